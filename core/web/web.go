@@ -1,0 +1,57 @@
+// Package web has HTTP as plain values: what the core is handed and what it
+// answers. It knows no connection, so that an engine can be a process, a WASM
+// guest or a test.
+package web
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// MaxBody is the most bytes of a request body that the core accepts
+// (contract 3). An engine reads at most MaxBody+1, so that the core can tell.
+const MaxBody = 16 * 1024
+
+// MaxURL is the most bytes of path and query together that an engine passes on.
+const MaxURL = 8 * 1024
+
+// Request is one request, read whole.
+type Request struct {
+	Method string
+	Path   string // decoded
+	Query  string // raw
+	Header Header
+	Body   []byte
+	Client netip.Addr // who asks, trusted proxies already looked through (contract 30)
+}
+
+// Response is the whole answer.
+type Response struct {
+	Status int
+	Header Header
+	Body   []byte
+}
+
+// Header maps canonical names (Content-Type) to their values. It has the
+// shape of net/http's so that a server passes it through without a copy.
+type Header map[string][]string
+
+// Get returns the first value under the canonical name, or "".
+func (h Header) Get(name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// Has reports whether the header is there at all, empty or not.
+func (h Header) Has(name string) bool { return len(h[name]) > 0 }
+
+// Set replaces the values under the canonical name.
+func (h Header) Set(name, value string) { h[name] = []string{value} }
+
+// MediaType returns the lower-case type of a Content-Type value, parameters cut off.
+func MediaType(contentType string) string {
+	t, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}

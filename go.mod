@@ -1,0 +1,3 @@
+module github.com/verge-id/verge
+
+go 1.26
