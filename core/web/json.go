@@ -1,0 +1,358 @@
+package web
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// maxDepth is how deep the objects and arrays of a body may nest, the body itself being the first.
+const maxDepth = 16
+
+// manyMembers is from where on an object's names are kept in a map: below it
+// a walk is quicker, above it a hostile body would make the walk quadratic.
+const manyMembers = 16
+
+// Object is a JSON object as ReadObject found it. The zero value is an object without members.
+type Object struct{ members []member }
+
+type member struct {
+	name string // unescaped
+	raw  string // the value's own text, already checked
+}
+
+// SyntaxError says where and why a body is not one strict JSON object. It
+// never repeats anything of the body, which may hold a secret.
+type SyntaxError struct {
+	Offset  int // in bytes
+	Problem string
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("body is not acceptable JSON at byte %d: %s", e.Offset, e.Problem)
+}
+
+// ReadObject reads a body that must be exactly one JSON object (contract 3).
+//
+// It is stricter than encoding/json, so that no two readers can understand a
+// body differently: invalid UTF-8, escapes of half a surrogate pair, a member
+// named twice in one object (however its name is escaped, at any depth) and
+// more than 16 levels are errors of type *SyntaxError. What it accepts,
+// encoding/json accepts too and reads the same.
+func ReadObject(body []byte) (Object, error) {
+	s := scanner{text: string(body)}
+	if !utf8.ValidString(s.text) {
+		return Object{}, &SyntaxError{firstInvalid(s.text), "invalid UTF-8"}
+	}
+	if strings.HasPrefix(s.text, "\ufeff") {
+		return Object{}, s.fail("byte order mark")
+	}
+	if s.peek() != '{' {
+		return Object{}, s.fail("want an object")
+	}
+	members, err := s.object(1)
+	if err != nil {
+		return Object{}, err
+	}
+	if s.peek(); s.at < len(s.text) {
+		return Object{}, s.fail("data behind the object")
+	}
+	return Object{members}, nil
+}
+
+// String returns the top-level member of exactly that name. ok is false only
+// where the member is there with a value that is no string, null included: an
+// absent member is ("", false, true).
+func (o Object) String(name string) (value string, present, ok bool) {
+	for _, m := range o.members {
+		if m.name != name {
+			continue
+		}
+		if m.raw[0] != '"' {
+			return "", true, false
+		}
+		return unescape(m.raw[1 : len(m.raw)-1]), true, true
+	}
+	return "", false, true
+}
+
+// scanner goes once over text, which is valid UTF-8.
+type scanner struct {
+	text string
+	at   int
+}
+
+func (s *scanner) fail(problem string) *SyntaxError { return &SyntaxError{s.at, problem} }
+
+// peek skips white space and returns the byte behind it, 0 at the end. A NUL
+// in the text needs no telling apart: it is wrong wherever peek looks.
+func (s *scanner) peek() byte {
+	for ; s.at < len(s.text); s.at++ {
+		switch c := s.text[s.at]; c {
+		case ' ', '\t', '\n', '\r':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+func (s *scanner) value(depth int) error {
+	switch c := s.peek(); {
+	case c == '"':
+		return s.quoted()
+	case c == '{':
+		_, err := s.object(depth + 1)
+		return err
+	case c == '[':
+		return s.array(depth + 1)
+	case c == '-' || isDigit(c):
+		return s.number()
+	}
+	for _, literal := range [...]string{"true", "false", "null"} {
+		if strings.HasPrefix(s.text[s.at:], literal) {
+			s.at += len(literal)
+			return nil
+		}
+	}
+	return s.fail("want a value")
+}
+
+// object reads from '{' to '}'.
+func (s *scanner) object(depth int) ([]member, error) {
+	if depth > maxDepth {
+		return nil, s.fail("nested too deep")
+	}
+	s.at++
+	if s.peek() == '}' {
+		s.at++
+		return nil, nil
+	}
+	members := make([]member, 0, 8)
+	var seen map[string]bool // nil until there are manyMembers
+	for {
+		if s.peek() != '"' {
+			return nil, s.fail("want a member name")
+		}
+		start := s.at
+		if err := s.quoted(); err != nil {
+			return nil, err
+		}
+		name := unescape(s.text[start+1 : s.at-1])
+		if seen[name] || (seen == nil && named(members, name)) {
+			return nil, &SyntaxError{start, "a member of this name was there before"}
+		}
+
+		if s.peek() != ':' {
+			return nil, s.fail("want a colon")
+		}
+		s.at++
+		s.peek()
+		start = s.at
+		if err := s.value(depth); err != nil {
+			return nil, err
+		}
+		members = append(members, member{name, s.text[start:s.at]})
+		if seen != nil {
+			seen[name] = true
+		} else if len(members) == manyMembers {
+			seen = make(map[string]bool, 4*manyMembers)
+			for _, m := range members {
+				seen[m.name] = true
+			}
+		}
+
+		if more, err := s.more('}'); err != nil || !more {
+			return members, err
+		}
+	}
+}
+
+func named(members []member, name string) bool {
+	for _, m := range members {
+		if m.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// array reads from '[' to ']'.
+func (s *scanner) array(depth int) error {
+	if depth > maxDepth {
+		return s.fail("nested too deep")
+	}
+	s.at++
+	if s.peek() == ']' {
+		s.at++
+		return nil
+	}
+	for {
+		if err := s.value(depth); err != nil {
+			return err
+		}
+		if more, err := s.more(']'); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// more reads what follows a member or an element: a comma, or the closing bracket.
+func (s *scanner) more(closing byte) (bool, error) {
+	switch s.peek() {
+	case ',':
+		s.at++
+		return true, nil
+	case closing:
+		s.at++
+		return false, nil
+	}
+	return false, s.fail("want a comma or the closing bracket")
+}
+
+// quoted reads a string from quote to quote and leaves it escaped.
+func (s *scanner) quoted() error {
+	for s.at++; s.at < len(s.text); s.at++ {
+		switch c := s.text[s.at]; {
+		case c == '"':
+			s.at++
+			return nil
+		case c < ' ':
+			return s.fail("control character in a string")
+		case c == '\\':
+			_, n := escape(s.text[s.at:])
+			if n == 0 {
+				return s.fail("invalid escape")
+			}
+			s.at += n - 1
+		}
+	}
+	return s.fail("string without end")
+}
+
+// number reads one in JSON's grammar, which knows no leading zero or plus.
+func (s *scanner) number() error {
+	if s.text[s.at] == '-' {
+		s.at++
+	}
+	leadingZero := s.next() == '0'
+	if n := s.digits(); n == 0 || n > 1 && leadingZero {
+		return s.fail("invalid number")
+	}
+	if s.next() == '.' {
+		s.at++
+		if s.digits() == 0 {
+			return s.fail("invalid number")
+		}
+	}
+	if c := s.next(); c == 'e' || c == 'E' {
+		s.at++
+		if c := s.next(); c == '+' || c == '-' {
+			s.at++
+		}
+		if s.digits() == 0 {
+			return s.fail("invalid number")
+		}
+	}
+	return nil
+}
+
+// next returns the byte at hand, 0 at the end.
+func (s *scanner) next() byte {
+	if s.at < len(s.text) {
+		return s.text[s.at]
+	}
+	return 0
+}
+
+func (s *scanner) digits() (n int) {
+	for ; isDigit(s.next()); n++ {
+		s.at++
+	}
+	return n
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// unescape returns the text of a string that quoted has let through.
+func unescape(raw string) string {
+	i := strings.IndexByte(raw, '\\')
+	if i < 0 {
+		return raw
+	}
+	var b strings.Builder
+	b.Grow(len(raw))
+	for ; i >= 0; i = strings.IndexByte(raw, '\\') {
+		r, n := escape(raw[i:])
+		b.WriteString(raw[:i])
+		b.WriteRune(r)
+		raw = raw[i+n:]
+	}
+	b.WriteString(raw)
+	return b.String()
+}
+
+// escape decodes the escape that text begins with and returns its length, 0
+// if it is none. Both halves of a surrogate pair are one escape.
+func escape(text string) (r rune, n int) {
+	if len(text) < 2 {
+		return 0, 0
+	}
+	switch c := text[1]; c {
+	case '"', '\\', '/':
+		return rune(c), 2
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	}
+	r, ok := escapedUnit(text)
+	if !ok {
+		return 0, 0
+	}
+	if !utf16.IsSurrogate(r) {
+		return r, 6
+	}
+	low, ok := escapedUnit(text[6:])
+	if r = utf16.DecodeRune(r, low); !ok || r == utf8.RuneError {
+		return 0, 0
+	}
+	return r, 12
+}
+
+// escapedUnit decodes the \uXXXX that text begins with.
+func escapedUnit(text string) (r rune, ok bool) {
+	if len(text) < 6 || text[:2] != `\u` {
+		return 0, false
+	}
+	for _, c := range []byte(text[2:6]) {
+		switch {
+		case isDigit(c):
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+func firstInvalid(text string) int {
+	for i, r := range text {
+		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") {
+			return i
+		}
+	}
+	return len(text)
+}

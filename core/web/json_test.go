@@ -1,0 +1,232 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestReadObjectRejects(t *testing.T) {
+	nested := func(open, close string, n int) string {
+		return strings.Repeat(open, n) + strings.Repeat(close, n)
+	}
+	many := "{"
+	for i := range 2 * manyMembers {
+		many += fmt.Sprintf(`"m%d":1,`, i)
+	}
+	for _, c := range []struct {
+		rule, body, problem string
+		offset              int
+	}{
+		{"contract 3: an empty body is no object", ``, "want an object", 0},
+		{"contract 3: white space is no object", " \n", "want an object", 2},
+		{"contract 3: an array is no object", `[{}]`, "want an object", 0},
+		{"contract 3: a string is no object", `"a"`, "want an object", 0},
+		{"contract 3: null is no object", `null`, "want an object", 0},
+		{"contract 3: a number is no object", `1`, "want an object", 0},
+		{"contract 3: trailing object", `{}{}`, "data behind the object", 2},
+		{"contract 3: trailing letter behind white space", "{} \nx", "data behind the object", 4},
+		{"contract 3: trailing comma", `{},`, "data behind the object", 2},
+		{"contract 3: trailing NUL", "{}\x00", "data behind the object", 2},
+		{"contract 3: trailing bracket", `{}}`, "data behind the object", 2},
+		{"contract 3: byte order mark", "\ufeff{}", "byte order mark", 0},
+		{"contract 3: UTF-16", "\xff\xfe{\x00}\x00", "invalid UTF-8", 0},
+		{"contract 3: invalid UTF-8 in a value", "{\"a\":\"\xff\"}", "invalid UTF-8", 6},
+		{"contract 3: invalid UTF-8 in a name", "{\"\xc3\":1}", "invalid UTF-8", 2},
+		{"contract 3: invalid UTF-8 behind a real U+FFFD", "{\"\ufffd\xc3\":1}", "invalid UTF-8", 5},
+		{"contract 3: UTF-8 of a surrogate", "{\"a\":\"\xed\xa0\x80\"}", "invalid UTF-8", 6},
+		{"contract 3: overlong UTF-8", "{\"a\":\"\xc0\xaf\"}", "invalid UTF-8", 6},
+		{"contract 3: duplicate member", `{"a":1,"a":1}`, "a member of this name was there before", 7},
+		{"contract 3: duplicate by escape", `{"a":1,"\u0061":1}`, "a member of this name was there before", 7},
+		{"contract 3: duplicate by escaped slash", `{"\/":1,"/":1}`, "a member of this name was there before", 8},
+		{"contract 3: duplicate empty name", `{"":1,"":1}`, "a member of this name was there before", 6},
+		{"contract 3: duplicate in a nested object", `{"a":{"b":1,"b":1}}`, "a member of this name was there before", 12},
+		{"contract 3: duplicate in an array's object", `{"a":[{"b":1,"b":1}]}`, "a member of this name was there before", 13},
+		{"contract 3: duplicate of the first among many", many + `"m0":1}`, "a member of this name was there before", len(many)},
+		{"contract 3: duplicate of the last among many", many + `"m31":1}`, "a member of this name was there before", len(many)},
+		{"contract 3: seventeen objects deep", strings.Repeat(`{"a":`, 16) + `{}` + strings.Repeat(`}`, 16), "nested too deep", 80},
+		{"contract 3: arrays seventeen deep", `{"a":` + nested("[", "]", 16) + `}`, "nested too deep", 20},
+		{"contract 3: a hostile depth", `{"a":` + strings.Repeat("[", 16000), "nested too deep", 20},
+		{"contract 3: lone high surrogate", `{"a":"\ud800"}`, "invalid escape", 6},
+		{"contract 3: lone low surrogate", `{"a":"\udc00"}`, "invalid escape", 6},
+		{"contract 3: high surrogate and a letter", `{"a":"\ud800x"}`, "invalid escape", 6},
+		{"contract 3: high surrogate and another escape", `{"a":"\ud800\u0061"}`, "invalid escape", 6},
+		{"contract 3: high surrogate twice", `{"a":"\ud800\ud800"}`, "invalid escape", 6},
+		{"contract 3: surrogates swapped", `{"a":"\udc00\ud800"}`, "invalid escape", 6},
+		{"contract 3: lone surrogate in a name", `{"\ud83d":1}`, "invalid escape", 2},
+		{"unknown escape", `{"a":"\x41"}`, "invalid escape", 6},
+		{"escape with a capital U", `{"a":"\U0041"}`, "invalid escape", 6},
+		{"short escape", `{"a":"\u004"}`, "invalid escape", 6},
+		{"escape at the end", `{"a":"\`, "invalid escape", 6},
+		{"escape of no hex digit", `{"a":"\u00g0"}`, "invalid escape", 6},
+		{"newline in a string", "{\"a\":\"\n\"}", "control character in a string", 6},
+		{"NUL in a string", "{\"a\":\"\x00\"}", "control character in a string", 6},
+		{"string without end", `{"a":"b`, "string without end", 7},
+		{"name without end", `{"a`, "string without end", 3},
+		{"object without end", `{`, "want a member name", 1},
+		{"object cut behind a name", `{"a"`, "want a colon", 4},
+		{"object cut behind a colon", `{"a":`, "want a value", 5},
+		{"object cut behind a value", `{"a":1`, "want a comma or the closing bracket", 6},
+		{"object cut behind a comma", `{"a":1,`, "want a member name", 7},
+		{"comma before the end", `{"a":1,}`, "want a member name", 7},
+		{"comma before an array's end", `{"a":[1,]}`, "want a value", 8},
+		{"array closed as an object", `{"a":[1}}`, "want a comma or the closing bracket", 7},
+		{"name without quotes", `{a:1}`, "want a member name", 1},
+		{"name in single quotes", `{'a':1}`, "want a member name", 1},
+		{"number as a name", `{1:1}`, "want a member name", 1},
+		{"comment", `{/**/}`, "want a member name", 1},
+		{"no-break space", "{\u00a0}", "want a member name", 1},
+		{"form feed", "{\f}", "want a member name", 1},
+		{"capital literal", `{"a":True}`, "want a value", 5},
+		{"cut literal", `{"a":tru}`, "want a value", 5},
+		{"long literal", `{"a":nulll}`, "want a comma or the closing bracket", 9},
+		{"NaN", `{"a":NaN}`, "want a value", 5},
+		{"plus", `{"a":+1}`, "want a value", 5},
+		{"leading zero", `{"a":01}`, "invalid number", 7},
+		{"negative leading zero", `{"a":-01}`, "invalid number", 8},
+		{"minus alone", `{"a":-}`, "invalid number", 6},
+		{"no digit behind the point", `{"a":1.}`, "invalid number", 7},
+		{"no digit before the point", `{"a":.1}`, "want a value", 5},
+		{"no exponent", `{"a":1e}`, "invalid number", 7},
+		{"sign without exponent", `{"a":1e+}`, "invalid number", 8},
+		{"hex number", `{"a":0x1}`, "want a comma or the closing bracket", 6},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			_, err := ReadObject([]byte(c.body))
+			var syntax *SyntaxError
+			if !errors.As(err, &syntax) {
+				t.Fatalf("%.80q: got %v, want a *SyntaxError", c.body, err)
+			}
+			if syntax.Problem != c.problem || syntax.Offset != c.offset {
+				t.Errorf("%.80q: got %q at %d, want %q at %d", c.body, syntax.Problem, syntax.Offset, c.problem, c.offset)
+			}
+		})
+	}
+}
+
+func TestReadObjectErrorHidesTheBody(t *testing.T) {
+	_, err := ReadObject([]byte(`{"result_token":"svc_rt_secret","svc_rt_secret":x}`))
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	if strings.Contains(err.Error(), "svc_rt") {
+		t.Errorf("contract 5: the error repeats the body: %v", err)
+	}
+}
+
+func TestObjectString(t *testing.T) {
+	body := ` { "plain" : "text" , "empty":"", "null":null, "number":1.5e-3, "bool":true, "list":["x"], "object":{"plain":"inner"},
+		"escaped":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00z", "utf8":"é😀\u0000\u2028", "n\u0061me":"v", "replacement":"\ufffd` + "\ufffd" + `" } `
+	o, err := ReadObject([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, want  string
+		present, ok bool
+	}{
+		{"plain", "text", true, true},
+		{"empty", "", true, true},
+		{"escaped", "\"\\/\b\f\n\r\té😀z", true, true},
+		{"utf8", "é😀\x00\u2028", true, true},
+		{"replacement", "\ufffd\ufffd", true, true},
+		{"name", "v", true, true},
+		{`n\u0061me`, "", false, true},
+		{"absent", "", false, true},
+		{"Plain", "", false, true}, // names are exact, unlike encoding/json's
+		{"null", "", true, false},
+		{"number", "", true, false},
+		{"bool", "", true, false},
+		{"list", "", true, false},
+		{"object", "", true, false},
+	} {
+		value, present, ok := o.String(c.name)
+		if value != c.want || present != c.present || ok != c.ok {
+			t.Errorf("%s: got %q, %v, %v; want %q, %v, %v", c.name, value, present, ok, c.want, c.present, c.ok)
+		}
+	}
+	if _, present, ok := (Object{}).String("a"); present || !ok {
+		t.Errorf("zero Object: present %v, ok %v", present, ok)
+	}
+}
+
+func TestReadObjectAccepts(t *testing.T) {
+	for _, body := range []string{
+		`{}`, " \t\r\n{ } \n", `{"a":{"b":1},"b":1}`, `{"a":[{"b":1},{"b":1}]}`, `{"a":1,"A":1}`, "{\"e\u0301\":1,\"\u00e9\":1}",
+		`{"a":[]}`, `{"a":[ ]}`, `{"a":[1 , 2]}`, `{"a":-0}`, `{"a":0.0E+10}`, `{"a":1e999}`, "{\"\x7f\":1}",
+		strings.Repeat(`{"a":`, 15) + `{}` + strings.Repeat(`}`, 15),
+		`{"a":` + strings.Repeat("[", 15) + strings.Repeat("]", 15) + `}`,
+	} {
+		if _, err := ReadObject([]byte(body)); err != nil {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
+// FuzzReadObject holds ReadObject against encoding/json: whatever one of them
+// accepts, the other accepts and reads the same, but for the extra rules.
+func FuzzReadObject(f *testing.F) {
+	for _, seed := range []string{
+		startBody, `{}`, `[]`, `{"a":"\ud800"}`, `{"a":"\ud83d\ude00"}`, `{"a":1,"\u0061":2}`, "{\"a\":\"\xff\"}", "\ufeff{}", `{"a":[1,-0.5e+3,{"b":null}]}`, `{} x`,
+		`{"a":` + strings.Repeat("[", 15) + strings.Repeat("]", 15) + `}`, `{"a":` + strings.Repeat("[", 16) + strings.Repeat("]", 16) + `}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		o, err := ReadObject(body)
+		var want map[string]any
+		decoder := json.NewDecoder(bytes.NewReader(body))
+		decoder.UseNumber()
+		std := json.Valid(body) && decoder.Decode(&want) == nil && want != nil
+
+		if err != nil {
+			extra := map[string]bool{"invalid UTF-8": true, "invalid escape": true, "nested too deep": true, "a member of this name was there before": true}
+			if std && !extra[err.(*SyntaxError).Problem] {
+				t.Fatalf("%q: encoding/json accepts it, ReadObject says %v", body, err)
+			}
+			return
+		}
+		if !std {
+			t.Fatalf("%q: ReadObject accepts what encoding/json rejects", body)
+		}
+		if len(o.members) != len(want) {
+			t.Fatalf("%q: %d members, encoding/json has %d", body, len(o.members), len(want))
+		}
+		for _, m := range o.members {
+			var got any
+			decoder := json.NewDecoder(strings.NewReader(m.raw))
+			decoder.UseNumber()
+			if err := decoder.Decode(&got); err != nil || !reflect.DeepEqual(got, want[m.name]) {
+				t.Fatalf("%q: member %q is %v (%v), encoding/json has %v", body, m.name, got, err, want[m.name])
+			}
+			value, present, ok := o.String(m.name)
+			text, isText := want[m.name].(string)
+			if !present || ok != isText || value != text {
+				t.Fatalf("%q: String(%q) is %q, %v, %v; encoding/json has %v", body, m.name, value, present, ok, want[m.name])
+			}
+		}
+	})
+}
+
+const startBody = `{"integration_id":"3f0e6a52-6f0a-4c1e-9a53-0d6c2f3b7a11","callback_url":"https://www.publisher.example/verify/return?from=checkout","state":"q7Zk1v0mXo2hT5c8","external_user_id":"user-184467","language":"de","public_key":"svc_pk_abc"}`
+
+func BenchmarkReadObject(b *testing.B) {
+	body := []byte(startBody)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		o, err := ReadObject(body)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, name := range [...]string{"integration_id", "callback_url", "state", "external_user_id", "language", "public_key"} {
+			if _, present, ok := o.String(name); !present || !ok {
+				b.Fatal(name)
+			}
+		}
+	}
+}
