@@ -1,3 +1,16 @@
 module github.com/verge-id/verge
 
-go 1.26
+go 1.26.0
+
+require (
+	github.com/golang-jwt/jwt/v5 v5.3.1
+	golang.org/x/crypto v0.58.0
+)
+
+require (
+	code.dny.dev/ssrf v0.3.0 // indirect
+	github.com/hashicorp/golang-lru/v2 v2.0.7 // indirect
+	github.com/prometheus/client_golang v1.25.0 // indirect
+	github.com/tidwall/btree v1.8.2 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)

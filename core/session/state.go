@@ -1,0 +1,112 @@
+package session
+
+import (
+	"time"
+)
+
+// State of a session, as webhooks name it (spec.md, States and transitions).
+type State string
+
+// The four states. All but Started are final.
+const (
+	Started   State = "started"
+	Completed State = "completed"
+	Failed    State = "failed"
+	Expired   State = "expired"
+)
+
+// Status is the state as reconcile names it (contract 20).
+func (s State) Status() string {
+	switch s {
+	case Completed:
+		return "COMPLETED"
+	case Failed:
+		return "FAILED"
+	case Expired:
+		return "EXPIRED"
+	}
+	return "PENDING"
+}
+
+// Failure codes (spec.md, Failure codes).
+const (
+	ProviderRejected = "PROVIDER_REJECTED"
+	UserCancelled    = "USER_CANCELLED"
+	TimedOut         = "TIMEOUT"
+	MaxAttempts      = "MAX_ATTEMPTS"
+	Unknown          = "UNKNOWN"
+)
+
+// Trigger is what happens to a session.
+type Trigger string
+
+// Everything that can happen to a session.
+const (
+	InitiationFailed Trigger = "initiation failed" // the provider could not begin
+	Succeeded        Trigger = "succeeded"
+	Rejected         Trigger = "rejected"       // the provider's final no
+	AttemptFailed    Trigger = "attempt failed" // another may follow
+	Withdrawn        Trigger = "withdrawn"      // final withdrawal of consent
+	Unclassified     Trigger = "unclassified"   // the provider ended it and said nothing we know
+	Cancelled        Trigger = "cancelled"      // the user left; nothing is decided
+	TimeUp           Trigger = "time up"        // the expiry timer
+)
+
+// Record is what is kept of a session; the zero Record is a session that
+// nothing has happened to.
+type Record struct {
+	State       State     // "" is Started
+	Attempts    int       // failed ones
+	FailureCode string    // for Failed and Expired
+	At          time.Time // of the terminal transition
+}
+
+// Terminal reports whether the outcome is final.
+func (r Record) Terminal() bool { return r.State != "" && r.State != Started }
+
+// As returns the state that holds at now: a session past its life without an
+// outcome is expired at once, whether or not its timer has fired (contract 20).
+func (r Record) As(now, expires time.Time) Record {
+	if !r.Terminal() && !now.Before(expires) {
+		return Record{State: Expired, Attempts: r.Attempts, FailureCode: TimedOut, At: expires}
+	}
+	if r.State == "" {
+		r.State = Started
+	}
+	return r
+}
+
+// Apply is the state machine. It returns the record after the trigger and
+// whether that differs from r and must be kept.
+//
+// A terminal state is final: whatever comes later changes nothing. A trigger
+// that arrives at or after expiry finds the session expired; the timer that
+// fires early finds it alive. attempts is how many failed ones a user has.
+func (r Record) Apply(t Trigger, now, expires time.Time, attempts int) (next Record, changed bool) {
+	if r.Terminal() {
+		return r, false
+	}
+	if r = r.As(now, expires); r.Terminal() {
+		return r, true
+	}
+	end := func(s State, code string) (Record, bool) {
+		return Record{State: s, Attempts: r.Attempts, FailureCode: code, At: now}, true
+	}
+	switch t {
+	case Succeeded:
+		return end(Completed, "")
+	case Rejected:
+		return end(Failed, ProviderRejected)
+	case Withdrawn:
+		return end(Failed, UserCancelled)
+	case Unclassified, InitiationFailed:
+		return end(Failed, Unknown)
+	case AttemptFailed:
+		r.Attempts++
+		if r.Attempts >= attempts {
+			return end(Failed, MaxAttempts)
+		}
+		return r, true
+	}
+	return r, false
+}

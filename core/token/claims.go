@@ -1,0 +1,107 @@
+package token
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+)
+
+// Text prefixes of the three kinds.
+const (
+	FlowPrefix     = "svc_ft_"
+	ProviderPrefix = "svc_pt_"
+	ResultPrefix   = "svc_rt_"
+)
+
+// FlowClaims is what redirect_url carries: ids, the way back and nothing that
+// can be looked up elsewhere, so that the URL stays short. The texts a
+// publisher chooses are []byte, hence base64 in JSON: JSON's own escapes
+// could make them six times longer.
+type FlowClaims struct {
+	Session  string `json:"sid"`
+	Callback []byte `json:"cb"`
+	State    []byte `json:"st,omitempty"` // nil: not given; empty and given: see HasState
+	HasState bool   `json:"hs,omitempty"`
+	User     []byte `json:"us,omitempty"`
+	HasUser  bool   `json:"hu,omitempty"`
+	Language string `json:"lg,omitempty"`
+	Expires  Time   `json:"exp"`
+}
+
+// ProviderClaims is what a provider asks to get back with the user's next step.
+type ProviderClaims struct {
+	Session string `json:"sid"`
+	State   []byte `json:"st"`
+	Issued  Time   `json:"iat"`
+}
+
+// ResultClaims name a completed session. There is no separate token id: the
+// session is the identity, so every result token of a session is the same
+// one to "used" (contract 17).
+type ResultClaims struct {
+	Session   string `json:"sid"`
+	Completed Time   `json:"iat"`
+}
+
+// ResultLife is how long after completion a result token is good.
+const ResultLife = 5 * time.Minute
+
+// Expires is when the token is no longer good: at that very instant it is not.
+func (c ResultClaims) Expires() time.Time { return c.Completed.Time().Add(ResultLife) }
+
+// SealFlow returns the flow token of c.
+func SealFlow(s host.Sealer, c FlowClaims) (string, error) { return seal(s, Flow, FlowPrefix, c) }
+
+// OpenFlow returns the claims of an authentic flow token, expired or not, or host.ErrNotAuthentic.
+func OpenFlow(s host.Sealer, text string) (FlowClaims, error) {
+	return open[FlowClaims](s, Flow, FlowPrefix, text)
+}
+
+// SealProvider returns the provider token of c.
+func SealProvider(s host.Sealer, c ProviderClaims) (string, error) {
+	return seal(s, Provider, ProviderPrefix, c)
+}
+
+// OpenProvider returns the claims of an authentic provider token, or host.ErrNotAuthentic.
+func OpenProvider(s host.Sealer, text string) (ProviderClaims, error) {
+	return open[ProviderClaims](s, Provider, ProviderPrefix, text)
+}
+
+// SealResult returns the result token of c.
+func SealResult(s host.Sealer, c ResultClaims) (string, error) {
+	return seal(s, Result, ResultPrefix, c)
+}
+
+// OpenResult returns the claims of an authentic result token, expired or not, or host.ErrNotAuthentic.
+func OpenResult(s host.Sealer, text string) (ResultClaims, error) {
+	return open[ResultClaims](s, Result, ResultPrefix, text)
+}
+
+func seal(s host.Sealer, purpose, prefix string, claims any) (string, error) {
+	b, err := json.Marshal(claims)
+	if err != nil {
+		return "", fmt.Errorf("token: %w", err)
+	}
+	sealed, err := s.Seal(purpose, b)
+	if err != nil {
+		return "", err
+	}
+	return EncodeText(prefix, sealed), nil
+}
+
+func open[C any](s host.Sealer, purpose, prefix, text string) (c C, err error) {
+	sealed, ok := DecodeText(prefix, text)
+	if !ok {
+		return c, host.ErrNotAuthentic
+	}
+	b, err := s.Open(purpose, sealed)
+	if err != nil {
+		return c, err
+	}
+	if json.Unmarshal(b, &c) != nil {
+		return *new(C), host.ErrNotAuthentic
+	}
+	return c, nil
+}
