@@ -1,0 +1,292 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/token"
+)
+
+// Partition holds the configuration.
+const Partition kv.Partition = "c"
+
+// cacheLife is how long a read may be believed: a revocation holds
+// everywhere within this time (contract 12).
+const cacheLife = 5 * time.Second
+
+// ErrNotFound: there is no such publisher, integration or key.
+var ErrNotFound = errors.New("integration: not found")
+
+// Directory reads and writes publishers, integrations and keys.
+type Directory struct {
+	kv     kv.KV
+	sealer host.Sealer
+	now    func() time.Time
+	random io.Reader
+	cache  *lru.Cache[string, cached]
+}
+
+type cached struct {
+	value any
+	read  time.Time
+}
+
+// NewDirectory returns the directory that h's KV holds.
+func NewDirectory(h host.Host) *Directory {
+	cache, err := lru.New[string, cached](4096)
+	if err != nil {
+		panic(err) // only for a size below 1
+	}
+	return &Directory{kv: h.KV, sealer: h.Sealer, now: h.Now, random: h.Random, cache: cache}
+}
+
+// lookup reads one JSON item, through the cache.
+func lookup[T any](ctx context.Context, d *Directory, name string) (*T, error) {
+	now := d.now()
+	if c, ok := d.cache.Get(name); ok && now.Sub(c.read).Abs() < cacheLife {
+		return c.value.(*T), nil
+	}
+	v, _, err := read[T](ctx, d, name)
+	if err != nil {
+		return nil, err
+	}
+	// Believed from before the read was sent, so that its own duration counts too.
+	d.cache.Add(name, cached{v, now})
+	return v, nil
+}
+
+// read bypasses the cache and returns the item's version beside the value.
+func read[T any](ctx context.Context, d *Directory, name string) (*T, string, error) {
+	item, err := d.kv.Get(ctx, kv.Key{Partition: Partition, Name: name})
+	if errors.Is(err, kv.ErrNotFound) {
+		return nil, "", ErrNotFound
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	v := new(T)
+	if err := json.Unmarshal(item.Value, v); err != nil {
+		return nil, "", fmt.Errorf("integration: damaged item %s: %w", name, err)
+	}
+	return v, item.Tx, nil
+}
+
+// write puts one JSON item. With version it replaces just that version, "" for a new item.
+func (d *Directory) write(ctx context.Context, name string, v any, version *string) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("integration: %w", err)
+	}
+	id, err := kv.NewTxID(d.random)
+	if err != nil {
+		return err
+	}
+	tx := kv.Tx{ID: id, Partition: Partition, Puts: []kv.Put{{Name: name, Value: b}}}
+	if version != nil {
+		tx.Checks = []kv.Check{{Name: name, Tx: *version}}
+	}
+	defer d.cache.Remove(name)
+	return kv.CommitSurely(ctx, d.kv, tx)
+}
+
+func list[T any](ctx context.Context, d *Directory, prefix string) ([]T, error) {
+	var out []T
+	for after := ""; ; {
+		items, err := d.kv.List(ctx, kv.Key{Partition: Partition, Name: prefix}, after, 200)
+		if err != nil {
+			return nil, err
+		}
+		for _, it := range items {
+			var v T
+			if err := json.Unmarshal(it.Value, &v); err != nil {
+				return nil, fmt.Errorf("integration: damaged item %s: %w", it.Key.Name, err)
+			}
+			out = append(out, v)
+			after = it.Key.Name
+		}
+		if len(items) < 200 {
+			return out, nil
+		}
+	}
+}
+
+// Publisher returns a publisher.
+func (d *Directory) Publisher(ctx context.Context, id string) (*Publisher, error) {
+	return lookup[Publisher](ctx, d, "c/pub/"+id)
+}
+
+// PutPublisher adds or replaces a publisher.
+func (d *Directory) PutPublisher(ctx context.Context, p Publisher) error {
+	return d.write(ctx, "c/pub/"+p.ID, p, nil)
+}
+
+// Integration returns an integration, at most 5 seconds old. The caller must not change it.
+func (d *Directory) Integration(ctx context.Context, id string) (*Integration, error) {
+	return lookup[Integration](ctx, d, "c/int/"+id)
+}
+
+// Integrations lists all of them.
+func (d *Directory) Integrations(ctx context.Context) ([]Integration, error) {
+	return list[Integration](ctx, d, "c/int/")
+}
+
+// PutIntegration adds or replaces an integration. A secret that is not empty
+// is sealed and replaces the kept one; with an empty one the kept one stays,
+// sealed again with the ring's first key.
+func (d *Directory) PutIntegration(ctx context.Context, i Integration, secret string) error {
+	if secret == "" {
+		old, _, err := read[Integration](ctx, d, "c/int/"+i.ID)
+		if err == nil && old.Webhook.Sealed != "" {
+			if secret, err = d.WebhookSecret(old); err != nil {
+				return err
+			}
+		} else if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	i.Webhook.Sealed = ""
+	if secret != "" {
+		b, err := json.Marshal(secretClaims{Integration: i.ID, Secret: secret})
+		if err != nil {
+			return fmt.Errorf("integration: %w", err)
+		}
+		sealed, err := d.sealer.Seal(token.Secret, b)
+		if err != nil {
+			return err
+		}
+		i.Webhook.Sealed = token.EncodeText("", sealed)
+	}
+	return d.write(ctx, "c/int/"+i.ID, i, nil)
+}
+
+// secretClaims binds a secret to its integration: copied to another's
+// record, it does not open there.
+type secretClaims struct {
+	Integration string `json:"int"`
+	Secret      string `json:"sec"`
+}
+
+// WebhookSecret opens the integration's signing secret.
+func (d *Directory) WebhookSecret(i *Integration) (string, error) {
+	sealed, ok := token.DecodeText("", i.Webhook.Sealed)
+	if !ok || len(sealed) == 0 {
+		return "", fmt.Errorf("integration %s has no webhook secret", i.ID)
+	}
+	b, err := d.sealer.Open(token.Secret, sealed)
+	if err != nil {
+		return "", fmt.Errorf("integration %s: the webhook secret does not open with this key ring; set it again: %w", i.ID, err)
+	}
+	var c secretClaims
+	if err := json.Unmarshal(b, &c); err != nil || c.Integration != i.ID {
+		return "", fmt.Errorf("integration %s: the sealed webhook secret is another integration's", i.ID)
+	}
+	return c.Secret, nil
+}
+
+// Key returns the key record of a key's text: ErrNotFound if it is not well
+// formed (without asking the KV) or unknown. Whether it is Active is the
+// caller's to ask.
+func (d *Directory) Key(ctx context.Context, prefix, text string) (*Key, error) {
+	if !WellFormed(prefix, text) {
+		return nil, ErrNotFound
+	}
+	k, err := lookup[Key](ctx, d, "c/key/"+hashKey(text))
+	if err == nil && k.Public() != (prefix == PublicPrefix) {
+		return nil, ErrNotFound
+	}
+	return k, err
+}
+
+// CreateKey makes a key of the publisher, a public one if integrationID is
+// not empty, and returns its text, which is not kept.
+func (d *Directory) CreateKey(ctx context.Context, publisherID, integrationID string, expires *time.Time) (string, Key, error) {
+	if _, err := d.Publisher(ctx, publisherID); err != nil {
+		return "", Key{}, err
+	}
+	prefix := SecretPrefix
+	if integrationID != "" {
+		prefix = PublicPrefix
+		i, err := d.Integration(ctx, integrationID)
+		if err != nil {
+			return "", Key{}, err
+		}
+		if i.PublisherID != publisherID {
+			return "", Key{}, ErrNotFound
+		}
+	}
+	text, err := GenerateKey(prefix, d.random)
+	if err != nil {
+		return "", Key{}, err
+	}
+	k := Key{ID: keyID(text), PublisherID: publisherID, IntegrationID: integrationID,
+		Last4: text[len(text)-4:], Created: d.now().UTC().Truncate(time.Second), Expires: expires}
+	return text, k, d.putKey(ctx, text, k)
+}
+
+// ImportKey keeps a key whose text was made elsewhere, by GenerateKey.
+func (d *Directory) ImportKey(ctx context.Context, text string, k Key) error {
+	prefix := SecretPrefix
+	if k.Public() {
+		prefix = PublicPrefix
+	}
+	if !WellFormed(prefix, text) {
+		return errors.New("integration: not a well-formed key of its kind")
+	}
+	k.ID, k.Last4 = keyID(text), text[len(text)-4:]
+	return d.putKey(ctx, text, k)
+}
+
+func (d *Directory) putKey(ctx context.Context, text string, k Key) error {
+	return d.write(ctx, "c/key/"+hashKey(text), k, nil)
+}
+
+func keyID(text string) string { return "key_" + hashKey(text)[:16] }
+
+// Keys lists the records of all keys.
+func (d *Directory) Keys(ctx context.Context) ([]Key, error) {
+	return list[Key](ctx, d, "c/key/")
+}
+
+// RevokeKey ends a key by its id: at once here, within 5 seconds everywhere.
+func (d *Directory) RevokeKey(ctx context.Context, id string) (Key, error) {
+	hash, ok := trimKeyID(id)
+	if !ok {
+		return Key{}, ErrNotFound
+	}
+	items, err := d.kv.List(ctx, kv.Key{Partition: Partition, Name: "c/key/" + hash}, "", 2)
+	if err != nil {
+		return Key{}, err
+	}
+	if len(items) != 1 {
+		return Key{}, ErrNotFound
+	}
+	name := items[0].Key.Name
+	k, version, err := read[Key](ctx, d, name)
+	if err != nil {
+		return Key{}, err
+	}
+	if k.Revoked == nil {
+		now := d.now().UTC().Truncate(time.Second)
+		k.Revoked = &now
+		if err := d.write(ctx, name, k, &version); err != nil {
+			return Key{}, err
+		}
+	}
+	return *k, nil
+}
+
+func trimKeyID(id string) (string, bool) {
+	const prefix = "key_"
+	if len(id) != len(prefix)+16 || id[:len(prefix)] != prefix {
+		return "", false
+	}
+	return id[len(prefix):], true
+}

@@ -1,0 +1,95 @@
+package integration
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math/big"
+	"strings"
+	"time"
+)
+
+// Prefixes of the two kinds of API key (spec.md, Authentication).
+const (
+	SecretPrefix = "svc_sk_"
+	PublicPrefix = "svc_pk_"
+)
+
+// An API key is its prefix, 32 random bytes in base62 (43 digits, most
+// significant first) and the CRC-32 (IEEE) of all that in base62 (6 digits).
+// The checksum is no secret: it lets a mistyped key fail without a look-up
+// and lets scanners recognise a leaked one (contract 12).
+const (
+	keyBytes       = 32
+	keyDigits      = 43
+	checksumDigits = 6
+	keyLen         = len(SecretPrefix) + keyDigits + checksumDigits
+	base62         = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+)
+
+// Key is what is kept of an API key.
+type Key struct {
+	ID            string     `json:"id"` // key_…, from the hash
+	PublisherID   string     `json:"publisher_id"`
+	IntegrationID string     `json:"integration_id,omitempty"` // public keys only
+	Last4         string     `json:"last4"`
+	Created       time.Time  `json:"created"`
+	Expires       *time.Time `json:"expires,omitempty"`
+	Revoked       *time.Time `json:"revoked,omitempty"`
+}
+
+// Public reports whether the key may start sessions of its integration from a browser, and nothing else.
+func (k Key) Public() bool { return k.IntegrationID != "" }
+
+// Active reports whether the key authenticates at now.
+func (k Key) Active(now time.Time) bool {
+	return k.Revoked == nil && (k.Expires == nil || now.Before(*k.Expires))
+}
+
+// GenerateKey makes the text of a fresh key with the prefix.
+func GenerateKey(prefix string, random io.Reader) (string, error) {
+	b := make([]byte, keyBytes)
+	if _, err := io.ReadFull(random, b); err != nil {
+		return "", fmt.Errorf("integration: reading randomness: %w", err)
+	}
+	s := prefix + encode62(new(big.Int).SetBytes(b), keyDigits)
+	return s + checksum(s), nil
+}
+
+// WellFormed reports whether s has the form and the checksum of a key with the prefix.
+func WellFormed(prefix, s string) bool {
+	if len(s) != keyLen || !strings.HasPrefix(s, prefix) || strings.Trim(s[len(prefix):], base62) != "" {
+		return false
+	}
+	body := s[:keyLen-checksumDigits]
+	return checksum(body) == s[keyLen-checksumDigits:]
+}
+
+// hashKey is what a key is found by. A plain hash is enough: there are 256
+// random bits in a key, nothing to guess.
+func hashKey(s string) string {
+	h := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(h[:])
+}
+
+func checksum(s string) string {
+	var digits [checksumDigits]byte
+	n := crc32.ChecksumIEEE([]byte(s))
+	for i := checksumDigits - 1; i >= 0; i-- {
+		digits[i] = base62[n%62]
+		n /= 62
+	}
+	return string(digits[:])
+}
+
+func encode62(n *big.Int, digits int) string {
+	out := make([]byte, digits)
+	base, digit := big.NewInt(62), new(big.Int)
+	for i := digits - 1; i >= 0; i-- {
+		n.DivMod(n, base, digit)
+		out[i] = base62[digit.Int64()]
+	}
+	return string(out)
+}

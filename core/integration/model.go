@@ -1,0 +1,112 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/verge-id/verge/core/session"
+)
+
+// Publisher is a customer of the operator.
+type Publisher struct {
+	ID   string `json:"id"` // pub_…
+	Name string `json:"name"`
+}
+
+// Integration is how one publisher verifies in one place: jurisdictions and
+// provider behaviour differ by integration, not by request.
+type Integration struct {
+	ID           string  `json:"id"` // UUID, lower case
+	PublisherID  string  `json:"publisher_id"`
+	Name         string  `json:"name"`
+	Level        string  `json:"level"`         // L1 or L2
+	ChallengeAge int     `json:"challenge_age"` // years, 1 to 99
+	Method       string  `json:"method"`        // name of the provider's method
+	Webhook      Webhook `json:"webhook"`
+
+	// CallbackOrigins limits callback_url, BrowserOrigins says where a public
+	// key may be used from: scheme://host[:port]. An empty list of callback
+	// origins allows any; an empty list of browser origins allows none.
+	CallbackOrigins []string `json:"callback_origins,omitempty"`
+	BrowserOrigins  []string `json:"browser_origins,omitempty"`
+}
+
+// Webhook is where an integration's events go.
+type Webhook struct {
+	// Off switches events off explicitly: none are made, no test is needed.
+	Off bool `json:"off,omitempty"`
+	// URL is the destination; empty, like Off, sends nothing, but does not count as ready.
+	URL string `json:"url,omitempty"`
+	// Sealed is the signing secret, sealed with the integration's id.
+	Sealed string `json:"sealed,omitempty"`
+}
+
+// Sends reports whether lifecycle events are made.
+func (w Webhook) Sends() bool { return !w.Off && w.URL != "" }
+
+// PublisherPrefix begins every publisher id.
+const PublisherPrefix = "pub_"
+
+// Validate reports everything that is wrong with p, one problem a line.
+func (p Publisher) Validate() error {
+	if rest, ok := strings.CutPrefix(p.ID, PublisherPrefix); !ok || !isToken(rest) {
+		return fmt.Errorf("publisher %q: id must be %s followed by 1 to 64 letters, digits, - or _", p.ID, PublisherPrefix)
+	}
+	return nil
+}
+
+// Validate reports everything that is wrong with i, one problem a line.
+// methods are the names of the methods that the service has; dev allows http to loopback.
+func (i Integration) Validate(methods []string, dev bool) error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("integration %q: "+format, append([]any{i.ID}, args...)...))
+	}
+	if u, err := session.ParseUUID(i.ID); err != nil || session.FormatUUID(u) != i.ID {
+		bad("id must be a UUID in lower case")
+	}
+	if _, err := session.ParseLevel(i.Level); err != nil {
+		bad("level is %q; it must be L1 or L2", i.Level)
+	}
+	if i.ChallengeAge < 1 || i.ChallengeAge > 99 {
+		bad("challenge_age is %d; it must be from 1 to 99", i.ChallengeAge)
+	}
+	known := false
+	for _, m := range methods {
+		known = known || m == i.Method
+	}
+	if !known {
+		bad("method is %q; this service has: %s", i.Method, strings.Join(methods, ", "))
+	}
+	for name, list := range map[string][]string{"callback_origins": i.CallbackOrigins, "browser_origins": i.BrowserOrigins} {
+		for _, o := range list {
+			if !isOrigin(o, dev) {
+				bad("%s has %q; an origin is https://host or https://host:port, nothing behind it", name, o)
+			}
+		}
+	}
+	if w := i.Webhook; w.URL != "" {
+		if w.Off {
+			bad("webhook has a url and is switched off; choose one")
+		}
+		u, err := url.Parse(w.URL)
+		if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || len(w.URL) > 2048 || (u.Scheme != "https" && !(dev && u.Scheme == "http")) {
+			bad("webhook url must be an absolute https URL without user name and fragment")
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func isOrigin(s string, dev bool) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Host != "" && (u.Scheme == "https" || dev && u.Scheme == "http") && u.Scheme+"://"+u.Host == s && strings.ToLower(s) == s
+}
+
+func isToken(s string) bool {
+	if len(s) == 0 || len(s) > 64 {
+		return false
+	}
+	return strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") == ""
+}
