@@ -1,0 +1,236 @@
+package server
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+const (
+	headerXForwardedFor = "X-Forwarded-For"
+	headerForwarded     = "Forwarded"
+)
+
+// clientAddr is contract 30: the peer, or, where the peer is a trusted proxy,
+// the right-most entry of the header that is not itself one.
+//
+// The header is read from the right, each entry vouched for by the proxy to
+// its right, and no further than the vouching goes. So whatever a client puts
+// to the left, unbalanced quotes included, is not even parsed. An entry that
+// names no address ("unknown", obfuscated, malformed) ends the walk: the proxy
+// that wrote it is the last one known. If all entries are trusted, the
+// farthest is the client.
+func clientAddr(peer netip.Addr, header string, h http.Header, trusted []netip.Prefix) netip.Addr {
+	at := peer.Unmap().WithZone("")
+	if !contains(trusted, at) {
+		return at
+	}
+	parse := parseXForwardedFor
+	if header == headerForwarded {
+		parse = parseForwarded
+	}
+	lines := h[header]
+	for i := len(lines) - 1; i >= 0; i-- {
+		rest, more := lines[i], true
+		for more {
+			var entry string
+			rest, entry, more = cutLast(rest)
+			if entry == "" {
+				continue // an empty list element is no element (RFC 9110, 5.6.1)
+			}
+			addr, ok := parse(entry)
+			if !ok {
+				return at
+			}
+			at = addr
+			if !contains(trusted, at) {
+				return at
+			}
+		}
+	}
+	return at
+}
+
+func contains(prefixes []netip.Prefix, a netip.Addr) bool {
+	for _, p := range prefixes {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// unmapPrefix makes ::ffff:10.0.0.0/104 mean 10.0.0.0/8, as addresses are
+// compared unmapped.
+func unmapPrefix(p netip.Prefix) netip.Prefix {
+	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
+		return netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+	}
+	return p
+}
+
+// cutLast takes the last element off a comma-separated list in which quoted
+// strings may hold commas. Going from the right, a quote opens where one that
+// no backslash escapes closes it; a well-formed last element is found
+// whatever is to its left.
+func cutLast(list string) (rest, last string, more bool) {
+	quoted := false
+	for i := len(list) - 1; i >= 0; i-- {
+		switch list[i] {
+		case '"':
+			if !quoted || !escaped(list, i) {
+				quoted = !quoted
+			}
+		case ',':
+			if !quoted {
+				return list[:i], strings.Trim(list[i+1:], " \t"), true
+			}
+		}
+	}
+	return "", strings.Trim(list, " \t"), false
+}
+
+// escaped reports whether an odd number of backslashes stands before list[i].
+func escaped(list string, i int) bool {
+	n := 0
+	for i > n && list[i-1-n] == '\\' {
+		n++
+	}
+	return n%2 == 1
+}
+
+// parseXForwardedFor reads one entry: an address, bare or with a port, IPv6
+// also in brackets. There is no standard; these are the forms that proxies write.
+func parseXForwardedFor(entry string) (netip.Addr, bool) {
+	if a, ok := plainAddr(entry); ok {
+		return a, true
+	}
+	return parseNode(entry)
+}
+
+// parseForwarded reads one element of RFC 7239: pairs separated by
+// semicolons, of which exactly one is "for".
+func parseForwarded(entry string) (netip.Addr, bool) {
+	node, found := "", false
+	for rest, more := entry, true; more; {
+		var name, value string
+		var ok bool
+		name, value, rest, more, ok = cutPair(rest)
+		if !ok {
+			return netip.Addr{}, false
+		}
+		if strings.EqualFold(name, "for") {
+			if found {
+				return netip.Addr{}, false
+			}
+			node, found = value, true
+		}
+	}
+	if !found {
+		return netip.Addr{}, false
+	}
+	return parseNode(node)
+}
+
+// cutPair takes one token=value off the front, where value is a token or a
+// quoted string, up to and with the semicolon that more says was there.
+func cutPair(s string) (name, value, rest string, more, ok bool) {
+	s = strings.TrimLeft(s, " \t")
+	n := tokenLen(s)
+	if n == 0 || n == len(s) || s[n] != '=' {
+		return "", "", "", false, false
+	}
+	name, s = s[:n], s[n+1:]
+	if strings.HasPrefix(s, `"`) {
+		var b strings.Builder
+		i := 1
+		for ; i < len(s) && s[i] != '"'; i++ {
+			if s[i] == '\\' {
+				if i++; i == len(s) {
+					return "", "", "", false, false
+				}
+			}
+			b.WriteByte(s[i])
+		}
+		if i == len(s) {
+			return "", "", "", false, false
+		}
+		value, s = b.String(), s[i+1:]
+	} else {
+		n := tokenLen(s)
+		if n == 0 {
+			return "", "", "", false, false
+		}
+		value, s = s[:n], s[n:]
+	}
+	s = strings.TrimLeft(s, " \t")
+	if s == "" {
+		return name, value, "", false, true
+	}
+	if s[0] != ';' {
+		return "", "", "", false, false
+	}
+	return name, value, s[1:], true, true
+}
+
+// tokenLen is how many bytes at the front of s are a token of RFC 9110.
+func tokenLen(s string) int {
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
+		default:
+			return i
+		}
+	}
+	return len(s)
+}
+
+// parseNode reads a node of RFC 7239, 6: an IPv4 address or a bracketed IPv6
+// one, with or without a port. "unknown" and obfuscated names are no address.
+func parseNode(node string) (netip.Addr, bool) {
+	if inner, ok := strings.CutPrefix(node, "["); ok {
+		host, port, ok := strings.Cut(inner, "]")
+		if !ok || !validPort(port) {
+			return netip.Addr{}, false
+		}
+		a, ok := plainAddr(host)
+		// Brackets are for IPv6; a mapped IPv4 address is written as one.
+		return a, ok && strings.Contains(host, ":")
+	}
+	host, port := node, ""
+	if i := strings.IndexByte(node, ':'); i >= 0 {
+		host, port = node[:i], node[i:]
+	}
+	a, ok := plainAddr(host)
+	return a, ok && validPort(port)
+}
+
+// validPort takes "", ":" with 1 to 5 digits, or ":_" with an obfuscated port.
+func validPort(s string) bool {
+	if s == "" {
+		return true
+	}
+	s, ok := strings.CutPrefix(s, ":")
+	if !ok {
+		return false
+	}
+	if name, ok := strings.CutPrefix(s, "_"); ok {
+		return name != "" && loggable(name)
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return 1 <= len(s) && len(s) <= 5
+}
+
+func plainAddr(s string) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(s)
+	if err != nil || a.Zone() != "" {
+		return netip.Addr{}, false
+	}
+	return a.Unmap(), true
+}

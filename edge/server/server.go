@@ -1,0 +1,237 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/verge-id/verge/core/web"
+)
+
+// Engine is the service as the server sees it.
+type Engine interface {
+	// Handle answers a request of the public API or of a hosted page. It
+	// returns soon after ctx is done.
+	Handle(ctx context.Context, req *web.Request) *web.Response
+
+	// Ready reports whether the KV can be reached.
+	Ready(ctx context.Context) error
+}
+
+// Handler answers requests of the admin listener. It checks the operator's
+// credential itself; the server does not know one.
+type Handler func(ctx context.Context, req *web.Request) *web.Response
+
+// Config is what a server needs. Engine and Public are required; any other
+// field's zero value works and means what its comment says.
+type Config struct {
+	Engine Engine
+	Public net.Listener
+
+	// Admin answers what arrives at AdminListener. Nil, both: no admin API.
+	Admin         Handler
+	AdminListener net.Listener
+
+	// Ops serves /healthz, /readyz and /metrics in plain HTTP to whoever can
+	// reach it, so it belongs on an address that the public cannot. Nil: none.
+	Ops net.Listener
+
+	// TLS is for the public and admin listeners. Nil: plain HTTP, for a
+	// proxy in front or for development. Versions below 1.2 are never spoken.
+	TLS *tls.Config
+
+	// TrustedProxies are the peers whose word on the client's address is
+	// taken. Nil: none, the peer is the client.
+	TrustedProxies []netip.Prefix
+
+	// ProxyHeader is the one header in which the trusted proxies report the
+	// client: "X-Forwarded-For" (also if empty) or "Forwarded" (RFC 7239). It
+	// is one and not both because a proxy that writes one passes the other
+	// through as the client sent it.
+	ProxyHeader string
+
+	Log     *slog.Logger // access log at Info, health checks at Debug; nil discards
+	Metrics *Metrics     // nil: an own one, which Ops serves all the same
+
+	HandleTimeout time.Duration // the engine's deadline for one request; 0: 15 s
+
+	ReadHeaderTimeout time.Duration // from the first byte to the end of the header; 0: 5 s
+	ReadTimeout       time.Duration // for the body; 0: 10 s
+	WriteTimeout      time.Duration // from the end of the header to the end of the answer; 0: 40 s, enough for the body and the engine
+	IdleTimeout       time.Duration // a kept-alive connection without a request; 0: 75 s, more than the usual balancer's 60
+	MaxHeaderBytes    int           // request line and header; 0: 32 KiB
+
+	// MaxConcurrent is how many requests the engine works on at once, over
+	// public and admin listener each. One more is answered 503 with
+	// Retry-After: a queue here would only make every answer late. 0: 1024.
+	MaxConcurrent int
+
+	// DrainDelay is how long a draining server still accepts connections, so
+	// that balancers can read from /readyz that it is about to go. 0: none.
+	DrainDelay time.Duration
+
+	// IdleGrace is how long, once no more connections are accepted, those
+	// kept alive may stay for one more request. Every answer from the start
+	// of draining on says "Connection: close"; a connection that is closed
+	// under a client just as it sends loses that request, so it is the client
+	// that should go first. The wait ends when no connection is left. 0: 1 s.
+	IdleGrace time.Duration
+
+	// DrainTimeout bounds the rest, requests in flight included. 0: 20 s.
+	DrainTimeout time.Duration
+}
+
+// Server serves one engine. Make it with New.
+type Server struct {
+	cfg      Config
+	metrics  *Metrics
+	log      *slog.Logger
+	draining atomic.Bool
+	ready    readiness
+	public   *door
+	admin    *door
+	ops      *http.Server
+	conns    atomic.Int64 // open connections of public and admin
+}
+
+// New returns a server that does not serve yet. It panics if Engine or Public
+// is missing, if Admin and AdminListener are not both there or both absent, or
+// if ProxyHeader is no known one: these are mistakes in the program.
+func New(c Config) *Server {
+	switch {
+	case c.Engine == nil:
+		panic("server: Config.Engine is nil")
+	case c.Public == nil:
+		panic("server: Config.Public is nil; pass a listener")
+	case (c.Admin == nil) != (c.AdminListener == nil):
+		panic("server: Config.Admin and Config.AdminListener go together")
+	}
+	switch c.ProxyHeader {
+	case "":
+		c.ProxyHeader = headerXForwardedFor
+	case headerXForwardedFor, headerForwarded:
+	default:
+		panic("server: Config.ProxyHeader is neither X-Forwarded-For nor Forwarded")
+	}
+	orDuration(&c.HandleTimeout, 15*time.Second)
+	orDuration(&c.ReadHeaderTimeout, 5*time.Second)
+	orDuration(&c.ReadTimeout, 10*time.Second)
+	orDuration(&c.WriteTimeout, 40*time.Second)
+	orDuration(&c.IdleTimeout, 75*time.Second)
+	orDuration(&c.IdleGrace, time.Second)
+	orDuration(&c.DrainTimeout, 20*time.Second)
+	if c.MaxHeaderBytes == 0 {
+		c.MaxHeaderBytes = 32 << 10
+	}
+	if c.MaxConcurrent == 0 {
+		c.MaxConcurrent = 1024
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Metrics == nil {
+		c.Metrics = NewMetrics()
+	}
+	trusted := make([]netip.Prefix, len(c.TrustedProxies))
+	for i, p := range c.TrustedProxies {
+		trusted[i] = unmapPrefix(p)
+	}
+	c.TrustedProxies = trusted
+
+	s := &Server{cfg: c, metrics: c.Metrics, log: c.Log}
+	s.ready = readiness{check: c.Engine.Ready, draining: &s.draining}
+	s.public = s.newDoor("public", c.Public, c.Engine.Handle)
+	s.public.health = true
+	if c.Admin != nil {
+		s.admin = s.newDoor("admin", c.AdminListener, c.Admin)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", serveAlive)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.ready.serve(w, r, true) })
+	mux.Handle("GET /metrics", s.metrics.handler())
+	s.ops = &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: c.ReadHeaderTimeout,
+		WriteTimeout:      c.WriteTimeout,
+		ErrorLog:          slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
+	}
+	return s
+}
+
+func orDuration(d *time.Duration, def time.Duration) {
+	if *d == 0 {
+		*d = def
+	}
+}
+
+// Handler returns what the public listener serves, for tests that bring their
+// own connections.
+func (s *Server) Handler() http.Handler { return s.public }
+
+// Run serves until ctx is done, then drains: /readyz turns 503 at once, the
+// listeners stay open for DrainDelay, kept-alive connections for IdleGrace,
+// and requests in flight are answered. It returns nil after a complete drain,
+// and an error if a listener failed or DrainTimeout ran out. The listeners are
+// closed when it returns. It can be called once.
+func (s *Server) Run(ctx context.Context) error {
+	failed := make(chan error, 3)
+	serve := func(name string, run func() error) {
+		go func() {
+			err := run()
+			if s.draining.Load() || errors.Is(err, http.ErrServerClosed) {
+				return
+			}
+			failed <- fmt.Errorf("server: the %s listener failed: %w", name, err)
+		}()
+	}
+	doors := []*door{s.public}
+	if s.admin != nil {
+		doors = append(doors, s.admin)
+	}
+	for _, d := range doors {
+		serve(d.name, d.serve)
+	}
+	if s.cfg.Ops != nil {
+		serve("ops", func() error { return s.ops.Serve(s.cfg.Ops) })
+	}
+
+	var cause error
+	select {
+	case <-ctx.Done():
+	case cause = <-failed:
+	}
+	return errors.Join(cause, s.drain(doors))
+}
+
+func (s *Server) drain(doors []*door) error {
+	s.draining.Store(true)
+	s.log.Info("draining", "delay", s.cfg.DrainDelay)
+	defer s.ops.Close()
+	time.Sleep(s.cfg.DrainDelay)
+
+	for _, d := range doors {
+		d.stopAccepting()
+	}
+	for end := time.Now().Add(s.cfg.IdleGrace); s.conns.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
+	defer cancel()
+	var errs []error
+	for _, d := range doors {
+		if err := d.http.Shutdown(ctx); errors.Is(err, context.DeadlineExceeded) {
+			errs = append(errs, fmt.Errorf("server: %s listener: requests still running after %v were cut: raise DrainTimeout or look for what holds them", d.name, s.cfg.DrainTimeout))
+			d.http.Close()
+		}
+	}
+	s.log.Info("drained")
+	return errors.Join(errs...)
+}
