@@ -1,0 +1,196 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"time"
+)
+
+// SchemaVersion is the version of the envelope and data that this package writes.
+const SchemaVersion = "2026-01-07"
+
+// MaxBody is a bound for receivers: no event is longer. The longest strings
+// in one are the publisher's own, state and external user id (contract 8),
+// and JSON makes at most six bytes of one.
+const MaxBody = 16 * 1024
+
+// Event types.
+const (
+	TypeStarted   = "verification.started"
+	TypeCompleted = "verification.completed"
+	TypeFailed    = "verification.failed"
+	TypeExpired   = "verification.expired"
+
+	// TypeCancelled is kept so that receivers which list it still compile. It
+	// has no constructor: a cancelled session stays started and no event is
+	// sent for it.
+	TypeCancelled = "verification.cancelled"
+)
+
+// Values of Data.Status, one for each type that is sent.
+const (
+	StatusStarted   = "started"
+	StatusCompleted = "completed"
+	StatusFailed    = "failed"
+	StatusExpired   = "expired"
+)
+
+// Codes of a Failure.
+const (
+	FailureProviderRejected = "PROVIDER_REJECTED"
+	FailureUserCancelled    = "USER_CANCELLED"
+	FailureTimeout          = "TIMEOUT"
+	FailureMaxAttempts      = "MAX_ATTEMPTS"
+	FailureUnknown          = "UNKNOWN"
+)
+
+// FailureMessage returns the sentence that goes with a failure code, in
+// English, for the publisher's developers and not for the user. A code that
+// is none of the five gets the sentence of FailureUnknown.
+func FailureMessage(code string) string {
+	switch code {
+	case FailureProviderRejected:
+		return "The provider rejected the verification, for example because the age was not met or the document was not valid."
+	case FailureUserCancelled:
+		return "The user closed or abandoned the verification."
+	case FailureTimeout:
+		return "The session expired before the verification was completed."
+	case FailureMaxAttempts:
+		return "The verification failed too many times."
+	}
+	return "The verification failed for a reason that is not known."
+}
+
+// Event is one event: the envelope, and data that depends on the type. Make
+// one with Started, Completed, Failed or Expired, or read one by unmarshalling
+// a body that Verify has accepted.
+//
+// Timestamps are RFC 3339 in UTC with milliseconds; time.Parse(time.RFC3339, …)
+// reads them.
+type Event struct {
+	ID             string `json:"id"` // evt_<uuid>, the same on every attempt
+	Type           string `json:"type"`
+	CreatedAt      string `json:"created_at"`
+	SchemaVersion  string `json:"schema_version"`
+	PublisherID    string `json:"publisher_id"`   // pub_…
+	IntegrationID  string `json:"integration_id"` // int_<uuid>; the API names the same integration by the UUID alone
+	SessionID      string `json:"session_id"`
+	Test           bool   `json:"test"`
+	IdempotencyKey string `json:"idempotency_key"` // <session_id>:<type>
+	Data           Data   `json:"data"`
+}
+
+// Data is what an event says beyond its envelope. A nil member is absent from
+// the JSON; a pointer to an empty string is a string that was given and is empty.
+type Data struct {
+	Status         string   `json:"status"`
+	ExpiresAt      *string  `json:"expires_at,omitempty"`       // started, expired
+	Result         *Result  `json:"result,omitempty"`           // completed
+	Failure        *Failure `json:"failure,omitempty"`          // failed
+	ExternalUserID *string  `json:"external_user_id,omitempty"` // completed, failed; if given at start
+	PublisherState *string  `json:"publisher_state,omitempty"`  // completed, failed; if given at start
+}
+
+// Result is the outcome of a completed session.
+type Result struct {
+	Verified     bool   `json:"verified"`
+	Level        string `json:"level"` // L1 or L2
+	ChallengeAge int    `json:"challenge_age"`
+}
+
+// Failure is why a session failed.
+type Failure struct {
+	Code    string `json:"code"` // one of the Failure constants
+	Message string `json:"message"`
+}
+
+// Head is what every constructor needs to fill in the envelope.
+type Head struct {
+	ID            string // from NewID
+	CreatedAt     time.Time
+	PublisherID   string // with its prefix
+	IntegrationID string // the bare UUID
+	SessionID     string
+	Test          bool
+}
+
+// NewID returns a fresh event id: evt_ and a version 4 UUID of 122 bits from
+// random. It panics if random fails, for then nothing made from it is unique.
+func NewID(random io.Reader) string {
+	var u [16]byte
+	if _, err := io.ReadFull(random, u[:]); err != nil {
+		panic("webhook: no randomness for an event id: " + err.Error())
+	}
+	u[6] = u[6]&0x0f | 0x40
+	u[8] = u[8]&0x3f | 0x80
+	h := hex.EncodeToString(u[:])
+	return "evt_" + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+// Started says that a session was durably created and accepted for provider
+// initiation. It does not promise that a browser ever got there.
+func Started(h Head, expiresAt time.Time) Event {
+	return h.event(TypeStarted, Data{Status: StatusStarted, ExpiresAt: instant(expiresAt)})
+}
+
+// Completed says that a session was verified. user and state are what the
+// publisher gave at start, nil if it gave none.
+func Completed(h Head, level string, challengeAge int, user, state *string) Event {
+	return h.event(TypeCompleted, Data{
+		Status:         StatusCompleted,
+		Result:         &Result{Verified: true, Level: level, ChallengeAge: challengeAge},
+		ExternalUserID: user,
+		PublisherState: state,
+	})
+}
+
+// Failed says that a session failed for good. message is FailureMessage(code)
+// unless there is a better one; user and state are as in Completed.
+func Failed(h Head, code, message string, user, state *string) Event {
+	return h.event(TypeFailed, Data{
+		Status:         StatusFailed,
+		Failure:        &Failure{Code: code, Message: message},
+		ExternalUserID: user,
+		PublisherState: state,
+	})
+}
+
+// Expired says that a session reached its end without an outcome.
+func Expired(h Head, expiresAt time.Time) Event {
+	return h.event(TypeExpired, Data{Status: StatusExpired, ExpiresAt: instant(expiresAt)})
+}
+
+func (h Head) event(typ string, data Data) Event {
+	return Event{
+		ID:             h.ID,
+		Type:           typ,
+		CreatedAt:      *instant(h.CreatedAt),
+		SchemaVersion:  SchemaVersion,
+		PublisherID:    h.PublisherID,
+		IntegrationID:  "int_" + h.IntegrationID,
+		SessionID:      h.SessionID,
+		Test:           h.Test,
+		IdempotencyKey: h.SessionID + ":" + typ,
+		Data:           data,
+	}
+}
+
+// Body returns the event as JSON: what is signed, stored and posted. Equal
+// events give equal bytes, members stand in the order of the specification,
+// and text is not escaped for HTML, so that a developer can read it.
+func (e Event) Body() []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil {
+		panic("webhook: an event holds only strings, numbers and booleans: " + err.Error())
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+func instant(t time.Time) *string {
+	s := t.UTC().Format("2006-01-02T15:04:05.000Z")
+	return &s
+}

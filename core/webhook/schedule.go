@@ -1,0 +1,97 @@
+package webhook
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Verdict is what the answer to one attempt means for the event.
+type Verdict int
+
+// The zero Verdict is Retry, so that what nobody judged is not lost.
+const (
+	Retry     Verdict = iota // try again, while the Schedule has more
+	Delivered                // 2xx: done
+	GivenUp                  // 4xx: the receiver does not want it; trying again would not change that
+)
+
+func (v Verdict) String() string {
+	switch v {
+	case Delivered:
+		return "delivered"
+	case GivenUp:
+		return "given_up"
+	}
+	return "retry"
+}
+
+// Classify judges one attempt by the status of its answer or, where there was
+// none, by err: nothing that went wrong on the way says that the receiver
+// does not want the event. A redirect is not followed and so is no answer
+// either (contract 26); nor is a status that HTTP does not define.
+func Classify(status int, err error) Verdict {
+	switch {
+	case err != nil:
+		return Retry
+	case status >= 200 && status < 300:
+		return Delivered
+	case status >= 400 && status < 500:
+		return GivenUp
+	}
+	return Retry
+}
+
+var contractDelays = []time.Duration{
+	5 * time.Second, 30 * time.Second,
+	2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+	1 * time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour,
+}
+
+// Schedule is when an event is tried again. The zero value is the contract's:
+// nine retries over about sixteen hours.
+type Schedule struct {
+	// Delays are the waits after the first attempt, the second, and so on;
+	// one attempt more than there are delays, then the event is dead. Nil is
+	// the contract's nine. Empty but not nil: one attempt and no retry.
+	Delays []time.Duration
+
+	// JitterPercent spreads each delay evenly by so much up and down, so that
+	// events which failed together do not come back together. Zero is 20;
+	// negative is none; more than 100 is 100.
+	JitterPercent int
+}
+
+// Next returns how long to wait after an event's attempt number attempts has
+// failed, counting from 1, or more == false if that was the last. rnd is 64
+// random bits. The delay counts from the end of the failed attempt.
+func (s Schedule) Next(attempts int, rnd uint64) (delay time.Duration, more bool) {
+	delays := s.delays()
+	if attempts < 1 {
+		panic("webhook: Schedule.Next before the first attempt")
+	}
+	if attempts > len(delays) {
+		return 0, false
+	}
+	base := delays[attempts-1]
+	jitter := s.JitterPercent
+	switch {
+	case jitter == 0:
+		jitter = 20
+	case jitter < 0:
+		jitter = 0
+	}
+	spread := base / 100 * time.Duration(min(jitter, 100))
+	// The high word of rnd × n is even over [0, n) to within n/2⁶⁴.
+	up, _ := bits.Mul64(rnd, 2*uint64(spread)+1)
+	return base - spread + time.Duration(up), true
+}
+
+// Attempts is how many attempts an event has in all.
+func (s Schedule) Attempts() int { return len(s.delays()) + 1 }
+
+func (s Schedule) delays() []time.Duration {
+	if s.Delays == nil {
+		return contractDelays
+	}
+	return s.Delays
+}

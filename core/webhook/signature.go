@@ -1,0 +1,200 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Headers that every webhook request carries.
+const (
+	HeaderSignature = "X-Service-Signature" // t=<unix seconds>,v1=<hex HMAC-SHA256>
+	HeaderTimestamp = "X-Service-Timestamp" // unix seconds, equal to t
+)
+
+// DefaultTolerance is how far t may be from the receiver's clock, in either
+// direction. A difference of exactly this much is still accepted.
+const DefaultTolerance = 300 * time.Second
+
+// maxSignature bounds the header before anything looks into it. Ours has 81
+// bytes; the rest is room for versions yet to come.
+const maxSignature = 1024
+
+// maxTimestampDigits keeps t below the year 33,659, so that no difference of
+// two times can overflow.
+const maxTimestampDigits = 12
+
+// Sign returns the value of HeaderSignature for one attempt at t.
+//
+// The secret must not be empty: Verify refuses every signature made with an
+// empty one, since anybody could have made it.
+func Sign(secret string, t time.Time, body []byte) string {
+	ts := strconv.FormatInt(t.Unix(), 10)
+	return "t=" + ts + ",v1=" + hex.EncodeToString(mac(secret, ts, body))
+}
+
+// Headers returns all headers of one attempt at t, Content-Type included.
+func Headers(secret string, t time.Time, body []byte) map[string]string {
+	return map[string]string{
+		"Content-Type":  "application/json; charset=utf-8",
+		HeaderSignature: Sign(secret, t, body),
+		HeaderTimestamp: strconv.FormatInt(t.Unix(), 10),
+	}
+}
+
+// mac binds time and body. A dot cannot occur in ts, so no two pairs of time
+// and body share a signing string.
+func mac(secret, ts string, body []byte) []byte {
+	h := hmac.New(sha256.New, []byte(secret))
+	h.Write([]byte(ts))
+	h.Write([]byte{'.'})
+	h.Write(body)
+	return h.Sum(nil)
+}
+
+// VerifyError says at which step of the algorithm a request was refused.
+type VerifyError struct {
+	Step   int    // 1 to 6, as numbered at Verify
+	Reason string // what was wrong and what to look at; safe to log and to answer
+}
+
+func (e *VerifyError) Error() string {
+	return fmt.Sprintf("webhook refused at step %d: %s", e.Step, e.Reason)
+}
+
+// Verify returns nil if the request was signed with secret and is recent, and
+// a *VerifyError otherwise, which the receiver answers with status 401 (step
+// 7). header is an http.Header; names are matched without regard to case, so
+// that any framework's map will do. body is the raw body, byte for byte, from
+// before anything parsed it. A tolerance of zero or less is DefaultTolerance.
+//
+// The steps, in order; the first to fail is reported:
+//
+//  1. X-Service-Signature is there once, has at most 1,024 bytes, and holds t
+//     and v1 once each: t a decimal number of up to 12 digits without sign or
+//     leading zero, v1 64 hexadecimal digits of either case. The elements may
+//     be in any order and have spaces around them; other names are ignored,
+//     so that a v2 can come one day.
+//  2. X-Service-Timestamp, if present, is t, character for character.
+//  3. The signing string is t, a dot and the body.
+//  4. Its HMAC-SHA256 is computed with the secret, which must not be empty.
+//  5. v1 is that HMAC, compared as bytes in constant time.
+//  6. t is no further from now than the tolerance, in whole seconds.
+//
+// A request that is both old and badly signed is reported at step 5: what an
+// unauthentic t says is not worth reporting.
+func Verify(secret string, header map[string][]string, body []byte, now time.Time, tolerance time.Duration) error {
+	signatures := values(header, HeaderSignature)
+	if len(signatures) != 1 {
+		return refuse(1, "%d %s headers where there must be one; look whether a proxy drops or doubles it", len(signatures), HeaderSignature)
+	}
+	sig, err := parseSignature(signatures[0])
+	if err != nil {
+		return err
+	}
+
+	for _, other := range values(header, HeaderTimestamp) {
+		if other != sig.ts {
+			return refuse(2, "%s differs from t in %s; look whether a proxy sets it", HeaderTimestamp, HeaderSignature)
+		}
+	}
+
+	if secret == "" {
+		return refuse(4, "no webhook secret given; look at this receiver's configuration")
+	}
+	if !hmac.Equal(mac(secret, sig.ts, body), sig.v1) {
+		// Neither the secret nor the right HMAC may ever show here: errors
+		// end in logs and in answers, and the HMAC is what an attacker lacks.
+		return refuse(5, "v1 does not match; look whether the secret is this integration's, and whether the body is the raw bytes received and not JSON that was parsed and written again")
+	}
+
+	if tolerance <= 0 {
+		tolerance = DefaultTolerance
+	}
+	limit := int64(tolerance / time.Second)
+	switch age := now.Unix() - sig.t; {
+	case age > limit:
+		return refuse(6, "signed %d s ago, more than %d s; look at this receiver's clock, or take it for a replay", age, limit)
+	case -age > limit:
+		return refuse(6, "signed %d s in the future, more than %d s; look at this receiver's clock", -age, limit)
+	}
+	return nil
+}
+
+// signature is a header that has passed step 1.
+type signature struct {
+	ts string // t as it was written, which is what was signed
+	t  int64
+	v1 []byte
+}
+
+// parseSignature does step 1 on the header's value.
+func parseSignature(s string) (sig signature, err error) {
+	if len(s) > maxSignature {
+		return sig, refuse(1, "%s has %d bytes, more than %d", HeaderSignature, len(s), maxSignature)
+	}
+	found := map[string]string{}
+	for element := range strings.SplitSeq(s, ",") {
+		name, value, ok := strings.Cut(strings.Trim(element, " \t"), "=")
+		if !ok {
+			return sig, refuse(1, "%s has an element without '='; it must look like t=…,v1=…", HeaderSignature)
+		}
+		if name != "t" && name != "v1" {
+			continue
+		}
+		// Two of a kind are refused and not chosen between: a receiver that
+		// takes the first and one that takes the last would disagree on what
+		// was signed.
+		if _, twice := found[name]; twice {
+			return sig, refuse(1, "%s has %s twice", HeaderSignature, name)
+		}
+		found[name] = value
+	}
+	for _, name := range []string{"t", "v1"} {
+		if _, ok := found[name]; !ok {
+			return sig, refuse(1, "%s has no %s", HeaderSignature, name)
+		}
+	}
+
+	var ok bool
+	sig.ts = found["t"]
+	if sig.t, ok = parseTimestamp(sig.ts); !ok {
+		return sig, refuse(1, "t in %s is not a decimal number of up to %d digits", HeaderSignature, maxTimestampDigits)
+	}
+	sig.v1, err = hex.DecodeString(found["v1"])
+	if err != nil || len(sig.v1) != sha256.Size {
+		return sig, refuse(1, "v1 in %s is not %d hexadecimal digits", HeaderSignature, 2*sha256.Size)
+	}
+	return sig, nil
+}
+
+// parseTimestamp holds t to its one encoding, so that a receiver that signs
+// the text and one that signs the number sign the same bytes.
+func parseTimestamp(s string) (t int64, ok bool) {
+	if len(s) > maxTimestampDigits {
+		return 0, false
+	}
+	t, err := strconv.ParseInt(s, 10, 64)
+	return t, err == nil && t >= 0 && strconv.FormatInt(t, 10) == s
+}
+
+// values collects a header under all spellings of its name. One request can
+// hold several only in a map that did not come from net/http; then they are
+// duplicates, and treated so.
+func values(header map[string][]string, name string) []string {
+	var all []string
+	for k, v := range header {
+		if strings.EqualFold(k, name) {
+			all = append(all, v...)
+		}
+	}
+	return all
+}
+
+func refuse(step int, format string, args ...any) *VerifyError {
+	return &VerifyError{Step: step, Reason: fmt.Sprintf(format, args...)}
+}
