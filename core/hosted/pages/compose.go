@@ -1,0 +1,271 @@
+package pages
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// page is a View turned into words: all that is left to do is to lay it out.
+type page struct {
+	lang    string
+	title   string
+	style   string
+	kind    Kind
+	icon    string
+	tone    string // "good", "stop" or "": a colour on top of what icon and heading say already
+	sandbox string
+
+	askedBy sentence
+	heading string
+	lead    string
+	notice  *notice
+	waiting string
+	steps   []string
+	stepsH  string
+	formsH  string
+	forms   []form
+	left    string
+	next    string
+	retry   link
+	back    backLink
+	privacy string
+}
+
+// sentence is a text around the name of the site, which is set apart so that
+// its direction and characters cannot disturb the words around it.
+type sentence struct{ before, site, after string }
+
+type link struct{ text, href string }
+
+type backLink struct {
+	text sentence
+	href string
+}
+
+type notice struct{ heading, text string }
+
+type form struct {
+	action  string
+	outcome string
+	fields  []Field
+	label   string
+	primary bool
+}
+
+// hopeful are the pages from which the session can still be completed.
+var hopeful = []Kind{Method, Progress, Cancelled}
+
+// restartable are the pages that end here: only the site can begin anew.
+var restartable = []Kind{Failed, Expired, Used, Damaged}
+
+func compose(v View) (page, error) {
+	if !slices.Contains(Kinds, v.Kind) {
+		return page{}, errors.New("no such kind of page")
+	}
+	if v.RetryURL != "" && !localPath(v.RetryURL) {
+		return page{}, errors.New("RetryURL must be a path on this host")
+	}
+	lang := v.Lang
+	if !slices.Contains(Languages, lang) {
+		lang = fallback
+	}
+	t := messages(lang)
+
+	// An expiry that is reported as a failure reads as what it is.
+	if v.Kind == Failed && v.FailureCode == "TIMEOUT" {
+		v.Kind = Expired
+	}
+
+	p := page{
+		lang:    lang,
+		style:   Style().Path,
+		kind:    v.Kind,
+		icon:    icons[v.Kind],
+		privacy: t("privacy"),
+	}
+	switch v.Kind {
+	case Method:
+		if err := composeMethod(&p, v, t); err != nil {
+			return page{}, err
+		}
+	case Failed:
+		code := v.FailureCode
+		if !slices.Contains(failureCodes, code) {
+			code = "UNKNOWN"
+		}
+		p.heading, p.lead, p.tone = t("failed."+code+".heading"), t("failed."+code+".text"), "stop"
+	default:
+		p.heading, p.lead = t(string(v.Kind)+".heading"), t(string(v.Kind)+".text")
+	}
+	if v.Kind == Completed {
+		p.tone = "good"
+	}
+	if v.Kind == Progress {
+		p.waiting = t("progress.status")
+	}
+	p.title = p.heading
+	if v.Notice.AttemptFailed {
+		p.notice = &notice{t("notice.heading"), attemptsLeft(v.Notice.AttemptsLeft, t)}
+		// The title is the first thing that a screen reader says about a page.
+		p.title = p.notice.heading + " – " + p.heading
+	}
+	if v.Sandbox {
+		p.sandbox = t("sandbox.banner")
+	}
+	if slices.Contains(hopeful, v.Kind) {
+		p.left = timeLeft(v.ExpiresAt, v.Now, t)
+	}
+	if slices.Contains(restartable, v.Kind) {
+		p.next = t("restart")
+	}
+	if v.RetryURL != "" {
+		p.retry = link{t("retry"), v.RetryURL}
+	}
+	if origin, host := siteOf(v.SiteOrigin); origin != "" {
+		p.askedBy = aroundSite(t("asked_by"), host)
+		p.back = backLink{aroundSite(t("back"), host), origin}
+	}
+	return p, composeForms(&p, v, t)
+}
+
+func composeMethod(p *page, v View, t texts) error {
+	age := strconv.Itoa(v.ChallengeAge)
+	switch {
+	case v.Level == "L1" && v.ChallengeAge > 0:
+		p.icon = "face"
+	case v.Level == "L1":
+		return errors.New("L1 needs a ChallengeAge above 0")
+	case v.Level == "L2":
+		p.icon = "document"
+	default:
+		return fmt.Errorf("Level must be L1 or L2, not %q", v.Level)
+	}
+	p.heading = t("method." + v.Level + ".heading")
+	p.lead = strings.ReplaceAll(t("method."+v.Level+".text"), "{age}", age)
+	p.stepsH = t("steps")
+	for _, n := range []string{"1", "2", "3"} {
+		p.steps = append(p.steps, strings.ReplaceAll(t("method."+v.Level+".step"+n), "{age}", age))
+	}
+	if v.Sandbox && len(v.Choices) > 0 {
+		p.formsH = t("sandbox.choose")
+	}
+	return nil
+}
+
+func composeForms(p *page, v View, t texts) error {
+	choices := v.Choices
+	if choices == nil {
+		switch v.Kind {
+		case Progress:
+			choices = []Choice{{Outcome: "check"}}
+		case Completed:
+			choices = []Choice{{Outcome: "continue"}}
+		}
+	}
+	if len(choices) == 0 {
+		return nil
+	}
+	if !localPath(v.Action) {
+		return errors.New("Action must be a path on this host")
+	}
+	for i, c := range choices {
+		label := c.Label
+		if label == "" && slices.Contains(knownOutcomes, c.Outcome) {
+			label = t("choice." + c.Outcome)
+		} else if label == "" {
+			label = t("choice.continue")
+		}
+		p.forms = append(p.forms, form{
+			action:  v.Action,
+			outcome: c.Outcome,
+			fields:  append([]Field{{"flow", v.Flow}, {"outcome", c.Outcome}}, v.Extra...),
+			label:   label,
+			primary: i == 0,
+		})
+	}
+	return nil
+}
+
+var failureCodes = []string{"PROVIDER_REJECTED", "USER_CANCELLED", "MAX_ATTEMPTS", "UNKNOWN"}
+
+var knownOutcomes = []string{"begin", "check", "continue", "cancel", "approve", "reject", "fail_attempt", "withdraw", "unknown"}
+
+var icons = map[Kind]string{
+	Progress:    "clock",
+	Completed:   "check",
+	Failed:      "cross",
+	Expired:     "clock",
+	Used:        "check",
+	Damaged:     "link",
+	Cancelled:   "pause",
+	Unavailable: "cloud",
+	NotAllowed:  "shield",
+	TooMany:     "clock",
+}
+
+// localPath reports whether s stays on this host. Browsers read a backslash
+// as a slash, and two slashes in front as the beginning of a host.
+func localPath(s string) bool {
+	return strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//") &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f })
+}
+
+// siteOf returns the bare origin and its host as shown, or nothing if there is
+// no origin that a person should be sent to. A host with characters beyond
+// letters, marks, digits and punctuation of names is refused: they can make it
+// read as another.
+func siteOf(raw string) (origin, host string) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return "", ""
+	}
+	if strings.ContainsFunc(u.Host, func(r rune) bool {
+		return !unicode.In(r, unicode.L, unicode.M, unicode.Nd) && !strings.ContainsRune(".-:[]", r)
+	}) {
+		return "", ""
+	}
+	return u.Scheme + "://" + u.Host, u.Host
+}
+
+func aroundSite(text, host string) sentence {
+	before, after, _ := strings.Cut(text, "{site}")
+	return sentence{before, host, after}
+}
+
+func attemptsLeft(n int, t texts) string {
+	if n <= 0 {
+		return t("notice.again")
+	}
+	return plural(t, "notice.attempts", n)
+}
+
+// timeLeft rounds to the nearest minute: it says "about", and 9:58 should not
+// read as 9 to someone who was promised 10.
+func timeLeft(expires, now time.Time, t texts) string {
+	if expires.IsZero() || now.IsZero() {
+		return ""
+	}
+	switch d := expires.Sub(now); {
+	case d <= 0:
+		return ""
+	case d < time.Minute:
+		return t("left.less")
+	default:
+		return plural(t, "left", int((d+30*time.Second)/time.Minute))
+	}
+}
+
+// plural knows singular and plural, which is all that the six languages need
+// for the small whole numbers above zero that are counted here.
+func plural(t texts, key string, n int) string {
+	if n == 1 {
+		return t(key + ".one")
+	}
+	return strings.ReplaceAll(t(key+".other"), "{n}", strconv.Itoa(n))
+}

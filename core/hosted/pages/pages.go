@@ -1,0 +1,131 @@
+// Package pages renders what the person who is verified sees: every page of
+// the hosted flow, in six languages, made for a phone first.
+//
+// Use Render for a page, Style for the one stylesheet that the pages load and
+// Match to choose a language from the browser's Accept-Language.
+//
+// The package decides nothing and keeps nothing: a View goes in, a document
+// comes out. It promises that
+//
+//   - a page has no script, no inline style and loads nothing but the
+//     stylesheet, so that it works under "default-src 'none'; style-src 'self'";
+//   - a page that has something to do does it by a POST form, and looking at a
+//     page, however often, does nothing (contract 22);
+//   - the only address of another site on a page is the plain origin of the
+//     publisher's callback, without path or parameters (contract 24);
+//   - whatever a View holds comes out as text.
+//
+// Whoever serves a page should send "Referrer-Policy: same-origin". The page's
+// own address holds a flow token, which must not travel to other sites; but
+// "no-referrer" would be too much, since it makes browsers post these forms
+// with "Origin: null", which then look as if they came from elsewhere.
+package pages
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+)
+
+//go:generate go run ../../web/templrt/generate
+
+// Kind says which page it is.
+type Kind string
+
+// The pages.
+const (
+	Method      Kind = "method"      // what will happen, and the button that begins it
+	Progress    Kind = "progress"    // the provider has not decided yet
+	Completed   Kind = "completed"   // the hop back to the site, for whoever lands on it again
+	Failed      Kind = "failed"      // final, says why by View.FailureCode
+	Expired     Kind = "expired"     // the session's 10 minutes are over
+	Used        Kind = "used"        // the session has ended before
+	Damaged     Kind = "damaged"     // the link is not one that we made
+	Cancelled   Kind = "cancelled"   // the user stopped, the session goes on
+	Unavailable Kind = "unavailable" // 503
+	NotAllowed  Kind = "not_allowed" // 403: a form posted from another site
+	TooMany     Kind = "too_many"    // 429
+)
+
+// Kinds are all of them.
+var Kinds = []Kind{Method, Progress, Completed, Failed, Expired, Used, Damaged, Cancelled, Unavailable, NotAllowed, TooMany}
+
+// View is one page. Kind is needed, and what the comments say is needed for
+// it; every other field may be zero, and what it would show is then left out.
+type View struct {
+	Kind Kind
+	Lang string // one of Languages; anything else: "en"
+
+	Level        string // "L1" or "L2"; needed by Method
+	ChallengeAge int    // above 0; needed by Method for L1
+
+	// Action is the path that forms post to, on this host. Needed wherever
+	// there is a form: Method, Progress, Completed and any page with Choices.
+	Action string
+
+	// Flow is the flow token, posted as "flow" by every form, and Extra are
+	// further hidden inputs after it. Extra must not be named flow or outcome.
+	Flow  string
+	Extra []Field
+
+	// Choices are the page's buttons, each a form of its own, the first being
+	// the one that most people want. Nil: "check" on Progress, "continue" on
+	// Completed, and none elsewhere.
+	Choices []Choice
+
+	Notice Notice
+
+	// SiteOrigin is the origin of the publisher's callback, https://shop.example,
+	// as the target of the plain link back. Whatever else a URL holds is cut
+	// off. Empty, or not an http(s) origin: the page names no site and has no link.
+	SiteOrigin string
+
+	// RetryURL is the path and query, on this host, of the page to try again.
+	RetryURL string
+
+	FailureCode string // for Failed, as in events; one that is not known reads as UNKNOWN
+
+	// ExpiresAt and Now show how long the session still lives, on the pages
+	// from which it can go on. Either zero: not shown.
+	ExpiresAt time.Time
+	Now       time.Time
+
+	// Sandbox marks the page as a test.
+	Sandbox bool
+}
+
+// Field is one hidden input.
+type Field struct{ Name, Value string }
+
+// Choice is one form, <form data-outcome="…" method="post" action="…">, that
+// posts the hidden inputs flow, outcome and Extra.
+type Choice struct {
+	Outcome string
+
+	// Label is the text of the button. Empty: the text that we have for the
+	// outcome (begin, check, continue, cancel, and the sandbox's approve,
+	// reject, fail_attempt, withdraw, unknown), else that of continue.
+	Label string
+}
+
+// Notice is what happened just before. The zero Notice says nothing.
+type Notice struct {
+	AttemptFailed bool
+	AttemptsLeft  int // 0 or less: the number is not mentioned
+}
+
+// Render returns the whole document, UTF-8. It fails only on a View that no
+// caller should make: an unknown Kind, a needed field that is missing, or an
+// Action or RetryURL that is not a path on this host.
+func Render(v View) ([]byte, error) {
+	p, err := compose(v)
+	if err != nil {
+		return nil, fmt.Errorf("pages: %s page: %w", v.Kind, err)
+	}
+	var out bytes.Buffer
+	if err := document(p).Render(context.Background(), &out); err != nil {
+		return nil, fmt.Errorf("pages: %s page: %w", v.Kind, err)
+	}
+	return out.Bytes(), nil
+}

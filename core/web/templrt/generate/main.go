@@ -1,0 +1,86 @@
+// Command generate compiles the .templ files of the current folder into Go
+// that runs on core/web/templrt instead of templ's own runtime.
+//
+// It is run by go generate, from the folder of the templates. Running it twice
+// changes nothing, so "go generate && git diff --exit-code" proves that the
+// committed code is current. It is a tool for building, never part of the
+// core: it may use os and run programs.
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/format"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// compiler is used by version and kept out of go.mod: no code of it is linked.
+const compiler = "github.com/a-h/templ/cmd/templ@v0.3.977"
+
+const runtimePackage = "github.com/verge-id/verge/core/web/templrt"
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "templrt/generate:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	files, err := filepath.Glob("*.templ")
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("no .templ file in the current folder: run it from the package that holds the templates")
+	}
+	for _, name := range files {
+		compiled, err := compile(name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		out, err := rewrite(compiled)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := os.WriteFile(strings.TrimSuffix(name, ".templ")+"_templ.go", out, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compile asks for one file on standard output, so that a failure half-way
+// leaves no file behind that imports the wrong runtime.
+func compile(name string) ([]byte, error) {
+	cmd := exec.Command("go", "run", compiler, "generate", "-f", name, "-stdout")
+	cmd.Env = append(os.Environ(), "GOOS=", "GOARCH=")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, stderr.Bytes())
+	}
+	return out, nil
+}
+
+// rewrite exchanges the two runtime imports and leaves every other byte alone,
+// apart from formatting. Ours is one package under both names.
+func rewrite(src []byte) ([]byte, error) {
+	for _, imp := range []struct{ from, to string }{
+		{"\nimport \"github.com/a-h/templ\"\n", "\nimport templ \"" + runtimePackage + "\"\n"},
+		{"\nimport templruntime \"github.com/a-h/templ/runtime\"\n", "\nimport templruntime \"" + runtimePackage + "\"\n"},
+	} {
+		if n := bytes.Count(src, []byte(imp.from)); n != 1 {
+			return nil, fmt.Errorf("%q occurs %d times in what %s made, not once: its output has changed, look at it", strings.TrimSpace(imp.from), n, compiler)
+		}
+		src = bytes.Replace(src, []byte(imp.from), []byte(imp.to), 1)
+	}
+	if bytes.Contains(src, []byte(`"github.com/a-h/templ`)) {
+		return nil, fmt.Errorf("an import of github.com/a-h/templ is left: take it out of the template")
+	}
+	return format.Source(src)
+}
