@@ -1,0 +1,370 @@
+// Package memory keeps a kv.KV in the process: for tests, for development
+// and for measuring the core without a disk.
+//
+// It promises atomicity and nothing that outlives the process. Everything is
+// lost when the Store is garbage, so a service that must not forget that a
+// token was used does not run on it.
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/btree"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+// Config of a Store. The zero value works.
+type Config struct {
+	// Now is the clock by which items expire. Nil: time.Now.
+	Now func() time.Time
+}
+
+// Store implements kv.KV. Partitions do not wait for each other.
+type Store struct {
+	now    func() time.Time
+	leases atomic.Uint64
+
+	mu         sync.RWMutex // guards the map, not the partitions in it
+	partitions map[kv.Partition]*partition
+}
+
+var _ kv.KV = (*Store)(nil)
+
+// New returns an empty Store.
+func New(c Config) *Store {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Store{now: c.Now, partitions: make(map[kv.Partition]*partition)}
+}
+
+// partition holds every item twice, by name and, if it ever expires, by
+// expiry; and every task twice, by ID and by when it can next be claimed.
+type partition struct {
+	mu     sync.Mutex
+	items  *btree.BTreeG[*item]
+	expiry *btree.BTreeG[*item]
+	tasks  map[string]*task
+	ready  *btree.BTreeG[*task]
+	bytes  int64
+}
+
+// item and its value never change once stored: a put replaces the whole.
+type item struct {
+	name    string
+	value   []byte
+	tx      string
+	expires time.Time
+}
+
+type task struct {
+	id      string
+	due     time.Time
+	payload []byte
+	lease   string    // of the latest claim, also after it has run out; empty: never claimed
+	ready   time.Time // when it can be claimed: due, or the end of the lease
+}
+
+func newPartition() *partition {
+	unlocked := btree.Options{NoLocks: true} // partition.mu already excludes
+	return &partition{
+		items: btree.NewBTreeGOptions(func(a, b *item) bool { return a.name < b.name }, unlocked),
+		expiry: btree.NewBTreeGOptions(func(a, b *item) bool {
+			return cmp.Or(a.expires.Compare(b.expires), strings.Compare(a.name, b.name)) < 0
+		}, unlocked),
+		tasks: make(map[string]*task),
+		ready: btree.NewBTreeGOptions(func(a, b *task) bool {
+			return cmp.Or(a.ready.Compare(b.ready), strings.Compare(a.id, b.id)) < 0
+		}, unlocked),
+	}
+}
+
+// existing returns nil for a partition that nothing was ever committed to, so
+// that merely asking for partitions costs no memory.
+func (s *Store) existing(p kv.Partition) *partition {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.partitions[p]
+}
+
+func (s *Store) partition(p kv.Partition) *partition {
+	if part := s.existing(p); part != nil {
+		return part
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	part := s.partitions[p]
+	if part == nil {
+		part = newPartition()
+		s.partitions[p] = part
+	}
+	return part
+}
+
+// Get implements kv.KV.
+func (s *Store) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
+	if err := cancelled(ctx); err != nil {
+		return kv.Item{}, err
+	}
+	p := s.existing(key.Partition)
+	if p == nil {
+		return kv.Item{}, kv.ErrNotFound
+	}
+	p.mu.Lock()
+	it := p.live(key.Name, s.now())
+	p.mu.Unlock()
+	if it == nil {
+		return kv.Item{}, kv.ErrNotFound
+	}
+	return it.export(key.Partition), nil
+}
+
+// Commit implements kv.KV.
+func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
+	if err := cancelled(ctx); err != nil {
+		return err
+	}
+	if err := tx.Validate(); err != nil {
+		return fmt.Errorf("memory: %w", err)
+	}
+	// What is stored is built before the lock is taken: copying values is
+	// most of the work of a commit.
+	puts := make([]*item, len(tx.Puts))
+	for i, put := range tx.Puts {
+		puts[i] = &item{name: put.Name, value: clone(put.Value), tx: tx.ID, expires: put.Expires.Round(0)}
+	}
+	tasks := make([]*task, len(tx.Schedule))
+	for i, t := range tx.Schedule {
+		due := t.Due.Round(0)
+		tasks[i] = &task{id: t.ID, due: due, payload: clone(t.Payload), ready: due}
+	}
+
+	p := s.partition(tx.Partition)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := s.now()
+	if conflict := p.evaluate(tx, now); conflict != nil {
+		return conflict
+	}
+	for _, it := range puts {
+		p.put(it)
+	}
+	for _, name := range tx.Deletes {
+		p.delete(name)
+	}
+	for _, t := range tasks {
+		p.cancel(t.id)
+		p.schedule(t)
+	}
+	for _, id := range tx.Cancel {
+		p.cancel(id)
+	}
+	// More than was put, so that expired items cannot pile up; a few, so that
+	// no commit pays for many.
+	p.sweep(now, len(puts)+2)
+	return nil
+}
+
+// Claim implements kv.KV.
+func (s *Store) Claim(ctx context.Context, name kv.Partition, now time.Time, lease time.Duration, n int) ([]kv.Task, time.Time, error) {
+	if err := cancelled(ctx); err != nil {
+		return nil, time.Time{}, err
+	}
+	p := s.existing(name)
+	if p == nil {
+		return nil, time.Time{}, nil
+	}
+	now = now.Round(0)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sweep(s.now(), 64) // a partition that nobody writes to is still emptied
+
+	var claimed []*task
+	var next time.Time
+	p.ready.Scan(func(t *task) bool {
+		if len(claimed) < n && !t.ready.After(now) {
+			claimed = append(claimed, t)
+			return true
+		}
+		next = t.ready
+		return false
+	})
+	tasks := make([]kv.Task, len(claimed))
+	for i, t := range claimed {
+		p.ready.Delete(t)
+		t.ready = now.Add(lease)
+		t.lease = strconv.FormatUint(s.leases.Add(1), 36)
+		p.ready.Set(t)
+		tasks[i] = kv.Task{ID: t.id, Due: t.due, Payload: clone(t.payload), Lease: t.lease}
+	}
+	return tasks, next, nil
+}
+
+// List implements kv.KV.
+func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
+	if err := cancelled(ctx); err != nil {
+		return nil, err
+	}
+	p := s.existing(prefix.Partition)
+	if p == nil {
+		return nil, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := s.now()
+	var items []kv.Item
+	p.items.Ascend(&item{name: max(prefix.Name, after)}, func(it *item) bool {
+		if len(items) >= n || !strings.HasPrefix(it.name, prefix.Name) {
+			return false
+		}
+		if it.name > after && !it.expired(now) {
+			items = append(items, it.export(prefix.Partition))
+		}
+		return true
+	})
+	return items, nil
+}
+
+// Size is what a Store holds, counting expired items that are not swept yet.
+type Size struct {
+	Items int
+	Tasks int
+	Bytes int64 // of names, values, IDs and payloads, without what keeps them in order
+}
+
+// Size adds up all partitions, one after the other.
+func (s *Store) Size() Size {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var size Size
+	for _, p := range s.partitions {
+		p.mu.Lock()
+		size.Items += p.items.Len()
+		size.Tasks += len(p.tasks)
+		size.Bytes += p.bytes
+		p.mu.Unlock()
+	}
+	return size
+}
+
+// evaluate returns nil if every check and lease of tx stands.
+func (p *partition) evaluate(tx kv.Tx, now time.Time) error {
+	var c kv.Conflict
+	failed := false
+	for _, check := range tx.Checks {
+		it := p.live(check.Name, now)
+		switch {
+		case it == nil && check.Tx == "", it != nil && it.tx == check.Tx:
+		case it == nil:
+			failed = true
+		default:
+			failed = true
+			c.Items = append(c.Items, it.export(tx.Partition))
+		}
+	}
+	for _, held := range tx.Held {
+		if t := p.tasks[held.TaskID]; t == nil || t.lease == "" || t.lease != held.Lease {
+			failed = true
+			c.Lost = append(c.Lost, held.TaskID)
+		}
+	}
+	if !failed {
+		return nil
+	}
+	return &c
+}
+
+// live returns the item of that name, or nil if there is none any more.
+func (p *partition) live(name string, now time.Time) *item {
+	it, ok := p.items.Get(&item{name: name})
+	if !ok || it.expired(now) {
+		return nil
+	}
+	return it
+}
+
+func (p *partition) put(it *item) {
+	p.delete(it.name)
+	p.items.Set(it)
+	if !it.expires.IsZero() {
+		p.expiry.Set(it)
+	}
+	p.bytes += it.size()
+}
+
+func (p *partition) delete(name string) {
+	it, ok := p.items.Delete(&item{name: name})
+	if !ok {
+		return
+	}
+	if !it.expires.IsZero() {
+		p.expiry.Delete(it)
+	}
+	p.bytes -= it.size()
+}
+
+func (p *partition) schedule(t *task) {
+	p.tasks[t.id] = t
+	p.ready.Set(t)
+	p.bytes += t.size()
+}
+
+func (p *partition) cancel(id string) {
+	t := p.tasks[id]
+	if t == nil {
+		return
+	}
+	delete(p.tasks, id)
+	p.ready.Delete(t)
+	p.bytes -= t.size()
+}
+
+// sweep removes up to n expired items, the longest expired first.
+func (p *partition) sweep(now time.Time, n int) {
+	for range n {
+		it, ok := p.expiry.Min()
+		if !ok || !it.expired(now) {
+			return
+		}
+		p.delete(it.name)
+	}
+}
+
+func (it *item) expired(now time.Time) bool {
+	return !it.expires.IsZero() && !now.Before(it.expires)
+}
+
+func (it *item) size() int64 { return int64(len(it.name) + len(it.value)) }
+
+func (it *item) export(p kv.Partition) kv.Item {
+	return kv.Item{
+		Key:     kv.Key{Partition: p, Name: it.name},
+		Value:   clone(it.value),
+		Tx:      it.tx,
+		Expires: it.expires,
+	}
+}
+
+func (t *task) size() int64 { return int64(len(t.id) + len(t.payload)) }
+
+// clone copies to exactly the needed size; an empty value comes back empty, not nil.
+func clone(b []byte) []byte {
+	c := make([]byte, len(b))
+	copy(c, b)
+	return c
+}
+
+func cancelled(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("memory: %w: %w", kv.ErrUnavailable, context.Cause(ctx))
+}
