@@ -1,6 +1,10 @@
 package host
 
-import "github.com/verge-id/verge/core/kv"
+import (
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+)
 
 // Job is a leased task as a runner sees it: enough to run it fairly, nothing
 // of what it is about. The core makes jobs by claiming, and is handed them
@@ -9,6 +13,10 @@ import "github.com/verge-id/verge/core/kv"
 type Job struct {
 	Partition kv.Partition
 	Task      kv.Task // with the lease that Claim set
+
+	// Until is when the lease may be taken over. Run begins nothing that
+	// could last longer.
+	Until time.Time
 
 	// Lane names where the job's time is spent: jobs of one lane go to one
 	// destination and share its fate when it hangs or fails, so a runner

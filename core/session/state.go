@@ -2,6 +2,8 @@ package session
 
 import (
 	"time"
+
+	"github.com/verge-id/verge/core/webhook"
 )
 
 // State of a session, as webhooks name it (spec.md, States and transitions).
@@ -9,10 +11,10 @@ type State string
 
 // The four states. All but Started are final.
 const (
-	Started   State = "started"
-	Completed State = "completed"
-	Failed    State = "failed"
-	Expired   State = "expired"
+	Started   State = webhook.StatusStarted
+	Completed State = webhook.StatusCompleted
+	Failed    State = webhook.StatusFailed
+	Expired   State = webhook.StatusExpired
 )
 
 // Status is the state as reconcile names it (contract 20).
@@ -27,15 +29,6 @@ func (s State) Status() string {
 	}
 	return "PENDING"
 }
-
-// Failure codes (spec.md, Failure codes).
-const (
-	ProviderRejected = "PROVIDER_REJECTED"
-	UserCancelled    = "USER_CANCELLED"
-	TimedOut         = "TIMEOUT"
-	MaxAttempts      = "MAX_ATTEMPTS"
-	Unknown          = "UNKNOWN"
-)
 
 // Trigger is what happens to a session.
 type Trigger string
@@ -57,7 +50,7 @@ const (
 type Record struct {
 	State       State     // "" is Started
 	Attempts    int       // failed ones
-	FailureCode string    // for Failed and Expired
+	FailureCode string    // one of the webhook package's, for Failed and Expired
 	At          time.Time // of the terminal transition
 }
 
@@ -68,7 +61,7 @@ func (r Record) Terminal() bool { return r.State != "" && r.State != Started }
 // outcome is expired at once, whether or not its timer has fired (contract 20).
 func (r Record) As(now, expires time.Time) Record {
 	if !r.Terminal() && !now.Before(expires) {
-		return Record{State: Expired, Attempts: r.Attempts, FailureCode: TimedOut, At: expires}
+		return Record{State: Expired, Attempts: r.Attempts, FailureCode: webhook.FailureTimeout, At: expires}
 	}
 	if r.State == "" {
 		r.State = Started
@@ -96,15 +89,15 @@ func (r Record) Apply(t Trigger, now, expires time.Time, attempts int) (next Rec
 	case Succeeded:
 		return end(Completed, "")
 	case Rejected:
-		return end(Failed, ProviderRejected)
+		return end(Failed, webhook.FailureProviderRejected)
 	case Withdrawn:
-		return end(Failed, UserCancelled)
+		return end(Failed, webhook.FailureUserCancelled)
 	case Unclassified, InitiationFailed:
-		return end(Failed, Unknown)
+		return end(Failed, webhook.FailureUnknown)
 	case AttemptFailed:
 		r.Attempts++
 		if r.Attempts >= attempts {
-			return end(Failed, MaxAttempts)
+			return end(Failed, webhook.FailureMaxAttempts)
 		}
 		return r, true
 	}

@@ -1,0 +1,225 @@
+// Package lifecycle makes things happen to sessions: it applies a trigger to
+// the record that the KV holds and commits the new record together with the
+// event it causes and the timer it sets or ends.
+//
+// Attempts and the outcome are decided here by compare-and-set and nowhere
+// else, never by what a browser carries (contract 18): of two browsers that
+// finish one session, or of completion and expiry, one wins and the other
+// learns who did.
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/webhook"
+)
+
+// Lifecycle applies triggers. All fields are needed.
+type Lifecycle struct {
+	host.Host
+	Attempts    int           // failed ones a user has, the last being final (contract 23)
+	OutcomeLife time.Duration // how long outcomes are kept (contract 21)
+}
+
+// Session is a session with what its events need to say.
+type Session struct {
+	ID          session.ID
+	Text        string // the id as publishers know it
+	Integration *integration.Integration
+	User, State *string // as given at start; nil: not given
+}
+
+// Partition returns the name of a data partition.
+func Partition(n uint16) kv.Partition { return kv.Partition("p" + strconv.Itoa(int(n))) }
+
+func (s Session) partition() kv.Partition { return Partition(s.ID.Partition) }
+
+// Load returns what is kept of a session and the version to compare with.
+func (l *Lifecycle) Load(ctx context.Context, id session.ID) (r session.Record, version string, err error) {
+	item, err := l.KV.Get(ctx, id.Key(Partition(id.Partition)))
+	if errors.Is(err, kv.ErrNotFound) {
+		return session.Record{}, "", nil
+	}
+	if err != nil {
+		return session.Record{}, "", err
+	}
+	r, err = session.ParseRecord(item.Value)
+	return r, item.Tx, err
+}
+
+// Begin commits what a new session needs: the started event and the expiry
+// timer where its integration sends events, extra puts of the caller in the
+// same partition, and, if the provider could not begin, the failed outcome
+// with its event. Where none of that is needed it does not touch the KV.
+//
+// A *kv.Conflict is about the extra checks alone. An unknown outcome is not
+// resolved: there may then be a session that nobody was told of, which
+// expires.
+func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks []kv.Check, extra []kv.Put) error {
+	now := l.Now()
+	tx := kv.Tx{Partition: s.partition(), Checks: checks, Puts: extra}
+	if s.Integration.Webhook.Sends() {
+		tx.Schedule = append(tx.Schedule, l.event(s, session.Record{State: session.Started}, now))
+	}
+	if initiated {
+		if len(tx.Schedule) > 0 {
+			tx.Schedule = append(tx.Schedule, outbox.Timer(s.ID, s.Text))
+		}
+	} else {
+		r, _ := session.Record{}.Apply(session.InitiationFailed, now, s.ID.Expires(), l.Attempts)
+		l.addOutcome(&tx, s, r, "")
+	}
+	if len(tx.Puts)+len(tx.Schedule) == 0 {
+		return nil
+	}
+	if err := l.identify(&tx); err != nil {
+		return err
+	}
+	if err := l.KV.Commit(ctx, tx); err != nil {
+		return err
+	}
+	l.announce(tx)
+	return nil
+}
+
+// Fire applies a trigger and returns the record that then holds, whoever made it.
+func (l *Lifecycle) Fire(ctx context.Context, s Session, t session.Trigger) (session.Record, error) {
+	r, _, err := l.fire(ctx, s, t, nil)
+	return r, err
+}
+
+// maxRaces bounds how often Fire tries again after somebody else's write. A
+// session has few writers, each writes a few times in its life.
+const maxRaces = 16
+
+// fire also reports whether it was this call that changed the record.
+func (l *Lifecycle) fire(ctx context.Context, s Session, t session.Trigger, held []kv.Held) (session.Record, bool, error) {
+	for range maxRaces {
+		r, version, err := l.Load(ctx, s.ID)
+		if err != nil {
+			return session.Record{}, false, err
+		}
+		now, expires := l.Now(), s.ID.Expires()
+		if r.Terminal() && t != session.Cancelled && t != session.TimeUp {
+			l.count("late_answer_ignored")
+		}
+		next, changed := r.Apply(t, now, expires, l.Attempts)
+		if !changed {
+			return next, false, nil
+		}
+		tx := kv.Tx{Partition: s.partition(), Held: held}
+		l.addOutcome(&tx, s, next, version)
+		if err := l.identify(&tx); err != nil {
+			return session.Record{}, false, err
+		}
+		err = kv.CommitSurely(ctx, l.KV, tx)
+		var conflict *kv.Conflict
+		switch {
+		case err == nil:
+			l.announce(tx)
+			if next.Terminal() {
+				l.count("session_" + string(next.State))
+			}
+			return next, true, nil
+		case errors.As(err, &conflict) && len(conflict.Lost) > 0:
+			return session.Record{}, false, errLeaseLost
+		case !errors.As(err, &conflict):
+			return session.Record{}, false, err
+		}
+	}
+	return session.Record{}, false, fmt.Errorf("%w: session changed %d times under one request", kv.ErrUnavailable, maxRaces)
+}
+
+var errLeaseLost = errors.New("lifecycle: lease lost")
+
+// Expire runs a leased expiry timer.
+func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
+	held := []kv.Held{{TaskID: job.Task.ID, Lease: job.Task.Lease}}
+	r, ended, err := l.fire(ctx, s, session.TimeUp, held)
+	if ended || errors.Is(err, errLeaseLost) {
+		return nil // the commit that ended the session took the timer with it
+	}
+	if err != nil {
+		return err
+	}
+	// A timer that is still here fired early, by another instance's faster
+	// clock, or belongs to a session that has ended without it.
+	tx := kv.Tx{Partition: job.Partition, Held: held}
+	if r.Terminal() {
+		tx.Cancel = []string{job.Task.ID}
+	} else {
+		tx.Schedule = []kv.Task{{ID: job.Task.ID, Due: s.ID.Expires(), Payload: job.Task.Payload}}
+	}
+	if err := l.identify(&tx); err != nil {
+		return err
+	}
+	err = kv.CommitSurely(ctx, l.KV, tx)
+	var conflict *kv.Conflict
+	if errors.As(err, &conflict) {
+		return nil
+	}
+	return err
+}
+
+// addOutcome adds to tx the record r, in place of version, and if it is final
+// its event and the end of the timer.
+func (l *Lifecycle) addOutcome(tx *kv.Tx, s Session, r session.Record, version string) {
+	name := s.ID.Key(tx.Partition).Name
+	tx.Checks = append(tx.Checks, kv.Check{Name: name, Tx: version})
+	tx.Puts = append(tx.Puts, kv.Put{Name: name, Value: r.Marshal(), Expires: s.ID.Expires().Add(l.OutcomeLife)})
+	if !r.Terminal() {
+		return
+	}
+	tx.Cancel = append(tx.Cancel, s.ID.TimerID())
+	if s.Integration.Webhook.Sends() {
+		tx.Schedule = append(tx.Schedule, l.event(s, r, l.Now()))
+	}
+}
+
+// event returns the delivery of the event that a state causes.
+func (l *Lifecycle) event(s Session, r session.Record, now time.Time) kv.Task {
+	h := webhook.Head{ID: webhook.NewID(l.Random), CreatedAt: now, PublisherID: s.Integration.PublisherID,
+		IntegrationID: s.Integration.ID, SessionID: s.Text}
+	var e webhook.Event
+	switch r.State {
+	case session.Completed:
+		e = webhook.Completed(h, s.ID.Level.String(), s.ID.ChallengeAge, s.User, s.State)
+	case session.Failed:
+		e = webhook.Failed(h, r.FailureCode, webhook.FailureMessage(r.FailureCode), s.User, s.State)
+	case session.Expired:
+		e = webhook.Expired(h, s.ID.Expires())
+	default:
+		e = webhook.Started(h, s.ID.Expires())
+	}
+	return outbox.Event(e, s.Integration.ID, now)
+}
+
+func (l *Lifecycle) identify(tx *kv.Tx) (err error) {
+	tx.ID, err = kv.NewTxID(l.Random)
+	return err
+}
+
+// announce tells the runner of what tx has scheduled.
+func (l *Lifecycle) announce(tx kv.Tx) {
+	if l.Wake == nil {
+		return
+	}
+	for _, t := range tx.Schedule {
+		l.Wake(tx.Partition, t.Due)
+	}
+}
+
+func (l *Lifecycle) count(event string) {
+	if l.Count != nil {
+		l.Count(event)
+	}
+}

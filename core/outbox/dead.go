@@ -1,0 +1,91 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+// Why an event is dead.
+const (
+	Refused   = "refused"   // the receiver answered 4xx: theirs to mend
+	Exhausted = "exhausted" // every attempt failed; Last says how the last one did
+	NoTarget  = "no_target" // the integration is gone, or sends no events any more
+	NoSecret  = "no_secret" // the webhook secret cannot be opened: ours to mend
+)
+
+// Dead is an event that will not be tried again by itself.
+type Dead struct {
+	Event       string    `json:"event"` // evt_…
+	Type        string    `json:"type"`
+	Session     string    `json:"session_id"`
+	Integration string    `json:"integration_id"`
+	Reason      string    `json:"reason"` // one of the constants above
+	Last        string    `json:"last"`   // "status 503", "timeout", …
+	Attempts    int       `json:"attempts"`
+	At          time.Time `json:"at"`
+}
+
+// ErrNotDead: no dead event has this id.
+var ErrNotDead = errors.New("outbox: no such dead event")
+
+const deadPrefix = "d/"
+
+// Dead lists up to n dead events of a partition behind the event id after.
+func (o *Outbox) Dead(ctx context.Context, p kv.Partition, after string, n int) ([]Dead, error) {
+	if after != "" {
+		after = deadPrefix + after
+	}
+	items, err := o.KV.List(ctx, kv.Key{Partition: p, Name: deadPrefix}, after, n)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Dead, len(items))
+	for i, it := range items {
+		if _, err := split(it.Value, &out[i]); err != nil {
+			return nil, fmt.Errorf("%s: %w", it.Key, err)
+		}
+	}
+	return out, nil
+}
+
+// Resend puts a dead event back on the schedule from its beginning, due at
+// once: the same id, the same bytes. ErrNotDead if p holds no such dead event.
+func (o *Outbox) Resend(ctx context.Context, p kv.Partition, event string) error {
+	key := kv.Key{Partition: p, Name: deadPrefix + event}
+	item, err := o.KV.Get(ctx, key)
+	if errors.Is(err, kv.ErrNotFound) {
+		return ErrNotDead
+	}
+	if err != nil {
+		return err
+	}
+	var d Dead
+	body, err := split(item.Value, &d)
+	if err != nil {
+		return err
+	}
+	id, err := kv.NewTxID(o.Random)
+	if err != nil {
+		return err
+	}
+	now := o.Now()
+	m := Meta{Kind: Deliver, Session: d.Session, Integration: d.Integration, Type: d.Type}
+	err = kv.CommitSurely(ctx, o.KV, kv.Tx{
+		ID: id, Partition: p,
+		Checks:   []kv.Check{{Name: key.Name, Tx: item.Tx}},
+		Deletes:  []string{key.Name},
+		Schedule: []kv.Task{{ID: taskID(event), Due: now, Payload: join(m, body)}},
+	})
+	var conflict *kv.Conflict
+	if errors.As(err, &conflict) {
+		return ErrNotDead // somebody else has just resent it
+	}
+	if err == nil && o.Wake != nil {
+		o.Wake(p, now)
+	}
+	return err
+}

@@ -1,0 +1,162 @@
+package outbox
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/webhook"
+)
+
+// DeadLife is how long a dead event stays visible (contract 27).
+const DeadLife = 30 * 24 * time.Hour
+
+// AttemptTime bounds one attempt: contract 26's connect and answer times,
+// with room for the record. A lease has to be more than twice as long.
+const AttemptTime = 14 * time.Second
+
+// Outbox delivers events. All fields but Schedule are needed.
+type Outbox struct {
+	host.Host
+	Directory *integration.Directory
+	Schedule  webhook.Schedule // the zero value is the contract's
+}
+
+// Deliver makes one attempt of a leased delivery and records the outcome
+// under that lease. A lease that cannot cover an attempt, or that somebody
+// took over, ends without a POST or without a record: whoever holds the task
+// now decides. The error is the store's alone; the task then comes free when
+// its lease runs out.
+func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, body []byte) error {
+	if o.Now().Add(AttemptTime).After(job.Until) {
+		return nil
+	}
+	target, secret, reason, err := o.target(ctx, m.Integration)
+	if err != nil {
+		return err
+	}
+	if reason != "" {
+		return o.bury(ctx, job, m, body, reason, reason)
+	}
+	status, fetchErr := o.Post(ctx, target.Webhook.URL, webhook.Headers(secret, o.Now(), body), body)
+	if ctx.Err() != nil {
+		// We were told to stop: that says nothing about the receiver.
+		return fmt.Errorf("outbox: %w", ctx.Err())
+	}
+	m.Attempts++
+	last := answer(status, fetchErr)
+	switch webhook.Classify(status, fetchErr) {
+	case webhook.Delivered:
+		o.count("webhook_delivered")
+		return o.record(ctx, job, kv.Tx{Cancel: []string{job.Task.ID}})
+	case webhook.GivenUp:
+		return o.bury(ctx, job, m, body, Refused, last)
+	}
+	o.count("webhook_attempt_failed")
+	var rnd [8]byte
+	if _, err := io.ReadFull(o.Random, rnd[:]); err != nil {
+		return fmt.Errorf("outbox: reading randomness: %w", err)
+	}
+	delay, more := o.Schedule.Next(m.Attempts, binary.LittleEndian.Uint64(rnd[:]))
+	if !more {
+		return o.bury(ctx, job, m, body, Exhausted, last)
+	}
+	o.log().Info("webhook will be tried again", "event", eventID(job), "type", m.Type,
+		"integration", m.Integration, "attempts", m.Attempts, "last", last, "in", delay.Round(time.Second).String())
+	return o.record(ctx, job, kv.Tx{Schedule: []kv.Task{{
+		ID: job.Task.ID, Due: o.Now().Add(delay), Payload: join(m, body)}}})
+}
+
+// Post makes one signed request: the path of every event and of the readiness
+// test alike. err is a *host.FetchError or the context's.
+func (o *Outbox) Post(ctx context.Context, url string, header map[string]string, body []byte) (status int, err error) {
+	resp, err := o.Fetch.Fetch(ctx, host.FetchRequest{Method: "POST", URL: url, Header: header, Body: body})
+	return resp.Status, err
+}
+
+// target returns where the events of an integration go and how they are
+// signed, or the reason why they cannot go anywhere.
+func (o *Outbox) target(ctx context.Context, id string) (i *integration.Integration, secret, reason string, err error) {
+	i, err = o.Directory.Integration(ctx, id)
+	if errors.Is(err, integration.ErrNotFound) {
+		return nil, "", NoTarget, nil
+	}
+	if err != nil {
+		return nil, "", "", err
+	}
+	if !i.Webhook.Sends() {
+		return nil, "", NoTarget, nil
+	}
+	secret, err = o.Directory.WebhookSecret(i)
+	if err != nil {
+		o.log().Error("webhook cannot be signed", "integration", id, "error", err.Error())
+		return nil, "", NoSecret, nil
+	}
+	return i, secret, "", nil
+}
+
+// bury moves the task to the dead events.
+func (o *Outbox) bury(ctx context.Context, job host.Job, m Meta, body []byte, reason, last string) error {
+	d := Dead{Event: eventID(job), Type: m.Type, Session: m.Session, Integration: m.Integration,
+		Reason: reason, Last: last, Attempts: m.Attempts, At: o.Now().UTC()}
+	o.count("webhook_dead")
+	o.log().Warn("webhook is given up", "event", d.Event, "type", d.Type, "integration", d.Integration,
+		"attempts", d.Attempts, "reason", reason, "last", last)
+	return o.record(ctx, job, kv.Tx{
+		Cancel: []string{job.Task.ID},
+		Puts:   []kv.Put{{Name: deadPrefix + d.Event, Value: join(d, body), Expires: d.At.Add(DeadLife)}},
+	})
+}
+
+// record commits tx under the job's lease. A lost lease is no error: then the
+// task is somebody else's, or an earlier try of this very record applied.
+func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
+	id, err := kv.NewTxID(o.Random)
+	if err != nil {
+		return err
+	}
+	tx.ID, tx.Partition = id, job.Partition
+	tx.Held = []kv.Held{{TaskID: job.Task.ID, Lease: job.Task.Lease}}
+	err = kv.CommitSurely(ctx, o.KV, tx)
+	var conflict *kv.Conflict
+	if errors.As(err, &conflict) {
+		o.count("lease_lost")
+		return nil
+	}
+	return err
+}
+
+// Defer gives the lease back until then, without counting an attempt.
+func (o *Outbox) Defer(ctx context.Context, job host.Job, until time.Time) error {
+	return o.record(ctx, job, kv.Tx{Schedule: []kv.Task{{ID: job.Task.ID, Due: until, Payload: job.Task.Payload}}})
+}
+
+func eventID(job host.Job) string { return strings.TrimPrefix(job.Task.ID, taskID("")) }
+
+// answer puts in words what came back, for operators.
+func answer(status int, err error) string {
+	var fetch *host.FetchError
+	switch {
+	case errors.As(err, &fetch):
+		return fetch.Reason
+	case err != nil:
+		return host.FetchNetwork
+	}
+	return fmt.Sprintf("status %d", status)
+}
+
+func (o *Outbox) count(event string) {
+	if o.Count != nil {
+		o.Count(event)
+	}
+}
+
+func (o *Outbox) log() *slog.Logger { return o.Log }

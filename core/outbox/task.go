@@ -1,0 +1,71 @@
+package outbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/webhook"
+)
+
+// Kind is what a task is for.
+type Kind string
+
+// The two kinds of task.
+const (
+	Deliver Kind = "deliver" // post an event
+	Expire  Kind = "expire"  // end a session whose life is over
+)
+
+// Meta is the first line of a task's payload; the event's body follows it
+// untouched, for its bytes are signed.
+type Meta struct {
+	Kind        Kind   `json:"k"`
+	Session     string `json:"sid"`
+	Integration string `json:"int"`
+	Type        string `json:"typ,omitempty"`
+	Attempts    int    `json:"n,omitempty"` // made so far
+}
+
+// Event returns the task that delivers e, due at once.
+func Event(e webhook.Event, integration string, now time.Time) kv.Task {
+	m := Meta{Kind: Deliver, Session: e.SessionID, Integration: integration, Type: e.Type}
+	return kv.Task{ID: taskID(e.ID), Due: now, Payload: join(m, e.Body())}
+}
+
+// Timer returns the task that ends a session.
+func Timer(id session.ID, text string) kv.Task {
+	m := Meta{Kind: Expire, Session: text, Integration: id.Integration}
+	return kv.Task{ID: id.TimerID(), Due: id.Expires(), Payload: join(m, nil)}
+}
+
+// Read returns the meta of a task and the body of its event.
+func Read(t kv.Task) (Meta, []byte, error) {
+	var m Meta
+	body, err := split(t.Payload, &m)
+	if err == nil && m.Kind != Deliver && m.Kind != Expire {
+		err = errors.New("outbox: damaged task: unknown kind")
+	}
+	return m, body, err
+}
+
+func taskID(event string) string { return "e/" + event }
+
+func join(meta any, body []byte) []byte {
+	b, err := json.Marshal(meta)
+	if err != nil {
+		panic(err) // strings and integers always marshal
+	}
+	return append(append(b, '\n'), body...)
+}
+
+func split(payload []byte, meta any) (body []byte, err error) {
+	line, body, ok := bytes.Cut(payload, []byte{'\n'})
+	if !ok || json.Unmarshal(line, meta) != nil {
+		return nil, errors.New("outbox: damaged task")
+	}
+	return body, nil
+}
