@@ -18,7 +18,7 @@ type page struct {
 	style   string
 	kind    Kind
 	icon    string
-	tone    string // "good", "stop" or "": a colour on top of what icon and heading say already
+	tone    string // "stop" or "": a colour on top of what icon and heading say already
 	sandbox string
 
 	askedBy sentence
@@ -103,9 +103,6 @@ func compose(v View) (page, error) {
 	default:
 		p.heading, p.lead = t(string(v.Kind)+".heading"), t(string(v.Kind)+".text")
 	}
-	if v.Kind == Completed {
-		p.tone = "good"
-	}
 	if v.Kind == Progress {
 		p.waiting = t("progress.status")
 	}
@@ -129,7 +126,11 @@ func compose(v View) (page, error) {
 	}
 	if origin, host := siteOf(v.SiteOrigin); origin != "" {
 		p.askedBy = aroundSite(t("asked_by"), host)
-		p.back = backLink{aroundSite(t("back"), host), origin}
+		// Where the form leads to the site with the result, a link that leads
+		// there without it would only mislead.
+		if v.Kind != Completed {
+			p.back = backLink{aroundSite(t("back"), host), origin}
+		}
 	}
 	return p, composeForms(&p, v, t)
 }
@@ -201,7 +202,7 @@ var icons = map[Kind]string{
 	Completed:   "check",
 	Failed:      "cross",
 	Expired:     "clock",
-	Used:        "check",
+	Used:        "minus",
 	Damaged:     "link",
 	Cancelled:   "pause",
 	Unavailable: "cloud",
