@@ -1,0 +1,69 @@
+package ratelimit
+
+import (
+	"fmt"
+	"time"
+)
+
+// Limit allows Count requests per period: at once if need be, and then again
+// one whenever a Count-th of the period has gone by. In any window there are
+// so at most Count requests plus what the window's length gives back.
+type Limit struct {
+	Count int
+	Per   time.Duration
+}
+
+// PerMinute is the limit of so many requests a minute.
+func PerMinute(count int) Limit { return Limit{count, time.Minute} }
+
+// cost is what one request adds to a counter, rounded up so that a period
+// that Count does not divide never allows more, and to microseconds so that a
+// store that keeps no finer time decides the same.
+func (l Limit) cost() time.Duration {
+	if l.Count < 1 || l.Per < time.Microsecond {
+		panic(fmt.Sprintf("ratelimit: a limit of %d per %v allows nothing or everything", l.Count, l.Per))
+	}
+	step := time.Duration(l.Count) * time.Microsecond
+	return (l.Per + step - 1) / step * time.Microsecond
+}
+
+func (l Limit) burst() time.Duration { return l.cost() * time.Duration(l.Count) }
+
+// Decision is what a limit says to one request.
+type Decision struct {
+	Allowed    bool
+	NewTAT     time.Time     // the counter afterwards
+	Remaining  int           // requests that would be allowed at once afterwards
+	Reset      time.Duration // until the whole Count is there again
+	RetryAfter time.Duration // until a request would be allowed; zero if one would be now
+}
+
+// Decide is the generic cell rate algorithm. tat is the counter, the
+// theoretical arrival time: the instant at which it is full again. The zero
+// time is a counter that was never used.
+//
+// A clock that went back leaves tat further ahead than a counter can get;
+// then less is allowed, never more.
+func Decide(tat, now time.Time, limit Limit) Decision {
+	d := limit.standing(tat, now)
+	if d.Remaining < 1 {
+		return d
+	}
+	d = limit.standing(d.NewTAT.Add(limit.cost()), now)
+	d.Allowed = true
+	return d
+}
+
+// standing is how a counter stands at now, nothing being asked of it.
+func (l Limit) standing(tat, now time.Time) Decision {
+	if tat.Before(now) {
+		tat = now
+	}
+	d := Decision{NewTAT: tat, Reset: tat.Sub(now)}
+	if room := l.burst() - d.Reset; room >= l.cost() {
+		d.Remaining = int(room / l.cost())
+	} else {
+		d.RetryAfter = l.cost() - room
+	}
+	return d
+}

@@ -1,0 +1,331 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func TestDecide(t *testing.T) {
+	minute := PerMinute(60)
+	for _, c := range []struct {
+		rule  string
+		tat   time.Time
+		limit Limit
+		want  Decision
+	}{
+		{"a counter never used allows", time.Time{}, minute,
+			Decision{Allowed: true, NewTAT: noon.Add(time.Second), Remaining: 59, Reset: time.Second}},
+		{"a counter full again allows", noon.Add(-time.Hour), minute,
+			Decision{Allowed: true, NewTAT: noon.Add(time.Second), Remaining: 59, Reset: time.Second}},
+		{"the 60th is allowed and says when the next will be", noon.Add(59 * time.Second), minute,
+			Decision{Allowed: true, NewTAT: noon.Add(60 * time.Second), Reset: 60 * time.Second, RetryAfter: time.Second}},
+		{"the 61st is not", noon.Add(60 * time.Second), minute,
+			Decision{NewTAT: noon.Add(60 * time.Second), Reset: 60 * time.Second, RetryAfter: time.Second}},
+		{"a nanosecond early is early", noon.Add(59*time.Second + 1), minute,
+			Decision{NewTAT: noon.Add(59*time.Second + 1), Reset: 59*time.Second + 1, RetryAfter: 1}},
+		{"a nanosecond late gives no more", noon.Add(59*time.Second - 1), minute,
+			Decision{Allowed: true, NewTAT: noon.Add(60*time.Second - 1), Reset: 60*time.Second - 1, RetryAfter: time.Second - 1}},
+		{"600 a minute cost 100 ms each", noon, PerMinute(600),
+			Decision{Allowed: true, NewTAT: noon.Add(100 * time.Millisecond), Remaining: 599, Reset: 100 * time.Millisecond}},
+		{"a limit of one", noon, Limit{1, time.Second},
+			Decision{Allowed: true, NewTAT: noon.Add(time.Second), Reset: time.Second, RetryAfter: time.Second}},
+		{"a period that the count does not divide is rounded up", noon, Limit{7, time.Second},
+			Decision{Allowed: true, NewTAT: noon.Add(142858 * time.Microsecond), Remaining: 6, Reset: 142858 * time.Microsecond}},
+		{"the clock went back an hour: denied, and said for how long", noon.Add(time.Hour), minute,
+			Decision{NewTAT: noon.Add(time.Hour), Reset: time.Hour, RetryAfter: time.Hour - 59*time.Second}},
+	} {
+		if got := Decide(c.tat, noon, c.limit); got != c.want {
+			t.Errorf("%s:\n got %+v\nwant %+v", c.rule, got, c.want)
+		}
+	}
+}
+
+func TestLimitThatMeansNothingPanics(t *testing.T) {
+	for _, l := range []Limit{{}, {0, time.Minute}, {-1, time.Minute}, {1, 0}, {1, -time.Second}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%+v was taken", l)
+				}
+			}()
+			Decide(time.Time{}, noon, l)
+		}()
+	}
+}
+
+// TestNeverMoreThanTheLimit throws requests at random times, the clock
+// stumbling now and then, and looks at every window between two of them.
+func TestNeverMoreThanTheLimit(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		limit := Limit{1 + r.IntN(20), time.Duration(1+r.IntN(1000)) * 10 * time.Millisecond}
+		store, now := NewLocal(0), noon
+		var allowed []time.Time
+		for range 400 {
+			now = now.Add(time.Duration(r.Int64N(int64(limit.Per/time.Duration(limit.Count)) * 3 / 2))).Truncate(time.Microsecond)
+			tats, err := store.Spend(context.Background(), now, []kv.Charge{{Name: "a", Cost: limit.cost(), Burst: limit.burst()}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if Decide(tats[0], now, limit).Allowed {
+				allowed = append(allowed, now)
+			}
+		}
+		if len(allowed) < limit.Count {
+			t.Fatalf("seed %d: only %d allowed by %+v", seed, len(allowed), limit)
+		}
+		for i := range allowed {
+			for j := i; j < len(allowed); j++ {
+				elapsed := allowed[j].Sub(allowed[i])
+				if most := limit.Count + int(elapsed*time.Duration(limit.Count)/limit.Per); j-i+1 > most {
+					t.Fatalf("seed %d: %+v let %d through within %v, at most %d are right", seed, limit, j-i+1, elapsed, most)
+				}
+			}
+		}
+	}
+}
+
+func TestTake(t *testing.T) {
+	both := []Rule{{"public-ip", "192.0.2.7", PerMinute(60)}, {"public-key", "k1", PerMinute(600)}}
+	l := &Limiter{NewLocal(0)}
+	take := func(now time.Time, rules []Rule) Result {
+		t.Helper()
+		result, err := l.Take(context.Background(), now, rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	check := func(rule string, got, want Result) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s:\n got %+v\nwant %+v", rule, got, want)
+		}
+	}
+	const policy = `"public-ip";q=60;w=60, "public-key";q=600;w=60`
+
+	check("the first", take(noon, both), Result{true, 0, policy, `"public-ip";r=59;t=1, "public-key";r=599;t=1`})
+	for range 58 {
+		take(noon, both)
+	}
+	check("spec: the 60th of one address is allowed", take(noon, both), Result{true, 0, policy, `"public-ip";r=0;t=1, "public-key";r=540;t=6`})
+	check("spec: the 61st is not, and costs the key nothing", take(noon, both), Result{false, 1, policy, `"public-ip";r=0;t=1, "public-key";r=540;t=6`})
+	check("a second early by a microsecond", take(noon.Add(time.Second-time.Microsecond), both), Result{false, 1, policy, `"public-ip";r=0;t=1, "public-key";r=549;t=6`})
+	check("after exactly a second one more", take(noon.Add(time.Second), both), Result{true, 0, policy, `"public-ip";r=0;t=1, "public-key";r=549;t=6`})
+	check("and only one", take(noon.Add(time.Second), both), Result{false, 1, policy, `"public-ip";r=0;t=1, "public-key";r=549;t=6`})
+
+	other := []Rule{{"public-ip", "192.0.2.8", PerMinute(60)}, both[1]}
+	check("another address counts for itself", take(noon.Add(time.Second), other), Result{true, 0, policy, `"public-ip";r=59;t=1, "public-key";r=548;t=6`})
+	check("a minute later all is there again", take(noon.Add(2*time.Minute), both), Result{true, 0, policy, `"public-ip";r=59;t=1, "public-key";r=599;t=1`})
+
+	slow := []Rule{{"a", "k", Limit{1, time.Minute}}, {"b", "k", Limit{1, 90 * time.Second}}}
+	take(noon, slow)
+	check("contract 5: the longest wait of all that deny, rounded up", take(noon.Add(500*time.Millisecond), slow),
+		Result{false, 90, `"a";q=1;w=60, "b";q=1;w=90`, `"a";r=0;t=60, "b";r=0;t=90`})
+	check("no rules", take(noon, nil), Result{Allowed: true})
+}
+
+func TestTakeClockGoesBack(t *testing.T) {
+	l := &Limiter{NewLocal(0)}
+	rules := []Rule{{"a", "k", PerMinute(60)}}
+	allowed := func(now time.Time) (n int) {
+		for range 100 {
+			if result, err := l.Take(context.Background(), now, rules); err != nil {
+				t.Fatal(err)
+			} else if result.Allowed {
+				n++
+			} else if result.RetryAfter != 1 {
+				t.Fatalf("wait %d s, want 1", result.RetryAfter)
+			}
+		}
+		return n
+	}
+	for _, step := range []struct {
+		rule string
+		at   time.Duration
+		want int
+	}{
+		{"a full counter", 0, 60},
+		{"an hour back gives nothing", -time.Hour, 0},
+		{"and goes on from there", -time.Hour + time.Second, 1},
+		{"back to before gives at most the limit", 0, 60},
+	} {
+		if got := allowed(noon.Add(step.at)); got != step.want {
+			t.Errorf("%s: %d allowed, want %d", step.rule, got, step.want)
+		}
+	}
+}
+
+type brokenStore struct {
+	tats []time.Time
+	err  error
+}
+
+func (s brokenStore) Spend(context.Context, time.Time, []kv.Charge) ([]time.Time, error) {
+	return s.tats, s.err
+}
+
+func TestTakeFailsClosed(t *testing.T) {
+	rules := []Rule{{"a", "k", PerMinute(60)}}
+	result, err := (&Limiter{brokenStore{err: kv.ErrUnavailable}}).Take(context.Background(), noon, rules)
+	if !errors.Is(err, kv.ErrUnavailable) || result.Allowed {
+		t.Errorf("store unavailable: got %+v, %v", result, err)
+	}
+	result, err = (&Limiter{brokenStore{}}).Take(context.Background(), noon, rules)
+	if err == nil || result.Allowed {
+		t.Errorf("store that forgets to answer: got %+v, %v", result, err)
+	}
+}
+
+type meterFunc func(p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error)
+
+func (f meterFunc) Spend(_ context.Context, p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+	return f(p, now, charges)
+}
+
+func TestFromMeter(t *testing.T) {
+	meter := meterFunc(func(p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+		if want := (kv.Charge{Name: "a/k", Cost: time.Second, Burst: time.Minute}); p != "limits" || !now.Equal(noon) || len(charges) != 1 || charges[0] != want {
+			t.Errorf("got %q, %v, %+v", p, now, charges)
+		}
+		return []time.Time{noon.Add(time.Minute)}, nil
+	})
+	l := &Limiter{FromMeter(meter, "limits")}
+	result, err := l.Take(context.Background(), noon.Add(999), []Rule{{"a", "k", PerMinute(60)}})
+	if err != nil || result.Allowed {
+		t.Errorf("got %+v, %v", result, err)
+	}
+}
+
+func TestLocalIsBounded(t *testing.T) {
+	l := NewLocal(1600)
+	charge := func(name string, now time.Time, cost time.Duration) time.Time {
+		tats, _ := l.Spend(context.Background(), now, []kv.Charge{{Name: name, Cost: cost, Burst: time.Minute}})
+		return tats[0]
+	}
+	charge("heavy", noon, time.Minute)
+	for i := range 100_000 {
+		charge(fmt.Sprintf("2001:db8:0:%x::/64", i), noon, time.Second)
+	}
+	if n := l.counters(); n > 1600 {
+		t.Errorf("%d counters, at most 1600 wanted", n)
+	}
+	if charge("heavy", noon, time.Second).IsZero() {
+		t.Error("the counter at its limit was forgotten for ones that owe little")
+	}
+	later := noon.Add(time.Hour)
+	for i := range 2000 {
+		charge(fmt.Sprintf("late-%d", i), later.Add(time.Duration(i)*time.Minute), time.Second)
+	}
+	if n := l.counters(); n > 600 {
+		t.Errorf("%d counters left although all but one are full again", n)
+	}
+}
+
+func (l *Local) counters() (n int) {
+	for i := range l.shards {
+		n += len(l.shards[i].tats)
+	}
+	return n
+}
+
+func TestLocalKeepsNothingOfADenial(t *testing.T) {
+	l := NewLocal(0)
+	for range 10 {
+		if _, err := l.Spend(context.Background(), noon, []kv.Charge{{Name: "a", Cost: 1, Burst: 1}, {Name: "b", Cost: 2, Burst: 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := l.counters(); n != 0 {
+		t.Errorf("%d counters after denials only", n)
+	}
+}
+
+func TestLocalConcurrently(t *testing.T) {
+	l := &Limiter{NewLocal(0)}
+	var allowed atomic.Int64
+	var wait sync.WaitGroup
+	for g := range 8 {
+		wait.Go(func() {
+			// Each in another order, so that unordered locks would block one another.
+			rules := []Rule{{"a", "k", PerMinute(60)}, {"b", fmt.Sprint(g), PerMinute(600)}, {"c", "k", PerMinute(600)}}
+			if g%2 == 0 {
+				rules[0], rules[2] = rules[2], rules[0]
+			}
+			for range 100 {
+				if result, err := l.Take(context.Background(), noon, rules); err == nil && result.Allowed {
+					allowed.Add(1)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if n := allowed.Load(); n != 60 {
+		t.Errorf("%d of 800 allowed, want 60", n)
+	}
+}
+
+func TestClientKey(t *testing.T) {
+	for _, c := range []struct{ rule, addr, want string }{
+		{"IPv4 counts by address", "192.0.2.7", "192.0.2.7"},
+		{"IPv4 mapped to IPv6 is IPv4", "::ffff:192.0.2.7", "192.0.2.7"},
+		{"contract 30: IPv6 counts by /64", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"},
+		{"contract 30: another host of the same /64", "2001:db8:1:2::1", "2001:db8:1:2::/64"},
+		{"contract 30: another /64", "2001:db8:1:3::1", "2001:db8:1:3::/64"},
+		{"a zone is no part of it", "fe80::1%eth0", "fe80::/64"},
+	} {
+		if got := ClientKey(netip.MustParseAddr(c.addr)); got != c.want {
+			t.Errorf("%s: %s is %s, want %s", c.rule, c.addr, got, c.want)
+		}
+	}
+	if got := ClientKey(netip.Addr{}); got != "unknown" {
+		t.Errorf("no address: %s", got)
+	}
+}
+
+func TestCounterName(t *testing.T) {
+	long := strings.Repeat("x", 300)
+	seen := map[string]string{}
+	posing := strings.TrimPrefix(counterName("secret-ip", "é"), "secret-ip/")
+	for _, key := range []string{"", "k", "192.0.2.7", "2001:db8::/64", "with space", "é", "\n", long, long + "y", "#", posing} {
+		name := counterName("secret-ip", key)
+		if len(name) > kv.MaxName || strings.IndexFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0 {
+			t.Errorf("%q: %q is no name", key, name)
+		}
+		if other, dup := seen[name]; dup {
+			t.Errorf("%q and %q are both %q", key, other, name)
+		}
+		seen[name] = key
+	}
+	if got := counterName("secret-ip", "192.0.2.7"); got != "secret-ip/192.0.2.7" {
+		t.Errorf("a key that fits is kept readable: got %q", got)
+	}
+	if got := counterName("a", strings.Repeat("x", kv.MaxName-2)); len(got) != kv.MaxName {
+		t.Errorf("a key that just fits is kept: got %q", got)
+	}
+}
+
+func BenchmarkTake(b *testing.B) {
+	l := &Limiter{NewLocal(0)}
+	rules := []Rule{{"public-ip", "192.0.2.7", PerMinute(60)}, {"public-key", "k1", PerMinute(600)}}
+	now := noon
+	b.ReportAllocs()
+	for b.Loop() {
+		now = now.Add(time.Second)
+		if _, err := l.Take(context.Background(), now, rules); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
