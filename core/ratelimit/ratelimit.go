@@ -135,7 +135,7 @@ func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Seco
 // that one subscriber gets, since an address within it costs nothing. Without
 // an address all count as one.
 func ClientKey(addr netip.Addr) string {
-	addr = addr.Unmap().WithZone("")
+	addr = addr.Unmap()
 	switch {
 	case !addr.IsValid():
 		return "unknown"
