@@ -1,0 +1,275 @@
+// Package egress is the guarded way out: the host.Fetcher through which
+// webhooks are delivered and providers are asked (contract 26, 28).
+//
+// Use [New] with a zero Config in production. What is promised for every
+// exchange:
+//
+//   - https only, TLS 1.2 or newer, to public addresses only. The address is
+//     checked on the socket, after name resolution and just before it
+//     connects, so a name that resolves to something else the second time (DNS
+//     rebinding) gains nothing. Every port is allowed: the contract bounds
+//     addresses, and receivers do listen elsewhere than on 443.
+//   - No redirect is followed, no proxy taken from the environment, no cookie
+//     kept, nothing decompressed.
+//   - Connecting takes at most 3 s, the whole exchange 10 s, body included: an
+//     answer that stalls behind its status is a timeout and no answer. At most
+//     64 KiB of the body are read; the rest is cut off, which is no error.
+//   - A request is sent once, except that one whose first byte could not be
+//     written to a kept connection goes out on a new one.
+//
+// Not guaranteed: that a public address belongs to the receiver its name
+// suggests. TLS says so; the guard does not.
+package egress
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+
+	"github.com/verge-id/verge/core/host"
+)
+
+// Config's zero value is the contract's.
+type Config struct {
+	// Dev also allows plain http, and loopback addresses. It is for a
+	// developer's machine: on a server it opens every service that trusts
+	// the loopback interface to whoever may set a webhook URL.
+	Dev bool
+
+	ConnectTimeout time.Duration // name resolution and TCP together, and TLS again; 0: 3 s
+	Timeout        time.Duration // the whole exchange; 0: 10 s
+	MaxBody        int           // bytes of an answer's body that are read; 0: 64 KiB
+	MaxHeader      int           // bytes of an answer's header, more is an error; 0: 16 KiB
+
+	// IdleTimeout is how long a connection is kept for the next request. It
+	// stays under the 5 s after which common receivers (Node's default) close
+	// on their side: a POST that meets that close is lost and retried late.
+	// 0: 4 s.
+	IdleTimeout time.Duration
+
+	// IdlePerHost is how many connections are kept per receiver; more may be
+	// open, how many is for the caller to bound. 0: 16.
+	IdlePerHost int
+
+	RootCAs   *x509.CertPool // nil: the system's
+	UserAgent string         // where a request sets none; "": "Verge"
+
+	// Lookup resolves names. Nil: the system's resolver. Its answers are not
+	// trusted: the guard judges them like any other.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+}
+
+// Client is a host.Fetcher. It may be used concurrently.
+type Client struct {
+	cfg       Config
+	guard     *ssrf.Guardian
+	transport *http.Transport
+}
+
+var _ host.Fetcher = (*Client)(nil)
+
+// errNotAllowed marks refusals that need no address to be decided.
+var errNotAllowed = errors.New("destination not allowed")
+
+// New returns a client; it opens nothing yet.
+func New(c Config) *Client {
+	or(&c.ConnectTimeout, 3*time.Second)
+	or(&c.Timeout, 10*time.Second)
+	or(&c.MaxBody, 64<<10)
+	or(&c.MaxHeader, 16<<10)
+	or(&c.IdleTimeout, 4*time.Second)
+	or(&c.IdlePerHost, 16)
+	or(&c.UserAgent, "Verge")
+
+	options := []ssrf.Option{
+		ssrf.WithAnyPort(),
+		// Azure's host agent hands out machine credentials on an address
+		// that no registry reserves.
+		ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("168.63.129.16/32")),
+	}
+	if c.Dev {
+		options = append(options,
+			ssrf.WithAllowedV4Prefixes(netip.MustParsePrefix("127.0.0.0/8")),
+			ssrf.WithAllowedV6Prefixes(netip.MustParsePrefix("::1/128")))
+	}
+	cl := &Client{cfg: c, guard: ssrf.New(options...)}
+	http1 := new(http.Protocols)
+	http1.SetHTTP1(true)
+	cl.transport = &http.Transport{
+		Proxy:                  nil, // explicitly: the default transport asks the environment
+		DialContext:            cl.dial,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.RootCAs},
+		TLSHandshakeTimeout:    c.ConnectTimeout,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: int64(c.MaxHeader),
+		MaxIdleConns:           1024,
+		MaxIdleConnsPerHost:    c.IdlePerHost,
+		IdleConnTimeout:        c.IdleTimeout,
+		// HTTP/2 would put all of a receiver's events on one connection, to
+		// stall together.
+		Protocols: http1,
+	}
+	return cl
+}
+
+func or[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// Fetch is one exchange. Errors are *host.FetchError; none quotes the URL,
+// whose path or query may hold a receiver's secret.
+func (c *Client) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	resp, err := c.exchange(ctx, req)
+	if err != nil {
+		// The transport reports its own cancellation in several wordings; the
+		// deadline is what they have in common.
+		return host.FetchResponse{}, &host.FetchError{Reason: reason(ctx, err), Err: err}
+	}
+	return resp, nil
+}
+
+func (c *Client) exchange(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+	u, err := c.destination(req.URL)
+	if err != nil {
+		return host.FetchResponse{}, err
+	}
+	r, err := http.NewRequestWithContext(ctx, req.Method, u.String(), bytes.NewReader(req.Body))
+	if err != nil {
+		return host.FetchResponse{}, errors.New("the method is malformed")
+	}
+	for k, v := range req.Header {
+		r.Header.Set(k, v)
+	}
+	if r.Header.Get("User-Agent") == "" {
+		r.Header.Set("User-Agent", c.cfg.UserAgent)
+	}
+	// The transport and not an http.Client: redirects and cookies are the
+	// client's doing.
+	resp, err := c.transport.RoundTrip(r)
+	if err != nil {
+		return host.FetchResponse{}, err
+	}
+	// Closing with the body half read closes the connection too, which ends
+	// whatever else the receiver wanted to send.
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		// Nobody asked, and the transport no longer watches the deadline of
+		// such a connection.
+		return host.FetchResponse{}, errors.New("the receiver switched protocols")
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(c.cfg.MaxBody)))
+	if err != nil {
+		return host.FetchResponse{}, fmt.Errorf("the answer broke off behind status %d: %w", resp.StatusCode, err)
+	}
+	out := host.FetchResponse{Status: resp.StatusCode, Header: make(map[string]string, len(resp.Header)), Body: body}
+	for k, v := range resp.Header {
+		out.Header[k] = v[0]
+	}
+	return out, nil
+}
+
+// destination checks what can be told from the URL alone.
+func (c *Client) destination(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the URL is malformed", errNotAllowed)
+	}
+	switch {
+	case u.Scheme != "https" && (!c.cfg.Dev || u.Scheme != "http"):
+		return nil, fmt.Errorf("%w: the URL is not https", errNotAllowed)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("%w: the URL has no host", errNotAllowed)
+	case u.User != nil:
+		return nil, fmt.Errorf("%w: the URL carries a user", errNotAllowed)
+	}
+	return u, nil
+}
+
+// looksNumeric tells 2130706433, 0x7f.1, 0177.0.0.1 and 127.0.0.1. from
+// names and from plain addresses. No name of the DNS ends in a number, while
+// some resolvers read such a thing as an IPv4 address and others ask the DNS:
+// what it means must not depend on that.
+func looksNumeric(name string) bool {
+	if _, err := netip.ParseAddr(name); err == nil {
+		return false
+	}
+	name = strings.ToLower(strings.TrimRight(name, "."))
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if last == "" {
+		return true
+	}
+	digits, set := last, "0123456789"
+	if hex, ok := strings.CutPrefix(last, "0x"); ok {
+		digits, set = hex, set+"abcdef"
+	}
+	return strings.Trim(digits, set) == ""
+}
+
+// dial connects to the first address of the name that answers. The guard sits
+// in the dialer's Control, which runs for each socket with the address it is
+// about to connect to. The name is in ASCII here, whatever script the URL has.
+func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	name, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	if looksNumeric(name) {
+		return nil, fmt.Errorf("%w: the host is a number in disguise, write the address plainly or use a name", errNotAllowed)
+	}
+	d := net.Dialer{
+		Timeout: c.cfg.ConnectTimeout,
+		Control: func(network, address string, conn syscall.RawConn) error {
+			return c.guard.Safe(network, address, conn)
+		},
+	}
+	if _, err := netip.ParseAddr(name); err == nil || c.cfg.Lookup == nil {
+		return d.DialContext(ctx, network, addr)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
+	defer cancel()
+	found, err := c.cfg.Lookup(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	err = &net.DNSError{Err: "no address", Name: name, IsNotFound: true}
+	for _, a := range found {
+		conn, dialErr := d.DialContext(ctx, network, net.JoinHostPort(a.String(), port))
+		if dialErr == nil {
+			return conn, nil
+		}
+		err = dialErr
+	}
+	return nil, err
+}
+
+func reason(ctx context.Context, err error) string {
+	for _, blocked := range []error{errNotAllowed, ssrf.ErrProhibitedIP, ssrf.ErrProhibitedNetwork, ssrf.ErrInvalidHostPort} {
+		if errors.Is(err, blocked) {
+			return host.FetchBlocked
+		}
+	}
+	var ne net.Error
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || (errors.As(err, &ne) && ne.Timeout()) {
+		return host.FetchTimeout
+	}
+	return host.FetchNetwork
+}
