@@ -64,19 +64,15 @@ var hopeful = []Kind{Method, Progress, Cancelled}
 // restartable are the pages that end here: only the site can begin anew.
 var restartable = []Kind{Failed, Expired, Used, Damaged}
 
-func compose(v View) (page, error) {
+// compose finds the words. It is given the texts of lang rather than looking
+// them up, so that a test can see which ones it takes.
+func compose(v View, lang string, t texts) (page, error) {
 	if !slices.Contains(Kinds, v.Kind) {
 		return page{}, errors.New("no such kind of page")
 	}
 	if v.RetryURL != "" && !localPath(v.RetryURL) {
 		return page{}, errors.New("RetryURL must be a path on this host")
 	}
-	lang := v.Lang
-	if !slices.Contains(Languages, lang) {
-		lang = fallback
-	}
-	t := messages(lang)
-
 	// An expiry that is reported as a failure reads as what it is.
 	if v.Kind == Failed && v.FailureCode == "TIMEOUT" {
 		v.Kind = Expired

@@ -25,6 +25,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -119,7 +120,11 @@ type Notice struct {
 // caller should make: an unknown Kind, a needed field that is missing, or an
 // Action or RetryURL that is not a path on this host.
 func Render(v View) ([]byte, error) {
-	p, err := compose(v)
+	lang := v.Lang
+	if !slices.Contains(Languages, lang) {
+		lang = fallback
+	}
+	p, err := compose(v, lang, messages(lang))
 	if err != nil {
 		return nil, fmt.Errorf("pages: %s page: %w", v.Kind, err)
 	}

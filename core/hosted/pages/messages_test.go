@@ -1,0 +1,119 @@
+package pages
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var placeholder = regexp.MustCompile(`\{[^}]*\}`)
+
+func placeholders(s string) []string {
+	return slices.Sorted(slices.Values(placeholder.FindAllString(s, -1)))
+}
+
+func TestLanguagesSayTheSameThings(t *testing.T) {
+	files, err := messageFiles.ReadDir("messages")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != len(Languages) {
+		t.Errorf("%d message files for %d languages", len(files), len(Languages))
+	}
+	english, err := readMessages(fallback)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lang := range Languages {
+		table, err := readMessages(lang)
+		if err != nil {
+			t.Fatal(lang, err)
+		}
+		for key, text := range table {
+			want, ok := english[key]
+			switch {
+			case !ok:
+				t.Errorf("%s has %q, which English has not", lang, key)
+			case strings.TrimSpace(text) == "" || text != strings.TrimSpace(text):
+				t.Errorf("%s: %q is empty or has blanks around it", lang, key)
+			case !slices.Equal(placeholders(text), placeholders(want)):
+				t.Errorf("%s: %q has the placeholders %v, English has %v", lang, key, placeholders(text), placeholders(want))
+			case lang != fallback && text == want:
+				t.Errorf("%s: %q is still English", lang, key)
+			case strings.ContainsAny(text, "<>&"):
+				t.Errorf("%s: %q has markup, which would be shown as it is", lang, key)
+			}
+		}
+		for key := range english {
+			if _, ok := table[key]; !ok {
+				t.Errorf("%s lacks %q", lang, key)
+			}
+		}
+	}
+}
+
+// A second text under the same key would silently win.
+func TestNoKeyTwice(t *testing.T) {
+	for _, lang := range Languages {
+		raw, err := messageFiles.ReadFile("messages/" + lang + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		dec := json.NewDecoder(bytes.NewReader(raw))
+		tokens := 0
+		for {
+			if _, err := dec.Token(); err != nil {
+				break
+			}
+			tokens++
+		}
+		table, err := readMessages(lang)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := 2 + 2*len(table); tokens != want {
+			t.Errorf("%s has %d keys too many", lang, (tokens-want)/2)
+		}
+	}
+}
+
+// TestTextsAreThereAndUsed watches which texts the pages take: all that they
+// take exist, and there are none that no page takes.
+func TestTextsAreThereAndUsed(t *testing.T) {
+	english, err := readMessages(fallback)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	watch := func(key string) string {
+		if english[key] == "" {
+			t.Errorf("a page takes %q, which is not there", key)
+		}
+		used[key] = true
+		return english[key]
+	}
+	for name, v := range views() {
+		if _, err := compose(v, fallback, watch); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(english)) {
+		if !used[key] {
+			t.Errorf("no page takes %q", key)
+		}
+	}
+}
+
+// The pages tell the user which button to press, so its name must be the one on the button.
+func TestProgressNamesItsButton(t *testing.T) {
+	for _, lang := range Languages {
+		text := messages(lang)
+		if !strings.Contains(text("progress.text"), text("choice.check")) {
+			t.Errorf("%s: %q does not name %q", lang, text("progress.text"), text("choice.check"))
+		}
+	}
+}

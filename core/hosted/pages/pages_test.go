@@ -1,0 +1,500 @@
+package pages
+
+import (
+	"bytes"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// sandboxOutcomes is what a program that drives the sandbox counts on.
+var sandboxOutcomes = []string{"approve", "reject", "fail_attempt", "withdraw", "unknown", "cancel"}
+
+// views are all pages that differ in more than the value of a field, by name.
+func views() map[string]View {
+	base := View{
+		Level:        "L1",
+		ChallengeAge: 25,
+		Action:       "/verify",
+		Flow:         "flow-token",
+		Extra:        []Field{{"provider", "provider-token"}},
+		SiteOrigin:   "https://shop.example",
+		ExpiresAt:    noon.Add(8 * time.Minute),
+		Now:          noon,
+	}
+	all := map[string]View{}
+	add := func(name string, change func(*View)) {
+		v := base
+		change(&v)
+		all[name] = v
+	}
+	for _, k := range Kinds {
+		add(string(k), func(v *View) { v.Kind = k })
+		add(string(k)+", no site, no time", func(v *View) { v.Kind, v.SiteOrigin, v.ExpiresAt = k, "", time.Time{} })
+		add(string(k)+", retry", func(v *View) { v.Kind, v.RetryURL = k, "/verify?flow=a.b-c" })
+	}
+	for _, level := range []string{"L1", "L2"} {
+		add("method "+level, func(v *View) {
+			v.Kind, v.Level, v.Choices = Method, level, []Choice{{Outcome: "begin"}, {Outcome: "cancel"}}
+		})
+	}
+	add("method, labels", func(v *View) {
+		v.Kind, v.Choices = Method, []Choice{{Outcome: "wallet", Label: "Wallet"}, {Outcome: "new"}}
+	})
+	add("sandbox", func(v *View) {
+		v.Kind, v.Sandbox = Method, true
+		for _, o := range sandboxOutcomes {
+			v.Choices = append(v.Choices, Choice{Outcome: o})
+		}
+	})
+	for _, n := range []int{0, 1, 2} {
+		add(fmt.Sprint("attempts left ", n), func(v *View) {
+			v.Kind, v.Notice, v.Choices = Method, Notice{true, n}, []Choice{{Outcome: "begin"}}
+		})
+	}
+	for _, code := range append([]string{"TIMEOUT", "SOMETHING_NEW"}, failureCodes...) {
+		add("failed "+code, func(v *View) { v.Kind, v.FailureCode = Failed, code })
+	}
+	for _, left := range []time.Duration{30 * time.Second, time.Minute} {
+		add("left "+left.String(), func(v *View) { v.Kind, v.ExpiresAt = Progress, noon.Add(left) })
+	}
+	return all
+}
+
+func render(t *testing.T, v View) (*html.Node, string) {
+	t.Helper()
+	out, err := Render(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := html.Parse(bytes.NewReader(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc, string(out)
+}
+
+func find(n *html.Node, tag string) []*html.Node {
+	var found []*html.Node
+	for d := range n.Descendants() {
+		if d.Type == html.ElementNode && d.Data == tag {
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+func attr(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func textOf(n *html.Node) string {
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			b.WriteString(d.Data)
+		}
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+// TestEveryPage holds each page in each language to the rules that all share.
+func TestEveryPage(t *testing.T) {
+	titles := map[string]string{}
+	for name, v := range views() {
+		for _, lang := range Languages {
+			t.Run(name+" "+lang, func(t *testing.T) {
+				v.Lang = lang
+				doc, raw := render(t, v)
+				checkDocument(t, doc, lang)
+				checkContent(t, doc, raw, v)
+				checkForms(t, doc, v)
+				if slices.Contains(Kinds, Kind(name)) {
+					title := textOf(find(doc, "title")[0])
+					if other := titles[lang+title]; other != "" {
+						t.Errorf("WCAG 2.4.2: %s and %s have the same title %q", name, other, title)
+					}
+					titles[lang+title] = name
+				}
+			})
+		}
+	}
+}
+
+func checkDocument(t *testing.T, doc *html.Node, lang string) {
+	if got := attr(find(doc, "html")[0], "lang"); got != lang {
+		t.Errorf("WCAG 3.1.1: lang is %q, want %q", got, lang)
+	}
+	for _, tag := range []string{"title", "h1", "main", "header", "footer"} {
+		if n := len(find(doc, tag)); n != 1 {
+			t.Errorf("WCAG 1.3.1, 2.4.2: %d %s elements, not one", n, tag)
+		}
+	}
+	viewports := 0
+	for _, meta := range find(doc, "meta") {
+		if attr(meta, "name") == "viewport" {
+			viewports++
+			content := attr(meta, "content")
+			if !strings.Contains(content, "width=device-width") || strings.Contains(content, "user-scalable") || strings.Contains(content, "maximum-scale") {
+				t.Errorf("WCAG 1.4.4: viewport %q is not the phone's or cannot be zoomed", content)
+			}
+		}
+	}
+	if viewports != 1 {
+		t.Errorf("%d viewports", viewports)
+	}
+	ids := map[string]bool{}
+	for d := range doc.Descendants() {
+		if id := attr(d, "id"); id != "" {
+			if ids[id] {
+				t.Errorf("id %q occurs twice", id)
+			}
+			ids[id] = true
+		}
+	}
+	for _, section := range find(doc, "section") {
+		if by := attr(section, "aria-labelledby"); !ids[by] {
+			t.Errorf("WCAG 1.3.1: a section is labelled by %q, which is not there", by)
+		}
+	}
+	for _, svg := range find(doc, "svg") {
+		if attr(svg, "aria-hidden") != "true" {
+			t.Error("WCAG 1.1.1: a decoration is read out")
+		}
+		if len(find(svg, "path"))+len(find(svg, "rect"))+len(find(svg, "circle")) == 0 {
+			t.Error("an icon is empty: no such name")
+		}
+	}
+}
+
+func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
+	for d := range doc.Descendants() {
+		if d.Type != html.ElementNode {
+			continue
+		}
+		if slices.Contains([]string{"script", "style", "img", "iframe", "object", "embed", "base"}, d.Data) {
+			t.Errorf("contract 22: a page has no <%s>", d.Data)
+		}
+		for _, a := range d.Attr {
+			if a.Key == "style" || strings.HasPrefix(a.Key, "on") {
+				t.Errorf("contract 22: <%s> has the inline attribute %s", d.Data, a.Key)
+			}
+			if !slices.Contains([]string{"href", "action", "src", "formaction"}, a.Key) {
+				continue
+			}
+			switch {
+			case a.Val == v.SiteOrigin && d.Data == "a":
+				if attr(d, "rel") != "noreferrer" {
+					t.Error("contract 24: the link to the site hands over where it came from")
+				}
+			case !strings.HasPrefix(a.Val, "/") || strings.HasPrefix(a.Val, "//"):
+				t.Errorf("contract 22: %s=%q leads off this host", a.Key, a.Val)
+			}
+		}
+	}
+	for _, left := range []string{"{age}", "{n}", "{site}", "%!"} {
+		if strings.Contains(raw, left) {
+			t.Errorf("the placeholder %s is shown", left)
+		}
+	}
+	for _, tag := range []string{"title", "h1", "h2", "p", "li", "a", "button"} {
+		for _, n := range find(doc, tag) {
+			if textOf(n) == "" {
+				t.Errorf("an empty <%s> is shown", tag)
+			}
+		}
+	}
+	site := false
+	for _, a := range find(doc, "a") {
+		site = site || v.SiteOrigin != "" && attr(a, "href") == v.SiteOrigin
+	}
+	if want := v.SiteOrigin != "" && v.Kind != Completed; site != want {
+		t.Errorf("contract 24: a plain link to the site: %v, want %v", site, want)
+	}
+	if got := len(find(doc, "a")); v.RetryURL != "" && !strings.Contains(raw, `href="`+v.RetryURL+`"`) {
+		t.Errorf("no link to retry among %d", got)
+	}
+}
+
+func checkForms(t *testing.T, doc *html.Node, v View) {
+	forms := find(doc, "form")
+	outcomes := []string{}
+	for _, f := range forms {
+		outcome := attr(f, "data-outcome")
+		outcomes = append(outcomes, outcome)
+		if attr(f, "method") != "post" || attr(f, "action") != v.Action {
+			t.Errorf("contract 22: the form %q acts by %q on %q", outcome, attr(f, "method"), attr(f, "action"))
+		}
+		var got []Field
+		for _, in := range find(f, "input") {
+			if attr(in, "type") != "hidden" {
+				t.Errorf("the form %q has a visible input without a label", outcome)
+			}
+			got = append(got, Field{attr(in, "name"), attr(in, "value")})
+		}
+		want := append([]Field{{"flow", v.Flow}, {"outcome", outcome}}, v.Extra...)
+		if !slices.Equal(got, want) {
+			t.Errorf("the form %q posts %v, want %v", outcome, got, want)
+		}
+		buttons := find(f, "button")
+		if len(buttons) != 1 || attr(buttons[0], "type") != "submit" {
+			t.Errorf("the form %q has not one submit button", outcome)
+		}
+	}
+	want := []string{}
+	for _, c := range v.Choices {
+		want = append(want, c.Outcome)
+	}
+	if v.Choices == nil && v.Kind == Progress {
+		want = []string{"check"}
+	}
+	if v.Choices == nil && v.Kind == Completed {
+		want = []string{"continue"}
+	}
+	if !slices.Equal(outcomes, want) {
+		t.Errorf("forms for %v, want %v", outcomes, want)
+	}
+}
+
+func TestSandboxFormIsWhatProgramsLookFor(t *testing.T) {
+	_, raw := render(t, views()["sandbox"])
+	for _, o := range sandboxOutcomes {
+		if want := `<form data-outcome="` + o + `" method="post" action="/verify">`; strings.Count(raw, want) != 1 {
+			t.Errorf("architecture, verge dev: %s is not there once", want)
+		}
+	}
+}
+
+// TestPagesSay looks for what makes a page that page, in two languages.
+func TestPagesSay(t *testing.T) {
+	for _, c := range []struct {
+		rule, view, lang string
+		says             []string
+		not              []string
+	}{
+		{"spec L1: age estimation against the challenge age", "method L1", "en", []string{"whether you look 25 or older", "About 8 minutes left", "Requested by shop.example"}, []string{"identity document", "Test mode"}},
+		{"spec L2: an identity document", "method L2", "de", []string{"Ausweisdokument", "Noch etwa 8 Minuten"}, []string{"25"}},
+		{"contract 19: what is kept", "method L1", "en", []string{"no image, no document and no birth date"}, nil},
+		{"a test looks like one", "sandbox", "en", []string{"Test mode", "Choose how this test ends"}, nil},
+		{"contract 23: attempts left", "attempts left 2", "en", []string{"2 attempts left"}, nil},
+		{"contract 23: one attempt left", "attempts left 1", "en", []string{"1 attempt left"}, []string{"attempts left"}},
+		{"contract 23: an unknown number is not mentioned", "attempts left 0", "en", []string{"Please try again."}, []string{"attempt left", "attempts left"}},
+		{"contract 23: final no", "failed PROVIDER_REJECTED", "en", []string{"was not confirmed"}, []string{"minutes left"}},
+		{"contract 23: withdrawn", "failed USER_CANCELLED", "de", []string{"Einwilligung widerrufen"}, nil},
+		{"contract 23: last attempt failed", "failed MAX_ATTEMPTS", "en", []string{"No attempts left"}, nil},
+		{"an unclassified failure", "failed UNKNOWN", "en", []string{"did not succeed"}, nil},
+		{"a code of the future reads as unclassified", "failed SOMETHING_NEW", "en", []string{"did not succeed"}, []string{"SOMETHING"}},
+		{"contract 20: TIMEOUT is an expiry", "failed TIMEOUT", "en", []string{"has expired"}, nil},
+		{"contract 24: expired", "expired", "de", []string{"abgelaufen", "Zurück zu shop.example"}, nil},
+		{"contract 24: used", "used", "de", []string{"schon benutzt"}, nil},
+		{"contract 24: damaged", "damaged", "de", []string{"beschädigt"}, nil},
+		{"contract 24: no site without an authentic token", "damaged, no site, no time", "en", []string{"damaged"}, []string{"Back to", "Requested by"}},
+		{"contract 23: cancelling is not the end", "cancelled, retry", "en", []string{"Try again", "About 8 minutes left"}, nil},
+		{"less than a minute", "left 30s", "en", []string{"Less than a minute left"}, nil},
+		{"one minute", "left 1m0s", "de", []string{"Noch etwa 1 Minute"}, []string{"Minuten"}},
+		{"no time known", "method, no site, no time", "en", nil, []string{"left"}},
+		{"a label given is the label shown", "method, labels", "en", []string{"Wallet", "Continue"}, nil},
+	} {
+		v, ok := views()[c.view]
+		if !ok {
+			t.Fatalf("%s: no view %q", c.rule, c.view)
+		}
+		v.Lang = c.lang
+		doc, _ := render(t, v)
+		text := textOf(doc)
+		for _, want := range c.says {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %q is not in %q", c.rule, want, text)
+			}
+		}
+		for _, not := range c.not {
+			if strings.Contains(text, not) {
+				t.Errorf("%s: %q is in %q", c.rule, not, text)
+			}
+		}
+	}
+}
+
+func TestUnknownLanguageIsEnglish(t *testing.T) {
+	for _, lang := range []string{"", "nl", "DE", "../en"} {
+		v := views()["expired"]
+		v.Lang = lang
+		doc, _ := render(t, v)
+		if got := attr(find(doc, "html")[0], "lang"); got != "en" {
+			t.Errorf("Lang %q gives a page in %q", lang, got)
+		}
+	}
+}
+
+func TestTimeLeft(t *testing.T) {
+	for _, c := range []struct {
+		left time.Duration
+		want string
+	}{
+		{10 * time.Minute, "About 10 minutes left"},
+		{9*time.Minute + 58*time.Second, "About 10 minutes left"},
+		{9*time.Minute + 29*time.Second, "About 9 minutes left"},
+		{90 * time.Second, "About 2 minutes left"},
+		{89 * time.Second, "About 1 minute left"},
+		{time.Minute, "About 1 minute left"},
+		{59 * time.Second, "Less than a minute left"},
+		{time.Nanosecond, "Less than a minute left"},
+		{0, ""},
+		{-time.Hour, ""},
+	} {
+		if got := timeLeft(noon.Add(c.left), noon, messages("en")); got != c.want {
+			t.Errorf("%v left reads %q, want %q", c.left, got, c.want)
+		}
+	}
+	if got := timeLeft(noon, time.Time{}, messages("en")); got != "" {
+		t.Errorf("without Now the page says %q", got)
+	}
+}
+
+func TestSiteOf(t *testing.T) {
+	for _, c := range []struct{ rule, in, origin, host string }{
+		{"an origin passes", "https://shop.example", "https://shop.example", "shop.example"},
+		{"with its port", "http://localhost:8090", "http://localhost:8090", "localhost:8090"},
+		{"IPv6 as well", "http://[::1]:8090", "http://[::1]:8090", "[::1]:8090"},
+		{"a name of any script as well", "https://größe.example", "https://größe.example", "größe.example"},
+		{"contract 24: never with parameters", "https://shop.example/cb?state=s#f", "https://shop.example", "shop.example"},
+		{"userinfo would read as a host", "https://bank.example@shop.example", "https://shop.example", "shop.example"},
+		{"no scheme that runs", "javascript://shop.example/%0aalert(1)", "", ""},
+		{"no path for an origin", "/verify", "", ""},
+		{"no origin without a host", "https:///x", "", ""},
+		{"a text direction mark would turn the name around", "https://shop\u202e.example", "", ""},
+		{"a blank that is no blank", "https://shop\u00a0.example", "", ""},
+		{"a quote", `https://shop".example`, "", ""},
+		{"none", "", "", ""},
+	} {
+		origin, host := siteOf(c.in)
+		if origin != c.origin || host != c.host {
+			t.Errorf("%s: %q gives %q, %q", c.rule, c.in, origin, host)
+		}
+	}
+}
+
+// FuzzSite promises that whatever the callback was, the one foreign address on
+// the page is an http(s) origin and nothing more.
+func FuzzSite(f *testing.F) {
+	for _, s := range []string{"https://shop.example", "https://a@b:1/c?d#e", "javascript:x", "//x", "https://[::1]", "http://\u202e", `https://"><script>`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		v := views()["expired"]
+		v.SiteOrigin = raw
+		doc, _ := render(t, v)
+		for _, a := range find(doc, "a") {
+			u, err := url.Parse(attr(a, "href"))
+			if err != nil {
+				t.Fatalf("%q became %q: %v", raw, attr(a, "href"), err)
+			}
+			if u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Path+u.RawQuery+u.Fragment != "" {
+				t.Errorf("%q became %q", raw, u)
+			}
+		}
+	})
+}
+
+func TestRenderRefuses(t *testing.T) {
+	for _, c := range []struct {
+		rule, view string
+		spoil      func(*View)
+	}{
+		{"no Kind", "method L1", func(v *View) { v.Kind = "" }},
+		{"an unknown Kind", "method L1", func(v *View) { v.Kind = "methods" }},
+		{"no Level", "method L1", func(v *View) { v.Level = "" }},
+		{"an unknown Level", "method L1", func(v *View) { v.Level = "L3" }},
+		{"L1 without an age", "method L1", func(v *View) { v.ChallengeAge = 0 }},
+		{"a form without an Action", "completed", func(v *View) { v.Action = "" }},
+		{"an Action on another host", "progress", func(v *View) { v.Action = "https://evil.example" }},
+		{"an Action on another host, without a scheme", "progress", func(v *View) { v.Action = "//evil.example" }},
+		{"an Action that browsers read as //", "progress", func(v *View) { v.Action = `/\evil.example` }},
+		{"an Action from which browsers take the tab", "progress", func(v *View) { v.Action = "/\t/evil.example" }},
+		{"a RetryURL that runs", "cancelled", func(v *View) { v.RetryURL = "javascript:alert(1)" }},
+		{"a RetryURL on another host", "cancelled", func(v *View) { v.RetryURL = "//evil.example" }},
+	} {
+		v := views()[c.view]
+		c.spoil(&v)
+		if out, err := Render(v); err == nil || out != nil {
+			t.Errorf("%s is rendered, error %v", c.rule, err)
+		} else if !strings.HasPrefix(err.Error(), "pages: ") {
+			t.Errorf("%s: the error %q does not say where", c.rule, err)
+		}
+	}
+}
+
+// shape is a document without its texts and values: what hostile text would change.
+func shape(n *html.Node) string {
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			continue
+		}
+		fmt.Fprintf(&b, "%d %s", d.Type, d.Data)
+		for _, a := range d.Attr {
+			b.WriteString(" " + a.Key)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func TestHostileTextStaysText(t *testing.T) {
+	with := func(s string) View {
+		v := views()["sandbox"]
+		v.Flow = s
+		v.Extra = []Field{{s, s}}
+		v.Choices = []Choice{{Outcome: s, Label: s}, {Outcome: "cancel", Label: s}}
+		v.RetryURL = "/verify?flow=" + url.QueryEscape(s)
+		v.FailureCode = s
+		return v
+	}
+	plain, _ := render(t, with("plain"))
+	for _, hostile := range []string{
+		`"><script>alert(1)</script>`,
+		`' onmouseover='alert(1)`,
+		`</title></h1></form><form action="https://evil.example">`,
+		`<!--`, `<![CDATA[`, `&quot;>`, "\x00<b>", "\xff\"><b>", "{n}{site}{age}",
+	} {
+		doc, _ := render(t, with(hostile))
+		if shape(doc) != shape(plain) {
+			t.Errorf("%q changes the document", hostile)
+		}
+		want := strings.NewReplacer("\x00", "\uFFFD", "\xff", "\uFFFD").Replace(hostile)
+		for _, f := range find(doc, "form") {
+			if got := attr(find(f, "input")[0], "value"); got != want {
+				t.Errorf("flow %q arrives as %q", hostile, got)
+			}
+		}
+	}
+	// What stands in an address cannot be escaped, only refused.
+	v := with("plain")
+	v.Action = `/"><script>`
+	doc, _ := render(t, v)
+	if shape(doc) != shape(plain) {
+		t.Error("an Action changes the document")
+	}
+}
+
+func TestRenderIsAFunctionOfTheView(t *testing.T) {
+	v := views()["sandbox"]
+	_, first := render(t, v)
+	for range 20 {
+		if _, again := render(t, v); again != first {
+			t.Fatal("the same View gives different pages")
+		}
+	}
+}
