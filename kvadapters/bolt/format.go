@@ -1,0 +1,121 @@
+package bolt
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+// The file holds five buckets. A partition and what follows are separated by
+// a zero byte, which occurs in neither. Times are nanoseconds since 1970, big
+// endian with the sign bit flipped, so that they sort as bytes.
+//
+//	verge   "format"              → "1"
+//	        "opens"               → how often the file was opened, 8 bytes
+//	items   partition 0 name      → expires (8), length of Tx (1), Tx, value
+//	expiry  expires, items key    →
+//	tasks   partition 0 ID        → due (8), payload
+//	due     partition 0 due, ID   →
+//
+// Items that never expire have expires zero, which no time encodes to, and no
+// entry in expiry.
+const format = "1"
+
+var (
+	bucketVerge  = []byte("verge")
+	bucketItems  = []byte("items")
+	bucketExpiry = []byte("expiry")
+	bucketTasks  = []byte("tasks")
+	bucketDue    = []byte("due")
+
+	keyFormat = []byte("format")
+	keyOpens  = []byte("opens")
+)
+
+var (
+	minTime = time.Unix(0, math.MinInt64+1)
+	maxTime = time.Unix(0, math.MaxInt64)
+)
+
+// sortable encodes t, which lies, or is taken to lie, between 1677 and 2262.
+func sortable(t time.Time) uint64 {
+	switch {
+	case t.Before(minTime):
+		t = minTime
+	case t.After(maxTime):
+		t = maxTime
+	}
+	return uint64(t.UnixNano()) ^ 1<<63
+}
+
+func fromSortable(u uint64) time.Time { return time.Unix(0, int64(u^1<<63)).UTC() }
+
+func partitionKey(p kv.Partition) []byte {
+	return append(append(make([]byte, 0, len(p)+1+8+kv.MaxName), p...), 0)
+}
+
+func itemKey(p kv.Partition, name string) []byte { return append(partitionKey(p), name...) }
+func taskKey(p kv.Partition, id string) []byte   { return append(partitionKey(p), id...) }
+
+func dueKey(p kv.Partition, due uint64, id string) []byte {
+	return append(binary.BigEndian.AppendUint64(partitionKey(p), due), id...)
+}
+
+func expiryKey(expires uint64, item []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(item)), expires), item...)
+}
+
+// record is a stored item; its slices belong to the bolt transaction.
+type record struct {
+	expires uint64 // zero: never
+	tx      []byte
+	value   []byte
+}
+
+func encodeItem(expires uint64, tx string, value []byte) []byte {
+	b := make([]byte, 0, 9+len(tx)+len(value))
+	b = binary.BigEndian.AppendUint64(b, expires)
+	b = append(b, byte(len(tx)))
+	b = append(b, tx...)
+	return append(b, value...)
+}
+
+// decodeItem panics on a record that encodeItem did not make, like bbolt on a
+// damaged page; callers recover from both alike.
+func decodeItem(b []byte) record {
+	n := 9 + int(b[8])
+	return record{expires: binary.BigEndian.Uint64(b), tx: b[9:n], value: b[n:]}
+}
+
+func getItem(tx *bbolt.Tx, key []byte, now time.Time) (record, bool) {
+	v := tx.Bucket(bucketItems).Get(key)
+	if v == nil {
+		return record{}, false
+	}
+	rec := decodeItem(v)
+	return rec, !rec.expired(now)
+}
+
+func (r record) expired(now time.Time) bool {
+	return r.expires != 0 && r.expires <= sortable(now)
+}
+
+func (r record) export(key kv.Key) kv.Item {
+	it := kv.Item{Key: key, Value: append([]byte{}, r.value...), Tx: string(r.tx)}
+	if r.expires != 0 {
+		it.Expires = fromSortable(r.expires)
+	}
+	return it
+}
+
+func encodeTask(due uint64, payload []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(payload)), due), payload...)
+}
+
+func decodeTask(b []byte) (due uint64, payload []byte) {
+	return binary.BigEndian.Uint64(b), b[8:]
+}

@@ -1,0 +1,256 @@
+package bolt
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+// Open opens the file at path and creates it, and the directories above it,
+// if they are not there. The file can be read by its owner only. A file that
+// another process holds, that is damaged or that is not a Store's is an error
+// that says so.
+func Open(path string, c Config) (*Store, error) {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.LockTimeout == 0 {
+		c.LockTimeout = time.Second
+	}
+	if c.SweepEvery == 0 {
+		c.SweepEvery = time.Second
+	}
+	dir := filepath.Dir(path)
+	if err := makeDir(dir); err != nil {
+		return nil, fmt.Errorf("bolt: directory of %s: %w", path, err)
+	}
+	if err := precheck(path); err != nil {
+		return nil, fmt.Errorf("bolt: %s: %w", path, err)
+	}
+	db, opens, err := open(path, c.LockTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("bolt: %s: %w", path, err)
+	}
+	// The file's own sync does not cover its name.
+	if err := syncDir(dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("bolt: directory of %s: %w", path, err), db.Close())
+	}
+
+	s := &Store{
+		path:    path,
+		now:     c.Now,
+		db:      db,
+		tasks:   make(map[kv.Partition]*tasks),
+		closing: make(chan struct{}),
+		commit:  (*bbolt.Tx).Commit,
+	}
+	s.queue.wake = make(chan struct{}, 1)
+	s.lease.opens = opens
+	s.workers.Go(s.write)
+	s.workers.Go(func() { s.sweep(c.SweepEvery) })
+	return s, nil
+}
+
+func open(path string, timeout time.Duration) (db *bbolt.DB, opens uint64, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = damaged(r)
+		}
+		// After a panic bbolt may hold its own lock for ever, and Close would
+		// wait for it; the file is then released with the process.
+		if err != nil && db != nil && !errors.Is(err, errPanicked) {
+			_ = db.Close()
+		}
+	}()
+	db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: timeout, FreelistType: bbolt.FreelistMapType})
+	if errors.Is(err, berrors.ErrTimeout) {
+		return nil, 0, errors.New("another process has it open; stop that process, or give this one a file of its own")
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	err = recovered(func() error { return db.Update(func(tx *bbolt.Tx) error { opens, err = prepare(tx); return err }) })
+	return db, opens, err
+}
+
+// errPanicked marks what recovered made of a panic.
+var errPanicked = errors.New("unreadable")
+
+func recovered(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %w", errPanicked, damaged(r))
+		}
+	}()
+	return f()
+}
+
+// prepare makes an empty file a Store's, or checks that it is one, and counts
+// that it was opened. That it writes each time also shows at once a file that
+// cannot be written.
+func prepare(tx *bbolt.Tx) (opens uint64, err error) {
+	verge := tx.Bucket(bucketVerge)
+	if verge == nil {
+		if name, _ := tx.Cursor().First(); name != nil {
+			return 0, fmt.Errorf("a bolt file of another program (it begins with bucket %q); name another path", name)
+		}
+		for _, name := range [][]byte{bucketVerge, bucketItems, bucketExpiry, bucketTasks, bucketDue} {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return 0, err
+			}
+		}
+		verge = tx.Bucket(bucketVerge)
+		if err := verge.Put(keyFormat, []byte(format)); err != nil {
+			return 0, err
+		}
+	}
+	if got := verge.Get(keyFormat); !bytes.Equal(got, []byte(format)) {
+		return 0, fmt.Errorf("written in format %q, this version reads format %q only; use the version that wrote it", got, format)
+	}
+	for _, name := range [][]byte{bucketItems, bucketExpiry, bucketTasks, bucketDue} {
+		b := tx.Bucket(name)
+		if b == nil {
+			return 0, damaged(fmt.Sprintf("bucket %q is missing", name))
+		}
+		b.Cursor().First()
+		b.Cursor().Last()
+	}
+	if v := verge.Get(keyOpens); len(v) == 8 {
+		opens = binary.BigEndian.Uint64(v)
+	}
+	opens++
+	return opens, verge.Put(keyOpens, binary.BigEndian.AppendUint64(nil, opens))
+}
+
+// Where bbolt's file format keeps what precheck reads, in bytes from the
+// beginning of a page, and what it must find there.
+const (
+	metaAt       = 16 // behind the page header
+	metaSize     = 64
+	metaMagic    = 0xED0CDAED
+	metaVersion  = 2
+	smallestFile = 2 * 1024 // two pages of the smallest size
+)
+
+// precheck tells a file that is no bolt file, or one that was cut off, before
+// bbolt maps it: reading a mapped file behind its end kills the process.
+// It needs no lock, because a process that holds the file keeps one of the two
+// meta pages valid at every instant and only ever makes the file longer.
+func precheck(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("not a regular file; name a file, it is created if it is not there")
+	}
+	if info.Size() == 0 {
+		return nil
+	}
+	if info.Size() < smallestFile {
+		return fmt.Errorf("%d bytes are too few for a bolt file: not one, or cut off; restore it from a copy or name another path", info.Size())
+	}
+	var latest meta
+	found := false
+	try := func(at int64) {
+		if m, ok := readMeta(f, at); ok && (!found || m.txid > latest.txid) {
+			latest, found = m, true
+		}
+	}
+	// The second meta page lies one page behind the first, whose size only a
+	// valid first one tells: try all sizes that bbolt knows.
+	try(0)
+	for size := int64(1024); size <= 16<<20; size *= 2 {
+		try(size)
+	}
+	if !found {
+		return errors.New("neither of its two meta pages is valid: not a bolt file, or damaged; restore it from a copy or name another path")
+	}
+	// The size is asked again: the file may have grown since, with the meta page.
+	if info, err = f.Stat(); err != nil {
+		return err
+	}
+	if need := latest.pages * uint64(latest.pageSize); uint64(info.Size()) < need {
+		return fmt.Errorf("cut off: it has %d bytes of %d; restore it from a copy", info.Size(), need)
+	}
+	return nil
+}
+
+type meta struct {
+	pageSize uint32
+	pages    uint64
+	txid     uint64
+}
+
+// readMeta reads the meta page at the offset. The layout: magic (4), version
+// (4), page size (4), flags (4), root bucket (16), freelist (8), number of
+// pages (8), txid (8), FNV-1a of all that (8), in the machine's byte order.
+func readMeta(r io.ReaderAt, at int64) (meta, bool) {
+	var b [metaSize]byte
+	if _, err := r.ReadAt(b[:], at+metaAt); err != nil {
+		return meta{}, false
+	}
+	order := binary.NativeEndian
+	sum := fnv.New64a()
+	sum.Write(b[:metaSize-8])
+	if order.Uint32(b[0:]) != metaMagic || order.Uint32(b[4:]) != metaVersion || order.Uint64(b[56:]) != sum.Sum64() {
+		return meta{}, false
+	}
+	return meta{pageSize: order.Uint32(b[8:]), pages: order.Uint64(b[40:]), txid: order.Uint64(b[48:])}, true
+}
+
+// makeDir makes dir and what is missing above it, each name on disk before
+// the next is made in it.
+func makeDir(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%s is not a directory", dir)
+	case err == nil:
+		return nil
+	case !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if err := makeDir(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return syncDir(parent)
+}
+
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // knows no sync of a directory
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
