@@ -39,6 +39,9 @@ type cached struct {
 	read  time.Time
 }
 
+// allOrigins names, in the cache alone, the browser origins of all integrations.
+const allOrigins = "origins"
+
 // NewDirectory returns the directory that h's KV holds.
 func NewDirectory(h host.Host) *Directory {
 	cache, err := lru.New[string, cached](4096)
@@ -93,7 +96,10 @@ func (d *Directory) write(ctx context.Context, name string, v any, version *stri
 	if version != nil {
 		tx.Checks = []kv.Check{{Name: name, Tx: *version}}
 	}
-	defer d.cache.Remove(name)
+	defer func() {
+		d.cache.Remove(name)
+		d.cache.Remove(allOrigins)
+	}()
 	return kv.CommitSurely(ctx, d.kv, tx)
 }
 
@@ -136,6 +142,28 @@ func (d *Directory) Integration(ctx context.Context, id string) (*Integration, e
 // Integrations lists all of them.
 func (d *Directory) Integrations(ctx context.Context) ([]Integration, error) {
 	return list[Integration](ctx, d, "c/int/")
+}
+
+// BrowserOrigin reports whether any integration lets browsers on pages of
+// that origin use its public key.
+func (d *Directory) BrowserOrigin(ctx context.Context, origin string) (bool, error) {
+	now := d.now()
+	c, ok := d.cache.Get(allOrigins)
+	if !ok || now.Sub(c.read).Abs() >= cacheLife {
+		all, err := d.Integrations(ctx)
+		if err != nil {
+			return false, err
+		}
+		origins := make(map[string]bool)
+		for _, i := range all {
+			for _, o := range i.BrowserOrigins {
+				origins[o] = true
+			}
+		}
+		c = cached{origins, now}
+		d.cache.Add(allOrigins, c)
+	}
+	return c.value.(map[string]bool)[origin], nil
 }
 
 // PutIntegration adds or replaces an integration. A secret that is not empty

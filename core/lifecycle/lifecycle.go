@@ -61,9 +61,9 @@ func (l *Lifecycle) Load(ctx context.Context, id session.ID) (r session.Record, 
 // same partition, and, if the provider could not begin, the failed outcome
 // with its event. Where none of that is needed it does not touch the KV.
 //
-// A *kv.Conflict is about the extra checks alone. An unknown outcome is not
-// resolved: there may then be a session that nobody was told of, which
-// expires.
+// A *kv.Conflict is about the extra checks alone. Without any check a lost
+// reply cannot be resolved, since doing it again could send an event twice:
+// there may then be a session that nobody was told of, which expires.
 func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks []kv.Check, extra []kv.Put) error {
 	now := l.Now()
 	tx := kv.Tx{Partition: s.partition(), Checks: checks, Puts: extra}
@@ -84,7 +84,11 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks
 	if err := l.identify(&tx); err != nil {
 		return err
 	}
-	if err := l.KV.Commit(ctx, tx); err != nil {
+	commit := l.KV.Commit
+	if len(tx.Checks) > 0 {
+		commit = func(ctx context.Context, tx kv.Tx) error { return kv.CommitSurely(ctx, l.KV, tx) }
+	}
+	if err := commit(ctx, tx); err != nil {
 		return err
 	}
 	l.announce(tx)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -19,8 +18,7 @@ import (
 // DeadLife is how long a dead event stays visible (contract 27).
 const DeadLife = 30 * 24 * time.Hour
 
-// AttemptTime bounds one attempt: contract 26's connect and answer times,
-// with room for the record. A lease has to be more than twice as long.
+// AttemptTime is one attempt by the contract's times (26), with room for the record.
 const AttemptTime = 14 * time.Second
 
 // Outbox delivers events. All fields but Schedule are needed.
@@ -28,6 +26,10 @@ type Outbox struct {
 	host.Host
 	Directory *integration.Directory
 	Schedule  webhook.Schedule // the zero value is the contract's
+
+	// AttemptTime bounds one attempt: no POST begins under a lease that might
+	// run out before it ends.
+	AttemptTime time.Duration
 }
 
 // Deliver makes one attempt of a leased delivery and records the outcome
@@ -36,7 +38,7 @@ type Outbox struct {
 // now decides. The error is the store's alone; the task then comes free when
 // its lease runs out.
 func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, body []byte) error {
-	if o.Now().Add(AttemptTime).After(job.Until) {
+	if o.Now().Add(o.AttemptTime).After(job.Until) {
 		return nil
 	}
 	target, secret, reason, err := o.target(ctx, m.Integration)
@@ -69,7 +71,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, body []byte)
 	if !more {
 		return o.bury(ctx, job, m, body, Exhausted, last)
 	}
-	o.log().Info("webhook will be tried again", "event", eventID(job), "type", m.Type,
+	o.Log.Info("webhook will be tried again", "event", eventID(job), "type", m.Type,
 		"integration", m.Integration, "attempts", m.Attempts, "last", last, "in", delay.Round(time.Second).String())
 	return o.record(ctx, job, kv.Tx{Schedule: []kv.Task{{
 		ID: job.Task.ID, Due: o.Now().Add(delay), Payload: join(m, body)}}})
@@ -97,7 +99,7 @@ func (o *Outbox) target(ctx context.Context, id string) (i *integration.Integrat
 	}
 	secret, err = o.Directory.WebhookSecret(i)
 	if err != nil {
-		o.log().Error("webhook cannot be signed", "integration", id, "error", err.Error())
+		o.Log.Error("webhook cannot be signed", "integration", id, "error", err.Error())
 		return nil, "", NoSecret, nil
 	}
 	return i, secret, "", nil
@@ -108,7 +110,7 @@ func (o *Outbox) bury(ctx context.Context, job host.Job, m Meta, body []byte, re
 	d := Dead{Event: eventID(job), Type: m.Type, Session: m.Session, Integration: m.Integration,
 		Reason: reason, Last: last, Attempts: m.Attempts, At: o.Now().UTC()}
 	o.count("webhook_dead")
-	o.log().Warn("webhook is given up", "event", d.Event, "type", d.Type, "integration", d.Integration,
+	o.Log.Warn("webhook is given up", "event", d.Event, "type", d.Type, "integration", d.Integration,
 		"attempts", d.Attempts, "reason", reason, "last", last)
 	return o.record(ctx, job, kv.Tx{
 		Cancel: []string{job.Task.ID},
@@ -158,5 +160,3 @@ func (o *Outbox) count(event string) {
 		o.Count(event)
 	}
 }
-
-func (o *Outbox) log() *slog.Logger { return o.Log }

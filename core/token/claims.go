@@ -22,12 +22,38 @@ const (
 type FlowClaims struct {
 	Session  string `json:"sid"`
 	Callback []byte `json:"cb"`
-	State    []byte `json:"st,omitempty"` // nil: not given; empty and given: see HasState
-	HasState bool   `json:"hs,omitempty"`
+	State    []byte `json:"st,omitempty"`
+	HasState bool   `json:"hs,omitempty"` // whether State was given, be it empty
 	User     []byte `json:"us,omitempty"`
 	HasUser  bool   `json:"hu,omitempty"`
 	Language string `json:"lg,omitempty"`
 	Expires  Time   `json:"exp"`
+}
+
+// SetState and SetUser keep what the publisher gave; nil is not given, and
+// differs from given and empty. StateText and UserText return it.
+func (c *FlowClaims) SetState(s *string) { c.State, c.HasState = given(s) }
+func (c *FlowClaims) SetUser(s *string)  { c.User, c.HasUser = given(s) }
+
+// StateText returns the state that was given, nil if none was.
+func (c *FlowClaims) StateText() *string { return optional(c.State, c.HasState) }
+
+// UserText returns the external user id that was given, nil if none was.
+func (c *FlowClaims) UserText() *string { return optional(c.User, c.HasUser) }
+
+func given(s *string) ([]byte, bool) {
+	if s == nil {
+		return nil, false
+	}
+	return []byte(*s), true
+}
+
+func optional(b []byte, has bool) *string {
+	if !has {
+		return nil
+	}
+	s := string(b)
+	return &s
 }
 
 // ProviderClaims is what a provider asks to get back with the user's next step.

@@ -1,0 +1,228 @@
+// Package admin is the API of operators: what `verge integration`, `verge
+// key` and `verge delivery` ask a running service for. It is served on a
+// listener of its own and every request carries the operator token.
+package admin
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/web"
+)
+
+// Admin answers operators. All fields are needed.
+type Admin struct {
+	host.Host
+	Token      string // the operator token
+	Directory  *integration.Directory
+	Outbox     *outbox.Outbox
+	Partitions []kv.Partition
+}
+
+// Paths. {id} stands for one segment.
+const (
+	Prefix           = "/admin/v1/"
+	IntegrationsPath = Prefix + "integrations"           // GET
+	TestPath         = Prefix + "integrations/{id}/test" // POST
+	KeysPath         = Prefix + "keys"                   // GET, POST
+	RevokePath       = Prefix + "keys/{id}/revoke"       // POST
+	DeliveriesPath   = Prefix + "deliveries"             // GET
+	ResendPath       = Prefix + "deliveries/{id}/resend" // POST
+)
+
+type handler func(a *Admin, ctx context.Context, req *web.Request, id string) (*web.Response, error)
+
+var routes = map[string]map[string]handler{
+	IntegrationsPath: {"GET": (*Admin).integrations},
+	TestPath:         {"POST": (*Admin).test},
+	KeysPath:         {"GET": (*Admin).keys, "POST": (*Admin).createKey},
+	RevokePath:       {"POST": (*Admin).revokeKey},
+	DeliveriesPath:   {"GET": (*Admin).deliveries},
+	ResendPath:       {"POST": (*Admin).resend},
+}
+
+// Handle answers one request; an *api.Error among the errors is for the caller.
+func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, error) {
+	if !a.authorized(req) {
+		return nil, &api.Error{Code: api.Unauthorized, Message: "Send the operator token as \"Authorization: Bearer …\"."}
+	}
+	pattern, id := req.Path, ""
+	if parts := strings.Split(req.Path, "/"); len(parts) == 6 {
+		id, parts[4] = parts[4], "{id}"
+		pattern = strings.Join(parts, "/")
+	}
+	methods, ok := routes[pattern]
+	if !ok {
+		return nil, &api.Error{Code: api.NotFound, Message: "There is no such path."}
+	}
+	h, ok := methods[req.Method]
+	if !ok {
+		e := &api.Error{Code: api.MethodNotAllowed, Message: "This path does not take that method."}
+		for m := range methods {
+			e.Allow = append(e.Allow, m)
+		}
+		return nil, e
+	}
+	return h(a, ctx, req, id)
+}
+
+// authorized compares hashes, so that the time taken tells nothing of the token, not even its length.
+func (a *Admin) authorized(req *web.Request) bool {
+	given, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
+	want, got := sha256.Sum256([]byte(a.Token)), sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && ok && a.Token != ""
+}
+
+// IntegrationView is an integration as operators see it: no secret, sealed or not.
+type IntegrationView struct {
+	integration.Integration
+	Ready bool `json:"ready"`
+}
+
+func (a *Admin) integrations(ctx context.Context, _ *web.Request, _ string) (*web.Response, error) {
+	all, err := a.Directory.Integrations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]IntegrationView, len(all))
+	for n, i := range all {
+		ready, err := a.Directory.Ready(ctx, &i)
+		if err != nil {
+			a.Log.Warn("readiness cannot be told", "integration", i.ID, "error", err.Error())
+		}
+		i.Webhook.Sealed = ""
+		views[n] = IntegrationView{i, ready}
+	}
+	return api.Answer(200, struct {
+		Integrations []IntegrationView `json:"integrations"`
+	}{views}), nil
+}
+
+// KeyRequest asks for a key: a public one if IntegrationID is given.
+type KeyRequest struct {
+	PublisherID   string
+	IntegrationID string
+	Expires       *time.Time // RFC 3339 on the wire
+}
+
+// CreatedKey is the one answer that ever holds the key itself.
+type CreatedKey struct {
+	Key  string          `json:"key"`
+	Info integration.Key `json:"info"`
+}
+
+func (a *Admin) createKey(ctx context.Context, req *web.Request, _ string) (*web.Response, error) {
+	body, err := web.ReadObject(req.Body)
+	if err != nil {
+		return nil, &api.Error{Code: api.InvalidRequest, Message: "Send a JSON object with publisher_id, and for a public key integration_id."}
+	}
+	var kr KeyRequest
+	kr.PublisherID, _, _ = body.String("publisher_id")
+	kr.IntegrationID, _, _ = body.String("integration_id")
+	if text, present, _ := body.String("expires"); present {
+		t, err := time.Parse(time.RFC3339, text)
+		if err != nil || !t.After(a.Now()) {
+			return nil, &api.Error{Code: api.InvalidRequest, Message: "expires must be an RFC 3339 time in the future."}
+		}
+		kr.Expires = &t
+	}
+	text, key, err := a.Directory.CreateKey(ctx, kr.PublisherID, kr.IntegrationID, kr.Expires)
+	if errors.Is(err, integration.ErrNotFound) {
+		return nil, &api.Error{Code: api.NotFound, Message: "There is no such publisher, or it has no such integration."}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return api.Answer(200, CreatedKey{text, key}), nil
+}
+
+func (a *Admin) keys(ctx context.Context, _ *web.Request, _ string) (*web.Response, error) {
+	all, err := a.Directory.Keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return api.Answer(200, struct {
+		Keys []integration.Key `json:"keys"`
+	}{append([]integration.Key{}, all...)}), nil
+}
+
+func (a *Admin) revokeKey(ctx context.Context, _ *web.Request, id string) (*web.Response, error) {
+	key, err := a.Directory.RevokeKey(ctx, id)
+	if errors.Is(err, integration.ErrNotFound) {
+		return nil, &api.Error{Code: api.NotFound, Message: "There is no such key."}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return api.Answer(200, key), nil
+}
+
+// deliveriesPage is how many dead events one answer holds at the most.
+const deliveriesPage = 200
+
+// DeliveryPage is one page of dead events. Next, if not empty, is the cursor
+// of the next one.
+type DeliveryPage struct {
+	Deliveries []outbox.Dead `json:"deliveries"`
+	Next       string        `json:"next,omitempty"`
+}
+
+// deliveries lists dead events, partition by partition. The cursor is the
+// partition and the last event that was shown.
+func (a *Admin) deliveries(ctx context.Context, req *web.Request, _ string) (*web.Response, error) {
+	query, err := url.ParseQuery(req.Query)
+	if err != nil {
+		return nil, &api.Error{Code: api.InvalidRequest, Message: "The query is not well formed."}
+	}
+	first, after, _ := strings.Cut(query.Get("after"), ":")
+	page := DeliveryPage{Deliveries: []outbox.Dead{}}
+	for _, p := range a.Partitions {
+		if first != "" && string(p) != first {
+			continue
+		}
+		first = ""
+		room := deliveriesPage - len(page.Deliveries)
+		dead, err := a.Outbox.Dead(ctx, p, after, room)
+		if err != nil {
+			return nil, err
+		}
+		after = ""
+		page.Deliveries = append(page.Deliveries, dead...)
+		if len(dead) == room {
+			page.Next = string(p) + ":" + dead[room-1].Event
+			break
+		}
+	}
+	return api.Answer(200, page), nil
+}
+
+func (a *Admin) resend(ctx context.Context, _ *web.Request, id string) (*web.Response, error) {
+	uuid, ok := strings.CutPrefix(id, "evt_")
+	if _, err := session.ParseUUID(uuid); !ok || err != nil {
+		return nil, &api.Error{Code: api.InvalidRequest, Message: "An event id is evt_ and a UUID."}
+	}
+	for _, p := range a.Partitions {
+		err := a.Outbox.Resend(ctx, p, id)
+		if err == nil {
+			return api.Answer(200, struct {
+				Event string `json:"event"`
+				Sent  string `json:"status"`
+			}{id, "scheduled"}), nil
+		}
+		if !errors.Is(err, outbox.ErrNotDead) {
+			return nil, err
+		}
+	}
+	return nil, &api.Error{Code: api.NotFound, Message: "There is no such dead event."}
+}

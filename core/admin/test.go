@@ -1,0 +1,89 @@
+package admin
+
+import (
+	"context"
+	"errors"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/webhook"
+)
+
+// TestReport is the result of a signed webhook test (contract 29).
+type TestReport struct {
+	Ready   bool          `json:"ready"`
+	Probes  []ProbeReport `json:"probes"`
+	Reasons []string      `json:"reasons,omitempty"` // one for each probe that failed
+}
+
+// ProbeReport is what came of one probe.
+type ProbeReport struct {
+	Name   string `json:"name"`
+	Want   string `json:"want"`
+	Status int    `json:"status,omitempty"` // 0: there was no answer
+	Reason string `json:"reason,omitempty"` // why there was none
+}
+
+// test sends the probes the way every event goes and records what they showed.
+func (a *Admin) test(ctx context.Context, _ *web.Request, id string) (*web.Response, error) {
+	i, err := a.Directory.Integration(ctx, id)
+	if errors.Is(err, integration.ErrNotFound) {
+		return nil, &api.Error{Code: api.NotFound, Message: "There is no such integration."}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !i.Webhook.Sends() {
+		return nil, &api.Error{Code: api.InvalidRequest, Message: "The integration has no webhook to test: set a URL first."}
+	}
+	secret, err := a.Directory.WebhookSecret(i)
+	if err != nil {
+		return nil, err
+	}
+	report, err := a.probe(ctx, i, secret)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Directory.RecordReadiness(ctx, i, secret, report.Ready); err != nil {
+		return nil, err
+	}
+	a.Log.Info("webhook test", "integration", i.ID, "ready", report.Ready, "reasons", report.Reasons)
+	return api.Answer(200, report), nil
+}
+
+func (a *Admin) probe(ctx context.Context, i *integration.Integration, secret string) (TestReport, error) {
+	level, err := session.ParseLevel(i.Level)
+	if err != nil {
+		return TestReport{}, err
+	}
+	sid, err := session.NewID(a.Random, i.ID, level, i.ChallengeAge, a.Now(), 0)
+	if err != nil {
+		return TestReport{}, err
+	}
+	text, err := sid.Format(a.Sealer)
+	if err != nil {
+		return TestReport{}, err
+	}
+	event := webhook.ReadinessEvent(webhook.Head{ID: webhook.NewID(a.Random), CreatedAt: a.Now(),
+		PublisherID: i.PublisherID, IntegrationID: i.ID, SessionID: text})
+	var report TestReport
+	var results []webhook.ProbeResult
+	for _, p := range webhook.Probes(secret, event.Body(), a.Now()) {
+		status, err := a.Outbox.Post(ctx, i.Webhook.URL, p.Header, p.Body)
+		result := webhook.ProbeResult{Name: p.Name, Status: status}
+		var fetch *host.FetchError
+		switch {
+		case errors.As(err, &fetch):
+			result.Reason = fetch.Reason
+		case err != nil:
+			return TestReport{}, err
+		}
+		results = append(results, result)
+		report.Probes = append(report.Probes, ProbeReport{Name: p.Name, Want: string(p.Want), Status: result.Status, Reason: result.Reason})
+	}
+	report.Ready, report.Reasons = webhook.Judge(results)
+	return report, nil
+}

@@ -1,0 +1,81 @@
+// Package api is the API of publishers: start, validate and reconcile, as
+// spec.md and the contract have them. openapi.yaml beside this file is the
+// same in a form that machines read.
+//
+// Every handler goes the same way: limit, credential, body, decision, one
+// answer. What is not known for certain is denied.
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/web"
+)
+
+// API answers publishers. All fields are needed.
+type API struct {
+	host.Host
+	BaseURL    string // scheme and host, no slash at the end
+	Dev        bool   // http callbacks to loopback, no readiness gate
+	Partitions uint16 // over how many partitions sessions are spread, at least 1
+	Directory  *integration.Directory
+	Lifecycle  *lifecycle.Lifecycle
+	Limiter    *ratelimit.Limiter
+	Limits     Limits
+	Providers  map[string]provider.Provider // by method
+}
+
+// Limits are the rates (spec.md, Limits; contract 21).
+type Limits struct {
+	PublicPerIP     ratelimit.Limit
+	PublicPerKey    ratelimit.Limit
+	SecretPerIP     ratelimit.Limit
+	ReconcilePerKey ratelimit.Limit
+}
+
+// DefaultLimits are the specification's.
+func DefaultLimits() Limits {
+	return Limits{
+		PublicPerIP:     ratelimit.PerMinute(60),
+		PublicPerKey:    ratelimit.PerMinute(600),
+		SecretPerIP:     ratelimit.PerMinute(600),
+		ReconcilePerKey: ratelimit.PerMinute(120),
+	}
+}
+
+// Paths.
+const (
+	StartPath    = "/api/v1/verify/start"
+	ValidatePath = "/api/v1/verify/validate"
+	SessionsPath = "/api/v1/verify/sessions/" // and the session id
+	HostedPath   = "/verify"                  // where redirect_url leads
+)
+
+// call is one request on its way through a handler, with the headers that
+// its answer gets whatever it will be.
+type call struct {
+	*API
+	ctx    context.Context
+	req    *web.Request
+	now    time.Time
+	header web.Header
+}
+
+// Handler is one of the three endpoints.
+type Handler func(*call) (*web.Response, error)
+
+// Serve runs a handler. The header goes on the answer, an error's too.
+func (a *API) Serve(ctx context.Context, req *web.Request, h Handler) (*web.Response, web.Header, error) {
+	c := &call{API: a, ctx: ctx, req: req, now: a.Now(), header: web.Header{}}
+	resp, err := h(c)
+	return resp, c.header, err
+}
+
+// timestamp is the wire form of a time (contract 2).
+func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

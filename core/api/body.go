@@ -1,0 +1,96 @@
+package api
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/verge-id/verge/core/web"
+)
+
+// fields reads the members of a request body and collects everything that is
+// wrong with them, so that the caller hears of all of it at once.
+type fields struct {
+	object web.Object
+	bad    []Detail
+}
+
+// body reads the request's body as fields (contract 3).
+func (c *call) body() (*fields, error) {
+	if len(c.req.Body) > web.MaxBody {
+		return nil, &Error{Code: PayloadTooLarge, Message: "The body is larger than 16 KiB."}
+	}
+	if c.req.Header.Has("Content-Type") {
+		if t := web.MediaType(c.req.Header.Get("Content-Type")); t != "application/json" && !(strings.HasPrefix(t, "application/") && strings.HasSuffix(t, "+json")) {
+			return nil, &Error{Code: UnsupportedMediaType, Message: "Send the body as application/json."}
+		}
+	}
+	object, err := web.ReadObject(c.req.Body)
+	if err != nil {
+		var syntax *web.SyntaxError
+		if !errors.As(err, &syntax) {
+			return nil, err
+		}
+		return nil, &Error{Code: InvalidRequest, Message: "The " + syntax.Error() + ".",
+			Details: []Detail{{Field: "", Code: detailFormat, Message: syntax.Problem}}}
+	}
+	return &fields{object: object}, nil
+}
+
+func (f *fields) fail(field, code, message string) {
+	f.bad = append(f.bad, Detail{Field: field, Code: code, Message: message})
+}
+
+// err returns the error that names every bad field, or nil.
+func (f *fields) err() error {
+	if len(f.bad) == 0 {
+		return nil
+	}
+	names := make([]string, len(f.bad))
+	for i, d := range f.bad {
+		names[i] = d.Field
+	}
+	return &Error{Code: InvalidRequest, Message: "The request is not valid: " + strings.Join(names, ", ") + ".", Details: f.bad}
+}
+
+// text returns a string member; nil if it is absent or no string.
+func (f *fields) text(name string) *string {
+	v, present, ok := f.object.String(name)
+	if !present {
+		return nil
+	}
+	if !ok {
+		f.fail(name, detailType, "Must be a string.")
+		return nil
+	}
+	return &v
+}
+
+// required is text for a member that must be there.
+func (f *fields) required(name string) *string {
+	if _, present, _ := f.object.String(name); !present {
+		f.fail(name, detailRequired, "Is missing.")
+		return nil
+	}
+	return f.text(name)
+}
+
+// free is text that the caller chooses: any Unicode but control characters,
+// at most max bytes (contract 8).
+func (f *fields) free(name string, max int) *string {
+	v := f.text(name)
+	switch {
+	case v == nil:
+	case len(*v) > max:
+		f.fail(name, detailLength, "Is too long.")
+	case strings.ContainsFunc(*v, unicode.IsControl):
+		f.fail(name, detailValue, "Must not have control characters.")
+	}
+	return v
+}
+
+// printable reports whether s is 1 to max printable ASCII characters.
+func printable(s string, max int) bool {
+	return len(s) > 0 && len(s) <= max && !strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r > 0x7e || r == utf8.RuneError })
+}

@@ -1,0 +1,67 @@
+package api
+
+import (
+	"slices"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/web"
+)
+
+// Preflight is OPTIONS on start, the one endpoint that a browser may call
+// (contract 7). A preflight cannot name the key, so it is answered for the
+// origins that any integration allows; the request itself is held to its own.
+func Preflight(c *call) (*web.Response, error) {
+	origin := c.req.Header.Get("Origin")
+	if origin == "" || c.req.Header.Get("Access-Control-Request-Method") != "POST" {
+		return nil, &Error{Code: MethodNotAllowed, Message: "Use POST.", Allow: []string{"POST", "OPTIONS"}}
+	}
+	if err := c.takePublicIP(); err != nil {
+		return nil, err
+	}
+	allowed, err := c.Directory.BrowserOrigin(c.ctx, origin)
+	if err != nil {
+		return nil, err
+	}
+	if !allowed {
+		return nil, errOrigin
+	}
+	c.corsHeaders(origin)
+	return &web.Response{Status: 204, Header: web.Header{
+		"Cache-Control":                {"no-store"},
+		"Access-Control-Allow-Methods": {"POST"},
+		"Access-Control-Allow-Headers": {"Content-Type, Idempotency-Key, X-Correlation-Id"},
+		"Access-Control-Max-Age":       {"600"},
+	}}, nil
+}
+
+var errOrigin = &Error{Code: Forbidden, Message: "This origin is not allowed for the public key. Add it to the integration's browser origins."}
+
+// allowOrigin refuses a browser on a page that the key's integration does not
+// list. A request without Origin comes from no page, an app for example.
+func (c *call) allowOrigin(key *integration.Key) error {
+	if !c.req.Header.Has("Origin") {
+		return nil
+	}
+	origin := c.req.Header.Get("Origin")
+	i, err := c.ownIntegration(key, key.IntegrationID)
+	if err != nil {
+		return err
+	}
+	if i == nil || !slices.Contains(i.BrowserOrigins, origin) {
+		return errOrigin
+	}
+	c.corsHeaders(origin)
+	return nil
+}
+
+func (c *call) corsHeaders(origin string) {
+	c.header.Set("Access-Control-Allow-Origin", origin)
+	c.header.Set("Vary", "Origin")
+	c.header.Set("Access-Control-Expose-Headers", "X-Request-Id, X-Correlation-Id, Retry-After, RateLimit, RateLimit-Policy")
+}
+
+// takePublicKey charges the key itself, beside the address.
+func (c *call) takePublicKey(key *integration.Key) error {
+	return c.take(ratelimit.Rule{Name: "public-key", Key: key.ID, Limit: c.Limits.PublicPerKey})
+}

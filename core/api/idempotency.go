@@ -1,0 +1,136 @@
+package api
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+)
+
+const maxIdempotencyKey = 255
+
+// idempotencyKey returns the header's value, "" if there is none, and notes a bad one.
+func (c *call) idempotencyKey(f *fields) string {
+	values := c.req.Header["Idempotency-Key"]
+	if len(values) == 0 {
+		return ""
+	}
+	if len(values) != 1 || !printable(values[0], maxIdempotencyKey) {
+		f.fail("Idempotency-Key", detailFormat, "Must be 1 to 255 printable ASCII characters, once.")
+		return ""
+	}
+	return values[0]
+}
+
+// replay is the place where the answer to a start is kept for the repetition
+// of the same request. It lies in the partition of the session, so that both
+// are committed together: either there is a session and its answer, or neither.
+type replay struct {
+	*call
+	name      string
+	partition uint16
+	request   []byte // hash of the body
+}
+
+// kept is what lies there, sealed, for it holds a flow token.
+type kept struct {
+	Name    string          `json:"name"` // its own key: moved elsewhere it does not open
+	Request []byte          `json:"req"`
+	Body    json.RawMessage `json:"body,omitempty"`
+	Session string          `json:"failed,omitempty"` // of an initiation that failed
+}
+
+// once runs begin, or repeats the answer that it gave before under the same
+// Idempotency-Key and credential (contract 11).
+func (c *call) once(key *integration.Key, idempotency string, begin func(*replay) (*web.Response, error)) (*web.Response, error) {
+	slot := sha256.Sum256([]byte(key.ID + "\x00" + idempotency))
+	request := sha256.Sum256(c.req.Body)
+	r := &replay{call: c, request: request[:], partition: binary.BigEndian.Uint16(slot[:]) % c.Partitions,
+		name: "r/" + base64.RawURLEncoding.EncodeToString(slot[:])}
+	item, err := c.KV.Get(c.ctx, kv.Key{Partition: lifecycle.Partition(r.partition), Name: r.name})
+	if err == nil {
+		return r.repeat(item)
+	}
+	if !errors.Is(err, kv.ErrNotFound) {
+		return nil, err
+	}
+	resp, err := begin(r)
+	var conflict *kv.Conflict
+	if errors.As(err, &conflict) {
+		if item, ok := conflict.Item(r.name); ok {
+			return r.repeat(item) // the same request, at the same time, was quicker
+		}
+	}
+	return resp, err
+}
+
+// keep returns what a commit must check and put to keep the answer. A nil
+// replay keeps nothing.
+func (r *replay) keep(resp *web.Response, refusal *Error) ([]kv.Check, []kv.Put, error) {
+	if r == nil {
+		return nil, nil, nil
+	}
+	k := kept{Name: r.name, Request: r.request}
+	if refusal != nil {
+		k.Session = refusal.Session
+	} else {
+		k.Body = resp.Body
+	}
+	claims, err := json.Marshal(k)
+	if err != nil {
+		return nil, nil, fmt.Errorf("api: %w", err)
+	}
+	sealed, err := r.Sealer.Seal(token.Replay, claims)
+	if err != nil {
+		return nil, nil, err
+	}
+	return []kv.Check{{Name: r.name}}, []kv.Put{{Name: r.name, Value: sealed, Expires: r.now.Add(session.Life)}}, nil
+}
+
+// repeat returns the answer that an item keeps.
+func (r *replay) repeat(item kv.Item) (*web.Response, error) {
+	claims, err := r.Sealer.Open(token.Replay, item.Value)
+	if err != nil {
+		return nil, fmt.Errorf("api: kept answer: %w", err)
+	}
+	var k kept
+	if err := json.Unmarshal(claims, &k); err != nil || k.Name != r.name {
+		return nil, errors.New("api: kept answer: another one's")
+	}
+	if !bytes.Equal(k.Request, r.request) {
+		return nil, &Error{Code: InvalidRequest, Message: "This Idempotency-Key was used with another body.",
+			Details: []Detail{{Field: "Idempotency-Key", Code: detailConflict, Message: "Was used with another body within the last 10 minutes."}}}
+	}
+	if k.Session != "" {
+		return nil, initiationFailed(k.Session)
+	}
+	resp := Answer(200, struct{}{})
+	resp.Body = k.Body
+	return resp, nil
+}
+
+// partition chooses where a new session's keys lie.
+func (c *call) partition(r *replay) (uint16, error) {
+	if r != nil {
+		return r.partition, nil
+	}
+	if c.Partitions == 1 {
+		return 0, nil
+	}
+	var b [2]byte
+	if _, err := io.ReadFull(c.Random, b[:]); err != nil {
+		return 0, fmt.Errorf("api: reading randomness: %w", err)
+	}
+	return binary.BigEndian.Uint16(b[:]) % c.Partitions, nil
+}

@@ -1,0 +1,76 @@
+package api
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/webhook"
+)
+
+// reconcileResponse is the body of a 200. A nil member is null.
+type reconcileResponse struct {
+	SessionID       string  `json:"session_id"`
+	Status          string  `json:"status"`
+	Verified        *bool   `json:"verified"`
+	FailureCode     *string `json:"failure_code"`
+	FailureReason   *string `json:"failure_reason"`
+	Level           string  `json:"level"`
+	ChallengeAge    int     `json:"challenge_age"`
+	CompletedAt     *string `json:"completed_at"`
+	ExpiresAt       string  `json:"expires_at"`
+	ResultAvailable bool    `json:"result_available"`
+}
+
+var errNoSession = &Error{Code: NotFound, Message: "There is no such session."}
+
+// Reconcile is GET /api/v1/verify/sessions/{sessionId}.
+func Reconcile(c *call) (*web.Response, error) {
+	key, err := c.requireSecret()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.take(ratelimit.Rule{Name: "reconcile-key", Key: key.ID, Limit: c.Limits.ReconcilePerKey}); err != nil {
+		return nil, err
+	}
+	text := strings.TrimPrefix(c.req.Path, SessionsPath)
+	id, err := session.ParseID(c.Sealer, text)
+	if errors.Is(err, session.ErrMalformed) {
+		return nil, &Error{Code: InvalidRequest, Message: "The session id is not of the form svc_sess_….",
+			Details: []Detail{{Field: "sessionId", Code: detailFormat, Message: "Must be a session id as start returned it."}}}
+	}
+	if err != nil {
+		return nil, errNoSession
+	}
+	i, err := c.ownIntegration(key, id.Integration)
+	if err != nil {
+		return nil, err
+	}
+	if i == nil || !c.now.Before(id.Expires().Add(c.Lifecycle.OutcomeLife)) {
+		return nil, errNoSession
+	}
+	r, _, err := c.Lifecycle.Load(c.ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return Answer(200, view(text, id, r.As(c.now, id.Expires()))), nil
+}
+
+// view is what publishers see of a record (contract 20).
+func view(text string, id session.ID, r session.Record) reconcileResponse {
+	v := reconcileResponse{SessionID: text, Status: r.State.Status(), Level: id.Level.String(),
+		ChallengeAge: id.ChallengeAge, ExpiresAt: timestamp(id.Expires()), ResultAvailable: r.State == session.Completed}
+	if !r.Terminal() {
+		return v
+	}
+	verified := r.State == session.Completed
+	at := timestamp(r.At)
+	v.Verified, v.CompletedAt = &verified, &at
+	if r.FailureCode != "" {
+		reason := webhook.FailureMessage(r.FailureCode)
+		v.FailureCode, v.FailureReason = &r.FailureCode, &reason
+	}
+	return v
+}

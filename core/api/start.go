@@ -1,0 +1,222 @@
+package api
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+
+	"github.com/verge-id/verge/core/hosted/pages"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+)
+
+// Lengths in bytes (contract 8).
+const (
+	maxState = 1024
+	maxUser  = 256
+)
+
+// startResponse is the body of a 200.
+type startResponse struct {
+	SessionID   string `json:"session_id"`
+	RedirectURL string `json:"redirect_url"`
+	ExpiresAt   string `json:"expires_at"`
+}
+
+// startRequest is a body that has passed every check that does not need to
+// know more than the body.
+type startRequest struct {
+	integrationID string
+	callback      string
+	state, user   *string
+	language      string
+}
+
+// Start is POST /api/v1/verify/start.
+func Start(c *call) (*web.Response, error) {
+	key, f, err := c.startCredential()
+	if err != nil {
+		return nil, err
+	}
+	if public := f.text("public_key"); public != nil && !key.Public() {
+		f.fail("public_key", detailConflict, "Must be omitted when a secret key is sent.")
+	}
+	idempotency := c.idempotencyKey(f)
+	req, owned, err := c.startFields(f, key)
+	if err != nil {
+		return nil, err
+	}
+	if owned == nil {
+		return nil, &Error{Code: NotFound, Message: "There is no such integration."}
+	}
+	if key.Public() && key.IntegrationID != owned.ID {
+		return nil, &Error{Code: Forbidden, Message: "This public key belongs to another integration."}
+	}
+	if !c.Dev {
+		ready, err := c.Directory.Ready(c.ctx, owned)
+		if err != nil {
+			return nil, err
+		}
+		if !ready {
+			return nil, &Error{Code: IntegrationNotReady, Message: "The integration's signed webhook test has not reported Ready. Run the test, or switch its webhooks off explicitly."}
+		}
+	}
+	if idempotency == "" {
+		return c.begin(req, owned, nil)
+	}
+	return c.once(key, idempotency, func(r *replay) (*web.Response, error) { return c.begin(req, owned, r) })
+}
+
+// startCredential finds out who asks: exactly one of a secret key in the
+// header and a public key in the body (contract 9).
+func (c *call) startCredential() (*integration.Key, *fields, error) {
+	if _, present := c.bearer(); present {
+		if err := c.takeSecretIP(); err != nil {
+			return nil, nil, err
+		}
+		key, err := c.secretKey()
+		if err != nil {
+			return nil, nil, err
+		}
+		f, err := c.body()
+		return key, f, err
+	}
+	if err := c.takePublicIP(); err != nil {
+		return nil, nil, err
+	}
+	f, err := c.body()
+	if err != nil {
+		return nil, nil, err
+	}
+	public, present, isText := f.object.String("public_key")
+	if present && !isText {
+		f.text("public_key")
+		return nil, nil, f.err()
+	}
+	key, err := c.activeKey(integration.PublicPrefix, public)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.allowOrigin(key); err != nil {
+		return nil, nil, err
+	}
+	return key, f, c.takePublicKey(key)
+}
+
+// startFields checks the body, all of it at once. owned is nil if the
+// integration does not exist or is another publisher's.
+func (c *call) startFields(f *fields, key *integration.Key) (req startRequest, owned *integration.Integration, err error) {
+	rules := CallbackRules{Dev: c.Dev}
+	if id := f.required("integration_id"); id != nil {
+		u, err := session.ParseUUID(*id)
+		if err != nil {
+			f.fail("integration_id", detailFormat, "Must be a UUID.")
+		} else {
+			req.integrationID = session.FormatUUID(u)
+			owned, err = c.ownIntegration(key, req.integrationID)
+			if err != nil {
+				return req, nil, err
+			}
+		}
+	}
+	if owned != nil {
+		rules.Origins = owned.CallbackOrigins
+	}
+	if callback := f.required("callback_url"); callback != nil {
+		req.callback = *callback
+		if _, problem := ParseCallback(*callback, rules); problem != "" {
+			f.fail("callback_url", detailFormat, problem)
+		}
+	}
+	req.state = f.free("state", maxState)
+	req.user = f.free("external_user_id", maxUser)
+	if language := f.text("language"); language != nil {
+		req.language = *language
+		if !slices.Contains(pages.Languages, *language) {
+			f.fail("language", detailValue, "Must be one of en, de, es, fr, pt, it.")
+		}
+	}
+	return req, owned, f.err()
+}
+
+// ownIntegration returns an integration of the key's publisher, nil if there is none.
+func (c *call) ownIntegration(key *integration.Key, id string) (*integration.Integration, error) {
+	i, err := c.Directory.Integration(c.ctx, id)
+	if errors.Is(err, integration.ErrNotFound) || err == nil && i.PublisherID != key.PublisherID {
+		return nil, nil
+	}
+	return i, err
+}
+
+// begin makes the session. With a replay, the answer is kept under its key in
+// the commit that makes the session durable.
+func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*web.Response, error) {
+	level, err := session.ParseLevel(i.Level)
+	if err != nil {
+		return nil, err
+	}
+	partition, err := c.partition(r)
+	if err != nil {
+		return nil, err
+	}
+	id, err := session.NewID(c.Random, i.ID, level, i.ChallengeAge, c.now, partition)
+	if err != nil {
+		return nil, err
+	}
+	text, err := id.Format(c.Sealer)
+	if err != nil {
+		return nil, err
+	}
+	s := lifecycle.Session{ID: id, Text: text, Integration: i, User: req.user, State: req.state}
+	method, ok := c.Providers[i.Method]
+	if !ok {
+		return nil, errors.New("api: integration " + i.ID + " names a method that this service does not have")
+	}
+	initiation := method.Initiate(c.ctx, provider.Session{ID: text, Level: level.String(),
+		ChallengeAge: i.ChallengeAge, Language: req.language, ExpiresAt: id.Expires(), User: req.user})
+
+	resp, refusal, err := c.startAnswer(req, id, text, initiation)
+	if err != nil {
+		return nil, err
+	}
+	checks, puts, err := r.keep(resp, refusal)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Lifecycle.Begin(c.ctx, s, initiation == nil, checks, puts); err != nil {
+		return nil, err
+	}
+	if refusal != nil {
+		c.Log.Warn("provider initiation failed", "session", text, "method", i.Method, "error", initiation.Error())
+		return nil, refusal
+	}
+	return resp, nil
+}
+
+// startAnswer returns the 200 or the 502.
+func (c *call) startAnswer(req startRequest, id session.ID, text string, initiation error) (*web.Response, *Error, error) {
+	if initiation != nil {
+		return nil, initiationFailed(text), nil
+	}
+	claims := token.FlowClaims{Session: text, Callback: []byte(req.callback), Language: req.language, Expires: token.At(id.Expires())}
+	claims.SetState(req.state)
+	claims.SetUser(req.user)
+	flow, err := token.SealFlow(c.Sealer, claims)
+	if err != nil {
+		return nil, nil, err
+	}
+	return Answer(200, startResponse{
+		SessionID:   text,
+		RedirectURL: c.BaseURL + HostedPath + "?flow=" + url.QueryEscape(flow),
+		ExpiresAt:   timestamp(id.Expires()),
+	}), nil, nil
+}
+
+func initiationFailed(session string) *Error {
+	return &Error{Code: ProviderUnavailable, Session: session,
+		Message: "The verification provider could not begin. The session has failed; start a new one."}
+}

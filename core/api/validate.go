@@ -1,0 +1,151 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+)
+
+// validateResponse is the body of a 200.
+type validateResponse struct {
+	Valid         bool   `json:"valid"`
+	Verified      bool   `json:"verified"`
+	Level         string `json:"level"`
+	ChallengeAge  int    `json:"challenge_age"`
+	SessionID     string `json:"session_id"`
+	IntegrationID string `json:"integration_id"`
+	ValidatedAt   string `json:"validated_at"`
+}
+
+var errInvalidToken = &Error{Code: InvalidToken, Message: "The result token was not issued here for this publisher, or it was altered."}
+
+// Validate is POST /api/v1/verify/validate: it consumes a result token.
+func Validate(c *call) (*web.Response, error) {
+	key, err := c.requireSecret()
+	if err != nil {
+		return nil, c.publicInBody(err)
+	}
+	f, err := c.body()
+	if err != nil {
+		return nil, err
+	}
+	text := f.required("result_token")
+	idempotency := c.idempotencyKey(f)
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	claims, id, err := c.openResult(key, *text)
+	if err != nil {
+		return nil, err
+	}
+	if !c.now.Before(claims.Expires()) {
+		return nil, &Error{Code: TokenExpired, Message: "The result token is older than 5 minutes."}
+	}
+	at, err := c.consume(key, claims, id, idempotency)
+	if err != nil {
+		return nil, err
+	}
+	return Answer(200, validateResponse{
+		Valid: true, Verified: true, Level: id.Level.String(), ChallengeAge: id.ChallengeAge,
+		SessionID: claims.Session, IntegrationID: id.Integration, ValidatedAt: timestamp(at),
+	}), nil
+}
+
+// publicInBody tells a caller who sends a public key where only a secret key
+// goes that the key is known and may not do this (contract 5, 403).
+func (c *call) publicInBody(refusal error) error {
+	var e *Error
+	if _, present := c.bearer(); present || !errors.As(refusal, &e) || e.Code != Unauthorized {
+		return refusal
+	}
+	f, err := c.body()
+	if err != nil {
+		return refusal
+	}
+	public, _, _ := f.object.String("public_key")
+	_, err = c.activeKey(integration.PublicPrefix, public)
+	switch {
+	case errors.As(err, &e):
+		return refusal
+	case err != nil:
+		return err
+	}
+	return &Error{Code: Forbidden, Message: "A public key cannot validate. Use the secret key, from a server."}
+}
+
+// openResult returns the claims of an authentic result token of the key's
+// publisher, expired or not. Everything else gets the one same answer.
+func (c *call) openResult(key *integration.Key, text string) (token.ResultClaims, session.ID, error) {
+	claims, err := token.OpenResult(c.Sealer, text)
+	if err != nil {
+		return token.ResultClaims{}, session.ID{}, errInvalidToken
+	}
+	id, err := session.ParseID(c.Sealer, claims.Session)
+	if err != nil {
+		return token.ResultClaims{}, session.ID{}, errInvalidToken
+	}
+	i, err := c.ownIntegration(key, id.Integration)
+	if err != nil {
+		return token.ResultClaims{}, session.ID{}, err
+	}
+	if i == nil {
+		return token.ResultClaims{}, session.ID{}, errInvalidToken
+	}
+	return claims, id, nil
+}
+
+// used is what is kept of a consumed token.
+type used struct {
+	At    int64  `json:"t"`           // milliseconds since 1970
+	Owner []byte `json:"o,omitempty"` // hash of publisher and Idempotency-Key
+}
+
+// usedMargin outlives the token by more than clocks differ, so that no
+// instance takes a token for good that another has seen used and forgotten.
+const usedMargin = 5 * time.Minute
+
+// consume marks the token used, once, and returns when that was.
+func (c *call) consume(key *integration.Key, claims token.ResultClaims, id session.ID, idempotency string) (time.Time, error) {
+	mark := used{At: c.now.UnixMilli()}
+	if idempotency != "" {
+		h := sha256.Sum256([]byte(key.PublisherID + "\x00" + idempotency))
+		mark.Owner = h[:16]
+	}
+	value, err := json.Marshal(mark)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("api: %w", err)
+	}
+	txID, err := kv.NewTxID(c.Random)
+	if err != nil {
+		return time.Time{}, err
+	}
+	partition := lifecycle.Partition(id.Partition)
+	name := id.UsedKey(partition).Name
+	err = kv.CommitSurely(c.ctx, c.KV, kv.Tx{
+		ID: txID, Partition: partition,
+		Checks: []kv.Check{{Name: name}},
+		Puts:   []kv.Put{{Name: name, Value: value, Expires: claims.Expires().Add(usedMargin)}},
+	})
+	var conflict *kv.Conflict
+	if !errors.As(err, &conflict) {
+		return c.now, err
+	}
+	item, _ := conflict.Item(name)
+	var first used
+	if err := json.Unmarshal(item.Value, &first); err != nil {
+		return time.Time{}, fmt.Errorf("api: damaged mark %s: %w", name, err)
+	}
+	if idempotency != "" && string(first.Owner) == string(mark.Owner) {
+		return time.UnixMilli(first.At), nil // the same call again: its first answer
+	}
+	return time.Time{}, &Error{Code: AlreadyUsed, Message: "The result token has been used."}
+}

@@ -1,0 +1,301 @@
+package core
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/hosted"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/webhook"
+)
+
+// Config says what kind of service it is. BaseURL and Providers are needed;
+// every other zero value is the contract's.
+type Config struct {
+	// BaseURL is where users and publishers reach the service: scheme and
+	// host, nothing behind it. https unless Dev.
+	BaseURL string
+
+	// Dev allows the sandbox provider and http callbacks to loopback, and
+	// starts sessions on integrations that are not ready.
+	Dev bool
+
+	// OperatorToken opens the admin API. Empty: nobody is let in.
+	OperatorToken string
+
+	// Providers carry out the methods that integrations name.
+	Providers []provider.Provider
+
+	// Partitions is over how many KV partitions sessions are spread. Zero: 1.
+	// It may grow and, once no session of the old count is kept any more, shrink.
+	Partitions int
+
+	// Attempts is how many failed ones a user has. Zero: 3.
+	Attempts int
+
+	// OutcomeLife is how long outcomes can be reconciled. Zero: 30 days.
+	OutcomeLife time.Duration
+
+	// Limits are the rates. The zero Limits are the specification's.
+	Limits api.Limits
+
+	// Schedule is when webhooks are tried again.
+	Schedule webhook.Schedule
+
+	// AttemptTime bounds one webhook attempt: what the Fetcher allows, and
+	// room for the record. Zero: 14 s.
+	AttemptTime time.Duration
+
+	// Lease is how long a claimed task is nobody else's, more than twice the
+	// AttemptTime. Zero: 60 s.
+	Lease time.Duration
+}
+
+func (c Config) withDefaults() (Config, error) {
+	u, err := url.Parse(c.BaseURL)
+	if err != nil || u.Host == "" || u.Scheme+"://"+u.Host != c.BaseURL || u.Scheme != "https" && !(c.Dev && u.Scheme == "http") {
+		return c, fmt.Errorf("base URL %q: it must be https://host or https://host:port, nothing behind it", c.BaseURL)
+	}
+	if len(c.Providers) == 0 {
+		return c, errors.New("no verification method is configured")
+	}
+	for _, p := range c.Providers {
+		if p.Method() == sandbox.Method && !c.Dev {
+			return c, errors.New("the sandbox verifies nobody and runs in dev mode only; configure a real method")
+		}
+	}
+	setZero(&c.Partitions, 1)
+	setZero(&c.Attempts, 3)
+	setZero(&c.OutcomeLife, 30*24*time.Hour)
+	setZero(&c.Limits, api.DefaultLimits())
+	setZero(&c.AttemptTime, outbox.AttemptTime)
+	setZero(&c.Lease, 60*time.Second)
+	if c.Partitions < 1 || c.Partitions > 1<<16-1 {
+		return c, fmt.Errorf("%d partitions: it must be from 1 to 65535", c.Partitions)
+	}
+	if c.Lease <= 2*c.AttemptTime {
+		return c, fmt.Errorf("lease of %s: it must be more than twice the attempt time of %s", c.Lease, c.AttemptTime)
+	}
+	return c, nil
+}
+
+func setZero[T comparable](v *T, standard T) {
+	if *v == *new(T) {
+		*v = standard
+	}
+}
+
+// Service is the core. Its methods may be called concurrently.
+type Service struct {
+	host       host.Host
+	lease      time.Duration
+	partitions []kv.Partition
+	first      atomic.Uint32 // partition to claim from first, so that none starves
+
+	directory *integration.Directory
+	lifecycle *lifecycle.Lifecycle
+	outbox    *outbox.Outbox
+	api       *api.API
+	hosted    *hosted.Hosted
+	admin     *admin.Admin
+}
+
+// New returns the service that cfg describes on the host h.
+func New(cfg Config, h host.Host) (*Service, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("verge: %w", err)
+	}
+	if h.Log == nil {
+		h.Log = slog.New(slog.DiscardHandler)
+	}
+	providers := make(map[string]provider.Provider, len(cfg.Providers))
+	for _, p := range cfg.Providers {
+		providers[p.Method()] = p
+	}
+	s := &Service{host: h, lease: cfg.Lease, directory: integration.NewDirectory(h)}
+	for n := range cfg.Partitions {
+		s.partitions = append(s.partitions, lifecycle.Partition(uint16(n)))
+	}
+	s.lifecycle = &lifecycle.Lifecycle{Host: h, Attempts: cfg.Attempts, OutcomeLife: cfg.OutcomeLife}
+	s.outbox = &outbox.Outbox{Host: h, Directory: s.directory, Schedule: cfg.Schedule, AttemptTime: cfg.AttemptTime}
+	s.api = &api.API{Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions), Directory: s.directory,
+		Lifecycle: s.lifecycle, Limiter: &ratelimit.Limiter{Store: counters(h.KV)}, Limits: cfg.Limits, Providers: providers}
+	s.hosted = &hosted.Hosted{Host: h, BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Providers: providers}
+	s.admin = &admin.Admin{Host: h, Token: cfg.OperatorToken, Directory: s.directory, Outbox: s.outbox, Partitions: s.partitions}
+	return s, nil
+}
+
+// maxCounters bounds the rate counters of one instance's memory: about 100 bytes each.
+const maxCounters = 1 << 18
+
+// counters are the store's own where instances share it, else this instance's.
+func counters(store kv.KV) ratelimit.Store {
+	if m, ok := store.(kv.Meter); ok {
+		return ratelimit.FromMeter(m, "limits")
+	}
+	return ratelimit.NewLocal(maxCounters)
+}
+
+// Directory returns the store of publishers, integrations and keys.
+func (s *Service) Directory() *integration.Directory { return s.directory }
+
+// Ready reports whether the KV answers.
+func (s *Service) Ready(ctx context.Context) error {
+	_, err := s.host.KV.Get(ctx, kv.Key{Partition: integration.Partition, Name: "ready"})
+	if errors.Is(err, kv.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// Handle answers a request to the public API, the hosted pages or the documentation.
+func (s *Service) Handle(ctx context.Context, req *web.Request) *web.Response {
+	return s.answer(ctx, req, s.route)
+}
+
+// Admin answers a request to the operators' API.
+func (s *Service) Admin(ctx context.Context, req *web.Request) *web.Response {
+	return s.answer(ctx, req, func(ctx context.Context, req *web.Request) (*web.Response, web.Header, error) {
+		resp, err := s.admin.Handle(ctx, req)
+		return resp, nil, err
+	})
+}
+
+// answer gives a request its id, and its error, if that is what came of it,
+// to the log in full and to the caller as the contract has it.
+func (s *Service) answer(ctx context.Context, req *web.Request,
+	serve func(context.Context, *web.Request) (*web.Response, web.Header, error)) *web.Response {
+	requestID, err := newRequestID(s.host.Random)
+	var resp *web.Response
+	var header web.Header
+	if err == nil {
+		resp, header, err = serve(ctx, req)
+	}
+	correlation := correlationID(req)
+	if err != nil {
+		e := api.AsError(err, errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) ||
+			errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
+		if e.Code == api.Internal || e.Code == api.Unavailable {
+			s.host.Log.LogAttrs(ctx, slog.LevelError, "request failed", slog.String("request_id", requestID),
+				slog.String("code", string(e.Code)), slog.String("error", err.Error()))
+		}
+		resp = api.WriteError(e, requestID, correlation)
+	}
+	for name, values := range header {
+		resp.Header[name] = values
+	}
+	resp.Header.Set("X-Request-Id", requestID)
+	if correlation != "" {
+		resp.Header.Set("X-Correlation-Id", correlation)
+	}
+	return resp
+}
+
+func newRequestID(random io.Reader) (string, error) {
+	var b [12]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "req_none", fmt.Errorf("reading randomness: %w", err)
+	}
+	return "req_" + hex.EncodeToString(b[:]), nil
+}
+
+// correlationID returns the caller's, if it is one that may be echoed (contract 4).
+func correlationID(req *web.Request) string {
+	id := req.Header.Get("X-Correlation-Id")
+	if len(id) > 128 || strings.ContainsFunc(id, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
+		return ""
+	}
+	return id
+}
+
+// Claim leases up to n due tasks of all partitions. next is when to look
+// again, zero if nothing is scheduled.
+func (s *Service) Claim(ctx context.Context, n int) (jobs []host.Job, next time.Time, err error) {
+	start := int(s.first.Add(1))
+	for i := range s.partitions {
+		p := s.partitions[(start+i)%len(s.partitions)]
+		now := s.host.Now()
+		if len(jobs) == n {
+			return jobs, now, nil
+		}
+		tasks, pNext, err := s.host.KV.Claim(ctx, p, now, s.lease, n-len(jobs))
+		if err != nil {
+			return jobs, time.Time{}, err // what is already leased has to be run all the same
+		}
+		for _, t := range tasks {
+			job := host.Job{Partition: p, Task: t, Until: now.Add(s.lease)}
+			if m, _, err := outbox.Read(t); err == nil && m.Kind == outbox.Deliver {
+				job.Lane = m.Integration
+			}
+			jobs = append(jobs, job)
+		}
+		if !pNext.IsZero() && (next.IsZero() || pNext.Before(next)) {
+			next = pNext
+		}
+	}
+	return jobs, next, nil
+}
+
+// Run does what a claimed task is for. Its errors are the store's: the task
+// comes free again when its lease runs out.
+func (s *Service) Run(ctx context.Context, job host.Job) error {
+	m, body, err := outbox.Read(job.Task)
+	if err != nil {
+		return err
+	}
+	if m.Kind == outbox.Deliver {
+		return s.outbox.Deliver(ctx, job, m, body)
+	}
+	id, err := session.ParseID(s.host.Sealer, m.Session)
+	if err != nil {
+		return fmt.Errorf("timer %s: %w", job.Task.ID, err)
+	}
+	i, err := s.directory.Integration(ctx, id.Integration)
+	if errors.Is(err, integration.ErrNotFound) {
+		i, err = &integration.Integration{ID: id.Integration}, nil // gone meanwhile: nobody to tell
+	}
+	if err != nil {
+		return err
+	}
+	return s.lifecycle.Expire(ctx, lifecycle.Session{ID: id, Text: m.Session, Integration: i}, job)
+}
+
+// Defer gives a claimed task back until then, without counting an attempt.
+func (s *Service) Defer(ctx context.Context, job host.Job, until time.Time) error {
+	return s.outbox.Defer(ctx, job, until)
+}
+
+// RunDue runs everything that is due, one task after the other, and returns
+// when the next task falls due, zero if there is none. It is for hosts
+// without threads; others claim and run side by side.
+func (s *Service) RunDue(ctx context.Context) (next time.Time, err error) {
+	for {
+		jobs, next, err := s.Claim(ctx, 16)
+		for _, job := range jobs {
+			err = errors.Join(err, s.Run(ctx, job))
+		}
+		if err != nil || len(jobs) == 0 {
+			return next, err
+		}
+	}
+}
