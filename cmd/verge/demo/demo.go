@@ -1,0 +1,181 @@
+// Package demo is the publisher of `verge dev`: a small shop that has to know
+// its customers' age, and an inbox that shows the webhooks it receives.
+//
+// It is written the way a publisher would write it and has no way into the
+// service but the public API: client.go makes the three calls, shop.go sends a
+// browser on its way and takes it back, inbox.go receives webhooks and checks
+// them with core/webhook. Copy from it.
+//
+// It is a demonstration. Everything lives in memory, anybody who reaches it
+// sees the inbox, and `verge dev` therefore binds it to the loopback address.
+package demo
+
+import (
+	"bytes"
+	"crypto/rand"
+	"embed"
+	"encoding/hex"
+	"html/template"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// Config is what a publisher has from its dashboard, and where things are.
+type Config struct {
+	BaseURL string // of the service, without a trailing slash
+	DemoURL string // of this site, as browsers reach it, without a trailing slash
+
+	SecretKey     string
+	WebhookSecret string
+	IntegrationL1 string // bare UUID
+	IntegrationL2 string // bare UUID; empty: the page offers L1 only
+
+	// HTTPClient calls the API. Nil: one that gives up after 15 seconds and
+	// follows no redirect, so that the secret key goes nowhere else.
+	HTTPClient *http.Client
+
+	Now    func() time.Time // nil: time.Now
+	Random io.Reader        // nil: crypto/rand
+	Log    *slog.Logger     // nil: discard
+}
+
+// Site is the whole site. Register Close with http.Server.RegisterOnShutdown,
+// or an open inbox keeps the server from shutting down.
+type Site struct {
+	conf     Config
+	api      client
+	browsers browsers
+	inbox    *inbox
+	handler  http.Handler
+
+	closed    chan struct{}
+	closeOnce sync.Once
+}
+
+var _ http.Handler = (*Site)(nil)
+
+//go:embed templates static
+var files embed.FS
+
+// New returns the site. It starts nothing.
+func New(conf Config) *Site {
+	if conf.HTTPClient == nil {
+		conf.HTTPClient = &http.Client{
+			Timeout:       15 * time.Second,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	if conf.Now == nil {
+		conf.Now = time.Now
+	}
+	if conf.Random == nil {
+		conf.Random = rand.Reader
+	}
+	if conf.Log == nil {
+		conf.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Site{
+		conf:     conf,
+		api:      client{base: conf.BaseURL, key: conf.SecretKey, http: conf.HTTPClient},
+		browsers: browsers{byID: map[string]*browser{}},
+		closed:   make(chan struct{}),
+	}
+	s.inbox = newInbox(s.random(4))
+
+	static, err := fs.Sub(files, "static")
+	if err != nil {
+		panic(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.shop)
+	mux.HandleFunc("POST /start", s.start)
+	mux.HandleFunc("GET /callback", s.callback)
+	mux.HandleFunc("GET /result", s.result)
+	mux.HandleFunc("POST /forget", s.forget)
+	mux.HandleFunc("GET /sessions/{id}", s.session)
+	mux.HandleFunc("POST /webhooks", s.receive)
+	mux.HandleFunc("GET /inbox", s.showInbox)
+	mux.HandleFunc("GET /inbox/stream", s.streamInbox)
+	mux.HandleFunc("GET /inbox.json", s.listInbox)
+	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)))
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
+		s.problem(w, http.StatusNotFound, problem{Title: "There is no such page", Text: "The address may be mistyped."})
+	})
+	s.handler = s.guard(http.NewCrossOriginProtection().Handler(mux))
+	return s
+}
+
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Close ends the inbox's open streams. The site still answers.
+func (s *Site) Close() { s.closeOnce.Do(func() { close(s.closed) }) }
+
+// guard sets the headers that every answer carries.
+func (s *Site) guard(next http.Handler) http.Handler {
+	policy := "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
+		"base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
+	// The form on the shop page is answered by a redirect to the service, and
+	// Chromium holds a form's redirects to form-action too.
+	if u, err := url.Parse(s.conf.BaseURL); err == nil && u.Host != "" {
+		policy += " " + u.Scheme + "://" + u.Host
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		// Not no-referrer: a form would then be posted with "Origin: null",
+		// and a browser that sends no Sec-Fetch-Site could not be told from a
+		// foreign site's.
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// random returns n random bytes in hexadecimal.
+func (s *Site) random(n int) string {
+	b := make([]byte, n)
+	if _, err := io.ReadFull(s.conf.Random, b); err != nil {
+		panic("demo: no randomness: " + err.Error())
+	}
+	return hex.EncodeToString(b)
+}
+
+var pages = func() map[string]*template.Template {
+	base := template.Must(template.New("").Funcs(template.FuncMap{
+		"short": short,
+	}).ParseFS(files, "templates/layout.html", "templates/delivery.html"))
+	set := map[string]*template.Template{}
+	for _, name := range []string{"shop", "result", "session", "inbox", "problem"} {
+		set[name] = template.Must(template.Must(base.Clone()).ParseFS(files, "templates/"+name+".html"))
+	}
+	return set
+}()
+
+// short keeps both ends of a long id, which is where people compare them.
+func short(id string) string {
+	const head, tail = 16, 6
+	if len(id) <= head+tail+1 {
+		return id
+	}
+	return id[:head] + "…" + id[len(id)-tail:]
+}
+
+// render answers with a page, whole or not at all.
+func (s *Site) render(w http.ResponseWriter, status int, name string, data any) {
+	var b bytes.Buffer
+	if err := pages[name].ExecuteTemplate(&b, "layout", data); err != nil {
+		s.conf.Log.Error("demo: page not rendered", "page", name, "error", err)
+		http.Error(w, "This page could not be shown.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	w.Write(b.Bytes())
+}

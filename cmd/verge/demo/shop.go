@@ -1,0 +1,258 @@
+package demo
+
+import (
+	"crypto/subtle"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+type chrome struct {
+	Title  string
+	Active string // the navigation entry this page belongs to
+}
+
+type language struct{ Code, Name string }
+
+var languages = []language{
+	{"en", "English"}, {"de", "Deutsch"}, {"es", "Español"},
+	{"fr", "Français"}, {"pt", "Português"}, {"it", "Italiano"},
+}
+
+type shopPage struct {
+	chrome
+	Languages []language
+	HasL2     bool
+	Verified  *verified
+	Open      []openAttempt
+}
+
+type openAttempt struct {
+	SessionID string
+	ExpiresAt string
+}
+
+func (s *Site) shop(w http.ResponseWriter, r *http.Request) {
+	b := s.remembered(r)
+	page := shopPage{
+		chrome:    chrome{Title: "Oak & Ember", Active: "shop"},
+		Languages: languages,
+		HasL2:     s.conf.IntegrationL2 != "",
+		Verified:  b.verified,
+	}
+	for id, a := range b.attempts {
+		page.Open = append(page.Open, openAttempt{id, a.ExpiresAt})
+	}
+	slices.SortFunc(page.Open, func(a, b openAttempt) int { return strings.Compare(b.ExpiresAt, a.ExpiresAt) })
+	s.render(w, http.StatusOK, "shop", page)
+}
+
+// start makes a session and sends the browser to it.
+func (s *Site) start(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 16*1024)
+	if err := r.ParseForm(); err != nil {
+		s.problem(w, http.StatusBadRequest, problem{Title: "The form could not be read", Text: "Go back and try again."})
+		return
+	}
+	req := startRequest{
+		IntegrationID: s.conf.IntegrationL1,
+		CallbackURL:   s.conf.DemoURL + "/callback",
+		State:         s.random(32),
+		Language:      r.PostForm.Get("language"),
+	}
+	if r.PostForm.Get("level") == "L2" && s.conf.IntegrationL2 != "" {
+		req.IntegrationID = s.conf.IntegrationL2
+	}
+	if user := r.PostForm.Get("external_user_id"); user != "" {
+		req.ExternalUserID = &user
+	}
+	session, apiErr := s.api.start(r.Context(), req)
+	if apiErr != nil {
+		s.apiProblem(w, "The verification could not be started", apiErr)
+		return
+	}
+	s.remember(w, r, func(b *browser) {
+		b.attempts[session.SessionID] = attempt{
+			State:          req.State,
+			IntegrationID:  req.IntegrationID,
+			StartedAt:      s.conf.Now(),
+			ExpiresAt:      session.ExpiresAt,
+			IdempotencyKey: s.random(16),
+		}
+	})
+	// Not http.Redirect: the address is opaque and goes out as it came in.
+	w.Header().Set("Location", session.RedirectURL)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// callback takes the browser back. The result is accepted if all of this holds:
+//
+//   - this browser was sent away for this session, and state is the one it was given
+//   - the service consumed the result token for us and says valid and verified
+//   - the facts are of the same session, and of the integration it was started with
+//
+// What was accepted is shown by another page, so that reloading it asks for nothing.
+func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	id, state, token := q["session_id"], q["state"], q["result_token"]
+	if len(id) != 1 || len(token) != 1 || len(state) > 1 {
+		s.problem(w, http.StatusBadRequest, problem{
+			Title: "This is not the way back from a verification",
+			Text:  "The address must carry session_id, state and result_token once each. Start again from the shop.",
+		})
+		return
+	}
+	b := s.remembered(r)
+	if b.verified != nil && b.verified.Facts.SessionID == id[0] {
+		seeOther(w, "/result")
+		return
+	}
+	a, known := b.attempts[id[0]]
+	if !known || len(state) != 1 || subtle.ConstantTimeCompare([]byte(state[0]), []byte(a.State)) != 1 {
+		s.problem(w, http.StatusBadRequest, problem{
+			Title: "This verification was not started here",
+			Text: "The state in the address is not the one this browser was given, so the result was not looked at. " +
+				"That happens when the link was opened in another browser, or when somebody else made it. Start again from the shop.",
+			Code: "STATE_MISMATCH",
+		})
+		return
+	}
+	f, apiErr := s.api.validate(r.Context(), token[0], a.IdempotencyKey)
+	if apiErr != nil {
+		// The attempt is over, unless reloading can still bring the answer.
+		if !apiErr.temporary() {
+			s.remember(w, r, func(b *browser) { delete(b.attempts, id[0]) })
+		}
+		s.apiProblem(w, "The result could not be validated", apiErr)
+		return
+	}
+	if !f.Valid || !f.Verified || f.SessionID != id[0] || f.IntegrationID != a.IntegrationID {
+		s.remember(w, r, func(b *browser) { delete(b.attempts, id[0]) })
+		s.problem(w, http.StatusBadGateway, problem{
+			Title: "The result does not belong to this verification",
+			Text:  "The service answered, but for another session or integration, or without a verified age. Nothing was granted.",
+		})
+		return
+	}
+	s.remember(w, r, func(b *browser) {
+		delete(b.attempts, id[0])
+		b.verified = &verified{Facts: f, StartedAt: a.StartedAt}
+	})
+	seeOther(w, "/result")
+}
+
+type resultPage struct {
+	chrome
+	Facts     facts
+	StartedAt string
+}
+
+func (s *Site) result(w http.ResponseWriter, r *http.Request) {
+	v := s.remembered(r).verified
+	if v == nil {
+		seeOther(w, "/")
+		return
+	}
+	s.render(w, http.StatusOK, "result", resultPage{
+		chrome:    chrome{Title: "Age verified", Active: "shop"},
+		Facts:     v.Facts,
+		StartedAt: v.StartedAt.UTC().Format(timeLayout),
+	})
+}
+
+// forget makes the browser a stranger again, to try another outcome.
+func (s *Site) forget(w http.ResponseWriter, r *http.Request) {
+	if c, err := r.Cookie(cookieName); err == nil {
+		s.browsers.mu.Lock()
+		delete(s.browsers.byID, c.Value)
+		s.browsers.mu.Unlock()
+	}
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	seeOther(w, "/")
+}
+
+type sessionPage struct {
+	chrome
+	Session  sessionView
+	Verified string
+	AskedAt  string
+}
+
+// session shows what the service says of one session: the recovery view.
+func (s *Site) session(w http.ResponseWriter, r *http.Request) {
+	view, apiErr := s.api.reconcile(r.Context(), r.PathValue("id"))
+	if apiErr != nil {
+		s.apiProblem(w, "The session could not be looked up", apiErr)
+		return
+	}
+	page := sessionPage{
+		chrome:   chrome{Title: "Session", Active: "inbox"},
+		Session:  view,
+		Verified: "not known yet",
+		AskedAt:  s.conf.Now().UTC().Format(timeLayout),
+	}
+	if view.Verified != nil {
+		page.Verified = map[bool]string{true: "yes", false: "no"}[*view.Verified]
+	}
+	s.render(w, http.StatusOK, "session", page)
+}
+
+// timeLayout is how the API writes times, and so how this site does.
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+// problem is a page that says what went wrong and what to do.
+type problem struct {
+	chrome
+	Title     string
+	Text      string
+	Code      string
+	RequestID string
+	SessionID string
+	Details   []string
+}
+
+func (s *Site) problem(w http.ResponseWriter, status int, p problem) {
+	p.chrome = chrome{Title: p.Title}
+	s.render(w, status, "problem", p)
+}
+
+// advice says what a code means to whoever stands in the shop. Where there is
+// none, the API's own message has to do.
+var advice = map[string]string{
+	"ALREADY_USED":          "This result was used before, and a result works once. Nothing was granted. Start again from the shop.",
+	"EXPIRED":               "More than five minutes went by between the verification and its validation. Nothing was granted. Start again from the shop.",
+	"INVALID_TOKEN":         "The service does not know this result: it was altered, or it was not made for this shop. Nothing was granted.",
+	"UNAUTHORIZED":          "The service does not accept this shop's secret key.",
+	"INTEGRATION_NOT_READY": "The signed webhook test of this integration has not reported Ready yet.",
+	"PROVIDER_UNAVAILABLE":  "The verification provider did not answer, so the session failed at once. Try again in a moment.",
+	"UNAVAILABLE":           "The service cannot reach its store and therefore grants nothing. Reload this page in a moment.",
+	"NOT_FOUND":             "The service has no such session, or it is another publisher's, or it is older than what is kept.",
+}
+
+func (s *Site) apiProblem(w http.ResponseWriter, title string, e *apiError) {
+	s.conf.Log.Warn("demo: api call failed", "status", e.Status, "code", e.Code, "request_id", e.RequestID)
+	p := problem{Title: title, Text: advice[e.Code], Code: e.Code, RequestID: e.RequestID, SessionID: e.SessionID}
+	if p.Text == "" {
+		p.Text = e.Message
+	}
+	for _, d := range e.Details {
+		p.Details = append(p.Details, fmt.Sprintf("%s: %s", d.Field, d.Message))
+	}
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", fmt.Sprint(int(e.RetryAfter/time.Second)))
+		p.Details = append(p.Details, fmt.Sprintf("Try again in %s.", e.RetryAfter))
+	}
+	// To this shop's visitor the API's refusal of the shop is the shop's own fault.
+	status := e.Status
+	if status < 400 || status >= 500 || status == http.StatusUnauthorized || status == http.StatusForbidden {
+		status = http.StatusBadGateway
+	}
+	s.problem(w, status, p)
+}
+
+func seeOther(w http.ResponseWriter, path string) {
+	w.Header().Set("Location", path)
+	w.WriteHeader(http.StatusSeeOther)
+}

@@ -1,0 +1,29 @@
+// Shows deliveries as they arrive. Rows come rendered and escaped by the
+// server, the very ones a reload would show. Without this script, reload.
+"use strict";
+
+const list = document.getElementById("deliveries");
+const none = document.getElementById("none");
+const live = document.getElementById("live");
+const kept = 200;
+
+function say(text, kind) {
+  live.textContent = text;
+  live.className = "badge " + kind;
+}
+
+// The browser reconnects by itself and then sends the last id it has seen.
+const stream = new EventSource("/inbox/stream?after=" + encodeURIComponent(list.dataset.mark));
+
+stream.onopen = () => say("Live", "good");
+stream.onerror = () => say("Reconnecting…", "wait");
+stream.onmessage = (message) => {
+  list.insertAdjacentHTML("afterbegin", message.data);
+  list.firstElementChild.classList.add("fresh");
+  none.hidden = true;
+  while (list.childElementCount > kept) list.lastElementChild.remove();
+};
+// A page kept for the back button must not hold one of the few connections
+// that a browser opens to one site.
+window.addEventListener("pagehide", () => stream.close());
+window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
