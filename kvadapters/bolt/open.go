@@ -40,7 +40,7 @@ func Open(path string, c Config) (*Store, error) {
 	if err := precheck(path); err != nil {
 		return nil, fmt.Errorf("bolt: %s: %w", path, err)
 	}
-	db, opens, err := open(path, c.LockTimeout)
+	db, opens, err := openChecked(path, c.LockTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("bolt: %s: %w", path, err)
 	}
@@ -64,7 +64,8 @@ func Open(path string, c Config) (*Store, error) {
 	return s, nil
 }
 
-func open(path string, timeout time.Duration) (db *bbolt.DB, opens uint64, err error) {
+// openChecked takes the file's lock, and only then looks at its pages.
+func openChecked(path string, timeout time.Duration) (db *bbolt.DB, opens uint64, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
@@ -83,8 +84,30 @@ func open(path string, timeout time.Duration) (db *bbolt.DB, opens uint64, err e
 	if err != nil {
 		return nil, 0, err
 	}
-	err = recovered(func() error { return db.Update(func(tx *bbolt.Tx) error { opens, err = prepare(tx); return err }) })
+	if err := checkFile(path); err != nil {
+		return db, 0, err
+	}
+	err = recovered(func() error {
+		return db.Update(func(tx *bbolt.Tx) error {
+			var err error
+			opens, err = prepare(tx)
+			return err
+		})
+	})
 	return db, opens, err
+}
+
+func checkFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	m, ok := latestMeta(f)
+	if !ok {
+		return damaged("no valid meta page")
+	}
+	return check(f, m)
 }
 
 // errPanicked marks what recovered made of a panic.
@@ -172,20 +195,8 @@ func precheck(path string) error {
 	if info.Size() < smallestFile {
 		return fmt.Errorf("%d bytes are too few for a bolt file: not one, or cut off; restore it from a copy or name another path", info.Size())
 	}
-	var latest meta
-	found := false
-	try := func(at int64) {
-		if m, ok := readMeta(f, at); ok && (!found || m.txid > latest.txid) {
-			latest, found = m, true
-		}
-	}
-	// The second meta page lies one page behind the first, whose size only a
-	// valid first one tells: try all sizes that bbolt knows.
-	try(0)
-	for size := int64(1024); size <= 16<<20; size *= 2 {
-		try(size)
-	}
-	if !found {
+	latest, ok := latestMeta(f)
+	if !ok {
 		return errors.New("neither of its two meta pages is valid: not a bolt file, or damaged; restore it from a copy or name another path")
 	}
 	// The size is asked again: the file may have grown since, with the meta page.
@@ -200,12 +211,26 @@ func precheck(path string) error {
 
 type meta struct {
 	pageSize uint32
+	root     uint64
 	pages    uint64
 	txid     uint64
 }
 
+// latestMeta returns the valid meta page of the later transaction. The second
+// page lies behind the first, whose size only a valid first one tells: all
+// sizes that bbolt knows are tried.
+func latestMeta(r io.ReaderAt) (latest meta, ok bool) {
+	latest, ok = readMeta(r, 0)
+	for size := int64(1024); size <= 16<<20; size *= 2 {
+		if m, valid := readMeta(r, size); valid && (!ok || m.txid > latest.txid) {
+			latest, ok = m, true
+		}
+	}
+	return latest, ok
+}
+
 // readMeta reads the meta page at the offset. The layout: magic (4), version
-// (4), page size (4), flags (4), root bucket (16), freelist (8), number of
+// (4), page size (4), flags (4), root bucket's page (8) and sequence (8), freelist (8), number of
 // pages (8), txid (8), FNV-1a of all that (8), in the machine's byte order.
 func readMeta(r io.ReaderAt, at int64) (meta, bool) {
 	var b [metaSize]byte
@@ -218,7 +243,7 @@ func readMeta(r io.ReaderAt, at int64) (meta, bool) {
 	if order.Uint32(b[0:]) != metaMagic || order.Uint32(b[4:]) != metaVersion || order.Uint64(b[56:]) != sum.Sum64() {
 		return meta{}, false
 	}
-	return meta{pageSize: order.Uint32(b[8:]), pages: order.Uint64(b[40:]), txid: order.Uint64(b[48:])}, true
+	return meta{pageSize: order.Uint32(b[8:]), root: order.Uint64(b[16:]), pages: order.Uint64(b[40:]), txid: order.Uint64(b[48:])}, true
 }
 
 // makeDir makes dir and what is missing above it, each name on disk before

@@ -1,0 +1,126 @@
+package bolt
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// check walks the pages of a file that nobody writes to and reports the first
+// that is not what it should be. bbolt trusts its pages: one that leads back
+// to another would keep a reader going for ever, which nothing can recover.
+// Of the leaves, nearly all of the file, only the headers are read.
+//
+// A page is a header of id (8), flags (2), number of elements (2) and number
+// of further pages it runs over (4), and its elements. An element of a branch
+// is where its key is (4), the key's length (4) and the page it leads to (8).
+// One of a leaf is flags (4), where its key is, counted from the element (4),
+// and the lengths of key (4) and value (4). The value of a bucket begins with
+// the page of its root (8), zero if the bucket is so small that it follows.
+func check(r io.ReaderAt, m meta) error {
+	w := walk{r: r, m: m, seen: make([]bool, m.pages)}
+	root, err := w.page(m.root, true)
+	if err != nil {
+		return err
+	}
+	if root.flags != leafPage {
+		return nil // a file of more top-level buckets than ours; prepare says so
+	}
+	for i := range root.count {
+		at := pageHeader + i*elementSize
+		if at+elementSize > len(root.data) {
+			return damaged(fmt.Sprintf("page %d has too many elements", m.root))
+		}
+		order := binary.NativeEndian
+		isBucket := order.Uint32(root.data[at:])&1 != 0
+		value := uint64(at) + uint64(order.Uint32(root.data[at+4:])) + uint64(order.Uint32(root.data[at+8:]))
+		if value+16 > uint64(len(root.data)) {
+			return damaged(fmt.Sprintf("an element of page %d lies outside of it", m.root))
+		}
+		if !isBucket {
+			continue
+		}
+		if id := order.Uint64(root.data[value:]); id != 0 {
+			if err := w.tree(id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+const (
+	pageHeader  = 16
+	elementSize = 16
+	branchPage  = 1
+	leafPage    = 2
+)
+
+type walk struct {
+	r    io.ReaderAt
+	m    meta
+	seen []bool
+}
+
+type page struct {
+	flags uint16
+	count int
+	data  []byte // with the header; of a leaf only where asked for
+}
+
+func (w *walk) tree(id uint64) error {
+	for todo := []uint64{id}; len(todo) > 0; {
+		id, todo = todo[len(todo)-1], todo[:len(todo)-1]
+		p, err := w.page(id, false)
+		if err != nil {
+			return err
+		}
+		if p.flags == leafPage {
+			continue
+		}
+		for i := range p.count {
+			at := pageHeader + i*elementSize
+			if at+elementSize > len(p.data) {
+				return damaged(fmt.Sprintf("page %d has too many elements", id))
+			}
+			todo = append(todo, binary.NativeEndian.Uint64(p.data[at+8:]))
+		}
+	}
+	return nil
+}
+
+// page reads the page and checks that it is one of a tree, in its own place,
+// inside the file and not met before.
+func (w *walk) page(id uint64, leaves bool) (page, error) {
+	if id < 2 || id >= w.m.pages {
+		return page{}, damaged(fmt.Sprintf("a page number, %d, lies outside of the file's %d pages", id, w.m.pages))
+	}
+	if w.seen[id] {
+		return page{}, damaged(fmt.Sprintf("two ways lead to page %d", id))
+	}
+	w.seen[id] = true
+	size := int64(w.m.pageSize)
+	header := make([]byte, pageHeader)
+	if _, err := w.r.ReadAt(header, int64(id)*size); err != nil {
+		return page{}, err
+	}
+	order := binary.NativeEndian
+	p := page{flags: order.Uint16(header[8:]), count: int(order.Uint16(header[10:])), data: header}
+	overflow := uint64(order.Uint32(header[12:]))
+	switch {
+	case order.Uint64(header) != id:
+		return page{}, damaged(fmt.Sprintf("page %d holds page %d", id, order.Uint64(header)))
+	case p.flags != branchPage && p.flags != leafPage:
+		return page{}, damaged(fmt.Sprintf("page %d has the flags %#x, want a branch or a leaf", id, p.flags))
+	case id+overflow >= w.m.pages:
+		return page{}, damaged(fmt.Sprintf("page %d runs over the end of the file", id))
+	case p.flags == branchPage && p.count == 0:
+		return page{}, damaged(fmt.Sprintf("page %d is a branch that leads nowhere", id))
+	}
+	if p.flags == leafPage && !leaves {
+		return p, nil
+	}
+	p.data = make([]byte, int64(overflow+1)*size)
+	_, err := w.r.ReadAt(p.data, int64(id)*size)
+	return p, err
+}

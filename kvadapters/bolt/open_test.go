@@ -1,0 +1,221 @@
+package bolt
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+// filled returns the bytes of a closed file with 500 items and tasks.
+func filled(t *testing.T) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "verge.db")
+	s, err := Open(path, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		tx := kv.Tx{ID: fmt.Sprint(i), Partition: "p"}
+		for j := range 25 {
+			id := fmt.Sprintf("%d-%d", i, j)
+			tx.Puts = append(tx.Puts, kv.Put{Name: id, Value: make([]byte, 200), Expires: time.Unix(1<<33, 0)})
+			tx.Schedule = append(tx.Schedule, kv.Task{ID: id, Due: time.Unix(int64(i), 0), Payload: make([]byte, 200)})
+		}
+		if err := s.Commit(t.Context(), tx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestOpenSaysWhatIsWrong(t *testing.T) {
+	good := filled(t)
+	page := os.Getpagesize()
+	write := func(b []byte) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	zeroed := func(from, to int) []byte {
+		b := append([]byte(nil), good...)
+		clear(b[from:to])
+		return b
+	}
+	withBolt := func(f func(*bbolt.Tx) error) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			db, err := bbolt.Open(path, 0o600, nil)
+			if err == nil {
+				err = errors.Join(db.Update(f), db.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name string
+		make func(t *testing.T, path string)
+		want string // part of the error; empty: opens
+	}{
+		{"no file", func(*testing.T, string) {}, ""},
+		{"an empty file", write(nil), ""},
+		{"a good file", write(good), ""},
+		{"the first meta page lost, as by a power cut during its write", write(zeroed(0, page)), ""},
+		{"the second meta page lost", write(zeroed(page, 2*page)), ""},
+		{"both meta pages lost", write(zeroed(0, 2*page)), "neither of its two meta pages is valid"},
+		{"a short text", write([]byte("hello")), "too few for a bolt file"},
+		{"a long text", write([]byte(strings.Repeat("hello, I am no database\n", 5000))), "not a bolt file, or damaged"},
+		{"cut off behind the first page", write(good[:page]), "cut off"},
+		{"cut off behind the meta pages", write(good[:2*page]), "cut off"},
+		{"cut off inside a page", write(good[:3*page+100]), "cut off"},
+		{"everything behind the meta pages lost", write(zeroed(2*page, len(good))), "damaged"},
+		{"another program's bolt file", withBolt(func(tx *bbolt.Tx) error {
+			_, err := tx.CreateBucket([]byte("theirs"))
+			return err
+		}), `another program (it begins with bucket "theirs")`},
+		{"a later format", withBolt(func(tx *bbolt.Tx) error {
+			b, err := tx.CreateBucket(bucketVerge)
+			if err != nil {
+				return err
+			}
+			return b.Put(keyFormat, []byte("2"))
+		}), `written in format "2", this version reads format "1" only`},
+		{"a bucket missing", withBolt(func(tx *bbolt.Tx) error {
+			b, err := tx.CreateBucket(bucketVerge)
+			if err != nil {
+				return err
+			}
+			return b.Put(keyFormat, []byte("1"))
+		}), "is missing"},
+		{"a directory", func(t *testing.T, path string) {
+			if err := os.Mkdir(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, "not a regular file"},
+		{"held by another", func(t *testing.T, path string) {
+			s, err := Open(path, Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+		}, "another process has it open"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "verge.db")
+			c.make(t, path)
+			s, err := Open(path, Config{LockTimeout: 60 * time.Millisecond})
+			if c.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Commit(t.Context(), putTx("x", "x")); err != nil {
+					t.Error(err)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil {
+				s.Close()
+				t.Fatal("opened")
+			}
+			if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+				t.Errorf("got  %v\nwant the path and %q", err, c.want)
+			}
+		})
+	}
+	t.Run("a directory above it is a file", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "file")
+		write(nil)(t, path)
+		_, err := Open(filepath.Join(path, "verge.db"), Config{})
+		if err == nil || !strings.Contains(err.Error(), path+" is not a directory") {
+			t.Errorf("got %v, want an error that names %s", err, path)
+		}
+	})
+}
+
+// A damaged page can be met by any call. Whatever it does to bbolt, the
+// process lives on and the caller learns of it as an error; a wrong answer is
+// possible, because bbolt keeps no checksums of data pages.
+func TestDamageNeverKillsTheProcess(t *testing.T) {
+	good := filled(t)
+	rng := rand.New(rand.NewPCG(1, 2))
+	page := os.Getpagesize()
+	for round := range 150 {
+		b := append([]byte(nil), good...)
+		used := len(b)
+		for used > 0 && b[used-1] == 0 {
+			used--
+		}
+		for range 1 + rng.IntN(8) {
+			at := rng.IntN(used/page) * page
+			switch round % 3 {
+			case 0: // a header
+				b[at+rng.IntN(16)] ^= byte(1 + rng.IntN(255))
+			case 1: // anywhere
+				b[at+rng.IntN(page)] ^= byte(1 + rng.IntN(255))
+			case 2: // a page in another's place
+				from := rng.IntN(used/page) * page
+				copy(b[at:at+page], good[from:from+page])
+			}
+		}
+		path := filepath.Join(t.TempDir(), "verge.db")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(path, Config{})
+		if err != nil {
+			continue
+		}
+		for i := range 10 {
+			// Only that they return is asked.
+			_ = s.Commit(t.Context(), putTx(fmt.Sprint("new-", i), fmt.Sprintf("%d-%d", i, i)))
+			_, _ = s.Get(t.Context(), kv.Key{Partition: "p", Name: fmt.Sprintf("%d-%d", i, 2*i)})
+			_, _ = s.List(t.Context(), kv.Key{Partition: "p"}, "", 1000)
+			_, _, _ = s.Claim(t.Context(), "p", time.Unix(int64(i), 0), time.Second, 100)
+		}
+		_ = s.Close()
+	}
+}
+
+func TestFilesAreTheOwnersOnly(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("has no such modes")
+	}
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	path := filepath.Join(dir, "verge.db")
+	s, err := Open(path, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for name, want := range map[string]os.FileMode{path: 0o600, dir: 0o700, filepath.Dir(dir): 0o700} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s has mode %o, want %o", name, got, want)
+		}
+	}
+}

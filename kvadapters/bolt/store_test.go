@@ -1,0 +1,396 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+func testStore(t testing.TB, c Config) *Store {
+	t.Helper()
+	s, err := Open(filepath.Join(t.TempDir(), "verge.db"), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func putTx(id, name string) kv.Tx {
+	return kv.Tx{ID: id, Partition: "p", Puts: []kv.Put{{Name: name, Value: []byte(id)}}}
+}
+
+// stall makes the store's next write to the disk wait: entered is closed when
+// it has begun, and closing release lets it go on.
+func stall(s *Store) (entered, release chan struct{}) {
+	entered, release = make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s.commit = func(tx *bbolt.Tx) error {
+		once.Do(func() {
+			close(entered)
+			<-release
+		})
+		return tx.Commit()
+	}
+	return entered, release
+}
+
+// queued waits until that many commits wait for the writer.
+func queued(s *Store, n int) {
+	for {
+		s.queue.mu.Lock()
+		waiting := len(s.queue.waiting)
+		s.queue.mu.Unlock()
+		if waiting == n {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestCommitsThatWaitShareOneWriteAndStandOrFallAlone(t *testing.T) {
+	s := testStore(t, Config{})
+	entered, release := stall(s)
+	first := make(chan error, 1)
+	go func() { first <- s.Commit(t.Context(), putTx("first", "first")) }()
+	<-entered
+
+	const names, each = 10, 10
+	errs := make([]error, names*each)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() {
+			tx := putTx(fmt.Sprintf("tx-%d", i), fmt.Sprintf("n-%d", i%names))
+			tx.Checks = []kv.Check{{Name: tx.Puts[0].Name}}
+			errs[i] = s.Commit(t.Context(), tx)
+		})
+	}
+	queued(s, len(errs))
+	close(release)
+	wg.Wait()
+	if err := <-first; err != nil {
+		t.Fatal(err)
+	}
+
+	won := 0
+	for i, err := range errs {
+		var c *kv.Conflict
+		switch it, _ := s.Get(t.Context(), kv.Key{Partition: "p", Name: fmt.Sprintf("n-%d", i%names)}); {
+		case err == nil:
+			won++
+			if it.Tx != fmt.Sprintf("tx-%d", i) {
+				t.Errorf("tx-%d was told that it won, but %s is what is stored", i, it.Tx)
+			}
+		case !errors.As(err, &c):
+			t.Errorf("tx-%d: %v, want a conflict", i, err)
+		default:
+			if found, ok := c.Item(it.Key.Name); !ok || found.Tx != it.Tx {
+				t.Errorf("tx-%d was told of %q, but %s won inside the same write", i, found.Tx, it.Tx)
+			}
+		}
+	}
+	if won != names {
+		t.Errorf("%d commits won %d names", won, names)
+	}
+	want := Stats{Transactions: 2, Commits: 1 + names, Conflicts: names * (each - 1), Largest: names}
+	if got := s.Stats(); got != want {
+		t.Errorf("stats %+v, want %+v: all that waited go in one write", got, want)
+	}
+	if got, want := s.Stats().Mean(), (1.0+names)/2; got != want {
+		t.Errorf("mean %v, want %v", got, want)
+	}
+}
+
+func TestHeldSeesWhatEarlierCommitsOfTheSameWriteDidToTheTask(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*kv.Tx)
+		lost   bool
+	}{
+		{"cancelled", func(tx *kv.Tx) { tx.Cancel = []string{"t"} }, true},
+		{"scheduled anew", func(tx *kv.Tx) { tx.Schedule = []kv.Task{{ID: "t", Due: time.Unix(9, 0)}} }, true},
+		{"another task cancelled", func(tx *kv.Tx) { tx.Cancel = []string{"u"} }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := testStore(t, Config{})
+			due := time.Unix(1, 0)
+			if err := s.Commit(t.Context(), kv.Tx{ID: "0", Partition: "p", Schedule: []kv.Task{{ID: "t", Due: due}}}); err != nil {
+				t.Fatal(err)
+			}
+			tasks, _, err := s.Claim(t.Context(), "p", due, time.Minute, 1)
+			if err != nil || len(tasks) != 1 {
+				t.Fatal(tasks, err)
+			}
+			entered, release := stall(s)
+			done := make(chan error, 2)
+			go func() { done <- s.Commit(t.Context(), putTx("1", "x")) }()
+			<-entered
+			go func() {
+				tx := kv.Tx{ID: "2", Partition: "p"}
+				c.change(&tx)
+				done <- s.Commit(t.Context(), tx)
+			}()
+			queued(s, 1)
+			last := make(chan error, 1)
+			go func() {
+				last <- s.Commit(t.Context(), kv.Tx{ID: "3", Partition: "p", Held: []kv.Held{{TaskID: "t", Lease: tasks[0].Lease}}, Puts: []kv.Put{{Name: "y"}}})
+			}()
+			queued(s, 2)
+			close(release)
+			if err := errors.Join(<-done, <-done); err != nil {
+				t.Fatal(err)
+			}
+			var conflict *kv.Conflict
+			if err := <-last; errors.As(err, &conflict) != c.lost {
+				t.Errorf("the holder's commit: %v, want lost: %v", err, c.lost)
+			}
+		})
+	}
+}
+
+func TestACallerThatGivesUp(t *testing.T) {
+	s := testStore(t, Config{})
+	entered, release := stall(s)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("the caller went away")
+	begun, waiting := make(chan error, 1), make(chan error, 1)
+	go func() { begun <- s.Commit(ctx, putTx("begun", "begun")) }()
+	<-entered
+	go func() { waiting <- s.Commit(ctx, putTx("waiting", "waiting")) }()
+	queued(s, 1)
+	cancel(why)
+
+	if err := <-begun; !errors.Is(err, kv.ErrUnknown) || errors.Is(err, kv.ErrUnavailable) || !errors.Is(err, why) {
+		t.Errorf("given up while it was written: %v, want ErrUnknown: it may have happened", err)
+	}
+	if err := <-waiting; !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) || !errors.Is(err, why) {
+		t.Errorf("given up while it waited: %v, want ErrUnavailable: it has not happened and never will", err)
+	}
+	close(release)
+	if err := s.Commit(t.Context(), putTx("after", "after")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "begun"}); err != nil {
+		t.Errorf("the commit that was being written: %v, want it there", err)
+	}
+	if it, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "waiting"}); !errors.Is(err, kv.ErrNotFound) {
+		t.Errorf("the commit that returned ErrUnavailable happened afterwards: %q, %v", it.Tx, err)
+	}
+}
+
+func TestAClaimGivesUpBehindAWriteThatHangs(t *testing.T) {
+	s := testStore(t, Config{})
+	entered, release := stall(s)
+	done := make(chan error, 1)
+	go func() {
+		done <- s.Commit(t.Context(), kv.Tx{ID: "1", Partition: "p", Schedule: []kv.Task{{ID: "t", Due: time.Unix(1, 0)}}})
+	}()
+	<-entered
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, _, err := s.Claim(ctx, "p", time.Unix(2, 0), time.Second, 1); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("claim: %v, want ErrUnavailable", err)
+	}
+	if _, _, err := s.Claim(t.Context(), "q", time.Unix(2, 0), time.Second, 1); err != nil {
+		t.Errorf("a claim in a partition that the write does not touch: %v", err)
+	}
+	close(release)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if tasks, _, err := s.Claim(t.Context(), "p", time.Unix(2, 0), time.Second, 1); err != nil || len(tasks) != 1 {
+		t.Errorf("claim after the write: %v, %v", tasks, err)
+	}
+}
+
+func TestAFailedWriteIsUnknownAndStopsTheStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "verge.db")
+	s, err := Open(path, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(t.Context(), putTx("before", "before")); err != nil {
+		t.Fatal(err)
+	}
+	disk := errors.New("no space left on device")
+	var fail func(tx *bbolt.Tx) error
+	entered, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	fail = func(tx *bbolt.Tx) error {
+		stalled := false
+		once.Do(func() { stalled = true; close(entered); <-release })
+		if stalled {
+			return tx.Commit()
+		}
+		tx.Rollback()
+		return disk
+	}
+	s.commit = fail
+	first := make(chan error, 1)
+	go func() { first <- s.Commit(t.Context(), putTx("first", "first")) }()
+	<-entered
+	wrote, refused := make(chan error, 1), make(chan error, 1)
+	go func() { wrote <- s.Commit(t.Context(), putTx("lost", "lost")) }()
+	queued(s, 1)
+	go func() {
+		tx := putTx("refused", "refused")
+		tx.Checks = []kv.Check{{Name: "lost"}}
+		refused <- s.Commit(t.Context(), tx)
+	}()
+	queued(s, 2)
+	close(release)
+	if err := <-first; err != nil {
+		t.Fatal(err)
+	}
+
+	if err := <-wrote; !errors.Is(err, kv.ErrUnknown) || !errors.Is(err, disk) || !strings.Contains(err.Error(), path) {
+		t.Errorf("the commit whose write failed: %v, want ErrUnknown with the path and the disk's error", err)
+	}
+	var c *kv.Conflict
+	if err := <-refused; errors.As(err, &c) || !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("a commit refused because of the one that failed: %v, want ErrUnavailable and no conflict: what it would tell is not on disk", err)
+	}
+	for call, err := range map[string]error{
+		"commit": s.Commit(t.Context(), putTx("later", "later")),
+		"get":    second(s.Get(t.Context(), kv.Key{Partition: "p", Name: "lost"})),
+		"list":   second(s.List(t.Context(), kv.Key{Partition: "p"}, "", 9)),
+	} {
+		if !errors.Is(err, kv.ErrUnavailable) || !errors.Is(err, disk) {
+			t.Errorf("%s after a failed write: %v, want ErrUnavailable with the cause", call, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+
+	s, err = Open(path, Config{})
+	if err != nil {
+		t.Fatalf("opening anew: %v", err)
+	}
+	defer s.Close()
+	if _, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "before"}); err != nil {
+		t.Errorf("an item from before the failed write: %v", err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestExpiredItemsAreSwept(t *testing.T) {
+	var mu sync.Mutex
+	now := time.Unix(1000, 0)
+	s := testStore(t, Config{SweepEvery: time.Millisecond, Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }})
+	const items = 3 * sweepStep
+	for i := 0; i < items; i += 64 {
+		tx := kv.Tx{ID: fmt.Sprint(i), Partition: "p"}
+		for j := range 64 {
+			expires := time.Unix(2000, 0)
+			if j%2 == 1 {
+				expires = time.Unix(3000, 0)
+			}
+			tx.Puts = append(tx.Puts, kv.Put{Name: fmt.Sprintf("%05d", i+j), Expires: expires})
+		}
+		if err := s.Commit(t.Context(), tx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mu.Lock()
+	now = time.Unix(2000, 0)
+	mu.Unlock()
+	for s.Stats().Swept < items/2 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := s.db.View(func(tx *bbolt.Tx) error {
+		for _, bucket := range [][]byte{bucketItems, bucketExpiry} {
+			if n := tx.Bucket(bucket).Stats().KeyN; n != items/2 {
+				t.Errorf("bucket %s holds %d entries after the sweep, want the %d of items that have not expired", bucket, n, items/2)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	left, err := s.List(t.Context(), kv.Key{Partition: "p"}, "", 10000)
+	if err != nil || len(left) != items/2 {
+		t.Errorf("%d items are left, %v, want %d", len(left), err, items/2)
+	}
+}
+
+func TestClosedStoreIsUnavailable(t *testing.T) {
+	s := testStore(t, Config{})
+	entered, release := stall(s)
+	done := make(chan error, 2)
+	go func() { done <- s.Commit(t.Context(), putTx("1", "a")) }()
+	<-entered
+	go func() { done <- s.Commit(t.Context(), putTx("2", "b")) }()
+	queued(s, 1)
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	close(release)
+	if err := errors.Join(<-done, <-done, <-closed); err != nil {
+		t.Errorf("commits that were under way when the store was closed, or closing it: %v", err)
+	}
+	_, _, claim := s.Claim(t.Context(), "p", time.Unix(1, 0), time.Second, 1)
+	for call, err := range map[string]error{
+		"commit": s.Commit(t.Context(), putTx("3", "c")),
+		"get":    second(s.Get(t.Context(), kv.Key{Partition: "p", Name: "a"})),
+		"list":   second(s.List(t.Context(), kv.Key{Partition: "p"}, "", 9)),
+		"claim":  claim,
+	} {
+		if !errors.Is(err, kv.ErrUnavailable) {
+			t.Errorf("%s after Close: %v, want ErrUnavailable", call, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("closing twice: %v", err)
+	}
+}
+
+func TestTooManyWaitingCommitsAreRefused(t *testing.T) {
+	q := queue{wake: make(chan struct{}, 1)}
+	for range maxQueued {
+		if err := q.add(&change{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := q.add(&change{}); !errors.Is(err, errOverloaded) {
+		t.Errorf("commit number %d: %v, want a refusal: a disk that hangs must not fill the memory", maxQueued+1, err)
+	}
+	if n := len(q.next()); n != maxGroup {
+		t.Errorf("one write carries %d commits, want at most %d", n, maxGroup)
+	}
+	q.waiting = []*change{{bytes: maxGroupBytes}, {bytes: 1}}
+	if n := len(q.next()); n != 1 {
+		t.Errorf("one write carries %d commits behind %d bytes, want 1", n, maxGroupBytes)
+	}
+}
+
+func TestTimesSortAsBytes(t *testing.T) {
+	times := []time.Time{
+		{}, time.Unix(-1<<40, 0), time.Unix(-1, 0), time.Unix(0, -1), time.Unix(0, 0), time.Unix(0, 1),
+		time.Unix(1, 0), time.Unix(1<<33, 0), time.Unix(1<<40, 0),
+	}
+	for i, a := range times {
+		if sortable(a) == 0 {
+			t.Errorf("%v encodes to zero, which means never", a)
+		}
+		for _, b := range times[i:] {
+			if sortable(a) > sortable(b) {
+				t.Errorf("%v sorts behind %v", a, b)
+			}
+		}
+	}
+	for _, at := range times[2:8] {
+		if got := fromSortable(sortable(at)); !got.Equal(at) {
+			t.Errorf("%v came back as %v", at, got)
+		}
+	}
+}
