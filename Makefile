@@ -1,0 +1,47 @@
+# What can be done here: make help.
+
+GO     ?= go
+VERGE  := dist/verge
+# The race detector needs a C compiler; without one the same tests run plain.
+RACE   := $(shell test "$$($(GO) env CGO_ENABLED)" = 1 && command -v "$$($(GO) env CC)" >/dev/null && echo -race)
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+
+.DEFAULT_GOAL := help
+.PHONY: help run test bench build check generate fuzz clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## run everything on this machine: service, demo site, webhook inbox
+	$(GO) run ./cmd/verge dev
+
+test: ## run all tests; what needs a program that is missing says SKIP
+	$(GO) test $(RACE) -timeout 15m ./...
+
+bench: build ## measure beside a bare net/http server, in one run
+	$(GO) run ./testharness/bench -verge $(VERGE)
+
+build: ## build the binary into dist/
+	$(GO) build -trimpath -o $(VERGE) ./cmd/verge
+
+check: ## build for both platforms, vet, lint, known vulnerabilities, generated files
+	$(GO) build ./...
+	GOOS=wasip1 GOARCH=wasm $(GO) build $$($(GO) list ./core/... | grep -v /generate$$)
+	$(GO) vet ./...
+	test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(GO) run $(STATICCHECK) ./...
+	.ci/vulnerabilities $(GO) run $(GOVULNCHECK) ./...
+	.ci/generated
+
+generate: ## make the generated files again
+	$(GO) generate ./...
+
+fuzz: ## fuzz every parser for half a minute each
+	@for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		for f in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' $$p/*_test.go | cut -c6-); do \
+			echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done
+
+clean: ## remove what was built, and the data of make run
+	rm -rf dist .verge
