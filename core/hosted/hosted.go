@@ -48,12 +48,13 @@ const (
 // visit is one request of a user whose flow token is authentic.
 type visit struct {
 	*Hosted
-	ctx     context.Context
-	now     time.Time
-	flow    string // token text
-	claims  token.FlowClaims
-	session lifecycle.Session
-	lang    string
+	ctx      context.Context
+	now      time.Time
+	flow     string // token text
+	claims   token.FlowClaims
+	session  lifecycle.Session
+	provider provider.Provider
+	lang     string
 }
 
 // Show answers GET on the hosted path.
@@ -113,6 +114,9 @@ func (h *Hosted) Act(ctx context.Context, req *web.Request) *web.Response {
 	if r.Terminal() {
 		// The second click, the back button, the other browser: what is
 		// final is shown again, whatever the form wanted.
+		if h.Count != nil {
+			h.Count("late_answer_ignored")
+		}
 		return v.finish(r)
 	}
 	return v.act(form)
@@ -120,10 +124,6 @@ func (h *Hosted) Act(ctx context.Context, req *web.Request) *web.Response {
 
 // act asks the provider what the step means and applies it.
 func (v *visit) act(form url.Values) *web.Response {
-	method, ok := v.Providers[v.session.Integration.Method]
-	if !ok {
-		return v.unavailable(errors.New("hosted: no such method: " + v.session.Integration.Method))
-	}
 	var state []byte
 	if text := form.Get(providerParam); text != "" {
 		var err error
@@ -131,7 +131,7 @@ func (v *visit) act(form url.Values) *web.Response {
 			return v.page(400, pages.View{Kind: pages.Damaged})
 		}
 	}
-	d, err := method.Act(v.ctx, v.provided(), form, state)
+	d, err := v.provider.Act(v.ctx, v.provided(), form, state)
 	if err != nil {
 		return v.unavailable(err)
 	}
@@ -189,6 +189,10 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 	if err != nil {
 		return nil, v.unavailable(err)
 	}
+	var ok bool
+	if v.provider, ok = h.Providers[v.session.Integration.Method]; !ok {
+		return nil, v.unavailable(errors.New("hosted: no such method: " + v.session.Integration.Method))
+	}
 	return v, nil
 }
 
@@ -242,16 +246,12 @@ func (v *visit) ended(r session.Record) *web.Response {
 }
 
 func (v *visit) method(n pages.Notice) *web.Response {
-	method, ok := v.Providers[v.session.Integration.Method]
-	if !ok {
-		return v.unavailable(errors.New("hosted: no such method: " + v.session.Integration.Method))
-	}
-	prompt := method.Prompt(v.provided())
+	prompt := v.provider.Prompt(v.provided())
 	choices := make([]pages.Choice, len(prompt.Choices))
 	for i, c := range prompt.Choices {
 		choices[i].Outcome = c
 	}
-	return v.page(200, pages.View{Kind: pages.Method, Notice: n, Choices: choices, Sandbox: prompt.Sandbox})
+	return v.page(200, pages.View{Kind: pages.Method, Notice: n, Choices: choices})
 }
 
 func (v *visit) provided() provider.Session {

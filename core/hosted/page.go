@@ -15,6 +15,7 @@ func (v *visit) page(status int, view pages.View) *web.Response {
 	view.Level, view.ChallengeAge = v.session.ID.Level.String(), v.session.ID.ChallengeAge
 	view.Now, view.ExpiresAt = v.now, v.session.ID.Expires()
 	view.SiteOrigin = origin(string(v.claims.Callback))
+	view.Sandbox = v.provider != nil && v.provider.Prompt(v.provided()).Sandbox
 	return v.render(status, view)
 }
 
