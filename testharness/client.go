@@ -1,0 +1,210 @@
+package testharness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+)
+
+// Response is one answer, read whole.
+type Response struct {
+	Request     *http.Request
+	RequestBody []byte
+	Status      int
+	Header      http.Header
+	Body        []byte
+}
+
+// Code is the code of an error answer, "" on any other.
+func (r *Response) Code() string {
+	var e struct {
+		Code string `json:"code"`
+	}
+	json.Unmarshal(r.Body, &e) // what is no JSON has no code
+	return e.Code
+}
+
+// Details are the names of the bad fields of an error answer.
+func (r *Response) Details() []string {
+	var e struct {
+		Details []struct {
+			Field string `json:"field"`
+		} `json:"details"`
+	}
+	json.Unmarshal(r.Body, &e)
+	var names []string
+	for _, d := range e.Details {
+		names = append(names, d.Field)
+	}
+	return names
+}
+
+// JSON is the body as an object, nil if it is none.
+func (r *Response) JSON() map[string]any {
+	var m map[string]any
+	if json.Unmarshal(r.Body, &m) != nil {
+		return nil
+	}
+	return m
+}
+
+// Headers makes a header of pairs: Headers("Origin", "https://a.example").
+func Headers(pairs ...string) http.Header {
+	h := http.Header{}
+	for i := 0; i < len(pairs); i += 2 {
+		h.Add(pairs[i], pairs[i+1])
+	}
+	return h
+}
+
+// Bearer is the header that carries a key.
+func Bearer(key string) http.Header { return Headers("Authorization", "Bearer "+key) }
+
+// Do sends one request to the service and follows nothing. target is a path,
+// with its query, or a whole URL. Only what header names is sent, beside what
+// HTTP itself needs.
+func (h *Harness) Do(method, target string, header http.Header, body []byte) *Response {
+	h.t.Helper()
+	if strings.HasPrefix(target, "/") {
+		target = h.BaseURL + target
+	}
+	return h.do(method, target, header, body)
+}
+
+// Admin sends one request to the admin API with the operator's token. body
+// becomes JSON; nil is no body.
+func (h *Harness) Admin(method, path string, body any) *Response {
+	h.t.Helper()
+	var b []byte
+	if body != nil {
+		b = h.marshal(body)
+	}
+	return h.do(method, h.adminAt+path, Bearer(h.OperatorToken), b)
+}
+
+// do answers status 0 if there is no answer, after it has failed the test; it
+// does not end it, because it may not be the test's own goroutine that asks.
+func (h *Harness) do(method, url string, header http.Header, body []byte) *Response {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		h.t.Errorf("testharness: %v", err)
+		return &Response{}
+	}
+	req.Header = header.Clone()
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	resp, err := h.client.Do(req)
+	if err != nil {
+		h.t.Errorf("testharness: %s %s: %v", method, req.URL.Path, err)
+		return &Response{Request: req}
+	}
+	defer resp.Body.Close()
+	r := &Response{Request: req, RequestBody: body, Status: resp.StatusCode, Header: resp.Header}
+	if r.Body, err = io.ReadAll(resp.Body); err != nil {
+		h.t.Errorf("testharness: %s %s: %v", method, req.URL.Path, err)
+	}
+	if h.opts.Observe != nil {
+		h.opts.Observe(r)
+	}
+	return r
+}
+
+func (h *Harness) marshal(v any) []byte {
+	h.t.Helper()
+	b, err := json.Marshal(v)
+	h.must(err)
+	return b
+}
+
+// Body is a request body by member. In what Start is given, nil leaves a
+// member out that would be there otherwise.
+type Body map[string]any
+
+// Started is a session that start has made.
+type Started struct {
+	SessionID   string `json:"session_id"`
+	RedirectURL string `json:"redirect_url"`
+	ExpiresAt   string `json:"expires_at"`
+}
+
+// StartBody is what Start sends: integration L1 and Callback, and over it the
+// members of change.
+func (h *Harness) StartBody(change Body) []byte {
+	h.t.Helper()
+	body := Body{"integration_id": h.Publisher.L1.ID, "callback_url": Callback}
+	maps.Copy(body, change)
+	maps.DeleteFunc(body, func(_ string, v any) bool { return v == nil })
+	return h.marshal(body)
+}
+
+// TryStart asks for a session with the publisher's secret key and returns
+// whatever the answer is.
+func (h *Harness) TryStart(change Body) *Response {
+	h.t.Helper()
+	return h.Do("POST", api.StartPath, Bearer(h.Publisher.SecretKey), h.StartBody(change))
+}
+
+// Start is TryStart where anything but a session fails the test.
+func (h *Harness) Start(change Body) Started {
+	h.t.Helper()
+	return h.started(h.TryStart(change))
+}
+
+func (h *Harness) started(r *Response) (s Started) {
+	h.t.Helper()
+	if r.Status != 200 {
+		h.t.Fatalf("testharness: start: %d %s", r.Status, r.Body)
+	}
+	h.must(json.Unmarshal(r.Body, &s))
+	return s
+}
+
+// Validate exchanges a result token with the publisher's secret key.
+func (h *Harness) Validate(resultToken string) *Response {
+	h.t.Helper()
+	return h.ValidateAs(Bearer(h.Publisher.SecretKey), resultToken)
+}
+
+// ValidateAs is Validate with another header.
+func (h *Harness) ValidateAs(header http.Header, resultToken string) *Response {
+	h.t.Helper()
+	return h.Do("POST", api.ValidatePath, header, h.marshal(Body{"result_token": resultToken}))
+}
+
+// Reconcile asks for the view of a session with the publisher's secret key.
+func (h *Harness) Reconcile(sessionID string) *Response {
+	h.t.Helper()
+	return h.Do("GET", api.SessionsPath+sessionID, Bearer(h.Publisher.SecretKey), nil)
+}
+
+// Approve walks a session to its end in one browser and returns what came
+// back to the publisher.
+func (h *Harness) Approve(s Started) *Return {
+	h.t.Helper()
+	back := h.Open(s.RedirectURL).Submit("approve").Callback
+	if back == nil {
+		h.t.Fatalf("testharness: the session %s was not approved", s.SessionID)
+	}
+	return back
+}
+
+// MakeReady runs the signed webhook test of an integration against the Sink
+// and fails the test if it does not report Ready.
+func (h *Harness) MakeReady(i *Integration) {
+	h.t.Helper()
+	r := h.Admin("POST", "/admin/v1/integrations/"+i.ID+"/test", nil)
+	if ready, _ := r.JSON()["ready"].(bool); r.Status != 200 || !ready {
+		h.t.Fatalf("testharness: integration %s is not ready: %s", i.ID, r.Body)
+	}
+}

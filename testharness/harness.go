@@ -1,0 +1,345 @@
+package testharness
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/kvadapters/memory"
+)
+
+// Epoch is where the clock of every harness stands at first.
+var Epoch = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
+
+// Options change what New makes. The zero value works, and so does nil.
+type Options struct {
+	// KV opens the store on the harness's clock. Nil: an empty one in memory.
+	KV func(now func() time.Time) kv.KV
+
+	// Production applies production's rules: callbacks are https, sessions
+	// start on integrations that are Ready (see MakeReady), BaseURL is https.
+	// The sandbox stays. False: the rules of `verge dev`.
+	Production bool
+
+	// WebhookURL is where both publishers' events go, a server of the code
+	// under test. "": the Sink.
+	WebhookURL string
+
+	// WebhookTimeout is how long a receiver may take, in real time. Zero: 3 s.
+	WebhookTimeout time.Duration
+
+	// HandleTimeout is the deadline of a request, in real time. Zero: 15 s.
+	HandleTimeout time.Duration
+
+	// Configure may change the service's configuration last. Nil leaves it.
+	Configure func(*core.Config)
+
+	// Random is where the service takes randomness from. Nil: crypto/rand.
+	Random io.Reader
+
+	// Keyring is the ring to seal with, so that two harnesses can share one.
+	// The zero ring: a fresh one.
+	Keyring token.Keyring
+
+	// Observe is called with every answer that Do has read, from the
+	// goroutine that asked. Nil: nobody is told.
+	Observe func(*Response)
+}
+
+// Harness is one running service. Its methods may be called concurrently,
+// Advance and Settle excepted. Those that cannot do what they say fail the test.
+type Harness struct {
+	BaseURL string // of the service, no slash at the end
+
+	Publisher *Publisher // whose keys Start, Validate and Reconcile use
+	Other     *Publisher // another one, to whom all of that must look as if it did not exist
+
+	Sink    *Sink
+	Service *core.Service
+	KV      kv.KV
+	Keyring token.Keyring
+
+	// OperatorToken opens the admin API; see Admin.
+	OperatorToken string
+
+	t       testing.TB
+	clock   *kvtest.Clock
+	opts    Options
+	log     *logBuffer
+	client  *http.Client
+	adminAt string
+	opsAt   string
+}
+
+// Publisher is a seeded publisher.
+type Publisher struct {
+	ID        string
+	SecretKey string
+	L1        *Integration // challenge age 25
+	L2        *Integration // challenge age 18
+}
+
+// Integration is a seeded integration.
+type Integration struct {
+	ID            string // UUID
+	Level         string
+	ChallengeAge  int
+	PublicKey     string
+	BrowserOrigin string // the one origin from which PublicKey may be used by a browser
+	WebhookURL    string
+	WebhookSecret string
+}
+
+// Callback is the callback_url that Start sends unless told otherwise.
+const Callback = "https://shop.example/return"
+
+const browserOrigin = "https://shop.example"
+
+// New starts a service that ends with the test.
+func New(t testing.TB, opts *Options) *Harness {
+	t.Helper()
+	h := &Harness{t: t, clock: kvtest.NewClock(), log: &logBuffer{}, OperatorToken: "op_" + rand.Text()}
+	h.clock.Advance(Epoch.Sub(h.clock.Now()))
+	if opts != nil {
+		h.opts = *opts
+	}
+	if h.opts.Random == nil {
+		h.opts.Random = rand.Reader
+	}
+	if h.opts.WebhookTimeout == 0 {
+		h.opts.WebhookTimeout = 3 * time.Second
+	}
+	if h.opts.KV == nil {
+		h.KV = memory.New(memory.Config{Now: h.Now})
+	} else {
+		h.KV = h.opts.KV(h.Now)
+	}
+	h.Sink = newSink(t, h.Now)
+
+	public, admin, ops := h.listen(), h.listen(), h.listen()
+	h.BaseURL = "http://" + public.Addr().String()
+	if h.opts.Production {
+		h.BaseURL = "https://verge.example"
+	}
+	h.adminAt, h.opsAt = "http://"+admin.Addr().String(), "http://"+ops.Addr().String()
+	h.client = &http.Client{
+		Transport: &transport{
+			Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 128}, // and no proxy
+			base:      h.BaseURL, addr: public.Addr().String(),
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       time.Minute,
+	}
+
+	metrics := server.NewMetrics()
+	log := slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	h.startCore(log, metrics)
+	h.seed()
+	h.serve(server.Config{
+		Engine: h.Service, Public: public,
+		Admin: h.Service.Admin, AdminListener: admin,
+		Ops: ops, Log: log, Metrics: metrics,
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		HandleTimeout:  h.opts.HandleTimeout,
+		IdleGrace:      time.Nanosecond,
+	})
+	return h
+}
+
+func (h *Harness) listen() net.Listener {
+	h.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	h.must(err)
+	return l
+}
+
+func (h *Harness) startCore(log *slog.Logger, metrics *server.Metrics) {
+	h.t.Helper()
+	h.Keyring = h.opts.Keyring
+	if len(h.Keyring.Keys) == 0 {
+		var err error
+		h.Keyring, err = token.GenerateKeyring(rand.Reader, h.Now())
+		h.must(err)
+	}
+	// One name for all harnesses, so that those which share a ring share tokens.
+	ring, err := h.Keyring.Ring("verge.example", h.opts.Random)
+	h.must(err)
+	cfg := core.Config{
+		BaseURL:       h.BaseURL,
+		Dev:           !h.opts.Production,
+		Test:          true,
+		OperatorToken: h.OperatorToken,
+		Providers:     []provider.Provider{&sandbox.Provider{Now: h.Now}},
+	}
+	if h.opts.Configure != nil {
+		h.opts.Configure(&cfg)
+	}
+	h.Service, err = core.New(cfg, host.Host{
+		KV: h.KV, Sealer: ring, Now: h.Now, Random: h.opts.Random, Log: log, Count: metrics.Count,
+		Fetch: egress.New(egress.Config{Dev: true, Timeout: h.opts.WebhookTimeout}),
+	})
+	h.must(err)
+}
+
+func (h *Harness) seed() {
+	h.t.Helper()
+	h.Publisher = h.seedPublisher("pub_shop", "5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a", "/shop")
+	h.Other = h.seedPublisher("pub_other", "c3d1a6b2-47e8-4f19-b6aa-90de4b7c51", "/other")
+}
+
+func (h *Harness) seedPublisher(id, uuid, path string) *Publisher {
+	h.t.Helper()
+	ctx, d := context.Background(), h.Service.Directory()
+	h.must(d.PutPublisher(ctx, integration.Publisher{ID: id, Name: id}))
+	p := &Publisher{ID: id}
+	p.L1 = h.seedIntegration(p, &Integration{ID: uuid + "01", Level: "L1", ChallengeAge: 25, WebhookURL: path + "/l1"})
+	p.L2 = h.seedIntegration(p, &Integration{ID: uuid + "02", Level: "L2", ChallengeAge: 18, WebhookURL: path + "/l2"})
+	var err error
+	p.SecretKey, _, err = d.CreateKey(ctx, id, "", nil)
+	h.must(err)
+	return p
+}
+
+func (h *Harness) seedIntegration(p *Publisher, i *Integration) *Integration {
+	h.t.Helper()
+	ctx, d := context.Background(), h.Service.Directory()
+	i.BrowserOrigin, i.WebhookSecret = browserOrigin, "whsec_"+rand.Text()
+	h.Sink.expect(i.WebhookURL, i.WebhookSecret)
+	if i.WebhookURL = h.Sink.URL + i.WebhookURL; h.opts.WebhookURL != "" {
+		i.WebhookURL = h.opts.WebhookURL
+	}
+	h.must(d.PutIntegration(ctx, integration.Integration{
+		ID: i.ID, PublisherID: p.ID, Name: p.ID + " " + i.Level, Level: i.Level, ChallengeAge: i.ChallengeAge,
+		Method: sandbox.Method, BrowserOrigins: []string{i.BrowserOrigin}, Webhook: integration.Webhook{URL: i.WebhookURL},
+	}, i.WebhookSecret))
+	var err error
+	i.PublicKey, _, err = d.CreateKey(ctx, p.ID, i.ID, nil)
+	h.must(err)
+	return i
+}
+
+func (h *Harness) serve(c server.Config) {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.New(c).Run(ctx) }()
+	h.t.Cleanup(func() {
+		h.client.CloseIdleConnections()
+		stop()
+		if err := <-done; err != nil {
+			h.t.Errorf("testharness: the server did not end well: %v", err)
+		}
+		if h.t.Failed() {
+			h.t.Logf("the service's log:\n%s", h.Logs())
+		}
+	})
+}
+
+func (h *Harness) must(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatalf("testharness: %v", err)
+	}
+}
+
+// Reconfigure replaces what the service knows of an integration, as an
+// operator would. change gets what stands; a secret of "" keeps the old one.
+func (h *Harness) Reconfigure(i *Integration, secret string, change func(*integration.Integration)) {
+	h.t.Helper()
+	ctx, d := context.Background(), h.Service.Directory()
+	now, err := d.Integration(ctx, i.ID)
+	h.must(err)
+	next := *now
+	change(&next)
+	h.must(d.PutIntegration(ctx, next, secret))
+}
+
+// Now is where the clock stands.
+func (h *Harness) Now() time.Time { return h.clock.Now() }
+
+// Settle runs everything that is due now: webhooks, and sessions that end.
+// It returns when the next thing falls due, zero if there is none.
+//
+// An error of the store fails the test; where such errors are the point, call
+// Service.RunDue instead.
+func (h *Harness) Settle() (next time.Time) {
+	h.t.Helper()
+	next, err := h.Service.RunDue(context.Background())
+	h.must(err)
+	return next
+}
+
+// Advance moves the clock by d. What falls due on the way runs at its instant.
+func (h *Harness) Advance(d time.Duration) {
+	h.t.Helper()
+	h.AdvanceTo(h.Now().Add(d))
+}
+
+// AdvanceTo moves the clock to an instant, like Advance.
+func (h *Harness) AdvanceTo(end time.Time) {
+	h.t.Helper()
+	for {
+		next := h.Settle()
+		now := h.Now()
+		if next.IsZero() || next.After(end) {
+			if end.After(now) {
+				h.clock.Advance(end.Sub(now))
+				h.Settle()
+			}
+			return
+		}
+		if !next.After(now) {
+			h.t.Fatalf("testharness: a task is due at %v, it is %v, and it does not run", next, now)
+		}
+		h.clock.Advance(next.Sub(now))
+	}
+}
+
+// Pause moves the clock and runs nothing, as if no instance had been up.
+func (h *Harness) Pause(d time.Duration) { h.clock.Advance(d) }
+
+// Logs is what the service has logged, one JSON object a line.
+func (h *Harness) Logs() string { return h.log.String() }
+
+// Metrics is what /metrics says.
+func (h *Harness) Metrics() string {
+	h.t.Helper()
+	resp, err := http.Get(h.opsAt + "/metrics")
+	h.must(err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	h.must(err)
+	return string(b)
+}
+
+// transport sends what is for the service to its listener, whatever the
+// service's address is called, as a proxy that ends TLS in front of it would.
+type transport struct {
+	*http.Transport
+	base, addr string
+}
+
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasPrefix(t.base, "https:") && r.URL.Scheme+"://"+r.URL.Host == t.base {
+		r = r.Clone(r.Context())
+		r.Host = r.URL.Host
+		r.URL.Scheme, r.URL.Host = "http", t.addr
+	}
+	return t.Transport.RoundTrip(r)
+}

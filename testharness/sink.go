@@ -1,0 +1,218 @@
+package testharness
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/webhook"
+)
+
+// Sink receives webhooks. Left alone it does what a publisher should: 204 for
+// a request that verifies, 401 for any other. Next and Always make it
+// misbehave; whatever it answers, it records.
+type Sink struct {
+	URL string // each integration's destination is a path below it
+
+	t       testing.TB
+	now     func() time.Time
+	server  *httptest.Server
+	closing chan struct{}
+
+	mu       sync.Mutex
+	secrets  map[string]string // by path
+	got      []Delivery
+	next     []Reply
+	standing Reply
+}
+
+// Delivery is one request that the sink got.
+type Delivery struct {
+	Path   string
+	Header http.Header
+	Body   []byte
+	At     time.Time     // on the harness's clock
+	Err    error         // of webhook.Verify; nil: it verifies
+	Event  webhook.Event // zero if the body is none
+}
+
+// Reply is how the sink answers one request. The zero Reply is the honest one.
+type Reply struct {
+	Status int // 0: 204 or 401, by the signature
+	Header http.Header
+	Body   string
+
+	Hang  bool          // no answer at all, until the other side gives up
+	Stall bool          // the status, and then an end that never comes
+	Reset bool          // the connection is cut
+	Delay time.Duration // real time before the answer
+	Size  int64         // this many bytes of body, instead of Body
+}
+
+// Answer is the Reply of a status.
+func Answer(status int) Reply { return Reply{Status: status} }
+
+// RedirectTo is the Reply that sends the request elsewhere.
+func RedirectTo(url string) Reply {
+	return Reply{Status: http.StatusTemporaryRedirect, Header: Headers("Location", url)}
+}
+
+func newSink(t testing.TB, now func() time.Time) *Sink {
+	s := &Sink{t: t, now: now, closing: make(chan struct{}), secrets: map[string]string{}}
+	s.server = httptest.NewServer(s)
+	s.URL = s.server.URL
+	t.Cleanup(func() {
+		close(s.closing)
+		s.server.Close()
+	})
+	return s
+}
+
+func (s *Sink) expect(path, secret string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.secrets[path] = secret
+}
+
+// SetSecret is what an integration's publisher does when the webhook secret changes.
+func (s *Sink) SetSecret(i *Integration, secret string) {
+	s.expect(strings.TrimPrefix(i.WebhookURL, s.URL), secret)
+}
+
+// Next queues replies for the requests to come, one each.
+func (s *Sink) Next(replies ...Reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next = append(s.next, replies...)
+}
+
+// Always is the reply to every request that nothing is queued for.
+func (s *Sink) Always(r Reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.standing = r
+}
+
+// Deliveries are all requests so far, in the order they came.
+func (s *Sink) Deliveries() []Delivery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Delivery(nil), s.got...)
+}
+
+// Events are the events so far whose signature is good, one for each
+// idempotency key, in the order they came: what is left after a receiver has
+// done its part.
+func (s *Sink) Events() []webhook.Event {
+	var out []webhook.Event
+	seen := map[string]bool{}
+	for _, d := range s.Deliveries() {
+		if d.Err == nil && !seen[d.Event.IdempotencyKey] {
+			seen[d.Event.IdempotencyKey] = true
+			out = append(out, d.Event)
+		}
+	}
+	return out
+}
+
+// EventsOf are the Events of one session.
+func (s *Sink) EventsOf(sessionID string) []webhook.Event {
+	var out []webhook.Event
+	for _, e := range s.Events() {
+		if e.SessionID == sessionID {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// Types are the types of the Events of one session, in the order they came.
+func (s *Sink) Types(sessionID string) []string {
+	out := []string{}
+	for _, e := range s.EventsOf(sessionID) {
+		out = append(out, e.Type)
+	}
+	return out
+}
+
+// Forget drops what was recorded.
+func (s *Sink) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.got = nil
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, webhook.MaxBody))
+	if err != nil {
+		return // whoever sent it is gone
+	}
+	d := Delivery{Path: r.URL.Path, Header: r.Header, Body: body, At: s.now()}
+	s.mu.Lock()
+	d.Err = webhook.Verify(s.secrets[r.URL.Path], r.Header, body, d.At, 0)
+	json.Unmarshal(body, &d.Event) // what is none stays zero
+	s.got = append(s.got, d)
+	reply := s.standing
+	if len(s.next) > 0 {
+		reply, s.next = s.next[0], s.next[1:]
+	}
+	s.mu.Unlock()
+	s.answer(w, r, d, reply)
+}
+
+func (s *Sink) answer(w http.ResponseWriter, r *http.Request, d Delivery, reply Reply) {
+	wait := func(d <-chan time.Time) {
+		select {
+		case <-d:
+		case <-r.Context().Done():
+		case <-s.closing:
+		}
+	}
+	if reply.Delay > 0 {
+		wait(time.After(reply.Delay))
+	}
+	switch {
+	case reply.Reset:
+		if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			c.Close()
+		}
+		return
+	case reply.Hang:
+		wait(nil)
+		return
+	}
+	for name, values := range reply.Header {
+		w.Header()[name] = values
+	}
+	status := reply.Status
+	if status == 0 {
+		status = http.StatusNoContent
+		if d.Err != nil {
+			status = http.StatusUnauthorized
+		}
+	}
+	w.WriteHeader(status)
+	if reply.Stall {
+		http.NewResponseController(w).Flush()
+		wait(nil)
+		return
+	}
+	if reply.Size == 0 {
+		io.WriteString(w, reply.Body)
+		return
+	}
+	out := bufio.NewWriter(w)
+	for range reply.Size {
+		if out.WriteByte('x') != nil {
+			return // the other side has seen enough
+		}
+	}
+	out.Flush()
+}
