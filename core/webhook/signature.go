@@ -89,8 +89,12 @@ func (e *VerifyError) Error() string {
 // unauthentic t says is not worth reporting.
 func Verify(secret string, header map[string][]string, body []byte, now time.Time, tolerance time.Duration) error {
 	signatures := values(header, HeaderSignature)
-	if len(signatures) != 1 {
-		return refuse(1, "%d %s headers where there must be one; look whether a proxy drops or doubles it", len(signatures), HeaderSignature)
+	switch len(signatures) {
+	case 0:
+		return refuse(1, "%s is missing; look whether a proxy drops it, or whether the service sent this at all", HeaderSignature)
+	case 1:
+	default:
+		return refuse(1, "%s is there %d times; look whether a proxy doubles it", HeaderSignature, len(signatures))
 	}
 	sig, err := parseSignature(signatures[0])
 	if err != nil {

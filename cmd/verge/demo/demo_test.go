@@ -586,6 +586,31 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
+func TestForgeriesAreNoAttempts(t *testing.T) {
+	f := newFixture(t)
+	body := event("svc_sess_1")
+	forged := append([]byte(" "), body...)
+	for _, real := range []bool{false, true, false, true} {
+		if real {
+			f.deliver(body, nil)
+		} else {
+			f.deliver(forged, func(h http.Header) { h.Set(webhook.HeaderSignature, webhook.Sign("x", testNow, forged)) })
+		}
+	}
+	list := f.list()
+	if d := list[1]; d.Duplicate || d.Attempt != 1 || !d.SameBytes {
+		t.Errorf("a forgery that came first took the event's place: %+v", d)
+	}
+	if d := list[3]; !d.Duplicate || d.Attempt != 2 || !d.SameBytes {
+		t.Errorf("a forgery in between hid the duplicate: %+v", d)
+	}
+	for _, i := range []int{0, 2} {
+		if d := list[i]; d.Verified || d.Attempt != 0 {
+			t.Errorf("a forgery counts: %+v", d)
+		}
+	}
+}
+
 func TestInboxKeepsTheLast(t *testing.T) {
 	in := newInbox("r")
 	for i := range keptDeliveries + 3 {
@@ -637,6 +662,9 @@ func (f *fixture) stream(query, lastEventID string, n int, ready func()) (ids, r
 	lines := bufio.NewScanner(resp.Body)
 	var row strings.Builder
 	for len(rows) < n && lines.Scan() {
+		if strings.Contains(lines.Text(), "\r") {
+			f.t.Fatalf("a carriage return, which ends a line for a browser: %q", lines.Text())
+		}
 		switch field, value, _ := strings.Cut(lines.Text(), ": "); field {
 		case "id":
 			ids = append(ids, value)

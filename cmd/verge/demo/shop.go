@@ -122,10 +122,12 @@ func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 	f, apiErr := s.api.validate(r.Context(), token[0], a.IdempotencyKey)
 	if apiErr != nil {
 		// The attempt is over, unless reloading can still bring the answer.
+		title := "Not validated yet: reload this page"
 		if !apiErr.temporary() {
+			title = "The result could not be validated"
 			s.remember(w, r, func(b *browser) { delete(b.attempts, id[0]) })
 		}
-		s.apiProblem(w, "The result could not be validated", apiErr)
+		s.apiProblem(w, title, apiErr)
 		return
 	}
 	if !f.Valid || !f.Verified || f.SessionID != id[0] || f.IntegrationID != a.IntegrationID {
@@ -227,8 +229,8 @@ var advice = map[string]string{
 	"UNAUTHORIZED":          "The service does not accept this shop's secret key.",
 	"INTEGRATION_NOT_READY": "The signed webhook test of this integration has not reported Ready yet.",
 	"PROVIDER_UNAVAILABLE":  "The verification provider did not answer, so the session failed at once. Try again in a moment.",
-	"UNAVAILABLE":           "The service cannot reach its store and therefore grants nothing. Reload this page in a moment.",
-	"NOT_FOUND":             "The service has no such session, or it is another publisher's, or it is older than what is kept.",
+	"UNAVAILABLE":           "The service cannot reach its store and therefore grants nothing. Try again in a moment.",
+	"NOT_FOUND":             "The service knows no such session or integration: it is another publisher's, or older than what is kept, or the id is mistyped.",
 }
 
 func (s *Site) apiProblem(w http.ResponseWriter, title string, e *apiError) {
