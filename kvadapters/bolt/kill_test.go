@@ -1,0 +1,173 @@
+package bolt_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/bolt"
+)
+
+// killChild, set to a path, makes the test binary the process that is killed.
+const killChild = "VERGE_BOLT_KILL_CHILD"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(killChild); path != "" {
+		commitForEver(path)
+	}
+	os.Exit(m.Run())
+}
+
+// writers commit at the same time, so that a kill meets groups.
+const writers = 8
+
+// commitForEver counts, in each writer's own items, as fast as the disk lets
+// it, and prints each count after its commit returned. Each commit moves one
+// number through two items and a task and takes away the task before.
+func commitForEver(path string) {
+	s, err := bolt.Open(path, bolt.Config{})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			n := 0
+			if it, err := s.Get(context.Background(), kv.Key{Partition: "p", Name: fmt.Sprintf("a%d", w)}); err == nil {
+				n, _ = strconv.Atoi(string(it.Value))
+			}
+			for {
+				n++
+				err := s.Commit(context.Background(), countTx(w, n))
+				if err != nil {
+					fmt.Fprintln(os.Stderr, err)
+					os.Exit(1)
+				}
+				mu.Lock()
+				fmt.Printf("%d %d\n", w, n)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func countTx(w, n int) kv.Tx {
+	value := []byte(strconv.Itoa(n))
+	return kv.Tx{
+		ID: fmt.Sprintf("%d-%d", w, n), Partition: "p",
+		Puts: []kv.Put{
+			{Name: fmt.Sprintf("a%d", w), Value: value},
+			{Name: fmt.Sprintf("b%d", w), Value: value, Expires: time.Now().Add(time.Hour)},
+			{Name: fmt.Sprintf("log/%d/%d", w, n), Value: value},
+		},
+		Schedule: []kv.Task{{ID: fmt.Sprintf("t-%d-%d", w, n), Due: time.Unix(int64(1+n), 0), Payload: value}},
+		Cancel:   []string{fmt.Sprintf("t-%d-%d", w, n-1)},
+	}
+}
+
+// A kill leaves the system's cache as it is, so this proves the order of
+// write and answer and that bolt's file is whole at every instant; that the
+// data is past the cache is fsync's own promise.
+func TestKill9LosesNoCommitThatReturnedAndLeavesNoHalf(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "verge.db")
+	rng := rand.New(rand.NewPCG(3, 5))
+	acked := make([]int, writers)
+	for round := range 12 {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), killChild+"="+path)
+		child.Stderr = os.Stderr
+		out, err := child.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// Killed after a random number of acknowledgements and a random
+		// moment more, so as to meet every stage of a write.
+		left, pause := 1+rng.IntN(300), time.Duration(rng.IntN(3000))*time.Microsecond
+		var kill sync.Once
+		for lines := bufio.NewScanner(out); lines.Scan(); left-- {
+			var w, n int
+			if _, err := fmt.Sscanf(lines.Text(), "%d %d", &w, &n); err != nil {
+				break // the line that the kill cut off
+			}
+			if n > acked[w] {
+				acked[w] = n
+			}
+			if left <= 0 {
+				kill.Do(func() {
+					time.AfterFunc(pause, func() { child.Process.Kill() })
+				})
+			}
+		}
+		kill.Do(func() { child.Process.Kill() })
+		if err := child.Wait(); child.ProcessState.Exited() {
+			t.Fatalf("round %d: the child ended by itself: %v", round, err)
+		}
+		verifyCounts(t, path, round, acked)
+	}
+}
+
+func verifyCounts(t *testing.T, path string, round int, acked []int) {
+	t.Helper()
+	s, err := bolt.Open(path, bolt.Config{})
+	if err != nil {
+		t.Fatalf("round %d: opening after the kill: %v", round, err)
+	}
+	defer s.Close()
+	value := func(name string) string {
+		it, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: name})
+		if err != nil && !errors.Is(err, kv.ErrNotFound) {
+			t.Fatal(err)
+		}
+		return string(it.Value)
+	}
+	pending := make(map[string]string)
+	tasks, _, err := s.Claim(t.Context(), "p", time.Unix(1<<30, 0), time.Second, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		pending[task.ID] = string(task.Payload)
+	}
+	total := 0
+	for w := range writers {
+		a, b := value(fmt.Sprintf("a%d", w)), value(fmt.Sprintf("b%d", w))
+		n, _ := strconv.Atoi(a)
+		if n < acked[w] {
+			t.Errorf("round %d: writer %d's commit %d returned before the kill, but the file holds %d", round, w, acked[w], n)
+		}
+		if a != b {
+			t.Errorf("round %d: writer %d: half a transaction: its two items hold %q and %q", round, w, a, b)
+		}
+		if n == 0 {
+			continue
+		}
+		total++
+		if id := fmt.Sprintf("t-%d-%d", w, n); pending[id] != a {
+			t.Errorf("round %d: writer %d: half a transaction: the items hold %s, the task %s holds %q", round, w, a, id, pending[id])
+		}
+		for i := 1; i <= n; i++ {
+			if value(fmt.Sprintf("log/%d/%d", w, i)) != strconv.Itoa(i) {
+				t.Errorf("round %d: writer %d's commit %d is gone, though %d is there", round, w, i, n)
+			}
+		}
+	}
+	if len(pending) != total {
+		t.Errorf("round %d: %d tasks are there of %d writers, each with one", round, len(pending), total)
+	}
+}
