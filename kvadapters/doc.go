@@ -1,0 +1,29 @@
+// Package kvadapters holds the stores that the core can run on, one package
+// each. All keep the promises of package kv, and package kvtest proves it;
+// they differ in what outlives what.
+//
+//	             memory                        bolt
+//	use it       in tests, in development      in a service of one process
+//	instances    one                           one: the file is locked
+//	atomicity    one lock per partition        one write at a time, shared by
+//	                                           the commits that wait for it
+//	reads        see every commit that         the same
+//	             returned
+//	kept         nothing                       every commit that returned:
+//	                                           fsync before the answer
+//	leases       in memory                     in memory: a restart frees them
+//	expiry       by Config.Now, gone at once;  by Config.Now, gone at once;
+//	             memory freed by later calls   space freed in the background
+//	a full or    -                             ErrUnknown once, then
+//	failed disk                                ErrUnavailable until reopened
+//	holds        what fits in memory           what fits on a local disk; tasks
+//	                                           that wait take no memory
+//
+// Choose memory where losing everything is fine, bolt everywhere else while
+// one process is enough. bolt's file lies on a local disk: neither its lock
+// nor its fsync can be relied on over a network file system. To copy it,
+// stop the service or take a snapshot of the whole volume.
+//
+// Neither implements kv.Meter: with one instance, rate counters can stay in
+// that instance's memory.
+package kvadapters
