@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/verge-id/verge/cmd/verge/demo"
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/edge/egress"
+)
+
+type devCmd struct {
+	Addr      string `default:"127.0.0.1:8080" env:"VERGE_DEV_ADDR" help:"Where the service listens. Port 0 takes a free one."`
+	DemoAddr  string `default:"127.0.0.1:8090" env:"VERGE_DEV_DEMO_ADDR" help:"Where the demo shop and its webhook inbox listen."`
+	AdminAddr string `default:"127.0.0.1:0" env:"VERGE_DEV_ADMIN_ADDR" help:"Where the operators' API listens."`
+	OpsAddr   string `default:"127.0.0.1:0" env:"VERGE_DEV_OPS_ADDR" help:"Where metrics and health are."`
+
+	Engine string `default:"native" env:"VERGE_DEV_ENGINE" help:"What runs the core: native."`
+	KV     string `name:"kv" default:"bolt" env:"VERGE_DEV_KV" help:"What keeps the state: bolt (a file in the data directory) or memory."`
+	Data   string `default:".verge" type:"path" env:"VERGE_DEV_DATA" help:"Data directory: state, key ring and the seeded values. Delete it to start afresh."`
+
+	WebhookURL string `name:"webhook-url" placeholder:"URL" env:"VERGE_DEV_WEBHOOK_URL" help:"Where webhooks go. Default: the demo shop's inbox."`
+	ReadyFile  string `placeholder:"PATH" type:"path" env:"VERGE_DEV_READY_FILE" help:"Write addresses, ids and keys here as JSON as soon as requests are answered."`
+	LogLevel   string `default:"info" enum:"debug,info,warn,error" env:"VERGE_DEV_LOG_LEVEL" help:"Least serious log lines to print: ${enum}."`
+}
+
+// Help is shown by `verge dev --help`.
+func (devCmd) Help() string {
+	return `One process with nothing to install: the service, its store, a sandbox that
+verifies nobody, and a demo shop with an inbox that shows the webhooks it gets.
+A publisher, two integrations and their keys are seeded; they stay the same as
+long as the data directory does.
+
+Rate limits are those of production. SIGTERM or Ctrl-C drains and exits with 0.
+
+Examples:
+
+    verge dev
+    verge dev --webhook-url http://localhost:3000/webhooks
+    verge dev --addr 127.0.0.1:0 --demo-addr 127.0.0.1:0 --kv memory --ready-file ready.json`
+}
+
+func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
+	at, err := c.store()
+	if err != nil {
+		return usageError{err}
+	}
+	readyFiles := []string{filepath.Join(c.Data, statusFile)}
+	if c.ReadyFile != "" {
+		readyFiles = append(readyFiles, c.ReadyFile)
+	}
+	var open devListeners
+	if err := open.listen(c); err != nil {
+		return err
+	}
+	defer open.close()
+
+	if err := p.fs.MkdirAll(c.Data, 0o700); err != nil {
+		return fmt.Errorf("data directory: %w: choose another one with --data", err)
+	}
+	ring, err := loadKeyring(p.fs, c.Data, p.random, p.now())
+	if err != nil {
+		return err
+	}
+	seeds, err := loadSeeds(p.fs, c.Data, p.random)
+	if err != nil {
+		return err
+	}
+	ready := readyFile{
+		BaseURL: httpURL(open.public), DemoURL: httpURL(open.demo), AdminURL: httpURL(open.admin), OpsURL: httpURL(open.ops),
+		seeds: seeds, WebhookURL: c.WebhookURL, Engine: c.Engine, KV: at.kind, PID: os.Getpid(),
+	}
+	ready.ConsoleURL = ready.AdminURL
+	if ready.WebhookURL == "" {
+		ready.WebhookURL = ready.DemoURL + "/webhooks"
+	}
+
+	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(c.LogLevel)}))
+	in, err := assemble(settings{
+		core:    core.Config{BaseURL: ready.BaseURL, Dev: true, OperatorToken: seeds.OperatorToken},
+		egress:  egress.Config{Dev: true},
+		store:   at,
+		keyring: ring,
+		public:  open.public, admin: open.admin, ops: open.ops,
+		log: log, now: p.now, random: p.random,
+	})
+	if err != nil {
+		return err
+	}
+	// Whoever holds the store is the one whose ready files count; those of a
+	// process that was killed go before anybody could take them for ours.
+	for _, path := range readyFiles {
+		if err := p.fs.Remove(path); err != nil && !isMissing(err) {
+			return errors.Join(fmt.Errorf("an old ready file is in the way: %w", err), in.close())
+		}
+	}
+	if err := seeds.plant(ctx, in.service.Directory(), ready.WebhookURL, ready.DemoURL, p.now()); err != nil {
+		return usageError{errors.Join(fmt.Errorf("--webhook-url or data directory: %w", err), in.close())}
+	}
+
+	shop := newDemoServer(demo.New(demo.Config{
+		BaseURL: ready.BaseURL, DemoURL: ready.DemoURL,
+		SecretKey: seeds.SecretKey, WebhookSecret: seeds.WebhookSecret,
+		IntegrationL1: seeds.IntegrationID, IntegrationL2: seeds.IntegrationIDL2,
+		Log: log, Now: p.now, Random: p.random,
+	}), log)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		if err := shop.Serve(open.demo); !errors.Is(err, http.ErrServerClosed) {
+			cancel(fmt.Errorf("demo shop: %w", err))
+		}
+	}()
+	served := make(chan error, 1)
+	go func() { served <- in.serve(ctx) }()
+
+	// The listeners accept since before, so whoever reads the ready file is answered.
+	for _, path := range readyFiles {
+		if err := ready.write(p.fs, path); err != nil {
+			cancel(fmt.Errorf("ready file: %w", err))
+		}
+	}
+	if ctx.Err() == nil {
+		p.welcome(ready, c.Data, open.exposed())
+	}
+	<-ctx.Done()
+	for _, path := range readyFiles {
+		p.fs.Remove(path)
+	}
+	err = <-served
+	// The shop goes last: the webhooks that were under way are for its inbox.
+	stop, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer done()
+	err = errors.Join(err, shop.Shutdown(stop))
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		err = errors.Join(cause, err)
+	}
+	return err
+}
+
+// store checks what this build cannot do and returns where the state is kept.
+func (c *devCmd) store() (storeAt, error) {
+	if c.Engine != "native" {
+		return storeAt{}, fmt.Errorf("--engine %s: this build has the native engine only", c.Engine)
+	}
+	switch c.KV {
+	case "bolt":
+		return storeAt{"bolt", filepath.Join(c.Data, storeFile)}, nil
+	case "memory":
+		return storeAt{kind: "memory"}, nil
+	}
+	return storeAt{}, fmt.Errorf("--kv %s: %s", c.KV, storesHere)
+}
+
+// devListeners are bound before anything else is made, so that the addresses
+// in URLs are those that were really taken.
+type devListeners struct{ public, demo, admin, ops net.Listener }
+
+func (l *devListeners) listen(c *devCmd) (err error) {
+	for _, open := range []struct {
+		l    *net.Listener
+		addr string
+		flag string
+	}{{&l.public, c.Addr, "--addr"}, {&l.demo, c.DemoAddr, "--demo-addr"}, {&l.admin, c.AdminAddr, "--admin-addr"}, {&l.ops, c.OpsAddr, "--ops-addr"}} {
+		if err := checkAddr(open.addr); err != nil {
+			l.close()
+			return usagef("%s: %w", open.flag, err)
+		}
+		if *open.l, err = listen(open.addr, open.flag); err != nil {
+			l.close()
+			return err
+		}
+	}
+	return nil
+}
+
+// close is for ways out on which nobody serves; closing twice does no harm.
+func (l *devListeners) close() {
+	for _, open := range []net.Listener{l.public, l.demo, l.admin, l.ops} {
+		if open != nil {
+			open.Close()
+		}
+	}
+}
+
+// exposed lists the addresses that other machines may reach.
+func (l *devListeners) exposed() (addrs []string) {
+	for _, open := range []net.Listener{l.public, l.demo, l.admin, l.ops} {
+		if addr := open.Addr().String(); !isLoopback(addr) {
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs
+}
+
+func newDemoServer(site *demo.Site, log *slog.Logger) *http.Server {
+	s := &http.Server{
+		Handler:           site,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	s.RegisterOnShutdown(site.Close)
+	return s
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/spf13/afero"
+)
+
+// writePrivate puts b at path, readable by its owner only, whole or not at
+// all: who reads the file meanwhile reads the old one or the new one.
+func writePrivate(fsys afero.Fs, path string, b []byte) (err error) {
+	f, err := afero.TempFile(fsys, filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			fsys.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(b)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return fsys.Rename(f.Name(), path)
+}
+
+// readPrivate reads a file that holds a secret, and refuses one that others
+// may read: a secret that has been lying open is to be replaced, not used.
+func readPrivate(fsys afero.Fs, path string) ([]byte, error) {
+	info, err := fsys.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory", path)
+	}
+	if open := info.Mode().Perm() & 0o077; open != 0 {
+		return nil, fmt.Errorf("%s can be read by others (mode %04o): run `chmod 600 %s`, and replace what is in it if others could", path, info.Mode().Perm(), path)
+	}
+	return afero.ReadFile(fsys, path)
+}
+
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/edge/server"
+)
+
+// settings are what dev and serve have in common: everything that makes a
+// running service, read and checked.
+type settings struct {
+	core    core.Config // without Providers
+	egress  egress.Config
+	server  server.Config // limits, TLS and proxies; the rest is filled in
+	store   storeAt
+	keyring token.Keyring
+
+	public, admin, ops net.Listener // nil admin or ops: none
+
+	log    *slog.Logger
+	now    func() time.Time
+	random io.Reader
+}
+
+// instance is the service with its store, its way out, its runner and its
+// listeners: assembled, not yet serving.
+type instance struct {
+	service    *core.Service
+	server     *server.Server
+	runner     *dueRunner
+	closeStore func() error
+}
+
+// assemble opens the store and puts the instance together. Whoever gets one calls serve or close.
+func assemble(s settings) (*instance, error) {
+	base, err := url.Parse(s.core.BaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("base URL: %w", err)
+	}
+	// The name without the port: a token is good on another port of the same
+	// host, which in dev is what a restart may bring.
+	ring, err := s.keyring.Ring(base.Hostname(), s.random)
+	if err != nil {
+		return nil, err
+	}
+	store, closeStore, err := s.store.open()
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	in := &instance{closeStore: closeStore, runner: newDueRunner(s.log)}
+	metrics := server.NewMetrics()
+	s.core.Providers = providers(s)
+	in.service, err = core.New(s.core, host.Host{
+		KV: store, Sealer: ring, Fetch: egress.New(s.egress),
+		Now: s.now, Random: s.random, Log: s.log, Count: metrics.Count, Wake: in.runner.wake,
+	})
+	if err != nil {
+		return nil, errors.Join(err, closeStore())
+	}
+	in.runner.service = in.service
+
+	s.server.Engine, s.server.Public = in.service, s.public
+	if s.admin != nil {
+		s.server.Admin, s.server.AdminListener = in.service.Admin, s.admin
+	}
+	s.server.Ops, s.server.Log, s.server.Metrics = s.ops, s.log, metrics
+	in.server = server.New(s.server)
+	return in, nil
+}
+
+// providers are the methods that this release has.
+func providers(s settings) (all []provider.Provider) {
+	if s.core.Dev || s.core.Test {
+		all = append(all, &sandbox.Provider{Now: s.now})
+	}
+	return all
+}
+
+// serve runs until ctx is done, then lets go in the order of dependence:
+// requests are answered, jobs in hand finish or are given back, and only then
+// does the store close.
+func (in *instance) serve(ctx context.Context) error {
+	jobs, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	ran := make(chan error, 1)
+	go func() { ran <- in.runner.run(jobs) }()
+	err := in.server.Run(ctx)
+	stop()
+	return errors.Join(err, <-ran, in.closeStore())
+}
+
+// close lets go of an instance that never served.
+func (in *instance) close() error { return in.closeStore() }

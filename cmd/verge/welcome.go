@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// welcome says where to click. The secret key is printed in full to a
+// terminal alone, where a developer wants to copy it: it is worth something
+// on this machine only, but what goes to a file or to CI's log is read by
+// others, and some scanner there would be right to sound the alarm.
+func (p *program) welcome(r readyFile, data string, exposed []string) {
+	secret := func(s string) string {
+		if p.terminal {
+			return s
+		}
+		return "…" + s[len(s)-4:]
+	}
+	fmt.Fprintf(p.stdout, `
+  Verge is running on this machine. The sandbox verifies nobody.
+
+    Click here     %s
+    Webhooks       %s
+    API            %s
+    API reference  %s
+    Operators      %s   verge integration list
+    Metrics        %s
+
+    publisher      %s
+    integration    %s   L1, challenge age 25
+    integration    %s   L2, challenge age 18
+    secret key     %s
+    public key     %s
+    webhook secret %s
+
+  These values are in %s and stay the same until you delete it.
+`, r.DemoURL+"/", inboxAddress(r), r.BaseURL, r.BaseURL+"/docs", r.AdminURL, r.OpsURL+"/metrics",
+		r.PublisherID, r.IntegrationID, r.IntegrationIDL2, secret(r.SecretKey), r.PublicKey, secret(r.WebhookSecret),
+		filepath.Join(data, seedsFile))
+	if p.terminal {
+		fmt.Fprintf(p.stdout, `
+  A first call:
+
+    curl %s/api/v1/verify/start \
+      -H 'Authorization: Bearer %s' \
+      -d '{"integration_id":"%s","callback_url":"%s/callback"}' -H 'Content-Type: application/json'
+`, r.BaseURL, r.SecretKey, r.IntegrationID, r.DemoURL)
+	}
+	if len(exposed) > 0 {
+		fmt.Fprintf(p.stdout, "\n  Not only this machine can reach %s: whoever does can act as your publisher.\n", strings.Join(exposed, " and "))
+	}
+	fmt.Fprint(p.stdout, "\n  Ctrl-C stops it.\n\n")
+}
+
+func inboxAddress(r readyFile) string {
+	if r.WebhookURL == r.DemoURL+"/webhooks" {
+		return r.DemoURL + "/inbox"
+	}
+	return r.WebhookURL
+}
