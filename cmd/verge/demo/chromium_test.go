@@ -1,0 +1,273 @@
+package demo_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+
+	"github.com/verge-id/verge/cmd/verge/demo"
+	"github.com/verge-id/verge/testharness"
+)
+
+// step is one thing that the browser does.
+type step = chromedp.Action[chromedp.Void]
+
+// command is a step that sends one command of the DevTools protocol.
+func command[P, R any](c cdp.Command[P, R], params P) step {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, c, params)
+		return err
+	})
+}
+
+// walk is a real browser in front of the demo and the whole service, whose
+// clock the test moves.
+type walk struct {
+	*testharness.Harness
+	t   *testing.T
+	ctx context.Context
+	url string
+}
+
+func newWalk(t *testing.T, before ...step) *walk {
+	t.Helper()
+	chromium := testharness.Program(t, "chromium", "chromium-browser", "google-chrome")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + l.Addr().String()
+	h := testharness.New(t, &testharness.Options{WebhookURL: url + "/webhooks"})
+	site := demo.New(demo.Config{BaseURL: h.BaseURL, DemoURL: url, SecretKey: h.Publisher.SecretKey,
+		WebhookSecret: h.Publisher.L1.WebhookSecret, IntegrationL1: h.Publisher.L1.ID, IntegrationL2: h.Publisher.L2.ID, Now: h.Now})
+	server := &http.Server{Handler: site}
+	go server.Serve(l)
+	t.Cleanup(func() { site.Close(); server.Close() })
+
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("no-proxy-server", true))...)
+	t.Cleanup(stop)
+	ctx, end := chromedp.NewContext(allocator)
+	t.Cleanup(end)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("Chromium does not start: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	t.Cleanup(cancel)
+	w := &walk{Harness: h, t: t, ctx: ctx, url: url}
+	w.do(before...)
+	return w
+}
+
+func (w *walk) do(steps ...step) {
+	w.t.Helper()
+	if err := chromedp.Do(w.ctx, steps...); err != nil {
+		w.picture("failure")
+		w.t.Fatalf("%v\nat: %s\nthe page reads:\n%s", err, w.location(), w.text())
+	}
+}
+
+// press clicks the one element that the selector finds and waits until the
+// page that it leads to is there.
+func (w *walk) press(selector string) {
+	w.t.Helper()
+	if _, err := chromedp.RunResponse(w.ctx, chromedp.Click(selector)); err != nil {
+		w.t.Fatalf("pressing %s: %v\nat: %s\nthe page reads:\n%s", selector, err, w.location(), w.text())
+	}
+}
+
+func (w *walk) outcome(name string) {
+	w.t.Helper()
+	w.press(`form[data-outcome="` + name + `"] button`)
+}
+
+func (w *walk) open(url string) {
+	w.t.Helper()
+	w.do(chromedp.Navigate(url))
+}
+
+// verify begins a verification on the demo and ends on the hosted page.
+func (w *walk) verify() {
+	w.t.Helper()
+	w.open(w.url + "/")
+	w.press(`form[action="/start"] button`)
+	if at := w.location(); !strings.HasPrefix(at, w.BaseURL+"/verify?") {
+		w.t.Fatalf("the demo did not lead to the hosted page but to %s:\n%s", at, w.text())
+	}
+}
+
+// get returns what a step finds.
+func get[T any](w *walk, find chromedp.Action[T]) T {
+	w.t.Helper()
+	v, err := chromedp.Run(w.ctx, find)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return v
+}
+
+func (w *walk) location() string { w.t.Helper(); return get(w, chromedp.Location()) }
+
+func (w *walk) text() string { w.t.Helper(); return get(w, chromedp.Text("body")) }
+
+func (w *walk) attribute(selector, name string) string {
+	w.t.Helper()
+	return get(w, chromedp.AttributeValue(selector, name)).Value
+}
+
+// reads fails the test unless the page says all of that.
+func (w *walk) reads(parts ...string) {
+	w.t.Helper()
+	text := w.text()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			w.picture("failure")
+			w.t.Fatalf("the page at %s does not say %q:\n%s", w.location(), part, text)
+		}
+	}
+}
+
+// inbox delivers what is due and fails the test unless just these events are
+// there and their signatures were found good.
+func (w *walk) inbox(types ...string) {
+	w.t.Helper()
+	w.Settle()
+	w.open(w.url + "/inbox")
+	w.picture("inbox")
+	got := get(w, chromedp.Evaluate[[]string](`[...document.querySelectorAll("#deliveries > li")].map(li => li.innerText)`))
+	if len(got) != len(types) {
+		w.t.Fatalf("the inbox has %d events, want %v:\n%s", len(got), types, strings.Join(got, "\n---\n"))
+	}
+	// Both were sent side by side, so that their order is no promise.
+	for _, want := range types {
+		if !slices.ContainsFunc(got, func(entry string) bool {
+			return strings.HasPrefix(entry, want) && strings.Contains(entry, "Signature verified")
+		}) {
+			w.t.Errorf("the inbox has no verified %s:\n%s", want, strings.Join(got, "\n---\n"))
+		}
+	}
+}
+
+// picture keeps a screenshot in the folder that VERGE_PICTURES names, if it
+// names one, for a person to look at.
+func (w *walk) picture(name string) {
+	dir := os.Getenv("VERGE_PICTURES")
+	if dir == "" {
+		return
+	}
+	png, err := chromedp.Run(w.ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		w.t.Logf("no picture: %v", err)
+		return
+	}
+	file := strings.NewReplacer("/", "-", " ", "-").Replace(w.t.Name()) + "-" + name + ".png"
+	if err := os.WriteFile(filepath.Join(dir, file), png, 0o644); err != nil {
+		w.t.Error(err)
+	}
+}
+
+func TestChromium(t *testing.T) {
+	t.Run("spec: approved, back with the facts, webhooks arrive", func(t *testing.T) {
+		w := newWalk(t)
+		w.open(w.url + "/")
+		w.picture("shop")
+		w.verify()
+		w.picture("method")
+		w.outcome("approve")
+		if at := w.location(); strings.Contains(at, "result_token") || !strings.HasPrefix(at, w.url) {
+			t.Errorf("the browser ended at %s, want the demo without the token in the address", at)
+		}
+		w.reads("Your age is verified", "L1", "25")
+		w.picture("facts")
+		w.do(chromedp.Reload())
+		w.reads("Your age is verified")
+		w.inbox("started", "completed")
+	})
+
+	t.Run("contract 23: a final no fails at once", func(t *testing.T) {
+		w := newWalk(t)
+		w.verify()
+		w.outcome("reject")
+		if href := w.attribute(`main a[rel~="noreferrer"]`, "href"); strings.TrimSuffix(href, "/") != w.url {
+			t.Errorf("the link back leads to %q, want the plain origin %s (contract 24)", href, w.url)
+		}
+		w.picture("failed")
+		w.inbox("started", "failed")
+	})
+
+	t.Run("contract 23: cancelled, retried, approved", func(t *testing.T) {
+		w := newWalk(t)
+		w.verify()
+		w.outcome("cancel")
+		w.picture("cancelled")
+		w.press(`main a[href^="/verify?"]`)
+		w.outcome("fail_attempt")
+		w.picture("attempt")
+		w.outcome("approve")
+		w.reads("Your age is verified")
+		w.inbox("started", "completed")
+	})
+
+	t.Run("contract 23: the third failed attempt is the last", func(t *testing.T) {
+		w := newWalk(t)
+		w.verify()
+		for range 3 {
+			w.outcome("fail_attempt")
+		}
+		w.picture("attempts")
+		w.inbox("started", "failed")
+	})
+
+	t.Run("contract 24: expired", func(t *testing.T) {
+		w := newWalk(t)
+		w.verify()
+		w.Advance(10 * time.Minute)
+		w.do(chromedp.Reload())
+		w.reads("expired")
+		w.picture("expired")
+		w.inbox("started", "expired")
+	})
+
+	t.Run("contract 17: back button after success, the hop again", func(t *testing.T) {
+		w := newWalk(t)
+		w.verify()
+		hosted := w.location()
+		w.outcome("approve")
+		w.reads("Your age is verified")
+		w.open(hosted)
+		w.reads("used")
+		w.picture("used")
+		w.inbox("started", "completed")
+	})
+
+	t.Run("contract 10: German on a phone, without cookies and scripts", func(t *testing.T) {
+		w := newWalk(t, chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile),
+			command(network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{
+				Headers: network.Headers{"Accept-Language": "de-AT,de;q=0.9,en;q=0.5"}}))
+		w.verify()
+		w.do(command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}),
+			command(network.ClearBrowserCookies, cdp.Empty{}), chromedp.Reload())
+		if lang := w.attribute("html", "lang"); lang != "de" {
+			t.Errorf("the page is in %q, want de", lang)
+		}
+		w.picture("method")
+		w.outcome("cancel")
+		w.picture("cancelled")
+		w.press(`main a[href^="/verify?"]`)
+		w.outcome("reject")
+		w.picture("failed")
+	})
+}
