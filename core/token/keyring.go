@@ -43,7 +43,8 @@ type keyFile struct {
 // GenerateKeyring makes a ring of one fresh key.
 func GenerateKeyring(random io.Reader, now time.Time) (Keyring, error) {
 	var kr Keyring
-	return kr, kr.Rotate(random, now)
+	err := kr.Rotate(random, now) // not in the return: Go leaves open which operand is taken first
+	return kr, err
 }
 
 // ParseKeyring reads the file's bytes. Errors never repeat a secret.
@@ -61,6 +62,10 @@ func ParseKeyring(b []byte) (Keyring, error) {
 	}
 	var kr Keyring
 	for i, k := range f.Keys {
+		// Not repeated either: whoever mixed up the members has put the secret here.
+		if _, err := parseKeyID(k.ID); err != nil {
+			return Keyring{}, fmt.Errorf("key ring: key %d: %w", i+1, err)
+		}
 		secret, err := base64.RawURLEncoding.Strict().DecodeString(k.Secret)
 		if err != nil || len(secret) != secretSize {
 			return Keyring{}, fmt.Errorf("key ring: key %d (%s): the secret is not %d bytes of base64url", i+1, k.ID, secretSize)
@@ -68,7 +73,8 @@ func ParseKeyring(b []byte) (Keyring, error) {
 		rk := RingKey{Key: Key{ID: k.ID, Secret: secret, Created: k.Created}}
 		if k.Replaced != nil {
 			rk.Replaced = *k.Replaced
-		} else if i > 0 {
+		}
+		if i > 0 && rk.Replaced.IsZero() {
 			return Keyring{}, fmt.Errorf("key ring: key %d (%s) has no \"replaced\" time though it is not the first", i+1, k.ID)
 		}
 		kr.Keys = append(kr.Keys, rk)
@@ -100,7 +106,8 @@ func (kr *Keyring) Rotate(random io.Reader, now time.Time) error {
 		return err
 	}
 	if len(kr.Keys) > 0 {
-		kr.Keys[0].Replaced = k.Created
+		// Rounded up: it sealed until now, and Created may lie up to a second before.
+		kr.Keys[0].Replaced = k.Created.Add(time.Second)
 	}
 	kr.Keys = slices.Insert(kr.Keys, 0, RingKey{Key: k})
 	return nil

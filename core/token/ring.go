@@ -89,11 +89,10 @@ func NewRing(host string, random io.Reader, keys ...Key) (*Ring, error) {
 
 func derive(k Key) (*derived, error) {
 	d := &derived{hex: k.ID, use: make(map[string]purposeKeys, len(purposes))}
-	id, err := hex.DecodeString(k.ID)
-	if err != nil || len(id) != keyIDSize || hex.EncodeToString(id) != k.ID {
-		return nil, fmt.Errorf("token: key id %q is not 8 lower-case hexadecimal digits", k.ID)
+	var err error
+	if d.id, err = parseKeyID(k.ID); err != nil {
+		return nil, fmt.Errorf("token: %w", err)
 	}
-	copy(d.id[:], id)
 	if len(k.Secret) != secretSize {
 		// The secret itself is never printed, not even a wrong one.
 		return nil, fmt.Errorf("token: key %s: the secret has %d bytes, not %d", k.ID, len(k.Secret), secretSize)
@@ -114,6 +113,15 @@ func derive(k Key) (*derived, error) {
 		d.use[purpose] = pk
 	}
 	return d, nil
+}
+
+// parseKeyID reads a key's id. The error does not repeat it.
+func parseKeyID(s string) (id [keyIDSize]byte, err error) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != keyIDSize || hex.EncodeToString(b) != s {
+		return id, errors.New("the id is not 8 lower-case hexadecimal digits")
+	}
+	return [keyIDSize]byte(b), nil
 }
 
 // MAC implements host.Sealer: the key's id, then HMAC-SHA256 cut to 128 bits.

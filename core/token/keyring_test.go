@@ -1,0 +1,241 @@
+package token
+
+import (
+	"encoding/base64"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+)
+
+var ringTime = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
+
+func threeKeys(t testing.TB) Keyring {
+	t.Helper()
+	random := &countingReader{}
+	kr, err := GenerateKeyring(random, ringTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n < 3; n++ {
+		if err := kr.Rotate(random, ringTime.Add(time.Duration(n)*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return kr
+}
+
+func TestKeyringRoundTrip(t *testing.T) {
+	kr := threeKeys(t)
+	b, err := kr.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := ParseKeyring(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(back, kr) {
+		t.Errorf("came back as\n%+v\nwant\n%+v", back, kr)
+	}
+	if !kr.Keys[0].Replaced.IsZero() || kr.Keys[1].Replaced.IsZero() || kr.Keys[2].Replaced.IsZero() {
+		t.Error("contract 16: all keys but the first are replaced")
+	}
+}
+
+func TestGenerateKeyringReturnsTheKey(t *testing.T) {
+	kr, err := GenerateKeyring(&countingReader{}, ringTime)
+	if err != nil || len(kr.Keys) != 1 {
+		t.Fatalf("%d keys, %v", len(kr.Keys), err)
+	}
+	if _, err := kr.Ring(vectorHost, &countingReader{}); err != nil {
+		t.Error(err)
+	}
+	if kr, err := GenerateKeyring(failingReader{}, ringTime); err == nil {
+		t.Errorf("without randomness a ring of %d keys was made", len(kr.Keys))
+	}
+}
+
+func TestRotationKeepsWhatOlderKeysSealed(t *testing.T) {
+	random := &countingReader{}
+	kr, err := GenerateKeyring(random, ringTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sealed [][]byte
+	for n := range 3 {
+		ring, err := kr.Ring(vectorHost, random)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sealed = append(sealed, mustSeal(t, ring, Flow))
+		for age, s := range sealed {
+			if _, err := ring.Open(Flow, s); err != nil {
+				t.Errorf("contract 16: after %d rotations, what the ring sealed after %d does not open", n, age)
+			}
+		}
+		if err := kr.Rotate(random, ringTime.Add(time.Duration(n+1)*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	oldest := kr.Keys[len(kr.Keys)-1]
+	if err := kr.Retire(oldest.ID, ringTime, time.Hour, true); err != nil {
+		t.Fatal(err)
+	}
+	ring, err := kr.Ring(vectorHost, random)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ring.Open(Flow, sealed[0]); err != host.ErrNotAuthentic {
+		t.Errorf("contract 16: what a retired key sealed still opens: %v", err)
+	}
+	if _, err := ring.Open(Flow, sealed[1]); err != nil {
+		t.Errorf("contract 16: retiring one key took another with it: %v", err)
+	}
+}
+
+func TestRetire(t *testing.T) {
+	const life = 30 * 24 * time.Hour
+	kr := threeKeys(t)
+	first, second := kr.Keys[0].ID, kr.Keys[1].ID
+	free := kr.Keys[1].Replaced.Add(life)
+	if sealedUntil := ringTime.Add(2 * time.Hour); kr.Keys[1].Replaced.Before(sealedUntil) {
+		t.Fatalf("contract 16: replaced at %s, though it sealed until %s", kr.Keys[1].Replaced, sealedUntil)
+	}
+	for _, c := range []struct {
+		name  string
+		id    string
+		now   time.Time
+		force bool
+		want  string // in the error, "" for none
+	}{
+		{"contract 16: an instant too early", second, free.Add(-time.Nanosecond), false, "until"},
+		{"contract 16: at the boundary", second, free, false, ""},
+		{"contract 16: later", second, free.Add(life), false, ""},
+		{"contract 16: too early, forced", second, ringTime, true, ""},
+		{"contract 16: the key that seals", first, free.Add(life), false, "rotate first"},
+		{"contract 16: the key that seals, forced", first, ringTime, true, ""},
+		{"contract 16: no such key", "00000000", free, true, "no key 00000000"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			kr := threeKeys(t)
+			err := kr.Retire(c.id, c.now, life, c.force)
+			if c.want != "" {
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("error %v, want one that says %q", err, c.want)
+				}
+				if len(kr.Keys) != 3 {
+					t.Errorf("refused, and yet %d keys are left", len(kr.Keys))
+				}
+				return
+			}
+			if err != nil || len(kr.Keys) != 2 {
+				t.Fatalf("%d keys are left, %v", len(kr.Keys), err)
+			}
+			for i, k := range kr.Keys {
+				if k.ID == c.id {
+					t.Error("the retired key is still there")
+				}
+				if k.Replaced.IsZero() != (i == 0) {
+					t.Errorf("key %d: replaced at %v; the first one and no other seals", i, k.Replaced)
+				}
+			}
+		})
+	}
+	only, err := GenerateKeyring(&countingReader{}, ringTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := only.Retire(only.Keys[0].ID, free, life, true); err == nil || len(only.Keys) != 1 {
+		t.Errorf("contract 16: the only key was retired (%v)", err)
+	}
+}
+
+// A key that was replaced in the middle of a second has sealed in that second.
+func TestReplacedIsNeverBeforeTheLastSealing(t *testing.T) {
+	kr, err := GenerateKeyring(&countingReader{}, ringTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := ringTime.Add(time.Hour + 999*time.Millisecond)
+	if err := kr.Rotate(&countingReader{n: 100}, now); err != nil {
+		t.Fatal(err)
+	}
+	if kr.Keys[1].Replaced.Before(now) {
+		t.Errorf("contract 16: replaced at %s, sealed until %s", kr.Keys[1].Replaced, now)
+	}
+}
+
+func TestParseKeyringRefuses(t *testing.T) {
+	const secret = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
+	key := `{"id":"9f02ab31","secret":"` + secret + `","created":"2026-11-20T22:10:00Z"}`
+	for _, c := range []struct{ name, file, want string }{
+		{"contract 16: empty", ``, "not JSON"},
+		{"contract 16: cut off", `{"version":1,"keys":[` + key, "not JSON"},
+		{"contract 16: data behind", `{"version":1,"keys":[` + key + `]} x`, "not JSON"},
+		{"contract 16: no version", `{"keys":[` + key + `]}`, "version 0"},
+		{"contract 16: a later version", `{"version":2,"keys":[` + key + `]}`, "version 2"},
+		{"contract 16: no keys", `{"version":1,"keys":[]}`, "no keys"},
+		{"contract 16: an array", `[` + key + `]`, "form"},
+		{"contract 16: a secret that is a number", `{"version":1,"keys":[{"id":"9f02ab31","secret":5}]}`, "form"},
+		{"contract 16: a time that is none", `{"version":1,"keys":[{"id":"9f02ab31","secret":"` + secret + `","created":"` + secret + `"}]}`, "form"},
+		{"contract 16: a short secret", `{"version":1,"keys":[{"id":"9f02ab31","secret":"` + secret[:40] + `"}]}`, "32 bytes"},
+		{"contract 16: a padded secret", `{"version":1,"keys":[{"id":"9f02ab31","secret":"` + secret + `="}]}`, "32 bytes"},
+		{"contract 16: a secret with unused bits", `{"version":1,"keys":[{"id":"9f02ab31","secret":"` + secret[:42] + `9"}]}`, "32 bytes"},
+		{"contract 16: id and secret mixed up", `{"version":1,"keys":[{"secret":"9f02ab31","id":"` + secret + `"}]}`, "hexadecimal"},
+		{"contract 16: an id in upper case", strings.Replace(`{"version":1,"keys":[`+key+`]}`, "9f02ab31", "9F02AB31", 1), "hexadecimal"},
+		{"contract 16: a second key that was never replaced", `{"version":1,"keys":[` + key + `,` + key + `]}`, "replaced"},
+		{"contract 16: a second key replaced at the zero time", `{"version":1,"keys":[` + key + `,` + strings.Replace(key, `}`, `,"replaced":"0001-01-01T00:00:00Z"}`, 1) + `]}`, "replaced"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := ParseKeyring([]byte(c.file))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("error %v, want one that says %q", err, c.want)
+			}
+			if strings.Contains(err.Error(), secret[:20]) {
+				t.Errorf("contract 13: the error repeats a secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestErrorsOfARingNeverRepeatASecret(t *testing.T) {
+	secret := base64.RawURLEncoding.EncodeToString(vectorRing[0].Secret)
+	for _, k := range []Key{{ID: secret, Secret: vectorRing[0].Secret}, {ID: "9f02ab31", Secret: []byte(secret)}} {
+		_, err := NewRing(vectorHost, nil, k)
+		if err == nil || strings.Contains(err.Error(), secret[:20]) || strings.Contains(err.Error(), fmt.Sprint(k.Secret)) {
+			t.Errorf("contract 13: error %v", err)
+		}
+	}
+}
+
+func FuzzParseKeyring(f *testing.F) {
+	b, err := threeKeys(f).Marshal()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte(`{"version":1,"keys":[]}`))
+	f.Add([]byte(`{"version":1,"keys":[{"id":"9f02ab31","secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00+01:00","replaced":"0001-01-01T00:00:00Z"}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		kr, err := ParseKeyring(b)
+		if err != nil {
+			return
+		}
+		out, err := kr.Marshal()
+		if err != nil {
+			t.Fatalf("a ring that was read cannot be written: %v", err)
+		}
+		back, err := ParseKeyring(out)
+		if err != nil {
+			t.Fatalf("a ring that was written cannot be read: %v", err)
+		}
+		again, err := back.Marshal()
+		if err != nil || string(again) != string(out) {
+			t.Errorf("written twice it differs:\n%s\n%s\n%v", out, again, err)
+		}
+	})
+}

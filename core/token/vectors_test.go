@@ -1,0 +1,519 @@
+package token
+
+import (
+	"bytes"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"golang.org/x/crypto/chacha20poly1305"
+
+	"github.com/verge-id/verge/core/host"
+)
+
+var update = flag.Bool("update", false, "write testdata/tokens.json anew")
+
+// vectorFile is testdata/tokens.json.
+type vectorFile struct {
+	Description []string        `json:"description"`
+	Host        string          `json:"host"`
+	Keys        []vectorKey     `json:"keys"`
+	Valid       []validVector   `json:"valid"`
+	Invalid     []invalidVector `json:"invalid"`
+	MACs        []macVector     `json:"macs"`
+}
+
+type vectorKey struct {
+	ID     string `json:"id"`
+	Secret string `json:"secret"` // base64url
+}
+
+type validVector struct {
+	Name    string `json:"name"`
+	Purpose string `json:"purpose"`
+	Prefix  string `json:"prefix"`
+	Key     string `json:"key"`
+	Nonce   string `json:"nonce"` // hexadecimal
+	Claims  string `json:"claims"`
+	Token   string `json:"token"`
+}
+
+type invalidVector struct {
+	Name    string `json:"name"`
+	Reason  string `json:"reason"`
+	Purpose string `json:"purpose"`
+	Prefix  string `json:"prefix"`
+	Token   string `json:"token"`
+}
+
+type macVector struct {
+	Purpose string `json:"purpose"`
+	Key     string `json:"key"`
+	Message string `json:"message"` // hexadecimal
+	MAC     string `json:"mac"`     // hexadecimal
+}
+
+var vectorDescription = []string{
+	"Sealed tokens of format version 1, for anyone who writes the format anew, in any language.",
+	"keys is the ring, the sealing key first; secret is base64url without padding (RFC 4648, 5). host is the name that the ring is for.",
+	"valid: opening token (text: prefix, then base64url) for purpose gives exactly claims, a JSON text. Sealing claims with key and nonce (hexadecimal) gives exactly token.",
+	"invalid: opening token for purpose must fail; all failures look the same to the caller. reason says what is wrong and is for the reader alone.",
+	"Keys of a purpose: HKDF-SHA256 of the secret, no salt, 32 bytes, info \"verge/v1/aead/\", \"verge/v1/jws/\" or \"verge/v1/mac/\" followed by the purpose.",
+	"Token bytes: 0x01, key id (4 bytes), nonce (24 bytes), XChaCha20-Poly1305 ciphertext of the packed JWS. Associated data: \"verge\" 0x00 0x01 key-id purpose 0x00 host.",
+	"Packed JWS: 2 bytes big-endian length and header, 2 bytes length and payload, signature (HMAC-SHA256 of base64url(header) \".\" base64url(payload), RFC 7515).",
+	"Header: alg HS256, kid the key id in hexadecimal, typ \"verge-\" purpose \"+jwt\", members in that order and no white space.",
+	"Text: unpadded base64url whose unused bits are zero; no line break, no other character; at most 8192 bytes with its prefix.",
+	"macs: mac is the key id (4 bytes) and the first 16 bytes of HMAC-SHA256 of message with the purpose's mac key. It does not depend on host.",
+}
+
+const vectorHost = "verify.verge.example"
+
+var vectorRing = []Key{
+	{ID: "9f02ab31", Secret: counting(32, 0x00)},
+	{ID: "07c1d2e4", Secret: counting(32, 0x80)},
+}
+
+func counting(n int, from byte) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = from + byte(i)
+	}
+	return b
+}
+
+func mustRing(t testing.TB, host string, keys ...Key) *Ring {
+	t.Helper()
+	// A reader that gives out is found by a panic further on, not by a weak nonce.
+	r, err := NewRing(host, &countingReader{}, keys...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// countingReader is randomness that never repeats and never ends.
+type countingReader struct{ n uint64 }
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	for i := 0; i < len(p); {
+		r.n++
+		sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, r.n))
+		i += copy(p[i:], sum[:])
+	}
+	return len(p), nil
+}
+
+func vectorKeys(k Key, purpose string) (aead, jws, mac []byte) {
+	derived := func(label string) []byte {
+		b, err := hkdf.Key(sha256.New, k.Secret, nil, label+purpose, 32)
+		if err != nil {
+			panic(err)
+		}
+		return b
+	}
+	return derived("verge/v1/aead/"), derived("verge/v1/jws/"), derived("verge/v1/mac/")
+}
+
+// craft makes a token the way description says, so that each part can be
+// wrong by itself with everything around it right.
+type craft struct {
+	key       Key
+	purpose   string // of the keys and the associated data
+	host      string
+	version   byte
+	header    string
+	payload   string
+	jwsKey    []byte              // nil: the right one
+	signature func([]byte) []byte // of the signing input; nil: HS256
+	packed    func([]byte) []byte // what is made of the packed JWS; nil: nothing
+}
+
+func good(purpose string) craft {
+	return craft{key: vectorRing[0], purpose: purpose, host: vectorHost, version: 1,
+		header:  `{"alg":"HS256","kid":"9f02ab31","typ":"verge-` + purpose + `+jwt"}`,
+		payload: `{"sid":"svc_sess_x","iat":1795212600000}`}
+}
+
+func (c craft) bytes() []byte {
+	aeadKey, jwsKey, _ := vectorKeys(c.key, c.purpose)
+	if c.jwsKey != nil {
+		jwsKey = c.jwsKey
+	}
+	b64 := base64.RawURLEncoding.EncodeToString
+	input := []byte(b64([]byte(c.header)) + "." + b64([]byte(c.payload)))
+	var signature []byte
+	if c.signature != nil {
+		signature = c.signature(input)
+	} else {
+		h := hmac.New(sha256.New, jwsKey)
+		h.Write(input)
+		signature = h.Sum(nil)
+	}
+	var packed []byte
+	for _, part := range []string{c.header, c.payload} {
+		packed = binary.BigEndian.AppendUint16(packed, uint16(len(part)))
+		packed = append(packed, part...)
+	}
+	packed = append(packed, signature...)
+	if c.packed != nil {
+		packed = c.packed(packed)
+	}
+	id, err := hex.DecodeString(c.key.ID)
+	if err != nil {
+		panic(err)
+	}
+	nonce := counting(24, 0x40)
+	aead, err := chacha20poly1305.NewX(aeadKey)
+	if err != nil {
+		panic(err)
+	}
+	ad := slices.Concat([]byte("verge\x00"), []byte{c.version}, id, []byte(c.purpose), []byte{0}, []byte(c.host))
+	return aead.Seal(slices.Concat([]byte{c.version}, id, nonce), nonce, packed, ad)
+}
+
+func (c craft) text() string {
+	return ResultPrefix + base64.RawURLEncoding.EncodeToString(c.bytes())
+}
+
+func makeVectors(t *testing.T) vectorFile {
+	f := vectorFile{Description: vectorDescription, Host: vectorHost}
+	for _, k := range vectorRing {
+		f.Keys = append(f.Keys, vectorKey{k.ID, base64.RawURLEncoding.EncodeToString(k.Secret)})
+	}
+
+	const session = "svc_sess_AWlAtGxNTkdfkGsvEcXsp70BGQGhx1PzwAAAAAECAwQFBgcICQoLnwKrMQABAgMEBQYHCAkKCwwNDg8"
+	completed := time.Date(2026, 11, 20, 22, 10, 0, 123e6, time.UTC)
+	state, user, empty := "xyz & <ü>", "user-42", ""
+	flow := FlowClaims{Session: session, Callback: []byte("https://www.publisher.example/return?a=1"), Language: "de", Expires: At(completed)}
+	bare := flow
+	bare.Language = ""
+	full, blank := flow, flow
+	full.SetState(&state)
+	full.SetUser(&user)
+	blank.SetState(&empty)
+	blank.SetUser(&empty)
+	for i, v := range []struct {
+		name, purpose, prefix string
+		claims                any
+		key                   int
+	}{
+		{"flow token with state, user and language", Flow, FlowPrefix, full, 0},
+		{"flow token with nothing optional", Flow, FlowPrefix, bare, 0},
+		{"flow token whose state and user are given and empty", Flow, FlowPrefix, blank, 0},
+		{"provider token", Provider, ProviderPrefix, ProviderClaims{Session: session, State: []byte{0, 1, 0xff}, Issued: At(completed)}, 0},
+		{"result token", Result, ResultPrefix, ResultClaims{Session: session, Completed: At(completed)}, 0},
+		{"result token of an older key of the ring", Result, ResultPrefix, ResultClaims{Session: session, Completed: At(completed)}, 1},
+		{"webhook secret at rest", Secret, "", map[string]string{"int": "694069ac-4d4e-475f-906b-2f11c5eca7bd", "sec": "whsec_only_for_tests"}, 0},
+		{"kept answer", Replay, "", map[string]string{"name": "r/x"}, 0},
+		{"empty claims", Result, ResultPrefix, struct{}{}, 0},
+	} {
+		key := vectorRing[v.key]
+		claims, err := json.Marshal(v.claims)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nonce := counting(24, byte(0x10*i))
+		sealed, err := mustRing(t, vectorHost, key).seal(v.purpose, claims, nonce)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Valid = append(f.Valid, validVector{v.name, v.purpose, v.prefix, key.ID, hex.EncodeToString(nonce), string(claims), EncodeText(v.prefix, sealed)})
+	}
+
+	bad := func(name, reason, token string) {
+		f.Invalid = append(f.Invalid, invalidVector{name, reason, Result, ResultPrefix, token})
+	}
+	right := good(Result)
+	if base64.RawURLEncoding.EncodedLen(len(right.bytes()))%4 == 0 {
+		t.Fatal("the crafted token leaves no unused bits; change its claims so that one can be set")
+	}
+	for _, purpose := range purposes {
+		if purpose != Result {
+			bad("other purpose: "+purpose, "sealed for "+purpose+" in the right way, then given the prefix of a result token", good(purpose).text())
+		}
+	}
+	c := right
+	c.host = "staging.verge.example"
+	bad("other host", "sealed with the same keys for staging.verge.example", c.text())
+	c = right
+	c.key.ID, c.header = "00000000", strings.Replace(c.header, "9f02ab31", "00000000", 1)
+	bad("unknown key id", "the ring has no key 00000000", c.text())
+	c = right
+	c.key.ID, c.header = "07c1d2e4", strings.Replace(c.header, "9f02ab31", "07c1d2e4", 1)
+	bad("another key's id", "sealed by 9f02ab31 under the name of 07c1d2e4", c.text())
+	c = right
+	c.version = 2
+	bad("wrong version", "format version 2", c.text())
+
+	flipped := func(at int, mask byte) string {
+		b := right.bytes()
+		if at < 0 {
+			at += len(b)
+		}
+		b[at] ^= mask
+		return EncodeText(ResultPrefix, b)
+	}
+	bad("flipped bit in the version", "bit 7 of byte 0", flipped(0, 0x80))
+	bad("flipped bit in the key id", "bit 0 of byte 1", flipped(1, 1))
+	bad("flipped bit in the nonce", "bit 0 of byte 5", flipped(5, 1))
+	bad("flipped bit in the ciphertext", "bit 3 of byte 29", flipped(29, 8))
+	bad("flipped bit in the tag", "bit 0 of the last byte", flipped(-1, 1))
+
+	text := right.text()
+	body := strings.TrimPrefix(text, ResultPrefix)
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	last := alphabet[strings.IndexByte(alphabet, body[len(body)-1])|1]
+	bad("trailing bits in base64", "the unused bits of the last character are not zero; the bytes are those of a good token", text[:len(text)-1]+string(last))
+	bad("newline inside", "a line feed in the middle of a good token", text[:40]+"\n"+text[40:])
+	bad("carriage return at the end", "a carriage return behind a good token", text+"\r")
+	bad("space in front", "a space in front of a good token", " "+text)
+	bad("padding", "a good token padded with =", text+strings.Repeat("=", 4-len(body)%4))
+	std := strings.NewReplacer("-", "+", "_", "/").Replace(body)
+	if std == body {
+		t.Fatal("the crafted token has neither - nor _; change its claims")
+	}
+	bad("standard alphabet", "a good token in base64 with + and /", ResultPrefix+std)
+	bad("wrong prefix", "a good token with the prefix of a flow token", FlowPrefix+body)
+	bad("no prefix", "a good token without its prefix", body)
+	bad("prefix in upper case", "a good token whose prefix is in upper case", "SVC_RT_"+body)
+	bad("prefix twice", "the prefix of a good token, repeated", ResultPrefix+text)
+	bad("prefix alone", "nothing behind the prefix", ResultPrefix)
+	bad("empty", "no token at all", "")
+	bad("cut off", "the last 4 characters of a good token are missing", text[:len(text)-4])
+	bad("too long", "more than 8192 bytes", ResultPrefix+strings.Repeat("A", 8200))
+	bad("a JWS without its envelope", "the compact JWS that a good token holds, in clear text", func() string {
+		_, key, _ := vectorKeys(vectorRing[0], Result)
+		jws := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sid": "svc_sess_x"})
+		s, err := jws.SignedString(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ResultPrefix + s
+	}())
+
+	inside := func(name, reason string, change func(*craft)) {
+		c := good(Result)
+		change(&c)
+		bad(name, "the envelope is good; inside it "+reason, c.text())
+	}
+	inside("JWS alg none", "alg is none and there is no signature", func(c *craft) {
+		c.header = strings.Replace(c.header, "HS256", "none", 1)
+		c.signature = func([]byte) []byte { return nil }
+	})
+	inside("JWS alg none, signed", "alg is none, with a signature of HS256", func(c *craft) { c.header = strings.Replace(c.header, "HS256", "none", 1) })
+	inside("JWS alg HS512", "alg is HS512, signed with that and the right key", func(c *craft) {
+		c.header = strings.Replace(c.header, "HS256", "HS512", 1)
+		_, key, _ := vectorKeys(c.key, c.purpose)
+		c.signature = func(input []byte) []byte {
+			s, err := jwt.SigningMethodHS512.Sign(string(input), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+	})
+	inside("JWS without alg", "the header names no alg", func(c *craft) { c.header = strings.Replace(c.header, `"alg":"HS256",`, "", 1) })
+	inside("wrong kid", "kid is that of the ring's other key", func(c *craft) { c.header = strings.Replace(c.header, "9f02ab31", "07c1d2e4", 1) })
+	inside("no kid", "the header names no kid", func(c *craft) { c.header = strings.Replace(c.header, `"kid":"9f02ab31",`, "", 1) })
+	inside("wrong typ", "typ is that of a flow token", func(c *craft) { c.header = strings.Replace(c.header, "verge-result", "verge-flow", 1) })
+	inside("typ JWT", "typ is plain JWT", func(c *craft) { c.header = strings.Replace(c.header, "verge-result+jwt", "JWT", 1) })
+	inside("signed with another purpose's key", "the signature is by the key of flow tokens", func(c *craft) { _, c.jwsKey, _ = vectorKeys(c.key, Flow) })
+	inside("signature of other claims", "a bit of the signature is flipped", func(c *craft) {
+		c.packed = func(b []byte) []byte { b[len(b)-1] ^= 1; return b }
+	})
+	inside("header is no JSON", "the header is not JSON", func(c *craft) { c.header = "HS256" })
+	inside("payload is no JSON", "the payload is not JSON", func(c *craft) { c.payload = "sid" })
+	inside("truncated packing: nothing", "there is nothing at all", func(c *craft) { c.packed = func([]byte) []byte { return nil } })
+	inside("truncated packing: half a length", "there is one byte", func(c *craft) { c.packed = func(b []byte) []byte { return b[:1] } })
+	inside("truncated packing: half a header", "the header ends before its length", func(c *craft) { c.packed = func(b []byte) []byte { return b[:20] } })
+	inside("truncated packing: no payload", "there is a header alone", func(c *craft) {
+		c.packed = func(b []byte) []byte { return b[:2+len(c.header)] }
+	})
+	inside("truncated packing: no signature", "the signature is missing", func(c *craft) {
+		c.packed = func(b []byte) []byte { return b[:len(b)-32] }
+	})
+	inside("truncated packing: half a signature", "the signature is cut to 128 bits", func(c *craft) {
+		c.packed = func(b []byte) []byte { return b[:len(b)-16] }
+	})
+	inside("more than a signature", "a byte follows the signature", func(c *craft) {
+		c.packed = func(b []byte) []byte { return append(b, 0) }
+	})
+
+	for _, m := range []struct {
+		purpose, message string
+		key              int
+	}{{SessionID, "a message", 0}, {SessionID, "a message", 1}, {SessionID, "", 0}, {Result, "a message", 0}} {
+		mac, err := mustRing(t, vectorHost, vectorRing[m.key]).MAC(m.purpose, []byte(m.message))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.MACs = append(f.MACs, macVector{m.purpose, vectorRing[m.key].ID, hex.EncodeToString([]byte(m.message)), hex.EncodeToString(mac)})
+	}
+	return f
+}
+
+const vectorPath = "testdata/tokens.json"
+
+func encodeVectors(t *testing.T, f vectorFile) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", " ")
+	if err := enc.Encode(f); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func readVectors(t testing.TB) (f vectorFile) {
+	t.Helper()
+	raw, err := os.ReadFile(vectorPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// The published file is a promise: what it holds, every later release opens.
+// So it is compared and not made again, unless -update says that the format
+// has a new version.
+func TestVectorsAreAsPublished(t *testing.T) {
+	want := encodeVectors(t, makeVectors(t))
+	if *update {
+		if err := os.WriteFile(vectorPath, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(vectorPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs from what this code seals and derives: that breaks every token alive; a new format needs a new version", vectorPath)
+	}
+}
+
+func TestValidVectors(t *testing.T) {
+	f := readVectors(t)
+	ring := mustRing(t, f.Host, fileKeys(t, f)...)
+	for _, v := range f.Valid {
+		t.Run("contract 15: "+v.Name, func(t *testing.T) {
+			sealed, ok := DecodeText(v.Prefix, v.Token)
+			if !ok {
+				t.Fatal("the text does not decode")
+			}
+			claims, err := ring.Open(v.Purpose, sealed)
+			if err != nil || string(claims) != v.Claims {
+				t.Errorf("opens as %s, %v, want %s", claims, err, v.Claims)
+			}
+			if by := independent(f, v); by != v.Claims {
+				t.Errorf("read by the description alone it holds %s, want %s", by, v.Claims)
+			}
+		})
+	}
+}
+
+// independent opens a valid vector by the file's description and with nothing
+// of this package, so that the description is known to suffice.
+func independent(f vectorFile, v validVector) string {
+	sealed, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(v.Token, v.Prefix))
+	if err != nil {
+		return err.Error()
+	}
+	id := sealed[1:5]
+	var secret []byte
+	for _, k := range f.Keys {
+		if k.ID == hex.EncodeToString(id) {
+			secret, _ = base64.RawURLEncoding.DecodeString(k.Secret)
+		}
+	}
+	aeadKey, jwsKey, _ := vectorKeys(Key{Secret: secret}, v.Purpose)
+	aead, err := chacha20poly1305.NewX(aeadKey)
+	if err != nil {
+		return err.Error()
+	}
+	packed, err := aead.Open(nil, sealed[5:29], sealed[29:], []byte("verge\x00\x01"+string(id)+v.Purpose+"\x00"+f.Host))
+	if err != nil {
+		return err.Error()
+	}
+	n := binary.BigEndian.Uint16(packed)
+	header, rest := packed[2:2+n], packed[2+n:]
+	n = binary.BigEndian.Uint16(rest)
+	payload, signature := rest[2:2+n], rest[2+n:]
+	if want := `{"alg":"HS256","kid":"` + v.Key + `","typ":"verge-` + v.Purpose + `+jwt"}`; string(header) != want {
+		return "header " + string(header)
+	}
+	h := hmac.New(sha256.New, jwsKey)
+	h.Write([]byte(base64.RawURLEncoding.EncodeToString(header) + "." + base64.RawURLEncoding.EncodeToString(payload)))
+	if !hmac.Equal(h.Sum(nil), signature) {
+		return "signature"
+	}
+	return string(payload)
+}
+
+func TestInvalidVectors(t *testing.T) {
+	f := readVectors(t)
+	ring := mustRing(t, f.Host, fileKeys(t, f)...)
+	// The craft that the negatives are made with is right when nothing is
+	// made wrong; otherwise they would fail for a reason of their own.
+	if _, err := OpenResult(ring, good(Result).text()); err != nil {
+		t.Fatalf("the token that the invalid ones are made of does not open: %v", err)
+	}
+	for _, v := range f.Invalid {
+		t.Run("contract 15: "+v.Name, func(t *testing.T) {
+			claims, err := OpenResult(ring, v.Token)
+			if err != host.ErrNotAuthentic {
+				t.Errorf("%s: error is %v, want ErrNotAuthentic and nothing more", v.Reason, err)
+			}
+			if claims != (ResultClaims{}) {
+				t.Errorf("%s: claims came out: %+v", v.Reason, claims)
+			}
+		})
+	}
+}
+
+func TestMACVectors(t *testing.T) {
+	f := readVectors(t)
+	for _, k := range fileKeys(t, f) {
+		ring := mustRing(t, f.Host, k)
+		for _, v := range f.MACs {
+			message, err1 := hex.DecodeString(v.Message)
+			mac, err2 := hex.DecodeString(v.MAC)
+			if err := errors.Join(err1, err2); err != nil {
+				t.Fatal(err)
+			}
+			if got := ring.CheckMAC(v.Purpose, message, mac); got != (k.ID == v.Key) {
+				t.Errorf("a ring of key %s says %v to a MAC by key %s", k.ID, got, v.Key)
+			}
+		}
+	}
+}
+
+func fileKeys(t testing.TB, f vectorFile) (keys []Key) {
+	t.Helper()
+	for _, k := range f.Keys {
+		secret, err := base64.RawURLEncoding.DecodeString(k.Secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, Key{ID: k.ID, Secret: secret})
+	}
+	return keys
+}
