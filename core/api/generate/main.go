@@ -1,0 +1,77 @@
+// Command generate makes the API's documentation page from its OpenAPI
+// description. Run it with go generate after a change of openapi.yaml.
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"flag"
+	"fmt"
+	"html/template"
+	"os"
+	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+)
+
+func main() {
+	in := flag.String("in", "openapi.yaml", "the description")
+	out := flag.String("out", "docs.html", "the page")
+	flag.Parse()
+	description, err := os.ReadFile(*in)
+	if err == nil {
+		var page []byte
+		if page, err = Render(description); err == nil {
+			err = os.WriteFile(*out, page, 0o644)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// Render returns the page for a description. The same description gives the same bytes.
+func Render(description []byte) (page []byte, err error) {
+	doc, err := readDocument(description)
+	if err != nil {
+		return nil, err
+	}
+	// The document is our own and the walk over it has many places that ask
+	// for what must be there; they all end here.
+	defer func() {
+		if broken, is := recover().(brokenDocument); is {
+			page, err = nil, broken
+		}
+	}()
+	var b bytes.Buffer
+	if err := pageTemplate.Execute(&b, doc.page()); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// The text is our own, but it needs no HTML in it: goldmark leaves such out.
+var commonMark = goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+
+func markdown(text string) template.HTML {
+	var b bytes.Buffer
+	if err := commonMark.Convert([]byte(text), &b); err != nil {
+		panic(brokenDocument("markdown: " + err.Error()))
+	}
+	return template.HTML(b.String())
+}
+
+// inline is markdown for the inside of a line.
+func inline(text string) template.HTML {
+	html := strings.TrimSpace(string(markdown(text)))
+	html = strings.TrimSuffix(strings.TrimPrefix(html, "<p>"), "</p>")
+	return template.HTML(html)
+}
