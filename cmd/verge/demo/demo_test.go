@@ -295,6 +295,7 @@ func TestCallbackRejects(t *testing.T) {
 		{rule: "spec Authentication 7: empty state", alter: func(c values) { c.Set("state", "") }, status: 400, says: "STATE_MISMATCH", noCalls: true},
 		{rule: "spec Authentication 7: the state of nobody", other: true, status: 400, says: "STATE_MISMATCH", noCalls: true},
 		{rule: "spec Authentication 7: a session not started here", alter: func(c values) { c.Set("session_id", "svc_sess_9") }, status: 400, says: "STATE_MISMATCH", noCalls: true},
+		{rule: "spec Authentication 7: no state matches no session", alter: func(c values) { c.Set("session_id", "svc_sess_9"); c.Set("state", "") }, status: 400, says: "STATE_MISMATCH", noCalls: true},
 		{rule: "two states", alter: func(c values) { c.Add("state", "x") }, status: 400, says: "once each", noCalls: true},
 		{rule: "no result token", alter: func(c values) { c.Del("result_token") }, status: 400, says: "once each", noCalls: true},
 		{rule: "the facts are of another session", facts: func(f map[string]any) { f["session_id"] = "svc_sess_9" }, status: 502, says: "Nothing was granted"},
@@ -717,7 +718,13 @@ func TestStream(t *testing.T) {
 
 func TestCloseEndsStreams(t *testing.T) {
 	f := newFixture(t)
-	resp, err := http.Get(f.URL + "/inbox/stream")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // a stream that goes on fails the test
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "GET", f.URL+"/inbox/stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
