@@ -1,0 +1,426 @@
+package session
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/token"
+)
+
+var update = flag.Bool("update", false, "write testdata/ids.json anew")
+
+const testUUID = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
+
+var testTime = time.Date(2026, 11, 20, 22, 10, 0, 123e6, time.UTC)
+
+var testKeys = []token.Key{
+	{ID: "9f02ab31", Secret: counting(32, 0x00)},
+	{ID: "07c1d2e4", Secret: counting(32, 0x80)},
+}
+
+func counting(n int, from byte) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = from + byte(i)
+	}
+	return b
+}
+
+func ring(t testing.TB, keys ...token.Key) *token.Ring {
+	t.Helper()
+	r, err := token.NewRing("verify.verge.example", nil, keys...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func testID(t testing.TB) ID {
+	t.Helper()
+	id, err := NewID(bytes.NewReader(counting(12, 1)), testUUID, L2, 25, testTime.Add(456*time.Microsecond), 0xbeef)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func format(t testing.TB, id ID, keys ...token.Key) string {
+	t.Helper()
+	text, err := id.Format(ring(t, keys...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestIDRoundTrip(t *testing.T) {
+	r := ring(t, testKeys...)
+	base := testID(t)
+	for _, c := range []struct {
+		name   string
+		change func(*ID)
+	}{
+		{"contract 14: as it is", func(*ID) {}},
+		{"contract 14: level L1", func(id *ID) { id.Level = L1 }},
+		{"contract 14: the lowest challenge age", func(id *ID) { id.ChallengeAge = 1 }},
+		{"contract 14: the highest challenge age", func(id *ID) { id.ChallengeAge = 99 }},
+		{"contract 14: the first partition", func(id *ID) { id.Partition = 0 }},
+		{"contract 14: the last partition", func(id *ID) { id.Partition = 0xffff }},
+		{"contract 14: created in 1970", func(id *ID) { id.Created = time.UnixMilli(0).UTC() }},
+		{"contract 14: created as late as 48 bits go", func(id *ID) { id.Created = time.UnixMilli(1<<48 - 1).UTC() }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			id := base
+			c.change(&id)
+			text, err := id.Format(r)
+			if err != nil || !strings.HasPrefix(text, "svc_sess_") {
+				t.Fatalf("id %q, %v", text, err)
+			}
+			if back, err := ParseID(r, text); err != nil || back != id {
+				t.Errorf("%q came back as\n%+v, %v, want\n%+v", text, back, err, id)
+			}
+		})
+	}
+	if got := base.Created; !got.Equal(testTime) {
+		t.Errorf("contract 2: created at %s, want whole milliseconds: %s", got, testTime)
+	}
+	if got := base.Expires().Sub(base.Created); got != 10*time.Minute {
+		t.Errorf("spec, Limits: a session lives %s, want 10m", got)
+	}
+	if text, err := (ID{Integration: "int_" + testUUID}).Format(r); err == nil {
+		t.Errorf("an integration that is no UUID gave %q", text)
+	}
+}
+
+func TestNewIDNeedsRandomness(t *testing.T) {
+	if id, err := NewID(bytes.NewReader(counting(11, 0)), testUUID, L1, 25, testTime, 0); err == nil {
+		t.Errorf("of 11 random bytes it made %+v", id)
+	}
+}
+
+func TestNamesOfWhatIsKept(t *testing.T) {
+	id := testID(t)
+	names := []string{id.Key("p0").Name, id.UsedKey("p0").Name, id.TimerID()}
+	other := id
+	other.Random[11]++
+	for i, name := range []string{other.Key("p0").Name, other.UsedKey("p0").Name, other.TimerID()} {
+		if name == names[i] || name[0] != names[i][0] {
+			t.Errorf("two sessions keep things under %q and %q", name, names[i])
+		}
+	}
+	if names[0] == names[1] || id.Key("p7").Partition != "p7" || id.UsedKey("p7").Partition != "p7" {
+		t.Error("outcome and used mark are kept under one key, or in a partition that was not asked for")
+	}
+}
+
+// idVectors is testdata/ids.json.
+type idVectors struct {
+	Description []string        `json:"description"`
+	Keys        []idKey         `json:"keys"`
+	Valid       []validID       `json:"valid"`
+	Malformed   []invalidVector `json:"malformed"`
+	Forged      []invalidVector `json:"forged"`
+}
+
+type idKey struct {
+	ID     string `json:"id"`
+	Secret string `json:"secret"`
+}
+
+type validID struct {
+	Integration  string `json:"integration"`
+	Level        string `json:"level"`
+	ChallengeAge int    `json:"challenge_age"`
+	Created      int64  `json:"created"` // milliseconds since 1970
+	Partition    uint16 `json:"partition"`
+	Random       string `json:"random"` // hexadecimal
+	Key          string `json:"key"`
+	ID           string `json:"id"`
+}
+
+type invalidVector struct {
+	Name string `json:"name"`
+	ID   string `json:"id"`
+}
+
+var idDescription = []string{
+	"Session ids of format version 1, for anyone who writes the format anew, in any language.",
+	"keys is the ring; secret is base64url without padding. created is in milliseconds since 1970, random in hexadecimal.",
+	"valid: id is the text of the members above it, made with key, and opens with the ring. malformed: no session id by its form. forged: the form is right, the MAC is not.",
+	"Text: svc_sess_ and 79 characters of unpadded base64url whose unused bits are zero.",
+	"Bytes: 0x01, integration (UUID, 16), level (1), challenge age (1), created (6, big endian), partition (2, big endian), random (12), key id (4), tag (16).",
+	"Tag: the first 16 bytes of HMAC-SHA256 of the 39 bytes in front of the key id. Its key: HKDF-SHA256 of the secret, no salt, 32 bytes, info \"verge/v1/mac/session-id\".",
+}
+
+func makeIDVectors(t *testing.T) idVectors {
+	f := idVectors{Description: idDescription}
+	for _, k := range testKeys {
+		f.Keys = append(f.Keys, idKey{k.ID, base64.RawURLEncoding.EncodeToString(k.Secret)})
+	}
+	first := testID(t)
+	second := ID{Integration: "00000000-0000-0000-0000-000000000000", Level: L1, ChallengeAge: 18, Created: time.UnixMilli(1795212600000).UTC()}
+	for n, id := range []ID{first, second, first} {
+		key := testKeys[n/2]
+		f.Valid = append(f.Valid, validID{id.Integration, id.Level.String(), id.ChallengeAge, id.Created.UnixMilli(),
+			id.Partition, hex.EncodeToString(id.Random[:]), key.ID, format(t, id, key)})
+	}
+
+	right := format(t, first, testKeys...)
+	malformed := func(name, id string) { f.Malformed = append(f.Malformed, invalidVector{name, id}) }
+	malformed("empty", "")
+	malformed("prefix alone", Prefix)
+	malformed("no prefix", strings.TrimPrefix(right, Prefix))
+	malformed("prefix in upper case", strings.ToUpper(Prefix)+right[len(Prefix):])
+	malformed("prefix of a result token", token.ResultPrefix+right[len(Prefix):])
+	malformed("a character too few", right[:len(right)-1])
+	malformed("a character too many", right+"A")
+	malformed("padded", right+"=")
+	malformed("line feed for a character", right[:40]+"\n"+right[41:])
+	malformed("line feed inside", right[:40]+"\n"+right[40:])
+	malformed("space behind", right+" ")
+	malformed("slash for a character", right[:40]+"/"+right[41:])
+	malformed("plus for a character", right[:40]+"+"+right[41:])
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	malformed("unused bits set", right[:len(right)-1]+string(alphabet[strings.IndexByte(alphabet, right[len(right)-1])|1]))
+
+	body, err := base64.RawURLEncoding.DecodeString(right[len(Prefix):])
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := func(name string, change func(b []byte)) {
+		b := bytes.Clone(body)
+		change(b)
+		f.Forged = append(f.Forged, invalidVector{name, Prefix + base64.RawURLEncoding.EncodeToString(b)})
+	}
+	forged("another version", func(b []byte) { b[0] = 2 })
+	forged("another integration", func(b []byte) { b[1] ^= 1 })
+	forged("L1 made of L2", func(b []byte) { b[17] = 1 })
+	forged("another challenge age", func(b []byte) { b[18] = 18 })
+	forged("created later", func(b []byte) { b[24]++ })
+	forged("another partition", func(b []byte) { b[26] ^= 1 })
+	forged("another random part", func(b []byte) { b[38] ^= 1 })
+	forged("another key of the ring", func(b []byte) { copy(b[39:], []byte{0x07, 0xc1, 0xd2, 0xe4}) })
+	forged("a key that the ring has not", func(b []byte) { copy(b[39:], []byte{0, 0, 0, 0}) })
+	forged("a bit of the tag", func(b []byte) { b[58] ^= 0x80 })
+	forged("no tag", func(b []byte) { clear(b[43:]) })
+	forged("nothing but zeros", func(b []byte) { clear(b) })
+	forged("a right MAC for another purpose", func(b []byte) {
+		mac, err := ring(t, testKeys...).MAC(token.Result, b[:39])
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(b[39:], mac)
+	})
+	forged("a right MAC of another version", func(b []byte) {
+		b[0] = 2
+		mac, err := ring(t, testKeys...).MAC(token.SessionID, b[:39])
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(b[39:], mac)
+	})
+	return f
+}
+
+const idPath = "testdata/ids.json"
+
+func readIDVectors(t testing.TB) (f idVectors) {
+	t.Helper()
+	raw, err := os.ReadFile(idPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestIDVectorsAreAsPublished(t *testing.T) {
+	var want bytes.Buffer
+	enc := json.NewEncoder(&want)
+	enc.SetIndent("", " ")
+	if err := enc.Encode(makeIDVectors(t)); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(idPath, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(idPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want.Bytes()) {
+		t.Errorf("%s differs from the ids that this code makes: that loses every session alive; a new format needs a new version", idPath)
+	}
+}
+
+func TestIDVectors(t *testing.T) {
+	f := readIDVectors(t)
+	var keys []token.Key
+	for _, k := range f.Keys {
+		secret, err := base64.RawURLEncoding.DecodeString(k.Secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, token.Key{ID: k.ID, Secret: secret})
+	}
+	r := ring(t, keys...)
+	for _, v := range f.Valid {
+		id, err := ParseID(r, v.ID)
+		got := validID{id.Integration, id.Level.String(), id.ChallengeAge, id.Created.UnixMilli(), id.Partition, hex.EncodeToString(id.Random[:]), v.Key, v.ID}
+		if err != nil || got != v {
+			t.Errorf("contract 14: %s holds %+v, %v, want %+v", v.ID, got, err, v)
+		}
+	}
+	for want, list := range map[error][]invalidVector{ErrMalformed: f.Malformed, ErrForged: f.Forged} {
+		for _, v := range list {
+			t.Run("contract 14: "+v.Name, func(t *testing.T) {
+				if id, err := ParseID(r, v.ID); !errors.Is(err, want) || id != (ID{}) {
+					t.Errorf("%q gives %+v, %v, want %v", v.ID, id, err, want)
+				}
+			})
+		}
+	}
+}
+
+func TestEveryBitOfAnIDCounts(t *testing.T) {
+	r := ring(t, testKeys...)
+	body, err := base64.RawURLEncoding.DecodeString(format(t, testID(t), testKeys...)[len(Prefix):])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := range body {
+		for bit := range 8 {
+			b := bytes.Clone(body)
+			b[at] ^= 1 << bit
+			if id, err := ParseID(r, Prefix+base64.RawURLEncoding.EncodeToString(b)); err != ErrForged || id != (ID{}) {
+				t.Errorf("contract 14: with bit %d of byte %d flipped: %+v, %v", bit, at, id, err)
+			}
+		}
+	}
+}
+
+func TestAnIDOutlivesARotation(t *testing.T) {
+	old := format(t, testID(t), testKeys[1])
+	if _, err := ParseID(ring(t, testKeys...), old); err != nil {
+		t.Errorf("contract 16: an id of the replaced key: %v", err)
+	}
+	if _, err := ParseID(ring(t, testKeys[0]), old); err != ErrForged {
+		t.Errorf("contract 16: an id of a retired key: %v, want ErrForged", err)
+	}
+}
+
+func FuzzParseID(f *testing.F) {
+	v := readIDVectors(f)
+	for _, id := range v.Valid {
+		f.Add(id.ID)
+	}
+	for _, list := range [][]invalidVector{v.Malformed, v.Forged} {
+		for _, id := range list {
+			f.Add(id.ID)
+		}
+	}
+	r := ring(f, testKeys...)
+	f.Fuzz(func(t *testing.T, s string) {
+		id, err := ParseID(r, s)
+		if err != nil {
+			if err != ErrMalformed && err != ErrForged || id != (ID{}) {
+				t.Errorf("%q gives %+v, %v", s, id, err)
+			}
+			return
+		}
+		for _, k := range testKeys {
+			if text, err := id.Format(ring(t, k)); err == nil && text == s {
+				return
+			}
+		}
+		t.Errorf("%q is accepted, but no key of the ring writes it", s)
+	})
+}
+
+func TestParseLevel(t *testing.T) {
+	for text, want := range map[string]Level{"L1": L1, "L2": L2} {
+		if got, err := ParseLevel(text); err != nil || got != want || got.String() != text {
+			t.Errorf("spec: level %s is read as %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "L0", "L3", "l1", "L1 ", "1"} {
+		if got, err := ParseLevel(text); err == nil {
+			t.Errorf("spec: %q is read as level %v", text, got)
+		}
+	}
+}
+
+func TestParseUUID(t *testing.T) {
+	for _, c := range []struct {
+		name, text, want string // want is the form it is written in, "" if refused
+	}{
+		{"lower case", testUUID, testUUID},
+		{"upper case is read and written in lower case", strings.ToUpper(testUUID), testUUID},
+		{"all zeros", "00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000000"},
+		{"empty", "", ""},
+		{"no hyphens", strings.ReplaceAll(testUUID, "-", ""), ""},
+		{"braces", "{" + testUUID + "}", ""},
+		{"URN", "urn:uuid:" + testUUID, ""},
+		{"prefix of events", "int_" + testUUID, ""},
+		{"too short", testUUID[:35], ""},
+		{"too long", testUUID + "0", ""},
+		{"hyphen in another place", "694069ac4-d4e-475f-906b-2f11c5eca7bd", ""},
+		{"a letter that is no digit", "g94069ac-4d4e-475f-906b-2f11c5eca7bd", ""},
+		{"a hyphen for a digit", "-94069ac-4d4e-475f-906b-2f11c5eca7bd", ""},
+		{"space", " 94069ac-4d4e-475f-906b-2f11c5eca7bd", ""},
+		{"36 bytes that are fewer characters", "694069ac-4d4e-475f-906b-2f11c5eca7é", ""},
+	} {
+		t.Run("spec, integration_id: "+c.name, func(t *testing.T) {
+			u, err := ParseUUID(c.text)
+			if c.want == "" {
+				if err == nil {
+					t.Errorf("%q is read as %x", c.text, u)
+				}
+				return
+			}
+			if err != nil || FormatUUID(u) != c.want {
+				t.Errorf("%q is read as %s, %v", c.text, FormatUUID(u), err)
+			}
+		})
+	}
+}
+
+func TestNewUUID(t *testing.T) {
+	for _, from := range []byte{0x00, 0xf0} {
+		text, err := NewUUID(bytes.NewReader(counting(16, from)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ParseUUID(text); err != nil || text[14] != '4' || !strings.Contains("89ab", text[19:20]) {
+			t.Errorf("%s is not a UUID of version 4 (%v)", text, err)
+		}
+	}
+	if text, err := NewUUID(bytes.NewReader(nil)); err == nil {
+		t.Errorf("without randomness it made %s", text)
+	}
+}
+
+func FuzzParseUUID(f *testing.F) {
+	for _, s := range []string{testUUID, strings.ToUpper(testUUID), "", testUUID[1:], "694069ac-4d4e-475f-906b-2f11c5eca7bg"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if u, err := ParseUUID(s); err == nil && FormatUUID(u) != strings.ToLower(s) {
+			t.Errorf("%q is read as %s", s, FormatUUID(u))
+		}
+	})
+}
