@@ -105,7 +105,9 @@ func TestBodies(t *testing.T) {
 		{"contract 3: nested far too deep, arrays", deep("[", "]", 5000), 400, "INVALID_REQUEST"},
 		{"contract 3: nested a little", deep("[", "]", 5), 200, ""},
 	} {
-		t.Run(c.name, func(t *testing.T) { wantError(t, start(h, with(h, "Content-Type", "application/json"), c.body), c.status, c.code) })
+		t.Run(c.name, func(t *testing.T) {
+			wantError(t, start(h, with(h, "Content-Type", "application/json"), c.body), c.status, c.code)
+		})
 	}
 	for _, c := range []struct {
 		name, contentType string
@@ -649,7 +651,9 @@ func TestIdempotencyKey(t *testing.T) {
 			t.Errorf("events %v", types)
 		}
 	})
-	validateWith := func(key, token string) *testharness.Response { return h.ValidateAs(with(h, "Idempotency-Key", key), token) }
+	validateWith := func(key, token string) *testharness.Response {
+		return h.ValidateAs(with(h, "Idempotency-Key", key), token)
+	}
 	t.Run("contract 11: validate repeats its first answer as long as the token would have lived", func(t *testing.T) {
 		token := h.Approve(h.Start(nil)).ResultToken
 		a := validateWith("v1", token)

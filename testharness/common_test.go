@@ -1,6 +1,7 @@
 package testharness_test
 
 import (
+	"crypto/rand"
 	"maps"
 	"net/http"
 	"reflect"
@@ -16,6 +17,9 @@ type (
 	body = testharness.Body
 	opts = testharness.Options
 )
+
+// cryptoRand has a name of its own because math/rand is used beside it.
+var cryptoRand = rand.Reader
 
 var headers = testharness.Headers
 
