@@ -10,7 +10,33 @@ import (
 
 // cli is the whole command line. Each command is in a file of its own.
 type cli struct {
-	Dev     devCmd     `cmd:"" group:"run" help:"Run everything on this machine: service, sandbox, demo shop, webhook inbox."`
+	Dev   devCmd   `cmd:"" group:"run" help:"Run everything on this machine: service, sandbox, demo shop, webhook inbox."`
+	Serve serveCmd `cmd:"" group:"run" help:"Run the service with a configuration file."`
+
+	Integration struct {
+		List integrationListCmd `cmd:"" help:"List integrations and whether they are ready."`
+		Test integrationTestCmd `cmd:"" help:"Run the signed webhook test of an integration and record its result."`
+	} `cmd:"" group:"operate" help:"Look at integrations and test their webhooks."`
+	Delivery struct {
+		List   deliveryListCmd   `cmd:"" help:"List the events that will not be tried again by themselves."`
+		Resend deliveryResendCmd `cmd:"" help:"Send such events again."`
+	} `cmd:"" group:"operate" help:"Look after webhook events that were given up."`
+	Key struct {
+		Create keyCreateCmd `cmd:"" help:"Create an API key. It is shown once."`
+		List   keyListCmd   `cmd:"" help:"List API keys by their last four characters."`
+		Revoke keyRevokeCmd `cmd:"" help:"Revoke an API key: everywhere within 5 seconds, for good."`
+	} `cmd:"" group:"operate" help:"Create, list and revoke API keys."`
+
+	Keyring struct {
+		Generate keyringGenerateCmd `cmd:"" help:"Write a new key ring."`
+		Rotate   keyringRotateCmd   `cmd:"" help:"Put a fresh key first. What older keys sealed stays good."`
+		Retire   keyringRetireCmd   `cmd:"" help:"Remove a key that nothing alive needs any more."`
+		List     keyringListCmd     `cmd:"" help:"List the ids and times of a ring's keys."`
+	} `cmd:"" group:"files" help:"Make and change key ring files."`
+	Webhook struct {
+		Verify webhookVerifyCmd `cmd:"" help:"Check the signature of a saved webhook request."`
+	} `cmd:"" group:"files" help:"Check saved webhook requests."`
+
 	Version versionCmd `cmd:"" group:"about" help:"Say which build this is."`
 	Help    helpCmd    `cmd:"" group:"about" help:"Say how a command is used."`
 }
@@ -23,11 +49,25 @@ Start here:
     verge dev                                 # then click on the address it prints
     verge help dev                            # how any command is used
 
+On a server:
+
+    verge keyring generate /etc/verge/keyring.json
+    verge serve --config /etc/verge/verge.toml --check
+    verge serve --config /etc/verge/verge.toml
+
+Operators' commands ask a running server's admin listener. They find a running
+"verge dev" by themselves; for any other, set VERGE_ADMIN_URL and
+VERGE_OPERATOR_TOKEN.
+
 Exit codes: 0 it worked, 1 it failed, 2 the command line or the configuration is wrong.`
 
 var groups = []kong.Group{
 	{Key: "run", Title: "Run:"},
+	{Key: "operate", Title: "Operate a running server:"},
+	{Key: "files", Title: "Work on files, without a server:"},
 	{Key: "about", Title: "About:"},
+	{Key: "server", Title: "Which server:"},
+	{Key: "over", Title: "Over the file:"},
 }
 
 // execute parses args and runs the command they name.

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/spf13/afero"
+)
+
+// config is the configuration as it is written down: the file's members, and
+// over them what environment and flags say. example.toml explains each. What
+// is not set has its zero value; plan gives it its meaning.
+type config struct {
+	Mode              string   `toml:"mode"`
+	BaseURL           string   `toml:"base_url"`
+	KV                string   `toml:"kv"`
+	Keyring           string   `toml:"keyring"`
+	OperatorTokenFile string   `toml:"operator_token_file"`
+	TrustedProxies    []string `toml:"trusted_proxies"`
+	ProxyHeader       string   `toml:"proxy_header"`
+	LogLevel          string   `toml:"log_level"`
+	Attempts          int      `toml:"attempts"`
+	OutcomeLife       lifeSpan `toml:"outcome_life"`
+
+	Listen struct {
+		Public string `toml:"public"`
+		Admin  string `toml:"admin"`
+		Ops    string `toml:"ops"`
+	} `toml:"listen"`
+
+	TLS struct {
+		Cert string `toml:"cert"`
+		Key  string `toml:"key"`
+	} `toml:"tls"`
+
+	Limits struct {
+		PublicPerIP     int `toml:"public_per_ip"`
+		PublicPerKey    int `toml:"public_per_key"`
+		SecretPerIP     int `toml:"secret_per_ip"`
+		ReconcilePerKey int `toml:"reconcile_per_key"`
+	} `toml:"limits"`
+
+	Webhooks struct {
+		Retries        []lifeSpan `toml:"retries"`
+		JitterPercent  *int       `toml:"jitter_percent"`
+		ConnectTimeout lifeSpan   `toml:"connect_timeout"`
+		Timeout        lifeSpan   `toml:"timeout"`
+		MaxAnswer      int        `toml:"max_answer"`
+	} `toml:"webhooks"`
+
+	Drain struct {
+		Delay   lifeSpan `toml:"delay"`
+		Timeout lifeSpan `toml:"timeout"`
+	} `toml:"drain"`
+
+	Publishers   []publisherConfig   `toml:"publishers"`
+	Integrations []integrationConfig `toml:"integrations"`
+}
+
+type publisherConfig struct {
+	ID   string `toml:"id"`
+	Name string `toml:"name"`
+}
+
+type integrationConfig struct {
+	ID              string   `toml:"id"`
+	Publisher       string   `toml:"publisher"`
+	Name            string   `toml:"name"`
+	Level           string   `toml:"level"`
+	ChallengeAge    int      `toml:"challenge_age"`
+	Method          string   `toml:"method"`
+	CallbackOrigins []string `toml:"callback_origins"`
+	BrowserOrigins  []string `toml:"browser_origins"`
+
+	// The secret itself is never in this file, which people put under version control.
+	WebhookURL string `toml:"webhook_url"`
+	SecretFile string `toml:"secret_file"`
+	SecretEnv  string `toml:"secret_env"`
+	WebhookOff bool   `toml:"webhook_off"`
+}
+
+// problems collects everything that is wrong, so that it can be mended at once.
+type problems []string
+
+func (ps *problems) add(format string, args ...any) {
+	*ps = append(*ps, fmt.Sprintf(format, args...))
+}
+
+// err words the problems of the configuration that came from source; nil if there are none.
+func (ps problems) err(source string) error {
+	if len(ps) == 0 {
+		return nil
+	}
+	noun := "problems"
+	if len(ps) == 1 {
+		noun = "problem"
+	}
+	return usagef("%s: %d %s\n  - %s", source, len(ps), noun, strings.Join(ps, "\n  - "))
+}
+
+// readConfig reads the file into c. Unknown keys are problems like others, and
+// do not hide them; a file that is no TOML, or has a value of a wrong type, is
+// an error, since whatever else is wrong may only follow from it.
+func readConfig(fsys afero.Fs, path string, c *config, ps *problems) error {
+	b, err := afero.ReadFile(fsys, path)
+	if err != nil {
+		return err
+	}
+	err = toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields().Decode(c)
+	var unknown *toml.StrictMissingError
+	var malformed *toml.DecodeError
+	switch {
+	case errors.As(err, &unknown):
+		for _, e := range unknown.Errors {
+			line, _ := e.Position()
+			ps.add("line %d: there is no setting %q; `verge serve --example` shows all", line, strings.Join(e.Key(), "."))
+		}
+		return nil
+	case errors.As(err, &malformed):
+		line, column := malformed.Position()
+		return fmt.Errorf("%s: line %d, column %d: %s", path, line, column, strings.TrimPrefix(malformed.Error(), "toml: "))
+	case err != nil:
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}

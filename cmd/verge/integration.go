@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/integration"
+)
+
+type integrationListCmd struct {
+	JSON bool `help:"Print JSON."`
+	serverFlags
+}
+
+func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	var all struct {
+		Integrations []admin.IntegrationView `json:"integrations"`
+	}
+	if err := client.call(ctx, "GET", admin.IntegrationsPath, nil, &all); err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(p.stdout).Encode(all.Integrations)
+	}
+	if len(all.Integrations) == 0 {
+		fmt.Fprintln(p.stdout, "There are no integrations. They come from [[integrations]] in the server's configuration.")
+		return nil
+	}
+	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "INTEGRATION\tPUBLISHER\tNAME\tLEVEL\tAGE\tMETHOD\tREADY\tWEBHOOK")
+	for _, i := range all.Integrations {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", i.ID, i.PublisherID, i.Name, i.Level, i.ChallengeAge, i.Method,
+			yesNo(i.Ready), webhookOf(i.Integration))
+	}
+	return table.Flush()
+}
+
+func webhookOf(i integration.Integration) string {
+	switch {
+	case i.Webhook.Off:
+		return "switched off"
+	case i.Webhook.URL == "":
+		return "none"
+	}
+	return i.Webhook.URL
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+type integrationTestCmd struct {
+	ID   string `arg:"" help:"The integration, as \"verge integration list\" shows it."`
+	JSON bool   `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge integration test --help`.
+func (integrationTestCmd) Help() string {
+	return `The server sends a correctly signed event marked as a test, which the receiver
+must accept, and then four requests that it must refuse with 401: a bad
+signature, a stale timestamp, a differing X-Service-Timestamp, an altered body.
+The result is recorded: in production an integration starts no session before
+it is ready. The exit code is 0 if it is ready, 1 if not.
+
+Example:
+
+    verge integration test 711bb7bd-4165-465f-a5bb-ec37600c13c9`
+}
+
+func (c *integrationTestCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	var report admin.TestReport
+	if err := client.call(ctx, "POST", fill(admin.TestPath, c.ID), struct{}{}, &report); err != nil {
+		return err
+	}
+	if c.JSON {
+		if err := json.NewEncoder(p.stdout).Encode(report); err != nil {
+			return err
+		}
+	} else if err := printReport(p, report); err != nil {
+		return err
+	}
+	if !report.Ready {
+		return saidError{}
+	}
+	return nil
+}
+
+func printReport(p *program, report admin.TestReport) error {
+	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "PROBE\tWANTED\tCAME BACK")
+	for _, probe := range report.Probes {
+		got := fmt.Sprint(probe.Status)
+		if probe.Reason != "" {
+			got = probe.Reason
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\n", probe.Name, probe.Want, got)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if report.Ready {
+		fmt.Fprintln(p.stdout, "\nReady.")
+		return nil
+	}
+	fmt.Fprintln(p.stdout, "\nNot ready:")
+	for _, reason := range report.Reasons {
+		fmt.Fprintln(p.stdout, "  "+reason)
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/integration"
+)
+
+type keyCreateCmd struct {
+	Publisher   string   `required:"" placeholder:"PUB_ID" help:"Whose key it is."`
+	Integration string   `placeholder:"UUID" help:"Make a public key of this integration, for browsers. Without it: a secret key, for servers."`
+	Expires     lifeSpan `placeholder:"90d" help:"When it ends by itself, counted from now. Without it: never."`
+	JSON        bool     `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge key create --help`.
+func (keyCreateCmd) Help() string {
+	return `The key is printed once and kept nowhere: only its hash is. Two keys of a
+publisher are good at once, so to rotate: create, deploy, revoke the old one.
+
+Examples:
+
+    verge key create --publisher pub_example --expires 90d
+    verge key create --publisher pub_example --integration 711bb7bd-4165-465f-a5bb-ec37600c13c9`
+}
+
+func (c *keyCreateCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	ask := map[string]string{"publisher_id": c.Publisher}
+	if c.Integration != "" {
+		ask["integration_id"] = c.Integration
+	}
+	if c.Expires != 0 {
+		ask["expires"] = when(p.now().Add(time.Duration(c.Expires)))
+	}
+	var created admin.CreatedKey
+	if err := client.call(ctx, "POST", admin.KeysPath, ask, &created); err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(p.stdout).Encode(created)
+	}
+	// The key is alone on stdout, so that a script can take it from there.
+	fmt.Fprintln(p.stdout, created.Key)
+	fmt.Fprintf(p.stderr, "%s, %s. This is the only time that it is shown.\n", created.Info.ID, keyEnd(created.Info, p.now()))
+	return nil
+}
+
+type keyListCmd struct {
+	JSON bool `help:"Print JSON."`
+	serverFlags
+}
+
+func (c *keyListCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	var all struct {
+		Keys []integration.Key `json:"keys"`
+	}
+	if err := client.call(ctx, "GET", admin.KeysPath, nil, &all); err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(p.stdout).Encode(all.Keys)
+	}
+	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ID\tKEY\tPUBLISHER\tINTEGRATION\tCREATED\tSTATE")
+	for _, k := range all.Keys {
+		prefix := integration.SecretPrefix
+		if k.Public() {
+			prefix = integration.PublicPrefix
+		}
+		fmt.Fprintf(table, "%s\t%s…%s\t%s\t%s\t%s\t%s\n", k.ID, prefix, k.Last4, k.PublisherID, k.IntegrationID, when(k.Created), keyEnd(k, p.now()))
+	}
+	return table.Flush()
+}
+
+// keyEnd words whether a key is good and for how long.
+func keyEnd(k integration.Key, now time.Time) string {
+	switch {
+	case k.Revoked != nil:
+		return "revoked " + when(*k.Revoked)
+	case k.Expires == nil:
+		return "never expires"
+	case k.Active(now):
+		return "expires " + when(*k.Expires)
+	}
+	return "expired " + when(*k.Expires)
+}
+
+type keyRevokeCmd struct {
+	ID string `arg:"" help:"Id of the key, key_…, as \"verge key list\" shows it."`
+	serverFlags
+}
+
+func (c *keyRevokeCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	var k integration.Key
+	if err := client.call(ctx, "POST", fill(admin.RevokePath, c.ID), struct{}{}, &k); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "%s (…%s of %s) is %s.\n", k.ID, k.Last4, k.PublisherID, keyEnd(k, p.now()))
+	return nil
+}

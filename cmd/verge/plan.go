@@ -1,0 +1,380 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/ratelimit"
+)
+
+// plan is a configuration that was found good: what is served, and where.
+type plan struct {
+	settings
+	listen       struct{ public, admin, ops string } // "" admin or ops: none
+	publishers   []integration.Publisher
+	integrations []plannedIntegration
+}
+
+type plannedIntegration struct {
+	integration.Integration
+	secret string
+}
+
+// Least lengths of what an attacker could guess at.
+const (
+	minOperatorToken = 24
+	minWebhookSecret = 16
+)
+
+// off is what an address says to have no such listener.
+const off = "off"
+
+// check turns a configuration into a plan and adds everything that keeps it
+// from being a safe one to ps. It changes nothing in the world.
+func (c *config) check(p *program, ps *problems) plan {
+	var pl plan
+	pl.now, pl.random = p.now, p.random
+	c.checkMode(&pl, ps)
+	c.checkListeners(p, &pl, ps)
+	c.checkFiles(p, &pl, ps)
+	c.checkProxies(&pl, ps)
+	c.checkNumbers(&pl, ps)
+	c.checkDirectory(p, &pl, ps)
+	return pl
+}
+
+func (c *config) checkMode(pl *plan, ps *problems) {
+	switch c.Mode {
+	case "", "production":
+		ps.add("mode: production has no verification method in this release: the sandbox is the only one, and it verifies nobody. " +
+			"Set mode = \"test\" for a deployment against which publishers try their code")
+	case "test":
+		pl.core.Test = true
+	case "dev":
+		pl.core.Dev, pl.egress.Dev = true, true
+	default:
+		ps.add("mode: %q is none of production, test, dev", c.Mode)
+	}
+	pl.core.BaseURL = c.BaseURL
+	u, err := url.Parse(c.BaseURL)
+	switch {
+	case c.BaseURL == "":
+		ps.add("base_url: not set; it is where users and publishers reach the service, like https://verify.example.com")
+	case err != nil || u.Host == "" || u.Scheme+"://"+u.Host != c.BaseURL:
+		ps.add("base_url: %q must be https://host or https://host:port, nothing behind it", c.BaseURL)
+	case u.Scheme != "https" && !(pl.core.Dev && u.Scheme == "http"):
+		ps.add("base_url: %q must be https; http is for mode = \"dev\"", c.BaseURL)
+	}
+}
+
+func (c *config) checkListeners(p *program, pl *plan, ps *problems) {
+	taken := map[string]string{}
+	for _, l := range []struct {
+		name, given, standard string
+		planned               *string
+	}{
+		{"listen.public", c.Listen.Public, "127.0.0.1:8080", &pl.listen.public},
+		{"listen.admin", c.Listen.Admin, "127.0.0.1:8081", &pl.listen.admin},
+		{"listen.ops", c.Listen.Ops, "127.0.0.1:8082", &pl.listen.ops},
+	} {
+		addr := l.given
+		if addr == "" {
+			addr = l.standard
+		}
+		if addr == off && l.name != "listen.public" {
+			continue
+		}
+		if err := checkAddr(addr); err != nil {
+			ps.add("%s: %v", l.name, err)
+			continue
+		}
+		if other := taken[addr]; other != "" && !strings.HasSuffix(addr, ":0") {
+			ps.add("%s: %s is already %s; give it another port", l.name, addr, other)
+		}
+		taken[addr], *l.planned = l.name, addr
+	}
+	switch cert, key := c.TLS.Cert, c.TLS.Key; {
+	case (cert == "") != (key == ""):
+		ps.add("tls: cert and key go together; set both, or neither if a proxy in front does TLS")
+	case cert != "":
+		pair, err := loadPair(p.fs, cert, key)
+		if err != nil {
+			ps.add("tls: %v", err)
+		}
+		pl.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	case pl.listen.admin != "" && !isLoopback(pl.listen.admin):
+		ps.add("listen.admin: %s can be reached from other machines, and without [tls] the operator token would go there in the clear; "+
+			"use a loopback address, or set tls.cert and tls.key", pl.listen.admin)
+	}
+	if pl.listen.admin != "" {
+		c.checkOperatorToken(p, pl, ps)
+	}
+}
+
+func loadPair(fsys afero.Fs, cert, key string) (tls.Certificate, error) {
+	certPEM, err := afero.ReadFile(fsys, cert)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	keyPEM, err := afero.ReadFile(fsys, key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(certPEM, keyPEM)
+}
+
+func (c *config) checkOperatorToken(p *program, pl *plan, ps *problems) {
+	const how = "`openssl rand -hex 32` makes a good one"
+	token, source := "", "VERGE_OPERATOR_TOKEN"
+	if v, set := p.getenv("VERGE_OPERATOR_TOKEN"); set {
+		token = v
+	} else if c.OperatorTokenFile != "" {
+		source = "operator_token_file"
+		b, err := readPrivate(p.fs, c.OperatorTokenFile)
+		if err != nil {
+			ps.add("operator_token_file: %v", err)
+			return
+		}
+		token = string(b)
+	} else {
+		ps.add("operator token: not set; put it into VERGE_OPERATOR_TOKEN or a file named by operator_token_file (%s), or set listen.admin = \"off\"", how)
+		return
+	}
+	token = strings.TrimSpace(token)
+	if len(token) < minOperatorToken {
+		ps.add("%s: the operator token has %d characters; it must have at least %d (%s)", source, len(token), minOperatorToken, how)
+	}
+	pl.core.OperatorToken = token
+}
+
+func (c *config) checkFiles(p *program, pl *plan, ps *problems) {
+	if c.Keyring == "" {
+		ps.add("keyring: not set; `verge keyring generate FILE` makes one")
+	} else if ring, err := readKeyring(p, c.Keyring); err != nil {
+		ps.add("keyring: %v", err)
+	} else {
+		pl.keyring = ring
+	}
+	if c.KV == "" {
+		ps.add("kv: not set; for example \"bolt:/var/lib/verge/verge.db\"")
+		return
+	}
+	at, err := parseStore(c.KV)
+	if err != nil {
+		ps.add("%v", err)
+		return
+	}
+	if at.kind == "memory" && !pl.core.Dev && !pl.core.Test {
+		ps.add("kv: memory forgets at every restart which result tokens were used, so they could be used again; take bolt:FILE in production")
+	}
+	if at.kind == "bolt" {
+		if err := writable(p.fs, filepath.Dir(at.path)); err != nil {
+			ps.add("kv: %s cannot be written: %v; let the user that verge runs as own it", filepath.Dir(at.path), err)
+		}
+	}
+	pl.store = at
+}
+
+// writable tries to write into dir or, as the store makes missing directories
+// itself, into the nearest one above it that is there.
+func writable(fsys afero.Fs, dir string) error {
+	for {
+		info, err := fsys.Stat(dir)
+		if err == nil && !info.IsDir() {
+			return errors.New("it is not a directory")
+		}
+		if err == nil {
+			break
+		}
+		if !isMissing(err) || dir == filepath.Dir(dir) {
+			return err
+		}
+		dir = filepath.Dir(dir)
+	}
+	f, err := afero.TempFile(fsys, dir, ".verge-check-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), fsys.Remove(f.Name()))
+}
+
+func (c *config) checkProxies(pl *plan, ps *problems) {
+	for _, s := range c.TrustedProxies {
+		prefix, err := netip.ParsePrefix(s)
+		if addr, addrErr := netip.ParseAddr(s); addrErr == nil {
+			prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		switch {
+		case err != nil:
+			ps.add("trusted_proxies: %q is neither an address nor a prefix like 10.0.0.0/8", s)
+		case prefix.Bits() == 0:
+			ps.add("trusted_proxies: %s is everybody, so every client could choose its own address and escape the rate limits; name the proxies", s)
+		default:
+			pl.server.TrustedProxies = append(pl.server.TrustedProxies, prefix.Masked())
+		}
+	}
+	switch c.ProxyHeader {
+	case "", "X-Forwarded-For", "Forwarded":
+		pl.server.ProxyHeader = c.ProxyHeader
+	default:
+		ps.add("proxy_header: %q is neither X-Forwarded-For nor Forwarded", c.ProxyHeader)
+	}
+	switch c.LogLevel {
+	case "", "debug", "info", "warn", "error":
+	default:
+		ps.add("log_level: %q is none of debug, info, warn, error", c.LogLevel)
+	}
+}
+
+func (c *config) checkNumbers(pl *plan, ps *problems) {
+	positive := func(name string, n int) {
+		if n < 0 {
+			ps.add("%s: %d is less than nothing", name, n)
+		}
+	}
+	positive("attempts", c.Attempts)
+	pl.core.Attempts = c.Attempts
+	pl.core.OutcomeLife = time.Duration(c.OutcomeLife)
+	if pl.core.OutcomeLife != 0 && pl.core.OutcomeLife < time.Hour {
+		ps.add("outcome_life: %s is less than the shortest, 1h: a session and its result token live 15 minutes, and publishers ask later", pl.core.OutcomeLife)
+	}
+
+	limits := api.DefaultLimits()
+	for _, l := range []struct {
+		name  string
+		given int
+		limit *ratelimit.Limit
+	}{
+		{"limits.public_per_ip", c.Limits.PublicPerIP, &limits.PublicPerIP},
+		{"limits.public_per_key", c.Limits.PublicPerKey, &limits.PublicPerKey},
+		{"limits.secret_per_ip", c.Limits.SecretPerIP, &limits.SecretPerIP},
+		{"limits.reconcile_per_key", c.Limits.ReconcilePerKey, &limits.ReconcilePerKey},
+	} {
+		positive(l.name, l.given)
+		if l.given > 0 {
+			*l.limit = ratelimit.PerMinute(l.given)
+		}
+	}
+	pl.core.Limits = limits
+	c.checkWebhooks(pl, ps)
+	pl.server.DrainDelay = time.Duration(c.Drain.Delay)
+	pl.server.DrainTimeout = time.Duration(c.Drain.Timeout)
+}
+
+// maxWebhookTime keeps a lease, which has to outlast two attempts, within
+// what an operator would wait for after a crash.
+const maxWebhookTime = 2 * time.Minute
+
+func (c *config) checkWebhooks(pl *plan, ps *problems) {
+	w := c.Webhooks
+	if w.Retries != nil {
+		pl.core.Schedule.Delays = make([]time.Duration, len(w.Retries))
+		for n, r := range w.Retries {
+			pl.core.Schedule.Delays[n] = time.Duration(r)
+		}
+	}
+	if j := w.JitterPercent; j != nil {
+		if *j < 0 || *j > 100 {
+			ps.add("webhooks.jitter_percent: %d is not from 0 to 100", *j)
+		}
+		pl.core.Schedule.JitterPercent = *j
+		if *j == 0 {
+			pl.core.Schedule.JitterPercent = -1 // there, 0 means the standard and negative means none
+		}
+	}
+	if w.MaxAnswer < 0 {
+		ps.add("webhooks.max_answer: %d is less than nothing", w.MaxAnswer)
+	}
+	pl.egress.MaxBody = w.MaxAnswer
+	pl.egress.ConnectTimeout = time.Duration(w.ConnectTimeout)
+	pl.egress.Timeout = time.Duration(w.Timeout)
+	if t := pl.egress.Timeout; t > maxWebhookTime {
+		ps.add("webhooks.timeout: %s is more than %s", t, maxWebhookTime)
+	} else if t > 0 {
+		pl.core.AttemptTime = t + 4*time.Second // and room for the record
+		pl.core.Lease = max(60*time.Second, 4*pl.core.AttemptTime)
+	}
+}
+
+func (c *config) checkDirectory(p *program, pl *plan, ps *problems) {
+	publishers, integrations := map[string]bool{}, map[string]bool{}
+	for _, given := range c.Publishers {
+		pub := integration.Publisher{ID: given.ID, Name: given.Name}
+		if err := pub.Validate(); err != nil {
+			ps.add("%v", err)
+		} else if publishers[pub.ID] {
+			ps.add("publisher %q: it is there twice", pub.ID)
+		}
+		publishers[pub.ID] = true
+		pl.publishers = append(pl.publishers, pub)
+	}
+	for _, given := range c.Integrations {
+		i := integration.Integration{ID: given.ID, PublisherID: given.Publisher, Name: given.Name, Level: given.Level,
+			ChallengeAge: given.ChallengeAge, Method: given.Method,
+			CallbackOrigins: given.CallbackOrigins, BrowserOrigins: given.BrowserOrigins,
+			Webhook: integration.Webhook{URL: given.WebhookURL, Off: given.WebhookOff}}
+		// Production has no method at all, which is said once and not here too.
+		if err := i.Validate([]string{sandbox.Method}, pl.core.Dev); err != nil {
+			for _, line := range strings.Split(err.Error(), "\n") {
+				ps.add("%s", line)
+			}
+		}
+		if integrations[i.ID] {
+			ps.add("integration %q: it is there twice", i.ID)
+		}
+		integrations[i.ID] = true
+		if !publishers[i.PublisherID] {
+			ps.add("integration %q: there is no publisher %q; add it to [[publishers]]", i.ID, i.PublisherID)
+		}
+		secret := given.secret(p, ps)
+		pl.integrations = append(pl.integrations, plannedIntegration{i, secret})
+	}
+}
+
+// secret reads the webhook secret and checks that there is one just where there has to be.
+func (i integrationConfig) secret(p *program, ps *problems) (secret string) {
+	bad := func(format string, args ...any) { ps.add("integration %q: "+format, append([]any{i.ID}, args...)...) }
+	switch given := i.SecretFile != "" || i.SecretEnv != ""; {
+	case i.SecretFile != "" && i.SecretEnv != "":
+		bad("secret_file and secret_env are both set; choose one")
+		return ""
+	case i.WebhookURL == "" && !i.WebhookOff:
+		bad("it has no webhook_url, so it would never be ready; set one, or webhook_off = true for no events")
+		return ""
+	case i.WebhookURL == "" && given:
+		bad("there is a webhook secret but no webhook_url")
+		return ""
+	case i.WebhookURL == "":
+		return ""
+	case !given:
+		bad("its webhook has no secret; set secret_file or secret_env (`openssl rand -hex 32` makes one)")
+		return ""
+	case i.SecretEnv != "":
+		secret, _ = p.getenv(i.SecretEnv)
+		if secret == "" {
+			bad("secret_env: the environment has no %s", i.SecretEnv)
+			return ""
+		}
+	default:
+		b, err := readPrivate(p.fs, i.SecretFile)
+		if err != nil {
+			bad("secret_file: %v", err)
+			return ""
+		}
+		secret = strings.TrimSpace(string(b))
+	}
+	if len(secret) < minWebhookSecret {
+		bad("its webhook secret has %d characters; it must have at least %d", len(secret), minWebhookSecret)
+	}
+	return secret
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/verge-id/verge/core/integration"
+)
+
+type serveCmd struct {
+	Config  string `type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"Configuration file (TOML)."`
+	Check   bool   `help:"Check the configuration, all of it, and exit."`
+	Example bool   `help:"Print an annotated configuration and exit."`
+
+	Mode              string   `group:"over" placeholder:"MODE" env:"VERGE_MODE" help:"production, test or dev."`
+	BaseURL           string   `group:"over" name:"base-url" placeholder:"URL" env:"VERGE_BASE_URL" help:"Where users and publishers reach the service."`
+	KV                string   `group:"over" name:"kv" placeholder:"KV" env:"VERGE_KV" help:"bolt:FILE or memory."`
+	Keyring           string   `group:"over" type:"path" placeholder:"FILE" env:"VERGE_KEYRING" help:"Key ring."`
+	OperatorTokenFile string   `group:"over" type:"path" placeholder:"FILE" env:"VERGE_OPERATOR_TOKEN_FILE" help:"File with the operator token. $$VERGE_OPERATOR_TOKEN, the token itself, goes before it."`
+	Listen            string   `group:"over" placeholder:"HOST:PORT" env:"VERGE_LISTEN" help:"Public listener."`
+	AdminListen       string   `group:"over" placeholder:"HOST:PORT" env:"VERGE_ADMIN_LISTEN" help:"Operators' listener, or off."`
+	OpsListen         string   `group:"over" placeholder:"HOST:PORT" env:"VERGE_OPS_LISTEN" help:"Listener of metrics and health, or off."`
+	TLSCert           string   `group:"over" name:"tls-cert" type:"path" placeholder:"FILE" env:"VERGE_TLS_CERT" help:"Certificate chain, PEM."`
+	TLSKey            string   `group:"over" name:"tls-key" type:"path" placeholder:"FILE" env:"VERGE_TLS_KEY" help:"Its key, PEM."`
+	TrustedProxies    []string `group:"over" placeholder:"PREFIX" env:"VERGE_TRUSTED_PROXIES" help:"Proxies in front, addresses or prefixes, separated by commas."`
+	ProxyHeader       string   `group:"over" placeholder:"NAME" env:"VERGE_PROXY_HEADER" help:"X-Forwarded-For or Forwarded."`
+	LogLevel          string   `group:"over" placeholder:"LEVEL" env:"VERGE_LOG_LEVEL" help:"debug, info, warn or error."`
+}
+
+// Help is shown by `verge serve --help`.
+func (serveCmd) Help() string {
+	return `A flag goes before the environment, the environment before the file. Publishers
+and integrations are in the file alone; secrets are in files of their own or in
+the environment, and never in a flag, which every user of the machine can read.
+
+A configuration that is half set or not safe is refused with everything that is
+wrong with it, and exit code 2.
+
+SIGTERM and SIGINT drain: requests and webhooks in hand finish, the store is
+closed, the exit code is 0. A second signal ends the process at once.
+
+Examples:
+
+    verge serve --example > verge.toml
+    verge serve --config verge.toml --check
+    VERGE_OPERATOR_TOKEN=$(cat token) verge serve --config verge.toml --log-level warn`
+}
+
+//go:embed example.toml
+var exampleConfig string
+
+func (c *serveCmd) Run(ctx context.Context, p *program) error {
+	if c.Example {
+		fmt.Fprint(p.stdout, exampleConfig)
+		return nil
+	}
+	pl, conf, err := c.plan(p)
+	if err != nil {
+		return err
+	}
+	if c.Check {
+		fmt.Fprintf(p.stdout, "%s is good: mode %s, %s, %d publishers, %d integrations\n", c.source(), conf.Mode, conf.BaseURL, len(pl.publishers), len(pl.integrations))
+		return nil
+	}
+	pl.log = slog.New(slog.NewJSONHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(conf.LogLevel)}))
+	if err := pl.open(); err != nil {
+		return err
+	}
+	defer pl.closeListeners()
+	in, err := assemble(pl.settings)
+	if err != nil {
+		return err
+	}
+	if err := pl.apply(ctx, in.service.Directory()); err != nil {
+		return errors.Join(err, in.close())
+	}
+	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "version", thisBuild().Version,
+		"public", addrOf(pl.public), "admin", addrOf(pl.admin), "ops", addrOf(pl.ops))
+	return in.serve(ctx)
+}
+
+// source names where the configuration comes from, for messages.
+func (c *serveCmd) source() string {
+	if c.Config == "" {
+		return "configuration (no --config file)"
+	}
+	return c.Config
+}
+
+// plan reads, overlays and checks the configuration.
+func (c *serveCmd) plan(p *program) (plan, config, error) {
+	var conf config
+	var ps problems
+	if c.Config != "" {
+		if err := readConfig(p.fs, c.Config, &conf, &ps); err != nil {
+			return plan{}, conf, usagef("configuration: %w", err)
+		}
+	}
+	c.overlay(&conf)
+	pl := conf.check(p, &ps)
+	return pl, conf, ps.err(c.source())
+}
+
+// overlay puts what flags and environment say over the file's values.
+func (c *serveCmd) overlay(conf *config) {
+	for _, o := range []struct {
+		given string
+		value *string
+	}{
+		{c.Mode, &conf.Mode}, {c.BaseURL, &conf.BaseURL}, {c.KV, &conf.KV}, {c.Keyring, &conf.Keyring},
+		{c.OperatorTokenFile, &conf.OperatorTokenFile},
+		{c.Listen, &conf.Listen.Public}, {c.AdminListen, &conf.Listen.Admin}, {c.OpsListen, &conf.Listen.Ops},
+		{c.TLSCert, &conf.TLS.Cert}, {c.TLSKey, &conf.TLS.Key},
+		{c.ProxyHeader, &conf.ProxyHeader}, {c.LogLevel, &conf.LogLevel},
+	} {
+		if o.given != "" {
+			*o.value = o.given
+		}
+	}
+	if len(c.TrustedProxies) > 0 {
+		conf.TrustedProxies = c.TrustedProxies
+	}
+}
+
+// open binds the planned addresses.
+func (pl *plan) open() (err error) {
+	for _, open := range []struct {
+		l             *net.Listener
+		addr, setting string
+	}{
+		{&pl.public, pl.listen.public, "listen.public (--listen)"},
+		{&pl.admin, pl.listen.admin, "listen.admin (--admin-listen)"},
+		{&pl.ops, pl.listen.ops, "listen.ops (--ops-listen)"},
+	} {
+		if open.addr == "" {
+			continue
+		}
+		if *open.l, err = listen(open.addr, open.setting); err != nil {
+			pl.closeListeners()
+			return err
+		}
+	}
+	return nil
+}
+
+func (pl *plan) closeListeners() {
+	for _, l := range []net.Listener{pl.public, pl.admin, pl.ops} {
+		if l != nil {
+			l.Close()
+		}
+	}
+}
+
+// apply puts publishers and integrations into the store. What is there
+// already and unchanged stays as ready as it was: readiness goes by what was
+// tested.
+func (pl *plan) apply(ctx context.Context, d *integration.Directory) error {
+	for _, pub := range pl.publishers {
+		if err := d.PutPublisher(ctx, pub); err != nil {
+			return fmt.Errorf("publisher %s: %w", pub.ID, err)
+		}
+	}
+	for _, i := range pl.integrations {
+		if err := d.PutIntegration(ctx, i.Integration, i.secret); err != nil {
+			return fmt.Errorf("integration %s: %w", i.ID, err)
+		}
+		kept, err := d.Integration(ctx, i.ID)
+		if err != nil {
+			return fmt.Errorf("integration %s: %w", i.ID, err)
+		}
+		ready, err := d.Ready(ctx, kept)
+		if err != nil {
+			return fmt.Errorf("integration %s: %w", i.ID, err)
+		}
+		if !ready {
+			pl.log.Warn("integration is not ready and starts no session", "integration", i.ID, "do", "verge integration test "+i.ID)
+		}
+	}
+	return nil
+}
+
+func addrOf(l net.Listener) string {
+	if l == nil {
+		return off
+	}
+	return l.Addr().String()
+}
