@@ -1,0 +1,389 @@
+// Package runner drives an outbox: it claims tasks as they fall due and runs
+// them side by side, so that nobody's trouble becomes another's.
+//
+// Give [New] an Outbox, hand [Runner.Wake] to the core as host.Host.Wake, and
+// call [Runner.Run] with a context that ends on SIGTERM.
+//
+// # What is promised
+//
+//   - One lane (see host.Job) that hangs, fails or has a large backlog costs
+//     the others no more than PerLane running jobs and a small queue. What a
+//     slow lane cannot take goes back to the store, for longer and longer.
+//   - Jobs without a lane, the timers, never wait for a lane.
+//   - A task that falls due now is claimed now, if Wake says so. Nothing is
+//     polled that is not due, beyond one claim a PollInterval.
+//   - A store that fails is asked again with growing pauses and no end; once
+//     it is back, so is the runner.
+//   - On drain no job is begun, none running is cut before DrainTimeout, and
+//     the leases of those not begun are given back at once.
+//
+// Not promised: order, and exactly one run per task. A process that is killed
+// leaves its leases to run out, and another runs the job again.
+package runner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+)
+
+// Outbox is where the work is. Methods are called concurrently.
+type Outbox interface {
+	// Claim leases up to n due tasks, over all partitions. next is when the
+	// earliest one not claimed falls due or comes free, zero if there is none.
+	Claim(ctx context.Context, n int) (jobs []host.Job, next time.Time, err error)
+
+	// Run does the job and records the outcome. An error is the store's: the
+	// outcome of the job itself, a failed delivery too, is none of the
+	// runner's business. The job comes back when its lease runs out.
+	Run(ctx context.Context, job host.Job) error
+
+	// Defer gives the lease back, to be claimed no sooner than until, without
+	// counting an attempt. A lease that was lost meanwhile is no error.
+	Defer(ctx context.Context, job host.Job, until time.Time) error
+}
+
+// Metrics is told what happens. Methods are called concurrently.
+type Metrics interface {
+	JobStarted(lag time.Duration) // since the task fell due
+	JobDone(took time.Duration, err error)
+	JobDeferred()
+	ClaimFailed()
+}
+
+// Config: Outbox is required; any other field's zero value works.
+type Config struct {
+	Outbox Outbox
+
+	Concurrency int // jobs of lanes that run at once, and as many again of timers; 0: 256
+	PerLane     int // jobs of one lane that run at once; 0: 16
+
+	// MaxWait is how long a claimed job may wait for its turn before its
+	// lease is given back. A lease must outlast MaxWait and a run together,
+	// or another instance takes over a job that is running here. 0: 5 s.
+	MaxWait time.Duration
+
+	// PollInterval bounds the sleep between claims: other instances schedule
+	// tasks too and cannot wake this one. 0: 1 s.
+	PollInterval time.Duration
+
+	// Exclusive says that no other process schedules into the store, so that
+	// the runner may sleep until the next task falls due.
+	Exclusive bool
+
+	// Gap is the least time between two claims while nothing is overdue:
+	// a busy service schedules many tasks in the time of one claim, and one
+	// claim for several is cheaper. 0: 2 ms.
+	Gap time.Duration
+
+	DrainTimeout time.Duration // for jobs that run when Run's context ends; 0: 15 s
+
+	Now     func() time.Time // nil: time.Now
+	Rand    func() float64   // in [0,1), spreads what is put off; nil: math/rand
+	Log     *slog.Logger     // nil discards
+	Metrics Metrics          // nil: nobody is told
+}
+
+const (
+	batchMax     = 256
+	claimTimeout = 10 * time.Second
+	backoffMin   = 100 * time.Millisecond
+	backoffMax   = 5 * time.Second
+	deferring    = 64 // leases given back at once
+	emptyGap     = 10 * time.Millisecond
+)
+
+// Runner runs jobs. Make it with New.
+type Runner struct {
+	cfg    Config
+	nudge  chan struct{} // "look again": a wake, a free place; holds one
+	gaveUp chan struct{} // bounds how many leases are given back at once
+
+	mu     sync.Mutex
+	wakeAt time.Time // earliest Wake since the last claim; zero: none
+	lanes  lanes
+	jobCtx context.Context
+	wg     sync.WaitGroup // goroutines of jobs and deferrals
+}
+
+// New returns a runner that does not run yet. It panics without an Outbox.
+func New(c Config) *Runner {
+	if c.Outbox == nil {
+		panic("runner: Config.Outbox is nil")
+	}
+	c.Concurrency = cmp.Or(c.Concurrency, 256)
+	c.PerLane = cmp.Or(c.PerLane, 16)
+	c.MaxWait = cmp.Or(c.MaxWait, 5*time.Second)
+	c.PollInterval = cmp.Or(c.PollInterval, time.Second)
+	c.Gap = cmp.Or(c.Gap, 2*time.Millisecond)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 15*time.Second)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Float64
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Metrics == nil {
+		c.Metrics = nobody{}
+	}
+	return &Runner{
+		cfg:    c,
+		nudge:  make(chan struct{}, 1),
+		gaveUp: make(chan struct{}, deferring),
+		lanes:  newLanes(c.Concurrency, c.PerLane, c.MaxWait, c.Rand),
+	}
+}
+
+// Wake fits host.Host.Wake: a task of p now falls due at due. It never blocks
+// and may be called before Run.
+func (r *Runner) Wake(_ kv.Partition, due time.Time) {
+	r.mu.Lock()
+	sooner := r.wakeAt.IsZero() || due.Before(r.wakeAt)
+	if sooner {
+		r.wakeAt = due
+	}
+	r.mu.Unlock()
+	if sooner {
+		r.look()
+	}
+}
+
+func (r *Runner) look() {
+	select {
+	case r.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// Run claims and runs until ctx is done, then drains. It returns nil, or an
+// error if jobs still ran when DrainTimeout was over. It can be called once.
+func (r *Runner) Run(ctx context.Context) error {
+	// Jobs outlive ctx: a delivery cut in the middle is one the receiver may
+	// get twice. So do claims, or their leases would be lost until they run out.
+	jobCtx, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	r.jobCtx = jobCtx
+
+	var (
+		backoff time.Duration
+		due     = r.cfg.Now() // when to claim next; zero: when woken
+		floor   time.Time     // no claim before, whoever wakes
+	)
+	for ctx.Err() == nil {
+		now := r.cfg.Now()
+		n, again := r.tend(now)
+		at := r.woken(due)
+		if !at.IsZero() && at.Before(floor) {
+			at = floor
+		}
+		if n == 0 {
+			// Full: a job that ends nudges, and what waits too long is put off.
+			r.wait(ctx, now, again)
+			continue
+		}
+		if at.IsZero() || at.After(now) {
+			r.wait(ctx, now, earliest(at, again))
+			continue
+		}
+		jobs, next, err := r.claim(n)
+		now = r.cfg.Now()
+		if err != nil {
+			r.cfg.Metrics.ClaimFailed()
+			backoff = min(max(2*backoff, backoffMin), backoffMax)
+			r.cfg.Log.Warn("cannot claim tasks, will try again", "err", err, "within", backoff)
+			due = now
+			floor = now.Add(backoff/2 + time.Duration(r.cfg.Rand()*float64(backoff/2)))
+			continue
+		}
+		backoff, due, floor = 0, now, now
+		if len(jobs) < n {
+			due, floor = r.nextClaim(now, len(jobs), next), now.Add(r.cfg.Gap)
+		}
+		r.admit(now, jobs)
+	}
+	return r.drain(cut)
+}
+
+// nextClaim says when to claim again after a claim that left nothing due.
+func (r *Runner) nextClaim(now time.Time, got int, next time.Time) time.Time {
+	if got == 0 && !next.IsZero() && next.Before(now.Add(emptyGap)) {
+		// A store that has nothing must not be asked in a loop, whatever its next.
+		next = now.Add(emptyGap)
+	}
+	if !r.cfg.Exclusive {
+		next = earliest(next, now.Add(r.cfg.PollInterval))
+	}
+	return next
+}
+
+// earliest is the earlier of two times of which either may be zero, "never".
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}
+
+// woken folds what Wake said meanwhile into the time of the next claim.
+func (r *Runner) woken(due time.Time) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return earliest(due, r.wakeAt)
+}
+
+func (r *Runner) claim(n int) ([]host.Job, time.Time, error) {
+	r.mu.Lock()
+	// Before the claim: a wake that arrives during it may be for a task that
+	// the claim does not see.
+	r.wakeAt = time.Time{}
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(r.jobCtx, claimTimeout)
+	defer cancel()
+	return r.cfg.Outbox.Claim(ctx, n)
+}
+
+// tend puts off what has waited too long, and says how many jobs to claim and
+// when to tend again at the latest.
+func (r *Runner) tend(now time.Time) (n int, again time.Time) {
+	r.mu.Lock()
+	late := r.lanes.late(now)
+	n, again = r.lanes.room(now), r.lanes.nextLate(now)
+	r.mu.Unlock()
+	r.putOff(late)
+	return n, again
+}
+
+func (r *Runner) admit(now time.Time, jobs []host.Job) {
+	r.mu.Lock()
+	var over []deferral
+	for _, j := range jobs {
+		if d, ok := r.lanes.add(now, j); !ok {
+			over = append(over, d)
+		}
+	}
+	start := r.lanes.start(now)
+	r.mu.Unlock()
+	r.putOff(over)
+	r.begin(now, start)
+}
+
+func (r *Runner) begin(now time.Time, jobs []host.Job) {
+	for _, j := range jobs {
+		r.cfg.Metrics.JobStarted(now.Sub(j.Task.Due))
+		r.wg.Go(func() { r.run(now, j) })
+	}
+}
+
+// run does one job and then begins those that it made place for.
+func (r *Runner) run(began time.Time, j host.Job) {
+	err := r.guard(j)
+	now := r.cfg.Now()
+	took := now.Sub(began)
+	r.cfg.Metrics.JobDone(took, err)
+	if err != nil {
+		r.cfg.Log.Warn("a job's outcome was not recorded, it will run again", "task", j.Task.ID, "err", err)
+	}
+	r.mu.Lock()
+	r.lanes.done(now, j.Lane, took)
+	start := r.lanes.start(now)
+	tight := r.lanes.tight
+	r.mu.Unlock()
+	r.begin(now, start)
+	if tight {
+		r.look()
+	}
+}
+
+func (r *Runner) guard(j host.Job) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			// The value may quote the event; its type and place are enough.
+			err = fmt.Errorf("runner: the job panicked with a %T", v)
+			r.cfg.Log.Error("panic in a job", "task", j.Task.ID, "stack", string(debug.Stack()))
+		}
+	}()
+	return r.cfg.Outbox.Run(r.jobCtx, j)
+}
+
+func (r *Runner) putOff(ds []deferral) {
+	for _, d := range ds {
+		r.cfg.Metrics.JobDeferred()
+		r.wg.Go(func() {
+			r.gaveUp <- struct{}{}
+			defer func() { <-r.gaveUp }()
+			if err := r.cfg.Outbox.Defer(r.jobCtx, d.job, d.until); err != nil {
+				r.cfg.Log.Warn("a lease was not given back, it will run out", "task", d.job.Task.ID, "err", err)
+			}
+			r.mu.Lock()
+			r.lanes.deferring--
+			tight := r.lanes.tight
+			r.mu.Unlock()
+			if tight {
+				r.look()
+			}
+		})
+	}
+}
+
+// wait sleeps until the time (zero: for ever), a nudge, or ctx's end.
+func (r *Runner) wait(ctx context.Context, now, until time.Time) {
+	var c <-chan time.Time
+	if !until.IsZero() {
+		t := time.NewTimer(until.Sub(now))
+		defer t.Stop()
+		c = t.C
+	}
+	select {
+	case <-c:
+	case <-r.nudge:
+	case <-ctx.Done():
+	}
+}
+
+func (r *Runner) drain(cut context.CancelFunc) error {
+	r.mu.Lock()
+	waiting := r.lanes.close(r.cfg.Now())
+	running := r.lanes.running()
+	r.mu.Unlock()
+	r.cfg.Log.Info("draining jobs", "running", running, "given_back", len(waiting))
+	r.putOff(waiting)
+
+	done := make(chan struct{})
+	go func() { r.wg.Wait(); close(done) }()
+	if within(done, r.cfg.DrainTimeout) {
+		return nil
+	}
+	cut()
+	// They were told; those that listen shall not find the store closed.
+	within(done, time.Second)
+	return fmt.Errorf("runner: jobs still running after %v were cut, they will run again: raise DrainTimeout or look for what holds them", r.cfg.DrainTimeout)
+}
+
+func within(done <-chan struct{}, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+type nobody struct{}
+
+func (nobody) JobStarted(time.Duration)     {}
+func (nobody) JobDone(time.Duration, error) {}
+func (nobody) JobDeferred()                 {}
+func (nobody) ClaimFailed()                 {}

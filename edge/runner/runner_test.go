@@ -1,0 +1,431 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+)
+
+// outbox is a store of tasks in memory whose jobs take as long as their lane says.
+type outbox struct {
+	mu     sync.Mutex
+	tasks  map[string]*task
+	takes  map[string]time.Duration // by lane
+	down   bool                     // Claim fails
+	fail   map[string]bool          // lanes whose outcome the store refuses
+	panics map[string]bool
+
+	added   int
+	claims  int
+	defers  int
+	ended   map[string]time.Time // by task
+	began   map[string][]time.Time
+	running map[string]int
+	most    map[string]int
+}
+
+type task struct {
+	lane   string
+	due    time.Time
+	leased bool
+}
+
+func newOutbox() *outbox {
+	return &outbox{tasks: map[string]*task{}, takes: map[string]time.Duration{}, fail: map[string]bool{}, panics: map[string]bool{},
+		ended: map[string]time.Time{}, began: map[string][]time.Time{}, running: map[string]int{}, most: map[string]int{}}
+}
+
+func (o *outbox) add(n int, lane string, due time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for range n {
+		o.added++
+		o.tasks[fmt.Sprintf("%s-%06d", lane, o.added)] = &task{lane: lane, due: due}
+	}
+}
+
+func (o *outbox) Claim(_ context.Context, n int) (jobs []host.Job, next time.Time, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.claims++
+	if o.down {
+		return nil, time.Time{}, kv.ErrUnavailable
+	}
+	var ids []string
+	for id, t := range o.tasks {
+		if !t.leased && !t.due.After(time.Now()) {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b string) int {
+		if c := o.tasks[a].due.Compare(o.tasks[b].due); c != 0 {
+			return c
+		}
+		return strings.Compare(a, b)
+	})
+	for _, id := range ids[:min(n, len(ids))] {
+		t := o.tasks[id]
+		t.leased = true
+		jobs = append(jobs, host.Job{Task: kv.Task{ID: id, Due: t.due}, Lane: t.lane})
+	}
+	for _, t := range o.tasks {
+		if !t.leased {
+			next = earliest(next, t.due)
+		}
+	}
+	return jobs, next, nil
+}
+
+func (o *outbox) Run(ctx context.Context, j host.Job) error {
+	o.mu.Lock()
+	o.began[j.Task.ID] = append(o.began[j.Task.ID], time.Now())
+	o.running[j.Lane]++
+	o.most[j.Lane] = max(o.most[j.Lane], o.running[j.Lane])
+	takes, fail, panics := o.takes[j.Lane], o.fail[j.Lane], o.panics[j.Lane]
+	o.mu.Unlock()
+	var err error
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.running[j.Lane]--
+	if panics {
+		panic("svc_rt_secret")
+	}
+	if err != nil || fail {
+		return errors.Join(err, kv.ErrUnavailable)
+	}
+	delete(o.tasks, j.Task.ID)
+	o.ended[j.Task.ID] = time.Now()
+	return nil
+}
+
+func (o *outbox) Defer(_ context.Context, j host.Job, until time.Time) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.defers++
+	if t := o.tasks[j.Task.ID]; t != nil {
+		t.leased, t.due = false, until
+	}
+	return nil
+}
+
+// done counts the lane's finished tasks; worst is the latest of them.
+func (o *outbox) done(lane string) (n int, worst time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for id, at := range o.ended {
+		if id[:len(lane)+1] == lane+"-" {
+			n++
+			if at.After(worst) {
+				worst = at
+			}
+		}
+	}
+	return n, worst
+}
+
+func (o *outbox) count(field *int) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return *field
+}
+
+// bubble runs f beside a runner, in fake time, and then drains the runner.
+func bubble(t *testing.T, c Config, f func(t *testing.T, o *outbox, r *Runner)) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutbox()
+		c.Outbox = o
+		c.Rand = func() float64 { return 0.5 }
+		r := New(c)
+		ctx, cancel := context.WithCancel(t.Context())
+		out := make(chan error)
+		go func() { out <- r.Run(ctx) }()
+		defer func() { cancel(); <-out }()
+		synctest.Wait()
+		f(t, o, r)
+	})
+}
+
+// Contract 27: one receiver that hangs never delays another's events.
+func TestHangingLaneDelaysNobody(t *testing.T) {
+	for _, hanging := range []int{1, 20} {
+		t.Run(fmt.Sprintf("%d hanging lanes", hanging), func(t *testing.T) {
+			bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
+				o.takes["good"] = 5 * time.Millisecond
+				for i := range hanging {
+					lane := fmt.Sprintf("dead%02d", i)
+					o.takes[lane] = 10 * time.Second
+					o.add(200, lane, time.Now())
+				}
+				r.Wake("p", time.Now())
+				time.Sleep(2 * time.Second) // the dead lanes are known by now
+
+				sent := 0
+				for end := time.Now().Add(15 * time.Second); time.Now().Before(end); sent++ {
+					due := time.Now()
+					o.add(1, "good", due)
+					r.Wake("p", due)
+					time.Sleep(50 * time.Millisecond)
+					if n, at := o.done("good"); n != sent+1 || at.Sub(due) > 10*time.Millisecond {
+						t.Fatalf("contract 27: event %d: %d done, the last %v after it was due", sent, n, at.Sub(due))
+					}
+				}
+				synctest.Wait()
+				for lane, most := range o.most {
+					if most > 16 {
+						t.Errorf("%d jobs of lane %s ran at once", most, lane)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The price of a lane that hangs from the first moment on is paid once.
+func TestLaneThatTurnsOutToHang(t *testing.T) {
+	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
+		o.takes["dead"] = 10 * time.Second
+		o.add(1000, "dead", time.Now())
+		o.add(10, "good", time.Now().Add(time.Millisecond))
+		r.Wake("p", time.Now())
+		time.Sleep(2 * quickNew)
+		if n, _ := o.done("good"); n != 10 {
+			t.Errorf("contract 27: %d of 10 events done", n)
+		}
+	})
+}
+
+// A dead receiver with a large backlog costs few leases, and ever fewer.
+func TestBacklogOfADeadLaneIsCheap(t *testing.T) {
+	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
+		o.takes["dead"] = 10 * time.Second
+		o.fail["dead"] = true // keeps its lease here, so that only what is put off comes back
+		o.add(1000, "dead", time.Now())
+		r.Wake("p", time.Now())
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		// Rounds of about 5, 10, 20, … 300 s: 8 in ten minutes at most.
+		if n := o.count(&o.defers); n < 1000 || n > 8*1000 {
+			t.Errorf("%d leases given back in ten minutes", n)
+		}
+		before := o.count(&o.claims)
+		time.Sleep(time.Minute)
+		if n := o.count(&o.claims) - before; n > 600 {
+			t.Errorf("%d claims in a minute", n)
+		}
+	})
+}
+
+// Once the receiver is back, its backlog goes out at full speed.
+func TestLaneRecovers(t *testing.T) {
+	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
+		o.takes["dead"] = 10 * time.Second
+		o.add(1000, "dead", time.Now())
+		r.Wake("p", time.Now())
+		time.Sleep(time.Minute)
+		o.mu.Lock()
+		o.takes["dead"] = 5 * time.Millisecond
+		o.mu.Unlock()
+		time.Sleep(11 * time.Minute)
+		synctest.Wait()
+		if n, _ := o.done("dead"); n != 1000 {
+			t.Errorf("%d of 1000 done, %d leases given back", n, o.defers)
+		}
+	})
+}
+
+// A quick lane's burst is run, not put off.
+func TestQuickLaneIsNotPutOff(t *testing.T) {
+	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
+		o.takes["quick"] = 4 * time.Millisecond
+		begin := time.Now()
+		o.add(10_000, "quick", begin)
+		r.Wake("p", begin)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		n, last := o.done("quick")
+		if want := 10_000 / 16 * 4 * time.Millisecond; n != 10_000 || last.Sub(begin) > want+want/10 {
+			t.Errorf("%d done in %v, want 10000 in about %v", n, last.Sub(begin), want)
+		}
+		if o.defers != 0 || o.most["quick"] != 16 {
+			t.Errorf("%d leases given back, %d ran at once", o.defers, o.most["quick"])
+		}
+	})
+}
+
+func TestTimersNeverWaitForLanes(t *testing.T) {
+	bubble(t, Config{Exclusive: true, Concurrency: 8, PerLane: 8}, func(t *testing.T, o *outbox, r *Runner) {
+		for i := range 8 {
+			lane := fmt.Sprintf("dead%d", i)
+			o.takes[lane] = 10 * time.Second
+			o.add(2, lane, time.Now())
+		}
+		r.Wake("p", time.Now())
+		time.Sleep(time.Second)
+		due := time.Now()
+		o.add(100, "", due)
+		r.Wake("p", due)
+		time.Sleep(100 * time.Millisecond)
+		if n, last := o.done(""); n != 100 || last.Sub(due) > 10*time.Millisecond {
+			t.Errorf("%d of 100 timers done, the last after %v", n, last.Sub(due))
+		}
+	})
+}
+
+func TestWake(t *testing.T) {
+	for _, c := range []struct {
+		rule string
+		cfg  Config
+		in   time.Duration // how far ahead the task is due
+		wake bool
+		want time.Duration // between its being due and its run
+	}{
+		{"due now and woken: at once", Config{Exclusive: true}, 0, true, 2 * time.Millisecond},
+		{"due later and woken: when due", Config{Exclusive: true}, time.Hour, true, 0},
+		{"a lost wake costs a poll interval", Config{}, 0, false, time.Second},
+		{"a lost wake for later costs nothing", Config{}, time.Hour, false, 0},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			bubble(t, c.cfg, func(t *testing.T, o *outbox, r *Runner) {
+				time.Sleep(300 * time.Millisecond)
+				due := time.Now().Add(c.in)
+				o.add(1, "a", due)
+				if c.wake {
+					r.Wake("p", due)
+				}
+				time.Sleep(c.in + 2*time.Second)
+				if n, at := o.done("a"); n != 1 || at.Sub(due) > c.want || at.Before(due) {
+					t.Errorf("%d done, %v after due, want within %v", n, at.Sub(due), c.want)
+				}
+			})
+		})
+	}
+}
+
+// Nothing to do costs one claim a PollInterval, and none at all when exclusive.
+func TestIdleIsCheap(t *testing.T) {
+	for exclusive, most := range map[bool]int{true: 1, false: 61} {
+		bubble(t, Config{Exclusive: exclusive}, func(t *testing.T, o *outbox, r *Runner) {
+			o.add(1, "a", time.Now().Add(time.Hour))
+			time.Sleep(time.Minute)
+			if n := o.count(&o.claims); n > most {
+				t.Errorf("exclusive %v: %d claims in an idle minute, want at most %d", exclusive, n, most)
+			}
+		})
+	}
+}
+
+// I10: full recovery within 30 s of the store's return, no restart.
+func TestStoreFailsAndReturns(t *testing.T) {
+	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
+		o.mu.Lock()
+		o.down = true
+		o.mu.Unlock()
+		o.add(100, "a", time.Now())
+		r.Wake("p", time.Now())
+		go func() { // wakes go on meanwhile and must not defeat the pauses
+			for range 600 {
+				r.Wake("p", time.Now())
+				time.Sleep(100 * time.Millisecond)
+			}
+		}()
+		time.Sleep(time.Minute)
+		if n := o.count(&o.claims); n < 12 || n > 40 {
+			t.Errorf("%d claims in a minute of outage", n)
+		}
+		o.mu.Lock()
+		o.down = false
+		o.mu.Unlock()
+		back := time.Now()
+		time.Sleep(30 * time.Second)
+		if n, last := o.done("a"); n != 100 || last.Sub(back) > backoffMax+time.Second {
+			t.Errorf("I10: %d of 100 done, the last %v after the store's return", n, last.Sub(back))
+		}
+	})
+}
+
+func TestPanicInAJobHurtsNoOther(t *testing.T) {
+	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
+		o.panics["bad"] = true
+		o.add(50, "bad", time.Now())
+		o.add(50, "good", time.Now())
+		r.Wake("p", time.Now())
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n, _ := o.done("good"); n != 50 || r.lanes.running() != 0 {
+			t.Errorf("%d of 50 done, %d still count as running", n, r.lanes.running())
+		}
+	})
+}
+
+func TestDrain(t *testing.T) {
+	for _, c := range []struct {
+		rule      string
+		takes     time.Duration
+		done      int
+		wantErr   bool
+		wantAfter time.Duration
+	}{
+		{"running jobs finish, the others' leases are given back", 10 * time.Second, 16, false, 9 * time.Second},
+		{"a job that outlasts DrainTimeout is cut and reported", time.Minute, 0, true, 15 * time.Second},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOutbox()
+				o.takes["a"] = c.takes
+				o.add(40, "a", time.Now())
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(time.Second, cancel)
+				begin := time.Now().Add(time.Second)
+				err := New(Config{Outbox: o}).Run(ctx)
+				if took := time.Since(begin); (err != nil) != c.wantErr || took != c.wantAfter {
+					t.Errorf("got %v after %v, want an error: %v, after %v", err, took, c.wantErr, c.wantAfter)
+				}
+				synctest.Wait()
+				leased := 0
+				for _, tk := range o.tasks {
+					if tk.leased {
+						leased++
+					}
+				}
+				if n, _ := o.done("a"); n != c.done || len(o.began) != 16 || leased != 16-c.done {
+					t.Errorf("%d done, %d begun, %d still leased", n, len(o.began), leased)
+				}
+			})
+		})
+	}
+}
+
+// Jobs that fall due in one instant run once each, whatever the batch.
+func TestEachJobRunsOnce(t *testing.T) {
+	bubble(t, Config{Concurrency: 20, PerLane: 3}, func(t *testing.T, o *outbox, r *Runner) {
+		for i := range 30 {
+			lane := fmt.Sprintf("lane%d", i)
+			o.takes[lane] = time.Duration(i) * 10 * time.Millisecond
+			o.add(40, lane, time.Now())
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(o.ended) != 1200 {
+			t.Errorf("%d of 1200 done", len(o.ended))
+		}
+		for id, at := range o.began {
+			if len(at) != 1 {
+				t.Errorf("%s ran %d times", id, len(at))
+			}
+		}
+	})
+}
