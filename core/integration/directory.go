@@ -170,16 +170,33 @@ func (d *Directory) BrowserOrigin(ctx context.Context, origin string) (bool, err
 // is sealed and replaces the kept one; with an empty one the kept one stays,
 // sealed again with the ring's first key.
 func (d *Directory) PutIntegration(ctx context.Context, i Integration, secret string) error {
-	if secret == "" {
-		old, _, err := read[Integration](ctx, d, "c/int/"+i.ID)
+	if secret != "" {
+		return d.putIntegration(ctx, i, secret, nil)
+	}
+	for range maxRaces {
+		old, version, err := read[Integration](ctx, d, "c/int/"+i.ID)
+		kept := ""
 		if err == nil && old.Webhook.Sealed != "" {
-			if secret, err = d.WebhookSecret(old); err != nil {
+			if kept, err = d.WebhookSecret(old); err != nil {
 				return err
 			}
 		} else if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
+		// Under the version whose secret it keeps: whoever changes the secret
+		// at the same time must not get the old one back.
+		err = d.putIntegration(ctx, i, kept, &version)
+		if conflict := (*kv.Conflict)(nil); !errors.As(err, &conflict) {
+			return err
+		}
 	}
+	return fmt.Errorf("%w: integration %s changed %d times under one request", kv.ErrUnavailable, i.ID, maxRaces)
+}
+
+// maxRaces bounds how often a write is tried again after somebody else's.
+const maxRaces = 8
+
+func (d *Directory) putIntegration(ctx context.Context, i Integration, secret string, version *string) error {
 	i.Webhook.Sealed = ""
 	if secret != "" {
 		b, err := json.Marshal(secretClaims{Integration: i.ID, Secret: secret})
@@ -192,7 +209,7 @@ func (d *Directory) PutIntegration(ctx context.Context, i Integration, secret st
 		}
 		i.Webhook.Sealed = token.EncodeText("", sealed)
 	}
-	return d.write(ctx, "c/int/"+i.ID, i, nil)
+	return d.write(ctx, "c/int/"+i.ID, i, version)
 }
 
 // secretClaims binds a secret to its integration: copied to another's
@@ -256,7 +273,8 @@ func (d *Directory) CreateKey(ctx context.Context, publisherID, integrationID st
 	}
 	k := Key{ID: keyID(text), PublisherID: publisherID, IntegrationID: integrationID,
 		Last4: text[len(text)-4:], Created: d.now().UTC().Truncate(time.Second), Expires: expires}
-	return text, k, d.putKey(ctx, text, k)
+	// As a new item: a commit that arrives late must not undo a revocation.
+	return text, k, d.putKey(ctx, text, k, new(string))
 }
 
 // ImportKey keeps a key whose text was made elsewhere, by GenerateKey.
@@ -269,11 +287,11 @@ func (d *Directory) ImportKey(ctx context.Context, text string, k Key) error {
 		return errors.New("integration: not a well-formed key of its kind")
 	}
 	k.ID, k.Last4 = keyID(text), text[len(text)-4:]
-	return d.putKey(ctx, text, k)
+	return d.putKey(ctx, text, k, nil)
 }
 
-func (d *Directory) putKey(ctx context.Context, text string, k Key) error {
-	return d.write(ctx, "c/key/"+hashKey(text), k, nil)
+func (d *Directory) putKey(ctx context.Context, text string, k Key, version *string) error {
+	return d.write(ctx, "c/key/"+hashKey(text), k, version)
 }
 
 func keyID(text string) string { return "key_" + hashKey(text)[:16] }

@@ -1,0 +1,675 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/kvadapters/memory"
+)
+
+const (
+	testUUID  = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
+	otherUUID = "11111111-4d4e-475f-906b-2f11c5eca7bd"
+	secret    = "whsec_only_for_tests"
+)
+
+var ctx = context.Background()
+
+// world is a directory on a store whose calls are counted and whose clock is moved.
+type world struct {
+	*Directory
+	store *kvtest.Faulty
+	clock *kvtest.Clock
+	gets  atomic.Int64
+	lists atomic.Int64
+	host  host.Host
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{clock: kvtest.NewClock()}
+	w.store = &kvtest.Faulty{KV: memory.New(memory.Config{Now: w.clock.Now}), Decide: w.count}
+	w.host = host.Host{KV: w.store, Sealer: ring(t, 0), Now: w.clock.Now, Random: &countingReader{}}
+	w.Directory = NewDirectory(w.host)
+	return w
+}
+
+func (w *world) count(c kvtest.Call) kvtest.Fault {
+	switch c.Method {
+	case "Get":
+		w.gets.Add(1)
+	case "List":
+		w.lists.Add(1)
+	}
+	return kvtest.Pass
+}
+
+// another is a second instance on the same store.
+func (w *world) another() *Directory { return NewDirectory(w.host) }
+
+// ring has its keys in the order given: 0 is the first key, 1 the second.
+func ring(t testing.TB, order ...int) *token.Ring {
+	t.Helper()
+	var keys []token.Key
+	for _, n := range order {
+		keys = append(keys, token.Key{ID: []string{"9f02ab31", "07c1d2e4"}[n], Secret: bytes.Repeat([]byte{byte(n + 1)}, 32)})
+	}
+	r, err := token.NewRing("verify.verge.example", &countingReader{}, keys...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// countingReader is randomness that never repeats and never ends.
+type countingReader struct{ n atomic.Uint64 }
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	for i := 0; i < len(p); {
+		sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, r.n.Add(1)))
+		i += copy(p[i:], sum[:])
+	}
+	return len(p), nil
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sample() Integration {
+	return Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Method: "sandbox",
+		Webhook: Webhook{URL: "https://hooks.publisher.example/verge"}, BrowserOrigins: []string{"https://www.publisher.example"}}
+}
+
+// seed puts a publisher with an integration.
+func (w *world) seed(t testing.TB) {
+	t.Helper()
+	must(t, w.PutPublisher(ctx, Publisher{ID: "pub_a", Name: "A"}))
+	must(t, w.PutIntegration(ctx, sample(), secret))
+}
+
+func (w *world) integration(t testing.TB, d *Directory) *Integration {
+	t.Helper()
+	i, err := d.Integration(ctx, testUUID)
+	must(t, err)
+	return i
+}
+
+func TestKeysHaveTheFormOfTheContract(t *testing.T) {
+	for _, prefix := range []string{SecretPrefix, PublicPrefix} {
+		key, err := GenerateKey(prefix, &countingReader{})
+		must(t, err)
+		if !strings.HasPrefix(key, prefix) || len(key) != len(prefix)+43+6 || !WellFormed(prefix, key) {
+			t.Errorf("contract 12: %q is not a key of prefix %s", key, prefix)
+		}
+		other := map[string]string{SecretPrefix: PublicPrefix, PublicPrefix: SecretPrefix}[prefix]
+		if WellFormed(other, key) || WellFormed(other, other+key[len(prefix):]) {
+			t.Errorf("contract 12: a key of prefix %s passes for one of %s", prefix, other)
+		}
+	}
+	// All bits of the random bytes are in the text: the greatest number still fits.
+	least, err := GenerateKey(SecretPrefix, bytes.NewReader(make([]byte, 32)))
+	must(t, err)
+	most, err := GenerateKey(SecretPrefix, bytes.NewReader(bytes.Repeat([]byte{0xff}, 32)))
+	must(t, err)
+	if want := SecretPrefix + strings.Repeat("0", 43); !strings.HasPrefix(least, want) {
+		t.Errorf("contract 12: 32 zero bytes give %q", least)
+	}
+	if most[len(SecretPrefix)] == '0' || len(most) != len(least) {
+		t.Errorf("contract 12: the greatest 32 bytes give %q, which has lost its first digits or needs more", most)
+	}
+	if key, err := GenerateKey(SecretPrefix, bytes.NewReader(make([]byte, 31))); err == nil {
+		t.Errorf("of 31 random bytes it made %q", key)
+	}
+}
+
+// The form is published, for scanners; a key of today must be one tomorrow.
+func TestAPublishedKeyIsWellFormed(t *testing.T) {
+	key, err := GenerateKey(SecretPrefix, bytes.NewReader(bytes.Repeat([]byte{0xab}, 32)))
+	must(t, err)
+	if want := "svc_sk_ehv1hsdOHPxDuX3xn9YyIKbgl4yJuySCWzdimD4heup1iAKBE"; key != want {
+		t.Errorf("contract 12: 32 bytes of 0xab give %q, want %q", key, want)
+	}
+}
+
+func TestAMistypedKeyFailsWithoutALookUp(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	key, _, err := w.CreateKey(ctx, "pub_a", "", nil)
+	must(t, err)
+	w.gets.Store(0)
+	refuse := func(rule, text string) {
+		t.Helper()
+		if k, err := w.Key(ctx, SecretPrefix, text); !errors.Is(err, ErrNotFound) {
+			t.Errorf("contract 12: %s: %+v, %v", rule, k, err)
+		}
+	}
+	for at := len(SecretPrefix); at < len(key); at++ {
+		for _, c := range []byte(base62) {
+			if c != key[at] {
+				refuse("one character mistyped", key[:at]+string(c)+key[at+1:])
+			}
+		}
+		if at+1 < len(key) && key[at] != key[at+1] {
+			refuse("two characters swapped", key[:at]+key[at+1:at+2]+key[at:at+1]+key[at+2:])
+		}
+	}
+	refuse("nothing", "")
+	refuse("prefix alone", SecretPrefix)
+	refuse("cut off", key[:len(key)-1])
+	refuse("one more", key+"0")
+	refuse("line feed behind", key+"\n")
+	refuse("space in front", " "+key)
+	refuse("a character outside the alphabet", key[:20]+"-"+key[21:])
+	refuse("a character outside ASCII", key[:20]+"é"+key[22:])
+	refuse("prefix in upper case", strings.ToUpper(SecretPrefix)+key[len(SecretPrefix):])
+	refuse("public prefix", PublicPrefix+key[len(SecretPrefix):])
+	if n := w.gets.Load(); n != 0 {
+		t.Errorf("contract 12: mistyped keys caused %d look-ups", n)
+	}
+	if _, err := w.Key(ctx, SecretPrefix, key); err != nil || w.gets.Load() != 1 {
+		t.Errorf("the key itself: %v after %d look-ups", err, w.gets.Load())
+	}
+	// A public key is never looked at as a secret one, well formed as it is.
+	public, _, err := w.CreateKey(ctx, "pub_a", testUUID, nil)
+	must(t, err)
+	refuse("a public key where a secret one is asked for", public)
+}
+
+// The record decides what a key may, beside the prefix that its holder writes.
+func TestARecordOfTheOtherKindIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	text, err := GenerateKey(SecretPrefix, w.host.Random)
+	must(t, err)
+	must(t, w.putKey(ctx, text, Key{PublisherID: "pub_a", IntegrationID: testUUID}, nil))
+	if k, err := w.Key(ctx, SecretPrefix, text); !errors.Is(err, ErrNotFound) {
+		t.Errorf("spec, Authentication: the record of a public key passes under a secret key's prefix: %+v, %v", k, err)
+	}
+	if err := w.ImportKey(ctx, text, Key{PublisherID: "pub_a", IntegrationID: testUUID}); err == nil {
+		t.Error("spec, Authentication: a secret key's text was kept as a public key")
+	}
+}
+
+func TestCreateKey(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	must(t, w.PutPublisher(ctx, Publisher{ID: "pub_b"}))
+	expires := w.clock.Now().Add(time.Hour)
+	text, k, err := w.CreateKey(ctx, "pub_a", testUUID, &expires)
+	must(t, err)
+	if !WellFormed(PublicPrefix, text) || !k.Public() || k.PublisherID != "pub_a" || k.IntegrationID != testUUID ||
+		k.Last4 != text[len(text)-4:] || !k.Created.Equal(w.clock.Now()) || !strings.HasPrefix(k.ID, "key_") {
+		t.Errorf("contract 12: key %+v", k)
+	}
+	got, err := w.another().Key(ctx, PublicPrefix, text)
+	must(t, err)
+	if got.ID != k.ID || !got.Active(expires.Add(-1)) || got.Active(expires) {
+		t.Errorf("contract 12: %+v is active until %s and not from then on", got, expires)
+	}
+	for _, c := range []struct{ name, publisher, integration string }{
+		{"contract 12: no such publisher", "pub_x", ""},
+		{"contract 12: no such integration", "pub_a", otherUUID},
+		{"contract 5, 404: another publisher's integration", "pub_b", testUUID},
+	} {
+		if text, _, err := w.CreateKey(ctx, c.publisher, c.integration, nil); !errors.Is(err, ErrNotFound) || text != "" {
+			t.Errorf("%s: key %q, %v", c.name, text, err)
+		}
+	}
+	keys, err := w.Keys(ctx)
+	if err != nil || len(keys) != 1 || keys[0].ID != k.ID {
+		t.Errorf("contract 12: listed are %+v, %v", keys, err)
+	}
+}
+
+func TestTwoKeysAreValidAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	old, oldKey, err := w.CreateKey(ctx, "pub_a", "", nil)
+	must(t, err)
+	fresh, _, err := w.CreateKey(ctx, "pub_a", "", nil)
+	must(t, err)
+	for _, text := range []string{old, fresh} {
+		if k, err := w.Key(ctx, SecretPrefix, text); err != nil || !k.Active(w.clock.Now()) {
+			t.Errorf("contract 12: %+v, %v", k, err)
+		}
+	}
+	_, err = w.RevokeKey(ctx, oldKey.ID)
+	must(t, err)
+	if k, err := w.Key(ctx, SecretPrefix, fresh); err != nil || !k.Active(w.clock.Now()) {
+		t.Errorf("contract 12: revoking the old key took the new one with it: %+v, %v", k, err)
+	}
+}
+
+func TestARevocationHoldsEverywhereWithinFiveSeconds(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	text, key, err := w.CreateKey(ctx, "pub_a", "", nil)
+	must(t, err)
+	elsewhere := w.another()
+	active := func(d *Directory) bool {
+		t.Helper()
+		k, err := d.Key(ctx, SecretPrefix, text)
+		must(t, err)
+		return k.Active(w.clock.Now())
+	}
+	if !active(w.Directory) || !active(elsewhere) {
+		t.Fatal("a new key is not active")
+	}
+	revoked, err := w.RevokeKey(ctx, key.ID)
+	must(t, err)
+	if revoked.Revoked == nil || revoked.ID != key.ID {
+		t.Errorf("revoked: %+v", revoked)
+	}
+	if active(w.Directory) {
+		t.Error("contract 12: where it was revoked it is active still")
+	}
+	w.clock.Advance(5*time.Second - time.Nanosecond)
+	active(elsewhere) // may be either; a read must not make the old answer younger
+	w.clock.Advance(time.Nanosecond)
+	if active(elsewhere) {
+		t.Error("contract 12: after 5 seconds another instance takes it for active")
+	}
+
+	again, err := w.RevokeKey(ctx, key.ID)
+	if err != nil || !again.Revoked.Equal(*revoked.Revoked) {
+		t.Errorf("revoked twice: %+v, %v, want the first time", again, err)
+	}
+	for _, id := range []string{"", "key_", "key_0000000000000000", key.ID + "0", key.ID[:19], strings.TrimPrefix(key.ID, "key_")} {
+		if k, err := w.RevokeKey(ctx, id); !errors.Is(err, ErrNotFound) {
+			t.Errorf("revoking %q: %+v, %v", id, k, err)
+		}
+	}
+}
+
+func TestTheCacheLivesFiveSecondsExactly(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	d := w.another()
+	reads := func() int64 {
+		t.Helper()
+		w.gets.Store(0)
+		w.integration(t, d)
+		return w.gets.Load()
+	}
+	for _, step := range []struct {
+		name    string
+		advance time.Duration
+		want    int64
+	}{
+		{"the first read asks the KV", 0, 1},
+		{"the next does not", 0, 0},
+		{"nor an instant before 5 s", 5*time.Second - 1, 0},
+		{"at 5 s it does", 1, 1},
+		{"and believes that for another 5 s", 5*time.Second - 1, 0},
+		{"a clock that went back makes nothing younger", -(5*time.Second - 1) - 5*time.Second, 1},
+	} {
+		w.clock.Advance(step.advance)
+		if got := reads(); got != step.want {
+			t.Errorf("contract 12: %s: %d reads, want %d", step.name, got, step.want)
+		}
+	}
+	// What is not there is not believed to stay away.
+	if _, err := d.Publisher(ctx, "pub_new"); !errors.Is(err, ErrNotFound) {
+		t.Fatal(err)
+	}
+	must(t, w.PutPublisher(ctx, Publisher{ID: "pub_new"}))
+	if _, err := d.Publisher(ctx, "pub_new"); err != nil {
+		t.Errorf("a publisher that was just added: %v", err)
+	}
+}
+
+// A slow read counts its own duration: the answer is as old as the question.
+func TestASlowReadIsNotBelievedLonger(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	d := w.another()
+	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if w.count(c); c.Method == "Get" {
+			w.clock.Advance(4 * time.Second)
+		}
+		return kvtest.Pass
+	}
+	w.integration(t, d)
+	w.clock.Advance(time.Second)
+	w.gets.Store(0)
+	if w.integration(t, d); w.gets.Load() != 1 {
+		t.Error("contract 12: a read that took 4 s was believed for 5 s more")
+	}
+}
+
+func TestTheKVFailingIsNotNotFound(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	text, key, err := w.CreateKey(ctx, "pub_a", "", nil)
+	must(t, err)
+	w.store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	d := w.another()
+	_, err1 := d.Integration(ctx, testUUID)
+	_, err2 := d.Key(ctx, SecretPrefix, text)
+	_, err3 := d.BrowserOrigin(ctx, "https://www.publisher.example")
+	_, err4 := d.RevokeKey(ctx, key.ID)
+	_, err5 := d.Keys(ctx)
+	i := sample()
+	ready, err6 := d.Ready(ctx, &i)
+	err7 := d.PutIntegration(ctx, i, "")
+	for n, err := range []error{err1, err2, err3, err4, err5, err6, err7} {
+		if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, ErrNotFound) {
+			t.Errorf("contract 5, 503: call %d gives %v", n+1, err)
+		}
+	}
+	if ready {
+		t.Error("contract 5: without the KV an integration counts as ready")
+	}
+}
+
+// dump is everything that a reader of the store sees.
+func (w *world) dump(t testing.TB) string {
+	t.Helper()
+	items, err := w.store.List(ctx, kv.Key{Partition: Partition}, "", 1000)
+	must(t, err)
+	var b strings.Builder
+	for _, it := range items {
+		b.WriteString(it.Key.Name + "\n" + string(it.Value) + "\n" + it.Tx + "\n")
+	}
+	return b.String()
+}
+
+func TestTheStoreHoldsNeitherKeyNorSecret(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	sk, _, err := w.CreateKey(ctx, "pub_a", "", nil)
+	must(t, err)
+	pk, _, err := w.CreateKey(ctx, "pub_a", testUUID, nil)
+	must(t, err)
+	must(t, w.RecordReadiness(ctx, w.integration(t, w.Directory), secret, true))
+	dump := w.dump(t)
+	if !strings.Contains(dump, "pub_a") || strings.Count(dump, "c/key/") != 2 || !strings.Contains(dump, "c/ready/") {
+		t.Fatal("the dump misses what was put")
+	}
+	for _, text := range []string{sk, pk} {
+		for _, part := range []string{text, text[len(SecretPrefix):], text[:20], text[len(SecretPrefix) : len(SecretPrefix)+12]} {
+			if strings.Contains(dump, part) {
+				t.Errorf("contract 12: the store holds %q of a key", part)
+			}
+		}
+	}
+	if strings.Contains(dump, secret) || strings.Contains(dump, secret[6:]) {
+		t.Error("contract 13: the store holds a webhook secret")
+	}
+}
+
+func TestASealedSecretOpensOnlyWhereItBelongs(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	i := w.integration(t, w.Directory)
+	if got, err := w.WebhookSecret(i); err != nil || got != secret {
+		t.Fatalf("secret %q, %v", got, err)
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*Integration)
+	}{
+		{"contract 15: moved to another integration", func(i *Integration) { i.ID = otherUUID }},
+		{"contract 15: altered", func(i *Integration) { i.Webhook.Sealed = "B" + i.Webhook.Sealed[1:] }},
+		{"contract 15: cut off", func(i *Integration) { i.Webhook.Sealed = i.Webhook.Sealed[:40] }},
+		{"contract 15: none", func(i *Integration) { i.Webhook.Sealed = "" }},
+		{"contract 15: a token of another purpose", func(i *Integration) {
+			b, err := w.host.Sealer.Seal(token.Flow, []byte(`{"int":"`+testUUID+`","sec":"x"}`))
+			must(t, err)
+			i.Webhook.Sealed = token.EncodeText("", b)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			moved := *i
+			c.change(&moved)
+			got, err := w.WebhookSecret(&moved)
+			if err == nil || got != "" {
+				t.Errorf("it opens: %v", err)
+			}
+			if err != nil && strings.Contains(err.Error(), secret) {
+				t.Errorf("contract 13: the error holds the secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestPutIntegrationKeepsTheSecretAndSealsItAgain(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	before := w.integration(t, w.Directory).Webhook.Sealed
+
+	rotated := w.host
+	rotated.Sealer = ring(t, 1, 0)
+	d := NewDirectory(rotated)
+	i := sample()
+	i.ChallengeAge = 30
+	i.Webhook.Sealed = "what a caller left here"
+	must(t, d.PutIntegration(ctx, i, ""))
+
+	retired := w.host
+	retired.Sealer = ring(t, 1)
+	d = NewDirectory(retired)
+	kept := w.integration(t, d)
+	if kept.ChallengeAge != 30 || kept.Webhook.Sealed == before {
+		t.Errorf("put: %+v", kept)
+	}
+	if got, err := d.WebhookSecret(kept); err != nil || got != secret {
+		t.Errorf("contract 16: after a rotation and without the old key the secret is %q, %v: it was not sealed again", got, err)
+	}
+
+	// Where the kept secret does not open, the write must not lose it.
+	lost := w.host
+	lost.Sealer = ring(t, 0)
+	if err := NewDirectory(lost).PutIntegration(ctx, sample(), ""); err == nil {
+		t.Error("contract 16: a secret that does not open with this ring was thrown away")
+	}
+	if got, err := d.WebhookSecret(w.integration(t, NewDirectory(retired))); err != nil || got != secret {
+		t.Errorf("contract 16: the secret is %q, %v", got, err)
+	}
+
+	must(t, d.PutIntegration(ctx, sample(), "whsec_another"))
+	if got, err := d.WebhookSecret(w.integration(t, d)); err != nil || got != "whsec_another" {
+		t.Errorf("a new secret: %q, %v", got, err)
+	}
+	none := sample()
+	none.ID, none.Webhook = otherUUID, Webhook{Off: true}
+	must(t, d.PutIntegration(ctx, none, ""))
+	got, err := d.Integration(ctx, otherUUID)
+	if err != nil || got.Webhook.Sealed != "" {
+		t.Errorf("an integration without secret: %+v, %v", got, err)
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	ready := func(d *Directory) bool {
+		t.Helper()
+		ok, err := d.Ready(ctx, w.integration(t, d))
+		must(t, err)
+		return ok
+	}
+	test := func(passed bool) {
+		t.Helper()
+		i := w.integration(t, w.Directory)
+		s, err := w.WebhookSecret(i)
+		must(t, err)
+		must(t, w.RecordReadiness(ctx, i, s, passed))
+	}
+	put := func(change func(*Integration), secret string) {
+		t.Helper()
+		i := sample()
+		change(&i)
+		must(t, w.PutIntegration(ctx, i, secret))
+	}
+	same := func(*Integration) {}
+	for _, step := range []struct {
+		name string
+		do   func()
+		want bool
+	}{
+		{"contract 5, 409: never tested", func() {}, false},
+		{"contract 29: tested and not ready", func() { test(false) }, false},
+		{"contract 29: tested and ready", func() { test(true) }, true},
+		{"contract 29: another name or age changes nothing", func() { put(func(i *Integration) { i.ChallengeAge = 40; i.Name = "x" }, "") }, true},
+		{"spec, Delivery 5: another URL resets", func() { put(func(i *Integration) { i.Webhook.URL += "2" }, "") }, false},
+		{"contract 29: the URL that was tested is ready", func() { put(same, "") }, true},
+		{"spec, Delivery 5: another secret resets", func() { put(same, "whsec_another") }, false},
+		{"contract 29: the secret that was tested is ready", func() { put(same, secret) }, true},
+		{"contract 29: URL and secret changed at once", func() { put(func(i *Integration) { i.Webhook.URL += "2" }, "whsec_another") }, false},
+		{"contract 29: tested as it now stands", func() { test(true) }, true},
+		{"contract 29: what was tested before is not ready any more", func() { put(same, secret) }, false},
+		{"contract 5, 409: no webhook URL counts as not ready", func() { put(func(i *Integration) { i.Webhook.URL = "" }, "") }, false},
+		{"contract 5, 409: switched off explicitly needs no test", func() { put(func(i *Integration) { i.Webhook = Webhook{Off: true} }, "") }, true},
+	} {
+		step.do()
+		if got := ready(w.Directory); got != step.want {
+			t.Errorf("%s: ready %v, want %v", step.name, got, step.want)
+		}
+		w.clock.Advance(5 * time.Second)
+		if got := ready(w.another()); got != step.want {
+			t.Errorf("%s: elsewhere ready %v, want %v", step.name, got, step.want)
+		}
+	}
+}
+
+func TestTheFingerprintTellsURLAndSecretApart(t *testing.T) {
+	if fingerprint("https://a.example/x", "y") == fingerprint("https://a.example/", "xy") {
+		t.Error("contract 29: a character moved from the URL to the secret leaves the fingerprint as it was")
+	}
+}
+
+func TestBrowserOrigin(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	other := sample()
+	other.ID, other.BrowserOrigins = otherUUID, []string{"https://app.publisher.example:8443"}
+	must(t, w.PutIntegration(ctx, other, secret))
+	d := w.another()
+	allowed := func(d *Directory, origin string) bool {
+		t.Helper()
+		ok, err := d.BrowserOrigin(ctx, origin)
+		must(t, err)
+		return ok
+	}
+	for origin, want := range map[string]bool{
+		"https://www.publisher.example":      true,
+		"https://app.publisher.example:8443": true,
+		"https://app.publisher.example":      false,
+		"http://www.publisher.example":       false,
+		"https://evil.example":               false,
+		"https://www.publisher.example.evil": false,
+		"null":                               false,
+		"":                                   false,
+	} {
+		if got := allowed(d, origin); got != want {
+			t.Errorf("contract 7: %q is allowed: %v", origin, got)
+		}
+	}
+	if n := w.lists.Load(); n != 1 {
+		t.Errorf("8 origins caused %d listings, want 1", n)
+	}
+	other.BrowserOrigins = []string{"https://new.example"}
+	must(t, w.PutIntegration(ctx, other, ""))
+	if !allowed(w.Directory, "https://new.example") {
+		t.Error("contract 7: a new origin does not hold at once where it was put")
+	}
+	w.clock.Advance(5*time.Second - 1)
+	if allowed(d, "https://new.example") {
+		t.Error("the cache did not live 5 s")
+	}
+	w.clock.Advance(1)
+	if !allowed(d, "https://new.example") || allowed(d, "https://app.publisher.example:8443") {
+		t.Error("contract 7: after 5 s another instance has the old origins")
+	}
+}
+
+func TestListsGoThroughAllPages(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	const n = 401
+	for range n {
+		_, _, err := w.CreateKey(ctx, "pub_a", "", nil)
+		must(t, err)
+	}
+	keys, err := w.Keys(ctx)
+	must(t, err)
+	seen := map[string]bool{}
+	for _, k := range keys {
+		seen[k.ID] = true
+	}
+	if len(keys) != n || len(seen) != n {
+		t.Errorf("%d keys are listed, %d different ones, want %d", len(keys), len(seen), n)
+	}
+}
+
+func TestADamagedItemIsAnErrorThatNamesIt(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.store.Commit(ctx, kv.Tx{ID: "x", Partition: Partition, Puts: []kv.Put{{Name: "c/int/" + testUUID, Value: []byte("{")}}}))
+	_, err1 := w.Integration(ctx, testUUID)
+	_, err2 := w.Integrations(ctx)
+	for _, err := range []error{err1, err2} {
+		if err == nil || errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), testUUID) {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+// A late commit of a key's making must not bring a revoked key back to life.
+func TestADelayedCreationDoesNotUndoARevocation(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	delayed := false
+	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Commit" && !delayed {
+			delayed = true
+			return kvtest.Delay
+		}
+		return kvtest.Pass
+	}
+	text, key, err := w.CreateKey(ctx, "pub_a", "", nil)
+	must(t, err)
+	_, err = w.RevokeKey(ctx, key.ID)
+	must(t, err)
+	w.store.Deliver(ctx)
+	if k, err := w.another().Key(ctx, SecretPrefix, text); err != nil || k.Active(w.clock.Now()) {
+		t.Errorf("contract 12: the revoked key is active again: %+v, %v", k, err)
+	}
+}
+
+// Two operators at once: whoever leaves the secret as it is must not bring back an old one.
+func TestKeepingTheSecretDoesNotUndoAChangeOfIt(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	other := w.another()
+	once := false
+	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Commit" && !once {
+			once = true
+			must(t, other.PutIntegration(ctx, sample(), "whsec_another"))
+		}
+		return kvtest.Pass
+	}
+	err := w.PutIntegration(ctx, sample(), "")
+	w.store.Decide = nil
+	got, openErr := other.WebhookSecret(w.integration(t, w.another()))
+	must(t, openErr)
+	if got != "whsec_another" {
+		t.Errorf("the new secret was replaced by the old one (%v)", err)
+	}
+}
