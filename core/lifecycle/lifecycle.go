@@ -107,13 +107,15 @@ const maxRaces = 16
 
 // fire also reports whether it was this call that changed the record.
 func (l *Lifecycle) fire(ctx context.Context, s Session, t session.Trigger, held []kv.Held) (session.Record, bool, error) {
+	late := false
 	for range maxRaces {
 		r, version, err := l.Load(ctx, s.ID)
 		if err != nil {
 			return session.Record{}, false, err
 		}
 		now, expires := l.Now(), s.ID.Expires()
-		if r.Terminal() && t != session.Cancelled && t != session.TimeUp {
+		if !late && r.As(now, expires).Terminal() && t != session.Cancelled && t != session.TimeUp {
+			late = true
 			l.count("late_answer_ignored")
 		}
 		next, changed := r.Apply(t, now, expires, l.Attempts)

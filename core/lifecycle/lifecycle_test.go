@@ -1,0 +1,721 @@
+package lifecycle
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/kvadapters/memory"
+)
+
+const testUUID = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
+
+const outcomeLife = 30 * 24 * time.Hour
+
+var ctx = context.Background()
+
+// world is a Lifecycle on a store that fails as told and whose clock is moved.
+type world struct {
+	*Lifecycle
+	store   *kvtest.Faulty
+	memory  *memory.Store
+	clock   *kvtest.Clock
+	ring    *token.Ring
+	random  *countingReader
+	commits atomic.Int64
+
+	mu     sync.Mutex
+	counts map[string]int
+	woken  []time.Time
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{clock: kvtest.NewClock(), random: &countingReader{}, counts: map[string]int{}}
+	w.memory = memory.New(memory.Config{Now: w.clock.Now})
+	w.store = &kvtest.Faulty{KV: w.memory}
+	w.script()
+	var err error
+	w.ring, err = token.NewRing("verify.verge.example", w.random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
+	must(t, err)
+	w.Lifecycle = &Lifecycle{Attempts: 3, OutcomeLife: outcomeLife, Host: host.Host{
+		KV: w.store, Sealer: w.ring, Now: w.clock.Now, Random: w.random,
+		Count: func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() },
+		Wake:  func(_ kv.Partition, due time.Time) { w.mu.Lock(); w.woken = append(w.woken, due); w.mu.Unlock() },
+	}}
+	return w
+}
+
+// script lets the next commits meet these faults, everything else pass.
+func (w *world) script(faults ...kvtest.Fault) {
+	w.commits.Store(0)
+	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method != "Commit" {
+			return kvtest.Pass
+		}
+		if n := int(w.commits.Add(1)); n <= len(faults) {
+			return faults[n-1]
+		}
+		return kvtest.Pass
+	}
+}
+
+// countingReader is randomness that never repeats and never ends.
+type countingReader struct{ n atomic.Uint64 }
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	for i := 0; i < len(p); {
+		sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, r.n.Add(1)))
+		i += copy(p[i:], sum[:])
+	}
+	return len(p), nil
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var withWebhook = integration.Webhook{URL: "https://hooks.publisher.example/verge"}
+
+// session makes one; whether it sends events is up to the webhook.
+func (w *world) session(t testing.TB, hook integration.Webhook) Session {
+	t.Helper()
+	id, err := session.NewID(w.random, testUUID, session.L1, 25, w.clock.Now(), 3)
+	must(t, err)
+	text, err := id.Format(w.ring)
+	must(t, err)
+	user, state := "user-42", ""
+	return Session{ID: id, Text: text, User: &user, State: &state,
+		Integration: &integration.Integration{ID: testUUID, PublisherID: "pub_a", Webhook: hook}}
+}
+
+// tasks returns the events and the timer that are scheduled, whenever due. It
+// leases them on a copy of time far away, so it comes last in a test.
+func (w *world) tasks(t testing.TB) (events []webhook.Event, timers []kv.Task) {
+	t.Helper()
+	all, _, err := w.memory.Claim(ctx, "p3", w.clock.Now().Add(1000*time.Hour), time.Hour, 1000)
+	must(t, err)
+	for _, task := range all {
+		m, body, err := outbox.Read(task)
+		must(t, err)
+		if m.Kind == outbox.Expire {
+			timers = append(timers, task)
+			continue
+		}
+		var e webhook.Event
+		must(t, json.Unmarshal(body, &e))
+		if m.Type != e.Type || m.Session != e.SessionID || m.Integration != testUUID || m.Attempts != 0 {
+			t.Errorf("the task's head %+v does not fit its event %+v", m, e)
+		}
+		events = append(events, e)
+	}
+	return events, timers
+}
+
+// wantEvents checks the scheduled events by type, in any order, and whether a timer is left.
+func (w *world) wantEvents(t testing.TB, timer bool, types ...string) []webhook.Event {
+	t.Helper()
+	events, timers := w.tasks(t)
+	got := map[string]int{}
+	for _, e := range events {
+		got[e.Type]++
+	}
+	want := map[string]int{}
+	for _, typ := range types {
+		want[typ]++
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("spec, Events: scheduled are %v, want %v", got, want)
+	}
+	if (len(timers) == 1) != timer || len(timers) > 1 {
+		t.Errorf("%d timers are scheduled, want one: %v", len(timers), timer)
+	}
+	return events
+}
+
+func (w *world) record(t testing.TB, s Session) session.Record {
+	t.Helper()
+	r, _, err := w.Load(ctx, s.ID)
+	must(t, err)
+	return r
+}
+
+func TestBeginWithoutWebhookDoesNotTouchTheKV(t *testing.T) {
+	for name, hook := range map[string]integration.Webhook{"no URL": {}, "switched off": {Off: true}, "off, though with a URL": {Off: true, URL: withWebhook.URL}} {
+		w := newWorld(t)
+		before := w.store.Calls()
+		must(t, w.Begin(ctx, w.session(t, hook), true, nil, nil))
+		if n := w.store.Calls() - before; n != 0 {
+			t.Errorf("architecture, What is where: %s: start asked the KV %d times", name, n)
+		}
+	}
+}
+
+func TestBeginIsOneCommit(t *testing.T) {
+	checks := []kv.Check{{Name: "r/x"}}
+	extra := []kv.Put{{Name: "r/x", Value: []byte("answer")}}
+	for _, c := range []struct {
+		name      string
+		hook      integration.Webhook
+		initiated bool
+		checks    []kv.Check
+		extra     []kv.Put
+		timer     bool
+		events    []string
+		state     session.State // kept, "" for nothing
+	}{
+		{"spec, States: started", withWebhook, true, nil, nil, true, []string{webhook.TypeStarted}, ""},
+		{"contract 11: started, with a kept answer", withWebhook, true, checks, extra, true, []string{webhook.TypeStarted}, ""},
+		{"contract 11: a kept answer alone", integration.Webhook{Off: true}, true, checks, extra, false, nil, ""},
+		{"spec, States: initiation fails", withWebhook, false, nil, nil, false, []string{webhook.TypeStarted, webhook.TypeFailed}, session.Failed},
+		{"spec, States: initiation fails without webhook", integration.Webhook{}, false, nil, nil, false, nil, session.Failed},
+		{"contract 11: initiation fails, with a kept answer", withWebhook, false, checks, extra, false, []string{webhook.TypeStarted, webhook.TypeFailed}, session.Failed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.session(t, c.hook)
+			must(t, w.Begin(ctx, s, c.initiated, c.checks, c.extra))
+			if n := w.commits.Load(); n != 1 || w.store.Calls() != 1 {
+				t.Errorf("architecture: %d commits and %d calls, want one", n, w.store.Calls())
+			}
+			if r := w.record(t, s); r.State != c.state {
+				t.Errorf("kept is %+v, want state %q", r, c.state)
+			} else if c.state == session.Failed && (r.FailureCode != webhook.FailureUnknown || !r.At.Equal(w.clock.Now())) {
+				t.Errorf("kept is %+v", r)
+			}
+			if len(c.extra) > 0 {
+				if it, err := w.memory.Get(ctx, kv.Key{Partition: "p3", Name: "r/x"}); err != nil || string(it.Value) != "answer" {
+					t.Errorf("the extra put: %+v, %v", it, err)
+				}
+			}
+			for _, e := range w.wantEvents(t, c.timer, c.events...) {
+				if e.SessionID != s.Text || e.PublisherID != "pub_a" || e.IntegrationID != "int_"+testUUID || e.IdempotencyKey != s.Text+":"+e.Type || e.Test {
+					t.Errorf("spec, Envelope: event %+v", e)
+				}
+			}
+		})
+	}
+}
+
+func TestBeginWakesTheRunner(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, withWebhook)
+	must(t, w.Begin(ctx, s, true, nil, nil))
+	if len(w.woken) != 2 || !w.woken[0].Equal(w.clock.Now()) || !w.woken[1].Equal(s.ID.Expires()) {
+		t.Errorf("woken for %v, want now and %s", w.woken, s.ID.Expires())
+	}
+}
+
+func TestBeginAfterALostReply(t *testing.T) {
+	check := []kv.Check{{Name: "r/x"}}
+	extra := []kv.Put{{Name: "r/x", Value: []byte("answer")}}
+	for _, c := range []struct {
+		name      string
+		faults    []kvtest.Fault
+		initiated bool
+		checks    []kv.Check
+		extra     []kv.Put
+		want      error
+		commits   int64
+		deliver   bool
+		events    []string
+	}{
+		{"no check: applied, and nobody is told", []kvtest.Fault{kvtest.LoseReply}, true, nil, nil, kv.ErrUnknown, 1, false, []string{webhook.TypeStarted}},
+		{"no check: not applied", []kvtest.Fault{kvtest.LoseRequest}, true, nil, nil, kv.ErrUnknown, 1, false, nil},
+		{"a check: applied", []kvtest.Fault{kvtest.LoseReply}, true, check, extra, nil, 2, false, []string{webhook.TypeStarted}},
+		{"a check: not applied", []kvtest.Fault{kvtest.LoseRequest}, true, check, extra, nil, 2, false, []string{webhook.TypeStarted}},
+		{"a check: applied later", []kvtest.Fault{kvtest.Delay}, true, check, extra, nil, 2, true, []string{webhook.TypeStarted}},
+		{"a check: both replies lost", []kvtest.Fault{kvtest.LoseReply, kvtest.LoseReply}, true, check, extra, kv.ErrUnknown, 2, false, []string{webhook.TypeStarted}},
+		{"initiation failed: applied", []kvtest.Fault{kvtest.LoseReply}, false, nil, nil, nil, 2, false, []string{webhook.TypeStarted, webhook.TypeFailed}},
+		{"initiation failed: applied later", []kvtest.Fault{kvtest.Delay}, false, nil, nil, nil, 2, true, []string{webhook.TypeStarted, webhook.TypeFailed}},
+		{"refused", []kvtest.Fault{kvtest.Refuse}, true, nil, nil, kv.ErrUnavailable, 1, false, nil},
+	} {
+		t.Run("contract 5, 503: "+c.name, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.session(t, withWebhook)
+			w.script(c.faults...)
+			err := w.Begin(ctx, s, c.initiated, c.checks, c.extra)
+			if !errors.Is(err, c.want) || c.want == nil && err != nil {
+				t.Errorf("error %v, want %v", err, c.want)
+			}
+			if n := w.commits.Load(); n != c.commits {
+				t.Errorf("%d commits, want %d", n, c.commits)
+			}
+			if c.deliver {
+				for _, err := range w.store.Deliver(ctx) {
+					if conflict := (*kv.Conflict)(nil); !errors.As(err, &conflict) {
+						t.Errorf("the late commit applied a second time (%v)", err)
+					}
+				}
+			}
+			w.wantEvents(t, c.initiated && len(c.events) > 0, c.events...)
+		})
+	}
+}
+
+func TestBeginConflictsOnTheExtraCheckAlone(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.memory.Commit(ctx, kv.Tx{ID: "other", Partition: "p3", Puts: []kv.Put{{Name: "r/x", Value: []byte("theirs")}}}))
+	err := w.Begin(ctx, w.session(t, withWebhook), true, []kv.Check{{Name: "r/x"}}, []kv.Put{{Name: "r/x"}})
+	var conflict *kv.Conflict
+	if !errors.As(err, &conflict) {
+		t.Fatalf("error %v, want a conflict", err)
+	}
+	if it, ok := conflict.Item("r/x"); !ok || string(it.Value) != "theirs" {
+		t.Errorf("contract 11: the conflict carries %+v, not the answer that is there", conflict)
+	}
+	w.wantEvents(t, false)
+}
+
+func TestFire(t *testing.T) {
+	at := func(w *world) time.Time { return w.clock.Now() }
+	for _, c := range []struct {
+		name    string
+		trigger session.Trigger
+		state   session.State
+		code    string
+		event   string // "" for none
+	}{
+		{"spec, States: verification succeeds", session.Succeeded, session.Completed, "", webhook.TypeCompleted},
+		{"contract 23: a provider's final no", session.Rejected, session.Failed, webhook.FailureProviderRejected, webhook.TypeFailed},
+		{"contract 23: withdrawn for good", session.Withdrawn, session.Failed, webhook.FailureUserCancelled, webhook.TypeFailed},
+		{"spec, Failure codes: unclassified", session.Unclassified, session.Failed, webhook.FailureUnknown, webhook.TypeFailed},
+		{"spec, States: the user cancels", session.Cancelled, session.Started, "", ""},
+		{"spec, States: an attempt fails", session.AttemptFailed, session.Started, "", ""},
+		{"contract 20: a timer that fires early", session.TimeUp, session.Started, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.session(t, withWebhook)
+			must(t, w.Begin(ctx, s, true, nil, nil))
+			w.clock.Advance(time.Minute)
+			r, err := w.Fire(ctx, s, c.trigger)
+			must(t, err)
+			if r.State != c.state || r.FailureCode != c.code || r.Terminal() && !r.At.Equal(at(w)) {
+				t.Errorf("record %+v", r)
+			}
+			if kept := w.record(t, s); kept.State != "" && kept != r {
+				t.Errorf("kept is %+v, returned %+v", kept, r)
+			}
+			types := []string{webhook.TypeStarted}
+			if c.event != "" {
+				types = append(types, c.event)
+			}
+			for _, e := range w.wantEvents(t, c.event == "", types...) {
+				if e.Type == webhook.TypeStarted {
+					continue
+				}
+				if d := e.Data; d.ExternalUserID == nil || *d.ExternalUserID != "user-42" || d.PublisherState == nil || *d.PublisherState != "" {
+					t.Errorf("spec, data by event: user and state of %+v; an empty state counts as given", d)
+				}
+				if c.code != "" && (e.Data.Failure == nil || e.Data.Failure.Code != c.code || e.Data.Failure.Message == "") {
+					t.Errorf("spec, data by event: failure %+v", e.Data.Failure)
+				}
+				if c.state == session.Completed && *e.Data.Result != (webhook.Result{Verified: true, Level: "L1", ChallengeAge: 25}) {
+					t.Errorf("spec, data by event: result %+v", e.Data.Result)
+				}
+			}
+			if c.event != "" && w.counts["session_"+string(c.state)] != 1 {
+				t.Errorf("counted: %v", w.counts)
+			}
+		})
+	}
+}
+
+func TestFireWithoutWebhookMakesNoEvent(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, integration.Webhook{Off: true})
+	r, err := w.Fire(ctx, s, session.Succeeded)
+	if err != nil || r.State != session.Completed || w.record(t, s) != r {
+		t.Errorf("record %+v, %v", r, err)
+	}
+	w.wantEvents(t, false)
+}
+
+func TestTheLastAttemptFails(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, withWebhook)
+	for n := 1; n <= 3; n++ {
+		r, err := w.Fire(ctx, s, session.AttemptFailed)
+		must(t, err)
+		if r.Attempts != n || r.Terminal() != (n == 3) {
+			t.Errorf("contract 23: after %d failed attempts: %+v", n, r)
+		}
+	}
+	if r := w.record(t, s); r.FailureCode != webhook.FailureMaxAttempts {
+		t.Errorf("contract 23: %+v", r)
+	}
+	w.wantEvents(t, false, webhook.TypeFailed)
+}
+
+func TestALateAnswerIsIgnoredAndCounted(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, withWebhook)
+	first, err := w.Fire(ctx, s, session.Rejected)
+	must(t, err)
+	w.clock.Advance(time.Second)
+	for n, trigger := range []session.Trigger{session.Succeeded, session.Rejected, session.AttemptFailed, session.Withdrawn} {
+		r, err := w.Fire(ctx, s, trigger)
+		if err != nil || r != first {
+			t.Errorf("contract 18: %s afterwards gives %+v, %v, want %+v", trigger, r, err, first)
+		}
+		if w.counts["late_answer_ignored"] != n+1 {
+			t.Errorf("contract 18: %d late answers were counted, want %d", w.counts["late_answer_ignored"], n+1)
+		}
+	}
+	w.wantEvents(t, false, webhook.TypeFailed)
+}
+
+func TestAnAnswerAfterTheTenMinutesFindsTheSessionExpired(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, withWebhook)
+	must(t, w.Begin(ctx, s, true, nil, nil))
+	w.clock.Advance(session.Life)
+	r, err := w.Fire(ctx, s, session.Succeeded)
+	if err != nil || r.State != session.Expired || !r.At.Equal(s.ID.Expires()) {
+		t.Errorf("contract 20: %+v, %v", r, err)
+	}
+	if w.counts["late_answer_ignored"] != 1 {
+		t.Errorf("contract 18: the late answer was not counted: %v", w.counts)
+	}
+	w.wantEvents(t, false, webhook.TypeStarted, webhook.TypeExpired)
+}
+
+func TestOutcomesAreKeptAsLongAsTheSettingSays(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, withWebhook)
+	first, err := w.Fire(ctx, s, session.Succeeded)
+	must(t, err)
+	w.clock.Advance(session.Life + outcomeLife - time.Millisecond)
+	if r := w.record(t, s); r != first {
+		t.Errorf("contract 21: an instant before it is over the outcome is %+v", r)
+	}
+	w.clock.Advance(time.Millisecond)
+	if r := w.record(t, s); r != (session.Record{}) {
+		t.Errorf("contract 21: after 30 days there is still %+v", r)
+	}
+}
+
+// Whatever happens to a session at once, one outcome wins, everyone learns
+// which, and one event says so.
+func TestRaces(t *testing.T) {
+	triggers := []session.Trigger{session.Succeeded, session.Rejected, session.Withdrawn, session.Unclassified}
+	for _, c := range []struct {
+		name   string
+		expire bool // the life is over, and the timer fires as well
+		mixed  []session.Trigger
+	}{
+		{"contract 18: terminal triggers", false, triggers},
+		{"contract 18: with attempts among them", false, append([]session.Trigger{session.AttemptFailed}, triggers...)},
+		{"contract 18: completion and expiry", true, append([]session.Trigger{session.TimeUp}, triggers...)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for range 20 {
+				w := newWorld(t)
+				s := w.session(t, withWebhook)
+				must(t, w.Begin(ctx, s, true, nil, nil))
+				w.clock.Advance(session.Life - time.Millisecond)
+				records := make([]session.Record, 64)
+				errs := make([]error, len(records))
+				var wait sync.WaitGroup
+				start := make(chan struct{})
+				for n := range records {
+					wait.Go(func() {
+						<-start
+						if c.expire && n == len(records)/2 {
+							w.clock.Advance(time.Millisecond)
+						}
+						records[n], errs[n] = w.Fire(ctx, s, c.mixed[n%len(c.mixed)])
+					})
+				}
+				close(start)
+				wait.Wait()
+				final := w.record(t, s)
+				if !final.Terminal() {
+					t.Fatalf("no outcome: %+v", final)
+				}
+				for n, r := range records {
+					if errs[n] != nil || r.Terminal() && r != final {
+						t.Errorf("call %d was told %+v, %v, but the outcome is %+v", n, r, errs[n], final)
+					}
+				}
+				event := map[session.State]string{session.Completed: webhook.TypeCompleted, session.Failed: webhook.TypeFailed, session.Expired: webhook.TypeExpired}[final.State]
+				for _, e := range w.wantEvents(t, false, webhook.TypeStarted, event) {
+					if e.Type == webhook.TypeFailed && e.Data.Failure.Code != final.FailureCode {
+						t.Errorf("the event says %s, the outcome %s", e.Data.Failure.Code, final.FailureCode)
+					}
+				}
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
+
+func TestAttemptsInParallelAllCount(t *testing.T) {
+	w := newWorld(t)
+	w.Attempts = 9
+	s := w.session(t, withWebhook)
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			if _, err := w.Fire(ctx, s, session.AttemptFailed); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if r := w.record(t, s); r.Attempts != 8 || r.Terminal() {
+		t.Errorf("contract 18: eight failed attempts at once left %+v", r)
+	}
+}
+
+// After each lost reply the outcome and its event are there once, whatever
+// the caller was told; what it was told is either true or unknown.
+func TestLostRepliesDoubleNothing(t *testing.T) {
+	all := []kvtest.Fault{kvtest.Pass, kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay}
+	for _, trigger := range []session.Trigger{session.Succeeded, session.AttemptFailed} {
+		for _, first := range all {
+			for _, second := range all {
+				t.Run(fmt.Sprintf("contract 5, 503: %s, %v then %v", trigger, first, second), func(t *testing.T) {
+					w := newWorld(t)
+					s := w.session(t, withWebhook)
+					w.script(first, second)
+					r, err := w.Fire(ctx, s, trigger)
+					w.store.Deliver(ctx)
+					kept := w.record(t, s)
+					switch {
+					case err == nil && r != kept:
+						t.Errorf("returned %+v, kept is %+v", r, kept)
+					case err != nil && (!errors.Is(err, kv.ErrUnavailable) && !errors.Is(err, kv.ErrUnknown) || r != (session.Record{})):
+						t.Errorf("error %v with %+v", err, r)
+					}
+					if kept.Attempts > 1 {
+						t.Errorf("one failed attempt was counted %d times", kept.Attempts)
+					}
+					if kept.State == session.Completed {
+						w.wantEvents(t, false, webhook.TypeCompleted)
+					} else {
+						w.wantEvents(t, false)
+					}
+				})
+			}
+		}
+	}
+}
+
+// claimTimer leases the timer, which must be due at now, until now and 60 s.
+func (w *world) claimTimer(t testing.TB, now time.Time) host.Job {
+	t.Helper()
+	tasks, _, err := w.memory.Claim(ctx, "p3", now, time.Minute, 100)
+	must(t, err)
+	for _, task := range tasks {
+		if strings.HasPrefix(task.ID, "x/") {
+			return host.Job{Partition: "p3", Task: task, Until: now.Add(time.Minute)}
+		}
+	}
+	t.Fatalf("no timer is due at %s", now)
+	return host.Job{}
+}
+
+func TestTheTimerEndsASession(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, withWebhook)
+	must(t, w.Begin(ctx, s, true, nil, nil))
+	w.clock.Advance(session.Life + 3*time.Second)
+	must(t, w.Expire(ctx, s, w.claimTimer(t, w.clock.Now())))
+	if r := w.record(t, s); r.State != session.Expired || r.FailureCode != webhook.FailureTimeout || !r.At.Equal(s.ID.Expires()) {
+		t.Errorf("contract 20: %+v, want expired at %s", r, s.ID.Expires())
+	}
+	for _, e := range w.wantEvents(t, false, webhook.TypeStarted, webhook.TypeExpired) {
+		if e.Type == webhook.TypeExpired && (e.Data.ExpiresAt == nil || *e.Data.ExpiresAt != s.ID.Expires().Format("2006-01-02T15:04:05.000Z")) {
+			t.Errorf("spec, data by event: %+v", e.Data)
+		}
+	}
+}
+
+func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, withWebhook)
+	must(t, w.Begin(ctx, s, true, nil, nil))
+	w.clock.Advance(session.Life - time.Millisecond)
+	must(t, w.Expire(ctx, s, w.claimTimer(t, s.ID.Expires()))) // by another instance's faster clock
+	if r := w.record(t, s); r.Terminal() {
+		t.Errorf("contract 20: %+v before the 10 minutes were over", r)
+	}
+	w.clock.Advance(time.Millisecond)
+	must(t, w.Expire(ctx, s, w.claimTimer(t, w.clock.Now())))
+	if r := w.record(t, s); r.State != session.Expired {
+		t.Errorf("contract 20: %+v", r)
+	}
+	w.wantEvents(t, false, webhook.TypeStarted, webhook.TypeExpired)
+}
+
+func TestATimerThatFiresLateFindsTheOutcome(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, withWebhook)
+	must(t, w.Begin(ctx, s, true, nil, nil))
+	job := w.claimTimer(t, s.ID.Expires())
+	w.clock.Advance(time.Minute)
+	first, err := w.Fire(ctx, s, session.Succeeded)
+	must(t, err)
+	w.clock.Advance(session.Life)
+	must(t, w.Expire(ctx, s, job))
+	if r := w.record(t, s); r != first {
+		t.Errorf("contract 18: the timer made %+v of %+v", r, first)
+	}
+	w.wantEvents(t, false, webhook.TypeStarted, webhook.TypeCompleted)
+}
+
+// A session may have ended without its timer, where its integration sent no
+// events then; the timer goes, and says nothing.
+func TestATimerThatWasForgottenGoes(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, withWebhook)
+	_, err := w.Fire(ctx, s, session.Succeeded)
+	must(t, err)
+	must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3", Schedule: []kv.Task{outbox.Timer(s.ID, s.Text)}}))
+	w.clock.Advance(session.Life)
+	must(t, w.Expire(ctx, s, w.claimTimer(t, w.clock.Now())))
+	w.wantEvents(t, false, webhook.TypeCompleted)
+}
+
+func TestATimerWhoseLeaseIsLostDoesNothing(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, withWebhook)
+	must(t, w.Begin(ctx, s, true, nil, nil))
+	w.clock.Advance(session.Life)
+	stale := w.claimTimer(t, w.clock.Now())
+	w.clock.Advance(time.Minute)
+	w.claimTimer(t, w.clock.Now())
+	if err := w.Expire(ctx, s, stale); err != nil {
+		t.Errorf("a lost lease is an error: %v", err)
+	}
+	if r := w.record(t, s); r != (session.Record{}) {
+		t.Errorf("whoever lost the lease wrote %+v", r)
+	}
+	w.wantEvents(t, true, webhook.TypeStarted)
+}
+
+// A store that fails leaves the timer where it is: it comes free again.
+func TestATimerSurvivesTheStoresErrors(t *testing.T) {
+	for _, faults := range [][]kvtest.Fault{
+		{kvtest.Refuse}, {kvtest.LoseRequest, kvtest.LoseRequest}, {kvtest.LoseReply}, {kvtest.LoseReply, kvtest.LoseReply},
+		{kvtest.LoseReply, kvtest.Refuse}, {kvtest.Delay}, {kvtest.Delay, kvtest.Delay},
+	} {
+		t.Run(fmt.Sprintf("spec, States: expiry under %v", faults), func(t *testing.T) {
+			w := newWorld(t)
+			s := w.session(t, withWebhook)
+			must(t, w.Begin(ctx, s, true, nil, nil))
+			w.clock.Advance(session.Life)
+			job := w.claimTimer(t, w.clock.Now())
+			w.script(faults...)
+			err := w.Expire(ctx, s, job)
+			w.store.Deliver(ctx)
+			w.script()
+			if err != nil && !w.record(t, s).Terminal() {
+				w.clock.Advance(time.Minute)
+				must(t, w.Expire(ctx, s, w.claimTimer(t, w.clock.Now())))
+			}
+			if r := w.record(t, s); r.State != session.Expired {
+				t.Errorf("%+v after %v", r, err)
+			}
+			w.wantEvents(t, false, webhook.TypeStarted, webhook.TypeExpired)
+		})
+	}
+}
+
+func TestADamagedRecordDecidesNothing(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, withWebhook)
+	must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3", Puts: []kv.Put{{Name: s.ID.Key("p3").Name, Value: []byte("?")}}}))
+	r, err := w.Fire(ctx, s, session.Succeeded)
+	if err == nil || r != (session.Record{}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	w.wantEvents(t, false)
+}
+
+// TestRandomFaults lets many sessions meet a store that fails at random, and
+// runs their timers until nothing is due: none is without an outcome, none
+// has two events of one type or two terminal ones.
+func TestRandomFaults(t *testing.T) {
+	for seed := range uint64(20) {
+		w := newWorld(t)
+		var sessions []Session
+		for range 10 {
+			s := w.session(t, withWebhook)
+			must(t, w.Begin(ctx, s, true, nil, nil))
+			sessions = append(sessions, s)
+		}
+		w.store.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{kvtest.Refuse: .1, kvtest.LoseRequest: .1, kvtest.LoseReply: .2, kvtest.Delay: .1})
+		for n, s := range sessions {
+			for range 3 {
+				_, err := w.Fire(ctx, s, []session.Trigger{session.Succeeded, session.Rejected, session.AttemptFailed, session.Cancelled}[n%4])
+				if err != nil && !errors.Is(err, kv.ErrUnavailable) && !errors.Is(err, kv.ErrUnknown) {
+					t.Fatal(err)
+				}
+			}
+		}
+		w.store.Deliver(ctx)
+		w.clock.Advance(session.Life)
+		for range 30 {
+			tasks, _, err := w.memory.Claim(ctx, "p3", w.clock.Now(), time.Minute, 100)
+			must(t, err)
+			for _, task := range tasks {
+				for _, s := range sessions {
+					if task.ID == s.ID.TimerID() {
+						_ = w.Expire(ctx, s, host.Job{Partition: "p3", Task: task, Until: w.clock.Now().Add(time.Minute)})
+					}
+				}
+			}
+			w.store.Deliver(ctx)
+			w.clock.Advance(time.Minute)
+		}
+		w.script()
+		events, timers := w.tasks(t)
+		if len(timers) > 0 {
+			t.Errorf("seed %d: %d timers are left", seed, len(timers))
+		}
+		terminal := map[string]string{}
+		for _, e := range events {
+			if e.Type == webhook.TypeStarted {
+				continue
+			}
+			if before, ok := terminal[e.SessionID]; ok {
+				t.Errorf("seed %d: spec, States: a session sends %s and %s", seed, before, e.Type)
+			}
+			terminal[e.SessionID] = e.Type
+		}
+		for n, s := range sessions {
+			r := w.record(t, s)
+			if !r.Terminal() || terminal[s.Text] != "verification."+string(r.State) {
+				t.Errorf("seed %d: session %d is %+v and its event %q", seed, n, r, terminal[s.Text])
+			}
+		}
+		if len(events) != 2*len(sessions) {
+			t.Errorf("seed %d: %d events of %d sessions", seed, len(events), len(sessions))
+		}
+	}
+}
