@@ -1,11 +1,13 @@
 package api
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
@@ -13,6 +15,8 @@ import (
 	"github.com/pb33f/libopenapi/datamodel/high/base"
 	v3 "github.com/pb33f/libopenapi/datamodel/high/v3"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/verge-id/verge/core/webhook"
 )
 
 func readOpenAPI(t *testing.T) (libopenapi.Document, *v3.Document) {
@@ -155,6 +159,18 @@ func TestOpenAPISchemasAreStrict(t *testing.T) {
 		return fmt.Sprintf(`{"id":"evt_6f1c8a52-0d8e-4c53-9a53-0d6f2b1f7c11","type":%q,"created_at":"2026-11-20T22:10:00.000Z","schema_version":"2026-01-07",`+
 			`"publisher_id":"pub_1","integration_id":"int_3f0e6a52-6f0a-4c1e-9a53-0d6c2f3b7a11","session_id":"svc_sess_1","test":false,"idempotency_key":"svc_sess_1:%s","data":%s}`, typ, typ, data)
 	}
+	requests := []string{"StartRequest", "ValidateRequest"} // contract 3: unknown members are ignored
+	for name, proxy := range doc.Components.Schemas.FromOldest() {
+		s := proxy.Schema()
+		if s.Properties.Len() == 0 || name == "Event" { // a part of others, which are closed
+			continue
+		}
+		closed := s.AdditionalProperties != nil && s.AdditionalProperties.IsB() && !s.AdditionalProperties.B ||
+			s.UnevaluatedProperties != nil && s.UnevaluatedProperties.IsB() && !s.UnevaluatedProperties.B
+		if closed == slices.Contains(requests, name) {
+			t.Errorf("%s: closed is %v", name, closed)
+		}
+	}
 	for _, c := range []struct {
 		rule, schema, json string
 		want               bool
@@ -178,6 +194,7 @@ func TestOpenAPISchemasAreStrict(t *testing.T) {
 		{"contract 5: the error of 502 has session_id", "ProviderUnavailableError", `{` + failure + `,"session_id":"svc_sess_1"}`, true},
 		{"contract 5: the error of 502 needs session_id", "ProviderUnavailableError", `{` + failure + `}`, false},
 		{"spec: an event", "StartedEvent", event("verification.started", `{"status":"started","expires_at":"2026-11-20T22:20:00.000Z"}`), true},
+		{"spec: an event is closed", "StartedEvent", strings.Replace(event("verification.started", `{"status":"started","expires_at":"2026-11-20T22:20:00.000Z"}`), "{", `{"more":1,`, 1), false},
 		{"spec: an event of another type", "StartedEvent", event("verification.expired", `{"status":"started","expires_at":"2026-11-20T22:20:00.000Z"}`), false},
 		{"spec: another event's data", "FailedEvent", event("verification.failed", `{"status":"expired","expires_at":"2026-11-20T22:20:00.000Z"}`), false},
 		{"spec: a failure code is one of five", "FailedEvent", event("verification.failed", `{"status":"failed","failure":{"code":"OTHER","message":"x"}}`), false},
@@ -189,6 +206,83 @@ func TestOpenAPISchemasAreStrict(t *testing.T) {
 		}
 		if ok, problems := schemas.ValidateSchemaString(proxy.Schema(), c.json); ok != c.want {
 			t.Errorf("%s: valid is %v, want %v: %v", c.rule, ok, c.want, problems)
+		}
+	}
+}
+
+// TestOpenAPIIsWhatTheCodeWrites holds the description against the types that the handlers marshal.
+func TestOpenAPIIsWhatTheCodeWrites(t *testing.T) {
+	_, doc := readOpenAPI(t)
+	schema := func(name string) *base.Schema {
+		proxy, found := doc.Components.Schemas.Get(name)
+		if !found {
+			t.Fatalf("no schema %s", name)
+		}
+		return proxy.Schema()
+	}
+	for name, value := range map[string]any{
+		"StartResponse":            startResponse{},
+		"ValidateResponse":         validateResponse{},
+		"Session":                  reconcileResponse{},
+		"Error":                    errorBody{CorrelationID: "x", Details: []Detail{{}}},
+		"ProviderUnavailableError": errorBody{CorrelationID: "x", Session: "x"},
+		"ErrorDetail":              Detail{},
+	} {
+		text, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var members map[string]any
+		if err := json.Unmarshal(text, &members); err != nil {
+			t.Fatal(err)
+		}
+		got, want := slices.Sorted(maps.Keys(members)), slices.Sorted(schema(name).Properties.KeysFromOldest())
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the code writes %v, the description has %v", name, got, want)
+		}
+	}
+
+	values := func(s *base.Schema) (list []string) {
+		for _, v := range s.Enum {
+			list = append(list, v.Value)
+		}
+		slices.Sort(list)
+		return list
+	}
+	var codes []string
+	for code := range status {
+		codes = append(codes, string(code))
+	}
+	slices.Sort(codes)
+	if got := values(schema("ErrorCode")); !slices.Equal(got, codes) {
+		t.Errorf("contract 5: the description has the codes %v, the code %v", got, codes)
+	}
+	detail, _ := schema("ErrorDetail").Properties.Get("code")
+	want := []string{detailRequired, detailType, detailFormat, detailLength, detailValue, detailConflict}
+	slices.Sort(want)
+	if got := values(detail.Schema()); !slices.Equal(got, want) {
+		t.Errorf("contract 5: the description has the detail codes %v, the code %v", got, want)
+	}
+}
+
+func TestOpenAPIFitsTheEvents(t *testing.T) {
+	_, doc := readOpenAPI(t)
+	schemas := schema_validation.NewSchemaValidator()
+	at := time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
+	given := "é😀"
+	head := webhook.Head{ID: "evt_6f1c8a52-0d8e-4c53-9a53-0d6f2b1f7c11", CreatedAt: at, PublisherID: "pub_1",
+		IntegrationID: "3f0e6a52-6f0a-4c1e-9a53-0d6c2f3b7a11", SessionID: "svc_sess_1", Test: true}
+	for name, events := range map[string][]webhook.Event{
+		"StartedEvent":   {webhook.Started(head, at)},
+		"CompletedEvent": {webhook.Completed(head, "L1", 25, nil, nil), webhook.Completed(head, "L2", 25, &given, &given)},
+		"FailedEvent":    {webhook.Failed(head, webhook.FailureUnknown, "x", nil, nil), webhook.Failed(head, webhook.FailureMaxAttempts, "x", &given, &given)},
+		"ExpiredEvent":   {webhook.Expired(head, at)},
+	} {
+		proxy, _ := doc.Components.Schemas.Get(name)
+		for _, event := range events {
+			if ok, problems := schemas.ValidateSchemaString(proxy.Schema(), string(event.Body())); !ok {
+				t.Errorf("spec: %s does not fit %s: %v", name, event.Body(), problems)
+			}
 		}
 	}
 }
