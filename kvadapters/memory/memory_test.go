@@ -1,8 +1,12 @@
 package memory_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
+	"time"
 
+	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 )
@@ -13,4 +17,60 @@ func TestKV(t *testing.T) {
 		store := memory.New(memory.Config{Now: clock.Now})
 		return kvtest.Harness{KV: store, Now: clock.Now, Advance: clock.Advance}
 	})
+}
+
+func put(t *testing.T, s *memory.Store, name string, expires time.Time) {
+	t.Helper()
+	err := s.Commit(context.Background(), kv.Tx{ID: "id", Partition: "p", Puts: []kv.Put{{Name: name, Value: make([]byte, 100), Expires: expires}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestExpiredItemsDoNotPileUp(t *testing.T) {
+	clock := kvtest.NewClock()
+	s := memory.New(memory.Config{Now: clock.Now})
+	for i := range 10_000 {
+		put(t, s, fmt.Sprint(i), clock.Now().Add(10*time.Second))
+		clock.Advance(time.Second)
+	}
+	if got := s.Size(); got.Items > 20 {
+		t.Errorf("%d items are kept where each of 10,000 puts lives through the next nine", got.Items)
+	}
+
+	for i := range 1000 {
+		put(t, s, fmt.Sprint(i), clock.Now().Add(10*time.Second))
+	}
+	clock.Advance(time.Minute)
+	for range 1000 {
+		if _, _, err := s.Claim(t.Context(), "p", clock.Now(), time.Second, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.Size(); got != (memory.Size{}) {
+		t.Errorf("a partition that is only asked for tasks still holds %+v", got)
+	}
+}
+
+func TestSizeFollowsEveryChange(t *testing.T) {
+	s := memory.New(memory.Config{})
+	commit := func(tx kv.Tx, want memory.Size) {
+		t.Helper()
+		tx.ID, tx.Partition = "id", "p"
+		if err := s.Commit(t.Context(), tx); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Size(); got != want {
+			t.Errorf("size %+v, want %+v", got, want)
+		}
+	}
+	due := time.Unix(1, 0)
+	commit(kv.Tx{Puts: []kv.Put{{Name: "a", Value: make([]byte, 9)}}}, memory.Size{Items: 1, Bytes: 10})
+	commit(kv.Tx{Puts: []kv.Put{{Name: "a", Value: make([]byte, 99)}}}, memory.Size{Items: 1, Bytes: 100})
+	commit(kv.Tx{Schedule: []kv.Task{{ID: "t", Due: due, Payload: make([]byte, 9)}}}, memory.Size{Items: 1, Tasks: 1, Bytes: 110})
+	commit(kv.Tx{Schedule: []kv.Task{{ID: "t", Due: due}}}, memory.Size{Items: 1, Tasks: 1, Bytes: 101})
+	commit(kv.Tx{Deletes: []string{"a"}, Cancel: []string{"t", "u"}}, memory.Size{})
+	if _, err := s.Get(t.Context(), kv.Key{Partition: "q", Name: "a"}); err == nil {
+		t.Error("an item in a partition that was never written")
+	}
 }
