@@ -162,7 +162,7 @@ func TestOpenAPISchemasAreStrict(t *testing.T) {
 	requests := []string{"StartRequest", "ValidateRequest"} // contract 3: unknown members are ignored
 	for name, proxy := range doc.Components.Schemas.FromOldest() {
 		s := proxy.Schema()
-		if s.Properties.Len() == 0 || name == "Event" { // a part of others, which are closed
+		if s.Properties == nil || name == "Event" { // a part of others, which are closed
 			continue
 		}
 		closed := s.AdditionalProperties != nil && s.AdditionalProperties.IsB() && !s.AdditionalProperties.B ||
