@@ -113,7 +113,7 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request, client netip.Addr)
 		// is still working on. An unread body is discarded under it, too.
 		ctl.SetReadDeadline(time.Now().Add(d.s.cfg.ReadTimeout))
 	}
-	if len(r.URL.EscapedPath())+len(r.URL.RawQuery) > web.MaxURL {
+	if len(r.RequestURI) > web.MaxURL { // as it was sent, escapes and all
 		return refuse(r, http.StatusRequestURITooLong, codeInvalidRequest,
 			"The URL is longer than "+strconv.Itoa(web.MaxURL)+" bytes.")
 	}

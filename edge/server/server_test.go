@@ -1,0 +1,458 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/web"
+)
+
+// engine answers as its functions say; both may be nil.
+type engine struct {
+	handle func(context.Context, *web.Request) *web.Response
+	ready  func() error
+}
+
+func (e engine) Handle(ctx context.Context, r *web.Request) *web.Response {
+	if e.handle == nil {
+		return ok("{}")
+	}
+	return e.handle(ctx, r)
+}
+
+func (e engine) Ready(context.Context) error {
+	if e.ready == nil {
+		return nil
+	}
+	return e.ready()
+}
+
+func ok(body string) *web.Response {
+	return &web.Response{Status: 200, Body: []byte(body), Header: web.Header{
+		"Content-Type": {"application/json; charset=utf-8"}, "X-Request-Id": {"req_engine"}}}
+}
+
+func listen(t testing.TB) net.Listener {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// start runs a server; stop drains it and returns Run's error.
+func start(t testing.TB, c Config) (base string, stop func() error) {
+	c.Public = listen(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	s := New(c)
+	go func() { done <- s.Run(ctx) }()
+	stop = sync.OnceValue(func() error { cancel(); return <-done })
+	t.Cleanup(func() { stop() })
+	return "http://" + c.Public.Addr().String(), stop
+}
+
+// raw sends bytes and returns the first answer.
+func raw(t *testing.T, base, text string) *http.Response {
+	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	io.WriteString(conn, text)
+	return read(t, conn)
+}
+
+func TestRequestReachesTheEngine(t *testing.T) {
+	var got web.Request
+	base, _ := start(t, Config{
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Engine: engine{handle: func(ctx context.Context, r *web.Request) *web.Response {
+			got = *r
+			if _, limited := ctx.Deadline(); !limited {
+				t.Error("no deadline")
+			}
+			return &web.Response{Status: 201, Body: []byte("made"), Header: web.Header{
+				"X-Two": {"a", "b"}, "Connection": {"upgrade"}, "Transfer-Encoding": {"gzip"}, "Content-Length": {"99"}}}
+		}}})
+	req, _ := http.NewRequest("POST", base+"/a%20b/c?x=1&y=%20", strings.NewReader("body"))
+	req.Header.Set("X-Forwarded-For", "8.8.8.8")
+	req.Header.Set("Authorization", "Bearer k")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(resp.Body)
+	if got.Method != "POST" || got.Path != "/a b/c" || got.Query != "x=1&y=%20" || string(got.Body) != "body" ||
+		got.Header.Get("Authorization") != "Bearer k" || got.Client != netip.MustParseAddr("8.8.8.8") {
+		t.Errorf("the engine got %+v", got)
+	}
+	if resp.StatusCode != 201 || string(body) != "made" || len(resp.Header["X-Two"]) != 2 || resp.ContentLength != 4 ||
+		resp.Header.Get("Connection") != "" || resp.TransferEncoding != nil || resp.Header.Get("Content-Type") != "" {
+		t.Errorf("the client got %d %q %v", resp.StatusCode, body, resp.Header)
+	}
+}
+
+func TestHead(t *testing.T) {
+	base, _ := start(t, Config{Engine: engine{handle: func(_ context.Context, r *web.Request) *web.Response {
+		if r.Path == "/with" {
+			return ok("12345")
+		}
+		return ok("")
+	}}})
+	for path, length := range map[string]int64{"/with": 5, "/without": -1} {
+		resp, err := http.Head(base + path)
+		if err != nil || resp.StatusCode != 200 || resp.ContentLength != length {
+			t.Errorf("HEAD %s: %v, length %d, want %d", path, err, resp.ContentLength, length)
+		}
+	}
+}
+
+// Answers that the engine has no part in have the shape of contract 5.
+func TestRefusals(t *testing.T) {
+	long := strings.Repeat("x", web.MaxURL)
+	var handled atomic.Int64
+	var logs lockedBuffer
+	base, _ := start(t, Config{
+		ReadTimeout: 100 * time.Millisecond,
+		Log:         slog.New(slog.NewJSONHandler(&logs, nil)),
+		Engine: engine{handle: func(_ context.Context, r *web.Request) *web.Response {
+			handled.Add(1)
+			switch r.Path {
+			case "/panic":
+				panic("svc_sk_canary")
+			case "/nil":
+				return nil
+			case "/impossible":
+				return &web.Response{Status: 99}
+			}
+			return ok("{}")
+		}}})
+	for _, c := range []struct {
+		rule, request string
+		status        int
+		code          string
+		engine        bool
+	}{
+		{"URL over the limit", "GET /?" + long + " HTTP/1.1\r\nHost: x\r\n\r\n", 414, "INVALID_REQUEST", false},
+		{"URL over the limit in its path, encoded", "GET /" + strings.Repeat("%41", web.MaxURL/3+1) + " HTTP/1.1\r\nHost: x\r\n\r\n", 414, "INVALID_REQUEST", false},
+		{"body that never comes", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab", 408, "INVALID_REQUEST", false},
+		{"chunk that is none", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "INVALID_REQUEST", false},
+		{"engine panics", "GET /panic HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL", true},
+		{"engine gives nothing", "GET /nil HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL", true},
+		{"engine gives an impossible status", "GET /impossible HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL", true},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			before := handled.Load()
+			resp := raw(t, base, strings.Replace(c.request, "\r\n\r\n", "\r\nX-Correlation-Id: corr-1\r\n\r\n", 1))
+			var b map[string]string
+			if err := json.NewDecoder(resp.Body).Decode(&b); err != nil {
+				t.Fatalf("contract 5: status %d, %v", resp.StatusCode, err)
+			}
+			id := resp.Header.Get("X-Request-Id")
+			if resp.StatusCode != c.status || b["code"] != c.code || b["error_code"] != c.code || b["error"] == "" || b["message"] != b["error"] {
+				t.Errorf("contract 5: got %d %v", resp.StatusCode, b)
+			}
+			if !strings.HasPrefix(id, "req_") || b["request_id"] != id || b["correlation_id"] != "corr-1" || resp.Header.Get("X-Correlation-Id") != "corr-1" {
+				t.Errorf("contract 4: got %v %v", resp.Header, b)
+			}
+			if resp.Header.Get("Content-Type") != "application/json; charset=utf-8" || resp.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("contract 1: got %v", resp.Header)
+			}
+			if (handled.Load() > before) != c.engine {
+				t.Errorf("the engine was asked: %v", !c.engine)
+			}
+		})
+	}
+	if log := logs.String(); strings.Contains(log, "canary") || !strings.Contains(log, "panic in the engine") {
+		t.Errorf("contract 13: the log of the panic:\n%s", log)
+	}
+}
+
+// Contract 3, 5: the engine must see that a body is too long, and no more of it.
+func TestBodyLimit(t *testing.T) {
+	var n int
+	base, _ := start(t, Config{Engine: engine{handle: func(_ context.Context, r *web.Request) *web.Response {
+		n = len(r.Body)
+		return ok("{}")
+	}}})
+	for _, size := range []int{0, 1, web.MaxBody, web.MaxBody + 1, web.MaxBody + 2, 1 << 20} {
+		for _, body := range []io.Reader{strings.NewReader(strings.Repeat("x", size)), io.MultiReader(strings.NewReader(strings.Repeat("x", size)))} {
+			resp, err := http.Post(base, "application/json", body)
+			if err != nil || resp.StatusCode != 200 || n != min(size, web.MaxBody+1) {
+				t.Errorf("%d bytes: the engine saw %d, %v", size, n, err)
+			}
+		}
+	}
+}
+
+// A body read to its end must lift the body's deadline, or a slow engine's
+// context would be cancelled by it.
+func TestReadTimeoutDoesNotCancelTheEngine(t *testing.T) {
+	base, _ := start(t, Config{ReadTimeout: 50 * time.Millisecond, Engine: engine{handle: func(ctx context.Context, _ *web.Request) *web.Response {
+		select {
+		case <-ctx.Done():
+			return &web.Response{Status: 503}
+		case <-time.After(250 * time.Millisecond):
+			return ok("{}")
+		}
+	}}})
+	resp, err := http.Post(base, "application/json", strings.NewReader("{}"))
+	if err != nil || resp.StatusCode != 200 {
+		t.Errorf("got %v, %v", resp, err)
+	}
+}
+
+func TestPanicLeavesTheConnection(t *testing.T) {
+	base, _ := start(t, Config{Engine: engine{handle: func(_ context.Context, r *web.Request) *web.Response {
+		if r.Path == "/panic" {
+			panic(1)
+		}
+		return ok("{}")
+	}}})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, c := range []struct {
+		path   string
+		status int
+	}{{"/panic", 500}, {"/", 200}, {"/panic", 500}} {
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", c.path)
+		if resp := read(t, conn); resp.StatusCode != c.status {
+			t.Errorf("%s: got %d", c.path, resp.StatusCode)
+		}
+	}
+}
+
+func TestMaxConcurrent(t *testing.T) {
+	release, entered := make(chan struct{}), make(chan struct{}, 2)
+	base, _ := start(t, Config{MaxConcurrent: 2, Engine: engine{handle: func(context.Context, *web.Request) *web.Response {
+		entered <- struct{}{}
+		<-release
+		return ok("{}")
+	}}})
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			if resp, err := http.Get(base); err != nil || resp.StatusCode != 200 {
+				t.Errorf("got %v, %v", resp, err)
+			}
+		})
+		<-entered
+	}
+	resp, err := http.Get(base)
+	if err != nil || resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" {
+		t.Errorf("contract 5: one more than the limit: %v, %v", resp, err)
+	}
+	if resp, err := http.Get(base + "/healthz"); err != nil || resp.StatusCode != 200 {
+		t.Errorf("health needs no place: %v, %v", resp, err)
+	}
+	close(release)
+	wg.Wait()
+	go func() { <-entered }()
+	if resp, err := http.Get(base); err != nil || resp.StatusCode != 200 {
+		t.Errorf("places come back: %v, %v", resp, err)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	var down atomic.Bool
+	var asked atomic.Int64
+	ops := listen(t)
+	base, stop := start(t, Config{Ops: ops, DrainDelay: 300 * time.Millisecond, Engine: engine{ready: func() error {
+		asked.Add(1)
+		if down.Load() {
+			return errors.New("kv: store unavailable at 10.1.2.3")
+		}
+		return nil
+	}}})
+	opsBase := "http://" + ops.Addr().String()
+	get := func(url string) (int, string) {
+		resp, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(b)
+	}
+	for range 50 {
+		if s, _ := get(base + "/readyz"); s != 200 {
+			t.Fatalf("readyz: %d", s)
+		}
+	}
+	if n := asked.Load(); n > 5 {
+		t.Errorf("the KV was asked %d times for 50 requests", n)
+	}
+	down.Store(true)
+	time.Sleep(readyKept + 50*time.Millisecond)
+	if s, b := get(base + "/readyz"); s != 503 || strings.Contains(b, "10.1.2.3") {
+		t.Errorf("public readyz: %d %s", s, b)
+	}
+	if s, b := get(opsBase + "/readyz"); s != 503 || !strings.Contains(b, "10.1.2.3") {
+		t.Errorf("ops readyz: %d %s", s, b)
+	}
+	for _, u := range []string{base, opsBase} {
+		if s, _ := get(u + "/healthz"); s != 200 {
+			t.Errorf("healthz with the KV down: %d", s)
+		}
+	}
+	if _, b := get(base + "/metrics"); strings.Contains(b, "verge_") {
+		t.Error("metrics on the public listener")
+	}
+	if s, b := get(opsBase + "/metrics"); s != 200 || !strings.Contains(b, "verge_http_in_flight") || !strings.Contains(b, "go_goroutines") {
+		t.Errorf("ops metrics: %d", s)
+	}
+	down.Store(false)
+	time.Sleep(readyKept + 50*time.Millisecond)
+	go stop()
+	time.Sleep(100 * time.Millisecond)
+	for _, u := range []string{base, opsBase} {
+		if s, b := get(u + "/readyz"); s != 503 || !strings.Contains(b, "draining") {
+			t.Errorf("readyz while draining: %d %s", s, b)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAdminListener(t *testing.T) {
+	admin := listen(t)
+	base, _ := start(t, Config{Engine: engine{}, AdminListener: admin, Admin: func(_ context.Context, r *web.Request) *web.Response {
+		return ok("admin " + r.Path)
+	}})
+	for u, want := range map[string]string{"http://" + admin.Addr().String() + "/healthz": "admin /healthz", base + "/x": "{}"} {
+		resp, err := http.Get(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, _ := io.ReadAll(resp.Body); string(b) != want {
+			t.Errorf("%s: got %q", u, b)
+		}
+	}
+}
+
+// Contract 13: canary secrets in every place a client can put one.
+func TestLogsAndMetricsHoldNoSecret(t *testing.T) {
+	const canary = "CaNaRy7"
+	var logs lockedBuffer
+	ops := listen(t)
+	metrics := NewMetrics()
+	base, stop := start(t, Config{Ops: ops, Metrics: metrics, Log: slog.New(slog.NewJSONHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Engine: engine{handle: func(_ context.Context, r *web.Request) *web.Response {
+			metrics.Count("session_started")
+			if strings.Contains(r.Query, "panic") {
+				panic(fmt.Errorf("cannot open %s", r.Query))
+			}
+			resp := ok(`{"result_token":"svc_rt_` + canary + `"}`)
+			resp.Header.Set("Location", "https://publisher.example/?result_token=svc_rt_"+canary)
+			return resp
+		}}})
+	noFollow := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, c := range []struct{ method, path string }{
+		{"POST", "/api/v1/verify/start?state=" + canary},
+		{"POST", "/api/v1/verify/start?panic=" + canary},
+		{"GET", "/api/v1/verify/sessions/svc_sk_" + canary},
+		{"GET", "/api/v1/verify/sessions/svc_rt_" + canary},
+		{"GET", "/api/v1/verify/sessions/svc_sess_svc_sk_" + canary},
+		{"GET", "/api/v1/verify/sessions/svc_sess_abc%3Fstate=" + canary},
+		{"GET", "/verify/" + strings.Repeat("x", 60) + canary},
+		{"GET", "/" + canary + "@publisher.example"},
+		{"GET", "/a/b/c/d/e/f/g/h/i/j/k/l/m/" + canary},
+		{canary, "/"},
+		{"POST", "/" + strings.Repeat("x", web.MaxURL) + canary},
+	} {
+		req, err := http.NewRequest(c.method, base+c.path, strings.NewReader(`{"state":"`+canary+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer svc_sk_"+canary)
+		req.Header.Set("Cookie", canary)
+		req.Header.Set("Referer", "https://x.example/?"+canary)
+		req.Header.Set("User-Agent", canary)
+		req.Header.Set("X-Forwarded-For", canary)
+		req.Header.Set("X-Correlation-Id", "corr-1")
+		resp, err := noFollow.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	raw(t, base, "GET / HTTP/1.1\r\nHost: "+canary+" "+canary+"\r\nX: \x00"+canary+"\r\n\r\n")
+	resp, err := http.Get("http://" + ops.Addr().String() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scraped, _ := io.ReadAll(resp.Body)
+	stop()
+	for name, text := range map[string]string{"log": logs.String(), "metrics": string(scraped)} {
+		if i := strings.Index(strings.ToLower(text), strings.ToLower(canary)); i >= 0 {
+			t.Errorf("contract 13: the %s hold a secret: …%s…", name, text[max(0, i-200):min(len(text), i+50)])
+		}
+	}
+	for _, want := range []string{
+		`verge_http_requests_total{route="sessions",status="200"} 4`, `verge_http_requests_total{route="start",status="500"} 1`,
+		`verge_http_requests_total{route="verify",status="200"} 1`, `verge_http_requests_total{route="other",status="414"} 1`,
+		`verge_events_total{event="session_started"} 10`, "go_goroutines", "process_open_fds", "go_build_info",
+	} {
+		if !strings.Contains(string(scraped), want) {
+			t.Errorf("metrics lack %s", want)
+		}
+	}
+}
+
+func TestAccessLog(t *testing.T) {
+	var logs lockedBuffer
+	s := New(Config{Public: listen(t), Engine: engine{}, Log: slog.New(slog.NewJSONHandler(&logs, nil))})
+	r := httptest.NewRequest("GET", "/api/v1/verify/sessions/svc_sess_AbC-1_z", nil)
+	r.RemoteAddr = "[2001:db8::1]:5"
+	r.Header.Set("X-Correlation-Id", "corr 1")
+	s.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	var line map[string]any
+	if err := json.Unmarshal([]byte(logs.String()), &line); err != nil {
+		t.Fatal(err)
+	}
+	for k, want := range map[string]any{
+		"listener": "public", "method": "GET", "route": "sessions", "path": "/api/v1/verify/sessions/svc_sess_AbC-1_z", "status": 200.0,
+		"bytes": 2.0, "client": "2001:db8::1", "request_id": "req_engine", "correlation_id": "corr 1",
+	} {
+		if line[k] != want {
+			t.Errorf("%s: got %v, want %v", k, line[k], want)
+		}
+	}
+}
+
+// lockedBuffer is a log that several goroutines write.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
