@@ -1,0 +1,94 @@
+//go:build linux || darwin
+
+package bolt_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/bolt"
+)
+
+// fullChild, set to a path, makes the test binary fill its disk.
+const fullChild = "VERGE_BOLT_FULL_CHILD"
+
+func init() { children[fullChild] = commitUntilFull }
+
+// commitUntilFull may write files of two megabytes, and commits until that is
+// not enough. It prints each commit that returned nil, then what went wrong
+// with the first that did not.
+func commitUntilFull(path string) {
+	signal.Ignore(syscall.SIGXFSZ)
+	limit := syscall.Rlimit{Cur: 2 << 20, Max: 2 << 20}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		fmt.Println("setrlimit:", err)
+		return
+	}
+	s, err := bolt.Open(path, bolt.Config{})
+	if err != nil {
+		fmt.Println("open:", err)
+		return
+	}
+	for i := range 1000 {
+		err = s.Commit(context.Background(), fullTx(i))
+		if err != nil {
+			break
+		}
+		fmt.Println("kept", i)
+	}
+	fmt.Println("unknown", errors.Is(err, kv.ErrUnknown) && strings.Contains(err.Error(), path) && strings.Contains(err.Error(), syscall.EFBIG.Error()))
+	fmt.Println("because", err)
+	_, get := s.Get(context.Background(), kv.Key{Partition: "p", Name: "0"})
+	commit := s.Commit(context.Background(), fullTx(1001))
+	fmt.Println("stopped", errors.Is(get, kv.ErrUnavailable) && errors.Is(commit, kv.ErrUnavailable) && !errors.Is(commit, kv.ErrUnknown))
+	fmt.Println("closed", s.Close())
+}
+
+func fullTx(i int) kv.Tx {
+	return kv.Tx{ID: fmt.Sprint("tx", i), Partition: "p", Puts: []kv.Put{{Name: fmt.Sprint(i), Value: make([]byte, 50_000)}}}
+}
+
+func TestAFullDiskLosesNothingAndIsNeverTakenForSuccess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "verge.db")
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), fullChild+"="+path)
+	out, err := child.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	kept := strings.Count(string(out), "kept")
+	if kept == 0 {
+		t.Fatalf("no commit went through before the disk was full:\n%s", out)
+	}
+	for want, why := range map[string]string{
+		"unknown true": "the commit that met the full disk was not ErrUnknown with the path and the system's error",
+		"stopped true": "the store went on after a failed write",
+		"closed <nil>": "the store did not close",
+	} {
+		if !strings.Contains(string(out), want+"\n") {
+			t.Errorf("%s:\n%s", why, out)
+		}
+	}
+	s, err := bolt.Open(path, bolt.Config{})
+	if err != nil {
+		t.Fatalf("opening with room again: %v", err)
+	}
+	defer s.Close()
+	for i := range kept {
+		if it, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: fmt.Sprint(i)}); err != nil || len(it.Value) != 50_000 {
+			t.Errorf("commit %d returned before the disk was full: %v", i, err)
+		}
+	}
+	if err := s.Commit(t.Context(), fullTx(1002)); err != nil {
+		t.Errorf("a commit with room again: %v", err)
+	}
+}
