@@ -1,0 +1,487 @@
+package testharness_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/testharness"
+)
+
+func containsFold(s, part string) bool {
+	return strings.Contains(strings.ToLower(s), strings.ToLower(part))
+}
+
+// snapshot is all that a GET must not change: the store, and what was sent.
+func snapshot(t testing.TB, h *testharness.Harness) string {
+	t.Helper()
+	next := h.Settle()
+	return strings.Join(slices.Collect(everything(t, h)), "\n") + fmt.Sprint(next, len(h.Sink.Deliveries()))
+}
+
+// stages brings sessions to every page of the flow.
+func stages(t testing.TB, h *testharness.Harness) map[string]*testharness.Page {
+	t.Helper()
+	page := func(change body, outcomes ...string) *testharness.Page {
+		p := h.Open(h.Start(change).RedirectURL)
+		for _, o := range outcomes {
+			p = p.Submit(o)
+		}
+		return p
+	}
+	completed := h.Start(nil)
+	h.Approve(completed)
+	used := h.Start(nil)
+	h.Validate(h.Approve(used).ResultToken)
+	return map[string]*testharness.Page{
+		"method":    page(nil),
+		"attempt":   page(nil, "fail_attempt"),
+		"cancelled": page(nil, "cancel"),
+		"progress":  page(body{"external_user_id": "sandbox:slow"}, "approve"),
+		"failed":    page(nil, "reject"),
+		"completed": h.Open(completed.RedirectURL),
+		"used":      h.Open(used.RedirectURL),
+		"damaged":   h.Open(h.BaseURL + api.HostedPath + "?flow=svc_ft_AAAA"),
+		"L2":        page(body{"integration_id": h.Publisher.L2.ID}),
+	}
+}
+
+func TestGETShows(t *testing.T) {
+	h := newHarness(t, &opts{Configure: unlimited})
+	pages := stages(t, h)
+	before := snapshot(t, h)
+	fetched := map[string]bool{}
+	for name, p := range pages {
+		t.Run("contract 22: "+name+", its links and whatever else can be asked for, three times", func(t *testing.T) {
+			targets := []string{p.URL}
+			for _, more := range []string{"&show=cancelled", "&show=attempt", "&show=x", "&outcome=approve", "&outcome=reject",
+				"&provider=svc_pt_x", "&continue=1"} {
+				targets = append(targets, p.URL+more)
+			}
+			for _, link := range p.Links {
+				if strings.HasPrefix(link, "/") {
+					targets = append(targets, link)
+				}
+			}
+			for _, f := range p.Forms { // what a scanner sends that makes a GET of every form
+				targets = append(targets, f.Action+"?"+f.Fields.Encode())
+			}
+			for _, target := range targets {
+				for range 3 {
+					r := h.Do("GET", target, nil, nil)
+					if r.Header.Get("Location") != "" {
+						t.Errorf("GET %s redirects", target)
+					}
+					h.Do("HEAD", target, nil, nil)
+				}
+				fetched[target] = true
+			}
+		})
+	}
+	if after := snapshot(t, h); after != before {
+		t.Errorf("contract 22: GET has changed something:\n%s\n%s", before, after)
+	}
+	if len(fetched) < 60 {
+		t.Errorf("only %d addresses were asked for", len(fetched))
+	}
+	t.Run("contract 22: reloading each page shows the same page", func(t *testing.T) {
+		for name, p := range pages {
+			if again := p.Reload(); again.Kind != p.Kind || again.Status != p.Status {
+				t.Errorf("%s: %s %d became %s %d", name, p.Kind, p.Status, again.Kind, again.Status)
+			}
+		}
+	})
+}
+
+func TestPageHeaders(t *testing.T) {
+	h := newHarness(t, &opts{Configure: unlimited})
+	check := func(t *testing.T, name string, header http.Header, callback bool) {
+		t.Helper()
+		csp := header.Get("Content-Security-Policy")
+		form := "form-action 'self';"
+		if callback {
+			form = "form-action 'self' https://shop.example;"
+		}
+		for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "style-src 'self'", form} {
+			if !strings.Contains(csp, want) {
+				t.Errorf("contract 22: %s: policy %q lacks %q", name, csp, want)
+			}
+		}
+		if strings.Contains(csp, "unsafe") || strings.Contains(csp, "script-src") || strings.Contains(csp, "*") {
+			t.Errorf("contract 22: %s: policy %q", name, csp)
+		}
+		for key, want := range map[string]string{"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
+			"Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-store"} {
+			if got := header.Get(key); got != want {
+				t.Errorf("contract 22: %s: %s is %q, want %q", name, key, got, want)
+			}
+		}
+		if !strings.Contains(header.Get("Strict-Transport-Security"), "max-age=") {
+			t.Errorf("contract 22: %s: no HSTS", name)
+		}
+		if len(header["Set-Cookie"]) > 0 {
+			t.Errorf("contract 22: %s sets a cookie", name)
+		}
+	}
+	for name, p := range stages(t, h) {
+		t.Run("contract 22: "+name, func(t *testing.T) {
+			check(t, name, p.Header, name != "damaged")
+			text := string(p.Body)
+			for _, bad := range []string{"<script", "onclick", "onload", "style=", "<iframe", "javascript:", "<meta http-equiv=\"refresh"} {
+				if containsFold(text, bad) {
+					t.Errorf("contract 22: the page has %s", bad)
+				}
+			}
+			for _, link := range p.Links {
+				if !strings.HasPrefix(link, "/") && link != "https://shop.example" {
+					t.Errorf("contract 22, 24: a link to %s", link)
+				}
+			}
+			if want := name != "damaged" && name != "completed"; slices.Contains(p.Links, "https://shop.example") != want {
+				t.Errorf("contract 24: link to the plain origin: want %v, links %v", want, p.Links)
+			}
+			for _, f := range p.Forms {
+				if f.Method != "POST" || f.Action != api.HostedPath {
+					t.Errorf("contract 22: form %+v", f)
+				}
+			}
+		})
+	}
+	t.Run("contract 22: the hop to the callback is a 303", func(t *testing.T) {
+		r := h.Open(h.Start(nil).RedirectURL).Post("approve")
+		wantStatus(t, r, 303)
+		check(t, "hop", r.Header, true)
+		if len(r.Body) != 0 || !strings.HasPrefix(r.Header.Get("Location"), testharness.Callback+"?result_token=") {
+			t.Errorf("%q %s", r.Body, r.Header.Get("Location"))
+		}
+	})
+	t.Run("contract 22: a port of the callback's origin is named too", func(t *testing.T) {
+		p := h.Open(h.Start(body{"callback_url": "https://shop.example:8443/return"}).RedirectURL)
+		if csp := p.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "form-action 'self' https://shop.example:8443;") {
+			t.Errorf("%s", csp)
+		}
+	})
+}
+
+func TestOutcomes(t *testing.T) {
+	t.Run("contract 23: cancel leaves the session started, and the page offers to retry", func(t *testing.T) {
+		h := newHarness(t, nil)
+		s := h.Start(nil)
+		h.Advance(time.Second)
+		p := h.Open(s.RedirectURL).Submit("cancel")
+		if p.Kind != "cancelled" || p.Status != 200 {
+			t.Fatalf("%d %s", p.Status, p.Kind)
+		}
+		h.Settle()
+		if types := h.Sink.Types(s.SessionID); !slices.Equal(types, []string{"verification.started"}) {
+			t.Errorf("spec: no terminal webhook, got %v", types)
+		}
+		retry := ""
+		for _, link := range p.Links {
+			if strings.HasPrefix(link, api.HostedPath) {
+				retry = link
+			}
+		}
+		again := h.Open(h.BaseURL + retry)
+		if again.Kind != "method" {
+			t.Fatalf("the retry leads to %q", again.Kind)
+		}
+		h.Advance(time.Second)
+		back := again.Submit("approve").Callback
+		wantStatus(t, h.Validate(back.ResultToken), 200)
+		h.Settle()
+		if types := h.Sink.Types(s.SessionID); !slices.Equal(types, []string{"verification.started", "verification.completed"}) {
+			t.Errorf("%v", types)
+		}
+	})
+	t.Run("spec: cancelled and not resumed, it expires", func(t *testing.T) {
+		h := newHarness(t, nil)
+		s := h.Start(nil)
+		h.Open(s.RedirectURL).Submit("cancel").Reload()
+		h.Advance(10 * time.Minute)
+		if types := h.Sink.Types(s.SessionID); !slices.Equal(types, []string{"verification.started", "verification.expired"}) {
+			t.Errorf("%v", types)
+		}
+		if p := h.Open(s.RedirectURL); p.Kind != "expired" {
+			t.Errorf("%s", p.Kind)
+		}
+	})
+	t.Run("spec: abandoned without any click, it expires", func(t *testing.T) {
+		h := newHarness(t, nil)
+		s := h.Start(nil)
+		h.Advance(10*time.Minute - time.Millisecond)
+		if types := h.Sink.Types(s.SessionID); !slices.Equal(types, []string{"verification.started"}) {
+			t.Errorf("%v", types)
+		}
+		h.Advance(time.Millisecond)
+		if types := h.Sink.Types(s.SessionID); !slices.Equal(types, []string{"verification.started", "verification.expired"}) {
+			t.Errorf("%v", types)
+		}
+	})
+	for outcome, code := range map[string]string{"reject": "PROVIDER_REJECTED", "withdraw": "USER_CANCELLED", "unknown": "UNKNOWN"} {
+		t.Run("contract 23: "+outcome+" is "+code+" at once", func(t *testing.T) {
+			h := newHarness(t, nil)
+			s := h.Start(nil)
+			p := h.Open(s.RedirectURL).Submit(outcome)
+			if p.Kind != "failed" || p.Callback != nil || len(p.Forms) != 0 {
+				t.Errorf("%s %v", p.Kind, p.Forms)
+			}
+			if m := h.Reconcile(s.SessionID).JSON(); m["failure_code"] != code {
+				t.Errorf("%v", m)
+			}
+		})
+	}
+	for _, c := range []struct {
+		name      string
+		configure func(*core.Config)
+		attempts  int
+	}{
+		{"contract 23: the third failed attempt is MAX_ATTEMPTS", nil, 3},
+		{"contract 23: or the one that is set", func(c *core.Config) { c.Attempts = 5 }, 5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHarness(t, &opts{Configure: c.configure})
+			s := h.Start(nil)
+			p := h.Open(s.RedirectURL)
+			for n := 1; n < c.attempts; n++ {
+				if p = p.Submit("fail_attempt"); p.Kind != "method" {
+					t.Fatalf("after attempt %d: %s", n, p.Kind)
+				}
+				left := fmt.Sprintf("%d attempts left", c.attempts-n)
+				if c.attempts-n == 1 {
+					left = "1 attempt left"
+				}
+				if !strings.Contains(string(p.Body), left) {
+					t.Errorf("after attempt %d the page does not say %q", n, left)
+				}
+			}
+			if p = p.Submit("fail_attempt"); p.Kind != "failed" {
+				t.Errorf("after the last: %s", p.Kind)
+			}
+			if m := h.Reconcile(s.SessionID).JSON(); m["failure_code"] != "MAX_ATTEMPTS" {
+				t.Errorf("%v", m)
+			}
+		})
+	}
+	t.Run("contract 23: after a failed attempt another can succeed", func(t *testing.T) {
+		h := newHarness(t, nil)
+		back := h.Open(h.Start(nil).RedirectURL).Submit("fail_attempt").Submit("fail_attempt").Submit("approve").Callback
+		wantStatus(t, h.Validate(back.ResultToken), 200)
+	})
+	t.Run("contract 5: initiation fails", func(t *testing.T) {
+		h := newHarness(t, nil)
+		r := h.TryStart(body{"external_user_id": "sandbox:init_error", "state": "s"})
+		wantError(t, r, 502, "PROVIDER_UNAVAILABLE")
+		id, _ := r.JSON()["session_id"].(string)
+		m := h.Reconcile(id).JSON()
+		if m["status"] != "FAILED" || m["failure_code"] != "UNKNOWN" || m["completed_at"] != "2026-11-20T22:10:00.000Z" {
+			t.Errorf("%v", m)
+		}
+		h.Advance(time.Hour)
+		types := h.Sink.Types(id)
+		slices.Sort(types)
+		if !slices.Equal(types, []string{"verification.failed", "verification.started"}) {
+			t.Errorf("%v", types)
+		}
+	})
+	t.Run("spec: a slow provider", func(t *testing.T) {
+		h := newHarness(t, nil)
+		s := h.Start(body{"external_user_id": "sandbox:slow"})
+		p := h.Open(s.RedirectURL).Submit("approve")
+		if p.Kind != "progress" || len(p.Forms) != 1 {
+			t.Fatalf("%s %v", p.Kind, p.Forms)
+		}
+		if again := p.Submit("check"); again.Kind != "progress" {
+			t.Errorf("too early: %s", again.Kind)
+		}
+		if m := h.Reconcile(s.SessionID).JSON(); m["status"] != "PENDING" {
+			t.Errorf("%v", m)
+		}
+		h.Advance(3 * time.Second)
+		if again := p.Reload(); again.Kind != "progress" {
+			t.Errorf("contract 22: looking at it has changed it: %s", again.Kind)
+		}
+		back := p.Submit("check").Callback
+		if back == nil {
+			t.Fatal("not approved")
+		}
+		wantStatus(t, h.Validate(back.ResultToken), 200)
+	})
+}
+
+func TestClicks(t *testing.T) {
+	h := newHarness(t, &opts{Configure: unlimited})
+	one := func(t *testing.T, s testharness.Started, typ string) {
+		t.Helper()
+		h.Advance(time.Second)
+		if types := h.Sink.Types(s.SessionID); !slices.Equal(types, []string{"verification.started", typ}) {
+			t.Errorf("events %v", types)
+		}
+	}
+	for outcome, typ := range map[string]string{"approve": "verification.completed", "reject": "verification.failed"} {
+		t.Run("contract 22: a double click on "+outcome, func(t *testing.T) {
+			s := h.Start(nil)
+			h.Advance(time.Second)
+			p := h.Open(s.RedirectURL)
+			answers := make([]*testharness.Response, 8)
+			var wg sync.WaitGroup
+			for n := range answers {
+				wg.Go(func() { answers[n] = p.Post(outcome) })
+			}
+			wg.Wait()
+			for _, r := range answers {
+				toCallback := strings.HasPrefix(r.Header.Get("Location"), testharness.Callback)
+				if r.Status != 303 || toCallback != (outcome == "approve") {
+					t.Errorf("%d to %s", r.Status, r.Header.Get("Location"))
+				}
+			}
+			one(t, s, typ)
+		})
+	}
+	t.Run("contract 22: back button after the end, then another button", func(t *testing.T) {
+		s := h.Start(nil)
+		h.Advance(time.Second)
+		p := h.Open(s.RedirectURL)
+		p.Submit("reject")
+		if again := p.Submit("approve"); again.Callback != nil || again.Kind != "failed" {
+			t.Errorf("%+v", again)
+		}
+		one(t, s, "verification.failed")
+	})
+	t.Run("contract 23: a double click on a failed attempt costs what was clicked and no more", func(t *testing.T) {
+		s := h.Start(nil)
+		p := h.Open(s.RedirectURL)
+		p.Submit("fail_attempt")
+		p.Submit("fail_attempt")
+		if m := h.Reconcile(s.SessionID).JSON(); m["status"] != "PENDING" {
+			t.Errorf("%v", m)
+		}
+	})
+}
+
+func TestForeignPosts(t *testing.T) {
+	h := newHarness(t, &opts{Configure: unlimited})
+	s := h.Start(nil)
+	form := h.Open(s.RedirectURL).Form("cancel").Fields.Encode()
+	approve := h.Open(s.RedirectURL).Form("approve").Fields.Encode()
+	const formType = "application/x-www-form-urlencoded"
+	for _, c := range []struct {
+		name   string
+		header http.Header
+		body   string
+		status int
+	}{
+		{"contract 22: from our own page", headers("Content-Type", formType, "Sec-Fetch-Site", "same-origin", "Origin", h.BaseURL), form, 303},
+		{"contract 22: from an old browser that says nothing", headers("Content-Type", formType), form, 303},
+		{"contract 22: from another site", headers("Content-Type", formType, "Sec-Fetch-Site", "cross-site"), approve, 403},
+		{"contract 22: from a sibling", headers("Content-Type", formType, "Sec-Fetch-Site", "same-site"), approve, 403},
+		{"contract 22: from another site in an old browser", headers("Content-Type", formType, "Origin", "https://evil.example"), approve, 403},
+		{"contract 22: as JSON", headers("Content-Type", "application/json"), `{}`, 415},
+		{"contract 22: as text", headers("Content-Type", "text/plain"), approve, 415},
+		{"contract 22: too large", headers("Content-Type", formType), approve + "&x=" + strings.Repeat("a", 17000), 413},
+		{"contract 22: not a form", headers("Content-Type", formType), "flow=%zz", 400},
+		{"contract 22: without a flow token", headers("Content-Type", formType), "outcome=approve", 400},
+		{"contract 22: with two flow tokens, the first of another kind", headers("Content-Type", formType), "flow=x&" + approve, 400},
+	} {
+		t.Run(c.name, func(t *testing.T) { wantStatus(t, h.Do("POST", api.HostedPath, c.header, []byte(c.body)), c.status) })
+	}
+	t.Run("contract 22: an outcome that the page does not offer decides nothing", func(t *testing.T) {
+		f, _ := url.ParseQuery(approve)
+		for _, outcome := range []string{"", "APPROVE", "completed", "approve ", "check"} {
+			f.Set("outcome", outcome)
+			r := h.Do("POST", api.HostedPath, headers("Content-Type", formType), []byte(f.Encode()))
+			if r.Status < 400 {
+				t.Errorf("%q: %d", outcome, r.Status)
+			}
+		}
+	})
+	if m := h.Reconcile(s.SessionID).JSON(); m["status"] != "PENDING" {
+		t.Errorf("contract 22: after all that the session is %v", m)
+	}
+}
+
+func TestPageLanguage(t *testing.T) {
+	h := newHarness(t, &opts{Configure: unlimited})
+	for _, c := range []struct{ name, asked, accept, want string }{
+		{"contract 10: the start's language", "de", "fr", "de"},
+		{"contract 10: if absent, Accept-Language", "", "fr", "fr"},
+		{"contract 10: by its weights", "", "nl, it;q=0.5, pt-BR;q=0.9, en;q=0.1", "pt"},
+		{"contract 10: none that we have, then en", "", "nl,ja", "en"},
+		{"contract 10: none at all, then en", "", "", "en"},
+		{"contract 10: nonsense, then en", "", ";;q=,,=*", "en"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			change, header := body{}, http.Header{}
+			if c.asked != "" {
+				change["language"] = c.asked
+			}
+			if c.accept != "" {
+				header.Set("Accept-Language", c.accept)
+			}
+			p := h.OpenWith(header, h.Start(change).RedirectURL)
+			if p.Lang != c.want || p.Header.Get("Content-Language") != c.want {
+				t.Errorf("the page is %q (%s), want %q", p.Lang, p.Header.Get("Content-Language"), c.want)
+			}
+			if next := p.Submit("cancel"); next.Lang != c.want {
+				t.Errorf("the next page is %q", next.Lang)
+			}
+		})
+	}
+	t.Run("contract 10: every language speaks on every page", func(t *testing.T) {
+		seen := map[string]string{}
+		for _, lang := range []string{"en", "de", "es", "fr", "pt", "it"} {
+			for _, outcome := range []string{"cancel", "reject", "withdraw", "unknown", "fail_attempt"} {
+				p := h.Open(h.Start(body{"language": lang}).RedirectURL).Submit(outcome)
+				text := string(p.Body)
+				title := text[strings.Index(text, "<title>"):strings.Index(text, "</title>")]
+				if other, twice := seen[title+outcome]; twice {
+					t.Errorf("%s and %s have the same title on %s", lang, other, outcome)
+				}
+				seen[title+outcome] = lang
+				if p.Lang != lang {
+					t.Errorf("%s after %s is in %s", lang, outcome, p.Lang)
+				}
+			}
+		}
+	})
+}
+
+func TestEndedLinks(t *testing.T) {
+	h := newHarness(t, &opts{Configure: unlimited})
+	s := h.Start(body{"language": "de", "callback_url": "https://shop.example/return?order=7&session=secret"})
+	used := h.Start(body{"language": "fr"})
+	h.Validate(h.Approve(used).ResultToken)
+	h.Advance(10 * time.Minute)
+	for _, c := range []struct {
+		name, url, kind, lang string
+		status                int
+		link                  bool
+	}{
+		{"contract 24: expired", s.RedirectURL, "expired", "de", 410, true},
+		{"contract 24: used", used.RedirectURL, "used", "fr", 409, true},
+		{"contract 24: damaged", s.RedirectURL[:len(s.RedirectURL)-2], "damaged", "it", 400, false},
+		{"contract 24: no token", h.BaseURL + api.HostedPath, "damaged", "it", 400, false},
+		{"contract 24: an empty token", h.BaseURL + api.HostedPath + "?flow=", "damaged", "it", 400, false},
+		{"contract 24: a query that is none", h.BaseURL + api.HostedPath + "?flow=%zz", "damaged", "it", 400, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := h.OpenWith(headers("Accept-Language", "it"), c.url)
+			if p.Kind != c.kind || p.Status != c.status || p.Lang != c.lang || len(p.Forms) != 0 {
+				t.Errorf("%d %s in %s, forms %v", p.Status, p.Kind, p.Lang, p.Forms)
+			}
+			if slices.Contains(p.Links, "https://shop.example") != c.link {
+				t.Errorf("links %v", p.Links)
+			}
+			if strings.Contains(string(p.Body), "order=7") || strings.Contains(string(p.Body), "/return") {
+				t.Error("the page holds the callback's path or parameters")
+			}
+		})
+	}
+}
