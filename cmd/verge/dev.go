@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-id/verge/cmd/verge/demo"
 	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/edge/egress"
 )
 
@@ -82,6 +83,13 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		ready.WebhookURL = ready.DemoURL + "/webhooks"
 	}
 
+	planted := seeds.integrations(ready.WebhookURL, ready.DemoURL)
+	for _, i := range planted {
+		if err := i.Validate([]string{sandbox.Method}, true); err != nil {
+			return usagef("--webhook-url: %w", err)
+		}
+	}
+
 	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(c.LogLevel)}))
 	in, err := assemble(settings{
 		core:    core.Config{BaseURL: ready.BaseURL, Dev: true, OperatorToken: seeds.OperatorToken},
@@ -101,8 +109,8 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 			return errors.Join(fmt.Errorf("an old ready file is in the way: %w", err), in.close())
 		}
 	}
-	if err := seeds.plant(ctx, in.service.Directory(), ready.WebhookURL, ready.DemoURL, p.now()); err != nil {
-		return usageError{errors.Join(fmt.Errorf("--webhook-url or data directory: %w", err), in.close())}
+	if err := seeds.plant(ctx, in.service.Directory(), planted, p.now()); err != nil {
+		return errors.Join(fmt.Errorf("seeding: %w", err), in.close())
 	}
 
 	shop := newDemoServer(demo.New(demo.Config{

@@ -12,10 +12,12 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/edge/runner"
 	"github.com/verge-id/verge/edge/server"
 )
 
@@ -40,7 +42,7 @@ type settings struct {
 type instance struct {
 	service    *core.Service
 	server     *server.Server
-	runner     *dueRunner
+	runner     *runner.Runner
 	closeStore func() error
 }
 
@@ -60,17 +62,23 @@ func assemble(s settings) (*instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	in := &instance{closeStore: closeStore, runner: newDueRunner(s.log)}
+	in := &instance{closeStore: closeStore}
 	metrics := server.NewMetrics()
 	s.core.Providers = providers(s)
 	in.service, err = core.New(s.core, host.Host{
 		KV: store, Sealer: ring, Fetch: egress.New(s.egress),
-		Now: s.now, Random: s.random, Log: s.log, Count: metrics.Count, Wake: in.runner.wake,
+		Now: s.now, Random: s.random, Log: s.log, Count: metrics.Count,
+		// The runner needs the service, which needs this: nothing is
+		// scheduled before both are there.
+		Wake: func(p kv.Partition, due time.Time) { in.runner.Wake(p, due) },
 	})
 	if err != nil {
 		return nil, errors.Join(err, closeStore())
 	}
-	in.runner.service = in.service
+	in.runner = runner.New(runner.Config{
+		Outbox: in.service, Exclusive: true, // both stores of this build belong to one process
+		Now: s.now, Log: s.log, Metrics: metrics,
+	})
 
 	s.server.Engine, s.server.Public = in.service, s.public
 	if s.admin != nil {
@@ -96,7 +104,7 @@ func (in *instance) serve(ctx context.Context) error {
 	jobs, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	ran := make(chan error, 1)
-	go func() { ran <- in.runner.run(jobs) }()
+	go func() { ran <- in.runner.Run(jobs) }()
 	err := in.server.Run(ctx)
 	stop()
 	return errors.Join(err, <-ran, in.closeStore())

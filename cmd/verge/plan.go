@@ -136,7 +136,7 @@ func loadPair(fsys afero.Fs, cert, key string) (tls.Certificate, error) {
 func (c *config) checkOperatorToken(p *program, pl *plan, ps *problems) {
 	const how = "`openssl rand -hex 32` makes a good one"
 	token, source := "", "VERGE_OPERATOR_TOKEN"
-	if v, set := p.getenv("VERGE_OPERATOR_TOKEN"); set {
+	if v, _ := p.getenv("VERGE_OPERATOR_TOKEN"); v != "" {
 		token = v
 	} else if c.OperatorTokenFile != "" {
 		source = "operator_token_file"

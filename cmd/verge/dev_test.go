@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/afero"
+)
+
+// testProgram is a world of its own, with files in memory.
+func testProgram() (p *program, stdout, stderr *bytes.Buffer) {
+	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	return &program{fs: afero.NewMemMapFs(), stdin: bytes.NewReader(nil), stdout: stdout, stderr: stderr,
+		getenv: os.LookupEnv, now: time.Now, random: rand.Reader}, stdout, stderr
+}
+
+// devHere runs `verge dev` inside the test. stop ends it as a signal would and returns the exit code.
+func devHere(t *testing.T, p *program, args ...string) (pub *publisher, stop func() int) {
+	t.Helper()
+	const told = "/told/ready.json"
+	if err := p.fs.MkdirAll(filepath.Dir(told), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	exit := make(chan int, 1)
+	go func() {
+		exit <- run(ctx, append([]string{"dev", "--addr", "127.0.0.1:0", "--demo-addr", "127.0.0.1:0", "--kv", "memory",
+			"--data", "/data", "--ready-file", told}, args...), p)
+	}()
+	var ready readyFile
+	eventually(t, "the ready file", func() bool {
+		if len(exit) > 0 {
+			t.Fatalf("verge dev ended with %d: %s", <-exit, p.stderr)
+		}
+		var err error
+		ready, err = readReady(p.fs, told)
+		return err == nil
+	})
+	return newPublisher(ready), func() int {
+		cancel()
+		return <-exit
+	}
+}
+
+func TestDevWalk(t *testing.T) {
+	p, stdout, stderr := testProgram()
+	pub, stop := devHere(t, p)
+
+	id, redirect, err := pub.start(pub.IntegrationID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := pub.approve(redirect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if valid, status, body := pub.validate(token); !valid {
+		t.Errorf("validate: %d %s", status, body)
+	}
+	if valid, status, _ := pub.validate(token); valid || status != http.StatusConflict {
+		t.Errorf("spec, Result token, single use: the second validation answered %d", status)
+	}
+	// The other integration is there as well, and its provider says no.
+	rejected, redirect, err := pub.start(pub.IntegrationIDL2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if location, err := pub.choose(redirect, "reject"); err != nil || strings.Contains(location, "result_token") {
+		t.Errorf("a rejected session leads to %q, %v", location, err)
+	}
+
+	want := map[string]bool{id + ":verification.started": true, id + ":verification.completed": true,
+		rejected + ":verification.started": true, rejected + ":verification.failed": true}
+	eventually(t, "four events in the demo's inbox", func() bool { return len(inboxOf(t, pub)) == 4 })
+	for _, d := range inboxOf(t, pub) {
+		if !d.Verified || !want[d.IdempotencyKey] {
+			t.Errorf("in the inbox: %+v", d)
+		}
+	}
+
+	if code := stop(); code != exitOK {
+		t.Errorf("SIGTERM drains and exits 0: exit code %d: %s", code, stderr)
+	}
+	for _, path := range []string{"/told/ready.json", "/data/ready.json"} {
+		if ok, _ := afero.Exists(p.fs, path); ok {
+			t.Errorf("%s is still there although nothing is ready any more", path)
+		}
+	}
+	if bytes.Contains(stdout.Bytes(), []byte(pub.SecretKey)) || bytes.Contains(stderr.Bytes(), []byte(pub.SecretKey)) {
+		t.Error("contract 13: the secret key went to an output that is no terminal")
+	}
+}
+
+type inboxEntry struct {
+	Verified       bool   `json:"verified"`
+	IdempotencyKey string `json:"idempotency_key"`
+	Type           string `json:"type"`
+	Test           bool   `json:"test"`
+}
+
+func inboxOf(t *testing.T, pub *publisher) (all []inboxEntry) {
+	t.Helper()
+	resp, err := pub.http.Get(pub.DemoURL + "/inbox.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || json.Unmarshal(b, &all) != nil {
+		t.Fatalf("inbox: %v %s", err, b)
+	}
+	return all
+}
+
+func TestDevReadyFile(t *testing.T) {
+	p, _, _ := testProgram()
+	pub, stop := devHere(t, p)
+	defer stop()
+
+	info, err := p.fs.Stat("/told/ready.json")
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("ready file: mode %v, %v", info.Mode(), err)
+	}
+	b, err := afero.ReadFile(p.fs, "/told/ready.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members map[string]any
+	if err := json.Unmarshal(b, &members); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"base_url", "demo_url", "console_url", "operator_token", "publisher_id", "integration_id",
+		"integration_id_l2", "secret_key", "public_key", "webhook_secret", "webhook_url", "engine", "kv", "pid"} {
+		if v := members[name]; v == nil || v == "" || v == 0.0 {
+			t.Errorf("the ready file's %s is %v", name, v)
+		}
+	}
+	if pub.WebhookURL != pub.DemoURL+"/webhooks" || pub.Engine != "native" || pub.KV != "memory" || pub.PID != os.Getpid() {
+		t.Errorf("the ready file says %+v", pub.readyFile)
+	}
+}
+
+// TestDevPublicKey starts from a page of the demo's origin, as its integration allows, and from elsewhere.
+func TestDevPublicKey(t *testing.T) {
+	p, _, _ := testProgram()
+	pub, stop := devHere(t, p)
+	defer stop()
+	for _, tt := range []struct {
+		name, origin, integration string
+		status                    int
+	}{
+		{"the demo's origin", pub.DemoURL, pub.IntegrationID, 200},
+		{"contract 5: another origin", "http://127.0.0.1:1", pub.IntegrationID, 403},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b, err := json.Marshal(map[string]string{"integration_id": tt.integration, "public_key": pub.PublicKey,
+				"callback_url": pub.DemoURL + "/callback"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			req, err := http.NewRequest("POST", pub.BaseURL+"/api/v1/verify/start", bytes.NewReader(b))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("Origin", tt.origin)
+			if status, _, body, err := pub.do(req); err != nil || status != tt.status {
+				t.Errorf("%d, %v: %s", status, err, body)
+			}
+		})
+	}
+}
+
+// TestDevSeedsStay restarts on the same data directory: what a developer has copied stays good.
+func TestDevSeedsStay(t *testing.T) {
+	p, _, _ := testProgram()
+	first, stop := devHere(t, p)
+	if code := stop(); code != exitOK {
+		t.Fatalf("exit code %d", code)
+	}
+	second, stop := devHere(t, p)
+	defer stop()
+	if first.seeds != second.seeds {
+		t.Errorf("seeds changed from %+v to %+v", first.seeds, second.seeds)
+	}
+	for _, name := range []string{seedsFile, keyringFile} {
+		if info, err := p.fs.Stat("/data/" + name); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	if _, _, err := second.start(second.IntegrationID); err != nil {
+		t.Errorf("after the restart: %v", err)
+	}
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain makes this test binary the verge command as well, for scripts and
+// for the tests that need a process to send signals to.
+func TestMain(m *testing.M) {
+	for _, v := range os.Environ() {
+		if strings.HasPrefix(v, "VERGE_DEV_") || v == "VERGE_OPERATOR_TOKEN" { // whoever runs the tests may have set them
+			name, _, _ := strings.Cut(v, "=")
+			os.Unsetenv(name)
+		}
+	}
+	testscript.Main(m, map[string]func(){"verge": main})
+}
+
+// TestScripts runs the command as a user does: testdata/script has one file for each thing that it promises.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"waitfor": waitForFile,
+			"mode":    checkMode,
+		},
+	})
+}

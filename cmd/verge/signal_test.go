@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestTerminateUnderLoad sends SIGTERM while clients on kept-alive connections
+// use every endpoint: whoever is being answered is answered, and the process
+// exits with 0. Being refused a connection afterwards is no failure.
+func TestTerminateUnderLoad(t *testing.T) {
+	sink := newEvents(t)
+	dev := startDev(t, t.TempDir(), "--webhook-url", sink.URL, "--log-level", "warn")
+	sink.trust(dev.WebhookSecret)
+
+	var requests, walks atomic.Int64
+	var clients sync.WaitGroup
+	for range 8 {
+		client := newPublisher(dev.readyFile) // with connections of its own
+		clients.Add(1)
+		go func() {
+			defer clients.Done()
+			// 600 calls a minute are allowed; two of a walk's four requests count.
+			for range 30 {
+				id, redirect, err := client.start(client.IntegrationID)
+				if refused(err) {
+					return
+				}
+				if err != nil {
+					t.Errorf("start: %v", err)
+					return
+				}
+				requests.Add(1)
+				token, err := client.approve(redirect)
+				if refused(err) {
+					return
+				}
+				if err != nil {
+					t.Errorf("approve %s: %v", id, err)
+					return
+				}
+				requests.Add(2)
+				status, _, body, err := client.api("POST", "/api/v1/verify/validate", map[string]string{"result_token": token})
+				if refused(err) {
+					return
+				}
+				if err != nil || status != 200 {
+					t.Errorf("validate: %d %s %v", status, body, err)
+					return
+				}
+				requests.Add(1)
+				walks.Add(1)
+			}
+		}()
+	}
+	eventually(t, "load", func() bool { return walks.Load() >= 20 })
+	before := requests.Load()
+	if err := dev.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	clients.Wait()
+	if err := dev.cmd.Wait(); err != nil {
+		t.Errorf("exit: %v: %s", err, dev.logs)
+	}
+	t.Logf("%d requests answered, %d of them after SIGTERM was sent", requests.Load(), requests.Load()-before)
+}
+
+// refused tells that nobody listens any more: the request was never taken.
+func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
+
+// TestSecondSignal: whoever asks twice does not want to wait for a receiver that hangs.
+func TestSecondSignal(t *testing.T) {
+	sink := newEvents(t)
+	sink.hang = make(chan struct{})
+	defer close(sink.hang)
+	dev := startDev(t, t.TempDir(), "--webhook-url", sink.URL)
+	sink.trust(dev.WebhookSecret)
+	if _, _, err := dev.start(dev.IntegrationID); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a delivery that hangs", func() bool { return sink.hanging.Load() > 0 })
+	if err := dev.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- dev.cmd.Wait() }()
+	select {
+	case err := <-ended:
+		t.Fatalf("the first signal does not wait for the job in hand: %v", err)
+	case <-time.After(1500 * time.Millisecond): // longer than idle connections are given
+	}
+	if err := dev.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if code := dev.cmd.ProcessState.ExitCode(); code != exitFailed {
+		t.Errorf("exit code %d: a process that was cut off has not drained", code)
+	}
+}
