@@ -35,6 +35,7 @@ func (s *Server) newDoor(name string, l net.Listener, handle Handler) *door {
 	d.http = &http.Server{
 		Handler:           d,
 		ReadHeaderTimeout: s.cfg.ReadHeaderTimeout,
+		ReadTimeout:       s.cfg.ReadTimeout,
 		WriteTimeout:      s.cfg.WriteTimeout,
 		IdleTimeout:       s.cfg.IdleTimeout,
 		MaxHeaderBytes:    s.cfg.MaxHeaderBytes,
@@ -85,7 +86,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer m.inFlight.Dec()
 
 	client := d.client(r)
-	resp := d.answer(w, r, client)
+	resp := d.answer(r, client)
 	d.write(w, r, resp)
 
 	took := time.Since(begin)
@@ -105,14 +106,7 @@ func (d *door) client(r *http.Request) netip.Addr {
 }
 
 // answer never returns nil, nor a status that net/http would refuse.
-func (d *door) answer(w http.ResponseWriter, r *http.Request, client netip.Addr) *web.Response {
-	ctl := http.NewResponseController(w)
-	if r.ContentLength != 0 {
-		// Not http.Server.ReadTimeout: that deadline stays on the connection
-		// after the body is read and would cancel a request that the engine
-		// is still working on. An unread body is discarded under it, too.
-		ctl.SetReadDeadline(time.Now().Add(d.s.cfg.ReadTimeout))
-	}
+func (d *door) answer(r *http.Request, client netip.Addr) *web.Response {
 	if len(r.RequestURI) > web.MaxURL { // as it was sent, escapes and all
 		return refuse(r, http.StatusRequestURITooLong, codeInvalidRequest,
 			"The URL is longer than "+strconv.Itoa(web.MaxURL)+" bytes.")
@@ -136,10 +130,6 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request, client netip.Addr)
 		resp.Header.Set("Connection", "close")
 		return resp
 	}
-	if r.ContentLength != 0 && len(body) <= web.MaxBody {
-		ctl.SetReadDeadline(time.Time{})
-	}
-
 	ctx, cancel := context.WithTimeout(r.Context(), d.s.cfg.HandleTimeout)
 	defer cancel()
 	return d.guard(ctx, r, &web.Request{

@@ -63,7 +63,7 @@ type Config struct {
 	HandleTimeout time.Duration // the engine's deadline for one request; 0: 15 s
 
 	ReadHeaderTimeout time.Duration // from the first byte to the end of the header; 0: 5 s
-	ReadTimeout       time.Duration // for the body; 0: 10 s
+	ReadTimeout       time.Duration // from the first byte to the end of the body; 0: 10 s
 	WriteTimeout      time.Duration // from the end of the header to the end of the answer; 0: 40 s, enough for the body and the engine
 	IdleTimeout       time.Duration // a kept-alive connection without a request; 0: 75 s, more than the usual balancer's 60
 	MaxHeaderBytes    int           // request line and header; 0: 32 KiB

@@ -200,8 +200,8 @@ func TestBodyLimit(t *testing.T) {
 	}
 }
 
-// A body read to its end must lift the body's deadline, or a slow engine's
-// context would be cancelled by it.
+// The deadline for reading a request is over with the request's end: were it
+// to stay on the connection, it would cancel an engine that takes its time.
 func TestReadTimeoutDoesNotCancelTheEngine(t *testing.T) {
 	base, _ := start(t, Config{ReadTimeout: 50 * time.Millisecond, Engine: engine{handle: func(ctx context.Context, _ *web.Request) *web.Response {
 		select {
