@@ -74,15 +74,25 @@ func (o *Outbox) Resend(ctx context.Context, p kv.Partition, event string) error
 	}
 	now := o.Now()
 	m := Meta{Kind: Deliver, Session: d.Session, Integration: d.Integration, Type: d.Type}
-	err = kv.CommitSurely(ctx, o.KV, kv.Tx{
+	tx := kv.Tx{
 		ID: id, Partition: p,
 		Checks:   []kv.Check{{Name: key.Name, Tx: item.Tx}},
 		Deletes:  []string{key.Name},
 		Schedule: []kv.Task{{ID: taskID(event), Due: now, Payload: join(m, body)}},
-	})
+	}
+	err = o.KV.Commit(ctx, tx)
+	lost := errors.Is(err, kv.ErrUnknown)
+	if lost {
+		err = kv.CommitSurely(ctx, o.KV, tx)
+	}
 	var conflict *kv.Conflict
-	if errors.As(err, &conflict) {
+	switch {
+	case errors.As(err, &conflict) && lost:
+		err = nil // a delete leaves no trace of whose it was, but resent it is
+	case errors.As(err, &conflict):
 		return ErrNotDead // somebody else has just resent it
+	case lost && err != nil:
+		return fmt.Errorf("%w: %w", kv.ErrUnknown, err)
 	}
 	if err == nil && o.Wake != nil {
 		o.Wake(p, now)

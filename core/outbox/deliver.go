@@ -38,9 +38,6 @@ type Outbox struct {
 // now decides. The error is the store's alone; the task then comes free when
 // its lease runs out.
 func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, body []byte) error {
-	if o.Now().Add(o.AttemptTime).After(job.Until) {
-		return nil
-	}
 	target, secret, reason, err := o.target(ctx, m.Integration)
 	if err != nil {
 		return err
@@ -48,7 +45,12 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, body []byte)
 	if reason != "" {
 		return o.bury(ctx, job, m, body, reason, reason)
 	}
-	status, fetchErr := o.Post(ctx, target.Webhook.URL, webhook.Headers(secret, o.Now(), body), body)
+	// Asked here and not sooner: the look-up above took as long as it took.
+	now := o.Now()
+	if now.Add(o.AttemptTime).After(job.Until) {
+		return nil
+	}
+	status, fetchErr := o.Post(ctx, target.Webhook.URL, webhook.Headers(secret, now, body), body)
 	if ctx.Err() != nil {
 		// We were told to stop: that says nothing about the receiver.
 		return fmt.Errorf("outbox: %w", ctx.Err())

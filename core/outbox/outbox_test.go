@@ -1,0 +1,760 @@
+package outbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/kvadapters/memory"
+)
+
+const (
+	testUUID = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
+	hookURL  = "https://hooks.publisher.example/verge?token=of-the-publisher"
+	secret   = "whsec_only_for_tests"
+	part     = kv.Partition("p3")
+	lease    = time.Minute
+)
+
+var ctx = context.Background()
+
+// world is an Outbox on a store that fails as told, with a receiver that
+// answers as told and a clock that is moved.
+type world struct {
+	*Outbox
+	store  *kvtest.Faulty
+	memory *memory.Store
+	clock  *kvtest.Clock
+	log    bytes.Buffer
+
+	answer func(host.FetchRequest) (int, error) // of the receiver
+	posts  []host.FetchRequest
+	at     []time.Time // of the posts
+
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{clock: kvtest.NewClock(), counts: map[string]int{}, answer: status(200)}
+	w.memory = memory.New(memory.Config{Now: w.clock.Now})
+	w.store = &kvtest.Faulty{KV: w.memory}
+	random := &countingReader{}
+	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
+	must(t, err)
+	h := host.Host{KV: w.store, Sealer: ring, Fetch: w, Now: w.clock.Now, Random: random,
+		Log:   slog.New(slog.NewTextHandler(&w.log, nil)),
+		Count: func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() }}
+	w.Outbox = &Outbox{Host: h, Directory: integration.NewDirectory(h), AttemptTime: AttemptTime}
+	w.put(t, integration.Webhook{URL: hookURL}, secret)
+	return w
+}
+
+func (w *world) put(t testing.TB, hook integration.Webhook, secret string) {
+	t.Helper()
+	must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Webhook: hook}, secret))
+}
+
+// Fetch implements host.Fetcher.
+func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+	w.posts = append(w.posts, req)
+	w.at = append(w.at, w.clock.Now())
+	status, err := w.answer(req)
+	return host.FetchResponse{Status: status}, err
+}
+
+func status(n int) func(host.FetchRequest) (int, error) {
+	return func(host.FetchRequest) (int, error) { return n, nil }
+}
+
+func fails(reason string) func(host.FetchRequest) (int, error) {
+	return func(host.FetchRequest) (int, error) {
+		return 0, &host.FetchError{Reason: reason, Err: errors.New("dial " + hookURL)}
+	}
+}
+
+// countingReader is randomness that never repeats and never ends.
+type countingReader struct{ n atomic.Uint64 }
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	for i := 0; i < len(p); {
+		sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, r.n.Add(1)))
+		i += copy(p[i:], sum[:])
+	}
+	return len(p), nil
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// schedule schedules one event and returns it.
+func (w *world) schedule(t testing.TB) webhook.Event {
+	t.Helper()
+	state := "line 1\nline 2"
+	e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), PublisherID: "pub_a",
+		IntegrationID: testUUID, SessionID: "svc_sess_x"}, "L1", 25, nil, &state)
+	id, err := kv.NewTxID(w.Random)
+	must(t, err)
+	must(t, w.memory.Commit(ctx, kv.Tx{ID: id, Partition: part, Schedule: []kv.Task{Event(e, testUUID, w.clock.Now())}}))
+	return e
+}
+
+// claim leases what is due and returns when the next one is.
+func (w *world) claim(t testing.TB) (jobs []host.Job, next time.Time) {
+	t.Helper()
+	now := w.clock.Now()
+	tasks, next, err := w.memory.Claim(ctx, part, now, lease, 100)
+	must(t, err)
+	for _, task := range tasks {
+		jobs = append(jobs, host.Job{Partition: part, Task: task, Until: now.Add(lease)})
+	}
+	return jobs, next
+}
+
+func (w *world) claimOne(t testing.TB) host.Job {
+	t.Helper()
+	jobs, _ := w.claim(t)
+	if len(jobs) != 1 {
+		t.Fatalf("%d tasks are due, want 1", len(jobs))
+	}
+	return jobs[0]
+}
+
+func (w *world) run(t testing.TB, job host.Job) error {
+	t.Helper()
+	m, body, err := Read(job.Task)
+	must(t, err)
+	return w.Deliver(ctx, job, m, body)
+}
+
+// idle checks that nothing is scheduled any more, now or later.
+func (w *world) idle(t testing.TB) {
+	t.Helper()
+	if jobs, next := w.claim(t); len(jobs) > 0 || !next.IsZero() {
+		t.Errorf("still scheduled: %d due, the next at %v", len(jobs), next)
+	}
+}
+
+func (w *world) dead(t testing.TB) []Dead {
+	t.Helper()
+	dead, err := w.Dead(ctx, part, "", 100)
+	must(t, err)
+	return dead
+}
+
+// TestDeliverJudgesTheAnswer has one attempt for each kind of answer.
+func TestDeliverJudgesTheAnswer(t *testing.T) {
+	const gone, again, delivered = "gone", "again", "delivered"
+	for _, c := range []struct {
+		name   string
+		answer func(host.FetchRequest) (int, error)
+		want   string
+		last   string
+	}{
+		{"spec, Delivery 3: 200", status(200), delivered, ""},
+		{"spec, Delivery 3: 204", status(204), delivered, ""},
+		{"spec, Delivery 3: 299", status(299), delivered, ""},
+		{"spec, Delivery 3: 400", status(400), gone, "status 400"},
+		{"spec, Delivery 3: 401", status(401), gone, "status 401"},
+		{"spec, Delivery 3: 410", status(410), gone, "status 410"},
+		{"spec, Delivery 3: 429", status(429), gone, "status 429"},
+		{"spec, Delivery 3: 499", status(499), gone, "status 499"},
+		{"contract 26: 301 is not followed", status(301), again, "status 301"},
+		{"contract 26: 307 is not followed", status(307), again, "status 307"},
+		{"spec, Delivery 3: 500", status(500), again, "status 500"},
+		{"spec, Delivery 3: 503", status(503), again, "status 503"},
+		{"contract 26: a status that is none", status(0), again, "status 0"},
+		{"contract 26: timeout", fails(host.FetchTimeout), again, "timeout"},
+		{"contract 26: network error", fails(host.FetchNetwork), again, "network_error"},
+		{"contract 28: destination blocked", fails(host.FetchBlocked), again, "destination_not_allowed"},
+		{"contract 26: an error without a name", func(host.FetchRequest) (int, error) { return 0, errors.New(hookURL) }, again, "network_error"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			e := w.schedule(t)
+			w.answer = c.answer
+			must(t, w.run(t, w.claimOne(t)))
+			if len(w.posts) != 1 {
+				t.Fatalf("%d posts", len(w.posts))
+			}
+			dead := w.dead(t)
+			switch c.want {
+			case delivered:
+				w.idle(t)
+				if len(dead) != 0 || w.counts["webhook_delivered"] != 1 {
+					t.Errorf("dead %+v, counted %v", dead, w.counts)
+				}
+			case gone:
+				w.idle(t)
+				want := Dead{Event: e.ID, Type: e.Type, Session: e.SessionID, Integration: testUUID, Reason: Refused, Last: c.last, Attempts: 1, At: w.clock.Now()}
+				if len(dead) != 1 || dead[0] != want {
+					t.Errorf("contract 27: dead %+v, want %+v", dead, want)
+				}
+			case again:
+				jobs, next := w.claim(t)
+				if d := next.Sub(w.clock.Now()); len(jobs) != 0 || d < 4*time.Second || d > 6*time.Second || len(dead) != 0 {
+					t.Errorf("contract 26: tried again after %s, want 5 s ±20 %%; dead %+v", d, dead)
+				}
+				if !strings.Contains(w.log.String(), c.last) {
+					t.Errorf("the log does not say %q: %s", c.last, &w.log)
+				}
+			}
+			for _, never := range []string{"of-the-publisher", secret, "line 1", "hooks.publisher"} {
+				if strings.Contains(w.log.String(), never) {
+					t.Errorf("contract 13: the log holds %q: %s", never, &w.log)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatIsPosted(t *testing.T) {
+	w := newWorld(t)
+	e := w.schedule(t)
+	w.clock.Advance(3 * time.Second)
+	must(t, w.run(t, w.claimOne(t)))
+	p := w.posts[0]
+	if p.Method != "POST" || p.URL != hookURL || !bytes.Equal(p.Body, e.Body()) {
+		t.Errorf("posted %s %s %s", p.Method, p.URL, p.Body)
+	}
+	header := map[string][]string{}
+	for name, value := range p.Header {
+		header[name] = []string{value}
+	}
+	if err := webhook.Verify(secret, header, p.Body, w.clock.Now(), 0); err != nil {
+		t.Errorf("spec, Signature: %v", err)
+	}
+	if err := webhook.Verify("whsec_another", header, p.Body, w.clock.Now(), 0); err == nil {
+		t.Error("spec, Signature: another secret verifies it")
+	}
+}
+
+// TestEveryAttemptOfTheSchedule goes from the first failure to the dead events.
+func TestEveryAttemptOfTheSchedule(t *testing.T) {
+	w := newWorld(t)
+	e := w.schedule(t)
+	w.answer = status(503)
+	waits := []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+		time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour}
+	for n, wait := range waits {
+		must(t, w.run(t, w.claimOne(t)))
+		if len(w.dead(t)) != 0 {
+			t.Fatalf("contract 26: dead after %d attempts", n+1)
+		}
+		_, next := w.claim(t)
+		if d := next.Sub(w.clock.Now()); d < wait*8/10 || d > wait*12/10 {
+			t.Errorf("contract 26: attempt %d comes after %s, want %s ±20 %%", n+2, d, wait)
+		}
+		w.clock.Advance(next.Sub(w.clock.Now()))
+	}
+	must(t, w.run(t, w.claimOne(t)))
+	w.idle(t)
+	dead := w.dead(t)
+	if len(dead) != 1 || dead[0].Reason != Exhausted || dead[0].Last != "status 503" || dead[0].Attempts != 10 || dead[0].Event != e.ID {
+		t.Fatalf("contract 26: dead %+v", dead)
+	}
+	seen := map[string]bool{}
+	for n, p := range w.posts {
+		if !bytes.Equal(p.Body, e.Body()) {
+			t.Errorf("contract 25: attempt %d has other bytes", n+1)
+		}
+		header := map[string][]string{}
+		for name, value := range p.Header {
+			header[name] = []string{value}
+		}
+		if err := webhook.Verify(secret, header, p.Body, w.at[n], 0); err != nil {
+			t.Errorf("contract 25: attempt %d, t is not its time: %v", n+1, err)
+		}
+		seen[p.Header[webhook.HeaderTimestamp]] = true
+	}
+	if len(w.posts) != 10 || len(seen) != 10 {
+		t.Errorf("contract 26: %d posts at %d times, want 10", len(w.posts), len(seen))
+	}
+	w.clock.Advance(DeadLife - time.Millisecond)
+	if len(w.dead(t)) != 1 {
+		t.Error("contract 27: it is not visible for 30 days")
+	}
+	w.clock.Advance(time.Millisecond)
+	if len(w.dead(t)) != 0 {
+		t.Error("contract 19: after 30 days its state is still kept")
+	}
+}
+
+func TestNoTargetAndNoSecret(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(t *testing.T, w *world)
+		reason string
+	}{
+		{"contract 27: switched off meanwhile", func(t *testing.T, w *world) { w.put(t, integration.Webhook{Off: true}, "") }, NoTarget},
+		{"contract 27: without URL meanwhile", func(t *testing.T, w *world) { w.put(t, integration.Webhook{}, "") }, NoTarget},
+		{"contract 27: the integration is gone", func(t *testing.T, w *world) {
+			must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c", Deletes: []string{"c/int/" + testUUID}}))
+			w.Directory = integration.NewDirectory(w.Host)
+		}, NoTarget},
+		{"contract 16: the secret's key was retired", func(t *testing.T, w *world) {
+			ring, err := token.NewRing("verify.verge.example", w.Random, token.Key{ID: "07c1d2e4", Secret: bytes.Repeat([]byte{8}, 32)})
+			must(t, err)
+			w.Sealer = ring
+			w.Directory = integration.NewDirectory(w.Host)
+		}, NoSecret},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.schedule(t)
+			c.change(t, w)
+			must(t, w.run(t, w.claimOne(t)))
+			dead := w.dead(t)
+			if len(dead) != 1 || dead[0].Reason != c.reason || dead[0].Attempts != 0 || len(w.posts) != 0 {
+				t.Errorf("dead %+v after %d posts, want %s after none", dead, len(w.posts), c.reason)
+			}
+			w.idle(t)
+		})
+	}
+}
+
+func TestALeaseTooShortForAnAttemptPostsNothing(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		left  time.Duration // of the lease
+		slow  time.Duration // that a look-up takes
+		posts int
+	}{
+		{"just enough", AttemptTime, 0, 1},
+		{"an instant too short", AttemptTime - 1, 0, 0},
+		{"run out", 0, 0, 0},
+		{"enough, until the look-up of the target was slow", AttemptTime + time.Second, 2 * time.Second, 0},
+	} {
+		t.Run("outbox, AttemptTime: "+c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.schedule(t)
+			job := w.claimOne(t)
+			w.clock.Advance(lease - c.left)
+			w.store.Decide = func(call kvtest.Call) kvtest.Fault {
+				if call.Method == "Get" {
+					w.clock.Advance(c.slow)
+				}
+				return kvtest.Pass
+			}
+			w.Directory = integration.NewDirectory(w.Host)
+			must(t, w.run(t, job))
+			if len(w.posts) != c.posts {
+				t.Errorf("%d posts, want %d", len(w.posts), c.posts)
+			}
+			if c.posts == 0 {
+				w.clock.Advance(lease)
+				again := w.claimOne(t)
+				if m, _, _ := Read(again.Task); m.Attempts != 0 {
+					t.Errorf("an attempt was counted: %+v", m)
+				}
+			}
+		})
+	}
+}
+
+func TestALeaseThatIsLostRecordsNothing(t *testing.T) {
+	for name, answer := range map[string]func(host.FetchRequest) (int, error){"delivered": status(200), "refused": status(400), "failed": status(500)} {
+		w := newWorld(t)
+		w.schedule(t)
+		job := w.claimOne(t)
+		var other host.Job
+		w.answer = func(req host.FetchRequest) (int, error) {
+			w.clock.Advance(lease)
+			other = w.claimOne(t)
+			return answer(req)
+		}
+		if err := w.run(t, job); err != nil {
+			t.Errorf("%s: a lost lease is an error: %v", name, err)
+		}
+		if w.counts["lease_lost"] != 1 || len(w.dead(t)) != 0 {
+			t.Errorf("%s: counted %v, dead %+v", name, w.counts, w.dead(t))
+		}
+		w.answer = status(200)
+		must(t, w.run(t, other)) // whoever holds the task now decides
+		w.idle(t)
+		if len(w.posts) != 2 || !bytes.Equal(w.posts[0].Body, w.posts[1].Body) {
+			t.Errorf("%s: %d posts, want two with the same bytes", name, len(w.posts))
+		}
+	}
+}
+
+// A lease that ran out, but that nobody took, still holds.
+func TestALeaseThatRanOutButWasNotTakenStillRecords(t *testing.T) {
+	w := newWorld(t)
+	w.schedule(t)
+	job := w.claimOne(t)
+	w.answer = func(host.FetchRequest) (int, error) { w.clock.Advance(2 * lease); return 200, nil }
+	must(t, w.run(t, job))
+	w.idle(t)
+}
+
+func TestTheStoresErrorUsesNoAttempt(t *testing.T) {
+	w := newWorld(t)
+	w.schedule(t)
+	job := w.claimOne(t)
+	w.Directory = integration.NewDirectory(w.Host)
+	w.store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	if err := w.run(t, job); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("error %v", err)
+	}
+	if len(w.posts) != 0 {
+		t.Error("it was posted though nobody knows where to")
+	}
+	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Commit" {
+			return kvtest.Refuse
+		}
+		return kvtest.Pass
+	}
+	w.answer = status(500)
+	if err := w.run(t, job); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("error %v", err)
+	}
+	w.store.Decide = nil
+	w.clock.Advance(lease)
+	if m, _, _ := Read(w.claimOne(t).Task); m.Attempts != 0 {
+		t.Errorf("doc: the store's errors never use up an attempt, but %d were", m.Attempts)
+	}
+}
+
+func TestStoppingSaysNothingAboutTheReceiver(t *testing.T) {
+	w := newWorld(t)
+	w.schedule(t)
+	job := w.claimOne(t)
+	stopped, stop := context.WithCancel(ctx)
+	w.answer = func(host.FetchRequest) (int, error) {
+		stop()
+		return 0, &host.FetchError{Reason: host.FetchNetwork, Err: context.Canceled}
+	}
+	m, body, err := Read(job.Task)
+	must(t, err)
+	if err := w.Deliver(stopped, job, m, body); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	w.clock.Advance(lease)
+	if m, _, _ := Read(w.claimOne(t).Task); m.Attempts != 0 {
+		t.Errorf("an attempt was counted: %+v", m)
+	}
+}
+
+// Each outcome is recorded once, whatever is lost: afterwards the event is
+// delivered, dead or scheduled, never two of them, never none.
+func TestLostRepliesDoubleNothing(t *testing.T) {
+	all := []kvtest.Fault{kvtest.Pass, kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay}
+	for name, answer := range map[string]func(host.FetchRequest) (int, error){"200": status(200), "400": status(400), "500": status(500)} {
+		for _, first := range all {
+			for _, second := range all {
+				t.Run(fmt.Sprintf("doc: %s, %v then %v", name, first, second), func(t *testing.T) {
+					w := newWorld(t)
+					e := w.schedule(t)
+					job := w.claimOne(t)
+					w.answer = answer
+					commits := 0
+					w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+						if c.Method != "Commit" {
+							return kvtest.Pass
+						}
+						commits++
+						return append([]kvtest.Fault{first, second}, kvtest.Pass, kvtest.Pass)[commits-1]
+					}
+					err := w.run(t, job)
+					w.store.Deliver(ctx)
+					w.store.Decide = nil
+					jobs, next := w.claim(t)
+					if len(jobs) > 0 {
+						t.Fatal("it is due at once")
+					}
+					dead := w.dead(t)
+					scheduled := !next.IsZero()
+					leased := scheduled && next.Equal(job.Until)
+					if err == nil && leased {
+						t.Error("nothing was recorded, and it is no error")
+					}
+					switch {
+					case leased: // comes free again, as if nothing had been
+						if len(dead) != 0 {
+							t.Errorf("scheduled and dead: %+v", dead)
+						}
+					case name == "200" && (scheduled || len(dead) > 0), name == "400" && (scheduled || len(dead) != 1), name == "500" && (!scheduled || len(dead) > 0):
+						t.Errorf("scheduled %v, dead %+v", scheduled, dead)
+					case name == "500":
+						w.clock.Advance(next.Sub(w.clock.Now()))
+						job := w.claimOne(t)
+						if m, body, _ := Read(job.Task); m.Attempts != 1 || !bytes.Equal(body, e.Body()) {
+							t.Errorf("contract 25: %d attempts are counted of one", m.Attempts)
+						}
+					}
+					if len(w.posts) != 1 {
+						t.Errorf("%d posts", len(w.posts))
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestDeferCountsNoAttempt(t *testing.T) {
+	w := newWorld(t)
+	e := w.schedule(t)
+	job := w.claimOne(t)
+	until := w.clock.Now().Add(90 * time.Second)
+	must(t, w.Defer(ctx, job, until))
+	jobs, next := w.claim(t)
+	if len(jobs) != 0 || !next.Equal(until) {
+		t.Fatalf("deferred until %s, due at %s", until, next)
+	}
+	w.clock.Advance(90 * time.Second)
+	again := w.claimOne(t)
+	if m, body, err := Read(again.Task); err != nil || m.Attempts != 0 || !bytes.Equal(body, e.Body()) {
+		t.Errorf("came back as %+v, %v", m, err)
+	}
+	if err := w.Defer(ctx, job, until.Add(time.Hour)); err != nil { // a lease that is gone
+		t.Error(err)
+	}
+	if _, next := w.claim(t); !next.Equal(again.Until) {
+		t.Errorf("whoever lost the lease moved the task to %s", next)
+	}
+}
+
+// kill makes n dead events and returns their ids in no order.
+func (w *world) kill(t testing.TB, n int) map[string]bool {
+	t.Helper()
+	w.answer = status(400)
+	ids := map[string]bool{}
+	for range n {
+		ids[w.schedule(t).ID] = true
+	}
+	jobs, _ := w.claim(t)
+	for _, job := range jobs {
+		must(t, w.run(t, job))
+	}
+	w.answer = status(200)
+	return ids
+}
+
+func TestDeadEventsArePaged(t *testing.T) {
+	w := newWorld(t)
+	ids := w.kill(t, 23)
+	after, pages := "", 0
+	for {
+		page, err := w.Dead(ctx, part, after, 5)
+		must(t, err)
+		if len(page) == 0 {
+			break
+		}
+		if len(page) > 5 {
+			t.Fatalf("a page of %d", len(page))
+		}
+		for _, d := range page {
+			if !ids[d.Event] || d.Event <= after {
+				t.Errorf("contract 27: %s behind %s", d.Event, after)
+			}
+			delete(ids, d.Event)
+			after = d.Event
+		}
+		pages++
+	}
+	if len(ids) != 0 || pages != 5 {
+		t.Errorf("contract 27: in %d pages %d dead events were not shown", pages, len(ids))
+	}
+	if dead, err := w.Dead(ctx, "p4", "", 5); err != nil || len(dead) != 0 {
+		t.Errorf("another partition: %+v, %v", dead, err)
+	}
+}
+
+func TestResend(t *testing.T) {
+	w := newWorld(t)
+	e := w.schedule(t)
+	w.answer = status(400)
+	must(t, w.run(t, w.claimOne(t)))
+	var woken []time.Time
+	w.Wake = func(_ kv.Partition, due time.Time) { woken = append(woken, due) }
+
+	if err := w.Resend(ctx, "p4", e.ID); !errors.Is(err, ErrNotDead) {
+		t.Errorf("in another partition: %v", err)
+	}
+	if err := w.Resend(ctx, part, "evt_"+testUUID); !errors.Is(err, ErrNotDead) {
+		t.Errorf("another event: %v", err)
+	}
+	must(t, w.Resend(ctx, part, e.ID))
+	if len(woken) != 1 || !woken[0].Equal(w.clock.Now()) {
+		t.Errorf("the runner was woken for %v", woken)
+	}
+	if err := w.Resend(ctx, part, e.ID); !errors.Is(err, ErrNotDead) {
+		t.Errorf("contract 27: resent twice: %v, want ErrNotDead", err)
+	}
+	if dead := w.dead(t); len(dead) != 0 {
+		t.Errorf("resent and dead: %+v", dead)
+	}
+	w.answer = status(500)
+	job := w.claimOne(t)
+	if m, _, err := Read(job.Task); err != nil || m != (Meta{Kind: Deliver, Session: e.SessionID, Integration: testUUID, Type: e.Type}) {
+		t.Errorf("contract 27: it starts from %+v, %v", m, err)
+	}
+	must(t, w.run(t, job))
+	if len(w.posts) != 2 || !bytes.Equal(w.posts[1].Body, e.Body()) || !bytes.Equal(w.posts[0].Body, e.Body()) {
+		t.Error("contract 25: resent with other bytes")
+	}
+	if _, next := w.claim(t); next.Sub(w.clock.Now()) > 6*time.Second {
+		t.Errorf("contract 27: the schedule did not start from its beginning: %s", next.Sub(w.clock.Now()))
+	}
+}
+
+func TestResendAfterALostReply(t *testing.T) {
+	for _, c := range []struct {
+		faults    []kvtest.Fault
+		want      error
+		scheduled bool
+	}{
+		{[]kvtest.Fault{kvtest.LoseReply}, nil, true},
+		{[]kvtest.Fault{kvtest.LoseRequest}, nil, true},
+		{[]kvtest.Fault{kvtest.Delay}, nil, true},
+		{[]kvtest.Fault{kvtest.Refuse}, kv.ErrUnavailable, false},
+		{[]kvtest.Fault{kvtest.LoseRequest, kvtest.LoseRequest, kvtest.LoseRequest}, kv.ErrUnknown, false},
+		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Refuse}, kv.ErrUnknown, true},
+	} {
+		t.Run(fmt.Sprintf("contract 27: %v", c.faults), func(t *testing.T) {
+			w := newWorld(t)
+			w.kill(t, 1)
+			dead := w.dead(t)
+			commits := 0
+			w.store.Decide = func(call kvtest.Call) kvtest.Fault {
+				if call.Method == "Commit" {
+					if commits++; commits <= len(c.faults) {
+						return c.faults[commits-1]
+					}
+				}
+				return kvtest.Pass
+			}
+			err := w.Resend(ctx, part, dead[0].Event)
+			if !errors.Is(err, c.want) || c.want == nil && err != nil {
+				t.Errorf("error %v, want %v", err, c.want)
+			}
+			jobs, _ := w.claim(t)
+			if (len(jobs) == 1) != c.scheduled || len(jobs) > 1 || len(w.dead(t)) == len(jobs) {
+				t.Errorf("%d tasks, %d dead; want it scheduled: %v", len(jobs), len(w.dead(t)), c.scheduled)
+			}
+			for _, job := range jobs {
+				must(t, w.run(t, job))
+			}
+			w.store.Deliver(ctx)
+			if jobs, _ := w.claim(t); len(jobs) > 0 {
+				t.Error("contract 27: a commit that came late sends it once more")
+			}
+		})
+	}
+}
+
+func TestResendInParallel(t *testing.T) {
+	w := newWorld(t)
+	w.kill(t, 1)
+	event := w.dead(t)[0].Event
+	var sent atomic.Int64
+	var wait sync.WaitGroup
+	for range 16 {
+		wait.Go(func() {
+			switch err := w.Resend(ctx, part, event); {
+			case err == nil:
+				sent.Add(1)
+			case !errors.Is(err, ErrNotDead):
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if jobs, _ := w.claim(t); sent.Load() != 1 || len(jobs) != 1 {
+		t.Errorf("contract 27: %d callers resent it, %d tasks", sent.Load(), len(jobs))
+	}
+}
+
+func TestADamagedDeadEventIsNamed(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Puts: []kv.Put{{Name: "d/evt_x", Value: []byte("no line feed")}}}))
+	if _, err := w.Dead(ctx, part, "", 5); err == nil || !strings.Contains(err.Error(), "evt_x") {
+		t.Errorf("listing: %v", err)
+	}
+	if err := w.Resend(ctx, part, "evt_x"); err == nil || errors.Is(err, ErrNotDead) {
+		t.Errorf("resending: %v", err)
+	}
+}
+
+func TestTasksRoundTrip(t *testing.T) {
+	now := time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
+	e := webhook.Started(webhook.Head{ID: "evt_" + testUUID, CreatedAt: now, SessionID: "svc_sess_x"}, now)
+	task := Event(e, testUUID, now)
+	m, body, err := Read(task)
+	if err != nil || m != (Meta{Kind: Deliver, Session: "svc_sess_x", Integration: testUUID, Type: webhook.TypeStarted}) || !bytes.Equal(body, e.Body()) || !task.Due.Equal(now) {
+		t.Errorf("event task %+v: %+v, %s, %v", task, m, body, err)
+	}
+	if id := eventID(host.Job{Task: task}); id != e.ID {
+		t.Errorf("its event is %q, want %q", id, e.ID)
+	}
+	sid := session.ID{Integration: testUUID, Created: now}
+	task = Timer(sid, "svc_sess_x")
+	m, body, err = Read(task)
+	if err != nil || m != (Meta{Kind: Expire, Session: "svc_sess_x", Integration: testUUID}) || len(body) != 0 || !task.Due.Equal(now.Add(session.Life)) || task.ID != sid.TimerID() {
+		t.Errorf("timer task %+v: %+v, %q, %v", task, m, body, err)
+	}
+	for _, payload := range []string{"", "{}", "{}\n", "x\n", `{"k":"other"}` + "\n", `{"k":"deliver"}`, "\n"} {
+		if m, _, err := Read(kv.Task{Payload: []byte(payload)}); err == nil {
+			t.Errorf("%q is read as %+v", payload, m)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	for _, s := range []string{"{\"k\":\"deliver\"}\n{}", "{\"k\":\"expire\"}\n", "", "\n\n", `{"k":"deliver","n":3}` + "\na\nb"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		m, body, err := Read(kv.Task{Payload: payload})
+		if err != nil {
+			return
+		}
+		again, bodyAgain, err := Read(kv.Task{Payload: join(m, body)})
+		if err != nil || again != m || !bytes.Equal(bodyAgain, body) {
+			t.Errorf("%q is read as %+v and %q; written and read again as %+v and %q, %v", payload, m, body, again, bodyAgain, err)
+		}
+	})
+}
+
+// The longest event that the contract allows fits into a task and a dead event.
+func TestTheLongestEventFits(t *testing.T) {
+	w := newWorld(t)
+	state, user := strings.Repeat("\u2028", 1024/3), strings.Repeat("\"", 256)
+	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), PublisherID: "pub_" + strings.Repeat("a", 64),
+		IntegrationID: testUUID, SessionID: "svc_sess_" + strings.Repeat("A", 79)}, webhook.FailureUnknown, webhook.FailureMessage(""), &user, &state)
+	var back webhook.Event
+	must(t, json.Unmarshal(e.Body(), &back))
+	if *back.Data.PublisherState != state {
+		t.Error("the state does not survive")
+	}
+	must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{Event(e, testUUID, w.clock.Now())}}))
+	w.answer = status(400)
+	must(t, w.run(t, w.claimOne(t)))
+	if len(w.dead(t)) != 1 {
+		t.Error("contract 27: it is not among the dead")
+	}
+}
