@@ -58,7 +58,7 @@ type Config struct {
 	// OutcomeLife is how long outcomes can be reconciled. Zero: 30 days.
 	OutcomeLife time.Duration
 
-	// Limits are the rates. The zero Limits are the specification's.
+	// Limits are the rates. Each that is zero is the specification's.
 	Limits api.Limits
 
 	// Schedule is when webhooks are tried again.
@@ -75,8 +75,13 @@ type Config struct {
 
 func (c Config) withDefaults() (Config, error) {
 	u, err := url.Parse(c.BaseURL)
-	if err != nil || u.Host == "" || u.Scheme+"://"+u.Host != c.BaseURL || u.Scheme != "https" && !(c.Dev && u.Scheme == "http") {
+	if err != nil || u.Scheme+"://"+u.Host != c.BaseURL || u.Scheme != "https" && !(c.Dev && u.Scheme == "http") {
 		return c, fmt.Errorf("base URL %q: it must be https://host or https://host:port, nothing behind it", c.BaseURL)
+	}
+	// It is compared with the Origin that browsers send.
+	if u.Hostname() == "" || strings.ToLower(u.Host) != u.Host || strings.HasSuffix(u.Host, ":") ||
+		u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80" {
+		return c, fmt.Errorf("base URL %q: write it as browsers do, in lower case and without a default port", c.BaseURL)
 	}
 	if len(c.Providers) == 0 {
 		return c, errors.New("no verification method is configured")
@@ -89,11 +94,23 @@ func (c Config) withDefaults() (Config, error) {
 	setZero(&c.Partitions, 1)
 	setZero(&c.Attempts, 3)
 	setZero(&c.OutcomeLife, 30*24*time.Hour)
-	setZero(&c.Limits, api.DefaultLimits())
+	standard := api.DefaultLimits()
+	setZero(&c.Limits.PublicPerIP, standard.PublicPerIP)
+	setZero(&c.Limits.PublicPerKey, standard.PublicPerKey)
+	setZero(&c.Limits.SecretPerIP, standard.SecretPerIP)
+	setZero(&c.Limits.ReconcilePerKey, standard.ReconcilePerKey)
 	setZero(&c.AttemptTime, outbox.AttemptTime)
 	setZero(&c.Lease, 60*time.Second)
 	if c.Partitions < 1 || c.Partitions > 1<<16-1 {
 		return c, fmt.Errorf("%d partitions: it must be from 1 to 65535", c.Partitions)
+	}
+	if c.Attempts < 1 || c.OutcomeLife < 0 || c.AttemptTime < 0 {
+		return c, fmt.Errorf("attempts %d, outcome life %s, attempt time %s: none may be negative", c.Attempts, c.OutcomeLife, c.AttemptTime)
+	}
+	for _, l := range []ratelimit.Limit{c.Limits.PublicPerIP, c.Limits.PublicPerKey, c.Limits.SecretPerIP, c.Limits.ReconcilePerKey} {
+		if l.Count < 1 || l.Per < time.Microsecond {
+			return c, fmt.Errorf("limit of %d per %s: it must be at least 1 per microsecond or longer", l.Count, l.Per)
+		}
 	}
 	if c.Lease <= 2*c.AttemptTime {
 		return c, fmt.Errorf("lease of %s: it must be more than twice the attempt time of %s", c.Lease, c.AttemptTime)
@@ -234,7 +251,7 @@ func correlationID(req *web.Request) string {
 // Claim leases up to n due tasks of all partitions. next is when to look
 // again, zero if nothing is scheduled.
 func (s *Service) Claim(ctx context.Context, n int) (jobs []host.Job, next time.Time, err error) {
-	start := int(s.first.Add(1))
+	start := int(s.first.Add(1) % uint32(len(s.partitions)))
 	for i := range s.partitions {
 		p := s.partitions[(start+i)%len(s.partitions)]
 		now := s.host.Now()

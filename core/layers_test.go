@@ -1,0 +1,321 @@
+package core
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/verge-id/verge"
+
+// floors are the packages of the core from bottom to top: each imports only
+// what stands before it. A new package gets its place here.
+var floors = []string{
+	"core/kv",
+	"core/host",
+	"core/web",
+	"core/web/templrt",
+	"core/webhook",
+	"core/token",
+	"core/session",
+	"core/integration",
+	"core/ratelimit",
+	"core/outbox",
+	"core/lifecycle",
+	"core/provider",
+	"core/provider/sandbox",
+	"core/hosted/pages",
+	"core/api",
+	"core/hosted",
+	"core/admin",
+	"core",
+}
+
+// leaves import this of ours and nothing else, no library either.
+var leaves = map[string][]string{
+	"core/kv":          nil,
+	"core/host":        {"core/kv"},
+	"core/web":         nil,
+	"core/web/templrt": nil,
+	"core/webhook":     nil, // publishers import it
+	"core/provider":    nil, // so do those who write one
+}
+
+// listed is a package as go list has it, test files left out.
+type listed struct {
+	ImportPath string
+	Name       string
+	Standard   bool
+	Imports    []string
+	Deps       []string
+}
+
+func (p listed) ours() string {
+	if p.ImportPath == module {
+		return "."
+	}
+	short, ok := strings.CutPrefix(p.ImportPath, module+"/")
+	if !ok {
+		return ""
+	}
+	return short
+}
+
+// goList returns the packages of the patterns and everything below them.
+func goList(t *testing.T, patterns ...string) map[string]listed {
+	t.Helper()
+	goCommand, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("there is no go command to ask for imports")
+	}
+	cmd := exec.Command(goCommand, append([]string{"list", "-deps", "-json=ImportPath,Name,Standard,Imports,Deps"}, patterns...)...)
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("go list: %v\n%s", err, exit.Stderr)
+		}
+		t.Fatal(err)
+	}
+	packages := map[string]listed{}
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := dec.Decode(&p); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages[p.ImportPath] = p
+	}
+	return packages
+}
+
+func TestTheCoreReachesForNothing(t *testing.T) {
+	packages := goList(t, "./core/...")
+	banned := []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall", "unsafe", "math/rand", "math/rand/v2", "crypto/rand", "testing"}
+	cores := 0
+	var reachable []string
+	for _, p := range packages {
+		if p.ours() == "" || p.Name == "main" {
+			continue // generators run when code is written
+		}
+		cores++
+		for _, i := range p.Imports {
+			if slices.Contains(banned, i) {
+				t.Errorf("architecture, core: %s imports %s; ask the host for what it gives", p.ours(), i)
+			}
+		}
+		for _, i := range p.Deps {
+			if i == "net/http" || i == "os/exec" {
+				t.Errorf("architecture, core: %s depends on %s", p.ours(), i)
+			}
+		}
+		reachable = append(reachable, append(p.Deps, p.ImportPath)...)
+	}
+	if cores < 15 {
+		t.Fatalf("go list shows %d packages of the core", cores)
+	}
+
+	// The one way to net is golang-jwt's keys in X.509, which we never call.
+	slices.Sort(reachable)
+	for _, path := range slices.Compact(reachable) {
+		p := packages[path]
+		if p.Standard {
+			continue
+		}
+		for _, i := range p.Imports {
+			std, ok := packages[i]
+			if !ok || !std.Standard || i != "net" && !slices.Contains(std.Deps, "net") {
+				continue
+			}
+			if p.ImportPath != "github.com/golang-jwt/jwt/v5" || i != "crypto/x509" {
+				t.Errorf("architecture, core: %s imports %s and so brings in net", path, i)
+			}
+		}
+	}
+}
+
+func TestImportsPointDown(t *testing.T) {
+	packages := goList(t, "./...")
+	floor := func(name string) int {
+		if strings.HasPrefix(name, "core/provider/") {
+			name = "core/provider/sandbox" // all methods stand side by side
+		}
+		return slices.Index(floors, name)
+	}
+	seen := map[string]bool{}
+	for _, p := range packages {
+		name := p.ours()
+		if name == "" || p.Name == "main" && strings.HasSuffix(name, "/generate") {
+			continue
+		}
+		seen[name] = true
+		for _, i := range p.Imports {
+			of, known := packages[i]
+			imported := of.ours()
+			if known && !of.Standard && imported == "" {
+				if _, leaf := leaves[name]; leaf {
+					t.Errorf("architecture: %s imports the library %s; a leaf is for everyone to import", name, i)
+				}
+				continue
+			}
+			if imported == "" {
+				continue
+			}
+			if why := forbidden(name, imported, floor); why != "" {
+				t.Errorf("architecture: %s imports %s: %s", name, imported, why)
+			}
+		}
+		if inCore(name) && floor(name) < 0 {
+			t.Errorf("architecture: %s has no place among the floors of layers_test.go", name)
+		}
+	}
+	for _, name := range floors {
+		if !seen[name] {
+			t.Errorf("architecture: %s has a floor, but is not there", name)
+		}
+	}
+}
+
+func inCore(name string) bool { return name == "core" || strings.HasPrefix(name, "core/") }
+
+// forbidden says why a package of ours may not import another of ours, "" if it may.
+func forbidden(name, imported string, floor func(string) int) string {
+	root, _, _ := strings.Cut(name, "/")
+	importedRoot, _, _ := strings.Cut(imported, "/")
+	under := func(prefix string) bool { return imported == prefix || strings.HasPrefix(imported, prefix+"/") }
+	switch root {
+	case "core":
+		if !inCore(imported) {
+			return "the core knows nothing around it"
+		}
+		if allowed, leaf := leaves[name]; leaf && !slices.Contains(allowed, imported) {
+			return "a leaf imports nothing"
+		}
+		if floor(imported) >= floor(name) {
+			return "it points up"
+		}
+	case "edge":
+		if !under("edge") && !under("wasm/abi") && !slices.Contains([]string{"core/web", "core/host", "core/kv"}, imported) {
+			return "the edge knows the core by its leaves alone"
+		}
+	case "kvadapters":
+		if name == "kvadapters" && importedRoot == "kvadapters" {
+			return "" // it chooses one
+		}
+		if imported != "core/kv" && !under(name) && !strings.HasPrefix(name, imported+"/internal") {
+			return "an adapter imports core/kv and nothing else"
+		}
+	case "wasm":
+		if name == "wasm/abi" && !slices.Contains([]string{"core/web", "core/host", "core/kv"}, imported) {
+			return "both sides share the wire format and nothing else"
+		}
+		if !inCore(imported) && !under("wasm") {
+			return "a guest is the core and its wire format"
+		}
+	case "cmd", "testharness":
+		if importedRoot == "cmd" && root != "cmd" {
+			return "it points up"
+		}
+	}
+	return ""
+}
+
+// TestTheCoreHasNoClockAndStartsNothing reads the source: what a package
+// imports does not tell time.Now from time.Duration.
+func TestTheCoreHasNoClockAndStartsNothing(t *testing.T) {
+	ambient := map[string][]string{
+		"time":         {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Local", "LoadLocation"},
+		"crypto/rand":  {"Read", "Reader", "Int", "Prime", "Text"},
+		"math/rand":    nil,
+		"math/rand/v2": nil,
+		"log":          nil,
+		"log/slog":     {"Default", "SetDefault", "Debug", "Info", "Warn", "Error", "Log"},
+		"context":      {"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause", "AfterFunc"},
+	}
+	files := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		if file.Name.Name == "main" {
+			return nil
+		}
+		files++
+		names := map[string]string{} // local name of each import that has something ambient
+		for _, i := range file.Imports {
+			imported, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			if _, ok := ambient[imported]; !ok {
+				continue
+			}
+			name := strings.TrimSuffix(imported, "/v2")
+			name = name[strings.LastIndexByte(name, '/')+1:]
+			if i.Name != nil {
+				name = i.Name.Name
+			}
+			if name == "." {
+				t.Errorf("%s imports %s by a dot, which this test cannot read", path, imported)
+			}
+			names[name] = imported
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				t.Errorf("architecture, core: %s starts a goroutine", set.Position(n.Pos()))
+			case *ast.SelectorExpr:
+				x, ok := n.X.(*ast.Ident)
+				if !ok {
+					break
+				}
+				imported, ok := names[x.Name]
+				if list := ambient[imported]; ok && (list == nil || slices.Contains(list, n.Sel.Name)) {
+					t.Errorf("architecture, core: %s uses %s.%s; time and randomness are handed in", set.Position(n.Pos()), imported, n.Sel.Name)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 40 {
+		t.Fatalf("read %d files of the core", files)
+	}
+}
+
+func TestTheCoreBuildsForWASM(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles the core anew")
+	}
+	goCommand, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("there is no go command to build with")
+	}
+	cmd := exec.Command(goCommand, "build", "./core/...")
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("architecture, core: %v\n%s", err, out)
+	}
+}

@@ -1,0 +1,544 @@
+package core
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/hosted/pages"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/kvadapters/memory"
+)
+
+const testUUID = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
+
+var ctx = context.Background()
+
+// real is a method that is not the sandbox.
+type real struct{ sandbox.Provider }
+
+func (*real) Method() string { return "real" }
+
+// world is a service on a store that fails as told, with a clock that is moved.
+type world struct {
+	*Service
+	host   host.Host
+	store  *kvtest.Faulty
+	memory *memory.Store
+	clock  *kvtest.Clock
+	log    bytes.Buffer
+	status int // of the webhook receiver
+	posts  []string
+}
+
+func newWorld(t testing.TB, configure func(*Config)) *world {
+	t.Helper()
+	w := &world{clock: kvtest.NewClock(), status: 200}
+	w.memory = memory.New(memory.Config{Now: w.clock.Now})
+	w.store = &kvtest.Faulty{KV: w.memory}
+	random := &countingReader{}
+	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
+	must(t, err)
+	w.host = host.Host{KV: w.store, Sealer: ring, Fetch: w, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
+	cfg := good()
+	if configure != nil {
+		configure(&cfg)
+	}
+	w.Service, err = New(cfg, w.host)
+	must(t, err)
+	must(t, w.Directory().PutPublisher(ctx, integration.Publisher{ID: "pub_a"}))
+	must(t, w.Directory().PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
+		Method: "real", Webhook: integration.Webhook{URL: "https://hooks.publisher.example/"}}, "whsec_only_for_tests"))
+	return w
+}
+
+func good() Config {
+	return Config{BaseURL: "https://verify.verge.example", Providers: []provider.Provider{&real{}}}
+}
+
+// Fetch implements host.Fetcher.
+func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+	var e webhook.Event
+	if err := json.Unmarshal(req.Body, &e); err != nil {
+		return host.FetchResponse{}, err
+	}
+	w.posts = append(w.posts, e.Type)
+	return host.FetchResponse{Status: w.status}, nil
+}
+
+// countingReader is randomness that never repeats and never ends.
+type countingReader struct{ n atomic.Uint64 }
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	for i := 0; i < len(p); {
+		sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, r.n.Add(1)))
+		i += copy(p[i:], sum[:])
+	}
+	return len(p), nil
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// begin starts a session in a partition: an event that is due, and a timer.
+func (w *world) begin(t testing.TB, partition uint16) lifecycle.Session {
+	t.Helper()
+	id, err := session.NewID(w.host.Random, testUUID, session.L1, 25, w.clock.Now(), partition)
+	must(t, err)
+	text, err := id.Format(w.host.Sealer)
+	must(t, err)
+	i, err := w.Directory().Integration(ctx, testUUID)
+	must(t, err)
+	s := lifecycle.Session{ID: id, Text: text, Integration: i}
+	must(t, w.lifecycle.Begin(ctx, s, true, nil, nil))
+	return s
+}
+
+func (w *world) ask(method, path string, header web.Header, body string) *web.Response {
+	if header == nil {
+		header = web.Header{}
+	}
+	path, query, _ := strings.Cut(path, "?")
+	return w.Handle(ctx, &web.Request{Method: method, Path: path, Query: query, Header: header, Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")})
+}
+
+func TestZeroConfigIsTheContract(t *testing.T) {
+	c, err := good().withDefaults()
+	must(t, err)
+	want := good()
+	want.Partitions, want.Attempts, want.OutcomeLife = 1, 3, 30*24*time.Hour
+	want.AttemptTime, want.Lease = 14*time.Second, time.Minute
+	want.Limits = api.Limits{PublicPerIP: ratelimit.PerMinute(60), PublicPerKey: ratelimit.PerMinute(600),
+		SecretPerIP: ratelimit.PerMinute(600), ReconcilePerKey: ratelimit.PerMinute(120)}
+	if got, want := fmt.Sprintf("%+v", c), fmt.Sprintf("%+v", want); got[:strings.Index(got, "Providers")] != want[:strings.Index(want, "Providers")] ||
+		got[strings.Index(got, "Partitions"):] != want[strings.Index(want, "Partitions"):] {
+		t.Errorf("spec, Limits; contract 21, 23, 26:\n%s, want\n%s", got, want)
+	}
+	if n := c.Schedule.Attempts(); n != 10 {
+		t.Errorf("contract 26: an event has %d attempts, want 10", n)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	base := func(url string, dev bool) func(*Config) {
+		return func(c *Config) { c.BaseURL, c.Dev = url, dev }
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		want   string // in the error, "" for none
+	}{
+		{"with a port", base("https://verify.verge.example:8443", false), ""},
+		{"an address", base("https://[2001:db8::1]:8443", false), ""},
+		{"http in dev", base("http://127.0.0.1:8080", true), ""},
+		{"http in production", base("http://verify.verge.example", false), "base URL"},
+		{"another scheme in dev", base("ftp://verify.verge.example", true), "base URL"},
+		{"none", base("", false), "base URL"},
+		{"no scheme", base("verify.verge.example", false), "base URL"},
+		{"no host", base("https://", false), "base URL"},
+		{"a port alone", base("https://:8443", false), "base URL"},
+		{"a colon without port", base("https://verify.verge.example:", false), "base URL"},
+		{"the default port", base("https://verify.verge.example:443", false), "base URL"},
+		{"http's default port in dev", base("http://localhost:80", true), "base URL"},
+		{"upper case", base("https://Verify.verge.example", false), "base URL"},
+		{"a slash", base("https://verify.verge.example/", false), "base URL"},
+		{"a path", base("https://verify.verge.example/x", false), "base URL"},
+		{"a query", base("https://verify.verge.example?x", false), "base URL"},
+		{"a user name", base("https://u@verify.verge.example", false), "base URL"},
+		{"a space", base("https://verify verge.example", false), "base URL"},
+		{"no providers", func(c *Config) { c.Providers = nil }, "no verification method"},
+		{"the sandbox in production", func(c *Config) { c.Providers = append(c.Providers, &sandbox.Provider{}) }, "sandbox"},
+		{"the sandbox in test", func(c *Config) { c.Test = true; c.Providers = append(c.Providers, &sandbox.Provider{}) }, ""},
+		{"the sandbox in dev", func(c *Config) { c.Dev = true; c.Providers = append(c.Providers, &sandbox.Provider{}) }, ""},
+		{"test allows no http", func(c *Config) { c.Test = true; c.BaseURL = "http://127.0.0.1:8080" }, "base URL"},
+		{"negative partitions", func(c *Config) { c.Partitions = -1 }, "partitions"},
+		{"as many partitions as an id can name", func(c *Config) { c.Partitions = 65535 }, ""},
+		{"more partitions", func(c *Config) { c.Partitions = 65536 }, "partitions"},
+		{"negative attempts", func(c *Config) { c.Attempts = -1 }, "attempts"},
+		{"a negative outcome life", func(c *Config) { c.OutcomeLife = -1 }, "outcome life"},
+		{"a negative attempt time", func(c *Config) { c.AttemptTime = -1 }, "attempt time"},
+		{"a lease of twice the attempt time", func(c *Config) { c.Lease = 28 * time.Second }, "lease"},
+		{"a lease of a little more", func(c *Config) { c.Lease = 28*time.Second + 1 }, ""},
+		{"a long attempt time for the standard lease", func(c *Config) { c.AttemptTime = 30 * time.Second }, "lease"},
+		{"one limit alone", func(c *Config) { c.Limits.PublicPerIP = ratelimit.PerMinute(1) }, ""},
+		{"a limit of nothing", func(c *Config) { c.Limits.SecretPerIP = ratelimit.Limit{Per: time.Minute} }, "limit of 0"},
+		{"a negative limit", func(c *Config) { c.Limits.ReconcilePerKey = ratelimit.PerMinute(-1) }, "limit of -1"},
+		{"a limit in no time", func(c *Config) { c.Limits.PublicPerKey = ratelimit.Limit{Count: 5} }, "limit of 5"},
+	} {
+		t.Run("Config: "+c.name, func(t *testing.T) {
+			cfg := good()
+			c.change(&cfg)
+			got, err := cfg.withDefaults()
+			if c.want != "" {
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("error %v, want one that says %q", err, c.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("refused: %v", err)
+			}
+			if l := got.Limits; l.SecretPerIP != ratelimit.PerMinute(600) {
+				t.Errorf("the limits that were left out became %+v", l)
+			}
+		})
+	}
+}
+
+func TestNewRefusesABadConfig(t *testing.T) {
+	if s, err := New(Config{}, host.Host{}); err == nil || s != nil {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+// TestRoutes asks for every path with every method.
+func TestRoutes(t *testing.T) {
+	w := newWorld(t, nil)
+	sid := w.begin(t, 0).Text
+	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get", ""}
+	for _, c := range []struct {
+		path    string
+		allow   string
+		answers map[string]int // of the methods that are allowed, without credentials
+	}{
+		{"/api/v1/verify/start", "POST, OPTIONS", map[string]int{"POST": 401}},
+		{"/api/v1/verify/validate", "POST", map[string]int{"POST": 401}},
+		{"/api/v1/verify/sessions/" + sid, "GET", map[string]int{"GET": 401}},
+		{"/api/v1/verify/sessions/x", "GET", map[string]int{"GET": 401}},
+		{"/verify", "GET, HEAD, POST", map[string]int{"GET": 400, "HEAD": 400, "POST": 415}},
+		{"/docs", "GET, HEAD", map[string]int{"GET": 200, "HEAD": 200}},
+		{"/docs/docs.css", "GET, HEAD", map[string]int{"GET": 200, "HEAD": 200}},
+		{"/api/v1/openapi.yaml", "GET, HEAD", map[string]int{"GET": 200, "HEAD": 200}},
+		{pages.Style().Path, "GET, HEAD", map[string]int{"GET": 200, "HEAD": 200}},
+		{"/", "", nil},
+		{"", "", nil},
+		{"/verify/", "", nil},
+		{"/Verify", "", nil},
+		{"/docs/", "", nil},
+		{"/api/v1/verify", "", nil},
+		{"/api/v1/verify/", "", nil},
+		{"/api/v1/verify/start/", "", nil},
+		{"//api/v1/verify/start", "", nil},
+		{"/api/v1/verify/Start", "", nil},
+		{"/api/v1/verify/sessions", "", nil},
+		{"/api/v1/verify/sessions/", "", nil},
+		{"/api/v1/verify/sessions/" + sid + "/", "", nil},
+		{"/api/v1/verify/sessions/" + sid + "/x", "", nil},
+		{"/api/v2/verify/start", "", nil},
+		{"/admin/v1/keys", "", nil}, // served elsewhere
+		{"/metrics", "", nil},
+	} {
+		for _, method := range methods {
+			want, code := 405, "METHOD_NOT_ALLOWED"
+			if c.answers == nil {
+				want, code = 404, "NOT_FOUND"
+			} else if status, ok := c.answers[method]; ok {
+				want, code = status, ""
+			}
+			t.Run(fmt.Sprintf("contract 5: %q %s is %d", method, c.path, want), func(t *testing.T) {
+				resp := w.ask(method, c.path, nil, "{}")
+				if resp.Status != want {
+					t.Fatalf("status %d: %s", resp.Status, resp.Body)
+				}
+				if got := resp.Header.Get("Allow"); want == 405 && got != c.allow || want != 405 && resp.Header.Has("Allow") {
+					t.Errorf("Allow %q, want %q", got, c.allow)
+				}
+				if id := resp.Header.Get("X-Request-Id"); !strings.HasPrefix(id, "req_") || len(id) != 28 {
+					t.Errorf("contract 4: X-Request-Id %q", id)
+				}
+				if code == "" {
+					return
+				}
+				var body map[string]any
+				must(t, json.Unmarshal(resp.Body, &body))
+				if body["code"] != code || body["error_code"] != code || body["error"] != body["message"] || body["error"] == "" || body["request_id"] != resp.Header.Get("X-Request-Id") {
+					t.Errorf("contract 5: %s", resp.Body)
+				}
+				if resp.Header.Get("Content-Type") != "application/json; charset=utf-8" || resp.Header.Get("Cache-Control") != "no-store" {
+					t.Errorf("contract 1: header %v", resp.Header)
+				}
+			})
+		}
+	}
+}
+
+func TestCorrelationID(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, c := range []struct {
+		name, id string
+		echoed   bool
+	}{
+		{"one character", "x", true},
+		{"128 characters", strings.Repeat("x", 128), true},
+		{"129 characters", strings.Repeat("x", 129), false},
+		{"space and all that prints", "a b~!\"{}", true},
+		{"empty", "", false},
+		{"line feed", "a\nb", false},
+		{"tab", "a\tb", false},
+		{"DEL", "a\x7f", false},
+		{"outside ASCII", "ä", false},
+		{"invalid UTF-8", "a\xff", false},
+		{"NUL", "\x00", false},
+	} {
+		t.Run("contract 4: "+c.name, func(t *testing.T) {
+			for path, isError := range map[string]bool{"/nowhere": true, "/docs": false} {
+				resp := w.ask("GET", path, web.Header{"X-Correlation-Id": {c.id}}, "")
+				want := c.id
+				if !c.echoed {
+					want = ""
+				}
+				if got := resp.Header.Get("X-Correlation-Id"); got != want || resp.Header.Has("X-Correlation-Id") != c.echoed {
+					t.Errorf("%s: echoed is %q, want %q", path, got, want)
+				}
+				if !isError {
+					continue
+				}
+				var body struct {
+					CorrelationID *string `json:"correlation_id"`
+				}
+				must(t, json.Unmarshal(resp.Body, &body))
+				if (body.CorrelationID != nil) != c.echoed || c.echoed && *body.CorrelationID != c.id {
+					t.Errorf("in the body: %s", resp.Body)
+				}
+			}
+		})
+	}
+	if resp := w.ask("GET", "/nowhere", nil, ""); resp.Header.Has("X-Correlation-Id") || bytes.Contains(resp.Body, []byte("correlation")) {
+		t.Errorf("contract 4: none was given, and it says %v %s", resp.Header, resp.Body)
+	}
+}
+
+func TestAStoreThatFailsIs503AndItsCauseStaysInTheLog(t *testing.T) {
+	w := newWorld(t, nil)
+	sk, _, err := w.Directory().CreateKey(ctx, "pub_a", "", nil)
+	must(t, err)
+	w.clock.Advance(5 * time.Second) // nothing is cached any more
+	w.store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	resp := w.ask("POST", "/api/v1/verify/start", web.Header{"Authorization": {"Bearer " + sk}}, "{}")
+	if resp.Status != 503 || resp.Header.Get("Retry-After") == "" || !bytes.Contains(resp.Body, []byte(`"code":"UNAVAILABLE"`)) {
+		t.Errorf("contract 5: %d %v %s", resp.Status, resp.Header, resp.Body)
+	}
+	if bytes.Contains(resp.Body, []byte("fault")) || !strings.Contains(w.log.String(), "injected fault") || !strings.Contains(w.log.String(), resp.Header.Get("X-Request-Id")) {
+		t.Errorf("contract 5: the cause is for the log alone, with the request id:\n%s\n%s", resp.Body, &w.log)
+	}
+	if strings.Contains(w.log.String(), sk[:20]) {
+		t.Errorf("contract 13: the log holds a key: %s", &w.log)
+	}
+	if err := w.Ready(ctx); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("Ready without a store: %v", err)
+	}
+	w.store.Decide = nil
+	if err := w.Ready(ctx); err != nil {
+		t.Errorf("Ready: %v", err)
+	}
+}
+
+func TestWithoutRandomnessNothingIsServed(t *testing.T) {
+	w := newWorld(t, nil)
+	h := w.host
+	h.Random = bytes.NewReader(nil)
+	s, err := New(good(), h)
+	must(t, err)
+	if resp := s.Handle(ctx, &web.Request{Method: "GET", Path: "/docs"}); resp.Status != 500 || !bytes.Contains(resp.Body, []byte("INTERNAL")) {
+		t.Errorf("contract 5: %d %s", resp.Status, resp.Body)
+	}
+}
+
+func TestRunDue(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Partitions = 3 })
+	if next, err := w.RunDue(ctx); err != nil || !next.IsZero() {
+		t.Errorf("nothing is scheduled: next %v, %v", next, err)
+	}
+	sessions := []lifecycle.Session{w.begin(t, 0), w.begin(t, 1), w.begin(t, 2)}
+	expires := sessions[0].ID.Expires()
+	next, err := w.RunDue(ctx)
+	must(t, err)
+	if len(w.posts) != 3 || !next.Equal(expires) {
+		t.Errorf("posted %v, next %v, want 3 and %s", w.posts, next, expires)
+	}
+	w.clock.Advance(time.Minute)
+	_, err = w.lifecycle.Fire(ctx, sessions[1], session.Succeeded)
+	must(t, err)
+	w.clock.Advance(session.Life)
+	next, err = w.RunDue(ctx)
+	must(t, err)
+	slices.Sort(w.posts)
+	want := []string{webhook.TypeCompleted, webhook.TypeExpired, webhook.TypeExpired, webhook.TypeStarted, webhook.TypeStarted, webhook.TypeStarted}
+	if !slices.Equal(w.posts, want) || !next.IsZero() {
+		t.Errorf("posted %v, next %v", w.posts, next)
+	}
+	if _, err := w.RunDue(ctx); err != nil || len(w.posts) != 6 {
+		t.Errorf("run again it posted %v, %v", w.posts, err)
+	}
+}
+
+func TestRunDueReturnsTheNextAttempt(t *testing.T) {
+	w := newWorld(t, nil)
+	w.status = 503
+	w.begin(t, 0)
+	next, err := w.RunDue(ctx)
+	must(t, err)
+	if d := next.Sub(w.clock.Now()); len(w.posts) != 1 || d < 4*time.Second || d > 6*time.Second {
+		t.Errorf("contract 26: after %d posts the next one is in %s", len(w.posts), d)
+	}
+	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Claim" {
+			return kvtest.Refuse
+		}
+		return kvtest.Pass
+	}
+	if _, err := w.RunDue(ctx); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("a store that cannot be asked: %v", err)
+	}
+}
+
+// The timer of an integration that is gone ends its session and tells nobody.
+func TestTheTimerOfAnIntegrationThatIsGone(t *testing.T) {
+	w := newWorld(t, nil)
+	s := w.begin(t, 0)
+	_, err := w.RunDue(ctx)
+	must(t, err)
+	must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c", Deletes: []string{"c/int/" + testUUID}}))
+	w.clock.Advance(session.Life)
+	next, err := w.RunDue(ctx)
+	if err != nil || !next.IsZero() || len(w.posts) != 1 {
+		t.Errorf("posted %v, next %v, %v", w.posts, next, err)
+	}
+	if r, _, err := w.lifecycle.Load(ctx, s.ID); err != nil || r.State != session.Expired {
+		t.Errorf("contract 20: %+v, %v", r, err)
+	}
+}
+
+func TestClaimRotatesOverPartitions(t *testing.T) {
+	const partitions, each = 4, 8
+	w := newWorld(t, func(c *Config) { c.Partitions = partitions })
+	for p := range partitions {
+		for range each {
+			w.begin(t, uint16(p))
+		}
+	}
+	seen := map[kv.Partition]int{}
+	for range partitions * 3 {
+		jobs, next, err := w.Claim(ctx, 1)
+		must(t, err)
+		if len(jobs) != 1 || !next.Equal(w.clock.Now()) {
+			t.Fatalf("%d jobs, next %v, want 1 and to look again at once", len(jobs), next)
+		}
+		seen[jobs[0].Partition]++
+		if j := jobs[0]; !j.Until.Equal(w.clock.Now().Add(time.Minute)) || j.Lane != testUUID || j.Task.Lease == "" {
+			t.Errorf("job %+v", j)
+		}
+	}
+	for p, n := range seen {
+		if n != 3 {
+			t.Errorf("of %d claims of one task, %d went to partition %s: %v", partitions*3, n, p, seen)
+		}
+	}
+	if len(seen) != partitions {
+		t.Errorf("a partition starves behind the others: %v", seen)
+	}
+	jobs, next, err := w.Claim(ctx, 1000)
+	if err != nil || len(jobs) != partitions*(each-3) {
+		t.Errorf("%d jobs, %v", len(jobs), err)
+	}
+	if want := w.clock.Now().Add(time.Minute); !next.Equal(want) {
+		t.Errorf("next is %v, want the end of the leases, %v", next, want)
+	}
+}
+
+// What is leased has to be run, though the next partition cannot be asked.
+func TestClaimReturnsWhatItHasLeasedBesideAnError(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Partitions = 2 })
+	w.begin(t, 0)
+	w.begin(t, 1)
+	claims := 0
+	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Claim" {
+			if claims++; claims == 2 {
+				return kvtest.Refuse
+			}
+		}
+		return kvtest.Pass
+	}
+	jobs, _, err := w.Claim(ctx, 10)
+	if !errors.Is(err, kv.ErrUnavailable) || len(jobs) != 1 {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	must(t, w.Run(ctx, jobs[0]))
+	if len(w.posts) != 1 {
+		t.Errorf("posted %v", w.posts)
+	}
+}
+
+func TestTimersHaveNoLane(t *testing.T) {
+	w := newWorld(t, nil)
+	w.begin(t, 0)
+	w.clock.Advance(session.Life)
+	jobs, _, err := w.Claim(ctx, 10)
+	must(t, err)
+	lanes := map[string]string{}
+	for _, j := range jobs {
+		m, _, err := outbox.Read(j.Task)
+		must(t, err)
+		lanes[string(m.Kind)] = j.Lane
+	}
+	if len(jobs) != 2 || lanes["deliver"] != testUUID || lanes["expire"] != "" {
+		t.Errorf("lanes of %d jobs: %v", len(jobs), lanes)
+	}
+}
+
+func TestDeferGivesAJobBack(t *testing.T) {
+	w := newWorld(t, nil)
+	w.begin(t, 0)
+	jobs, _, err := w.Claim(ctx, 1)
+	must(t, err)
+	until := w.clock.Now().Add(90 * time.Second)
+	must(t, w.Defer(ctx, jobs[0], until))
+	jobs, next, err := w.Claim(ctx, 1)
+	if err != nil || len(jobs) != 0 || !next.Equal(until) {
+		t.Errorf("%d jobs, next %v, %v", len(jobs), next, err)
+	}
+}
+
+func TestADamagedTaskIsAnErrorAndHarmsNoOther(t *testing.T) {
+	w := newWorld(t, nil)
+	must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p0", Schedule: []kv.Task{
+		{ID: "damaged", Due: w.clock.Now().Add(-time.Second), Payload: []byte("?")},
+		{ID: "x/forged", Due: w.clock.Now().Add(-time.Second), Payload: []byte(`{"k":"expire","sid":"svc_sess_x"}` + "\n")},
+	}}))
+	w.begin(t, 0)
+	if _, err := w.RunDue(ctx); err == nil {
+		t.Error("it is no error")
+	}
+	if len(w.posts) != 1 {
+		t.Errorf("posted %v", w.posts)
+	}
+}
