@@ -203,7 +203,6 @@ var icons = map[Kind]string{
 	Cancelled:   "pause",
 	Unavailable: "cloud",
 	NotAllowed:  "shield",
-	TooMany:     "clock",
 }
 
 // localPath reports whether s stays on this host. Browsers read a backslash

@@ -46,11 +46,10 @@ const (
 	Cancelled   Kind = "cancelled"   // the user stopped, the session goes on
 	Unavailable Kind = "unavailable" // 503
 	NotAllowed  Kind = "not_allowed" // 403: a form posted from another site
-	TooMany     Kind = "too_many"    // 429
 )
 
 // Kinds are all of them.
-var Kinds = []Kind{Method, Progress, Completed, Failed, Expired, Used, Damaged, Cancelled, Unavailable, NotAllowed, TooMany}
+var Kinds = []Kind{Method, Progress, Completed, Failed, Expired, Used, Damaged, Cancelled, Unavailable, NotAllowed}
 
 // View is one page. Kind is needed, and what the comments say is needed for
 // it; every other field may be zero, and what it would show is then left out.
