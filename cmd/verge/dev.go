@@ -109,7 +109,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 			return errors.Join(fmt.Errorf("an old ready file is in the way: %w", err), in.close())
 		}
 	}
-	if err := seeds.plant(ctx, in.service.Directory(), planted, p.now()); err != nil {
+	if err := seeds.plant(ctx, in.service.Directory(), planted, p.now().UTC().Truncate(time.Second), log); err != nil {
 		return errors.Join(fmt.Errorf("seeding: %w", err), in.close())
 	}
 
@@ -127,7 +127,10 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		}
 	}()
 	served := make(chan error, 1)
-	go func() { served <- in.serve(ctx) }()
+	go func() {
+		served <- in.serve(ctx)
+		cancel(nil) // if it was not asked to stop, it failed: the rest stops too
+	}()
 
 	// The listeners accept since before, so whoever reads the ready file is answered.
 	for _, path := range readyFiles {

@@ -202,3 +202,25 @@ func TestDevSeedsStay(t *testing.T) {
 		t.Errorf("after the restart: %v", err)
 	}
 }
+
+// TestWelcome: the secret key is for a person's eyes, not for logs.
+func TestWelcome(t *testing.T) {
+	for _, terminal := range []bool{true, false} {
+		p, stdout, _ := testProgram()
+		p.terminal = terminal
+		s, err := newSeeds(p.random)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.welcome(readyFile{BaseURL: "http://127.0.0.1:8080", DemoURL: "http://127.0.0.1:8090", WebhookURL: "http://127.0.0.1:8090/webhooks", seeds: s},
+			"/data", []string{"0.0.0.0:8080"})
+		if shown := strings.Contains(stdout.String(), s.SecretKey); shown != terminal {
+			t.Errorf("on a terminal: %v, the secret key is shown: %v", terminal, shown)
+		}
+		for _, want := range []string{"http://127.0.0.1:8090/inbox", "/data/dev.json", "Not only this machine can reach 0.0.0.0:8080", s.PublicKey} {
+			if !strings.Contains(stdout.String(), want) {
+				t.Errorf("%q is not said in %s", want, stdout)
+			}
+		}
+	}
+}

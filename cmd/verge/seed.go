@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/afero"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/provider/sandbox"
@@ -117,34 +119,39 @@ func (s seeds) integrations(webhookURL, demoOrigin string) []integration.Integra
 }
 
 // plant puts the seeds into a directory. Doing it again changes nothing but
-// the addresses, which may be other ones in each run.
-func (s seeds) plant(ctx context.Context, d *integration.Directory, integrations []integration.Integration, now time.Time) error {
-	if err := d.PutPublisher(ctx, integration.Publisher{ID: s.PublisherID, Name: "Oak & Ember (demo)"}); err != nil {
-		return err
-	}
+// the addresses, which may be other ones in each run. The writes do not depend
+// on each other and are made at once, for then they share a disk write.
+func (s seeds) plant(ctx context.Context, d *integration.Directory, integrations []integration.Integration, now time.Time, log *slog.Logger) error {
+	var writes errgroup.Group
+	writes.Go(func() error {
+		return d.PutPublisher(ctx, integration.Publisher{ID: s.PublisherID, Name: "Oak & Ember (demo)"})
+	})
 	for _, i := range integrations {
-		if err := d.PutIntegration(ctx, i, s.WebhookSecret); err != nil {
-			return err
-		}
+		writes.Go(func() error { return d.PutIntegration(ctx, i, s.WebhookSecret) })
 		// Recorded and not tested: nothing in dev depends on it, and probes
 		// that nobody asked for, four of them badly signed, would be the
 		// first thing in the receiver's log. `verge integration test` sends them.
-		if err := d.RecordReadiness(ctx, &i, s.WebhookSecret, true); err != nil {
-			return err
-		}
+		writes.Go(func() error { return d.RecordReadiness(ctx, &i, s.WebhookSecret, true) })
 	}
-	for text, of := range map[string]string{s.SecretKey: "", s.PublicKey: s.IntegrationID} {
-		prefix := integration.SecretPrefix
-		if of != "" {
-			prefix = integration.PublicPrefix
-		}
-		_, err := d.Key(ctx, prefix, text)
-		if errors.Is(err, integration.ErrNotFound) { // else a revoked one would be back after a restart
-			err = d.ImportKey(ctx, text, integration.Key{PublisherID: s.PublisherID, IntegrationID: of, Created: now.UTC().Truncate(time.Second)})
-		}
-		if err != nil {
-			return err
-		}
+	writes.Go(func() error {
+		return plantKey(ctx, d, s.SecretKey, integration.SecretPrefix, integration.Key{PublisherID: s.PublisherID, Created: now}, log)
+	})
+	writes.Go(func() error {
+		return plantKey(ctx, d, s.PublicKey, integration.PublicPrefix,
+			integration.Key{PublisherID: s.PublisherID, IntegrationID: s.IntegrationID, Created: now}, log)
+	})
+	return writes.Wait()
+}
+
+// plantKey imports a key that is not there yet, and leaves one that is as it
+// is: a key that was revoked must not come back with a restart.
+func plantKey(ctx context.Context, d *integration.Directory, text, prefix string, k integration.Key, log *slog.Logger) error {
+	known, err := d.Key(ctx, prefix, text)
+	if errors.Is(err, integration.ErrNotFound) {
+		return d.ImportKey(ctx, text, k)
 	}
-	return nil
+	if err == nil && !known.Active(k.Created) {
+		log.Warn("a seeded key was revoked and stays so; delete the data directory to start afresh", "key", known.ID)
+	}
+	return err
 }

@@ -1,0 +1,336 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/core/token"
+)
+
+// lines is an output that is read while it is written.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// serving is what a server's log says once it serves.
+type serving struct {
+	Msg    string `json:"msg"`
+	Public string `json:"public"`
+	Admin  string `json:"admin"`
+	Ops    string `json:"ops"`
+}
+
+const (
+	testToken       = "the-operator-token-of-tests"
+	testIntegration = "5f0c6f0e-3c1c-4c6e-9a52-0d6a3a2f9b11"
+	testSecret      = "whsec_of_tests_0123456789"
+)
+
+// serveFiles writes what `verge serve` reads and returns its program.
+func serveFiles(t *testing.T, files map[string]string) *program {
+	t.Helper()
+	p, _, _ := testProgram()
+	p.getenv = func(name string) (string, bool) {
+		v, ok := map[string]string{"VERGE_OPERATOR_TOKEN": testToken, "HOOK": testSecret, "HOOK2": testSecret + "-another"}[name]
+		return v, ok
+	}
+	ring, err := token.GenerateKeyring(p.random, p.now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeKeyring(p, "/ring.json", ring); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range files {
+		if err := writePrivate(p.fs, name, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// serveHere runs `verge serve` inside the test. stop ends it as a signal would and returns the exit code.
+func serveHere(t *testing.T, p *program, args ...string) (at serving, stop func() int) {
+	t.Helper()
+	log := new(lines)
+	running := *p
+	running.stderr = log
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	exit := make(chan int, 1)
+	go func() {
+		exit <- run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, args...), &running)
+	}()
+	eventually(t, "the server", func() bool {
+		if len(exit) > 0 {
+			t.Fatalf("verge serve ended with %d: %s", <-exit, log)
+		}
+		for line := range strings.Lines(log.String()) {
+			if json.Unmarshal([]byte(line), &at) == nil && at.Msg == "serving" {
+				return true
+			}
+		}
+		return false
+	})
+	return at, func() int {
+		cancel()
+		code := <-exit
+		if strings.Contains(log.String(), testSecret) || strings.Contains(log.String(), testToken) {
+			t.Errorf("contract 13: the log holds a secret: %s", log)
+		}
+		return code
+	}
+}
+
+// operate runs an operator's command against the server.
+func operate(p *program, at serving, args ...string) (code int, out string) {
+	var b bytes.Buffer
+	asked := *p
+	asked.stdout, asked.stderr = &b, &b
+	code = run(context.Background(), append(args, "--admin-url", "http://"+at.Admin), &asked)
+	return code, b.String()
+}
+
+func configFor(mode, kv, webhookURL, secretEnv string) string {
+	base := "https://verify.example.com"
+	if mode == "dev" {
+		base = "http://127.0.0.1"
+	}
+	return fmt.Sprintf(`
+mode = %q
+base_url = %q
+kv = %q
+keyring = "/ring.json"
+[[publishers]]
+id = "pub_example"
+[[integrations]]
+id = %q
+publisher = "pub_example"
+level = "L1"
+challenge_age = 25
+method = "sandbox"
+webhook_url = %q
+secret_env = %q
+`, mode, base, kv, testIntegration, webhookURL, secretEnv)
+}
+
+// TestServeReadiness: the configuration is applied at every start. What did
+// not change stays ready; contract 29: another URL or secret does not.
+func TestServeReadiness(t *testing.T) {
+	sink := newEvents(t)
+	sink.trust(testSecret)
+	kv := "bolt:" + filepath.Join(t.TempDir(), "verge.db")
+	p := serveFiles(t, map[string]string{
+		"/same.toml":   configFor("dev", kv, sink.URL, "HOOK"),
+		"/secret.toml": configFor("dev", kv, sink.URL, "HOOK2"),
+		"/url.toml":    configFor("dev", kv, sink.URL+"/elsewhere", "HOOK"),
+	})
+	if err := p.fs.MkdirAll(filepath.Dir(strings.TrimPrefix(kv, "bolt:")), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, config string
+		ready        bool
+	}{
+		{"never tested", "/same.toml", false},
+		{"tested, then restarted with the same configuration", "/same.toml", true},
+		{"contract 29: changing the secret resets it", "/secret.toml", false},
+		{"the tested secret again", "/same.toml", true},
+		{"contract 29: changing the URL resets it", "/url.toml", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			at, stop := serveHere(t, p, "--config", tt.config)
+			code, out := operate(p, at, "integration", "list", "--json")
+			var all []struct{ Ready bool }
+			if code != exitOK || json.Unmarshal([]byte(out), &all) != nil || len(all) != 1 || all[0].Ready != tt.ready {
+				t.Errorf("exit code %d: %s", code, out)
+			}
+			if tt.name == "never tested" {
+				if code, out := operate(p, at, "integration", "test", testIntegration); code != exitOK || !strings.Contains(out, "Ready.") {
+					t.Errorf("test: exit code %d: %s", code, out)
+				}
+			}
+			if code := stop(); code != exitOK {
+				t.Errorf("exit code %d", code)
+			}
+		})
+	}
+}
+
+// TestServeNotReady: contract 5, INTEGRATION_NOT_READY, which mode test has in common with production.
+func TestServeNotReady(t *testing.T) {
+	p := serveFiles(t, map[string]string{"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")})
+	at, stop := serveHere(t, p, "--config", "/verge.toml")
+	defer stop()
+	code, out := operate(p, at, "key", "create", "--publisher", "pub_example", "--json")
+	var created struct{ Key string }
+	if code != exitOK || json.Unmarshal([]byte(out), &created) != nil {
+		t.Fatalf("exit code %d: %s", code, out)
+	}
+	pub := newPublisher(readyFile{BaseURL: "http://" + at.Public, seeds: seeds{SecretKey: created.Key}})
+	if _, _, err := pub.start(testIntegration); err == nil || !strings.Contains(err.Error(), "INTEGRATION_NOT_READY") {
+		t.Errorf("start: %v", err)
+	}
+}
+
+// TestServeDeadDeliveries lets a receiver refuse an event, and an operator find it and send it again.
+func TestServeDeadDeliveries(t *testing.T) {
+	sink := newEvents(t) // trusts nobody yet, so it answers 401
+	p := serveFiles(t, map[string]string{"/verge.toml": configFor("dev", "memory", sink.URL, "HOOK")})
+	at, stop := serveHere(t, p, "--config", "/verge.toml")
+	defer stop()
+	_, out := operate(p, at, "key", "create", "--publisher", "pub_example", "--json")
+	var created struct{ Key string }
+	if err := json.Unmarshal([]byte(out), &created); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	pub := newPublisher(readyFile{BaseURL: "http://" + at.Public, seeds: seeds{SecretKey: created.Key}})
+	id, _, err := pub.start(testIntegration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the dead event", func() bool {
+		_, out = operate(p, at, "delivery", "list")
+		return strings.Contains(out, id)
+	})
+	if !strings.Contains(out, "verification.started") || !strings.Contains(out, "refused") || !strings.Contains(out, "status 401") {
+		t.Errorf("list: %s", out)
+	}
+	if code, out := operate(p, at, "integration", "test", testIntegration); code != exitFailed || !strings.Contains(out, "Not ready:") {
+		t.Errorf("test of a receiver that refuses everything: exit code %d: %s", code, out)
+	}
+
+	sink.trust(testSecret)
+	if code, out := operate(p, at, "delivery", "resend", "--all"); code != exitOK || !strings.Contains(out, "scheduled") {
+		t.Errorf("resend: exit code %d: %s", code, out)
+	}
+	eventually(t, "the event", func() bool { return sink.has(id, "started") })
+	eventually(t, "an empty list", func() bool {
+		_, out = operate(p, at, "delivery", "list")
+		return strings.Contains(out, "No event has been given up")
+	})
+}
+
+// TestServeTLS speaks TLS where a certificate is configured, metrics aside.
+func TestServeTLS(t *testing.T) {
+	cert, key, pool := selfSigned(t)
+	p := serveFiles(t, map[string]string{"/tls.crt": cert, "/tls.key": key,
+		"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")})
+	at, stop := serveHere(t, p, "--config", "/verge.toml", "--tls-cert", "/tls.crt", "--tls-key", "/tls.key")
+	defer stop()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}, Timeout: patience}
+	for url, want := range map[string]int{
+		"https://" + at.Public + "/readyz":             200,
+		"https://" + at.Admin + "/admin/v1/deliveries": 401,
+		"http://" + at.Ops + "/metrics":                200,
+		"http://" + at.Public + "/readyz":              400,
+	} {
+		resp, err := client.Get(url)
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %d, want %d", url, resp.StatusCode, want)
+		}
+	}
+}
+
+// TestServePortInUse says which setting to change, and lets the port go that it had already.
+func TestServePortInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	p := serveFiles(t, map[string]string{"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")})
+	stderr := new(bytes.Buffer)
+	p.stderr = stderr
+	code := run(context.Background(), []string{"serve", "--config", "/verge.toml", "--listen", "127.0.0.1:0", "--admin-listen", taken.Addr().String()}, p)
+	if code != exitFailed || !strings.Contains(stderr.String(), "listen.admin (--admin-listen)") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+func selfSigned(t *testing.T) (certPEM, keyPEM string, pool *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certPEM = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	keyPEM = string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
+	pool = x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(certPEM))
+	return certPEM, keyPEM, pool
+}
+
+// TestWritePrivate: a failed write leaves the old file, and no other behind.
+func TestWritePrivate(t *testing.T) {
+	fs := afero.NewMemMapFs()
+	if err := writePrivate(fs, "/d/f", []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	if err := writePrivate(fs, "/d/f", []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	b, err := readPrivate(fs, "/d/f")
+	if err != nil || string(b) != "new" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := writePrivate(afero.NewReadOnlyFs(fs), "/d/f", []byte("newer")); err == nil {
+		t.Error("a file system that cannot be written was written")
+	}
+	names, err := afero.ReadDir(fs, "/d")
+	if err != nil || len(names) != 1 {
+		t.Errorf("%d files are left, %v", len(names), err)
+	}
+	if err := fs.Chmod("/d/f", 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readPrivate(fs, "/d/f"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a secret that others can read was read: %v", err)
+	}
+}
