@@ -66,7 +66,24 @@ func (d *door) serve() error {
 	return d.http.Serve(d.l)
 }
 
-func (d *door) stopAccepting() { d.l.Close() }
+// stopAccepting closes the listener, once the connections that the kernel has
+// set up for it are accepted: a request may be on its way over them.
+func (d *door) stopAccepting() {
+	defer d.l.Close()
+	waiting := refuseNew(d.l)
+	if waiting == nil {
+		return
+	}
+	// Empty for 20 ms on end: handshakes that have begun take a round trip more.
+	for empty, end := 0, time.Now().Add(backlogMax); empty < 10 && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if empty++; waiting() {
+			empty = 0
+		}
+	}
+}
+
+// backlogMax bounds the wait for a backlog that should be gone in an instant.
+const backlogMax = time.Second
 
 // ServeHTTP answers one request and accounts for it.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
