@@ -66,23 +66,18 @@ func (d *door) serve() error {
 	return d.http.Serve(d.l)
 }
 
-// stopAccepting closes the listener, once the connections that the kernel has
-// set up for it are accepted: a request may be on its way over them.
+// stopAccepting closes the listener in a moment in which the kernel has no
+// connection waiting for it: those would be reset, with the request that they
+// may have sent. A connection set up in the instant of the close still is; only
+// a balancer that has stopped sending (DrainDelay) rules that out.
 func (d *door) stopAccepting() {
-	defer d.l.Close()
-	waiting := refuseNew(d.l)
-	if waiting == nil {
-		return
+	for end := time.Now().Add(backlogMax); backlogged(d.l) && time.Now().Before(end); {
+		runtime.Gosched() // to the goroutine that accepts
 	}
-	// Empty for 20 ms on end: handshakes that have begun take a round trip more.
-	for empty, end := 0, time.Now().Add(backlogMax); empty < 10 && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		if empty++; waiting() {
-			empty = 0
-		}
-	}
+	d.l.Close()
 }
 
-// backlogMax bounds the wait for a backlog that should be gone in an instant.
+// backlogMax bounds the wait for a moment that comes soon or, under a flood, never.
 const backlogMax = time.Second
 
 // ServeHTTP answers one request and accounts for it.
