@@ -23,8 +23,8 @@ var cryptoRand = rand.Reader
 
 var headers = testharness.Headers
 
-// newHarness is testharness.New with every answer held against what contract
-// says of all of them.
+// newHarness is testharness.New with every answer held against what the
+// contract says of all of them, and against openapi.yaml.
 func newHarness(t testing.TB, o *opts) *testharness.Harness {
 	t.Helper()
 	var with opts
@@ -34,6 +34,7 @@ func newHarness(t testing.TB, o *opts) *testharness.Harness {
 	observe := with.Observe
 	with.Observe = func(r *testharness.Response) {
 		checkAnswer(t, r)
+		checkDescribed(t, r)
 		if observe != nil {
 			observe(r)
 		}
