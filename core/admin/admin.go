@@ -8,7 +8,9 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,9 +71,7 @@ func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, er
 	h, ok := methods[req.Method]
 	if !ok {
 		e := &api.Error{Code: api.MethodNotAllowed, Message: "This path does not take that method."}
-		for m := range methods {
-			e.Allow = append(e.Allow, m)
-		}
+		e.Allow = slices.Sorted(maps.Keys(methods))
 		return nil, e
 	}
 	return h(a, ctx, req, id)
@@ -123,9 +123,19 @@ type CreatedKey struct {
 }
 
 func (a *Admin) createKey(ctx context.Context, req *web.Request, _ string) (*web.Response, error) {
+	if len(req.Body) > web.MaxBody {
+		return nil, &api.Error{Code: api.PayloadTooLarge, Message: "The body is larger than 16 KiB."}
+	}
 	body, err := web.ReadObject(req.Body)
 	if err != nil {
 		return nil, &api.Error{Code: api.InvalidRequest, Message: "Send a JSON object with publisher_id, and for a public key integration_id."}
+	}
+	// A member of another type is not taken for an absent one: that would make
+	// a secret key where a public one was asked for, or one that never expires.
+	for _, name := range []string{"publisher_id", "integration_id", "expires"} {
+		if text, present, ok := body.String(name); !ok || present && text == "" {
+			return nil, &api.Error{Code: api.InvalidRequest, Message: name + " must be a string that is not empty, or be left out."}
+		}
 	}
 	var kr KeyRequest
 	kr.PublisherID, _, _ = body.String("publisher_id")

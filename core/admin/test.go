@@ -41,7 +41,8 @@ func (a *Admin) test(ctx context.Context, _ *web.Request, id string) (*web.Respo
 	}
 	secret, err := a.Directory.WebhookSecret(i)
 	if err != nil {
-		return nil, err
+		a.Log.Warn("webhook cannot be tested", "integration", i.ID, "error", err.Error())
+		return nil, &api.Error{Code: api.InvalidRequest, Message: "The integration has no webhook secret, or one that this key ring does not open: set it again."}
 	}
 	report, err := a.probe(ctx, i, secret)
 	if err != nil {

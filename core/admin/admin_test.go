@@ -1,0 +1,462 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/kvadapters/memory"
+)
+
+const (
+	testUUID  = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
+	otherUUID = "11111111-4d4e-475f-906b-2f11c5eca7bd"
+	secret    = "whsec_only_for_tests"
+	operator  = "op_only_for_tests"
+)
+
+var ctx = context.Background()
+
+// world is an Admin on a store that fails as told, with a receiver that answers as told.
+type world struct {
+	*Admin
+	store  *kvtest.Faulty
+	clock  *kvtest.Clock
+	log    bytes.Buffer
+	answer func(host.FetchRequest) (int, error)
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{clock: kvtest.NewClock()}
+	w.store = &kvtest.Faulty{KV: memory.New(memory.Config{Now: w.clock.Now})}
+	random := &countingReader{}
+	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
+	must(t, err)
+	h := host.Host{KV: w.store, Sealer: ring, Fetch: w, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
+	d := integration.NewDirectory(h)
+	w.Admin = &Admin{Host: h, Token: operator, Directory: d, Partitions: []kv.Partition{"p0", "p1", "p2"},
+		Outbox: &outbox.Outbox{Host: h, Directory: d, AttemptTime: outbox.AttemptTime}}
+	must(t, d.PutPublisher(ctx, integration.Publisher{ID: "pub_a"}))
+	must(t, d.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Method: "sandbox",
+		Webhook: integration.Webhook{URL: "https://hooks.publisher.example/"}}, secret))
+	w.answer = w.receiver
+	return w
+}
+
+// receiver verifies, as publishers do.
+func (w *world) receiver(req host.FetchRequest) (int, error) {
+	header := map[string][]string{}
+	for name, value := range req.Header {
+		header[name] = []string{value}
+	}
+	if webhook.Verify(secret, header, req.Body, w.clock.Now(), 0) != nil {
+		return 401, nil
+	}
+	return 200, nil
+}
+
+// Fetch implements host.Fetcher.
+func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+	status, err := w.answer(req)
+	return host.FetchResponse{Status: status}, err
+}
+
+// countingReader is randomness that never repeats and never ends.
+type countingReader struct{ n atomic.Uint64 }
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	for i := 0; i < len(p); {
+		sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, r.n.Add(1)))
+		i += copy(p[i:], sum[:])
+	}
+	return len(p), nil
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask asks as the operator; into takes a 200's body.
+func (w *world) ask(t testing.TB, method, path, body string, into any) *api.Error {
+	t.Helper()
+	path, query, _ := strings.Cut(path, "?")
+	resp, err := w.Handle(ctx, &web.Request{Method: method, Path: path, Query: query, Body: []byte(body),
+		Header: web.Header{"Authorization": {"Bearer " + operator}}})
+	if err != nil {
+		return api.AsError(err, errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown))
+	}
+	if resp.Status != 200 {
+		t.Fatalf("status %d without an error", resp.Status)
+	}
+	if into != nil {
+		must(t, json.Unmarshal(resp.Body, into))
+	}
+	for _, never := range []string{secret, `"sealed"`} {
+		if bytes.Contains(resp.Body, []byte(never)) {
+			t.Errorf("contract 13: %s %s answers with %q: %s", method, path, never, resp.Body)
+		}
+	}
+	return nil
+}
+
+func (w *world) refused(t testing.TB, code api.Code, method, path, body string) *api.Error {
+	t.Helper()
+	e := w.ask(t, method, path, body, nil)
+	if e == nil || e.Code != code {
+		t.Errorf("%s %s %s: %v, want %s", method, path, body, e, code)
+	}
+	return e
+}
+
+func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
+	w := newWorld(t)
+	sk, _, err := w.Directory.CreateKey(ctx, "pub_a", "", nil)
+	must(t, err)
+	calls := w.store.Calls()
+	for _, token := range []string{operator, ""} {
+		w.Token = token
+		for _, header := range []web.Header{
+			nil, {"Authorization": {""}}, {"Authorization": {"Bearer"}}, {"Authorization": {"Bearer "}}, {"Authorization": {operator}},
+			{"Authorization": {"bearer " + operator}}, {"Authorization": {"Basic " + operator}}, {"Authorization": {"Bearer " + operator + " "}},
+			{"Authorization": {"Bearer " + operator[:len(operator)-1]}}, {"Authorization": {"Bearer x" + operator}}, {"Authorization": {"Bearer " + sk}},
+		} {
+			for _, path := range []string{KeysPath, IntegrationsPath, DeliveriesPath, "/admin/v1/nothing", "/"} {
+				resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: path, Header: header})
+				var e *api.Error
+				if !errors.As(err, &e) || e.Code != api.Unauthorized || resp != nil {
+					t.Errorf("contract 5, 401: token %q, %v on %s: %v", token, header, path, err)
+				}
+			}
+		}
+	}
+	if w.store.Calls() != calls {
+		t.Error("contract 5, 401: the store was asked before the token was")
+	}
+}
+
+func TestRoutes(t *testing.T) {
+	w := newWorld(t)
+	event := "evt_" + testUUID
+	for path, want := range map[string][]string{
+		"/admin/v1/integrations":                       {"GET"},
+		"/admin/v1/integrations/" + testUUID + "/test": {"POST"},
+		"/admin/v1/keys":                               {"GET", "POST"},
+		"/admin/v1/keys/key_0000000000000000/revoke":   {"POST"},
+		"/admin/v1/deliveries":                         {"GET"},
+		"/admin/v1/deliveries/" + event + "/resend":    {"POST"},
+	} {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", ""} {
+			if slices.Contains(want, method) {
+				if e := w.ask(t, method, path, "{}", nil); e != nil && e.Code == api.MethodNotAllowed {
+					t.Errorf("contract 5, 405: %s %s", method, path)
+				}
+				continue
+			}
+			if e := w.refused(t, api.MethodNotAllowed, method, path, ""); e != nil && !slices.Equal(e.Allow, want) {
+				t.Errorf("contract 5, 405: %s allows %v, want %v", path, e.Allow, want)
+			}
+		}
+	}
+	for _, path := range []string{"", "/", "/admin", "/admin/v1/", "/admin/v1/keys/", "/admin/v1/keys/x", "/admin/v1/keys/x/test", "/admin/v1/keys/{id}/revoke/x",
+		"/admin/v1/integrations/x/revoke", "/admin/v1/x/keys", "/admin/v2/keys", "/Admin/v1/keys"} {
+		w.refused(t, api.NotFound, "GET", path, "")
+	}
+}
+
+func TestKeysAreMadeListedAndRevoked(t *testing.T) {
+	w := newWorld(t)
+	var made CreatedKey
+	if e := w.ask(t, "POST", KeysPath, `{"publisher_id":"pub_a"}`, &made); e != nil {
+		t.Fatal(e)
+	}
+	if !integration.WellFormed(integration.SecretPrefix, made.Key) || made.Info.Public() || made.Info.Last4 != made.Key[len(made.Key)-4:] {
+		t.Errorf("contract 12: %+v", made.Info)
+	}
+	var public CreatedKey
+	expires := w.clock.Now().Add(time.Hour).Format(time.RFC3339)
+	if e := w.ask(t, "POST", KeysPath, `{"publisher_id":"pub_a","integration_id":"`+testUUID+`","expires":"`+expires+`"}`, &public); e != nil {
+		t.Fatal(e)
+	}
+	if !integration.WellFormed(integration.PublicPrefix, public.Key) || public.Info.Expires == nil || !public.Info.Expires.Equal(w.clock.Now().Add(time.Hour)) {
+		t.Errorf("contract 12: %+v", public.Info)
+	}
+	var list struct{ Keys []integration.Key }
+	if e := w.ask(t, "GET", KeysPath, "", &list); e != nil || len(list.Keys) != 2 {
+		t.Errorf("contract 12: listed are %+v, %v", list, e)
+	}
+	raw, err := w.Handle(ctx, &web.Request{Method: "GET", Path: KeysPath, Header: web.Header{"Authorization": {"Bearer " + operator}}})
+	must(t, err)
+	for _, k := range []string{made.Key, public.Key} {
+		if bytes.Contains(raw.Body, []byte(k[7:27])) {
+			t.Errorf("contract 12: a key is shown a second time: %s", raw.Body)
+		}
+	}
+	var revoked integration.Key
+	if e := w.ask(t, "POST", "/admin/v1/keys/"+made.Info.ID+"/revoke", "", &revoked); e != nil || revoked.Revoked == nil {
+		t.Errorf("contract 12: %+v, %v", revoked, e)
+	}
+	w.refused(t, api.NotFound, "POST", "/admin/v1/keys/key_0000000000000000/revoke", "")
+	w.refused(t, api.NotFound, "POST", "/admin/v1/keys/x/revoke", "")
+}
+
+// A request for a lesser key must never end in a greater one.
+func TestAKeyIsWhatWasAskedForOrNone(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		name, body string
+		code       api.Code
+	}{
+		{"no body", ``, api.InvalidRequest},
+		{"no object", `[]`, api.InvalidRequest},
+		{"no publisher", `{}`, api.NotFound},
+		{"a publisher that is not there", `{"publisher_id":"pub_x"}`, api.NotFound},
+		{"a publisher that is a number", `{"publisher_id":5}`, api.InvalidRequest},
+		{"an integration that is not there", `{"publisher_id":"pub_a","integration_id":"` + otherUUID + `"}`, api.NotFound},
+		{"an integration that is a number", `{"publisher_id":"pub_a","integration_id":5}`, api.InvalidRequest},
+		{"an integration that is null", `{"publisher_id":"pub_a","integration_id":null}`, api.InvalidRequest},
+		{"an integration that is empty", `{"publisher_id":"pub_a","integration_id":""}`, api.InvalidRequest},
+		{"a name twice", `{"publisher_id":"pub_a","publisher_id":"pub_a"}`, api.InvalidRequest},
+		{"expiry in the past", `{"publisher_id":"pub_a","expires":"2020-01-01T00:00:00Z"}`, api.InvalidRequest},
+		{"expiry that is now", `{"publisher_id":"pub_a","expires":"` + w.clock.Now().Format(time.RFC3339) + `"}`, api.InvalidRequest},
+		{"expiry that is a number", `{"publisher_id":"pub_a","expires":1795212600}`, api.InvalidRequest},
+		{"expiry that is null", `{"publisher_id":"pub_a","expires":null}`, api.InvalidRequest},
+		{"expiry without zone", `{"publisher_id":"pub_a","expires":"2030-01-01T00:00:00"}`, api.InvalidRequest},
+		{"too long", `{"publisher_id":"pub_a"}` + strings.Repeat(" ", web.MaxBody), api.PayloadTooLarge},
+	} {
+		t.Run("contract 12: "+c.name, func(t *testing.T) { w.refused(t, c.code, "POST", KeysPath, c.body) })
+	}
+	if keys, err := w.Directory.Keys(ctx); err != nil || len(keys) != 0 {
+		t.Errorf("contract 12: refused, and yet there are %+v, %v", keys, err)
+	}
+}
+
+func TestIntegrations(t *testing.T) {
+	w := newWorld(t)
+	var list struct{ Integrations []IntegrationView }
+	if e := w.ask(t, "GET", IntegrationsPath, "", &list); e != nil || len(list.Integrations) != 1 || list.Integrations[0].ID != testUUID || list.Integrations[0].Ready {
+		t.Errorf("listed are %+v, %v", list, e)
+	}
+}
+
+func TestTheWebhookTest(t *testing.T) {
+	bad := func(probe string, status int) func(*world) func(host.FetchRequest) (int, error) {
+		n := slices.Index([]string{webhook.ProbeGood, webhook.ProbeBadSignature, webhook.ProbeStaleTimestamp, webhook.ProbeDifferingTimestamp, webhook.ProbeAlteredBody}, probe)
+		return func(w *world) func(host.FetchRequest) (int, error) {
+			at := 0
+			return func(req host.FetchRequest) (int, error) {
+				if at++; at == n+1 {
+					return status, nil
+				}
+				return w.receiver(req)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		answer func(*world) func(host.FetchRequest) (int, error)
+		reason string // in the one reason, "" for Ready
+	}{
+		{"a receiver that verifies", func(w *world) func(host.FetchRequest) (int, error) { return w.receiver }, ""},
+		{"refuses the good one", bad(webhook.ProbeGood, 401), webhook.ProbeGood},
+		{"redirects the good one", bad(webhook.ProbeGood, 302), "redirect"},
+		{"takes a bad signature", bad(webhook.ProbeBadSignature, 200), webhook.ProbeBadSignature},
+		{"answers a bad signature with 403", bad(webhook.ProbeBadSignature, 403), "403"},
+		{"takes a stale timestamp", bad(webhook.ProbeStaleTimestamp, 200), webhook.ProbeStaleTimestamp},
+		{"takes a differing timestamp", bad(webhook.ProbeDifferingTimestamp, 200), webhook.ProbeDifferingTimestamp},
+		{"takes an altered body", bad(webhook.ProbeAlteredBody, 204), webhook.ProbeAlteredBody},
+	} {
+		t.Run("contract 29: "+c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.answer = c.answer(w)
+			var report TestReport
+			if e := w.ask(t, "POST", "/admin/v1/integrations/"+testUUID+"/test", "", &report); e != nil {
+				t.Fatal(e)
+			}
+			if report.Ready != (c.reason == "") || len(report.Probes) != 5 {
+				t.Errorf("report %+v", report)
+			}
+			if c.reason != "" && (len(report.Reasons) != 1 || !strings.Contains(report.Reasons[0], c.reason)) {
+				t.Errorf("reasons %v, want one that says %q", report.Reasons, c.reason)
+			}
+			i, err := w.Directory.Integration(ctx, testUUID)
+			must(t, err)
+			if ready, err := w.Directory.Ready(ctx, i); err != nil || ready != report.Ready {
+				t.Errorf("kept is ready %v, %v", ready, err)
+			}
+		})
+	}
+}
+
+func TestTheWebhookTestSaysWhyThereWasNoAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.answer = func(host.FetchRequest) (int, error) {
+		return 0, &host.FetchError{Reason: host.FetchTimeout, Err: errors.New("x")}
+	}
+	var report TestReport
+	if e := w.ask(t, "POST", "/admin/v1/integrations/"+testUUID+"/test", "", &report); e != nil || report.Ready || len(report.Reasons) != 5 || !strings.Contains(report.Reasons[0], "timeout") {
+		t.Errorf("contract 29: %+v, %v", report, e)
+	}
+}
+
+// A later test that fails takes back what an earlier one gave.
+func TestAFailedTestTakesReadinessBack(t *testing.T) {
+	w := newWorld(t)
+	path := "/admin/v1/integrations/" + testUUID + "/test"
+	for _, want := range []bool{true, false, true} {
+		w.answer = w.receiver
+		if !want {
+			w.answer = func(host.FetchRequest) (int, error) { return 200, nil }
+		}
+		var report TestReport
+		if e := w.ask(t, "POST", path, "", &report); e != nil || report.Ready != want {
+			t.Fatalf("contract 29: %+v, %v", report, e)
+		}
+		i, err := w.Directory.Integration(ctx, testUUID)
+		must(t, err)
+		if ready, err := w.Directory.Ready(ctx, i); err != nil || ready != want {
+			t.Errorf("contract 29: ready %v, %v, want %v", ready, err, want)
+		}
+	}
+}
+
+func TestTheWebhookTestNeedsSomethingToTest(t *testing.T) {
+	w := newWorld(t)
+	w.refused(t, api.NotFound, "POST", "/admin/v1/integrations/"+otherUUID+"/test", "")
+	put := func(hook integration.Webhook) {
+		must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: otherUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Webhook: hook}, ""))
+	}
+	for _, hook := range []integration.Webhook{{}, {Off: true}, {URL: "https://hooks.publisher.example/"}} {
+		put(hook)
+		w.refused(t, api.InvalidRequest, "POST", "/admin/v1/integrations/"+otherUUID+"/test", "")
+	}
+	w.store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	w.Directory = integration.NewDirectory(w.Host)
+	w.refused(t, api.Unavailable, "POST", "/admin/v1/integrations/"+testUUID+"/test", "")
+}
+
+// bury makes n dead events of a partition.
+func (w *world) bury(t testing.TB, p kv.Partition, n int) (ids []string) {
+	t.Helper()
+	w.answer = func(host.FetchRequest) (int, error) { return 400, nil }
+	for range n {
+		e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), IntegrationID: testUUID, SessionID: "svc_sess_x"}, w.clock.Now())
+		must(t, w.KV.Commit(ctx, kv.Tx{ID: e.ID, Partition: p, Schedule: []kv.Task{outbox.Event(e, testUUID, w.clock.Now())}}))
+		ids = append(ids, e.ID)
+	}
+	tasks, _, err := w.KV.Claim(ctx, p, w.clock.Now(), time.Minute, n)
+	must(t, err)
+	for _, task := range tasks {
+		m, body, err := outbox.Read(task)
+		must(t, err)
+		must(t, w.Outbox.Deliver(ctx, host.Job{Partition: p, Task: task, Until: w.clock.Now().Add(time.Minute)}, m, body))
+	}
+	return ids
+}
+
+func TestDeliveriesArePagedOverPartitions(t *testing.T) {
+	for _, counts := range [][3]int{{0, 0, 0}, {1, 2, 3}, {200, 0, 1}, {200, 200, 0}, {0, 201, 0}, {150, 100, 199}, {0, 0, 200}} {
+		t.Run(fmt.Sprintf("contract 27: %v dead events", counts), func(t *testing.T) {
+			w := newWorld(t)
+			want := map[string]bool{}
+			for n, count := range counts {
+				for _, id := range w.bury(t, w.Partitions[n], count) {
+					want[id] = true
+				}
+			}
+			cursor := ""
+			for pages := 0; ; pages++ {
+				if pages > 5 {
+					t.Fatal("the pages do not end")
+				}
+				path := DeliveriesPath
+				if cursor != "" {
+					path += "?after=" + cursor
+				}
+				var page DeliveryPage
+				if e := w.ask(t, "GET", path, "", &page); e != nil {
+					t.Fatal(e)
+				}
+				if page.Deliveries == nil || len(page.Deliveries) > 200 {
+					t.Fatalf("a page of %d, null: %v", len(page.Deliveries), page.Deliveries == nil)
+				}
+				for _, d := range page.Deliveries {
+					if !want[d.Event] {
+						t.Errorf("%s is shown twice or was never there", d.Event)
+					}
+					delete(want, d.Event)
+				}
+				if cursor = page.Next; cursor == "" {
+					break
+				}
+			}
+			if len(want) != 0 {
+				t.Errorf("%d are not shown", len(want))
+			}
+		})
+	}
+}
+
+func TestResend(t *testing.T) {
+	w := newWorld(t)
+	id := w.bury(t, "p2", 1)[0]
+	path := "/admin/v1/deliveries/" + id + "/resend"
+	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Partition == "p1" {
+			return kvtest.Refuse
+		}
+		return kvtest.Pass
+	}
+	w.refused(t, api.Unavailable, "POST", path, "") // it may be in the partition that does not answer
+	w.store.Decide = nil
+	if e := w.ask(t, "POST", path, "", nil); e != nil {
+		t.Errorf("contract 27: %v", e)
+	}
+	w.refused(t, api.NotFound, "POST", path, "")
+	for _, bad := range []string{"x", "evt_", "evt_x", testUUID, "evt_" + testUUID + "0"} {
+		w.refused(t, api.InvalidRequest, "POST", "/admin/v1/deliveries/"+bad+"/resend", "")
+	}
+	tasks, _, err := w.KV.Claim(ctx, "p2", w.clock.Now(), time.Minute, 5)
+	if err != nil || len(tasks) != 1 {
+		t.Errorf("contract 27: %d tasks, %v", len(tasks), err)
+	}
+}
+
+// The session of the test does not exist, but its id is one that ParseID takes.
+func TestTheTestEventLooksLikeARealOne(t *testing.T) {
+	w := newWorld(t)
+	var bodies [][]byte
+	w.answer = func(req host.FetchRequest) (int, error) { bodies = append(bodies, req.Body); return w.receiver(req) }
+	if e := w.ask(t, "POST", "/admin/v1/integrations/"+testUUID+"/test", "", nil); e != nil {
+		t.Fatal(e)
+	}
+	var e webhook.Event
+	must(t, json.Unmarshal(bodies[0], &e))
+	id, err := session.ParseID(w.Sealer, e.SessionID)
+	if err != nil || id.Integration != testUUID || e.Type != webhook.TypeStarted || !e.Test || e.IntegrationID != "int_"+testUUID || e.PublisherID != "pub_a" {
+		t.Errorf("contract 29: %+v (%v)", e, err)
+	}
+}
