@@ -21,22 +21,23 @@ import (
 
 // door is one listener in front of one handler.
 type door struct {
-	name   string
-	s      *Server
-	l      net.Listener
-	http   *http.Server
-	handle Handler
-	health bool // answers /healthz and /readyz itself
-	slots  chan struct{}
+	name    string
+	s       *Server
+	l       net.Listener
+	http    *http.Server
+	handle  Handler
+	timeout time.Duration // for handle
+	health  bool          // answers /healthz and /readyz itself
+	slots   chan struct{}
 }
 
-func (s *Server) newDoor(name string, l net.Listener, handle Handler) *door {
-	d := &door{name: name, s: s, l: l, handle: handle, slots: make(chan struct{}, s.cfg.MaxConcurrent)}
+func (s *Server) newDoor(name string, l net.Listener, handle Handler, timeout time.Duration) *door {
+	d := &door{name: name, s: s, l: l, handle: handle, timeout: timeout, slots: make(chan struct{}, s.cfg.MaxConcurrent), timeout: s.cfg.HandleTimeout}
 	d.http = &http.Server{
 		Handler:           d,
 		ReadHeaderTimeout: s.cfg.ReadHeaderTimeout,
 		ReadTimeout:       s.cfg.ReadTimeout,
-		WriteTimeout:      s.cfg.WriteTimeout,
+		WriteTimeout:      s.cfg.WriteTimeout + timeout,
 		IdleTimeout:       s.cfg.IdleTimeout,
 		MaxHeaderBytes:    s.cfg.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
@@ -142,7 +143,7 @@ func (d *door) answer(r *http.Request, client netip.Addr) *web.Response {
 		resp.Header.Set("Connection", "close")
 		return resp
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), d.s.cfg.HandleTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), d.timeout)
 	defer cancel()
 	return d.guard(ctx, r, &web.Request{
 		Method: r.Method,

@@ -60,11 +60,16 @@ type Config struct {
 	Log     *slog.Logger // access log at Info, health checks at Debug; nil discards
 	Metrics *Metrics     // nil: an own one, which Ops serves all the same
 
-	HandleTimeout time.Duration // the engine's deadline for one request; 0: 15 s
+	HandleTimeout time.Duration // the engine's deadline for one public request; 0: 15 s
+
+	// AdminTimeout is the same for an operator's request. A webhook test asks
+	// a receiver five times, and one that hangs takes its whole time each
+	// time. 0: 75 s.
+	AdminTimeout time.Duration
 
 	ReadHeaderTimeout time.Duration // from the first byte to the end of the header; 0: 5 s
 	ReadTimeout       time.Duration // from the first byte to the end of the body; 0: 10 s
-	WriteTimeout      time.Duration // from the end of the header to the end of the answer; 0: 40 s, enough for the body and the engine
+	WriteTimeout      time.Duration // beside the engine's deadline, from the end of the header to the end of the answer; 0: 25 s
 	IdleTimeout       time.Duration // a kept-alive connection without a request; 0: 75 s, more than the usual balancer's 60
 	MaxHeaderBytes    int           // request line and header; 0: 32 KiB
 
@@ -121,9 +126,11 @@ func New(c Config) *Server {
 		panic("server: Config.ProxyHeader is neither X-Forwarded-For nor Forwarded")
 	}
 	orDuration(&c.HandleTimeout, 15*time.Second)
+	orDuration(&c.AdminTimeout, 60*time.Second)
+	orDuration(&c.AdminTimeout, 75*time.Second)
 	orDuration(&c.ReadHeaderTimeout, 5*time.Second)
 	orDuration(&c.ReadTimeout, 10*time.Second)
-	orDuration(&c.WriteTimeout, 40*time.Second)
+	orDuration(&c.WriteTimeout, 25*time.Second)
 	orDuration(&c.IdleTimeout, 75*time.Second)
 	orDuration(&c.IdleGrace, time.Second)
 	orDuration(&c.DrainTimeout, 20*time.Second)
@@ -147,10 +154,10 @@ func New(c Config) *Server {
 
 	s := &Server{cfg: c, metrics: c.Metrics, log: c.Log}
 	s.ready = readiness{check: c.Engine.Ready, draining: &s.draining}
-	s.public = s.newDoor("public", c.Public, c.Engine.Handle)
+	s.public = s.newDoor("public", c.Public, c.Engine.Handle, c.HandleTimeout)
 	s.public.health = true
 	if c.Admin != nil {
-		s.admin = s.newDoor("admin", c.AdminListener, c.Admin)
+		s.admin = s.newDoor("admin", c.AdminListener, c.Admin, c.AdminTimeout)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", serveAlive)
