@@ -32,7 +32,7 @@ type door struct {
 }
 
 func (s *Server) newDoor(name string, l net.Listener, handle Handler, timeout time.Duration) *door {
-	d := &door{name: name, s: s, l: l, handle: handle, timeout: timeout, slots: make(chan struct{}, s.cfg.MaxConcurrent), timeout: s.cfg.HandleTimeout}
+	d := &door{name: name, s: s, l: l, handle: handle, timeout: timeout, slots: make(chan struct{}, s.cfg.MaxConcurrent)}
 	d.http = &http.Server{
 		Handler:           d,
 		ReadHeaderTimeout: s.cfg.ReadHeaderTimeout,

@@ -126,7 +126,6 @@ func New(c Config) *Server {
 		panic("server: Config.ProxyHeader is neither X-Forwarded-For nor Forwarded")
 	}
 	orDuration(&c.HandleTimeout, 15*time.Second)
-	orDuration(&c.AdminTimeout, 60*time.Second)
 	orDuration(&c.AdminTimeout, 75*time.Second)
 	orDuration(&c.ReadHeaderTimeout, 5*time.Second)
 	orDuration(&c.ReadTimeout, 10*time.Second)

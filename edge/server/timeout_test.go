@@ -1,0 +1,48 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/web"
+)
+
+// TestAdminTimeout: a webhook test outlasts what the public side has for a
+// request, its WriteTimeout included, and has a deadline all the same.
+func TestAdminTimeout(t *testing.T) {
+	left := make(chan time.Duration, 2)
+	handle := func(ctx context.Context, _ *web.Request) *web.Response {
+		end, ok := ctx.Deadline()
+		if !ok {
+			t.Error("no deadline")
+		}
+		left <- time.Until(end)
+		return ok200AfterWriteTimeout(ctx)
+	}
+	admin := listen(t)
+	start(t, Config{Engine: engine{}, AdminListener: admin, Admin: handle,
+		HandleTimeout: time.Millisecond, WriteTimeout: 50 * time.Millisecond, AdminTimeout: time.Hour})
+	resp, err := http.Get("http://" + admin.Addr().String() + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 200 {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	if d := <-left; d < time.Minute || d > time.Hour {
+		t.Errorf("the deadline was %v away", d)
+	}
+}
+
+// ok200AfterWriteTimeout answers later than the public WriteTimeout of the test allows.
+func ok200AfterWriteTimeout(ctx context.Context) *web.Response {
+	select {
+	case <-time.After(100 * time.Millisecond):
+		return ok("{}")
+	case <-ctx.Done():
+		return &web.Response{Status: 503, Header: web.Header{}}
+	}
+}
