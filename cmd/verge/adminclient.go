@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/afero"
 )
 
-// server is where an operator's command finds the admin listener. It is
-// embedded in each of them.
+// serverFlags are where an operator's command finds the admin listener. Each
+// of those commands embeds them.
 type serverFlags struct {
 	AdminURL  string `group:"server" placeholder:"URL" env:"VERGE_ADMIN_URL" help:"The admin listener. Default: that of the \"verge dev\" which runs here."`
 	TokenFile string `group:"server" placeholder:"FILE" env:"VERGE_OPERATOR_TOKEN_FILE" help:"File with the operator token. Or set $$VERGE_OPERATOR_TOKEN."`
@@ -35,8 +35,8 @@ type adminClient struct {
 // the `verge dev` that runs here.
 func (f serverFlags) client(p *program) (*adminClient, error) {
 	c := &adminClient{base: strings.TrimSuffix(f.AdminURL, "/"), source: "--admin-url or $VERGE_ADMIN_URL",
-		// A webhook test alone can take five exchanges of 10 s.
-		http: &http.Client{Timeout: 90 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error {
+		// More than any server allows itself: five probes of maxWebhookTime.
+		http: &http.Client{Timeout: 15 * time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse // the token is for that address and no other
 		}}}
 	if err := c.readToken(f, p); err != nil {

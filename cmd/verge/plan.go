@@ -303,6 +303,7 @@ func (c *config) checkWebhooks(pl *plan, ps *problems) {
 	} else if t > 0 {
 		pl.core.AttemptTime = t + 4*time.Second // and room for the record
 		pl.core.Lease = max(60*time.Second, 4*pl.core.AttemptTime)
+		pl.server.AdminTimeout = 5*t + 10*time.Second // five probes of a webhook test
 	}
 }
 
