@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -9,9 +10,10 @@ import (
 	"time"
 )
 
-// TestTerminateUnderLoad sends SIGTERM while clients on kept-alive connections
-// use every endpoint: whoever is being answered is answered, and the process
-// exits with 0. Being refused a connection afterwards is no failure.
+// TestTerminateUnderLoad sends SIGTERM while clients, half of them on
+// kept-alive connections and half with a new one for each request, use every
+// endpoint: whoever gets a connection is answered, and the process exits with
+// 0. Being refused a connection afterwards is no failure.
 func TestTerminateUnderLoad(t *testing.T) {
 	sink := newEvents(t)
 	dev := startDev(t, t.TempDir(), "--webhook-url", sink.URL, "--log-level", "warn")
@@ -19,8 +21,9 @@ func TestTerminateUnderLoad(t *testing.T) {
 
 	var requests, walks atomic.Int64
 	var clients sync.WaitGroup
-	for range 8 {
+	for n := range 8 {
 		client := newPublisher(dev.readyFile) // with connections of its own
+		client.http.Transport.(*http.Transport).DisableKeepAlives = n%2 == 1
 		clients.Add(1)
 		go func() {
 			defer clients.Done()
