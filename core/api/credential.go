@@ -14,16 +14,20 @@ func (c *call) take(rules ...ratelimit.Rule) error {
 	if err != nil {
 		return err
 	}
-	for name, value := range map[string]string{"Ratelimit-Policy": result.Policy, "Ratelimit": result.RateLimit} {
-		if before := c.header.Get(name); before != "" {
-			value = before + ", " + value
-		}
-		c.header.Set(name, value)
-	}
+	c.addHeader("Ratelimit-Policy", result.Policy)
+	c.addHeader("Ratelimit", result.RateLimit)
 	if !result.Allowed {
 		return &Error{Code: RateLimited, Message: "Too many requests. Retry-After says when to try again.", RetryAfter: result.RetryAfter}
 	}
 	return nil
+}
+
+// addHeader appends to a header that is a list.
+func (c *call) addHeader(name, value string) {
+	if before := c.header.Get(name); before != "" {
+		value = before + ", " + value
+	}
+	c.header.Set(name, value)
 }
 
 func (c *call) client() string { return ratelimit.ClientKey(c.req.Client) }

@@ -53,14 +53,14 @@ var _ host.Sealer = (*Ring)(nil)
 // on the request path.
 type derived struct {
 	id  [keyIDSize]byte
-	hex string
 	use map[string]purposeKeys
 }
 
 type purposeKeys struct {
-	aead cipher.AEAD
-	jws  []byte
-	mac  []byte
+	aead   cipher.AEAD
+	header []byte // of every JWS
+	jws    []byte
+	mac    []byte
 }
 
 // NewRing returns the ring of keys, the sealing one first. Tokens are bound
@@ -88,7 +88,7 @@ func NewRing(host string, random io.Reader, keys ...Key) (*Ring, error) {
 }
 
 func derive(k Key) (*derived, error) {
-	d := &derived{hex: k.ID, use: make(map[string]purposeKeys, len(purposes))}
+	d := &derived{use: make(map[string]purposeKeys, len(purposes))}
 	var err error
 	if d.id, err = parseKeyID(k.ID); err != nil {
 		return nil, fmt.Errorf("token: %w", err)
@@ -98,7 +98,7 @@ func derive(k Key) (*derived, error) {
 		return nil, fmt.Errorf("token: key %s: the secret has %d bytes, not %d", k.ID, len(k.Secret), secretSize)
 	}
 	for _, purpose := range purposes {
-		var pk purposeKeys
+		pk := purposeKeys{header: jwsHeader(k.ID, purpose)}
 		var aeadKey []byte
 		for label, dst := range map[string]*[]byte{labelAEAD: &aeadKey, labelJWS: &pk.jws, labelMAC: &pk.mac} {
 			key, err := hkdf.Key(sha256.New, k.Secret, nil, label+purpose, secretSize)

@@ -1,9 +1,9 @@
 package token
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -64,14 +64,11 @@ func (r *Ring) seal(purpose string, claims, nonce []byte) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("token: unknown purpose %q", purpose)
 	}
-	jws := jwt.NewWithClaims(jwt.SigningMethodHS256, (*rawClaims)(&claims))
-	jws.Header["kid"] = r.first.hex
-	jws.Header["typ"] = jwsType(purpose)
-	compact, err := jws.SignedString(pk.jws)
+	signature, err := jwt.SigningMethodHS256.Sign(signingString(pk.header, claims), pk.jws)
 	if err != nil {
 		return nil, fmt.Errorf("token: signing: %w", err)
 	}
-	packed, err := pack(compact)
+	packed, err := pack(pk.header, claims, signature)
 	if err != nil {
 		return nil, err
 	}
@@ -84,8 +81,10 @@ func (r *Ring) seal(purpose string, claims, nonce []byte) ([]byte, error) {
 
 // Open implements host.Sealer. Checked, in this order: version, key id known,
 // AEAD tag under the purpose's key with purpose and host as associated data,
-// packing, JWS signature with HS256 alone, JWS kid and typ. Times are claims
-// like others and the caller's to judge: an expired token is authentic.
+// packing, JWS header, JWS signature. The header must be the very one that
+// Seal writes for this key and purpose, so that no header can choose an
+// algorithm or a key. Times are claims like others and the caller's to judge:
+// an expired token is authentic.
 func (r *Ring) Open(purpose string, sealed []byte) ([]byte, error) {
 	if len(sealed) < sealHead+chacha20poly1305.Overhead || sealed[0] != sealVersion {
 		return nil, host.ErrNotAuthentic
@@ -102,25 +101,26 @@ func (r *Ring) Open(purpose string, sealed []byte) ([]byte, error) {
 	if err != nil {
 		return nil, host.ErrNotAuthentic
 	}
-	compact, ok := unpack(packed)
-	if !ok {
-		return nil, host.ErrNotAuthentic
-	}
-	var claims rawClaims
-	jws, err := jwsParser.ParseWithClaims(compact, &claims, func(*jwt.Token) (any, error) { return pk.jws, nil })
-	if err != nil || jws.Header["kid"] != d.hex || jws.Header["typ"] != jwsType(purpose) {
+	header, claims, signature, ok := unpack(packed)
+	if !ok || !bytes.Equal(header, pk.header) ||
+		jwt.SigningMethodHS256.Verify(signingString(header, claims), signature, pk.jws) != nil {
 		return nil, host.ErrNotAuthentic
 	}
 	return claims, nil
 }
 
-var jwsParser = jwt.NewParser(
-	jwt.WithValidMethods([]string{"HS256"}),
-	jwt.WithStrictDecoding(),
-	jwt.WithoutClaimsValidation(),
-)
+// jwsHeader is the protected header of every JWS of one key and purpose.
+func jwsHeader(keyID, purpose string) []byte {
+	return []byte(`{"alg":"HS256","kid":"` + keyID + `","typ":"verge-` + purpose + `+jwt"}`)
+}
 
-func jwsType(purpose string) string { return "verge-" + purpose + "+jwt" }
+// signingString is the compact form without its signature (RFC 7515, 5.1).
+func signingString(header, claims []byte) string {
+	enc := base64.RawURLEncoding
+	b := make([]byte, 0, enc.EncodedLen(len(header))+1+enc.EncodedLen(len(claims)))
+	b = append(enc.AppendEncode(b, header), '.')
+	return string(enc.AppendEncode(b, claims))
+}
 
 func (r *Ring) associated(d *derived, purpose string) []byte {
 	ad := make([]byte, 0, 12+len(purpose)+len(r.host))
@@ -132,58 +132,34 @@ func (r *Ring) associated(d *derived, purpose string) []byte {
 	return append(ad, r.host...)
 }
 
-func pack(compact string) ([]byte, error) {
-	header, rest, _ := strings.Cut(compact, ".")
-	payload, signature, _ := strings.Cut(rest, ".")
-	out := make([]byte, 0, len(compact))
-	for _, part := range []string{header, payload} {
-		n := base64.RawURLEncoding.DecodedLen(len(part))
-		if n > 0xffff {
-			return nil, fmt.Errorf("token: claims of %d bytes do not fit", n)
-		}
-		out = binary.BigEndian.AppendUint16(out, uint16(n))
-		out, _ = base64.RawURLEncoding.AppendDecode(out, []byte(part))
+func pack(header, claims, signature []byte) ([]byte, error) {
+	if len(claims) > 0xffff {
+		return nil, fmt.Errorf("token: claims of %d bytes do not fit", len(claims))
 	}
-	return base64.RawURLEncoding.AppendDecode(out, []byte(signature))
+	b := make([]byte, 0, 4+len(header)+len(claims)+len(signature))
+	b = append(binary.BigEndian.AppendUint16(b, uint16(len(header))), header...)
+	b = append(binary.BigEndian.AppendUint16(b, uint16(len(claims))), claims...)
+	return append(b, signature...), nil
 }
 
-func unpack(b []byte) (compact string, ok bool) {
-	out := make([]byte, 0, base64.RawURLEncoding.EncodedLen(len(b))+4)
-	for range 2 {
+func unpack(b []byte) (header, claims, signature []byte, ok bool) {
+	part := func() (p []byte) {
 		if len(b) < 2 {
-			return "", false
+			return nil
 		}
 		n := int(binary.BigEndian.Uint16(b))
 		if len(b) < 2+n {
-			return "", false
+			return nil
 		}
-		out = base64.RawURLEncoding.AppendEncode(out, b[2:2+n])
-		out = append(out, '.')
-		b = b[2+n:]
+		p, b = b[2:2+n], b[2+n:]
+		return p
 	}
-	return string(base64.RawURLEncoding.AppendEncode(out, b)), true
+	if header = part(); header == nil {
+		return nil, nil, nil, false
+	}
+	claims = part()
+	return header, claims, b, claims != nil
 }
-
-// rawClaims carries claims through golang-jwt as the bytes they are. Its
-// times are the caller's to judge, so it shows none.
-type rawClaims []byte
-
-var (
-	_ jwt.Claims       = (*rawClaims)(nil)
-	_ json.Marshaler   = (*rawClaims)(nil)
-	_ json.Unmarshaler = (*rawClaims)(nil)
-)
-
-func (c *rawClaims) MarshalJSON() ([]byte, error) { return *c, nil }
-func (c *rawClaims) UnmarshalJSON(b []byte) error { *c = append((*c)[:0], b...); return nil }
-func (*rawClaims) GetIssuer() (string, error)     { return "", nil }
-func (*rawClaims) GetSubject() (string, error)    { return "", nil }
-func (*rawClaims) GetAudience() (jwt.ClaimStrings, error) {
-	return nil, nil
-}
-func (*rawClaims) GetExpirationTime() (*jwt.NumericDate, error) { return nil, nil }
-func (*rawClaims) GetNotBefore() (*jwt.NumericDate, error)      { return nil, nil }
-func (*rawClaims) GetIssuedAt() (*jwt.NumericDate, error)       { return nil, nil }
 
 // MaxText is the longest sealed token in text that is looked at.
 const MaxText = 8 * 1024

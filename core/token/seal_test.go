@@ -314,9 +314,9 @@ func FuzzOpen(f *testing.F) {
 		if claims, err := ring.Open(Result, c.bytes()); err != host.ErrNotAuthentic || claims != nil {
 			t.Errorf("an envelope around %x opens as %q, %v", b, claims, err)
 		}
-		if compact, ok := unpack(b); ok {
-			if again, err := pack(compact); err != nil || !bytes.Equal(again, b) {
-				t.Errorf("%x unpacks to %q, which packs to %x, %v", b, compact, again, err)
+		if header, claims, signature, ok := unpack(b); ok {
+			if again, err := pack(header, claims, signature); err != nil || !bytes.Equal(again, b) {
+				t.Errorf("%x unpacks to %q, %q, %x, which packs to %x, %v", b, header, claims, signature, again, err)
 			}
 		}
 	})
