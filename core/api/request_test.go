@@ -1,0 +1,679 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/kvadapters/memory"
+)
+
+const (
+	testUUID  = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
+	otherUUID = "11111111-4d4e-475f-906b-2f11c5eca7bd"
+)
+
+// world is an API on a store that fails as told and whose clock is moved,
+// with two publishers and a key of each kind.
+type world struct {
+	*API
+	store  *kvtest.Faulty
+	memory *memory.Store
+	clock  *kvtest.Clock
+	log    bytes.Buffer
+
+	sk, pk  string // of pub_a, pk of testUUID
+	otherSK string // of pub_b, which has otherUUID
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{clock: kvtest.NewClock()}
+	w.memory = memory.New(memory.Config{Now: w.clock.Now})
+	w.store = &kvtest.Faulty{KV: w.memory}
+	random := &countingReader{}
+	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
+	must(t, err)
+	h := host.Host{KV: w.store, Sealer: ring, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
+	w.API = &API{Host: h, BaseURL: "https://verify.verge.example", Partitions: 4, Directory: integration.NewDirectory(h),
+		Lifecycle: &lifecycle.Lifecycle{Host: h, Attempts: 3, OutcomeLife: 30 * 24 * time.Hour},
+		Limiter:   &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Limits: DefaultLimits(),
+		Providers: map[string]provider.Provider{sandbox.Method: &sandbox.Provider{Now: w.clock.Now}}}
+	for n, id := range []string{testUUID, otherUUID} {
+		publisher := []string{"pub_a", "pub_b"}[n]
+		must(t, w.Directory.PutPublisher(ctx, integration.Publisher{ID: publisher}))
+		must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: id, PublisherID: publisher, Level: "L1", ChallengeAge: 25,
+			Method: sandbox.Method, Webhook: integration.Webhook{Off: true}, BrowserOrigins: []string{"https://www.publisher.example"}}, ""))
+	}
+	w.sk, w.pk, w.otherSK = w.key(t, "pub_a", "", nil), w.key(t, "pub_a", testUUID, nil), w.key(t, "pub_b", "", nil)
+	return w
+}
+
+func (w *world) key(t testing.TB, publisher, id string, expires *time.Time) string {
+	t.Helper()
+	text, _, err := w.Directory.CreateKey(ctx, publisher, id, expires)
+	must(t, err)
+	return text
+}
+
+var ctx = context.Background()
+
+// countingReader is randomness that never repeats and never ends.
+type countingReader struct{ n atomic.Uint64 }
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	for i := 0; i < len(p); {
+		sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, r.n.Add(1)))
+		i += copy(p[i:], sum[:])
+	}
+	return len(p), nil
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func bearer(key string) web.Header { return web.Header{"Authorization": {"Bearer " + key}} }
+
+// with returns h with one more header.
+func with(h web.Header, name, value string) web.Header {
+	out := web.Header{name: {value}}
+	for n, v := range h {
+		out[n] = v
+	}
+	return out
+}
+
+// ask returns the 200's body, or what the caller is told instead.
+func (w *world) ask(h Handler, path string, header web.Header, body string) ([]byte, *Error) {
+	if header == nil {
+		header = web.Header{}
+	}
+	resp, _, err := w.Serve(ctx, &web.Request{Method: "POST", Path: path, Header: header, Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")}, h)
+	if err != nil {
+		return nil, AsError(err, errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown))
+	}
+	return resp.Body, nil
+}
+
+func code(e *Error) Code {
+	if e == nil {
+		return ""
+	}
+	return e.Code
+}
+
+func startBody(members ...string) string {
+	return "{" + strings.Join(append([]string{`"integration_id":"` + testUUID + `"`, `"callback_url":"https://www.publisher.example/return"`}, members...), ",") + "}"
+}
+
+// completed makes a completed session and its result token.
+func (w *world) completed(t testing.TB) (session.ID, string) {
+	t.Helper()
+	id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.clock.Now(), 1)
+	must(t, err)
+	text, err := id.Format(w.Sealer)
+	must(t, err)
+	result, err := token.SealResult(w.Sealer, token.ResultClaims{Session: text, Completed: token.At(w.clock.Now())})
+	must(t, err)
+	return id, result
+}
+
+func TestWhoMayCallWhat(t *testing.T) {
+	w := newWorld(t)
+	later := w.clock.Now().Add(time.Hour)
+	expired := w.key(t, "pub_a", "", &later)
+	revoked := w.key(t, "pub_a", "", nil)
+	revokedPK := w.key(t, "pub_a", testUUID, nil)
+	unknown, err := integration.GenerateKey(integration.SecretPrefix, w.Random)
+	must(t, err)
+	unknownPK, err := integration.GenerateKey(integration.PublicPrefix, w.Random)
+	must(t, err)
+	w.clock.Advance(time.Hour)
+	keys, err := w.Directory.Keys(ctx)
+	must(t, err)
+	for _, k := range keys {
+		if k.Last4 == revoked[len(revoked)-4:] || k.Last4 == revokedPK[len(revokedPK)-4:] {
+			_, err := w.Directory.RevokeKey(ctx, k.ID)
+			must(t, err)
+		}
+	}
+	sid, err := session.NewID(w.Random, testUUID, session.L1, 25, w.clock.Now(), 1)
+	must(t, err)
+	sidText, err := sid.Format(w.Sealer)
+	must(t, err)
+	const ok = Code("")
+
+	for _, c := range []struct {
+		name                       string
+		header                     web.Header
+		public                     string // in the body, "" for none
+		start, validate, reconcile Code
+	}{
+		{"spec, Authentication 1: a secret key", bearer(w.sk), "", ok, ok, ok},
+		{"spec, Authentication 1: the scheme in lower case", web.Header{"Authorization": {"bearer " + w.sk}}, "", ok, ok, ok},
+		{"spec, Authentication 2: a public key in the body", nil, w.pk, ok, Forbidden, Unauthorized},
+		{"spec, Authentication 3: a public key as bearer", bearer(w.pk), "", Forbidden, Forbidden, Forbidden},
+		{"contract 9: both", bearer(w.sk), w.pk, InvalidRequest, ok, ok},
+		{"contract 9: neither", nil, "", Unauthorized, Unauthorized, Unauthorized},
+		{"contract 5, 401: an empty header", web.Header{"Authorization": {""}}, "", Unauthorized, Unauthorized, Unauthorized},
+		{"contract 5, 401: an empty bearer", web.Header{"Authorization": {"Bearer "}}, "", Unauthorized, Unauthorized, Unauthorized},
+		{"contract 5, 401: no scheme", web.Header{"Authorization": {w.sk}}, "", Unauthorized, Unauthorized, Unauthorized},
+		{"contract 5, 401: another scheme", web.Header{"Authorization": {"Basic " + w.sk}}, "", Unauthorized, Unauthorized, Unauthorized},
+		{"contract 5, 401: two headers", web.Header{"Authorization": {"Bearer " + w.sk, "Bearer " + w.sk}}, "", Unauthorized, Unauthorized, Unauthorized},
+		{"contract 5, 401: something behind the key", bearer(w.sk + " x"), "", Unauthorized, Unauthorized, Unauthorized},
+		{"contract 5, 401: mistyped", bearer(w.sk[:20] + "!" + w.sk[21:]), "", Unauthorized, Unauthorized, Unauthorized},
+		{"contract 5, 401: unknown", bearer(unknown), "", Unauthorized, Unauthorized, Unauthorized},
+		{"contract 5, 401: expired", bearer(expired), "", Unauthorized, Unauthorized, Unauthorized},
+		{"contract 5, 401: revoked", bearer(revoked), "", Unauthorized, Unauthorized, Unauthorized},
+		{"contract 5, 401: an unknown public key as bearer", bearer(unknownPK), "", Unauthorized, Unauthorized, Unauthorized},
+		{"contract 5, 401: an unknown public key", nil, unknownPK, Unauthorized, Unauthorized, Unauthorized},
+		{"contract 5, 401: a revoked public key", nil, revokedPK, Unauthorized, Unauthorized, Unauthorized},
+		{"contract 5, 401: a secret key as public_key", nil, w.sk, Unauthorized, Unauthorized, Unauthorized},
+		{"contract 5, 401: a bad bearer is not saved by a public key", bearer(unknown), w.pk, Unauthorized, Unauthorized, Unauthorized},
+		{"contract 5, 403: a secret key from a page", with(bearer(w.sk), "Origin", "https://www.publisher.example"), "", Forbidden, Forbidden, Forbidden},
+		{"contract 5, 403: a secret key with Sec-Fetch-Site", with(bearer(w.sk), "Sec-Fetch-Site", "none"), "", Forbidden, Forbidden, Forbidden},
+		{"contract 5: Sec-Fetch-Mode is what servers send", with(bearer(w.sk), "Sec-Fetch-Mode", "cors"), "", ok, ok, ok},
+		{"contract 5, 401: an unknown key from a page", with(bearer(unknown), "Origin", "https://www.publisher.example"), "", Unauthorized, Unauthorized, Unauthorized},
+		{"contract 7: a public key from an allowed page", web.Header{"Origin": {"https://www.publisher.example"}}, w.pk, ok, Forbidden, Unauthorized},
+		{"contract 5, 403: a public key from another page", web.Header{"Origin": {"https://evil.example"}}, w.pk, Forbidden, Forbidden, Unauthorized},
+		{"contract 5, 403: a public key from no page's origin", web.Header{"Origin": {"null"}}, w.pk, Forbidden, Forbidden, Unauthorized},
+		{"contract 5, 404: another publisher's key", bearer(w.otherSK), "", NotFound, InvalidToken, NotFound},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			// Contract 30 is not what is asked here.
+			w.Limiter = &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}
+			var public []string
+			if c.public != "" {
+				public = []string{`"public_key":"` + c.public + `"`}
+			}
+			if _, e := w.ask(Start, StartPath, c.header, startBody(public...)); code(e) != c.start {
+				t.Errorf("start: %v, want %q", e, c.start)
+			}
+			_, result := w.completed(t)
+			body := "{" + strings.Join(append(public, `"result_token":"`+result+`"`), ",") + "}"
+			_, e := w.ask(Validate, ValidatePath, c.header, body)
+			if code(e) != c.validate {
+				t.Errorf("validate: %v, want %q", e, c.validate)
+			}
+			if c.validate != ok { // spec, Authentication 6; contract 5: never consumed by the attempt
+				if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); e != nil {
+					t.Errorf("the refused attempt has consumed the token: %v", e)
+				}
+			}
+			if _, e := w.ask(Reconcile, SessionsPath+sidText, c.header, ""); code(e) != c.reconcile {
+				t.Errorf("reconcile: %v, want %q", e, c.reconcile)
+			}
+		})
+	}
+}
+
+func TestAPublicKeyStartsItsOwnIntegrationOnly(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: "22222222-4d4e-475f-906b-2f11c5eca7bd", PublisherID: "pub_a", Level: "L2",
+		ChallengeAge: 18, Method: sandbox.Method, Webhook: integration.Webhook{Off: true}}, ""))
+	body := strings.Replace(startBody(`"public_key":"`+w.pk+`"`), testUUID, "22222222-4d4e-475f-906b-2f11c5eca7bd", 1)
+	if _, e := w.ask(Start, StartPath, nil, body); code(e) != Forbidden {
+		t.Errorf("contract 12: %v, want FORBIDDEN", e)
+	}
+	body = strings.Replace(startBody(`"public_key":"`+w.pk+`"`), testUUID, otherUUID, 1)
+	if _, e := w.ask(Start, StartPath, nil, body); code(e) != NotFound {
+		t.Errorf("contract 5, 404: another publisher's: %v", e)
+	}
+}
+
+func TestBodies(t *testing.T) {
+	w := newWorld(t)
+	long := startBody(`"x":"` + strings.Repeat("x", web.MaxBody) + `"`)
+	for _, c := range []struct {
+		name, contentType, body string
+		want                    Code
+	}{
+		{"no Content-Type", "", startBody(), ""},
+		{"application/json", "application/json", startBody(), ""},
+		{"with charset", "Application/JSON; charset=utf-8", startBody(), ""},
+		{"of JSON's family", "application/vnd.publisher+json", startBody(), ""},
+		{"text", "text/plain", startBody(), UnsupportedMediaType},
+		{"a form", "application/x-www-form-urlencoded", startBody(), UnsupportedMediaType},
+		{"text of JSON's family", "text/x+json", startBody(), UnsupportedMediaType},
+		{"JSON of another kind", "application/jsonp", startBody(), UnsupportedMediaType},
+		{"unknown members", "", startBody(`"unknown":{"a":[1,null]}`), ""},
+		{"as large as may be", "", startBody(`"x":"`+strings.Repeat("x", web.MaxBody-len(startBody(`"x":""`)))+`"`), ""},
+		{"too large", "", long, PayloadTooLarge},
+		{"empty", "", "", InvalidRequest},
+		{"an array", "", "[" + startBody() + "]", InvalidRequest},
+		{"trailing data", "", startBody() + "{}", InvalidRequest},
+		{"a member twice", "", startBody(`"state":"a"`, `"state":"b"`), InvalidRequest},
+		{"a member twice, once escaped", "", startBody(`"state":"a"`, `"st\u0061te":"b"`), InvalidRequest},
+		{"invalid UTF-8", "", startBody(`"state":"` + "\xff" + `"`), InvalidRequest},
+		{"half a surrogate pair", "", startBody(`"state":"\ud800"`), InvalidRequest},
+		{"byte order mark", "", "\ufeff" + startBody(), InvalidRequest},
+	} {
+		t.Run("contract 3: "+c.name, func(t *testing.T) {
+			h := bearer(w.sk)
+			if c.contentType != "" {
+				h = with(h, "Content-Type", c.contentType)
+			}
+			if _, e := w.ask(Start, StartPath, h, c.body); code(e) != c.want {
+				t.Errorf("%v, want %q", e, c.want)
+			}
+		})
+	}
+}
+
+func TestStartNamesEveryBadField(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		name, body string
+		want       []string // field:code, in any order; none: accepted
+	}{
+		{"contract 8: everything at its longest", startBody(`"state":"`+strings.Repeat("x", 1024)+`"`, `"external_user_id":"`+strings.Repeat("x", 256)+`"`, `"language":"it"`), nil},
+		{"contract 8: empty strings", startBody(`"state":""`, `"external_user_id":""`), nil},
+		{"contract 8: any Unicode", startBody(`"state":"ü\u2028\ufeff\ud83d\ude00"`), nil},
+		{"contract 8: state too long", startBody(`"state":"` + strings.Repeat("x", 1025) + `"`), []string{"state:length"}},
+		{"contract 8: state too long in bytes", startBody(`"state":"` + strings.Repeat("ü", 513) + `"`), []string{"state:length"}},
+		{"contract 8: user too long", startBody(`"external_user_id":"` + strings.Repeat("x", 257) + `"`), []string{"external_user_id:length"}},
+		{"contract 8: control character", startBody(`"state":"a\u0000"`), []string{"state:value"}},
+		{"contract 8: line feed", startBody(`"external_user_id":"a\n"`), []string{"external_user_id:value"}},
+		{"contract 8: a C1 control character", startBody(`"state":"\u0085"`), []string{"state:value"}},
+		{"contract 8: DEL", startBody(`"state":"\u007f"`), []string{"state:value"}},
+		{"contract 5, 400: wrong types", startBody(`"state":5`, `"external_user_id":null`, `"language":true`), []string{"state:type", "external_user_id:type", "language:type"}},
+		{"spec, Limits: language", startBody(`"language":"nl"`), []string{"language:value"}},
+		{"spec, Limits: language in upper case", startBody(`"language":"DE"`), []string{"language:value"}},
+		{"spec, Limits: a region", startBody(`"language":"de-AT"`), []string{"language:value"}},
+		{"spec, Limits: empty language", startBody(`"language":""`), []string{"language:value"}},
+		{"contract 5, 400: nothing at all", `{}`, []string{"integration_id:required", "callback_url:required"}},
+		{"contract 5, 400: all at once", `{"integration_id":"x","callback_url":"http://x","state":"\n","external_user_id":5,"language":"x"}`,
+			[]string{"integration_id:format", "callback_url:format", "state:value", "external_user_id:type", "language:value"}},
+		{"contract 25: the prefix of events", strings.Replace(startBody(), testUUID, "int_"+testUUID, 1), []string{"integration_id:format"}},
+		{"contract 9: a public key beside the secret one", startBody(`"public_key":"x"`), []string{"public_key:conflict"}},
+		{"contract 9: a public key of another type beside the secret one", startBody(`"public_key":5`), []string{"public_key:type"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, e := w.ask(Start, StartPath, bearer(w.sk), c.body)
+			if c.want == nil {
+				if e != nil {
+					t.Errorf("refused: %v %v", e, e.Details)
+				}
+				return
+			}
+			if code(e) != InvalidRequest {
+				t.Fatalf("%v, want INVALID_REQUEST", e)
+			}
+			var got []string
+			for _, d := range e.Details {
+				got = append(got, d.Field+":"+d.Code)
+				if d.Message == "" {
+					t.Errorf("%s has no message", d.Field)
+				}
+			}
+			slices.Sort(got)
+			slices.Sort(c.want)
+			if !slices.Equal(got, c.want) {
+				t.Errorf("details %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for s, want := range map[string]bool{"": false, "x": true, " ~": true, strings.Repeat("x", 255): true, strings.Repeat("x", 256): false,
+		"a\n": false, "\x7f": false, "ü": false, "\xff": false, "\ufffd": false} {
+		if printable(s, 255) != want {
+			t.Errorf("contract 11: %q is printable: %v", s, !want)
+		}
+	}
+}
+
+func TestIdempotentStart(t *testing.T) {
+	w := newWorld(t)
+	ask := func(key, idempotency, body string) (string, *Error) {
+		t.Helper()
+		b, e := w.ask(Start, StartPath, with(bearer(key), "Idempotency-Key", idempotency), body)
+		return string(b), e
+	}
+	first, e := ask(w.sk, "key 1", startBody())
+	if e != nil {
+		t.Fatal(e)
+	}
+	if again, e := ask(w.sk, "key 1", startBody()); e != nil || again != first {
+		t.Errorf("contract 11: the same again gives\n%s, %v, want\n%s", again, e, first)
+	}
+	if _, e := ask(w.sk, "key 1", startBody(`"state":"x"`)); code(e) != InvalidRequest || len(e.Details) != 1 || e.Details[0].Field != "Idempotency-Key" {
+		t.Errorf("contract 11: another body gives %v", e)
+	}
+	if other, e := ask(w.sk, "key 2", startBody()); e != nil || other == first {
+		t.Errorf("contract 11: another key gives the same session (%v)", e)
+	}
+	secondKey := w.key(t, "pub_a", "", nil)
+	if other, e := ask(secondKey, "key 1", startBody()); e != nil || other == first {
+		t.Errorf("contract 11: another credential gives the same session (%v)", e)
+	}
+	w.clock.Advance(10*time.Minute - time.Millisecond)
+	if again, e := ask(w.sk, "key 1", startBody()); e != nil || again != first {
+		t.Errorf("contract 11: within 10 minutes: %v", e)
+	}
+	w.clock.Advance(time.Millisecond)
+	if later, e := ask(w.sk, "key 1", startBody()); e != nil || later == first {
+		t.Errorf("contract 11: after 10 minutes it gives the old session (%v)", e)
+	}
+	for _, bad := range []web.Header{{"Idempotency-Key": {""}}, {"Idempotency-Key": {strings.Repeat("x", 256)}}, {"Idempotency-Key": {"a\n"}}, {"Idempotency-Key": {"a", "a"}}} {
+		bad["Authorization"] = []string{"Bearer " + w.sk}
+		if _, e := w.ask(Start, StartPath, bad, startBody()); code(e) != InvalidRequest {
+			t.Errorf("contract 11: %q: %v", bad["Idempotency-Key"], e)
+		}
+	}
+}
+
+func TestIdempotentStartKeepsAFailedInitiation(t *testing.T) {
+	w := newWorld(t)
+	body := startBody(`"external_user_id":"` + sandbox.UserInitError + `"`)
+	h := with(bearer(w.sk), "Idempotency-Key", "k")
+	_, first := w.ask(Start, StartPath, h, body)
+	_, again := w.ask(Start, StartPath, h, body)
+	if code(first) != ProviderUnavailable || first.Session == "" || code(again) != ProviderUnavailable || again.Session != first.Session {
+		t.Errorf("contract 5, 502; 11: %+v, then %+v", first, again)
+	}
+}
+
+// 16 times the same start at once make one session.
+func TestIdempotentStartInParallel(t *testing.T) {
+	w := newWorld(t)
+	bodies := make([]string, 16)
+	var wait sync.WaitGroup
+	for n := range bodies {
+		wait.Go(func() {
+			b, e := w.ask(Start, StartPath, with(bearer(w.sk), "Idempotency-Key", "k"), startBody())
+			if e != nil {
+				t.Error(e)
+			}
+			bodies[n] = string(b)
+		})
+	}
+	wait.Wait()
+	slices.Sort(bodies)
+	if len(slices.Compact(bodies)) != 1 {
+		t.Error("contract 11: there is more than one session")
+	}
+}
+
+// A kept answer is sealed and opens nowhere but in its place.
+func TestAKeptAnswerShowsNothing(t *testing.T) {
+	w := newWorld(t)
+	h := with(bearer(w.sk), "Idempotency-Key", "k1")
+	first, e := w.ask(Start, StartPath, h, startBody(`"state":"the-state-of-the-publisher"`))
+	if e != nil {
+		t.Fatal(e)
+	}
+	var resp startResponse
+	must(t, json.Unmarshal(first, &resp))
+	var kept kv.Item
+	for n := range w.Partitions {
+		items, err := w.memory.List(ctx, kv.Key{Partition: lifecycle.Partition(n)}, "", 100)
+		must(t, err)
+		for _, it := range items {
+			if bytes.Contains(it.Value, []byte("svc_")) || bytes.Contains(it.Value, []byte("the-state")) || bytes.Contains(it.Value, []byte("verify.verge")) {
+				t.Errorf("contract 19: %s holds %q", it.Key, it.Value)
+			}
+			kept = it
+		}
+	}
+	flow, err := url.Parse(resp.RedirectURL)
+	must(t, err)
+	if claims, err := token.OpenFlow(w.Sealer, flow.Query().Get("flow")); err != nil || claims.Session != resp.SessionID {
+		t.Fatalf("redirect_url: %+v, %v", claims, err)
+	}
+	// Moved under another key, it does not become that key's answer.
+	c := &call{API: w.API, ctx: ctx, req: &web.Request{Body: []byte(startBody(`"state":"the-state-of-the-publisher"`))}, now: w.clock.Now()}
+	sum := sha256.Sum256(c.req.Body)
+	r := &replay{call: c, name: "r/another", request: sum[:]}
+	if resp, err := r.repeat(kept); err == nil {
+		t.Errorf("contract 15: a kept answer opens in another place: %s", resp.Body)
+	}
+	r.name = kept.Key.Name
+	if _, err := r.repeat(kept); err != nil {
+		t.Errorf("in its own place it does not open: %v", err)
+	}
+}
+
+func TestStartUnderLostReplies(t *testing.T) {
+	for _, fault := range []kvtest.Fault{kvtest.LoseReply, kvtest.LoseRequest, kvtest.Delay} {
+		t.Run(fmt.Sprintf("contract 11: %v", fault), func(t *testing.T) {
+			w := newWorld(t)
+			h := with(bearer(w.sk), "Idempotency-Key", "k")
+			commits := 0
+			w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+				if c.Method == "Commit" {
+					if commits++; commits == 1 {
+						return fault
+					}
+				}
+				return kvtest.Pass
+			}
+			first, e1 := w.ask(Start, StartPath, h, startBody())
+			w.store.Deliver(ctx)
+			again, e2 := w.ask(Start, StartPath, h, startBody())
+			if e1 != nil || e2 != nil || !bytes.Equal(first, again) {
+				t.Errorf("%v, %v: two sessions of one start", e1, e2)
+			}
+		})
+	}
+}
+
+func TestValidateConsumesOnce(t *testing.T) {
+	w := newWorld(t)
+	id, result := w.completed(t)
+	body := `{"result_token":"` + result + `"}`
+	var oks, used atomic.Int64
+	var wait sync.WaitGroup
+	for range 32 {
+		wait.Go(func() {
+			switch _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) {
+			case "":
+				oks.Add(1)
+			case AlreadyUsed:
+				used.Add(1)
+			default:
+				t.Error(e)
+			}
+		})
+	}
+	wait.Wait()
+	if oks.Load() != 1 || used.Load() != 31 {
+		t.Errorf("spec, validate: %d of 32 consumed it, %d were told", oks.Load(), used.Load())
+	}
+	// Contract 17: a token of the same session sealed anew is the same token.
+	text, err := id.Format(w.Sealer)
+	must(t, err)
+	again, err := token.SealResult(w.Sealer, token.ResultClaims{Session: text, Completed: token.At(w.clock.Now())})
+	must(t, err)
+	if again == result {
+		t.Fatal("sealed twice to the same text")
+	}
+	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+again+`"}`); code(e) != AlreadyUsed {
+		t.Errorf("contract 17: sealed anew, it validates again: %v", e)
+	}
+	w.clock.Advance(5*time.Minute - time.Millisecond)
+	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != AlreadyUsed {
+		t.Errorf("contract 5, 410: used and inside the 5 minutes: %v", e)
+	}
+	w.clock.Advance(time.Millisecond)
+	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != TokenExpired {
+		t.Errorf("contract 5, 410: used and older than 5 minutes: %v", e)
+	}
+}
+
+func TestIdempotentValidate(t *testing.T) {
+	w := newWorld(t)
+	_, result := w.completed(t)
+	body := `{"result_token":"` + result + `"}`
+	h := with(bearer(w.sk), "Idempotency-Key", "k")
+	first, e := w.ask(Validate, ValidatePath, h, body)
+	if e != nil {
+		t.Fatal(e)
+	}
+	w.clock.Advance(5*time.Minute - time.Millisecond)
+	if again, e := w.ask(Validate, ValidatePath, h, body); e != nil || !bytes.Equal(again, first) {
+		t.Errorf("contract 11: the same again gives %s, %v, want %s", again, e, first)
+	}
+	if _, e := w.ask(Validate, ValidatePath, with(bearer(w.sk), "Idempotency-Key", "l"), body); code(e) != AlreadyUsed {
+		t.Errorf("contract 11: another key: %v", e)
+	}
+	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != AlreadyUsed {
+		t.Errorf("contract 11: no key: %v", e)
+	}
+	w.clock.Advance(time.Millisecond)
+	if _, e := w.ask(Validate, ValidatePath, h, body); code(e) != TokenExpired {
+		t.Errorf("contract 11: longer than the token would have lived: %v", e)
+	}
+}
+
+// A lost answer of the store grants at most one validation, and denies where nothing is known.
+func TestValidateUnderLostReplies(t *testing.T) {
+	for _, c := range []struct {
+		faults []kvtest.Fault
+		first  Code
+		again  Code // once the store is well
+	}{
+		{[]kvtest.Fault{kvtest.LoseReply}, "", AlreadyUsed},
+		{[]kvtest.Fault{kvtest.LoseRequest}, "", AlreadyUsed},
+		{[]kvtest.Fault{kvtest.Delay}, "", AlreadyUsed},
+		{[]kvtest.Fault{kvtest.Refuse}, Unavailable, ""},
+		{[]kvtest.Fault{kvtest.LoseRequest, kvtest.LoseRequest}, Unavailable, ""},
+		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Refuse}, Unavailable, AlreadyUsed},
+		{[]kvtest.Fault{kvtest.Delay, kvtest.Refuse}, Unavailable, AlreadyUsed},
+	} {
+		t.Run(fmt.Sprintf("contract 5, 503: %v", c.faults), func(t *testing.T) {
+			w := newWorld(t)
+			_, result := w.completed(t)
+			body := `{"result_token":"` + result + `"}`
+			commits := 0
+			w.store.Decide = func(call kvtest.Call) kvtest.Fault {
+				if call.Method == "Commit" {
+					if commits++; commits <= len(c.faults) {
+						return c.faults[commits-1]
+					}
+				}
+				return kvtest.Pass
+			}
+			if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != c.first || e != nil && e.RetryAfter < 1 {
+				t.Errorf("first %v, want %q", e, c.first)
+			}
+			w.store.Deliver(ctx)
+			if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != c.again {
+				t.Errorf("again %v, want %q", e, c.again)
+			}
+		})
+	}
+}
+
+func TestErrorsNeverRepeatTheRequest(t *testing.T) {
+	w := newWorld(t)
+	const mark = "REPEATED-BY-MISTAKE"
+	var all []*Error
+	add := func(e *Error) {
+		if e == nil {
+			t.Error("accepted")
+			return
+		}
+		all = append(all, e)
+	}
+	ask := func(h Handler, path string, header web.Header, body string) {
+		_, e := w.ask(h, path, header, body)
+		add(e)
+	}
+	ask(Start, StartPath, bearer(w.sk), startBody(`"state":"`+mark+`\n"`, `"language":"`+mark+`"`, `"external_user_id":"`+strings.Repeat(mark, 99)+`"`, `"public_key":"`+mark+`"`))
+	ask(Start, StartPath, bearer(w.sk), `{"integration_id":"`+mark+`","callback_url":"`+mark+`://u:`+mark+`@x"}`)
+	ask(Start, StartPath, bearer(w.sk), `{"`+mark+`":`+mark+`}`)
+	ask(Start, StartPath, with(bearer(w.sk), "Idempotency-Key", mark+"\n"), startBody())
+	ask(Start, StartPath, bearer("svc_sk_"+mark), startBody())
+	ask(Start, StartPath, with(bearer(w.sk), "Content-Type", mark), startBody())
+	ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"svc_rt_`+mark+`"}`)
+	ask(Reconcile, SessionsPath+mark, bearer(w.sk), "")
+	for _, e := range all {
+		if b := WriteError(e, "req_x", "").Body; bytes.Contains(b, []byte(mark)) {
+			t.Errorf("contract 5: %s", b)
+		}
+	}
+	if strings.Contains(w.log.String(), mark) {
+		t.Errorf("contract 13: the log says %s", &w.log)
+	}
+}
+
+func TestErrorsOnTheWire(t *testing.T) {
+	for c, want := range map[Code]int{InvalidRequest: 400, InvalidToken: 400, Unauthorized: 401, Forbidden: 403, NotFound: 404, MethodNotAllowed: 405,
+		AlreadyUsed: 409, IntegrationNotReady: 409, TokenExpired: 410, PayloadTooLarge: 413, UnsupportedMediaType: 415, RateLimited: 429,
+		Internal: 500, ProviderUnavailable: 502, Unavailable: 503} {
+		resp := WriteError(&Error{Code: c, Message: "m", RetryAfter: 3, Allow: []string{"GET", "HEAD"}}, "req_x", "corr")
+		if resp.Status != want {
+			t.Errorf("contract 5: %s is %d, want %d", c, resp.Status, want)
+		}
+		wantBody := `{"code":"` + string(c) + `","error_code":"` + string(c) + `","error":"m","message":"m","request_id":"req_x","correlation_id":"corr"}`
+		if string(resp.Body) != wantBody || resp.Header.Get("Retry-After") != "3" {
+			t.Errorf("contract 5: %s %v", resp.Body, resp.Header)
+		}
+		if resp.Header.Has("Www-Authenticate") != (c == Unauthorized) || resp.Header.Has("Allow") != (c == MethodNotAllowed) {
+			t.Errorf("contract 5: header of %s: %v", c, resp.Header)
+		}
+	}
+	if len(status) != 15 {
+		t.Errorf("contract 5 has 15 codes, the table %d", len(status))
+	}
+	if e := AsError(errors.New("a cause"), false); e.Code != Internal || strings.Contains(e.Message, "cause") {
+		t.Errorf("contract 5: %v", e)
+	}
+	if e := AsError(fmt.Errorf("x: %w", &Error{Code: NotFound}), true); e.Code != NotFound {
+		t.Errorf("contract 5: an error for the caller became %v", e)
+	}
+}
+
+func TestGuessingCountsAgainstTheAddress(t *testing.T) {
+	w := newWorld(t)
+	unknown, err := integration.GenerateKey(integration.SecretPrefix, w.Random)
+	must(t, err)
+	for n := range 600 {
+		if _, e := w.ask(Validate, ValidatePath, bearer(unknown), "{}"); code(e) != Unauthorized {
+			t.Fatalf("contract 30: guess %d: %v", n+1, e)
+		}
+	}
+	for _, key := range []string{unknown, w.sk} {
+		if _, e := w.ask(Validate, ValidatePath, bearer(key), "{}"); code(e) != RateLimited || e.RetryAfter < 1 {
+			t.Errorf("contract 30: guess 601: %v", e)
+		}
+	}
+	for n := range 60 {
+		if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":"x"`)); code(e) != Unauthorized {
+			t.Fatalf("contract 30: guess %d of a public key: %v", n+1, e)
+		}
+	}
+	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":"`+w.pk+`"`)); code(e) != RateLimited {
+		t.Errorf("contract 30: guess 61 of a public key: %v", e)
+	}
+}
