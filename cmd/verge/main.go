@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/afero"
@@ -25,6 +26,7 @@ type program struct {
 }
 
 func main() {
+	unsetEmpty(os.Environ())
 	ctx, release := untilSignal(context.Background())
 	code := run(ctx, os.Args[1:], &program{
 		fs:       afero.NewOsFs(),
@@ -38,6 +40,16 @@ func main() {
 	})
 	release()
 	os.Exit(code)
+}
+
+// unsetEmpty makes an empty VERGE_… variable mean what people mean by it: that
+// it is not set. The parser would take it for a value.
+func unsetEmpty(environ []string) {
+	for _, v := range environ {
+		if name, value, _ := strings.Cut(v, "="); value == "" && strings.HasPrefix(name, "VERGE_") {
+			os.Unsetenv(name)
+		}
+	}
 }
 
 // isTerminal takes any character device for one, which of the likely ones only /dev/null is not.

@@ -17,11 +17,11 @@ import (
 )
 
 type webhookVerifyCmd struct {
-	SecretFile string `xor:"secret" required:"" placeholder:"FILE" help:"File with the webhook secret; white space at its ends does not count."`
-	SecretEnv  string `xor:"secret" required:"" placeholder:"NAME" help:"Environment variable with the webhook secret."`
+	SecretFile string `xor:"secret" placeholder:"FILE" help:"File with the webhook secret; white space at its ends does not count."`
+	SecretEnv  string `xor:"secret" placeholder:"NAME" help:"Environment variable with the webhook secret."`
 
-	Request string   `xor:"what" required:"" placeholder:"FILE" help:"A whole request as it was received: request line, headers, an empty line, body. \"-\" is standard input."`
-	Body    string   `xor:"what" required:"" placeholder:"FILE" help:"The raw body alone, with its headers in --header. \"-\" is standard input."`
+	Request string   `xor:"what" placeholder:"FILE" help:"A whole request as it was received: request line, headers, an empty line, body. \"-\" is standard input."`
+	Body    string   `xor:"what" placeholder:"FILE" help:"The raw body alone, with its headers in --header. \"-\" is standard input."`
 	Header  []string `sep:"none" placeholder:"'NAME: VALUE'" help:"A header of the request; once for each. With --request, in addition to those in the file."`
 
 	Now       string   `placeholder:"TIME" help:"Verify as of this time: Unix seconds or RFC 3339. Default: now."`
@@ -42,6 +42,12 @@ Examples:
 }
 
 func (c *webhookVerifyCmd) Run(p *program) error {
+	switch {
+	case c.SecretFile == "" && c.SecretEnv == "":
+		return usagef("give the webhook secret with --secret-file or --secret-env")
+	case c.Request == "" && c.Body == "":
+		return usagef("give the request with --request, or its body with --body and its headers with --header")
+	}
 	secret, err := c.secret(p)
 	if err != nil {
 		return err

@@ -43,8 +43,8 @@ func (p *program) welcome(r readyFile, data string, exposed []string) {
   A first call:
 
     curl %s/api/v1/verify/start \
-      -H 'Authorization: Bearer %s' \
-      -d '{"integration_id":"%s","callback_url":"%s/callback"}' -H 'Content-Type: application/json'
+      -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \
+      -d '{"integration_id":"%s","callback_url":"%s/callback"}'
 `, r.BaseURL, r.SecretKey, r.IntegrationID, r.DemoURL)
 	}
 	if len(exposed) > 0 {
