@@ -265,7 +265,7 @@ func TestBodies(t *testing.T) {
 		{"text of JSON's family", "text/x+json", startBody(), UnsupportedMediaType},
 		{"JSON of another kind", "application/jsonp", startBody(), UnsupportedMediaType},
 		{"unknown members", "", startBody(`"unknown":{"a":[1,null]}`), ""},
-		{"as large as may be", "", startBody(`"x":"`+strings.Repeat("x", web.MaxBody-len(startBody(`"x":""`)))+`"`), ""},
+		{"as large as may be", "", startBody(`"x":"` + strings.Repeat("x", web.MaxBody-len(startBody(`"x":""`))) + `"`), ""},
 		{"too large", "", long, PayloadTooLarge},
 		{"empty", "", "", InvalidRequest},
 		{"an array", "", "[" + startBody() + "]", InvalidRequest},

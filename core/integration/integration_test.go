@@ -584,6 +584,9 @@ func TestBrowserOrigin(t *testing.T) {
 	if n := w.lists.Load(); n != 1 {
 		t.Errorf("8 origins caused %d listings, want 1", n)
 	}
+	if allowed(w.Directory, "https://new.example") {
+		t.Error("contract 7: an origin that nobody lists is allowed")
+	}
 	other.BrowserOrigins = []string{"https://new.example"}
 	must(t, w.PutIntegration(ctx, other, ""))
 	if !allowed(w.Directory, "https://new.example") {

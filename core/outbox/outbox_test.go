@@ -453,6 +453,9 @@ func TestStoppingSaysNothingAboutTheReceiver(t *testing.T) {
 	if err := w.Deliver(stopped, job, m, body); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
+	if len(w.counts) != 0 || w.log.Len() != 0 {
+		t.Errorf("counted is %v, logged %s", w.counts, &w.log)
+	}
 	w.clock.Advance(lease)
 	if m, _, _ := Read(w.claimOne(t).Task); m.Attempts != 0 {
 		t.Errorf("an attempt was counted: %+v", m)
