@@ -133,7 +133,15 @@ func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 	var conflict *kv.Conflict
 	if errors.As(err, &conflict) {
 		o.count("lease_lost")
-		return nil
+		err = nil
+	}
+	if err == nil && o.Wake != nil {
+		// The runner looked for what is due next while this task was leased,
+		// and so did not see it. After a conflict too: the try that applied
+		// may be ours.
+		for _, t := range tx.Schedule {
+			o.Wake(tx.Partition, t.Due)
+		}
 	}
 	return err
 }

@@ -195,6 +195,8 @@ func TestDeliverJudgesTheAnswer(t *testing.T) {
 			w := newWorld(t)
 			e := w.schedule(t)
 			w.answer = c.answer
+			var woken []time.Time
+			w.Wake = func(_ kv.Partition, due time.Time) { woken = append(woken, due) }
 			must(t, w.run(t, w.claimOne(t)))
 			if len(w.posts) != 1 {
 				t.Fatalf("%d posts", len(w.posts))
@@ -216,6 +218,9 @@ func TestDeliverJudgesTheAnswer(t *testing.T) {
 				jobs, next := w.claim(t)
 				if d := next.Sub(w.clock.Now()); len(jobs) != 0 || d < 4*time.Second || d > 6*time.Second || len(dead) != 0 {
 					t.Errorf("contract 26: tried again after %s, want 5 s ±20 %%; dead %+v", d, dead)
+				}
+				if len(woken) != 1 || !woken[0].Equal(next) {
+					t.Errorf("contract 26: the runner was told of %v and sleeps through %v", woken, next)
 				}
 				if !strings.Contains(w.log.String(), c.last) {
 					t.Errorf("the log does not say %q: %s", c.last, &w.log)

@@ -208,7 +208,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		}
 		backoff, due, floor = 0, now, now
 		if len(jobs) < n {
-			due, floor = r.nextClaim(now, len(jobs), next), now.Add(r.cfg.Gap)
+			due, floor = r.nextClaim(now, jobs, next), now.Add(r.cfg.Gap)
 		}
 		r.admit(now, jobs)
 	}
@@ -216,8 +216,12 @@ func (r *Runner) Run(ctx context.Context) error {
 }
 
 // nextClaim says when to claim again after a claim that left nothing due.
-func (r *Runner) nextClaim(now time.Time, got int, next time.Time) time.Time {
-	if got == 0 && !next.IsZero() && next.Before(now.Add(emptyGap)) {
+func (r *Runner) nextClaim(now time.Time, jobs []host.Job, next time.Time) time.Time {
+	for _, j := range jobs {
+		// What is not done by then comes free, and no wake will say so.
+		next = earliest(next, j.Until)
+	}
+	if len(jobs) == 0 && !next.IsZero() && next.Before(now.Add(emptyGap)) {
 		// A store that has nothing must not be asked in a loop, whatever its next.
 		next = now.Add(emptyGap)
 	}

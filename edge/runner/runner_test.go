@@ -23,6 +23,7 @@ type outbox struct {
 	down   bool                     // Claim fails
 	fail   map[string]bool          // lanes whose outcome the store refuses
 	panics map[string]bool
+	lease  time.Duration // 0: for ever
 
 	added   int
 	claims  int
@@ -37,7 +38,10 @@ type task struct {
 	lane   string
 	due    time.Time
 	leased bool
+	until  time.Time // end of the lease; zero: never
 }
+
+func (t *task) free(now time.Time) bool { return !t.leased || !t.until.IsZero() && !t.until.After(now) }
 
 func newOutbox() *outbox {
 	return &outbox{tasks: map[string]*task{}, takes: map[string]time.Duration{}, fail: map[string]bool{}, panics: map[string]bool{},
@@ -62,7 +66,7 @@ func (o *outbox) Claim(_ context.Context, n int) (jobs []host.Job, next time.Tim
 	}
 	var ids []string
 	for id, t := range o.tasks {
-		if !t.leased && !t.due.After(time.Now()) {
+		if t.free(time.Now()) && !t.due.After(time.Now()) {
 			ids = append(ids, id)
 		}
 	}
@@ -75,7 +79,10 @@ func (o *outbox) Claim(_ context.Context, n int) (jobs []host.Job, next time.Tim
 	for _, id := range ids[:min(n, len(ids))] {
 		t := o.tasks[id]
 		t.leased = true
-		jobs = append(jobs, host.Job{Task: kv.Task{ID: id, Due: t.due}, Lane: t.lane})
+		if o.lease > 0 {
+			t.until = time.Now().Add(o.lease)
+		}
+		jobs = append(jobs, host.Job{Task: kv.Task{ID: id, Due: t.due}, Lane: t.lane, Until: t.until})
 	}
 	for _, t := range o.tasks {
 		if !t.leased {
@@ -326,6 +333,25 @@ func TestIdleIsCheap(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A job whose outcome the store refused comes free with its lease. Nobody
+// wakes the runner for that, nor did the claim that took the job say when.
+func TestAnOutcomeThatWasNotRecordedRunsAgain(t *testing.T) {
+	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
+		o.lease, o.fail["a"] = time.Minute, true
+		o.add(1, "a", time.Now())
+		o.add(1, "later", time.Now().Add(10*time.Minute))
+		r.Wake("p", time.Now())
+		time.Sleep(59 * time.Second)
+		o.mu.Lock()
+		o.fail["a"] = false
+		o.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		if n, _ := o.done("a"); n != 1 {
+			t.Errorf("%d done a second after the lease ran out, want 1", n)
+		}
+	})
 }
 
 // I10: full recovery within 30 s of the store's return, no restart.
