@@ -171,7 +171,10 @@ func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
 	err = kv.CommitSurely(ctx, l.KV, tx)
 	var conflict *kv.Conflict
 	if errors.As(err, &conflict) {
-		return nil
+		err = nil
+	}
+	if err == nil {
+		l.announce(tx)
 	}
 	return err
 }

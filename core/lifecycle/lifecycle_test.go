@@ -561,6 +561,7 @@ func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
 	must(t, w.Begin(ctx, s, true, nil, nil))
+	w.woken = nil
 	w.clock.Advance(session.Life - time.Millisecond)
 	must(t, w.Expire(ctx, s, w.claimTimer(t, s.ID.Expires()))) // by another instance's faster clock
 	if r := w.record(t, s); r.Terminal() {
@@ -569,6 +570,9 @@ func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
 	// Set to the end of the session, so that it does not come round and round until then.
 	if _, next, err := w.memory.Claim(ctx, "p3", w.clock.Now(), time.Minute, 1); err != nil || !next.Equal(s.ID.Expires()) {
 		t.Errorf("it is due at %s, %v, want %s", next, err, s.ID.Expires())
+	}
+	if len(w.woken) == 0 || !w.woken[len(w.woken)-1].Equal(s.ID.Expires()) {
+		t.Errorf("woken for %v, want %s at last", w.woken, s.ID.Expires())
 	}
 	w.clock.Advance(time.Millisecond)
 	must(t, w.Expire(ctx, s, w.claimTimer(t, w.clock.Now())))
