@@ -20,9 +20,12 @@ func NewTxID(random io.Reader) (string, error) {
 // CommitSurely commits tx and, where the reply is lost, finds out by
 // committing the same tx once more: it applies, for the first and only time;
 // or a check finds the item that tx itself wrote, so it had applied; or a
-// check or lease fails otherwise, so it never will. A tx handed to it checks
-// every item that it puts, or does no harm when done twice. What stays
-// unknown is returned as ErrUnknown and grants nothing.
+// check or lease fails otherwise. Then the error is a *Conflict as well as
+// ErrUnknown: tx never will apply, but it may have, before somebody else
+// overwrote it. Whoever puts what nobody overwrites knows by the *Conflict
+// that it has not. A tx handed to it checks every item that it puts, or does
+// no harm when done twice. What stays unknown is ErrUnknown alone and grants
+// nothing.
 func CommitSurely(ctx context.Context, store KV, tx Tx) error {
 	err := store.Commit(ctx, tx)
 	if !errors.Is(err, ErrUnknown) {
@@ -39,9 +42,7 @@ func CommitSurely(ctx context.Context, store KV, tx Tx) error {
 				return nil
 			}
 		}
-		return err
-	default:
-		// Even a refusal that surely did nothing leaves the first try open.
-		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
+	// Even a refusal that surely did nothing leaves the first try open.
+	return fmt.Errorf("%w: %w", ErrUnknown, err)
 }

@@ -138,7 +138,9 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, t session.Trigger, held
 			return next, true, nil
 		case errors.As(err, &conflict) && len(conflict.Lost) > 0:
 			return session.Record{}, false, errLeaseLost
-		case !errors.As(err, &conflict):
+		case !errors.As(err, &conflict), errors.Is(err, kv.ErrUnknown) && !next.Terminal():
+			// An attempt may have been counted before somebody overwrote the
+			// count: trying again could count it twice. An outcome stays.
 			return session.Record{}, false, err
 		}
 	}

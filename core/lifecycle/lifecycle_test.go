@@ -527,6 +527,47 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 	}
 }
 
+// Another browser's attempt may come between a commit whose reply was lost
+// and its repetition, which then finds neither its own write nor its absence.
+func TestALostReplyUnderARaceCountsNoAttemptTwice(t *testing.T) {
+	for _, c := range []struct {
+		fault    kvtest.Fault
+		trigger  session.Trigger
+		attempts int
+		err      error
+	}{
+		{kvtest.LoseReply, session.AttemptFailed, 2, kv.ErrUnknown},
+		{kvtest.LoseRequest, session.AttemptFailed, 1, kv.ErrUnknown},
+		{kvtest.LoseRequest, session.Succeeded, 1, nil},
+	} {
+		t.Run(fmt.Sprintf("contract 18: %v of %s", c.fault, c.trigger), func(t *testing.T) {
+			w := newWorld(t)
+			s := w.session(t, withWebhook)
+			commits := 0
+			w.store.Decide = func(call kvtest.Call) kvtest.Fault {
+				if call.Method != "Commit" {
+					return kvtest.Pass
+				}
+				switch commits++; commits {
+				case 1:
+					return c.fault
+				case 2:
+					if _, err := w.Fire(ctx, s, session.AttemptFailed); err != nil {
+						t.Error(err)
+					}
+				}
+				return kvtest.Pass
+			}
+			if _, err := w.Fire(ctx, s, c.trigger); !errors.Is(err, c.err) || c.err == nil && err != nil {
+				t.Errorf("error %v, want %v", err, c.err)
+			}
+			if r := w.record(t, s); r.Attempts != c.attempts || r.Terminal() != (c.trigger == session.Succeeded) {
+				t.Errorf("kept is %+v, want %d attempts", r, c.attempts)
+			}
+		})
+	}
+}
+
 // claimTimer leases the timer, which must be due at now, until now and 60 s.
 func (w *world) claimTimer(t testing.TB, now time.Time) host.Job {
 	t.Helper()
