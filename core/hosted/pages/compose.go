@@ -141,7 +141,7 @@ func composeMethod(p *page, v View, t texts) error {
 	case v.Level == "L2":
 		p.icon = "document"
 	default:
-		return fmt.Errorf("Level must be L1 or L2, not %q", v.Level)
+		return fmt.Errorf("the Level must be L1 or L2, not %q", v.Level)
 	}
 	p.heading = t("method." + v.Level + ".heading")
 	p.lead = strings.ReplaceAll(t("method."+v.Level+".text"), "{age}", age)
@@ -169,7 +169,7 @@ func composeForms(p *page, v View, t texts) error {
 		return nil
 	}
 	if !localPath(v.Action) {
-		return errors.New("Action must be a path on this host")
+		return errors.New("the Action must be a path on this host")
 	}
 	for i, c := range choices {
 		label := c.Label
