@@ -44,12 +44,12 @@ func TestStartAnswer(t *testing.T) {
 		}
 	})
 	t.Run("spec: session_id starts with svc_sess_", func(t *testing.T) {
-		if !strings.HasPrefix(m["session_id"].(string), "svc_sess_") {
+		if !strings.HasPrefix(r.Text("session_id"), "svc_sess_") {
 			t.Errorf("%v", m)
 		}
 	})
 	t.Run("spec: redirect_url is a full URL of the service", func(t *testing.T) {
-		if !strings.HasPrefix(m["redirect_url"].(string), h.BaseURL+"/verify?flow=") {
+		if !strings.HasPrefix(r.Text("redirect_url"), h.BaseURL+"/verify?flow=") {
 			t.Errorf("%v", m)
 		}
 	})
@@ -184,8 +184,8 @@ func TestStartFields(t *testing.T) {
 			if got := r.Details(); !slices.Equal(got, []string{c.field}) {
 				t.Errorf("details name %v, want %s alone: %s", got, c.field, r.Body)
 			}
-			for _, d := range r.JSON()["details"].([]any) {
-				if got := members(d.(map[string]any)); !slices.Equal(got, []string{"code", "field", "message"}) {
+			for _, d := range list(t, r, "details") {
+				if got := members(d); !slices.Equal(got, []string{"code", "field", "message"}) {
 					t.Errorf("contract 5: a detail has %v", got)
 				}
 			}
@@ -546,7 +546,7 @@ func TestIdempotencyKey(t *testing.T) {
 			t.Errorf("%s\n%s", a.Body, b.Body)
 		}
 		h.Settle()
-		if types := h.Sink.Types(a.JSON()["session_id"].(string)); len(types) != 1 {
+		if types := h.Sink.Types(a.Text("session_id")); len(types) != 1 {
 			t.Errorf("events %v", types)
 		}
 		if a.Header.Get("X-Request-Id") == b.Header.Get("X-Request-Id") {
@@ -647,7 +647,7 @@ func TestIdempotencyKey(t *testing.T) {
 			t.Errorf("two sessions: %s %s", a.Body, b.Body)
 		}
 		h.Settle()
-		if types := h.Sink.Types(a.JSON()["session_id"].(string)); len(types) != 2 {
+		if types := h.Sink.Types(a.Text("session_id")); len(types) != 2 {
 			t.Errorf("events %v", types)
 		}
 	})

@@ -23,13 +23,7 @@ type Response struct {
 }
 
 // Code is the code of an error answer, "" on any other.
-func (r *Response) Code() string {
-	var e struct {
-		Code string `json:"code"`
-	}
-	json.Unmarshal(r.Body, &e) // what is no JSON has no code
-	return e.Code
-}
+func (r *Response) Code() string { return r.Text("code") }
 
 // Details are the names of the bad fields of an error answer.
 func (r *Response) Details() []string {
@@ -44,6 +38,12 @@ func (r *Response) Details() []string {
 		names = append(names, d.Field)
 	}
 	return names
+}
+
+// Text is a string member of the body, "" if it has none of that name.
+func (r *Response) Text(name string) string {
+	s, _ := r.JSON()[name].(string)
+	return s
 }
 
 // JSON is the body as an object, nil if it is none.

@@ -2,6 +2,7 @@ package testharness_test
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"reflect"
@@ -101,6 +102,17 @@ func wantJSON(t testing.TB, r *testharness.Response, status int, want map[string
 	if got := r.JSON(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n %v\nwant\n %v", got, want)
 	}
+}
+
+// list is a member of an answer that is a list of objects.
+func list(t testing.TB, r *testharness.Response, name string) []map[string]any {
+	t.Helper()
+	var members map[string]json.RawMessage
+	var out []map[string]any
+	if json.Unmarshal(r.Body, &members) != nil || json.Unmarshal(members[name], &out) != nil {
+		t.Errorf("no list of %s: %d %s", name, r.Status, r.Body)
+	}
+	return out
 }
 
 // start posts raw bytes to start.

@@ -2,6 +2,7 @@ package testharness_test
 
 import (
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -127,8 +128,9 @@ func TestKeys(t *testing.T) {
 		}
 		r := h.Admin("POST", "/admin/v1/keys", b)
 		wantStatus(t, r, 200)
-		m := r.JSON()
-		return m["key"].(string), m["info"].(map[string]any)["id"].(string)
+		info, _ := r.JSON()["info"].(map[string]any)
+		id, _ = info["id"].(string)
+		return r.Text("key"), id
 	}
 	try := func(key string) *testharness.Response {
 		return start(h, testharness.Bearer(key), string(h.StartBody(nil)))
@@ -181,8 +183,7 @@ func TestKeys(t *testing.T) {
 			t.Error("the list holds more of a key")
 		}
 		found := false
-		for _, k := range r.JSON()["keys"].([]any) {
-			k := k.(map[string]any)
+		for _, k := range list(t, r, "keys") {
 			found = found || k["id"] == id && k["last4"] == sk[len(sk)-4:]
 		}
 		if !found {
@@ -229,10 +230,9 @@ func TestRevocationElsewhere(t *testing.T) {
 	if secret, public := try(); secret != 200 || public != 200 {
 		t.Fatalf("before: %d %d", secret, public)
 	}
-	for _, k := range a.Admin("GET", "/admin/v1/keys", nil).JSON()["keys"].([]any) {
-		k := k.(map[string]any)
+	for _, k := range list(t, a.Admin("GET", "/admin/v1/keys", nil), "keys") {
 		if last := k["last4"]; last == sk[len(sk)-4:] || last == pk[len(pk)-4:] {
-			wantStatus(t, a.Admin("POST", "/admin/v1/keys/"+k["id"].(string)+"/revoke", nil), 200)
+			wantStatus(t, a.Admin("POST", fmt.Sprintf("/admin/v1/keys/%s/revoke", k["id"]), nil), 200)
 		}
 	}
 	b.Advance(5 * time.Second)

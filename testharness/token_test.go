@@ -501,7 +501,7 @@ func TestRaces(t *testing.T) {
 				wg.Go(func() { rejected = b.Submit("reject") })
 				wg.Wait()
 				h.Advance(time.Second)
-				status := h.Reconcile(s.SessionID).JSON()["status"].(string)
+				status := h.Reconcile(s.SessionID).Text("status")
 				won[status]++
 				if (approved.Callback != nil) != (status == "COMPLETED") || (rejected.Callback != nil) != (status == "COMPLETED") {
 					t.Errorf("%s, but the browsers were told otherwise", status)
@@ -526,7 +526,7 @@ func TestRaces(t *testing.T) {
 			wg.Go(func() { h.Advance(time.Millisecond) })
 			wg.Wait()
 			h.Settle()
-			status := h.Reconcile(s.SessionID).JSON()["status"].(string)
+			status := h.Reconcile(s.SessionID).Text("status")
 			if (p.Callback != nil) != (status == "COMPLETED") {
 				t.Errorf("%s, but the browser was told otherwise", status)
 			}

@@ -2,6 +2,7 @@ package testharness_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -101,7 +102,7 @@ func TestPartitions(t *testing.T) {
 		t.Fatalf("contract 27: %d dead events", len(list))
 	}
 	for _, d := range list {
-		wantStatus(t, h.Admin("POST", "/admin/v1/deliveries/"+d["event"].(string)+"/resend", nil), 200)
+		wantStatus(t, h.Admin("POST", fmt.Sprintf("/admin/v1/deliveries/%s/resend", d["event"]), nil), 200)
 	}
 	h.Settle()
 	for n, s := range sessions {
