@@ -264,6 +264,8 @@ func TestBodies(t *testing.T) {
 		{"a form", "application/x-www-form-urlencoded", startBody(), UnsupportedMediaType},
 		{"text of JSON's family", "text/x+json", startBody(), UnsupportedMediaType},
 		{"JSON of another kind", "application/jsonp", startBody(), UnsupportedMediaType},
+		{"JSON twice", "application/json and application/json", startBody(), ""},
+		{"JSON and another", "application/json and text/plain", startBody(), UnsupportedMediaType},
 		{"unknown members", "", startBody(`"unknown":{"a":[1,null]}`), ""},
 		{"as large as may be", "", startBody(`"x":"` + strings.Repeat("x", web.MaxBody-len(startBody(`"x":""`))) + `"`), ""},
 		{"too large", "", long, PayloadTooLarge},
@@ -279,7 +281,7 @@ func TestBodies(t *testing.T) {
 		t.Run("contract 3: "+c.name, func(t *testing.T) {
 			h := bearer(w.sk)
 			if c.contentType != "" {
-				h = with(h, "Content-Type", c.contentType)
+				h["Content-Type"] = strings.Split(c.contentType, " and ")
 			}
 			if _, e := w.ask(Start, StartPath, h, c.body); code(e) != c.want {
 				t.Errorf("%v, want %q", e, c.want)
@@ -340,6 +342,26 @@ func TestStartNamesEveryBadField(t *testing.T) {
 				t.Errorf("details %v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+// A public key that is none leaves nobody to look anything up for, and the
+// rest of the body can be checked all the same.
+func TestStartNamesEveryBadFieldToNobodyToo(t *testing.T) {
+	w := newWorld(t)
+	_, e := w.ask(Start, StartPath, web.Header{"Idempotency-Key": {""}}, `{"public_key":5,"callback_url":"x","state":"\n"}`)
+	if code(e) != InvalidRequest {
+		t.Fatalf("%v, want INVALID_REQUEST", e)
+	}
+	var got []string
+	for _, d := range e.Details {
+		got = append(got, d.Field+":"+d.Code)
+	}
+	if want := []string{"public_key:type", "Idempotency-Key:format", "integration_id:required", "callback_url:format", "state:value"}; !slices.Equal(got, want) {
+		t.Errorf("contract 5, 400: details %v, want %v", got, want)
+	}
+	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":null`)); code(e) != InvalidRequest {
+		t.Errorf("contract 9: public_key null and nothing else: %v", e)
 	}
 }
 
@@ -421,6 +443,27 @@ func TestIdempotentStartInParallel(t *testing.T) {
 	slices.Sort(bodies)
 	if len(slices.Compact(bodies)) != 1 {
 		t.Error("contract 11: there is more than one session")
+	}
+}
+
+// Between the look-up and the commit the same request may have been answered.
+func TestIdempotentStartThatWasOvertaken(t *testing.T) {
+	w := newWorld(t)
+	h := with(bearer(w.sk), "Idempotency-Key", "k")
+	var quicker []byte
+	overtaken := false
+	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Commit" && !overtaken {
+			overtaken = true
+			var e *Error
+			if quicker, e = w.ask(Start, StartPath, h, startBody()); e != nil {
+				t.Error(e)
+			}
+		}
+		return kvtest.Pass
+	}
+	if slower, e := w.ask(Start, StartPath, h, startBody()); e != nil || !bytes.Equal(slower, quicker) {
+		t.Errorf("contract 11: overtaken, it answers %s, %v, want %s", slower, e, quicker)
 	}
 }
 
