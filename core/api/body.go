@@ -21,8 +21,9 @@ func (c *call) body() (*fields, error) {
 	if len(c.req.Body) > web.MaxBody {
 		return nil, &Error{Code: PayloadTooLarge, Message: "The body is larger than 16 KiB."}
 	}
-	if c.req.Header.Has("Content-Type") {
-		if t := web.MediaType(c.req.Header.Get("Content-Type")); t != "application/json" && !(strings.HasPrefix(t, "application/") && strings.HasSuffix(t, "+json")) {
+	// Each of them, should there be several: some readers take the last.
+	for _, contentType := range c.req.Header["Content-Type"] {
+		if t := web.MediaType(contentType); t != "application/json" && !(strings.HasPrefix(t, "application/") && strings.HasSuffix(t, "+json")) {
 			return nil, &Error{Code: UnsupportedMediaType, Message: "Send the body as application/json."}
 		}
 	}

@@ -25,7 +25,7 @@ type CallbackRules struct {
 // What may be wrong with a callback_url, as its publisher reads it.
 const (
 	callbackTooLong   = "The URL must not be longer than 2048 bytes."
-	callbackText      = "The URL must be printable ASCII without spaces, quotes, backslashes or angle, curly or upright brackets; percent-encode other characters."
+	callbackText      = "The URL must be printable ASCII without spaces, double quotes, backslashes, carets, backticks, vertical bars, angle or curly brackets; percent-encode other characters."
 	callbackEscape    = "The URL holds a percent sign that is not followed by two hexadecimal digits."
 	callbackFragment  = "The URL must not have a fragment."
 	callbackRelative  = "The URL must be absolute, such as https://www.publisher.example/return."

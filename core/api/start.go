@@ -95,9 +95,14 @@ func (c *call) startCredential() (*integration.Key, *fields, error) {
 	public, present, isText := f.object.String("public_key")
 	if present && !isText {
 		f.text("public_key")
-		return nil, nil, f.err()
+		c.idempotencyKey(f)
+		_, _, err := c.startFields(f, nil)
+		return nil, nil, err
 	}
 	key, err := c.activeKey(integration.PublicPrefix, public)
+	if errors.Is(err, errUnauthorized) {
+		err = errNoStartKey
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -107,8 +112,13 @@ func (c *call) startCredential() (*integration.Key, *fields, error) {
 	return key, f, c.takePublicKey(key)
 }
 
+// errNoStartKey is for whoever sends no Authorization header: to ask a browser
+// for the secret key would be bad advice.
+var errNoStartKey = &Error{Code: Unauthorized, Message: "Send a valid secret key as \"Authorization: Bearer svc_sk_…\" from a server, or a valid public key in public_key from a browser."}
+
 // startFields checks the body, all of it at once. owned is nil if the
-// integration does not exist or is another publisher's.
+// integration does not exist or is another publisher's, or if key is nil:
+// then nobody is known for whom to look it up.
 func (c *call) startFields(f *fields, key *integration.Key) (req startRequest, owned *integration.Integration, err error) {
 	rules := CallbackRules{Dev: c.Dev}
 	if id := f.required("integration_id"); id != nil {
@@ -117,9 +127,10 @@ func (c *call) startFields(f *fields, key *integration.Key) (req startRequest, o
 			f.fail("integration_id", detailFormat, "Must be a UUID.")
 		} else {
 			req.integrationID = session.FormatUUID(u)
-			owned, err = c.ownIntegration(key, req.integrationID)
-			if err != nil {
-				return req, nil, err
+			if key != nil {
+				if owned, err = c.ownIntegration(key, req.integrationID); err != nil {
+					return req, nil, err
+				}
 			}
 		}
 	}
