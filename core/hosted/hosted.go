@@ -132,6 +132,9 @@ func (v *visit) act(form url.Values) *web.Response {
 		}
 	}
 	d, err := v.provider.Act(v.ctx, v.provided(), form, state)
+	if errors.Is(err, provider.ErrStep) {
+		return v.page(400, pages.View{Kind: pages.Damaged})
+	}
 	if err != nil {
 		return v.unavailable(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/url"
 	"strings"
@@ -183,6 +184,12 @@ func TestOnlyApprovalYieldsAResultToken(t *testing.T) {
 	w.provider.decision.Verdict, w.provider.err = provider.Approved, errors.New("cause")
 	if resp := w.post(flow, nil); resp.Status != 503 || w.commits != 0 || bytes.Contains(resp.Body, []byte("cause")) {
 		t.Errorf("provider.Act: an error decides something: %d, %d commits", resp.Status, w.commits)
+	}
+	// The browser's mistake, or an attacker's: neither a fault of ours nor one to log.
+	w.provider.err = fmt.Errorf("%w: cause", provider.ErrStep)
+	w.log.Reset()
+	if resp := w.post(flow, nil); resp.Status != 400 || w.commits != 0 || bytes.Contains(resp.Body, []byte("cause")) || w.log.Len() > 0 {
+		t.Errorf("contract 5, 400: a form that no page has: %d, %d commits, log %s", resp.Status, w.commits, &w.log)
 	}
 }
 

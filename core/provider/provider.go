@@ -8,6 +8,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"time"
 )
@@ -37,9 +38,13 @@ type Provider interface {
 	// Act decides what the user's step means. state is what the Decision of
 	// the step before asked to get back, nil on the first step; it has been
 	// sealed meanwhile and is authentic. An error means that nothing is known
-	// and nothing is decided: the user is asked to try again.
+	// and nothing is decided: ErrStep that the form is none of the page's, any
+	// other that the user is asked to try again.
 	Act(ctx context.Context, s Session, form url.Values, state []byte) (Decision, error)
 }
+
+// ErrStep: the form is none that the method's page offers at this point.
+var ErrStep = errors.New("provider: no such step")
 
 // Prompt is a method's page.
 type Prompt struct {

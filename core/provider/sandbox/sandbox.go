@@ -71,7 +71,7 @@ func (p *Provider) Act(_ context.Context, s provider.Session, form url.Values, s
 		return provider.Decision{Verdict: provider.Approved}, nil
 	case check:
 		if len(state) != 8 {
-			return provider.Decision{}, errors.New("sandbox: nothing is being checked")
+			return provider.Decision{}, fmt.Errorf("%w: nothing is being checked", provider.ErrStep)
 		}
 		since := time.UnixMilli(int64(binary.BigEndian.Uint64(state)))
 		if p.Now().Before(since.Add(SlowTime)) {
@@ -89,6 +89,6 @@ func (p *Provider) Act(_ context.Context, s provider.Session, form url.Values, s
 	case Cancel:
 		return provider.Decision{Verdict: provider.Cancelled}, nil
 	default:
-		return provider.Decision{}, fmt.Errorf("sandbox: no outcome of %d bytes is known", len(outcome))
+		return provider.Decision{}, fmt.Errorf("%w: no outcome of %d bytes is known", provider.ErrStep, len(outcome))
 	}
 }
