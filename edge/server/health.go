@@ -63,6 +63,7 @@ func (p *readiness) serve(w http.ResponseWriter, r *http.Request, detail bool) {
 func writeHealth(w http.ResponseWriter, status int, word, cause string) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Request-Id", newRequestID())
 	w.WriteHeader(status)
 	json.NewEncoder(w).Encode(struct {
 		Status string `json:"status"`

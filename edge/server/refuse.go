@@ -26,7 +26,7 @@ func refuse(r *http.Request, status int, code, text string) *web.Response {
 		Message       string `json:"message"`
 		RequestID     string `json:"request_id"`
 		CorrelationID string `json:"correlation_id,omitempty"`
-	}{code, code, text, text, "req_" + rand.Text(), correlationID(r)}
+	}{code, code, text, text, newRequestID(), correlationID(r)}
 	h := web.Header{
 		"Content-Type":  {"application/json; charset=utf-8"},
 		"Cache-Control": {"no-store"},
@@ -41,6 +41,9 @@ func refuse(r *http.Request, status int, code, text string) *web.Response {
 	}
 	return &web.Response{Status: status, Header: h, Body: b}
 }
+
+// newRequestID names an answer that the engine did not give (contract 4).
+func newRequestID() string { return "req_" + rand.Text() }
 
 // correlationID returns the caller's X-Correlation-Id if it is one by
 // contract 4, 1 to 128 printable ASCII characters, and "" if not.

@@ -289,6 +289,9 @@ func TestHealth(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
+		if id := resp.Header.Get("X-Request-Id"); !strings.HasPrefix(id, "req_") && !strings.HasSuffix(url, "/metrics") {
+			t.Errorf("contract 4: %s has X-Request-Id %q", url, id)
+		}
 		b, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, string(b)
 	}
