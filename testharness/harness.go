@@ -51,7 +51,8 @@ type Options struct {
 	// Configure may change the service's configuration last. Nil leaves it.
 	Configure func(*core.Config)
 
-	// Random is where the service takes randomness from. Nil: crypto/rand.
+	// Random is where the service takes randomness from; it must bear
+	// concurrent use. Nil: crypto/rand.
 	Random io.Reader
 
 	// Keyring is the ring to seal with, so that two harnesses can share one.
