@@ -39,6 +39,8 @@ import (
 type Outbox interface {
 	// Claim leases up to n due tasks, over all partitions. next is when the
 	// earliest one not claimed falls due or comes free, zero if there is none.
+	// With an error there may be jobs all the same, of the partitions that
+	// could be reached: they are leased and have to be run.
 	Claim(ctx context.Context, n int) (jobs []host.Job, next time.Time, err error)
 
 	// Run does the job and records the outcome. An error is the store's: the
@@ -204,6 +206,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			r.cfg.Log.Warn("cannot claim tasks, will try again", "err", err, "within", backoff)
 			due = now
 			floor = now.Add(backoff/2 + time.Duration(r.cfg.Rand()*float64(backoff/2)))
+			r.admit(now, jobs)
 			continue
 		}
 		backoff, due, floor = 0, now, now

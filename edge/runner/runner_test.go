@@ -21,6 +21,7 @@ type outbox struct {
 	tasks  map[string]*task
 	takes  map[string]time.Duration // by lane
 	down   bool                     // Claim fails
+	torn   bool                     // Claim fails in another partition than that of the tasks
 	fail   map[string]bool          // lanes whose outcome the store refuses
 	panics map[string]bool
 	lease  time.Duration // 0: for ever
@@ -88,6 +89,9 @@ func (o *outbox) Claim(_ context.Context, n int) (jobs []host.Job, next time.Tim
 		if !t.leased {
 			next = earliest(next, t.due)
 		}
+	}
+	if o.torn {
+		return jobs, next, kv.ErrUnavailable
 	}
 	return jobs, next, nil
 }
@@ -350,6 +354,21 @@ func TestAnOutcomeThatWasNotRecordedRunsAgain(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if n, _ := o.done("a"); n != 1 {
 			t.Errorf("%d done a second after the lease ran out, want 1", n)
+		}
+	})
+}
+
+// What was leased in one partition runs, though another cannot be reached.
+func TestAClaimThatFailsHalfwayRunsWhatItLeased(t *testing.T) {
+	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
+		o.mu.Lock()
+		o.torn = true
+		o.mu.Unlock()
+		o.add(3, "a", time.Now())
+		r.Wake("p", time.Now())
+		time.Sleep(time.Second)
+		if n, _ := o.done("a"); n != 3 {
+			t.Errorf("%d done, want 3", n)
 		}
 	})
 }
