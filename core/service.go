@@ -256,12 +256,10 @@ func (s *Service) Claim(ctx context.Context, n int) (jobs []host.Job, next time.
 		p := s.partitions[(start+i)%len(s.partitions)]
 		now := s.host.Now()
 		if len(jobs) == n {
-			return jobs, now, nil
+			return jobs, now, err
 		}
-		tasks, pNext, err := s.host.KV.Claim(ctx, p, now, s.lease, n-len(jobs))
-		if err != nil {
-			return jobs, time.Time{}, err // what is already leased has to be run all the same
-		}
+		tasks, pNext, claimErr := s.host.KV.Claim(ctx, p, now, s.lease, n-len(jobs))
+		err = errors.Join(err, claimErr) // the other partitions' tasks run all the same
 		for _, t := range tasks {
 			job := host.Job{Partition: p, Task: t, Until: now.Add(s.lease)}
 			if m, _, err := outbox.Read(t); err == nil && m.Kind == outbox.Deliver {
@@ -273,7 +271,7 @@ func (s *Service) Claim(ctx context.Context, n int) (jobs []host.Job, next time.
 			next = pNext
 		}
 	}
-	return jobs, next, nil
+	return jobs, next, err
 }
 
 // Run does what a claimed task is for. Its errors are the store's: the task
@@ -281,14 +279,14 @@ func (s *Service) Claim(ctx context.Context, n int) (jobs []host.Job, next time.
 func (s *Service) Run(ctx context.Context, job host.Job) error {
 	m, body, err := outbox.Read(job.Task)
 	if err != nil {
-		return err
+		return s.outbox.Drop(ctx, job, err)
 	}
 	if m.Kind == outbox.Deliver {
 		return s.outbox.Deliver(ctx, job, m, body)
 	}
 	id, err := session.ParseID(s.host.Sealer, m.Session)
 	if err != nil {
-		return fmt.Errorf("timer %s: %w", job.Task.ID, err)
+		return s.outbox.Drop(ctx, job, err)
 	}
 	i, err := s.directory.Integration(ctx, id.Integration)
 	if errors.Is(err, integration.ErrNotFound) {

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/spf13/afero"
+
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
@@ -30,6 +32,10 @@ type settings struct {
 	store   storeAt
 	keyring token.Keyring
 
+	// keyringFile is where keyring was read and is followed. Empty: it never changes.
+	keyringFile string
+	fs          afero.Fs
+
 	public, admin, ops net.Listener // nil admin or ops: none
 
 	log    *slog.Logger
@@ -44,6 +50,7 @@ type instance struct {
 	server     *server.Server
 	runner     *runner.Runner
 	closeStore func() error
+	followRing func(context.Context)
 }
 
 // assemble opens the store and puts the instance together. Whoever gets one calls serve or close.
@@ -54,7 +61,7 @@ func assemble(s settings) (*instance, error) {
 	}
 	// The name without the port: a token is good on another port of the same
 	// host, which in dev is what a restart may bring.
-	ring, err := s.keyring.Ring(base.Hostname(), s.random)
+	ring, err := newLiveRing(base.Hostname(), s.random, s.keyring)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +69,7 @@ func assemble(s settings) (*instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	in := &instance{closeStore: closeStore}
+	in := &instance{closeStore: closeStore, followRing: func(context.Context) {}}
 	metrics := server.NewMetrics()
 	s.core.Providers = providers(s)
 	in.service, err = core.New(s.core, host.Host{
@@ -74,6 +81,11 @@ func assemble(s settings) (*instance, error) {
 	})
 	if err != nil {
 		return nil, errors.Join(err, closeStore())
+	}
+	if s.keyringFile != "" {
+		in.followRing = func(ctx context.Context) {
+			ring.follow(ctx, s.fs, s.keyringFile, s.log, in.service.Directory().Reseal)
+		}
 	}
 	in.runner = runner.New(runner.Config{
 		Outbox: in.service, Exclusive: true, // both stores of this build belong to one process
@@ -103,6 +115,7 @@ func providers(s settings) (all []provider.Provider) {
 func (in *instance) serve(ctx context.Context) error {
 	jobs, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	go in.followRing(jobs)
 	ran := make(chan error, 1)
 	go func() { ran <- in.runner.Run(jobs) }()
 	err := in.server.Run(ctx)

@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 )
 
@@ -45,9 +46,8 @@ type keyringRotateCmd struct {
 
 // Help is shown by `verge keyring rotate --help`.
 func (keyringRotateCmd) Help() string {
-	return `A server reads the ring when it starts: restart it afterwards. Sessions and
-tokens that the older keys sealed stay good for as long as those keys are in
-the ring.
+	return `A running server takes the ring over within seconds. Sessions and tokens that
+the older keys sealed stay good for as long as those keys are in the ring.
 
 Example:
 
@@ -65,7 +65,7 @@ func (c *keyringRotateCmd) Run(p *program) error {
 	if err := writeKeyring(p, c.File, ring); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "Key %s seals from the server's next start on; %s still opens what it sealed.\n", ring.Keys[0].ID, ring.Keys[1].ID)
+	fmt.Fprintf(p.stdout, "Key %s seals as soon as the server has read it, within seconds; %s still opens what it sealed.\n", ring.Keys[0].ID, ring.Keys[1].ID)
 	return nil
 }
 
@@ -79,9 +79,10 @@ type keyringRetireCmd struct {
 // Help is shown by `verge keyring retire --help`.
 func (keyringRetireCmd) Help() string {
 	return `Refused while a session that the key authenticates can still be asked for,
-which is until outcomes are forgotten after it ceased to seal. A webhook secret
-is sealed anew when its integration is configured, that is, at every start of
-the server whose configuration has it.
+which is until outcomes are forgotten after it ceased to seal. Webhook secrets
+are sealed anew whenever a server reads a ring that has changed. Every server
+that shares the ring must have read the rotated one: see "key ring read again"
+in its log.
 
 Example:
 
@@ -93,15 +94,19 @@ func (c *keyringRetireCmd) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	if err := ring.Retire(c.Key, p.now(), time.Duration(c.Life), c.Force); err != nil {
+	if err := ring.Retire(c.Key, p.now(), time.Duration(c.Life)+retireMargin, c.Force); err != nil {
 		return err
 	}
 	if err := writeKeyring(p, c.File, ring); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "Key %s is gone from %s; restart the server to make it forget it too.\n", c.Key, c.File)
+	fmt.Fprintf(p.stdout, "Key %s is gone from %s; a running server forgets it within seconds.\n", c.Key, c.File)
 	return nil
 }
+
+// retireMargin is what an outcome's life is counted from: the end of the
+// session, and the last one that a server sealed before it read the rotated ring.
+const retireMargin = session.Life + time.Minute
 
 type keyringListCmd struct {
 	File string `arg:"" help:"The ring."`

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,9 +12,13 @@ import (
 // TestMain makes this test binary the verge command as well, for scripts and
 // for the tests that need a process to send signals to.
 func TestMain(m *testing.M) {
-	for _, v := range os.Environ() {
-		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "VERGE_") {
-			os.Unsetenv(name) // whoever runs the tests may have set it for a real server
+	// Whoever runs the tests may have set variables for a real server. A child
+	// that a script runs as "verge" keeps those that the script has set.
+	if filepath.Base(os.Args[0]) != "verge" {
+		for _, v := range os.Environ() {
+			if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "VERGE_") && name != "VERGE_REQUIRE_REAL" {
+				os.Unsetenv(name)
+			}
 		}
 	}
 	testscript.Main(m, map[string]func(){"verge": main})

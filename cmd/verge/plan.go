@@ -163,7 +163,7 @@ func (c *config) checkFiles(p *program, pl *plan, ps *problems) {
 	} else if ring, err := readKeyring(p, c.Keyring); err != nil {
 		ps.add("keyring: %v", err)
 	} else {
-		pl.keyring = ring
+		pl.keyring, pl.keyringFile, pl.fs = ring, c.Keyring, p.fs
 	}
 	if c.KV == "" {
 		ps.add("kv: not set; for example \"bolt:/var/lib/verge/verge.db\"")

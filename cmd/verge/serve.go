@@ -179,7 +179,10 @@ func (pl *plan) apply(ctx context.Context, d *integration.Directory) error {
 			return nil
 		})
 	}
-	return writes.Wait()
+	if err := writes.Wait(); err != nil {
+		return err
+	}
+	return d.Reseal(ctx) // those too that the configuration has no more
 }
 
 func (pl *plan) applyIntegration(ctx context.Context, d *integration.Directory, i plannedIntegration) error {

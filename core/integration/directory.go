@@ -193,11 +193,32 @@ func (d *Directory) PutIntegration(ctx context.Context, i Integration, secret st
 	return fmt.Errorf("%w: integration %s changed %d times under one request", kv.ErrUnavailable, i.ID, maxRaces)
 }
 
+// Reseal seals every webhook secret with the ring's first key, so that no
+// older key is needed for any.
+func (d *Directory) Reseal(ctx context.Context) error {
+	all, err := d.Integrations(ctx)
+	if err != nil {
+		return err
+	}
+	for _, i := range all {
+		if i.Webhook.Sealed == "" {
+			continue
+		}
+		if err := d.PutIntegration(ctx, i, ""); err != nil {
+			return fmt.Errorf("integration %s: %w", i.ID, err)
+		}
+	}
+	return nil
+}
+
 // maxRaces bounds how often a write is tried again after somebody else's.
 const maxRaces = 8
 
 func (d *Directory) putIntegration(ctx context.Context, i Integration, secret string, version *string) error {
 	i.Webhook.Sealed = ""
+	if len(secret) > maxSecret {
+		return fmt.Errorf("integration %s: the webhook secret has %d bytes; at most %d are allowed", i.ID, len(secret), maxSecret)
+	}
 	if secret != "" {
 		b, err := json.Marshal(secretClaims{Integration: i.ID, Secret: secret})
 		if err != nil {
@@ -211,6 +232,9 @@ func (d *Directory) putIntegration(ctx context.Context, i Integration, secret st
 	}
 	return d.write(ctx, "c/int/"+i.ID, i, version)
 }
+
+// maxSecret is the longest webhook secret in bytes.
+const maxSecret = 1024
 
 // secretClaims binds a secret to its integration: copied to another's
 // record, it does not open there.

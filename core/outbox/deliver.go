@@ -146,6 +146,14 @@ func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 	return err
 }
 
+// Drop removes a task that nobody will ever be able to run: it is damaged, or
+// the key of its session is retired.
+func (o *Outbox) Drop(ctx context.Context, job host.Job, why error) error {
+	o.Log.Error("task is dropped", "task", job.Task.ID, "error", why.Error())
+	o.count("task_dropped")
+	return o.record(ctx, job, kv.Tx{Cancel: []string{job.Task.ID}})
+}
+
 // Defer gives the lease back until then, without counting an attempt.
 func (o *Outbox) Defer(ctx context.Context, job host.Job, until time.Time) error {
 	return o.record(ctx, job, kv.Tx{Schedule: []kv.Task{{ID: job.Task.ID, Due: until, Payload: job.Task.Payload}}})

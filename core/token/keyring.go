@@ -115,7 +115,7 @@ func (kr *Keyring) Rotate(random io.Reader, now time.Time) error {
 
 // Retire removes a key. Without force it refuses while anything that the key
 // sealed or authenticated can still be asked for: life is the longest such
-// span, that is, how long outcomes are kept.
+// span: a session's life and how long its outcome is kept.
 func (kr *Keyring) Retire(id string, now time.Time, life time.Duration, force bool) error {
 	i := slices.IndexFunc(kr.Keys, func(k RingKey) bool { return k.ID == id })
 	switch {

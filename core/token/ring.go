@@ -29,6 +29,12 @@ type Key struct {
 	Created time.Time // when it began to seal
 }
 
+// String names the key and never shows its secret, whatever prints it.
+func (k Key) String() string { return "key " + k.ID }
+
+// GoString does as String, for %#v.
+func (k Key) GoString() string { return k.String() }
+
 // GenerateKey makes a fresh key.
 func GenerateKey(random io.Reader, now time.Time) (Key, error) {
 	b := make([]byte, keyIDSize+secretSize)
