@@ -194,14 +194,15 @@ func (d *Directory) PutIntegration(ctx context.Context, i Integration, secret st
 }
 
 // Reseal seals every webhook secret with the ring's first key, so that no
-// older key is needed for any.
+// older key is needed for any. One that no key of the ring opens is lost
+// already, stays as it is, and is no error.
 func (d *Directory) Reseal(ctx context.Context) error {
 	all, err := d.Integrations(ctx)
 	if err != nil {
 		return err
 	}
 	for _, i := range all {
-		if i.Webhook.Sealed == "" {
+		if _, err := d.WebhookSecret(&i); err != nil {
 			continue
 		}
 		if err := d.PutIntegration(ctx, i, ""); err != nil {

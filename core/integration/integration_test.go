@@ -495,6 +495,48 @@ func TestPutIntegrationKeepsTheSecretAndSealsItAgain(t *testing.T) {
 	}
 }
 
+func TestResealLeavesNothingToAnOldKey(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	lost, none := sample(), sample()
+	lost.ID, none.ID = "11111111-1111-4111-8111-111111111111", otherUUID
+	none.Webhook = Webhook{Off: true}
+	must(t, w.PutIntegration(ctx, none, ""))
+	foreign := w.host
+	foreign.Sealer = ring(t, 1)
+	must(t, NewDirectory(foreign).PutIntegration(ctx, lost, "sealed by a key that is gone"))
+	before, err := w.another().Integration(ctx, lost.ID)
+	must(t, err)
+
+	must(t, w.Reseal(ctx))
+	after, err := w.another().Integration(ctx, lost.ID)
+	must(t, err)
+	if after.Webhook.Sealed != before.Webhook.Sealed {
+		t.Error("a secret that does not open was thrown away")
+	}
+
+	rotated := w.host
+	rotated.Sealer = ring(t, 1, 0)
+	must(t, NewDirectory(rotated).Reseal(ctx))
+	retired := w.host
+	retired.Sealer = ring(t, 1)
+	d := NewDirectory(retired)
+	if got, err := d.WebhookSecret(w.integration(t, d)); err != nil || got != secret {
+		t.Errorf("contract 16: after Reseal and without the old key the secret is %q, %v", got, err)
+	}
+}
+
+func TestASecretHasALimit(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	if err := w.PutIntegration(ctx, sample(), strings.Repeat("s", maxSecret)); err != nil {
+		t.Error(err)
+	}
+	if err := w.PutIntegration(ctx, sample(), strings.Repeat("s", maxSecret+1)); err == nil {
+		t.Error("it was taken")
+	}
+}
+
 func TestReadiness(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
