@@ -55,6 +55,20 @@ func (c *call) allowOrigin(key *integration.Key) error {
 	return nil
 }
 
+// readable lets a page read an error that came before its key was known, and
+// with it when to try again. As with a preflight, that is a page of an origin
+// that any integration allows.
+func (c *call) readable(err error) error {
+	origin := c.req.Header.Get("Origin")
+	if origin == "" {
+		return err
+	}
+	if allowed, lookup := c.Directory.BrowserOrigin(c.ctx, origin); lookup == nil && allowed {
+		c.corsHeaders(origin)
+	}
+	return err
+}
+
 func (c *call) corsHeaders(origin string) {
 	c.header.Set("Access-Control-Allow-Origin", origin)
 	c.header.Set("Vary", "Origin")

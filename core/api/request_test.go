@@ -697,6 +697,39 @@ func TestErrorsOnTheWire(t *testing.T) {
 	}
 }
 
+// The address is limited and the body read before any key is known.
+func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
+	w := newWorld(t)
+	ask := func(origin, body string) (Code, web.Header) {
+		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{"Origin": {origin}},
+			Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")}, Start)
+		var e *Error
+		errors.As(err, &e)
+		return code(e), header
+	}
+	own, other := "https://www.publisher.example", "https://evil.example"
+	check := func(rule string, want Code, body string) {
+		t.Helper()
+		for _, origin := range []string{own, other} {
+			got, header := ask(origin, body)
+			if got != want || header.Has("Access-Control-Allow-Origin") != (origin == own) || header.Has("Vary") != (origin == own) {
+				t.Errorf("contract 7: %s, from %s: %s %v", rule, origin, got, header)
+			}
+		}
+	}
+	check("no JSON", InvalidRequest, "{")
+	check("too large", PayloadTooLarge, strings.Repeat(" ", web.MaxBody+1))
+	check("a public key of another type", InvalidRequest, startBody(`"public_key":5`))
+	check("an unknown public key", Unauthorized, startBody(`"public_key":"x"`))
+	for range 60 {
+		ask(own, "{")
+	}
+	check("too many", RateLimited, startBody(`"public_key":"`+w.pk+`"`))
+	if _, header := ask(own, "{"); !strings.Contains(header.Get("Access-Control-Expose-Headers"), "Retry-After") {
+		t.Errorf("contract 7: the page cannot read when to try again: %v", header)
+	}
+}
+
 func TestGuessingCountsAgainstTheAddress(t *testing.T) {
 	w := newWorld(t)
 	unknown, err := integration.GenerateKey(integration.SecretPrefix, w.Random)

@@ -85,6 +85,18 @@ func (c *call) startCredential() (*integration.Key, *fields, error) {
 		f, err := c.body()
 		return key, f, err
 	}
+	key, f, err := c.publicKey()
+	if err != nil {
+		return nil, nil, c.readable(err)
+	}
+	if err := c.allowOrigin(key); err != nil {
+		return nil, nil, err
+	}
+	return key, f, c.takePublicKey(key)
+}
+
+// publicKey returns the active public key that the body holds.
+func (c *call) publicKey() (*integration.Key, *fields, error) {
 	if err := c.takePublicIP(); err != nil {
 		return nil, nil, err
 	}
@@ -103,13 +115,7 @@ func (c *call) startCredential() (*integration.Key, *fields, error) {
 	if errors.Is(err, errUnauthorized) {
 		err = errNoStartKey
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := c.allowOrigin(key); err != nil {
-		return nil, nil, err
-	}
-	return key, f, c.takePublicKey(key)
+	return key, f, err
 }
 
 // errNoStartKey is for whoever sends no Authorization header: to ask a browser
