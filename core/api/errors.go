@@ -136,9 +136,14 @@ func Answer(status int, v any) *web.Response {
 	if err != nil {
 		panic(err) // our own structs of strings, numbers and times always marshal
 	}
-	return &web.Response{Status: status, Body: body, Header: web.Header{
-		"Content-Type":           {"application/json; charset=utf-8"},
-		"Cache-Control":          {"no-store"},
-		"X-Content-Type-Options": {"nosniff"},
-	}}
+	header := make(web.Header, 8) // room for those that follow
+	header["Content-Type"], header["Cache-Control"], header["X-Content-Type-Options"] = contentTypeJSON, noStore, noSniff
+	return &web.Response{Status: status, Body: body, Header: header}
 }
+
+// Values that every answer has; shared, so never changed in place.
+var (
+	contentTypeJSON = []string{"application/json; charset=utf-8"}
+	noStore         = []string{"no-store"}
+	noSniff         = []string{"nosniff"}
+)

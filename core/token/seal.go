@@ -168,7 +168,10 @@ const MaxText = 8 * 1024
 var text = base64.RawURLEncoding.Strict()
 
 // EncodeText writes sealed bytes as prefix and base64url.
-func EncodeText(prefix string, sealed []byte) string { return prefix + text.EncodeToString(sealed) }
+func EncodeText(prefix string, sealed []byte) string {
+	b := make([]byte, 0, len(prefix)+text.EncodedLen(len(sealed)))
+	return string(text.AppendEncode(append(b, prefix...), sealed))
+}
 
 // DecodeText reverses EncodeText. One token has one text: anything that
 // merely decodes to the same bytes is refused.

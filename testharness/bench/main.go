@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"slices"
 	"time"
@@ -33,6 +34,7 @@ func main() {
 	only := flag.String("only", "", "measure just the endpoints whose name contains this")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of the run to this file")
 	flag.Parse()
+	debug.SetGCPercent(400) // as cmd/verge does; the floor has it too
 	if *profile != "" {
 		f, err := os.Create(*profile)
 		if err == nil {
