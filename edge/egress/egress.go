@@ -177,6 +177,11 @@ func (c *Client) exchange(ctx context.Context, req host.FetchRequest) (host.Fetc
 		return host.FetchResponse{}, errors.New("the receiver switched protocols")
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(c.cfg.MaxBody)))
+	if err == nil {
+		// The end of a body may be the receiver's answer to our hanging up at
+		// the deadline: TLS says goodbye before the connection is closed.
+		err = ctx.Err()
+	}
 	if err != nil {
 		return host.FetchResponse{}, fmt.Errorf("the answer broke off behind status %d: %w", resp.StatusCode, err)
 	}
