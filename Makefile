@@ -14,8 +14,8 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## run everything on this machine: service, demo site, webhook inbox
-	$(GO) run ./cmd/verge dev
+run: build ## run everything on this machine: service, demo site, webhook inbox
+	@$(VERGE) dev
 
 test: ## run all tests; what needs a program that is missing says SKIP
 	$(GO) test $(RACE) -timeout 15m ./...

@@ -277,12 +277,12 @@ func (s *Service) Claim(ctx context.Context, n int) (jobs []host.Job, next time.
 // Run does what a claimed task is for. Its errors are the store's: the task
 // comes free again when its lease runs out.
 func (s *Service) Run(ctx context.Context, job host.Job) error {
-	m, body, err := outbox.Read(job.Task)
+	m, sealed, err := outbox.Read(job.Task)
 	if err != nil {
 		return s.outbox.Drop(ctx, job, err)
 	}
 	if m.Kind == outbox.Deliver {
-		return s.outbox.Deliver(ctx, job, m, body)
+		return s.outbox.Deliver(ctx, job, m, sealed)
 	}
 	id, err := session.ParseID(s.host.Sealer, m.Session)
 	if err != nil {

@@ -458,6 +458,8 @@ func TestEndedLinks(t *testing.T) {
 	s := h.Start(body{"language": "de", "callback_url": "https://shop.example/return?order=7&session=secret"})
 	used := h.Start(body{"language": "fr"})
 	h.Validate(h.Approve(used).ResultToken)
+	forgotten := h.Start(body{"language": "pt"})
+	h.Approve(forgotten)
 	h.Advance(10 * time.Minute)
 	for _, c := range []struct {
 		name, url, kind, lang string
@@ -466,6 +468,7 @@ func TestEndedLinks(t *testing.T) {
 	}{
 		{"contract 24: expired", s.RedirectURL, "expired", "de", 410, true},
 		{"contract 24: used", used.RedirectURL, "used", "fr", 409, true},
+		{"contract 24: verified, but never fetched by the publisher", forgotten.RedirectURL, "expired", "pt", 410, true},
 		{"contract 24: damaged", s.RedirectURL[:len(s.RedirectURL)-2], "damaged", "it", 400, false},
 		{"contract 24: no token", h.BaseURL + api.HostedPath, "damaged", "it", 400, false},
 		{"contract 24: an empty token", h.BaseURL + api.HostedPath + "?flow=", "damaged", "it", 400, false},

@@ -2,6 +2,7 @@ package testharness_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,8 +77,11 @@ func TestReconcileErrors(t *testing.T) {
 		code     string
 	}{
 		{"contract 6: 400 for what is no session id", "sess_1", 400, "INVALID_REQUEST"},
-		{"contract 6: 400 for a session id cut short", s.SessionID[:len(s.SessionID)-1], 400, "INVALID_REQUEST"},
-		{"contract 6: 400 for a session id with more", s.SessionID + "A", 400, "INVALID_REQUEST"},
+		{"contract 6: 400 for the prefix alone", "svc_sess_", 400, "INVALID_REQUEST"},
+		{"contract 6: 400 for what is too long for one", "svc_sess_" + strings.Repeat("A", 248), 400, "INVALID_REQUEST"},
+		{"contract 6: 404 for what only looks like one", "svc_sess_doesnotexist", 404, "NOT_FOUND"},
+		{"contract 6: 404 for a session id cut short", s.SessionID[:len(s.SessionID)-1], 404, "NOT_FOUND"},
+		{"contract 6: 404 for a session id with more", s.SessionID + "A", 404, "NOT_FOUND"},
 		{"contract 6: 400 for a session id with an encoded line break", s.SessionID[:20] + "%0A" + s.SessionID[20:], 400, "INVALID_REQUEST"},
 		{"contract 6: 404 for a forged session id", s.SessionID[:12] + flip(s.SessionID[12]) + s.SessionID[13:], 404, "NOT_FOUND"},
 		{"contract 6: 200", s.SessionID, 200, ""},

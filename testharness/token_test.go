@@ -305,7 +305,7 @@ func TestResultIdentity(t *testing.T) {
 		late := h.Open(s.RedirectURL).Submit("continue").Callback
 		h.AdvanceTo(completed.Add(5 * time.Minute))
 		wantError(t, h.Validate(late.ResultToken), 410, "EXPIRED")
-		if p := h.Open(s.RedirectURL); p.Kind != "used" {
+		if p := h.Open(s.RedirectURL); p.Kind != "expired" {
 			t.Errorf("the hop shows %q after the token's life", p.Kind)
 		}
 	})

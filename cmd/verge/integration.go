@@ -117,7 +117,7 @@ func printReport(p *program, report admin.TestReport) error {
 		fmt.Fprintln(p.stdout, "\nReady.")
 		return nil
 	}
-	fmt.Fprintln(p.stdout, "\nNot ready:")
+	fmt.Fprintln(p.stdout, "\nNOT_READY:")
 	for _, reason := range report.Reasons {
 		fmt.Fprintln(p.stdout, "  "+reason)
 	}

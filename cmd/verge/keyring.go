@@ -104,9 +104,11 @@ func (c *keyringRetireCmd) Run(p *program) error {
 	return nil
 }
 
-// retireMargin is what an outcome's life is counted from: the end of the
-// session, and the last one that a server sealed before it read the rotated ring.
-const retireMargin = session.Life + time.Minute
+// retireMargin is how long after its key was replaced a session's outcome, and
+// an event that dies, can begin the 30 days for which they are kept: the
+// session's own life, the event's retries, and what a server seals before it
+// has read the rotated ring.
+const retireMargin = session.Life + 24*time.Hour
 
 type keyringListCmd struct {
 	File string `arg:"" help:"The ring."`

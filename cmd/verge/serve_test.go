@@ -227,7 +227,7 @@ func TestServeDeadDeliveries(t *testing.T) {
 	if !strings.Contains(out, "verification.started") || !strings.Contains(out, "refused") || !strings.Contains(out, "status 401") {
 		t.Errorf("list: %s", out)
 	}
-	if code, out := operate(p, at, "integration", "test", testIntegration); code != exitFailed || !strings.Contains(out, "Not ready:") {
+	if code, out := operate(p, at, "integration", "test", testIntegration); code != exitFailed || !strings.Contains(out, "NOT_READY:") {
 		t.Errorf("test of a receiver that refuses everything: exit code %d: %s", code, out)
 	}
 

@@ -43,6 +43,26 @@ const (
 	ResendPath       = Prefix + "deliveries/{id}/resend" // POST
 )
 
+// index says what this listener is to whoever opens it in a browser. It needs
+// no token and tells nothing of the service.
+func index() *web.Response {
+	return &web.Response{Status: 200, Header: web.Header{
+		"Content-Type":           {"text/plain; charset=utf-8"},
+		"Cache-Control":          {"no-store"},
+		"X-Content-Type-Options": {"nosniff"},
+	}, Body: []byte(`Verge, operators' API. It is JSON and wants the operator token as "Authorization: Bearer ...".
+The command line speaks it: verge integration list, verge delivery list, verge key list, each with --help.
+
+  GET   ` + IntegrationsPath + `
+  POST  ` + TestPath + `
+  GET   ` + KeysPath + `
+  POST  ` + KeysPath + `
+  POST  ` + RevokePath + `
+  GET   ` + DeliveriesPath + `
+  POST  ` + ResendPath + `
+`)}
+}
+
 type handler func(a *Admin, ctx context.Context, req *web.Request, id string) (*web.Response, error)
 
 var routes = map[string]map[string]handler{
@@ -56,6 +76,9 @@ var routes = map[string]map[string]handler{
 
 // Handle answers one request; an *api.Error among the errors is for the caller.
 func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, error) {
+	if req.Path == "/" && (req.Method == "GET" || req.Method == "HEAD") {
+		return index(), nil
+	}
 	if !a.authorized(req) {
 		return nil, &api.Error{Code: api.Unauthorized, Message: "Send the operator token as \"Authorization: Bearer …\"."}
 	}

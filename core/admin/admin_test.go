@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -144,7 +145,7 @@ func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 			{"Authorization": {"bearer " + operator}}, {"Authorization": {"Basic " + operator}}, {"Authorization": {"Bearer " + operator + " "}},
 			{"Authorization": {"Bearer " + operator[:len(operator)-1]}}, {"Authorization": {"Bearer x" + operator}}, {"Authorization": {"Bearer " + sk}},
 		} {
-			for _, path := range []string{KeysPath, IntegrationsPath, DeliveriesPath, "/admin/v1/nothing", "/"} {
+			for _, path := range []string{KeysPath, IntegrationsPath, DeliveriesPath, "/admin/v1/nothing"} {
 				resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: path, Header: header})
 				var e *api.Error
 				if !errors.As(err, &e) || e.Code != api.Unauthorized || resp != nil {
@@ -155,6 +156,26 @@ func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 	}
 	if w.store.Calls() != calls {
 		t.Error("contract 5, 401: the store was asked before the token was")
+	}
+}
+
+func TestTheIndexNamesEveryRouteAndNeedsNoToken(t *testing.T) {
+	w := newWorld(t)
+	calls := w.store.Calls()
+	resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: "/", Header: web.Header{}})
+	must(t, err)
+	for path, methods := range routes {
+		for method := range methods {
+			if !regexp.MustCompile(`(?m)^ +` + method + ` +` + regexp.QuoteMeta(path) + `$`).Match(resp.Body) {
+				t.Errorf("%s %s is not in the index", method, path)
+			}
+		}
+	}
+	if w.store.Calls() != calls {
+		t.Error("it asked the store")
+	}
+	if _, err := w.Handle(ctx, &web.Request{Method: "POST", Path: "/", Header: web.Header{}}); err == nil {
+		t.Error("POST is answered")
 	}
 }
 
@@ -181,7 +202,7 @@ func TestRoutes(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"", "/", "/admin", "/admin/v1/", "/admin/v1/keys/", "/admin/v1/keys/x", "/admin/v1/keys/x/test", "/admin/v1/keys/{id}/revoke/x",
+	for _, path := range []string{"", "/admin", "/admin/v1/", "/admin/v1/keys/", "/admin/v1/keys/x", "/admin/v1/keys/x/test", "/admin/v1/keys/{id}/revoke/x",
 		"/admin/v1/integrations/x/revoke", "/admin/v1/x/keys", "/admin/v2/keys", "/Admin/v1/keys"} {
 		w.refused(t, api.NotFound, "GET", path, "")
 	}
@@ -364,7 +385,9 @@ func (w *world) bury(t testing.TB, p kv.Partition, n int) (ids []string) {
 	w.answer = func(host.FetchRequest) (int, error) { return 400, nil }
 	for range n {
 		e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), IntegrationID: testUUID, SessionID: "svc_sess_x"}, w.clock.Now())
-		must(t, w.KV.Commit(ctx, kv.Tx{ID: e.ID, Partition: p, Schedule: []kv.Task{outbox.Event(e, testUUID, w.clock.Now())}}))
+		task, err := outbox.Event(w.Sealer, e, testUUID, w.clock.Now())
+		must(t, err)
+		must(t, w.KV.Commit(ctx, kv.Tx{ID: e.ID, Partition: p, Schedule: []kv.Task{task}}))
 		ids = append(ids, e.ID)
 	}
 	tasks, _, err := w.KV.Claim(ctx, p, w.clock.Now(), time.Minute, n)

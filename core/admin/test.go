@@ -12,8 +12,15 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
+// Statuses of a TestReport.
+const (
+	Ready    = "READY"
+	NotReady = "NOT_READY"
+)
+
 // TestReport is the result of a signed webhook test (contract 29).
 type TestReport struct {
+	Status  string        `json:"status"` // READY or NOT_READY
 	Ready   bool          `json:"ready"`
 	Probes  []ProbeReport `json:"probes"`
 	Reasons []string      `json:"reasons,omitempty"` // one for each probe that failed
@@ -86,5 +93,9 @@ func (a *Admin) probe(ctx context.Context, i *integration.Integration, secret st
 		report.Probes = append(report.Probes, ProbeReport{Name: p.Name, Want: string(p.Want), Status: result.Status, Reason: result.Reason})
 	}
 	report.Ready, report.Reasons = webhook.Judge(results)
+	report.Status = NotReady
+	if report.Ready {
+		report.Status = Ready
+	}
 	return report, nil
 }

@@ -16,9 +16,6 @@ func Preflight(c *call) (*web.Response, error) {
 	if origin == "" || c.req.Header.Get("Access-Control-Request-Method") != "POST" {
 		return nil, &Error{Code: MethodNotAllowed, Message: "Use POST.", Allow: []string{"POST", "OPTIONS"}}
 	}
-	if err := c.takePublicIP(); err != nil {
-		return nil, err
-	}
 	allowed, err := c.Directory.BrowserOrigin(c.ctx, origin)
 	if err != nil {
 		return nil, err

@@ -114,7 +114,7 @@ func TestOpenAPIStatuses(t *testing.T) {
 	_, doc := readOpenAPI(t)
 	want := map[string]string{
 		"POST /api/v1/verify/start":               "200 400 401 403 404 405 409 413 415 429 500 502 503",
-		"OPTIONS /api/v1/verify/start":            "204 403 405 429 500 503",
+		"OPTIONS /api/v1/verify/start":            "204 403 405 500 503",
 		"POST /api/v1/verify/validate":            "200 400 401 403 405 409 410 413 415 429 500 503",
 		"GET /api/v1/verify/sessions/{sessionId}": "200 400 401 403 404 429 503", // contract 6
 		"GET /api/v1/openapi.yaml":                "200 405",

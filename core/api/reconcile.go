@@ -37,7 +37,7 @@ func Reconcile(c *call) (*web.Response, error) {
 	}
 	text := strings.TrimPrefix(c.req.Path, SessionsPath)
 	id, err := session.ParseID(c.Sealer, text)
-	if errors.Is(err, session.ErrMalformed) {
+	if errors.Is(err, session.ErrMalformed) && !looksLikeID(text) {
 		return nil, &Error{Code: InvalidRequest, Message: "The session id is not of the form svc_sess_….",
 			Details: []Detail{{Field: "sessionId", Code: detailFormat, Message: "Must be a session id as start returned it."}}}
 	}
@@ -57,6 +57,17 @@ func Reconcile(c *call) (*web.Response, error) {
 	}
 	return Answer(200, view(text, id, r.As(c.now, id.Expires()))), nil
 }
+
+// looksLikeID reports whether text has the form that the specification and
+// openapi.yaml give a session id. One that has it and was not issued here is a
+// session that does not exist; anything else is a bad parameter.
+func looksLikeID(text string) bool {
+	rest, ok := strings.CutPrefix(text, session.Prefix)
+	return ok && rest != "" && len(text) <= maxID &&
+		strings.Trim(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") == ""
+}
+
+const maxID = 256
 
 // view is what publishers see of a record (contract 20).
 func view(text string, id session.ID, r session.Record) reconcileResponse {

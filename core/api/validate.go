@@ -110,8 +110,9 @@ type used struct {
 }
 
 // usedMargin outlives the token by more than clocks differ, so that no
-// instance takes a token for good that another has seen used and forgotten.
-const usedMargin = 5 * time.Minute
+// instance takes a token for good that another has seen used and forgotten;
+// and the link that led to it, which can then say that it was used.
+const usedMargin = session.Life
 
 // consume marks the token used, once, and returns when that was.
 func (c *call) consume(key *integration.Key, claims token.ResultClaims, id session.ID, idempotency string) (time.Time, error) {

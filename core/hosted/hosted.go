@@ -213,7 +213,7 @@ func (v *visit) finish(r session.Record) *web.Response {
 	}
 	claims := token.ResultClaims{Session: v.session.Text, Completed: token.At(r.At)}
 	if !v.now.Before(claims.Expires()) {
-		return v.page(409, pages.View{Kind: pages.Used})
+		return v.ended(r)
 	}
 	result, err := token.SealResult(v.Sealer, claims)
 	if err != nil {
@@ -226,7 +226,8 @@ func (v *visit) finish(r session.Record) *web.Response {
 	return v.seeOther(api.AppendQuery(string(v.claims.Callback), params))
 }
 
-// ended answers a GET on a session that has ended.
+// ended says how a session has ended. Of one that was completed it is the hop
+// again, unless its result has been used or nobody fetched it in time.
 func (v *visit) ended(r session.Record) *web.Response {
 	switch r.State {
 	case session.Failed:
@@ -234,16 +235,15 @@ func (v *visit) ended(r session.Record) *web.Response {
 	case session.Expired:
 		return v.page(410, pages.View{Kind: pages.Expired})
 	}
-	claims := token.ResultClaims{Session: v.session.Text, Completed: token.At(r.At)}
-	if !v.now.Before(claims.Expires()) {
-		return v.page(409, pages.View{Kind: pages.Used})
-	}
 	_, err := v.KV.Get(v.ctx, v.session.ID.UsedKey(lifecycle.Partition(v.session.ID.Partition)))
 	switch {
 	case err == nil:
 		return v.page(409, pages.View{Kind: pages.Used})
 	case !errors.Is(err, kv.ErrNotFound):
 		return v.unavailable(err)
+	}
+	if claims := (token.ResultClaims{Completed: token.At(r.At)}); !v.now.Before(claims.Expires()) {
+		return v.page(410, pages.View{Kind: pages.Expired})
 	}
 	return v.page(200, pages.View{Kind: pages.Completed})
 }

@@ -163,7 +163,7 @@ func TestCallbackHop(t *testing.T) {
 			t.Errorf("contract 18: the provider was asked %d times", w.provider.acts)
 		}
 		w.clock.Advance(time.Millisecond)
-		if late := w.post(flow, nil); late.Status != 409 || late.Header.Has("Location") {
+		if late := w.post(flow, nil); late.Status != 410 || late.Header.Has("Location") {
 			t.Errorf("contract 17: after 5 minutes it is handed out again: %d", late.Status)
 		}
 	}

@@ -2,6 +2,7 @@ package hosted
 
 import (
 	"net/url"
+	"strings"
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/hosted/pages"
@@ -47,7 +48,12 @@ func (v *visit) seeOther(location string) *web.Response {
 // redirect after a POST to form-action as well (contract 22).
 func pageHeader(callbackOrigin string) web.Header {
 	formAction := "'self'"
-	if callbackOrigin != "" {
+	switch {
+	case strings.Contains(callbackOrigin, "["):
+		// CSP has no way to write an IPv6 address: its scheme must do.
+		scheme, _, _ := strings.Cut(callbackOrigin, "//")
+		formAction += " " + scheme
+	case callbackOrigin != "":
 		formAction += " " + callbackOrigin
 	}
 	return web.Header{

@@ -68,7 +68,9 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks
 	now := l.Now()
 	tx := kv.Tx{Partition: s.partition(), Checks: checks, Puts: extra}
 	if s.Integration.Webhook.Sends() {
-		tx.Schedule = append(tx.Schedule, l.event(s, session.Record{State: session.Started}, now))
+		if err := l.addEvent(&tx, s, session.Record{State: session.Started}, now); err != nil {
+			return err
+		}
 	}
 	if initiated {
 		if len(tx.Schedule) > 0 {
@@ -76,7 +78,9 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks
 		}
 	} else {
 		r, _ := session.Record{}.Apply(session.InitiationFailed, now, s.ID.Expires(), l.Attempts)
-		l.addOutcome(&tx, s, r, "")
+		if err := l.addOutcome(&tx, s, r, ""); err != nil {
+			return err
+		}
 	}
 	if len(tx.Puts)+len(tx.Schedule) == 0 {
 		return nil
@@ -123,7 +127,9 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, t session.Trigger, held
 			return next, false, nil
 		}
 		tx := kv.Tx{Partition: s.partition(), Held: held}
-		l.addOutcome(&tx, s, next, version)
+		if err := l.addOutcome(&tx, s, next, version); err != nil {
+			return session.Record{}, false, err
+		}
 		if err := l.identify(&tx); err != nil {
 			return session.Record{}, false, err
 		}
@@ -183,21 +189,22 @@ func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
 
 // addOutcome adds to tx the record r, in place of version, and if it is final
 // its event and the end of the timer.
-func (l *Lifecycle) addOutcome(tx *kv.Tx, s Session, r session.Record, version string) {
+func (l *Lifecycle) addOutcome(tx *kv.Tx, s Session, r session.Record, version string) error {
 	name := s.ID.Key(tx.Partition).Name
 	tx.Checks = append(tx.Checks, kv.Check{Name: name, Tx: version})
 	tx.Puts = append(tx.Puts, kv.Put{Name: name, Value: r.Marshal(), Expires: s.ID.Expires().Add(l.OutcomeLife)})
 	if !r.Terminal() {
-		return
+		return nil
 	}
 	tx.Cancel = append(tx.Cancel, s.ID.TimerID())
 	if s.Integration.Webhook.Sends() {
-		tx.Schedule = append(tx.Schedule, l.event(s, r, l.Now()))
+		return l.addEvent(tx, s, r, l.Now())
 	}
+	return nil
 }
 
-// event returns the delivery of the event that a state causes.
-func (l *Lifecycle) event(s Session, r session.Record, now time.Time) kv.Task {
+// addEvent adds to tx the delivery of the event that a state causes.
+func (l *Lifecycle) addEvent(tx *kv.Tx, s Session, r session.Record, now time.Time) error {
 	h := webhook.Head{ID: webhook.NewID(l.Random), CreatedAt: now, PublisherID: s.Integration.PublisherID,
 		IntegrationID: s.Integration.ID, SessionID: s.Text}
 	var e webhook.Event
@@ -211,7 +218,9 @@ func (l *Lifecycle) event(s Session, r session.Record, now time.Time) kv.Task {
 	default:
 		e = webhook.Started(h, s.ID.Expires())
 	}
-	return outbox.Event(e, s.Integration.ID, now)
+	task, err := outbox.Event(l.Sealer, e, s.Integration.ID, now)
+	tx.Schedule = append(tx.Schedule, task)
+	return err
 }
 
 func (l *Lifecycle) identify(tx *kv.Tx) (err error) {

@@ -116,12 +116,14 @@ func (w *world) tasks(t testing.TB) (events []webhook.Event, timers []kv.Task) {
 	all, _, err := w.memory.Claim(ctx, "p3", w.clock.Now().Add(1000*time.Hour), time.Hour, 1000)
 	must(t, err)
 	for _, task := range all {
-		m, body, err := outbox.Read(task)
+		m, sealed, err := outbox.Read(task)
 		must(t, err)
 		if m.Kind == outbox.Expire {
 			timers = append(timers, task)
 			continue
 		}
+		body, err := outbox.Body(w.ring, sealed)
+		must(t, err)
 		var e webhook.Event
 		must(t, json.Unmarshal(body, &e))
 		if m.Type != e.Type || m.Session != e.SessionID || m.Integration != testUUID || m.Attempts != 0 {

@@ -15,6 +15,9 @@ const (
 	Exhausted = "exhausted" // every attempt failed; Last says how the last one did
 	NoTarget  = "no_target" // the integration is gone, or sends no events any more
 	NoSecret  = "no_secret" // the webhook secret cannot be opened: ours to mend
+
+	// The key that sealed the event was retired before its time: it is lost.
+	Unreadable = "unreadable"
 )
 
 // Dead is an event that will not be tried again by itself.
@@ -64,7 +67,7 @@ func (o *Outbox) Resend(ctx context.Context, p kv.Partition, event string) error
 		return err
 	}
 	var d Dead
-	body, err := split(item.Value, &d)
+	sealed, err := split(item.Value, &d)
 	if err != nil {
 		return err
 	}
@@ -78,7 +81,7 @@ func (o *Outbox) Resend(ctx context.Context, p kv.Partition, event string) error
 		ID: id, Partition: p,
 		Checks:   []kv.Check{{Name: key.Name, Tx: item.Tx}},
 		Deletes:  []string{key.Name},
-		Schedule: []kv.Task{{ID: taskID(event), Due: now, Payload: join(m, body)}},
+		Schedule: []kv.Task{{ID: taskID(event), Due: now, Payload: join(m, sealed)}},
 	}
 	err = o.KV.Commit(ctx, tx)
 	lost := errors.Is(err, kv.ErrUnknown)

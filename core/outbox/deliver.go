@@ -37,13 +37,17 @@ type Outbox struct {
 // took over, ends without a POST or without a record: whoever holds the task
 // now decides. The error is the store's alone; the task then comes free when
 // its lease runs out.
-func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, body []byte) error {
+func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byte) error {
 	target, secret, reason, err := o.target(ctx, m.Integration)
 	if err != nil {
 		return err
 	}
 	if reason != "" {
-		return o.bury(ctx, job, m, body, reason, reason)
+		return o.bury(ctx, job, m, sealed, reason, reason)
+	}
+	body, err := Body(o.Sealer, sealed)
+	if err != nil {
+		return o.bury(ctx, job, m, sealed, Unreadable, Unreadable)
 	}
 	// Asked here and not sooner: the look-up above took as long as it took.
 	now := o.Now()
@@ -62,7 +66,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, body []byte)
 		o.count("webhook_delivered")
 		return o.record(ctx, job, kv.Tx{Cancel: []string{job.Task.ID}})
 	case webhook.GivenUp:
-		return o.bury(ctx, job, m, body, Refused, last)
+		return o.bury(ctx, job, m, sealed, Refused, last)
 	}
 	o.count("webhook_attempt_failed")
 	var rnd [8]byte
@@ -71,12 +75,12 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, body []byte)
 	}
 	delay, more := o.Schedule.Next(m.Attempts, binary.LittleEndian.Uint64(rnd[:]))
 	if !more {
-		return o.bury(ctx, job, m, body, Exhausted, last)
+		return o.bury(ctx, job, m, sealed, Exhausted, last)
 	}
 	o.Log.Info("webhook will be tried again", "event", eventID(job), "type", m.Type,
 		"integration", m.Integration, "attempts", m.Attempts, "last", last, "in", delay.Round(time.Second).String())
 	return o.record(ctx, job, kv.Tx{Schedule: []kv.Task{{
-		ID: job.Task.ID, Due: o.Now().Add(delay), Payload: join(m, body)}}})
+		ID: job.Task.ID, Due: o.Now().Add(delay), Payload: join(m, sealed)}}})
 }
 
 // Post makes one signed request: the path of every event and of the readiness
@@ -108,15 +112,15 @@ func (o *Outbox) target(ctx context.Context, id string) (i *integration.Integrat
 }
 
 // bury moves the task to the dead events.
-func (o *Outbox) bury(ctx context.Context, job host.Job, m Meta, body []byte, reason, last string) error {
+func (o *Outbox) bury(ctx context.Context, job host.Job, m Meta, sealed []byte, reason, last string) error {
 	d := Dead{Event: eventID(job), Type: m.Type, Session: m.Session, Integration: m.Integration,
-		Reason: reason, Last: last, Attempts: m.Attempts, At: o.Now().UTC()}
+		Reason: reason, Last: last, Attempts: m.Attempts, At: o.Now().UTC().Truncate(time.Millisecond)}
 	o.count("webhook_dead")
 	o.Log.Warn("webhook is given up", "event", d.Event, "type", d.Type, "integration", d.Integration,
 		"attempts", d.Attempts, "reason", reason, "last", last)
 	return o.record(ctx, job, kv.Tx{
 		Cancel: []string{job.Task.ID},
-		Puts:   []kv.Put{{Name: deadPrefix + d.Event, Value: join(d, body), Expires: d.At.Add(DeadLife)}},
+		Puts:   []kv.Put{{Name: deadPrefix + d.Event, Value: join(d, sealed), Expires: d.At.Add(DeadLife)}},
 	})
 }
 

@@ -109,6 +109,22 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// task is the delivery of e, due now.
+func (w *world) task(t testing.TB, e webhook.Event) kv.Task {
+	t.Helper()
+	task, err := Event(w.Sealer, e, testUUID, w.clock.Now())
+	must(t, err)
+	return task
+}
+
+// body opens what Read has returned.
+func (w *world) body(t testing.TB, sealed []byte) []byte {
+	t.Helper()
+	b, err := Body(w.Sealer, sealed)
+	must(t, err)
+	return b
+}
+
 // schedule schedules one event and returns it.
 func (w *world) schedule(t testing.TB) webhook.Event {
 	t.Helper()
@@ -117,7 +133,7 @@ func (w *world) schedule(t testing.TB) webhook.Event {
 		IntegrationID: testUUID, SessionID: "svc_sess_x"}, "L1", 25, nil, &state)
 	id, err := kv.NewTxID(w.Random)
 	must(t, err)
-	must(t, w.memory.Commit(ctx, kv.Tx{ID: id, Partition: part, Schedule: []kv.Task{Event(e, testUUID, w.clock.Now())}}))
+	must(t, w.memory.Commit(ctx, kv.Tx{ID: id, Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
 	return e
 }
 
@@ -510,7 +526,7 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 					case name == "500":
 						w.clock.Advance(next.Sub(w.clock.Now()))
 						job := w.claimOne(t)
-						if m, body, _ := Read(job.Task); m.Attempts != 1 || !bytes.Equal(body, e.Body()) {
+						if m, sealed, _ := Read(job.Task); m.Attempts != 1 || !bytes.Equal(w.body(t, sealed), e.Body()) {
 							t.Errorf("contract 25: %d attempts are counted of one", m.Attempts)
 						}
 					}
@@ -535,7 +551,7 @@ func TestDeferCountsNoAttempt(t *testing.T) {
 	}
 	w.clock.Advance(90 * time.Second)
 	again := w.claimOne(t)
-	if m, body, err := Read(again.Task); err != nil || m.Attempts != 0 || !bytes.Equal(body, e.Body()) {
+	if m, sealed, err := Read(again.Task); err != nil || m.Attempts != 0 || !bytes.Equal(w.body(t, sealed), e.Body()) {
 		t.Errorf("came back as %+v, %v", m, err)
 	}
 	if err := w.Defer(ctx, job, until.Add(time.Hour)); err != nil { // a lease that is gone
@@ -709,11 +725,12 @@ func TestADamagedDeadEventIsNamed(t *testing.T) {
 }
 
 func TestTasksRoundTrip(t *testing.T) {
-	now := time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
+	w := newWorld(t)
+	now := w.clock.Now()
 	e := webhook.Started(webhook.Head{ID: "evt_" + testUUID, CreatedAt: now, SessionID: "svc_sess_x"}, now)
-	task := Event(e, testUUID, now)
+	task := w.task(t, e)
 	m, body, err := Read(task)
-	if err != nil || m != (Meta{Kind: Deliver, Session: "svc_sess_x", Integration: testUUID, Type: webhook.TypeStarted}) || !bytes.Equal(body, e.Body()) || !task.Due.Equal(now) {
+	if err != nil || m != (Meta{Kind: Deliver, Session: "svc_sess_x", Integration: testUUID, Type: webhook.TypeStarted}) || !bytes.Equal(w.body(t, body), e.Body()) || !task.Due.Equal(now) {
 		t.Errorf("event task %+v: %+v, %s, %v", task, m, body, err)
 	}
 	if id := eventID(host.Job{Task: task}); id != e.ID {
@@ -748,6 +765,36 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+func TestAStoreHoldsNeitherStateNorUserInTheClear(t *testing.T) {
+	w := newWorld(t)
+	state, user := "canary-state", "canary-user"
+	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), IntegrationID: testUUID,
+		SessionID: "svc_sess_x"}, webhook.FailureUnknown, "", &user, &state)
+	must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
+	job := w.claimOne(t)
+	if bytes.Contains(job.Task.Payload, []byte("canary")) {
+		t.Errorf("contract 19: the task reads %q", job.Task.Payload)
+	}
+	w.answer = status(400)
+	must(t, w.run(t, job))
+	items, err := w.memory.List(ctx, kv.Key{Partition: part, Name: "d/"}, "", 10)
+	if err != nil || len(items) != 1 || bytes.Contains(items[0].Value, []byte("canary")) {
+		t.Errorf("contract 19: dead events are %q, %v", items, err)
+	}
+}
+
+func TestAnEventWhoseKeyIsGoneIsVisiblyDead(t *testing.T) {
+	w := newWorld(t)
+	w.schedule(t)
+	job := w.claimOne(t)
+	job.Task.Payload = bytes.Clone(job.Task.Payload)
+	job.Task.Payload[len(job.Task.Payload)-1] ^= 1
+	must(t, w.run(t, job))
+	if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 1 || dead[0].Reason != Unreadable {
+		t.Errorf("posted %d, dead %+v", len(w.posts), dead)
+	}
+}
+
 // The longest event that the contract allows fits into a task and a dead event.
 func TestTheLongestEventFits(t *testing.T) {
 	w := newWorld(t)
@@ -759,7 +806,7 @@ func TestTheLongestEventFits(t *testing.T) {
 	if *back.Data.PublisherState != state {
 		t.Error("the state does not survive")
 	}
-	must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{Event(e, testUUID, w.clock.Now())}}))
+	must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
 	w.answer = status(400)
 	must(t, w.run(t, w.claimOne(t)))
 	if len(w.dead(t)) != 1 {

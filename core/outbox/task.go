@@ -6,8 +6,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -20,8 +22,9 @@ const (
 	Expire  Kind = "expire"  // end a session whose life is over
 )
 
-// Meta is the first line of a task's payload; the event's body follows it
-// untouched, for its bytes are signed.
+// Meta is the first line of a task's payload. The event's body follows it,
+// sealed: it holds the publisher's state and external user id, and a store
+// may keep what it has deleted for a while (contract 19).
 type Meta struct {
 	Kind        Kind   `json:"k"`
 	Session     string `json:"sid"`
@@ -31,10 +34,17 @@ type Meta struct {
 }
 
 // Event returns the task that delivers e, due at once.
-func Event(e webhook.Event, integration string, now time.Time) kv.Task {
+func Event(sealer host.Sealer, e webhook.Event, integration string, now time.Time) (kv.Task, error) {
+	sealed, err := sealer.Seal(token.Event, e.Body())
+	if err != nil {
+		return kv.Task{}, err
+	}
 	m := Meta{Kind: Deliver, Session: e.SessionID, Integration: integration, Type: e.Type}
-	return kv.Task{ID: taskID(e.ID), Due: now, Payload: join(m, e.Body())}
+	return kv.Task{ID: taskID(e.ID), Due: now, Payload: join(m, sealed)}, nil
 }
+
+// Body returns the bytes of an event that Read or a dead event has sealed.
+func Body(sealer host.Sealer, sealed []byte) ([]byte, error) { return sealer.Open(token.Event, sealed) }
 
 // Timer returns the task that ends a session.
 func Timer(id session.ID, text string) kv.Task {
@@ -42,7 +52,7 @@ func Timer(id session.ID, text string) kv.Task {
 	return kv.Task{ID: id.TimerID(), Due: id.Expires(), Payload: join(m, nil)}
 }
 
-// Read returns the meta of a task and the body of its event.
+// Read returns the meta of a task and the sealed body of its event.
 func Read(t kv.Task) (Meta, []byte, error) {
 	var m Meta
 	body, err := split(t.Payload, &m)

@@ -23,9 +23,10 @@ const (
 	SessionID = "session-id"     // MAC of svc_sess_
 	Secret    = "webhook-secret" // webhook secrets at rest
 	Replay    = "replay"         // answers kept for an Idempotency-Key
+	Event     = "event"          // events at rest
 )
 
-var purposes = []string{Flow, Provider, Result, SessionID, Secret, Replay}
+var purposes = []string{Flow, Provider, Result, SessionID, Secret, Replay, Event}
 
 // HKDF labels; a new format version gets new ones.
 const (
