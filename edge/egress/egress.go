@@ -45,7 +45,7 @@ import (
 
 // Config's zero value is the contract's.
 type Config struct {
-	// Dev also allows plain http, and loopback addresses. It is for a
+	// Dev also allows loopback addresses, and plain http to them. It is for a
 	// developer's machine: on a server it opens every service that trusts
 	// the loopback interface to whoever may set a webhook URL.
 	Dev bool
@@ -152,6 +152,9 @@ func (c *Client) exchange(ctx context.Context, req host.FetchRequest) (host.Fetc
 	if err != nil {
 		return host.FetchResponse{}, err
 	}
+	if u.Scheme == "http" {
+		ctx = context.WithValue(ctx, plain{}, true)
+	}
 	r, err := http.NewRequestWithContext(ctx, req.Method, u.String(), bytes.NewReader(req.Body))
 	if err != nil {
 		return host.FetchResponse{}, errors.New("the method is malformed")
@@ -229,6 +232,14 @@ func looksNumeric(name string) bool {
 	return strings.Trim(digits, set) == ""
 }
 
+// plain marks the context of an exchange without TLS.
+type plain struct{}
+
+func isLoopback(address string) bool {
+	a, err := netip.ParseAddrPort(address)
+	return err == nil && a.Addr().Unmap().IsLoopback()
+}
+
 // dial connects to the first address of the name that answers. The guard sits
 // in the dialer's Control, which runs for each socket with the address it is
 // about to connect to. The name is in ASCII here, whatever script the URL has.
@@ -243,6 +254,9 @@ func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	d := net.Dialer{
 		Timeout: c.cfg.ConnectTimeout,
 		Control: func(network, address string, conn syscall.RawConn) error {
+			if ctx.Value(plain{}) != nil && !isLoopback(address) {
+				return fmt.Errorf("%w: plain http goes to loopback addresses only", errNotAllowed)
+			}
 			return c.guard.Safe(network, address, conn)
 		},
 	}

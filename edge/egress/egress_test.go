@@ -139,6 +139,21 @@ func TestPublicDestinationsAreAllowed(t *testing.T) {
 	}
 }
 
+// Contract 28: what dev mode allows beyond https is loopback. The address is
+// one that no guard lets through, so that a failure sends nothing anywhere.
+func TestPlainHTTPGoesToLoopbackOnly(t *testing.T) {
+	c := New(Config{Dev: true, Lookup: func(context.Context, string) ([]netip.Addr, error) {
+		return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
+	}})
+	for _, url := range []string{"http://192.0.2.1/", "http://hooks.publisher.example/"} {
+		_, err := c.Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: url})
+		var fetch *host.FetchError
+		if !errors.As(err, &fetch) || fetch.Reason != host.FetchBlocked || !strings.Contains(err.Error(), "loopback addresses only") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
 func TestURLsThatAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		rule, url string
