@@ -2,7 +2,6 @@ package api
 
 import (
 	"errors"
-	"net/url"
 	"slices"
 
 	"github.com/verge-id/verge/core/hosted/pages"
@@ -228,7 +227,7 @@ func (c *call) startAnswer(req startRequest, id session.ID, text string, initiat
 	}
 	return Answer(200, startResponse{
 		SessionID:   text,
-		RedirectURL: c.BaseURL + HostedPath + "?flow=" + url.QueryEscape(flow),
+		RedirectURL: c.BaseURL + HostedPath + "?flow=" + flow, // base64url needs no escape
 		ExpiresAt:   timestamp(id.Expires()),
 	}), nil, nil
 }
