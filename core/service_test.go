@@ -3,8 +3,6 @@ package core
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +10,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/hosted/pages"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/outbox"
@@ -60,18 +58,18 @@ func newWorld(t testing.TB, configure func(*Config)) *world {
 	w := &world{clock: kvtest.NewClock(), status: 200}
 	w.memory = memory.New(memory.Config{Now: w.clock.Now})
 	w.store = &kvtest.Faulty{KV: w.memory}
-	random := &countingReader{}
+	random := &coretest.Random{}
 	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
-	must(t, err)
+	coretest.Must(t, err)
 	w.host = host.Host{KV: w.store, Sealer: ring, Fetch: w, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
 	cfg := good()
 	if configure != nil {
 		configure(&cfg)
 	}
 	w.Service, err = New(cfg, w.host)
-	must(t, err)
-	must(t, w.Directory().PutPublisher(ctx, integration.Publisher{ID: "pub_a"}))
-	must(t, w.Directory().PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
+	coretest.Must(t, err)
+	coretest.Must(t, w.Directory().PutPublisher(ctx, integration.Publisher{ID: "pub_a"}))
+	coretest.Must(t, w.Directory().PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
 		Method: "real", Webhook: integration.Webhook{URL: "https://hooks.publisher.example/"}}, "whsec_only_for_tests"))
 	return w
 }
@@ -90,35 +88,17 @@ func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchRespo
 	return host.FetchResponse{Status: w.status}, nil
 }
 
-// countingReader is randomness that never repeats and never ends.
-type countingReader struct{ n atomic.Uint64 }
-
-func (r *countingReader) Read(p []byte) (int, error) {
-	for i := 0; i < len(p); {
-		sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, r.n.Add(1)))
-		i += copy(p[i:], sum[:])
-	}
-	return len(p), nil
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // begin starts a session in a partition: an event that is due, and a timer.
 func (w *world) begin(t testing.TB, partition uint16) lifecycle.Session {
 	t.Helper()
 	id, err := session.NewID(w.host.Random, testUUID, session.L1, 25, w.clock.Now(), partition)
-	must(t, err)
+	coretest.Must(t, err)
 	text, err := id.Format(w.host.Sealer)
-	must(t, err)
+	coretest.Must(t, err)
 	i, err := w.Directory().Integration(ctx, testUUID)
-	must(t, err)
+	coretest.Must(t, err)
 	s := lifecycle.Session{ID: id, Text: text, Integration: i}
-	must(t, w.lifecycle.Begin(ctx, s, true, nil, nil))
+	coretest.Must(t, w.lifecycle.Begin(ctx, s, true, nil, nil))
 	return s
 }
 
@@ -132,7 +112,7 @@ func (w *world) ask(method, path string, header web.Header, body string) *web.Re
 
 func TestZeroConfigIsTheContract(t *testing.T) {
 	c, err := good().withDefaults()
-	must(t, err)
+	coretest.Must(t, err)
 	want := good()
 	want.Partitions, want.Attempts, want.OutcomeLife = 1, 3, 30*24*time.Hour
 	want.AttemptTime, want.Lease = 14*time.Second, time.Minute
@@ -278,7 +258,7 @@ func TestRoutes(t *testing.T) {
 					return
 				}
 				var body map[string]any
-				must(t, json.Unmarshal(resp.Body, &body))
+				coretest.Must(t, json.Unmarshal(resp.Body, &body))
 				if body["code"] != code || body["error_code"] != code || body["error"] != body["message"] || body["error"] == "" || body["request_id"] != resp.Header.Get("X-Request-Id") {
 					t.Errorf("contract 5: %s", resp.Body)
 				}
@@ -324,7 +304,7 @@ func TestCorrelationID(t *testing.T) {
 				var body struct {
 					CorrelationID *string `json:"correlation_id"`
 				}
-				must(t, json.Unmarshal(resp.Body, &body))
+				coretest.Must(t, json.Unmarshal(resp.Body, &body))
 				if (body.CorrelationID != nil) != c.echoed || c.echoed && *body.CorrelationID != c.id {
 					t.Errorf("in the body: %s", resp.Body)
 				}
@@ -339,7 +319,7 @@ func TestCorrelationID(t *testing.T) {
 func TestAStoreThatFailsIs503AndItsCauseStaysInTheLog(t *testing.T) {
 	w := newWorld(t, nil)
 	sk, _, err := w.Directory().CreateKey(ctx, "pub_a", "", nil)
-	must(t, err)
+	coretest.Must(t, err)
 	w.clock.Advance(5 * time.Second) // nothing is cached any more
 	w.store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
 	resp := w.ask("POST", "/api/v1/verify/start", web.Header{"Authorization": {"Bearer " + sk}}, "{}")
@@ -366,7 +346,7 @@ func TestWithoutRandomnessNothingIsServed(t *testing.T) {
 	h := w.host
 	h.Random = bytes.NewReader(nil)
 	s, err := New(good(), h)
-	must(t, err)
+	coretest.Must(t, err)
 	if resp := s.Handle(ctx, &web.Request{Method: "GET", Path: "/docs"}); resp.Status != 500 || !bytes.Contains(resp.Body, []byte("INTERNAL")) {
 		t.Errorf("contract 5: %d %s", resp.Status, resp.Body)
 	}
@@ -380,16 +360,16 @@ func TestRunDue(t *testing.T) {
 	sessions := []lifecycle.Session{w.begin(t, 0), w.begin(t, 1), w.begin(t, 2)}
 	expires := sessions[0].ID.Expires()
 	next, err := w.RunDue(ctx)
-	must(t, err)
+	coretest.Must(t, err)
 	if len(w.posts) != 3 || !next.Equal(expires) {
 		t.Errorf("posted %v, next %v, want 3 and %s", w.posts, next, expires)
 	}
 	w.clock.Advance(time.Minute)
 	_, err = w.lifecycle.Fire(ctx, sessions[1], session.Succeeded)
-	must(t, err)
+	coretest.Must(t, err)
 	w.clock.Advance(session.Life)
 	next, err = w.RunDue(ctx)
-	must(t, err)
+	coretest.Must(t, err)
 	slices.Sort(w.posts)
 	want := []string{webhook.TypeCompleted, webhook.TypeExpired, webhook.TypeExpired, webhook.TypeStarted, webhook.TypeStarted, webhook.TypeStarted}
 	if !slices.Equal(w.posts, want) || !next.IsZero() {
@@ -405,7 +385,7 @@ func TestRunDueReturnsTheNextAttempt(t *testing.T) {
 	w.status = 503
 	w.begin(t, 0)
 	next, err := w.RunDue(ctx)
-	must(t, err)
+	coretest.Must(t, err)
 	if d := next.Sub(w.clock.Now()); len(w.posts) != 1 || d < 4*time.Second || d > 6*time.Second {
 		t.Errorf("contract 26: after %d posts the next one is in %s", len(w.posts), d)
 	}
@@ -425,8 +405,8 @@ func TestTheTimerOfAnIntegrationThatIsGone(t *testing.T) {
 	w := newWorld(t, nil)
 	s := w.begin(t, 0)
 	_, err := w.RunDue(ctx)
-	must(t, err)
-	must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c", Deletes: []string{"c/int/" + testUUID}}))
+	coretest.Must(t, err)
+	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c", Deletes: []string{"c/int/" + testUUID}}))
 	w.clock.Advance(session.Life)
 	next, err := w.RunDue(ctx)
 	if err != nil || !next.IsZero() || len(w.posts) != 1 {
@@ -448,7 +428,7 @@ func TestClaimRotatesOverPartitions(t *testing.T) {
 	seen := map[kv.Partition]int{}
 	for range partitions * 3 {
 		jobs, next, err := w.Claim(ctx, 1)
-		must(t, err)
+		coretest.Must(t, err)
 		if len(jobs) != 1 || !next.Equal(w.clock.Now()) {
 			t.Fatalf("%d jobs, next %v, want 1 and to look again at once", len(jobs), next)
 		}
@@ -492,7 +472,7 @@ func TestClaimReturnsWhatItHasLeasedBesideAnError(t *testing.T) {
 	if !errors.Is(err, kv.ErrUnavailable) || len(jobs) != 1 {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
-	must(t, w.Run(ctx, jobs[0]))
+	coretest.Must(t, w.Run(ctx, jobs[0]))
 	if len(w.posts) != 1 {
 		t.Errorf("posted %v", w.posts)
 	}
@@ -503,11 +483,11 @@ func TestTimersHaveNoLane(t *testing.T) {
 	w.begin(t, 0)
 	w.clock.Advance(session.Life)
 	jobs, _, err := w.Claim(ctx, 10)
-	must(t, err)
+	coretest.Must(t, err)
 	lanes := map[string]string{}
 	for _, j := range jobs {
 		m, _, err := outbox.Read(j.Task)
-		must(t, err)
+		coretest.Must(t, err)
 		lanes[string(m.Kind)] = j.Lane
 	}
 	if len(jobs) != 2 || lanes["deliver"] != testUUID || lanes["expire"] != "" {
@@ -519,9 +499,9 @@ func TestDeferGivesAJobBack(t *testing.T) {
 	w := newWorld(t, nil)
 	w.begin(t, 0)
 	jobs, _, err := w.Claim(ctx, 1)
-	must(t, err)
+	coretest.Must(t, err)
 	until := w.clock.Now().Add(90 * time.Second)
-	must(t, w.Defer(ctx, jobs[0], until))
+	coretest.Must(t, w.Defer(ctx, jobs[0], until))
 	jobs, next, err := w.Claim(ctx, 1)
 	if err != nil || len(jobs) != 0 || !next.Equal(until) {
 		t.Errorf("%d jobs, next %v, %v", len(jobs), next, err)
@@ -530,7 +510,7 @@ func TestDeferGivesAJobBack(t *testing.T) {
 
 func TestATaskThatCannotRunIsDroppedAndHarmsNoOther(t *testing.T) {
 	w := newWorld(t, nil)
-	must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p0", Schedule: []kv.Task{
+	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p0", Schedule: []kv.Task{
 		{ID: "damaged", Due: w.clock.Now().Add(-time.Second), Payload: []byte("?")},
 		{ID: "x/forged", Due: w.clock.Now().Add(-time.Second), Payload: []byte(`{"k":"expire","sid":"svc_sess_x"}` + "\n")},
 	}}))
@@ -546,7 +526,7 @@ func TestATaskThatCannotRunIsDroppedAndHarmsNoOther(t *testing.T) {
 		t.Error(err)
 	}
 	left, _, err := w.memory.Claim(ctx, "p0", w.clock.Now().Add(1000*time.Hour), time.Hour, 10)
-	must(t, err)
+	coretest.Must(t, err)
 	if len(left) != 0 {
 		t.Errorf("%d tasks come back for ever", len(left))
 	}

@@ -3,8 +3,6 @@ package admin
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,13 +10,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/session"
@@ -51,15 +49,15 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{clock: kvtest.NewClock()}
 	w.store = &kvtest.Faulty{KV: memory.New(memory.Config{Now: w.clock.Now})}
-	random := &countingReader{}
+	random := &coretest.Random{}
 	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
-	must(t, err)
+	coretest.Must(t, err)
 	h := host.Host{KV: w.store, Sealer: ring, Fetch: w, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
 	d := integration.NewDirectory(h)
 	w.Admin = &Admin{Host: h, Token: operator, Directory: d, Partitions: []kv.Partition{"p0", "p1", "p2"},
 		Outbox: &outbox.Outbox{Host: h, Directory: d, AttemptTime: outbox.AttemptTime}}
-	must(t, d.PutPublisher(ctx, integration.Publisher{ID: "pub_a"}))
-	must(t, d.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Method: "sandbox",
+	coretest.Must(t, d.PutPublisher(ctx, integration.Publisher{ID: "pub_a"}))
+	coretest.Must(t, d.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Method: "sandbox",
 		Webhook: integration.Webhook{URL: "https://hooks.publisher.example/"}}, secret))
 	w.answer = w.receiver
 	return w
@@ -83,24 +81,6 @@ func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchRespo
 	return host.FetchResponse{Status: status}, err
 }
 
-// countingReader is randomness that never repeats and never ends.
-type countingReader struct{ n atomic.Uint64 }
-
-func (r *countingReader) Read(p []byte) (int, error) {
-	for i := 0; i < len(p); {
-		sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, r.n.Add(1)))
-		i += copy(p[i:], sum[:])
-	}
-	return len(p), nil
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // ask asks as the operator; into takes a 200's body.
 func (w *world) ask(t testing.TB, method, path, body string, into any) *api.Error {
 	t.Helper()
@@ -114,7 +94,7 @@ func (w *world) ask(t testing.TB, method, path, body string, into any) *api.Erro
 		t.Fatalf("status %d without an error", resp.Status)
 	}
 	if into != nil {
-		must(t, json.Unmarshal(resp.Body, into))
+		coretest.Must(t, json.Unmarshal(resp.Body, into))
 	}
 	for _, never := range []string{secret, `"sealed"`} {
 		if bytes.Contains(resp.Body, []byte(never)) {
@@ -136,7 +116,7 @@ func (w *world) refused(t testing.TB, code api.Code, method, path, body string) 
 func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 	w := newWorld(t)
 	sk, _, err := w.Directory.CreateKey(ctx, "pub_a", "", nil)
-	must(t, err)
+	coretest.Must(t, err)
 	calls := w.store.Calls()
 	for _, token := range []string{operator, ""} {
 		w.Token = token
@@ -163,7 +143,7 @@ func TestTheIndexNamesEveryRouteAndNeedsNoToken(t *testing.T) {
 	w := newWorld(t)
 	calls := w.store.Calls()
 	resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: "/", Header: web.Header{}})
-	must(t, err)
+	coretest.Must(t, err)
 	for path, methods := range routes {
 		for method := range methods {
 			if !regexp.MustCompile(`(?m)^ +` + method + ` +` + regexp.QuoteMeta(path) + `$`).Match(resp.Body) {
@@ -230,7 +210,7 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 		t.Errorf("contract 12: listed are %+v, %v", list, e)
 	}
 	raw, err := w.Handle(ctx, &web.Request{Method: "GET", Path: KeysPath, Header: web.Header{"Authorization": {"Bearer " + operator}}})
-	must(t, err)
+	coretest.Must(t, err)
 	for _, k := range []string{made.Key, public.Key} {
 		if bytes.Contains(raw.Body, []byte(k[7:27])) {
 			t.Errorf("contract 12: a key is shown a second time: %s", raw.Body)
@@ -324,7 +304,7 @@ func TestTheWebhookTest(t *testing.T) {
 				t.Errorf("reasons %v, want one that says %q", report.Reasons, c.reason)
 			}
 			i, err := w.Directory.Integration(ctx, testUUID)
-			must(t, err)
+			coretest.Must(t, err)
 			if ready, err := w.Directory.Ready(ctx, i); err != nil || ready != report.Ready {
 				t.Errorf("kept is ready %v, %v", ready, err)
 			}
@@ -357,7 +337,7 @@ func TestAFailedTestTakesReadinessBack(t *testing.T) {
 			t.Fatalf("contract 29: %+v, %v", report, e)
 		}
 		i, err := w.Directory.Integration(ctx, testUUID)
-		must(t, err)
+		coretest.Must(t, err)
 		if ready, err := w.Directory.Ready(ctx, i); err != nil || ready != want {
 			t.Errorf("contract 29: ready %v, %v, want %v", ready, err, want)
 		}
@@ -368,7 +348,7 @@ func TestTheWebhookTestNeedsSomethingToTest(t *testing.T) {
 	w := newWorld(t)
 	w.refused(t, api.NotFound, "POST", "/admin/v1/integrations/"+otherUUID+"/test", "")
 	put := func(hook integration.Webhook) {
-		must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: otherUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Webhook: hook}, ""))
+		coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: otherUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Webhook: hook}, ""))
 	}
 	for _, hook := range []integration.Webhook{{}, {Off: true}, {URL: "https://hooks.publisher.example/"}} {
 		put(hook)
@@ -386,16 +366,16 @@ func (w *world) bury(t testing.TB, p kv.Partition, n int) (ids []string) {
 	for range n {
 		e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), IntegrationID: testUUID, SessionID: "svc_sess_x"}, w.clock.Now())
 		task, err := outbox.Event(w.Sealer, e, testUUID, w.clock.Now())
-		must(t, err)
-		must(t, w.KV.Commit(ctx, kv.Tx{ID: e.ID, Partition: p, Schedule: []kv.Task{task}}))
+		coretest.Must(t, err)
+		coretest.Must(t, w.KV.Commit(ctx, kv.Tx{ID: e.ID, Partition: p, Schedule: []kv.Task{task}}))
 		ids = append(ids, e.ID)
 	}
 	tasks, _, err := w.KV.Claim(ctx, p, w.clock.Now(), time.Minute, n)
-	must(t, err)
+	coretest.Must(t, err)
 	for _, task := range tasks {
 		m, body, err := outbox.Read(task)
-		must(t, err)
-		must(t, w.Outbox.Deliver(ctx, host.Job{Partition: p, Task: task, Until: w.clock.Now().Add(time.Minute)}, m, body))
+		coretest.Must(t, err)
+		coretest.Must(t, w.Outbox.Deliver(ctx, host.Job{Partition: p, Task: task, Until: w.clock.Now().Add(time.Minute)}, m, body))
 	}
 	return ids
 }
@@ -477,7 +457,7 @@ func TestTheTestEventLooksLikeARealOne(t *testing.T) {
 		t.Fatal(e)
 	}
 	var e webhook.Event
-	must(t, json.Unmarshal(bodies[0], &e))
+	coretest.Must(t, json.Unmarshal(bodies[0], &e))
 	id, err := session.ParseID(w.Sealer, e.SessionID)
 	if err != nil || id.Integration != testUUID || e.Type != webhook.TypeStarted || !e.Test || e.IntegrationID != "int_"+testUUID || e.PublisherID != "pub_a" {
 		t.Errorf("contract 29: %+v (%v)", e, err)

@@ -5,7 +5,7 @@ import _ "embed"
 // The page is made from openapi.yaml when the code is written, so that the
 // core reads no YAML when it runs. A test holds the two together.
 //
-//go:generate go run ./generate -in openapi.yaml -out docs.html
+//go:generate go run ../../cmd/generate/docs -in openapi.yaml -out docs.html
 
 // Where the description and the page are served. The page asks for the other two by these paths.
 const (

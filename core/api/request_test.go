@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/provider"
@@ -55,9 +55,9 @@ func newWorld(t testing.TB) *world {
 	w := &world{clock: kvtest.NewClock()}
 	w.memory = memory.New(memory.Config{Now: w.clock.Now})
 	w.store = &kvtest.Faulty{KV: w.memory}
-	random := &countingReader{}
+	random := &coretest.Random{}
 	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
-	must(t, err)
+	coretest.Must(t, err)
 	h := host.Host{KV: w.store, Sealer: ring, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
 	w.API = &API{Host: h, BaseURL: "https://verify.verge.example", Partitions: 4, Directory: integration.NewDirectory(h),
 		Lifecycle: &lifecycle.Lifecycle{Host: h, Attempts: 3, OutcomeLife: 30 * 24 * time.Hour},
@@ -65,8 +65,8 @@ func newWorld(t testing.TB) *world {
 		Providers: map[string]provider.Provider{sandbox.Method: &sandbox.Provider{Now: w.clock.Now}}}
 	for n, id := range []string{testUUID, otherUUID} {
 		publisher := []string{"pub_a", "pub_b"}[n]
-		must(t, w.Directory.PutPublisher(ctx, integration.Publisher{ID: publisher}))
-		must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: id, PublisherID: publisher, Level: "L1", ChallengeAge: 25,
+		coretest.Must(t, w.Directory.PutPublisher(ctx, integration.Publisher{ID: publisher}))
+		coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: id, PublisherID: publisher, Level: "L1", ChallengeAge: 25,
 			Method: sandbox.Method, Webhook: integration.Webhook{Off: true}, BrowserOrigins: []string{"https://www.publisher.example"}}, ""))
 	}
 	w.sk, w.pk, w.otherSK = w.key(t, "pub_a", "", nil), w.key(t, "pub_a", testUUID, nil), w.key(t, "pub_b", "", nil)
@@ -76,29 +76,11 @@ func newWorld(t testing.TB) *world {
 func (w *world) key(t testing.TB, publisher, id string, expires *time.Time) string {
 	t.Helper()
 	text, _, err := w.Directory.CreateKey(ctx, publisher, id, expires)
-	must(t, err)
+	coretest.Must(t, err)
 	return text
 }
 
 var ctx = context.Background()
-
-// countingReader is randomness that never repeats and never ends.
-type countingReader struct{ n atomic.Uint64 }
-
-func (r *countingReader) Read(p []byte) (int, error) {
-	for i := 0; i < len(p); {
-		sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, r.n.Add(1)))
-		i += copy(p[i:], sum[:])
-	}
-	return len(p), nil
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func bearer(key string) web.Header { return web.Header{"Authorization": {"Bearer " + key}} }
 
@@ -138,11 +120,11 @@ func startBody(members ...string) string {
 func (w *world) completed(t testing.TB) (session.ID, string) {
 	t.Helper()
 	id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.clock.Now(), 1)
-	must(t, err)
+	coretest.Must(t, err)
 	text, err := id.Format(w.Sealer)
-	must(t, err)
+	coretest.Must(t, err)
 	result, err := token.SealResult(w.Sealer, token.ResultClaims{Session: text, Completed: token.At(w.clock.Now())})
-	must(t, err)
+	coretest.Must(t, err)
 	return id, result
 }
 
@@ -153,22 +135,22 @@ func TestWhoMayCallWhat(t *testing.T) {
 	revoked := w.key(t, "pub_a", "", nil)
 	revokedPK := w.key(t, "pub_a", testUUID, nil)
 	unknown, err := integration.GenerateKey(integration.SecretPrefix, w.Random)
-	must(t, err)
+	coretest.Must(t, err)
 	unknownPK, err := integration.GenerateKey(integration.PublicPrefix, w.Random)
-	must(t, err)
+	coretest.Must(t, err)
 	w.clock.Advance(time.Hour)
 	keys, err := w.Directory.Keys(ctx)
-	must(t, err)
+	coretest.Must(t, err)
 	for _, k := range keys {
 		if k.Last4 == revoked[len(revoked)-4:] || k.Last4 == revokedPK[len(revokedPK)-4:] {
 			_, err := w.Directory.RevokeKey(ctx, k.ID)
-			must(t, err)
+			coretest.Must(t, err)
 		}
 	}
 	sid, err := session.NewID(w.Random, testUUID, session.L1, 25, w.clock.Now(), 1)
-	must(t, err)
+	coretest.Must(t, err)
 	sidText, err := sid.Format(w.Sealer)
-	must(t, err)
+	coretest.Must(t, err)
 	const ok = Code("")
 
 	for _, c := range []struct {
@@ -237,7 +219,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 
 func TestAPublicKeyStartsItsOwnIntegrationOnly(t *testing.T) {
 	w := newWorld(t)
-	must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: "22222222-4d4e-475f-906b-2f11c5eca7bd", PublisherID: "pub_a", Level: "L2",
+	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: "22222222-4d4e-475f-906b-2f11c5eca7bd", PublisherID: "pub_a", Level: "L2",
 		ChallengeAge: 18, Method: sandbox.Method, Webhook: integration.Webhook{Off: true}}, ""))
 	body := strings.Replace(startBody(`"public_key":"`+w.pk+`"`), testUUID, "22222222-4d4e-475f-906b-2f11c5eca7bd", 1)
 	if _, e := w.ask(Start, StartPath, nil, body); code(e) != Forbidden {
@@ -476,11 +458,11 @@ func TestAKeptAnswerShowsNothing(t *testing.T) {
 		t.Fatal(e)
 	}
 	var resp startResponse
-	must(t, json.Unmarshal(first, &resp))
+	coretest.Must(t, json.Unmarshal(first, &resp))
 	var kept kv.Item
 	for n := range w.Partitions {
 		items, err := w.memory.List(ctx, kv.Key{Partition: lifecycle.Partition(n)}, "", 100)
-		must(t, err)
+		coretest.Must(t, err)
 		for _, it := range items {
 			if bytes.Contains(it.Value, []byte("svc_")) || bytes.Contains(it.Value, []byte("the-state")) || bytes.Contains(it.Value, []byte("verify.verge")) {
 				t.Errorf("contract 19: %s holds %q", it.Key, it.Value)
@@ -489,7 +471,7 @@ func TestAKeptAnswerShowsNothing(t *testing.T) {
 		}
 	}
 	flow, err := url.Parse(resp.RedirectURL)
-	must(t, err)
+	coretest.Must(t, err)
 	if claims, err := token.OpenFlow(w.Sealer, flow.Query().Get("flow")); err != nil || claims.Session != resp.SessionID {
 		t.Fatalf("redirect_url: %+v, %v", claims, err)
 	}
@@ -554,9 +536,9 @@ func TestValidateConsumesOnce(t *testing.T) {
 	}
 	// Contract 17: a token of the same session sealed anew is the same token.
 	text, err := id.Format(w.Sealer)
-	must(t, err)
+	coretest.Must(t, err)
 	again, err := token.SealResult(w.Sealer, token.ResultClaims{Session: text, Completed: token.At(w.clock.Now())})
-	must(t, err)
+	coretest.Must(t, err)
 	if again == result {
 		t.Fatal("sealed twice to the same text")
 	}
@@ -733,7 +715,7 @@ func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 func TestGuessingCountsAgainstTheAddress(t *testing.T) {
 	w := newWorld(t)
 	unknown, err := integration.GenerateKey(integration.SecretPrefix, w.Random)
-	must(t, err)
+	coretest.Must(t, err)
 	for n := range 600 {
 		if _, e := w.ask(Validate, ValidatePath, bearer(unknown), "{}"); code(e) != Unauthorized {
 			t.Fatalf("contract 30: guess %d: %v", n+1, e)

@@ -3,20 +3,18 @@ package hosted
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/session"
@@ -63,13 +61,13 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{clock: kvtest.NewClock(), provider: &scripted{}}
 	w.store = &kvtest.Faulty{KV: memory.New(memory.Config{Now: w.clock.Now})}
-	random := &countingReader{}
+	random := &coretest.Random{}
 	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
-	must(t, err)
+	coretest.Must(t, err)
 	h := host.Host{KV: w.store, Sealer: ring, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
 	w.Hosted = &Hosted{Host: h, BaseURL: "https://verify.verge.example", Directory: integration.NewDirectory(h),
 		Lifecycle: &lifecycle.Lifecycle{Host: h, Attempts: 3, OutcomeLife: time.Hour}, Providers: map[string]provider.Provider{"scripted": w.provider}}
-	must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Method: "scripted",
+	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Method: "scripted",
 		Webhook: integration.Webhook{Off: true}}, ""))
 	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
@@ -80,37 +78,19 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// countingReader is randomness that never repeats and never ends.
-type countingReader struct{ n atomic.Uint64 }
-
-func (r *countingReader) Read(p []byte) (int, error) {
-	for i := 0; i < len(p); {
-		sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, r.n.Add(1)))
-		i += copy(p[i:], sum[:])
-	}
-	return len(p), nil
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 const callback = "https://www.publisher.example/return?order=1"
 
 // flow makes a session and returns its flow token.
 func (w *world) flow(t testing.TB, state *string) (session.ID, string) {
 	t.Helper()
 	id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.clock.Now(), 0)
-	must(t, err)
+	coretest.Must(t, err)
 	text, err := id.Format(w.Sealer)
-	must(t, err)
+	coretest.Must(t, err)
 	claims := token.FlowClaims{Session: text, Callback: []byte(callback), Language: "en", Expires: token.At(id.Expires())}
 	claims.SetState(state)
 	flow, err := token.SealFlow(w.Sealer, claims)
-	must(t, err)
+	coretest.Must(t, err)
 	return id, flow
 }
 
@@ -138,7 +118,7 @@ func TestCallbackHop(t *testing.T) {
 		w.provider.decision.Verdict = provider.Approved
 		first := w.post(flow, nil)
 		u, err := url.Parse(first.Header.Get("Location"))
-		must(t, err)
+		coretest.Must(t, err)
 		q := u.Query()
 		if first.Status != 303 || !strings.HasPrefix(first.Header.Get("Location"), callback+"&") || q.Get("result_token") == "" || q.Get("session_id") == "" {
 			t.Fatalf("contract 22: %d to %s", first.Status, u)
@@ -153,7 +133,7 @@ func TestCallbackHop(t *testing.T) {
 		w.provider.decision.Verdict = provider.Rejected
 		again := w.post(flow, nil)
 		v, err := url.Parse(again.Header.Get("Location"))
-		must(t, err)
+		coretest.Must(t, err)
 		a, errA := token.OpenResult(w.Sealer, q.Get("result_token"))
 		b, errB := token.OpenResult(w.Sealer, v.Query().Get("result_token"))
 		if err := errors.Join(errA, errB); err != nil || a != b {
@@ -220,7 +200,7 @@ func TestAProviderTokenBelongsToOneSession(t *testing.T) {
 	w.provider.decision = provider.Decision{Verdict: provider.Pending, State: []byte("step 1")}
 	resp := w.post(flow, nil)
 	u, err := url.Parse(resp.Header.Get("Location"))
-	must(t, err)
+	coretest.Must(t, err)
 	pending := u.Query().Get("provider")
 	if resp.Status != 303 || pending == "" || w.commits != 0 {
 		t.Fatalf("pending: %d to %s, %d commits", resp.Status, u, w.commits)

@@ -3,8 +3,6 @@ package integration
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/kvtest"
@@ -40,7 +39,7 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{clock: kvtest.NewClock()}
 	w.store = &kvtest.Faulty{KV: memory.New(memory.Config{Now: w.clock.Now}), Decide: w.count}
-	w.host = host.Host{KV: w.store, Sealer: ring(t, 0), Now: w.clock.Now, Random: &countingReader{}}
+	w.host = host.Host{KV: w.store, Sealer: ring(t, 0), Now: w.clock.Now, Random: &coretest.Random{}}
 	w.Directory = NewDirectory(w.host)
 	return w
 }
@@ -65,29 +64,11 @@ func ring(t testing.TB, order ...int) *token.Ring {
 	for _, n := range order {
 		keys = append(keys, token.Key{ID: []string{"9f02ab31", "07c1d2e4"}[n], Secret: bytes.Repeat([]byte{byte(n + 1)}, 32)})
 	}
-	r, err := token.NewRing("verify.verge.example", &countingReader{}, keys...)
+	r, err := token.NewRing("verify.verge.example", &coretest.Random{}, keys...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
-}
-
-// countingReader is randomness that never repeats and never ends.
-type countingReader struct{ n atomic.Uint64 }
-
-func (r *countingReader) Read(p []byte) (int, error) {
-	for i := 0; i < len(p); {
-		sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, r.n.Add(1)))
-		i += copy(p[i:], sum[:])
-	}
-	return len(p), nil
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func sample() Integration {
@@ -98,21 +79,21 @@ func sample() Integration {
 // seed puts a publisher with an integration.
 func (w *world) seed(t testing.TB) {
 	t.Helper()
-	must(t, w.PutPublisher(ctx, Publisher{ID: "pub_a", Name: "A"}))
-	must(t, w.PutIntegration(ctx, sample(), secret))
+	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_a", Name: "A"}))
+	coretest.Must(t, w.PutIntegration(ctx, sample(), secret))
 }
 
 func (w *world) integration(t testing.TB, d *Directory) *Integration {
 	t.Helper()
 	i, err := d.Integration(ctx, testUUID)
-	must(t, err)
+	coretest.Must(t, err)
 	return i
 }
 
 func TestKeysHaveTheFormOfTheContract(t *testing.T) {
 	for _, prefix := range []string{SecretPrefix, PublicPrefix} {
-		key, err := GenerateKey(prefix, &countingReader{})
-		must(t, err)
+		key, err := GenerateKey(prefix, &coretest.Random{})
+		coretest.Must(t, err)
 		if !strings.HasPrefix(key, prefix) || len(key) != len(prefix)+43+6 || !WellFormed(prefix, key) {
 			t.Errorf("contract 12: %q is not a key of prefix %s", key, prefix)
 		}
@@ -123,9 +104,9 @@ func TestKeysHaveTheFormOfTheContract(t *testing.T) {
 	}
 	// All bits of the random bytes are in the text: the greatest number still fits.
 	least, err := GenerateKey(SecretPrefix, bytes.NewReader(make([]byte, 32)))
-	must(t, err)
+	coretest.Must(t, err)
 	most, err := GenerateKey(SecretPrefix, bytes.NewReader(bytes.Repeat([]byte{0xff}, 32)))
-	must(t, err)
+	coretest.Must(t, err)
 	if want := SecretPrefix + strings.Repeat("0", 43); !strings.HasPrefix(least, want) {
 		t.Errorf("contract 12: 32 zero bytes give %q", least)
 	}
@@ -140,7 +121,7 @@ func TestKeysHaveTheFormOfTheContract(t *testing.T) {
 // The form is published, for scanners; a key of today must be one tomorrow.
 func TestAPublishedKeyIsWellFormed(t *testing.T) {
 	key, err := GenerateKey(SecretPrefix, bytes.NewReader(bytes.Repeat([]byte{0xab}, 32)))
-	must(t, err)
+	coretest.Must(t, err)
 	if want := "svc_sk_ehv1hsdOHPxDuX3xn9YyIKbgl4yJuySCWzdimD4heup1iAKBE"; key != want {
 		t.Errorf("contract 12: 32 bytes of 0xab give %q, want %q", key, want)
 	}
@@ -150,7 +131,7 @@ func TestAMistypedKeyFailsWithoutALookUp(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	key, _, err := w.CreateKey(ctx, "pub_a", "", nil)
-	must(t, err)
+	coretest.Must(t, err)
 	w.gets.Store(0)
 	refuse := func(rule, text string) {
 		t.Helper()
@@ -186,7 +167,7 @@ func TestAMistypedKeyFailsWithoutALookUp(t *testing.T) {
 	}
 	// A public key is never looked at as a secret one, well formed as it is.
 	public, _, err := w.CreateKey(ctx, "pub_a", testUUID, nil)
-	must(t, err)
+	coretest.Must(t, err)
 	refuse("a public key where a secret one is asked for", public)
 }
 
@@ -195,8 +176,8 @@ func TestARecordOfTheOtherKindIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	text, err := GenerateKey(SecretPrefix, w.host.Random)
-	must(t, err)
-	must(t, w.putKey(ctx, text, Key{PublisherID: "pub_a", IntegrationID: testUUID}, nil))
+	coretest.Must(t, err)
+	coretest.Must(t, w.putKey(ctx, text, Key{PublisherID: "pub_a", IntegrationID: testUUID}, nil))
 	if k, err := w.Key(ctx, SecretPrefix, text); !errors.Is(err, ErrNotFound) {
 		t.Errorf("spec, Authentication: the record of a public key passes under a secret key's prefix: %+v, %v", k, err)
 	}
@@ -208,16 +189,16 @@ func TestARecordOfTheOtherKindIsRefused(t *testing.T) {
 func TestCreateKey(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
-	must(t, w.PutPublisher(ctx, Publisher{ID: "pub_b"}))
+	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_b"}))
 	expires := w.clock.Now().Add(time.Hour)
 	text, k, err := w.CreateKey(ctx, "pub_a", testUUID, &expires)
-	must(t, err)
+	coretest.Must(t, err)
 	if !WellFormed(PublicPrefix, text) || !k.Public() || k.PublisherID != "pub_a" || k.IntegrationID != testUUID ||
 		k.Last4 != text[len(text)-4:] || !k.Created.Equal(w.clock.Now()) || !strings.HasPrefix(k.ID, "key_") {
 		t.Errorf("contract 12: key %+v", k)
 	}
 	got, err := w.another().Key(ctx, PublicPrefix, text)
-	must(t, err)
+	coretest.Must(t, err)
 	if got.ID != k.ID || !got.Active(expires.Add(-1)) || got.Active(expires) {
 		t.Errorf("contract 12: %+v is active until %s and not from then on", got, expires)
 	}
@@ -240,16 +221,16 @@ func TestTwoKeysAreValidAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	old, oldKey, err := w.CreateKey(ctx, "pub_a", "", nil)
-	must(t, err)
+	coretest.Must(t, err)
 	fresh, _, err := w.CreateKey(ctx, "pub_a", "", nil)
-	must(t, err)
+	coretest.Must(t, err)
 	for _, text := range []string{old, fresh} {
 		if k, err := w.Key(ctx, SecretPrefix, text); err != nil || !k.Active(w.clock.Now()) {
 			t.Errorf("contract 12: %+v, %v", k, err)
 		}
 	}
 	_, err = w.RevokeKey(ctx, oldKey.ID)
-	must(t, err)
+	coretest.Must(t, err)
 	if k, err := w.Key(ctx, SecretPrefix, fresh); err != nil || !k.Active(w.clock.Now()) {
 		t.Errorf("contract 12: revoking the old key took the new one with it: %+v, %v", k, err)
 	}
@@ -259,19 +240,19 @@ func TestARevocationHoldsEverywhereWithinFiveSeconds(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	text, key, err := w.CreateKey(ctx, "pub_a", "", nil)
-	must(t, err)
+	coretest.Must(t, err)
 	elsewhere := w.another()
 	active := func(d *Directory) bool {
 		t.Helper()
 		k, err := d.Key(ctx, SecretPrefix, text)
-		must(t, err)
+		coretest.Must(t, err)
 		return k.Active(w.clock.Now())
 	}
 	if !active(w.Directory) || !active(elsewhere) {
 		t.Fatal("a new key is not active")
 	}
 	revoked, err := w.RevokeKey(ctx, key.ID)
-	must(t, err)
+	coretest.Must(t, err)
 	if revoked.Revoked == nil || revoked.ID != key.ID {
 		t.Errorf("revoked: %+v", revoked)
 	}
@@ -327,7 +308,7 @@ func TestTheCacheLivesFiveSecondsExactly(t *testing.T) {
 	if _, err := d.Publisher(ctx, "pub_new"); !errors.Is(err, ErrNotFound) {
 		t.Fatal(err)
 	}
-	must(t, w.PutPublisher(ctx, Publisher{ID: "pub_new"}))
+	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_new"}))
 	if _, err := d.Publisher(ctx, "pub_new"); err != nil {
 		t.Errorf("a publisher that was just added: %v", err)
 	}
@@ -356,7 +337,7 @@ func TestTheKVFailingIsNotNotFound(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	text, key, err := w.CreateKey(ctx, "pub_a", "", nil)
-	must(t, err)
+	coretest.Must(t, err)
 	w.store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
 	d := w.another()
 	_, err1 := d.Integration(ctx, testUUID)
@@ -381,7 +362,7 @@ func TestTheKVFailingIsNotNotFound(t *testing.T) {
 func (w *world) dump(t testing.TB) string {
 	t.Helper()
 	items, err := w.store.List(ctx, kv.Key{Partition: Partition}, "", 1000)
-	must(t, err)
+	coretest.Must(t, err)
 	var b strings.Builder
 	for _, it := range items {
 		b.WriteString(it.Key.Name + "\n" + string(it.Value) + "\n" + it.Tx + "\n")
@@ -393,10 +374,10 @@ func TestTheStoreHoldsNeitherKeyNorSecret(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	sk, _, err := w.CreateKey(ctx, "pub_a", "", nil)
-	must(t, err)
+	coretest.Must(t, err)
 	pk, _, err := w.CreateKey(ctx, "pub_a", testUUID, nil)
-	must(t, err)
-	must(t, w.RecordReadiness(ctx, w.integration(t, w.Directory), secret, true))
+	coretest.Must(t, err)
+	coretest.Must(t, w.RecordReadiness(ctx, w.integration(t, w.Directory), secret, true))
 	dump := w.dump(t)
 	if !strings.Contains(dump, "pub_a") || strings.Count(dump, "c/key/") != 2 || !strings.Contains(dump, "c/ready/") {
 		t.Fatal("the dump misses what was put")
@@ -430,7 +411,7 @@ func TestASealedSecretOpensOnlyWhereItBelongs(t *testing.T) {
 		{"contract 15: none", func(i *Integration) { i.Webhook.Sealed = "" }},
 		{"contract 15: a token of another purpose", func(i *Integration) {
 			b, err := w.host.Sealer.Seal(token.Flow, []byte(`{"int":"`+testUUID+`","sec":"x"}`))
-			must(t, err)
+			coretest.Must(t, err)
 			i.Webhook.Sealed = token.EncodeText("", b)
 		}},
 	} {
@@ -459,7 +440,7 @@ func TestPutIntegrationKeepsTheSecretAndSealsItAgain(t *testing.T) {
 	i := sample()
 	i.ChallengeAge = 30
 	i.Webhook.Sealed = "what a caller left here"
-	must(t, d.PutIntegration(ctx, i, ""))
+	coretest.Must(t, d.PutIntegration(ctx, i, ""))
 
 	retired := w.host
 	retired.Sealer = ring(t, 1)
@@ -482,13 +463,13 @@ func TestPutIntegrationKeepsTheSecretAndSealsItAgain(t *testing.T) {
 		t.Errorf("contract 16: the secret is %q, %v", got, err)
 	}
 
-	must(t, d.PutIntegration(ctx, sample(), "whsec_another"))
+	coretest.Must(t, d.PutIntegration(ctx, sample(), "whsec_another"))
 	if got, err := d.WebhookSecret(w.integration(t, d)); err != nil || got != "whsec_another" {
 		t.Errorf("a new secret: %q, %v", got, err)
 	}
 	none := sample()
 	none.ID, none.Webhook = otherUUID, Webhook{Off: true}
-	must(t, d.PutIntegration(ctx, none, ""))
+	coretest.Must(t, d.PutIntegration(ctx, none, ""))
 	got, err := d.Integration(ctx, otherUUID)
 	if err != nil || got.Webhook.Sealed != "" {
 		t.Errorf("an integration without secret: %+v, %v", got, err)
@@ -501,23 +482,23 @@ func TestResealLeavesNothingToAnOldKey(t *testing.T) {
 	lost, none := sample(), sample()
 	lost.ID, none.ID = "11111111-1111-4111-8111-111111111111", otherUUID
 	none.Webhook = Webhook{Off: true}
-	must(t, w.PutIntegration(ctx, none, ""))
+	coretest.Must(t, w.PutIntegration(ctx, none, ""))
 	foreign := w.host
 	foreign.Sealer = ring(t, 1)
-	must(t, NewDirectory(foreign).PutIntegration(ctx, lost, "sealed by a key that is gone"))
+	coretest.Must(t, NewDirectory(foreign).PutIntegration(ctx, lost, "sealed by a key that is gone"))
 	before, err := w.another().Integration(ctx, lost.ID)
-	must(t, err)
+	coretest.Must(t, err)
 
-	must(t, w.Reseal(ctx))
+	coretest.Must(t, w.Reseal(ctx))
 	after, err := w.another().Integration(ctx, lost.ID)
-	must(t, err)
+	coretest.Must(t, err)
 	if after.Webhook.Sealed != before.Webhook.Sealed {
 		t.Error("a secret that does not open was thrown away")
 	}
 
 	rotated := w.host
 	rotated.Sealer = ring(t, 1, 0)
-	must(t, NewDirectory(rotated).Reseal(ctx))
+	coretest.Must(t, NewDirectory(rotated).Reseal(ctx))
 	retired := w.host
 	retired.Sealer = ring(t, 1)
 	d := NewDirectory(retired)
@@ -543,21 +524,21 @@ func TestReadiness(t *testing.T) {
 	ready := func(d *Directory) bool {
 		t.Helper()
 		ok, err := d.Ready(ctx, w.integration(t, d))
-		must(t, err)
+		coretest.Must(t, err)
 		return ok
 	}
 	test := func(passed bool) {
 		t.Helper()
 		i := w.integration(t, w.Directory)
 		s, err := w.WebhookSecret(i)
-		must(t, err)
-		must(t, w.RecordReadiness(ctx, i, s, passed))
+		coretest.Must(t, err)
+		coretest.Must(t, w.RecordReadiness(ctx, i, s, passed))
 	}
 	put := func(change func(*Integration), secret string) {
 		t.Helper()
 		i := sample()
 		change(&i)
-		must(t, w.PutIntegration(ctx, i, secret))
+		coretest.Must(t, w.PutIntegration(ctx, i, secret))
 	}
 	same := func(*Integration) {}
 	for _, step := range []struct {
@@ -601,12 +582,12 @@ func TestBrowserOrigin(t *testing.T) {
 	w.seed(t)
 	other := sample()
 	other.ID, other.BrowserOrigins = otherUUID, []string{"https://app.publisher.example:8443"}
-	must(t, w.PutIntegration(ctx, other, secret))
+	coretest.Must(t, w.PutIntegration(ctx, other, secret))
 	d := w.another()
 	allowed := func(d *Directory, origin string) bool {
 		t.Helper()
 		ok, err := d.BrowserOrigin(ctx, origin)
-		must(t, err)
+		coretest.Must(t, err)
 		return ok
 	}
 	for origin, want := range map[string]bool{
@@ -630,7 +611,7 @@ func TestBrowserOrigin(t *testing.T) {
 		t.Error("contract 7: an origin that nobody lists is allowed")
 	}
 	other.BrowserOrigins = []string{"https://new.example"}
-	must(t, w.PutIntegration(ctx, other, ""))
+	coretest.Must(t, w.PutIntegration(ctx, other, ""))
 	if !allowed(w.Directory, "https://new.example") {
 		t.Error("contract 7: a new origin does not hold at once where it was put")
 	}
@@ -650,10 +631,10 @@ func TestListsGoThroughAllPages(t *testing.T) {
 	const n = 401
 	for range n {
 		_, _, err := w.CreateKey(ctx, "pub_a", "", nil)
-		must(t, err)
+		coretest.Must(t, err)
 	}
 	keys, err := w.Keys(ctx)
-	must(t, err)
+	coretest.Must(t, err)
 	seen := map[string]bool{}
 	for _, k := range keys {
 		seen[k.ID] = true
@@ -665,7 +646,7 @@ func TestListsGoThroughAllPages(t *testing.T) {
 
 func TestADamagedItemIsAnErrorThatNamesIt(t *testing.T) {
 	w := newWorld(t)
-	must(t, w.store.Commit(ctx, kv.Tx{ID: "x", Partition: Partition, Puts: []kv.Put{{Name: "c/int/" + testUUID, Value: []byte("{")}}}))
+	coretest.Must(t, w.store.Commit(ctx, kv.Tx{ID: "x", Partition: Partition, Puts: []kv.Put{{Name: "c/int/" + testUUID, Value: []byte("{")}}}))
 	_, err1 := w.Integration(ctx, testUUID)
 	_, err2 := w.Integrations(ctx)
 	for _, err := range []error{err1, err2} {
@@ -688,9 +669,9 @@ func TestADelayedCreationDoesNotUndoARevocation(t *testing.T) {
 		return kvtest.Pass
 	}
 	text, key, err := w.CreateKey(ctx, "pub_a", "", nil)
-	must(t, err)
+	coretest.Must(t, err)
 	_, err = w.RevokeKey(ctx, key.ID)
-	must(t, err)
+	coretest.Must(t, err)
 	w.store.Deliver(ctx)
 	if k, err := w.another().Key(ctx, SecretPrefix, text); err != nil || k.Active(w.clock.Now()) {
 		t.Errorf("contract 12: the revoked key is active again: %+v, %v", k, err)
@@ -706,14 +687,14 @@ func TestKeepingTheSecretDoesNotUndoAChangeOfIt(t *testing.T) {
 	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" && !once {
 			once = true
-			must(t, other.PutIntegration(ctx, sample(), "whsec_another"))
+			coretest.Must(t, other.PutIntegration(ctx, sample(), "whsec_another"))
 		}
 		return kvtest.Pass
 	}
 	err := w.PutIntegration(ctx, sample(), "")
 	w.store.Decide = nil
 	got, openErr := other.WebhookSecret(w.integration(t, w.another()))
-	must(t, openErr)
+	coretest.Must(t, openErr)
 	if got != "whsec_another" {
 		t.Errorf("the new secret was replaced by the old one (%v)", err)
 	}

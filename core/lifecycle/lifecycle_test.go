@@ -3,8 +3,6 @@ package lifecycle
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/session"
@@ -38,7 +37,7 @@ type world struct {
 	memory  *memory.Store
 	clock   *kvtest.Clock
 	ring    *token.Ring
-	random  *countingReader
+	random  *coretest.Random
 	commits atomic.Int64
 
 	mu     sync.Mutex
@@ -48,13 +47,13 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{clock: kvtest.NewClock(), random: &countingReader{}, counts: map[string]int{}}
+	w := &world{clock: kvtest.NewClock(), random: &coretest.Random{}, counts: map[string]int{}}
 	w.memory = memory.New(memory.Config{Now: w.clock.Now})
 	w.store = &kvtest.Faulty{KV: w.memory}
 	w.script()
 	var err error
 	w.ring, err = token.NewRing("verify.verge.example", w.random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
-	must(t, err)
+	coretest.Must(t, err)
 	w.Lifecycle = &Lifecycle{Attempts: 3, OutcomeLife: outcomeLife, Host: host.Host{
 		KV: w.store, Sealer: w.ring, Now: w.clock.Now, Random: w.random,
 		Count: func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() },
@@ -77,33 +76,15 @@ func (w *world) script(faults ...kvtest.Fault) {
 	}
 }
 
-// countingReader is randomness that never repeats and never ends.
-type countingReader struct{ n atomic.Uint64 }
-
-func (r *countingReader) Read(p []byte) (int, error) {
-	for i := 0; i < len(p); {
-		sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, r.n.Add(1)))
-		i += copy(p[i:], sum[:])
-	}
-	return len(p), nil
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 var withWebhook = integration.Webhook{URL: "https://hooks.publisher.example/verge"}
 
 // session makes one; whether it sends events is up to the webhook.
 func (w *world) session(t testing.TB, hook integration.Webhook) Session {
 	t.Helper()
 	id, err := session.NewID(w.random, testUUID, session.L1, 25, w.clock.Now(), 3)
-	must(t, err)
+	coretest.Must(t, err)
 	text, err := id.Format(w.ring)
-	must(t, err)
+	coretest.Must(t, err)
 	user, state := "user-42", ""
 	return Session{ID: id, Text: text, User: &user, State: &state,
 		Integration: &integration.Integration{ID: testUUID, PublisherID: "pub_a", Webhook: hook}}
@@ -114,18 +95,18 @@ func (w *world) session(t testing.TB, hook integration.Webhook) Session {
 func (w *world) tasks(t testing.TB) (events []webhook.Event, timers []kv.Task) {
 	t.Helper()
 	all, _, err := w.memory.Claim(ctx, "p3", w.clock.Now().Add(1000*time.Hour), time.Hour, 1000)
-	must(t, err)
+	coretest.Must(t, err)
 	for _, task := range all {
 		m, sealed, err := outbox.Read(task)
-		must(t, err)
+		coretest.Must(t, err)
 		if m.Kind == outbox.Expire {
 			timers = append(timers, task)
 			continue
 		}
 		body, err := outbox.Body(w.ring, sealed)
-		must(t, err)
+		coretest.Must(t, err)
 		var e webhook.Event
-		must(t, json.Unmarshal(body, &e))
+		coretest.Must(t, json.Unmarshal(body, &e))
 		if m.Type != e.Type || m.Session != e.SessionID || m.Integration != testUUID || m.Attempts != 0 {
 			t.Errorf("the task's head %+v does not fit its event %+v", m, e)
 		}
@@ -158,7 +139,7 @@ func (w *world) wantEvents(t testing.TB, timer bool, types ...string) []webhook.
 func (w *world) record(t testing.TB, s Session) session.Record {
 	t.Helper()
 	r, _, err := w.Load(ctx, s.ID)
-	must(t, err)
+	coretest.Must(t, err)
 	return r
 }
 
@@ -166,7 +147,7 @@ func TestBeginWithoutWebhookDoesNotTouchTheKV(t *testing.T) {
 	for name, hook := range map[string]integration.Webhook{"no URL": {}, "switched off": {Off: true}, "off, though with a URL": {Off: true, URL: withWebhook.URL}} {
 		w := newWorld(t)
 		before := w.store.Calls()
-		must(t, w.Begin(ctx, w.session(t, hook), true, nil, nil))
+		coretest.Must(t, w.Begin(ctx, w.session(t, hook), true, nil, nil))
 		if n := w.store.Calls() - before; n != 0 {
 			t.Errorf("architecture, What is where: %s: start asked the KV %d times", name, n)
 		}
@@ -196,7 +177,7 @@ func TestBeginIsOneCommit(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			s := w.session(t, c.hook)
-			must(t, w.Begin(ctx, s, c.initiated, c.checks, c.extra))
+			coretest.Must(t, w.Begin(ctx, s, c.initiated, c.checks, c.extra))
 			if n := w.commits.Load(); n != 1 || w.store.Calls() != 1 {
 				t.Errorf("architecture: %d commits and %d calls, want one", n, w.store.Calls())
 			}
@@ -222,7 +203,7 @@ func TestBeginIsOneCommit(t *testing.T) {
 func TestBeginWakesTheRunner(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	must(t, w.Begin(ctx, s, true, nil, nil))
+	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 	if len(w.woken) != 2 || !w.woken[0].Equal(w.clock.Now()) || !w.woken[1].Equal(s.ID.Expires()) {
 		t.Errorf("woken for %v, want now and %s", w.woken, s.ID.Expires())
 	}
@@ -277,7 +258,7 @@ func TestBeginAfterALostReply(t *testing.T) {
 
 func TestBeginConflictsOnTheExtraCheckAlone(t *testing.T) {
 	w := newWorld(t)
-	must(t, w.memory.Commit(ctx, kv.Tx{ID: "other", Partition: "p3", Puts: []kv.Put{{Name: "r/x", Value: []byte("theirs")}}}))
+	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "other", Partition: "p3", Puts: []kv.Put{{Name: "r/x", Value: []byte("theirs")}}}))
 	err := w.Begin(ctx, w.session(t, withWebhook), true, []kv.Check{{Name: "r/x"}}, []kv.Put{{Name: "r/x"}})
 	var conflict *kv.Conflict
 	if !errors.As(err, &conflict) {
@@ -309,10 +290,10 @@ func TestFire(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			s := w.session(t, withWebhook)
-			must(t, w.Begin(ctx, s, true, nil, nil))
+			coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 			w.clock.Advance(time.Minute)
 			r, err := w.Fire(ctx, s, c.trigger)
-			must(t, err)
+			coretest.Must(t, err)
 			if r.State != c.state || r.FailureCode != c.code || r.Terminal() && !r.At.Equal(at(w)) {
 				t.Errorf("record %+v", r)
 			}
@@ -359,7 +340,7 @@ func TestTheLastAttemptFails(t *testing.T) {
 	s := w.session(t, withWebhook)
 	for n := 1; n <= 3; n++ {
 		r, err := w.Fire(ctx, s, session.AttemptFailed)
-		must(t, err)
+		coretest.Must(t, err)
 		if r.Attempts != n || r.Terminal() != (n == 3) {
 			t.Errorf("contract 23: after %d failed attempts: %+v", n, r)
 		}
@@ -374,7 +355,7 @@ func TestALateAnswerIsIgnoredAndCounted(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
 	first, err := w.Fire(ctx, s, session.Rejected)
-	must(t, err)
+	coretest.Must(t, err)
 	w.clock.Advance(time.Second)
 	for n, trigger := range []session.Trigger{session.Succeeded, session.Rejected, session.AttemptFailed, session.Withdrawn} {
 		r, err := w.Fire(ctx, s, trigger)
@@ -391,7 +372,7 @@ func TestALateAnswerIsIgnoredAndCounted(t *testing.T) {
 func TestAnAnswerAfterTheTenMinutesFindsTheSessionExpired(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	must(t, w.Begin(ctx, s, true, nil, nil))
+	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 	w.clock.Advance(session.Life)
 	r, err := w.Fire(ctx, s, session.Succeeded)
 	if err != nil || r.State != session.Expired || !r.At.Equal(s.ID.Expires()) {
@@ -407,7 +388,7 @@ func TestOutcomesAreKeptAsLongAsTheSettingSays(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
 	first, err := w.Fire(ctx, s, session.Succeeded)
-	must(t, err)
+	coretest.Must(t, err)
 	w.clock.Advance(session.Life + outcomeLife - time.Millisecond)
 	if r := w.record(t, s); r != first {
 		t.Errorf("contract 21: an instant before it is over the outcome is %+v", r)
@@ -435,7 +416,7 @@ func TestRaces(t *testing.T) {
 			for range 20 {
 				w := newWorld(t)
 				s := w.session(t, withWebhook)
-				must(t, w.Begin(ctx, s, true, nil, nil))
+				coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 				w.clock.Advance(session.Life - time.Millisecond)
 				records := make([]session.Record, 64)
 				errs := make([]error, len(records))
@@ -574,7 +555,7 @@ func TestALostReplyUnderARaceCountsNoAttemptTwice(t *testing.T) {
 func (w *world) claimTimer(t testing.TB, now time.Time) host.Job {
 	t.Helper()
 	tasks, _, err := w.memory.Claim(ctx, "p3", now, time.Minute, 100)
-	must(t, err)
+	coretest.Must(t, err)
 	for _, task := range tasks {
 		if strings.HasPrefix(task.ID, "x/") {
 			return host.Job{Partition: "p3", Task: task, Until: now.Add(time.Minute)}
@@ -587,9 +568,9 @@ func (w *world) claimTimer(t testing.TB, now time.Time) host.Job {
 func TestTheTimerEndsASession(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	must(t, w.Begin(ctx, s, true, nil, nil))
+	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 	w.clock.Advance(session.Life + 3*time.Second)
-	must(t, w.Expire(ctx, s, w.claimTimer(t, w.clock.Now())))
+	coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, w.clock.Now())))
 	if r := w.record(t, s); r.State != session.Expired || r.FailureCode != webhook.FailureTimeout || !r.At.Equal(s.ID.Expires()) {
 		t.Errorf("contract 20: %+v, want expired at %s", r, s.ID.Expires())
 	}
@@ -603,10 +584,10 @@ func TestTheTimerEndsASession(t *testing.T) {
 func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	must(t, w.Begin(ctx, s, true, nil, nil))
+	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 	w.woken = nil
 	w.clock.Advance(session.Life - time.Millisecond)
-	must(t, w.Expire(ctx, s, w.claimTimer(t, s.ID.Expires()))) // by another instance's faster clock
+	coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, s.ID.Expires()))) // by another instance's faster clock
 	if r := w.record(t, s); r.Terminal() {
 		t.Errorf("contract 20: %+v before the 10 minutes were over", r)
 	}
@@ -618,7 +599,7 @@ func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
 		t.Errorf("woken for %v, want %s at last", w.woken, s.ID.Expires())
 	}
 	w.clock.Advance(time.Millisecond)
-	must(t, w.Expire(ctx, s, w.claimTimer(t, w.clock.Now())))
+	coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, w.clock.Now())))
 	if r := w.record(t, s); r.State != session.Expired {
 		t.Errorf("contract 20: %+v", r)
 	}
@@ -628,13 +609,13 @@ func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
 func TestATimerThatFiresLateFindsTheOutcome(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	must(t, w.Begin(ctx, s, true, nil, nil))
+	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 	job := w.claimTimer(t, s.ID.Expires())
 	w.clock.Advance(time.Minute)
 	first, err := w.Fire(ctx, s, session.Succeeded)
-	must(t, err)
+	coretest.Must(t, err)
 	w.clock.Advance(session.Life)
-	must(t, w.Expire(ctx, s, job))
+	coretest.Must(t, w.Expire(ctx, s, job))
 	if r := w.record(t, s); r != first {
 		t.Errorf("contract 18: the timer made %+v of %+v", r, first)
 	}
@@ -647,17 +628,17 @@ func TestATimerThatWasForgottenGoes(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
 	_, err := w.Fire(ctx, s, session.Succeeded)
-	must(t, err)
-	must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3", Schedule: []kv.Task{outbox.Timer(s.ID, s.Text)}}))
+	coretest.Must(t, err)
+	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3", Schedule: []kv.Task{outbox.Timer(s.ID, s.Text)}}))
 	w.clock.Advance(session.Life)
-	must(t, w.Expire(ctx, s, w.claimTimer(t, w.clock.Now())))
+	coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, w.clock.Now())))
 	w.wantEvents(t, false, webhook.TypeCompleted)
 }
 
 func TestATimerWhoseLeaseIsLostDoesNothing(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	must(t, w.Begin(ctx, s, true, nil, nil))
+	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 	w.clock.Advance(session.Life)
 	stale := w.claimTimer(t, w.clock.Now())
 	w.clock.Advance(time.Minute)
@@ -680,7 +661,7 @@ func TestATimerSurvivesTheStoresErrors(t *testing.T) {
 		t.Run(fmt.Sprintf("spec, States: expiry under %v", faults), func(t *testing.T) {
 			w := newWorld(t)
 			s := w.session(t, withWebhook)
-			must(t, w.Begin(ctx, s, true, nil, nil))
+			coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 			w.clock.Advance(session.Life)
 			job := w.claimTimer(t, w.clock.Now())
 			w.script(faults...)
@@ -689,7 +670,7 @@ func TestATimerSurvivesTheStoresErrors(t *testing.T) {
 			w.script()
 			if err != nil && !w.record(t, s).Terminal() {
 				w.clock.Advance(time.Minute)
-				must(t, w.Expire(ctx, s, w.claimTimer(t, w.clock.Now())))
+				coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, w.clock.Now())))
 			}
 			if r := w.record(t, s); r.State != session.Expired {
 				t.Errorf("%+v after %v", r, err)
@@ -702,7 +683,7 @@ func TestATimerSurvivesTheStoresErrors(t *testing.T) {
 func TestADamagedRecordDecidesNothing(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3", Puts: []kv.Put{{Name: s.ID.Key("p3").Name, Value: []byte("?")}}}))
+	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3", Puts: []kv.Put{{Name: s.ID.Key("p3").Name, Value: []byte("?")}}}))
 	r, err := w.Fire(ctx, s, session.Succeeded)
 	if err == nil || r != (session.Record{}) {
 		t.Errorf("%+v, %v", r, err)
@@ -719,7 +700,7 @@ func TestRandomFaults(t *testing.T) {
 		var sessions []Session
 		for range 10 {
 			s := w.session(t, withWebhook)
-			must(t, w.Begin(ctx, s, true, nil, nil))
+			coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 			sessions = append(sessions, s)
 		}
 		w.store.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{kvtest.Refuse: .1, kvtest.LoseRequest: .1, kvtest.LoseReply: .2, kvtest.Delay: .1})
@@ -735,7 +716,7 @@ func TestRandomFaults(t *testing.T) {
 		w.clock.Advance(session.Life)
 		for range 30 {
 			tasks, _, err := w.memory.Claim(ctx, "p3", w.clock.Now(), time.Minute, 100)
-			must(t, err)
+			coretest.Must(t, err)
 			for _, task := range tasks {
 				for _, s := range sessions {
 					if task.ID == s.ID.TimerID() {

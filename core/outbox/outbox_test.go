@@ -3,8 +3,6 @@ package outbox
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
@@ -57,9 +56,9 @@ func newWorld(t testing.TB) *world {
 	w := &world{clock: kvtest.NewClock(), counts: map[string]int{}, answer: status(200)}
 	w.memory = memory.New(memory.Config{Now: w.clock.Now})
 	w.store = &kvtest.Faulty{KV: w.memory}
-	random := &countingReader{}
+	random := &coretest.Random{}
 	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
-	must(t, err)
+	coretest.Must(t, err)
 	h := host.Host{KV: w.store, Sealer: ring, Fetch: w, Now: w.clock.Now, Random: random,
 		Log:   slog.New(slog.NewTextHandler(&w.log, nil)),
 		Count: func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() }}
@@ -70,7 +69,7 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) put(t testing.TB, hook integration.Webhook, secret string) {
 	t.Helper()
-	must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Webhook: hook}, secret))
+	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Webhook: hook}, secret))
 }
 
 // Fetch implements host.Fetcher.
@@ -91,29 +90,11 @@ func fails(reason string) func(host.FetchRequest) (int, error) {
 	}
 }
 
-// countingReader is randomness that never repeats and never ends.
-type countingReader struct{ n atomic.Uint64 }
-
-func (r *countingReader) Read(p []byte) (int, error) {
-	for i := 0; i < len(p); {
-		sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, r.n.Add(1)))
-		i += copy(p[i:], sum[:])
-	}
-	return len(p), nil
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // task is the delivery of e, due now.
 func (w *world) task(t testing.TB, e webhook.Event) kv.Task {
 	t.Helper()
 	task, err := Event(w.Sealer, e, testUUID, w.clock.Now())
-	must(t, err)
+	coretest.Must(t, err)
 	return task
 }
 
@@ -121,7 +102,7 @@ func (w *world) task(t testing.TB, e webhook.Event) kv.Task {
 func (w *world) body(t testing.TB, sealed []byte) []byte {
 	t.Helper()
 	b, err := Body(w.Sealer, sealed)
-	must(t, err)
+	coretest.Must(t, err)
 	return b
 }
 
@@ -132,8 +113,8 @@ func (w *world) schedule(t testing.TB) webhook.Event {
 	e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), PublisherID: "pub_a",
 		IntegrationID: testUUID, SessionID: "svc_sess_x"}, "L1", 25, nil, &state)
 	id, err := kv.NewTxID(w.Random)
-	must(t, err)
-	must(t, w.memory.Commit(ctx, kv.Tx{ID: id, Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
+	coretest.Must(t, err)
+	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: id, Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
 	return e
 }
 
@@ -142,7 +123,7 @@ func (w *world) claim(t testing.TB) (jobs []host.Job, next time.Time) {
 	t.Helper()
 	now := w.clock.Now()
 	tasks, next, err := w.memory.Claim(ctx, part, now, lease, 100)
-	must(t, err)
+	coretest.Must(t, err)
 	for _, task := range tasks {
 		jobs = append(jobs, host.Job{Partition: part, Task: task, Until: now.Add(lease)})
 	}
@@ -161,7 +142,7 @@ func (w *world) claimOne(t testing.TB) host.Job {
 func (w *world) run(t testing.TB, job host.Job) error {
 	t.Helper()
 	m, body, err := Read(job.Task)
-	must(t, err)
+	coretest.Must(t, err)
 	return w.Deliver(ctx, job, m, body)
 }
 
@@ -176,7 +157,7 @@ func (w *world) idle(t testing.TB) {
 func (w *world) dead(t testing.TB) []Dead {
 	t.Helper()
 	dead, err := w.Dead(ctx, part, "", 100)
-	must(t, err)
+	coretest.Must(t, err)
 	return dead
 }
 
@@ -213,7 +194,7 @@ func TestDeliverJudgesTheAnswer(t *testing.T) {
 			w.answer = c.answer
 			var woken []time.Time
 			w.Wake = func(_ kv.Partition, due time.Time) { woken = append(woken, due) }
-			must(t, w.run(t, w.claimOne(t)))
+			coretest.Must(t, w.run(t, w.claimOne(t)))
 			if len(w.posts) != 1 {
 				t.Fatalf("%d posts", len(w.posts))
 			}
@@ -255,7 +236,7 @@ func TestWhatIsPosted(t *testing.T) {
 	w := newWorld(t)
 	e := w.schedule(t)
 	w.clock.Advance(3 * time.Second)
-	must(t, w.run(t, w.claimOne(t)))
+	coretest.Must(t, w.run(t, w.claimOne(t)))
 	p := w.posts[0]
 	if p.Method != "POST" || p.URL != hookURL || !bytes.Equal(p.Body, e.Body()) {
 		t.Errorf("posted %s %s %s", p.Method, p.URL, p.Body)
@@ -280,7 +261,7 @@ func TestEveryAttemptOfTheSchedule(t *testing.T) {
 	waits := []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
 		time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour}
 	for n, wait := range waits {
-		must(t, w.run(t, w.claimOne(t)))
+		coretest.Must(t, w.run(t, w.claimOne(t)))
 		if len(w.dead(t)) != 0 {
 			t.Fatalf("contract 26: dead after %d attempts", n+1)
 		}
@@ -290,7 +271,7 @@ func TestEveryAttemptOfTheSchedule(t *testing.T) {
 		}
 		w.clock.Advance(next.Sub(w.clock.Now()))
 	}
-	must(t, w.run(t, w.claimOne(t)))
+	coretest.Must(t, w.run(t, w.claimOne(t)))
 	w.idle(t)
 	dead := w.dead(t)
 	if len(dead) != 1 || dead[0].Reason != Exhausted || dead[0].Last != "status 503" || dead[0].Attempts != 10 || dead[0].Event != e.ID {
@@ -332,12 +313,12 @@ func TestNoTargetAndNoSecret(t *testing.T) {
 		{"contract 27: switched off meanwhile", func(t *testing.T, w *world) { w.put(t, integration.Webhook{Off: true}, "") }, NoTarget},
 		{"contract 27: without URL meanwhile", func(t *testing.T, w *world) { w.put(t, integration.Webhook{}, "") }, NoTarget},
 		{"contract 27: the integration is gone", func(t *testing.T, w *world) {
-			must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c", Deletes: []string{"c/int/" + testUUID}}))
+			coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c", Deletes: []string{"c/int/" + testUUID}}))
 			w.Directory = integration.NewDirectory(w.Host)
 		}, NoTarget},
 		{"contract 16: the secret's key was retired", func(t *testing.T, w *world) {
 			ring, err := token.NewRing("verify.verge.example", w.Random, token.Key{ID: "07c1d2e4", Secret: bytes.Repeat([]byte{8}, 32)})
-			must(t, err)
+			coretest.Must(t, err)
 			w.Sealer = ring
 			w.Directory = integration.NewDirectory(w.Host)
 		}, NoSecret},
@@ -346,7 +327,7 @@ func TestNoTargetAndNoSecret(t *testing.T) {
 			w := newWorld(t)
 			w.schedule(t)
 			c.change(t, w)
-			must(t, w.run(t, w.claimOne(t)))
+			coretest.Must(t, w.run(t, w.claimOne(t)))
 			dead := w.dead(t)
 			if len(dead) != 1 || dead[0].Reason != c.reason || dead[0].Attempts != 0 || len(w.posts) != 0 {
 				t.Errorf("dead %+v after %d posts, want %s after none", dead, len(w.posts), c.reason)
@@ -380,7 +361,7 @@ func TestALeaseTooShortForAnAttemptPostsNothing(t *testing.T) {
 				return kvtest.Pass
 			}
 			w.Directory = integration.NewDirectory(w.Host)
-			must(t, w.run(t, job))
+			coretest.Must(t, w.run(t, job))
 			if len(w.posts) != c.posts {
 				t.Errorf("%d posts, want %d", len(w.posts), c.posts)
 			}
@@ -413,7 +394,7 @@ func TestALeaseThatIsLostRecordsNothing(t *testing.T) {
 			t.Errorf("%s: counted %v, dead %+v", name, w.counts, w.dead(t))
 		}
 		w.answer = status(200)
-		must(t, w.run(t, other)) // whoever holds the task now decides
+		coretest.Must(t, w.run(t, other)) // whoever holds the task now decides
 		w.idle(t)
 		if len(w.posts) != 2 || !bytes.Equal(w.posts[0].Body, w.posts[1].Body) {
 			t.Errorf("%s: %d posts, want two with the same bytes", name, len(w.posts))
@@ -427,7 +408,7 @@ func TestALeaseThatRanOutButWasNotTakenStillRecords(t *testing.T) {
 	w.schedule(t)
 	job := w.claimOne(t)
 	w.answer = func(host.FetchRequest) (int, error) { w.clock.Advance(2 * lease); return 200, nil }
-	must(t, w.run(t, job))
+	coretest.Must(t, w.run(t, job))
 	w.idle(t)
 }
 
@@ -470,7 +451,7 @@ func TestStoppingSaysNothingAboutTheReceiver(t *testing.T) {
 		return 0, &host.FetchError{Reason: host.FetchNetwork, Err: context.Canceled}
 	}
 	m, body, err := Read(job.Task)
-	must(t, err)
+	coretest.Must(t, err)
 	if err := w.Deliver(stopped, job, m, body); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
@@ -544,7 +525,7 @@ func TestDeferCountsNoAttempt(t *testing.T) {
 	e := w.schedule(t)
 	job := w.claimOne(t)
 	until := w.clock.Now().Add(90 * time.Second)
-	must(t, w.Defer(ctx, job, until))
+	coretest.Must(t, w.Defer(ctx, job, until))
 	jobs, next := w.claim(t)
 	if len(jobs) != 0 || !next.Equal(until) {
 		t.Fatalf("deferred until %s, due at %s", until, next)
@@ -572,7 +553,7 @@ func (w *world) kill(t testing.TB, n int) map[string]bool {
 	}
 	jobs, _ := w.claim(t)
 	for _, job := range jobs {
-		must(t, w.run(t, job))
+		coretest.Must(t, w.run(t, job))
 	}
 	w.answer = status(200)
 	return ids
@@ -584,7 +565,7 @@ func TestDeadEventsArePaged(t *testing.T) {
 	after, pages := "", 0
 	for {
 		page, err := w.Dead(ctx, part, after, 5)
-		must(t, err)
+		coretest.Must(t, err)
 		if len(page) == 0 {
 			break
 		}
@@ -612,7 +593,7 @@ func TestResend(t *testing.T) {
 	w := newWorld(t)
 	e := w.schedule(t)
 	w.answer = status(400)
-	must(t, w.run(t, w.claimOne(t)))
+	coretest.Must(t, w.run(t, w.claimOne(t)))
 	var woken []time.Time
 	w.Wake = func(_ kv.Partition, due time.Time) { woken = append(woken, due) }
 
@@ -622,7 +603,7 @@ func TestResend(t *testing.T) {
 	if err := w.Resend(ctx, part, "evt_"+testUUID); !errors.Is(err, ErrNotDead) {
 		t.Errorf("another event: %v", err)
 	}
-	must(t, w.Resend(ctx, part, e.ID))
+	coretest.Must(t, w.Resend(ctx, part, e.ID))
 	if len(woken) != 1 || !woken[0].Equal(w.clock.Now()) {
 		t.Errorf("the runner was woken for %v", woken)
 	}
@@ -637,7 +618,7 @@ func TestResend(t *testing.T) {
 	if m, _, err := Read(job.Task); err != nil || m != (Meta{Kind: Deliver, Session: e.SessionID, Integration: testUUID, Type: e.Type}) {
 		t.Errorf("contract 27: it starts from %+v, %v", m, err)
 	}
-	must(t, w.run(t, job))
+	coretest.Must(t, w.run(t, job))
 	if len(w.posts) != 2 || !bytes.Equal(w.posts[1].Body, e.Body()) || !bytes.Equal(w.posts[0].Body, e.Body()) {
 		t.Error("contract 25: resent with other bytes")
 	}
@@ -681,7 +662,7 @@ func TestResendAfterALostReply(t *testing.T) {
 				t.Errorf("%d tasks, %d dead; want it scheduled: %v", len(jobs), len(w.dead(t)), c.scheduled)
 			}
 			for _, job := range jobs {
-				must(t, w.run(t, job))
+				coretest.Must(t, w.run(t, job))
 			}
 			w.store.Deliver(ctx)
 			if jobs, _ := w.claim(t); len(jobs) > 0 {
@@ -715,7 +696,7 @@ func TestResendInParallel(t *testing.T) {
 
 func TestADamagedDeadEventIsNamed(t *testing.T) {
 	w := newWorld(t)
-	must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Puts: []kv.Put{{Name: "d/evt_x", Value: []byte("no line feed")}}}))
+	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Puts: []kv.Put{{Name: "d/evt_x", Value: []byte("no line feed")}}}))
 	if _, err := w.Dead(ctx, part, "", 5); err == nil || !strings.Contains(err.Error(), "evt_x") {
 		t.Errorf("listing: %v", err)
 	}
@@ -770,13 +751,13 @@ func TestAStoreHoldsNeitherStateNorUserInTheClear(t *testing.T) {
 	state, user := "canary-state", "canary-user"
 	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), IntegrationID: testUUID,
 		SessionID: "svc_sess_x"}, webhook.FailureUnknown, "", &user, &state)
-	must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
+	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
 	job := w.claimOne(t)
 	if bytes.Contains(job.Task.Payload, []byte("canary")) {
 		t.Errorf("contract 19: the task reads %q", job.Task.Payload)
 	}
 	w.answer = status(400)
-	must(t, w.run(t, job))
+	coretest.Must(t, w.run(t, job))
 	items, err := w.memory.List(ctx, kv.Key{Partition: part, Name: "d/"}, "", 10)
 	if err != nil || len(items) != 1 || bytes.Contains(items[0].Value, []byte("canary")) {
 		t.Errorf("contract 19: dead events are %q, %v", items, err)
@@ -789,7 +770,7 @@ func TestAnEventWhoseKeyIsGoneIsVisiblyDead(t *testing.T) {
 	job := w.claimOne(t)
 	job.Task.Payload = bytes.Clone(job.Task.Payload)
 	job.Task.Payload[len(job.Task.Payload)-1] ^= 1
-	must(t, w.run(t, job))
+	coretest.Must(t, w.run(t, job))
 	if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 1 || dead[0].Reason != Unreadable {
 		t.Errorf("posted %d, dead %+v", len(w.posts), dead)
 	}
@@ -802,13 +783,13 @@ func TestTheLongestEventFits(t *testing.T) {
 	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), PublisherID: "pub_" + strings.Repeat("a", 64),
 		IntegrationID: testUUID, SessionID: "svc_sess_" + strings.Repeat("A", 79)}, webhook.FailureUnknown, webhook.FailureMessage(""), &user, &state)
 	var back webhook.Event
-	must(t, json.Unmarshal(e.Body(), &back))
+	coretest.Must(t, json.Unmarshal(e.Body(), &back))
 	if *back.Data.PublisherState != state {
 		t.Error("the state does not survive")
 	}
-	must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
+	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
 	w.answer = status(400)
-	must(t, w.run(t, w.claimOne(t)))
+	coretest.Must(t, w.run(t, w.claimOne(t)))
 	if len(w.dead(t)) != 1 {
 		t.Error("contract 27: it is not among the dead")
 	}

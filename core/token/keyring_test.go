@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/coretest"
 )
 
 var ringTime = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 
 func threeKeys(t testing.TB) Keyring {
 	t.Helper()
-	random := &countingReader{}
+	random := &coretest.Random{}
 	kr, err := GenerateKeyring(random, ringTime)
 	if err != nil {
 		t.Fatal(err)
@@ -47,11 +48,11 @@ func TestKeyringRoundTrip(t *testing.T) {
 }
 
 func TestGenerateKeyringReturnsTheKey(t *testing.T) {
-	kr, err := GenerateKeyring(&countingReader{}, ringTime)
+	kr, err := GenerateKeyring(&coretest.Random{}, ringTime)
 	if err != nil || len(kr.Keys) != 1 {
 		t.Fatalf("%d keys, %v", len(kr.Keys), err)
 	}
-	if _, err := kr.Ring(vectorHost, &countingReader{}); err != nil {
+	if _, err := kr.Ring(vectorHost, &coretest.Random{}); err != nil {
 		t.Error(err)
 	}
 	if kr, err := GenerateKeyring(failingReader{}, ringTime); err == nil {
@@ -60,7 +61,7 @@ func TestGenerateKeyringReturnsTheKey(t *testing.T) {
 }
 
 func TestRotationKeepsWhatOlderKeysSealed(t *testing.T) {
-	random := &countingReader{}
+	random := &coretest.Random{}
 	kr, err := GenerateKeyring(random, ringTime)
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +146,7 @@ func TestRetire(t *testing.T) {
 			}
 		})
 	}
-	only, err := GenerateKeyring(&countingReader{}, ringTime)
+	only, err := GenerateKeyring(&coretest.Random{}, ringTime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,12 +157,13 @@ func TestRetire(t *testing.T) {
 
 // A key that was replaced in the middle of a second has sealed in that second.
 func TestReplacedIsNeverBeforeTheLastSealing(t *testing.T) {
-	kr, err := GenerateKeyring(&countingReader{}, ringTime)
+	random := new(coretest.Random)
+	kr, err := GenerateKeyring(random, ringTime)
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := ringTime.Add(time.Hour + 999*time.Millisecond)
-	if err := kr.Rotate(&countingReader{n: 100}, now); err != nil {
+	if err := kr.Rotate(random, now); err != nil {
 		t.Fatal(err)
 	}
 	if kr.Keys[1].Replaced.Before(now) {

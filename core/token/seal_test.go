@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/coretest"
 )
 
 var testClaims = []byte(`{"sid":"svc_sess_x","iat":1795212600000}`)
@@ -189,7 +190,7 @@ func TestNewRingRefuses(t *testing.T) {
 		{"contract 16: an id that is not hexadecimal", []Key{{ID: "9f02ab3x", Secret: k.Secret}}, "8 lower-case"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := NewRing(vectorHost, &countingReader{}, c.keys...); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := NewRing(vectorHost, &coretest.Random{}, c.keys...); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one that says %q", err, c.want)
 			}
 		})

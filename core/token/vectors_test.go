@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/coretest"
 )
 
 var update = flag.Bool("update", false, "write testdata/tokens.json anew")
@@ -96,23 +97,11 @@ func counting(n int, from byte) []byte {
 func mustRing(t testing.TB, host string, keys ...Key) *Ring {
 	t.Helper()
 	// A reader that gives out is found by a panic further on, not by a weak nonce.
-	r, err := NewRing(host, &countingReader{}, keys...)
+	r, err := NewRing(host, &coretest.Random{}, keys...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
-}
-
-// countingReader is randomness that never repeats and never ends.
-type countingReader struct{ n uint64 }
-
-func (r *countingReader) Read(p []byte) (int, error) {
-	for i := 0; i < len(p); {
-		r.n++
-		sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, r.n))
-		i += copy(p[i:], sum[:])
-	}
-	return len(p), nil
 }
 
 func vectorKeys(k Key, purpose string) (aead, jws, mac []byte) {

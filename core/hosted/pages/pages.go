@@ -29,7 +29,7 @@ import (
 	"time"
 )
 
-//go:generate go run ../../web/templrt/generate
+//go:generate go run ../../../cmd/generate/pages
 
 // Kind says which page it is.
 type Kind string

@@ -5,9 +5,9 @@
 // the core must do without, so here is the part that our templates call, under
 // the names that the generated code expects. Put
 //
-//	//go:generate go run ../../web/templrt/generate
+//	//go:generate go run ../../../cmd/generate/pages
 //
-// (the path to the generator beside this file) into the package that holds the
+// (the path to that generator) into the package that holds the
 // .templ files; it runs the compiler and points the generated imports here.
 //
 // What is offered: text and attribute expressions, conditions, loops, URL

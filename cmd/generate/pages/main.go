@@ -24,7 +24,7 @@ const runtimePackage = "github.com/verge-id/verge/core/web/templrt"
 
 func main() {
 	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "templrt/generate:", err)
+		fmt.Fprintln(os.Stderr, "generate/pages:", err)
 		os.Exit(1)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestCommittedPageIsCurrent(t *testing.T) {
-	description, err := os.ReadFile("../openapi.yaml")
+	description, err := os.ReadFile("../../../core/api/openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,7 +17,7 @@ func TestCommittedPageIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile("../docs.html")
+	got, err := os.ReadFile("../../../core/api/docs.html")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestRenderSaysWhatIsBroken(t *testing.T) {
 
 // TestPageKeepsToItsPolicy holds the page against default-src 'none'; style-src 'self'.
 func TestPageKeepsToItsPolicy(t *testing.T) {
-	page, err := os.ReadFile("../docs.html")
+	page, err := os.ReadFile("../../../core/api/docs.html")
 	if err != nil {
 		t.Fatal(err)
 	}
