@@ -43,7 +43,8 @@ A configuration that is half set or not safe is refused with everything that is
 wrong with it, and exit code 2.
 
 SIGTERM and SIGINT drain: requests and webhooks in hand finish, the store is
-closed, the exit code is 0. A second signal ends the process at once.
+closed, the exit code is 0. A second signal ends the process at once. SIGHUP is
+ignored: a key ring that has changed is read by itself.
 
 Examples:
 
@@ -68,6 +69,7 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		fmt.Fprintf(p.stdout, "%s is good: mode %s, %s, %d publishers, %d integrations\n", c.source(), conf.Mode, conf.BaseURL, len(pl.publishers), len(pl.integrations))
 		return nil
 	}
+	ignoreHangUp()
 	pl.log = slog.New(slog.NewJSONHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(conf.LogLevel)}))
 	if err := pl.open(); err != nil {
 		return err

@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// untilSignal ends its context on the first SIGTERM or SIGINT, so that
-// whatever runs drains. The second one ends the process at once: whoever asks
+// untilSignal ends its context on the first SIGTERM, SIGINT or, when a terminal
+// closes, SIGHUP, so that whatever runs drains. The second one ends the process at once: whoever asks
 // twice does not want to wait for a slow receiver.
 func untilSignal(parent context.Context) (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	go func() {
 		<-signals
 		cancel()
@@ -25,3 +25,7 @@ func untilSignal(parent context.Context) (ctx context.Context, release func()) {
 		cancel()
 	}
 }
+
+// ignoreHangUp is for a server: to those who send it, SIGHUP means "read your
+// files again", which a server does by itself, and never "stop".
+func ignoreHangUp() { signal.Ignore(syscall.SIGHUP) }

@@ -104,3 +104,28 @@ func TestSecondSignal(t *testing.T) {
 		t.Errorf("exit code %d: a process that was cut off has not drained", code)
 	}
 }
+
+// TestHangUp: a terminal that closes ends dev in good order, and a server,
+// which reads its files again by itself, goes on.
+func TestHangUp(t *testing.T) {
+	dev := startDev(t, t.TempDir())
+	if err := dev.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if err := dev.cmd.Wait(); err != nil {
+		t.Errorf("dev: %v", err)
+	}
+
+	p := serveFiles(t, map[string]string{"/verge.toml": configFor("test", "memory", "https://hooks.publisher.example/", "HOOK")})
+	at, stop := serveHere(t, p, "--config", "/verge.toml")
+	if err := syscall.Kill(syscall.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond) // a signal that is not ignored has ended this process by now
+	if code, out := operate(p, at, "integration", "list"); code != exitOK {
+		t.Errorf("after the signal: exit code %d: %s", code, out)
+	}
+	if code := stop(); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+}
