@@ -1,0 +1,46 @@
+-- Leases tasks, by moving their score to the end of the lease and noting who
+-- holds it. Everything is read before the first write.
+--
+-- KEYS: names, expiries, due, tasks.
+-- ARGV: now, end of the lease, n, n + 1, how many names to sweep, the claim's id.
+-- Returns when the next task falls due ('' for never), then id and task of each.
+local call = redis.call
+local n = tonumber(ARGV[3])
+local due = call('ZRANGEBYSCORE', KEYS[3], '-inf', ARGV[1], 'WITHSCORES', 'LIMIT', '0', ARGV[4])
+local reply = {''}
+if #due > 2 * n then
+	reply[1] = due[2 * n + 2]
+else
+	local later = call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[1], '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
+	if #later > 0 then
+		reply[1] = later[2]
+	end
+end
+local claimed = math.min(n, #due / 2)
+for i = 1, claimed do
+	local id = due[2 * i - 1]
+	local task = call('HGET', KEYS[4], '=' .. id)
+	if not task then
+		error('VERGEDAMAGED the task ' .. id .. ' has a due time but no body')
+	end
+	reply[2 * i] = id
+	reply[2 * i + 1] = task
+end
+
+local time = call('TIME')
+local clock = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+local expired = call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. clock, 'LIMIT', '0', ARGV[5])
+if #expired > 0 then
+	call('ZCARD', KEYS[1])
+end
+
+for i = 1, claimed do
+	local id = due[2 * i - 1]
+	call('ZADD', KEYS[3], ARGV[2], id)
+	call('HSET', KEYS[4], '@' .. id, ARGV[6] .. '-' .. i)
+end
+if #expired > 0 then
+	call('ZREM', KEYS[1], unpack(expired))
+	call('ZREM', KEYS[2], unpack(expired))
+end
+return reply

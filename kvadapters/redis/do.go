@@ -1,0 +1,247 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+// script is known to a server by the hash of its text.
+type script struct{ text, sha string }
+
+func newScript(text string) *script {
+	sum := sha1.Sum([]byte(text))
+	return &script{text, hex.EncodeToString(sum[:])}
+}
+
+var (
+	//go:embed commit.lua
+	commitText string
+	//go:embed claim.lua
+	claimText string
+	//go:embed sweep.lua
+	sweepText string
+	//go:embed spend.lua
+	spendText string
+	//go:embed probe.lua
+	probeText string
+
+	commitScript = newScript(commitText)
+	claimScript  = newScript(claimText)
+	sweepScript  = newScript(sweepText)
+	spendScript  = newScript(spendText)
+	probeScript  = newScript(probeText)
+)
+
+// request is a command, or a script, on the primary that owns a partition.
+type request struct {
+	base   string
+	script *script // nil: args are a command
+	keys   []string
+	args   []any
+
+	repeatable bool // doing it twice does no harm: it only reads
+	commit     bool // waits for the replicas; a lost reply is ErrUnknown
+}
+
+// marked is the last argument of a command. Being encoded is the last that
+// happens to it before it is sent; an error before that is from a command
+// that surely never was.
+type marked struct {
+	value any
+	sent  *atomic.Bool
+}
+
+func (m marked) MarshalBinary() ([]byte, error) {
+	m.sent.Store(true)
+	if b, ok := m.value.([]byte); ok {
+		return b, nil
+	}
+	return []byte(text(m.value)), nil
+}
+
+// Attempts at one request, with pauses between: a server that names another
+// one, or that is moving keys, has done nothing. Together they stay below
+// half a second.
+const (
+	attempts   = 6
+	firstPause = 10 * time.Millisecond
+)
+
+// do sends the request until it is answered or refused for good. Its errors
+// are redis.Nil and those of package kv.
+func (s *Store) do(ctx context.Context, r request) (any, error) {
+	load, asking, addr := false, false, ""
+	var last error
+	for attempt, pause := 0, firstPause; attempt < attempts; attempt++ {
+		if ctx.Err() != nil {
+			return nil, s.unavailable(r, errors.Join(context.Cause(ctx), last))
+		}
+		node, err := s.node(ctx, r.base, addr)
+		if err != nil {
+			return nil, s.unavailable(r, errors.Join(err, last))
+		}
+		reply, sent, err := s.send(ctx, node, r, load, asking)
+		var refusal redis.Error
+		switch {
+		case err == nil, errors.Is(err, redis.Nil), errors.Is(err, kv.ErrUnknown):
+			return reply, err
+		case !errors.As(err, &refusal):
+			s.reload(ctx)
+			if r.repeatable && attempt == 0 {
+				last = err
+				continue
+			}
+			if sent {
+				return nil, s.lost(r, err)
+			}
+			return nil, s.unavailable(r, err)
+		}
+		last = err
+		code, rest, _ := strings.Cut(err.Error(), " ")
+		load, asking, addr = false, false, ""
+		switch code {
+		case "NOSCRIPT":
+			load = true
+			continue
+		case "MOVED", "ASK":
+			fields := strings.Fields(rest)
+			if s.cluster() == nil {
+				return nil, s.unavailable(r, errors.New("the server belongs to a Cluster: "+clusterHint))
+			}
+			if len(fields) == 2 {
+				addr = fields[1]
+			}
+			asking = code == "ASK"
+			s.reload(ctx)
+			if attempt == 0 {
+				continue
+			}
+		case "TRYAGAIN":
+		default:
+			if code == "CLUSTERDOWN" || code == "READONLY" {
+				s.reload(ctx)
+			}
+			return nil, s.refused(r, err)
+		}
+		if err := sleep(ctx, pause); err != nil {
+			break
+		}
+		pause *= 2
+	}
+	return nil, s.unavailable(r, last)
+}
+
+// send does the request once on the node. sent is false where surely nothing
+// left this process.
+func (s *Store) send(ctx context.Context, node *redis.Client, r request, load, asking bool) (reply any, sent bool, err error) {
+	args := r.args
+	if r.script != nil {
+		args = make([]any, 0, 3+len(r.keys)+len(r.args))
+		if load {
+			args = append(args, "eval", r.script.text)
+		} else {
+			args = append(args, "evalsha", r.script.sha)
+		}
+		args = append(args, strconv.Itoa(len(r.keys)))
+		for _, key := range r.keys {
+			args = append(args, key)
+		}
+		args = append(args, r.args...)
+	} else {
+		args = append([]any(nil), args...)
+	}
+	var reached atomic.Bool
+	args[len(args)-1] = marked{args[len(args)-1], &reached}
+	cmd := redis.NewCmd(ctx, args...)
+
+	wait := r.commit && s.config.Replicas > 0
+	if !wait && !asking {
+		node.Process(ctx, cmd)
+		reply, err = cmd.Result()
+		return reply, reached.Load(), err
+	}
+
+	// One pipeline is one connection: ASKING and WAIT are about that alone.
+	pipe := node.Pipeline()
+	if asking {
+		pipe.Process(ctx, redis.NewCmd(ctx, "asking"))
+	}
+	pipe.Process(ctx, cmd)
+	var waited *redis.IntCmd
+	if wait {
+		waited = redis.NewIntCmd(ctx, "wait", s.config.Replicas, s.config.WaitTimeout.Milliseconds())
+		pipe.Process(ctx, waited)
+	}
+	pipe.Exec(ctx)
+	reply, err = cmd.Result()
+	if err != nil || !wait || reply != int64(1) {
+		return reply, reached.Load(), err
+	}
+	replicas, err := waited.Result()
+	if err == nil && replicas >= int64(s.config.Replicas) {
+		return reply, true, nil
+	}
+	if err == nil {
+		err = fmt.Errorf("%d of %d replicas had it after %v", replicas, s.config.Replicas, s.config.WaitTimeout)
+	}
+	return nil, true, s.unknown(r, fmt.Errorf("the primary has the commit, but is not sure of its replicas: %w", err))
+}
+
+func (s *Store) cluster() *redis.ClusterClient {
+	c, _ := s.client.(*redis.ClusterClient)
+	return c
+}
+
+// node is the primary at addr, or the one that owns the slot of base.
+func (s *Store) node(ctx context.Context, base, addr string) (*redis.Client, error) {
+	cluster := s.cluster()
+	if cluster == nil {
+		return s.client.(*redis.Client), nil
+	}
+	if addr != "" {
+		found := make(chan *redis.Client, 1)
+		err := cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
+			if c.Options().Addr == addr {
+				select {
+				case found <- c:
+				default:
+				}
+			}
+			return nil
+		})
+		if err == nil && len(found) == 1 {
+			return <-found, nil
+		}
+	}
+	return cluster.MasterForKey(ctx, base)
+}
+
+// reload has the client ask the Cluster anew who owns what; at its own pace.
+func (s *Store) reload(ctx context.Context) {
+	if cluster := s.cluster(); cluster != nil {
+		cluster.ReloadState(ctx)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,86 @@
+package redis
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+const clusterHint = "say so in the URL, redis+cluster:// or rediss+cluster://"
+
+// refusals are the codes of answers after which surely nothing has changed,
+// and what to do about each. Redis gives them before a script runs, or at its
+// first write.
+var refusals = []struct{ code, advice string }{
+	{"OOM", "the server's maxmemory is used up: raise it, or find what fills the server"},
+	{"READONLY", "this server is a replica: point the URL at the primary, or at Sentinel"},
+	{"NOPERM", "the ACL user may not do this: give it the permissions that the package's documentation lists"},
+	{"NOAUTH", "the server wants a password: put it in the URL, or in what the URL is made from"},
+	{"WRONGPASS", "user and password are not the server's: correct them"},
+	{"WRONGTYPE", "a key under our prefix was written by something else: choose another prefix, or remove that key"},
+	{"MISCONF", "the server cannot write to its disk: see its log"},
+	{"NOREPLICAS", "fewer replicas than min-replicas-to-write are connected: bring them back"},
+	{"CLUSTERDOWN", "no node of the Cluster serves this slot: wait for its failover, or see cluster info"},
+	{"CROSSSLOT", "the server does not honour hash tags; this store cannot run on it"},
+	{"TRYAGAIN", "the slot is being moved: wait until it has arrived"},
+	{"MOVED", clusterHint},
+	{"ASK", "the slot is being moved: wait until it has arrived"},
+	{"LOADING", "the server is still reading its data: wait"},
+	{"MASTERDOWN", "this server is a replica without its primary: point the URL at the primary"},
+	{"BUSY", "another script keeps the server busy: see its slowlog"},
+	{"NOSCRIPT", "the server does not keep scripts"},
+	{"DENIED", "the server is in protected mode: bind it and give it a password"},
+	{"NOPROTO", "the server is too old: it takes Redis 6.2"},
+	{"VERGEDAMAGED", "a key was evicted or removed: set maxmemory-policy noeviction and restore a copy"},
+	{"ERR max number of clients", "raise maxclients, or lower pool_size in the URL"},
+	{"ERR unknown command", "the server is too old, or has this command renamed: it takes Redis 6.2"},
+	{"ERR AUTH", "the server has no password set, or no such user: correct the URL"},
+	{"ERR DB index", "the server has no database of that number: correct the URL"},
+	{"ERR syntax", "the server is too old: it takes Redis 6.2"},
+}
+
+// halfway marks a script that was stopped after its first write.
+const halfway = "VERGEHALF"
+
+// explain returns what to do about an answer, and whether surely nothing changed.
+func explain(answer string) (advice string, nothing bool) {
+	if strings.Contains(answer, halfway) {
+		return "a permission was withdrawn under way and a transaction stopped half-way: give the ACL user its permissions back", false
+	}
+	for _, r := range refusals {
+		// Before Redis 7 the code of an error within a script is not in front.
+		if strings.HasPrefix(answer, r.code) || strings.HasPrefix(answer, "ERR") && strings.Contains(answer, ": "+r.code+" ") {
+			return r.advice, true
+		}
+	}
+	return "", false
+}
+
+// refused is the error of a request that the server answered with err.
+func (s *Store) refused(r request, err error) error {
+	advice, nothing := explain(err.Error())
+	if advice != "" {
+		err = fmt.Errorf("%w: %s", err, advice)
+	}
+	if nothing {
+		return s.unavailable(r, err)
+	}
+	return s.lost(r, err)
+}
+
+// lost is the error of a request that may have been done.
+func (s *Store) lost(r request, err error) error {
+	if r.commit {
+		return s.unknown(r, err)
+	}
+	return s.unavailable(r, err)
+}
+
+func (s *Store) unavailable(r request, err error) error {
+	return fmt.Errorf("redis: %s: %w: %w", r.base, kv.ErrUnavailable, err)
+}
+
+func (s *Store) unknown(r request, err error) error {
+	return fmt.Errorf("redis: %s: %w: %w", r.base, kv.ErrUnknown, err)
+}

@@ -1,0 +1,404 @@
+// Package redis keeps a kv.KV on Redis (from 6.2) or Valkey: one server, one
+// watched by Sentinel, or a Cluster. It is the store of a service that runs as
+// several processes. Use Open with a URL, or New with a client of your own.
+//
+// # What it promises
+//
+// A commit is one Lua script, which Redis runs alone and writes to its log
+// and to its replicas as one: it happens as a whole or not at all. A script
+// that the server does not know, after SCRIPT FLUSH or a restart, is sent to
+// it again. Commit and Claim are never repeated behind the caller's back: a
+// commit whose reply is lost is kv.ErrUnknown and not a guess.
+//
+// A commit that returned is as durable as the server makes it. With
+// "appendonly yes" and "appendfsync always" it survives kill -9 and a power
+// cut; with "appendfsync everysec" kill -9 alone, and a power cut takes the
+// last second; without appendonly a restart takes all since the last snapshot.
+//
+// Replication is asynchronous, and a failover to a replica that lags forgets
+// commits that had returned: a token used in those moments can be used once
+// more. Config.Replicas makes every commit wait for so many replicas and
+// denies (kv.ErrUnknown) where they do not answer. That, together with
+// min-replicas-to-write, narrows the loss to a failover which promotes a
+// replica that is not among those that had answered; it does not close it,
+// nor does anything on Redis. Whoever cannot bear that loss takes a store
+// that is consistent by design.
+//
+// Leases are on the server: they outlive whoever holds them. Items expire by
+// the clock of the primary, tasks fall due by the time that Claim is given.
+// Times are kept in milliseconds; expiries and due times are rounded up.
+//
+// While a Cluster moves a slot, the partitions in it can answer
+// kv.ErrUnavailable until they have arrived.
+//
+// # What an operator sets
+//
+//	appendonly yes                 or a restart forgets
+//	appendfsync always             or a power cut takes the last second
+//	maxmemory-policy noeviction    or used marks vanish; Open refuses another
+//	min-replicas-to-write 1        with replicas, beside Config.Replicas
+//	min-replicas-max-lag 10
+//
+// An ACL user needs
+//
+//	~verge:* ~{verge:* +get +set +del +mget +zadd +zrem +zcard +zrangebyscore
+//	+zrangebylex +hset +hget +hdel +hlen +eval +evalsha +time +wait +info
+//	+ping +client +hello
+//
+// and on a Cluster +cluster, +asking and +command besides. Without +info, Open cannot
+// see the eviction policy and trusts the operator. Open tries every command
+// once, so that a permission that is missing shows there and not under way.
+//
+// # How it lies in Redis
+//
+// All keys of a partition have one hash tag and so lie on one node:
+//
+//	{verge:p}i:<name>   string: an item: expiry, transaction, value; with a TTL
+//	{verge:p}n          zset:   all items' names, for List in byte order
+//	{verge:p}x          zset:   names by expiry, to clear n of those that expired
+//	{verge:p}d          zset:   task IDs by when they can be claimed
+//	{verge:p}t          hash:   =<id> due time and payload, @<id> the latest lease
+//	{verge:p}r:<name>   string: a rate counter in microseconds; with a TTL
+//
+// verge is Config.Prefix, p the partition, whose "}" and "%" are escaped.
+// Names that expired are taken out of n a few at a time, by commits and
+// claims. Nothing looks through the keyspace.
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+// Config of a Store. The zero value works.
+type Config struct {
+	// Prefix begins every key, so that a server can be shared: letters,
+	// digits, "-", "_" and ".". Empty: "verge".
+	Prefix string
+
+	// Replicas is how many replicas must have a commit before it returns nil.
+	// Fewer within WaitTimeout: kv.ErrUnknown, though the primary has it.
+	// Zero: the primary alone answers.
+	Replicas int
+
+	// WaitTimeout is how long a commit waits for Replicas. Zero: one second.
+	// A client given to New needs a longer ReadTimeout than this.
+	WaitTimeout time.Duration
+
+	// TLS is what Open uses for rediss and its kin, for a private CA or a
+	// client's certificate. Nil: the system's CAs. New does not look at it.
+	TLS *tls.Config
+
+	// Random makes leases unique. Nil: crypto/rand.
+	Random io.Reader
+}
+
+// Store implements kv.KV and kv.Meter.
+type Store struct {
+	config  Config
+	client  redis.UniversalClient
+	owned   bool // made by Open
+	commits atomic.Uint64
+}
+
+var (
+	_ kv.KV    = (*Store)(nil)
+	_ kv.Meter = (*Store)(nil)
+)
+
+// New returns a Store on a *redis.Client (also of Sentinel) or a
+// *redis.ClusterClient. It asks the server nothing; see Check. The client
+// repeats nothing by itself (MaxRetries: -1), since a commit that is repeated
+// hides that its first reply was lost. Closing it is left to the caller.
+func New(client redis.UniversalClient, c Config) (*Store, error) {
+	if c.Prefix == "" {
+		c.Prefix = "verge"
+	}
+	for _, b := range []byte(c.Prefix) {
+		if !('a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_' || b == '.') {
+			return nil, fmt.Errorf("redis: prefix %q: only letters, digits, \"-\", \"_\" and \".\" can begin a key", c.Prefix)
+		}
+	}
+	if c.Replicas < 0 || c.WaitTimeout < 0 {
+		return nil, fmt.Errorf("redis: %d replicas within %v: neither can be negative", c.Replicas, c.WaitTimeout)
+	}
+	if c.WaitTimeout == 0 {
+		c.WaitTimeout = defaultWait
+	}
+	if c.Random == nil {
+		c.Random = rand.Reader
+	}
+	retries, timeout := 0, time.Duration(0)
+	switch client := client.(type) {
+	case *redis.Client:
+		retries, timeout = client.Options().MaxRetries, client.Options().ReadTimeout
+	case *redis.ClusterClient:
+		if o := client.Options(); o.ReadOnly || o.RouteByLatency || o.RouteRandomly {
+			return nil, errors.New("redis: the client reads from replicas, which lag; turn ReadOnly, RouteByLatency and RouteRandomly off")
+		}
+		retries, timeout = client.Options().MaxRetries, client.Options().ReadTimeout
+	default:
+		return nil, fmt.Errorf("redis: a %T does not say which server owns a key; use *redis.Client or *redis.ClusterClient", client)
+	}
+	if retries > 0 {
+		return nil, fmt.Errorf("redis: the client repeats commands up to %d times by itself; set MaxRetries to -1", retries)
+	}
+	if c.Replicas > 0 && timeout > 0 && timeout <= c.WaitTimeout {
+		return nil, fmt.Errorf("redis: the client's ReadTimeout %v ends before WaitTimeout %v does; make it longer", timeout, c.WaitTimeout)
+	}
+	return &Store{config: c, client: client}, nil
+}
+
+// Close closes the connections that Open made.
+func (s *Store) Close() error {
+	if !s.owned {
+		return nil
+	}
+	return s.client.Close()
+}
+
+// base begins all keys of the partition: its hash tag. An escaped "}" cannot
+// end the tag early, and no two partitions have one base.
+func (s *Store) base(p kv.Partition) string {
+	return "{" + s.config.Prefix + ":" + escaper.Replace(string(p)) + "}"
+}
+
+var escaper = strings.NewReplacer("%", "%25", "}", "%7D")
+
+// fixed are the keys that every partition has.
+func fixed(base string) []string { return []string{base + "n", base + "x", base + "d", base + "t"} }
+
+// Get implements kv.KV.
+func (s *Store) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
+	base := s.base(key.Partition)
+	reply, err := s.do(ctx, request{base: base, repeatable: true, args: []any{"get", base + "i:" + key.Name}})
+	if errors.Is(err, redis.Nil) {
+		return kv.Item{}, kv.ErrNotFound
+	}
+	if err != nil {
+		return kv.Item{}, err
+	}
+	return decodeItem(key, reply)
+}
+
+// List implements kv.KV. Each item is as it was at some instant during the
+// call, not all at the same.
+func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
+	base := s.base(prefix.Partition)
+	from, to := "["+prefix.Name, "["+prefix.Name+"\xff" // behind every name, which is ASCII
+	if after >= prefix.Name && after != "" {
+		from = "(" + after
+	}
+	if from == "[" {
+		from = "-"
+	}
+	var items []kv.Item
+	for len(items) < n {
+		const most = 128 // names asked for at once, and so values
+		want := min(max(n-len(items), 16), most)
+		reply, err := s.do(ctx, request{base: base, repeatable: true,
+			args: []any{"zrangebylex", base + "n", from, to, "limit", "0", strconv.Itoa(want)}})
+		if err != nil {
+			return nil, err
+		}
+		names, ok := reply.([]any)
+		if !ok {
+			return nil, damaged("the index answers %T", reply)
+		}
+		if len(names) == 0 {
+			break
+		}
+		get := make([]any, 1, 1+len(names))
+		get[0] = "mget"
+		for _, name := range names {
+			get = append(get, base+"i:"+text(name))
+		}
+		reply, err = s.do(ctx, request{base: base, repeatable: true, args: get})
+		if err != nil {
+			return nil, err
+		}
+		values, ok := reply.([]any)
+		if !ok || len(values) != len(names) {
+			return nil, damaged("%d names have values of %T", len(names), reply)
+		}
+		expired := false
+		for i, value := range values {
+			if value == nil {
+				expired = true
+				continue
+			}
+			if len(items) == n {
+				break
+			}
+			item, err := decodeItem(kv.Key{Partition: prefix.Partition, Name: text(names[i])}, value)
+			if err != nil {
+				return nil, err
+			}
+			items = append(items, item)
+		}
+		if expired {
+			// The page is right without it; the next one is shorter with it.
+			s.do(ctx, request{base: base, script: sweepScript, keys: fixed(base), args: []any{strconv.Itoa(2 * most)}})
+		}
+		if len(names) < want {
+			break
+		}
+		from = "(" + text(names[len(names)-1])
+	}
+	return items, nil
+}
+
+// Commits clear the index of names that expired. One in sweepEvery does it for
+// all since, so that the others do not pay for looking.
+const (
+	sweepEvery  = 8
+	sweepAtOnce = 64
+)
+
+// Commit implements kv.KV.
+func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
+	if err := tx.Validate(); err != nil {
+		return fmt.Errorf("redis: %w", err)
+	}
+	base := s.base(tx.Partition)
+	items := base + "i:"
+	keys := fixed(base)
+	for _, c := range tx.Checks {
+		keys = append(keys, items+c.Name)
+	}
+	for _, p := range tx.Puts {
+		keys = append(keys, items+p.Name)
+	}
+	for _, name := range tx.Deletes {
+		keys = append(keys, items+name)
+	}
+
+	sweep := 0
+	if s.commits.Add(1)%sweepEvery == 0 {
+		sweep = sweepAtOnce + sweepEvery*len(tx.Puts)
+	}
+	args := []any{
+		strconv.Itoa(len(items)), strconv.Itoa(sweep),
+		strconv.Itoa(len(tx.Checks)), strconv.Itoa(len(tx.Held)), strconv.Itoa(len(tx.Puts)),
+		strconv.Itoa(len(tx.Deletes)), strconv.Itoa(len(tx.Schedule)), strconv.Itoa(len(tx.Cancel)),
+	}
+	for _, c := range tx.Checks {
+		args = append(args, c.Tx)
+	}
+	for _, h := range tx.Held {
+		args = append(args, h.TaskID, h.Lease)
+	}
+	for _, p := range tx.Puts {
+		expires := expiry(p.Expires)
+		last := ""
+		if expires != 0 {
+			last = strconv.FormatInt(expires-1, 10) // Redis counts a key gone only after its time
+		}
+		args = append(args, encodeItem(tx.ID, expires, p.Value), last)
+	}
+	for _, t := range tx.Schedule {
+		due := ceil(t.Due)
+		args = append(args, t.ID, encodeTask(due, t.Payload), strconv.FormatInt(due, 10))
+	}
+	for _, id := range tx.Cancel {
+		args = append(args, id)
+	}
+
+	reply, err := s.do(ctx, request{base: base, script: commitScript, keys: keys, args: args, commit: true})
+	if err != nil {
+		return err
+	}
+	if reply == int64(1) {
+		return nil
+	}
+	return conflict(tx, reply)
+}
+
+// conflict reads what the script found instead: pairs of a check's number and
+// the item, and numbers of leases.
+func conflict(tx kv.Tx, reply any) error {
+	parts, _ := reply.([]any)
+	if len(parts) != 2 {
+		return damaged("a commit is answered by %v", reply)
+	}
+	found, _ := parts[0].([]any)
+	lost, _ := parts[1].([]any)
+	c := new(kv.Conflict)
+	for i := 0; i+1 < len(found); i += 2 {
+		n, _ := found[i].(int64)
+		if n < 0 || n >= int64(len(tx.Checks)) {
+			return damaged("the failed check %d is none", n)
+		}
+		item, err := decodeItem(kv.Key{Partition: tx.Partition, Name: tx.Checks[n].Name}, found[i+1])
+		if err != nil {
+			return err
+		}
+		c.Items = append(c.Items, item)
+	}
+	for _, v := range lost {
+		n, _ := v.(int64)
+		if n < 0 || n >= int64(len(tx.Held)) {
+			return damaged("the lost lease %d is none", n)
+		}
+		c.Lost = append(c.Lost, tx.Held[n].TaskID)
+	}
+	return c
+}
+
+// MaxClaim is the most that one Claim returns, whatever it is asked for: the
+// server does nothing else meanwhile. Then next is a time that has come.
+const MaxClaim = 1000
+
+// Claim implements kv.KV. Where the reply is lost, the error is
+// kv.ErrUnavailable and the tasks stay leased until the lease ends.
+func (s *Store) Claim(ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int) ([]kv.Task, time.Time, error) {
+	n = min(max(n, 0), MaxClaim)
+	var fence [16]byte
+	if _, err := io.ReadFull(s.config.Random, fence[:]); err != nil {
+		return nil, time.Time{}, fmt.Errorf("redis: %w: reading randomness for a lease: %w", kv.ErrUnavailable, err)
+	}
+	id := hex.EncodeToString(fence[:])
+	base := s.base(p)
+	reply, err := s.do(ctx, request{base: base, script: claimScript, keys: fixed(base), args: []any{
+		strconv.FormatInt(floor(now), 10), strconv.FormatInt(ceil(now.Add(lease)), 10),
+		strconv.Itoa(n), strconv.Itoa(n + 1), strconv.Itoa(sweepAtOnce), id,
+	}})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	parts, _ := reply.([]any)
+	if len(parts)%2 != 1 {
+		return nil, time.Time{}, damaged("a claim is answered by %v", reply)
+	}
+	var next time.Time
+	if at := text(parts[0]); at != "" {
+		ms, err := strconv.ParseFloat(at, 64)
+		if err != nil {
+			return nil, time.Time{}, damaged("a task falls due at %q", at)
+		}
+		next = time.UnixMilli(int64(ms)).UTC()
+	}
+	tasks := make([]kv.Task, 0, len(parts)/2)
+	for i := 1; i < len(parts); i += 2 {
+		task, err := decodeTask(text(parts[i]), parts[i+1])
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		task.Lease = id + "-" + strconv.Itoa(len(tasks)+1)
+		tasks = append(tasks, task)
+	}
+	return tasks, next, nil
+}
