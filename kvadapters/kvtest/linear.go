@@ -1,0 +1,211 @@
+package kvtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+// Linearizable records the given number of histories of concurrent clients,
+// seeded by their numbers, some of whose requests and replies are lost, each
+// in a partition of its own, and fails the test on the first that no order of
+// instants explains.
+func Linearizable(t *testing.T, store kv.KV, histories int) {
+	t.Helper()
+	for seed := range uint64(histories) {
+		if err := explain(t, store, seed, kv.Partition(fmt.Sprint("linear", seed))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// explain records one history and returns an error if it is in no order.
+func explain(t *testing.T, store kv.KV, seed uint64, p kv.Partition) error {
+	t.Helper()
+	history := record(t, store, seed, p)
+	if result := porcupine.CheckOperationsTimeout(sequential, history, time.Minute); result != porcupine.Ok {
+		return fmt.Errorf("seed %d: %v: no order of instants explains what the clients were told:\n%v", seed, result, history)
+	}
+	return nil
+}
+
+// The promises of Get and Commit say together that each takes effect at one
+// instant between its call and its return. Here concurrent clients record
+// what they were told, and porcupine looks for an order of instants that
+// explains it. A commit of unknown outcome has no return: it may take effect
+// at any later instant, or never.
+
+// cells are the keys of one history, and its state: who wrote each, "" for
+// a key that holds nothing.
+var cellNames = [3]string{"a", "b", "c"}
+
+type cells [len(cellNames)]string
+
+// operation is one call: a Get of one cell or, with id, a Commit.
+type operation struct {
+	get    int
+	id     string
+	checks map[int]string
+	puts   []int
+	delete []int
+}
+
+// answer is what the caller was told.
+type answer struct {
+	tx       string         // of Get
+	conflict map[int]string // of a refused commit: the items found instead
+	refused  bool
+	unknown  bool
+}
+
+var sequential = porcupine.Model{
+	Init: func() any { return cells{} },
+	Step: func(state, input, output any) (bool, any) {
+		s, op, out := state.(cells), input.(operation), output.(answer)
+		if op.id == "" {
+			return out.tx == s[op.get], s
+		}
+		stands := true
+		found := make(map[int]string)
+		for i, tx := range op.checks {
+			if s[i] != tx {
+				stands = false
+				if s[i] != "" {
+					found[i] = s[i]
+				}
+			}
+		}
+		if !stands {
+			return out.unknown || out.refused && fmt.Sprint(found) == fmt.Sprint(out.conflict), s
+		}
+		for _, i := range op.puts {
+			s[i] = op.id
+		}
+		for _, i := range op.delete {
+			s[i] = ""
+		}
+		return out.unknown || !out.refused, s
+	},
+}
+
+// record runs clients against the store and returns what they saw.
+func record(t *testing.T, store kv.KV, seed uint64, p kv.Partition) []porcupine.Operation {
+	const clients, calls = 5, 25
+	var (
+		clock   atomic.Int64
+		mu      sync.Mutex
+		history []porcupine.Operation
+		wg      sync.WaitGroup
+	)
+	faulty := &Faulty{KV: store, Decide: func() func(Call) Fault {
+		decide := Seeded(seed, map[Fault]float64{LoseReply: 0.03, LoseRequest: 0.02, Delay: 0.02})
+		return func(c Call) Fault {
+			if c.Method != "Commit" {
+				return Pass
+			}
+			return decide(c)
+		}
+	}()}
+	for client := range clients {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(seed, uint64(client)))
+			var seen cells // what this client last knew: its checks mostly hold
+			for n := range calls {
+				op := operation{get: rng.IntN(len(cellNames))}
+				if rng.IntN(2) == 0 {
+					op.id = fmt.Sprintf("%d.%d", client, n)
+					op.checks = make(map[int]string)
+					for i := range cellNames {
+						if rng.IntN(2) == 0 {
+							op.checks[i] = seen[i]
+						}
+						switch rng.IntN(5) {
+						case 0, 1:
+							op.puts = append(op.puts, i)
+						case 2:
+							op.delete = append(op.delete, i)
+						}
+					}
+				}
+				call := clock.Add(1)
+				out, err := do(faulty, p, op)
+				if err != nil {
+					t.Errorf("client %d: %v", client, err)
+					return
+				}
+				ret := clock.Add(1)
+				if out.unknown {
+					ret = math.MaxInt64
+				}
+				switch {
+				case op.id == "":
+					seen[op.get] = out.tx
+				case out.refused:
+					for i := range op.checks {
+						seen[i] = out.conflict[i]
+					}
+				case !out.unknown:
+					for _, i := range op.puts {
+						seen[i] = op.id
+					}
+					for _, i := range op.delete {
+						seen[i] = ""
+					}
+				}
+				mu.Lock()
+				history = append(history, porcupine.Operation{ClientId: client, Input: op, Call: call, Output: out, Return: ret})
+				mu.Unlock()
+				if rng.IntN(10) == 0 {
+					faulty.Deliver(context.Background())
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return history
+}
+
+func do(store kv.KV, p kv.Partition, op operation) (answer, error) {
+	if op.id == "" {
+		it, err := store.Get(context.Background(), kv.Key{Partition: p, Name: cellNames[op.get]})
+		if err != nil && !errors.Is(err, kv.ErrNotFound) {
+			return answer{}, err
+		}
+		return answer{tx: it.Tx}, nil
+	}
+	tx := kv.Tx{ID: op.id, Partition: p}
+	for i, want := range op.checks {
+		tx.Checks = append(tx.Checks, kv.Check{Name: cellNames[i], Tx: want})
+	}
+	for _, i := range op.puts {
+		tx.Puts = append(tx.Puts, kv.Put{Name: cellNames[i]})
+	}
+	for _, i := range op.delete {
+		tx.Deletes = append(tx.Deletes, cellNames[i])
+	}
+	err := store.Commit(context.Background(), tx)
+	var c *kv.Conflict
+	switch {
+	case errors.As(err, &c):
+		out := answer{refused: true, conflict: make(map[int]string)}
+		for i, name := range cellNames {
+			if it, ok := c.Item(name); ok {
+				out.conflict[i] = it.Tx
+			}
+		}
+		return out, nil
+	case errors.Is(err, kv.ErrUnknown):
+		return answer{unknown: true}, nil
+	}
+	return answer{}, err
+}
