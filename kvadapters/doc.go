@@ -24,6 +24,15 @@
 // nor its fsync can be relied on over a network file system. To copy it,
 // stop the service or take a snapshot of the whole volume.
 //
-// Neither implements kv.Meter: with one instance, rate counters can stay in
+// memory and bolt do not implement kv.Meter: with one instance, rate counters can stay in
 // that instance's memory.
+//
+// # etcd
+//
+// Choose etcd where it runs already, where a few hundred verifications a
+// second are enough, and where a failover may forget nothing: every commit
+// that returned is on the disks of a majority. Any number of instances share
+// it, rate counters (kv.Meter) included. Items expire by Config.Now, gone at
+// once, and leave etcd a minute later. Leases of tasks outlast every restart.
+// Its operator sets a quota and automatic compaction; package etcd says which.
 package kvadapters

@@ -1,0 +1,46 @@
+package etcd_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/etcd"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+)
+
+func open(t *testing.T, url string, c etcd.Config) *etcd.Store {
+	t.Helper()
+	s, err := etcd.Open(t.Context(), url, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// prefixes gives every store one of its own on a server that they share.
+var prefixes atomic.Int64
+
+func freshPrefix() string { return fmt.Sprint("kv", prefixes.Add(1)) }
+
+func TestKV(t *testing.T) {
+	server := startServer(t)
+	kvtest.Run(t, func(t *testing.T) kvtest.Harness {
+		clock := kvtest.NewClock()
+		url, c := server.url(freshPrefix()), etcd.Config{Now: clock.Now}
+		store := open(t, url, c)
+		return kvtest.Harness{KV: store, Now: clock.Now, Advance: clock.Advance, Reopen: func() kv.KV {
+			store.Close()
+			server.kill()
+			server.start(t)
+			waitHealthy(t, server)
+			return open(t, url, c)
+		}}
+	})
+}
+
+func TestGetAndCommitAreLinearizable(t *testing.T) {
+	kvtest.Linearizable(t, open(t, startServer(t).url("verge"), etcd.Config{}), 40)
+}
