@@ -24,8 +24,8 @@
 // nor its fsync can be relied on over a network file system. To copy it,
 // stop the service or take a snapshot of the whole volume.
 //
-// memory and bolt do not implement kv.Meter: with one instance, rate counters can stay in
-// that instance's memory.
+// memory and bolt do not implement kv.Meter: with one instance, rate counters
+// can stay in that instance's memory.
 //
 // # etcd
 //
