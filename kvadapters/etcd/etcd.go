@@ -164,6 +164,11 @@ var (
 // forgotten costs a second round trip.
 const maxCounters = 64 * 1024
 
+// readTries is how often a read is sent while no server answers, about 25 ms
+// apart: enough to pass over one that has just died, and too few to hold up a
+// denial for all of Config.Timeout. Transactions are sent once.
+const readTries = 10
+
 // Open connects to the servers of the URL
 //
 //	etcd://[user:password@]host[:port][,host[:port]...][/prefix]
@@ -211,6 +216,7 @@ func Open(ctx context.Context, url string, c Config) (*Store, error) {
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 3 * time.Second,
 		MaxCallSendMsgSize:   c.MaxRequest + 512<<10,
+		MaxUnaryRetries:      readTries,
 		Logger:               zap.NewNop(), // what went wrong is in the errors
 		DialOptions: []grpc.DialOption{
 			grpc.WithStatsHandler(sent{}),

@@ -84,8 +84,8 @@ func hostPort(s string) (string, bool) {
 	if err != nil || host == "" {
 		return "", false
 	}
-	if strings.Contains(host, ":") {
-		if net.ParseIP(host) == nil {
+	if strings.HasPrefix(s, "[") {
+		if !strings.Contains(host, ":") || net.ParseIP(host) == nil {
 			return "", false
 		}
 	} else if strings.ContainsFunc(host, func(r rune) bool {

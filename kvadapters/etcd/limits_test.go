@@ -1,0 +1,142 @@
+package etcd_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/etcd"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+)
+
+const part = kv.Partition("p")
+
+func commit(t *testing.T, s kv.KV, tx kv.Tx) {
+	t.Helper()
+	tx.Partition = part
+	if err := s.Commit(t.Context(), tx); err != nil {
+		t.Fatalf("commit %s: %v", tx.ID, err)
+	}
+}
+
+// Everything within kv.MaxTx goes through servers with their default of 128
+// operations, whatever it is made of.
+func TestEveryMixOfPartsFitsIntoADefaultServer(t *testing.T) {
+	server := startServer(t)
+	clock := kvtest.NewClock()
+	soon := clock.Now().Add(time.Hour)
+	for _, taskParts := range []int{0, 1, 2, 10, 21, 32, 43, 50, 63, 64} {
+		for _, other := range []string{"checks by Tx", "checks of expired items", "puts that expire", "held tasks"} {
+			t.Run(fmt.Sprintf("%d tasks replaced beside %s", taskParts, other), func(t *testing.T) {
+				s := open(t, server.url(freshPrefix()), etcd.Config{Now: clock.Now})
+				var tx kv.Tx
+				for i := range taskParts {
+					id := fmt.Sprintf("t%02d", i)
+					commit(t, s, kv.Tx{ID: id, Schedule: []kv.Task{{ID: id, Due: clock.Now()}}})
+					if i%3 == 2 {
+						tx.Cancel = append(tx.Cancel, id)
+					} else {
+						tx.Schedule = append(tx.Schedule, kv.Task{ID: id, Due: soon})
+					}
+				}
+				for at := 0; at < taskParts; at += 100 {
+					if _, _, err := s.Claim(t.Context(), part, clock.Now(), time.Minute, 100); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for i := range kv.MaxTx - taskParts {
+					name := fmt.Sprintf("n%02d", i)
+					switch other {
+					case "checks by Tx":
+						commit(t, s, kv.Tx{ID: "before", Puts: []kv.Put{{Name: name}}})
+						tx.Checks = append(tx.Checks, kv.Check{Name: name, Tx: "before"})
+					case "checks of expired items":
+						commit(t, s, kv.Tx{ID: "before", Puts: []kv.Put{{Name: name, Expires: clock.Now()}}})
+						tx.Checks = append(tx.Checks, kv.Check{Name: name})
+					case "puts that expire":
+						tx.Puts = append(tx.Puts, kv.Put{Name: name, Expires: soon})
+					case "held tasks":
+						commit(t, s, kv.Tx{ID: "before", Schedule: []kv.Task{{ID: name, Due: clock.Now()}}})
+						tasks, _, err := s.Claim(t.Context(), part, clock.Now(), time.Minute, 1)
+						if err != nil || len(tasks) != 1 {
+							t.Fatal(tasks, err)
+						}
+						tx.Held = append(tx.Held, kv.Held{TaskID: name, Lease: tasks[0].Lease})
+					}
+				}
+				tx.ID = "full"
+				commit(t, s, tx)
+				tasks, _, err := s.Claim(t.Context(), part, soon, time.Minute, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				replaced := 0
+				for _, task := range tasks {
+					if strings.HasPrefix(task.ID, "t") && task.Due.Equal(soon) {
+						replaced++
+					}
+				}
+				if replaced != len(tx.Schedule) {
+					t.Errorf("%d tasks were replaced, want %d", replaced, len(tx.Schedule))
+				}
+			})
+		}
+	}
+}
+
+func TestATransactionAboveTheServersRequestSizeIsRefusedAndSaysWhatToDo(t *testing.T) {
+	server := startServer(t)
+	s := open(t, server.url("verge"), etcd.Config{})
+	tx := kv.Tx{ID: "big"}
+	for i := range 25 { // with what goes around them more than 1.5 MiB
+		tx.Puts = append(tx.Puts, kv.Put{Name: fmt.Sprint("n", i), Value: make([]byte, kv.MaxValue)})
+	}
+	tx.Partition = part
+	refused := func(s kv.KV, want string) {
+		t.Helper()
+		err := s.Commit(t.Context(), tx)
+		if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) || !strings.Contains(err.Error(), want) {
+			t.Errorf("commit: %v, want ErrUnavailable and a word on %s", err, want)
+		}
+		if _, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "n0"}); !errors.Is(err, kv.ErrNotFound) {
+			t.Errorf("an item of the refused transaction: %v, want ErrNotFound", err)
+		}
+	}
+	refused(s, "split it, or raise --max-request-bytes")
+	// An adapter that was told of larger requests than the servers take
+	// hears it from them.
+	refused(open(t, server.url("verge"), etcd.Config{MaxRequest: 8 << 20}), "Config.MaxRequest is above")
+
+	tx.Puts = tx.Puts[:23] // what the adapter lets pass, the server takes
+	value := make([]byte, kv.MaxValue)
+	for _, less := range []int{0, 8 << 10, 16 << 10, 24 << 10} {
+		tx.Puts[22].Value = value[less:]
+		commit(t, s, tx)
+	}
+}
+
+func TestWhatIsSaidTwiceCountsAsInMemory(t *testing.T) {
+	s := open(t, startServer(t).url("verge"), etcd.Config{})
+	due := time.Unix(1, 0)
+	commit(t, s, kv.Tx{
+		ID:       "twice",
+		Checks:   []kv.Check{{Name: "a"}, {Name: "a"}},
+		Puts:     []kv.Put{{Name: "a", Value: []byte("1")}, {Name: "a", Value: []byte("2")}, {Name: "b"}},
+		Deletes:  []string{"b", "b", "c"},
+		Schedule: []kv.Task{{ID: "t", Due: due}, {ID: "t", Due: due, Payload: []byte("2")}, {ID: "u", Due: due}},
+		Cancel:   []string{"u", "u", "v"},
+	})
+	if it, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "a"}); err != nil || string(it.Value) != "2" {
+		t.Errorf("a holds %q, %v, want the later put's 2", it.Value, err)
+	}
+	if _, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "b"}); !errors.Is(err, kv.ErrNotFound) {
+		t.Errorf("b: %v, want ErrNotFound: deletes come after puts", err)
+	}
+	tasks, next, err := s.Claim(t.Context(), part, due, time.Second, 10)
+	if err != nil || len(tasks) != 1 || string(tasks[0].Payload) != "2" || !next.IsZero() {
+		t.Errorf("claim: %v, next %v, %v, want only t as scheduled last", tasks, next, err)
+	}
+}
