@@ -223,6 +223,7 @@ func Open(ctx context.Context, url string, c Config) (*Store, error) {
 			// By itself grpc would wait for up to two minutes before it tries
 			// a server again.
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: 2 * time.Second}),
+			grpc.WithChainUnaryInterceptor(failFast),
 		},
 	})
 	if err != nil {
@@ -248,6 +249,13 @@ func Open(ctx context.Context, url string, c Config) (*Store, error) {
 		s.swept.Go(func() { s.sweepUntil(life, c.SweepEvery) })
 	}
 	return s, nil
+}
+
+// failFast undoes the client's habit of waiting for a server until the time is
+// up: an outage would hold every caller for all of Config.Timeout, and then
+// hide its cause.
+func failFast(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	return invoke(ctx, method, req, reply, cc, append(opts, grpc.WaitForReady(false))...)
 }
 
 // Close ends the sweep and closes the connections. Calls under way fail.

@@ -135,7 +135,7 @@ func TestWhatHasExpiredLeavesEtcdAndNothingElseDoes(t *testing.T) {
 	open(t, server.url("verge"), c) // another instance sweeps as well
 	soon, later := clock.Now().Add(10*time.Second), clock.Now().Add(time.Hour)
 	for i := range 100 {
-		commit(t, s, kv.Tx{ID: "short", Puts: []kv.Put{{Name: fmt.Sprintf("short%02d", i), Expires: soon}}})
+		commit(t, s, kv.Tx{ID: "brief", Puts: []kv.Put{{Name: fmt.Sprintf("brief%02d", i), Expires: soon}}})
 	}
 	commit(t, s, kv.Tx{ID: "1", Puts: []kv.Put{
 		{Name: "prolonged", Expires: soon}, {Name: "kept", Expires: soon}, {Name: "shortened", Expires: later}, {Name: "deleted", Expires: soon},
@@ -159,7 +159,7 @@ func TestWhatHasExpiredLeavesEtcdAndNothingElseDoes(t *testing.T) {
 
 	clock.Advance(10*time.Second + grace - time.Nanosecond)
 	time.Sleep(100 * time.Millisecond) // many sweeps
-	if n := len(keysUnder(t, server, "verge/i p short")); n != 100 {
+	if n := len(keysUnder(t, server, "verge/i p brief")); n != 100 {
 		t.Errorf("%d of 100 items are there before their grace is over", n)
 	}
 	clock.Advance(2 * grace) // past the counter's minute as well
