@@ -140,3 +140,34 @@ func TestWhatIsSaidTwiceCountsAsInMemory(t *testing.T) {
 		t.Errorf("claim: %v, next %v, %v, want only t as scheduled last", tasks, next, err)
 	}
 }
+
+// Where an expired item lies, absence cannot be compared for: the commit
+// demands that it is still the item which was seen.
+func TestOneOfManyReplacesAnExpiredItem(t *testing.T) {
+	clock := kvtest.NewClock()
+	s := open(t, startServer(t).url("verge"), etcd.Config{Now: clock.Now})
+	for round := range 20 {
+		name := fmt.Sprint("n", round)
+		commit(t, s, kv.Tx{ID: "old", Puts: []kv.Put{{Name: name, Expires: clock.Now()}}})
+		errs := make(chan error)
+		const callers = 8
+		for i := range callers {
+			go func() {
+				errs <- s.Commit(t.Context(), kv.Tx{ID: fmt.Sprint(i), Partition: part, Checks: []kv.Check{{Name: name}}, Puts: []kv.Put{{Name: name}}})
+			}()
+		}
+		won := 0
+		for range callers {
+			var c *kv.Conflict
+			switch err := <-errs; {
+			case err == nil:
+				won++
+			case !errors.As(err, &c) || len(c.Items) != 1 || c.Items[0].Tx == "old":
+				t.Errorf("%v, want a conflict with the winner's item", err)
+			}
+		}
+		if won != 1 {
+			t.Errorf("round %d: %d of %d replaced the expired item, want one", round, won, callers)
+		}
+	}
+}
