@@ -138,10 +138,10 @@ func TestWhatHasExpiredLeavesEtcdAndNothingElseDoes(t *testing.T) {
 		commit(t, s, kv.Tx{ID: "brief", Puts: []kv.Put{{Name: fmt.Sprintf("brief%02d", i), Expires: soon}}})
 	}
 	commit(t, s, kv.Tx{ID: "1", Puts: []kv.Put{
-		{Name: "prolonged", Expires: soon}, {Name: "kept", Expires: soon}, {Name: "shortened", Expires: later}, {Name: "deleted", Expires: soon},
+		{Name: "prolonged", Expires: soon}, {Name: "kept", Expires: soon}, {Name: "shortened", Expires: later}, {Name: "deleted", Expires: soon}, {Name: "twice", Expires: soon},
 	}})
 	commit(t, s, kv.Tx{ID: "2", Puts: []kv.Put{
-		{Name: "prolonged", Expires: later}, {Name: "kept"}, {Name: "shortened", Expires: soon}, {Name: "forever"},
+		{Name: "prolonged", Expires: later}, {Name: "kept"}, {Name: "shortened", Expires: soon}, {Name: "forever"}, {Name: "twice", Expires: soon.Add(1)},
 	}, Deletes: []string{"deleted"}})
 	if _, err := s.Spend(t.Context(), part, clock.Now(), []kv.Charge{{Name: "c", Cost: time.Second, Burst: time.Hour}}); err != nil {
 		t.Fatal(err)
@@ -204,6 +204,44 @@ func TestClaimsPassNoTaskThatIsClaimed(t *testing.T) {
 	commit(t, s, kv.Tx{ID: "done", Cancel: []string{"t3", "t4"}})
 	if left := keysUnder(t, server, "verge/"); !slices.Equal(left, []string{"verge/format"}) {
 		t.Errorf("finished tasks leave %q", left)
+	}
+}
+
+// A cancel that does not hold its task must find where a claim has moved it.
+func TestACancelThatMeetsAClaimLeavesNothing(t *testing.T) {
+	server := startServer(t)
+	s := open(t, server.url("verge"), etcd.Config{SweepEvery: -1})
+	due := time.Unix(1, 0)
+	for range 60 {
+		commit(t, s, kv.Tx{ID: "s", Schedule: []kv.Task{{ID: "t", Due: due}}})
+		var claimed sync.WaitGroup
+		claimed.Go(func() {
+			if _, _, err := s.Claim(t.Context(), part, due, time.Minute, 1); err != nil {
+				t.Error(err)
+			}
+		})
+		commit(t, s, kv.Tx{ID: "c", Cancel: []string{"t"}})
+		claimed.Wait()
+	}
+	if left := keysUnder(t, server, "verge/"); !slices.Equal(left, []string{"verge/format"}) {
+		t.Errorf("cancelled tasks leave %q", left)
+	}
+}
+
+func TestATaskAndACounterHaveOneEntryEach(t *testing.T) {
+	server := startServer(t)
+	s := open(t, server.url("verge"), etcd.Config{SweepEvery: -1})
+	due := time.Unix(1, 0)
+	for i := range 3 {
+		commit(t, s, kv.Tx{ID: "s", Schedule: []kv.Task{{ID: "t", Due: due}}}) // at the same instant
+		if _, err := s.Spend(t.Context(), part, due.Add(time.Duration(i)*time.Hour), []kv.Charge{{Name: "c", Cost: 1, Burst: 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, prefix := range []string{"verge/d ", "verge/x "} {
+		if got := keysUnder(t, server, prefix); len(got) != 1 {
+			t.Errorf("entries under %q: %q, want one", prefix, got)
+		}
 	}
 }
 
