@@ -55,7 +55,7 @@ func (s *Store) sweep(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	// An item that was put several times, with an entry each, goes with the
-	// first of them: etcd refuses to delete a key twice.
+	// first of them. The second must not demand it, or it stays for a sweep more.
 	gone := make(map[string]bool)
 	each := make([]clientv3.Op, len(keys))
 	for i, key := range keys {
