@@ -27,6 +27,18 @@
 // memory and bolt do not implement kv.Meter: with one instance, rate counters
 // can stay in that instance's memory.
 //
+// # Redis
+//
+// Choose Redis, or Valkey, where several instances share the work and speed
+// counts: one server, Sentinel or a Cluster. A commit is one script and so
+// atomic; it is as durable as the operator sets the server (appendonly,
+// appendfsync), and a failover can forget the last commits, which
+// Config.Replicas narrows and nothing closes. Items expire by the primary's
+// clock, leases are on the server, instances share rate counters (kv.Meter).
+// A server that is away is ErrUnavailable, a lost reply ErrUnknown; both pass
+// without reopening once the server is back. Its operator sets noeviction and the rest that package redis lists; Open
+// refuses a server that evicts. All data is in the servers' memory.
+//
 // # etcd
 //
 // Choose etcd where it runs already, where a few hundred verifications a
