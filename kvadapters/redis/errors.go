@@ -9,13 +9,16 @@ import (
 
 const clusterHint = "say so in the URL, redis+cluster:// or rediss+cluster://"
 
+const noPermission = "the ACL user may not do this: give it the permissions that the package's documentation lists"
+
 // refusals are the codes of answers after which surely nothing has changed,
 // and what to do about each. Redis gives them before a script runs, or at its
 // first write.
 var refusals = []struct{ code, advice string }{
 	{"OOM", "the server's maxmemory is used up: raise it, or find what fills the server"},
 	{"READONLY", "this server is a replica: point the URL at the primary, or at Sentinel"},
-	{"NOPERM", "the ACL user may not do this: give it the permissions that the package's documentation lists"},
+	{"NOPERM", noPermission},
+	{"ERR The user executing the script", noPermission},
 	{"NOAUTH", "the server wants a password: put it in the URL, or in what the URL is made from"},
 	{"WRONGPASS", "user and password are not the server's: correct them"},
 	{"WRONGTYPE", "a key under our prefix was written by something else: choose another prefix, or remove that key"},

@@ -30,8 +30,10 @@ import (
 // of a Sentinel URL are the Sentinels'; the servers' own are its options
 // username and password. go-redis' options may follow, among them
 // dial_timeout, read_timeout, write_timeout, pool_size, pool_timeout and
-// min_idle_conns, as in ?read_timeout=2s&pool_size=50. No error repeats the URL.
+// min_idle_conns, as in ?read_timeout=2s&pool_size=50. No error repeats the
+// URL. Open turns go-redis' own log off.
 func Open(ctx context.Context, rawURL string, c Config) (*Store, error) {
+	silence()
 	client, err := connect(rawURL, c)
 	if err != nil {
 		return nil, err
@@ -146,6 +148,14 @@ func connect(rawURL string, c Config) (redis.UniversalClient, error) {
 	}
 	return nil, fmt.Errorf("redis: scheme %s+%s: want %s, %s+cluster or %s+sentinel", scheme, kind, scheme, scheme, scheme)
 }
+
+// go-redis reports every failed dial to a log of its own, as often as somebody
+// calls. Every call's error says it too, to whoever called.
+var silence = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 // quiet: no notices about maintenance, which only some vendors' servers send.
 var quiet = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}

@@ -26,6 +26,8 @@ type server struct {
 	dir    string
 	config []string
 	cmd    *exec.Cmd
+
+	sentinel string // the file of a Sentinel; empty: a server
 }
 
 func freePort(t *testing.T) int {
@@ -52,13 +54,25 @@ func start(t *testing.T, config ...string) *server {
 	return s
 }
 
+// startSentinel runs a Sentinel on a file that it may rewrite.
+func startSentinel(t *testing.T, conf string) *server {
+	t.Helper()
+	s := &server{t: t, port: freePort(t), dir: t.TempDir(), sentinel: conf}
+	s.run()
+	t.Cleanup(s.kill)
+	return s
+}
+
 func (s *server) run() {
 	s.t.Helper()
 	program := testharness.Program(s.t, "redis-server")
-	args := append([]string{
-		"--port", fmt.Sprint(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "",
-		"--appendonly", "no", "--logfile", filepath.Join(s.dir, "log"),
-	}, s.config...)
+	args := []string{"--port", fmt.Sprint(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--logfile", filepath.Join(s.dir, "log")}
+	if s.sentinel != "" {
+		args = append([]string{s.sentinel, "--sentinel"}, args...)
+	} else {
+		args = append(args, "--save", "", "--appendonly", "no")
+	}
+	args = append(args, s.config...)
 	s.cmd = exec.Command(program, args...)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)

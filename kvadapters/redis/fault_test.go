@@ -1,0 +1,593 @@
+package redis_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/kvadapters/redis"
+)
+
+var due = time.Unix(1, 0)
+
+// mark is what validate commits: used once, by whoever comes first.
+func mark(id, name string) kv.Tx {
+	return kv.Tx{ID: id, Partition: "p", Checks: []kv.Check{{Name: name}},
+		Puts: []kv.Put{{Name: name, Value: []byte(id), Expires: time.Now().Add(time.Hour)}}}
+}
+
+func commit(t *testing.T, s kv.KV, tx kv.Tx) {
+	t.Helper()
+	if err := s.Commit(t.Context(), tx); err != nil {
+		t.Fatalf("commit %s: %v", tx.ID, err)
+	}
+}
+
+func wantAbsent(t *testing.T, s kv.KV, name, why string) {
+	t.Helper()
+	if it, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: name}); !errors.Is(err, kv.ErrNotFound) {
+		t.Errorf("%s: %q of %s, %v, want ErrNotFound: %s", name, it.Value, it.Tx, err, why)
+	}
+}
+
+// wantRefused checks that err says that nothing happened, and why.
+func wantRefused(t *testing.T, err error, words ...string) {
+	t.Helper()
+	if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
+		t.Errorf("got %v, want ErrUnavailable", err)
+		return
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q does not say %q", err, w)
+		}
+	}
+}
+
+func TestGetAndCommitAreLinearizable(t *testing.T) {
+	t.Run("miniredis", func(t *testing.T) {
+		m, _, _ := mini(t)
+		kvtest.Linearizable(t, open(t, "redis://"+m.Addr(), redis.Config{}), 40)
+	})
+	t.Run("redis", func(t *testing.T) {
+		kvtest.Linearizable(t, open(t, start(t).url(), redis.Config{}), 40)
+	})
+	t.Run("cluster", func(t *testing.T) {
+		kvtest.Linearizable(t, open(t, "redis+cluster://"+cluster(t)[0].addr(), redis.Config{}), 40)
+	})
+}
+
+func TestScriptsThatTheServerForgotAreSentAgain(t *testing.T) {
+	s := start(t)
+	store := open(t, s.url(), redis.Config{})
+	for i := range 20 {
+		if i%2 == 1 {
+			s.do("script", "flush")
+		}
+		commit(t, store, kv.Tx{ID: "id", Partition: "p", Schedule: []kv.Task{{ID: fmt.Sprint(i), Due: due}}})
+		if tasks, _, err := store.Claim(t.Context(), "p", time.Now(), time.Hour, 9); err != nil || len(tasks) != 1 {
+			t.Fatalf("round %d: claimed %v, %v, want the one task", i, tasks, err)
+		}
+	}
+}
+
+func TestReplicaIsRefused(t *testing.T) {
+	primary := start(t)
+	replica := start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.port))
+	for range 500 {
+		if strings.Contains(fmt.Sprint(replica.do("info", "replication")), "master_link_status:up") {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	_, err := redis.Open(t.Context(), replica.url(), redis.Config{})
+	wantRefused(t, err, "is a replica", "point the URL at the primary")
+
+	c := goredis.NewClient(&goredis.Options{Addr: replica.addr(), MaxRetries: -1})
+	defer c.Close()
+	s, err := redis.New(c, redis.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, s.Commit(t.Context(), mark("1", "a")), "READONLY", "point the URL at the primary")
+}
+
+func TestFullServerRefusesAndServesAgainOnceThereIsRoom(t *testing.T) {
+	s := start(t, "--maxmemory", "20mb", "--maxmemory-policy", "noeviction")
+	store := open(t, s.url(), redis.Config{})
+	commit(t, store, kv.Tx{ID: "first", Partition: "p", Puts: []kv.Put{{Name: "first"}}, Schedule: []kv.Task{{ID: "t", Due: due}}})
+	s.do("config", "set", "maxmemory", "1")
+	tx := mark("late", "a")
+	tx.Deletes, tx.Cancel = []string{"first"}, []string{"t"}
+	wantRefused(t, store.Commit(t.Context(), tx), "OOM", "raise it")
+	wantAbsent(t, store, "a", "its commit was refused")
+	if _, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: "first"}); err != nil {
+		t.Errorf("first: %v, though the commit that deletes it was refused", err)
+	}
+	// What gives memory back goes through.
+	commit(t, store, kv.Tx{ID: "free", Partition: "p", Deletes: []string{"first"}})
+	s.do("config", "set", "maxmemory", "20mb")
+	commit(t, store, mark("late", "a"))
+}
+
+func TestEvictingServerIsRefused(t *testing.T) {
+	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
+		s := start(t, "--maxmemory", "20mb", "--maxmemory-policy", policy)
+		_, err := redis.Open(t.Context(), s.url(), redis.Config{})
+		wantRefused(t, err, policy, "set it to noeviction")
+	}
+}
+
+func TestMissingReplicasDeny(t *testing.T) {
+	t.Run("min-replicas-to-write: the server does nothing", func(t *testing.T) {
+		s := start(t)
+		store := open(t, s.url(), redis.Config{})
+		s.do("config", "set", "min-replicas-to-write", "1")
+		wantRefused(t, store.Commit(t.Context(), mark("1", "a")), "NOREPLICAS", "bring them back")
+		s.do("config", "set", "min-replicas-to-write", "0")
+		wantAbsent(t, store, "a", "its commit was refused")
+	})
+	t.Run("Replicas: the primary alone is not enough", func(t *testing.T) {
+		primary := start(t)
+		store := open(t, primary.url(), redis.Config{Replicas: 1, WaitTimeout: 50 * time.Millisecond})
+		err := store.Commit(t.Context(), mark("1", "a"))
+		if !errors.Is(err, kv.ErrUnknown) || !strings.Contains(err.Error(), "0 of 1 replicas") {
+			t.Fatalf("got %v, want ErrUnknown: no replica has it", err)
+		}
+		var conflict *kv.Conflict
+		if err := store.Commit(t.Context(), mark("2", "a")); !errors.As(err, &conflict) {
+			t.Errorf("got %v, want a conflict: the primary has it", err)
+		}
+		start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.port))
+		for range 500 {
+			if err = store.Commit(t.Context(), kv.Tx{ID: "3", Partition: "p", Puts: []kv.Put{{Name: "b"}}}); err == nil {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		if err != nil {
+			t.Errorf("with a replica: %v", err)
+		}
+	})
+	t.Run("Replicas, on a Cluster: the node that owns the slot is asked", func(t *testing.T) {
+		nodes := cluster(t)
+		store := open(t, "redis+cluster://"+nodes[0].addr(), redis.Config{Replicas: 1, WaitTimeout: 50 * time.Millisecond})
+		for i := range 9 {
+			tx := mark("1", "a")
+			tx.Partition = kv.Partition(fmt.Sprint("p", i))
+			if err := store.Commit(t.Context(), tx); !errors.Is(err, kv.ErrUnknown) || !strings.Contains(err.Error(), "0 of 1 replicas") {
+				t.Errorf("got %v, want ErrUnknown: no replica has it", err)
+			}
+		}
+	})
+}
+
+func TestCredentials(t *testing.T) {
+	s := start(t)
+	// What the package's documentation lists.
+	s.do("acl", "setuser", "verge", "reset", "on", ">canary7", "~verge:*", "~{verge:*", "+get", "+set", "+del", "+mget", "+zadd", "+zrem", "+zcard",
+		"+zrangebyscore", "+zrangebylex", "+hset", "+hget", "+hdel", "+hlen", "+eval", "+evalsha", "+time", "+wait", "+info", "+ping", "+client", "+hello")
+	s.do("acl", "setuser", "less", "reset", "on", ">canary7", "~*", "+@all", "-hset")
+	s.do("acl", "setuser", "blind", "reset", "on", ">canary7", "~*", "+@all", "-info")
+	s.do("acl", "setuser", "elsewhere", "reset", "on", ">canary7", "~other:*", "+@all")
+	for _, c := range []struct {
+		name, userinfo string
+		words          []string // nil: it opens
+	}{
+		{"the documented permissions are enough", "verge:canary7@", nil},
+		{"INFO may be forbidden", "blind:canary7@", nil},
+		{"wrong password", "verge:canary8@", []string{"WRONGPASS", "correct them"}},
+		{"a command is forbidden", "less:canary7@", []string{"documentation lists"}},
+		{"our keys are forbidden", "elsewhere:canary7@", []string{"NOPERM", "documentation lists"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store, err := redis.Open(t.Context(), "redis://"+c.userinfo+s.addr(), redis.Config{Replicas: 0})
+			if c.words == nil {
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer store.Close()
+				kvWalk(t, store)
+				return
+			}
+			wantRefused(t, err, c.words...)
+			if err != nil && strings.Contains(err.Error(), "canary") {
+				t.Errorf("the error says the password: %v", err)
+			}
+		})
+	}
+	s.do("config", "set", "requirepass", "secret")
+	_, err := redis.Open(t.Context(), s.url(), redis.Config{})
+	wantRefused(t, err, "NOAUTH", "wants a password")
+}
+
+// kvWalk does everything once.
+func kvWalk(t *testing.T, s *redis.Store) {
+	t.Helper()
+	commit(t, s, kv.Tx{ID: "w", Partition: "w", Puts: []kv.Put{{Name: "a"}, {Name: "b", Expires: time.Now().Add(time.Hour)}},
+		Deletes: []string{"c"}, Schedule: []kv.Task{{ID: "t", Due: due}}, Cancel: []string{"u"}})
+	if items, err := s.List(t.Context(), kv.Key{Partition: "w"}, "", 9); err != nil || len(items) != 2 {
+		t.Errorf("list: %v, %v", items, err)
+	}
+	if tasks, _, err := s.Claim(t.Context(), "w", time.Now(), time.Millisecond, 9); err != nil || len(tasks) != 1 {
+		t.Errorf("claim: %v, %v", tasks, err)
+	}
+	if _, err := s.Spend(t.Context(), "w", time.Now(), []kv.Charge{{Name: "c", Cost: time.Second, Burst: time.Minute}}); err != nil {
+		t.Errorf("spend: %v", err)
+	}
+}
+
+func TestPermissionWithdrawnUnderWayIsNeverTakenForNothing(t *testing.T) {
+	s := start(t)
+	s.do("acl", "setuser", "verge", "reset", "on", ">pw", "~*", "+@all")
+	store := open(t, "redis://verge:pw@"+s.addr(), redis.Config{})
+	s.do("acl", "setuser", "verge", "-hset")
+	tx := mark("1", "a")
+	tx.Schedule = []kv.Task{{ID: "t", Due: due}}
+	err := store.Commit(t.Context(), tx)
+	if !errors.Is(err, kv.ErrUnknown) || errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "half-way") {
+		t.Errorf("got %v, want ErrUnknown: the item was written, the task was not", err)
+	}
+}
+
+func TestKeyOfAnotherTypeIsRefusedAndNothingIsWritten(t *testing.T) {
+	s := start(t)
+	store := open(t, s.url(), redis.Config{})
+	for _, key := range []string{"n", "x", "d", "t", "i:checked"} {
+		t.Run(key, func(t *testing.T) {
+			s.do("flushall")
+			if key == "t" || key == "i:checked" {
+				s.do("zadd", "{verge:p}"+key, 1, "stray")
+			} else {
+				s.do("set", "{verge:p}"+key, "stray")
+			}
+			wantRefused(t, store.Commit(t.Context(), kv.Tx{
+				ID: "1", Partition: "p", Checks: []kv.Check{{Name: "checked"}},
+				Puts: []kv.Put{{Name: "a"}, {Name: "b", Expires: time.Now().Add(time.Hour)}}, Schedule: []kv.Task{{ID: "t", Due: due}},
+			}), "WRONGTYPE", "choose another prefix")
+			if size := s.do("dbsize"); size != int64(1) {
+				t.Errorf("%v keys, want the stray one only", size)
+			}
+		})
+	}
+}
+
+func TestServerThatIsKilledAndComesBackIsUsedAgainAndHasForgottenNothing(t *testing.T) {
+	s := start(t, durable...)
+	store := open(t, s.url(), redis.Config{})
+	var (
+		wg      sync.WaitGroup
+		stop    atomic.Bool
+		mu      sync.Mutex
+		granted = map[string]string{}
+		denied  atomic.Int64
+	)
+	for w := range 8 {
+		wg.Go(func() {
+			for i := 0; !stop.Load(); i++ {
+				id := fmt.Sprintf("%d-%d", w, i)
+				tx := mark(id, "n"+fmt.Sprint(w, "/", i/2)) // each name is tried twice
+				tx.Schedule = []kv.Task{{ID: id, Due: due}}
+				switch err := kv.CommitSurely(t.Context(), store, tx); {
+				case err == nil:
+					mu.Lock()
+					if by, ok := granted[tx.Puts[0].Name]; ok {
+						t.Errorf("%s was granted to %s and to %s", tx.Puts[0].Name, by, id)
+					}
+					granted[tx.Puts[0].Name] = id
+					mu.Unlock()
+				case errors.Is(err, kv.ErrUnavailable), errors.Is(err, kv.ErrUnknown):
+					denied.Add(1)
+					time.Sleep(5 * time.Millisecond)
+				}
+			}
+		})
+	}
+	for range 3 {
+		time.Sleep(150 * time.Millisecond)
+		s.kill()
+		wantRefused(t, store.Commit(t.Context(), mark("down", "down")))
+		time.Sleep(50 * time.Millisecond)
+		s.run()
+	}
+	time.Sleep(150 * time.Millisecond)
+	stop.Store(true)
+	wg.Wait()
+	if denied.Load() == 0 || len(granted) < 100 {
+		t.Fatalf("%d granted, %d denied: the kills met nothing", len(granted), denied.Load())
+	}
+	// The pool looks for a server that was away once a second.
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		err := store.Commit(t.Context(), kv.Tx{ID: "back", Partition: "p"})
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("I10: the server is back for long, but: %v", err)
+		}
+	}
+	tasks := map[string]bool{}
+	for {
+		claimed, _, err := store.Claim(t.Context(), "p", time.Now(), time.Hour, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(claimed) == 0 {
+			break
+		}
+		for _, task := range claimed {
+			tasks[task.ID] = true
+		}
+	}
+	for name, id := range granted {
+		if it, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: name}); err != nil || it.Tx != id {
+			t.Errorf("%s was granted to %s, now it is of %s, %v", name, id, it.Tx, err)
+		}
+		if !tasks[id] {
+			t.Errorf("the task of %s is lost, though its commit returned", id)
+		}
+	}
+	t.Logf("%d granted, %d denied", len(granted), denied.Load())
+}
+
+// proxy stands before a server and cuts connections.
+type proxy struct {
+	net.Listener
+	cutReply, cutRequest atomic.Int64 // so many times, what comes next
+}
+
+func newProxy(t *testing.T, addr string) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{Listener: l}
+	t.Cleanup(func() { l.Close() })
+	pipe := func(from, to net.Conn, cut *atomic.Int64) {
+		defer from.Close()
+		defer to.Close()
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := from.Read(buf)
+			if err != nil {
+				return
+			}
+			if cut.Load() > 0 && cut.Add(-1) >= 0 {
+				return
+			}
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", addr)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			go pipe(in, out, &p.cutRequest)
+			go pipe(out, in, &p.cutReply)
+		}
+	}()
+	return p
+}
+
+func TestLostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
+	s := start(t)
+	p := newProxy(t, s.addr())
+	for _, replicas := range []int{0, 1} {
+		t.Run(fmt.Sprint("replicas ", replicas), func(t *testing.T) {
+			s.do("flushall")
+			if replicas == 1 {
+				start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(s.port))
+			}
+			for range 500 {
+				if strings.Contains(fmt.Sprint(s.do("info", "replication")), fmt.Sprintf("connected_slaves:%d", replicas)) {
+					break
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			store := open(t, "redis://"+p.Addr().String(), redis.Config{Replicas: replicas, WaitTimeout: 5 * time.Second})
+			commit(t, store, mark("first", "first")) // the script is known
+			direct := open(t, s.url(), redis.Config{})
+
+			// A connection is open already, so that what is cut is the request itself.
+			warm := func() { commit(t, store, kv.Tx{ID: "warm", Partition: "p"}) }
+			warm()
+			p.cutReply.Store(1)
+			if err := store.Commit(t.Context(), mark("1", "a")); !errors.Is(err, kv.ErrUnknown) || errors.Is(err, kv.ErrUnavailable) {
+				t.Errorf("the reply is lost: %v, want ErrUnknown", err)
+			}
+			if it, err := direct.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil || it.Tx != "1" {
+				t.Errorf("a is of %s, %v, want that of the commit whose reply was lost", it.Tx, err)
+			}
+
+			warm()
+			p.cutRequest.Store(1)
+			if err := store.Commit(t.Context(), mark("2", "b")); !errors.Is(err, kv.ErrUnknown) || errors.Is(err, kv.ErrUnavailable) {
+				t.Errorf("the request is lost: %v, want ErrUnknown", err)
+			}
+			wantAbsent(t, direct, "b", "the request was lost")
+
+			warm()
+			p.cutReply.Store(1)
+			if err := kv.CommitSurely(t.Context(), store, mark("3", "c")); err != nil {
+				t.Errorf("the reply is lost: %v, want to find the own write", err)
+			}
+			warm()
+			p.cutRequest.Store(1)
+			if err := kv.CommitSurely(t.Context(), store, mark("4", "d")); err != nil {
+				t.Errorf("the request is lost: %v, want it done the second time", err)
+			}
+			for i, name := range []string{"c", "d"} {
+				if it, err := direct.Get(t.Context(), kv.Key{Partition: "p", Name: name}); err != nil || it.Tx != fmt.Sprint(3+i) {
+					t.Errorf("%s is of %s, %v", name, it.Tx, err)
+				}
+			}
+
+			if _, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil {
+				t.Fatal(err)
+			}
+			p.cutReply.Store(1)
+			if it, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil || it.Tx != "1" {
+				t.Errorf("a read whose reply is lost is done again: %s, %v", it.Tx, err)
+			}
+			commit(t, store, kv.Tx{ID: "5", Partition: "p", Schedule: []kv.Task{{ID: "t", Due: due}}})
+			if _, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := store.Claim(t.Context(), "empty", time.Now(), time.Hour, 1); err != nil { // the script is known
+				t.Fatal(err)
+			}
+			p.cutReply.Store(1)
+			_, _, err := store.Claim(t.Context(), "p", time.Now(), time.Hour, 1)
+			wantRefused(t, err)
+			if tasks, _, err := direct.Claim(t.Context(), "p", time.Now(), time.Hour, 1); err != nil || len(tasks) != 0 {
+				t.Errorf("claimed %v, %v: the task is leased to whom the reply did not reach", tasks, err)
+			}
+		})
+	}
+}
+
+func TestClusterThatMovesASlot(t *testing.T) {
+	nodes := cluster(t)
+	store := open(t, "redis+cluster://"+nodes[0].addr(), redis.Config{})
+	byID := map[string]*server{}
+	for _, n := range nodes {
+		byID[n.do("cluster", "myid").(string)] = n
+	}
+	slot := nodes[0].do("cluster", "keyslot", "{verge:p}").(int64)
+	from := nodes[slot*3/16384]
+	to := nodes[(slot*3/16384+1)%3]
+	id := func(n *server) string { return n.do("cluster", "myid").(string) }
+
+	commit(t, store, mark("1", "a"))
+	to.do("cluster", "setslot", slot, "importing", id(from))
+	from.do("cluster", "setslot", slot, "migrating", id(to))
+	// Half of it has arrived: reads follow, commits wait.
+	from.do("migrate", "127.0.0.1", to.port, "{verge:p}i:a", 0, 5000)
+	if it, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil || it.Tx != "1" {
+		t.Errorf("an item that has moved: %s, %v", it.Tx, err)
+	}
+	wantRefused(t, store.Commit(t.Context(), mark("2", "a")), "TRYAGAIN")
+	for _, key := range []string{"n", "x"} {
+		from.do("migrate", "127.0.0.1", to.port, "{verge:p}"+key, 0, 5000)
+	}
+	for _, n := range []*server{to, from, nodes[0], nodes[1], nodes[2]} {
+		n.do("cluster", "setslot", slot, "node", id(to))
+	}
+	var conflict *kv.Conflict
+	if err := store.Commit(t.Context(), mark("3", "a")); !errors.As(err, &conflict) {
+		t.Errorf("the slot has moved: %v, want the conflict with what moved along", err)
+	}
+	commit(t, store, mark("4", "b"))
+}
+
+func TestClusterWhoseNodeIsAwayServesTheRestAndAllOnceItIsBack(t *testing.T) {
+	nodes := cluster(t)
+	nodes[0].do("config", "set", "cluster-require-full-coverage", "no")
+	nodes[2].do("config", "set", "cluster-require-full-coverage", "no")
+	store := open(t, "redis+cluster://"+nodes[0].addr()+"?addr="+nodes[2].addr(), redis.Config{})
+	partitions := map[int64]kv.Partition{}
+	for i := range 64 {
+		p := kv.Partition(fmt.Sprint("p", i))
+		slot := nodes[0].do("cluster", "keyslot", "{verge:"+string(p)+"}").(int64)
+		partitions[slot*3/16384] = p
+	}
+	put := func(node int64, id string) error {
+		return store.Commit(t.Context(), kv.Tx{ID: id, Partition: partitions[node], Puts: []kv.Put{{Name: id}}})
+	}
+	for node := range int64(3) {
+		if err := put(node, "before"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nodes[1].kill()
+	wantRefused(t, put(1, "down"))
+	for _, node := range []int64{0, 2} {
+		if err := put(node, "meanwhile"); err != nil {
+			t.Errorf("node %d is there, but: %v", node, err)
+		}
+	}
+	nodes[1].run()
+	var err error
+	for range 500 {
+		if err = put(1, "after"); err == nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Get(t.Context(), kv.Key{Partition: partitions[1], Name: "before"}); err != nil {
+		t.Errorf("what the node had before: %v", err)
+	}
+}
+
+func TestSingleClientOnAClusterIsToldSo(t *testing.T) {
+	s := start(t, "--cluster-enabled", "yes")
+	_, err := redis.Open(t.Context(), s.url(), redis.Config{})
+	wantRefused(t, err, "redis+cluster://")
+}
+
+func TestSentinelFailover(t *testing.T) {
+	primary := start(t)
+	replica := start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.port))
+	for range 500 {
+		if strings.Contains(fmt.Sprint(replica.do("info", "replication")), "master_link_status:up") {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	conf := filepath.Join(t.TempDir(), "sentinel.conf")
+	text := fmt.Sprintf("sentinel monitor verge 127.0.0.1 %d 1\nsentinel down-after-milliseconds verge 500\nsentinel failover-timeout verge 2000\n", primary.port)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sentinel := startSentinel(t, conf)
+	url := "redis+sentinel://" + sentinel.addr() + "/?master_name=verge"
+	store := open(t, url, redis.Config{}) // stays open; afterwards no replica is left to wait for
+	commit(t, open(t, url, redis.Config{Replicas: 1}), mark("1", "a"))
+	for range 1000 {
+		if strings.Contains(fmt.Sprint(sentinel.do("info", "sentinel")), "slaves=1") {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	primary.kill()
+	var conflict *kv.Conflict
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		err := store.Commit(t.Context(), mark("2", "a"))
+		if errors.As(err, &conflict) {
+			break
+		}
+		if err == nil {
+			t.Fatal("used twice: the replica had not what Replicas waited for")
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no failover: %v", err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	commit(t, store, mark("3", "b"))
+}
