@@ -21,7 +21,7 @@ import (
 
 // server is a real redis-server on a loopback port.
 type server struct {
-	t      *testing.T
+	t      testing.TB
 	port   int
 	dir    string
 	config []string
@@ -30,7 +30,7 @@ type server struct {
 	sentinel string // the file of a Sentinel; empty: a server
 }
 
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
 	for {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -46,7 +46,7 @@ func freePort(t *testing.T) int {
 }
 
 // start runs a server; config is what follows its defaults: in memory only.
-func start(t *testing.T, config ...string) *server {
+func start(t testing.TB, config ...string) *server {
 	t.Helper()
 	s := &server{t: t, port: freePort(t), dir: t.TempDir(), config: config}
 	s.run()

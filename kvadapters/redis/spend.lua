@@ -8,9 +8,8 @@ for i = 1, #KEYS do
 	local cost, burst = tonumber(ARGV[2 * i]), tonumber(ARGV[2 * i + 1])
 	local tat = redis.call('GET', KEYS[i])
 	if tat then
-		-- Further ahead than a burst is what a clock that went back left behind.
-		tat = math.min(tonumber(tat), now + burst)
-		before[i] = string.format('%.0f', tat)
+		before[i] = tat
+		tat = tonumber(tat)
 	else
 		tat = 0
 		before[i] = ''
@@ -23,7 +22,8 @@ end
 if fits then
 	for i = 1, #KEYS do
 		-- A counter that now has overtaken means the same as none. It is kept
-		-- ten seconds longer, for instances whose clocks lag.
+		-- ten seconds longer, for instances whose clocks lag; and no longer, so
+		-- that one whose clock was set back does not wait for the old time.
 		local ttl = string.format('%.0f', math.ceil((after[i] - now) / 1000) + 10000)
 		redis.call('SET', KEYS[i], string.format('%.0f', after[i]), 'PX', ttl)
 	end
