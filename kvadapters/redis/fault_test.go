@@ -400,7 +400,7 @@ func TestLostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
 				start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(s.port))
 			}
 			for range 500 {
-				if strings.Contains(fmt.Sprint(s.do("info", "replication")), fmt.Sprintf("connected_slaves:%d", replicas)) {
+				if strings.Count(fmt.Sprint(s.do("info", "replication")), "state=online") == replicas {
 					break
 				}
 				time.Sleep(20 * time.Millisecond)

@@ -70,7 +70,7 @@ func (s *server) run() {
 	if s.sentinel != "" {
 		args = append([]string{s.sentinel, "--sentinel"}, args...)
 	} else {
-		args = append(args, "--save", "", "--appendonly", "no")
+		args = append(args, "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0")
 	}
 	args = append(args, s.config...)
 	s.cmd = exec.Command(program, args...)
