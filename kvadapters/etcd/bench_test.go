@@ -8,11 +8,12 @@ import (
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/etcd"
+	"github.com/verge-id/verge/testharness/stores"
 )
 
 func benchStore(b *testing.B) *etcd.Store {
 	b.Helper()
-	s, err := etcd.Open(b.Context(), startServer(b).url("verge"), etcd.Config{})
+	s, err := etcd.Open(b.Context(), stores.StartEtcd(b).URL("verge"), etcd.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}

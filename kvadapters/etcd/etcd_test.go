@@ -8,6 +8,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/testharness/stores"
 )
 
 func open(t *testing.T, url string, c etcd.Config) *etcd.Store {
@@ -26,21 +27,21 @@ var prefixes atomic.Int64
 func freshPrefix() string { return fmt.Sprint("kv", prefixes.Add(1)) }
 
 func TestKV(t *testing.T) {
-	server := startServer(t)
+	server := stores.StartEtcd(t)
 	kvtest.Run(t, func(t *testing.T) kvtest.Harness {
 		clock := kvtest.NewClock()
-		url, c := server.url(freshPrefix()), etcd.Config{Now: clock.Now}
+		url, c := server.URL(freshPrefix()), etcd.Config{Now: clock.Now}
 		store := open(t, url, c)
 		return kvtest.Harness{KV: store, Now: clock.Now, Advance: clock.Advance, Reopen: func() kv.KV {
 			store.Close()
-			server.kill()
-			server.start(t)
-			waitHealthy(t, server)
+			server.Kill()
+			server.Start()
+			server.Wait()
 			return open(t, url, c)
 		}}
 	})
 }
 
 func TestGetAndCommitAreLinearizable(t *testing.T) {
-	kvtest.Linearizable(t, open(t, startServer(t).url("verge"), etcd.Config{}), 40)
+	kvtest.Linearizable(t, open(t, stores.StartEtcd(t).URL("verge"), etcd.Config{}), 40)
 }

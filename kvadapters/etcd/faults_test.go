@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/etcd"
+	"github.com/verge-id/verge/testharness/stores"
 )
 
 // proxy stands between a Store and its server.
@@ -116,10 +116,10 @@ func eventually(t *testing.T, s kv.KV) {
 }
 
 func TestALostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
-	server := startServer(t)
-	p := startProxy(t, server.addr)
+	server := stores.StartEtcd(t)
+	p := startProxy(t, server.Addr)
 	s := open(t, p.url(), etcd.Config{Timeout: 2 * time.Second})
-	direct := open(t, server.url("verge"), etcd.Config{})
+	direct := open(t, server.URL("verge"), etcd.Config{})
 	committed := func(tx kv.Tx) bool {
 		it, err := direct.Get(t.Context(), kv.Key{Partition: part, Name: "used"})
 		return err == nil && it.Tx == tx.ID
@@ -185,10 +185,10 @@ func (r retryAfter) Commit(ctx context.Context, tx kv.Tx) error {
 }
 
 func TestAStoreThatCannotBeReachedIsUnavailableAndCameByNoHarm(t *testing.T) {
-	server := startServer(t)
-	s := open(t, server.url("verge"), etcd.Config{Timeout: time.Hour}) // what fails, fails without waiting
+	server := stores.StartEtcd(t)
+	s := open(t, server.URL("verge"), etcd.Config{Timeout: time.Hour}) // what fails, fails without waiting
 	commit(t, s, kv.Tx{ID: "task", Schedule: []kv.Task{{ID: "t", Due: time.Unix(1, 0)}}})
-	server.kill()
+	server.Kill()
 	// The break of the connection is noticed in the background.
 	for start := time.Now(); time.Since(start) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
 		if err := s.Commit(t.Context(), used("down")); !errors.Is(err, kv.ErrUnknown) {
@@ -204,14 +204,14 @@ func TestAStoreThatCannotBeReachedIsUnavailableAndCameByNoHarm(t *testing.T) {
 	wantUnavailable(t, err)
 	_, err = s.Spend(t.Context(), part, time.Now(), []kv.Charge{{Name: "a", Cost: 1, Burst: 1}})
 	wantUnavailable(t, err)
-	_, err = etcd.Open(t.Context(), server.url("verge"), etcd.Config{})
+	_, err = etcd.Open(t.Context(), server.URL("verge"), etcd.Config{})
 	wantUnavailable(t, err)
 	if !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("open: %v, want the cause: nothing listens there", err)
 	}
 
-	server.start(t)
-	waitHealthy(t, server)
+	server.Start()
+	server.Wait()
 	eventually(t, s)
 	commit(t, s, used("up"))
 	if tasks, _, err := s.Claim(t.Context(), part, time.Now(), time.Second, 1); err != nil || len(tasks) != 1 {
@@ -220,8 +220,8 @@ func TestAStoreThatCannotBeReachedIsUnavailableAndCameByNoHarm(t *testing.T) {
 }
 
 func TestAContextThatEndsOnTheWayIsUnknown(t *testing.T) {
-	server := startServer(t)
-	p := startProxy(t, server.addr)
+	server := stores.StartEtcd(t)
+	p := startProxy(t, server.Addr)
 	s := open(t, p.url(), etcd.Config{})
 	p.muted.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -235,8 +235,8 @@ func TestAContextThatEndsOnTheWayIsUnknown(t *testing.T) {
 
 // The request that crosses the quota is applied and refused.
 func TestAFullQuotaIsUnknownAndWritesReturnOnceThereIsSpace(t *testing.T) {
-	server := startServer(t, "--quota-backend-bytes", "4194304")
-	s := open(t, server.url("verge"), etcd.Config{})
+	server := stores.StartEtcd(t, "--quota-backend-bytes", "4194304")
+	s := open(t, server.URL("verge"), etcd.Config{})
 	var err error
 	n := 0
 	for ; err == nil && n < 500; n++ {
@@ -250,7 +250,7 @@ func TestAFullQuotaIsUnknownAndWritesReturnOnceThereIsSpace(t *testing.T) {
 		t.Errorf("get while there is no space: %v", err)
 	}
 
-	c := server.client(t)
+	c := server.Client()
 	resp, err := c.Get(t.Context(), "verge/format")
 	if err != nil {
 		t.Fatal(err)
@@ -258,7 +258,7 @@ func TestAFullQuotaIsUnknownAndWritesReturnOnceThereIsSpace(t *testing.T) {
 	if _, err := c.Compact(t.Context(), resp.Header.Revision, clientv3.WithCompactPhysical()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Defragment(t.Context(), server.addr); err != nil {
+	if _, err := c.Defragment(t.Context(), server.Addr); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.AlarmDisarm(t.Context(), &clientv3.AlarmMember{}); err != nil {
@@ -268,8 +268,8 @@ func TestAFullQuotaIsUnknownAndWritesReturnOnceThereIsSpace(t *testing.T) {
 }
 
 func TestUserAndPasswordAndWhatTheyMayDo(t *testing.T) {
-	server := startServer(t)
-	c := server.client(t)
+	server := stores.StartEtcd(t)
+	c := server.Client()
 	must := func(_ any, err error) {
 		t.Helper()
 		if err != nil {
@@ -285,7 +285,7 @@ func TestUserAndPasswordAndWhatTheyMayDo(t *testing.T) {
 	must(c.UserGrantRole(ctx, "v", "verge"))
 	must(c.AuthEnable(ctx))
 
-	at := func(auth, prefix string) string { return "etcd://" + auth + server.addr + "/" + prefix }
+	at := func(auth, prefix string) string { return "etcd://" + auth + server.Addr + "/" + prefix }
 	commit(t, open(t, at("v:pa%3Ass@", "verge"), etcd.Config{}), used("v"))
 	commit(t, open(t, at("root:r%25ot@", "other"), etcd.Config{}), used("root"))
 	for url, want := range map[string]string{
@@ -302,11 +302,11 @@ func TestUserAndPasswordAndWhatTheyMayDo(t *testing.T) {
 }
 
 func TestAnotherFormatIsRefused(t *testing.T) {
-	server := startServer(t)
-	if _, err := server.client(t).Put(t.Context(), "verge/format", "2"); err != nil {
+	server := stores.StartEtcd(t)
+	if _, err := server.Client().Put(t.Context(), "verge/format", "2"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := etcd.Open(t.Context(), server.url("verge"), etcd.Config{}); err == nil || !strings.Contains(err.Error(), `format "2"`) {
+	if _, err := etcd.Open(t.Context(), server.URL("verge"), etcd.Config{}); err == nil || !strings.Contains(err.Error(), `format "2"`) {
 		t.Errorf("open: %v, want an error that names the format", err)
 	}
 }
@@ -424,31 +424,31 @@ func (l *load) verify(t *testing.T, s kv.KV) {
 }
 
 func TestKill9AndReturnUnderLoad(t *testing.T) {
-	server := startServer(t)
-	s := open(t, server.url("verge"), etcd.Config{Timeout: 2 * time.Second})
+	server := stores.StartEtcd(t)
+	s := open(t, server.URL("verge"), etcd.Config{Timeout: 2 * time.Second})
 	l := startLoad(s)
 	for range 3 {
 		l.progress(t, 50)
-		server.kill()
+		server.Kill()
 		time.Sleep(200 * time.Millisecond)
-		server.start(t)
+		server.Start()
 	}
 	l.progress(t, 50)
 	l.verify(t, s)
 }
 
 func TestALeaderKilledUnderLoadLosesNoAcknowledgedWrite(t *testing.T) {
-	servers := startCluster(t, 3, "--heartbeat-interval", "50", "--election-timeout", "500")
-	url := urlOf(servers, "verge")
+	servers := stores.StartEtcdCluster(t, 3, "--heartbeat-interval", "50", "--election-timeout", "500")
+	url := servers.URL("verge")
 	s1, s2 := open(t, url, etcd.Config{}), open(t, url, etcd.Config{})
 	l := startLoad(s1, s2)
 	for range 3 {
 		l.progress(t, 30)
-		old := leader(t, servers)
-		old.kill()
+		old := servers.Leader()
+		old.Kill()
 		l.progress(t, 30) // by the others, before the old one returns
-		old.start(t)
-		waitHealthy(t, old)
+		old.Start()
+		old.Wait()
 	}
 	l.progress(t, 30)
 	l.verify(t, s1)
@@ -457,17 +457,17 @@ func TestALeaderKilledUnderLoadLosesNoAcknowledgedWrite(t *testing.T) {
 // Followers that are frozen cannot agree, so what reaches the leader stays
 // open; a leader that has given up its office refuses at once.
 func TestWithoutAMajorityNothingIsGranted(t *testing.T) {
-	servers := startCluster(t, 3, "--heartbeat-interval", "50", "--election-timeout", "500")
-	leads := leader(t, servers)
-	s := open(t, leads.url("verge"), etcd.Config{Timeout: time.Second})
-	freeze := func(sig syscall.Signal) {
+	servers := stores.StartEtcdCluster(t, 3, "--heartbeat-interval", "50", "--election-timeout", "500")
+	leads := servers.Leader()
+	s := open(t, leads.URL("verge"), etcd.Config{Timeout: time.Second})
+	followers := func(act func(*stores.Etcd)) {
 		for _, f := range servers {
 			if f != leads {
-				f.cmd.Process.Signal(sig)
+				act(f)
 			}
 		}
 	}
-	freeze(syscall.SIGSTOP)
+	followers((*stores.Etcd).Freeze)
 	wantUnknown(t, s.Commit(t.Context(), used("frozen")))
 	for start := time.Now(); time.Since(start) < 20*time.Second; time.Sleep(50 * time.Millisecond) {
 		if err := s.Commit(t.Context(), used("cut off")); errors.Is(err, kv.ErrUnavailable) {
@@ -477,7 +477,7 @@ func TestWithoutAMajorityNothingIsGranted(t *testing.T) {
 	wantUnavailable(t, s.Commit(t.Context(), used("cut off")))
 	_, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "used"})
 	wantUnavailable(t, err)
-	freeze(syscall.SIGCONT)
+	followers((*stores.Etcd).Thaw)
 	eventually(t, s)
 	// Whatever became of the open one, it holds against all others or not at all.
 	err = s.Commit(t.Context(), used("after"))

@@ -10,6 +10,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/testharness/stores"
 )
 
 const part = kv.Partition("p")
@@ -25,13 +26,13 @@ func commit(t *testing.T, s kv.KV, tx kv.Tx) {
 // Everything within kv.MaxTx goes through servers with their default of 128
 // operations, whatever it is made of.
 func TestEveryMixOfPartsFitsIntoADefaultServer(t *testing.T) {
-	server := startServer(t)
+	server := stores.StartEtcd(t)
 	clock := kvtest.NewClock()
 	soon := clock.Now().Add(time.Hour)
 	for _, taskParts := range []int{0, 1, 2, 10, 21, 32, 43, 50, 63, 64} {
 		for _, other := range []string{"checks by Tx", "checks of expired items", "puts that expire", "held tasks"} {
 			t.Run(fmt.Sprintf("%d tasks replaced beside %s", taskParts, other), func(t *testing.T) {
-				s := open(t, server.url(freshPrefix()), etcd.Config{Now: clock.Now})
+				s := open(t, server.URL(freshPrefix()), etcd.Config{Now: clock.Now})
 				var tx kv.Tx
 				for i := range taskParts {
 					id := fmt.Sprintf("t%02d", i)
@@ -88,8 +89,8 @@ func TestEveryMixOfPartsFitsIntoADefaultServer(t *testing.T) {
 }
 
 func TestATransactionAboveTheServersRequestSizeIsRefusedAndSaysWhatToDo(t *testing.T) {
-	server := startServer(t)
-	s := open(t, server.url("verge"), etcd.Config{})
+	server := stores.StartEtcd(t)
+	s := open(t, server.URL("verge"), etcd.Config{})
 	tx := kv.Tx{ID: "big"}
 	for i := range 25 { // with what goes around them more than 1.5 MiB
 		tx.Puts = append(tx.Puts, kv.Put{Name: fmt.Sprint("n", i), Value: make([]byte, kv.MaxValue)})
@@ -108,7 +109,7 @@ func TestATransactionAboveTheServersRequestSizeIsRefusedAndSaysWhatToDo(t *testi
 	refused(s, "split it, or raise --max-request-bytes")
 	// An adapter that was told of larger requests than the servers take
 	// hears it from them.
-	refused(open(t, server.url("verge"), etcd.Config{MaxRequest: 8 << 20}), "Config.MaxRequest is above")
+	refused(open(t, server.URL("verge"), etcd.Config{MaxRequest: 8 << 20}), "Config.MaxRequest is above")
 
 	tx.Puts = tx.Puts[:23] // what the adapter lets pass, the server takes
 	value := make([]byte, kv.MaxValue)
@@ -119,7 +120,7 @@ func TestATransactionAboveTheServersRequestSizeIsRefusedAndSaysWhatToDo(t *testi
 }
 
 func TestWhatIsSaidTwiceCountsAsInMemory(t *testing.T) {
-	s := open(t, startServer(t).url("verge"), etcd.Config{})
+	s := open(t, stores.StartEtcd(t).URL("verge"), etcd.Config{})
 	due := time.Unix(1, 0)
 	commit(t, s, kv.Tx{
 		ID:       "twice",
@@ -145,7 +146,7 @@ func TestWhatIsSaidTwiceCountsAsInMemory(t *testing.T) {
 // demands that it is still the item which was seen.
 func TestOneOfManyReplacesAnExpiredItem(t *testing.T) {
 	clock := kvtest.NewClock()
-	s := open(t, startServer(t).url("verge"), etcd.Config{Now: clock.Now})
+	s := open(t, stores.StartEtcd(t).URL("verge"), etcd.Config{Now: clock.Now})
 	for round := range 20 {
 		name := fmt.Sprint("n", round)
 		commit(t, s, kv.Tx{ID: "old", Puts: []kv.Put{{Name: name, Expires: clock.Now()}}})

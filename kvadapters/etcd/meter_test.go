@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/testharness/stores"
 )
 
 // model is kv.Meter's promise, word for word.
@@ -41,9 +42,9 @@ func (m model) spend(now time.Time, charges []kv.Charge) []time.Time {
 }
 
 func TestSpendDoesWhatMeterPromises(t *testing.T) {
-	server := startServer(t)
+	server := stores.StartEtcd(t)
 	// Two instances take turns, so that what each remembers is often stale.
-	stores := []*etcd.Store{open(t, server.url("verge"), etcd.Config{}), open(t, server.url("verge"), etcd.Config{})}
+	stores := []*etcd.Store{open(t, server.URL("verge"), etcd.Config{}), open(t, server.URL("verge"), etcd.Config{})}
 	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		p := kv.Partition(fmt.Sprint("p", seed))
@@ -70,7 +71,7 @@ func TestSpendDoesWhatMeterPromises(t *testing.T) {
 }
 
 func TestInstancesTogetherSpendNoMoreThanTheBurst(t *testing.T) {
-	server := startServer(t)
+	server := stores.StartEtcd(t)
 	now := time.Unix(1_800_000_000, 0)
 	const allowed = 60
 	charges := []kv.Charge{
@@ -80,7 +81,7 @@ func TestInstancesTogetherSpendNoMoreThanTheBurst(t *testing.T) {
 	var granted atomic.Int64
 	var all sync.WaitGroup
 	for range 3 {
-		s := open(t, server.url("verge"), etcd.Config{})
+		s := open(t, server.URL("verge"), etcd.Config{})
 		for range 3 {
 			all.Go(func() {
 				for range 12 {
@@ -100,7 +101,7 @@ func TestInstancesTogetherSpendNoMoreThanTheBurst(t *testing.T) {
 	if granted.Load() != allowed {
 		t.Errorf("three instances granted %d charges of 108, want %d", granted.Load(), allowed)
 	}
-	before, err := open(t, server.url("verge"), etcd.Config{}).Spend(t.Context(), part, now, charges)
+	before, err := open(t, server.URL("verge"), etcd.Config{}).Spend(t.Context(), part, now, charges)
 	if err != nil || !before[0].Equal(now.Add(allowed*time.Second)) {
 		t.Errorf("the wide counter stands at %v, %v, want %v: a charge over one burst is charged to none", before[0], err, now.Add(allowed*time.Second))
 	}
@@ -113,9 +114,9 @@ func max2(a, b time.Time) time.Time {
 	return b
 }
 
-func keysUnder(t *testing.T, server *server, prefix string) []string {
+func keysUnder(t *testing.T, server *stores.Etcd, prefix string) []string {
 	t.Helper()
-	resp, err := server.client(t).Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	resp, err := server.Client().Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,12 +128,12 @@ func keysUnder(t *testing.T, server *server, prefix string) []string {
 }
 
 func TestWhatHasExpiredLeavesEtcdAndNothingElseDoes(t *testing.T) {
-	server := startServer(t)
+	server := stores.StartEtcd(t)
 	clock := kvtest.NewClock()
 	const grace = time.Minute
 	c := etcd.Config{Now: clock.Now, SweepEvery: 5 * time.Millisecond, SweepGrace: grace}
-	s := open(t, server.url("verge"), c)
-	open(t, server.url("verge"), c) // another instance sweeps as well
+	s := open(t, server.URL("verge"), c)
+	open(t, server.URL("verge"), c) // another instance sweeps as well
 	soon, later := clock.Now().Add(10*time.Second), clock.Now().Add(time.Hour)
 	for i := range 100 {
 		commit(t, s, kv.Tx{ID: "brief", Puts: []kv.Put{{Name: fmt.Sprintf("brief%02d", i), Expires: soon}}})
@@ -182,9 +183,9 @@ func TestWhatHasExpiredLeavesEtcdAndNothingElseDoes(t *testing.T) {
 // The entry of a claimed task moves behind those that are due, and a finished
 // one leaves nothing.
 func TestClaimsPassNoTaskThatIsClaimed(t *testing.T) {
-	server := startServer(t)
+	server := stores.StartEtcd(t)
 	clock := kvtest.NewClock()
-	s := open(t, server.url("verge"), etcd.Config{Now: clock.Now})
+	s := open(t, server.URL("verge"), etcd.Config{Now: clock.Now})
 	now := clock.Now()
 	for i := range 5 {
 		commit(t, s, kv.Tx{ID: "s", Schedule: []kv.Task{{ID: fmt.Sprint("t", i), Due: now.Add(time.Duration(i))}}})
@@ -209,8 +210,8 @@ func TestClaimsPassNoTaskThatIsClaimed(t *testing.T) {
 
 // A cancel that does not hold its task must find where a claim has moved it.
 func TestACancelThatMeetsAClaimLeavesNothing(t *testing.T) {
-	server := startServer(t)
-	s := open(t, server.url("verge"), etcd.Config{SweepEvery: -1})
+	server := stores.StartEtcd(t)
+	s := open(t, server.URL("verge"), etcd.Config{SweepEvery: -1})
 	due := time.Unix(1, 0)
 	for range 60 {
 		commit(t, s, kv.Tx{ID: "s", Schedule: []kv.Task{{ID: "t", Due: due}}})
@@ -229,8 +230,8 @@ func TestACancelThatMeetsAClaimLeavesNothing(t *testing.T) {
 }
 
 func TestATaskAndACounterHaveOneEntryEach(t *testing.T) {
-	server := startServer(t)
-	s := open(t, server.url("verge"), etcd.Config{SweepEvery: -1})
+	server := stores.StartEtcd(t)
+	s := open(t, server.URL("verge"), etcd.Config{SweepEvery: -1})
 	due := time.Unix(1, 0)
 	for i := range 3 {
 		commit(t, s, kv.Tx{ID: "s", Schedule: []kv.Task{{ID: "t", Due: due}}}) // at the same instant
@@ -248,12 +249,12 @@ func TestATaskAndACounterHaveOneEntryEach(t *testing.T) {
 // A commit is one entry of the servers' log, also where it has to look first:
 // looking writes nothing.
 func TestACommitIsOneWrite(t *testing.T) {
-	server := startServer(t)
-	s := open(t, server.url("verge"), etcd.Config{SweepEvery: -1})
-	c := server.client(t)
+	server := stores.StartEtcd(t)
+	s := open(t, server.URL("verge"), etcd.Config{SweepEvery: -1})
+	c := server.Client()
 	index := func() uint64 {
 		t.Helper()
-		status, err := c.Status(t.Context(), server.addr)
+		status, err := c.Status(t.Context(), server.Addr)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/redis"
+	"github.com/verge-id/verge/testharness/stores"
 )
 
 var due = time.Unix(1, 0)
@@ -61,19 +62,19 @@ func TestGetAndCommitAreLinearizable(t *testing.T) {
 		kvtest.Linearizable(t, open(t, "redis://"+m.Addr(), redis.Config{}), 40)
 	})
 	t.Run("redis", func(t *testing.T) {
-		kvtest.Linearizable(t, open(t, start(t).url(), redis.Config{}), 40)
+		kvtest.Linearizable(t, open(t, stores.StartRedis(t).URL(), redis.Config{}), 40)
 	})
 	t.Run("cluster", func(t *testing.T) {
-		kvtest.Linearizable(t, open(t, "redis+cluster://"+cluster(t)[0].addr(), redis.Config{}), 40)
+		kvtest.Linearizable(t, open(t, "redis+cluster://"+stores.StartCluster(t, 3)[0].Addr(), redis.Config{}), 40)
 	})
 }
 
 func TestScriptsThatTheServerForgotAreSentAgain(t *testing.T) {
-	s := start(t)
-	store := open(t, s.url(), redis.Config{})
+	s := stores.StartRedis(t)
+	store := open(t, s.URL(), redis.Config{})
 	for i := range 20 {
 		if i%2 == 1 {
-			s.do("script", "flush")
+			s.Do("script", "flush")
 		}
 		commit(t, store, kv.Tx{ID: "id", Partition: "p", Schedule: []kv.Task{{ID: fmt.Sprint(i), Due: due}}})
 		if tasks, _, err := store.Claim(t.Context(), "p", time.Now(), time.Hour, 9); err != nil || len(tasks) != 1 {
@@ -83,18 +84,18 @@ func TestScriptsThatTheServerForgotAreSentAgain(t *testing.T) {
 }
 
 func TestReplicaIsRefused(t *testing.T) {
-	primary := start(t)
-	replica := start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.port))
+	primary := stores.StartRedis(t)
+	replica := stores.StartRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.Port))
 	for range 500 {
-		if strings.Contains(fmt.Sprint(replica.do("info", "replication")), "master_link_status:up") {
+		if strings.Contains(fmt.Sprint(replica.Do("info", "replication")), "master_link_status:up") {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	_, err := redis.Open(t.Context(), replica.url(), redis.Config{})
+	_, err := redis.Open(t.Context(), replica.URL(), redis.Config{})
 	wantRefused(t, err, "is a replica", "point the URL at the primary")
 
-	c := goredis.NewClient(&goredis.Options{Addr: replica.addr(), MaxRetries: -1})
+	c := goredis.NewClient(&goredis.Options{Addr: replica.Addr(), MaxRetries: -1})
 	defer c.Close()
 	s, err := redis.New(c, redis.Config{})
 	if err != nil {
@@ -104,10 +105,10 @@ func TestReplicaIsRefused(t *testing.T) {
 }
 
 func TestFullServerRefusesAndServesAgainOnceThereIsRoom(t *testing.T) {
-	s := start(t, "--maxmemory", "20mb", "--maxmemory-policy", "noeviction")
-	store := open(t, s.url(), redis.Config{})
+	s := stores.StartRedis(t, "--maxmemory", "20mb", "--maxmemory-policy", "noeviction")
+	store := open(t, s.URL(), redis.Config{})
 	commit(t, store, kv.Tx{ID: "first", Partition: "p", Puts: []kv.Put{{Name: "first"}}, Schedule: []kv.Task{{ID: "t", Due: due}}})
-	s.do("config", "set", "maxmemory", "1")
+	s.Do("config", "set", "maxmemory", "1")
 	tx := mark("late", "a")
 	tx.Deletes, tx.Cancel = []string{"first"}, []string{"t"}
 	wantRefused(t, store.Commit(t.Context(), tx), "OOM", "raise it")
@@ -117,30 +118,30 @@ func TestFullServerRefusesAndServesAgainOnceThereIsRoom(t *testing.T) {
 	}
 	// What gives memory back goes through.
 	commit(t, store, kv.Tx{ID: "free", Partition: "p", Deletes: []string{"first"}})
-	s.do("config", "set", "maxmemory", "20mb")
+	s.Do("config", "set", "maxmemory", "20mb")
 	commit(t, store, mark("late", "a"))
 }
 
 func TestEvictingServerIsRefused(t *testing.T) {
 	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
-		s := start(t, "--maxmemory", "20mb", "--maxmemory-policy", policy)
-		_, err := redis.Open(t.Context(), s.url(), redis.Config{})
+		s := stores.StartRedis(t, "--maxmemory", "20mb", "--maxmemory-policy", policy)
+		_, err := redis.Open(t.Context(), s.URL(), redis.Config{})
 		wantRefused(t, err, policy, "set it to noeviction")
 	}
 }
 
 func TestMissingReplicasDeny(t *testing.T) {
 	t.Run("min-replicas-to-write: the server does nothing", func(t *testing.T) {
-		s := start(t)
-		store := open(t, s.url(), redis.Config{})
-		s.do("config", "set", "min-replicas-to-write", "1")
+		s := stores.StartRedis(t)
+		store := open(t, s.URL(), redis.Config{})
+		s.Do("config", "set", "min-replicas-to-write", "1")
 		wantRefused(t, store.Commit(t.Context(), mark("1", "a")), "NOREPLICAS", "bring them back")
-		s.do("config", "set", "min-replicas-to-write", "0")
+		s.Do("config", "set", "min-replicas-to-write", "0")
 		wantAbsent(t, store, "a", "its commit was refused")
 	})
 	t.Run("Replicas: the primary alone is not enough", func(t *testing.T) {
-		primary := start(t)
-		store := open(t, primary.url(), redis.Config{Replicas: 1, WaitTimeout: 50 * time.Millisecond})
+		primary := stores.StartRedis(t)
+		store := open(t, primary.URL(), redis.Config{Replicas: 1, WaitTimeout: 50 * time.Millisecond})
 		err := store.Commit(t.Context(), mark("1", "a"))
 		if !errors.Is(err, kv.ErrUnknown) || !strings.Contains(err.Error(), "0 of 1 replicas") {
 			t.Fatalf("got %v, want ErrUnknown: no replica has it", err)
@@ -149,7 +150,7 @@ func TestMissingReplicasDeny(t *testing.T) {
 		if err := store.Commit(t.Context(), mark("2", "a")); !errors.As(err, &conflict) {
 			t.Errorf("got %v, want a conflict: the primary has it", err)
 		}
-		start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.port))
+		stores.StartRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.Port))
 		for range 500 {
 			if err = store.Commit(t.Context(), kv.Tx{ID: "3", Partition: "p", Puts: []kv.Put{{Name: "b"}}}); err == nil {
 				break
@@ -161,8 +162,8 @@ func TestMissingReplicasDeny(t *testing.T) {
 		}
 	})
 	t.Run("Replicas, on a Cluster: the node that owns the slot is asked", func(t *testing.T) {
-		nodes := cluster(t)
-		store := open(t, "redis+cluster://"+nodes[0].addr(), redis.Config{Replicas: 1, WaitTimeout: 50 * time.Millisecond})
+		nodes := stores.StartCluster(t, 3)
+		store := open(t, "redis+cluster://"+nodes[0].Addr(), redis.Config{Replicas: 1, WaitTimeout: 50 * time.Millisecond})
 		for i := range 9 {
 			tx := mark("1", "a")
 			tx.Partition = kv.Partition(fmt.Sprint("p", i))
@@ -174,13 +175,13 @@ func TestMissingReplicasDeny(t *testing.T) {
 }
 
 func TestCredentials(t *testing.T) {
-	s := start(t)
+	s := stores.StartRedis(t)
 	// What the package's documentation lists.
-	s.do("acl", "setuser", "verge", "reset", "on", ">canary7", "~verge:*", "~{verge:*", "+get", "+set", "+del", "+mget", "+zadd", "+zrem", "+zcard",
+	s.Do("acl", "setuser", "verge", "reset", "on", ">canary7", "~verge:*", "~{verge:*", "+get", "+set", "+del", "+mget", "+zadd", "+zrem", "+zcard",
 		"+zrangebyscore", "+zrangebylex", "+hset", "+hget", "+hdel", "+hlen", "+eval", "+evalsha", "+time", "+wait", "+info", "+ping", "+client", "+hello")
-	s.do("acl", "setuser", "less", "reset", "on", ">canary7", "~*", "+@all", "-hset")
-	s.do("acl", "setuser", "blind", "reset", "on", ">canary7", "~*", "+@all", "-info")
-	s.do("acl", "setuser", "elsewhere", "reset", "on", ">canary7", "~other:*", "+@all")
+	s.Do("acl", "setuser", "less", "reset", "on", ">canary7", "~*", "+@all", "-hset")
+	s.Do("acl", "setuser", "blind", "reset", "on", ">canary7", "~*", "+@all", "-info")
+	s.Do("acl", "setuser", "elsewhere", "reset", "on", ">canary7", "~other:*", "+@all")
 	for _, c := range []struct {
 		name, userinfo string
 		words          []string // nil: it opens
@@ -192,7 +193,7 @@ func TestCredentials(t *testing.T) {
 		{"our keys are forbidden", "elsewhere:canary7@", []string{"NOPERM", "documentation lists"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store, err := redis.Open(t.Context(), "redis://"+c.userinfo+s.addr(), redis.Config{Replicas: 0})
+			store, err := redis.Open(t.Context(), "redis://"+c.userinfo+s.Addr(), redis.Config{Replicas: 0})
 			if c.words == nil {
 				if err != nil {
 					t.Fatal(err)
@@ -207,8 +208,8 @@ func TestCredentials(t *testing.T) {
 			}
 		})
 	}
-	s.do("config", "set", "requirepass", "secret")
-	_, err := redis.Open(t.Context(), s.url(), redis.Config{})
+	s.Do("config", "set", "requirepass", "secret")
+	_, err := redis.Open(t.Context(), s.URL(), redis.Config{})
 	wantRefused(t, err, "NOAUTH", "wants a password")
 }
 
@@ -229,10 +230,10 @@ func kvWalk(t *testing.T, s *redis.Store) {
 }
 
 func TestPermissionWithdrawnUnderWayIsNeverTakenForNothing(t *testing.T) {
-	s := start(t)
-	s.do("acl", "setuser", "verge", "reset", "on", ">pw", "~*", "+@all")
-	store := open(t, "redis://verge:pw@"+s.addr(), redis.Config{})
-	s.do("acl", "setuser", "verge", "-hset")
+	s := stores.StartRedis(t)
+	s.Do("acl", "setuser", "verge", "reset", "on", ">pw", "~*", "+@all")
+	store := open(t, "redis://verge:pw@"+s.Addr(), redis.Config{})
+	s.Do("acl", "setuser", "verge", "-hset")
 	tx := mark("1", "a")
 	tx.Schedule = []kv.Task{{ID: "t", Due: due}}
 	err := store.Commit(t.Context(), tx)
@@ -242,21 +243,21 @@ func TestPermissionWithdrawnUnderWayIsNeverTakenForNothing(t *testing.T) {
 }
 
 func TestKeyOfAnotherTypeIsRefusedAndNothingIsWritten(t *testing.T) {
-	s := start(t)
-	store := open(t, s.url(), redis.Config{})
+	s := stores.StartRedis(t)
+	store := open(t, s.URL(), redis.Config{})
 	for _, key := range []string{"n", "x", "d", "t", "i:checked"} {
 		t.Run(key, func(t *testing.T) {
-			s.do("flushall")
+			s.Do("flushall")
 			if key == "t" || key == "i:checked" {
-				s.do("zadd", "{verge:p}"+key, 1, "stray")
+				s.Do("zadd", "{verge:p}"+key, 1, "stray")
 			} else {
-				s.do("set", "{verge:p}"+key, "stray")
+				s.Do("set", "{verge:p}"+key, "stray")
 			}
 			wantRefused(t, store.Commit(t.Context(), kv.Tx{
 				ID: "1", Partition: "p", Checks: []kv.Check{{Name: "checked"}},
 				Puts: []kv.Put{{Name: "a"}, {Name: "b", Expires: time.Now().Add(time.Hour)}}, Schedule: []kv.Task{{ID: "t", Due: due}},
 			}), "WRONGTYPE", "choose another prefix")
-			if size := s.do("dbsize"); size != int64(1) {
+			if size := s.Do("dbsize"); size != int64(1) {
 				t.Errorf("%v keys, want the stray one only", size)
 			}
 		})
@@ -264,8 +265,8 @@ func TestKeyOfAnotherTypeIsRefusedAndNothingIsWritten(t *testing.T) {
 }
 
 func TestServerThatIsKilledAndComesBackIsUsedAgainAndHasForgottenNothing(t *testing.T) {
-	s := start(t, durable...)
-	store := open(t, s.url(), redis.Config{})
+	s := stores.StartRedis(t, stores.Durable...)
+	store := open(t, s.URL(), redis.Config{})
 	var (
 		wg      sync.WaitGroup
 		stop    atomic.Bool
@@ -296,10 +297,10 @@ func TestServerThatIsKilledAndComesBackIsUsedAgainAndHasForgottenNothing(t *test
 	}
 	for range 3 {
 		time.Sleep(150 * time.Millisecond)
-		s.kill()
+		s.Kill()
 		wantRefused(t, store.Commit(t.Context(), mark("down", "down")))
 		time.Sleep(50 * time.Millisecond)
-		s.run()
+		s.Start()
 	}
 	time.Sleep(150 * time.Millisecond)
 	stop.Store(true)
@@ -391,23 +392,23 @@ func newProxy(t *testing.T, addr string) *proxy {
 }
 
 func TestLostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
-	s := start(t)
-	p := newProxy(t, s.addr())
+	s := stores.StartRedis(t)
+	p := newProxy(t, s.Addr())
 	for _, replicas := range []int{0, 1} {
 		t.Run(fmt.Sprint("replicas ", replicas), func(t *testing.T) {
-			s.do("flushall")
+			s.Do("flushall")
 			if replicas == 1 {
-				start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(s.port))
+				stores.StartRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(s.Port))
 			}
 			for range 500 {
-				if strings.Count(fmt.Sprint(s.do("info", "replication")), "state=online") == replicas {
+				if strings.Count(fmt.Sprint(s.Do("info", "replication")), "state=online") == replicas {
 					break
 				}
 				time.Sleep(20 * time.Millisecond)
 			}
 			store := open(t, "redis://"+p.Addr().String(), redis.Config{Replicas: replicas, WaitTimeout: 5 * time.Second})
 			commit(t, store, mark("first", "first")) // the script is known
-			direct := open(t, s.url(), redis.Config{})
+			direct := open(t, s.URL(), redis.Config{})
 
 			// A connection is open already, so that what is cut is the request itself.
 			warm := func() { commit(t, store, kv.Tx{ID: "warm", Partition: "p"}) }
@@ -468,31 +469,31 @@ func TestLostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
 }
 
 func TestClusterThatMovesASlot(t *testing.T) {
-	nodes := cluster(t)
-	store := open(t, "redis+cluster://"+nodes[0].addr(), redis.Config{})
-	byID := map[string]*server{}
+	nodes := stores.StartCluster(t, 3)
+	store := open(t, "redis+cluster://"+nodes[0].Addr(), redis.Config{})
+	byID := map[string]*stores.Redis{}
 	for _, n := range nodes {
-		byID[n.do("cluster", "myid").(string)] = n
+		byID[n.Do("cluster", "myid").(string)] = n
 	}
-	slot := nodes[0].do("cluster", "keyslot", "{verge:p}").(int64)
+	slot := nodes[0].Do("cluster", "keyslot", "{verge:p}").(int64)
 	from := nodes[slot*3/16384]
 	to := nodes[(slot*3/16384+1)%3]
-	id := func(n *server) string { return n.do("cluster", "myid").(string) }
+	id := func(n *stores.Redis) string { return n.Do("cluster", "myid").(string) }
 
 	commit(t, store, mark("1", "a"))
-	to.do("cluster", "setslot", slot, "importing", id(from))
-	from.do("cluster", "setslot", slot, "migrating", id(to))
+	to.Do("cluster", "setslot", slot, "importing", id(from))
+	from.Do("cluster", "setslot", slot, "migrating", id(to))
 	// Half of it has arrived: reads follow, commits wait.
-	from.do("migrate", "127.0.0.1", to.port, "{verge:p}i:a", 0, 5000)
+	from.Do("migrate", "127.0.0.1", to.Port, "{verge:p}i:a", 0, 5000)
 	if it, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil || it.Tx != "1" {
 		t.Errorf("an item that has moved: %s, %v", it.Tx, err)
 	}
 	wantRefused(t, store.Commit(t.Context(), mark("2", "a")), "TRYAGAIN")
 	for _, key := range []string{"n", "x"} {
-		from.do("migrate", "127.0.0.1", to.port, "{verge:p}"+key, 0, 5000)
+		from.Do("migrate", "127.0.0.1", to.Port, "{verge:p}"+key, 0, 5000)
 	}
-	for _, n := range []*server{to, from, nodes[0], nodes[1], nodes[2]} {
-		n.do("cluster", "setslot", slot, "node", id(to))
+	for _, n := range []*stores.Redis{to, from, nodes[0], nodes[1], nodes[2]} {
+		n.Do("cluster", "setslot", slot, "node", id(to))
 	}
 	var conflict *kv.Conflict
 	if err := store.Commit(t.Context(), mark("3", "a")); !errors.As(err, &conflict) {
@@ -502,14 +503,14 @@ func TestClusterThatMovesASlot(t *testing.T) {
 }
 
 func TestClusterWhoseNodeIsAwayServesTheRestAndAllOnceItIsBack(t *testing.T) {
-	nodes := cluster(t)
-	nodes[0].do("config", "set", "cluster-require-full-coverage", "no")
-	nodes[2].do("config", "set", "cluster-require-full-coverage", "no")
-	store := open(t, "redis+cluster://"+nodes[0].addr()+"?addr="+nodes[2].addr(), redis.Config{})
+	nodes := stores.StartCluster(t, 3)
+	nodes[0].Do("config", "set", "cluster-require-full-coverage", "no")
+	nodes[2].Do("config", "set", "cluster-require-full-coverage", "no")
+	store := open(t, "redis+cluster://"+nodes[0].Addr()+"?addr="+nodes[2].Addr(), redis.Config{})
 	partitions := map[int64]kv.Partition{}
 	for i := range 64 {
 		p := kv.Partition(fmt.Sprint("p", i))
-		slot := nodes[0].do("cluster", "keyslot", "{verge:"+string(p)+"}").(int64)
+		slot := nodes[0].Do("cluster", "keyslot", "{verge:"+string(p)+"}").(int64)
 		partitions[slot*3/16384] = p
 	}
 	put := func(node int64, id string) error {
@@ -520,14 +521,14 @@ func TestClusterWhoseNodeIsAwayServesTheRestAndAllOnceItIsBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	nodes[1].kill()
+	nodes[1].Kill()
 	wantRefused(t, put(1, "down"))
 	for _, node := range []int64{0, 2} {
 		if err := put(node, "meanwhile"); err != nil {
 			t.Errorf("node %d is there, but: %v", node, err)
 		}
 	}
-	nodes[1].run()
+	nodes[1].Start()
 	var err error
 	for range 500 {
 		if err = put(1, "after"); err == nil {
@@ -544,36 +545,36 @@ func TestClusterWhoseNodeIsAwayServesTheRestAndAllOnceItIsBack(t *testing.T) {
 }
 
 func TestSingleClientOnAClusterIsToldSo(t *testing.T) {
-	s := start(t, "--cluster-enabled", "yes")
-	_, err := redis.Open(t.Context(), s.url(), redis.Config{})
+	s := stores.StartRedis(t, "--cluster-enabled", "yes")
+	_, err := redis.Open(t.Context(), s.URL(), redis.Config{})
 	wantRefused(t, err, "redis+cluster://")
 }
 
 func TestSentinelFailover(t *testing.T) {
-	primary := start(t)
-	replica := start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.port))
+	primary := stores.StartRedis(t)
+	replica := stores.StartRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.Port))
 	for range 500 {
-		if strings.Contains(fmt.Sprint(replica.do("info", "replication")), "master_link_status:up") {
+		if strings.Contains(fmt.Sprint(replica.Do("info", "replication")), "master_link_status:up") {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 	conf := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor verge 127.0.0.1 %d 1\nsentinel down-after-milliseconds verge 500\nsentinel failover-timeout verge 2000\n", primary.port)
+	text := fmt.Sprintf("sentinel monitor verge 127.0.0.1 %d 1\nsentinel down-after-milliseconds verge 500\nsentinel failover-timeout verge 2000\n", primary.Port)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sentinel := startSentinel(t, conf)
-	url := "redis+sentinel://" + sentinel.addr() + "/?master_name=verge"
+	sentinel := stores.StartSentinel(t, conf)
+	url := "redis+sentinel://" + sentinel.Addr() + "/?master_name=verge"
 	store := open(t, url, redis.Config{}) // stays open; afterwards no replica is left to wait for
 	commit(t, open(t, url, redis.Config{Replicas: 1}), mark("1", "a"))
 	for range 1000 {
-		if strings.Contains(fmt.Sprint(sentinel.do("info", "sentinel")), "slaves=1") {
+		if strings.Contains(fmt.Sprint(sentinel.Do("info", "sentinel")), "slaves=1") {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	primary.kill()
+	primary.Kill()
 	var conflict *kv.Conflict
 	deadline := time.Now().Add(30 * time.Second)
 	for {

@@ -29,6 +29,7 @@ import (
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/redis"
+	"github.com/verge-id/verge/testharness/stores"
 )
 
 func TestNamesThatExpiredLeaveTheIndex(t *testing.T) {
@@ -168,10 +169,10 @@ func TestLeasesOfOneClaimDiffer(t *testing.T) {
 
 // The commands that a claim makes, and how long the server takes for them,
 // with as many tasks pending.
-func claimCost(t testing.TB, s *server, store *redis.Store, p kv.Partition) (calls int, usec int64) {
+func claimCost(t testing.TB, s *stores.Redis, store *redis.Store, p kv.Partition) (calls int, usec int64) {
 	t.Helper()
 	stats := func() (calls int, usec int64) {
-		for _, m := range regexp.MustCompile(`cmdstat_(\w+):calls=(\d+),usec=(\d+)`).FindAllStringSubmatch(fmt.Sprint(s.do("info", "commandstats")), -1) {
+		for _, m := range regexp.MustCompile(`cmdstat_(\w+):calls=(\d+),usec=(\d+)`).FindAllStringSubmatch(fmt.Sprint(s.Do("info", "commandstats")), -1) {
 			if m[1] == "evalsha" {
 				us, _ := strconv.ParseInt(m[3], 10, 64)
 				usec += us
@@ -186,7 +187,7 @@ func claimCost(t testing.TB, s *server, store *redis.Store, p kv.Partition) (cal
 		return calls, usec
 	}
 	const rounds = 50
-	s.do("config", "resetstat")
+	s.Do("config", "resetstat")
 	for range rounds {
 		if tasks, _, err := store.Claim(context.Background(), p, time.Unix(2e9, 0), time.Hour, 10); err != nil || len(tasks) != 10 {
 			t.Fatalf("claimed %d, %v", len(tasks), err)
@@ -197,10 +198,10 @@ func claimCost(t testing.TB, s *server, store *redis.Store, p kv.Partition) (cal
 }
 
 // fill schedules n tasks the quick way: as the commit script leaves them.
-func fill(t testing.TB, s *server, p kv.Partition, n int) {
+func fill(t testing.TB, s *stores.Redis, p kv.Partition, n int) {
 	t.Helper()
 	for from := 1; from <= n; from += 20_000 {
-		s.do("eval", `for i = ARGV[1], ARGV[2] do
+		s.Do("eval", `for i = ARGV[1], ARGV[2] do
 			redis.call('HSET', KEYS[1], '=t' .. i, '\1\0\0\0\0\0\0\0\0' .. string.rep('x', 100))
 			redis.call('ZADD', KEYS[2], i, 't' .. i)
 		end`, 2, "{verge:"+string(p)+"}t", "{verge:"+string(p)+"}d", from, min(from+20_000-1, n))
@@ -208,8 +209,8 @@ func fill(t testing.TB, s *server, p kv.Partition, n int) {
 }
 
 func TestClaimAsksNoMoreOfTheServerWithAMillionPendingThanWithAThousand(t *testing.T) {
-	s := start(t)
-	store := open(t, s.url(), redis.Config{})
+	s := stores.StartRedis(t)
+	store := open(t, s.URL(), redis.Config{})
 	fill(t, s, "few", 1000)
 	fill(t, s, "many", 1_000_000)
 	if _, _, err := store.Claim(t.Context(), "none", time.Now(), time.Hour, 10); err != nil {
@@ -224,11 +225,11 @@ func TestClaimAsksNoMoreOfTheServerWithAMillionPendingThanWithAThousand(t *testi
 }
 
 func TestIdleClaimWritesNothing(t *testing.T) {
-	s := start(t, durable...)
-	store := open(t, s.url(), redis.Config{})
+	s := stores.StartRedis(t, stores.Durable...)
+	store := open(t, s.URL(), redis.Config{})
 	commit(t, store, kv.Tx{ID: "1", Partition: "p", Puts: []kv.Put{{Name: "a"}}, Schedule: []kv.Task{{ID: "t", Due: time.Now().Add(time.Hour)}}})
 	size := func() string {
-		return regexp.MustCompile(`aof_current_size:\d+`).FindString(fmt.Sprint(s.do("info", "persistence")))
+		return regexp.MustCompile(`aof_current_size:\d+`).FindString(fmt.Sprint(s.Do("info", "persistence")))
 	}
 	before := size()
 	for range 20 {
@@ -242,8 +243,8 @@ func TestIdleClaimWritesNothing(t *testing.T) {
 }
 
 func TestClaimIsCapped(t *testing.T) {
-	s := start(t)
-	store := open(t, s.url(), redis.Config{})
+	s := stores.StartRedis(t)
+	store := open(t, s.URL(), redis.Config{})
 	fill(t, s, "p", 1500)
 	tasks, next, err := store.Claim(t.Context(), "p", time.Unix(9, 0), time.Hour, 1<<40)
 	if err != nil || len(tasks) != redis.MaxClaim || next.After(time.Unix(9, 0)) {
@@ -269,8 +270,8 @@ func TestSpend(t *testing.T) {
 	hour := kv.Charge{Name: "hour", Cost: time.Second, Burst: time.Hour}
 	engines := map[string]func(t *testing.T) string{
 		"miniredis": func(t *testing.T) string { m, _, _ := mini(t); return "redis://" + m.Addr() },
-		"redis":     func(t *testing.T) string { return start(t).url() },
-		"cluster":   func(t *testing.T) string { return "redis+cluster://" + cluster(t)[0].addr() },
+		"redis":     func(t *testing.T) string { return stores.StartRedis(t).URL() },
+		"cluster":   func(t *testing.T) string { return "redis+cluster://" + stores.StartCluster(t, 3)[0].Addr() },
 	}
 	for name, url := range engines {
 		t.Run(name, func(t *testing.T) {
@@ -336,13 +337,13 @@ func TestSpend(t *testing.T) {
 }
 
 func TestInstancesShareOneLimit(t *testing.T) {
-	s := start(t)
+	s := stores.StartRedis(t)
 	now := time.Now().Truncate(time.Microsecond)
 	charge := []kv.Charge{{Name: "c", Cost: time.Second, Burst: 50 * time.Second}}
 	var allowed atomic.Int64
 	var wg sync.WaitGroup
 	for range 4 {
-		store := open(t, s.url(), redis.Config{})
+		store := open(t, s.URL(), redis.Config{})
 		wg.Go(func() {
 			for range 100 {
 				tats, err := store.Spend(t.Context(), "limits", now, charge)
@@ -363,7 +364,7 @@ func TestInstancesShareOneLimit(t *testing.T) {
 	if allowed.Load() != 50 {
 		t.Errorf("%d of 400 were allowed, want 50", allowed.Load())
 	}
-	if ttl := s.do("pttl", "{verge:limits}r:c").(int64); ttl <= 0 || ttl > 60_000 {
+	if ttl := s.Do("pttl", "{verge:limits}r:c").(int64); ttl <= 0 || ttl > 60_000 {
 		t.Errorf("the counter is kept for %d ms, want until it is full again and ten seconds", ttl)
 	}
 }
@@ -451,8 +452,8 @@ func TestTLS(t *testing.T) {
 		return path
 	}
 	cert := write("cert.pem", "CERTIFICATE", der)
-	port := freePort(t)
-	start(t, "--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", write("key.pem", "EC PRIVATE KEY", secret),
+	port := stores.FreePort(t)
+	stores.StartRedis(t, "--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", write("key.pem", "EC PRIVATE KEY", secret),
 		"--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
 	url := fmt.Sprintf("rediss://127.0.0.1:%d", port)
 
@@ -465,8 +466,8 @@ func TestTLS(t *testing.T) {
 
 // A commit as validate makes it.
 func BenchmarkCommit(b *testing.B) {
-	s := start(b)
-	store, err := redis.Open(context.Background(), s.url(), redis.Config{})
+	s := stores.StartRedis(b)
+	store, err := redis.Open(context.Background(), s.URL(), redis.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -488,8 +489,8 @@ func BenchmarkCommit(b *testing.B) {
 
 // BenchmarkSetNX is what BenchmarkCommit is to be held against.
 func BenchmarkSetNX(b *testing.B) {
-	s := start(b)
-	c := goredis.NewClient(&goredis.Options{Addr: s.addr(), Protocol: 2, PoolSize: 64})
+	s := stores.StartRedis(b)
+	c := goredis.NewClient(&goredis.Options{Addr: s.Addr(), Protocol: 2, PoolSize: 64})
 	defer c.Close()
 	var n atomic.Int64
 	b.SetParallelism(32)

@@ -1,0 +1,187 @@
+package stores
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/verge-id/verge/testharness"
+)
+
+// Redis is a redis-server, or a Sentinel, on a loopback port.
+type Redis struct {
+	Port int
+	Dir  string // its working directory, which outlives Kill
+
+	t        testing.TB
+	args     []string
+	sentinel string // the file of a Sentinel; empty: a server
+	cmd      *exec.Cmd
+}
+
+// Durable are the arguments of a server that survives kill -9.
+var Durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
+
+// StartRedis runs a server that ends with the test. It keeps everything in
+// memory alone, unless args, which come last on its command line, say otherwise.
+func StartRedis(t testing.TB, args ...string) *Redis {
+	t.Helper()
+	r := &Redis{t: t, Port: FreePort(t), Dir: t.TempDir(), args: args}
+	r.Start()
+	t.Cleanup(r.Kill)
+	return r
+}
+
+// StartSentinel runs a Sentinel on a file that it may rewrite.
+func StartSentinel(t testing.TB, file string) *Redis {
+	t.Helper()
+	r := &Redis{t: t, Port: FreePort(t), Dir: t.TempDir(), sentinel: file}
+	r.Start()
+	t.Cleanup(r.Kill)
+	return r
+}
+
+// FreePort is a port of the loopback that is free, below 50000: the nodes of a Cluster talk to each
+// other on a port 10,000 higher.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		l.Close()
+		if port < 50000 {
+			return port
+		}
+	}
+}
+
+// Start runs the server again, on the same port and directory, and returns
+// when it answers.
+func (r *Redis) Start() {
+	r.t.Helper()
+	program := testharness.Program(r.t, "redis-server")
+	args := []string{"--port", fmt.Sprint(r.Port), "--bind", "127.0.0.1", "--dir", r.Dir, "--logfile", filepath.Join(r.Dir, "log")}
+	if r.sentinel != "" {
+		args = append([]string{r.sentinel, "--sentinel"}, args...)
+	} else {
+		args = append(args, "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0")
+	}
+	r.cmd = exec.Command(program, append(args, r.args...)...)
+	if err := r.cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	c := redis.NewClient(&redis.Options{Addr: r.Addr()})
+	defer c.Close()
+	for range 500 {
+		err := c.Ping(context.Background()).Err()
+		if err == nil || strings.HasPrefix(err.Error(), "NOAUTH") || strings.HasPrefix(err.Error(), "WRONGPASS") {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	log, _ := os.ReadFile(filepath.Join(r.Dir, "log"))
+	r.t.Fatalf("redis-server does not answer:\n%s", log)
+}
+
+// Kill is kill -9.
+func (r *Redis) Kill() {
+	if r.cmd.ProcessState == nil {
+		r.cmd.Process.Kill()
+		r.cmd.Wait()
+	}
+}
+
+// Freeze stops the process where it stands until Thaw; its connections stay.
+func (r *Redis) Freeze() { r.signal(syscall.SIGSTOP) }
+
+// Thaw lets the process go on.
+func (r *Redis) Thaw() { r.signal(syscall.SIGCONT) }
+
+func (r *Redis) signal(s syscall.Signal) {
+	r.t.Helper()
+	if err := r.cmd.Process.Signal(s); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Addr is host and port.
+func (r *Redis) Addr() string { return fmt.Sprintf("127.0.0.1:%d", r.Port) }
+
+// URL is what package redis opens.
+func (r *Redis) URL() string { return "redis://" + r.Addr() }
+
+// Do is a command of an operator.
+func (r *Redis) Do(args ...any) any {
+	r.t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: r.Addr(), Protocol: 2})
+	defer c.Close()
+	v, err := c.Do(context.Background(), args...).Result()
+	if err != nil && err != redis.Nil {
+		r.t.Fatalf("%v: %v", args, err)
+	}
+	return v
+}
+
+// Cluster is a Redis Cluster of primaries that share all slots.
+type Cluster []*Redis
+
+// StartCluster runs a Cluster of n primaries on Durable servers.
+func StartCluster(t testing.TB, n int) Cluster {
+	t.Helper()
+	nodes := make(Cluster, n)
+	for i := range nodes {
+		nodes[i] = StartRedis(t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, Durable...)...)
+	}
+	for i, r := range nodes {
+		r.Do("cluster", "addslotsrange", i*16384/n, (i+1)*16384/n-1)
+		r.Do("cluster", "set-config-epoch", i+1)
+		if i > 0 {
+			r.Do("cluster", "meet", "127.0.0.1", nodes[0].Port)
+		}
+	}
+	nodes.Wait()
+	return nodes
+}
+
+// Wait returns when all nodes know all and serve all slots.
+func (c Cluster) Wait() {
+	for _, r := range c {
+		r.t.Helper()
+		ok := false
+		for range 1500 {
+			info := fmt.Sprint(r.Do("cluster", "info"))
+			if ok = strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", len(c))); ok {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		if !ok {
+			r.t.Fatalf("the Cluster does not come up: %v", r.Do("cluster", "info"))
+		}
+	}
+}
+
+// URL is what package redis opens.
+func (c Cluster) URL() string {
+	url := "redis+cluster://" + c[0].Addr()
+	for i, r := range c[1:] {
+		sep := "&"
+		if i == 0 {
+			sep = "?"
+		}
+		url += sep + "addr=" + r.Addr()
+	}
+	return url
+}
