@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
@@ -129,7 +128,6 @@ type Service struct {
 	host       host.Host
 	lease      time.Duration
 	partitions []kv.Partition
-	first      atomic.Uint32 // partition to claim from first, so that none starves
 
 	directory *integration.Directory
 	lifecycle *lifecycle.Lifecycle
@@ -248,28 +246,20 @@ func correlationID(req *web.Request) string {
 	return id
 }
 
-// Claim leases up to n due tasks of all partitions. next is when to look
+// Partitions are those that sessions, and so tasks, are spread over.
+func (s *Service) Partitions() []kv.Partition { return s.partitions }
+
+// Claim leases up to n due tasks of the partition. next is when to look
 // again, zero if nothing is scheduled.
-func (s *Service) Claim(ctx context.Context, n int) (jobs []host.Job, next time.Time, err error) {
-	start := int(s.first.Add(1) % uint32(len(s.partitions)))
-	for i := range s.partitions {
-		p := s.partitions[(start+i)%len(s.partitions)]
-		now := s.host.Now()
-		if len(jobs) == n {
-			return jobs, now, err
+func (s *Service) Claim(ctx context.Context, p kv.Partition, n int) (jobs []host.Job, next time.Time, err error) {
+	now := s.host.Now()
+	tasks, next, err := s.host.KV.Claim(ctx, p, now, s.lease, n)
+	for _, t := range tasks {
+		job := host.Job{Partition: p, Task: t, Until: now.Add(s.lease)}
+		if m, _, err := outbox.Read(t); err == nil && m.Kind == outbox.Deliver {
+			job.Lane = m.Integration
 		}
-		tasks, pNext, claimErr := s.host.KV.Claim(ctx, p, now, s.lease, n-len(jobs))
-		err = errors.Join(err, claimErr) // the other partitions' tasks run all the same
-		for _, t := range tasks {
-			job := host.Job{Partition: p, Task: t, Until: now.Add(s.lease)}
-			if m, _, err := outbox.Read(t); err == nil && m.Kind == outbox.Deliver {
-				job.Lane = m.Integration
-			}
-			jobs = append(jobs, job)
-		}
-		if !pNext.IsZero() && (next.IsZero() || pNext.Before(next)) {
-			next = pNext
-		}
+		jobs = append(jobs, job)
 	}
 	return jobs, next, err
 }
@@ -307,13 +297,19 @@ func (s *Service) Defer(ctx context.Context, job host.Job, until time.Time) erro
 // when the next task falls due, zero if there is none. It is for hosts
 // without threads; others claim and run side by side.
 func (s *Service) RunDue(ctx context.Context) (next time.Time, err error) {
-	for {
-		jobs, next, err := s.Claim(ctx, 16)
-		for _, job := range jobs {
-			err = errors.Join(err, s.Run(ctx, job))
-		}
-		if err != nil || len(jobs) == 0 {
-			return next, err
+	for ran := true; ran && err == nil; {
+		ran, next = false, time.Time{}
+		for _, p := range s.partitions { // a few of each, so that none starves
+			jobs, pNext, claimErr := s.Claim(ctx, p, 16)
+			err = errors.Join(err, claimErr) // the other partitions' tasks run all the same
+			for _, job := range jobs {
+				err = errors.Join(err, s.Run(ctx, job))
+				ran = true
+			}
+			if !pNext.IsZero() && (next.IsZero() || pNext.Before(next)) {
+				next = pNext
+			}
 		}
 	}
+	return next, err
 }

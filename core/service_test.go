@@ -417,7 +417,7 @@ func TestTheTimerOfAnIntegrationThatIsGone(t *testing.T) {
 	}
 }
 
-func TestClaimRotatesOverPartitions(t *testing.T) {
+func TestClaimIsOfOnePartition(t *testing.T) {
 	const partitions, each = 4, 8
 	w := newWorld(t, func(c *Config) { c.Partitions = partitions })
 	for p := range partitions {
@@ -425,54 +425,61 @@ func TestClaimRotatesOverPartitions(t *testing.T) {
 			w.begin(t, uint16(p))
 		}
 	}
-	seen := map[kv.Partition]int{}
-	for range partitions * 3 {
-		jobs, next, err := w.Claim(ctx, 1)
-		coretest.Must(t, err)
-		if len(jobs) != 1 || !next.Equal(w.clock.Now()) {
-			t.Fatalf("%d jobs, next %v, want 1 and to look again at once", len(jobs), next)
+	if got := w.Partitions(); !slices.Equal(got, []kv.Partition{"p0", "p1", "p2", "p3"}) {
+		t.Errorf("partitions %v", got)
+	}
+	for _, p := range w.Partitions() {
+		jobs, next, err := w.Claim(ctx, p, 1000)
+		if err != nil || len(jobs) != each {
+			t.Errorf("%s: %d jobs, %v", p, len(jobs), err)
 		}
-		seen[jobs[0].Partition]++
-		if j := jobs[0]; !j.Until.Equal(w.clock.Now().Add(time.Minute)) || j.Lane != testUUID || j.Task.Lease == "" {
-			t.Errorf("job %+v", j)
+		for _, j := range jobs {
+			if !j.Until.Equal(w.clock.Now().Add(time.Minute)) || j.Lane != testUUID || j.Task.Lease == "" || j.Partition != p {
+				t.Errorf("%s: job %+v", p, j)
+			}
 		}
-	}
-	for p, n := range seen {
-		if n != 3 {
-			t.Errorf("of %d claims of one task, %d went to partition %s: %v", partitions*3, n, p, seen)
+		if want := w.clock.Now().Add(session.Life); !next.Equal(want) {
+			t.Errorf("%s: next is %v, want the timers of the sessions, %v", p, next, want)
 		}
-	}
-	if len(seen) != partitions {
-		t.Errorf("a partition starves behind the others: %v", seen)
-	}
-	jobs, next, err := w.Claim(ctx, 1000)
-	if err != nil || len(jobs) != partitions*(each-3) {
-		t.Errorf("%d jobs, %v", len(jobs), err)
-	}
-	if want := w.clock.Now().Add(time.Minute); !next.Equal(want) {
-		t.Errorf("next is %v, want the end of the leases, %v", next, want)
 	}
 }
 
-// What is leased has to be run, though the next partition cannot be asked.
-func TestClaimReturnsWhatItHasLeasedBesideAnError(t *testing.T) {
+// A backlog in one partition does not keep the others waiting.
+func TestRunDueTakesAFewOfEachPartition(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Partitions = 2 })
-	w.begin(t, 0)
-	w.begin(t, 1)
-	claims := 0
+	var claimed []kv.Partition
 	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Claim" {
-			if claims++; claims == 2 {
-				return kvtest.Refuse
-			}
+			claimed = append(claimed, c.Partition)
 		}
 		return kvtest.Pass
 	}
-	jobs, _, err := w.Claim(ctx, 10)
-	if !errors.Is(err, kv.ErrUnavailable) || len(jobs) != 1 {
-		t.Fatalf("%d jobs, %v", len(jobs), err)
+	for range 40 {
+		w.begin(t, 0)
 	}
-	coretest.Must(t, w.Run(ctx, jobs[0]))
+	w.begin(t, 1)
+	if _, err := w.RunDue(ctx); err != nil || len(w.posts) != 41 {
+		t.Errorf("%d of 41 posted, %v", len(w.posts), err)
+	}
+	if len(claimed) < 6 || !slices.Equal(claimed[:4], []kv.Partition{"p0", "p1", "p0", "p1"}) {
+		t.Errorf("claims of %v, want the partitions by turns", claimed)
+	}
+}
+
+// What can be reached runs, though another partition cannot be asked.
+func TestRunDueRunsTheOtherPartitionsBesideAnError(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Partitions = 2 })
+	w.begin(t, 0)
+	w.begin(t, 1)
+	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Claim" && c.Partition == "p0" {
+			return kvtest.Refuse
+		}
+		return kvtest.Pass
+	}
+	if _, err := w.RunDue(ctx); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("err %v", err)
+	}
 	if len(w.posts) != 1 {
 		t.Errorf("posted %v", w.posts)
 	}
@@ -482,7 +489,7 @@ func TestTimersHaveNoLane(t *testing.T) {
 	w := newWorld(t, nil)
 	w.begin(t, 0)
 	w.clock.Advance(session.Life)
-	jobs, _, err := w.Claim(ctx, 10)
+	jobs, _, err := w.Claim(ctx, "p0", 10)
 	coretest.Must(t, err)
 	lanes := map[string]string{}
 	for _, j := range jobs {
@@ -498,11 +505,11 @@ func TestTimersHaveNoLane(t *testing.T) {
 func TestDeferGivesAJobBack(t *testing.T) {
 	w := newWorld(t, nil)
 	w.begin(t, 0)
-	jobs, _, err := w.Claim(ctx, 1)
+	jobs, _, err := w.Claim(ctx, "p0", 1)
 	coretest.Must(t, err)
 	until := w.clock.Now().Add(90 * time.Second)
 	coretest.Must(t, w.Defer(ctx, jobs[0], until))
-	jobs, next, err := w.Claim(ctx, 1)
+	jobs, next, err := w.Claim(ctx, "p0", 1)
 	if err != nil || len(jobs) != 0 || !next.Equal(until) {
 		t.Errorf("%d jobs, next %v, %v", len(jobs), next, err)
 	}

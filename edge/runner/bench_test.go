@@ -16,7 +16,9 @@ type endless struct {
 	done chan struct{}
 }
 
-func (e *endless) Claim(_ context.Context, n int) (jobs []host.Job, next time.Time, err error) {
+func (e *endless) Partitions() []kv.Partition { return []kv.Partition{"p"} }
+
+func (e *endless) Claim(_ context.Context, _ kv.Partition, n int) (jobs []host.Job, next time.Time, err error) {
 	for range n {
 		jobs = append(jobs, host.Job{Task: kv.Task{Due: time.Now()}, Lane: string(rune('a' + len(jobs)%8))})
 	}

@@ -11,9 +11,9 @@
 //     slow lane cannot take goes back to the store, for longer and longer.
 //   - Jobs without a lane, the timers, never wait for a lane.
 //   - A task that falls due now is claimed now, if Wake says so. Nothing is
-//     polled that is not due, beyond one claim a PollInterval.
-//   - A store that fails is asked again with growing pauses and no end; once
-//     it is back, so is the runner.
+//     polled that is not due, beyond one claim of each partition a PollInterval.
+//   - A partition that fails is asked again with growing pauses and no end;
+//     once it is back, so is the runner. It costs the other partitions nothing.
 //   - On drain no job is begun, none running is cut before DrainTimeout, and
 //     the leases of those not begun are given back at once.
 //
@@ -37,11 +37,12 @@ import (
 
 // Outbox is where the work is. Methods are called concurrently.
 type Outbox interface {
-	// Claim leases up to n due tasks, over all partitions. next is when the
+	// Partitions are all that tasks lie in, the same at every call.
+	Partitions() []kv.Partition
+
+	// Claim leases up to n due tasks of the partition. next is when the
 	// earliest one not claimed falls due or comes free, zero if there is none.
-	// With an error there may be jobs all the same, of the partitions that
-	// could be reached: they are leased and have to be run.
-	Claim(ctx context.Context, n int) (jobs []host.Job, next time.Time, err error)
+	Claim(ctx context.Context, p kv.Partition, n int) (jobs []host.Job, next time.Time, err error)
 
 	// Run does the job and records the outcome. An error is the store's: the
 	// outcome of the job itself, a failed delivery too, is none of the
@@ -73,17 +74,19 @@ type Config struct {
 	// or another instance takes over a job that is running here. 0: 5 s.
 	MaxWait time.Duration
 
-	// PollInterval bounds the sleep between claims: other instances schedule
-	// tasks too and cannot wake this one. 0: 1 s.
+	// PollInterval bounds the sleep between claims of one partition: other
+	// instances schedule tasks too and cannot wake this one. They look after
+	// what they schedule themselves, so that it is how long the tasks of one
+	// that was killed wait at most. 0: 1 s.
 	PollInterval time.Duration
 
 	// Exclusive says that no other process schedules into the store, so that
 	// the runner may sleep until the next task falls due.
 	Exclusive bool
 
-	// Gap is the least time between two claims while nothing is overdue:
-	// a busy service schedules many tasks in the time of one claim, and one
-	// claim for several is cheaper. 0: 2 ms.
+	// Gap is the least time between two claims of a partition while nothing is
+	// overdue: a busy service schedules many tasks in the time of one claim,
+	// and one claim for several is cheaper. 0: 2 ms.
 	Gap time.Duration
 
 	DrainTimeout time.Duration // for jobs that run when Run's context ends; 0: 15 s
@@ -96,6 +99,7 @@ type Config struct {
 
 const (
 	batchMax     = 256
+	batchMin     = 32
 	claimTimeout = 10 * time.Second
 	backoffMin   = 100 * time.Millisecond
 	backoffMax   = 5 * time.Second
@@ -105,15 +109,25 @@ const (
 
 // Runner runs jobs. Make it with New.
 type Runner struct {
-	cfg    Config
-	nudge  chan struct{} // "look again": a wake, a free place; holds one
-	gaveUp chan struct{} // bounds how many leases are given back at once
+	cfg     Config
+	watches []*watch
+	gaveUp  chan struct{} // bounds how many leases are given back at once
 
 	mu     sync.Mutex
-	wakeAt time.Time // earliest Wake since the last claim; zero: none
 	lanes  lanes
 	jobCtx context.Context
 	wg     sync.WaitGroup // goroutines of jobs and deferrals
+}
+
+// watch claims the tasks of one partition as they fall due.
+type watch struct {
+	*Runner
+	partition kv.Partition
+	most      int           // tasks a claim
+	nudge     chan struct{} // "look again": a wake, a free place; holds one
+
+	mu     sync.Mutex
+	wakeAt time.Time // earliest Wake since the last claim; zero: none
 }
 
 // New returns a runner that does not run yet. It panics without an Outbox.
@@ -139,32 +153,53 @@ func New(c Config) *Runner {
 	if c.Metrics == nil {
 		c.Metrics = nobody{}
 	}
-	return &Runner{
+	r := &Runner{
 		cfg:    c,
-		nudge:  make(chan struct{}, 1),
 		gaveUp: make(chan struct{}, deferring),
 		lanes:  newLanes(c.Concurrency, c.PerLane, c.MaxWait, c.Rand),
 	}
+	partitions := c.Outbox.Partitions()
+	for _, p := range partitions {
+		// Shares, for all may claim at the same time.
+		most := max(batchMax/len(partitions), batchMin)
+		r.watches = append(r.watches, &watch{Runner: r, partition: p, most: most, nudge: make(chan struct{}, 1)})
+	}
+	return r
 }
 
 // Wake fits host.Host.Wake: a task of p now falls due at due. It never blocks
 // and may be called before Run.
-func (r *Runner) Wake(_ kv.Partition, due time.Time) {
-	r.mu.Lock()
-	sooner := r.wakeAt.IsZero() || due.Before(r.wakeAt)
-	if sooner {
-		r.wakeAt = due
-	}
-	r.mu.Unlock()
-	if sooner {
-		r.look()
+func (r *Runner) Wake(p kv.Partition, due time.Time) {
+	for _, w := range r.watches {
+		if w.partition == p {
+			w.wake(due)
+		}
 	}
 }
 
-func (r *Runner) look() {
+func (w *watch) wake(due time.Time) {
+	w.mu.Lock()
+	sooner := w.wakeAt.IsZero() || due.Before(w.wakeAt)
+	if sooner {
+		w.wakeAt = due
+	}
+	w.mu.Unlock()
+	if sooner {
+		w.look()
+	}
+}
+
+func (w *watch) look() {
 	select {
-	case r.nudge <- struct{}{}:
+	case w.nudge <- struct{}{}:
 	default:
+	}
+}
+
+// lookAll is for whoever made room where there was none.
+func (r *Runner) lookAll() {
+	for _, w := range r.watches {
+		w.look()
 	}
 }
 
@@ -177,7 +212,18 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer cut()
 	r.jobCtx = jobCtx
 
+	var watching sync.WaitGroup
+	for _, w := range r.watches {
+		watching.Go(func() { w.run(ctx) })
+	}
+	watching.Wait()
+	return r.drain(cut)
+}
+
+// run claims and has jobs run until ctx is done.
+func (w *watch) run(ctx context.Context) {
 	var (
+		r       = w.Runner
 		backoff time.Duration
 		due     = r.cfg.Now() // when to claim next; zero: when woken
 		floor   time.Time     // no claim before, whoever wakes
@@ -185,28 +231,28 @@ func (r *Runner) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		now := r.cfg.Now()
 		n, again := r.tend(now)
-		at := r.woken(due)
+		n = min(n, w.most)
+		at := w.woken(due)
 		if !at.IsZero() && at.Before(floor) {
 			at = floor
 		}
 		if n == 0 {
 			// Full: a job that ends nudges, and what waits too long is put off.
-			r.wait(ctx, now, again)
+			w.wait(ctx, now, again)
 			continue
 		}
 		if at.IsZero() || at.After(now) {
-			r.wait(ctx, now, earliest(at, again))
+			w.wait(ctx, now, earliest(at, again))
 			continue
 		}
-		jobs, next, err := r.claim(n)
+		jobs, next, err := w.claim(n)
 		now = r.cfg.Now()
 		if err != nil {
 			r.cfg.Metrics.ClaimFailed()
 			backoff = min(max(2*backoff, backoffMin), backoffMax)
-			r.cfg.Log.Warn("cannot claim tasks, will try again", "err", err, "within", backoff)
+			r.cfg.Log.Warn("cannot claim tasks, will try again", "partition", w.partition, "err", err, "within", backoff)
 			due = now
 			floor = now.Add(backoff/2 + time.Duration(r.cfg.Rand()*float64(backoff/2)))
-			r.admit(now, jobs)
 			continue
 		}
 		backoff, due, floor = 0, now, now
@@ -215,7 +261,6 @@ func (r *Runner) Run(ctx context.Context) error {
 		}
 		r.admit(now, jobs)
 	}
-	return r.drain(cut)
 }
 
 // nextClaim says when to claim again after a claim that left nothing due.
@@ -243,21 +288,21 @@ func earliest(a, b time.Time) time.Time {
 }
 
 // woken folds what Wake said meanwhile into the time of the next claim.
-func (r *Runner) woken(due time.Time) time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return earliest(due, r.wakeAt)
+func (w *watch) woken(due time.Time) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return earliest(due, w.wakeAt)
 }
 
-func (r *Runner) claim(n int) ([]host.Job, time.Time, error) {
-	r.mu.Lock()
+func (w *watch) claim(n int) ([]host.Job, time.Time, error) {
+	w.mu.Lock()
 	// Before the claim: a wake that arrives during it may be for a task that
 	// the claim does not see.
-	r.wakeAt = time.Time{}
-	r.mu.Unlock()
-	ctx, cancel := context.WithTimeout(r.jobCtx, claimTimeout)
+	w.wakeAt = time.Time{}
+	w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(w.jobCtx, claimTimeout)
 	defer cancel()
-	return r.cfg.Outbox.Claim(ctx, n)
+	return w.cfg.Outbox.Claim(ctx, w.partition, n)
 }
 
 // tend puts off what has waited too long, and says how many jobs to claim and
@@ -308,7 +353,7 @@ func (r *Runner) run(began time.Time, j host.Job) {
 	r.mu.Unlock()
 	r.begin(now, start)
 	if tight {
-		r.look()
+		r.lookAll()
 	}
 }
 
@@ -337,14 +382,14 @@ func (r *Runner) putOff(ds []deferral) {
 			tight := r.lanes.tight
 			r.mu.Unlock()
 			if tight {
-				r.look()
+				r.lookAll()
 			}
 		})
 	}
 }
 
 // wait sleeps until the time (zero: for ever), a nudge, or ctx's end.
-func (r *Runner) wait(ctx context.Context, now, until time.Time) {
+func (w *watch) wait(ctx context.Context, now, until time.Time) {
 	var c <-chan time.Time
 	if !until.IsZero() {
 		t := time.NewTimer(until.Sub(now))
@@ -353,7 +398,7 @@ func (r *Runner) wait(ctx context.Context, now, until time.Time) {
 	}
 	select {
 	case <-c:
-	case <-r.nudge:
+	case <-w.nudge:
 	case <-ctx.Done():
 	}
 }

@@ -21,7 +21,7 @@ type outbox struct {
 	tasks  map[string]*task
 	takes  map[string]time.Duration // by lane
 	down   bool                     // Claim fails
-	torn   bool                     // Claim fails in another partition than that of the tasks
+	dead   bool                     // there is a second partition, whose claims hang and fail
 	fail   map[string]bool          // lanes whose outcome the store refuses
 	panics map[string]bool
 	lease  time.Duration // 0: for ever
@@ -58,7 +58,18 @@ func (o *outbox) add(n int, lane string, due time.Time) {
 	}
 }
 
-func (o *outbox) Claim(_ context.Context, n int) (jobs []host.Job, next time.Time, err error) {
+func (o *outbox) Partitions() []kv.Partition {
+	if o.dead {
+		return []kv.Partition{"dead", "p"}
+	}
+	return []kv.Partition{"p"}
+}
+
+func (o *outbox) Claim(ctx context.Context, p kv.Partition, n int) (jobs []host.Job, next time.Time, err error) {
+	if p != "p" {
+		<-ctx.Done()
+		return nil, time.Time{}, kv.ErrUnavailable
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.claims++
@@ -89,9 +100,6 @@ func (o *outbox) Claim(_ context.Context, n int) (jobs []host.Job, next time.Tim
 		if !t.leased {
 			next = earliest(next, t.due)
 		}
-	}
-	if o.torn {
-		return jobs, next, kv.ErrUnavailable
 	}
 	return jobs, next, nil
 }
@@ -358,18 +366,25 @@ func TestAnOutcomeThatWasNotRecordedRunsAgain(t *testing.T) {
 	})
 }
 
-// What was leased in one partition runs, though another cannot be reached.
-func TestAClaimThatFailsHalfwayRunsWhatItLeased(t *testing.T) {
-	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
-		o.mu.Lock()
-		o.torn = true
-		o.mu.Unlock()
-		o.add(3, "a", time.Now())
-		r.Wake("p", time.Now())
+// A partition whose claims hang costs the others nothing.
+func TestADeadPartitionDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutbox()
+		o.dead = true
+		r := New(Config{Outbox: o, Exclusive: true})
+		ctx, cancel := context.WithCancel(t.Context())
+		out := make(chan error)
+		go func() { out <- r.Run(ctx) }()
 		time.Sleep(time.Second)
-		if n, _ := o.done("a"); n != 3 {
-			t.Errorf("%d done, want 3", n)
+		due := time.Now()
+		o.add(1000, "a", due)
+		r.Wake("p", due)
+		time.Sleep(time.Second)
+		if n, last := o.done("a"); n != 1000 || last.Sub(due) > 50*time.Millisecond {
+			t.Errorf("%d of 1000 done, the last after %v", n, last.Sub(due))
 		}
+		cancel()
+		<-out
 	})
 }
 
