@@ -36,6 +36,17 @@ type config struct {
 		Key  string `toml:"key"`
 	} `toml:"tls"`
 
+	Store struct {
+		PasswordFile string   `toml:"password_file"`
+		CA           string   `toml:"ca"`
+		Cert         string   `toml:"cert"`
+		Key          string   `toml:"key"`
+		Prefix       string   `toml:"prefix"`
+		Replicas     int      `toml:"replicas"`
+		Wait         lifeSpan `toml:"wait"`
+		Partitions   int      `toml:"partitions"`
+	} `toml:"store"`
+
 	Limits struct {
 		PublicPerIP     int `toml:"public_per_ip"`
 		PublicPerKey    int `toml:"public_per_key"`

@@ -24,7 +24,7 @@ type devCmd struct {
 	OpsAddr   string `default:"127.0.0.1:0" env:"VERGE_DEV_OPS_ADDR" help:"Where metrics and health are."`
 
 	Engine string `default:"native" env:"VERGE_DEV_ENGINE" help:"What runs the core: native."`
-	KV     string `name:"kv" default:"bolt" env:"VERGE_DEV_KV" help:"What keeps the state: bolt (a file in the data directory) or memory."`
+	KV     string `name:"kv" default:"bolt" env:"VERGE_DEV_KV" help:"What keeps the state: bolt (a file in the data directory), memory, miniredis (a Redis within this process), or a redis:// or etcd:// URL."`
 	Data   string `default:".verge" type:"path" env:"VERGE_DEV_DATA" help:"Data directory: state, key ring and the seeded values. Delete it to start afresh."`
 
 	WebhookURL string `name:"webhook-url" placeholder:"URL" env:"VERGE_DEV_WEBHOOK_URL" help:"Where webhooks go. Default: the demo shop's inbox."`
@@ -49,6 +49,9 @@ Examples:
 }
 
 func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
+	if c.Engine != "native" {
+		return usagef("--engine %s: this build has the native engine only", c.Engine)
+	}
 	at, err := c.store()
 	if err != nil {
 		return usageError{err}
@@ -76,7 +79,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	}
 	ready := readyFile{
 		BaseURL: httpURL(open.public), DemoURL: httpURL(open.demo), AdminURL: httpURL(open.admin), OpsURL: httpURL(open.ops),
-		seeds: seeds, WebhookURL: c.WebhookURL, Engine: c.Engine, KV: at.kind, PID: os.Getpid(),
+		seeds: seeds, WebhookURL: c.WebhookURL, Engine: c.Engine, KV: at.String(), PID: os.Getpid(),
 	}
 	ready.ConsoleURL = ready.AdminURL
 	if ready.WebhookURL == "" {
@@ -91,10 +94,10 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	}
 
 	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(c.LogLevel)}))
-	in, err := assemble(settings{
-		core:    core.Config{BaseURL: ready.BaseURL, Dev: true, OperatorToken: seeds.OperatorToken},
+	in, err := assemble(ctx, settings{
+		core:    core.Config{BaseURL: ready.BaseURL, Dev: true, OperatorToken: seeds.OperatorToken, Partitions: at.partitions()},
 		egress:  egress.Config{Dev: true},
-		store:   at,
+		store:   at.of(seeds.PublisherID),
 		keyring: ring,
 		public:  open.public, admin: open.admin, ops: open.ops,
 		log: log, now: p.now, random: p.random,
@@ -156,18 +159,16 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	return err
 }
 
-// store checks what this build cannot do and returns where the state is kept.
+// store is where --kv says that the state is kept.
 func (c *devCmd) store() (storeAt, error) {
-	if c.Engine != "native" {
-		return storeAt{}, fmt.Errorf("--engine %s: this build has the native engine only", c.Engine)
+	if c.KV == "bolt" {
+		return storeAt{kind: "bolt", path: filepath.Join(c.Data, storeFile)}, nil
 	}
-	switch c.KV {
-	case "bolt":
-		return storeAt{"bolt", filepath.Join(c.Data, storeFile)}, nil
-	case "memory":
-		return storeAt{kind: "memory"}, nil
+	at, err := parseStore(c.KV)
+	if err != nil {
+		return at, fmt.Errorf("--%w", err)
 	}
-	return storeAt{}, fmt.Errorf("--kv %s: %s", c.KV, storesHere)
+	return at, nil
 }
 
 // devListeners are bound before anything else is made, so that the addresses

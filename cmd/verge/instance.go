@@ -53,8 +53,14 @@ type instance struct {
 	followRing func(context.Context)
 }
 
+// pollEach is how long an instance that shares its store leaves between two
+// looks for tasks that another one has left behind, on average: few enough
+// that hundreds of idle instances are no load, often enough that with 16
+// partitions none waits longer than half the lease it has waited for already.
+const pollEach = 2 * time.Second
+
 // assemble opens the store and puts the instance together. Whoever gets one calls serve or close.
-func assemble(s settings) (*instance, error) {
+func assemble(ctx context.Context, s settings) (*instance, error) {
 	base, err := url.Parse(s.core.BaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("base URL: %w", err)
@@ -65,7 +71,7 @@ func assemble(s settings) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, closeStore, err := s.store.open()
+	store, closeStore, err := s.store.open(ctx, s.now)
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
@@ -88,8 +94,10 @@ func assemble(s settings) (*instance, error) {
 		}
 	}
 	in.runner = runner.New(runner.Config{
-		Outbox: in.service, Exclusive: true, // both stores of this build belong to one process
-		Now: s.now, Log: s.log, Metrics: metrics,
+		Outbox:       in.service,
+		Exclusive:    !s.store.shared(),
+		PollInterval: pollEach * time.Duration(len(in.service.Partitions())),
+		Now:          s.now, Log: s.log, Metrics: metrics,
 	})
 
 	s.server.Engine, s.server.Public = in.service, s.public

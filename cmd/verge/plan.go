@@ -165,6 +165,10 @@ func (c *config) checkFiles(p *program, pl *plan, ps *problems) {
 	} else {
 		pl.keyring, pl.keyringFile, pl.fs = ring, c.Keyring, p.fs
 	}
+	c.checkStore(p, pl, ps)
+}
+
+func (c *config) checkStore(p *program, pl *plan, ps *problems) {
 	if c.KV == "" {
 		ps.add("kv: not set; for example \"bolt:/var/lib/verge/verge.db\"")
 		return
@@ -174,16 +178,53 @@ func (c *config) checkFiles(p *program, pl *plan, ps *problems) {
 		ps.add("%v", err)
 		return
 	}
-	if at.kind == "memory" && !pl.core.Dev && !pl.core.Test {
-		ps.add("kv: memory forgets at every restart which result tokens were used, so they could be used again; take bolt:FILE in production")
-	}
-	if at.kind == "bolt" {
+	switch at.kind {
+	case "miniredis":
+		ps.add("kv: miniredis is for `verge dev`; %s", stores)
+	case "memory":
+		if !pl.core.Dev && !pl.core.Test {
+			ps.add("kv: memory forgets at every restart which result tokens were used, so they could be used again; take bolt:FILE in production")
+		}
+	case "bolt":
 		if err := writable(p.fs, filepath.Dir(at.path)); err != nil {
 			ps.add("kv: %s cannot be written: %v; let the user that verge runs as own it", filepath.Dir(at.path), err)
 		}
 	}
+
+	s := c.Store
+	if !at.shared() && (s.PasswordFile != "" || s.CA != "" || s.Cert != "" || s.Key != "") {
+		ps.add("store: password_file, ca, cert and key are for redis:// and etcd:// URLs; kv is %s", at)
+	}
+	if at.kind != "redis" && (s.Prefix != "" || s.Replicas != 0 || s.Wait != 0) {
+		ps.add("store: prefix, replicas and wait are for redis:// URLs; kv is %s", at)
+	}
+	if s.PasswordFile != "" && at.shared() {
+		password, err := readPrivate(p.fs, s.PasswordFile)
+		if err == nil {
+			at, err = at.withPassword(strings.TrimSpace(string(password)))
+		}
+		if err != nil {
+			ps.add("store.password_file: %v", err)
+		}
+	}
+	if at.tls, err = clientTLS(p.fs, s.CA, s.Cert, s.Key); err != nil {
+		ps.add("store: %v", err)
+	}
+	at.prefix, at.replicas, at.wait = s.Prefix, s.Replicas, time.Duration(s.Wait)
+	if s.Replicas < 0 {
+		ps.add("store.replicas: %d is less than nothing", s.Replicas)
+	}
+	pl.core.Partitions = at.partitions()
+	if n := s.Partitions; n < 0 || n > maxPartitions {
+		ps.add("store.partitions: %d is not from 1 to %d", n, maxPartitions)
+	} else if n > 0 {
+		pl.core.Partitions = n
+	}
 	pl.store = at
 }
+
+// maxPartitions bounds what an idle instance asks its store for.
+const maxPartitions = 256
 
 // writable tries to write into dir or, as the store makes missing directories
 // itself, into the nearest one above it that is there.

@@ -20,7 +20,7 @@ type serveCmd struct {
 
 	Mode              string   `group:"over" placeholder:"MODE" env:"VERGE_MODE" help:"production, test or dev."`
 	BaseURL           string   `group:"over" name:"base-url" placeholder:"URL" env:"VERGE_BASE_URL" help:"Where users and publishers reach the service."`
-	KV                string   `group:"over" name:"kv" placeholder:"KV" env:"VERGE_KV" help:"bolt:FILE or memory."`
+	KV                string   `group:"over" name:"kv" placeholder:"KV" env:"VERGE_KV" help:"bolt:FILE, a redis:// or etcd:// URL, or memory. The URL in $$VERGE_KV may hold a password."`
 	Keyring           string   `group:"over" type:"path" placeholder:"FILE" env:"VERGE_KEYRING" help:"Key ring."`
 	OperatorTokenFile string   `group:"over" type:"path" placeholder:"FILE" env:"VERGE_OPERATOR_TOKEN_FILE" help:"File with the operator token. $$VERGE_OPERATOR_TOKEN, the token itself, goes before it."`
 	Listen            string   `group:"over" placeholder:"HOST:PORT" env:"VERGE_LISTEN" help:"Public listener."`
@@ -75,14 +75,14 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer pl.closeListeners()
-	in, err := assemble(pl.settings)
+	in, err := assemble(ctx, pl.settings)
 	if err != nil {
 		return err
 	}
 	if err := pl.apply(ctx, in.service.Directory()); err != nil {
 		return errors.Join(err, in.close())
 	}
-	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "version", thisBuild().Version,
+	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.store.String(), "version", thisBuild().Version,
 		"public", addrOf(pl.public), "admin", addrOf(pl.admin), "ops", addrOf(pl.ops))
 	return in.serve(ctx)
 }
@@ -103,6 +103,9 @@ func (c *serveCmd) plan(p *program) (plan, config, error) {
 		if err := readConfig(p.fs, c.Config, &conf, &ps); err != nil {
 			return plan{}, conf, usagef("configuration: %w", err)
 		}
+	}
+	if at, err := parseStore(conf.KV); err == nil && at.hasPassword() {
+		ps.add("kv: it has a password, and this file is no place for one; put the password into a file named by store.password_file, or the URL into VERGE_KV")
 	}
 	c.overlay(&conf)
 	pl := conf.check(p, &ps)

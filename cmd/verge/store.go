@@ -1,43 +1,207 @@
 package main
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"net/url"
 	"strings"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/bolt"
+	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/kvadapters/redis"
 )
 
-// storeAt names a KV: bolt:PATH or memory.
+// storeAt names a KV and what is needed to open it.
 type storeAt struct {
-	kind string // bolt or memory
+	kind string // bolt, memory, miniredis, redis or etcd
 	path string // of the bolt file
+	url  string // of a server; it may hold a password
+	tls  *tls.Config
+
+	// Of Redis alone.
+	prefix   string
+	replicas int
+	wait     time.Duration
 }
 
-// storesHere is said to whoever asks for another one.
-const storesHere = "this build has bolt (one file, one process) and memory (forgets everything when it ends)"
+// stores is said to whoever asks for another one.
+const stores = "want bolt:FILE (one process), a redis://, redis+cluster://, redis+sentinel:// or etcd:// URL " +
+	"(any number of processes; rediss and etcds for TLS), or memory (forgets everything when it ends)"
 
 func parseStore(s string) (storeAt, error) {
 	kind, path, _ := strings.Cut(s, ":")
 	switch {
-	case s == "memory":
-		return storeAt{kind: "memory"}, nil
+	case s == "memory" || s == "miniredis":
+		return storeAt{kind: s}, nil
 	case kind == "bolt" && path != "":
-		return storeAt{"bolt", path}, nil
+		return storeAt{kind: "bolt", path: path}, nil
 	case kind == "bolt":
 		return storeAt{}, fmt.Errorf("kv %q: it needs a file, as in bolt:/var/lib/verge/verge.db", s)
 	}
-	return storeAt{}, fmt.Errorf("kv %q: %s", s, storesHere)
+	scheme, _, found := strings.Cut(s, "://")
+	base, _, _ := strings.Cut(scheme, "+")
+	switch {
+	case found && (base == "redis" || base == "rediss" || base == "unix"):
+		return storeAt{kind: "redis", url: s}, nil
+	case found && (base == "etcd" || base == "etcds"):
+		return storeAt{kind: "etcd", url: s}, nil
+	case found: // the rest may be a password
+		return storeAt{}, fmt.Errorf("kv: there is no store for %s:// URLs: %s", scheme, stores)
+	}
+	return storeAt{}, fmt.Errorf("kv %q: %s", s, stores)
 }
 
-func (a storeAt) open() (store kv.KV, close func() error, err error) {
-	if a.kind == "memory" {
-		return memory.New(memory.Config{}), func() error { return nil }, nil
+// shared reports whether other processes may work on the same store.
+func (a storeAt) shared() bool { return a.kind == "redis" || a.kind == "etcd" }
+
+// partitions is over how many sessions are spread where nobody says: one,
+// unless there are nodes to spread them over.
+func (a storeAt) partitions() int {
+	if strings.HasPrefix(a.url, "redis+cluster:") || strings.HasPrefix(a.url, "rediss+cluster:") {
+		return 16
 	}
-	b, err := bolt.Open(a.path, bolt.Config{})
-	if err != nil {
-		return nil, nil, err
+	return 1
+}
+
+// String is the store without secrets.
+func (a storeAt) String() string {
+	if a.url == "" {
+		return a.kind
 	}
-	return b, b.Close, nil
+	before, rest, _ := strings.Cut(a.url, "://")
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		rest = rest[i+1:]
+	}
+	rest, _, _ = strings.Cut(rest, "?") // options hold passwords too
+	return before + "://" + rest
+}
+
+// withPassword puts a password into the URL: with Sentinel the servers', else
+// beside the user that it names.
+func (a storeAt) withPassword(password string) (storeAt, error) {
+	if a.hasPassword() {
+		return a, errors.New("the kv URL has a password already")
+	}
+	scheme, rest, _ := strings.Cut(a.url, "://")
+	if strings.HasSuffix(scheme, "+sentinel") {
+		separator := "?"
+		if strings.Contains(rest, "?") {
+			separator = "&"
+		}
+		a.url += separator + "password=" + url.QueryEscape(password)
+		return a, nil
+	}
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	user, hosts, found := strings.Cut(rest[:end], "@")
+	if !found {
+		user, hosts = "", rest[:end]
+	}
+	a.url = scheme + "://" + user + url.UserPassword("", password).String() + "@" + hosts + rest[end:]
+	return a, nil
+}
+
+// hasPassword reports whether the URL holds one, as far as can be seen.
+func (a storeAt) hasPassword() bool {
+	_, rest, _ := strings.Cut(a.url, "://")
+	userinfo, _, found := strings.Cut(rest, "@")
+	return found && strings.Contains(userinfo, ":") || strings.Contains(rest, "password=")
+}
+
+// of is the same store with a place in it for one owner, so that data
+// directories with key rings of their own do not meet on one server.
+func (a storeAt) of(owner string) storeAt {
+	switch a.kind {
+	case "redis", "miniredis":
+		a.prefix = "verge-" + owner
+	case "etcd":
+		a.url = strings.TrimSuffix(a.url, "/") + "/verge-" + owner
+	}
+	return a
+}
+
+// openTimeout bounds how long a server is looked for at the start.
+const openTimeout = 10 * time.Second
+
+// open opens the store. Its errors repeat no password.
+func (a storeAt) open(ctx context.Context, now func() time.Time) (store kv.KV, shut func() error, err error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	redisConfig := redis.Config{Prefix: a.prefix, Replicas: a.replicas, WaitTimeout: a.wait, TLS: a.tls}
+	switch a.kind {
+	case "memory":
+		return memory.New(memory.Config{Now: now}), func() error { return nil }, nil
+	case "bolt":
+		b, err := bolt.Open(a.path, bolt.Config{Now: now})
+		if err != nil {
+			return nil, nil, err
+		}
+		return b, b.Close, nil
+	case "miniredis":
+		m := miniredis.NewMiniRedis()
+		m.ClockTTL(true)
+		if err := m.Start(); err != nil {
+			return nil, nil, err
+		}
+		r, err := redis.Open(ctx, "redis://"+m.Addr(), redisConfig)
+		if err != nil {
+			m.Close()
+			return nil, nil, err
+		}
+		return r, func() error { defer m.Close(); return r.Close() }, nil
+	case "redis":
+		r, err := redis.Open(ctx, a.url, redisConfig)
+		if err != nil {
+			return nil, nil, err
+		}
+		return r, r.Close, nil
+	case "etcd":
+		e, err := etcd.Open(ctx, a.url, etcd.Config{Now: now, TLS: a.tls})
+		if err != nil {
+			return nil, nil, err
+		}
+		return e, e.Close, nil
+	}
+	panic("no such store: " + a.kind)
+}
+
+// clientTLS is what a store's servers are trusted by, and how they know us.
+// Empty names are left out; with none, the result is nil: the system's CAs.
+func clientTLS(fsys afero.Fs, ca, cert, key string) (*tls.Config, error) {
+	if ca == "" && cert == "" && key == "" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		pem, err := afero.ReadFile(fsys, ca)
+		if err != nil {
+			return nil, err
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s holds no PEM certificate", ca)
+		}
+	}
+	if (cert == "") != (key == "") {
+		return nil, errors.New("a client certificate and its key go together; set both or neither")
+	}
+	if cert != "" {
+		pair, err := loadPair(fsys, cert, key)
+		if err != nil {
+			return nil, err
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
 }

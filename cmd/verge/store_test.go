@@ -1,0 +1,85 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParseStore(t *testing.T) {
+	for _, c := range []struct {
+		kv, kind, shown string
+		shared          bool
+		partitions      int
+		err             string
+	}{
+		{kv: "memory", kind: "memory", shown: "memory", partitions: 1},
+		{kv: "miniredis", kind: "miniredis", shown: "miniredis", partitions: 1},
+		{kv: "bolt:/v/verge.db", kind: "bolt", shown: "bolt", partitions: 1},
+		{kv: "redis://h", kind: "redis", shown: "redis://h", shared: true, partitions: 1},
+		{kv: "rediss://u:canary7@h:6380/2?pool_size=5", kind: "redis", shown: "rediss://h:6380/2", shared: true, partitions: 1},
+		{kv: "redis+cluster://h:1?addr=h:2", kind: "redis", shown: "redis+cluster://h:1", shared: true, partitions: 16},
+		{kv: "rediss+cluster://:canary7@h", kind: "redis", shown: "rediss+cluster://h", shared: true, partitions: 16},
+		{kv: "redis+sentinel://h/?master_name=m&password=canary7", kind: "redis", shown: "redis+sentinel://h/", shared: true, partitions: 1},
+		{kv: "unix:///run/redis.sock", kind: "redis", shown: "unix:///run/redis.sock", shared: true, partitions: 1},
+		{kv: "etcd://u:canary7@a:1,b:2/p", kind: "etcd", shown: "etcd://a:1,b:2/p", shared: true, partitions: 1},
+		{kv: "etcds://a", kind: "etcd", shown: "etcds://a", shared: true, partitions: 1},
+		{kv: "bolt:", err: "it needs a file"},
+		{kv: "bolt", err: "it needs a file"},
+		{kv: "", err: "want bolt:FILE"},
+		{kv: "postgres://u:canary7@h", err: "no store for postgres:// URLs: want bolt:FILE"},
+		{kv: "redis:h", err: "want bolt:FILE"},
+	} {
+		at, err := parseStore(c.kv)
+		switch {
+		case c.err != "":
+			if err == nil || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "canary7") {
+				t.Errorf("%s: %v, want %s", c.kv, err, c.err)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", c.kv, err)
+		case at.kind != c.kind || at.String() != c.shown || at.shared() != c.shared || at.partitions() != c.partitions:
+			t.Errorf("%s: %s, shown as %s, shared %v, %d partitions", c.kv, at.kind, at, at.shared(), at.partitions())
+		}
+		if err == nil && at.hasPassword() != strings.Contains(c.kv, "canary7") {
+			t.Errorf("%s: has a password: %v", c.kv, at.hasPassword())
+		}
+	}
+}
+
+func TestPasswordOfAFileGoesIntoTheURL(t *testing.T) {
+	for kv, want := range map[string]string{
+		"redis://h":                          "redis://:p%40%2F+%3A@h",
+		"redis://verge@h:1/2":                "redis://verge:p%40%2F+%3A@h:1/2",
+		"redis+cluster://verge@h?addr=i:2":   "redis+cluster://verge:p%40%2F+%3A@h?addr=i:2",
+		"redis+sentinel://s/?master_name=m":  "redis+sentinel://s/?master_name=m&password=p%40%2F%2B%3A",
+		"redis+sentinel://s:26379/0":         "redis+sentinel://s:26379/0?password=p%40%2F%2B%3A",
+		"etcd://root@a:1,b:2/prefix":         "etcd://root:p%40%2F+%3A@a:1,b:2/prefix",
+		"redis://verge:other@h":              "",
+		"redis+sentinel://s/?password=other": "",
+	} {
+		at, err := parseStore(kv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err = at.withPassword("p@/+:")
+		if (err != nil) != (want == "") || err == nil && at.url != want {
+			t.Errorf("%s: %s, %v, want %s", kv, at.url, err, want)
+		}
+	}
+}
+
+// Data directories with key rings of their own do not meet on one server.
+func TestDevKeepsToItself(t *testing.T) {
+	for kv, want := range map[string]storeAt{
+		"redis://h":   {kind: "redis", url: "redis://h", prefix: "verge-pub_dev_1"},
+		"miniredis":   {kind: "miniredis", prefix: "verge-pub_dev_1"},
+		"etcd://h":    {kind: "etcd", url: "etcd://h/verge-pub_dev_1"},
+		"etcd://h/p/": {kind: "etcd", url: "etcd://h/p/verge-pub_dev_1"},
+		"memory":      {kind: "memory"},
+	} {
+		at, err := parseStore(kv)
+		if got := at.of("pub_dev_1"); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", kv, got, err)
+		}
+	}
+}
