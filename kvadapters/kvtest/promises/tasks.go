@@ -1,7 +1,6 @@
-package kvtest
+package promises
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,8 +10,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-var taskPromises = []promise{
-	{"a task can be claimed from its due time on, not before", func(r *run) {
+var taskPromises = []Promise{
+	{Order, nothing, "a task can be claimed from its due time on, not before", func(r *run) {
 		due := r.at(10 * second)
 		r.schedule(kv.Task{ID: "t", Due: due, Payload: []byte("x")})
 		r.wantNoneDue(due.Add(-time.Millisecond), "the task falls due a millisecond later")
@@ -21,7 +20,7 @@ var taskPromises = []promise{
 			r.Errorf("the task came back due at %s with payload %q, want %s and x", stamp(task.Due), task.Payload, stamp(due))
 		}
 	}},
-	{"a partition without tasks has none to claim and no next", func(r *run) {
+	{Leases, nothing, "a partition without tasks has none to claim and no next", func(r *run) {
 		tasks, next := r.claim(r.at(9999*second), second, 10)
 		if len(tasks) != 0 || !next.IsZero() {
 			r.Errorf("claim returned %v and next %s, want nothing and zero", ids(tasks), stamp(next))
@@ -31,7 +30,7 @@ var taskPromises = []promise{
 			r.Errorf("next is %s in a partition that holds only an item, want zero", stamp(next))
 		}
 	}},
-	{"tasks are claimed earliest first, up to n at a time", func(r *run) {
+	{Order, nothing, "tasks are claimed earliest first, up to n at a time", func(r *run) {
 		for _, i := range []int{7, 2, 9, 0, 5, 1, 8, 3, 6, 4} {
 			// The IDs sort against the due times, so that an order by ID shows.
 			r.schedule(kv.Task{ID: fmt.Sprintf("t%d", 9-i), Due: r.at(time.Duration(i) * time.Millisecond)})
@@ -47,7 +46,7 @@ var taskPromises = []promise{
 		}
 		r.wantNext(next, r.at(7*time.Millisecond), "the eighth task is the earliest that was not claimed")
 	}},
-	{"next is when the earliest task not claimed falls due or comes free again", func(r *run) {
+	{Order, nothing, "next is when the earliest task not claimed falls due or comes free again", func(r *run) {
 		_, next := r.claim(r.start, second, 10)
 		r.wantNext(next, time.Time{}, "there is no task")
 		r.schedule(kv.Task{ID: "a", Due: r.start}, kv.Task{ID: "late", Due: r.at(100 * second)})
@@ -67,7 +66,7 @@ var taskPromises = []promise{
 		_, next = r.claim(r.at(34*second), second, 10)
 		r.wantNext(next, time.Time{}, "every task was cancelled")
 	}},
-	{"next leaves out what the claim itself took", func(r *run) {
+	{Order, nothing, "next leaves out what the claim itself took", func(r *run) {
 		r.schedule(kv.Task{ID: "a", Due: r.start}, kv.Task{ID: "late", Due: r.at(100 * second)})
 		tasks, next := r.claim(r.start, second, 10)
 		if len(tasks) != 1 {
@@ -75,13 +74,13 @@ var taskPromises = []promise{
 		}
 		r.wantNext(next, r.at(100*second), "a was claimed just now, so only late was not")
 	}},
-	{"a task of an instant long past is due", func(r *run) {
+	{Order, nothing, "a task of an instant long past is due", func(r *run) {
 		r.schedule(kv.Task{ID: "a", Due: r.start}, kv.Task{ID: "old", Due: time.Unix(0, 0)})
 		if tasks, _ := r.claim(r.start, second, 10); !slices.Equal(ids(tasks), []string{"old", "a"}) {
 			r.Errorf("claim returned %v, want [old a]", ids(tasks))
 		}
 	}},
-	{"scheduling the same ID replaces due time and payload", func(r *run) {
+	{Leases, nothing, "scheduling the same ID replaces due time and payload", func(r *run) {
 		r.schedule(kv.Task{ID: "t", Due: r.at(10 * second), Payload: []byte("1")})
 		r.schedule(kv.Task{ID: "t", Due: r.at(5 * second), Payload: []byte("2")})
 		r.schedule(kv.Task{ID: "u", Due: r.at(5 * second), Payload: []byte("1")})
@@ -95,7 +94,7 @@ var taskPromises = []promise{
 		}
 		r.wantNoneDue(r.at(20*second), "each was replaced, not added")
 	}},
-	{"a cancelled task is gone, claimed or not, and cancelling what is absent is no error", func(r *run) {
+	{Leases, nothing, "a cancelled task is gone, claimed or not, and cancelling what is absent is no error", func(r *run) {
 		r.schedule(kv.Task{ID: "a", Due: r.start}, kv.Task{ID: "b", Due: r.at(second)})
 		r.claimOne("a", r.start, 10*second)
 		r.commit(kv.Tx{Cancel: []string{"a", "b", "c"}})
@@ -103,7 +102,7 @@ var taskPromises = []promise{
 		r.schedule(kv.Task{ID: "a", Due: r.start})
 		r.claimOne("a", r.start, second)
 	}},
-	{"an item and a task of one name are two things", func(r *run) {
+	{Leases, nothing, "an item and a task of one name are two things", func(r *run) {
 		r.commit(kv.Tx{Puts: []kv.Put{{Name: "x", Value: []byte("item")}}, Schedule: []kv.Task{{ID: "x", Due: r.start}}})
 		r.commit(kv.Tx{Deletes: []string{"x"}})
 		r.claimOne("x", r.start, second)
@@ -112,7 +111,7 @@ var taskPromises = []promise{
 		r.wantValue("x", "item")
 		r.wantPage("", "", 10, "x")
 	}},
-	{"ten thousand tasks are each claimed once and in order", func(r *run) {
+	{Order, Idle, "ten thousand tasks are each claimed once and in order", func(r *run) {
 		const total = 10_000
 		r.scheduleMany(total)
 		var last time.Time
@@ -139,8 +138,8 @@ var taskPromises = []promise{
 	}},
 }
 
-var leasePromises = []promise{
-	{"no other claim returns a leased task until the lease ends", func(r *run) {
+var leasePromises = []Promise{
+	{Leases, nothing, "no other claim returns a leased task until the lease ends", func(r *run) {
 		r.schedule(kv.Task{ID: "t", Due: r.start})
 		first := r.claimOne("t", r.start, 10*second)
 		r.wantNoneDue(r.start, "the task is leased")
@@ -154,14 +153,14 @@ var leasePromises = []promise{
 		}
 		r.wantNoneDue(r.at(20*second-time.Millisecond), "the second lease ends a millisecond later")
 	}},
-	{"concurrent claims share no task", func(r *run) {
+	{Leases, nothing, "concurrent claims share no task", func(r *run) {
 		const total = 300
 		r.scheduleMany(total)
 		var mu sync.Mutex
 		claimed := make(map[string]string)
 		parallel(16, func(w int) {
 			for n := 1 + w%7; ; {
-				tasks, _, err := r.KV.Claim(context.Background(), part, r.at(3600*second), 60*second, n)
+				tasks, _, err := r.KV.Claim(r.ctx, part, r.at(3600*second), 60*second, n)
 				if err != nil {
 					r.Errorf("claim: %v", err)
 					return
@@ -187,7 +186,7 @@ var leasePromises = []promise{
 		}
 		r.wantNoneDue(r.at(7200*second), "every task was cancelled by its holder")
 	}},
-	{"a claim and a commit that cancels the task never both have it", func(r *run) {
+	{Leases, nothing, "a claim and a commit that cancels the task never both have it", func(r *run) {
 		for i := range 50 {
 			id := fmt.Sprintf("t%d", i)
 			r.schedule(kv.Task{ID: id, Due: r.start})
@@ -198,7 +197,7 @@ var leasePromises = []promise{
 				if w == 0 { // the lapsed holder finishes
 					_, commitErr = r.try(kv.Tx{Held: []kv.Held{{TaskID: id, Lease: old.Lease}}, Cancel: []string{id}})
 				} else { // another takes over
-					tasks, _, claimErr = r.KV.Claim(context.Background(), part, r.at(second), second, 1)
+					tasks, _, claimErr = r.KV.Claim(r.ctx, part, r.at(second), second, 1)
 				}
 			})
 			var c *kv.Conflict
@@ -211,7 +210,7 @@ var leasePromises = []promise{
 			r.commit(kv.Tx{Cancel: []string{id}})
 		}
 	}},
-	{"Held stands under the latest claim", func(r *run) {
+	{Leases, nothing, "Held stands under the latest claim", func(r *run) {
 		r.schedule(kv.Task{ID: "t", Due: r.start})
 		task := r.claimOne("t", r.start, 10*second)
 		r.commit(kv.Tx{Held: []kv.Held{{TaskID: "t", Lease: task.Lease}}, Puts: []kv.Put{{Name: "a", Value: []byte("1")}}})
@@ -220,7 +219,7 @@ var leasePromises = []promise{
 		r.wantLost(task, "the task was cancelled")
 		r.wantNoneDue(r.at(3600*second), "the task was cancelled")
 	}},
-	{"Held stands after the lease has run out if nobody took over", func(r *run) {
+	{Leases, nothing, "Held stands after the lease has run out if nobody took over", func(r *run) {
 		r.schedule(kv.Task{ID: "t", Due: r.start}, kv.Task{ID: "u", Due: r.at(1000 * second)})
 		task := r.claimOne("t", r.start, 2*second)
 		r.Advance(3 * second)
@@ -230,14 +229,14 @@ var leasePromises = []promise{
 		r.commit(kv.Tx{Held: []kv.Held{{TaskID: "t", Lease: task.Lease}}, Cancel: []string{"t"}})
 		r.wantNoneDue(r.at(999*second), "the task was cancelled")
 	}},
-	{"Held is lost once another claim took over", func(r *run) {
+	{Leases, nothing, "Held is lost once another claim took over", func(r *run) {
 		r.schedule(kv.Task{ID: "t", Due: r.start})
 		old := r.claimOne("t", r.start, 10*second)
 		latest := r.claimOne("t", r.at(10*second), 10*second)
 		r.wantLost(old, "another claim took the task over")
 		r.commit(kv.Tx{Held: []kv.Held{{TaskID: "t", Lease: latest.Lease}}, Cancel: []string{"t"}})
 	}},
-	{"Held is lost once the task was cancelled, also if it was scheduled again", func(r *run) {
+	{Leases, nothing, "Held is lost once the task was cancelled, also if it was scheduled again", func(r *run) {
 		r.schedule(kv.Task{ID: "t", Due: r.start})
 		task := r.claimOne("t", r.start, 10*second)
 		r.commit(kv.Tx{Cancel: []string{"t"}})
@@ -246,7 +245,7 @@ var leasePromises = []promise{
 		r.wantLost(task, "the task that was claimed is gone; this is another one of its ID")
 		r.claimOne("t", r.start, second)
 	}},
-	{"scheduling the same ID ends the lease", func(r *run) {
+	{Leases, nothing, "scheduling the same ID ends the lease", func(r *run) {
 		r.schedule(kv.Task{ID: "t", Due: r.start})
 		task := r.claimOne("t", r.start, 100*second)
 		r.schedule(kv.Task{ID: "t", Due: r.at(second)})
@@ -254,7 +253,7 @@ var leasePromises = []promise{
 		r.claimOne("t", r.at(second), 100*second)
 		r.wantLost(task, "the task was scheduled anew and claimed by another")
 	}},
-	{"a holder puts its own task off", func(r *run) {
+	{Leases, nothing, "a holder puts its own task off", func(r *run) {
 		r.schedule(kv.Task{ID: "t", Due: r.start, Payload: []byte("1")})
 		task := r.claimOne("t", r.start, 100*second)
 		r.commit(kv.Tx{
@@ -266,7 +265,7 @@ var leasePromises = []promise{
 			r.Errorf("the task came back due at %s with payload %q, want %s and 2", stamp(again.Due), again.Payload, stamp(r.at(5*second)))
 		}
 	}},
-	{"an empty, guessed or borrowed lease holds nothing", func(r *run) {
+	{Leases, nothing, "an empty, guessed or borrowed lease holds nothing", func(r *run) {
 		r.schedule(kv.Task{ID: "t", Due: r.start})
 		r.wantLost(kv.Task{ID: "t"}, "nobody has claimed the task")
 		task := r.claimOne("t", r.start, 10*second)
@@ -277,7 +276,7 @@ var leasePromises = []promise{
 		r.wantLost(kv.Task{ID: "t", Lease: other.Lease}, "the lease is another task's")
 		r.wantLost(kv.Task{ID: "v", Lease: task.Lease}, "there is no such task")
 	}},
-	{"a conflict names every lost task and no other", func(r *run) {
+	{Leases, nothing, "a conflict names every lost task and no other", func(r *run) {
 		r.schedule(kv.Task{ID: "a", Due: r.start}, kv.Task{ID: "b", Due: r.start}, kv.Task{ID: "c", Due: r.start})
 		tasks, _ := r.claim(r.start, second, 10)
 		if len(tasks) != 3 {
@@ -296,11 +295,8 @@ var leasePromises = []promise{
 	}},
 }
 
-var durabilityPromises = []promise{
-	{"what a commit changed before it returned survives", func(r *run) {
-		if r.Reopen == nil {
-			r.Skip("the store promises no durability")
-		}
+var durabilityPromises = []Promise{
+	{Durability, Restart, "what a commit changed before it returned survives", func(r *run) {
 		r.put("gone", "1", never)
 		r.put("short", "1", r.at(2*second))
 		r.schedule(kv.Task{ID: "cancelled", Due: r.start}, kv.Task{ID: "moved", Due: r.start})
@@ -321,10 +317,7 @@ var durabilityPromises = []promise{
 		r.Advance(3 * second)
 		r.wantAbsent("short", "it has expired")
 	}},
-	{"a leased task is never lost and its lease never returned twice", func(r *run) {
-		if r.Reopen == nil {
-			r.Skip("the store promises no durability")
-		}
+	{Durability, Restart, "a leased task is never lost and its lease never returned twice", func(r *run) {
 		r.schedule(kv.Task{ID: "t", Due: r.start})
 		task := r.claimOne("t", r.start, 10*second)
 		r.KV = r.Reopen()

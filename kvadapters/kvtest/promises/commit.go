@@ -1,7 +1,6 @@
-package kvtest
+package promises
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,36 +11,36 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-var commitPromises = []promise{
-	{"a check without Tx holds only while there is no item", func(r *run) {
+var commitPromises = []Promise{
+	{Atomicity, nothing, "a check without Tx holds only while there is no item", func(r *run) {
 		id := r.commit(kv.Tx{Checks: []kv.Check{{Name: "a"}}, Puts: []kv.Put{{Name: "a", Value: []byte("1")}}})
 		c := r.conflict("a is there", kv.Tx{Checks: []kv.Check{{Name: "a"}}, Puts: []kv.Put{{Name: "a", Value: []byte("2")}}})
 		it, ok := c.Item("a")
 		if !ok {
-			r.Fatal("the conflict does not carry the item that is there instead")
+			r.Fatalf("the conflict does not carry the item that is there instead")
 		}
 		r.wantItem(it, kv.Item{Key: kv.Key{Partition: part, Name: "a"}, Value: []byte("1"), Tx: id})
 		r.wantValue("a", "1")
 	}},
-	{"a check by Tx holds only while that transaction wrote the item last", func(r *run) {
+	{Atomicity, nothing, "a check by Tx holds only while that transaction wrote the item last", func(r *run) {
 		first := r.put("a", "1", never)
 		next := r.commit(kv.Tx{Checks: []kv.Check{{Name: "a", Tx: first}}, Puts: []kv.Put{{Name: "a", Value: []byte("2"), Expires: r.at(600 * second)}}})
 		c := r.conflict(next+" overwrote a", kv.Tx{Checks: []kv.Check{{Name: "a", Tx: first}}})
 		it, ok := c.Item("a")
 		if !ok {
-			r.Fatal("the conflict does not carry the item that is there instead")
+			r.Fatalf("the conflict does not carry the item that is there instead")
 		}
 		r.wantItem(it, kv.Item{Key: kv.Key{Partition: part, Name: "a"}, Value: []byte("2"), Tx: next, Expires: r.at(600 * second)})
 		r.commit(kv.Tx{Checks: []kv.Check{{Name: "a", Tx: next}}})
 	}},
-	{"a check by Tx fails on a name that holds nothing and the conflict carries no item for it", func(r *run) {
+	{Atomicity, nothing, "a check by Tx fails on a name that holds nothing and the conflict carries no item for it", func(r *run) {
 		c := r.conflict("nothing was ever written to a", kv.Tx{Checks: []kv.Check{{Name: "a", Tx: "someone"}}, Puts: []kv.Put{{Name: "b"}}})
 		if len(c.Items) != 0 {
 			r.Errorf("the conflict carries %q, want no item: nothing is there instead", names(c.Items))
 		}
 		r.wantAbsent("b", "its commit was refused")
 	}},
-	{"a conflict carries every failed check and no other", func(r *run) {
+	{Atomicity, nothing, "a conflict carries every failed check and no other", func(r *run) {
 		a, b := r.put("a", "1", never), r.put("b", "2", never)
 		r.put("c", "3", never)
 		c := r.conflict("b and c are not as demanded", kv.Tx{Checks: []kv.Check{
@@ -53,7 +52,7 @@ var commitPromises = []promise{
 			r.Errorf("the conflict carries items %q and lost tasks %q, want items [b c] only", got, c.Lost)
 		}
 	}},
-	{"all parts of a transaction happen", func(r *run) {
+	{Atomicity, nothing, "all parts of a transaction happen", func(r *run) {
 		r.put("old", "1", never)
 		r.schedule(kv.Task{ID: "old", Due: r.start})
 		id := r.commit(kv.Tx{
@@ -70,7 +69,7 @@ var commitPromises = []promise{
 		r.wantAbsent("old", "the transaction deleted it")
 		r.claimOne("new", r.start, second)
 	}},
-	{"a failed check leaves everything as it was", func(r *run) {
+	{Atomicity, nothing, "a failed check leaves everything as it was", func(r *run) {
 		r.put("there", "1", never)
 		kept := r.put("old", "1", never)
 		r.schedule(kv.Task{ID: "old", Due: r.start, Payload: []byte("1")})
@@ -83,7 +82,7 @@ var commitPromises = []promise{
 		})
 		r.wantUntouched(kept)
 	}},
-	{"a lost lease leaves everything as it was", func(r *run) {
+	{Atomicity, nothing, "a lost lease leaves everything as it was", func(r *run) {
 		r.put("there", "1", never)
 		kept := r.put("old", "1", never)
 		r.schedule(kv.Task{ID: "old", Due: r.start, Payload: []byte("1")})
@@ -100,17 +99,17 @@ var commitPromises = []promise{
 		}
 		r.wantUntouched(kept)
 	}},
-	{"checks see the state before the change", func(r *run) {
+	{Atomicity, nothing, "checks see the state before the change", func(r *run) {
 		id := r.commit(kv.Tx{ID: "self", Checks: []kv.Check{{Name: "a"}, {Name: "b"}}, Puts: []kv.Put{{Name: "a"}, {Name: "b"}}})
 		r.commit(kv.Tx{Checks: []kv.Check{{Name: "a", Tx: id}, {Name: "b", Tx: id}}, Deletes: []string{"a"}, Puts: []kv.Put{{Name: "b"}}})
 		r.conflict("the check is made before the transaction's own put", kv.Tx{ID: "own", Checks: []kv.Check{{Name: "a", Tx: "own"}}, Puts: []kv.Put{{Name: "a"}}})
 	}},
-	{"of many concurrent commits on an absent name exactly one wins and the others learn which", func(r *run) {
+	{Atomicity, nothing, "of many concurrent commits on an absent name exactly one wins and the others learn which", func(r *run) {
 		for round := range 10 {
 			name := "used-" + strconv.Itoa(round)
 			errs := make([]error, 64)
 			parallel(len(errs), func(i int) {
-				errs[i] = r.KV.Commit(context.Background(), kv.Tx{
+				errs[i] = r.KV.Commit(r.ctx, kv.Tx{
 					ID: fmt.Sprintf("%s-%d", name, i), Partition: part,
 					Checks:   []kv.Check{{Name: name}},
 					Puts:     []kv.Put{{Name: name, Value: []byte(strconv.Itoa(i))}},
@@ -140,7 +139,7 @@ var commitPromises = []promise{
 			}
 		}
 	}},
-	{"concurrent compare-and-set loses no update", func(r *run) {
+	{Atomicity, nothing, "concurrent compare-and-set loses no update", func(r *run) {
 		r.put("n", "0", never)
 		const workers, each = 8, 10
 		parallel(workers, func(w int) {
@@ -150,7 +149,7 @@ var commitPromises = []promise{
 		})
 		r.wantValue("n", strconv.Itoa(workers*each))
 	}},
-	{"checks on two items keep their sum under concurrent transfers", func(r *run) {
+	{Atomicity, nothing, "checks on two items keep their sum under concurrent transfers", func(r *run) {
 		r.put("a", "1000", never)
 		r.put("b", "1000", never)
 		parallel(8, func(w int) {
@@ -168,12 +167,12 @@ var commitPromises = []promise{
 			r.Errorf("the sum of a and b is %d, want 2000: a commit went through though one of its checks had failed", a+b)
 		}
 	}},
-	{"Get sees every commit that returned before it was called, whoever made it", func(r *run) {
+	{Visibility, nothing, "Get sees every commit that returned before it was called, whoever made it", func(r *run) {
 		var latest atomic.Int64
 		var writer sync.WaitGroup
 		writer.Go(func() {
 			for i := int64(1); i <= 100; i++ {
-				err := r.KV.Commit(context.Background(), kv.Tx{
+				err := r.KV.Commit(r.ctx, kv.Tx{
 					ID: fmt.Sprintf("w-%d", i), Partition: part,
 					Puts: []kv.Put{{Name: "n", Value: []byte(strconv.FormatInt(i, 10))}},
 				})
@@ -186,7 +185,7 @@ var commitPromises = []promise{
 		parallel(4, func(int) {
 			for latest.Load() < 100 && !r.Failed() {
 				floor := latest.Load()
-				it, err := r.KV.Get(context.Background(), kv.Key{Partition: part, Name: "n"})
+				it, err := r.KV.Get(r.ctx, kv.Key{Partition: part, Name: "n"})
 				if errors.Is(err, kv.ErrNotFound) && floor == 0 {
 					continue
 				}
@@ -209,7 +208,7 @@ func (r *run) update(a, id string, x int, b string, y int) {
 	for attempt := 0; ; attempt++ {
 		tx := kv.Tx{ID: fmt.Sprintf("%s-%d", id, attempt), Partition: part}
 		add := func(name string, delta int) bool {
-			it, err := r.KV.Get(context.Background(), kv.Key{Partition: part, Name: name})
+			it, err := r.KV.Get(r.ctx, kv.Key{Partition: part, Name: name})
 			if err != nil {
 				r.Errorf("get %s: %v", name, err)
 				return false
@@ -226,7 +225,7 @@ func (r *run) update(a, id string, x int, b string, y int) {
 		if !add(a, x) || a != b && !add(b, y) {
 			return
 		}
-		err := r.KV.Commit(context.Background(), tx)
+		err := r.KV.Commit(r.ctx, tx)
 		var c *kv.Conflict
 		if err == nil {
 			return
