@@ -1,0 +1,132 @@
+package faultproxy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// Fault is what happens to a connection that is made, or to one exchange.
+type Fault int
+
+// The faults. To a connection as it is made, only Refuse, HangRequest and
+// Delay happen; to an exchange, Refuse does what DropRequest does.
+const (
+	Pass        Fault = iota
+	Delay             // the request waits before it is sent on
+	Slow              // request and reply trickle
+	Refuse            // the connection is reset as soon as it is accepted
+	DropRequest       // the connection is cut, and the server never had the request
+	DropReply         // the server has answered, and the connection is cut in place of the reply
+	HangRequest       // half-open: the server never has the request, and nobody says so
+	HangReply         // half-open: the server has the request, its reply goes nowhere
+	faults            // how many there are
+)
+
+var faultNames = [faults]string{"pass", "delay", "slow", "refuse", "drop request", "drop reply", "hang request", "hang reply"}
+
+func (f Fault) String() string {
+	if f >= 0 && f < faults {
+		return faultNames[f]
+	}
+	return fmt.Sprint("fault ", int(f))
+}
+
+// Exchange is what is decided on.
+type Exchange struct {
+	Conn int // number of the connection, from 1
+	N    int // number of the exchange in it, from 1; 0: the connection is being made
+}
+
+// Decide says what happens to an exchange. It is called concurrently.
+type Decide func(Exchange) Fault
+
+// Odds are the chances of faults, together at most 1. What is left passes.
+type Odds map[Fault]float64
+
+// Seeded decides by odds. Refuse happens to connections alone, all others to
+// exchanges alone.
+func Seeded(seed uint64, odds Odds) Decide {
+	sum := 0.0
+	for f, chance := range odds {
+		if f < 0 || f >= faults || chance < 0 {
+			panic(fmt.Sprintf("faultproxy: odds of %v for %v", chance, f))
+		}
+		sum += chance
+	}
+	if sum > 1 {
+		panic(fmt.Sprintf("faultproxy: odds of %v together", sum))
+	}
+	return func(x Exchange) Fault {
+		at := rand.New(rand.NewPCG(seed, uint64(x.Conn)<<32|uint64(x.N))).Float64()
+		if x.N == 0 {
+			if at < odds[Refuse] {
+				return Refuse
+			}
+			return Pass
+		}
+		for f := range faults { // in their order: a map has none
+			if f == Refuse {
+				continue
+			}
+			if at < odds[f] {
+				return f
+			}
+			at -= odds[f]
+		}
+		return Pass
+	}
+}
+
+// Script decides the first exchanges in the order in which they come, over
+// all connections; those that follow pass.
+func Script(all ...Fault) Decide {
+	next := make(chan Fault, len(all))
+	for _, f := range all {
+		next <- f
+	}
+	return func(x Exchange) Fault {
+		if x.N == 0 {
+			return Pass
+		}
+		select {
+		case f := <-next:
+			return f
+		default:
+			return Pass
+		}
+	}
+}
+
+// Always decides the same for every exchange, and the same for connections
+// where f is one that happens to them.
+func Always(f Fault) Decide {
+	return func(x Exchange) Fault {
+		if x.N == 0 && !slices.Contains([]Fault{Refuse, HangRequest, Delay}, f) {
+			return Pass
+		}
+		return f
+	}
+}
+
+// Seed is the number that random decisions of a test are made from: n, or what
+// the environment says in VERGE_SEED. Where the test fails, it says how to
+// replay it.
+func Seed(t testing.TB, n uint64) uint64 {
+	t.Helper()
+	if s := os.Getenv("VERGE_SEED"); s != "" {
+		var err error
+		if n, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("VERGE_SEED=%q is no seed: %v", s, err)
+		}
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("to replay: VERGE_SEED=%d go test -run '^%s$'", n, t.Name())
+		}
+	})
+	return n
+}

@@ -1,0 +1,316 @@
+package faultproxy_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/testharness/faultproxy"
+)
+
+// server answers each line with "did " and the line, and remembers it.
+type server struct {
+	net.Listener
+	mu  sync.Mutex
+	did []string
+}
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{Listener: l}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for lines := bufio.NewScanner(c); lines.Scan(); {
+					s.mu.Lock()
+					s.did = append(s.did, lines.Text())
+					s.mu.Unlock()
+					fmt.Fprintf(c, "did %s\n", lines.Text())
+				}
+			}()
+		}
+	}()
+	return s
+}
+
+func (s *server) has(line string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.did, line)
+}
+
+type client struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func dial(t *testing.T, p *faultproxy.Proxy) *client {
+	t.Helper()
+	c, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return &client{c, bufio.NewReader(c)}
+}
+
+// ask waits for a reply no longer than wait.
+func (c *client) ask(line string, wait time.Duration) (string, error) {
+	if _, err := io.WriteString(c, line+"\n"); err != nil {
+		return "", err
+	}
+	c.SetReadDeadline(time.Now().Add(wait))
+	reply, err := c.in.ReadString('\n')
+	return strings.TrimSuffix(reply, "\n"), err
+}
+
+func cut(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for start := time.Now(); !ok(); time.Sleep(time.Millisecond) {
+		if time.Since(start) > 10*time.Second {
+			t.Fatal(what)
+		}
+	}
+}
+
+const soon, long = 150 * time.Millisecond, 10 * time.Second
+
+func TestEachFaultDoesWhatItSays(t *testing.T) {
+	for _, c := range []struct {
+		fault   faultproxy.Fault
+		arrives bool // the request, at the server
+		check   func(reply string, err error) bool
+	}{
+		{faultproxy.Pass, true, func(r string, err error) bool { return err == nil && r == "did second" }},
+		{faultproxy.Delay, true, func(r string, err error) bool { return err == nil && r == "did second" }},
+		{faultproxy.Slow, true, func(r string, err error) bool { return err == nil && r == "did second" }},
+		{faultproxy.Refuse, false, func(_ string, err error) bool { return cut(err) }},
+		{faultproxy.DropRequest, false, func(_ string, err error) bool { return cut(err) }},
+		{faultproxy.DropReply, true, func(_ string, err error) bool { return cut(err) }},
+		{faultproxy.HangRequest, false, func(_ string, err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }},
+		{faultproxy.HangReply, true, func(_ string, err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }},
+	} {
+		t.Run(c.fault.String(), func(t *testing.T) {
+			s := newServer(t)
+			p := faultproxy.New(t, s.Addr().String(), faultproxy.Config{})
+			conn := dial(t, p)
+			if r, err := conn.ask("first", long); err != nil || r != "did first" {
+				t.Fatalf("off: %q, %v", r, err)
+			}
+			p.Use(faultproxy.Script(c.fault))
+			wait := long
+			if c.fault == faultproxy.HangRequest || c.fault == faultproxy.HangReply {
+				wait = soon
+			}
+			r, err := conn.ask("second", wait)
+			if !c.check(r, err) {
+				t.Errorf("got %q, %v", r, err)
+			}
+			if c.arrives {
+				eventually(t, "the server does not have the request", func() bool { return s.has("second") })
+			} else if time.Sleep(soon); s.has("second") {
+				t.Error("the server has the request")
+			}
+			p.Off()
+			if r, err := dial(t, p).ask("third", long); err != nil || r != "did third" {
+				t.Errorf("off again: %q, %v", r, err)
+			}
+			if p.Count(c.fault) != 1 {
+				t.Errorf("counted: %s", p.Summary())
+			}
+		})
+	}
+}
+
+func TestDelayAndSlowTakeTheirTime(t *testing.T) {
+	s := newServer(t)
+	p := faultproxy.New(t, s.Addr().String(), faultproxy.Config{Delay: soon, Pace: 10 * time.Millisecond})
+	conn := dial(t, p)
+	p.Use(faultproxy.Script(faultproxy.Delay, faultproxy.Slow))
+	long1 := strings.Repeat("x", 320) // ten pieces there, more back
+	for _, line := range []string{"late", long1} {
+		start := time.Now()
+		if r, err := conn.ask(line, long); err != nil || r != "did "+line {
+			t.Errorf("%.9s: %q, %v", line, r, err)
+		}
+		if took := time.Since(start); took < soon {
+			t.Errorf("%.9s took only %v", line, took)
+		}
+	}
+}
+
+func TestConnectionsAreRefusedOrHang(t *testing.T) {
+	s := newServer(t)
+	p := faultproxy.New(t, s.Addr().String(), faultproxy.Config{})
+	p.Use(faultproxy.Always(faultproxy.Refuse))
+	c, err := net.Dial("tcp", p.Addr()) // the reset can come that early
+	if err == nil {
+		_, err = (&client{c, bufio.NewReader(c)}).ask("a", long)
+		c.Close()
+	}
+	if !cut(err) {
+		t.Errorf("refused: %v", err)
+	}
+	p.Use(faultproxy.Always(faultproxy.HangRequest))
+	if r, err := dial(t, p).ask("b", soon); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("hangs: %q, %v", r, err)
+	}
+	p.Down()
+	if c, err := net.Dial("tcp", p.Addr()); err == nil {
+		c.Close()
+		t.Error("down: somebody listens")
+	}
+	if err := p.Up(); err != nil {
+		t.Fatal(err)
+	}
+	p.Off()
+	if r, err := dial(t, p).ask("c", long); err != nil || r != "did c" {
+		t.Errorf("up: %q, %v", r, err)
+	}
+	if s.has("a") || s.has("b") {
+		t.Error("the server has what was refused")
+	}
+}
+
+func TestHangUpAndDownCutWhatIsOpen(t *testing.T) {
+	s := newServer(t)
+	p := faultproxy.New(t, s.Addr().String(), faultproxy.Config{})
+	for name, end := range map[string]func(){"HangUp": p.HangUp, "Down": p.Down} {
+		conn := dial(t, p)
+		if _, err := conn.ask("x", long); err != nil {
+			t.Fatal(err)
+		}
+		end()
+		if r, err := conn.ask("y", long); !cut(err) {
+			t.Errorf("%s: %q, %v", name, r, err)
+		}
+		if err := p.Up(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestWhatHangsDoesNotLearnThatTheServerIsGone(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			c.Read(make([]byte, 9))
+			c.Close()
+		}
+	}()
+	p := faultproxy.New(t, l.Addr().String(), faultproxy.Config{})
+	p.Use(faultproxy.Script(faultproxy.HangReply))
+	if r, err := dial(t, p).ask("x", soon); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%q, %v: want silence", r, err)
+	}
+}
+
+func TestASeedDecidesTheSameHoweverTheClientsTakeTurns(t *testing.T) {
+	odds := faultproxy.Odds{faultproxy.Delay: .2, faultproxy.Slow: .2, faultproxy.DropReply: .1, faultproxy.Refuse: .2, faultproxy.DropRequest: .1}
+	run := func(seed uint64, order []int) string {
+		s := newServer(t)
+		p := faultproxy.New(t, s.Addr().String(), faultproxy.Config{Seed: seed, Odds: odds, Delay: time.Microsecond, Pace: time.Microsecond})
+		p.On()
+		var conns []*client
+		for range 4 { // their numbers are those in which they connect
+			c := dial(t, p)
+			conns = append(conns, c)
+			eventually(t, "the connection is not accepted", func() bool { return strings.HasPrefix(p.Summary(), fmt.Sprint(len(conns))) })
+		}
+		for _, i := range order {
+			for n := range 10 {
+				conns[i].ask(fmt.Sprint("line", n), long)
+			}
+		}
+		log := p.Log()
+		slices.SortFunc(log, func(a, b faultproxy.Decision) int { return (a.Conn-b.Conn)*1000 + a.N - b.N })
+		return fmt.Sprint(log)
+	}
+	first := run(7, []int{0, 1, 2, 3})
+	if again := run(7, []int{3, 1, 0, 2}); again != first {
+		t.Errorf("seed 7 decides\n%s, and then\n%s", first, again)
+	}
+	if other := run(8, []int{0, 1, 2, 3}); other == first {
+		t.Error("seed 8 decides as seed 7 does")
+	}
+	if len(first) < 20 {
+		t.Errorf("only %s happened", first)
+	}
+}
+
+func TestOddsAreKept(t *testing.T) {
+	odds := faultproxy.Odds{faultproxy.DropReply: .25, faultproxy.Slow: .05, faultproxy.Refuse: .5}
+	decide := faultproxy.Seeded(1, odds)
+	count := map[faultproxy.Fault]int{}
+	refused := 0
+	for conn := range 100 {
+		if decide(faultproxy.Exchange{Conn: conn}) == faultproxy.Refuse {
+			refused++
+		}
+		for n := range 100 {
+			count[decide(faultproxy.Exchange{Conn: conn, N: n + 1})]++
+		}
+	}
+	if refused < 30 || refused > 70 || count[faultproxy.Refuse] > 0 {
+		t.Errorf("%d of 100 connections and %d exchanges are refused", refused, count[faultproxy.Refuse])
+	}
+	if n := count[faultproxy.DropReply]; n < 2200 || n > 2800 {
+		t.Errorf("%d of 10000 replies are dropped, odds are 1 in 4", n)
+	}
+	if n := count[faultproxy.Slow]; n < 350 || n > 650 {
+		t.Errorf("%d of 10000 are slow, odds are 1 in 20", n)
+	}
+}
+
+// A test that fails must say how to replay it: seen from outside.
+func TestAFailureNamesItsSeed(t *testing.T) {
+	if os.Getenv("FAULTPROXY_FAILS") == "1" {
+		p := faultproxy.New(t, newServer(t).Addr().String(), faultproxy.Config{Seed: faultproxy.Seed(t, 41),
+			Odds: faultproxy.Odds{faultproxy.DropReply: 1}})
+		p.On()
+		dial(t, p).ask("x", long)
+		t.Fatal("as told")
+	}
+	for seed, env := range map[string]string{"41": "VERGE_SEED=", "977": "VERGE_SEED=977"} {
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), "FAULTPROXY_FAILS=1", env)
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			t.Fatalf("it does not fail:\n%s", out)
+		}
+		for _, want := range []string{"VERGE_SEED=" + seed + " go test -run", "seed " + seed + ";", "1/1: drop reply"} {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("the failure does not say %q:\n%s", want, out)
+			}
+		}
+	}
+}
