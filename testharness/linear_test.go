@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -27,6 +26,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/history"
 )
 
 // Single use as porcupine sees it: every history of exchanges of one token,
@@ -48,15 +48,12 @@ func TestSingleUseIsLinearizable(t *testing.T) {
 			world := newWorld(t)
 			counts := map[string]int{}
 			for seed := w; seed < seeds; seed += workers {
-				history := world.run(uint64(seed))
-				for _, op := range history {
-					counts[op.Output.(answer).String()]++
+				exchanges := world.run(uint64(seed))
+				for _, op := range exchanges {
+					counts[op.Output.(history.Answer).String()]++
 				}
-				if !porcupine.CheckOperations(exchangeModel, history) {
-					for _, op := range history {
-						t.Logf("client %d from %d to %d: %s", op.ClientId, op.Call, op.Return, exchangeModel.DescribeOperation(op.Input, op.Output))
-					}
-					t.Fatalf("seed %d: no order explains this history", seed)
+				if err := history.Explain(exchanges); err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
 				}
 			}
 			mu.Lock()
@@ -74,47 +71,6 @@ func TestSingleUseIsLinearizable(t *testing.T) {
 			}
 		}
 	})
-}
-
-// exchange is the input of one call of validate. Who repeats a call under its
-// Idempotency-Key is the same owner; without a key everyone is their own.
-type exchange struct{ owner string }
-
-// answer is its output.
-type answer struct{ status int }
-
-func (a answer) String() string {
-	switch a.status {
-	case 200:
-		return "valid"
-	case 409:
-		return "used"
-	case 503:
-		return "unknown"
-	}
-	return fmt.Sprint("status ", a.status)
-}
-
-var exchangeModel = porcupine.Model{
-	Init: func() any { return "" },
-	Step: func(state, input, output any) (bool, any) {
-		owner, in, out := state.(string), input.(exchange), output.(answer)
-		switch out.status {
-		case 200:
-			return owner == "" || owner == in.owner, in.owner
-		case 409:
-			return owner != "" && owner != in.owner, owner
-		case 503: // it ends never, so it can also stand behind all others, where it changes nothing
-			if owner == "" {
-				owner = in.owner
-			}
-			return true, owner
-		}
-		return false, owner
-	},
-	DescribeOperation: func(input, output any) string {
-		return fmt.Sprintf("validate by %s is %s", input.(exchange).owner, output)
-	},
 }
 
 // world is two instances on one store, run step by step: a client goes on to
@@ -183,22 +139,14 @@ func (w *world) run(seed uint64) []porcupine.Operation {
 
 	w.faulty.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{
 		kvtest.Refuse: .05, kvtest.LoseRequest: .1, kvtest.LoseReply: .2, kvtest.Delay: .15})
-	var history []porcupine.Operation
-	clock := int64(0)
-	tick := func() int64 { clock++; return clock }
+	var recorder history.Recorder
 	validate := func(client int, owner, idempotency string) {
-		op := porcupine.Operation{ClientId: client, Input: exchange{owner}, Call: tick()}
+		end := recorder.Call(client, owner)
 		req := request("POST", api.ValidatePath, "", validateBody(result), "Authorization", "Bearer "+w.key)
 		if idempotency != "" {
 			req.Header.Set("Idempotency-Key", idempotency)
 		}
-		r := w.services[client%2].Handle(context.Background(), req)
-		op.Output, op.Return = answer{r.Status}, tick()
-		if r.Status == 503 {
-			op.Return = math.MaxInt64 - int64(len(history)) // unfinished
-			op.ClientId = 100 + len(history)                // whose client goes on all the same
-		}
-		history = append(history, op)
+		end(w.services[client%2].Handle(context.Background(), req).Status)
 	}
 	var clients []func()
 	for c := range 3 {
@@ -221,7 +169,7 @@ func (w *world) run(seed uint64) []porcupine.Operation {
 	w.faulty.Deliver(context.Background())
 	w.faulty.Decide = nil
 	validate(3, "last", "")
-	return history
+	return recorder.History()
 }
 
 // scheduler runs clients one at a time and switches between them where they
