@@ -2,9 +2,12 @@ package main
 
 import (
 	"math/rand/v2"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/verge-id/verge/testharness/stores"
 )
 
 // walked is what a publisher knows of one session: what the service has
@@ -17,95 +20,137 @@ type walked struct {
 	valid     int // validations that were answered with valid: true
 }
 
-// TestKill kills the process at random points of many walks, restarts it on
-// the same data directory, and holds it to what it had acknowledged:
+// TestKill kills the process at random points of many walks, starts another
+// one on the same store, and holds them to what was acknowledged:
 //
-//   - core doc, "An event whose transition was acknowledged ends delivered":
-//     every started session's started event and every completed one's
-//     completed event arrive at last, with the same bytes each time.
-//   - spec, Result token, single use: none validates twice, neither at the
-//     same time nor before and after a crash.
+//   - I3: every started session's started event and every completed one's
+//     completed event arrive at last, with the same bytes each time (I4).
+//   - I1: no result token validates twice, neither at the same time nor before
+//     and after a crash.
 func TestKill(t *testing.T) {
-	rounds := 8
-	if testing.Short() {
-		rounds = 2
+	for _, c := range []struct {
+		store string
+		open  func(t *testing.T) string
+		lease time.Duration // what a process that was killed keeps from the next one
+	}{
+		{"bolt", func(t *testing.T) string { return "bolt:" + filepath.Join(t.TempDir(), "verge.db") }, 0},
+		{"redis", func(t *testing.T) string { return stores.StartRedis(t, stores.Durable...).URL() }, time.Minute},
+	} {
+		t.Run(c.store, func(t *testing.T) {
+			t.Parallel()
+			kills := 200
+			if testing.Short() {
+				kills = 4
+			}
+			seed := rand.Uint64()
+			defer func() {
+				if t.Failed() {
+					t.Logf("seed %d", seed)
+				}
+			}()
+			killing(t, c.open(t), kills, c.lease, rand.New(rand.NewPCG(seed, 0)))
+		})
 	}
-	sink, dir := newEvents(t), t.TempDir()
-	var all []*walked
-	for round := range rounds {
-		dev := startDev(t, dir, "--webhook-url", sink.URL, "--log-level", "error")
-		sink.trust(dev.WebhookSecret)
+}
 
-		// What the earlier rounds validated stays validated.
-		for _, w := range all {
+func killing(t *testing.T, kv string, kills int, lease time.Duration, rng *rand.Rand) {
+	sink := newEvents(t)
+	sink.trust(testSecret)
+	site := newSite(t, kv, sink.URL, unlimited)
+	var all []*walked
+	for n := range kills {
+		in := site.start()
+
+		// What was validated before the crash stays so, to begin with what was
+		// validated last.
+		for i := range min(len(all), 4) {
+			w := all[len(all)-1-i]
+			if i%2 == 1 {
+				w = all[rng.IntN(len(all))]
+			}
 			if w.valid == 0 {
 				continue
 			}
-			if valid, status, body := dev.validate(w.token); valid || status != 409 {
-				t.Fatalf("round %d: a token that was validated before the crash: %d %s", round, status, body)
+			if valid, status, body := in.validate(w.token); valid || status != 409 {
+				t.Fatalf("I1: kill %d: a token that was validated before the crash: %d %s", n, status, body)
 			}
 		}
 
 		var mu sync.Mutex
 		var walkers sync.WaitGroup
-		fresh := 0
+		fresh, over := 0, make(chan struct{})
 		for range 4 {
-			walkers.Add(1)
-			go func() {
-				defer walkers.Done()
-				for range 12 { // under the rate limit of one process's life, with room for the checks
+			walkers.Go(func() {
+				for {
+					select {
+					case <-over:
+						return
+					default:
+					}
 					w := new(walked)
-					walk(dev.publisher, w)
+					walk(in.publisher, w)
 					mu.Lock()
 					all = append(all, w)
 					fresh++
 					mu.Unlock()
 				}
-			}()
+			})
 		}
-		quota := 1 + rand.IntN(40) // walks begun before the kill
+		quota := 1 + rng.IntN(24) // walks ended before the kill
 		eventually(t, "walks", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return fresh >= quota
 		})
-		time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
-		if err := dev.cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		dev.cmd.Wait()
+		time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
+		in.kill()
+		close(over)
 		walkers.Wait()
+		<-in.ended
 	}
 
-	dev := startDev(t, dir, "--webhook-url", sink.URL)
+	in := site.start()
 	var started, completed, validated int
 	for _, w := range all {
 		if w.token != "" {
 			// One more at the end, for the tokens whose validation was cut off.
-			if valid, _, _ := dev.validate(w.token); valid {
+			if valid, _, _ := in.validate(w.token); valid {
 				w.valid++
 			}
 		}
 		if w.valid > 1 {
-			t.Errorf("the token of %s validated %d times", w.id, w.valid)
-		}
-		if w.started {
-			started++
-			eventually(t, "the started event of "+w.id, func() bool { return sink.has(w.id, "started") })
-		}
-		if w.completed {
-			completed++
-			eventually(t, "the completed event of "+w.id, func() bool { return sink.has(w.id, "completed") })
+			t.Errorf("I1: the token of %s validated %d times", w.id, w.valid)
 		}
 		validated += w.valid
 	}
+	arrived := func() bool {
+		for _, w := range all {
+			if w.started && !sink.has(w.id, "started") || w.completed && !sink.has(w.id, "completed") {
+				return false
+			}
+		}
+		return true
+	}
+	within(lease+patience, arrived)
+	for _, w := range all {
+		if w.started {
+			if started++; !sink.has(w.id, "started") {
+				t.Errorf("I3: the started event of %s was lost", w.id)
+			}
+		}
+		if w.completed {
+			if completed++; !sink.has(w.id, "completed") {
+				t.Errorf("I3: the completed event of %s was lost", w.id)
+			}
+		}
+	}
 	for _, what := range sink.complaints() {
-		t.Error(what)
+		t.Errorf("I4: %s", what)
 	}
-	if started == 0 || completed == 0 || validated == 0 {
-		t.Errorf("nothing was put to the test: %d started, %d completed, %d validated", started, completed, validated)
+	if started < kills || completed == 0 || validated == 0 {
+		t.Errorf("little was put to the test: %d started, %d completed, %d validated", started, completed, validated)
 	}
-	t.Logf("%d kills: %d sessions started, %d completed, %d validated", rounds, started, completed, validated)
+	t.Logf("%d kills: %d sessions started, %d completed, %d validated", kills, started, completed, validated)
 }
 
 // walk goes through one verification as far as the process lives, and

@@ -180,7 +180,7 @@ func (c *config) checkStore(p *program, pl *plan, ps *problems) {
 	}
 	switch at.kind {
 	case "miniredis":
-		ps.add("kv: miniredis is for `verge dev`; %s", stores)
+		ps.add("kv: miniredis is for `verge dev`; %s", knownStores)
 	case "memory":
 		if !pl.core.Dev && !pl.core.Test {
 			ps.add("kv: memory forgets at every restart which result tokens were used, so they could be used again; take bolt:FILE in production")

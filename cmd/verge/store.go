@@ -33,8 +33,8 @@ type storeAt struct {
 	wait     time.Duration
 }
 
-// stores is said to whoever asks for another one.
-const stores = "want bolt:FILE (one process), a redis://, redis+cluster://, redis+sentinel:// or etcd:// URL " +
+// knownStores is said to whoever asks for another one.
+const knownStores = "want bolt:FILE (one process), a redis://, redis+cluster://, redis+sentinel:// or etcd:// URL " +
 	"(any number of processes; rediss and etcds for TLS), or memory (forgets everything when it ends)"
 
 func parseStore(s string) (storeAt, error) {
@@ -55,9 +55,9 @@ func parseStore(s string) (storeAt, error) {
 	case found && (base == "etcd" || base == "etcds"):
 		return storeAt{kind: "etcd", url: s}, nil
 	case found: // the rest may be a password
-		return storeAt{}, fmt.Errorf("kv: there is no store for %s:// URLs: %s", scheme, stores)
+		return storeAt{}, fmt.Errorf("kv: there is no store for %s:// URLs: %s", scheme, knownStores)
 	}
-	return storeAt{}, fmt.Errorf("kv %q: %s", s, stores)
+	return storeAt{}, fmt.Errorf("kv %q: %s", s, knownStores)
 }
 
 // shared reports whether other processes may work on the same store.

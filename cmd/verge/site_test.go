@@ -1,0 +1,123 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/core/token"
+)
+
+// site is an operator's deployment: one configuration, key ring and store, for
+// any number of `verge serve` processes.
+type site struct {
+	t      *testing.T
+	config string
+	key    string // a secret key of its publisher
+}
+
+// newSite writes the configuration. more is what follows in it.
+func newSite(t *testing.T, kv, webhookURL, more string) *site {
+	t.Helper()
+	dir := t.TempDir()
+	s := &site{t: t, config: filepath.Join(dir, "verge.toml")}
+	p, _, _ := testProgram()
+	p.fs = afero.NewOsFs()
+	ring, err := token.GenerateKeyring(p.random, p.now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeKeyring(p, filepath.Join(dir, "ring.json"), ring); err != nil {
+		t.Fatal(err)
+	}
+	config := strings.ReplaceAll(configFor("dev", kv, webhookURL, "HOOK"), "/ring.json", filepath.Join(dir, "ring.json"))
+	if err := os.WriteFile(s.config, []byte(config+more), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// served is one `verge serve` process.
+type served struct {
+	*publisher
+	at    serving
+	cmd   *exec.Cmd
+	logs  *lines
+	ended chan struct{} // closed once it has
+}
+
+// start runs one more process and returns once it serves.
+func (s *site) start() *served {
+	s.t.Helper()
+	in := &served{logs: new(lines), ended: make(chan struct{})}
+	in.cmd = exec.Command("verge", "serve", "--config", s.config,
+		"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-level", "info")
+	in.cmd.Env = append(os.Environ(), "VERGE_OPERATOR_TOKEN="+testToken, "HOOK="+testSecret)
+	in.cmd.Stderr = in.logs
+	if err := in.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(in.kill)
+	go func() {
+		in.cmd.Wait()
+		close(in.ended)
+	}()
+	eventually(s.t, "the server", func() bool {
+		select {
+		case <-in.ended:
+			s.t.Fatalf("verge serve ended: %v: %s", in.cmd.ProcessState, in.logs)
+		default:
+		}
+		for line := range strings.Lines(in.logs.String()) {
+			if json.Unmarshal([]byte(line), &in.at) == nil && in.at.Msg == "serving" {
+				return true
+			}
+		}
+		return false
+	})
+	if s.key == "" {
+		s.key = s.createKey(in.at)
+	}
+	in.publisher = newPublisher(readyFile{BaseURL: "http://" + in.at.Public, seeds: seeds{SecretKey: s.key, IntegrationID: testIntegration}})
+	return in
+}
+
+// kill is kill -9.
+func (in *served) kill() { in.cmd.Process.Kill() }
+
+func (s *site) createKey(at serving) string {
+	s.t.Helper()
+	p, _, _ := testProgram()
+	p.getenv = func(name string) (string, bool) { return testToken, name == "VERGE_OPERATOR_TOKEN" }
+	code, out := operate(p, at, "key", "create", "--publisher", "pub_example", "--json")
+	var created struct{ Key string }
+	if code != exitOK || json.Unmarshal([]byte(out), &created) != nil {
+		s.t.Fatalf("creating a key: exit code %d: %s", code, out)
+	}
+	return created.Key
+}
+
+// unlimited takes the rate limits out of the way.
+const unlimited = `
+[limits]
+public_per_ip = 1000000
+public_per_key = 1000000
+secret_per_ip = 1000000
+reconcile_per_key = 1000000
+`
+
+// within reports whether done came true before so long.
+func within(d time.Duration, done func() bool) bool {
+	for end := time.Now().Add(d); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
