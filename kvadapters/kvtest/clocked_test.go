@@ -1,0 +1,162 @@
+package kvtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/kvadapters/redis"
+	"github.com/verge-id/verge/testharness/stores"
+)
+
+func TestClockedKeepsEveryPromise(t *testing.T) {
+	t.Run("over memory whose clock stands still", func(t *testing.T) {
+		kvtest.Run(t, func(*testing.T) kvtest.Harness {
+			clock, still := kvtest.NewClock(), kvtest.NewClock()
+			store := kvtest.Clocked(memory.New(memory.Config{Now: still.Now}), clock.Now)
+			return kvtest.Harness{KV: store, Now: clock.Now, Advance: clock.Advance}
+		})
+	})
+	t.Run("over a real Redis whose clock runs", func(t *testing.T) {
+		server := stores.StartRedis(t, stores.Durable...)
+		var stands atomic.Int64
+		kvtest.Run(t, func(t *testing.T) kvtest.Harness {
+			clock := kvtest.NewClock()
+			prefix := fmt.Sprint("clocked", stands.Add(1))
+			open := func() kv.KV {
+				s, err := redis.Open(t.Context(), server.URL(), redis.Config{Prefix: prefix})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { s.Close() })
+				return kvtest.Clocked(s, clock.Now)
+			}
+			return kvtest.Harness{KV: open(), Now: clock.Now, Advance: clock.Advance, Reopen: func() kv.KV {
+				server.Kill()
+				server.Start()
+				return open()
+			}}
+		})
+	})
+}
+
+// What the promises of kv do not tell apart.
+func TestClocked(t *testing.T) {
+	ctx := context.Background()
+	key := kv.Key{Partition: "p", Name: "a"}
+	put := func(id string, expires time.Time, checks ...kv.Check) kv.Tx {
+		return kv.Tx{ID: id, Partition: "p", Checks: checks, Puts: []kv.Put{{Name: "a", Value: []byte(id), Expires: expires}}}
+	}
+	commit := func(t *testing.T, s kv.KV, tx kv.Tx) {
+		t.Helper()
+		if err := s.Commit(ctx, tx); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	t.Run("nothing expires by the store's own clock", func(t *testing.T) {
+		clock, own := kvtest.NewClock(), kvtest.NewClock()
+		s := kvtest.Clocked(memory.New(memory.Config{Now: own.Now}), clock.Now)
+		commit(t, s, put("t1", clock.Now().Add(time.Second)))
+		own.Advance(100 * 365 * 24 * time.Hour)
+		if it, err := s.Get(ctx, key); err != nil || !it.Expires.Equal(clock.Now().Add(time.Second)) {
+			t.Errorf("got an item until %v, %v", it.Expires, err)
+		}
+	})
+	t.Run("the caller's transaction is not changed", func(t *testing.T) {
+		clock := kvtest.NewClock()
+		s := kvtest.Clocked(memory.New(memory.Config{Now: clock.Now}), clock.Now)
+		tx := put("t1", clock.Now().Add(time.Second))
+		commit(t, s, tx)
+		if want := clock.Now().Add(time.Second); !tx.Puts[0].Expires.Equal(want) {
+			t.Errorf("its put expires at %v, want %v", tx.Puts[0].Expires, want)
+		}
+	})
+	t.Run("a conflict with what is there and what has expired shows the former alone", func(t *testing.T) {
+		clock := kvtest.NewClock()
+		s := kvtest.Clocked(memory.New(memory.Config{Now: clock.Now}), clock.Now)
+		commit(t, s, put("t1", clock.Now().Add(time.Second)))
+		commit(t, s, kv.Tx{ID: "t2", Partition: "p", Puts: []kv.Put{{Name: "b"}}})
+		clock.Advance(time.Second)
+		err := s.Commit(ctx, put("t3", time.Time{}, kv.Check{Name: "a"}, kv.Check{Name: "b"}))
+		var c *kv.Conflict
+		if !errors.As(err, &c) || len(c.Items) != 1 || c.Items[0].Key.Name != "b" {
+			t.Errorf("%v, want a conflict on b alone", err)
+		}
+	})
+	t.Run("where an expired item cannot be taken out nothing has changed", func(t *testing.T) {
+		clock := kvtest.NewClock()
+		f := &kvtest.Faulty{KV: memory.New(memory.Config{Now: clock.Now})}
+		s := kvtest.Clocked(f, clock.Now)
+		commit(t, s, put("t1", clock.Now().Add(time.Second)))
+		clock.Advance(time.Second)
+		commits := 0
+		f.Decide = func(c kvtest.Call) kvtest.Fault {
+			if c.Method == "Commit" {
+				if commits++; commits == 2 {
+					return kvtest.LoseReply
+				}
+			}
+			return kvtest.Pass
+		}
+		err := s.Commit(ctx, put("t2", time.Time{}, kv.Check{Name: "a"}))
+		if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
+			t.Errorf("%v, want kv.ErrUnavailable alone: the transaction was not tried", err)
+		}
+		if _, err := s.Get(ctx, key); !errors.Is(err, kv.ErrNotFound) {
+			t.Errorf("then Get returns %v", err)
+		}
+	})
+	t.Run("what others write in an expired item's place stays", func(t *testing.T) {
+		clock := kvtest.NewClock()
+		under := memory.New(memory.Config{Now: clock.Now})
+		f := &kvtest.Faulty{KV: under}
+		s := kvtest.Clocked(f, clock.Now)
+		other := kvtest.Clocked(under, clock.Now)
+		commit(t, s, put("t1", clock.Now().Add(time.Second)))
+		clock.Advance(time.Second)
+		commits := 0
+		f.Decide = func(c kvtest.Call) kvtest.Fault {
+			if c.Method == "Commit" {
+				if commits++; commits == 2 { // s is about to take t1 out
+					commit(t, other, put("t2", time.Time{}))
+				}
+			}
+			return kvtest.Pass
+		}
+		err := s.Commit(ctx, put("t3", time.Time{}, kv.Check{Name: "a"}))
+		var c *kv.Conflict
+		if !errors.As(err, &c) || len(c.Items) != 1 || c.Items[0].Tx != "t2" {
+			t.Errorf("%v, want a conflict with t2", err)
+		}
+		if it, err := s.Get(ctx, key); err != nil || it.Tx != "t2" {
+			t.Errorf("then it holds what %q wrote, %v", it.Tx, err)
+		}
+	})
+	t.Run("it is a meter if the store is one", func(t *testing.T) {
+		clock := kvtest.NewClock()
+		if _, is := kvtest.Clocked(memory.New(memory.Config{}), clock.Now).(kv.Meter); is {
+			t.Error("memory became a meter")
+		}
+		s, is := kvtest.Clocked(meter{}, clock.Now).(kv.Meter)
+		if !is {
+			t.Fatal("a meter is none any more")
+		}
+		if tats, err := s.Spend(ctx, "p", clock.Now(), []kv.Charge{{}}); len(tats) != 1 || err != nil {
+			t.Errorf("the meter is not asked: %v, %v", tats, err)
+		}
+	})
+}
+
+// meter is a store of which only the counters are asked.
+type meter struct{ kv.KV }
+
+func (meter) Spend(_ context.Context, _ kv.Partition, _ time.Time, charges []kv.Charge) ([]time.Time, error) {
+	return make([]time.Time, len(charges)), nil
+}
