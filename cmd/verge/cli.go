@@ -37,6 +37,10 @@ type cli struct {
 		Verify webhookVerifyCmd `cmd:"" help:"Check the signature of a saved webhook request."`
 	} `cmd:"" group:"files" help:"Check saved webhook requests."`
 
+	KV struct {
+		Check kvCheckCmd `cmd:"" help:"Prove on your own store what Verge relies on, and clean up."`
+	} `cmd:"" name:"kv" group:"stores" help:"Check a Redis, an etcd or a disk before Verge runs on it."`
+
 	Version versionCmd `cmd:"" group:"about" help:"Say which build this is."`
 	Help    helpCmd    `cmd:"" group:"about" help:"Say how a command is used."`
 }
@@ -65,6 +69,7 @@ var groups = []kong.Group{
 	{Key: "run", Title: "Run:"},
 	{Key: "operate", Title: "Operate a running server:"},
 	{Key: "files", Title: "Work on files, without a server:"},
+	{Key: "stores", Title: "Choose a store:"},
 	{Key: "about", Title: "About:"},
 	{Key: "server", Title: "Which server:"},
 	{Key: "over", Title: "Over the file:"},

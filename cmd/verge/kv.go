@@ -7,13 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/kv"
 )
 
 type kvCheckCmd struct {
-	URL string `arg:"" optional:"" name:"url" env:"VERGE_KV" help:"redis://, redis+cluster://, redis+sentinel:// or etcd:// (rediss and etcds for TLS), unix://, or bolt:FILE. Default: $$VERGE_KV, where a password is better kept, or the configuration's kv."`
+	URL string `arg:"" optional:"" name:"url" env:"VERGE_KV" help:"redis://, redis+cluster://, redis+sentinel:// or etcd:// (rediss and etcds for TLS), unix://, or bolt:FILE. Default: the configuration's kv. A password is better kept in the variable."`
 
 	Config       string   `type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"A server's configuration file, whose kv and [store] are taken."`
 	PasswordFile string   `type:"path" placeholder:"FILE" help:"File with the password, mode 0600."`
@@ -66,9 +67,29 @@ func (c *kvCheckCmd) Run(ctx context.Context, p *program) error {
 		if at.shared() && !errors.Is(err, kv.ErrUnavailable) {
 			return usageError{err} // refused before anybody was asked
 		}
-		return fmt.Errorf("%s: %w", at, err)
+		return fmt.Errorf("%s cannot be used: %s", at, whyNot(err))
 	}
-	return c.check(ctx, p, at.String(), s)
+	shown := at.String()
+	if at.path != "" {
+		shown = "bolt:" + at.path
+	}
+	return c.check(ctx, p, shown, s)
+}
+
+// whyNot is an adapter's reason without the names of keys, which mean nothing
+// to an operator yet, and with a guess where servers leave one guessing.
+func whyNot(err error) string {
+	reason := err.Error()
+	before, behind, found := strings.Cut(reason, kv.ErrUnavailable.Error()+": ")
+	if found && (strings.HasPrefix(before, "redis: {") || strings.HasPrefix(before, "etcd: ")) {
+		reason = behind
+	}
+	for _, sign := range []string{"EOF", "deadline exceeded", "server preface", "first record does not look like a TLS handshake", "i/o timeout"} {
+		if strings.Contains(reason, sign) {
+			return reason + " (does a server of this kind listen there, with TLS or without as the URL says?)"
+		}
+	}
+	return reason
 }
 
 // check proves what it can in the scratch place, says so, and removes the place.
@@ -79,7 +100,7 @@ func (c *kvCheckCmd) check(ctx context.Context, p *program, shown string, s scra
 		say = newKVPrinter(io.Discard)
 	}
 	checking, cancel := context.WithTimeoutCause(ctx, time.Duration(c.Timeout), fmt.Errorf("not done within --timeout %s", time.Duration(c.Timeout)))
-	r := checkKV(checking, shown, s, say)
+	r := checkKV(checking, shown, s, p.now, say)
 	cancel()
 	if c.JSON {
 		if err := json.NewEncoder(p.stdout).Encode(r); err != nil {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/verge-id/verge/core/kv"
@@ -24,8 +27,11 @@ type scratch interface {
 	// about asks the servers about themselves.
 	about(ctx context.Context) (kvAbout, error)
 
-	// store returns an empty store of its own. Now and Advance are the caller's.
+	// store returns an empty store of its own; its clock is the caller's affair.
 	store(name string) (promises.Harness, error)
+
+	// more is what this kind of store promises besides those of package kv.
+	more() []kvProof
 
 	// erase removes all that was written. Nothing may be under way.
 	erase(ctx context.Context) error
@@ -35,14 +41,12 @@ type scratch interface {
 
 // kvAbout is what servers say of themselves, and what follows from it.
 type kvAbout struct {
-	Server    string              `json:"server"`
-	Clocks    []kvClock           `json:"clocks,omitempty"`
-	ClockNote string              `json:"clock_note,omitempty"` // where there are no clocks to compare
-	Settings  []kvSetting         `json:"settings,omitempty"`
-	NotProven []kvNotProven       `json:"not_proven"`
-	Warnings  []string            `json:"warnings,omitempty"`
-	more      []kvJob             // what this kind of store promises besides
-	lasts     map[string]struct{} // subjects that hold here by the nature of the kind
+	Server    string        `json:"server"`
+	Clocks    []kvClock     `json:"clocks,omitempty"`
+	ClockNote string        `json:"clock_note,omitempty"` // where there are no clocks to compare
+	Settings  []kvSetting   `json:"settings,omitempty"`
+	NotProven []kvNotProven `json:"not_proven"`
+	Warnings  []string      `json:"warnings,omitempty"`
 }
 
 // kvClock is a server's clock compared with this machine's.
@@ -97,6 +101,8 @@ type redisScratch struct {
 func (r redisScratch) where() string                   { return r.s.KeysBegin() + "…" }
 func (r redisScratch) erase(ctx context.Context) error { return r.s.Erase(ctx) }
 func (r redisScratch) close() error                    { return r.s.Close() }
+
+func (redisScratch) more() []kvProof { return nil }
 
 func (r redisScratch) store(name string) (promises.Harness, error) {
 	return promises.Harness{KV: r.s.Store(name)}, nil
@@ -208,6 +214,8 @@ func (e etcdScratch) where() string                   { return e.s.KeysBegin() }
 func (e etcdScratch) erase(ctx context.Context) error { return e.s.Erase(ctx) }
 func (e etcdScratch) close() error                    { return e.s.Close() }
 
+func (etcdScratch) more() []kvProof { return nil }
+
 func (e etcdScratch) store(name string) (promises.Harness, error) {
 	return promises.Harness{KV: e.s.Store(name)}, nil
 }
@@ -229,7 +237,7 @@ func aboutEtcd(servers []etcd.Server, members int) kvAbout {
 	}
 	versions := map[string]bool{}
 	for _, s := range servers {
-		if s.Version != "" && !versions[s.Version] {
+		if s.Version != "" {
 			versions[s.Version] = true
 		}
 		a.Settings = append(a.Settings, kvSetting{s.Addr, "version", s.Version})
@@ -245,11 +253,7 @@ func aboutEtcd(servers []etcd.Server, members int) kvAbout {
 		}
 	}
 	if len(versions) > 0 {
-		var all []string
-		for v := range versions {
-			all = append(all, v)
-		}
-		a.Server = "etcd " + strings.Join(all, ", ")
+		a.Server = "etcd " + strings.Join(slices.Sorted(maps.Keys(versions)), ", ")
 	}
 	failover := "No server was stopped. "
 	switch {
@@ -282,9 +286,11 @@ func plural(n int, word string) string {
 // boltScratch is a directory beside the operator's file, with a file for each
 // store: what is proven is the disk, its fsync and its locks.
 type boltScratch struct {
-	dir  string
-	now  func() time.Time
-	open *[]*bolt.Store
+	dir string
+	now func() time.Time
+
+	mu   sync.Mutex
+	open []*bolt.Store
 }
 
 func newBoltScratch(path, name string, now func() time.Time) (scratch, error) {
@@ -299,5 +305,84 @@ func newBoltScratch(path, name string, now func() time.Time) (scratch, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return &boltScratch{dir: dir, now: now, open: new([]*bolt.Store)}, nil
+	return &boltScratch{dir: dir, now: now}, nil
 }
+
+func (b *boltScratch) where() string { return b.dir + string(filepath.Separator) }
+
+func (b *boltScratch) about(context.Context) (kvAbout, error) {
+	return kvAbout{
+		Server:    "files beside it, on the same disk",
+		ClockNote: "this machine's clock decides, and nobody else's",
+		NotProven: []kvNotProven{
+			{"a power cut", "Files were closed and opened again. That fsync reaches the disk, the disk alone can promise; one that is mounted from elsewhere often does not."},
+			{"a full disk", "The disk was not filled up: then writes are refused until there is space and Verge is restarted."},
+		},
+	}, nil
+}
+
+func (b *boltScratch) store(name string) (promises.Harness, error) {
+	s, err := b.openFile(name)
+	if err != nil {
+		return promises.Harness{}, err
+	}
+	latest := s
+	return promises.Harness{KV: s, Reopen: func() kv.KV {
+		if err := latest.Close(); err != nil {
+			return brokenKV{err}
+		}
+		if latest, err = b.openFile(name); err != nil {
+			return brokenKV{err}
+		}
+		return latest
+	}}, nil
+}
+
+func (b *boltScratch) openFile(name string) (*bolt.Store, error) {
+	s, err := bolt.Open(filepath.Join(b.dir, name+".db"), bolt.Config{Now: b.now})
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open = append(b.open, s)
+	return s, nil
+}
+
+// more shows that a second process would be refused: a lock is about the open
+// file, whoever has it.
+func (b *boltScratch) more() []kvProof {
+	return []kvProof{{"lock", "a file that one process has open is refused to another", func(context.Context) string {
+		if _, err := b.openFile("locked"); err != nil {
+			return err.Error()
+		}
+		second, err := bolt.Open(filepath.Join(b.dir, "locked.db"), bolt.Config{LockTimeout: 100 * time.Millisecond})
+		if err != nil {
+			return ""
+		}
+		second.Close()
+		return "the file was opened twice at the same time: this disk keeps no locks, and two processes would destroy the file; take a local disk"
+	}}}
+}
+
+func (b *boltScratch) erase(context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.open {
+		s.Close() // the file goes anyway
+	}
+	b.open = nil
+	return os.RemoveAll(b.dir)
+}
+
+func (b *boltScratch) close() error { return nil }
+
+// brokenKV is a store that could not be opened again.
+type brokenKV struct{ err error }
+
+func (b brokenKV) Get(context.Context, kv.Key) (kv.Item, error) { return kv.Item{}, b.err }
+func (b brokenKV) Commit(context.Context, kv.Tx) error          { return b.err }
+func (b brokenKV) Claim(context.Context, kv.Partition, time.Time, time.Duration, int) ([]kv.Task, time.Time, error) {
+	return nil, time.Time{}, b.err
+}
+func (b brokenKV) List(context.Context, kv.Key, string, int) ([]kv.Item, error) { return nil, b.err }

@@ -181,6 +181,10 @@ func Open(ctx context.Context, url string, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	return open(ctx, addr, c)
+}
+
+func open(ctx context.Context, addr address, c Config) (*Store, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}

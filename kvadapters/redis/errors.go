@@ -38,6 +38,7 @@ var refusals = []struct{ code, advice string }{
 	{"VERGEDAMAGED", "a key was evicted or removed: set maxmemory-policy noeviction and restore a copy"},
 	{"ERR max number of clients", "raise maxclients, or lower pool_size in the URL"},
 	{"ERR unknown command", "the server is too old, or has this command renamed: it takes Redis 6.2"},
+	{"ERR This instance has cluster support disabled", "it is no Cluster: write redis:// or rediss:// in the URL"},
 	{"ERR AUTH", "the server has no password set, or no such user: correct the URL"},
 	{"ERR DB index", "the server has no database of that number: correct the URL"},
 	{"ERR syntax", "the server is too old: it takes Redis 6.2"},

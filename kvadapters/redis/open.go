@@ -69,7 +69,7 @@ func connect(rawURL string, c Config) (redis.UniversalClient, error) {
 		if errors.As(err, &detail) {
 			err = detail.Err
 		}
-		if strings.Contains(err.Error(), "port") || strings.Contains(err.Error(), "userinfo") {
+		if strings.Contains(err.Error(), "port") || strings.Contains(err.Error(), "userinfo") || strings.Contains(err.Error(), "escape") {
 			err = errors.New("what stands between // and / is not user:password@host:port; escape special characters of the password")
 		}
 		return nil, fmt.Errorf("redis: the URL cannot be read: %w", err)

@@ -1,0 +1,246 @@
+package redis
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+// Scratch is a place on servers that are in use, for whoever tries them: empty
+// stores beside those that are there, within the same key pattern of an ACL,
+// and Erase, which removes all of it.
+type Scratch struct {
+	root *Store
+
+	mu    sync.Mutex
+	wrote map[string]map[string]bool // keys that may be there, by base
+}
+
+// OpenScratch is Open for a Scratch. name must be unique, in the characters of
+// Config.Prefix.
+func OpenScratch(ctx context.Context, rawURL string, c Config, name string) (*Scratch, error) {
+	silence()
+	client, err := connect(rawURL, c)
+	if err != nil {
+		return nil, err
+	}
+	root, err := New(client, c)
+	if err == nil {
+		root.owned = true
+		root.config.Prefix += ":" + name
+		err = root.Check(ctx)
+	}
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return &Scratch{root: root, wrote: make(map[string]map[string]bool)}, nil
+}
+
+// KeysBegin is how the keys of all its stores begin, and no other keys.
+func (s *Scratch) KeysBegin() string { return "{" + s.root.config.Prefix }
+
+// ScratchStore is a Store of a Scratch.
+type ScratchStore struct {
+	*Store
+	scratch *Scratch
+}
+
+var (
+	_ kv.KV    = (*ScratchStore)(nil)
+	_ kv.Meter = (*ScratchStore)(nil)
+)
+
+// Store returns the store of that name, in the characters of Config.Prefix.
+func (s *Scratch) Store(name string) *ScratchStore {
+	c := s.root.config
+	c.Prefix += "-" + name
+	return &ScratchStore{&Store{config: c, client: s.root.client}, s}
+}
+
+// Commit implements kv.KV.
+func (s *ScratchStore) Commit(ctx context.Context, tx kv.Tx) error {
+	base := s.base(tx.Partition)
+	keys := fixed(base)
+	for _, p := range tx.Puts {
+		keys = append(keys, base+"i:"+p.Name)
+	}
+	s.scratch.note(base, keys)
+	return s.Store.Commit(ctx, tx)
+}
+
+// Spend implements kv.Meter.
+func (s *ScratchStore) Spend(ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+	base := s.base(p)
+	keys := make([]string, len(charges))
+	for i, c := range charges {
+		keys[i] = base + "r:" + c.Name
+	}
+	s.scratch.note(base, keys)
+	return s.Store.Spend(ctx, p, now, charges)
+}
+
+// note remembers keys before they are written: what a lost reply leaves behind
+// is erased as well, without a look through the keyspace.
+func (s *Scratch) note(base string, keys []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wrote[base] == nil {
+		s.wrote[base] = make(map[string]bool)
+	}
+	for _, key := range keys {
+		s.wrote[base][key] = true
+	}
+}
+
+// Erase removes whatever the stores wrote. Nothing may be under way in them.
+func (s *Scratch) Erase(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// The probe of Check leaves nothing, unless it ended under way.
+	probe := s.root.base("")
+	jobs := []request{{base: probe, args: []any{"del", probe + "i:", probe + "n", probe + "t"}}}
+	const atOnce = 256 // no other client waits for long behind one of these
+	for base, keys := range s.wrote {
+		r := request{base: base}
+		for key := range keys {
+			if len(r.args) == 0 {
+				r.args = []any{"del"}
+			}
+			if r.args = append(r.args, key); len(r.args) > atOnce {
+				jobs, r.args = append(jobs, r), nil
+			}
+		}
+		if len(r.args) > 0 {
+			jobs = append(jobs, r)
+		}
+	}
+	for _, r := range jobs {
+		r.repeatable = true
+		if _, err := s.root.do(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close closes the connections. It erases nothing.
+func (s *Scratch) Close() error { return s.root.Close() }
+
+// Server is what a primary says of itself to those who may ask.
+type Server struct {
+	Addr string
+
+	Product  string // "Redis 7.2.4", "Valkey 8.0.1"; empty: it may not be asked
+	Replicas string // how many are connected; empty: it may not be asked
+
+	// Settings are those that decide what is kept, as CONFIG GET or INFO has
+	// them. One that is missing may not be asked.
+	Settings map[string]string
+
+	// Ahead is by how much its clock is ahead of now, give or take Within.
+	Ahead, Within time.Duration
+}
+
+// AskedSettings are the Settings that Servers asks for.
+var AskedSettings = []string{"appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "min-replicas-to-write", "min-replicas-max-lag"}
+
+// Servers asks every primary. Only its clock must be told; for all Settings an
+// ACL user needs +config|get besides what the package's documentation lists.
+func (s *Scratch) Servers(ctx context.Context, now func() time.Time) ([]Server, error) {
+	if s.root.cluster() == nil {
+		server, err := s.server(ctx, s.root.client.(*redis.Client), now)
+		return []Server{server}, err
+	}
+	var mu sync.Mutex
+	var servers []Server
+	err := s.root.cluster().ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		server, err := s.server(ctx, node, now)
+		mu.Lock()
+		defer mu.Unlock()
+		servers = append(servers, server)
+		return err
+	})
+	slices.SortFunc(servers, func(a, b Server) int { return strings.Compare(a.Addr, b.Addr) })
+	return servers, err
+}
+
+func (s *Scratch) server(ctx context.Context, node *redis.Client, now func() time.Time) (Server, error) {
+	server := Server{Addr: node.Options().Addr, Settings: make(map[string]string), Within: -1}
+	probe := request{base: s.root.base("")}
+
+	// Of several, the fastest answer says it best: the clock was read
+	// somewhere between asking and being told.
+	for range 9 {
+		asked := now()
+		said, err := node.Time(ctx).Result()
+		took := now().Sub(asked)
+		if err != nil {
+			return server, s.root.answered(probe, err)
+		}
+		if within := took / 2; server.Within < 0 || within < server.Within {
+			server.Ahead, server.Within = said.Sub(asked.Add(within)), within
+		}
+	}
+
+	info, err := node.Info(ctx).Result()
+	if err != nil && !isAnswer(err) {
+		return server, s.root.answered(probe, err)
+	}
+	version, product := "", "Redis"
+	for lines := bufio.NewScanner(strings.NewReader(info)); lines.Scan(); {
+		name, value, _ := strings.Cut(strings.TrimSpace(lines.Text()), ":")
+		switch name {
+		case "redis_version":
+			if version == "" {
+				version = value
+			}
+		case "valkey_version":
+			product, version = "Valkey", value
+		case "connected_slaves":
+			server.Replicas = value
+		case "maxmemory":
+			server.Settings["maxmemory"] = value
+		case "maxmemory_policy":
+			server.Settings["maxmemory-policy"] = value
+		case "aof_enabled":
+			server.Settings["appendonly"] = map[string]string{"0": "no", "1": "yes"}[value]
+		}
+	}
+	if version != "" {
+		server.Product = product + " " + version
+	}
+	for _, name := range AskedSettings {
+		said, err := node.ConfigGet(ctx, name).Result()
+		if err != nil && !isAnswer(err) {
+			return server, s.root.answered(probe, err)
+		}
+		if value, ok := said[name]; ok && err == nil {
+			server.Settings[name] = value
+		}
+	}
+	return server, nil
+}
+
+// isAnswer reports whether a server said no, as to those who may not ask.
+func isAnswer(err error) bool {
+	var answer redis.Error
+	return errors.As(err, &answer)
+}
+
+// answered is the error of a question to a server.
+func (s *Store) answered(r request, err error) error {
+	if isAnswer(err) {
+		return s.refused(r, err)
+	}
+	return s.unavailable(r, fmt.Errorf("asking a server about itself: %w", err))
+}
