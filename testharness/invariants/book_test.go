@@ -1,0 +1,410 @@
+package invariants_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/testharness/history"
+)
+
+// recovery is how soon after a fault everything must be as if it had not been (I10).
+const recovery = 30 * time.Second
+
+// book is what clients were told. What Verge told them must be true then, and
+// stay true through any fault.
+type book struct {
+	service *service
+	seed    uint64
+	events  bool // whether the integration sends events
+	lossy   bool // the store may lose everything under way
+
+	mu    sync.Mutex
+	lives []*life
+	wrong []string // answers that must not be
+	calls map[int]int
+	walks atomic.Int64 // whole ones
+}
+
+// life is one session as its publisher and its user saw it.
+type life struct {
+	id      string
+	ended   string // status of the end that they were told of; "": of none
+	failing bool   // some attempt of the user may have failed
+	token   string
+	won     int // exchanges of the token that were answered 200
+	history history.Recorder
+}
+
+func newBook(s *service, seed uint64) *book {
+	return &book{service: s, seed: seed, events: true, calls: map[int]int{}}
+}
+
+func (b *book) protest(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wrong = append(b.wrong, fmt.Sprintf(format, args...))
+}
+
+// proper takes down an answer: one of those, or nothing is granted and the
+// client is told to come again (I2).
+func (b *book) proper(what string, a answer, good ...int) bool {
+	b.mu.Lock()
+	b.calls[a.status]++
+	b.mu.Unlock()
+	switch {
+	case slices.Contains(good, a.status):
+		return true
+	case a.status == 503:
+		if a.header.Get("Retry-After") == "" {
+			b.protest("%s: 503 without Retry-After", what)
+		}
+	case a.status == 401 && b.lossy, a.status == 404 && b.lossy:
+	default:
+		b.protest("%s: %d %.200s", what, a.status, a.body)
+	}
+	if strings.Contains(string(a.body), `"valid":true`) || strings.Contains(a.location, "result_token") {
+		b.protest("%s: %d grants something: %.200s", what, a.status, a.body)
+	}
+	return false
+}
+
+// again asks until the answer is one of those, a few times.
+func (b *book) again(ctx context.Context, what string, ask func() answer, good ...int) (answer, bool) {
+	for range 6 {
+		a := ask()
+		if b.proper(what, a, good...) {
+			return a, true
+		}
+		select {
+		case <-ctx.Done():
+			return a, false
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return answer{}, false
+}
+
+// walk takes one session from its start to its end and reports whether it got
+// there.
+func (b *book) walk(ctx context.Context, rng *rand.Rand) bool {
+	s := b.service
+	a, ok := b.again(ctx, "start", func() answer { return s.start(integrationID) }, 200)
+	if !ok {
+		return false
+	}
+	l := &life{id: a.text("session_id")}
+	b.mu.Lock()
+	b.lives = append(b.lives, l)
+	b.mu.Unlock()
+	outcomes := []string{"approve"}
+	switch rng.IntN(8) {
+	case 0:
+		outcomes = []string{"reject"}
+	case 1:
+		outcomes = []string{"fail_attempt", "fail_attempt", "fail_attempt"}
+	case 2:
+		outcomes = []string{"fail_attempt", "approve"}
+	}
+	if !b.attend(ctx, l, a.text("redirect_url"), outcomes) {
+		return false
+	}
+	if l.token != "" && !b.exchange(ctx, l) {
+		return false
+	}
+	status, ok := b.again(ctx, "reconcile", func() answer { return s.reconcile(l.id) }, 200)
+	if ok && status.text("status") != l.ended && !b.lossy {
+		b.protest("session %s ended %s, as its user was told, and is %s", l.id, l.ended, status.text("status"))
+	}
+	if ok {
+		b.walks.Add(1)
+	}
+	return ok
+}
+
+// attend is the user in front of the hosted pages, who tries again when told to.
+func (b *book) attend(ctx context.Context, l *life, redirect string, outcomes []string) bool {
+	s := b.service
+	for tries, did := 0, 0; tries < 12; tries++ {
+		a, choices := s.page(redirect)
+		if !b.proper("page", a, 200, 410) {
+			select {
+			case <-ctx.Done():
+				return false
+			case <-time.After(50 * time.Millisecond):
+			}
+			continue
+		}
+		f, hop := choices["continue"]
+		if !hop {
+			want := outcomes[min(did, len(outcomes)-1)]
+			ok := false
+			if f, ok = choices[want]; !ok {
+				// It ended under a request of which we never had the answer.
+				final, ok := b.again(ctx, "reconcile", func() answer { return s.reconcile(l.id) }, 200)
+				if ok {
+					l.ended = final.text("status")
+				}
+				return ok && (l.ended == "FAILED" || l.ended == "COMPLETED")
+			}
+			l.failing = l.failing || want != "approve"
+		}
+		a = s.submit(f)
+		if !b.proper("submit", a, 303) {
+			continue
+		}
+		did++
+		if to, err := url.Parse(a.location); err == nil && to.Query().Has("result_token") {
+			l.token, l.ended = to.Query().Get("result_token"), "COMPLETED"
+			return true
+		}
+		if !hop && (outcomes[min(did, len(outcomes))-1] == "reject" || did == 3) {
+			l.ended = "FAILED"
+			return true
+		}
+	}
+	return false
+}
+
+// exchange validates the token by two callers at once, and then again.
+func (b *book) exchange(ctx context.Context, l *life) bool {
+	one := func(client int) answer {
+		end := l.history.Call(client, fmt.Sprint(client, ".", time.Now().UnixNano()))
+		a := b.service.validate(l.token)
+		b.proper("validate", a, 200, 409)
+		if a.status == 200 {
+			b.mu.Lock()
+			l.won++
+			b.mu.Unlock()
+			if a.text("session_id") != l.id {
+				b.protest("validate: it is about %s, not %s", a.text("session_id"), l.id)
+			}
+		}
+		end(a.status)
+		return a
+	}
+	var wg sync.WaitGroup
+	for client := range 2 {
+		wg.Go(func() { one(client) })
+	}
+	wg.Wait()
+	for range 6 {
+		if a := one(2); a.status == 200 || a.status == 409 {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return false
+}
+
+// load has clients walk until stop, which waits for them.
+func (b *book) load(clients int) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for c := range clients {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(b.seed, uint64(c)))
+			for ctx.Err() == nil {
+				b.walk(ctx, rng)
+				time.Sleep(10 * time.Millisecond) // the machine is shared
+			}
+		})
+	}
+	return func() { cancel(); wg.Wait() }
+}
+
+// recovers wants a new walk to succeed while 30 s have not passed since the
+// fault ended, with no restart of Verge (I10).
+func (b *book) recovers(t *testing.T, since time.Time) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(b.seed, 1<<32))
+	if !within(time.Until(since.Add(recovery)), func() bool { return b.walk(t.Context(), rng) }) {
+		t.Errorf("I10: %v after the fault no verification succeeds", recovery)
+	}
+	t.Logf("a walk succeeded %v after the fault", time.Since(since).Round(time.Millisecond))
+}
+
+// audit holds what clients were told against what is, once all is settled. The
+// fault ended at since.
+func (b *book) audit(t *testing.T, since time.Time) {
+	t.Helper()
+	s := b.service
+	b.mu.Lock()
+	lives := slices.Clone(b.lives)
+	b.mu.Unlock()
+	t.Logf("%d sessions, %d whole walks, answers by status: %v, %d POSTs", len(lives), b.walks.Load(), b.calls, len(s.sink.all()))
+
+	ends := map[string]string{} // by session, of those that have one
+	for _, l := range lives {
+		a, ok := b.again(t.Context(), "reconcile", func() answer { return s.reconcile(l.id) }, 200)
+		status := a.text("status")
+		if !ok || l.ended != "" && status != l.ended || status == "EXPIRED" {
+			t.Errorf("I2: session %s ended %q as its user was told, and reconciles %d %s", l.id, l.ended, a.status, status)
+		}
+		if status != "PENDING" {
+			ends[l.id] = strings.ToLower(status)
+		}
+	}
+	t.Run("I1: a result token validates at most once", func(t *testing.T) {
+		for _, l := range lives {
+			if l.token == "" {
+				continue
+			}
+			if !b.exchange(t.Context(), l) {
+				t.Errorf("the token of %s cannot be validated: still no answer", l.id)
+			}
+			if l.won > 1 {
+				t.Errorf("the token of %s validated %d times", l.id, l.won)
+			}
+			if err := history.Explain(l.history.History()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	t.Run("I2: what cannot be known is denied", func(t *testing.T) { b.report(t) })
+	dead := s.dead(t)
+	t.Run("I3: an event whose transition was acknowledged is delivered or visibly failed", func(t *testing.T) {
+		var missing []string
+		ok := within(time.Until(since.Add(recovery)), func() bool {
+			missing = nil
+			for _, l := range lives {
+				for _, end := range []string{"started", ends[l.id]} {
+					key := l.id + ":verification." + end
+					if end != "" && s.sink.count(key) == 0 && !slices.ContainsFunc(dead, func(d outbox.Dead) bool { return d.Session+":"+d.Type == key }) {
+						missing = append(missing, key)
+					}
+				}
+			}
+			return len(missing) == 0
+		})
+		if !ok {
+			t.Errorf("%v after the fault %d events are neither delivered nor dead: %.5s", recovery, len(missing), missing)
+		}
+	})
+	b.settle(t)
+	t.Run("I11: the store's errors use up no attempt", func(t *testing.T) {
+		if dead := s.dead(t); len(dead) > 0 {
+			t.Errorf("%d events are dead, though the receiver took all: %+v", len(dead), dead[0])
+		}
+	})
+	s.auditPosts(t)
+}
+
+// auditPosts holds against each other what the receiver got and what the
+// service knew.
+func (s *service) auditPosts(t *testing.T) {
+	ids, bodies, ends, counts := map[string]string{}, map[string]string{}, map[string]string{}, map[string]int{}
+	posts := s.sink.all()
+	t.Run("I4: an event is posted once, and once more for each lease whose outcome was not recorded, with the same bytes", func(t *testing.T) {
+		extra := 0
+		for _, p := range posts {
+			counts[p.ID]++
+			if body, ok := bodies[p.IdempotencyKey]; ok && body != string(p.body) {
+				t.Errorf("%s was posted with other bytes:\n%s\n%s", p.IdempotencyKey, body, p.body)
+			}
+			bodies[p.IdempotencyKey] = string(p.body)
+			if id, ok := ids[p.IdempotencyKey]; ok && id != p.ID {
+				t.Errorf("%s has two ids, %s and %s", p.IdempotencyKey, id, p.ID)
+			}
+			ids[p.IdempotencyKey] = p.ID
+		}
+		for id, n := range counts {
+			e := s.witness.of(id)
+			failed := 0
+			for _, a := range e.attempts {
+				if a.status < 200 || a.status > 499 {
+					failed++
+				}
+			}
+			extra += n - 1
+			if n > 1+failed+e.unsure {
+				t.Errorf("%s was posted %d times; %d attempts failed, %d records are unsure", id, n, failed, e.unsure)
+			}
+		}
+		t.Logf("%d events, %d extra POSTs", len(counts), extra)
+	})
+	t.Run("I5: no POST after a recorded end, no task claimed before it is due", func(t *testing.T) {
+		for _, what := range first(s.improper(), 5) {
+			t.Error(what)
+		}
+	})
+	t.Run("I6: at most one terminal event per session", func(t *testing.T) {
+		for _, p := range posts {
+			if p.Type == webhook.TypeStarted {
+				continue
+			}
+			if end, ok := ends[p.SessionID]; ok && end != p.Type {
+				t.Errorf("%s has sent %s and %s", p.SessionID, end, p.Type)
+			}
+			ends[p.SessionID] = p.Type
+		}
+	})
+	t.Run("I7: no session expires before its 10 minutes", func(t *testing.T) {
+		for _, p := range posts {
+			if p.Type == webhook.TypeExpired && p.CreatedAt < *p.Data.ExpiresAt {
+				t.Errorf("%s ends at %s, and has expired at %s", p.SessionID, *p.Data.ExpiresAt, p.CreatedAt)
+			}
+		}
+	})
+}
+
+// report fails the test for every answer that must not be.
+func (b *book) report(t *testing.T) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, what := range first(b.wrong, 5) {
+		t.Error(what)
+	}
+	b.wrong = nil
+}
+
+// settle waits until no lease is left over that could post once more: those
+// whose outcome is recorded and those that ended and that nobody took over.
+func (b *book) settle(t *testing.T) {
+	t.Helper()
+	const poll = 2 * time.Second
+	if !within(2*recovery, func() bool { return b.service.inFlight(poll) == 0 }) {
+		t.Errorf("I10: %d leases never end", b.service.inFlight(poll))
+	}
+}
+
+// dead are the events that will not be tried again.
+func (s *service) dead(t testing.TB) (all []outbox.Dead) {
+	t.Helper()
+	box := &outbox.Outbox{Host: s.host}
+	for n := range s.Partitions() {
+		var page []outbox.Dead
+		var err error
+		if !within(recovery, func() bool {
+			page, err = box.Dead(context.Background(), lifecycle.Partition(uint16(n)), "", 1000)
+			return err == nil
+		}) {
+			t.Errorf("the dead events cannot be listed: %v", err)
+		}
+		all = append(all, page...)
+	}
+	return all
+}
+
+func first[T any](all []T, n int) []T { return all[:min(n, len(all))] }
+
+func (p post) String() string {
+	b, _ := json.Marshal(p.Event)
+	return string(b)
+}

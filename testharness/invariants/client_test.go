@@ -1,0 +1,127 @@
+package invariants_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"github.com/verge-id/verge/core/api"
+)
+
+var browser = &http.Client{
+	Transport:     &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Second}, // and no proxy
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// answer is what came back; status 0: nothing did.
+type answer struct {
+	status   int
+	header   http.Header
+	body     []byte
+	location string
+}
+
+func (a answer) text(name string) string {
+	var m map[string]any
+	json.Unmarshal(a.body, &m)
+	s, _ := m[name].(string)
+	return s
+}
+
+// do sends one request, with the secret key if it is for the API.
+func (s *service) do(method, target string, body []byte, contentType string) answer {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	if err != nil {
+		s.t.Errorf("%s %s: %v", method, target, err)
+		return answer{}
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	if strings.HasPrefix(req.URL.Path, "/api/") {
+		req.Header.Set("Authorization", "Bearer "+s.key)
+	}
+	resp, err := browser.Do(req)
+	if err != nil {
+		return answer{}
+	}
+	defer resp.Body.Close()
+	a := answer{status: resp.StatusCode, header: resp.Header, location: resp.Header.Get("Location")}
+	if a.body, err = io.ReadAll(resp.Body); err != nil {
+		return answer{}
+	}
+	return a
+}
+
+func (s *service) start(integration string) answer {
+	return s.do("POST", s.url+api.StartPath, []byte(`{"integration_id":"`+integration+`","callback_url":"https://shop.example/return","state":"s"}`), "application/json")
+}
+
+func (s *service) validate(resultToken string) answer {
+	return s.do("POST", s.url+api.ValidatePath, []byte(`{"result_token":"`+resultToken+`"}`), "application/json")
+}
+
+func (s *service) reconcile(session string) answer {
+	return s.do("GET", s.url+api.SessionsPath+session, nil, "")
+}
+
+// page is a document of the hosted flow.
+func (s *service) page(target string) (answer, map[string]form) {
+	a := s.do("GET", target, nil, "")
+	return a, forms(target, a.body)
+}
+
+func (s *service) submit(f form) answer {
+	return s.do("POST", f.action, []byte(f.fields.Encode()), "application/x-www-form-urlencoded")
+}
+
+// form is what a user can send.
+type form struct {
+	action string
+	fields url.Values
+}
+
+// forms are those of a page, by outcome.
+func forms(target string, page []byte) map[string]form {
+	out := map[string]form{}
+	doc, err := html.Parse(bytes.NewReader(page))
+	if err != nil {
+		return out
+	}
+	from, err := url.Parse(target)
+	if err != nil {
+		return out
+	}
+	last := ""
+	for n := range doc.Descendants() {
+		attr := func(name string) string {
+			for _, a := range n.Attr {
+				if a.Key == name {
+					return a.Val
+				}
+			}
+			return ""
+		}
+		switch {
+		case n.Type == html.ElementNode && n.Data == "form":
+			last = attr("data-outcome")
+			to, err := from.Parse(attr("action"))
+			if err != nil {
+				return out
+			}
+			out[last] = form{to.String(), url.Values{}}
+		case n.Type == html.ElementNode && n.Data == "input" && last != "":
+			out[last].fields.Add(attr("name"), attr("value"))
+		}
+	}
+	return out
+}

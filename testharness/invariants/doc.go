@@ -1,0 +1,2 @@
+// Package invariants proves what Verge promises under faults.
+package invariants

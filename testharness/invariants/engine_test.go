@@ -1,0 +1,83 @@
+package invariants_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/bolt"
+	"github.com/verge-id/verge/kvadapters/etcd"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/kvadapters/redis"
+)
+
+// impatient are options of a Redis URL: a silent connection is given up
+// within a test's patience.
+const impatient = "read_timeout=700ms&write_timeout=700ms&dial_timeout=700ms&pool_timeout=1s&pool_size=24"
+
+func openRedis(t testing.TB, url string) kv.KV {
+	t.Helper()
+	s, err := redis.Open(t.Context(), url, redis.Config{})
+	must(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func openEtcd(t testing.TB, url string) kv.KV {
+	t.Helper()
+	s, err := etcd.Open(t.Context(), url, etcd.Config{Timeout: 2 * time.Second})
+	must(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func openBolt(t testing.TB) kv.KV {
+	t.Helper()
+	s, err := bolt.Open(filepath.Join(t.TempDir(), "verge.db"), bolt.Config{})
+	must(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func openMemory(testing.TB) kv.KV { return memory.New(memory.Config{}) }
+
+// startMiniredis is a server of the Redis protocol that needs nothing installed.
+func startMiniredis(t testing.TB) *miniredis.Miniredis {
+	t.Helper()
+	m := miniredis.NewMiniRedis()
+	must(t, m.Start())
+	t.Cleanup(m.Close)
+	return m
+}
+
+// faulty is a store that fails while it is on.
+type faulty struct {
+	*kvtest.Faulty
+	on atomic.Bool
+}
+
+func newFaulty(store kv.KV, seed uint64, odds map[kvtest.Fault]float64) *faulty {
+	f := &faulty{}
+	decide := kvtest.Seeded(seed, odds)
+	f.Faulty = &kvtest.Faulty{KV: store, Decide: func(c kvtest.Call) kvtest.Fault {
+		if f.on.Load() {
+			return decide(c)
+		}
+		return kvtest.Pass
+	}}
+	return f
+}
+
+// times is how much longer than in CI tests that look for the rare shall run:
+// VERGE_FAULT_TIMES=20.
+func times() int {
+	n, _ := strconv.Atoi(os.Getenv("VERGE_FAULT_TIMES"))
+	return max(1, n)
+}

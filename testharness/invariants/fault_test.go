@@ -1,0 +1,81 @@
+package invariants_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/testharness/faultproxy"
+	"github.com/verge-id/verge/testharness/stores"
+)
+
+const clients = 4
+
+// network are odds at which most walks get through and no run goes unharmed.
+var network = faultproxy.Odds{
+	faultproxy.Delay: .05, faultproxy.Slow: .01, faultproxy.Refuse: .1,
+	faultproxy.DropRequest: .015, faultproxy.DropReply: .03, faultproxy.HangRequest: .003, faultproxy.HangReply: .006,
+}
+
+// trouble is a scene: load, a fault under it, its end, and what must then be.
+func trouble(t *testing.T, c setup, seed uint64, fault func(b *book)) {
+	t.Helper()
+	b := newBook(newService(t, c), seed)
+	stop := b.load(clients)
+	if !within(recovery, func() bool { return b.walks.Load() >= clients }) {
+		t.Error("no walk succeeds before the fault")
+	}
+	fault(b)
+	since := time.Now()
+	b.recovers(t, since)
+	time.Sleep(300 * time.Millisecond) // and under load
+	stop()
+	b.audit(t, since)
+}
+
+// A store in this process, whose calls fail.
+func TestFaultsOfCalls(t *testing.T) {
+	for name, open := range map[string]func(testing.TB) kv.KV{"memory": openMemory, "bolt": openBolt} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seed := faultproxy.Seed(t, 1)
+			f := newFaulty(open(t), seed, map[kvtest.Fault]float64{
+				kvtest.Refuse: .03, kvtest.LoseRequest: .02, kvtest.LoseReply: .05, kvtest.Delay: .02})
+			trouble(t, setup{Store: f}, seed, func(*book) {
+				f.on.Store(true)
+				for range 15 * times() {
+					time.Sleep(100 * time.Millisecond)
+					f.Deliver(context.Background())
+				}
+				f.on.Store(false)
+				f.Deliver(context.Background())
+			})
+		})
+	}
+}
+
+// A network between Verge and a server of the Redis protocol.
+func TestFaultsOfTheNetwork(t *testing.T) {
+	for name, start := range map[string]func(t *testing.T) (addr string){
+		"miniredis": func(t *testing.T) string { return startMiniredis(t).Addr() },
+		"redis":     func(t *testing.T) string { return stores.StartRedis(t).Addr() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seed := faultproxy.Seed(t, 1)
+			p := faultproxy.New(t, start(t), faultproxy.Config{Seed: seed, Odds: network})
+			store := openRedis(t, "redis://"+p.Addr()+"?"+impatient)
+			trouble(t, setup{Store: store, Shared: true, Partitions: 4}, seed, func(*book) {
+				p.On()
+				time.Sleep(time.Duration(times()) * 4 * time.Second)
+				p.Off()
+				t.Log(p.Summary())
+				if p.Count(faultproxy.DropReply) == 0 || p.Count(faultproxy.DropRequest) == 0 {
+					t.Error("the faults met nothing")
+				}
+			})
+		})
+	}
+}

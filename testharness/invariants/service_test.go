@@ -1,0 +1,218 @@
+package invariants_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/edge/runner"
+	"github.com/verge-id/verge/edge/server"
+)
+
+const (
+	publisherID   = "pub_shop"
+	integrationID = "5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a01"
+	otherID       = "5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a02" // whose webhooks a test may send elsewhere
+	webhookSecret = "whsec_invariants_invariants_0032"
+)
+
+// setup is what a test chooses. Only Store is needed.
+type setup struct {
+	Store      kv.KV
+	Shared     bool // other instances use the store too
+	Partitions int
+	Standard   bool // times of attempts and leases as operators have them; false: short ones
+	Schedule   webhook.Schedule
+	Clock      *clock
+	Sink       *sink
+	Ring       *token.Ring // nil: a fresh one
+	Key        string      // secret key that is configured already, by another service on the store
+}
+
+// service is Verge as `verge serve` runs it: server, core and runner, whose
+// store and way out have a witness.
+type service struct {
+	*core.Service
+	*witness
+	t     testing.TB
+	url   string
+	key   string
+	host  host.Host
+	sink  *sink
+	clock *clock
+	ring  *token.Ring
+
+	runner atomic.Pointer[runner.Runner]
+	config runner.Config
+	pause  func() // ends the runner, as drain does, until resume
+	log    *logBuffer
+}
+
+// Times that make a lease run out within a test's patience. A lease is more
+// than twice an attempt, and longer than a job waits and runs.
+const (
+	shortAttempt = time.Second
+	shortLease   = 2500 * time.Millisecond
+)
+
+func newService(t testing.TB, c setup) *service {
+	t.Helper()
+	s := &service{t: t, log: &logBuffer{}, sink: c.Sink, clock: c.Clock, ring: c.Ring, key: c.Key}
+	if s.clock == nil {
+		s.clock = &clock{}
+	}
+	if s.sink == nil {
+		s.sink = newSink(t)
+	}
+	if s.ring == nil {
+		kr, err := token.GenerateKeyring(rand.Reader, time.Now())
+		must(t, err)
+		s.ring, err = kr.Ring("verge.test", rand.Reader)
+		must(t, err)
+	}
+	out := egress.Config{Dev: true}
+	cfg := core.Config{Dev: true, Providers: []provider.Provider{&sandbox.Provider{Now: s.clock.Now}},
+		Limits: unlimited(), Partitions: c.Partitions, Schedule: c.Schedule}
+	s.config = runner.Config{Exclusive: !c.Shared, Now: s.clock.Now}
+	if !c.Standard {
+		out.ConnectTimeout, out.Timeout = 500*time.Millisecond, 700*time.Millisecond
+		cfg.AttemptTime, cfg.Lease = shortAttempt, shortLease
+		s.config.MaxWait = 500 * time.Millisecond
+	}
+	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	s.witness = newWitness(t, c.Store, egress.New(out), s.clock.Now)
+	s.host = host.Host{KV: s.witness.store(), Sealer: s.ring, Fetch: s.witness, Now: s.clock.Now, Random: rand.Reader, Log: log,
+		Wake: func(p kv.Partition, due time.Time) {
+			if r := s.runner.Load(); r != nil {
+				r.Wake(p, due)
+			}
+		}}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	s.url = "http://" + l.Addr().String()
+	cfg.BaseURL = s.url
+	s.Service, err = core.New(cfg, s.host)
+	must(t, err)
+	if s.key == "" {
+		s.key = "svc_sk_"
+		s.seed()
+	}
+	s.config.Outbox, s.config.Log = s.Service, log
+	stop := background(t, server.New(server.Config{Engine: s.Service, Public: l, Log: log, IdleGrace: time.Nanosecond}).Run)
+	s.resume()
+	t.Cleanup(func() {
+		s.pause()
+		stop()
+		if t.Failed() {
+			t.Logf("the service's log, its end:\n%s", s.log.tail(1500))
+		}
+	})
+	return s
+}
+
+func (s *service) resume() {
+	r := runner.New(s.config)
+	s.runner.Store(r)
+	stop := background(s.t, r.Run)
+	s.pause = func() { s.runner.Store(nil); stop(); s.pause = func() {} }
+}
+
+// seed configures what clients use; again after the store has lost it, with
+// the same key.
+func (s *service) seed() {
+	s.t.Helper()
+	ctx, d := context.Background(), s.Directory()
+	must(s.t, d.PutPublisher(ctx, integration.Publisher{ID: publisherID, Name: "Shop"}))
+	s.configure(integrationID, s.sink.URL)
+	s.configure(otherID, s.sink.URL)
+	if s.key == "svc_sk_" {
+		var err error
+		s.key, _, err = d.CreateKey(ctx, publisherID, "", nil)
+		must(s.t, err)
+		return
+	}
+	must(s.t, d.ImportKey(ctx, s.key, integration.Key{PublisherID: publisherID}))
+}
+
+func (s *service) configure(id, url string) {
+	s.t.Helper()
+	must(s.t, s.Directory().PutIntegration(context.Background(), integration.Integration{ID: id, PublisherID: publisherID, Name: id,
+		Level: "L1", ChallengeAge: 25, Method: sandbox.Method, Webhook: integration.Webhook{URL: url}}, webhookSecret))
+}
+
+func unlimited() api.Limits {
+	free := ratelimit.PerMinute(1_000_000_000)
+	return api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free}
+}
+
+// background runs f; stop ends it and waits.
+func background(t testing.TB, f func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := f(ctx); err != nil {
+			t.Errorf("it did not end well: %v", err)
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// clock is the real one, and what it is off by. The zero clock is right.
+type clock struct{ off atomic.Int64 }
+
+func (c *clock) Now() time.Time       { return time.Now().Round(0).Add(time.Duration(c.off.Load())) }
+func (c *clock) Jump(d time.Duration) { c.off.Add(int64(d)) }
+
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) tail(n int) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.buf.Bytes()[max(0, b.buf.Len()-n):])
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// within polls until ok, and returns false if that was not before the time is up.
+func within(d time.Duration, ok func() bool) bool {
+	for end := time.Now().Add(d); ; time.Sleep(20 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+		if time.Now().After(end) {
+			return false
+		}
+	}
+}

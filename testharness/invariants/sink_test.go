@@ -1,0 +1,110 @@
+package invariants_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/webhook"
+)
+
+// sink is a publisher's server. It takes down every POST before it answers.
+type sink struct {
+	URL string
+
+	t      testing.TB
+	mu     sync.Mutex
+	posts  []post
+	keys   map[string]int // POSTs by idempotency key
+	answer func(e webhook.Event, n int) reply
+}
+
+// post is one request that the sink got.
+type post struct {
+	webhook.Event
+	body []byte
+	at   time.Time
+}
+
+// reply is how the sink answers. The zero reply is a 204 at once.
+type reply struct {
+	status int
+	after  time.Duration
+	hang   bool // until the other side gives up
+}
+
+func newSink(t testing.TB) *sink {
+	s := &sink{t: t, keys: map[string]int{}}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	s.URL = server.URL
+	return s
+}
+
+// always answers every POST, of which it is the nth with its key, from 1.
+func (s *sink) always(answer func(e webhook.Event, n int) reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = answer
+}
+
+// ServeHTTP implements http.Handler.
+func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	at := time.Now()
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, webhook.MaxBody))
+	if err != nil {
+		return // whoever sent it is gone
+	}
+	p := post{body: body, at: at}
+	if err := json.Unmarshal(body, &p.Event); err != nil {
+		s.t.Errorf("the sink got no event: %s", body)
+	}
+	// By its own time: Verge's clock may be the one that jumps.
+	sent, _ := strconv.ParseInt(r.Header.Get("X-Service-Timestamp"), 10, 64)
+	if err := webhook.Verify(webhookSecret, r.Header, body, time.Unix(sent, 0), 0); err != nil {
+		s.t.Errorf("the sink got an event that does not verify: %v", err)
+	}
+	s.mu.Lock()
+	s.posts = append(s.posts, p)
+	s.keys[p.IdempotencyKey]++
+	n, answer := s.keys[p.IdempotencyKey], s.answer
+	s.mu.Unlock()
+	var re reply
+	if answer != nil {
+		re = answer(p.Event, n)
+	}
+	var late <-chan time.Time
+	if !re.hang {
+		late = time.After(re.after)
+	}
+	if re.hang || re.after > 0 {
+		select {
+		case <-late:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	if re.status == 0 {
+		re.status = http.StatusNoContent
+	}
+	w.WriteHeader(re.status)
+}
+
+// all are the POSTs so far.
+func (s *sink) all() []post {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]post(nil), s.posts...)
+}
+
+// count is how many POSTs had the idempotency key.
+func (s *sink) count(key string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.keys[key]
+}
