@@ -68,7 +68,9 @@ type Config struct {
 	AttemptTime time.Duration
 
 	// Lease is how long a claimed task is nobody else's, more than twice the
-	// AttemptTime. Zero: 60 s.
+	// AttemptTime. Zero: 29 s: a task whose lease outlived the connection to
+	// the store, its claim's reply lost or its outcome not recorded, is due
+	// again within half a minute of the store's return.
 	Lease time.Duration
 }
 
@@ -99,7 +101,7 @@ func (c Config) withDefaults() (Config, error) {
 	setZero(&c.Limits.SecretPerIP, standard.SecretPerIP)
 	setZero(&c.Limits.ReconcilePerKey, standard.ReconcilePerKey)
 	setZero(&c.AttemptTime, outbox.AttemptTime)
-	setZero(&c.Lease, 60*time.Second)
+	setZero(&c.Lease, 29*time.Second)
 	if c.Partitions < 1 || c.Partitions > 1<<16-1 {
 		return c, fmt.Errorf("%d partitions: it must be from 1 to 65535", c.Partitions)
 	}

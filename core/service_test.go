@@ -115,7 +115,7 @@ func TestZeroConfigIsTheContract(t *testing.T) {
 	coretest.Must(t, err)
 	want := good()
 	want.Partitions, want.Attempts, want.OutcomeLife = 1, 3, 30*24*time.Hour
-	want.AttemptTime, want.Lease = 14*time.Second, time.Minute
+	want.AttemptTime, want.Lease = 14*time.Second, 29*time.Second
 	want.Limits = api.Limits{PublicPerIP: ratelimit.PerMinute(60), PublicPerKey: ratelimit.PerMinute(600),
 		SecretPerIP: ratelimit.PerMinute(600), ReconcilePerKey: ratelimit.PerMinute(120)}
 	if got, want := fmt.Sprintf("%+v", c), fmt.Sprintf("%+v", want); got[:strings.Index(got, "Providers")] != want[:strings.Index(want, "Providers")] ||
@@ -434,7 +434,7 @@ func TestClaimIsOfOnePartition(t *testing.T) {
 			t.Errorf("%s: %d jobs, %v", p, len(jobs), err)
 		}
 		for _, j := range jobs {
-			if !j.Until.Equal(w.clock.Now().Add(time.Minute)) || j.Lane != testUUID || j.Task.Lease == "" || j.Partition != p {
+			if !j.Until.Equal(w.clock.Now().Add(29*time.Second)) || j.Lane != testUUID || j.Task.Lease == "" || j.Partition != p {
 				t.Errorf("%s: job %+v", p, j)
 			}
 		}

@@ -343,7 +343,7 @@ func (c *config) checkWebhooks(pl *plan, ps *problems) {
 		ps.add("webhooks.timeout: %s is more than %s", t, maxWebhookTime)
 	} else if t > 0 {
 		pl.core.AttemptTime = t + 4*time.Second // and room for the record
-		pl.core.Lease = max(60*time.Second, 4*pl.core.AttemptTime)
+		pl.core.Lease = 2*pl.core.AttemptTime + time.Second
 		pl.server.AdminTimeout = 5*t + 10*time.Second // five probes of a webhook test
 	}
 }
