@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -184,4 +185,36 @@ func (c Cluster) URL() string {
 		url += sep + "addr=" + r.Addr()
 	}
 	return url
+}
+
+// Move moves the slot of a key to the next node, key by key with pauses, as
+// resharding does.
+func (c Cluster) Move(key string, pause time.Duration) {
+	t := c[0].t
+	t.Helper()
+	slot := c[0].Do("cluster", "keyslot", key).(int64)
+	id := func(r *Redis) string { return r.Do("cluster", "myid").(string) }
+	owner := 0
+	for _, r := range c {
+		for _, shard := range c[0].Do("cluster", "slots").([]any) {
+			s := shard.([]any)
+			if s[0].(int64) <= slot && slot <= s[1].(int64) && s[2].([]any)[2] == id(r) {
+				owner = slices.Index(c, r)
+			}
+		}
+	}
+	from, to := c[owner], c[(owner+1)%len(c)]
+	to.Do("cluster", "setslot", slot, "importing", id(from))
+	from.Do("cluster", "setslot", slot, "migrating", id(to))
+	for {
+		keys := from.Do("cluster", "getkeysinslot", slot, 8).([]any)
+		if len(keys) == 0 {
+			break
+		}
+		from.Do(append([]any{"migrate", "127.0.0.1", to.Port, "", 0, 5000, "replace", "keys"}, keys...)...)
+		time.Sleep(pause)
+	}
+	for _, r := range append(Cluster{to, from}, c...) {
+		r.Do("cluster", "setslot", slot, "node", id(to))
+	}
 }

@@ -1,0 +1,183 @@
+package invariants_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/testharness/faultproxy"
+	"github.com/verge-id/verge/testharness/stores"
+)
+
+// What happens to a server, with Verge directly on it and under load.
+func TestFaultsOfRedis(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		args  []string
+		fault func(s *stores.Redis)
+	}{
+		{"SCRIPT FLUSH", nil, func(s *stores.Redis) {
+			for range 60 {
+				s.Do("script", "flush")
+				time.Sleep(20 * time.Millisecond)
+			}
+		}},
+		{"kill -9, and back with its data", stores.Durable, func(s *stores.Redis) {
+			for range 2 {
+				s.Kill()
+				time.Sleep(500 * time.Millisecond)
+				s.Start()
+				time.Sleep(500 * time.Millisecond)
+			}
+		}},
+		{"READONLY", stores.Durable, func(s *stores.Redis) {
+			for range 2 {
+				s.Do("replicaof", "127.0.0.1", "1") // of a primary that never answers: its data stay
+				time.Sleep(500 * time.Millisecond)
+				s.Do("replicaof", "no", "one")
+				time.Sleep(300 * time.Millisecond)
+			}
+		}},
+		{"OOM", nil, func(s *stores.Redis) {
+			s.Do("config", "set", "maxmemory", "1")
+			time.Sleep(1500 * time.Millisecond)
+			s.Do("config", "set", "maxmemory", "0")
+		}},
+		{"a disk that is full", nil, func(s *stores.Redis) {
+			s.Do("config", "set", "min-replicas-to-write", "1") // refuses writes as MISCONF does, and can be had without a disk
+			time.Sleep(time.Second)
+			s.Do("config", "set", "min-replicas-to-write", "0")
+		}},
+		{"SIGSTOP", nil, func(s *stores.Redis) {
+			s.Freeze()
+			time.Sleep(2 * time.Second)
+			s.Thaw()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := stores.StartRedis(t, c.args...)
+			seed := faultproxy.Seed(t, 1)
+			trouble(t, setup{Store: openRedis(t, s.URL()+"?"+impatient), Shared: true, Partitions: 4}, seed, func(b *book) {
+				c.fault(s)
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				if c.name != "SCRIPT FLUSH" && b.calls[503] == 0 {
+					t.Errorf("the fault met nothing: %v", b.calls)
+				}
+			})
+		})
+	}
+}
+
+// Cluster: the slot of the partition in use moves away and back under load;
+// then a node is gone, and the rest say CLUSTERDOWN.
+func TestFaultsOfACluster(t *testing.T) {
+	t.Parallel()
+	nodes := stores.StartCluster(t, 3)
+	seed := faultproxy.Seed(t, 1)
+	store := openRedis(t, nodes.URL()+"&"+impatient)
+	s := newService(t, setup{Store: store, Shared: true, Partitions: 1})
+	t.Run("MOVED, ASK and TRYAGAIN", func(t *testing.T) {
+		b := newBook(s, seed)
+		stop := b.load(clients)
+		within(recovery, func() bool { return b.walks.Load() >= 2*clients })
+		for range 3 {
+			nodes.Move("{verge:p0}", 5*time.Millisecond)
+			time.Sleep(200 * time.Millisecond)
+		}
+		since := time.Now()
+		b.recovers(t, since)
+		stop()
+		b.audit(t, since)
+	})
+	t.Run("CLUSTERDOWN", func(t *testing.T) {
+		b := newBook(s, seed)
+		stop := b.load(clients)
+		within(recovery, func() bool { return b.walks.Load() >= clients })
+		nodes[1].Kill()
+		time.Sleep(4 * time.Second) // the others notice after 2
+		nodes[1].Start()
+		nodes.Wait()
+		since := time.Now()
+		b.recovers(t, since)
+		stop()
+		b.audit(t, since)
+		if b.calls[503] == 0 {
+			t.Errorf("the fault met nothing: %v", b.calls)
+		}
+	})
+}
+
+// kill -9 of redis for 2 s under 1,000 events, with the times that operators
+// have: none is lost, the extra POSTs are at most the leases in flight, and
+// all is delivered within 30 s of its return, with no restart and no attempt
+// used up.
+func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
+	t.Parallel()
+	s := stores.StartRedis(t, stores.Durable...)
+	sv := newService(t, setup{Store: openRedis(t, s.URL()), Shared: true, Partitions: 4, Standard: true})
+	sv.sink.always(func(webhook.Event, int) reply { return reply{after: 20 * time.Millisecond} })
+	sessions := make([]string, 0, 1000)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	begin := func(n int) {
+		for range n {
+			if a := sv.start(integrationID); a.status == 200 {
+				mu.Lock()
+				sessions = append(sessions, a.text("session_id"))
+				mu.Unlock()
+			} else if a.status != 503 {
+				t.Errorf("I2: start: %d %s", a.status, a.body)
+			}
+		}
+	}
+	for range 8 {
+		wg.Go(func() { begin(125) })
+	}
+	within(recovery, func() bool { mu.Lock(); defer mu.Unlock(); return len(sessions) >= 400 })
+	s.Kill()
+	flying := sv.inFlight(0)
+	posted := len(sv.sink.all())
+	time.Sleep(2 * time.Second)
+	s.Start()
+	back := time.Now()
+	wg.Wait()
+	for len(sessions) < 1000 && time.Since(back) < recovery {
+		begin(1)
+	}
+	missing := 0
+	if !within(time.Until(back.Add(recovery)), func() bool {
+		missing = 0
+		for _, id := range sessions {
+			if sv.sink.count(id+":"+webhook.TypeStarted) == 0 {
+				missing++
+			}
+		}
+		return missing == 0
+	}) {
+		t.Errorf("I3, I10: %v after redis is back %d of %d events are not delivered", recovery, missing, len(sessions))
+	}
+	t.Logf("%d acknowledged events, the last delivered %v after the return; %d were posted and %d leases in flight at the kill",
+		len(sessions), time.Since(back).Round(time.Millisecond), posted, flying)
+	if len(sessions) < 1000 || posted < 100 || flying == 0 {
+		t.Errorf("the kill met nothing: %d events, %d posted before, %d leases", len(sessions), posted, flying)
+	}
+	newBook(sv, 0).settle(t)
+	extra, keys := 0, map[string]bool{}
+	for _, p := range sv.sink.all() {
+		if keys[p.IdempotencyKey] {
+			extra++
+		}
+		keys[p.IdempotencyKey] = true
+	}
+	t.Logf("%d extra POSTs", extra)
+	if extra > flying {
+		t.Errorf("I4: %d extra POSTs, though only %d leases were in flight", extra, flying)
+	}
+	if dead := sv.dead(t); len(dead) > 0 {
+		t.Errorf("I11: %d events are dead, though the receiver took all: %+v", len(dead), dead[0])
+	}
+	sv.auditPosts(t)
+}
