@@ -22,7 +22,7 @@ func TestNoSecretIsTold(t *testing.T) {
 		query   = "canary-query-1c9d3e"
 		content = "canary-body-77aa10"
 	)
-	f := newFaults()
+	f := newFaults(t)
 	var mu sync.Mutex
 	var errors []string
 	h := newHarness(t, &opts{KV: f.open, Configure: unlimited, WebhookTimeout: 500 * time.Millisecond, Observe: func(r *testharness.Response) {

@@ -24,13 +24,16 @@ var cryptoRand = rand.Reader
 
 var headers = testharness.Headers
 
-// newHarness is testharness.New with every answer held against what the
-// contract says of all of them, and against openapi.yaml.
+// newHarness is testharness.New on the engine of this run, with every answer
+// held against what the contract says of all of them, and against openapi.yaml.
 func newHarness(t testing.TB, o *opts) *testharness.Harness {
 	t.Helper()
 	var with opts
 	if o != nil {
 		with = *o
+	}
+	if with.KV == nil {
+		with.KV = onEngine(t)
 	}
 	observe := with.Observe
 	with.Observe = func(r *testharness.Response) {

@@ -1,7 +1,8 @@
 // Package testharness runs the whole service inside a test: the core in front
-// of a real HTTP server, a store in memory, the sandbox as the one method of
-// verification, a clock that stands still until the test moves it, and a
-// webhook receiver that misbehaves on demand.
+// of a real HTTP server, a Redis in this process (miniredis: nothing is to be
+// installed), the sandbox as the one method of verification, a clock that
+// stands still until the test moves it, and a webhook receiver that misbehaves
+// on demand.
 //
 // It is for Verge's own tests and for publishers whose code talks to Verge.
 // Begin with New; nil Options work:
@@ -20,8 +21,8 @@
 //
 //   - Nothing is faked between the test and the core but time, name
 //     resolution and the provider: requests and webhooks are real HTTP.
-//   - Time moves by Advance alone, and whatever falls due on the way runs at
-//     its own instant before Advance returns. What is random stays so, the
+//   - Time moves by Advance alone, the store's with it, and whatever falls due
+//     on the way runs at its own instant before Advance returns. What is random stays so, the
 //     jitter of retries for one, unless Options.Random is seeded.
 //   - Requests of the test may come from any address: the harness stands in
 //     for a trusted proxy, so an X-Forwarded-For header is believed.

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
@@ -22,7 +24,7 @@ import (
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/kvadapters/kvtest"
-	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/kvadapters/redis"
 )
 
 // Epoch is where the clock of every harness stands at first.
@@ -30,7 +32,8 @@ var Epoch = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 
 // Options change what New makes. The zero value works, and so does nil.
 type Options struct {
-	// KV opens the store on the harness's clock. Nil: an empty one in memory.
+	// KV opens the store on the harness's clock. Nil: an empty miniredis, a
+	// Redis in this process, whose time moves with the harness's clock.
 	KV func(now func() time.Time) kv.KV
 
 	// Production applies production's rules: callbacks are https, sessions
@@ -82,6 +85,7 @@ type Harness struct {
 
 	t       testing.TB
 	clock   *kvtest.Clock
+	mini    *miniredis.Miniredis // nil: the store is another
 	opts    Options
 	log     *logBuffer
 	client  *http.Client
@@ -128,7 +132,7 @@ func New(t testing.TB, opts *Options) *Harness {
 		h.opts.WebhookTimeout = 3 * time.Second
 	}
 	if h.opts.KV == nil {
-		h.KV = memory.New(memory.Config{Now: h.Now})
+		h.startRedis()
 	} else {
 		h.KV = h.opts.KV(h.Now)
 	}
@@ -162,6 +166,29 @@ func New(t testing.TB, opts *Options) *Harness {
 		IdleGrace:      time.Nanosecond,
 	})
 	return h
+}
+
+// startRedis makes the store of a harness that was given none.
+func (h *Harness) startRedis() {
+	h.t.Helper()
+	h.mini = miniredis.NewMiniRedis()
+	h.move(0)
+	h.mini.ClockTTL(true)
+	h.must(h.mini.Start())
+	h.t.Cleanup(h.mini.Close)
+	store, err := redis.Open(context.Background(), "redis://"+h.mini.Addr(), redis.Config{})
+	h.must(err)
+	h.t.Cleanup(func() { store.Close() })
+	h.KV = store
+}
+
+// move is the only way in which the clock moves. Miniredis stands a
+// millisecond behind: it counts a key gone at its time, Redis only after it.
+func (h *Harness) move(d time.Duration) {
+	h.clock.Advance(d)
+	if h.mini != nil {
+		h.mini.SetTime(h.Now().Add(-time.Millisecond))
+	}
 }
 
 func (h *Harness) listen() net.Listener {
@@ -300,7 +327,7 @@ func (h *Harness) AdvanceTo(end time.Time) {
 		now := h.Now()
 		if next.IsZero() || next.After(end) {
 			if end.After(now) {
-				h.clock.Advance(end.Sub(now))
+				h.move(end.Sub(now))
 				h.Settle()
 			}
 			return
@@ -308,12 +335,12 @@ func (h *Harness) AdvanceTo(end time.Time) {
 		if !next.After(now) {
 			h.t.Fatalf("testharness: a task is due at %v, it is %v, and it does not run", next, now)
 		}
-		h.clock.Advance(next.Sub(now))
+		h.move(next.Sub(now))
 	}
 }
 
 // Pause moves the clock and runs nothing, as if no instance had been up.
-func (h *Harness) Pause(d time.Duration) { h.clock.Advance(d) }
+func (h *Harness) Pause(d time.Duration) { h.move(d) }
 
 // Logs is what the service has logged, one JSON object a line.
 func (h *Harness) Logs() string { return h.log.String() }

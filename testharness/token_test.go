@@ -13,10 +13,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/api"
-	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/kvadapters/bolt"
 	"github.com/verge-id/verge/testharness"
 )
 
@@ -131,7 +129,7 @@ const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 // Contract 15: a token that differs anywhere from what was issued is refused,
 // and one refusal looks like any other.
 func TestEveryBitOfAToken(t *testing.T) {
-	h := newHarness(t, &opts{Configure: unlimited})
+	h := newHarness(t, &opts{KV: inMemory, Configure: unlimited})
 	s := h.Start(body{"state": "s", "external_user_id": "u"})
 	result := h.Approve(s).ResultToken
 	flow := flowOf(t, h.Start(nil).RedirectURL)
@@ -230,7 +228,7 @@ func mapsValues(m map[string]int) func(func(int) bool) {
 
 // Contract 15: 100,000 random mutations of good tokens, none accepted.
 func TestMutatedTokens(t *testing.T) {
-	h := newHarness(t, &opts{Configure: unlimited})
+	h := newHarness(t, &opts{KV: inMemory, Configure: unlimited})
 	count := 100_000
 	if testing.Short() {
 		count = 10_000
@@ -424,53 +422,35 @@ func TestLateAnswers(t *testing.T) {
 	})
 }
 
-// stores are what single use is proved on.
-var stores = map[string]func(t testing.TB) func(func() time.Time) kv.KV{
-	"memory": func(testing.TB) func(func() time.Time) kv.KV { return nil },
-	"bolt": func(t testing.TB) func(func() time.Time) kv.KV {
-		return func(now func() time.Time) kv.KV {
-			s, err := bolt.Open(t.TempDir()+"/verge.db", bolt.Config{Now: now})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { s.Close() })
-			return s
-		}
-	},
-}
-
+// Contract 17: of 64 that exchange one result at once, one gets 200.
 func TestSingleUse(t *testing.T) {
-	for name, open := range stores {
-		t.Run("contract 17: 64 at once, one 200, on "+name, func(t *testing.T) {
-			h := newHarness(t, &opts{KV: open(t), Configure: unlimited})
-			for range 5 {
-				s := h.Start(nil)
-				first := h.Approve(s)
-				again := h.Open(s.RedirectURL).Submit("continue").Callback
-				codes := make([]string, 64)
-				var wg sync.WaitGroup
-				for n := range codes {
-					wg.Go(func() {
-						r := h.Validate([]string{first.ResultToken, again.ResultToken}[n%2])
-						codes[n] = r.Code()
-					})
-				}
-				wg.Wait()
-				won := 0
-				for _, c := range codes {
-					switch c {
-					case "":
-						won++
-					case "ALREADY_USED":
-					default:
-						t.Errorf("an answer was %s", c)
-					}
-				}
-				if won != 1 {
-					t.Errorf("%d of 64 were told that it is valid", won)
-				}
+	h := newHarness(t, &opts{Configure: unlimited})
+	for range 5 {
+		s := h.Start(nil)
+		first := h.Approve(s)
+		again := h.Open(s.RedirectURL).Submit("continue").Callback
+		codes := make([]string, 64)
+		var wg sync.WaitGroup
+		for n := range codes {
+			wg.Go(func() {
+				r := h.Validate([]string{first.ResultToken, again.ResultToken}[n%2])
+				codes[n] = r.Code()
+			})
+		}
+		wg.Wait()
+		won := 0
+		for _, c := range codes {
+			switch c {
+			case "":
+				won++
+			case "ALREADY_USED":
+			default:
+				t.Errorf("an answer was %s", c)
 			}
-		})
+		}
+		if won != 1 {
+			t.Errorf("%d of 64 were told that it is valid", won)
+		}
 	}
 }
 
@@ -488,32 +468,30 @@ func TestRaces(t *testing.T) {
 		}
 		return n
 	}
-	for name, open := range stores {
-		t.Run("contract 18: approve and reject at once, on "+name, func(t *testing.T) {
-			h := newHarness(t, &opts{KV: open(t), Configure: unlimited})
-			won := map[string]int{}
-			for range rounds {
-				s := h.Start(nil)
-				a, b := h.Open(s.RedirectURL), h.Open(s.RedirectURL)
-				var approved, rejected *testharness.Page
-				var wg sync.WaitGroup
-				wg.Go(func() { approved = a.Submit("approve") })
-				wg.Go(func() { rejected = b.Submit("reject") })
-				wg.Wait()
-				h.Advance(time.Second)
-				status := h.Reconcile(s.SessionID).Text("status")
-				won[status]++
-				if (approved.Callback != nil) != (status == "COMPLETED") || (rejected.Callback != nil) != (status == "COMPLETED") {
-					t.Errorf("%s, but the browsers were told otherwise", status)
-				}
-				types := h.Sink.Types(s.SessionID)
-				if want := "verification." + strings.ToLower(status); terminal(types) != 1 || !slices.Contains(types, want) {
-					t.Errorf("%s, events %v", status, types)
-				}
+	t.Run("contract 18: approve and reject at once", func(t *testing.T) {
+		h := newHarness(t, &opts{Configure: unlimited})
+		won := map[string]int{}
+		for range rounds {
+			s := h.Start(nil)
+			a, b := h.Open(s.RedirectURL), h.Open(s.RedirectURL)
+			var approved, rejected *testharness.Page
+			var wg sync.WaitGroup
+			wg.Go(func() { approved = a.Submit("approve") })
+			wg.Go(func() { rejected = b.Submit("reject") })
+			wg.Wait()
+			h.Advance(time.Second)
+			status := h.Reconcile(s.SessionID).Text("status")
+			won[status]++
+			if (approved.Callback != nil) != (status == "COMPLETED") || (rejected.Callback != nil) != (status == "COMPLETED") {
+				t.Errorf("%s, but the browsers were told otherwise", status)
 			}
-			t.Log(won)
-		})
-	}
+			types := h.Sink.Types(s.SessionID)
+			if want := "verification." + strings.ToLower(status); terminal(types) != 1 || !slices.Contains(types, want) {
+				t.Errorf("%s, events %v", status, types)
+			}
+		}
+		t.Log(won)
+	})
 	t.Run("contract 18: completion and expiry at once", func(t *testing.T) {
 		h := newHarness(t, &opts{Configure: unlimited})
 		for range rounds {

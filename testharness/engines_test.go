@@ -1,0 +1,410 @@
+package testharness_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/bolt"
+	"github.com/verge-id/verge/kvadapters/etcd"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/kvadapters/redis"
+	"github.com/verge-id/verge/testharness/stores"
+)
+
+// The tests of this package run on the engine that VERGE_HARNESS_KV names, and
+// on miniredis if it names none. VERGE_HARNESS_URL is the server of redis,
+// cluster or etcd; every harness takes a prefix of its own there and leaves
+// behind what it wrote.
+var (
+	engineName = os.Getenv("VERGE_HARNESS_KV")
+	engineURL  = os.Getenv("VERGE_HARNESS_URL")
+)
+
+// engines are what TestEngines runs them all on. server starts a real one and
+// returns its URL; nil: the engine needs none.
+var engines = []struct {
+	name   string
+	server func(t *testing.T) string
+}{
+	{"memory", nil},
+	{"bolt", nil},
+	{"miniredis", nil},
+	{"redis", func(t *testing.T) string { return stores.StartRedis(t, stores.Durable...).URL() }},
+	{"cluster", func(t *testing.T) string { return stores.StartCluster(t, 3).URL() }},
+	{"etcd", func(t *testing.T) string { return stores.StartEtcd(t).URL("") }},
+}
+
+// onEngine is Options.KV for the engine, nil where it is what New takes by itself.
+func onEngine(t testing.TB) func(func() time.Time) kv.KV {
+	if engineName == "" || engineName == "miniredis" {
+		return nil
+	}
+	return engine(t)
+}
+
+// engine opens an empty store on the engine, and opened again, once it is
+// closed, the same. What is in memory is empty again.
+func engine(t testing.TB) func(now func() time.Time) kv.KV {
+	t.Helper()
+	prefix := "test-" + strings.ToLower(rand.Text())
+	opened := func(s kv.KV, err error) kv.KV {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.(io.Closer).Close() })
+		return s
+	}
+	onRedis := func(url string) func(func() time.Time) kv.KV {
+		return func(now func() time.Time) kv.KV {
+			t.Helper()
+			s, err := redis.Open(t.Context(), url, redis.Config{Prefix: prefix})
+			return kvtest.Clocked(opened(s, err), now)
+		}
+	}
+	switch engineName {
+	case "memory":
+		return inMemory
+	case "bolt":
+		path := filepath.Join(t.TempDir(), "verge.db")
+		return func(now func() time.Time) kv.KV {
+			t.Helper()
+			s, err := bolt.Open(path, bolt.Config{Now: now})
+			return opened(s, err)
+		}
+	case "", "miniredis":
+		return onRedis("redis://" + miniredis.RunT(t).Addr())
+	case "redis", "cluster":
+		return onRedis(engineURL)
+	case "etcd":
+		return func(now func() time.Time) kv.KV {
+			t.Helper()
+			s, err := etcd.Open(t.Context(), engineURL+prefix, etcd.Config{Now: now})
+			return opened(s, err)
+		}
+	}
+	t.Fatalf("VERGE_HARNESS_KV is %q, which is no engine", engineName)
+	return nil
+}
+
+// inMemory is for tests that ask 100,000 times and are not about the store.
+func inMemory(now func() time.Time) kv.KV { return memory.New(memory.Config{Now: now}) }
+
+// suites are the rows of TestEngines' table: the tests that run on every engine.
+var suites = []struct {
+	name  string
+	tests []string
+}{
+	{"walk", []string{"TestWalk"}},
+	{"requests", []string{"TestBodies", "TestPathsAndMethods", "TestRequestAndCorrelationIDs", "TestCORS", "TestNotFound", "TestProduction"}},
+	{"start", []string{"TestStartAnswer", "TestStartFields", "TestCallbackURL", "TestCallbackVectors", "TestURLLengths"}},
+	{"idempotency", []string{"TestIdempotencyKey"}},
+	{"validate", []string{"TestValidateAnswer", "TestSingleUse", "TestResultIdentity"}},
+	{"reconcile", []string{"TestReconcileTable", "TestReconcileErrors", "TestOutcomeLife", "TestWhatIsKept"}},
+	{"credentials", []string{"TestCredentials", "TestKeys", "TestRevocationElsewhere"}},
+	{"limits", []string{"TestLimits", "TestLimitHeaders", "TestClientAddress"}},
+	{"tokens", []string{"TestTokenKinds", "TestExactExpiry", "TestKeyRing", "TestSessionID"}},
+	{"races", []string{"TestRaces", "TestLateAnswers"}},
+	{"hosted pages", []string{"TestGETShows", "TestPageHeaders", "TestOutcomes", "TestClicks", "TestForeignPosts", "TestPageLanguage", "TestEndedLinks", "TestCallbackRedirect"}},
+	{"webhooks", []string{"TestEventGolden", "TestEventsAreDescribed", "TestSignatureHeaders", "TestSchedule", "TestGivenUp", "TestReadiness", "TestWebhooksOff"}},
+	{"faults", []string{"TestStoreFaults", "TestHangingStore", "TestFaultsUnderDelivery"}},
+	{"secrets", []string{"TestNoSecretIsTold"}},
+	{"partitions", []string{"TestPartitions"}},
+	{"restart", []string{"TestRestart"}},
+	{"harness", []string{"TestOwnReceiver", "TestAdvance"}},
+}
+
+// once are the tests that need not run on every engine, and why.
+var once = map[string]string{
+	"TestSpecCoverage":            "no store",
+	"TestEngines":                 "runs the engines",
+	"TestEveryTestIsInASuite":     "no store",
+	"TestTally":                   "no store",
+	"TestDefaultEngine":           "is about one engine",
+	"TestEveryBitOfAToken":        "in memory: asks too often, and is not about the store",
+	"TestMutatedTokens":           "in memory: asks too often, and is not about the store",
+	"TestSingleUseIsLinearizable": "in memory: 20,000 histories",
+}
+
+// The same tests on every engine, as a table of engine and suite.
+func TestEngines(t *testing.T) {
+	if engineName != "" {
+		t.Skip("SKIP: this run is of one engine")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests []string
+	for _, s := range suites {
+		tests = append(tests, s.tests...)
+	}
+	columns := make([]column, len(engines))
+	t.Cleanup(func() { t.Log("\n" + table(columns)) })
+	room := make(chan struct{}, max(1, min(2, runtime.GOMAXPROCS(0)))) // for an engine and its child
+	for i, e := range engines {
+		c := &columns[i]
+		c.name = e.name
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			room <- struct{}{}
+			defer func() { <-room }()
+			defer func() {
+				if t.Skipped() {
+					c.all = "SKIP: not installed"
+				} else if c.cells == nil {
+					c.all = "FAIL: no server"
+				}
+			}()
+			url := ""
+			if e.server != nil {
+				url = e.server(t)
+			}
+			args := []string{"-test.v", "-test.timeout=10m", "-test.run=^(" + strings.Join(tests, "|") + ")$"}
+			if testing.Short() {
+				args = append(args, "-test.short")
+			}
+			child := exec.CommandContext(t.Context(), program, args...)
+			child.Env = append(os.Environ(), "VERGE_HARNESS_KV="+e.name, "VERGE_HARNESS_URL="+url)
+			var out bytes.Buffer
+			child.Stdout, child.Stderr = &out, &out
+			err := child.Run()
+			c.cells = tally(out.String())
+			c.took = child.ProcessState.UserTime() + child.ProcessState.SystemTime()
+			failed := slices.ContainsFunc(c.cells, func(c cell) bool { return c.failed > 0 })
+			if err != nil || failed {
+				t.Errorf("on %s: %v\n%s", e.name, err, complaints(out.String()))
+			}
+		})
+	}
+}
+
+// cell is what came of one suite on one engine.
+type cell struct {
+	cases, failed, skipped int
+	reason                 string // of the last one skipped
+}
+
+func (c cell) String() string {
+	switch {
+	case c.failed > 0:
+		return fmt.Sprintf("FAIL %d of %d", c.failed, c.cases)
+	case c.skipped == c.cases:
+		return "SKIP: " + c.reason
+	case c.skipped > 0:
+		return fmt.Sprintf("%d ok, %d SKIP", c.cases-c.skipped, c.skipped)
+	}
+	return fmt.Sprintf("%d ok", c.cases)
+}
+
+// column is what came of one engine.
+type column struct {
+	name  string
+	cells []cell // in the order of suites
+	all   string // instead of cells, why there are none
+	took  time.Duration
+}
+
+// What -test.v says: whose lines follow, why that one was skipped, and what
+// came of one.
+var (
+	current  = regexp.MustCompile(`^=== (?:RUN|NAME|CONT) +(\S+)$`)
+	skipping = regexp.MustCompile(`^ +\S+\.go:\d+: SKIP: (.+)$`)
+	reported = regexp.MustCompile(`^ *--- (PASS|FAIL|SKIP): (\S+) \([0-9.]+s\)$`)
+)
+
+// tally counts the cases of each suite: subtests that have none of their own,
+// and tests that failed by themselves. A test that did not come to its end has
+// failed.
+func tally(output string) []cell {
+	verdicts, reasons := map[string]string{}, map[string]string{}
+	inner := map[string]bool{}     // has subtests
+	explained := map[string]bool{} // has one that failed
+	name := ""
+	for line := range strings.Lines(output) {
+		line = strings.TrimRight(line, "\n")
+		if m := current.FindStringSubmatch(line); m != nil {
+			name = m[1]
+		} else if m := skipping.FindStringSubmatch(line); m != nil {
+			reasons[name] = m[1]
+		} else if m := reported.FindStringSubmatch(line); m != nil {
+			verdicts[m[2]] = m[1]
+			for i, b := range m[2] {
+				if b == '/' {
+					inner[m[2][:i]] = true
+					explained[m[2][:i]] = explained[m[2][:i]] || m[1] == "FAIL"
+				}
+			}
+		}
+	}
+	cells := make([]cell, len(suites))
+	suiteOf := map[string]*cell{}
+	for i, s := range suites {
+		for _, test := range s.tests {
+			suiteOf[test] = &cells[i]
+			if verdicts[test] == "" {
+				cells[i].cases++
+				cells[i].failed++
+			}
+		}
+	}
+	for name, verdict := range verdicts {
+		top, _, _ := strings.Cut(name, "/")
+		c := suiteOf[top]
+		switch {
+		case c == nil:
+		case verdict == "FAIL" && !explained[name]:
+			c.cases++
+			c.failed++
+		case inner[name]:
+		case verdict == "SKIP":
+			c.cases++
+			c.skipped++
+			c.reason = reasons[name]
+		case verdict == "PASS":
+			c.cases++
+		}
+	}
+	return cells
+}
+
+// table is all columns side by side.
+func table(columns []column) string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
+	row := func(name string, text func(column) string) {
+		fmt.Fprint(w, name)
+		for _, c := range columns {
+			fmt.Fprint(w, "\t", text(c))
+		}
+		fmt.Fprintln(w)
+	}
+	row("suite", func(c column) string { return c.name })
+	for i, s := range suites {
+		row(s.name, func(c column) string {
+			if c.all != "" {
+				return c.all
+			}
+			return c.cells[i].String()
+		})
+	}
+	row("time of CPU", func(c column) string {
+		if c.all != "" {
+			return ""
+		}
+		return fmt.Sprintf("%.1f s", c.took.Seconds())
+	})
+	w.Flush()
+	return out.String()
+}
+
+// complaints is a child's output without what went well, from its beginning.
+func complaints(output string) string {
+	const most = 30_000
+	var out strings.Builder
+	for line := range strings.Lines(output) {
+		if trimmed := strings.TrimLeft(line, " "); strings.HasPrefix(trimmed, "=== ") || strings.HasPrefix(trimmed, "--- PASS") {
+			continue
+		}
+		if out.Len()+len(line) > most {
+			out.WriteString("… and more\n")
+			break
+		}
+		out.WriteString(line)
+	}
+	return out.String()
+}
+
+func TestTally(t *testing.T) {
+	output := `=== RUN   TestWalk
+=== RUN   TestWalk/L1
+    walk_test.go:27: callback
+--- FAIL: TestWalk (0.02s)
+    --- FAIL: TestWalk/L1 (0.01s)
+    --- PASS: TestWalk/L2 (0.01s)
+--- FAIL: TestPartitions (1.00s)
+    --- PASS: TestPartitions/a (0.00s)
+    --- PASS: TestPartitions/a/b (0.00s)
+    --- PASS: TestPartitions/a/c (0.00s)
+=== RUN   TestRestart
+    vectors_test.go:125: SKIP: memory keeps nothing
+--- SKIP: TestRestart (0.00s)
+=== RUN   TestOwnReceiver
+--- PASS: TestOwnReceiver (0.00s)
+--- PASS: TestAdvance (0.00s)
+    --- SKIP: TestAdvance/x (0.00s)
+--- PASS: TestReconcileTable (0.00s)
+panic: the child ends here
+`
+	want := map[string]string{
+		"walk":       "FAIL 1 of 2",
+		"partitions": "FAIL 1 of 3",
+		"restart":    "SKIP: memory keeps nothing",
+		"harness":    "1 ok, 1 SKIP",
+		"reconcile":  "FAIL 3 of 4",
+		"secrets":    "FAIL 1 of 1",
+	}
+	for i, c := range tally(output) {
+		if w, ok := want[suites[i].name]; ok && c.String() != w {
+			t.Errorf("%s: %q, want %q", suites[i].name, c, w)
+		}
+	}
+	if c := complaints(output); !strings.Contains(c, "walk_test.go:27: callback") || !strings.Contains(c, "panic: ") || strings.Contains(c, "TestWalk/L2") {
+		t.Errorf("the complaints are\n%s", c)
+	}
+}
+
+// A test that is new has to say whether it runs on every engine.
+func TestEveryTestIsInASuite(t *testing.T) {
+	places := map[string]int{}
+	for _, s := range suites {
+		for _, test := range s.tests {
+			places[test]++
+		}
+	}
+	for test := range once {
+		places[test]++
+	}
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	seen := 0
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range declared.FindAllSubmatch(source, -1) {
+			test := string(m[1])
+			seen++
+			if n := places[test]; n != 1 {
+				t.Errorf("%s: %s is in %d places of suites and once in engines_test.go, want 1", file, test, n)
+			}
+			delete(places, test)
+		}
+	}
+	for test := range places {
+		t.Errorf("engines_test.go names %s, which is no test", test)
+	}
+	if seen < 50 {
+		t.Errorf("only %d tests seen", seen)
+	}
+}
