@@ -441,6 +441,31 @@ func TestTheStoresErrorUsesNoAttempt(t *testing.T) {
 	}
 }
 
+// The store answers again by the time something could be recorded.
+func TestALookUpThatFailsGivesNothingUp(t *testing.T) {
+	w := newWorld(t)
+	w.schedule(t)
+	job := w.claimOne(t)
+	w.Directory = integration.NewDirectory(w.Host)
+	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Get" {
+			return kvtest.Refuse
+		}
+		return kvtest.Pass
+	}
+	if err := w.run(t, job); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("error %v", err)
+	}
+	w.store.Decide = nil
+	if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 0 {
+		t.Errorf("doc: our own store's error gave the event up: %d posts, dead %+v", len(w.posts), dead)
+	}
+	w.clock.Advance(lease)
+	if m, _, _ := Read(w.claimOne(t).Task); m.Attempts != 0 {
+		t.Errorf("doc: the store's errors never use up an attempt, but %d were", m.Attempts)
+	}
+}
+
 func TestStoppingSaysNothingAboutTheReceiver(t *testing.T) {
 	w := newWorld(t)
 	w.schedule(t)

@@ -22,6 +22,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -320,6 +321,43 @@ func TestGzipBomb(t *testing.T) {
 	resp, err := New(Config{Dev: true, RootCAs: roots}).Fetch(t.Context(), host.FetchRequest{Method: "GET", URL: s.URL})
 	if err != nil || !bytes.Equal(resp.Body, bomb.Bytes()[:min(bomb.Len(), 64<<10)]) {
 		t.Errorf("the body was not left as it came: %d of %d bytes, %v", len(resp.Body), bomb.Len(), err)
+	}
+}
+
+// goodbye is a connection whose other side, when we hang up, ends its answer
+// as if it had been whole: over TLS that can cross our own goodbye.
+type goodbye struct {
+	net.Conn
+	answer        *strings.Reader
+	asked, hungUp chan struct{}
+	ask, hangUp   sync.Once
+}
+
+func (g *goodbye) Write(b []byte) (int, error) {
+	g.ask.Do(func() { close(g.asked) })
+	return len(b), nil
+}
+
+func (g *goodbye) Close() error { g.hangUp.Do(func() { close(g.hungUp) }); return nil }
+
+func (g *goodbye) Read(b []byte) (int, error) {
+	<-g.asked
+	if g.answer.Len() > 0 {
+		return g.answer.Read(b)
+	}
+	<-g.hungUp
+	return 0, io.EOF
+}
+
+func TestAnEndThatComesOfOurHangingUpIsATimeout(t *testing.T) {
+	cl := New(Config{Dev: true, Timeout: deadline(host.FetchTimeout)})
+	cl.transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+		return &goodbye{answer: strings.NewReader("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf"),
+			asked: make(chan struct{}), hungUp: make(chan struct{})}, nil
+	}
+	resp, err := cl.Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: "http://127.0.0.1"})
+	if why(err) != host.FetchTimeout {
+		t.Errorf("contract 26: got status %d, body %q, %v; want a timeout", resp.Status, resp.Body, err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -321,6 +322,40 @@ func TestExpiredItemsAreSwept(t *testing.T) {
 	left, err := s.List(t.Context(), kv.Key{Partition: "p"}, "", 10000)
 	if err != nil || len(left) != items/2 {
 		t.Errorf("%d items are left, %v, want %d", len(left), err, items/2)
+	}
+}
+
+// The sweep goes by an index of its own, which has to follow every put.
+func TestAnItemThatIsPutAgainIsNotSweptByItsOldExpiry(t *testing.T) {
+	var now atomic.Int64
+	s := testStore(t, Config{SweepEvery: time.Millisecond, Now: func() time.Time { return time.Unix(now.Load(), 0) }})
+	for n, expires := range map[string][2]time.Time{
+		"longer": {time.Unix(1000, 0), time.Unix(3000, 0)},
+		"ever":   {time.Unix(1000, 0), {}},
+		"gone":   {{}, time.Unix(1000, 0)},
+	} {
+		for i, at := range expires {
+			tx := kv.Tx{ID: fmt.Sprint(n, i), Partition: "p", Puts: []kv.Put{{Name: n, Expires: at}}}
+			if err := s.Commit(t.Context(), tx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	now.Store(2000)
+	for s.anyExpired() {
+		time.Sleep(time.Millisecond)
+	}
+	left, err := s.List(t.Context(), kv.Key{Partition: "p"}, "", 9)
+	if err != nil || len(left) != 2 || left[0].Key.Name != "ever" || left[1].Key.Name != "longer" {
+		t.Errorf("after the sweep there are %v, %v; want what was put again to last", left, err)
+	}
+}
+
+// Only a power cut shows whether a write was synced. This looks at what decides it.
+func TestNothingSwitchesTheSyncOff(t *testing.T) {
+	s := testStore(t, Config{})
+	if s.db.NoSync || s.db.NoGrowSync {
+		t.Errorf("bbolt's NoSync is %v, its NoGrowSync %v: a commit returns before it is on disk", s.db.NoSync, s.db.NoGrowSync)
 	}
 }
 
