@@ -181,3 +181,71 @@ func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 	}
 	sv.auditPosts(t)
 }
+
+// A store that loses everything: what is lost is lost, used marks, outcomes
+// and configuration with it. What Verge still promises:
+//
+//   - Keys and integrations are remembered for 5 s at most. Then everything is
+//     denied with 401 until an operator has configured them again.
+//   - From then on everything works, with no restart of Verge.
+//   - In one life of the store no token validates twice. A token that was
+//     used in an earlier life can validate once more while its 5 minutes last:
+//     whoever cannot bear that keeps the store's data (appendonly, replicas).
+//   - A session whose outcome is lost is PENDING again until its 10 minutes
+//     are over: its id proves that it was started here and nothing else.
+func TestRedisThatLosesEverything(t *testing.T) {
+	for name, lose := range map[string]func(s *stores.Redis){
+		"FLUSHALL":                 func(s *stores.Redis) { s.Do("flushall") },
+		"restart without its data": func(s *stores.Redis) { s.Kill(); time.Sleep(300 * time.Millisecond); s.Start() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := stores.StartRedis(t)
+			s := newService(t, setup{Store: openRedis(t, server.URL()+"?"+impatient), Shared: true, Partitions: 4})
+			b := newBook(s, faultproxy.Seed(t, 1))
+			b.lossy = true
+			stop := b.load(clients)
+			within(recovery, func() bool { return b.walks.Load() >= 2*clients })
+			b.epoch.Add(1)
+			lose(server)
+			b.epoch.Add(1)
+			time.Sleep(time.Second)
+			stop()
+			b.singleUse(t)
+
+			var old *life // validated in the first life
+			for _, l := range b.lives {
+				if l.won == 1 && l.to == 0 {
+					old = l
+				}
+			}
+			if old == nil {
+				t.Fatal("nothing was validated before the loss")
+			}
+			denied := func() bool {
+				return s.start(integrationID).status == 401 && s.validate(old.token).status == 401 && s.reconcile(old.id).status == 401
+			}
+			if !within(10*time.Second, denied) {
+				t.Error("I2: what the store does not know is not denied")
+			}
+			b.report(t)
+
+			s.seed()
+			since := time.Now()
+			fresh := newBook(s, 2)
+			fresh.recovers(t, since)
+			stop = fresh.load(clients)
+			within(recovery, func() bool { return fresh.walks.Load() >= 2*clients })
+			stop()
+			fresh.audit(t, since)
+
+			if a := s.reconcile(old.id); a.status != 200 || a.text("status") != "PENDING" {
+				t.Errorf("a session whose outcome is lost: %d %s, as documented it is PENDING", a.status, a.body)
+			}
+			first, second := s.validate(old.token), s.validate(old.token)
+			if first.status != 200 || second.status != 409 {
+				t.Errorf("I1: a token of an earlier life: %d, then %d; as documented 200, then 409", first.status, second.status)
+			}
+		})
+	}
+}

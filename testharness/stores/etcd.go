@@ -201,3 +201,25 @@ func freePorts(t testing.TB, n int) []string {
 	}
 	return out
 }
+
+// MoveLeader has the leader hand over to another server.
+func (c EtcdCluster) MoveLeader() {
+	t := c[0].t
+	t.Helper()
+	leader := c.Leader()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	client := leader.Client()
+	members, err := client.MemberList(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range members.Members {
+		if m.Name != leader.name {
+			if _, err := client.MoveLeader(ctx, m.ID); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+}
