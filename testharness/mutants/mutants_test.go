@@ -1,0 +1,123 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestTheTableHolds keeps the table in step with the code, in every run of the
+// tests: trying the mutants takes minutes and is asked for by itself.
+func TestTheTableHolds(t *testing.T) {
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(table) < 30 {
+		t.Errorf("%d mutants; at least 30 are promised", len(table))
+	}
+	seen := map[string]bool{}
+	for _, m := range table {
+		if seen[m.breaks] {
+			t.Errorf("%s: twice", m.breaks)
+		}
+		seen[m.breaks] = true
+		mutated, err := m.apply(root)
+		if err != nil {
+			t.Errorf("%s: %v", m.breaks, err)
+			continue
+		}
+		if filepath.Ext(m.file) == ".go" {
+			if _, err := parser.ParseFile(token.NewFileSet(), m.file, mutated, 0); err != nil {
+				t.Errorf("%s: the mutated file does not parse: %v", m.breaks, err)
+			}
+		}
+		if m.old == m.new {
+			t.Errorf("%s: nothing is changed", m.breaks)
+		}
+		if len(m.ask) == 0 {
+			t.Errorf("%s: nobody is asked", m.breaks)
+		}
+		for _, ask := range m.ask {
+			pkg, tests, _ := strings.Cut(ask, " ")
+			for name := range strings.SplitSeq(tests, "|") {
+				if !hasTest(t, filepath.Join(root, pkg), name) {
+					t.Errorf("%s: %s has no test that begins with %q", m.breaks, pkg, name)
+				}
+			}
+		}
+	}
+}
+
+// hasTest reports whether a test of the directory begins with name.
+func hasTest(t *testing.T, dir, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, _, _ = strings.Cut(name, "/")
+	declared := regexp.MustCompile(`(?m)^func ` + regexp.QuoteMeta(orAny(strings.TrimPrefix(name, "^"))))
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if declared.Match(b) {
+			return true
+		}
+	}
+	return false
+}
+
+func orAny(name string) string {
+	if name == "" {
+		return "Test"
+	}
+	return name
+}
+
+// What go test -json says, shortened to what is looked at.
+func TestRead(t *testing.T) {
+	const (
+		run  = `{"Action":"run","Test":"TestA"}` + "\n"
+		sub  = `{"Action":"fail","Test":"TestA/contract_8"}` + "\n"
+		fail = `{"Action":"fail","Test":"TestA"}` + "\n"
+		pkg  = `{"Action":"fail"}` + "\n"
+		pass = `{"Action":"pass","Test":"TestA"}` + "\n"
+		hung = `{"Action":"output","Test":"TestA","Output":"panic: test timed out after 1m0s\n"}` + "\n"
+		skip = `{"Action":"output","Test":"TestB","Output":"    b_test.go:9: SKIP: etcd is not installed\n"}` + "\n" +
+			`{"Action":"skip","Test":"TestB"}` + "\n"
+		header = `{"Action":"output","Test":"TestB","Output":"--- SKIP: TestB (0.00s)\n"}` + "\n"
+		build  = `{"Action":"build-output","Output":"# core/api\n"}` + "\n" + `{"Action":"build-output","Output":"x.go:1:1: no\n"}` + "\n" +
+			`{"Action":"build-fail"}` + "\n" + `{"Action":"fail","FailedBuild":"core/api"}` + "\n"
+	)
+	for _, c := range []struct {
+		name, in string
+		want     outcome
+		wrong    string
+	}{
+		{"all pass", run + pass, outcome{}, ""},
+		{"the subtest is named, not its test", run + sub + fail + pkg, outcome{failed: "TestA/contract_8"}, ""},
+		{"a process that dies has failed", run + pkg, outcome{failed: "(the test binary ended)"}, ""},
+		{"a time that ran out is no failure like others", run + hung + fail + pkg, outcome{failed: "TestA", hung: true}, ""},
+		{"a failure before the time ran out is one", run + sub + hung + fail + pkg, outcome{failed: "TestA/contract_8"}, ""},
+		{"a program that is missing", run + pass + skip, outcome{skipped: "etcd is not installed"}, ""},
+		{"a test skipped for another reason is passed over", run + pass + header, outcome{}, ""},
+		{"what does not compile is not caught", build, outcome{}, "does not compile: # core/api x.go:1:1: no"},
+		{"a name that matches no test asks nobody", "", outcome{}, "no test matches what the table asks"},
+	} {
+		got, err := read(strings.NewReader(c.in))
+		wrong := ""
+		if err != nil {
+			wrong = err.Error()
+		}
+		if got != c.want || wrong != c.wrong {
+			t.Errorf("%s: %+v, %q, want %+v, %q", c.name, got, wrong, c.want, c.wrong)
+		}
+	}
+}
