@@ -1,24 +1,28 @@
 -- One transaction. All that can fail is read before the first write, because
 -- a script that fails half-way keeps what it has written.
 --
--- KEYS: names, expiries, due, tasks, then the item of each check, put, delete.
--- ARGV: length of what begins an item's key, how many names to sweep, number
--- of checks, held, puts, deletes, schedule, cancel; then their arguments.
-local call = redis.call
-local items, sweep = tonumber(ARGV[1]), tonumber(ARGV[2])
-local checks, held, puts = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local deletes, schedule, cancel = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local k, a = 4, 8
+-- KEYS: names and expiries, if something is put or deleted; due and tasks, if
+-- something is held, scheduled or cancelled; then items.
+-- ARGV: a head of one byte each: whether to sweep, the number of checks, held,
+-- puts, deletes, schedule, cancel, and which of KEYS each check, put and
+-- delete is about; then, in this order, what else each of them needs.
+local call, byte, sub = redis.call, string.byte, string.sub
+local head = ARGV[1]
+local sweep, checks, held, puts, deletes, schedule, cancel = byte(head, 1, 7)
+local names, expiries, due, tasks
+local k, a = 7, 1
+if puts + deletes > 0 then
+	names, expiries, due, tasks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+else
+	due, tasks = KEYS[1], KEYS[2]
+end
 
-local found, lost, failed = {}, {}, false
+local found, lost
 for i = 1, checks do
-	local item = call('GET', KEYS[k + i])
-	local tx = ''
-	if item then
-		tx = string.sub(item, 11, 10 + (string.byte(item, 10) or 0))
-	end
+	local item = call('GET', KEYS[byte(head, k + i)])
+	local tx = item and sub(item, 11, 10 + (byte(item, 10) or 0)) or ''
 	if tx ~= ARGV[a + i] then
-		failed = true
+		found, lost = found or {}, lost or {}
 		if item then
 			found[#found + 1] = i - 1
 			found[#found + 1] = item
@@ -27,24 +31,26 @@ for i = 1, checks do
 end
 k, a = k + checks, a + checks
 for i = 1, held do
-	local lease = call('HGET', KEYS[4], '@' .. ARGV[a + 1])
-	if not lease or lease ~= ARGV[a + 2] then
-		failed = true
+	if call('HGET', tasks, '@' .. ARGV[a + 1]) ~= ARGV[a + 2] then
+		found, lost = found or {}, lost or {}
 		lost[#lost + 1] = i - 1
 	end
 	a = a + 2
 end
-if failed then
+if found then
 	return {found, lost}
 end
 
-if puts + deletes > 0 then -- a wrong type fails here
-	call('ZCARD', KEYS[1])
-	call('ZCARD', KEYS[2])
+-- A wrong type fails here, or in the first write, which is to the names or,
+-- where nothing is put or deleted, to the tasks.
+if puts + deletes > 0 then
+	call('ZCARD', expiries)
+	if schedule + cancel > 0 then
+		call('HLEN', tasks)
+	end
 end
 if schedule + cancel > 0 then
-	call('ZCARD', KEYS[3])
-	call('HLEN', KEYS[4])
+	call('ZCARD', due)
 end
 
 local wrote = false
@@ -57,48 +63,51 @@ local function write(...)
 		error(reply.err)
 	end
 	wrote = true
+	return reply
 end
 
 for i = 1, puts do
-	local key, item, last = KEYS[k + i], ARGV[a + 1], ARGV[a + 2]
-	local name = string.sub(key, items + 1)
+	local key, last = KEYS[byte(head, k + i)], ARGV[a + 2]
+	local name = sub(key, #names + 2)
+	write('ZADD', names, '0', name)
 	if last == '' then
-		write('SET', key, item)
-		write('ZREM', KEYS[2], name)
+		write('SET', key, ARGV[a + 1])
+		write('ZREM', expiries, name)
 	else
-		write('SET', key, item, 'PXAT', last)
-		write('ZADD', KEYS[2], last, name)
+		write('SET', key, ARGV[a + 1], 'PXAT', last)
+		write('ZADD', expiries, last, name)
 	end
-	write('ZADD', KEYS[1], '0', name)
 	a = a + 2
 end
 k = k + puts
 for i = 1, deletes do
-	local name = string.sub(KEYS[k + i], items + 1)
-	write('DEL', KEYS[k + i])
-	write('ZREM', KEYS[1], name)
-	write('ZREM', KEYS[2], name)
+	local key = KEYS[byte(head, k + i)]
+	local name = sub(key, #names + 2)
+	write('ZREM', names, name)
+	write('ZREM', expiries, name)
+	write('DEL', key)
 end
 for i = 1, schedule do
 	local id = ARGV[a + 1]
-	write('HSET', KEYS[4], '=' .. id, ARGV[a + 2])
-	write('HDEL', KEYS[4], '@' .. id)
-	write('ZADD', KEYS[3], ARGV[a + 3], id)
+	if write('HSET', tasks, '=' .. id, ARGV[a + 2]) == 0 then -- it was there, perhaps leased
+		write('HDEL', tasks, '@' .. id)
+	end
+	write('ZADD', due, ARGV[a + 3], id)
 	a = a + 3
 end
 for i = 1, cancel do
 	local id = ARGV[a + i]
-	write('ZREM', KEYS[3], id)
-	write('HDEL', KEYS[4], '=' .. id, '@' .. id)
+	write('HDEL', tasks, '=' .. id, '@' .. id)
+	write('ZREM', due, id)
 end
 
 if sweep > 0 and puts + deletes > 0 then
 	local time = call('TIME')
 	local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-	local expired = call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. now, 'LIMIT', '0', ARGV[2])
+	local expired = call('ZRANGEBYSCORE', expiries, '-inf', '(' .. now, 'LIMIT', '0', 64 + 8 * puts)
 	if #expired > 0 then
-		write('ZREM', KEYS[1], unpack(expired))
-		write('ZREM', KEYS[2], unpack(expired))
+		write('ZREM', names, unpack(expired))
+		write('ZREM', expiries, unpack(expired))
 	end
 end
 return 1

@@ -50,9 +50,11 @@ type request struct {
 	script *script // nil: args are a command
 	keys   []string
 	args   []any
+	spend  *spend // what keys and args were made from, if that can be merged with others
 
 	repeatable bool // doing it twice does no harm: it only reads
 	commit     bool // waits for the replicas; a lost reply is ErrUnknown
+	size       int  // about how many bytes it has, where others may travel with it; 0: it travels alone
 }
 
 // marked is the last argument of a command. Being encoded is the last that
@@ -146,28 +148,13 @@ func (s *Store) do(ctx context.Context, r request) (any, error) {
 // send does the request once on the node. sent is false where surely nothing
 // left this process.
 func (s *Store) send(ctx context.Context, node *redis.Client, r request, load, asking bool) (reply any, sent bool, err error) {
-	args := r.args
-	if r.script != nil {
-		args = make([]any, 0, 3+len(r.keys)+len(r.args))
-		if load {
-			args = append(args, "eval", r.script.text)
-		} else {
-			args = append(args, "evalsha", r.script.sha)
-		}
-		args = append(args, strconv.Itoa(len(r.keys)))
-		for _, key := range r.keys {
-			args = append(args, key)
-		}
-		args = append(args, r.args...)
-	} else {
-		args = append([]any(nil), args...)
+	if !load && !asking && r.size > 0 && r.size <= batchBytes {
+		return s.together(ctx, node, r)
 	}
+	waits := r.commit && s.config.Replicas > 0
 	var reached atomic.Bool
-	args[len(args)-1] = marked{args[len(args)-1], &reached}
-	cmd := redis.NewCmd(ctx, args...)
-
-	wait := r.commit && s.config.Replicas > 0
-	if !wait && !asking {
+	cmd := redis.NewCmd(ctx, r.command(load, &reached)...)
+	if !waits && !asking {
 		node.Process(ctx, cmd)
 		reply, err = cmd.Result()
 		return reply, reached.Load(), err
@@ -180,23 +167,56 @@ func (s *Store) send(ctx context.Context, node *redis.Client, r request, load, a
 	}
 	pipe.Process(ctx, cmd)
 	var waited *redis.IntCmd
-	if wait {
-		waited = redis.NewIntCmd(ctx, "wait", s.config.Replicas, s.config.WaitTimeout.Milliseconds())
-		pipe.Process(ctx, waited)
+	if waits {
+		waited = s.wait(ctx, pipe)
 	}
 	pipe.Exec(ctx)
 	reply, err = cmd.Result()
-	if err != nil || !wait || reply != int64(1) {
-		return reply, reached.Load(), err
+	if waits {
+		reply, err = s.waited(r, reply, err, waited)
 	}
-	replicas, err := waited.Result()
+	return reply, reached.Load(), err
+}
+
+// command is what the request sends: with load, the script itself.
+func (r request) command(load bool, reached *atomic.Bool) []any {
+	args := make([]any, 0, 3+len(r.keys)+len(r.args))
+	if r.script != nil {
+		if load {
+			args = append(args, "eval", r.script.text)
+		} else {
+			args = append(args, "evalsha", r.script.sha)
+		}
+		args = append(args, strconv.Itoa(len(r.keys)))
+		for _, key := range r.keys {
+			args = append(args, key)
+		}
+	}
+	args = append(args, r.args...)
+	args[len(args)-1] = marked{args[len(args)-1], reached}
+	return args
+}
+
+// wait adds to a pipeline the wait for the replicas to have what came before.
+func (s *Store) wait(ctx context.Context, pipe redis.Pipeliner) *redis.IntCmd {
+	cmd := redis.NewIntCmd(ctx, "wait", s.config.Replicas, s.config.WaitTimeout.Milliseconds())
+	pipe.Process(ctx, cmd)
+	return cmd
+}
+
+// waited returns the answer to a commit as it is after the wait.
+func (s *Store) waited(r request, reply any, err error, wait *redis.IntCmd) (any, error) {
+	if err != nil || reply != int64(1) {
+		return reply, err
+	}
+	replicas, err := wait.Result()
 	if err == nil && replicas >= int64(s.config.Replicas) {
-		return reply, true, nil
+		return reply, nil
 	}
 	if err == nil {
 		err = fmt.Errorf("%d of %d replicas had it after %v", replicas, s.config.Replicas, s.config.WaitTimeout)
 	}
-	return nil, true, s.unknown(r, fmt.Errorf("the primary has the commit, but is not sure of its replicas: %w", err))
+	return nil, s.unknown(r, fmt.Errorf("the primary has the commit, but is not sure of its replicas: %w", err))
 }
 
 func (s *Store) cluster() *redis.ClusterClient {

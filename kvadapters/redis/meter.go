@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,19 +18,19 @@ func (s *Store) Spend(ctx context.Context, p kv.Partition, now time.Time, charge
 		return nil, nil
 	}
 	base := s.base(p)
-	at := now.UnixMicro()
-	r := request{base: base, script: spendScript, args: make([]any, 1, 1+2*len(charges))}
-	r.args[0] = strconv.FormatInt(at, 10)
-	for _, c := range charges {
+	r := request{base: base, script: spendScript, spend: &spend{at: now.UnixMicro(), charges: make([]charge, len(charges))}}
+	at := r.spend.at
+	for i, c := range charges {
 		cost, burst := int64((c.Cost+time.Microsecond-1)/time.Microsecond), int64(c.Burst/time.Microsecond)
 		// Both within a duration, so the sum cannot overflow.
 		if at < 0 || cost < 0 || burst < 0 || at > exact/2 || cost > exact/4 || burst > exact/4 {
 			return nil, fmt.Errorf("redis: %w: charge of %v within %v to %q at %v: outside of what a counter holds exactly",
 				kv.ErrUnavailable, c.Cost, c.Burst, c.Name, now)
 		}
-		r.keys = append(r.keys, base+"r:"+c.Name)
-		r.args = append(r.args, strconv.FormatInt(cost, 10), strconv.FormatInt(burst, 10))
+		r.spend.charges[i] = charge{base + "r:" + c.Name, cost, burst}
 	}
+	r.keys, r.args = merge(r.spend)
+	r.size = len(r.args)
 	reply, err := s.do(ctx, r)
 	if err != nil {
 		return nil, err
@@ -40,14 +41,46 @@ func (s *Store) Spend(ctx context.Context, p kv.Partition, now time.Time, charge
 	}
 	tats := make([]time.Time, len(charges))
 	for i, v := range before {
-		if text(v) == "" {
-			continue
+		us, ok := v.(int64)
+		if !ok {
+			return nil, damaged("the counter %q is answered by %v", charges[i].Name, v)
 		}
-		us, err := strconv.ParseInt(text(v), 10, 64)
-		if err != nil {
-			return nil, damaged("the counter %q holds %q", charges[i].Name, text(v))
+		if us >= 0 {
+			tats[i] = time.UnixMicro(us).UTC()
 		}
-		tats[i] = time.UnixMicro(us).UTC()
 	}
 	return tats, nil
+}
+
+// spend is what one Spend asks for, in microseconds.
+type spend struct {
+	at      int64
+	charges []charge
+}
+
+type charge struct {
+	key         string
+	cost, burst int64
+}
+
+// merge returns what one run of the script needs to do all the spends, one
+// after the other.
+func merge(spends ...*spend) (keys []string, args []any) {
+	args = make([]any, 0, 5*len(spends))
+	number := func(n int64) { args = append(args, strconv.FormatInt(n, 10)) }
+	for _, s := range spends {
+		number(s.at)
+		number(int64(len(s.charges)))
+		for _, c := range s.charges {
+			i := slices.Index(keys, c.key)
+			if i < 0 {
+				i = len(keys)
+				keys = append(keys, c.key)
+			}
+			number(int64(i + 1))
+			number(c.cost)
+			number(c.burst)
+		}
+	}
+	return keys, args
 }

@@ -73,8 +73,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -112,6 +114,8 @@ type Store struct {
 	client  redis.UniversalClient
 	owned   bool // made by Open
 	commits atomic.Uint64
+
+	batchers sync.Map // of route, to *batcher
 }
 
 var (
@@ -184,7 +188,7 @@ func fixed(base string) []string { return []string{base + "n", base + "x", base 
 // Get implements kv.KV.
 func (s *Store) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	base := s.base(key.Partition)
-	reply, err := s.do(ctx, request{base: base, repeatable: true, args: []any{"get", base + "i:" + key.Name}})
+	reply, err := s.do(ctx, request{base: base, repeatable: true, size: 1, args: []any{"get", base + "i:" + key.Name}})
 	if errors.Is(err, redis.Nil) {
 		return kv.Item{}, kv.ErrNotFound
 	}
@@ -265,7 +269,7 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 // all since, so that the others do not pay for looking.
 const (
 	sweepEvery  = 8
-	sweepAtOnce = 64
+	sweepAtOnce = 64 // and by a commit, 8 for each of its puts more
 )
 
 // Commit implements kv.KV.
@@ -274,32 +278,44 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 		return fmt.Errorf("redis: %w", err)
 	}
 	base := s.base(tx.Partition)
-	items := base + "i:"
-	keys := fixed(base)
+	r := request{base: base, script: commitScript, commit: true, keys: make([]string, 0, 6)}
+	if len(tx.Puts)+len(tx.Deletes) > 0 {
+		r.keys = append(r.keys, base+"n", base+"x")
+	}
+	if len(tx.Held)+len(tx.Schedule)+len(tx.Cancel) > 0 {
+		r.keys = append(r.keys, base+"d", base+"t")
+	}
+	head := make([]byte, 0, 16)
+	head = append(head, 0, byte(len(tx.Checks)), byte(len(tx.Held)), byte(len(tx.Puts)),
+		byte(len(tx.Deletes)), byte(len(tx.Schedule)), byte(len(tx.Cancel)))
+	if s.commits.Add(1)%sweepEvery == 0 {
+		head[0] = 1
+	}
+	item := func(name string) {
+		key := base + "i:" + name
+		i := slices.Index(r.keys, key)
+		if i < 0 {
+			i = len(r.keys)
+			r.keys = append(r.keys, key)
+		}
+		head = append(head, byte(i+1))
+	}
 	for _, c := range tx.Checks {
-		keys = append(keys, items+c.Name)
+		item(c.Name)
 	}
 	for _, p := range tx.Puts {
-		keys = append(keys, items+p.Name)
+		item(p.Name)
 	}
 	for _, name := range tx.Deletes {
-		keys = append(keys, items+name)
+		item(name)
 	}
 
-	sweep := 0
-	if s.commits.Add(1)%sweepEvery == 0 {
-		sweep = sweepAtOnce + sweepEvery*len(tx.Puts)
-	}
-	args := []any{
-		strconv.Itoa(len(items)), strconv.Itoa(sweep),
-		strconv.Itoa(len(tx.Checks)), strconv.Itoa(len(tx.Held)), strconv.Itoa(len(tx.Puts)),
-		strconv.Itoa(len(tx.Deletes)), strconv.Itoa(len(tx.Schedule)), strconv.Itoa(len(tx.Cancel)),
-	}
+	r.args, r.size = append(make([]any, 0, 8), head), len(head)
 	for _, c := range tx.Checks {
-		args = append(args, c.Tx)
+		r.args = append(r.args, c.Tx)
 	}
 	for _, h := range tx.Held {
-		args = append(args, h.TaskID, h.Lease)
+		r.args = append(r.args, h.TaskID, h.Lease)
 	}
 	for _, p := range tx.Puts {
 		expires := expiry(p.Expires)
@@ -307,17 +323,19 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 		if expires != 0 {
 			last = strconv.FormatInt(expires-1, 10) // Redis counts a key gone only after its time
 		}
-		args = append(args, encodeItem(tx.ID, expires, p.Value), last)
+		r.args = append(r.args, encodeItem(tx.ID, expires, p.Value), last)
+		r.size += len(p.Value)
 	}
 	for _, t := range tx.Schedule {
 		due := ceil(t.Due)
-		args = append(args, t.ID, encodeTask(due, t.Payload), strconv.FormatInt(due, 10))
+		r.args = append(r.args, t.ID, encodeTask(due, t.Payload), strconv.FormatInt(due, 10))
+		r.size += len(t.Payload)
 	}
 	for _, id := range tx.Cancel {
-		args = append(args, id)
+		r.args = append(r.args, id)
 	}
 
-	reply, err := s.do(ctx, request{base: base, script: commitScript, keys: keys, args: args, commit: true})
+	reply, err := s.do(ctx, r)
 	if err != nil {
 		return err
 	}

@@ -34,16 +34,20 @@ func OpenScratch(ctx context.Context, rawURL string, c Config, name string) (*Sc
 		return nil, err
 	}
 	root, err := New(client, c)
-	if err == nil {
-		root.owned = true
-		root.config.Prefix += ":" + name
-		err = root.Check(ctx)
-	}
 	if err != nil {
 		client.Close()
 		return nil, err
 	}
-	return &Scratch{root: root, wrote: make(map[string]map[string]bool)}, nil
+	root.owned = true
+	root.config.Prefix += ":" + name
+	s := &Scratch{root: root, wrote: make(map[string]map[string]bool)}
+	if err := root.Check(ctx); err != nil {
+		// What the probe was denied came after what it was not.
+		s.Erase(ctx)
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // KeysBegin is how the keys of all its stores begin, and no other keys.

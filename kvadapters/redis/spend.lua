@@ -1,31 +1,38 @@
--- Charges all counters or none. Numbers are microseconds below 2^53.
+-- Counts requests, one after the other: charges all of a request's counters
+-- or none. Numbers are microseconds below 2^53.
 --
--- KEYS: a counter each. ARGV: now, then cost and burst of each.
--- Returns the counters as they were, '' for one that is not known.
-local now = tonumber(ARGV[1])
-local before, after, fits = {}, {}, true
-for i = 1, #KEYS do
-	local cost, burst = tonumber(ARGV[2 * i]), tonumber(ARGV[2 * i + 1])
-	local tat = redis.call('GET', KEYS[i])
-	if tat then
-		before[i] = tat
-		tat = tonumber(tat)
-	else
-		tat = 0
-		before[i] = ''
+-- KEYS: counters. ARGV: of each request, now and how many charges, and of each
+-- charge which of KEYS, cost and burst.
+-- Returns for each charge the counter as it was, -1 for one that is not known.
+local number, max = tonumber, math.max
+local tats, ttls, before = {}, {}, {}
+local a, last = 1, #ARGV
+while a < last do
+	local now, stop = number(ARGV[a]), a + 3 * number(ARGV[a + 1]) + 1
+	local fits = true
+	for c = a + 2, stop, 3 do
+		local k = number(ARGV[c])
+		local tat = tats[k]
+		if not tat then
+			tat = number(redis.call('GET', KEYS[k]) or -1) or error('VERGEDAMAGED the counter ' .. KEYS[k] .. ' is no number')
+			tats[k] = tat
+		end
+		before[#before + 1] = tat
+		fits = fits and max(tat, now) + number(ARGV[c + 1]) <= now + number(ARGV[c + 2])
 	end
-	after[i] = math.max(tat, now) + cost
-	if after[i] > now + burst then
-		fits = false
+	if fits then
+		for c = a + 2, stop, 3 do
+			local k = number(ARGV[c])
+			local tat = max(tats[k], now) + number(ARGV[c + 1])
+			-- A counter that now has overtaken means the same as none. It is kept
+			-- ten seconds longer, for instances whose clocks lag; and no longer, so
+			-- that one whose clock was set back does not wait for the old time.
+			tats[k], ttls[k] = tat, math.ceil((tat - now) / 1000) + 10000
+		end
 	end
+	a = stop + 1
 end
-if fits then
-	for i = 1, #KEYS do
-		-- A counter that now has overtaken means the same as none. It is kept
-		-- ten seconds longer, for instances whose clocks lag; and no longer, so
-		-- that one whose clock was set back does not wait for the old time.
-		local ttl = string.format('%.0f', math.ceil((after[i] - now) / 1000) + 10000)
-		redis.call('SET', KEYS[i], string.format('%.0f', after[i]), 'PX', ttl)
-	end
+for k, ttl in pairs(ttls) do
+	redis.call('SET', KEYS[k], string.format('%.0f', tats[k]), 'PX', ttl)
 end
 return before
