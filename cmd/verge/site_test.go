@@ -55,6 +55,13 @@ type served struct {
 // start runs one more process and returns once it serves.
 func (s *site) start() *served {
 	s.t.Helper()
+	in := s.launch()
+	s.ready(in)
+	return in
+}
+
+func (s *site) launch() *served {
+	s.t.Helper()
 	in := &served{logs: new(lines), ended: make(chan struct{})}
 	in.cmd = exec.Command("verge", "serve", "--config", s.config,
 		"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-level", "info")
@@ -68,6 +75,11 @@ func (s *site) start() *served {
 		in.cmd.Wait()
 		close(in.ended)
 	}()
+	return in
+}
+
+func (s *site) ready(in *served) {
+	s.t.Helper()
 	eventually(s.t, "the server", func() bool {
 		select {
 		case <-in.ended:
@@ -85,7 +97,6 @@ func (s *site) start() *served {
 		s.key = s.createKey(in.at)
 	}
 	in.publisher = newPublisher(readyFile{BaseURL: "http://" + in.at.Public, seeds: seeds{SecretKey: s.key, IntegrationID: testIntegration}})
-	return in
 }
 
 // kill is kill -9.
