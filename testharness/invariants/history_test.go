@@ -1,0 +1,171 @@
+package invariants_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	mrand "math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/testharness/faultproxy"
+	"github.com/verge-id/verge/testharness/history"
+	"github.com/verge-id/verge/testharness/stores"
+)
+
+// I1 over HTTP, on every engine: clients race for one token after the other,
+// some under a shared Idempotency-Key, while requests and replies between
+// Verge and its store are lost. Some order must explain what they were told.
+func TestI1ValidateIsLinearizable(t *testing.T) {
+	lossy := faultproxy.Odds{faultproxy.DropReply: .1, faultproxy.DropRequest: .05, faultproxy.Delay: .1, faultproxy.HangReply: .002}
+	calls := map[kvtest.Fault]float64{kvtest.Refuse: .05, kvtest.LoseRequest: .1, kvtest.LoseReply: .15, kvtest.Delay: .1}
+	inProcess := func(store kv.KV, seed uint64) (open func() kv.KV, on func()) {
+		f := newFaulty(store, seed, calls)
+		return func() kv.KV { return f }, func() {
+			f.on.Store(true)
+			ctx, cancel := context.WithCancel(t.Context())
+			t.Cleanup(cancel)
+			go func() { // what was delayed arrives, some time
+				for ctx.Err() == nil {
+					time.Sleep(5 * time.Millisecond)
+					f.Deliver(context.Background())
+				}
+			}()
+		}
+	}
+	proxied := func(t *testing.T, addr string, seed uint64) (open func() kv.KV, on func()) {
+		p := faultproxy.New(t, addr, faultproxy.Config{Seed: seed, Odds: lossy, Delay: 5 * time.Millisecond})
+		return func() kv.KV { return openRedis(t, "redis://"+p.Addr()+"?"+impatient) }, p.On
+	}
+	for _, c := range []struct {
+		engine    string
+		instances int
+		tokens    int
+		prepare   func(t *testing.T, seed uint64) (open func() kv.KV, on func())
+	}{
+		{"memory", 1, 60, func(t *testing.T, seed uint64) (func() kv.KV, func()) { return inProcess(openMemory(t), seed) }},
+		{"bolt", 1, 40, func(t *testing.T, seed uint64) (func() kv.KV, func()) { return inProcess(openBolt(t), seed) }},
+		{"miniredis", 2, 40, func(t *testing.T, seed uint64) (func() kv.KV, func()) {
+			return proxied(t, startMiniredis(t).Addr(), seed)
+		}},
+		{"redis", 2, 60, func(t *testing.T, seed uint64) (func() kv.KV, func()) {
+			return proxied(t, stores.StartRedis(t).Addr(), seed)
+		}},
+		{"cluster", 2, 40, func(t *testing.T, seed uint64) (func() kv.KV, func()) {
+			nodes := stores.StartCluster(t, 3)
+			stop := make(chan struct{})
+			var moving sync.WaitGroup
+			t.Cleanup(func() { close(stop); moving.Wait() })
+			return func() kv.KV { return openRedis(t, nodes.URL()+"&"+impatient) }, func() {
+				moving.Go(func() {
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+							nodes.Move("{verge:p0}", time.Millisecond)
+						}
+					}
+				})
+			}
+		}},
+		{"etcd", 2, 40, func(t *testing.T, seed uint64) (func() kv.KV, func()) {
+			p := faultproxy.New(t, stores.StartEtcd(t).Addr, faultproxy.Config{Seed: seed,
+				Odds: faultproxy.Odds{faultproxy.DropReply: .03, faultproxy.DropRequest: .02, faultproxy.Delay: .05}})
+			return func() kv.KV { return openEtcd(t, "etcd://"+p.Addr()+"/verge") }, p.On
+		}},
+	} {
+		t.Run(c.engine, func(t *testing.T) {
+			t.Parallel()
+			seed := faultproxy.Seed(t, 1)
+			open, on := c.prepare(t, seed)
+			first := newService(t, setup{Store: open(), Shared: c.instances > 1})
+			all := []*service{first}
+			for range c.instances - 1 {
+				all = append(all, newService(t, setup{Store: open(), Shared: true, Ring: first.ring, Key: first.key, Sink: first.sink}))
+			}
+			on()
+			seen := map[string]int{}
+			for n := range c.tokens * times() {
+				exchanges := race(t, all, mrand.New(mrand.NewPCG(seed, uint64(n))))
+				for _, op := range exchanges.History() {
+					seen[op.Output.(history.Answer).String()]++
+				}
+				if err := history.Explain(exchanges.History()); err != nil {
+					t.Fatalf("I1: seed %d, token %d: %v", seed, n, err)
+				}
+			}
+			t.Logf("answers: %v", seen)
+			// On a Cluster whose slot moves only some requests meet it.
+			if seen["valid"] < c.tokens/4 || seen["used"] < c.tokens || seen["unknown"] == 0 && c.engine != "cluster" {
+				t.Errorf("the test does not test that: %v", seen)
+			}
+			if len(seen) > 3 {
+				t.Errorf("I2: answers that must not be: %v", seen)
+			}
+		})
+	}
+}
+
+// race lets four clients exchange one token, each twice, over all instances.
+func race(t *testing.T, all []*service, rng *mrand.Rand) *history.Recorder {
+	t.Helper()
+	s := all[0]
+	id, err := session.NewID(rand.Reader, integrationID, session.L1, 25, s.clock.Now(), 0)
+	must(t, err)
+	text, err := id.Format(s.ring)
+	must(t, err)
+	result, err := token.SealResult(s.ring, token.ResultClaims{Session: text, Completed: token.At(s.clock.Now())})
+	must(t, err)
+	var exchanges history.Recorder
+	var wg sync.WaitGroup
+	for client := range 4 {
+		var keys [2]string
+		for i := range keys {
+			if k := rng.IntN(5); k < 2 {
+				keys[i] = fmt.Sprint("key", k)
+			}
+		}
+		pause := time.Duration(rng.IntN(3)) * time.Millisecond
+		wg.Go(func() {
+			time.Sleep(pause)
+			for i, key := range keys {
+				owner := key
+				if key == "" {
+					owner = fmt.Sprint(client, ".", i)
+				}
+				end := exchanges.Call(client, owner)
+				end(all[(client+i)%len(all)].validateAs(result, key))
+			}
+		})
+	}
+	wg.Wait()
+	return &exchanges
+}
+
+// validateAs is validate under an Idempotency-Key, and its status alone.
+func (s *service) validateAs(resultToken, key string) int {
+	req, err := http.NewRequest("POST", s.url+api.ValidatePath, strings.NewReader(`{"result_token":"`+resultToken+`"}`))
+	if err != nil {
+		return 0
+	}
+	req.Header.Set("Authorization", "Bearer "+s.key)
+	req.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	resp, err := browser.Do(req)
+	if err != nil {
+		return 0
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
