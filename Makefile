@@ -9,7 +9,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench build check generate fuzz clean
+.PHONY: help run test mutants bench build check generate fuzz clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ run: build ## run everything on this machine: service, demo site, webhook inbox
 
 test: ## run all tests; what needs a program that is missing says SKIP
 	$(GO) test $(RACE) -timeout 15m ./...
+
+mutants: ## break the code, one small way at a time, and see that a test notices each
+	$(GO) run ./testharness/mutants
 
 bench: build ## measure beside a bare net/http server, in one run
 	$(GO) run ./testharness/bench -verge $(VERGE)
