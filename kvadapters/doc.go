@@ -1,50 +1,100 @@
 // Package kvadapters holds the stores that the core can run on, one package
-// each. All keep the promises of package kv, and package kvtest proves it;
-// they differ in what outlives what.
+// each. All keep the promises of package kv, and package kvtest proves it on
+// the real thing; they differ in what outlives what. `verge kv check URL` runs
+// those proofs that do no harm against an operator's own server.
 //
-//	             memory                        bolt
-//	use it       in tests, in development      in a service of one process
-//	instances    one                           one: the file is locked
-//	atomicity    one lock per partition        one write at a time, shared by
-//	                                           the commits that wait for it
-//	reads        see every commit that         the same
-//	             returned
-//	kept         nothing                       every commit that returned:
-//	                                           fsync before the answer
-//	leases       in memory                     in memory: a restart frees them
-//	expiry       by Config.Now, gone at once;  by Config.Now, gone at once;
-//	             memory freed by later calls   space freed in the background
-//	a full or    -                             ErrUnknown once, then
-//	failed disk                                ErrUnavailable until reopened
-//	holds        what fits in memory           what fits on a local disk; tasks
-//	                                           that wait take no memory
+// # Choose
 //
-// Choose memory where losing everything is fine, bolt everywhere else while
-// one process is enough. bolt's file lies on a local disk: neither its lock
-// nor its fsync can be relied on over a network file system. To copy it,
-// stop the service or take a snapshot of the whole volume.
+//	tests, a demo                                        memory
+//	Redis' behaviour in a test, with nothing installed   redis on miniredis
+//	one process is enough                                bolt
+//	several processes, and Redis or Valkey runs already  redis
+//	more writes or memory than one Redis has             redis on a Cluster
+//	a failover must never forget a used token            etcd, up to some hundred
+//	                                                     verifications a second
 //
-// memory and bolt do not implement kv.Meter: with one instance, rate counters
-// can stay in that instance's memory.
+// # What each promises
 //
-// # Redis
+//	             memory            bolt               redis               etcd
+//	processes    one               one: the file      any number          any number
+//	                               is locked
+//	atomicity    a lock per        one write at a     one script per      one transaction
+//	             partition         time, shared by    commit, on one      per commit, in one
+//	                               commits that wait  node                order for all
+//	a commit     nothing           kill -9 and power  what appendonly     the loss of any
+//	that                           loss: fsync        and appendfsync     minority of the
+//	returned                       before the answer  say, see below      servers
+//	survives
+//	a failover   -                 -                  the last commits,   nothing
+//	forgets                                           see below
+//	leases       in memory         in memory: a       on the server       on the servers
+//	are kept                       restart frees them
+//	items        Config.Now        Config.Now         the clock of the    Config.Now of
+//	expire by                                         primary             whoever asks
+//	expired      freed by later    freed in the       freed by the        freed a minute
+//	space is     calls             background         server              later by a sweep
+//	rate limits  of the process    of the process     shared, in one      shared, by compare
+//	                                                  step                and set
+//	full, or     -                 ErrUnknown once,   ErrUnavailable      ErrUnavailable or
+//	away                           then               until it is back    ErrUnknown until it
+//	                               ErrUnavailable                         is back
+//	                               until reopened
+//	a lost       -                 -                  ErrUnknown          ErrUnknown
+//	reply is
+//	holds        what fits in      what fits on a     what fits in the    2 GiB, at most 8,
+//	             memory            local disk         servers' memory     all in memory too
 //
-// Choose Redis, or Valkey, where several instances share the work and speed
-// counts: one server, Sentinel or a Cluster. A commit is one script and so
-// atomic; it is as durable as the operator sets the server (appendonly,
-// appendfsync), and a failover can forget the last commits, which
-// Config.Replicas narrows and nothing closes. Items expire by the primary's
-// clock, leases are on the server, instances share rate counters (kv.Meter).
-// A server that is away is ErrUnavailable, a lost reply ErrUnknown; both pass
-// without reopening once the server is back. Its operator sets noeviction and the rest that package redis lists; Open
-// refuses a server that evicts. All data is in the servers' memory.
+// Whatever a store answers, the core grants nothing that it does not know:
+// ErrUnknown is looked up by the operation's ID, and denies until that is known.
+//
+// # memory
+//
+// Forgets everything with the process, used tokens included.
+//
+// # bolt
+//
+// The file lies on a local disk: neither its lock nor its fsync can be relied
+// on over a network file system. There is nothing to set. To copy it, stop the
+// service or take a snapshot of the whole volume.
+//
+// # Redis and Valkey
+//
+// One server from 6.2, one watched by Sentinel, or a Cluster. Its operator sets
+//
+//	appendonly yes                 or a restart forgets
+//	appendfsync always             or a power cut takes the last second
+//	maxmemory-policy noeviction    or used marks vanish; another is refused
+//	min-replicas-to-write 1        with replicas, and store.replicas = 1
+//
+// and the permissions that package redis lists. Replication is asynchronous: a
+// failover can forget the last commits, and a result token that was used in
+// those moments can be used once more within its five minutes. store.replicas
+// makes each commit wait for so many replicas and deny where they do not
+// answer; what then remains is a failover to a replica that was not among
+// them. Nothing on Redis closes that; etcd has no such gap. The clocks of the
+// servers may differ from Verge's by what results and outcomes can bear: a
+// second is nothing, a minute shortens or lengthens what is kept by a minute.
+//
+// On a Cluster sessions are spread over 16 partitions (store.partitions), each
+// on the node of its slot; a node that is down costs its own partitions and no
+// other. Rate counters share one partition, so that a request's counters change
+// in one step: they are the load of one node. While a slot is moved, its
+// partitions can answer ErrUnavailable until they have arrived.
 //
 // # etcd
 //
-// Choose etcd where it runs already, where a few hundred verifications a
-// second are enough, and where a failover may forget nothing: every commit
-// that returned is on the disks of a majority. Any number of instances share
-// it, rate counters (kv.Meter) included. Items expire by Config.Now, gone at
-// once, and leave etcd a minute later. Leases of tasks outlast every restart.
-// Its operator sets a quota and automatic compaction; package etcd says which.
+// One server or, to be worth it, three or five. Every commit that returned is
+// on the disks of a majority; reads see every commit. Its operator sets a quota
+// and automatic compaction, which package etcd names, and keeps the clocks of
+// all instances together: expiry goes by theirs. Expect some hundred
+// verifications a second, since every write waits for a majority's fsync.
+//
+// # Several instances
+//
+// All have the same key ring, configuration and number of partitions. What an
+// instance schedules it runs itself, at once; the others look for what a dead
+// one has left behind every two seconds for each partition, and take it over
+// when its lease of a minute is done. A lease is proven in the commit that
+// records the outcome, so an instance that was stopped meanwhile records
+// nothing, and begins nothing that its lease does not outlast.
 package kvadapters
