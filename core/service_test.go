@@ -156,6 +156,7 @@ func TestConfig(t *testing.T) {
 		{"a space", base("https://verify verge.example", false), "base URL"},
 		{"no providers", func(c *Config) { c.Providers = nil }, "no verification method"},
 		{"the sandbox in production", func(c *Config) { c.Providers = append(c.Providers, &sandbox.Provider{}) }, "sandbox"},
+		{"nothing but the sandbox in production", func(c *Config) { c.Providers = []provider.Provider{&sandbox.Provider{}} }, "sandbox"},
 		{"the sandbox in test", func(c *Config) { c.Test = true; c.Providers = append(c.Providers, &sandbox.Provider{}) }, ""},
 		{"the sandbox in dev", func(c *Config) { c.Dev = true; c.Providers = append(c.Providers, &sandbox.Provider{}) }, ""},
 		{"test allows no http", func(c *Config) { c.Test = true; c.BaseURL = "http://127.0.0.1:8080" }, "base URL"},

@@ -712,6 +712,29 @@ func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 	}
 }
 
+func TestAPublicKeyIsForThePagesThatItsIntegrationLists(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		listed []string
+		want   Code // "": started
+	}{
+		{"contract 5, 403: a page of an origin that is listed", []string{"https://www.publisher.example"}, ""},
+		{"contract 5, 403: of another one", []string{"https://app.publisher.example"}, Forbidden},
+		{"contract 5, 403: none is listed", nil, Forbidden},
+	} {
+		w := newWorld(t)
+		coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
+			Method: sandbox.Method, Webhook: integration.Webhook{Off: true}, BrowserOrigins: c.listed}, ""))
+		body := startBody(`"public_key":"` + w.pk + `"`)
+		if _, e := w.ask(Start, StartPath, web.Header{"Origin": {"https://www.publisher.example"}}, body); code(e) != c.want {
+			t.Errorf("%s: %v, want %q", c.rule, e, c.want)
+		}
+		if _, e := w.ask(Start, StartPath, nil, body); code(e) != "" {
+			t.Errorf("%s: from no page at all: %v", c.rule, e)
+		}
+	}
+}
+
 func TestGuessingCountsAgainstTheAddress(t *testing.T) {
 	w := newWorld(t)
 	unknown, err := integration.GenerateKey(integration.SecretPrefix, w.Random)

@@ -324,6 +324,9 @@ func TestHealth(t *testing.T) {
 	}
 	down.Store(false)
 	time.Sleep(readyKept + 50*time.Millisecond)
+	if s, b := get(base + "/readyz"); s != 200 {
+		t.Errorf("readyz once the KV is back: %d %s", s, b)
+	}
 	go stop()
 	time.Sleep(100 * time.Millisecond)
 	for _, u := range []string{base, opsBase} {

@@ -156,6 +156,35 @@ var table = []mutant{
 		ask:    []string{"./core/integration"},
 	},
 
+	{
+		breaks: "a public key works on any web page",
+		file:   "core/api/cors.go",
+		old:    `if i == nil || !slices.Contains(i.BrowserOrigins, origin) {`,
+		new:    `if i == nil || len(i.BrowserOrigins) > 0 && !slices.Contains(i.BrowserOrigins, origin) {`,
+		ask:    []string{"./core/api"},
+	},
+	{
+		breaks: "a change of the webhook secret leaves the integration Ready",
+		file:   "core/integration/readiness.go",
+		old:    `	h.Write([]byte(secret))`,
+		new:    ``,
+		ask:    []string{"./core/integration"},
+	},
+	{
+		breaks: "a test that failed leaves the integration Ready",
+		file:   "core/integration/readiness.go",
+		old:    `	if !r.Ready {`,
+		new:    `	if !r.Ready && r.Tested == "" {`,
+		ask:    []string{"./core/integration"},
+	},
+	{
+		breaks: "the sandbox, which verifies nobody, runs in production",
+		file:   "core/service.go",
+		old:    `if p.Method() == sandbox.Method && !c.Dev && !c.Test {`,
+		new:    `if p.Method() == sandbox.Method && len(c.Providers) > 1 && !c.Dev && !c.Test {`,
+		ask:    []string{"./core"},
+	},
+
 	// Idempotency-Key on start.
 	{
 		breaks: "the same Idempotency-Key with another body gets the first one's session",
@@ -596,6 +625,32 @@ var table = []mutant{
 		ask:    []string{"./kvadapters/memory"},
 	},
 
+	{
+		breaks: "memory: an item that was put again is swept when it would have expired before",
+		file:   "kvadapters/memory/memory.go",
+		old:    "	p.delete(it.name)\n	p.items.Set(it)",
+		new:    "	p.items.Set(it)",
+		ask:    []string{"./kvadapters/memory"},
+	},
+	{
+		breaks: "memory: a commit changes what stands before the check that fails",
+		file:   "kvadapters/memory/memory.go",
+		old: `	if conflict := p.evaluate(tx, now); conflict != nil {
+		return conflict
+	}
+	for _, it := range puts {
+		p.put(it)
+	}`,
+		new: `	conflict := p.evaluate(tx, now)
+	for _, it := range puts {
+		p.put(it)
+	}
+	if conflict != nil {
+		return conflict
+	}`,
+		ask: []string{"./kvadapters/memory"},
+	},
+
 	// The store in one file.
 	{
 		breaks: "bolt: a commit returns before it is on disk",
@@ -896,6 +951,14 @@ func (g *groupState) unlock() {}`,
 		ask:    []string{"./edge/egress"},
 	},
 
+	{
+		breaks: "the developer's way to loopback is open on a server",
+		file:   "edge/egress/egress.go",
+		old:    `	if c.Dev {`,
+		new:    `	if c.Dev || c.RootCAs == nil {`,
+		ask:    []string{"./edge/egress TestPrivateDestinations|TestPlainHTTP"},
+	},
+
 	// The way in.
 	{
 		breaks: "anybody names their own address in X-Forwarded-For (contract 30)",
@@ -917,6 +980,20 @@ func (g *groupState) unlock() {}`,
 		old:    `make([]byte, web.MaxBody+1)`,
 		new:    `make([]byte, web.MaxBody)`,
 		ask:    []string{"./edge/server TestBodyLimit|TestRefusals", harness + "TestBodies"},
+	},
+	{
+		breaks: "a session's path, with a token pasted into it, is in the log",
+		file:   "edge/server/access.go",
+		old:    `if len(segment) > limit || strings.Contains(segment, "svc_") {`,
+		new:    `if len(segment) > limit {`,
+		ask:    []string{"./edge/server TestLogs|TestAccessLog"},
+	},
+	{
+		breaks: "a service that drains still says that it is ready",
+		file:   "edge/server/health.go",
+		old:    `	if p.draining.Load() {`,
+		new:    `	if p.draining.Load() && p.err != nil {`,
+		ask:    []string{"./edge/server TestDrain|TestHealth"},
 	},
 	{
 		breaks: "a drain cuts requests that are being answered",
