@@ -100,7 +100,7 @@ func (c *kvCheckCmd) check(ctx context.Context, p *program, shown string, s scra
 		say = newKVPrinter(io.Discard)
 	}
 	checking, cancel := context.WithTimeoutCause(ctx, time.Duration(c.Timeout), fmt.Errorf("not done within --timeout %s", time.Duration(c.Timeout)))
-	r := checkKV(checking, shown, s, p.now, say)
+	r := checkKV(checking, shown, s, p.now, kvEraseTime, say)
 	cancel()
 	if c.JSON {
 		if err := json.NewEncoder(p.stdout).Encode(r); err != nil {

@@ -89,7 +89,7 @@ const (
 
 // checkKV tries all that is safe in the scratch place and removes the place.
 // It tells say what it finds while it goes on.
-func checkKV(ctx context.Context, shown string, s scratch, wall func() time.Time, say *kvPrinter) *kvReport {
+func checkKV(ctx context.Context, shown string, s scratch, wall func() time.Time, eraseFor time.Duration, say *kvPrinter) *kvReport {
 	r := &kvReport{Store: shown, Scratch: s.where(), Subjects: []*kvSubject{}}
 	err := r.run(ctx, s, wall, say)
 	r.OK = err == nil
@@ -103,7 +103,7 @@ func checkKV(ctx context.Context, shown string, s scratch, wall func() time.Time
 		say.stopped(r.Error)
 	}
 	// A signal ends the check, but not its clearing up.
-	erasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), kvEraseTime)
+	erasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), eraseFor)
 	defer cancel()
 	if err := eraseScratch(erasing, s); err != nil {
 		r.OK = false
