@@ -94,7 +94,7 @@
 // All have the same key ring, configuration and number of partitions. What an
 // instance schedules it runs itself, at once; the others look for what a dead
 // one has left behind every two seconds for each partition, and take it over
-// when its lease of a minute is done. A lease is proven in the commit that
+// when its lease of half a minute is done. A lease is proven in the commit that
 // records the outcome, so an instance that was stopped meanwhile records
 // nothing, and begins nothing that its lease does not outlast.
 package kvadapters

@@ -54,9 +54,9 @@ type instance struct {
 }
 
 // pollEach is how long an instance that shares its store leaves between two
-// looks for tasks that another one has left behind, on average: few enough
-// that hundreds of idle instances are no load, often enough that with 16
-// partitions none waits longer than half the lease it has waited for already.
+// looks for tasks that another one has left behind: seldom enough that hundreds
+// of idle instances are no load, often enough that what a dead one had in hand
+// is taken over within a minute, on 16 partitions too.
 const pollEach = 2 * time.Second
 
 // assemble opens the store and puts the instance together. Whoever gets one calls serve or close.

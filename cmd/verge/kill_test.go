@@ -34,7 +34,7 @@ func TestKill(t *testing.T) {
 		lease time.Duration // what a process that was killed keeps from the next one
 	}{
 		{"bolt", func(t *testing.T) string { return "bolt:" + filepath.Join(t.TempDir(), "verge.db") }, 0},
-		{"redis", func(t *testing.T) string { return stores.StartRedis(t, stores.Durable...).URL() }, time.Minute},
+		{"redis", func(t *testing.T) string { return stores.StartRedis(t, stores.Durable...).URL() }, 29 * time.Second},
 	} {
 		t.Run(c.store, func(t *testing.T) {
 			t.Parallel()

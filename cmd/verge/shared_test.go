@@ -195,7 +195,7 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			sink.open.Store(true)
 			third := site.start()
 			all := func() bool { events, posts := sink.count(); return events == 2*each && posts >= 2*16+2*each }
-			if !within(60*time.Second+20*time.Second, all) {
+			if !within(29*time.Second+20*time.Second, all) {
 				events, posts := sink.count()
 				t.Fatalf("I3: a lease and 20 s later %d of %d events were sent, in %d requests", events, 2*each, posts)
 			}
