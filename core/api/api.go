@@ -65,6 +65,9 @@ type call struct {
 	req    *web.Request
 	now    time.Time
 	header web.Header
+
+	limits  ratelimit.Result // the answer of all limits that were asked
+	charged string           // the key that was counted beside the address
 }
 
 // Handler is one of the three endpoints.

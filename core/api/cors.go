@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -70,9 +69,4 @@ func (c *call) corsHeaders(origin string) {
 	c.header.Set("Access-Control-Allow-Origin", origin)
 	c.header.Set("Vary", "Origin")
 	c.header.Set("Access-Control-Expose-Headers", "X-Request-Id, X-Correlation-Id, Retry-After, RateLimit, RateLimit-Policy")
-}
-
-// takePublicKey charges the key itself, beside the address.
-func (c *call) takePublicKey(key *integration.Key) error {
-	return c.take(ratelimit.Rule{Name: "public-key", Key: key.ID, Limit: c.Limits.PublicPerKey})
 }

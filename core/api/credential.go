@@ -8,39 +8,64 @@ import (
 	"github.com/verge-id/verge/core/ratelimit"
 )
 
-// take spends one request of each rule, or answers 429.
-func (c *call) take(rules ...ratelimit.Rule) error {
-	result, err := c.Limiter.Take(c.ctx, c.now, rules)
+// take counts the request against its address and, in the same step, against
+// the rules of the key that it presents, or answers 429 and counts nothing.
+// Nothing is looked up before: guessing counts too, and costs the KV no read
+// once the address is at its limit.
+func (c *call) take(address ratelimit.Rule, ofKey ...ratelimit.Rule) error {
+	result, err := c.Limiter.Take(c.ctx, c.now, append([]ratelimit.Rule{address}, ofKey...))
 	if err != nil {
 		return err
 	}
-	c.addHeader("Ratelimit-Policy", result.Policy)
-	c.addHeader("Ratelimit", result.RateLimit)
+	c.limits = result
 	if !result.Allowed {
+		c.limitHeaders(result)
 		return &Error{Code: RateLimited, Message: "Too many requests. Retry-After says when to try again.", RetryAfter: result.RetryAfter}
+	}
+	// How a key stands is for whoever proves to be allowed it.
+	c.limitHeaders(result.First())
+	for _, r := range ofKey {
+		c.charged = r.Key
 	}
 	return nil
 }
 
-// addHeader appends to a header that is a list.
-func (c *call) addHeader(name, value string) {
-	if before := c.header.Get(name); before != "" {
-		value = before + ", " + value
+// proven says that the key of the rule has been found good. Where that was not
+// to be foreseen, it is counted only now.
+func (c *call) proven(rule ratelimit.Rule) error {
+	var err error
+	if before := c.limits; c.charged != rule.Key {
+		if err = c.take(rule); c.limits != before {
+			c.limits = before.And(c.limits)
+		}
 	}
-	c.header.Set(name, value)
+	c.limitHeaders(c.limits)
+	return err
+}
+
+func (c *call) limitHeaders(r ratelimit.Result) {
+	c.header.Set("Ratelimit-Policy", r.Policy)
+	c.header.Set("Ratelimit", r.RateLimit)
 }
 
 func (c *call) client() string { return ratelimit.ClientKey(c.req.Client) }
 
-// takeSecretIP charges the address of a request that a secret key belongs on,
-// before the credential is looked at, so that guessing counts too.
-func (c *call) takeSecretIP() error {
-	return c.take(ratelimit.Rule{Name: "secret-ip", Key: c.client(), Limit: c.Limits.SecretPerIP})
+// secretIP is for the address of a request that a secret key belongs on.
+func (c *call) secretIP() ratelimit.Rule {
+	return ratelimit.Rule{Name: "secret-ip", Key: c.client(), Limit: c.Limits.SecretPerIP}
 }
 
-// takePublicIP charges the address of any other request.
-func (c *call) takePublicIP() error {
-	return c.take(ratelimit.Rule{Name: "public-ip", Key: c.client(), Limit: c.Limits.PublicPerIP})
+// publicIP is for the address of any other request.
+func (c *call) publicIP() ratelimit.Rule {
+	return ratelimit.Rule{Name: "public-ip", Key: c.client(), Limit: c.Limits.PublicPerIP}
+}
+
+func (c *call) reconcileKey(id string) ratelimit.Rule {
+	return ratelimit.Rule{Name: "reconcile-key", Key: id, Limit: c.Limits.ReconcilePerKey}
+}
+
+func (c *call) publicKeyRule(id string) ratelimit.Rule {
+	return ratelimit.Rule{Name: "public-key", Key: id, Limit: c.Limits.PublicPerKey}
 }
 
 var errUnauthorized = &Error{Code: Unauthorized, Message: "Send a valid secret key as \"Authorization: Bearer svc_sk_…\"."}
@@ -71,10 +96,15 @@ func (c *call) secretKey() (*integration.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.req.Header.Has("Origin") || c.req.Header.Has("Sec-Fetch-Site") {
+	if c.browser() {
 		return nil, &Error{Code: Forbidden, Message: "A secret key must not be used in a browser. Call from a server, and replace this key: whoever opened the page has seen it."}
 	}
 	return key, nil
+}
+
+// browser reports whether the request comes from a page.
+func (c *call) browser() bool {
+	return c.req.Header.Has("Origin") || c.req.Header.Has("Sec-Fetch-Site")
 }
 
 // activeKey returns a known key that is neither expired nor revoked.
@@ -86,10 +116,22 @@ func (c *call) activeKey(prefix, text string) (*integration.Key, error) {
 	return key, err
 }
 
-// requireSecret is the whole of authentication for validate and reconcile.
-func (c *call) requireSecret() (*integration.Key, error) {
-	if err := c.takeSecretIP(); err != nil {
+// requireSecret is the whole of authentication for validate and reconcile. A
+// key that is found good is counted against ofKey, if there is one.
+func (c *call) requireSecret(ofKey func(id string) ratelimit.Rule) (*integration.Key, error) {
+	var rules []ratelimit.Rule
+	if ofKey != nil && !c.browser() {
+		text, _ := c.bearer()
+		if id, seen := c.Directory.Presented(integration.SecretPrefix, text); id != "" && (seen == nil || seen.Active(c.now)) {
+			rules = append(rules, ofKey(id))
+		}
+	}
+	if err := c.take(c.secretIP(), rules...); err != nil {
 		return nil, err
 	}
-	return c.secretKey()
+	key, err := c.secretKey()
+	if err == nil && ofKey != nil {
+		err = c.proven(ofKey(key.ID))
+	}
+	return key, err
 }

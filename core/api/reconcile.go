@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
@@ -28,11 +27,8 @@ var errNoSession = &Error{Code: NotFound, Message: "There is no such session."}
 
 // Reconcile is GET /api/v1/verify/sessions/{sessionId}.
 func Reconcile(c *call) (*web.Response, error) {
-	key, err := c.requireSecret()
+	key, err := c.requireSecret(c.reconcileKey)
 	if err != nil {
-		return nil, err
-	}
-	if err := c.take(ratelimit.Rule{Name: "reconcile-key", Key: key.ID, Limit: c.Limits.ReconcilePerKey}); err != nil {
 		return nil, err
 	}
 	text := strings.TrimPrefix(c.req.Path, SessionsPath)

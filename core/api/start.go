@@ -8,6 +8,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -74,7 +75,7 @@ func Start(c *call) (*web.Response, error) {
 // header and a public key in the body (contract 9).
 func (c *call) startCredential() (*integration.Key, *fields, error) {
 	if _, present := c.bearer(); present {
-		if err := c.takeSecretIP(); err != nil {
+		if err := c.take(c.secretIP()); err != nil {
 			return nil, nil, err
 		}
 		key, err := c.secretKey()
@@ -91,19 +92,29 @@ func (c *call) startCredential() (*integration.Key, *fields, error) {
 	if err := c.allowOrigin(key); err != nil {
 		return nil, nil, err
 	}
-	return key, f, c.takePublicKey(key)
+	return key, f, c.proven(c.publicKeyRule(key.ID))
 }
 
 // publicKey returns the active public key that the body holds.
 func (c *call) publicKey() (*integration.Key, *fields, error) {
-	if err := c.takePublicIP(); err != nil {
+	// The body names the key and so is read before the request is counted;
+	// what is wrong with it is said only afterwards.
+	f, wrong := c.body()
+	var public string
+	var present, isText bool
+	var rules []ratelimit.Rule
+	if wrong == nil {
+		public, present, isText = f.object.String("public_key")
+		if id := c.mayStart(public); id != "" {
+			rules = append(rules, c.publicKeyRule(id))
+		}
+	}
+	if err := c.take(c.publicIP(), rules...); err != nil {
 		return nil, nil, err
 	}
-	f, err := c.body()
-	if err != nil {
-		return nil, nil, err
+	if wrong != nil {
+		return nil, nil, wrong
 	}
-	public, present, isText := f.object.String("public_key")
 	if present && !isText {
 		f.text("public_key")
 		c.idempotencyKey(f)
@@ -115,6 +126,21 @@ func (c *call) publicKey() (*integration.Key, *fields, error) {
 		err = errNoStartKey
 	}
 	return key, f, err
+}
+
+// mayStart returns the id that a public key of that text has, unless, by what
+// was seen last, it is none that starts this request: a page whose origin is
+// not allowed must not use up the key, which anybody can read.
+func (c *call) mayStart(public string) (id string) {
+	id, seen := c.Directory.Presented(integration.PublicPrefix, public)
+	if id == "" || seen == nil {
+		return id
+	}
+	i := c.Directory.SeenIntegration(seen.IntegrationID)
+	if !seen.Active(c.now) || i != nil && c.req.Header.Has("Origin") && !slices.Contains(i.BrowserOrigins, c.req.Header.Get("Origin")) {
+		return ""
+	}
+	return id
 }
 
 // errNoStartKey is for whoever sends no Authorization header: to ask a browser

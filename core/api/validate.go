@@ -30,7 +30,7 @@ var errInvalidToken = &Error{Code: InvalidToken, Message: "The result token was 
 
 // Validate is POST /api/v1/verify/validate: it consumes a result token.
 func Validate(c *call) (*web.Response, error) {
-	key, err := c.requireSecret()
+	key, err := c.requireSecret(nil)
 	if err != nil {
 		return nil, c.publicInBody(err)
 	}

@@ -275,6 +275,29 @@ func (d *Directory) Key(ctx context.Context, prefix, text string) (*Key, error) 
 	return k, err
 }
 
+// Presented is what can be said of a key's text without asking the KV: the ID
+// of its record, should there be one ("" if it is not well formed), and the
+// record that was seen last, however long ago; nil if none was.
+func (d *Directory) Presented(prefix, text string) (id string, seen *Key) {
+	if !WellFormed(prefix, text) {
+		return "", nil
+	}
+	hash := hashKey(text)
+	if c, ok := d.cache.Peek("c/key/" + hash); ok {
+		seen = c.value.(*Key)
+	}
+	return keyIDOf(hash), seen
+}
+
+// SeenIntegration returns the integration as it was seen last, however long
+// ago, without asking the KV; nil if it was not. The caller must not change it.
+func (d *Directory) SeenIntegration(id string) *Integration {
+	if c, ok := d.cache.Peek("c/int/" + id); ok {
+		return c.value.(*Integration)
+	}
+	return nil
+}
+
 // CreateKey makes a key of the publisher, a public one if integrationID is
 // not empty, and returns its text, which is not kept.
 func (d *Directory) CreateKey(ctx context.Context, publisherID, integrationID string, expires *time.Time) (string, Key, error) {
@@ -319,7 +342,9 @@ func (d *Directory) putKey(ctx context.Context, text string, k Key, version *str
 	return d.write(ctx, "c/key/"+hashKey(text), k, version)
 }
 
-func keyID(text string) string { return "key_" + hashKey(text)[:16] }
+func keyID(text string) string { return keyIDOf(hashKey(text)) }
+
+func keyIDOf(hash string) string { return "key_" + hash[:16] }
 
 // Keys lists the records of all keys.
 func (d *Directory) Keys(ctx context.Context) ([]Key, error) {

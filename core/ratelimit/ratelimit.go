@@ -62,6 +62,23 @@ type Result struct {
 	Policy, RateLimit string
 }
 
+// First is the result with the headers of the first rule alone.
+func (r Result) First() Result {
+	r.Policy, _, _ = strings.Cut(r.Policy, separator)
+	r.RateLimit, _, _ = strings.Cut(r.RateLimit, separator)
+	return r
+}
+
+// And joins the headers of two steps that both allowed a request.
+func (r Result) And(later Result) Result {
+	r.Policy += separator + later.Policy
+	r.RateLimit += separator + later.RateLimit
+	return r
+}
+
+// separator of list members; no member has it within.
+const separator = ", "
+
 // Limiter holds requests against rules.
 type Limiter struct {
 	Store Store
@@ -106,7 +123,7 @@ func headers(rules []Rule, decisions []Decision) (policy, rateLimit string) {
 	p, r := make([]byte, 0, 32*len(rules)), make([]byte, 0, 32*len(rules))
 	for i, rule := range rules {
 		if i > 0 {
-			p, r = append(p, ", "...), append(r, ", "...)
+			p, r = append(p, separator...), append(r, separator...)
 		}
 		d := decisions[i]
 		until := d.Reset
