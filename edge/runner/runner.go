@@ -105,6 +105,10 @@ const (
 	backoffMax   = 5 * time.Second
 	deferring    = 64 // leases given back at once
 	emptyGap     = 10 * time.Millisecond
+
+	// clockLook is how often a sleeper looks at the clock: one that was set
+	// ahead, and a machine that slept, show on no timer.
+	clockLook = 5 * time.Second
 )
 
 // Runner runs jobs. Make it with New.
@@ -227,9 +231,14 @@ func (w *watch) run(ctx context.Context) {
 		backoff time.Duration
 		due     = r.cfg.Now() // when to claim next; zero: when woken
 		floor   time.Time     // no claim before, whoever wakes
+		last    time.Time     // when it was last looked
 	)
 	for ctx.Err() == nil {
 		now := r.cfg.Now()
+		if now.Round(0).Before(last) {
+			due, floor = now, now // the clock was set back; else we would wait for it to come here again
+		}
+		last = now.Round(0)
 		n, again := r.tend(now)
 		n = min(n, w.most)
 		at := w.woken(due)
@@ -388,11 +397,12 @@ func (r *Runner) putOff(ds []deferral) {
 	}
 }
 
-// wait sleeps until the time (zero: for ever), a nudge, or ctx's end.
+// wait sleeps until the time (zero: for ever), a nudge, or ctx's end, but at
+// most for clockLook.
 func (w *watch) wait(ctx context.Context, now, until time.Time) {
 	var c <-chan time.Time
 	if !until.IsZero() {
-		t := time.NewTimer(until.Sub(now))
+		t := time.NewTimer(min(until.Sub(now), clockLook))
 		defer t.Stop()
 		c = t.C
 	}

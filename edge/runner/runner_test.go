@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,7 @@ type outbox struct {
 	fail   map[string]bool          // lanes whose outcome the store refuses
 	panics map[string]bool
 	lease  time.Duration // 0: for ever
+	off    time.Duration // of the clock by which tasks are due
 
 	added   int
 	claims  int
@@ -78,7 +80,7 @@ func (o *outbox) Claim(ctx context.Context, p kv.Partition, n int) (jobs []host.
 	}
 	var ids []string
 	for id, t := range o.tasks {
-		if t.free(time.Now()) && !t.due.After(time.Now()) {
+		if now := time.Now().Add(o.off); t.free(now) && !t.due.After(now) {
 			ids = append(ids, id)
 		}
 	}
@@ -331,6 +333,50 @@ func TestWake(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// The clock may be set, and a machine sleeps: what is due by the new time runs
+// soon, and nothing waits for the old one to come again.
+func TestAClockThatJumps(t *testing.T) {
+	for _, exclusive := range []bool{true, false} {
+		for _, c := range []struct {
+			rule string
+			jump time.Duration
+			due  time.Duration // of a task, by the clock before
+		}{
+			{"set ahead, over what is due", time.Hour, 30 * time.Minute},
+			{"set back, before something falls due", -time.Hour, -time.Hour + time.Second},
+		} {
+			t.Run(fmt.Sprintf("%s, exclusive: %v", c.rule, exclusive), func(t *testing.T) {
+				var off atomic.Int64
+				// Without the monotonic reading, as clocks that are set have none.
+				now := func() time.Time { return time.Now().Round(0).Add(time.Duration(off.Load())) }
+				bubble(t, Config{Exclusive: exclusive, Now: now}, func(t *testing.T, o *outbox, r *Runner) {
+					o.add(1, "later", now().Add(24*time.Hour)) // which it sleeps for
+					r.Wake("p", now())
+					time.Sleep(time.Minute)
+					due := now().Add(c.due)
+					if c.jump > 0 {
+						o.add(1, "a", due)
+						r.Wake("p", due)
+						time.Sleep(time.Minute)
+					}
+					o.mu.Lock()
+					o.off = c.jump
+					o.mu.Unlock()
+					off.Store(int64(c.jump))
+					if c.jump < 0 {
+						o.add(1, "a", due)
+						r.Wake("p", due)
+					}
+					time.Sleep(7 * time.Second)
+					if n, _ := o.done("a"); n != 1 {
+						t.Error("7 s later it has not run")
+					}
+				})
+			})
+		}
 	}
 }
 
