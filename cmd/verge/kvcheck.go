@@ -145,6 +145,9 @@ func (r *kvReport) run(ctx context.Context, s scratch, wall func() time.Time, sa
 	if r.RoundTrips, err = roundTrips(ctx, s, now); err != nil {
 		return ended(ctx, err)
 	}
+	if commit := r.RoundTrips[0].MedianMS; commit > kvFar {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("a Commit takes %s from here, and every request that writes waits for it: let Verge run near its store", shortMS(commit)))
+	}
 	say.roundTrips(r)
 	say.clocks(r)
 
@@ -369,6 +372,8 @@ const kvLock = promises.Subject("lock")
 const (
 	kvCalls    = 200
 	kvCallTime = 4 * time.Second
+
+	kvFar = 20 // milliseconds from where on a store is said to be far away
 )
 
 func roundTrips(ctx context.Context, s scratch, now func() time.Time) ([]kvRoundTrip, error) {

@@ -64,14 +64,15 @@ func (r *kvReport) worstClock() kvClock {
 }
 
 func (c kvClock) words() string {
+	within := shortMS(max(c.WithinMS, 0.01))
 	if math.Abs(c.AheadMS) <= c.WithinMS {
-		return fmt.Sprintf("the same as this machine's, to within %s", shortMS(c.WithinMS))
+		return "the same as this machine's, to within " + within
 	}
 	direction := "ahead of"
 	if c.AheadMS < 0 {
 		direction = "behind"
 	}
-	return fmt.Sprintf("%s %s this machine's, give or take %s", shortMS(math.Abs(c.AheadMS)), direction, shortMS(c.WithinMS))
+	return fmt.Sprintf("%s %s this machine's, give or take %s", shortMS(math.Abs(c.AheadMS)), direction, within)
 }
 
 // meaning says what a skew does; "" for one that does nothing.

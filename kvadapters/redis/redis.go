@@ -48,6 +48,7 @@
 // and on a Cluster +cluster, +asking and +command besides. Without +info, Open cannot
 // see the eviction policy and trusts the operator. Open tries every command
 // once, so that a permission that is missing shows there and not under way.
+// With +config|get as well, `verge kv check` can say what a restart would cost.
 //
 // # How it lies in Redis
 //
