@@ -217,7 +217,7 @@ func TestKVCheck(t *testing.T) {
 					return kvtest.Pass
 				}}
 			}
-		}, []string{"leases FAILED", "outcome unknown", "order FAILED"}, false},
+		}, []string{"leases FAILED", "outcome unknown", "order FAILED", "show only that the store refused, or did not answer in time"}, false},
 		{"an end at the first commit", endAt(1), []string{"Stopped: interrupted", "FAILED: nothing was proven"}, false},
 		{"an end among the round trips", endAt(100), []string{"Stopped: interrupted", "FAILED: nothing was proven"}, false},
 		{"an end among the promises", endAt(300), []string{"round trips", "Stopped: interrupted", "promises were proven"}, true},
@@ -592,6 +592,34 @@ func TestKVCheckOfAStoreThatGoesAway(t *testing.T) {
 	r := checkKV(t.Context(), target.url, s, p.now, time.Second, newKVPrinter(p.stdout))
 	if r.OK || r.CleanedUp || !strings.Contains(r.Error, "could not clean up") || !strings.Contains(stdout.String(), "What is left of the check lies under {verge:verge-check-x") {
 		t.Errorf("%+v\n%s", r, stdout)
+	}
+}
+
+// TestKVCheckOfAFrozenServer stops a server under the check: requests whose
+// callers have long left are carried out when it goes on, and leave nothing.
+func TestKVCheckOfAFrozenServer(t *testing.T) {
+	server := stores.StartRedis(t)
+	p, stdout, _ := testProgram()
+	at := storeAt{kind: "redis", url: server.URL() + "?read_timeout=200ms"}
+	s, err := openScratch(t.Context(), at, "verge-check-x", p.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	var commits atomic.Int64
+	var thawed sync.WaitGroup
+	s = bent{s, func(store kv.KV) kv.KV {
+		return forgetful{store, func(*kv.Tx) {
+			if commits.Add(1) == 600 { // of some hundred at the same time
+				server.Freeze()
+				thawed.Go(func() { time.Sleep(time.Second); server.Thaw() })
+			}
+		}}
+	}}
+	r := checkKV(t.Context(), server.URL(), s, p.now, kvEraseTime, newKVPrinter(p.stdout))
+	thawed.Wait()
+	if r.OK || !r.CleanedUp || server.Do("dbsize").(int64) != 0 {
+		t.Errorf("ok %v, cleaned up %v, left %v, and said:\n%s", r.OK, r.CleanedUp, server.Do("keys", "*"), stdout)
 	}
 }
 

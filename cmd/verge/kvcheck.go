@@ -85,6 +85,10 @@ const (
 
 	// kvEraseTime is for removing the scratch place, whatever has happened.
 	kvEraseTime = 15 * time.Second
+
+	// kvSettle is how long after its first answer a server may still be
+	// working off what was sent before.
+	kvSettle = 300 * time.Millisecond
 )
 
 // checkKV tries all that is safe in the scratch place and removes the place.
@@ -105,7 +109,13 @@ func checkKV(ctx context.Context, shown string, s scratch, wall func() time.Time
 	// A signal ends the check, but not its clearing up.
 	erasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), eraseFor)
 	defer cancel()
-	if err := eraseScratch(erasing, s); err != nil {
+	err = eraseScratch(erasing, s)
+	if err == nil && !r.OK {
+		// A write whose reply was lost may have lain in a queue until just now.
+		time.Sleep(kvSettle)
+		err = eraseScratch(erasing, s)
+	}
+	if err != nil {
 		r.OK = false
 		r.Error = fmt.Sprintf("could not clean up: %v; what is left lies under %s", err, r.Scratch)
 		say.stopped(r.Error)

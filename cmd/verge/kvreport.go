@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/kvtest/promises"
 )
 
@@ -131,16 +132,22 @@ func (k *kvPrinter) end(r *kvReport) {
 	if r.Error == "" {
 		k.advice(r)
 	}
-	proven, tried := 0, 0
+	proven, tried, away := 0, 0, 0
 	for _, s := range r.Subjects {
 		for _, p := range s.Promises {
 			tried++
-			if p.Proven {
+			switch {
+			case p.Proven:
 				proven++
+			case strings.Contains(p.Seen, kv.ErrUnavailable.Error()), strings.Contains(p.Seen, kv.ErrUnknown.Error()):
+				away++
 			}
 		}
 	}
 	fmt.Fprintln(k.w)
+	if away > 0 {
+		k.paragraph("", "", fmt.Sprintf("%d of the failures show only that the store refused, or did not answer in time: see what it said, and check again.", away))
+	}
 	switch {
 	case r.OK:
 		fmt.Fprintf(k.w, "OK: all %d promises hold. ", proven)
