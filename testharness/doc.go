@@ -22,8 +22,8 @@
 //   - Nothing is faked between the test and the core but time, name
 //     resolution and the provider: requests and webhooks are real HTTP.
 //   - Time moves by Advance alone, the store's with it, and whatever falls due
-//     on the way runs at its own instant before Advance returns. What is random stays so, the
-//     jitter of retries for one, unless Options.Random is seeded.
+//     on the way runs at its own instant before Advance returns. What is random
+//     stays so, the jitter of retries for one, unless Options.Random is seeded.
 //   - Requests of the test may come from any address: the harness stands in
 //     for a trusted proxy, so an X-Forwarded-For header is believed.
 //   - Everything ends with the test.

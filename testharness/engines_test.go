@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -36,18 +35,18 @@ var (
 	engineURL  = os.Getenv("VERGE_HARNESS_URL")
 )
 
-// engines are what TestEngines runs them all on. server starts a real one and
-// returns its URL; nil: the engine needs none.
+// engines are what TestEngines runs them all on. Where server is not nil, it
+// starts the real program and returns its URL.
 var engines = []struct {
-	name   string
-	server func(t *testing.T) string
+	name, program string
+	server        func(t *testing.T) string
 }{
-	{"memory", nil},
-	{"bolt", nil},
-	{"miniredis", nil},
-	{"redis", func(t *testing.T) string { return stores.StartRedis(t, stores.Durable...).URL() }},
-	{"cluster", func(t *testing.T) string { return stores.StartCluster(t, 3).URL() }},
-	{"etcd", func(t *testing.T) string { return stores.StartEtcd(t).URL("") }},
+	{"memory", "", nil},
+	{"bolt", "", nil},
+	{"miniredis", "", nil},
+	{"redis", "redis-server", func(t *testing.T) string { return stores.StartRedis(t, stores.Durable...).URL() }},
+	{"cluster", "redis-server", func(t *testing.T) string { return stores.StartCluster(t, 3).URL() }},
+	{"etcd", "etcd", func(t *testing.T) string { return stores.StartEtcd(t).URL("") }},
 }
 
 // onEngine is Options.KV for the engine, nil where it is what New takes by itself.
@@ -156,8 +155,15 @@ func TestEngines(t *testing.T) {
 		tests = append(tests, s.tests...)
 	}
 	columns := make([]column, len(engines))
-	t.Cleanup(func() { t.Log("\n" + table(columns)) })
-	room := make(chan struct{}, max(1, min(2, runtime.GOMAXPROCS(0)))) // for an engine and its child
+	t.Cleanup(func() {
+		text := table(columns)
+		t.Log("\n" + text)
+		// For whoever runs without -v: go test -artifacts keeps it.
+		if err := os.WriteFile(filepath.Join(t.ArtifactDir(), "engines.txt"), []byte(text), 0o644); err != nil {
+			t.Error(err)
+		}
+	})
+	room := make(chan struct{}, 2) // for an engine and its child
 	for i, e := range engines {
 		c := &columns[i]
 		c.name = e.name
@@ -167,9 +173,9 @@ func TestEngines(t *testing.T) {
 			defer func() { <-room }()
 			defer func() {
 				if t.Skipped() {
-					c.all = "SKIP: not installed"
+					c.none = "SKIP: " + e.program + " is not installed"
 				} else if c.cells == nil {
-					c.all = "FAIL: no server"
+					c.none = "FAIL: " + e.program + " did not start"
 				}
 			}()
 			url := ""
@@ -181,7 +187,8 @@ func TestEngines(t *testing.T) {
 				args = append(args, "-test.short")
 			}
 			child := exec.CommandContext(t.Context(), program, args...)
-			child.Env = append(os.Environ(), "VERGE_HARNESS_KV="+e.name, "VERGE_HARNESS_URL="+url)
+			// A child keeps little alive and would mostly collect garbage.
+			child.Env = append(os.Environ(), "VERGE_HARNESS_KV="+e.name, "VERGE_HARNESS_URL="+url, "GOGC=400")
 			var out bytes.Buffer
 			child.Stdout, child.Stderr = &out, &out
 			err := child.Run()
@@ -189,7 +196,8 @@ func TestEngines(t *testing.T) {
 			c.took = child.ProcessState.UserTime() + child.ProcessState.SystemTime()
 			failed := slices.ContainsFunc(c.cells, func(c cell) bool { return c.failed > 0 })
 			if err != nil || failed {
-				t.Errorf("on %s: %v\n%s", e.name, err, complaints(out.String()))
+				t.Errorf("%v\n%sAgain: VERGE_HARNESS_KV=%s go test ./testharness, with VERGE_HARNESS_URL where a server is needed",
+					err, complaints(out.String()), e.name)
 			}
 		})
 	}
@@ -206,7 +214,7 @@ func (c cell) String() string {
 	case c.failed > 0:
 		return fmt.Sprintf("FAIL %d of %d", c.failed, c.cases)
 	case c.skipped == c.cases:
-		return "SKIP: " + c.reason
+		return "SKIP"
 	case c.skipped > 0:
 		return fmt.Sprintf("%d ok, %d SKIP", c.cases-c.skipped, c.skipped)
 	}
@@ -217,7 +225,7 @@ func (c cell) String() string {
 type column struct {
 	name  string
 	cells []cell // in the order of suites
-	all   string // instead of cells, why there are none
+	none  string // instead of cells: SKIP or FAIL, and why
 	took  time.Duration
 }
 
@@ -284,9 +292,9 @@ func tally(output string) []cell {
 	return cells
 }
 
-// table is all columns side by side.
+// table is all columns side by side, and below it why something was skipped.
 func table(columns []column) string {
-	var out strings.Builder
+	var out, notes strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
 	row := func(name string, text func(column) string) {
 		fmt.Fprint(w, name)
@@ -298,29 +306,44 @@ func table(columns []column) string {
 	row("suite", func(c column) string { return c.name })
 	for i, s := range suites {
 		row(s.name, func(c column) string {
-			if c.all != "" {
-				return c.all
+			if c.none != "" {
+				return c.none[:len("SKIP")]
+			}
+			if c.cells[i].skipped > 0 {
+				fmt.Fprintf(&notes, "%s on %s: SKIP: %s\n", s.name, c.name, c.cells[i].reason)
 			}
 			return c.cells[i].String()
 		})
 	}
 	row("time of CPU", func(c column) string {
-		if c.all != "" {
+		if c.none != "" {
+			fmt.Fprintf(&notes, "%s: %s\n", c.name, c.none)
 			return ""
 		}
 		return fmt.Sprintf("%.1f s", c.took.Seconds())
 	})
 	w.Flush()
-	return out.String()
+	return out.String() + notes.String()
 }
 
-// complaints is a child's output without what went well, from its beginning.
+// complaints is a child's output without what went well and without the
+// service's log, from its beginning.
 func complaints(output string) string {
 	const most = 30_000
 	var out strings.Builder
+	of, said := "", ""
 	for line := range strings.Lines(output) {
-		if trimmed := strings.TrimLeft(line, " "); strings.HasPrefix(trimmed, "=== ") || strings.HasPrefix(trimmed, "--- PASS") {
+		trimmed := strings.TrimLeft(line, " ")
+		if strings.HasPrefix(trimmed, "=== ") {
+			of = line
 			continue
+		}
+		if strings.HasPrefix(trimmed, "--- PASS") || strings.HasPrefix(trimmed, `{"time":`) || trimmed == "PASS\n" {
+			continue
+		}
+		if m := current.FindStringSubmatch(strings.TrimSpace(of)); m != nil && m[1] != said && !strings.HasPrefix(trimmed, "--- ") {
+			said = m[1]
+			out.WriteString(said + "\n")
 		}
 		if out.Len()+len(line) > most {
 			out.WriteString("… and more\n")
@@ -335,6 +358,8 @@ func TestTally(t *testing.T) {
 	output := `=== RUN   TestWalk
 === RUN   TestWalk/L1
     walk_test.go:27: callback
+    harness.go:277: the service's log:
+        {"time":"2026-11-21T03:50:56Z","level":"INFO"}
 --- FAIL: TestWalk (0.02s)
     --- FAIL: TestWalk/L1 (0.01s)
     --- PASS: TestWalk/L2 (0.01s)
@@ -355,18 +380,33 @@ panic: the child ends here
 	want := map[string]string{
 		"walk":       "FAIL 1 of 2",
 		"partitions": "FAIL 1 of 3",
-		"restart":    "SKIP: memory keeps nothing",
+		"restart":    "SKIP",
 		"harness":    "1 ok, 1 SKIP",
 		"reconcile":  "FAIL 3 of 4",
 		"secrets":    "FAIL 1 of 1",
 	}
-	for i, c := range tally(output) {
+	cells := tally(output)
+	for i, c := range cells {
 		if w, ok := want[suites[i].name]; ok && c.String() != w {
 			t.Errorf("%s: %q, want %q", suites[i].name, c, w)
 		}
 	}
-	if c := complaints(output); !strings.Contains(c, "walk_test.go:27: callback") || !strings.Contains(c, "panic: ") || strings.Contains(c, "TestWalk/L2") {
-		t.Errorf("the complaints are\n%s", c)
+	text := table([]column{{name: "memory", cells: cells}, {name: "etcd", none: "SKIP: etcd is not installed"}})
+	for _, want := range []string{"\nwalk           FAIL 1 of 2    SKIP\n", "\nrestart on memory: SKIP: memory keeps nothing\n", "\netcd: SKIP: etcd is not installed\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the table does not hold %q:\n%s", want, text)
+		}
+	}
+	got := complaints(output)
+	for _, want := range []string{"TestWalk/L1\n    walk_test.go:27: callback\n", "--- FAIL: TestPartitions", "panic: "} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the complaints do not hold %q:\n%s", want, got)
+		}
+	}
+	for _, unwanted := range []string{"TestWalk/L2", `"level":`, "TestAdvance\n"} {
+		if strings.Contains(got, unwanted) {
+			t.Errorf("the complaints hold %q:\n%s", unwanted, got)
+		}
 	}
 }
 

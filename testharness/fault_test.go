@@ -299,7 +299,7 @@ func TestStoreFaults(t *testing.T) {
 // A store that hangs, seen through the whole server.
 func TestHangingStore(t *testing.T) {
 	f := newFaults(t)
-	h := newHarness(t, &opts{KV: f.open, HandleTimeout: 500 * time.Millisecond, Configure: unlimited})
+	h := newHarness(t, &opts{KV: f.open, HandleTimeout: time.Second, Configure: unlimited})
 	s := h.Start(nil)
 	page := h.Open(s.RedirectURL)
 	token := h.Approve(h.Start(nil)).ResultToken
