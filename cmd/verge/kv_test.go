@@ -623,6 +623,67 @@ func TestKVCheckOfAFrozenServer(t *testing.T) {
 	}
 }
 
+// slow is a store whose caller may leave while the write goes on, as on a network.
+type slow struct {
+	kv.KV
+	underWay *atomic.Int64
+}
+
+func (s slow) Commit(ctx context.Context, tx kv.Tx) error {
+	if ctx.Err() != nil {
+		return kv.ErrUnavailable
+	}
+	s.underWay.Add(1)
+	done := make(chan error, 1)
+	go func() {
+		time.Sleep(3 * time.Millisecond)
+		err := s.KV.Commit(context.Background(), tx)
+		s.underWay.Add(-1)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return kv.ErrUnknown
+	}
+}
+
+// erasedWhen notes how many writes were under way when the place was first erased.
+type erasedWhen struct {
+	scratch
+	underWay *atomic.Int64
+	seen     chan int64
+}
+
+func (e erasedWhen) erase(ctx context.Context) error {
+	select {
+	case e.seen <- e.underWay.Load():
+	default:
+	}
+	return e.scratch.erase(ctx)
+}
+
+// TestKVCheckErasesWhenNothingIsUnderWay ends checks among their writes.
+func TestKVCheckErasesWhenNothingIsUnderWay(t *testing.T) {
+	for _, at := range []int64{50, 450, 700} {
+		var underWay, commits atomic.Int64
+		ctx, end := context.WithCancel(t.Context())
+		s := erasedWhen{bent{inMemory{}, func(store kv.KV) kv.KV {
+			return slow{forgetful{store, func(*kv.Tx) {
+				if commits.Add(1) == at {
+					end()
+				}
+			}}, &underWay}
+		}}, &underWay, make(chan int64, 1)}
+		p, _, _ := testProgram()
+		r := checkKV(ctx, "memory", s, p.now, time.Second, newKVPrinter(p.stdout))
+		if n := <-s.seen; n != 0 || r.OK {
+			t.Errorf("ended at commit %d: erased while %d writes were under way; ok %v", at, n, r.OK)
+		}
+	}
+}
+
 func TestAboutRedis(t *testing.T) {
 	server := func(addr string, settings ...string) redis.Server {
 		s := redis.Server{Addr: addr, Product: "Redis 7.0.0", Replicas: "0", Settings: map[string]string{}}
