@@ -128,9 +128,8 @@ func run(ctx context.Context, chosen []mutant, jobs int, limit time.Duration) er
 	return report(verdicts, confirm(ctx, root, verdicts, limit))
 }
 
-// report prints the table. innocent holds the catches whose test fails on the
-// unchanged tree too.
-func report(verdicts []verdict, innocent map[catch]bool) error {
+// report prints the table. wrong says which catches are none, and why.
+func report(verdicts []verdict, wrong map[catch]string) error {
 	fmt.Println()
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "mutant\tcaught by\ts")
@@ -139,8 +138,8 @@ func report(verdicts []verdict, innocent map[catch]bool) error {
 		by := v.String()
 		switch {
 		case v.err != nil:
-		case v.test != "" && innocent[v.top()]:
-			by = "ERROR: fails without the mutant too: " + by
+		case v.test != "" && wrong[v.top()] != "":
+			by = "ERROR: " + by + " " + wrong[v.top()]
 		case v.test != "":
 			caught++
 		case v.skipped != "" && os.Getenv("VERGE_REQUIRE_REAL") != "1":

@@ -3,6 +3,7 @@ package main
 // The tests that are asked, where a package has ones that take long.
 const (
 	harness = "./testharness "
+	redis   = "./kvadapters/redis "
 	etcd    = "./kvadapters/etcd "
 )
 
@@ -114,10 +115,10 @@ var table = []mutant{
 		ask:    []string{"./core/api"},
 	},
 	{
-		breaks: "guessing secret keys costs no rate",
+		breaks: "guessing secret keys costs no rate: each guess has a counter of its own",
 		file:   "core/api/credential.go",
-		old:    "	if err := c.takeSecretIP(); err != nil {\n		return nil, err\n	}\n	return c.secretKey()",
-		new:    "	key, err := c.secretKey()\n	if err != nil {\n		return nil, err\n	}\n	return key, c.takeSecretIP()",
+		old:    `Key: c.client(), Limit: c.Limits.SecretPerIP`,
+		new:    `Key: c.req.Header.Get("Authorization"), Limit: c.Limits.SecretPerIP`,
 		ask:    []string{"./core/api"},
 	},
 	{
@@ -738,6 +739,162 @@ func (g *groupState) unlock() {}`,
 		ask:    []string{"./kvadapters/bolt TestAnItemThatIsPutAgain"},
 	},
 
+	// The store on Redis.
+	{
+		breaks: "redis: a result token is used without the check that it is unused (I1)",
+		file:   "kvadapters/redis/commit.lua",
+		old:    `	if tx ~= ARGV[a + i] then`,
+		new:    `	if ARGV[a + i] ~= '' and tx ~= ARGV[a + i] then`,
+		ask:    []string{redis + "TestKVOnMiniredis/commit"},
+	},
+	{
+		breaks: "redis: a check by Tx holds where the item is gone",
+		file:   "kvadapters/redis/commit.lua",
+		old:    `	if tx ~= ARGV[a + i] then`,
+		new:    `	if item and tx ~= ARGV[a + i] then`,
+		ask:    []string{redis + "TestKVOnMiniredis/commit|TestKVOnMiniredis/items"},
+	},
+	{
+		breaks: "redis: the fence is not compared: whoever held a task once holds it still",
+		file:   "kvadapters/redis/commit.lua",
+		old:    `	if call('HGET', tasks, '@' .. ARGV[a + 1]) ~= ARGV[a + 2] then`,
+		new:    `	if not call('HGET', tasks, '@' .. ARGV[a + 1]) then`,
+		ask:    []string{redis + "TestKVOnMiniredis/leases"},
+	},
+	{
+		breaks: "redis: an item never expires",
+		file:   "kvadapters/redis/commit.lua",
+		old:    `		write('SET', key, ARGV[a + 1], 'PXAT', last)`,
+		new:    `		write('SET', key, ARGV[a + 1])`,
+		ask:    []string{redis + "TestKVOnMiniredis/items"},
+	},
+	{
+		breaks: "redis: an item is there for a millisecond after it expired",
+		file:   "kvadapters/redis/redis.go",
+		old:    `strconv.FormatInt(expires-1, 10)`,
+		new:    `strconv.FormatInt(expires, 10)`,
+		ask:    []string{redis + "TestKVOnMiniredis/items"},
+	},
+	{
+		breaks: "redis: an item that was put again is out of the list when it would have expired before",
+		file:   "kvadapters/redis/commit.lua",
+		old:    "		write('SET', key, ARGV[a + 1])\n		write('ZREM', expiries, name)",
+		new:    "		write('SET', key, ARGV[a + 1])",
+		ask:    []string{redis + "TestAnItemThatIsPutAgain"},
+	},
+	{
+		breaks: "redis: a task that is scheduled anew is still held by its old lease",
+		file:   "kvadapters/redis/commit.lua",
+		old:    `		write('HDEL', tasks, '@' .. id)`,
+		new:    ``,
+		ask:    []string{redis + "TestKVOnMiniredis/leases"},
+	},
+	{
+		breaks: "redis: the latest task is claimed first",
+		file:   "kvadapters/redis/claim.lua",
+		old:    `call('ZRANGEBYSCORE', KEYS[3], '-inf', ARGV[1], 'WITHSCORES', 'LIMIT', '0', ARGV[4])`,
+		new:    `call('ZREVRANGEBYSCORE', KEYS[3], ARGV[1], '-inf', 'WITHSCORES', 'LIMIT', '0', ARGV[4])`,
+		ask:    []string{redis + "TestKVOnMiniredis/tasks"},
+	},
+	{
+		breaks: "redis: a claimed task can be claimed again at once",
+		file:   "kvadapters/redis/claim.lua",
+		old:    `	call('ZADD', KEYS[3], ARGV[2], id)`,
+		new:    `	call('ZADD', KEYS[3], 'NX', ARGV[2], id)`,
+		ask:    []string{redis + "TestKVOnMiniredis/leases"},
+	},
+	{
+		breaks: "redis: a claim does not write who holds the task",
+		file:   "kvadapters/redis/claim.lua",
+		old:    `	call('HSET', KEYS[4], '@' .. id, ARGV[6] .. '-' .. i)`,
+		new:    `	call('HSETNX', KEYS[4], '@' .. id, ARGV[6] .. '-' .. i)`,
+		ask:    []string{redis + "TestKVOnMiniredis/leases"},
+	},
+	{
+		breaks: "redis: two claims give out one lease",
+		file:   "kvadapters/redis/redis.go",
+		old:    `	id := hex.EncodeToString(fence[:])`,
+		new:    `	id := hex.EncodeToString(fence[:0])`,
+		ask:    []string{redis + "TestKVOnMiniredis/leases"},
+	},
+	{
+		breaks: "redis: of several limits only the last one denies",
+		file:   "kvadapters/redis/spend.lua",
+		old:    `		fits = fits and max(tat, now)`,
+		new:    `		fits = max(tat, now)`,
+		ask:    []string{redis + "TestSpend"},
+	},
+	{
+		breaks: "redis: a counter is forgotten before it is full again",
+		file:   "kvadapters/redis/spend.lua",
+		old:    `math.ceil((tat - now) / 1000) + 10000`,
+		new:    `math.min(math.ceil((tat - now) / 1000), 10000)`,
+		ask:    []string{redis + "TestSpend"},
+	},
+	{
+		breaks: "redis: of requests that are counted together, one is answered by another's counter",
+		file:   "kvadapters/redis/batch.go",
+		old:    `p.reply, parts = parts[:n:n], parts[n:]`,
+		new:    `p.reply = parts[:n:n]`,
+		ask:    []string{redis + "TestBatch|TestInstancesShareOneLimit"},
+	},
+	{
+		breaks: "redis: a caller whose time is up while its commit travels is told that nothing changed",
+		file:   "kvadapters/redis/batch.go",
+		old:    `return nil, !p.aboard.CompareAndSwap(false, true), context.Cause(ctx)`,
+		new:    `return nil, p.aboard.CompareAndSwap(false, true), context.Cause(ctx)`,
+		ask:    []string{redis + "TestACallerWhoLeaves"},
+	},
+	{
+		breaks: "redis: a commit whose reply was lost is sent again behind the caller's back",
+		file:   "kvadapters/redis/do.go",
+		old:    `if r.repeatable && attempt == 0 {`,
+		new:    `if attempt == 0 {`,
+		ask:    []string{redis + "TestLostReply"},
+	},
+	{
+		breaks: "redis: a commit whose reply was lost is said to have changed nothing",
+		file:   "kvadapters/redis/errors.go",
+		old:    `	if r.commit {`,
+		new:    `	if r.commit && s.config.Replicas > 0 {`,
+		ask:    []string{redis + "TestLostReply"},
+	},
+	{
+		breaks: "redis: a commit that too few replicas have is acknowledged",
+		file:   "kvadapters/redis/do.go",
+		old:    `if err == nil && replicas >= int64(s.config.Replicas) {`,
+		new:    `if err == nil && replicas >= 0 {`,
+		ask:    []string{redis + "TestMissingReplicas"},
+	},
+	{
+		breaks: "redis: after SCRIPT FLUSH or a restart nothing works any more (I10)",
+		file:   "kvadapters/redis/do.go",
+		old:    "			load = true\n			continue",
+		new:    "			return nil, s.refused(r, err)",
+		ask:    []string{redis + "TestScriptsThatTheServerForgot"},
+	},
+	{
+		breaks: "redis: a transaction that stopped half-way is said to have changed nothing",
+		file:   "kvadapters/redis/errors.go",
+		old:    `give the ACL user its permissions back", false`,
+		new:    `give the ACL user its permissions back", true`,
+		ask:    []string{redis + "TestExplain|TestPermissionWithdrawn"},
+	},
+	{
+		breaks: "redis: two partitions share their keys",
+		file:   "kvadapters/redis/redis.go",
+		old:    `strings.NewReplacer("%", "%25", "}", "%7D")`,
+		new:    `strings.NewReplacer("}", "%7D")`,
+		ask:    []string{redis + "TestPartitionsWithBraces"},
+	},
+	{
+		breaks: "redis: while a slot moves, the node that it moves to is not asked for its keys",
+		file:   "kvadapters/redis/do.go",
+		old:    `			asking = code == "ASK"`,
+		new:    ``,
+		ask:    []string{redis + "TestClusterThatMovesASlot"},
+	},
+
 	// The store on etcd.
 	{
 		breaks: "etcd: a check that there is no item is not sent, and two use one token (I1)",
@@ -793,7 +950,7 @@ func (g *groupState) unlock() {}`,
 		file:   "kvadapters/etcd/commit.go",
 		old:    `				cmps = append(cmps, clientv3.Compare(clientv3.CreateRevision(s.due(p, ready, id)), ">", 0))`,
 		new:    ``,
-		ask:    []string{etcd + "TestACancelThatMeetsAClaim|TestKV/leases"},
+		ask:    []string{etcd + "TestACancelThat"},
 	},
 	{
 		breaks: "etcd: instances that share a limit each allow all of it",

@@ -100,26 +100,29 @@ func (m mutant) overlay(root, dir string) (string, error) {
 	return path, os.WriteFile(path, b, 0o600)
 }
 
-// confirm runs the tests that caught mutants on the unchanged tree, and
-// returns those that fail there too: they have caught nothing.
-func confirm(ctx context.Context, root string, verdicts []verdict, limit time.Duration) map[catch]bool {
+// confirm runs the tests that caught mutants on the unchanged tree. It returns
+// what is wrong with those that do not pass there: they have caught nothing.
+func confirm(ctx context.Context, root string, verdicts []verdict, limit time.Duration) map[catch]string {
 	tests := map[string][]string{}
 	for _, v := range verdicts {
 		if v.test != "" && !strings.HasPrefix(v.test, "(") {
 			tests[v.pkg] = append(tests[v.pkg], regexp.QuoteMeta(v.top().test))
 		}
 	}
-	innocent := map[catch]bool{}
+	wrong := map[catch]string{}
 	for pkg, names := range tests {
 		slices.Sort(names)
 		for _, name := range slices.Compact(names) {
 			out, err := goTest(ctx, root, "", limit, pkg, "^"+name+"$")
-			if err != nil || out.failed != "" {
-				innocent[catch{pkg, name}] = true
+			switch {
+			case err != nil:
+				wrong[catch{pkg, name}] = "cannot be tried without the mutant: " + err.Error()
+			case out.failed != "":
+				wrong[catch{pkg, name}] = "fails without the mutant too"
 			}
 		}
 	}
-	return innocent
+	return wrong
 }
 
 // outcome of one run of go test.
