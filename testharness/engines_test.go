@@ -2,6 +2,7 @@ package testharness_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/bolt"
@@ -36,17 +38,34 @@ var (
 )
 
 // engines are what TestEngines runs them all on. Where server is not nil, it
-// starts the real program and returns its URL.
+// starts the real program and returns its URL, and keys counts what lies there.
 var engines = []struct {
 	name, program string
-	server        func(t *testing.T) string
+	server        func(t *testing.T) (url string, keys func() int64)
 }{
 	{"memory", "", nil},
 	{"bolt", "", nil},
 	{"miniredis", "", nil},
-	{"redis", "redis-server", func(t *testing.T) string { return stores.StartRedis(t, stores.Durable...).URL() }},
-	{"cluster", "redis-server", func(t *testing.T) string { return stores.StartCluster(t, 3).URL() }},
-	{"etcd", "etcd", func(t *testing.T) string { return stores.StartEtcd(t).URL("") }},
+	{"redis", "redis-server", func(t *testing.T) (string, func() int64) {
+		s := stores.StartRedis(t, stores.Durable...)
+		return s.URL(), func() int64 { return s.Do("dbsize").(int64) }
+	}},
+	{"cluster", "redis-server", func(t *testing.T) (string, func() int64) {
+		nodes := stores.StartCluster(t, 3)
+		return nodes.URL(), func() int64 { // of the emptiest, since all must be used
+			return min(nodes[0].Do("dbsize").(int64), nodes[1].Do("dbsize").(int64), nodes[2].Do("dbsize").(int64))
+		}
+	}},
+	{"etcd", "etcd", func(t *testing.T) (string, func() int64) {
+		s := stores.StartEtcd(t)
+		return s.URL(""), func() int64 {
+			r, err := s.Client().Get(context.Background(), "", clientv3.WithPrefix(), clientv3.WithCountOnly())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.Count
+		}
+	}},
 }
 
 // onEngine is Options.KV for the engine, nil where it is what New takes by itself.
@@ -102,6 +121,20 @@ func engine(t testing.TB) func(now func() time.Time) kv.KV {
 	return nil
 }
 
+// Of a store behind kvtest.Clocked TestEngines sees whether it was written to.
+func TestEngineIsTheOneNamed(t *testing.T) {
+	want, named := map[string]string{
+		"":          "*redis.Store",
+		"miniredis": "*redis.Store",
+		"memory":    "*memory.Store",
+		"bolt":      "*bolt.Store",
+		"etcd":      "*etcd.Store",
+	}[engineName]
+	if got := fmt.Sprintf("%T", newHarness(t, nil).KV); got != want && named {
+		t.Errorf("on %q the store is a %s, want %s", engineName, got, want)
+	}
+}
+
 // inMemory is for tests that ask 100,000 times and are not about the store.
 func inMemory(now func() time.Time) kv.KV { return memory.New(memory.Config{Now: now}) }
 
@@ -126,7 +159,7 @@ var suites = []struct {
 	{"secrets", []string{"TestNoSecretIsTold"}},
 	{"partitions", []string{"TestPartitions"}},
 	{"restart", []string{"TestRestart"}},
-	{"harness", []string{"TestOwnReceiver", "TestAdvance"}},
+	{"harness", []string{"TestEngineIsTheOneNamed", "TestOwnReceiver", "TestAdvance"}},
 }
 
 // once are the tests that need not run on every engine, and why.
@@ -175,12 +208,12 @@ func TestEngines(t *testing.T) {
 				if t.Skipped() {
 					c.none = "SKIP: " + e.program + " is not installed"
 				} else if c.cells == nil {
-					c.none = "FAIL: " + e.program + " did not start"
+					c.none = "FAIL: see TestEngines/" + e.name
 				}
 			}()
-			url := ""
+			url, keys := "", func() int64 { return 1 }
 			if e.server != nil {
-				url = e.server(t)
+				url, keys = e.server(t)
 			}
 			args := []string{"-test.v", "-test.timeout=10m", "-test.run=^(" + strings.Join(tests, "|") + ")$"}
 			if testing.Short() {
@@ -192,6 +225,9 @@ func TestEngines(t *testing.T) {
 			var out bytes.Buffer
 			child.Stdout, child.Stderr = &out, &out
 			err := child.Run()
+			if keys() == 0 {
+				t.Fatal("the child has left nothing on the server: it ran on something else")
+			}
 			c.cells = tally(out.String())
 			c.took = child.ProcessState.UserTime() + child.ProcessState.SystemTime()
 			failed := slices.ContainsFunc(c.cells, func(c cell) bool { return c.failed > 0 })
@@ -370,6 +406,7 @@ func TestTally(t *testing.T) {
 === RUN   TestRestart
     vectors_test.go:125: SKIP: memory keeps nothing
 --- SKIP: TestRestart (0.00s)
+--- PASS: TestEngineIsTheOneNamed (0.00s)
 === RUN   TestOwnReceiver
 --- PASS: TestOwnReceiver (0.00s)
 --- PASS: TestAdvance (0.00s)
@@ -381,7 +418,7 @@ panic: the child ends here
 		"walk":       "FAIL 1 of 2",
 		"partitions": "FAIL 1 of 3",
 		"restart":    "SKIP",
-		"harness":    "1 ok, 1 SKIP",
+		"harness":    "2 ok, 1 SKIP",
 		"reconcile":  "FAIL 3 of 4",
 		"secrets":    "FAIL 1 of 1",
 	}
