@@ -6,14 +6,20 @@
 -- Returns when the next task falls due ('' for never), then id and task of each.
 local call = redis.call
 local n = tonumber(ARGV[3])
-local due = call('ZRANGEBYSCORE', KEYS[3], '-inf', ARGV[1], 'WITHSCORES', 'LIMIT', '0', ARGV[4])
-local reply = {''}
-if #due > 2 * n then
-	reply[1] = due[2 * n + 2]
-else
-	local later = call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[1], '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
-	if #later > 0 then
-		reply[1] = later[2]
+local due, reply = {}, {''}
+-- Mostly nothing is due, and that is all there is to learn.
+local first = call('ZRANGEBYSCORE', KEYS[3], '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
+if #first > 0 and tonumber(first[2]) > tonumber(ARGV[1]) then
+	reply[1] = first[2]
+elseif #first > 0 then
+	due = call('ZRANGEBYSCORE', KEYS[3], '-inf', ARGV[1], 'WITHSCORES', 'LIMIT', '0', ARGV[4])
+	if #due > 2 * n then
+		reply[1] = due[2 * n + 2]
+	else
+		local later = call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[1], '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
+		if #later > 0 then
+			reply[1] = later[2]
+		end
 	end
 end
 local claimed = math.min(n, #due / 2)
@@ -27,11 +33,14 @@ for i = 1, claimed do
 	reply[2 * i + 1] = task
 end
 
-local time = call('TIME')
-local clock = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-local expired = call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. clock, 'LIMIT', '0', ARGV[5])
-if #expired > 0 then
-	call('ZCARD', KEYS[1])
+local expired = {}
+if ARGV[5] ~= '0' then
+	local time = call('TIME')
+	local clock = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+	expired = call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. clock, 'LIMIT', '0', ARGV[5])
+	if #expired > 0 then
+		call('ZCARD', KEYS[1])
+	end
 end
 
 for i = 1, claimed do

@@ -115,6 +115,7 @@ type Store struct {
 	client  redis.UniversalClient
 	owned   bool // made by Open
 	commits atomic.Uint64
+	claims  atomic.Uint64
 
 	batchers sync.Map // of route, to *batcher
 }
@@ -266,8 +267,8 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 	return items, nil
 }
 
-// Commits clear the index of names that expired. One in sweepEvery does it for
-// all since, so that the others do not pay for looking.
+// Commits and claims clear the index of names that expired. One in sweepEvery
+// does it for all since, so that the others do not pay for looking.
 const (
 	sweepEvery  = 8
 	sweepAtOnce = 64 // and by a commit, 8 for each of its puts more
@@ -391,9 +392,15 @@ func (s *Store) Claim(ctx context.Context, p kv.Partition, now time.Time, lease 
 	}
 	id := hex.EncodeToString(fence[:])
 	base := s.base(p)
+	sweep := 0
+	// Its turn shifts: where claims go round the partitions, it would always
+	// meet the same.
+	if turn := s.claims.Add(1); turn%sweepEvery == turn/64%sweepEvery {
+		sweep = sweepEvery * sweepAtOnce
+	}
 	reply, err := s.do(ctx, request{base: base, script: claimScript, keys: fixed(base), args: []any{
 		strconv.FormatInt(floor(now), 10), strconv.FormatInt(ceil(now.Add(lease)), 10),
-		strconv.Itoa(n), strconv.Itoa(n + 1), strconv.Itoa(sweepAtOnce), id,
+		strconv.Itoa(n), strconv.Itoa(n + 1), strconv.Itoa(sweep), id,
 	}})
 	if err != nil {
 		return nil, time.Time{}, err

@@ -7,8 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -16,7 +14,6 @@ import (
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/webhook"
-	"github.com/verge-id/verge/kvadapters/bolt"
 )
 
 // sink is a webhook receiver that answers 204 and notes when each session's
@@ -71,19 +68,14 @@ func (s *sink) expect(n int) <-chan struct{} {
 	return s.enough
 }
 
-// delivery measures the outbox on bolt: how fast a backlog drains to one
+// delivery measures the outbox on a store: how fast a backlog drains to one
 // receiver, and how long an event takes at a steady 100 a second.
-func delivery() error {
-	dir, err := os.MkdirTemp("", "verge-bench-")
+func delivery(name string, open storage) error {
+	store, closeStore, err := open()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	store, err := bolt.Open(filepath.Join(dir, "verge.db"), bolt.Config{})
-	if err != nil {
-		return err
-	}
-	defer store.Close()
+	defer closeStore()
 	receiver, err := newSink()
 	if err != nil {
 		return err
@@ -112,7 +104,7 @@ func delivery() error {
 			return fmt.Errorf("delivery: %d of %d events arrived within a minute", receiver.count, backlog)
 		}
 	}
-	fmt.Printf("webhook delivery, bolt, backlog of %d to one receiver: %.0f a second (goal 2500)\n", backlog, median(rates))
+	fmt.Printf("webhook delivery, %s, backlog of %d to one receiver: %.0f a second (goal 2500)\n", name, backlog, median(rates))
 
 	const steady = 500
 	sent := make(map[string]time.Time, steady)
@@ -136,8 +128,8 @@ func delivery() error {
 		late = append(late, receiver.arrived[id].Sub(at))
 	}
 	slices.Sort(late)
-	fmt.Printf("webhook delivery, bolt, at 100 a second, start sent to event received: p50 %s, p99 %s (goal 20ms)\n\n",
-		late[steady/2].Round(10*time.Microsecond), late[steady*99/100].Round(10*time.Microsecond))
+	fmt.Printf("webhook delivery, %s, at 100 a second, start sent to event received: p50 %s, p99 %s (goal 20ms)\n\n",
+		name, late[steady/2].Round(10*time.Microsecond), late[steady*99/100].Round(10*time.Microsecond))
 	return nil
 }
 

@@ -3,12 +3,19 @@
 // Every throughput is a closed loop over loopback with 32 connections, the
 // median of 5 rounds, and what is claimed is its ratio to the floor of the
 // same round: a bare net/http handler that reads the body and writes as many
-// bytes. Load, floor and service share one process and its two cores, and the
-// load generator writes prepared bytes, so that little but the servers is
-// measured.
+// bytes, and for a line about Redis also marks a name there with SET NX, over
+// as many connections as the service may have. Load, floor and service share
+// one process and its two cores, and the load generator writes prepared
+// bytes, so that little but the servers is measured. "of CPU" is the same
+// ratio by the processors' time for an answer, Redis' included: it says what
+// the other one would say on a machine where nothing else runs.
+//
+// Redis and etcd are servers of the bench's own; where they are not
+// installed, their lines are left out.
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -16,6 +23,7 @@ import (
 	"runtime/debug"
 	"runtime/pprof"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -31,7 +39,7 @@ func main() {
 	}
 	length := flag.Duration("round", time.Second, "length of a round")
 	binary := flag.String("verge", "", "verge binary to time from exec to first answer; empty: leave that out")
-	only := flag.String("only", "", "measure just the endpoints whose name contains this")
+	only := flag.String("only", "", "measure just what has this in its name: an endpoint or a store, delivery, claims, idle, footprint, startup")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of the run to this file")
 	flag.Parse()
 	debug.SetGCPercent(400) // as cmd/verge does; the floor has it too
@@ -57,21 +65,50 @@ func main() {
 }
 
 func run(length time.Duration, binary, only string) error {
-	if only != "" {
-		return throughput(length, only)
-	}
-	if err := throughput(length, ""); err != nil {
+	redis, err := startRedis()
+	if err != nil && !errors.Is(err, errNoRedis) {
 		return err
 	}
-	for _, part := range []func() error{delivery, footprint} {
-		if err := part(); err != nil {
-			return err
+	if redis != nil {
+		defer redis.stop()
+	} else {
+		fmt.Println("nothing is measured on Redis:", err)
+	}
+	parts := []struct {
+		name string
+		run  func() error
+	}{
+		{"delivery, bolt", func() error { return delivery("bolt", onBolt) }},
+		{"delivery, redis", func() error { return onRedis(redis, func() error { return delivery("redis", redis.storage) }) }},
+		{"claims", func() error { return allClaims(redis) }},
+		{"idle", func() error { return onRedis(redis, redis.idle) }},
+		{"footprint", footprint},
+		{"startup", func() error {
+			if binary == "" {
+				return nil
+			}
+			return startup(binary)
+		}},
+	}
+	if err := throughput(length, only, redis); err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if strings.Contains(part.name, only) {
+			if err := part.run(); err != nil {
+				return err
+			}
 		}
 	}
-	if binary == "" {
+	return nil
+}
+
+// onRedis leaves a part out where there is no Redis.
+func onRedis(s *redisServer, part func() error) error {
+	if s == nil {
 		return nil
 	}
-	return startup(binary)
+	return part()
 }
 
 func median(v []float64) float64 {

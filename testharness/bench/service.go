@@ -34,6 +34,10 @@ const (
 	webhookSecret = "whsec_bench_bench_bench_bench_32"
 )
 
+// pollEach is how often `verge serve` looks into a partition of a store that
+// it shares, on its own account.
+const pollEach = 2 * time.Second
+
 // service is Verge as `verge serve` runs it: the same listener, log and
 // limits, only that the limits are out of the way.
 type service struct {
@@ -88,7 +92,10 @@ func newService(store kv.KV, sink string) (*service, error) {
 
 // resume starts a runner.
 func (s *service) resume() {
-	r := runner.New(runner.Config{Outbox: s, Exclusive: true, Log: s.host.Log})
+	// As cmd/verge has it: a store that keeps rate counters is one that
+	// instances share.
+	_, shared := s.host.KV.(kv.Meter)
+	r := runner.New(runner.Config{Outbox: s, Exclusive: !shared, PollInterval: pollEach, Log: s.host.Log})
 	s.runner.Store(r)
 	stop := background(r.Run)
 	s.pause = func() { s.runner.Store(nil); stop(); s.pause = func() {} }

@@ -4,15 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/verge-id/verge/core/api"
-	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/kvadapters/bolt"
 	"github.com/verge-id/verge/kvadapters/memory"
 )
 
@@ -28,32 +26,18 @@ type endpoint struct {
 	name string
 	goal float64 // ratio to the floor; 0: as measured
 	open func() (s *service, next func() []byte, group func() string, err error)
+
+	// floor serves what the service is held against, with answers of n bytes.
+	floor func(n int) (addr string, stop func(), err error)
+
+	redis *redisServer // nil: it takes none
 }
 
 // mostPerSecond bounds how many single-use requests a round is given.
 const mostPerSecond = 60_000
 
-func endpoints(length time.Duration) []endpoint {
-	onMemory := func() (kv.KV, func() string, error) {
-		return memory.New(memory.Config{}), func() string { return "" }, nil
-	}
-	onBolt := func() (kv.KV, func() string, error) {
-		dir, err := os.MkdirTemp("", "verge-bench-")
-		if err != nil {
-			return nil, nil, err
-		}
-		store, err := bolt.Open(filepath.Join(dir, "verge.db"), bolt.Config{})
-		if err != nil {
-			return nil, nil, err
-		}
-		return store, func() string {
-			s := store.Stats()
-			store.Close()
-			os.RemoveAll(dir)
-			return fmt.Sprintf("%.1f commits a write, largest %d", s.Mean(), s.Largest)
-		}, nil
-	}
-	type storage func() (kv.KV, func() string, error)
+// endpoints are the lines of the table. Without a Redis those about it are left out.
+func endpoints(length time.Duration, r *redisServer) []endpoint {
 	// The sink is an address where nobody listens: deliveries are measured
 	// apart, here they would only take processor time from the starts.
 	start := func(open storage, webhook string) func() (*service, func() []byte, func() string, error) {
@@ -105,63 +89,92 @@ func endpoints(length time.Duration) []endpoint {
 		req := request("GET", api.SessionsPath+text, s.key, "")
 		return s, func() []byte { return req }, func() string { return "" }, err
 	}
-	return []endpoint{
-		{"start, no webhook, memory", 0.60, start(onMemory, "")},
-		{"validate, memory", 0.60, validate(onMemory)},
-		{"reconcile, memory", 0.70, reconcile},
-		{"start with webhook, memory", 0, start(onMemory, "https://sink.invalid/")},
-		{"start with webhook, bolt", 0, start(onBolt, "https://sink.invalid/")},
-		{"validate, bolt", 0, validate(onBolt)},
+	lines := []endpoint{
+		{"start, no webhook, memory", 0.60, start(onMemory, ""), floor, nil},
+		{"validate, memory", 0.60, validate(onMemory), floor, nil},
+		{"reconcile, memory", 0.70, reconcile, floor, nil},
+		{"start with webhook, memory", 0, start(onMemory, "https://sink.invalid/"), floor, nil},
+		{"start with webhook, bolt", 0, start(onBolt, "https://sink.invalid/"), floor, nil},
+		{"validate, bolt", 0, validate(onBolt), floor, nil},
 	}
+	if r != nil {
+		lines = append(lines,
+			endpoint{"validate, redis", 0.80, validate(r.storage), r.floor, r},
+			endpoint{"start with webhook, redis", 0, start(r.storage, "https://sink.invalid/"), r.floor, r},
+		)
+	}
+	return lines
 }
 
 // throughput prints each endpoint whose name contains only beside its floor.
-func throughput(length time.Duration, only string) error {
-	fmt.Printf("%-28s %10s %10s %7s %6s\n", "answers per second", "verge", "floor", "ratio", "goal")
-	for _, e := range endpoints(length) {
-		if !strings.Contains(e.name, only) {
-			continue
-		}
-		var verge, bare, ratio []float64
+func throughput(length time.Duration, only string, redis *redisServer) error {
+	lines := slices.DeleteFunc(endpoints(length, redis), func(e endpoint) bool { return !strings.Contains(e.name, only) })
+	if len(lines) == 0 {
+		return nil
+	}
+	fmt.Printf("%-28s %10s %10s %7s %6s %7s\n", "answers per second", "verge", "floor", "ratio", "goal", "of CPU")
+	for _, e := range lines {
+		var verge, bare, ratio, cpu []float64
 		var note string
 		for range rounds {
 			v, f, n, err := e.round(length)
 			if err != nil {
 				return fmt.Errorf("%s: %w", e.name, err)
 			}
-			verge, bare, ratio, note = append(verge, v), append(bare, f), append(ratio, v/f), n
+			verge, bare, ratio, note = append(verge, v.rate), append(bare, f.rate), append(ratio, v.rate/f.rate), n
+			cpu = append(cpu, f.cpu/v.cpu)
 		}
 		goal := "-"
 		if e.goal > 0 {
 			goal = fmt.Sprintf("%.2f", e.goal)
 		}
-		fmt.Printf("%-28s %10.0f %10.0f %7.2f %6s  %s\n", e.name, median(verge), median(bare), median(ratio), goal, note)
+		fmt.Printf("%-28s %10.0f %10.0f %7.2f %6s %7.2f  %s\n", e.name, median(verge), median(bare), median(ratio), goal, median(cpu), note)
 	}
 	fmt.Println()
 	return nil
 }
 
-func (e endpoint) round(length time.Duration) (verge, bare float64, note string, err error) {
+// pace is the answers per second, and the processor's time for one, in
+// microseconds, of the process and of the Redis that it uses together.
+type pace struct{ rate, cpu float64 }
+
+func (e endpoint) measure(addr string, length time.Duration, next func() []byte) (pace, error) {
+	before, begin := e.busy(), time.Now()
+	rate, err := loop(addr, length, next)
+	answers := rate * time.Since(begin).Seconds()
+	return pace{rate, float64((e.busy() - before).Microseconds()) / answers}, err
+}
+
+// busy is how long the processors have worked for this process and its Redis.
+func (e endpoint) busy() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano()+u.Stime.Nano()) + e.redis.busy()
+}
+
+func (e endpoint) round(length time.Duration) (verge, bare pace, note string, err error) {
 	s, next, group, err := e.open()
 	if err != nil {
-		return 0, 0, "", err
+		return pace{}, pace{}, "", err
 	}
 	sample := next()
 	method, path, body := parts(sample)
 	size, err := sizeOf(s.addr, method, path, s.key, body)
 	if err != nil {
-		return 0, 0, "", err
+		return pace{}, pace{}, "", err
 	}
-	addr, stop, err := floor(size)
+	addr, stop, err := e.floor(size)
 	if err != nil {
-		return 0, 0, "", err
+		return pace{}, pace{}, "", err
 	}
-	bare, err = loop(addr, length, func() []byte { return sample })
+	bare, err = e.measure(addr, length, func() []byte { return sample })
 	stop()
 	if err != nil {
-		return 0, 0, "", err
+		return pace{}, pace{}, "", err
 	}
-	verge, err = loop(s.addr, length, next)
+	verge, err = e.measure(s.addr, length, next)
 	s.stop()
 	return verge, bare, group(), err
 }

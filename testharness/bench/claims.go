@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+// claims measures what a claim costs that leases 10 due tasks, with few and
+// with many timers pending: the store must find what is due, not look for it.
+func claims(name string, open storage, pending int) error {
+	const few = 1000
+	var took [2]time.Duration
+	for i, n := range []int{few, pending} {
+		store, closeStore, err := open()
+		if err != nil {
+			return err
+		}
+		took[i], err = claimTime(store, n)
+		closeStore()
+		if err != nil {
+			return fmt.Errorf("claims, %s, %d timers pending: %w", name, n, err)
+		}
+	}
+	fmt.Printf("claim of 10 due tasks, %-7s %7s with %d timers pending, %7s with %d: ratio %.2f (goal at most 2.00)\n", name+",",
+		took[0].Round(time.Microsecond), few, took[1].Round(time.Microsecond), pending, float64(took[1])/float64(took[0]))
+	return nil
+}
+
+// claimTime is the median of many claims of 10.
+func claimTime(store kv.KV, pending int) (time.Duration, error) {
+	const (
+		each  = 10
+		times = 201
+	)
+	now := time.Now()
+	tasks := func(n int, kind string, due func(i int) time.Time) error {
+		const atOnce = 32 // tasks of one commit
+		var next atomic.Int64
+		var wg sync.WaitGroup
+		errs := make(chan error, connections)
+		for range connections {
+			wg.Go(func() {
+				for {
+					from := int(next.Add(atOnce)) - atOnce
+					if from >= n {
+						return
+					}
+					tx := kv.Tx{ID: fmt.Sprintf("%s%d", kind, from), Partition: "p0"}
+					for i := from; i < min(from+atOnce, n); i++ {
+						tx.Schedule = append(tx.Schedule, kv.Task{ID: fmt.Sprintf("%s%d", kind, i), Due: due(i), Payload: make([]byte, 100)})
+					}
+					if err := store.Commit(context.Background(), tx); err != nil {
+						errs <- err
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		close(errs)
+		return <-errs
+	}
+	if err := tasks(pending, "timer/", func(i int) time.Time { return now.Add(time.Hour + time.Duration(i)*time.Millisecond) }); err != nil {
+		return 0, err
+	}
+	if err := tasks(each*times, "due/", func(i int) time.Time { return now.Add(-time.Second - time.Duration(i)*time.Millisecond) }); err != nil {
+		return 0, err
+	}
+	var took []float64
+	for range times {
+		begin := time.Now()
+		got, _, err := store.Claim(context.Background(), "p0", now, time.Minute, each)
+		took = append(took, float64(time.Since(begin)))
+		if err != nil {
+			return 0, err
+		}
+		if len(got) != each {
+			return 0, fmt.Errorf("%d tasks are claimed, not %d", len(got), each)
+		}
+	}
+	return time.Duration(median(took)), nil
+}
+
+// allClaims measures every store that is there.
+func allClaims(redis *redisServer) error {
+	lines := []struct {
+		name    string
+		open    storage
+		pending int
+	}{
+		{"memory", onMemory, 1_000_000},
+		{"bolt", onBolt, 1_000_000},
+		{"etcd", onEtcd, 100_000},
+	}
+	if redis != nil {
+		lines = append(lines, lines[2])
+		lines[2].name, lines[2].open, lines[2].pending = "redis", redis.storage, 1_000_000
+	}
+	for _, l := range lines {
+		if err := claims(l.name, l.open, l.pending); errors.Is(err, errNoEtcd) {
+			fmt.Println("claim of 10 due tasks, etcd: not measured:", err)
+		} else if err != nil {
+			return err
+		}
+	}
+	fmt.Println()
+	return nil
+}
