@@ -1,0 +1,162 @@
+package invariants_test
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/testharness/faultproxy"
+	"github.com/verge-id/verge/testharness/stores"
+)
+
+// I10 with the times that operators have: whatever the store was doing as it
+// went away, what it left leased is due again before the 30 s are over. Verge's
+// clock is moved there; a lease is by that clock.
+func TestI10LeasesEndWithinTheRecovery(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		lose func(c kvtest.Call) bool
+	}{
+		{"the reply to a claim is lost", func(c kvtest.Call) bool { return c.Method == "Claim" }},
+		{"a record and its repetition are lost", func(c kvtest.Call) bool { return c.Method == "Commit" && len(c.Tx.Held) > 0 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var on atomic.Bool
+			f := &kvtest.Faulty{KV: openMemory(t), Decide: func(call kvtest.Call) kvtest.Fault {
+				if on.Load() && c.lose(call) {
+					if call.Method == "Claim" {
+						return kvtest.LoseReply
+					}
+					return kvtest.LoseRequest
+				}
+				return kvtest.Pass
+			}}
+			clock := &clock{}
+			s := newService(t, setup{Store: f, Standard: true, Clock: clock})
+			on.Store(true)
+			ids := s.begin(3)
+			time.Sleep(300 * time.Millisecond)
+			on.Store(false) // the store is back
+			posts := len(s.sink.all())
+			clock.Jump(recovery)
+			if !within(10*time.Second, func() bool {
+				return s.posted(ids, webhook.TypeStarted) == len(ids) && len(s.sink.all()) >= max(3, 2*posts) && s.inFlight(0) == 0
+			}) {
+				t.Errorf("I10: %v after the store's return %d of %d events are posted, %d leases in flight", recovery, s.posted(ids, webhook.TypeStarted), len(ids), s.inFlight(0))
+			}
+			s.auditPosts(t)
+		})
+	}
+}
+
+// I4 without faults: exactly one POST for each key, on every engine, also
+// where the receiver takes its time.
+func TestI4ExactlyOnceWithoutFaults(t *testing.T) {
+	eachEngine(t, func(t *testing.T, c setup) {
+		c.Sink.always(func(e webhook.Event, n int) reply {
+			return reply{after: time.Duration(len(e.ID)+int(e.ID[5])) * 3 * time.Millisecond}
+		})
+		c.Partitions = 3
+		once(t, c)
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		once(t, setup{Store: openRedis(t, stores.StartCluster(t, 3).URL()), Shared: true, Partitions: 3})
+	})
+}
+
+func once(t *testing.T, c setup) {
+	s := newService(t, c)
+	b := newBook(s, faultproxy.Seed(t, 1))
+	stop := b.load(3)
+	time.Sleep(time.Second)
+	stop()
+	b.audit(t, time.Now())
+	if b.calls[503] > 0 {
+		t.Errorf("without a fault clients were sent away: %v", b.calls)
+	}
+	keys := map[string]bool{}
+	for _, p := range s.sink.all() {
+		if keys[p.IdempotencyKey] {
+			t.Errorf("I4: %s was posted more than once", p.IdempotencyKey)
+		}
+		keys[p.IdempotencyKey] = true
+	}
+}
+
+// I5: after a 2xx and after a 4xx there is no other POST; a 5xx in between is
+// followed by one.
+func TestI5NoPostAfterTheLastWord(t *testing.T) {
+	statuses := []int{200, 204, 299, 400, 401, 404, 410, 429, 499}
+	eachEngine(t, func(t *testing.T, c setup) {
+		c.Schedule = webhook.Schedule{Delays: []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond}}
+		var n atomic.Int64
+		c.Sink.always(func(e webhook.Event, nth int) reply {
+			if nth == 1 {
+				return reply{status: 503}
+			}
+			return reply{status: statuses[int(n.Add(1))%len(statuses)]}
+		})
+		s := newService(t, c)
+		ids := s.begin(2 * len(statuses))
+		within(recovery, func() bool { return n.Load() == int64(len(ids)) && s.inFlight(0) == 0 })
+		time.Sleep(2 * time.Second) // for what must not come; a lease ends in 2.5 s of the first attempt
+		for _, id := range ids {
+			if got := s.sink.count(id + ":" + webhook.TypeStarted); got != 2 {
+				t.Errorf("I5: %d POSTs, want one that failed and one that had an answer", got)
+			}
+		}
+		refused := slices.Collect(func(yield func(string) bool) {
+			for _, d := range s.dead(t) {
+				if d.Reason == "refused" && d.Attempts == 2 && !yield(d.Event) {
+					return
+				}
+			}
+		})
+		if len(refused) != 12 {
+			t.Errorf("I3: %d events are visibly refused, the sink refused 12", len(refused))
+		}
+		s.auditPosts(t)
+	})
+}
+
+// I11: a receiver that fails, behind a store that fails. Nothing but the
+// receiver's answers counts as an attempt.
+func TestI11OnlyReceiversUseUpAttempts(t *testing.T) {
+	delays := []time.Duration{100 * time.Millisecond, 100 * time.Millisecond, 100 * time.Millisecond, 100 * time.Millisecond}
+	for name, open := range map[string]func(testing.TB) kv.KV{"memory": openMemory, "bolt": openBolt} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seed := faultproxy.Seed(t, 1)
+			f := newFaulty(open(t), seed, map[kvtest.Fault]float64{kvtest.Refuse: .2, kvtest.LoseRequest: .1, kvtest.LoseReply: .1})
+			s := newService(t, setup{Store: f, Schedule: webhook.Schedule{Delays: delays}})
+			s.sink.always(func(webhook.Event, int) reply { return reply{status: 500} })
+			ids := s.begin(25)
+			f.on.Store(true)
+			time.Sleep(6 * time.Second)
+			f.on.Store(false)
+			if !within(recovery, func() bool { return len(s.dead(t)) == len(ids) }) {
+				t.Errorf("I3: %d of %d events are dead", len(s.dead(t)), len(ids))
+			}
+			unsure := 0
+			for _, d := range s.dead(t) {
+				e := s.witness.of(d.Event)
+				unsure += e.unsure
+				if d.Attempts != len(delays)+1 || len(e.attempts) < d.Attempts {
+					t.Errorf("I11: %d attempts are counted, of %d POSTs", d.Attempts, len(e.attempts))
+				}
+				if len(e.attempts) > d.Attempts+e.unsure {
+					t.Errorf("I4: %d POSTs, %d attempts counted, %d records unsure", len(e.attempts), d.Attempts, e.unsure)
+				}
+			}
+			if unsure == 0 {
+				t.Error("the faults met nothing")
+			}
+		})
+	}
+}
