@@ -97,10 +97,4 @@
 // when its lease of half a minute is done. A lease is proven in the commit that
 // records the outcome, so an instance that was stopped meanwhile records
 // nothing, and begins nothing that its lease does not outlast.
-//
-// # Trying a store
-//
-// `verge kv check URL` proves the promises that can be proven on a store in use,
-// from the same texts as the adapters' tests (package promises), and says what
-// the servers' settings mean for those that cannot: restarts and failovers.
 package kvadapters

@@ -445,6 +445,9 @@ func TestKVCheckOfAClockThatIsOff(t *testing.T) {
 	if want := "clocks WARNING the server's is 1m30s ahead of"; !strings.Contains(flat, want) {
 		t.Errorf("want %q in:\n%s", want, stdout)
 	}
+	if len(r.Warnings) == 0 || !strings.Contains(r.Warnings[0], "the clock of "+m.Addr()+" is 1m30s ahead of") {
+		t.Errorf("warnings %q", r.Warnings)
+	}
 	// This server's clock moves in fits, which the measuring of expiry may notice.
 	for _, subject := range r.Subjects {
 		for _, promise := range subject.Promises {
@@ -463,12 +466,14 @@ func TestKVCheckWordsOfClocks(t *testing.T) {
 		{[]kvClock{{"a", 0.4, 0.5}}, []string{"clocks good the server's is the same as this machine's, to within 0.50 ms"}},
 		{[]kvClock{{"a", -20, 0.5}}, []string{"clocks good the server's is 20.0 ms behind this machine's, give or take 0.50 ms"}},
 		{[]kvClock{{"a", 999, 0.5}}, []string{"clocks good the server's is 999 ms ahead of"}},
-		{[]kvClock{{"a", 1000, 0.5}}, []string{"clocks WARNING", "gone so much too early", "a token may be used again", "NTP"}},
+		{[]kvClock{{"a", 1000, 0.5}}, []string{"clocks WARNING", "the clock of a is 1000 ms ahead of", "gone so much too early", "a token may be used again", "NTP"}},
 		{[]kvClock{{"a", -30_000, 0.5}}, []string{"clocks WARNING the server's is 30s behind", "too late", "stay longer"}},
 		{[]kvClock{{"a", 2, 0.5}, {"b", -3000, 0.5}, {"c", 1, 0.5}}, []string{"clocks WARNING of 3 servers the worst, b, is 3000 ms behind"}},
 	} {
 		var said bytes.Buffer
-		newKVPrinter(&said).clocks(&kvReport{kvAbout: kvAbout{Clocks: c.clocks}})
+		r := &kvReport{kvAbout: kvAbout{Clocks: c.clocks}}
+		newKVPrinter(&said).clocks(r)
+		fmt.Fprint(&said, r.worstClock().meaning())
 		for _, want := range c.wants {
 			if flat := strings.Join(strings.Fields(said.String()), " "); !strings.Contains(flat, want) {
 				t.Errorf("%v: want %q in %q", c.clocks, want, flat)

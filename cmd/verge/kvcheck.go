@@ -117,7 +117,7 @@ func checkKV(ctx context.Context, shown string, s scratch, wall func() time.Time
 	}
 	if err != nil {
 		r.OK = false
-		r.Error = fmt.Sprintf("could not clean up: %v; what is left lies under %s", err, r.Scratch)
+		r.Error = fmt.Sprintf("could not clean up: %v; what is left lies under %s…", err, r.Scratch)
 		say.stopped(r.Error)
 	} else {
 		r.CleanedUp = true
@@ -148,6 +148,11 @@ func (r *kvReport) run(ctx context.Context, s scratch, wall func() time.Time, sa
 		return ended(ctx, err)
 	}
 	r.kvAbout = about
+	if len(r.Clocks) > 0 {
+		if meaning := r.worstClock().meaning(); meaning != "" {
+			r.Warnings = append(r.Warnings, meaning)
+		}
+	}
 	say.begin(r)
 
 	clock := medianClock(about.Clocks)

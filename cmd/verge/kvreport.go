@@ -24,7 +24,7 @@ func (k *kvPrinter) line(name, verdict, format string, args ...any) {
 
 func (k *kvPrinter) begin(r *kvReport) {
 	fmt.Fprintf(k.w, "Checking %s (%s).\n", r.Store, r.Server)
-	fmt.Fprintf(k.w, "Everything is written under %s and removed at the end; nothing else is touched.\n\n", r.Scratch)
+	fmt.Fprintf(k.w, "Everything is written under %s… and removed at the end; nothing else is touched.\n\n", r.Scratch)
 }
 
 func (k *kvPrinter) roundTrips(r *kvReport) {
@@ -53,9 +53,6 @@ func (k *kvPrinter) clocks(r *kvReport) {
 		whose = fmt.Sprintf("of %d servers the worst, %s, is", len(r.Clocks), worst.Server)
 	}
 	k.line("clocks", verdict, "%s %s", whose, worst.words())
-	if meaning := worst.meaning(); meaning != "" {
-		k.line("", "", "%s", meaning)
-	}
 }
 
 func (r *kvReport) worstClock() kvClock {
@@ -85,7 +82,7 @@ func (c kvClock) meaning() string {
 	if c.AheadMS > 0 {
 		what = "too early: outcomes and used marks are gone before their time, and a token may be used again"
 	}
-	return "what Verge writes to last until a given time is gone so much " + what + "; let both set their clocks by NTP"
+	return fmt.Sprintf("the clock of %s is %s: what Verge writes to last until a given time is gone so much %s; let both set their clocks by NTP", c.Server, c.words(), what)
 }
 
 // kvShown is what holding promises about a subject look like.
@@ -159,7 +156,7 @@ func (k *kvPrinter) end(r *kvReport) {
 	if r.CleanedUp {
 		fmt.Fprintln(k.w, "Nothing is left of the check.")
 	} else {
-		fmt.Fprintf(k.w, "What is left of the check lies under %s\n", r.Scratch)
+		fmt.Fprintf(k.w, "What is left of the check lies under %s…\n", r.Scratch)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 
 // scratch is a place on an operator's store where promises can be proven.
 type scratch interface {
-	// where says what everything lies under, for an operator who has to look.
+	// where is how the names of all that is written begin.
 	where() string
 
 	// about asks the servers about themselves.
@@ -98,7 +98,7 @@ type redisScratch struct {
 	replicas int
 }
 
-func (r redisScratch) where() string                   { return r.s.KeysBegin() + "…" }
+func (r redisScratch) where() string                   { return r.s.KeysBegin() }
 func (r redisScratch) erase(ctx context.Context) error { return r.s.Erase(ctx) }
 func (r redisScratch) close() error                    { return r.s.Close() }
 
