@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -189,6 +190,10 @@ func TestBatch(t *testing.T) {
 	}
 	if v, _ := m.Get("{verge:limits}r:z"); v != fmt.Sprint(now+2000) {
 		t.Errorf("counter z holds %q, want each of its two requests counted once: %d", v, now+2000)
+	}
+	m.Set("{verge:limits}r:text", "stray")
+	if _, err := s.Spend(t.Context(), "limits", time.Now(), []kv.Charge{{Name: "text", Cost: 1, Burst: 1}}); !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "choose another prefix") {
+		t.Errorf("a counter that is no number: %v", err)
 	}
 	m.Close()
 	gone := []*passenger{get("a"), spends("x")}

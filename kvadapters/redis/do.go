@@ -100,7 +100,9 @@ func (s *Store) do(ctx context.Context, r request) (any, error) {
 		case err == nil, errors.Is(err, redis.Nil), errors.Is(err, kv.ErrUnknown):
 			return reply, err
 		case !errors.As(err, &refusal):
-			s.reload(ctx)
+			if ctx.Err() == nil { // else it says nothing about the server
+				s.reload(ctx)
+			}
 			if r.repeatable && attempt == 0 {
 				last = err
 				continue

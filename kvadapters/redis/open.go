@@ -50,8 +50,8 @@ func Open(ctx context.Context, rawURL string, c Config) (*Store, error) {
 	return s, nil
 }
 
-// connections in a pool where the URL says nothing: a request waits for its
-// reply on one of its own.
+// connections in a pool where the URL says nothing: a request that does not
+// travel with others (see batcher) waits for its reply on one of its own.
 const connections = 64
 
 // readTimeout is how long a reply may take where the URL says nothing; the

@@ -1,6 +1,7 @@
 // Package redis keeps a kv.KV on Redis (from 6.2) or Valkey: one server, one
 // watched by Sentinel, or a Cluster. It is the store of a service that runs as
-// several processes. Use Open with a URL, or New with a client of your own.
+// several processes. Use Open with a URL, or New with a client of your own. It
+// is tried on Redis 7.0; Valkey has the same commands, but has not been tried.
 //
 // # What it promises
 //
@@ -30,6 +31,11 @@
 //
 // While a Cluster moves a slot, the partitions in it can answer
 // kv.ErrUnavailable until they have arrived.
+//
+// Where many ask at once, commits, reads and charges of rate counters for one
+// node travel together in few connections, and charges of one partition are
+// one run of their script. Each has an answer of its own; a connection that is
+// cut leaves those in it unknown, and one that hangs holds up nobody else.
 //
 // # What an operator sets
 //

@@ -14,7 +14,7 @@ while a < last do
 		local k = number(ARGV[c])
 		local tat = tats[k]
 		if not tat then
-			tat = number(redis.call('GET', KEYS[k]) or -1) or error('VERGEDAMAGED the counter ' .. KEYS[k] .. ' is no number')
+			tat = number(redis.call('GET', KEYS[k]) or -1) or error('WRONGTYPE the counter ' .. KEYS[k] .. ' is no number')
 			tats[k] = tat
 		end
 		before[#before + 1] = tat
