@@ -596,6 +596,35 @@ var table = []mutant{
 		ask:    []string{"./core/ratelimit"},
 	},
 
+	{
+		breaks: "a key that was not known when its request was counted is never counted",
+		file:   "core/api/credential.go",
+		old:    `c.charged != rule.Key {`,
+		new:    `c.charged != "" && c.charged != rule.Key {`,
+		ask:    []string{"./core/api"},
+	},
+	{
+		breaks: "a request counts twice against its key",
+		file:   "core/api/credential.go",
+		old:    `		c.charged = r.Key`,
+		new:    `		_ = r`,
+		ask:    []string{"./core/api"},
+	},
+	{
+		breaks: "pages that may not use a public key use up its rate",
+		file:   "core/api/start.go",
+		old:    `if !seen.Active(c.now) || i != nil && c.req.Header.Has("Origin") && !slices.Contains(i.BrowserOrigins, c.req.Header.Get("Origin")) {`,
+		new:    `if !seen.Active(c.now) || i == nil {`,
+		ask:    []string{"./core/api"},
+	},
+	{
+		breaks: "a store that cannot count lets everything through",
+		file:   "core/ratelimit/ratelimit.go",
+		old:    `		return Result{}, fmt.Errorf("ratelimit: counting the request: %w", err)`,
+		new:    `		return Result{Allowed: true}, nil`,
+		ask:    []string{"./core/ratelimit"},
+	},
+
 	// The store in memory.
 	{
 		breaks: "memory: an item is there at the instant it expires",
@@ -1158,5 +1187,28 @@ func (g *groupState) unlock() {}`,
 		old:    `err := d.http.Shutdown(ctx); errors.Is(err, context.DeadlineExceeded)`,
 		new:    `err := errors.Join(d.http.Close(), ctx.Err()); errors.Is(err, context.DeadlineExceeded)`,
 		ask:    []string{"./edge/server TestDrain"},
+	},
+
+	// The process.
+	{
+		breaks: "an instance sleeps through what another one that died has left (I10)",
+		file:   "cmd/verge/instance.go",
+		old:    `!s.store.shared(),`,
+		new:    `true,`,
+		ask:    []string{"./cmd/verge TestAnIdleInstance"},
+	},
+	{
+		breaks: "a key ring that the group can read is used",
+		file:   "cmd/verge/files.go",
+		old:    `info.Mode().Perm() & 0o077`,
+		new:    `info.Mode().Perm() & 0o007`,
+		ask:    []string{"./cmd/verge TestLiveRing|TestWritePrivate|TestScripts"},
+	},
+	{
+		breaks: "a rotation of the key ring waits for a restart",
+		file:   "cmd/verge/livering.go",
+		old:    `		l.ring.Store(ring)`,
+		new:    `		l.ring.CompareAndSwap(nil, ring)`,
+		ask:    []string{"./cmd/verge TestLiveRing"},
 	},
 }
