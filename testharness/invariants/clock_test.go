@@ -68,6 +68,7 @@ func (s *service) posted(ids []string, event string) (n int) {
 // I7: expired comes at the 10 minutes of Verge's clock, not before, and soon
 // after: when the clock creeps, when it jumps, and when nothing ran meanwhile.
 func TestI7ExpiredNeverEarlyAndSoonAfter(t *testing.T) {
+	t.Parallel()
 	eachEngine(t, func(t *testing.T, c setup) {
 		s := newService(t, c)
 		expired := func(what string, ids []string, since time.Time) {
@@ -163,6 +164,7 @@ func TestI1HoldsWhereClocksDiffer(t *testing.T) {
 
 // I6: users finish their sessions at the very moment in which these expire.
 func TestI6CompletionRacesExpiry(t *testing.T) {
+	t.Parallel()
 	eachEngine(t, func(t *testing.T, c setup) {
 		rng := rand.New(rand.NewPCG(faultproxy.Seed(t, 1), 6))
 		c.Store = lingering(c.Store)
@@ -180,9 +182,9 @@ func TestI6CompletionRacesExpiry(t *testing.T) {
 			for range n {
 				a := s.start(integrationID)
 				_, choices := s.page(a.text("redirect_url"))
-				racers = append(racers, racer{a.text("session_id"), choices["approve"], time.Duration(rng.IntN(120)-90) * time.Millisecond})
+				racers = append(racers, racer{a.text("session_id"), choices["approve"], time.Duration(rng.IntN(800)-700) * time.Millisecond})
 			}
-			c.Clock.Jump(session.Life - 150*time.Millisecond) // the first began a moment ago
+			c.Clock.Jump(session.Life - 900*time.Millisecond) // the first began a moment ago
 			var wg sync.WaitGroup
 			told := make([]answer, n)
 			for i, r := range racers {
@@ -245,6 +247,7 @@ func (s slow) Commit(ctx context.Context, tx kv.Tx) error {
 // none sooner than the schedule says, whatever the clock does; and a clock that
 // is set back stops nobody's new events.
 func TestI8AttemptsKeepTheSchedule(t *testing.T) {
+	t.Parallel()
 	delays := []time.Duration{200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond}
 	for _, jump := range []time.Duration{0, 10 * time.Minute, -10 * time.Minute} {
 		t.Run(fmt.Sprint("the clock jumps ", jump), func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 // etcd: another leader, the leader's end, and a network that hurts it.
 func TestFaultsOfEtcd(t *testing.T) {
+	t.Parallel()
 	t.Run("the leader changes, and is killed", func(t *testing.T) {
 		t.Parallel()
 		cluster := stores.StartEtcdCluster(t, 3)

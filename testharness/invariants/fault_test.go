@@ -37,6 +37,7 @@ func trouble(t *testing.T, c setup, seed uint64, fault func(b *book)) {
 
 // A store in this process, whose calls fail.
 func TestFaultsOfCalls(t *testing.T) {
+	t.Parallel()
 	for name, open := range map[string]func(testing.TB) kv.KV{"memory": openMemory, "bolt": openBolt} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,6 +59,7 @@ func TestFaultsOfCalls(t *testing.T) {
 
 // A network between Verge and a server of the Redis protocol.
 func TestFaultsOfTheNetwork(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(t *testing.T) (addr string){
 		"miniredis": func(t *testing.T) string { return startMiniredis(t).Addr() },
 		"redis":     func(t *testing.T) string { return stores.StartRedis(t).Addr() },

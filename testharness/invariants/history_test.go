@@ -25,6 +25,7 @@ import (
 // some under a shared Idempotency-Key, while requests and replies between
 // Verge and its store are lost. Some order must explain what they were told.
 func TestI1ValidateIsLinearizable(t *testing.T) {
+	t.Parallel()
 	lossy := faultproxy.Odds{faultproxy.DropReply: .1, faultproxy.DropRequest: .05, faultproxy.Delay: .1, faultproxy.HangReply: .002}
 	calls := map[kvtest.Fault]float64{kvtest.Refuse: .05, kvtest.LoseRequest: .1, kvtest.LoseReply: .15, kvtest.Delay: .1}
 	inProcess := func(store kv.KV, seed uint64) (open func() kv.KV, on func()) {

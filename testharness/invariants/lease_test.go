@@ -17,6 +17,7 @@ import (
 // went away, what it left leased is due again before the 30 s are over. Verge's
 // clock is moved there; a lease is by that clock.
 func TestI10LeasesEndWithinTheRecovery(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		lose func(c kvtest.Call) bool
@@ -57,6 +58,7 @@ func TestI10LeasesEndWithinTheRecovery(t *testing.T) {
 // I4 without faults: exactly one POST for each key, on every engine, also
 // where the receiver takes its time.
 func TestI4ExactlyOnceWithoutFaults(t *testing.T) {
+	t.Parallel()
 	eachEngine(t, func(t *testing.T, c setup) {
 		c.Sink.always(func(e webhook.Event, n int) reply {
 			return reply{after: time.Duration(len(e.ID)+int(e.ID[5])) * 3 * time.Millisecond}
@@ -92,6 +94,7 @@ func once(t *testing.T, c setup) {
 // I5: after a 2xx and after a 4xx there is no other POST; a 5xx in between is
 // followed by one.
 func TestI5NoPostAfterTheLastWord(t *testing.T) {
+	t.Parallel()
 	statuses := []int{200, 204, 299, 400, 401, 404, 410, 429, 499}
 	eachEngine(t, func(t *testing.T, c setup) {
 		c.Schedule = webhook.Schedule{Delays: []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond}}
@@ -128,6 +131,7 @@ func TestI5NoPostAfterTheLastWord(t *testing.T) {
 // I11: a receiver that fails, behind a store that fails. Nothing but the
 // receiver's answers counts as an attempt.
 func TestI11OnlyReceiversUseUpAttempts(t *testing.T) {
+	t.Parallel()
 	delays := []time.Duration{100 * time.Millisecond, 100 * time.Millisecond, 100 * time.Millisecond, 100 * time.Millisecond}
 	for name, open := range map[string]func(testing.TB) kv.KV{"memory": openMemory, "bolt": openBolt} {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 // What happens to a server, with Verge directly on it and under load.
 func TestFaultsOfRedis(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		args  []string
@@ -194,6 +195,7 @@ func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 //   - A session whose outcome is lost is PENDING again until its 10 minutes
 //     are over: its id proves that it was started here and nothing else.
 func TestRedisThatLosesEverything(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(s *stores.Redis){
 		"FLUSHALL":                 func(s *stores.Redis) { s.Do("flushall") },
 		"restart without its data": func(s *stores.Redis) { s.Kill(); time.Sleep(300 * time.Millisecond); s.Start() },
