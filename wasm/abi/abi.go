@@ -1,0 +1,137 @@
+// Package abi is the wire format between the core as a WASM guest and its
+// host, for both sides. ABI.md beside it describes the same for whoever writes
+// a host in another language; the tests hold the two together.
+//
+// A guest never blocks and never calls its host for I/O. The host submits a
+// request; the guest runs it as far as it can, puts what it wants done into an
+// outbox (effects), and returns. When an effect is done the host completes it,
+// and the guest goes on where that request stood. Any number of requests are
+// under way in one instance at once, but only one export runs at a time.
+package abi
+
+import (
+	"errors"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+)
+
+// Version is what verge_abi returns. A host refuses a module of another one.
+const Version = 1
+
+// MaxOutbox is the most bytes that one export may leave in the outbox.
+const MaxOutbox = 32 << 20
+
+// MaxInbox is the most bytes that verge_reserve grants: a page of the largest
+// items that a List may return fits.
+const MaxInbox = 16 << 20
+
+// Entry is what a host submits, the first byte of the inbox.
+type Entry uint8
+
+const (
+	Handle   Entry = 1 // a request of the public API or a hosted page: Request → Response
+	Admin    Entry = 2 // a request of the operators' API: Request → Response
+	Ready    Entry = 3 // whether the KV answers: nothing → Outcome
+	ClaimDue Entry = 4 // lease due tasks: ClaimJobs → Jobs
+	Run      Entry = 5 // run a leased task: Job → Outcome
+	Defer    Entry = 6 // give a leased task back until a time: Job → Outcome
+	RunDue   Entry = 7 // run everything that is due, one after the other: nothing → Jobs
+)
+
+// Kind is what a record of the outbox is.
+type Kind uint8
+
+// Effects, each to be answered with verge_complete.
+const (
+	KVGet    Kind = 1 // Key → Item
+	KVCommit Kind = 2 // Tx → nothing, or Conflict
+	KVClaim  Kind = 3 // Claim → Tasks
+	KVList   Kind = 4 // List → Items
+	KVSpend  Kind = 5 // Spend → Times
+	Fetch    Kind = 6 // Fetch → Fetched, or FetchError
+)
+
+// Notices, which want no answer.
+const (
+	Respond Kind = 16 // the request is over; what its entry returns
+	Log     Kind = 17 // a line for the log: LogRecord
+	Count   Kind = 18 // an event worth a metric: its name, the whole body
+	Wake    Kind = 19 // a task now falls due: Wake
+)
+
+// Status is how an effect ended, the argument of verge_complete, and how a
+// request without a Response did.
+type Status uint8
+
+const (
+	OK          Status = 0
+	NotFound    Status = 1 // KVGet: no such item
+	Conflicted  Status = 2 // KVCommit: Conflict follows
+	Unavailable Status = 3 // nothing changed; the text of the error follows
+	Unknown     Status = 4 // KVCommit: may or may not have happened; the text follows
+	NoAnswer    Status = 5 // Fetch: FetchError follows
+	Failed      Status = 6 // of a request alone: none of the above; the text follows
+)
+
+// Reason is why the host cancels a request.
+type Reason uint8
+
+const (
+	DeadlineExceeded Reason = 1
+	Canceled         Reason = 2
+)
+
+// Outcome is an error as a message, or none.
+type Outcome struct {
+	Status Status // OK, Unavailable, Unknown or Failed
+	Text   string
+}
+
+// OutcomeOf words an error.
+func OutcomeOf(err error) Outcome {
+	switch {
+	case err == nil:
+		return Outcome{}
+	case errors.Is(err, kv.ErrUnknown):
+		return Outcome{Unknown, err.Error()}
+	case errors.Is(err, kv.ErrUnavailable):
+		return Outcome{Unavailable, err.Error()}
+	}
+	return Outcome{Failed, err.Error()}
+}
+
+// Err is the error again, as far as errors.Is tells.
+func (o Outcome) Err() error {
+	switch o.Status {
+	case OK:
+		return nil
+	case Unknown:
+		return remote{o.Text, kv.ErrUnknown}
+	case Unavailable:
+		return remote{o.Text, kv.ErrUnavailable}
+	}
+	return errors.New(o.Text)
+}
+
+// remote is an error from the other side: its whole text, and what it is.
+type remote struct {
+	text string
+	is   error
+}
+
+func (e remote) Error() string { return e.text }
+func (e remote) Unwrap() error { return e.is }
+
+// FetchErrorOf is the error that a Fetch without an answer ended with.
+func FetchErrorOf(reason, text string) error {
+	return &host.FetchError{Reason: reason, Err: errors.New(text)}
+}
+
+// Results of the sealing imports below zero.
+const (
+	SealNotOffered   = -1 // the guest has to use the keys of its configuration
+	SealNotAuthentic = -2
+	SealFailed       = -3
+	SealTooSmall     = -4 // the room for the result
+)

@@ -1,0 +1,159 @@
+package abi
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// ErrMalformed says that bytes are not a message of this version.
+var ErrMalformed = errors.New("abi: malformed message")
+
+// writer appends the primitives of ABI.md to b.
+type writer struct{ b []byte }
+
+func (w *writer) u8(v uint8)   { w.b = append(w.b, v) }
+func (w *writer) u32(v uint32) { w.b = binary.LittleEndian.AppendUint32(w.b, v) }
+func (w *writer) i64(v int64)  { w.b = binary.LittleEndian.AppendUint64(w.b, uint64(v)) }
+
+func (w *writer) bytes(v []byte) {
+	w.u32(uint32(len(v)))
+	w.b = append(w.b, v...)
+}
+
+func (w *writer) str(v string) {
+	w.u32(uint32(len(v)))
+	w.b = append(w.b, v...)
+}
+
+// noTime is the seconds of the zero time.
+const noTime = math.MinInt64
+
+func (w *writer) time(t time.Time) {
+	if t.IsZero() {
+		w.i64(noTime)
+		w.u32(0)
+		return
+	}
+	w.i64(t.Unix())
+	w.u32(uint32(t.Nanosecond()))
+}
+
+func list[T any](w *writer, all []T, one func(T)) {
+	w.u32(uint32(len(all)))
+	for _, v := range all {
+		one(v)
+	}
+}
+
+// reader takes the primitives off b. After the first error it yields zeros.
+type reader struct {
+	b   []byte
+	err error
+}
+
+func (r *reader) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
+	}
+	r.b = nil
+}
+
+func (r *reader) take(n int) []byte {
+	if n > len(r.b) {
+		r.fail("%d bytes are wanted, %d are left", n, len(r.b))
+		return nil
+	}
+	v := r.b[:n:n]
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) u8() uint8 {
+	if b := r.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) u32() uint32 {
+	if b := r.take(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (r *reader) i64() int64 {
+	if b := r.take(8); b != nil {
+		return int64(binary.LittleEndian.Uint64(b))
+	}
+	return 0
+}
+
+// count reads a length. Each of what follows has at least one byte, so that a
+// length that lies reserves no memory.
+func (r *reader) count() int {
+	n := r.u32()
+	if int64(n) > int64(len(r.b)) {
+		r.fail("a length of %d with %d bytes left", n, len(r.b))
+		return 0
+	}
+	return int(n)
+}
+
+// small reads a number that has to fit an int on every platform.
+func (r *reader) small() int {
+	n := r.u32()
+	if n > math.MaxInt32 {
+		r.fail("%d is too large a number", n)
+		return 0
+	}
+	return int(n)
+}
+
+// bytes returns a part of the message; nil where there is none.
+func (r *reader) bytes() []byte {
+	if b := r.take(r.count()); len(b) > 0 {
+		return b
+	}
+	return nil
+}
+
+func (r *reader) str() string { return string(r.take(r.count())) }
+
+func (r *reader) time() time.Time {
+	s, ns := r.i64(), r.u32()
+	if s == noTime && ns == 0 {
+		return time.Time{}
+	}
+	t := time.Unix(s, int64(ns)).UTC()
+	// The zero time has one form, and what Unix cannot give back is none.
+	if ns >= 1e9 || t.IsZero() || t.Unix() != s {
+		r.fail("no time: %d s and %d ns", s, ns)
+		return time.Time{}
+	}
+	return t
+}
+
+func readList[T any](r *reader, one func() T) []T {
+	n := r.count()
+	var all []T
+	for range n {
+		v := one()
+		if r.err != nil {
+			return nil
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// end returns the error, which something left over is as well.
+func (r *reader) end() error {
+	if len(r.b) > 0 {
+		r.fail("%d bytes left over", len(r.b))
+	}
+	return r.err
+}

@@ -1,0 +1,76 @@
+package abi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Config is what verge_config takes, as JSON. A member that is left out has
+// the contract's value; one that does not exist is refused.
+type Config struct {
+	BaseURL       string `json:"base_url"`
+	Dev           bool   `json:"dev,omitempty"`
+	Test          bool   `json:"test,omitempty"`
+	OperatorToken string `json:"operator_token,omitempty"`
+	Partitions    int    `json:"partitions,omitempty"`
+	Attempts      int    `json:"attempts,omitempty"`
+
+	OutcomeLife Milliseconds `json:"outcome_life_ms,omitempty"`
+	AttemptTime Milliseconds `json:"attempt_time_ms,omitempty"`
+	Lease       Milliseconds `json:"lease_ms,omitempty"`
+
+	// Requests a minute.
+	PublicPerIP     int `json:"public_per_ip,omitempty"`
+	PublicPerKey    int `json:"public_per_key,omitempty"`
+	SecretPerIP     int `json:"secret_per_ip,omitempty"`
+	ReconcilePerKey int `json:"reconcile_per_key,omitempty"`
+
+	// Retries are the waits between webhook attempts: null for the contract's,
+	// empty for none.
+	Retries       []Milliseconds `json:"retries_ms"`
+	JitterPercent int            `json:"jitter_percent,omitempty"` // negative: none
+
+	LogLevel int8 `json:"log_level,omitempty"` // the least that is worth a notice, as in LogRecord
+
+	// Keyring is a key ring file, for a guest that seals by itself. Without
+	// it the host seals, by the imports.
+	Keyring json.RawMessage `json:"keyring,omitempty"`
+
+	// Host is what tokens are bound to, beside the keys. Needed with Keyring.
+	Host string `json:"host,omitempty"`
+}
+
+// Milliseconds is a duration as a number.
+type Milliseconds int64
+
+// MillisecondsOf rounds d down.
+func MillisecondsOf(d time.Duration) Milliseconds { return Milliseconds(d / time.Millisecond) }
+
+// Duration is the same as a duration.
+func (ms Milliseconds) Duration() time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// ReadConfig reads the argument of verge_config. Errors repeat no value of it.
+func ReadConfig(b []byte) (Config, error) {
+	var c Config
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		var syntax *json.SyntaxError
+		var kind *json.UnmarshalTypeError
+		switch {
+		case errors.As(err, &syntax):
+			return c, fmt.Errorf("abi: the configuration is no JSON at byte %d", syntax.Offset)
+		case errors.As(err, &kind):
+			return c, fmt.Errorf("abi: the configuration's %s must not be a %s", kind.Field, kind.Value)
+		}
+		return c, fmt.Errorf("abi: the configuration cannot be read: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return c, errors.New("abi: something follows the configuration")
+	}
+	return c, nil
+}

@@ -1,0 +1,53 @@
+package abi
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestConfig(t *testing.T) {
+	want := Config{BaseURL: "https://verge.example", Test: true, OperatorToken: "op", Partitions: 4, Attempts: 2,
+		OutcomeLife: MillisecondsOf(time.Hour), Lease: 29_000, AttemptTime: 14_000, SecretPerIP: 5, Retries: []Milliseconds{5000}, JitterPercent: -1,
+		LogLevel: -4, Keyring: json.RawMessage(`{"version":1}`), Host: "verge.example"}
+	b, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReadConfig(b); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v: %+v\nwant %+v", err, got, want)
+	}
+	if got, err := ReadConfig([]byte(`{"base_url":"x","retries_ms":[]}`)); err != nil || got.Retries == nil {
+		t.Errorf("no retries are not the contract's: %+v, %v", got, err)
+	}
+	for in, says := range map[string]string{
+		`{"base_urls":"x"}`:               "base_urls",
+		`{"operator_token":"canary7"`:     "cannot be read",
+		`{"operator_token":"canary7",}`:   "no JSON at byte 29",
+		`{"partitions":"canary7"}`:        "partitions must not be a string",
+		`{"base_url":"x"}{"canary7":"x"}`: "something follows",
+	} {
+		if _, err := ReadConfig([]byte(in)); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "canary7") {
+			t.Errorf("%s: %v, want %s", in, err, says)
+		}
+	}
+}
+
+func FuzzReadConfig(f *testing.F) {
+	f.Add([]byte(`{"base_url":"https://verge.example","retries_ms":[1,2],"keyring":{}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := ReadConfig(b)
+		if err != nil {
+			return
+		}
+		again, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := ReadConfig(again); err != nil {
+			t.Errorf("%s is read, and as %s refused: %v (%+v)", b, again, err, d)
+		}
+	})
+}

@@ -1,0 +1,521 @@
+package abi
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/web"
+)
+
+// Every message has an Append function, which adds it to a buffer, and a Read
+// function, which takes exactly what Append writes: read and appended again, a
+// message is the same bytes. What Read returns may point into what it read.
+
+// AppendRequest appends the argument of Handle and Admin.
+func AppendRequest(b []byte, q *web.Request) []byte {
+	w := writer{b}
+	w.str(q.Method)
+	w.str(q.Path)
+	w.str(q.Query)
+	w.header(q.Header)
+	w.bytes(q.Body)
+	w.bytes(q.Client.AsSlice())
+	return w.b
+}
+
+// ReadRequest reads the argument of Handle and Admin.
+func ReadRequest(b []byte) (*web.Request, error) {
+	r := reader{b: b}
+	q := &web.Request{Method: r.str(), Path: r.str(), Query: r.str(), Header: r.header(), Body: r.bytes()}
+	if client := r.bytes(); client != nil {
+		var ok bool
+		if q.Client, ok = netip.AddrFromSlice(client); !ok {
+			r.fail("an address of %d bytes", len(client))
+		}
+	}
+	return q, r.end()
+}
+
+// AppendResponse appends the result of Handle and Admin.
+func AppendResponse(b []byte, p *web.Response) []byte {
+	w := writer{b}
+	w.u32(uint32(p.Status))
+	w.header(p.Header)
+	w.bytes(p.Body)
+	return w.b
+}
+
+// ReadResponse reads the result of Handle and Admin.
+func ReadResponse(b []byte) (*web.Response, error) {
+	r := reader{b: b}
+	p := &web.Response{Status: r.small(), Header: r.header(), Body: r.bytes()}
+	return p, r.end()
+}
+
+// header writes names in byte order, so that equal headers are equal bytes.
+func (w *writer) header(h web.Header) {
+	list(w, slices.Sorted(maps.Keys(h)), func(name string) {
+		w.str(name)
+		list(w, h[name], w.str)
+	})
+}
+
+func (r *reader) header() web.Header {
+	h, before := web.Header{}, ""
+	for n := range r.count() {
+		name := r.str()
+		if n > 0 && name <= before {
+			r.fail("header names out of order")
+		}
+		h[name], before = readList(r, r.str), name
+		if r.err != nil {
+			return nil
+		}
+	}
+	return h
+}
+
+// AppendKey appends the argument of Get.
+func AppendKey(b []byte, k kv.Key) []byte {
+	w := writer{b}
+	w.key(k)
+	return w.b
+}
+
+// ReadKey reads the argument of Get.
+func ReadKey(b []byte) (kv.Key, error) {
+	r := reader{b: b}
+	return r.key(), r.end()
+}
+
+func (w *writer) key(k kv.Key) {
+	w.str(string(k.Partition))
+	w.str(k.Name)
+}
+
+func (r *reader) key() kv.Key { return kv.Key{Partition: kv.Partition(r.str()), Name: r.str()} }
+
+// AppendItem appends the reply to Get.
+func AppendItem(b []byte, it kv.Item) []byte {
+	w := writer{b}
+	w.item(it)
+	return w.b
+}
+
+// ReadItem reads the reply to Get.
+func ReadItem(b []byte) (kv.Item, error) {
+	r := reader{b: b}
+	return r.item(), r.end()
+}
+
+func (w *writer) item(it kv.Item) {
+	w.key(it.Key)
+	w.bytes(it.Value)
+	w.str(it.Tx)
+	w.time(it.Expires)
+}
+
+func (r *reader) item() kv.Item {
+	return kv.Item{Key: r.key(), Value: r.bytes(), Tx: r.str(), Expires: r.time()}
+}
+
+// AppendTx appends the argument of Commit.
+func AppendTx(b []byte, tx kv.Tx) []byte {
+	w := writer{b}
+	w.str(tx.ID)
+	w.str(string(tx.Partition))
+	list(&w, tx.Checks, func(c kv.Check) { w.str(c.Name); w.str(c.Tx) })
+	list(&w, tx.Held, func(h kv.Held) { w.str(h.TaskID); w.str(h.Lease) })
+	list(&w, tx.Puts, func(p kv.Put) { w.str(p.Name); w.bytes(p.Value); w.time(p.Expires) })
+	list(&w, tx.Deletes, w.str)
+	list(&w, tx.Schedule, w.task)
+	list(&w, tx.Cancel, w.str)
+	return w.b
+}
+
+// ReadTx reads the argument of Commit.
+func ReadTx(b []byte) (kv.Tx, error) {
+	r := reader{b: b}
+	tx := kv.Tx{
+		ID:        r.str(),
+		Partition: kv.Partition(r.str()),
+		Checks:    readList(&r, func() kv.Check { return kv.Check{Name: r.str(), Tx: r.str()} }),
+		Held:      readList(&r, func() kv.Held { return kv.Held{TaskID: r.str(), Lease: r.str()} }),
+		Puts:      readList(&r, func() kv.Put { return kv.Put{Name: r.str(), Value: r.bytes(), Expires: r.time()} }),
+		Deletes:   readList(&r, r.str),
+		Schedule:  readList(&r, r.task),
+		Cancel:    readList(&r, r.str),
+	}
+	return tx, r.end()
+}
+
+func (w *writer) task(t kv.Task) {
+	w.str(t.ID)
+	w.time(t.Due)
+	w.bytes(t.Payload)
+	w.str(t.Lease)
+}
+
+func (r *reader) task() kv.Task {
+	return kv.Task{ID: r.str(), Due: r.time(), Payload: r.bytes(), Lease: r.str()}
+}
+
+// AppendConflict appends the reply to a Commit that was refused.
+func AppendConflict(b []byte, c *kv.Conflict) []byte {
+	w := writer{b}
+	list(&w, c.Items, w.item)
+	list(&w, c.Lost, w.str)
+	return w.b
+}
+
+// ReadConflict reads the reply to a Commit that was refused.
+func ReadConflict(b []byte) (*kv.Conflict, error) {
+	r := reader{b: b}
+	return &kv.Conflict{Items: readList(&r, r.item), Lost: readList(&r, r.str)}, r.end()
+}
+
+// Claim is the arguments of kv.KV's Claim.
+type Claim struct {
+	Partition kv.Partition
+	Now       time.Time
+	Lease     time.Duration
+	N         int
+}
+
+// AppendClaim appends the argument of the effect Claim.
+func AppendClaim(b []byte, c Claim) []byte {
+	w := writer{b}
+	w.str(string(c.Partition))
+	w.time(c.Now)
+	w.i64(int64(c.Lease))
+	w.u32(uint32(c.N))
+	return w.b
+}
+
+// ReadClaim reads the argument of the effect Claim.
+func ReadClaim(b []byte) (Claim, error) {
+	r := reader{b: b}
+	return Claim{Partition: kv.Partition(r.str()), Now: r.time(), Lease: time.Duration(r.i64()), N: r.small()}, r.end()
+}
+
+// AppendTasks appends the reply to the effect Claim.
+func AppendTasks(b []byte, tasks []kv.Task, next time.Time) []byte {
+	w := writer{b}
+	list(&w, tasks, w.task)
+	w.time(next)
+	return w.b
+}
+
+// ReadTasks reads the reply to the effect Claim.
+func ReadTasks(b []byte) (tasks []kv.Task, next time.Time, err error) {
+	r := reader{b: b}
+	tasks, next = readList(&r, r.task), r.time()
+	return tasks, next, r.end()
+}
+
+// List is the arguments of kv.KV's List.
+type List struct {
+	Prefix kv.Key
+	After  string
+	N      int
+}
+
+// AppendList appends the argument of List.
+func AppendList(b []byte, l List) []byte {
+	w := writer{b}
+	w.key(l.Prefix)
+	w.str(l.After)
+	w.u32(uint32(l.N))
+	return w.b
+}
+
+// ReadListing reads the argument of List.
+func ReadListing(b []byte) (List, error) {
+	r := reader{b: b}
+	return List{Prefix: r.key(), After: r.str(), N: r.small()}, r.end()
+}
+
+// AppendItems appends the reply to List.
+func AppendItems(b []byte, items []kv.Item) []byte {
+	w := writer{b}
+	list(&w, items, w.item)
+	return w.b
+}
+
+// ReadItems reads the reply to List.
+func ReadItems(b []byte) ([]kv.Item, error) {
+	r := reader{b: b}
+	return readList(&r, r.item), r.end()
+}
+
+// Spend is the arguments of kv.Meter's Spend.
+type Spend struct {
+	Partition kv.Partition
+	Now       time.Time
+	Charges   []kv.Charge
+}
+
+// AppendSpend appends the argument of Spend.
+func AppendSpend(b []byte, s Spend) []byte {
+	w := writer{b}
+	w.str(string(s.Partition))
+	w.time(s.Now)
+	list(&w, s.Charges, func(c kv.Charge) { w.str(c.Name); w.i64(int64(c.Cost)); w.i64(int64(c.Burst)) })
+	return w.b
+}
+
+// ReadSpend reads the argument of Spend.
+func ReadSpend(b []byte) (Spend, error) {
+	r := reader{b: b}
+	return Spend{Partition: kv.Partition(r.str()), Now: r.time(), Charges: readList(&r, func() kv.Charge {
+		return kv.Charge{Name: r.str(), Cost: time.Duration(r.i64()), Burst: time.Duration(r.i64())}
+	})}, r.end()
+}
+
+// AppendTimes appends the reply to Spend.
+func AppendTimes(b []byte, times []time.Time) []byte {
+	w := writer{b}
+	list(&w, times, w.time)
+	return w.b
+}
+
+// ReadTimes reads the reply to Spend.
+func ReadTimes(b []byte) ([]time.Time, error) {
+	r := reader{b: b}
+	return readList(&r, r.time), r.end()
+}
+
+// AppendFetch appends the argument of Fetch.
+func AppendFetch(b []byte, q host.FetchRequest) []byte {
+	w := writer{b}
+	w.str(q.Method)
+	w.str(q.URL)
+	w.fields(q.Header)
+	w.bytes(q.Body)
+	return w.b
+}
+
+// ReadFetch reads the argument of Fetch.
+func ReadFetch(b []byte) (host.FetchRequest, error) {
+	r := reader{b: b}
+	return host.FetchRequest{Method: r.str(), URL: r.str(), Header: r.fields(), Body: r.bytes()}, r.end()
+}
+
+// AppendFetched appends the reply to Fetch.
+func AppendFetched(b []byte, p host.FetchResponse) []byte {
+	w := writer{b}
+	w.u32(uint32(p.Status))
+	w.fields(p.Header)
+	w.bytes(p.Body)
+	return w.b
+}
+
+// ReadFetched reads the reply to Fetch.
+func ReadFetched(b []byte) (host.FetchResponse, error) {
+	r := reader{b: b}
+	return host.FetchResponse{Status: r.small(), Header: r.fields(), Body: r.bytes()}, r.end()
+}
+
+func (w *writer) fields(f map[string]string) {
+	list(w, slices.Sorted(maps.Keys(f)), func(name string) {
+		w.str(name)
+		w.str(f[name])
+	})
+}
+
+func (r *reader) fields() map[string]string {
+	f, before := map[string]string{}, ""
+	for n := range r.count() {
+		name := r.str()
+		if n > 0 && name <= before {
+			r.fail("header names out of order")
+		}
+		f[name], before = r.str(), name
+		if r.err != nil {
+			return nil
+		}
+	}
+	return f
+}
+
+// AppendFetchError appends the reply to a Fetch without an answer.
+func AppendFetchError(b []byte, reason, text string) []byte {
+	w := writer{b}
+	w.str(reason)
+	w.str(text)
+	return w.b
+}
+
+// ReadFetchError reads the reply to a Fetch without an answer.
+func ReadFetchError(b []byte) (reason, text string, err error) {
+	r := reader{b: b}
+	reason, text = r.str(), r.str()
+	return reason, text, r.end()
+}
+
+// ClaimJobs is the arguments of the service's Claim.
+type ClaimJobs struct {
+	Partition kv.Partition
+	N         int
+}
+
+// AppendClaimJobs appends the argument of the entry Claim.
+func AppendClaimJobs(b []byte, c ClaimJobs) []byte {
+	w := writer{b}
+	w.str(string(c.Partition))
+	w.u32(uint32(c.N))
+	return w.b
+}
+
+// ReadClaimJobs reads the argument of the entry Claim.
+func ReadClaimJobs(b []byte) (ClaimJobs, error) {
+	r := reader{b: b}
+	return ClaimJobs{Partition: kv.Partition(r.str()), N: r.small()}, r.end()
+}
+
+// Jobs is the result of the service's Claim and RunDue.
+type Jobs struct {
+	Jobs    []host.Job // none of RunDue
+	Next    time.Time
+	Outcome Outcome
+}
+
+// AppendJobs appends the result of the entries Claim and RunDue.
+func AppendJobs(b []byte, j Jobs) []byte {
+	w := writer{b}
+	list(&w, j.Jobs, w.job)
+	w.time(j.Next)
+	w.outcome(j.Outcome)
+	return w.b
+}
+
+// ReadJobs reads the result of the entries Claim and RunDue.
+func ReadJobs(b []byte) (Jobs, error) {
+	r := reader{b: b}
+	return Jobs{Jobs: readList(&r, r.job), Next: r.time(), Outcome: r.outcome()}, r.end()
+}
+
+// AppendJob appends the argument of Run and Defer. until is Defer's, zero for Run.
+func AppendJob(b []byte, j host.Job, until time.Time) []byte {
+	w := writer{b}
+	w.job(j)
+	w.time(until)
+	return w.b
+}
+
+// ReadJob reads the argument of Run and Defer.
+func ReadJob(b []byte) (j host.Job, until time.Time, err error) {
+	r := reader{b: b}
+	j, until = r.job(), r.time()
+	return j, until, r.end()
+}
+
+func (w *writer) job(j host.Job) {
+	w.str(string(j.Partition))
+	w.task(j.Task)
+	w.time(j.Until)
+	w.str(j.Lane)
+}
+
+func (r *reader) job() host.Job {
+	return host.Job{Partition: kv.Partition(r.str()), Task: r.task(), Until: r.time(), Lane: r.str()}
+}
+
+// AppendOutcome appends the result of Ready, Run and Defer.
+func AppendOutcome(b []byte, o Outcome) []byte {
+	w := writer{b}
+	w.outcome(o)
+	return w.b
+}
+
+// ReadOutcome reads the result of Ready, Run and Defer.
+func ReadOutcome(b []byte) (Outcome, error) {
+	r := reader{b: b}
+	return r.outcome(), r.end()
+}
+
+func (w *writer) outcome(o Outcome) {
+	w.u8(uint8(o.Status))
+	w.str(o.Text)
+}
+
+func (r *reader) outcome() Outcome {
+	o := Outcome{Status: Status(r.u8()), Text: r.str()}
+	if o.Status > Failed {
+		r.fail("there is no status %d", o.Status)
+	}
+	return o
+}
+
+// AppendWake appends the notice Wake.
+func AppendWake(b []byte, p kv.Partition, due time.Time) []byte {
+	w := writer{b}
+	w.str(string(p))
+	w.time(due)
+	return w.b
+}
+
+// ReadWake reads the notice Wake.
+func ReadWake(b []byte) (p kv.Partition, due time.Time, err error) {
+	r := reader{b: b}
+	p, due = kv.Partition(r.str()), r.time()
+	return p, due, r.end()
+}
+
+// LogRecord is one line of the guest's log.
+type LogRecord struct {
+	Level   int8 // as in log/slog: -4 debug, 0 info, 4 warn, 8 error
+	Message string
+	Attrs   []LogAttr
+}
+
+// LogAttr is an attribute. Value is JSON.
+type LogAttr struct {
+	Key   string
+	Value []byte
+}
+
+// AppendLog appends the notice Log.
+func AppendLog(b []byte, l LogRecord) []byte {
+	w := writer{b}
+	w.u8(uint8(l.Level))
+	w.str(l.Message)
+	list(&w, l.Attrs, func(a LogAttr) { w.str(a.Key); w.bytes(a.Value) })
+	return w.b
+}
+
+// ReadLog reads the notice Log.
+func ReadLog(b []byte) (LogRecord, error) {
+	r := reader{b: b}
+	return LogRecord{Level: int8(r.u8()), Message: r.str(),
+		Attrs: readList(&r, func() LogAttr { return LogAttr{Key: r.str(), Value: r.bytes()} })}, r.end()
+}
+
+// Record is one entry of the guest's outbox.
+type Record struct {
+	Request uint32
+	Op      uint32 // of an effect, to be named in verge_complete; 0 otherwise
+	Kind    Kind
+	Body    []byte
+}
+
+// AppendRecord appends an entry of the outbox.
+func AppendRecord(b []byte, rec Record) []byte {
+	w := writer{b}
+	w.u32(rec.Request)
+	w.u32(rec.Op)
+	w.u8(uint8(rec.Kind))
+	w.bytes(rec.Body)
+	return w.b
+}
+
+// ReadRecord takes the first entry off the outbox.
+func ReadRecord(b []byte) (rec Record, rest []byte, err error) {
+	r := reader{b: b}
+	rec = Record{Request: r.u32(), Op: r.u32(), Kind: Kind(r.u8()), Body: r.bytes()}
+	return rec, r.b, r.err
+}

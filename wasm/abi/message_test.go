@@ -1,0 +1,255 @@
+package abi
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"net/netip"
+	"os"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/web"
+)
+
+var at = time.Date(2026, 11, 20, 22, 10, 0, 123456789, time.UTC)
+
+// message is one form of the wire format with an example of it.
+type message struct {
+	name   string
+	sample any
+	append func(any) []byte
+	read   func([]byte) (any, error)
+}
+
+func form[T any](name string, sample T, add func([]byte, T) []byte, read func([]byte) (T, error)) message {
+	return message{name, sample,
+		func(v any) []byte { return add(nil, v.(T)) },
+		func(b []byte) (any, error) { return read(b) }}
+}
+
+// Messages of more than one value, as one.
+type (
+	tasksAndNext struct {
+		Tasks []kv.Task
+		Next  time.Time
+	}
+	jobAndUntil struct {
+		Job   host.Job
+		Until time.Time
+	}
+	fetchFailure struct{ Reason, Text string }
+	wakeUp       struct {
+		Partition kv.Partition
+		Due       time.Time
+	}
+)
+
+var (
+	aTask  = kv.Task{ID: "t1", Due: at, Payload: []byte("payload"), Lease: "lease-1"}
+	aJob   = host.Job{Partition: "p0", Task: aTask, Until: at.Add(29 * time.Second), Lane: "0a4e1f7c"}
+	anItem = kv.Item{Key: kv.Key{Partition: "p0", Name: "s/1"}, Value: []byte{0, 1, 255}, Tx: "tx1", Expires: at}
+)
+
+var messages = []message{
+	form("request", &web.Request{Method: "POST", Path: "/api/v1/verify/start", Query: "a=b",
+		Header: web.Header{"Content-Type": {"application/json"}, "Accept": {"a", "b"}}, Body: []byte("{}"), Client: netip.MustParseAddr("192.0.2.1")},
+		AppendRequest, ReadRequest),
+	form("response", &web.Response{Status: 200, Header: web.Header{"Cache-Control": {"no-store"}}, Body: []byte(`{"valid":true}`)}, AppendResponse, ReadResponse),
+	form("key", kv.Key{Partition: "p0", Name: "s/1"}, AppendKey, ReadKey),
+	form("item", anItem, AppendItem, ReadItem),
+	form("items", []kv.Item{anItem, {Key: kv.Key{Partition: "c", Name: "n"}, Tx: "tx2"}}, AppendItems, ReadItems),
+	form("tx", kv.Tx{ID: "tx3", Partition: "p0",
+		Checks:   []kv.Check{{Name: "used/1"}, {Name: "s/1", Tx: "tx1"}},
+		Held:     []kv.Held{{TaskID: "t1", Lease: "lease-1"}},
+		Puts:     []kv.Put{{Name: "used/1", Value: []byte("x"), Expires: at}, {Name: "forever", Value: []byte("y")}},
+		Deletes:  []string{"old"},
+		Schedule: []kv.Task{{ID: "t2", Due: at, Payload: []byte("event")}},
+		Cancel:   []string{"t1"}}, AppendTx, ReadTx),
+	form("conflict", &kv.Conflict{Items: []kv.Item{anItem}, Lost: []string{"t1"}}, AppendConflict, ReadConflict),
+	form("claim", Claim{Partition: "p0", Now: at, Lease: 29 * time.Second, N: 16}, AppendClaim, ReadClaim),
+	form("tasks", tasksAndNext{[]kv.Task{aTask}, at.Add(time.Minute)},
+		func(b []byte, v tasksAndNext) []byte { return AppendTasks(b, v.Tasks, v.Next) },
+		func(b []byte) (v tasksAndNext, err error) { v.Tasks, v.Next, err = ReadTasks(b); return v, err }),
+	form("list", List{Prefix: kv.Key{Partition: "c", Name: "c/key/"}, After: "c/key/1", N: 100}, AppendList, ReadListing),
+	form("spend", Spend{Partition: "limits", Now: at, Charges: []kv.Charge{{Name: "secret-ip/192.0.2.1", Cost: 100 * time.Millisecond, Burst: time.Minute}}}, AppendSpend, ReadSpend),
+	form("times", []time.Time{{}, at}, AppendTimes, ReadTimes),
+	form("fetch", host.FetchRequest{Method: "POST", URL: "https://shop.example/hooks", Header: map[string]string{"Content-Type": "application/json", "Accept": "*/*"}, Body: []byte("{}")}, AppendFetch, ReadFetch),
+	form("fetched", host.FetchResponse{Status: 204, Header: map[string]string{"Date": "x"}}, AppendFetched, ReadFetched),
+	form("fetch_error", fetchFailure{host.FetchTimeout, "nobody answered"},
+		func(b []byte, v fetchFailure) []byte { return AppendFetchError(b, v.Reason, v.Text) },
+		func(b []byte) (v fetchFailure, err error) { v.Reason, v.Text, err = ReadFetchError(b); return v, err }),
+	form("claim_jobs", ClaimJobs{Partition: "p0", N: 256}, AppendClaimJobs, ReadClaimJobs),
+	form("jobs", Jobs{Jobs: []host.Job{aJob}, Next: at, Outcome: Outcome{Unavailable, "no store"}}, AppendJobs, ReadJobs),
+	form("job", jobAndUntil{aJob, at.Add(time.Hour)},
+		func(b []byte, v jobAndUntil) []byte { return AppendJob(b, v.Job, v.Until) },
+		func(b []byte) (v jobAndUntil, err error) { v.Job, v.Until, err = ReadJob(b); return v, err }),
+	form("outcome", Outcome{Unknown, "no reply"}, AppendOutcome, ReadOutcome),
+	form("wake", wakeUp{"p0", at},
+		func(b []byte, v wakeUp) []byte { return AppendWake(b, v.Partition, v.Due) },
+		func(b []byte) (v wakeUp, err error) { v.Partition, v.Due, err = ReadWake(b); return v, err }),
+	form("log", LogRecord{Level: -4, Message: "hello", Attrs: []LogAttr{{"n", []byte("1")}, {"s", []byte(`"x"`)}}}, AppendLog, ReadLog),
+	form("record", Record{Request: 7, Op: 9, Kind: KVGet, Body: []byte("body")}, AppendRecord, func(b []byte) (Record, error) {
+		rec, rest, err := ReadRecord(b)
+		if err == nil && len(rest) > 0 {
+			err = ErrMalformed
+		}
+		return rec, err
+	}),
+}
+
+var update = flag.Bool("update", false, "write testdata/vectors.json anew")
+
+const vectorsFile = "testdata/vectors.json"
+
+type vector struct {
+	Message string `json:"message"`
+	Hex     string `json:"hex"`
+}
+
+// The samples are the bytes of vectors.json, by which other languages' hosts
+// can be tested, and read back they are the samples.
+func TestVectors(t *testing.T) {
+	var vectors []vector
+	if *update {
+		for _, m := range messages {
+			vectors = append(vectors, vector{m.name, hex.EncodeToString(m.append(m.sample))})
+		}
+		b, err := json.MarshalIndent(vectors, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(vectorsFile, append(b, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(vectorsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &vectors); err != nil || len(vectors) != len(messages) {
+		t.Fatalf("%d vectors for %d messages: %v", len(vectors), len(messages), err)
+	}
+	for i, m := range messages {
+		v := vectors[i]
+		if got := hex.EncodeToString(m.append(m.sample)); v.Message != m.name || got != v.Hex {
+			t.Errorf("%s: %s\n%s has %s: %s", m.name, got, vectorsFile, v.Message, v.Hex)
+		}
+		raw, err := hex.DecodeString(v.Hex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := m.read(raw); err != nil || !reflect.DeepEqual(got, m.sample) {
+			t.Errorf("%s: %v\nread  %+v\nwrote %+v", m.name, err, got, m.sample)
+		}
+	}
+}
+
+// Cut short anywhere, or with a byte more, a message is refused.
+func TestNoMessageIsAPartOfAnother(t *testing.T) {
+	for _, m := range messages {
+		whole := m.append(m.sample)
+		for n := range whole {
+			if v, err := m.read(whole[:n]); !errors.Is(err, ErrMalformed) {
+				t.Errorf("%s: its first %d of %d bytes are read as %+v, %v", m.name, n, len(whole), v, err)
+			}
+		}
+		if _, err := m.read(append(bytes.Clone(whole), 0)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: with a byte left over: %v", m.name, err)
+		}
+	}
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	header := func(names ...string) []byte {
+		w := writer{}
+		w.u32(200)
+		w.u32(uint32(len(names)))
+		for _, n := range names {
+			w.str(n)
+			w.u32(0)
+		}
+		w.bytes(nil)
+		return w.b
+	}
+	times := func(seconds int64, nanoseconds uint32) []byte {
+		w := writer{}
+		w.u32(1)
+		w.i64(seconds)
+		w.u32(nanoseconds)
+		return w.b
+	}
+	for _, c := range []struct {
+		name string
+		read func() error
+	}{
+		{"header names twice", func() error { _, err := ReadResponse(header("A", "A")); return err }},
+		{"header names out of order", func() error { _, err := ReadResponse(header("B", "A")); return err }},
+		{"a length beyond the message reserves no memory", func() error { _, err := ReadTimes([]byte{255, 255, 255, 255}); return err }},
+		{"a status that does not fit an int32", func() error { _, err := ReadResponse(bytes.Repeat([]byte{255}, 4)); return err }},
+		{"a status that there is not", func() error { _, err := ReadOutcome([]byte{7, 0, 0, 0, 0}); return err }},
+		{"a time of a second or more of nanoseconds", func() error { _, err := ReadTimes(times(1, 1e9)); return err }},
+		{"a zero time by another name", func() error { _, err := ReadTimes(times(time.Time{}.Unix(), 0)); return err }},
+		{"a client's address of three bytes", func() error {
+			w := writer{}
+			w.str("GET")
+			w.str("/")
+			w.str("")
+			w.u32(0)
+			w.bytes(nil)
+			w.bytes([]byte{1, 2, 3})
+			_, err := ReadRequest(w.b)
+			return err
+		}},
+	} {
+		if err := c.read(); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// Either side reads what the other sends, whoever that is: no bytes make it
+// panic, and those that it takes have one meaning.
+func FuzzRead(f *testing.F) {
+	for i, m := range messages {
+		f.Add(uint8(i), m.append(m.sample))
+	}
+	f.Fuzz(func(t *testing.T, which uint8, b []byte) {
+		m := messages[int(which)%len(messages)]
+		v, err := m.read(b)
+		if err != nil {
+			if !errors.Is(err, ErrMalformed) {
+				t.Errorf("%s: %v", m.name, err)
+			}
+			return
+		}
+		if again := m.append(v); !bytes.Equal(again, b) {
+			t.Errorf("%s: %x is read as %+v, which is %x", m.name, b, v, again)
+		}
+	})
+}
+
+func TestOutcomeIsTheErrorAgain(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want Status
+	}{
+		{nil, OK}, {kv.ErrUnavailable, Unavailable}, {kv.ErrUnknown, Unknown}, {errors.New("boom"), Failed},
+		{errors.Join(errors.New("boom"), kv.ErrUnavailable), Unavailable},
+	} {
+		o := OutcomeOf(c.err)
+		if o.Status != c.want {
+			t.Errorf("%v is %d, want %d", c.err, o.Status, c.want)
+		}
+		back := o.Err()
+		if (back == nil) != (c.err == nil) || c.err != nil && (back.Error() != c.err.Error() ||
+			errors.Is(back, kv.ErrUnavailable) != errors.Is(c.err, kv.ErrUnavailable) || errors.Is(back, kv.ErrUnknown) != errors.Is(c.err, kv.ErrUnknown)) {
+			t.Errorf("%v comes back as %v", c.err, back)
+		}
+	}
+}

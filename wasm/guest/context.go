@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// taskContext is ended by the host, who keeps the time of it.
+type taskContext struct {
+	done chan struct{}
+	err  error
+}
+
+var _ context.Context = (*taskContext)(nil)
+
+func newTaskContext() *taskContext { return &taskContext{done: make(chan struct{})} }
+
+func (c *taskContext) end(reason abi.Reason) {
+	if c.err != nil {
+		return
+	}
+	if c.err = context.Canceled; reason == abi.DeadlineExceeded {
+		c.err = context.DeadlineExceeded
+	}
+	close(c.done)
+}
+
+// Deadline implements context.Context: the guest is not told.
+func (c *taskContext) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Done implements context.Context.
+func (c *taskContext) Done() <-chan struct{} { return c.done }
+
+// Err implements context.Context.
+func (c *taskContext) Err() error { return c.err }
+
+// Value implements context.Context.
+func (c *taskContext) Value(any) any { return nil }

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// service is the core as the guest drives it.
+type service interface {
+	Handle(ctx context.Context, req *web.Request) *web.Response
+	Admin(ctx context.Context, req *web.Request) *web.Response
+	Ready(ctx context.Context) error
+	Claim(ctx context.Context, p kv.Partition, n int) (jobs []host.Job, next time.Time, err error)
+	Run(ctx context.Context, job host.Job) error
+	Defer(ctx context.Context, job host.Job, until time.Time) error
+	RunDue(ctx context.Context) (next time.Time, err error)
+}
+
+var _ service = (*core.Service)(nil)
+
+// guest runs requests side by side on one thread: each is a coroutine that is
+// parked while the host carries out an effect of it. Its methods are what the
+// exports call, one at a time.
+type guest struct {
+	service service
+	tasks   map[uint32]*task
+	running *task // whose coroutine has the thread
+	ops     uint32
+	idle    []*routine
+	out     []byte // the outbox
+}
+
+// task is a request under way.
+type task struct {
+	id      uint32
+	ctx     *taskContext
+	routine *routine
+	op      uint32 // the effect that it waits for; 0: none
+	kind    abi.Kind
+	status  abi.Status // of that effect's reply
+	reply   []byte
+	over    bool
+}
+
+func newGuest(s service) *guest { return &guest{service: s, tasks: map[uint32]*task{}} }
+
+// submit begins a request and runs it until it is over or parked.
+func (g *guest) submit(id uint32, message []byte) {
+	if g.tasks[id] != nil {
+		panic(fmt.Sprintf("request %d is under way already", id)) // the host has lost count: nothing it says can be trusted
+	}
+	t := &task{id: id, ctx: newTaskContext()}
+	g.tasks[id] = t
+	t.routine = g.routine()
+	t.routine.job = func() {
+		defer g.finish(t)
+		g.serve(t, message)
+	}
+	g.resume(t)
+}
+
+// complete hands a task the reply to its effect. A reply that nobody waits for
+// any more, because the request was cancelled, is dropped.
+func (g *guest) complete(id, op uint32, status abi.Status, reply []byte) {
+	if t := g.tasks[id]; t != nil && t.op == op && op != 0 {
+		t.status, t.reply = status, reply
+		g.resume(t)
+	}
+}
+
+// cancel ends the context of a request. What it waits for is then as good as
+// lost, and what it asks for afterwards is not even tried.
+func (g *guest) cancel(id uint32, reason abi.Reason) {
+	t := g.tasks[id]
+	if t == nil {
+		return
+	}
+	t.ctx.end(reason)
+	if t.op != 0 {
+		t.status, t.reply = abandoned(t.kind, t.ctx.Err())
+		g.resume(t)
+	}
+}
+
+// abandoned is the reply to an effect that is not waited for any more.
+func abandoned(k abi.Kind, err error) (abi.Status, []byte) {
+	switch k {
+	case abi.KVCommit:
+		return abi.Unknown, []byte(err.Error())
+	case abi.Fetch:
+		return abi.NoAnswer, abi.AppendFetchError(nil, host.FetchTimeout, err.Error())
+	}
+	return abi.Unavailable, []byte(err.Error())
+}
+
+// resume gives the thread to a task until it is over or parked.
+func (g *guest) resume(t *task) {
+	t.op = 0
+	before := g.running
+	g.running = t
+	t.routine.resume()
+	g.running = before
+	if t.over {
+		delete(g.tasks, t.id)
+		t.routine.job = nil
+		g.idle = append(g.idle, t.routine)
+	}
+}
+
+// effect has the host do something for the running task and returns its reply.
+func (g *guest) effect(k abi.Kind, body []byte) (abi.Status, []byte) {
+	t := g.running
+	if err := t.ctx.Err(); err != nil {
+		if k == abi.KVCommit {
+			return abi.Unavailable, []byte(err.Error()) // it was not sent: nothing changed
+		}
+		return abandoned(k, err)
+	}
+	if g.ops++; g.ops == 0 {
+		g.ops = 1
+	}
+	t.op, t.kind = g.ops, k
+	g.put(t.id, t.op, k, body)
+	t.routine.park()
+	reply := t.reply
+	t.reply = nil
+	return t.status, reply
+}
+
+// notice tells the host something, in the name of whoever runs.
+func (g *guest) notice(k abi.Kind, body []byte) {
+	id := uint32(0)
+	if g.running != nil {
+		id = g.running.id
+	}
+	g.put(id, 0, k, body)
+}
+
+func (g *guest) put(request, op uint32, k abi.Kind, body []byte) {
+	g.out = abi.AppendRecord(g.out, abi.Record{Request: request, Op: op, Kind: k, Body: body})
+}
+
+// finish ends a request that panicked with an answer that grants nothing: the
+// others in here are none the wiser.
+func (g *guest) finish(t *task) {
+	if v := recover(); v != nil {
+		// The value may quote the request; its type and place are enough.
+		g.log(abi.LogRecord{Level: 8, Message: "panic in a request", Attrs: []abi.LogAttr{
+			{Key: "type", Value: quoted(fmt.Sprintf("%T", v))}, {Key: "stack", Value: quoted(string(debug.Stack()))}}})
+		g.put(t.id, 0, abi.Respond, nil)
+	}
+	t.over = true
+}
+
+// serve runs the entry of a request and puts its result into the outbox. An
+// empty result says that there is none.
+func (g *guest) serve(t *task, message []byte) {
+	respond := func(body []byte) { g.put(t.id, 0, abi.Respond, body) }
+	malformed := func(err error) {
+		g.log(abi.LogRecord{Level: 8, Message: "the host submitted what is no entry", Attrs: []abi.LogAttr{{Key: "error", Value: quoted(err.Error())}}})
+		respond(nil)
+	}
+	if len(message) == 0 {
+		malformed(errors.New("it is empty"))
+		return
+	}
+	entry, body := abi.Entry(message[0]), message[1:]
+	switch entry {
+	case abi.Handle, abi.Admin:
+		req, err := abi.ReadRequest(body)
+		if err != nil {
+			malformed(err)
+			return
+		}
+		handle := g.service.Handle
+		if entry == abi.Admin {
+			handle = g.service.Admin
+		}
+		respond(abi.AppendResponse(nil, handle(t.ctx, req)))
+	case abi.Ready:
+		respond(abi.AppendOutcome(nil, abi.OutcomeOf(g.service.Ready(t.ctx))))
+	case abi.ClaimDue:
+		c, err := abi.ReadClaimJobs(body)
+		if err != nil {
+			malformed(err)
+			return
+		}
+		jobs, next, err := g.service.Claim(t.ctx, c.Partition, c.N)
+		respond(abi.AppendJobs(nil, abi.Jobs{Jobs: jobs, Next: next, Outcome: abi.OutcomeOf(err)}))
+	case abi.Run, abi.Defer:
+		job, until, err := abi.ReadJob(body)
+		if err != nil {
+			malformed(err)
+			return
+		}
+		if entry == abi.Run {
+			err = g.service.Run(t.ctx, job)
+		} else {
+			err = g.service.Defer(t.ctx, job, until)
+		}
+		respond(abi.AppendOutcome(nil, abi.OutcomeOf(err)))
+	case abi.RunDue:
+		next, err := g.service.RunDue(t.ctx)
+		respond(abi.AppendJobs(nil, abi.Jobs{Next: next, Outcome: abi.OutcomeOf(err)}))
+	default:
+		malformed(fmt.Errorf("there is no entry %d", entry))
+	}
+}
+
+// take returns what has gathered in the outbox. It stays as it is until the
+// next export is called.
+func (g *guest) take() []byte {
+	out := g.out
+	g.out = g.out[:0]
+	return out
+}
+
+func (g *guest) log(l abi.LogRecord) { g.notice(abi.Log, abi.AppendLog(nil, l)) }

@@ -1,0 +1,31 @@
+package main
+
+import "iter"
+
+// routine is a coroutine that does one job after the other. Making one costs a
+// goroutine, so they are used again.
+type routine struct {
+	job  func()
+	park func()
+	next func() (struct{}, bool)
+}
+
+func (g *guest) routine() *routine {
+	if n := len(g.idle); n > 0 {
+		r := g.idle[n-1]
+		g.idle = g.idle[:n-1]
+		return r
+	}
+	r := new(routine)
+	r.next, _ = iter.Pull(func(yield func(struct{}) bool) {
+		r.park = func() { yield(struct{}{}) }
+		for {
+			r.job()
+			r.park()
+		}
+	})
+	return r
+}
+
+// resume returns when the job is parked or over.
+func (r *routine) resume() { r.next() }

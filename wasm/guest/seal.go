@@ -1,0 +1,102 @@
+//go:build wasip1
+
+package main
+
+import (
+	"errors"
+	"runtime"
+	"unsafe"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// The host's imports. Each writes its result to out, which has room bytes, and
+// returns its length or one of the negative results of package abi.
+
+//go:wasmimport verge seal
+//go:noescape
+func importSeal(purpose unsafe.Pointer, purposeLen uint32, claims unsafe.Pointer, claimsLen uint32, out unsafe.Pointer, room uint32) int32
+
+//go:wasmimport verge open
+//go:noescape
+func importOpen(purpose unsafe.Pointer, purposeLen uint32, sealed unsafe.Pointer, sealedLen uint32, out unsafe.Pointer, room uint32) int32
+
+//go:wasmimport verge mac
+//go:noescape
+func importMAC(purpose unsafe.Pointer, purposeLen uint32, message unsafe.Pointer, messageLen uint32, out unsafe.Pointer, room uint32) int32
+
+// importCheckMAC returns 1 if mac is one of message, 0 if not.
+//
+//go:wasmimport verge check_mac
+//go:noescape
+func importCheckMAC(purpose unsafe.Pointer, purposeLen uint32, message unsafe.Pointer, messageLen uint32, mac unsafe.Pointer, macLen uint32) int32
+
+// hostSealer is a Sealer whose keys stay with the host.
+type hostSealer struct{}
+
+// offered is the host's Sealer, nil if it has none.
+func offered() host.Sealer {
+	var s hostSealer
+	if _, err := s.MAC("self-test", nil); errors.Is(err, errNotOffered) {
+		return nil
+	}
+	return s
+}
+
+var errNotOffered = errors.New("the host does not offer to seal")
+
+func data(s string) (unsafe.Pointer, uint32) {
+	return unsafe.Pointer(unsafe.StringData(s)), uint32(len(s))
+}
+
+func slice(b []byte) (unsafe.Pointer, uint32) {
+	return unsafe.Pointer(unsafe.SliceData(b)), uint32(len(b))
+}
+
+// sealed calls an import with room for a result as large as any can be: an
+// envelope is a third longer than what is in it, and a header.
+func sealed(f func(purpose unsafe.Pointer, purposeLen uint32, in unsafe.Pointer, inLen uint32, out unsafe.Pointer, room uint32) int32, purpose string, in []byte) ([]byte, error) {
+	out := make([]byte, 2*len(in)+512)
+	p, pn := data(purpose)
+	i, in_ := slice(in)
+	o, on := slice(out)
+	n := f(p, pn, i, in_, o, on)
+	runtime.KeepAlive(in)
+	runtime.KeepAlive(out)
+	switch {
+	case n >= 0 && int(n) <= len(out):
+		return out[:n], nil
+	case n == abi.SealNotAuthentic:
+		return nil, host.ErrNotAuthentic
+	case n == abi.SealNotOffered:
+		return nil, errNotOffered
+	}
+	return nil, errors.New("the host cannot seal")
+}
+
+// Seal implements host.Sealer.
+func (hostSealer) Seal(purpose string, claims []byte) ([]byte, error) {
+	return sealed(importSeal, purpose, claims)
+}
+
+// Open implements host.Sealer.
+func (hostSealer) Open(purpose string, token []byte) ([]byte, error) {
+	return sealed(importOpen, purpose, token)
+}
+
+// MAC implements host.Sealer.
+func (hostSealer) MAC(purpose string, message []byte) ([]byte, error) {
+	return sealed(importMAC, purpose, message)
+}
+
+// CheckMAC implements host.Sealer.
+func (hostSealer) CheckMAC(purpose string, message, mac []byte) bool {
+	p, pn := data(purpose)
+	m, mn := slice(message)
+	c, cn := slice(mac)
+	ok := importCheckMAC(p, pn, m, mn, c, cn)
+	runtime.KeepAlive(message)
+	runtime.KeepAlive(mac)
+	return ok == 1
+}
