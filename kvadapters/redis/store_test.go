@@ -82,6 +82,27 @@ func TestNamesThatExpiredLeaveTheIndex(t *testing.T) {
 	}
 }
 
+func TestClaimsThatGoRoundThePartitionsSweepEachOfThem(t *testing.T) {
+	const partitions = 16
+	m, clock, advance := mini(t)
+	s := open(t, "redis://"+m.Addr(), redis.Config{})
+	name := func(i int) kv.Partition { return kv.Partition(fmt.Sprint("p", i)) }
+	for i := range partitions {
+		commit(t, s, kv.Tx{ID: "id", Partition: name(i), Puts: []kv.Put{{Name: "a", Expires: clock.Now().Add(time.Second)}}})
+	}
+	advance(time.Minute)
+	for range 64 {
+		for i := range partitions {
+			if _, _, err := s.Claim(t.Context(), name(i), clock.Now(), time.Second, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if keys := m.Keys(); len(keys) > 0 {
+		t.Errorf("what expired is still in the index: %q", keys)
+	}
+}
+
 func TestPartitionsWithBracesShareNoKey(t *testing.T) {
 	m, _, _ := mini(t)
 	s := open(t, "redis://"+m.Addr(), redis.Config{})
@@ -427,41 +448,17 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	write := func(name, kind string, b []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	cert := write("cert.pem", "CERTIFICATE", der)
+	c := stores.NewCertificate(t)
 	port := stores.FreePort(t)
-	stores.StartRedis(t, "--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", write("key.pem", "EC PRIVATE KEY", secret),
-		"--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
+	stores.StartRedis(t, "--tls-port", fmt.Sprint(port), "--tls-cert-file", c.CertFile, "--tls-key-file", c.KeyFile,
+		"--tls-ca-cert-file", c.CertFile, "--tls-auth-clients", "yes")
 	url := fmt.Sprintf("rediss://127.0.0.1:%d", port)
 
-	_, err = redis.Open(t.Context(), url, redis.Config{})
+	_, err := redis.Open(t.Context(), url, redis.Config{})
 	wantRefused(t, err, "certificate")
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	kvWalk(t, open(t, url, redis.Config{TLS: &tls.Config{RootCAs: roots}}))
+	_, err = redis.Open(t.Context(), url, redis.Config{TLS: &tls.Config{RootCAs: c.Roots}})
+	wantRefused(t, err, "certificate required")
+	kvWalk(t, open(t, url, redis.Config{TLS: &tls.Config{RootCAs: c.Roots, Certificates: []tls.Certificate{c.Pair}}}))
 }
 
 // A commit as validate makes it.

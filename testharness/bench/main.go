@@ -69,8 +69,13 @@ func run(length time.Duration, binary, only string) error {
 	if err != nil && !errors.Is(err, errNoRedis) {
 		return err
 	}
+	var aof *redisServer
 	if redis != nil {
 		defer redis.stop()
+		if aof, err = startRedis("--appendonly", "yes", "--appendfsync", "everysec"); err != nil {
+			return err
+		}
+		defer aof.stop()
 	} else {
 		fmt.Println("nothing is measured on Redis:", err)
 	}
@@ -90,7 +95,7 @@ func run(length time.Duration, binary, only string) error {
 			return startup(binary)
 		}},
 	}
-	if err := throughput(length, only, redis); err != nil {
+	if err := throughput(length, only, redis, aof); err != nil {
 		return err
 	}
 	for _, part := range parts {

@@ -36,8 +36,9 @@ type endpoint struct {
 // mostPerSecond bounds how many single-use requests a round is given.
 const mostPerSecond = 60_000
 
-// endpoints are the lines of the table. Without a Redis those about it are left out.
-func endpoints(length time.Duration, r *redisServer) []endpoint {
+// endpoints are the lines of the table. Without a Redis, r, and one that keeps
+// a log, aof, those about them are left out.
+func endpoints(length time.Duration, r, aof *redisServer) []endpoint {
 	// The sink is an address where nobody listens: deliveries are measured
 	// apart, here they would only take processor time from the starts.
 	start := func(open storage, webhook string) func() (*service, func() []byte, func() string, error) {
@@ -97,18 +98,19 @@ func endpoints(length time.Duration, r *redisServer) []endpoint {
 		{"start with webhook, bolt", 0, start(onBolt, "https://sink.invalid/"), floor, nil},
 		{"validate, bolt", 0, validate(onBolt), floor, nil},
 	}
-	if r != nil {
+	if r != nil && aof != nil {
 		lines = append(lines,
 			endpoint{"validate, redis", 0.80, validate(r.storage), r.floor, r},
 			endpoint{"start with webhook, redis", 0, start(r.storage, "https://sink.invalid/"), r.floor, r},
+			endpoint{"validate, redis, everysec", 0, validate(aof.storage), aof.floor, aof},
 		)
 	}
 	return lines
 }
 
 // throughput prints each endpoint whose name contains only beside its floor.
-func throughput(length time.Duration, only string, redis *redisServer) error {
-	lines := slices.DeleteFunc(endpoints(length, redis), func(e endpoint) bool { return !strings.Contains(e.name, only) })
+func throughput(length time.Duration, only string, redis, aof *redisServer) error {
+	lines := slices.DeleteFunc(endpoints(length, redis, aof), func(e endpoint) bool { return !strings.Contains(e.name, only) })
 	if len(lines) == 0 {
 		return nil
 	}
