@@ -43,8 +43,25 @@ func StartEtcd(t testing.TB, args ...string) *Etcd {
 // EtcdCluster is servers that know each other.
 type EtcdCluster []*Etcd
 
+// StartEtcdTLS runs one server that speaks TLS at addr, and there with clients
+// alone that have the certificate, beside plain HTTP at its Addr.
+func StartEtcdTLS(t testing.TB, c Certificate) (e *Etcd, addr string) {
+	t.Helper()
+	addr = freePorts(t, 1)[0]
+	cluster := startEtcd(t, 1, func(e *Etcd) []string {
+		return []string{"--listen-client-urls", "http://" + e.Addr + ",https://" + addr,
+			"--cert-file", c.CertFile, "--key-file", c.KeyFile, "--trusted-ca-file", c.CertFile, "--client-cert-auth"}
+	})
+	return cluster[0], addr
+}
+
 // StartEtcdCluster runs n servers that end with the test and returns when they answer.
 func StartEtcdCluster(t testing.TB, n int, args ...string) EtcdCluster {
+	t.Helper()
+	return startEtcd(t, n, func(*Etcd) []string { return args })
+}
+
+func startEtcd(t testing.TB, n int, more func(*Etcd) []string) EtcdCluster {
 	t.Helper()
 	program := testharness.Program(t, "etcd")
 	ports := freePorts(t, 2*n)
@@ -62,7 +79,7 @@ func StartEtcdCluster(t testing.TB, n int, args ...string) EtcdCluster {
 			"--listen-client-urls", "http://" + e.Addr, "--advertise-client-urls", "http://" + e.Addr,
 			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 			"--initial-cluster", strings.Join(members, ","), "--initial-cluster-token", t.Name(),
-		}, args...)
+		}, more(e)...)
 		e.Start()
 		t.Cleanup(e.Kill)
 	}
