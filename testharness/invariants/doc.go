@@ -1,2 +1,67 @@
-// Package invariants proves what Verge promises under faults.
+// Package invariants proves what Verge promises while its store, the network,
+// its clock and its receivers fail: services as `verge serve` puts them
+// together, on real stores, the real clock and a real runner, under the load
+// of clients that walk whole verifications. What clients were told and what
+// receivers got is then held against what is.
+//
+//	I1   a result token validates at most once, linearizable per token
+//	I2   any error, timeout or unknown outcome denies
+//	I3   an event whose transition was acknowledged ends delivered or visibly failed
+//	I4   without faults one POST for each event; after a crash at most one more
+//	     for each lease in flight, with the same key and bytes
+//	I5   no POST after a recorded 2xx or 4xx
+//	I6   one terminal event for each session; completion racing expiry has one winner
+//	I7   verification.expired never before its 10 minutes, and soon after
+//	I8   attempts and backoff keep to the schedule
+//	I9   a dead endpoint adds nothing to what the others wait
+//	I10  all is well within 30 s of the store's return, with no restart
+//	I11  the store's own errors use up no attempt
+//
+// # Which test proves what
+//
+// Every scene under load (TestFaultsOf…) ends in an audit of I1 to I7, I10 and
+// I11, each a subtest by its name:
+//
+//	TestFaultsOfCalls            memory, bolt: refused, lost and late calls, replies lost
+//	TestFaultsOfTheNetwork       miniredis, redis: the proxy of package faultproxy, at random;
+//	                             silence; nobody listens
+//	TestFaultsOfRedis            SCRIPT FLUSH, kill -9 and back, READONLY, OOM, NOREPLICAS, SIGSTOP
+//	TestFaultsOfACluster         MOVED, ASK, TRYAGAIN as the slot in use moves; CLUSTERDOWN
+//	TestFaultsOfEtcd             the leader changes, the leader is killed; the proxy at random; silence
+//	TestRedisThatLosesEverything FLUSHALL, restart without data; says what is promised then
+//
+// And by name:
+//
+//	I1   TestI1ValidateIsLinearizable        memory, bolt, miniredis, redis, Cluster, etcd: histories
+//	                                         of racing clients for porcupine, replies lost, slot moving
+//	     TestI1HoldsWhereClocksDiffer        the store's clock and Verge's 10 min apart; Verge's jumps
+//	I2   the audits: each answer that a client got
+//	I3   the audits; TestKillOfRedisUnderAThousandEvents
+//	I4   TestI4ExactlyOnceWithoutFaults      every engine
+//	     TestKillOfRedisUnderAThousandEvents the leases in flight are counted at the kill
+//	I5   TestI5NoPostAfterTheLastWord        every engine; 2xx and 4xx after a 5xx
+//	I6   TestI6CompletionRacesExpiry         every engine
+//	I7   TestI7ExpiredNeverEarlyAndSoonAfter every engine; the clock jumps, nothing ran meanwhile
+//	I8   TestI8AttemptsKeepTheSchedule       every engine; the clock jumps 10 min ahead and back
+//	I9   TestI9ADeadEndpointDelaysNobody     memory
+//	I10  TestI10LeasesEndWithinTheRecovery   memory, with the times of production
+//	     TestKillOfRedisUnderAThousandEvents redis, with the times of production
+//	I11  TestI11OnlyReceiversUseUpAttempts   memory, bolt
+//
+// # What a clock that jumps does
+//
+// Verge goes by its own clock. Set 10 minutes ahead, it ends every session
+// that is younger, and retries what waits, at once; set back, what was put off
+// waits for the old time to come again, attempts in flight at that moment
+// with it, and new events are not held up. Neither makes a token valid twice,
+// ends a session before its time by that clock, or uses up an attempt. A
+// receiver with the right time refuses events whose timestamp is 5 minutes
+// off (401), which gives them up, visibly: no service can tell that from a
+// receiver that does not want them.
+//
+// # Seeds
+//
+// A failure under random faults says the seed; VERGE_SEED=n replays the same
+// decisions, though not the same turns that goroutines took.
+// VERGE_FAULT_TIMES=20 runs the scenes at random so much longer.
 package invariants

@@ -35,6 +35,9 @@ func trouble(t *testing.T, c setup, seed uint64, fault func(b *book)) {
 	b.audit(t, since)
 }
 
+// stale is how long the directory remembers what it has read.
+const stale = 5 * time.Second
+
 // A store in this process, whose calls fail.
 func TestFaultsOfCalls(t *testing.T) {
 	t.Parallel()
@@ -44,11 +47,13 @@ func TestFaultsOfCalls(t *testing.T) {
 			seed := faultproxy.Seed(t, 1)
 			f := newFaulty(open(t), seed, map[kvtest.Fault]float64{
 				kvtest.Refuse: .03, kvtest.LoseRequest: .02, kvtest.LoseReply: .05, kvtest.Delay: .02})
-			trouble(t, setup{Store: f}, seed, func(*book) {
+			clock := &clock{}
+			trouble(t, setup{Store: f, Clock: clock}, seed, func(*book) {
 				f.on.Store(true)
 				for range 15 * times() {
 					time.Sleep(100 * time.Millisecond)
 					f.Deliver(context.Background())
+					clock.Jump(stale) // what the directory remembers is old: deliveries ask the store as well
 				}
 				f.on.Store(false)
 				f.Deliver(context.Background())
@@ -72,6 +77,11 @@ func TestFaultsOfTheNetwork(t *testing.T) {
 			trouble(t, setup{Store: store, Shared: true, Partitions: 4}, seed, func(*book) {
 				p.On()
 				time.Sleep(time.Duration(times()) * 4 * time.Second)
+				p.Use(faultproxy.Always(faultproxy.HangReply))
+				time.Sleep(500 * time.Millisecond)
+				p.Down()
+				time.Sleep(500 * time.Millisecond)
+				must(t, p.Up())
 				p.Off()
 				t.Log(p.Summary())
 				if p.Count(faultproxy.DropReply) == 0 || p.Count(faultproxy.DropRequest) == 0 {
