@@ -1,0 +1,106 @@
+package redis_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/redis"
+	"github.com/verge-id/verge/testharness/stores"
+)
+
+// atOnce does the commits at the same time and returns their errors.
+func atOnce(t *testing.T, s kv.KV, n int, tx func(i int) kv.Tx) []error {
+	t.Helper()
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { errs[i] = s.Commit(t.Context(), tx(i)) })
+	}
+	wg.Wait()
+	return errs
+}
+
+func TestCommitsThatTravelTogetherWaitForReplicasEach(t *testing.T) {
+	primary := stores.StartRedis(t)
+	replica := stores.StartRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.Port))
+	for range 500 {
+		if strings.Contains(fmt.Sprint(primary.Do("info", "replication")), "state=online") {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	s := open(t, primary.URL(), redis.Config{Replicas: 1, WaitTimeout: time.Second})
+	commit(t, s, mark("first", "taken"))
+	// Every third is refused for itself, whoever travels with it.
+	pick := func(round string) func(i int) kv.Tx {
+		return func(i int) kv.Tx {
+			if i%3 == 0 {
+				return mark(fmt.Sprint(round, i), "taken")
+			}
+			return mark(fmt.Sprint(round, i), fmt.Sprint(round, i))
+		}
+	}
+	conflicts := func(err error) bool {
+		var c *kv.Conflict
+		return errors.As(err, &c) && len(c.Items) == 1 && c.Items[0].Tx == "first"
+	}
+	for i, err := range atOnce(t, s, 60, pick("there")) {
+		if i%3 == 0 && !conflicts(err) || i%3 != 0 && err != nil {
+			t.Errorf("commit %d, the replica is there: %v", i, err)
+		}
+	}
+	replica.Freeze()
+	for i, err := range atOnce(t, s, 60, pick("frozen")) {
+		if i%3 == 0 && !conflicts(err) || i%3 != 0 && (!errors.Is(err, kv.ErrUnknown) || !strings.Contains(err.Error(), "0 of 1 replicas")) {
+			t.Errorf("commit %d, the replica is frozen: %v", i, err)
+		}
+	}
+	// What does not wait is not held up by what does.
+	if _, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "taken"}); err != nil {
+		t.Error(err)
+	}
+	replica.Thaw()
+}
+
+func TestThoseWhoTravelTogetherAreToldApart(t *testing.T) {
+	primary := stores.StartRedis(t)
+	s := open(t, primary.URL(), redis.Config{})
+	commit(t, s, mark("first", "taken"))
+	primary.Do("set", "{verge:wrong}n", "stray")
+	big := strings.Repeat("x", kv.MaxValue)
+	for i, err := range atOnce(t, s, 120, func(i int) kv.Tx {
+		tx := mark(fmt.Sprint(i), fmt.Sprint(i))
+		switch i % 4 {
+		case 0:
+			tx = mark(fmt.Sprint(i), "taken")
+		case 1:
+			tx.Partition = "wrong"
+		case 2:
+			tx.Puts[0].Value = []byte(big)
+		}
+		return tx
+	}) {
+		var c *kv.Conflict
+		switch i % 4 {
+		case 0:
+			if !errors.As(err, &c) || c.Items[0].Tx != "first" {
+				t.Errorf("commit %d: %v, want the conflict with the first", i, err)
+			}
+		case 1:
+			wantRefused(t, err, "WRONGTYPE")
+		default:
+			if err != nil {
+				t.Errorf("commit %d: %v", i, err)
+				continue
+			}
+			if it, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: fmt.Sprint(i)}); err != nil || it.Tx != fmt.Sprint(i) {
+				t.Errorf("item %d is of %q, %v", i, it.Tx, err)
+			}
+		}
+	}
+}
