@@ -22,7 +22,7 @@ const (
 	// nobody but those aboard; until there are far of those.
 	near     = 1
 	far      = 8
-	patience = 2 * time.Millisecond
+	patience = 500 * time.Microsecond
 
 	batchMost  = 64       // requests in one
 	batchBytes = 16 << 10 // a larger request travels alone
