@@ -652,7 +652,7 @@ var table = []mutant{
 		file:   "kvadapters/memory/memory.go",
 		old:    `cmp.Or(a.ready.Compare(b.ready), strings.Compare(a.id, b.id)) < 0`,
 		new:    `cmp.Or(strings.Compare(a.id, b.id), a.ready.Compare(b.ready)) < 0`,
-		ask:    []string{"./kvadapters/memory"},
+		ask:    []string{"./kvadapters/memory TestKV/tasks"},
 	},
 
 	{
@@ -678,7 +678,7 @@ var table = []mutant{
 	if conflict != nil {
 		return conflict
 	}`,
-		ask: []string{"./kvadapters/memory"},
+		ask: []string{"./kvadapters/memory TestKV/commit"},
 	},
 
 	// The store in one file.
@@ -694,7 +694,7 @@ var table = []mutant{
 		file:   "kvadapters/bolt/tasks.go",
 		old:    `cmp.Or(cmp.Compare(a.ready, b.ready), strings.Compare(a.id, b.id)) < 0`,
 		new:    `cmp.Or(strings.Compare(a.id, b.id), cmp.Compare(a.ready, b.ready)) < 0`,
-		ask:    []string{"./kvadapters/bolt"},
+		ask:    []string{"./kvadapters/bolt TestKV/tasks"},
 	},
 	{
 		breaks: "bolt: a claim hands out a task that a commit is about to remove",
