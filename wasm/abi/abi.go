@@ -37,6 +37,7 @@ const (
 	Run      Entry = 5 // run a leased task: Job → Outcome
 	Defer    Entry = 6 // give a leased task back until a time: Job → Outcome
 	RunDue   Entry = 7 // run everything that is due, one after the other: nothing → Jobs
+	SelfTest Entry = 8 // what the guest takes for random and for the time: nothing → Self
 )
 
 // Kind is what a record of the outbox is.

@@ -451,6 +451,26 @@ func (r *reader) outcome() Outcome {
 	return o
 }
 
+// Self is the result of SelfTest.
+type Self struct {
+	Random []byte // 32 bytes
+	Now    time.Time
+}
+
+// AppendSelf appends the result of SelfTest.
+func AppendSelf(b []byte, s Self) []byte {
+	w := writer{b}
+	w.bytes(s.Random)
+	w.time(s.Now)
+	return w.b
+}
+
+// ReadSelf reads the result of SelfTest.
+func ReadSelf(b []byte) (Self, error) {
+	r := reader{b: b}
+	return Self{Random: r.bytes(), Now: r.time()}, r.end()
+}
+
 // AppendWake appends the notice Wake.
 func AppendWake(b []byte, p kv.Partition, due time.Time) []byte {
 	w := writer{b}

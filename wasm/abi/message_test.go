@@ -90,6 +90,7 @@ var messages = []message{
 		func(b []byte, v jobAndUntil) []byte { return AppendJob(b, v.Job, v.Until) },
 		func(b []byte) (v jobAndUntil, err error) { v.Job, v.Until, err = ReadJob(b); return v, err }),
 	form("outcome", Outcome{Unknown, "no reply"}, AppendOutcome, ReadOutcome),
+	form("self", Self{Random: []byte{1, 2, 3}, Now: at}, AppendSelf, ReadSelf),
 	form("wake", wakeUp{"p0", at},
 		func(b []byte, v wakeUp) []byte { return AppendWake(b, v.Partition, v.Due) },
 		func(b []byte) (v wakeUp, err error) { v.Partition, v.Due, err = ReadWake(b); return v, err }),

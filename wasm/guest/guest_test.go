@@ -401,7 +401,12 @@ func TestEntries(t *testing.T) {
 		t.Errorf("run due: %+v, %v", j, err)
 	}
 
-	for _, bad := range [][]byte{nil, {0}, {8}, {255, 1}, {byte(abi.Handle)}, {byte(abi.ClaimDue), 1}, {byte(abi.Run), 1}} {
+	f.submit(7, []byte{byte(abi.SelfTest)})
+	if self, err := abi.ReadSelf(f.one(t).Body); err != nil || len(self.Random) != 32 || time.Since(self.Now).Abs() > time.Minute {
+		t.Errorf("self-test: %+v, %v", self, err)
+	}
+
+	for _, bad := range [][]byte{nil, {0}, {9}, {255, 1}, {byte(abi.Handle)}, {byte(abi.ClaimDue), 1}, {byte(abi.Run), 1}} {
 		f.submit(9, bad)
 		all := f.outbox(t)
 		if len(all) != 2 || all[0].Kind != abi.Log || all[1].Kind != abi.Respond || all[1].Body != nil {
