@@ -17,9 +17,10 @@ import (
 // more to send and receive a request than to carry it out. Nobody waits for
 // company: what comes in while batches are under way makes up the next one.
 const (
-	// near is how many batches may be under way to one node. A batch that is away for longer than patience counts
-	// no more, so that a connection that has died, or a slow network, holds up
-	// nobody but those aboard; until there are far of those.
+	// near is how many batches may be under way to one node. One that is away
+	// for longer than patience counts no more, so that a connection that has
+	// died, or a slow network, holds up nobody but those aboard; until there
+	// are far of those.
 	near     = 1
 	far      = 8
 	patience = 500 * time.Microsecond

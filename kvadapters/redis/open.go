@@ -6,10 +6,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -45,6 +47,10 @@ func Open(ctx context.Context, rawURL string, c Config) (*Store, error) {
 	}
 	if err != nil {
 		client.Close()
+		if strings.HasPrefix(rawURL, "rediss") && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF)) {
+			// Its reason comes after the handshake, and gets lost where we write sooner.
+			err = fmt.Errorf("%w: so closes a server with a client's certificate required, where none is sent: see Config.TLS", err)
+		}
 		return nil, err
 	}
 	return s, nil
