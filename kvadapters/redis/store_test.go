@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"slices"
 	"strconv"
@@ -449,6 +450,28 @@ func TestTLS(t *testing.T) {
 	_, err = redis.Open(t.Context(), url, redis.Config{TLS: &tls.Config{RootCAs: c.Roots}})
 	wantRefused(t, err, "certificate required")
 	kvWalk(t, open(t, url, redis.Config{TLS: &tls.Config{RootCAs: c.Roots, Certificates: []tls.Certificate{c.Pair}}}))
+}
+
+func TestServerThatClosesATLSConnectionWithoutAWordIsExplained(t *testing.T) {
+	c := stores.NewCertificate(t)
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{c.Pair}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.(*tls.Conn).Handshake()
+			conn.(*tls.Conn).NetConn().(*net.TCPConn).SetLinger(0) // a reset, that overtakes any reason
+			conn.(*tls.Conn).NetConn().Close()
+		}
+	}()
+	_, err = redis.Open(t.Context(), "rediss://"+l.Addr().String(), redis.Config{TLS: &tls.Config{RootCAs: c.Roots}})
+	wantRefused(t, err, "certificate required", "Config.TLS")
 }
 
 // A commit as validate makes it.
