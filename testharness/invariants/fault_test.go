@@ -50,10 +50,12 @@ func TestFaultsOfCalls(t *testing.T) {
 			clock := &clock{}
 			trouble(t, setup{Store: f, Clock: clock}, seed, func(*book) {
 				f.on.Store(true)
-				for range 15 * times() {
-					time.Sleep(100 * time.Millisecond)
+				for n := range 60 * times() {
+					time.Sleep(25 * time.Millisecond)
 					f.Deliver(context.Background())
-					clock.Jump(stale) // what the directory remembers is old: deliveries ask the store as well
+					if n%2 == 0 && n < 60 { // no token lives for more than 5 minutes
+						clock.Jump(stale) // what the directory remembers is old: deliveries ask the store as well
+					}
 				}
 				f.on.Store(false)
 				f.Deliver(context.Background())

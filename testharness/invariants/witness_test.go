@@ -151,6 +151,17 @@ func (w *witness) of(id string) seen {
 	return s
 }
 
+// unsure is how many records there were of which the store did not say that it
+// has them.
+func (w *witness) unsure() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.events {
+		n += e.unsure
+	}
+	return n
+}
+
 // improper is what was seen and must not be.
 func (w *witness) improper() []string {
 	w.mu.Lock()
