@@ -131,7 +131,7 @@ func TestI1HoldsWhereClocksDiffer(t *testing.T) {
 			t.Run(fmt.Sprintf("I1: Verge's clock is off by %v, and then jumps %v", off, jump), func(t *testing.T) {
 				of := kvtest.NewClock() // the store's
 				verge := &clock{}
-				at := func() time.Duration { return of.Now().Sub(time.Now()) }
+				at := func() time.Duration { return time.Until(of.Now()) }
 				verge.Jump(at() + off)
 				s := newService(t, setup{Store: memory.New(memory.Config{Now: of.Now}), Clock: verge})
 				id, err := session.NewID(s.host.Random, integrationID, session.L1, 25, verge.Now(), 0)
