@@ -45,8 +45,8 @@ func TestFaultsOfRedis(t *testing.T) {
 			time.Sleep(1500 * time.Millisecond)
 			s.Do("config", "set", "maxmemory", "0")
 		}},
-		{"a disk that is full", nil, func(s *stores.Redis) {
-			s.Do("config", "set", "min-replicas-to-write", "1") // refuses writes as MISCONF does, and can be had without a disk
+		{"NOREPLICAS", nil, func(s *stores.Redis) {
+			s.Do("config", "set", "min-replicas-to-write", "1")
 			time.Sleep(time.Second)
 			s.Do("config", "set", "min-replicas-to-write", "0")
 		}},
