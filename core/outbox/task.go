@@ -40,7 +40,9 @@ func Event(sealer host.Sealer, e webhook.Event, integration string, now time.Tim
 		return kv.Task{}, err
 	}
 	m := Meta{Kind: Deliver, Session: e.SessionID, Integration: integration, Type: e.Type}
-	return kv.Task{ID: taskID(e.ID), Due: now, Payload: join(m, sealed)}, nil
+	// Whole milliseconds, which every store keeps: one that rounds up would
+	// have the event wait for the next.
+	return kv.Task{ID: taskID(e.ID), Due: now.Truncate(time.Millisecond), Payload: join(m, sealed)}, nil
 }
 
 // Body returns the bytes of an event that Read or a dead event has sealed.
