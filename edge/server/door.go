@@ -171,7 +171,12 @@ func (d *door) guard(ctx context.Context, r *http.Request, req *web.Request) (re
 		}
 	}()
 	resp = d.handle(ctx, req)
-	if resp == nil || resp.Status < 200 || resp.Status > 599 {
+	if resp != nil && resp.Status == http.StatusServiceUnavailable && resp.Header == nil {
+		resp = refuse(r, resp.Status, codeUnavailable, "The service cannot answer just now; try again shortly.")
+		resp.Header.Set("Retry-After", "1")
+		return resp
+	}
+	if resp == nil || resp.Header == nil && resp.Status == http.StatusInternalServerError || resp.Status < 200 || resp.Status > 599 {
 		resp = refuse(r, http.StatusInternalServerError, codeInternal, "Something went wrong on our side.")
 		d.s.log.Error("the engine gave no valid answer", "request_id", resp.Header.Get("X-Request-Id"))
 	}

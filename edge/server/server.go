@@ -18,7 +18,8 @@ import (
 // Engine is the service as the server sees it.
 type Engine interface {
 	// Handle answers a request of the public API or of a hosted page. It
-	// returns soon after ctx is done.
+	// returns soon after ctx is done. A bare status, 503 or 500, without
+	// header and body, is put into words by the server.
 	Handle(ctx context.Context, req *web.Request) *web.Response
 
 	// Ready reports whether the KV can be reached.

@@ -139,6 +139,10 @@ func TestRefusals(t *testing.T) {
 				return nil
 			case "/impossible":
 				return &web.Response{Status: 99}
+			case "/failed":
+				return &web.Response{Status: 500}
+			case "/gone":
+				return &web.Response{Status: 503}
 			}
 			return ok("{}")
 		}}})
@@ -154,6 +158,8 @@ func TestRefusals(t *testing.T) {
 		{"chunk that is none", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "INVALID_REQUEST", false},
 		{"engine panics", "GET /panic HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL", true},
 		{"engine gives nothing", "GET /nil HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL", true},
+		{"engine has no words for its failure", "GET /failed HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL", true},
+		{"engine cannot answer just now", "GET /gone HTTP/1.1\r\nHost: x\r\n\r\n", 503, "UNAVAILABLE", true},
 		{"engine gives an impossible status", "GET /impossible HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL", true},
 	} {
 		t.Run(c.rule, func(t *testing.T) {

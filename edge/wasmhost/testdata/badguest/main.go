@@ -1,0 +1,119 @@
+//go:build wasip1
+
+// Command badguest is a guest that fails as the path of a request says.
+package main
+
+import (
+	"crypto/rand"
+	"time"
+	"unsafe"
+
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+func main() {}
+
+var (
+	inbox  []byte
+	out    []byte
+	hoard  [][]byte
+	header [3]uint32
+	parked = map[uint32]bool{}
+)
+
+//go:wasmexport verge_abi
+func vergeABI() int32 { return abi.Version }
+
+//go:wasmexport verge_reserve
+func vergeReserve(n int32) uint32 {
+	inbox = make([]byte, max(n, 1))
+	return address(inbox)
+}
+
+func address(b []byte) uint32 { return uint32(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+//go:wasmexport verge_config
+func vergeConfig(int32) uint32 { return 0 }
+
+func outbox() uint32 {
+	header = [3]uint32{address(out), uint32(len(out)), uint32(len(parked))}
+	return uint32(uintptr(unsafe.Pointer(&header)))
+}
+
+func respond(request uint32, status int, body string) {
+	out = abi.AppendRecord(nil, abi.Record{Request: request, Kind: abi.Respond,
+		Body: abi.AppendResponse(nil, &web.Response{Status: status, Header: web.Header{}, Body: []byte(body)})})
+}
+
+//go:wasmexport verge_submit
+func vergeSubmit(request uint32, n int32) uint32 {
+	out = nil
+	message := inbox[:n]
+	if abi.Entry(message[0]) == abi.SelfTest {
+		random := make([]byte, 32)
+		rand.Read(random)
+		out = abi.AppendRecord(nil, abi.Record{Request: request, Kind: abi.Respond, Body: abi.AppendSelf(nil, abi.Self{Random: random, Now: time.Now()})})
+		return outbox()
+	}
+	req, err := abi.ReadRequest(message[1:])
+	if err != nil {
+		panic(err)
+	}
+	switch req.Path {
+	case "/park":
+		parked[request] = true
+	case "/trap":
+		var nobody *int
+		*nobody = 1
+	case "/loop":
+		for n := uint(1); n != 0; n |= 1 {
+		}
+	case "/memory":
+		for {
+			hoard = append(hoard, make([]byte, 1<<20))
+		}
+	case "/grow":
+		hoard = append(hoard, make([]byte, 8<<20))
+		respond(request, 200, "grown")
+	case "/header":
+		return 0xfffffff0
+	case "/outbox":
+		header = [3]uint32{0xfffffff0, 64, 0}
+		return uint32(uintptr(unsafe.Pointer(&header)))
+	case "/record":
+		out = []byte{1, 2, 3}
+	case "/stranger":
+		out = abi.AppendRecord(nil, abi.Record{Request: request + 1000, Op: 1, Kind: abi.KVGet, Body: nil})
+	case "/effect":
+		parked[request] = true
+		out = abi.AppendRecord(nil, abi.Record{Request: request, Op: 1, Kind: 9, Body: []byte("?")})
+	case "/junk":
+		out = abi.AppendRecord(nil, abi.Record{Request: request, Kind: abi.Respond, Body: []byte{1}})
+	case "/empty":
+		out = abi.AppendRecord(nil, abi.Record{Request: request, Kind: abi.Respond})
+	default:
+		respond(request, 200, "well")
+	}
+	return outbox()
+}
+
+//go:wasmexport verge_complete
+func vergeComplete(request, op uint32, status, n int32) uint32 {
+	delete(parked, request)
+	respond(request, 200, string(inbox[:n]))
+	return outbox()
+}
+
+//go:wasmexport verge_cancel
+func vergeCancel(request uint32, reason int32) uint32 {
+	out = nil
+	if parked[request] {
+		delete(parked, request)
+		respond(request, 299+int(reason), "cancelled")
+	}
+	return outbox()
+}
+
+//go:wasmexport verge_idle
+func vergeIdle() {}

@@ -1,0 +1,262 @@
+// Package wasmhost runs the core as a WebAssembly guest in this process: an
+// engine with the same methods as *core.Service, on any kv.KV.
+package wasmhost
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// Config of an Engine. Module, Guest, KV, Meter and Fetch are needed; every
+// other zero value works.
+type Config struct {
+	Module []byte     // the guest, as `make wasm` builds it
+	Guest  abi.Config // of the service; a zero Partitions is one
+
+	KV    kv.KV
+	Meter kv.Meter // rate counters: the KV's own where instances share it
+	Fetch host.Fetcher
+
+	// Sealer keeps the keys outside of the guest. Nil: Guest.Keyring has them.
+	Sealer host.Sealer
+
+	Log   *slog.Logger                        // nil discards
+	Count func(event string)                  // nil discards
+	Wake  func(p kv.Partition, due time.Time) // nil: nobody is told
+
+	Instances  int   // guests that run at the same time; 0: as many as processors
+	MemoryMax  int64 // bytes of one guest's memory, above which it fails; 0: 256 MiB
+	MemoryFull int64 // from which on it is replaced once it has no request; 0: a quarter of MemoryMax
+
+	// Interruptible lets a deadline end a guest that does not return. It costs
+	// a guest two thirds of its speed; the module that is built from this
+	// source does not need it.
+	Interruptible bool
+
+	Cache  wazero.CompilationCache // nil: compiled anew at every start
+	Random io.Reader               // nil: crypto/rand
+	Clock  Clock                   // zero: the system's
+
+	guest []byte
+}
+
+// Clock is what a guest takes for the time.
+type Clock struct {
+	Wall func() time.Time     // nil: time.Now
+	Mono func() time.Duration // since some instant; nil: the system's
+}
+
+func (c Config) withDefaults() Config {
+	c.Instances = cmp.Or(c.Instances, runtime.GOMAXPROCS(0))
+	c.MemoryMax = cmp.Or(c.MemoryMax, 256<<20)
+	c.MemoryFull = cmp.Or(c.MemoryFull, c.MemoryMax/4)
+	if c.Random == nil {
+		c.Random = rand.Reader
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Count == nil {
+		c.Count = func(string) {}
+	}
+	if c.Wake == nil {
+		c.Wake = func(kv.Partition, time.Time) {}
+	}
+	return c
+}
+
+var epoch = time.Now()
+
+func (c Clock) wall() (sec int64, nsec int32) {
+	now := time.Now
+	if c.Wall != nil {
+		now = c.Wall
+	}
+	t := now()
+	return t.Unix(), int32(t.Nanosecond())
+}
+
+func (c Clock) nano() int64 {
+	if c.Mono != nil {
+		return int64(c.Mono())
+	}
+	return int64(time.Since(epoch))
+}
+
+// Engine runs the guests. Its methods may be called concurrently.
+type Engine struct {
+	cfg        Config
+	ports      ports
+	partitions []kv.Partition
+
+	mu         sync.Mutex // held while a generation takes another's place
+	generation atomic.Pointer[generation]
+}
+
+// New compiles the module, tests it and starts the guests.
+func New(ctx context.Context, c Config) (*Engine, error) {
+	if c.KV == nil || c.Meter == nil || c.Fetch == nil {
+		return nil, errors.New("wasmhost: KV, Meter and Fetch are needed")
+	}
+	c = c.withDefaults()
+	var err error
+	if c.guest, err = json.Marshal(c.Guest); err != nil {
+		return nil, fmt.Errorf("wasmhost: %w", err)
+	}
+	e := &Engine{cfg: c, ports: ports{c.KV, c.Meter, c.Fetch, c.Log, c.Count, c.Wake}}
+	for n := range max(c.Guest.Partitions, 1) {
+		e.partitions = append(e.partitions, kv.Partition(fmt.Sprint("p", n)))
+	}
+	if err := e.Activate(ctx, c.Module); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Activate has a new module take all requests from now on, once it has passed
+// its tests. Those that are under way end where they are. Where a test fails,
+// nothing changes.
+func (e *Engine) Activate(ctx context.Context, wasm []byte) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	next, err := e.newGeneration(ctx, wasm)
+	if err != nil {
+		return err
+	}
+	if before := e.generation.Swap(next); before != nil {
+		go before.drain()
+	}
+	return nil
+}
+
+// Digest is the SHA-256 of the module that takes requests.
+func (e *Engine) Digest() string { return e.generation.Load().module.digest }
+
+// Why a request has no result.
+var (
+	errNoResult = errors.New("wasmhost: the guest failed on this request")
+	errPoisoned = errors.New("wasmhost: the guest failed") // and with it all of its requests
+	errNoGuest  = errors.New("wasmhost: no guest takes requests")
+	errLate     = errors.New("wasmhost: the guest did not answer in time")
+)
+
+// do has a guest run an entry and returns its result.
+func (e *Engine) do(ctx context.Context, entry abi.Entry, body func([]byte) []byte) ([]byte, error) {
+	message := []byte{byte(entry)}
+	if body != nil {
+		message = body(message)
+	}
+	for g := e.generation.Load(); ; {
+		result, err := g.do(ctx, message)
+		now := e.generation.Load()
+		if !errors.Is(err, errNoGuest) || now == g {
+			return result, err
+		}
+		g = now // it was replaced in this moment
+	}
+}
+
+// Handle answers a request of the public API or of a hosted page. Where the
+// guest fails, the answer is a bare status, which the server words: 503 if the
+// request may be tried again, 500 if it was the request that the core failed on.
+func (e *Engine) Handle(ctx context.Context, req *web.Request) *web.Response {
+	return e.answer(ctx, abi.Handle, req)
+}
+
+// Admin answers a request of the operators' API, like Handle.
+func (e *Engine) Admin(ctx context.Context, req *web.Request) *web.Response {
+	return e.answer(ctx, abi.Admin, req)
+}
+
+func (e *Engine) answer(ctx context.Context, entry abi.Entry, req *web.Request) *web.Response {
+	b, err := e.do(ctx, entry, func(b []byte) []byte { return abi.AppendRequest(b, req) })
+	if err == nil {
+		resp, malformed := abi.ReadResponse(b)
+		if malformed == nil {
+			return resp
+		}
+		err = malformed
+	}
+	e.cfg.Log.Error("a request was not answered by the guest", "error", err.Error())
+	if errors.Is(err, errNoResult) {
+		return &web.Response{Status: 500}
+	}
+	return &web.Response{Status: 503}
+}
+
+// Ready reports whether the KV can be reached.
+func (e *Engine) Ready(ctx context.Context) error {
+	return e.outcome(ctx, abi.Ready, nil)
+}
+
+// Run does what a claimed task is for.
+func (e *Engine) Run(ctx context.Context, job host.Job) error {
+	return e.outcome(ctx, abi.Run, func(b []byte) []byte { return abi.AppendJob(b, job, time.Time{}) })
+}
+
+// Defer gives a claimed task back until then.
+func (e *Engine) Defer(ctx context.Context, job host.Job, until time.Time) error {
+	return e.outcome(ctx, abi.Defer, func(b []byte) []byte { return abi.AppendJob(b, job, until) })
+}
+
+func (e *Engine) outcome(ctx context.Context, entry abi.Entry, body func([]byte) []byte) error {
+	b, err := e.do(ctx, entry, body)
+	if err != nil {
+		return fmt.Errorf("%w: %w", kv.ErrUnavailable, err)
+	}
+	o, err := abi.ReadOutcome(b)
+	if err != nil {
+		return fmt.Errorf("%w: %w", kv.ErrUnavailable, err)
+	}
+	return o.Err()
+}
+
+// Claim leases up to n due tasks of the partition.
+func (e *Engine) Claim(ctx context.Context, p kv.Partition, n int) ([]host.Job, time.Time, error) {
+	return e.jobs(ctx, abi.ClaimDue, func(b []byte) []byte { return abi.AppendClaimJobs(b, abi.ClaimJobs{Partition: p, N: n}) })
+}
+
+// RunDue runs everything that is due, one task after the other.
+func (e *Engine) RunDue(ctx context.Context) (next time.Time, err error) {
+	_, next, err = e.jobs(ctx, abi.RunDue, nil)
+	return next, err
+}
+
+func (e *Engine) jobs(ctx context.Context, entry abi.Entry, body func([]byte) []byte) ([]host.Job, time.Time, error) {
+	b, err := e.do(ctx, entry, body)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("%w: %w", kv.ErrUnavailable, err)
+	}
+	j, err := abi.ReadJobs(b)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("%w: %w", kv.ErrUnavailable, err)
+	}
+	return j.Jobs, j.Next, j.Outcome.Err()
+}
+
+// Partitions are those that tasks lie in.
+func (e *Engine) Partitions() []kv.Partition { return e.partitions }
+
+// Close ends the guests once their requests are over.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.generation.Load().drain()
+}

@@ -1,0 +1,268 @@
+package wasmhost_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// cache spares the tests of a process compiling the same module again.
+var cache = sync.OnceValue(wazero.NewCompilationCache)
+
+const (
+	goodGuest = "github.com/verge-id/verge/wasm/guest"
+	badGuest  = "github.com/verge-id/verge/edge/wasmhost/testdata/badguest"
+)
+
+// config is one that works, of a guest that seals by itself.
+func config(t testing.TB, pkg string) wasmhost.Config {
+	return wasmhost.Config{
+		Module: testharness.Build(t, pkg),
+		Guest: abi.Config{BaseURL: "https://verge.example", Test: true, Host: "verge.example",
+			Keyring: []byte(`{"version":1,"keys":[{"id":"9f02ab31","secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]}`)},
+		KV: memory.New(memory.Config{}), Meter: free{}, Fetch: nowhere{}, Cache: cache(),
+	}
+}
+
+// free is a meter that allows everything.
+type free struct{}
+
+func (free) Spend(_ context.Context, _ kv.Partition, _ time.Time, charges []kv.Charge) ([]time.Time, error) {
+	return make([]time.Time, len(charges)), nil
+}
+
+type nowhere struct{}
+
+func (nowhere) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, error) {
+	return host.FetchResponse{}, &host.FetchError{Reason: host.FetchBlocked, Err: errors.New("nowhere")}
+}
+
+func start(t testing.TB, c wasmhost.Config) *wasmhost.Engine {
+	t.Helper()
+	e, err := wasmhost.New(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func get(e *wasmhost.Engine, ctx context.Context, path string) *web.Response {
+	return e.Handle(ctx, &web.Request{Method: "GET", Path: path, Header: web.Header{}})
+}
+
+func TestTheCoreAnswers(t *testing.T) {
+	e := start(t, config(t, goodGuest))
+	if r := get(e, t.Context(), "/nowhere"); r.Status != 404 || !strings.Contains(string(r.Body), "NOT_FOUND") || r.Header.Get("X-Request-Id") == "" {
+		t.Errorf("%d %v %s", r.Status, r.Header, r.Body)
+	}
+	if err := e.Ready(t.Context()); err != nil {
+		t.Errorf("ready: %v", err)
+	}
+}
+
+// parked is a store that answers nobody until it is opened.
+type parked struct {
+	kv.KV
+	open chan struct{}
+}
+
+func (p *parked) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
+	select {
+	case <-p.open:
+		return p.KV.Get(ctx, key)
+	case <-ctx.Done():
+		return kv.Item{}, errors.Join(kv.ErrUnavailable, context.Cause(ctx))
+	}
+}
+
+func TestManyRequestsInOneInstance(t *testing.T) {
+	c := config(t, goodGuest)
+	store := &parked{c.KV, make(chan struct{})}
+	c.KV, c.Instances = store, 1
+	e := start(t, c)
+	const n = 1000
+	var all sync.WaitGroup
+	errs := make(chan error, n)
+	for range n {
+		all.Go(func() { errs <- e.Ready(t.Context()) })
+	}
+	time.Sleep(100 * time.Millisecond) // those that are under way by then are parked
+	if len(errs) != 0 {
+		t.Errorf("%d requests are over though the store has answered none", len(errs))
+	}
+	if r := get(e, t.Context(), "/nowhere"); r.Status != 404 {
+		t.Errorf("a request beside them: %d", r.Status)
+	}
+	close(store.open)
+	all.Wait()
+	for range n {
+		if err := <-errs; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestADeadlineEndsARequest(t *testing.T) {
+	c := config(t, goodGuest)
+	store := &parked{c.KV, make(chan struct{})}
+	c.KV, c.Instances = store, 1
+	e := start(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := e.Ready(ctx); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("%v, want unavailable", err)
+	}
+	close(store.open)
+	if err := e.Ready(t.Context()); err != nil {
+		t.Errorf("the next one: %v", err)
+	}
+}
+
+// Whatever a guest does, its requests are refused and the next one is served.
+func TestGuestsThatFail(t *testing.T) {
+	for _, c := range []struct {
+		path    string
+		status  int
+		spared  bool // the others in the instance are
+		deadine time.Duration
+	}{
+		{path: "/trap", status: 503},
+		{path: "/memory", status: 503},
+		{path: "/header", status: 503},
+		{path: "/outbox", status: 503},
+		{path: "/record", status: 503},
+		{path: "/stranger", status: 503},
+		{path: "/loop", status: 503, deadine: 200 * time.Millisecond},
+		{path: "/junk", status: 503, spared: true},
+		{path: "/empty", status: 500, spared: true},
+	} {
+		t.Run(c.path[1:], func(t *testing.T) {
+			cfg := config(t, badGuest)
+			cfg.Instances, cfg.MemoryMax, cfg.Interruptible = 1, 64<<20, c.deadine > 0
+			var log bytes.Buffer
+			var mu sync.Mutex
+			cfg.Log = slog.New(slog.NewTextHandler(locked{&mu, &log}, nil))
+			e := start(t, cfg)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			beside := make(chan int, 1)
+			go func() { beside <- get(e, ctx, "/park").Status }()
+			time.Sleep(20 * time.Millisecond)
+
+			own := t.Context()
+			if c.deadine > 0 {
+				var end context.CancelFunc
+				own, end = context.WithTimeout(own, c.deadine)
+				defer end()
+			}
+			if r := get(e, own, c.path); r.Status != c.status || r.Body != nil {
+				t.Errorf("%d %s, want %d", r.Status, r.Body, c.status)
+			}
+			if !c.spared {
+				if status := <-beside; status != 503 {
+					t.Errorf("a request beside it: %d", status)
+				}
+			} else {
+				cancel()
+				if status := <-beside; status != 301 {
+					t.Errorf("a request beside it does not go on until it is cancelled: %d", status)
+				}
+			}
+			for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+				if r := get(e, t.Context(), "/"); r.Status == 200 {
+					break
+				}
+				if time.Now().After(end) {
+					mu.Lock()
+					t.Fatalf("no request is served afterwards: %s", &log)
+				}
+			}
+		})
+	}
+}
+
+type locked struct {
+	*sync.Mutex
+	b *bytes.Buffer
+}
+
+func (l locked) Write(p []byte) (int, error) {
+	l.Lock()
+	defer l.Unlock()
+	return l.b.Write(p)
+}
+
+func TestAFullInstanceIsReplacedAndFailsNobody(t *testing.T) {
+	cfg := config(t, badGuest)
+	cfg.Instances, cfg.MemoryMax, cfg.MemoryFull = 1, 256<<20, 32<<20
+	e := start(t, cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	beside := make(chan int, 1)
+	go func() { beside <- get(e, ctx, "/park").Status }()
+	time.Sleep(20 * time.Millisecond)
+	for n := range 60 { // 480 MiB in one instance
+		if r := get(e, t.Context(), "/grow"); r.Status != 200 {
+			t.Fatalf("request %d: %d", n, r.Status)
+		}
+	}
+	cancel()
+	if status := <-beside; status != 301 {
+		t.Errorf("a request that was under way: %d", status)
+	}
+}
+
+func TestModulesThatAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*wasmhost.Config)
+		says   string
+	}{
+		{"no module at all", func(c *wasmhost.Config) { c.Module = []byte("MZ") }, "no WebAssembly"},
+		{"one that exports nothing of ours", func(c *wasmhost.Config) { c.Module = []byte("\x00asm\x01\x00\x00\x00") }, "does not export verge_submit"},
+		{"a configuration that the core refuses", func(c *wasmhost.Config) { c.Guest.BaseURL = "http://x" }, "refuses its configuration"},
+		{"nobody seals", func(c *wasmhost.Config) { c.Guest.Keyring = nil }, "does not seal"},
+		{"randomness that is always the same", func(c *wasmhost.Config) { c.Random = zeros{} }, "repeats itself"},
+		{"randomness that the instances share", func(c *wasmhost.Config) { c.Random = &sameForAll{} }, "repeats itself"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := config(t, goodGuest)
+			c.change(&cfg)
+			e, err := wasmhost.New(t.Context(), cfg)
+			if err == nil {
+				e.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want %q", err, c.says)
+			}
+		})
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// sameForAll gives every 32 bytes that are asked for the same ones.
+type sameForAll struct{}
+
+func (sameForAll) Read(p []byte) (int, error) {
+	rand.NewChaCha8([32]byte{1}).Read(p)
+	return len(p), nil
+}
