@@ -8,15 +8,11 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/provider"
-	"github.com/verge-id/verge/core/provider/sandbox"
-	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/token"
-	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 // configure makes the guest that a configuration describes. sealer is the
@@ -39,24 +35,7 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 		return nil, errors.New("the host does not seal, and the configuration has no key ring")
 	}
 	g := newGuest(nil)
-	cfg := core.Config{
-		BaseURL: c.BaseURL, Dev: c.Dev, Test: c.Test, OperatorToken: c.OperatorToken,
-		Partitions: c.Partitions, Attempts: c.Attempts,
-		OutcomeLife: c.OutcomeLife.Duration(), AttemptTime: c.AttemptTime.Duration(), Lease: c.Lease.Duration(),
-		Schedule: webhook.Schedule{JitterPercent: c.JitterPercent},
-	}
-	if c.Retries != nil {
-		cfg.Schedule.Delays = make([]time.Duration, len(c.Retries))
-		for n, ms := range c.Retries {
-			cfg.Schedule.Delays[n] = ms.Duration()
-		}
-	}
-	cfg.Limits = api.Limits{PublicPerIP: perMinute(c.PublicPerIP), PublicPerKey: perMinute(c.PublicPerKey),
-		SecretPerIP: perMinute(c.SecretPerIP), ReconcilePerKey: perMinute(c.ReconcilePerKey)}
-	if c.Dev || c.Test {
-		cfg.Providers = []provider.Provider{&sandbox.Provider{Now: time.Now}}
-	}
-	g.service, err = core.New(cfg, host.Host{
+	g.service, err = core.New(settings.Unpack(c), host.Host{
 		KV: store{g}, Sealer: sealer, Fetch: fetcher{g},
 		Now: time.Now, Random: rand.Reader,
 		Log:   slog.New(logger{guest: g, level: slog.Level(c.LogLevel)}),
@@ -67,12 +46,4 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	return g, nil
-}
-
-// perMinute leaves zero to the core, whose zero is the contract's.
-func perMinute(n int) ratelimit.Limit {
-	if n == 0 {
-		return ratelimit.Limit{}
-	}
-	return ratelimit.PerMinute(n)
 }

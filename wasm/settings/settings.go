@@ -1,0 +1,82 @@
+// Package settings carries the core's configuration over to a guest: hosts
+// turn theirs into the ABI's with Pack, and the guest turns it back with
+// Unpack, so that a service is configured alike whatever runs it.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// Pack returns what Unpack makes c of again; sealing is for the caller to add.
+// What the ABI cannot say is an error: times of less than a millisecond, limits
+// that are not per minute, and providers, since a guest has its own.
+func Pack(c core.Config) (abi.Config, error) {
+	var bad error
+	ms := func(what string, d time.Duration) abi.Milliseconds {
+		if d%time.Millisecond != 0 {
+			bad = errors.Join(bad, fmt.Errorf("%s of %s: a guest counts in milliseconds", what, d))
+		}
+		return abi.MillisecondsOf(d)
+	}
+	perMinute := func(what string, l ratelimit.Limit) int {
+		if l != (ratelimit.Limit{}) && l.Per != time.Minute {
+			bad = errors.Join(bad, fmt.Errorf("limit %s of %d per %s: a guest counts per minute", what, l.Count, l.Per))
+		}
+		return l.Count
+	}
+	a := abi.Config{
+		BaseURL: c.BaseURL, Dev: c.Dev, Test: c.Test, OperatorToken: c.OperatorToken,
+		Partitions: c.Partitions, Attempts: c.Attempts,
+		OutcomeLife: ms("outcome life", c.OutcomeLife), AttemptTime: ms("attempt time", c.AttemptTime), Lease: ms("lease", c.Lease),
+		PublicPerIP: perMinute("public per IP", c.Limits.PublicPerIP), PublicPerKey: perMinute("public per key", c.Limits.PublicPerKey),
+		SecretPerIP: perMinute("secret per IP", c.Limits.SecretPerIP), ReconcilePerKey: perMinute("reconcile per key", c.Limits.ReconcilePerKey),
+		JitterPercent: c.Schedule.JitterPercent,
+	}
+	if c.Schedule.Delays != nil {
+		a.Retries = make([]abi.Milliseconds, len(c.Schedule.Delays))
+		for n, d := range c.Schedule.Delays {
+			a.Retries[n] = ms("retry", d)
+		}
+	}
+	return a, bad
+}
+
+// Unpack returns the core's configuration, with the providers that a guest has.
+func Unpack(a abi.Config) core.Config {
+	c := core.Config{
+		BaseURL: a.BaseURL, Dev: a.Dev, Test: a.Test, OperatorToken: a.OperatorToken,
+		Partitions: a.Partitions, Attempts: a.Attempts,
+		OutcomeLife: a.OutcomeLife.Duration(), AttemptTime: a.AttemptTime.Duration(), Lease: a.Lease.Duration(),
+		Limits: api.Limits{PublicPerIP: perMinute(a.PublicPerIP), PublicPerKey: perMinute(a.PublicPerKey),
+			SecretPerIP: perMinute(a.SecretPerIP), ReconcilePerKey: perMinute(a.ReconcilePerKey)},
+		Schedule: webhook.Schedule{JitterPercent: a.JitterPercent},
+	}
+	if a.Retries != nil {
+		c.Schedule.Delays = make([]time.Duration, len(a.Retries))
+		for n, ms := range a.Retries {
+			c.Schedule.Delays[n] = ms.Duration()
+		}
+	}
+	if a.Dev || a.Test {
+		c.Providers = []provider.Provider{&sandbox.Provider{Now: time.Now}}
+	}
+	return c
+}
+
+// perMinute leaves zero to the core, whose zero is the contract's.
+func perMinute(n int) ratelimit.Limit {
+	if n == 0 {
+		return ratelimit.Limit{}
+	}
+	return ratelimit.PerMinute(n)
+}
