@@ -99,7 +99,7 @@ func TestNoSecretIsTold(t *testing.T) {
 		h.Reconcile(s.SessionID)
 		page.Post("approve")
 		page.Reload()
-		h.Service.RunDue(t.Context())
+		h.Engine.RunDue(t.Context())
 		f.off()
 	}
 	h.Advance(20 * time.Minute)

@@ -35,6 +35,9 @@ func newHarness(t testing.TB, o *opts) *testharness.Harness {
 	if with.KV == nil {
 		with.KV = onEngine(t)
 	}
+	if with.Engine == nil {
+		with.Engine = onWasm(t)
+	}
 	observe := with.Observe
 	with.Observe = func(r *testharness.Response) {
 		checkAnswer(t, r)

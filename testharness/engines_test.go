@@ -29,13 +29,14 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// The tests of this package run on the engine that VERGE_HARNESS_KV names, and
+// The tests of this package run on the store that VERGE_HARNESS_KV names, and
 // on miniredis if it names none. VERGE_HARNESS_URL is the server of redis,
 // cluster or etcd; every harness takes a prefix of its own there and leaves
-// behind what it wrote.
+// behind what it wrote. VERGE_HARNESS_ENGINE=wasm runs the core as a guest.
 var (
 	engineName = os.Getenv("VERGE_HARNESS_KV")
 	engineURL  = os.Getenv("VERGE_HARNESS_URL")
+	inGuest    = os.Getenv("VERGE_HARNESS_ENGINE") == "wasm"
 )
 
 // engines are what TestEngines runs them all on. Where server is not nil, it
@@ -67,6 +68,7 @@ var engines = []struct {
 			return r.Count
 		}
 	}},
+	{"wasm", "", nil}, // the core as a guest, on miniredis
 }
 
 // onEngine is Options.KV for the engine, nil where it is what New takes by itself.
@@ -129,6 +131,9 @@ func TestEngineIsTheOneNamed(t *testing.T) {
 		"bolt": new(bolt.Store), "redis": onServer, "cluster": onServer, "etcd": new(etcd.Store)}[engineName]
 	if got := newHarness(t, nil).KV; reflect.TypeOf(got) != reflect.TypeOf(want) {
 		t.Errorf("on %q the store is a %T, want a %T", engineName, got, want)
+	}
+	if _, is := newHarness(t, nil).Engine.(*guest); is != inGuest {
+		t.Errorf("the core runs as a guest: %v, want %v", is, inGuest)
 	}
 }
 
@@ -219,6 +224,9 @@ func TestEngines(t *testing.T) {
 			child := exec.CommandContext(t.Context(), program, args...)
 			// A child keeps little alive and would mostly collect garbage.
 			child.Env = append(os.Environ(), "VERGE_HARNESS_KV="+e.name, "VERGE_HARNESS_URL="+url, "GOGC=400")
+			if e.name == "wasm" {
+				child.Env = append(child.Env, "VERGE_HARNESS_KV=miniredis", "VERGE_HARNESS_ENGINE=wasm")
+			}
 			var out bytes.Buffer
 			child.Stdout, child.Stderr = &out, &out
 			err := child.Run()
@@ -229,7 +237,7 @@ func TestEngines(t *testing.T) {
 			c.took = child.ProcessState.UserTime() + child.ProcessState.SystemTime()
 			failed := slices.ContainsFunc(c.cells, func(c cell) bool { return c.failed > 0 })
 			if err != nil || failed {
-				t.Errorf("%v\n%sAgain: VERGE_HARNESS_KV=%s go test ./testharness, with VERGE_HARNESS_URL where a server is needed",
+				t.Errorf("%v\n%sAgain: VERGE_HARNESS_KV=%s go test ./testharness, with VERGE_HARNESS_URL where a server is needed (wasm: VERGE_HARNESS_ENGINE)",
 					err, complaints(out.String()), e.name)
 			}
 		})

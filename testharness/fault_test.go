@@ -111,7 +111,7 @@ func TestStoreFaults(t *testing.T) {
 			if idempotency == "" {
 				return
 			}
-			repeated := h.Service.Handle(context.Background(), req)
+			repeated := h.Engine.Handle(context.Background(), req)
 			json.Unmarshal(repeated.Body, &again)
 			if repeated.Status != 200 || granted(r) && again != first {
 				t.Errorf("contract 11: repeated: %d %s", repeated.Status, repeated.Body)
@@ -129,7 +129,7 @@ func TestStoreFaults(t *testing.T) {
 		req := request("POST", api.ValidatePath, "", validateBody(back.ResultToken), header...)
 		return operation{req, func(r *web.Response, mayHaveApplied bool) {
 			apiOr503(t, r, 200)
-			next := h.Service.Handle(context.Background(), req)
+			next := h.Engine.Handle(context.Background(), req)
 			switch {
 			case idempotency != "":
 				if next.Status != 200 || granted(r) && string(next.Body) != string(r.Body) {
@@ -249,7 +249,7 @@ func TestStoreFaults(t *testing.T) {
 								}
 								return kvtest.Pass
 							})
-							r := h.Service.Handle(ctx, op.req)
+							r := h.Engine.Handle(ctx, op.req)
 							f.off()
 							if fault == kvtest.Delay {
 								f.Deliver(context.Background())
@@ -342,7 +342,7 @@ func TestFaultsUnderDelivery(t *testing.T) {
 			}
 			f.set(kvtest.Seeded(seed, map[kvtest.Fault]float64{kvtest.Refuse: .2, kvtest.LoseRequest: .1, kvtest.LoseReply: .2}))
 			for range 60 { // leases run out between
-				h.Service.RunDue(context.Background())
+				h.Engine.RunDue(context.Background())
 				h.Pause(20 * time.Second)
 			}
 			f.off()

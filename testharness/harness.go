@@ -21,6 +21,7 @@ import (
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/kvadapters/kvtest"
@@ -35,6 +36,11 @@ type Options struct {
 	// KV opens the store on the harness's clock. Nil: an empty miniredis, a
 	// Redis in this process, whose time moves with the harness's clock.
 	KV func(now func() time.Time) kv.KV
+
+	// Engine makes what runs the core instead of this process: it serves with
+	// the configuration on the host, whose Sealer is the keyring's. Nil: the
+	// core runs natively.
+	Engine func(core.Config, host.Host, token.Keyring) Engine
 
 	// Production applies production's rules: callbacks are https, sessions
 	// start on integrations that are Ready (see MakeReady), BaseURL is https.
@@ -76,7 +82,8 @@ type Harness struct {
 	Other     *Publisher // another one, to whom all of that must look as if it did not exist
 
 	Sink    *Sink
-	Service *core.Service
+	Engine  Engine
+	Service *core.Service // the core on the same store; the Engine, unless Options has one
 	KV      kv.KV
 	Keyring token.Keyring
 
@@ -92,6 +99,23 @@ type Harness struct {
 	adminAt string
 	opsAt   string
 }
+
+// Engine runs the core.
+type Engine interface {
+	server.Engine
+	Admin(ctx context.Context, req *web.Request) *web.Response
+	RunDue(ctx context.Context) (next time.Time, err error)
+
+	// Forget drops what the engine has read of publishers, integrations and
+	// keys, which it may otherwise believe for five seconds.
+	Forget()
+}
+
+// native is the core as this process runs it.
+type native struct{ *core.Service }
+
+// Forget implements Engine: what is written through a service it has not read.
+func (native) Forget() {}
 
 // Publisher is a seeded publisher.
 type Publisher struct {
@@ -158,8 +182,8 @@ func New(t testing.TB, opts *Options) *Harness {
 	h.startCore(log, metrics)
 	h.seed()
 	h.serve(server.Config{
-		Engine: h.Service, Public: public,
-		Admin: h.Service.Admin, AdminListener: admin,
+		Engine: h.Engine, Public: public,
+		Admin: h.Engine.Admin, AdminListener: admin,
 		Ops: ops, Log: log, Metrics: metrics,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		HandleTimeout:  h.opts.HandleTimeout,
@@ -219,11 +243,16 @@ func (h *Harness) startCore(log *slog.Logger, metrics *server.Metrics) {
 	if h.opts.Configure != nil {
 		h.opts.Configure(&cfg)
 	}
-	h.Service, err = core.New(cfg, host.Host{
+	on := host.Host{
 		KV: h.KV, Sealer: ring, Now: h.Now, Random: h.opts.Random, Log: log, Count: metrics.Count,
 		Fetch: egress.New(egress.Config{Dev: true, Timeout: h.opts.WebhookTimeout}),
-	})
+	}
+	h.Service, err = core.New(cfg, on)
 	h.must(err)
+	h.Engine = native{h.Service}
+	if h.opts.Engine != nil {
+		h.Engine = h.opts.Engine(cfg, on, h.Keyring)
+	}
 }
 
 func (h *Harness) seed() {
@@ -296,6 +325,7 @@ func (h *Harness) Reconfigure(i *Integration, secret string, change func(*integr
 	next := *now
 	change(&next)
 	h.must(d.PutIntegration(ctx, next, secret))
+	h.Engine.Forget()
 }
 
 // Now is where the clock stands.
@@ -305,10 +335,10 @@ func (h *Harness) Now() time.Time { return h.clock.Now() }
 // It returns when the next thing falls due, zero if there is none.
 //
 // An error of the store fails the test; where such errors are the point, call
-// Service.RunDue instead.
+// Engine.RunDue instead.
 func (h *Harness) Settle() (next time.Time) {
 	h.t.Helper()
-	next, err := h.Service.RunDue(context.Background())
+	next, err := h.Engine.RunDue(context.Background())
 	h.must(err)
 	return next
 }

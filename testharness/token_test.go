@@ -45,7 +45,7 @@ func call(h *testharness.Harness, method, path, query, key string, body []byte) 
 	if key != "" {
 		req.Header.Set("Authorization", "Bearer "+key)
 	}
-	return h.Service.Handle(context.Background(), req)
+	return h.Engine.Handle(context.Background(), req)
 }
 
 func validateBody(token string) []byte { return []byte(`{"result_token":"` + token + `"}`) }

@@ -95,7 +95,7 @@ func (c Clock) wall() (sec int64, nsec int32) {
 
 func (c Clock) nano() int64 {
 	if c.Mono != nil {
-		return int64(c.Mono())
+		return int64(c.Mono()) + 1 // Go's runtime takes 0 for a clock that does not work
 	}
 	return int64(time.Since(epoch))
 }

@@ -1,0 +1,72 @@
+package testharness_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/wasm/settings"
+)
+
+// onWasm is Options.Engine where the core runs as a guest, nil where it does not.
+func onWasm(t testing.TB) func(core.Config, host.Host, token.Keyring) testharness.Engine {
+	if !inGuest {
+		return nil
+	}
+	return func(c core.Config, h host.Host, _ token.Keyring) testharness.Engine { return newGuest(t, c, h) }
+}
+
+// compiled spares each harness compiling the module again.
+var compiled = sync.OnceValue(wazero.NewCompilationCache)
+
+type guest struct {
+	*wasmhost.Engine
+	t      testing.TB
+	module []byte
+}
+
+func newGuest(t testing.TB, c core.Config, h host.Host) *guest {
+	t.Helper()
+	g := &guest{t: t, module: testharness.Module(t)}
+	packed, err := settings.Pack(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed.LogLevel = -4
+	meter, ok := h.KV.(kv.Meter)
+	if !ok {
+		meter = ownCounters{ratelimit.NewLocal(0)}
+	}
+	g.Engine, err = wasmhost.New(t.Context(), wasmhost.Config{Module: g.module, Guest: packed, KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
+		Log: h.Log, Count: h.Count, Instances: 1, Cache: compiled(), Random: h.Random,
+		Clock: wasmhost.Clock{Wall: h.Now, Mono: func() time.Duration { return h.Now().Sub(testharness.Epoch) }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.Close() })
+	return g
+}
+
+// Forget implements testharness.Engine: instances that have just begun have read nothing.
+func (g *guest) Forget() {
+	if err := g.Activate(context.Background(), g.module); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// ownCounters are those of a store that has none for several instances.
+type ownCounters struct{ *ratelimit.Local }
+
+func (o ownCounters) Spend(ctx context.Context, _ kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+	return o.Local.Spend(ctx, now, charges)
+}
