@@ -9,7 +9,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test mutants bench build check generate fuzz clean
+.PHONY: help run test mutants bench build wasm check generate fuzz clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,8 +28,14 @@ mutants: ## break the code, one small way at a time, and see that a test notices
 bench: build ## measure beside a bare net/http server, in one run
 	$(GO) run ./testharness/bench -verge $(VERGE)
 
-build: ## build the binary into dist/
-	$(GO) build -trimpath -o $(VERGE) ./cmd/verge
+build: wasm ## build the binary into dist/, with the module in it
+	$(GO) build -trimpath -ldflags="-s -w" -o $(VERGE) ./cmd/verge
+
+wasm: ## build the core as a WebAssembly module into dist/, and say its size
+	@mkdir -p dist
+	GOOS=wasip1 GOARCH=wasm CGO_ENABLED=0 $(GO) build -buildmode=c-shared -trimpath -ldflags="-s -w" -o dist/verge.wasm ./wasm/guest
+	@gzip -9 -n -c dist/verge.wasm > cmd/verge/module/verge.wasm.gz
+	@printf '%s bytes, %s with gzip\n' "$$(wc -c < dist/verge.wasm | tr -d ' ')" "$$(wc -c < cmd/verge/module/verge.wasm.gz | tr -d ' ')"
 
 check: ## build for both platforms, vet, lint, known vulnerabilities, generated files
 	$(GO) build ./...

@@ -23,7 +23,8 @@ type devCmd struct {
 	AdminAddr string `default:"127.0.0.1:0" env:"VERGE_DEV_ADMIN_ADDR" help:"Where the operators' API listens."`
 	OpsAddr   string `default:"127.0.0.1:0" env:"VERGE_DEV_OPS_ADDR" help:"Where metrics and health are."`
 
-	Engine string `default:"native" env:"VERGE_DEV_ENGINE" help:"What runs the core: native."`
+	Engine string `default:"native" env:"VERGE_DEV_ENGINE" help:"What runs the core: native, or wasm, as a WebAssembly guest."`
+	Module string `placeholder:"FILE" type:"path" env:"VERGE_DEV_MODULE" help:"The guest to run with --engine wasm. Default: the one built in."`
 	KV     string `name:"kv" default:"bolt" env:"VERGE_DEV_KV" help:"What keeps the state: bolt (a file in the data directory), memory, miniredis (a Redis within this process), or a redis:// or etcd:// URL."`
 	Data   string `default:".verge" type:"path" env:"VERGE_DEV_DATA" help:"Data directory: state, key ring and the seeded values. Delete it to start afresh."`
 
@@ -49,8 +50,9 @@ Examples:
 }
 
 func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
-	if c.Engine != "native" {
-		return usagef("--engine %s: this build has the native engine only", c.Engine)
+	runs, err := parseEngine(c.Engine, c.Module, moduleCache(c.Data))
+	if err != nil {
+		return usagef("--%w", err)
 	}
 	at, err := c.store()
 	if err != nil {
@@ -98,6 +100,8 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		core:    core.Config{BaseURL: ready.BaseURL, Dev: true, OperatorToken: seeds.OperatorToken, Partitions: at.partitions()},
 		egress:  egress.Config{Dev: true},
 		store:   at.of(seeds.PublisherID),
+		engine:  runs,
+		fs:      p.fs,
 		keyring: ring,
 		public:  open.public, admin: open.admin, ops: open.ops,
 		log: log, now: p.now, random: p.random,

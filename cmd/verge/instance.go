@@ -30,11 +30,12 @@ type settings struct {
 	egress  egress.Config
 	server  server.Config // limits, TLS and proxies; the rest is filled in
 	store   storeAt
+	engine  engineAt
 	keyring token.Keyring
 
 	// keyringFile is where keyring was read and is followed. Empty: it never changes.
 	keyringFile string
-	fs          afero.Fs
+	fs          afero.Fs // of files and modules
 
 	public, admin, ops net.Listener // nil admin or ops: none
 
@@ -46,10 +47,10 @@ type settings struct {
 // instance is the service with its store, its way out, its runner and its
 // listeners: assembled, not yet serving.
 type instance struct {
-	service    *core.Service
+	service    *core.Service // for its directory; the engine serves
 	server     *server.Server
 	runner     *runner.Runner
-	closeStore func() error
+	closeStore func() error // the engine before it
 	followRing func(context.Context)
 }
 
@@ -78,31 +79,37 @@ func assemble(ctx context.Context, s settings) (*instance, error) {
 	in := &instance{closeStore: closeStore, followRing: func(context.Context) {}}
 	metrics := server.NewMetrics()
 	s.core.Providers = providers(s)
-	in.service, err = core.New(s.core, host.Host{
+	on := host.Host{
 		KV: store, Sealer: ring, Fetch: egress.New(s.egress),
 		Now: s.now, Random: s.random, Log: s.log, Count: metrics.Count,
 		// The runner needs the service, which needs this: nothing is
 		// scheduled before both are there.
 		Wake: func(p kv.Partition, due time.Time) { in.runner.Wake(p, due) },
-	})
+	}
+	in.service, err = core.New(s.core, on)
 	if err != nil {
 		return nil, errors.Join(err, closeStore())
 	}
+	engine, closeEngine, err := s.engine.start(ctx, s.fs, in.service, s.core, on)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("engine %s: %w", s.engine.name, err), closeStore())
+	}
+	in.closeStore = func() error { return errors.Join(closeEngine(), closeStore()) }
 	if s.keyringFile != "" {
 		in.followRing = func(ctx context.Context) {
 			ring.follow(ctx, s.fs, s.keyringFile, s.log, in.service.Directory().Reseal)
 		}
 	}
 	in.runner = runner.New(runner.Config{
-		Outbox:       in.service,
+		Outbox:       engine,
 		Exclusive:    !s.store.shared(),
-		PollInterval: pollEach * time.Duration(len(in.service.Partitions())),
+		PollInterval: pollEach * time.Duration(len(engine.Partitions())),
 		Now:          s.now, Log: s.log, Metrics: metrics,
 	})
 
-	s.server.Engine, s.server.Public = in.service, s.public
+	s.server.Engine, s.server.Public = engine, s.public
 	if s.admin != nil {
-		s.server.Admin, s.server.AdminListener = in.service.Admin, s.admin
+		s.server.Admin, s.server.AdminListener = engine.Admin, s.admin
 	}
 	s.server.Ops, s.server.Log, s.server.Metrics = s.ops, s.log, metrics
 	in.server = server.New(s.server)
