@@ -76,10 +76,17 @@
 // second is nothing, a minute shortens or lengthens what is kept by a minute.
 //
 // On a Cluster sessions are spread over 16 partitions (store.partitions), each
-// on the node of its slot; a node that is down costs its own partitions and no
-// other. Rate counters share one partition, so that a request's counters change
-// in one step: they are the load of one node. While a slot is moved, its
-// partitions can answer ErrUnavailable until they have arrived.
+// on the node of its slot. The configuration is in a partition of its own, and
+// so are the rate counters, that a request's counters change in one step: they
+// are the load of one node. Give every primary a replica: while one is down and
+// nobody has taken over, its sessions are refused, all requests if it holds the
+// counters or the configuration, and the whole Cluster refuses if
+// cluster-require-full-coverage is yes, as it is unless set. While a slot is
+// moved, its partitions can answer ErrUnavailable until they have arrived.
+//
+// A Redis that lost everything has lost publishers, integrations and keys too:
+// requests are then refused (401). Restart the instances, which put back what
+// their configuration has, and create keys anew.
 //
 // # etcd
 //
@@ -93,8 +100,11 @@
 //
 // All have the same key ring, configuration and number of partitions. What an
 // instance schedules it runs itself, at once; the others look for what a dead
-// one has left behind every two seconds for each partition, and take it over
-// when its lease of half a minute is done. A lease is proven in the commit that
+// one has left behind every two seconds times the number of partitions, at most
+// every half a minute, and take it over when its lease is done: 29 seconds, or
+// as much longer as webhooks.timeout is. The number of partitions is kept in
+// the store and may only grow: in those that nobody looks at, events would
+// wait for ever. A lease is proven in the commit that
 // records the outcome, so an instance that was stopped meanwhile records
 // nothing, and begins nothing that its lease does not outlast.
 package kvadapters

@@ -170,7 +170,7 @@ func (c *devCmd) store() (storeAt, error) {
 	}
 	at, err := parseStore(c.KV)
 	if err != nil {
-		return at, fmt.Errorf("--%w", err)
+		return at, fmt.Errorf("--%w; dev has bolt, in its data directory, and miniredis as well", err)
 	}
 	return at, nil
 }

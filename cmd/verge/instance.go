@@ -57,8 +57,11 @@ type instance struct {
 // pollEach is how long an instance that shares its store leaves between two
 // looks for tasks that another one has left behind: seldom enough that hundreds
 // of idle instances are no load, often enough that what a dead one had in hand
-// is taken over within a minute, on 16 partitions too.
-const pollEach = 2 * time.Second
+// is taken over within a minute. No partition waits longer than pollMost.
+const (
+	pollEach = 2 * time.Second
+	pollMost = 30 * time.Second
+)
 
 // assemble opens the store and puts the instance together. Whoever gets one calls serve or close.
 func assemble(ctx context.Context, s settings) (*instance, error) {
@@ -75,6 +78,9 @@ func assemble(ctx context.Context, s settings) (*instance, error) {
 	store, closeStore, err := s.store.open(ctx, s.now)
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
+	}
+	if err := keepPartitions(ctx, store, s.random, max(s.core.Partitions, 1)); err != nil {
+		return nil, errors.Join(err, closeStore())
 	}
 	in := &instance{closeStore: closeStore, followRing: func(context.Context) {}}
 	metrics := server.NewMetrics()
@@ -103,7 +109,7 @@ func assemble(ctx context.Context, s settings) (*instance, error) {
 	in.runner = runner.New(runner.Config{
 		Outbox:       engine,
 		Exclusive:    !s.store.shared(),
-		PollInterval: pollEach * time.Duration(len(engine.Partitions())),
+		PollInterval: min(pollEach*time.Duration(len(engine.Partitions())), pollMost),
 		Now:          s.now, Log: s.log, Metrics: metrics,
 	})
 

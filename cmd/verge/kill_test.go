@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/testharness/faultproxy"
 	"github.com/verge-id/verge/testharness/stores"
 )
 
@@ -42,12 +43,7 @@ func TestKill(t *testing.T) {
 			if testing.Short() {
 				kills = 4
 			}
-			seed := rand.Uint64()
-			defer func() {
-				if t.Failed() {
-					t.Logf("seed %d", seed)
-				}
-			}()
+			seed := faultproxy.Seed(t, rand.Uint64())
 			killing(t, c.open(t), kills, c.lease, rand.New(rand.NewPCG(seed, 0)))
 		})
 	}

@@ -200,7 +200,7 @@ func (k *kvPrinter) settings(r *kvReport) {
 		all = append(all, name+" "+strings.Join(values[name], " or "))
 	}
 	if hidden {
-		all = append(all, "others may not be asked")
+		all = append(all, "the rest may not be asked")
 	}
 	k.entry("settings", strings.Join(all, ", "))
 }

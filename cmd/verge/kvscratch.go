@@ -75,7 +75,7 @@ type kvNotProven struct {
 func openScratch(ctx context.Context, at storeAt, name string, now func() time.Time) (scratch, error) {
 	switch at.kind {
 	case "redis":
-		s, err := redis.OpenScratch(ctx, at.url, redis.Config{Prefix: at.prefix, Replicas: at.replicas, WaitTimeout: at.wait, TLS: at.tls}, name)
+		s, err := redis.OpenScratch(ctx, at.url, at.redis(), name)
 		if err != nil {
 			return nil, err
 		}
@@ -164,6 +164,9 @@ func aboutRedis(servers []redis.Server, replicas int) kvAbout {
 		warn("appendfsync is not always: a power cut takes the last second, or more, of what was acknowledged; set appendfsync always")
 	}
 	a.NotProven = append(a.NotProven, kvNotProven{"a restart", restart})
+	if some("cluster-require-full-coverage", "yes") && len(servers) > 1 {
+		warn("cluster-require-full-coverage is yes: while one primary is down without a replica that takes over, the whole Cluster refuses; give each primary a replica")
+	}
 
 	failover := "No primary was failed over. Replication is asynchronous: a replica that lags and is promoted forgets writes that were acknowledged. "
 	switch {

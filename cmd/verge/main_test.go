@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	// that a script runs as "verge" keeps those that the script has set.
 	if filepath.Base(os.Args[0]) != "verge" {
 		for _, v := range os.Environ() {
-			if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "VERGE_") && name != "VERGE_REQUIRE_REAL" {
+			if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "VERGE_") && name != "VERGE_REQUIRE_REAL" && name != "VERGE_SEED" {
 				os.Unsetenv(name)
 			}
 		}

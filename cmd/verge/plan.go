@@ -213,6 +213,11 @@ func (c *config) checkStore(p *program, pl *plan, ps *problems) {
 	at.prefix, at.replicas, at.wait = s.Prefix, s.Replicas, time.Duration(s.Wait)
 	if s.Replicas < 0 {
 		ps.add("store.replicas: %d is less than nothing", s.Replicas)
+	} else if err := at.check(); err != nil {
+		ps.add("kv: %v", err)
+	}
+	if at.kind == "redis" && s.Wait != 0 && s.Replicas == 0 {
+		ps.add("store.wait: there is nothing to wait for; set store.replicas as well, or neither")
 	}
 	pl.core.Partitions = at.partitions()
 	if n := s.Partitions; n < 0 || n > maxPartitions {

@@ -199,7 +199,7 @@ func (pl *plan) applyIntegration(ctx context.Context, d *integration.Directory, 
 		return err
 	}
 	ready, err := d.Ready(ctx, kept)
-	if err == nil && !ready {
+	if err == nil && !ready && !pl.core.Dev {
 		pl.log.Warn("integration is not ready and starts no session", "integration", i.ID, "do", "verge integration test "+i.ID)
 	}
 	return err

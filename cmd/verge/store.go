@@ -57,6 +57,9 @@ func parseStore(s string) (storeAt, error) {
 	case found: // the rest may be a password
 		return storeAt{}, fmt.Errorf("kv: there is no store for %s:// URLs: %s", scheme, knownStores)
 	}
+	if strings.ContainsAny(s, "@/") { // a URL gone wrong, and what is wrong with it may be a password
+		return storeAt{}, fmt.Errorf("kv: it is neither a store nor the URL of one: %s", knownStores)
+	}
 	return storeAt{}, fmt.Errorf("kv %q: %s", s, knownStores)
 }
 
@@ -88,11 +91,12 @@ func (a storeAt) String() string {
 // withPassword puts a password into the URL: with Sentinel the servers', else
 // beside the user that it names.
 func (a storeAt) withPassword(password string) (storeAt, error) {
-	if a.hasPassword() {
+	scheme, rest, _ := strings.Cut(a.url, "://")
+	sentinel := strings.HasSuffix(scheme, "+sentinel")
+	if a.hasServersPassword() || !sentinel && a.hasPassword() {
 		return a, errors.New("the kv URL has a password already")
 	}
-	scheme, rest, _ := strings.Cut(a.url, "://")
-	if strings.HasSuffix(scheme, "+sentinel") {
+	if sentinel {
 		separator := "?"
 		if strings.Contains(rest, "?") {
 			separator = "&"
@@ -112,11 +116,37 @@ func (a storeAt) withPassword(password string) (storeAt, error) {
 	return a, nil
 }
 
-// hasPassword reports whether the URL holds one, as far as can be seen.
+// hasPassword reports whether the URL holds one, as far as can be seen. With
+// Sentinel that may be the Sentinels' own, beside which there is the servers'.
 func (a storeAt) hasPassword() bool {
 	_, rest, _ := strings.Cut(a.url, "://")
 	userinfo, _, found := strings.Cut(rest, "@")
-	return found && strings.Contains(userinfo, ":") || strings.Contains(rest, "password=")
+	return found && strings.Contains(userinfo, ":") || a.hasServersPassword()
+}
+
+func (a storeAt) hasServersPassword() bool {
+	_, options, _ := strings.Cut(a.url, "?")
+	q, _ := url.ParseQuery(options)
+	return q.Has("password")
+}
+
+// check finds what is wrong with the store's settings, as far as that can be
+// told without asking anybody.
+func (a storeAt) check() error {
+	switch a.kind {
+	case "redis":
+		if scheme, _, _ := strings.Cut(a.url, "://"); a.tls != nil && !strings.HasPrefix(scheme, "rediss") {
+			return errors.New("there are certificates, but the URL is without TLS: write rediss:// in place of redis://")
+		}
+		return redis.Valid(a.url, a.redis())
+	case "etcd":
+		return etcd.Valid(a.url)
+	}
+	return nil
+}
+
+func (a storeAt) redis() redis.Config {
+	return redis.Config{Prefix: a.prefix, Replicas: a.replicas, WaitTimeout: a.wait, TLS: a.tls}
 }
 
 // of is the same store with a place in it for one owner, so that data
@@ -138,7 +168,6 @@ const openTimeout = 10 * time.Second
 func (a storeAt) open(ctx context.Context, now func() time.Time) (store kv.KV, shut func() error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	redisConfig := redis.Config{Prefix: a.prefix, Replicas: a.replicas, WaitTimeout: a.wait, TLS: a.tls}
 	switch a.kind {
 	case "memory":
 		return memory.New(memory.Config{Now: now}), func() error { return nil }, nil
@@ -154,14 +183,14 @@ func (a storeAt) open(ctx context.Context, now func() time.Time) (store kv.KV, s
 		if err := m.Start(); err != nil {
 			return nil, nil, err
 		}
-		r, err := redis.Open(ctx, "redis://"+m.Addr(), redisConfig)
+		r, err := redis.Open(ctx, "redis://"+m.Addr(), a.redis())
 		if err != nil {
 			m.Close()
 			return nil, nil, err
 		}
 		return r, func() error { defer m.Close(); return r.Close() }, nil
 	case "redis":
-		r, err := redis.Open(ctx, a.url, redisConfig)
+		r, err := redis.Open(ctx, a.url, a.redis())
 		if err != nil {
 			return nil, nil, err
 		}

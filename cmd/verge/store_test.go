@@ -1,8 +1,10 @@
 package main
 
 import (
+	"crypto/tls"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestParseStore(t *testing.T) {
@@ -28,6 +30,9 @@ func TestParseStore(t *testing.T) {
 		{kv: "", err: "want bolt:FILE"},
 		{kv: "postgres://u:canary7@h", err: "no store for postgres:// URLs: want bolt:FILE"},
 		{kv: "redis:h", err: "want bolt:FILE"},
+		{kv: "redis:/:canary7@h", err: "neither a store nor the URL of one"},
+		{kv: "u:canary7@h:6379", err: "neither a store nor the URL of one"},
+		{kv: "redis//u:canary7", err: "neither a store nor the URL of one"},
 	} {
 		at, err := parseStore(c.kv)
 		switch {
@@ -53,6 +58,7 @@ func TestPasswordOfAFileGoesIntoTheURL(t *testing.T) {
 		"redis+cluster://verge@h?addr=i:2":   "redis+cluster://verge:p%40%2F+%3A@h?addr=i:2",
 		"redis+sentinel://s/?master_name=m":  "redis+sentinel://s/?master_name=m&password=p%40%2F%2B%3A",
 		"redis+sentinel://s:26379/0":         "redis+sentinel://s:26379/0?password=p%40%2F%2B%3A",
+		"redis+sentinel://:theirs@s/":        "redis+sentinel://:theirs@s/?password=p%40%2F%2B%3A",
 		"etcd://root@a:1,b:2/prefix":         "etcd://root:p%40%2F+%3A@a:1,b:2/prefix",
 		"redis://verge:other@h":              "",
 		"redis+sentinel://s/?password=other": "",
@@ -80,6 +86,38 @@ func TestDevKeepsToItself(t *testing.T) {
 		at, err := parseStore(kv)
 		if got := at.of("pub_dev_1"); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", kv, got, err)
+		}
+	}
+}
+
+// What can be told without a server is told by serve --check.
+func TestStoresThatCannotBeOpened(t *testing.T) {
+	for _, c := range []struct {
+		name, kv, err string
+		change        func(*storeAt)
+	}{
+		{"as it should be", "redis://h", "", nil},
+		{"as it should be, etcd", "etcd://a,b/p", "", nil},
+		{"certificates without TLS", "redis://h", "write rediss://", func(a *storeAt) { a.tls = new(tls.Config) }},
+		{"certificates without TLS, Cluster", "redis+cluster://h", "write rediss://", func(a *storeAt) { a.tls = new(tls.Config) }},
+		{"certificates with TLS", "rediss+cluster://h", "", func(a *storeAt) { a.tls = new(tls.Config) }},
+		{"certificates and etcd, which then speaks TLS", "etcd://h", "", func(a *storeAt) { a.tls = new(tls.Config) }},
+		{"an unknown kind", "redis+clster://h", "want redis, redis+cluster or redis+sentinel", nil},
+		{"an unknown option", "redis://h?fo=1", "unexpected option: fo", nil},
+		{"a database that is no number", "redis://h/abc", "invalid database number", nil},
+		{"a prefix with a space", "redis://h", "can begin a key", func(a *storeAt) { a.prefix = "a b" }},
+		{"a wait that Redis takes for endless", "redis://h", "counts in milliseconds", func(a *storeAt) { a.replicas, a.wait = 1, 500*time.Microsecond }},
+		{"a query", "etcd://h?x=1", "query", nil},
+	} {
+		at, err := parseStore(c.kv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.change != nil {
+			c.change(&at)
+		}
+		if err := at.check(); (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.err)
 		}
 	}
 }

@@ -22,8 +22,10 @@
 //
 // # Health
 //
-// GET /healthz says that the process serves; GET /readyz that the KV answers
-// and that the server is not draining. Both are on the public listener, for
-// load balancers, and on the Ops listener, where /metrics is as well. Only Ops
-// says why it is not ready.
+// GET /healthz says that the process serves; GET /readyz that the KV can be
+// read and that the server is not draining. A KV that is read and not written,
+// a full one for example, fails all instances alike: taking them out of a
+// balancer would mend nothing, so it shows in answers (503) and in the log.
+// Both are on the public listener, for load balancers, and on the Ops listener,
+// where /metrics is as well. Only Ops says why it is not ready.
 package server

@@ -139,6 +139,12 @@ type Config struct {
 	SweepGrace time.Duration
 }
 
+// Valid finds what is wrong with a URL as far as that can be told without a server.
+func Valid(url string) error {
+	_, err := parseURL(url)
+	return err
+}
+
 // Store implements kv.KV and kv.Meter.
 type Store struct {
 	layout

@@ -9,7 +9,7 @@ import (
 
 const clusterHint = "say so in the URL, redis+cluster:// or rediss+cluster://"
 
-const noPermission = "the ACL user may not do this: give it the permissions that the package's documentation lists"
+const noPermission = "the ACL user may not do this: it needs its keys, ~{prefix:* where the prefix is verge unless set, and the commands that kvadapters/redis lists"
 
 // refusals are the codes of answers after which surely nothing has changed,
 // and what to do about each. Redis gives them before a script runs, or at its

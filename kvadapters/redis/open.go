@@ -56,6 +56,18 @@ func Open(ctx context.Context, rawURL string, c Config) (*Store, error) {
 	return s, nil
 }
 
+// Valid finds what is wrong with a URL and a Config as far as that can be told
+// without a server.
+func Valid(rawURL string, c Config) error {
+	client, err := connect(rawURL, c)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	_, err = New(client, c)
+	return err
+}
+
 // connections in a pool where the URL says nothing: a request that does not
 // travel with others (see batcher) waits for its reply on one of its own.
 const connections = 64

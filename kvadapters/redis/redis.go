@@ -45,9 +45,9 @@
 //	min-replicas-to-write 1        with replicas, beside Config.Replicas
 //	min-replicas-max-lag 10
 //
-// An ACL user needs
+// An ACL user needs, where Config.Prefix is verge,
 //
-//	~verge:* ~{verge:* +get +set +del +mget +zadd +zrem +zcard +zrangebyscore
+//	~{verge:* +get +set +del +mget +zadd +zrem +zcard +zrangebyscore
 //	+zrangebylex +hset +hget +hdel +hlen +eval +evalsha +time +wait +info
 //	+ping +client +hello
 //
@@ -149,6 +149,9 @@ func New(client redis.UniversalClient, c Config) (*Store, error) {
 	}
 	if c.WaitTimeout == 0 {
 		c.WaitTimeout = defaultWait
+	}
+	if c.WaitTimeout < time.Millisecond {
+		return nil, fmt.Errorf("redis: %v for replicas: Redis counts in milliseconds", c.WaitTimeout)
 	}
 	if c.Random == nil {
 		c.Random = rand.Reader

@@ -156,7 +156,7 @@ type Server struct {
 }
 
 // AskedSettings are the Settings that Servers asks for.
-var AskedSettings = []string{"appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "min-replicas-to-write", "min-replicas-max-lag"}
+var AskedSettings = []string{"appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "min-replicas-to-write", "min-replicas-max-lag", "cluster-require-full-coverage"}
 
 // Servers asks every primary. Only its clock must be told; for all Settings an
 // ACL user needs +config|get besides what the package's documentation lists.
