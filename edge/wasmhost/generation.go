@@ -21,8 +21,10 @@ type generation struct {
 	slots  []atomic.Pointer[instance]
 	turn   atomic.Uint32
 	ending atomic.Bool
-	wg     sync.WaitGroup // instances that have not ended, and replacements under way
-	owners sync.WaitGroup
+
+	replacing sync.Mutex
+	wg        sync.WaitGroup // instances that have not ended, and replacements under way
+	owners    sync.WaitGroup
 }
 
 // newGeneration compiles a module, starts its instances and tests them.
@@ -83,8 +85,8 @@ const (
 // replace puts another instance into the slot of one that has failed or is
 // full, and lets that one end. A full one works on until then.
 func (g *generation) replace(slot int, old *instance) {
-	for pause := replaceMin; !g.ending.Load() && g.slots[slot].Load() == old; pause = min(2*pause, replaceMax) {
-		err := g.start(context.Background(), slot)
+	for pause := replaceMin; ; pause = min(2*pause, replaceMax) {
+		err := g.replaceOnce(slot, old)
 		if err == nil {
 			break
 		}
@@ -92,6 +94,17 @@ func (g *generation) replace(slot int, old *instance) {
 		time.Sleep(pause)
 	}
 	old.send(event{kind: draining})
+}
+
+// replaceOnce starts one instance in the place of the old one, even if that is
+// both full and has failed.
+func (g *generation) replaceOnce(slot int, old *instance) error {
+	g.replacing.Lock()
+	defer g.replacing.Unlock()
+	if g.ending.Load() || g.slots[slot].Load() != old {
+		return nil
+	}
+	return g.start(context.Background(), slot)
 }
 
 // do has one of the instances work on a message.

@@ -117,7 +117,7 @@ func (in *instance) run(ctx context.Context) (err error) {
 			}
 		}
 		in.since.Store(0)
-		if in.full != nil && in.module.Memory().Size() > in.limit {
+		if err == nil && in.full != nil && in.module.Memory().Size() > in.limit {
 			in.full()
 			in.full = nil
 		}

@@ -176,7 +176,7 @@ func TestMissingReplicasDeny(t *testing.T) {
 
 func TestCredentials(t *testing.T) {
 	s := stores.StartRedis(t)
-	// What the package's documentation lists.
+	// What the package's kvadapters/redis lists.
 	s.Do("acl", "setuser", "verge", "reset", "on", ">canary7", "~{verge:*", "+get", "+set", "+del", "+mget", "+zadd", "+zrem", "+zcard",
 		"+zrangebyscore", "+zrangebylex", "+hset", "+hget", "+hdel", "+hlen", "+eval", "+evalsha", "+time", "+wait", "+info", "+ping", "+client", "+hello")
 	s.Do("acl", "setuser", "less", "reset", "on", ">canary7", "~*", "+@all", "-hset")
@@ -189,8 +189,8 @@ func TestCredentials(t *testing.T) {
 		{"the documented permissions are enough", "verge:canary7@", nil},
 		{"INFO may be forbidden", "blind:canary7@", nil},
 		{"wrong password", "verge:canary8@", []string{"WRONGPASS", "correct them"}},
-		{"a command is forbidden", "less:canary7@", []string{"documentation lists"}},
-		{"our keys are forbidden", "elsewhere:canary7@", []string{"NOPERM", "documentation lists"}},
+		{"a command is forbidden", "less:canary7@", []string{"kvadapters/redis lists"}},
+		{"our keys are forbidden", "elsewhere:canary7@", []string{"NOPERM", "kvadapters/redis lists"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store, err := redis.Open(t.Context(), "redis://"+c.userinfo+s.Addr(), redis.Config{Replicas: 0})
