@@ -176,7 +176,7 @@ func TestMissingReplicasDeny(t *testing.T) {
 
 func TestCredentials(t *testing.T) {
 	s := stores.StartRedis(t)
-	// What the package's kvadapters/redis lists.
+	// What the package's documentation lists.
 	s.Do("acl", "setuser", "verge", "reset", "on", ">canary7", "~{verge:*", "+get", "+set", "+del", "+mget", "+zadd", "+zrem", "+zcard",
 		"+zrangebyscore", "+zrangebylex", "+hset", "+hget", "+hdel", "+hlen", "+eval", "+evalsha", "+time", "+wait", "+info", "+ping", "+client", "+hello")
 	s.Do("acl", "setuser", "less", "reset", "on", ">canary7", "~*", "+@all", "-hset")
