@@ -68,7 +68,6 @@ var engines = []struct {
 			return r.Count
 		}
 	}},
-	{"wasm", "", nil}, // the core as a guest, on miniredis
 }
 
 // onEngine is Options.KV for the engine, nil where it is what New takes by itself.
@@ -171,6 +170,7 @@ var once = map[string]string{
 	"TestEveryTestIsInASuite":     "no store",
 	"TestTally":                   "no store",
 	"TestDefaultEngine":           "is about one engine",
+	"TestWalkInAGuest":            "is about one engine",
 	"TestEveryBitOfAToken":        "in memory: asks too often, and is not about the store",
 	"TestMutatedTokens":           "in memory: asks too often, and is not about the store",
 	"TestSingleUseIsLinearizable": "in memory: 20,000 histories",
@@ -224,9 +224,6 @@ func TestEngines(t *testing.T) {
 			child := exec.CommandContext(t.Context(), program, args...)
 			// A child keeps little alive and would mostly collect garbage.
 			child.Env = append(os.Environ(), "VERGE_HARNESS_KV="+e.name, "VERGE_HARNESS_URL="+url, "GOGC=400")
-			if e.name == "wasm" {
-				child.Env = append(child.Env, "VERGE_HARNESS_KV=miniredis", "VERGE_HARNESS_ENGINE=wasm")
-			}
 			var out bytes.Buffer
 			child.Stdout, child.Stderr = &out, &out
 			err := child.Run()
@@ -237,7 +234,7 @@ func TestEngines(t *testing.T) {
 			c.took = child.ProcessState.UserTime() + child.ProcessState.SystemTime()
 			failed := slices.ContainsFunc(c.cells, func(c cell) bool { return c.failed > 0 })
 			if err != nil || failed {
-				t.Errorf("%v\n%sAgain: VERGE_HARNESS_KV=%s go test ./testharness, with VERGE_HARNESS_URL where a server is needed (wasm: VERGE_HARNESS_ENGINE)",
+				t.Errorf("%v\n%sAgain: VERGE_HARNESS_KV=%s go test ./testharness, with VERGE_HARNESS_URL where a server is needed",
 					err, complaints(out.String()), e.name)
 			}
 		})

@@ -26,6 +26,19 @@ func onWasm(t testing.TB) func(core.Config, host.Host, token.Keyring) testharnes
 	return func(c core.Config, h host.Host, _ token.Keyring) testharness.Engine { return newGuest(t, c, h) }
 }
 
+// All tests run in a guest with VERGE_HARNESS_ENGINE=wasm; this one always does.
+func TestWalkInAGuest(t *testing.T) {
+	h := newHarness(t, &opts{Engine: func(c core.Config, on host.Host, _ token.Keyring) testharness.Engine { return newGuest(t, c, on) }})
+	started := h.Start(nil)
+	back := h.Approve(started)
+	wantStatus(t, h.Validate(back.ResultToken), 200)
+	wantError(t, h.Validate(back.ResultToken), 409, "ALREADY_USED")
+	h.Settle()
+	if types := h.Sink.Types(started.SessionID); len(types) != 2 {
+		t.Errorf("events %v", types)
+	}
+}
+
 // compiled spares each harness compiling the module again.
 var compiled = sync.OnceValue(wazero.NewCompilationCache)
 
