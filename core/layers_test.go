@@ -209,7 +209,7 @@ func forbidden(name, imported string, floor func(string) int) string {
 			return "it points up"
 		}
 	case "edge":
-		if !under("edge") && !under("wasm/abi") && !slices.Contains([]string{"core/web", "core/host", "core/kv"}, imported) {
+		if !under("edge") && !under("wasm/abi") && !under("wasm/effect") && !slices.Contains([]string{"core/web", "core/host", "core/kv"}, imported) {
 			return "the edge knows the core by its leaves alone"
 		}
 	case "kvadapters":
@@ -222,6 +222,9 @@ func forbidden(name, imported string, floor func(string) int) string {
 	case "wasm":
 		if name == "wasm/abi" && !slices.Contains([]string{"core/web", "core/host", "core/kv"}, imported) {
 			return "both sides share the wire format and nothing else"
+		}
+		if name == "wasm/effect" && !under("wasm/abi") && !slices.Contains([]string{"core/host", "core/kv"}, imported) {
+			return "both sides share the ports and nothing else"
 		}
 		if !inCore(imported) && !under("wasm") {
 			return "a guest is the core and its wire format"

@@ -239,7 +239,7 @@ func (in *instance) export(results []uint64, err error) error {
 
 // carryOut does what a request asks for.
 func (in *instance) carryOut(c *call, rec abi.Record) {
-	status, body := in.ports.do(c.ctx, rec)
+	status, body := in.ports.Do(c.ctx, rec.Kind, rec.Body)
 	in.send(event{call: c, kind: completed, op: rec.Op, status: status, body: body})
 }
 

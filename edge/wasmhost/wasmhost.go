@@ -22,6 +22,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/effect"
 )
 
 // Config of an Engine. Module, Guest, KV, Meter and Fetch are needed; every
@@ -120,7 +121,7 @@ func New(ctx context.Context, c Config) (*Engine, error) {
 	if c.guest, err = json.Marshal(c.Guest); err != nil {
 		return nil, fmt.Errorf("wasmhost: %w", err)
 	}
-	e := &Engine{cfg: c, ports: ports{c.KV, c.Meter, c.Fetch, c.Log, c.Count, c.Wake}}
+	e := &Engine{cfg: c, ports: ports{effect.Ports{KV: c.KV, Meter: c.Meter, Fetch: c.Fetch}, c.Log, c.Count, c.Wake}}
 	for n := range max(c.Guest.Partitions, 1) {
 		e.partitions = append(e.partitions, kv.Partition(fmt.Sprint("p", n)))
 	}

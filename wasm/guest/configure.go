@@ -12,6 +12,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/effect"
 	"github.com/verge-id/verge/wasm/settings"
 )
 
@@ -35,8 +36,8 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 		return nil, errors.New("the host does not seal, and the configuration has no key ring")
 	}
 	g := newGuest(nil)
-	g.service, err = core.New(settings.Unpack(c), host.Host{
-		KV: store{g}, Sealer: sealer, Fetch: fetcher{g},
+	g.service, err = core.New(settings.Unpack(c, time.Now), host.Host{
+		KV: effect.Store(g.effect), Sealer: sealer, Fetch: effect.Fetcher(g.effect),
 		Now: time.Now, Random: rand.Reader,
 		Log:   slog.New(logger{guest: g, level: slog.Level(c.LogLevel)}),
 		Count: func(event string) { g.notice(abi.Count, []byte(event)) },

@@ -16,6 +16,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/effect"
 )
 
 // fake is a service whose Handle is the test's.
@@ -30,14 +31,14 @@ func (f *fake) Admin(context.Context, *web.Request) *web.Response {
 	return &web.Response{Status: 299, Header: web.Header{}}
 }
 func (f *fake) Ready(ctx context.Context) error {
-	_, err := store{f.guest}.Get(ctx, kv.Key{Partition: "c", Name: "ready"})
+	_, err := effect.Store(f.effect).Get(ctx, kv.Key{Partition: "c", Name: "ready"})
 	if errors.Is(err, kv.ErrNotFound) {
 		return nil
 	}
 	return err
 }
 func (f *fake) Claim(ctx context.Context, p kv.Partition, n int) ([]host.Job, time.Time, error) {
-	tasks, next, err := store{f.guest}.Claim(ctx, p, at, time.Minute, n)
+	tasks, next, err := effect.Store(f.effect).Claim(ctx, p, at, time.Minute, n)
 	var jobs []host.Job
 	for _, t := range tasks {
 		jobs = append(jobs, host.Job{Partition: p, Task: t})
@@ -60,7 +61,7 @@ func newFake() *fake {
 	f.handle = func(ctx context.Context, req *web.Request) *web.Response {
 		var got []string
 		for range req.Query {
-			it, err := store{f.guest}.Get(ctx, kv.Key{Partition: "p", Name: req.Path})
+			it, err := effect.Store(f.effect).Get(ctx, kv.Key{Partition: "p", Name: req.Path})
 			got = append(got, fmt.Sprintf("%s%v", it.Value, err))
 		}
 		return &web.Response{Status: 200, Header: web.Header{}, Body: []byte(strings.Join(got, ","))}
@@ -194,7 +195,7 @@ func TestAPanicEndsItsRequestAlone(t *testing.T) {
 	well := f.handle
 	f.handle = func(ctx context.Context, req *web.Request) *web.Response {
 		if req.Path == "bad" {
-			store{f.guest}.Get(ctx, kv.Key{})
+			effect.Store(f.effect).Get(ctx, kv.Key{})
 			panic("canary7")
 		}
 		return well(ctx, req)
@@ -227,10 +228,10 @@ func TestCancel(t *testing.T) {
 		var get, again, commit, late error
 		var fetched error
 		f.handle = func(ctx context.Context, _ *web.Request) *web.Response {
-			_, get = store{f.guest}.Get(ctx, kv.Key{})
-			_, again = store{f.guest}.Get(ctx, kv.Key{})
-			late = store{f.guest}.Commit(ctx, kv.Tx{})
-			_, fetched = fetcher{f.guest}.Fetch(ctx, host.FetchRequest{})
+			_, get = effect.Store(f.effect).Get(ctx, kv.Key{})
+			_, again = effect.Store(f.effect).Get(ctx, kv.Key{})
+			late = effect.Store(f.effect).Commit(ctx, kv.Tx{})
+			_, fetched = effect.Fetcher(f.effect).Fetch(ctx, host.FetchRequest{})
 			if !errors.Is(ctx.Err(), c.want) {
 				t.Errorf("the context ends with %v, want %v", ctx.Err(), c.want)
 			}
@@ -258,7 +259,7 @@ func TestCancel(t *testing.T) {
 		}
 
 		f.handle = func(ctx context.Context, _ *web.Request) *web.Response {
-			commit = store{f.guest}.Commit(ctx, kv.Tx{})
+			commit = effect.Store(f.effect).Commit(ctx, kv.Tx{})
 			return &web.Response{Status: 503, Header: web.Header{}}
 		}
 		f.begin(2, "", "")
@@ -276,11 +277,14 @@ func TestReplies(t *testing.T) {
 	junk := []byte{1, 2, 3}
 	ctx := newTaskContext()
 	calls := map[string]func(f *fake) error{
-		"get":    func(f *fake) error { _, err := store{f.guest}.Get(ctx, kv.Key{}); return err },
-		"commit": func(f *fake) error { return store{f.guest}.Commit(ctx, kv.Tx{}) },
-		"claim":  func(f *fake) error { _, _, err := store{f.guest}.Claim(ctx, "p", at, time.Second, 1); return err },
-		"list":   func(f *fake) error { _, err := store{f.guest}.List(ctx, kv.Key{}, "", 1); return err },
-		"spend":  func(f *fake) error { _, err := store{f.guest}.Spend(ctx, "p", at, []kv.Charge{{}}); return err },
+		"get":    func(f *fake) error { _, err := effect.Store(f.effect).Get(ctx, kv.Key{}); return err },
+		"commit": func(f *fake) error { return effect.Store(f.effect).Commit(ctx, kv.Tx{}) },
+		"claim": func(f *fake) error {
+			_, _, err := effect.Store(f.effect).Claim(ctx, "p", at, time.Second, 1)
+			return err
+		},
+		"list":  func(f *fake) error { _, err := effect.Store(f.effect).List(ctx, kv.Key{}, "", 1); return err },
+		"spend": func(f *fake) error { _, err := effect.Store(f.effect).Spend(ctx, "p", at, []kv.Charge{{}}); return err },
 	}
 	for _, c := range []struct {
 		call   string
@@ -345,7 +349,7 @@ func TestFetchReplies(t *testing.T) {
 	} {
 		f := newFake()
 		f.handle = func(ctx context.Context, _ *web.Request) *web.Response {
-			resp, err := fetcher{f.guest}.Fetch(ctx, host.FetchRequest{URL: "https://x.example"})
+			resp, err := effect.Fetcher(f.effect).Fetch(ctx, host.FetchRequest{URL: "https://x.example"})
 			var failed *host.FetchError
 			errors.As(err, &failed)
 			if resp.Status != c.code || (failed == nil) != (c.reason == "") || failed != nil && failed.Reason != c.reason {

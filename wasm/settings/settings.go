@@ -51,8 +51,9 @@ func Pack(c core.Config) (abi.Config, error) {
 	return a, bad
 }
 
-// Unpack returns the core's configuration, with the providers that a guest has.
-func Unpack(a abi.Config) core.Config {
+// Unpack returns the core's configuration, with the providers that a guest
+// has, which go by the clock now.
+func Unpack(a abi.Config, now func() time.Time) core.Config {
 	c := core.Config{
 		BaseURL: a.BaseURL, Dev: a.Dev, Test: a.Test, OperatorToken: a.OperatorToken,
 		Partitions: a.Partitions, Attempts: a.Attempts,
@@ -68,7 +69,7 @@ func Unpack(a abi.Config) core.Config {
 		}
 	}
 	if a.Dev || a.Test {
-		c.Providers = []provider.Provider{&sandbox.Provider{Now: time.Now}}
+		c.Providers = []provider.Provider{&sandbox.Provider{Now: now}}
 	}
 	return c
 }

@@ -32,7 +32,7 @@ func TestWhatIsPackedIsUnpacked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back := settings.Unpack(a)
+		back := settings.Unpack(a, time.Now)
 		if (len(back.Providers) > 0) != (c.Dev || c.Test) {
 			t.Errorf("%s: providers %v", name, back.Providers)
 		}

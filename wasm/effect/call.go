@@ -1,0 +1,129 @@
+// Package effect is the core's ports on the wire format of package abi, from
+// both sides. Store and Fetcher turn each call of the core into an effect and
+// the reply into what the call returns: a guest is handed them. Ports carries
+// effects out: a host has it. What goes in at one end comes out at the other.
+package effect
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// Func has somebody do something and returns the reply.
+type Func func(kind abi.Kind, body []byte) (abi.Status, []byte)
+
+// Store is a KV and a Meter each of whose calls is an effect. A reply that
+// makes no sense is an unknown outcome, which grants nothing.
+type Store Func
+
+var (
+	_ kv.KV    = Store(nil)
+	_ kv.Meter = Store(nil)
+)
+
+// Get implements kv.KV.
+func (s Store) Get(_ context.Context, key kv.Key) (kv.Item, error) {
+	status, reply := s(abi.KVGet, abi.AppendKey(nil, key))
+	if status == abi.NotFound {
+		return kv.Item{}, kv.ErrNotFound
+	}
+	return read(status, reply, kv.ErrUnavailable, abi.ReadItem)
+}
+
+// Commit implements kv.KV.
+func (s Store) Commit(_ context.Context, tx kv.Tx) error {
+	status, reply := s(abi.KVCommit, abi.AppendTx(nil, tx))
+	switch status {
+	case abi.OK:
+		return nil
+	case abi.Conflicted:
+		conflict, err := abi.ReadConflict(reply)
+		if err != nil {
+			return fmt.Errorf("%w: %w", kv.ErrUnknown, err)
+		}
+		return conflict
+	}
+	return failure(status, reply, kv.ErrUnknown)
+}
+
+// Claim implements kv.KV.
+func (s Store) Claim(_ context.Context, p kv.Partition, now time.Time, lease time.Duration, n int) ([]kv.Task, time.Time, error) {
+	status, reply := s(abi.KVClaim, abi.AppendClaim(nil, abi.Claim{Partition: p, Now: now, Lease: lease, N: n}))
+	if status != abi.OK {
+		return nil, time.Time{}, failure(status, reply, kv.ErrUnavailable)
+	}
+	tasks, next, err := abi.ReadTasks(reply)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("%w: %w", kv.ErrUnavailable, err)
+	}
+	return tasks, next, nil
+}
+
+// List implements kv.KV.
+func (s Store) List(_ context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
+	status, reply := s(abi.KVList, abi.AppendList(nil, abi.List{Prefix: prefix, After: after, N: n}))
+	return read(status, reply, kv.ErrUnavailable, abi.ReadItems)
+}
+
+// Spend implements kv.Meter.
+func (s Store) Spend(_ context.Context, p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+	status, reply := s(abi.KVSpend, abi.AppendSpend(nil, abi.Spend{Partition: p, Now: now, Charges: charges}))
+	times, err := read(status, reply, kv.ErrUnavailable, abi.ReadTimes)
+	if err == nil && len(times) != len(charges) {
+		err = fmt.Errorf("%w: %d charges are answered by %d times", kv.ErrUnavailable, len(charges), len(times))
+	}
+	return times, err
+}
+
+// read decodes a reply that is OK.
+func read[T any](status abi.Status, reply []byte, otherwise error, decode func([]byte) (T, error)) (T, error) {
+	var none T
+	if status != abi.OK {
+		return none, failure(status, reply, otherwise)
+	}
+	v, err := decode(reply)
+	if err != nil {
+		return none, fmt.Errorf("%w: %w", otherwise, err)
+	}
+	return v, nil
+}
+
+// failure is the error of a reply that is not OK; otherwise is what a status
+// that does not belong here is taken for.
+func failure(status abi.Status, reply []byte, otherwise error) error {
+	switch {
+	case status == abi.Unavailable:
+		return abi.Outcome{Status: status, Text: string(reply)}.Err()
+	case status == abi.Unknown && otherwise == kv.ErrUnknown:
+		return abi.Outcome{Status: status, Text: string(reply)}.Err()
+	}
+	return fmt.Errorf("%w: the host answers with status %d", otherwise, status)
+}
+
+// Fetcher is a way out each of whose calls is an effect.
+type Fetcher Func
+
+var _ host.Fetcher = Fetcher(nil)
+
+// Fetch implements host.Fetcher.
+func (f Fetcher) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+	status, reply := f(abi.Fetch, abi.AppendFetch(nil, req))
+	if status == abi.OK {
+		resp, err := abi.ReadFetched(reply)
+		if err != nil {
+			return host.FetchResponse{}, &host.FetchError{Reason: host.FetchNetwork, Err: err}
+		}
+		return resp, nil
+	}
+	if status == abi.NoAnswer {
+		if reason, text, err := abi.ReadFetchError(reply); err == nil {
+			return host.FetchResponse{}, abi.FetchErrorOf(reason, text)
+		}
+	}
+	return host.FetchResponse{}, &host.FetchError{Reason: host.FetchNetwork, Err: fmt.Errorf("the host answers with status %d", status)}
+}

@@ -1,0 +1,88 @@
+package effect
+
+import (
+	"context"
+	"errors"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// Ports are what effects are carried out on. All are needed.
+type Ports struct {
+	KV    kv.KV
+	Meter kv.Meter
+	Fetch host.Fetcher
+}
+
+// Do carries out one effect and returns the reply. An effect that cannot be
+// read is one that nobody can rely on: nothing was done.
+func (p *Ports) Do(ctx context.Context, kind abi.Kind, body []byte) (abi.Status, []byte) {
+	switch kind {
+	case abi.KVGet:
+		return carry(body, abi.ReadKey, func(k kv.Key) (abi.Status, []byte) {
+			it, err := p.KV.Get(ctx, k)
+			if errors.Is(err, kv.ErrNotFound) {
+				return abi.NotFound, nil
+			}
+			return reply(err, func() []byte { return abi.AppendItem(nil, it) })
+		})
+	case abi.KVCommit:
+		return carry(body, abi.ReadTx, func(tx kv.Tx) (abi.Status, []byte) {
+			err := p.KV.Commit(ctx, tx)
+			var conflict *kv.Conflict
+			if errors.As(err, &conflict) {
+				return abi.Conflicted, abi.AppendConflict(nil, conflict)
+			}
+			return reply(err, func() []byte { return nil })
+		})
+	case abi.KVClaim:
+		return carry(body, abi.ReadClaim, func(c abi.Claim) (abi.Status, []byte) {
+			tasks, next, err := p.KV.Claim(ctx, c.Partition, c.Now, c.Lease, c.N)
+			return reply(err, func() []byte { return abi.AppendTasks(nil, tasks, next) })
+		})
+	case abi.KVList:
+		return carry(body, abi.ReadListing, func(l abi.List) (abi.Status, []byte) {
+			items, err := p.KV.List(ctx, l.Prefix, l.After, l.N)
+			return reply(err, func() []byte { return abi.AppendItems(nil, items) })
+		})
+	case abi.KVSpend:
+		return carry(body, abi.ReadSpend, func(s abi.Spend) (abi.Status, []byte) {
+			times, err := p.Meter.Spend(ctx, s.Partition, s.Now, s.Charges)
+			return reply(err, func() []byte { return abi.AppendTimes(nil, times) })
+		})
+	case abi.Fetch:
+		return carry(body, abi.ReadFetch, func(q host.FetchRequest) (abi.Status, []byte) {
+			answer, err := p.Fetch.Fetch(ctx, q)
+			var failed *host.FetchError
+			switch {
+			case errors.As(err, &failed):
+				return abi.NoAnswer, abi.AppendFetchError(nil, failed.Reason, failed.Err.Error())
+			case err != nil:
+				return abi.NoAnswer, abi.AppendFetchError(nil, host.FetchNetwork, err.Error())
+			}
+			return abi.OK, abi.AppendFetched(nil, answer)
+		})
+	}
+	return abi.Unavailable, []byte("the host knows no such effect")
+}
+
+func carry[T any](body []byte, read func([]byte) (T, error), do func(T) (abi.Status, []byte)) (abi.Status, []byte) {
+	v, err := read(body)
+	if err != nil {
+		return abi.Unavailable, []byte(err.Error())
+	}
+	return do(v)
+}
+
+func reply(err error, body func() []byte) (abi.Status, []byte) {
+	if err == nil {
+		return abi.OK, body()
+	}
+	o := abi.OutcomeOf(err)
+	if o.Status == abi.Failed { // a store's errors are one of the two
+		o.Status = abi.Unavailable
+	}
+	return o.Status, []byte(o.Text)
+}
