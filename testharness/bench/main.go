@@ -39,6 +39,7 @@ func main() {
 	}
 	length := flag.Duration("round", time.Second, "length of a round")
 	binary := flag.String("verge", "", "verge binary to time from exec to first answer; empty: leave that out")
+	module := flag.String("module", "", "WebAssembly module to run the core from; empty: leave its lines out")
 	only := flag.String("only", "", "measure just what has this in its name: an endpoint or a store, delivery, claims, idle, footprint, startup")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of the run to this file")
 	flag.Parse()
@@ -57,14 +58,14 @@ func main() {
 	}
 	fmt.Printf("%s, %d processors, %d connections, median of %d rounds of %s\n\n",
 		runtime.Version(), runtime.GOMAXPROCS(0), connections, rounds, *length)
-	if err := run(*length, *binary, *only); err != nil {
+	if err := run(*length, *binary, *module, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		pprof.StopCPUProfile()
 		os.Exit(1)
 	}
 }
 
-func run(length time.Duration, binary, only string) error {
+func run(length time.Duration, binary, module, only string) error {
 	redis, err := startRedis()
 	if err != nil && !errors.Is(err, errNoRedis) {
 		return err
@@ -97,6 +98,15 @@ func run(length time.Duration, binary, only string) error {
 	}
 	if err := throughput(length, only, redis, aof); err != nil {
 		return err
+	}
+	if module != "" {
+		wasm, err := os.ReadFile(module)
+		if err != nil {
+			return err
+		}
+		if err := engines(length, only, wasm); err != nil {
+			return err
+		}
 	}
 	for _, part := range parts {
 		if strings.Contains(part.name, only) {

@@ -38,10 +38,17 @@ const (
 // it shares, on its own account.
 const pollEach = 2 * time.Second
 
+// engine runs the core: *core.Service does natively, *wasmhost.Engine in guests.
+type engine interface {
+	server.Engine
+	runner.Outbox
+}
+
 // service is Verge as `verge serve` runs it: the same listener, log and
 // limits, only that the limits are out of the way.
 type service struct {
-	*core.Service
+	engine
+	native    *core.Service // on the same host
 	host      host.Host
 	ring      *token.Ring
 	addr      string
@@ -49,11 +56,16 @@ type service struct {
 	runner    atomic.Pointer[runner.Runner]
 	pause     func() // ends the runner until resume
 	stopServe func()
+
+	stopEngine func() error
 }
 
 // newService runs a service over store whose integration posts its webhooks
 // to sink, or sends none if sink is empty.
-func newService(store kv.KV, sink string) (*service, error) {
+func newService(store kv.KV, sink string) (*service, error) { return newServiceOn(native, store, sink) }
+
+// newServiceOn is newService with what runs the core.
+func newServiceOn(runs engineOf, store kv.KV, sink string) (*service, error) {
 	kr, err := token.GenerateKeyring(rand.Reader, time.Now())
 	if err != nil {
 		return nil, err
@@ -71,13 +83,16 @@ func newService(store kv.KV, sink string) (*service, error) {
 			}
 		}}
 	free := ratelimit.PerMinute(1_000_000_000)
-	s.Service, err = core.New(core.Config{BaseURL: "https://verge.test", Dev: true,
+	c := core.Config{BaseURL: "https://verge.test", Dev: true,
 		Providers: []provider.Provider{&sandbox.Provider{Now: time.Now}},
-		Limits:    api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free}}, s.host)
-	if err != nil {
+		Limits:    api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free}}
+	if s.native, err = core.New(c, s.host); err != nil {
 		return nil, err
 	}
-	if s.key, err = seed(context.Background(), s.Service, sink); err != nil {
+	if s.engine, s.stopEngine, err = runs(s.native, c, s.host); err != nil {
+		return nil, err
+	}
+	if s.key, err = seed(context.Background(), s.native, sink); err != nil {
 		return nil, err
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -104,6 +119,9 @@ func (s *service) resume() {
 func (s *service) stop() {
 	s.pause()
 	s.stopServe()
+	if err := s.stopEngine(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+	}
 }
 
 // background runs f and returns what ends it and waits for that.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -54,8 +53,7 @@ func endpoints(length time.Duration, r, aof *redisServer) []endpoint {
 			if webhook != "" {
 				s.pause()
 			}
-			req := s.startRequest()
-			return s, func() []byte { return req }, group, nil
+			return s, always(s.startRequest()), group, nil
 		}
 	}
 	validate := func(open storage) func() (*service, func() []byte, func() string, error) {
@@ -68,17 +66,8 @@ func endpoints(length time.Duration, r, aof *redisServer) []endpoint {
 			if err != nil {
 				return nil, nil, nil, err
 			}
-			requests, err := s.results(int(mostPerSecond * length.Seconds()))
-			if err != nil {
-				return nil, nil, nil, err
-			}
-			var at atomic.Int64
-			return s, func() []byte {
-				if i := int(at.Add(1)) - 1; i < len(requests) {
-					return requests[i]
-				}
-				return nil
-			}, group, nil
+			next, err := s.validations(int(mostPerSecond * length.Seconds()))
+			return s, next, group, err
 		}
 	}
 	reconcile := func() (*service, func() []byte, func() string, error) {
@@ -87,8 +76,7 @@ func endpoints(length time.Duration, r, aof *redisServer) []endpoint {
 			return nil, nil, nil, err
 		}
 		_, text, err := s.session()
-		req := request("GET", api.SessionsPath+text, s.key, "")
-		return s, func() []byte { return req }, func() string { return "" }, err
+		return s, always(request("GET", api.SessionsPath+text, s.key, "")), func() string { return "" }, err
 	}
 	lines := []endpoint{
 		{"start, no webhook, memory", 0.60, start(onMemory, ""), floor, nil},

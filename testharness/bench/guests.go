@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/wasm/settings"
+)
+
+// engineOf makes what runs the core of a service. stop ends it.
+type engineOf func(s *core.Service, c core.Config, h host.Host) (e engine, stop func() error, err error)
+
+func native(s *core.Service, _ core.Config, _ host.Host) (engine, func() error, error) {
+	return s, func() error { return nil }, nil
+}
+
+// compiled spares each round compiling the module again.
+var compiled = sync.OnceValue(wazero.NewCompilationCache)
+
+// guests runs the core in guests of a module.
+func guests(module []byte) engineOf {
+	return func(_ *core.Service, c core.Config, h host.Host) (engine, func() error, error) {
+		packed, err := settings.Pack(c)
+		if err != nil {
+			return nil, nil, err
+		}
+		e, err := wasmhost.New(context.Background(), wasmhost.Config{Module: module, Guest: packed,
+			KV: h.KV, Meter: ownCounters{ratelimit.NewLocal(0)}, Fetch: h.Fetch, Sealer: h.Sealer,
+			Log: h.Log, Wake: h.Wake, Cache: compiled()})
+		if err != nil {
+			return nil, nil, err
+		}
+		return e, e.Close, nil
+	}
+}
+
+// ownCounters are the rate counters of a store that no other process shares.
+type ownCounters struct{ *ratelimit.Local }
+
+// Spend implements kv.Meter; one process has one partition of them.
+func (o ownCounters) Spend(ctx context.Context, _ kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+	return o.Local.Spend(ctx, now, charges)
+}
+
+// engines prints what the guests of a module answer beside what the core does
+// natively, on a memory store: the store that hides least of the difference.
+func engines(length time.Duration, only string, module []byte) error {
+	lines := []struct {
+		name string
+		next func(s *service) (func() []byte, error)
+	}{
+		{"start, wasm", func(s *service) (func() []byte, error) { return always(s.startRequest()), nil }},
+		{"validate, wasm", func(s *service) (func() []byte, error) { return s.validations(int(mostPerSecond * length.Seconds())) }},
+		{"reconcile, wasm", func(s *service) (func() []byte, error) {
+			_, text, err := s.session()
+			return always(request("GET", api.SessionsPath+text, s.key, "")), err
+		}},
+	}
+	heading := sync.OnceFunc(func() {
+		fmt.Printf("%-28s %10s %10s %7s %6s %7s\n", "answers per second", "wasm", "native", "ratio", "goal", "of CPU")
+	})
+	for _, line := range lines {
+		if !strings.Contains(line.name, only) {
+			continue
+		}
+		heading()
+		one := func(runs engineOf) (pace, error) {
+			s, err := newServiceOn(runs, memory.New(memory.Config{}), "")
+			if err != nil {
+				return pace{}, err
+			}
+			defer s.stop()
+			next, err := line.next(s)
+			if err != nil {
+				return pace{}, err
+			}
+			return endpoint{}.measure(s.addr, length, next)
+		}
+		var wasm, bare, ratio, cpu []float64
+		for range rounds {
+			n, err := one(native)
+			if err != nil {
+				return fmt.Errorf("%s, natively: %w", line.name, err)
+			}
+			w, err := one(guests(module))
+			if err != nil {
+				return fmt.Errorf("%s: %w", line.name, err)
+			}
+			wasm, bare, ratio, cpu = append(wasm, w.rate), append(bare, n.rate), append(ratio, w.rate/n.rate), append(cpu, n.cpu/w.cpu)
+		}
+		fmt.Printf("%-28s %10.0f %10.0f %7.2f %6s %7.2f  %.2f to %.2f\n", line.name, median(wasm), median(bare), median(ratio), "0.50", median(cpu),
+			slices.Min(ratio), slices.Max(ratio))
+	}
+	return nil
+}
+
+// always returns the same request.
+func always(req []byte) func() []byte { return func() []byte { return req } }
+
+// validations returns requests that validate a token of its own each, nil
+// after n of them.
+func (s *service) validations(n int) (func() []byte, error) {
+	requests, err := s.results(n)
+	var at atomic.Int64
+	return func() []byte {
+		if i := int(at.Add(1)) - 1; i < len(requests) {
+			return requests[i]
+		}
+		return nil
+	}, err
+}
