@@ -3,7 +3,6 @@ package stores
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,23 +48,6 @@ func StartSentinel(t testing.TB, file string) *Redis {
 	r.Start()
 	t.Cleanup(r.Kill)
 	return r
-}
-
-// FreePort is a port of the loopback that is free, below 50000: the nodes of a Cluster talk to each
-// other on a port 10,000 higher.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		l.Close()
-		if port < 50000 {
-			return port
-		}
-	}
 }
 
 // Start runs the server again, on the same port and directory, and returns
