@@ -130,6 +130,8 @@ type Service struct {
 	host       host.Host
 	lease      time.Duration
 	partitions []kv.Partition
+	methods    []string
+	dev        bool
 
 	directory *integration.Directory
 	lifecycle *lifecycle.Lifecycle
@@ -152,7 +154,10 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	for _, p := range cfg.Providers {
 		providers[p.Method()] = p
 	}
-	s := &Service{host: h, lease: cfg.Lease, directory: integration.NewDirectory(h)}
+	s := &Service{host: h, lease: cfg.Lease, dev: cfg.Dev, directory: integration.NewDirectory(h)}
+	for _, p := range cfg.Providers {
+		s.methods = append(s.methods, p.Method())
+	}
 	for n := range cfg.Partitions {
 		s.partitions = append(s.partitions, lifecycle.Partition(uint16(n)))
 	}
@@ -178,6 +183,19 @@ func counters(store kv.KV) ratelimit.Store {
 
 // Directory returns the store of publishers, integrations and keys.
 func (s *Service) Directory() *integration.Directory { return s.directory }
+
+// Apply checks a site, integration.Site as JSON, and puts it into the store if
+// it is not what was put there last.
+func (s *Service) Apply(ctx context.Context, site []byte) error {
+	parsed, err := integration.ReadSite(site)
+	if err != nil {
+		return err
+	}
+	if err := parsed.Validate(s.methods, s.dev); err != nil {
+		return err
+	}
+	return s.directory.Apply(ctx, parsed)
+}
 
 // Ready reports whether the KV answers.
 func (s *Service) Ready(ctx context.Context) error {

@@ -38,6 +38,7 @@ const (
 	Defer    Entry = 6 // give a leased task back until a time: Job → Outcome
 	RunDue   Entry = 7 // run everything that is due, one after the other: nothing → Jobs
 	SelfTest Entry = 8 // what the guest takes for random and for the time: nothing → Self
+	Apply    Entry = 9 // put publishers and integrations into the KV, unless they are there: JSON → Outcome
 )
 
 // Kind is what a record of the outbox is.

@@ -24,6 +24,7 @@ type service interface {
 	Run(ctx context.Context, job host.Job) error
 	Defer(ctx context.Context, job host.Job, until time.Time) error
 	RunDue(ctx context.Context) (next time.Time, err error)
+	Apply(ctx context.Context, site []byte) error
 }
 
 var _ service = (*core.Service)(nil)
@@ -212,6 +213,8 @@ func (g *guest) serve(t *task, message []byte) {
 	case abi.RunDue:
 		next, err := g.service.RunDue(t.ctx)
 		respond(abi.AppendJobs(nil, abi.Jobs{Next: next, Outcome: abi.OutcomeOf(err)}))
+	case abi.Apply:
+		respond(abi.AppendOutcome(nil, abi.OutcomeOf(g.service.Apply(t.ctx, body))))
 	case abi.SelfTest:
 		random := make([]byte, 32)
 		rand.Read(random) // it never fails

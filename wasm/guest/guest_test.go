@@ -49,6 +49,9 @@ func (f *fake) Run(ctx context.Context, job host.Job) error { return f.run(ctx, 
 func (f *fake) Defer(_ context.Context, job host.Job, until time.Time) error {
 	return fmt.Errorf("%s until %s", job.Task.ID, until.Format(time.TimeOnly))
 }
+func (f *fake) Apply(_ context.Context, site []byte) error {
+	return fmt.Errorf("%w: %s", kv.ErrUnavailable, site)
+}
 func (f *fake) RunDue(context.Context) (time.Time, error) { return at, kv.ErrUnavailable }
 
 var at = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
@@ -410,7 +413,12 @@ func TestEntries(t *testing.T) {
 		t.Errorf("self-test: %+v, %v", self, err)
 	}
 
-	for _, bad := range [][]byte{nil, {0}, {9}, {255, 1}, {byte(abi.Handle)}, {byte(abi.ClaimDue), 1}, {byte(abi.Run), 1}} {
+	f.submit(8, []byte("\x09{}"))
+	if o := outcome(f.one(t)); o.Status != abi.Unavailable || !strings.HasSuffix(o.Text, ": {}") {
+		t.Errorf("apply: %+v", o)
+	}
+
+	for _, bad := range [][]byte{nil, {0}, {10}, {255, 1}, {byte(abi.Handle)}, {byte(abi.ClaimDue), 1}, {byte(abi.Run), 1}} {
 		f.submit(9, bad)
 		all := f.outbox(t)
 		if len(all) != 2 || all[0].Kind != abi.Log || all[1].Kind != abi.Respond || all[1].Body != nil {

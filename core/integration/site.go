@@ -1,0 +1,144 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/token"
+)
+
+// Site is the publishers and integrations that an operator's configuration
+// names. Its JSON has the names that the configuration file has.
+type Site struct {
+	Publishers   []Publisher       `json:"publishers"`
+	Integrations []SiteIntegration `json:"integrations"`
+}
+
+// SiteIntegration is an integration as a configuration has it.
+type SiteIntegration struct {
+	ID              string   `json:"id"`
+	Publisher       string   `json:"publisher"`
+	Name            string   `json:"name"`
+	Level           string   `json:"level"`
+	ChallengeAge    int      `json:"challenge_age"`
+	Method          string   `json:"method"`
+	CallbackOrigins []string `json:"callback_origins"`
+	BrowserOrigins  []string `json:"browser_origins"`
+	WebhookURL      string   `json:"webhook_url"`
+	WebhookOff      bool     `json:"webhook_off"`
+	Secret          string   `json:"secret"` // of the webhook, as it is
+}
+
+// ReadSite reads a Site. A member that does not exist is refused; errors repeat no value.
+func ReadSite(b []byte) (Site, error) {
+	var s Site
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		var kind *json.UnmarshalTypeError
+		var syntax *json.SyntaxError
+		switch {
+		case errors.As(err, &kind):
+			return s, fmt.Errorf("site: %s must not be a %s", kind.Field, kind.Value)
+		case errors.As(err, &syntax):
+			return s, fmt.Errorf("site: no JSON at byte %d", syntax.Offset)
+		}
+		return s, fmt.Errorf("site: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return s, errors.New("site: something follows it")
+	}
+	return s, nil
+}
+
+// minSecret is the least length of what an attacker could guess at.
+const minSecret = 16
+
+// Validate reports everything that is wrong with s, one problem a line.
+func (s Site) Validate(methods []string, dev bool) error {
+	var errs []error
+	publishers, integrations := map[string]bool{}, map[string]bool{}
+	for _, p := range s.Publishers {
+		errs = append(errs, p.Validate())
+		if publishers[p.ID] {
+			errs = append(errs, fmt.Errorf("publisher %q: it is there twice", p.ID))
+		}
+		publishers[p.ID] = true
+	}
+	for _, i := range s.Integrations {
+		bad := func(format string, args ...any) {
+			errs = append(errs, fmt.Errorf("integration %q: "+format, append([]any{i.ID}, args...)...))
+		}
+		errs = append(errs, i.integration().Validate(methods, dev))
+		if integrations[i.ID] {
+			bad("it is there twice")
+		}
+		integrations[i.ID] = true
+		if !publishers[i.Publisher] {
+			bad("there is no publisher %q", i.Publisher)
+		}
+		switch {
+		case i.WebhookURL == "" && !i.WebhookOff:
+			bad("it has no webhook_url, so it would never be ready; set one, or webhook_off for no events")
+		case i.WebhookURL == "" && i.Secret != "":
+			bad("there is a webhook secret but no webhook_url")
+		case i.WebhookURL != "" && len(i.Secret) < minSecret:
+			bad("its webhook secret has %d characters; it must have at least %d", len(i.Secret), minSecret)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (i SiteIntegration) integration() Integration {
+	return Integration{ID: i.ID, PublisherID: i.Publisher, Name: i.Name, Level: i.Level, ChallengeAge: i.ChallengeAge, Method: i.Method,
+		CallbackOrigins: i.CallbackOrigins, BrowserOrigins: i.BrowserOrigins, Webhook: Webhook{URL: i.WebhookURL, Off: i.WebhookOff}}
+}
+
+// siteMark is the item that says which site was applied last, and with which
+// first key. What is kept cannot be guessed at: a site holds secrets.
+const siteMark = "c/site"
+
+// Apply puts the publishers and integrations of a valid Site into the store,
+// unless they are what was applied last with the same first key of the ring.
+// What is there and unchanged stays as ready as it was. What the site has no
+// more stays: sessions of it may be under way.
+func (d *Directory) Apply(ctx context.Context, s Site) error {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("site: %w", err)
+	}
+	mark, err := d.sealer.MAC(token.Secret, append([]byte("site\x00"), b...))
+	if err != nil {
+		return err
+	}
+	item, err := d.kv.Get(ctx, kv.Key{Partition: Partition, Name: siteMark})
+	if err != nil && !errors.Is(err, kv.ErrNotFound) {
+		return err
+	}
+	if err == nil && bytes.Equal(item.Value, mark) {
+		return nil
+	}
+	for _, p := range s.Publishers {
+		if err := d.PutPublisher(ctx, p); err != nil {
+			return fmt.Errorf("publisher %s: %w", p.ID, err)
+		}
+	}
+	for _, i := range s.Integrations {
+		if err := d.PutIntegration(ctx, i.integration(), i.Secret); err != nil {
+			return fmt.Errorf("integration %s: %w", i.ID, err)
+		}
+	}
+	if err := d.Reseal(ctx); err != nil { // those too that the site has no more
+		return err
+	}
+	id, err := kv.NewTxID(d.random)
+	if err != nil {
+		return err
+	}
+	return kv.CommitSurely(ctx, d.kv, kv.Tx{ID: id, Partition: Partition, Puts: []kv.Put{{Name: siteMark, Value: mark}}})
+}
