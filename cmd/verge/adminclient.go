@@ -96,20 +96,24 @@ func (e *adminError) Error() string {
 
 // call makes one request and reads the answer into out.
 func (c *adminClient) call(ctx context.Context, method, path string, in, out any) error {
-	var body io.Reader
+	var body []byte
 	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
 			return err
 		}
-		body = bytes.NewReader(b)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	return c.send(ctx, method, path, http.Header{"Content-Type": {"application/json"}}, body, out)
+}
+
+// send is call with a body that is ready to be sent.
+func (c *adminClient) send(ctx context.Context, method, path string, header http.Header, body []byte, out any) error {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
+	req.Header = header
 	req.Header.Set("Authorization", "Bearer "+c.token)
-	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.http.Do(req)
 	if err != nil {
 		var u *url.Error

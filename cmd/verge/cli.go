@@ -27,6 +27,15 @@ type cli struct {
 		Revoke keyRevokeCmd `cmd:"" help:"Revoke an API key: everywhere within 5 seconds, for good."`
 	} `cmd:"" group:"operate" help:"Create, list and revoke API keys."`
 
+	Module struct {
+		Show     moduleShowCmd     `cmd:"" group:"operate" help:"Say which engine and module a server runs, and what it refused last."`
+		Activate moduleActivateCmd `cmd:"" group:"operate" help:"Have a running server take another module, losing no request."`
+		Digest   moduleDigestCmd   `cmd:"" group:"files" help:"Print the SHA-256 of a module, or of the one built in."`
+		Keygen   moduleKeygenCmd   `cmd:"" group:"files" help:"Make a key that signs modules."`
+		Sign     moduleSignCmd     `cmd:"" group:"files" help:"Sign a module."`
+		Verify   moduleVerifyCmd   `cmd:"" group:"files" help:"Check a module against a key or a SHA-256."`
+	} `cmd:"" help:"Replace and sign modules, for the engine wasm."`
+
 	Keyring struct {
 		Generate keyringGenerateCmd `cmd:"" help:"Write a new key ring."`
 		Rotate   keyringRotateCmd   `cmd:"" help:"Put a fresh key first. What older keys sealed stays good."`

@@ -36,6 +36,15 @@ type config struct {
 		Key  string `toml:"key"`
 	} `toml:"tls"`
 
+	Engine struct {
+		Name          string `toml:"name"`
+		Module        string `toml:"module"`
+		ModuleSHA256  string `toml:"module_sha256"`
+		ModuleKey     string `toml:"module_key"`
+		ModuleCache   string `toml:"module_cache"`
+		Interruptible bool   `toml:"interruptible"`
+	} `toml:"engine"`
+
 	Store struct {
 		PasswordFile string   `toml:"password_file"`
 		CA           string   `toml:"ca"`

@@ -50,8 +50,8 @@ Examples:
 }
 
 func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
-	runs, err := parseEngine(c.Engine, c.Module, moduleCache(c.Data))
-	if err != nil {
+	runs := engineAt{name: c.Engine, module: c.Module, cache: moduleCache(c.Data)}
+	if err := runs.check(); err != nil {
 		return usagef("--%w", err)
 	}
 	at, err := c.store()
@@ -61,6 +61,9 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	readyFiles := []string{filepath.Join(c.Data, statusFile)}
 	if c.ReadyFile != "" {
 		readyFiles = append(readyFiles, c.ReadyFile)
+	}
+	if err := runs.load(p.fs); err != nil {
+		return fmt.Errorf("engine %s: %w", c.Engine, err)
 	}
 	var open devListeners
 	if err := open.listen(c); err != nil {

@@ -1,19 +1,12 @@
 package main
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
-	"embed"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/afero"
-	"github.com/tetratelabs/wazero"
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
@@ -39,32 +32,62 @@ const (
 	wasmEngine   = "wasm"
 )
 
-// engineAt names an engine and what it is made from.
+// engineAt names an engine, what it is made from and what it trusts.
 type engineAt struct {
-	name   string
-	module string // a file; "": the module that was built into this binary
-	cache  string // a directory for compiled modules; "": none is kept
+	name          string
+	module        string // a file; "": the module that was built into this binary
+	trust         trust
+	cache         string // a directory for compiled modules; "": none is kept
+	interruptible bool
+
+	loaded module // once load was called
 }
 
-func parseEngine(name, module, cache string) (engineAt, error) {
+func (a engineAt) check() error {
 	switch {
-	case name != nativeEngine && name != wasmEngine:
-		return engineAt{}, fmt.Errorf("engine %q: want %s or %s", name, nativeEngine, wasmEngine)
-	case name == nativeEngine && module != "":
-		return engineAt{}, fmt.Errorf("a module is for the engine %s; the engine is %s", wasmEngine, name)
+	case a.name != nativeEngine && a.name != wasmEngine:
+		return fmt.Errorf("engine %q: want %s or %s", a.name, nativeEngine, wasmEngine)
+	case a.name == nativeEngine && a.module != "":
+		return fmt.Errorf("a module is for the engine %s; the engine is %s", wasmEngine, a.name)
 	}
-	return engineAt{name, module, cache}, nil
+	return nil
+}
+
+// String names the engine and, once it is loaded, its module.
+func (a engineAt) String() string {
+	if a.name != wasmEngine {
+		return "engine " + a.name
+	}
+	return fmt.Sprintf("engine %s with module %s (%s)", a.name, a.loaded.digest, a.loaded.source)
+}
+
+// load reads the module, if there is to be one, and refuses one that is not trusted. The built-in one
+// needs no signature, but has to be the pinned one if one is pinned.
+func (a *engineAt) load(fsys afero.Fs) (err error) {
+	if a.name != wasmEngine {
+		return nil
+	}
+	own := trust{sha256: a.trust.sha256}
+	if a.module == "" {
+		a.loaded, err = builtInModule()
+	} else {
+		own = a.trust
+		a.loaded, err = readModule(fsys, a.module)
+	}
+	if err == nil {
+		if err = own.check(a.loaded.digest, a.loaded.signature); err != nil {
+			err = fmt.Errorf("%s: %w", a.loaded.source, err)
+		}
+	}
+	return err
 }
 
 // start returns what runs the service's configuration: the service itself, or
-// guests of the same configuration on the same host.
-func (a engineAt) start(ctx context.Context, fsys afero.Fs, service *core.Service, c core.Config, h host.Host) (engine, func() error, error) {
+// guests of the same configuration on the same host. modules then says which
+// one they run and changes it.
+func (a engineAt) start(ctx context.Context, service *core.Service, c core.Config, h host.Host) (engine, *modules, error) {
 	if a.name != wasmEngine {
-		return service, func() error { return nil }, nil
-	}
-	module, err := a.read(fsys)
-	if err != nil {
-		return nil, nil, err
+		return service, &modules{engine: a.name, log: h.Log, now: h.Now}, nil
 	}
 	guest, err := wasmsettings.Pack(c)
 	if err != nil {
@@ -74,20 +97,25 @@ func (a engineAt) start(ctx context.Context, fsys afero.Fs, service *core.Servic
 	if !ok {
 		meter = ownCounters{ratelimit.NewLocal(0)}
 	}
-	var cache wazero.CompilationCache
-	if a.cache != "" {
-		if cache, err = wazero.NewCompilationCacheWithDir(a.cache); err != nil {
-			return nil, nil, fmt.Errorf("cache of compiled modules: %w", err)
-		}
+	config := wasmhost.Config{
+		Module: a.loaded.wasm, Guest: guest, KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
+		Log: h.Log, Count: h.Count, Wake: h.Wake, Random: h.Random, Interruptible: a.interruptible,
 	}
-	e, err := wasmhost.New(ctx, wasmhost.Config{
-		Module: module, Guest: guest, KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
-		Log: h.Log, Count: h.Count, Wake: h.Wake, Cache: cache, Random: h.Random,
-	})
+	cache := openCompiledModules(a.cache, h.Now, h.Log)
+	if cache != nil {
+		cache.before(a.loaded.digest)
+		config.Cache = cache.compiled
+	}
+	ctx, cancel := context.WithTimeout(ctx, activationTime)
+	defer cancel()
+	e, err := wasmhost.New(ctx, config)
 	if err != nil {
 		return nil, nil, err
 	}
-	return e, e.Close, nil
+	cache.after(a.loaded.digest)
+	m := &modules{engine: a.name, host: e, cache: cache, trust: a.trust, log: h.Log, now: h.Now}
+	m.active = moduleInUse{Digest: a.loaded.digest, Source: a.loaded.source, Since: h.Now().UTC().Truncate(time.Second)}
+	return e, m, nil
 }
 
 // ownCounters are the rate counters of a store that no other process shares.
@@ -96,36 +124,6 @@ type ownCounters struct{ *ratelimit.Local }
 // Spend implements kv.Meter; one process has one partition of them.
 func (o ownCounters) Spend(ctx context.Context, _ kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
 	return o.Local.Spend(ctx, now, charges)
-}
-
-// builtIn holds the module that `make wasm` has put there, if it has.
-//
-//go:embed all:module
-var builtIn embed.FS
-
-const builtInModule = "module/verge.wasm.gz"
-
-// read returns the module's bytes.
-func (a engineAt) read(fsys afero.Fs) ([]byte, error) {
-	if a.module != "" {
-		wasm, err := afero.ReadFile(fsys, a.module)
-		if err != nil {
-			return nil, fmt.Errorf("module: %w", err)
-		}
-		return wasm, nil
-	}
-	packed, err := builtIn.ReadFile(builtInModule)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.New("this binary has no module built in: `make build` builds one that has, or name a file with --module")
-	}
-	if err != nil {
-		return nil, err
-	}
-	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, fmt.Errorf("built-in module: %w", err)
-	}
-	return io.ReadAll(z)
 }
 
 // moduleCache is where in a data directory compiled modules are kept.

@@ -35,7 +35,7 @@ type settings struct {
 
 	// keyringFile is where keyring was read and is followed. Empty: it never changes.
 	keyringFile string
-	fs          afero.Fs // of files and modules
+	fs          afero.Fs // of that file
 
 	public, admin, ops net.Listener // nil admin or ops: none
 
@@ -48,6 +48,7 @@ type settings struct {
 // listeners: assembled, not yet serving.
 type instance struct {
 	service    *core.Service // for its directory; the engine serves
+	modules    *modules      // that the engine runs
 	server     *server.Server
 	runner     *runner.Runner
 	closeStore func() error // the engine before it
@@ -96,11 +97,13 @@ func assemble(ctx context.Context, s settings) (*instance, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeStore())
 	}
-	engine, closeEngine, err := s.engine.start(ctx, s.fs, in.service, s.core, on)
+	var engine engine
+	engine, in.modules, err = s.engine.start(ctx, in.service, s.core, on)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("engine %s: %w", s.engine.name, err), closeStore())
 	}
-	in.closeStore = func() error { return errors.Join(closeEngine(), closeStore()) }
+	in.modules.token = s.core.OperatorToken
+	in.closeStore = func() error { return errors.Join(in.modules.close(), closeStore()) }
 	if s.keyringFile != "" {
 		in.followRing = func(ctx context.Context) {
 			ring.follow(ctx, s.fs, s.keyringFile, s.log, in.service.Directory().Reseal)
@@ -116,6 +119,7 @@ func assemble(ctx context.Context, s settings) (*instance, error) {
 	s.server.Engine, s.server.Public = engine, s.public
 	if s.admin != nil {
 		s.server.Admin, s.server.AdminListener = engine.Admin, s.admin
+		s.server.AdminStreams = map[string]server.Stream{modulePath: in.modules.serve}
 	}
 	s.server.Ops, s.server.Log, s.server.Metrics = s.ops, s.log, metrics
 	in.server = server.New(s.server)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"net/netip"
@@ -47,6 +48,7 @@ func (c *config) check(p *program, ps *problems) plan {
 	c.checkMode(&pl, ps)
 	c.checkListeners(p, &pl, ps)
 	c.checkFiles(p, &pl, ps)
+	pl.engine = c.checkEngine(p, ps)
 	c.checkProxies(&pl, ps)
 	c.checkNumbers(&pl, ps)
 	c.checkDirectory(p, &pl, ps)
@@ -226,6 +228,62 @@ func (c *config) checkStore(p *program, pl *plan, ps *problems) {
 		pl.core.Partitions = n
 	}
 	pl.store = at
+}
+
+// checkEngine reads the module, too.
+func (c *config) checkEngine(p *program, ps *problems) engineAt {
+	e := c.Engine
+	at := engineAt{name: cmp.Or(e.Name, nativeEngine), module: e.Module, cache: e.ModuleCache, interruptible: e.Interruptible}
+	switch at.name {
+	case wasmEngine:
+	case nativeEngine:
+		if e.Module != "" || e.ModuleSHA256 != "" || e.ModuleKey != "" || e.ModuleCache != "" || e.Interruptible {
+			ps.add("engine: module, module_sha256, module_key, module_cache and interruptible are for name = %q; it is %s", wasmEngine, at.name)
+		}
+		return at
+	default:
+		ps.add("engine.name: %q is neither %s nor %s", at.name, nativeEngine, wasmEngine)
+		return at
+	}
+	before := len(*ps)
+	at.trust = parseTrust(e.ModuleSHA256, e.ModuleKey, ps)
+	at.trust.pinned = c.Mode == "" || c.Mode == "production"
+	if len(*ps) == before { // else it is not known what the module has to be
+		if err := at.load(p.fs); err != nil {
+			ps.add("engine.module: %v", err)
+		}
+	}
+	switch at.cache {
+	case off:
+		at.cache = ""
+	case "":
+		at.cache = defaultModuleCache(p.getenv)
+	default:
+		err := ownDirectory(p.fs, at.cache)
+		if isMissing(err) {
+			err = writable(p.fs, at.cache)
+		}
+		if err != nil {
+			ps.add("engine.module_cache: %v", err)
+		}
+	}
+	return at
+}
+
+// parseTrust reads the two pins, each of which may be left out.
+func parseTrust(sha256, key string, ps *problems) (t trust) {
+	var err error
+	if sha256 != "" {
+		if t.sha256, err = parseDigest(sha256); err != nil {
+			ps.add("module_sha256: %v", err)
+		}
+	}
+	if key != "" {
+		if t.key, err = parsePublicKey(key); err != nil {
+			ps.add("module_key: %v", err)
+		}
+	}
+	return t
 }
 
 // maxPartitions bounds what an idle instance asks its store for.

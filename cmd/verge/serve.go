@@ -30,6 +30,11 @@ type serveCmd struct {
 	TLSKey            string   `group:"over" name:"tls-key" type:"path" placeholder:"FILE" env:"VERGE_TLS_KEY" help:"Its key, PEM."`
 	TrustedProxies    []string `group:"over" placeholder:"PREFIX" env:"VERGE_TRUSTED_PROXIES" help:"Proxies in front, addresses or prefixes, separated by commas."`
 	ProxyHeader       string   `group:"over" placeholder:"NAME" env:"VERGE_PROXY_HEADER" help:"X-Forwarded-For or Forwarded."`
+	Engine            string   `group:"over" placeholder:"ENGINE" env:"VERGE_ENGINE" help:"What runs the core: native, or wasm, as a WebAssembly guest."`
+	Module            string   `group:"over" type:"path" placeholder:"FILE" env:"VERGE_MODULE" help:"The guest of --engine wasm. Default: the one built in."`
+	ModuleSHA256      string   `group:"over" name:"module-sha256" placeholder:"HEX" env:"VERGE_MODULE_SHA256" help:"The SHA-256 that it must have."`
+	ModuleKey         string   `group:"over" placeholder:"BASE64" env:"VERGE_MODULE_KEY" help:"The public key that must have signed it."`
+	ModuleCache       string   `group:"over" placeholder:"DIR" env:"VERGE_MODULE_CACHE" help:"Directory for compiled modules, or off."`
 	LogLevel          string   `group:"over" placeholder:"LEVEL" env:"VERGE_LOG_LEVEL" help:"debug, info, warn or error."`
 }
 
@@ -43,14 +48,20 @@ A configuration that is half set or not safe is refused with everything that is
 wrong with it, and exit code 2.
 
 SIGTERM and SIGINT drain: requests and webhooks in hand finish, the store is
-closed, the exit code is 0. A second signal ends the process at once. SIGHUP is
-ignored: a key ring that has changed is read by itself.
+closed, the exit code is 0. A second signal ends the process at once.
+
+SIGHUP reads module, module_sha256 and module_key of [engine] again and has the
+module take the requests from then on; those under way end in the old one, and
+none is lost. A module that is not trusted or fails its tests is refused, the
+log and "verge module show" say why, and nothing changes. Everything else takes
+a restart, but for the key ring, which is read again by itself when it changes.
 
 Examples:
 
     verge serve --example > verge.toml
     verge serve --config verge.toml --check
-    VERGE_OPERATOR_TOKEN=$(cat token) verge serve --config verge.toml --log-level warn`
+    VERGE_OPERATOR_TOKEN=$(cat token) verge serve --config verge.toml --log-level warn
+    verge serve --config verge.toml --engine wasm --module verge.wasm --module-sha256 $(sha256sum < verge.wasm | cut -c-64)`
 }
 
 //go:embed example.toml
@@ -66,10 +77,11 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.Check {
-		fmt.Fprintf(p.stdout, "%s is good: mode %s, %s, %d publishers, %d integrations\n", c.source(), conf.Mode, conf.BaseURL, len(pl.publishers), len(pl.integrations))
+		fmt.Fprintf(p.stdout, "%s is good: mode %s, %s, %s, %d publishers, %d integrations\n", c.source(), conf.Mode, conf.BaseURL, pl.engine, len(pl.publishers), len(pl.integrations))
 		return nil
 	}
-	ignoreHangUp()
+	hangUps, release := hangUps()
+	defer release()
 	pl.log = slog.New(slog.NewJSONHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(conf.LogLevel)}))
 	if err := pl.open(); err != nil {
 		return err
@@ -82,9 +94,31 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	if err := pl.apply(ctx, in.service.Directory()); err != nil {
 		return errors.Join(err, in.close())
 	}
-	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.store.String(), "version", thisBuild().Version,
+	if e := pl.engine; e.name == wasmEngine && e.module != "" && e.trust.sha256 == "" && e.trust.key == nil {
+		pl.log.Warn("the module is not pinned: whoever can write its file, or has the operator token, decides what runs", "file", e.module, "do", "set engine.module_sha256 or engine.module_key")
+	}
+	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.store.String(), in.modules.inLog(), "version", thisBuild().Version,
 		"public", addrOf(pl.public), "admin", addrOf(pl.admin), "ops", addrOf(pl.ops))
+	go func() {
+		for range hangUps {
+			in.modules.reload(ctx, func() (engineAt, error) { return c.engineAgain(p) })
+		}
+	}()
 	return in.serve(ctx)
+}
+
+// engineAgain reads the engine's configuration once more.
+func (c *serveCmd) engineAgain(p *program) (engineAt, error) {
+	var conf config
+	var ps problems
+	if c.Config != "" {
+		if err := readConfig(p.fs, c.Config, &conf, &ps); err != nil {
+			return engineAt{}, err
+		}
+	}
+	c.overlay(&conf)
+	at := conf.checkEngine(p, &ps)
+	return at, ps.err(c.source())
 }
 
 // source names where the configuration comes from, for messages.
@@ -122,6 +156,8 @@ func (c *serveCmd) overlay(conf *config) {
 		{c.OperatorTokenFile, &conf.OperatorTokenFile},
 		{c.Listen, &conf.Listen.Public}, {c.AdminListen, &conf.Listen.Admin}, {c.OpsListen, &conf.Listen.Ops},
 		{c.TLSCert, &conf.TLS.Cert}, {c.TLSKey, &conf.TLS.Key},
+		{c.Engine, &conf.Engine.Name}, {c.Module, &conf.Engine.Module}, {c.ModuleSHA256, &conf.Engine.ModuleSHA256},
+		{c.ModuleKey, &conf.Engine.ModuleKey}, {c.ModuleCache, &conf.Engine.ModuleCache},
 		{c.ProxyHeader, &conf.ProxyHeader}, {c.LogLevel, &conf.LogLevel},
 	} {
 		if o.given != "" {

@@ -26,6 +26,14 @@ func untilSignal(parent context.Context) (ctx context.Context, release func()) {
 	}
 }
 
-// ignoreHangUp is for a server: to those who send it, SIGHUP means "read your
-// files again", which a server does by itself, and never "stop".
-func ignoreHangUp() { signal.Ignore(syscall.SIGHUP) }
+// hangUps is for a server: to those who send it, SIGHUP means "read your files
+// again" and never "stop".
+func hangUps() (received <-chan os.Signal, release func()) {
+	signal.Ignore(syscall.SIGHUP) // takes it from untilSignal
+	c := make(chan os.Signal, 1)  // of several that come meanwhile, one is as good
+	signal.Notify(c, syscall.SIGHUP)
+	return c, func() {
+		signal.Stop(c)
+		close(c)
+	}
+}

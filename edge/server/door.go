@@ -27,6 +27,7 @@ type door struct {
 	http    *http.Server
 	handle  Handler
 	timeout time.Duration // for handle
+	streams map[string]Stream
 	health  bool          // answers /healthz and /readyz itself
 	slots   chan struct{}
 }
@@ -99,7 +100,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer m.inFlight.Dec()
 
 	client := d.client(r)
-	resp := d.answer(r, client)
+	resp := d.answer(w, r, client)
 	d.write(w, r, resp)
 
 	took := time.Since(begin)
@@ -119,7 +120,7 @@ func (d *door) client(r *http.Request) netip.Addr {
 }
 
 // answer never returns nil, nor a status that net/http would refuse.
-func (d *door) answer(r *http.Request, client netip.Addr) *web.Response {
+func (d *door) answer(w http.ResponseWriter, r *http.Request, client netip.Addr) *web.Response {
 	if len(r.RequestURI) > web.MaxURL { // as it was sent, escapes and all
 		return refuse(r, http.StatusRequestURITooLong, codeInvalidRequest,
 			"The URL is longer than "+strconv.Itoa(web.MaxURL)+" bytes.")
@@ -133,7 +134,22 @@ func (d *door) answer(r *http.Request, client netip.Addr) *web.Response {
 		return resp
 	}
 
-	body, err := readBody(r)
+	req := &web.Request{
+		Method: r.Method,
+		Path:   r.URL.Path,
+		Query:  r.URL.RawQuery,
+		Header: web.Header(r.Header),
+		Client: client,
+	}
+	if stream := d.streams[r.URL.Path]; stream != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), d.timeout)
+		defer cancel()
+		// A connection that knows no deadline has none to put off.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.timeout))
+		return d.guard(r, func() *web.Response { return stream(ctx, req, r.Body) })
+	}
+	var err error
+	req.Body, err = readBody(r)
 	if err != nil {
 		status, text := http.StatusBadRequest, "The request body could not be read."
 		if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
@@ -145,20 +161,13 @@ func (d *door) answer(r *http.Request, client netip.Addr) *web.Response {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), d.timeout)
 	defer cancel()
-	return d.guard(ctx, r, &web.Request{
-		Method: r.Method,
-		Path:   r.URL.Path,
-		Query:  r.URL.RawQuery,
-		Header: web.Header(r.Header),
-		Body:   body,
-		Client: client,
-	})
+	return d.guard(r, func() *web.Response { return d.handle(ctx, req) })
 }
 
 // guard turns a panic or an impossible answer into a 500. The panic's own
 // value is logged only where it is the runtime's: any other may quote what
 // the engine was working on.
-func (d *door) guard(ctx context.Context, r *http.Request, req *web.Request) (resp *web.Response) {
+func (d *door) guard(r *http.Request, handle func() *web.Response) (resp *web.Response) {
 	defer func() {
 		if v := recover(); v != nil {
 			cause := fmt.Sprintf("%T", v)
@@ -170,7 +179,7 @@ func (d *door) guard(ctx context.Context, r *http.Request, req *web.Request) (re
 				"request_id", resp.Header.Get("X-Request-Id"), "stack", string(debug.Stack()))
 		}
 	}()
-	resp = d.handle(ctx, req)
+	resp = handle()
 	if resp != nil && resp.Status == http.StatusServiceUnavailable && resp.Header == nil {
 		resp = refuse(r, resp.Status, codeUnavailable, "The service cannot answer just now; try again shortly.")
 		resp.Header.Set("Retry-After", "1")

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -30,6 +31,11 @@ type Engine interface {
 // credential itself; the server does not know one.
 type Handler func(ctx context.Context, req *web.Request) *web.Response
 
+// Stream answers a request of the admin listener whose body it reads itself,
+// as far as it wants to: req.Body is nil, and body has no limit. It checks the
+// operator's credential before it reads.
+type Stream func(ctx context.Context, req *web.Request, body io.Reader) *web.Response
+
 // Config is what a server needs. Engine and Public are required; any other
 // field's zero value works and means what its comment says.
 type Config struct {
@@ -39,6 +45,11 @@ type Config struct {
 	// Admin answers what arrives at AdminListener. Nil, both: no admin API.
 	Admin         Handler
 	AdminListener net.Listener
+
+	// AdminStreams answer, by path, what the admin listener is asked beside
+	// Admin: the host's own business, whose bodies may be larger than the
+	// core's. Each may take AdminTimeout to arrive. Nil: none.
+	AdminStreams map[string]Stream
 
 	// Ops serves /healthz, /readyz and /metrics in plain HTTP to whoever can
 	// reach it, so it belongs on an address that the public cannot. Nil: none.
@@ -158,6 +169,7 @@ func New(c Config) *Server {
 	s.public.health = true
 	if c.Admin != nil {
 		s.admin = s.newDoor("admin", c.AdminListener, c.Admin, c.AdminTimeout)
+		s.admin.streams = c.AdminStreams
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", serveAlive)

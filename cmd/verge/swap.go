@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/wasmhost"
+)
+
+// modules is which module an instance runs, and how that is changed while it
+// serves: by SIGHUP, to the configured one, and by an operator's request, to
+// one that comes with it. Whichever it is, it has to be trusted, compiled and
+// tested before it gets a request; if it is refused, everything stays as it was.
+type modules struct {
+	engine string
+	host   *wasmhost.Engine // nil: the engine is native
+	cache  *compiledModules
+	token  string // the operator's
+	log    *slog.Logger
+	now    func() time.Time
+
+	changing sync.Mutex // held by the one change that is under way; guards trust
+	trust    trust
+
+	mu       sync.Mutex
+	active   moduleInUse
+	rejected *moduleRejected
+}
+
+// moduleInUse is a module that takes requests.
+type moduleInUse struct {
+	Digest string    `json:"digest"` // SHA-256
+	Source string    `json:"source"` // a file, built in, or activatedSource
+	Since  time.Time `json:"since"`
+}
+
+// moduleRejected is a module that was refused.
+type moduleRejected struct {
+	Digest string    `json:"digest,omitempty"` // "": it could not even be read
+	Source string    `json:"source"`
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason"`
+}
+
+// moduleState is what operators are told.
+type moduleState struct {
+	Engine   string          `json:"engine"`
+	Active   *moduleInUse    `json:"active,omitempty"` // of the engine wasm
+	Rejected *moduleRejected `json:"rejected,omitempty"`
+}
+
+// activationTime bounds compiling and testing a module. One that loops in its
+// test is given up then.
+const activationTime = 2 * time.Minute
+
+// activatedSource is where a module came from that an operator has sent.
+const activatedSource = "activated by an operator"
+
+var errNativeEngine = errors.New("this server's engine is native: it runs no module, so there is none to replace; " +
+	"a new release of it takes a restart. With engine.name = \"wasm\" modules are replaced while it serves")
+
+// reload activates what load returns: the module that is configured now, and
+// what is trusted from now on.
+func (m *modules) reload(ctx context.Context, load func() (engineAt, error)) {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	if ctx.Err() != nil {
+		return // the server is about to stop
+	}
+	ctx, cancel := context.WithTimeout(ctx, activationTime)
+	defer cancel()
+	if m.host == nil {
+		m.log.Info("SIGHUP: there is nothing to read again: the engine is native, and a key ring that has changed is read by itself")
+		return
+	}
+	at, err := load()
+	if err == nil && at.name != m.engine {
+		err = fmt.Errorf("the engine is %s now: that takes a restart", at.name)
+	}
+	if err != nil {
+		m.reject(at.loaded, "the configuration", err)
+		return
+	}
+	if _, err := m.activate(ctx, at.loaded); err == nil {
+		m.trust = at.trust
+	}
+}
+
+// activate has the module, which is trusted, take the requests from now on. It
+// reports whether it did not before.
+func (m *modules) activate(ctx context.Context, next module) (changed bool, err error) {
+	if m.host.Digest() == next.digest {
+		m.log.Info("module is active already", "digest", next.digest, "source", next.source)
+		m.mu.Lock()
+		m.active.Source = next.source
+		m.mu.Unlock()
+		return false, nil
+	}
+	begin := m.now()
+	m.cache.before(next.digest)
+	if err := m.host.Activate(ctx, next.wasm); err != nil {
+		m.reject(next, next.source, err)
+		return false, err
+	}
+	m.cache.after(next.digest)
+	m.mu.Lock()
+	m.active = moduleInUse{Digest: next.digest, Source: next.source, Since: m.now().UTC().Truncate(time.Second)}
+	m.mu.Unlock()
+	m.log.Info("module activated", "digest", next.digest, "source", next.source, "took", m.now().Sub(begin))
+	return true, nil
+}
+
+// reject notes a refusal. The log says it too: whoever sent a signal reads it there.
+func (m *modules) reject(refused module, source string, why error) {
+	m.log.Error("module refused; the one in use stays", "digest", refused.digest, "source", source, "error", why.Error())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rejected = &moduleRejected{Digest: refused.digest, Source: source, At: m.now().UTC().Truncate(time.Second), Reason: why.Error()}
+}
+
+func (m *modules) state() moduleState {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := moduleState{Engine: m.engine, Rejected: m.rejected}
+	if m.host != nil {
+		active := m.active
+		s.Active = &active
+	}
+	return s
+}
+
+// close ends the guests once their requests are over.
+func (m *modules) close() error {
+	if m.host == nil {
+		return nil
+	}
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	return m.host.Close()
+}
+
+// inLog names the engine and the module in use.
+func (m *modules) inLog() slog.Attr {
+	if m.host == nil {
+		return slog.String("engine", m.engine)
+	}
+	return slog.GroupAttrs("", slog.String("engine", m.engine), slog.String("module", m.host.Digest()))
+}
+
+// Where operators ask for the module and send another one. The core knows
+// nothing of it.
+const (
+	modulePath      = admin.Prefix + "module"
+	signatureHeader = "Verge-Module-Signature" // base64
+)
+
+// codeModuleRefused is the code of an answer that says why a module is not activated.
+const codeModuleRefused api.Code = "MODULE_REFUSED"
+
+// moduleActivated answers an activation.
+type moduleActivated struct {
+	moduleInUse
+	Changed bool `json:"changed"` // it was not active already
+}
+
+// answer serves modulePath. The credential comes before the body is read.
+func (m *modules) answer(ctx context.Context, req *web.Request, body io.Reader) (*web.Response, *api.Error) {
+	if !m.authorized(req) {
+		return nil, &api.Error{Code: api.Unauthorized, Message: "Send the operator token as \"Authorization: Bearer …\"."}
+	}
+	switch req.Method {
+	case "GET":
+		return api.Answer(200, m.state()), nil
+	case "POST":
+	default:
+		return nil, &api.Error{Code: api.MethodNotAllowed, Message: "This path does not take that method.", Allow: []string{"GET", "POST"}}
+	}
+	if m.host == nil {
+		return nil, refusal(errNativeEngine)
+	}
+	if !m.changing.TryLock() {
+		return nil, &api.Error{Code: api.Unavailable, Message: "Another module is being activated; try again when that is over.", RetryAfter: 5}
+	}
+	defer m.changing.Unlock()
+	next, e := m.receive(req, body)
+	if e != nil {
+		m.reject(next, activatedSource, errors.New(e.Message))
+		return nil, e
+	}
+	changed, err := m.activate(ctx, next)
+	if err != nil {
+		return nil, refusal(err)
+	}
+	return api.Answer(200, moduleActivated{*m.state().Active, changed}), nil
+}
+
+// receive reads a module that an operator sends and refuses one that is not trusted.
+func (m *modules) receive(req *web.Request, body io.Reader) (next module, e *api.Error) {
+	wasm, err := io.ReadAll(io.LimitReader(body, maxModule+1))
+	switch {
+	case err != nil:
+		return next, &api.Error{Code: api.InvalidRequest, Message: "The module did not arrive whole."}
+	case len(wasm) > maxModule:
+		return next, &api.Error{Code: api.PayloadTooLarge, Message: fmt.Sprintf("The module is larger than %d bytes.", maxModule)}
+	}
+	if next, err = newModule(wasm, activatedSource); err != nil {
+		return next, refusal(errors.New("it is no WebAssembly module: it does not begin like one"))
+	}
+	if text := req.Header.Get(signatureHeader); text != "" {
+		if next.signature, err = parseSignature(text); err != nil {
+			return next, &api.Error{Code: api.InvalidRequest, Message: signatureHeader + ": " + err.Error()}
+		}
+	}
+	if err := m.trust.check(next.digest, next.signature); err != nil {
+		return next, refusal(err)
+	}
+	return next, nil
+}
+
+func refusal(err error) *api.Error {
+	return &api.Error{Code: codeModuleRefused, Message: err.Error()}
+}
+
+// authorized compares hashes, like the core's own check of the same token.
+func (m *modules) authorized(req *web.Request) bool {
+	given, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
+	want, got := sha256.Sum256([]byte(m.token)), sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && ok && m.token != ""
+}
+
+// serve is answer as the server wants it.
+func (m *modules) serve(ctx context.Context, req *web.Request, body io.Reader) *web.Response {
+	resp, e := m.answer(ctx, req, body)
+	if e == nil {
+		return resp
+	}
+	resp = api.WriteError(e, "req_"+rand.Text(), "")
+	if e.Code == codeModuleRefused {
+		resp.Status = 409
+	}
+	return resp
+}
