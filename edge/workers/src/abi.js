@@ -1,0 +1,225 @@
+// The codec of wasm/ABI.md. A message is a type that reads and writes, made of
+// smaller ones, so that there is one description for both directions.
+//
+// Times and durations are BigInt nanoseconds, times since 1970; no time is
+// null. Bytes are Uint8Array. Where a str may hold any bytes, write takes those
+// too, and read gives text.
+
+export const version = 1;
+
+// Limits of the guest (wasm/abi).
+export const maxOutbox = 32 << 20;
+
+export const entry = { handle: 1, admin: 2, ready: 3, claim: 4, run: 5, defer: 6, runDue: 7, selfTest: 8, apply: 9 };
+
+export const kind = {
+  get: 1, commit: 2, claim: 3, list: 4, spend: 5, fetch: 6,
+  respond: 16, log: 17, count: 18, wake: 19,
+};
+
+export const status = { ok: 0, notFound: 1, conflict: 2, unavailable: 3, unknown: 4, noAnswer: 5, failed: 6 };
+
+// Malformed says that bytes are no message of this version.
+export class Malformed extends Error {}
+
+const second = 1_000_000_000n;
+const noTime = -(1n << 63n);
+const text = new TextDecoder();
+const utf8 = new TextEncoder();
+const empty = new Uint8Array();
+
+class Reader {
+  constructor(bytes) {
+    this.bytes = bytes;
+    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.at = 0;
+  }
+  take(n) {
+    if (n > this.bytes.length - this.at) {
+      throw new Malformed(`${n} bytes are wanted, ${this.bytes.length - this.at} are left`);
+    }
+    this.at += n;
+    return this.at - n;
+  }
+  slice(n) {
+    const at = this.take(n);
+    return this.bytes.subarray(at, at + n);
+  }
+}
+
+class Writer {
+  constructor() {
+    this.bytes = new Uint8Array(256);
+    this.view = new DataView(this.bytes.buffer);
+    this.at = 0;
+  }
+  room(n) {
+    if (this.at + n > this.bytes.length) {
+      const larger = new Uint8Array(Math.max(2 * this.bytes.length, this.at + n));
+      larger.set(this.bytes.subarray(0, this.at));
+      this.bytes = larger;
+      this.view = new DataView(larger.buffer);
+    }
+    this.at += n;
+    return this.at - n;
+  }
+}
+
+const u8 = {
+  read: (r) => r.view.getUint8(r.take(1)),
+  write: (w, v) => { const at = w.room(1); w.view.setUint8(at, v); },
+};
+const i8 = {
+  read: (r) => r.view.getInt8(r.take(1)),
+  write: (w, v) => { const at = w.room(1); w.view.setInt8(at, v); },
+};
+const u32 = {
+  read: (r) => r.view.getUint32(r.take(4), true),
+  write: (w, v) => { const at = w.room(4); w.view.setUint32(at, v, true); },
+};
+const duration = {
+  read: (r) => r.view.getBigInt64(r.take(8), true),
+  write: (w, v) => { const at = w.room(8); w.view.setBigInt64(at, v, true); },
+};
+const bytes = {
+  read: (r) => r.slice(u32.read(r)),
+  write: (w, v) => {
+    u32.write(w, v.length);
+    const at = w.room(v.length);
+    w.bytes.set(v, at);
+  },
+};
+const str = {
+  read: (r) => text.decode(bytes.read(r)),
+  write: (w, v) => bytes.write(w, typeof v === "string" ? utf8.encode(v) : v),
+};
+const time = {
+  read: (r) => {
+    const s = duration.read(r), ns = BigInt(u32.read(r));
+    if (s === noTime && ns === 0n) return null;
+    if (ns >= second) throw new Malformed(`no time: ${s} s and ${ns} ns`);
+    return s * second + ns;
+  },
+  write: (w, v) => {
+    if (v === null) {
+      duration.write(w, noTime);
+      u32.write(w, 0);
+      return;
+    }
+    const ns = ((v % second) + second) % second; // % has the sign of the dividend
+    duration.write(w, (v - ns) / second);
+    u32.write(w, Number(ns));
+  },
+};
+
+const list = (of) => ({
+  read: (r) => {
+    const n = u32.read(r);
+    if (n > r.bytes.length - r.at) throw new Malformed(`${n} of them in ${r.bytes.length - r.at} bytes`);
+    return Array.from({ length: n }, () => of.read(r));
+  },
+  write: (w, v) => {
+    u32.write(w, v.length);
+    for (const one of v) of.write(w, one);
+  },
+});
+
+const struct = (fields) => {
+  const all = Object.entries(fields);
+  return {
+    read: (r) => {
+      const v = {};
+      for (const [name, of] of all) v[name] = of.read(r);
+      return v;
+    },
+    write: (w, v) => { for (const [name, of] of all) of.write(w, v[name]); },
+  };
+};
+
+// named is a list of names with something each, in the order of the names: an
+// object.
+const named = (of) => {
+  const pairs = list(struct({ name: str, value: of }));
+  return {
+    read: (r) => {
+      const v = {};
+      let last = null;
+      for (const { name, value } of pairs.read(r)) {
+        if (last !== null && name <= last) throw new Malformed("names are not in order, each once");
+        last = name;
+        v[name] = value;
+      }
+      return v;
+    },
+    write: (w, v) => pairs.write(w, Object.keys(v).sort().map((name) => ({ name, value: v[name] }))),
+  };
+};
+
+const key = struct({ partition: str, name: str });
+const item = struct({ key, value: bytes, tx: str, expires: time });
+const task = struct({ id: str, due: time, payload: bytes, lease: str });
+const outcome = struct({ status: u8, text: str });
+const jobFields = { partition: str, task, until: time, lane: str };
+const job = struct(jobFields);
+
+export const request = struct({ method: str, path: str, query: str, header: named(list(str)), body: bytes, client: bytes });
+export const response = struct({ status: u32, header: named(list(str)), body: bytes });
+export { key, item, outcome };
+export const items = list(item);
+export const tx = struct({
+  id: str, partition: str,
+  checks: list(struct({ name: str, tx: str })), held: list(struct({ task: str, lease: str })),
+  puts: list(struct({ name: str, value: bytes, expires: time })), deletes: list(str),
+  schedule: list(task), cancel: list(str),
+});
+export const conflict = struct({ items, lost: list(str) });
+export const claim = struct({ partition: str, now: time, lease: duration, n: u32 });
+export const tasks = struct({ tasks: list(task), next: time });
+export const listing = struct({ prefix: key, after: str, n: u32 });
+export const spend = struct({ partition: str, now: time, charges: list(struct({ name: str, cost: duration, burst: duration })) });
+export const times = list(time);
+export const fetch = struct({ method: str, url: str, header: named(str), body: bytes });
+export const fetched = struct({ status: u32, header: named(str), body: bytes });
+export const fetchError = struct({ reason: str, text: str });
+export const claimJobs = struct({ partition: str, n: u32 });
+export const jobs = struct({ jobs: list(job), next: time, outcome });
+export const jobUntil = struct({ ...jobFields, again: time });
+export const self = struct({ random: bytes, now: time });
+export const wake = struct({ partition: str, due: time });
+export const log = struct({ level: i8, message: str, attrs: list(struct({ key: str, value: bytes })) });
+export const record = struct({ request: u32, op: u32, kind: u8, body: bytes });
+export const records = {
+  read: (r) => {
+    const all = [];
+    while (r.at < r.bytes.length) all.push(record.read(r));
+    return all;
+  },
+};
+
+// read returns the value that a whole message holds. Its bytes are parts of
+// the message's.
+export function read(type, message) {
+  const r = new Reader(message);
+  const v = type.read(r);
+  if (r.at < message.length) throw new Malformed(`${message.length - r.at} bytes left over`);
+  return v;
+}
+
+// write returns a value as a message.
+export function write(type, v) {
+  const w = new Writer();
+  type.write(w, v);
+  return w.bytes.subarray(0, w.at);
+}
+
+// textOf and bytesOf are for the few bodies that are bare text.
+export const textOf = (b) => text.decode(b);
+export const bytesOf = (s) => utf8.encode(s);
+export { empty };
+
+// partitionOf is where a store's effect takes place.
+export function partitionOf(of, body) {
+  const r = new Reader(body);
+  if (of === kind.commit) bytes.read(r); // the id
+  return str.read(r);
+}

@@ -1,0 +1,151 @@
+// What edge/server is natively: limits, client addresses, health, and answers
+// where the core gives none. Requests are read whole, and so are answers.
+
+import * as abi from "./abi.js";
+import { canonicalName, read } from "./egress.js";
+import { Busy } from "./guest.js";
+
+const maxBody = 16 * 1024;
+const maxURL = 8 * 1024;
+const maxHeader = 32 * 1024;
+
+const hopByHop = new Set(["Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length"]);
+
+// serve answers one request. on has
+//   run(entry, message) → result of the guest, in time; what it throws is a 503
+//   client(request)     → bytes of the client's address, none if it is not known
+//   isAdmin(url)        → whether the operators' side is asked
+//   ready()             → whether the KV answers
+//   log(line)
+export async function serve(request, on) {
+  const begin = Date.now();
+  const url = new URL(request.url);
+  const admin = on.isAdmin(url);
+  if (!admin) {
+    if (url.pathname === "/healthz") return health(200, "ok");
+    if (url.pathname === "/readyz") return await on.ready() ? health(200, "ok") : health(503, "unavailable");
+  }
+  const client = on.client(request);
+  const answer = await answerTo(request, url, admin, client, on);
+  on.log({
+    level: 0, message: "request", listener: admin ? "admin" : "public", method: logMethod(request.method), path: logPath(url.pathname),
+    status: answer.status, took_ms: Date.now() - begin, request_id: answer.headers.get("X-Request-Id"),
+    ...(correlationID(request) && { correlation_id: correlationID(request) }),
+  });
+  return answer;
+}
+
+async function answerTo(request, url, admin, client, on) {
+  const target = request.url.slice(request.url.indexOf("/", request.url.indexOf("//") + 2));
+  if (target.length > maxURL) {
+    return refuse(request, 414, "INVALID_REQUEST", `The URL is longer than ${maxURL} bytes.`);
+  }
+  const header = {};
+  let size = 0;
+  for (const [name, value] of request.headers) {
+    size += name.length + value.length + 4;
+    if (name !== "host") header[canonicalName(name)] = [value];
+  }
+  if (size > maxHeader) {
+    return refuse(request, 431, "INVALID_REQUEST", `The header is longer than ${maxHeader} bytes.`);
+  }
+  const path = decoded(url.pathname);
+  if (!path) return refuse(request, 400, "INVALID_REQUEST", "The URL is malformed.");
+  let body;
+  try {
+    body = await read(request.body, maxBody + 1); // one more than the core takes, so that it can tell
+  } catch {
+    return refuse(request, 400, "INVALID_REQUEST", "The request body could not be read.");
+  }
+
+  let result;
+  try {
+    result = await on.run(admin ? abi.entry.admin : abi.entry.handle, abi.write(abi.request, {
+      method: request.method, path, query: url.search.slice(1), header, body, client,
+    }));
+  } catch (e) {
+    const busy = e instanceof Busy;
+    if (!busy) on.log({ level: 8, message: "no answer from the guest", error: e.message });
+    return refuse(request, 503, "UNAVAILABLE",
+      busy ? "The service is busy; try again shortly." : "The service cannot answer just now; try again shortly.", { "Retry-After": "1" });
+  }
+  try {
+    const response = abi.read(abi.response, result);
+    if (response.status >= 200 && response.status <= 599) return answerOf(request, response);
+  } catch (e) {
+    if (!(e instanceof abi.Malformed)) throw e;
+  }
+  on.log({ level: 8, message: "the guest gave no valid answer" });
+  return refuse(request, 500, "INTERNAL", "Something went wrong on our side.");
+}
+
+function answerOf(request, { status, header, body }) {
+  const headers = new Headers();
+  for (const [name, values] of Object.entries(header)) {
+    if (!hopByHop.has(name)) for (const value of values) headers.append(name, value);
+  }
+  const bodyless = status === 204 || status === 304;
+  return new Response(bodyless || request.method === "HEAD" ? null : body, { status, headers });
+}
+
+// refuse is an answer that the core had no part in, in the shape of contract 5.
+export function refuse(request, status, code, text, more = {}) {
+  const id = requestID(), correlation = correlationID(request);
+  const body = { code, error_code: code, error: text, message: text, request_id: id, ...(correlation && { correlation_id: correlation }) };
+  // As Go writes JSON, which may find its way into a page.
+  const json = JSON.stringify(body).replace(/[<>&\u2028\u2029]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+  return new Response(request.method === "HEAD" ? null : json, { status, headers: {
+    "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store", "X-Request-Id": id,
+    ...(correlation && { "X-Correlation-Id": correlation }), ...more,
+  } });
+}
+
+function health(status, word) {
+  return new Response(JSON.stringify({ status: word }) + "\n", { status, headers: {
+    "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store", "X-Request-Id": requestID(),
+  } });
+}
+
+// requestID names an answer that the core did not give (contract 4).
+function requestID() {
+  const random = crypto.getRandomValues(new Uint8Array(26));
+  return "req_" + Array.from(random, (b) => "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[b & 31]).join("");
+}
+
+// correlationID is the caller's, if it is one that may be echoed (contract 4).
+function correlationID(request) {
+  const id = request.headers.get("X-Correlation-Id") ?? "";
+  return /^[ -~]{1,128}$/.test(id) ? id : "";
+}
+
+// decoded is a path without its escapes, which need not be UTF-8; null if one is none.
+function decoded(path) {
+  const raw = abi.bytesOf(path), out = [];
+  for (let i = 0; i < raw.length; i++) {
+    if (raw[i] !== 0x25) {
+      out.push(raw[i]);
+      continue;
+    }
+    const hex = String.fromCharCode(raw[i + 1], raw[i + 2]);
+    if (!/^[0-9A-Fa-f]{2}$/.test(hex)) return null;
+    out.push(parseInt(hex, 16));
+    i += 2;
+  }
+  return Uint8Array.from(out);
+}
+
+// logPath is a path as the log may hold it: session ids stay, whatever might
+// be a credential is elided (edge/server).
+function logPath(path) {
+  const segments = path.split("/");
+  if (segments.length > 12) segments.splice(12, segments.length, "…");
+  return segments.map((s) => (loggable(s) ? s : "…")).join("/");
+}
+
+function loggable(segment) {
+  const id = segment.startsWith("svc_sess_");
+  const rest = id ? segment.slice(9) : segment;
+  return rest.length <= (id ? 200 : 40) && !rest.includes("svc_") && /^[A-Za-z0-9._-]*$/.test(rest);
+}
+
+const logMethod = (m) => (["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"].includes(m) ? m : "…");

@@ -1,0 +1,156 @@
+// The guarded way out, as edge/egress is natively: https only, no redirect
+// followed, a time limit for the whole exchange, a cap on the answer. Whether a
+// name leads to an address that is off limits only the platform can see, which
+// has no way to any; what can be told from the URL is checked here.
+
+import * as abi from "./abi.js";
+
+const timeLimit = 10_000; // ms
+const maxBody = 64 * 1024;
+
+const reason = { blocked: "destination_not_allowed", timeout: "timeout", network: "network_error" };
+
+// egress returns the function that effects takes. loopback also allows loopback
+// addresses, and plain http to them: for development.
+export function egress({ loopback = false, timeout = timeLimit } = {}) {
+  return async (body) => {
+    const failed = (why, text) => ({ status: abi.status.noAnswer, body: abi.write(abi.fetchError, { reason: why, text }) });
+    const req = abi.read(abi.fetch, body);
+    const off = offLimits(req.url, loopback);
+    if (off) return failed(reason.blocked, `destination not allowed: ${off}`);
+    const header = new Headers(req.header);
+    if (!header.has("User-Agent")) header.set("User-Agent", "Verge");
+    header.set("Accept-Encoding", "identity");
+    const signal = AbortSignal.timeout(timeout);
+    try {
+      const resp = await fetch(req.url, {
+        method: req.method, headers: header, redirect: "manual", signal,
+        body: req.method === "GET" || req.method === "HEAD" ? undefined : req.body,
+      });
+      return { status: abi.status.ok, body: abi.write(abi.fetched, {
+        status: resp.status, header: headersOf(resp), body: await read(resp.body, maxBody, signal) }) };
+    } catch (e) {
+      // The platform words the end of its patience in several ways.
+      if (signal.aborted) return failed(reason.timeout, `no whole answer within ${timeout / 1000} s`);
+      return failed(reason.network, withoutURL(e.message, req.url));
+    }
+  };
+}
+
+function headersOf(resp) {
+  const header = {};
+  for (const [name, value] of resp.headers) {
+    const canonical = canonicalName(name);
+    if (!(canonical in header)) header[canonical] = value;
+  }
+  return header;
+}
+
+// canonicalName writes a header's name as Go does.
+export const canonicalName = (name) => name.toLowerCase().replace(/(^|-)[a-z]/g, (c) => c.toUpperCase());
+
+// read returns at most max bytes of a stream and gives up the rest.
+export async function read(stream, max, signal) {
+  if (!stream) return abi.empty;
+  const reader = stream.getReader();
+  const parts = [];
+  let n = 0;
+  const aborted = signal && new Promise((_, no) => signal.addEventListener("abort", () => no(signal.reason), { once: true }));
+  aborted?.catch(() => {});
+  while (n < max) {
+    const { done, value } = await (aborted ? Promise.race([reader.read(), aborted]) : reader.read());
+    if (done) break;
+    parts.push(value.subarray(0, max - n));
+    n += parts.at(-1).length;
+  }
+  reader.cancel().catch(() => {});
+  const all = new Uint8Array(n);
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
+
+// withoutURL keeps a receiver's secret, which a URL may hold, out of an error.
+const withoutURL = (text, url) => text.replaceAll(url, "…");
+
+// offLimits says what is wrong with a destination, "" if nothing can be told to
+// be.
+export function offLimits(raw, loopback) {
+  let url;
+  try {
+    url = new URL(raw);
+  } catch {
+    return "the URL is malformed";
+  }
+  if (url.protocol !== "https:" && !(loopback && url.protocol === "http:")) return "the URL is not https";
+  if (url.username || url.password) return "the URL carries a user";
+  const host = url.hostname.toLowerCase().replace(/\.$/, "");
+  if (host === "") return "the URL has no host";
+  const isLoopback = host === "localhost" || host.endsWith(".localhost") || /^127\.\d+\.\d+\.\d+$/.test(host) || host === "[::1]";
+  if (isLoopback) return loopback ? "" : "the address is not public";
+  if (url.protocol === "http:") return "plain http goes to loopback addresses only";
+  if (/\.(internal|local|home\.arpa)$/.test(host) || !host.includes(".") && !host.startsWith("[")) return "the name is not public";
+  const address = parseAddress(host.replace(/^\[|\]$/g, ""));
+  return address && !isPublic(address) ? "the address is not public" : "";
+}
+
+// parseAddress returns the 4 or 16 bytes of an IP address, 4 for an IPv4
+// address in IPv6, null for what is none.
+export function parseAddress(s) {
+  const four = (t) => {
+    const parts = t.split(".");
+    if (parts.length !== 4 || !parts.every((p) => /^(0|[1-9]\d{0,2})$/.test(p) && Number(p) < 256)) return null;
+    return parts.map(Number);
+  };
+  if (!s.includes(":")) {
+    const v4 = four(s);
+    return v4 && Uint8Array.from(v4);
+  }
+  const halves = s.split("::");
+  if (halves.length > 2) return null;
+  const groups = halves.map((half) => (half === "" ? [] : half.split(":")));
+  const out = groups.map((group, h) => {
+    const bytes = [];
+    for (const [i, g] of group.entries()) {
+      const v4 = g.includes(".") && h === groups.length - 1 && i === group.length - 1 ? four(g) : null;
+      if (v4) bytes.push(...v4);
+      else if (/^[0-9a-f]{1,4}$/i.test(g)) bytes.push(parseInt(g, 16) >> 8, parseInt(g, 16) & 255);
+      else return null;
+    }
+    return bytes;
+  });
+  if (out.includes(null)) return null;
+  const missing = 16 - out.reduce((n, half) => n + half.length, 0);
+  if (halves.length === 2 ? missing < 2 : missing !== 0) return null;
+  const all = Uint8Array.from(halves.length === 2 ? [...out[0], ...Array(missing).fill(0), ...out[1]] : out[0]);
+  const mapped = all.slice(0, 10).every((b) => b === 0) && all[10] === 255 && all[11] === 255;
+  return mapped ? all.slice(12) : all;
+}
+
+// What the registries keep for special purposes is not public.
+const special = [
+  "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+  "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
+  "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3", "168.63.129.16/32",
+  "2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
+].map((s) => {
+  const [address, bits] = s.split("/");
+  return { address: parseAddress(address), bits: Number(bits) };
+});
+
+function isPublic(address) {
+  if (address.length === 16 && address[0] >> 5 !== 1) return false; // all of IPv6 that is given out begins with 001
+  return !special.some((p) => p.address.length === address.length && within(address, p));
+}
+
+// within says whether an address lies in a prefix.
+export function within(address, { address: prefix, bits }) {
+  for (let i = 0; i < bits; i++) {
+    const mask = 128 >> (i & 7);
+    if ((address[i >> 3] & mask) !== (prefix[i >> 3] & mask)) return false;
+  }
+  return true;
+}

@@ -1,0 +1,123 @@
+// A partition of the KV: a Durable Object with SQLite. It keeps items, tasks
+// and counters (store.js), and its alarm runs the tasks as they fall due.
+//
+// What is due is in the storage and nowhere else. An alarm is no more than a
+// reason to look: it is set for the earliest task with every change, and again
+// at the end of each alarm, whatever came of that. So one that the platform
+// has lost or given up costs time and no event.
+
+import { DurableObject } from "cloudflare:workers";
+import * as abi from "./abi.js";
+import { effects, objects } from "./effects.js";
+import { runDue } from "./runner.js";
+import { egressOf, engineOf, jobTime, log } from "./service.js";
+import { Store } from "./store.js";
+
+const millisecond = 1_000_000n;
+const again = 1_000; // ms after which an alarm that left something due is repeated
+const lost = 30_000; // ms after which one that was killed is: leases are over by then
+
+export class Partition extends DurableObject {
+  #store = null;
+  #armed = null; // when the alarm is set for, ms
+  #awake = false; // the alarm's handler runs, and arms at its end
+  #news = null;
+
+  // What it stands on; the tests' objects stand on something else.
+  now() { return BigInt(Date.now()) * millisecond; }
+  engine() { return engineOf(this.env); }
+  fetcher() { return egressOf(this.env); }
+  object() { return objects(this.env.PARTITION); }
+  log(line) { log(line); }
+
+  // alarmAt is the time on the platform's clock, in ms, at which an instant of
+  // ours has come; null for never.
+  alarmAt(due) { return Number((due + millisecond - 1n) / millisecond); }
+
+  store() {
+    return (this.#store ??= new Store(this.ctx.storage, () => this.now()));
+  }
+
+  // effect is called by whoever runs a guest, in any isolate. An object is not
+  // told its name by an alarm, so it remembers.
+  async effect(name, kind, body) {
+    const store = this.store();
+    if (this.name === undefined) {
+      this.name = store.fact("name");
+      if (this.name === undefined) store.setFact("name", this.name = name);
+      this.#armed = await this.ctx.storage.getAlarm();
+    }
+    const reply = store.effect(kind, body);
+    if (kind === abi.kind.commit || kind === abi.kind.claim) this.#arm();
+    return reply;
+  }
+
+  // arm sets the alarm for the earliest task, unless it is set for a time
+  // before. An alarm too early costs a look.
+  #arm() {
+    if (this.#awake) {
+      this.#news?.();
+      return;
+    }
+    const when = this.#next();
+    if (when !== null && (this.#armed === null || when < this.#armed)) this.#set(when);
+  }
+
+  #next() {
+    const due = this.store().earliest();
+    return due === null ? null : this.alarmAt(due);
+  }
+
+  #set(when) {
+    this.#armed = when;
+    if (when === null) this.ctx.storage.deleteAlarm();
+    else this.ctx.storage.setAlarm(Math.max(when, 1));
+  }
+
+  // alarm never throws: after a few failed ones the platform would give up.
+  // While it runs, an alarm is set for the case that it does not come to its end.
+  async alarm() {
+    const begin = Date.now();
+    try {
+      this.name ??= this.store().fact("name");
+      this.#awake = true;
+      this.#set(begin + lost);
+      await runDue(this.#outbox(), (line) => this.log({ ...line, partition: this.name }));
+    } catch (e) {
+      this.log({ level: 8, message: "an alarm has failed", partition: this.name, error: e.message });
+    } finally {
+      this.#awake = false;
+      const when = this.#next();
+      // What could not be done is not tried in a loop.
+      this.#set(when !== null && when <= Date.now() ? begin + again : when);
+    }
+  }
+
+  #outbox() {
+    const engine = this.engine(), object = this.object();
+    // Its own tasks are at hand; the rest is in other objects.
+    const own = { effect: (kind, body) => this.effect(this.name, kind, body) };
+    const carryOut = effects((partition) => (partition === this.partition() ? own : object(partition)), this.fetcher());
+    const run = (entry, type, message) => engine.run(entry, abi.write(type, message), carryOut, jobTime);
+    const outcome = (o) => {
+      if (o.status !== abi.status.ok) throw new Error(o.text);
+    };
+    return {
+      now: () => this.now(),
+      due: () => {
+        const at = this.store().earliest();
+        return at !== null && at <= this.now();
+      },
+      news: () => new Promise((done) => { this.#news = done; }),
+      claim: async (n) => {
+        const jobs = abi.read(abi.jobs, await run(abi.entry.claim, abi.claimJobs, { partition: this.partition(), n }));
+        outcome(jobs.outcome);
+        return jobs;
+      },
+      run: async (job) => outcome(abi.read(abi.outcome, await run(abi.entry.run, abi.jobUntil, { ...job, again: null }))),
+      defer: async (job, until) => outcome(abi.read(abi.outcome, await run(abi.entry.defer, abi.jobUntil, { ...job, again: until }))),
+    };
+  }
+
+  partition() { return this.name; }
+}

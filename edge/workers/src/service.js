@@ -1,0 +1,64 @@
+// What an operator's configuration comes to: one engine in each isolate, which
+// requests and alarms share.
+
+import module from "./verge.wasm";
+import { egress } from "./egress.js";
+import { Engine } from "./guest.js";
+
+export const handleTime = 15_000; // ms for a public request
+export const adminTime = 75_000; // ms for an operator's: a webhook test asks a receiver five times
+export const jobTime = 20_000; // ms for a webhook attempt and its record, or a timer
+
+const millisecond = 1_000_000n;
+
+let engine = null;
+
+export function engineOf(env) {
+  return (engine ??= new Engine({
+    module, config: guestConfig(env), now: () => BigInt(Date.now()) * millisecond, log,
+    count: (event) => env.METRICS?.writeDataPoint({ indexes: [event], doubles: [1] }),
+  }));
+}
+
+export const egressOf = (env) => egress({ loopback: configOf(env).dev === true });
+
+// configOf reads the variable VERGE_CONFIG, which wrangler passes as an object
+// and others as text.
+export const configOf = (env) => parsed(env.VERGE_CONFIG, "VERGE_CONFIG") ?? {};
+
+function parsed(value, name) {
+  if (typeof value !== "string") return value;
+  try {
+    return JSON.parse(value);
+  } catch {
+    throw new Error(`${name} is no JSON`); // which may be a secret: no word of it
+  }
+}
+
+// guestConfig is the guest's configuration: the variable's, with the secrets.
+export function guestConfig(env) {
+  const config = { ...configOf(env) };
+  config.keyring = parsed(env.VERGE_KEYRING, "VERGE_KEYRING");
+  config.operator_token ??= env.VERGE_OPERATOR_TOKEN;
+  if (config.keyring && config.base_url) config.host ??= new URL(config.base_url).hostname;
+  return JSON.stringify(config);
+}
+
+// siteOf is what entry 9 applies: VERGE_SITE with the webhook secrets in it
+// that it names, as JSON; null if nothing is configured.
+export function siteOf(env) {
+  const site = parsed(env.VERGE_SITE, "VERGE_SITE");
+  if (!site) return null;
+  const integrations = (site.integrations ?? []).map(({ secret_env: name, ...i }) => {
+    if (name === undefined) return i;
+    if (!env[name]) throw new Error(`integration ${i.id}: there is no secret ${name}; wrangler secret put ${name}`);
+    return { ...i, secret: env[name].trim() };
+  });
+  return JSON.stringify({ ...site, integrations });
+}
+
+// log writes a line where the platform collects them.
+export function log(line) {
+  const at = { 8: "error", 4: "warn", 0: "log" }[line.level] ?? "debug";
+  console[at](JSON.stringify(line));
+}

@@ -1,0 +1,202 @@
+// The KV port (core/kv/kv.go) on the SQLite of one Durable Object: one
+// partition. Every method is synchronous, so that nothing comes in between, and
+// whoever calls it leaves the rest to the object: an answer leaves it only when
+// what was written is on disk.
+//
+// Instants are BigInt nanoseconds here and 64-bit integers in SQLite. Between
+// the two they go as text: a number of JavaScript holds no more than 53 bits.
+
+import * as abi from "./abi.js";
+
+const maxName = 256, maxValue = 64 * 1024, maxTx = 64;
+const farthest = (1n << 63n) - 1n;
+
+// Refused is a transaction or an instant that oversteps a limit: nothing changed.
+class Refused extends Error {}
+
+export class Store {
+  // storage is the object's, now its clock.
+  constructor(storage, now) {
+    this.storage = storage;
+    this.sql = storage.sql;
+    this.now = now;
+    for (const statement of [
+      "CREATE TABLE IF NOT EXISTS items (name TEXT PRIMARY KEY, value BLOB NOT NULL, tx TEXT NOT NULL, expires INTEGER)",
+      "CREATE INDEX IF NOT EXISTS items_expires ON items (expires) WHERE expires IS NOT NULL",
+      "CREATE TABLE IF NOT EXISTS tasks (id TEXT PRIMARY KEY, due INTEGER NOT NULL, payload BLOB NOT NULL, lease TEXT, ready INTEGER NOT NULL)",
+      "CREATE INDEX IF NOT EXISTS tasks_ready ON tasks (ready, id)",
+      "CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, tat INTEGER NOT NULL)",
+      "CREATE INDEX IF NOT EXISTS counters_tat ON counters (tat)",
+      "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value)",
+    ]) this.sql.exec(statement);
+  }
+
+  // effect carries out an effect of the ABI and returns {status, body}.
+  effect(of, body) {
+    try {
+      switch (of) {
+        case abi.kind.get: return this.#get(abi.read(abi.key, body));
+        case abi.kind.commit: return this.#commit(abi.read(abi.tx, body));
+        case abi.kind.claim: return ok(abi.tasks, this.claim(abi.read(abi.claim, body)));
+        case abi.kind.list: return ok(abi.items, this.#list(abi.read(abi.listing, body)));
+        case abi.kind.spend: return ok(abi.times, this.#spend(abi.read(abi.spend, body)));
+      }
+      throw new Refused("the store knows no such effect");
+    } catch (e) {
+      // Also of a commit nothing has happened: transactionSync has undone it.
+      return { status: abi.status.unavailable, body: abi.bytesOf(`partition: ${e.message}`) };
+    }
+  }
+
+  // earliest is when the first task falls due or comes free, null if there is none.
+  earliest() {
+    return instant(this.#one("SELECT CAST(min(ready) AS TEXT) AS at FROM tasks")?.at);
+  }
+
+  fact(name) {
+    return this.#one("SELECT value FROM facts WHERE name = ?", name)?.value;
+  }
+
+  setFact(name, value) {
+    this.sql.exec("INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value);
+  }
+
+  #one(query, ...values) {
+    return this.sql.exec(query, ...values).toArray()[0];
+  }
+
+  #live(name) {
+    return this.#one(`SELECT name, value, tx, CAST(expires AS TEXT) AS expires FROM items
+      WHERE name = ? AND (expires IS NULL OR expires > CAST(? AS INTEGER))`, name, String(this.now()));
+  }
+
+  #get({ partition, name }) {
+    const row = this.#live(name);
+    return row ? ok(abi.item, itemOf(partition, row)) : { status: abi.status.notFound, body: abi.empty };
+  }
+
+  #commit(tx) {
+    validate(tx);
+    const against = this.#against(tx);
+    if (against) return { status: abi.status.conflict, body: abi.write(abi.conflict, against) };
+    this.storage.transactionSync(() => {
+      for (const { name, value, expires } of tx.puts) {
+        this.sql.exec("INSERT OR REPLACE INTO items VALUES (?, ?, ?, CAST(? AS INTEGER))", name, value, tx.id, number(expires));
+      }
+      for (const name of tx.deletes) this.sql.exec("DELETE FROM items WHERE name = ?", name);
+      for (const { id, due, payload } of tx.schedule) {
+        this.sql.exec("INSERT OR REPLACE INTO tasks VALUES (?1, CAST(?2 AS INTEGER), ?3, NULL, CAST(?2 AS INTEGER))", id, number(due), payload);
+      }
+      for (const id of tx.cancel) this.sql.exec("DELETE FROM tasks WHERE id = ?", id);
+      // More than was put, so that expired items cannot pile up; a few, so that
+      // no commit pays for many.
+      this.#sweep(tx.puts.length + 2);
+    });
+    return { status: abi.status.ok, body: abi.empty };
+  }
+
+  // against returns what stands against a transaction, null if nothing does.
+  #against(tx) {
+    const items = [], lost = [];
+    let failed = false;
+    for (const check of tx.checks) {
+      const row = this.#live(check.name);
+      if ((row ? row.tx : "") === check.tx) continue;
+      failed = true;
+      if (row) items.push(itemOf(tx.partition, row));
+    }
+    for (const { task, lease } of tx.held) {
+      if (lease !== "" && this.#one("SELECT lease FROM tasks WHERE id = ?", task)?.lease === lease) continue;
+      failed = true;
+      lost.push(task);
+    }
+    return failed ? { items, lost } : null;
+  }
+
+  // claim takes and returns what a claim and its reply hold.
+  claim({ now, lease, n }) {
+    const until = number(now + lease);
+    return this.storage.transactionSync(() => {
+      this.#sweep(64); // a partition that nobody writes to is still emptied
+      const rows = this.sql.exec("SELECT id, CAST(due AS TEXT) AS due, payload, CAST(ready AS TEXT) AS ready FROM tasks ORDER BY ready, id LIMIT ?", n + 1).toArray();
+      let claimed = rows.findIndex((row, i) => i === n || instant(row.ready) > now);
+      if (claimed < 0) claimed = rows.length;
+      let leases = this.fact("leases") ?? 0;
+      const tasks = rows.slice(0, claimed).map(({ id, due, payload }) => {
+        const lease = (++leases).toString(36);
+        this.sql.exec("UPDATE tasks SET lease = ?, ready = CAST(? AS INTEGER) WHERE id = ?", lease, until, id);
+        return { id, due: instant(due), payload: new Uint8Array(payload), lease };
+      });
+      if (claimed > 0) this.setFact("leases", leases);
+      return { tasks, next: rows.length > claimed ? instant(rows[claimed].ready) : null };
+    });
+  }
+
+  #list({ prefix: { partition, name }, after, n }) {
+    const rows = this.sql.exec(`SELECT name, value, tx, CAST(expires AS TEXT) AS expires FROM items
+      WHERE name >= ? AND name > ? AND name < ? AND (expires IS NULL OR expires > CAST(? AS INTEGER)) ORDER BY name LIMIT ?`,
+      name, after, name + "\x7f", String(this.now()), n); // names are of characters below that
+    return rows.toArray().map((row) => itemOf(partition, row));
+  }
+
+  #spend({ now, charges }) {
+    return this.storage.transactionSync(() => {
+      const before = charges.map(({ name }) => instant(this.#one("SELECT CAST(tat AS TEXT) AS tat FROM counters WHERE name = ?", name)?.tat));
+      const after = charges.map(({ cost }, i) => (before[i] === null || before[i] < now ? now : before[i]) + cost);
+      if (after.every((tat, i) => tat <= now + charges[i].burst)) {
+        charges.forEach(({ name }, i) => {
+          this.sql.exec("INSERT INTO counters VALUES (?, CAST(? AS INTEGER)) ON CONFLICT (name) DO UPDATE SET tat = excluded.tat", name, number(after[i]));
+        });
+        // One that has run out says no more than one that there is not.
+        this.sql.exec("DELETE FROM counters WHERE rowid IN (SELECT rowid FROM counters WHERE tat < CAST(? AS INTEGER) ORDER BY tat LIMIT ?)", number(now), charges.length + 2);
+      }
+      return before;
+    });
+  }
+
+  // sweep removes up to n expired items, the longest expired first.
+  #sweep(n) {
+    this.sql.exec("DELETE FROM items WHERE rowid IN (SELECT rowid FROM items WHERE expires <= CAST(? AS INTEGER) ORDER BY expires LIMIT ?)", String(this.now()), n);
+  }
+}
+
+const ok = (type, v) => ({ status: abi.status.ok, body: abi.write(type, v) });
+
+const instant = (s) => (s === null || s === undefined ? null : BigInt(s));
+
+function number(t) {
+  if (t === null) return null;
+  if (t > farthest || t < -farthest) throw new Refused("an instant that is not between the years 1678 and 2262");
+  return String(t);
+}
+
+const itemOf = (partition, { name, value, tx, expires }) => ({ key: { partition, name }, value: new Uint8Array(value), tx, expires: instant(expires) });
+
+// validate is Tx.Validate of core/kv.
+function validate(tx) {
+  const bad = (what) => { throw new Refused(`transaction ${JSON.stringify(tx.id)}: ${what}`); };
+  const name = (s, what) => {
+    if (s.length < 1 || s.length > maxName || /[^!-~]/.test(s)) bad(`${what} ${JSON.stringify(s)} is not a name`);
+  };
+  const value = (v, what) => {
+    if (v.length > maxValue) bad(`${what} has ${v.length} bytes, want at most ${maxValue}`);
+  };
+  const id = abi.bytesOf(tx.id).length;
+  if (id < 1 || id > 64) bad(`an ID of ${id} bytes, want 1 to 64`);
+  name(tx.partition, "partition");
+  const parts = [tx.checks, tx.held, tx.puts, tx.deletes, tx.schedule, tx.cancel].reduce((n, part) => n + part.length, 0);
+  if (parts > maxTx) bad(`${parts} parts, want at most ${maxTx}`);
+  for (const c of tx.checks) name(c.name, "check of");
+  for (const h of tx.held) name(h.task, "held task");
+  for (const p of tx.puts) {
+    name(p.name, "put to");
+    value(p.value, `value of ${p.name}`);
+  }
+  for (const d of tx.deletes) name(d, "delete of");
+  for (const t of tx.schedule) {
+    name(t.id, "task");
+    if (t.due === null) bad(`task ${t.id} has no due time`);
+    value(t.payload, `payload of task ${t.id}`);
+  }
+  for (const c of tx.cancel) name(c, "cancelled task");
+}

@@ -1,0 +1,67 @@
+// Verge as a Cloudflare Worker: what is deployed. README.md says how.
+
+import * as abi from "./abi.js";
+import { serve } from "./door.js";
+import { effects, objects } from "./effects.js";
+import { parseAddress } from "./egress.js";
+import { adminTime, egressOf, engineOf, handleTime, log, siteOf } from "./service.js";
+
+export { Partition } from "./partition.js";
+
+const readyTime = 2_000;
+const readyKept = 1_000;
+
+let applied = false; // the configured site, by this isolate
+let readiness = { at: 0, ok: false };
+
+export default {
+  async fetch(request, env, ctx) {
+    const carryOut = effects(objects(env.PARTITION), egressOf(env));
+    const run = (entry, message, timeout) => {
+      const result = engineOf(env).run(entry, message, carryOut, timeout);
+      // A client that goes away must not take its request with it half done.
+      ctx.waitUntil(result.catch(() => {}));
+      return result;
+    };
+    const serving = async (entry, message, timeout) => {
+      await applySite(env, run);
+      return run(entry, message, timeout);
+    };
+    return serve(request, {
+      run: (entry, message) => serving(entry, message, entry === abi.entry.admin ? adminTime : handleTime),
+      client: (request) => parseAddress(request.headers.get("CF-Connecting-IP") ?? "") ?? abi.empty,
+      isAdmin: env.ADMIN_HOST ? (url) => url.hostname === env.ADMIN_HOST : (url) => url.pathname.startsWith("/admin/"),
+      ready: () => ready(serving),
+      log,
+    });
+  },
+};
+
+// applySite puts the configured publishers and integrations into the store.
+// The guest does it once for each site and key ring; each isolate asks once.
+// Requests do not wait for each other's, and do it twice rather.
+async function applySite(env, run) {
+  if (applied) return;
+  const site = siteOf(env);
+  if (site !== null) {
+    const { status, text } = abi.read(abi.outcome, await run(abi.entry.apply, abi.bytesOf(site), handleTime));
+    if (status !== abi.status.ok) throw new Error(`VERGE_SITE was not applied: ${text}`);
+  }
+  applied = true;
+}
+
+// ready asks at most once a second: anyone may, and the answer costs the KV.
+async function ready(run) {
+  if (Date.now() - readiness.at >= readyKept) {
+    let ok = false;
+    try {
+      const { status, text } = abi.read(abi.outcome, await run(abi.entry.ready, abi.empty, readyTime));
+      ok = status === abi.status.ok;
+      if (!ok) log({ level: 4, message: "not ready", error: text });
+    } catch (e) {
+      log({ level: 4, message: "not ready", error: e.message });
+    }
+    readiness = { at: Date.now(), ok };
+  }
+  return readiness.ok;
+}

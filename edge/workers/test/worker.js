@@ -1,0 +1,167 @@
+// The test's entry: many services, called sites, in one workerd, each with its
+// own guest, clock and Durable Objects. It is not deployed. What answers and
+// what keeps is production's, only put together anew.
+//
+// A request is for the site that X-Verge-Site names or the first label of its
+// host: h12.localhost, and admin-h12.localhost for the operators' side. What is
+// for the control host changes sites.
+
+import * as abi from "../src/abi.js";
+import { serve } from "../src/door.js";
+import { effects, objects } from "../src/effects.js";
+import { egress, parseAddress, within } from "../src/egress.js";
+import { Engine } from "../src/guest.js";
+import { Partition as Production } from "../src/partition.js";
+import verge from "../src/verge.wasm";
+import other from "./other.wasm";
+
+const controlHost = "control.localhost";
+const millisecond = 1_000_000n;
+const modules = { verge, other };
+
+const sites = new Map();
+
+class Site {
+  constructor(id, { guest, module, clock, handle_ms, fetch_ms, places, memory }) {
+    this.id = id;
+    this.logs = [];
+    this.counts = {};
+    this.setClock(clock ?? {});
+    this.timeout = handle_ms || 15_000;
+    this.egress = egress({ loopback: true, timeout: fetch_ms || 10_000 });
+    this.engine = new Engine({
+      module: modules[module || "verge"], config: JSON.stringify(guest), now: () => this.now(), log: (line) => this.log(line),
+      count: (event) => { this.counts[event] = (this.counts[event] ?? 0) + 1; }, places: places || undefined, memory: memory || undefined,
+    });
+  }
+
+  // A clock stands at an instant, or runs by an offset from the real one.
+  setClock({ at, offset }) {
+    this.at = at === undefined ? null : BigInt(at);
+    this.offset = BigInt(offset ?? 0);
+  }
+  now() { return this.at ?? BigInt(Date.now()) * millisecond + this.offset; }
+  alarmAt(due) { return this.at !== null ? null : Number((due - this.offset + millisecond - 1n) / millisecond); }
+
+  log(line) { this.logs.push(JSON.stringify(line)); }
+  effects(env) { return effects(objects(env.PARTITION, this.id + "/"), this.egress); }
+}
+
+// Partition is a site's: the name of its object is the site's, a slash and the
+// partition.
+export class Partition extends Production {
+  site() {
+    const site = sites.get(this.name.slice(0, this.name.indexOf("/")));
+    if (!site) throw new Error("the site is gone");
+    return site;
+  }
+  partition() { return this.name.slice(this.name.indexOf("/") + 1); }
+  now() { return this.site().now(); }
+  engine() { return this.site().engine; }
+  fetcher() { return this.site().egress; }
+  object() { return objects(this.env.PARTITION, this.site().id + "/"); }
+  log(line) { sites.get(this.name.slice(0, this.name.indexOf("/")))?.log(line); }
+
+  // After a restart nobody knows the site until the test names it again.
+  alarmAt(due) {
+    const site = sites.get(this.name.slice(0, this.name.indexOf("/")));
+    return site ? site.alarmAt(due) : Date.now() + 200;
+  }
+
+  async forget() {
+    await this.ctx.storage.deleteAlarm();
+    await this.ctx.storage.deleteAll();
+    this.ctx.abort("dropped");
+  }
+}
+
+export default {
+  async fetch(request, env, ctx) {
+    const { hostname } = new URL(request.url);
+    if (hostname === controlHost) {
+      try {
+        return await control(request, env, ctx);
+      } catch (e) {
+        return new Response(e.stack, { status: 500 });
+      }
+    }
+    const first = hostname.split(".")[0];
+    const admin = first.startsWith("admin-");
+    const site = sites.get(request.headers.get("X-Verge-Site") ?? (admin ? first.slice(6) : first));
+    if (!site) return new Response("no such site", { status: 421 });
+    request = new Request(request);
+    request.headers.delete("X-Verge-Site");
+    const carryOut = site.effects(env);
+    const run = (entry, message, timeout) => {
+      const result = site.engine.run(entry, message, carryOut, timeout);
+      ctx.waitUntil(result.catch(() => {}));
+      return result;
+    };
+    return serve(request, {
+      run: (entry, message) => run(entry, message, entry === abi.entry.admin ? 75_000 : site.timeout),
+      client: clientOf,
+      isAdmin: () => admin,
+      ready: async () => abi.read(abi.outcome, await run(abi.entry.ready, abi.empty, 2_000)).status === abi.status.ok,
+      log: (line) => site.log(line),
+    });
+  },
+};
+
+async function control(request, env, ctx) {
+  const [, id, what] = new URL(request.url).pathname.split("/");
+  const body = new Uint8Array(await request.arrayBuffer());
+  if (id === "codec") {
+    const type = { list: "listing", fetch_error: "fetchError", claim_jobs: "claimJobs", job: "jobUntil" }[what] ?? what;
+    try {
+      return new Response(abi.write(abi[type], abi.read(abi[type], body)));
+    } catch (e) {
+      return new Response(e.message, { status: e instanceof abi.Malformed ? 400 : 500 });
+    }
+  }
+  if (what === undefined && request.method === "PUT") {
+    sites.set(id, new Site(id, JSON.parse(abi.textOf(body))));
+    return new Response();
+  }
+  const site = sites.get(id);
+  if (!site) return new Response("no such site", { status: 404 });
+  const entry = (code, message = abi.empty) => site.engine.run(code, message, site.effects(env), 60_000);
+  switch (what ?? request.method) {
+    case "DELETE":
+      sites.delete(id);
+      for (const partition of JSON.parse(abi.textOf(body))) {
+        await env.PARTITION.get(env.PARTITION.idFromName(`${id}/${partition}`)).forget().catch(() => {}); // it aborts itself
+      }
+      return new Response();
+    case "clock": site.setClock(JSON.parse(abi.textOf(body))); return new Response();
+    case "forget": site.engine.forget(); return new Response();
+    case "entry": return new Response(await entry(body[0], body.slice(1)));
+    case "effect": {
+      const reply = await site.effects(env)({ kind: body[0], body: body.slice(1) });
+      const out = new Uint8Array(1 + reply.body.length);
+      out[0] = reply.status;
+      out.set(reply.body, 1);
+      return new Response(out);
+    }
+    case "logs": return new Response(site.logs.map((line) => line + "\n").join(""));
+    case "counts": return Response.json(site.counts);
+  }
+  return new Response("no such control", { status: 404 });
+}
+
+// clientOf is contract 30 with the loopback trusted, as the harness's native
+// server has it: the right-most entry of X-Forwarded-For that is not itself a
+// trusted proxy.
+const loopback = { address: Uint8Array.of(127, 0, 0, 0), bits: 8 };
+
+function clientOf(request) {
+  let at = Uint8Array.of(127, 0, 0, 1);
+  for (const entry of (request.headers.get("X-Forwarded-For") ?? "").split(",").reverse()) {
+    const text = entry.trim();
+    if (text === "") continue;
+    const address = parseAddress(text) ?? parseAddress(text.replace(/:\d{1,5}$/, "").replace(/^\[(.*)\]$/, "$1"));
+    if (!address) return at;
+    at = address;
+    if (address.length !== 4 || !within(address, loopback)) return at;
+  }
+  return at;
+}

@@ -1,0 +1,12 @@
+// Package workers is Verge as a Cloudflare Worker: README.md says how it is
+// deployed. There is no Go in it; the package holds the source for the tests
+// that run it on a real workerd.
+package workers
+
+import "embed"
+
+// Source is the Worker's modules, in src, and the tests' entry, in test.
+// src/verge.wasm is not among them: it is built.
+//
+//go:embed src/*.js test/*.js
+var Source embed.FS

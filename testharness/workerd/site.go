@@ -1,0 +1,329 @@
+package workerd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// Config is what a site runs. Guest needs what verge_config needs, the key ring
+// included; everything else may be zero.
+type Config struct {
+	// Guest is the configuration. An empty BaseURL is the site's own, for
+	// which Dev has to be set.
+	Guest abi.Config
+
+	// Module is what runs: "" is Verge, "other" is Options.Other.
+	Module string
+
+	// Now is where the site's clock stands until it is moved; then no alarm
+	// is ever set, and RunDue does what is due. Zero: the clock runs, Offset
+	// before the real one, and alarms are set.
+	Now    time.Time
+	Offset time.Duration
+
+	HandleTimeout time.Duration // of a public request; 0: 15 s
+	FetchTimeout  time.Duration // of a fetch; 0: 10 s
+	Places        int           // requests at once; 0: 1024
+	Memory        int           // bytes from which on a guest is replaced; 0: 48 MiB
+}
+
+// Site is one service. Its methods may be called concurrently.
+type Site struct {
+	ID       string
+	BaseURL  string // http://, a name that only Client and browsers find
+	AdminURL string // the operators' side
+
+	server *Server
+	t      testing.TB
+	made   []byte // what make sends
+	client *http.Client
+
+	mu         sync.Mutex
+	now        time.Time
+	offset     time.Duration
+	partitions map[kv.Partition]bool // that were asked for through KV
+	keeps      []kv.Partition        // that the guest keeps something in
+}
+
+// Site makes a service that ends with the test.
+func (s *Server) Site(t testing.TB, c Config) *Site {
+	t.Helper()
+	id := "h" + strconv.FormatInt(s.ids.Add(1), 10)
+	_, port, _ := strings.Cut(s.Addr, ":")
+	site := &Site{
+		ID: id, BaseURL: "http://" + id + ".localhost:" + port, AdminURL: "http://admin-" + id + ".localhost:" + port,
+		server: s, t: t, now: c.Now, offset: c.Offset, partitions: map[kv.Partition]bool{},
+		keeps: []kv.Partition{"c", "limits"},
+	}
+	own := s.client.Transport.(*transport)
+	site.client = &http.Client{Transport: &transport{Transport: own.Transport, server: s, site: id}, CheckRedirect: s.client.CheckRedirect}
+	if c.Guest.BaseURL == "" {
+		c.Guest.BaseURL = site.BaseURL
+	}
+	for n := range max(c.Guest.Partitions, 1) {
+		site.keeps = append(site.keeps, kv.Partition(fmt.Sprint("p", n)))
+	}
+	made, err := json.Marshal(map[string]any{
+		"guest": c.Guest, "module": c.Module, "handle_ms": c.HandleTimeout.Milliseconds(), "fetch_ms": c.FetchTimeout.Milliseconds(),
+		"places": c.Places, "memory": c.Memory,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	site.made = made
+	site.make()
+	s.mu.Lock()
+	s.sites[id] = site
+	s.mu.Unlock()
+	t.Cleanup(site.Close)
+	return site
+}
+
+// make tells the server of the site and where its clock stands.
+func (s *Site) make() {
+	s.t.Helper()
+	s.must(s.server.control(context.Background(), "PUT", s.ID, s.made))
+	s.tellClock()
+}
+
+func (s *Site) must(b []byte, err error) []byte {
+	s.t.Helper()
+	if err != nil {
+		s.t.Errorf("%v", err)
+	}
+	return b
+}
+
+func (s *Site) post(what string, body []byte) []byte {
+	s.t.Helper()
+	return s.must(s.server.control(context.Background(), "POST", s.ID+"/"+what, body))
+}
+
+// Client sends every request to this site, whatever host its URL names: also
+// those for a BaseURL of the test's own. It follows nothing. Its Transport can
+// be wrapped in others.
+func (s *Site) Client() *http.Client { return s.client }
+
+// Close drops the site and what it keeps.
+func (s *Site) Close() {
+	s.server.mu.Lock()
+	_, there := s.server.sites[s.ID]
+	delete(s.server.sites, s.ID)
+	s.server.mu.Unlock()
+	if !there {
+		return
+	}
+	if s.t.Failed() {
+		s.t.Logf("the site's log:\n%s", s.Logs())
+	}
+	all := s.keeps
+	for p := range s.partitions {
+		all = append(all, p)
+	}
+	b, err := json.Marshal(all)
+	if err == nil {
+		_, err = s.server.control(context.Background(), "DELETE", s.ID, b)
+	}
+	if err != nil {
+		s.t.Errorf("%v", err)
+	}
+}
+
+// Now is where the site's clock stands, or what it shows.
+func (s *Site) Now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now.IsZero() {
+		return time.Now().Add(s.offset)
+	}
+	return s.now
+}
+
+// SetClock moves a clock that stands to an instant.
+func (s *Site) SetClock(now time.Time) {
+	s.t.Helper()
+	s.mu.Lock()
+	s.now = now
+	s.mu.Unlock()
+	s.tellClock()
+}
+
+// Advance moves the clock on, one that stands and one that runs. Alarms that
+// are set stay where they are until the partition is asked for something.
+func (s *Site) Advance(d time.Duration) {
+	s.t.Helper()
+	s.mu.Lock()
+	if s.now.IsZero() {
+		s.offset += d
+	} else {
+		s.now = s.now.Add(d)
+	}
+	s.mu.Unlock()
+	s.tellClock()
+}
+
+func (s *Site) tellClock() {
+	s.t.Helper()
+	s.mu.Lock()
+	now, offset := s.now, s.offset
+	s.mu.Unlock()
+	clock := map[string]string{"offset": strconv.FormatInt(int64(offset), 10)}
+	if !now.IsZero() {
+		clock = map[string]string{"at": strconv.FormatInt(now.UnixNano(), 10)}
+	}
+	b, err := json.Marshal(clock)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.post("clock", b)
+}
+
+// RunDue runs everything that is due, and returns when the next thing falls due.
+func (s *Site) RunDue(ctx context.Context) (next time.Time, err error) {
+	b, err := s.Entry(ctx, abi.RunDue, nil)
+	if err != nil {
+		return time.Time{}, err
+	}
+	jobs, err := abi.ReadJobs(b)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return jobs.Next, jobs.Outcome.Err()
+}
+
+// Entry submits an entry to the site's guest and returns its result.
+func (s *Site) Entry(ctx context.Context, e abi.Entry, message []byte) ([]byte, error) {
+	return s.server.control(ctx, "POST", s.ID+"/entry", append([]byte{byte(e)}, message...))
+}
+
+// Ready reports whether the site's KV answers its guest.
+func (s *Site) Ready(ctx context.Context) error {
+	b, err := s.Entry(ctx, abi.Ready, nil)
+	if err != nil {
+		return err
+	}
+	o, err := abi.ReadOutcome(b)
+	if err != nil {
+		return err
+	}
+	return o.Err()
+}
+
+// Forget has the next request make a new guest, which has read nothing yet.
+func (s *Site) Forget() {
+	s.t.Helper()
+	s.post("forget", nil)
+}
+
+// Logs is what the site has logged, one JSON object a line.
+func (s *Site) Logs() string {
+	s.t.Helper()
+	return string(s.post("logs", nil))
+}
+
+// Counts is how often each event worth a metric happened.
+func (s *Site) Counts() map[string]int {
+	s.t.Helper()
+	counts := map[string]int{}
+	if err := json.Unmarshal(s.post("counts", nil), &counts); err != nil {
+		s.t.Errorf("%v", err)
+	}
+	return counts
+}
+
+// KV is the site's Durable Objects as a store, which is a kv.Meter too.
+func (s *Site) KV() kv.KV { return store{s} }
+
+type store struct{ *Site }
+
+var (
+	_ kv.KV    = store{}
+	_ kv.Meter = store{}
+)
+
+// effect has the site carry out an effect. Without a reply nobody can say
+// whether it happened; one that was not sent did not.
+func (s store) effect(ctx context.Context, p kv.Partition, k abi.Kind, body []byte) (abi.Status, []byte, error) {
+	if err := context.Cause(ctx); err != nil {
+		return abi.Unavailable, nil, fmt.Errorf("workerd: %w: %w", kv.ErrUnavailable, err)
+	}
+	s.mu.Lock()
+	s.partitions[p] = true
+	s.mu.Unlock()
+	reply, err := s.server.control(ctx, "POST", s.ID+"/effect", append([]byte{byte(k)}, body...))
+	if err != nil || len(reply) == 0 {
+		is := kv.ErrUnavailable
+		if k == abi.KVCommit {
+			is = kv.ErrUnknown
+		}
+		return abi.Failed, nil, fmt.Errorf("workerd: %w: %w", is, errors.Join(err))
+	}
+	status, reply := abi.Status(reply[0]), reply[1:]
+	if status == abi.Unavailable || status == abi.Unknown {
+		return status, reply, abi.Outcome{Status: status, Text: string(reply)}.Err()
+	}
+	return status, reply, nil
+}
+
+// Get implements kv.KV.
+func (s store) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
+	status, reply, err := s.effect(ctx, key.Partition, abi.KVGet, abi.AppendKey(nil, key))
+	if err != nil {
+		return kv.Item{}, err
+	}
+	if status == abi.NotFound {
+		return kv.Item{}, kv.ErrNotFound
+	}
+	return abi.ReadItem(reply)
+}
+
+// Commit implements kv.KV.
+func (s store) Commit(ctx context.Context, tx kv.Tx) error {
+	status, reply, err := s.effect(ctx, tx.Partition, abi.KVCommit, abi.AppendTx(nil, tx))
+	if err != nil || status == abi.OK {
+		return err
+	}
+	conflict, err := abi.ReadConflict(reply)
+	if err != nil {
+		return fmt.Errorf("workerd: %w: %w", kv.ErrUnknown, err)
+	}
+	return conflict
+}
+
+// Claim implements kv.KV.
+func (s store) Claim(ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int) ([]kv.Task, time.Time, error) {
+	_, reply, err := s.effect(ctx, p, abi.KVClaim, abi.AppendClaim(nil, abi.Claim{Partition: p, Now: now, Lease: lease, N: n}))
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return abi.ReadTasks(reply)
+}
+
+// List implements kv.KV.
+func (s store) List(ctx context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
+	_, reply, err := s.effect(ctx, prefix.Partition, abi.KVList, abi.AppendList(nil, abi.List{Prefix: prefix, After: after, N: n}))
+	if err != nil {
+		return nil, err
+	}
+	return abi.ReadItems(reply)
+}
+
+// Spend implements kv.Meter.
+func (s store) Spend(ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+	_, reply, err := s.effect(ctx, p, abi.KVSpend, abi.AppendSpend(nil, abi.Spend{Partition: p, Now: now, Charges: charges}))
+	if err != nil {
+		return nil, err
+	}
+	return abi.ReadTimes(reply)
+}

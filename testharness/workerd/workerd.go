@@ -1,0 +1,372 @@
+// Package workerd runs Verge on a real workerd, the runtime of Cloudflare
+// Workers, in tests: the modules of edge/workers, the guest built from this
+// source, Durable Objects with SQLite and alarms.
+//
+// Use [Start] for a process of the test's own, [Shared] for the one that all
+// tests of a binary share, and [Server.Site] for a service in it: hundreds of
+// services run in one process, each with its own guest, clock and store. With
+// [Options.Worker] the process runs what is deployed instead, as it is.
+//
+// Where workerd is not installed, tests that need it are skipped.
+package workerd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/edge/workers"
+	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// Options change what Start runs. The zero value works, and so does nil.
+type Options struct {
+	// Other is a module that sites can name instead of Verge's. Nil: there is none.
+	Other []byte
+
+	// Worker runs the deployed entry. Nil: sites.
+	Worker *Worker
+
+	forget bool // remove the directory with the process
+}
+
+// Worker is an operator's configuration.
+type Worker struct {
+	Config    abi.Config        // VERGE_CONFIG, without secrets
+	Site      any               // VERGE_SITE, as JSON has it; nil: none
+	AdminHost string            // ADMIN_HOST; "": none
+	Secrets   map[string]string // VERGE_KEYRING, VERGE_OPERATOR_TOKEN, and those that Site names
+}
+
+// Server is a workerd.
+type Server struct {
+	Addr string // host:port on the loopback, the same after Restart
+
+	dir    string
+	forget bool
+	client *http.Client
+	ids    atomic.Int64
+
+	mu    sync.Mutex
+	log   bytes.Buffer
+	cmd   *exec.Cmd
+	stdin io.Closer
+	sites map[string]*Site
+}
+
+// compatibility is the date whose behaviour of the platform the Worker is
+// written for, the one of wrangler.jsonc.
+const compatibility = "2026-11-01"
+
+// Start runs a workerd that ends with the test.
+func Start(t testing.TB, o *Options) *Server {
+	t.Helper()
+	program := testharness.Program(t, "workerd")
+	if o == nil {
+		o = &Options{}
+	}
+	s, err := start(program, testharness.Module(t), t.TempDir(), *o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.kill()
+		if t.Failed() {
+			t.Logf("workerd says:\n%s", s.Log())
+		}
+	})
+	return s
+}
+
+// Shared is the workerd that the tests of this process share. It ends
+// with the process, and so does what it kept.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	program := testharness.Program(t, "workerd")
+	module := testharness.Module(t)
+	shared.Do(func() {
+		var dir string
+		if dir, shared.err = os.MkdirTemp(inMemory(), "verge-workerd-"); shared.err == nil {
+			shared.server, shared.err = start(program, module, dir, Options{forget: true})
+		}
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.server
+}
+
+var shared struct {
+	sync.Once
+	server *Server
+	err    error
+}
+
+// inMemory is where files cost no disk, "" if the system has no such place.
+// Durable Objects with SQLite are always in files.
+func inMemory() string {
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		return "/dev/shm"
+	}
+	return ""
+}
+
+func start(program string, module []byte, dir string, o Options) (*Server, error) {
+	s := &Server{dir: dir, forget: o.forget, Addr: "127.0.0.1:0", sites: map[string]*Site{}}
+	s.client = &http.Client{Transport: &transport{server: s, Transport: &http.Transport{
+		DisableCompression: true, MaxIdleConnsPerHost: 128,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, s.Addr)
+		},
+	}}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if err := s.write(module, o); err != nil {
+		return nil, fmt.Errorf("workerd: %w", err)
+	}
+	if err := s.run(program); err != nil {
+		return nil, fmt.Errorf("workerd: %w", err)
+	}
+	return s, nil
+}
+
+// write puts the modules and the configuration into the server's directory.
+func (s *Server) write(module []byte, o Options) error {
+	files := map[string][]byte{"src/verge.wasm": module}
+	if err := fs.WalkDir(workers.Source, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		files[path], err = workers.Source.ReadFile(path)
+		return err
+	}); err != nil {
+		return err
+	}
+	entry := "test/worker.js"
+	if o.Worker != nil {
+		entry = "src/worker.js"
+		delete(files, "test/worker.js")
+	} else {
+		files["test/other.wasm"] = o.Other
+		if o.Other == nil {
+			files["test/other.wasm"] = []byte("\x00asm\x01\x00\x00\x00") // the empty module
+		}
+	}
+
+	var modules strings.Builder
+	names := slices.Sorted(maps.Keys(files))
+	slices.SortStableFunc(names, func(a, b string) int { // the first is the entry
+		return strings.Compare(fmt.Sprint(a != entry), fmt.Sprint(b != entry))
+	})
+	for _, name := range names {
+		kind := "esModule"
+		if strings.HasSuffix(name, ".wasm") {
+			kind = "wasm"
+		}
+		fmt.Fprintf(&modules, "    (name = %q, %s = embed %q),\n", name, kind, name)
+		path := filepath.Join(s.dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, files[name], 0o644)); err != nil {
+			return err
+		}
+	}
+	bindings, err := bindings(o.Worker)
+	if err != nil {
+		return err
+	}
+	disk := filepath.Join(s.dir, "disk")
+	if err := os.MkdirAll(disk, 0o755); err != nil {
+		return err
+	}
+	config := fmt.Sprintf(`using Workerd = import "/workerd/workerd.capnp";
+
+const config :Workerd.Config = (
+  services = [
+    (name = "worker", worker = .worker),
+    (name = "internet", network = (allow = ["public", "private"], tlsOptions = (trustBrowserCas = true))),
+    (name = "disk", disk = (path = %q, writable = true)),
+  ],
+  sockets = [(name = "http", service = "worker", http = ())],
+);
+
+const worker :Workerd.Worker = (
+  modules = [
+%s  ],
+  bindings = [
+%s  ],
+  compatibilityDate = %q,
+  durableObjectNamespaces = [(className = "Partition", uniqueKey = "verge", enableSql = true)],
+  durableObjectStorage = (localDisk = "disk"),
+  globalOutbound = "internet",
+);
+`, disk, modules.String(), bindings, compatibility)
+	return os.WriteFile(filepath.Join(s.dir, "config.capnp"), []byte(config), 0o644)
+}
+
+// bindings are the members of env.
+func bindings(w *Worker) (string, error) {
+	var b strings.Builder
+	fmt.Fprintln(&b, `    (name = "PARTITION", durableObjectNamespace = "Partition"),`)
+	if w == nil {
+		return b.String(), nil
+	}
+	asJSON := func(name string, v any) error {
+		text, err := json.Marshal(v)
+		fmt.Fprintf(&b, "    (name = %q, json = %s),\n", name, quoted(string(text)))
+		return err
+	}
+	err := asJSON("VERGE_CONFIG", w.Config)
+	if w.Site != nil {
+		err = errors.Join(err, asJSON("VERGE_SITE", w.Site))
+	}
+	texts := maps.Clone(w.Secrets)
+	if w.AdminHost != "" {
+		if texts == nil {
+			texts = map[string]string{}
+		}
+		texts["ADMIN_HOST"] = w.AdminHost
+	}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		fmt.Fprintf(&b, "    (name = %q, text = %s),\n", name, quoted(texts[name]))
+	}
+	return b.String(), err
+}
+
+// quoted is a string as Cap'n Proto's text has it.
+func quoted(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
+}
+
+// run starts the process and waits until it listens.
+func (s *Server) run(program string) error {
+	told, tells, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer told.Close()
+	// The shell lives as long as our end of its standard input, and so does
+	// workerd, whatever becomes of this process.
+	forget := ""
+	if s.forget {
+		forget = s.dir
+	}
+	cmd := exec.Command("sh", "-c", `dir=$1; shift; "$@" </dev/null & pid=$!; cat >/dev/null; kill -9 $pid; wait; [ -z "$dir" ] || rm -rf "$dir"`, "sh", forget,
+		program, "serve", "--control-fd=3", "--socket-addr", "http="+s.Addr, filepath.Join(s.dir, "config.capnp"))
+	cmd.ExtraFiles = []*os.File{tells}
+	cmd.Stdout, cmd.Stderr = (*logger)(s), (*logger)(s)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	tells.Close()
+	s.cmd, s.stdin = cmd, stdin
+	told.SetReadDeadline(time.Now().Add(time.Minute))
+	var event struct {
+		Event string `json:"event"`
+		Port  int    `json:"port"`
+	}
+	for d := json.NewDecoder(told); event.Event != "listen"; {
+		if err := d.Decode(&event); err != nil {
+			s.kill()
+			return fmt.Errorf("it does not listen: %w\n%s", err, s.Log())
+		}
+	}
+	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(event.Port))
+	return nil
+}
+
+func (s *Server) kill() {
+	s.client.CloseIdleConnections()
+	s.stdin.Close()
+	s.cmd.Wait()
+}
+
+// Restart kills the process without a warning and starts it again. Sites
+// are there again, with what they kept.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.kill()
+	if err := s.run(testharness.Program(t, "workerd")); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, site := range s.sites {
+		site.make()
+	}
+}
+
+// Client sends every request to the server, whatever host its URL names, as a
+// proxy that ends TLS in front of it would. It follows nothing.
+func (s *Server) Client() *http.Client { return s.client }
+
+type transport struct {
+	*http.Transport
+	server *Server
+	site   string // "": the host says it
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	if r.Host == "" {
+		r.Host = r.URL.Host
+	}
+	r.URL.Scheme, r.URL.Host = "http", t.server.Addr
+	if t.site != "" {
+		r.Header.Set("X-Verge-Site", t.site)
+	}
+	return t.Transport.RoundTrip(r)
+}
+
+// Log is what the process has written.
+func (s *Server) Log() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.String()
+}
+
+type logger Server
+
+// Write implements io.Writer.
+func (l *logger) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.log.Write(b)
+}
+
+// control asks the test's entry for something.
+func (s *Server) control(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://control.localhost/"+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("workerd: %s %s: %d %s", method, path, resp.StatusCode, b)
+	}
+	return b, err
+}
