@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tetratelabs/wazero"
-
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
@@ -39,18 +37,33 @@ func TestWalkInAGuest(t *testing.T) {
 	}
 }
 
-// compiled spares each harness compiling the module again.
-var compiled = sync.OnceValue(wazero.NewCompilationCache)
+// shared is the module that all harnesses of a run have instances of.
+var shared struct {
+	once   sync.Once
+	module *wasmhost.Module
+	err    error
+}
+
+func compiled(t testing.TB) *wasmhost.Module {
+	t.Helper()
+	wasm := testharness.Module(t)
+	shared.once.Do(func() {
+		shared.module, shared.err = wasmhost.Compile(context.Background(), wasm, wasmhost.CompileConfig{})
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.module
+}
 
 type guest struct {
 	*wasmhost.Engine
-	t      testing.TB
-	module []byte
+	t testing.TB
 }
 
 func newGuest(t testing.TB, c core.Config, h host.Host) *guest {
 	t.Helper()
-	g := &guest{t: t, module: testharness.Module(t)}
+	g := &guest{t: t}
 	packed, err := settings.Pack(c)
 	if err != nil {
 		t.Fatal(err)
@@ -60,8 +73,8 @@ func newGuest(t testing.TB, c core.Config, h host.Host) *guest {
 	if !ok {
 		meter = ownCounters{ratelimit.NewLocal(0)}
 	}
-	g.Engine, err = wasmhost.New(t.Context(), wasmhost.Config{Module: g.module, Guest: packed, KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
-		Log: h.Log, Count: h.Count, Instances: 1, Cache: compiled(), Random: h.Random,
+	g.Engine, err = wasmhost.New(t.Context(), wasmhost.Config{Compiled: compiled(t), Guest: packed, KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
+		Log: h.Log, Count: h.Count, Instances: 1, Random: h.Random,
 		Clock: wasmhost.Clock{Wall: h.Now, Mono: func() time.Duration { return h.Now().Sub(testharness.Epoch) }}})
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +85,7 @@ func newGuest(t testing.TB, c core.Config, h host.Host) *guest {
 
 // Forget implements testharness.Engine: instances that have just begun have read nothing.
 func (g *guest) Forget() {
-	if err := g.Activate(context.Background(), g.module); err != nil {
+	if err := g.Renew(context.Background()); err != nil {
 		g.t.Fatal(err)
 	}
 }

@@ -2,6 +2,7 @@ package wasmhost
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 // takes its place when it fails or is full.
 type generation struct {
 	engine *Engine
-	module *module
+	module *Module
 	slots  []atomic.Pointer[instance]
 	turn   atomic.Uint32
 	ending atomic.Bool
@@ -27,10 +28,9 @@ type generation struct {
 	owners    sync.WaitGroup
 }
 
-// newGeneration compiles a module, starts its instances and tests them.
-func (e *Engine) newGeneration(ctx context.Context, wasm []byte) (_ *generation, err error) {
-	m, err := compile(ctx, &e.cfg, wasm)
-	if err != nil {
+// newGeneration starts instances of a module and tests them.
+func (e *Engine) newGeneration(ctx context.Context, m *Module) (_ *generation, err error) {
+	if err := m.hold(); err != nil {
 		return nil, err
 	}
 	g := &generation{engine: e, module: m, slots: make([]atomic.Pointer[instance], e.cfg.Instances)}
@@ -52,11 +52,12 @@ func (e *Engine) newGeneration(ctx context.Context, wasm []byte) (_ *generation,
 
 // start puts a new instance into a slot.
 func (g *generation) start(ctx context.Context, slot int) error {
-	mod, err := g.module.instantiate(ctx)
+	ctx = withSealer(ctx, g.engine.cfg.Sealer)
+	mod, err := g.module.instantiate(ctx, &g.engine.cfg)
 	if err != nil {
 		return err
 	}
-	in := newInstance(mod, &g.engine.ports, uint32(g.engine.cfg.MemoryFull))
+	in := newInstance(mod, &g.engine.ports, uint32(cmp.Or(g.engine.cfg.MemoryFull, g.module.memoryMax/4)))
 	in.stuck = func() {
 		g.engine.cfg.Log.Error("a guest does not return and is replaced", "module", short(g.module.digest))
 		g.wg.Go(func() { g.replace(slot, in) })
@@ -119,7 +120,7 @@ func (g *generation) do(ctx context.Context, message []byte) ([]byte, error) {
 	return nil, errNoGuest
 }
 
-// drain ends the instances once their requests are over, and then frees the module.
+// drain ends the instances once their requests are over, and then lets go of the module.
 func (g *generation) drain() error {
 	g.ending.Store(true)
 	for i := range g.slots {
@@ -132,7 +133,7 @@ func (g *generation) drain() error {
 	go func() { g.owners.Wait(); close(returned) }()
 	select {
 	case <-returned:
-		return g.module.runtime.Close(context.Background())
+		return g.module.release()
 	case <-time.After(grace):
 		// The code that it still runs must stay where it is.
 		return fmt.Errorf("wasmhost: a guest of module %s does not return; it ends with this process", short(g.module.digest))

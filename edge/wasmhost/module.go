@@ -1,31 +1,42 @@
 package wasmhost
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
+	"sync"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// module is a compiled guest and what its instances are made with.
-type module struct {
-	digest   string
-	runtime  wazero.Runtime
-	compiled wazero.CompiledModule
-	random   io.Reader
-	clock    Clock
-	config   []byte // argument of verge_config
+// Module is a compiled guest. Any number of engines may run the same one at
+// once: to compile it takes seconds, to make an instance of it milliseconds.
+type Module struct {
+	digest    string
+	runtime   wazero.Runtime
+	compiled  wazero.CompiledModule
+	memoryMax int64
+
+	mu    sync.Mutex
+	users int // whoever compiled it, until Close, and each generation of instances
+	close func() error
+}
+
+// CompileConfig is what belongs to a module rather than to an engine of it. The
+// zero value works.
+type CompileConfig struct {
+	MemoryMax     int64                   // see Config
+	Interruptible bool                    // see Config
+	Cache         wazero.CompilationCache // see Config
 }
 
 // exports are the functions that a guest must have, with their results and
@@ -41,10 +52,13 @@ var exports = map[string]struct{ params, results int }{
 	"_initialize":    {0, 0},
 }
 
-// compile makes a module of its bytes and checks what can be seen from outside.
-func compile(ctx context.Context, c *Config, wasm []byte) (_ *module, err error) {
+// Compile makes a module of its bytes and checks what can be seen from outside.
+// Whoever gets one calls Close.
+func Compile(ctx context.Context, wasm []byte, c CompileConfig) (_ *Module, err error) {
+	c.MemoryMax = cmp.Or(c.MemoryMax, memoryMax)
 	sum := sha256.Sum256(wasm)
-	m := &module{digest: hex.EncodeToString(sum[:]), random: c.Random, clock: c.Clock, config: c.guest}
+	m := &Module{digest: hex.EncodeToString(sum[:]), memoryMax: c.MemoryMax, users: 1}
+	m.close = sync.OnceValue(m.release)
 	rc := wazero.NewRuntimeConfigCompiler().
 		WithMemoryLimitPages(uint32(c.MemoryMax / pageSize)).
 		WithCloseOnContextDone(c.Interruptible)
@@ -60,7 +74,7 @@ func compile(ctx context.Context, c *Config, wasm []byte) (_ *module, err error)
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, m.runtime); err != nil {
 		return nil, fmt.Errorf("wasmhost: %w", err)
 	}
-	if err := offerSealing(ctx, m.runtime, c.Sealer); err != nil {
+	if err := offerSealing(ctx, m.runtime); err != nil {
 		return nil, fmt.Errorf("wasmhost: %w", err)
 	}
 	if m.compiled, err = m.runtime.CompileModule(ctx, wasm); err != nil {
@@ -85,6 +99,33 @@ func compile(ctx context.Context, c *Config, wasm []byte) (_ *module, err error)
 	return m, nil
 }
 
+// Digest is the SHA-256 of the module's bytes.
+func (m *Module) Digest() string { return m.digest }
+
+// Close lets go of the module: engines that run it go on, and with the last of
+// them it is gone.
+func (m *Module) Close() error { return m.close() }
+
+// hold keeps the module until release.
+func (m *Module) hold() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.users == 0 {
+		return fmt.Errorf("wasmhost: module %s is closed", short(m.digest))
+	}
+	m.users++
+	return nil
+}
+
+func (m *Module) release() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.users--; m.users > 0 {
+		return nil
+	}
+	return m.runtime.Close(context.Background())
+}
+
 func i32s(types []api.ValueType, n int) bool {
 	for _, t := range types {
 		if t != api.ValueTypeI32 {
@@ -96,20 +137,23 @@ func i32s(types []api.ValueType, n int) bool {
 
 func short(digest string) string { return digest[:12] }
 
-// pageSize is WebAssembly's.
-const pageSize = 64 << 10
+const (
+	pageSize  = 64 << 10  // WebAssembly's
+	memoryMax = 256 << 20 // unless configured
+)
 
-// instantiate makes a guest that is configured and takes requests.
-func (m *module) instantiate(ctx context.Context) (api.Module, error) {
+// instantiate makes a guest that is configured and takes requests. Its exports
+// must be called with a context that withSealer has made.
+func (m *Module) instantiate(ctx context.Context, c *Config) (api.Module, error) {
 	mc := wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").
-		WithRandSource(m.random).
-		WithWalltime(m.clock.wall, sys.ClockResolution(1)).
-		WithNanotime(m.clock.nano, sys.ClockResolution(1))
+		WithRandSource(c.Random).
+		WithWalltime(c.Clock.wall, sys.ClockResolution(1)).
+		WithNanotime(c.Clock.nano, sys.ClockResolution(1))
 	mod, err := m.runtime.InstantiateModule(ctx, m.compiled, mc)
 	if err != nil {
 		return nil, fmt.Errorf("wasmhost: starting the guest: %w", err)
 	}
-	if err := configure(ctx, mod, m.config); err != nil {
+	if err := configure(ctx, mod, c.guest); err != nil {
 		mod.Close(ctx)
 		return nil, fmt.Errorf("wasmhost: %w", err)
 	}
@@ -144,53 +188,4 @@ func configure(ctx context.Context, mod api.Module, config []byte) error {
 		return err
 	}
 	return fmt.Errorf("the guest refuses its configuration: %s", text)
-}
-
-// offerSealing makes the module "verge" that guests import. Without a Sealer
-// its functions say that there is none.
-func offerSealing(ctx context.Context, r wazero.Runtime, s host.Sealer) error {
-	read := func(m api.Module, at, n uint32) ([]byte, bool) { return m.Memory().Read(at, n) }
-	transform := func(do func(purpose string, in []byte) ([]byte, error)) func(context.Context, api.Module, uint32, uint32, uint32, uint32, uint32, uint32) int32 {
-		return func(_ context.Context, m api.Module, p, pn, in, n, out, room uint32) int32 {
-			if s == nil {
-				return abi.SealNotOffered
-			}
-			purpose, ok1 := read(m, p, pn)
-			message, ok2 := read(m, in, n)
-			if !ok1 || !ok2 {
-				return abi.SealFailed
-			}
-			result, err := do(string(purpose), message)
-			switch {
-			case errors.Is(err, host.ErrNotAuthentic):
-				return abi.SealNotAuthentic
-			case err != nil:
-				return abi.SealFailed
-			case uint64(len(result)) > uint64(room):
-				return abi.SealTooSmall
-			case !m.Memory().Write(out, result):
-				return abi.SealFailed
-			}
-			return int32(len(result))
-		}
-	}
-	check := func(_ context.Context, m api.Module, p, pn, in, n, mac, macLen uint32) int32 {
-		if s == nil {
-			return abi.SealNotOffered
-		}
-		purpose, ok1 := read(m, p, pn)
-		message, ok2 := read(m, in, n)
-		sum, ok3 := read(m, mac, macLen)
-		if ok1 && ok2 && ok3 && s.CheckMAC(string(purpose), message, sum) {
-			return 1
-		}
-		return 0
-	}
-	b := r.NewHostModuleBuilder("verge")
-	b.NewFunctionBuilder().WithFunc(transform(func(p string, in []byte) ([]byte, error) { return s.Seal(p, in) })).Export("seal")
-	b.NewFunctionBuilder().WithFunc(transform(func(p string, in []byte) ([]byte, error) { return s.Open(p, in) })).Export("open")
-	b.NewFunctionBuilder().WithFunc(transform(func(p string, in []byte) ([]byte, error) { return s.MAC(p, in) })).Export("mac")
-	b.NewFunctionBuilder().WithFunc(check).Export("check_mac")
-	_, err := b.Instantiate(ctx)
-	return err
 }

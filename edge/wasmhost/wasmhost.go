@@ -25,11 +25,15 @@ import (
 	"github.com/verge-id/verge/wasm/effect"
 )
 
-// Config of an Engine. Module, Guest, KV, Meter and Fetch are needed; every
-// other zero value works.
+// Config of an Engine. Module or Compiled, Guest, KV, Meter and Fetch are
+// needed; every other zero value works.
 type Config struct {
 	Module []byte     // the guest, as `make wasm` builds it
 	Guest  abi.Config // of the service; a zero Partitions is one
+
+	// Compiled is the guest instead of Module, for engines that share it. It
+	// has been compiled with a MemoryMax and so on of its own.
+	Compiled *Module
 
 	KV    kv.KV
 	Meter kv.Meter // rate counters: the KV's own where instances share it
@@ -66,8 +70,6 @@ type Clock struct {
 
 func (c Config) withDefaults() Config {
 	c.Instances = cmp.Or(c.Instances, runtime.GOMAXPROCS(0))
-	c.MemoryMax = cmp.Or(c.MemoryMax, 256<<20)
-	c.MemoryFull = cmp.Or(c.MemoryFull, c.MemoryMax/4)
 	if c.Random == nil {
 		c.Random = rand.Reader
 	}
@@ -125,7 +127,12 @@ func New(ctx context.Context, c Config) (*Engine, error) {
 	for n := range max(c.Guest.Partitions, 1) {
 		e.partitions = append(e.partitions, kv.Partition(fmt.Sprint("p", n)))
 	}
-	if err := e.Activate(ctx, c.Module); err != nil {
+	if c.Compiled != nil {
+		err = e.ActivateCompiled(ctx, c.Compiled)
+	} else {
+		err = e.Activate(ctx, c.Module)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -135,9 +142,31 @@ func New(ctx context.Context, c Config) (*Engine, error) {
 // its tests. Those that are under way end where they are. Where a test fails,
 // nothing changes.
 func (e *Engine) Activate(ctx context.Context, wasm []byte) error {
+	m, err := Compile(ctx, wasm, CompileConfig{e.cfg.MemoryMax, e.cfg.Interruptible, e.cfg.Cache})
+	if err != nil {
+		return err
+	}
+	defer m.Close() // the instances keep it
+	return e.ActivateCompiled(ctx, m)
+}
+
+// ActivateCompiled is Activate with a module that engines share.
+func (e *Engine) ActivateCompiled(ctx context.Context, m *Module) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	next, err := e.newGeneration(ctx, wasm)
+	return e.activate(ctx, m)
+}
+
+// Renew replaces all instances with new ones of the same module, which have
+// read nothing yet. It is otherwise like Activate.
+func (e *Engine) Renew(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.activate(ctx, e.generation.Load().module)
+}
+
+func (e *Engine) activate(ctx context.Context, m *Module) error {
+	next, err := e.newGeneration(ctx, m)
 	if err != nil {
 		return err
 	}

@@ -8,13 +8,16 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tetratelabs/wazero"
 
+	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
@@ -74,6 +77,64 @@ func TestTheCoreAnswers(t *testing.T) {
 	}
 	if err := e.Ready(t.Context()); err != nil {
 		t.Errorf("ready: %v", err)
+	}
+}
+
+// shared is a module that the tests of a process compile once.
+func shared(t testing.TB, pkg string) *wasmhost.Module {
+	t.Helper()
+	m, err := wasmhost.Compile(t.Context(), testharness.Build(t, pkg), wasmhost.CompileConfig{Cache: cache()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// counting is a Sealer that opens nothing and counts what it is asked.
+type counting struct{ asked *atomic.Int32 }
+
+func (c counting) Open(string, []byte) ([]byte, error) {
+	c.asked.Add(1)
+	return nil, host.ErrNotAuthentic
+}
+func (c counting) Seal(_ string, claims []byte) ([]byte, error) { return claims, nil }
+func (c counting) MAC(string, []byte) ([]byte, error)           { return make([]byte, 32), nil }
+func (c counting) CheckMAC(string, []byte, []byte) bool         { return false }
+
+func TestEnginesShareAModule(t *testing.T) {
+	m := shared(t, goodGuest)
+	var asked [2]atomic.Int32
+	engines := make([]*wasmhost.Engine, len(asked))
+	for i := range engines {
+		c := config(t, goodGuest)
+		c.Module, c.Compiled = nil, m
+		c.Guest.Keyring, c.Sealer = nil, counting{&asked[i]}
+		engines[i] = start(t, c)
+	}
+	engines[1].Handle(t.Context(), &web.Request{Method: "GET", Path: api.HostedPath, Query: "flow=" + token.FlowPrefix + strings.Repeat("A", 200), Header: web.Header{}})
+	if asked[0].Load() != 0 || asked[1].Load() == 0 {
+		t.Errorf("the sealers were asked %d and %d times, want only the one of the engine that was", asked[0].Load(), asked[1].Load())
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := engines[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r := get(engines[1], t.Context(), "/nowhere"); r.Status != 404 {
+		t.Errorf("with the other engine and the module closed: %d", r.Status)
+	}
+	if err := engines[1].Renew(t.Context()); err != nil {
+		t.Errorf("renewing instances of a module that is in use: %v", err)
+	}
+	if err := engines[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := config(t, goodGuest)
+	c.Compiled = m
+	if _, err := wasmhost.New(t.Context(), c); err == nil || !strings.Contains(err.Error(), "is closed") {
+		t.Errorf("a new engine of a module that nobody holds: %v", err)
 	}
 }
 

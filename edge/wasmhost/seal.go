@@ -1,0 +1,82 @@
+package wasmhost
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// sealerKey is where the context of an export has its engine's Sealer:
+// instances of several engines import the same functions.
+type sealerKey struct{}
+
+func withSealer(ctx context.Context, s host.Sealer) context.Context {
+	return context.WithValue(ctx, sealerKey{}, s)
+}
+
+// offerSealing makes the module "verge" that guests import. Without a Sealer
+// its functions say that there is none.
+func offerSealing(ctx context.Context, r wazero.Runtime) error {
+	b := r.NewHostModuleBuilder("verge")
+	for name, do := range map[string]func(s host.Sealer, purpose string, in []byte) ([]byte, error){
+		"seal": host.Sealer.Seal,
+		"open": host.Sealer.Open,
+		"mac":  host.Sealer.MAC,
+	} {
+		offer(b, name, func(s host.Sealer, m api.Memory, args []uint64) int32 {
+			purpose, ok1 := read(m, args)
+			in, ok2 := read(m, args[2:])
+			if !ok1 || !ok2 {
+				return abi.SealFailed
+			}
+			out, err := do(s, string(purpose), in)
+			switch {
+			case errors.Is(err, host.ErrNotAuthentic):
+				return abi.SealNotAuthentic
+			case err != nil:
+				return abi.SealFailed
+			case uint64(len(out)) > uint64(uint32(args[5])):
+				return abi.SealTooSmall
+			case !m.Write(uint32(args[4]), out):
+				return abi.SealFailed
+			}
+			return int32(len(out))
+		})
+	}
+	offer(b, "check_mac", func(s host.Sealer, m api.Memory, args []uint64) int32 {
+		purpose, ok1 := read(m, args)
+		message, ok2 := read(m, args[2:])
+		mac, ok3 := read(m, args[4:])
+		if ok1 && ok2 && ok3 && s.CheckMAC(string(purpose), message, mac) {
+			return 1
+		}
+		return 0
+	})
+	_, err := b.Instantiate(ctx)
+	return err
+}
+
+// offer exports a function of six i32 with a result.
+func offer(b wazero.HostModuleBuilder, name string, do func(s host.Sealer, m api.Memory, args []uint64) int32) {
+	six, one := make([]api.ValueType, 6), []api.ValueType{api.ValueTypeI32}
+	for i := range six {
+		six[i] = api.ValueTypeI32
+	}
+	b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, m api.Module, stack []uint64) {
+		n := int32(abi.SealNotOffered)
+		if s, _ := ctx.Value(sealerKey{}).(host.Sealer); s != nil {
+			n = do(s, m.Memory(), stack)
+		}
+		stack[0] = api.EncodeI32(n)
+	}), six, one).Export(name)
+}
+
+// read is the part of the memory whose address and length begin args.
+func read(m api.Memory, args []uint64) ([]byte, bool) {
+	return m.Read(uint32(args[0]), uint32(args[1]))
+}
