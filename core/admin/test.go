@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
@@ -58,7 +59,7 @@ func (a *Admin) test(ctx context.Context, _ *web.Request, id string) (*web.Respo
 	if err := a.Directory.RecordReadiness(ctx, i, secret, report.Ready); err != nil {
 		return nil, err
 	}
-	a.Log.Info("webhook test", "integration", i.ID, "ready", report.Ready, "reasons", report.Reasons)
+	a.Log.Info("webhook test", "integration", i.ID, "ready", report.Ready, "reasons", strings.Join(report.Reasons, "; "))
 	return api.Answer(200, report), nil
 }
 
