@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/transcript"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+func stored(t *testing.T, name string) *transcript.Transcript {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", name+suffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := transcript.Read(f)
+	if err != nil {
+		t.Fatalf("%s: %v", f.Name(), err)
+	}
+	return r
+}
+
+// The corpus is what its scenes record now: a core that asks for something
+// else or answers otherwise is seen here, step by step.
+func TestRecordedAnew(t *testing.T) {
+	for _, p := range scenes {
+		t.Run(p.name, func(t *testing.T) {
+			var text bytes.Buffer
+			if err := p.record().Write(&text); err != nil {
+				t.Fatal(err)
+			}
+			before, err := unpack(filepath.Join("testdata", p.name+suffix))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, got := strings.Split(string(before), "\n"), strings.Split(text.String(), "\n")
+			for n := range min(len(want), len(got)) {
+				if want[n] != got[n] {
+					t.Fatalf("line %d was recorded as\n%s\nand is now\n%s\nIf that is right, run go generate here and commit what it writes.", n+1, want[n], got[n])
+				}
+			}
+			if len(want) != len(got) {
+				t.Fatalf("%d lines were recorded, and now there are %d", len(want), len(got))
+			}
+		})
+	}
+	files, err := filepath.Glob("testdata/*")
+	if err != nil || len(files) != len(scenes) {
+		t.Errorf("%d scenes, and files %v: %v", len(scenes), files, err)
+	}
+}
+
+// compiled spares each scene compiling the guest again.
+var compiled = sync.OnceValue(wazero.NewCompilationCache)
+
+// Natively and as a guest, the core answers every request of the corpus with
+// the same bytes and asks for the same effects, byte for byte.
+func TestEnginesAreTheSame(t *testing.T) {
+	engines := []transcript.Engine{{}, {Module: testharness.Module(t), Cache: compiled()}}
+	total := make([]transcript.Summary, len(engines))
+	for _, p := range scenes {
+		recorded := stored(t, p.name)
+		for n, e := range engines {
+			t.Run(p.name+"/"+e.String(), func(t *testing.T) {
+				sum, differs, err := recorded.Replay(t.Context(), e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if differs != nil {
+					t.Errorf("it differs at %s", differs)
+				}
+				total[n].Add(sum)
+			})
+		}
+	}
+	for n, e := range engines {
+		t.Logf("%s: %+v", e, total[n])
+	}
+	if total[0] != total[1] {
+		t.Errorf("natively %+v were compared, in a guest %+v", total[0], total[1])
+	}
+}
+
+// The corpus has what the comparison is to be about.
+func TestVariety(t *testing.T) {
+	requests := 0
+	seen := map[string]bool{}
+	for _, p := range scenes {
+		for _, s := range stored(t, p.name).Steps {
+			seen["entry "+transcript.EntryName(s.Entry)] = true
+			for _, e := range s.Events {
+				seen["event "+transcript.KindName(e.Kind)+" "+transcript.StatusName(e.Status)] = true
+			}
+			if s.Entry != abi.Handle && s.Entry != abi.Admin {
+				continue
+			}
+			requests++
+			q, err := abi.ReadRequest(s.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := abi.ReadResponse(s.Answer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if q.Path == api.HostedPath && strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") {
+				seen["page "+between(string(r.Body), `data-page="`)] = true
+				seen["language "+between(string(r.Body), `lang="`)] = true
+			} else if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+				seen["code "+between(string(r.Body), `{"code":"`)] = true
+			}
+		}
+	}
+	if requests < 2000 {
+		t.Errorf("%d requests, want 2000", requests)
+	}
+	t.Logf("%d requests", requests)
+	want := []string{
+		"entry handle", "entry admin", "entry ready", "entry claim", "entry run", "entry defer", "entry run due",
+		"event get done", "event get not found", "event get unavailable",
+		"event commit done", "event commit conflict", "event commit unavailable", "event commit unknown",
+		"event claim done", "event claim unavailable", "event list done", "event list unavailable",
+		"event spend done", "event spend unavailable", "event fetch done", "event fetch no answer",
+		"event log done", "event count done", "event wake done",
+	}
+	for _, code := range []api.Code{api.InvalidRequest, api.InvalidToken, api.Unauthorized, api.Forbidden, api.NotFound, api.MethodNotAllowed, api.AlreadyUsed, api.IntegrationNotReady,
+		api.TokenExpired, api.PayloadTooLarge, api.UnsupportedMediaType, api.RateLimited, api.Internal, api.ProviderUnavailable, api.Unavailable} {
+		want = append(want, "code "+string(code))
+	}
+	for _, page := range []string{"method", "failed", "expired", "cancelled", "completed", "used", "damaged", "unavailable", "progress"} {
+		want = append(want, "page "+page)
+	}
+	for _, language := range []string{"en", "de", "es", "fr", "pt", "it"} {
+		want = append(want, "language "+language)
+	}
+	want = slices.DeleteFunc(want, func(w string) bool { return seen[w] })
+	if len(want) > 0 {
+		t.Errorf("it does not occur: %q", want)
+	}
+}
+
+// between is what stands behind a word until the next quotation mark.
+func between(s, word string) string {
+	_, s, _ = strings.Cut(s, word)
+	s, _, _ = strings.Cut(s, `"`)
+	return s
+}

@@ -1,0 +1,432 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/testharness/transcript"
+	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/effect"
+	"github.com/verge-id/verge/wasm/settings"
+)
+
+// play is what happens in one scene.
+type play struct {
+	name   string
+	config abi.Config // over what begin sets
+	play   func(*scene)
+}
+
+// scenes are the files of the corpus.
+var scenes = []play{
+	{"start", abi.Config{Dev: true}, start},
+	{"callbacks-dev", abi.Config{Dev: true}, func(s *scene) { callbacks(s, true) }},
+	{"callbacks-production", abi.Config{Test: true}, func(s *scene) { callbacks(s, false) }},
+	{"hosted", abi.Config{Dev: true, Partitions: 3}, hosted},
+	{"results", abi.Config{Dev: true, Partitions: 2}, results},
+	{"tokens", abi.Config{Dev: true}, tokens},
+	{"routes", abi.Config{Dev: true}, routes},
+	{"webhooks", abi.Config{Test: true, Partitions: 2}, webhooks},
+	{"operators", abi.Config{Test: true}, operators},
+	{"limits", abi.Config{Dev: true, PublicPerIP: 12, PublicPerKey: 20, SecretPerIP: 30, ReconcilePerKey: 15}, limits},
+	{"faults", abi.Config{Dev: true}, faults},
+}
+
+// record plays the scene.
+func (p play) record() *transcript.Transcript {
+	s := begin(p.config)
+	p.play(s)
+	return &s.recorder.Transcript
+}
+
+// epoch is when every scene begins. The odd part of a second shows who rounds.
+var epoch = time.Date(2026, 11, 20, 22, 10, 0, 123_456_789, time.UTC)
+
+// many is a rate that no scene reaches.
+const many = 1_000_000
+
+const operatorToken = "op_of_the_corpus"
+
+// A scene is one service on a store, with whom it serves.
+type scene struct {
+	now      time.Time
+	store    *memory.Store
+	meter    meter
+	office   *core.Service // by which publishers are set up: what it does is not recorded
+	recorder *transcript.Recorder
+
+	shop, other *publisher
+
+	// receiver is who gets webhooks. Nil: who verifies them, as a publisher should.
+	receiver func(host.FetchRequest) (host.FetchResponse, error)
+	secrets  map[string]string // of webhooks, by URL
+
+	// fault says what becomes of an effect, the nth of its step from 1. Nil: it is carried out.
+	fault   func(n int, k abi.Kind) fault
+	effects int
+}
+
+type publisher struct {
+	id, secretKey string
+	l1, l2        *integrated
+	silent        *integrated // has no webhook
+	off           *integrated // has its webhook switched off
+}
+
+type integrated struct {
+	id, publicKey, webhookURL string
+}
+
+// fault is what becomes of an effect.
+type fault int
+
+const (
+	none        fault = iota
+	unavailable       // not done, and the caller is told so
+	vanished          // not done, and the caller is not told
+	lost              // done, and the caller is not told
+)
+
+const (
+	callback = "https://shop.example/return"
+	origin   = "https://shop.example"
+)
+
+// begin is a scene with two publishers.
+func begin(c abi.Config) *scene {
+	s := &scene{now: epoch, meter: meter{}, secrets: map[string]string{}}
+	s.store = memory.New(memory.Config{Now: func() time.Time { return s.now }})
+	random := transcript.Entropy(0)
+	keys, err := token.GenerateKeyring(random, s.now)
+	check(err)
+	c.Keyring, err = keys.Marshal()
+	check(err)
+	var compact json.RawMessage // as the file will have it
+	check(json.Unmarshal(c.Keyring, &compact))
+	c.Keyring = compact
+	c.BaseURL, c.Host, c.OperatorToken = "https://verge.example", "verge.example", operatorToken
+	for _, limit := range []*int{&c.PublicPerIP, &c.PublicPerKey, &c.SecretPerIP, &c.ReconcilePerKey} {
+		if *limit == 0 {
+			*limit = many
+		}
+	}
+	ring, err := keys.Ring(c.Host, random)
+	check(err)
+	s.office, err = core.New(settings.Unpack(c, func() time.Time { return s.now }), host.Host{KV: s.store, Sealer: ring,
+		Now: func() time.Time { return s.now }, Random: random, Fetch: s})
+	check(err)
+	s.shop = s.publisher("pub_shop", "5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a", origin)
+	s.other = s.publisher("pub_other", "c3d1a6b2-47e8-4f19-b6aa-90de4b7c51", "https://other.example")
+
+	s.recorder, err = transcript.NewRecorder(c, s.now, s.carry)
+	check(err)
+	return s
+}
+
+func (s *scene) publisher(id, uuid, origin string) *publisher {
+	d := s.office.Directory()
+	check(d.PutPublisher(context.Background(), integration.Publisher{ID: id, Name: id}))
+	p := &publisher{id: id}
+	add := func(end, level string, age int, hook integration.Webhook) *integrated {
+		i := &integrated{id: uuid + end, webhookURL: hook.URL}
+		secret := ""
+		if hook.URL != "" {
+			secret = "whsec_" + uuid + end
+			s.secrets[hook.URL] = secret
+		}
+		check(d.PutIntegration(context.Background(), integration.Integration{ID: i.id, PublisherID: id, Name: id + " " + level,
+			Level: level, ChallengeAge: age, Method: sandbox.Method, BrowserOrigins: []string{origin}, Webhook: hook}, secret))
+		i.publicKey = s.key(id, i.id, nil)
+		return i
+	}
+	p.l1 = add("01", "L1", 25, integration.Webhook{URL: origin + "/hooks/l1"})
+	p.l2 = add("02", "L2", 18, integration.Webhook{URL: origin + "/hooks/l2"})
+	p.silent = add("03", "L1", 21, integration.Webhook{})
+	p.off = add("04", "L2", 99, integration.Webhook{Off: true})
+	p.secretKey = s.key(id, "", nil)
+	return p
+}
+
+func (s *scene) key(publisher, integration string, expires *time.Time) string {
+	text, _, err := s.office.Directory().CreateKey(context.Background(), publisher, integration, expires)
+	check(err)
+	return text
+}
+
+// change replaces what the service has on record of an integration.
+func (s *scene) change(id string, change func(*integration.Integration)) {
+	i, err := s.office.Directory().Integration(context.Background(), id)
+	check(err)
+	next := *i
+	change(&next)
+	check(s.office.Directory().PutIntegration(context.Background(), next, ""))
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err) // a scene is a program of ours: it works or it is wrong
+	}
+}
+
+// carry does what the service asks for.
+func (s *scene) carry(k abi.Kind, body []byte) (abi.Status, []byte) {
+	s.effects++
+	f := none
+	if s.fault != nil {
+		f = s.fault(s.effects, k)
+	}
+	if k == abi.Fetch && f != none {
+		return abi.NoAnswer, abi.AppendFetchError(nil, host.FetchNetwork, "the connection was reset")
+	}
+	if f == unavailable || f != none && k != abi.KVCommit {
+		return abi.Unavailable, []byte("the store is away")
+	}
+	if f == vanished {
+		return abi.Unknown, []byte("no reply came")
+	}
+	ports := effect.Ports{KV: s.store, Meter: s.meter, Fetch: s}
+	status, reply := ports.Do(context.Background(), k, body)
+	if f == lost {
+		return abi.Unknown, []byte("no reply came")
+	}
+	return status, reply
+}
+
+// meter forgets no counter. The service's own forgets some, by chance.
+type meter map[string]time.Time
+
+// Spend implements kv.Meter.
+func (m meter) Spend(_ context.Context, p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+	before, after := make([]time.Time, len(charges)), make([]time.Time, len(charges))
+	allowed := true
+	for i, c := range charges {
+		before[i] = m[string(p)+"/"+c.Name]
+		after[i] = now.Add(c.Cost)
+		if before[i].After(now) {
+			after[i] = before[i].Add(c.Cost)
+		}
+		allowed = allowed && !after[i].After(now.Add(c.Burst))
+	}
+	for i, c := range charges {
+		if allowed {
+			m[string(p)+"/"+c.Name] = after[i]
+		}
+	}
+	return before, nil
+}
+
+// Fetch implements host.Fetcher: it is the other end of webhooks.
+func (s *scene) Fetch(_ context.Context, q host.FetchRequest) (host.FetchResponse, error) {
+	if s.receiver != nil {
+		return s.receiver(q)
+	}
+	header := map[string][]string{}
+	for name, value := range q.Header {
+		header[name] = []string{value}
+	}
+	if webhook.Verify(s.secrets[q.URL], header, q.Body, s.now, 0) != nil {
+		return host.FetchResponse{Status: 401}, nil
+	}
+	return host.FetchResponse{Status: 204, Header: map[string]string{"Date": "Fri, 20 Nov 2026 22:10:00 GMT"}}, nil
+}
+
+// answers is a receiver that always answers alike.
+func answers(status int) func(host.FetchRequest) (host.FetchResponse, error) {
+	return func(host.FetchRequest) (host.FetchResponse, error) { return host.FetchResponse{Status: status}, nil }
+}
+
+// fails is a receiver that cannot be reached.
+func fails(reason string) func(host.FetchRequest) (host.FetchResponse, error) {
+	return func(host.FetchRequest) (host.FetchResponse, error) {
+		return host.FetchResponse{}, &host.FetchError{Reason: reason, Err: errors.New("it cannot be reached")}
+	}
+}
+
+// do has the service do something, a moment after the last.
+func (s *scene) do(name string, entry abi.Entry, body []byte) []byte {
+	s.now = s.now.Add(7*time.Millisecond + 1234*time.Microsecond + 567)
+	s.effects = 0
+	answer, err := s.recorder.Do(name, s.now, entry, body)
+	check(err)
+	return answer
+}
+
+// pause lets time pass in which nothing happens.
+func (s *scene) pause(d time.Duration) { s.now = s.now.Add(d) }
+
+// ask sends a request. Who sends no header sends none.
+func (s *scene) ask(name, method, target string, header web.Header, body string) *web.Response {
+	return s.send(name, abi.Handle, method, target, header, body)
+}
+
+// admin sends a request to the operators' side, with their token unless header is one.
+func (s *scene) admin(name, method, target string, header web.Header, body string) *web.Response {
+	if header == nil {
+		header = bearer(operatorToken)
+	}
+	return s.send(name, abi.Admin, method, target, header, body)
+}
+
+func (s *scene) send(name string, entry abi.Entry, method, target string, header web.Header, body string) *web.Response {
+	path, query, _ := strings.Cut(target, "?")
+	return s.request(name, entry, &web.Request{Method: method, Path: path, Query: query, Header: header,
+		Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")})
+}
+
+func (s *scene) request(name string, entry abi.Entry, q *web.Request) *web.Response {
+	answer, err := abi.ReadResponse(s.do(name, entry, abi.AppendRequest(nil, q)))
+	check(err)
+	return answer
+}
+
+// must is for an answer on which what follows builds.
+func must(status int, r *web.Response) *web.Response {
+	if r.Status != status {
+		panic(fmt.Sprintf("status %d, want %d: %s", r.Status, status, r.Body))
+	}
+	return r
+}
+
+// headers makes a header of pairs.
+func headers(pairs ...string) web.Header {
+	h := web.Header{}
+	for i := 0; i < len(pairs); i += 2 {
+		h[pairs[i]] = append(h[pairs[i]], pairs[i+1])
+	}
+	return h
+}
+
+func bearer(key string) web.Header { return headers("Authorization", "Bearer "+key) }
+
+// with is a header and more.
+func with(h web.Header, pairs ...string) web.Header {
+	h = maps.Clone(h)
+	maps.Copy(h, headers(pairs...))
+	return h
+}
+
+// members of a JSON object; nil leaves one out.
+type members map[string]any
+
+func (m members) String() string {
+	m = maps.Clone(m)
+	maps.DeleteFunc(m, func(_ string, v any) bool { return v == nil })
+	b, err := json.Marshal(m)
+	check(err)
+	return string(b)
+}
+
+// startBody asks for a session of the shop's L1, changed.
+func (s *scene) startBody(change members) string {
+	m := members{"integration_id": s.shop.l1.id, "callback_url": callback}
+	maps.Copy(m, change)
+	return m.String()
+}
+
+// started is a session.
+type started struct {
+	ID       string `json:"session_id"`
+	Redirect string `json:"redirect_url"`
+	flow     string
+}
+
+func (s *scene) start(change members) started {
+	return s.session(s.ask("start", "POST", api.StartPath, bearer(s.shop.secretKey), s.startBody(change)))
+}
+
+func (s *scene) session(r *web.Response) (v started) {
+	check(json.Unmarshal(must(200, r).Body, &v))
+	u, err := url.Parse(v.Redirect)
+	check(err)
+	v.flow = u.Query().Get("flow")
+	return v
+}
+
+// page looks at a session's page.
+func (s *scene) page(name string, v started, more ...string) *web.Response {
+	target := api.HostedPath + "?flow=" + v.flow
+	for i := 0; i < len(more); i += 2 {
+		target += "&" + more[i] + "=" + more[i+1]
+	}
+	return s.ask(name, "GET", target, headers(), "")
+}
+
+var form = headers("Content-Type", "application/x-www-form-urlencoded", "Origin", "https://verge.example")
+
+// act presses the button of an outcome.
+func (s *scene) act(name string, v started, outcome string, more ...string) *web.Response {
+	fields := url.Values{"flow": {v.flow}, "outcome": {outcome}}
+	for i := 0; i < len(more); i += 2 {
+		fields.Set(more[i], more[i+1])
+	}
+	return s.ask(name, "POST", api.HostedPath, form, fields.Encode())
+}
+
+// approve ends a session well and returns the result token.
+func (s *scene) approve(v started) string {
+	return resultToken(s.act("approve", v, sandbox.Approve))
+}
+
+func resultToken(r *web.Response) string {
+	u, err := url.Parse(must(303, r).Header.Get("Location"))
+	check(err)
+	return u.Query().Get("result_token")
+}
+
+func (s *scene) validate(name, result string, more ...string) *web.Response {
+	return s.ask(name, "POST", api.ValidatePath, with(bearer(s.shop.secretKey), more...), members{"result_token": result}.String())
+}
+
+func (s *scene) reconcile(name, id string) *web.Response {
+	return s.ask(name, "GET", api.SessionsPath+id, bearer(s.shop.secretKey), "")
+}
+
+// runDue does all that is due.
+func (s *scene) runDue(name string) (next time.Time) {
+	jobs, err := abi.ReadJobs(s.do(name, abi.RunDue, nil))
+	check(err)
+	return jobs.Next
+}
+
+// claim leases due tasks of a partition.
+func (s *scene) claim(name string, p kv.Partition, n int) []host.Job {
+	jobs, err := abi.ReadJobs(s.do(name, abi.ClaimDue, abi.AppendClaimJobs(nil, abi.ClaimJobs{Partition: p, N: n})))
+	check(err)
+	return jobs.Jobs
+}
+
+func (s *scene) run(name string, j host.Job) {
+	s.do(name, abi.Run, abi.AppendJob(nil, j, time.Time{}))
+}
+
+func (s *scene) put(name string, j host.Job, until time.Time) {
+	s.do(name, abi.Defer, abi.AppendJob(nil, j, until))
+}
+
+// settle does all that is due as another instance would: what it does is not recorded.
+func (s *scene) settle() {
+	_, err := s.office.RunDue(context.Background())
+	check(err)
+}
+
+// damage puts a value into the store that the service did not write.
+func (s *scene) damage(p kv.Partition, name, value string) {
+	check(s.store.Commit(context.Background(), kv.Tx{ID: "damage " + name, Partition: p, Puts: []kv.Put{{Name: name, Value: []byte(value)}}}))
+}

@@ -1,0 +1,162 @@
+package transcript
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// Summary is what was replayed.
+type Summary struct {
+	Steps, Effects, Notices int
+	Bytes                   int // of effects, notices and answers that were compared
+}
+
+// Add adds another transcript's.
+func (s *Summary) Add(o Summary) {
+	s.Steps += o.Steps
+	s.Effects += o.Effects
+	s.Notices += o.Notices
+	s.Bytes += o.Bytes
+}
+
+// Difference is the first place where a replay is not what was recorded. It
+// shows all of both, tokens and keys too.
+type Difference struct {
+	Step     int    // from 1
+	Name     string // of the step
+	Request  string // what the step asks for, in a line
+	Now      time.Time
+	Place    string   // in the step
+	Before   []string // what the step had until there, a line for each
+	Recorded []string // in words, line by line
+	Replayed []string
+}
+
+// String shows the difference to people. Lines that the recording alone has
+// begin with "-", those that the replay alone has with "+".
+func (d *Difference) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "step %d, %s\n  %s\n  at %s\n", d.Step, d.Name, d.Request, d.Now.Format(time.RFC3339Nano))
+	for _, line := range d.Before {
+		fmt.Fprintf(&b, "  %s\n", line)
+	}
+	fmt.Fprintf(&b, "%s: recorded (-) and replayed (+)\n", d.Place)
+	for _, line := range differing(d.Recorded, d.Replayed) {
+		fmt.Fprintf(&b, "%s\n", line)
+	}
+	return b.String()
+}
+
+// Replay runs an engine through the transcript: it gets the replies that were
+// recorded, and what it asks for, says and answers is compared with what was.
+// At the first difference the replay ends. The error is the engine's, which
+// could not be started, or the context's.
+func (t *Transcript) Replay(ctx context.Context, e Engine) (sum Summary, d *Difference, err error) {
+	if len(t.Steps) == 0 {
+		return sum, nil, nil
+	}
+	p := &player{}
+	start := t.Steps[0].Now
+	s := &stage{now: start, start: start, effect: p.effect, notice: p.notice}
+	core, end, err := e.start(ctx, t.Config, s)
+	if err != nil {
+		return sum, nil, err
+	}
+	defer end()
+	for n, step := range t.Steps {
+		if err := ctx.Err(); err != nil {
+			return sum, nil, err
+		}
+		*p = player{step: &t.Steps[n], sum: &sum}
+		answer, err := s.run(ctx, core, step)
+		if ctx.Err() != nil {
+			return sum, nil, ctx.Err()
+		}
+		if d := p.end(answer, err); d != nil {
+			d.Step = n + 1
+			return sum, d, nil
+		}
+		sum.Steps++
+	}
+	return sum, nil, nil
+}
+
+// player hands out the replies of one step, as long as what is asked for is
+// what was recorded.
+type player struct {
+	step *Step
+	next int // of the step's events
+	diff *Difference
+	sum  *Summary
+}
+
+// expect compares an event with the one that was recorded next.
+func (p *player) expect(k abi.Kind, body []byte) (recorded Event, same bool) {
+	if p.diff != nil {
+		return Event{}, false
+	}
+	if p.step == nil { // between steps, an engine has nothing to say
+		return Event{}, false
+	}
+	if p.next == len(p.step.Events) {
+		p.differ(fmt.Sprintf("event %d", p.next+1), showAnswer(p.step), showEvent(Event{Kind: k, Body: body}))
+		return Event{}, false
+	}
+	recorded = p.step.Events[p.next]
+	if recorded.Kind != k || !bytes.Equal(recorded.Body, body) {
+		p.differ(fmt.Sprintf("event %d of %d", p.next+1, len(p.step.Events)), showEvent(recorded), showEvent(Event{Kind: k, Body: body}))
+		return Event{}, false
+	}
+	p.next++
+	p.sum.Bytes += len(body)
+	return recorded, true
+}
+
+func (p *player) effect(k abi.Kind, body []byte) (abi.Status, []byte) {
+	recorded, same := p.expect(k, body)
+	switch {
+	case same:
+		p.sum.Effects++
+		return recorded.Status, recorded.Reply
+	case k == abi.Fetch:
+		return abi.NoAnswer, abi.AppendFetchError(nil, "network_error", "the replay differs")
+	}
+	return abi.Unavailable, []byte("the replay differs") // the request comes to an end by itself
+}
+
+func (p *player) notice(k abi.Kind, body []byte) {
+	if _, same := p.expect(k, body); same {
+		p.sum.Notices++
+	}
+}
+
+// end compares the answer, and returns the step's difference.
+func (p *player) end(answer []byte, err error) *Difference {
+	switch {
+	case p.diff != nil:
+	case err != nil:
+		p.differ("the answer", showAnswer(p.step), []string{"none: " + err.Error()})
+	case p.next < len(p.step.Events):
+		got := *p.step
+		got.Answer = answer
+		p.differ(fmt.Sprintf("event %d of %d", p.next+1, len(p.step.Events)), showEvent(p.step.Events[p.next]), showAnswer(&got))
+	case !bytes.Equal(answer, p.step.Answer):
+		got := *p.step
+		got.Answer = answer
+		p.differ("the answer", showAnswer(p.step), showAnswer(&got))
+	}
+	p.sum.Bytes += len(answer)
+	return p.diff
+}
+
+func (p *player) differ(place string, recorded, replayed []string) {
+	p.diff = &Difference{Name: p.step.Name, Request: p.step.Line(), Now: p.step.Now, Place: place, Recorded: recorded, Replayed: replayed}
+	for _, e := range p.step.Events[:p.next] {
+		p.diff.Before = append(p.diff.Before, e.line())
+	}
+}

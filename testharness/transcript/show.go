@@ -1,0 +1,243 @@
+package transcript
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// Line is what the step asks for, in a line.
+func (s *Step) Line() string {
+	e, ok := entries[s.Entry]
+	if !ok {
+		return fmt.Sprintf("entry %d", s.Entry)
+	}
+	v, err := e.body(s.Body)
+	if err != nil {
+		return e.name + ": " + err.Error()
+	}
+	switch v := v.(type) {
+	case *web.Request:
+		target := v.Path
+		if v.Query != "" {
+			target += "?" + v.Query
+		}
+		if s.Entry == abi.Admin {
+			target += " (admin)"
+		}
+		return oneLine(v.Method + " " + target)
+	case jobUntil:
+		return oneLine(fmt.Sprintf("%s %s of %s", e.name, v.Job.Task.ID, v.Job.Partition))
+	case abi.ClaimJobs:
+		return fmt.Sprintf("%s up to %d tasks of %s", e.name, v.N, v.Partition)
+	}
+	return e.name
+}
+
+// line is an event in a line.
+func (e Event) line() string {
+	k := kinds[e.Kind]
+	v, err := k.body(e.Body)
+	if err != nil {
+		return k.name + ": " + err.Error()
+	}
+	about := ""
+	switch v := v.(type) {
+	case string:
+		about = v
+	case kv.Key:
+		about = v.String()
+	case kv.Tx:
+		about = string(v.Partition)
+	default:
+		about = strings.Join(show(v), ", ")
+	}
+	if k.replies != nil {
+		about += ": " + statuses[e.Status]
+	}
+	return oneLine(k.name + " " + about)
+}
+
+// oneLine shortens a text to what one line has room for.
+func oneLine(s string) string {
+	const most = 160
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '·'
+		}
+		return r
+	}, s)
+	if r := []rune(s); len(r) > most {
+		s = string(r[:most]) + "…"
+	}
+	return s
+}
+
+// showEvent and showAnswer are one thing that an engine does, in words.
+func showEvent(e Event) []string {
+	return titled(kinds[e.Kind].name, kinds[e.Kind].body, e.Body)
+}
+
+func showAnswer(s *Step) []string { return titled("answer", entries[s.Entry].result, s.Answer) }
+
+func titled(title string, read reading, b []byte) []string {
+	v, err := read(b)
+	if err != nil {
+		return []string{title, fmt.Sprintf("  %v: %x", err, b)}
+	}
+	lines := []string{title}
+	for _, l := range show(v) {
+		lines = append(lines, "  "+l)
+	}
+	return lines
+}
+
+// show is a message in words, a line for each thing in it that is not zero.
+func show(v any) []string {
+	if v == nil {
+		return nil
+	}
+	return appendValue(nil, "", reflect.ValueOf(v))
+}
+
+func appendValue(lines []string, path string, v reflect.Value) []string {
+	switch t := v.Interface().(type) {
+	case time.Time:
+		return append(lines, path+": "+t.Format(time.RFC3339Nano))
+	case []byte:
+		return appendText(lines, path, t)
+	case string:
+		return appendText(lines, path, []byte(t))
+	case abi.Status:
+		return append(lines, path+": "+statuses[t])
+	case fmt.Stringer:
+		return append(lines, path+": "+t.String())
+	}
+	member := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
+	switch v.Kind() {
+	case reflect.Pointer:
+		return appendValue(lines, path, v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Field(i); !f.IsZero() {
+				lines = appendValue(lines, member(v.Type().Field(i).Name), f)
+			}
+		}
+	case reflect.Map:
+		for _, k := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
+			lines = appendValue(lines, member(k.String()), v.MapIndex(k))
+		}
+	case reflect.Slice:
+		if v.Len() == 0 {
+			return append(lines, path+": none")
+		}
+		for i := range v.Len() {
+			lines = appendValue(lines, fmt.Sprintf("%s[%d]", path, i), v.Index(i))
+		}
+	default:
+		lines = append(lines, fmt.Sprintf("%s: %v", path, v.Interface()))
+	}
+	return lines
+}
+
+// appendText shows JSON member by member, text line by line, and bytes that
+// are neither as they would be written in Go.
+func appendText(lines []string, path string, b []byte) []string {
+	if path != "" {
+		path += ": "
+	}
+	var indented bytes.Buffer
+	switch {
+	case len(b) > 0 && (b[0] == '{' || b[0] == '[') && json.Indent(&indented, b, "", "  ") == nil:
+		b = indented.Bytes()
+	case !utf8.Valid(b) || bytes.ContainsFunc(b, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' }):
+		return append(lines, fmt.Sprintf("%s%q", path, b))
+	}
+	for n, line := range strings.Split(string(b), "\n") {
+		if n == 0 {
+			line = path + line
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// differing are the lines around what differs: what both have with a blank in
+// front, what recorded alone has with a minus, replayed alone with a plus.
+func differing(recorded, replayed []string) []string {
+	const around = 2
+	same := 0
+	for same < min(len(recorded), len(replayed)) && recorded[same] == replayed[same] {
+		same++
+	}
+	tail := 0
+	for tail < min(len(recorded), len(replayed))-same && recorded[len(recorded)-1-tail] == replayed[len(replayed)-1-tail] {
+		tail++
+	}
+	out := []string{}
+	if same > 0 {
+		out = append(out, "  "+recorded[0]) // what it is
+	}
+	if same > around+1 {
+		out = append(out, "  …")
+	}
+	for _, l := range recorded[max(1, min(same, len(recorded))-around):max(1, same)] {
+		out = append(out, "  "+l)
+	}
+	before, after := recorded[same:len(recorded)-tail], replayed[same:len(replayed)-tail]
+	for n, l := range before {
+		if n < len(after) {
+			l = excerpt(l, after[n])
+		}
+		out = append(out, "- "+l)
+	}
+	for n, l := range after {
+		if n < len(before) {
+			l = excerpt(l, before[n])
+		}
+		out = append(out, "+ "+l)
+	}
+	if len(before)+len(after) == 0 {
+		out = append(out, "- and + are the same in words, and differ in their bytes")
+	}
+	for _, l := range recorded[len(recorded)-min(tail, around):] {
+		out = append(out, "  "+l)
+	}
+	if tail > around {
+		out = append(out, "  …")
+	}
+	return out
+}
+
+// excerpt cuts out of a long line, a token or a page, what is around the first
+// difference from another.
+func excerpt(line, other string) string {
+	const before, most = 40, 160
+	if len(line) <= most {
+		return line
+	}
+	same := 0
+	for same < min(len(line), len(other)) && line[same] == other[same] {
+		same++
+	}
+	from := max(0, same-before)
+	to := min(len(line), from+most)
+	cut := strings.ToValidUTF8(line[from:to], "")
+	if from > 0 {
+		cut = "…" + cut
+	}
+	if to < len(line) {
+		cut += "…"
+	}
+	return cut
+}

@@ -1,0 +1,188 @@
+package transcript
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/effect"
+	"github.com/verge-id/verge/wasm/settings"
+)
+
+// Engine is what runs the core. The zero value runs it in this process.
+type Engine struct {
+	Module []byte                  // runs it as a guest, if there is one
+	Cache  wazero.CompilationCache // of compiled modules; nil: none
+}
+
+func (e Engine) String() string {
+	if e.Module == nil {
+		return "native"
+	}
+	return "wasm"
+}
+
+// running is a core, natively or as a guest.
+type running interface {
+	Handle(ctx context.Context, req *web.Request) *web.Response
+	Admin(ctx context.Context, req *web.Request) *web.Response
+	Ready(ctx context.Context) error
+	Claim(ctx context.Context, p kv.Partition, n int) (jobs []host.Job, next time.Time, err error)
+	Run(ctx context.Context, job host.Job) error
+	Defer(ctx context.Context, job host.Job, until time.Time) error
+	RunDue(ctx context.Context) (next time.Time, err error)
+}
+
+var (
+	_ running = (*core.Service)(nil)
+	_ running = (*wasmhost.Engine)(nil)
+)
+
+// stage is all the world that a core sees: a clock that stands while a step
+// lasts, randomness that begins anew with each, and somebody who has its
+// effects and notices.
+type stage struct {
+	now     time.Time
+	start   time.Time
+	entropy entropy
+
+	effect func(k abi.Kind, body []byte) (abi.Status, []byte)
+	notice func(k abi.Kind, body []byte)
+}
+
+func (s *stage) clock() time.Time { return s.now }
+
+func (s *stage) count(event string) { s.notice(abi.Count, []byte(event)) }
+
+func (s *stage) wake(p kv.Partition, due time.Time) { s.notice(abi.Wake, abi.AppendWake(nil, p, due)) }
+
+// Write takes a line of the log.
+func (s *stage) Write(line []byte) (int, error) {
+	s.notice(abi.Log, append([]byte(nil), line[:len(line)-1]...))
+	return len(line), nil
+}
+
+func (s *stage) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 && a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+// start puts a core onto the stage. close ends it.
+func (e Engine) start(ctx context.Context, c abi.Config, s *stage) (r running, close func() error, err error) {
+	c.LogLevel = int8(slog.LevelDebug)
+	if e.Module == nil {
+		r, err = native(c, s)
+		return r, func() error { return nil }, err
+	}
+	const memory = 1 << 30 // more than it ever needs: one that is replaced has forgotten what it has read
+	g, err := wasmhost.New(ctx, wasmhost.Config{
+		Module: e.Module, Guest: c, Cache: e.Cache,
+		KV: effect.Store(s.effect), Meter: effect.Store(s.effect), Fetch: effect.Fetcher(s.effect),
+		Log: s.logger(), Count: s.count, Wake: s.wake,
+		Instances: 1, MemoryMax: memory, MemoryFull: memory,
+		Random: &s.entropy, Clock: wasmhost.Clock{Wall: s.clock, Mono: func() time.Duration { return s.now.Sub(s.start) }},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return g, g.Close, nil
+}
+
+func native(c abi.Config, s *stage) (*core.Service, error) {
+	keys, err := token.ParseKeyring(c.Keyring)
+	if err != nil {
+		return nil, err
+	}
+	ring, err := keys.Ring(c.Host, &s.entropy)
+	if err != nil {
+		return nil, err
+	}
+	return core.New(settings.Unpack(c, s.clock), host.Host{
+		KV: effect.Store(s.effect), Fetch: effect.Fetcher(s.effect), Sealer: ring,
+		Now: s.clock, Random: &s.entropy, Log: s.logger(), Count: s.count, Wake: s.wake,
+	})
+}
+
+// run does what a step asks for and returns the result.
+func (s *stage) run(ctx context.Context, r running, step Step) (answer []byte, err error) {
+	s.now, s.entropy = step.Now, entropy{seed: step.Seed}
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	switch step.Entry {
+	case abi.Handle, abi.Admin:
+		req, err := abi.ReadRequest(step.Body)
+		if err != nil {
+			return nil, err
+		}
+		if step.Entry == abi.Admin {
+			return abi.AppendResponse(nil, r.Admin(ctx, req)), nil
+		}
+		return abi.AppendResponse(nil, r.Handle(ctx, req)), nil
+	case abi.Ready:
+		return abi.AppendOutcome(nil, abi.OutcomeOf(r.Ready(ctx))), nil
+	case abi.ClaimDue:
+		c, err := abi.ReadClaimJobs(step.Body)
+		if err != nil {
+			return nil, err
+		}
+		jobs, next, err := r.Claim(ctx, c.Partition, c.N)
+		return abi.AppendJobs(nil, abi.Jobs{Jobs: jobs, Next: next, Outcome: abi.OutcomeOf(err)}), nil
+	case abi.Run, abi.Defer:
+		job, until, err := abi.ReadJob(step.Body)
+		if err != nil {
+			return nil, err
+		}
+		if step.Entry == abi.Run {
+			return abi.AppendOutcome(nil, abi.OutcomeOf(r.Run(ctx, job))), nil
+		}
+		return abi.AppendOutcome(nil, abi.OutcomeOf(r.Defer(ctx, job, until))), nil
+	case abi.RunDue:
+		next, err := r.RunDue(ctx)
+		return abi.AppendJobs(nil, abi.Jobs{Next: next, Outcome: abi.OutcomeOf(err)}), nil
+	}
+	return nil, errors.New("there is no such entry")
+}
+
+// Entropy is the randomness of a step with that seed, for ever the same.
+func Entropy(seed uint64) io.Reader { return &entropy{seed: seed} }
+
+type entropy struct {
+	seed, count uint64
+	rest        []byte
+}
+
+// Read implements io.Reader.
+func (e *entropy) Read(p []byte) (int, error) {
+	for n := 0; n < len(p); {
+		if len(e.rest) == 0 {
+			b := binary.LittleEndian.AppendUint64([]byte("verge transcript"), e.seed)
+			sum := sha256.Sum256(binary.LittleEndian.AppendUint64(b, e.count))
+			e.rest = sum[:]
+			e.count++
+		}
+		took := copy(p[n:], e.rest)
+		n, e.rest = n+took, e.rest[took:]
+	}
+	return len(p), nil
+}
