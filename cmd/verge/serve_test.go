@@ -49,6 +49,8 @@ type serving struct {
 	Public string `json:"public"`
 	Admin  string `json:"admin"`
 	Ops    string `json:"ops"`
+	Engine string `json:"engine"`
+	Module string `json:"module"`
 }
 
 const (

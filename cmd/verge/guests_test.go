@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/testharness"
+)
+
+// guests is a directory of modules, with a key that signs them and a cache in
+// which they are compiled.
+type guests struct {
+	t      *testing.T
+	dir    string
+	key    ed25519.PrivateKey
+	public string
+}
+
+func newGuests(t *testing.T) *guests {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &guests{t, t.TempDir(), private, publicKeyText(public)}
+}
+
+func (g *guests) path(name string) string { return filepath.Join(g.dir, name) }
+func (g *guests) cache() string           { return g.path("compiled") }
+
+// put writes a module and its signature.
+func (g *guests) put(name string, wasm []byte) (path string) {
+	g.t.Helper()
+	path = g.path(name)
+	fs := afero.NewOsFs() // whole or not at all, as whoever swaps a module in use has to
+	if err := writePrivate(fs, path, wasm); err != nil {
+		g.t.Fatal(err)
+	}
+	g.sign(path, g.key)
+	return path
+}
+
+func (g *guests) sign(path string, key ed25519.PrivateKey) {
+	g.t.Helper()
+	wasm, err := os.ReadFile(path)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	text := signatureText(ed25519.Sign(key, signedText(digestOf(wasm))))
+	if err := writePrivate(afero.NewOsFs(), signatureFile(path), []byte(text)); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// compile puts a module into the cache, out of the race detector's reach.
+func (g *guests) compile(path string, options ...string) {
+	g.t.Helper()
+	wasm, err := os.ReadFile(path)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if out, err := exec.Command("go", append([]string{"run", "./testdata/compile", g.cache(), path}, options...)...).CombinedOutput(); err != nil {
+		g.t.Fatalf("%v: %s", err, out)
+	}
+	c := &compiledModules{dir: g.cache(), fs: afero.NewOsFs(), now: time.Now, log: slog.New(slog.DiscardHandler)}
+	c.after(digestOf(wasm))
+}
+
+// section is for a configuration file.
+func (g *guests) section(path, more string) string {
+	return fmt.Sprintf("\n[engine]\nname = \"wasm\"\nmodule = %q\nmodule_cache = %q\n%s\n", path, g.cache(), more)
+}
+
+// another is a module that does the same and has other bytes: at its end there
+// is a section that means nothing.
+func another(wasm []byte, text string) []byte {
+	content := append([]byte{byte(len("test"))}, "test"+text...)
+	return append(append(bytes.Clone(wasm), 0, byte(len(content))), content...)
+}
+
+// changed is a module in which one text stands in the place of another of the same length.
+func changed(t *testing.T, wasm []byte, from, to string) []byte {
+	t.Helper()
+	if len(from) != len(to) || !bytes.Contains(wasm, []byte(from)) {
+		t.Fatalf("%q cannot be put in the place of %q", to, from)
+	}
+	return bytes.ReplaceAll(wasm, []byte(from), []byte(to))
+}
+
+// notAnswering does not answer its canary request as it should.
+func notAnswering(t *testing.T) []byte {
+	return changed(t, testharness.Module(t), "/api/v1/openapi.yaml", "/api/v1/openapi.yamx")
+}
+
+// failing is the core as a guest that fails in the middle of a request when its
+// external user's name says so.
+func failing(t *testing.T) []byte {
+	t.Helper()
+	sandbox, err := filepath.Abs("../../core/provider/sandbox/sandbox.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(sandbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(source)
+	for _, change := range [][2]string{
+		{"import (\n", "import (\n\t\"sync\"\n"},
+		{") Initiate(_ context.Context, s provider.Session) error {\n", "$0\tfail(s, \"start\")\n"},
+		{", form url.Values, state []byte) (provider.Decision, error) {\n", "$0\tfail(s, \"act\")\n"},
+	} {
+		if strings.Count(text, change[0]) != 1 {
+			t.Fatalf("the sandbox has changed: where is %q?", change[0])
+		}
+		text = strings.Replace(text, change[0], strings.Replace(change[1], "$0", change[0], 1), 1)
+	}
+	text += `
+func fail(s provider.Session, when string) {
+	if s.User == nil {
+		return
+	}
+	switch *s.User {
+	case "trap:" + when:
+		new(sync.Mutex).Unlock() // no panic, which the guest would survive
+	case "memory:" + when:
+		for {
+			hoard = append(hoard, make([]byte, 1<<20))
+		}
+	case "loop:" + when:
+		for n := uint(1); n != 0; n |= 1 {
+		}
+	case "panic:" + when:
+		panic("asked to")
+	}
+}
+
+var hoard [][]byte
+`
+	dir := t.TempDir()
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{sandbox: filepath.Join(dir, "sandbox.go")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"sandbox.go": text, "overlay.json": string(overlay)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-overlay", filepath.Join(dir, "overlay.json"),
+		"-o", filepath.Join(dir, "failing.wasm"), "github.com/verge-id/verge/wasm/guest")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	wasm, err := os.ReadFile(filepath.Join(dir, "failing.wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wasm
+}

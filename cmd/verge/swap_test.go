@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/testharness"
+)
+
+// operator runs commands against a process, with files of this machine.
+func operator() *program {
+	p, _, _ := testProgram()
+	p.fs = afero.NewOsFs()
+	p.getenv = func(name string) (string, bool) { return testToken, name == "VERGE_OPERATOR_TOKEN" }
+	return p
+}
+
+// modules is what the process says of its module.
+func (in *served) modules(t *testing.T) (s moduleState) {
+	t.Helper()
+	code, out := operate(operator(), in.at, "module", "show", "--json")
+	if code != exitOK || json.Unmarshal([]byte(out), &s) != nil || s.Active == nil && s.Engine == wasmEngine {
+		t.Fatalf("module show: exit code %d: %s", code, out)
+	}
+	return s
+}
+
+func (in *served) hangUp(t *testing.T) {
+	t.Helper()
+	if err := in.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// quietWalk goes through a verification, of which nothing may fail.
+func quietWalk(p *publisher) (id string, err error) {
+	id, redirect, err := p.start(p.IntegrationID)
+	if err != nil {
+		return "", err
+	}
+	token, err := p.approve(redirect)
+	if err != nil {
+		return "", err
+	}
+	if valid, status, body := p.validate(token); !valid {
+		return "", fmt.Errorf("validate: %d %s", status, body)
+	}
+	return id, nil
+}
+
+// TestSwapUnderLoad replaces the module again and again while every endpoint is
+// used: no request fails, and no event is lost.
+func TestSwapUnderLoad(t *testing.T) {
+	g := newGuests(t)
+	good := testharness.Module(t)
+	versions := [][]byte{good, another(good, "one")}
+	used := g.path("used.wasm")
+	for n, wasm := range versions {
+		g.compile(g.put(fmt.Sprint("version", n, ".wasm"), wasm))
+	}
+	g.put("used.wasm", versions[0])
+	sink := newEvents(t)
+	sink.trust(testSecret)
+	site := newSite(t, "bolt:"+filepath.Join(t.TempDir(), "verge.db"), sink.URL, unlimited+g.section(used, "module_key = \""+g.public+"\""))
+	in := site.start()
+	if s := in.modules(t); s.Active.Digest != digestOf(versions[0]) || s.Active.Source != used || in.at.Engine != wasmEngine || in.at.Module != s.Active.Digest {
+		t.Errorf("%+v, and the log says %+v", s.Active, in.at)
+	}
+
+	var walks atomic.Int64
+	var mu sync.Mutex
+	var ids []string
+	var walkers sync.WaitGroup
+	over := make(chan struct{})
+	for n := range 6 {
+		client := newPublisher(in.readyFile)
+		client.http.Transport.(*http.Transport).DisableKeepAlives = n%2 == 1
+		walkers.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				id, err := quietWalk(client)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				walks.Add(1)
+				mu.Lock()
+				ids = append(ids, id)
+				mu.Unlock()
+			}
+		})
+	}
+	some := func() {
+		t.Helper()
+		enough := walks.Load() + 10
+		eventually(t, "walks", func() bool { return walks.Load() >= enough || t.Failed() })
+	}
+	some()
+	for n := 1; n <= 8 && !t.Failed(); n++ {
+		next := versions[n%2]
+		if n%4 < 2 {
+			g.put("used.wasm", next)
+			in.hangUp(t)
+			eventually(t, "the swap", func() bool { return in.modules(t).Active.Digest == digestOf(next) })
+		} else {
+			code, out := operate(operator(), in.at, "module", "activate", g.path(fmt.Sprint("version", n%2, ".wasm")))
+			if code != exitOK || !strings.Contains(out, digestOf(next)+" is active.") || !strings.Contains(out, "After a restart or a SIGHUP the configured module runs") {
+				t.Errorf("swap %d: exit code %d: %s", n, code, out)
+			}
+			if s := in.modules(t); s.Active.Digest != digestOf(next) {
+				t.Errorf("swap %d: %+v", n, s.Active)
+			}
+		}
+		some()
+	}
+	close(over)
+	walkers.Wait()
+	eventually(t, "the events", func() bool {
+		for _, id := range ids {
+			if !sink.has(id, "started") || !sink.has(id, "completed") {
+				return false
+			}
+		}
+		return true
+	})
+	for _, what := range sink.complaints() {
+		t.Error(what)
+	}
+	in.cmd.Process.Signal(syscall.SIGTERM)
+	<-in.ended
+	if code := in.cmd.ProcessState.ExitCode(); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+	for line := range strings.Lines(in.logs.String()) {
+		if strings.Contains(line, `"level":"ERROR"`) || strings.Contains(line, `"level":"WARN"`) {
+			t.Errorf("the log: %s", line)
+		}
+	}
+	t.Logf("%d walks in 8 swaps", len(ids))
+}
+
+// TestModulesThatAreRefused: whoever sends them and how, the log and the
+// operators' API say why, and the one in use goes on.
+func TestModulesThatAreRefused(t *testing.T) {
+	g := newGuests(t)
+	good := testharness.Module(t)
+	used := g.put("used.wasm", good)
+	g.compile(used)
+	sink := newEvents(t)
+	sink.trust(testSecret)
+	site := newSite(t, "memory", sink.URL, unlimited+g.section(used, "module_key = \""+g.public+"\""))
+	in := site.start()
+
+	_, stranger, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fine := another(good, "never compiled")
+	unsigned := func(path string) error { return os.Remove(signatureFile(path)) }
+	othersSignature := func(path string) error {
+		text := signatureText(ed25519.Sign(g.key, signedText(digestOf(good))))
+		return os.WriteFile(signatureFile(path), []byte(text), 0o600)
+	}
+	for _, c := range []struct {
+		name     string
+		wasm     []byte
+		change   func(path string) error
+		says     string
+		compiles bool
+	}{
+		{"not signed", fine, unsigned, "it is not signed, but module_key pins the key " + g.public, false},
+		{"signed by another key", fine, func(path string) error { g.sign(path, stranger); return nil }, "its signature is not one that the key of module_key", false},
+		{"another module's signature", fine, othersSignature, "its signature is not one that the key of module_key", false},
+		{"changed after it was signed", fine, func(path string) error { return os.WriteFile(path, another(good, "other"), 0o600) }, "its signature is not one", false},
+		{"cut short", fine[:len(fine)/2], nil, "no WebAssembly that can be run", false},
+		{"no guest", []byte("\x00asm\x01\x00\x00\x00"), nil, "is no guest of this version", false},
+		{"what the host does not offer", changed(t, good, "random_get", "random_gex"), nil, "random_gex", true},
+		{"a canary that is not answered", notAnswering(t), nil, "it answers the canary request with status 404", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.compiles {
+				g.compile(g.put("compiled first.wasm", c.wasm))
+			}
+			for _, how := range []string{"activate", "SIGHUP"} {
+				path := g.put("next.wasm", c.wasm)
+				if how == "SIGHUP" {
+					path = g.put("used.wasm", c.wasm)
+				}
+				if c.change != nil {
+					if err := c.change(path); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var reason string
+				if how == "activate" {
+					code, out := operate(operator(), in.at, "module", "activate", path)
+					if code != exitFailed || !strings.Contains(out, "MODULE_REFUSED") {
+						t.Errorf("exit code %d: %s", code, out)
+					}
+					reason = out
+				} else {
+					in.hangUp(t)
+					eventually(t, "the refusal", func() bool {
+						r := in.modules(t).Rejected
+						return r != nil && r.Source != activatedSource && strings.Contains(r.Reason, c.says)
+					})
+					if !strings.Contains(in.logs.String(), "module refused; the one in use stays") {
+						t.Error("the log does not say it")
+					}
+				}
+				s := in.modules(t)
+				if s.Rejected == nil || !strings.Contains(s.Rejected.Reason, c.says) || reason != "" && !strings.Contains(reason, c.says) {
+					t.Errorf("%s: %+v, told %q, want %q", how, s.Rejected, reason, c.says)
+				}
+				if s.Active.Digest != digestOf(good) {
+					t.Errorf("%s: %s runs", how, s.Active.Digest)
+				}
+				if _, err := quietWalk(in.publisher); err != nil {
+					t.Errorf("%s: afterwards: %v", how, err)
+				}
+				g.put("used.wasm", good)
+			}
+		})
+	}
+	t.Run("too large, or nobody's", func(t *testing.T) {
+		patient := newPublisher(in.readyFile)
+		patient.http.Transport.(*http.Transport).ExpectContinueTimeout = patience
+		for _, c := range []struct {
+			token  string
+			body   io.Reader
+			status int
+			code   string
+		}{
+			{testToken, bytes.NewReader(make([]byte, maxModule+1)), 413, "PAYLOAD_TOO_LARGE"},
+			{testToken, io.LimitReader(endless{}, maxModule+1), 413, "PAYLOAD_TOO_LARGE"}, // its length is not told before
+			{"not-the-operators-token", bytes.NewReader(fine), 401, "UNAUTHORIZED"},
+			{"", bytes.NewReader(fine), 401, "UNAUTHORIZED"},
+		} {
+			req, err := http.NewRequest("POST", "http://"+in.at.Admin+modulePath, c.body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer "+c.token)
+			req.Header.Set("Expect", "100-continue")
+			status, _, body, err := patient.do(req)
+			if err != nil || status != c.status || !strings.Contains(string(body), c.code) {
+				t.Errorf("%d %s %v, want %d", status, body, err, c.status)
+			}
+		}
+		stranger := operator()
+		stranger.getenv = func(name string) (string, bool) { return "not-the-operators-token", name == "VERGE_OPERATOR_TOKEN" }
+		if code, out := operate(stranger, in.at, "module", "activate", used); code != exitFailed || !strings.Contains(out, "does not accept this operator token") {
+			t.Errorf("exit code %d: %s", code, out)
+		}
+		req, err := http.NewRequest("DELETE", "http://"+in.at.Admin+modulePath, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+testToken)
+		if status, header, body, err := in.do(req); status != 405 || header.Get("Allow") != "GET, POST" {
+			t.Errorf("%d %v %s %v", status, header, body, err)
+		}
+	})
+	t.Run("the one in use", func(t *testing.T) {
+		if code, out := operate(operator(), in.at, "module", "activate", used); code != exitOK || !strings.Contains(out, "is active already, since ") {
+			t.Errorf("exit code %d: %s", code, out)
+		}
+		in.hangUp(t)
+		eventually(t, "the log", func() bool { return strings.Count(in.logs.String(), "module is active already") >= 2 })
+	})
+	if s := in.modules(t); s.Active.Digest != digestOf(good) {
+		t.Errorf("%+v", s.Active)
+	}
+}
+
+// endless is zeros without end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { clear(p); return len(p), nil }
