@@ -64,7 +64,7 @@ func (s *Server) Site(t testing.TB, c Config) *Site {
 	site := &Site{
 		ID: id, BaseURL: "http://" + id + ".localhost:" + port, AdminURL: "http://admin-" + id + ".localhost:" + port,
 		server: s, t: t, now: c.Now, offset: c.Offset, partitions: map[kv.Partition]bool{},
-		keeps: []kv.Partition{"c", "limits"},
+		keeps: []kv.Partition{"c", "limits"}, // and behind them those of sessions
 	}
 	own := s.client.Transport.(*transport)
 	site.client = &http.Client{Transport: &transport{Transport: own.Transport, server: s, site: id}, CheckRedirect: s.client.CheckRedirect}
@@ -159,8 +159,8 @@ func (s *Site) SetClock(now time.Time) {
 	s.tellClock()
 }
 
-// Advance moves the clock on, one that stands and one that runs. Alarms that
-// are set stay where they are until the partition is asked for something.
+// Advance moves the clock on, one that stands and one that runs. What a clock
+// that runs has then passed, its alarms do at once.
 func (s *Site) Advance(d time.Duration) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -178,9 +178,9 @@ func (s *Site) tellClock() {
 	s.mu.Lock()
 	now, offset := s.now, s.offset
 	s.mu.Unlock()
-	clock := map[string]string{"offset": strconv.FormatInt(int64(offset), 10)}
+	clock := map[string]any{"offset": strconv.FormatInt(int64(offset), 10), "partitions": s.keeps[2:]}
 	if !now.IsZero() {
-		clock = map[string]string{"at": strconv.FormatInt(now.UnixNano(), 10)}
+		clock = map[string]any{"at": strconv.FormatInt(now.UnixNano(), 10)}
 	}
 	b, err := json.Marshal(clock)
 	if err != nil {
@@ -240,6 +240,17 @@ func (s *Site) Counts() map[string]int {
 		s.t.Errorf("%v", err)
 	}
 	return counts
+}
+
+// Guest is how large the site's guest is, in bytes, and how many requests are
+// in it; zeros while there is none.
+func (s *Site) Guest() (bytes, live int) {
+	s.t.Helper()
+	var state struct{ Bytes, Live int }
+	if err := json.Unmarshal(s.post("guest", nil), &state); err != nil {
+		s.t.Errorf("%v", err)
+	}
+	return state.Bytes, state.Live
 }
 
 // KV is the site's Durable Objects as a store, which is a kv.Meter too.

@@ -8,6 +8,7 @@ import * as abi from "./abi.js";
 export function effects(object, fetch) {
   return async ({ kind, body }) => {
     if (kind === abi.kind.fetch) return fetch(body);
+    if (kind > abi.kind.fetch) return { status: abi.status.unavailable, body: abi.bytesOf("the host knows no such effect") };
     try {
       return await object(abi.partitionOf(kind, body)).effect(kind, body);
     } catch (e) {

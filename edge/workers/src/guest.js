@@ -59,6 +59,11 @@ export class Engine {
     this.#guest = null;
   }
 
+  // state is how large the instance is and how many requests are in it.
+  state() {
+    return this.#guest ? { bytes: this.#guest.bytes(), live: this.#guest.live.size } : { bytes: 0, live: 0 };
+  }
+
   #current() {
     if (this.#guest === null) {
       const guest = new Guest(this);

@@ -9,7 +9,7 @@
 import * as abi from "../src/abi.js";
 import { serve } from "../src/door.js";
 import { effects, objects } from "../src/effects.js";
-import { egress, parseAddress, within } from "../src/egress.js";
+import { egress, offLimits, parseAddress, within } from "../src/egress.js";
 import { Engine } from "../src/guest.js";
 import { Partition as Production } from "../src/partition.js";
 import verge from "../src/verge.wasm";
@@ -122,6 +122,7 @@ async function control(request, env, ctx) {
     sites.set(id, new Site(id, JSON.parse(abi.textOf(body))));
     return new Response();
   }
+  if (id === "off-limits") return new Response(offLimits(abi.textOf(body), what === "loopback"));
   const site = sites.get(id);
   if (!site) return new Response("no such site", { status: 404 });
   const entry = (code, message = abi.empty) => site.engine.run(code, message, site.effects(env), 60_000);
@@ -132,7 +133,14 @@ async function control(request, env, ctx) {
         await env.PARTITION.get(env.PARTITION.idFromName(`${id}/${partition}`)).forget().catch(() => {}); // it aborts itself
       }
       return new Response();
-    case "clock": site.setClock(JSON.parse(abi.textOf(body))); return new Response();
+    case "clock": {
+      const clock = JSON.parse(abi.textOf(body));
+      site.setClock(clock);
+      // Alarms that are set were right by the clock as it was.
+      const look = (partition) => ({ kind: abi.kind.claim, body: abi.write(abi.claim, { partition, now: 0n, lease: 0n, n: 0 }) });
+      for (const partition of clock.partitions ?? []) await site.effects(env)(look(partition));
+      return new Response();
+    }
     case "forget": site.engine.forget(); return new Response();
     case "entry": return new Response(await entry(body[0], body.slice(1)));
     case "effect": {
@@ -144,6 +152,7 @@ async function control(request, env, ctx) {
     }
     case "logs": return new Response(site.logs.map((line) => line + "\n").join(""));
     case "counts": return Response.json(site.counts);
+    case "guest": return Response.json(site.engine.state());
   }
   return new Response("no such control", { status: 404 });
 }

@@ -1,0 +1,82 @@
+package workers_test
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/testharness/workerd"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// Nobody calls RunDue in these: what falls due, an alarm does.
+
+func TestEventsAreDeliveredByAlarm(t *testing.T) {
+	in := newInbox(t)
+	s, _ := newSite(t, in, workerd.Config{})
+	id, redirect := s.start()
+	soon(t, "the first event", func() bool { return slices.Equal(in.statuses(id, "verification.started"), []int{204}) })
+	result := s.approve(redirect)
+	soon(t, "the second event", func() bool { return slices.Equal(in.statuses(id, "verification.completed"), []int{204}) })
+	s.want(s.validate(result), http.StatusOK, "")
+	s.want(s.validate(result), http.StatusConflict, "ALREADY_USED")
+}
+
+func TestAnEventIsTriedAgainByAlarm(t *testing.T) {
+	in := newInbox(t)
+	in.answer(http.StatusInternalServerError)
+	s, site := newSite(t, in, workerd.Config{Guest: abi.Config{Retries: []abi.Milliseconds{300, 3_600_000}}, Offset: 48 * time.Hour})
+	id, _ := s.start()
+	soon(t, "two attempts that fail", func() bool { return len(in.statuses(id, "verification.started")) == 2 })
+	in.answer(0)
+	site.Advance(time.Hour)
+	soon(t, "a third that does not", func() bool { return slices.Equal(in.statuses(id, "verification.started"), []int{500, 500, 204}) })
+}
+
+func TestASessionEndsByAlarm(t *testing.T) {
+	in := newInbox(t)
+	s, site := newSite(t, in, workerd.Config{Offset: -time.Hour})
+	id, _ := s.start()
+	site.Advance(10*time.Minute + time.Second)
+	soon(t, "the event of its end", func() bool { return slices.Equal(in.statuses(id, "verification.expired"), []int{204}) })
+	a := s.do("GET", s.base+api.SessionsPath+id, bearer(s.key), nil)
+	if a.text("status") != "EXPIRED" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// A receiver that fails has an event wait, and no alarm spins meanwhile.
+func TestNoAlarmSpins(t *testing.T) {
+	in := newInbox(t)
+	in.answer(http.StatusInternalServerError)
+	s, _ := newSite(t, in, workerd.Config{Guest: abi.Config{Retries: []abi.Milliseconds{3_600_000}}})
+	id, _ := s.start()
+	soon(t, "an attempt", func() bool { return len(in.statuses(id, "verification.started")) == 1 })
+	time.Sleep(1500 * time.Millisecond) // longer than an alarm that left something due waits
+	if got := in.statuses(id, "verification.started"); len(got) != 1 {
+		t.Errorf("%d attempts within a second, and the next is due in an hour", len(got))
+	}
+}
+
+func TestSingleUse(t *testing.T) {
+	s, site := newSite(t, newInbox(t), workerd.Config{})
+	_, redirect := s.start()
+	result := s.approve(redirect)
+	const n = 50
+	var wg sync.WaitGroup
+	statuses := make([]int, n)
+	for i := range n {
+		wg.Go(func() { statuses[i] = s.validate(result).status })
+	}
+	wg.Wait()
+	slices.Sort(statuses)
+	if statuses[0] != http.StatusOK || statuses[1] != http.StatusConflict || statuses[n-1] != http.StatusConflict {
+		t.Errorf("%d validates at once are answered %v, want one 200 and 409 else", n, statuses)
+	}
+	if _, live := site.Guest(); live != 0 {
+		t.Errorf("%d requests are still in the guest", live)
+	}
+}

@@ -1,0 +1,259 @@
+package workers_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/workerd"
+)
+
+// on is a site that runs another module than Verge.
+func on(t *testing.T, server *workerd.Server, c workerd.Config) (*service, *workerd.Site) {
+	t.Helper()
+	c.Module = "other"
+	site := server.Site(t, c)
+	return &service{t: t, client: site.Client(), base: site.BaseURL, admin: site.AdminURL}, site
+}
+
+// Whatever a guest does wrong costs the requests in it a 503, and not the next.
+func TestAGuestThatFails(t *testing.T) {
+	server := workerd.Start(t, &workerd.Options{Other: testharness.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")})
+	for _, path := range []string{"/trap", "/memory", "/header", "/outbox", "/record", "/stranger", "/park"} {
+		t.Run(path[1:], func(t *testing.T) {
+			s, site := on(t, server, workerd.Config{})
+			s.want(s.do("GET", s.base+"/", nil, nil), http.StatusOK, "")
+			a := s.do("GET", s.base+path, nil, nil)
+			s.want(a, http.StatusServiceUnavailable, "UNAVAILABLE")
+			if a.header.Get("Retry-After") != "1" || !strings.HasPrefix(a.header.Get("X-Request-Id"), "req_") {
+				t.Errorf("headers %v", a.header)
+			}
+			s.want(s.do("GET", s.base+"/", nil, nil), http.StatusOK, "")
+			if !strings.Contains(site.Logs(), "a guest has failed") {
+				t.Errorf("the log does not say so:\n%s", site.Logs())
+			}
+		})
+	}
+	t.Run("an answer that is none", func(t *testing.T) {
+		s, _ := on(t, server, workerd.Config{})
+		s.want(s.do("GET", s.base+"/junk", nil, nil), http.StatusInternalServerError, "INTERNAL")
+		s.want(s.do("GET", s.base+"/empty", nil, nil), http.StatusInternalServerError, "INTERNAL")
+	})
+	t.Run("an effect that there is not is refused", func(t *testing.T) {
+		s, _ := on(t, server, workerd.Config{})
+		if a := s.do("GET", s.base+"/effect", nil, nil); a.status != http.StatusOK || !strings.Contains(string(a.body), "no such effect") {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	})
+	t.Run("one that has grown is replaced", func(t *testing.T) {
+		s, site := on(t, server, workerd.Config{Memory: 64 << 20})
+		largest := 0
+		for range 40 { // 8 MiB each
+			s.want(s.do("GET", s.base+"/grow", nil, nil), http.StatusOK, "")
+			bytes, _ := site.Guest()
+			largest = max(largest, bytes)
+		}
+		if largest < 16<<20 || largest > 80<<20 {
+			t.Errorf("the largest guest had %d bytes", largest)
+		}
+		if !strings.Contains(site.Logs(), "has grown") {
+			t.Error("the log does not say that one was replaced")
+		}
+	})
+}
+
+func probe(t *testing.T) *workerd.Server {
+	t.Helper()
+	return workerd.Start(t, &workerd.Options{Other: testharness.Build(t, "github.com/verge-id/verge/edge/workers/testdata/probe")})
+}
+
+// As on the real platform, no guest can tell how long it computes; only I/O
+// moves the clock.
+func TestTheClockStandsStill(t *testing.T) {
+	s, _ := on(t, probe(t), workerd.Config{})
+	a := s.do("GET", s.base+"/clock", nil, nil)
+	took, err := time.ParseDuration(string(a.body))
+	if a.status != http.StatusOK || err != nil || took < time.Millisecond {
+		t.Errorf("%d %s: after the effect the guest sees the time that passed", a.status, a.body)
+	}
+}
+
+func TestFetches(t *testing.T) {
+	server := probe(t)
+	release := make(chan struct{})
+	asked := make(chan *http.Request, 64)
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r
+		switch r.URL.Path {
+		case "/redirect":
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		case "/large":
+			w.Write(make([]byte, 1<<20))
+		case "/endless":
+			for r.Context().Err() == nil {
+				w.Write(make([]byte, 1<<16))
+			}
+		case "/hang":
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		case "/stall":
+			w.WriteHeader(200)
+			w.(http.Flusher).Flush()
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		case "/reset":
+			c, _, err := http.NewResponseController(w).Hijack()
+			if err == nil {
+				c.Close()
+			}
+		default:
+			w.WriteHeader(204)
+		}
+	}))
+	defer receiver.Close()
+	defer close(release)
+	s, _ := on(t, server, workerd.Config{FetchTimeout: 400 * time.Millisecond})
+	for _, c := range []struct {
+		name, url string
+		status    int
+		body      string
+	}{
+		{"contract 26: a status is an answer", "/", 204, ""},
+		{"contract 26: a redirect is not followed", "/redirect", 307, `Location "/elsewhere"`},
+		{"contract 26: at most 64 KiB are read", "/large", 200, "65536 bytes"},
+		{"contract 26: nor more of one without an end", "/endless", 200, "65536 bytes"},
+		{"contract 26: a receiver that hangs", "/hang", 502, "timeout: "},
+		{"contract 26: one that stalls behind its status", "/stall", 502, "timeout: "},
+		{"contract 26: one that resets", "/reset", 502, "network_error: "},
+		{"contract 28: off limits", "http://192.0.2.1/", 502, "destination_not_allowed: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			url := c.url
+			if strings.HasPrefix(url, "/") {
+				url = receiver.URL + url
+			}
+			a := s.do("POST", s.base+"/fetch", nil, []byte(url))
+			if a.status != c.status || !strings.Contains(string(a.body), c.body) {
+				t.Errorf("%d %s, want %d %s", a.status, a.body, c.status, c.body)
+			}
+			if strings.Contains(string(a.body), receiver.URL) {
+				t.Errorf("it tells the URL: %s", a.body)
+			}
+		})
+	}
+	for range len(asked) {
+		r := <-asked
+		if r.URL.Path == "/elsewhere" {
+			t.Error("contract 26: a redirect was followed")
+		}
+		if r.UserAgent() != "Verge" || r.Header.Get("X-Probe") != "1" {
+			t.Errorf("headers %v", r.Header)
+		}
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	server := probe(t)
+	release := make(chan struct{})
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer receiver.Close()
+	defer close(release)
+	s, site := on(t, server, workerd.Config{HandleTimeout: 300 * time.Millisecond, Places: 5})
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			if a := s.do("POST", s.base+"/fetch", nil, []byte(receiver.URL)); a.status != 300 || string(a.body) != "cancelled" {
+				t.Errorf("%d %s, want what the guest says to its deadline", a.status, a.body)
+			}
+		})
+	}
+	soon(t, "all places are taken", func() bool { _, live := site.Guest(); return live == 5 })
+	s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusServiceUnavailable, "UNAVAILABLE")
+	wg.Wait()
+	if _, live := site.Guest(); live != 0 {
+		t.Errorf("%d requests are still in the guest", live)
+	}
+	s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusOK, "")
+}
+
+// A client that goes away does not leave its request in the guest for ever.
+func TestAClientThatGoesAway(t *testing.T) {
+	server := probe(t)
+	release := make(chan struct{})
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer receiver.Close()
+	defer close(release)
+	s, site := on(t, server, workerd.Config{HandleTimeout: time.Second})
+	impatient := *s.client
+	impatient.Timeout = 100 * time.Millisecond
+	if _, err := impatient.Post(s.base+"/fetch", "", strings.NewReader(receiver.URL)); err == nil {
+		t.Fatal("it was answered")
+	}
+	if _, live := site.Guest(); live != 1 {
+		t.Errorf("%d requests are in the guest, want the one that nobody waits for", live)
+	}
+	soon(t, "the request ends", func() bool { _, live := site.Guest(); return live == 0 })
+	s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusOK, "")
+}
+
+func TestOffLimits(t *testing.T) {
+	server := workerd.Shared(t)
+	ask := func(url, loopback string) string {
+		t.Helper()
+		s := &service{t: t, client: server.Client()}
+		return string(s.do("POST", "http://control.localhost/off-limits/"+loopback, nil, []byte(url)).body)
+	}
+	for _, c := range []struct {
+		url            string
+		open, loopback bool // without and with loopback
+	}{
+		{"https://shop.example/hooks?x=1", true, true},
+		{"https://shop.example:8443/", true, true},
+		{"https://93.184.215.14/", true, true},
+		{"https://[2606:4700::1111]/", true, true},
+		{"http://shop.example/", false, false},
+		{"http://127.0.0.1:9/", false, true},
+		{"https://127.8.9.1/", false, true},
+		{"http://localhost:9/", false, true},
+		{"http://[::1]:9/", false, true},
+		{"https://localhost/", false, true},
+		{"https://2130706433/", false, true}, // as the URL standard has it, 127.0.0.1
+		{"https://0x7f.1/", false, true},
+		{"https://0177.0.0.1/", false, true},
+		{"https://127.0.0.1./", false, true},
+		{"https://[::ffff:10.0.0.1]/", false, false},
+		{"https://[::ffff:127.0.0.1]/", false, false},
+		{"https://10.0.0.1/", false, false},
+		{"https://169.254.169.254/latest", false, false},
+		{"https://100.64.0.1/", false, false},
+		{"https://168.63.129.16/", false, false},
+		{"https://192.168.1.1/", false, false},
+		{"https://224.0.0.1/", false, false},
+		{"https://[fe80::1]/", false, false},
+		{"https://[fd00::1]/", false, false},
+		{"https://[2001:db8::1]/", false, false},
+		{"https://[2002:7f00:1::]/", false, false},
+		{"https://[64:ff9b::7f00:1]/", false, false},
+		{"https://metadata.google.internal/", false, false},
+		{"https://printer/", false, false},
+		{"https://user@shop.example/", false, false},
+		{"ftp://shop.example/", false, false},
+		{"shop.example", false, false},
+		{"", false, false},
+	} {
+		if got := ask(c.url, ""); (got == "") != c.open {
+			t.Errorf("contract 28: %s: %q", c.url, got)
+		}
+		if got := ask(c.url, "loopback"); (got == "") != c.loopback {
+			t.Errorf("contract 28, dev: %s: %q", c.url, got)
+		}
+	}
+}

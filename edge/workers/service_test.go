@@ -1,0 +1,261 @@
+package workers_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/testharness/workerd"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+const (
+	integrationID = "5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a01"
+	webhookSecret = "whsec_only_for_tests"
+	operatorToken = "op_only_for_tests_of_the_worker"
+)
+
+// inbox is a publisher's receiver. It records and answers as its status says.
+type inbox struct {
+	*httptest.Server
+	now    func() time.Time // the service's clock
+	mu     sync.Mutex
+	status int // 0: 204, or 401 where the signature is not good
+	got    []delivery
+}
+
+type delivery struct {
+	event  webhook.Event
+	status int
+}
+
+func newInbox(t *testing.T) *inbox {
+	in := &inbox{now: time.Now}
+	in.Server = httptest.NewServer(in)
+	t.Cleanup(in.Close)
+	return in
+}
+
+func (in *inbox) answer(status int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.status = status
+}
+
+func (in *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	var d delivery
+	json.Unmarshal(body, &d.event)
+	in.mu.Lock()
+	if d.status = in.status; d.status == 0 {
+		d.status = http.StatusNoContent
+		if webhook.Verify(webhookSecret, r.Header, body, in.now(), 0) != nil {
+			d.status = http.StatusUnauthorized
+		}
+	}
+	in.got = append(in.got, d)
+	in.mu.Unlock()
+	w.WriteHeader(d.status)
+}
+
+// statuses are the answers that events of the session's type got, in order.
+func (in *inbox) statuses(session, event string) (all []int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, d := range in.got {
+		if d.event.SessionID == session && d.event.Type == event {
+			all = append(all, d.status)
+		}
+	}
+	return all
+}
+
+// service is a Verge that a test walks through.
+type service struct {
+	t           *testing.T
+	client      *http.Client
+	base, admin string
+	key         string
+}
+
+// answer is a response, read whole.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (a answer) text(member string) string {
+	var m map[string]any
+	json.Unmarshal(a.body, &m)
+	s, _ := m[member].(string)
+	return s
+}
+
+func (s *service) do(method, target string, header http.Header, body []byte) answer {
+	s.t.Helper()
+	req, err := http.NewRequest(method, target, bytes.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if header != nil {
+		req.Header = header
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		s.t.Errorf("%v", err)
+		return answer{}
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Errorf("%v", err)
+	}
+	return answer{resp.StatusCode, resp.Header, b}
+}
+
+func bearer(key string) http.Header { return http.Header{"Authorization": {"Bearer " + key}} }
+
+func (s *service) post(path, key string, body any) answer {
+	s.t.Helper()
+	b, err := json.Marshal(body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	at := s.base
+	if strings.HasPrefix(path, "/admin/") {
+		at = s.admin
+	}
+	return s.do("POST", at+path, bearer(key), b)
+}
+
+// makeKey asks the admin API for a secret key.
+func (s *service) makeKey() {
+	s.t.Helper()
+	a := s.post("/admin/v1/keys", operatorToken, map[string]any{"publisher_id": "pub_shop"})
+	if s.key = a.text("key"); a.status != http.StatusOK && a.status != http.StatusCreated || s.key == "" {
+		s.t.Fatalf("key: %d %s", a.status, a.body)
+	}
+}
+
+func (s *service) start() (id, redirect string) {
+	s.t.Helper()
+	a := s.post(api.StartPath, s.key, map[string]any{"integration_id": integrationID, "callback_url": "https://shop.example/return", "state": "s-1"})
+	if a.status != http.StatusOK {
+		s.t.Fatalf("start: %d %s", a.status, a.body)
+	}
+	return a.text("session_id"), a.text("redirect_url")
+}
+
+var (
+	formOf = regexp.MustCompile(`(?s)<form[^>]*data-outcome="approve".*?</form>`)
+	hidden = regexp.MustCompile(`<input[^>]*name="([^"]*)"[^>]*value="([^"]*)"`)
+)
+
+// approve looks at the page and clicks, and returns the result token.
+func (s *service) approve(redirect string) string {
+	s.t.Helper()
+	page := s.do("GET", redirect, nil, nil)
+	form := formOf.FindString(string(page.body))
+	if page.status != http.StatusOK || form == "" {
+		s.t.Fatalf("page: %d %s", page.status, page.body)
+	}
+	fields := url.Values{}
+	for _, m := range hidden.FindAllStringSubmatch(form, -1) {
+		fields.Add(m[1], html.UnescapeString(m[2]))
+	}
+	at, err := url.Parse(redirect)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	back := s.do("POST", at.Scheme+"://"+at.Host+at.Path, http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Origin": {s.base}}, []byte(fields.Encode()))
+	to, err := url.Parse(back.header.Get("Location"))
+	if err != nil || back.status != http.StatusSeeOther || to.Host != "shop.example" || to.Query().Get("state") != "s-1" {
+		s.t.Fatalf("approve: %d %s %s", back.status, back.header, back.body)
+	}
+	return to.Query().Get("result_token")
+}
+
+func (s *service) validate(token string) answer {
+	s.t.Helper()
+	return s.post(api.ValidatePath, s.key, map[string]any{"result_token": token})
+}
+
+func (s *service) want(a answer, status int, code string) {
+	s.t.Helper()
+	if a.status != status || a.text("code") != code {
+		s.t.Errorf("%d %s, want %d %s", a.status, a.body, status, code)
+	}
+}
+
+// soon waits for what happens by itself.
+func soon(t *testing.T, what string, true func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !true(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+func keyring(t *testing.T) []byte {
+	t.Helper()
+	ring, err := token.GenerateKeyring(rand.Reader, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := ring.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// shop is the configured publishers and integrations. secret is the member
+// that has the webhook's secret, or names it.
+func shop(in *inbox, secret, value string) map[string]any {
+	return map[string]any{
+		"publishers": []any{map[string]any{"id": "pub_shop", "name": "Shop"}},
+		"integrations": []any{map[string]any{"id": integrationID, "publisher": "pub_shop", "name": "Checkout", "level": "L1", "challenge_age": 25,
+			"method": "sandbox", "webhook_url": in.URL + "/hooks", secret: value}},
+	}
+}
+
+// newSite is a service on a site with a clock that runs.
+func newSite(t *testing.T, in *inbox, c workerd.Config) (*service, *workerd.Site) {
+	t.Helper()
+	c.Guest.Dev, c.Guest.OperatorToken, c.Guest.Host = true, operatorToken, "verge.example"
+	c.Guest.Keyring, c.Guest.JitterPercent = keyring(t), -1
+	site := workerd.Shared(t).Site(t, c)
+	in.now = site.Now
+	b, err := json.Marshal(shop(in, "secret", webhookSecret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := site.Entry(t.Context(), abi.Apply, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err := abi.ReadOutcome(reply); err != nil || o.Status != abi.OK {
+		t.Fatalf("apply: %+v, %v", o, err)
+	}
+	s := &service{t: t, client: site.Client(), base: site.BaseURL, admin: site.AdminURL}
+	s.makeKey()
+	return s, site
+}

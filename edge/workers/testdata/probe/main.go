@@ -1,0 +1,123 @@
+//go:build wasip1
+
+// Command probe is a guest that tells a test what its host does: /clock reads
+// the clock around a computation and around an effect, and any other path has
+// its body fetched.
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+func main() {}
+
+var (
+	inbox  []byte
+	out    []byte
+	header [3]uint32
+	before = map[uint32]time.Time{} // of the requests of /clock
+)
+
+//go:wasmexport verge_abi
+func vergeABI() int32 { return abi.Version }
+
+//go:wasmexport verge_reserve
+func vergeReserve(n int32) uint32 {
+	inbox = make([]byte, max(n, 1))
+	return address(inbox)
+}
+
+func address(b []byte) uint32 { return uint32(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+//go:wasmexport verge_config
+func vergeConfig(int32) uint32 { return 0 }
+
+func outbox() uint32 {
+	header = [3]uint32{address(out), uint32(len(out)), 0}
+	return uint32(uintptr(unsafe.Pointer(&header)))
+}
+
+func put(rec abi.Record) { out = abi.AppendRecord(nil, rec) }
+
+func respond(request uint32, status int, body string) {
+	put(abi.Record{Request: request, Kind: abi.Respond,
+		Body: abi.AppendResponse(nil, &web.Response{Status: status, Header: web.Header{}, Body: []byte(body)})})
+}
+
+// compute takes a while.
+func compute() (sum uint32) {
+	for n := range uint32(100_000_000) {
+		sum ^= n * n
+	}
+	return sum
+}
+
+//go:wasmexport verge_submit
+func vergeSubmit(request uint32, n int32) uint32 {
+	message := inbox[:n]
+	if abi.Entry(message[0]) == abi.SelfTest {
+		random := make([]byte, 32)
+		rand.Read(random)
+		put(abi.Record{Request: request, Kind: abi.Respond, Body: abi.AppendSelf(nil, abi.Self{Random: random, Now: time.Now()})})
+		return outbox()
+	}
+	req, err := abi.ReadRequest(message[1:])
+	if err != nil {
+		panic(err)
+	}
+	switch req.Path {
+	case "/clock":
+		begin := time.Now()
+		sum := compute()
+		if end := time.Now(); !end.Equal(begin) || end.Sub(begin) != 0 {
+			respond(request, 500, fmt.Sprintf("the clock went on by %s while %d was computed", end.Sub(begin), sum))
+			break
+		}
+		before[request] = begin
+		put(abi.Record{Request: request, Op: 1, Kind: abi.KVGet, Body: abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})})
+	case "/echo":
+		respond(request, 200, fmt.Sprintf("%s %q %q %v %v %q", req.Method, req.Path, req.Query, req.Header, req.Client, req.Body))
+	default:
+		put(abi.Record{Request: request, Op: 1, Kind: abi.Fetch, Body: abi.AppendFetch(nil, host.FetchRequest{
+			Method: "POST", URL: string(req.Body), Header: map[string]string{"X-Probe": "1"}, Body: []byte("sent")})})
+	}
+	return outbox()
+}
+
+//go:wasmexport verge_complete
+func vergeComplete(request, op uint32, status, n int32) uint32 {
+	reply := inbox[:n]
+	if begin, ok := before[request]; ok {
+		delete(before, request)
+		respond(request, 200, time.Since(begin).String())
+		return outbox()
+	}
+	if abi.Status(status) != abi.OK {
+		reason, text, err := abi.ReadFetchError(reply)
+		respond(request, 502, fmt.Sprintf("%s: %s %v", reason, text, err))
+		return outbox()
+	}
+	got, err := abi.ReadFetched(reply)
+	if err != nil {
+		panic(err)
+	}
+	respond(request, got.Status, fmt.Sprintf("%d bytes, Location %q", len(got.Body), got.Header["Location"]))
+	return outbox()
+}
+
+//go:wasmexport verge_cancel
+func vergeCancel(request uint32, reason int32) uint32 {
+	respond(request, 299+int(reason), "cancelled")
+	return outbox()
+}
+
+//go:wasmexport verge_idle
+func vergeIdle() {}

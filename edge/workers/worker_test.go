@@ -1,0 +1,186 @@
+package workers_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/testharness/workerd"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// deploy runs what is deployed, as an operator configures it.
+func deploy(t *testing.T, in *inbox, change func(*workerd.Worker)) (*service, *workerd.Server) {
+	t.Helper()
+	w := &workerd.Worker{
+		Config: abi.Config{BaseURL: "http://verge.localhost", Dev: true, Partitions: 2, Retries: []abi.Milliseconds{200, 200, 200, 200, 200}, JitterPercent: -1},
+		Site:   shop(in, "secret_env", "SHOP_WEBHOOK_SECRET"),
+		Secrets: map[string]string{"VERGE_KEYRING": string(keyring(t)), "VERGE_OPERATOR_TOKEN": operatorToken,
+			"SHOP_WEBHOOK_SECRET": webhookSecret + "\n"},
+	}
+	if change != nil {
+		change(w)
+	}
+	server := workerd.Start(t, &workerd.Options{Worker: w})
+	return &service{t: t, client: server.Client(), base: w.Config.BaseURL, admin: w.Config.BaseURL}, server
+}
+
+// From an operator's configuration alone: the site is there, the admin API
+// makes a key and tests the webhook, and a verification goes all its way.
+func TestWalkOnTheDeployedEntry(t *testing.T) {
+	in := newInbox(t)
+	s, _ := deploy(t, in, nil)
+	s.makeKey()
+	ready := s.post("/admin/v1/integrations/"+integrationID+"/test", operatorToken, nil)
+	if is, _ := jsonOf(t, ready)["ready"].(bool); !is {
+		t.Errorf("the webhook test: %d %s", ready.status, ready.body)
+	}
+	id, redirect := s.start()
+	result := s.approve(redirect)
+	s.want(s.validate(result), http.StatusOK, "")
+	s.want(s.validate(result), http.StatusConflict, "ALREADY_USED")
+	for _, event := range []string{"verification.started", "verification.completed"} {
+		soon(t, event, func() bool { return slices.Equal(in.statuses(id, event), []int{204}) })
+	}
+}
+
+func jsonOf(t *testing.T, a answer) (m map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal(a.body, &m); err != nil {
+		t.Errorf("%d %s: %v", a.status, a.body, err)
+	}
+	return m
+}
+
+// What was written is there after workerd was killed, and what was due is done.
+func TestARestartLosesNothing(t *testing.T) {
+	in := newInbox(t)
+	in.answer(http.StatusInternalServerError)
+	s, server := deploy(t, in, func(w *workerd.Worker) { w.Config.Retries = []abi.Milliseconds{1500, 1500, 1500} })
+	s.makeKey()
+	id, redirect := s.start()
+	used := s.approve(redirect)
+	s.want(s.validate(used), http.StatusOK, "")
+	_, redirect = s.start()
+	unused := s.approve(redirect)
+	soon(t, "attempts that fail", func() bool { return len(in.statuses(id, "verification.completed")) > 0 })
+
+	server.Restart(t)
+	in.answer(0)
+	for _, event := range []string{"verification.started", "verification.completed"} {
+		soon(t, event, func() bool { all := in.statuses(id, event); return len(all) > 0 && all[len(all)-1] == 204 })
+	}
+	s.want(s.validate(used), http.StatusConflict, "ALREADY_USED")
+	s.want(s.validate(unused), http.StatusOK, "")
+}
+
+func TestDoor(t *testing.T) {
+	s, server := deploy(t, newInbox(t), nil)
+	s.makeKey()
+	for _, c := range []struct {
+		name, method, path string
+		header             http.Header
+		body               string
+		status             int
+		code               string
+	}{
+		{"contract 5: there is no such path", "GET", "/nowhere", nil, "", 404, "NOT_FOUND"},
+		{"contract 5: nobody", "POST", api.StartPath, nil, "{}", 401, "UNAUTHORIZED"},
+		{"contract 3: a body of more than 16 KiB", "POST", api.StartPath, bearer(s.key), strings.Repeat(" ", 17<<10), 413, "PAYLOAD_TOO_LARGE"},
+		{"a URL of more than 8 KiB", "GET", "/?" + strings.Repeat("a", 8<<10), nil, "", 414, "INVALID_REQUEST"},
+		{"a header of more than 32 KiB", "GET", "/", http.Header{"X-Large": {strings.Repeat("a", 32<<10)}}, "", 431, "INVALID_REQUEST"},
+		{"the operators' side lets no publisher in", "GET", "/admin/v1/keys", bearer(s.key), "", 401, "UNAUTHORIZED"},
+		{"the operators' side", "GET", "/admin/v1/keys", bearer(operatorToken), "", 200, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			header := c.header.Clone()
+			if header == nil {
+				header = http.Header{}
+			}
+			header.Set("X-Correlation-Id", "mine & yours")
+			a := s.do(c.method, s.base+c.path, header, []byte(c.body))
+			s.want(a, c.status, c.code)
+			if a.header.Get("X-Correlation-Id") != "mine & yours" || !strings.HasPrefix(a.header.Get("X-Request-Id"), "req_") {
+				t.Errorf("contract 4: headers %v", a.header)
+			}
+			if c.code != "" && (a.text("correlation_id") != "mine & yours" || a.text("request_id") != a.header.Get("X-Request-Id") ||
+				a.header.Get("Content-Type") != "application/json; charset=utf-8" || a.header.Get("Cache-Control") != "no-store") {
+				t.Errorf("contract 1, 5: %v %s", a.header, a.body)
+			}
+		})
+	}
+	for path, want := range map[string]string{"/healthz": `{"status":"ok"}`, "/readyz": `{"status":"ok"}`} {
+		if a := s.do("GET", s.base+path, nil, nil); a.status != 200 || strings.TrimSpace(string(a.body)) != want {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	if a := s.do("HEAD", s.base+"/docs/openapi.yaml", nil, nil); len(a.body) > 0 {
+		t.Errorf("HEAD: %d %s", a.status, a.body)
+	}
+	for _, secret := range []string{s.key, operatorToken, webhookSecret} {
+		if strings.Contains(server.Log(), secret) {
+			t.Errorf("contract 13: the log tells a secret:\n%s", server.Log())
+		}
+	}
+}
+
+// contract 30: the address is the platform's word and no other header's.
+func TestClientAddressOfThePlatform(t *testing.T) {
+	s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) { w.Config.SecretPerIP = 3 })
+	from := func(address, forwarded string) int {
+		t.Helper()
+		return s.do("POST", s.base+api.ValidatePath, http.Header{"Cf-Connecting-Ip": {address}, "X-Forwarded-For": {forwarded}}, []byte("{}")).status
+	}
+	for i, c := range []struct {
+		address, forwarded string
+		status             int
+	}{
+		{"192.0.2.1", "198.51.100.1", 401}, {"192.0.2.1", "198.51.100.2", 401}, {"192.0.2.1", "198.51.100.3", 401},
+		{"192.0.2.1", "198.51.100.4", 429}, {"192.0.2.2", "198.51.100.4", 401},
+		{"2001:db8::1", "", 401}, {"2001:db8::2", "", 401}, {"2001:db8::ffff:3", "", 401}, {"2001:db8::4", "", 429}, {"2001:db8:0:1::4", "", 401},
+	} {
+		if got := from(c.address, c.forwarded); got != c.status {
+			t.Errorf("request %d, from %s: %d, want %d", i, c.address, got, c.status)
+		}
+	}
+}
+
+func TestAdminHost(t *testing.T) {
+	s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) { w.AdminHost = "operators.localhost" })
+	if a := s.do("GET", s.base+"/admin/v1/keys", bearer(operatorToken), nil); a.status != http.StatusNotFound {
+		t.Errorf("the public host: %d %s", a.status, a.body)
+	}
+	if a := s.do("GET", "http://operators.localhost/admin/v1/keys", bearer(operatorToken), nil); a.status != http.StatusOK {
+		t.Errorf("the operators' host: %d %s", a.status, a.body)
+	}
+	if a := s.do("POST", "http://operators.localhost"+api.ValidatePath, nil, nil); a.status != http.StatusUnauthorized {
+		t.Errorf("the public API on the operators' host: %d %s", a.status, a.body)
+	}
+}
+
+// A configuration that is wrong serves nobody, and the log says what is wrong.
+func TestAConfigurationThatIsWrong(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*workerd.Worker)
+		log    string
+	}{
+		"no key ring":            {func(w *workerd.Worker) { delete(w.Secrets, "VERGE_KEYRING") }, "the configuration has no key ring"},
+		"a key ring that is not": {func(w *workerd.Worker) { w.Secrets["VERGE_KEYRING"] = "hush" }, "VERGE_KEYRING is no JSON"},
+		"a missing secret":       {func(w *workerd.Worker) { delete(w.Secrets, "SHOP_WEBHOOK_SECRET") }, "there is no secret SHOP_WEBHOOK_SECRET"},
+		"a short secret":         {func(w *workerd.Worker) { w.Secrets["SHOP_WEBHOOK_SECRET"] = "hush" }, "must have at least 16"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, server := deploy(t, newInbox(t), c.change)
+			s.want(s.post(api.StartPath, "", map[string]any{}), http.StatusServiceUnavailable, "UNAVAILABLE")
+			if a := s.do("GET", s.base+"/readyz", nil, nil); a.status != http.StatusServiceUnavailable {
+				t.Errorf("readyz: %d %s", a.status, a.body)
+			}
+			if log := server.Log(); !strings.Contains(log, c.log) || strings.Contains(log, "hush") {
+				t.Errorf("the log:\n%s", log)
+			}
+		})
+	}
+}
