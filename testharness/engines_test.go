@@ -171,6 +171,7 @@ var once = map[string]string{
 	"TestTally":                   "no store",
 	"TestDefaultEngine":           "is about one engine",
 	"TestWalkInAGuest":            "is about one engine",
+	"TestEnginesAreTheSame":       "no store: it is recorded what that said",
 	"TestEveryBitOfAToken":        "in memory: asks too often, and is not about the store",
 	"TestMutatedTokens":           "in memory: asks too often, and is not about the store",
 	"TestSingleUseIsLinearizable": "in memory: 20,000 histories",

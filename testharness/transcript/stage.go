@@ -10,8 +10,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/tetratelabs/wazero"
-
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
@@ -25,13 +23,19 @@ import (
 
 // Engine is what runs the core. The zero value runs it in this process.
 type Engine struct {
-	Module []byte                  // runs it as a guest, if there is one
-	Cache  wazero.CompilationCache // of compiled modules; nil: none
+	Guest *wasmhost.Module // runs it, if there is one
+
+	// HostSeals keeps the keys outside of the guest, as a server does. False:
+	// the guest seals by itself.
+	HostSeals bool
 }
 
 func (e Engine) String() string {
-	if e.Module == nil {
+	switch {
+	case e.Guest == nil:
 		return "native"
+	case e.HostSeals:
+		return "wasm, the host seals"
 	}
 	return "wasm"
 }
@@ -85,40 +89,40 @@ func (s *stage) logger() *slog.Logger {
 	}}))
 }
 
-// start puts a core onto the stage. close ends it.
-func (e Engine) start(ctx context.Context, c abi.Config, s *stage) (r running, close func() error, err error) {
+// start puts a core onto the stage. end takes it off.
+func (e Engine) start(ctx context.Context, c abi.Config, s *stage) (r running, end func() error, err error) {
 	c.LogLevel = int8(slog.LevelDebug)
-	if e.Module == nil {
-		r, err = native(c, s)
+	keys, err := token.ParseKeyring(c.Keyring)
+	if err != nil {
+		return nil, nil, err
+	}
+	ring, err := keys.Ring(c.Host, &s.entropy)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, fetch := effect.Store(s.effect), effect.Fetcher(s.effect)
+	if e.Guest == nil {
+		r, err = core.New(settings.Unpack(c, s.clock), host.Host{
+			KV: store, Fetch: fetch, Sealer: ring,
+			Now: s.clock, Random: &s.entropy, Log: s.logger(), Count: s.count, Wake: s.wake,
+		})
 		return r, func() error { return nil }, err
 	}
-	const memory = 1 << 30 // more than it ever needs: one that is replaced has forgotten what it has read
+	var sealer host.Sealer
+	if e.HostSeals {
+		sealer, c.Keyring = ring, nil
+	}
 	g, err := wasmhost.New(ctx, wasmhost.Config{
-		Module: e.Module, Guest: c, Cache: e.Cache,
-		KV: effect.Store(s.effect), Meter: effect.Store(s.effect), Fetch: effect.Fetcher(s.effect),
+		Compiled: e.Guest, Guest: c, Sealer: sealer,
+		KV: store, Meter: store, Fetch: fetch,
 		Log: s.logger(), Count: s.count, Wake: s.wake,
-		Instances: 1, MemoryMax: memory, MemoryFull: memory,
+		Instances: 1, MemoryFull: 1 << 31, // never: one that is replaced has forgotten what it has read
 		Random: &s.entropy, Clock: wasmhost.Clock{Wall: s.clock, Mono: func() time.Duration { return s.now.Sub(s.start) }},
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	return g, g.Close, nil
-}
-
-func native(c abi.Config, s *stage) (*core.Service, error) {
-	keys, err := token.ParseKeyring(c.Keyring)
-	if err != nil {
-		return nil, err
-	}
-	ring, err := keys.Ring(c.Host, &s.entropy)
-	if err != nil {
-		return nil, err
-	}
-	return core.New(settings.Unpack(c, s.clock), host.Host{
-		KV: effect.Store(s.effect), Fetch: effect.Fetcher(s.effect), Sealer: ring,
-		Now: s.clock, Random: &s.entropy, Log: s.logger(), Count: s.count, Wake: s.wake,
-	})
 }
 
 // run does what a step asks for and returns the result.
