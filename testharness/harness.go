@@ -1,6 +1,7 @@
 package testharness
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"io"
@@ -41,6 +42,10 @@ type Options struct {
 	// the configuration on the host, whose Sealer is the keyring's. Nil: the
 	// core runs natively.
 	Engine func(core.Config, host.Host, token.Keyring) Engine
+
+	// Remote makes a service that runs outside of this process, the server
+	// included. Nil: it runs here. It has its own Random.
+	Remote func(RemoteConfig) Remote
 
 	// Production applies production's rules: callbacks are https, sessions
 	// start on integrations that are Ready (see MakeReady), BaseURL is https.
@@ -97,7 +102,8 @@ type Harness struct {
 	log     *logBuffer
 	client  *http.Client
 	adminAt string
-	opsAt   string
+	opsAt   string // "": the service is remote
+	remote  Remote // nil: it is not
 }
 
 // Engine runs the core.
@@ -162,23 +168,20 @@ func New(t testing.TB, opts *Options) *Harness {
 	}
 	h.Sink = newSink(t, h.Now)
 
-	public, admin, ops := h.listen(), h.listen(), h.listen()
-	h.BaseURL = "http://" + public.Addr().String()
-	if h.opts.Production {
-		h.BaseURL = "https://verge.example"
-	}
-	h.adminAt, h.opsAt = "http://"+admin.Addr().String(), "http://"+ops.Addr().String()
-	h.client = &http.Client{
-		Transport: &transport{
-			Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 128}, // and no proxy
-			base:      h.BaseURL, addr: public.Addr().String(),
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Timeout:       time.Minute,
-	}
-
 	metrics := server.NewMetrics()
 	log := slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	if h.opts.Remote != nil {
+		h.startRemote(log, metrics)
+		h.seed()
+		return h
+	}
+	public, admin, ops := h.listen(), h.listen(), h.listen()
+	h.BaseURL = cmp.Or(h.productionURL(), "http://"+public.Addr().String())
+	h.adminAt, h.opsAt = "http://"+admin.Addr().String(), "http://"+ops.Addr().String()
+	h.client = client(&transport{
+		Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 128}, // and no proxy
+		base:      h.BaseURL, addr: public.Addr().String(),
+	})
 	h.startCore(log, metrics)
 	h.seed()
 	h.serve(server.Config{
@@ -190,6 +193,21 @@ func New(t testing.TB, opts *Options) *Harness {
 		IdleGrace:      time.Nanosecond,
 	})
 	return h
+}
+
+func (h *Harness) productionURL() string {
+	if h.opts.Production {
+		return "https://verge.example"
+	}
+	return ""
+}
+
+func client(t http.RoundTripper) *http.Client {
+	return &http.Client{
+		Transport:     t,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       time.Minute,
+	}
 }
 
 // startRedis makes the store of a harness that was given none.
@@ -213,6 +231,9 @@ func (h *Harness) move(d time.Duration) {
 	if h.mini != nil {
 		h.mini.SetTime(h.Now().Add(-time.Millisecond))
 	}
+	if h.remote != nil {
+		h.remote.SetClock(h.Now())
+	}
 }
 
 func (h *Harness) listen() net.Listener {
@@ -222,7 +243,8 @@ func (h *Harness) listen() net.Listener {
 	return l
 }
 
-func (h *Harness) startCore(log *slog.Logger, metrics *server.Metrics) {
+// config is what the service is configured with, and host what it runs on.
+func (h *Harness) config() core.Config {
 	h.t.Helper()
 	h.Keyring = h.opts.Keyring
 	if len(h.Keyring.Keys) == 0 {
@@ -230,10 +252,7 @@ func (h *Harness) startCore(log *slog.Logger, metrics *server.Metrics) {
 		h.Keyring, err = token.GenerateKeyring(rand.Reader, h.Now())
 		h.must(err)
 	}
-	// One name for all harnesses, so that those which share a ring share tokens.
-	ring, err := h.Keyring.Ring("verge.example", h.opts.Random)
-	h.must(err)
-	cfg := core.Config{
+	c := core.Config{
 		BaseURL:       h.BaseURL,
 		Dev:           !h.opts.Production,
 		Test:          true,
@@ -241,12 +260,30 @@ func (h *Harness) startCore(log *slog.Logger, metrics *server.Metrics) {
 		Providers:     []provider.Provider{&sandbox.Provider{Now: h.Now}},
 	}
 	if h.opts.Configure != nil {
-		h.opts.Configure(&cfg)
+		h.opts.Configure(&c)
 	}
-	on := host.Host{
+	return c
+}
+
+func (h *Harness) host(log *slog.Logger, metrics *server.Metrics) host.Host {
+	h.t.Helper()
+	ring, err := h.Keyring.Ring(ringHost, h.opts.Random)
+	h.must(err)
+	return host.Host{
 		KV: h.KV, Sealer: ring, Now: h.Now, Random: h.opts.Random, Log: log, Count: metrics.Count,
 		Fetch: egress.New(egress.Config{Dev: true, Timeout: h.opts.WebhookTimeout}),
 	}
+}
+
+// ringHost is one name for all harnesses, so that those which share a ring
+// share tokens.
+const ringHost = "verge.example"
+
+func (h *Harness) startCore(log *slog.Logger, metrics *server.Metrics) {
+	h.t.Helper()
+	cfg := h.config()
+	on := h.host(log, metrics)
+	var err error
 	h.Service, err = core.New(cfg, on)
 	h.must(err)
 	h.Engine = native{h.Service}
@@ -373,11 +410,19 @@ func (h *Harness) AdvanceTo(end time.Time) {
 func (h *Harness) Pause(d time.Duration) { h.move(d) }
 
 // Logs is what the service has logged, one JSON object a line.
-func (h *Harness) Logs() string { return h.log.String() }
+func (h *Harness) Logs() string {
+	if h.remote != nil {
+		return h.remote.Logs() + h.log.String()
+	}
+	return h.log.String()
+}
 
 // Metrics is what /metrics says.
 func (h *Harness) Metrics() string {
 	h.t.Helper()
+	if h.remote != nil {
+		return h.remote.Metrics()
+	}
 	resp, err := http.Get(h.opsAt + "/metrics")
 	h.must(err)
 	defer resp.Body.Close()
