@@ -95,7 +95,7 @@ func (a engineAt) start(ctx context.Context, service *core.Service, c core.Confi
 	}
 	meter, ok := h.KV.(kv.Meter)
 	if !ok {
-		meter = ownCounters{ratelimit.NewLocal(0)}
+		meter = ratelimit.NewLocal(0).Meter()
 	}
 	config := wasmhost.Config{
 		Module: a.loaded.wasm, Guest: guest, KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
@@ -116,14 +116,6 @@ func (a engineAt) start(ctx context.Context, service *core.Service, c core.Confi
 	m := &modules{engine: a.name, host: e, cache: cache, trust: a.trust, log: h.Log, now: h.Now}
 	m.active = moduleInUse{Digest: a.loaded.digest, Source: a.loaded.source, Since: h.Now().UTC().Truncate(time.Second)}
 	return e, m, nil
-}
-
-// ownCounters are the rate counters of a store that no other process shares.
-type ownCounters struct{ *ratelimit.Local }
-
-// Spend implements kv.Meter; one process has one partition of them.
-func (o ownCounters) Spend(ctx context.Context, _ kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
-	return o.Local.Spend(ctx, now, charges)
 }
 
 // moduleCache is where in a data directory compiled modules are kept.

@@ -131,10 +131,11 @@ func (c *compiledModules) after(digest string) {
 		c.log.Warn("the cache of compiled modules cannot be written", "error", err.Error())
 		return
 	}
+	delete(lists, digest)
 	modules := slices.Collect(maps.Keys(lists))
 	slices.SortFunc(modules, func(a, b string) int { return c.used(b).Compare(c.used(a)) })
 	for n, module := range modules {
-		if n >= keptModules && module != digest {
+		if n >= keptModules-1 {
 			c.remove(module + listSuffix) // and its files, listed nowhere then, by the next one who looks
 		}
 	}
