@@ -111,17 +111,21 @@ func show(v any) []string {
 }
 
 func appendValue(lines []string, path string, v reflect.Value) []string {
+	label := path
+	if path != "" {
+		label += ": "
+	}
 	switch t := v.Interface().(type) {
 	case time.Time:
-		return append(lines, path+": "+t.Format(time.RFC3339Nano))
+		return append(lines, label+t.Format(time.RFC3339Nano))
 	case []byte:
-		return appendText(lines, path, t)
+		return appendText(lines, label, t)
 	case string:
-		return appendText(lines, path, []byte(t))
+		return appendText(lines, label, []byte(t))
 	case abi.Status:
-		return append(lines, path+": "+statuses[t])
+		return append(lines, label+statuses[t])
 	case fmt.Stringer:
-		return append(lines, path+": "+t.String())
+		return append(lines, label+t.String())
 	}
 	member := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
 	switch v.Kind() {
@@ -139,33 +143,30 @@ func appendValue(lines []string, path string, v reflect.Value) []string {
 		}
 	case reflect.Slice:
 		if v.Len() == 0 {
-			return append(lines, path+": none")
+			return append(lines, label+"none")
 		}
 		for i := range v.Len() {
 			lines = appendValue(lines, fmt.Sprintf("%s[%d]", path, i), v.Index(i))
 		}
 	default:
-		lines = append(lines, fmt.Sprintf("%s: %v", path, v.Interface()))
+		lines = append(lines, fmt.Sprintf("%s%v", label, v.Interface()))
 	}
 	return lines
 }
 
 // appendText shows JSON member by member, text line by line, and bytes that
 // are neither as they would be written in Go.
-func appendText(lines []string, path string, b []byte) []string {
-	if path != "" {
-		path += ": "
-	}
+func appendText(lines []string, label string, b []byte) []string {
 	var indented bytes.Buffer
 	switch {
 	case len(b) > 0 && (b[0] == '{' || b[0] == '[') && json.Indent(&indented, b, "", "  ") == nil:
 		b = indented.Bytes()
 	case !utf8.Valid(b) || bytes.ContainsFunc(b, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' }):
-		return append(lines, fmt.Sprintf("%s%q", path, b))
+		return append(lines, fmt.Sprintf("%s%q", label, b))
 	}
 	for n, line := range strings.Split(string(b), "\n") {
 		if n == 0 {
-			line = path + line
+			line = label + line
 		}
 		lines = append(lines, line)
 	}
