@@ -71,7 +71,7 @@ func newGuest(t testing.TB, c core.Config, h host.Host) *guest {
 	packed.LogLevel = -4
 	meter, ok := h.KV.(kv.Meter)
 	if !ok {
-		meter = ownCounters{ratelimit.NewLocal(0)}
+		meter = ratelimit.NewLocal(0).Meter()
 	}
 	g.Engine, err = wasmhost.New(t.Context(), wasmhost.Config{Compiled: compiled(t), Guest: packed, KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
 		Log: h.Log, Count: h.Count, Instances: 1, Random: h.Random,
@@ -88,11 +88,4 @@ func (g *guest) Forget() {
 	if err := g.Renew(context.Background()); err != nil {
 		g.t.Fatal(err)
 	}
-}
-
-// ownCounters are those of a store that has none for several instances.
-type ownCounters struct{ *ratelimit.Local }
-
-func (o ownCounters) Spend(ctx context.Context, _ kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
-	return o.Local.Spend(ctx, now, charges)
 }

@@ -49,6 +49,16 @@ func NewLocal(counters int) *Local {
 	return l
 }
 
+// Meter is the same for who asks for a partition: one process has one.
+func (l *Local) Meter() kv.Meter { return localMeter{l} }
+
+type localMeter struct{ *Local }
+
+// Spend implements kv.Meter.
+func (m localMeter) Spend(ctx context.Context, _ kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+	return m.Local.Spend(ctx, now, charges)
+}
+
 // Spend implements Store; it never fails.
 func (l *Local) Spend(_ context.Context, now time.Time, charges []kv.Charge) ([]time.Time, error) {
 	of := make([]*shard, len(charges))

@@ -14,7 +14,6 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
@@ -39,21 +38,13 @@ func guests(module []byte) engineOf {
 			return nil, nil, err
 		}
 		e, err := wasmhost.New(context.Background(), wasmhost.Config{Module: module, Guest: packed,
-			KV: h.KV, Meter: ownCounters{ratelimit.NewLocal(0)}, Fetch: h.Fetch, Sealer: h.Sealer,
+			KV: h.KV, Meter: ratelimit.NewLocal(0).Meter(), Fetch: h.Fetch, Sealer: h.Sealer,
 			Log: h.Log, Wake: h.Wake, Cache: compiled()})
 		if err != nil {
 			return nil, nil, err
 		}
 		return e, e.Close, nil
 	}
-}
-
-// ownCounters are the rate counters of a store that no other process shares.
-type ownCounters struct{ *ratelimit.Local }
-
-// Spend implements kv.Meter; one process has one partition of them.
-func (o ownCounters) Spend(ctx context.Context, _ kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
-	return o.Local.Spend(ctx, now, charges)
 }
 
 // engines prints what the guests of a module answer beside what the core does

@@ -26,6 +26,10 @@ type Config struct {
 	// Module is what runs: "" is Verge, "other" is Options.Other.
 	Module string
 
+	// Store keeps what the site keeps. Its effects are then carried out in
+	// this process, and no alarm is ever set. Nil: the site's Durable Objects.
+	Store kv.KV
+
 	// Now is where the site's clock stands until it is moved; then no alarm
 	// is ever set, and RunDue does what is due. Zero: the clock runs, Offset
 	// before the real one, and alarms are set.
@@ -74,8 +78,12 @@ func (s *Server) Site(t testing.TB, c Config) *Site {
 	for n := range max(c.Guest.Partitions, 1) {
 		site.keeps = append(site.keeps, kv.Partition(fmt.Sprint("p", n)))
 	}
+	elsewhere := ""
+	if c.Store != nil {
+		elsewhere = carryOut(t, c.Store)
+	}
 	made, err := json.Marshal(map[string]any{
-		"guest": c.Guest, "module": c.Module, "handle_ms": c.HandleTimeout.Milliseconds(), "fetch_ms": c.FetchTimeout.Milliseconds(),
+		"store": elsewhere, "guest": c.Guest, "module": c.Module, "handle_ms": c.HandleTimeout.Milliseconds(), "fetch_ms": c.FetchTimeout.Milliseconds(),
 		"places": c.Places, "memory": c.Memory,
 	})
 	if err != nil {

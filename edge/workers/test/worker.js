@@ -22,8 +22,9 @@ const modules = { verge, other };
 const sites = new Map();
 
 class Site {
-  constructor(id, { guest, module, clock, handle_ms, fetch_ms, places, memory }) {
+  constructor(id, { store, guest, module, clock, handle_ms, fetch_ms, places, memory }) {
     this.id = id;
+    this.store = store || null;
     this.logs = [];
     this.counts = {};
     this.setClock(clock ?? {});
@@ -44,8 +45,20 @@ class Site {
   alarmAt(due) { return this.at !== null ? null : Number((due - this.offset + millisecond - 1n) / millisecond); }
 
   log(line) { this.logs.push(JSON.stringify(line)); }
-  effects(env) { return effects(objects(env.PARTITION, this.id + "/"), this.egress); }
+  effects(env) { return effects(this.store ? elsewhere(this.store) : objects(env.PARTITION, this.id + "/"), this.egress); }
 }
+
+// elsewhere is a store behind a URL, which carries out the effects of all
+// partitions.
+const elsewhere = (url) => () => ({
+  async effect(kind, body) {
+    const message = new Uint8Array(1 + body.length);
+    message[0] = kind;
+    message.set(body, 1);
+    const reply = new Uint8Array(await (await fetch(url, { method: "POST", body: message })).arrayBuffer());
+    return { status: reply[0], body: reply.slice(1) };
+  },
+});
 
 // Partition is a site's: the name of its object is the site's, a slash and the
 // partition.
