@@ -166,7 +166,7 @@ func TestDeadline(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer receiver.Close()
 	defer close(release)
-	s, site := on(t, server, workerd.Config{HandleTimeout: 300 * time.Millisecond, Places: 5})
+	s, site := on(t, server, workerd.Config{HandleTimeout: 2 * time.Second, Places: 5})
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {

@@ -59,7 +59,10 @@ func jsonOf(t *testing.T, a answer) (m map[string]any) {
 func TestARestartLosesNothing(t *testing.T) {
 	in := newInbox(t)
 	in.answer(http.StatusInternalServerError)
-	s, server := deploy(t, in, func(w *workerd.Worker) { w.Config.Retries = []abi.Milliseconds{1500, 1500, 1500} })
+	s, server := deploy(t, in, func(w *workerd.Worker) {
+		w.Config.Retries = []abi.Milliseconds{1500, 1500, 1500}
+		w.Config.AttemptTime, w.Config.Lease = 1000, 2100 // what was under way comes free that soon
+	})
 	s.makeKey()
 	id, redirect := s.start()
 	used := s.approve(redirect)

@@ -15,7 +15,7 @@ import { Store } from "./store.js";
 
 const millisecond = 1_000_000n;
 const again = 1_000; // ms after which an alarm that left something due is repeated
-const lost = 30_000; // ms after which one that was killed is: leases are over by then
+const lost = 30_000; // ms after which one that keeps being killed is: leases are over by then
 
 export class Partition extends DurableObject {
   #store = null;
@@ -74,14 +74,14 @@ export class Partition extends DurableObject {
     else this.ctx.storage.setAlarm(Math.max(when, 1));
   }
 
-  // alarm never throws: after a few failed ones the platform would give up.
-  // While it runs, an alarm is set for the case that it does not come to its end.
-  async alarm() {
+  // alarm never throws. One that was killed the platform repeats, soon but only
+  // a few times: from the third on, another one is set before anything is done.
+  async alarm(info) {
     const begin = Date.now();
     try {
       this.name ??= this.store().fact("name");
       this.#awake = true;
-      this.#set(begin + lost);
+      if (info?.retryCount > 2) this.#set(begin + lost);
       await runDue(this.#outbox(), (line) => this.log({ ...line, partition: this.name }));
     } catch (e) {
       this.log({ level: 8, message: "an alarm has failed", partition: this.name, error: e.message });
