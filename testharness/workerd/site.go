@@ -67,35 +67,44 @@ func (s *Server) Site(t testing.TB, c Config) *Site {
 	_, port, _ := strings.Cut(s.Addr, ":")
 	site := &Site{
 		ID: id, BaseURL: "http://" + id + ".localhost:" + port, AdminURL: "http://admin-" + id + ".localhost:" + port,
-		server: s, t: t, now: c.Now, offset: c.Offset, partitions: map[kv.Partition]bool{},
-		keeps: []kv.Partition{"c", "limits"}, // and behind them those of sessions
+		server: s, t: t, partitions: map[kv.Partition]bool{},
 	}
 	own := s.client.Transport.(*transport)
 	site.client = &http.Client{Transport: &transport{Transport: own.Transport, server: s, site: id}, CheckRedirect: s.client.CheckRedirect}
+	s.mu.Lock()
+	s.sites[id] = site
+	s.mu.Unlock()
+	t.Cleanup(site.Close)
+	site.Configure(c)
+	return site
+}
+
+// Configure replaces what the site runs and where its clock stands; what it
+// keeps stays. So a store can be had before it is known what will run on it.
+func (s *Site) Configure(c Config) {
+	s.t.Helper()
 	if c.Guest.BaseURL == "" {
-		c.Guest.BaseURL = site.BaseURL
-	}
-	for n := range max(c.Guest.Partitions, 1) {
-		site.keeps = append(site.keeps, kv.Partition(fmt.Sprint("p", n)))
+		c.Guest.BaseURL = s.BaseURL
 	}
 	elsewhere := ""
 	if c.Store != nil {
-		elsewhere = carryOut(t, c.Store)
+		elsewhere = carryOut(s.t, c.Store)
 	}
 	made, err := json.Marshal(map[string]any{
 		"store": elsewhere, "guest": c.Guest, "module": c.Module, "handle_ms": c.HandleTimeout.Milliseconds(), "fetch_ms": c.FetchTimeout.Milliseconds(),
 		"places": c.Places, "memory": c.Memory,
 	})
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	site.made = made
-	site.make()
 	s.mu.Lock()
-	s.sites[id] = site
+	s.made, s.now, s.offset = made, c.Now, c.Offset
+	s.keeps = []kv.Partition{"c", "limits"} // and behind them those of sessions
+	for n := range max(c.Guest.Partitions, 1) {
+		s.keeps = append(s.keeps, kv.Partition(fmt.Sprint("p", n)))
+	}
 	s.mu.Unlock()
-	t.Cleanup(site.Close)
-	return site
+	s.make()
 }
 
 // make tells the server of the site and where its clock stands.
