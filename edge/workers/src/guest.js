@@ -80,7 +80,7 @@ class Guest {
   live = new Map(); // by number: when a request is given up for lost
   failed = null;
   #numbers = 0;
-  #clock = { wall: 0n, mono: 0n };
+  #clock = { wall: 0n, mono: 1n }; // Go refuses to begin at zero
   #begin;
   #exports;
 
@@ -168,7 +168,7 @@ class Guest {
   // tick reads the clock, which then stands still.
   #tick() {
     this.#clock.wall = this.engine.now();
-    const mono = this.#clock.wall - this.#begin;
+    const mono = this.#clock.wall - this.#begin + 1n;
     if (mono > this.#clock.mono) this.#clock.mono = mono;
   }
 
