@@ -92,3 +92,61 @@ func TestModulesThatCannotServe(t *testing.T) {
 		}
 	}
 }
+
+// TestServeWasm walks through verifications in `verge serve --engine wasm`, with
+// the module's SHA-256 pinned, and once more after a restart, which finds the
+// compiled module and the state.
+func TestServeWasm(t *testing.T) {
+	g := newGuests(t)
+	module := g.put("verge.wasm", testharness.Module(t))
+	g.compile(module)
+	for _, c := range []struct {
+		store string
+		open  func(t *testing.T) string
+	}{
+		{"bolt", func(t *testing.T) string { return "bolt:" + filepath.Join(t.TempDir(), "verge.db") }},
+		{"redis", func(t *testing.T) string { return stores.StartRedis(t).URL() }},
+	} {
+		t.Run(c.store, func(t *testing.T) {
+			t.Parallel()
+			sink := newEvents(t)
+			sink.trust(testSecret)
+			site := newSite(t, c.open(t), sink.URL, g.section(module, "module_sha256 = \""+digestOf(testharness.Module(t))+"\""))
+			var token string
+			for _, run := range []string{"first", "again"} {
+				in := site.start()
+				if in.at.Engine != wasmEngine || in.at.Module != digestOf(testharness.Module(t)) {
+					t.Errorf("%s run: it says that it runs %q %q", run, in.at.Engine, in.at.Module)
+				}
+				if token != "" {
+					if valid, status, body := in.validate(token); valid || status != 409 {
+						t.Errorf("I1: a token that was validated before the restart: %d %s", status, body)
+					}
+				}
+				id, redirect, err := in.publisher.start(testIntegration)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if token, err = in.approve(redirect); err != nil {
+					t.Fatal(err)
+				}
+				if valid, status, body := in.validate(token); !valid {
+					t.Errorf("validate: %d %s", status, body)
+				}
+				p := operator()
+				if code, out := operate(p, in.at, "integration", "list"); code != exitOK || !strings.Contains(out, testIntegration) {
+					t.Errorf("an operator's command: exit code %d: %s", code, out)
+				}
+				eventually(t, "its events", func() bool { return sink.has(id, "started") && sink.has(id, "completed") })
+				in.cmd.Process.Signal(syscall.SIGTERM)
+				<-in.ended
+				if code := in.cmd.ProcessState.ExitCode(); code != exitOK || strings.Contains(in.logs.String(), `"level":"ERROR"`) {
+					t.Errorf("%s run: exit code %d: %s", run, code, in.logs)
+				}
+			}
+			for _, what := range sink.complaints() {
+				t.Error(what)
+			}
+		})
+	}
+}

@@ -295,3 +295,83 @@ func TestModulesThatAreRefused(t *testing.T) {
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// TestNativeSwapsNothing: where there is no module, none is replaced, and it is said.
+func TestNativeSwapsNothing(t *testing.T) {
+	g := newGuests(t)
+	module := g.put("module.wasm", answering(1))
+	in := newSite(t, "memory", newEvents(t).URL, "").start()
+	if s := in.modules(t); s.Engine != nativeEngine || s.Active != nil || in.at.Engine != nativeEngine || in.at.Module != "" {
+		t.Errorf("%+v, and the log says %+v", s, in.at)
+	}
+	if code, out := operate(operator(), in.at, "module", "activate", module); code != exitFailed || !strings.Contains(out, "engine is native: it runs no module") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	in.hangUp(t)
+	eventually(t, "the log", func() bool {
+		return strings.Contains(in.logs.String(), "there is nothing to read again: the engine is native")
+	})
+	if _, _, err := in.publisher.start(testIntegration); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHangUpReadsPins: SIGHUP takes the pins that the file has now, for the
+// module there and for what operators send afterwards; a file that is no
+// configuration any more changes nothing.
+func TestHangUpReadsPins(t *testing.T) {
+	g := newGuests(t)
+	good := testharness.Module(t)
+	first, second := g.put("first.wasm", good), g.put("second.wasm", another(good, "two"))
+	g.compile(first)
+	g.compile(second)
+	site := newSite(t, "memory", newEvents(t).URL, unlimited)
+	head, err := os.ReadFile(site.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	configure := func(more string) {
+		t.Helper()
+		if err := writePrivate(afero.NewOsFs(), site.config, []byte(string(head)+more)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pin := func(wasm []byte) string { return "module_sha256 = \"" + digestOf(wasm) + "\"" }
+	configure(g.section(first, pin(good)))
+	in := site.start()
+
+	refused := func(what, says string) {
+		t.Helper()
+		in.hangUp(t)
+		eventually(t, what, func() bool {
+			r := in.modules(t).Rejected
+			return r != nil && strings.Contains(r.Reason, says)
+		})
+		if s := in.modules(t); s.Active.Digest != digestOf(good) {
+			t.Errorf("%s: %+v", what, s.Active)
+		}
+	}
+	if code, out := operate(operator(), in.at, "module", "activate", second); code != exitFailed || !strings.Contains(out, "module_sha256 pins "+digestOf(good)) {
+		t.Errorf("another module than the pinned one: exit code %d: %s", code, out)
+	}
+	configure(g.section(second, pin(good)))
+	refused("a pin that was left behind", "its SHA-256 is "+digestOf(another(good, "two"))+", but module_sha256 pins "+digestOf(good))
+	configure(g.section(g.path("none.wasm"), ""))
+	refused("a module that is not there", "none.wasm: no such file")
+	configure("[engine]\nname = \"wasm")
+	refused("a file that is no TOML", "line ")
+	configure("[engine]\nmodul = \"x\"\n")
+	refused("a setting that there is not", "there is no setting \"engine.modul\"")
+	configure("")
+	refused("another engine", "the engine is native now: that takes a restart")
+
+	configure(g.section(second, pin(another(good, "two"))))
+	in.hangUp(t)
+	eventually(t, "the swap", func() bool { return in.modules(t).Active.Digest == digestOf(another(good, "two")) })
+	if code, out := operate(operator(), in.at, "module", "activate", first); code != exitFailed || !strings.Contains(out, "module_sha256 pins "+digestOf(another(good, "two"))) {
+		t.Errorf("the module that was pinned before: exit code %d: %s", code, out)
+	}
+	if _, _, err := in.publisher.start(testIntegration); err != nil {
+		t.Error(err)
+	}
+}

@@ -19,6 +19,7 @@ type build struct {
 	Time     string `json:"time,omitempty"`     // of the revision
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+	Module   string `json:"module,omitempty"` // SHA-256 of the one built in
 }
 
 func thisBuild() build {
@@ -43,6 +44,9 @@ func thisBuild() build {
 
 func (c *versionCmd) Run(p *program) error {
 	b := thisBuild()
+	if m, err := builtInModule(); err == nil {
+		b.Module = m.digest
+	}
 	if c.JSON {
 		return json.NewEncoder(p.stdout).Encode(b)
 	}
@@ -55,5 +59,8 @@ func (c *versionCmd) Run(p *program) error {
 		fmt.Fprintf(p.stdout, "revision %s of %s%s\n", b.Revision, b.Time, changed)
 	}
 	fmt.Fprintf(p.stdout, "%s %s\n", b.Go, b.Platform)
+	if b.Module != "" {
+		fmt.Fprintf(p.stdout, "built-in module %s\n", b.Module)
+	}
 	return nil
 }

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/verge-id/verge/testharness/stores"
+)
+
+// TestGuestsThatFailUnderAServer has guests fail in the middle of requests
+// while others are served: whoever had a request in that guest is told 503, as
+// the API has it, nothing is granted, no event of what was acknowledged is
+// lost, and the next request is served.
+func TestGuestsThatFailUnderAServer(t *testing.T) {
+	g := newGuests(t)
+	module := g.put("failing.wasm", failing(t))
+	g.compile(module, "interruptible")
+	for _, c := range []struct {
+		store string
+		open  func(t *testing.T) string
+		kinds []string
+	}{
+		{"bolt", func(t *testing.T) string { return "bolt:" + filepath.Join(t.TempDir(), "verge.db") }, []string{"trap", "memory", "loop"}},
+		{"redis", func(t *testing.T) string { return stores.StartRedis(t).URL() }, []string{"trap"}},
+	} {
+		t.Run(c.store, func(t *testing.T) {
+			t.Parallel()
+			sink := newEvents(t)
+			sink.trust(testSecret)
+			site := newSite(t, c.open(t), sink.URL, unlimited+g.section(module, "module_key = \""+g.public+"\"\ninterruptible = true"))
+			in := site.start()
+
+			// Beside them, others walk. What befalls them is a 503, and nothing else.
+			var beside struct {
+				sync.Mutex
+				acknowledged []*walked
+				hit          int
+			}
+			over := make(chan struct{})
+			var walkers sync.WaitGroup
+			for range 3 {
+				walkers.Go(func() {
+					for {
+						select {
+						case <-over:
+							return
+						default:
+						}
+						w, err := walkOn(in.publisher)
+						beside.Lock()
+						beside.acknowledged = append(beside.acknowledged, w)
+						if err != nil {
+							beside.hit++
+							if !strings.Contains(err.Error(), "503") {
+								t.Errorf("a request beside: %v", err)
+							}
+						}
+						beside.Unlock()
+					}
+				})
+			}
+			var victims []*walked
+			for _, kind := range c.kinds {
+				if kind == "loop" && testing.Short() {
+					continue // takes the server's 15 s each time
+				}
+				if kind != "loop" {
+					status, body := in.startFor(t, kind+":start")
+					if status != 503 || !strings.Contains(body, `"code":"UNAVAILABLE"`) || strings.Contains(body, "redirect_url") {
+						t.Errorf("%s at the start: %d %s", kind, status, body)
+					}
+					servedAgain(t, in)
+				}
+				status, body := in.startFor(t, kind+":act")
+				var s struct {
+					SessionID   string `json:"session_id"`
+					RedirectURL string `json:"redirect_url"`
+				}
+				if status != 200 || json.Unmarshal([]byte(body), &s) != nil {
+					// Another one's failure may have hit it: once more.
+					servedAgain(t, in)
+					if status, body = in.startFor(t, kind+":act"); status != 200 || json.Unmarshal([]byte(body), &s) != nil {
+						t.Fatalf("%s: start: %d %s", kind, status, body)
+					}
+				}
+				token, err := in.approve(s.RedirectURL)
+				if err == nil || token != "" || !strings.Contains(err.Error(), "503") {
+					t.Errorf("%s: what the guest failed on was granted: %q, %v", kind, token, err)
+				}
+				servedAgain(t, in)
+				var state []byte
+				eventually(t, "its state", func() bool {
+					status, _, state, err = in.api("GET", "/api/v1/verify/sessions/"+s.SessionID, nil)
+					return err == nil && status == 200
+				})
+				if strings.Contains(string(state), "COMPLETED") || strings.Contains(string(state), `"valid":true`) {
+					t.Errorf("%s: nothing may be granted: %s", kind, state)
+				}
+				victims = append(victims, &walked{id: s.SessionID, started: true})
+			}
+			close(over)
+			walkers.Wait()
+
+			all := append(victims, beside.acknowledged...)
+			lost := func() (lost []string) {
+				for _, w := range all {
+					if w.started && !sink.has(w.id, "started") {
+						lost = append(lost, w.id+" started")
+					}
+					if w.completed && !sink.has(w.id, "completed") {
+						lost = append(lost, w.id+" completed")
+					}
+				}
+				return lost
+			}
+			// What a guest had claimed when it failed is due again after its lease, 29 s.
+			if !within(patience, func() bool { return len(lost()) == 0 }) {
+				t.Errorf("I3: lost: %v", lost())
+			}
+			for _, w := range victims {
+				if sink.has(w.id, "completed") {
+					t.Errorf("%s was completed", w.id)
+				}
+			}
+			for _, what := range sink.complaints() {
+				t.Error(what)
+			}
+			if beside.hit == len(beside.acknowledged) {
+				t.Error("nobody beside was served")
+			}
+			if n := strings.Count(in.logs.String(), "is replaced"); n < len(victims) {
+				t.Errorf("%d guests were replaced, want at least %d: %s", n, len(victims), in.logs)
+			}
+			t.Logf("%d walks beside, of which %d were hit", len(beside.acknowledged), beside.hit)
+		})
+	}
+}
+
+// startFor starts a session for an external user.
+func (in *served) startFor(t *testing.T, user string) (status int, body string) {
+	t.Helper()
+	status, _, raw, err := in.api("POST", "/api/v1/verify/start", map[string]string{
+		"integration_id": testIntegration, "callback_url": "https://shop.example/callback", "external_user_id": user})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status, string(raw)
+}
+
+// servedAgain waits no longer than a guest takes to be replaced.
+func servedAgain(t *testing.T, in *served) {
+	t.Helper()
+	eventually(t, "a request that is served", func() bool { _, err := quietWalk(in.publisher); return err == nil })
+}
+
+// walkOn goes through a verification and says what was acknowledged before it failed.
+func walkOn(p *publisher) (*walked, error) {
+	w := new(walked)
+	id, redirect, err := p.start(p.IntegrationID)
+	if err != nil {
+		return w, err
+	}
+	w.id, w.started = id, true
+	token, err := p.approve(redirect)
+	if err != nil {
+		return w, err
+	}
+	w.completed = true
+	if valid, status, body := p.validate(token); !valid {
+		return w, fmt.Errorf("validate: %d %s", status, body)
+	}
+	return w, nil
+}
