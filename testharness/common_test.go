@@ -36,7 +36,7 @@ func newHarness(t testing.TB, o *opts) *testharness.Harness {
 		with.KV = onEngine(t)
 	}
 	if with.Engine == nil {
-		with.Engine = onWasm(t)
+		with.Engine, with.Remote = onWasm(t), onWorker(t)
 	}
 	observe := with.Observe
 	with.Observe = func(r *testharness.Response) {

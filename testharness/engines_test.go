@@ -32,11 +32,14 @@ import (
 // The tests of this package run on the store that VERGE_HARNESS_KV names, and
 // on miniredis if it names none. VERGE_HARNESS_URL is the server of redis,
 // cluster or etcd; every harness takes a prefix of its own there and leaves
-// behind what it wrote. VERGE_HARNESS_ENGINE=wasm runs the core as a guest.
+// behind what it wrote. The core runs natively, or as VERGE_HARNESS_ENGINE says:
+// wasm, as a guest of this process, or workerd, as a Worker, which has a store
+// of its own.
 var (
 	engineName = os.Getenv("VERGE_HARNESS_KV")
 	engineURL  = os.Getenv("VERGE_HARNESS_URL")
 	inGuest    = os.Getenv("VERGE_HARNESS_ENGINE") == "wasm"
+	inWorker   = os.Getenv("VERGE_HARNESS_ENGINE") == "workerd"
 )
 
 // engines are what TestEngines runs them all on. Where server is not nil, it
@@ -72,7 +75,7 @@ var engines = []struct {
 
 // onEngine is Options.KV for the engine, nil where it is what New takes by itself.
 func onEngine(t testing.TB) func(func() time.Time) kv.KV {
-	if engineName == "" || engineName == "miniredis" {
+	if inWorker || engineName == "" || engineName == "miniredis" {
 		return nil
 	}
 	return engine(t)
@@ -82,6 +85,9 @@ func onEngine(t testing.TB) func(func() time.Time) kv.KV {
 // closed, the same. What is in memory is empty again.
 func engine(t testing.TB) func(now func() time.Time) kv.KV {
 	t.Helper()
+	if inWorker {
+		return durableObjects(t)
+	}
 	prefix := "test-" + strings.ToLower(rand.Text())
 	opened := func(s kv.KV, err error) kv.KV {
 		t.Helper()

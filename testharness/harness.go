@@ -35,7 +35,8 @@ var Epoch = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 // Options change what New makes. The zero value works, and so does nil.
 type Options struct {
 	// KV opens the store on the harness's clock. Nil: an empty miniredis, a
-	// Redis in this process, whose time moves with the harness's clock.
+	// Redis in this process, whose time moves with the harness's clock, or
+	// what a Remote keeps its things in.
 	KV func(now func() time.Time) kv.KV
 
 	// Engine makes what runs the core instead of this process: it serves with
@@ -161,10 +162,11 @@ func New(t testing.TB, opts *Options) *Harness {
 	if h.opts.WebhookTimeout == 0 {
 		h.opts.WebhookTimeout = 3 * time.Second
 	}
-	if h.opts.KV == nil {
-		h.startRedis()
-	} else {
+	switch {
+	case h.opts.KV != nil:
 		h.KV = h.opts.KV(h.Now)
+	case h.opts.Remote == nil:
+		h.startRedis()
 	}
 	h.Sink = newSink(t, h.Now)
 

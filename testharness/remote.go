@@ -22,6 +22,9 @@ type Remote interface {
 	AdminURL() string
 	Transport() http.RoundTripper
 
+	// KV is where it keeps its things if RemoteConfig has no place.
+	KV() kv.KV
+
 	SetClock(now time.Time)
 	Logs() string    // one JSON object a line
 	Metrics() string // what the core has counted, as /metrics says it
@@ -30,8 +33,8 @@ type Remote interface {
 // RemoteConfig is what a Remote serves with.
 type RemoteConfig struct {
 	Core    core.Config // an empty BaseURL is the remote's own
-	KV      kv.KV
-	Now     time.Time // where its clock stands
+	KV      kv.KV       // nil: the remote's own
+	Now     time.Time   // where its clock stands
 	Keyring token.Keyring
 	Host    string // what the key ring's tokens are bound to
 
@@ -54,6 +57,9 @@ func (h *Harness) startRemote(log *slog.Logger, metrics *server.Metrics) {
 	}
 	h.adminAt, h.client = r.AdminURL(), client(r.Transport())
 	h.remote, h.Engine = r, r
+	if h.KV == nil {
+		h.KV = r.KV()
+	}
 
 	cfg.BaseURL = h.BaseURL
 	var err error
