@@ -28,7 +28,7 @@ type door struct {
 	handle  Handler
 	timeout time.Duration // for handle
 	streams map[string]Stream
-	health  bool          // answers /healthz and /readyz itself
+	health  bool // answers /healthz and /readyz itself
 	slots   chan struct{}
 }
 

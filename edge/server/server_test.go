@@ -362,6 +362,64 @@ func TestAdminListener(t *testing.T) {
 }
 
 // Contract 13: canary secrets in every place a client can put one.
+// What a stream is asked may be larger than the core's requests, and take as
+// long to arrive as an operator may wait.
+func TestAdminStreams(t *testing.T) {
+	admin := listen(t)
+	const size = 10 * web.MaxBody
+	base, _ := start(t, Config{Engine: engine{handle: func(context.Context, *web.Request) *web.Response {
+		return &web.Response{Status: 404, Header: web.Header{}}
+	}},
+		AdminListener: admin, ReadTimeout: 100 * time.Millisecond,
+		Admin: func(context.Context, *web.Request) *web.Response { return ok(`{"admin":true}`) },
+		AdminStreams: map[string]Stream{
+			"/stream": func(ctx context.Context, req *web.Request, body io.Reader) *web.Response {
+				if _, limited := ctx.Deadline(); !limited || req.Body != nil || req.Header.Get("Authorization") != "Bearer k" {
+					t.Errorf("the stream got %+v", req)
+				}
+				b, err := io.ReadAll(body)
+				return ok(fmt.Sprintf(`{"bytes":%d,"error":"%v"}`, len(b), err))
+			},
+			"/panic": func(context.Context, *web.Request, io.Reader) *web.Response { panic("no") },
+		}})
+	for _, c := range []struct {
+		url    string
+		status int
+		says   string
+	}{
+		{"http://" + admin.Addr().String() + "/stream", 200, fmt.Sprintf(`{"bytes":%d,"error":"<nil>"}`, size)},
+		{"http://" + admin.Addr().String() + "/panic", 500, `"code":"INTERNAL"`},
+		{base + "/stream", 404, ""},
+	} {
+		body, late := io.Pipe()
+		go func() {
+			late.Write(make([]byte, size/2))
+			time.Sleep(300 * time.Millisecond)
+			late.Write(make([]byte, size/2))
+			late.Close()
+		}()
+		req, _ := http.NewRequest("POST", c.url, body)
+		req.Header.Set("Authorization", "Bearer k")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != c.status || !strings.Contains(string(got), c.says) {
+			t.Errorf("%s: %d %s", c.url, resp.StatusCode, got)
+		}
+	}
+	resp, err := http.Get("http://" + admin.Addr().String() + "/other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got, _ := io.ReadAll(resp.Body); string(got) != `{"admin":true}` {
+		t.Errorf("beside the streams: %s", got)
+	}
+}
+
 func TestLogsAndMetricsHoldNoSecret(t *testing.T) {
 	const canary = "CaNaRy7"
 	var logs lockedBuffer
