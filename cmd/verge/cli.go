@@ -45,6 +45,7 @@ type cli struct {
 	Webhook struct {
 		Verify webhookVerifyCmd `cmd:"" help:"Check the signature of a saved webhook request."`
 	} `cmd:"" group:"files" help:"Check saved webhook requests."`
+	Replay replayCmd `cmd:"" group:"files" help:"Run recorded transcripts through an engine and show the first difference."`
 
 	KV struct {
 		Check kvCheckCmd `cmd:"" help:"Prove on your own store what Verge relies on, and clean up."`

@@ -34,5 +34,10 @@ func TestScripts(t *testing.T) {
 			"waitfor": waitForFile,
 			"mode":    checkMode,
 		},
+		Setup: func(e *testscript.Env) error {
+			corpus, err := filepath.Abs("../../testharness/corpus/testdata")
+			e.Setenv("CORPUS", corpus)
+			return err
+		},
 	})
 }

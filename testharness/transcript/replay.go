@@ -24,6 +24,11 @@ func (s *Summary) Add(o Summary) {
 	s.Bytes += o.Bytes
 }
 
+// String is the summary in words.
+func (s Summary) String() string {
+	return fmt.Sprintf("%d steps, %d effects, %d notices, %d bytes, the same", s.Steps, s.Effects, s.Notices, s.Bytes)
+}
+
 // Difference is the first place where a replay is not what was recorded. It
 // shows all of both, tokens and keys too.
 type Difference struct {

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/wasm/abi"
@@ -59,11 +60,21 @@ func (e Event) line() string {
 		about = v.String()
 	case kv.Tx:
 		about = string(v.Partition)
+	case abi.Spend:
+		about = string(v.Partition)
+		for _, c := range v.Charges {
+			about += " " + c.Name
+		}
+	case host.FetchRequest:
+		about = v.Method + " " + v.URL
 	default:
 		about = strings.Join(show(v), ", ")
 	}
 	if k.replies != nil {
 		about += ": " + statuses[e.Status]
+	}
+	if answer, err := abi.ReadFetched(e.Reply); e.Kind == abi.Fetch && err == nil {
+		about += fmt.Sprint(", status ", answer.Status)
 	}
 	return oneLine(k.name + " " + about)
 }
@@ -221,7 +232,7 @@ func differing(recorded, replayed []string) []string {
 }
 
 // excerpt cuts out of a long line, a token or a page, what is around the first
-// difference from another.
+// difference from another, behind what the line is of.
 func excerpt(line, other string) string {
 	const before, most = 40, 160
 	if len(line) <= most {
@@ -234,7 +245,9 @@ func excerpt(line, other string) string {
 	from := max(0, same-before)
 	to := min(len(line), from+most)
 	cut := strings.ToValidUTF8(line[from:to], "")
-	if from > 0 {
+	if label, _, ok := strings.Cut(line, ": "); ok && len(label) < before && from > len(label) {
+		cut = label + ": …" + cut
+	} else if from > 0 {
 		cut = "…" + cut
 	}
 	if to < len(line) {
