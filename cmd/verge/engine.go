@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/afero"
 
@@ -114,7 +113,7 @@ func (a engineAt) start(ctx context.Context, service *core.Service, c core.Confi
 	}
 	cache.after(a.loaded.digest)
 	m := &modules{engine: a.name, host: e, cache: cache, trust: a.trust, log: h.Log, now: h.Now}
-	m.active = moduleInUse{Digest: a.loaded.digest, Source: a.loaded.source, Since: h.Now().UTC().Truncate(time.Second)}
+	m.active = moduleInUse{Digest: a.loaded.digest, Source: a.loaded.source, Since: m.seconds()}
 	return e, m, nil
 }
 

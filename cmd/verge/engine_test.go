@@ -14,10 +14,9 @@ import (
 // TestEngineWasm walks through a verification in `verge dev --engine wasm` on
 // every store, and once more after a restart, which finds the compiled module.
 func TestEngineWasm(t *testing.T) {
-	module := filepath.Join(t.TempDir(), "verge.wasm")
-	if err := os.WriteFile(module, testharness.Module(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	g := newGuests(t)
+	module := g.put("verge.wasm", testharness.Module(t))
+	g.compile(module)
 	for _, c := range []struct {
 		kv   string
 		open func(t *testing.T) string
@@ -33,6 +32,11 @@ func TestEngineWasm(t *testing.T) {
 				kv = c.open(t)
 			}
 			sink, dir := newEvents(t), t.TempDir()
+			if c.kv != "memory" { // one compiles it, which under the race detector takes half a minute
+				if err := os.CopyFS(moduleCache(filepath.Join(dir, "data")), os.DirFS(g.cache())); err != nil {
+					t.Fatal(err)
+				}
+			}
 			for _, run := range []string{"first", "again"} {
 				dev := startDev(t, dir, "--engine", "wasm", "--module", module, "--kv", kv, "--webhook-url", sink.URL, "--log-level", "warn")
 				sink.trust(dev.WebhookSecret)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -118,7 +119,10 @@ func (c *serveCmd) engineAgain(p *program) (engineAt, error) {
 	}
 	c.overlay(&conf)
 	at := conf.checkEngine(p, &ps)
-	return at, ps.err(c.source())
+	if len(ps) > 0 {
+		return at, fmt.Errorf("%s: %s", c.source(), strings.Join(ps, "; "))
+	}
+	return at, nil
 }
 
 // source names where the configuration comes from, for messages.

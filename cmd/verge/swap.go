@@ -36,6 +36,8 @@ type modules struct {
 
 	mu       sync.Mutex
 	active   moduleInUse
+	before   moduleInUse // what active has replaced
+	swapping bool        // the host may have the new one already
 	rejected *moduleRejected
 }
 
@@ -101,11 +103,26 @@ func (m *modules) reload(ctx context.Context, load func() (engineAt, error)) {
 // activate has the module, which is trusted, take the requests from now on. It
 // reports whether it did not before.
 func (m *modules) activate(ctx context.Context, next module) (changed bool, err error) {
+	m.mu.Lock()
+	m.noticeRollback()
+	m.swapping = true
+	m.mu.Unlock()
+	changed, err = m.swap(ctx, next)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.swapping = false
+	switch {
+	case changed:
+		m.before, m.active = m.active, moduleInUse{Digest: next.digest, Source: next.source, Since: m.seconds()}
+	case err == nil && next.source != activatedSource: // else it is still where it came from first
+		m.active.Source = next.source
+	}
+	return changed, err
+}
+
+func (m *modules) swap(ctx context.Context, next module) (changed bool, err error) {
 	if m.host.Digest() == next.digest {
 		m.log.Info("module is active already", "digest", next.digest, "source", next.source)
-		m.mu.Lock()
-		m.active.Source = next.source
-		m.mu.Unlock()
 		return false, nil
 	}
 	begin := m.now()
@@ -115,9 +132,6 @@ func (m *modules) activate(ctx context.Context, next module) (changed bool, err 
 		return false, err
 	}
 	m.cache.after(next.digest)
-	m.mu.Lock()
-	m.active = moduleInUse{Digest: next.digest, Source: next.source, Since: m.now().UTC().Truncate(time.Second)}
-	m.mu.Unlock()
 	m.log.Info("module activated", "digest", next.digest, "source", next.source, "took", m.now().Sub(begin))
 	return true, nil
 }
@@ -127,12 +141,27 @@ func (m *modules) reject(refused module, source string, why error) {
 	m.log.Error("module refused; the one in use stays", "digest", refused.digest, "source", source, "error", why.Error())
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.rejected = &moduleRejected{Digest: refused.digest, Source: source, At: m.now().UTC().Truncate(time.Second), Reason: why.Error()}
+	m.rejected = &moduleRejected{Digest: refused.digest, Source: source, At: m.seconds(), Reason: why.Error()}
 }
+
+// noticeRollback is called with mu held: the host goes back by itself to the
+// module before if the new one fails once it has requests.
+func (m *modules) noticeRollback() {
+	if m.host == nil || m.swapping || m.host.Digest() != m.before.Digest || m.before.Digest == m.active.Digest {
+		return
+	}
+	m.rejected = &moduleRejected{Digest: m.active.Digest, Source: m.active.Source, At: m.seconds(),
+		Reason: "it failed after it was activated, and the one before it runs again"}
+	m.active = m.before
+	m.active.Since = m.rejected.At
+}
+
+func (m *modules) seconds() time.Time { return m.now().UTC().Truncate(time.Second) }
 
 func (m *modules) state() moduleState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.noticeRollback()
 	s := moduleState{Engine: m.engine, Rejected: m.rejected}
 	if m.host != nil {
 		active := m.active
