@@ -120,7 +120,7 @@ func TestDoor(t *testing.T) {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
 	}
-	if a := s.do("HEAD", s.base+"/docs/openapi.yaml", nil, nil); len(a.body) > 0 {
+	if a := s.do("HEAD", s.base+"/api/v1/openapi.yaml", nil, nil); len(a.body) > 0 {
 		t.Errorf("HEAD: %d %s", a.status, a.body)
 	}
 	for _, secret := range []string{s.key, operatorToken, webhookSecret} {

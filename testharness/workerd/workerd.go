@@ -72,9 +72,9 @@ type Server struct {
 	sites map[string]*Site
 }
 
-// compatibility is the date whose behaviour of the platform the Worker is
+// Compatibility is the date whose behaviour of the platform the Worker is
 // written for, the one of wrangler.jsonc.
-const compatibility = "2026-11-01"
+const Compatibility = "2026-11-01"
 
 // Start runs a workerd that ends with the test.
 func Start(t testing.TB, o *Options) *Server {
@@ -214,7 +214,7 @@ const worker :Workerd.Worker = (
   durableObjectStorage = (localDisk = "disk"),
   globalOutbound = "internet",
 );
-`, disk, modules.String(), bindings, compatibility)
+`, disk, modules.String(), bindings, Compatibility)
 	return os.WriteFile(filepath.Join(s.dir, "config.capnp"), []byte(config), 0o644)
 }
 

@@ -25,8 +25,13 @@ export async function serve(request, on) {
     if (url.pathname === "/healthz") return health(200, "ok");
     if (url.pathname === "/readyz") return await on.ready() ? health(200, "ok") : health(503, "unavailable");
   }
-  const client = on.client(request);
-  const answer = await answerTo(request, url, admin, client, on);
+  let answer;
+  try {
+    answer = await answerTo(request, url, admin, on.client(request), on);
+  } catch (e) {
+    on.log({ level: 8, message: "a request has failed", error: e.message });
+    answer = refuse(request, 500, "INTERNAL", "Something went wrong on our side.");
+  }
   on.log({
     level: 0, message: "request", listener: admin ? "admin" : "public", method: logMethod(request.method), path: logPath(url.pathname),
     status: answer.status, took_ms: Date.now() - begin, request_id: answer.headers.get("X-Request-Id"),

@@ -1,0 +1,71 @@
+package workers_test
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/edge/workers"
+	"github.com/verge-id/verge/testharness/workerd"
+	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
+)
+
+var comment = regexp.MustCompile(`(?m)^\s*//.*$`)
+
+// What the operator begins with is a configuration that Verge takes.
+func TestWranglerConfig(t *testing.T) {
+	b, err := os.ReadFile("wrangler.jsonc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c struct {
+		Main  string
+		Date  string `json:"compatibility_date"`
+		Vars  map[string]json.RawMessage
+		Bound struct {
+			Bindings []struct{ Name, Class_name string }
+		} `json:"durable_objects"`
+		Moves []struct{ New_sqlite_classes []string } `json:"migrations"`
+		Logs  struct {
+			Logs struct {
+				Invocation_logs *bool
+			}
+		} `json:"observability"`
+	}
+	if err := json.Unmarshal(comment.ReplaceAll(b, nil), &c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := workers.Source.ReadFile(c.Main); err != nil {
+		t.Error(err)
+	}
+	if c.Date != workerd.Compatibility {
+		t.Errorf("the date is %s, and the tests' %s", c.Date, workerd.Compatibility)
+	}
+	if b := c.Bound.Bindings; len(b) != 1 || b[0].Name != "PARTITION" || b[0].Class_name != "Partition" ||
+		len(c.Moves) != 1 || len(c.Moves[0].New_sqlite_classes) != 1 || c.Moves[0].New_sqlite_classes[0] != "Partition" {
+		t.Errorf("%+v %+v", b, c.Moves)
+	}
+	if on := c.Logs.Logs.Invocation_logs; on == nil || *on {
+		t.Error("contract 13: the platform logs URLs, and with them tokens")
+	}
+	config, err := abi.ReadConfig(c.Vars["VERGE_CONFIG"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if unpacked := settings.Unpack(config, time.Now); len(unpacked.Providers) == 0 || unpacked.Dev {
+		t.Errorf("%+v", unpacked)
+	}
+	named := regexp.MustCompile(`"secret_env": "[A-Z_]+"`)
+	site, err := integration.ReadSite(named.ReplaceAll(c.Vars["VERGE_SITE"], []byte(`"secret": "0123456789abcdef"`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := site.Validate([]string{sandbox.Method}, false); err != nil || len(site.Integrations) == 0 {
+		t.Errorf("%+v, %v", site, err)
+	}
+}
