@@ -60,25 +60,32 @@ func (a engineAt) String() string {
 	return fmt.Sprintf("engine %s with module %s (%s)", a.name, a.loaded.digest, a.loaded.source)
 }
 
-// load reads the module, if there is to be one, and refuses one that is not trusted. The built-in one
-// needs no signature, but has to be the pinned one if one is pinned.
-func (a *engineAt) load(fsys afero.Fs) (err error) {
-	if a.name != wasmEngine {
+// load reads the module, if there is to be one, and refuses one that is not trusted.
+func (a *engineAt) load(fsys afero.Fs) error {
+	switch {
+	case a.name != wasmEngine:
 		return nil
+	case a.module == "":
+		return a.take(builtInModule())
 	}
-	own := trust{sha256: a.trust.sha256}
+	return a.take(readModule(fsys, a.module))
+}
+
+// take has the built-in module need no signature: it is trusted as the binary
+// is. But it has to be the pinned one, if one is pinned.
+func (a *engineAt) take(m module, err error) error {
+	if err != nil {
+		return err
+	}
+	a.loaded = m
+	own := a.trust
 	if a.module == "" {
-		a.loaded, err = builtInModule()
-	} else {
-		own = a.trust
-		a.loaded, err = readModule(fsys, a.module)
+		own = trust{sha256: a.trust.sha256}
 	}
-	if err == nil {
-		if err = own.check(a.loaded.digest, a.loaded.signature); err != nil {
-			err = fmt.Errorf("%s: %w", a.loaded.source, err)
-		}
+	if err := own.check(m.digest, m.signature); err != nil {
+		return fmt.Errorf("%s: %w", m.source, err)
 	}
-	return err
+	return nil
 }
 
 // start returns what runs the service's configuration: the service itself, or

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
+	"crypto/ed25519"
+	"crypto/rand"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/fstest"
 
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/stores"
@@ -70,6 +75,51 @@ func TestEngineWasm(t *testing.T) {
 				t.Error(what)
 			}
 		})
+	}
+}
+
+// The built-in module is the binary's own: it needs no signature, but where a
+// SHA-256 is pinned it has to be that one.
+func TestBuiltInModule(t *testing.T) {
+	if _, err := builtInOf(fstest.MapFS{}); err != errNotBuiltIn {
+		t.Errorf("a binary without one: %v", err)
+	}
+	for _, damaged := range []string{"", "hello", "\x1f\x8b\x08"} {
+		if m, err := builtInOf(fstest.MapFS{builtInFile: {Data: []byte(damaged)}}); err == nil {
+			t.Errorf("%q is taken for %+v", damaged, m)
+		}
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(answering(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m, err := builtInOf(fstest.MapFS{builtInFile: {Data: packed.Bytes()}})
+	if err != nil || m.digest != digestOf(answering(1)) || m.source != builtInSource {
+		t.Errorf("%+v, %v", m, err)
+	}
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		trust trust
+		says  string
+	}{
+		{"nothing pinned, where something has to be", trust{pinned: true}, ""},
+		{"a key pinned", trust{key: public}, ""},
+		{"its digest pinned", trust{sha256: m.digest, key: public}, ""},
+		{"another digest pinned", trust{sha256: digestOf(nil)}, "built in: its SHA-256 is " + m.digest},
+	} {
+		at := engineAt{name: wasmEngine, trust: c.trust}
+		err := at.take(m, nil)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.says)
+		}
 	}
 }
 

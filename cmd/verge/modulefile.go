@@ -84,8 +84,10 @@ const (
 var errNotBuiltIn = errors.New("this binary has no module built in: `make build` builds one that has, or name a file with --module")
 
 // builtInModule is the module that came with this binary, and is trusted as the binary is.
-func builtInModule() (module, error) {
-	packed, err := builtIn.ReadFile(builtInFile)
+func builtInModule() (module, error) { return builtInOf(builtIn) }
+
+func builtInOf(fsys fs.FS) (module, error) {
+	packed, err := fs.ReadFile(fsys, builtInFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return module{}, errNotBuiltIn
 	}

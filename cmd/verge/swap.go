@@ -63,9 +63,9 @@ type moduleState struct {
 	Rejected *moduleRejected `json:"rejected,omitempty"`
 }
 
-// activationTime bounds compiling and testing a module. One that loops in its
-// test is given up then.
-const activationTime = 2 * time.Minute
+// activationTime bounds compiling and testing a module, which takes seconds.
+// One that loops in its test is given up then.
+const activationTime = 3 * time.Minute
 
 // activatedSource is where a module came from that an operator has sent.
 const activatedSource = "activated by an operator"
