@@ -1,9 +1,12 @@
 package workers_test
 
 import (
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,5 +81,33 @@ func TestSingleUse(t *testing.T) {
 	}
 	if _, live := site.Guest(); live != 0 {
 		t.Errorf("%d requests are still in the guest", live)
+	}
+}
+
+// contract 27: one receiver that hangs takes its places and no others.
+func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
+	in := newInbox(t)
+	release := make(chan struct{})
+	var asked atomic.Int64
+	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked.Add(1)
+		<-release
+	}))
+	defer hanging.Close()
+	defer close(release)
+	s, site := newSite(t, in, workerd.Config{FetchTimeout: 5 * time.Second})
+	const other = "c3d1a6b2-47e8-4f19-b6aa-90de4b7c5101"
+	both := shop(in, "secret", webhookSecret)
+	i := maps.Clone(both["integrations"].([]any)[0].(map[string]any))
+	i["id"], i["webhook_url"] = other, hanging.URL
+	both["integrations"] = append(both["integrations"].([]any), i)
+	apply(t, site, both)
+	for range 10 {
+		s.startOn(other)
+	}
+	id, _ := s.start()
+	soon(t, "the event to the other receiver", func() bool { return slices.Equal(in.statuses(id, "verification.started"), []int{204}) })
+	if n := asked.Load(); n > 2 {
+		t.Errorf("the receiver that hangs was asked %d times at once, and has two places", n)
 	}
 }

@@ -1,6 +1,9 @@
 package workers_test
 
 import (
+	"context"
+	"errors"
+	"net/http"
 	"testing"
 
 	"github.com/verge-id/verge/core/kv"
@@ -23,3 +26,21 @@ func TestKV(t *testing.T) {
 func TestGetAndCommitAreLinearizable(t *testing.T) {
 	kvtest.Linearizable(t, workerd.Shared(t).Site(t, workerd.Config{}).KV(), 40)
 }
+
+// Of a commit without a reply nobody can say whether it happened; anything else
+// without one did not.
+func TestAnEffectWithoutAReply(t *testing.T) {
+	site := workerd.Shared(t).Site(t, workerd.Config{Store: dead{}})
+	if _, err := site.KV().Get(t.Context(), kv.Key{Partition: "p0", Name: "n"}); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("get: %v", err)
+	}
+	if err := site.KV().Commit(t.Context(), kv.Tx{ID: "t", Partition: "p0"}); !errors.Is(err, kv.ErrUnknown) {
+		t.Errorf("commit: %v", err)
+	}
+}
+
+// dead is a store whose connection breaks with every call.
+type dead struct{ kv.KV }
+
+func (dead) Get(context.Context, kv.Key) (kv.Item, error) { panic(http.ErrAbortHandler) }
+func (dead) Commit(context.Context, kv.Tx) error          { panic(http.ErrAbortHandler) }

@@ -156,7 +156,12 @@ func (s *service) makeKey() {
 
 func (s *service) start() (id, redirect string) {
 	s.t.Helper()
-	a := s.post(api.StartPath, s.key, map[string]any{"integration_id": integrationID, "callback_url": "https://shop.example/return", "state": "s-1"})
+	return s.startOn(integrationID)
+}
+
+func (s *service) startOn(integration string) (id, redirect string) {
+	s.t.Helper()
+	a := s.post(api.StartPath, s.key, map[string]any{"integration_id": integration, "callback_url": "https://shop.example/return", "state": "s-1"})
 	if a.status != http.StatusOK {
 		s.t.Fatalf("start: %d %s", a.status, a.body)
 	}
@@ -244,7 +249,16 @@ func newSite(t *testing.T, in *inbox, c workerd.Config) (*service, *workerd.Site
 	c.Guest.Keyring, c.Guest.JitterPercent = keyring(t), -1
 	site := workerd.Shared(t).Site(t, c)
 	in.now = site.Now
-	b, err := json.Marshal(shop(in, "secret", webhookSecret))
+	apply(t, site, shop(in, "secret", webhookSecret))
+	s := &service{t: t, client: site.Client(), base: site.BaseURL, admin: site.AdminURL}
+	s.makeKey()
+	return s, site
+}
+
+// apply puts publishers and integrations into a site's store.
+func apply(t *testing.T, site *workerd.Site, shop map[string]any) {
+	t.Helper()
+	b, err := json.Marshal(shop)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +269,4 @@ func newSite(t *testing.T, in *inbox, c workerd.Config) (*service, *workerd.Site
 	if o, err := abi.ReadOutcome(reply); err != nil || o.Status != abi.OK {
 		t.Fatalf("apply: %+v, %v", o, err)
 	}
-	s := &service{t: t, client: site.Client(), base: site.BaseURL, admin: site.AdminURL}
-	s.makeKey()
-	return s, site
 }
