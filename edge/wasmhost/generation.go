@@ -21,11 +21,13 @@ type generation struct {
 	module *Module
 	slots  []atomic.Pointer[instance]
 	turn   atomic.Uint32
-	ending atomic.Bool
 
-	replacing sync.Mutex
-	wg        sync.WaitGroup // instances that have not ended, and replacements under way
-	owners    sync.WaitGroup
+	mu     sync.Mutex // held while an instance is put into its slot
+	ending bool
+	over   chan struct{} // closed with ending
+
+	ended  sync.WaitGroup // instances that take requests
+	owners sync.WaitGroup // instances whose owner has not returned
 }
 
 // newGeneration starts instances of a module and tests them.
@@ -33,7 +35,7 @@ func (e *Engine) newGeneration(ctx context.Context, m *Module) (_ *generation, e
 	if err := m.hold(); err != nil {
 		return nil, err
 	}
-	g := &generation{engine: e, module: m, slots: make([]atomic.Pointer[instance], e.cfg.Instances)}
+	g := &generation{engine: e, module: m, slots: make([]atomic.Pointer[instance], e.cfg.Instances), over: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			g.drain()
@@ -50,31 +52,55 @@ func (e *Engine) newGeneration(ctx context.Context, m *Module) (_ *generation, e
 	return g, nil
 }
 
-// start puts a new instance into a slot.
+// start puts a new instance into a slot, or closes it if the generation has
+// begun to end by then.
 func (g *generation) start(ctx context.Context, slot int) error {
-	ctx = withSealer(ctx, g.engine.cfg.Sealer)
-	mod, err := g.module.instantiate(ctx, &g.engine.cfg)
+	e, begin := g.engine, time.Now()
+	ctx = withSealer(ctx, e.cfg.Sealer)
+	words := &lastWords{}
+	mod, err := g.module.instantiate(ctx, &e.cfg, words)
 	if err != nil {
 		return err
 	}
-	in := newInstance(mod, &g.engine.ports, uint32(cmp.Or(g.engine.cfg.MemoryFull, g.module.memoryMax/4)))
-	in.stuck = func() {
-		g.engine.cfg.Log.Error("a guest does not return and is replaced", "module", short(g.module.digest))
-		g.wg.Go(func() { g.replace(slot, in) })
+	e.cfg.Observer.GuestStarted(time.Since(begin))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ending {
+		return mod.Close(ctx)
 	}
-	in.full = func() { g.wg.Go(func() { g.replace(slot, in) }) }
-	g.slots[slot].Store(in)
-	if g.ending.Load() {
-		go in.send(event{kind: draining}) // drain may have looked before it was there
+	if err := g.module.hold(); err != nil { // for its owner, who may never return
+		return errors.Join(err, mod.Close(ctx))
 	}
-	g.wg.Go(func() { <-in.ended })
+	in := e.newInstance(mod, words, uint32(cmp.Or(e.cfg.MemoryFull, g.module.memoryMax/4)))
+	in.stuck = func() { g.failed(slot, in, &failure{CauseDeadline, errors.New("it does not return")}) }
+	in.full = func() {
+		e.cfg.Observer.GuestRecycled()
+		g.replace(slot, in)
+	}
+	e.instances.Add(1)
+	g.ended.Go(func() { <-in.ended })
 	g.owners.Go(func() {
+		defer g.module.release()
+		defer e.instances.Add(-1)
 		if err := in.run(context.WithoutCancel(ctx)); err != nil {
-			g.engine.cfg.Log.Error("a guest failed and is replaced", "module", short(g.module.digest), "error", err.Error())
-			g.replace(slot, in)
+			g.failed(slot, in, err)
 		}
 	})
+	g.slots[slot].Store(in)
+	e.changed.tell()
 	return nil
+}
+
+// failed replaces an instance that has failed, and counts that against the module.
+func (g *generation) failed(slot int, in *instance, err error) {
+	if in.failed.Swap(true) {
+		return // an export that was given up has returned after all
+	}
+	cause := causeOf(err)
+	g.engine.cfg.Observer.GuestFailed(cause)
+	g.engine.cfg.Log.Error("a guest failed and is replaced", "module", short(g.module.digest), "cause", cause, "error", err.Error())
+	g.engine.suspect(g, cause)
+	g.replace(slot, in)
 }
 
 // Pauses between attempts to replace an instance.
@@ -84,61 +110,79 @@ const (
 )
 
 // replace puts another instance into the slot of one that has failed or is
-// full, and lets that one end. A full one works on until then.
+// full, once even if it is both, and lets that one end. A full one works on
+// until then.
 func (g *generation) replace(slot int, old *instance) {
-	for pause := replaceMin; ; pause = min(2*pause, replaceMax) {
-		err := g.replaceOnce(slot, old)
-		if err == nil {
-			break
+	if old.replaced.Swap(true) || g.module.hold() != nil {
+		return
+	}
+	go func() {
+		defer g.module.release()
+		for pause := replaceMin; ; pause = min(2*pause, replaceMax) {
+			err := g.start(context.Background(), slot)
+			if err == nil {
+				break
+			}
+			g.engine.cfg.Observer.GuestFailed(CauseStart)
+			g.engine.cfg.Log.Error("a guest cannot be replaced, will try again", "module", short(g.module.digest), "error", err.Error(), "within", pause)
+			g.engine.suspect(g, CauseStart)
+			select {
+			case <-time.After(pause):
+			case <-g.over:
+				return
+			}
 		}
-		g.engine.cfg.Log.Error("a guest cannot be replaced, will try again", "error", err.Error(), "within", pause)
-		time.Sleep(pause)
-	}
-	old.send(event{kind: draining})
+		old.send(event{kind: draining})
+	}()
 }
 
-// replaceOnce starts one instance in the place of the old one, even if that is
-// both full and has failed.
-func (g *generation) replaceOnce(slot int, old *instance) error {
-	g.replacing.Lock()
-	defer g.replacing.Unlock()
-	if g.ending.Load() || g.slots[slot].Load() != old {
-		return nil
-	}
-	return g.start(context.Background(), slot)
-}
-
-// do has one of the instances work on a message.
+// do has one of the instances work on a message. errNoGuest says that none has
+// begun.
 func (g *generation) do(ctx context.Context, message []byte) ([]byte, error) {
-	c := &call{ctx: ctx, message: message, result: make(chan result, 1)}
 	first := int(g.turn.Add(1))
 	for i := range g.slots {
-		if in := g.slots[(first+i)%len(g.slots)].Load(); in != nil && in.send(event{call: c, kind: submitted}) {
-			return in.wait(c)
+		in := g.slots[(first+i)%len(g.slots)].Load()
+		if in == nil {
+			continue
+		}
+		if b, err := in.do(&call{ctx: ctx, message: message, result: make(chan result, 1)}); err != errNoGuest {
+			return b, err
 		}
 	}
 	return nil, errNoGuest
 }
 
-// drain ends the instances once their requests are over, and then lets go of the module.
+// drain ends the instances once their requests are over. With the last of them
+// the module is let go of.
 func (g *generation) drain() error {
-	g.ending.Store(true)
+	g.mu.Lock()
+	if g.ending {
+		g.mu.Unlock()
+		return nil
+	}
+	g.ending = true
+	close(g.over)
+	g.mu.Unlock()
+	defer g.module.release()
 	for i := range g.slots {
 		if in := g.slots[i].Load(); in != nil {
 			in.send(event{kind: draining})
 		}
 	}
-	g.wg.Wait()
+	g.ended.Wait()
 	returned := make(chan struct{})
 	go func() { g.owners.Wait(); close(returned) }()
 	select {
 	case <-returned:
-		return g.module.release()
+		return nil
 	case <-time.After(grace):
-		// The code that it still runs must stay where it is.
+		// The code that it still runs stays where it is: its owner holds the module.
 		return fmt.Errorf("wasmhost: a guest of module %s does not return; it ends with this process", short(g.module.digest))
 	}
 }
+
+// selfTestTime is how long a module's tests may take, all together.
+const selfTestTime = 30 * time.Second
 
 // clockOff is by how much a guest's clock may differ from the host's.
 const clockOff = time.Second
@@ -146,6 +190,8 @@ const clockOff = time.Second
 // selfTest refuses a module whose instances share their randomness, go by
 // another clock, or cannot answer.
 func (g *generation) selfTest(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, selfTestTime)
+	defer cancel()
 	seen := map[string]bool{}
 	for i := range g.slots {
 		for range 2 { // of one instance, too
@@ -167,11 +213,7 @@ func (g *generation) selfTest(ctx context.Context) error {
 }
 
 func (g *generation) self(ctx context.Context, in *instance) (abi.Self, error) {
-	c := &call{ctx: ctx, message: []byte{byte(abi.SelfTest)}, result: make(chan result, 1)}
-	if !in.send(event{call: c, kind: submitted}) {
-		return abi.Self{}, errPoisoned
-	}
-	b, err := in.wait(c)
+	b, err := in.do(&call{ctx: ctx, message: []byte{byte(abi.SelfTest)}, result: make(chan result, 1)})
 	if err != nil {
 		return abi.Self{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +19,8 @@ import (
 // else calls its exports.
 type instance struct {
 	module api.Module
-	ports  *ports
+	engine *Engine
+	words  *lastWords
 
 	reserve, submit, complete, cancel api.Function
 
@@ -27,22 +29,15 @@ type instance struct {
 	end    func()
 	since  atomic.Int64 // when the export that runs was called, on the host's clock; 0: none runs
 
-	calls map[uint32]*call
-	last  uint32
-	limit uint32 // bytes of memory from which on it is to be replaced
-	full  func() // called once, when it is
-	stuck func() // called when it is given up
-}
+	calls  map[uint32]*call
+	last   uint32
+	limit  uint32 // bytes of memory from which on it is to be replaced
+	memory uint32 // bytes that the engine's sum has of it
 
-func newInstance(mod api.Module, p *ports, limit uint32) *instance {
-	in := &instance{
-		module: mod, ports: p,
-		reserve: mod.ExportedFunction("verge_reserve"), submit: mod.ExportedFunction("verge_submit"),
-		complete: mod.ExportedFunction("verge_complete"), cancel: mod.ExportedFunction("verge_cancel"),
-		events: make(chan event, 256), ended: make(chan struct{}), calls: map[uint32]*call{}, limit: limit,
-	}
-	in.end = sync.OnceFunc(func() { close(in.ended) })
-	return in
+	replaced atomic.Bool
+	failed   atomic.Bool
+	full     func() // called by its owner, when its memory is
+	stuck    func() // called when it is given up as one that does not return
 }
 
 // call is one request that an instance works on.
@@ -50,9 +45,18 @@ type call struct {
 	ctx     context.Context
 	id      uint32
 	message []byte
-	result  chan result // one, unless the instance ends before it is begun
+	state   atomic.Int32
+	result  chan result // one, if the instance begins the call and does not end before it
 	stop    func() bool // ends the watch on ctx
 }
+
+// States of a call: it is the guest's as soon as it is begun, and only until
+// then can it be given to another one.
+const (
+	waiting int32 = iota
+	begun
+	withdrawn
+)
 
 // result is what a request ended with.
 type result struct {
@@ -90,14 +94,19 @@ func (in *instance) send(e event) bool {
 
 // run owns the instance until it has drained, nil, or failed.
 func (in *instance) run(ctx context.Context) (err error) {
+	defer in.weigh(0)
 	defer in.module.Close(ctx)
 	drain := false
 	for err == nil && !(drain && len(in.calls) == 0) {
 		var e event
 		select {
+		case <-in.ended:
 		case e = <-in.events:
+		}
+		select {
 		case <-in.ended:
 			return nil // given up as one that does not return, though now it has
+		default:
 		}
 		in.since.Store(int64(time.Since(epoch)))
 		switch e.kind {
@@ -117,9 +126,13 @@ func (in *instance) run(ctx context.Context) (err error) {
 			}
 		}
 		in.since.Store(0)
-		if err == nil && in.full != nil && in.module.Memory().Size() > in.limit {
-			in.full()
-			in.full = nil
+		if err == nil {
+			size := in.module.Memory().Size()
+			in.weigh(size)
+			if in.full != nil && size > in.limit {
+				in.full()
+				in.full = nil
+			}
 		}
 	}
 	for _, c := range in.calls {
@@ -129,13 +142,32 @@ func (in *instance) run(ctx context.Context) (err error) {
 	return err
 }
 
+// weigh keeps the engine's sum of memory.
+func (in *instance) weigh(size uint32) {
+	if size != in.memory {
+		in.engine.memory.Add(int64(size) - int64(in.memory))
+		in.memory = size
+	}
+}
+
 // grace is how long a request whose context is done may take to say so, and so
 // the longest that an export may run.
 const grace = time.Second
 
-// wait returns the result of a request that was sent to the instance, within a
-// moment of the end of the request's context.
-func (in *instance) wait(c *call) ([]byte, error) {
+// do has the instance work on a call, and returns within a moment of the end of
+// the call's context. errNoGuest says that it has not begun.
+func (in *instance) do(c *call) ([]byte, error) {
+	in.engine.queued.Add(1)
+	select {
+	case in.events <- event{call: c, kind: submitted}:
+	case <-in.ended:
+		in.engine.queued.Add(-1)
+		return nil, errNoGuest
+	case <-c.ctx.Done():
+		in.engine.queued.Add(-1)
+		in.abandonIfStuck() // its queue is full
+		return nil, errLate
+	}
 	var late <-chan time.Time
 	over := c.ctx.Done()
 	for {
@@ -143,6 +175,9 @@ func (in *instance) wait(c *call) ([]byte, error) {
 		case r := <-c.result:
 			return r.body, r.err
 		case <-in.ended:
+			if in.withdraw(c) {
+				return nil, errNoGuest
+			}
 			select {
 			case r := <-c.result: // it came in the same moment
 				return r.body, r.err
@@ -150,18 +185,33 @@ func (in *instance) wait(c *call) ([]byte, error) {
 				return nil, errPoisoned
 			}
 		case <-over:
+			if in.withdraw(c) {
+				in.abandonIfStuck()
+				return nil, errLate
+			}
 			over, late = nil, time.After(grace)
 		case <-late:
-			if since := in.since.Load(); since != 0 && time.Since(epoch)-time.Duration(since) >= grace {
-				in.abandon()
-			}
+			in.abandonIfStuck()
 			return nil, errLate
 		}
 	}
 }
 
-// abandon gives up an instance that does not return from an export.
-func (in *instance) abandon() {
+// withdraw takes back a call that has not begun, and then never will.
+func (in *instance) withdraw(c *call) bool {
+	if !c.state.CompareAndSwap(waiting, withdrawn) {
+		return false
+	}
+	in.engine.queued.Add(-1)
+	return true
+}
+
+// abandonIfStuck gives up an instance that does not return from an export.
+func (in *instance) abandonIfStuck() {
+	since := in.since.Load()
+	if since == 0 || time.Since(epoch)-time.Duration(since) < grace {
+		return
+	}
 	select {
 	case <-in.ended:
 		return
@@ -181,6 +231,19 @@ func reasonOf(ctx context.Context) abi.Reason {
 }
 
 func (in *instance) begin(ctx context.Context, c *call) error {
+	if !c.state.CompareAndSwap(waiting, begun) {
+		return nil
+	}
+	in.engine.queued.Add(-1)
+	c.stop = func() bool { return true }
+	switch {
+	case c.ctx.Err() != nil:
+		c.finish(result{err: errLate}) // its answer would reach nobody
+		return nil
+	case len(c.message) > abi.MaxInbox:
+		c.finish(result{err: errTooLarge})
+		return nil
+	}
 	for in.last++; in.last == 0 || in.calls[in.last] != nil; in.last++ {
 	}
 	c.id = in.last
@@ -195,10 +258,10 @@ func (in *instance) begin(ctx context.Context, c *call) error {
 func (in *instance) message(ctx context.Context, b []byte, export func(n uint64) ([]uint64, error)) error {
 	at, err := in.reserve.Call(ctx, uint64(len(b)))
 	if err != nil {
-		return fmt.Errorf("%w: %w", errPoisoned, err)
+		return in.trapped(err)
 	}
 	if at[0] == 0 || !in.module.Memory().Write(uint32(at[0]), b) {
-		return fmt.Errorf("%w: it grants no room for %d bytes", errPoisoned, len(b))
+		return &failure{CauseProtocol, fmt.Errorf("it grants no room for %d bytes", len(b))}
 	}
 	return in.export(export(uint64(len(b))))
 }
@@ -206,9 +269,9 @@ func (in *instance) message(ctx context.Context, b []byte, export func(n uint64)
 // export reads the outbox that an export has returned.
 func (in *instance) export(results []uint64, err error) error {
 	if err != nil {
-		return fmt.Errorf("%w: %w", errPoisoned, err)
+		return in.trapped(err)
 	}
-	out, err := in.outbox(uint32(results[0]))
+	out, err := outbox(in.module, uint32(results[0]))
 	for err == nil && len(out) > 0 {
 		var rec abi.Record
 		if rec, out, err = abi.ReadRecord(out); err != nil {
@@ -224,7 +287,7 @@ func (in *instance) export(results []uint64, err error) error {
 				c.finish(result{body: rec.Body})
 			}
 		case rec.Kind >= abi.Respond:
-			in.ports.heed(rec)
+			in.engine.ports.heed(rec)
 		case c != nil:
 			go in.carryOut(c, rec)
 		default:
@@ -232,20 +295,35 @@ func (in *instance) export(results []uint64, err error) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", errPoisoned, err)
+		return &failure{CauseProtocol, err}
 	}
 	return nil
 }
 
 // carryOut does what a request asks for.
 func (in *instance) carryOut(c *call, rec abi.Record) {
-	status, body := in.ports.Do(c.ctx, rec.Kind, rec.Body)
-	in.send(event{call: c, kind: completed, op: rec.Op, status: status, body: body})
+	begin := time.Now()
+	done := event{call: c, kind: completed, op: rec.Op}
+	defer func() {
+		if v := recover(); v != nil {
+			// The value may quote what was asked; its type and place are enough.
+			in.engine.cfg.Log.Error("panic in an effect", "type", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
+			done.status, done.body = lost(rec.Kind, "the host failed")
+		}
+		in.send(done)
+	}()
+	done.status, done.body = in.engine.ports.Do(c.ctx, rec.Kind, rec.Body)
+	if len(done.body) > abi.MaxInbox {
+		done.status, done.body = lost(rec.Kind, fmt.Sprintf("a reply of %d bytes is too large for a guest", len(done.body)))
+	}
+	if name := effectNames[rec.Kind]; name != "" {
+		in.engine.cfg.Observer.EffectDone(name, time.Since(begin))
+	}
 }
 
 // outbox copies what the header points to: the next export changes it.
-func (in *instance) outbox(header uint32) ([]byte, error) {
-	h, ok := in.module.Memory().Read(header, 12)
+func outbox(m api.Module, header uint32) ([]byte, error) {
+	h, ok := m.Memory().Read(header, 12)
 	if !ok {
 		return nil, errors.New("its header lies outside of its memory")
 	}
@@ -253,7 +331,7 @@ func (in *instance) outbox(header uint32) ([]byte, error) {
 	if live := binary.LittleEndian.Uint32(h[8:]); n > abi.MaxOutbox {
 		return nil, fmt.Errorf("an outbox of %d bytes, with %d requests", n, live)
 	}
-	out, ok := in.module.Memory().Read(at, n)
+	out, ok := m.Memory().Read(at, n)
 	if !ok {
 		return nil, errors.New("its outbox lies outside of its memory")
 	}
@@ -263,4 +341,17 @@ func (in *instance) outbox(header uint32) ([]byte, error) {
 func (c *call) finish(r result) {
 	c.stop()
 	c.result <- r
+}
+
+// newInstance returns the guest as one that takes requests once run is called.
+func (e *Engine) newInstance(mod api.Module, words *lastWords, limit uint32) *instance {
+	in := &instance{
+		module: mod, engine: e, words: words,
+		reserve: mod.ExportedFunction("verge_reserve"), submit: mod.ExportedFunction("verge_submit"),
+		complete: mod.ExportedFunction("verge_complete"), cancel: mod.ExportedFunction("verge_cancel"),
+		events: make(chan event, 256), ended: make(chan struct{}), calls: map[uint32]*call{}, limit: limit,
+	}
+	in.end = sync.OnceFunc(func() { close(in.ended) })
+	in.weigh(mod.Memory().Size())
+	return in
 }

@@ -144,8 +144,9 @@ const (
 
 // instantiate makes a guest that is configured and takes requests. Its exports
 // must be called with a context that withSealer has made.
-func (m *Module) instantiate(ctx context.Context, c *Config) (api.Module, error) {
+func (m *Module) instantiate(ctx context.Context, c *Config, words *lastWords) (api.Module, error) {
 	mc := wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").
+		WithStderr(words).
 		WithRandSource(c.Random).
 		WithWalltime(c.Clock.wall, sys.ClockResolution(1)).
 		WithNanotime(c.Clock.nano, sys.ClockResolution(1))
@@ -182,8 +183,7 @@ func configure(ctx context.Context, mod api.Module, config []byte) error {
 	if refusal[0] == 0 {
 		return nil
 	}
-	in := instance{module: mod}
-	text, err := in.outbox(uint32(refusal[0]))
+	text, err := outbox(mod, uint32(refusal[0]))
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/wasm/abi"
 	"github.com/verge-id/verge/wasm/effect"
@@ -17,6 +18,17 @@ type ports struct {
 	log   *slog.Logger
 	count func(event string)
 	wake  func(p kv.Partition, due time.Time)
+}
+
+// lost is the reply to an effect of which nobody knows what became.
+func lost(k abi.Kind, text string) (abi.Status, []byte) {
+	switch k {
+	case abi.KVCommit:
+		return abi.Unknown, []byte(text)
+	case abi.Fetch:
+		return abi.NoAnswer, abi.AppendFetchError(nil, host.FetchNetwork, text)
+	}
+	return abi.Unavailable, []byte(text)
 }
 
 // heed takes a notice. One that cannot be read is a line in the log.

@@ -68,6 +68,11 @@ func offer(b wazero.HostModuleBuilder, name string, do func(s host.Sealer, m api
 		six[i] = api.ValueTypeI32
 	}
 	b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, m api.Module, stack []uint64) {
+		defer func() {
+			if v := recover(); v != nil {
+				panic(hostPanic{v})
+			}
+		}()
 		n := int32(abi.SealNotOffered)
 		if s, _ := ctx.Value(sealerKey{}).(host.Sealer); s != nil {
 			n = do(s, m.Memory(), stack)

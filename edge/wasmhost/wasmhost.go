@@ -55,6 +55,13 @@ type Config struct {
 	// source does not need it.
 	Interruptible bool
 
+	// Probation is how long a module that was activated is watched: if a guest
+	// of it fails in that time, or cannot be started, the module before takes
+	// over again, whose guests are kept for that. 0: 30 s; below: not at all.
+	Probation time.Duration
+
+	Observer Observer // nil: nobody is told
+
 	Cache  wazero.CompilationCache // nil: compiled anew at every start
 	Random io.Reader               // nil: crypto/rand
 	Clock  Clock                   // zero: the system's
@@ -70,8 +77,12 @@ type Clock struct {
 
 func (c Config) withDefaults() Config {
 	c.Instances = cmp.Or(c.Instances, runtime.GOMAXPROCS(0))
+	c.Probation = cmp.Or(c.Probation, 30*time.Second)
 	if c.Random == nil {
 		c.Random = rand.Reader
+	}
+	if c.Observer == nil {
+		c.Observer = nobody{}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -109,8 +120,18 @@ type Engine struct {
 	ports      ports
 	partitions []kv.Partition
 
+	activating sync.Mutex // held by the one activation that is under way
+
 	mu         sync.Mutex // held while a generation takes another's place
 	generation atomic.Pointer[generation]
+	before     *generation // takes over again if the present one fails on probation; nil: none is
+	trial      int         // counts probations
+	proven     *time.Timer // ends this one
+	retiring   sync.WaitGroup
+	over       chan struct{} // closed by Close
+	changed    signal        // there may be a guest where there was none
+
+	inFlight, queued, instances, memory atomic.Int64
 }
 
 // New compiles the module, tests it and starts the guests.
@@ -123,7 +144,7 @@ func New(ctx context.Context, c Config) (*Engine, error) {
 	if c.guest, err = json.Marshal(c.Guest); err != nil {
 		return nil, fmt.Errorf("wasmhost: %w", err)
 	}
-	e := &Engine{cfg: c, ports: ports{effect.Ports{KV: c.KV, Meter: c.Meter, Fetch: c.Fetch}, c.Log, c.Count, c.Wake}}
+	e := &Engine{cfg: c, ports: ports{effect.Ports{KV: c.KV, Meter: c.Meter, Fetch: c.Fetch}, c.Log, c.Count, c.Wake}, over: make(chan struct{})}
 	for n := range max(c.Guest.Partitions, 1) {
 		e.partitions = append(e.partitions, kv.Partition(fmt.Sprint("p", n)))
 	}
@@ -138,53 +159,13 @@ func New(ctx context.Context, c Config) (*Engine, error) {
 	return e, nil
 }
 
-// Activate has a new module take all requests from now on, once it has passed
-// its tests. Those that are under way end where they are. Where a test fails,
-// nothing changes.
-func (e *Engine) Activate(ctx context.Context, wasm []byte) error {
-	m, err := Compile(ctx, wasm, CompileConfig{e.cfg.MemoryMax, e.cfg.Interruptible, e.cfg.Cache})
-	if err != nil {
-		return err
-	}
-	defer m.Close() // the instances keep it
-	return e.ActivateCompiled(ctx, m)
-}
-
-// ActivateCompiled is Activate with a module that engines share.
-func (e *Engine) ActivateCompiled(ctx context.Context, m *Module) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.activate(ctx, m)
-}
-
-// Renew replaces all instances with new ones of the same module, which have
-// read nothing yet. It is otherwise like Activate.
-func (e *Engine) Renew(ctx context.Context) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.activate(ctx, e.generation.Load().module)
-}
-
-func (e *Engine) activate(ctx context.Context, m *Module) error {
-	next, err := e.newGeneration(ctx, m)
-	if err != nil {
-		return err
-	}
-	if before := e.generation.Swap(next); before != nil {
-		go before.drain()
-	}
-	return nil
-}
-
-// Digest is the SHA-256 of the module that takes requests.
-func (e *Engine) Digest() string { return e.generation.Load().module.digest }
-
 // Why a request has no result.
 var (
 	errNoResult = errors.New("wasmhost: the guest failed on this request")
 	errPoisoned = errors.New("wasmhost: the guest failed") // and with it all of its requests
 	errNoGuest  = errors.New("wasmhost: no guest takes requests")
 	errLate     = errors.New("wasmhost: the guest did not answer in time")
+	errTooLarge = errors.New("wasmhost: the request is too large for a guest")
 )
 
 // do has a guest run an entry and returns its result.
@@ -193,13 +174,28 @@ func (e *Engine) do(ctx context.Context, entry abi.Entry, body func([]byte) []by
 	if body != nil {
 		message = body(message)
 	}
-	for g := e.generation.Load(); ; {
-		result, err := g.do(ctx, message)
-		now := e.generation.Load()
-		if !errors.Is(err, errNoGuest) || now == g {
+	e.inFlight.Add(1)
+	defer e.inFlight.Add(-1)
+	var enough <-chan time.Time
+	for {
+		changed := e.changed.next()
+		result, err := e.generation.Load().do(ctx, message)
+		if err != errNoGuest {
 			return result, err
 		}
-		g = now // it was replaced in this moment
+		// None has begun: another one may, once it is there.
+		if enough == nil {
+			enough = time.After(grace)
+		}
+		select {
+		case <-changed:
+		case <-enough:
+			return nil, errNoGuest
+		case <-ctx.Done():
+			return nil, errNoGuest
+		case <-e.over:
+			return nil, errNoGuest
+		}
 	}
 }
 
@@ -284,9 +280,27 @@ func (e *Engine) jobs(ctx context.Context, entry abi.Entry, body func([]byte) []
 // Partitions are those that tasks lie in.
 func (e *Engine) Partitions() []kv.Partition { return e.partitions }
 
-// Close ends the guests once their requests are over.
+// Stats returns the state of the engine.
+func (e *Engine) Stats() Stats {
+	return Stats{Digest: e.Digest(), InFlight: int(e.inFlight.Load()), Queued: int(e.queued.Load()),
+		Instances: int(e.instances.Load()), Memory: e.memory.Load()}
+}
+
+// Close ends the guests once their requests are over. An activation that is
+// under way then has no effect.
 func (e *Engine) Close() error {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.generation.Load().drain()
+	if e.closed() {
+		e.mu.Unlock()
+		return nil
+	}
+	close(e.over)
+	before := e.forgetBefore()
+	e.mu.Unlock()
+	err := e.generation.Load().drain()
+	if before != nil {
+		err = errors.Join(err, before.drain())
+	}
+	e.retiring.Wait()
+	return err
 }

@@ -1,0 +1,197 @@
+package wasmhost
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Why an activation has done nothing.
+var (
+	ErrActive = errors.New("wasmhost: this module is active already")
+	ErrClosed = errors.New("wasmhost: the engine is closed")
+)
+
+// Activate has a new module take all requests from now on, once it has passed
+// its tests. Those that are under way end where they are. Where a test fails,
+// nothing changes.
+//
+// The module is then on probation; see Config. What it falls back to is the
+// last one that has stood its own.
+func (e *Engine) Activate(ctx context.Context, wasm []byte) error {
+	sum := sha256.Sum256(wasm)
+	digest := hex.EncodeToString(sum[:])
+	if e.active(digest) {
+		return ErrActive
+	}
+	begin := time.Now()
+	m, err := Compile(ctx, wasm, CompileConfig{e.cfg.MemoryMax, e.cfg.Interruptible, e.cfg.Cache})
+	if err != nil {
+		e.cfg.Observer.ModuleActivated(digest, err)
+		return err
+	}
+	defer m.Close() // the instances keep it
+	e.cfg.Observer.ModuleCompiled(time.Since(begin))
+	return e.ActivateCompiled(ctx, m)
+}
+
+// ActivateCompiled is Activate with a module that engines share.
+func (e *Engine) ActivateCompiled(ctx context.Context, m *Module) error {
+	e.activating.Lock()
+	defer e.activating.Unlock()
+	if e.active(m.digest) {
+		return ErrActive
+	}
+	next, err := e.newGeneration(ctx, m)
+	if err == nil {
+		err = e.install(next)
+	}
+	e.cfg.Observer.ModuleActivated(m.digest, err)
+	return err
+}
+
+// Renew replaces all instances with new ones of the same module, which have
+// read nothing yet.
+func (e *Engine) Renew(ctx context.Context) error {
+	e.activating.Lock()
+	defer e.activating.Unlock()
+	now := e.generation.Load()
+	next, err := e.newGeneration(ctx, now.module)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.closed():
+		go next.drain()
+		return ErrClosed
+	case e.generation.Load() != now:
+		go next.drain()
+		return errors.New("wasmhost: the module failed while its guests were renewed")
+	}
+	e.take(next)
+	e.retire(now)
+	return nil
+}
+
+// Digest is the SHA-256 of the module that takes requests.
+func (e *Engine) Digest() string { return e.generation.Load().module.digest }
+
+func (e *Engine) active(digest string) bool {
+	g := e.generation.Load()
+	return g != nil && g.module.digest == digest
+}
+
+// install has a generation of another module take the requests, on probation.
+func (e *Engine) install(next *generation) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed() {
+		go next.drain()
+		return ErrClosed
+	}
+	now := e.generation.Load()
+	e.take(next)
+	if now == nil {
+		return nil // there is nothing to fall back to
+	}
+	before := e.forgetBefore()
+	if before != nil {
+		e.retire(now) // it has proven nothing
+	} else {
+		before = now
+	}
+	if e.cfg.Probation < 0 {
+		e.retire(before)
+		return nil
+	}
+	e.before = before
+	e.trial++
+	trial := e.trial
+	e.proven = time.AfterFunc(e.cfg.Probation, func() { e.prove(trial) })
+	return nil
+}
+
+// prove ends a probation that was stood.
+func (e *Engine) prove(trial int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.before != nil && e.trial == trial {
+		e.retire(e.forgetBefore())
+	}
+}
+
+// suspect is told that a guest of g has failed. It rolls back if g takes the
+// requests and is on probation.
+func (e *Engine) suspect(g *generation, cause string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.before == nil || e.generation.Load() != g {
+		return
+	}
+	before := e.forgetBefore()
+	e.take(before)
+	e.retire(g)
+	e.cfg.Log.Error("the module failed on probation; the one before takes the requests again",
+		"digest", g.module.digest, "cause", cause, "before", before.module.digest)
+	e.cfg.Observer.ModuleRolledBack(g.module.digest, before.module.digest, cause)
+}
+
+// take, retire and forgetBefore are called with mu held, before Close.
+func (e *Engine) take(g *generation) {
+	e.generation.Store(g)
+	e.changed.tell()
+}
+
+func (e *Engine) retire(g *generation) {
+	e.retiring.Go(func() {
+		if err := g.drain(); err != nil {
+			e.cfg.Log.Error(err.Error())
+		}
+	})
+}
+
+func (e *Engine) forgetBefore() *generation {
+	before := e.before
+	if e.before = nil; e.proven != nil {
+		e.proven.Stop()
+	}
+	return before
+}
+
+func (e *Engine) closed() bool {
+	select {
+	case <-e.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// signal wakes all who wait for its next channel.
+type signal struct {
+	mu sync.Mutex
+	c  chan struct{}
+}
+
+func (s *signal) next() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.c == nil {
+		s.c = make(chan struct{})
+	}
+	return s.c
+}
+
+func (s *signal) tell() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.c != nil {
+		close(s.c)
+		s.c = nil
+	}
+}
