@@ -4,6 +4,10 @@ GO     ?= go
 VERGE  := dist/verge
 # The race detector needs a C compiler; without one the same tests run plain.
 RACE   := $(shell test "$$($(GO) env CGO_ENABLED)" = 1 && command -v "$$($(GO) env CC)" >/dev/null && echo -race)
+# wazero's compiler takes eight times as long with it. What it is left out of
+# computes and shares nothing; the rest of wazero needs it, or else the
+# instances of sync.Map that it shares with other packages lose it, too.
+RACE   += $(if $(RACE),$(foreach p,engine/wazevo/backend/... engine/wazevo/frontend engine/wazevo/ssa leb128 wasm/binary,-gcflags=github.com/tetratelabs/wazero/internal/$p=-race=false))
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
