@@ -51,6 +51,7 @@ func list[T any](w *writer, all []T, one func(T)) {
 // reader takes the primitives off b. After the first error it yields zeros.
 type reader struct {
 	b   []byte
+	all string // the message once more, from the first text on: texts are parts of it and cost no memory each
 	err error
 }
 
@@ -121,7 +122,18 @@ func (r *reader) bytes() []byte {
 	return nil
 }
 
-func (r *reader) str() string { return string(r.take(r.count())) }
+func (r *reader) str() string {
+	n := r.count()
+	if n == 0 {
+		return ""
+	}
+	if r.all == "" {
+		r.all = string(r.b)
+	}
+	at := len(r.all) - len(r.b)
+	r.b = r.b[n:]
+	return r.all[at : at+n]
+}
 
 func (r *reader) time() time.Time {
 	s, ns := r.i64(), r.u32()
@@ -137,9 +149,16 @@ func (r *reader) time() time.Time {
 	return t
 }
 
+// reserved is for how many members of a list there is room at once: it may
+// claim more than follow.
+const reserved = 16
+
 func readList[T any](r *reader, one func() T) []T {
 	n := r.count()
-	var all []T
+	if n == 0 {
+		return nil
+	}
+	all := make([]T, 0, min(n, reserved))
 	for range n {
 		v := one()
 		if r.err != nil {

@@ -58,23 +58,47 @@ func ReadResponse(b []byte) (*web.Response, error) {
 
 // header writes names in byte order, so that equal headers are equal bytes.
 func (w *writer) header(h web.Header) {
-	list(w, slices.Sorted(maps.Keys(h)), func(name string) {
+	names := make([]string, 0, 16) // on the stack, for as many as requests and answers have
+	for name := range h {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	w.u32(uint32(len(names)))
+	for _, name := range names {
+		values := h[name]
 		w.str(name)
-		list(w, h[name], w.str)
-	})
+		w.u32(uint32(len(values)))
+		for _, v := range values {
+			w.str(v)
+		}
+	}
 }
 
 func (r *reader) header() web.Header {
-	h, before := web.Header{}, ""
-	for n := range r.count() {
+	count := r.count()
+	h, before := make(web.Header, min(count, reserved)), ""
+	single := make([]string, min(count, reserved)) // most names have one value: memory for all of these
+	for n := range count {
 		name := r.str()
 		if n > 0 && name <= before {
 			r.fail("header names out of order")
 		}
-		h[name], before = readList(r, r.str), name
+		var values []string
+		if of := r.count(); of == 1 && len(single) > 0 {
+			values, single = single[:1:1], single[1:]
+			values[0] = r.str()
+		} else if of > 0 {
+			values = make([]string, 0, min(of, reserved))
+			for range of {
+				if values = append(values, r.str()); r.err != nil {
+					return nil
+				}
+			}
+		}
 		if r.err != nil {
 			return nil
 		}
+		h[name], before = values, name
 	}
 	return h
 }

@@ -17,6 +17,10 @@ import (
 // Func has somebody do something and returns the reply.
 type Func func(kind abi.Kind, body []byte) (abi.Status, []byte)
 
+// room is what nearly every call fits into: a guest pays dearly for a buffer
+// that grows from nothing.
+func room() []byte { return make([]byte, 0, 256) }
+
 // Store is a KV and a Meter each of whose calls is an effect. A reply that
 // makes no sense is an unknown outcome, which grants nothing.
 type Store Func
@@ -28,7 +32,7 @@ var (
 
 // Get implements kv.KV.
 func (s Store) Get(_ context.Context, key kv.Key) (kv.Item, error) {
-	status, reply := s(abi.KVGet, abi.AppendKey(nil, key))
+	status, reply := s(abi.KVGet, abi.AppendKey(room(), key))
 	if status == abi.NotFound {
 		return kv.Item{}, kv.ErrNotFound
 	}
@@ -37,7 +41,7 @@ func (s Store) Get(_ context.Context, key kv.Key) (kv.Item, error) {
 
 // Commit implements kv.KV.
 func (s Store) Commit(_ context.Context, tx kv.Tx) error {
-	status, reply := s(abi.KVCommit, abi.AppendTx(nil, tx))
+	status, reply := s(abi.KVCommit, abi.AppendTx(room(), tx))
 	switch status {
 	case abi.OK:
 		return nil
@@ -53,7 +57,7 @@ func (s Store) Commit(_ context.Context, tx kv.Tx) error {
 
 // Claim implements kv.KV.
 func (s Store) Claim(_ context.Context, p kv.Partition, now time.Time, lease time.Duration, n int) ([]kv.Task, time.Time, error) {
-	status, reply := s(abi.KVClaim, abi.AppendClaim(nil, abi.Claim{Partition: p, Now: now, Lease: lease, N: n}))
+	status, reply := s(abi.KVClaim, abi.AppendClaim(room(), abi.Claim{Partition: p, Now: now, Lease: lease, N: n}))
 	if status != abi.OK {
 		return nil, time.Time{}, failure(status, reply, kv.ErrUnavailable)
 	}
@@ -66,13 +70,13 @@ func (s Store) Claim(_ context.Context, p kv.Partition, now time.Time, lease tim
 
 // List implements kv.KV.
 func (s Store) List(_ context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
-	status, reply := s(abi.KVList, abi.AppendList(nil, abi.List{Prefix: prefix, After: after, N: n}))
+	status, reply := s(abi.KVList, abi.AppendList(room(), abi.List{Prefix: prefix, After: after, N: n}))
 	return read(status, reply, kv.ErrUnavailable, abi.ReadItems)
 }
 
 // Spend implements kv.Meter.
 func (s Store) Spend(_ context.Context, p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
-	status, reply := s(abi.KVSpend, abi.AppendSpend(nil, abi.Spend{Partition: p, Now: now, Charges: charges}))
+	status, reply := s(abi.KVSpend, abi.AppendSpend(room(), abi.Spend{Partition: p, Now: now, Charges: charges}))
 	times, err := read(status, reply, kv.ErrUnavailable, abi.ReadTimes)
 	if err == nil && len(times) != len(charges) {
 		err = fmt.Errorf("%w: %d charges are answered by %d times", kv.ErrUnavailable, len(charges), len(times))
@@ -112,7 +116,7 @@ var _ host.Fetcher = Fetcher(nil)
 
 // Fetch implements host.Fetcher.
 func (f Fetcher) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
-	status, reply := f(abi.Fetch, abi.AppendFetch(nil, req))
+	status, reply := f(abi.Fetch, abi.AppendFetch(room(), req))
 	if status == abi.OK {
 		resp, err := abi.ReadFetched(reply)
 		if err != nil {

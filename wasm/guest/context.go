@@ -7,15 +7,14 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// taskContext is ended by the host, who keeps the time of it.
+// taskContext is ended by the host, who keeps the time of it. The zero value
+// is one that has not ended.
 type taskContext struct {
-	done chan struct{}
+	done chan struct{} // made for the first that asks, who is rare
 	err  error
 }
 
 var _ context.Context = (*taskContext)(nil)
-
-func newTaskContext() *taskContext { return &taskContext{done: make(chan struct{})} }
 
 func (c *taskContext) end(reason abi.Reason) {
 	if c.err != nil {
@@ -24,14 +23,23 @@ func (c *taskContext) end(reason abi.Reason) {
 	if c.err = context.Canceled; reason == abi.DeadlineExceeded {
 		c.err = context.DeadlineExceeded
 	}
-	close(c.done)
+	if c.done != nil {
+		close(c.done)
+	}
 }
 
 // Deadline implements context.Context: the guest is not told.
 func (c *taskContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // Done implements context.Context.
-func (c *taskContext) Done() <-chan struct{} { return c.done }
+func (c *taskContext) Done() <-chan struct{} {
+	if c.done == nil {
+		if c.done = make(chan struct{}); c.err != nil {
+			close(c.done)
+		}
+	}
+	return c.done
+}
 
 // Err implements context.Context.
 func (c *taskContext) Err() error { return c.err }

@@ -39,12 +39,13 @@ type guest struct {
 	ops     uint32
 	idle    []*routine
 	out     []byte // the outbox
+	scratch []byte // where the body of the next record is put together
 }
 
 // task is a request under way.
 type task struct {
 	id      uint32
-	ctx     *taskContext
+	ctx     taskContext
 	routine *routine
 	op      uint32 // the effect that it waits for; 0: none
 	kind    abi.Kind
@@ -60,7 +61,7 @@ func (g *guest) submit(id uint32, message []byte) {
 	if g.tasks[id] != nil {
 		panic(fmt.Sprintf("request %d is under way already", id)) // the host has lost count: nothing it says can be trusted
 	}
-	t := &task{id: id, ctx: newTaskContext()}
+	t := &task{id: id}
 	g.tasks[id] = t
 	t.routine = g.routine()
 	t.routine.job = func() {
@@ -149,7 +150,18 @@ func (g *guest) notice(k abi.Kind, body []byte) {
 
 func (g *guest) put(request, op uint32, k abi.Kind, body []byte) {
 	g.out = abi.AppendRecord(g.out, abi.Record{Request: request, Op: op, Kind: k, Body: body})
+	if cap(body) > cap(g.scratch) && cap(body) <= maxKept {
+		g.scratch = body[:0]
+	}
 }
+
+// body is an empty buffer for the body of the record that is put next. put
+// keeps what it has grown to.
+func (g *guest) body() []byte { return g.scratch[:0] }
+
+// maxKept is how many bytes a buffer may have that is used again: one large
+// page of a list must not cost its memory for ever.
+const maxKept = 64 << 10
 
 // finish ends a request that panicked with an answer that grants nothing: the
 // others in here are none the wiser.
@@ -187,16 +199,17 @@ func (g *guest) serve(t *task, message []byte) {
 		if entry == abi.Admin {
 			handle = g.service.Admin
 		}
-		respond(abi.AppendResponse(nil, handle(t.ctx, req)))
+		resp := handle(&t.ctx, req)
+		respond(abi.AppendResponse(g.body(), resp))
 	case abi.Ready:
-		respond(abi.AppendOutcome(nil, abi.OutcomeOf(g.service.Ready(t.ctx))))
+		respond(abi.AppendOutcome(nil, abi.OutcomeOf(g.service.Ready(&t.ctx))))
 	case abi.ClaimDue:
 		c, err := abi.ReadClaimJobs(body)
 		if err != nil {
 			malformed(err)
 			return
 		}
-		jobs, next, err := g.service.Claim(t.ctx, c.Partition, c.N)
+		jobs, next, err := g.service.Claim(&t.ctx, c.Partition, c.N)
 		respond(abi.AppendJobs(nil, abi.Jobs{Jobs: jobs, Next: next, Outcome: abi.OutcomeOf(err)}))
 	case abi.Run, abi.Defer:
 		job, until, err := abi.ReadJob(body)
@@ -205,16 +218,16 @@ func (g *guest) serve(t *task, message []byte) {
 			return
 		}
 		if entry == abi.Run {
-			err = g.service.Run(t.ctx, job)
+			err = g.service.Run(&t.ctx, job)
 		} else {
-			err = g.service.Defer(t.ctx, job, until)
+			err = g.service.Defer(&t.ctx, job, until)
 		}
 		respond(abi.AppendOutcome(nil, abi.OutcomeOf(err)))
 	case abi.RunDue:
-		next, err := g.service.RunDue(t.ctx)
+		next, err := g.service.RunDue(&t.ctx)
 		respond(abi.AppendJobs(nil, abi.Jobs{Next: next, Outcome: abi.OutcomeOf(err)}))
 	case abi.Apply:
-		respond(abi.AppendOutcome(nil, abi.OutcomeOf(g.service.Apply(t.ctx, body))))
+		respond(abi.AppendOutcome(nil, abi.OutcomeOf(g.service.Apply(&t.ctx, body))))
 	case abi.SelfTest:
 		random := make([]byte, 32)
 		rand.Read(random) // it never fails
@@ -228,7 +241,9 @@ func (g *guest) serve(t *task, message []byte) {
 // next export is called.
 func (g *guest) take() []byte {
 	out := g.out
-	g.out = g.out[:0]
+	if g.out = g.out[:0]; cap(out) > maxKept {
+		g.out = nil
+	}
 	return out
 }
 

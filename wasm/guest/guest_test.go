@@ -278,7 +278,7 @@ func TestCancel(t *testing.T) {
 func TestReplies(t *testing.T) {
 	conflict := &kv.Conflict{Items: []kv.Item{{Key: kv.Key{Partition: "p", Name: "n"}, Tx: "x"}}, Lost: []string{"t"}}
 	junk := []byte{1, 2, 3}
-	ctx := newTaskContext()
+	ctx := new(taskContext)
 	calls := map[string]func(f *fake) error{
 		"get":    func(f *fake) error { _, err := effect.Store(f.effect).Get(ctx, kv.Key{}); return err },
 		"commit": func(f *fake) error { return effect.Store(f.effect).Commit(ctx, kv.Tx{}) },
