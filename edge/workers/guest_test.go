@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/workerd"
+	"github.com/verge-id/verge/wasm/abi"
 )
 
 // on is a site that runs another module than Verge.
@@ -202,6 +204,24 @@ func TestAClientThatGoesAway(t *testing.T) {
 	}
 	soon(t, "the request ends", func() bool { _, live := site.Guest(); return live == 0 })
 	s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusOK, "")
+}
+
+// Where the platform has ended a request's context, nobody continues it. Once
+// its deadline is well past, another request takes it out of the guest.
+func TestARequestWhoseContextIsGone(t *testing.T) {
+	receiver := newInbox(t)
+	s, site := on(t, probe(t), workerd.Config{Now: time.Now()})
+	fetch := abi.AppendRequest(nil, &web.Request{Method: "POST", Path: "/fetch", Body: []byte(receiver.URL)})
+	site.Abandon(abi.Handle, fetch)
+	s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusOK, "")
+	if _, live := site.Guest(); live != 1 {
+		t.Fatalf("%d requests are in the guest, want the one that was abandoned", live)
+	}
+	site.Advance(time.Minute)
+	s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusOK, "")
+	if _, live := site.Guest(); live != 0 {
+		t.Errorf("%d requests are in the guest a minute later", live)
+	}
 }
 
 func TestOffLimits(t *testing.T) {

@@ -237,6 +237,13 @@ func (s *Site) Ready(ctx context.Context) error {
 	return o.Err()
 }
 
+// Abandon submits an entry in a context that ends at once, as the platform ends
+// that of a request whose client has gone.
+func (s *Site) Abandon(e abi.Entry, message []byte) {
+	s.t.Helper()
+	s.post("abandon", append([]byte{byte(e)}, message...))
+}
+
 // Forget has the next request make a new guest, which has read nothing yet.
 func (s *Site) Forget() {
 	s.t.Helper()

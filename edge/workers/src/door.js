@@ -49,7 +49,9 @@ async function answerTo(request, url, admin, client, on) {
   let size = 0;
   for (const [name, value] of request.headers) {
     size += name.length + value.length + 4;
-    if (name !== "host") header[canonicalName(name)] = [value];
+    // The platform joins what was sent twice. Where that is an error, a comma
+    // is taken for a sign of it: this key may then not hold one (contract 11).
+    if (name !== "host") header[canonicalName(name)] = name === "idempotency-key" ? value.split(", ") : [value];
   }
   if (size > maxHeader) {
     return refuse(request, 431, "INVALID_REQUEST", `The header is longer than ${maxHeader} bytes.`);

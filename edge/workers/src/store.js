@@ -106,7 +106,7 @@ export class Store {
       if (row) items.push(itemOf(tx.partition, row));
     }
     for (const { task, lease } of tx.held) {
-      if (lease !== "" && this.#one("SELECT lease FROM tasks WHERE id = ?", task)?.lease === lease) continue;
+      if (this.#one("SELECT lease FROM tasks WHERE id = ?", task)?.lease === lease) continue; // NULL, never claimed, is no string
       failed = true;
       lost.push(task);
     }

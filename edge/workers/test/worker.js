@@ -138,7 +138,7 @@ async function control(request, env, ctx) {
   if (id === "off-limits") return new Response(offLimits(abi.textOf(body), what === "loopback"));
   const site = sites.get(id);
   if (!site) return new Response("no such site", { status: 404 });
-  const entry = (code, message = abi.empty) => site.engine.run(code, message, site.effects(env), 60_000);
+  const entry = (code, message = abi.empty, timeout = 60_000) => site.engine.run(code, message, site.effects(env), timeout);
   switch (what ?? request.method) {
     case "DELETE":
       sites.delete(id);
@@ -156,6 +156,9 @@ async function control(request, env, ctx) {
     }
     case "forget": site.engine.forget(); return new Response();
     case "entry": return new Response(await entry(body[0], body.slice(1)));
+    case "abandon": // a request whose context ends before it does
+      entry(body[0], body.slice(1), 1_000).catch(() => {});
+      return new Response();
     case "effect": {
       const reply = await site.effects(env)({ kind: body[0], body: body.slice(1) });
       const out = new Uint8Array(1 + reply.body.length);
