@@ -242,6 +242,11 @@ func (e *Engine) Defer(ctx context.Context, job host.Job, until time.Time) error
 	return e.outcome(ctx, abi.Defer, func(b []byte) []byte { return abi.AppendJob(b, job, until) })
 }
 
+// Apply puts a site, integration.Site as JSON, into the store.
+func (e *Engine) Apply(ctx context.Context, site []byte) error {
+	return e.outcome(ctx, abi.Apply, func(b []byte) []byte { return append(b, site...) })
+}
+
 func (e *Engine) outcome(ctx context.Context, entry abi.Entry, body func([]byte) []byte) error {
 	b, err := e.do(ctx, entry, body)
 	if err != nil {

@@ -20,7 +20,7 @@ func start(s *scene) {
 	try := func(name string, change members) *web.Response {
 		return s.ask("start: "+name, "POST", api.StartPath, bearer(s.shop.secretKey), s.startBody(change))
 	}
-	states := []any{nil, "", "s-1", "Grüße, 你好 🙂", strings.Repeat("x", 1024), strings.Repeat("x", 1025), "line\nbreak", "\x7f", "‮", 7, true, []string{"a"}, members{"a": 1}}
+	states := []any{nil, "", "s-1", "Grüße, 你好 🙂", strings.Repeat("x", 1024), strings.Repeat("x", 1025), "line\nbreak", "\x7f", "\u202e", 7, true, []string{"a"}, members{"a": 1}}
 	for _, language := range []any{nil, "en", "de", "es", "fr", "pt", "it", "", "EN", "nl", "de-AT", 1} {
 		for _, state := range states[:4] {
 			try(fmt.Sprintf("language %v, state %v", language, state), members{"language": language, "state": state})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/transcript"
 	"github.com/verge-id/verge/wasm/abi"
 )
@@ -83,6 +84,12 @@ func TestVariety(t *testing.T) {
 			seen["entry "+transcript.EntryName(s.Entry)] = true
 			for _, e := range s.Events {
 				seen["event "+transcript.KindName(e.Kind)+" "+transcript.StatusName(e.Status)] = true
+				switch e.Kind {
+				case abi.Count:
+					seen["count "+string(e.Body)] = true
+				case abi.Fetch:
+					seen["webhook "+between(string(e.Body), `"type":"`)] = true
+				}
 			}
 			if s.Entry != abi.Handle && s.Entry != abi.Admin {
 				continue
@@ -101,6 +108,7 @@ func TestVariety(t *testing.T) {
 				seen["language "+between(string(r.Body), `lang="`)] = true
 			} else if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
 				seen["code "+between(string(r.Body), `{"code":"`)] = true
+				seen["failure "+between(string(r.Body), `"failure_code":"`)] = true
 			}
 		}
 	}
@@ -109,7 +117,7 @@ func TestVariety(t *testing.T) {
 	}
 	t.Logf("%d requests", requests)
 	want := []string{
-		"entry handle", "entry admin", "entry ready", "entry claim", "entry run", "entry defer", "entry run due",
+		"entry handle", "entry admin", "entry ready", "entry claim", "entry run", "entry defer", "entry run due", "entry apply",
 		"event get done", "event get not found", "event get unavailable",
 		"event commit done", "event commit conflict", "event commit unavailable", "event commit unknown",
 		"event claim done", "event claim unavailable", "event list done", "event list unavailable",
@@ -120,11 +128,20 @@ func TestVariety(t *testing.T) {
 		api.TokenExpired, api.PayloadTooLarge, api.UnsupportedMediaType, api.RateLimited, api.Internal, api.ProviderUnavailable, api.Unavailable} {
 		want = append(want, "code "+string(code))
 	}
-	for _, page := range []string{"method", "failed", "expired", "cancelled", "completed", "used", "damaged", "unavailable", "progress"} {
+	for _, page := range []string{"method", "failed", "expired", "cancelled", "completed", "used", "damaged", "unavailable", "progress", "not_allowed"} {
 		want = append(want, "page "+page)
 	}
 	for _, language := range []string{"en", "de", "es", "fr", "pt", "it"} {
 		want = append(want, "language "+language)
+	}
+	for _, code := range []string{"MAX_ATTEMPTS", "PROVIDER_REJECTED", "USER_CANCELLED", "UNKNOWN", "TIMEOUT"} {
+		want = append(want, "failure "+code)
+	}
+	for _, kind := range []string{webhook.TypeStarted, webhook.TypeCompleted, webhook.TypeFailed, webhook.TypeExpired} {
+		want = append(want, "webhook "+kind)
+	}
+	for _, event := range []string{"late_answer_ignored", "lease_lost", "session_completed", "session_expired", "session_failed", "task_dropped", "webhook_attempt_failed", "webhook_dead", "webhook_delivered"} {
+		want = append(want, "count "+event)
 	}
 	want = slices.DeleteFunc(want, func(w string) bool { return seen[w] })
 	if len(want) > 0 {

@@ -45,6 +45,7 @@ var scenes = []play{
 	{"routes", abi.Config{Dev: true}, routes},
 	{"webhooks", abi.Config{Test: true, Partitions: 2}, webhooks},
 	{"operators", abi.Config{Test: true}, operators},
+	{"sites", abi.Config{Test: true}, sites},
 	{"limits", abi.Config{Dev: true, PublicPerIP: 12, PublicPerKey: 20, SecretPerIP: 30, ReconcilePerKey: 15}, limits},
 	{"faults", abi.Config{Dev: true}, faults},
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"strings"
 	"time"
@@ -46,7 +48,7 @@ func webhooks(s *scene) {
 		}
 		s.receiver = nil
 		defer func(r func(host.FetchRequest) (host.FetchResponse, error)) { s.receiver = r }(s.receiver)
-		return s.Fetch(nil, q)
+		return s.Fetch(context.Background(), q)
 	}
 	s.admin("contract 29: test, the receiver takes anything", "POST", adminPath+"integrations/"+s.shop.l2.id+"/test", nil, "")
 	s.receiver = nil
@@ -204,6 +206,51 @@ func operators(s *scene) {
 	s.pause(5 * time.Second)
 	s.admin("integrations, one whose secret is damaged", "GET", adminPath+"integrations", nil, "")
 	s.admin("test without a secret", "POST", adminPath+"integrations/"+s.shop.l1.id+"/test", nil, "")
+}
+
+// site is a configuration of one publisher with one integration, changed.
+func site(change members) string {
+	i := members{"id": "0d7a4b9e-1c36-4f58-9e02-7b8a6c5d4e01", "publisher": "pub_site", "name": "Site", "level": "L1", "challenge_age": 21, "method": "sandbox",
+		"browser_origins": []string{origin}, "webhook_url": origin + "/hooks/l1", "secret": "whsec_5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a01"}
+	maps.Copy(i, change)
+	maps.DeleteFunc(i, func(_ string, v any) bool { return v == nil })
+	return members{"publishers": []members{{"id": "pub_site", "name": "Site"}}, "integrations": []members{i}}.String()
+}
+
+// sites are the publishers and integrations of the operator's configuration.
+func sites(s *scene) {
+	apply := func(name, body string) { s.do("apply: "+name, abi.Apply, []byte(body)) }
+	for _, change := range []members{{}, {}, {"level": "L2"}, {"webhook_off": true, "webhook_url": nil, "secret": nil}, {"callback_origins": []string{origin}}, {}} {
+		apply("a site", site(change))
+	}
+	for _, change := range []members{{"id": "x"}, {"publisher": "pub_none"}, {"level": "L3"}, {"challenge_age": 0}, {"challenge_age": "21"}, {"method": "oidc"}, {"webhook_url": "http://shop.example"}, {"webhook_url": "x"},
+		{"secret": nil}, {"secret": ""}, {"unknown": 1}, {"browser_origins": []string{"shop.example"}}, {"id": "x", "level": "x", "challenge_age": 100}, {"name": strings.Repeat("x", 70_000)}} {
+		apply("what is no site", site(change))
+	}
+	for _, body := range []string{"", "{}", "null", "[]", "{", "{}{}", `{"publishers":1}`, `{"publishers":[{"id":"x"}]}`, `{"publishers":[{"id":"pub_a"},{"id":"pub_a"}]}`, "\xff"} {
+		apply("what is no site", body)
+	}
+	for n := 1; n <= 10; n++ {
+		for _, f := range []fault{unavailable, vanished, lost} {
+			s.fault = func(at int, _ abi.Kind) fault {
+				if at == n {
+					return f
+				}
+				return none
+			}
+			apply(fmt.Sprintf("effect %d fails", n), site(members{"challenge_age": 30 + n, "name": fmt.Sprint(f)}))
+			s.fault = nil
+		}
+	}
+	apply("the first again", site(nil))
+	var created struct{ Key string }
+	check(json.Unmarshal(must(200, s.admin("a key of the site's", "POST", adminPath+"keys", nil, members{"publisher_id": "pub_site"}.String())).Body, &created))
+	id := "0d7a4b9e-1c36-4f58-9e02-7b8a6c5d4e01"
+	s.admin("test", "POST", adminPath+"integrations/"+id+"/test", nil, "")
+	s.ask("start", "POST", api.StartPath, bearer(created.Key), s.startBody(members{"integration_id": id}))
+	s.runDue("its event")
+	apply("and once more: it stays ready", site(nil))
+	s.ask("start", "POST", api.StartPath, bearer(created.Key), s.startBody(members{"integration_id": id}))
 }
 
 // limits are exhausted (contract 21, 30), and guessing counts.

@@ -79,6 +79,7 @@ var entries = map[abi.Entry]entry{
 	abi.Run:      {"run", of(readJob), of(abi.ReadOutcome)},
 	abi.Defer:    {"defer", of(readJob), of(abi.ReadOutcome)},
 	abi.RunDue:   {"run due", nothing, of(abi.ReadJobs)},
+	abi.Apply:    {"apply", text, of(abi.ReadOutcome)},
 }
 
 // kind is a form of event; replies are those of an effect, by status.

@@ -49,6 +49,7 @@ type running interface {
 	Run(ctx context.Context, job host.Job) error
 	Defer(ctx context.Context, job host.Job, until time.Time) error
 	RunDue(ctx context.Context) (next time.Time, err error)
+	Apply(ctx context.Context, site []byte) error
 }
 
 var (
@@ -164,6 +165,8 @@ func (s *stage) run(ctx context.Context, r running, step Step) (answer []byte, e
 	case abi.RunDue:
 		next, err := r.RunDue(ctx)
 		return abi.AppendJobs(nil, abi.Jobs{Next: next, Outcome: abi.OutcomeOf(err)}), nil
+	case abi.Apply:
+		return abi.AppendOutcome(nil, abi.OutcomeOf(r.Apply(ctx, step.Body))), nil
 	}
 	return nil, errors.New("there is no such entry")
 }

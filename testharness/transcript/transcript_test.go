@@ -119,7 +119,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a step and more", head + strings.TrimSpace(step) + "{}\n", "line 2: no transcript: something follows the object"},
 		{"an empty line", head + "\n" + step, "line 2: no transcript: it is cut short"},
 		{"a member that there is not", head + sub(step, `"seed"`, `"sead"`), `unknown field "sead"`},
-		{"an entry that there is not", head + sub(step, `"entry":"handle"`, `"entry":"self-test"`), `line 2: no transcript: entry: "self-test" is none of ["admin" "claim"`},
+		{"an entry that there is not", head + sub(step, `"entry":"handle"`, `"entry":"self-test"`), `line 2: no transcript: entry: "self-test" is none of ["admin" "apply"`},
 		{"a character that is no byte", head + sub(step, "POST", "PÖŁT"), "line 2: no transcript: body: character U+0141 is no byte"},
 		{"a body that is no message", head + sub(step, "POST", "POSTS"), "line 2: no transcript: body: abi: malformed message"},
 		{"an answer that is no message", head + sub(step, `"answer":"`, `"answer":"x`), "line 2: no transcript: answer: abi: malformed message"},
