@@ -34,7 +34,12 @@ func vergeReserve(n int32) uint32 {
 func address(b []byte) uint32 { return uint32(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
 //go:wasmexport verge_config
-func vergeConfig(int32) uint32 { return 0 }
+func vergeConfig(int32) uint32 {
+	if time.Now().Year() < 2000 {
+		panic("no guest starts in those years")
+	}
+	return 0
+}
 
 func outbox() uint32 {
 	header = [3]uint32{address(out), uint32(len(out)), uint32(len(parked))}
@@ -69,6 +74,10 @@ func vergeSubmit(request uint32, n int32) uint32 {
 	case "/loop":
 		for n := uint(1); n != 0; n |= 1 {
 		}
+	case "/slow":
+		for begin := time.Now(); time.Since(begin) < 2*time.Second; {
+		}
+		respond(request, 200, "slow")
 	case "/memory":
 		for {
 			hoard = append(hoard, make([]byte, 1<<20))
@@ -80,6 +89,9 @@ func vergeSubmit(request uint32, n int32) uint32 {
 		return 0xfffffff0
 	case "/outbox":
 		header = [3]uint32{0xfffffff0, 64, 0}
+		return uint32(uintptr(unsafe.Pointer(&header)))
+	case "/huge":
+		header = [3]uint32{address(inbox), 33 << 20, 0}
 		return uint32(uintptr(unsafe.Pointer(&header)))
 	case "/record":
 		out = []byte{1, 2, 3}

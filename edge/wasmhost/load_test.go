@@ -1,0 +1,195 @@
+package wasmhost_test
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/wasmhost"
+)
+
+// publisher is one that an engine's store knows, and what it asks for.
+type publisher struct {
+	t    testing.TB
+	ring *token.Ring
+	key  string
+}
+
+const integrationID = "0a4e1f7c-3b5d-4c6e-8f90-a1b2c3d4e5f6"
+
+func newPublisher(t testing.TB, c wasmhost.Config) *publisher {
+	t.Helper()
+	kr, err := token.ParseKeyring(c.Guest.Keyring)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &publisher{t: t}
+	if p.ring, err = kr.Ring(c.Guest.Host, rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	d := integration.NewDirectory(host.Host{KV: c.KV, Sealer: p.ring, Now: time.Now, Random: rand.Reader})
+	if err := d.PutPublisher(t.Context(), integration.Publisher{ID: "pub", Name: "P"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.PutIntegration(t.Context(), integration.Integration{ID: integrationID, PublisherID: "pub", Name: "I", Level: "L1",
+		ChallengeAge: 25, Method: sandbox.Method, Webhook: integration.Webhook{Off: true}}, ""); err != nil {
+		t.Fatal(err)
+	}
+	if p.key, _, err = d.CreateKey(t.Context(), "pub", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *publisher) ask(e *wasmhost.Engine, method, path, body string) int {
+	return e.Handle(p.t.Context(), &web.Request{Method: method, Path: path, Body: []byte(body),
+		Header: web.Header{"Authorization": {"Bearer " + p.key}, "Content-Type": {"application/json"}, "User-Agent": {"a test"}}}).Status
+}
+
+func (p *publisher) session() string {
+	id, err := session.NewID(rand.Reader, integrationID, session.L1, 25, time.Now(), 0)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	text, err := id.Format(p.ring)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return text
+}
+
+func (p *publisher) reconcile(e *wasmhost.Engine) int {
+	return p.ask(e, "GET", "/api/v1/verify/sessions/"+p.session(), "")
+}
+
+func (p *publisher) start(e *wasmhost.Engine) int {
+	return p.ask(e, "POST", "/api/v1/verify/start",
+		`{"integration_id":"`+integrationID+`","callback_url":"https://shop.example/return","state":"q7Zk1v0mXo2hT5c8"}`)
+}
+
+func (p *publisher) validate(e *wasmhost.Engine) int {
+	result, err := token.SealResult(p.ring, token.ResultClaims{Session: p.session(), Completed: token.At(time.Now())})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return p.ask(e, "POST", "/api/v1/verify/validate", `{"result_token":"`+result+`"}`)
+}
+
+// slow is a store that answers reads after a while, the first n of them only
+// when all of these are there.
+type slow struct {
+	kv.KV
+	n   int
+	all chan struct{}
+
+	mu                  sync.Mutex
+	came, waiting, most int
+}
+
+const storeTime = 100 * time.Millisecond
+
+func (s *slow) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
+	s.mu.Lock()
+	s.came++
+	s.waiting++
+	s.most = max(s.most, s.waiting)
+	if s.came == s.n {
+		close(s.all)
+	}
+	s.mu.Unlock()
+	select {
+	case <-s.all:
+	case <-ctx.Done():
+	}
+	time.Sleep(storeTime)
+	s.mu.Lock()
+	s.waiting--
+	s.mu.Unlock()
+	return s.KV.Get(ctx, key)
+}
+
+// A thousand requests wait for the store at the same time, in as many guests
+// as there are processors: none waits for another one's answer, and what they
+// keep while they wait is little.
+func TestAThousandRequestsWaitInOneProcess(t *testing.T) {
+	const n = 1000
+	c := config(t, goodGuest)
+	p := newPublisher(t, c)
+	store := &slow{KV: c.KV, n: n, all: make(chan struct{})}
+	c.KV, c.Instances = store, 2
+	e := start(t, c)
+	var all sync.WaitGroup
+	status := make(chan int, n)
+	for range n {
+		all.Go(func() { status <- p.reconcile(e) })
+	}
+	select {
+	case <-store.all:
+	case <-time.After(time.Minute):
+		t.Errorf("%d of %d requests wait at the store, %d are answered", store.most, n, len(status))
+		close(store.all)
+	}
+	parked := e.Stats()
+	all.Wait()
+	for range n {
+		if s := <-status; s != 200 {
+			t.Fatalf("a request was answered %d", s)
+		}
+	}
+	if store.most != n || parked.InFlight != n || parked.Instances != 2 {
+		t.Errorf("%d requests at the store at once, %d in flight, in %d guests; want %d, %d, 2", store.most, parked.InFlight, parked.Instances, n, n)
+	}
+	over := e.Stats().Memory
+	t.Logf("%d requests parked in %d guests: %.1f MiB of linear memory, %.1f MiB when all were answered",
+		n, parked.Instances, float64(parked.Memory)/(1<<20), float64(over)/(1<<20))
+	if most := int64(64 << 20); parked.Memory > most || over > most {
+		t.Errorf("%d and then %d bytes of linear memory, want at most %d", parked.Memory, over, most)
+	}
+}
+
+// What a request leaves behind, were it a hundred bytes, would be a megabyte
+// by the end.
+func TestAGuestsMemoryIsFlat(t *testing.T) {
+	const half = 10_000
+	c := config(t, goodGuest)
+	p := newPublisher(t, c)
+	c.Instances = 1
+	e := start(t, c)
+	some := func() {
+		for i := range half {
+			var status int
+			switch i % 8 {
+			case 0:
+				status = p.start(e)
+			case 1:
+				status = p.validate(e)
+			case 2:
+				status = p.reconcile(e)
+			default:
+				if status = get(e, t.Context(), "/nowhere").Status; status == 404 {
+					status = 200
+				}
+			}
+			if status != 200 {
+				t.Fatalf("request %d was answered %d", i, status)
+			}
+		}
+	}
+	some()
+	before := e.Stats().Memory
+	some()
+	after := e.Stats().Memory
+	t.Logf("%d bytes after %d requests, %d after twice as many", before, half, after)
+	if after != before {
+		t.Errorf("the guest's memory grew from %d to %d bytes", before, after)
+	}
+}

@@ -1,0 +1,230 @@
+package wasmhost_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/testharness"
+)
+
+// version is a guest with another digest: it has a section more, which means nothing.
+func version(t testing.TB, pkg string, n byte) []byte {
+	return append(bytes.Clone(testharness.Build(t, pkg)), 0, 3, 1, 'v', n)
+}
+
+// observed is an Observer that keeps what it is told.
+type observed struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (o *observed) note(format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, fmt.Sprintf(format, args...))
+}
+
+func (o *observed) count(what string) (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range o.all {
+		if s == what {
+			n++
+		}
+	}
+	return n
+}
+
+func (o *observed) ModuleCompiled(time.Duration)            { o.note("compiled") }
+func (o *observed) GuestStarted(time.Duration)              { o.note("started") }
+func (o *observed) GuestRecycled()                          { o.note("recycled") }
+func (o *observed) GuestFailed(cause string)                { o.note("failed: %s", cause) }
+func (o *observed) EffectDone(kind string, _ time.Duration) { o.note("effect: %s", kind) }
+func (o *observed) ModuleActivated(_ string, refused error) { o.note("activated: %v", refused == nil) }
+func (o *observed) ModuleRolledBack(from, to, cause string) { o.note("rolled back: %s", cause) }
+
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
+
+// calendar is a clock that can be put into years in which badguest does not start.
+type calendar struct{ wrong atomic.Bool }
+
+func (c *calendar) wall() time.Time {
+	if c.wrong.Load() {
+		return time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return time.Now()
+}
+
+func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
+	for _, c := range []struct {
+		cause string
+		fail  func(t *testing.T, e *wasmhost.Engine, clock *calendar)
+	}{
+		{wasmhost.CauseTrap, func(t *testing.T, e *wasmhost.Engine, _ *calendar) {
+			if r := get(e, t.Context(), "/trap"); r.Status != 503 {
+				t.Errorf("the request in the guest that trapped: %d", r.Status)
+			}
+		}},
+		{wasmhost.CauseDeadline, func(t *testing.T, e *wasmhost.Engine, _ *calendar) {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			if r := get(e, ctx, "/slow"); r.Status != 503 {
+				t.Errorf("the request in the guest that did not return: %d", r.Status)
+			}
+		}},
+		{wasmhost.CauseStart, func(t *testing.T, e *wasmhost.Engine, clock *calendar) {
+			clock.wrong.Store(true)
+			for range 5 { // it is full, and works on
+				if r := get(e, t.Context(), "/grow"); r.Status != 200 {
+					t.Errorf("a request that fills a guest: %d", r.Status)
+				}
+			}
+		}},
+	} {
+		t.Run(c.cause, func(t *testing.T) {
+			before, next := version(t, badGuest, 1), version(t, badGuest, 2)
+			told, clock := &observed{}, &calendar{}
+			cfg := config(t, badGuest)
+			cfg.Module, cfg.Instances, cfg.MemoryFull, cfg.Observer, cfg.Clock.Wall = before, 1, 24<<20, told, clock.wall
+			cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+			e := start(t, cfg)
+			first := e.Digest()
+			if err := e.Activate(t.Context(), before); !errors.Is(err, wasmhost.ErrActive) {
+				t.Errorf("the same module again: %v", err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			beside := make(chan int, 1)
+			go func() { beside <- get(e, ctx, "/park").Status }()
+			eventually(t, "a request of the module before", func() bool { s := e.Stats(); return s.InFlight == 1 && s.Queued == 0 })
+
+			if err := e.Activate(t.Context(), next); err != nil || e.Digest() == first {
+				t.Fatalf("%v, the digest is %s", err, e.Digest())
+			}
+			c.fail(t, e, clock)
+			eventually(t, "the module before takes requests again", func() bool { return e.Digest() == first })
+			if r := get(e, t.Context(), "/"); r.Status != 200 {
+				t.Errorf("the next request: %d", r.Status)
+			}
+			clock.wrong.Store(false)
+			if told.count("rolled back: "+c.cause) != 1 || told.count("activated: true") != 2 {
+				t.Errorf("told of %q", told.all)
+			}
+			cancel()
+			if status := <-beside; status != 301 {
+				t.Errorf("a request from before the activation does not go on: %d", status)
+			}
+			// The one before is on no probation: a guest of it is replaced.
+			get(e, t.Context(), "/trap")
+			if r := get(e, t.Context(), "/"); r.Status != 200 || e.Digest() != first {
+				t.Errorf("after a trap of the module before: %d, digest %s", r.Status, e.Digest())
+			}
+		})
+	}
+}
+
+func TestProbation(t *testing.T) {
+	modules := [][]byte{version(t, badGuest, 1), version(t, badGuest, 2), version(t, badGuest, 3)}
+	engine := func(t *testing.T, probation time.Duration) (*wasmhost.Engine, *observed) {
+		told := &observed{}
+		cfg := config(t, badGuest)
+		cfg.Module, cfg.Instances, cfg.Observer, cfg.Probation = modules[0], 1, told, probation
+		return start(t, cfg), told
+	}
+	for name, probation := range map[string]time.Duration{"is over": time.Millisecond, "there is none": -1} {
+		t.Run(name, func(t *testing.T) {
+			e, told := engine(t, probation)
+			if err := e.Activate(t.Context(), modules[1]); err != nil {
+				t.Fatal(err)
+			}
+			second := e.Digest()
+			eventually(t, "the guests of the module before are gone", func() bool { return e.Stats().Instances == 1 })
+			get(e, t.Context(), "/trap")
+			if r := get(e, t.Context(), "/"); r.Status != 200 || e.Digest() != second || told.count("rolled back: trap") != 0 {
+				t.Errorf("%d, told of %q", r.Status, told.all)
+			}
+		})
+	}
+	t.Run("one module after the other: back to the one that has stood it", func(t *testing.T) {
+		e, _ := engine(t, 0)
+		first := e.Digest()
+		for _, m := range modules[1:] {
+			if err := e.Activate(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := e.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the guests in between are gone", func() bool { return e.Stats().Instances == 2 })
+		get(e, t.Context(), "/trap")
+		eventually(t, "the first one takes requests", func() bool { return e.Digest() == first })
+	})
+	t.Run("a module that is refused has no probation", func(t *testing.T) {
+		e, told := engine(t, 0)
+		first := e.Digest()
+		if err := e.Activate(t.Context(), []byte("MZ")); err == nil || e.Digest() != first || told.count("activated: false") != 1 {
+			t.Errorf("%v, told of %q", err, told.all)
+		}
+		get(e, t.Context(), "/trap")
+		if r := get(e, t.Context(), "/"); r.Status != 200 || slices.Contains(told.all, "rolled back: trap") {
+			t.Errorf("%d, told of %q", r.Status, told.all)
+		}
+	})
+}
+
+// Only requests that a guest has begun are lost with it.
+func TestRequestsThatWaitForAGuestAreNotLost(t *testing.T) {
+	cfg := config(t, badGuest)
+	cfg.Instances = 1
+	e := start(t, cfg)
+	over := make(chan struct{})
+	var asking sync.WaitGroup
+	var answered, refused atomic.Int64
+	for range 8 {
+		asking.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if get(e, t.Context(), "/").Status == 200 {
+					answered.Add(1)
+				} else {
+					refused.Add(1)
+				}
+			}
+		})
+	}
+	for range 5 {
+		enough := answered.Load() + 20
+		eventually(t, "answers", func() bool { return answered.Load() >= enough })
+		if r := get(e, t.Context(), "/trap"); r.Status != 503 {
+			t.Errorf("/trap: %d", r.Status)
+		}
+	}
+	close(over)
+	asking.Wait()
+	if n := refused.Load(); n != 0 {
+		t.Errorf("%d requests were refused that no guest had begun", n)
+	}
+	if s := e.Stats(); s.InFlight != 0 || s.Queued != 0 {
+		t.Errorf("after all is over: %+v", s)
+	}
+}
