@@ -67,8 +67,8 @@ func (p *publisher) session() string {
 	return text
 }
 
-func (p *publisher) reconcile(e *wasmhost.Engine) int {
-	return p.ask(e, "GET", "/api/v1/verify/sessions/"+p.session(), "")
+func (p *publisher) reconcile(e *wasmhost.Engine, session string) int {
+	return p.ask(e, "GET", "/api/v1/verify/sessions/"+session, "")
 }
 
 func (p *publisher) start(e *wasmhost.Engine) int {
@@ -129,8 +129,9 @@ func TestAThousandRequestsWaitInOneProcess(t *testing.T) {
 	e := start(t, c)
 	var all sync.WaitGroup
 	status := make(chan int, n)
+	session := p.session()
 	for range n {
-		all.Go(func() { status <- p.reconcile(e) })
+		all.Go(func() { status <- p.reconcile(e, session) })
 	}
 	select {
 	case <-store.all:
@@ -173,7 +174,7 @@ func TestAGuestsMemoryIsFlat(t *testing.T) {
 			case 1:
 				status = p.validate(e)
 			case 2:
-				status = p.reconcile(e)
+				status = p.reconcile(e, p.session())
 			default:
 				if status = get(e, t.Context(), "/nowhere").Status; status == 404 {
 					status = 200
