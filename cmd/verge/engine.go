@@ -91,7 +91,7 @@ func (a *engineAt) take(m module, err error) error {
 // start returns what runs the service's configuration: the service itself, or
 // guests of the same configuration on the same host. modules then says which
 // one they run and changes it.
-func (a engineAt) start(ctx context.Context, service *core.Service, c core.Config, h host.Host) (engine, *modules, error) {
+func (a engineAt) start(ctx context.Context, service *core.Service, c core.Config, h host.Host, metrics *server.Metrics) (engine, *modules, error) {
 	if a.name != wasmEngine {
 		return service, &modules{engine: a.name, log: h.Log, now: h.Now}, nil
 	}
@@ -103,6 +103,7 @@ func (a engineAt) start(ctx context.Context, service *core.Service, c core.Confi
 	if !ok {
 		meter = ratelimit.NewLocal(0).Meter()
 	}
+	guests := metrics.Guests()
 	config := wasmhost.Config{
 		Module: a.loaded.wasm, Guest: guest, KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
 		Log: h.Log, Count: h.Count, Wake: h.Wake, Random: h.Random, Interruptible: a.interruptible,
@@ -114,13 +115,16 @@ func (a engineAt) start(ctx context.Context, service *core.Service, c core.Confi
 	}
 	ctx, cancel := context.WithTimeout(ctx, activationTime)
 	defer cancel()
+	m := &modules{engine: a.name, cache: cache, trust: a.trust, log: h.Log, now: h.Now, sources: map[string]string{}, Observer: guests}
+	config.Observer = m
 	e, err := wasmhost.New(ctx, config)
 	if err != nil {
 		return nil, nil, err
 	}
+	guests.Watch(func() server.GuestState { return server.GuestState(e.Stats()) })
 	cache.after(a.loaded.digest)
-	m := &modules{engine: a.name, host: e, cache: cache, trust: a.trust, log: h.Log, now: h.Now}
-	m.active = moduleInUse{Digest: a.loaded.digest, Source: a.loaded.source, Since: m.seconds()}
+	m.host = e
+	m.inUse(a.loaded)
 	return e, m, nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"compress/gzip"
 	"crypto/ed25519"
 	"crypto/rand"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,6 +64,7 @@ func TestEngineWasm(t *testing.T) {
 				if valid, status, _ := dev.validate(token); valid || status != 409 {
 					t.Errorf("spec, Result token, single use: the second validation answered %d", status)
 				}
+				wantGuestMetrics(t, dev.OpsURL)
 				eventually(t, "its events", func() bool { return sink.has(id, "started") && sink.has(id, "completed") })
 				if files, err := os.ReadDir(filepath.Join(dir, "data", "modules")); err != nil || len(files) == 0 {
 					t.Errorf("%s run: no compiled module is kept: %v", run, err)
@@ -202,5 +205,35 @@ func TestServeWasm(t *testing.T) {
 				t.Error(what)
 			}
 		})
+	}
+}
+
+// wantGuestMetrics reads the metrics of a server that has served some requests
+// in guests, none of which has failed.
+func wantGuestMetrics(t *testing.T, ops string) {
+	t.Helper()
+	resp, err := http.Get(ops + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`verge_wasm_module_info{sha256="`, "verge_wasm_compile_seconds_count 1", "verge_wasm_guest_start_seconds_count ",
+		"verge_wasm_requests_in_flight ", "verge_wasm_requests_queued 0", "verge_wasm_guests ", "verge_wasm_memory_bytes ",
+		"verge_wasm_guests_recycled_total 0", `verge_wasm_activations_total{result="ok"} 1`,
+		`verge_wasm_effect_seconds_count{kind="commit"} `, `verge_wasm_effect_seconds_count{kind="get"} `,
+	} {
+		if !strings.Contains(string(text), "\n"+want) {
+			t.Errorf("the metrics do not have %s:\n%s", want, text)
+		}
+	}
+	for _, unwanted := range []string{"\nverge_wasm_guest_failures_total{", "\nverge_wasm_rollbacks_total{", "\nverge_wasm_memory_bytes 0"} {
+		if strings.Contains(string(text), unwanted) {
+			t.Errorf("the metrics have %s:\n%s", unwanted, text)
+		}
 	}
 }

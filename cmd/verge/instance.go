@@ -98,7 +98,7 @@ func assemble(ctx context.Context, s settings) (*instance, error) {
 		return nil, errors.Join(err, closeStore())
 	}
 	var engine engine
-	engine, in.modules, err = s.engine.start(ctx, in.service, s.core, on)
+	engine, in.modules, err = s.engine.start(ctx, in.service, s.core, on, metrics)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("engine %s: %w", s.engine.name, err), closeStore())
 	}

@@ -1,0 +1,113 @@
+package server
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// GuestMetrics holds what is counted of an engine that runs the core in
+// WebAssembly guests. Its methods are what such an engine reports.
+type GuestMetrics struct {
+	reg *prometheus.Registry
+
+	compile     prometheus.Histogram
+	start       prometheus.Histogram
+	recycled    prometheus.Counter
+	failures    *prometheus.CounterVec
+	effects     *prometheus.HistogramVec
+	activations *prometheus.CounterVec
+	rollbacks   *prometheus.CounterVec
+}
+
+// Guests adds the metrics of an engine with guests. It is called at most once.
+func (m *Metrics) Guests() *GuestMetrics {
+	g := &GuestMetrics{
+		reg: m.reg,
+		compile: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "verge_wasm_compile_seconds", Help: "Time to compile a module, or to load it compiled.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}),
+		start: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "verge_wasm_guest_start_seconds", Help: "Time to start a guest of a compiled module.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
+		}),
+		recycled: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "verge_wasm_guests_recycled_total", Help: "Guests replaced because their memory had grown; no request fails by it.",
+		}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "verge_wasm_guest_failures_total", Help: "Guests that failed, by cause: out_of_memory, trap, deadline (it did not return), protocol (what it said cannot be relied on), host (a function that it imports failed), start (it could not be started).",
+		}, []string{"cause"}),
+		effects: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "verge_wasm_effect_seconds", Help: "Time the host took for what guests asked for, by kind: get, commit, claim, list, spend or fetch.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"kind"}),
+		activations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "verge_wasm_activations_total", Help: "Modules that were to take the requests, the first one included, by result: ok or refused.",
+		}, []string{"result"}),
+		rollbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "verge_wasm_rollbacks_total", Help: "Modules that failed on probation, so that the one before took the requests again, by cause, as of failures.",
+		}, []string{"cause"}),
+	}
+	m.reg.MustRegister(g.compile, g.start, g.recycled, g.failures, g.effects, g.activations, g.rollbacks)
+	return g
+}
+
+// GuestState is the state of such an engine at one moment.
+type GuestState struct {
+	Digest    string // SHA-256 of the module that takes requests
+	InFlight  int
+	Queued    int
+	Instances int
+	Memory    int64
+}
+
+// Watch adds what is read when metrics are.
+func (g *GuestMetrics) Watch(read func() GuestState) {
+	g.reg.MustRegister(&guestState{read: read,
+		inFlight:  prometheus.NewDesc("verge_wasm_requests_in_flight", "Requests and jobs that guests were asked and have not answered.", nil, nil),
+		queued:    prometheus.NewDesc("verge_wasm_requests_queued", "Those in flight that no guest has begun.", nil, nil),
+		instances: prometheus.NewDesc("verge_wasm_guests", "Guests, those included that end with their last request and those that do not return.", nil, nil),
+		memory:    prometheus.NewDesc("verge_wasm_memory_bytes", "Linear memory of all guests.", nil, nil),
+		module:    prometheus.NewDesc("verge_wasm_module_info", "1, of the module that takes requests.", []string{"sha256"}, nil),
+	})
+}
+
+type guestState struct {
+	read                                        func() GuestState
+	inFlight, queued, instances, memory, module *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (c *guestState) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, to) }
+
+// Collect implements prometheus.Collector.
+func (c *guestState) Collect(to chan<- prometheus.Metric) {
+	s := c.read()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	gauge(c.inFlight, float64(s.InFlight))
+	gauge(c.queued, float64(s.Queued))
+	gauge(c.instances, float64(s.Instances))
+	gauge(c.memory, float64(s.Memory))
+	gauge(c.module, 1, s.Digest)
+}
+
+// ModuleCompiled and all below are what an engine with guests reports.
+func (g *GuestMetrics) ModuleCompiled(took time.Duration) { g.compile.Observe(took.Seconds()) }
+func (g *GuestMetrics) GuestStarted(took time.Duration)   { g.start.Observe(took.Seconds()) }
+func (g *GuestMetrics) GuestRecycled()                    { g.recycled.Inc() }
+func (g *GuestMetrics) GuestFailed(cause string)          { g.failures.WithLabelValues(cause).Inc() }
+func (g *GuestMetrics) EffectDone(kind string, took time.Duration) {
+	g.effects.WithLabelValues(kind).Observe(took.Seconds())
+}
+func (g *GuestMetrics) ModuleRolledBack(_, _, cause string) { g.rollbacks.WithLabelValues(cause).Inc() }
+
+func (g *GuestMetrics) ModuleActivated(_ string, refused error) {
+	result := "ok"
+	if refused != nil {
+		result = "refused"
+	}
+	g.activations.WithLabelValues(result).Inc()
+}
