@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/stores"
 )
 
@@ -174,4 +175,47 @@ func walkOn(p *publisher) (*walked, error) {
 		return w, fmt.Errorf("validate: %d %s", status, body)
 	}
 	return w, nil
+}
+
+// TestRollbackUnderAServer activates a module that passes every test and fails
+// on the requests of users: the one before runs again by itself, and operators
+// are told.
+func TestRollbackUnderAServer(t *testing.T) {
+	g := newGuests(t)
+	good, bad := g.put("good.wasm", testharness.Module(t)), g.put("bad.wasm", failing(t))
+	g.compile(good)
+	g.compile(bad)
+	sink := newEvents(t)
+	sink.trust(testSecret)
+	in := newSite(t, "memory", sink.URL, unlimited+g.section(good, "")).start()
+	before := in.modules(t).Active
+	code, out := operate(operator(), in.at, "module", "activate", bad, "--json")
+	var done moduleActivated
+	if code != exitOK || json.Unmarshal([]byte(out), &done) != nil || !done.Changed || done.Digest == before.Digest {
+		t.Fatalf("exit code %d: %s", code, out)
+	}
+	first, err := quietWalk(in.publisher)
+	if err != nil {
+		t.Fatalf("while nothing makes it fail: %v", err)
+	}
+	if status, body := in.startFor(t, "trap:start"); status != 503 {
+		t.Errorf("%d %s", status, body)
+	}
+	eventually(t, "the module before", func() bool { return in.modules(t).Active.Digest == before.Digest })
+	s := in.modules(t)
+	if s.Active.Source != before.Source || s.Rejected == nil || s.Rejected.Digest != done.Digest ||
+		s.Rejected.Source != activatedSource || !strings.Contains(s.Rejected.Reason, "failed soon after it was activated (trap)") {
+		t.Errorf("%+v, refused %+v", s.Active, s.Rejected)
+	}
+	second, err := quietWalk(in.publisher)
+	if err != nil {
+		t.Error(err)
+	}
+	if status, body := in.startFor(t, "trap:start"); status != 200 {
+		t.Errorf("the request on which the other one failed: %d %s", status, body)
+	}
+	eventually(t, "the events", func() bool { return sink.has(first, "completed") && sink.has(second, "completed") })
+	if code, out := operate(operator(), in.at, "module", "show"); code != exitOK || !strings.Contains(out, "refused   ") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
 }

@@ -191,7 +191,8 @@ type moduleActivateCmd struct {
 func (moduleActivateCmd) Help() string {
 	return `The server compiles and tests the module; then it takes every new request, and
 those under way end in the old one. One that the server does not trust or that
-fails a test is refused, and nothing changes.
+fails a test is refused, and nothing changes. If a guest of it fails within half
+a minute, the module before takes over again by itself: "verge module show" says.
 
 It holds for this process and until it ends. After a restart, or on SIGHUP, the
 configured module runs: put the new one there too, and give it to every other

@@ -23,21 +23,22 @@ import (
 // serves: by SIGHUP, to the configured one, and by an operator's request, to
 // one that comes with it. Whichever it is, it has to be trusted, compiled and
 // tested before it gets a request; if it is refused, everything stays as it was.
+// If a guest of it fails soon afterwards, the host goes back by itself.
 type modules struct {
-	engine string
-	host   *wasmhost.Engine // nil: the engine is native
-	cache  *compiledModules
-	token  string // the operator's
-	log    *slog.Logger
-	now    func() time.Time
+	engine            string
+	host              *wasmhost.Engine // nil: the engine is native
+	wasmhost.Observer                  // that is told beside this
+	cache             *compiledModules
+	token             string // the operator's
+	log               *slog.Logger
+	now               func() time.Time
 
 	changing sync.Mutex // held by the one change that is under way; guards trust
 	trust    trust
 
 	mu       sync.Mutex
 	active   moduleInUse
-	before   moduleInUse // what active has replaced
-	swapping bool        // the host may have the new one already
+	sources  map[string]string // of all that were active, by digest
 	rejected *moduleRejected
 }
 
@@ -103,37 +104,37 @@ func (m *modules) reload(ctx context.Context, load func() (engineAt, error)) {
 // activate has the module, which is trusted, take the requests from now on. It
 // reports whether it did not before.
 func (m *modules) activate(ctx context.Context, next module) (changed bool, err error) {
-	m.mu.Lock()
-	m.noticeRollback()
-	m.swapping = true
-	m.mu.Unlock()
-	changed, err = m.swap(ctx, next)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.swapping = false
-	switch {
-	case changed:
-		m.before, m.active = m.active, moduleInUse{Digest: next.digest, Source: next.source, Since: m.seconds()}
-	case err == nil && next.source != activatedSource: // else it is still where it came from first
-		m.active.Source = next.source
-	}
-	return changed, err
-}
-
-func (m *modules) swap(ctx context.Context, next module) (changed bool, err error) {
-	if m.host.Digest() == next.digest {
-		m.log.Info("module is active already", "digest", next.digest, "source", next.source)
-		return false, nil
-	}
 	begin := m.now()
 	m.cache.before(next.digest)
-	if err := m.host.Activate(ctx, next.wasm); err != nil {
+	err = m.host.Activate(ctx, next.wasm)
+	if errors.Is(err, wasmhost.ErrActive) {
+		m.log.Info("module is active already", "digest", next.digest, "source", next.source)
+		if next.source != activatedSource { // else it is still where it came from first
+			m.mu.Lock()
+			m.active.Source, m.sources[next.digest] = next.source, next.source
+			m.mu.Unlock()
+		}
+		return false, nil
+	}
+	if err != nil {
 		m.reject(next, next.source, err)
 		return false, err
 	}
 	m.cache.after(next.digest)
 	m.log.Info("module activated", "digest", next.digest, "source", next.source, "took", m.now().Sub(begin))
+	m.inUse(next)
 	return true, nil
+}
+
+// inUse notes the module that the host runs now, if it still does: it may have
+// gone back already.
+func (m *modules) inUse(now module) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sources[now.digest] = now.source
+	if m.host.Digest() == now.digest {
+		m.active = moduleInUse{Digest: now.digest, Source: now.source, Since: m.seconds()}
+	}
 }
 
 // reject notes a refusal. The log says it too: whoever sent a signal reads it there.
@@ -144,16 +145,15 @@ func (m *modules) reject(refused module, source string, why error) {
 	m.rejected = &moduleRejected{Digest: refused.digest, Source: source, At: m.seconds(), Reason: why.Error()}
 }
 
-// noticeRollback is called with mu held: the host goes back by itself to the
-// module before if the new one fails once it has requests.
-func (m *modules) noticeRollback() {
-	if m.host == nil || m.swapping || m.host.Digest() != m.before.Digest || m.before.Digest == m.active.Digest {
-		return
-	}
-	m.rejected = &moduleRejected{Digest: m.active.Digest, Source: m.active.Source, At: m.seconds(),
-		Reason: "it failed after it was activated, and the one before it runs again"}
-	m.active = m.before
-	m.active.Since = m.rejected.At
+// ModuleRolledBack is told by the host, which goes back by itself to a module
+// before if a guest of the new one fails soon after it was activated.
+func (m *modules) ModuleRolledBack(from, to, cause string) {
+	m.Observer.ModuleRolledBack(from, to, cause)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.active = moduleInUse{Digest: to, Source: m.sources[to], Since: m.seconds()}
+	m.rejected = &moduleRejected{Digest: from, Source: m.sources[from], At: m.active.Since,
+		Reason: "a guest of it failed soon after it was activated (" + cause + "), and the module before runs again"}
 }
 
 func (m *modules) seconds() time.Time { return m.now().UTC().Truncate(time.Second) }
@@ -161,7 +161,6 @@ func (m *modules) seconds() time.Time { return m.now().UTC().Truncate(time.Secon
 func (m *modules) state() moduleState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.noticeRollback()
 	s := moduleState{Engine: m.engine, Rejected: m.rejected}
 	if m.host != nil {
 		active := m.active

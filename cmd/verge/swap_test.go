@@ -114,7 +114,7 @@ func TestSwapUnderLoad(t *testing.T) {
 		eventually(t, "walks", func() bool { return walks.Load() >= enough || t.Failed() })
 	}
 	some()
-	for n := 1; n <= 8 && !t.Failed(); n++ {
+	for n := 1; n <= 4 && !t.Failed(); n++ {
 		next := versions[n%2]
 		if n%4 < 2 {
 			g.put("used.wasm", next)
@@ -154,7 +154,7 @@ func TestSwapUnderLoad(t *testing.T) {
 			t.Errorf("the log: %s", line)
 		}
 	}
-	t.Logf("%d walks in 8 swaps", len(ids))
+	t.Logf("%d walks in 4 swaps", len(ids))
 }
 
 // TestModulesThatAreRefused: whoever sends them and how, the log and the
