@@ -1,10 +1,8 @@
 package wasmhost_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -199,75 +197,72 @@ func TestADeadlineEndsARequest(t *testing.T) {
 // Whatever a guest does, its requests are refused and the next one is served.
 func TestGuestsThatFail(t *testing.T) {
 	for _, c := range []struct {
-		path    string
-		status  int
-		spared  bool // the others in the instance are
-		deadine time.Duration
+		path          string
+		status        int
+		cause         string // "": the others in the instance are spared
+		deadline      time.Duration
+		interruptible bool
 	}{
-		{path: "/trap", status: 503},
-		{path: "/memory", status: 503},
-		{path: "/header", status: 503},
-		{path: "/outbox", status: 503},
-		{path: "/record", status: 503},
-		{path: "/stranger", status: 503},
-		{path: "/loop", status: 503, deadine: 200 * time.Millisecond},
-		{path: "/junk", status: 503, spared: true},
-		{path: "/empty", status: 500, spared: true},
+		{path: "/trap", status: 503, cause: wasmhost.CauseTrap},
+		{path: "/memory", status: 503, cause: wasmhost.CauseMemory},
+		{path: "/header", status: 503, cause: wasmhost.CauseProtocol},
+		{path: "/outbox", status: 503, cause: wasmhost.CauseProtocol},
+		{path: "/huge", status: 503, cause: wasmhost.CauseProtocol},
+		{path: "/record", status: 503, cause: wasmhost.CauseProtocol},
+		{path: "/stranger", status: 503, cause: wasmhost.CauseProtocol},
+		{path: "/loop", status: 503, cause: wasmhost.CauseDeadline, deadline: 50 * time.Millisecond, interruptible: true},
+		{path: "/slow", status: 503, cause: wasmhost.CauseDeadline, deadline: 50 * time.Millisecond},
+		{path: "/junk", status: 503},
+		{path: "/empty", status: 500},
+		{path: "/effect", status: 200}, // one that no host knows
 	} {
 		t.Run(c.path[1:], func(t *testing.T) {
-			cfg := config(t, badGuest)
-			cfg.Instances, cfg.MemoryMax, cfg.Interruptible = 1, 64<<20, c.deadine > 0
-			var log bytes.Buffer
-			var mu sync.Mutex
-			cfg.Log = slog.New(slog.NewTextHandler(locked{&mu, &log}, nil))
+			t.Parallel()
+			cfg, told := config(t, badGuest), &observed{}
+			cfg.Instances, cfg.MemoryMax, cfg.Interruptible, cfg.Observer = 1, 64<<20, c.interruptible, told
 			e := start(t, cfg)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			beside := make(chan int, 1)
 			go func() { beside <- get(e, ctx, "/park").Status }()
-			time.Sleep(20 * time.Millisecond)
+			eventually(t, "a request is under way", func() bool { s := e.Stats(); return s.InFlight == 1 && s.Queued == 0 })
 
 			own := t.Context()
-			if c.deadine > 0 {
+			if c.deadline > 0 {
 				var end context.CancelFunc
-				own, end = context.WithTimeout(own, c.deadine)
+				own, end = context.WithTimeout(own, c.deadline)
 				defer end()
 			}
-			if r := get(e, own, c.path); r.Status != c.status || r.Body != nil {
+			r := get(e, own, c.path)
+			if r.Status != c.status || (r.Body != nil) != (c.status == 200) {
 				t.Errorf("%d %s, want %d", r.Status, r.Body, c.status)
 			}
-			if !c.spared {
-				if status := <-beside; status != 503 {
-					t.Errorf("a request beside it: %d", status)
-				}
-			} else {
+			want := 503
+			if c.cause == "" {
 				cancel()
-				if status := <-beside; status != 301 {
-					t.Errorf("a request beside it does not go on until it is cancelled: %d", status)
+				want = 301
+			}
+			if status := <-beside; status != want {
+				t.Errorf("a request beside it: %d, want %d", status, want)
+			}
+			if r := get(e, t.Context(), "/"); r.Status != 200 {
+				t.Errorf("the next request: %d", r.Status)
+			}
+			for _, cause := range []string{wasmhost.CauseTrap, wasmhost.CauseMemory, wasmhost.CauseProtocol, wasmhost.CauseDeadline, wasmhost.CauseHost, wasmhost.CauseStart} {
+				n := 0
+				if cause == c.cause {
+					n = 1
+				}
+				if got := told.count("failed: " + cause); got != n {
+					t.Errorf("%d failures by %s, want %d", got, cause, n)
 				}
 			}
-			for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-				if r := get(e, t.Context(), "/"); r.Status == 200 {
-					break
-				}
-				if time.Now().After(end) {
-					mu.Lock()
-					t.Fatalf("no request is served afterwards: %s", &log)
-				}
-			}
+			eventually(t, "the guest that failed is gone", func() bool {
+				s := e.Stats()
+				return s.Instances == 1 && s.InFlight == 0 && s.Queued == 0 && s.Memory < 32<<20
+			})
 		})
 	}
-}
-
-type locked struct {
-	*sync.Mutex
-	b *bytes.Buffer
-}
-
-func (l locked) Write(p []byte) (int, error) {
-	l.Lock()
-	defer l.Unlock()
-	return l.b.Write(p)
 }
 
 func TestAFullInstanceIsReplacedAndFailsNobody(t *testing.T) {
