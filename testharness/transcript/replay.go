@@ -47,7 +47,13 @@ type Difference struct {
 func (d *Difference) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "step %d, %s\n  %s\n  at %s\n", d.Step, d.Name, d.Request, d.Now.Format(time.RFC3339Nano))
-	for _, line := range d.Before {
+	const most = 12
+	before := d.Before
+	if len(before) > most {
+		fmt.Fprintf(&b, "  … %d events before these\n", len(before)-most)
+		before = before[len(before)-most:]
+	}
+	for _, line := range before {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
 	fmt.Fprintf(&b, "%s: recorded (-) and replayed (+)\n", d.Place)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -131,6 +132,25 @@ func TestDifferences(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// However much there is and differs, what is shown fits a screen or two.
+func TestWhatIsShownIsShort(t *testing.T) {
+	d := &transcript.Difference{Step: 1, Recorded: []string{"answer"}, Replayed: []string{"answer"}}
+	for n := range 1000 {
+		d.Before = append(d.Before, fmt.Sprintf("event %d", n))
+		d.Recorded = append(d.Recorded, fmt.Sprintf("  Body: %s recorded %d", strings.Repeat("x", 5000), n))
+		d.Replayed = append(d.Replayed, fmt.Sprintf("  Body: %s replayed %d", strings.Repeat("x", 5000), n))
+	}
+	text := d.String()
+	if lines := strings.Count(text, "\n"); lines > 110 || len(text) > 20_000 {
+		t.Errorf("%d lines, %d bytes", lines, len(text))
+	}
+	for _, says := range []string{"… 988 events before these\n  event 988\n", "-   Body: …", " recorded 0\n", "- … 960 more lines\n+   Body: …", " replayed 39\n", "+ … 960 more lines\n"} {
+		if !strings.Contains(text, says) {
+			t.Errorf("it does not say %q:\n%s", says, text)
+		}
 	}
 }
 

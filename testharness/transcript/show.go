@@ -207,18 +207,8 @@ func differing(recorded, replayed []string) []string {
 		out = append(out, "  "+l)
 	}
 	before, after := recorded[same:len(recorded)-tail], replayed[same:len(replayed)-tail]
-	for n, l := range before {
-		if n < len(after) {
-			l = excerpt(l, after[n])
-		}
-		out = append(out, "- "+l)
-	}
-	for n, l := range after {
-		if n < len(before) {
-			l = excerpt(l, before[n])
-		}
-		out = append(out, "+ "+l)
-	}
+	out = appendSide(out, "- ", before, after)
+	out = appendSide(out, "+ ", after, before)
 	if len(before)+len(after) == 0 {
 		out = append(out, "- and + are the same in words, and differ in their bytes")
 	}
@@ -227,6 +217,23 @@ func differing(recorded, replayed []string) []string {
 	}
 	if tail > around {
 		out = append(out, "  …")
+	}
+	return out
+}
+
+// appendSide adds what one side has and the other has not.
+func appendSide(out []string, sign string, lines, others []string) []string {
+	const most = 40
+	for n, l := range lines {
+		if n == most {
+			return append(out, fmt.Sprintf("%s… %d more lines", sign, len(lines)-most))
+		}
+		if n < len(others) {
+			l = excerpt(l, others[n])
+		} else {
+			l = excerpt(l, "")
+		}
+		out = append(out, sign+l)
 	}
 	return out
 }
