@@ -120,15 +120,6 @@ var shared struct {
 	err    error
 }
 
-// inMemory is where files cost no disk, "" if the system has no such place.
-// Durable Objects with SQLite are always in files.
-func inMemory() string {
-	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
-		return "/dev/shm"
-	}
-	return ""
-}
-
 func start(program string, module []byte, dir string, o Options) (*Server, error) {
 	s := &Server{dir: dir, forget: o.forget, Addr: "127.0.0.1:0", sites: map[string]*Site{}}
 	s.client = &http.Client{Transport: &transport{server: s, Transport: &http.Transport{
