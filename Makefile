@@ -29,8 +29,8 @@ test: ## run all tests; what needs a program that is missing says SKIP
 mutants: ## break the code, one small way at a time, and see that a test notices each
 	$(GO) run ./testharness/mutants
 
-bench: build ## measure beside a bare net/http server, in one run
-	$(GO) run ./testharness/bench -verge $(VERGE)
+bench: build ## measure beside a bare net/http server, and guests beside the native core, in one run
+	$(GO) run ./testharness/bench -verge $(VERGE) -module dist/verge.wasm
 
 build: wasm ## build the binary into dist/, with the module in it
 	$(GO) build -trimpath -ldflags="-s -w" -o $(VERGE) ./cmd/verge

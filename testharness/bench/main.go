@@ -12,6 +12,8 @@
 //
 // Redis and etcd are servers of the bench's own; where they are not
 // installed, their lines are left out.
+//
+// The lines about wasm have the core run as a guest, and natively for a floor.
 package main
 
 import (
@@ -40,7 +42,7 @@ func main() {
 	length := flag.Duration("round", time.Second, "length of a round")
 	binary := flag.String("verge", "", "verge binary to time from exec to first answer; empty: leave that out")
 	module := flag.String("module", "", "WebAssembly module to run the core from; empty: leave its lines out")
-	only := flag.String("only", "", "measure just what has this in its name: an endpoint or a store, delivery, claims, idle, footprint, startup")
+	only := flag.String("only", "", "measure just what has this in its name: an endpoint or a store, delivery, claims, idle, footprint, parked, startup; flat, which takes minutes, is measured only so")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of the run to this file")
 	flag.Parse()
 	debug.SetGCPercent(400) // as cmd/verge does; the floor has it too
@@ -66,6 +68,13 @@ func main() {
 }
 
 func run(length time.Duration, binary, module, only string) error {
+	var wasm []byte
+	if module != "" {
+		var err error
+		if wasm, err = os.ReadFile(module); err != nil {
+			return err
+		}
+	}
 	redis, err := startRedis()
 	if err != nil && !errors.Is(err, errNoRedis) {
 		return err
@@ -89,6 +98,12 @@ func run(length time.Duration, binary, module, only string) error {
 		{"claims", func() error { return allClaims(redis) }},
 		{"idle", func() error { return onRedis(redis, redis.idle) }},
 		{"footprint", footprint},
+		{"parked", func() error {
+			if wasm == nil {
+				return nil
+			}
+			return parked(wasm)
+		}},
 		{"startup", func() error {
 			if binary == "" {
 				return nil
@@ -99,13 +114,12 @@ func run(length time.Duration, binary, module, only string) error {
 	if err := throughput(length, only, redis, aof); err != nil {
 		return err
 	}
-	if module != "" {
-		wasm, err := os.ReadFile(module)
-		if err != nil {
-			return err
-		}
+	if wasm != nil {
 		if err := engines(length, only, wasm); err != nil {
 			return err
+		}
+		if only == "flat" {
+			return flat(wasm, 1_000_000)
 		}
 	}
 	for _, part := range parts {

@@ -155,10 +155,10 @@ func seed(ctx context.Context, svc *core.Service, sink string) (key string, err 
 	return key, err
 }
 
-func (s *service) startRequest() []byte {
-	return request("POST", api.StartPath, s.key, `{"integration_id":"`+integration1+
-		`","callback_url":"https://shop.example/return?from=verge","state":"q7Zk1v0mXo2hT5c8","external_user_id":"customer-4711"}`)
-}
+const startBody = `{"integration_id":"` + integration1 +
+	`","callback_url":"https://shop.example/return?from=verge","state":"q7Zk1v0mXo2hT5c8","external_user_id":"customer-4711"}`
+
+func (s *service) startRequest() []byte { return request("POST", api.StartPath, s.key, startBody) }
 
 // session makes the id of a session that a start could have made just now.
 func (s *service) session() (session.ID, string, error) {
