@@ -28,6 +28,20 @@ func deploy(t *testing.T, in *inbox, change func(*workerd.Worker)) (*service, *w
 	return &service{t: t, client: server.Client(), base: w.Config.BaseURL, admin: w.Config.BaseURL}, server
 }
 
+// A variable holds 5 KB, so that a site may be in several.
+func TestASiteInTwoVariables(t *testing.T) {
+	s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) {
+		integrations, err := json.Marshal(map[string]any{"integrations": w.Site.(map[string]any)["integrations"]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Secrets["VERGE_SITE_2"] = string(integrations)
+		delete(w.Site.(map[string]any), "integrations")
+	})
+	s.makeKey()
+	s.start()
+}
+
 // From an operator's configuration alone: the site is there, the admin API
 // makes a key and tests the webhook, and a verification goes all its way.
 func TestWalkOnTheDeployedEntry(t *testing.T) {

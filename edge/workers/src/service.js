@@ -44,17 +44,19 @@ export function guestConfig(env) {
   return JSON.stringify(config);
 }
 
-// siteOf is what entry 9 applies: VERGE_SITE with the webhook secrets in it
-// that it names, as JSON; null if nothing is configured.
+// siteOf is what entry 9 applies: VERGE_SITE, and VERGE_SITE_2 and so on, as a
+// variable holds 5 KB, with the webhook secrets in it that it names, as JSON;
+// null if nothing is configured.
 export function siteOf(env) {
-  const site = parsed(env.VERGE_SITE, "VERGE_SITE");
-  if (!site) return null;
-  const integrations = (site.integrations ?? []).map(({ secret_env: name, ...i }) => {
+  const names = Object.keys(env).filter((name) => /^VERGE_SITE(_\d+)?$/.test(name));
+  if (names.length === 0) return null;
+  const parts = names.sort().map((name) => parsed(env[name], name));
+  const integrations = parts.flatMap((part) => part.integrations ?? []).map(({ secret_env: name, ...i }) => {
     if (name === undefined) return i;
     if (!env[name]) throw new Error(`integration ${i.id}: there is no secret ${name}; wrangler secret put ${name}`);
     return { ...i, secret: env[name].trim() };
   });
-  return JSON.stringify({ ...site, integrations });
+  return JSON.stringify({ ...Object.assign({}, ...parts), publishers: parts.flatMap((part) => part.publishers ?? []), integrations });
 }
 
 // log writes a line where the platform collects them.
