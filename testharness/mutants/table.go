@@ -1211,4 +1211,41 @@ func (g *groupState) unlock() {}`,
 		new:    `		l.ring.CompareAndSwap(nil, ring)`,
 		ask:    []string{"./cmd/verge TestLiveRing"},
 	},
+
+	// Modules.
+	{
+		breaks: "anything of the right length is a module's signature",
+		file:   "cmd/verge/trust.go",
+		old:    `!ed25519.Verify(t.key, signedText(digest), signature)`,
+		new:    `len(signature) != ed25519.SignatureSize`,
+		ask:    []string{"./cmd/verge TestTrust"},
+	},
+	{
+		breaks: "whoever has the operator token has any module run, whatever is pinned",
+		file:   "cmd/verge/swap.go",
+		old:    `if err := m.trust.check(next.digest, next.signature); err != nil {`,
+		new:    `if err := m.trust.check(next.digest, next.signature); err != nil && next.wasm == nil {`,
+		ask:    []string{"./cmd/verge TestHangUpReadsPins"},
+	},
+	{
+		breaks: "after SIGHUP the old pin still counts for what operators send",
+		file:   "cmd/verge/swap.go",
+		old:    `m.trust = at.trust`,
+		new:    `_ = at.trust`,
+		ask:    []string{"./cmd/verge TestHangUpReadsPins"},
+	},
+	{
+		breaks: "any operator token replaces the module",
+		file:   "cmd/verge/swap.go",
+		old:    `subtle.ConstantTimeCompare(want[:], got[:]) == 1`,
+		new:    `subtle.ConstantTimeCompare(want[:], got[:]) >= 0`,
+		ask:    []string{"./cmd/verge TestModulesThatAreRefused"},
+	},
+	{
+		breaks: "the code of another module runs, from a cache that was damaged",
+		file:   "cmd/verge/modulecache.go",
+		old:    `case mine && c.sum(path) != sum:`,
+		new:    `case mine && c.sum(path) == "":`,
+		ask:    []string{"./cmd/verge TestCompiledModules"},
+	},
 }
