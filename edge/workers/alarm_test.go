@@ -116,3 +116,28 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 		t.Errorf("the receiver that hangs was asked %d times at once, and has two places", n)
 	}
 }
+
+// What a slow receiver cannot take at once is put off, and arrives, once.
+func TestASlowReceiverGetsEverythingOnce(t *testing.T) {
+	t.Parallel()
+	in := newInbox(t)
+	in.delay = 900 * time.Millisecond
+	s, _ := newSite(t, in, workerd.Config{})
+	ids := make([]string, 12) // 5.4 s of work in two places, of which 4 s are waited for
+	for n := range ids {
+		ids[n], _ = s.start()
+	}
+	soon(t, "all events", func() bool {
+		for _, id := range ids {
+			if len(in.statuses(id, "verification.started")) == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	for _, id := range ids {
+		if got := in.statuses(id, "verification.started"); !slices.Equal(got, []int{204}) {
+			t.Errorf("an event came %v", got)
+		}
+	}
+}

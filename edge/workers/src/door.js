@@ -6,6 +6,7 @@ import { canonicalName, read } from "./egress.js";
 import { Busy } from "./guest.js";
 
 const maxBody = 16 * 1024;
+const maxRest = 1024 * 1024; // of a body that is too large, taken and dropped
 const maxURL = 8 * 1024;
 const maxHeader = 32 * 1024;
 
@@ -60,7 +61,7 @@ async function answerTo(request, url, admin, client, on) {
   if (!path) return refuse(request, 400, "INVALID_REQUEST", "The URL is malformed.");
   let body;
   try {
-    body = await read(request.body, maxBody + 1); // one more than the core takes, so that it can tell
+    body = await read(request.body, maxBody + 1, null, maxRest); // one more than the core takes, so that it can tell
   } catch {
     return refuse(request, 400, "INVALID_REQUEST", "The request body could not be read.");
   }

@@ -49,19 +49,21 @@ function headersOf(resp) {
 // canonicalName writes a header's name as Go does.
 export const canonicalName = (name) => name.toLowerCase().replace(/(^|-)[a-z]/g, (c) => c.toUpperCase());
 
-// read returns at most max bytes of a stream and gives up the rest.
-export async function read(stream, max, signal) {
+// read returns at most max bytes of a stream and gives up the rest, of which it
+// takes rest bytes first: whoever is still writing would miss the answer.
+export async function read(stream, max, signal, rest = 0) {
   if (!stream) return abi.empty;
   const reader = stream.getReader();
   const parts = [];
   let n = 0;
   const aborted = signal && new Promise((_, no) => signal.addEventListener("abort", () => no(signal.reason), { once: true }));
   aborted?.catch(() => {});
-  while (n < max) {
+  for (let over = 0; n < max || over < rest;) {
     const { done, value } = await (aborted ? Promise.race([reader.read(), aborted]) : reader.read());
     if (done) break;
     parts.push(value.subarray(0, max - n));
     n += parts.at(-1).length;
+    over += value.length - parts.at(-1).length;
   }
   reader.cancel().catch(() => {});
   const all = new Uint8Array(n);
