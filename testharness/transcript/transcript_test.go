@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/testharness/transcript"
+	"github.com/verge-id/verge/wasm/abi"
 )
 
 // stored is a transcript of the corpus, unpacked.
@@ -161,10 +162,16 @@ func FuzzRead(f *testing.F) {
 			shortest[string(entry)] = line
 		}
 	}
-	for _, line := range shortest {
-		f.Add(append(bytes.Clone(lines[0]), line...))
-		f.Add(pack(f, append(bytes.Clone(lines[0]), line...)))
+	whole := read(f, lines[0])
+	whole.Config = abi.Config{Keyring: whole.Config.Keyring}
+	var head bytes.Buffer
+	if err := whole.Write(&head); err != nil {
+		f.Fatal(err)
 	}
+	for _, line := range shortest {
+		f.Add(append(bytes.Clone(head.Bytes()), line...))
+	}
+	f.Add(pack(f, append(bytes.Clone(head.Bytes()), shortest["ready"]...)))
 	f.Add([]byte(`{"transcript":1,"abi":1}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		first, err := transcript.Read(bytes.NewReader(b))
