@@ -72,6 +72,7 @@ func (g *generation) start(ctx context.Context, slot int) error {
 		return errors.Join(err, mod.Close(ctx))
 	}
 	in := e.newInstance(mod, words, uint32(cmp.Or(e.cfg.MemoryFull, g.module.memoryMax/4)))
+	ctx, in.interrupt = context.WithCancel(context.WithoutCancel(ctx))
 	in.stuck = func() { g.failed(slot, in, &failure{CauseDeadline, errors.New("it does not return")}) }
 	in.full = func() {
 		e.cfg.Observer.GuestRecycled()
@@ -82,7 +83,7 @@ func (g *generation) start(ctx context.Context, slot int) error {
 	g.owners.Go(func() {
 		defer g.module.release()
 		defer e.instances.Add(-1)
-		if err := in.run(context.WithoutCancel(ctx)); err != nil {
+		if err := in.run(ctx); err != nil {
 			g.failed(slot, in, err)
 		}
 	})

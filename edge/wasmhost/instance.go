@@ -38,6 +38,11 @@ type instance struct {
 	failed   atomic.Bool
 	full     func() // called by its owner, when its memory is
 	stuck    func() // called when it is given up as one that does not return
+
+	// interrupt ends the export that runs, where the module was compiled to be
+	// interruptible. Nobody but its owner may close the guest: an export that
+	// runs uses what is then gone.
+	interrupt context.CancelFunc
 }
 
 // call is one request that an instance works on.
@@ -95,7 +100,8 @@ func (in *instance) send(e event) bool {
 // run owns the instance until it has drained, nil, or failed.
 func (in *instance) run(ctx context.Context) (err error) {
 	defer in.weigh(0)
-	defer in.module.Close(ctx)
+	defer in.interrupt()
+	defer in.module.Close(context.WithoutCancel(ctx))
 	drain := false
 	for err == nil && !(drain && len(in.calls) == 0) {
 		var e event
@@ -219,8 +225,7 @@ func (in *instance) abandonIfStuck() {
 	}
 	in.end()
 	in.stuck()
-	// Ends the export where the module was compiled to be interruptible.
-	go in.module.CloseWithExitCode(context.Background(), 1)
+	in.interrupt()
 }
 
 func reasonOf(ctx context.Context) abi.Reason {

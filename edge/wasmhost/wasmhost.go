@@ -168,6 +168,10 @@ var (
 	errTooLarge = errors.New("wasmhost: the request is too large for a guest")
 )
 
+// noGuestTime is how long a request waits for a guest to be started where there
+// is none, or none that is not failing.
+const noGuestTime = 5 * time.Second
+
 // do has a guest run an entry and returns its result.
 func (e *Engine) do(ctx context.Context, entry abi.Entry, body func([]byte) []byte) ([]byte, error) {
 	message := []byte{byte(entry)}
@@ -185,7 +189,7 @@ func (e *Engine) do(ctx context.Context, entry abi.Entry, body func([]byte) []by
 		}
 		// None has begun: another one may, once it is there.
 		if enough == nil {
-			enough = time.After(grace)
+			enough = time.After(noGuestTime)
 		}
 		select {
 		case <-changed:

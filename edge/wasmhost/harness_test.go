@@ -1,0 +1,130 @@
+package wasmhost_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/wasm/settings"
+)
+
+// holding is a store whose commits of a publisher's requests happen and are
+// then not answered, while it holds.
+type holding struct {
+	kv.KV
+	hold     atomic.Bool
+	happened chan struct{}
+	release  chan struct{}
+}
+
+func (h *holding) Commit(ctx context.Context, tx kv.Tx) error {
+	err := h.KV.Commit(ctx, tx)
+	if h.hold.CompareAndSwap(true, false) {
+		h.happened <- struct{}{}
+		<-h.release
+	}
+	return err
+}
+
+// breaking is a Sealer that panics when it is told to.
+type breaking struct {
+	host.Sealer
+	now atomic.Bool
+}
+
+func (b *breaking) Open(purpose string, token []byte) ([]byte, error) {
+	if b.now.CompareAndSwap(true, false) {
+		panic("it breaks")
+	}
+	return b.Sealer.Open(purpose, token)
+}
+
+// forgetful is a testharness.Engine.
+type forgetful struct{ *wasmhost.Engine }
+
+func (f forgetful) Forget() { f.Renew(context.Background()) }
+
+// A request whose commit has happened and which then failed has granted
+// nothing, but it has happened: its event is delivered, and asked again it is
+// the same session.
+func TestCommitsWhoseRequestFailed(t *testing.T) {
+	m := shared(t, goodGuest)
+	for _, c := range []struct {
+		name  string
+		cause string        // of the guest's failure; "": none
+		time  time.Duration // for a request
+		fail  func(h *testharness.Harness, sealer *breaking)
+	}{
+		{"contract 5: the guest traps while the commit is under way", wasmhost.CauseHost, 30 * time.Second, func(h *testharness.Harness, sealer *breaking) {
+			sealer.now.Store(true)
+			flow := token.FlowPrefix + strings.Repeat("A", 200)
+			if r := h.Do("GET", api.HostedPath+"?flow="+flow, nil, nil); r.Status != 503 {
+				t.Errorf("the request in which the guest trapped: %d %s", r.Status, r.Body)
+			}
+		}},
+		{"contract 5: its deadline passes while the commit is under way", "", 300 * time.Millisecond, func(*testharness.Harness, *breaking) {}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store := &holding{happened: make(chan struct{}, 1), release: make(chan struct{})}
+			var sealer breaking
+			told := &observed{}
+			h := testharness.New(t, &testharness.Options{
+				KV: func(now func() time.Time) kv.KV {
+					store.KV = memory.New(memory.Config{Now: now})
+					return store
+				},
+				HandleTimeout: c.time,
+				Engine: func(cfg core.Config, on host.Host, _ token.Keyring) testharness.Engine {
+					packed, err := settings.Pack(cfg)
+					if err != nil {
+						t.Fatal(err)
+					}
+					sealer.Sealer = on.Sealer
+					return forgetful{start(t, wasmhost.Config{Compiled: m, Guest: packed, KV: on.KV, Meter: ratelimit.NewLocal(0).Meter(), Fetch: on.Fetch,
+						Sealer: &sealer, Log: on.Log, Instances: 1, Observer: told,
+						Clock: wasmhost.Clock{Wall: on.Now}})}
+				},
+			})
+			header := testharness.Bearer(h.Publisher.SecretKey)
+			header.Set("Idempotency-Key", "one")
+			ask := func() *testharness.Response { return h.Do("POST", api.StartPath, header, h.StartBody(nil)) }
+
+			store.hold.Store(true)
+			answer := make(chan *testharness.Response)
+			go func() { answer <- ask() }()
+			<-store.happened
+			c.fail(h, &sealer)
+			if r := <-answer; r.Status != 503 || strings.Contains(string(r.Body), "redirect_url") {
+				t.Errorf("the request whose commit happened: %d %s", r.Status, r.Body)
+			}
+			close(store.release)
+			h.Settle()
+			events := h.Sink.Events()
+			if len(events) != 1 || events[0].Type != "verification.started" {
+				t.Fatalf("events %v, want the started one", events)
+			}
+			again := ask()
+			if again.Status != 200 || again.JSON()["session_id"] != events[0].SessionID {
+				t.Errorf("asked again: %d %s, and the event was of %s", again.Status, again.Body, events[0].SessionID)
+			}
+			h.Settle()
+			if n := len(h.Sink.Events()); n != 1 {
+				t.Errorf("%d events, want one", n)
+			}
+			if got, want := told.count("failed: "+wasmhost.CauseHost), map[bool]int{true: 1}[c.cause != ""]; got != want {
+				t.Errorf("%d guests failed, want %d", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,149 @@
+package wasmhost_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/testharness"
+)
+
+// ours returns the stacks of the goroutines that run code of this package.
+func ours() [][]byte {
+	b := make([]byte, 4<<20)
+	var all [][]byte
+	for _, g := range bytes.Split(b[:runtime.Stack(b, true)], []byte("\n\n")) {
+		if bytes.Contains(g, []byte("edge/wasmhost.(")) {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// Requests, guests that fail or are full, activations, rollbacks and renewals
+// all at once, and Close in the midst of it: every request is answered, and
+// nothing is left running.
+func TestEverythingAtOnce(t *testing.T) {
+	var modules []*wasmhost.Module
+	for n := range 3 {
+		m, err := wasmhost.Compile(t.Context(), version(t, badGuest, byte(n)), wasmhost.CompileConfig{Cache: cache(), MemoryMax: 64 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { m.Close() })
+		modules = append(modules, m)
+	}
+	for range 3 {
+		cfg := config(t, badGuest)
+		cfg.Module, cfg.Compiled, cfg.Instances, cfg.MemoryFull, cfg.Probation = nil, modules[0], 2, 16<<20, 20*time.Millisecond
+		e := start(t, cfg)
+		over := make(chan struct{})
+		var all sync.WaitGroup
+		loop := func(do func()) {
+			all.Go(func() {
+				for {
+					select {
+					case <-over:
+						return
+					default:
+						do()
+					}
+				}
+			})
+		}
+		for range 8 {
+			loop(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+rand.IntN(20))*time.Millisecond)
+				defer cancel()
+				path := []string{"/", "/park", "/effect", "/grow", "/junk", "/"}[rand.IntN(6)]
+				if r := get(e, ctx, path); r == nil || r.Status == 0 {
+					t.Errorf("%s: %v", path, r)
+				}
+			})
+		}
+		loop(func() {
+			get(e, t.Context(), []string{"/trap", "/record", "/stranger"}[rand.IntN(3)])
+			time.Sleep(5 * time.Millisecond)
+		})
+		loop(func() {
+			if err := e.ActivateCompiled(t.Context(), modules[rand.IntN(3)]); err != nil && !errors.Is(err, wasmhost.ErrActive) && !errors.Is(err, wasmhost.ErrClosed) {
+				t.Logf("an activation: %v", err) // its guest may have been asked to trap while it was tested
+			}
+			e.Renew(t.Context())
+		})
+		time.Sleep(300 * time.Millisecond)
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		if r := get(e, t.Context(), "/"); r.Status != 503 {
+			t.Errorf("after Close: %d", r.Status)
+		}
+		close(over)
+		all.Wait()
+		eventually(t, "nothing is left running", func() bool {
+			s := e.Stats()
+			return len(ours()) == 0 && s.Instances == 0 && s.InFlight == 0 && s.Queued == 0 && s.Memory == 0
+		})
+	}
+}
+
+// Behind a guest that is busy, requests that are over leave the queue by
+// themselves, whatever its length, and never reach it.
+func TestRequestsThatEndInTheQueue(t *testing.T) {
+	cfg := config(t, badGuest)
+	cfg.Instances = 1
+	e := start(t, cfg)
+	busy := make(chan int, 1)
+	go func() { busy <- get(e, t.Context(), "/slow").Status }()
+	eventually(t, "the guest is busy", func() bool { s := e.Stats(); return s.InFlight == 1 && s.Queued == 0 })
+	ctx, cancel := context.WithCancel(t.Context())
+	const n = 400 // more than the queue holds
+	answers := make(chan int, n)
+	for range n {
+		go func() { answers <- get(e, ctx, "/grow").Status }()
+	}
+	eventually(t, "all wait", func() bool { return e.Stats().Queued == n })
+	cancel()
+	for range n {
+		if status := <-answers; status != 503 {
+			t.Errorf("a request that was over before it began: %d", status)
+		}
+	}
+	if s := e.Stats(); s.InFlight != 1 || s.Queued != 0 {
+		t.Errorf("the guest is still busy: %+v", s)
+	}
+	if status := <-busy; status != 200 {
+		t.Errorf("the one before them: %d", status)
+	}
+	if r := get(e, t.Context(), "/"); r.Status != 200 {
+		t.Errorf("the one after them: %d", r.Status)
+	}
+	if s := e.Stats(); s.Memory > 32<<20 {
+		t.Errorf("the guest has grown to %d bytes by requests that were over", s.Memory)
+	}
+}
+
+func TestCloseWhileActivating(t *testing.T) {
+	e := start(t, config(t, goodGuest))
+	done := make(chan error, 1)
+	go func() {
+		done <- e.Activate(t.Context(), append(bytes.Clone(testharness.Module(t)), 0, 3, 1, 'v', byte(rand.IntN(256))))
+	}()
+	time.Sleep(50 * time.Millisecond) // it compiles, for longer than that
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; !errors.Is(err, wasmhost.ErrClosed) {
+		t.Errorf("the activation: %v", err)
+	}
+	if err := e.Activate(t.Context(), testharness.Build(t, badGuest)); !errors.Is(err, wasmhost.ErrClosed) {
+		t.Errorf("an activation afterwards: %v", err)
+	}
+	eventually(t, "no guest is left", func() bool { s := e.Stats(); return s.Instances == 0 && s.Memory == 0 && len(ours()) == 0 })
+}
