@@ -48,7 +48,6 @@ var exports = map[string]struct{ params, results int }{
 	"verge_submit":   {2, 1},
 	"verge_complete": {4, 1},
 	"verge_cancel":   {2, 1},
-	"verge_idle":     {0, 0},
 	"_initialize":    {0, 0},
 }
 

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"runtime"
 	"unsafe"
 
 	"github.com/verge-id/verge/wasm/abi"
@@ -79,9 +78,4 @@ func vergeComplete(request, op uint32, status, n int32) uint32 {
 func vergeCancel(request uint32, reason int32) uint32 {
 	instance.cancel(request, abi.Reason(reason))
 	return outbox()
-}
-
-//go:wasmexport verge_idle
-func vergeIdle() {
-	runtime.GC()
 }

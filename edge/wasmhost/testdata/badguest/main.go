@@ -126,6 +126,3 @@ func vergeCancel(request uint32, reason int32) uint32 {
 	}
 	return outbox()
 }
-
-//go:wasmexport verge_idle
-func vergeIdle() {}

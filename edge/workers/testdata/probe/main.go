@@ -118,6 +118,3 @@ func vergeCancel(request uint32, reason int32) uint32 {
 	respond(request, 299+int(reason), "cancelled")
 	return outbox()
 }
-
-//go:wasmexport verge_idle
-func vergeIdle() {}
