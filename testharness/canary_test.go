@@ -81,7 +81,9 @@ func TestNoSecretIsTold(t *testing.T) {
 		h.ValidateAs(also(testharness.Bearer(key), "Origin", "https://"+content), content)
 	}
 	h.Do("GET", api.HostedPath+"?flow="+content, nil, nil)
-	h.Do(content, api.StartPath, with(h), nil)
+	if !inWorker { // workerd itself refuses methods that it does not know
+		h.Do(content, api.StartPath, with(h), nil)
+	}
 	h.MakeReady(h.Publisher.L1)
 	h.Admin("GET", "/admin/v1/deliveries", nil)
 	h.Admin("POST", "/admin/v1/keys", body{"publisher_id": content})

@@ -26,7 +26,9 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/kvadapters/redis"
+	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/workerd"
 )
 
 // The tests of this package run on the store that VERGE_HARNESS_KV names, and
@@ -42,26 +44,32 @@ var (
 	inWorker   = os.Getenv("VERGE_HARNESS_ENGINE") == "workerd"
 )
 
-// engines are what TestEngines runs them all on. Where server is not nil, it
-// starts the real program and returns its URL, and keys counts what lies there.
+// engines are what TestEngines runs them all on: a store under the native core,
+// or another engine. Where server is not nil, it starts the real program and
+// returns its URL, and keys counts what lies there.
 var engines = []struct {
-	name, program string
-	server        func(t *testing.T) (url string, keys func() int64)
+	name, engine, kv, program string
+	server                    func(t *testing.T) (url string, keys func() int64)
 }{
-	{"memory", "", nil},
-	{"bolt", "", nil},
-	{"miniredis", "", nil},
-	{"redis", "redis-server", func(t *testing.T) (string, func() int64) {
+	{name: "memory", kv: "memory"},
+	{name: "bolt", kv: "bolt"},
+	{name: "miniredis", kv: "miniredis"},
+	{name: "wasm", engine: "wasm", kv: "miniredis"},
+	{name: "workerd", engine: "workerd", program: "workerd", server: func(t *testing.T) (string, func() int64) {
+		testharness.Program(t, "workerd")
+		return "", func() int64 { return 1 } // the child's is its own
+	}},
+	{"redis", "", "redis", "redis-server", func(t *testing.T) (string, func() int64) {
 		s := stores.StartRedis(t, stores.Durable...)
 		return s.URL(), func() int64 { return s.Do("dbsize").(int64) }
 	}},
-	{"cluster", "redis-server", func(t *testing.T) (string, func() int64) {
+	{"cluster", "", "cluster", "redis-server", func(t *testing.T) (string, func() int64) {
 		nodes := stores.StartCluster(t, 3)
 		return nodes.URL(), func() int64 { // of the emptiest, since all must be used
 			return min(nodes[0].Do("dbsize").(int64), nodes[1].Do("dbsize").(int64), nodes[2].Do("dbsize").(int64))
 		}
 	}},
-	{"etcd", "etcd", func(t *testing.T) (string, func() int64) {
+	{"etcd", "", "etcd", "etcd", func(t *testing.T) (string, func() int64) {
 		s := stores.StartEtcd(t)
 		return s.URL(""), func() int64 {
 			r, err := s.Client().Get(context.Background(), "", clientv3.WithPrefix(), clientv3.WithCountOnly())
@@ -134,11 +142,18 @@ func TestEngineIsTheOneNamed(t *testing.T) {
 	onServer := kvtest.Clocked(new(redis.Store), nil)
 	want := map[string]kv.KV{"": new(redis.Store), "miniredis": new(redis.Store), "memory": new(memory.Store),
 		"bolt": new(bolt.Store), "redis": onServer, "cluster": onServer, "etcd": new(etcd.Store)}[engineName]
-	if got := newHarness(t, nil).KV; reflect.TypeOf(got) != reflect.TypeOf(want) {
-		t.Errorf("on %q the store is a %T, want a %T", engineName, got, want)
+	if inWorker {
+		want = new(workerd.Site).KV()
 	}
-	if _, is := newHarness(t, nil).Engine.(*guest); is != inGuest {
+	h := newHarness(t, nil)
+	if reflect.TypeOf(h.KV) != reflect.TypeOf(want) {
+		t.Errorf("on %q the store is a %T, want a %T", engineName, h.KV, want)
+	}
+	if _, is := h.Engine.(*guest); is != inGuest {
 		t.Errorf("the core runs as a guest: %v, want %v", is, inGuest)
+	}
+	if _, is := h.Engine.(worker); is != inWorker {
+		t.Errorf("the core runs as a Worker: %v, want %v", is, inWorker)
 	}
 }
 
@@ -185,7 +200,7 @@ var once = map[string]string{
 
 // The same tests on every engine, as a table of engine and suite.
 func TestEngines(t *testing.T) {
-	if engineName != "" {
+	if engineName != "" || inGuest || inWorker {
 		t.Skip("SKIP: this run is of one engine")
 	}
 	program, err := os.Executable()
@@ -230,7 +245,7 @@ func TestEngines(t *testing.T) {
 			}
 			child := exec.CommandContext(t.Context(), program, args...)
 			// A child keeps little alive and would mostly collect garbage.
-			child.Env = append(os.Environ(), "VERGE_HARNESS_KV="+e.name, "VERGE_HARNESS_URL="+url, "GOGC=400")
+			child.Env = append(os.Environ(), "VERGE_HARNESS_ENGINE="+e.engine, "VERGE_HARNESS_KV="+e.kv, "VERGE_HARNESS_URL="+url, "GOGC=400")
 			var out bytes.Buffer
 			child.Stdout, child.Stderr = &out, &out
 			err := child.Run()
@@ -241,8 +256,8 @@ func TestEngines(t *testing.T) {
 			c.took = child.ProcessState.UserTime() + child.ProcessState.SystemTime()
 			failed := slices.ContainsFunc(c.cells, func(c cell) bool { return c.failed > 0 })
 			if err != nil || failed {
-				t.Errorf("%v\n%sAgain: VERGE_HARNESS_KV=%s go test ./testharness, with VERGE_HARNESS_URL where a server is needed",
-					err, complaints(out.String()), e.name)
+				t.Errorf("%v\n%sAgain: VERGE_HARNESS_ENGINE=%s VERGE_HARNESS_KV=%s go test ./testharness, with VERGE_HARNESS_URL where a server is needed",
+					err, complaints(out.String()), e.engine, e.kv)
 			}
 		})
 	}

@@ -80,11 +80,12 @@ func (w worker) Admin(ctx context.Context, req *web.Request) *web.Response {
 
 func (w worker) answer(ctx context.Context, e abi.Entry, req *web.Request) *web.Response {
 	b, err := w.Entry(ctx, e, abi.AppendRequest(nil, req))
-	if err == nil {
-		var resp *web.Response
-		if resp, err = abi.ReadResponse(b); err == nil {
-			return resp
-		}
+	if err != nil {
+		return &web.Response{Status: 503}
 	}
-	return &web.Response{Status: 503, Body: []byte(err.Error())}
+	resp, err := abi.ReadResponse(b)
+	if err != nil {
+		return &web.Response{Status: 500}
+	}
+	return resp
 }

@@ -1,9 +1,11 @@
 package workerd
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 
 	"github.com/verge-id/verge/core/kv"
@@ -12,10 +14,48 @@ import (
 	"github.com/verge-id/verge/wasm/effect"
 )
 
+// entering is a store of this process that a site is on, and the contexts of
+// the entries under way, whose end ends what the store is asked for.
+type entering struct {
+	here bool // there is such a store
+
+	mu       sync.Mutex
+	contexts map[int]context.Context
+	last     int
+}
+
+func (e *entering) begin(ctx context.Context) (end func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last++
+	n := e.last
+	e.contexts[n] = ctx
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.contexts, n)
+	}
+}
+
+// within is a context that ends with the request, or with an entry under way.
+func (e *entering) within(request context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(request)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, entry := range e.contexts {
+		if entry.Err() != nil { // AfterFunc would take a moment to say so
+			cancel()
+		}
+		context.AfterFunc(entry, cancel)
+	}
+	return ctx, cancel
+}
+
 // carryOut serves a store's effects until the test ends and returns the URL to
 // which they are posted: a kind and the body, answered by a status and the reply.
-func carryOut(t testing.TB, store kv.KV) (url string) {
+func (e *entering) carryOut(t testing.TB, store kv.KV) (url string) {
 	t.Helper()
+	e.here, e.contexts = true, map[int]context.Context{}
 	meter, ok := store.(kv.Meter)
 	if !ok {
 		meter = ratelimit.NewLocal(0).Meter()
@@ -27,7 +67,9 @@ func carryOut(t testing.TB, store kv.KV) (url string) {
 			http.Error(w, "no effect of a store", http.StatusBadRequest)
 			return
 		}
-		status, reply := ports.Do(r.Context(), abi.Kind(message[0]), message[1:])
+		ctx, cancel := e.within(r.Context())
+		defer cancel()
+		status, reply := ports.Do(ctx, abi.Kind(message[0]), message[1:])
 		w.Write(append([]byte{byte(status)}, reply...))
 	}))
 	t.Cleanup(s.Close)

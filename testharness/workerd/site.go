@@ -53,6 +53,8 @@ type Site struct {
 	made   []byte // what make sends
 	client *http.Client
 
+	entering entering
+
 	mu         sync.Mutex
 	now        time.Time
 	offset     time.Duration
@@ -88,7 +90,7 @@ func (s *Site) Configure(c Config) {
 	}
 	elsewhere := ""
 	if c.Store != nil {
-		elsewhere = carryOut(s.t, c.Store)
+		elsewhere = s.entering.carryOut(s.t, c.Store)
 	}
 	made, err := json.Marshal(map[string]any{
 		"store": elsewhere, "guest": c.Guest, "module": c.Module, "handle_ms": c.HandleTimeout.Milliseconds(), "fetch_ms": c.FetchTimeout.Milliseconds(),
@@ -219,8 +221,14 @@ func (s *Site) RunDue(ctx context.Context) (next time.Time, err error) {
 	return jobs.Next, jobs.Outcome.Err()
 }
 
-// Entry submits an entry to the site's guest and returns its result.
+// Entry submits an entry to the site's guest and returns its result. Where
+// Config has a Store, the end of ctx ends what that is asked for meanwhile, as
+// a host that cancels would, and the guest has the last word.
 func (s *Site) Entry(ctx context.Context, e abi.Entry, message []byte) ([]byte, error) {
+	if ctx.Done() != nil && s.entering.here {
+		defer s.entering.begin(ctx)()
+		ctx = context.WithoutCancel(ctx)
+	}
 	return s.server.control(ctx, "POST", s.ID+"/entry", append([]byte{byte(e)}, message...))
 }
 
