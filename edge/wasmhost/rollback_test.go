@@ -175,6 +175,15 @@ func TestProbation(t *testing.T) {
 		get(e, t.Context(), "/trap")
 		eventually(t, "the first one takes requests", func() bool { return e.Digest() == first })
 	})
+	t.Run("Close ends the guests of the module before, too", func(t *testing.T) {
+		e, _ := engine(t, 0)
+		if err := e.Activate(t.Context(), modules[1]); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Close(); err != nil || e.Stats().Instances != 0 {
+			t.Errorf("%v, %d guests are left", err, e.Stats().Instances)
+		}
+	})
 	t.Run("a module that is refused has no probation", func(t *testing.T) {
 		e, told := engine(t, 0)
 		first := e.Digest()

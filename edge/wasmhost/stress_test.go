@@ -100,6 +100,7 @@ func TestRequestsThatEndInTheQueue(t *testing.T) {
 	cfg.Instances = 1
 	e := start(t, cfg)
 	busy := make(chan int, 1)
+	began := time.Now()
 	go func() { busy <- get(e, t.Context(), "/slow").Status }()
 	eventually(t, "the guest is busy", func() bool { s := e.Stats(); return s.InFlight == 1 && s.Queued == 0 })
 	ctx, cancel := context.WithCancel(t.Context())
@@ -114,6 +115,10 @@ func TestRequestsThatEndInTheQueue(t *testing.T) {
 		if status := <-answers; status != 503 {
 			t.Errorf("a request that was over before it began: %d", status)
 		}
+	}
+	if time.Since(began) > 900*time.Millisecond {
+		t.Log("this machine is too slow for the rest: a guest that is busy for a second is given up")
+		return
 	}
 	if s := e.Stats(); s.InFlight != 1 || s.Queued != 0 {
 		t.Errorf("the guest is still busy: %+v", s)
