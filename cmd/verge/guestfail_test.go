@@ -17,6 +17,7 @@ import (
 // the API has it, nothing is granted, no event of what was acknowledged is
 // lost, and the next request is served.
 func TestGuestsThatFailUnderAServer(t *testing.T) {
+	t.Parallel() // waits for leases, as does the next one
 	g := newGuests(t)
 	module := g.put("failing.wasm", failing(t))
 	g.compile(module, "interruptible")
@@ -181,6 +182,7 @@ func walkOn(p *publisher) (*walked, error) {
 // on the requests of users: the one before runs again by itself, and operators
 // are told.
 func TestRollbackUnderAServer(t *testing.T) {
+	t.Parallel()
 	g := newGuests(t)
 	good, bad := g.put("good.wasm", testharness.Module(t)), g.put("bad.wasm", failing(t))
 	g.compile(good)
