@@ -128,17 +128,25 @@ func (e *Engine) prove(trial int) {
 // suspect is told that a guest of g has failed. It rolls back if g takes the
 // requests and is on probation.
 func (e *Engine) suspect(g *generation, cause string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.before == nil || e.generation.Load() != g {
+	before := e.rollBack(g)
+	if before == nil {
 		return
 	}
-	before := e.forgetBefore()
-	e.take(before)
-	e.retire(g)
 	e.cfg.Log.Error("the module failed on probation; the one before takes the requests again",
 		"digest", g.module.digest, "cause", cause, "before", before.module.digest)
 	e.cfg.Observer.ModuleRolledBack(g.module.digest, before.module.digest, cause)
+}
+
+func (e *Engine) rollBack(g *generation) (before *generation) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.before == nil || e.generation.Load() != g {
+		return nil
+	}
+	before = e.forgetBefore()
+	e.take(before)
+	e.retire(g)
+	return before
 }
 
 // take, retire and forgetBefore are called with mu held, before Close.

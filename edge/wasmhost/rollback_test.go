@@ -122,6 +122,7 @@ func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
 				t.Errorf("the next request: %d", r.Status)
 			}
 			clock.wrong.Store(false)
+			eventually(t, "it is told", func() bool { return told.count("rolled back: "+c.cause) == 1 })
 			if told.count("rolled back: "+c.cause) != 1 || told.count("activated: true") != 2 {
 				t.Errorf("told of %q", told.all)
 			}
