@@ -192,6 +192,7 @@ var once = map[string]string{
 	"TestTally":                   "no store",
 	"TestDefaultEngine":           "is about one engine",
 	"TestWalkInAGuest":            "is about one engine",
+	"TestTheModuleIsSmall":        "no store",
 	"TestEnginesAreTheSame":       "no store: it is recorded what that said",
 	"TestEveryBitOfAToken":        "in memory: asks too often, and is not about the store",
 	"TestMutatedTokens":           "in memory: asks too often, and is not about the store",
