@@ -1,9 +1,12 @@
 package wasmhost_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -294,6 +297,8 @@ func TestModulesThatAreRefused(t *testing.T) {
 		{"one that exports nothing of ours", func(c *wasmhost.Config) { c.Module = []byte("\x00asm\x01\x00\x00\x00") }, "does not export verge_submit"},
 		{"a configuration that the core refuses", func(c *wasmhost.Config) { c.Guest.BaseURL = "http://x" }, "refuses its configuration"},
 		{"nobody seals", func(c *wasmhost.Config) { c.Guest.Keyring = nil }, "does not seal"},
+		{"another version of the ABI", func(c *wasmhost.Config) { c.Module = ofVersion(2) }, "the guest speaks version 2 of the ABI, this host 1"},
+		{"a clock that is off", func(c *wasmhost.Config) { c.Clock.Wall = hasty(2 * time.Second) }, "its clock is off by -"},
 		{"randomness that is always the same", func(c *wasmhost.Config) { c.Random = zeros{} }, "repeats itself"},
 		{"randomness that the instances share", func(c *wasmhost.Config) { c.Random = &sameForAll{} }, "repeats itself"},
 	} {
@@ -321,4 +326,50 @@ type sameForAll struct{}
 func (sameForAll) Read(p []byte) (int, error) {
 	rand.NewChaCha8([32]byte{1}).Read(p)
 	return len(p), nil
+}
+
+// hasty is a clock that goes on by so much each time it is read: what the guest
+// took for the time is not it any more when the host looks.
+func hasty(by time.Duration) func() time.Time {
+	var reads atomic.Int64
+	begin := time.Now()
+	return func() time.Time { return begin.Add(time.Duration(reads.Add(1)) * by) }
+}
+
+// ofVersion is a module that exports all that a guest has to, and says which
+// version of the ABI it speaks.
+func ofVersion(version byte) []byte {
+	counted := func(parts ...[]byte) []byte {
+		return append([]byte{byte(len(parts))}, bytes.Join(parts, nil)...)
+	}
+	type function struct {
+		name         string
+		params       int
+		instructions []byte
+	}
+	constant := func(n byte) []byte { return []byte{0x41, n} }
+	var types, kinds, exports, bodies [][]byte
+	for i, f := range []function{
+		{"verge_abi", 0, constant(version)}, {"verge_reserve", 1, constant(0)}, {"verge_config", 1, constant(0)},
+		{"verge_submit", 2, constant(0)}, {"verge_complete", 4, constant(0)}, {"verge_cancel", 2, constant(0)}, {"_initialize", 0, nil},
+	} {
+		i32s := func(n int) []byte { return append([]byte{byte(n)}, bytes.Repeat([]byte{0x7f}, n)...) }
+		results := 1
+		if f.instructions == nil {
+			results = 0
+		}
+		types = append(types, slices.Concat([]byte{0x60}, i32s(f.params), i32s(results)))
+		kinds = append(kinds, []byte{byte(i)})
+		exports = append(exports, slices.Concat([]byte{byte(len(f.name))}, []byte(f.name), []byte{0, byte(i)}))
+		bodies = append(bodies, slices.Concat([]byte{byte(len(f.instructions) + 2), 0}, f.instructions, []byte{0x0b}))
+	}
+	exports = append(exports, []byte("\x06memory\x02\x00"))
+	module := []byte("\x00asm\x01\x00\x00\x00")
+	for _, s := range []struct {
+		id   byte
+		body []byte
+	}{{1, counted(types...)}, {3, counted(kinds...)}, {5, []byte{1, 0, 1}}, {7, counted(exports...)}, {10, counted(bodies...)}} {
+		module = append(binary.AppendUvarint(append(module, s.id), uint64(len(s.body))), s.body...)
+	}
+	return module
 }
