@@ -1,14 +1,19 @@
 package workers_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/abi"
@@ -222,6 +227,50 @@ func TestARequestWhoseContextIsGone(t *testing.T) {
 	if _, live := site.Guest(); live != 0 {
 		t.Errorf("%d requests are in the guest a minute later", live)
 	}
+}
+
+// A request that is late because its isolate was, or because the clock jumped,
+// may be taken for one whose context is gone. It has ended then, and it alone.
+func TestARequestThatWasGivenUpAndGoesOn(t *testing.T) {
+	store := &slow{KV: memory.New(memory.Config{}), release: make(chan struct{})}
+	s, site := newSite(t, newInbox(t), workerd.Config{Store: store, Now: time.Now()})
+	store.hold.Store(true)
+	ask := func() chan answer {
+		c := make(chan answer, 1)
+		go func() { c <- s.do("GET", s.base+api.SessionsPath+"svc_sess_x", bearer(s.key), nil) }()
+		return c
+	}
+	live := func(n int) func() bool {
+		return func() bool { _, live := site.Guest(); return live == n }
+	}
+	late := ask()
+	soon(t, "the first is under way", func() bool { return store.waiting.Load() == 1 && live(1)() })
+	site.Advance(time.Minute)
+	beside := ask()
+	soon(t, "it was given up, and another is under way", func() bool { return store.waiting.Load() == 2 && live(1)() })
+	close(store.release)
+	s.want(<-late, http.StatusServiceUnavailable, "UNAVAILABLE")
+	s.want(<-beside, http.StatusNotFound, "NOT_FOUND")
+	if strings.Contains(site.Logs(), "a guest has failed") {
+		t.Error("the guest was discarded")
+	}
+}
+
+// slow is a store whose gets wait, if they are to.
+type slow struct {
+	kv.KV
+	hold    atomic.Bool
+	waiting atomic.Int64
+	release chan struct{}
+}
+
+// Get implements kv.KV.
+func (s *slow) Get(ctx context.Context, k kv.Key) (kv.Item, error) {
+	if s.hold.Load() {
+		s.waiting.Add(1)
+		<-s.release
+	}
+	return s.KV.Get(ctx, k)
 }
 
 func TestOffLimits(t *testing.T) {

@@ -134,6 +134,7 @@ class Guest {
       const deadline = at.effect && new Promise((done) => { timer = setTimeout(done, timeout, null); });
       while (at.effect) {
         const reply = await Promise.race([effects(at.effect), deadline]);
+        if (!this.live.has(id)) throw new Unavailable("the request was given up for lost before it went on");
         if (reply === null) {
           at = this.#step(id, () => this.#exports.verge_cancel(id, 1));
           break; // what it would still like to do is not done
