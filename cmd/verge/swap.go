@@ -270,13 +270,14 @@ func (m *modules) authorized(req *web.Request) bool {
 
 // serve is answer as the server wants it.
 func (m *modules) serve(ctx context.Context, req *web.Request, body io.Reader) *web.Response {
+	id := "req_" + rand.Text()
 	resp, e := m.answer(ctx, req, body)
-	if e == nil {
-		return resp
+	if e != nil {
+		resp = api.WriteError(e, id, "")
+		if e.Code == codeModuleRefused {
+			resp.Status = 409
+		}
 	}
-	resp = api.WriteError(e, "req_"+rand.Text(), "")
-	if e.Code == codeModuleRefused {
-		resp.Status = 409
-	}
+	resp.Header.Set("X-Request-Id", id) // the log has it from here
 	return resp
 }

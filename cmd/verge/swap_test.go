@@ -260,10 +260,15 @@ func TestModulesThatAreRefused(t *testing.T) {
 			}
 			req.Header.Set("Authorization", "Bearer "+c.token)
 			req.Header.Set("Expect", "100-continue")
-			status, _, body, err := patient.do(req)
+			status, header, body, err := patient.do(req)
 			if err != nil || status != c.status || !strings.Contains(string(body), c.code) {
 				t.Errorf("%d %s %v, want %d", status, body, err, c.status)
 			}
+			id := header.Get("X-Request-Id")
+			if id == "" || !strings.Contains(string(body), id) {
+				t.Errorf("contract 4: X-Request-Id %q, body %s", id, body)
+			}
+			eventually(t, "contract 4: the request's ID in the log", func() bool { return strings.Contains(in.logs.String(), id) })
 		}
 		stranger := operator()
 		stranger.getenv = func(name string) (string, bool) { return "not-the-operators-token", name == "VERGE_OPERATOR_TOKEN" }
