@@ -54,8 +54,11 @@ closed, the exit code is 0. A second signal ends the process at once.
 SIGHUP reads module, module_sha256 and module_key of [engine] again and has the
 module take the requests from then on; those under way end in the old one, and
 none is lost. A module that is not trusted or fails its tests is refused, the
-log and "verge module show" say why, and nothing changes. Everything else takes
-a restart, but for the key ring, which is read again by itself when it changes.
+log and "verge module show" say why, and nothing changes: the old pins hold on,
+too. To stop trusting a key that has leaked, replace module_key and the module
+with its signature together, then send the signal, or restart. Everything else
+takes a restart, but for the key ring, which is read again by itself when it
+changes.
 
 Examples:
 
