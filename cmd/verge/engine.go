@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/afero"
 
@@ -117,7 +118,9 @@ func (a engineAt) start(ctx context.Context, service *core.Service, c core.Confi
 	defer cancel()
 	m := &modules{engine: a.name, cache: cache, trust: a.trust, log: h.Log, now: h.Now, sources: map[string]string{}, Observer: guests}
 	config.Observer = m
+	slow := time.AfterFunc(time.Second, func() { h.Log.Info("compiling the module, which takes some seconds the first time") })
 	e, err := wasmhost.New(ctx, config)
+	slow.Stop()
 	if err != nil {
 		return nil, nil, err
 	}

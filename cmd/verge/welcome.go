@@ -26,6 +26,7 @@ func (p *program) welcome(r readyFile, data string, exposed []string) {
     API reference  %s
     Operators      %s   verge integration list
     Metrics        %s
+    Engine         %s on %s
 
     publisher      %s
     integration    %s   L1, challenge age 25
@@ -35,7 +36,7 @@ func (p *program) welcome(r readyFile, data string, exposed []string) {
     webhook secret %s
 
   These values are in %s and stay the same until you delete it.
-`, r.DemoURL+"/", inboxAddress(r), r.BaseURL, r.BaseURL+"/docs", r.AdminURL, r.OpsURL+"/metrics",
+`, r.DemoURL+"/", inboxAddress(r), r.BaseURL, r.BaseURL+"/docs", r.AdminURL, r.OpsURL+"/metrics", r.Engine, r.KV,
 		r.PublisherID, r.IntegrationID, r.IntegrationIDL2, secret(r.SecretKey), r.PublicKey, secret(r.WebhookSecret),
 		filepath.Join(data, seedsFile))
 	if p.terminal {
