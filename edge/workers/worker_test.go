@@ -18,7 +18,7 @@ func deploy(t *testing.T, in *inbox, change func(*workerd.Worker)) (*service, *w
 	w := &workerd.Worker{
 		Config: abi.Config{BaseURL: "http://verge.localhost", Dev: true, Partitions: 2, Retries: []abi.Milliseconds{200, 200, 200, 200, 200}, JitterPercent: -1},
 		Site:   shop(in, "secret_env", "SHOP_WEBHOOK_SECRET"),
-		Secrets: map[string]string{"VERGE_KEYRING": string(keyring(t)), "VERGE_OPERATOR_TOKEN": operatorToken,
+		Secrets: map[string]string{"VERGE_KEYRING": string(keyring(t)), "VERGE_OPERATOR_TOKEN": operatorToken + "\n",
 			"SHOP_WEBHOOK_SECRET": webhookSecret + "\n"},
 	}
 	if change != nil {

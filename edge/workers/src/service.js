@@ -39,7 +39,7 @@ function parsed(value, name) {
 export function guestConfig(env) {
   const config = { ...configOf(env) };
   config.keyring = parsed(env.VERGE_KEYRING, "VERGE_KEYRING");
-  config.operator_token ??= env.VERGE_OPERATOR_TOKEN;
+  config.operator_token ??= env.VERGE_OPERATOR_TOKEN?.trim(); // a file's, with its newline
   if (config.keyring && config.base_url) config.host ??= new URL(config.base_url).hostname;
   return JSON.stringify(config);
 }
