@@ -184,16 +184,22 @@ func TestAConfigurationThatIsWrong(t *testing.T) {
 		change func(*workerd.Worker)
 		log    string
 	}{
-		"no key ring":            {func(w *workerd.Worker) { delete(w.Secrets, "VERGE_KEYRING") }, "the configuration has no key ring"},
-		"a key ring that is not": {func(w *workerd.Worker) { w.Secrets["VERGE_KEYRING"] = "hush" }, "VERGE_KEYRING is no JSON"},
-		"a missing secret":       {func(w *workerd.Worker) { delete(w.Secrets, "SHOP_WEBHOOK_SECRET") }, "there is no secret SHOP_WEBHOOK_SECRET"},
-		"a short secret":         {func(w *workerd.Worker) { w.Secrets["SHOP_WEBHOOK_SECRET"] = "hush" }, "must have at least 16"},
+		"no key ring":             {func(w *workerd.Worker) { delete(w.Secrets, "VERGE_KEYRING") }, "the configuration has no key ring"},
+		"a key ring that is not":  {func(w *workerd.Worker) { w.Secrets["VERGE_KEYRING"] = "hush" }, "VERGE_KEYRING is no JSON"},
+		"a missing secret":        {func(w *workerd.Worker) { delete(w.Secrets, "SHOP_WEBHOOK_SECRET") }, "there is no secret SHOP_WEBHOOK_SECRET"},
+		"text that is no JSON":    {func(w *workerd.Worker) { w.ConfigText = `{"base_url": "hush` }, "VERGE_CONFIG is no JSON"},
+		"JSON that is no object":  {func(w *workerd.Worker) { w.ConfigText = `["hush"]` }, "VERGE_CONFIG is no JSON object"},
+		"a base_url that is none": {func(w *workerd.Worker) { w.ConfigText = `{"base_url": "hush"}` }, "base_url is no URL"},
+		"a short secret":          {func(w *workerd.Worker) { w.Secrets["SHOP_WEBHOOK_SECRET"] = "hush" }, "must have at least 16"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, server := deploy(t, newInbox(t), c.change)
 			s.want(s.post(api.StartPath, "", map[string]any{}), http.StatusServiceUnavailable, "UNAVAILABLE")
 			if a := s.do("GET", s.base+"/readyz", nil, nil); a.status != http.StatusServiceUnavailable {
 				t.Errorf("readyz: %d %s", a.status, a.body)
+			}
+			if a := s.do("GET", s.base+"/healthz", nil, nil); a.status != http.StatusOK {
+				t.Errorf("healthz: %d %s", a.status, a.body)
 			}
 			if log := server.Log(); !strings.Contains(log, c.log) || strings.Contains(log, "hush") {
 				t.Errorf("the log:\n%s", log)

@@ -54,6 +54,8 @@ type Worker struct {
 	Site      any               // VERGE_SITE, as JSON has it; nil: none
 	AdminHost string            // ADMIN_HOST; "": none
 	Secrets   map[string]string // VERGE_KEYRING, VERGE_OPERATOR_TOKEN, and those that Site names
+
+	ConfigText string // VERGE_CONFIG as text, in the place of Config; "": Config
 }
 
 // Server is a workerd.
@@ -221,7 +223,12 @@ func bindings(w *Worker) (string, error) {
 		fmt.Fprintf(&b, "    (name = %q, json = %s),\n", name, quoted(string(text)))
 		return err
 	}
-	err := asJSON("VERGE_CONFIG", w.Config)
+	var err error
+	if w.ConfigText == "" {
+		err = asJSON("VERGE_CONFIG", w.Config)
+	} else {
+		fmt.Fprintf(&b, "    (name = \"VERGE_CONFIG\", text = %s),\n", quoted(w.ConfigText))
+	}
 	if w.Site != nil {
 		err = errors.Join(err, asJSON("VERGE_SITE", w.Site))
 	}

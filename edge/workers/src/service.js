@@ -24,7 +24,12 @@ export const egressOf = (env) => egress({ loopback: configOf(env).dev === true }
 
 // configOf reads the variable VERGE_CONFIG, which wrangler passes as an object
 // and others as text.
-export const configOf = (env) => parsed(env.VERGE_CONFIG, "VERGE_CONFIG") ?? {};
+export function configOf(env) {
+  const config = parsed(env.VERGE_CONFIG, "VERGE_CONFIG") ?? {};
+  if (typeof config !== "object" || Array.isArray(config)) throw new Error("VERGE_CONFIG is no JSON object");
+  if (config.base_url && !URL.canParse(config.base_url)) throw new Error("VERGE_CONFIG: base_url is no URL");
+  return config;
+}
 
 function parsed(value, name) {
   if (typeof value !== "string") return value;

@@ -16,9 +16,9 @@ let readiness = { at: 0, ok: false };
 
 export default {
   async fetch(request, env, ctx) {
-    const carryOut = effects(objects(env.PARTITION), egressOf(env));
+    // What is wrong with the configuration is thrown in here, and answered for.
     const run = (entry, message, timeout) => {
-      const result = engineOf(env).run(entry, message, carryOut, timeout);
+      const result = engineOf(env).run(entry, message, effects(objects(env.PARTITION), egressOf(env)), timeout);
       // A client that goes away must not take its request with it half done.
       ctx.waitUntil(result.catch(() => {}));
       return result;
