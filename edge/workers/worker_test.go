@@ -144,6 +144,30 @@ func TestDoor(t *testing.T) {
 	}
 }
 
+// A custom domain of the platform answers both protocols.
+func TestPlainHTTPIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		base, host, proto string
+		status            int
+		code              string
+	}{
+		"plain http":                      {"https://verge.example", "verge.example", "http", 403, "FORBIDDEN"},
+		"https":                           {"https://verge.example", "verge.example", "https", 404, "NOT_FOUND"},
+		"plain http on this machine":      {"https://verge.example", "127.0.0.1:8787", "http", 404, "NOT_FOUND"},
+		"a service that is plain http":    {"http://verge.localhost", "verge.example", "http", 404, "NOT_FOUND"},
+		"https to one that is plain http": {"http://verge.localhost", "verge.example", "https", 404, "NOT_FOUND"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) { w.Config.BaseURL = c.base })
+			a := s.do("GET", "http://"+c.host+"/nowhere", http.Header{workerd.Proto: {c.proto}, "X-Correlation-Id": {"mine"}}, nil)
+			s.want(a, c.status, c.code)
+			if a.text("correlation_id") != "mine" || !strings.HasPrefix(a.text("request_id"), "req_") {
+				t.Errorf("contract 4, 5: %s", a.body)
+			}
+		})
+	}
+}
+
 // contract 30: the address is the platform's word and no other header's.
 func TestClientAddressOfThePlatform(t *testing.T) {
 	s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) { w.Config.SecretPerIP = 3 })

@@ -78,6 +78,10 @@ type Server struct {
 // written for, the one of wrangler.jsonc.
 const Compatibility = "2026-11-01"
 
+// Proto is the header in which a request says by which protocol it came: "https"
+// or, without it, http.
+const Proto = "X-Verge-Proto"
+
 // Start runs a workerd that ends with the test.
 func Start(t testing.TB, o *Options) *Server {
 	t.Helper()
@@ -194,7 +198,7 @@ const config :Workerd.Config = (
     (name = "internet", network = (allow = ["public", "private"], tlsOptions = (trustBrowserCas = true))),
     (name = "disk", disk = (path = %q, writable = true)),
   ],
-  sockets = [(name = "http", service = "worker", http = ())],
+  sockets = [(name = "http", service = "worker", http = (forwardedProtoHeader = %q))],
 );
 
 const worker :Workerd.Worker = (
@@ -207,7 +211,7 @@ const worker :Workerd.Worker = (
   durableObjectStorage = (localDisk = "disk"),
   globalOutbound = "internet",
 );
-`, disk, modules.String(), bindings, Compatibility)
+`, disk, Proto, modules.String(), bindings, Compatibility)
 	return os.WriteFile(filepath.Join(s.dir, "config.capnp"), []byte(config), 0o644)
 }
 

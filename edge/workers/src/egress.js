@@ -91,13 +91,15 @@ export function offLimits(raw, loopback) {
   if (url.username || url.password) return "the URL carries a user";
   const host = url.hostname.toLowerCase().replace(/\.$/, "");
   if (host === "") return "the URL has no host";
-  const isLoopback = host === "localhost" || host.endsWith(".localhost") || /^127\.\d+\.\d+\.\d+$/.test(host) || host === "[::1]";
-  if (isLoopback) return loopback ? "" : "the address is not public";
+  if (isLoopback(host)) return loopback ? "" : "the address is not public";
   if (url.protocol === "http:") return "plain http goes to loopback addresses only";
   if (/\.(internal|local|home\.arpa)$/.test(host) || !host.includes(".") && !host.startsWith("[")) return "the name is not public";
   const address = parseAddress(host.replace(/^\[|\]$/g, ""));
   return address && !isPublic(address) ? "the address is not public" : "";
 }
+
+// isLoopback says whether the host of a URL is this machine.
+export const isLoopback = (host) => /^(.+\.)?localhost$|^127\.\d+\.\d+\.\d+$|^\[::1\]$/.test(host);
 
 // parseAddress returns the 4 or 16 bytes of an IP address, 4 for an IPv4
 // address in IPv6, null for what is none.

@@ -1,10 +1,10 @@
 // Verge as a Cloudflare Worker: what is deployed. README.md says how.
 
 import * as abi from "./abi.js";
-import { serve } from "./door.js";
+import { refuse, serve } from "./door.js";
 import { effects, objects } from "./effects.js";
-import { parseAddress } from "./egress.js";
-import { adminTime, egressOf, engineOf, handleTime, log, siteOf } from "./service.js";
+import { isLoopback, parseAddress } from "./egress.js";
+import { adminTime, configOf, egressOf, engineOf, handleTime, log, siteOf } from "./service.js";
 
 export { Partition } from "./partition.js";
 
@@ -16,6 +16,11 @@ let readiness = { at: 0, ok: false };
 
 export default {
   async fetch(request, env, ctx) {
+    if (isPlain(new URL(request.url), env)) {
+      const answer = refuse(request, 403, "FORBIDDEN", "Use https.");
+      log({ level: 4, message: "refused what came by plain http", request_id: answer.headers.get("X-Request-Id") });
+      return answer;
+    }
     // What is wrong with the configuration is thrown in here, and answered for.
     const run = (entry, message, timeout) => {
       const result = engineOf(env).run(entry, message, effects(objects(env.PARTITION), egressOf(env)), timeout);
@@ -36,6 +41,17 @@ export default {
     });
   },
 };
+
+// isPlain says that a request came in the clear, which a custom domain answers,
+// too. It is not redirected: a client that is would go on sending its key so.
+function isPlain(url, env) {
+  if (url.protocol !== "http:" || isLoopback(url.hostname)) return false;
+  try {
+    return new URL(configOf(env).base_url).protocol === "https:";
+  } catch {
+    return false; // nobody is served
+  }
+}
 
 // applySite puts the configured publishers and integrations into the store.
 // The guest does it once for each site and key ring; each isolate asks once.
