@@ -89,7 +89,7 @@ export function offLimits(raw, loopback) {
   }
   if (url.protocol !== "https:" && !(loopback && url.protocol === "http:")) return "the URL is not https";
   if (url.username || url.password) return "the URL carries a user";
-  const host = url.hostname.toLowerCase().replace(/\.$/, "");
+  const host = url.hostname.toLowerCase().replace(/\.+$/, "");
   if (host === "") return "the URL has no host";
   if (isLoopback(host)) return loopback ? "" : "the address is not public";
   if (url.protocol === "http:") return "plain http goes to loopback addresses only";
