@@ -156,6 +156,14 @@ func TestFetches(t *testing.T) {
 			}
 		})
 	}
+	for _, path := range []string{"/no-fetch", "/no-header", "/no-method"} {
+		t.Run("contract 26: what cannot be sent"+path, func(t *testing.T) {
+			a := s.do("POST", s.base+path, nil, []byte(receiver.URL))
+			if a.status != 502 || !strings.Contains(string(a.body), "network_error: ") || strings.Contains(string(a.body), "hush") {
+				t.Errorf("%d %s", a.status, a.body)
+			}
+		})
+	}
 	for range len(asked) {
 		r := <-asked
 		if r.URL.Path == "/elsewhere" {

@@ -4,7 +4,7 @@
 import * as abi from "./abi.js";
 
 // effects returns what Engine.run takes. object gives what carries out the
-// effects of a partition; fetch carries out a fetch.
+// effects of a partition; fetch carries out a fetch, and does not reject.
 export function effects(object, fetch) {
   return async ({ kind, body }) => {
     if (kind === abi.kind.fetch) return fetch(body);

@@ -10,15 +10,20 @@ const maxBody = 64 * 1024;
 
 const reason = { blocked: "destination_not_allowed", timeout: "timeout", network: "network_error" };
 
-// egress returns the function that effects takes. loopback also allows loopback
+// egress returns the function that effects takes, which does not reject. loopback also allows loopback
 // addresses, and plain http to them: for development.
 export function egress({ loopback = false, timeout = timeLimit } = {}) {
   return async (body) => {
     const failed = (why, text) => ({ status: abi.status.noAnswer, body: abi.write(abi.fetchError, { reason: why, text }) });
-    const req = abi.read(abi.fetch, body);
+    let req, header;
+    try {
+      req = abi.read(abi.fetch, body);
+      header = new Headers(req.header);
+    } catch {
+      return failed(reason.network, "the request is malformed"); // the error might quote it
+    }
     const off = offLimits(req.url, loopback);
     if (off) return failed(reason.blocked, `destination not allowed: ${off}`);
-    const header = new Headers(req.header);
     if (!header.has("User-Agent")) header.set("User-Agent", "Verge");
     header.set("Accept-Encoding", "identity");
     const signal = AbortSignal.timeout(timeout);
