@@ -30,7 +30,8 @@ func on(t *testing.T, server *workerd.Server, c workerd.Config) (*service, *work
 // Whatever a guest does wrong costs the requests in it a 503, and not the next.
 func TestAGuestThatFails(t *testing.T) {
 	server := workerd.Start(t, &workerd.Options{Other: testharness.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")})
-	for _, path := range []string{"/trap", "/memory", "/header", "/outbox", "/record", "/stranger", "/park"} {
+	for path, cause := range map[string]string{"/trap": "trap", "/memory": "out_of_memory", "/header": "protocol", "/outbox": "protocol",
+		"/record": "protocol", "/stranger": "protocol", "/park": "protocol"} {
 		t.Run(path[1:], func(t *testing.T) {
 			s, site := on(t, server, workerd.Config{})
 			s.want(s.do("GET", s.base+"/", nil, nil), http.StatusOK, "")
@@ -40,8 +41,8 @@ func TestAGuestThatFails(t *testing.T) {
 				t.Errorf("headers %v", a.header)
 			}
 			s.want(s.do("GET", s.base+"/", nil, nil), http.StatusOK, "")
-			if !strings.Contains(site.Logs(), "a guest has failed") {
-				t.Errorf("the log does not say so:\n%s", site.Logs())
+			if log := site.Logs(); !strings.Contains(log, "a guest has failed") || !strings.Contains(log, `"cause":"`+cause+`"`) {
+				t.Errorf("the log does not say so, or not why, which is %s:\n%s", cause, log)
 			}
 		})
 	}
@@ -71,6 +72,15 @@ func TestAGuestThatFails(t *testing.T) {
 			t.Error("the log does not say that one was replaced")
 		}
 	})
+}
+
+// contract 13: a panic may quote a request.
+func TestTheLogDoesNotQuoteAPanic(t *testing.T) {
+	s, site := on(t, probe(t), workerd.Config{})
+	s.want(s.do("POST", s.base+"/panic", nil, []byte("hush")), http.StatusServiceUnavailable, "UNAVAILABLE")
+	if log := site.Logs(); strings.Contains(log, "hush") || !strings.Contains(log, `"cause":"trap"`) {
+		t.Errorf("the log:\n%s", log)
+	}
 }
 
 func probe(t *testing.T) *workerd.Server {

@@ -6,7 +6,7 @@
 // behalf of another request, so there is no queue here and no owner.
 
 import * as abi from "./abi.js";
-import { wasi } from "./wasi.js";
+import { Exit, wasi } from "./wasi.js";
 
 // Unavailable is why a request has no result. Nothing was granted.
 export class Unavailable extends Error {}
@@ -16,6 +16,7 @@ export class Busy extends Unavailable {}
 
 const grace = 5_000_000_000n; // how long after its deadline a request is given up for lost
 const millisecond = 1_000_000n;
+const maxWords = 4096;
 
 // Engine runs the core. It makes an instance with the first request, and
 // another when that one has failed or grown.
@@ -81,6 +82,7 @@ class Guest {
   failed = null;
   #numbers = 0;
   #clock = { wall: 0n, mono: 1n }; // Go refuses to begin at zero
+  #words = ""; // the beginning of what it writes to standard error
   #begin;
   #exports;
 
@@ -89,14 +91,9 @@ class Guest {
     this.#begin = engine.now();
     this.#tick();
     const no = () => -1; // the configuration has the keys
-    let stderr = "";
     const instance = new WebAssembly.Instance(engine.module, {
       wasi_snapshot_preview1: wasi(() => instance.exports.memory, this.#clock, (text) => {
-        // What a dying guest says: a line at a time, and bounded.
-        stderr = (stderr + text).slice(-4096);
-        const lines = stderr.split("\n");
-        stderr = lines.pop();
-        for (const line of lines) engine.log({ level: 8, message: "the guest says", text: line });
+        this.#words += text.slice(0, maxWords - this.#words.length);
       }),
       verge: { seal: no, open: no, mac: no, check_mac: () => 0 },
     });
@@ -210,8 +207,15 @@ class Guest {
 
   #poison(e) {
     this.failed = new Unavailable(`the guest has failed: ${e.message}`);
-    this.engine.log({ level: 8, message: "a guest has failed, and the requests in it", error: e.message, requests: this.live.size });
+    this.engine.log({ level: 8, message: "a guest has failed, and the requests in it", cause: this.#cause(e), error: e.message, requests: this.live.size });
     return this.failed;
+  }
+
+  // cause is one of edge/wasmhost's. Go's runtime says on standard error why it
+  // ends; its words are not logged, for a panic may quote a request.
+  #cause(e) {
+    if (/out of memory|cannot allocate memory/.test(this.#words)) return "out_of_memory";
+    return e instanceof Exit || e instanceof WebAssembly.RuntimeError ? "trap" : "protocol";
   }
 
   // put writes bytes into the inbox and returns how many they are.

@@ -85,6 +85,8 @@ func vergeSubmit(request uint32, n int32) uint32 {
 		put(abi.Record{Request: request, Op: 1, Kind: abi.KVGet, Body: abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})})
 	case "/echo":
 		respond(request, 200, fmt.Sprintf("%s %q %q %v %v %q", req.Method, req.Path, req.Query, req.Header, req.Client, req.Body))
+	case "/panic":
+		panic(string(req.Body))
 	case "/no-fetch":
 		put(abi.Record{Request: request, Op: 1, Kind: abi.Fetch, Body: []byte{1}})
 	case "/no-header":
