@@ -74,6 +74,41 @@ func TestAGuestThatFails(t *testing.T) {
 	})
 }
 
+// A guest is tested before it gets a request, as edge/wasmhost does.
+func TestModulesThatAreRefused(t *testing.T) {
+	server := probe(t)
+	refused := func(t *testing.T, s *service, site *workerd.Site, log string) {
+		t.Helper()
+		s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusServiceUnavailable, "UNAVAILABLE")
+		if !strings.Contains(site.Logs(), log) {
+			t.Errorf("want %q in the log:\n%s", log, site.Logs())
+		}
+	}
+	for lie, log := range map[string]string{
+		"zeros": "repeats itself", "short": "repeats itself", "constant": "repeats itself", "clock": "for the time, and it is",
+		"effect": "does not answer its test at once", "canary": "the canary request with status 500", "nothing": "status 200 and 0 bytes",
+	} {
+		t.Run(lie, func(t *testing.T) {
+			s, site := on(t, server, workerd.Config{Guest: abi.Config{Host: lie}})
+			refused(t, s, site, log)
+		})
+	}
+	t.Run("an instance that draws what the one before drew", func(t *testing.T) {
+		s, site := on(t, server, workerd.Config{Guest: abi.Config{Host: "instance"}})
+		s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusOK, "")
+		site.Forget()
+		refused(t, s, site, "repeats itself")
+	})
+	t.Run("another version of the ABI", func(t *testing.T) {
+		module := "\x00asm\x01\x00\x00\x00" + // _initialize does nothing, and verge_abi returns 2
+			"\x01\x08\x02\x60\x00\x00\x60\x00\x01\x7f" + "\x03\x03\x02\x00\x01" + "\x05\x03\x01\x00\x01" +
+			"\x07\x24\x03\x06memory\x02\x00\x0b_initialize\x00\x00\x09verge_abi\x00\x01" +
+			"\x0a\x09\x02\x02\x00\x0b\x04\x00\x41\x02\x0b"
+		s, site := on(t, workerd.Start(t, &workerd.Options{Other: []byte(module)}), workerd.Config{})
+		refused(t, s, site, "the module speaks version 2 of the ABI, this host 1")
+	})
+}
+
 // contract 13: a panic may quote a request.
 func TestTheLogDoesNotQuoteAPanic(t *testing.T) {
 	s, site := on(t, probe(t), workerd.Config{})

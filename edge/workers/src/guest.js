@@ -18,11 +18,22 @@ const grace = 5_000_000_000n; // how long after its deadline a request is given 
 const millisecond = 1_000_000n;
 const maxWords = 4096;
 
+// canary is a request that the core answers without the KV.
+const canary = abi.write(abi.request, { method: "GET", path: "/api/v1/openapi.yaml", query: "", header: {}, body: abi.empty, client: abi.empty });
+
+// entered is a message behind the entry that it is for.
+function entered(entry, message) {
+  const inbox = new Uint8Array(1 + message.length);
+  inbox[0] = entry;
+  inbox.set(message, 1);
+  return inbox;
+}
+
 // Engine runs the core. It makes an instance with the first request, and
 // another when that one has failed or grown.
 export class Engine {
   #guest = null;
-  #last = ""; // the last instance's random bytes
+  #drawn = []; // by the last instance, for random
 
   // module   a WebAssembly.Module
   // config   the text of the guest's configuration
@@ -68,9 +79,7 @@ export class Engine {
   #current() {
     if (this.#guest === null) {
       const guest = new Guest(this);
-      const random = guest.test();
-      if (random === this.#last) throw new Unavailable("two instances drew the same random bytes");
-      this.#last = random;
+      this.#drawn = guest.test(this.#drawn);
       this.#guest = guest;
     }
     return this.#guest;
@@ -111,12 +120,32 @@ class Guest {
     return this.#exports.memory.buffer.byteLength;
   }
 
-  // test asks the guest what it takes for random and for the time.
-  test() {
-    const { result } = this.#step(this.#number(), (id) => this.#exports.verge_submit(id, this.#put(Uint8Array.of(abi.entry.selfTest))));
-    const { random, now } = abi.read(abi.self, result);
-    if (now !== this.#clock.wall) throw new Unavailable(`the guest takes ${now} for the time, and it is ${this.#clock.wall}`);
-    return random.join();
+  // test refuses a guest whose randomness repeats itself or is what the one
+  // before drew, that goes by another clock, or that cannot answer. It returns
+  // what this one drew.
+  test(before) {
+    const drawn = [];
+    for (let n = 0; n < 2; n++) { // of one instance, too
+      const { random, now } = abi.read(abi.self, this.#answer(abi.entry.selfTest, abi.empty));
+      if (now !== this.#clock.wall) throw new Unavailable(`the guest takes ${now} for the time, and it is ${this.#clock.wall}`);
+      const text = random.join();
+      if (random.length !== 32 || random.every((b) => b === 0) || [...before, ...drawn].includes(text)) {
+        throw new Unavailable("what the guest takes for random repeats itself");
+      }
+      drawn.push(text);
+    }
+    const { status, body } = abi.read(abi.response, this.#answer(abi.entry.handle, canary));
+    if (status !== 200 || body.length === 0) {
+      throw new Unavailable(`the guest answers the canary request with status ${status} and ${body.length} bytes`);
+    }
+    return drawn;
+  }
+
+  // answer is the result of an entry that takes no effect.
+  #answer(entry, message) {
+    const { result } = this.#step(this.#number(), (id) => this.#exports.verge_submit(id, this.#put(entered(entry, message))));
+    if (result === undefined) throw new Unavailable("the guest does not answer its test at once");
+    return result;
   }
 
   async run(entry, message, effects, timeout) {
@@ -124,9 +153,7 @@ class Guest {
     this.live.set(id, this.engine.now() + BigInt(timeout) * millisecond + grace);
     let timer;
     try {
-      const inbox = new Uint8Array(1 + message.length);
-      inbox[0] = entry;
-      inbox.set(message, 1);
+      const inbox = entered(entry, message);
       let at = this.#step(id, () => this.#exports.verge_submit(id, this.#put(inbox)));
       const deadline = at.effect && new Promise((done) => { timer = setTimeout(done, timeout, null); });
       while (at.effect) {

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/rand"
 	"fmt"
 	"time"
@@ -24,6 +25,8 @@ var (
 	out    []byte
 	header [3]uint32
 	before = map[uint32]time.Time{} // of the requests of /clock
+	lie    string
+	draws  byte
 )
 
 //go:wasmexport verge_abi
@@ -38,7 +41,14 @@ func vergeReserve(n int32) uint32 {
 func address(b []byte) uint32 { return uint32(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
 //go:wasmexport verge_config
-func vergeConfig(int32) uint32 { return 0 }
+func vergeConfig(n int32) uint32 {
+	c, err := abi.ReadConfig(inbox[:n])
+	if err != nil {
+		panic(err)
+	}
+	lie = c.Host
+	return 0
+}
 
 func outbox() uint32 {
 	header = [3]uint32{address(out), uint32(len(out)), 0}
@@ -60,13 +70,44 @@ func compute() (sum uint32) {
 	return sum
 }
 
+func selfTest(request uint32) {
+	self := abi.Self{Random: make([]byte, 32), Now: time.Now()}
+	rand.Read(self.Random)
+	draws++
+	switch lie {
+	case "zeros":
+		clear(self.Random)
+	case "short":
+		self.Random = self.Random[:16]
+	case "constant":
+		self.Random = bytes.Repeat([]byte{1}, 32)
+	case "instance": // as every other one
+		self.Random = bytes.Repeat([]byte{draws}, 32)
+	case "clock":
+		self.Now = self.Now.Add(time.Second)
+	case "effect":
+		put(abi.Record{Request: request, Op: 1, Kind: abi.KVGet, Body: abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})})
+		return
+	}
+	put(abi.Record{Request: request, Kind: abi.Respond, Body: abi.AppendSelf(nil, self)})
+}
+
+func canary(request uint32) {
+	switch lie {
+	case "canary":
+		respond(request, 500, "unwell")
+	case "nothing":
+		respond(request, 200, "")
+	default:
+		respond(request, 200, "well")
+	}
+}
+
 //go:wasmexport verge_submit
 func vergeSubmit(request uint32, n int32) uint32 {
 	message := inbox[:n]
 	if abi.Entry(message[0]) == abi.SelfTest {
-		random := make([]byte, 32)
-		rand.Read(random)
-		put(abi.Record{Request: request, Kind: abi.Respond, Body: abi.AppendSelf(nil, abi.Self{Random: random, Now: time.Now()})})
+		selfTest(request)
 		return outbox()
 	}
 	req, err := abi.ReadRequest(message[1:])
@@ -85,6 +126,8 @@ func vergeSubmit(request uint32, n int32) uint32 {
 		put(abi.Record{Request: request, Op: 1, Kind: abi.KVGet, Body: abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})})
 	case "/echo":
 		respond(request, 200, fmt.Sprintf("%s %q %q %v %v %q", req.Method, req.Path, req.Query, req.Header, req.Client, req.Body))
+	case "/api/v1/openapi.yaml":
+		canary(request)
 	case "/panic":
 		panic(string(req.Body))
 	case "/no-fetch":
