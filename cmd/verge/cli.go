@@ -130,7 +130,8 @@ func (c *helpCmd) Run(ctx context.Context, p *program) error {
 
 // explain says where a mistyped flag or command belongs when the parser's own
 // suggestion, which looks at the place alone where the mistake was made, has
-// found nothing: another command's flag, or a command written without its group.
+// found nothing: a flag of this command that is called almost like it, another command's flag,
+// or a command written without its group.
 func explain(app *kong.Application, args []string, err error) error {
 	var parse *kong.ParseError
 	if !errors.As(err, &parse) {
@@ -141,8 +142,16 @@ func explain(app *kong.Application, args []string, err error) error {
 		return errors.New(text)
 	}
 	var hints []string
-	switch word, isFlag := mistake(text); {
-	case word == "":
+	word, isFlag := mistake(text)
+	if node := parse.Context.Selected(); node != nil && isFlag {
+		for _, flag := range node.Flags {
+			if akin(flag.Name, strings.TrimLeft(word, "-")) {
+				hints = append(hints, "did you mean --"+flag.Name+"?")
+			}
+		}
+	}
+	switch {
+	case word == "", len(hints) > 0:
 	case isFlag:
 		for _, leaf := range app.Leaves(true) {
 			for _, flag := range leaf.Flags {
@@ -167,6 +176,12 @@ func explain(app *kong.Application, args []string, err error) error {
 		}
 	}
 	return errors.New(strings.Join(append([]string{text}, append(hints, "run `"+at+" --help`")...), "; "))
+}
+
+// akin reports whether one of two names is the other one's last part, like key
+// and module-key.
+func akin(a, b string) bool {
+	return strings.HasSuffix(a, "-"+b) || strings.HasSuffix(b, "-"+a)
 }
 
 // mistake takes the word out of the parser's message.
