@@ -69,6 +69,33 @@ func TestNoAlarmSpins(t *testing.T) {
 	}
 }
 
+// The platform bounds what one alarm may ask of others and compute.
+func TestABacklogTakesSeveralAlarms(t *testing.T) {
+	in := newInbox(t)
+	s, site := newSite(t, in, workerd.Config{Offset: -time.Hour})
+	ids := make([]string, 450)
+	for n := range ids {
+		ids[n], _ = s.start()
+	}
+	arrived := func(event string) {
+		t.Helper()
+		soon(t, "all of "+event, func() bool {
+			return !slices.ContainsFunc(ids, func(id string) bool { return len(in.statuses(id, event)) == 0 })
+		})
+		for _, id := range ids {
+			if got := in.statuses(id, event); !slices.Equal(got, []int{204}) {
+				t.Errorf("%s came %v", event, got)
+			}
+		}
+	}
+	arrived("verification.started")
+	site.Advance(10*time.Minute + time.Second)
+	arrived("verification.expired")
+	if most := site.MostJobs(); most > 200 || most < 100 {
+		t.Errorf("an alarm ran %d jobs of 900, and may run 200", most)
+	}
+}
+
 func TestSingleUse(t *testing.T) {
 	s, site := newSite(t, newInbox(t), workerd.Config{})
 	_, redirect := s.start()

@@ -30,8 +30,9 @@ func TestWranglerConfig(t *testing.T) {
 		Bound struct {
 			Bindings []struct{ Name, Class_name string }
 		} `json:"durable_objects"`
-		Moves []struct{ New_sqlite_classes []string } `json:"migrations"`
-		Logs  struct {
+		Moves  []struct{ New_sqlite_classes []string } `json:"migrations"`
+		Limits struct{ CPU_ms int }
+		Logs   struct {
 			Logs struct {
 				Invocation_logs *bool
 			}
@@ -52,6 +53,9 @@ func TestWranglerConfig(t *testing.T) {
 	}
 	if on := c.Logs.Logs.Invocation_logs; on == nil || *on {
 		t.Error("contract 13: the platform logs URLs, and with them tokens")
+	}
+	if c.Limits.CPU_ms < 10_000 {
+		t.Errorf("an alarm that runs 200 jobs has %d ms for them", c.Limits.CPU_ms)
 	}
 	config, err := abi.ReadConfig(c.Vars["VERGE_CONFIG"])
 	if err != nil {

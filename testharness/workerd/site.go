@@ -274,6 +274,15 @@ func (s *Site) Counts() map[string]int {
 	return counts
 }
 
+// MostJobs is how many jobs one alarm has run at the most.
+func (s *Site) MostJobs() (n int) {
+	s.t.Helper()
+	if err := json.Unmarshal(s.post("most-jobs", nil), &n); err != nil {
+		s.t.Errorf("%v", err)
+	}
+	return n
+}
+
 // Guest is how large the site's guest is, in bytes, and how many requests are
 // in it; zeros while there is none.
 func (s *Site) Guest() (bytes, live int) {

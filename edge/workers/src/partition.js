@@ -78,18 +78,19 @@ export class Partition extends DurableObject {
   // a few times: from the third on, another one is set before anything is done.
   async alarm(info) {
     const begin = Date.now();
+    let more = false;
     try {
       this.name ??= this.store().fact("name");
       this.#awake = true;
       if (info?.retryCount > 2) this.#set(begin + lost);
-      await runDue(this.#outbox(), (line) => this.log({ ...line, partition: this.name }));
+      more = await runDue(this.#outbox(), (line) => this.log({ ...line, partition: this.name }));
     } catch (e) {
       this.log({ level: 8, message: "an alarm has failed", partition: this.name, error: e.message });
     } finally {
       this.#awake = false;
       const when = this.#next();
       // What could not be done is not tried in a loop.
-      this.#set(when !== null && when <= Date.now() ? begin + again : when);
+      this.#set(when !== null && when <= Date.now() && !more ? begin + again : when);
     }
   }
 

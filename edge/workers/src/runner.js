@@ -9,18 +9,25 @@ const maxWait = 4_000; // ms that a claimed job waits for its turn; its lease ha
 const putOff = 5_000; // ms until one that has waited too long is looked at again, and half as much again
 const longest = 60_000; // ms after which the rest is left to the next alarm
 
+// most is how many jobs one alarm takes. The platform grants it CPU
+// (limits.cpu_ms) and requests to others, 1,000 where they are fewest; a fetch
+// that it refuses would cost an event one of its attempts.
+const most = 200;
+
 const millisecond = 1_000_000n;
 
-// runDue claims and runs until nothing is due, or for a minute. It does not
-// throw. outbox has due(): whether something is due; claim(n), run(job) and
-// defer(job, until), which all may reject; now() in BigInt nanoseconds; news():
-// a promise of the next moment at which due may have become true.
+// runDue claims and runs until nothing is due, or until it has taken a minute or
+// as many jobs as it may: then it resolves to true, since the next alarm need not
+// wait. It does not throw. outbox has due(): whether something is due; claim(n),
+// run(job) and defer(job, until), which all may reject; now() in BigInt
+// nanoseconds; news(): a promise of the next moment at which due may have become
+// true.
 export async function runDue(outbox, log) {
   const waiting = [];
   const running = new Set();
   const lanes = new Map(); // jobs running, by lane
   const begin = outbox.now();
-  let stop = false;
+  let stop = false, taken = 0;
 
   const free = (lane) => lane === ""
     ? (lanes.get("") ?? 0) < timers
@@ -37,9 +44,10 @@ export async function runDue(outbox, log) {
   for (;;) {
     const now = outbox.now();
     stop ||= now - begin > BigInt(longest) * millisecond;
-    if (!stop && waiting.length < batch && outbox.due()) {
+    if (!stop && taken < most && waiting.length < batch && outbox.due()) {
       try {
-        const { jobs } = await outbox.claim(batch - waiting.length);
+        const { jobs } = await outbox.claim(Math.min(batch - waiting.length, most - taken));
+        taken += jobs.length;
         for (const job of jobs) waiting.push({ job, since: outbox.now() });
         if (jobs.length === 0) stop = true; // somebody else's, or a partition that cannot: not in a loop
       } catch (e) {
@@ -61,9 +69,9 @@ export async function runDue(outbox, log) {
       }
       waiting.splice(i, 1);
     }
-    if (running.size === 0 && waiting.length === 0 && (stop || !outbox.due())) return;
+    if (running.size === 0 && waiting.length === 0 && (stop || taken === most || !outbox.due())) return taken === most;
     const moments = [...running];
-    if (!stop) moments.push(outbox.news());
+    if (!stop && taken < most) moments.push(outbox.news());
     let timer;
     if (waiting.length > 0) moments.push(new Promise((done) => { timer = setTimeout(done, 250); }));
     await Promise.race(moments);

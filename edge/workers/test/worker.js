@@ -27,6 +27,7 @@ class Site {
     this.store = store || null;
     this.logs = [];
     this.counts = {};
+    this.mostJobs = 0; // of one alarm
     this.setClock(clock ?? {});
     this.timeout = handle_ms || 15_000;
     this.egress = egress({ loopback: true, timeout: fetch_ms || 10_000 });
@@ -70,7 +71,21 @@ export class Partition extends Production {
   }
   partition() { return this.name.slice(this.name.indexOf("/") + 1); }
   now() { return this.site().now(); }
-  engine() { return this.site().engine; }
+
+  // The engine, seen to: how many jobs one alarm runs.
+  engine() {
+    const site = this.site();
+    const run = (entry, ...rest) => {
+      if (entry === abi.entry.run) site.mostJobs = Math.max(site.mostJobs, ++this.jobs);
+      return site.engine.run(entry, ...rest);
+    };
+    return { run };
+  }
+  async alarm(info) {
+    this.jobs = 0;
+    await super.alarm(info);
+  }
+
   fetcher() { return this.site().egress; }
   object() { return objects(this.env.PARTITION, this.site().id + "/"); }
   log(line) { sites.get(this.name.slice(0, this.name.indexOf("/")))?.log(line); }
@@ -168,6 +183,7 @@ async function control(request, env, ctx) {
     }
     case "logs": return new Response(site.logs.map((line) => line + "\n").join(""));
     case "counts": return Response.json(site.counts);
+    case "most-jobs": return Response.json(site.mostJobs);
     case "guest": return Response.json(site.engine.state());
   }
   return new Response("no such control", { status: 404 });
