@@ -127,7 +127,8 @@ func (a engineAt) start(ctx context.Context, service *core.Service, c core.Confi
 	guests.Watch(func() server.GuestState { return server.GuestState(e.Stats()) })
 	cache.after(a.loaded.digest)
 	m.host = e
-	m.inUse(a.loaded)
+	m.comesFrom(a.loaded)
+	m.follow()
 	return e, m, nil
 }
 

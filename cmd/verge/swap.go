@@ -33,12 +33,13 @@ type modules struct {
 	log               *slog.Logger
 	now               func() time.Time
 
-	changing sync.Mutex // held by the one change that is under way; guards trust
-	trust    trust
+	receiving sync.Mutex // held by the one upload that is under way: it takes megabytes, and as long as whoever sends it likes
+	changing  sync.Mutex // held by the one change that is under way; guards trust
+	trust     trust
 
 	mu       sync.Mutex
 	active   moduleInUse
-	sources  map[string]string // of all that were active, by digest
+	sources  map[string]string // of all that were to be active, by digest
 	rejected *moduleRejected
 }
 
@@ -93,7 +94,7 @@ func (m *modules) reload(ctx context.Context, load func() (engineAt, error)) {
 		err = fmt.Errorf("the engine is %s now: that takes a restart", at.name)
 	}
 	if err != nil {
-		m.reject(at.loaded, "the configuration", err)
+		m.refuse(at.loaded, "the configuration", err)
 		return
 	}
 	if _, err := m.activate(ctx, at.loaded); err == nil {
@@ -106,35 +107,49 @@ func (m *modules) reload(ctx context.Context, load func() (engineAt, error)) {
 func (m *modules) activate(ctx context.Context, next module) (changed bool, err error) {
 	begin := m.now()
 	m.cache.before(next.digest)
+	was := m.comesFrom(next) // first, for the host may go back from it before it says that it runs
 	err = m.host.Activate(ctx, next.wasm)
 	if errors.Is(err, wasmhost.ErrActive) {
 		m.log.Info("module is active already", "digest", next.digest, "source", next.source)
-		if next.source != activatedSource { // else it is still where it came from first
-			m.mu.Lock()
-			m.active.Source, m.sources[next.digest] = next.source, next.source
-			m.mu.Unlock()
+		if next.source == activatedSource { // it is still where it came from first
+			m.comesFrom(was)
 		}
 		return false, nil
 	}
 	if err != nil {
+		m.comesFrom(was)
 		m.reject(next, next.source, err)
 		return false, err
 	}
 	m.cache.after(next.digest)
 	m.log.Info("module activated", "digest", next.digest, "source", next.source, "took", m.now().Sub(begin))
-	m.inUse(next)
+	m.follow()
 	return true, nil
 }
 
-// inUse notes the module that the host runs now, if it still does: it may have
-// gone back already.
-func (m *modules) inUse(now module) {
+// comesFrom notes a module's source and returns the module with the one before.
+func (m *modules) comesFrom(now module) (was module) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	was = module{digest: now.digest, source: m.sources[now.digest]}
 	m.sources[now.digest] = now.source
-	if m.host.Digest() == now.digest {
-		m.active = moduleInUse{Digest: now.digest, Source: now.source, Since: m.seconds()}
+	return was
+}
+
+// follow notes which module the host runs. After each change somebody calls
+// it, in whatever order they are told: what counts is the host's word.
+func (m *modules) follow() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if digest := m.host.Digest(); digest != m.active.Digest {
+		m.active = moduleInUse{Digest: digest, Since: m.seconds()}
 	}
+}
+
+// refuse notes and counts a refusal that the host knows nothing of.
+func (m *modules) refuse(refused module, source string, why error) {
+	m.Observer.ModuleActivated(refused.digest, why)
+	m.reject(refused, source, why)
 }
 
 // reject notes a refusal. The log says it too: whoever sent a signal reads it there.
@@ -149,10 +164,10 @@ func (m *modules) reject(refused module, source string, why error) {
 // before if a guest of the new one fails soon after it was activated.
 func (m *modules) ModuleRolledBack(from, to, cause string) {
 	m.Observer.ModuleRolledBack(from, to, cause)
+	m.follow()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.active = moduleInUse{Digest: to, Source: m.sources[to], Since: m.seconds()}
-	m.rejected = &moduleRejected{Digest: from, Source: m.sources[from], At: m.active.Since,
+	m.rejected = &moduleRejected{Digest: from, Source: m.sources[from], At: m.seconds(),
 		Reason: "a guest of it failed soon after it was activated (" + cause + "), and the module before runs again"}
 }
 
@@ -164,6 +179,7 @@ func (m *modules) state() moduleState {
 	s := moduleState{Engine: m.engine, Rejected: m.rejected}
 	if m.host != nil {
 		active := m.active
+		active.Source = m.sources[active.Digest]
 		s.Active = &active
 	}
 	return s
@@ -218,14 +234,22 @@ func (m *modules) answer(ctx context.Context, req *web.Request, body io.Reader) 
 	if m.host == nil {
 		return nil, refusal(errNativeEngine)
 	}
+	next, e := m.receive(req, body)
+	if e == errOtherModule {
+		return nil, e
+	}
+	if e != nil {
+		m.refuse(next, activatedSource, errors.New(e.Message))
+		return nil, e
+	}
+	// Only now: a slow upload keeps no SIGHUP waiting.
 	if !m.changing.TryLock() {
-		return nil, &api.Error{Code: api.Unavailable, Message: "Another module is being activated; try again when that is over.", RetryAfter: 5}
+		return nil, errOtherModule
 	}
 	defer m.changing.Unlock()
-	next, e := m.receive(req, body)
-	if e != nil {
-		m.reject(next, activatedSource, errors.New(e.Message))
-		return nil, e
+	if err := m.trust.check(next.digest, next.signature); err != nil {
+		m.refuse(next, activatedSource, err)
+		return nil, refusal(err)
 	}
 	changed, err := m.activate(ctx, next)
 	if err != nil {
@@ -234,8 +258,15 @@ func (m *modules) answer(ctx context.Context, req *web.Request, body io.Reader) 
 	return api.Answer(200, moduleActivated{*m.state().Active, changed}), nil
 }
 
-// receive reads a module that an operator sends and refuses one that is not trusted.
+var errOtherModule = &api.Error{Code: api.Unavailable, Message: "Another module is being activated; try again when that is over.", RetryAfter: 5}
+
+// receive reads a module that an operator sends. Whether it is trusted is
+// another matter: that may change meanwhile.
 func (m *modules) receive(req *web.Request, body io.Reader) (next module, e *api.Error) {
+	if !m.receiving.TryLock() {
+		return next, errOtherModule
+	}
+	defer m.receiving.Unlock()
 	wasm, err := io.ReadAll(io.LimitReader(body, maxModule+1))
 	switch {
 	case err != nil:
@@ -250,9 +281,6 @@ func (m *modules) receive(req *web.Request, body io.Reader) (next module, e *api
 		if next.signature, err = parseSignature(text); err != nil {
 			return next, &api.Error{Code: api.InvalidRequest, Message: signatureHeader + ": " + err.Error()}
 		}
-	}
-	if err := m.trust.check(next.digest, next.signature); err != nil {
-		return next, refusal(err)
 	}
 	return next, nil
 }

@@ -179,6 +179,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 		text := signatureText(ed25519.Sign(g.key, signedText(digestOf(good))))
 		return os.WriteFile(signatureFile(path), []byte(text), 0o600)
 	}
+	refused := 0
 	for _, c := range []struct {
 		name     string
 		wasm     []byte
@@ -226,6 +227,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 						t.Error("the log does not say it")
 					}
 				}
+				refused++
 				s := in.modules(t)
 				if s.Rejected == nil || !strings.Contains(s.Rejected.Reason, c.says) || reason != "" && !strings.Contains(reason, c.says) {
 					t.Errorf("%s: %+v, told %q, want %q", how, s.Rejected, reason, c.says)
@@ -264,6 +266,9 @@ func TestModulesThatAreRefused(t *testing.T) {
 			if err != nil || status != c.status || !strings.Contains(string(body), c.code) {
 				t.Errorf("%d %s %v, want %d", status, body, err, c.status)
 			}
+			if status == 413 {
+				refused++
+			}
 			id := header.Get("X-Request-Id")
 			if id == "" || !strings.Contains(string(body), id) {
 				t.Errorf("contract 4: X-Request-Id %q, body %s", id, body)
@@ -282,6 +287,13 @@ func TestModulesThatAreRefused(t *testing.T) {
 		req.Header.Set("Authorization", "Bearer "+testToken)
 		if status, header, body, err := in.do(req); status != 405 || header.Get("Allow") != "GET, POST" {
 			t.Errorf("%d %v %s %v", status, header, body, err)
+		}
+	})
+	t.Run("each is counted", func(t *testing.T) {
+		want := "\nverge_wasm_activations_total{result=\"refused\"} " + fmt.Sprint(refused) + "\n"
+		if status, text := in.page(t, in.at.Ops, "/metrics"); status != 200 || !strings.Contains(text, want) {
+			_, has, _ := strings.Cut(text, "\nverge_wasm_activations_total{result=\"refused\"}")
+			t.Errorf("%d, the metrics do not have %q but %.10q", status, want, has)
 		}
 	})
 	t.Run("the one in use", func(t *testing.T) {
@@ -319,6 +331,20 @@ func TestNativeSwapsNothing(t *testing.T) {
 	if _, _, err := in.publisher.start(testIntegration); err != nil {
 		t.Error(err)
 	}
+}
+
+// page is what one of the process's listeners shows.
+func (in *served) page(t *testing.T, at, path string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequest("GET", "http://"+at+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, _, b, err := in.do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status, string(b)
 }
 
 // TestHangUpReadsPins: SIGHUP takes the pins that the file has now, for the

@@ -43,7 +43,7 @@ func (m *Metrics) Guests() *GuestMetrics {
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"kind"}),
 		activations: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "verge_wasm_activations_total", Help: "Modules that were to take the requests, the first one included, by result: ok or refused.",
+			Name: "verge_wasm_activations_total", Help: "Modules that were to take the requests, the first one included, by result: ok or refused (it could not be read, is not trusted or failed a test).",
 		}, []string{"result"}),
 		rollbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_wasm_rollbacks_total", Help: "Modules that failed on probation, so that the one before took the requests again, by cause, as of failures.",

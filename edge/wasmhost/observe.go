@@ -16,7 +16,7 @@ type Observer interface {
 	GuestRecycled()                               // its memory was full
 	GuestFailed(cause string)                     // one of the causes
 	EffectDone(kind string, took time.Duration)   // get, commit, claim, list, spend or fetch
-	ModuleActivated(digest string, refused error) // digest "": it is no WebAssembly
+	ModuleActivated(digest string, refused error) // digest "": it could not be read
 	ModuleRolledBack(from, to, cause string)
 }
 

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/testharness"
+)
+
+// hooked is an Observer that has a test do something when it is told.
+type hooked struct {
+	wasmhost.Observer
+	activated  func(digest string)
+	rolledBack func()
+}
+
+func (h *hooked) ModuleCompiled(time.Duration)      {}
+func (h *hooked) GuestStarted(time.Duration)        {}
+func (h *hooked) GuestFailed(string)                {}
+func (h *hooked) ModuleActivated(d string, _ error) { h.activated(d) }
+func (h *hooked) ModuleRolledBack(_, _, _ string)   { h.rolledBack() }
+
+// unfetched is a fetcher that reaches nobody.
+type unfetched struct{}
+
+func (unfetched) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, error) {
+	return host.FetchResponse{}, &host.FetchError{Reason: host.FetchBlocked, Err: errors.New("nowhere")}
+}
+
+// badModules are of guests that trap when they are asked for /trap.
+func badModules(t *testing.T) (all [3]module) {
+	t.Helper()
+	wasm := testharness.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")
+	for n := range all {
+		text := string(rune('a' + n))
+		m, err := newModule(another(wasm, text), "file "+text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[n] = m
+	}
+	return all
+}
+
+// compiledHere spares the tests of a process compiling the same module again.
+var compiledHere = sync.OnceValue(wazero.NewCompilationCache)
+
+// runModules has a host in this process run a module.
+func runModules(t *testing.T, first module, told *hooked) *modules {
+	t.Helper()
+	told.activated, told.rolledBack = func(string) {}, func() {}
+	m := &modules{engine: wasmEngine, token: testToken, log: slog.New(slog.DiscardHandler), now: time.Now, sources: map[string]string{}, Observer: told}
+	e, err := wasmhost.New(t.Context(), wasmhost.Config{Module: first.wasm, Instances: 1, Probation: time.Hour, Cache: compiledHere(),
+		KV: memory.New(memory.Config{}), Meter: ratelimit.NewLocal(0).Meter(), Fetch: unfetched{}, Observer: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.host = e
+	m.comesFrom(first)
+	m.follow()
+	t.Cleanup(func() { m.close() })
+	return m
+}
+
+func trap(t *testing.T, m *modules) {
+	t.Helper()
+	if r := m.host.Handle(t.Context(), &web.Request{Method: "GET", Path: "/trap", Header: web.Header{}}); r.Status != 503 {
+		t.Errorf("the request in the guest that trapped: %d", r.Status)
+	}
+}
+
+// Whenever it is told of, a rollback is told right.
+func TestRollbacksAreNoted(t *testing.T) {
+	all := badModules(t)
+	t.Run("before the activation is over", func(t *testing.T) {
+		told := &hooked{}
+		m := runModules(t, all[0], told)
+		told.activated = func(string) {
+			trap(t, m)
+			eventually(t, "the rollback is told", func() bool { return m.state().Rejected != nil })
+		}
+		if _, err := m.activate(t.Context(), all[1]); err != nil {
+			t.Fatal(err)
+		}
+		s := m.state()
+		if s.Active.Digest != all[0].digest || s.Active.Source != "file a" {
+			t.Errorf("active is %+v, want the first one", s.Active)
+		}
+		if s.Rejected == nil || s.Rejected.Digest != all[1].digest || s.Rejected.Source != "file b" {
+			t.Errorf("rejected is %+v, want the second one and where it came from", s.Rejected)
+		}
+	})
+	t.Run("after another activation", func(t *testing.T) {
+		told := &hooked{}
+		m := runModules(t, all[0], told)
+		if _, err := m.activate(t.Context(), all[1]); err != nil {
+			t.Fatal(err)
+		}
+		begun, late := make(chan struct{}), make(chan struct{})
+		told.rolledBack = func() { close(begun); <-late }
+		trap(t, m)
+		<-begun
+		if _, err := m.activate(t.Context(), all[2]); err != nil {
+			t.Fatal(err)
+		}
+		close(late)
+		eventually(t, "the rollback is told", func() bool { return m.state().Rejected != nil })
+		if s := m.state(); s.Active.Digest != all[2].digest || s.Active.Source != "file c" || m.host.Digest() != all[2].digest {
+			t.Errorf("active is %+v, the host runs %s, want the third one", s.Active, m.host.Digest())
+		}
+	})
+}
+
+// A module that runs already comes from where it is configured, not from whoever
+// sends it once more.
+func TestWhereAModuleComesFrom(t *testing.T) {
+	all := badModules(t)
+	m := runModules(t, all[0], &hooked{})
+	sent := all[0]
+	sent.source = activatedSource
+	if changed, err := m.activate(t.Context(), sent); changed || err != nil || m.state().Active.Source != "file a" {
+		t.Errorf("sent once more by an operator: %v, %v, %+v", changed, err, m.state().Active)
+	}
+	moved := all[0]
+	moved.source = "file d"
+	if changed, err := m.activate(t.Context(), moved); changed || err != nil || m.state().Active.Source != "file d" {
+		t.Errorf("configured as another file: %v, %v, %+v", changed, err, m.state().Active)
+	}
+}
+
+// opening tells that it is read, and goes on once it may.
+type opening struct {
+	io.Reader
+	read, open chan struct{}
+}
+
+func (o *opening) Read(p []byte) (int, error) {
+	select {
+	case o.read <- struct{}{}:
+	default:
+	}
+	<-o.open
+	return o.Reader.Read(p)
+}
+
+// An operator who sends slowly keeps nobody else from changing the module.
+func TestASlowUploadBlocksNoSIGHUP(t *testing.T) {
+	all := badModules(t)
+	m := runModules(t, all[0], &hooked{})
+	body := &opening{bytes.NewReader(all[1].wasm), make(chan struct{}, 1), make(chan struct{})}
+	req := &web.Request{Method: "POST", Path: modulePath, Header: web.Header{"Authorization": {"Bearer " + testToken}}}
+	answer := make(chan *web.Response)
+	go func() { answer <- m.serve(t.Context(), req, body) }()
+	<-body.read
+	reloaded := make(chan struct{})
+	go func() {
+		m.reload(t.Context(), func() (engineAt, error) {
+			return engineAt{name: wasmEngine, loaded: all[2], trust: trust{sha256: all[2].digest}}, nil
+		})
+		close(reloaded)
+	}()
+	select {
+	case <-reloaded:
+	case <-time.After(patience):
+		t.Error("SIGHUP waits for the upload")
+	}
+	if r := m.serve(t.Context(), req, strings.NewReader("")); r.Status != 503 || r.Header.Get("Retry-After") == "" {
+		t.Errorf("another upload beside it: %d %v", r.Status, r.Header)
+	}
+	close(body.open)
+	if r := <-answer; r.Status != 409 || !strings.Contains(string(r.Body), "module_sha256 pins "+all[2].digest) {
+		t.Errorf("the upload, which what is trusted since then does not allow: %d %s", r.Status, r.Body)
+	}
+	if d := m.host.Digest(); d != all[2].digest {
+		t.Errorf("%s runs", d)
+	}
+}
