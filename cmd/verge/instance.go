@@ -118,7 +118,7 @@ func assemble(ctx context.Context, s settings) (*instance, error) {
 
 	s.server.Engine, s.server.Public = engine, s.public
 	if s.admin != nil {
-		s.server.Admin, s.server.AdminListener = engine.Admin, s.admin
+		s.server.Admin, s.server.AdminListener = in.modules.listed(engine.Admin), s.admin
 		s.server.AdminStreams = map[string]server.Stream{modulePath: in.modules.serve}
 	}
 	s.server.Ops, s.server.Log, s.server.Metrics = s.ops, s.log, metrics

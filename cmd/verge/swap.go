@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/edge/wasmhost"
 )
 
@@ -294,6 +296,17 @@ func (m *modules) authorized(req *web.Request) bool {
 	given, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	want, got := sha256.Sum256([]byte(m.token)), sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && ok && m.token != ""
+}
+
+// listed is the core's operators' API with this path in its index.
+func (m *modules) listed(core server.Handler) server.Handler {
+	return func(ctx context.Context, req *web.Request) *web.Response {
+		resp := core(ctx, req)
+		if req.Path == "/" && resp.Status == 200 {
+			resp.Body = append(slices.Clip(resp.Body), "  GET   "+modulePath+"\n  POST  "+modulePath+"\n"...)
+		}
+		return resp
+	}
 }
 
 // serve is answer as the server wants it.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/afero"
 
+	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/testharness"
 )
 
@@ -330,6 +331,13 @@ func TestNativeSwapsNothing(t *testing.T) {
 	})
 	if _, _, err := in.publisher.start(testIntegration); err != nil {
 		t.Error(err)
+	}
+	// The path is there all the same, and the index lists it beside the core's.
+	status, index := in.page(t, in.at.Admin, "/")
+	for _, path := range []string{"  GET   " + modulePath, "  POST  " + modulePath, "  GET   " + admin.KeysPath} {
+		if status != 200 || !strings.Contains(index, path+"\n") {
+			t.Errorf("%d, no %q in %s", status, path, index)
+		}
 	}
 }
 
