@@ -30,7 +30,11 @@ func TestWranglerConfig(t *testing.T) {
 		Bound struct {
 			Bindings []struct{ Name, Class_name string }
 		} `json:"durable_objects"`
-		Moves  []struct{ New_sqlite_classes []string } `json:"migrations"`
+		Moves []struct{ New_sqlite_classes []string } `json:"migrations"`
+		Rules []struct {
+			Type        string
+			Fallthrough *bool
+		}
 		Limits struct{ CPU_ms int }
 		Logs   struct {
 			Logs struct {
@@ -53,6 +57,11 @@ func TestWranglerConfig(t *testing.T) {
 	}
 	if on := c.Logs.Logs.Invocation_logs; on == nil || *on {
 		t.Error("contract 13: the platform logs URLs, and with them tokens")
+	}
+	for _, r := range c.Rules {
+		if r.Fallthrough == nil { // wrangler warns at each deployment where a default is not reached
+			t.Errorf("the rule of %s does not say whether wrangler's own come behind it", r.Type)
+		}
 	}
 	if c.Limits.CPU_ms < 10_000 {
 		t.Errorf("an alarm that runs 200 jobs has %d ms for them", c.Limits.CPU_ms)
