@@ -69,6 +69,19 @@ func TestNoAlarmSpins(t *testing.T) {
 	}
 }
 
+// Whatever goes wrong in an alarm, another one comes.
+func TestAnAlarmThatCannotArm(t *testing.T) {
+	in := newInbox(t)
+	in.answer(http.StatusInternalServerError)
+	s, site := newSite(t, in, workerd.Config{Guest: abi.Config{Retries: []abi.Milliseconds{300, 300, 300}}})
+	site.BreakAlarm()
+	id, _ := s.start()
+	soon(t, "all attempts", func() bool { return len(in.statuses(id, "verification.started")) == 4 })
+	if log := site.Logs(); strings.Contains(log, "an alarm has thrown") || !strings.Contains(log, `"error":"broken"`) {
+		t.Errorf("the log:\n%s", log)
+	}
+}
+
 // The platform bounds what one alarm may ask of others and compute.
 func TestABacklogTakesSeveralAlarms(t *testing.T) {
 	in := newInbox(t)

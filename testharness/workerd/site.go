@@ -274,6 +274,12 @@ func (s *Site) Counts() map[string]int {
 	return counts
 }
 
+// BreakAlarm has the end of the next alarm fail: it cannot tell when the next is due.
+func (s *Site) BreakAlarm() {
+	s.t.Helper()
+	s.post("break-alarm", nil)
+}
+
 // MostJobs is how many jobs one alarm has run at the most.
 func (s *Site) MostJobs() (n int) {
 	s.t.Helper()

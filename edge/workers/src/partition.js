@@ -43,9 +43,10 @@ export class Partition extends DurableObject {
   async effect(name, kind, body) {
     const store = this.store();
     if (this.name === undefined) {
-      this.name = store.fact("name");
-      if (this.name === undefined) store.setFact("name", this.name = name);
       this.#armed = await this.ctx.storage.getAlarm();
+      const kept = store.fact("name");
+      if (kept === undefined) store.setFact("name", name);
+      this.name = kept ?? name; // last, so that what has failed is done again
     }
     const reply = store.effect(kind, body);
     if (kind === abi.kind.commit || kind === abi.kind.claim) this.#arm();
@@ -69,29 +70,37 @@ export class Partition extends DurableObject {
   }
 
   #set(when) {
-    this.#armed = when;
     if (when === null) this.ctx.storage.deleteAlarm();
     else this.ctx.storage.setAlarm(Math.max(when, 1));
+    this.#armed = when;
   }
 
   // alarm never throws. One that was killed the platform repeats, soon but only
   // a few times: from the third on, another one is set before anything is done.
   async alarm(info) {
     const begin = Date.now();
+    const failed = (e) => this.log({ level: 8, message: "an alarm has failed", partition: this.name, error: e.message });
     let more = false;
+    this.#awake = true;
+    this.#armed = null; // it has come
     try {
       this.name ??= this.store().fact("name");
-      this.#awake = true;
       if (info?.retryCount > 2) this.#set(begin + lost);
       more = await runDue(this.#outbox(), (line) => this.log({ ...line, partition: this.name }));
     } catch (e) {
-      this.log({ level: 8, message: "an alarm has failed", partition: this.name, error: e.message });
-    } finally {
-      this.#awake = false;
-      const when = this.#next();
-      // What could not be done is not tried in a loop.
-      this.#set(when !== null && when <= Date.now() && !more ? begin + again : when);
+      failed(e);
     }
+    this.#awake = false;
+    let when = begin;
+    try {
+      when = this.#next();
+    } catch (e) {
+      failed(e);
+    }
+    // What could not be done is not tried in a loop.
+    const now = Date.now();
+    if (when !== null && when <= now) when = more ? now : Math.max(begin + again, now);
+    this.#set(when);
   }
 
   #outbox() {

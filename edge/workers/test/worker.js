@@ -28,6 +28,7 @@ class Site {
     this.logs = [];
     this.counts = {};
     this.mostJobs = 0; // of one alarm
+    this.broken = false; // the next alarm cannot tell when the next is due
     this.setClock(clock ?? {});
     this.timeout = handle_ms || 15_000;
     this.egress = egress({ loopback: true, timeout: fetch_ms || 10_000 });
@@ -83,7 +84,15 @@ export class Partition extends Production {
   }
   async alarm(info) {
     this.jobs = 0;
-    await super.alarm(info);
+    this.inAlarm = true;
+    try {
+      await super.alarm(info);
+    } catch (e) {
+      this.log({ level: 8, message: "an alarm has thrown", error: e.message });
+      throw e;
+    } finally {
+      this.inAlarm = false;
+    }
   }
 
   fetcher() { return this.site().egress; }
@@ -93,6 +102,10 @@ export class Partition extends Production {
   // After a restart nobody knows the site until the test names it again.
   alarmAt(due) {
     const site = sites.get(this.name.slice(0, this.name.indexOf("/")));
+    if (this.inAlarm && site?.broken) {
+      site.broken = false;
+      throw new Error("broken");
+    }
     return site ? site.alarmAt(due) : Date.now() + 200;
   }
 
@@ -183,6 +196,7 @@ async function control(request, env, ctx) {
     }
     case "logs": return new Response(site.logs.map((line) => line + "\n").join(""));
     case "counts": return Response.json(site.counts);
+    case "break-alarm": site.broken = true; return new Response();
     case "most-jobs": return Response.json(site.mostJobs);
     case "guest": return Response.json(site.engine.state());
   }
