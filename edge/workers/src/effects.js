@@ -14,7 +14,7 @@ export function effects(object, fetch) {
     } catch (e) {
       // Of a commit without a reply nobody can say whether it happened.
       const status = kind === abi.kind.commit && !(e instanceof abi.Malformed) ? abi.status.unknown : abi.status.unavailable;
-      return { status, body: abi.bytesOf(`durable object: ${e.message}`) };
+      return { status, body: abi.bytesOf(`durable object: ${e?.message}`) };
     }
   };
 }

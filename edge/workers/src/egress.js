@@ -37,7 +37,7 @@ export function egress({ loopback = false, timeout = timeLimit } = {}) {
     } catch (e) {
       // The platform words the end of its patience in several ways.
       if (signal.aborted) return failed(reason.timeout, `no whole answer within ${timeout / 1000} s`);
-      return failed(reason.network, withoutURL(e.message, req.url));
+      return failed(reason.network, withoutURL(String(e?.message), req.url)); // anything can be thrown
     }
   };
 }
