@@ -69,7 +69,7 @@ export async function runDue(outbox, log) {
       }
       waiting.splice(i, 1);
     }
-    if (running.size === 0 && waiting.length === 0 && (stop || taken === most || !outbox.due())) return taken === most;
+    if (running.size === 0 && waiting.length === 0 && (stop || taken >= most || !outbox.due())) return taken >= most;
     const moments = [...running];
     if (!stop && taken < most) moments.push(outbox.news());
     let timer;
