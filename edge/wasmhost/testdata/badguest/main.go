@@ -8,6 +8,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/wasm/abi"
 )
@@ -49,6 +51,11 @@ func outbox() uint32 {
 func respond(request uint32, status int, body string) {
 	out = abi.AppendRecord(nil, abi.Record{Request: request, Kind: abi.Respond,
 		Body: abi.AppendResponse(nil, &web.Response{Status: status, Header: web.Header{}, Body: []byte(body)})})
+}
+
+func ask(request uint32, kind abi.Kind, body []byte) {
+	parked[request] = true
+	out = abi.AppendRecord(nil, abi.Record{Request: request, Op: 1, Kind: kind, Body: body})
 }
 
 //go:wasmexport verge_submit
@@ -98,8 +105,13 @@ func vergeSubmit(request uint32, n int32) uint32 {
 	case "/stranger":
 		out = abi.AppendRecord(nil, abi.Record{Request: request + 1000, Op: 1, Kind: abi.KVGet, Body: nil})
 	case "/effect":
-		parked[request] = true
-		out = abi.AppendRecord(nil, abi.Record{Request: request, Op: 1, Kind: 9, Body: []byte("?")})
+		ask(request, 9, []byte("?"))
+	case "/get":
+		ask(request, abi.KVGet, abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "name"}))
+	case "/commit":
+		ask(request, abi.KVCommit, abi.AppendTx(nil, kv.Tx{ID: "tx", Partition: "p0", Puts: []kv.Put{{Name: "name", Value: []byte("value")}}}))
+	case "/fetch":
+		ask(request, abi.Fetch, abi.AppendFetch(nil, host.FetchRequest{Method: "GET", URL: "https://shop.example/"}))
 	case "/junk":
 		out = abi.AppendRecord(nil, abi.Record{Request: request, Kind: abi.Respond, Body: []byte{1}})
 	case "/empty":
@@ -113,7 +125,7 @@ func vergeSubmit(request uint32, n int32) uint32 {
 //go:wasmexport verge_complete
 func vergeComplete(request, op uint32, status, n int32) uint32 {
 	delete(parked, request)
-	respond(request, 200, string(inbox[:n]))
+	respond(request, 200, string(append([]byte{'0' + byte(status)}, inbox[:n]...)))
 	return outbox()
 }
 

@@ -1,0 +1,86 @@
+package wasmhost_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/edge/wasmhost"
+)
+
+// panicking is a store and a way out that do nothing else.
+type panicking struct{ kv.KV }
+
+func (panicking) Get(context.Context, kv.Key) (kv.Item, error) { panic("a secret") }
+func (panicking) Commit(context.Context, kv.Tx) error          { panic("a secret") }
+func (panicking) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, error) {
+	panic("a secret")
+}
+
+// vast is a store and a way out whose answers are larger than a guest takes.
+type vast struct{ kv.KV }
+
+var vastness = make([]byte, 17<<20)
+
+func (vast) Get(_ context.Context, k kv.Key) (kv.Item, error) {
+	return kv.Item{Key: k, Value: vastness}, nil
+}
+func (vast) Commit(context.Context, kv.Tx) error {
+	return &kv.Conflict{Items: []kv.Item{{Value: vastness}}}
+}
+func (vast) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, error) {
+	return host.FetchResponse{Status: 200, Body: vastness}, nil
+}
+
+// An effect that goes wrong in the host is an error of the one request that
+// asked for it, and an unknown outcome where it was a commit.
+func TestEffectsThatFailInTheHost(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		kv   func(kv.KV) kv.KV
+		out  host.Fetcher
+		says string
+	}{
+		{"panic", func(s kv.KV) kv.KV { return panicking{s} }, panicking{}, "the host failed"},
+		{"too large", func(s kv.KV) kv.KV { return vast{s} }, vast{}, "is too large for a guest"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log bytes.Buffer
+			told := &observed{}
+			cfg := config(t, badGuest)
+			cfg.KV, cfg.Fetch, cfg.Instances, cfg.Observer = c.kv(cfg.KV), c.out, 1, told
+			cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+			e := start(t, cfg)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			beside := make(chan int, 1)
+			go func() { beside <- get(e, ctx, "/park").Status }()
+			eventually(t, "a request is under way", func() bool { s := e.Stats(); return s.InFlight == 1 && s.Queued == 0 })
+			for path, status := range map[string]string{"/get": "3", "/commit": "4", "/fetch": "5"} {
+				r := get(e, t.Context(), path)
+				if body := string(r.Body); r.Status != 200 || !strings.HasPrefix(body, status) || !strings.Contains(body, c.says) {
+					t.Errorf("%s: %d %.80q, want the status %s of the ABI and %q", path, r.Status, body, status, c.says)
+				}
+			}
+			cancel()
+			if status := <-beside; status != 301 {
+				t.Errorf("a request beside them: %d", status)
+			}
+			if strings.Contains(log.String(), "a secret") || strings.Contains(log.String(), "a guest failed") {
+				t.Errorf("the log: %s", &log)
+			}
+			if n := strings.Count(log.String(), "panic in an effect"); n != map[string]int{"panic": 3}[c.name] {
+				t.Errorf("the log tells of %d panics: %s", n, &log)
+			}
+			for _, cause := range []string{wasmhost.CauseTrap, wasmhost.CauseProtocol, wasmhost.CauseHost} {
+				if told.count("failed: "+cause) != 0 {
+					t.Errorf("a guest failed by %s", cause)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package wasmhost_test
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/wasm/settings"
+)
+
+// either is two engines, of which one works.
+type either struct {
+	both [2]*wasmhost.Engine
+	now  *atomic.Int32
+}
+
+func (e either) Handle(ctx context.Context, r *web.Request) *web.Response {
+	return e.both[e.now.Load()].Handle(ctx, r)
+}
+func (e either) Admin(ctx context.Context, r *web.Request) *web.Response {
+	return e.both[e.now.Load()].Admin(ctx, r)
+}
+func (e either) Ready(ctx context.Context) error { return e.both[e.now.Load()].Ready(ctx) }
+func (e either) RunDue(ctx context.Context) (time.Time, error) {
+	return e.both[e.now.Load()].RunDue(ctx)
+}
+func (e either) Forget() {
+	for _, one := range e.both {
+		one.Renew(context.Background())
+	}
+}
+
+// A guest that seals by itself and one whose host does it understand each
+// other, each way: flow, provider and result tokens, session IDs and what is
+// sealed in the store.
+func TestGuestsAndHostsSealAlike(t *testing.T) {
+	m := shared(t, goodGuest)
+	const byHost, byGuest = 0, 1
+	var now atomic.Int32
+	h := testharness.New(t, &testharness.Options{Engine: func(cfg core.Config, on host.Host, ring token.Keyring) testharness.Engine {
+		e := either{now: &now}
+		for who := range e.both {
+			packed, err := settings.Pack(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := wasmhost.Config{Compiled: m, Guest: packed, KV: on.KV, Meter: ratelimit.NewLocal(0).Meter(), Fetch: on.Fetch,
+				Log: on.Log, Instances: 1, Clock: wasmhost.Clock{Wall: on.Now}}
+			if meter, ok := on.KV.(kv.Meter); ok {
+				c.Meter = meter
+			}
+			if who == byHost {
+				c.Sealer = on.Sealer
+			} else {
+				if c.Guest.Keyring, err = ring.Marshal(); err != nil {
+					t.Fatal(err)
+				}
+				c.Guest.Host = "verge.example" // the harness's
+			}
+			e.both[who] = start(t, c)
+		}
+		return e
+	}})
+	for _, c := range []struct {
+		name        string
+		first, then int32
+	}{{"begun by a guest of its own, ended by one of a host", byGuest, byHost}, {"the other way round", byHost, byGuest}} {
+		t.Run(c.name, func(t *testing.T) {
+			now.Store(c.first)
+			s := h.Start(nil)
+			now.Store(c.then) // opens the flow token, checks the session's MAC, seals the result
+			if r := h.Reconcile(s.SessionID); r.Status != 200 {
+				t.Errorf("the session's ID is not understood: %d %s", r.Status, r.Body)
+			}
+			back := h.Approve(s)
+			now.Store(c.first) // opens the result, and the secret that the event is signed with
+			if r := h.Validate(back.ResultToken); r.Status != 200 || r.JSON()["valid"] != true {
+				t.Errorf("the result is not understood: %d %s", r.Status, r.Body)
+			}
+			h.Settle()
+			types := h.Sink.Types(s.SessionID) // both are due at once, in no order
+			if slices.Sort(types); !slices.Equal(types, []string{"verification.completed", "verification.started"}) {
+				t.Errorf("events %v", types)
+			}
+		})
+	}
+}
