@@ -6,9 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tetratelabs/wazero/api"
 
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/wasm/abi"
@@ -23,6 +26,7 @@ type generation struct {
 	turn   atomic.Uint32
 
 	mu     sync.Mutex // held while an instance is put into its slot
+	drawn  []string   // by slot, what its instance drew first for random; nil: they are not tested yet
 	ending bool
 	over   chan struct{} // closed with ending
 
@@ -61,6 +65,9 @@ func (g *generation) start(ctx context.Context, slot int) error {
 	mod, err := g.module.instantiate(ctx, &e.cfg, words)
 	if err != nil {
 		return err
+	}
+	if err := g.testReplacement(ctx, slot, mod); err != nil {
+		return errors.Join(err, mod.Close(ctx))
 	}
 	e.cfg.Observer.GuestStarted(time.Since(begin))
 	g.mu.Lock()
@@ -193,9 +200,9 @@ const clockOff = time.Second
 func (g *generation) selfTest(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, selfTestTime)
 	defer cancel()
-	seen := map[string]bool{}
+	seen, drawn := map[string]bool{}, make([]string, len(g.slots))
 	for i := range g.slots {
-		for range 2 { // of one instance, too
+		for n := range 2 { // of one instance, too
 			self, err := g.self(ctx, g.slots[i].Load())
 			if err != nil {
 				return err
@@ -204,13 +211,49 @@ func (g *generation) selfTest(ctx context.Context) error {
 			if off := self.Now.Sub(time.Unix(sec, int64(nsec))); off.Abs() > clockOff {
 				return fmt.Errorf("its clock is off by %s", off)
 			}
-			if len(self.Random) != 32 || bytes.Equal(self.Random, make([]byte, 32)) || seen[string(self.Random)] {
-				return errors.New("what it takes for random repeats itself")
+			if !random(self) || seen[string(self.Random)] {
+				return errRepeats
 			}
-			seen[string(self.Random)] = true
+			if seen[string(self.Random)] = true; n == 0 {
+				drawn[i] = string(self.Random)
+			}
 		}
 	}
-	return g.canary(ctx)
+	if err := g.canary(ctx); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.drawn = drawn
+	return nil
+}
+
+var errRepeats = errors.New("what it takes for random repeats itself")
+
+func random(self abi.Self) bool {
+	return len(self.Random) == 32 && !bytes.Equal(self.Random, make([]byte, 32))
+}
+
+// testReplacement refuses a guest that draws what another of its generation has
+// drawn. The first ones are tested all together, by selfTest.
+func (g *generation) testReplacement(ctx context.Context, slot int, mod api.Module) error {
+	g.mu.Lock()
+	tested := g.drawn != nil
+	g.mu.Unlock()
+	if !tested {
+		return nil
+	}
+	self, err := draw(ctx, mod)
+	if err != nil {
+		return fmt.Errorf("wasmhost: testing the guest: %w", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !random(self) || slices.Contains(g.drawn, string(self.Random)) {
+		return fmt.Errorf("wasmhost: the guest is refused: %w", errRepeats)
+	}
+	g.drawn[slot] = string(self.Random)
+	return nil
 }
 
 func (g *generation) self(ctx context.Context, in *instance) (abi.Self, error) {

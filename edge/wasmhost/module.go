@@ -188,3 +188,32 @@ func configure(ctx context.Context, mod api.Module, config []byte) error {
 	}
 	return fmt.Errorf("the guest refuses its configuration: %s", text)
 }
+
+// draw has a guest that works on nothing yet test itself, which it answers at once.
+func draw(ctx context.Context, mod api.Module) (abi.Self, error) {
+	at, err := mod.ExportedFunction("verge_reserve").Call(ctx, 1)
+	if err != nil {
+		return abi.Self{}, err
+	}
+	if at[0] == 0 || !mod.Memory().WriteByte(uint32(at[0]), byte(abi.SelfTest)) {
+		return abi.Self{}, errors.New("it grants no room")
+	}
+	header, err := mod.ExportedFunction("verge_submit").Call(ctx, 1, 1)
+	if err != nil {
+		return abi.Self{}, err
+	}
+	out, err := outbox(mod, uint32(header[0]))
+	if err != nil {
+		return abi.Self{}, err
+	}
+	for len(out) > 0 {
+		var rec abi.Record
+		if rec, out, err = abi.ReadRecord(out); err != nil {
+			return abi.Self{}, err
+		}
+		if rec.Kind == abi.Respond {
+			return abi.ReadSelf(rec.Body)
+		}
+	}
+	return abi.Self{}, errors.New("it does not answer its test")
+}

@@ -3,8 +3,10 @@ package wasmhost_test
 import (
 	"bytes"
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -196,6 +198,51 @@ func TestProbation(t *testing.T) {
 			t.Errorf("%d, told of %q", r.Status, told.all)
 		}
 	})
+}
+
+// turning is a source of randomness that another can take the place of.
+type turning struct{ now atomic.Pointer[io.Reader] }
+
+func (r *turning) turn(to io.Reader) { r.now.Store(&to) }
+
+func (r *turning) Read(p []byte) (int, error) { return (*r.now.Load()).Read(p) }
+
+// A guest that takes another's place has to have randomness of its own, too.
+func TestReplacementsAreTested(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		bad    io.Reader
+		passes int // guests that take a place before one repeats another
+	}{
+		{"no randomness", zeros{}, 0},
+		{"the randomness of another guest", &sameForAll{}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			told, random := &observed{}, &turning{}
+			random.turn(crand.Reader)
+			cfg := config(t, badGuest)
+			cfg.Instances, cfg.Observer, cfg.Random = 2, told, random
+			e := start(t, cfg)
+			random.turn(c.bad)
+			for n := range c.passes + 1 {
+				if r := get(e, t.Context(), "/trap"); r.Status != 503 {
+					t.Errorf("trap %d: %d", n, r.Status)
+				}
+				eventually(t, "another guest is tried", func() bool {
+					return told.count("started") > 2+n || told.count("failed: "+wasmhost.CauseStart) > 0
+				})
+			}
+			eventually(t, "it is refused", func() bool { return told.count("failed: "+wasmhost.CauseStart) > 0 })
+			if r := get(e, t.Context(), "/"); r.Status != 200 {
+				t.Errorf("the other guest: %d", r.Status)
+			}
+			if s := e.Stats(); s.Instances != 1 {
+				t.Errorf("%d guests, want one", s.Instances)
+			}
+			random.turn(crand.Reader)
+			eventually(t, "a good one takes the place", func() bool { return e.Stats().Instances == 2 })
+		})
+	}
 }
 
 // Only requests that a guest has begun are lost with it.
