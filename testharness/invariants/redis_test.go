@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/faultproxy"
 	"github.com/verge-id/verge/testharness/stores"
@@ -188,7 +189,9 @@ func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 // and configuration with it. What Verge still promises:
 //
 //   - Keys and integrations are remembered for 5 s at most. Then everything is
-//     denied with 401 until an operator has configured them again.
+//     denied with 401 until an operator has configured them again. An event
+//     of a session that was started in those 5 s finds no integration after
+//     them: it is given up for that reason, where the operator sees it.
 //   - From then on everything works, with no restart of Verge.
 //   - In one life of the store no token validates twice. A token that was
 //     used in an earlier life can validate once more while its 5 minutes last:
@@ -228,14 +231,30 @@ func TestRedisThatLosesEverything(t *testing.T) {
 			denied := func() bool {
 				return s.start(integrationID).status == 401 && s.validate(old.token).status == 401 && s.reconcile(old.id).status == 401
 			}
+			var wg sync.WaitGroup
+			for range clients {
+				wg.Go(func() { // some will be started as the last thing before Verge forgets
+					for end := time.Now().Add(10 * time.Second); s.start(integrationID).status == 200 && time.Now().Before(end); {
+					}
+				})
+			}
+			wg.Wait()
 			if !within(10*time.Second, denied) {
 				t.Error("I2: what the store does not know is not denied")
 			}
 			b.report(t)
+			b.settle(t)
+			untargeted := s.dead(t)
+			for _, d := range untargeted {
+				if d.Reason != outbox.NoTarget {
+					t.Errorf("I11: given up, though the receiver took all: %+v", d)
+				}
+			}
 
 			s.seed()
 			since := time.Now()
 			fresh := newBook(s, 2)
+			fresh.before = untargeted
 			fresh.recovers(t, since)
 			stop = fresh.load(clients)
 			within(recovery, func() bool { return fresh.walks.Load() >= 2*clients })
