@@ -136,6 +136,11 @@ func Answer(status int, v any) *web.Response {
 	if err != nil {
 		panic(err) // our own structs of strings, numbers and times always marshal
 	}
+	return answer(status, body)
+}
+
+// answer is Answer for JSON that is there already.
+func answer(status int, body []byte) *web.Response {
 	header := make(web.Header, 8) // room for those that follow
 	header["Content-Type"], header["Cache-Control"], header["X-Content-Type-Options"] = contentTypeJSON, noStore, noSniff
 	return &web.Response{Status: status, Body: body, Header: header}

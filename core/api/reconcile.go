@@ -23,6 +23,25 @@ type reconcileResponse struct {
 	ResultAvailable bool    `json:"result_available"`
 }
 
+func (r reconcileResponse) marshal() []byte {
+	w := web.NewObjectWriter(448)
+	w.Text("session_id", r.SessionID)
+	w.Text("status", r.Status)
+	if r.Verified == nil {
+		w.Null("verified")
+	} else {
+		w.Bool("verified", *r.Verified)
+	}
+	w.Optional("failure_code", r.FailureCode)
+	w.Optional("failure_reason", r.FailureReason)
+	w.Text("level", r.Level)
+	w.Number("challenge_age", int64(r.ChallengeAge))
+	w.Optional("completed_at", r.CompletedAt)
+	w.Text("expires_at", r.ExpiresAt)
+	w.Bool("result_available", r.ResultAvailable)
+	return w.End()
+}
+
 var errNoSession = &Error{Code: NotFound, Message: "There is no such session."}
 
 // Reconcile is GET /api/v1/verify/sessions/{sessionId}.
@@ -51,7 +70,7 @@ func Reconcile(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Answer(200, view(text, id, r.As(c.now, id.Expires()))), nil
+	return answer(200, view(text, id, r.As(c.now, id.Expires())).marshal()), nil
 }
 
 // looksLikeID reports whether text has the form that the specification and

@@ -27,6 +27,14 @@ type startResponse struct {
 	ExpiresAt   string `json:"expires_at"`
 }
 
+func (r startResponse) marshal() []byte {
+	w := web.NewObjectWriter(64 + len(r.SessionID) + len(r.RedirectURL) + len(r.ExpiresAt))
+	w.Text("session_id", r.SessionID)
+	w.Text("redirect_url", r.RedirectURL)
+	w.Text("expires_at", r.ExpiresAt)
+	return w.End()
+}
+
 // startRequest is a body that has passed every check that does not need to
 // know more than the body.
 type startRequest struct {
@@ -251,11 +259,11 @@ func (c *call) startAnswer(req startRequest, id session.ID, text string, initiat
 	if err != nil {
 		return nil, nil, err
 	}
-	return Answer(200, startResponse{
+	return answer(200, startResponse{
 		SessionID:   text,
 		RedirectURL: c.BaseURL + HostedPath + "?flow=" + flow, // base64url needs no escape
 		ExpiresAt:   timestamp(id.Expires()),
-	}), nil, nil
+	}.marshal()), nil, nil
 }
 
 func initiationFailed(session string) *Error {

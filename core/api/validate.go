@@ -26,6 +26,18 @@ type validateResponse struct {
 	ValidatedAt   string `json:"validated_at"`
 }
 
+func (r validateResponse) marshal() []byte {
+	w := web.NewObjectWriter(320)
+	w.Bool("valid", r.Valid)
+	w.Bool("verified", r.Verified)
+	w.Text("level", r.Level)
+	w.Number("challenge_age", int64(r.ChallengeAge))
+	w.Text("session_id", r.SessionID)
+	w.Text("integration_id", r.IntegrationID)
+	w.Text("validated_at", r.ValidatedAt)
+	return w.End()
+}
+
 var errInvalidToken = &Error{Code: InvalidToken, Message: "The result token was not issued here for this publisher, or it was altered."}
 
 // Validate is POST /api/v1/verify/validate: it consumes a result token.
@@ -54,10 +66,10 @@ func Validate(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Answer(200, validateResponse{
+	return answer(200, validateResponse{
 		Valid: true, Verified: true, Level: id.Level.String(), ChallengeAge: id.ChallengeAge,
 		SessionID: claims.Session, IntegrationID: id.Integration, ValidatedAt: timestamp(at),
-	}), nil
+	}.marshal()), nil
 }
 
 // publicInBody tells a caller who sends a public key where only a secret key
@@ -109,6 +121,15 @@ type used struct {
 	Owner []byte `json:"o,omitempty"` // hash of publisher and Idempotency-Key
 }
 
+func (u used) marshal() []byte {
+	w := web.NewObjectWriter(64)
+	w.Number("t", u.At)
+	if len(u.Owner) > 0 {
+		w.Base64("o", u.Owner)
+	}
+	return w.End()
+}
+
 // usedMargin outlives the token by more than clocks differ, so that no
 // instance takes a token for good that another has seen used and forgotten;
 // and the link that led to it, which can then say that it was used.
@@ -121,10 +142,6 @@ func (c *call) consume(key *integration.Key, claims token.ResultClaims, id sessi
 		h := sha256.Sum256([]byte(key.PublisherID + "\x00" + idempotency))
 		mark.Owner = h[:16]
 	}
-	value, err := json.Marshal(mark)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("api: %w", err)
-	}
 	txID, err := kv.NewTxID(c.Random)
 	if err != nil {
 		return time.Time{}, err
@@ -134,7 +151,7 @@ func (c *call) consume(key *integration.Key, claims token.ResultClaims, id sessi
 	err = kv.CommitSurely(c.ctx, c.KV, kv.Tx{
 		ID: txID, Partition: partition,
 		Checks: []kv.Check{{Name: name}},
-		Puts:   []kv.Put{{Name: name, Value: value, Expires: claims.Expires().Add(usedMargin)}},
+		Puts:   []kv.Put{{Name: name, Value: mark.marshal(), Expires: claims.Expires().Add(usedMargin)}},
 	})
 	var conflict *kv.Conflict
 	if !errors.As(err, &conflict) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/web"
 )
 
 // Text prefixes of the three kinds.
@@ -28,6 +29,30 @@ type FlowClaims struct {
 	HasUser  bool   `json:"hu,omitempty"`
 	Language string `json:"lg,omitempty"`
 	Expires  Time   `json:"exp"`
+}
+
+// marshal is encoding/json's for every start.
+func (c FlowClaims) marshal() []byte {
+	w := web.NewObjectWriter(96 + len(c.Session) + (len(c.Callback)+len(c.State)+len(c.User))/3*4)
+	w.Text("sid", c.Session)
+	w.Base64("cb", c.Callback)
+	if len(c.State) > 0 {
+		w.Base64("st", c.State)
+	}
+	if c.HasState {
+		w.Bool("hs", true)
+	}
+	if len(c.User) > 0 {
+		w.Base64("us", c.User)
+	}
+	if c.HasUser {
+		w.Bool("hu", true)
+	}
+	if c.Language != "" {
+		w.Text("lg", c.Language)
+	}
+	w.Number("exp", int64(c.Expires))
+	return w.End()
 }
 
 // SetState and SetUser keep what the publisher gave; nil is not given, and
@@ -78,7 +103,9 @@ const ResultLife = 5 * time.Minute
 func (c ResultClaims) Expires() time.Time { return c.Completed.Time().Add(ResultLife) }
 
 // SealFlow returns the flow token of c.
-func SealFlow(s host.Sealer, c FlowClaims) (string, error) { return seal(s, Flow, FlowPrefix, c) }
+func SealFlow(s host.Sealer, c FlowClaims) (string, error) {
+	return sealText(s, Flow, FlowPrefix, c.marshal())
+}
 
 // OpenFlow returns the claims of an authentic flow token, expired or not, or host.ErrNotAuthentic.
 func OpenFlow(s host.Sealer, text string) (FlowClaims, error) {
@@ -110,7 +137,11 @@ func seal(s host.Sealer, purpose, prefix string, claims any) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("token: %w", err)
 	}
-	sealed, err := s.Seal(purpose, b)
+	return sealText(s, purpose, prefix, b)
+}
+
+func sealText(s host.Sealer, purpose, prefix string, claims []byte) (string, error) {
+	sealed, err := s.Seal(purpose, claims)
 	if err != nil {
 		return "", err
 	}

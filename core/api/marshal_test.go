@@ -1,0 +1,33 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+)
+
+// FuzzMarshal holds the answers and the mark that are written by hand against
+// what encoding/json makes of the same structs.
+func FuzzMarshal(f *testing.F) {
+	f.Add("svc_sess_AQ", "https://verge.test/verify?flow=svc_ft_AQ", "2026-11-20T22:10:00.000Z", 25, true, []byte("0123456789abcdef"))
+	f.Add("", "", "", 0, false, []byte{})
+	f.Add("<&>", "\"\\\u2029\xff", "\x00", -1, true, []byte(nil))
+	f.Fuzz(func(t *testing.T, a, b, c string, n int, yes bool, data []byte) {
+		verified := !yes
+		for _, v := range []interface{ marshal() []byte }{
+			startResponse{a, b, c},
+			validateResponse{yes, verified, a, n, b, c, a},
+			reconcileResponse{a, b, nil, nil, nil, c, n, nil, a, yes},
+			reconcileResponse{a, b, &verified, &a, &b, c, n, &c, b, yes},
+			used{int64(n), data},
+		} {
+			want, err := json.Marshal(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := v.marshal(); !bytes.Equal(got, want) {
+				t.Errorf("%T: %s, encoding/json writes %s", v, got, want)
+			}
+		}
+	})
+}
