@@ -2,8 +2,11 @@ package session
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/verge-id/verge/core/web"
 )
 
 // recordJSON is the record in the KV. Names are short because there is one
@@ -30,17 +33,24 @@ func (r Record) Marshal() []byte {
 
 // ParseRecord reads a kept record.
 func ParseRecord(b []byte) (Record, error) {
-	var j recordJSON
-	if err := json.Unmarshal(b, &j); err != nil {
+	o, err := web.ReadObject(b)
+	if err != nil {
 		return Record{}, fmt.Errorf("session: damaged record: %w", err)
 	}
-	r := Record{State: j.State, Attempts: j.Attempts, FailureCode: j.Code}
-	switch j.State {
+	state, _, ok1 := o.String("s")
+	attempts, _, ok2 := o.Integer("n")
+	code, _, ok3 := o.String("c")
+	at, _, ok4 := o.Integer("t")
+	if !(ok1 && ok2 && ok3 && ok4) {
+		return Record{}, errors.New("session: damaged record: a member of another kind")
+	}
+	r := Record{State: State(state), Attempts: int(attempts), FailureCode: code}
+	switch r.State {
 	case Started:
 	case Completed, Failed, Expired:
-		r.At = time.UnixMilli(j.At).UTC()
+		r.At = time.UnixMilli(at).UTC()
 	default:
-		return Record{}, fmt.Errorf("session: damaged record: state %q", j.State)
+		return Record{}, fmt.Errorf("session: damaged record: state %q", r.State)
 	}
 	return r, nil
 }

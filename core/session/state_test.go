@@ -173,7 +173,7 @@ func TestRecordRoundTrip(t *testing.T) {
 }
 
 func TestParseRecordRefuses(t *testing.T) {
-	for _, s := range []string{"", "null", "{}", "[]", "completed", `{"s":""}`, `{"s":"done"}`, `{"s":"COMPLETED"}`, `{"s":5}`, `{"s":"started","n":"1"}`, `{"s":"started"} x`} {
+	for _, s := range []string{"", "null", "{}", "[]", "completed", `{"s":""}`, `{"s":"done"}`, `{"s":"COMPLETED"}`, `{"s":5}`, `{"s":"started","n":"1"}`, `{"s":"failed","c":1}`, `{"s":"completed","t":"1"}`, `{"s":"completed","t":1.5}`, `{"s":"started"} x`} {
 		if r, err := ParseRecord([]byte(s)); err == nil {
 			t.Errorf("%q is read as %+v: a damaged record decides nothing", s, r)
 		}

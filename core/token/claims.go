@@ -129,7 +129,17 @@ func SealResult(s host.Sealer, c ResultClaims) (string, error) {
 
 // OpenResult returns the claims of an authentic result token, expired or not, or host.ErrNotAuthentic.
 func OpenResult(s host.Sealer, text string) (ResultClaims, error) {
-	return open[ResultClaims](s, Result, ResultPrefix, text)
+	b, err := openText(s, Result, ResultPrefix, text)
+	if err != nil {
+		return ResultClaims{}, err
+	}
+	o, err := web.ReadObject(b)
+	session, _, isText := o.String("sid")
+	completed, _, isTime := o.Integer("iat")
+	if err != nil || !isText || !isTime {
+		return ResultClaims{}, host.ErrNotAuthentic
+	}
+	return ResultClaims{session, Time(completed)}, nil
 }
 
 func seal(s host.Sealer, purpose, prefix string, claims any) (string, error) {
@@ -149,11 +159,7 @@ func sealText(s host.Sealer, purpose, prefix string, claims []byte) (string, err
 }
 
 func open[C any](s host.Sealer, purpose, prefix, text string) (c C, err error) {
-	sealed, ok := DecodeText(prefix, text)
-	if !ok {
-		return c, host.ErrNotAuthentic
-	}
-	b, err := s.Open(purpose, sealed)
+	b, err := openText(s, purpose, prefix, text)
 	if err != nil {
 		return c, err
 	}
@@ -161,4 +167,12 @@ func open[C any](s host.Sealer, purpose, prefix, text string) (c C, err error) {
 		return *new(C), host.ErrNotAuthentic
 	}
 	return c, nil
+}
+
+func openText(s host.Sealer, purpose, prefix, text string) (claims []byte, err error) {
+	sealed, ok := DecodeText(prefix, text)
+	if !ok {
+		return nil, host.ErrNotAuthentic
+	}
+	return s.Open(purpose, sealed)
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -78,6 +79,19 @@ func (o Object) String(name string) (value string, present, ok bool) {
 }
 
 // scanner goes once over text, which is valid UTF-8.
+// Integer returns an integer member. present says whether the object has it;
+// ok is false if it is there and no integer of 64 bits, which one with a
+// fraction or an exponent never is.
+func (o Object) Integer(name string) (value int64, present, ok bool) {
+	for _, m := range o.members {
+		if m.name == name {
+			n, err := strconv.ParseInt(m.raw, 10, 64)
+			return n, true, err == nil
+		}
+	}
+	return 0, false, true
+}
+
 type scanner struct {
 	text string
 	at   int

@@ -172,6 +172,7 @@ func TestReadObjectAccepts(t *testing.T) {
 func FuzzReadObject(f *testing.F) {
 	for _, seed := range []string{
 		startBody, `{}`, `[]`, `{"a":"\ud800"}`, `{"a":"\ud83d\ude00"}`, `{"a":1,"\u0061":2}`, "{\"a\":\"\xff\"}", "\ufeff{}", `{"a":[1,-0.5e+3,{"b":null}]}`, `{} x`,
+		`{"a":9223372036854775807,"b":-9223372036854775808,"c":9223372036854775808,"d":-0,"e":1.0,"f":"1"}`,
 		`{"a":` + strings.Repeat("[", 15) + strings.Repeat("]", 15) + `}`, `{"a":` + strings.Repeat("[", 16) + strings.Repeat("]", 16) + `}`,
 	} {
 		f.Add([]byte(seed))
@@ -202,6 +203,12 @@ func FuzzReadObject(f *testing.F) {
 			decoder.UseNumber()
 			if err := decoder.Decode(&got); err != nil || !reflect.DeepEqual(got, want[m.name]) {
 				t.Fatalf("%q: member %q is %v (%v), encoding/json has %v", body, m.name, got, err, want[m.name])
+			}
+			integer, present, ok := o.Integer(m.name)
+			var n int64
+			isInteger := json.Unmarshal([]byte(m.raw), &n) == nil && m.raw != "null"
+			if !present || ok != isInteger || ok && integer != n {
+				t.Fatalf("%q: Integer(%q) is %d, %v, %v; encoding/json has %v", body, m.name, integer, present, ok, want[m.name])
 			}
 			value, present, ok := o.String(m.name)
 			text, isText := want[m.name].(string)
