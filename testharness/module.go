@@ -7,10 +7,12 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/verge-id/verge/wasm/reloop"
 )
 
 // Module returns the core as a WASM guest, built from this source with the Go
-// that runs the test.
+// that runs the test, and relooped, as make wasm does.
 func Module(t testing.TB) []byte {
 	t.Helper()
 	return Build(t, "github.com/verge-id/verge/wasm/guest")
@@ -41,5 +43,9 @@ func build(pkg string) ([]byte, error) {
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("testharness: building %s: %w\n%s", pkg, err, text)
 	}
-	return os.ReadFile(out)
+	wasm, err := os.ReadFile(out)
+	if err != nil {
+		return nil, err
+	}
+	return reloop.Module(wasm)
 }

@@ -1,0 +1,32 @@
+// Command reloop rewrites a WebAssembly module that `go build` made, in its
+// place: package wasm/reloop says what becomes of it. It is a tool for
+// building, run by make wasm.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/verge-id/verge/wasm/reloop"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("usage: reloop MODULE, the file that is rewritten")
+	}
+	wasm, err := os.ReadFile(args[0])
+	if err != nil {
+		return err
+	}
+	if wasm, err = reloop.Module(wasm); err != nil {
+		return fmt.Errorf("%s: %w", args[0], err)
+	}
+	return os.WriteFile(args[0], wasm, 0o644)
+}

@@ -1,0 +1,97 @@
+// Package reloop gives the functions of a Go program for WebAssembly their
+// control flow back. Use [Module] on what `go build` made for wasip1, before
+// it is shipped; what comes out answers, calls and stores what the input did.
+//
+// WebAssembly knows no goto, and a goroutine must be able to leave its
+// functions in the middle and to come back. So Go's compiler writes each
+// function as a loop around one br_table, which jumps to the basic block that
+// the function's parameter PC_B names:
+//
+//	loop $dispatch
+//	  block $2
+//	    block $1
+//	      block $0
+//	        local.get $PC_B
+//	        br_table $0 $1 $2
+//	      end                       ;; basic block 0: function entry
+//	      … if i32.const 2  local.set $PC_B  br $dispatch end
+//	    end                         ;; basic block 1
+//	    … call $f  br_if $unwind    ;; returns 1 where the goroutine is to stop
+//	  end                           ;; basic block 2: where it goes on after $f
+//	  …
+//	end
+//
+// Each jump is an indirect one, and to a compiler of WebAssembly each basic
+// block can follow each other: it cannot keep values in registers, nor know
+// that an address was checked before. Three rules mend that:
+//
+//   - A jump forward leaves the block of its target, without the table.
+//   - A jump back becomes a loop of its own where nothing else enters it.
+//   - Only what a goroutine can come back to stays in the table: the entry,
+//     and the places after a call, whose addresses the function stores itself.
+//     All other entries trap.
+//
+// A function that does not look like this is left as it is. What this rests on
+// is the way Go's compiler writes code, not a promise of it; [Module] checks
+// the shape of all that it changes, and the core's tests run on what it made.
+package reloop
+
+import (
+	"fmt"
+)
+
+// Module returns a module with the same sections, types and functions, whose
+// code is relooped. Of others than Go's modules for wasip1 it returns an error
+// or the very same bytes.
+func Module(wasm []byte) ([]byte, error) {
+	if len(wasm) < 8 || string(wasm[:8]) != "\x00asm\x01\x00\x00\x00" {
+		return nil, fmt.Errorf("reloop: not a WebAssembly module of version 1")
+	}
+	sections, err := split(wasm[8:])
+	if err != nil {
+		return nil, err
+	}
+	pcs, err := functionPCs(sections)
+	if err != nil {
+		return nil, err
+	}
+	out := append(make([]byte, 0, len(wasm)), wasm[:8]...)
+	for _, s := range sections {
+		if s.id == codeSection {
+			if s.body, err = relooped(s.body, pcs); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, s.id)
+		out = appendUint(out, uint64(len(s.body)))
+		out = append(out, s.body...)
+	}
+	return out, nil
+}
+
+// relooped returns a code section with every function relooped.
+func relooped(code []byte, pcs map[int]uint64) ([]byte, error) {
+	r := &reader{b: code}
+	n := r.uint()
+	out := appendUint(nil, n)
+	for i := range int(n) {
+		body := r.bytes(r.uint())
+		if r.failed {
+			return nil, errTruncated
+		}
+		pc, known := pcs[i]
+		if known {
+			f, err := parse(body)
+			if err != nil {
+				return nil, fmt.Errorf("reloop: function %d: %w", i, err)
+			}
+			if f != nil {
+				f.reloop(pc)
+				body = f.encode()
+			}
+		}
+		out = appendUint(out, uint64(len(body)))
+		out = append(out, body...)
+	}
+	return out, nil
+}
