@@ -83,16 +83,15 @@ func (c *call) bearer() (text string, present bool) {
 }
 
 // secretKey returns the key that the Authorization header holds, if it is an
-// active secret key sent by a server.
-func (c *call) secretKey() (*integration.Key, error) {
-	text, _ := c.bearer()
+// active secret key sent by a server. presented is what text is as such a key.
+func (c *call) secretKey(text string, presented integration.Presented) (*integration.Key, error) {
 	if strings.HasPrefix(text, integration.PublicPrefix) {
-		if _, err := c.activeKey(integration.PublicPrefix, text); err != nil {
+		if _, err := c.activeKey(integration.Present(integration.PublicPrefix, text)); err != nil {
 			return nil, err
 		}
 		return nil, &Error{Code: Forbidden, Message: "A public key cannot do this, nor go into the Authorization header. Use the secret key, from a server."}
 	}
-	key, err := c.activeKey(integration.SecretPrefix, text)
+	key, err := c.activeKey(presented)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +107,8 @@ func (c *call) browser() bool {
 }
 
 // activeKey returns a known key that is neither expired nor revoked.
-func (c *call) activeKey(prefix, text string) (*integration.Key, error) {
-	key, err := c.Directory.Key(c.ctx, prefix, text)
+func (c *call) activeKey(presented integration.Presented) (*integration.Key, error) {
+	key, err := c.Directory.KeyOf(c.ctx, presented)
 	if errors.Is(err, integration.ErrNotFound) || err == nil && !key.Active(c.now) {
 		return nil, errUnauthorized
 	}
@@ -119,17 +118,18 @@ func (c *call) activeKey(prefix, text string) (*integration.Key, error) {
 // requireSecret is the whole of authentication for validate and reconcile. A
 // key that is found good is counted against ofKey, if there is one.
 func (c *call) requireSecret(ofKey func(id string) ratelimit.Rule) (*integration.Key, error) {
+	text, _ := c.bearer()
+	presented := integration.Present(integration.SecretPrefix, text)
 	var rules []ratelimit.Rule
-	if ofKey != nil && !c.browser() {
-		text, _ := c.bearer()
-		if id, seen := c.Directory.Presented(integration.SecretPrefix, text); id != "" && (seen == nil || seen.Active(c.now)) {
-			rules = append(rules, ofKey(id))
+	if ofKey != nil && !c.browser() && presented != (integration.Presented{}) {
+		if seen := c.Directory.SeenKey(presented); seen == nil || seen.Active(c.now) {
+			rules = append(rules, ofKey(presented.ID()))
 		}
 	}
 	if err := c.take(c.secretIP(), rules...); err != nil {
 		return nil, err
 	}
-	key, err := c.secretKey()
+	key, err := c.secretKey(text, presented)
 	if err == nil && ofKey != nil {
 		err = c.proven(ofKey(key.ID))
 	}

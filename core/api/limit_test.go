@@ -62,7 +62,7 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 		unknown[prefix] = text
 	}
 	revoked := w.key(t, "pub_a", testUUID, nil)
-	revokedID, _ := w.Directory.Presented(integration.PublicPrefix, revoked)
+	revokedID := integration.Present(integration.PublicPrefix, revoked).ID()
 	_, err := w.Directory.RevokeKey(ctx, revokedID)
 	coretest.Must(t, err)
 	id, result := w.completed(t)

@@ -82,11 +82,11 @@ func Start(c *call) (*web.Response, error) {
 // startCredential finds out who asks: exactly one of a secret key in the
 // header and a public key in the body (contract 9).
 func (c *call) startCredential() (*integration.Key, *fields, error) {
-	if _, present := c.bearer(); present {
+	if text, present := c.bearer(); present {
 		if err := c.take(c.secretIP()); err != nil {
 			return nil, nil, err
 		}
-		key, err := c.secretKey()
+		key, err := c.secretKey(text, integration.Present(integration.SecretPrefix, text))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -110,11 +110,13 @@ func (c *call) publicKey() (*integration.Key, *fields, error) {
 	f, wrong := c.body()
 	var public string
 	var present, isText bool
+	var presented integration.Presented
 	var rules []ratelimit.Rule
 	if wrong == nil {
 		public, present, isText = f.object.String("public_key")
-		if id := c.mayStart(public); id != "" {
-			rules = append(rules, c.publicKeyRule(id))
+		presented = integration.Present(integration.PublicPrefix, public)
+		if c.mayStart(presented) {
+			rules = append(rules, c.publicKeyRule(presented.ID()))
 		}
 	}
 	if err := c.take(c.publicIP(), rules...); err != nil {
@@ -129,26 +131,27 @@ func (c *call) publicKey() (*integration.Key, *fields, error) {
 		_, _, err := c.startFields(f, nil)
 		return nil, nil, err
 	}
-	key, err := c.activeKey(integration.PublicPrefix, public)
+	key, err := c.activeKey(presented)
 	if errors.Is(err, errUnauthorized) {
 		err = errNoStartKey
 	}
 	return key, f, err
 }
 
-// mayStart returns the id that a public key of that text has, unless, by what
-// was seen last, it is none that starts this request: a page whose origin is
-// not allowed must not use up the key, which anybody can read.
-func (c *call) mayStart(public string) (id string) {
-	id, seen := c.Directory.Presented(integration.PublicPrefix, public)
-	if id == "" || seen == nil {
-		return id
+// mayStart reports whether a public key may, by what was seen last, start this
+// request: a page whose origin is not allowed must not use up the key, which
+// anybody can read.
+func (c *call) mayStart(public integration.Presented) bool {
+	if public == (integration.Presented{}) {
+		return false
+	}
+	seen := c.Directory.SeenKey(public)
+	if seen == nil {
+		return true
 	}
 	i := c.Directory.SeenIntegration(seen.IntegrationID)
-	if !seen.Active(c.now) || i != nil && c.req.Header.Has("Origin") && !slices.Contains(i.BrowserOrigins, c.req.Header.Get("Origin")) {
-		return ""
-	}
-	return id
+	return seen.Active(c.now) &&
+		(i == nil || !c.req.Header.Has("Origin") || slices.Contains(i.BrowserOrigins, c.req.Header.Get("Origin")))
 }
 
 // errNoStartKey is for whoever sends no Authorization header: to ask a browser

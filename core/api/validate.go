@@ -84,7 +84,7 @@ func (c *call) publicInBody(refusal error) error {
 		return refusal
 	}
 	public, _, _ := f.object.String("public_key")
-	_, err = c.activeKey(integration.PublicPrefix, public)
+	_, err = c.activeKey(integration.Present(integration.PublicPrefix, public))
 	switch {
 	case errors.As(err, &e):
 		return refusal

@@ -265,28 +265,28 @@ func (d *Directory) WebhookSecret(i *Integration) (string, error) {
 // formed (without asking the KV) or unknown. Whether it is Active is the
 // caller's to ask.
 func (d *Directory) Key(ctx context.Context, prefix, text string) (*Key, error) {
-	if !WellFormed(prefix, text) {
+	return d.KeyOf(ctx, Present(prefix, text))
+}
+
+// KeyOf is Key for a text that is read already.
+func (d *Directory) KeyOf(ctx context.Context, p Presented) (*Key, error) {
+	if p.name == "" {
 		return nil, ErrNotFound
 	}
-	k, err := lookup[Key](ctx, d, "c/key/"+hashKey(text))
-	if err == nil && k.Public() != (prefix == PublicPrefix) {
+	k, err := lookup[Key](ctx, d, p.name)
+	if err == nil && k.Public() != p.public {
 		return nil, ErrNotFound
 	}
 	return k, err
 }
 
-// Presented is what can be said of a key's text without asking the KV: the ID
-// of its record, should there be one ("" if it is not well formed), and the
-// record that was seen last, however long ago; nil if none was.
-func (d *Directory) Presented(prefix, text string) (id string, seen *Key) {
-	if !WellFormed(prefix, text) {
-		return "", nil
+// SeenKey returns the record of a key as it was seen last, however long ago,
+// without asking the KV; nil if it was not. The caller must not change it.
+func (d *Directory) SeenKey(p Presented) *Key {
+	if c, ok := d.cache.Peek(p.name); ok && p.name != "" {
+		return c.value.(*Key)
 	}
-	hash := hashKey(text)
-	if c, ok := d.cache.Peek("c/key/" + hash); ok {
-		seen = c.value.(*Key)
-	}
-	return keyIDOf(hash), seen
+	return nil
 }
 
 // SeenIntegration returns the integration as it was seen last, however long
@@ -339,16 +339,16 @@ func (d *Directory) ImportKey(ctx context.Context, text string, k Key) error {
 }
 
 func (d *Directory) putKey(ctx context.Context, text string, k Key, version *string) error {
-	return d.write(ctx, "c/key/"+hashKey(text), k, version)
+	return d.write(ctx, itemName(text), k, version)
 }
 
-func keyID(text string) string { return keyIDOf(hashKey(text)) }
+func keyID(text string) string { return keyIDOf(itemName(text)) }
 
-func keyIDOf(hash string) string { return "key_" + hash[:16] }
+func keyIDOf(item string) string { return "key_" + item[len(keyItems):][:16] }
 
 // Keys lists the records of all keys.
 func (d *Directory) Keys(ctx context.Context) ([]Key, error) {
-	return list[Key](ctx, d, "c/key/")
+	return list[Key](ctx, d, keyItems)
 }
 
 // RevokeKey ends a key by its id: at once here, within 5 seconds everywhere.
@@ -357,7 +357,7 @@ func (d *Directory) RevokeKey(ctx context.Context, id string) (Key, error) {
 	if !ok {
 		return Key{}, ErrNotFound
 	}
-	items, err := d.kv.List(ctx, kv.Key{Partition: Partition, Name: "c/key/" + hash}, "", 2)
+	items, err := d.kv.List(ctx, kv.Key{Partition: Partition, Name: keyItems + hash}, "", 2)
 	if err != nil {
 		return Key{}, err
 	}

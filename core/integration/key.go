@@ -60,19 +60,57 @@ func GenerateKey(prefix string, random io.Reader) (string, error) {
 
 // WellFormed reports whether s has the form and the checksum of a key with the prefix.
 func WellFormed(prefix, s string) bool {
-	if len(s) != keyLen || !strings.HasPrefix(s, prefix) || strings.Trim(s[len(prefix):], base62) != "" {
+	if len(s) != keyLen || !strings.HasPrefix(s, prefix) {
 		return false
+	}
+	for i := len(prefix); i < len(s); i++ {
+		if !isBase62[s[i]] {
+			return false
+		}
 	}
 	body := s[:keyLen-checksumDigits]
 	return checksum(body) == s[keyLen-checksumDigits:]
 }
 
-// hashKey is what a key is found by. A plain hash is enough: there are 256
-// random bits in a key, nothing to guess.
-func hashKey(s string) string {
-	h := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(h[:])
+var isBase62 = func() (is [256]bool) {
+	for _, c := range []byte(base62) {
+		is[c] = true
+	}
+	return is
+}()
+
+// Presented is the text of a key, checked and hashed once. The zero value is a
+// text that is not well formed.
+type Presented struct {
+	name   string // of its item
+	public bool
 }
+
+// Present reads what is presented as a key with the prefix.
+func Present(prefix, text string) Presented {
+	if !WellFormed(prefix, text) {
+		return Presented{}
+	}
+	return Presented{itemName(text), prefix == PublicPrefix}
+}
+
+// ID is what the key's record has for an ID, should there be one; "" for a
+// text that is not well formed.
+func (p Presented) ID() string {
+	if p.name == "" {
+		return ""
+	}
+	return keyIDOf(p.name)
+}
+
+// itemName is what a key is found by. A plain hash is enough: there are 256
+// random bits in a key, nothing to guess.
+func itemName(text string) string {
+	h := sha256.Sum256([]byte(text))
+	return string(hex.AppendEncode([]byte(keyItems), h[:]))
+}
+
+const keyItems = "c/key/"
 
 func checksum(s string) string {
 	var digits [checksumDigits]byte
