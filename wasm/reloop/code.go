@@ -1,6 +1,9 @@
 package reloop
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // The instructions that matter here (WebAssembly 2.0, 5.4).
 const (
@@ -50,8 +53,8 @@ type jump struct {
 	when bool   // only if what is on the stack is not zero
 }
 
-// decode returns the instructions of a function, and the label of its body.
-func decode(b []byte) (code []instr, body label, err error) {
+// decode returns the instructions of a function; the label of its body is 0.
+func decode(b []byte) (code []instr, err error) {
 	open := []label{0}
 	last := label(0)
 	branch := func(depth uint64) label {
@@ -73,7 +76,7 @@ func decode(b []byte) (code []instr, body label, err error) {
 			open = append(open, last)
 		case op == opEnd:
 			if len(open) == 0 {
-				return nil, 0, fmt.Errorf("an end of nothing")
+				return nil, fmt.Errorf("an end of nothing")
 			}
 			i.label = open[len(open)-1]
 			open = open[:len(open)-1]
@@ -104,14 +107,14 @@ func decode(b []byte) (code []instr, body label, err error) {
 			case sub == 11: // memory.fill
 				r.byte()
 			default:
-				return nil, 0, fmt.Errorf("unknown instruction 0xfc %d", sub)
+				return nil, fmt.Errorf("unknown instruction 0xfc %d", sub)
 			}
 		case op <= 0x01 || op == opElse || op == opReturn || op == 0x1a || op == 0x1b || op >= opI32Eqz && op <= 0xc4:
 		default:
-			return nil, 0, fmt.Errorf("unknown instruction %#x", op)
+			return nil, fmt.Errorf("unknown instruction %#x", op)
 		}
 		if r.failed {
-			return nil, 0, errTruncated
+			return nil, errTruncated
 		}
 		i.raw = at[:len(at)-len(r.b)]
 		code = append(code, i)
@@ -119,11 +122,12 @@ func decode(b []byte) (code []instr, body label, err error) {
 	if err == nil && len(open) != 0 {
 		err = fmt.Errorf("%d blocks are not closed", len(open))
 	}
-	return code, 0, err
+	return code, err
 }
 
-// encode is the inverse of decode. No jump of Go's may be left.
-func encode(b []byte, code []instr) []byte {
+// encode is the inverse of decode. A branch to what is not around it is an
+// error; no jump of Go's may be left.
+func encode(b []byte, code []instr) (_ []byte, err error) {
 	open := []label{0}
 	depth := func(l label) uint64 {
 		for i := len(open) - 1; i >= 0; i-- {
@@ -131,7 +135,8 @@ func encode(b []byte, code []instr) []byte {
 				return uint64(len(open) - 1 - i)
 			}
 		}
-		panic(fmt.Sprintf("reloop: a branch to %d, which is not around it", l))
+		err = errors.New("a jump became one that leads nowhere")
+		return 0
 	}
 	for _, i := range code {
 		switch i.op {
@@ -155,5 +160,5 @@ func encode(b []byte, code []instr) []byte {
 			b = append(b, i.raw...)
 		}
 	}
-	return b
+	return b, err
 }

@@ -36,7 +36,7 @@ func parse(body []byte) (*function, error) {
 		return nil, errTruncated
 	}
 	f := &function{locals: body[:len(body)-len(r.b)], dispatch: -1}
-	code, _, err := decode(r.b)
+	code, err := decode(r.b)
 	if err != nil {
 		return nil, err
 	}

@@ -69,29 +69,34 @@ func Module(wasm []byte) ([]byte, error) {
 	return out, nil
 }
 
+// body returns a function's body relooped, or as it is if it has another shape.
+func body(b []byte, pc uint64) ([]byte, error) {
+	f, err := parse(b)
+	if f == nil || err != nil {
+		return b, err
+	}
+	f.reloop(pc)
+	return f.encode()
+}
+
 // relooped returns a code section with every function relooped.
 func relooped(code []byte, pcs map[int]uint64) ([]byte, error) {
 	r := &reader{b: code}
 	n := r.uint()
 	out := appendUint(nil, n)
 	for i := range int(n) {
-		body := r.bytes(r.uint())
+		b := r.bytes(r.uint())
 		if r.failed {
 			return nil, errTruncated
 		}
-		pc, known := pcs[i]
-		if known {
-			f, err := parse(body)
-			if err != nil {
+		if pc, known := pcs[i]; known {
+			var err error
+			if b, err = body(b, pc); err != nil {
 				return nil, fmt.Errorf("reloop: function %d: %w", i, err)
 			}
-			if f != nil {
-				f.reloop(pc)
-				body = f.encode()
-			}
 		}
-		out = appendUint(out, uint64(len(body)))
-		out = append(out, body...)
+		out = appendUint(out, uint64(len(b)))
+		out = append(out, b...)
 	}
 	return out, nil
 }

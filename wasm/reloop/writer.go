@@ -1,5 +1,10 @@
 package reloop
 
+import (
+	"errors"
+	"slices"
+)
+
 // writer writes a function's blocks in their order.
 type writer struct {
 	f     *function
@@ -16,17 +21,21 @@ func (w *writer) label() label {
 	return w.next
 }
 
-// encode returns the function's body.
-func (f *function) encode() []byte {
+// encode returns the function's body. An error means that reloop is wrong.
+func (f *function) encode() ([]byte, error) {
 	w := &writer{f: f, loops: map[*basic]label{}, next: -1}
 	w.out = append(w.out, f.head...)
 	dead := w.label()
 	table, unused := w.table(dead)
 	for from, j := range f.jumps {
-		w.again = w.again || w.throughTable(from, j)
+		if throughTable(from, j) {
+			if w.again = true; !j.to.entered {
+				return nil, errors.New("a jump through the table leads nowhere")
+			}
+		}
 	}
-	if len(table) == 1 && !w.again {
-		table, unused = nil, false // only ever called, never come back to
+	if !w.again && !slices.ContainsFunc(f.blocks[1:], func(b *basic) bool { return b.entered }) {
+		table, unused = nil, false // it is called and never come back to
 	}
 	if w.again {
 		w.add(opLoop, f.dispatch)
@@ -37,10 +46,12 @@ func (f *function) encode() []byte {
 	w.blocks(0, len(f.blocks), table)
 	if unused {
 		w.add(opEnd, dead)
-		w.out = append(w.out, instr{op: opUnreachable, raw: []byte{opUnreachable}})
 	}
 	if w.again {
 		w.add(opEnd, f.dispatch)
+	}
+	if f.tail[0].op != opUnreachable {
+		w.out = append(w.out, instr{op: opUnreachable, raw: []byte{opUnreachable}})
 	}
 	w.out = append(w.out, f.tail...)
 	return encode(append([]byte(nil), f.locals...), w.out)
@@ -72,7 +83,7 @@ func around(head, b *basic) bool {
 
 // throughTable says whether a jump can go neither forward nor to the head of
 // a loop around it.
-func (w *writer) throughTable(from *basic, j *jump) bool {
+func throughTable(from *basic, j *jump) bool {
 	return j.to.at <= from.at && !around(j.to, from)
 }
 
@@ -94,8 +105,11 @@ func (w *writer) blocks(from, to int, table []label) {
 		w.add(opBlock, begins[i].label)
 	}
 	if table != nil {
-		w.out = append(w.out, instr{op: opLocalGet, raw: []byte{opLocalGet, 0}}, instr{op: opI32Eqz, raw: []byte{opI32Eqz}}, instr{op: opBrIf, label: table[0]})
-		w.out = append(w.out, instr{op: opLocalGet, raw: []byte{opLocalGet, 0}}, instr{op: opBrTable, labels: table})
+		// Almost always the function is called; a branch that is almost always
+		// taken costs less than the table.
+		pc := instr{op: opLocalGet, raw: []byte{opLocalGet, 0}}
+		w.out = append(w.out, pc, instr{op: opI32Eqz, raw: []byte{opI32Eqz}}, instr{op: opBrIf, label: table[0]},
+			pc, instr{op: opBrTable, labels: table})
 	}
 	for at := from; at < to; at++ {
 		b := all[at]
