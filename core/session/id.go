@@ -113,15 +113,16 @@ func (id ID) Format(sealer host.Sealer) (string, error) {
 	b = append(b, idVersion)
 	b = append(b, uuid[:]...)
 	b = append(b, byte(id.Level), byte(id.ChallengeAge))
-	ms := binary.BigEndian.AppendUint64(nil, uint64(id.Created.UnixMilli()))
-	b = append(b, ms[2:]...)
+	ms := uint64(id.Created.UnixMilli())
+	b = binary.BigEndian.AppendUint16(b, uint16(ms>>32))
+	b = binary.BigEndian.AppendUint32(b, uint32(ms))
 	b = binary.BigEndian.AppendUint16(b, id.Partition)
 	b = append(b, id.Random[:]...)
 	mac, err := sealer.MAC(token.SessionID, b)
 	if err != nil {
 		return "", err
 	}
-	return Prefix + idText.EncodeToString(append(b, mac...)), nil
+	return token.EncodeText(Prefix, append(b, mac...)), nil
 }
 
 // ParseID takes the text apart and checks its MAC: ErrMalformed, ErrForged or

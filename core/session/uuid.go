@@ -15,7 +15,9 @@ func ParseUUID(s string) (u [16]byte, err error) {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return u, errors.New("not a UUID")
 	}
-	if _, err := hex.Decode(u[:], []byte(s[:8]+s[9:13]+s[14:18]+s[19:23]+s[24:])); err != nil {
+	digits := make([]byte, 0, 32)
+	digits = append(append(append(append(append(digits, s[:8]...), s[9:13]...), s[14:18]...), s[19:23]...), s[24:]...)
+	if _, err := hex.Decode(u[:], digits); err != nil {
 		return u, errors.New("not a UUID")
 	}
 	return u, nil
@@ -23,8 +25,14 @@ func ParseUUID(s string) (u [16]byte, err error) {
 
 // FormatUUID writes the 36-character form in lower case.
 func FormatUUID(u [16]byte) string {
-	h := hex.EncodeToString(u[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+	var b [36]byte
+	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
+	hex.Encode(b[:], u[:4])
+	hex.Encode(b[9:], u[4:6])
+	hex.Encode(b[14:], u[6:8])
+	hex.Encode(b[19:], u[8:10])
+	hex.Encode(b[24:], u[10:])
+	return string(b[:])
 }
 
 // NewUUID makes a random UUID (version 4).
