@@ -3,7 +3,6 @@ package api
 import (
 	"errors"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/verge-id/verge/core/web"
@@ -57,24 +56,30 @@ func (f *fields) err() error {
 
 // text returns a string member; nil if it is absent or no string.
 func (f *fields) text(name string) *string {
-	v, present, ok := f.object.String(name)
+	v, _ := f.member(name)
+	return v
+}
+
+func (f *fields) member(name string) (v *string, present bool) {
+	text, present, ok := f.object.String(name)
 	if !present {
-		return nil
+		return nil, false
 	}
 	if !ok {
 		f.fail(name, detailType, "Must be a string.")
-		return nil
+		return nil, true
 	}
-	return &v
+	given := text // memory for what is there alone
+	return &given, true
 }
 
 // required is text for a member that must be there.
 func (f *fields) required(name string) *string {
-	if _, present, _ := f.object.String(name); !present {
+	v, present := f.member(name)
+	if !present {
 		f.fail(name, detailRequired, "Is missing.")
-		return nil
 	}
-	return f.text(name)
+	return v
 }
 
 // free is text that the caller chooses: any Unicode but control characters,
@@ -85,10 +90,20 @@ func (f *fields) free(name string, max int) *string {
 	case v == nil:
 	case len(*v) > max:
 		f.fail(name, detailLength, "Is too long.")
-	case strings.ContainsFunc(*v, unicode.IsControl):
+	case hasControl(*v):
 		f.fail(name, detailValue, "Must not have control characters.")
 	}
 	return v
+}
+
+// hasControl reports whether s has a character for which unicode.IsControl is true.
+func hasControl(s string) bool {
+	for _, r := range s {
+		if r < ' ' || 0x7f <= r && r < 0xa0 {
+			return true
+		}
+	}
+	return false
 }
 
 // printable reports whether s is 1 to max printable ASCII characters.

@@ -143,8 +143,12 @@ func sameOrigin(configured, origin string) bool {
 // checkURLText looks at characters alone.
 func checkURLText(raw string) (problem string) {
 	for i := range len(raw) {
-		switch c := raw[i]; {
-		case c <= ' ' || c > '~' || strings.IndexByte("\"<>\\^`{|}", c) >= 0:
+		c := raw[i]
+		if isURLText[c] {
+			continue
+		}
+		switch {
+		case c != '#' && c != '%':
 			return callbackText
 		case c == '#':
 			return callbackFragment
@@ -154,6 +158,15 @@ func checkURLText(raw string) (problem string) {
 	}
 	return ""
 }
+
+// isURLText has the characters that checkURLText takes wherever they stand: a
+// look into a table for each, for most of what there is in a URL.
+var isURLText = func() (is [256]bool) {
+	for c := '!'; c <= '~'; c++ {
+		is[c] = !strings.ContainsRune("#%\"<>\\^`{|}", c)
+	}
+	return is
+}()
 
 func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
@@ -208,17 +221,34 @@ func isHost(host string) bool {
 		if len(label) == 0 || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
 			return false
 		}
-		for _, c := range []byte(label) {
-			if !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
+		for i := range len(label) {
+			if !isHostText[label[i]] {
 				return false
 			}
 		}
 		last = label
 	}
 	// The last label decides whether browsers take the whole for an IPv4 address.
-	if strings.Trim(last, "0123456789") == "" || isHexNumber(last) {
+	if isNumber(last) || isHexNumber(last) {
 		addr, err := netip.ParseAddr(host)
 		return err == nil && addr.Is4()
+	}
+	return true
+}
+
+var isHostText = func() (is [256]bool) {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyz0123456789-_") {
+		is[c] = true
+	}
+	return is
+}()
+
+// isNumber reports whether a label has nothing but digits.
+func isNumber(label string) bool {
+	for i := range len(label) {
+		if label[i] < '0' || label[i] > '9' {
+			return false
+		}
 	}
 	return true
 }

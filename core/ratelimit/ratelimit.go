@@ -119,8 +119,10 @@ func (l *Limiter) Take(ctx context.Context, now time.Time, rules []Rule) (Result
 	return result, nil
 }
 
+// headers words the decisions. The buffers stay on the stack for as many rules
+// as any request has.
 func headers(rules []Rule, decisions []Decision) (policy, rateLimit string) {
-	p, r := make([]byte, 0, 32*len(rules)), make([]byte, 0, 32*len(rules))
+	p, r := make([]byte, 0, 96), make([]byte, 0, 96)
 	for i, rule := range rules {
 		if i > 0 {
 			p, r = append(p, separator...), append(r, separator...)
@@ -167,9 +169,19 @@ func ClientKey(addr netip.Addr) string {
 // the two kinds apart.
 func counterName(policy, key string) string {
 	name := policy + "/" + key
-	if len(name) <= kv.MaxName && !strings.HasPrefix(key, "#") && strings.IndexFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) < 0 {
+	if len(name) <= kv.MaxName && !strings.HasPrefix(key, "#") && printable(key) {
 		return name
 	}
 	sum := sha256.Sum256([]byte(key))
 	return policy + "/#" + base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// printable reports whether s is ASCII without spaces and control characters.
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
