@@ -64,6 +64,8 @@ func TestReadObjectRejects(t *testing.T) {
 		{"escape at the end", `{"a":"\`, "invalid escape", 6},
 		{"escape of no hex digit", `{"a":"\u00g0"}`, "invalid escape", 6},
 		{"newline in a string", "{\"a\":\"\n\"}", "control character in a string", 6},
+		{"newline in a long string", "{\"a\":\"0123456789abcdef0123\n\"}", "control character in a string", 26},
+		{"long string without end", `{"a":"0123456789abcdef`, "string without end", 22},
 		{"NUL in a string", "{\"a\":\"\x00\"}", "control character in a string", 6},
 		{"string without end", `{"a":"b`, "string without end", 7},
 		{"name without end", `{"a`, "string without end", 3},
@@ -176,6 +178,11 @@ func FuzzReadObject(f *testing.F) {
 		`{"a":` + strings.Repeat("[", 15) + strings.Repeat("]", 15) + `}`, `{"a":` + strings.Repeat("[", 16) + strings.Repeat("]", 16) + `}`,
 	} {
 		f.Add([]byte(seed))
+	}
+	for n := range 18 { // a special byte at each place of those that are looked at together
+		for _, special := range []string{`\n`, `\u00e9`, `"`, "\n", "\x1f", "é"} {
+			f.Add([]byte(`{"a":"` + strings.Repeat("x", n) + special + `123456789"}`))
+		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		o, err := ReadObject(body)
