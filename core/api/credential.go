@@ -72,11 +72,12 @@ var errUnauthorized = &Error{Code: Unauthorized, Message: "Send a valid secret k
 
 // bearer returns the credential of the Authorization header.
 func (c *call) bearer() (text string, present bool) {
-	if !c.req.Header.Has("Authorization") {
+	values := c.req.Header["Authorization"]
+	if len(values) == 0 {
 		return "", false
 	}
-	scheme, text, _ := strings.Cut(c.req.Header.Get("Authorization"), " ")
-	if len(c.req.Header["Authorization"]) != 1 || !strings.EqualFold(scheme, "Bearer") {
+	scheme, text, _ := strings.Cut(values[0], " ")
+	if len(values) != 1 || !strings.EqualFold(scheme, "Bearer") {
 		return "", true
 	}
 	return strings.TrimLeft(text, " "), true

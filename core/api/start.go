@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/verge-id/verge/core/hosted/pages"
 	"github.com/verge-id/verge/core/integration"
@@ -164,11 +165,10 @@ var errNoStartKey = &Error{Code: Unauthorized, Message: "Send a valid secret key
 func (c *call) startFields(f *fields, key *integration.Key) (req startRequest, owned *integration.Integration, err error) {
 	rules := CallbackRules{Dev: c.Dev}
 	if id := f.required("integration_id"); id != nil {
-		u, err := session.ParseUUID(*id)
-		if err != nil {
+		if _, err := session.ParseUUID(*id); err != nil {
 			f.fail("integration_id", detailFormat, "Must be a UUID.")
 		} else {
-			req.integrationID = session.FormatUUID(u)
+			req.integrationID = strings.ToLower(*id)
 			if key != nil {
 				if owned, err = c.ownIntegration(key, req.integrationID); err != nil {
 					return req, nil, err
