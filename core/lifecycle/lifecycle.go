@@ -65,10 +65,9 @@ func (l *Lifecycle) Load(ctx context.Context, id session.ID) (r session.Record, 
 // reply cannot be resolved, since doing it again could send an event twice:
 // there may then be a session that nobody was told of, which expires.
 func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks []kv.Check, extra []kv.Put) error {
-	now := l.Now()
 	tx := kv.Tx{Partition: s.partition(), Checks: checks, Puts: extra}
 	if s.Integration.Webhook.Sends() {
-		if err := l.addEvent(&tx, s, session.Record{State: session.Started}, now); err != nil {
+		if err := l.addEvent(&tx, s, session.Record{State: session.Started}, l.Now()); err != nil {
 			return err
 		}
 	}
@@ -77,7 +76,7 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks
 			tx.Schedule = append(tx.Schedule, outbox.Timer(s.ID, s.Text))
 		}
 	} else {
-		r, _ := session.Record{}.Apply(session.InitiationFailed, now, s.ID.Expires(), l.Attempts)
+		r, _ := session.Record{}.Apply(session.InitiationFailed, l.Now(), s.ID.Expires(), l.Attempts)
 		if err := l.addOutcome(&tx, s, r, ""); err != nil {
 			return err
 		}

@@ -54,10 +54,16 @@ func slice(b []byte) (unsafe.Pointer, uint32) {
 	return unsafe.Pointer(unsafe.SliceData(b)), uint32(len(b))
 }
 
-// sealed calls an import with room for a result as large as any can be: an
-// envelope is a third longer than what is in it, and a header.
-func sealed(f func(purpose unsafe.Pointer, purposeLen uint32, in unsafe.Pointer, inLen uint32, out unsafe.Pointer, room uint32) int32, purpose string, in []byte) ([]byte, error) {
-	out := make([]byte, 2*len(in)+512)
+// envelope is room for what seal and open return of so many bytes: an envelope
+// is a third longer than what is in it, and a header.
+func envelope(n int) int { return 2*n + 512 }
+
+// macRoom is room for a MAC, which is short.
+const macRoom = 64
+
+// sealed calls an import with room for its result.
+func sealed(f func(purpose unsafe.Pointer, purposeLen uint32, in unsafe.Pointer, inLen uint32, out unsafe.Pointer, room uint32) int32, purpose string, in []byte, room int) ([]byte, error) {
+	out := make([]byte, room)
 	p, pn := data(purpose)
 	i, in_ := slice(in)
 	o, on := slice(out)
@@ -77,17 +83,17 @@ func sealed(f func(purpose unsafe.Pointer, purposeLen uint32, in unsafe.Pointer,
 
 // Seal implements host.Sealer.
 func (hostSealer) Seal(purpose string, claims []byte) ([]byte, error) {
-	return sealed(importSeal, purpose, claims)
+	return sealed(importSeal, purpose, claims, envelope(len(claims)))
 }
 
 // Open implements host.Sealer.
 func (hostSealer) Open(purpose string, token []byte) ([]byte, error) {
-	return sealed(importOpen, purpose, token)
+	return sealed(importOpen, purpose, token, envelope(len(token)))
 }
 
 // MAC implements host.Sealer.
 func (hostSealer) MAC(purpose string, message []byte) ([]byte, error) {
-	return sealed(importMAC, purpose, message)
+	return sealed(importMAC, purpose, message, macRoom)
 }
 
 // CheckMAC implements host.Sealer.
