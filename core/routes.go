@@ -10,7 +10,7 @@ import (
 )
 
 // route finds what serves a path. This is the whole map of the public side.
-func (s *Service) route(ctx context.Context, req *web.Request) (*web.Response, web.Header, error) {
+func (s *Service) route(ctx context.Context, req *web.Request) (*web.Response, api.Lines, error) {
 	switch {
 	case req.Path == api.StartPath && req.Method == "OPTIONS":
 		return s.api.Serve(ctx, req, api.Preflight)
@@ -34,7 +34,7 @@ func (s *Service) route(ctx context.Context, req *web.Request) (*web.Response, w
 	return nil, nil, &api.Error{Code: api.NotFound, Message: "There is no such path."}
 }
 
-func (s *Service) call(ctx context.Context, req *web.Request, method string, h api.Handler, also ...string) (*web.Response, web.Header, error) {
+func (s *Service) call(ctx context.Context, req *web.Request, method string, h api.Handler, also ...string) (*web.Response, api.Lines, error) {
 	if req.Method != method {
 		return nil, nil, methodNotAllowed(append([]string{method}, also...))
 	}
@@ -42,7 +42,7 @@ func (s *Service) call(ctx context.Context, req *web.Request, method string, h a
 }
 
 // get serves what is only shown; HEAD is GET whose body the engine leaves out.
-func (s *Service) get(req *web.Request, serve func() *web.Response, also ...string) (*web.Response, web.Header, error) {
+func (s *Service) get(req *web.Request, serve func() *web.Response, also ...string) (*web.Response, api.Lines, error) {
 	if req.Method != "GET" && req.Method != "HEAD" {
 		return nil, nil, methodNotAllowed(append([]string{"GET", "HEAD"}, also...))
 	}

@@ -213,7 +213,7 @@ func (s *Service) Handle(ctx context.Context, req *web.Request) *web.Response {
 
 // Admin answers a request to the operators' API.
 func (s *Service) Admin(ctx context.Context, req *web.Request) *web.Response {
-	return s.answer(ctx, req, func(ctx context.Context, req *web.Request) (*web.Response, web.Header, error) {
+	return s.answer(ctx, req, func(ctx context.Context, req *web.Request) (*web.Response, api.Lines, error) {
 		resp, err := s.admin.Handle(ctx, req)
 		return resp, nil, err
 	})
@@ -222,10 +222,10 @@ func (s *Service) Admin(ctx context.Context, req *web.Request) *web.Response {
 // answer gives a request its id, and its error, if that is what came of it,
 // to the log in full and to the caller as the contract has it.
 func (s *Service) answer(ctx context.Context, req *web.Request,
-	serve func(context.Context, *web.Request) (*web.Response, web.Header, error)) *web.Response {
+	serve func(context.Context, *web.Request) (*web.Response, api.Lines, error)) *web.Response {
 	requestID, err := newRequestID(s.host.Random)
 	var resp *web.Response
-	var header web.Header
+	var header api.Lines
 	if err == nil {
 		resp, header, err = serve(ctx, req)
 	}
@@ -239,8 +239,8 @@ func (s *Service) answer(ctx context.Context, req *web.Request,
 		}
 		resp = api.WriteError(e, requestID, correlation)
 	}
-	for name, values := range header {
-		resp.Header[name] = values
+	for _, line := range header {
+		resp.Header.Set(line.Name, line.Value)
 	}
 	resp.Header.Set("X-Request-Id", requestID)
 	if correlation != "" {

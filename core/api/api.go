@@ -64,18 +64,47 @@ type call struct {
 	ctx    context.Context
 	req    *web.Request
 	now    time.Time
-	header web.Header
+	header Lines
 
 	limits  ratelimit.Result // the answer of all limits that were asked
 	charged string           // the key that was counted beside the address
+}
+
+// Lines are headers for an answer that is not there yet. They are few, and
+// gathered by every request: a map of them costs a WASM guest more than the
+// answer's own.
+type Lines []Line
+
+// Line is one of them.
+type Line struct{ Name, Value string }
+
+// Set adds a line, in place of the one of that name.
+func (l *Lines) Set(name, value string) {
+	for i := range *l {
+		if (*l)[i].Name == name {
+			(*l)[i].Value = value
+			return
+		}
+	}
+	*l = append(*l, Line{name, value})
+}
+
+// Get returns the value of a line, "" if there is none of that name.
+func (l Lines) Get(name string) string {
+	for _, line := range l {
+		if line.Name == name {
+			return line.Value
+		}
+	}
+	return ""
 }
 
 // Handler is one of the three endpoints.
 type Handler func(*call) (*web.Response, error)
 
 // Serve runs a handler. The header goes on the answer, an error's too.
-func (a *API) Serve(ctx context.Context, req *web.Request, h Handler) (*web.Response, web.Header, error) {
-	c := &call{API: a, ctx: ctx, req: req, now: a.Now(), header: web.Header{}}
+func (a *API) Serve(ctx context.Context, req *web.Request, h Handler) (*web.Response, Lines, error) {
+	c := &call{API: a, ctx: ctx, req: req, now: a.Now(), header: make(Lines, 0, 5)}
 	resp, err := h(c)
 	return resp, c.header, err
 }

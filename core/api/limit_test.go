@@ -145,7 +145,7 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	c := &counted{Store: w.Limiter.Store, KV: w.store}
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	w.Limits.PublicPerIP, w.Limits.PublicPerKey = ratelimit.PerMinute(4), ratelimit.PerMinute(2)
-	ask := func(key string) (*Error, web.Header) {
+	ask := func(key string) (*Error, Lines) {
 		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{},
 			Body: []byte(startBody(`"public_key":"` + key + `"`)), Client: netip.MustParseAddr("192.0.2.1")}, Start)
 		var e *Error
@@ -192,7 +192,7 @@ func TestAKeyIsCountedThoughThatWasNotForeseen(t *testing.T) {
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	c.forget(w)
 	const late = "https://late.publisher.example"
-	ask := func() (Code, web.Header) {
+	ask := func() (Code, Lines) {
 		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{"Origin": {late}},
 			Body: []byte(startBody(`"public_key":"` + w.pk + `"`)), Client: netip.MustParseAddr("192.0.2.1")}, Start)
 		var e *Error
