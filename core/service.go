@@ -254,7 +254,7 @@ func newRequestID(random io.Reader) (string, error) {
 	if _, err := io.ReadFull(random, b[:]); err != nil {
 		return "req_none", fmt.Errorf("reading randomness: %w", err)
 	}
-	return "req_" + hex.EncodeToString(b[:]), nil
+	return string(hex.AppendEncode([]byte("req_"), b[:])), nil
 }
 
 // correlationID returns the caller's, if it is one that may be echoed (contract 4).

@@ -102,12 +102,13 @@ func (l *Limiter) Take(ctx context.Context, now time.Time, rules []Rule) (Result
 	}
 
 	result := Result{Allowed: true}
-	decisions := make([]Decision, len(rules))
+	decisions := make([]Decision, 0, 4) // on the stack, for as many rules as any request has
 	for i, r := range rules {
-		decisions[i] = Decide(tats[i], now, r.Limit)
-		if !decisions[i].Allowed {
+		d := Decide(tats[i], now, r.Limit)
+		decisions = append(decisions, d)
+		if !d.Allowed {
 			result.Allowed = false
-			result.RetryAfter = max(result.RetryAfter, seconds(decisions[i].RetryAfter))
+			result.RetryAfter = max(result.RetryAfter, seconds(d.RetryAfter))
 		}
 	}
 	if !result.Allowed { // the rules that would have allowed it were not charged either

@@ -93,15 +93,17 @@ func NewID(random io.Reader, integration string, level Level, challengeAge int, 
 func (id ID) Expires() time.Time { return id.Created.Add(Life) }
 
 // Key is where the outcome is kept.
-func (id ID) Key(p kv.Partition) kv.Key { return kv.Key{Partition: p, Name: "s/" + id.short()} }
+func (id ID) Key(p kv.Partition) kv.Key { return kv.Key{Partition: p, Name: id.name("s/")} }
 
 // UsedKey is where the consumption of the result token is kept.
-func (id ID) UsedKey(p kv.Partition) kv.Key { return kv.Key{Partition: p, Name: "u/" + id.short()} }
+func (id ID) UsedKey(p kv.Partition) kv.Key { return kv.Key{Partition: p, Name: id.name("u/")} }
 
 // TimerID names the session's expiry task.
-func (id ID) TimerID() string { return "x/" + id.short() }
+func (id ID) TimerID() string { return id.name("x/") }
 
-func (id ID) short() string { return idText.EncodeToString(id.Random[:]) }
+func (id ID) name(prefix string) string {
+	return string(idText.AppendEncode([]byte(prefix), id.Random[:]))
+}
 
 // Format writes the id with its MAC.
 func (id ID) Format(sealer host.Sealer) (string, error) {
