@@ -114,7 +114,12 @@ func (e *Etcd) Kill() {
 }
 
 // Freeze stops the process where it stands until Thaw; its connections stay.
-func (e *Etcd) Freeze() { e.signal(syscall.SIGSTOP) }
+func (e *Etcd) Freeze() {
+	e.t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	freeze(e.t, e.cmd.Process)
+}
 
 // Thaw lets the process go on.
 func (e *Etcd) Thaw() { e.signal(syscall.SIGCONT) }

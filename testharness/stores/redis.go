@@ -87,7 +87,10 @@ func (r *Redis) Kill() {
 }
 
 // Freeze stops the process where it stands until Thaw; its connections stay.
-func (r *Redis) Freeze() { r.signal(syscall.SIGSTOP) }
+func (r *Redis) Freeze() {
+	r.t.Helper()
+	freeze(r.t, r.cmd.Process)
+}
 
 // Thaw lets the process go on.
 func (r *Redis) Thaw() { r.signal(syscall.SIGCONT) }

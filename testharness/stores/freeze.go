@@ -1,0 +1,41 @@
+package stores
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// freeze stops a process and waits until each of its threads stands still: the
+// signal alone leaves one that runs on another processor the time for an
+// answer. Where there is no /proc nothing can be waited for.
+func freeze(t testing.TB, p *os.Process) {
+	t.Helper()
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); !still(p.Pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("process %d does not stop", p.Pid)
+		}
+	}
+}
+
+func still(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, name := range threads {
+		stat, err := os.ReadFile(name)
+		if err != nil {
+			continue // the thread is gone
+		}
+		// The state is behind the program's name, which may hold anything.
+		if _, state, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" ")); len(state) > 0 && state[0] != 'T' {
+			return false
+		}
+	}
+	return true
+}
