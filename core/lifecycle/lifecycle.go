@@ -66,17 +66,21 @@ func (l *Lifecycle) Load(ctx context.Context, id session.ID) (r session.Record, 
 // there may then be a session that nobody was told of, which expires.
 func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks []kv.Check, extra []kv.Put) error {
 	tx := kv.Tx{Partition: s.partition(), Checks: checks, Puts: extra}
-	if s.Integration.Webhook.Sends() {
-		if err := l.addEvent(&tx, s, session.Record{State: session.Started}, l.Now()); err != nil {
+	sends := s.Integration.Webhook.Sends()
+	var now time.Time
+	if sends || !initiated { // a guest pays for the time
+		now = l.Now()
+	}
+	if sends {
+		if err := l.addEvent(&tx, s, session.Record{State: session.Started}, now); err != nil {
 			return err
 		}
-	}
-	if initiated {
-		if len(tx.Schedule) > 0 {
+		if initiated {
 			tx.Schedule = append(tx.Schedule, outbox.Timer(s.ID, s.Text))
 		}
-	} else {
-		r, _ := session.Record{}.Apply(session.InitiationFailed, l.Now(), s.ID.Expires(), l.Attempts)
+	}
+	if !initiated {
+		r, _ := session.Record{}.Apply(session.InitiationFailed, now, s.ID.Expires(), l.Attempts)
 		if err := l.addOutcome(&tx, s, r, ""); err != nil {
 			return err
 		}

@@ -78,7 +78,6 @@ func (o Object) String(name string) (value string, present, ok bool) {
 	return "", false, true
 }
 
-// scanner goes once over text, which is valid UTF-8.
 // Integer returns an integer member. present says whether the object has it;
 // ok is false if it is there and no integer of 64 bits, which one with a
 // fraction or an exponent never is.
@@ -92,6 +91,7 @@ func (o Object) Integer(name string) (value int64, present, ok bool) {
 	return 0, false, true
 }
 
+// scanner goes once over text, which is valid UTF-8.
 type scanner struct {
 	text string
 	at   int
@@ -246,7 +246,6 @@ func (s *scanner) quoted() error {
 	return s.fail("string without end")
 }
 
-// number reads one in JSON's grammar, which knows no leading zero or plus.
 // ordinary returns how many bytes of a text surely stand for themselves in a
 // string, eight at a time: a WASM guest pays for each turn of a loop.
 func ordinary(text string) (n int) {
@@ -268,6 +267,7 @@ var special = func() (t [256]uint8) {
 	return t
 }()
 
+// number reads one in JSON's grammar, which knows no leading zero or plus.
 func (s *scanner) number() error {
 	if s.text[s.at] == '-' {
 		s.at++

@@ -83,9 +83,10 @@ func decode(b []byte) (code []instr, err error) {
 		case op == opBr || op == opBrIf:
 			i.label = branch(r.uint())
 		case op == opBrTable:
-			for n := r.uint() + 1; n > 0 && !r.failed && err == nil; n-- {
+			for n := r.uint(); n > 0 && !r.failed && err == nil; n-- {
 				i.labels = append(i.labels, branch(r.uint()))
 			}
+			i.labels = append(i.labels, branch(r.uint())) // for all others
 		case op == opI32Const || op == opI64Const:
 			i.n = r.int()
 		case op == 0x10 || op >= opLocalGet && op <= 0x24: // call; locals, globals

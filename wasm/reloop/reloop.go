@@ -37,6 +37,7 @@
 package reloop
 
 import (
+	"errors"
 	"fmt"
 )
 
@@ -84,7 +85,7 @@ func relooped(code []byte, pcs map[int]uint64) ([]byte, error) {
 	r := &reader{b: code}
 	n := r.uint()
 	out := appendUint(nil, n)
-	for i := range int(n) {
+	for i := 0; uint64(i) < n; i++ {
 		b := r.bytes(r.uint())
 		if r.failed {
 			return nil, errTruncated
@@ -97,6 +98,9 @@ func relooped(code []byte, pcs map[int]uint64) ([]byte, error) {
 		}
 		out = appendUint(out, uint64(len(b)))
 		out = append(out, b...)
+	}
+	if len(r.b) > 0 {
+		return nil, errors.New("reloop: bytes behind the last function")
 	}
 	return out, nil
 }

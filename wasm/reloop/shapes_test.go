@@ -132,6 +132,37 @@ func disassemble(t *testing.T, b []byte) string {
 	return out.String()
 }
 
+// moduleOf returns a module with a code section and a function table.
+func moduleOf(code ...byte) []byte {
+	module := []byte("\x00asm\x01\x00\x00\x00\x02\x01\x00\x09\x07\x01\x00\x41\x01\x0b\x01\x00")
+	return append(append(module, codeSection, byte(len(code))), code...)
+}
+
+func TestMalformed(t *testing.T) {
+	huge := "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
+	for _, c := range []struct {
+		name  string
+		in    []byte
+		wrong string
+	}{
+		{"nothing", nil, "not a WebAssembly module"},
+		{"another version", []byte("\x00asm\x02\x00\x00\x00"), "not a WebAssembly module"},
+		{"a section that ends early", []byte("\x00asm\x01\x00\x00\x00\x0a\x05\x00"), "truncated"},
+		{"more functions than can be", moduleOf([]byte(huge + "\x01\x02\x03")...), "truncated"},
+		{"bytes behind the last function", moduleOf(0, 1, 2, 3), "bytes behind the last function"},
+		{"a table of all there is", moduleOf([]byte("\x01\x13\x00\x02\x40\x20\x00\x0e" + huge + "\x0b\x0b")...), "truncated"},
+		{"a branch out of the function", moduleOf(1, 5, 0, opBr, 1, opEnd, opEnd), "a branch leaves 2 blocks"},
+		{"an end too many", moduleOf(1, 3, 0, opEnd, opEnd), "an end of nothing"},
+		{"an end too few", moduleOf(1, 4, 0, opBlock, 0x40, opEnd), "1 blocks are not closed"},
+		{"an instruction nobody knows", moduleOf(1, 3, 0, 0xfe, opEnd), "function 0: unknown instruction 0xfe"},
+		{"memory.init", moduleOf(1, 4, 0, 0xfc, 8, opEnd), "unknown instruction 0xfc 8"},
+	} {
+		if out, err := Module(c.in); err == nil || !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%s: %v (%d bytes), want %q", c.name, err, len(out), c.wrong)
+		}
+	}
+}
+
 // Whatever the bytes are, what becomes of them is a module or an error, and
 // what is no module of Go's stays as it is.
 func FuzzModule(f *testing.F) {
@@ -140,9 +171,7 @@ func FuzzModule(f *testing.F) {
 		f.Fatal(err)
 	}
 	body := assemble(f, string(a.Files[0].Data))
-	code := append([]byte{1, byte(len(body))}, body...)
-	module := []byte("\x00asm\x01\x00\x00\x00\x02\x01\x00\x09\x07\x01\x00\x41\x01\x0b\x01\x00")
-	f.Add(append(append(module, codeSection, byte(len(code))), code...))
+	f.Add(moduleOf(append([]byte{1, byte(len(body))}, body...)...))
 	f.Add([]byte("\x00asm\x01\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		before := bytes.Clone(in)
