@@ -387,8 +387,8 @@ func table(columns []column) string {
 	return out.String() + notes.String()
 }
 
-// complaints is a child's output without what went well and without the
-// service's log, from its beginning.
+// complaints is a child's output without what went well, from its beginning;
+// of the service's log with what tells of no single request's failure alone.
 func complaints(output string) string {
 	const most = 30_000
 	var out strings.Builder
@@ -399,7 +399,7 @@ func complaints(output string) string {
 			of = line
 			continue
 		}
-		if strings.HasPrefix(trimmed, "--- PASS") || strings.HasPrefix(trimmed, `{"time":`) || trimmed == "PASS\n" {
+		if strings.HasPrefix(trimmed, "--- PASS") || strings.HasPrefix(trimmed, `{"time":`) && (!strings.Contains(line, `"level":"ERROR"`) || strings.Contains(line, `"msg":"request failed"`)) || trimmed == "PASS\n" {
 			continue
 		}
 		if m := current.FindStringSubmatch(strings.TrimSpace(of)); m != nil && m[1] != said && !strings.HasPrefix(trimmed, "--- ") {
@@ -421,6 +421,8 @@ func TestTally(t *testing.T) {
     walk_test.go:27: callback
     harness.go:277: the service's log:
         {"time":"2026-11-21T03:50:56Z","level":"INFO"}
+        {"time":"2026-11-21T03:50:56Z","level":"ERROR","msg":"request failed"}
+        {"time":"2026-11-21T03:50:56Z","level":"ERROR","msg":"a guest failed"}
 --- FAIL: TestWalk (0.02s)
     --- FAIL: TestWalk/L1 (0.01s)
     --- PASS: TestWalk/L2 (0.01s)
@@ -460,12 +462,12 @@ panic: the child ends here
 		}
 	}
 	got := complaints(output)
-	for _, want := range []string{"TestWalk/L1\n    walk_test.go:27: callback\n", "--- FAIL: TestPartitions", "panic: "} {
+	for _, want := range []string{"TestWalk/L1\n    walk_test.go:27: callback\n", "a guest failed", "--- FAIL: TestPartitions", "panic: "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the complaints do not hold %q:\n%s", want, got)
 		}
 	}
-	for _, unwanted := range []string{"TestWalk/L2", `"level":`, "TestAdvance\n"} {
+	for _, unwanted := range []string{"TestWalk/L2", `"level":"INFO"`, "request failed", "TestAdvance\n"} {
 		if strings.Contains(got, unwanted) {
 			t.Errorf("the complaints hold %q:\n%s", unwanted, got)
 		}
