@@ -2,6 +2,8 @@ package wasmhost_test
 
 import (
 	"context"
+	"fmt"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness"
@@ -55,6 +58,65 @@ type forgetful struct{ *wasmhost.Engine }
 
 func (f forgetful) Forget() { f.Renew(context.Background()) }
 
+// inGuest returns what makes a harness's engine of one guest.
+func inGuest(t *testing.T, m *wasmhost.Module, change func(*wasmhost.Config)) func(core.Config, host.Host, token.Keyring) testharness.Engine {
+	return func(cfg core.Config, on host.Host, _ token.Keyring) testharness.Engine {
+		packed, err := settings.Pack(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := wasmhost.Config{Compiled: m, Guest: packed, KV: on.KV, Meter: ratelimit.NewLocal(0).Meter(), Fetch: on.Fetch,
+			Sealer: on.Sealer, Log: on.Log, Instances: 1, Clock: wasmhost.Clock{Wall: on.Now}}
+		change(&c)
+		return forgetful{start(t, c)}
+	}
+}
+
+// leaving is a store during whose commits whoever asked goes away.
+type leaving struct {
+	kv.KV
+	leave   atomic.Pointer[context.CancelFunc]
+	commits atomic.Int32
+}
+
+func (l *leaving) Commit(ctx context.Context, tx kv.Tx) error {
+	leave := l.leave.Load()
+	if leave == nil {
+		return l.KV.Commit(ctx, tx)
+	}
+	l.commits.Add(1)
+	(*leave)()
+	return kv.ErrUnknown
+}
+
+// Nothing of a request reaches the store once whoever asked is gone: the guest
+// hears of it a moment later, and would ask what became of its commit.
+func TestNothingIsBegunForWhomIsGone(t *testing.T) {
+	store := &leaving{}
+	h := testharness.New(t, &testharness.Options{
+		KV: func(now func() time.Time) kv.KV {
+			store.KV = memory.New(memory.Config{Now: now})
+			return store
+		},
+		Engine: inGuest(t, shared(t, goodGuest), func(*wasmhost.Config) {}),
+	})
+	const requests = 300
+	for n := range requests {
+		ctx, leave := context.WithCancel(t.Context())
+		store.leave.Store(&leave)
+		r := h.Engine.Handle(ctx, &web.Request{Method: "POST", Path: api.StartPath, Body: h.StartBody(nil),
+			Client: netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}),
+			Header: web.Header{"Authorization": {"Bearer " + h.Publisher.SecretKey}, "Content-Type": {"application/json"}, "Idempotency-Key": {fmt.Sprint("key-", n)}}})
+		if r.Status != 503 || r.Header.Get("Retry-After") == "" {
+			t.Fatalf("answered %d %s", r.Status, r.Body)
+		}
+	}
+	store.leave.Store(nil)
+	if got := store.commits.Load(); got != requests {
+		t.Errorf("%d commits were begun for %d requests", got, requests)
+	}
+}
+
 // A request whose commit has happened and which then failed has granted
 // nothing, but it has happened: its event is delivered, and asked again it is
 // the same session.
@@ -85,16 +147,10 @@ func TestCommitsWhoseRequestFailed(t *testing.T) {
 					return store
 				},
 				HandleTimeout: c.time,
-				Engine: func(cfg core.Config, on host.Host, _ token.Keyring) testharness.Engine {
-					packed, err := settings.Pack(cfg)
-					if err != nil {
-						t.Fatal(err)
-					}
-					sealer.Sealer = on.Sealer
-					return forgetful{start(t, wasmhost.Config{Compiled: m, Guest: packed, KV: on.KV, Meter: ratelimit.NewLocal(0).Meter(), Fetch: on.Fetch,
-						Sealer: &sealer, Log: on.Log, Instances: 1, Observer: told,
-						Clock: wasmhost.Clock{Wall: on.Now}})}
-				},
+				Engine: inGuest(t, m, func(c *wasmhost.Config) {
+					sealer.Sealer = c.Sealer
+					c.Sealer, c.Observer = &sealer, told
+				}),
 			})
 			header := testharness.Bearer(h.Publisher.SecretKey)
 			header.Set("Idempotency-Key", "one")

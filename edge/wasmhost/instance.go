@@ -317,6 +317,14 @@ func (in *instance) carryOut(c *call, rec abi.Record) {
 		}
 		in.send(done)
 	}()
+	if err := c.ctx.Err(); err != nil {
+		// Nobody waits for it, as the guest hears next. It is not begun, so
+		// that nothing of a request reaches the store after its answer.
+		if done.status, done.body = lost(rec.Kind, err.Error()); rec.Kind == abi.KVCommit {
+			done.status = abi.Unavailable
+		}
+		return
+	}
 	done.status, done.body = in.engine.ports.Do(c.ctx, rec.Kind, rec.Body)
 	if len(done.body) > abi.MaxInbox {
 		done.status, done.body = lost(rec.Kind, fmt.Sprintf("a reply of %d bytes is too large for a guest", len(done.body)))
