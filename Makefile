@@ -23,7 +23,7 @@ run: build ## run everything on this machine: service, demo site, webhook inbox
 
 test: ## run all tests; what needs a program that is missing says SKIP
 	@rm -rf dist/_artifacts && mkdir -p dist
-	$(GO) test $(RACE) -timeout 15m -artifacts -outputdir $(CURDIR)/dist ./...
+	$(GO) test $(RACE) -timeout 30m -artifacts -outputdir $(CURDIR)/dist ./...
 	@find dist/_artifacts -name engines.txt -exec cat {} + 2>/dev/null || true
 
 mutants: ## break the code, one small way at a time, and see that a test notices each

@@ -21,19 +21,73 @@
 //
 // # Threats
 //
-// A browser can read, alter, replay and share whatever it is sent: it is sent
-// only sealed tokens, and none of them decides what the KV decides. A
-// publisher can send anything: every input has a size limit before it is
-// parsed, and other publishers' things look as if they did not exist. A
-// webhook receiver can hang, lie and redirect: see the Fetcher that the host
-// brings. A reader of the store finds no key, no webhook secret and no token
-// that opens anything.
+// What each attacker gets; testharness/attackers tries every sentence.
+//
+//   - Anybody on the network: They make no token, session id or key that is
+//     taken, and no answer tells why. Nothing of another deployment is taken,
+//     even where it has the same key ring. Guesses are counted by address. An
+//     idle or slow connection costs a connection and keeps no request of others
+//     waiting.
+//   - A browser: It can read, alter, share and repeat what it is sent. What it
+//     is sent is sealed, and the store decides: it sees no state and no user
+//     id, undoes no outcome, wins back no attempt and uses no result twice.
+//     Another site in it can neither frame a page nor post a form.
+//   - A public key, which anybody can read: It starts sessions of its one
+//     integration, with a state and a user id of the caller's choice, and does
+//     nothing else. Result tokens of its sessions go to the callback origins
+//     that the integration lists and nowhere else. It does not lead to other
+//     visitors' sessions.
+//   - Another publisher's secret key: To it, this publisher's sessions, tokens
+//     and integrations look as if they did not exist. A publisher's own key
+//     that is stolen does what the publisher can do, until five seconds after
+//     it is revoked.
+//   - A webhook receiver: It learns its own events and nothing else, and what
+//     it answers, or does not, delays nobody else's. It leads the service to no
+//     private address, neither by a redirect nor by a name.
+//   - Whoever reads the store: They find no key, no token, no webhook secret or
+//     URL, no state and no user id, and nothing to hold a guess at a webhook
+//     secret against. Whoever has seen one signed event can try secrets until
+//     one fits, so what guessers try first is refused outside dev. They see
+//     publishers, integrations, and session ids with what came of them.
+//   - Whoever writes to the store: They make no outcome, key or integration,
+//     and move none to another name. They send no event to another integration
+//     than its own. They can delete, and put back what once was: a used result
+//     token is good again within its five minutes, a revoked key works again,
+//     an event is lost.
+//   - Whoever holds a ring that was replaced: They make nothing that is dated
+//     more than five minutes after the replacement. They open what it has
+//     sealed. With the store to write to, they make keys, integrations and
+//     publishers, which carry no date, and outcomes of sessions dated before
+//     the replacement, which reconcile shows and validate does not take, until
+//     the key is retired.
+//   - Whoever holds the current ring: They make every session id, token and
+//     record, and open everything that is sealed. A result still needs its
+//     completed outcome in the store: without writing there they validate no
+//     session that nobody completed.
+//   - A WebAssembly module that is trusted: It has the authority of the key
+//     ring: it has anything sealed, opened and signed, reads and writes the
+//     store, posts to any public address and answers every request. It sees no
+//     key, file or other process, and what it says wrongly ends its guests and
+//     not the server. A loop without end stops the process, except where
+//     interruptible is set. Sent by an operator, it does not replace a later
+//     version.
+//   - A WebAssembly module that nobody trusts: It runs in dev alone: elsewhere
+//     a module needs its digest in the configuration or a signature by the key
+//     that is there. Pin and signature do not protect from who can write to the
+//     directory of compiled modules, which is machine code.
+//   - An operator who may only look: There is no such role in this release:
+//     whoever has the operator token does everything that operators can.
 //
 // # Not guaranteed
 //
-// Whoever holds the key ring can make every token. Whoever can write to the
-// store can undo what it keeps. Two instances whose clocks differ by more than
-// five minutes disagree about what has expired. The person in front of the
-// browser that returns is the one who was verified only as far as the method
-// sees to it.
+//   - Keys of an earlier release: A key without seals_from binds no session id
+//     to the host and lets the store hold records without a MAC, as that
+//     release did, until the ring is rotated once with this release. Going back
+//     to that release is possible before that rotation and not after it.
+//   - Clocks: Two instances whose clocks differ by more than five minutes
+//     disagree about what has expired. Where they differ by more than a minute,
+//     one refuses for its rate whom the other has served.
+//   - The person in front of the browser: Whoever has the link of a session
+//     that has not ended acts in it, and who comes back is who was verified
+//     only as far as the method sees to it.
 package core

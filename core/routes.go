@@ -21,9 +21,13 @@ func (s *Service) route(ctx context.Context, req *web.Request) (*web.Response, a
 	case strings.HasPrefix(req.Path, api.SessionsPath) && !strings.Contains(req.Path[len(api.SessionsPath):], "/") && req.Path != api.SessionsPath:
 		return s.call(ctx, req, "GET", api.Reconcile)
 	case req.Path == api.HostedPath && req.Method == "POST":
-		return s.hosted.Act(ctx, req), nil, nil
+		return s.api.Serve(ctx, req, api.Page(func() *web.Response { return s.hosted.Act(ctx, req) }))
+	case req.Path == api.HostedPath && isGet(req):
+		return s.api.Serve(ctx, req, api.Page(func() *web.Response { return s.hosted.Show(ctx, req) }))
 	case req.Path == api.HostedPath:
-		return s.get(req, func() *web.Response { return s.hosted.Show(ctx, req) }, "POST")
+		return nil, nil, methodNotAllowed([]string{"GET", "HEAD", "POST"})
+	case req.Path == "/" && web.AsksForPage(req):
+		return s.get(req, func() *web.Response { return hosted.Home(req) })
 	}
 	if document := api.Document(req.Path); document != nil {
 		return s.get(req, func() *web.Response { return document })
@@ -41,13 +45,16 @@ func (s *Service) call(ctx context.Context, req *web.Request, method string, h a
 	return s.api.Serve(ctx, req, h)
 }
 
-// get serves what is only shown; HEAD is GET whose body the engine leaves out.
-func (s *Service) get(req *web.Request, serve func() *web.Response, also ...string) (*web.Response, api.Lines, error) {
-	if req.Method != "GET" && req.Method != "HEAD" {
-		return nil, nil, methodNotAllowed(append([]string{"GET", "HEAD"}, also...))
+// get serves what is only shown.
+func (s *Service) get(req *web.Request, serve func() *web.Response) (*web.Response, api.Lines, error) {
+	if !isGet(req) {
+		return nil, nil, methodNotAllowed([]string{"GET", "HEAD"})
 	}
 	return serve(), nil, nil
 }
+
+// isGet: HEAD is GET whose body the engine leaves out.
+func isGet(req *web.Request) bool { return req.Method == "GET" || req.Method == "HEAD" }
 
 func methodNotAllowed(allow []string) error {
 	return &api.Error{Code: api.MethodNotAllowed, Message: "This path does not take that method. Allow says which it does.", Allow: allow}

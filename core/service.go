@@ -23,6 +23,7 @@ import (
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )
@@ -41,7 +42,7 @@ type Config struct {
 	// loopback, and starts sessions on integrations that are not ready.
 	Dev bool
 
-	// OperatorToken opens the admin API. Empty: nobody is let in.
+	// OperatorToken opens the admin API: 24 characters or more. Empty: nobody is let in.
 	OperatorToken string
 
 	// Providers carry out the methods that integrations name.
@@ -57,7 +58,7 @@ type Config struct {
 	// OutcomeLife is how long outcomes can be reconciled. Zero: 30 days.
 	OutcomeLife time.Duration
 
-	// Limits are the rates. Each that is zero is the specification's.
+	// Limits are the rates. Each that is zero is the specification's or the contract's.
 	Limits api.Limits
 
 	// Schedule is when webhooks are tried again.
@@ -92,14 +93,13 @@ func (c Config) withDefaults() (Config, error) {
 			return c, errors.New("the sandbox verifies nobody and runs in dev and test mode only; configure a real method")
 		}
 	}
+	if err := admin.CheckToken(c.OperatorToken); err != nil {
+		return c, err
+	}
 	setZero(&c.Partitions, 1)
 	setZero(&c.Attempts, 3)
 	setZero(&c.OutcomeLife, 30*24*time.Hour)
-	standard := api.DefaultLimits()
-	setZero(&c.Limits.PublicPerIP, standard.PublicPerIP)
-	setZero(&c.Limits.PublicPerKey, standard.PublicPerKey)
-	setZero(&c.Limits.SecretPerIP, standard.SecretPerIP)
-	setZero(&c.Limits.ReconcilePerKey, standard.ReconcilePerKey)
+	c.Limits = c.Limits.WithDefaults()
 	setZero(&c.AttemptTime, outbox.AttemptTime)
 	setZero(&c.Lease, 29*time.Second)
 	if c.Partitions < 1 || c.Partitions > 1<<16-1 {
@@ -108,7 +108,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Attempts < 1 || c.OutcomeLife < 0 || c.AttemptTime < 0 {
 		return c, fmt.Errorf("attempts %d, outcome life %s, attempt time %s: none may be negative", c.Attempts, c.OutcomeLife, c.AttemptTime)
 	}
-	for _, l := range []ratelimit.Limit{c.Limits.PublicPerIP, c.Limits.PublicPerKey, c.Limits.SecretPerIP, c.Limits.ReconcilePerKey} {
+	for _, l := range c.Limits.All() {
 		if l.Count < 1 || l.Per < time.Microsecond {
 			return c, fmt.Errorf("limit of %d per %s: it must be at least 1 per microsecond or longer", l.Count, l.Per)
 		}
@@ -163,22 +163,27 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	}
 	s.lifecycle = &lifecycle.Lifecycle{Host: h, Attempts: cfg.Attempts, OutcomeLife: cfg.OutcomeLife}
 	s.outbox = &outbox.Outbox{Host: h, Directory: s.directory, Schedule: cfg.Schedule, AttemptTime: cfg.AttemptTime}
+	limiter := limiterOf(h)
 	s.api = &api.API{Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions), Directory: s.directory,
-		Lifecycle: s.lifecycle, Limiter: &ratelimit.Limiter{Store: counters(h.KV)}, Limits: cfg.Limits, Providers: providers}
+		Lifecycle: s.lifecycle, Limiter: limiter, Limits: cfg.Limits, Providers: providers}
 	s.hosted = &hosted.Hosted{Host: h, BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Providers: providers}
-	s.admin = &admin.Admin{Host: h, Token: cfg.OperatorToken, Directory: s.directory, Outbox: s.outbox, Partitions: s.partitions}
+	s.admin = &admin.Admin{Host: h, Token: cfg.OperatorToken, Limiter: limiter, Failures: cfg.Limits.FailedOperatorsPerIP, Dev: cfg.Dev,
+		Directory: s.directory, Outbox: s.outbox, Partitions: s.partitions}
 	return s, nil
 }
 
 // maxCounters bounds the rate counters of one instance's memory: about 100 bytes each.
 const maxCounters = 1 << 18
 
-// counters are the store's own where instances share it, else this instance's.
-func counters(store kv.KV) ratelimit.Store {
-	if m, ok := store.(kv.Meter); ok {
-		return ratelimit.FromMeter(m, "limits")
+// limiterOf counts in the store where instances share it, else in this
+// instance's memory, which needs no hashes.
+func limiterOf(h host.Host) *ratelimit.Limiter {
+	m, ok := h.KV.(kv.Meter)
+	if !ok {
+		return &ratelimit.Limiter{Store: ratelimit.NewLocal(maxCounters)}
 	}
-	return ratelimit.NewLocal(maxCounters)
+	return &ratelimit.Limiter{Store: ratelimit.FromMeter(m, "limits"),
+		MAC: func(message []byte) ([]byte, error) { return h.Sealer.MAC(token.Secret, message) }}
 }
 
 // Directory returns the store of publishers, integrations and keys.
@@ -208,7 +213,7 @@ func (s *Service) Ready(ctx context.Context) error {
 
 // Handle answers a request to the public API, the hosted pages or the documentation.
 func (s *Service) Handle(ctx context.Context, req *web.Request) *web.Response {
-	return s.answer(ctx, req, s.route)
+	return s.answer(ctx, req, s.route, web.AsksForPage(req))
 }
 
 // Admin answers a request to the operators' API.
@@ -216,13 +221,14 @@ func (s *Service) Admin(ctx context.Context, req *web.Request) *web.Response {
 	return s.answer(ctx, req, func(ctx context.Context, req *web.Request) (*web.Response, api.Lines, error) {
 		resp, err := s.admin.Handle(ctx, req)
 		return resp, nil, err
-	})
+	}, false)
 }
 
 // answer gives a request its id, and its error, if that is what came of it,
-// to the log in full and to the caller as the contract has it.
+// to the log in full and to the caller as the contract has it: as a page where
+// that is a person.
 func (s *Service) answer(ctx context.Context, req *web.Request,
-	serve func(context.Context, *web.Request) (*web.Response, api.Lines, error)) *web.Response {
+	serve func(context.Context, *web.Request) (*web.Response, api.Lines, error), person bool) *web.Response {
 	requestID, err := newRequestID(s.host.Random)
 	var resp *web.Response
 	var header api.Lines
@@ -231,13 +237,20 @@ func (s *Service) answer(ctx context.Context, req *web.Request,
 	}
 	correlation := correlationID(req)
 	if err != nil {
-		e := api.AsError(err, errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) ||
+		e := api.AsError(err, kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) ||
 			errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
 		if e.Code == api.Internal || e.Code == api.Unavailable {
-			s.host.Log.LogAttrs(ctx, slog.LevelError, "request failed", slog.String("request_id", requestID),
+			level := slog.LevelError
+			if kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) {
+				level = slog.LevelDebug // who watches the store and the ring says it once
+			}
+			s.host.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", requestID),
 				slog.String("code", string(e.Code)), slog.String("error", err.Error()))
 		}
 		resp = api.WriteError(e, requestID, correlation)
+		if person {
+			resp = asPage(resp, req)
+		}
 	}
 	for _, line := range header {
 		resp.Header.Set(line.Name, line.Value)
@@ -247,6 +260,17 @@ func (s *Service) answer(ctx context.Context, req *web.Request,
 		resp.Header.Set("X-Correlation-Id", correlation)
 	}
 	return resp
+}
+
+// asPage is the page for a person in place of a refusal in JSON.
+func asPage(refusal *web.Response, req *web.Request) *web.Response {
+	page := hosted.Refusal(refusal.Status, req)
+	for _, name := range []string{"Allow", "Retry-After"} {
+		if refusal.Header.Has(name) {
+			page.Header.Set(name, refusal.Header.Get(name))
+		}
+	}
+	return page
 }
 
 func newRequestID(random io.Reader) (string, error) {
@@ -295,6 +319,9 @@ func (s *Service) Run(ctx context.Context, job host.Job) error {
 		return s.outbox.Deliver(ctx, job, m, sealed)
 	}
 	id, err := session.ParseID(s.host.Sealer, m.Session)
+	if errors.Is(err, host.ErrKeyAwaited) {
+		return err
+	}
 	if err != nil {
 		return s.outbox.Drop(ctx, job, err)
 	}

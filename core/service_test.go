@@ -61,7 +61,7 @@ func newWorld(t testing.TB, configure func(*Config)) *world {
 	random := &coretest.Random{}
 	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
 	coretest.Must(t, err)
-	w.host = host.Host{KV: w.store, Sealer: ring, Fetch: w, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
+	w.host = host.Host{KV: w.store, Sealer: ring, Fetch: w, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	cfg := good()
 	if configure != nil {
 		configure(&cfg)
@@ -117,7 +117,8 @@ func TestZeroConfigIsTheContract(t *testing.T) {
 	want.Partitions, want.Attempts, want.OutcomeLife = 1, 3, 30*24*time.Hour
 	want.AttemptTime, want.Lease = 14*time.Second, 29*time.Second
 	want.Limits = api.Limits{PublicPerIP: ratelimit.PerMinute(60), PublicPerKey: ratelimit.PerMinute(600),
-		SecretPerIP: ratelimit.PerMinute(600), ReconcilePerKey: ratelimit.PerMinute(120)}
+		SecretPerIP: ratelimit.PerMinute(600), ReconcilePerKey: ratelimit.PerMinute(120),
+		PreflightsPerIP: ratelimit.PerMinute(600), PagesPerIP: ratelimit.PerMinute(600), FailedOperatorsPerIP: ratelimit.PerMinute(20)}
 	if got, want := fmt.Sprintf("%+v", c), fmt.Sprintf("%+v", want); got[:strings.Index(got, "Providers")] != want[:strings.Index(want, "Providers")] ||
 		got[strings.Index(got, "Partitions"):] != want[strings.Index(want, "Partitions"):] {
 		t.Errorf("spec, Limits; contract 21, 23, 26:\n%s, want\n%s", got, want)
@@ -160,6 +161,9 @@ func TestConfig(t *testing.T) {
 		{"the sandbox in test", func(c *Config) { c.Test = true; c.Providers = append(c.Providers, &sandbox.Provider{}) }, ""},
 		{"the sandbox in dev", func(c *Config) { c.Dev = true; c.Providers = append(c.Providers, &sandbox.Provider{}) }, ""},
 		{"test allows no http", func(c *Config) { c.Test = true; c.BaseURL = "http://127.0.0.1:8080" }, "base URL"},
+		{"contract 42: an operator token that can be guessed", func(c *Config) { c.OperatorToken = strings.Repeat("x", 23) }, "at least 24"},
+		{"contract 42: one that is long enough", func(c *Config) { c.OperatorToken = strings.Repeat("x", 24) }, ""},
+		{"contract 42: none: nobody is let in", func(c *Config) { c.OperatorToken = "" }, ""},
 		{"negative partitions", func(c *Config) { c.Partitions = -1 }, "partitions"},
 		{"as many partitions as an id can name", func(c *Config) { c.Partitions = 65535 }, ""},
 		{"more partitions", func(c *Config) { c.Partitions = 65536 }, "partitions"},
@@ -172,6 +176,7 @@ func TestConfig(t *testing.T) {
 		{"one limit alone", func(c *Config) { c.Limits.PublicPerIP = ratelimit.PerMinute(1) }, ""},
 		{"a limit of nothing", func(c *Config) { c.Limits.SecretPerIP = ratelimit.Limit{Per: time.Minute} }, "limit of 0"},
 		{"a negative limit", func(c *Config) { c.Limits.ReconcilePerKey = ratelimit.PerMinute(-1) }, "limit of -1"},
+		{"a negative limit of pages", func(c *Config) { c.Limits.PagesPerIP = ratelimit.PerMinute(-1) }, "limit of -1"},
 		{"a limit in no time", func(c *Config) { c.Limits.PublicPerKey = ratelimit.Limit{Count: 5} }, "limit of 5"},
 	} {
 		t.Run("Config: "+c.name, func(t *testing.T) {
@@ -219,6 +224,7 @@ func TestRoutes(t *testing.T) {
 		{"/docs/docs.css", "GET, HEAD", map[string]int{"GET": 200, "HEAD": 200}},
 		{"/api/v1/openapi.yaml", "GET, HEAD", map[string]int{"GET": 200, "HEAD": 200}},
 		{pages.Style().Path, "GET, HEAD", map[string]int{"GET": 200, "HEAD": 200}},
+		{"/favicon.ico", "GET, HEAD", map[string]int{"GET": 200, "HEAD": 200}},
 		{"/", "", nil},
 		{"", "", nil},
 		{"/verify/", "", nil},
@@ -330,6 +336,9 @@ func TestAStoreThatFailsIs503AndItsCauseStaysInTheLog(t *testing.T) {
 	if bytes.Contains(resp.Body, []byte("fault")) || !strings.Contains(w.log.String(), "injected fault") || !strings.Contains(w.log.String(), resp.Header.Get("X-Request-Id")) {
 		t.Errorf("contract 5: the cause is for the log alone, with the request id:\n%s\n%s", resp.Body, &w.log)
 	}
+	if got := w.log.String(); strings.Contains(got, "level=ERROR") || !strings.Contains(got, "level=DEBUG") {
+		t.Errorf("a request that the store fails writes a line of its own beyond debug, and thousands may fail in a second:\n%s", got)
+	}
 	if strings.Contains(w.log.String(), sk[:20]) {
 		t.Errorf("contract 13: the log holds a key: %s", &w.log)
 	}
@@ -366,7 +375,7 @@ func TestRunDue(t *testing.T) {
 		t.Errorf("posted %v, next %v, want 3 and %s", w.posts, next, expires)
 	}
 	w.clock.Advance(time.Minute)
-	_, err = w.lifecycle.Fire(ctx, sessions[1], session.Succeeded)
+	_, err = w.lifecycle.Fire(ctx, sessions[1], session.Succeeded, 0)
 	coretest.Must(t, err)
 	w.clock.Advance(session.Life)
 	next, err = w.RunDue(ctx)
@@ -537,5 +546,72 @@ func TestATaskThatCannotRunIsDroppedAndHarmsNoOther(t *testing.T) {
 	coretest.Must(t, err)
 	if len(left) != 0 {
 		t.Errorf("%d tasks come back for ever", len(left))
+	}
+}
+
+// A person who is refused reads why, in their language (contract 22, 30).
+func TestPagesOverTheirRateAreRefusedWithAPage(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Limits.PagesPerIP = ratelimit.PerMinute(4) })
+	german := web.Header{"Accept": {"text/html"}, "Accept-Language": {"de"}, "Content-Type": {"application/x-www-form-urlencoded"}}
+	for n, method := range []string{"GET", "POST", "HEAD", "GET"} {
+		r := w.ask(method, api.HostedPath+"?flow=x", german, "flow=x")
+		if r.Status != 400 || !strings.HasPrefix(r.Header.Get("Ratelimit-Policy"), `"page-ip";q=4;w=60`) {
+			t.Errorf("contract 30: %s, number %d: %d %v", method, n+1, r.Status, r.Header)
+		}
+	}
+	for _, method := range []string{"GET", "POST", "HEAD"} {
+		r := w.ask(method, api.HostedPath+"?flow=x", german, "flow=x")
+		if r.Status != 429 || r.Header.Get("Retry-After") != "15" || !strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") ||
+			r.Header.Get("Content-Language") != "de" || r.Header.Get("Content-Security-Policy") == "" {
+			t.Errorf("contract 22, 30: %s: %d %v", method, r.Status, r.Header)
+		}
+	}
+	if r := w.ask("PUT", api.HostedPath, german, ""); r.Status != 405 || r.Header.Get("Allow") != "GET, HEAD, POST" {
+		t.Errorf("contract 5, 405: %d %v", r.Status, r.Header)
+	}
+	for _, path := range []string{"/docs", "/"} {
+		if r := w.ask("GET", path, german, ""); r.Status != 200 {
+			t.Errorf("contract 30: %s costs the store nothing and is not limited: %d", path, r.Status)
+		}
+	}
+}
+
+// shared is a store that instances share, and that can count.
+type shared struct {
+	kv.KV
+	ratelimit.Store
+	names []string
+}
+
+func (m *shared) Spend(ctx context.Context, _ kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+	for _, c := range charges {
+		m.names = append(m.names, c.Name)
+	}
+	return m.Store.Spend(ctx, now, charges)
+}
+
+// A reader of the store finds no client's address in it (contract 13).
+func TestCountersNameNoClientAddress(t *testing.T) {
+	w := newWorld(t, nil)
+	m := &shared{KV: w.store, Store: ratelimit.NewLocal(0)}
+	w.host.KV = m
+	var err error
+	w.Service, err = New(good(), w.host)
+	coretest.Must(t, err)
+	w.ask("OPTIONS", api.StartPath, nil, "")
+	w.ask("POST", api.StartPath, nil, "{}")
+	w.ask("POST", api.ValidatePath, nil, "{}")
+	w.ask("GET", api.HostedPath, nil, "")
+	w.Admin(ctx, &web.Request{Method: "GET", Path: "/admin/v1/keys", Client: netip.MustParseAddr("192.0.2.1")})
+	var policies []string
+	for _, name := range m.names {
+		policy, who, _ := strings.Cut(name, "/")
+		policies = append(policies, policy)
+		if strings.Contains(name, "192.0.2") || len(who) != len("#")+22 {
+			t.Errorf("contract 13: a counter is named %s", name)
+		}
+	}
+	if want := "preflight-ip public-ip secret-ip page-ip operator-ip"; strings.Join(policies, " ") != want {
+		t.Errorf("counted are %v, want %s", policies, want)
 	}
 }

@@ -38,7 +38,7 @@
 //	full, or     -                 ErrUnknown once,   ErrUnavailable      ErrUnavailable or
 //	away                           then               until it is back    ErrUnknown until it
 //	                               ErrUnavailable                         is back
-//	                               until reopened
+//	                               until it is back
 //	a lost       -                 -                  ErrUnknown          ErrUnknown
 //	reply is
 //	holds        what fits in      what fits on a     what fits in the    2 GiB, at most 8,
@@ -56,6 +56,15 @@
 // The file lies on a local disk: neither its lock nor its fsync can be relied
 // on over a network file system. There is nothing to set. To copy it, stop the
 // service or take a snapshot of the whole volume.
+//
+// A disk that is full, read-only or reports an error needs nobody on Verge's
+// side: reads go on, writes are refused, and every two seconds or sooner Verge
+// tries whether the disk takes them again (it asks for 1 MiB of room), checks
+// the file and goes on. Only what it cannot go on with ends the process, with
+// exit code 1: a file that lacks commits that were acknowledged, that is
+// damaged, that was replaced or that another process has taken. A file that is
+// not there is waited for. The service does not start on a disk that cannot be
+// written.
 //
 // # Redis and Valkey
 //
@@ -96,9 +105,21 @@
 // all instances together: expiry goes by theirs. Expect some hundred
 // verifications a second, since every write waits for a majority's fsync.
 //
+// # A store that fails
+//
+// What a request asks of the store may take 5 s in all (store.budget); then it
+// is answered 503 with Retry-After. One line in the log says that the store
+// begins to fail at reads, commits, claims or rate counters, and why; one that
+// it answers again, after how long and how many refusals. Metrics have both
+// (verge_store_failing, verge_store_refused_total), and /healthz and /readyz
+// say "degraded" with status 200 while it cannot be written: see package
+// edge/server for what a probe should do about it, which is nothing.
+//
 // # Several instances
 //
-// All have the same key ring, configuration and number of partitions. What an
+// All have the same key ring, configuration and number of partitions. The store
+// keeps the set of keys in use, so that an instance with another ring does not
+// start and one with an older ring waits (package core/keyset). What an
 // instance schedules it runs itself, at once; the others look for what a dead
 // one has left behind every two seconds times the number of partitions, at most
 // every half a minute, and take it over when its lease is done: 29 seconds, or

@@ -175,7 +175,7 @@ var suites = []struct {
 	{"limits", []string{"TestLimits", "TestLimitHeaders", "TestClientAddress"}},
 	{"tokens", []string{"TestTokenKinds", "TestExactExpiry", "TestKeyRing", "TestSessionID"}},
 	{"races", []string{"TestRaces", "TestLateAnswers"}},
-	{"hosted pages", []string{"TestGETShows", "TestPageHeaders", "TestOutcomes", "TestClicks", "TestForeignPosts", "TestPageLanguage", "TestEndedLinks", "TestCallbackRedirect"}},
+	{"hosted pages", []string{"TestGETShows", "TestPageHeaders", "TestPeopleGetPages", "TestOutcomes", "TestClicks", "TestForeignPosts", "TestPageLanguage", "TestEndedLinks", "TestCallbackRedirect"}},
 	{"webhooks", []string{"TestEventGolden", "TestEventsAreDescribed", "TestSignatureHeaders", "TestSchedule", "TestGivenUp", "TestReadiness", "TestWebhooksOff"}},
 	{"faults", []string{"TestStoreFaults", "TestHangingStore", "TestFaultsUnderDelivery"}},
 	{"secrets", []string{"TestNoSecretIsTold"}},

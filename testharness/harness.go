@@ -269,7 +269,7 @@ func (h *Harness) config() core.Config {
 
 func (h *Harness) host(log *slog.Logger, metrics *server.Metrics) host.Host {
 	h.t.Helper()
-	ring, err := h.Keyring.Ring(ringHost, h.opts.Random)
+	ring, err := h.Keyring.Ring(ringHost, h.opts.Random, h.Now)
 	h.must(err)
 	return host.Host{
 		KV: h.KV, Sealer: ring, Now: h.Now, Random: h.opts.Random, Log: log, Count: metrics.Count,

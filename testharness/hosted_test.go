@@ -2,6 +2,7 @@ package testharness_test
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"slices"
@@ -102,14 +103,10 @@ func TestGETShows(t *testing.T) {
 
 func TestPageHeaders(t *testing.T) {
 	h := newHarness(t, &opts{Configure: unlimited})
-	check := func(t *testing.T, name string, header http.Header, callback bool) {
+	check := func(t *testing.T, name string, header http.Header) {
 		t.Helper()
 		csp := header.Get("Content-Security-Policy")
-		form := "form-action 'self';"
-		if callback {
-			form = "form-action 'self' https://shop.example;"
-		}
-		for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "style-src 'self'", form} {
+		for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "style-src 'self'", "form-action 'self';"} {
 			if !strings.Contains(csp, want) {
 				t.Errorf("contract 22: %s: policy %q lacks %q", name, csp, want)
 			}
@@ -117,8 +114,12 @@ func TestPageHeaders(t *testing.T) {
 		if strings.Contains(csp, "unsafe") || strings.Contains(csp, "script-src") || strings.Contains(csp, "*") {
 			t.Errorf("contract 22: %s: policy %q", name, csp)
 		}
+		referrer := "same-origin"
+		if name == "completed" {
+			referrer = "no-referrer"
+		}
 		for key, want := range map[string]string{"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
-			"Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-store"} {
+			"Referrer-Policy": referrer, "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-store"} {
 			if got := header.Get(key); got != want {
 				t.Errorf("contract 22: %s: %s is %q, want %q", name, key, got, want)
 			}
@@ -132,14 +133,20 @@ func TestPageHeaders(t *testing.T) {
 	}
 	for name, p := range stages(t, h) {
 		t.Run("contract 22: "+name, func(t *testing.T) {
-			check(t, name, p.Header, name != "damaged")
+			check(t, name, p.Header)
 			text := string(p.Body)
-			for _, bad := range []string{"<script", "onclick", "onload", "style=", "<iframe", "javascript:", "<meta http-equiv=\"refresh"} {
+			for _, bad := range []string{"<script", "onclick", "onload", "style=", "<iframe", "javascript:"} {
 				if containsFold(text, bad) {
 					t.Errorf("contract 22: the page has %s", bad)
 				}
 			}
+			if (p.Callback != nil) != (name == "completed") || containsFold(text, "<meta http-equiv") != (name == "completed") {
+				t.Errorf("contract 22: the page goes on to %+v", p.Callback)
+			}
 			for _, link := range p.Links {
+				if p.Callback != nil && link == p.Callback.URL {
+					continue
+				}
 				if !strings.HasPrefix(link, "/") && link != "https://shop.example" {
 					t.Errorf("contract 22, 24: a link to %s", link)
 				}
@@ -154,18 +161,84 @@ func TestPageHeaders(t *testing.T) {
 			}
 		})
 	}
-	t.Run("contract 22: the hop to the callback is a 303", func(t *testing.T) {
-		r := h.Open(h.Start(nil).RedirectURL).Post("approve")
+	t.Run("contract 22: the POST is answered by a 303 to a page of ours, which goes on to the callback", func(t *testing.T) {
+		s := h.Start(nil)
+		r := h.Open(s.RedirectURL).Post("approve")
 		wantStatus(t, r, 303)
-		check(t, "hop", r.Header, true)
-		if len(r.Body) != 0 || !strings.HasPrefix(r.Header.Get("Location"), testharness.Callback+"?result_token=") {
-			t.Errorf("%q %s", r.Body, r.Header.Get("Location"))
+		check(t, "the 303", r.Header)
+		if to := r.Header.Get("Location"); len(r.Body) != 0 || h.BaseURL+to != s.RedirectURL {
+			t.Errorf("%q %s", r.Body, to)
+		}
+		p := h.Open(s.RedirectURL)
+		if p.Status != 200 || p.Callback == nil || !strings.HasPrefix(p.Callback.URL, testharness.Callback+"?result_token=") {
+			t.Fatalf("%d %+v", p.Status, p.Callback)
+		}
+		if refresh := `<meta http-equiv="refresh" content="0;url=` + html.EscapeString(p.Callback.URL) + `">`; !strings.Contains(string(p.Body), refresh) {
+			t.Errorf("the page does not go on by itself: %s", p.Body)
 		}
 	})
-	t.Run("contract 22: a port of the callback's origin is named too", func(t *testing.T) {
-		p := h.Open(h.Start(body{"callback_url": "https://shop.example:8443/return"}).RedirectURL)
-		if csp := p.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "form-action 'self' https://shop.example:8443;") {
-			t.Errorf("%s", csp)
+	for _, callback := range []string{"https://shop.example:8443/return", "https://[2001:db8::1]/return", "https://my_shop.example/return"} {
+		t.Run("contract 22: a page says nothing of where it will go on to: "+callback, func(t *testing.T) {
+			s := h.Start(body{"callback_url": callback})
+			p := h.Open(s.RedirectURL)
+			check(t, "method", p.Header)
+			if back := p.Submit("approve").Callback; back == nil || !strings.HasPrefix(back.URL, callback+"?result_token=") {
+				t.Errorf("%+v", back)
+			}
+		})
+	}
+}
+
+// TestPeopleGetPages asks for what there is not, as people and as programs.
+func TestPeopleGetPages(t *testing.T) {
+	h := newHarness(t, &opts{Configure: unlimited})
+	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+	for _, c := range []struct {
+		method, path, kind string
+		status             int
+	}{
+		{"GET", "/", "home", 200},
+		{"GET", "/nowhere", "not_found", 404},
+		{"GET", "/verify/", "not_found", 404},
+		{"GET", "/verify/x?flow=svc_ft_AAAA", "not_found", 404},
+		{"POST", "/docs", "refused", 405},
+		{"PUT", "/verify", "refused", 405},
+	} {
+		t.Run("contract 22: a person sees no JSON: "+c.method+" "+c.path, func(t *testing.T) {
+			r := h.Do(c.method, c.path, headers("Accept", browser, "Accept-Language", "es", "X-Correlation-Id", "c-1"), nil)
+			wantStatus(t, r, c.status)
+			text := string(r.Body)
+			if !strings.Contains(text, `data-page="`+c.kind+`"`) || !strings.Contains(text, `<html lang="es">`) || r.Header.Get("Content-Type") != "text/html; charset=utf-8" {
+				t.Errorf("%s: %s", r.Header.Get("Content-Type"), text)
+			}
+			if r.Header.Get("X-Request-Id") == "" || r.Header.Get("X-Correlation-Id") != "c-1" || (r.Header.Get("Allow") != "") != (c.status == 405) {
+				t.Errorf("contract 4, 5: %v", r.Header)
+			}
+			if !strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") || r.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("contract 22: %v", r.Header)
+			}
+		})
+		t.Run("contract 5: a program gets JSON: "+c.method+" "+c.path, func(t *testing.T) {
+			status, code := c.status, "NOT_FOUND"
+			switch c.status {
+			case 405:
+				code = "METHOD_NOT_ALLOWED"
+			case 200:
+				status = 404
+			}
+			wantError(t, h.Do(c.method, c.path, headers("Accept", "*/*"), nil), status, code)
+		})
+	}
+	t.Run("contract 22: never on the API", func(t *testing.T) {
+		wantError(t, h.Do("GET", "/api/v1/nowhere", headers("Accept", browser), nil), 404, "NOT_FOUND")
+		wantError(t, h.Do("GET", api.StartPath, headers("Accept", browser), nil), 405, "METHOD_NOT_ALLOWED")
+		wantError(t, h.Do("POST", api.ValidatePath, headers("Accept", browser), nil), 401, "UNAUTHORIZED")
+	})
+	t.Run("contract 22: browsers find an icon", func(t *testing.T) {
+		r := h.Do("GET", "/favicon.ico", nil, nil)
+		wantStatus(t, r, 200)
+		if r.Header.Get("Content-Type") != "image/x-icon" || len(r.Body) < 100 {
+			t.Errorf("%s, %d bytes", r.Header.Get("Content-Type"), len(r.Body))
 		}
 	})
 }
@@ -337,10 +410,12 @@ func TestClicks(t *testing.T) {
 			}
 			wg.Wait()
 			for _, r := range answers {
-				toCallback := strings.HasPrefix(r.Header.Get("Location"), testharness.Callback)
-				if r.Status != 303 || toCallback != (outcome == "approve") {
+				if r.Status != 303 || h.BaseURL+r.Header.Get("Location") != s.RedirectURL {
 					t.Errorf("%d to %s", r.Status, r.Header.Get("Location"))
 				}
+			}
+			if now := p.Reload(); (now.Callback != nil) != (outcome == "approve") {
+				t.Errorf("they lead to %s", now.Kind)
 			}
 			one(t, s, typ)
 		})
@@ -355,13 +430,40 @@ func TestClicks(t *testing.T) {
 		}
 		one(t, s, "verification.failed")
 	})
-	t.Run("contract 23: a double click on a failed attempt costs what was clicked and no more", func(t *testing.T) {
+	t.Run("contract 23: a double click on a failed attempt costs one", func(t *testing.T) {
 		s := h.Start(nil)
 		p := h.Open(s.RedirectURL)
-		p.Submit("fail_attempt")
-		p.Submit("fail_attempt")
+		for range 4 {
+			if next := p.Submit("fail_attempt"); next.Kind != "method" || !strings.Contains(string(next.Body), "2 attempts left") {
+				t.Errorf("%s", next.Body)
+			}
+		}
 		if m := h.Reconcile(s.SessionID).JSON(); m["status"] != "PENDING" {
 			t.Errorf("%v", m)
+		}
+	})
+	for _, outcome := range []string{"approve", "reject", "withdraw", "unknown", "cancel"} {
+		t.Run("contract 23: back button after a failed attempt, then "+outcome, func(t *testing.T) {
+			s := h.Start(nil)
+			p := h.Open(s.RedirectURL)
+			p.Submit("fail_attempt")
+			if next := p.Submit(outcome); next.Kind != "method" || !strings.Contains(string(next.Body), "2 attempts left") {
+				t.Errorf("the form of an earlier attempt leads to %s", next.Kind)
+			}
+			if m := h.Reconcile(s.SessionID).JSON(); m["status"] != "PENDING" {
+				t.Errorf("the form of an earlier attempt is evaluated: %v", m)
+			}
+		})
+	}
+	t.Run("contract 24: a form on a used link shows that it was used, and worked", func(t *testing.T) {
+		s := h.Start(nil)
+		p := h.Open(s.RedirectURL)
+		wantStatus(t, h.Validate(p.Submit("approve").Callback.ResultToken), 200)
+		for range 2 {
+			if next := p.Submit("approve"); next.Kind != "used" || next.Status != 409 || next.Callback != nil || !strings.Contains(string(next.Body), "It worked") {
+				t.Errorf("%d %s to %+v", next.Status, next.Kind, next.Callback)
+			}
+			h.Advance(6 * time.Minute)
 		}
 	})
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/session"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness"
@@ -132,9 +131,7 @@ func (w *world) run(seed uint64) []porcupine.Operation {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	id, err := session.NewID(w.random, worldIntegration, session.L1, 25, w.started, 0)
 	must(err)
-	text, err := id.Format(w.sealer)
-	must(err)
-	result, err := token.SealResult(w.sealer, token.ResultClaims{Session: text, Completed: token.At(w.started)})
+	result, err := testharness.Issue(context.Background(), w.faulty.KV, w.sealer, id, w.started)
 	must(err)
 
 	w.faulty.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{
@@ -240,12 +237,12 @@ func (plainSealer) Seal(purpose string, claims []byte) ([]byte, error) {
 	return append([]byte(purpose+"\x00"), claims...), nil
 }
 
-func (plainSealer) Open(purpose string, sealed []byte) ([]byte, error) {
+func (plainSealer) Open(purpose string, sealed []byte) (claims []byte, until time.Time, err error) {
 	claims, ok := bytes.CutPrefix(sealed, []byte(purpose+"\x00"))
 	if !ok {
-		return nil, host.ErrNotAuthentic
+		return nil, until, host.ErrNotAuthentic
 	}
-	return claims, nil
+	return claims, until, nil
 }
 
 func (plainSealer) MAC(purpose string, message []byte) ([]byte, error) {
@@ -255,9 +252,11 @@ func (plainSealer) MAC(purpose string, message []byte) ([]byte, error) {
 	return h.Sum([]byte{0, 0, 0, 0}), nil
 }
 
-func (p plainSealer) CheckMAC(purpose string, message, mac []byte) bool {
-	want, _ := p.MAC(purpose, message)
-	return bytes.Equal(want, mac)
+func (p plainSealer) CheckMAC(purpose string, message, mac []byte) (until time.Time, err error) {
+	if want, _ := p.MAC(purpose, message); !bytes.Equal(want, mac) {
+		err = host.ErrNotAuthentic
+	}
+	return until, err
 }
 
 func must(err error) {

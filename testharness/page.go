@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -21,8 +22,8 @@ type Page struct {
 	Forms []Form
 	Links []string // href of every link and stylesheet, as written
 
-	// Callback is where the browser was sent, if that was to the publisher;
-	// nobody has asked there. All of the above but URL is then empty.
+	// Callback is where the page sends the browser on to by itself, if that is
+	// to the publisher. Nobody has asked there.
 	Callback *Return
 
 	browser *browser
@@ -68,8 +69,7 @@ func (b *browser) get(target string) *Page {
 	return b.show(target, b.h.Do("GET", target, b.header, nil))
 }
 
-// show makes a page of an answer and goes where it redirects to, as long as
-// that is the service itself.
+// show makes a page of an answer, and goes where it redirects to.
 func (b *browser) show(target string, r *Response) *Page {
 	b.h.t.Helper()
 	if location := r.Header.Get("Location"); location != "" {
@@ -77,16 +77,26 @@ func (b *browser) show(target string, r *Response) *Page {
 		b.h.must(err)
 		to, err := from.Parse(location)
 		b.h.must(err)
-		if to.Scheme+"://"+to.Host == b.h.BaseURL {
-			return b.get(to.String())
+		if to.Scheme+"://"+to.Host != b.h.BaseURL {
+			b.h.t.Errorf("testharness: the service redirects to %s, and not to a page of its own (contract 22)", to)
+			return &Page{URL: location, Status: r.Status, Header: r.Header, browser: b}
 		}
-		q := to.Query()
-		return &Page{URL: location, browser: b, Callback: &Return{URL: location, ResultToken: q.Get("result_token"),
-			SessionID: q.Get("session_id"), State: q.Get("state"), HasState: q.Has("state")}}
+		return b.get(to.String())
 	}
 	p := &Page{URL: target, Status: r.Status, Header: r.Header, Body: r.Body, browser: b}
 	p.parse()
 	return p
+}
+
+// returnTo takes a callback apart.
+func returnTo(callback string) *Return {
+	u, err := url.Parse(callback)
+	if err != nil {
+		return nil
+	}
+	q := u.Query()
+	return &Return{URL: callback, ResultToken: q.Get("result_token"), SessionID: q.Get("session_id"),
+		State: q.Get("state"), HasState: q.Has("state")}
 }
 
 // Reload shows the same address again.
@@ -153,6 +163,9 @@ func (p *Page) parse() {
 			p.Kind = attr(n, "data-page")
 		case "a", "link":
 			p.Links = append(p.Links, attr(n, "href"))
+			if has(n, "data-hop") {
+				p.Callback = returnTo(attr(n, "href"))
+			}
 		case "form":
 			p.Forms = append(p.Forms, Form{Outcome: attr(n, "data-outcome"), Method: strings.ToUpper(attr(n, "method")),
 				Action: attr(n, "action"), Fields: url.Values{}})
@@ -163,6 +176,10 @@ func (p *Page) parse() {
 			}
 		}
 	}
+}
+
+func has(n *html.Node, name string) bool {
+	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == name })
 }
 
 func attr(n *html.Node, name string) string {

@@ -42,7 +42,7 @@ func TestReconcileTable(t *testing.T) {
 				page := h.Open(s.RedirectURL)
 				for _, outcome := range c.submit {
 					h.Advance(time.Second)
-					page.Submit(outcome)
+					page = page.Submit(outcome)
 				}
 				h.Advance(c.wait)
 				r := h.Reconcile(s.SessionID)

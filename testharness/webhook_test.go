@@ -507,6 +507,15 @@ func TestReadiness(t *testing.T) {
 			t.Errorf("%+v", events)
 		}
 	})
+	t.Run("contract 29: who looks up the session of a test event finds none", func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.MakeReady(h.Publisher.L1)
+		event := h.Sink.Events()[0]
+		wantError(t, h.Reconcile(event.SessionID), 404, "NOT_FOUND")
+		if event.Data.Message == nil || !strings.Contains(*event.Data.Message, "No session") {
+			t.Errorf("the event does not say so: %+v", event.Data)
+		}
+	})
 }
 
 func TestWebhooksOff(t *testing.T) {

@@ -18,9 +18,9 @@ type cli struct {
 		Test integrationTestCmd `cmd:"" help:"Run the signed webhook test of an integration and record its result."`
 	} `cmd:"" group:"operate" help:"Look at integrations and test their webhooks."`
 	Delivery struct {
-		List   deliveryListCmd   `cmd:"" help:"List the events that will not be tried again by themselves."`
-		Resend deliveryResendCmd `cmd:"" help:"Send such events again."`
-	} `cmd:"" group:"operate" help:"Look after webhook events that were given up."`
+		List   deliveryListCmd   `cmd:"" help:"List the events that wait for a retry or were given up, and why."`
+		Resend deliveryResendCmd `cmd:"" help:"Send events again that were given up."`
+	} `cmd:"" group:"operate" help:"Look after webhook events that were not delivered."`
 	Key struct {
 		Create keyCreateCmd `cmd:"" help:"Create an API key. It is shown once."`
 		List   keyListCmd   `cmd:"" help:"List API keys by their last four characters."`
@@ -41,10 +41,12 @@ type cli struct {
 		Rotate   keyringRotateCmd   `cmd:"" help:"Put a fresh key first. What older keys sealed stays good."`
 		Retire   keyringRetireCmd   `cmd:"" help:"Remove a key that nothing alive needs any more."`
 		List     keyringListCmd     `cmd:"" help:"List the ids and times of a ring's keys."`
+		Adopt    keyringAdoptCmd    `cmd:"" help:"Have the store take a new ring in place of one that is lost."`
 	} `cmd:"" group:"files" help:"Make and change key ring files."`
 	Webhook struct {
 		Verify webhookVerifyCmd `cmd:"" help:"Check the signature of a saved webhook request."`
-	} `cmd:"" group:"files" help:"Check saved webhook requests."`
+		Secret webhookSecretCmd `cmd:"" help:"Make a webhook secret that nobody guesses."`
+	} `cmd:"" group:"files" help:"Check saved webhook requests; make a secret."`
 	Replay replayCmd `cmd:"" group:"files" help:"Run recorded transcripts through an engine and show the first difference."`
 
 	KV struct {

@@ -12,18 +12,20 @@ import (
 
 // config is the configuration as it is written down: the file's members, and
 // over them what environment and flags say. example.toml explains each. What
-// is not set has its zero value; plan gives it its meaning.
+// is not set has its zero value; plan gives it its meaning. A number or a
+// duration whose zero would mean its default is a pointer, so that plan can
+// tell a 0 that a person wrote (see given).
 type config struct {
-	Mode              string   `toml:"mode"`
-	BaseURL           string   `toml:"base_url"`
-	KV                string   `toml:"kv"`
-	Keyring           string   `toml:"keyring"`
-	OperatorTokenFile string   `toml:"operator_token_file"`
-	TrustedProxies    []string `toml:"trusted_proxies"`
-	ProxyHeader       string   `toml:"proxy_header"`
-	LogLevel          string   `toml:"log_level"`
-	Attempts          int      `toml:"attempts"`
-	OutcomeLife       lifeSpan `toml:"outcome_life"`
+	Mode              string    `toml:"mode"`
+	BaseURL           string    `toml:"base_url"`
+	KV                string    `toml:"kv"`
+	Keyring           string    `toml:"keyring"`
+	OperatorTokenFile string    `toml:"operator_token_file"`
+	TrustedProxies    []string  `toml:"trusted_proxies"`
+	ProxyHeader       string    `toml:"proxy_header"`
+	LogLevel          string    `toml:"log_level"`
+	Attempts          *int      `toml:"attempts"`
+	OutcomeLife       *lifeSpan `toml:"outcome_life"`
 
 	Listen struct {
 		Public string `toml:"public"`
@@ -41,39 +43,50 @@ type config struct {
 		Module        string `toml:"module"`
 		ModuleSHA256  string `toml:"module_sha256"`
 		ModuleKey     string `toml:"module_key"`
+		MinVersion    int64  `toml:"module_min_version"`
 		ModuleCache   string `toml:"module_cache"`
 		Interruptible bool   `toml:"interruptible"`
 	} `toml:"engine"`
 
 	Store struct {
-		PasswordFile string   `toml:"password_file"`
-		CA           string   `toml:"ca"`
-		Cert         string   `toml:"cert"`
-		Key          string   `toml:"key"`
-		Prefix       string   `toml:"prefix"`
-		Replicas     int      `toml:"replicas"`
-		Wait         lifeSpan `toml:"wait"`
-		Partitions   int      `toml:"partitions"`
+		PasswordFile string    `toml:"password_file"`
+		CA           string    `toml:"ca"`
+		Cert         string    `toml:"cert"`
+		Key          string    `toml:"key"`
+		Prefix       string    `toml:"prefix"`
+		Replicas     int       `toml:"replicas"`
+		Wait         *lifeSpan `toml:"wait"`
+		Partitions   *int      `toml:"partitions"`
+		Budget       *lifeSpan `toml:"budget"`
+
+		TrustedNetwork bool `toml:"trusted_network"`
 	} `toml:"store"`
 
 	Limits struct {
-		PublicPerIP     int `toml:"public_per_ip"`
-		PublicPerKey    int `toml:"public_per_key"`
-		SecretPerIP     int `toml:"secret_per_ip"`
-		ReconcilePerKey int `toml:"reconcile_per_key"`
+		PublicPerIP     *int `toml:"public_per_ip"`
+		PublicPerKey    *int `toml:"public_per_key"`
+		SecretPerIP     *int `toml:"secret_per_ip"`
+		ReconcilePerKey *int `toml:"reconcile_per_key"`
+
+		PreflightsPerIP      *int `toml:"preflights_per_ip"`
+		PagesPerIP           *int `toml:"pages_per_ip"`
+		FailedOperatorsPerIP *int `toml:"failed_operators_per_ip"`
+
+		Connections      *int `toml:"connections"`
+		ConnectionsPerIP *int `toml:"connections_per_ip"`
 	} `toml:"limits"`
 
 	Webhooks struct {
 		Retries        []lifeSpan `toml:"retries"`
 		JitterPercent  *int       `toml:"jitter_percent"`
-		ConnectTimeout lifeSpan   `toml:"connect_timeout"`
-		Timeout        lifeSpan   `toml:"timeout"`
-		MaxAnswer      int        `toml:"max_answer"`
+		ConnectTimeout *lifeSpan  `toml:"connect_timeout"`
+		Timeout        *lifeSpan  `toml:"timeout"`
+		MaxAnswer      *int       `toml:"max_answer"`
 	} `toml:"webhooks"`
 
 	Drain struct {
-		Delay   lifeSpan `toml:"delay"`
-		Timeout lifeSpan `toml:"timeout"`
+		Delay   lifeSpan  `toml:"delay"`
+		Timeout *lifeSpan `toml:"timeout"`
 	} `toml:"drain"`
 
 	Publishers   []publisherConfig   `toml:"publishers"`
@@ -107,6 +120,19 @@ type problems []string
 
 func (ps *problems) add(format string, args ...any) {
 	*ps = append(*ps, fmt.Sprintf(format, args...))
+}
+
+// addLines adds each line of err, which may be nil, behind what it is about.
+func (ps *problems) addLines(about string, err error) {
+	if err == nil {
+		return
+	}
+	if about != "" {
+		about += ": "
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		ps.add("%s%s", about, line)
+	}
 }
 
 // err words the problems of the configuration that came from source; nil if there are none.

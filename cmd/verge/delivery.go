@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"text/tabwriter"
+	"time"
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/outbox"
@@ -19,8 +20,20 @@ type deliveryListCmd struct {
 
 // Help is shown by `verge delivery list --help`.
 func (deliveryListCmd) Help() string {
-	return `An event is listed for 30 days after its receiver refused it (4xx) or every
-attempt failed. What is still being tried is not here.`
+	return `Shows the events that were not delivered yet, and why: what came back last.
+
+An event waits after an attempt that failed, for as long as the schedule has
+more. One whose receiver refused it (4xx), or for which every attempt failed, is
+given up and stays here for 30 days; "verge delivery resend" sends it again. An
+event that nobody has tried to deliver is not here.`
+}
+
+// listedDelivery is one line of --json.
+type listedDelivery struct {
+	State  string `json:"state"`            // admin.StateDead or admin.StateWaiting
+	Reason string `json:"reason,omitempty"` // of a dead one
+	outbox.Waiting
+	Due *time.Time `json:"due,omitempty"` // of one that waits
 }
 
 func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
@@ -28,31 +41,59 @@ func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	dead, err := deadEvents(ctx, client)
+	dead, err := deliveries[outbox.Dead](ctx, client, admin.StateDead)
+	if err != nil {
+		return err
+	}
+	waiting, err := deliveries[outbox.Waiting](ctx, client, admin.StateWaiting)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(dead)
+		return json.NewEncoder(p.stdout).Encode(allDeliveries(dead, waiting))
 	}
-	if len(dead) == 0 {
-		fmt.Fprintln(p.stdout, "No event has been given up.")
+	if len(dead)+len(waiting) == 0 {
+		fmt.Fprintln(p.stdout, "No event has been given up, and none waits for a retry.")
 		return nil
 	}
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "EVENT\tTYPE\tINTEGRATION\tREASON\tLAST\tATTEMPTS\tAT\tSESSION")
+	if len(waiting) > 0 {
+		fmt.Fprintln(table, "Waiting for a retry:\nEVENT\tTYPE\tINTEGRATION\tLAST\tATTEMPTS\tNEXT\tSESSION")
+		for _, w := range waiting {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", w.Event, w.Type, w.Integration, w.Last, w.Attempts, when(w.Due), w.Session)
+		}
+		fmt.Fprintln(table)
+	}
+	if len(dead) == 0 {
+		fmt.Fprintln(table, "No event has been given up.")
+		return table.Flush()
+	}
+	fmt.Fprintln(table, "Given up:\nEVENT\tTYPE\tINTEGRATION\tREASON\tLAST\tATTEMPTS\tAT\tSESSION")
 	for _, d := range dead {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", d.Event, d.Type, d.Integration, d.Reason, d.Last, d.Attempts, when(d.At), d.Session)
 	}
 	return table.Flush()
 }
 
-// deadEvents reads all pages.
-func deadEvents(ctx context.Context, c *adminClient) ([]outbox.Dead, error) {
-	all := []outbox.Dead{}
+func allDeliveries(dead []outbox.Dead, waiting []outbox.Waiting) []listedDelivery {
+	all := []listedDelivery{}
+	for _, d := range dead {
+		all = append(all, listedDelivery{State: admin.StateDead, Reason: d.Reason, Waiting: outbox.Waiting{Event: d.Event, Type: d.Type,
+			Session: d.Session, Integration: d.Integration, Last: d.Last, Attempts: d.Attempts, At: d.At}})
+	}
+	for _, w := range waiting {
+		all = append(all, listedDelivery{State: admin.StateWaiting, Waiting: w, Due: &w.Due})
+	}
+	return all
+}
+
+// deliveries reads all pages of the events of a state.
+func deliveries[T any](ctx context.Context, c *adminClient, state string) ([]T, error) {
+	all := []T{}
 	for after := ""; ; {
-		var page admin.DeliveryPage
-		if err := c.call(ctx, "GET", admin.DeliveriesPath+"?after="+url.QueryEscape(after), nil, &page); err != nil {
+		query := url.Values{"state": {state}, "after": {after}}
+		var page admin.DeliveryPage[T]
+		if err := c.call(ctx, "GET", admin.DeliveriesPath+"?"+query.Encode(), nil, &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Deliveries...)
@@ -64,7 +105,7 @@ func deadEvents(ctx context.Context, c *adminClient) ([]outbox.Dead, error) {
 
 type deliveryResendCmd struct {
 	Events []string `arg:"" optional:"" name:"event" help:"Ids of events, evt_…"`
-	All    bool     `help:"All that \"verge delivery list\" shows."`
+	All    bool     `help:"All that \"verge delivery list\" shows as given up."`
 	serverFlags
 }
 
@@ -88,7 +129,7 @@ func (c *deliveryResendCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.All {
-		dead, err := deadEvents(ctx, client)
+		dead, err := deliveries[outbox.Dead](ctx, client, admin.StateDead)
 		if err != nil {
 			return err
 		}

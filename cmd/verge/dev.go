@@ -97,14 +97,17 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 			return usagef("--webhook-url: %w", err)
 		}
 	}
+	out := egress.Config{Dev: true}
+	if err := egress.New(out).Check(ready.WebhookURL); err != nil {
+		return usagef("--webhook-url: no event would ever reach it: %w", err)
+	}
 
 	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(c.LogLevel)}))
 	in, err := assemble(ctx, settings{
 		core:    core.Config{BaseURL: ready.BaseURL, Dev: true, OperatorToken: seeds.OperatorToken, Partitions: at.partitions()},
-		egress:  egress.Config{Dev: true},
+		egress:  out,
 		store:   at.of(seeds.PublisherID),
 		engine:  runs,
-		fs:      p.fs,
 		keyring: ring,
 		public:  open.public, admin: open.admin, ops: open.ops,
 		log: log, now: p.now, random: p.random,

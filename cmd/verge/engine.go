@@ -83,7 +83,7 @@ func (a *engineAt) take(m module, err error) error {
 	if a.module == "" {
 		own = trust{sha256: a.trust.sha256}
 	}
-	if err := own.check(m.digest, m.signature); err != nil {
+	if a.loaded.version, err = own.check(m.digest, m.signature); err != nil {
 		return fmt.Errorf("%s: %w", m.source, err)
 	}
 	return nil
@@ -116,7 +116,7 @@ func (a engineAt) start(ctx context.Context, service *core.Service, c core.Confi
 	}
 	ctx, cancel := context.WithTimeout(ctx, activationTime)
 	defer cancel()
-	m := &modules{engine: a.name, cache: cache, trust: a.trust, log: h.Log, now: h.Now, sources: map[string]string{}, Observer: guests}
+	m := &modules{engine: a.name, cache: cache, trust: a.trust, log: h.Log, now: h.Now, origins: map[string]origin{}, Observer: guests}
 	config.Observer = m
 	slow := time.AfterFunc(time.Second, func() { h.Log.Info("compiling the module, which takes some seconds the first time") })
 	e, err := wasmhost.New(ctx, config)

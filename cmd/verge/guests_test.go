@@ -49,17 +49,17 @@ func (g *guests) put(name string, wasm []byte) (path string) {
 	if err := writePrivate(fs, path, wasm); err != nil {
 		g.t.Fatal(err)
 	}
-	g.sign(path, g.key)
+	g.sign(path, g.key, 1)
 	return path
 }
 
-func (g *guests) sign(path string, key ed25519.PrivateKey) {
+func (g *guests) sign(path string, key ed25519.PrivateKey, version int64) {
 	g.t.Helper()
 	wasm, err := os.ReadFile(path)
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	text := signatureText(ed25519.Sign(key, signedText(digestOf(wasm))))
+	text := signatureText(sign(key, digestOf(wasm), version))
 	if err := writePrivate(afero.NewOsFs(), signatureFile(path), []byte(text)); err != nil {
 		g.t.Fatal(err)
 	}

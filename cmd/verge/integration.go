@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/verge-id/verge/core/admin"
@@ -70,8 +71,9 @@ func (integrationTestCmd) Help() string {
 	return `The server sends a correctly signed event marked as a test, which the receiver
 must accept, and then four requests that it must refuse with 401: a bad
 signature, a stale timestamp, a differing X-Service-Timestamp, an altered body.
-The result is recorded: in production an integration starts no session before
-it is ready. The exit code is 0 if it is ready, 1 if not.
+Where there is no answer to the first, the others are not sent. The result is
+recorded: in production an integration starts no session before it is ready. The
+exit code is 0 if it is ready, 1 if not.
 
 Example:
 
@@ -101,6 +103,10 @@ func (c *integrationTestCmd) Run(ctx context.Context, p *program) error {
 }
 
 func printReport(p *program, report admin.TestReport) error {
+	if len(report.Probes) == 1 { // the receiver was not reached: what there is to say, the reason says
+		fmt.Fprintf(p.stdout, "NOT_READY:\n  %s\nThe other probes were not sent.\n", strings.Join(report.Reasons, "\n  "))
+		return nil
+	}
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "PROBE\tWANTED\tCAME BACK")
 	for _, probe := range report.Probes {

@@ -14,7 +14,7 @@ import (
 type keyCreateCmd struct {
 	Publisher   string   `required:"" placeholder:"PUB_ID" help:"Whose key it is."`
 	Integration string   `placeholder:"UUID" help:"Make a public key of this integration, for browsers. Without it: a secret key, for servers."`
-	Expires     lifeSpan `placeholder:"90d" help:"When it ends by itself, counted from now. Without it: never."`
+	Expires     lifeSpan `placeholder:"90d" help:"When it ends by itself, counted from now. Default: it never does."`
 	JSON        bool     `help:"Print JSON."`
 	serverFlags
 }

@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/verge-id/verge/core/keyset"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 )
@@ -41,17 +42,24 @@ func (c *keyringGenerateCmd) Run(p *program) error {
 }
 
 type keyringRotateCmd struct {
-	File string `arg:"" help:"The ring."`
+	File    string        `arg:"" help:"The ring."`
+	SealsIn time.Duration `default:"60s" help:"How long the new key waits before it seals. Every instance must have the file by then."`
 }
 
 // Help is shown by `verge keyring rotate --help`.
 func (keyringRotateCmd) Help() string {
-	return `A running server takes the ring over within seconds. Sessions and tokens that
-the older keys sealed stay good for as long as those keys are in the ring.
+	return `The new key seals only after a while, so that every instance has read it before
+the first token is sealed with it. Bring the file to every host within that
+time. Running servers read it by themselves. Sessions and tokens that the older
+keys sealed stay good for as long as those keys are in the ring.
 
-Example:
+An instance that comes too late is not ready until it has the file: /readyz,
+its log and the metric verge_keyring_missing_keys say so.
 
-    verge keyring rotate /etc/verge/keyring.json`
+Examples:
+
+    verge keyring rotate /etc/verge/keyring.json
+    verge keyring rotate --seals-in 15m keyring.json     # time to copy it by hand`
 }
 
 func (c *keyringRotateCmd) Run(p *program) error {
@@ -59,15 +67,26 @@ func (c *keyringRotateCmd) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	if err := ring.Rotate(p.random, p.now()); err != nil {
+	if c.SealsIn < 0 || c.SealsIn > sealsInMost {
+		return usagef("--seals-in: %s; it must be from 0s to %s", c.SealsIn, sealsInMost)
+	}
+	if err := ring.Rotate(p.random, p.now(), c.SealsIn); err != nil {
 		return err
 	}
 	if err := writeKeyring(p, c.File, ring); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "Key %s seals as soon as the server has read it, within seconds; %s still opens what it sealed.\n", ring.Keys[0].ID, ring.Keys[1].ID)
+	fmt.Fprintf(p.stdout, "Key %s seals from %s on. Bring %s to every instance by then; running servers read it by themselves.\n"+
+		"Key %s seals until then, and opens what it sealed for as long as it is in the ring.\n",
+		ring.Keys[0].ID, when(ring.Keys[0].SealsFrom), c.File, ring.Keys[1].ID)
+	if c.SealsIn < keyset.Settle {
+		fmt.Fprintf(p.stdout, "It waits in any case until %s after the first server has read it, so that the others know of it.\n", keyset.Settle)
+	}
 	return nil
 }
+
+// sealsInMost keeps a slip of the keyboard from putting a rotation off for ever.
+const sealsInMost = 30 * 24 * time.Hour
 
 type keyringRetireCmd struct {
 	File  string   `arg:"" help:"The ring."`
@@ -80,9 +99,9 @@ type keyringRetireCmd struct {
 func (keyringRetireCmd) Help() string {
 	return `Refused while a session that the key authenticates can still be asked for,
 which is until outcomes are forgotten after it ceased to seal. Webhook secrets
-are sealed anew whenever a server reads a ring that has changed. Every server
-that shares the ring must have read the rotated one: see "key ring read again"
-in its log.
+are sealed again by themselves once a new key seals. The file keeps the id of a
+retired key, so that an instance whose ring lacks it is not taken for one that
+lags behind. Bring the file to every instance.
 
 Example:
 
@@ -117,9 +136,12 @@ type keyringListCmd struct {
 
 // listedKey is what may be shown of a key: everything but the secret.
 type listedKey struct {
-	ID       string     `json:"id"`
-	Created  time.Time  `json:"created"`
-	Replaced *time.Time `json:"replaced,omitempty"`
+	ID          string     `json:"id"`
+	Fingerprint string     `json:"fingerprint"`
+	Created     time.Time  `json:"created"`
+	SealsFrom   time.Time  `json:"seals_from"`
+	Replaced    *time.Time `json:"replaced,omitempty"`
+	Seals       bool       `json:"seals"` // now
 }
 
 func (c *keyringListCmd) Run(p *program) error {
@@ -128,8 +150,12 @@ func (c *keyringListCmd) Run(p *program) error {
 		return err
 	}
 	keys := []listedKey{}
-	for _, k := range ring.Keys {
-		listed := listedKey{ID: k.ID, Created: k.Created}
+	for i, k := range ring.Keys {
+		listed := listedKey{ID: k.ID, Fingerprint: k.Fingerprint(), Created: k.Created, SealsFrom: k.SealsFrom,
+			Seals: i == ring.Sealing(p.now())}
+		if k.SealsFrom.IsZero() { // written by an earlier release
+			listed.SealsFrom = k.Created
+		}
 		if !k.Replaced.IsZero() {
 			listed.Replaced = &k.Replaced
 		}
@@ -139,13 +165,19 @@ func (c *keyringListCmd) Run(p *program) error {
 		return json.NewEncoder(p.stdout).Encode(keys)
 	}
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "KEY\tCREATED\tCEASED TO SEAL")
+	fmt.Fprintln(table, "KEY\tFINGERPRINT\tCREATED\tSEALS FROM\tUNTIL\tNOW")
 	for _, k := range keys {
-		replaced := "seals"
+		until, now := "-", "opens"
 		if k.Replaced != nil {
-			replaced = when(*k.Replaced)
+			until = when(*k.Replaced)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", k.ID, when(k.Created), replaced)
+		switch {
+		case k.Seals:
+			now = "seals"
+		case k.SealsFrom.After(p.now()):
+			now = "waits"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Fingerprint, when(k.Created), when(k.SealsFrom), until, now)
 	}
 	return table.Flush()
 }

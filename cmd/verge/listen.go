@@ -40,6 +40,18 @@ func httpURL(l net.Listener) string {
 	return "http://" + netip.AddrPortFrom(ip, at.Port()).String()
 }
 
+// isPublic reports whether addr may be reached from the Internet: what is
+// neither loopback nor private may, and so may every address at once.
+func isPublic(addr string) bool {
+	if isLoopback(addr) {
+		return false
+	}
+	name, _, _ := net.SplitHostPort(addr)
+	ip, err := netip.ParseAddr(name)
+	ip = ip.Unmap()
+	return err != nil || !ip.IsPrivate() && !ip.IsLinkLocalUnicast()
+}
+
 // isLoopback reports whether only this machine can reach addr.
 func isLoopback(addr string) bool {
 	name, _, err := net.SplitHostPort(addr)

@@ -3,10 +3,13 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/verge-id/verge/kvadapters/bolt"
 )
 
 // TestMain makes this test binary the verge command as well, for scripts and
@@ -16,13 +19,23 @@ func TestMain(m *testing.M) {
 	// that a script runs as "verge" keeps those that the script has set.
 	if filepath.Base(os.Args[0]) != "verge" {
 		for _, v := range os.Environ() {
-			if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "VERGE_") && name != "VERGE_REQUIRE_REAL" && name != "VERGE_SEED" {
+			if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "VERGE_") && !slices.Contains(ofTests, name) {
 				os.Unsetenv(name)
 			}
 		}
 	}
-	testscript.Main(m, map[string]func(){"verge": main})
+	testscript.Main(m, map[string]func(){"verge": func() {
+		boltDisk = testDisk()
+		main()
+	}})
 }
+
+// ofTests are the variables that the tests themselves read.
+var ofTests = []string{"VERGE_REQUIRE_REAL", "VERGE_SEED", "VERGE_LONG", "VERGE_BEFORE"}
+
+// testDisk is the disk of a verge that a test has started: a good one, unless
+// the test said otherwise.
+var testDisk = func() (good bolt.Disk) { return good }
 
 // TestScripts runs the command as a user does: testdata/script has one file for each thing that it promises.
 func TestScripts(t *testing.T) {

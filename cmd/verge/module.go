@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/spf13/afero"
 )
@@ -51,8 +52,9 @@ func (c *moduleKeygenCmd) Run(p *program) error {
 }
 
 type moduleSignCmd struct {
-	Module string `arg:"" help:"The module."`
-	Key    string `required:"" type:"path" placeholder:"FILE" help:"Private key, as \"verge module keygen\" makes it."`
+	Module  string `arg:"" help:"The module."`
+	Key     string `required:"" type:"path" placeholder:"FILE" help:"Private key, as \"verge module keygen\" makes it."`
+	Version int64  `required:"" placeholder:"N" help:"A whole number, larger than that of every module signed before."`
 }
 
 // Help is shown by `verge module sign --help`.
@@ -60,16 +62,25 @@ func (moduleSignCmd) Help() string {
 	return `Writes the signature beside the module, as FILE.sig, where a server and
 "verge module activate" look for it.
 
-It is Ed25519 over the two lines "verge module, version 1" and "sha256 " with
-the module's SHA-256 in hex, each with a line feed; FILE.sig has its 64 bytes
-in base64.
+A server goes back to no lower version than module_min_version, nor, by "verge
+module activate", than the one that it runs: so nobody brings back a module that
+was replaced for its faults. A date is a good version: 20261120.
+
+It is Ed25519 over the three lines "verge module, format 2", "sha256 " with the
+module's SHA-256 in hex, and "version " with the number, each with a line feed.
+FILE.sig is one line: "verge-module-2", the number, and the 64 bytes in base64.
+A signature of an earlier release, the base64 alone, says no version: it counts
+as 0, and serves where module_min_version is not set.
 
 Example:
 
-    verge module sign verge.wasm --key module-key.pem`
+    verge module sign verge.wasm --key module-key.pem --version 20261120`
 }
 
 func (c *moduleSignCmd) Run(p *program) error {
+	if c.Version < 1 || c.Version > maxVersion {
+		return usagef("--version: %d is not from 1 to %d", c.Version, int64(maxVersion))
+	}
 	b, err := readPrivate(p.fs, c.Key)
 	if err != nil {
 		return fmt.Errorf("--key: %w", err)
@@ -86,11 +97,12 @@ func (c *moduleSignCmd) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	signature := ed25519.Sign(key, signedText(m.digest))
-	if err := afero.WriteFile(p.fs, signatureFile(c.Module), []byte(signatureText(signature)+"\n"), 0o644); err != nil {
+	text := signatureText(sign(key, m.digest, c.Version))
+	if err := afero.WriteFile(p.fs, signatureFile(c.Module), []byte(text+"\n"), 0o644); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "Wrote %s: SHA-256 %s, signed by %s.\n", signatureFile(c.Module), m.digest, publicKeyText(key.Public().(ed25519.PublicKey)))
+	fmt.Fprintf(p.stdout, "Wrote %s: SHA-256 %s, version %d, signed by %s.\n",
+		signatureFile(c.Module), m.digest, c.Version, publicKeyText(key.Public().(ed25519.PublicKey)))
 	return nil
 }
 
@@ -98,6 +110,8 @@ type moduleVerifyCmd struct {
 	Module       string `arg:"" help:"The module. Its signature is beside it, FILE.sig."`
 	ModuleKey    string `placeholder:"BASE64" env:"VERGE_MODULE_KEY" help:"The public key that must have signed it."`
 	ModuleSHA256 string `name:"module-sha256" placeholder:"HEX" env:"VERGE_MODULE_SHA256" help:"The SHA-256 that it must have."`
+
+	ModuleMinVersion int64 `placeholder:"N" env:"VERGE_MODULE_MIN_VERSION" help:"The least version that its signature may say."`
 }
 
 // Help is shown by `verge module verify --help`.
@@ -114,7 +128,7 @@ func (c *moduleVerifyCmd) Run(p *program) error {
 		return usagef("there is nothing to hold the module to: give --module-key or --module-sha256")
 	}
 	var ps problems
-	t := parseTrust(c.ModuleSHA256, c.ModuleKey, &ps)
+	t := parseTrust(c.ModuleSHA256, c.ModuleKey, c.ModuleMinVersion, &ps)
 	if err := ps.err("verge module verify"); err != nil {
 		return err
 	}
@@ -122,10 +136,15 @@ func (c *moduleVerifyCmd) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	if err := t.check(m.digest, m.signature); err != nil {
+	version, err := t.check(m.digest, m.signature)
+	if err != nil {
 		return fmt.Errorf("%s: %w", c.Module, err)
 	}
-	fmt.Fprintf(p.stdout, "%s is good: SHA-256 %s.\n", c.Module, m.digest)
+	if t.key == nil {
+		fmt.Fprintf(p.stdout, "%s is good: SHA-256 %s.\n", c.Module, m.digest)
+		return nil
+	}
+	fmt.Fprintf(p.stdout, "%s is good: SHA-256 %s, %s.\n", c.Module, m.digest, versionText(version))
 	return nil
 }
 
@@ -148,9 +167,15 @@ func (c *moduleDigestCmd) Run(p *program) error {
 			Bytes  int    `json:"bytes"`
 			Signed bool   `json:"signed"` // by whom is another matter
 			Source string `json:"source"`
-		}{m.digest, len(m.wasm), m.signature != nil, m.source})
+
+			Version int64 `json:"version,omitempty"` // that the signature says, which nobody has checked
+		}{m.digest, len(m.wasm), m.signature != nil, m.source, m.says()})
 	}
-	fmt.Fprintf(p.stdout, "%s  %s\n", m.digest, m.source)
+	says := ""
+	if m.signature != nil {
+		says = "  (its signature, not checked here, says " + versionText(m.says()) + ")"
+	}
+	fmt.Fprintf(p.stdout, "%s  %s%s\n", m.digest, m.source, says)
 	return nil
 }
 
@@ -173,7 +198,8 @@ func (c *moduleShowCmd) Run(ctx context.Context, p *program) error {
 	}
 	fmt.Fprintf(p.stdout, "engine    %s\n", s.Engine)
 	if a := s.Active; a != nil {
-		fmt.Fprintf(p.stdout, "module    %s\nsource    %s\nsince     %s\n", a.Digest, a.Source, when(a.Since))
+		fmt.Fprintf(p.stdout, "module    %s\nversion   %s\nsource    %s\nsince     %s\n",
+			a.Digest, strings.TrimPrefix(versionText(a.Version), "version "), a.Source, when(a.Since))
 	}
 	if r := s.Rejected; r != nil {
 		fmt.Fprintf(p.stdout, "refused   %s, %s: %s\n", when(r.At), r.Source, r.Reason)
@@ -190,8 +216,10 @@ type moduleActivateCmd struct {
 // Help is shown by `verge module activate --help`.
 func (moduleActivateCmd) Help() string {
 	return `The server compiles and tests the module; then it takes every new request, and
-those under way end in the old one. One that the server does not trust or that
-fails a test is refused, and nothing changes. If a guest of it fails within half
+those under way end in the old one. One that the server does not trust, whose
+signature says a lower version than that of the one in use, or that fails a test
+is refused, and nothing changes. Outside dev the server has to have a pin, or it
+trusts none. If a guest of it fails within half
 a minute, the module before takes over again by itself: "verge module show" says.
 
 It holds for this process and until it ends. After a restart, or on SIGHUP, the

@@ -24,8 +24,9 @@ import (
 //
 // What is in there is machine code: whoever can write into the directory
 // decides what the server runs, whatever is pinned or signed. So it must be
-// writable by nobody but the server's user; one that is open to others is not
-// used. Against a disk that loses bytes, and a process that ended in the middle
+// writable by nobody but the server's user, and so must all above it, or
+// somebody could put another directory in its place; one that is open to others
+// is not used. Against a disk that loses bytes, and a process that ended in the middle
 // of a write, each module has a list of its files with their SHA-256, in the
 // format of sha256sum, and a file that is not as listed is removed before it is
 // read: the library itself checks a part of it, refuses to start on what it
@@ -51,10 +52,13 @@ func openCompiledModules(dir string, now func() time.Time, log *slog.Logger) *co
 	c := &compiledModules{dir: dir, fs: afero.NewOsFs(), now: now, log: log}
 	err := c.fs.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = ownDirectory(c.fs, dir)
+		c.dir, err = resolved(c.fs, dir) // what is checked is what is used, wherever a link on the way leads later
 	}
 	if err == nil {
-		c.compiled, err = wazero.NewCompilationCacheWithDir(dir)
+		err = ownDirectory(c.fs, c.dir)
+	}
+	if err == nil {
+		c.compiled, err = wazero.NewCompilationCacheWithDir(c.dir)
 	}
 	if err != nil {
 		log.Warn("compiled modules are not kept", "error", err.Error())
@@ -63,7 +67,8 @@ func openCompiledModules(dir string, now func() time.Time, log *slog.Logger) *co
 	return c
 }
 
-// ownDirectory refuses a directory that others can write into.
+// ownDirectory refuses a directory that others can write into, or can put
+// another one in the place of.
 func ownDirectory(fsys afero.Fs, dir string) error {
 	info, err := fsys.Stat(dir)
 	switch {
@@ -76,7 +81,47 @@ func ownDirectory(fsys afero.Fs, dir string) error {
 	case !ownedByUs(info):
 		return fmt.Errorf("%s belongs to another user, who could put any code there", dir)
 	}
-	return nil
+	return ownParents(fsys, dir)
+}
+
+// ownParents refuses a directory, which need not be there yet, if somebody else
+// can rename one above it, as sshd does with the files of keys. Where the sticky
+// bit is set, as on /tmp, nobody can rename what is another's.
+func ownParents(fsys afero.Fs, dir string) error {
+	at, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	at = filepath.Dir(at)
+	for _, err = fsys.Stat(at); isMissing(err) && at != filepath.Dir(at); _, err = fsys.Stat(at) {
+		at = filepath.Dir(at)
+	}
+	if at, err = resolved(fsys, at); err != nil {
+		return err
+	}
+	for ; ; at = filepath.Dir(at) {
+		info, err := fsys.Stat(at)
+		switch {
+		case err != nil:
+			return err
+		case !ownedByUs(info):
+			return fmt.Errorf("%s is in %s, which belongs to another user, who could put another directory there", dir, at)
+		case info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0:
+			return fmt.Errorf("%s is in %s, which can be written by others (mode %04o), who could put another directory there: run `chmod go-w %s`, or choose another directory",
+				dir, at, info.Mode().Perm(), at)
+		case at == filepath.Dir(at):
+			return nil
+		}
+	}
+}
+
+// resolved is the path without links, from the root.
+func resolved(fsys afero.Fs, path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if _, disk := fsys.(*afero.OsFs); err == nil && disk {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	return path, err
 }
 
 // before makes the directory fit to be read for the module.

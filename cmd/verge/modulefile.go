@@ -16,8 +16,9 @@ import (
 type module struct {
 	wasm      []byte
 	digest    string
-	signature []byte // nil: none
-	source    string // a file, or builtInSource
+	signature *signature // nil: none
+	version   int64      // that a checked signature says; 0: none
+	source    string     // a file, or builtInSource
 }
 
 // maxModule bounds a module: five times what `make wasm` builds.
@@ -53,6 +54,14 @@ func readModule(fsys afero.Fs, path string) (module, error) {
 		err = fmt.Errorf("%s: %w", signatureFile(path), err)
 	}
 	return m, err
+}
+
+// says is the version in the module's signature, which may be anybody's.
+func (m module) says() int64 {
+	if m.signature == nil {
+		return 0
+	}
+	return m.signature.version
 }
 
 // signatureFile is where the signature of the module in a file is.

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
@@ -63,7 +65,7 @@ var compiledHere = sync.OnceValue(wazero.NewCompilationCache)
 func runModules(t *testing.T, first module, told *hooked) *modules {
 	t.Helper()
 	told.activated, told.rolledBack = func(string) {}, func() {}
-	m := &modules{engine: wasmEngine, token: testToken, log: slog.New(slog.DiscardHandler), now: time.Now, sources: map[string]string{}, Observer: told}
+	m := &modules{engine: wasmEngine, token: testToken, log: slog.New(slog.DiscardHandler), now: time.Now, origins: map[string]origin{}, Observer: told}
 	e, err := wasmhost.New(t.Context(), wasmhost.Config{Module: first.wasm, Instances: 1, Probation: time.Hour, Cache: compiledHere(),
 		KV: memory.New(memory.Config{}), Meter: ratelimit.NewLocal(0).Meter(), Fetch: unfetched{}, Observer: m})
 	if err != nil {
@@ -188,4 +190,72 @@ func TestASlowUploadBlocksNoSIGHUP(t *testing.T) {
 	if d := m.host.Digest(); d != all[2].digest {
 		t.Errorf("%s runs", d)
 	}
+}
+
+// The operator token takes modules forward only; what has failed goes back by
+// itself, and on purpose who can change the configuration.
+func TestOlderModulesAreRefused(t *testing.T) {
+	all := badModules(t)
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pins := trust{key: public, pinned: true, minVersion: 2}
+	at := func(m module, version int64) engineAt {
+		t.Helper()
+		m.signature = sign(private, m.digest, version)
+		a := engineAt{name: wasmEngine, module: m.source, trust: pins}
+		if err := a.take(m, nil); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	told := &hooked{}
+	m := runModules(t, at(all[0], 3).loaded, told)
+	m.trust = pins
+	send := func(next module, version int64) *web.Response {
+		header := web.Header{"Authorization": {"Bearer " + testToken}}
+		if version >= 0 {
+			header.Set(signatureHeader, signatureText(sign(private, next.digest, version)))
+		}
+		return m.serve(t.Context(), &web.Request{Method: "POST", Path: modulePath, Header: header}, bytes.NewReader(next.wasm))
+	}
+	refused := func(next module, version int64, says string) {
+		t.Helper()
+		runs := *m.state().Active
+		if r := send(next, version); r.Status != 409 || !strings.Contains(string(r.Body), says) || *m.state().Active != runs {
+			t.Errorf("version %d: %d %s, and %+v runs", version, r.Status, r.Body, m.state().Active)
+		}
+	}
+	runs := func(want module, version int64) {
+		t.Helper()
+		if s := m.state().Active; s.Digest != want.digest || s.Version != version {
+			t.Errorf("%+v runs, want version %d of %s", s, version, want.digest)
+		}
+	}
+	runs(all[0], 3)
+	refused(all[1], -1, "it is not signed")
+	refused(all[1], 0, "its signature says no version, but module_min_version is 2")
+	refused(all[1], 1, "its signature says version 1, but module_min_version is 2")
+	refused(all[1], 2, "its signature says version 2, and the module in use has version 3: to go back, configure")
+	if r := send(all[1], 4); r.Status != 200 || !strings.Contains(string(r.Body), `"version":4`) {
+		t.Errorf("a later version: %d %s", r.Status, r.Body)
+	}
+	runs(all[1], 4)
+	refused(all[2], 3, "the module in use has version 4")
+
+	trap(t, m)
+	eventually(t, "the module before runs again", func() bool { return m.state().Rejected != nil && m.state().Active.Digest == all[0].digest })
+	runs(all[0], 3)
+	if r := send(all[2], 3); r.Status != 200 {
+		t.Errorf("the same version as of the module that runs again: %d %s", r.Status, r.Body)
+	}
+	if r := send(all[1], 4); r.Status != 200 {
+		t.Errorf("a later version: %d %s", r.Status, r.Body)
+	}
+	m.reload(t.Context(), func() (engineAt, error) { return at(all[2], 2), nil })
+	runs(all[2], 2)
+
+	m.trust = trust{pinned: true}
+	refused(all[1], 4, "nothing says that it may run")
 }

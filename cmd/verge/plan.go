@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"crypto/tls"
 	"errors"
 	"net/netip"
 	"net/url"
@@ -12,10 +11,12 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/edge/server"
 )
 
 // plan is a configuration that was found good: what is served, and where.
@@ -24,18 +25,13 @@ type plan struct {
 	listen       struct{ public, admin, ops string } // "" admin or ops: none
 	publishers   []integration.Publisher
 	integrations []plannedIntegration
+	warnings     problems // of what is allowed, and yet may not be meant
 }
 
 type plannedIntegration struct {
 	integration.Integration
 	secret string
 }
-
-// Least lengths of what an attacker could guess at.
-const (
-	minOperatorToken = 24
-	minWebhookSecret = 16
-)
 
 // off is what an address says to have no such listener.
 const off = "off"
@@ -49,6 +45,10 @@ func (c *config) check(p *program, ps *problems) plan {
 	c.checkListeners(p, &pl, ps)
 	c.checkFiles(p, &pl, ps)
 	pl.engine = c.checkEngine(p, ps)
+	if at := pl.engine; at.module != "" && at.trust.sha256 == "" && at.trust.key == nil {
+		pl.warnings = append(pl.warnings, "engine.module: it is not pinned, so whoever can write "+at.module+
+			" or has the operator token decides what runs; set engine.module_sha256 or engine.module_key")
+	}
 	c.checkProxies(&pl, ps)
 	c.checkNumbers(&pl, ps)
 	c.checkDirectory(p, &pl, ps)
@@ -105,15 +105,15 @@ func (c *config) checkListeners(p *program, pl *plan, ps *problems) {
 		}
 		taken[addr], *l.planned = l.name, addr
 	}
+	if addr := pl.listen.ops; addr != "" && isPublic(addr) {
+		pl.warnings = append(pl.warnings, "listen.ops: "+addr+" may be reached from the Internet, and metrics and health ask for no credential; "+
+			"use a loopback or private address, or see that a firewall is in front")
+	}
 	switch cert, key := c.TLS.Cert, c.TLS.Key; {
 	case (cert == "") != (key == ""):
 		ps.add("tls: cert and key go together; set both, or neither if a proxy in front does TLS")
 	case cert != "":
-		pair, err := loadPair(p.fs, cert, key)
-		if err != nil {
-			ps.add("tls: %v", err)
-		}
-		pl.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+		c.checkTLS(p, pl, ps)
 	case pl.listen.admin != "" && !isLoopback(pl.listen.admin):
 		ps.add("listen.admin: %s can be reached from other machines, and without [tls] the operator token would go there in the clear; "+
 			"use a loopback address, or set tls.cert and tls.key", pl.listen.admin)
@@ -121,18 +121,6 @@ func (c *config) checkListeners(p *program, pl *plan, ps *problems) {
 	if pl.listen.admin != "" {
 		c.checkOperatorToken(p, pl, ps)
 	}
-}
-
-func loadPair(fsys afero.Fs, cert, key string) (tls.Certificate, error) {
-	certPEM, err := afero.ReadFile(fsys, cert)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	keyPEM, err := afero.ReadFile(fsys, key)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	return tls.X509KeyPair(certPEM, keyPEM)
 }
 
 func (c *config) checkOperatorToken(p *program, pl *plan, ps *problems) {
@@ -153,8 +141,10 @@ func (c *config) checkOperatorToken(p *program, pl *plan, ps *problems) {
 		return
 	}
 	token = strings.TrimSpace(token)
-	if len(token) < minOperatorToken {
-		ps.add("%s: the operator token has %d characters; it must have at least %d (%s)", source, len(token), minOperatorToken, how)
+	if token == "" {
+		ps.add("%s: there is no operator token in it (%s)", source, how)
+	} else if err := admin.CheckToken(token); err != nil {
+		ps.add("%s: %v (%s)", source, err, how)
 	}
 	pl.core.OperatorToken = token
 }
@@ -165,7 +155,8 @@ func (c *config) checkFiles(p *program, pl *plan, ps *problems) {
 	} else if ring, err := readKeyring(p, c.Keyring); err != nil {
 		ps.add("keyring: %v", err)
 	} else {
-		pl.keyring, pl.keyringFile, pl.fs = ring, c.Keyring, p.fs
+		pl.keyring = ring
+		pl.keyringFile = func() ([]byte, error) { return readPrivate(p.fs, c.Keyring) }
 	}
 	c.checkStore(p, pl, ps)
 }
@@ -197,7 +188,7 @@ func (c *config) checkStore(p *program, pl *plan, ps *problems) {
 	if !at.shared() && (s.PasswordFile != "" || s.CA != "" || s.Cert != "" || s.Key != "") {
 		ps.add("store: password_file, ca, cert and key are for redis:// and etcd:// URLs; kv is %s", at)
 	}
-	if at.kind != "redis" && (s.Prefix != "" || s.Replicas != 0 || s.Wait != 0) {
+	if at.kind != "redis" && (s.Prefix != "" || s.Replicas != 0 || s.Wait != nil) {
 		ps.add("store: prefix, replicas and wait are for redis:// URLs; kv is %s", at)
 	}
 	if s.PasswordFile != "" && at.shared() {
@@ -209,26 +200,41 @@ func (c *config) checkStore(p *program, pl *plan, ps *problems) {
 			ps.add("store.password_file: %v", err)
 		}
 	}
-	if at.tls, err = clientTLS(p.fs, s.CA, s.Cert, s.Key); err != nil {
-		ps.add("store: %v", err)
-	}
-	at.prefix, at.replicas, at.wait = s.Prefix, s.Replicas, time.Duration(s.Wait)
+	at.tls, err = clientTLS(p, s.CA, s.Cert, s.Key)
+	ps.addLines("store", err)
+	at.prefix, at.replicas, at.wait = s.Prefix, s.Replicas, time.Duration(given(ps, "store.wait", s.Wait))
 	if s.Replicas < 0 {
 		ps.add("store.replicas: %d is less than nothing", s.Replicas)
 	} else if err := at.check(); err != nil {
 		ps.add("kv: %v", err)
+	} else if open := at.exposed(); open != "" && !s.TrustedNetwork {
+		ps.add("kv: %s: %s; take %s with a password or a client's certificate, or, if nobody else can reach that network, set store.trusted_network = true",
+			at, open, at.withTLS())
 	}
-	if at.kind == "redis" && s.Wait != 0 && s.Replicas == 0 {
+	if at.kind == "redis" && s.Wait != nil && s.Replicas == 0 {
 		ps.add("store.wait: there is nothing to wait for; set store.replicas as well, or neither")
 	}
 	pl.core.Partitions = at.partitions()
-	if n := s.Partitions; n < 0 || n > maxPartitions {
+	if n := given(ps, "store.partitions", s.Partitions); n > maxPartitions {
 		ps.add("store.partitions: %d is not from 1 to %d", n, maxPartitions)
 	} else if n > 0 {
 		pl.core.Partitions = n
 	}
 	pl.store = at
+	if b := s.Budget; b != nil {
+		pl.budget = time.Duration(*b)
+		if pl.budget < minStoreBudget || pl.budget > maxStoreBudget {
+			ps.add("store.budget: %s is not from %s to %s", pl.budget, minStoreBudget, maxStoreBudget)
+		}
+	}
 }
+
+// Bounds of what a request may wait for the store: a slow commit takes longer
+// than the one, and a request has no more time than 15 s as a whole.
+const (
+	minStoreBudget = 100 * time.Millisecond
+	maxStoreBudget = 12 * time.Second
+)
 
 // checkEngine reads the module, too.
 func (c *config) checkEngine(p *program, ps *problems) engineAt {
@@ -237,8 +243,8 @@ func (c *config) checkEngine(p *program, ps *problems) engineAt {
 	switch at.name {
 	case wasmEngine:
 	case nativeEngine:
-		if e.Module != "" || e.ModuleSHA256 != "" || e.ModuleKey != "" || e.ModuleCache != "" || e.Interruptible {
-			ps.add("engine: module, module_sha256, module_key, module_cache and interruptible are for name = %q; it is %s", wasmEngine, at.name)
+		if e.Module != "" || e.ModuleSHA256 != "" || e.ModuleKey != "" || e.MinVersion != 0 || e.ModuleCache != "" || e.Interruptible {
+			ps.add("engine: module, module_sha256, module_key, module_min_version, module_cache and interruptible are for name = %q; it is %s", wasmEngine, at.name)
 		}
 		return at
 	default:
@@ -246,8 +252,8 @@ func (c *config) checkEngine(p *program, ps *problems) engineAt {
 		return at
 	}
 	before := len(*ps)
-	at.trust = parseTrust(e.ModuleSHA256, e.ModuleKey, ps)
-	at.trust.pinned = c.Mode == "" || c.Mode == "production"
+	at.trust = parseTrust(e.ModuleSHA256, e.ModuleKey, e.MinVersion, ps)
+	at.trust.pinned = c.Mode != "dev"
 	if len(*ps) == before { // else it is not known what the module has to be
 		if err := at.load(p.fs); err != nil {
 			ps.add("engine.module: %v", err)
@@ -261,7 +267,7 @@ func (c *config) checkEngine(p *program, ps *problems) engineAt {
 	default:
 		err := ownDirectory(p.fs, at.cache)
 		if isMissing(err) {
-			err = writable(p.fs, at.cache)
+			err = errors.Join(writable(p.fs, at.cache), ownParents(p.fs, at.cache))
 		}
 		if err != nil {
 			ps.add("engine.module_cache: %v", err)
@@ -270,8 +276,8 @@ func (c *config) checkEngine(p *program, ps *problems) engineAt {
 	return at
 }
 
-// parseTrust reads the two pins, each of which may be left out.
-func parseTrust(sha256, key string, ps *problems) (t trust) {
+// parseTrust reads the pins, each of which may be left out.
+func parseTrust(sha256, key string, minVersion int64, ps *problems) (t trust) {
 	var err error
 	if sha256 != "" {
 		if t.sha256, err = parseDigest(sha256); err != nil {
@@ -283,6 +289,13 @@ func parseTrust(sha256, key string, ps *problems) (t trust) {
 			ps.add("module_key: %v", err)
 		}
 	}
+	switch {
+	case minVersion < 0 || minVersion > maxVersion:
+		ps.add("module_min_version: %d is not from 1 to %d", minVersion, int64(maxVersion))
+	case minVersion > 0 && key == "":
+		ps.add("module_min_version: a version is what a signature says; set module_key as well, or neither")
+	}
+	t.minVersion = minVersion
 	return t
 }
 
@@ -341,38 +354,40 @@ func (c *config) checkProxies(pl *plan, ps *problems) {
 }
 
 func (c *config) checkNumbers(pl *plan, ps *problems) {
-	positive := func(name string, n int) {
-		if n < 0 {
-			ps.add("%s: %d is less than nothing", name, n)
-		}
-	}
-	positive("attempts", c.Attempts)
-	pl.core.Attempts = c.Attempts
-	pl.core.OutcomeLife = time.Duration(c.OutcomeLife)
+	pl.core.Attempts = given(ps, "attempts", c.Attempts)
+	pl.core.OutcomeLife = time.Duration(given(ps, "outcome_life", c.OutcomeLife))
 	if pl.core.OutcomeLife != 0 && pl.core.OutcomeLife < time.Hour {
 		ps.add("outcome_life: %s is less than the shortest, 1h: a session and its result token live 15 minutes, and publishers ask later", pl.core.OutcomeLife)
 	}
 
-	limits := api.DefaultLimits()
+	limits := &pl.core.Limits // what is left out stays zero: the core has the defaults, a module's own
 	for _, l := range []struct {
-		name  string
-		given int
-		limit *ratelimit.Limit
+		name    string
+		written *int
+		limit   *ratelimit.Limit
 	}{
 		{"limits.public_per_ip", c.Limits.PublicPerIP, &limits.PublicPerIP},
 		{"limits.public_per_key", c.Limits.PublicPerKey, &limits.PublicPerKey},
 		{"limits.secret_per_ip", c.Limits.SecretPerIP, &limits.SecretPerIP},
 		{"limits.reconcile_per_key", c.Limits.ReconcilePerKey, &limits.ReconcilePerKey},
+		{"limits.preflights_per_ip", c.Limits.PreflightsPerIP, &limits.PreflightsPerIP},
+		{"limits.pages_per_ip", c.Limits.PagesPerIP, &limits.PagesPerIP},
+		{"limits.failed_operators_per_ip", c.Limits.FailedOperatorsPerIP, &limits.FailedOperatorsPerIP},
 	} {
-		positive(l.name, l.given)
-		if l.given > 0 {
-			*l.limit = ratelimit.PerMinute(l.given)
+		if n := given(ps, l.name, l.written); n > 0 {
+			*l.limit = ratelimit.PerMinute(n)
 		}
 	}
-	pl.core.Limits = limits
+	pl.server.MaxConns = given(ps, "limits.connections", c.Limits.Connections)
+	pl.server.MaxConnsPerIP = given(ps, "limits.connections_per_ip", c.Limits.ConnectionsPerIP)
+	if files := server.OpenFiles(); files > 0 && uint64(max(pl.server.MaxConns, 0)) > files/4*3 {
+		ps.add("limits.connections: %d is more than three quarters of the %d files that this process may open, "+
+			"and the store and webhooks need some, too; raise that limit (LimitNOFILE= of systemd, ulimit -n) "+
+			"or lower this one", pl.server.MaxConns, files)
+	}
 	c.checkWebhooks(pl, ps)
 	pl.server.DrainDelay = time.Duration(c.Drain.Delay)
-	pl.server.DrainTimeout = time.Duration(c.Drain.Timeout)
+	pl.server.DrainTimeout = time.Duration(given(ps, "drain.timeout", c.Drain.Timeout))
 }
 
 // maxWebhookTime keeps a lease, which has to outlast two attempts, within
@@ -396,12 +411,9 @@ func (c *config) checkWebhooks(pl *plan, ps *problems) {
 			pl.core.Schedule.JitterPercent = -1 // there, 0 means the standard and negative means none
 		}
 	}
-	if w.MaxAnswer < 0 {
-		ps.add("webhooks.max_answer: %d is less than nothing", w.MaxAnswer)
-	}
-	pl.egress.MaxBody = w.MaxAnswer
-	pl.egress.ConnectTimeout = time.Duration(w.ConnectTimeout)
-	pl.egress.Timeout = time.Duration(w.Timeout)
+	pl.egress.MaxBody = given(ps, "webhooks.max_answer", w.MaxAnswer)
+	pl.egress.ConnectTimeout = time.Duration(given(ps, "webhooks.connect_timeout", w.ConnectTimeout))
+	pl.egress.Timeout = time.Duration(given(ps, "webhooks.timeout", w.Timeout))
 	if t := pl.egress.Timeout; t > maxWebhookTime {
 		ps.add("webhooks.timeout: %s is more than %s", t, maxWebhookTime)
 	} else if t > 0 {
@@ -430,10 +442,9 @@ func (c *config) checkDirectory(p *program, pl *plan, ps *problems) {
 			Webhook: integration.Webhook{URL: given.WebhookURL, Off: given.WebhookOff}}
 		// Production has no method at all, which is said once and not here too.
 		if err := i.Validate([]string{sandbox.Method}, pl.core.Dev); err != nil {
-			for _, line := range strings.Split(err.Error(), "\n") {
-				ps.add("%s", line)
-			}
+			ps.addLines("", err)
 		}
+		checkWebhookURL(pl, i, ps)
 		if integrations[i.ID] {
 			ps.add("integration %q: it is there twice", i.ID)
 		}
@@ -441,13 +452,24 @@ func (c *config) checkDirectory(p *program, pl *plan, ps *problems) {
 		if !publishers[i.PublisherID] {
 			ps.add("integration %q: there is no publisher %q; add it to [[publishers]]", i.ID, i.PublisherID)
 		}
-		secret := given.secret(p, ps)
+		secret := given.secret(p, pl.core.Dev, ps)
 		pl.integrations = append(pl.integrations, plannedIntegration{i, secret})
 	}
 }
 
+// checkWebhookURL refuses a destination that no event would ever reach. What
+// is no https URL has been refused already, but in dev mode, which has http.
+func checkWebhookURL(pl *plan, i integration.Integration, ps *problems) {
+	if u, err := url.Parse(i.Webhook.URL); err != nil || u.Host == "" || u.Scheme != "https" && !pl.core.Dev {
+		return
+	}
+	if err := egress.New(pl.egress).Check(i.Webhook.URL); err != nil {
+		ps.add("integration %q: no event would ever reach its webhook_url: %v", i.ID, err)
+	}
+}
+
 // secret reads the webhook secret and checks that there is one just where there has to be.
-func (i integrationConfig) secret(p *program, ps *problems) (secret string) {
+func (i integrationConfig) secret(p *program, dev bool, ps *problems) (secret string) {
 	bad := func(format string, args ...any) { ps.add("integration %q: "+format, append([]any{i.ID}, args...)...) }
 	switch given := i.SecretFile != "" || i.SecretEnv != ""; {
 	case i.SecretFile != "" && i.SecretEnv != "":
@@ -462,7 +484,7 @@ func (i integrationConfig) secret(p *program, ps *problems) (secret string) {
 	case i.WebhookURL == "":
 		return ""
 	case !given:
-		bad("its webhook has no secret; set secret_file or secret_env (`openssl rand -hex 32` makes one)")
+		bad("its webhook has no secret; set secret_file or secret_env (`verge webhook secret` makes one)")
 		return ""
 	case i.SecretEnv != "":
 		secret, _ = p.getenv(i.SecretEnv)
@@ -478,8 +500,8 @@ func (i integrationConfig) secret(p *program, ps *problems) (secret string) {
 		}
 		secret = strings.TrimSpace(string(b))
 	}
-	if len(secret) < minWebhookSecret {
-		bad("its webhook secret has %d characters; it must have at least %d", len(secret), minWebhookSecret)
+	if why := integration.WeakSecret(secret, dev, i.Publisher, i.Name); why != "" {
+		bad("its webhook secret: %s", why)
 	}
 	return secret
 }

@@ -65,10 +65,13 @@ func checkMode(ts *testscript.TestScript, neg bool, args []string) {
 type publisher struct {
 	readyFile
 	http *http.Client
+
+	// redirects says that the service is of a release that has no hop page yet.
+	redirects bool
 }
 
 func newPublisher(r readyFile) *publisher {
-	return &publisher{r, &http.Client{
+	return &publisher{readyFile: r, http: &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
 		Timeout:   30 * time.Second,
 		CheckRedirect: func(*http.Request, []*http.Request) error {
@@ -119,10 +122,23 @@ func (p *publisher) start(integration string) (id, redirect string, err error) {
 	return s.SessionID, s.RedirectURL, nil
 }
 
-var hiddenInput = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
+var (
+	hiddenInput = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
+	hopLink     = regexp.MustCompile(`<a data-hop[^>]* href="([^"]*)"`)
+)
+
+// page asks for a page.
+func (p *publisher) page(target string) (status int, page string, err error) {
+	req, err := http.NewRequest("GET", target, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	status, _, body, err := p.do(req)
+	return status, string(body), err
+}
 
 // choose opens the page at redirect and submits the form of outcome. It
-// returns where the browser is sent, "" if it stays.
+// returns where the next page sends the browser on to, "" if it stays.
 func (p *publisher) choose(redirect, outcome string) (location string, err error) {
 	u, err := url.Parse(redirect)
 	if err != nil {
@@ -133,15 +149,11 @@ func (p *publisher) choose(redirect, outcome string) (location string, err error
 		return "", err
 	}
 	u.Host = base.Host
-	req, err := http.NewRequest("GET", u.String(), nil)
+	status, page, err := p.page(u.String())
 	if err != nil {
 		return "", err
 	}
-	status, _, page, err := p.do(req)
-	if err != nil {
-		return "", err
-	}
-	_, form, found := strings.Cut(string(page), `data-outcome="`+outcome+`"`)
+	_, form, found := strings.Cut(page, `data-outcome="`+outcome+`"`)
 	if status != 200 || !found {
 		return "", fmt.Errorf("the page (%d) has no form %s: %s", status, outcome, page)
 	}
@@ -150,7 +162,7 @@ func (p *publisher) choose(redirect, outcome string) (location string, err error
 	for _, input := range hiddenInput.FindAllStringSubmatch(form, -1) {
 		fields.Set(html.UnescapeString(input[1]), html.UnescapeString(input[2]))
 	}
-	req, err = http.NewRequest("POST", p.BaseURL+"/verify", strings.NewReader(fields.Encode()))
+	req, err := http.NewRequest("POST", p.BaseURL+"/verify", strings.NewReader(fields.Encode()))
 	if err != nil {
 		return "", err
 	}
@@ -159,10 +171,24 @@ func (p *publisher) choose(redirect, outcome string) (location string, err error
 	if err != nil {
 		return "", err
 	}
-	if status >= 400 {
+	if status != http.StatusSeeOther {
 		return "", fmt.Errorf("submitting %s: %d", outcome, status)
 	}
-	return header.Get("Location"), nil
+	if to := header.Get("Location"); p.redirects && !strings.HasPrefix(to, "/") {
+		return to, nil
+	}
+	status, page, err = p.page(p.BaseURL + header.Get("Location"))
+	if err != nil {
+		return "", err
+	}
+	if status >= 500 {
+		return "", fmt.Errorf("the page after %s: %d", outcome, status)
+	}
+	hop := hopLink.FindStringSubmatch(page)
+	if hop == nil {
+		return "", nil
+	}
+	return html.UnescapeString(hop[1]), nil
 }
 
 // approve completes the session and returns the result token.

@@ -23,7 +23,7 @@ func TestReplayInAGuest(t *testing.T) {
 		says []string
 	}{
 		{"same.wasm", wasm, exitOK, []string{"OK: " + corpus + ", engine wasm: "}},
-		{"other.wasm", changed(t, wasm, says, instead), exitFailed, []string{"DIFFERS: " + corpus + ", engine wasm, step 8, contract 5: used", says, instead}},
+		{"other.wasm", changed(t, wasm, says, instead), exitFailed, []string{"DIFFERS: " + corpus + ", engine wasm, step 9, contract 5: used", says, instead}},
 	} {
 		path := guests.put(c.name, c.wasm)
 		guests.compile(path)

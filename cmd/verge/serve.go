@@ -35,6 +35,7 @@ type serveCmd struct {
 	Module            string   `group:"over" type:"path" placeholder:"FILE" env:"VERGE_MODULE" help:"The guest of --engine wasm. Default: the one built in."`
 	ModuleSHA256      string   `group:"over" name:"module-sha256" placeholder:"HEX" env:"VERGE_MODULE_SHA256" help:"The SHA-256 that it must have."`
 	ModuleKey         string   `group:"over" placeholder:"BASE64" env:"VERGE_MODULE_KEY" help:"The public key that must have signed it."`
+	ModuleMinVersion  int64    `group:"over" placeholder:"N" env:"VERGE_MODULE_MIN_VERSION" help:"The least version that the signature may say."`
 	ModuleCache       string   `group:"over" placeholder:"DIR" env:"VERGE_MODULE_CACHE" help:"Directory for compiled modules, or off."`
 	LogLevel          string   `group:"over" placeholder:"LEVEL" env:"VERGE_LOG_LEVEL" help:"debug, info, warn or error."`
 }
@@ -51,8 +52,8 @@ wrong with it, and exit code 2.
 SIGTERM and SIGINT drain: requests and webhooks in hand finish, the store is
 closed, the exit code is 0. A second signal ends the process at once.
 
-SIGHUP reads module, module_sha256 and module_key of [engine] again and has the
-module take the requests from then on; those under way end in the old one, and
+SIGHUP reads module, module_sha256, module_key and module_min_version of
+[engine] again and has the module take the requests from then on; those under way end in the old one, and
 none is lost. A module that is not trusted or fails its tests is refused, the
 log and "verge module show" say why, and nothing changes: the old pins hold on,
 too. To stop trusting a key that has leaked, replace module_key and the module
@@ -81,8 +82,11 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.Check {
+		for _, w := range pl.warnings {
+			fmt.Fprintln(p.stderr, "warning:", w)
+		}
 		fmt.Fprintf(p.stdout, "%s is good: mode %s, %s, %s, %d publishers, %d integrations\n", c.source(), conf.Mode, conf.BaseURL, pl.engine, len(pl.publishers), len(pl.integrations))
-		return nil
+		return pl.checkRing(ctx, p.stdout)
 	}
 	hangUps, release := hangUps()
 	defer release()
@@ -98,8 +102,8 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	if err := pl.apply(ctx, in.service.Directory()); err != nil {
 		return errors.Join(err, in.close())
 	}
-	if e := pl.engine; e.name == wasmEngine && e.module != "" && e.trust.sha256 == "" && e.trust.key == nil {
-		pl.log.Warn("the module is not pinned: whoever can write its file, or has the operator token, decides what runs", "file", e.module, "do", "set engine.module_sha256 or engine.module_key")
+	for _, w := range pl.warnings {
+		pl.log.Warn("the configuration allows what may not be meant", "what", w)
 	}
 	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.store.String(), in.modules.inLog(), "version", thisBuild().Version,
 		"public", addrOf(pl.public), "admin", addrOf(pl.admin), "ops", addrOf(pl.ops))
@@ -170,6 +174,9 @@ func (c *serveCmd) overlay(conf *config) {
 		if o.given != "" {
 			*o.value = o.given
 		}
+	}
+	if c.ModuleMinVersion != 0 {
+		conf.Engine.MinVersion = c.ModuleMinVersion
 	}
 	if len(c.TrustedProxies) > 0 {
 		conf.TrustedProxies = c.TrustedProxies

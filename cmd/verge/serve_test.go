@@ -3,22 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/spf13/afero"
 
@@ -56,7 +49,7 @@ type serving struct {
 const (
 	testToken       = "the-operator-token-of-tests"
 	testIntegration = "5f0c6f0e-3c1c-4c6e-9a52-0d6a3a2f9b11"
-	testSecret      = "whsec_of_tests_0123456789"
+	testSecret      = "whsec_Jx2m9QpL0vTzR4kW7nBd"
 )
 
 // serveFiles writes what `verge serve` reads and returns its program.
@@ -244,9 +237,58 @@ func TestServeDeadDeliveries(t *testing.T) {
 	})
 }
 
+// TestServeShowsWhatIsDown takes an operator through a receiver that is down:
+// the test names the cause once, and what waits for it can be seen.
+func TestServeShowsWhatIsDown(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	down := "http://" + l.Addr().String()
+	l.Close()
+	p := serveFiles(t, map[string]string{"/verge.toml": configFor("dev", "memory", down, "HOOK")})
+	at, stop := serveHere(t, p, "--config", "/verge.toml")
+	defer stop()
+	if code, out := operate(p, at, "delivery", "list"); code != exitOK || !strings.Contains(out, "none waits for a retry") {
+		t.Errorf("list: exit code %d: %s", code, out)
+	}
+	code, out := operate(p, at, "integration", "test", testIntegration)
+	if code != exitFailed || strings.Count(out, "connection_refused") != 1 || strings.Contains(out, "altered_body") || strings.Contains(out, "webhook secret") {
+		t.Errorf("test: exit code %d: %s", code, out)
+	}
+	_, out = operate(p, at, "key", "create", "--publisher", "pub_example", "--json")
+	var created struct{ Key string }
+	if err := json.Unmarshal([]byte(out), &created); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	pub := newPublisher(readyFile{BaseURL: "http://" + at.Public, seeds: seeds{SecretKey: created.Key}})
+	id, _, err := pub.start(testIntegration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the event that waits", func() bool {
+		_, out = operate(p, at, "delivery", "list")
+		return strings.Contains(out, id)
+	})
+	for _, want := range []string{"Waiting for a retry:", "verification.started", "connection_refused", "No event has been given up."} {
+		if !strings.Contains(out, want) {
+			t.Errorf("list does not say %q: %s", want, out)
+		}
+	}
+	_, out = operate(p, at, "delivery", "list", "--json")
+	var all []struct {
+		State, Event, Last, Due string
+		Attempts                int
+	}
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 || all[0].State != "waiting" || all[0].Last != "connection_refused" ||
+		all[0].Attempts < 1 || all[0].Due == "" {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // TestServeTLS speaks TLS where a certificate is configured, metrics aside.
 func TestServeTLS(t *testing.T) {
-	cert, key, pool := selfSigned(t)
+	cert, key, pool := selfSigned(t, aCertificate())
 	p := serveFiles(t, map[string]string{"/tls.crt": cert, "/tls.key": key,
 		"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")})
 	at, stop := serveHere(t, p, "--config", "/verge.toml", "--tls-cert", "/tls.crt", "--tls-key", "/tls.key")
@@ -284,29 +326,6 @@ func TestServePortInUse(t *testing.T) {
 	if code != exitFailed || !strings.Contains(stderr.String(), "listen.admin (--admin-listen)") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
-}
-
-func selfSigned(t *testing.T) (certPEM, keyPEM string, pool *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certPEM = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	keyPEM = string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
-	pool = x509.NewCertPool()
-	pool.AppendCertsFromPEM([]byte(certPEM))
-	return certPEM, keyPEM, pool
 }
 
 // TestWritePrivate: a failed write leaves the old file, and no other behind.

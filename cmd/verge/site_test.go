@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -19,6 +20,8 @@ import (
 type site struct {
 	t      *testing.T
 	config string
+	ring   string // the file that the configuration names
+	binary string // "": the one under test
 	key    string // a secret key of its publisher
 }
 
@@ -26,17 +29,17 @@ type site struct {
 func newSite(t *testing.T, kv, webhookURL, more string) *site {
 	t.Helper()
 	dir := t.TempDir()
-	s := &site{t: t, config: filepath.Join(dir, "verge.toml")}
+	s := &site{t: t, config: filepath.Join(dir, "verge.toml"), ring: filepath.Join(dir, "ring.json")}
 	p, _, _ := testProgram()
 	p.fs = afero.NewOsFs()
 	ring, err := token.GenerateKeyring(p.random, p.now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := writeKeyring(p, filepath.Join(dir, "ring.json"), ring); err != nil {
+	if err := writeKeyring(p, s.ring, ring); err != nil {
 		t.Fatal(err)
 	}
-	config := strings.ReplaceAll(configFor("dev", kv, webhookURL, "HOOK"), "/ring.json", filepath.Join(dir, "ring.json"))
+	config := strings.ReplaceAll(configFor("dev", kv, webhookURL, "HOOK"), "/ring.json", s.ring)
 	if err := os.WriteFile(s.config, []byte(config+more), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +66,7 @@ func (s *site) start() *served {
 func (s *site) launch() *served {
 	s.t.Helper()
 	in := &served{logs: new(lines), ended: make(chan struct{})}
-	in.cmd = exec.Command("verge", "serve", "--config", s.config,
+	in.cmd = exec.Command(cmp.Or(s.binary, "verge"), "serve", "--config", s.config,
 		"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-level", "info")
 	in.cmd.Env = append(os.Environ(), "VERGE_OPERATOR_TOKEN="+testToken, "HOOK="+testSecret)
 	in.cmd.Stderr = in.logs
@@ -121,6 +124,8 @@ public_per_ip = 1000000
 public_per_key = 1000000
 secret_per_ip = 1000000
 reconcile_per_key = 1000000
+preflights_per_ip = 1000000
+pages_per_ip = 1000000
 `
 
 // within reports whether done came true before so long.

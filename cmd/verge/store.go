@@ -6,7 +6,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,6 +132,60 @@ func (a storeAt) hasServersPassword() bool {
 	return q.Has("password")
 }
 
+// exposed says what everybody on the network to the store could do, "" if it is
+// nothing: whoever can write there undoes what is kept, and whoever listens
+// reads it and learns the password. Where the URL names this machine alone,
+// there is no network. The servers that a Cluster or a Sentinel names itself
+// are not known here.
+func (a storeAt) exposed() string {
+	if !a.shared() || strings.HasPrefix(a.url, "unix:") || !slices.ContainsFunc(a.hosts(), isElsewhere) {
+		return ""
+	}
+	scheme, _, _ := strings.Cut(a.url, "://")
+	base, kind, _ := strings.Cut(scheme, "+")
+	_, options, _ := strings.Cut(a.url, "?")
+	unchecked, _ := url.ParseQuery(options)
+	if a.tls == nil && base != "rediss" && base != "etcds" || unchecked.Has("skip_verify") {
+		return "it is another machine, and without TLS whoever is on the network between reads and changes everything"
+	}
+	certified := a.tls != nil && len(a.tls.Certificates) > 0
+	if !certified && (kind == "sentinel" && !a.hasServersPassword() || !a.hasPassword()) {
+		return "it is another machine, and without a password whoever reaches it reads and changes everything"
+	}
+	return ""
+}
+
+// withTLS is the URL's scheme with TLS.
+func (a storeAt) withTLS() string {
+	scheme, _, _ := strings.Cut(a.url, "://")
+	base := "etcds"
+	if a.kind == "redis" {
+		base = "rediss"
+	}
+	if _, kind, found := strings.Cut(scheme, "+"); found {
+		base += "+" + kind
+	}
+	return base + "://"
+}
+
+// hosts are those that the URL names.
+func (a storeAt) hosts() []string {
+	_, rest, _ := strings.Cut(a.url, "://")
+	rest, options, _ := strings.Cut(rest, "?")
+	q, _ := url.ParseQuery(options)
+	rest = rest[strings.LastIndexByte(rest, '@')+1:]
+	rest, _, _ = strings.Cut(rest, "/")
+	return append(strings.Split(rest, ","), q["addr"]...)
+}
+
+// isElsewhere reports whether a host, with or without port, is not this machine for certain.
+func isElsewhere(host string) bool {
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		host = net.JoinHostPort(strings.Trim(host, "[]"), "0")
+	}
+	return !isLoopback(host)
+}
+
 // check finds what is wrong with the store's settings, as far as that can be
 // told without asking anybody.
 func (a storeAt) check() error {
@@ -166,13 +222,24 @@ const openTimeout = 10 * time.Second
 
 // open opens the store. Its errors repeat no password.
 func (a storeAt) open(ctx context.Context, now func() time.Time) (store kv.KV, shut func() error, err error) {
+	return a.openTold(ctx, now, nil)
+}
+
+// tells reports whether the store knows by itself that it cannot write.
+func (a storeAt) tells() bool { return a.kind == "bolt" }
+
+// boltDisk is a good one, but in tests of a disk that fails.
+var boltDisk bolt.Disk
+
+// openTold has a store that tells do so.
+func (a storeAt) openTold(ctx context.Context, now func() time.Time, told func(failing error)) (store kv.KV, shut func() error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	switch a.kind {
 	case "memory":
 		return memory.New(memory.Config{Now: now}), func() error { return nil }, nil
 	case "bolt":
-		b, err := bolt.Open(a.path, bolt.Config{Now: now})
+		b, err := bolt.Open(a.path, bolt.Config{Now: now, Changed: told, Disk: boltDisk})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -207,13 +274,13 @@ func (a storeAt) open(ctx context.Context, now func() time.Time) (store kv.KV, s
 
 // clientTLS is what a store's servers are trusted by, and how they know us.
 // Empty names are left out; with none, the result is nil: the system's CAs.
-func clientTLS(fsys afero.Fs, ca, cert, key string) (*tls.Config, error) {
+func clientTLS(p *program, ca, cert, key string) (*tls.Config, error) {
 	if ca == "" && cert == "" && key == "" {
 		return nil, nil
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca != "" {
-		pem, err := afero.ReadFile(fsys, ca)
+		pem, err := afero.ReadFile(p.fs, ca)
 		if err != nil {
 			return nil, err
 		}
@@ -226,7 +293,7 @@ func clientTLS(fsys afero.Fs, ca, cert, key string) (*tls.Config, error) {
 		return nil, errors.New("a client certificate and its key go together; set both or neither")
 	}
 	if cert != "" {
-		pair, err := loadPair(fsys, cert, key)
+		pair, err := loadPair(p, cert, key)
 		if err != nil {
 			return nil, err
 		}

@@ -90,6 +90,61 @@ func TestDevKeepsToItself(t *testing.T) {
 	}
 }
 
+// Whoever can write to the store undoes what it keeps (contract 19), and a
+// network has many who can.
+func TestStoresThatOthersCanReach(t *testing.T) {
+	private := func(a *storeAt) { a.tls = new(tls.Config) }
+	certified := func(a *storeAt) { a.tls = &tls.Config{Certificates: make([]tls.Certificate, 1)} }
+	const noTLS, noPassword = "without TLS", "without a password"
+	for _, c := range []struct {
+		kv, want string
+		change   func(*storeAt)
+	}{
+		{"memory", "", nil},
+		{"bolt:/var/lib/verge/verge.db", "", nil},
+		{"unix:///run/redis.sock", "", nil},
+		{"redis://localhost", "", nil},
+		{"redis://localhost:6379/1", "", nil},
+		{"redis://127.0.0.9:6379", "", nil},
+		{"redis://[::1]:6379", "", nil},
+		{"redis://[::1]", "", nil},
+		{"etcd://127.0.0.1:2379,localhost:2380/verge", "", nil},
+		{"redis://redis.internal", noTLS, nil},
+		{"redis://10.0.0.5:6379", noTLS, nil},
+		{"redis://:6379", noTLS, nil},
+		{"redis://localhost.evil.example", noTLS, nil},
+		{"redis://127.0.0.1@10.0.0.5", noTLS, nil},
+		{"redis://u:p@10.0.0.5", noTLS, nil},
+		{"redis://0.0.0.0:6379", noTLS, nil},
+		{"redis+cluster://127.0.0.1:7000?addr=10.0.0.5:7000", noTLS, nil},
+		{"etcd://127.0.0.1:2379,10.0.0.5:2379", noTLS, nil},
+		{"etcd://u:p@10.0.0.5", noTLS, nil},
+		{"rediss://:p@10.0.0.5?skip_verify=true", noTLS, nil},
+		{"rediss://10.0.0.5", noPassword, nil},
+		{"rediss://user@10.0.0.5", noPassword, nil},
+		{"rediss+cluster://10.0.0.5", noPassword, private},
+		{"etcds://10.0.0.5", noPassword, nil},
+		{"etcd://10.0.0.5", noPassword, private},
+		{"rediss+sentinel://:ofSentinels@10.0.0.5/?master_name=m", noPassword, nil},
+		{"rediss+sentinel://10.0.0.5/?master_name=m&password=p", "", nil},
+		{"rediss://:p@10.0.0.5", "", nil},
+		{"rediss://10.0.0.5", "", certified},
+		{"etcds://u:p@a:1,b:2/prefix", "", nil},
+		{"etcd://a:1,b:2", "", certified},
+	} {
+		at, err := parseStore(c.kv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.change != nil {
+			c.change(&at)
+		}
+		if got := at.exposed(); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("contract 19: %s: %q, want %q", c.kv, got, c.want)
+		}
+	}
+}
+
 // What can be told without a server is told by serve --check.
 func TestStoresThatCannotBeOpened(t *testing.T) {
 	for _, c := range []struct {

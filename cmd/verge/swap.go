@@ -41,15 +41,22 @@ type modules struct {
 
 	mu       sync.Mutex
 	active   moduleInUse
-	sources  map[string]string // of all that were to be active, by digest
+	origins  map[string]origin // of all that were to be active, by digest
 	rejected *moduleRejected
+}
+
+// origin is where a module came from, and the version that its signature says.
+type origin struct {
+	source  string
+	version int64
 }
 
 // moduleInUse is a module that takes requests.
 type moduleInUse struct {
-	Digest string    `json:"digest"` // SHA-256
-	Source string    `json:"source"` // a file, built in, or activatedSource
-	Since  time.Time `json:"since"`
+	Digest  string    `json:"digest"`            // SHA-256
+	Version int64     `json:"version,omitempty"` // that a signature says which was checked
+	Source  string    `json:"source"`            // a file, built in, or activatedSource
+	Since   time.Time `json:"since"`
 }
 
 // moduleRejected is a module that was refused.
@@ -124,17 +131,18 @@ func (m *modules) activate(ctx context.Context, next module) (changed bool, err 
 		return false, err
 	}
 	m.cache.after(next.digest)
-	m.log.Info("module activated", "digest", next.digest, "source", next.source, "took", m.now().Sub(begin))
+	m.log.Info("module activated", "digest", next.digest, "module_version", next.version, "source", next.source, "took", m.now().Sub(begin))
 	m.follow()
 	return true, nil
 }
 
-// comesFrom notes a module's source and returns the module with the one before.
+// comesFrom notes a module's origin and returns the module with the one before.
 func (m *modules) comesFrom(now module) (was module) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	was = module{digest: now.digest, source: m.sources[now.digest]}
-	m.sources[now.digest] = now.source
+	before := m.origins[now.digest]
+	was = module{digest: now.digest, source: before.source, version: before.version}
+	m.origins[now.digest] = origin{now.source, now.version}
 	return was
 }
 
@@ -169,7 +177,7 @@ func (m *modules) ModuleRolledBack(from, to, cause string) {
 	m.follow()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.rejected = &moduleRejected{Digest: from, Source: m.sources[from], At: m.seconds(),
+	m.rejected = &moduleRejected{Digest: from, Source: m.origins[from].source, At: m.seconds(),
 		Reason: "a guest of it failed soon after it was activated (" + cause + "), and the module before runs again"}
 }
 
@@ -181,7 +189,8 @@ func (m *modules) state() moduleState {
 	s := moduleState{Engine: m.engine, Rejected: m.rejected}
 	if m.host != nil {
 		active := m.active
-		active.Source = m.sources[active.Digest]
+		from := m.origins[active.Digest]
+		active.Source, active.Version = from.source, from.version
 		s.Active = &active
 	}
 	return s
@@ -249,7 +258,8 @@ func (m *modules) answer(ctx context.Context, req *web.Request, body io.Reader) 
 		return nil, errOtherModule
 	}
 	defer m.changing.Unlock()
-	if err := m.trust.check(next.digest, next.signature); err != nil {
+	var err error
+	if next.version, err = m.forward(next); err != nil {
 		m.refuse(next, activatedSource, err)
 		return nil, refusal(err)
 	}
@@ -258,6 +268,20 @@ func (m *modules) answer(ctx context.Context, req *web.Request, body io.Reader) 
 		return nil, refusal(err)
 	}
 	return api.Answer(200, moduleActivated{*m.state().Active, changed}), nil
+}
+
+// forward refuses a module that is not trusted, or is older than the one in
+// use: the operator token alone goes forward only, and back is for who can
+// change the configuration.
+func (m *modules) forward(next module) (version int64, err error) {
+	if version, err = m.trust.check(next.digest, next.signature); err != nil {
+		return 0, err
+	}
+	if now := m.state().Active; version < now.Version {
+		return 0, fmt.Errorf("its signature says %s, and the module in use has version %d: to go back, configure the older module and send SIGHUP, or restart",
+			versionText(version), now.Version)
+	}
+	return version, nil
 }
 
 var errOtherModule = &api.Error{Code: api.Unavailable, Message: "Another module is being activated; try again when that is over.", RetryAfter: 5}

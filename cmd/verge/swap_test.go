@@ -177,7 +177,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 	fine := another(good, "never compiled")
 	unsigned := func(path string) error { return os.Remove(signatureFile(path)) }
 	othersSignature := func(path string) error {
-		text := signatureText(ed25519.Sign(g.key, signedText(digestOf(good))))
+		text := signatureText(sign(g.key, digestOf(good), 1))
 		return os.WriteFile(signatureFile(path), []byte(text), 0o600)
 	}
 	refused := 0
@@ -189,7 +189,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 		compiles bool
 	}{
 		{"not signed", fine, unsigned, "it is not signed, but module_key pins the key " + g.public, false},
-		{"signed by another key", fine, func(path string) error { g.sign(path, stranger); return nil }, "its signature is not one that the key of module_key", false},
+		{"signed by another key", fine, func(path string) error { g.sign(path, stranger, 1); return nil }, "its signature is not one that the key of module_key", false},
 		{"another module's signature", fine, othersSignature, "its signature is not one that the key of module_key", false},
 		{"changed after it was signed", fine, func(path string) error { return os.WriteFile(path, another(good, "other"), 0o600) }, "its signature is not one", false},
 		{"cut short", fine[:len(fine)/2], nil, "no WebAssembly that can be run", false},

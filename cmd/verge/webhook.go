@@ -13,8 +13,42 @@ import (
 
 	"github.com/spf13/afero"
 
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/webhook"
 )
+
+type webhookSecretCmd struct {
+	File string `arg:"" optional:"" help:"Where to write it (mode 0600). It must not exist yet. Default: print it."`
+}
+
+// Help is shown by `verge webhook secret --help`.
+func (webhookSecretCmd) Help() string {
+	return `Makes a webhook secret of 256 random bits, to be given to the publisher and named
+by secret_file or secret_env in the configuration.
+
+Example:
+
+    verge webhook secret /etc/verge/webhook-secret`
+}
+
+func (c *webhookSecretCmd) Run(p *program) error {
+	secret, err := integration.GenerateSecret(p.random)
+	if err != nil {
+		return err
+	}
+	if c.File == "" {
+		fmt.Fprintln(p.stdout, secret)
+		return nil
+	}
+	if _, err := p.fs.Stat(c.File); err == nil {
+		return fmt.Errorf("%s is there already and is left as it is", c.File)
+	}
+	if err := writePrivate(p.fs, c.File, []byte(secret+"\n")); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "Wrote %s (mode 0600).\n", c.File)
+	return nil
+}
 
 type webhookVerifyCmd struct {
 	SecretFile string `xor:"secret" placeholder:"FILE" help:"File with the webhook secret; white space at its ends does not count."`

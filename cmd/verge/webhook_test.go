@@ -120,6 +120,22 @@ func TestLifeSpan(t *testing.T) {
 	}
 }
 
+// A 0 that a person wrote is refused in every flag that has a default, and says so.
+func TestAFlagThatIsZeroIsRefused(t *testing.T) {
+	for _, args := range [][]string{
+		{"key", "create", "--publisher", "pub_x", "--expires", "0s"},
+		{"key", "create", "--publisher", "pub_x", "--expires=0d"},
+		{"keyring", "retire", "ring.json", "9f02ab31", "--life", "0d"},
+		{"kv", "check", "redis://127.0.0.1:1", "--timeout", "0s"},
+		{"webhook", "verify", "--secret-env", "X", "--request", "-", "--tolerance", "0h"},
+	} {
+		p, _, stderr := testProgram()
+		if code := run(t.Context(), args, p); code != exitUsage || !strings.Contains(stderr.String(), "is too little: give more, or leave it out for the default") {
+			t.Errorf("%v: exit code %d: %s", args, code, stderr)
+		}
+	}
+}
+
 func FuzzLifeSpan(f *testing.F) {
 	for _, seed := range []string{"90d", "5s", "1h30m", "-1s", "65535d", "1e9h"} {
 		f.Add(seed)

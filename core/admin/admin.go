@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
 )
@@ -27,6 +29,9 @@ import (
 type Admin struct {
 	host.Host
 	Token      string // the operator token
+	Limiter    *ratelimit.Limiter
+	Failures   ratelimit.Limit // of wrong tokens of an address
+	Dev        bool            // public keys without callback origins
 	Directory  *integration.Directory
 	Outbox     *outbox.Outbox
 	Partitions []kv.Partition
@@ -39,7 +44,7 @@ const (
 	TestPath         = Prefix + "integrations/{id}/test" // POST
 	KeysPath         = Prefix + "keys"                   // GET, POST
 	RevokePath       = Prefix + "keys/{id}/revoke"       // POST
-	DeliveriesPath   = Prefix + "deliveries"             // GET
+	DeliveriesPath   = Prefix + "deliveries"             // GET; ?state=dead (the default) or waiting
 	ResendPath       = Prefix + "deliveries/{id}/resend" // POST
 )
 
@@ -80,7 +85,7 @@ func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, er
 		return index(), nil
 	}
 	if !a.authorized(req) {
-		return nil, &api.Error{Code: api.Unauthorized, Message: "Send the operator token as \"Authorization: Bearer …\"."}
+		return nil, a.refuse(ctx, req)
 	}
 	pattern, id := req.Path, ""
 	if parts := strings.Split(req.Path, "/"); len(parts) == 6 {
@@ -100,11 +105,39 @@ func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, er
 	return h(a, ctx, req, id)
 }
 
+// minToken is the least length of a token that nobody can guess.
+const minToken = 24
+
+// CheckToken reports what is wrong with an operator token as a secret. An empty
+// one lets nobody in, and is good.
+func CheckToken(token string) error {
+	if n := len(token); n > 0 && n < minToken {
+		return fmt.Errorf("the operator token has %d characters; it must have at least %d", n, minToken)
+	}
+	return nil
+}
+
 // authorized compares hashes, so that the time taken tells nothing of the token, not even its length.
 func (a *Admin) authorized(req *web.Request) bool {
 	given, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	want, got := sha256.Sum256([]byte(a.Token)), sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && ok && a.Token != ""
+}
+
+// refuse counts a wrong token against its address and says no, past the rate
+// with 429 (contract 30). The right token is never counted and never waits:
+// whoever shares an operator's address must not be able to lock the operator out.
+func (a *Admin) refuse(ctx context.Context, req *web.Request) error {
+	rule := ratelimit.ClientRule("operator-ip", req.Client, a.Failures)
+	result, err := a.Limiter.Take(ctx, a.Now(), []ratelimit.Rule{rule})
+	if err != nil {
+		return err
+	}
+	if !result.Allowed {
+		return &api.Error{Code: api.RateLimited, Message: "Too many wrong operator tokens from this address. Retry-After says when to try again; the right one need not wait.",
+			RetryAfter: result.RetryAfter}
+	}
+	return &api.Error{Code: api.Unauthorized, Message: "Send the operator token as \"Authorization: Bearer …\"."}
 }
 
 // IntegrationView is an integration as operators see it: no secret, sealed or not.
@@ -157,11 +190,14 @@ func (a *Admin) createKey(ctx context.Context, req *web.Request, _ string) (*web
 	// a secret key where a public one was asked for, or one that never expires.
 	for _, name := range []string{"publisher_id", "integration_id", "expires"} {
 		if text, present, ok := body.String(name); !ok || present && text == "" {
-			return nil, &api.Error{Code: api.InvalidRequest, Message: name + " must be a string that is not empty, or be left out."}
+			return nil, &api.Error{Code: api.InvalidRequest, Message: name + " must be a string that is not empty."}
 		}
 	}
 	var kr KeyRequest
-	kr.PublisherID, _, _ = body.String("publisher_id")
+	var named bool
+	if kr.PublisherID, named, _ = body.String("publisher_id"); !named {
+		return nil, &api.Error{Code: api.InvalidRequest, Message: "publisher_id is missing: it says whose key it is."}
+	}
 	kr.IntegrationID, _, _ = body.String("integration_id")
 	if text, present, _ := body.String("expires"); present {
 		t, err := time.Parse(time.RFC3339, text)
@@ -169,6 +205,9 @@ func (a *Admin) createKey(ctx context.Context, req *web.Request, _ string) (*web
 			return nil, &api.Error{Code: api.InvalidRequest, Message: "expires must be an RFC 3339 time in the future."}
 		}
 		kr.Expires = &t
+	}
+	if err := a.allowPublic(ctx, kr); err != nil {
+		return nil, err
 	}
 	text, key, err := a.Directory.CreateKey(ctx, kr.PublisherID, kr.IntegrationID, kr.Expires)
 	if errors.Is(err, integration.ErrNotFound) {
@@ -178,6 +217,22 @@ func (a *Admin) createKey(ctx context.Context, req *web.Request, _ string) (*web
 		return nil, err
 	}
 	return api.Answer(200, CreatedKey{text, key}), nil
+}
+
+// allowPublic refuses a public key with which nothing could be started. What
+// does not exist or is another publisher's is CreateKey's to refuse.
+func (a *Admin) allowPublic(ctx context.Context, kr KeyRequest) error {
+	if kr.IntegrationID == "" {
+		return nil
+	}
+	i, err := a.Directory.Integration(ctx, kr.IntegrationID)
+	if errors.Is(err, integration.ErrNotFound) || err == nil && (i.PublisherID != kr.PublisherID || i.AllowsPublicKeys(a.Dev)) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return &api.Error{Code: api.Forbidden, Message: "A public key needs the integration's callback origins: anybody can read the key and would choose where the result token goes. List them in callback_origins, then make the key."}
 }
 
 func (a *Admin) keys(ctx context.Context, _ *web.Request, _ string) (*web.Response, error) {
@@ -201,39 +256,57 @@ func (a *Admin) revokeKey(ctx context.Context, _ *web.Request, id string) (*web.
 	return api.Answer(200, key), nil
 }
 
-// deliveriesPage is how many dead events one answer holds at the most.
+// deliveriesPage is how many events one answer holds at the most.
 const deliveriesPage = 200
 
-// DeliveryPage is one page of dead events. Next, if not empty, is the cursor
-// of the next one.
-type DeliveryPage struct {
-	Deliveries []outbox.Dead `json:"deliveries"`
-	Next       string        `json:"next,omitempty"`
+// DeliveryPage is one page of events, outbox.Dead or outbox.Waiting. Next, if
+// not empty, is the cursor of the next one.
+type DeliveryPage[T any] struct {
+	Deliveries []T    `json:"deliveries"`
+	Next       string `json:"next,omitempty"`
 }
 
-// deliveries lists dead events, partition by partition. The cursor is the
-// partition and the last event that was shown.
+// Values of the parameter state.
+const (
+	StateDead    = "dead"    // given up; as without the parameter
+	StateWaiting = "waiting" // for a retry
+)
+
+// deliveries lists events that were not delivered.
 func (a *Admin) deliveries(ctx context.Context, req *web.Request, _ string) (*web.Response, error) {
 	query, err := url.ParseQuery(req.Query)
 	if err != nil {
 		return nil, &api.Error{Code: api.InvalidRequest, Message: "The query is not well formed."}
 	}
-	first, after, _ := strings.Cut(query.Get("after"), ":")
-	page := DeliveryPage{Deliveries: []outbox.Dead{}}
-	for _, p := range a.Partitions {
+	switch query.Get("state") {
+	case "", StateDead:
+		return eventPage(ctx, a.Partitions, query.Get("after"), a.Outbox.Dead, func(d outbox.Dead) string { return d.Event })
+	case StateWaiting:
+		return eventPage(ctx, a.Partitions, query.Get("after"), a.Outbox.Waiting, func(w outbox.Waiting) string { return w.Event })
+	}
+	return nil, &api.Error{Code: api.InvalidRequest, Message: "state is neither dead nor waiting."}
+}
+
+// eventPage goes from partition to partition. The cursor is the partition and
+// the last event that was shown.
+func eventPage[T any](ctx context.Context, partitions []kv.Partition, cursor string,
+	list func(context.Context, kv.Partition, string, int) ([]T, error), event func(T) string) (*web.Response, error) {
+	first, after, _ := strings.Cut(cursor, ":")
+	page := DeliveryPage[T]{Deliveries: []T{}}
+	for _, p := range partitions {
 		if first != "" && string(p) != first {
 			continue
 		}
 		first = ""
 		room := deliveriesPage - len(page.Deliveries)
-		dead, err := a.Outbox.Dead(ctx, p, after, room)
+		found, err := list(ctx, p, after, room)
 		if err != nil {
 			return nil, err
 		}
 		after = ""
-		page.Deliveries = append(page.Deliveries, dead...)
-		if len(dead) == room {
-			page.Next = string(p) + ":" + dead[room-1].Event
+		page.Deliveries = append(page.Deliveries, found...)
+		if len(found) == room {
+			page.Next = string(p) + ":" + event(found[room-1])
 			break
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -54,11 +56,11 @@ func newWorld(t testing.TB) *world {
 	coretest.Must(t, err)
 	h := host.Host{KV: w.store, Sealer: ring, Fetch: w, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
 	d := integration.NewDirectory(h)
-	w.Admin = &Admin{Host: h, Token: operator, Directory: d, Partitions: []kv.Partition{"p0", "p1", "p2"},
+	w.Admin = &Admin{Host: h, Token: operator, Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Failures: ratelimit.PerMinute(1000), Directory: d, Partitions: []kv.Partition{"p0", "p1", "p2"},
 		Outbox: &outbox.Outbox{Host: h, Directory: d, AttemptTime: outbox.AttemptTime}}
 	coretest.Must(t, d.PutPublisher(ctx, integration.Publisher{ID: "pub_a"}))
 	coretest.Must(t, d.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Method: "sandbox",
-		Webhook: integration.Webhook{URL: "https://hooks.publisher.example/"}}, secret))
+		CallbackOrigins: []string{"https://www.publisher.example"}, Webhook: integration.Webhook{URL: "https://hooks.publisher.example/"}}, secret))
 	w.answer = w.receiver
 	return w
 }
@@ -136,6 +138,54 @@ func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 	}
 	if w.store.Calls() != calls {
 		t.Error("contract 5, 401: the store was asked before the token was")
+	}
+}
+
+// The limit is on guesses. An operator whose neighbour guesses is not kept out.
+func TestWrongTokensAreLimitedByAddress(t *testing.T) {
+	w := newWorld(t)
+	w.Failures = ratelimit.PerMinute(20)
+	ask := func(token, from string) api.Code {
+		_, err := w.Handle(ctx, &web.Request{Method: "GET", Path: KeysPath, Header: web.Header{"Authorization": {"Bearer " + token}}, Client: netip.MustParseAddr(from)})
+		var e *api.Error
+		if errors.As(err, &e) && e.Code == api.RateLimited && e.RetryAfter < 1 {
+			t.Error("contract 5, 429: no Retry-After")
+		}
+		if e != nil {
+			return e.Code
+		}
+		coretest.Must(t, err)
+		return ""
+	}
+	for range 100 {
+		if got := ask(operator, "192.0.2.1"); got != "" {
+			t.Fatalf("contract 30: the right token is counted: %s", got)
+		}
+	}
+	for n := range 20 {
+		if got := ask("guess", "192.0.2.1"); got != api.Unauthorized {
+			t.Fatalf("contract 30: guess %d: %s", n+1, got)
+		}
+	}
+	for range 3 {
+		for _, guess := range []string{"guess", "", operator + "x", operator[:len(operator)-1]} {
+			if got := ask(guess, "192.0.2.1"); got != api.RateLimited {
+				t.Errorf("contract 30, 42: guess 21: %s", got)
+			}
+		}
+		if got := ask(operator, "192.0.2.1"); got != "" {
+			t.Errorf("contract 30: the right token from that address: %s", got)
+		}
+	}
+	if got := ask("guess", "192.0.2.2"); got != api.Unauthorized {
+		t.Errorf("contract 30: another address: %s", got)
+	}
+	w.clock.Advance(3 * time.Second)
+	if got := ask("guess", "192.0.2.1"); got != api.Unauthorized {
+		t.Errorf("contract 30: 3 s later: %s", got)
+	}
+	if got := ask("guess", "192.0.2.1"); got != api.RateLimited {
+		t.Errorf("contract 30: 20 a minute is one in 3 s: %s", got)
 	}
 }
 
@@ -224,6 +274,17 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 	w.refused(t, api.NotFound, "POST", "/admin/v1/keys/x/revoke", "")
 }
 
+func TestANullMemberOfAKeyRequestCountsAsAbsent(t *testing.T) {
+	w := newWorld(t)
+	var made CreatedKey
+	if e := w.ask(t, "POST", KeysPath, `{"publisher_id":"pub_a","integration_id":null,"expires":null}`, &made); e != nil {
+		t.Fatal(e)
+	}
+	if made.Info.Public() || made.Info.Expires != nil {
+		t.Errorf("contract 3: %+v", made.Info)
+	}
+}
+
 // A request for a lesser key must never end in a greater one.
 func TestAKeyIsWhatWasAskedForOrNone(t *testing.T) {
 	w := newWorld(t)
@@ -233,18 +294,18 @@ func TestAKeyIsWhatWasAskedForOrNone(t *testing.T) {
 	}{
 		{"no body", ``, api.InvalidRequest},
 		{"no object", `[]`, api.InvalidRequest},
-		{"no publisher", `{}`, api.NotFound},
+		{"no publisher", `{}`, api.InvalidRequest},
+		{"a publisher that is null", `{"publisher_id":null}`, api.InvalidRequest},
 		{"a publisher that is not there", `{"publisher_id":"pub_x"}`, api.NotFound},
 		{"a publisher that is a number", `{"publisher_id":5}`, api.InvalidRequest},
 		{"an integration that is not there", `{"publisher_id":"pub_a","integration_id":"` + otherUUID + `"}`, api.NotFound},
 		{"an integration that is a number", `{"publisher_id":"pub_a","integration_id":5}`, api.InvalidRequest},
-		{"an integration that is null", `{"publisher_id":"pub_a","integration_id":null}`, api.InvalidRequest},
 		{"an integration that is empty", `{"publisher_id":"pub_a","integration_id":""}`, api.InvalidRequest},
 		{"a name twice", `{"publisher_id":"pub_a","publisher_id":"pub_a"}`, api.InvalidRequest},
 		{"expiry in the past", `{"publisher_id":"pub_a","expires":"2020-01-01T00:00:00Z"}`, api.InvalidRequest},
 		{"expiry that is now", `{"publisher_id":"pub_a","expires":"` + w.clock.Now().Format(time.RFC3339) + `"}`, api.InvalidRequest},
 		{"expiry that is a number", `{"publisher_id":"pub_a","expires":1795212600}`, api.InvalidRequest},
-		{"expiry that is null", `{"publisher_id":"pub_a","expires":null}`, api.InvalidRequest},
+		{"a list with null for an integration", `{"publisher_id":"pub_a","integration_id":[null]}`, api.InvalidRequest},
 		{"expiry without zone", `{"publisher_id":"pub_a","expires":"2030-01-01T00:00:00"}`, api.InvalidRequest},
 		{"too long", `{"publisher_id":"pub_a"}` + strings.Repeat(" ", web.MaxBody), api.PayloadTooLarge},
 	} {
@@ -252,6 +313,37 @@ func TestAKeyIsWhatWasAskedForOrNone(t *testing.T) {
 	}
 	if keys, err := w.Directory.Keys(ctx); err != nil || len(keys) != 0 {
 		t.Errorf("contract 12: refused, and yet there are %+v, %v", keys, err)
+	}
+}
+
+// Anybody can read a public key, and whoever chooses the callback receives the
+// result token.
+func TestNoPublicKeyWithoutCallbackOrigins(t *testing.T) {
+	for _, dev := range []bool{false, true} {
+		w := newWorld(t)
+		w.Dev = dev
+		i, err := w.Directory.Integration(ctx, testUUID)
+		coretest.Must(t, err)
+		open := *i
+		open.CallbackOrigins = nil
+		coretest.Must(t, w.Directory.PutIntegration(ctx, open, ""))
+		const body = `{"publisher_id":"pub_a","integration_id":"` + testUUID + `"}`
+		if dev {
+			if e := w.ask(t, "POST", KeysPath, body, nil); e != nil {
+				t.Errorf("contract 8: dev mode is excepted: %v", e)
+			}
+			continue
+		}
+		if e := w.refused(t, api.Forbidden, "POST", KeysPath, body); e != nil && !strings.Contains(e.Message, "callback_origins") {
+			t.Errorf("contract 8: %q does not say what to configure", e.Message)
+		}
+		if keys, err := w.Directory.Keys(ctx); err != nil || len(keys) != 0 {
+			t.Errorf("contract 8: refused, and yet there are %+v, %v", keys, err)
+		}
+		w.refused(t, api.NotFound, "POST", KeysPath, `{"publisher_id":"pub_b","integration_id":"`+testUUID+`"}`)
+		if e := w.ask(t, "POST", KeysPath, `{"publisher_id":"pub_a"}`, nil); e != nil {
+			t.Errorf("contract 8: a secret key: %v", e)
+		}
 	}
 }
 
@@ -313,13 +405,41 @@ func TestTheWebhookTest(t *testing.T) {
 }
 
 func TestTheWebhookTestSaysWhyThereWasNoAnswer(t *testing.T) {
+	for _, reason := range []string{host.FetchBlocked, host.FetchTimeout, host.FetchDNS, host.FetchRefused, host.FetchTLS, host.FetchMalformed, host.FetchNetwork} {
+		w := newWorld(t)
+		sent := 0
+		w.answer = func(host.FetchRequest) (int, error) {
+			sent++
+			return 0, &host.FetchError{Reason: reason, Err: errors.New("x")}
+		}
+		var report TestReport
+		if e := w.ask(t, "POST", "/admin/v1/integrations/"+testUUID+"/test", "", &report); e != nil || report.Ready || report.Status != NotReady {
+			t.Errorf("contract 29: %+v, %v", report, e)
+		}
+		want := "good: wanted 2xx, but there was no answer (" + reason + ": " + host.FetchCause(reason) + ")"
+		if !slices.Equal(report.Reasons, []string{want}) || sent != 1 {
+			t.Errorf("contract 29: %d probes were sent; %q, want %q alone", sent, report.Reasons, want)
+		}
+		if len(report.Probes) != 1 || report.Probes[0].Reason != reason {
+			t.Errorf("contract 29: %+v", report.Probes)
+		}
+	}
+}
+
+// A receiver that breaks down after the first probe has all of them.
+func TestTheWebhookTestGoesOnAfterAnAnswer(t *testing.T) {
 	w := newWorld(t)
-	w.answer = func(host.FetchRequest) (int, error) {
-		return 0, &host.FetchError{Reason: host.FetchTimeout, Err: errors.New("x")}
+	sent := 0
+	w.answer = func(req host.FetchRequest) (int, error) {
+		if sent++; sent > 1 {
+			return 0, &host.FetchError{Reason: host.FetchNetwork, Err: errors.New("x")}
+		}
+		return w.receiver(req)
 	}
 	var report TestReport
-	if e := w.ask(t, "POST", "/admin/v1/integrations/"+testUUID+"/test", "", &report); e != nil || report.Ready || len(report.Reasons) != 5 || !strings.Contains(report.Reasons[0], "timeout") {
-		t.Errorf("contract 29: %+v, %v", report, e)
+	if e := w.ask(t, "POST", "/admin/v1/integrations/"+testUUID+"/test", "", &report); e != nil || sent != 5 || len(report.Reasons) != 1 ||
+		!strings.HasPrefix(report.Reasons[0], "bad_signature, stale_timestamp, differing_timestamp, altered_body: ") {
+		t.Errorf("contract 29: %d probes were sent; %+v, %v", sent, report, e)
 	}
 }
 
@@ -362,7 +482,13 @@ func TestTheWebhookTestNeedsSomethingToTest(t *testing.T) {
 // bury makes n dead events of a partition.
 func (w *world) bury(t testing.TB, p kv.Partition, n int) (ids []string) {
 	t.Helper()
-	w.answer = func(host.FetchRequest) (int, error) { return 400, nil }
+	return w.try(t, p, n, func(host.FetchRequest) (int, error) { return 400, nil })
+}
+
+// try makes n events of a partition and one attempt of each.
+func (w *world) try(t testing.TB, p kv.Partition, n int, answer func(host.FetchRequest) (int, error)) (ids []string) {
+	t.Helper()
+	w.answer = answer
 	for range n {
 		e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), IntegrationID: testUUID, SessionID: "svc_sess_x"}, w.clock.Now())
 		task, err := outbox.Event(w.Sealer, e, testUUID, w.clock.Now())
@@ -399,7 +525,7 @@ func TestDeliveriesArePagedOverPartitions(t *testing.T) {
 				if cursor != "" {
 					path += "?after=" + cursor
 				}
-				var page DeliveryPage
+				var page DeliveryPage[outbox.Dead]
 				if e := w.ask(t, "GET", path, "", &page); e != nil {
 					t.Fatal(e)
 				}
@@ -421,6 +547,36 @@ func TestDeliveriesArePagedOverPartitions(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
+	w := newWorld(t)
+	dead := w.bury(t, "p0", 2)
+	waiting := map[string]kv.Partition{}
+	for _, p := range []kv.Partition{"p0", "p2"} {
+		w.try(t, p, 1, func(host.FetchRequest) (int, error) {
+			return 0, &host.FetchError{Reason: host.FetchTLS, Err: errors.New("x")}
+		})
+		page, err := w.Outbox.Waiting(ctx, p, "", 5)
+		coretest.Must(t, err)
+		waiting[page[0].Event] = p
+	}
+	var shown DeliveryPage[outbox.Waiting]
+	if e := w.ask(t, "GET", DeliveriesPath+"?state=waiting", "", &shown); e != nil || len(shown.Deliveries) != 2 {
+		t.Fatalf("contract 27: %+v, %v", shown, e)
+	}
+	for _, d := range shown.Deliveries {
+		if waiting[d.Event] == "" || d.Last != host.FetchTLS || d.Attempts != 1 || !d.Due.After(w.clock.Now()) {
+			t.Errorf("contract 27: %+v", d)
+		}
+	}
+	for _, state := range []string{"", "?state=dead"} {
+		var shown DeliveryPage[outbox.Dead]
+		if e := w.ask(t, "GET", DeliveriesPath+state, "", &shown); e != nil || len(shown.Deliveries) != len(dead) {
+			t.Errorf("contract 27: %s: %+v, %v", state, shown, e)
+		}
+	}
+	w.refused(t, api.InvalidRequest, "GET", DeliveriesPath+"?state=delivered", "")
 }
 
 func TestResend(t *testing.T) {
@@ -448,8 +604,8 @@ func TestResend(t *testing.T) {
 	}
 }
 
-// The session of the test does not exist, but its id is one that ParseID takes.
-func TestTheTestEventLooksLikeARealOne(t *testing.T) {
+// A receiver sees an event like every other; what asks for its session finds none.
+func TestTheTestEventHasNoSession(t *testing.T) {
 	w := newWorld(t)
 	var bodies [][]byte
 	w.answer = func(req host.FetchRequest) (int, error) { bodies = append(bodies, req.Body); return w.receiver(req) }
@@ -458,8 +614,14 @@ func TestTheTestEventLooksLikeARealOne(t *testing.T) {
 	}
 	var e webhook.Event
 	coretest.Must(t, json.Unmarshal(bodies[0], &e))
-	id, err := session.ParseID(w.Sealer, e.SessionID)
-	if err != nil || id.Integration != testUUID || e.Type != webhook.TypeStarted || !e.Test || e.IntegrationID != "int_"+testUUID || e.PublisherID != "pub_a" {
-		t.Errorf("contract 29: %+v (%v)", e, err)
+	if e.Type != webhook.TypeStarted || !e.Test || e.IntegrationID != "int_"+testUUID || e.PublisherID != "pub_a" ||
+		!strings.HasPrefix(e.SessionID, session.Prefix) {
+		t.Errorf("contract 29: %+v", e)
+	}
+	if _, err := session.ParseID(w.Sealer, e.SessionID); !errors.Is(err, session.ErrForged) {
+		t.Errorf("contract 29: the test's session id parses: %v", err)
+	}
+	if e.Data.Message == nil || !strings.Contains(*e.Data.Message, "No session stands behind it") {
+		t.Errorf("contract 29: the event does not say that it has no session: %s", bodies[0])
 	}
 }

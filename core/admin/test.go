@@ -23,8 +23,8 @@ const (
 type TestReport struct {
 	Status  string        `json:"status"` // READY or NOT_READY
 	Ready   bool          `json:"ready"`
-	Probes  []ProbeReport `json:"probes"`
-	Reasons []string      `json:"reasons,omitempty"` // one for each probe that failed
+	Probes  []ProbeReport `json:"probes"`            // those that were sent
+	Reasons []string      `json:"reasons,omitempty"` // of those that failed, see webhook.Judge
 }
 
 // ProbeReport is what came of one probe.
@@ -32,7 +32,7 @@ type ProbeReport struct {
 	Name   string `json:"name"`
 	Want   string `json:"want"`
 	Status int    `json:"status,omitempty"` // 0: there was no answer
-	Reason string `json:"reason,omitempty"` // why there was none
+	Reason string `json:"reason,omitempty"` // why there was none, one of host's Fetch constants
 }
 
 // test sends the probes the way every event goes and records what they showed.
@@ -72,7 +72,7 @@ func (a *Admin) probe(ctx context.Context, i *integration.Integration, secret st
 	if err != nil {
 		return TestReport{}, err
 	}
-	text, err := sid.Format(a.Sealer)
+	text, err := sid.FormatTest(a.Sealer)
 	if err != nil {
 		return TestReport{}, err
 	}
@@ -87,11 +87,21 @@ func (a *Admin) probe(ctx context.Context, i *integration.Integration, secret st
 		switch {
 		case errors.As(err, &fetch):
 			result.Reason = fetch.Reason
+			if cause := host.FetchCause(fetch.Reason); cause != "" {
+				result.Reason += ": " + cause
+			}
 		case err != nil:
 			return TestReport{}, err
 		}
 		results = append(results, result)
-		report.Probes = append(report.Probes, ProbeReport{Name: p.Name, Want: string(p.Want), Status: result.Status, Reason: result.Reason})
+		shown := ProbeReport{Name: p.Name, Want: string(p.Want), Status: result.Status}
+		if fetch != nil {
+			shown.Reason = fetch.Reason
+		}
+		report.Probes = append(report.Probes, shown)
+		if p.Name == webhook.ProbeGood && result.Unanswered() {
+			break // the others would wait as long to meet the same
+		}
 	}
 	report.Ready, report.Reasons = webhook.Judge(results)
 	report.Status = NotReady

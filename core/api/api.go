@@ -31,22 +31,39 @@ type API struct {
 	Providers  map[string]provider.Provider // by method
 }
 
-// Limits are the rates (spec.md, Limits; contract 21).
+// Limits are the rates (spec.md, Limits; contract 21 and 30).
 type Limits struct {
 	PublicPerIP     ratelimit.Limit
 	PublicPerKey    ratelimit.Limit
 	SecretPerIP     ratelimit.Limit
 	ReconcilePerKey ratelimit.Limit
+
+	PreflightsPerIP      ratelimit.Limit
+	PagesPerIP           ratelimit.Limit // of hosted pages, shown and posted
+	FailedOperatorsPerIP ratelimit.Limit // of operators' tokens that are wrong
 }
 
-// DefaultLimits are the specification's.
-func DefaultLimits() Limits {
-	return Limits{
-		PublicPerIP:     ratelimit.PerMinute(60),
-		PublicPerKey:    ratelimit.PerMinute(600),
-		SecretPerIP:     ratelimit.PerMinute(600),
-		ReconcilePerKey: ratelimit.PerMinute(120),
+// WithDefaults has the specification's and the contract's in place of each
+// that is zero.
+func (l Limits) WithDefaults() Limits {
+	for _, d := range []struct {
+		limit *ratelimit.Limit
+		count int
+	}{
+		{&l.PublicPerIP, 60}, {&l.PublicPerKey, 600}, {&l.SecretPerIP, 600}, {&l.ReconcilePerKey, 120},
+		{&l.PreflightsPerIP, 600}, {&l.PagesPerIP, 600}, {&l.FailedOperatorsPerIP, 20},
+	} {
+		if *d.limit == (ratelimit.Limit{}) {
+			*d.limit = ratelimit.PerMinute(d.count)
+		}
 	}
+	return l
+}
+
+// All are the limits, one after the other.
+func (l Limits) All() []ratelimit.Limit {
+	return []ratelimit.Limit{l.PublicPerIP, l.PublicPerKey, l.SecretPerIP, l.ReconcilePerKey,
+		l.PreflightsPerIP, l.PagesPerIP, l.FailedOperatorsPerIP}
 }
 
 // Paths.
@@ -99,8 +116,19 @@ func (l Lines) Get(name string) string {
 	return ""
 }
 
-// Handler is one of the three endpoints.
+// Handler answers the requests to one path.
 type Handler func(*call) (*web.Response, error)
+
+// Page is a hosted page within the rate of its address. What pages load and the
+// documentation are not counted: they cost the store nothing.
+func Page(serve func() *web.Response) Handler {
+	return func(c *call) (*web.Response, error) {
+		if err := c.take(c.pageIP()); err != nil {
+			return nil, err
+		}
+		return serve(), nil
+	}
+}
 
 // Serve runs a handler. The header goes on the answer, an error's too.
 func (a *API) Serve(ctx context.Context, req *web.Request, h Handler) (*web.Response, Lines, error) {

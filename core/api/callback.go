@@ -226,6 +226,9 @@ func isHost(host string) bool {
 				return false
 			}
 		}
+		if strings.HasPrefix(label, punycodePrefix) && !isPunycode(label) {
+			return false
+		}
 		last = label
 	}
 	// The last label decides whether browsers take the whole for an IPv4 address.

@@ -11,6 +11,9 @@ import (
 // (contract 7). A preflight cannot name the key, so it is answered for the
 // origins that any integration allows; the request itself is held to its own.
 func Preflight(c *call) (*web.Response, error) {
+	if err := c.take(c.preflightIP()); err != nil {
+		return nil, err
+	}
 	origin := c.req.Header.Get("Origin")
 	if origin == "" || c.req.Header.Get("Access-Control-Request-Method") != "POST" {
 		return nil, &Error{Code: MethodNotAllowed, Message: "Use POST.", Allow: []string{"POST", "OPTIONS"}}
@@ -33,21 +36,41 @@ func Preflight(c *call) (*web.Response, error) {
 
 var errOrigin = &Error{Code: Forbidden, Message: "This origin is not allowed for the public key. Add it to the integration's browser origins."}
 
-// allowOrigin refuses a browser on a page that the key's integration does not
-// list. A request without Origin comes from no page, an app for example.
-func (c *call) allowOrigin(key *integration.Key) error {
-	if !c.req.Header.Has("Origin") {
-		return nil
-	}
-	origin := c.req.Header.Get("Origin")
+// errCallbackOrigins says what to configure: to refuse alone would leave a
+// publisher with a key that does nothing.
+var errCallbackOrigins = &Error{Code: Forbidden, Message: "A public key needs the integration's callback origins. Add the origin of callback_url to its callback_origins."}
+
+// allowPublic refuses what a public key may not start (contract 8): anything
+// on an integration without callback origins, and a page of an origin that the
+// key's integration does not list. A request without Origin comes from no page,
+// an app for example.
+func (c *call) allowPublic(key *integration.Key) error {
 	i, err := c.ownIntegration(key, key.IntegrationID)
 	if err != nil {
 		return err
 	}
-	if i == nil || !slices.Contains(i.BrowserOrigins, origin) {
+	if i == nil && !c.req.Header.Has("Origin") {
+		return nil // start says that there is no such integration
+	}
+	if i == nil {
 		return errOrigin
 	}
-	c.corsHeaders(origin)
+	err = c.refusal(i)
+	if c.req.Header.Has("Origin") && err != error(errOrigin) {
+		c.corsHeaders(c.req.Header.Get("Origin"))
+	}
+	return err
+}
+
+// refusal is why the integration's public key may not start this request, nil
+// if it may.
+func (c *call) refusal(i *integration.Integration) error {
+	if c.req.Header.Has("Origin") && !slices.Contains(i.BrowserOrigins, c.req.Header.Get("Origin")) {
+		return errOrigin
+	}
+	if !i.AllowsPublicKeys(c.Dev) {
+		return errCallbackOrigins
+	}
 	return nil
 }
 

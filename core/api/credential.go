@@ -48,16 +48,22 @@ func (c *call) limitHeaders(r ratelimit.Result) {
 	c.header.Set("Ratelimit", r.RateLimit)
 }
 
-func (c *call) client() string { return ratelimit.ClientKey(c.req.Client) }
-
 // secretIP is for the address of a request that a secret key belongs on.
 func (c *call) secretIP() ratelimit.Rule {
-	return ratelimit.Rule{Name: "secret-ip", Key: c.client(), Limit: c.Limits.SecretPerIP}
+	return ratelimit.ClientRule("secret-ip", c.req.Client, c.Limits.SecretPerIP)
 }
 
 // publicIP is for the address of any other request.
 func (c *call) publicIP() ratelimit.Rule {
-	return ratelimit.Rule{Name: "public-ip", Key: c.client(), Limit: c.Limits.PublicPerIP}
+	return ratelimit.ClientRule("public-ip", c.req.Client, c.Limits.PublicPerIP)
+}
+
+func (c *call) preflightIP() ratelimit.Rule {
+	return ratelimit.ClientRule("preflight-ip", c.req.Client, c.Limits.PreflightsPerIP)
+}
+
+func (c *call) pageIP() ratelimit.Rule {
+	return ratelimit.ClientRule("page-ip", c.req.Client, c.Limits.PagesPerIP)
 }
 
 func (c *call) reconcileKey(id string) ratelimit.Rule {

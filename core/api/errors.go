@@ -20,10 +20,12 @@ const (
 	Forbidden            Code = "FORBIDDEN"
 	NotFound             Code = "NOT_FOUND"
 	MethodNotAllowed     Code = "METHOD_NOT_ALLOWED"
+	RequestTimeout       Code = "REQUEST_TIMEOUT" // the server's, as URITooLong: no such request reaches the core
 	AlreadyUsed          Code = "ALREADY_USED"
 	IntegrationNotReady  Code = "INTEGRATION_NOT_READY"
 	TokenExpired         Code = "EXPIRED"
 	PayloadTooLarge      Code = "PAYLOAD_TOO_LARGE"
+	URITooLong           Code = "URI_TOO_LONG"
 	UnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE"
 	RateLimited          Code = "RATE_LIMITED"
 	Internal             Code = "INTERNAL"
@@ -39,10 +41,12 @@ var status = map[Code]int{
 	Forbidden:            403,
 	NotFound:             404,
 	MethodNotAllowed:     405,
+	RequestTimeout:       408,
 	AlreadyUsed:          409,
 	IntegrationNotReady:  409,
 	TokenExpired:         410,
 	PayloadTooLarge:      413,
+	URITooLong:           414,
 	UnsupportedMediaType: 415,
 	RateLimited:          429,
 	Internal:             500,

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
@@ -20,10 +21,16 @@ import (
 
 const maxIdempotencyKey = 255
 
-// idempotencyKey returns the header's value, "" if there is none, and notes a bad one.
-func (c *call) idempotencyKey(f *fields) string {
+// idempotencyKey returns the header's value, "" if there is none, and notes a
+// bad one. With a public key every one is bad (contract 11): all who have that
+// key would share it, and one visitor would get another's flow token.
+func (c *call) idempotencyKey(f *fields, public bool) string {
 	values := c.req.Header["Idempotency-Key"]
 	if len(values) == 0 {
+		return ""
+	}
+	if public {
+		f.fail("Idempotency-Key", detailConflict, "Must be omitted with a public key, which everybody shares.")
 		return ""
 	}
 	if len(values) != 1 || !printable(values[0], maxIdempotencyKey) {
@@ -100,12 +107,14 @@ func (r *replay) keep(resp *web.Response, refusal *Error) ([]kv.Check, []kv.Put,
 
 // repeat returns the answer that an item keeps.
 func (r *replay) repeat(item kv.Item) (*web.Response, error) {
-	claims, err := r.Sealer.Open(token.Replay, item.Value)
+	claims, until, err := r.Sealer.Open(token.Replay, item.Value)
 	if err != nil {
 		return nil, fmt.Errorf("api: kept answer: %w", err)
 	}
 	var k kept
-	if err := json.Unmarshal(claims, &k); err != nil || k.Name != r.name {
+	// It was kept within the last session's life, so its key was in use then.
+	if err := json.Unmarshal(claims, &k); err != nil || k.Name != r.name ||
+		!host.Dated(r.now.Add(-session.Life), until) {
 		return nil, errors.New("api: kept answer: another one's")
 	}
 	if !bytes.Equal(k.Request, r.request) {

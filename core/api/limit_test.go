@@ -52,7 +52,8 @@ func (c *counted) forget(w *world) {
 // step is a round trip.
 func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 	w := newWorld(t)
-	w.Limits = Limits{ratelimit.PerMinute(1000), ratelimit.PerMinute(1000), ratelimit.PerMinute(1000), ratelimit.PerMinute(1000)}
+	many := ratelimit.PerMinute(1000)
+	w.Limits = Limits{PublicPerIP: many, PublicPerKey: many, SecretPerIP: many, ReconcilePerKey: many, PreflightsPerIP: many, PagesPerIP: many}
 	c := &counted{Store: w.Limiter.Store, KV: w.store}
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	unknown := map[string]string{}
@@ -75,6 +76,8 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 		reconcile = []string{"secret-ip", "reconcile-key"}
 		public    = []string{"public-ip"}
 		both      = []string{"public-ip", "public-key"}
+		preflight = []string{"preflight-ip"}
+		page      = []string{"page-ip"}
 	)
 	const own, other = "https://www.publisher.example", "https://evil.example"
 	key := func(text string) string { return startBody(`"public_key":"` + text + `"`) }
@@ -93,6 +96,11 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 		{"start, public key, from a page", Start, StartPath, web.Header{"Origin": {own}}, key(w.pk), "", both, both, both},
 		{"validate", Validate, ValidatePath, bearer(w.sk), `{"result_token":"` + result + `"}`, "", secret, secret, secret},
 		{"reconcile", Reconcile, session, bearer(w.sk), "", "", reconcile, reconcile, reconcile},
+
+		{"preflight", Preflight, StartPath, web.Header{"Origin": {own}, "Access-Control-Request-Method": {"POST"}}, "", "", preflight, preflight, preflight},
+		{"preflight, from another page", Preflight, StartPath, web.Header{"Origin": {other}, "Access-Control-Request-Method": {"POST"}}, "", Forbidden, preflight, preflight, preflight},
+		{"preflight that is none", Preflight, StartPath, nil, "", MethodNotAllowed, preflight, preflight, preflight},
+		{"a hosted page", Page(func() *web.Response { return &web.Response{Status: 200} }), HostedPath, nil, "", "", page, page, page},
 
 		{"start, unknown secret key", Start, StartPath, bearer(unknown["svc_sk_"]), startBody(), Unauthorized, secret, secret, secret},
 		{"validate, unknown key", Validate, ValidatePath, bearer(unknown["svc_sk_"]), "{}", Unauthorized, secret, secret, secret},
@@ -182,6 +190,42 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	}
 	if c.reads != 0 {
 		t.Errorf("guesses at an address that is at its limit read the store %d times", c.reads)
+	}
+}
+
+// TestPreflightsAndPagesAreLimitedByAddress: nobody of them has a key, and each
+// costs the store up to three reads.
+func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
+	w := newWorld(t)
+	c := &counted{Store: w.Limiter.Store, KV: w.store}
+	served := 0
+	for name, h := range map[string]Handler{
+		"preflights": Preflight,
+		"pages":      Page(func() *web.Response { served++; return &web.Response{Status: 200} }),
+	} {
+		ask := func(from string) (*Error, Lines) {
+			_, lines, err := w.Serve(ctx, &web.Request{Method: "OPTIONS", Path: StartPath, Client: netip.MustParseAddr(from),
+				Header: web.Header{"Origin": {"https://www.publisher.example"}, "Access-Control-Request-Method": {"POST"}}}, h)
+			var e *Error
+			errors.As(err, &e)
+			return e, lines
+		}
+		for n := range 600 {
+			if e, _ := ask("192.0.2.1"); e != nil {
+				t.Fatalf("contract 30: %s: number %d: %v", name, n+1, e)
+			}
+		}
+		c.forget(w)
+		c.reads, served = 0, 0
+		if e, lines := ask("192.0.2.1"); code(e) != RateLimited || e.RetryAfter < 1 || !strings.HasSuffix(lines.Get("Ratelimit-Policy"), `-ip";q=600;w=60`) {
+			t.Errorf("contract 30: %s: number 601: %v %v", name, e, lines)
+		}
+		if c.reads != 0 || served != 0 {
+			t.Errorf("contract 30: %s: number 601 is served all the same, or reads the store %d times", name, c.reads)
+		}
+		if e, _ := ask("192.0.2.2"); e != nil {
+			t.Errorf("contract 30: %s: another address: %v", name, e)
+		}
 	}
 }
 

@@ -113,9 +113,9 @@ func TestOpenAPIExamplesFitTheirSchemas(t *testing.T) {
 func TestOpenAPIStatuses(t *testing.T) {
 	_, doc := readOpenAPI(t)
 	want := map[string]string{
-		"POST /api/v1/verify/start":               "200 400 401 403 404 405 409 413 415 429 500 502 503",
+		"POST /api/v1/verify/start":               "200 400 401 403 404 405 408 409 413 414 415 429 500 502 503",
 		"OPTIONS /api/v1/verify/start":            "204 403 405 500 503",
-		"POST /api/v1/verify/validate":            "200 400 401 403 405 409 410 413 415 429 500 503",
+		"POST /api/v1/verify/validate":            "200 400 401 403 405 408 409 410 413 414 415 429 500 503",
 		"GET /api/v1/verify/sessions/{sessionId}": "200 400 401 403 404 429 503", // contract 6
 		"GET /api/v1/openapi.yaml":                "200 405",
 		"webhook verification.started":            "2XX 401 4XX 5XX",
@@ -187,13 +187,18 @@ func TestOpenAPISchemasAreStrict(t *testing.T) {
 		{"spec: integration_id is required", "StartRequest", `{` + callback + `}`, false},
 		{"spec: callback_url is required", "StartRequest", `{` + integration + `}`, false},
 		{"spec: integration_id is a UUID", "StartRequest", `{"integration_id":"int_3f0e6a52-6f0a-4c1e-9a53-0d6c2f3b7a11",` + callback + `}`, false},
-		{"contract 3: null is no string", "StartRequest", `{` + integration + `,` + callback + `,"state":null}`, false},
+		{"contract 3: an optional member may be null", "StartRequest",
+			`{` + integration + `,` + callback + `,"state":null,"external_user_id":null,"language":null,"public_key":null}`, true},
+		{"contract 3: a required member may not be null", "StartRequest", `{"integration_id":null,` + callback + `}`, false},
+		{"contract 3: the result token may not be null", "ValidateRequest", `{"result_token":null}`, false},
 		{"spec: result_token has its prefix", "ValidateRequest", `{"result_token":"svc_sess_1"}`, false},
 		{"contract 5: an error", "Error", `{` + failure + `}`, true},
 		{"contract 5: an error is closed", "Error", `{` + failure + `,"session_id":"svc_sess_1"}`, false},
 		{"contract 5: the error of 502 has session_id", "ProviderUnavailableError", `{` + failure + `,"session_id":"svc_sess_1"}`, true},
 		{"contract 5: the error of 502 needs session_id", "ProviderUnavailableError", `{` + failure + `}`, false},
 		{"spec: an event", "StartedEvent", event("verification.started", `{"status":"started","expires_at":"2026-11-20T22:20:00.000Z"}`), true},
+		{"contract 29: a test's event says what it is", "StartedEvent",
+			event("verification.started", `{"status":"started","expires_at":"2026-11-20T22:20:00.000Z","message":"x"}`), true},
 		{"spec: an event is closed", "StartedEvent", strings.Replace(event("verification.started", `{"status":"started","expires_at":"2026-11-20T22:20:00.000Z"}`), "{", `{"more":1,`, 1), false},
 		{"spec: an event of another type", "StartedEvent", event("verification.expired", `{"status":"started","expires_at":"2026-11-20T22:20:00.000Z"}`), false},
 		{"spec: another event's data", "FailedEvent", event("verification.failed", `{"status":"expired","expires_at":"2026-11-20T22:20:00.000Z"}`), false},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
@@ -55,6 +56,9 @@ func Reconcile(c *call) (*web.Response, error) {
 	if errors.Is(err, session.ErrMalformed) && !looksLikeID(text) {
 		return nil, &Error{Code: InvalidRequest, Message: "The session id is not of the form svc_sess_….",
 			Details: []Detail{{Field: "sessionId", Code: detailFormat, Message: "Must be a session id as start returned it."}}}
+	}
+	if errors.Is(err, host.ErrKeyAwaited) {
+		return nil, err
 	}
 	if err != nil {
 		return nil, errNoSession

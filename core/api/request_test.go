@@ -61,13 +61,14 @@ func newWorld(t testing.TB) *world {
 	h := host.Host{KV: w.store, Sealer: ring, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
 	w.API = &API{Host: h, BaseURL: "https://verify.verge.example", Partitions: 4, Directory: integration.NewDirectory(h),
 		Lifecycle: &lifecycle.Lifecycle{Host: h, Attempts: 3, OutcomeLife: 30 * 24 * time.Hour},
-		Limiter:   &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Limits: DefaultLimits(),
+		Limiter:   &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Limits: Limits{}.WithDefaults(),
 		Providers: map[string]provider.Provider{sandbox.Method: &sandbox.Provider{Now: w.clock.Now}}}
 	for n, id := range []string{testUUID, otherUUID} {
 		publisher := []string{"pub_a", "pub_b"}[n]
 		coretest.Must(t, w.Directory.PutPublisher(ctx, integration.Publisher{ID: publisher}))
 		coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: id, PublisherID: publisher, Level: "L1", ChallengeAge: 25,
-			Method: sandbox.Method, Webhook: integration.Webhook{Off: true}, BrowserOrigins: []string{"https://www.publisher.example"}}, ""))
+			Method: sandbox.Method, Webhook: integration.Webhook{Off: true}, BrowserOrigins: []string{"https://www.publisher.example"},
+			CallbackOrigins: []string{"https://www.publisher.example"}}, ""))
 	}
 	w.sk, w.pk, w.otherSK = w.key(t, "pub_a", "", nil), w.key(t, "pub_a", testUUID, nil), w.key(t, "pub_b", "", nil)
 	return w
@@ -116,6 +117,25 @@ func startBody(members ...string) string {
 	return "{" + strings.Join(append([]string{`"integration_id":"` + testUUID + `"`, `"callback_url":"https://www.publisher.example/return"`}, members...), ",") + "}"
 }
 
+// complete has a session succeed.
+func (w *world) complete(t testing.TB, id session.ID, text string) {
+	t.Helper()
+	s := lifecycle.Session{ID: id, Text: text, Integration: &integration.Integration{ID: id.Integration}}
+	r, err := w.Lifecycle.Fire(ctx, s, session.Succeeded, 0)
+	coretest.Must(t, err)
+	if r.State != session.Completed {
+		t.Fatalf("the session is %s", r.State)
+	}
+}
+
+// claims are those of a completed session's result token.
+func (w *world) claims(t testing.TB, id session.ID, text string) token.ResultClaims {
+	t.Helper()
+	r, version, err := w.Lifecycle.Load(ctx, id)
+	coretest.Must(t, err)
+	return token.ResultClaims{Session: text, Completed: token.At(r.At), Outcome: version}
+}
+
 // completed makes a completed session and its result token.
 func (w *world) completed(t testing.TB) (session.ID, string) {
 	t.Helper()
@@ -123,7 +143,8 @@ func (w *world) completed(t testing.TB) (session.ID, string) {
 	coretest.Must(t, err)
 	text, err := id.Format(w.Sealer)
 	coretest.Must(t, err)
-	result, err := token.SealResult(w.Sealer, token.ResultClaims{Session: text, Completed: token.At(w.clock.Now())})
+	w.complete(t, id, text)
+	result, err := token.SealResult(w.Sealer, w.claims(t, id, text))
 	coretest.Must(t, err)
 	return id, result
 }
@@ -288,7 +309,10 @@ func TestStartNamesEveryBadField(t *testing.T) {
 		{"contract 8: line feed", startBody(`"external_user_id":"a\n"`), []string{"external_user_id:value"}},
 		{"contract 8: a C1 control character", startBody(`"state":"\u0085"`), []string{"state:value"}},
 		{"contract 8: DEL", startBody(`"state":"\u007f"`), []string{"state:value"}},
-		{"contract 5, 400: wrong types", startBody(`"state":5`, `"external_user_id":null`, `"language":true`), []string{"state:type", "external_user_id:type", "language:type"}},
+		{"contract 5, 400: wrong types", startBody(`"state":5`, `"external_user_id":[null]`, `"language":true`), []string{"state:type", "external_user_id:type", "language:type"}},
+		{"contract 3: an optional member that is null", startBody(`"state":null`, `"external_user_id":null`, `"language":null`, `"public_key": null `), nil},
+		{"contract 3: a required member that is null", `{"integration_id":null,"callback_url":null}`, []string{"integration_id:required", "callback_url:required"}},
+		{"contract 3: a member twice, once null", startBody(`"state":null`, `"state":"a"`), []string{":format"}},
 		{"spec, Limits: language", startBody(`"language":"nl"`), []string{"language:value"}},
 		{"spec, Limits: language in upper case", startBody(`"language":"DE"`), []string{"language:value"}},
 		{"spec, Limits: a region", startBody(`"language":"de-AT"`), []string{"language:value"}},
@@ -339,11 +363,11 @@ func TestStartNamesEveryBadFieldToNobodyToo(t *testing.T) {
 	for _, d := range e.Details {
 		got = append(got, d.Field+":"+d.Code)
 	}
-	if want := []string{"public_key:type", "Idempotency-Key:format", "integration_id:required", "callback_url:format", "state:value"}; !slices.Equal(got, want) {
+	if want := []string{"public_key:type", "Idempotency-Key:conflict", "integration_id:required", "callback_url:format", "state:value"}; !slices.Equal(got, want) {
 		t.Errorf("contract 5, 400: details %v, want %v", got, want)
 	}
-	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":null`)); code(e) != InvalidRequest {
-		t.Errorf("contract 9: public_key null and nothing else: %v", e)
+	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":null`)); code(e) != Unauthorized {
+		t.Errorf("contract 3 and 9: public_key null and nothing else is no credential: %v", e)
 	}
 }
 
@@ -472,7 +496,7 @@ func TestAKeptAnswerShowsNothing(t *testing.T) {
 	}
 	flow, err := url.Parse(resp.RedirectURL)
 	coretest.Must(t, err)
-	if claims, err := token.OpenFlow(w.Sealer, flow.Query().Get("flow")); err != nil || claims.Session != resp.SessionID {
+	if claims, _, err := token.OpenFlow(w.Sealer, flow.Query().Get("flow")); err != nil || claims.Session != resp.SessionID {
 		t.Fatalf("redirect_url: %+v, %v", claims, err)
 	}
 	// Moved under another key, it does not become that key's answer.
@@ -537,7 +561,7 @@ func TestValidateConsumesOnce(t *testing.T) {
 	// Contract 17: a token of the same session sealed anew is the same token.
 	text, err := id.Format(w.Sealer)
 	coretest.Must(t, err)
-	again, err := token.SealResult(w.Sealer, token.ResultClaims{Session: text, Completed: token.At(w.clock.Now())})
+	again, err := token.SealResult(w.Sealer, w.claims(t, id, text))
 	coretest.Must(t, err)
 	if again == result {
 		t.Fatal("sealed twice to the same text")
@@ -654,7 +678,7 @@ func TestErrorsNeverRepeatTheRequest(t *testing.T) {
 
 func TestErrorsOnTheWire(t *testing.T) {
 	for c, want := range map[Code]int{InvalidRequest: 400, InvalidToken: 400, Unauthorized: 401, Forbidden: 403, NotFound: 404, MethodNotAllowed: 405,
-		AlreadyUsed: 409, IntegrationNotReady: 409, TokenExpired: 410, PayloadTooLarge: 413, UnsupportedMediaType: 415, RateLimited: 429,
+		RequestTimeout: 408, AlreadyUsed: 409, IntegrationNotReady: 409, TokenExpired: 410, PayloadTooLarge: 413, URITooLong: 414, UnsupportedMediaType: 415, RateLimited: 429,
 		Internal: 500, ProviderUnavailable: 502, Unavailable: 503} {
 		resp := WriteError(&Error{Code: c, Message: "m", RetryAfter: 3, Allow: []string{"GET", "HEAD"}}, "req_x", "corr")
 		if resp.Status != want {
@@ -668,8 +692,8 @@ func TestErrorsOnTheWire(t *testing.T) {
 			t.Errorf("contract 5: header of %s: %v", c, resp.Header)
 		}
 	}
-	if len(status) != 15 {
-		t.Errorf("contract 5 has 15 codes, the table %d", len(status))
+	if len(status) != 17 {
+		t.Errorf("contract 5 has 17 codes here, the table %d", len(status))
 	}
 	if e := AsError(errors.New("a cause"), false); e.Code != Internal || strings.Contains(e.Message, "cause") {
 		t.Errorf("contract 5: %v", e)
@@ -724,13 +748,68 @@ func TestAPublicKeyIsForThePagesThatItsIntegrationLists(t *testing.T) {
 	} {
 		w := newWorld(t)
 		coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
-			Method: sandbox.Method, Webhook: integration.Webhook{Off: true}, BrowserOrigins: c.listed}, ""))
+			Method: sandbox.Method, Webhook: integration.Webhook{Off: true}, BrowserOrigins: c.listed,
+			CallbackOrigins: []string{"https://www.publisher.example"}}, ""))
 		body := startBody(`"public_key":"` + w.pk + `"`)
 		if _, e := w.ask(Start, StartPath, web.Header{"Origin": {"https://www.publisher.example"}}, body); code(e) != c.want {
 			t.Errorf("%s: %v, want %q", c.rule, e, c.want)
 		}
 		if _, e := w.ask(Start, StartPath, nil, body); code(e) != "" {
 			t.Errorf("%s: from no page at all: %v", c.rule, e)
+		}
+	}
+}
+
+// Whoever chooses the callback receives the result token, and anybody can read
+// a public key.
+func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
+	const page = "https://www.publisher.example"
+	for _, c := range []struct {
+		rule            string
+		dev             bool
+		allowed         []string
+		callback        string
+		public, private Code
+	}{
+		{"contract 8: none are listed, as of keys that were made before", false, nil, "https://evil.example/x", Forbidden, ""},
+		{"contract 8: none are listed, in dev mode", true, nil, "https://evil.example/x", "", ""},
+		{"contract 8: an empty list is none", false, []string{}, page + "/return", Forbidden, ""},
+		{"contract 8: inside those that are listed", false, []string{page}, page + "/return", "", ""},
+		{"contract 8: outside them", false, []string{page}, "https://evil.example/x", InvalidRequest, InvalidRequest},
+	} {
+		w := newWorld(t)
+		w.Dev = c.dev
+		coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
+			Method: sandbox.Method, Webhook: integration.Webhook{Off: true}, BrowserOrigins: []string{page}, CallbackOrigins: c.allowed}, ""))
+		body := `{"integration_id":"` + testUUID + `","callback_url":"` + c.callback + `"}`
+		public := body[:len(body)-1] + `,"public_key":"` + w.pk + `"}`
+		for _, header := range []web.Header{nil, {"Origin": {page}}} {
+			_, lines, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: with(header, "X", "x"), Body: []byte(public)}, Start)
+			var e *Error
+			if errors.As(err, &e); code(e) != c.public {
+				t.Errorf("%s: with the public key and %v: %v, want %q", c.rule, header, err, c.public)
+			}
+			if code(e) == Forbidden && !strings.Contains(e.Message, "callback_origins") {
+				t.Errorf("%s: %q does not say what to configure", c.rule, e.Message)
+			}
+			if got := lines.Get("Access-Control-Allow-Origin"); (got == page) != (header != nil) {
+				t.Errorf("contract 7: %s: the page that may use the key cannot read why not: %q", c.rule, got)
+			}
+		}
+		if _, e := w.ask(Start, StartPath, bearer(w.sk), body); code(e) != c.private {
+			t.Errorf("%s: with the secret key: %v, want %q", c.rule, e, c.private)
+		}
+	}
+}
+
+// Two visitors of one shop have the same public key, and number their orders
+// alike.
+func TestNoIdempotencyKeyWithAPublicKey(t *testing.T) {
+	w := newWorld(t)
+	for _, value := range []string{"order-1001", "", strings.Repeat("x", 256)} {
+		_, e := w.ask(Start, StartPath, web.Header{"Idempotency-Key": {value}}, startBody(`"public_key":"`+w.pk+`"`))
+		if code(e) != InvalidRequest || len(e.Details) != 1 || e.Details[0].Field != "Idempotency-Key" || e.Details[0].Code != detailConflict {
+			t.Errorf("contract 11: %q: %v", value, e)
 		}
 	}
 }
@@ -756,5 +835,54 @@ func TestGuessingCountsAgainstTheAddress(t *testing.T) {
 	}
 	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":"`+w.pk+`"`)); code(e) != RateLimited {
 		t.Errorf("contract 30: guess 61 of a public key: %v", e)
+	}
+}
+
+// TestAResultTokenAloneProvesNothing: contract 17. The outcome that the token
+// was issued for must be in the store when the token is marked used.
+func TestAResultTokenAloneProvesNothing(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		claims func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims
+		want   Code
+	}{
+		{"contract 17: a session that was not completed", func(_ *testing.T, w *world, _ session.ID, text string) token.ResultClaims {
+			return token.ResultClaims{Session: text, Completed: token.At(w.clock.Now()), Outcome: "0123456789abcdef0123456789abcdef"}
+		}, InvalidToken},
+		{"contract 17: the same, in the form of an earlier release", func(_ *testing.T, w *world, _ session.ID, text string) token.ResultClaims {
+			return token.ResultClaims{Session: text, Completed: token.At(w.clock.Now())}
+		}, InvalidToken},
+		{"contract 17: another write than the one that completed it", func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
+			w.complete(t, id, text)
+			c := w.claims(t, id, text)
+			c.Outcome = "0123456789abcdef0123456789abcdef"
+			return c
+		}, InvalidToken},
+		{"contract 17: a token of an earlier release, of another time", func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
+			w.complete(t, id, text)
+			c := w.claims(t, id, text)
+			return token.ResultClaims{Session: text, Completed: c.Completed + 1}
+		}, InvalidToken},
+		{"contract 17: a token of an earlier release", func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
+			w.complete(t, id, text)
+			return token.ResultClaims{Session: text, Completed: w.claims(t, id, text).Completed}
+		}, ""},
+		{"contract 17: the token of the completed session", func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
+			w.complete(t, id, text)
+			return w.claims(t, id, text)
+		}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.clock.Now(), 1)
+			coretest.Must(t, err)
+			text, err := id.Format(w.Sealer)
+			coretest.Must(t, err)
+			result, err := token.SealResult(w.Sealer, c.claims(t, w, id, text))
+			coretest.Must(t, err)
+			if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+result+`"}`); code(e) != c.want {
+				t.Errorf("%v, want %q", e, c.want)
+			}
+		})
 	}
 }

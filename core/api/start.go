@@ -54,7 +54,7 @@ func Start(c *call) (*web.Response, error) {
 	if public := f.text("public_key"); public != nil && !key.Public() {
 		f.fail("public_key", detailConflict, "Must be omitted when a secret key is sent.")
 	}
-	idempotency := c.idempotencyKey(f)
+	idempotency := c.idempotencyKey(f, key.Public())
 	req, owned, err := c.startFields(f, key)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (c *call) startCredential() (*integration.Key, *fields, error) {
 	if err != nil {
 		return nil, nil, c.readable(err)
 	}
-	if err := c.allowOrigin(key); err != nil {
+	if err := c.allowPublic(key); err != nil {
 		return nil, nil, err
 	}
 	return key, f, c.proven(c.publicKeyRule(key.ID))
@@ -128,7 +128,7 @@ func (c *call) publicKey() (*integration.Key, *fields, error) {
 	}
 	if present && !isText {
 		f.text("public_key")
-		c.idempotencyKey(f)
+		c.idempotencyKey(f, true)
 		_, _, err := c.startFields(f, nil)
 		return nil, nil, err
 	}
@@ -140,8 +140,7 @@ func (c *call) publicKey() (*integration.Key, *fields, error) {
 }
 
 // mayStart reports whether a public key may, by what was seen last, start this
-// request: a page whose origin is not allowed must not use up the key, which
-// anybody can read.
+// request: what is refused must not use up the key, which anybody can read.
 func (c *call) mayStart(public integration.Presented) bool {
 	if public == (integration.Presented{}) {
 		return false
@@ -151,8 +150,7 @@ func (c *call) mayStart(public integration.Presented) bool {
 		return true
 	}
 	i := c.Directory.SeenIntegration(seen.IntegrationID)
-	return seen.Active(c.now) &&
-		(i == nil || !c.req.Header.Has("Origin") || slices.Contains(i.BrowserOrigins, c.req.Header.Get("Origin")))
+	return seen.Active(c.now) && (i == nil || c.refusal(i) == nil)
 }
 
 // errNoStartKey is for whoever sends no Authorization header: to ask a browser

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
@@ -51,7 +52,7 @@ func Validate(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	text := f.required("result_token")
-	idempotency := c.idempotencyKey(f)
+	idempotency := c.idempotencyKey(f, false)
 	if err := f.err(); err != nil {
 		return nil, err
 	}
@@ -98,10 +99,13 @@ func (c *call) publicInBody(refusal error) error {
 // publisher, expired or not. Everything else gets the one same answer.
 func (c *call) openResult(key *integration.Key, text string) (token.ResultClaims, session.ID, error) {
 	claims, err := token.OpenResult(c.Sealer, text)
-	if err != nil {
-		return token.ResultClaims{}, session.ID{}, errInvalidToken
+	var id session.ID
+	if err == nil {
+		id, err = session.ParseID(c.Sealer, claims.Session)
 	}
-	id, err := session.ParseID(c.Sealer, claims.Session)
+	if errors.Is(err, host.ErrKeyAwaited) {
+		return token.ResultClaims{}, session.ID{}, err
+	}
 	if err != nil {
 		return token.ResultClaims{}, session.ID{}, errInvalidToken
 	}
@@ -135,12 +139,18 @@ func (u used) marshal() []byte {
 // and the link that led to it, which can then say that it was used.
 const usedMargin = session.Life
 
-// consume marks the token used, once, and returns when that was.
+// consume marks the token used, once, and returns when that was. The commit
+// demands that the outcome which the token was issued for is in the store: a
+// token alone, however well sealed, proves nothing (contract 17).
 func (c *call) consume(key *integration.Key, claims token.ResultClaims, id session.ID, idempotency string) (time.Time, error) {
 	mark := used{At: c.now.UnixMilli()}
 	if idempotency != "" {
 		h := sha256.Sum256([]byte(key.PublisherID + "\x00" + idempotency))
 		mark.Owner = h[:16]
+	}
+	outcome, err := c.outcome(claims, id)
+	if err != nil {
+		return time.Time{}, err
 	}
 	txID, err := kv.NewTxID(c.Random)
 	if err != nil {
@@ -150,14 +160,17 @@ func (c *call) consume(key *integration.Key, claims token.ResultClaims, id sessi
 	name := id.UsedKey(partition).Name
 	err = kv.CommitSurely(c.ctx, c.KV, kv.Tx{
 		ID: txID, Partition: partition,
-		Checks: []kv.Check{{Name: name}},
+		Checks: []kv.Check{{Name: name}, {Name: id.Key(partition).Name, Tx: outcome}},
 		Puts:   []kv.Put{{Name: name, Value: mark.marshal(), Expires: claims.Expires().Add(usedMargin)}},
 	})
 	var conflict *kv.Conflict
 	if !errors.As(err, &conflict) {
 		return c.now, err
 	}
-	item, _ := conflict.Item(name)
+	item, wasUsed := conflict.Item(name)
+	if !wasUsed {
+		return time.Time{}, errInvalidToken
+	}
 	var first used
 	if err := json.Unmarshal(item.Value, &first); err != nil {
 		return time.Time{}, fmt.Errorf("api: damaged mark %s: %w", name, err)
@@ -166,4 +179,21 @@ func (c *call) consume(key *integration.Key, claims token.ResultClaims, id sessi
 		return time.UnixMilli(first.At), nil // the same call again: its first answer
 	}
 	return time.Time{}, &Error{Code: AlreadyUsed, Message: "The result token has been used."}
+}
+
+// outcome returns the transaction that wrote the outcome for which the token was
+// issued. A token of an earlier release does not name it, and is held against
+// the store's record here.
+func (c *call) outcome(claims token.ResultClaims, id session.ID) (string, error) {
+	if claims.Outcome != "" {
+		return claims.Outcome, nil
+	}
+	r, version, err := c.Lifecycle.Load(c.ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if r.State != session.Completed || token.At(r.At) != claims.Completed {
+		return "", errInvalidToken
+	}
+	return version, nil
 }

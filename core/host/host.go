@@ -29,7 +29,7 @@ type Host struct {
 	// token, state, external user id or callback query.
 	Log *slog.Logger
 
-	// Count takes events worth a metric, a fixed small set of names. Nil discards.
+	// Count takes events worth a metric, one of the Count constants. Nil discards.
 	Count func(event string)
 
 	// Wake hints that a task now falls due in p at due, so that a runner that
@@ -42,6 +42,25 @@ type Host struct {
 // only whoever altered it.
 var ErrNotAuthentic = errors.New("host: not authentic")
 
+// ErrKeyAwaited says that other instances seal with the key of this token and
+// that this instance does not have that key yet (contract 16). The token may be
+// good: whoever asks is told to come again, and nothing is decided.
+var ErrKeyAwaited = errors.New("host: sealed with a key that this instance has not read yet")
+
+// ClockMargin is by how much the clocks of instances may differ.
+const ClockMargin = 5 * time.Minute
+
+// Dated reports whether something dated at could come from a key that sealed
+// until then, zero for one that still seals. A key that was replaced opens what
+// is older than its successor and nothing newer, so that a ring which leaked
+// and was rotated forges nothing new (contract 16).
+func Dated(at, until time.Time) bool {
+	return until.IsZero() || !at.After(until.Add(ClockMargin))
+}
+
+// MACSize is the length of a MAC: the key's id in 4 bytes, and 16 of the tag.
+const MACSize = 20
+
 // Sealer keeps the keys. Natively it is token.Ring; a WASM guest is offered
 // the same ring as an import, so that it holds no keys.
 //
@@ -50,14 +69,20 @@ type Sealer interface {
 	// Seal returns claims, a JSON object, as a sealed token.
 	Seal(purpose string, claims []byte) ([]byte, error)
 
-	// Open returns the claims of a token that Seal made for this purpose, or ErrNotAuthentic.
-	Open(purpose string, sealed []byte) ([]byte, error)
+	// Open returns the claims of a token that Seal made for this purpose, and
+	// when the successor of the key that sealed it began to seal, zero if it has
+	// none: the caller holds that against the token's own date (Dated). The
+	// error is ErrNotAuthentic or ErrKeyAwaited.
+	Open(purpose string, sealed []byte) (claims []byte, until time.Time, err error)
 
-	// MAC authenticates a message with the first key; the result names the key.
+	// MAC authenticates a message in MACSize bytes with the key that seals; the result names the key.
 	MAC(purpose string, message []byte) ([]byte, error)
 
-	// CheckMAC reports in constant time whether MAC made mac, with any key of the ring.
-	CheckMAC(purpose string, message, mac []byte) bool
+	// CheckMAC finds out in constant time whether MAC made mac, with any key of
+	// the ring. until and err are as with Open. A nil mac asks about something
+	// that the store holds without one: until is when every instance began to
+	// write MACs, and the error says that this ring never did otherwise.
+	CheckMAC(purpose string, message, mac []byte) (until time.Time, err error)
 }
 
 // Fetcher is the guarded way out (contract 26, 28): https to public addresses
@@ -89,12 +114,38 @@ type FetchError struct {
 	Err    error
 }
 
-// Why a fetch has no answer.
+// Why a fetch has no answer. Events that died before there were the finer ones
+// say network_error for all of those.
 const (
-	FetchBlocked = "destination_not_allowed" // scheme, address or port is off limits
-	FetchTimeout = "timeout"
-	FetchNetwork = "network_error" // name resolution, connection, TLS, reset
+	FetchBlocked   = "destination_not_allowed" // scheme, address or port is off limits
+	FetchTimeout   = "timeout"
+	FetchDNS       = "dns_error"
+	FetchRefused   = "connection_refused"
+	FetchTLS       = "tls_error"
+	FetchMalformed = "malformed_answer" // begun, and no whole HTTP answer
+	FetchNetwork   = "network_error"    // everything else, like a connection that broke
 )
+
+// FetchCause puts a Fetch constant into words for an operator, "" for any other text.
+func FetchCause(reason string) string {
+	switch reason {
+	case FetchBlocked:
+		return "its address is not a public one"
+	case FetchTimeout:
+		return "no whole answer came in time"
+	case FetchDNS:
+		return "its name was not found in the DNS"
+	case FetchRefused:
+		return "nothing listens at its address and port"
+	case FetchTLS:
+		return "no secure connection came about, look at its certificate"
+	case FetchMalformed:
+		return "what came back is not a whole HTTP answer"
+	case FetchNetwork:
+		return "the connection broke"
+	}
+	return ""
+}
 
 func (e *FetchError) Error() string { return "fetch: " + e.Reason + ": " + e.Err.Error() }
 func (e *FetchError) Unwrap() error { return e.Err }

@@ -1,10 +1,17 @@
 // Package hosted is the flow that a user walks through: the page behind
-// redirect_url, its forms, and the hop back to the publisher (contract 22 to 24).
+// redirect_url, its forms, and the hop back to the publisher (contract 22 to
+// 24). It also has the pages that a person gets instead of an error in JSON
+// (Refusal), and what the front page says.
 //
 // GET shows, POST acts: a link scanner that follows every link changes
 // nothing. There is no cookie and no script; the flow token in the address
 // and in each form is all that a browser carries, and it decides nothing:
-// attempts and the outcome are the KV's.
+// attempts and the outcome are the KV's. The number of the attempt in a form
+// only says which attempt the form is about.
+//
+// Every POST is answered by a page or by a redirect to this flow's own
+// address. A browser leaves our site by the hop page alone, which is made from
+// the KV's record each time it is looked at.
 package hosted
 
 import (
@@ -12,6 +19,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,6 +51,7 @@ const (
 	shownCancelled = "cancelled"
 	shownAttempt   = "attempt"
 	providerParam  = "provider"
+	attemptParam   = "attempt"
 )
 
 // visit is one request of a user whose flow token is authentic.
@@ -55,6 +64,7 @@ type visit struct {
 	session  lifecycle.Session
 	provider provider.Provider
 	lang     string
+	version  string // of the record that was read last
 }
 
 // Show answers GET on the hosted path.
@@ -78,14 +88,14 @@ func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
 	case shownCancelled:
 		return v.page(200, pages.View{Kind: pages.Cancelled, RetryURL: v.url("", "")})
 	case shownAttempt:
-		return v.method(pages.Notice{AttemptFailed: r.Attempts > 0, AttemptsLeft: v.Lifecycle.Attempts - r.Attempts})
+		return v.method(r, pages.Notice{AttemptFailed: r.Attempts > 0, AttemptsLeft: v.Lifecycle.Attempts - r.Attempts})
 	}
 	if pending := query.Get(providerParam); pending != "" {
-		if _, err := v.providerState(pending); err == nil {
-			return v.page(200, pages.View{Kind: pages.Progress, Extra: []pages.Field{{Name: providerParam, Value: pending}}})
+		if step, err := v.providerStep(pending); err == nil && step.Attempt == r.Attempts {
+			return v.page(200, pages.View{Kind: pages.Progress, Extra: []pages.Field{attemptField(r), {Name: providerParam, Value: pending}}})
 		}
 	}
-	return v.method(pages.Notice{})
+	return v.method(r, pages.Notice{})
 }
 
 // Act answers POST on the hosted path.
@@ -96,10 +106,10 @@ func (h *Hosted) Act(ctx context.Context, req *web.Request) *web.Response {
 	if web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded" {
 		return h.plain(415, pages.Damaged, req)
 	}
-	if !h.sameSite(req) {
-		return h.plain(403, pages.NotAllowed, req)
-	}
 	form, err := url.ParseQuery(string(req.Body))
+	if !h.sameSite(req) {
+		return h.notAllowed(ctx, req, form.Get("flow"))
+	}
 	if err != nil {
 		return h.plain(400, pages.Damaged, req)
 	}
@@ -115,23 +125,34 @@ func (h *Hosted) Act(ctx context.Context, req *web.Request) *web.Response {
 		// The second click, the back button, the other browser: what is
 		// final is shown again, whatever the form wanted.
 		if h.Count != nil {
-			h.Count("late_answer_ignored")
+			h.Count(host.CountLateAnswer)
 		}
-		return v.finish(r)
+		return v.seeOther(v.url("", ""))
 	}
-	return v.act(form)
+	return v.act(r, form)
 }
 
 // act asks the provider what the step means and applies it.
-func (v *visit) act(form url.Values) *web.Response {
-	var state []byte
+func (v *visit) act(r session.Record, form url.Values) *web.Response {
+	attempt, ok := attemptOf(form)
+	if !ok {
+		return v.page(400, pages.View{Kind: pages.Damaged})
+	}
+	step := token.ProviderClaims{Attempt: attempt}
 	if text := form.Get(providerParam); text != "" {
 		var err error
-		if state, err = v.providerState(text); err != nil {
+		if step, err = v.providerStep(text); errors.Is(err, host.ErrKeyAwaited) {
+			return v.unavailable(err)
+		} else if err != nil {
 			return v.page(400, pages.View{Kind: pages.Damaged})
 		}
 	}
-	d, err := v.provider.Act(v.ctx, v.provided(), form, state)
+	// A form of another attempt is not evaluated (contract 23). What holds
+	// now is shown: if the form is older, that its attempt has failed.
+	if attempt != r.Attempts || step.Attempt != r.Attempts {
+		return v.seeOther(v.url(shownParam, shownAttempt))
+	}
+	d, err := v.provider.Act(v.ctx, v.provided(), form, step.State)
 	if errors.Is(err, provider.ErrStep) {
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
@@ -140,19 +161,20 @@ func (v *visit) act(form url.Values) *web.Response {
 	}
 	trigger, ok := triggers[d.Verdict]
 	if !ok { // Pending: nothing has happened yet
-		text, err := token.SealProvider(v.Sealer, token.ProviderClaims{Session: v.session.Text, State: d.State, Issued: token.At(v.now)})
+		text, err := token.SealProvider(v.Sealer,
+			token.ProviderClaims{Session: v.session.Text, Attempt: attempt, State: d.State, Issued: token.At(v.now)})
 		if err != nil {
 			return v.unavailable(err)
 		}
 		return v.seeOther(v.url(providerParam, text))
 	}
-	r, err := v.Lifecycle.Fire(v.ctx, v.session, trigger)
+	r, err = v.Lifecycle.Fire(v.ctx, v.session, trigger, attempt)
 	if err != nil {
 		return v.unavailable(err)
 	}
 	switch {
 	case r.Terminal():
-		return v.finish(r)
+		return v.seeOther(v.url("", ""))
 	case trigger == session.Cancelled:
 		return v.seeOther(v.url(shownParam, shownCancelled))
 	}
@@ -172,12 +194,17 @@ var triggers = map[provider.Verdict]session.Trigger{
 // open takes the flow token apart, or returns the page that says what is
 // wrong with it.
 func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visit, *web.Response) {
-	claims, err := token.OpenFlow(h.Sealer, flow)
-	if err != nil {
-		return nil, h.plain(400, pages.Damaged, req)
+	claims, until, err := token.OpenFlow(h.Sealer, flow)
+	var id session.ID
+	if err == nil {
+		id, err = session.ParseID(h.Sealer, claims.Session)
 	}
-	id, err := session.ParseID(h.Sealer, claims.Session)
-	if err != nil {
+	if errors.Is(err, host.ErrKeyAwaited) {
+		return nil, h.awaited(req, flow)
+	}
+	// The token is as old as its session: one that says otherwise, or whose key
+	// was out of use by then, was made by somebody with an old key.
+	if err != nil || claims.Expires != token.At(id.Expires()) || !host.Dated(id.Created, until) {
 		return nil, h.plain(400, pages.Damaged, req)
 	}
 	v := &visit{Hosted: h, ctx: ctx, now: h.Now(), flow: flow, claims: claims, lang: claims.Language}
@@ -201,19 +228,36 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 
 // record returns what holds of the session now.
 func (v *visit) record() (session.Record, error) {
-	r, _, err := v.Lifecycle.Load(v.ctx, v.session.ID)
+	r, version, err := v.Lifecycle.Load(v.ctx, v.session.ID)
+	v.version = version
 	return r.As(v.now, v.session.ID.Expires()), err
 }
 
-// finish answers the POST after which, or before which, the session ended:
-// straight to the callback if it succeeded (contract 22).
-func (v *visit) finish(r session.Record) *web.Response {
-	if r.State != session.Completed {
-		return v.seeOther(v.url("", ""))
+// ended says how a session has ended.
+func (v *visit) ended(r session.Record) *web.Response {
+	switch r.State {
+	case session.Completed:
+		return v.completed(r)
+	case session.Failed:
+		return v.page(200, pages.View{Kind: pages.Failed, FailureCode: r.FailureCode})
 	}
-	claims := token.ResultClaims{Session: v.session.Text, Completed: token.At(r.At)}
+	return v.page(410, pages.View{Kind: pages.Expired})
+}
+
+// completed is the hop to the callback, unless the result has been used or
+// nobody fetched it in time. It makes the result token anew, of the same
+// identity and expiry however often it is shown (contract 17).
+func (v *visit) completed(r session.Record) *web.Response {
+	_, err := v.KV.Get(v.ctx, v.session.ID.UsedKey(lifecycle.Partition(v.session.ID.Partition)))
+	switch {
+	case err == nil:
+		return v.page(409, pages.View{Kind: pages.Used})
+	case !errors.Is(err, kv.ErrNotFound):
+		return v.unavailable(err)
+	}
+	claims := token.ResultClaims{Session: v.session.Text, Completed: token.At(r.At), Outcome: v.version}
 	if !v.now.Before(claims.Expires()) {
-		return v.ended(r)
+		return v.page(410, pages.View{Kind: pages.Expired, Confirmed: true})
 	}
 	result, err := token.SealResult(v.Sealer, claims)
 	if err != nil {
@@ -223,38 +267,32 @@ func (v *visit) finish(r session.Record) *web.Response {
 	if v.claims.HasState {
 		params = append(params, [2]string{"state", string(v.claims.State)})
 	}
-	return v.seeOther(api.AppendQuery(string(v.claims.Callback), params))
+	return v.hop(pages.View{Kind: pages.Completed}, api.AppendQuery(string(v.claims.Callback), params))
 }
 
-// ended says how a session has ended. Of one that was completed it is the hop
-// again, unless its result has been used or nobody fetched it in time.
-func (v *visit) ended(r session.Record) *web.Response {
-	switch r.State {
-	case session.Failed:
-		return v.page(200, pages.View{Kind: pages.Failed, FailureCode: r.FailureCode})
-	case session.Expired:
-		return v.page(410, pages.View{Kind: pages.Expired})
-	}
-	_, err := v.KV.Get(v.ctx, v.session.ID.UsedKey(lifecycle.Partition(v.session.ID.Partition)))
-	switch {
-	case err == nil:
-		return v.page(409, pages.View{Kind: pages.Used})
-	case !errors.Is(err, kv.ErrNotFound):
-		return v.unavailable(err)
-	}
-	if claims := (token.ResultClaims{Completed: token.At(r.At)}); !v.now.Before(claims.Expires()) {
-		return v.page(410, pages.View{Kind: pages.Expired})
-	}
-	return v.page(200, pages.View{Kind: pages.Completed})
-}
-
-func (v *visit) method(n pages.Notice) *web.Response {
+func (v *visit) method(r session.Record, n pages.Notice) *web.Response {
 	prompt := v.provider.Prompt(v.provided())
 	choices := make([]pages.Choice, len(prompt.Choices))
 	for i, c := range prompt.Choices {
 		choices[i].Outcome = c
 	}
-	return v.page(200, pages.View{Kind: pages.Method, Notice: n, Choices: choices})
+	return v.page(200, pages.View{Kind: pages.Method, Notice: n, Choices: choices, Extra: []pages.Field{attemptField(r)}})
+}
+
+// attemptField is the hidden input that says which attempt a form belongs to.
+func attemptField(r session.Record) pages.Field {
+	return pages.Field{Name: attemptParam, Value: strconv.Itoa(r.Attempts)}
+}
+
+// attemptOf reads it back. A form without it is one of an older version of
+// ours, which a browser still shows: it belongs to the first attempt.
+func attemptOf(form url.Values) (attempt int, ok bool) {
+	text := form.Get(attemptParam)
+	if !form.Has(attemptParam) {
+		text = "0"
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	return int(n), err == nil
 }
 
 func (v *visit) provided() provider.Session {
@@ -262,16 +300,13 @@ func (v *visit) provided() provider.Session {
 		Language: v.lang, ExpiresAt: v.session.ID.Expires(), User: v.session.User}
 }
 
-// providerState opens a provider token of this very session.
-func (v *visit) providerState(text string) ([]byte, error) {
+// providerStep opens a provider token of this very session.
+func (v *visit) providerStep(text string) (token.ProviderClaims, error) {
 	c, err := token.OpenProvider(v.Sealer, text)
-	if err != nil {
-		return nil, err
+	if err == nil && c.Session != v.session.Text {
+		err = host.ErrNotAuthentic
 	}
-	if c.Session != v.session.Text {
-		return nil, host.ErrNotAuthentic
-	}
-	return c.State, nil
+	return c, err
 }
 
 // url is the address of this flow, with one more parameter if name is not empty.
@@ -285,10 +320,34 @@ func (v *visit) url(name, value string) string {
 
 // unavailable says that nothing is known and nothing has been decided.
 func (v *visit) unavailable(err error) *web.Response {
-	v.Log.LogAttrs(v.ctx, slog.LevelError, "hosted page unavailable", slog.String("session", v.session.Text), slog.String("error", err.Error()))
+	level := slog.LevelError
+	if kv.Failed(err) {
+		level = slog.LevelDebug
+	}
+	v.Log.LogAttrs(v.ctx, level, "hosted page unavailable", slog.String("session", v.session.Text), slog.String("error", err.Error()))
 	resp := v.page(503, pages.View{Kind: pages.Unavailable, RetryURL: v.url("", "")})
 	resp.Header.Set("Retry-After", "2")
 	return resp
+}
+
+// awaited answers a link that another instance has sealed with a key which this
+// one does not have yet: it may be good, and the same link works in a moment.
+func (h *Hosted) awaited(req *web.Request, flow string) *web.Response {
+	h.Log.LogAttrs(context.Background(), slog.LevelWarn, "hosted page waits for a key of the ring")
+	resp := render(503, pages.View{Kind: pages.Unavailable, Lang: language(req),
+		RetryURL: api.HostedPath + "?flow=" + url.QueryEscape(flow)})
+	resp.Header.Set("Retry-After", "2")
+	return resp
+}
+
+// notAllowed stops a form of another site. Nothing that it says is done. Its
+// flow token, if it is authentic, only gives the user a way back.
+func (h *Hosted) notAllowed(ctx context.Context, req *web.Request, flow string) *web.Response {
+	v, refused := h.open(ctx, req, flow)
+	if refused != nil {
+		return h.plain(403, pages.NotAllowed, req)
+	}
+	return v.page(403, pages.View{Kind: pages.NotAllowed, RetryURL: v.url("", "")})
 }
 
 // sameSite reports whether a POST came from a page of ours, as far as the
@@ -303,5 +362,8 @@ func (h *Hosted) sameSite(req *web.Request) bool {
 }
 
 func language(req *web.Request) string {
+	if req == nil {
+		return pages.Match("")
+	}
 	return pages.Match(strings.Join(req.Header["Accept-Language"], ","))
 }

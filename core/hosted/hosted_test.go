@@ -7,14 +7,20 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/net/html"
+
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/hosted/pages"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/session"
@@ -110,42 +116,303 @@ func (w *world) get(query string) *web.Response {
 	return w.Show(ctx, &web.Request{Method: "GET", Path: api.HostedPath, Query: query, Header: web.Header{}})
 }
 
+// here is the query of this flow's own address, to which a POST leads.
+func here(flow string) string { return "flow=" + url.QueryEscape(flow) }
+
+// hop is where a page sends the browser on to, nil if it stays.
+func hop(t testing.TB, page *web.Response) *url.URL {
+	t.Helper()
+	doc, err := html.Parse(bytes.NewReader(page.Body))
+	coretest.Must(t, err)
+	for n := range doc.Descendants() {
+		if !slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "data-hop" }) {
+			continue
+		}
+		for _, a := range n.Attr {
+			if a.Key == "href" {
+				to, err := url.Parse(a.Val)
+				coretest.Must(t, err)
+				return to
+			}
+		}
+	}
+	return nil
+}
+
+func kind(page *web.Response) string {
+	_, rest, _ := strings.Cut(string(page.Body), `data-page="`)
+	kind, _, _ := strings.Cut(rest, `"`)
+	return kind
+}
+
 func TestCallbackHop(t *testing.T) {
 	empty, state := "", "a b&c=d+ü"
 	for _, given := range []*string{nil, &empty, &state} {
 		w := newWorld(t)
 		_, flow := w.flow(t, given)
 		w.provider.decision.Verdict = provider.Approved
-		first := w.post(flow, nil)
-		u, err := url.Parse(first.Header.Get("Location"))
-		coretest.Must(t, err)
-		q := u.Query()
-		if first.Status != 303 || !strings.HasPrefix(first.Header.Get("Location"), callback+"&") || q.Get("result_token") == "" || q.Get("session_id") == "" {
-			t.Fatalf("contract 22: %d to %s", first.Status, u)
+		if r := w.post(flow, nil); r.Status != 303 || r.Header.Get("Location") != api.HostedPath+"?"+here(flow) {
+			t.Fatalf("contract 22: a POST leads elsewhere than to this flow: %d to %s", r.Status, r.Header.Get("Location"))
 		}
-		if q.Has("state") != (given != nil) || given != nil && q.Get("state") != *given {
-			t.Errorf("spec, Callback redirect: state %q, given %v", q["state"], given)
+		w.commits = 0
+		first := w.get(here(flow))
+		to := hop(t, first)
+		if first.Status != 200 || to == nil || !strings.HasPrefix(to.String(), callback+"&") {
+			t.Fatalf("contract 22: %d goes on to %s", first.Status, to)
 		}
-		if csp := first.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "form-action 'self' https://www.publisher.example;") {
+		q := to.Query()
+		if q.Get("result_token") == "" || q.Get("session_id") == "" || q.Has("state") != (given != nil) || given != nil && q.Get("state") != *given {
+			t.Errorf("spec, Callback redirect: %v, state given %v", q, given)
+		}
+		if csp := first.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "form-action 'self';") {
 			t.Errorf("contract 22: %s", csp)
+		}
+		if got := first.Header.Get("Referrer-Policy"); got != "no-referrer" {
+			t.Errorf("contract 22: the hop's address has the flow token, its Referrer-Policy is %s", got)
 		}
 		w.clock.Advance(5*time.Minute - time.Millisecond)
 		w.provider.decision.Verdict = provider.Rejected
-		again := w.post(flow, nil)
-		v, err := url.Parse(again.Header.Get("Location"))
-		coretest.Must(t, err)
+		if r := w.post(flow, nil); r.Status != 303 {
+			t.Errorf("contract 18: a late answer is answered %d", r.Status)
+		}
+		again := hop(t, w.get(here(flow)))
+		if again == nil {
+			t.Fatal("contract 17: the hop cannot be reloaded")
+		}
 		a, errA := token.OpenResult(w.Sealer, q.Get("result_token"))
-		b, errB := token.OpenResult(w.Sealer, v.Query().Get("result_token"))
+		b, errB := token.OpenResult(w.Sealer, again.Query().Get("result_token"))
 		if err := errors.Join(errA, errB); err != nil || a != b {
 			t.Errorf("contract 17: reloaded, the token says %+v and not %+v (%v)", b, a, err)
 		}
-		if w.provider.acts != 1 {
-			t.Errorf("contract 18: the provider was asked %d times", w.provider.acts)
+		if w.provider.acts != 1 || w.commits != 0 {
+			t.Errorf("contract 18, 22: the provider was asked %d times, and looking committed %d times", w.provider.acts, w.commits)
 		}
 		w.clock.Advance(time.Millisecond)
-		if late := w.post(flow, nil); late.Status != 410 || late.Header.Has("Location") {
+		if late := w.get(here(flow)); late.Status != 410 || hop(t, late) != nil || kind(late) != "expired" || !bytes.Contains(late.Body, []byte("was confirmed")) {
 			t.Errorf("contract 17: after 5 minutes it is handed out again: %d", late.Status)
 		}
+	}
+}
+
+func TestAUsedLink(t *testing.T) {
+	w := newWorld(t)
+	id, flow := w.flow(t, nil)
+	w.provider.decision.Verdict = provider.Approved
+	w.post(flow, nil)
+	name := id.UsedKey(lifecycle.Partition(id.Partition)).Name
+	coretest.Must(t, w.store.Commit(ctx, kv.Tx{ID: "used", Partition: lifecycle.Partition(id.Partition), Puts: []kv.Put{{Name: name, Value: []byte("{}")}}}))
+	for range 2 { // within the token's 5 minutes, and after them
+		r := w.post(flow, nil)
+		if r.Status != 303 || r.Header.Get("Location") != api.HostedPath+"?"+here(flow) {
+			t.Errorf("contract 24: a POST on a used link leads to %d %s", r.Status, r.Header.Get("Location"))
+		}
+		p := w.get(here(flow))
+		if p.Status != 409 || kind(p) != "used" || hop(t, p) != nil || bytes.Contains(p.Body, []byte(token.ResultPrefix)) {
+			t.Errorf("contract 24: a used link shows %d %s", p.Status, kind(p))
+		}
+		if text := string(p.Body); !strings.Contains(text, "It worked") || strings.Contains(text, "ry again") {
+			t.Errorf("contract 24: a used link does not say that it worked: %s", text)
+		}
+		w.clock.Advance(6 * time.Minute)
+	}
+}
+
+func TestAFormBelongsToAnAttempt(t *testing.T) {
+	attempts := func(n int) func(*world, string) {
+		return func(w *world, flow string) {
+			w.provider.decision.Verdict = provider.AttemptFailed
+			for at := range n {
+				w.post(flow, nil, "attempt", strconv.Itoa(at))
+			}
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		before  func(w *world, flow string)
+		attempt []string // the field, if there is one
+		status  int
+		acts    bool
+	}{
+		{"the first form", attempts(0), []string{"attempt", "0"}, 303, true},
+		{"the first form of an older version of ours", attempts(0), nil, 303, true},
+		{"a form of the attempt that holds", attempts(2), []string{"attempt", "2"}, 303, true},
+		{"the same form again", attempts(1), []string{"attempt", "0"}, 303, false},
+		{"an older form of an older version of ours", attempts(1), nil, 303, false},
+		{"a form of two attempts ago", attempts(2), []string{"attempt", "0"}, 303, false},
+		{"a form of an attempt that has not begun", attempts(1), []string{"attempt", "2"}, 303, false},
+		{"no number", attempts(0), []string{"attempt", ""}, 400, false},
+		{"a negative number", attempts(0), []string{"attempt", "-1"}, 400, false},
+		{"a number with a word", attempts(0), []string{"attempt", "0x0"}, 400, false},
+		{"a number beyond all numbers", attempts(0), []string{"attempt", "99999999999999999999"}, 400, false},
+	} {
+		t.Run("contract 23: "+c.name, func(t *testing.T) {
+			w := newWorld(t)
+			id, flow := w.flow(t, nil)
+			c.before(w, flow)
+			before, _, err := w.Lifecycle.Load(ctx, id)
+			coretest.Must(t, err)
+			w.provider.acts = 0
+			w.provider.decision.Verdict = provider.Approved
+			r := w.post(flow, nil, c.attempt...)
+			after, _, err := w.Lifecycle.Load(ctx, id)
+			coretest.Must(t, err)
+			if r.Status != c.status || w.provider.acts == 1 != c.acts || (after == before) == c.acts {
+				t.Errorf("answered %d, the provider was asked %d times, and %+v became %+v", r.Status, w.provider.acts, before, after)
+			}
+			if r.Status != 303 || c.acts {
+				return
+			}
+			_, query, _ := strings.Cut(r.Header.Get("Location"), "?")
+			p := w.get(query)
+			if want := fmt.Sprintf("%d attempt", 3-before.Attempts); kind(p) != "method" || !bytes.Contains(p.Body, []byte(want)) ||
+				!bytes.Contains(p.Body, fmt.Appendf(nil, `name="attempt" value="%d"`, before.Attempts)) {
+				t.Errorf("the page that holds now is %s and does not say %q: %s", kind(p), want, p.Body)
+			}
+		})
+	}
+}
+
+// Two posts of one form meet in the store: the provider is asked twice, and
+// one attempt counts.
+func TestOneFormPostedTwiceAtOnceCountsOnce(t *testing.T) {
+	w := newWorld(t)
+	id, flow := w.flow(t, nil)
+	w.provider.decision.Verdict = provider.AttemptFailed
+	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Commit" { // the other post comes in between
+			w.store.Decide = nil
+			if r := w.post(flow, nil, "attempt", "0"); r.Status != 303 {
+				t.Errorf("the other is answered %d", r.Status)
+			}
+		}
+		return kvtest.Pass
+	}
+	if r := w.post(flow, nil, "attempt", "0"); r.Status != 303 {
+		t.Errorf("it is answered %d", r.Status)
+	}
+	if r, _, err := w.Lifecycle.Load(ctx, id); err != nil || r.Attempts != 1 || w.provider.acts != 2 {
+		t.Errorf("contract 23: %+v after the provider was asked %d times, %v", r, w.provider.acts, err)
+	}
+}
+
+func TestAProviderTokenBelongsToOneAttempt(t *testing.T) {
+	w := newWorld(t)
+	id, flow := w.flow(t, nil)
+	w.provider.decision = provider.Decision{Verdict: provider.Pending, State: []byte("step 1")}
+	u, err := url.Parse(w.post(flow, nil, "attempt", "0").Header.Get("Location"))
+	coretest.Must(t, err)
+	pending := u.Query().Get("provider")
+	if p := w.get(u.RawQuery); kind(p) != "progress" || !bytes.Contains(p.Body, []byte(`name="attempt" value="0"`)) {
+		t.Errorf("its own attempt shows %s", kind(p))
+	}
+	w.provider.decision = provider.Decision{Verdict: provider.AttemptFailed}
+	w.post(flow, nil, "attempt", "0")
+	if p := w.get(u.RawQuery); kind(p) != "method" {
+		t.Errorf("contract 23: after its attempt has failed the page that waits is still shown: %s", kind(p))
+	}
+	w.provider.acts, w.provider.decision.Verdict = 0, provider.Approved
+	for _, attempt := range []string{"0", "1"} {
+		if r := w.post(flow, nil, "provider", pending, "attempt", attempt); r.Status != 303 || w.provider.acts != 0 {
+			t.Errorf("contract 23: with a form of attempt %s, %d, and the provider was asked %d times", attempt, r.Status, w.provider.acts)
+		}
+	}
+	if r, _, err := w.Lifecycle.Load(ctx, id); err != nil || r.Terminal() {
+		t.Errorf("contract 23: %+v, %v", r, err)
+	}
+	w.provider.decision = provider.Decision{Verdict: provider.Pending, State: []byte("step 1")}
+	u, err = url.Parse(w.post(flow, nil, "attempt", "1").Header.Get("Location"))
+	coretest.Must(t, err)
+	w.provider.acts = 0
+	if r := w.post(flow, nil, "provider", u.Query().Get("provider"), "attempt", "0"); r.Status != 303 || w.provider.acts != 0 {
+		t.Errorf("contract 23: an older form with a newer token: %d, and the provider was asked %d times", r.Status, w.provider.acts)
+	}
+}
+
+func TestTheTimeLeftIsRightAtEachLoad(t *testing.T) {
+	w := newWorld(t)
+	_, flow := w.flow(t, nil)
+	start := w.clock.Now()
+	for _, c := range []struct {
+		after time.Duration
+		says  string
+	}{
+		{0, "About 10 minutes left"},
+		{time.Minute, "About 9 minutes left"},
+		{4*time.Minute + 40*time.Second, "About 5 minutes left"},
+		{8*time.Minute + 45*time.Second, "About 1 minute left"},
+		{9*time.Minute + 1*time.Second, "Less than a minute left"},
+	} {
+		w.clock.Advance(start.Add(c.after).Sub(w.clock.Now()))
+		for _, more := range []string{"", "&show=cancelled", "&show=attempt"} {
+			if p := w.get(here(flow) + more); !bytes.Contains(p.Body, []byte(c.says)) {
+				t.Errorf("after %v the page%s does not say %q", c.after, more, c.says)
+			}
+		}
+	}
+}
+
+func TestAFormThatIsStoppedHasAWayBack(t *testing.T) {
+	w := newWorld(t)
+	_, flow := w.flow(t, nil)
+	foreign := web.Header{"Sec-Fetch-Site": {"cross-site"}}
+	r := w.post(flow, foreign)
+	for _, want := range []string{`href="https://www.publisher.example"`, `href="/verify?flow=`, "Try again"} {
+		if r.Status != 403 || !bytes.Contains(r.Body, []byte(want)) {
+			t.Errorf("contract 22: %d, the page lacks %s: %s", r.Status, want, r.Body)
+		}
+	}
+	if r := w.post(flow[:len(flow)-2], foreign); r.Status != 403 || kind(r) != "not_allowed" || bytes.Contains(r.Body, []byte("publisher.example")) {
+		t.Errorf("contract 24: a link to the site, though the token is not authentic: %d %s", r.Status, r.Body)
+	}
+	if w.provider.acts != 0 || w.commits != 0 {
+		t.Error("contract 22: a form of another site has done something")
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	for status, want := range map[int]string{400: "refused", 404: "not_found", 405: "refused", 408: "too_slow", 413: "refused", 414: "too_long",
+		417: "refused", 429: "unavailable", 431: "too_long", 500: "unavailable", 501: "unavailable", 503: "unavailable", 505: "unavailable"} {
+		for lang, header := range map[string]web.Header{"fr": {"Accept-Language": {"fr-CA,fr;q=0.9"}}, "en": nil} {
+			r := Refusal(status, &web.Request{Method: "GET", Path: "/x", Header: header})
+			if r.Status != status || kind(r) != want || r.Header.Get("Content-Language") != lang || r.Header.Get("Content-Type") != "text/html; charset=utf-8" {
+				t.Errorf("contract 22: %d is shown as %d %s in %s", status, r.Status, kind(r), r.Header.Get("Content-Language"))
+			}
+			if !strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") || r.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("contract 22: %d has the headers %v", status, r.Header)
+			}
+		}
+	}
+	if r := Refusal(503, nil); r.Status != 503 || r.Header.Get("Content-Language") != "en" {
+		t.Errorf("contract 22: a request of which nothing could be read: %d", r.Status)
+	}
+	again := func(method string, status int) bool {
+		return bytes.Contains(Refusal(status, &web.Request{Method: method}).Body, []byte(`href=""`))
+	}
+	if !again("GET", 503) || !again("GET", 408) || again("POST", 503) || again("GET", 404) {
+		t.Error("contract 22: what can be tried again is offered again, and nothing else is")
+	}
+}
+
+func TestTheFrontPage(t *testing.T) {
+	r := Home(&web.Request{Header: web.Header{"Accept-Language": {"it"}}})
+	if r.Status != 200 || kind(r) != "home" || r.Header.Get("Content-Language") != "it" || !strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Errorf("contract 22: %d %s %v", r.Status, kind(r), r.Header)
+	}
+}
+
+func TestAssets(t *testing.T) {
+	for path, c := range map[string]struct{ contentType, cache, begins string }{
+		pages.Style().Path: {"text/css; charset=utf-8", "immutable", "/*"},
+		"/favicon.ico":     {"image/x-icon", "max-age=86400", "\x00\x00\x01\x00\x01\x00"},
+	} {
+		r := Asset(path)
+		if r == nil || r.Status != 200 || r.Header.Get("Content-Type") != c.contentType || !strings.Contains(r.Header.Get("Cache-Control"), c.cache) ||
+			r.Header.Get("Etag") == "" || !bytes.HasPrefix(r.Body, []byte(c.begins)) {
+			t.Errorf("contract 22: %s is %+v", path, r)
+		}
+	}
+	if Asset("/verify/assets/verge.css") != nil {
+		t.Error("a file that there is not")
 	}
 }
 
@@ -155,8 +422,12 @@ func TestOnlyApprovalYieldsAResultToken(t *testing.T) {
 		_, flow := w.flow(t, nil)
 		w.provider.decision = provider.Decision{Verdict: verdict, State: []byte("s")}
 		resp := w.post(flow, nil)
-		if got := strings.Contains(resp.Header.Get("Location"), "result_token") || bytes.Contains(resp.Body, []byte(token.ResultPrefix)); got != (verdict == provider.Approved) {
-			t.Errorf("spec, Rules: verdict %d: %d to %s", verdict, resp.Status, resp.Header.Get("Location"))
+		if strings.Contains(resp.Header.Get("Location"), token.ResultPrefix) || bytes.Contains(resp.Body, []byte(token.ResultPrefix)) {
+			t.Errorf("contract 22: the answer to the POST has the token: %d to %s", resp.Status, resp.Header.Get("Location"))
+		}
+		shown := w.get(here(flow))
+		if got := bytes.Contains(shown.Body, []byte(token.ResultPrefix)); got != (verdict == provider.Approved) {
+			t.Errorf("spec, Rules: verdict %d: %d with %s", verdict, shown.Status, hop(t, shown))
 		}
 	}
 	w := newWorld(t)
@@ -265,8 +536,11 @@ func TestAStoreThatFailsGrantsNothing(t *testing.T) {
 		if r, _, err := w.Lifecycle.Load(ctx, id); err != nil || (r.State == session.Completed) != (fail == kvtest.LoseReply) {
 			t.Errorf("%v: kept is %+v, %v", fail, r, err)
 		}
+		if strings.Contains(w.log.String(), "level=ERROR") {
+			t.Errorf("a page that the store fails writes a line of its own, and thousands may fail in a second:\n%s", &w.log)
+		}
 		// The same click again is told the truth.
-		if resp := w.post(flow, nil); resp.Status != 303 || !strings.Contains(resp.Header.Get("Location"), "result_token") {
+		if resp := w.post(flow, nil); resp.Status != 303 || hop(t, w.get(here(flow))) == nil {
 			t.Errorf("%v, then well: %d", fail, resp.Status)
 		}
 		for _, never := range []string{flow, "order=1", token.ResultPrefix} {

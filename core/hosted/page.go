@@ -2,7 +2,6 @@ package hosted
 
 import (
 	"net/url"
-	"strings"
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/hosted/pages"
@@ -17,48 +16,49 @@ func (v *visit) page(status int, view pages.View) *web.Response {
 	view.Now, view.ExpiresAt = v.now, v.session.ID.Expires()
 	view.SiteOrigin = origin(string(v.claims.Callback))
 	view.Sandbox = v.provider != nil && v.provider.Prompt(v.provided()).Sandbox
-	return v.render(status, view)
+	return render(status, view)
 }
 
 // plain renders a page for a visitor of whom nothing is known.
 func (h *Hosted) plain(status int, kind pages.Kind, req *web.Request) *web.Response {
-	return h.render(status, pages.View{Kind: kind, Lang: language(req)})
+	return render(status, pages.View{Kind: kind, Lang: language(req)})
 }
 
-func (h *Hosted) render(status int, view pages.View) *web.Response {
+func render(status int, view pages.View) *web.Response {
 	body, err := pages.Render(view)
 	if err != nil {
 		panic(err) // a View that we made ourselves
 	}
-	header := pageHeader(view.SiteOrigin)
+	header := pageHeader()
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Language", view.Lang)
 	return &web.Response{Status: status, Header: header, Body: body}
 }
 
-// seeOther answers a POST by sending the browser on with a GET.
+// hop is the one way in which the browser leaves our site (contract 22): a
+// page that goes on to the address by itself, and has it as a link. A redirect
+// behind the POST would be held to form-action, and so would each redirect of
+// the publisher behind it. The page's own address has the flow token, so it
+// goes to nobody.
+func (v *visit) hop(view pages.View, to string) *web.Response {
+	view.HopURL = to
+	resp := v.page(200, view)
+	resp.Header.Set("Referrer-Policy", "no-referrer")
+	return resp
+}
+
+// seeOther answers a POST by sending the browser on with a GET, to a page of ours.
 func (v *visit) seeOther(location string) *web.Response {
-	header := pageHeader(origin(string(v.claims.Callback)))
+	header := pageHeader()
 	header.Set("Location", location)
 	return &web.Response{Status: 303, Header: header}
 }
 
 // pageHeader allows a page our stylesheet and its own forms and nothing else.
-// The callback's origin is among the form targets because Chromium holds the
-// redirect after a POST to form-action as well (contract 22).
-func pageHeader(callbackOrigin string) web.Header {
-	formAction := "'self'"
-	switch {
-	case strings.Contains(callbackOrigin, "["):
-		// CSP has no way to write an IPv6 address: its scheme must do.
-		scheme, _, _ := strings.Cut(callbackOrigin, "//")
-		formAction += " " + scheme
-	case callbackOrigin != "":
-		formAction += " " + callbackOrigin
-	}
+func pageHeader() web.Header {
 	return web.Header{
 		"Content-Security-Policy": {"default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; " +
-			"form-action " + formAction + "; frame-ancestors 'none'"},
+			"form-action 'self'; frame-ancestors 'none'"},
 		"X-Frame-Options":              {"DENY"},
 		"X-Content-Type-Options":       {"nosniff"},
 		"Referrer-Policy":              {"same-origin"},
@@ -73,16 +73,17 @@ func pageHeader(callbackOrigin string) web.Header {
 
 // Asset answers GET on a file that pages load; nil if there is no such file.
 func Asset(path string) *web.Response {
-	style := pages.Style()
-	if path != style.Path {
-		return nil
+	for _, a := range []pages.Asset{pages.Style(), pages.Icon()} {
+		if path == a.Path {
+			return &web.Response{Status: 200, Body: a.Body, Header: web.Header{
+				"Content-Type":           {a.ContentType},
+				"Etag":                   {a.ETag},
+				"Cache-Control":          {a.CacheControl},
+				"X-Content-Type-Options": {"nosniff"},
+			}}
+		}
 	}
-	return &web.Response{Status: 200, Body: style.Body, Header: web.Header{
-		"Content-Type":           {style.ContentType},
-		"Etag":                   {style.ETag},
-		"Cache-Control":          {"public, max-age=31536000, immutable"},
-		"X-Content-Type-Options": {"nosniff"},
-	}}
+	return nil
 }
 
 // origin returns scheme and host of a callback that start has accepted.

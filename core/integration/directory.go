@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -31,6 +32,8 @@ type Directory struct {
 	sealer host.Sealer
 	now    func() time.Time
 	random io.Reader
+	log    *slog.Logger
+	count  func(string)
 	cache  *lru.Cache[string, cached]
 }
 
@@ -48,7 +51,14 @@ func NewDirectory(h host.Host) *Directory {
 	if err != nil {
 		panic(err) // only for a size below 1
 	}
-	return &Directory{kv: h.KV, sealer: h.Sealer, now: h.Now, random: h.Random, cache: cache}
+	d := &Directory{kv: h.KV, sealer: h.Sealer, now: h.Now, random: h.Random, log: h.Log, count: h.Count, cache: cache}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	if d.count == nil {
+		d.count = func(string) {}
+	}
+	return d
 }
 
 // lookup reads one JSON item, through the cache.
@@ -66,7 +76,8 @@ func lookup[T any](ctx context.Context, d *Directory, name string) (*T, error) {
 	return v, nil
 }
 
-// read bypasses the cache and returns the item's version beside the value.
+// read bypasses the cache and returns the item's version beside the value. An
+// item that no instance of this service wrote is token.ErrRecord.
 func read[T any](ctx context.Context, d *Directory, name string) (*T, string, error) {
 	item, err := d.kv.Get(ctx, kv.Key{Partition: Partition, Name: name})
 	if errors.Is(err, kv.ErrNotFound) {
@@ -75,18 +86,47 @@ func read[T any](ctx context.Context, d *Directory, name string) (*T, string, er
 	if err != nil {
 		return nil, "", err
 	}
+	v, err := decode[T](d, item)
+	return v, item.Tx, err
+}
+
+// decode checks an item's MAC and reads it.
+func decode[T any](d *Directory, item kv.Item) (*T, error) {
+	until, err := token.CheckRecord(d.sealer, item.Key.String(), item.Value)
+	// Items without a MAC are an earlier release's. Reseal has signed them all
+	// once the first key seals that lets nothing pass without one.
+	if err == nil && token.RecordedWith(item.Value) == "" && !host.Dated(d.now().Add(-unsignedLife), until) {
+		err = fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
+	}
+	if errors.Is(err, token.ErrRecord) {
+		d.count(host.CountNotAuthentic)
+		d.log.Error("the store holds what this service did not write", "item", item.Key.String())
+	}
+	if err != nil {
+		return nil, err
+	}
 	v := new(T)
 	if err := json.Unmarshal(item.Value, v); err != nil {
-		return nil, "", fmt.Errorf("integration: damaged item %s: %w", name, err)
+		return nil, fmt.Errorf("integration: damaged item %s: %w", item.Key, err)
 	}
-	return v, item.Tx, nil
+	if i, ok := any(v).(*Integration); ok {
+		d.revealURL(i)
+	}
+	return v, nil
 }
+
+// unsignedLife is how long after the first bound key began to seal an item
+// without a MAC is still read, beside the clocks' margin: Reseal needs seconds.
+const unsignedLife = 10 * time.Minute
 
 // write puts one JSON item. With version it replaces just that version, "" for a new item.
 func (d *Directory) write(ctx context.Context, name string, v any, version *string) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("integration: %w", err)
+	}
+	if b, err = token.SignRecord(d.sealer, kv.Key{Partition: Partition, Name: name}.String(), b); err != nil {
+		return err
 	}
 	id, err := kv.NewTxID(d.random)
 	if err != nil {
@@ -103,22 +143,28 @@ func (d *Directory) write(ctx context.Context, name string, v any, version *stri
 	return kv.CommitSurely(ctx, d.kv, tx)
 }
 
+// listPage is how many items are asked for at once.
+const listPage = 200
+
 func list[T any](ctx context.Context, d *Directory, prefix string) ([]T, error) {
 	var out []T
 	for after := ""; ; {
-		items, err := d.kv.List(ctx, kv.Key{Partition: Partition, Name: prefix}, after, 200)
+		items, err := d.kv.List(ctx, kv.Key{Partition: Partition, Name: prefix}, after, listPage)
 		if err != nil {
 			return nil, err
 		}
 		for _, it := range items {
-			var v T
-			if err := json.Unmarshal(it.Value, &v); err != nil {
-				return nil, fmt.Errorf("integration: damaged item %s: %w", it.Key.Name, err)
-			}
-			out = append(out, v)
 			after = it.Key.Name
+			v, err := decode[T](d, it)
+			if errors.Is(err, token.ErrRecord) {
+				continue // it is none of ours
+			}
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, *v)
 		}
-		if len(items) < 200 {
+		if len(items) < listPage {
 			return out, nil
 		}
 	}
@@ -180,7 +226,9 @@ func (d *Directory) PutIntegration(ctx context.Context, i Integration, secret st
 			if kept, err = d.WebhookSecret(old); err != nil {
 				return err
 			}
-		} else if err != nil && !errors.Is(err, ErrNotFound) {
+		} else if errors.Is(err, token.ErrRecord) && i.Webhook.Sends() {
+			return fmt.Errorf("the integration that is kept is not this key ring's; set its webhook secret again: %w", err)
+		} else if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, token.ErrRecord) {
 			return err
 		}
 		// Under the version whose secret it keeps: whoever changes the secret
@@ -193,35 +241,20 @@ func (d *Directory) PutIntegration(ctx context.Context, i Integration, secret st
 	return fmt.Errorf("%w: integration %s changed %d times under one request", kv.ErrUnavailable, i.ID, maxRaces)
 }
 
-// Reseal seals every webhook secret with the ring's first key, so that no
-// older key is needed for any. One that no key of the ring opens is lost
-// already, stays as it is, and is no error.
-func (d *Directory) Reseal(ctx context.Context) error {
-	all, err := d.Integrations(ctx)
-	if err != nil {
-		return err
-	}
-	for _, i := range all {
-		if _, err := d.WebhookSecret(&i); err != nil {
-			continue
-		}
-		if err := d.PutIntegration(ctx, i, ""); err != nil {
-			return fmt.Errorf("integration %s: %w", i.ID, err)
-		}
-	}
-	return nil
-}
-
 // maxRaces bounds how often a write is tried again after somebody else's.
 const maxRaces = 8
 
 func (d *Directory) putIntegration(ctx context.Context, i Integration, secret string, version *string) error {
-	i.Webhook.Sealed = ""
+	i.Webhook.Sealed, i.Webhook.Hidden = "", false
+	claims := secretClaims{Integration: i.ID, Secret: secret}
+	if i.Webhook.URL != "" && !token.RecordsUnsigned(d.sealer, d.now()) {
+		claims.URL, i.Webhook.URL, i.Webhook.Hidden = i.Webhook.URL, "", true
+	}
 	if len(secret) > maxSecret {
 		return fmt.Errorf("integration %s: the webhook secret has %d bytes; at most %d are allowed", i.ID, len(secret), maxSecret)
 	}
-	if secret != "" {
-		b, err := json.Marshal(secretClaims{Integration: i.ID, Secret: secret})
+	if secret != "" || i.Webhook.Hidden {
+		b, err := json.Marshal(claims)
 		if err != nil {
 			return fmt.Errorf("integration: %w", err)
 		}
@@ -239,26 +272,47 @@ const maxSecret = 1024
 
 // secretClaims binds a secret to its integration: copied to another's
 // record, it does not open there.
+//
+// The URL is sealed with it, since it may hold a secret of the receiver.
 type secretClaims struct {
 	Integration string `json:"int"`
 	Secret      string `json:"sec"`
+	URL         string `json:"url,omitempty"`
 }
 
 // WebhookSecret opens the integration's signing secret.
 func (d *Directory) WebhookSecret(i *Integration) (string, error) {
+	c, err := d.openWebhook(i)
+	if err == nil && c.Secret == "" {
+		err = fmt.Errorf("integration %s has no webhook secret", i.ID)
+	}
+	return c.Secret, err
+}
+
+// revealURL fills in a URL that is kept sealed. If it does not open, the
+// integration still sends events, which then wait until it does.
+func (d *Directory) revealURL(i *Integration) {
+	if !i.Webhook.Hidden {
+		return
+	}
+	if c, err := d.openWebhook(i); err == nil {
+		i.Webhook.URL, i.Webhook.Hidden = c.URL, false
+	}
+}
+
+func (d *Directory) openWebhook(i *Integration) (c secretClaims, err error) {
 	sealed, ok := token.DecodeText("", i.Webhook.Sealed)
 	if !ok || len(sealed) == 0 {
-		return "", fmt.Errorf("integration %s has no webhook secret", i.ID)
+		return c, fmt.Errorf("integration %s has no webhook secret", i.ID)
 	}
-	b, err := d.sealer.Open(token.Secret, sealed)
+	b, _, err := d.sealer.Open(token.Secret, sealed)
 	if err != nil {
-		return "", fmt.Errorf("integration %s: the webhook secret does not open with this key ring; set it again: %w", i.ID, err)
+		return c, fmt.Errorf("integration %s: the webhook secret does not open with this key ring; set it again: %w", i.ID, err)
 	}
-	var c secretClaims
 	if err := json.Unmarshal(b, &c); err != nil || c.Integration != i.ID {
-		return "", fmt.Errorf("integration %s: the sealed webhook secret is another integration's", i.ID)
+		return secretClaims{}, fmt.Errorf("integration %s: the sealed webhook secret is another integration's", i.ID)
 	}
-	return c.Secret, nil
+	return c, nil
 }
 
 // Key returns the key record of a key's text: ErrNotFound if it is not well
@@ -274,6 +328,9 @@ func (d *Directory) KeyOf(ctx context.Context, p Presented) (*Key, error) {
 		return nil, ErrNotFound
 	}
 	k, err := lookup[Key](ctx, d, p.name)
+	if errors.Is(err, token.ErrRecord) {
+		return nil, ErrNotFound // whoever can write to the store makes no key
+	}
 	if err == nil && k.Public() != p.public {
 		return nil, ErrNotFound
 	}

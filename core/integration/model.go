@@ -28,7 +28,8 @@ type Integration struct {
 
 	// CallbackOrigins limits callback_url, BrowserOrigins says where a public
 	// key may be used from: scheme://host[:port]. An empty list of callback
-	// origins allows any; an empty list of browser origins allows none.
+	// origins allows any callback to a secret key and nothing to a public one
+	// (AllowsPublicKeys); an empty list of browser origins allows none.
 	CallbackOrigins []string `json:"callback_origins,omitempty"`
 	BrowserOrigins  []string `json:"browser_origins,omitempty"`
 }
@@ -39,12 +40,15 @@ type Webhook struct {
 	Off bool `json:"off,omitempty"`
 	// URL is the destination; empty, like Off, sends nothing, but does not count as ready.
 	URL string `json:"url,omitempty"`
-	// Sealed is the signing secret, sealed with the integration's id.
+	// Sealed is the signing secret and the URL, sealed with the integration's id.
 	Sealed string `json:"sealed,omitempty"`
+	// Hidden says that the URL is in Sealed alone. It is set in the store, and
+	// elsewhere only while Sealed does not open.
+	Hidden bool `json:"hidden,omitempty"`
 }
 
 // Sends reports whether lifecycle events are made.
-func (w Webhook) Sends() bool { return !w.Off && w.URL != "" }
+func (w Webhook) Sends() bool { return !w.Off && (w.URL != "" || w.Hidden) }
 
 // PublisherPrefix begins every publisher id.
 const PublisherPrefix = "pub_"
@@ -87,6 +91,9 @@ func (i Integration) Validate(methods []string, dev bool) error {
 			}
 		}
 	}
+	if len(i.BrowserOrigins) > 0 && !i.AllowsPublicKeys(dev) {
+		bad("browser_origins are for public keys, and a public key needs callback_origins too; list the origins that users may return to")
+	}
 	if w := i.Webhook; w.URL != "" {
 		if w.Off {
 			bad("webhook has a url and is switched off; choose one")
@@ -98,6 +105,12 @@ func (i Integration) Validate(methods []string, dev bool) error {
 	}
 	return errors.Join(errs...)
 }
+
+// AllowsPublicKeys reports whether the integration may have public keys, and
+// those that it has may start (contract 8). Anybody can read a public key, and
+// whoever chooses the callback receives the result token: so the callbacks must
+// be limited. Dev mode takes any.
+func (i Integration) AllowsPublicKeys(dev bool) bool { return dev || len(i.CallbackOrigins) > 0 }
 
 func isOrigin(s string, dev bool) bool {
 	u, err := url.Parse(s)

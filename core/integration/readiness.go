@@ -6,15 +6,20 @@ import (
 	"encoding/hex"
 	"errors"
 	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/token"
 )
 
 // Readiness is the record of the last signed webhook test (contract 29).
 type Readiness struct {
 	Ready bool      `json:"ready"`
 	At    time.Time `json:"at"`
-	// Tested is a fingerprint of the URL and the secret that were tested. A
-	// change of either makes it differ, which is the whole of "changing the
-	// URL or the secret resets readiness": nothing has to remember to reset.
+	// Tested is a MAC of the URL and the secret that were tested, so that who
+	// reads the store cannot guess at the secret. A change of either makes it
+	// differ, which is the whole of "changing the URL or the secret resets
+	// readiness": nothing has to remember to reset. Earlier releases kept a
+	// plain SHA-256.
 	Tested string `json:"tested"`
 }
 
@@ -41,19 +46,39 @@ func (d *Directory) Ready(ctx context.Context, i *Integration) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return r.Tested == fingerprint(i.Webhook.URL, secret), nil
+	return d.tested(r.Tested, i.Webhook.URL, secret), nil
 }
 
 // RecordReadiness keeps the result of a test of i with that secret.
 func (d *Directory) RecordReadiness(ctx context.Context, i *Integration, secret string, ready bool) error {
-	return d.write(ctx, "c/ready/"+i.ID, Readiness{Ready: ready, At: d.now().UTC(),
-		Tested: fingerprint(i.Webhook.URL, secret)}, nil)
+	tested, err := d.fingerprint(i.Webhook.URL, secret)
+	if err != nil {
+		return err
+	}
+	return d.write(ctx, "c/ready/"+i.ID, Readiness{Ready: ready, At: d.now().UTC(), Tested: tested}, nil)
 }
 
-func fingerprint(url, secret string) string {
-	h := sha256.New()
-	h.Write([]byte(url))
-	h.Write([]byte{0})
-	h.Write([]byte(secret))
-	return hex.EncodeToString(h.Sum(nil))
+// fingerprint is what Readiness keeps of a URL and a secret.
+func (d *Directory) fingerprint(url, secret string) (string, error) {
+	if token.RecordsUnsigned(d.sealer, d.now()) {
+		return plainFingerprint(url, secret), nil // an earlier release reads it, too
+	}
+	mac, err := d.sealer.MAC(token.Secret, testedMessage(url, secret))
+	return token.EncodeText("", mac), err
+}
+
+// tested reports whether a kept fingerprint is that of the URL and the secret.
+func (d *Directory) tested(kept, url, secret string) bool {
+	if mac, ok := token.DecodeText("", kept); ok && len(mac) == host.MACSize {
+		_, err := d.sealer.CheckMAC(token.Secret, testedMessage(url, secret), mac)
+		return err == nil
+	}
+	return kept == plainFingerprint(url, secret)
+}
+
+func testedMessage(url, secret string) []byte { return []byte("tested\x00" + url + "\x00" + secret) }
+
+func plainFingerprint(url, secret string) string {
+	h := sha256.Sum256([]byte(url + "\x00" + secret))
+	return hex.EncodeToString(h[:])
 }

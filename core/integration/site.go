@@ -56,9 +56,6 @@ func ReadSite(b []byte) (Site, error) {
 	return s, nil
 }
 
-// minSecret is the least length of what an attacker could guess at.
-const minSecret = 16
-
 // Validate reports everything that is wrong with s, one problem a line.
 func (s Site) Validate(methods []string, dev bool) error {
 	var errs []error
@@ -87,8 +84,10 @@ func (s Site) Validate(methods []string, dev bool) error {
 			bad("it has no webhook_url, so it would never be ready; set one, or webhook_off for no events")
 		case i.WebhookURL == "" && i.Secret != "":
 			bad("there is a webhook secret but no webhook_url")
-		case i.WebhookURL != "" && len(i.Secret) < minSecret:
-			bad("its webhook secret has %d characters; it must have at least %d", len(i.Secret), minSecret)
+		case i.WebhookURL != "":
+			if why := WeakSecret(i.Secret, dev, i.Publisher, i.Name); why != "" {
+				bad("its webhook secret: %s", why)
+			}
 		}
 	}
 	return errors.Join(errs...)

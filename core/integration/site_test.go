@@ -16,7 +16,7 @@ func aSite() Site {
 		Publishers: []Publisher{{ID: "pub_shop", Name: "Shop"}},
 		Integrations: []SiteIntegration{{ID: testUUID, Publisher: "pub_shop", Name: "Checkout", Level: "L2", ChallengeAge: 18, Method: "sandbox",
 			CallbackOrigins: []string{"https://a.example"}, BrowserOrigins: []string{"https://b.example"},
-			WebhookURL: "https://shop.example/hooks", Secret: "a secret of the webhook"}},
+			WebhookURL: "https://shop.example/hooks", Secret: "whsec_Jx2m9QpL0vTzR4kW7nBd"}},
 	}
 }
 
@@ -57,6 +57,7 @@ func TestSiteValidate(t *testing.T) {
 		{`method is "oidc"`, func(s *Site) { s.Integrations[0].Method = "oidc" }},
 		{"has no webhook_url", func(s *Site) { s.Integrations[0].WebhookURL, s.Integrations[0].Secret = "", "" }},
 		{"a webhook secret but no webhook_url", func(s *Site) { s.Integrations[0].WebhookURL, s.Integrations[0].WebhookOff = "", true }},
+		{"what guessers try first", func(s *Site) { s.Integrations[0].Secret = "summer-2026-shop" }},
 		{"has 5 characters", func(s *Site) { s.Integrations[0].Secret = "short" }},
 	} {
 		s := aSite()

@@ -104,6 +104,11 @@ var (
 	ErrUnknown = errors.New("kv: outcome unknown")
 )
 
+// Failed reports whether err is the store's trouble: what was asked of it was
+// not done, or may not have been. Whoever watches the store tells of that, once;
+// a request that meets it has nothing to add.
+func Failed(err error) bool { return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown) }
+
 // Conflict is the error of a commit whose check or lease failed. Nothing changed.
 type Conflict struct {
 	Items []Item   // what is there instead, for each failed check whose name holds something

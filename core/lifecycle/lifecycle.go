@@ -20,6 +20,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -43,7 +44,8 @@ func Partition(n uint16) kv.Partition { return kv.Partition("p" + strconv.Itoa(i
 
 func (s Session) partition() kv.Partition { return Partition(s.ID.Partition) }
 
-// Load returns what is kept of a session and the version to compare with.
+// Load returns what is kept of a session and the version to compare with. A
+// record that no instance of this service wrote is an error (contract 19).
 func (l *Lifecycle) Load(ctx context.Context, id session.ID) (r session.Record, version string, err error) {
 	item, err := l.KV.Get(ctx, id.Key(Partition(id.Partition)))
 	if errors.Is(err, kv.ErrNotFound) {
@@ -52,8 +54,21 @@ func (l *Lifecycle) Load(ctx context.Context, id session.ID) (r session.Record, 
 	if err != nil {
 		return session.Record{}, "", err
 	}
+	if err := l.authentic(id, item); err != nil {
+		return session.Record{}, "", err
+	}
 	r, err = session.ParseRecord(item.Value)
 	return r, item.Tx, err
+}
+
+// authentic checks the MAC of a record, whose key must have been in use when
+// the session began.
+func (l *Lifecycle) authentic(id session.ID, item kv.Item) error {
+	until, err := token.CheckRecord(l.Sealer, item.Key.String(), item.Value)
+	if err == nil && !host.Dated(id.Created, until) {
+		err = fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
+	}
+	return err
 }
 
 // Begin commits what a new session needs: the started event and the expiry
@@ -102,18 +117,24 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks
 	return nil
 }
 
-// Fire applies a trigger and returns the record that then holds, whoever made it.
-func (l *Lifecycle) Fire(ctx context.Context, s Session, t session.Trigger) (session.Record, error) {
-	r, _, err := l.fire(ctx, s, t, nil)
+// Fire applies what came of an attempt and returns the record that then holds,
+// whoever made it. attempt is how many have failed before this one. If it is
+// not the attempt that the session is at, the trigger changes nothing: one
+// form that is posted twice counts once (contract 23).
+func (l *Lifecycle) Fire(ctx context.Context, s Session, t session.Trigger, attempt int) (session.Record, error) {
+	r, _, err := l.fire(ctx, s, t, attempt, nil)
 	return r, err
 }
+
+// anyAttempt is for a trigger that belongs to no attempt.
+const anyAttempt = -1
 
 // maxRaces bounds how often Fire tries again after somebody else's write. A
 // session has few writers, each writes a few times in its life.
 const maxRaces = 16
 
 // fire also reports whether it was this call that changed the record.
-func (l *Lifecycle) fire(ctx context.Context, s Session, t session.Trigger, held []kv.Held) (session.Record, bool, error) {
+func (l *Lifecycle) fire(ctx context.Context, s Session, t session.Trigger, attempt int, held []kv.Held) (session.Record, bool, error) {
 	late := false
 	for range maxRaces {
 		r, version, err := l.Load(ctx, s.ID)
@@ -121,9 +142,13 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, t session.Trigger, held
 			return session.Record{}, false, err
 		}
 		now, expires := l.Now(), s.ID.Expires()
-		if !late && r.As(now, expires).Terminal() && t != session.Cancelled && t != session.TimeUp {
+		holds := r.As(now, expires)
+		if !late && holds.Terminal() && t != session.Cancelled && t != session.TimeUp {
 			late = true
-			l.count("late_answer_ignored")
+			l.count(host.CountLateAnswer)
+		}
+		if !holds.Terminal() && attempt != anyAttempt && attempt != r.Attempts {
+			return holds, false, nil
 		}
 		next, changed := r.Apply(t, now, expires, l.Attempts)
 		if !changed {
@@ -142,16 +167,16 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, t session.Trigger, held
 		case err == nil:
 			l.announce(tx)
 			if next.Terminal() {
-				l.count("session_" + string(next.State))
+				l.count(countOf(next.State))
 			}
 			return next, true, nil
 		case errors.As(err, &conflict) && len(conflict.Lost) > 0:
 			return session.Record{}, false, errLeaseLost
-		case !errors.As(err, &conflict), errors.Is(err, kv.ErrUnknown) && !next.Terminal():
-			// An attempt may have been counted before somebody overwrote the
-			// count: trying again could count it twice. An outcome stays.
+		case !errors.As(err, &conflict):
 			return session.Record{}, false, err
 		}
+		// Trying again is safe even if this write did happen and somebody has
+		// overwritten it since: the record has then ended or left the attempt.
 	}
 	return session.Record{}, false, fmt.Errorf("%w: session changed %d times under one request", kv.ErrUnavailable, maxRaces)
 }
@@ -161,7 +186,7 @@ var errLeaseLost = errors.New("lifecycle: lease lost")
 // Expire runs a leased expiry timer.
 func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
 	held := []kv.Held{{TaskID: job.Task.ID, Lease: job.Task.Lease}}
-	r, ended, err := l.fire(ctx, s, session.TimeUp, held)
+	r, ended, err := l.fire(ctx, s, session.TimeUp, anyAttempt, held)
 	if ended || errors.Is(err, errLeaseLost) {
 		return nil // the commit that ended the session took the timer with it
 	}
@@ -193,9 +218,13 @@ func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
 // addOutcome adds to tx the record r, in place of version, and if it is final
 // its event and the end of the timer.
 func (l *Lifecycle) addOutcome(tx *kv.Tx, s Session, r session.Record, version string) error {
-	name := s.ID.Key(tx.Partition).Name
-	tx.Checks = append(tx.Checks, kv.Check{Name: name, Tx: version})
-	tx.Puts = append(tx.Puts, kv.Put{Name: name, Value: r.Marshal(), Expires: s.ID.Expires().Add(l.OutcomeLife)})
+	key := s.ID.Key(tx.Partition)
+	value, err := token.SignRecord(l.Sealer, key.String(), r.Marshal())
+	if err != nil {
+		return err
+	}
+	tx.Checks = append(tx.Checks, kv.Check{Name: key.Name, Tx: version})
+	tx.Puts = append(tx.Puts, kv.Put{Name: key.Name, Value: value, Expires: s.ID.Expires().Add(l.OutcomeLife)})
 	if !r.Terminal() {
 		return nil
 	}
@@ -239,6 +268,17 @@ func (l *Lifecycle) announce(tx kv.Tx) {
 	for _, t := range tx.Schedule {
 		l.Wake(tx.Partition, t.Due)
 	}
+}
+
+// countOf is what is counted when a session ends.
+func countOf(s session.State) string {
+	switch s {
+	case session.Completed:
+		return host.CountSessionCompleted
+	case session.Failed:
+		return host.CountSessionFailed
+	}
+	return host.CountSessionExpired
 }
 
 func (l *Lifecycle) count(event string) {

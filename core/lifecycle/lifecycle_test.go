@@ -292,7 +292,7 @@ func TestFire(t *testing.T) {
 			s := w.session(t, withWebhook)
 			coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 			w.clock.Advance(time.Minute)
-			r, err := w.Fire(ctx, s, c.trigger)
+			r, err := w.Fire(ctx, s, c.trigger, 0)
 			coretest.Must(t, err)
 			if r.State != c.state || r.FailureCode != c.code || r.Terminal() && !r.At.Equal(at(w)) {
 				t.Errorf("record %+v", r)
@@ -328,7 +328,7 @@ func TestFire(t *testing.T) {
 func TestFireWithoutWebhookMakesNoEvent(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, integration.Webhook{Off: true})
-	r, err := w.Fire(ctx, s, session.Succeeded)
+	r, err := w.Fire(ctx, s, session.Succeeded, 0)
 	if err != nil || r.State != session.Completed || w.record(t, s) != r {
 		t.Errorf("record %+v, %v", r, err)
 	}
@@ -339,7 +339,7 @@ func TestTheLastAttemptFails(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
 	for n := 1; n <= 3; n++ {
-		r, err := w.Fire(ctx, s, session.AttemptFailed)
+		r, err := w.Fire(ctx, s, session.AttemptFailed, n-1)
 		coretest.Must(t, err)
 		if r.Attempts != n || r.Terminal() != (n == 3) {
 			t.Errorf("contract 23: after %d failed attempts: %+v", n, r)
@@ -354,11 +354,11 @@ func TestTheLastAttemptFails(t *testing.T) {
 func TestALateAnswerIsIgnoredAndCounted(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	first, err := w.Fire(ctx, s, session.Rejected)
+	first, err := w.Fire(ctx, s, session.Rejected, 0)
 	coretest.Must(t, err)
 	w.clock.Advance(time.Second)
 	for n, trigger := range []session.Trigger{session.Succeeded, session.Rejected, session.AttemptFailed, session.Withdrawn} {
-		r, err := w.Fire(ctx, s, trigger)
+		r, err := w.Fire(ctx, s, trigger, 0)
 		if err != nil || r != first {
 			t.Errorf("contract 18: %s afterwards gives %+v, %v, want %+v", trigger, r, err, first)
 		}
@@ -374,7 +374,7 @@ func TestAnAnswerAfterTheTenMinutesFindsTheSessionExpired(t *testing.T) {
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 	w.clock.Advance(session.Life)
-	r, err := w.Fire(ctx, s, session.Succeeded)
+	r, err := w.Fire(ctx, s, session.Succeeded, 0)
 	if err != nil || r.State != session.Expired || !r.At.Equal(s.ID.Expires()) {
 		t.Errorf("contract 20: %+v, %v", r, err)
 	}
@@ -387,7 +387,7 @@ func TestAnAnswerAfterTheTenMinutesFindsTheSessionExpired(t *testing.T) {
 func TestOutcomesAreKeptAsLongAsTheSettingSays(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	first, err := w.Fire(ctx, s, session.Succeeded)
+	first, err := w.Fire(ctx, s, session.Succeeded, 0)
 	coretest.Must(t, err)
 	w.clock.Advance(session.Life + outcomeLife - time.Millisecond)
 	if r := w.record(t, s); r != first {
@@ -428,7 +428,9 @@ func TestRaces(t *testing.T) {
 						if c.expire && n == len(records)/2 {
 							w.clock.Advance(time.Millisecond)
 						}
-						records[n], errs[n] = w.Fire(ctx, s, c.mixed[n%len(c.mixed)])
+						for errs[n] == nil && !records[n].Terminal() { // a user tries again after a failed attempt
+							records[n], errs[n] = w.Fire(ctx, s, c.mixed[n%len(c.mixed)], records[n].Attempts)
+						}
 					})
 				}
 				close(start)
@@ -456,21 +458,50 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-func TestAttemptsInParallelAllCount(t *testing.T) {
+// One form that is posted many times at once is one attempt, and each attempt
+// that has a form of its own counts.
+func TestAnAttemptCountsOnce(t *testing.T) {
 	w := newWorld(t)
 	w.Attempts = 9
 	s := w.session(t, withWebhook)
-	var wait sync.WaitGroup
-	for range 8 {
-		wait.Go(func() {
-			if _, err := w.Fire(ctx, s, session.AttemptFailed); err != nil {
-				t.Error(err)
-			}
-		})
+	for attempt := range 8 {
+		var wait sync.WaitGroup
+		for range 8 {
+			wait.Go(func() {
+				if r, err := w.Fire(ctx, s, session.AttemptFailed, attempt); err != nil || r.Attempts != attempt+1 || r.Terminal() {
+					t.Errorf("contract 23: attempt %d is answered %+v, %v", attempt, r, err)
+				}
+			})
+		}
+		wait.Wait()
+		if r := w.record(t, s); r.Attempts != attempt+1 || r.Terminal() {
+			t.Errorf("contract 23: attempt %d, failed eight times at once, left %+v", attempt, r)
+		}
 	}
-	wait.Wait()
-	if r := w.record(t, s); r.Attempts != 8 || r.Terminal() {
-		t.Errorf("contract 18: eight failed attempts at once left %+v", r)
+}
+
+func TestAnotherAttemptIsNotEvaluated(t *testing.T) {
+	for _, attempt := range []int{0, 2, 3, 1 << 30} {
+		for _, trigger := range []session.Trigger{session.Succeeded, session.Rejected, session.Withdrawn, session.Unclassified, session.AttemptFailed} {
+			t.Run(fmt.Sprintf("contract 23: %s of attempt %d at attempt 1", trigger, attempt), func(t *testing.T) {
+				w := newWorld(t)
+				s := w.session(t, withWebhook)
+				coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
+				_, err := w.Fire(ctx, s, session.AttemptFailed, 0)
+				coretest.Must(t, err)
+				before := w.record(t, s)
+				r, err := w.Fire(ctx, s, trigger, attempt)
+				if err != nil || r != before || w.record(t, s) != before {
+					t.Errorf("it is answered %+v, %v, and kept is %+v", r, err, w.record(t, s))
+				}
+				w.wantEvents(t, true, webhook.TypeStarted)
+				// The session's end is not the attempts' business.
+				w.clock.Advance(session.Life)
+				if r, err = w.Fire(ctx, s, trigger, attempt); err != nil || r.State != session.Expired {
+					t.Errorf("after its life it is answered %+v, %v", r, err)
+				}
+			})
+		}
 	}
 }
 
@@ -485,7 +516,7 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 					w := newWorld(t)
 					s := w.session(t, withWebhook)
 					w.script(first, second)
-					r, err := w.Fire(ctx, s, trigger)
+					r, err := w.Fire(ctx, s, trigger, 0)
 					w.store.Deliver(ctx)
 					kept := w.record(t, s)
 					switch {
@@ -516,14 +547,15 @@ func TestALostReplyUnderARaceCountsNoAttemptTwice(t *testing.T) {
 	for _, c := range []struct {
 		fault    kvtest.Fault
 		trigger  session.Trigger
+		other    int // the other's attempt
 		attempts int
-		err      error
 	}{
-		{kvtest.LoseReply, session.AttemptFailed, 2, kv.ErrUnknown},
-		{kvtest.LoseRequest, session.AttemptFailed, 1, kv.ErrUnknown},
-		{kvtest.LoseRequest, session.Succeeded, 1, nil},
+		{kvtest.LoseReply, session.AttemptFailed, 1, 2}, // ours counted, and the other's after it
+		{kvtest.LoseReply, session.AttemptFailed, 0, 1}, // the other's is the same form
+		{kvtest.LoseRequest, session.AttemptFailed, 0, 1},
+		{kvtest.LoseRequest, session.Succeeded, 0, 1}, // the other came first: ours is of an earlier attempt
 	} {
-		t.Run(fmt.Sprintf("contract 18: %v of %s", c.fault, c.trigger), func(t *testing.T) {
+		t.Run(fmt.Sprintf("contract 18: %v of %s under attempt %d", c.fault, c.trigger, c.other), func(t *testing.T) {
 			w := newWorld(t)
 			s := w.session(t, withWebhook)
 			commits := 0
@@ -535,16 +567,17 @@ func TestALostReplyUnderARaceCountsNoAttemptTwice(t *testing.T) {
 				case 1:
 					return c.fault
 				case 2:
-					if _, err := w.Fire(ctx, s, session.AttemptFailed); err != nil {
+					if _, err := w.Fire(ctx, s, session.AttemptFailed, c.other); err != nil {
 						t.Error(err)
 					}
 				}
 				return kvtest.Pass
 			}
-			if _, err := w.Fire(ctx, s, c.trigger); !errors.Is(err, c.err) || c.err == nil && err != nil {
-				t.Errorf("error %v, want %v", err, c.err)
+			r, err := w.Fire(ctx, s, c.trigger, 0)
+			if kept := w.record(t, s); err != nil || r != kept {
+				t.Errorf("answered %+v, %v, and kept is %+v", r, err, kept)
 			}
-			if r := w.record(t, s); r.Attempts != c.attempts || r.Terminal() != (c.trigger == session.Succeeded) {
+			if r.Attempts != c.attempts || r.Terminal() {
 				t.Errorf("kept is %+v, want %d attempts", r, c.attempts)
 			}
 		})
@@ -612,7 +645,7 @@ func TestATimerThatFiresLateFindsTheOutcome(t *testing.T) {
 	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 	job := w.claimTimer(t, s.ID.Expires())
 	w.clock.Advance(time.Minute)
-	first, err := w.Fire(ctx, s, session.Succeeded)
+	first, err := w.Fire(ctx, s, session.Succeeded, 0)
 	coretest.Must(t, err)
 	w.clock.Advance(session.Life)
 	coretest.Must(t, w.Expire(ctx, s, job))
@@ -627,7 +660,7 @@ func TestATimerThatFiresLateFindsTheOutcome(t *testing.T) {
 func TestATimerThatWasForgottenGoes(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	_, err := w.Fire(ctx, s, session.Succeeded)
+	_, err := w.Fire(ctx, s, session.Succeeded, 0)
 	coretest.Must(t, err)
 	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3", Schedule: []kv.Task{outbox.Timer(s.ID, s.Text)}}))
 	w.clock.Advance(session.Life)
@@ -684,7 +717,7 @@ func TestADamagedRecordDecidesNothing(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3", Puts: []kv.Put{{Name: s.ID.Key("p3").Name, Value: []byte("?")}}}))
-	r, err := w.Fire(ctx, s, session.Succeeded)
+	r, err := w.Fire(ctx, s, session.Succeeded, 0)
 	if err == nil || r != (session.Record{}) {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -706,7 +739,7 @@ func TestRandomFaults(t *testing.T) {
 		w.store.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{kvtest.Refuse: .1, kvtest.LoseRequest: .1, kvtest.LoseReply: .2, kvtest.Delay: .1})
 		for n, s := range sessions {
 			for range 3 {
-				_, err := w.Fire(ctx, s, []session.Trigger{session.Succeeded, session.Rejected, session.AttemptFailed, session.Cancelled}[n%4])
+				_, err := w.Fire(ctx, s, []session.Trigger{session.Succeeded, session.Rejected, session.AttemptFailed, session.Cancelled}[n%4], 0)
 				if err != nil && !errors.Is(err, kv.ErrUnavailable) && !errors.Is(err, kv.ErrUnknown) {
 					t.Fatal(err)
 				}
@@ -751,5 +784,45 @@ func TestRandomFaults(t *testing.T) {
 		if len(events) != 2*len(sessions) {
 			t.Errorf("seed %d: %d events of %d sessions", seed, len(events), len(sessions))
 		}
+	}
+}
+
+// TestWhoCanWriteToTheStoreMakesNoOutcome: contract 19.
+func TestWhoCanWriteToTheStoreMakesNoOutcome(t *testing.T) {
+	w := newWorld(t)
+	kr, err := token.GenerateKeyring(w.random, w.clock.Now())
+	coretest.Must(t, err)
+	w.Lifecycle.Sealer, err = kr.Ring("verify.verge.example", w.random, w.clock.Now)
+	coretest.Must(t, err)
+	begin := func() (session.ID, Session, kv.Key) {
+		id, err := session.NewID(w.random, testUUID, session.L2, 25, w.clock.Now(), 0)
+		coretest.Must(t, err)
+		text, err := id.Format(w.Lifecycle.Sealer)
+		coretest.Must(t, err)
+		return id, Session{ID: id, Text: text, Integration: &integration.Integration{ID: testUUID}}, id.Key(Partition(0))
+	}
+	plant := func(key kv.Key, value []byte) {
+		coretest.Must(t, w.KV.Commit(ctx, kv.Tx{ID: "forger", Partition: key.Partition, Puts: []kv.Put{{Name: key.Name, Value: value}}}))
+	}
+	completed := session.Record{State: session.Completed, At: w.clock.Now()}.Marshal()
+
+	id, _, key := begin()
+	plant(key, completed)
+	if r, _, err := w.Load(ctx, id); !errors.Is(err, token.ErrRecord) {
+		t.Errorf("contract 19: a planted outcome is %+v, %v", r, err)
+	}
+	_, done, from := begin()
+	if _, err := w.Fire(ctx, done, session.Succeeded, 0); err != nil {
+		t.Fatal(err)
+	}
+	item, err := w.KV.Get(ctx, from)
+	coretest.Must(t, err)
+	id, _, key = begin()
+	plant(key, item.Value)
+	if r, _, err := w.Load(ctx, id); !errors.Is(err, token.ErrRecord) {
+		t.Errorf("contract 19: another session's outcome, moved, is %+v, %v", r, err)
+	}
+	if r, _, err := w.Load(ctx, done.ID); err != nil || r.State != session.Completed {
+		t.Errorf("its own: %+v, %v", r, err)
 	}
 }

@@ -9,14 +9,22 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Why an event is dead.
+// Why an event is dead or put off.
 const (
 	Refused   = "refused"   // the receiver answered 4xx: theirs to mend
 	Exhausted = "exhausted" // every attempt failed; Last says how the last one did
 	NoTarget  = "no_target" // the integration is gone, or sends no events any more
-	NoSecret  = "no_secret" // the webhook secret cannot be opened: ours to mend
 
-	// The key that sealed the event was retired before its time: it is lost.
+	// NoSecret: the webhook secret cannot be opened. That is ours to mend, and
+	// puts events off; earlier releases gave them up for it.
+	NoSecret = "no_secret"
+
+	// KeyAwaited: another instance sealed the event with a key that this one
+	// has not read yet. It puts events off.
+	KeyAwaited = "key_awaited"
+
+	// Unreadable: the key that sealed the event was retired before its time, or
+	// the store holds another event under its name. Either way it is lost.
 	Unreadable = "unreadable"
 )
 
@@ -39,14 +47,20 @@ const deadPrefix = "d/"
 
 // Dead lists up to n dead events of a partition behind the event id after.
 func (o *Outbox) Dead(ctx context.Context, p kv.Partition, after string, n int) ([]Dead, error) {
+	return listed[Dead](ctx, o.KV, kv.Key{Partition: p, Name: deadPrefix}, after, n)
+}
+
+// listed returns what up to n items say whose names are prefix and an event
+// id, behind the event id after.
+func listed[T any](ctx context.Context, store kv.KV, prefix kv.Key, after string, n int) ([]T, error) {
 	if after != "" {
-		after = deadPrefix + after
+		after = prefix.Name + after
 	}
-	items, err := o.KV.List(ctx, kv.Key{Partition: p, Name: deadPrefix}, after, n)
+	items, err := store.List(ctx, prefix, after, n)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Dead, len(items))
+	out := make([]T, len(items))
 	for i, it := range items {
 		if _, err := split(it.Value, &out[i]); err != nil {
 			return nil, fmt.Errorf("%s: %w", it.Key, err)

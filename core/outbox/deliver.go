@@ -35,18 +35,26 @@ type Outbox struct {
 // Deliver makes one attempt of a leased delivery and records the outcome
 // under that lease. A lease that cannot cover an attempt, or that somebody
 // took over, ends without a POST or without a record: whoever holds the task
-// now decides. The error is the store's alone; the task then comes free when
-// its lease runs out.
+// now decides. What is our own fault puts the event off and counts no attempt.
+// The error is the store's alone; the task then comes free when its lease runs
+// out.
 func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byte) error {
 	target, secret, reason, err := o.target(ctx, m.Integration)
 	if err != nil {
 		return err
 	}
-	if reason != "" {
+	switch reason {
+	case "":
+	case NoSecret:
+		return o.postpone(ctx, job, m, sealed, reason)
+	default:
 		return o.bury(ctx, job, m, sealed, reason, reason)
 	}
 	body, err := Body(o.Sealer, sealed)
-	if err != nil {
+	if errors.Is(err, host.ErrKeyAwaited) {
+		return o.postpone(ctx, job, m, sealed, KeyAwaited)
+	}
+	if err != nil || !m.owns(eventID(job), body) {
 		return o.bury(ctx, job, m, sealed, Unreadable, Unreadable)
 	}
 	// Asked here and not sooner: the look-up above took as long as it took.
@@ -63,12 +71,16 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	last := answer(status, fetchErr)
 	switch webhook.Classify(status, fetchErr) {
 	case webhook.Delivered:
-		o.count("webhook_delivered")
-		return o.record(ctx, job, kv.Tx{Cancel: []string{job.Task.ID}})
+		o.count(host.CountWebhookDelivered)
+		tx := kv.Tx{Cancel: []string{job.Task.ID}}
+		if m.Attempts > 1 { // else it never waited
+			tx.Deletes = []string{waitingPrefix + eventID(job)}
+		}
+		return o.record(ctx, job, tx)
 	case webhook.GivenUp:
 		return o.bury(ctx, job, m, sealed, Refused, last)
 	}
-	o.count("webhook_attempt_failed")
+	o.count(host.CountAttemptFailed)
 	var rnd [8]byte
 	if _, err := io.ReadFull(o.Random, rnd[:]); err != nil {
 		return fmt.Errorf("outbox: reading randomness: %w", err)
@@ -79,8 +91,13 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	}
 	o.Log.Info("webhook will be tried again", "event", eventID(job), "type", m.Type,
 		"integration", m.Integration, "attempts", m.Attempts, "last", last, "in", delay.Round(time.Second).String())
-	return o.record(ctx, job, kv.Tx{Schedule: []kv.Task{{
-		ID: job.Task.ID, Due: o.Now().Add(delay), Payload: join(m, sealed)}}})
+	ended := o.Now()
+	w := Waiting{Event: eventID(job), Type: m.Type, Session: m.Session, Integration: m.Integration,
+		Last: last, Attempts: m.Attempts, At: ended.UTC().Truncate(time.Millisecond), Due: ended.Add(delay).UTC().Truncate(time.Millisecond)}
+	return o.record(ctx, job, kv.Tx{
+		Schedule: []kv.Task{{ID: job.Task.ID, Due: ended.Add(delay), Payload: join(m, sealed)}},
+		Puts:     []kv.Put{w.put()},
+	})
 }
 
 // Post makes one signed request: the path of every event and of the readiness
@@ -105,22 +122,45 @@ func (o *Outbox) target(ctx context.Context, id string) (i *integration.Integrat
 	}
 	secret, err = o.Directory.WebhookSecret(i)
 	if err != nil {
-		o.Log.Error("webhook cannot be signed", "integration", id, "error", err.Error())
+		o.Log.Debug("webhook cannot be signed", "integration", id, "error", err.Error())
 		return nil, "", NoSecret, nil
 	}
 	return i, secret, "", nil
 }
 
+// postpone puts an event off for a fault of ours. It counts no attempt and
+// never gives the event up (contract 27): once the operator has mended the
+// fault, the event goes out. An event says so in the log once.
+func (o *Outbox) postpone(ctx context.Context, job host.Job, m Meta, sealed []byte, reason string) error {
+	if m.Postponed == 0 {
+		o.Log.Error("webhook is put off until this service is mended", "event", eventID(job), "type", m.Type,
+			"integration", m.Integration, "reason", reason)
+	}
+	o.count(host.CountWebhookPostponed)
+	delay := min(postponeFirst<<min(m.Postponed, 10), postponeMost)
+	m.Postponed++
+	return o.record(ctx, job, kv.Tx{Schedule: []kv.Task{{
+		ID: job.Task.ID, Due: o.Now().Add(delay), Payload: join(m, sealed)}}})
+}
+
+// An event that is put off is looked at again after 10 s, then at twice the
+// interval each time, and at least every 10 minutes.
+const (
+	postponeFirst = 10 * time.Second
+	postponeMost  = 10 * time.Minute
+)
+
 // bury moves the task to the dead events.
 func (o *Outbox) bury(ctx context.Context, job host.Job, m Meta, sealed []byte, reason, last string) error {
 	d := Dead{Event: eventID(job), Type: m.Type, Session: m.Session, Integration: m.Integration,
 		Reason: reason, Last: last, Attempts: m.Attempts, At: o.Now().UTC().Truncate(time.Millisecond)}
-	o.count("webhook_dead")
+	o.count(host.CountWebhookDead)
 	o.Log.Warn("webhook is given up", "event", d.Event, "type", d.Type, "integration", d.Integration,
 		"attempts", d.Attempts, "reason", reason, "last", last)
 	return o.record(ctx, job, kv.Tx{
-		Cancel: []string{job.Task.ID},
-		Puts:   []kv.Put{{Name: deadPrefix + d.Event, Value: join(d, sealed), Expires: d.At.Add(DeadLife)}},
+		Cancel:  []string{job.Task.ID},
+		Puts:    []kv.Put{{Name: deadPrefix + d.Event, Value: join(d, sealed), Expires: d.At.Add(DeadLife)}},
+		Deletes: []string{waitingPrefix + d.Event},
 	})
 }
 
@@ -136,7 +176,7 @@ func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 	err = kv.CommitSurely(ctx, o.KV, tx)
 	var conflict *kv.Conflict
 	if errors.As(err, &conflict) {
-		o.count("lease_lost")
+		o.count(host.CountLeaseLost)
 		err = nil
 	}
 	if err == nil && o.Wake != nil {
@@ -154,8 +194,8 @@ func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 // the key of its session is retired.
 func (o *Outbox) Drop(ctx context.Context, job host.Job, why error) error {
 	o.Log.Error("task is dropped", "task", job.Task.ID, "error", why.Error())
-	o.count("task_dropped")
-	return o.record(ctx, job, kv.Tx{Cancel: []string{job.Task.ID}})
+	o.count(host.CountTaskDropped)
+	return o.record(ctx, job, kv.Tx{Cancel: []string{job.Task.ID}, Deletes: []string{waitingPrefix + eventID(job)}})
 }
 
 // Defer gives the lease back until then, without counting an attempt.

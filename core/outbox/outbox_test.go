@@ -304,7 +304,7 @@ func TestEveryAttemptOfTheSchedule(t *testing.T) {
 	}
 }
 
-func TestNoTargetAndNoSecret(t *testing.T) {
+func TestNoTarget(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(t *testing.T, w *world)
@@ -316,12 +316,6 @@ func TestNoTargetAndNoSecret(t *testing.T) {
 			coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c", Deletes: []string{"c/int/" + testUUID}}))
 			w.Directory = integration.NewDirectory(w.Host)
 		}, NoTarget},
-		{"contract 16: the secret's key was retired", func(t *testing.T, w *world) {
-			ring, err := token.NewRing("verify.verge.example", w.Random, token.Key{ID: "07c1d2e4", Secret: bytes.Repeat([]byte{8}, 32)})
-			coretest.Must(t, err)
-			w.Sealer = ring
-			w.Directory = integration.NewDirectory(w.Host)
-		}, NoSecret},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -333,6 +327,71 @@ func TestNoTargetAndNoSecret(t *testing.T) {
 				t.Errorf("dead %+v after %d posts, want %s after none", dead, len(w.posts), c.reason)
 			}
 			w.idle(t)
+		})
+	}
+}
+
+// awaiting is a Sealer that lacks a key which other instances use.
+type awaiting struct{ host.Sealer }
+
+func (awaiting) Open(string, []byte) ([]byte, time.Time, error) {
+	return nil, time.Time{}, host.ErrKeyAwaited
+}
+
+// secretless is a Sealer that has lost the key of webhook secrets.
+type secretless struct{ host.Sealer }
+
+func (s secretless) Open(purpose string, sealed []byte) ([]byte, time.Time, error) {
+	if purpose == token.Secret {
+		return nil, time.Time{}, host.ErrNotAuthentic
+	}
+	return s.Sealer.Open(purpose, sealed)
+}
+
+// TestOurOwnFaultPutsAnEventOff: contract 27, last sentence.
+func TestOurOwnFaultPutsAnEventOff(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault func(w *world)
+	}{
+		{"contract 27: the secret does not open", func(w *world) {
+			on := w.Host
+			on.Sealer = secretless{w.Sealer}
+			w.Directory = integration.NewDirectory(on)
+		}},
+		{"contract 16: the event's key has not been read yet", func(w *world) { w.Sealer = awaiting{w.Sealer} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			whole := *w.Outbox
+			w.schedule(t)
+			c.fault(w)
+			const looks = 12
+			for n := range looks {
+				coretest.Must(t, w.run(t, w.claimOne(t)))
+				jobs, next := w.claim(t)
+				if len(jobs) != 0 || next.IsZero() || next.Sub(w.clock.Now()) > postponeMost {
+					t.Fatalf("look %d: %d jobs are due and the next at %s; want it put off, by %s at most", n, len(jobs), next, postponeMost)
+				}
+				w.clock.Advance(next.Sub(w.clock.Now()))
+			}
+			if dead := w.dead(t); len(dead) != 0 || len(w.posts) != 0 {
+				t.Fatalf("given up %+v after %d posts, want neither", dead, len(w.posts))
+			}
+			if n := strings.Count(w.log.String(), "put off"); n != 1 {
+				t.Errorf("the log says %d times that the event is put off, want once", n)
+			}
+			*w.Outbox = whole // the operator has mended it
+			w.answer = status(503)
+			job := w.claimOne(t)
+			coretest.Must(t, w.run(t, job))
+			_, next := w.claim(t)
+			w.clock.Advance(next.Sub(w.clock.Now()))
+			m, _, err := Read(w.claimOne(t).Task)
+			coretest.Must(t, err)
+			if len(w.posts) != 1 || m.Attempts != 1 {
+				t.Errorf("%d posts and %d attempts after %d looks; only the post counts", len(w.posts), m.Attempts, looks)
+			}
 		})
 	}
 }
@@ -817,5 +876,40 @@ func TestTheLongestEventFits(t *testing.T) {
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	if len(w.dead(t)) != 1 {
 		t.Error("contract 27: it is not among the dead")
+	}
+}
+
+// TestAnEventGoesToItsOwnIntegration: contract 19. Whoever can write to the
+// store changes what is clear of a task, and no event reaches another receiver.
+func TestAnEventGoesToItsOwnIntegration(t *testing.T) {
+	const theirs = "11111111-4d4e-475f-906b-2f11c5eca7bd"
+	for _, c := range []struct {
+		name  string
+		alter func(w *world, task *kv.Task)
+	}{
+		{"contract 19: the integration is another's", func(_ *world, task *kv.Task) {
+			m, sealed, err := Read(*task)
+			coretest.Must(t, err)
+			m.Integration = theirs
+			task.Payload = join(m, sealed)
+		}},
+		{"contract 19: the event lies under another's id", func(w *world, task *kv.Task) {
+			task.ID = taskID(webhook.NewID(w.Random))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: theirs, PublisherID: "pub_b",
+				Webhook: integration.Webhook{URL: "https://theirs.example/hook"}}, "their secret"))
+			e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), PublisherID: "pub_a",
+				IntegrationID: testUUID, SessionID: "svc_sess_x"}, "L1", 25, nil, nil)
+			task := w.task(t, e)
+			c.alter(w, &task)
+			coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "forger", Partition: part, Schedule: []kv.Task{task}}))
+			coretest.Must(t, w.run(t, w.claimOne(t)))
+			if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 1 || dead[0].Reason != Unreadable {
+				t.Errorf("%d posts, given up %+v; want no post and one event given up as %s", len(w.posts), dead, Unreadable)
+			}
+		})
 	}
 }

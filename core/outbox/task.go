@@ -10,6 +10,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -31,6 +32,18 @@ type Meta struct {
 	Integration string `json:"int"`
 	Type        string `json:"typ,omitempty"`
 	Attempts    int    `json:"n,omitempty"` // made so far
+	Postponed   int    `json:"h,omitempty"` // how often a fault of ours put it off
+}
+
+// owns reports whether the sealed body is the event that the task names, of the
+// integration that it names. What is not sealed of a task says where the event
+// goes; who can write to the store must not send one publisher's event to
+// another (contract 19).
+func (m Meta) owns(event string, body []byte) bool {
+	o, err := web.ReadObject(body)
+	id, _, ok1 := o.String("id")
+	integration, _, ok2 := o.String("integration_id")
+	return err == nil && ok1 && ok2 && id == event && integration == webhook.IntegrationPrefix+m.Integration
 }
 
 // Event returns the task that delivers e, due at once.
@@ -46,7 +59,10 @@ func Event(sealer host.Sealer, e webhook.Event, integration string, now time.Tim
 }
 
 // Body returns the bytes of an event that Read or a dead event has sealed.
-func Body(sealer host.Sealer, sealed []byte) ([]byte, error) { return sealer.Open(token.Event, sealed) }
+func Body(sealer host.Sealer, sealed []byte) ([]byte, error) {
+	body, _, err := sealer.Open(token.Event, sealed)
+	return body, err
+}
 
 // Timer returns the task that ends a session.
 func Timer(id session.ID, text string) kv.Task {

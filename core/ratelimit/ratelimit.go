@@ -16,8 +16,10 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/verge-id/verge/core/kv"
@@ -45,9 +47,15 @@ func (m metered) Spend(ctx context.Context, now time.Time, charges []kv.Charge) 
 
 // Rule is one limit that a request is held against.
 type Rule struct {
-	Name  string // of the policy, as headers show it: lower-case letters, digits, hyphens
-	Key   string // who is counted: a ClientKey, a key's id; never a secret
-	Limit Limit
+	Name   string // of the policy, as headers show it: lower-case letters, digits, hyphens
+	Key    string // who is counted: a ClientKey, a key's id; never a secret
+	Client bool   // Key is a ClientKey, which a store does not keep in clear
+	Limit  Limit
+}
+
+// ClientRule is a limit on a client's address.
+func ClientRule(name string, addr netip.Addr, limit Limit) Rule {
+	return Rule{Name: name, Key: ClientKey(addr), Client: true, Limit: limit}
 }
 
 // Result is the answer to one request.
@@ -82,6 +90,37 @@ const separator = ", "
 // Limiter holds requests against rules.
 type Limiter struct {
 	Store Store
+
+	// MAC, if there is one, hides client addresses from whoever reads the store:
+	// their counters are named by a hash, with a key of the day that is MAC's of
+	// that day. All instances must have the same. A day's names tell nothing on
+	// another day. At midnight, and when MAC has another key, counters begin
+	// anew: at most one period's requests are let through once more.
+	MAC func(message []byte) ([]byte, error)
+
+	hiding atomic.Pointer[hiding]
+}
+
+// hiding is what client addresses are hashed with.
+type hiding struct {
+	minute time.Time
+	key    []byte
+}
+
+// hide returns the name of a client's counter. The key is asked for anew each
+// minute, so that instances soon have the same one after the MAC's has changed.
+func (l *Limiter) hide(now time.Time, policy, key string) (string, error) {
+	h, minute := l.hiding.Load(), now.UTC().Truncate(time.Minute)
+	if h == nil || !h.minute.Equal(minute) {
+		k, err := l.MAC([]byte("counters\x00" + minute.Format(time.DateOnly)))
+		if err != nil {
+			return "", err
+		}
+		h = &hiding{minute, k}
+		l.hiding.Store(h)
+	}
+	sum := sha256.Sum256(append(slices.Clip(h.key), key...))
+	return policy + "/#" + base64.RawURLEncoding.EncodeToString(sum[:16]), nil
 }
 
 // Take counts one request at now against all rules, or against none of them
@@ -91,7 +130,14 @@ func (l *Limiter) Take(ctx context.Context, now time.Time, rules []Rule) (Result
 	now = now.Truncate(time.Microsecond)
 	charges := make([]kv.Charge, len(rules))
 	for i, r := range rules {
-		charges[i] = kv.Charge{Name: counterName(r.Name, r.Key), Cost: r.Limit.cost(), Burst: r.Limit.burst()}
+		name := counterName(r.Name, r.Key)
+		if r.Client && l.MAC != nil {
+			var err error
+			if name, err = l.hide(now, r.Name, r.Key); err != nil {
+				return Result{}, fmt.Errorf("ratelimit: naming the counter: %w", err)
+			}
+		}
+		charges[i] = kv.Charge{Name: name, Cost: r.Limit.cost(), Burst: r.Limit.burst()}
 	}
 	tats, err := l.Store.Spend(ctx, now, charges)
 	if err == nil && len(tats) != len(rules) {

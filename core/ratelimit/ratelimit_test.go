@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -98,8 +99,8 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 }
 
 func TestTake(t *testing.T) {
-	both := []Rule{{"public-ip", "192.0.2.7", PerMinute(60)}, {"public-key", "k1", PerMinute(600)}}
-	l := &Limiter{NewLocal(0)}
+	both := []Rule{{Name: "public-ip", Key: "192.0.2.7", Limit: PerMinute(60)}, {Name: "public-key", Key: "k1", Limit: PerMinute(600)}}
+	l := &Limiter{Store: NewLocal(0)}
 	take := func(now time.Time, rules []Rule) Result {
 		t.Helper()
 		result, err := l.Take(context.Background(), now, rules)
@@ -126,11 +127,11 @@ func TestTake(t *testing.T) {
 	check("after exactly a second one more", take(noon.Add(time.Second), both), Result{true, 0, policy, `"public-ip";r=0;t=1, "public-key";r=549;t=6`})
 	check("and only one", take(noon.Add(time.Second), both), Result{false, 1, policy, `"public-ip";r=0;t=1, "public-key";r=549;t=6`})
 
-	other := []Rule{{"public-ip", "192.0.2.8", PerMinute(60)}, both[1]}
+	other := []Rule{{Name: "public-ip", Key: "192.0.2.8", Limit: PerMinute(60)}, both[1]}
 	check("another address counts for itself", take(noon.Add(time.Second), other), Result{true, 0, policy, `"public-ip";r=59;t=1, "public-key";r=548;t=6`})
 	check("a minute later all is there again", take(noon.Add(2*time.Minute), both), Result{true, 0, policy, `"public-ip";r=59;t=1, "public-key";r=599;t=1`})
 
-	slow := []Rule{{"a", "k", Limit{1, time.Minute}}, {"b", "k", Limit{1, 90 * time.Second}}}
+	slow := []Rule{{Name: "a", Key: "k", Limit: Limit{1, time.Minute}}, {Name: "b", Key: "k", Limit: Limit{1, 90 * time.Second}}}
 	take(noon, slow)
 	check("contract 5: the longest wait of all that deny, rounded up", take(noon.Add(500*time.Millisecond), slow),
 		Result{false, 90, `"a";q=1;w=60, "b";q=1;w=90`, `"a";r=0;t=60, "b";r=0;t=90`})
@@ -138,8 +139,8 @@ func TestTake(t *testing.T) {
 }
 
 func TestTakeClockGoesBack(t *testing.T) {
-	l := &Limiter{NewLocal(0)}
-	rules := []Rule{{"a", "k", PerMinute(60)}}
+	l := &Limiter{Store: NewLocal(0)}
+	rules := []Rule{{Name: "a", Key: "k", Limit: PerMinute(60)}}
 	allowed := func(now time.Time) (n int) {
 		for range 100 {
 			if result, err := l.Take(context.Background(), now, rules); err != nil {
@@ -178,12 +179,12 @@ func (s brokenStore) Spend(context.Context, time.Time, []kv.Charge) ([]time.Time
 }
 
 func TestTakeFailsClosed(t *testing.T) {
-	rules := []Rule{{"a", "k", PerMinute(60)}}
-	result, err := (&Limiter{brokenStore{err: kv.ErrUnavailable}}).Take(context.Background(), noon, rules)
+	rules := []Rule{{Name: "a", Key: "k", Limit: PerMinute(60)}}
+	result, err := (&Limiter{Store: brokenStore{err: kv.ErrUnavailable}}).Take(context.Background(), noon, rules)
 	if !errors.Is(err, kv.ErrUnavailable) || result.Allowed {
 		t.Errorf("store unavailable: got %+v, %v", result, err)
 	}
-	result, err = (&Limiter{brokenStore{}}).Take(context.Background(), noon, rules)
+	result, err = (&Limiter{Store: brokenStore{}}).Take(context.Background(), noon, rules)
 	if err == nil || result.Allowed {
 		t.Errorf("store that forgets to answer: got %+v, %v", result, err)
 	}
@@ -202,8 +203,8 @@ func TestFromMeter(t *testing.T) {
 		}
 		return []time.Time{noon.Add(time.Minute)}, nil
 	})
-	l := &Limiter{FromMeter(meter, "limits")}
-	result, err := l.Take(context.Background(), noon.Add(999), []Rule{{"a", "k", PerMinute(60)}})
+	l := &Limiter{Store: FromMeter(meter, "limits")}
+	result, err := l.Take(context.Background(), noon.Add(999), []Rule{{Name: "a", Key: "k", Limit: PerMinute(60)}})
 	if err != nil || result.Allowed {
 		t.Errorf("got %+v, %v", result, err)
 	}
@@ -254,13 +255,13 @@ func TestLocalKeepsNothingOfADenial(t *testing.T) {
 }
 
 func TestLocalConcurrently(t *testing.T) {
-	l := &Limiter{NewLocal(0)}
+	l := &Limiter{Store: NewLocal(0)}
 	var allowed atomic.Int64
 	var wait sync.WaitGroup
 	for g := range 8 {
 		wait.Go(func() {
 			// Each in another order, so that unordered locks would block one another.
-			rules := []Rule{{"a", "k", PerMinute(60)}, {"b", fmt.Sprint(g), PerMinute(600)}, {"c", "k", PerMinute(600)}}
+			rules := []Rule{{Name: "a", Key: "k", Limit: PerMinute(60)}, {Name: "b", Key: fmt.Sprint(g), Limit: PerMinute(600)}, {Name: "c", Key: "k", Limit: PerMinute(600)}}
 			if g%2 == 0 {
 				rules[0], rules[2] = rules[2], rules[0]
 			}
@@ -318,8 +319,8 @@ func TestCounterName(t *testing.T) {
 }
 
 func BenchmarkTake(b *testing.B) {
-	l := &Limiter{NewLocal(0)}
-	rules := []Rule{{"public-ip", "192.0.2.7", PerMinute(60)}, {"public-key", "k1", PerMinute(600)}}
+	l := &Limiter{Store: NewLocal(0)}
+	rules := []Rule{{Name: "public-ip", Key: "192.0.2.7", Limit: PerMinute(60)}, {Name: "public-key", Key: "k1", Limit: PerMinute(600)}}
 	now := noon
 	b.ReportAllocs()
 	for b.Loop() {
@@ -327,5 +328,75 @@ func BenchmarkTake(b *testing.B) {
 		if _, err := l.Take(context.Background(), now, rules); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// names notes the counters that are charged.
+type names struct {
+	Store
+	seen []string
+}
+
+func (n *names) Spend(ctx context.Context, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+	for _, c := range charges {
+		n.seen = append(n.seen, c.Name)
+	}
+	return n.Store.Spend(ctx, now, charges)
+}
+
+func TestAStoreKeepsNoClientAddress(t *testing.T) {
+	secret, asked := "ring", 0
+	store := &names{Store: NewLocal(0)}
+	instance := func() *Limiter {
+		return &Limiter{Store: store, MAC: func(message []byte) ([]byte, error) {
+			asked++
+			sum := sha256.Sum256([]byte(secret + string(message)))
+			return sum[:20], nil
+		}}
+	}
+	l, other := instance(), instance()
+	named := func(l *Limiter, now time.Time, client string) string {
+		t.Helper()
+		store.seen, store.Store = nil, NewLocal(0)
+		rules := []Rule{ClientRule("secret-ip", netip.MustParseAddr(client), PerMinute(60)), {Name: "reconcile-key", Key: "key_1", Limit: PerMinute(60)}}
+		result, err := l.Take(context.Background(), now, rules)
+		if err != nil || !result.Allowed || store.seen[1] != "reconcile-key/key_1" || !strings.HasPrefix(store.seen[0], "secret-ip/#") {
+			t.Fatalf("%v %v %v", store.seen, result, err)
+		}
+		return store.seen[0]
+	}
+	first := named(l, noon, "192.0.2.7")
+	if strings.Contains(first, "192") {
+		t.Errorf("contract 13: the counter is named %s", first)
+	}
+	if got := named(other, noon, "192.0.2.7"); got != first {
+		t.Errorf("contract 30: two instances count one address apart: %s, %s", got, first)
+	}
+	if named(l, noon, "192.0.2.8") == first {
+		t.Error("contract 30: two addresses are counted together")
+	}
+	if got := named(l, noon.Add(11*time.Hour+59*time.Minute), "192.0.2.7"); got != first {
+		t.Error("contract 30: the counter changes within a day")
+	}
+	if named(l, noon.Add(12*time.Hour), "192.0.2.7") == first {
+		t.Error("contract 13: an address has the same name on another day")
+	}
+	asked = 0
+	for range 50 {
+		named(l, noon, "192.0.2.7")
+	}
+	if asked != 1 {
+		t.Errorf("the key of the day is asked for %d times", asked)
+	}
+	secret = "rotated"
+	if named(l, noon, "192.0.2.7") != first {
+		t.Error("contract 30: it changes within a minute, and each instance at another time")
+	}
+	if now := noon.Add(time.Minute); named(l, now, "192.0.2.7") == first || named(l, now, "192.0.2.7") != named(other, now, "192.0.2.7") {
+		t.Error("contract 30: after a rotation instances count one address apart")
+	}
+	l.MAC = func([]byte) ([]byte, error) { return nil, errors.New("no key") }
+	if result, err := l.Take(context.Background(), noon.Add(time.Hour), []Rule{ClientRule("a", netip.Addr{}, PerMinute(60))}); err == nil || result.Allowed {
+		t.Errorf("what cannot be counted is denied: %v, %v", result, err)
 	}
 }

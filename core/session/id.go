@@ -35,7 +35,7 @@ const (
 	idVersion  = 0x01
 	randomSize = 12
 	bodySize   = 39
-	idSize     = bodySize + token.MACSize
+	idSize     = bodySize + host.MACSize
 )
 
 var idText = base64.RawURLEncoding.Strict()
@@ -106,7 +106,15 @@ func (id ID) name(prefix string) string {
 }
 
 // Format writes the id with its MAC.
-func (id ID) Format(sealer host.Sealer) (string, error) {
+func (id ID) Format(sealer host.Sealer) (string, error) { return id.format(sealer, token.SessionID) }
+
+// FormatTest writes an id for the event of a webhook test. It has the form of
+// every id, so that a receiver which checks the form accepts it. Its MAC is
+// made for another purpose, so it was issued for no session: ParseID returns
+// ErrForged, and whoever asks for it learns that there is no such session.
+func (id ID) FormatTest(sealer host.Sealer) (string, error) { return id.format(sealer, token.TestID) }
+
+func (id ID) format(sealer host.Sealer, purpose string) (string, error) {
 	uuid, err := ParseUUID(id.Integration)
 	if err != nil {
 		return "", err
@@ -120,15 +128,15 @@ func (id ID) Format(sealer host.Sealer) (string, error) {
 	b = binary.BigEndian.AppendUint32(b, uint32(ms))
 	b = binary.BigEndian.AppendUint16(b, id.Partition)
 	b = append(b, id.Random[:]...)
-	mac, err := sealer.MAC(token.SessionID, b)
+	mac, err := sealer.MAC(purpose, b)
 	if err != nil {
 		return "", err
 	}
 	return token.EncodeText(Prefix, append(b, mac...)), nil
 }
 
-// ParseID takes the text apart and checks its MAC: ErrMalformed, ErrForged or
-// an id that was issued here.
+// ParseID takes the text apart and checks its MAC: ErrMalformed, ErrForged,
+// host.ErrKeyAwaited or an id that was issued here.
 func ParseID(sealer host.Sealer, s string) (ID, error) {
 	text, ok := strings.CutPrefix(s, Prefix)
 	if !ok || len(text) != idText.EncodedLen(idSize) {
@@ -138,7 +146,11 @@ func ParseID(sealer host.Sealer, s string) (ID, error) {
 	if err != nil || len(b) != idSize { // also where the decoder has skipped a line break
 		return ID{}, ErrMalformed
 	}
-	if !sealer.CheckMAC(token.SessionID, b[:bodySize], b[bodySize:]) || b[0] != idVersion {
+	until, err := sealer.CheckMAC(token.SessionID, b[:bodySize], b[bodySize:])
+	if errors.Is(err, host.ErrKeyAwaited) {
+		return ID{}, err
+	}
+	if err != nil || b[0] != idVersion {
 		return ID{}, ErrForged
 	}
 	id := ID{
@@ -148,6 +160,9 @@ func ParseID(sealer host.Sealer, s string) (ID, error) {
 		Created:      time.UnixMilli(int64(binary.BigEndian.Uint64(append([]byte{0, 0}, b[19:25]...)))).UTC(),
 		Partition:    binary.BigEndian.Uint16(b[25:27]),
 		Random:       [randomSize]byte(b[27:39]),
+	}
+	if !host.Dated(id.Created, until) {
+		return ID{}, ErrForged
 	}
 	return id, nil
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/token"
 )
 
@@ -50,6 +51,21 @@ func testID(t testing.TB) ID {
 		t.Fatal(err)
 	}
 	return id
+}
+
+func TestTheIDOfAWebhookTestIsOfNoSession(t *testing.T) {
+	r := ring(t, testKeys...)
+	id := testID(t)
+	test, err := id.FormatTest(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if issued := format(t, id, testKeys...); len(test) != len(issued) || !strings.HasPrefix(test, Prefix) {
+		t.Errorf("contract 14: %q has not the form of an id, which is %q", test, issued)
+	}
+	if _, err := ParseID(r, test); !errors.Is(err, ErrForged) {
+		t.Errorf("contract 29: no session stands behind it, and yet ParseID returns %v", err)
+	}
 }
 
 func format(t testing.TB, id ID, keys ...token.Key) string {
@@ -427,4 +443,60 @@ func FuzzParseUUID(f *testing.F) {
 			t.Errorf("%q is read as %s", s, FormatUUID(u))
 		}
 	})
+}
+
+// TestAReplacedKeyForgesNoNewID: contract 16.
+func TestAReplacedKeyForgesNoNewID(t *testing.T) {
+	replaced := testTime.Add(time.Hour)
+	rotated := token.Keyring{Keys: []token.RingKey{
+		{Key: testKeys[0], SealsFrom: replaced}, {Key: testKeys[1], Replaced: replaced}}}
+	now, err := rotated.Ring("verify.verge.example", nil, func() time.Time { return replaced.Add(24 * time.Hour) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		at   time.Time
+		want error
+	}{
+		{"contract 16: of before the replacement", replaced.Add(-time.Minute), nil},
+		{"contract 16: within the clocks' margin", replaced.Add(host.ClockMargin), nil},
+		{"contract 16: of after it", replaced.Add(host.ClockMargin + time.Millisecond), ErrForged},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			id := testID(t)
+			id.Created = c.at
+			if _, err := ParseID(now, format(t, id, testKeys[1])); !errors.Is(err, c.want) {
+				t.Errorf("an id of a replaced key: %v, want %v", err, c.want)
+			}
+			if _, err := ParseID(now, format(t, id, testKeys[0])); err != nil {
+				t.Errorf("an id of the key that seals: %v", err)
+			}
+		})
+	}
+}
+
+// TestAnIDIsBoundToTheHost: contract 14. Another deployment with the same ring
+// issues ids that are none here; those of an earlier release's key still are.
+func TestAnIDIsBoundToTheHost(t *testing.T) {
+	for _, bound := range []bool{true, false} {
+		keyring := token.Keyring{Keys: []token.RingKey{{Key: testKeys[0], SealsFrom: testTime, Bound: bound}}}
+		of := func(host string) *token.Ring {
+			r, err := keyring.Ring(host, nil, func() time.Time { return testTime })
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		text, err := testID(t).Format(of("a.example"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ParseID(of("a.example"), text); err != nil {
+			t.Errorf("contract 14, bound %v: on its own host: %v", bound, err)
+		}
+		if _, err := ParseID(of("b.example"), text); errors.Is(err, ErrForged) != bound {
+			t.Errorf("contract 14, bound %v: on another host: %v", bound, err)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package token
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -84,6 +85,7 @@ func optional(b []byte, has bool) *string {
 // ProviderClaims is what a provider asks to get back with the user's next step.
 type ProviderClaims struct {
 	Session string `json:"sid"`
+	Attempt int    `json:"at,omitempty"` // that the step belongs to: how many have failed before it
 	State   []byte `json:"st"`
 	Issued  Time   `json:"iat"`
 }
@@ -94,6 +96,10 @@ type ProviderClaims struct {
 type ResultClaims struct {
 	Session   string `json:"sid"`
 	Completed Time   `json:"iat"`
+
+	// Outcome is the transaction that wrote the completed outcome: the token is
+	// good only while that is in the store. "" in tokens of an earlier release.
+	Outcome string `json:"tx,omitempty"`
 }
 
 // ResultLife is how long after completion a result token is good.
@@ -104,11 +110,26 @@ func (c ResultClaims) Expires() time.Time { return c.Completed.Time().Add(Result
 
 // SealFlow returns the flow token of c.
 func SealFlow(s host.Sealer, c FlowClaims) (string, error) {
-	return sealText(s, Flow, FlowPrefix, c.marshal())
+	return sealText(s, Flow, FlowPrefix, padded(c.marshal()))
 }
 
-// OpenFlow returns the claims of an authentic flow token, expired or not, or host.ErrNotAuthentic.
-func OpenFlow(s host.Sealer, text string) (FlowClaims, error) {
+// paddedTo is the step in which flow tokens grow: without it the length of a
+// link, which logs and referrers show, would tell that of what the publisher
+// gave together, and so tell one user from another.
+const paddedTo = 64
+
+// padded fills a JSON object up to the next step, with spaces before its end
+// that no reader minds.
+func padded(object []byte) []byte {
+	end := len(object) - 1
+	room := (paddedTo - len(object)%paddedTo) % paddedTo
+	return append(append(object[:end], strings.Repeat(" ", room)...), '}')
+}
+
+// OpenFlow returns the claims of an authentic flow token, expired or not, and
+// until when its key was in use (host.Dated): the caller holds that against the
+// session's creation. The error is one of Sealer.Open's.
+func OpenFlow(s host.Sealer, text string) (claims FlowClaims, until time.Time, err error) {
 	return open[FlowClaims](s, Flow, FlowPrefix, text)
 }
 
@@ -117,9 +138,14 @@ func SealProvider(s host.Sealer, c ProviderClaims) (string, error) {
 	return seal(s, Provider, ProviderPrefix, c)
 }
 
-// OpenProvider returns the claims of an authentic provider token, or host.ErrNotAuthentic.
+// OpenProvider returns the claims of an authentic provider token. The error is
+// one of Sealer.Open's.
 func OpenProvider(s host.Sealer, text string) (ProviderClaims, error) {
-	return open[ProviderClaims](s, Provider, ProviderPrefix, text)
+	c, until, err := open[ProviderClaims](s, Provider, ProviderPrefix, text)
+	if err == nil && !host.Dated(c.Issued.Time(), until) {
+		return ProviderClaims{}, host.ErrNotAuthentic
+	}
+	return c, err
 }
 
 // SealResult returns the result token of c.
@@ -127,19 +153,21 @@ func SealResult(s host.Sealer, c ResultClaims) (string, error) {
 	return seal(s, Result, ResultPrefix, c)
 }
 
-// OpenResult returns the claims of an authentic result token, expired or not, or host.ErrNotAuthentic.
+// OpenResult returns the claims of an authentic result token, expired or not.
+// The error is one of Sealer.Open's.
 func OpenResult(s host.Sealer, text string) (ResultClaims, error) {
-	b, err := openText(s, Result, ResultPrefix, text)
+	b, until, err := openText(s, Result, ResultPrefix, text)
 	if err != nil {
 		return ResultClaims{}, err
 	}
 	o, err := web.ReadObject(b)
 	session, _, isText := o.String("sid")
 	completed, _, isTime := o.Integer("iat")
-	if err != nil || !isText || !isTime {
+	outcome, _, isTx := o.String("tx")
+	if err != nil || !isText || !isTime || !isTx || !host.Dated(Time(completed).Time(), until) {
 		return ResultClaims{}, host.ErrNotAuthentic
 	}
-	return ResultClaims{session, Time(completed)}, nil
+	return ResultClaims{session, Time(completed), outcome}, nil
 }
 
 func seal(s host.Sealer, purpose, prefix string, claims any) (string, error) {
@@ -158,21 +186,21 @@ func sealText(s host.Sealer, purpose, prefix string, claims []byte) (string, err
 	return EncodeText(prefix, sealed), nil
 }
 
-func open[C any](s host.Sealer, purpose, prefix, text string) (c C, err error) {
-	b, err := openText(s, purpose, prefix, text)
+func open[C any](s host.Sealer, purpose, prefix, text string) (c C, until time.Time, err error) {
+	b, until, err := openText(s, purpose, prefix, text)
 	if err != nil {
-		return c, err
+		return c, until, err
 	}
 	if json.Unmarshal(b, &c) != nil {
-		return *new(C), host.ErrNotAuthentic
+		return *new(C), until, host.ErrNotAuthentic
 	}
-	return c, nil
+	return c, until, nil
 }
 
-func openText(s host.Sealer, purpose, prefix, text string) (claims []byte, err error) {
+func openText(s host.Sealer, purpose, prefix, text string) (claims []byte, until time.Time, err error) {
 	sealed, ok := DecodeText(prefix, text)
 	if !ok {
-		return nil, host.ErrNotAuthentic
+		return nil, until, host.ErrNotAuthentic
 	}
 	return s.Open(purpose, sealed)
 }

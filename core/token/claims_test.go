@@ -3,6 +3,7 @@ package token
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 )
 
@@ -21,4 +22,39 @@ func FuzzFlowClaims(f *testing.F) {
 			t.Errorf("%s, encoding/json writes %s", got, want)
 		}
 	})
+}
+
+// The length of a link is no secret: what it tells is that of its step.
+func TestFlowTokensGrowInSteps(t *testing.T) {
+	ring := mustRing(t, vectorHost, vectorRing...)
+	lengths := map[int]int{}
+	for n := range 600 {
+		c := FlowClaims{Session: "svc_sess_AQ", Callback: []byte("https://shop.example/return"), Language: "de", Expires: 1795212600000}
+		user := strings.Repeat("u", n)
+		c.SetUser(&user)
+		text, err := SealFlow(ring, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := OpenFlow(ring, text)
+		if err != nil || *got.UserText() != user || string(got.Callback) != string(c.Callback) || got.Language != "de" || got.Expires != c.Expires {
+			t.Fatalf("contract 15: a user id of %d bytes: %+v, %v", n, got, err)
+		}
+		lengths[len(text)]++
+	}
+	// 600 bytes are 800 of base64, and those 13 steps.
+	if len(lengths) < 13 || len(lengths) > 14 {
+		t.Errorf("contract 15: user ids of 600 lengths have links of %d lengths", len(lengths))
+	}
+	for length, n := range lengths {
+		if n > 49 {
+			t.Errorf("contract 15: %d user ids have links of %d bytes: a step is 48", n, length)
+		}
+	}
+	for n := 2; n < 200; n++ {
+		object := append(bytes.Repeat([]byte(" "), n-1), '}')
+		if got := padded(bytes.Clone(object)); len(got)%paddedTo != 0 || len(got)-len(object) >= paddedTo || got[len(got)-1] != '}' {
+			t.Errorf("%d bytes become %d", n, len(got))
+		}
+	}
 }

@@ -12,38 +12,61 @@ import (
 
 // Keyring is the key ring as it is kept in a file:
 //
-//	{"version":1,"keys":[
-//	  {"id":"9f02ab31","secret":"<43 base64url digits>","created":"2026-11-20T22:10:00Z"},
-//	  {"id":"07c1d2e4","secret":"…","created":"…","replaced":"2026-11-20T22:10:00Z"}]}
+//	{"version":1,
+//	 "keys":[
+//	  {"id":"9f02ab31","secret":"<43 base64url digits>",
+//	   "created":"2026-11-20T22:10:00Z","seals_from":"2026-11-20T22:11:00Z"},
+//	  {"id":"07c1d2e4","secret":"…","created":"…","replaced":"2026-11-20T22:11:00Z"}],
+//	 "retired":[{"id":"51d0ee82","at":"2026-11-01T08:00:00Z"}]}
 //
-// The first key seals, all open. Whoever reads the file can read and make
-// every token: it is kept like a TLS private key.
+// Keys are listed newest first. The newest key whose seals_from has come seals,
+// all open. A key without seals_from comes from an earlier release and seals
+// from its creation on. Whoever reads the file can read and make every token:
+// keep it like a TLS private key.
 type Keyring struct {
 	Keys []RingKey
+
+	// Retired names the keys that were taken out. It tells an instance whose
+	// ring is older than the fleet's from one whose operator removed a key.
+	Retired []RetiredKey
 }
 
-// RingKey is a key and when it ceased to seal (zero for the first one).
+// RingKey is a key and the span in which it seals.
 type RingKey struct {
 	Key
-	Replaced time.Time
+	SealsFrom time.Time // zero: from its creation
+	Replaced  time.Time // when its successor begins to seal; zero for the newest
+
+	// Bound says that the key was made by a release that binds session ids to
+	// the host name and leaves nothing in the store without a MAC. A file's key
+	// is bound if it has seals_from.
+	Bound bool
+}
+
+// RetiredKey is what the file keeps of a key that was retired.
+type RetiredKey struct {
+	ID string    `json:"id"`
+	At time.Time `json:"at"`
 }
 
 type keyringFile struct {
-	Version int       `json:"version"`
-	Keys    []keyFile `json:"keys"`
+	Version int          `json:"version"`
+	Keys    []keyFile    `json:"keys"`
+	Retired []RetiredKey `json:"retired,omitempty"`
 }
 
 type keyFile struct {
-	ID       string     `json:"id"`
-	Secret   string     `json:"secret"`
-	Created  time.Time  `json:"created"`
-	Replaced *time.Time `json:"replaced,omitempty"`
+	ID        string     `json:"id"`
+	Secret    string     `json:"secret"`
+	Created   time.Time  `json:"created"`
+	SealsFrom *time.Time `json:"seals_from,omitempty"`
+	Replaced  *time.Time `json:"replaced,omitempty"`
 }
 
-// GenerateKeyring makes a ring of one fresh key.
+// GenerateKeyring makes a ring of one fresh key, which seals at once.
 func GenerateKeyring(random io.Reader, now time.Time) (Keyring, error) {
 	var kr Keyring
-	err := kr.Rotate(random, now) // not in the return: Go leaves open which operand is taken first
+	err := kr.Rotate(random, now, 0) // not in the return: Go leaves open which operand is taken first
 	return kr, err
 }
 
@@ -71,6 +94,9 @@ func ParseKeyring(b []byte) (Keyring, error) {
 			return Keyring{}, fmt.Errorf("key ring: key %d (%s): the secret is not %d bytes of base64url", i+1, k.ID, secretSize)
 		}
 		rk := RingKey{Key: Key{ID: k.ID, Secret: secret, Created: k.Created}}
+		if k.SealsFrom != nil {
+			rk.SealsFrom, rk.Bound = *k.SealsFrom, true
+		}
 		if k.Replaced != nil {
 			rk.Replaced = *k.Replaced
 		}
@@ -82,14 +108,23 @@ func ParseKeyring(b []byte) (Keyring, error) {
 	if len(kr.Keys) == 0 {
 		return Keyring{}, errors.New("key ring: no keys")
 	}
+	for i, r := range f.Retired {
+		if _, err := parseKeyID(r.ID); err != nil {
+			return Keyring{}, fmt.Errorf("key ring: retired key %d: %w", i+1, err)
+		}
+	}
+	kr.Retired = f.Retired
 	return kr, nil
 }
 
 // Marshal returns the file's bytes; ParseKeyring reads them back.
 func (kr Keyring) Marshal() ([]byte, error) {
-	f := keyringFile{Version: 1}
+	f := keyringFile{Version: 1, Retired: kr.Retired}
 	for _, k := range kr.Keys {
 		kf := keyFile{ID: k.ID, Secret: base64.RawURLEncoding.EncodeToString(k.Secret), Created: k.Created}
+		if k.Bound {
+			kf.SealsFrom = &k.SealsFrom
+		}
 		if !k.Replaced.IsZero() {
 			kf.Replaced = &k.Replaced
 		}
@@ -99,47 +134,72 @@ func (kr Keyring) Marshal() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// Rotate puts a fresh key first. What older keys sealed goes on being good.
-func (kr *Keyring) Rotate(random io.Reader, now time.Time) error {
+// Rotate puts a fresh key first, which seals after the delay. What older keys
+// sealed goes on being good. It refuses while another key waits for its time:
+// keys take over in the order in which they stand.
+func (kr *Keyring) Rotate(random io.Reader, now time.Time, delay time.Duration) error {
+	if len(kr.Keys) > 0 && now.Before(kr.Keys[0].SealsFrom) {
+		return fmt.Errorf("key ring: key %s waits already and seals from %s; wait for it, or retire it first",
+			kr.Keys[0].ID, kr.Keys[0].SealsFrom.UTC().Format(time.RFC3339))
+	}
 	k, err := GenerateKey(random, now)
 	if err != nil {
 		return err
 	}
+	fresh := RingKey{Key: k, SealsFrom: k.Created.Add(delay), Bound: true}
 	if len(kr.Keys) > 0 {
-		// Rounded up: it sealed until now, and Created may lie up to a second before.
-		kr.Keys[0].Replaced = k.Created.Add(time.Second)
+		// Rounded up: the older key seals until now, and Created may lie up to a
+		// second before.
+		fresh.SealsFrom = fresh.SealsFrom.Add(time.Second)
+		kr.Keys[0].Replaced = fresh.SealsFrom
 	}
-	kr.Keys = slices.Insert(kr.Keys, 0, RingKey{Key: k})
+	kr.Keys = slices.Insert(kr.Keys, 0, fresh)
 	return nil
+}
+
+// Sealing returns the index of the key that seals at now: the newest whose
+// time has come, and the oldest if none has.
+func (kr Keyring) Sealing(now time.Time) int {
+	i := slices.IndexFunc(kr.Keys, func(k RingKey) bool { return !now.Before(k.SealsFrom) })
+	if i < 0 {
+		return len(kr.Keys) - 1
+	}
+	return i
 }
 
 // Retire removes a key. Without force it refuses while anything that the key
 // sealed or authenticated can still be asked for: life is the longest such
-// span: a session's life and how long its outcome is kept.
+// span, a session's life and how long its outcome is kept. A key that never
+// sealed can go at any time.
 func (kr *Keyring) Retire(id string, now time.Time, life time.Duration, force bool) error {
 	i := slices.IndexFunc(kr.Keys, func(k RingKey) bool { return k.ID == id })
+	sealing := kr.Sealing(now)
 	switch {
 	case i < 0:
 		return fmt.Errorf("key ring: there is no key %s", id)
-	case i == 0 && len(kr.Keys) == 1:
+	case len(kr.Keys) == 1:
 		return fmt.Errorf("key ring: %s is the only key; rotate first", id)
-	case i == 0 && !force:
+	case i == sealing && !force:
 		return fmt.Errorf("key ring: %s is the key that seals; rotate first", id)
 	}
-	if alive := kr.Keys[i].Replaced.Add(life); !force && now.Before(alive) {
-		return fmt.Errorf("key ring: sessions of key %s can be asked for until %s; retire it then, or force it and lose them",
-			id, alive.UTC().Format(time.RFC3339))
+	if alive := kr.Keys[i].Replaced.Add(life); i > sealing && !force && now.Before(alive) {
+		return fmt.Errorf("key ring: sessions of key %s can be asked for until %s; "+
+			"retire it then, or force it and lose them", id, alive.UTC().Format(time.RFC3339))
+	}
+	if i > 0 {
+		// Its predecessor's time ends when the next newer key's begins.
+		for n := i + 1; n < len(kr.Keys) && kr.Keys[n].Replaced.Equal(kr.Keys[i].SealsFrom); n++ {
+			kr.Keys[n].Replaced = kr.Keys[i].Replaced
+		}
 	}
 	kr.Keys = slices.Delete(kr.Keys, i, i+1)
 	kr.Keys[0].Replaced = time.Time{}
+	kr.Retired = append(kr.Retired, RetiredKey{ID: id, At: now.UTC().Truncate(time.Second)})
 	return nil
 }
 
-// Ring returns the ring for one host name.
-func (kr Keyring) Ring(host string, random io.Reader) (*Ring, error) {
-	keys := make([]Key, len(kr.Keys))
-	for i, k := range kr.Keys {
-		keys[i] = k.Key
-	}
-	return NewRing(host, random, keys...)
+// Ring returns the ring for one host name. It seals and opens by the times of
+// the keys; now is the clock.
+func (kr Keyring) Ring(host string, random io.Reader, now func() time.Time) (*Ring, error) {
+	return newRing(host, random, now, kr.Keys)
 }

@@ -22,7 +22,7 @@ func threeKeys(t testing.TB) Keyring {
 		t.Fatal(err)
 	}
 	for n := 1; n < 3; n++ {
-		if err := kr.Rotate(random, ringTime.Add(time.Duration(n)*time.Hour)); err != nil {
+		if err := kr.Rotate(random, ringTime.Add(time.Duration(n)*time.Hour), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,7 +52,7 @@ func TestGenerateKeyringReturnsTheKey(t *testing.T) {
 	if err != nil || len(kr.Keys) != 1 {
 		t.Fatalf("%d keys, %v", len(kr.Keys), err)
 	}
-	if _, err := kr.Ring(vectorHost, &coretest.Random{}); err != nil {
+	if _, err := kr.Ring(vectorHost, &coretest.Random{}, nil); err != nil {
 		t.Error(err)
 	}
 	if kr, err := GenerateKeyring(failingReader{}, ringTime); err == nil {
@@ -68,17 +68,17 @@ func TestRotationKeepsWhatOlderKeysSealed(t *testing.T) {
 	}
 	var sealed [][]byte
 	for n := range 3 {
-		ring, err := kr.Ring(vectorHost, random)
+		ring, err := kr.Ring(vectorHost, random, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		sealed = append(sealed, mustSeal(t, ring, Flow))
 		for age, s := range sealed {
-			if _, err := ring.Open(Flow, s); err != nil {
+			if _, _, err := ring.Open(Flow, s); err != nil {
 				t.Errorf("contract 16: after %d rotations, what the ring sealed after %d does not open", n, age)
 			}
 		}
-		if err := kr.Rotate(random, ringTime.Add(time.Duration(n+1)*time.Hour)); err != nil {
+		if err := kr.Rotate(random, ringTime.Add(time.Duration(n+1)*time.Hour), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,14 +86,14 @@ func TestRotationKeepsWhatOlderKeysSealed(t *testing.T) {
 	if err := kr.Retire(oldest.ID, ringTime, time.Hour, true); err != nil {
 		t.Fatal(err)
 	}
-	ring, err := kr.Ring(vectorHost, random)
+	ring, err := kr.Ring(vectorHost, random, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ring.Open(Flow, sealed[0]); err != host.ErrNotAuthentic {
+	if _, _, err := ring.Open(Flow, sealed[0]); err != host.ErrNotAuthentic {
 		t.Errorf("contract 16: what a retired key sealed still opens: %v", err)
 	}
-	if _, err := ring.Open(Flow, sealed[1]); err != nil {
+	if _, _, err := ring.Open(Flow, sealed[1]); err != nil {
 		t.Errorf("contract 16: retiring one key took another with it: %v", err)
 	}
 }
@@ -163,7 +163,7 @@ func TestReplacedIsNeverBeforeTheLastSealing(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := ringTime.Add(time.Hour + 999*time.Millisecond)
-	if err := kr.Rotate(random, now); err != nil {
+	if err := kr.Rotate(random, now, 0); err != nil {
 		t.Fatal(err)
 	}
 	if kr.Keys[1].Replaced.Before(now) {
@@ -240,4 +240,53 @@ func FuzzParseKeyring(f *testing.F) {
 			t.Errorf("written twice it differs:\n%s\n%s\n%v", out, again, err)
 		}
 	})
+}
+
+// TestAReplacedKeyForgesNothingNew: contract 16. Who holds a ring that leaked
+// and was rotated makes tokens that look older than the rotation, and no others.
+func TestAReplacedKeyForgesNothingNew(t *testing.T) {
+	random := &coretest.Random{}
+	ring, err := GenerateKeyring(random, ringTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaked, err := ring.Ring(vectorHost, random, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaced := ringTime.Add(24 * time.Hour)
+	if err := ring.Rotate(random, replaced, 0); err != nil {
+		t.Fatal(err)
+	}
+	now, err := ring.Ring(vectorHost, random, func() time.Time { return replaced.Add(19 * 24 * time.Hour) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		at   time.Time
+		want error
+	}{
+		{"contract 16: dated before the replacement", replaced.Add(-time.Minute), nil},
+		{"contract 16: dated within the clocks' margin", replaced.Add(time.Second + host.ClockMargin), nil},
+		{"contract 16: dated after it", replaced.Add(time.Second + host.ClockMargin + time.Millisecond), host.ErrNotAuthentic},
+		{"contract 16: dated today", replaced.Add(19 * 24 * time.Hour), host.ErrNotAuthentic},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			result, err := SealResult(leaked, ResultClaims{Session: "svc_sess_x", Completed: At(c.at)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := OpenResult(now, result); err != c.want {
+				t.Errorf("a result token: %v, want %v", err, c.want)
+			}
+			pending, err := SealProvider(leaked, ProviderClaims{Session: "svc_sess_x", Issued: At(c.at)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := OpenProvider(now, pending); err != c.want {
+				t.Errorf("a provider token: %v, want %v", err, c.want)
+			}
+		})
+	}
 }

@@ -24,9 +24,9 @@ const (
 // Key is one root secret of a ring. Everything it seals is sealed with a key
 // derived from it for one purpose.
 type Key struct {
-	ID      string    // 8 hexadecimal digits
-	Secret  []byte    // 32 bytes
-	Created time.Time // when it began to seal
+	ID      string // 8 hexadecimal digits
+	Secret  []byte // 32 bytes
+	Created time.Time
 }
 
 // String names the key and never shows its secret, whatever prints it.
@@ -44,13 +44,45 @@ func GenerateKey(random io.Reader, now time.Time) (Key, error) {
 	return Key{ID: hex.EncodeToString(b[:keyIDSize]), Secret: b[keyIDSize:], Created: now.UTC().Truncate(time.Second)}, nil
 }
 
-// Ring is the key ring of one host name: the first key seals, all open. It
-// implements host.Sealer and may be used concurrently.
+// Fingerprint tells keys apart without showing them: 16 hexadecimal digits that
+// are derived from the secret and let nobody find it. Two keys may have the
+// same id by accident or by copying; they never have the same fingerprint.
+func (k Key) Fingerprint() string {
+	sum, err := hkdf.Key(sha256.New, k.Secret, nil, labelFingerprint, 8)
+	if err != nil {
+		panic(err) // only for a length that no hash allows
+	}
+	return hex.EncodeToString(sum)
+}
+
+// Vouch returns the MAC by which holders of this key recognise a message about
+// the ring itself.
+func (k Key) Vouch(message []byte) []byte {
+	key, err := hkdf.Key(sha256.New, k.Secret, nil, labelMAC+keySet, secretSize)
+	if err != nil {
+		panic(err) // only for a length that no hash allows
+	}
+	return tag(key, nil, message)
+}
+
+// SameMAC compares MACs in constant time.
+func SameMAC(a, b []byte) bool { return hmac.Equal(a, b) }
+
+// Ring is the key ring of one host name: the newest key whose time has come
+// seals, all open. It implements host.Sealer and may be used concurrently.
 type Ring struct {
 	host   string
 	random io.Reader
-	first  *derived
-	byID   map[[keyIDSize]byte]*derived
+	now    func() time.Time // nil: every key's time has come
+	keys   []*derived       // newest first
+
+	// absent is until when things were kept in the store without a MAC: when
+	// the first bound key began to seal. missing says that the ring has no key
+	// from before, so that nothing without a MAC was ever kept with it.
+	absent  time.Time
+	missing bool
+
+	byID map[[keyIDSize]byte]*derived
 }
 
 var _ host.Sealer = (*Ring)(nil)
@@ -58,8 +90,10 @@ var _ host.Sealer = (*Ring)(nil)
 // derived holds what a purpose may use of one root key. Nothing is derived
 // on the request path.
 type derived struct {
-	id  [keyIDSize]byte
-	use map[string]purposeKeys
+	id    [keyIDSize]byte
+	from  time.Time // when it begins to seal; zero: it has begun
+	until time.Time // when its successor begins; zero: it has none
+	use   map[string]purposeKeys
 }
 
 type purposeKeys struct {
@@ -67,33 +101,68 @@ type purposeKeys struct {
 	header []byte // of every JWS
 	jws    []byte
 	mac    []byte
+	prefix []byte // of every message that is MACed
 }
 
 // NewRing returns the ring of keys, the sealing one first. Tokens are bound
 // to the host name: a staging deployment that shares keys with production
 // still opens none of its tokens.
 func NewRing(host string, random io.Reader, keys ...Key) (*Ring, error) {
+	timeless := make([]RingKey, len(keys))
+	for i, k := range keys {
+		timeless[i].Key = k
+	}
+	return newRing(host, random, nil, timeless)
+}
+
+func newRing(host string, random io.Reader, now func() time.Time, keys []RingKey) (*Ring, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("token: the key ring is empty; it needs at least one key")
 	}
-	r := &Ring{host: host, random: random, byID: make(map[[keyIDSize]byte]*derived, len(keys))}
+	r := &Ring{host: host, random: random, now: now, byID: make(map[[keyIDSize]byte]*derived, len(keys))}
 	for _, k := range keys {
-		d, err := derive(k)
+		d, err := derive(k, host)
 		if err != nil {
 			return nil, err
 		}
 		if _, dup := r.byID[d.id]; dup {
 			return nil, fmt.Errorf("token: key id %s is in the ring twice", k.ID)
 		}
-		if r.first == nil {
-			r.first = d
+		d.from, d.until = k.SealsFrom, k.Replaced
+		if k.Bound {
+			r.absent, r.missing = k.SealsFrom, true // until an older key says otherwise
+		} else {
+			r.missing = false
 		}
+		r.keys = append(r.keys, d)
 		r.byID[d.id] = d
 	}
 	return r, nil
 }
 
-func derive(k Key) (*derived, error) {
+// sealing returns the key that seals now: the newest whose time has come, and
+// the oldest if none has.
+func (r *Ring) sealing() *derived {
+	last := len(r.keys) - 1
+	if r.now == nil || r.keys[0].from.IsZero() {
+		return r.keys[0]
+	}
+	now := r.now()
+	for _, d := range r.keys[:last] {
+		if !now.Before(d.from) {
+			return d
+		}
+	}
+	return r.keys[last]
+}
+
+// SealingKey is the id of the key that seals now.
+func (r *Ring) SealingKey() string {
+	id := r.sealing().id
+	return hex.EncodeToString(id[:])
+}
+
+func derive(k RingKey, host string) (*derived, error) {
 	d := &derived{use: make(map[string]purposeKeys, len(purposes))}
 	var err error
 	if d.id, err = parseKeyID(k.ID); err != nil {
@@ -116,6 +185,9 @@ func derive(k Key) (*derived, error) {
 		if pk.aead, err = chacha20poly1305.NewX(aeadKey); err != nil {
 			return nil, fmt.Errorf("token: %w", err)
 		}
+		if purpose == SessionID && k.Bound {
+			pk.prefix = append([]byte(host), 0)
+		}
 		d.use[purpose] = pk
 	}
 	return d, nil
@@ -132,33 +204,56 @@ func parseKeyID(s string) (id [keyIDSize]byte, err error) {
 
 // MAC implements host.Sealer: the key's id, then HMAC-SHA256 cut to 128 bits.
 func (r *Ring) MAC(purpose string, message []byte) ([]byte, error) {
-	pk, ok := r.first.use[purpose]
+	d := r.sealing()
+	pk, ok := d.use[purpose]
 	if !ok {
 		return nil, fmt.Errorf("token: unknown purpose %q", purpose)
 	}
-	return append(r.first.id[:], tag(pk.mac, message)...), nil
+	return append(d.id[:], tag(pk.mac, pk.prefix, message)...), nil
 }
 
 // CheckMAC implements host.Sealer.
-func (r *Ring) CheckMAC(purpose string, message, mac []byte) bool {
-	if len(mac) != MACSize {
-		return false
+func (r *Ring) CheckMAC(purpose string, message, mac []byte) (until time.Time, err error) {
+	if mac == nil && purpose == Record && !r.missing {
+		return r.absent, nil
+	}
+	if len(mac) != host.MACSize {
+		return until, host.ErrNotAuthentic
 	}
 	d, ok := r.byID[[keyIDSize]byte(mac)]
 	if !ok {
-		return false
+		return until, host.ErrNotAuthentic
 	}
 	pk, ok := d.use[purpose]
-	return ok && hmac.Equal(mac[keyIDSize:], tag(pk.mac, message))
+	if !ok || !hmac.Equal(mac[keyIDSize:], tag(pk.mac, pk.prefix, message)) {
+		return until, host.ErrNotAuthentic
+	}
+	return d.until, nil
 }
 
-// MACSize is the length of what MAC returns.
-const MACSize = keyIDSize + tagSize
+// SealedWith returns the id of the key that made a sealed token, "" where the
+// bytes are none. It says nothing of whether the token is authentic.
+func SealedWith(sealed []byte) string {
+	if len(sealed) < sealHead || sealed[0] != sealVersion {
+		return ""
+	}
+	return hex.EncodeToString(sealed[1 : 1+keyIDSize])
+}
 
-const tagSize = 16
+// MACedWith returns the id of the key that made a MAC, "" where the bytes are
+// none.
+func MACedWith(mac []byte) string {
+	if len(mac) != host.MACSize {
+		return ""
+	}
+	return hex.EncodeToString(mac[:keyIDSize])
+}
 
-func tag(key, message []byte) []byte {
+const tagSize = host.MACSize - keyIDSize
+
+func tag(key, prefix, message []byte) []byte {
 	h := hmac.New(sha256.New, key)
+	h.Write(prefix)
 	h.Write(message)
 	return h.Sum(nil)[:tagSize]
 }

@@ -21,19 +21,25 @@ const (
 	Provider  = "provider"       // what a provider carries through the browser
 	Result    = "result"         // svc_rt_
 	SessionID = "session-id"     // MAC of svc_sess_
+	TestID    = "test-id"        // MAC of the svc_sess_ of a webhook test, behind which no session stands
 	Secret    = "webhook-secret" // webhook secrets at rest
 	Replay    = "replay"         // answers kept for an Idempotency-Key
 	Event     = "event"          // events at rest
+	Record    = "record"         // MAC of what the store holds
 )
 
-var purposes = []string{Flow, Provider, Result, SessionID, Secret, Replay, Event}
+var purposes = []string{Flow, Provider, Result, SessionID, Secret, Replay, Event, TestID, Record}
 
 // HKDF labels; a new format version gets new ones.
 const (
-	labelAEAD = "verge/v1/aead/"
-	labelJWS  = "verge/v1/jws/"
-	labelMAC  = "verge/v1/mac/"
+	labelAEAD        = "verge/v1/aead/"
+	labelJWS         = "verge/v1/jws/"
+	labelMAC         = "verge/v1/mac/"
+	labelFingerprint = "verge/v1/fingerprint"
 )
+
+// keySet is the purpose of Key.Vouch, which is not a Sealer's.
+const keySet = "key-set"
 
 // A sealed token, version 1:
 //
@@ -61,7 +67,8 @@ func (r *Ring) Seal(purpose string, claims []byte) ([]byte, error) {
 
 // seal takes the nonce, for test vectors.
 func (r *Ring) seal(purpose string, claims, nonce []byte) ([]byte, error) {
-	pk, ok := r.first.use[purpose]
+	d := r.sealing()
+	pk, ok := d.use[purpose]
 	if !ok {
 		return nil, fmt.Errorf("token: unknown purpose %q", purpose)
 	}
@@ -75,9 +82,9 @@ func (r *Ring) seal(purpose string, claims, nonce []byte) ([]byte, error) {
 	}
 	out := make([]byte, sealHead, sealHead+len(packed)+chacha20poly1305.Overhead)
 	out[0] = sealVersion
-	copy(out[1:], r.first.id[:])
+	copy(out[1:], d.id[:])
 	copy(out[1+keyIDSize:], nonce)
-	return pk.aead.Seal(out, nonce, packed, r.associated(r.first, purpose)), nil
+	return pk.aead.Seal(out, nonce, packed, r.associated(d, purpose)), nil
 }
 
 // Open implements host.Sealer. Checked, in this order: version, key id known,
@@ -86,28 +93,28 @@ func (r *Ring) seal(purpose string, claims, nonce []byte) ([]byte, error) {
 // Seal writes for this key and purpose, so that no header can choose an
 // algorithm or a key. Times are claims like others and the caller's to judge:
 // an expired token is authentic.
-func (r *Ring) Open(purpose string, sealed []byte) ([]byte, error) {
+func (r *Ring) Open(purpose string, sealed []byte) (claims []byte, until time.Time, err error) {
 	if len(sealed) < sealHead+chacha20poly1305.Overhead || sealed[0] != sealVersion {
-		return nil, host.ErrNotAuthentic
+		return nil, until, host.ErrNotAuthentic
 	}
 	d, ok := r.byID[[keyIDSize]byte(sealed[1:])]
 	if !ok {
-		return nil, host.ErrNotAuthentic
+		return nil, until, host.ErrNotAuthentic
 	}
 	pk, ok := d.use[purpose]
 	if !ok {
-		return nil, host.ErrNotAuthentic
+		return nil, until, host.ErrNotAuthentic
 	}
 	packed, err := pk.aead.Open(nil, sealed[1+keyIDSize:sealHead], sealed[sealHead:], r.associated(d, purpose))
 	if err != nil {
-		return nil, host.ErrNotAuthentic
+		return nil, until, host.ErrNotAuthentic
 	}
 	header, claims, signature, ok := unpack(packed)
 	if !ok || !bytes.Equal(header, pk.header) ||
 		jwt.SigningMethodHS256.Verify(signingString(header, claims), signature, pk.jws) != nil {
-		return nil, host.ErrNotAuthentic
+		return nil, until, host.ErrNotAuthentic
 	}
-	return claims, nil
+	return claims, d.until, nil
 }
 
 // jwsHeader is the protected header of every JWS of one key and purpose.

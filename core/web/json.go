@@ -63,32 +63,40 @@ func ReadObject(body []byte) (Object, error) {
 }
 
 // String returns the top-level member of exactly that name. ok is false only
-// where the member is there with a value that is no string, null included: an
-// absent member is ("", false, true).
+// where the member is there with a value that is no string. An absent member
+// is ("", false, true), and so is one that is null (contract 3).
 func (o Object) String(name string) (value string, present, ok bool) {
-	for _, m := range o.members {
-		if m.name != name {
-			continue
-		}
-		if m.raw[0] != '"' {
-			return "", true, false
-		}
-		return unescape(m.raw[1 : len(m.raw)-1]), true, true
+	raw := o.raw(name)
+	switch {
+	case raw == "":
+		return "", false, true
+	case raw[0] != '"':
+		return "", true, false
 	}
-	return "", false, true
+	return unescape(raw[1 : len(raw)-1]), true, true
 }
 
-// Integer returns an integer member. present says whether the object has it;
-// ok is false if it is there and no integer of 64 bits, which one with a
-// fraction or an exponent never is.
+// Integer returns an integer member. present says whether the object has it,
+// and not as null; ok is false if it is there and no integer of 64 bits, which
+// one with a fraction or an exponent never is.
 func (o Object) Integer(name string) (value int64, present, ok bool) {
+	raw := o.raw(name)
+	if raw == "" {
+		return 0, false, true
+	}
+	n, err := strconv.ParseInt(raw, 10, 64)
+	return n, true, err == nil
+}
+
+// raw returns the text of a member's value, "" for one that is absent or null.
+// A null counts only here: a name is there twice although one of its values is null.
+func (o Object) raw(name string) string {
 	for _, m := range o.members {
-		if m.name == name {
-			n, err := strconv.ParseInt(m.raw, 10, 64)
-			return n, true, err == nil
+		if m.name == name && m.raw != "null" {
+			return m.raw
 		}
 	}
-	return 0, false, true
+	return ""
 }
 
 // scanner goes once over text, which is valid UTF-8.

@@ -140,7 +140,7 @@ func TestObjectString(t *testing.T) {
 		{`n\u0061me`, "", false, true},
 		{"absent", "", false, true},
 		{"Plain", "", false, true}, // names are exact, unlike encoding/json's
-		{"null", "", true, false},
+		{"null", "", false, true},  // contract 3: it counts as absent
 		{"number", "", true, false},
 		{"bool", "", true, false},
 		{"list", "", true, false},
@@ -213,13 +213,14 @@ func FuzzReadObject(f *testing.F) {
 			}
 			integer, present, ok := o.Integer(m.name)
 			var n int64
-			isInteger := json.Unmarshal([]byte(m.raw), &n) == nil && m.raw != "null"
-			if !present || ok != isInteger || ok && integer != n {
+			isNull := want[m.name] == nil
+			isInteger := json.Unmarshal([]byte(m.raw), &n) == nil
+			if present == isNull || ok != isInteger || ok && integer != n {
 				t.Fatalf("%q: Integer(%q) is %d, %v, %v; encoding/json has %v", body, m.name, integer, present, ok, want[m.name])
 			}
 			value, present, ok := o.String(m.name)
 			text, isText := want[m.name].(string)
-			if !present || ok != isText || value != text {
+			if present == isNull || ok != (isText || isNull) || value != text {
 				t.Fatalf("%q: String(%q) is %q, %v, %v; encoding/json has %v", body, m.name, value, present, ok, want[m.name])
 			}
 		}

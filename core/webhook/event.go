@@ -91,6 +91,7 @@ type Data struct {
 	Failure        *Failure `json:"failure,omitempty"`          // failed
 	ExternalUserID *string  `json:"external_user_id,omitempty"` // completed, failed; if given at start
 	PublisherState *string  `json:"publisher_state,omitempty"`  // completed, failed; if given at start
+	Message        *string  `json:"message,omitempty"`          // of a test alone: what it is, for people
 }
 
 // Result is the outcome of a completed session.
@@ -115,6 +116,9 @@ type Head struct {
 	SessionID     string
 	Test          bool
 }
+
+// IntegrationPrefix begins an integration's id in events (contract 25).
+const IntegrationPrefix = "int_"
 
 // NewID returns a fresh event id: evt_ and a version 4 UUID of 122 bits from
 // random. It panics if random fails, for then nothing made from it is unique.
@@ -169,7 +173,7 @@ func (h Head) event(typ string, data Data) Event {
 		CreatedAt:      *instant(h.CreatedAt),
 		SchemaVersion:  SchemaVersion,
 		PublisherID:    h.PublisherID,
-		IntegrationID:  "int_" + h.IntegrationID,
+		IntegrationID:  IntegrationPrefix + h.IntegrationID,
 		SessionID:      h.SessionID,
 		Test:           h.Test,
 		IdempotencyKey: h.SessionID + ":" + typ,

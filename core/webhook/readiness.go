@@ -37,8 +37,12 @@ type Probe struct {
 type ProbeResult struct {
 	Name   string
 	Status int
-	Reason string // why there is no answer, e.g. "timeout"; empty if there is one
+	Reason string // why there is no answer, in words, e.g. "timeout"; empty if there is one
 }
+
+// Unanswered reports whether there was no answer at all. After a good probe
+// without one the others need not be sent: they would only meet the same.
+func (r ProbeResult) Unanswered() bool { return r.Reason != "" }
 
 // probeStale is how old the stale probe is: twice the tolerance.
 const probeStale = 10 * time.Minute
@@ -58,11 +62,18 @@ var probeRules = []struct {
 	{ProbeAlteredBody, WantRefused, "white space was added to the body after signing; verify the raw bytes, not JSON that was parsed and written again"},
 }
 
+// testMessage tells whoever reads a test event in a log that its session is
+// not worth looking for.
+const testMessage = "This event tests your webhook. No session stands behind it."
+
 // ReadinessEvent is the event to probe with: a started one with test set. Its
-// session does not exist.
+// session does not exist, and its data says so.
 func ReadinessEvent(h Head) Event {
 	h.Test = true
-	return Started(h, h.CreatedAt.Add(10*time.Minute))
+	e := Started(h, h.CreatedAt.Add(10*time.Minute))
+	message := testMessage
+	e.Data.Message = &message
+	return e
 }
 
 // Probes returns the requests that find out whether a receiver verifies. body
@@ -100,28 +111,63 @@ func Probes(secret string, body []byte, now time.Time) []Probe {
 // Judge returns whether the receiver is ready and, if it is not, one sentence
 // for each probe that failed: its name, what came back, and what to mend. A
 // probe without a result has failed; so has one with any wrong result.
+//
+// What kept answers from coming is said once, for all the probes that met it,
+// with no word on what their receiver should check: it may never have seen
+// them. Where the good one had no answer, those that were not sent for that
+// reason are not named.
 func Judge(results []ProbeResult) (ready bool, reasons []string) {
-	for _, rule := range probeRules {
-		got := "it was not sent"
-		passed := false
-		for _, r := range results {
-			if r.Name != rule.name {
-				continue
-			}
-			if passed = r.satisfies(rule.want); !passed {
-				got = r.describe()
-				break
-			}
+	var said []string            // what is wrong, in order
+	names := map[string]string{} // of the probes with which it is
+	say := func(name, wrong string) {
+		if names[wrong] == "" {
+			said, names[wrong] = append(said, wrong), name
+			return
 		}
-		if !passed {
-			reasons = append(reasons, fmt.Sprintf("%s: wanted %s, but %s: %s", rule.name, rule.want, got, rule.hint))
+		names[wrong] += ", " + name
+	}
+	ready = true
+	unreached := false // there was no answer to the good one
+	for _, rule := range probeRules {
+		r, sent := worst(results, rule.name, rule.want)
+		if sent && r.satisfies(rule.want) {
+			continue
+		}
+		ready = false
+		switch {
+		case !sent && unreached:
+		case !sent:
+			say(rule.name, fmt.Sprintf("wanted %s, but it was not sent: %s", rule.want, rule.hint))
+		case r.Unanswered():
+			say(rule.name, fmt.Sprintf("wanted %s, but there was no answer (%s)", rule.want, r.Reason))
+			unreached = unreached || rule.name == ProbeGood
+		default:
+			say(rule.name, fmt.Sprintf("wanted %s, but %s: %s", rule.want, r.describe(), rule.hint))
 		}
 	}
-	return len(reasons) == 0, reasons
+	for _, wrong := range said {
+		reasons = append(reasons, names[wrong]+": "+wrong)
+	}
+	return ready, reasons
+}
+
+// worst returns the first wrong result of a probe, or else its last one. sent
+// says whether there is any.
+func worst(results []ProbeResult, name string, want Want) (r ProbeResult, sent bool) {
+	for _, each := range results {
+		if each.Name != name {
+			continue
+		}
+		r, sent = each, true
+		if !r.satisfies(want) {
+			break
+		}
+	}
+	return r, sent
 }
 
 func (r ProbeResult) satisfies(want Want) bool {
-	if r.Reason != "" {
+	if r.Unanswered() {
 		return false
 	}
 	if want == WantRefused {
@@ -131,10 +177,7 @@ func (r ProbeResult) satisfies(want Want) bool {
 }
 
 func (r ProbeResult) describe() string {
-	switch {
-	case r.Reason != "":
-		return "there was no answer (" + r.Reason + ")"
-	case r.Status >= 300 && r.Status < 400:
+	if r.Status >= 300 && r.Status < 400 {
 		return fmt.Sprintf("the answer was a redirect (%d), which is never followed", r.Status)
 	}
 	return fmt.Sprintf("the answer was %d", r.Status)

@@ -135,6 +135,13 @@ func TestJudgeSaysWhatCameBack(t *testing.T) {
 		{"a redirect is told", on(ProbeGood, func(r *ProbeResult) { r.Status = 302 }), "redirect (302)"},
 		{"no answer is told", on(ProbeStaleTimestamp, func(r *ProbeResult) { r.Status, r.Reason = 0, "timeout" }), "stale_timestamp: wanted 401, but there was no answer (timeout)"},
 		{"no answer outweighs a status", on(ProbeAlteredBody, func(r *ProbeResult) { r.Reason = "network_error" }), "altered_body"},
+		{"what kept answers from coming is said once, without a hint", all(func(name string, r *ProbeResult) {
+			if name != ProbeGood {
+				r.Status, r.Reason = 0, "timeout"
+			}
+		}), "bad_signature, stale_timestamp, differing_timestamp, altered_body: wanted 401, but there was no answer (timeout)"},
+		{"after a good one without answer the others are not asked for", []ProbeResult{{Name: ProbeGood, Reason: "dns_error"}},
+			"good: wanted 2xx, but there was no answer (dns_error)"},
 		{"a probe that was not sent has failed", all(func(string, *ProbeResult) {})[:4], "altered_body: wanted 401, but it was not sent"},
 		{"one wrong result of two counts, first", append([]ProbeResult{{Name: ProbeGood, Status: 401}}, all(func(string, *ProbeResult) {})...), "good"},
 		{"one wrong result of two counts, last", append(all(func(string, *ProbeResult) {}), ProbeResult{Name: ProbeGood, Status: 401}), "good"},
@@ -149,6 +156,9 @@ func TestJudgeSaysWhatCameBack(t *testing.T) {
 			}
 			if ready || len(reasons) != 1 || !strings.Contains(reasons[0], tc.want) {
 				t.Errorf("%v %q, want one reason with %q", ready, reasons, tc.want)
+			}
+			if len(reasons) == 1 && strings.Contains(reasons[0], "no answer") && !strings.HasSuffix(reasons[0], ")") {
+				t.Errorf("%q has a hint for a receiver that may never have been reached", reasons)
 			}
 		})
 	}

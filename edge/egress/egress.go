@@ -31,9 +31,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -83,7 +83,11 @@ type Client struct {
 var _ host.Fetcher = (*Client)(nil)
 
 // errNotAllowed marks refusals that need no address to be decided.
-var errNotAllowed = errors.New("destination not allowed")
+var (
+	errNotAllowed = errors.New("destination not allowed")
+	errNumeric    = fmt.Errorf("%w: the host is a number in disguise, write the address plainly or use a name", errNotAllowed)
+	errPlain      = fmt.Errorf("%w: plain http goes to loopback addresses only", errNotAllowed)
+)
 
 // New returns a client; it opens nothing yet.
 func New(c Config) *Client {
@@ -138,11 +142,12 @@ func or[T comparable](v *T, def T) {
 func (c *Client) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
-	resp, err := c.exchange(ctx, req)
+	var seen stage
+	resp, err := c.exchange(httptrace.WithClientTrace(ctx, seen.trace()), req)
 	if err != nil {
 		// The transport reports its own cancellation in several wordings; the
 		// deadline is what they have in common.
-		return host.FetchResponse{}, &host.FetchError{Reason: reason(ctx, err), Err: err}
+		return host.FetchResponse{}, &host.FetchError{Reason: seen.reason(ctx, err), Err: err}
 	}
 	return resp, nil
 }
@@ -212,6 +217,40 @@ func (c *Client) destination(raw string) (*url.URL, error) {
 	return u, nil
 }
 
+// Check refuses a URL to which Fetch will never send anything, so that it can
+// be refused when somebody configures it. It asks no DNS: a name that leads
+// to an address which is off limits is found out when it is dialled.
+func (c *Client) Check(raw string) error {
+	u, err := c.destination(raw)
+	if err != nil {
+		return err
+	}
+	name := u.Hostname()
+	if isLocalhost(name) {
+		name = "127.0.0.1" // what it means everywhere (RFC 6761)
+	}
+	if looksNumeric(name) {
+		return errNumeric
+	}
+	addr, err := netip.ParseAddr(name)
+	if err != nil {
+		return nil
+	}
+	addr = addr.Unmap() // as it is dialled
+	if u.Scheme == "http" && !addr.IsLoopback() {
+		return errPlain
+	}
+	if c.guard.SafeAddr(addr) != nil {
+		return fmt.Errorf("%w: %s is not a public address", errNotAllowed, u.Hostname())
+	}
+	return nil
+}
+
+func isLocalhost(name string) bool {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	return name == "localhost" || strings.HasSuffix(name, ".localhost")
+}
+
 // looksNumeric tells 2130706433, 0x7f.1, 0177.0.0.1 and 127.0.0.1. from
 // names and from plain addresses. No name of the DNS ends in a number, while
 // some resolvers read such a thing as an IPv4 address and others ask the DNS:
@@ -249,13 +288,13 @@ func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, erro
 		return nil, err
 	}
 	if looksNumeric(name) {
-		return nil, fmt.Errorf("%w: the host is a number in disguise, write the address plainly or use a name", errNotAllowed)
+		return nil, errNumeric
 	}
 	d := net.Dialer{
 		Timeout: c.cfg.ConnectTimeout,
 		Control: func(network, address string, conn syscall.RawConn) error {
 			if ctx.Value(plain{}) != nil && !isLoopback(address) {
-				return fmt.Errorf("%w: plain http goes to loopback addresses only", errNotAllowed)
+				return errPlain
 			}
 			return c.guard.Safe(network, address, conn)
 		},
@@ -267,7 +306,7 @@ func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	defer cancel()
 	found, err := c.cfg.Lookup(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errLookup, err)
 	}
 	err = &net.DNSError{Err: "no address", Name: name, IsNotFound: true}
 	for _, a := range found {
@@ -278,17 +317,4 @@ func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, erro
 		err = dialErr
 	}
 	return nil, err
-}
-
-func reason(ctx context.Context, err error) string {
-	for _, blocked := range []error{errNotAllowed, ssrf.ErrProhibitedIP, ssrf.ErrProhibitedNetwork, ssrf.ErrInvalidHostPort} {
-		if errors.Is(err, blocked) {
-			return host.FetchBlocked
-		}
-	}
-	var ne net.Error
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || (errors.As(err, &ne) && ne.Timeout()) {
-		return host.FetchTimeout
-	}
-	return host.FetchNetwork
 }

@@ -92,6 +92,83 @@ func TestPrivateDestinationsAreBlocked(t *testing.T) {
 		if got := why(err); got != host.FetchBlocked {
 			t.Errorf("contract 28: https://%s: %v", h, err)
 		}
+		// A digit of another script becomes one only when the name is dialled.
+		ascii := !strings.ContainsFunc(h, func(r rune) bool { return r > 0x7f })
+		if err := c.Check("https://" + h + ":8443/"); err == nil && ascii {
+			t.Errorf("contract 28: https://%s can be configured", h)
+		}
+	}
+}
+
+// What can never be reached is refused before there is an event, and nothing else is.
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		url string
+		dev bool
+		why string // in the error; "": good
+	}{
+		{"https://hooks.publisher.example/x?y=hunter2", false, ""},
+		{"https://hooks.publisher.example:8443", false, ""},
+		{"https://8.8.8.8/", false, ""},
+		{"https://[2606:4700::1111]:8443/", false, ""},
+		{"https://[::ffff:8.8.8.8]/", false, ""},
+		{"https://localhost.publisher.example/", false, ""},
+		{"http://hooks.publisher.example/", false, "not https"},
+		{"https://10.1.2.3/hunter2", false, "10.1.2.3 is not a public address"},
+		{"https://localhost/", false, "localhost is not a public address"},
+		{"https://Api.LocalHost./", false, "is not a public address"},
+		{"https://127.0.0.1/", false, "is not a public address"},
+		{"https://[::1]/", false, "is not a public address"},
+		{"https://2130706433/", false, "number in disguise"},
+		{"https://u:hunter2@hooks.publisher.example/", false, "carries a user"},
+		{"http://localhost:8090/webhooks", true, ""},
+		{"http://127.0.0.1:8090/", true, ""},
+		{"https://[::ffff:127.0.0.1]/", true, ""},
+		{"http://a.name.that.may.mean.loopback.example/", true, ""},
+		{"http://192.168.0.7/", true, "plain http goes to loopback"},
+		{"https://192.168.0.7/", true, "192.168.0.7 is not a public address"},
+	} {
+		err := New(Config{Dev: c.dev}).Check(c.url)
+		if (err == nil) != (c.why == "") || err != nil && !strings.Contains(err.Error(), c.why) {
+			t.Errorf("contract 28: %s, dev %v: %v, want %q", c.url, c.dev, err, c.why)
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("contract 13: %v", err)
+		}
+	}
+}
+
+// A receiver that is down is down in one of five ways, and each has its word.
+func TestWhyThereIsNoAnswer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := l.Addr().String()
+	l.Close()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	lookup := func(_ context.Context, name string) ([]netip.Addr, error) {
+		if name == "nowhere.example" {
+			return nil, errors.New("no such name")
+		}
+		return nil, nil
+	}
+	for _, c := range []struct{ rule, url, want string }{
+		{"nothing listens", "https://" + nobody, host.FetchRefused},
+		{"the name is not found", "https://nowhere.example", host.FetchDNS},
+		{"the name has no address", "https://empty.example", host.FetchDNS},
+		{"it does not speak TLS", "https://" + plain.Listener.Addr().String(), host.FetchTLS},
+	} {
+		_, err := New(Config{Dev: true, Lookup: lookup}).Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: c.url})
+		if why(err) != c.want || host.FetchCause(c.want) == "" {
+			t.Errorf("%s: %v, want %s", c.rule, err, c.want)
+		}
+	}
+	// The system's own resolver, whatever it knows of names that cannot exist (RFC 6761).
+	_, err = New(Config{Dev: true}).Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: "https://nowhere.invalid"})
+	if got := why(err); got != host.FetchDNS && got != host.FetchTimeout {
+		t.Errorf("a name that does not exist: %v", err)
 	}
 }
 
@@ -220,7 +297,7 @@ func TestEnvironmentProxyIsIgnored(t *testing.T) {
 	c := New(Config{Dev: true, Lookup: func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such name") }})
 	// A name and not loopback: the environment's proxy never serves that.
 	_, err := c.Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: "http://receiver.example/"})
-	if why(err) != host.FetchNetwork || proxied.Load() || c.transport.Proxy != nil {
+	if why(err) != host.FetchDNS || proxied.Load() || c.transport.Proxy != nil {
 		t.Errorf("contract 28: got %v, proxied %v", err, proxied.Load())
 	}
 }
@@ -279,10 +356,10 @@ func TestReceivers(t *testing.T) {
 			w.Write([]byte("short"))
 			flush(w)
 			panic(http.ErrAbortHandler)
-		}, host.FetchNetwork, 0, 0},
+		}, host.FetchMalformed, 0, 0},
 		{"a header without end", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Long", strings.Repeat("x", 1<<16))
-		}, host.FetchNetwork, 0, 0},
+		}, host.FetchMalformed, 0, 0},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s, roots := receiver(t, func(w http.ResponseWriter, r *http.Request) {
@@ -373,7 +450,7 @@ func TestConnections(t *testing.T) {
 		{"not HTTP", func(c net.Conn) {
 			http.ReadRequest(bufio.NewReader(c))
 			io.WriteString(c, "SSH-2.0-OpenSSH_9.6\r\n")
-		}, host.FetchNetwork},
+		}, host.FetchMalformed},
 		{"contract 26: a header that drips", func(c net.Conn) {
 			http.ReadRequest(bufio.NewReader(c))
 			io.WriteString(c, "HTTP/1.1 200 OK\r\n")
@@ -388,7 +465,7 @@ func TestConnections(t *testing.T) {
 			http.ReadRequest(bufio.NewReader(c))
 			io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
 			io.Copy(io.Discard, c)
-		}, host.FetchNetwork},
+		}, host.FetchMalformed},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -425,10 +502,10 @@ func TestTLS(t *testing.T) {
 		reason           string
 	}{
 		{"a good certificate", "127.0.0.1", now.Add(time.Hour), 0, true, false, ""},
-		{"expired", "127.0.0.1", now.Add(-time.Hour), 0, true, false, host.FetchNetwork},
-		{"for another name", "192.0.2.1", now.Add(time.Hour), 0, true, false, host.FetchNetwork},
-		{"from an unknown authority", "127.0.0.1", now.Add(time.Hour), 0, false, false, host.FetchNetwork},
-		{"TLS 1.1", "127.0.0.1", now.Add(time.Hour), tls.VersionTLS11, true, false, host.FetchNetwork},
+		{"expired", "127.0.0.1", now.Add(-time.Hour), 0, true, false, host.FetchTLS},
+		{"for another name", "192.0.2.1", now.Add(time.Hour), 0, true, false, host.FetchTLS},
+		{"from an unknown authority", "127.0.0.1", now.Add(time.Hour), 0, false, false, host.FetchTLS},
+		{"TLS 1.1", "127.0.0.1", now.Add(time.Hour), tls.VersionTLS11, true, false, host.FetchTLS},
 		{"contract 26: a handshake that stalls", "127.0.0.1", now.Add(time.Hour), 0, true, true, host.FetchTimeout},
 	} {
 		t.Run(c.rule, func(t *testing.T) {

@@ -259,7 +259,7 @@ func (w *watch) run(ctx context.Context) {
 		if err != nil {
 			r.cfg.Metrics.ClaimFailed()
 			backoff = min(max(2*backoff, backoffMin), backoffMax)
-			r.cfg.Log.Warn("cannot claim tasks, will try again", "partition", w.partition, "err", err, "within", backoff)
+			r.warn(err, "cannot claim tasks, will try again", "partition", w.partition, "err", err, "within", backoff)
 			due = now
 			floor = now.Add(backoff/2 + time.Duration(r.cfg.Rand()*float64(backoff/2)))
 			continue
@@ -353,7 +353,7 @@ func (r *Runner) run(began time.Time, j host.Job) {
 	took := now.Sub(began)
 	r.cfg.Metrics.JobDone(took, err)
 	if err != nil {
-		r.cfg.Log.Warn("a job's outcome was not recorded, it will run again", "task", j.Task.ID, "err", err)
+		r.warn(err, "a job's outcome was not recorded, it will run again", "task", j.Task.ID, "err", err)
 	}
 	r.mu.Lock()
 	r.lanes.done(now, j.Lane, took)
@@ -364,6 +364,16 @@ func (r *Runner) run(began time.Time, j host.Job) {
 	if tight {
 		r.lookAll()
 	}
+}
+
+// warn says what could not be done. Where the store fails, that is said once,
+// by who watches the store, and not for every partition and job.
+func (r *Runner) warn(err error, message string, args ...any) {
+	level := slog.LevelWarn
+	if kv.Failed(err) {
+		level = slog.LevelDebug
+	}
+	r.cfg.Log.Log(context.Background(), level, message, args...)
 }
 
 func (r *Runner) guard(j host.Job) (err error) {
@@ -384,7 +394,7 @@ func (r *Runner) putOff(ds []deferral) {
 			r.gaveUp <- struct{}{}
 			defer func() { <-r.gaveUp }()
 			if err := r.cfg.Outbox.Defer(r.jobCtx, d.job, d.until); err != nil {
-				r.cfg.Log.Warn("a lease was not given back, it will run out", "task", d.job.Task.ID, "err", err)
+				r.warn(err, "a lease was not given back, it will run out", "task", d.job.Task.ID, "err", err)
 			}
 			r.mu.Lock()
 			r.lanes.deferring--

@@ -217,7 +217,7 @@ func validPort(s string) bool {
 		return false
 	}
 	if name, ok := strings.CutPrefix(s, "_"); ok {
-		return name != "" && loggable(name)
+		return name != "" && len(name) <= 40 && all(name, func(c byte) bool { return isBase64URL(c) || c == '.' })
 	}
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {

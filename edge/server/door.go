@@ -29,11 +29,28 @@ type door struct {
 	timeout time.Duration // for handle
 	streams map[string]Stream
 	health  bool // answers /healthz and /readyz itself
+	show    func(int, *web.Request) *web.Response
 	slots   chan struct{}
+	crowd   *crowd
+	alike   alike
 }
+
+// Of HTTP/2: how many requests one connection may have under way, and how much
+// of their bodies is taken before anybody reads it. A body may have 16 KiB; a
+// connection whose bodies do not come counts as that many (member.held).
+const (
+	maxStreams       = 100
+	streamBuffer     = 32 << 10
+	connectionBuffer = 128 << 10
+)
 
 func (s *Server) newDoor(name string, l net.Listener, handle Handler, timeout time.Duration) *door {
 	d := &door{name: name, s: s, l: l, handle: handle, timeout: timeout, slots: make(chan struct{}, s.cfg.MaxConcurrent)}
+	d.crowd = &crowd{most: s.cfg.MaxConns, perPeer: s.cfg.MaxConnsPerIP, peers: map[netip.Prefix]*peer{},
+		exempt:  func(a netip.Addr) bool { return contains(s.cfg.TrustedProxies, a) },
+		count:   func(change int) { s.metrics.connections.WithLabelValues(name).Add(float64(change)) },
+		yielded: func(m *member, why string) { d.turnedAway(gaveWay, m.peer.network, why) },
+	}
 	d.http = &http.Server{
 		Handler:           d,
 		ReadHeaderTimeout: s.cfg.ReadHeaderTimeout,
@@ -41,31 +58,91 @@ func (s *Server) newDoor(name string, l net.Listener, handle Handler, timeout ti
 		WriteTimeout:      s.cfg.WriteTimeout + timeout,
 		IdleTimeout:       s.cfg.IdleTimeout,
 		MaxHeaderBytes:    s.cfg.MaxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		ErrorLog:          d.complaints(),
 		// "OPTIONS *" is the engine's to refuse, like any other unknown path.
 		DisableGeneralOptionsHandler: true,
-		ConnState: func(_ net.Conn, st http.ConnState) {
-			switch st {
-			case http.StateNew:
-				s.conns.Add(1)
-			case http.StateClosed, http.StateHijacked:
-				s.conns.Add(-1)
+		ConnContext:                  connContext,
+		ConnState: func(c net.Conn, st http.ConnState) {
+			if c, ok := c.(*spoken); ok && st == http.StateIdle {
+				c.idle()
 			}
 		},
 	}
 	if s.cfg.TLS != nil {
 		t := s.cfg.TLS.Clone()
 		t.MinVersion = max(t.MinVersion, tls.VersionTLS12)
+		t.NextProtos = []string{"h2", "http/1.1"}
 		d.http.TLSConfig = t
+		d.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams,
+			MaxReceiveBufferPerConnection: connectionBuffer, MaxReceiveBufferPerStream: streamBuffer}
 	}
 	return d
 }
 
 func (d *door) serve() error {
-	if d.http.TLSConfig != nil {
-		return d.http.ServeTLS(d.l, "", "")
+	in := &gate{Listener: d.l, crowd: d.crowd, full: d.full, wrap: func(m *member) net.Conn { return d.speak(m, m) }}
+	if d.s.cfg.TLS == nil {
+		return d.http.Serve(in)
 	}
-	return d.http.Serve(d.l)
+	in.wrap = func(m *member) net.Conn { return m }
+	return d.http.Serve(newHandshakes(in, d))
+}
+
+// speak wraps a connection on which HTTP/1 is spoken.
+func (d *door) speak(c net.Conn, m *member) net.Conn {
+	return &spoken{Conn: c, m: m, told: func(resp *web.Response) { d.account(m, resp) }}
+}
+
+// full ends a connection that there is no room for. Nothing of it is read.
+func (d *door) full(c net.Conn, why string) {
+	_, network := networkOf(c)
+	d.turnedAway(refused, network, why)
+	if d.s.cfg.TLS == nil {
+		say(c, serviceBusy)
+	}
+	c.Close()
+}
+
+// shakeFailed ends a connection whose TLS handshake failed.
+func (d *door) shakeFailed(m *member, err error) {
+	if spokePlain(err) {
+		d.account(m, say(m, plainOnTLS))
+	} else {
+		d.seldomLog(slog.LevelWarn, "handshake", "TLS handshake failed", slog.String("listener", d.name),
+			slog.String("client", m.peer.network.String()), slog.String("error", err.Error()))
+	}
+	m.Close()
+}
+
+// account counts an answer that was given in the place of net/http's.
+func (d *door) account(m *member, resp *web.Response) {
+	d.s.metrics.requests.WithLabelValues(routeNone, strconv.Itoa(resp.Status)).Inc()
+	d.seldomLog(slog.LevelInfo, "none "+strconv.Itoa(resp.Status), "request",
+		slog.String("listener", d.name), slog.String("route", routeNone), slog.Int("status", resp.Status),
+		slog.String("client", m.peer.network.String()), slog.String("request_id", resp.Header.Get("X-Request-Id")))
+}
+
+// What became of a connection for which there was no room.
+const (
+	gaveWay = "gave_way" // it did nothing, and another came in its place
+	refused = "refused"  // none did nothing
+)
+
+// turnedAway accounts for a connection that had to go, or was not let in.
+func (d *door) turnedAway(how string, network netip.Prefix, why string) {
+	d.s.metrics.turnedAway.WithLabelValues(d.name, how, why).Inc()
+	d.seldomLog(slog.LevelWarn, how+" "+why, "too many connections", slog.String("listener", d.name),
+		slog.String("client", network.String()), slog.String("limit", why), slog.String("connection", how))
+}
+
+type memberKey struct{}
+
+// connContext lets a request find its connection.
+func connContext(ctx context.Context, c net.Conn) context.Context {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	return context.WithValue(ctx, memberKey{}, c)
 }
 
 // stopAccepting closes the listener in a moment in which the kernel has no
@@ -84,29 +161,42 @@ const backlogMax = time.Second
 
 // ServeHTTP answers one request and accounts for it.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if d.health {
-		switch r.URL.Path {
-		case "/healthz":
-			serveAlive(w, r)
-			return
-		case "/readyz":
-			d.s.ready.serve(w, r, false)
-			return
-		}
+	var m *member
+	switch c := r.Context().Value(memberKey{}).(type) {
+	case *spoken: // whose request ends when its answer is written
+		m = c.m
+		c.handled()
+	case *member:
+		m = c
+		defer m.leave()
+	}
+	if d.health && (r.URL.Path == "/healthz" || r.URL.Path == "/readyz") {
+		m.enter()
+		d.serveHealth(w, r)
+		return
 	}
 	begin := time.Now()
-	m := d.s.metrics
-	m.inFlight.Inc()
-	defer m.inFlight.Dec()
+	metrics := d.s.metrics
+	metrics.inFlight.Inc()
+	defer metrics.inFlight.Dec()
 
 	client := d.client(r)
-	resp := d.answer(w, r, client)
+	resp, why := d.answer(w, r, m, client)
+	d.s.putOff(resp)
 	d.write(w, r, resp)
 
 	took := time.Since(begin)
 	route := routeOf(d.name, r.URL.Path)
-	m.observe(route, resp.Status, took)
-	d.s.logAccess(r, d.name, route, client, resp, took)
+	metrics.observe(route, resp.Status, took)
+	d.logAccess(r, route, client, resp, why, took)
+}
+
+func (d *door) serveHealth(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/healthz" {
+		d.s.serveAlive(w, false)
+		return
+	}
+	d.s.serveReady(w, r, false)
 }
 
 func (d *door) client(r *http.Request) netip.Addr {
@@ -119,21 +209,10 @@ func (d *door) client(r *http.Request) netip.Addr {
 	return clientAddr(peer.Addr(), d.s.cfg.ProxyHeader, r.Header, d.s.cfg.TrustedProxies)
 }
 
-// answer never returns nil, nor a status that net/http would refuse.
-func (d *door) answer(w http.ResponseWriter, r *http.Request, client netip.Addr) *web.Response {
-	if len(r.RequestURI) > web.MaxURL { // as it was sent, escapes and all
-		return refuse(r, http.StatusRequestURITooLong, codeInvalidRequest,
-			"The URL is longer than "+strconv.Itoa(web.MaxURL)+" bytes.")
-	}
-	select {
-	case d.slots <- struct{}{}:
-		defer func() { <-d.slots }()
-	default:
-		resp := refuse(r, http.StatusServiceUnavailable, codeUnavailable, "The service is busy; try again shortly.")
-		resp.Header.Set("Retry-After", "1")
-		return resp
-	}
-
+// answer never returns nil, nor a status that net/http would refuse. why is
+// there if the engine had no part in it. Head and body are read before a place
+// among the requests in hand is taken, so that a slow peer never has one.
+func (d *door) answer(w http.ResponseWriter, r *http.Request, m *member, client netip.Addr) (resp *web.Response, why *refusal) {
 	req := &web.Request{
 		Method: r.Method,
 		Path:   r.URL.Path,
@@ -141,55 +220,84 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request, client netip.Addr)
 		Header: web.Header(r.Header),
 		Client: client,
 	}
-	if stream := d.streams[r.URL.Path]; stream != nil {
-		ctx, cancel := context.WithTimeout(r.Context(), d.timeout)
-		defer cancel()
-		// A connection that knows no deadline has none to put off.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.timeout))
-		return d.guard(r, func() *web.Response { return stream(ctx, req, r.Body) })
+	if len(r.RequestURI) > web.MaxURL { // as it was sent, escapes and all
+		req.Query = ""
+		return d.refuse(req, uriTooLong), &uriTooLong
 	}
-	var err error
-	req.Body, err = readBody(r)
-	if err != nil {
-		status, text := http.StatusBadRequest, "The request body could not be read."
-		if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
-			status, text = http.StatusRequestTimeout, "The request body did not arrive in time."
+	stream := d.streams[r.URL.Path]
+	if stream == nil {
+		if why := d.takeBody(r, m, req); why != nil {
+			return d.refuse(req, *why), why
 		}
-		resp := refuse(r, status, codeInvalidRequest, text)
-		resp.Header.Set("Connection", "close")
-		return resp
+	}
+	if !m.enter() {
+		return d.refuse(req, serviceBusy), &serviceBusy // nobody is there to read it
+	}
+	select {
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
+	default:
+		return d.refuse(req, serviceBusy), &serviceBusy
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), d.timeout)
 	defer cancel()
-	return d.guard(r, func() *web.Response { return d.handle(ctx, req) })
+	if stream != nil {
+		// A connection that knows no deadline has none to put off.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.timeout))
+		return d.guard(req, func() *web.Response { return stream(ctx, req, r.Body) }), nil
+	}
+	return d.guard(req, func() *web.Response { return d.handle(ctx, req) }), nil
 }
 
-// guard turns a panic or an impossible answer into a 500. The panic's own
-// value is logged only where it is the runtime's: any other may quote what
-// the engine was working on.
-func (d *door) guard(r *http.Request, handle func() *web.Response) (resp *web.Response) {
+// takeBody waits for the body, at the connection's expense.
+func (d *door) takeBody(r *http.Request, m *member, req *web.Request) *refusal {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	if r.ProtoMajor == 2 {
+		if !m.await() {
+			return &serviceBusy
+		}
+		defer m.arrived()
+	}
+	var err error
+	req.Body, err = readBody(r)
+	if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
+		return &bodyTimeout
+	}
+	if err != nil {
+		return &bodyBroken
+	}
+	return nil
+}
+
+// guard turns a panic or an impossible answer into a 500.
+func (d *door) guard(req *web.Request, handle func() *web.Response) (resp *web.Response) {
 	defer func() {
 		if v := recover(); v != nil {
-			cause := fmt.Sprintf("%T", v)
-			if re, ok := v.(runtime.Error); ok {
-				cause = re.Error()
-			}
-			resp = refuse(r, http.StatusInternalServerError, codeInternal, "Something went wrong on our side.")
-			d.s.log.Error("panic in the engine", "cause", cause,
+			resp = d.refuse(req, ourFault)
+			d.s.log.Error("panic in the engine", "cause", causeOf(v),
 				"request_id", resp.Header.Get("X-Request-Id"), "stack", string(debug.Stack()))
 		}
 	}()
 	resp = handle()
 	if resp != nil && resp.Status == http.StatusServiceUnavailable && resp.Header == nil {
-		resp = refuse(r, resp.Status, codeUnavailable, "The service cannot answer just now; try again shortly.")
-		resp.Header.Set("Retry-After", "1")
-		return resp
+		return d.refuse(req, cannotJustNow)
 	}
 	if resp == nil || resp.Header == nil && resp.Status == http.StatusInternalServerError || resp.Status < 200 || resp.Status > 599 {
-		resp = refuse(r, http.StatusInternalServerError, codeInternal, "Something went wrong on our side.")
+		resp = d.refuse(req, ourFault)
 		d.s.log.Error("the engine gave no valid answer", "request_id", resp.Header.Get("X-Request-Id"))
 	}
 	return resp
+}
+
+// causeOf words a panic. Its own value is shown only where it is the runtime's:
+// any other may quote what was worked on.
+func causeOf(v any) string {
+	if err, ok := v.(runtime.Error); ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("%T", v)
 }
 
 var bodyBuffers = sync.Pool{New: func() any { b := make([]byte, web.MaxBody+1); return &b }}
@@ -197,9 +305,6 @@ var bodyBuffers = sync.Pool{New: func() any { b := make([]byte, web.MaxBody+1); 
 // readBody reads at most one byte more than the core accepts. The pooled
 // buffer keeps a sender of small bodies from costing 16 KiB each.
 func readBody(r *http.Request) ([]byte, error) {
-	if r.ContentLength == 0 {
-		return nil, nil
-	}
 	buf := bodyBuffers.Get().(*[]byte)
 	defer bodyBuffers.Put(buf)
 	for n := 0; ; {

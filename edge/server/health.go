@@ -4,20 +4,46 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/verge-id/verge/core/web"
 )
 
-func serveAlive(w http.ResponseWriter, _ *http.Request) {
-	writeHealth(w, http.StatusOK, "ok", "")
+// serveAlive is 200 as long as the process runs: one whose store fails recovers
+// by itself, or ends. The word says whether the store does.
+func (s *Server) serveAlive(w http.ResponseWriter, detail bool) {
+	var failing error
+	if s.cfg.Store != nil {
+		failing = s.cfg.Store.Failing()
+	}
+	switch {
+	case failing == nil:
+		writeHealth(w, http.StatusOK, "ok", "")
+	case detail:
+		writeHealth(w, http.StatusOK, "degraded", failing.Error())
+	default:
+		writeHealth(w, http.StatusOK, "degraded", "")
+	}
+}
+
+// putOff has who is refused while the store fails wait as long as is sensible
+// by now.
+func (s *Server) putOff(resp *web.Response) {
+	if resp.Status != http.StatusServiceUnavailable || s.cfg.Store == nil {
+		return
+	}
+	said, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+	if wait := s.cfg.Store.RetryAfter(); wait > said {
+		resp.Header.Set("Retry-After", strconv.Itoa(wait))
+	}
 }
 
 // readiness asks the engine at most once a second, however many ask it: on
 // the public listener anyone may, and the answer costs the KV a round trip.
 type readiness struct {
-	check    func(context.Context) error
-	draining *atomic.Bool
+	check func(context.Context) error
 
 	mu    sync.Mutex
 	asked time.Time
@@ -43,13 +69,13 @@ func (p *readiness) now(ctx context.Context) error {
 	return p.err
 }
 
-func (p *readiness) serve(w http.ResponseWriter, r *http.Request, detail bool) {
-	if p.draining.Load() {
+func (s *Server) serveReady(w http.ResponseWriter, r *http.Request, detail bool) {
+	if s.draining.Load() {
 		w.Header().Set("Connection", "close")
 		writeHealth(w, http.StatusServiceUnavailable, "draining", "")
 		return
 	}
-	if err := p.now(r.Context()); err != nil {
+	if err := s.ready.now(r.Context()); err != nil {
 		cause := ""
 		if detail {
 			cause = err.Error()
@@ -57,7 +83,7 @@ func (p *readiness) serve(w http.ResponseWriter, r *http.Request, detail bool) {
 		writeHealth(w, http.StatusServiceUnavailable, "unavailable", cause)
 		return
 	}
-	writeHealth(w, http.StatusOK, "ok", "")
+	s.serveAlive(w, detail)
 }
 
 func writeHealth(w http.ResponseWriter, status int, word, cause string) {

@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/verge-id/verge/core/host"
 )
 
 // Metrics holds everything that is counted, in a registry of its own. It is
@@ -19,12 +21,20 @@ type Metrics struct {
 	inFlight prometheus.Gauge
 	events   *prometheus.CounterVec
 
+	connections *prometheus.GaugeVec
+	turnedAway  *prometheus.CounterVec
+
 	jobs        *prometheus.CounterVec
 	jobLag      prometheus.Histogram
 	jobSeconds  prometheus.Histogram
 	jobsRunning prometheus.Gauge
 	deferred    prometheus.Counter
 	claimErrors prometheus.Counter
+
+	missingKeys  prometheus.Gauge
+	sealingKey   *prometheus.GaugeVec
+	storeFailing *prometheus.GaugeVec
+	storeRefused *prometheus.CounterVec
 }
 
 // NewMetrics returns metrics at zero, with Go's runtime, the process and the
@@ -33,7 +43,7 @@ func NewMetrics() *Metrics {
 	m := &Metrics{
 		reg: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "verge_http_requests_total", Help: "Requests answered, by route and status.",
+			Name: "verge_http_requests_total", Help: "Requests answered, by route and status. Route none: what was no request, or came too slowly to become one.",
 		}, []string{"route", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "verge_http_request_seconds", Help: "Time from the header's end to the answer's, by route.",
@@ -42,8 +52,14 @@ func NewMetrics() *Metrics {
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "verge_http_in_flight", Help: "Requests being answered.",
 		}),
+		connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "verge_http_connections", Help: "Connections open, by listener.",
+		}, []string{"listener"}),
+		turnedAway: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "verge_http_connections_turned_away_total", Help: "Connections that there was no room for, by what became of them (gave_way: one without a request in hand was closed for another, refused) and by the limit (address, total).",
+		}, []string{"listener", "became", "limit"}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "verge_events_total", Help: "What the core counts, by name.",
+			Name: "verge_events_total", Help: "What the core counts, by name; other: what this release does not know, of a module that is newer or lies.",
 		}, []string{"event"}),
 		jobs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_runner_jobs_total", Help: "Jobs run, by result: ok, or error where the store refused the record.",
@@ -65,17 +81,32 @@ func NewMetrics() *Metrics {
 		claimErrors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "verge_runner_claim_errors_total", Help: "Claims that the store refused.",
 		}),
+		missingKeys: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "verge_keyring_missing_keys",
+			Help: "Keys that other instances use and this one lacks. Above 0 this instance is not ready.",
+		}),
+		sealingKey: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "verge_keyring_sealing_key", Help: "1 for the key of the ring that seals now.",
+		}, []string{"key"}),
+		storeFailing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "verge_store_failing", Help: "1 while the store fails at reads, writes or counters, else 0.",
+		}, []string{"what"}),
+		storeRefused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "verge_store_refused_total", Help: "Calls that the store failed at, by what they were for.",
+		}, []string{"what"}),
 	}
-	m.reg.MustRegister(m.requests, m.seconds, m.inFlight, m.events,
-		m.jobs, m.jobLag, m.jobSeconds, m.jobsRunning, m.deferred, m.claimErrors,
+	m.reg.MustRegister(m.requests, m.seconds, m.inFlight, m.connections, m.turnedAway, m.events,
+		m.jobs, m.jobLag, m.jobSeconds, m.jobsRunning, m.deferred, m.claimErrors, m.missingKeys, m.sealingKey,
+		m.storeFailing, m.storeRefused,
 		collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-// Count counts an event by name; it fits host.Host.Count. Names come from a
-// fixed small set: each new one is a time series for ever.
-func (m *Metrics) Count(event string) { m.events.WithLabelValues(event).Inc() }
+// Count counts an event by name; it fits host.Host.Count. A name that the core
+// does not list would be a time series that somebody else chose, and
+// Prometheus panics on one that is no UTF-8.
+func (m *Metrics) Count(event string) { m.events.WithLabelValues(host.CountName(event)).Inc() }
 
 // JobStarted, JobDone, JobDeferred and ClaimFailed are what a runner reports.
 func (m *Metrics) JobStarted(lag time.Duration) {
@@ -95,6 +126,24 @@ func (m *Metrics) JobDone(took time.Duration, err error) {
 
 func (m *Metrics) JobDeferred() { m.deferred.Inc() }
 func (m *Metrics) ClaimFailed() { m.claimErrors.Inc() }
+
+// Keyring says how this instance's key ring stands to the fleet's.
+func (m *Metrics) Keyring(missing int, sealing string) {
+	m.missingKeys.Set(float64(missing))
+	m.sealingKey.Reset()
+	m.sealingKey.WithLabelValues(sealing).Set(1)
+}
+
+// StoreFailing and StoreRefused are what the watch over a store reports.
+func (m *Metrics) StoreFailing(what string, failing bool) {
+	v := 0.0
+	if failing {
+		v = 1
+	}
+	m.storeFailing.WithLabelValues(what).Set(v)
+}
+
+func (m *Metrics) StoreRefused(what string) { m.storeRefused.WithLabelValues(what).Inc() }
 
 func (m *Metrics) observe(route string, status int, took time.Duration) {
 	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()

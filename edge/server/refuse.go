@@ -3,22 +3,42 @@ package server
 import (
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
 
 	"github.com/verge-id/verge/core/web"
 )
 
-// Codes of contract 5 for what never reaches the engine. A client that knows
-// the contract's table knows these; statuses outside of it (408, 414) borrow
-// the nearest.
+// Codes of contract 5 for what never reaches the engine.
 const (
 	codeInvalidRequest = "INVALID_REQUEST"
+	codeRequestTimeout = "REQUEST_TIMEOUT"
+	codeURITooLong     = "URI_TOO_LONG"
 	codeInternal       = "INTERNAL"
 	codeUnavailable    = "UNAVAILABLE"
 )
 
-// refuse is an answer the engine had no part in, in the shape of contract 5.
-func refuse(r *http.Request, status int, code, text string) *web.Response {
+// refusal is an answer that the engine has no part in.
+type refusal struct {
+	status     int
+	code, text string
+	retry      bool // a moment later it may go well
+	hangUp     bool // the connection is of no more use
+	seldom     bool // a crowd may cause any number of them, so not each has a line in the log
+}
+
+var (
+	uriTooLong    = refusal{status: http.StatusRequestURITooLong, code: codeURITooLong, text: fmt.Sprintf("The URL is longer than %d bytes.", web.MaxURL)}
+	bodyTimeout   = refusal{status: http.StatusRequestTimeout, code: codeRequestTimeout, text: "The request body did not arrive in time.", hangUp: true, seldom: true}
+	bodyBroken    = refusal{status: http.StatusBadRequest, code: codeInvalidRequest, text: "The request body could not be read.", hangUp: true, seldom: true}
+	serviceBusy   = refusal{status: http.StatusServiceUnavailable, code: codeUnavailable, text: "The service is busy; try again shortly.", retry: true, seldom: true}
+	cannotJustNow = refusal{status: http.StatusServiceUnavailable, code: codeUnavailable, text: "The service cannot answer just now; try again shortly.", retry: true}
+	ourFault      = refusal{status: http.StatusInternalServerError, code: codeInternal, text: "Something went wrong on our side."}
+)
+
+// json is the refusal in the shape of contract 5.
+func (why refusal) json(correlationID string) *web.Response {
 	body := struct {
 		Code          string `json:"code"`
 		ErrorCode     string `json:"error_code"`
@@ -26,20 +46,66 @@ func refuse(r *http.Request, status int, code, text string) *web.Response {
 		Message       string `json:"message"`
 		RequestID     string `json:"request_id"`
 		CorrelationID string `json:"correlation_id,omitempty"`
-	}{code, code, text, text, newRequestID(), correlationID(r)}
-	h := web.Header{
-		"Content-Type":  {"application/json; charset=utf-8"},
-		"Cache-Control": {"no-store"},
-		"X-Request-Id":  {body.RequestID},
-	}
-	if body.CorrelationID != "" {
-		h.Set("X-Correlation-Id", body.CorrelationID)
-	}
+	}{why.code, why.code, why.text, why.text, newRequestID(), correlationID}
 	b, err := json.Marshal(body)
 	if err != nil {
 		panic(err) // strings always marshal
 	}
-	return &web.Response{Status: status, Header: h, Body: b}
+	return &web.Response{Status: why.status, Body: b, Header: why.header(web.Header{
+		"Content-Type":  {"application/json; charset=utf-8"},
+		"Cache-Control": {"no-store"},
+	}, body.RequestID, correlationID)}
+}
+
+// header completes the header of a refusal in any shape (contract 4).
+func (why refusal) header(h web.Header, requestID, correlationID string) web.Header {
+	h.Set("X-Request-Id", requestID)
+	if correlationID != "" {
+		h.Set("X-Correlation-Id", correlationID)
+	}
+	if why.retry {
+		h.Set("Retry-After", "1")
+	}
+	if why.hangUp {
+		h.Set("Connection", "close")
+	}
+	return h
+}
+
+// refuse answers a request that the engine has no part in: with a page where a
+// person asks for one (contract 22), else with JSON.
+func (d *door) refuse(req *web.Request, why refusal) *web.Response {
+	correlation := correlationID(req.Header)
+	if page := d.page(req, why.status); page != nil {
+		page.Header = why.header(page.Header, newRequestID(), correlation)
+		return page
+	}
+	return why.json(correlation)
+}
+
+// page is what a person is shown, nil where a program asks or there is no page.
+func (d *door) page(req *web.Request, status int) (page *web.Response) {
+	if d.show == nil || !web.AsksForPage(req) {
+		return nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			d.s.log.Error("panic in the page of a refusal", "cause", causeOf(v))
+			page = nil
+		}
+	}()
+	shown := d.show(status, req)
+	if shown == nil {
+		return nil
+	}
+	page = &web.Response{Status: status, Header: maps.Clone(shown.Header), Body: shown.Body}
+	if page.Header == nil {
+		page.Header = web.Header{}
+	}
+	if !page.Header.Has("Cache-Control") {
+		page.Header.Set("Cache-Control", "no-store")
+	}
+	return page
 }
 
 // newRequestID names an answer that the engine did not give (contract 4).
@@ -47,8 +113,8 @@ func newRequestID() string { return "req_" + rand.Text() }
 
 // correlationID returns the caller's X-Correlation-Id if it is one by
 // contract 4, 1 to 128 printable ASCII characters, and "" if not.
-func correlationID(r *http.Request) string {
-	id := r.Header.Get("X-Correlation-Id")
+func correlationID(h web.Header) string {
+	id := h.Get("X-Correlation-Id")
 	if len(id) > 128 {
 		return ""
 	}

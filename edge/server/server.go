@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,17 @@ type Engine interface {
 	Ready(ctx context.Context) error
 }
 
+// Store is the engine's store as far as health checks and refused callers
+// should know. Methods are called concurrently and return at once.
+type Store interface {
+	// Failing is why the store cannot do all that it is for; nil if it can.
+	Failing() error
+
+	// RetryAfter is how many seconds who is refused should wait; zero: no
+	// longer than the engine says.
+	RetryAfter() int
+}
+
 // Handler answers requests of the admin listener. It checks the operator's
 // credential itself; the server does not know one.
 type Handler func(ctx context.Context, req *web.Request) *web.Response
@@ -41,6 +53,9 @@ type Stream func(ctx context.Context, req *web.Request, body io.Reader) *web.Res
 type Config struct {
 	Engine Engine
 	Public net.Listener
+
+	// Store is asked by health checks and at every 503. Nil: nobody is asked.
+	Store Store
 
 	// Admin answers what arrives at AdminListener. Nil, both: no admin API.
 	Admin         Handler
@@ -90,6 +105,23 @@ type Config struct {
 	// Retry-After: a queue here would only make every answer late. 0: 1024.
 	MaxConcurrent int
 
+	// MaxConns is how many connections the public listener holds at once; the
+	// admin listener holds an eighth of that beside them. Where one more comes,
+	// a connection that does nothing gives way. 0: three quarters of the files
+	// that the process may open, at most 16,384.
+	MaxConns int
+
+	// MaxConnsPerIP is how many of them one client address has, where IPv6
+	// counts by /64. For one more, its own idlest gives way. A trusted proxy,
+	// which speaks for many, is held to MaxConns alone. 0: 512.
+	MaxConnsPerIP int
+
+	// Page is what a person is shown where the server itself refuses a
+	// request on the public listener: with status 408, 414, 500 or 503. It is
+	// asked where Accept prefers HTML, and never below /api. Nil, or a nil
+	// page: JSON.
+	Page func(status int, req *web.Request) *web.Response
+
 	// DrainDelay is how long a draining server still accepts connections, so
 	// that balancers can read from /readyz that it is about to go. 0: none.
 	DrainDelay time.Duration
@@ -115,7 +147,6 @@ type Server struct {
 	public   *door
 	admin    *door
 	ops      *http.Server
-	conns    atomic.Int64 // open connections of public and admin
 }
 
 // New returns a server that does not serve yet. It panics if Engine or Public
@@ -151,6 +182,12 @@ func New(c Config) *Server {
 	if c.MaxConcurrent == 0 {
 		c.MaxConcurrent = 1024
 	}
+	if c.MaxConns == 0 {
+		c.MaxConns = ConnsFor(OpenFiles())
+	}
+	if c.MaxConnsPerIP == 0 {
+		c.MaxConnsPerIP = 512
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -164,16 +201,17 @@ func New(c Config) *Server {
 	c.TrustedProxies = trusted
 
 	s := &Server{cfg: c, metrics: c.Metrics, log: c.Log}
-	s.ready = readiness{check: c.Engine.Ready, draining: &s.draining}
+	s.ready = readiness{check: c.Engine.Ready}
 	s.public = s.newDoor("public", c.Public, c.Engine.Handle, c.HandleTimeout)
-	s.public.health = true
+	s.public.health, s.public.show = true, c.Page
 	if c.Admin != nil {
 		s.admin = s.newDoor("admin", c.AdminListener, c.Admin, c.AdminTimeout)
 		s.admin.streams = c.AdminStreams
+		s.admin.crowd.most = max(c.MaxConns/8, 8)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", serveAlive)
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.ready.serve(w, r, true) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { s.serveAlive(w, true) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.serveReady(w, r, true) })
 	mux.Handle("GET /metrics", s.metrics.handler())
 	s.ops = &http.Server{
 		Handler:           mux,
@@ -188,6 +226,16 @@ func orDuration(d *time.Duration, def time.Duration) {
 	if *d == 0 {
 		*d = def
 	}
+}
+
+// ConnsFor is how many connections a process that may open so many files holds
+// if Config does not say. The rest is for the admin and ops listeners, the store and webhooks.
+func ConnsFor(files uint64) int {
+	const most = 16384
+	if files == 0 || files/4*3 > most {
+		return most
+	}
+	return max(int(files/4*3), 8)
 }
 
 // Handler returns what the public listener serves, for tests that bring their
@@ -238,7 +286,8 @@ func (s *Server) drain(doors []*door) error {
 	for _, d := range doors {
 		d.stopAccepting()
 	}
-	for end := time.Now().Add(s.cfg.IdleGrace); s.conns.Load() > 0 && time.Now().Before(end); {
+	left := func(d *door) bool { return !d.crowd.empty() }
+	for end := time.Now().Add(s.cfg.IdleGrace); slices.ContainsFunc(doors, left) && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,6 +40,81 @@ func (e engine) Ready(context.Context) error {
 		return nil
 	}
 	return e.ready()
+}
+
+// store fails as it says.
+type store struct {
+	failing error
+	wait    int
+}
+
+func (s *store) Failing() error  { return s.failing }
+func (s *store) RetryAfter() int { return s.wait }
+
+// A restart mends no store, and takes away what needs no write: health checks
+// that restart or take out must not see it, those who read the word must.
+func TestAFailingStoreShowsInTheWordOfHealthAndNotInItsStatus(t *testing.T) {
+	st := &store{failing: errors.New("the disk at 10.1.2.3 is full")}
+	ops := listen(t)
+	base, stop := start(t, Config{Engine: engine{}, Ops: ops, Store: st})
+	defer stop()
+	get := getter(t)
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if s, b := get(base + path); s != 200 || !strings.Contains(b, `"degraded"`) || strings.Contains(b, "10.1.2.3") {
+			t.Errorf("public %s: %d %s", path, s, b)
+		}
+		if s, b := get("http://" + ops.Addr().String() + path); s != 200 || !strings.Contains(b, `"degraded"`) || !strings.Contains(b, "10.1.2.3") {
+			t.Errorf("ops %s: %d %s", path, s, b)
+		}
+	}
+	st.failing = nil
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if s, b := get(base + path); s != 200 || !strings.Contains(b, `"ok"`) {
+			t.Errorf("%s of a store that is well again: %d %s", path, s, b)
+		}
+	}
+}
+
+func TestRetryAfterGrowsWithTheStoresFailing(t *testing.T) {
+	st := &store{}
+	status := 503
+	base, stop := start(t, Config{Store: st, Engine: engine{handle: func(context.Context, *web.Request) *web.Response {
+		resp := ok("{}")
+		resp.Status = status
+		resp.Header.Set("Retry-After", "2")
+		return resp
+	}}})
+	defer stop()
+	for _, c := range []struct {
+		status, wait int
+		want         string
+	}{{503, 0, "2"}, {503, 1, "2"}, {503, 17, "17"}, {429, 17, "2"}} {
+		st.wait, status = c.wait, c.status
+		resp, err := http.Get(base + "/x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if got := resp.Header.Get("Retry-After"); got != c.want {
+			t.Errorf("%d, where the store says %d: Retry-After %s, want %s", c.status, c.wait, got, c.want)
+		}
+	}
+}
+
+// getter returns what asks for a document of health or metrics.
+func getter(t *testing.T) func(url string) (status int, body string) {
+	return func(url string) (int, string) {
+		resp, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if id := resp.Header.Get("X-Request-Id"); !strings.HasPrefix(id, "req_") && !strings.HasSuffix(url, "/metrics") {
+			t.Errorf("contract 4: %s has X-Request-Id %q", url, id)
+		}
+		b, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(b)
+	}
 }
 
 func ok(body string) *web.Response {
@@ -152,9 +228,9 @@ func TestRefusals(t *testing.T) {
 		code          string
 		engine        bool
 	}{
-		{"URL over the limit", "GET /?" + long + " HTTP/1.1\r\nHost: x\r\n\r\n", 414, "INVALID_REQUEST", false},
-		{"URL over the limit in its path, encoded", "GET /" + strings.Repeat("%41", web.MaxURL/3+1) + " HTTP/1.1\r\nHost: x\r\n\r\n", 414, "INVALID_REQUEST", false},
-		{"body that never comes", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab", 408, "INVALID_REQUEST", false},
+		{"URL over the limit", "GET /?" + long + " HTTP/1.1\r\nHost: x\r\n\r\n", 414, "URI_TOO_LONG", false},
+		{"URL over the limit in its path, encoded", "GET /" + strings.Repeat("%41", web.MaxURL/3+1) + " HTTP/1.1\r\nHost: x\r\n\r\n", 414, "URI_TOO_LONG", false},
+		{"body that never comes", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab", 408, "REQUEST_TIMEOUT", false},
 		{"chunk that is none", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "INVALID_REQUEST", false},
 		{"engine panics", "GET /panic HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL", true},
 		{"engine gives nothing", "GET /nil HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL", true},
@@ -289,18 +365,8 @@ func TestHealth(t *testing.T) {
 		return nil
 	}}})
 	opsBase := "http://" + ops.Addr().String()
-	get := func(url string) (int, string) {
-		resp, err := http.Get(url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		if id := resp.Header.Get("X-Request-Id"); !strings.HasPrefix(id, "req_") && !strings.HasSuffix(url, "/metrics") {
-			t.Errorf("contract 4: %s has X-Request-Id %q", url, id)
-		}
-		b, _ := io.ReadAll(resp.Body)
-		return resp.StatusCode, string(b)
-	}
+	get := getter(t)
+
 	for range 50 {
 		if s, _ := get(base + "/readyz"); s != 200 {
 			t.Fatalf("readyz: %d", s)
@@ -427,7 +493,7 @@ func TestLogsAndMetricsHoldNoSecret(t *testing.T) {
 	metrics := NewMetrics()
 	base, stop := start(t, Config{Ops: ops, Metrics: metrics, Log: slog.New(slog.NewJSONHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Engine: engine{handle: func(_ context.Context, r *web.Request) *web.Response {
-			metrics.Count("session_started")
+			metrics.Count("session_completed")
 			if strings.Contains(r.Query, "panic") {
 				panic(fmt.Errorf("cannot open %s", r.Query))
 			}
@@ -445,6 +511,9 @@ func TestLogsAndMetricsHoldNoSecret(t *testing.T) {
 		{"GET", "/api/v1/verify/sessions/svc_sess_abc%3Fstate=" + canary},
 		{"GET", "/verify/" + strings.Repeat("x", 60) + canary},
 		{"GET", "/" + canary + "@publisher.example"},
+		{"GET", "/" + canary},
+		{"GET", "/docs/" + canary},
+		{"GET", "/api/v1/verify/sessions/" + canary},
 		{"GET", "/a/b/c/d/e/f/g/h/i/j/k/l/m/" + canary},
 		{canary, "/"},
 		{"POST", "/" + strings.Repeat("x", web.MaxURL) + canary},
@@ -458,7 +527,7 @@ func TestLogsAndMetricsHoldNoSecret(t *testing.T) {
 		req.Header.Set("Referer", "https://x.example/?"+canary)
 		req.Header.Set("User-Agent", canary)
 		req.Header.Set("X-Forwarded-For", canary)
-		req.Header.Set("X-Correlation-Id", "corr-1")
+		req.Header.Set("X-Correlation-Id", "user-"+canary)
 		resp, err := noFollow.Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -478,9 +547,9 @@ func TestLogsAndMetricsHoldNoSecret(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		`verge_http_requests_total{route="sessions",status="200"} 4`, `verge_http_requests_total{route="start",status="500"} 1`,
+		`verge_http_requests_total{route="sessions",status="200"} 5`, `verge_http_requests_total{route="start",status="500"} 1`,
 		`verge_http_requests_total{route="verify",status="200"} 1`, `verge_http_requests_total{route="other",status="414"} 1`,
-		`verge_events_total{event="session_started"} 10`, "go_goroutines", "process_open_fds", "go_build_info",
+		`verge_events_total{event="session_completed"} 13`, "go_goroutines", "process_open_fds", "go_build_info",
 	} {
 		if !strings.Contains(string(scraped), want) {
 			t.Errorf("metrics lack %s", want)
@@ -488,23 +557,72 @@ func TestLogsAndMetricsHoldNoSecret(t *testing.T) {
 	}
 }
 
+// aSession has the form of a session id.
+var aSession = "svc_sess_" + strings.Repeat("AbC-1_z9", 10)
+
 func TestAccessLog(t *testing.T) {
 	var logs lockedBuffer
 	s := New(Config{Public: listen(t), Engine: engine{}, Log: slog.New(slog.NewJSONHandler(&logs, nil))})
-	r := httptest.NewRequest("GET", "/api/v1/verify/sessions/svc_sess_AbC-1_z", nil)
+	r := httptest.NewRequest("GET", "/api/v1/verify/sessions/"+aSession, nil)
 	r.RemoteAddr = "[2001:db8::1]:5"
-	r.Header.Set("X-Correlation-Id", "corr 1")
+	r.Header.Set("X-Correlation-Id", "5F0C6F0E-3c1c-4c6e-9a52-0d6a3a2f9b11")
 	s.Handler().ServeHTTP(httptest.NewRecorder(), r)
 	var line map[string]any
 	if err := json.Unmarshal([]byte(logs.String()), &line); err != nil {
 		t.Fatal(err)
 	}
 	for k, want := range map[string]any{
-		"listener": "public", "method": "GET", "route": "sessions", "path": "/api/v1/verify/sessions/svc_sess_AbC-1_z", "status": 200.0,
-		"bytes": 2.0, "client": "2001:db8::1", "request_id": "req_engine", "correlation_id": "corr 1",
+		"listener": "public", "method": "GET", "route": "sessions", "path": "/api/v1/verify/sessions/" + aSession, "status": 200.0,
+		"bytes": 2.0, "client": "2001:db8::1", "request_id": "req_engine", "correlation_id": "5F0C6F0E-3c1c-4c6e-9a52-0d6a3a2f9b11",
 	} {
 		if line[k] != want {
 			t.Errorf("%s: got %v, want %v", k, line[k], want)
+		}
+	}
+}
+
+// Contract 13: the path is the caller's text, and so is the correlation id.
+func TestWhatOfACallersTextIsLogged(t *testing.T) {
+	for _, c := range []struct{ rule, door, path, want string }{
+		{"a path of the API", "public", "/api/v1/verify/start", "/api/v1/verify/start"},
+		{"a hosted page", "public", "/verify", "/verify"},
+		{"a session", "public", "/api/v1/verify/sessions/" + aSession, "/api/v1/verify/sessions/" + aSession},
+		{"a user's id in the place of a session's", "public", "/api/v1/verify/sessions/user-4711", "/api/v1/verify/sessions/…"},
+		{"a user's id behind a session's prefix", "public", "/api/v1/verify/sessions/svc_sess_john.smith", "/api/v1/verify/sessions/…"},
+		{"a name behind a session's prefix", "public", "/api/v1/verify/sessions/svc_sess_john-smith", "/api/v1/verify/sessions/…"},
+		{"a key behind a session's prefix", "public", "/api/v1/verify/sessions/svc_sess_svc_sk_" + strings.Repeat("a", 60), "/api/v1/verify/sessions/…"},
+		{"a path behind a session", "public", "/api/v1/verify/sessions/" + aSession + "/john", "/api/v1/verify/sessions/…"},
+		{"a short path that nobody knows", "public", "/john", ""},
+		{"what follows a path that is known", "public", "/verify/john", ""},
+		{"an asset's name that nobody knows", "public", "/docs/john.smith", ""},
+		{"the operators' words", "admin", "/admin/v1/integrations", "/admin/v1/integrations"},
+		{"an event", "admin", "/admin/v1/deliveries/evt_5f0c6f0e-3c1c-4c6e-9a52-0d6a3a2f9b11/resend", "/admin/v1/deliveries/evt_5f0c6f0e-3c1c-4c6e-9a52-0d6a3a2f9b11/resend"},
+		{"an integration", "admin", "/admin/v1/integrations/5f0c6f0e-3c1c-4c6e-9a52-0d6a3a2f9b11/test", "/admin/v1/integrations/5f0c6f0e-3c1c-4c6e-9a52-0d6a3a2f9b11/test"},
+		{"any other text among the operators' paths", "admin", "/admin/v1/keys/svc_sk_x/john/smith", "/admin/v1/keys/…/…/…"},
+		{"a path that the operators do not have", "admin", "/john", ""},
+	} {
+		if got := logPath(c.door, c.path); got != c.want {
+			t.Errorf("%s: %q is logged as %q, want %q", c.rule, c.path, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		rule, id string
+		shown    bool
+	}{
+		{"a UUID", "5f0c6f0e-3c1c-4c6e-9a52-0d6a3a2f9b11", true},
+		{"a trace id", "4bf92f3577b34da6a3ce929d0e0e4736", true},
+		{"a user's id", "user-4711", false},
+		{"a key", "svc_sk_canary", false},
+		{"nearly a UUID", "5f0c6f0e-3c1c-4c6e-9a52-0d6a3a2f9b1g", false},
+		{"a UUID with a hyphen in another place", "5f0c6f0e-3c1c-4c6e-9a520-d6a3a2f9b11", false},
+		{"nearly a trace id", "4bf92f3577b34da6a3ce929d0e0e473", false},
+	} {
+		want := c.id
+		if !c.shown {
+			want = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(c.id)))[:23]
+		}
+		if got := logCorrelation(c.id); got != want {
+			t.Errorf("%s: %q is logged as %q, want %q", c.rule, c.id, got, want)
 		}
 	}
 }

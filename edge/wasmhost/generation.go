@@ -62,12 +62,9 @@ func (g *generation) start(ctx context.Context, slot int) error {
 	e, begin := g.engine, time.Now()
 	ctx = withSealer(ctx, e.cfg.Sealer)
 	words := &lastWords{}
-	mod, err := g.module.instantiate(ctx, &e.cfg, words)
+	mod, err := g.prepare(ctx, slot, words)
 	if err != nil {
 		return err
-	}
-	if err := g.testReplacement(ctx, slot, mod); err != nil {
-		return errors.Join(err, mod.Close(ctx))
 	}
 	e.cfg.Observer.GuestStarted(time.Since(begin))
 	g.mu.Lock()
@@ -78,7 +75,7 @@ func (g *generation) start(ctx context.Context, slot int) error {
 	if err := g.module.hold(); err != nil { // for its owner, who may never return
 		return errors.Join(err, mod.Close(ctx))
 	}
-	in := e.newInstance(mod, words, uint32(cmp.Or(e.cfg.MemoryFull, g.module.memoryMax/4)))
+	in := e.newInstance(g.module, mod, words, uint32(cmp.Or(e.cfg.MemoryFull, g.module.memoryMax/4)))
 	ctx, in.interrupt = context.WithCancel(context.WithoutCancel(ctx))
 	in.stuck = func() { g.failed(slot, in, &failure{CauseDeadline, errors.New("it does not return")}) }
 	in.full = func() {
@@ -99,6 +96,43 @@ func (g *generation) start(ctx context.Context, slot int) error {
 	return nil
 }
 
+// prepare makes a guest and tests it. One that does not return in time is left
+// behind, with the goroutine that waits for it: nobody can end it from outside.
+func (g *generation) prepare(ctx context.Context, slot int, words *lastWords) (api.Module, error) {
+	if err := g.module.hold(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, selfTestTime)
+	type guest struct {
+		mod api.Module
+		err error
+	}
+	prepared := make(chan guest)
+	go func() {
+		defer g.module.release()
+		defer cancel()
+		mod, err := g.module.instantiate(ctx, &g.engine.cfg, words)
+		if err == nil {
+			if err = g.testReplacement(ctx, slot, mod); err != nil {
+				err = errors.Join(err, mod.Close(ctx))
+			}
+		}
+		select {
+		case prepared <- guest{mod, err}:
+		case <-ctx.Done():
+			if err == nil {
+				mod.Close(ctx)
+			}
+		}
+	}()
+	select {
+	case p := <-prepared:
+		return p.mod, p.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wasmhost: a guest of module %s does not start in time: %w", short(g.module.digest), ctx.Err())
+	}
+}
+
 // failed replaces an instance that has failed, and counts that against the module.
 func (g *generation) failed(slot int, in *instance, err error) {
 	if in.failed.Swap(true) {
@@ -106,7 +140,7 @@ func (g *generation) failed(slot int, in *instance, err error) {
 	}
 	cause := causeOf(err)
 	g.engine.cfg.Observer.GuestFailed(cause)
-	g.engine.cfg.Log.Error("a guest failed and is replaced", "module", short(g.module.digest), "cause", cause, "error", err.Error())
+	g.engine.cfg.Log.Error("a guest failed and is replaced", moduleKey, short(g.module.digest), "cause", cause, "error", bounded{err}.Error())
 	g.engine.suspect(g, cause)
 	g.replace(slot, in)
 }
@@ -132,7 +166,7 @@ func (g *generation) replace(slot int, old *instance) {
 				break
 			}
 			g.engine.cfg.Observer.GuestFailed(CauseStart)
-			g.engine.cfg.Log.Error("a guest cannot be replaced, will try again", "module", short(g.module.digest), "error", err.Error(), "within", pause)
+			g.engine.cfg.Log.Error("a guest cannot be replaced, will try again", moduleKey, short(g.module.digest), "error", bounded{err}.Error(), "within", pause)
 			g.engine.suspect(g, CauseStart)
 			select {
 			case <-time.After(pause):

@@ -46,7 +46,7 @@ type breaking struct {
 	now atomic.Bool
 }
 
-func (b *breaking) Open(purpose string, token []byte) ([]byte, error) {
+func (b *breaking) Open(purpose string, token []byte) ([]byte, time.Time, error) {
 	if b.now.CompareAndSwap(true, false) {
 		panic("it breaks")
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,7 @@ type instance struct {
 	module api.Module
 	engine *Engine
 	words  *lastWords
+	log    *slog.Logger // of what the guest says
 
 	reserve, submit, complete, cancel api.Function
 
@@ -53,6 +55,7 @@ type call struct {
 	state   atomic.Int32
 	result  chan result // one, if the instance begins the call and does not end before it
 	stop    func() bool // ends the watch on ctx
+	asking  bool        // an effect of it is under way; its owner's alone
 }
 
 // States of a call: it is the guest's as soon as it is begun, and only until
@@ -76,6 +79,7 @@ type event struct {
 	op     uint32
 	status abi.Status
 	body   []byte
+	err    error // why the effect cannot be one of the core
 }
 
 type eventKind uint8
@@ -121,14 +125,23 @@ func (in *instance) run(ctx context.Context) (err error) {
 		case submitted:
 			err = in.begin(ctx, e.call)
 		case completed:
-			if in.calls[e.call.id] == e.call {
-				err = in.message(ctx, e.body, func(n uint64) ([]uint64, error) {
+			e.call.asking = false
+			switch {
+			case e.err != nil:
+				err = &failure{CauseProtocol, e.err}
+			case in.calls[e.call.id] == e.call:
+				err = in.message(ctx, e.call, e.body, func(n uint64) ([]uint64, error) {
 					return in.complete.Call(ctx, uint64(e.call.id), uint64(e.op), uint64(e.status), n)
 				})
 			}
 		case cancelled:
 			if in.calls[e.call.id] == e.call {
-				err = in.export(in.cancel.Call(ctx, uint64(e.call.id), uint64(reasonOf(e.call.ctx))))
+				var results []uint64
+				results, err = in.cancel.Call(ctx, uint64(e.call.id), uint64(reasonOf(e.call.ctx)))
+				err = in.export(e.call, results, err)
+				if err == nil && in.calls[e.call.id] == e.call {
+					err = &failure{CauseProtocol, errDeaf}
+				}
 			}
 		}
 		in.since.Store(0)
@@ -147,6 +160,10 @@ func (in *instance) run(ctx context.Context) (err error) {
 	in.end()
 	return err
 }
+
+// errDeaf: such a request would be under way for ever, and the end of its guest
+// would wait for it.
+var errDeaf = errors.New("it does not answer a request that was cancelled")
 
 // weigh keeps the engine's sum of memory.
 func (in *instance) weigh(size uint32) {
@@ -254,13 +271,13 @@ func (in *instance) begin(ctx context.Context, c *call) error {
 	c.id = in.last
 	in.calls[c.id] = c
 	c.stop = context.AfterFunc(c.ctx, func() { in.send(event{call: c, kind: cancelled}) })
-	return in.message(ctx, c.message, func(n uint64) ([]uint64, error) {
+	return in.message(ctx, c, c.message, func(n uint64) ([]uint64, error) {
 		return in.submit.Call(ctx, uint64(c.id), n)
 	})
 }
 
-// message puts b into the inbox and calls an export with its length.
-func (in *instance) message(ctx context.Context, b []byte, export func(n uint64) ([]uint64, error)) error {
+// message puts b into the inbox and calls an export with its length, for c.
+func (in *instance) message(ctx context.Context, c *call, b []byte, export func(n uint64) ([]uint64, error)) error {
 	at, err := in.reserve.Call(ctx, uint64(len(b)))
 	if err != nil {
 		return in.trapped(err)
@@ -268,36 +285,18 @@ func (in *instance) message(ctx context.Context, b []byte, export func(n uint64)
 	if at[0] == 0 || !in.module.Memory().Write(uint32(at[0]), b) {
 		return &failure{CauseProtocol, fmt.Errorf("it grants no room for %d bytes", len(b))}
 	}
-	return in.export(export(uint64(len(b))))
+	results, err := export(uint64(len(b)))
+	return in.export(c, results, err)
 }
 
-// export reads the outbox that an export has returned.
-func (in *instance) export(results []uint64, err error) error {
+// export hears the outbox that an export has returned which was called for c.
+func (in *instance) export(c *call, results []uint64, err error) error {
 	if err != nil {
 		return in.trapped(err)
 	}
 	out, err := outbox(in.module, uint32(results[0]))
-	for err == nil && len(out) > 0 {
-		var rec abi.Record
-		if rec, out, err = abi.ReadRecord(out); err != nil {
-			break
-		}
-		c := in.calls[rec.Request]
-		switch {
-		case rec.Kind == abi.Respond && c != nil:
-			delete(in.calls, rec.Request)
-			if rec.Body == nil {
-				c.finish(result{err: errNoResult})
-			} else {
-				c.finish(result{body: rec.Body})
-			}
-		case rec.Kind >= abi.Respond:
-			in.engine.ports.heed(rec)
-		case c != nil:
-			go in.carryOut(c, rec)
-		default:
-			err = fmt.Errorf("an effect of request %d, which is not under way", rec.Request)
-		}
+	if err == nil {
+		err = in.hear(c, out)
 	}
 	if err != nil {
 		return &failure{CauseProtocol, err}
@@ -325,7 +324,7 @@ func (in *instance) carryOut(c *call, rec abi.Record) {
 		}
 		return
 	}
-	done.status, done.body = in.engine.ports.Do(c.ctx, rec.Kind, rec.Body)
+	done.status, done.body, done.err = in.engine.ports.Carry(c.ctx, rec.Kind, rec.Body)
 	if len(done.body) > abi.MaxInbox {
 		done.status, done.body = lost(rec.Kind, fmt.Sprintf("a reply of %d bytes is too large for a guest", len(done.body)))
 	}
@@ -357,9 +356,9 @@ func (c *call) finish(r result) {
 }
 
 // newInstance returns the guest as one that takes requests once run is called.
-func (e *Engine) newInstance(mod api.Module, words *lastWords, limit uint32) *instance {
+func (e *Engine) newInstance(m *Module, mod api.Module, words *lastWords, limit uint32) *instance {
 	in := &instance{
-		module: mod, engine: e, words: words,
+		module: mod, engine: e, words: words, log: e.cfg.Log.With(moduleKey, short(m.digest)),
 		reserve: mod.ExportedFunction("verge_reserve"), submit: mod.ExportedFunction("verge_submit"),
 		complete: mod.ExportedFunction("verge_complete"), cancel: mod.ExportedFunction("verge_cancel"),
 		events: make(chan event, 256), ended: make(chan struct{}), calls: map[uint32]*call{}, limit: limit,

@@ -15,13 +15,15 @@ import (
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/testharness"
 )
 
 // publisher is one that an engine's store knows, and what it asks for.
 type publisher struct {
-	t    testing.TB
-	ring *token.Ring
-	key  string
+	t     testing.TB
+	store kv.KV
+	ring  *token.Ring
+	key   string
 }
 
 const integrationID = "0a4e1f7c-3b5d-4c6e-8f90-a1b2c3d4e5f6"
@@ -32,8 +34,8 @@ func newPublisher(t testing.TB, c wasmhost.Config) *publisher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &publisher{t: t}
-	if p.ring, err = kr.Ring(c.Guest.Host, rand.Reader); err != nil {
+	p := &publisher{t: t, store: c.KV}
+	if p.ring, err = kr.Ring(c.Guest.Host, rand.Reader, time.Now); err != nil {
 		t.Fatal(err)
 	}
 	d := integration.NewDirectory(host.Host{KV: c.KV, Sealer: p.ring, Now: time.Now, Random: rand.Reader})
@@ -55,12 +57,16 @@ func (p *publisher) ask(e *wasmhost.Engine, method, path, body string) int {
 		Header: web.Header{"Authorization": {"Bearer " + p.key}, "Content-Type": {"application/json"}, "User-Agent": {"a test"}}}).Status
 }
 
-func (p *publisher) session() string {
+func (p *publisher) id() session.ID {
 	id, err := session.NewID(rand.Reader, integrationID, session.L1, 25, time.Now(), 0)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	text, err := id.Format(p.ring)
+	return id
+}
+
+func (p *publisher) session() string {
+	text, err := p.id().Format(p.ring)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -77,7 +83,7 @@ func (p *publisher) start(e *wasmhost.Engine) int {
 }
 
 func (p *publisher) validate(e *wasmhost.Engine) int {
-	result, err := token.SealResult(p.ring, token.ResultClaims{Session: p.session(), Completed: token.At(time.Now())})
+	result, err := testharness.Issue(p.t.Context(), p.store, p.ring, p.id(), time.Now())
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -63,6 +63,7 @@ func Compile(ctx context.Context, wasm []byte, c CompileConfig) (_ *Module, err 
 	rc := wazero.NewRuntimeConfigCompiler().
 		WithMemoryLimitPages(uint32(c.MemoryMax / pageSize)).
 		WithCloseOnContextDone(c.Interruptible).
+		WithCoreFeatures(features).
 		WithDebugInfoEnabled(false)
 	if c.Cache != nil {
 		rc = rc.WithCompilationCache(c.Cache)
@@ -71,8 +72,12 @@ func Compile(ctx context.Context, wasm []byte, c CompileConfig) (_ *Module, err 
 	defer func() {
 		if err != nil {
 			m.runtime.Close(ctx)
+			err = bounded{err}
 		}
 	}()
+	if err := checkShape(wasm); err != nil {
+		return nil, fmt.Errorf("wasmhost: module %s is no WebAssembly that can be run: %w", short(m.digest), err)
+	}
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, m.runtime); err != nil {
 		return nil, fmt.Errorf("wasmhost: %w", err)
 	}
@@ -139,6 +144,10 @@ func i32s(types []api.ValueType, n int) bool {
 
 func short(digest string) string { return digest[:12] }
 
+// features are WebAssembly's, without tables that grow: no limit of memory
+// counts what is in them.
+const features = api.CoreFeaturesV2 &^ api.CoreFeatureReferenceTypes
+
 const (
 	pageSize  = 64 << 10  // WebAssembly's
 	memoryMax = 256 << 20 // unless configured
@@ -154,11 +163,11 @@ func (m *Module) instantiate(ctx context.Context, c *Config, words *lastWords) (
 		WithNanotime(c.Clock.nano, sys.ClockResolution(1))
 	mod, err := m.runtime.InstantiateModule(ctx, m.compiled, mc)
 	if err != nil {
-		return nil, fmt.Errorf("wasmhost: starting the guest: %w", err)
+		return nil, bounded{fmt.Errorf("wasmhost: starting the guest: %w", err)}
 	}
 	if err := configure(ctx, mod, c.guest); err != nil {
 		mod.Close(ctx)
-		return nil, fmt.Errorf("wasmhost: %w", err)
+		return nil, bounded{fmt.Errorf("wasmhost: %w", err)}
 	}
 	return mod, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/wasm/abi"
 )
 
 // version is a guest with another digest: it has a section more, which means nothing.
@@ -81,6 +82,11 @@ func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
 		{wasmhost.CauseTrap, func(t *testing.T, e *wasmhost.Engine, _ *calendar) {
 			if r := get(e, t.Context(), "/trap"); r.Status != 503 {
 				t.Errorf("the request in the guest that trapped: %d", r.Status)
+			}
+		}},
+		{wasmhost.CauseProtocol, func(t *testing.T, e *wasmhost.Engine, _ *calendar) {
+			if r := say(e, t.Context(), record(abi.Log, []byte{1})); r.Status != 503 {
+				t.Errorf("the request in the guest that logged what is no log: %d", r.Status)
 			}
 		}},
 		{wasmhost.CauseDeadline, func(t *testing.T, e *wasmhost.Engine, _ *calendar) {

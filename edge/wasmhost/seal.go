@@ -25,8 +25,20 @@ func offerSealing(ctx context.Context, r wazero.Runtime) error {
 	b := r.NewHostModuleBuilder("verge")
 	for name, do := range map[string]func(s host.Sealer, purpose string, in []byte) ([]byte, error){
 		"seal": host.Sealer.Seal,
-		"open": host.Sealer.Open,
-		"mac":  host.Sealer.MAC,
+		"open": func(s host.Sealer, purpose string, in []byte) ([]byte, error) {
+			claims, until, err := s.Open(purpose, in)
+			out := make([]byte, 0, abi.UntilSize+len(claims))
+			return append(abi.AppendUntil(out, until), claims...), err
+		},
+		"mac": host.Sealer.MAC,
+		"check_mac": func(s host.Sealer, purpose string, in []byte) ([]byte, error) {
+			if len(in) < host.MACSize {
+				return nil, host.ErrNotAuthentic
+			}
+			at := len(in) - host.MACSize
+			until, err := s.CheckMAC(purpose, in[:at], in[at:])
+			return abi.AppendUntil(nil, until), err
+		},
 	} {
 		offer(b, name, func(s host.Sealer, m api.Memory, args []uint64) int32 {
 			purpose, ok1 := read(m, args)
@@ -38,6 +50,8 @@ func offerSealing(ctx context.Context, r wazero.Runtime) error {
 			switch {
 			case errors.Is(err, host.ErrNotAuthentic):
 				return abi.SealNotAuthentic
+			case errors.Is(err, host.ErrKeyAwaited):
+				return abi.SealKeyAwaited
 			case err != nil:
 				return abi.SealFailed
 			case uint64(len(out)) > uint64(uint32(args[5])):
@@ -48,15 +62,6 @@ func offerSealing(ctx context.Context, r wazero.Runtime) error {
 			return int32(len(out))
 		})
 	}
-	offer(b, "check_mac", func(s host.Sealer, m api.Memory, args []uint64) int32 {
-		purpose, ok1 := read(m, args)
-		message, ok2 := read(m, args[2:])
-		mac, ok3 := read(m, args[4:])
-		if ok1 && ok2 && ok3 && s.CheckMAC(string(purpose), message, mac) {
-			return 1
-		}
-		return 0
-	})
 	_, err := b.Instantiate(ctx)
 	return err
 }
@@ -81,7 +86,14 @@ func offer(b wazero.HostModuleBuilder, name string, do func(s host.Sealer, m api
 	}), six, one).Export(name)
 }
 
+// maxSealed bounds what a guest has sealed or authenticated at once: sixteen
+// times the largest value of a store.
+const maxSealed = 1 << 20
+
 // read is the part of the memory whose address and length begin args.
 func read(m api.Memory, args []uint64) ([]byte, bool) {
+	if uint32(args[1]) > maxSealed {
+		return nil, false
+	}
 	return m.Read(uint32(args[0]), uint32(args[1]))
 }

@@ -1,5 +1,11 @@
 // Package wasmhost runs the core as a WebAssembly guest in this process: an
 // engine with the same methods as *core.Service, on any kv.KV.
+//
+// A module has the authority of what it is handed: the Sealer, the KV, the way
+// out. It has no more. Whatever its guests say, malformed, excessive or in any
+// order, costs the guest that says it its place; the host goes on, other guests
+// and engines do too, and a module on probation is rolled back. See hear.go and
+// package effect for what is believed, shape.go for what may be compiled.
 package wasmhost
 
 import (
@@ -52,7 +58,9 @@ type Config struct {
 
 	// Interruptible lets a deadline end a guest that does not return. It costs
 	// a guest two thirds of its speed; the module that is built from this
-	// source does not need it.
+	// source does not need it. Without it, one that loops and calls nothing
+	// stops the whole process at the next garbage collection, which waits for
+	// it: a module that nobody trusts must not run so.
 	Interruptible bool
 
 	// Probation is how long a module that was activated is watched: if a guest
@@ -144,7 +152,7 @@ func New(ctx context.Context, c Config) (*Engine, error) {
 	if c.guest, err = json.Marshal(c.Guest); err != nil {
 		return nil, fmt.Errorf("wasmhost: %w", err)
 	}
-	e := &Engine{cfg: c, ports: ports{effect.Ports{KV: c.KV, Meter: c.Meter, Fetch: c.Fetch}, c.Log, c.Count, c.Wake}, over: make(chan struct{})}
+	e := &Engine{cfg: c, ports: ports{effect.Ports{KV: c.KV, Meter: c.Meter, Fetch: c.Fetch}, c.Count, c.Wake}, over: make(chan struct{})}
 	for n := range max(c.Guest.Partitions, 1) {
 		e.partitions = append(e.partitions, kv.Partition(fmt.Sprint("p", n)))
 	}
@@ -218,11 +226,13 @@ func (e *Engine) Admin(ctx context.Context, req *web.Request) *web.Response {
 func (e *Engine) answer(ctx context.Context, entry abi.Entry, req *web.Request) *web.Response {
 	b, err := e.do(ctx, entry, func(b []byte) []byte { return abi.AppendRequest(b, req) })
 	if err == nil {
-		resp, malformed := abi.ReadResponse(b)
-		if malformed == nil {
+		var resp *web.Response
+		if resp, err = abi.ReadResponse(b); err == nil {
+			err = checkAnswer(resp)
+		}
+		if err == nil {
 			return resp
 		}
-		err = malformed
 	}
 	e.cfg.Log.Error("a request was not answered by the guest", "error", err.Error())
 	if errors.Is(err, errNoResult) {
@@ -260,30 +270,44 @@ func (e *Engine) outcome(ctx context.Context, entry abi.Entry, body func([]byte)
 	if err != nil {
 		return fmt.Errorf("%w: %w", kv.ErrUnavailable, err)
 	}
+	return outcomeOf(o)
+}
+
+// outcomeOf is the error that a guest reports. The text is the guest's.
+func outcomeOf(o abi.Outcome) error {
+	o.Text = cut(o.Text, maxMessage)
 	return o.Err()
 }
 
 // Claim leases up to n due tasks of the partition.
 func (e *Engine) Claim(ctx context.Context, p kv.Partition, n int) ([]host.Job, time.Time, error) {
-	return e.jobs(ctx, abi.ClaimDue, func(b []byte) []byte { return abi.AppendClaimJobs(b, abi.ClaimJobs{Partition: p, N: n}) })
+	return e.jobs(ctx, abi.ClaimDue, abi.ClaimJobs{Partition: p, N: n})
 }
 
 // RunDue runs everything that is due, one task after the other.
 func (e *Engine) RunDue(ctx context.Context) (next time.Time, err error) {
-	_, next, err = e.jobs(ctx, abi.RunDue, nil)
+	_, next, err = e.jobs(ctx, abi.RunDue, abi.ClaimJobs{})
 	return next, err
 }
 
-func (e *Engine) jobs(ctx context.Context, entry abi.Entry, body func([]byte) []byte) ([]host.Job, time.Time, error) {
+// jobs has an entry of those run that answer with jobs; RunDue wants none, and takes no argument.
+func (e *Engine) jobs(ctx context.Context, entry abi.Entry, wanted abi.ClaimJobs) ([]host.Job, time.Time, error) {
+	var body func([]byte) []byte
+	if entry == abi.ClaimDue {
+		body = func(b []byte) []byte { return abi.AppendClaimJobs(b, wanted) }
+	}
 	b, err := e.do(ctx, entry, body)
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("%w: %w", kv.ErrUnavailable, err)
 	}
 	j, err := abi.ReadJobs(b)
+	if err == nil {
+		err = checkJobs(j, wanted.Partition, wanted.N)
+	}
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("%w: %w", kv.ErrUnavailable, err)
 	}
-	return j.Jobs, j.Next, j.Outcome.Err()
+	return j.Jobs, j.Next, outcomeOf(j.Outcome)
 }
 
 // Partitions are those that tasks lie in.

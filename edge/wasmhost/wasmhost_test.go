@@ -95,13 +95,15 @@ func shared(t testing.TB, pkg string) *wasmhost.Module {
 // counting is a Sealer that opens nothing and counts what it is asked.
 type counting struct{ asked *atomic.Int32 }
 
-func (c counting) Open(string, []byte) ([]byte, error) {
+func (c counting) Open(string, []byte) ([]byte, time.Time, error) {
 	c.asked.Add(1)
-	return nil, host.ErrNotAuthentic
+	return nil, time.Time{}, host.ErrNotAuthentic
 }
 func (c counting) Seal(_ string, claims []byte) ([]byte, error) { return claims, nil }
 func (c counting) MAC(string, []byte) ([]byte, error)           { return make([]byte, 32), nil }
-func (c counting) CheckMAC(string, []byte, []byte) bool         { return false }
+func (c counting) CheckMAC(string, []byte, []byte) (time.Time, error) {
+	return time.Time{}, host.ErrNotAuthentic
+}
 
 func TestEnginesShareAModule(t *testing.T) {
 	m := shared(t, goodGuest)
@@ -215,6 +217,7 @@ func TestGuestsThatFail(t *testing.T) {
 		{path: "/stranger", status: 503, cause: wasmhost.CauseProtocol},
 		{path: "/loop", status: 503, cause: wasmhost.CauseDeadline, deadline: 50 * time.Millisecond, interruptible: true},
 		{path: "/slow", status: 503, cause: wasmhost.CauseDeadline, deadline: 50 * time.Millisecond},
+		{path: "/deaf", status: 503, cause: wasmhost.CauseProtocol, deadline: 50 * time.Millisecond},
 		{path: "/junk", status: 503},
 		{path: "/empty", status: 500},
 		{path: "/effect", status: 200}, // one that no host knows
@@ -297,7 +300,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 		{"one that exports nothing of ours", func(c *wasmhost.Config) { c.Module = []byte("\x00asm\x01\x00\x00\x00") }, "does not export verge_submit"},
 		{"a configuration that the core refuses", func(c *wasmhost.Config) { c.Guest.BaseURL = "http://x" }, "refuses its configuration"},
 		{"nobody seals", func(c *wasmhost.Config) { c.Guest.Keyring = nil }, "does not seal"},
-		{"another version of the ABI", func(c *wasmhost.Config) { c.Module = ofVersion(2) }, "the guest speaks version 2 of the ABI, this host 1"},
+		{"another version of the ABI", func(c *wasmhost.Config) { c.Module = ofVersion(3) }, "the guest speaks version 3 of the ABI, this host 2"},
 		{"a clock that is off", func(c *wasmhost.Config) { c.Clock.Wall = hasty(2 * time.Second) }, "its clock is off by -"},
 		{"randomness that is always the same", func(c *wasmhost.Config) { c.Random = zeros{} }, "repeats itself"},
 		{"randomness that the instances share", func(c *wasmhost.Config) { c.Random = &sameForAll{} }, "repeats itself"},

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,9 +53,16 @@ func TestWranglerConfig(t *testing.T) {
 	if c.Date != workerd.Compatibility {
 		t.Errorf("the date is %s, and the tests' %s", c.Date, workerd.Compatibility)
 	}
-	if b := c.Bound.Bindings; len(b) != 1 || b[0].Name != "PARTITION" || b[0].Class_name != "Partition" ||
-		len(c.Moves) != 1 || len(c.Moves[0].New_sqlite_classes) != 1 || c.Moves[0].New_sqlite_classes[0] != "Partition" {
-		t.Errorf("%+v %+v", b, c.Moves)
+	// Each class has its binding and its migration, in the order in which they
+	// were deployed: an earlier one is never changed.
+	classes := []string{"Partition", "Limits"}
+	if len(c.Bound.Bindings) != len(classes) || len(c.Moves) != len(classes) {
+		t.Fatalf("%+v %+v, want one of each for %v", c.Bound.Bindings, c.Moves, classes)
+	}
+	for i, class := range classes {
+		if b := c.Bound.Bindings[i]; b.Name != strings.ToUpper(class) || b.Class_name != class || !slices.Equal(c.Moves[i].New_sqlite_classes, []string{class}) {
+			t.Errorf("%+v %+v, want those of %s", b, c.Moves[i], class)
+		}
 	}
 	if on := c.Logs.Logs.Invocation_logs; on == nil || *on {
 		t.Error("contract 13: the platform logs URLs, and with them tokens")

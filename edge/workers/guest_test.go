@@ -100,12 +100,12 @@ func TestModulesThatAreRefused(t *testing.T) {
 		refused(t, s, site, "repeats itself")
 	})
 	t.Run("another version of the ABI", func(t *testing.T) {
-		module := "\x00asm\x01\x00\x00\x00" + // _initialize does nothing, and verge_abi returns 2
+		module := "\x00asm\x01\x00\x00\x00" + // _initialize does nothing, and verge_abi returns 3
 			"\x01\x08\x02\x60\x00\x00\x60\x00\x01\x7f" + "\x03\x03\x02\x00\x01" + "\x05\x03\x01\x00\x01" +
 			"\x07\x24\x03\x06memory\x02\x00\x0b_initialize\x00\x00\x09verge_abi\x00\x01" +
-			"\x0a\x09\x02\x02\x00\x0b\x04\x00\x41\x02\x0b"
+			"\x0a\x09\x02\x02\x00\x0b\x04\x00\x41\x03\x0b"
 		s, site := on(t, workerd.Start(t, &workerd.Options{Other: []byte(module)}), workerd.Config{})
-		refused(t, s, site, "the module speaks version 2 of the ABI, this host 1")
+		refused(t, s, site, "the module speaks version 3 of the ABI, this host 2")
 	})
 }
 
@@ -166,6 +166,11 @@ func TestFetches(t *testing.T) {
 			if err == nil {
 				c.Close()
 			}
+		case "/short":
+			w.Header().Set("Content-Length", "10")
+			w.Write([]byte("short"))
+			http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
 		default:
 			w.WriteHeader(204)
 		}
@@ -185,6 +190,7 @@ func TestFetches(t *testing.T) {
 		{"contract 26: a receiver that hangs", "/hang", 502, "timeout: "},
 		{"contract 26: one that stalls behind its status", "/stall", 502, "timeout: "},
 		{"contract 26: one that resets", "/reset", 502, "network_error: "},
+		{"contract 26: one that breaks off behind its status", "/short", 502, "malformed_answer: "},
 		{"contract 28: off limits", "http://192.0.2.1/", 502, "destination_not_allowed: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -173,6 +173,8 @@ func (s *service) startOn(integration string) (id, redirect string) {
 var (
 	formOf = regexp.MustCompile(`(?s)<form[^>]*data-outcome="approve".*?</form>`)
 	hidden = regexp.MustCompile(`<input[^>]*name="([^"]*)"[^>]*value="([^"]*)"`)
+
+	hopLink = regexp.MustCompile(`<a data-hop[^>]* href="([^"]*)"`)
 )
 
 // approve looks at the page and clicks, and returns the result token.
@@ -192,9 +194,17 @@ func (s *service) approve(redirect string) string {
 		s.t.Fatal(err)
 	}
 	back := s.do("POST", at.Scheme+"://"+at.Host+at.Path, http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Origin": {s.base}}, []byte(fields.Encode()))
-	to, err := url.Parse(back.header.Get("Location"))
-	if err != nil || back.status != http.StatusSeeOther || to.Host != "shop.example" || to.Query().Get("state") != "s-1" {
+	if back.status != http.StatusSeeOther {
 		s.t.Fatalf("approve: %d %s %s", back.status, back.header, back.body)
+	}
+	shown := s.do("GET", at.Scheme+"://"+at.Host+back.header.Get("Location"), nil, nil)
+	hop := hopLink.FindStringSubmatch(string(shown.body))
+	if shown.status != http.StatusOK || hop == nil {
+		s.t.Fatalf("the page after approve: %d %s %s", shown.status, shown.header, shown.body)
+	}
+	to, err := url.Parse(html.UnescapeString(hop[1]))
+	if err != nil || to.Host != "shop.example" || to.Query().Get("state") != "s-1" {
+		s.t.Fatalf("the hop leads to %s", hop[1])
 	}
 	return to.Query().Get("result_token")
 }

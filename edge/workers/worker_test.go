@@ -1,7 +1,9 @@
 package workers_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,16 +17,23 @@ import (
 // deploy runs what is deployed, as an operator configures it.
 func deploy(t *testing.T, in *inbox, change func(*workerd.Worker)) (*service, *workerd.Server) {
 	t.Helper()
+	return deployOn(t, 1, in, change)
+}
+
+// deployOn is deploy in several isolates.
+func deployOn(t *testing.T, isolates int, in *inbox, change func(*workerd.Worker)) (*service, *workerd.Server) {
+	t.Helper()
 	w := &workerd.Worker{
 		Config: abi.Config{BaseURL: "http://verge.localhost", Dev: true, Partitions: 2, Retries: []abi.Milliseconds{200, 200, 200, 200, 200}, JitterPercent: -1},
 		Site:   shop(in, "secret_env", "SHOP_WEBHOOK_SECRET"),
 		Secrets: map[string]string{"VERGE_KEYRING": string(keyring(t)), "VERGE_OPERATOR_TOKEN": operatorToken + "\n",
 			"SHOP_WEBHOOK_SECRET": webhookSecret + "\n"},
 	}
+	w.AdminHost = "verge.localhost" // under /admin/ of the public host
 	if change != nil {
 		change(w)
 	}
-	server := workerd.Start(t, &workerd.Options{Worker: w})
+	server := workerd.Start(t, &workerd.Options{Worker: w, Isolates: isolates})
 	return &service{t: t, client: server.Client(), base: w.Config.BaseURL, admin: w.Config.BaseURL}, server
 }
 
@@ -94,6 +103,9 @@ func TestARestartLosesNothing(t *testing.T) {
 	s.want(s.validate(unused), http.StatusOK, "")
 }
 
+// trace is a correlation id of a form that may be logged.
+const trace = "5f0c6f0e-3c1c-4c6e-9a52-0d6a3a2f9b11"
+
 func TestDoor(t *testing.T) {
 	s, server := deploy(t, newInbox(t), nil)
 	s.makeKey()
@@ -107,7 +119,7 @@ func TestDoor(t *testing.T) {
 		{"contract 5: there is no such path", "GET", "/nowhere", nil, "", 404, "NOT_FOUND"},
 		{"contract 5: nobody", "POST", api.StartPath, nil, "{}", 401, "UNAUTHORIZED"},
 		{"contract 3: a body of more than 16 KiB", "POST", api.StartPath, bearer(s.key), strings.Repeat(" ", 17<<10), 413, "PAYLOAD_TOO_LARGE"},
-		{"a URL of more than 8 KiB", "GET", "/?" + strings.Repeat("a", 8<<10), nil, "", 414, "INVALID_REQUEST"},
+		{"a URL of more than 8 KiB", "GET", "/?" + strings.Repeat("a", 8<<10), nil, "", 414, "URI_TOO_LONG"},
 		{"a header of more than 32 KiB", "GET", "/", http.Header{"X-Large": {strings.Repeat("a", 32<<10)}}, "", 431, "INVALID_REQUEST"},
 		{"the operators' side lets no publisher in", "GET", "/admin/v1/keys", bearer(s.key), "", 401, "UNAUTHORIZED"},
 		{"the operators' side", "GET", "/admin/v1/keys", bearer(operatorToken), "", 200, ""},
@@ -137,10 +149,20 @@ func TestDoor(t *testing.T) {
 	if a := s.do("HEAD", s.base+"/api/v1/openapi.yaml", nil, nil); len(a.body) > 0 {
 		t.Errorf("HEAD: %d %s", a.status, a.body)
 	}
-	for _, secret := range []string{s.key, operatorToken, webhookSecret} {
-		if strings.Contains(server.Log(), secret) {
-			t.Errorf("contract 13: the log tells a secret:\n%s", server.Log())
+	session := "svc_sess_" + strings.Repeat("AbC-1_z9", 10)
+	for _, path := range []string{"/john-smith", "/verify/john-smith", "/docs/john-smith", api.SessionsPath + "john-smith", api.SessionsPath + "svc_sess_john-smith",
+		"/admin/v1/john-smith", "/admin/v1/keys/john-smith/john-smith/john-smith", api.SessionsPath + session, "/admin/v1/integrations/" + trace} {
+		s.do("GET", s.base+path, http.Header{"X-Correlation-Id": {"john-smith"}}, nil)
+	}
+	s.do("GET", s.base+"/", http.Header{"X-Correlation-Id": {trace}}, nil)
+	for _, text := range []string{s.key, operatorToken, webhookSecret, "john-smith"} {
+		if strings.Contains(server.Log(), text) {
+			t.Errorf("contract 13: the log tells a secret, or a caller's text:\n%s", server.Log())
 		}
+	}
+	for _, text := range []string{fmt.Sprintf(`"correlation_id":"sha256:%x`, sha256.Sum256([]byte("john-smith")))[:len(`"correlation_id":"sha256:`)+16] + `"`, `"correlation_id":"` + trace + `"`,
+		`"path":"` + api.SessionsPath + session + `"`, `"path":"` + api.SessionsPath + `…"`, `"path":"/admin/v1/keys/…/…/…"`, `"path":"/admin/v1/integrations/` + trace + `"`} {
+		soon(t, text+" in the log", func() bool { return strings.Contains(server.Log(), text) })
 	}
 }
 
@@ -202,6 +224,24 @@ func TestAdminHost(t *testing.T) {
 	}
 }
 
+// Without a host of their own, operators are not served: the right token is an
+// unknown path's 404, as any other.
+func TestNoOperatorsWithoutAHostOfTheirs(t *testing.T) {
+	s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) { w.AdminHost = "" })
+	for _, token := range []string{operatorToken, "guess"} {
+		if a := s.do("GET", s.base+"/admin/v1/keys", bearer(token), nil); a.status != http.StatusNotFound {
+			t.Errorf("contract 42: with %q: %d %s", token, a.status, a.body)
+		}
+	}
+	s, _ = deploy(t, newInbox(t), nil) // the public host named as theirs
+	if a := s.do("GET", s.base+"/admin/v1/keys", bearer(operatorToken), nil); a.status != http.StatusOK {
+		t.Errorf("contract 42: under /admin/: %d %s", a.status, a.body)
+	}
+	if a := s.do("GET", s.base+"/api/v1/openapi.yaml", nil, nil); a.status != http.StatusOK {
+		t.Errorf("contract 42: the public API there: %d %s", a.status, a.body)
+	}
+}
+
 // A configuration that is wrong serves nobody, and the log says what is wrong.
 func TestAConfigurationThatIsWrong(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -210,11 +250,15 @@ func TestAConfigurationThatIsWrong(t *testing.T) {
 	}{
 		"no key ring":             {func(w *workerd.Worker) { delete(w.Secrets, "VERGE_KEYRING") }, "the configuration has no key ring"},
 		"a key ring that is not":  {func(w *workerd.Worker) { w.Secrets["VERGE_KEYRING"] = "hush" }, "VERGE_KEYRING is no JSON"},
+		"no binding LIMITS":       {func(w *workerd.Worker) { w.Unbound = "Limits" }, "LIMITS is missing"},
 		"a missing secret":        {func(w *workerd.Worker) { delete(w.Secrets, "SHOP_WEBHOOK_SECRET") }, "there is no secret SHOP_WEBHOOK_SECRET"},
 		"text that is no JSON":    {func(w *workerd.Worker) { w.ConfigText = `{"base_url": "hush` }, "VERGE_CONFIG is no JSON"},
 		"JSON that is no object":  {func(w *workerd.Worker) { w.ConfigText = `["hush"]` }, "VERGE_CONFIG is no JSON object"},
 		"a base_url that is none": {func(w *workerd.Worker) { w.ConfigText = `{"base_url": "hush"}` }, "base_url is no URL"},
-		"a short secret":          {func(w *workerd.Worker) { w.Secrets["SHOP_WEBHOOK_SECRET"] = "hush" }, "must have at least 16"},
+		"a webhook never reached": {func(w *workerd.Worker) {
+			w.Secrets["VERGE_SITE_2"] = `{"integrations": [{"id": "x", "webhook_url": "https://10.1.2.3/hush"}]}`
+		}, "integration x: no event would ever reach its webhook_url: the address is not public"},
+		"a short secret": {func(w *workerd.Worker) { w.Secrets["SHOP_WEBHOOK_SECRET"] = "hush" }, "must have at least 16"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, server := deploy(t, newInbox(t), c.change)

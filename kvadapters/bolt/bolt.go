@@ -9,10 +9,25 @@
 // Leases are kept in memory: a restart frees every leased task at once, and
 // whoever held one finds it lost.
 //
-// A failed disk write stops the Store for good: every call then returns
-// ErrUnavailable until the file is opened anew. What such a write left in the
-// operating system's cache can be read but need not be on the disk, so to go
-// on would be to grant on the strength of what a power cut takes back.
+// # A disk that fails
+//
+// After a failed write (the disk is full, read-only, or reports an error) the
+// Store writes nothing more and recovers by itself: it tries every two seconds
+// or sooner whether the disk takes writes again, opens the file anew, makes
+// sure that every commit it acknowledged is there, finds out what became of
+// the write that failed, and goes on. Leases stand meanwhile. Until then
+//
+//   - the callers of the failed write get ErrUnknown, or the result if the
+//     recovery was at once; later commits get ErrUnavailable;
+//   - reads are answered from what is known to be on disk. What the failed
+//     write may have left in the operating system's cache is not shown to
+//     anybody before it is written and synced again: to answer from it would
+//     be to grant on the strength of what a power cut takes back;
+//   - no task can be claimed: whatever came of it could not be recorded.
+//
+// A Store that finds another file in the place of its own, a damaged one, one
+// that lacks an acknowledged commit or that another process holds, gives up:
+// see GaveUp. The process should end then with an error.
 package bolt
 
 import (
@@ -20,6 +35,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -42,17 +58,43 @@ type Config struct {
 	// SweepEvery is how often expired items are looked for. They are
 	// invisible long before. Zero: one second.
 	SweepEvery time.Duration
+
+	// Changed is told when writes begin to fail, and why, and with nil when
+	// they go well again. It must return soon. Nil: nobody is told.
+	Changed func(failing error)
+
+	// Disk is for tests of a disk that fails.
+	Disk Disk
 }
 
 // Store implements kv.KV.
 type Store struct {
-	path string
-	now  func() time.Time
-	db   *bbolt.DB
+	path        string
+	now         func() time.Time
+	lockTimeout time.Duration
+	disk        Disk
+	changed     func(error)
+	identity    os.FileInfo // of the file that was opened
 
-	queue  queue
-	failed atomic.Pointer[error] // why the Store stopped for good
-	wedged atomic.Bool           // closing the file would wait for ever
+	// opened is held for reading while a transaction reads, for writing while
+	// the file is opened anew. db is nil if that failed.
+	opened sync.RWMutex
+	db     *bbolt.DB
+
+	// committed is the latest transaction that is on disk for certain. bbolt
+	// shows a later one to readers as soon as its meta page is written, before
+	// that is synced; written is closed, and another put in its place, when
+	// that is over.
+	committed atomic.Uint64
+	written   atomic.Pointer[chan struct{}]
+
+	queue   queue
+	trouble atomic.Pointer[trouble] // nil: writes go well
+	gaveUp  chan struct{}
+	wedged  atomic.Bool // closing the file would wait for ever
+
+	pause     time.Duration // before the next attempt to recover; the writer's
+	recovered time.Time     // when the last one succeeded
 
 	lease struct {
 		opens uint64 // sets the leases of this process apart from those before it
@@ -67,8 +109,6 @@ type Store struct {
 	closing chan struct{}
 	workers sync.WaitGroup
 	close   sync.Once
-
-	commit func(*bbolt.Tx) error // (*bbolt.Tx).Commit, but for tests of a failing disk
 }
 
 var _ kv.KV = (*Store)(nil)
@@ -134,27 +174,56 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) (i
 	return items, err
 }
 
-// view runs f in a read transaction. It turns what a damaged page does to a
-// reader, a panic or a fault in the mapped file, into an error: one bad page
-// must not take down a process that can serve all others.
-func (s *Store) view(ctx context.Context, f func(*bbolt.Tx) error) (err error) {
-	if ctx.Err() != nil {
-		return unavailable(s.path, context.Cause(ctx))
+// view runs f in a read transaction of what is on disk.
+func (s *Store) view(ctx context.Context, f func(*bbolt.Tx) error) error {
+	for {
+		if ctx.Err() != nil {
+			return unavailable(s.path, context.Cause(ctx))
+		}
+		written := *s.written.Load() // before the transaction begins: its end is not missed
+		err := s.read(f)
+		switch {
+		case err == nil, errors.Is(err, kv.ErrNotFound):
+			return err
+		case !errors.Is(err, errUnsynced):
+			return unavailable(s.path, err)
+		case s.trouble.Load() != nil:
+			return unavailable(s.path, errors.Join(err, s.stopped()))
+		}
+		select {
+		case <-written:
+		case <-ctx.Done():
+		}
 	}
-	if err := s.stopped(); err != nil {
-		return err
-	}
+}
+
+var (
+	errUnsynced  = errors.New("what the file shows is not known to be on disk")
+	errNotOpened = errors.New("the file could not be opened again")
+)
+
+// read runs f in a read transaction, unless that shows what may not be on disk.
+// It turns what a damaged page does to a reader, a panic or a fault in the
+// mapped file, into an error: one bad page must not take down a process that
+// can serve all others.
+func (s *Store) read(f func(*bbolt.Tx) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = unavailable(s.path, damaged(r))
+			err = damaged(r)
 		}
 	}()
-	err = s.db.View(f)
-	if err == nil || errors.Is(err, kv.ErrNotFound) {
-		return err
+	s.opened.RLock()
+	defer s.opened.RUnlock()
+	if s.db == nil {
+		return errors.Join(errNotOpened, s.stopped())
 	}
-	return unavailable(s.path, err)
+	return s.db.View(func(tx *bbolt.Tx) error {
+		if uint64(tx.ID()) > s.committed.Load() {
+			return errUnsynced
+		}
+		return f(tx)
+	})
 }
 
 // Close finishes the commits that are under way, refuses all later ones and
@@ -165,24 +234,19 @@ func (s *Store) Close() error {
 		s.queue.close()
 		close(s.closing)
 		s.workers.Wait()
-		if s.wedged.Load() {
+		switch {
+		case s.wedged.Load():
 			err = s.stopped()
-			return
+		case s.db != nil:
+			err = s.db.Close()
 		}
-		err = s.db.Close()
 	})
 	return err
 }
 
-// stop ends the Store's service because of a failed write.
-func (s *Store) stop(cause error) {
-	err := fmt.Errorf("stopped by a failed write, restart the service once its cause is mended: %w", cause)
-	s.failed.CompareAndSwap(nil, &err)
-}
-
 func (s *Store) stopped() error {
-	if cause := s.failed.Load(); cause != nil {
-		return unavailable(s.path, *cause)
+	if t := s.trouble.Load(); t != nil {
+		return unavailable(s.path, t.err())
 	}
 	return nil
 }
@@ -195,6 +259,8 @@ func unknown(path string, cause error) error {
 	return fmt.Errorf("bolt: %s: %w: %w", path, kv.ErrUnknown, cause)
 }
 
+var errDamaged = errors.New("the file is damaged")
+
 func damaged(r any) error {
-	return fmt.Errorf("the file is damaged (%v); restore it from a copy", r)
+	return fmt.Errorf("%w (%v); restore it from a copy", errDamaged, r)
 }

@@ -99,6 +99,7 @@ func TestADamagedRecordIsAnErrorToThoseWhoMeetItOnly(t *testing.T) {
 	if err := s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketItems).Put(itemKey("p", "bad"), []byte("cut")) }); err != nil {
 		t.Fatal(err)
 	}
+	s.committed.Add(1)
 	check := func(call string, err error) {
 		t.Helper()
 		if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "damaged") {

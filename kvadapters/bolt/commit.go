@@ -159,6 +159,20 @@ func (q *queue) signal() {
 	}
 }
 
+// take returns what waits, without those whose callers gave up.
+func (q *queue) take() (group []*change) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, c := range q.waiting {
+		if c.taken.CompareAndSwap(false, true) {
+			group = append(group, c)
+		}
+	}
+	clear(q.waiting)
+	q.waiting = q.waiting[:0]
+	return group
+}
+
 // next waits for changes and returns as many as one write may carry, without
 // those whose callers gave up. It returns nil once the queue is closed and empty.
 func (q *queue) next() []*change {
@@ -212,11 +226,13 @@ func (s *Store) writeGroup(group []*change) {
 		}
 		return
 	}
+	defer s.wakeReaders()
 	g := groupState{store: s, locked: make(map[kv.Partition]*tasks), touched: make(map[string]bool)}
 	defer g.unlock()
 
 	refused := make([]error, len(group))
 	committing := false
+	var txid uint64
 	err := func() (err error) {
 		var tx *bbolt.Tx
 		defer func() {
@@ -231,7 +247,6 @@ func (s *Store) writeGroup(group []*change) {
 			if e := recovered(tx.Rollback); e != nil && !errors.Is(e, berrors.ErrTxClosed) {
 				err = errors.Join(err, e)
 				s.wedged.Store(true)
-				s.stop(err)
 			}
 		}()
 		if tx, err = s.db.Begin(true); err != nil {
@@ -250,27 +265,66 @@ func (s *Store) writeGroup(group []*change) {
 			return tx.Rollback()
 		}
 		committing = true
-		return s.commit(tx)
+		txid = uint64(tx.ID())
+		return s.disk.Commit(tx)
 	}()
-	switch {
-	case err == nil:
+	if err == nil {
+		if committing {
+			s.committed.Store(txid)
+		}
 		g.publish(group, refused)
-	case committing:
-		s.stop(err)
+		s.count(group, refused, committing, g.swept)
+		answer(group, refused, nil, nil)
+		return
+	}
+	if !committing && !s.wedged.Load() {
+		answer(group, refused, unavailable(s.path, err), unavailable(s.path, err))
+		return
 	}
 
-	s.count(group, refused, err == nil && committing, g.swept)
+	r := recovery{Store: s}
+	r.begin(err)
+	s.wakeReaders()
+	switch {
+	case !committing, r.settled && !r.landed:
+		answer(group, refused, unavailable(s.path, err), unavailable(s.path, err))
+	case r.landed:
+		answer(group, refused, nil, nil)
+	default:
+		answer(group, refused, unavailable(s.path, err), unknown(s.path, err))
+	}
+	r.finish()
+	if r.landed {
+		g.publish(group, refused)
+		s.count(group, refused, true, g.swept)
+	}
+}
+
+// answer tells each change of the group what came of it: refused where its
+// checks did not stand, wrote where it wants to write, else read. Of a group
+// that failed, a refusal is none: it goes by changes that may not be there.
+func answer(group []*change, refused []error, read, wrote error) {
 	for i, c := range group {
 		switch {
-		case err == nil && refused[i] != nil:
+		case refused[i] != nil && wrote == nil:
 			c.done <- refused[i]
-		case err == nil:
-			c.done <- nil
-		case committing && refused[i] == nil && c.writes():
-			c.done <- unknown(s.path, err)
+		case refused[i] == nil && c.writes():
+			c.done <- wrote
 		default:
-			c.done <- unavailable(s.path, err)
+			c.done <- read
 		}
+	}
+}
+
+// wakeReaders has those look again who found a write under way.
+func (s *Store) wakeReaders() {
+	close(*s.written.Swap(new(make(chan struct{}))))
+}
+
+// refuseQueued answers those who came before it was known that nothing is written.
+func (s *Store) refuseQueued() {
+	for _, c := range s.queue.take() {
+		c.done <- s.stopped()
 	}
 }
 

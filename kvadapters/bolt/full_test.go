@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/bolt"
@@ -28,7 +29,7 @@ func init() { children[fullChild] = commitUntilFull }
 // with the first that did not.
 func commitUntilFull(path string) {
 	signal.Ignore(syscall.SIGXFSZ)
-	limit := syscall.Rlimit{Cur: 2 << 20, Max: 2 << 20}
+	limit := syscall.Rlimit{Cur: 2 << 20, Max: 64 << 20}
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		fmt.Println("setrlimit:", err)
 		return
@@ -49,7 +50,16 @@ func commitUntilFull(path string) {
 	fmt.Println("because", err)
 	_, get := s.Get(context.Background(), kv.Key{Partition: "p", Name: "0"})
 	commit := s.Commit(context.Background(), fullTx(1001))
-	fmt.Println("stopped", errors.Is(get, kv.ErrUnavailable) && errors.Is(commit, kv.ErrUnavailable) && !errors.Is(commit, kv.ErrUnknown))
+	fmt.Println("read", get)
+	fmt.Println("stopped", errors.Is(commit, kv.ErrUnavailable) && !errors.Is(commit, kv.ErrUnknown) && s.Failing() != nil)
+	limit.Cur = limit.Max
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		fmt.Println("setrlimit:", err)
+	}
+	for s.Failing() != nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	fmt.Println("again", s.Commit(context.Background(), fullTx(1001)))
 	fmt.Println("closed", s.Close())
 }
 
@@ -71,7 +81,9 @@ func TestAFullDiskLosesNothingAndIsNeverTakenForSuccess(t *testing.T) {
 	}
 	for want, why := range map[string]string{
 		"unknown true": "the commit that met the full disk was not ErrUnknown with the path and the system's error",
+		"read <nil>":   "what is on disk could not be read any more",
 		"stopped true": "the store went on after a failed write",
+		"again <nil>":  "the store did not go on by itself once there was room",
 		"closed <nil>": "the store did not close",
 	} {
 		if !strings.Contains(string(out), want+"\n") {

@@ -37,26 +37,40 @@ func Open(path string, c Config) (*Store, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, fmt.Errorf("bolt: directory of %s: %w", path, err)
 	}
+	if c.Disk.Open == nil {
+		c.Disk.Open = os.OpenFile
+	}
+	if c.Disk.Commit == nil {
+		c.Disk.Commit = (*bbolt.Tx).Commit
+	}
 	if err := precheck(path); err != nil {
 		return nil, fmt.Errorf("bolt: %s: %w", path, err)
 	}
-	db, opens, err := openChecked(path, c.LockTimeout)
+	db, opens, txid, err := openChecked(path, c)
 	if err != nil {
 		return nil, fmt.Errorf("bolt: %s: %w", path, err)
 	}
 	// The file's own sync does not cover its name.
-	if err := syncDir(dir); err != nil {
+	err = syncDir(dir)
+	identity, statErr := os.Stat(path)
+	if err := errors.Join(err, statErr); err != nil {
 		return nil, errors.Join(fmt.Errorf("bolt: directory of %s: %w", path, err), db.Close())
 	}
 
 	s := &Store{
-		path:    path,
-		now:     c.Now,
-		db:      db,
-		tasks:   make(map[kv.Partition]*tasks),
-		closing: make(chan struct{}),
-		commit:  (*bbolt.Tx).Commit,
+		path:        path,
+		now:         c.Now,
+		lockTimeout: c.LockTimeout,
+		disk:        c.Disk,
+		changed:     c.Changed,
+		identity:    identity,
+		db:          db,
+		tasks:       make(map[kv.Partition]*tasks),
+		gaveUp:      make(chan struct{}),
+		closing:     make(chan struct{}),
 	}
+	s.committed.Store(txid)
+	s.written.Store(new(make(chan struct{})))
 	s.queue.wake = make(chan struct{}, 1)
 	s.lease.opens = opens
 	s.workers.Go(s.write)
@@ -64,8 +78,20 @@ func Open(path string, c Config) (*Store, error) {
 	return s, nil
 }
 
+// errLocked says that the file is another process's.
+var errLocked = errors.New("another process has it open; stop that process, or give this one a file of its own")
+
+// openDB takes the file's lock.
+func openDB(path string, timeout time.Duration, open func(string, int, os.FileMode) (*os.File, error)) (*bbolt.DB, error) {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: timeout, FreelistType: bbolt.FreelistMapType, OpenFile: open})
+	if errors.Is(err, berrors.ErrTimeout) {
+		return nil, errLocked
+	}
+	return db, err
+}
+
 // openChecked takes the file's lock, and only then looks at its pages.
-func openChecked(path string, timeout time.Duration) (db *bbolt.DB, opens uint64, err error) {
+func openChecked(path string, c Config) (db *bbolt.DB, opens, txid uint64, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
@@ -77,24 +103,32 @@ func openChecked(path string, timeout time.Duration) (db *bbolt.DB, opens uint64
 			_ = db.Close()
 		}
 	}()
-	db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: timeout, FreelistType: bbolt.FreelistMapType})
-	if errors.Is(err, berrors.ErrTimeout) {
-		return nil, 0, errors.New("another process has it open; stop that process, or give this one a file of its own")
-	}
-	if err != nil {
-		return nil, 0, err
+	if db, err = openDB(path, c.LockTimeout, c.Disk.Open); err != nil {
+		return nil, 0, 0, err
 	}
 	if err := checkFile(path); err != nil {
-		return db, 0, err
+		return db, 0, 0, err
 	}
 	err = recovered(func() error {
-		return db.Update(func(tx *bbolt.Tx) error {
-			var err error
-			opens, err = prepare(tx)
-			return err
-		})
+		var err error
+		opens, txid, err = count(db, c.Disk.Commit)
+		return err
 	})
-	return db, opens, err
+	return db, opens, txid, err
+}
+
+// count counts that the file was opened, which shows at once a file that
+// cannot be written. txid is the transaction that did.
+func count(db *bbolt.DB, commit func(*bbolt.Tx) error) (opens, txid uint64, err error) {
+	tx, err := db.Begin(true)
+	if err != nil {
+		return 0, 0, err
+	}
+	txid = uint64(tx.ID())
+	if opens, err = prepare(tx); err != nil {
+		return 0, 0, errors.Join(err, tx.Rollback())
+	}
+	return opens, txid, commit(tx)
 }
 
 func checkFile(path string) error {
@@ -123,8 +157,7 @@ func recovered(f func() error) (err error) {
 }
 
 // prepare makes an empty file a Store's, or checks that it is one, and counts
-// that it was opened. That it writes each time also shows at once a file that
-// cannot be written.
+// that it was opened.
 func prepare(tx *bbolt.Tx) (opens uint64, err error) {
 	verge := tx.Bucket(bucketVerge)
 	if verge == nil {
@@ -210,6 +243,7 @@ func precheck(path string) error {
 }
 
 type meta struct {
+	at       int64 // of the page, in the file
 	pageSize uint32
 	root     uint64
 	pages    uint64
@@ -243,7 +277,7 @@ func readMeta(r io.ReaderAt, at int64) (meta, bool) {
 	if order.Uint32(b[0:]) != metaMagic || order.Uint32(b[4:]) != metaVersion || order.Uint64(b[56:]) != sum.Sum64() {
 		return meta{}, false
 	}
-	return meta{pageSize: order.Uint32(b[8:]), root: order.Uint64(b[16:]), pages: order.Uint64(b[40:]), txid: order.Uint64(b[48:])}, true
+	return meta{at: at, pageSize: order.Uint32(b[8:]), root: order.Uint64(b[16:]), pages: order.Uint64(b[40:]), txid: order.Uint64(b[48:])}, true
 }
 
 // makeDir makes dir and what is missing above it, each name on disk before

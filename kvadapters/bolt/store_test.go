@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -35,7 +34,7 @@ func putTx(id, name string) kv.Tx {
 func stall(s *Store) (entered, release chan struct{}) {
 	entered, release = make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	s.commit = func(tx *bbolt.Tx) error {
+	s.disk.Commit = func(tx *bbolt.Tx) error {
 		once.Do(func() {
 			close(entered)
 			<-release
@@ -210,76 +209,6 @@ func TestAClaimGivesUpBehindAWriteThatHangs(t *testing.T) {
 	}
 	if tasks, _, err := s.Claim(t.Context(), "p", time.Unix(2, 0), time.Second, 1); err != nil || len(tasks) != 1 {
 		t.Errorf("claim after the write: %v, %v", tasks, err)
-	}
-}
-
-func TestAFailedWriteIsUnknownAndStopsTheStore(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "verge.db")
-	s, err := Open(path, Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Commit(t.Context(), putTx("before", "before")); err != nil {
-		t.Fatal(err)
-	}
-	disk := errors.New("no space left on device")
-	var fail func(tx *bbolt.Tx) error
-	entered, release := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	fail = func(tx *bbolt.Tx) error {
-		stalled := false
-		once.Do(func() { stalled = true; close(entered); <-release })
-		if stalled {
-			return tx.Commit()
-		}
-		tx.Rollback()
-		return disk
-	}
-	s.commit = fail
-	first := make(chan error, 1)
-	go func() { first <- s.Commit(t.Context(), putTx("first", "first")) }()
-	<-entered
-	wrote, refused := make(chan error, 1), make(chan error, 1)
-	go func() { wrote <- s.Commit(t.Context(), putTx("lost", "lost")) }()
-	queued(s, 1)
-	go func() {
-		tx := putTx("refused", "refused")
-		tx.Checks = []kv.Check{{Name: "lost"}}
-		refused <- s.Commit(t.Context(), tx)
-	}()
-	queued(s, 2)
-	close(release)
-	if err := <-first; err != nil {
-		t.Fatal(err)
-	}
-
-	if err := <-wrote; !errors.Is(err, kv.ErrUnknown) || !errors.Is(err, disk) || !strings.Contains(err.Error(), path) {
-		t.Errorf("the commit whose write failed: %v, want ErrUnknown with the path and the disk's error", err)
-	}
-	var c *kv.Conflict
-	if err := <-refused; errors.As(err, &c) || !errors.Is(err, kv.ErrUnavailable) {
-		t.Errorf("a commit refused because of the one that failed: %v, want ErrUnavailable and no conflict: what it would tell is not on disk", err)
-	}
-	for call, err := range map[string]error{
-		"commit": s.Commit(t.Context(), putTx("later", "later")),
-		"get":    second(s.Get(t.Context(), kv.Key{Partition: "p", Name: "lost"})),
-		"list":   second(s.List(t.Context(), kv.Key{Partition: "p"}, "", 9)),
-	} {
-		if !errors.Is(err, kv.ErrUnavailable) || !errors.Is(err, disk) {
-			t.Errorf("%s after a failed write: %v, want ErrUnavailable with the cause", call, err)
-		}
-	}
-	if err := s.Close(); err != nil {
-		t.Errorf("close: %v", err)
-	}
-
-	s, err = Open(path, Config{})
-	if err != nil {
-		t.Fatalf("opening anew: %v", err)
-	}
-	defer s.Close()
-	if _, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "before"}); err != nil {
-		t.Errorf("an item from before the failed write: %v", err)
 	}
 }
 

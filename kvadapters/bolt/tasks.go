@@ -63,6 +63,9 @@ func (s *Store) Claim(ctx context.Context, p kv.Partition, now time.Time, lease 
 	if ctx.Err() != nil {
 		return nil, time.Time{}, unavailable(s.path, context.Cause(ctx))
 	}
+	if err := s.stopped(); err != nil {
+		return nil, time.Time{}, err // what came of a task could not be recorded
+	}
 	t := s.tasksOf(p)
 	select {
 	case t.lock <- struct{}{}:

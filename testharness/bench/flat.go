@@ -49,7 +49,8 @@ func (h *hosted) one(i int) error {
 	case 0:
 		return h.ask(200, "POST", api.StartPath, startBody)
 	case 1:
-		result, err := token.SealResult(h.ring, token.ResultClaims{Session: text, Completed: token.At(time.Now())})
+		// A store that keeps nothing checks nothing: any outcome will do.
+		result, err := token.SealResult(h.ring, token.ResultClaims{Session: text, Completed: token.At(time.Now()), Outcome: "any"})
 		if err != nil {
 			return err
 		}

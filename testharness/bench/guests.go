@@ -106,11 +106,16 @@ func always(req []byte) func() []byte { return func() []byte { return req } }
 // after n of them.
 func (s *service) validations(n int) (func() []byte, error) {
 	requests, err := s.results(n)
+	return once(requests), err
+}
+
+// once returns a request after the other, nil behind the last.
+func once(requests [][]byte) func() []byte {
 	var at atomic.Int64
 	return func() []byte {
 		if i := int(at.Add(1)) - 1; i < len(requests) {
 			return requests[i]
 		}
 		return nil
-	}, err
+	}
 }

@@ -19,6 +19,11 @@ import (
 // returns answers per second. next returns the request to send; an answer of
 // another status than 200 ends the round with an error.
 func loop(addr string, length time.Duration, next func() []byte) (float64, error) {
+	return loopOver(connections, addr, length, next)
+}
+
+// loopOver is loop with so many connections.
+func loopOver(connections int, addr string, length time.Duration, next func() []byte) (float64, error) {
 	var done atomic.Int64
 	var wg sync.WaitGroup
 	errs := make(chan error, connections)

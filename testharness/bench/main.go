@@ -42,7 +42,7 @@ func main() {
 	length := flag.Duration("round", time.Second, "length of a round")
 	binary := flag.String("verge", "", "verge binary to time from exec to first answer; empty: leave that out")
 	module := flag.String("module", "", "WebAssembly module to run the core from; empty: leave its lines out")
-	only := flag.String("only", "", "measure just what has this in its name: an endpoint or a store, delivery, claims, idle, footprint, parked, startup; flat, which takes minutes, is measured only so")
+	only := flag.String("only", "", "measure just what has this in its name: an endpoint or a store, delivery, claims, idle, footprint, parked, edge, startup; flat, which takes minutes, is measured only so")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of the run to this file")
 	flag.Parse()
 	debug.SetGCPercent(400) // as cmd/verge does; the floor has it too
@@ -103,6 +103,12 @@ func run(length time.Duration, binary, module, only string) error {
 				return nil
 			}
 			return parked(wasm)
+		}},
+		{edgeNames(), func() error {
+			if wasm == nil {
+				return nil
+			}
+			return edge(length, wasm, only)
 		}},
 		{"startup", func() error {
 			if binary == "" {

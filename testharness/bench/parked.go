@@ -44,14 +44,14 @@ func newHosted(module []byte, instances int, store func(kv.KV) kv.KV) (*hosted, 
 		return nil, err
 	}
 	h := &hosted{}
-	if h.ring, err = kr.Ring("verge.test", rand.Reader); err != nil {
+	if h.ring, err = kr.Ring("verge.test", rand.Reader, time.Now); err != nil {
 		return nil, err
 	}
 	at := host.Host{KV: memory.New(memory.Config{}), Sealer: h.ring, Fetch: egress.New(egress.Config{Dev: true}),
 		Now: time.Now, Random: rand.Reader, Log: slog.New(slog.NewJSONHandler(io.Discard, nil))}
 	free := ratelimit.PerMinute(1_000_000_000)
 	c := core.Config{BaseURL: "https://verge.test", Dev: true, Providers: []provider.Provider{&sandbox.Provider{Now: time.Now}},
-		Limits: api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free}}
+		Limits: api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free, PagesPerIP: free}}
 	d := integration.NewDirectory(at)
 	if err := d.PutPublisher(ctx, integration.Publisher{ID: publisher, Name: "Bench"}); err != nil {
 		return nil, err

@@ -26,6 +26,7 @@ import (
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/runner"
 	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/testharness"
 )
 
 const (
@@ -70,7 +71,7 @@ func newServiceOn(runs engineOf, store kv.KV, sink string) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	ring, err := kr.Ring("verge.test", rand.Reader)
+	ring, err := kr.Ring("verge.test", rand.Reader, time.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func newServiceOn(runs engineOf, store kv.KV, sink string) (*service, error) {
 	free := ratelimit.PerMinute(1_000_000_000)
 	c := core.Config{BaseURL: "https://verge.test", Dev: true,
 		Providers: []provider.Provider{&sandbox.Provider{Now: time.Now}},
-		Limits:    api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free}}
+		Limits:    api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free, PagesPerIP: free}}
 	if s.native, err = core.New(c, s.host); err != nil {
 		return nil, err
 	}
@@ -174,11 +175,11 @@ func (s *service) session() (session.ID, string, error) {
 func (s *service) results(n int) ([][]byte, error) {
 	out := make([][]byte, n)
 	for i := range out {
-		_, text, err := s.session()
+		id, _, err := s.session()
 		if err != nil {
 			return nil, err
 		}
-		result, err := token.SealResult(s.ring, token.ResultClaims{Session: text, Completed: token.At(time.Now())})
+		result, err := testharness.Issue(context.Background(), s.host.KV, s.ring, id, time.Now())
 		if err != nil {
 			return nil, err
 		}

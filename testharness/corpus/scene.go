@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"maps"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -63,7 +65,7 @@ var epoch = time.Date(2026, 11, 20, 22, 10, 0, 123_456_789, time.UTC)
 // many is a rate that no scene reaches.
 const many = 1_000_000
 
-const operatorToken = "op_of_the_corpus"
+const operatorToken = "op_of_the_corpus_of_answers"
 
 // A scene is one service on a store, with whom it serves.
 type scene struct {
@@ -123,12 +125,12 @@ func begin(c abi.Config) *scene {
 	check(json.Unmarshal(c.Keyring, &compact))
 	c.Keyring = compact
 	c.BaseURL, c.Host, c.OperatorToken = "https://verge.example", "verge.example", operatorToken
-	for _, limit := range []*int{&c.PublicPerIP, &c.PublicPerKey, &c.SecretPerIP, &c.ReconcilePerKey} {
+	for _, limit := range []*int{&c.PublicPerIP, &c.PublicPerKey, &c.SecretPerIP, &c.ReconcilePerKey, &c.PreflightsPerIP, &c.PagesPerIP, &c.FailedOperatorsPerIP} {
 		if *limit == 0 {
 			*limit = many
 		}
 	}
-	ring, err := keys.Ring(c.Host, random)
+	ring, err := keys.Ring(c.Host, random, func() time.Time { return s.now })
 	check(err)
 	s.office, err = core.New(settings.Unpack(c, func() time.Time { return s.now }), host.Host{KV: s.store, Sealer: ring,
 		Now: func() time.Time { return s.now }, Random: random, Fetch: s})
@@ -381,12 +383,16 @@ func (s *scene) act(name string, v started, outcome string, more ...string) *web
 }
 
 // approve ends a session well and returns the result token.
-func (s *scene) approve(v started) string {
-	return resultToken(s.act("approve", v, sandbox.Approve))
+func (s *scene) approve(v started, more ...string) string {
+	must(303, s.act("approve", v, sandbox.Approve, more...))
+	return resultToken(s.page("the hop", v))
 }
 
-func resultToken(r *web.Response) string {
-	u, err := url.Parse(must(303, r).Header.Get("Location"))
+var hopLink = regexp.MustCompile(`<a data-hop[^>]* href="([^"]*)"`)
+
+// resultToken is what the hop hands to the publisher.
+func resultToken(page *web.Response) string {
+	u, err := url.Parse(html.UnescapeString(string(hopLink.FindSubmatch(must(200, page).Body)[1])))
 	check(err)
 	return u.Query().Get("result_token")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ func hosted(s *scene) {
 			s.act(outcome, v, outcome)
 			s.page("afterwards", v)
 			if n < 2 {
-				s.act(outcome+", and then approve", v, sandbox.Approve)
+				s.act(outcome+", and then approve by the same form", v, sandbox.Approve)
 				s.page("afterwards", v)
 				s.reconcile("afterwards", v.ID)
 			}
@@ -47,7 +48,8 @@ func hosted(s *scene) {
 func attempts(s *scene) {
 	v := s.start(members{"language": "en"})
 	for n := range 5 {
-		s.act(fmt.Sprintf("contract 23: failed attempt %d", n+1), v, sandbox.FailAttempt)
+		s.act(fmt.Sprintf("contract 23: failed attempt %d", n+1), v, sandbox.FailAttempt, "attempt", strconv.Itoa(n))
+		s.act("contract 23: the same form again", v, sandbox.FailAttempt, "attempt", strconv.Itoa(n))
 		s.page("what is left", v, "show", "attempt")
 		s.page("and without a word", v)
 	}
@@ -59,7 +61,10 @@ func attempts(s *scene) {
 	}
 	s.act("contract 23: a failed attempt", v, sandbox.FailAttempt)
 	s.page("with a word that there is not", v, "show", "nonsense")
-	result := s.approve(v)
+	for _, attempt := range []string{"0", "2", "", "-1", "01", "1x", "99999999999999999999"} {
+		s.act("contract 23: a form of attempt "+attempt, v, sandbox.Approve, "attempt", attempt)
+	}
+	result := s.approve(v, "attempt", "1")
 	s.page("the hop is shown again", v)
 	s.act("contract 17: the hop again", v, sandbox.Approve)
 	s.act("contract 18: a late answer", v, sandbox.Reject)
@@ -234,6 +239,12 @@ func routes(s *scene) {
 		"/admin/v1/keys", "/metrics", "/healthz", "/readyz", "/index.php", "/../../etc/passwd", "/\xff", "/你好", "/a\\b", "*", "start", "http://verge.example/verify", "/verify?flow=x", "/%00", "/" + strings.Repeat("a/", 3000)} {
 		for _, method := range []string{"GET", "POST"} {
 			s.request("another path", abi.Handle, &web.Request{Method: method, Path: path, Header: bearer(s.shop.secretKey), Client: netip.MustParseAddr("192.0.2.1")})
+		}
+	}
+	for _, accept := range []string{"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "text/html;q=0", "application/json, text/html", "*/*", strings.Repeat("x/y,", 300) + "text/html"} {
+		for _, path := range []string{"/", "/nowhere", "/verify/", "/api/v1/nowhere", "/favicon.ico"} {
+			s.ask("contract 22: people get pages", "GET", path, headers("Accept", accept, "Accept-Language", "fr"), "")
+			s.ask("contract 22: people get pages", "POST", path, headers("Accept", accept), "")
 		}
 	}
 	for _, id := range []string{"c-1", "", " ", strings.Repeat("x", 128), strings.Repeat("x", 129), "ü", "a\nb", "a\x7f", "~", `"quoted"`, "<b>", "a,b"} {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -77,7 +76,7 @@ func (b *book) proper(what string, a answer, good ...int) bool {
 	default:
 		b.protest("%s: %d %.200s", what, a.status, a.body)
 	}
-	if strings.Contains(string(a.body), `"valid":true`) || strings.Contains(a.location, "result_token") {
+	if strings.Contains(string(a.body), `"valid":true`) || hop(a) != nil || strings.Contains(a.location, "result_token") {
 		b.protest("%s: %d grants something: %.200s", what, a.status, a.body)
 	}
 	return false
@@ -149,30 +148,27 @@ func (b *book) attend(ctx context.Context, l *life, redirect string, outcomes []
 			}
 			continue
 		}
-		f, hop := choices["continue"]
-		if !hop {
-			want := outcomes[min(did, len(outcomes)-1)]
-			ok := false
-			if f, ok = choices[want]; !ok {
-				// It ended under a request of which we never had the answer.
-				final, ok := b.again(ctx, "reconcile", func() answer { return s.reconcile(l.id) }, 200)
-				if ok {
-					l.ended = final.text("status")
-				}
-				return ok && (l.ended == "FAILED" || l.ended == "COMPLETED")
-			}
-			l.failing = l.failing || want != "approve"
+		if to := hop(a); to != nil {
+			l.token, l.ended = to.Query().Get("result_token"), "COMPLETED"
+			return true
 		}
+		want := outcomes[min(did, len(outcomes)-1)]
+		f, ok := choices[want]
+		if !ok {
+			// It ended under a request of which we never had the answer.
+			final, ok := b.again(ctx, "reconcile", func() answer { return s.reconcile(l.id) }, 200)
+			if ok {
+				l.ended = final.text("status")
+			}
+			return ok && (l.ended == "FAILED" || l.ended == "COMPLETED")
+		}
+		l.failing = l.failing || want != "approve"
 		a = s.submit(f)
 		if !b.proper("submit", a, 303) {
 			continue
 		}
 		did++
-		if to, err := url.Parse(a.location); err == nil && to.Query().Has("result_token") {
-			l.token, l.ended = to.Query().Get("result_token"), "COMPLETED"
-			return true
-		}
-		if !hop && (outcomes[min(did, len(outcomes))-1] == "reject" || did == 3) {
+		if outcomes[min(did, len(outcomes))-1] == "reject" || did == 3 {
 			l.ended = "FAILED"
 			return true
 		}
@@ -300,6 +296,16 @@ func (b *book) audit(t *testing.T, since time.Time) {
 		dead := slices.DeleteFunc(s.dead(t), func(d outbox.Dead) bool { return slices.Contains(b.before, d) })
 		if len(dead) > 0 {
 			t.Errorf("%d events are dead, though the receiver took all: %+v", len(dead), dead[0])
+		}
+	})
+	t.Run("I14: a failing store is a line for each state and not for each request", func(t *testing.T) {
+		for _, words := range []string{"request failed", "hosted page unavailable", "cannot claim", "was not recorded"} {
+			if n := s.log.count(words); n > 0 {
+				t.Errorf("%d lines say %q: %s", n, words, s.log.tail(1500))
+			}
+		}
+		if n, refused := s.log.count("the store fails"), b.calls[503]; refused > 20 && n == 0 || n > 12 {
+			t.Errorf("%d requests were refused, and %d lines say that the store fails", refused, n)
 		}
 	})
 	s.auditPosts(t)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -82,6 +83,21 @@ func (s *service) page(target string) (answer, map[string]form) {
 
 func (s *service) submit(f form) answer {
 	return s.do("POST", f.action, []byte(f.fields.Encode()), "application/x-www-form-urlencoded")
+}
+
+var hopLink = regexp.MustCompile(`<a data-hop[^>]* href="([^"]*)"`)
+
+// hop is where a page sends the browser on to, nil if it stays.
+func hop(page answer) *url.URL {
+	m := hopLink.FindSubmatch(page.body)
+	if m == nil {
+		return nil
+	}
+	to, err := url.Parse(html.UnescapeString(string(m[1])))
+	if err != nil {
+		return nil
+	}
+	return to
 }
 
 // form is what a user can send.

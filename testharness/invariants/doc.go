@@ -16,6 +16,11 @@
 //	I9   a dead endpoint adds nothing to what the others wait
 //	I10  all is well within 30 s of the store's return, with no restart
 //	I11  the store's own errors use up no attempt
+//	I12  a rotation of the key ring fails no request and loses no event
+//	I13  a stranger's key ring changes nothing
+//	I14  a momentary storage failure needs nobody: nothing that was acknowledged
+//	     is lost, nothing is used twice, and no one has to restart anything
+//	I15  idle connections cost nobody else anything
 //
 // # Which test proves what
 //
@@ -47,6 +52,19 @@
 //	I10  TestI10LeasesEndWithinTheRecovery   memory, with the times of production
 //	     TestKillOfRedisUnderAThousandEvents redis, with the times of production
 //	I11  TestI11OnlyReceiversUseUpAttempts   memory, bolt
+//	I12  cmd/verge: TestRotationInAFleet     redis, etcd: three instances, one file or copies
+//	     core/keyset: TestARotationFailsNoRequest  memory: copies that come late, clocks apart
+//	     edge/workers: TestTheRingInTheSecretsNextVersion  workerd: the secret's next version
+//	I13  cmd/verge: TestAStrangerDoesNotJoin redis
+//	     core/keyset: TestAStrangersRingChangesNothing  memory; an earlier release's store, too
+//	     edge/workers: TestTheRingInTheSecretsNextVersion  workerd
+//	I14  TestFaultsOfRedis, TestFaultsOfEtcd which restart nothing; and of package cmd/verge, over
+//	                                         the binary and a bolt file,
+//	     TestI14AMomentaryStorageFailureNeedsNobody  a full file system, a limit of the file's size
+//	                                         (guests, too), read-only, one I/O error
+//	I15  TestI15IdleConnectionsCostNobodyElseAnything, in cmd/verge, over the binary,
+//	     native and wasm: 1,536 and 8,000 half-sent requests of one address beside
+//	     a publisher at another
 //
 // # What a clock that jumps does
 //

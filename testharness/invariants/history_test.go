@@ -14,8 +14,8 @@ import (
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/session"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/faultproxy"
 	"github.com/verge-id/verge/testharness/history"
 	"github.com/verge-id/verge/testharness/stores"
@@ -122,9 +122,7 @@ func race(t *testing.T, all []*service, rng *mrand.Rand) *history.Recorder {
 	s := all[0]
 	id, err := session.NewID(rand.Reader, integrationID, session.L1, 25, s.clock.Now(), 0)
 	must(t, err)
-	text, err := id.Format(s.ring)
-	must(t, err)
-	result, err := token.SealResult(s.ring, token.ResultClaims{Session: text, Completed: token.At(s.clock.Now())})
+	result, err := testharness.Issue(t.Context(), s.host.KV, s.ring, id, s.clock.Now())
 	must(t, err)
 	var exchanges history.Recorder
 	var wg sync.WaitGroup

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,6 +25,7 @@ import (
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/runner"
 	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/edge/storewatch"
 )
 
 const (
@@ -84,7 +86,7 @@ func newService(t testing.TB, c setup) *service {
 	if s.ring == nil {
 		kr, err := token.GenerateKeyring(rand.Reader, time.Now())
 		must(t, err)
-		s.ring, err = kr.Ring("verge.test", rand.Reader)
+		s.ring, err = kr.Ring("verge.test", rand.Reader, time.Now)
 		must(t, err)
 	}
 	out := egress.Config{Dev: true}
@@ -98,7 +100,8 @@ func newService(t testing.TB, c setup) *service {
 	}
 	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s.witness = newWitness(t, c.Store, egress.New(out), s.clock.Now)
-	s.host = host.Host{KV: s.witness.store(), Sealer: s.ring, Fetch: s.witness, Now: s.clock.Now, Random: rand.Reader, Log: log,
+	watch := storewatch.New(s.witness.store(), storewatch.Config{Log: log})
+	s.host = host.Host{KV: watch.KV(), Sealer: s.ring, Fetch: s.witness, Now: s.clock.Now, Random: rand.Reader, Log: log,
 		Wake: func(p kv.Partition, due time.Time) {
 			if r := s.runner.Load(); r != nil {
 				r.Wake(p, due)
@@ -115,7 +118,7 @@ func newService(t testing.TB, c setup) *service {
 		s.seed()
 	}
 	s.config.Outbox, s.config.Log = s.Service, log
-	stop := background(t, server.New(server.Config{Engine: s.Service, Public: l, Log: log, IdleGrace: time.Nanosecond}).Run)
+	stop := background(t, server.New(server.Config{Engine: s.Service, Public: l, Store: watch, Log: log, IdleGrace: time.Nanosecond}).Run)
 	s.resume()
 	t.Cleanup(func() {
 		s.pause()
@@ -159,7 +162,7 @@ func (s *service) configure(id, url string) {
 
 func unlimited() api.Limits {
 	free := ratelimit.PerMinute(1_000_000_000)
-	return api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free}
+	return api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free, PagesPerIP: free}
 }
 
 // background runs f; stop ends it and waits.
@@ -196,6 +199,13 @@ func (b *logBuffer) tail(n int) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return string(b.buf.Bytes()[max(0, b.buf.Len()-n):])
+}
+
+// count is how many lines hold the words.
+func (b *logBuffer) count(words string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Count(b.buf.String(), words)
 }
 
 func must(t testing.TB, err error) {

@@ -101,7 +101,7 @@ func TestDifferences(t *testing.T) {
 		{"the clock", func(s []transcript.Step) []transcript.Step {
 			s[approve].Now = s[approve].Now.Add(time.Millisecond)
 			return s
-		}, approve, []string{"approve", "+     \"t\": "}},
+		}, approve, []string{"approve", "+   Now: "}},
 		{"the randomness", func(s []transcript.Step) []transcript.Step { s[approve].Seed++; return s }, approve, []string{"approve", "ID: "}},
 		{"a notice", func(s []transcript.Step) []transcript.Step {
 			event(&s[approve], abi.Count).Body = []byte("session_failed")

@@ -83,7 +83,8 @@ func (s *stage) Write(line []byte) (int, error) {
 
 func (s *stage) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		if len(groups) == 0 && a.Key == slog.TimeKey {
+		// A guest's host says which module a line is of, which the core does not.
+		if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == "module") {
 			return slog.Attr{}
 		}
 		return a
@@ -97,7 +98,7 @@ func (e Engine) start(ctx context.Context, c abi.Config, s *stage) (r running, e
 	if err != nil {
 		return nil, nil, err
 	}
-	ring, err := keys.Ring(c.Host, &s.entropy)
+	ring, err := keys.Ring(c.Host, &s.entropy, s.clock)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -301,25 +301,33 @@ func (s *Site) Guest() (bytes, live int) {
 }
 
 // KV is the site's Durable Objects as a store, which is a kv.Meter too.
-func (s *Site) KV() kv.KV { return store{s} }
+func (s *Site) KV() kv.KV {
+	return store{func(ctx context.Context, p kv.Partition, message []byte) ([]byte, error) {
+		s.mu.Lock()
+		s.partitions[p] = true
+		s.mu.Unlock()
+		return s.server.control(ctx, "POST", s.ID+"/effect", message)
+	}}
+}
 
-type store struct{ *Site }
+// store has Durable Objects carry out effects. ask sends a partition's, a kind
+// and the body, and returns a status and the reply.
+type store struct {
+	ask func(ctx context.Context, p kv.Partition, message []byte) ([]byte, error)
+}
 
 var (
 	_ kv.KV    = store{}
 	_ kv.Meter = store{}
 )
 
-// effect has the site carry out an effect. Without a reply nobody can say
+// effect has one carried out. Without a reply nobody can say
 // whether it happened; one that was not sent did not.
 func (s store) effect(ctx context.Context, p kv.Partition, k abi.Kind, body []byte) (abi.Status, []byte, error) {
 	if err := context.Cause(ctx); err != nil {
 		return abi.Unavailable, nil, fmt.Errorf("workerd: %w: %w", kv.ErrUnavailable, err)
 	}
-	s.mu.Lock()
-	s.partitions[p] = true
-	s.mu.Unlock()
-	reply, err := s.server.control(ctx, "POST", s.ID+"/effect", append([]byte{byte(k)}, body...))
+	reply, err := s.ask(ctx, p, append([]byte{byte(k)}, body...))
 	if err != nil || len(reply) == 0 {
 		is := kv.ErrUnavailable
 		if k == abi.KVCommit {
@@ -384,4 +392,15 @@ func (s store) Spend(ctx context.Context, p kv.Partition, now time.Time, charges
 		return nil, err
 	}
 	return abi.ReadTimes(reply)
+}
+
+// Fleet has the tests' entry run isolates that share counters (test/worker.js,
+// fleet), and returns what it answers. Both are JSON.
+func (s *Server) Fleet(t testing.TB, fleet []byte) []byte {
+	t.Helper()
+	b, err := s.control(context.Background(), "POST", "fleet", fleet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

@@ -21,6 +21,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,6 +33,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/edge/workers"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/wasm/abi"
@@ -45,6 +47,15 @@ type Options struct {
 	// Worker runs the deployed entry. Nil: sites.
 	Worker *Worker
 
+	// Bare is the source of a Worker that runs in the place of all others, a
+	// floor to measure beside. "": there is none.
+	Bare string
+
+	// Isolates is how many isolates run the entry, each with its own memory, on
+	// the same Durable Objects: as the platform runs a Worker that is busy or is
+	// asked for in several places. 0: one.
+	Isolates int
+
 	forget bool // remove the directory with the process
 }
 
@@ -55,6 +66,8 @@ type Worker struct {
 	AdminHost string            // ADMIN_HOST; "": none
 	Secrets   map[string]string // VERGE_KEYRING, VERGE_OPERATOR_TOKEN, and those that Site names
 
+	Unbound string // a class that is not bound, as in a configuration of an earlier release; "": all are
+
 	ConfigText string // VERGE_CONFIG as text, in the place of Config; "": Config
 }
 
@@ -63,10 +76,15 @@ type Server struct {
 	Addr string // host:port on the loopback, the same after Restart
 
 	dir    string
+	module []byte
+	o      Options
+	others []string // addresses of the other isolates
+	door   string   // address of the door to what a deployed Worker keeps
 	forget bool
 	client *http.Client
 	ids    atomic.Int64
 
+	pid   int
 	mu    sync.Mutex
 	log   bytes.Buffer
 	cmd   *exec.Cmd
@@ -126,15 +144,27 @@ var shared struct {
 	err    error
 }
 
+// Open is Start where there is no test: the program, the module and the
+// directory are the caller's, and so is Close.
+func Open(program string, module []byte, dir string, o *Options) (*Server, error) {
+	return start(program, module, dir, *o)
+}
+
+// Close ends the process.
+func (s *Server) Close() { s.kill() }
+
+// PID is the number of the process, another one after Restart.
+func (s *Server) PID() int { return s.pid }
+
 func start(program string, module []byte, dir string, o Options) (*Server, error) {
-	s := &Server{dir: dir, forget: o.forget, Addr: "127.0.0.1:0", sites: map[string]*Site{}}
+	s := &Server{dir: dir, module: module, o: o, forget: o.forget, others: make([]string, max(o.Isolates, 1)-1), Addr: "127.0.0.1:0", sites: map[string]*Site{}}
 	s.client = &http.Client{Transport: &transport{server: s, Transport: &http.Transport{
 		DisableCompression: true, MaxIdleConnsPerHost: 128,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, s.Addr)
 		},
 	}}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	if err := s.write(module, o); err != nil {
+	if err := s.write(); err != nil {
 		return nil, fmt.Errorf("workerd: %w", err)
 	}
 	if err := s.run(program); err != nil {
@@ -144,8 +174,9 @@ func start(program string, module []byte, dir string, o Options) (*Server, error
 }
 
 // write puts the modules and the configuration into the server's directory.
-func (s *Server) write(module []byte, o Options) error {
-	files := map[string][]byte{"src/verge.wasm": module}
+func (s *Server) write() error {
+	o := s.o
+	files := map[string][]byte{"src/verge.wasm": s.module}
 	if err := fs.WalkDir(workers.Source, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -156,7 +187,10 @@ func (s *Server) write(module []byte, o Options) error {
 		return err
 	}
 	entry := "test/worker.js"
-	if o.Worker != nil {
+	if o.Bare != "" {
+		entry = "bare.js"
+		files = map[string][]byte{entry: []byte(o.Bare + "\nexport class Partition {}\nexport class Limits {}\n")}
+	} else if o.Worker != nil {
 		entry = "src/worker.js"
 		delete(files, "test/worker.js")
 	} else {
@@ -182,9 +216,44 @@ func (s *Server) write(module []byte, o Options) error {
 			return err
 		}
 	}
-	bindings, err := bindings(o.Worker)
+	binds, err := bindings(o.Worker, "")
 	if err != nil {
 		return err
+	}
+	var services, sockets, others strings.Builder
+	for n := range s.others {
+		fmt.Fprintf(&services, "    (name = \"worker%d\", worker = .worker%d),\n", n, n)
+		fmt.Fprintf(&sockets, "    (name = \"http%d\", address = \"127.0.0.1:0\", service = \"worker%d\", http = (forwardedProtoHeader = %q)),\n", n, n, Proto)
+		there, err := bindings(o.Worker, `, serviceName = "worker"`)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&others, `
+const worker%d :Workerd.Worker = (
+  modules = [
+%s  ],
+  bindings = [
+%s  ],
+  compatibilityDate = %q,
+  globalOutbound = "internet",
+);
+`, n, modules.String(), there, Compatibility)
+	}
+	if o.Worker != nil {
+		services.WriteString("    (name = \"door\", worker = .door),\n")
+		sockets.WriteString("    (name = \"door\", address = \"127.0.0.1:0\", service = \"door\"),\n")
+		there, err := bindings(nil, `, serviceName = "worker"`)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&others, `
+const door :Workerd.Worker = (
+  modules = [ (name = "door.js", esModule = %s) ],
+  bindings = [
+%s  ],
+  compatibilityDate = %q,
+);
+`, quoted(door), there, Compatibility)
 	}
 	disk := filepath.Join(s.dir, "disk")
 	if err := os.MkdirAll(disk, 0o755); err != nil {
@@ -197,8 +266,10 @@ const config :Workerd.Config = (
     (name = "worker", worker = .worker),
     (name = "internet", network = (allow = ["public", "private"], tlsOptions = (trustBrowserCas = true))),
     (name = "disk", disk = (path = %q, writable = true)),
-  ],
-  sockets = [(name = "http", service = "worker", http = (forwardedProtoHeader = %q))],
+%s  ],
+  sockets = [
+    (name = "http", service = "worker", http = (forwardedProtoHeader = %q)),
+%s  ],
 );
 
 const worker :Workerd.Worker = (
@@ -207,18 +278,36 @@ const worker :Workerd.Worker = (
   bindings = [
 %s  ],
   compatibilityDate = %q,
-  durableObjectNamespaces = [(className = "Partition", uniqueKey = "verge", enableSql = true)],
+  durableObjectNamespaces = [
+    (className = "Partition", uniqueKey = "verge", enableSql = true),
+    (className = "Limits", uniqueKey = "verge-limits", enableSql = true),
+  ],
   durableObjectStorage = (localDisk = "disk"),
   globalOutbound = "internet",
 );
-`, disk, Proto, modules.String(), bindings, Compatibility)
+%s`, disk, services.String(), Proto, sockets.String(), modules.String(), binds, Compatibility, others.String())
 	return os.WriteFile(filepath.Join(s.dir, "config.capnp"), []byte(config), 0o644)
 }
 
-// bindings are the members of env.
-func bindings(w *Worker) (string, error) {
+// door is a Worker that has the partition which the path names carry out an
+// effect: a kind and the body, answered by a status and the reply.
+const door = `export default { async fetch(request, env) {
+  const name = new URL(request.url).pathname.slice(1), message = new Uint8Array(await request.arrayBuffer());
+  const reply = await env.PARTITION.get(env.PARTITION.idFromName(name)).effect(name, message[0], message.slice(1));
+  return new Response(new Blob([Uint8Array.of(reply.status), reply.body]));
+} };
+`
+
+// bindings are the members of env. service says whose the Durable Objects are,
+// "" for its own.
+func bindings(w *Worker, service string) (string, error) {
 	var b strings.Builder
-	fmt.Fprintln(&b, `    (name = "PARTITION", durableObjectNamespace = "Partition"),`)
+	for _, class := range []string{"Partition", "Limits"} {
+		if w != nil && w.Unbound == class {
+			continue
+		}
+		fmt.Fprintf(&b, "    (name = %q, durableObjectNamespace = (className = %q%s)),\n", strings.ToUpper(class), class, service)
+	}
 	if w == nil {
 		return b.String(), nil
 	}
@@ -267,7 +356,7 @@ func (s *Server) run(program string) error {
 	if s.forget {
 		forget = s.dir
 	}
-	cmd := exec.Command("sh", "-c", `dir=$1; shift; "$@" </dev/null & pid=$!; cat >/dev/null; kill -9 $pid; wait; [ -z "$dir" ] || rm -rf "$dir"`, "sh", forget,
+	cmd := exec.Command("sh", "-c", `dir=$1; shift; "$@" </dev/null & pid=$!; echo "{\"event\":\"run\",\"pid\":$pid}" >&3; cat >/dev/null; kill -9 $pid; wait; [ -z "$dir" ] || rm -rf "$dir"`, "sh", forget,
 		program, "serve", "--control-fd=3", "--socket-addr", "http="+s.Addr, filepath.Join(s.dir, "config.capnp"))
 	cmd.ExtraFiles = []*os.File{tells}
 	cmd.Stdout, cmd.Stderr = (*logger)(s), (*logger)(s)
@@ -282,17 +371,42 @@ func (s *Server) run(program string) error {
 	s.cmd, s.stdin = cmd, stdin
 	told.SetReadDeadline(time.Now().Add(time.Minute))
 	var event struct {
-		Event string `json:"event"`
-		Port  int    `json:"port"`
+		Event  string `json:"event"`
+		Socket string `json:"socket"`
+		Port   int    `json:"port"`
+		PID    int    `json:"pid"`
 	}
-	for d := json.NewDecoder(told); event.Event != "listen"; {
+	for d, listening := json.NewDecoder(told), 0; listening < s.sockets(); {
 		if err := d.Decode(&event); err != nil {
 			s.kill()
 			return fmt.Errorf("it does not listen: %w\n%s", err, s.Log())
 		}
+		switch event.Event {
+		case "run":
+			s.pid = event.PID
+		case "listen":
+			listening++
+			addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(event.Port))
+			if event.Socket == "door" {
+				s.door = addr
+			} else if other, is := strings.CutPrefix(event.Socket, "http"); !is {
+				return fmt.Errorf("it listens on a socket %q that nobody told it of", event.Socket)
+			} else if other == "" {
+				s.Addr = addr
+			} else if n, err := strconv.Atoi(other); err == nil && n < len(s.others) {
+				s.others[n] = addr
+			}
+		}
 	}
-	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(event.Port))
 	return nil
+}
+
+// sockets is on how many the process listens.
+func (s *Server) sockets() int {
+	if s.o.Worker != nil {
+		return 2 + len(s.others)
+	}
+	return 1 + len(s.others)
 }
 
 func (s *Server) kill() {
@@ -316,9 +430,36 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
+// Redeploy restarts the process with another configuration of the deployed
+// Worker. What it keeps stays.
+func (s *Server) Redeploy(t testing.TB, change func(*Worker)) {
+	t.Helper()
+	s.kill()
+	change(s.o.Worker)
+	if err := s.write(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.run(testharness.Program(t, "workerd")); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Client sends every request to the server, whatever host its URL names, as a
 // proxy that ends TLS in front of it would. It follows nothing.
 func (s *Server) Client() *http.Client { return s.client }
+
+// ClientOf is Client for one of several isolates, from 0 on.
+func (s *Server) ClientOf(isolate int) *http.Client {
+	if isolate == 0 {
+		return s.client
+	}
+	own := s.client.Transport.(*transport)
+	other := own.Transport.Clone()
+	other.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, s.others[isolate-1])
+	}
+	return &http.Client{Transport: &transport{Transport: other, server: s}, CheckRedirect: s.client.CheckRedirect}
+}
 
 type transport struct {
 	*http.Transport
@@ -355,20 +496,31 @@ func (l *logger) Write(b []byte) (int, error) {
 	return l.log.Write(b)
 }
 
+// KV is what the deployed Worker keeps, past the Worker.
+func (s *Server) KV() kv.KV {
+	return store{func(ctx context.Context, p kv.Partition, message []byte) ([]byte, error) {
+		return s.ask(ctx, "POST", "http://"+s.door+"/"+url.PathEscape(string(p)), http.DefaultClient, message)
+	}}
+}
+
 // control asks the test's entry for something.
 func (s *Server) control(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://control.localhost/"+path, bytes.NewReader(body))
+	return s.ask(ctx, method, "http://control.localhost/"+path, s.client, body)
+}
+
+func (s *Server) ask(ctx context.Context, method, target string, client *http.Client, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	resp, err := s.client.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("workerd: %s %s: %d %s", method, path, resp.StatusCode, b)
+		err = fmt.Errorf("workerd: %s %s: %d %s", method, req.URL.Path, resp.StatusCode, b)
 	}
 	return b, err
 }

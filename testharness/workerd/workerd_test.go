@@ -29,7 +29,7 @@ func config(t *testing.T) workerd.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return workerd.Config{Now: start, Guest: abi.Config{Dev: true, Keyring: text, Host: "verge.example", OperatorToken: "op_test"}}
+	return workerd.Config{Now: start, Guest: abi.Config{Dev: true, Keyring: text, Host: "verge.example", OperatorToken: "op_of_the_tests_of_workerd"}}
 }
 
 func put(t *testing.T, s kv.KV, name, value string) {
@@ -103,7 +103,7 @@ func TestSite(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", url, resp.StatusCode, b, want)
 		}
 	}
-	if !strings.Contains(site.Logs(), `"path":"/nowhere"`) {
+	if !strings.Contains(site.Logs(), `"route":"other"`) {
 		t.Errorf("the log: %s", site.Logs())
 	}
 	before, _ := site.Guest()

@@ -17,7 +17,7 @@ import (
 )
 
 // Version is what verge_abi returns. A host refuses a module of another one.
-const Version = 1
+const Version = 2
 
 // MaxOutbox is the most bytes that one export may leave in the outbox.
 const MaxOutbox = 32 << 20
@@ -136,4 +136,5 @@ const (
 	SealNotAuthentic = -2
 	SealFailed       = -3
 	SealTooSmall     = -4 // the room for the result
+	SealKeyAwaited   = -5 // other instances use the key, and this one does not have it yet
 )

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"strings"
 	"time"
 )
 
 // Config is what verge_config takes, as JSON. A member that is left out has
-// the contract's value; one that does not exist is refused.
+// the contract's value; one that does not exist is refused, and so is a number
+// that is 0 (see zeros).
 type Config struct {
 	BaseURL       string `json:"base_url"`
 	Dev           bool   `json:"dev,omitempty"`
@@ -29,6 +32,10 @@ type Config struct {
 	SecretPerIP     int `json:"secret_per_ip,omitempty"`
 	ReconcilePerKey int `json:"reconcile_per_key,omitempty"`
 
+	PreflightsPerIP      int `json:"preflights_per_ip,omitempty"`
+	PagesPerIP           int `json:"pages_per_ip,omitempty"`
+	FailedOperatorsPerIP int `json:"failed_operators_per_ip,omitempty"`
+
 	// Retries are the waits between webhook attempts: null for the contract's,
 	// empty for none.
 	Retries       []Milliseconds `json:"retries_ms"`
@@ -42,6 +49,12 @@ type Config struct {
 
 	// Host is what tokens are bound to, beside the keys. Needed with Keyring.
 	Host string `json:"host,omitempty"`
+
+	// KeySet has the guest compare its Keyring with the set of keys in the
+	// store, for a host that runs several guests of which each may have another
+	// version of the ring (contract 16). Such a guest asks the store for the set
+	// every few seconds, within a request.
+	KeySet bool `json:"key_set,omitempty"`
 }
 
 // Milliseconds is a duration as a number.
@@ -72,5 +85,32 @@ func ReadConfig(b []byte) (Config, error) {
 	if _, err := d.Token(); err != io.EOF {
 		return c, errors.New("abi: something follows the configuration")
 	}
+	if names := zeros(b, c); len(names) > 0 {
+		return c, fmt.Errorf("abi: the configuration's %s must not be 0: give more, or leave it out for the default "+
+			"(a negative jitter_percent is none)", strings.Join(names, ", "))
+	}
 	return c, nil
+}
+
+// zeros names the numbers that were written as 0. In a Config that means the
+// default, and whoever writes it means something else. A log_level, which is
+// of another type, may be 0.
+func zeros(b []byte, c Config) (names []string) {
+	var written map[string]json.RawMessage
+	if json.Unmarshal(b, &written) != nil {
+		return nil // it was read before
+	}
+	v := reflect.ValueOf(c)
+	for i := range v.NumField() {
+		if kind := v.Field(i).Kind(); kind != reflect.Int && kind != reflect.Int64 || !v.Field(i).IsZero() {
+			continue
+		}
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		for given, raw := range written { // in any case, as encoding/json reads names
+			if strings.EqualFold(given, name) && string(raw) != "null" {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }

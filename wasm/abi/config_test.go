@@ -22,7 +22,14 @@ func TestConfig(t *testing.T) {
 	if got, err := ReadConfig([]byte(`{"base_url":"x","retries_ms":[]}`)); err != nil || got.Retries == nil {
 		t.Errorf("no retries are not the contract's: %+v, %v", got, err)
 	}
+	if _, err := ReadConfig([]byte(`{"base_url":"x","attempts":null,"log_level":0,"retries_ms":[0]}`)); err != nil {
+		t.Errorf("no number is 0 where that would mean the default, and yet: %v", err)
+	}
 	for in, says := range map[string]string{
+		`{"attempts":0}`: "configuration's attempts must not be 0: give more, or leave it out for the default",
+		`{"partitions":0,"outcome_life_ms":0,"attempt_time_ms":0,"lease_ms":-0,"PUBLIC_PER_IP":0,"public_per_key":0,"secret_per_ip":0,
+			"reconcile_per_key":0,"jitter_percent":0}`: "partitions, outcome_life_ms, attempt_time_ms, lease_ms, public_per_ip, " +
+			"public_per_key, secret_per_ip, reconcile_per_key, jitter_percent must not be 0",
 		`{"base_urls":"x"}`:               "base_urls",
 		`{"operator_token":"canary7"`:     "cannot be read",
 		`{"operator_token":"canary7",}`:   "no JSON at byte 29",

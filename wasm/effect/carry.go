@@ -19,9 +19,19 @@ type Ports struct {
 // Do carries out one effect and returns the reply. An effect that cannot be
 // read is one that nobody can rely on: nothing was done.
 func (p *Ports) Do(ctx context.Context, kind abi.Kind, body []byte) (abi.Status, []byte) {
+	status, reply, err := p.Carry(ctx, kind, body)
+	if err != nil {
+		return abi.Unavailable, []byte(err.Error())
+	}
+	return status, reply
+}
+
+// Carry is Do for a host that gives up a guest which asks for what the core
+// never asks for. An error is why; nothing was done then.
+func (p *Ports) Carry(ctx context.Context, kind abi.Kind, body []byte) (abi.Status, []byte, error) {
 	switch kind {
 	case abi.KVGet:
-		return carry(body, abi.ReadKey, func(k kv.Key) (abi.Status, []byte) {
+		return carry(body, abi.ReadKey, checkKey, func(k kv.Key) (abi.Status, []byte) {
 			it, err := p.KV.Get(ctx, k)
 			if errors.Is(err, kv.ErrNotFound) {
 				return abi.NotFound, nil
@@ -29,7 +39,7 @@ func (p *Ports) Do(ctx context.Context, kind abi.Kind, body []byte) (abi.Status,
 			return reply(err, func() []byte { return abi.AppendItem(nil, it) })
 		})
 	case abi.KVCommit:
-		return carry(body, abi.ReadTx, func(tx kv.Tx) (abi.Status, []byte) {
+		return carry(body, abi.ReadTx, checkTx, func(tx kv.Tx) (abi.Status, []byte) {
 			err := p.KV.Commit(ctx, tx)
 			var conflict *kv.Conflict
 			if errors.As(err, &conflict) {
@@ -38,22 +48,22 @@ func (p *Ports) Do(ctx context.Context, kind abi.Kind, body []byte) (abi.Status,
 			return reply(err, func() []byte { return nil })
 		})
 	case abi.KVClaim:
-		return carry(body, abi.ReadClaim, func(c abi.Claim) (abi.Status, []byte) {
+		return carry(body, abi.ReadClaim, checkClaim, func(c abi.Claim) (abi.Status, []byte) {
 			tasks, next, err := p.KV.Claim(ctx, c.Partition, c.Now, c.Lease, c.N)
 			return reply(err, func() []byte { return abi.AppendTasks(nil, tasks, next) })
 		})
 	case abi.KVList:
-		return carry(body, abi.ReadListing, func(l abi.List) (abi.Status, []byte) {
+		return carry(body, abi.ReadListing, checkList, func(l abi.List) (abi.Status, []byte) {
 			items, err := p.KV.List(ctx, l.Prefix, l.After, l.N)
 			return reply(err, func() []byte { return abi.AppendItems(nil, items) })
 		})
 	case abi.KVSpend:
-		return carry(body, abi.ReadSpend, func(s abi.Spend) (abi.Status, []byte) {
+		return carry(body, abi.ReadSpend, checkSpend, func(s abi.Spend) (abi.Status, []byte) {
 			times, err := p.Meter.Spend(ctx, s.Partition, s.Now, s.Charges)
 			return reply(err, func() []byte { return abi.AppendTimes(nil, times) })
 		})
 	case abi.Fetch:
-		return carry(body, abi.ReadFetch, func(q host.FetchRequest) (abi.Status, []byte) {
+		return carry(body, abi.ReadFetch, checkFetch, func(q host.FetchRequest) (abi.Status, []byte) {
 			answer, err := p.Fetch.Fetch(ctx, q)
 			var failed *host.FetchError
 			switch {
@@ -65,15 +75,19 @@ func (p *Ports) Do(ctx context.Context, kind abi.Kind, body []byte) (abi.Status,
 			return abi.OK, abi.AppendFetched(nil, answer)
 		})
 	}
-	return abi.Unavailable, []byte("the host knows no such effect")
+	return abi.Unavailable, []byte("the host knows no such effect"), nil
 }
 
-func carry[T any](body []byte, read func([]byte) (T, error), do func(T) (abi.Status, []byte)) (abi.Status, []byte) {
+func carry[T any](body []byte, read func([]byte) (T, error), check func(T) error, do func(T) (abi.Status, []byte)) (abi.Status, []byte, error) {
 	v, err := read(body)
-	if err != nil {
-		return abi.Unavailable, []byte(err.Error())
+	if err == nil {
+		err = check(v)
 	}
-	return do(v)
+	if err != nil {
+		return 0, nil, err
+	}
+	status, reply := do(v)
+	return status, reply, nil
 }
 
 func reply(err error, body func() []byte) (abi.Status, []byte) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,6 +120,87 @@ func TestWhatCannotBeRead(t *testing.T) {
 	for _, k := range []abi.Kind{0, abi.KVGet, abi.KVCommit, abi.KVClaim, abi.KVList, abi.KVSpend, abi.Fetch, abi.Respond, 99} {
 		if status, _ := carry.Do(ctx, k, []byte{1}); status != abi.Unavailable || p.asked != nil {
 			t.Errorf("kind %d: status %d, asked %v", k, status, p.asked)
+		}
+	}
+}
+
+// What the core may ask for is carried out, and nothing that goes beyond.
+func TestWhatIsExcessive(t *testing.T) {
+	last := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	over := last.Add(time.Second)
+	text := func(n int) string { return strings.Repeat("x", n) }
+	year := 366 * 24 * time.Hour
+	fields := func(n int) map[string]string {
+		all := map[string]string{}
+		for i := range n {
+			all[text(i+1)] = ""
+		}
+		return all
+	}
+	type asked struct {
+		kind abi.Kind
+		body []byte
+	}
+	get := func(p, n string) asked {
+		return asked{abi.KVGet, abi.AppendKey(nil, kv.Key{Partition: kv.Partition(p), Name: n})}
+	}
+	list := func(after string, n int) asked {
+		return asked{abi.KVList, abi.AppendList(nil, abi.List{Prefix: kv.Key{Partition: "p0"}, After: after, N: n})}
+	}
+	claim := func(now time.Time, lease time.Duration, n int) asked {
+		return asked{abi.KVClaim, abi.AppendClaim(nil, abi.Claim{Partition: "p0", Now: now, Lease: lease, N: n})}
+	}
+	spend := func(now time.Time, charges ...kv.Charge) asked {
+		return asked{abi.KVSpend, abi.AppendSpend(nil, abi.Spend{Partition: "l", Now: now, Charges: charges})}
+	}
+	put := func(expires time.Time) asked {
+		return asked{abi.KVCommit, abi.AppendTx(nil, kv.Tx{ID: "t", Partition: "p0", Puts: []kv.Put{{Name: "n", Expires: expires}}})}
+	}
+	schedule := func(due time.Time) asked {
+		return asked{abi.KVCommit, abi.AppendTx(nil, kv.Tx{ID: "t", Partition: "p0", Schedule: []kv.Task{{ID: "n", Due: due}}})}
+	}
+	fetch := func(q host.FetchRequest) asked { return asked{abi.Fetch, abi.AppendFetch(nil, q)} }
+	for _, c := range []struct {
+		name string
+		good asked
+		bad  asked
+	}{
+		{"a partition's name", get(text(16<<10), "n"), get(text(16<<10+1), "n")},
+		{"a name", get("p0", text(16<<10)), get("p0", text(16<<10+1))},
+		{"a place in a list", list(text(16<<10), 1), list(text(16<<10+1), 1)},
+		{"items of a list", list("", 1024), list("", 1025)},
+		{"tasks of a claim", claim(at, time.Second, 1024), claim(at, time.Second, 1025)},
+		{"a lease", claim(at, year, 1), claim(at, year+1, 1)},
+		{"a lease that ends before it begins", claim(at, 0, 1), claim(at, -1, 1)},
+		{"the time of a claim", claim(last, time.Second, 1), claim(over, time.Second, 1)},
+		{"a time before there were any", claim(time.Unix(0, 0), time.Second, 1), claim(time.Unix(-1, 0), time.Second, 1)},
+		{"the time of charges", spend(last), spend(over)},
+		{"charges", spend(at, make([]kv.Charge, 64)...), spend(at, make([]kv.Charge, 65)...)},
+		{"a charge", spend(at, kv.Charge{Cost: year}), spend(at, kv.Charge{Cost: year + 1})},
+		{"a charge below nothing", spend(at, kv.Charge{}), spend(at, kv.Charge{Cost: -1})},
+		{"a burst", spend(at, kv.Charge{Burst: year}), spend(at, kv.Charge{Burst: year + 1})},
+		{"a burst below nothing", spend(at, kv.Charge{}), spend(at, kv.Charge{Burst: -1})},
+		{"a counter's name", spend(at, kv.Charge{Name: text(16 << 10)}), spend(at, kv.Charge{Name: text(16<<10 + 1)})},
+		{"an item's end", put(last), put(over)},
+		{"an item without end", put(time.Time{}), put(time.Unix(-1, 0))},
+		{"a task's time", schedule(last), schedule(over)},
+		{"a URL", fetch(host.FetchRequest{URL: text(8 << 10)}), fetch(host.FetchRequest{URL: text(8<<10 + 1)})},
+		{"a method", fetch(host.FetchRequest{Method: text(16)}), fetch(host.FetchRequest{Method: text(17)})},
+		{"fields", fetch(host.FetchRequest{Header: fields(64)}), fetch(host.FetchRequest{Header: fields(65)})},
+		{"bytes of fields", fetch(host.FetchRequest{Header: map[string]string{"A": text(16<<10 - 1)}}), fetch(host.FetchRequest{Header: map[string]string{"A": text(16 << 10)}})},
+		{"a body", fetch(host.FetchRequest{Body: make([]byte, 2<<20)}), fetch(host.FetchRequest{Body: make([]byte, 2<<20+1)})},
+	} {
+		p := &port{}
+		carry := &effect.Ports{KV: p, Meter: p, Fetch: p}
+		if status, _, err := carry.Carry(ctx, c.good.kind, c.good.body); err != nil || status != abi.OK || p.asked == nil {
+			t.Errorf("%s: as much as there may be: status %d, %v", c.name, status, err)
+		}
+		p.asked = nil
+		if _, _, err := carry.Carry(ctx, c.bad.kind, c.bad.body); !errors.Is(err, effect.ErrExcessive) || p.asked != nil {
+			t.Errorf("%s: more than that: %v, asked %v", c.name, err, p.asked)
+		}
+		if status, _ := carry.Do(ctx, c.bad.kind, c.bad.body); status != abi.Unavailable {
+			t.Errorf("%s: more than that: status %d", c.name, status)
 		}
 	}
 }

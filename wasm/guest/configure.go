@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/keyset"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/wasm/abi"
@@ -23,28 +25,143 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Keyring) > 0 {
-		ring, err := token.ParseKeyring(c.Keyring)
-		if err != nil {
-			return nil, err
-		}
-		if sealer, err = ring.Ring(c.Host, rand.Reader); err != nil {
-			return nil, err
-		}
-	}
-	if sealer == nil {
-		return nil, errors.New("the host does not seal, and the configuration has no key ring")
-	}
 	g := newGuest(nil)
-	g.service, err = core.New(settings.Unpack(c, time.Now), host.Host{
+	h := host.Host{
 		KV: effect.Store(g.effect), Sealer: sealer, Fetch: effect.Fetcher(g.effect),
 		Now: time.Now, Random: rand.Reader,
 		Log:   slog.New(logger{guest: g, level: slog.Level(c.LogLevel)}),
 		Count: func(event string) { g.notice(abi.Count, []byte(event)) },
 		Wake:  func(p kv.Partition, due time.Time) { g.notice(abi.Wake, abi.AppendWake(nil, p, due)) },
-	})
+	}
+	if len(c.Keyring) > 0 {
+		if err := g.seal(&h, c); err != nil {
+			return nil, err
+		}
+	}
+	if h.Sealer == nil {
+		return nil, errors.New("the host does not seal, and the configuration has no key ring")
+	}
+	g.service, err = core.New(settings.Unpack(c, time.Now), h)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	return g, nil
+}
+
+// seal has the guest seal by itself, with the configuration's key ring.
+func (g *guest) seal(h *host.Host, c abi.Config) error {
+	file, err := token.ParseKeyring(c.Keyring)
+	if err != nil {
+		return err
+	}
+	if !c.KeySet {
+		h.Sealer, err = file.Ring(c.Host, rand.Reader, time.Now)
+		return err
+	}
+	ring, err := keyset.New(keyset.Config{Host: *h, Name: c.Host, Keyring: file})
+	if err != nil {
+		return err
+	}
+	g.ring, h.Sealer, h.KV = ring, ring, g.tending(ring.KV())
+	return nil
+}
+
+// tending is a store before each call to which the ring is tended, if that is
+// due: a guest has no time of its own, and a request that asks the store for
+// nothing needs no set of keys.
+func (g *guest) tending(store kv.KV) kv.KV {
+	t := tending{store, g}
+	if m, ok := store.(kv.Meter); ok {
+		return meteredTending{t, m}
+	}
+	return t
+}
+
+type tending struct {
+	kv.KV
+	g *guest
+}
+
+type meteredTending struct {
+	tending
+	meter kv.Meter
+}
+
+// Get implements kv.KV.
+func (t tending) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
+	t.g.tend(ctx)
+	return t.KV.Get(ctx, key)
+}
+
+// Commit implements kv.KV.
+func (t tending) Commit(ctx context.Context, tx kv.Tx) error {
+	t.g.tend(ctx)
+	return t.KV.Commit(ctx, tx)
+}
+
+// Claim implements kv.KV.
+func (t tending) Claim(ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int) (
+	[]kv.Task, time.Time, error) {
+	t.g.tend(ctx)
+	return t.KV.Claim(ctx, p, now, lease, n)
+}
+
+// Spend implements kv.Meter.
+func (t meteredTending) Spend(ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge) (
+	[]time.Time, error) {
+	t.g.tend(ctx)
+	return t.meter.Spend(ctx, p, now, charges)
+}
+
+// complaint is what is wrong with the ring, "" for nothing. A ring that lags
+// behind is a warning until the key that it lacks begins to seal.
+func (g *guest) complaint() (text string, level int) {
+	if err := g.ring.Ready(); err != nil {
+		return err.Error(), int(slog.LevelError)
+	}
+	if err := g.ring.Lags(); err != nil {
+		return err.Error(), int(slog.LevelWarn)
+	}
+	return "", 0
+}
+
+// tendEach is how often the guest looks at the store's set of keys. No request
+// goes by what was seen twice as long ago: both are well below keyset.Settle, so
+// that the guest knows of a key before anything is sealed with it.
+const tendEach = 3 * time.Second
+
+// tend compares the ring with the store's set of keys, if that is due. One
+// request at a time does all that is to be done. Others meanwhile go on with
+// what was seen a moment ago. Where that is too old, as after a time without
+// requests, each looks for itself: it must not take a key for unknown that has
+// begun to seal in between.
+func (g *guest) tend(ctx context.Context) {
+	if g.ring == nil {
+		return
+	}
+	now := time.Now()
+	look := g.ring.Tend
+	switch {
+	case g.met.IsZero(): // nobody may write before the ring was compared once
+	case now.Sub(g.tended).Abs() >= tendEach:
+	case now.Sub(g.met).Abs() >= 2*tendEach:
+		look = g.ring.Meet
+	default:
+		return
+	}
+	g.tended = now
+	text, level := "", int(slog.LevelError)
+	if err := look(ctx); err != nil {
+		text = err.Error()
+	} else {
+		g.met = now
+		text, level = g.complaint()
+	}
+	if g.ring.Ready() != nil {
+		g.notice(abi.Count, []byte(host.CountKeyMissing))
+	}
+	if text != g.said && text != "" {
+		g.log(abi.LogRecord{Level: int8(level), Message: "key ring", Attrs: []abi.LogAttr{{Key: "error", Value: quoted(text)}}})
+	}
+	g.said = text
 }

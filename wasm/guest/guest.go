@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/keyset"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/wasm/abi"
@@ -40,6 +41,11 @@ type guest struct {
 	idle    []*routine
 	out     []byte // the outbox
 	scratch []byte // where the body of the next record is put together
+
+	ring   *keyset.Ring // nil: the host seals, or the ring is nobody else's
+	met    time.Time    // when the ring was compared with the store's set of keys last
+	tended time.Time    // when that was tried last
+	said   string       // the last complaint about it
 }
 
 // task is a request under way.
@@ -202,7 +208,11 @@ func (g *guest) serve(t *task, message []byte) {
 		resp := handle(&t.ctx, req)
 		respond(abi.AppendResponse(g.body(), resp))
 	case abi.Ready:
-		respond(abi.AppendOutcome(nil, abi.OutcomeOf(g.service.Ready(&t.ctx))))
+		err := g.service.Ready(&t.ctx)
+		if g.ring != nil {
+			err = errors.Join(g.ring.Ready(), err)
+		}
+		respond(abi.AppendOutcome(nil, abi.OutcomeOf(err)))
 	case abi.ClaimDue:
 		c, err := abi.ReadClaimJobs(body)
 		if err != nil {
@@ -227,6 +237,7 @@ func (g *guest) serve(t *task, message []byte) {
 		next, err := g.service.RunDue(&t.ctx)
 		respond(abi.AppendJobs(nil, abi.Jobs{Next: next, Outcome: abi.OutcomeOf(err)}))
 	case abi.Apply:
+		g.tend(&t.ctx) // a site is marked with the key that seals in the fleet, not by this ring alone
 		respond(abi.AppendOutcome(nil, abi.OutcomeOf(g.service.Apply(&t.ctx, body))))
 	case abi.SelfTest:
 		random := make([]byte, 32)

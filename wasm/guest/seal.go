@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"runtime"
+	"time"
 	"unsafe"
 
 	"github.com/verge-id/verge/core/host"
@@ -26,11 +27,11 @@ func importOpen(purpose unsafe.Pointer, purposeLen uint32, sealed unsafe.Pointer
 //go:noescape
 func importMAC(purpose unsafe.Pointer, purposeLen uint32, message unsafe.Pointer, messageLen uint32, out unsafe.Pointer, room uint32) int32
 
-// importCheckMAC returns 1 if mac is one of message, 0 if not.
+// importCheckMAC takes the message with its MAC behind it.
 //
 //go:wasmimport verge check_mac
 //go:noescape
-func importCheckMAC(purpose unsafe.Pointer, purposeLen uint32, message unsafe.Pointer, messageLen uint32, mac unsafe.Pointer, macLen uint32) int32
+func importCheckMAC(purpose unsafe.Pointer, purposeLen uint32, message unsafe.Pointer, messageLen uint32, out unsafe.Pointer, room uint32) int32
 
 // hostSealer is a Sealer whose keys stay with the host.
 type hostSealer struct{}
@@ -75,6 +76,8 @@ func sealed(f func(purpose unsafe.Pointer, purposeLen uint32, in unsafe.Pointer,
 		return out[:n], nil
 	case n == abi.SealNotAuthentic:
 		return nil, host.ErrNotAuthentic
+	case n == abi.SealKeyAwaited:
+		return nil, host.ErrKeyAwaited
 	case n == abi.SealNotOffered:
 		return nil, errNotOffered
 	}
@@ -87,8 +90,12 @@ func (hostSealer) Seal(purpose string, claims []byte) ([]byte, error) {
 }
 
 // Open implements host.Sealer.
-func (hostSealer) Open(purpose string, token []byte) ([]byte, error) {
-	return sealed(importOpen, purpose, token, envelope(len(token)))
+func (hostSealer) Open(purpose string, envelopeOf []byte) (claims []byte, until time.Time, err error) {
+	out, err := sealed(importOpen, purpose, envelopeOf, envelope(len(envelopeOf)))
+	if err != nil {
+		return nil, until, err
+	}
+	return abi.ReadUntil(out)
 }
 
 // MAC implements host.Sealer.
@@ -97,12 +104,15 @@ func (hostSealer) MAC(purpose string, message []byte) ([]byte, error) {
 }
 
 // CheckMAC implements host.Sealer.
-func (hostSealer) CheckMAC(purpose string, message, mac []byte) bool {
-	p, pn := data(purpose)
-	m, mn := slice(message)
-	c, cn := slice(mac)
-	ok := importCheckMAC(p, pn, m, mn, c, cn)
-	runtime.KeepAlive(message)
-	runtime.KeepAlive(mac)
-	return ok == 1
+func (hostSealer) CheckMAC(purpose string, message, mac []byte) (until time.Time, err error) {
+	if len(mac) != host.MACSize {
+		return until, host.ErrNotAuthentic
+	}
+	both := append(append(make([]byte, 0, len(message)+len(mac)), message...), mac...)
+	out, err := sealed(importCheckMAC, purpose, both, macRoom)
+	if err != nil {
+		return until, err
+	}
+	_, until, err = abi.ReadUntil(out)
+	return until, err
 }

@@ -40,7 +40,9 @@ func Pack(c core.Config) (abi.Config, error) {
 		OutcomeLife: ms("outcome life", c.OutcomeLife), AttemptTime: ms("attempt time", c.AttemptTime), Lease: ms("lease", c.Lease),
 		PublicPerIP: perMinute("public per IP", c.Limits.PublicPerIP), PublicPerKey: perMinute("public per key", c.Limits.PublicPerKey),
 		SecretPerIP: perMinute("secret per IP", c.Limits.SecretPerIP), ReconcilePerKey: perMinute("reconcile per key", c.Limits.ReconcilePerKey),
-		JitterPercent: c.Schedule.JitterPercent,
+		PreflightsPerIP: perMinute("preflights per IP", c.Limits.PreflightsPerIP), PagesPerIP: perMinute("pages per IP", c.Limits.PagesPerIP),
+		FailedOperatorsPerIP: perMinute("failed operators per IP", c.Limits.FailedOperatorsPerIP),
+		JitterPercent:        c.Schedule.JitterPercent,
 	}
 	if c.Schedule.Delays != nil {
 		a.Retries = make([]abi.Milliseconds, len(c.Schedule.Delays))
@@ -59,7 +61,8 @@ func Unpack(a abi.Config, now func() time.Time) core.Config {
 		Partitions: a.Partitions, Attempts: a.Attempts,
 		OutcomeLife: a.OutcomeLife.Duration(), AttemptTime: a.AttemptTime.Duration(), Lease: a.Lease.Duration(),
 		Limits: api.Limits{PublicPerIP: perMinute(a.PublicPerIP), PublicPerKey: perMinute(a.PublicPerKey),
-			SecretPerIP: perMinute(a.SecretPerIP), ReconcilePerKey: perMinute(a.ReconcilePerKey)},
+			SecretPerIP: perMinute(a.SecretPerIP), ReconcilePerKey: perMinute(a.ReconcilePerKey),
+			PreflightsPerIP: perMinute(a.PreflightsPerIP), PagesPerIP: perMinute(a.PagesPerIP), FailedOperatorsPerIP: perMinute(a.FailedOperatorsPerIP)},
 		Schedule: webhook.Schedule{JitterPercent: a.JitterPercent},
 	}
 	if a.Retries != nil {

@@ -18,7 +18,8 @@ var full = core.Config{
 	BaseURL: "https://verge.example", Test: true, Dev: true, OperatorToken: "op", Partitions: 3, Attempts: 2,
 	OutcomeLife: time.Hour, AttemptTime: 1500 * time.Millisecond, Lease: 29 * time.Second,
 	Limits: api.Limits{PublicPerIP: ratelimit.PerMinute(1), PublicPerKey: ratelimit.PerMinute(2),
-		SecretPerIP: ratelimit.PerMinute(3), ReconcilePerKey: ratelimit.PerMinute(4)},
+		SecretPerIP: ratelimit.PerMinute(3), ReconcilePerKey: ratelimit.PerMinute(4),
+		PreflightsPerIP: ratelimit.PerMinute(5), PagesPerIP: ratelimit.PerMinute(6), FailedOperatorsPerIP: ratelimit.PerMinute(7)},
 	Schedule: webhook.Schedule{Delays: []time.Duration{5 * time.Second}, JitterPercent: -1},
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html/template"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -66,7 +67,22 @@ func markdown(text string) template.HTML {
 	if err := commonMark.Convert([]byte(text), &b); err != nil {
 		panic(brokenDocument("markdown: " + err.Error()))
 	}
-	return template.HTML(b.String())
+	// A table may have to be scrolled, too.
+	html := strings.ReplaceAll(b.String(), "<table>", `<table tabindex="0" aria-label="Table">`)
+	return template.HTML(fence.ReplaceAllStringFunc(html, reachable))
+}
+
+// fence is how goldmark begins a block of code.
+var fence = regexp.MustCompile(`<pre><code(?: class="language-(\w+)")?>`)
+
+// reachable lets the keyboard into a block of code, which may have to be
+// scrolled (WCAG 2.1.1), and gives it a name to be announced by.
+func reachable(begin string) string {
+	name := "Code"
+	if language := fence.FindStringSubmatch(begin)[1]; language != "" {
+		name += ": " + language
+	}
+	return strings.Replace(begin, "<pre>", `<pre tabindex="0" role="group" aria-label="`+name+`">`, 1)
 }
 
 // inline is markdown for the inside of a line.

@@ -108,6 +108,8 @@ func TestPageKeepsToItsPolicy(t *testing.T) {
 		"a link to outside":  `(?i)<[^>]+\shref="[^#/]|<[^>]+\shref="//`,
 		"a second sheet":     `(?s)rel="stylesheet".*rel="stylesheet"`,
 		"a value left empty": `<code></code>|<no value>|%!`,
+
+		"code that the keyboard does not reach (WCAG 2.1.1)": `<pre>|<pre [^t]|<pre tabindex="0">|aria-label=""|<table>`,
 	} {
 		if found := regexp.MustCompile(pattern).Find(page); found != nil {
 			t.Errorf("the page has %s: %.80q", rule, found)

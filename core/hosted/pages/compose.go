@@ -30,6 +30,7 @@ type page struct {
 	stepsH  string
 	formsH  string
 	forms   []form
+	hop     link
 	left    string
 	next    string
 	retry   link
@@ -62,7 +63,7 @@ type form struct {
 var hopeful = []Kind{Method, Progress, Cancelled}
 
 // restartable are the pages that end here: only the site can begin anew.
-var restartable = []Kind{Failed, Expired, Used, Damaged}
+var restartable = []Kind{Failed, Expired, Damaged, NotAllowed}
 
 // compose finds the words. It is given the texts of lang rather than looking
 // them up, so that a test can see which ones it takes.
@@ -72,6 +73,9 @@ func compose(v View, lang string, t texts) (page, error) {
 	}
 	if v.RetryURL != "" && !localPath(v.RetryURL) {
 		return page{}, errors.New("RetryURL must be a path on this host")
+	}
+	if (v.Kind == Completed || v.HopURL != "") && !hopTarget(v.HopURL) {
+		return page{}, errors.New("HopURL must be an http(s) address without blanks and quotes")
 	}
 	// An expiry that is reported as a failure reads as what it is.
 	if v.Kind == Failed && v.FailureCode == "TIMEOUT" {
@@ -102,6 +106,12 @@ func compose(v View, lang string, t texts) (page, error) {
 	if v.Kind == Progress {
 		p.waiting = t("progress.status")
 	}
+	if v.Kind == Expired && v.Confirmed {
+		p.lead = t("expired.confirmed")
+	}
+	if v.HopURL != "" {
+		p.hop = link{t("choice.continue"), v.HopURL}
+	}
 	p.title = p.heading
 	if v.Notice.AttemptFailed {
 		p.notice = &notice{t("notice.heading"), attemptsLeft(v.Notice.AttemptsLeft, t)}
@@ -114,17 +124,17 @@ func compose(v View, lang string, t texts) (page, error) {
 	if slices.Contains(hopeful, v.Kind) {
 		p.left = timeLeft(v.ExpiresAt, v.Now, t)
 	}
-	if slices.Contains(restartable, v.Kind) {
+	if slices.Contains(restartable, v.Kind) && v.RetryURL == "" && !v.Confirmed {
 		p.next = t("restart")
 	}
-	if v.RetryURL != "" {
+	if v.RetryURL != "" || v.Reload {
 		p.retry = link{t("retry"), v.RetryURL}
 	}
 	if origin, host := siteOf(v.SiteOrigin); origin != "" {
 		p.askedBy = aroundSite(t("asked_by"), host)
-		// Where the form leads to the site with the result, a link that leads
+		// Where the page leads to the site with the result, a link that leads
 		// there without it would only mislead.
-		if v.Kind != Completed {
+		if v.HopURL == "" {
 			p.back = backLink{aroundSite(t("back"), host), origin}
 		}
 	}
@@ -158,11 +168,8 @@ func composeMethod(p *page, v View, t texts) error {
 func composeForms(p *page, v View, t texts) error {
 	choices := v.Choices
 	if choices == nil {
-		switch v.Kind {
-		case Progress:
+		if v.Kind == Progress {
 			choices = []Choice{{Outcome: "check"}}
-		case Completed:
-			choices = []Choice{{Outcome: "continue"}}
 		}
 	}
 	if len(choices) == 0 {
@@ -198,11 +205,16 @@ var icons = map[Kind]string{
 	Completed:   "check",
 	Failed:      "cross",
 	Expired:     "clock",
-	Used:        "minus",
+	Used:        "check",
 	Damaged:     "link",
 	Cancelled:   "pause",
 	Unavailable: "cloud",
 	NotAllowed:  "shield",
+	NotFound:    "link",
+	TooSlow:     "clock",
+	TooLong:     "link",
+	Refused:     "cross",
+	Home:        "shield",
 }
 
 // localPath reports whether s stays on this host. Browsers read a backslash
@@ -210,6 +222,16 @@ var icons = map[Kind]string{
 func localPath(s string) bool {
 	return strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//") &&
 		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f })
+}
+
+// hopTarget reports whether browsers take s, as the target of a refresh and of
+// a link, for the http(s) address that it is. A refresh may have its address
+// in quotes and is cut off at white space in front and behind, and browsers
+// drop tabs and newlines from every address; so all of these are refused.
+func hopTarget(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http") &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"\\<>", r) })
 }
 
 // siteOf returns the bare origin and its host as shown, or nothing if there is
@@ -222,7 +244,7 @@ func siteOf(raw string) (origin, host string) {
 		return "", ""
 	}
 	if strings.ContainsFunc(u.Host, func(r rune) bool {
-		return !unicode.In(r, unicode.L, unicode.M, unicode.Nd) && !strings.ContainsRune(".-:[]", r)
+		return !unicode.In(r, unicode.L, unicode.M, unicode.Nd) && !strings.ContainsRune(".-_:[]", r)
 	}) {
 		return "", ""
 	}

@@ -3,6 +3,8 @@ package pages
 import (
 	"slices"
 	"strings"
+
+	"github.com/verge-id/verge/core/web"
 )
 
 // maxAcceptLanguage is as much of the header as is read. Browsers send some
@@ -60,26 +62,6 @@ func parseElement(element string) (lang string, weight int, ok bool) {
 	if !strings.EqualFold(name, "q") {
 		return "", 0, false
 	}
-	weight, ok = parseWeight(value)
+	weight, ok = web.ParseWeight(value)
 	return lang, weight, ok && lang != ""
-}
-
-// parseWeight reads a qvalue, at most three decimals, in thousandths.
-func parseWeight(s string) (int, bool) {
-	whole, decimals, _ := strings.Cut(s, ".")
-	if whole != "0" && whole != "1" || len(decimals) > 3 {
-		return 0, false
-	}
-	n := int(whole[0] - '0')
-	for i := range 3 {
-		d := byte('0')
-		if i < len(decimals) {
-			d = decimals[i]
-		}
-		if d < '0' || d > '9' {
-			return 0, false
-		}
-		n = n*10 + int(d-'0')
-	}
-	return n, n <= 1000
 }

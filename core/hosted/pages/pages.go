@@ -12,7 +12,8 @@
 //   - a page that has something to do does it by a POST form, and looking at a
 //     page, however often, does nothing (contract 22);
 //   - the only address of another site on a page is the plain origin of the
-//     publisher's callback, without path or parameters (contract 24);
+//     publisher's callback, without path or parameters (contract 24), and on
+//     a hop page the address that it goes on to (contract 22);
 //   - whatever a View holds comes out as text.
 //
 // Whoever serves a page should send "Referrer-Policy: same-origin". The page's
@@ -30,6 +31,7 @@ import (
 )
 
 //go:generate go run ../../../cmd/generate/pages
+//go:generate go run ../../../cmd/generate/icon
 
 // Kind says which page it is.
 type Kind string
@@ -38,18 +40,25 @@ type Kind string
 const (
 	Method      Kind = "method"      // what will happen, and the button that begins it
 	Progress    Kind = "progress"    // the provider has not decided yet
-	Completed   Kind = "completed"   // the hop back to the site, for whoever lands on it again
+	Completed   Kind = "completed"   // the hop back to the site
 	Failed      Kind = "failed"      // final, says why by View.FailureCode
-	Expired     Kind = "expired"     // the session's 10 minutes are over
-	Used        Kind = "used"        // the session has ended before
+	Expired     Kind = "expired"     // the session's 10 minutes are over, or with View.Confirmed those to hop back
+	Used        Kind = "used"        // the site has fetched the result
 	Damaged     Kind = "damaged"     // the link is not one that we made
 	Cancelled   Kind = "cancelled"   // the user stopped, the session goes on
-	Unavailable Kind = "unavailable" // 503
+	Unavailable Kind = "unavailable" // 503: a fault of ours, or too much to do
 	NotAllowed  Kind = "not_allowed" // 403: a form posted from another site
+
+	NotFound Kind = "not_found" // 404
+	TooSlow  Kind = "too_slow"  // 408
+	TooLong  Kind = "too_long"  // 414
+	Refused  Kind = "refused"   // whatever else is wrong with a request
+	Home     Kind = "home"      // what this is
 )
 
 // Kinds are all of them.
-var Kinds = []Kind{Method, Progress, Completed, Failed, Expired, Used, Damaged, Cancelled, Unavailable, NotAllowed}
+var Kinds = []Kind{Method, Progress, Completed, Failed, Expired, Used, Damaged, Cancelled, Unavailable, NotAllowed,
+	NotFound, TooSlow, TooLong, Refused, Home}
 
 // View is one page. Kind is needed, and what the comments say is needed for
 // it; every other field may be zero, and what it would show is then left out.
@@ -61,7 +70,7 @@ type View struct {
 	ChallengeAge int    // above 0; needed by Method for L1
 
 	// Action is the path that forms post to, on this host. Needed wherever
-	// there is a form: Method, Progress, Completed and any page with Choices.
+	// there is a form: Method, Progress and any page with Choices.
 	Action string
 
 	// Flow is the flow token, posted as "flow" by every form, and Extra are
@@ -70,9 +79,15 @@ type View struct {
 	Extra []Field
 
 	// Choices are the page's buttons, each a form of its own, the first being
-	// the one that most people want. Nil: "check" on Progress, "continue" on
-	// Completed, and none elsewhere.
+	// the one that most people want. Nil: "check" on Progress, and none elsewhere.
 	Choices []Choice
+
+	// HopURL is where the page goes on to by itself, an http(s) address on any
+	// host that leaves browsers nothing to correct. Needed by Completed.
+	HopURL string
+
+	// Confirmed says of an expired link that the check had succeeded.
+	Confirmed bool
 
 	Notice Notice
 
@@ -82,7 +97,9 @@ type View struct {
 	SiteOrigin string
 
 	// RetryURL is the path and query, on this host, of the page to try again.
+	// Reload says that it is the page's own address.
 	RetryURL string
+	Reload   bool
 
 	FailureCode string // for Failed, as in events; one that is not known reads as UNKNOWN
 
@@ -116,8 +133,9 @@ type Notice struct {
 }
 
 // Render returns the whole document, UTF-8. It fails only on a View that no
-// caller should make: an unknown Kind, a needed field that is missing, or an
-// Action or RetryURL that is not a path on this host.
+// caller should make: an unknown Kind, a needed field that is missing, an
+// Action or RetryURL that is not a path on this host, or a HopURL that
+// browsers would read otherwise than it is written.
 func Render(v View) ([]byte, error) {
 	lang := v.Lang
 	if !slices.Contains(Languages, lang) {

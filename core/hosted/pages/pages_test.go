@@ -17,6 +17,8 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // sandboxOutcomes is what a program that drives the sandbox counts on.
 var sandboxOutcomes = []string{"approve", "reject", "fail_attempt", "withdraw", "unknown", "cancel"}
 
+const hopURL = "https://shop.example/return?a=1&b=it's;c&result_token=svc_rt_x"
+
 // views are all pages that differ in more than the value of a field, by name.
 func views() map[string]View {
 	base := View{
@@ -33,6 +35,9 @@ func views() map[string]View {
 	add := func(name string, change func(*View)) {
 		v := base
 		change(&v)
+		if v.Kind == Completed {
+			v.HopURL = hopURL
+		}
 		all[name] = v
 	}
 	for _, k := range Kinds {
@@ -62,6 +67,8 @@ func views() map[string]View {
 	for _, code := range append([]string{"TIMEOUT", "SOMETHING_NEW"}, failureCodes...) {
 		add("failed "+code, func(v *View) { v.Kind, v.FailureCode = Failed, code })
 	}
+	add("expired, confirmed", func(v *View) { v.Kind, v.Confirmed = Expired, true })
+	add("unavailable, reload", func(v *View) { v.Kind, v.Reload = Unavailable, true })
 	for _, left := range []time.Duration{30 * time.Second, time.Minute} {
 		add("left "+left.String(), func(v *View) { v.Kind, v.ExpiresAt = Progress, noon.Add(left) })
 	}
@@ -121,6 +128,7 @@ func TestEveryPage(t *testing.T) {
 				checkDocument(t, doc, lang)
 				checkContent(t, doc, raw, v)
 				checkForms(t, doc, v)
+				checkHop(t, doc, v)
 				if slices.Contains(Kinds, Kind(name)) {
 					title := textOf(find(doc, "title")[0])
 					if other := titles[lang+title]; other != "" {
@@ -195,10 +203,11 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 				continue
 			}
 			switch {
-			case a.Val == v.SiteOrigin && d.Data == "a":
+			case d.Data == "a" && (a.Val == v.SiteOrigin || v.HopURL != "" && a.Val == v.HopURL):
 				if attr(d, "rel") != "noreferrer" {
 					t.Error("contract 24: the link to the site hands over where it came from")
 				}
+			case v.Reload && d.Data == "a" && a.Val == "":
 			case !strings.HasPrefix(a.Val, "/") || strings.HasPrefix(a.Val, "//"):
 				t.Errorf("contract 22: %s=%q leads off this host", a.Key, a.Val)
 			}
@@ -220,11 +229,33 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 	for _, a := range find(doc, "a") {
 		site = site || v.SiteOrigin != "" && attr(a, "href") == v.SiteOrigin
 	}
-	if want := v.SiteOrigin != "" && v.Kind != Completed; site != want {
+	if want := v.SiteOrigin != "" && v.HopURL == ""; site != want {
 		t.Errorf("contract 24: a plain link to the site: %v, want %v", site, want)
 	}
 	if got := len(find(doc, "a")); v.RetryURL != "" && !strings.Contains(raw, `href="`+v.RetryURL+`"`) {
 		t.Errorf("no link to retry among %d", got)
+	}
+}
+
+// checkHop wants a page to go on to the hop's address, by itself and by a
+// link, and no other page to go anywhere.
+func checkHop(t *testing.T, doc *html.Node, v View) {
+	var refresh, links, want, wantLinks []string
+	for _, meta := range find(doc, "meta") {
+		if attr(meta, "http-equiv") != "" {
+			refresh = append(refresh, attr(meta, "http-equiv")+" "+attr(meta, "content"))
+		}
+	}
+	for _, a := range find(doc, "a") {
+		if slices.ContainsFunc(a.Attr, func(a html.Attribute) bool { return a.Key == "data-hop" }) {
+			links = append(links, attr(a, "href"))
+		}
+	}
+	if v.HopURL != "" {
+		want, wantLinks = []string{"refresh 0;url=" + v.HopURL}, []string{v.HopURL}
+	}
+	if !slices.Equal(refresh, want) || !slices.Equal(links, wantLinks) {
+		t.Errorf("contract 22: the page goes on by %q and the links %q, want %q", refresh, links, v.HopURL)
 	}
 }
 
@@ -259,9 +290,6 @@ func checkForms(t *testing.T, doc *html.Node, v View) {
 	}
 	if v.Choices == nil && v.Kind == Progress {
 		want = []string{"check"}
-	}
-	if v.Choices == nil && v.Kind == Completed {
-		want = []string{"continue"}
 	}
 	if !slices.Equal(outcomes, want) {
 		t.Errorf("forms for %v, want %v", outcomes, want)
@@ -298,7 +326,15 @@ func TestPagesSay(t *testing.T) {
 		{"a code of the future reads as unclassified", "failed SOMETHING_NEW", "en", []string{"did not succeed"}, []string{"SOMETHING"}},
 		{"contract 20: TIMEOUT is an expiry", "failed TIMEOUT", "en", []string{"has expired"}, nil},
 		{"contract 24: expired", "expired", "de", []string{"abgelaufen", "Zurück zu shop.example"}, nil},
+		{"contract 24: confirmed, and too late", "expired, confirmed", "en", []string{"has expired", "Your age was confirmed", "Back to shop.example"}, []string{"10 minutes", "try again"}},
 		{"contract 24: used", "used", "de", []string{"schon benutzt"}, nil},
+		{"contract 24: a used link says that it worked", "used", "en", []string{"has been used", "It worked", "nothing more to do"}, []string{"try again", "start from there"}},
+		{"contract 22: a way back from a form that was stopped", "not_allowed, retry", "en", []string{"was stopped", "Try again", "Back to shop.example"}, nil},
+		{"contract 22: or at least what to do", "not_allowed, no site, no time", "en", []string{"go back to the site"}, []string{"Try again"}},
+		{"contract 22: an unknown path", "not_found", "pt", []string{"não existe"}, nil},
+		{"contract 22: an overloaded service", "unavailable, reload", "en", []string{"busy", "Try again"}, nil},
+		{"contract 22: an over-long link", "too_long", "it", []string{"troppo lungo"}, nil},
+		{"contract 22: the front page says what this is", "home, no site, no time", "es", []string{"edad", "empieza en el sitio web que la pide"}, nil},
 		{"contract 24: damaged", "damaged", "de", []string{"beschädigt"}, nil},
 		{"contract 24: no site without an authentic token", "damaged, no site, no time", "en", []string{"damaged"}, []string{"Back to", "Requested by"}},
 		{"contract 23: cancelling is not the end", "cancelled, retry", "en", []string{"Try again", "About 8 minutes left"}, nil},
@@ -374,6 +410,7 @@ func TestSiteOf(t *testing.T) {
 		{"no scheme that runs", "javascript://shop.example/%0aalert(1)", "", ""},
 		{"no path for an origin", "/verify", "", ""},
 		{"no origin without a host", "https:///x", "", ""},
+		{"contract 8: a host with an underscore", "https://my_shop.example", "https://my_shop.example", "my_shop.example"},
 		{"a text direction mark would turn the name around", "https://shop\u202e.example", "", ""},
 		{"a blank that is no blank", "https://shop\u00a0.example", "", ""},
 		{"a quote", `https://shop".example`, "", ""},
@@ -418,7 +455,21 @@ func TestRenderRefuses(t *testing.T) {
 		{"no Level", "method L1", func(v *View) { v.Level = "" }},
 		{"an unknown Level", "method L1", func(v *View) { v.Level = "L3" }},
 		{"L1 without an age", "method L1", func(v *View) { v.ChallengeAge = 0 }},
-		{"a form without an Action", "completed", func(v *View) { v.Action = "" }},
+		{"a form without an Action", "progress", func(v *View) { v.Action = "" }},
+		{"a hop that leads nowhere", "completed", func(v *View) { v.HopURL = "" }},
+		{"a hop on our host", "completed", func(v *View) { v.HopURL = "/verify" }},
+		{"a hop without a scheme", "completed", func(v *View) { v.HopURL = "//evil.example" }},
+		{"a hop that runs", "completed", func(v *View) { v.HopURL = "javascript:alert(1)" }},
+		{"a hop that runs, with a host", "completed", func(v *View) { v.HopURL = "javascript://shop.example/%0aalert(1)" }},
+		{"a hop to an app, which no method has yet", "completed", func(v *View) { v.HopURL = "myapp://return" }},
+		{"a hop with a blank in front, which a refresh drops", "completed", func(v *View) { v.HopURL = " https://shop.example/" }},
+		{"a hop with a blank behind", "completed", func(v *View) { v.HopURL = "https://shop.example/ " }},
+		{"a hop with a line feed, which browsers drop", "completed", func(v *View) { v.HopURL = "https://shop.example/\na" }},
+		{"a hop with a quote", "completed", func(v *View) { v.HopURL = `https://shop.example/"` }},
+		{"a hop in quotes, which a refresh takes off", "completed", func(v *View) { v.HopURL = `'https://shop.example/'` }},
+		{"a hop with a backslash, which browsers turn around", "completed", func(v *View) { v.HopURL = `https://shop.example\@evil.example/` }},
+		{"a hop that is not ASCII", "completed", func(v *View) { v.HopURL = "https://shop.example/ü" }},
+		{"a hop on a page that has none", "expired", func(v *View) { v.HopURL = "ftp://shop.example/" }},
 		{"an Action on another host", "progress", func(v *View) { v.Action = "https://evil.example" }},
 		{"an Action on another host, without a scheme", "progress", func(v *View) { v.Action = "//evil.example" }},
 		{"an Action that browsers read as //", "progress", func(v *View) { v.Action = `/\evil.example` }},

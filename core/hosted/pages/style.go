@@ -9,25 +9,45 @@ import (
 //go:embed verge.css
 var css []byte
 
-// Asset is a file that pages load from this host. Its path changes with its
-// content, so it may be cached for ever.
+// The mark of the pages, which cmd/generate/icon draws.
+//
+//go:embed favicon.ico
+var ico []byte
+
+// Asset is a file that pages load from this host.
 type Asset struct {
-	Path        string
-	ContentType string
-	ETag        string // quoted, as the header wants it
-	Body        []byte // not to be changed
+	Path         string
+	ContentType  string
+	ETag         string // quoted, as the header wants it
+	CacheControl string
+	Body         []byte // not to be changed
 }
 
-var style = func() Asset {
-	sum := sha256.Sum256(css)
-	hash := hex.EncodeToString(sum[:8])
-	return Asset{
-		Path:        "/verify/assets/verge." + hash + ".css",
-		ContentType: "text/css; charset=utf-8",
-		ETag:        `"` + hash + `"`,
-		Body:        css,
-	}
-}()
+// style has a path that changes with its content, so it may be cached for ever.
+var style = Asset{
+	Path:         "/verify/assets/verge." + hash(css) + ".css",
+	ContentType:  "text/css; charset=utf-8",
+	ETag:         `"` + hash(css) + `"`,
+	CacheControl: "public, max-age=31536000, immutable",
+	Body:         css,
+}
+
+// favicon is where browsers look for it without being told.
+var favicon = Asset{
+	Path:         "/favicon.ico",
+	ContentType:  "image/x-icon",
+	ETag:         `"` + hash(ico) + `"`,
+	CacheControl: "public, max-age=86400",
+	Body:         ico,
+}
 
 // Style returns the stylesheet of all pages.
 func Style() Asset { return style }
+
+// Icon returns the picture that browsers show beside the title.
+func Icon() Asset { return favicon }
+
+func hash(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
+}

@@ -5,7 +5,7 @@
 // null. Bytes are Uint8Array. Where a str may hold any bytes, write takes those
 // too, and read gives text.
 
-export const version = 1;
+export const version = 2;
 
 // Limits of the guest (wasm/abi).
 export const maxOutbox = 32 << 20;
@@ -90,9 +90,32 @@ const bytes = {
   },
 };
 const str = {
-  read: (r) => text.decode(bytes.read(r)),
-  write: (w, v) => bytes.write(w, typeof v === "string" ? utf8.encode(v) : v),
+  read: (r) => {
+    const n = u32.read(r);
+    return n > short ? text.decode(r.slice(n)) : shortText(r.bytes, r.take(n), n);
+  },
+  write: (w, v) => {
+    if (typeof v !== "string") bytes.write(w, v);
+    else if (v.length > short || !writeShort(w, v)) bytes.write(w, utf8.encode(v));
+  },
 };
+
+// The platform's codec costs more than all else in a short text, and most texts
+// are short and ASCII.
+const short = 64;
+
+function shortText(bytes, at, n) {
+  for (let i = at; i < at + n; i++) if (bytes[i] > 0x7f) return text.decode(bytes.subarray(at, at + n));
+  return String.fromCharCode.apply(null, bytes.subarray(at, at + n));
+}
+
+function writeShort(w, v) {
+  for (let i = 0; i < v.length; i++) if (v.charCodeAt(i) > 0x7f) return false;
+  u32.write(w, v.length);
+  const at = w.room(v.length);
+  for (let i = 0; i < v.length; i++) w.bytes[at + i] = v.charCodeAt(i);
+  return true;
+}
 const time = {
   read: (r) => {
     const s = duration.read(r), ns = BigInt(u32.read(r));

@@ -12,15 +12,14 @@ const maxHeader = 32 * 1024;
 
 const hopByHop = new Set(["Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length"]);
 
-// serve answers one request. on has
+// serve answers one request, whose URL url is. on has
 //   run(entry, message) → result of the guest, in time; what it throws is a 503
 //   client(request)     → bytes of the client's address, none if it is not known
 //   isAdmin(url)        → whether the operators' side is asked
 //   ready()             → whether the KV answers
 //   log(line)
-export async function serve(request, on) {
+export async function serve(request, url, on) {
   const begin = Date.now();
-  const url = new URL(request.url);
   const admin = on.isAdmin(url);
   if (!admin) {
     if (url.pathname === "/healthz") return health(200, "ok");
@@ -33,10 +32,12 @@ export async function serve(request, on) {
     on.log({ level: 8, message: "a request has failed", error: e.message });
     answer = refuse(request, 500, "INTERNAL", "Something went wrong on our side.");
   }
+  const path = logPath(admin, url.pathname), correlation = correlationID(request);
   on.log({
-    level: 0, message: "request", listener: admin ? "admin" : "public", method: logMethod(request.method), path: logPath(url.pathname),
+    level: 0, message: "request", listener: admin ? "admin" : "public", method: logMethod(request.method),
+    route: admin ? "admin" : routeOf(url.pathname), ...(path && { path }),
     status: answer.status, took_ms: Date.now() - begin, request_id: answer.headers.get("X-Request-Id"),
-    ...(correlationID(request) && { correlation_id: correlationID(request) }),
+    ...(correlation && { correlation_id: await logCorrelation(correlation) }),
   });
   return answer;
 }
@@ -44,7 +45,7 @@ export async function serve(request, on) {
 async function answerTo(request, url, admin, client, on) {
   const target = request.url.slice(request.url.indexOf("/", request.url.indexOf("//") + 2));
   if (target.length > maxURL) {
-    return refuse(request, 414, "INVALID_REQUEST", `The URL is longer than ${maxURL} bytes.`);
+    return refuse(request, 414, "URI_TOO_LONG", `The URL is longer than ${maxURL} bytes.`);
   }
   const header = {};
   let size = 0;
@@ -61,7 +62,7 @@ async function answerTo(request, url, admin, client, on) {
   if (!path) return refuse(request, 400, "INVALID_REQUEST", "The URL is malformed.");
   let body;
   try {
-    body = await read(request.body, maxBody + 1, null, maxRest); // one more than the core takes, so that it can tell
+    body = await bodyOf(request);
   } catch {
     return refuse(request, 400, "INVALID_REQUEST", "The request body could not be read.");
   }
@@ -87,10 +88,18 @@ async function answerTo(request, url, admin, client, on) {
   return refuse(request, 500, "INTERNAL", "Something went wrong on our side.");
 }
 
+// bodyOf reads the body: at once, where its length is known and small.
+async function bodyOf(request) {
+  if (request.body === null) return abi.empty;
+  const length = request.headers.get("Content-Length");
+  if (length !== null && /^\d{1,6}$/.test(length) && Number(length) <= maxBody) return new Uint8Array(await request.arrayBuffer());
+  return read(request.body, maxBody + 1, null, maxRest); // one more than the core takes, so that it can tell
+}
+
 function answerOf(request, { status, header, body }) {
-  const headers = new Headers();
-  for (const [name, values] of Object.entries(header)) {
-    if (!hopByHop.has(name)) for (const value of values) headers.append(name, value);
+  const headers = [];
+  for (const name in header) {
+    if (!hopByHop.has(name)) for (const value of header[name]) headers.push([name, value]);
   }
   const bodyless = status === 204 || status === 304;
   return new Response(bodyless || request.method === "HEAD" ? null : body, { status, headers });
@@ -128,6 +137,7 @@ function correlationID(request) {
 
 // decoded is a path without its escapes, which need not be UTF-8; null if one is none.
 function decoded(path) {
+  if (!path.includes("%")) return path;
   const raw = abi.bytesOf(path), out = [];
   for (let i = 0; i < raw.length; i++) {
     if (raw[i] !== 0x25) {
@@ -142,18 +152,42 @@ function decoded(path) {
   return Uint8Array.from(out);
 }
 
-// logPath is a path as the log may hold it: session ids stay, whatever might
-// be a credential is elided (edge/server).
-function logPath(path) {
-  const segments = path.split("/");
-  if (segments.length > 12) segments.splice(12, segments.length, "…");
-  return segments.map((s) => (loggable(s) ? s : "…")).join("/");
+// routeOf sorts a path into one of a few classes (edge/server).
+function routeOf(path) {
+  const under = (prefix) => path === prefix || path.startsWith(prefix + "/");
+  if (path === "/api/v1/verify/start") return "start";
+  if (path === "/api/v1/verify/validate") return "validate";
+  if (under("/api/v1/verify/sessions")) return "sessions";
+  if (under("/verify")) return "verify";
+  return under("/docs") ? "docs" : "other";
 }
 
-function loggable(segment) {
-  const id = segment.startsWith("svc_sess_");
-  const rest = id ? segment.slice(9) : segment;
-  return rest.length <= (id ? 200 : 40) && !rest.includes("svc_") && /^[A-Za-z0-9._-]*$/.test(rest);
+const knownPaths = new Set(["/", "/api/v1/verify/start", "/api/v1/verify/validate", "/api/v1/openapi.yaml", "/verify", "/docs", "/docs/docs.css", "/favicon.ico"]);
+const adminWords = new Set(["integrations", "keys", "deliveries", "module", "test", "revoke", "resend"]);
+const sessionsPath = "/api/v1/verify/sessions/";
+const adminPath = "/admin/v1/";
+const uuid = /^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/;
+
+// logPath is the path as the log may hold it, "" for none: one that is known,
+// or parts of it, for a path is the caller's text (contract 13; edge/server).
+function logPath(admin, path) {
+  if (admin) {
+    if (!path.startsWith(adminPath)) return "";
+    const segments = path.slice(adminPath.length).split("/").slice(0, 4);
+    return adminPath + segments.map((s) => (adminWords.has(s) || uuid.test(s.replace(/^evt_/, "").replace(/^int_/, "")) ? s : "…")).join("/");
+  }
+  if (knownPaths.has(path)) return path;
+  if (!path.startsWith(sessionsPath)) return "";
+  const id = path.slice(sessionsPath.length);
+  return sessionsPath + (/^svc_sess_[A-Za-z0-9_-]{60,200}$/.test(id) && !id.slice(9).includes("svc_") ? id : "…");
+}
+
+// logCorrelation is a correlation id as the log may hold it: a UUID, a W3C
+// trace id, or else a part of its SHA-256 (edge/server).
+async function logCorrelation(id) {
+  if (uuid.test(id) || /^[0-9a-fA-F]{32}$/.test(id)) return id;
+  const sum = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(id)));
+  return "sha256:" + Array.from(sum.subarray(0, 8), (b) => b.toString(16).padStart(2, "0")).join("");
 }
 
 const logMethod = (m) => (["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"].includes(m) ? m : "…");

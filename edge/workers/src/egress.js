@@ -8,7 +8,9 @@ import * as abi from "./abi.js";
 const timeLimit = 10_000; // ms
 const maxBody = 64 * 1024;
 
-const reason = { blocked: "destination_not_allowed", timeout: "timeout", network: "network_error" };
+// The words of core/host. The platform does not say why a connection did not
+// come about, so name, port and certificate are all network_error here.
+const reason = { blocked: "destination_not_allowed", timeout: "timeout", malformed: "malformed_answer", network: "network_error" };
 
 // egress returns the function that effects takes, which does not reject. loopback also allows loopback
 // addresses, and plain http to them: for development.
@@ -27,17 +29,19 @@ export function egress({ loopback = false, timeout = timeLimit } = {}) {
     if (!header.has("User-Agent")) header.set("User-Agent", "Verge");
     header.set("Accept-Encoding", "identity");
     const signal = AbortSignal.timeout(timeout);
+    let answered = false;
     try {
       const resp = await fetch(req.url, {
         method: req.method, headers: header, redirect: "manual", signal,
         body: req.method === "GET" || req.method === "HEAD" ? undefined : req.body,
       });
+      answered = true;
       return { status: abi.status.ok, body: abi.write(abi.fetched, {
         status: resp.status, header: headersOf(resp), body: await read(resp.body, maxBody, signal) }) };
     } catch (e) {
       // The platform words the end of its patience in several ways.
       if (signal.aborted) return failed(reason.timeout, `no whole answer within ${timeout / 1000} s`);
-      return failed(reason.network, withoutURL(String(e?.message), req.url)); // anything can be thrown
+      return failed(answered ? reason.malformed : reason.network, withoutURL(String(e?.message), req.url)); // anything can be thrown
     }
   };
 }
@@ -51,8 +55,19 @@ function headersOf(resp) {
   return header;
 }
 
-// canonicalName writes a header's name as Go does.
-export const canonicalName = (name) => name.toLowerCase().replace(/(^|-)[a-z]/g, (c) => c.toUpperCase());
+// canonicalName writes a header's name as Go does. It remembers some: most
+// requests have the same.
+export function canonicalName(name) {
+  let canonical = canonicalNames.get(name);
+  if (canonical === undefined) {
+    canonical = name.toLowerCase().replace(/(^|-)[a-z]/g, (c) => c.toUpperCase());
+    if (canonicalNames.size < mostNames && name.length <= longestName) canonicalNames.set(name, canonical);
+  }
+  return canonical;
+}
+
+const canonicalNames = new Map();
+const mostNames = 256, longestName = 64;
 
 // read returns at most max bytes of a stream and gives up the rest, of which it
 // takes rest bytes first: whoever is still writing would miss the answer.

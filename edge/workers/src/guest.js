@@ -49,7 +49,8 @@ export class Engine {
 
   // run has the guest work on an entry until it has a result. effects carries
   // out one effect, {kind, body}, and resolves to {status, body}; it does not
-  // reject. timeout is in milliseconds.
+  // reject; where nothing is to be waited for, it may return the reply itself.
+  // timeout is in milliseconds.
   async run(entry, message, effects, timeout) {
     const guest = this.#current();
     guest.forsake();
@@ -94,6 +95,8 @@ class Guest {
   #words = ""; // the beginning of what it writes to standard error
   #begin;
   #exports;
+  #bytes; // views of its memory
+  #view;
 
   constructor(engine) {
     this.engine = engine;
@@ -104,7 +107,7 @@ class Guest {
       wasi_snapshot_preview1: wasi(() => instance.exports.memory, this.#clock, (text) => {
         this.#words += text.slice(0, maxWords - this.#words.length);
       }),
-      verge: { seal: no, open: no, mac: no, check_mac: () => 0 },
+      verge: { seal: no, open: no, mac: no, check_mac: no },
     });
     this.#exports = instance.exports;
     this.#export(() => {
@@ -155,9 +158,13 @@ class Guest {
     try {
       const inbox = entered(entry, message);
       let at = this.#step(id, () => this.#exports.verge_submit(id, this.#put(inbox)));
-      const deadline = at.effect && new Promise((done) => { timer = setTimeout(done, timeout, null); });
+      let deadline;
       while (at.effect) {
-        const reply = await Promise.race([effects(at.effect), deadline]);
+        let reply = effects(at.effect);
+        if (reply instanceof Promise) {
+          deadline ??= new Promise((done) => { timer = setTimeout(done, timeout, null); });
+          reply = await Promise.race([reply, deadline]);
+        }
         if (!this.live.has(id)) throw new Unavailable("the request was given up for lost before it went on");
         if (reply === null) {
           at = this.#step(id, () => this.#exports.verge_cancel(id, 1));
@@ -249,16 +256,27 @@ class Guest {
   #put(bytes) {
     const at = this.#exports.verge_reserve(bytes.length);
     if (at === 0) throw new Error(`it grants no room for ${bytes.length} bytes`);
-    new Uint8Array(this.#exports.memory.buffer, at >>> 0, bytes.length).set(bytes);
+    this.#memory().set(bytes, at >>> 0);
     return bytes.length;
   }
 
   // outbox copies what a header points to, since the next export changes it.
   #outbox(header) {
-    const [at, n] = new Uint32Array(this.#exports.memory.buffer.slice(header >>> 0, (header >>> 0) + 8));
-    if (at === undefined || n === undefined) throw new Error("its header lies outside of its memory");
-    if (n > abi.maxOutbox || at + n > this.bytes()) throw new Error("its outbox lies outside of its memory");
-    return new Uint8Array(this.#exports.memory.buffer.slice(at, at + n));
+    const memory = this.#memory(), h = header >>> 0;
+    if (h + 8 > memory.length) throw new Error("its header lies outside of its memory");
+    const at = this.#view.getUint32(h, true), n = this.#view.getUint32(h + 4, true);
+    if (n > abi.maxOutbox || at + n > memory.length) throw new Error("its outbox lies outside of its memory");
+    return memory.slice(at, at + n);
+  }
+
+  // memory is the guest's, seen anew when it has grown.
+  #memory() {
+    const { buffer } = this.#exports.memory;
+    if (this.#bytes?.buffer !== buffer) {
+      this.#bytes = new Uint8Array(buffer);
+      this.#view = new DataView(buffer);
+    }
+    return this.#bytes;
   }
 
   #log(body) {

@@ -1,5 +1,5 @@
-// A partition of the KV: a Durable Object with SQLite. It keeps items, tasks
-// and counters (store.js), and its alarm runs the tasks as they fall due.
+// A partition of the KV: a Durable Object with SQLite. It keeps items and tasks
+// (store.js), and its alarm runs the tasks as they fall due.
 //
 // What is due is in the storage and nowhere else. An alarm is no more than a
 // reason to look: it is set for the earliest task with every change, and again
@@ -10,7 +10,7 @@ import { DurableObject } from "cloudflare:workers";
 import * as abi from "./abi.js";
 import { effects, objects } from "./effects.js";
 import { runDue } from "./runner.js";
-import { egressOf, engineOf, jobTime, log } from "./service.js";
+import { egressOf, engineOf, jobTime, log, spendOf } from "./service.js";
 import { Store } from "./store.js";
 
 const millisecond = 1_000_000n;
@@ -26,6 +26,7 @@ export class Partition extends DurableObject {
   // What it stands on; the tests' objects stand on something else.
   now() { return BigInt(Date.now()) * millisecond; }
   engine() { return engineOf(this.env); }
+  spender() { return spendOf(this.env); }
   fetcher() { return egressOf(this.env); }
   object() { return objects(this.env.PARTITION); }
   log(line) { log(line); }
@@ -49,18 +50,20 @@ export class Partition extends DurableObject {
       this.name = kept ?? name; // last, so that what has failed is done again
     }
     const reply = store.effect(kind, body);
-    if (kind === abi.kind.commit || kind === abi.kind.claim) this.#arm();
+    if (kind === abi.kind.commit) this.#arm(store.scheduled());
+    else if (kind === abi.kind.claim) this.#arm(store.earliest());
     return reply;
   }
 
-  // arm sets the alarm for the earliest task, unless it is set for a time
+  // arm sets the alarm for a task that is due then, unless it is set for a time
   // before. An alarm too early costs a look.
-  #arm() {
+  #arm(due) {
+    if (due === null) return;
     if (this.#awake) {
       this.#news?.();
       return;
     }
-    const when = this.#next();
+    const when = this.alarmAt(due);
     if (when !== null && (this.#armed === null || when < this.#armed)) this.#set(when);
   }
 
@@ -107,7 +110,7 @@ export class Partition extends DurableObject {
     const engine = this.engine(), object = this.object();
     // Its own tasks are at hand; the rest is in other objects.
     const own = { effect: (kind, body) => this.effect(this.name, kind, body) };
-    const carryOut = effects((partition) => (partition === this.partition() ? own : object(partition)), this.fetcher());
+    const carryOut = effects((partition) => (partition === this.partition() ? own : object(partition)), this.spender(), this.fetcher());
     const run = (entry, type, message) => engine.run(entry, abi.write(type, message), carryOut, jobTime);
     const outcome = (o) => {
       if (o.status !== abi.status.ok) throw new Error(o.text);

@@ -1,9 +1,11 @@
-// What an operator's configuration comes to: one engine in each isolate, which
-// requests and alarms share.
+// What an operator's configuration comes to: one engine and one set of leases in
+// each isolate, which requests and alarms share.
 
 import module from "./verge.wasm";
-import { egress } from "./egress.js";
+import { egress, offLimits } from "./egress.js";
 import { Engine } from "./guest.js";
+import { Leases } from "./leases.js";
+import { asking } from "./limits.js";
 
 export const handleTime = 15_000; // ms for a public request
 export const adminTime = 75_000; // ms for an operator's: a webhook test asks a receiver five times
@@ -12,12 +14,21 @@ export const jobTime = 20_000; // ms for a webhook attempt and its record, or a 
 const millisecond = 1_000_000n;
 
 let engine = null;
+let leases = null;
 
 export function engineOf(env) {
   return (engine ??= new Engine({
     module, config: guestConfig(env), now: () => BigInt(Date.now()) * millisecond, log,
     count: (event) => env.METRICS?.writeDataPoint({ indexes: [event], doubles: [1] }),
   }));
+}
+
+// spendOf carries out a spend. Without the objects of the counters nothing
+// could be counted, so nothing is served.
+export function spendOf(env) {
+  if (!env.LIMITS) throw new Error("LIMITS is missing; wrangler.jsonc binds it to the class Limits");
+  leases ??= new Leases(asking(env.LIMITS));
+  return (body) => leases.effect(body);
 }
 
 export const egressOf = (env) => egress({ loopback: configOf(env).dev === true });
@@ -45,6 +56,7 @@ export function guestConfig(env) {
   const config = { ...configOf(env) };
   config.keyring = parsed(env.VERGE_KEYRING, "VERGE_KEYRING");
   config.operator_token ??= env.VERGE_OPERATOR_TOKEN?.trim(); // a file's, with its newline
+  if (config.keyring) config.key_set ??= true; // isolates of two versions may have two versions of the ring
   if (config.keyring && config.base_url) config.host ??= new URL(config.base_url).hostname;
   return JSON.stringify(config);
 }
@@ -56,7 +68,10 @@ export function siteOf(env) {
   const names = Object.keys(env).filter((name) => /^VERGE_SITE(_\d+)?$/.test(name));
   if (names.length === 0) return null;
   const parts = names.sort().map((name) => parsed(env[name], name));
+  const loopback = configOf(env).dev === true;
   const integrations = parts.flatMap((part) => part.integrations ?? []).map(({ secret_env: name, ...i }) => {
+    const off = i.webhook_url && offLimits(i.webhook_url, loopback);
+    if (off) throw new Error(`integration ${i.id}: no event would ever reach its webhook_url: ${off}`);
     if (name === undefined) return i;
     if (!env[name]) throw new Error(`integration ${i.id}: there is no secret ${name}; wrangler secret put ${name}`);
     return { ...i, secret: env[name].trim() };

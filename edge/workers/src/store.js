@@ -8,6 +8,7 @@
 
 import * as abi from "./abi.js";
 
+const sweepEach = 8; // puts
 const maxName = 256, maxValue = 64 * 1024, maxTx = 64;
 const farthest = (1n << 63n) - 1n;
 
@@ -15,6 +16,9 @@ const farthest = (1n << 63n) - 1n;
 class Refused extends Error {}
 
 export class Store {
+  #unswept = 0; // puts since the last sweep
+  #scheduled = null;
+
   // storage is the object's, now its clock.
   constructor(storage, now) {
     this.storage = storage;
@@ -25,8 +29,7 @@ export class Store {
       "CREATE INDEX IF NOT EXISTS items_expires ON items (expires) WHERE expires IS NOT NULL",
       "CREATE TABLE IF NOT EXISTS tasks (id TEXT PRIMARY KEY, due INTEGER NOT NULL, payload BLOB NOT NULL, lease TEXT, ready INTEGER NOT NULL)",
       "CREATE INDEX IF NOT EXISTS tasks_ready ON tasks (ready, id)",
-      "CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, tat INTEGER NOT NULL)",
-      "CREATE INDEX IF NOT EXISTS counters_tat ON counters (tat)",
+      "DROP TABLE IF EXISTS counters", // of a release before the counters went into memory
       "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value)",
     ]) this.sql.exec(statement);
   }
@@ -39,7 +42,6 @@ export class Store {
         case abi.kind.commit: return this.#commit(abi.read(abi.tx, body));
         case abi.kind.claim: return ok(abi.tasks, this.claim(abi.read(abi.claim, body)));
         case abi.kind.list: return ok(abi.items, this.#list(abi.read(abi.listing, body)));
-        case abi.kind.spend: return ok(abi.times, this.#spend(abi.read(abi.spend, body)));
       }
       throw new Refused("the store knows no such effect");
     } catch (e) {
@@ -79,20 +81,39 @@ export class Store {
     validate(tx);
     const against = this.#against(tx);
     if (against) return { status: abi.status.conflict, body: abi.write(abi.conflict, against) };
-    this.storage.transactionSync(() => {
-      for (const { name, value, expires } of tx.puts) {
-        this.sql.exec("INSERT OR REPLACE INTO items VALUES (?, ?, ?, CAST(? AS INTEGER))", name, value, tx.id, number(expires));
-      }
-      for (const name of tx.deletes) this.sql.exec("DELETE FROM items WHERE name = ?", name);
-      for (const { id, due, payload } of tx.schedule) {
-        this.sql.exec("INSERT OR REPLACE INTO tasks VALUES (?1, CAST(?2 AS INTEGER), ?3, NULL, CAST(?2 AS INTEGER))", id, number(due), payload);
-      }
-      for (const id of tx.cancel) this.sql.exec("DELETE FROM tasks WHERE id = ?", id);
-      // More than was put, so that expired items cannot pile up; a few, so that
-      // no commit pays for many.
-      this.#sweep(tx.puts.length + 2);
-    });
+    // More than was put, so that expired items cannot pile up; not with every
+    // commit, and not many at once, so that none pays for others. It comes
+    // first: what fails here must not be said of a commit that has happened.
+    this.#unswept += tx.puts.length;
+    if (this.#unswept >= sweepEach) {
+      this.#sweep(this.#unswept + 2);
+      this.#unswept = 0;
+    }
+    // One statement happens or does not; several need a transaction.
+    const statements = tx.puts.length + tx.deletes.length + tx.schedule.length + tx.cancel.length;
+    if (statements === 1) this.#apply(tx);
+    else if (statements > 1) this.storage.transactionSync(() => this.#apply(tx));
+    for (const { due } of tx.schedule) if (this.#scheduled === null || due < this.#scheduled) this.#scheduled = due;
     return { status: abi.status.ok, body: abi.empty };
+  }
+
+  #apply(tx) {
+    for (const { name, value, expires } of tx.puts) {
+      this.sql.exec("INSERT OR REPLACE INTO items VALUES (?, ?, ?, CAST(? AS INTEGER))", name, value, tx.id, number(expires));
+    }
+    for (const name of tx.deletes) this.sql.exec("DELETE FROM items WHERE name = ?", name);
+    for (const { id, due, payload } of tx.schedule) {
+      this.sql.exec("INSERT OR REPLACE INTO tasks VALUES (?1, CAST(?2 AS INTEGER), ?3, NULL, CAST(?2 AS INTEGER))", id, number(due), payload);
+    }
+    for (const id of tx.cancel) this.sql.exec("DELETE FROM tasks WHERE id = ?", id);
+  }
+
+  // scheduled is when the earliest task falls due of those that commits have
+  // scheduled since it was asked before, null if there are none.
+  scheduled() {
+    const due = this.#scheduled;
+    this.#scheduled = null;
+    return due;
   }
 
   // against returns what stands against a transaction, null if nothing does.
@@ -137,21 +158,6 @@ export class Store {
       WHERE name >= ? AND name > ? AND name < ? AND (expires IS NULL OR expires > CAST(? AS INTEGER)) ORDER BY name LIMIT ?`,
       name, after, name + "\x7f", String(this.now()), n); // names are of characters below that
     return rows.toArray().map((row) => itemOf(partition, row));
-  }
-
-  #spend({ now, charges }) {
-    return this.storage.transactionSync(() => {
-      const before = charges.map(({ name }) => instant(this.#one("SELECT CAST(tat AS TEXT) AS tat FROM counters WHERE name = ?", name)?.tat));
-      const after = charges.map(({ cost }, i) => (before[i] === null || before[i] < now ? now : before[i]) + cost);
-      if (after.every((tat, i) => tat <= now + charges[i].burst)) {
-        charges.forEach(({ name }, i) => {
-          this.sql.exec("INSERT INTO counters VALUES (?, CAST(? AS INTEGER)) ON CONFLICT (name) DO UPDATE SET tat = excluded.tat", name, number(after[i]));
-        });
-        // One that has run out says no more than one that there is not.
-        this.sql.exec("DELETE FROM counters WHERE rowid IN (SELECT rowid FROM counters WHERE tat < CAST(? AS INTEGER) ORDER BY tat LIMIT ?)", number(now), charges.length + 2);
-      }
-      return before;
-    });
   }
 
   // sweep removes up to n expired items, the longest expired first.

@@ -7,13 +7,18 @@
 // for the control host changes sites.
 
 import * as abi from "../src/abi.js";
+import { Counters } from "../src/counters.js";
 import { serve } from "../src/door.js";
 import { effects, objects } from "../src/effects.js";
 import { egress, offLimits, parseAddress, within } from "../src/egress.js";
 import { Engine } from "../src/guest.js";
+import { Leases } from "../src/leases.js";
+import { asking } from "../src/limits.js";
 import { Partition as Production } from "../src/partition.js";
 import verge from "../src/verge.wasm";
 import other from "./other.wasm";
+
+export { Limits } from "../src/limits.js";
 
 const controlHost = "control.localhost";
 const millisecond = 1_000_000n;
@@ -47,7 +52,17 @@ class Site {
   alarmAt(due) { return this.at !== null ? null : Number((due - this.offset + millisecond - 1n) / millisecond); }
 
   log(line) { this.logs.push(JSON.stringify(line)); }
-  effects(env) { return effects(this.store ? elsewhere(this.store) : objects(env.PARTITION, this.id + "/"), this.egress); }
+  effects(env) {
+    if (this.store) {
+      const object = elsewhere(this.store);
+      return effects(object, (body) => object().effect(abi.kind.spend, body), this.egress);
+    }
+    return effects(objects(env.PARTITION, this.id + "/"), this.spender(env), this.egress);
+  }
+  spender(env) {
+    this.leases ??= new Leases(asking(env.LIMITS, this.id + "/"));
+    return (body) => this.leases.effect(body);
+  }
 }
 
 // elsewhere is a store behind a URL, which carries out the effects of all
@@ -95,6 +110,7 @@ export class Partition extends Production {
     }
   }
 
+  spender() { return this.site().spender(this.env); }
   fetcher() { return this.site().egress; }
   object() { return objects(this.env.PARTITION, this.site().id + "/"); }
   log(line) { sites.get(this.name.slice(0, this.name.indexOf("/")))?.log(line); }
@@ -118,7 +134,7 @@ export class Partition extends Production {
 
 export default {
   async fetch(request, env, ctx) {
-    const { hostname } = new URL(request.url);
+    const url = new URL(request.url), { hostname } = url;
     if (hostname === controlHost) {
       try {
         return await control(request, env, ctx);
@@ -138,7 +154,7 @@ export default {
       ctx.waitUntil(result.catch(() => {}));
       return result;
     };
-    return serve(request, {
+    return serve(request, url, {
       run: (entry, message) => run(entry, message, entry === abi.entry.admin ? 75_000 : site.timeout),
       client: clientOf,
       isAdmin: () => admin,
@@ -159,6 +175,7 @@ async function control(request, env, ctx) {
       return new Response(e.message, { status: e instanceof abi.Malformed ? 400 : 500 });
     }
   }
+  if (id === "fleet") return Response.json(await fleet(JSON.parse(abi.textOf(body))));
   if (what === undefined && request.method === "PUT") {
     sites.set(id, new Site(id, JSON.parse(abi.textOf(body))));
     return new Response();
@@ -201,6 +218,56 @@ async function control(request, env, ctx) {
     case "guest": return Response.json(site.engine.state());
   }
   return new Response("no such control", { status: 404 });
+}
+
+// fleet runs isolates that share counters, and returns what each request was
+// answered. Only this moves the clock, so that the same fleet does the same.
+//   isolates  how many
+//   requests  [{at, isolate, charges: [{name, cost, burst}]}], in microseconds
+//   evict     [{at, isolate}]: it forgets all that it knew; the object where isolate is -1
+//   delays    of the questions and answers on their way, one after the other
+//   lost      the numbers of those that never arrive
+async function fleet({ isolates, requests, evict, delays, lost }) {
+  const events = []; // {at, run}, in order
+  let clock = 0, ways = 0, holders = 0;
+  const plan = (at, run) => {
+    let i = events.length;
+    while (i > 0 && events[i - 1].at > at) i--;
+    events.splice(i, 0, { at, run });
+  };
+  const way = (run) => new Promise((done, fail) => {
+    const n = ways++;
+    plan(clock + delays[n % delays.length], () => (lost.includes(n) ? fail(new Error("lost")) : done(run())));
+  });
+  let object = new Counters();
+  const ask = async (_, question) => {
+    const answer = await way(() => object.lease(structuredClone(question)));
+    return way(() => structuredClone(answer));
+  };
+  const make = () => new Leases(ask, { holder: String(holders++) });
+  const all = Array.from({ length: isolates }, make);
+  for (const { at, isolate } of evict) {
+    plan(at, () => {
+      if (isolate < 0) object = new Counters();
+      else all[isolate] = make();
+    });
+  }
+  const answers = requests.map(({ at, isolate, charges }) => new Promise((done) => plan(at, async () => {
+    const exact = charges.map(({ name, cost, burst }) => ({ name, cost: BigInt(cost) * 1000n, burst: BigInt(burst) * 1000n }));
+    try {
+      const tats = await all[isolate].spend("limits", BigInt(at) * 1000n, exact);
+      done({ tats: tats.map((tat) => (tat === null ? 0 : Number(tat / 1000n))) });
+    } catch (e) {
+      done({ error: e.message });
+    }
+  })));
+  while (events.length > 0) {
+    const { at, run } = events.shift();
+    clock = at;
+    run();
+    for (let i = 0; i < 50; i++) await null; // all that follows from it without a way
+  }
+  return { answers: await Promise.all(answers), ways };
 }
 
 // clientOf is contract 30 with the loopback trusted, as the harness's native

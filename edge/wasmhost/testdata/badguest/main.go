@@ -58,6 +58,26 @@ func ask(request uint32, kind abi.Kind, body []byte) {
 	out = abi.AppendRecord(nil, abi.Record{Request: request, Op: 1, Kind: kind, Body: body})
 }
 
+// say puts into the outbox what somebody else has put together. A record of
+// request 0 is one of this request; what cannot be read stays as it is.
+func say(request uint32, records []byte) {
+	parked[request] = true // until an answer among them, or the host's
+	for len(records) > 0 {
+		rec, rest, err := abi.ReadRecord(records)
+		if err != nil {
+			out = append(out, records...)
+			return
+		}
+		if rec.Request == 0 {
+			rec.Request = request
+		}
+		if rec.Kind == abi.Respond {
+			delete(parked, request)
+		}
+		out, records = abi.AppendRecord(out, rec), rest
+	}
+}
+
 //go:wasmexport verge_submit
 func vergeSubmit(request uint32, n int32) uint32 {
 	out = nil
@@ -75,6 +95,7 @@ func vergeSubmit(request uint32, n int32) uint32 {
 	switch req.Path {
 	case "/park":
 		parked[request] = true
+	case "/deaf": // not even to its cancellation
 	case "/trap":
 		var nobody *int
 		*nobody = 1
@@ -112,6 +133,8 @@ func vergeSubmit(request uint32, n int32) uint32 {
 		ask(request, abi.KVCommit, abi.AppendTx(nil, kv.Tx{ID: "tx", Partition: "p0", Puts: []kv.Put{{Name: "name", Value: []byte("value")}}}))
 	case "/fetch":
 		ask(request, abi.Fetch, abi.AppendFetch(nil, host.FetchRequest{Method: "GET", URL: "https://shop.example/"}))
+	case "/say":
+		say(request, req.Body)
 	case "/junk":
 		out = abi.AppendRecord(nil, abi.Record{Request: request, Kind: abi.Respond, Body: []byte{1}})
 	case "/empty":

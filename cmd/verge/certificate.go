@@ -1,0 +1,82 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/afero"
+)
+
+// checkTLS reads the certificate with which Verge itself ends TLS, and refuses
+// one with which no browser would get through.
+func (c *config) checkTLS(p *program, pl *plan, ps *problems) {
+	pair, err := loadPair(p, c.TLS.Cert, c.TLS.Key)
+	ps.addLines("tls", err)
+	pl.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	base, err := url.Parse(c.BaseURL)
+	if pair.Leaf == nil || err != nil || base.Scheme != "https" || base.Hostname() == "" {
+		return
+	}
+	if pair.Leaf.VerifyHostname(base.Hostname()) == nil {
+		return
+	}
+	wrong := fmt.Sprintf("tls: %s is for %s and not for %s, the host of base_url", c.TLS.Cert, namesOf(pair.Leaf), base.Hostname())
+	if len(c.TrustedProxies) > 0 {
+		// A proxy that encrypts again on its way to us knows us by a name of its own.
+		pl.warnings.add("%s; that is good only if a proxy in front (trusted_proxies) accepts it", wrong)
+		return
+	}
+	ps.add("%s: browsers refuse it; get one for that name, or mend base_url", wrong)
+}
+
+// loadPair reads a certificate chain and its key. What it returns an error for
+// is certainly wrong: files that do not belong together, a key that others may
+// read, a time at which the certificate is not good. The chain's others are not
+// held to the clock: some are sent though they have expired, for old clients.
+func loadPair(p *program, cert, key string) (tls.Certificate, error) {
+	certPEM, err := afero.ReadFile(p.fs, cert)
+	keyPEM, keyErr := readPrivate(p.fs, key)
+	if err != nil || keyErr != nil {
+		return tls.Certificate{}, errors.Join(err, keyErr)
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return pair, fmt.Errorf("%s and %s are no certificate with its key: %s", cert, key, strings.TrimPrefix(err.Error(), "tls: "))
+	}
+	now := p.now()
+	switch from, until := pair.Leaf.NotBefore, pair.Leaf.NotAfter; {
+	case now.After(until):
+		return pair, fmt.Errorf("%s expired at %s, %s ago: put a new certificate there", cert, when(until), roughly(now.Sub(until)))
+	case now.Before(from):
+		return pair, fmt.Errorf("%s is not good before %s, in %s: wait, take the one before it, or set this machine's clock", cert, when(from), roughly(from.Sub(now)))
+	}
+	return pair, nil
+}
+
+// namesOf lists what a certificate is for.
+func namesOf(c *x509.Certificate) string {
+	names := append([]string{}, c.DNSNames...)
+	for _, ip := range c.IPAddresses {
+		names = append(names, ip.String())
+	}
+	if len(names) == 0 {
+		return "no name at all"
+	}
+	return strings.Join(names, ", ")
+}
+
+// roughly words a duration as people say it.
+func roughly(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%d days", d/(24*time.Hour))
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%d hours", d/time.Hour)
+	}
+	return d.Round(time.Second).String()
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/keyset"
+)
+
+// ringCheckTime bounds how long `serve --check` waits for a store.
+const ringCheckTime = 5 * time.Second
+
+// checkRing says whose the key ring is and, where other instances may share the
+// store, holds it against the store's set of keys. It changes nothing there. A
+// store that does not answer is said and is no fault of the configuration.
+func (pl *plan) checkRing(ctx context.Context, out io.Writer) error {
+	seals := pl.keyring.Keys[pl.keyring.Sealing(pl.now())]
+	said := fmt.Sprintf("key ring: key %s (fingerprint %s) seals", seals.ID, seals.Fingerprint())
+	if !pl.store.shared() {
+		fmt.Fprintln(out, said)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, ringCheckTime)
+	defer cancel()
+	ring, closeStore, err := pl.storeRing(ctx)
+	if err == nil {
+		err = ring.Meet(ctx)
+		defer closeStore()
+	}
+	if err != nil {
+		fmt.Fprintf(out, "%s; it was not compared with the store's set of keys: %v\n", said, err)
+		return nil
+	}
+	if err := ring.Ready(); err != nil {
+		return usagef("%s is no place for this key ring: %w", pl.store, err)
+	}
+	if err := ring.Lags(); err != nil {
+		fmt.Fprintln(out, "key ring:", err)
+	}
+	fmt.Fprintln(out, said+", as in the store's set of keys")
+	return nil
+}
+
+// storeRing opens the plan's store and is its ring there.
+func (pl *plan) storeRing(ctx context.Context) (*keyset.Ring, func() error, error) {
+	store, closeStore, err := pl.store.open(ctx, pl.now)
+	if err != nil {
+		return nil, nil, fmt.Errorf("store: %w", err)
+	}
+	ring, err := keyset.New(keyset.Config{
+		Host:    host.Host{KV: store, Now: pl.now, Random: pl.random, Log: slog.New(slog.DiscardHandler)},
+		Keyring: pl.keyring,
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, closeStore())
+	}
+	return ring, closeStore, nil
+}
+
+type keyringAdoptCmd struct {
+	Config string `type:"path" required:"" placeholder:"FILE" env:"VERGE_CONFIG" help:"The configuration of the service, as for serve."`
+}
+
+// Help is shown by `verge keyring adopt --help`.
+func (keyringAdoptCmd) Help() string {
+	return `The store remembers which keys its instances use, and an instance with another
+ring does not start. If the ring is lost and a new one takes its place, this has
+the store take the new one. Stop every instance first.
+
+What the old ring sealed or signed is lost with it: sessions under way, events
+that wait, outcomes, and API keys, which have to be made again. Publishers,
+integrations and webhook secrets come from the configuration again. The log then
+names what the store still holds of the old ring.
+
+Example:
+
+    verge keyring adopt --config /etc/verge/verge.toml`
+}
+
+func (c *keyringAdoptCmd) Run(ctx context.Context, p *program) error {
+	pl, _, err := (&serveCmd{Config: c.Config}).plan(p)
+	if err != nil {
+		return err
+	}
+	ring, closeStore, err := pl.storeRing(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	if err := ring.Meet(ctx); err != nil {
+		return err
+	}
+	if ring.Ready() == nil {
+		fmt.Fprintf(p.stdout, "%s is used with this key ring already; nothing was changed.\n", pl.store)
+		return nil
+	}
+	if err := ring.Adopt(ctx); err != nil {
+		return fmt.Errorf("the store's set of keys: %w", err)
+	}
+	fmt.Fprintf(p.stdout, "%s now takes this key ring, and refuses the one before.\n", pl.store)
+	return nil
+}

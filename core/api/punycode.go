@@ -1,0 +1,95 @@
+package api
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// punycodePrefix begins a label that stands for one in other characters.
+const punycodePrefix = "xn--"
+
+// isPunycode reports whether a lower-case label that begins with
+// punycodePrefix stands for something. A browser decodes it before it goes
+// anywhere, and shows its user an error where it does not. Of the rules for what
+// it may stand for (UTS 46) this holds those that need no tables of their own:
+// nothing that cannot be seen and no capital letters.
+func isPunycode(label string) bool {
+	decoded, ok := decodePunycode(label[len(punycodePrefix):])
+	if !ok {
+		return false
+	}
+	for _, r := range decoded {
+		joiner := r == 0x200c || r == 0x200d       // Persian and Indic names have them
+		cherokee := '\u13a0' <= r && r <= '\u13f5' // the capital ones are the usual ones
+		if !strconv.IsPrint(r) && !joiner || unicode.ToLower(r) != r && !cherokee {
+			return false
+		}
+	}
+	return true
+}
+
+// Of RFC 3492, section 5.
+const (
+	punyBase, punyMin, punyMax, punySkew, punyDamp = 36, 1, 26, 38, 700
+	initialBias, initialN                          = 72, 0x80
+)
+
+// decodePunycode is the decoder of RFC 3492, section 6.2, for lower case. The
+// encoder writes at least one character that is not ASCII: without one it is
+// not ok.
+func decodePunycode(s string) (out []rune, ok bool) {
+	if i := strings.LastIndexByte(s, '-'); i >= 0 {
+		out, s = []rune(s[:i]), s[i+1:]
+	}
+	if s == "" {
+		return nil, false
+	}
+	n, at, bias := initialN, 0, initialBias
+	for first := true; s != ""; first = false {
+		before, weight := at, 1
+		for k := punyBase; ; k += punyBase {
+			if s == "" {
+				return nil, false
+			}
+			digit := strings.IndexByte("abcdefghijklmnopqrstuvwxyz0123456789", s[0])
+			if s = s[1:]; digit < 0 || digit > (math.MaxInt32-at)/weight {
+				return nil, false
+			}
+			at += digit * weight
+			t := min(max(k-bias, punyMin), punyMax)
+			if digit < t {
+				break
+			}
+			if weight > math.MaxInt32/(punyBase-t) {
+				return nil, false
+			}
+			weight *= punyBase - t
+		}
+		bias = adaptPunycode(at-before, len(out)+1, first)
+		n, at = n+at/(len(out)+1), at%(len(out)+1)
+		if !utf8.ValidRune(rune(n)) {
+			return nil, false
+		}
+		out = slices.Insert(out, at, rune(n))
+		at++
+	}
+	return out, true
+}
+
+// adaptPunycode is section 6.1: what the next delta is likely to be.
+func adaptPunycode(delta, length int, first bool) (bias int) {
+	if first {
+		delta /= punyDamp
+	} else {
+		delta /= 2
+	}
+	delta += delta / length
+	for ; delta > (punyBase-punyMin)*punyMax/2; bias += punyBase {
+		delta /= punyBase - punyMin
+	}
+	return bias + (punyBase-punyMin+1)*delta/(delta+punySkew)
+}

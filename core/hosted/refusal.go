@@ -1,0 +1,36 @@
+package hosted
+
+import (
+	"github.com/verge-id/verge/core/hosted/pages"
+	"github.com/verge-id/verge/core/web"
+)
+
+// Refusal is what a person gets instead of an error in JSON: a page with the
+// status, in the visitor's language (contract 22). Whoever answers decides by
+// web.AsksForPage whether it is a person, and adds headers such as Retry-After.
+// req may be nil, or lack whatever could not be read of it.
+func Refusal(status int, req *web.Request) *web.Response {
+	kind := refusalKind(status)
+	again := kind == pages.Unavailable || kind == pages.TooSlow
+	// A form that is sent again must be sent by the page that has it.
+	return render(status, pages.View{Kind: kind, Lang: language(req), Reload: again && req != nil && req.Method == "GET"})
+}
+
+func refusalKind(status int) pages.Kind {
+	switch {
+	case status == 404:
+		return pages.NotFound
+	case status == 408:
+		return pages.TooSlow
+	case status == 414, status == 431:
+		return pages.TooLong
+	case status == 429, status >= 500:
+		return pages.Unavailable
+	}
+	return pages.Refused
+}
+
+// Home is the front page: what this is, for whoever looks up the host.
+func Home(req *web.Request) *web.Response {
+	return render(200, pages.View{Kind: pages.Home, Lang: language(req)})
+}

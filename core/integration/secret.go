@@ -1,0 +1,91 @@
+package integration
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// A webhook secret that a person makes up can be guessed by whoever has one
+// signed event: they try words and years until the signature matches, and
+// nothing slows them down.
+
+// minSecret is the least length of a webhook secret in bytes, and minUnguessed
+// how many of them must be left once everything is taken out that guessers try
+// first.
+const (
+	minSecret    = 16
+	minUnguessed = 10
+)
+
+// guessed are words that people build secrets of. Longer ones stand before
+// those that they contain.
+var guessed = []string{
+	"supersecret", "changeme", "password", "passwort", "passw0rd", "webhooks", "webhook", "whsec", "signing",
+	"production", "staging", "integration", "verification", "verify", "verge", "publisher", "example", "default",
+	"secret", "shop", "store", "token", "admin", "welcome", "letmein", "qwertz", "qwerty", "azerty", "asdf",
+	"spring", "summer", "autumn", "winter", "january", "february", "march", "april", "june", "july", "august",
+	"september", "october", "november", "december", "monday", "tuesday", "wednesday", "thursday", "friday",
+	"saturday", "sunday", "abcdef", "123456789", "12345678", "1234567", "123456", "12345", "1234", "0000",
+	"test", "prod", "demo", "hook", "key", "live", "api", "dev", "www", "com", "org",
+}
+
+// WeakSecret says why a webhook secret is too easy to guess, "" if it is not.
+// names are the publisher's and the integration's own, which are tried first. In
+// dev only the length counts.
+func WeakSecret(secret string, dev bool, names ...string) string {
+	if len(secret) < minSecret {
+		return fmt.Sprintf("it has %d characters; it must have at least %d", len(secret), minSecret)
+	}
+	if dev {
+		return ""
+	}
+	left := strings.ToLower(secret)
+	for _, name := range names {
+		for part := range strings.FieldsFuncSeq(strings.ToLower(name), separates) {
+			if len(part) > 2 {
+				left = strings.ReplaceAll(left, part, " ")
+			}
+		}
+	}
+	for _, word := range guessed {
+		left = strings.ReplaceAll(left, word, " ")
+	}
+	unguessed := 0
+	for part := range strings.FieldsFuncSeq(left, separates) {
+		if !isYear(part) {
+			unguessed += len(part) - repeated(part)
+		}
+	}
+	if unguessed < minUnguessed {
+		return "it is made of what guessers try first, such as words, years and repetitions; " +
+			"`verge webhook secret` makes one that nobody guesses"
+	}
+	return ""
+}
+
+func separates(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9' || r > 0x7f) }
+
+func isYear(s string) bool {
+	return len(s) == 4 && (strings.HasPrefix(s, "19") || strings.HasPrefix(s, "20"))
+}
+
+// repeated counts the characters of s that are one of the two before them.
+func repeated(s string) (n int) {
+	for i := 1; i < len(s); i++ {
+		if s[i] == s[i-1] || i > 1 && s[i] == s[i-2] {
+			n++
+		}
+	}
+	return n
+}
+
+// GenerateSecret makes a webhook secret of 256 random bits.
+func GenerateSecret(random io.Reader) (string, error) {
+	var b [32]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", fmt.Errorf("integration: reading randomness: %w", err)
+	}
+	return "whsec_" + base64.RawURLEncoding.EncodeToString(b[:]), nil
+}

@@ -1,0 +1,327 @@
+package keyset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/token"
+)
+
+// key is where the store keeps the set.
+var key = kv.Key{Partition: integration.Partition, Name: "c/ring"}
+
+// Config is what a Ring needs.
+type Config struct {
+	host.Host // KV, Now and Random are needed; the Sealer is not used
+
+	// Name is the host name that tokens are bound to.
+	Name string
+
+	// Keyring is what the ring's file holds.
+	Keyring token.Keyring
+
+	// Awaited is called where a token names a key that this instance lacks: its
+	// file should be read again. Nil: nobody wants to know.
+	Awaited func()
+}
+
+// Ring is the key ring of one instance of a fleet. It implements host.Sealer
+// and may be used concurrently.
+type Ring struct {
+	cfg       Config
+	directory *integration.Directory
+	state     atomic.Pointer[state]
+	mu        sync.Mutex // of writers of state; never held while the store is asked
+}
+
+var _ host.Sealer = (*Ring)(nil)
+
+// state never changes once it is stored.
+type state struct {
+	file     token.Keyring
+	ring     *token.Ring
+	set      Set
+	joined   bool      // the store was asked, and set is what it holds
+	seen     time.Time // when it was asked last
+	standing Standing
+}
+
+// New returns the ring that cfg describes. Until Tend has succeeded once, its
+// KV refuses every write.
+func New(cfg Config) (*Ring, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	r := &Ring{cfg: cfg}
+	r.state.Store(&state{})
+	on := cfg.Host
+	on.Sealer, on.KV = r, r.KV()
+	r.directory = integration.NewDirectory(on)
+	return r, r.Use(cfg.Keyring)
+}
+
+// Use takes over what the ring's file holds now. Call Tend afterwards.
+func (r *Ring) Use(file token.Keyring) error {
+	return r.change(func(s *state) {
+		s.file = file
+		if s.joined {
+			s.standing = compare(s.set, !s.standing.Stranger, file)
+		}
+	})
+}
+
+// change stores a new state and makes its ring.
+func (r *Ring) change(edit func(*state)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := *r.state.Load()
+	edit(&next)
+	usable := next.file
+	if next.joined && !next.standing.Stranger {
+		usable = effective(next.set, next.file)
+	}
+	if len(usable.Keys) == 0 {
+		return errors.New("key ring: every key in it was retired elsewhere")
+	}
+	var err error
+	if next.ring, err = usable.Ring(r.cfg.Name, r.cfg.Random, r.cfg.Now); err != nil {
+		return err
+	}
+	r.state.Store(&next)
+	return nil
+}
+
+// Tend compares the ring with the store's set, tells the set of keys that are
+// about to seal or were retired, and seals the webhook secrets again with a key
+// that has begun to seal. Call it every few seconds. An error says that the
+// store did not answer; the next call tries again.
+func (r *Ring) Tend(ctx context.Context) error {
+	for range maxRaces {
+		set, version, err := r.meet(ctx)
+		if st := r.Standing(); err != nil || st.Stranger || len(st.Missing) > 0 {
+			return err
+		}
+		next, changed := advance(set, r.state.Load().file, r.cfg.Now())
+		if !changed && version != "" {
+			return r.reseal(ctx, set, version)
+		}
+		switch done, err := r.write(ctx, next, version); {
+		case err != nil:
+			return err
+		case done:
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: the set of keys changed %d times under one change", kv.ErrUnavailable, maxRaces)
+}
+
+const maxRaces = 8
+
+// meet reads the set and finds out how the ring stands to it. version is "" if
+// the store holds none yet, and set is then the ring's own.
+func (r *Ring) meet(ctx context.Context) (set Set, version string, err error) {
+	file, asked := r.state.Load().file, r.cfg.Now()
+	item, err := r.cfg.KV.Get(ctx, key)
+	var standing Standing
+	switch {
+	case errors.Is(err, kv.ErrNotFound):
+		set = first(file, r.cfg.Now())
+		belongs, err := r.belongs(ctx)
+		if err != nil {
+			return set, "", err
+		}
+		if !belongs {
+			standing = Standing{Stranger: true}
+		}
+	case err != nil:
+		return set, "", err
+	default:
+		var vouched bool
+		if set, vouched, err = parse(item.Value, file); err != nil {
+			return set, "", fmt.Errorf("%s: %w", key, err)
+		}
+		standing, version = compare(set, vouched, file), item.Tx
+	}
+	return set, version, r.change(func(s *state) { s.set, s.joined, s.seen, s.standing = set, true, asked, standing })
+}
+
+// belongs reports whether a store without a set, which an earlier release has
+// used, was that of this ring.
+func (r *Ring) belongs(ctx context.Context) (bool, error) {
+	on := r.cfg.Host
+	on.Sealer = r.state.Load().ring
+	return integration.NewDirectory(on).Belongs(ctx)
+}
+
+// write replaces the set. done is false where another instance was quicker.
+func (r *Ring) write(ctx context.Context, next Set, version string) (done bool, err error) {
+	id, err := kv.NewTxID(r.cfg.Random)
+	if err != nil {
+		return false, err
+	}
+	err = kv.CommitSurely(ctx, r.cfg.KV, kv.Tx{ID: id, Partition: key.Partition,
+		Checks: []kv.Check{{Name: key.Name, Tx: version}},
+		Puts:   []kv.Put{{Name: key.Name, Value: next.marshal(r.state.Load().file)}}})
+	var conflict *kv.Conflict
+	if errors.As(err, &conflict) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, r.change(func(s *state) { s.set = next })
+}
+
+// reseal seals the webhook secrets with the newest key once it seals, and notes
+// in the set that it was done.
+func (r *Ring) reseal(ctx context.Context, set Set, version string) error {
+	sealing := r.state.Load().ring.SealingKey()
+	i := slices.IndexFunc(set.Keys, func(k Key) bool { return k.ID == sealing && !k.Resealed })
+	if i < 0 {
+		return nil
+	}
+	if err := r.directory.Reseal(ctx); err != nil {
+		return err
+	}
+	next := Set{Keys: slices.Clone(set.Keys)}
+	next.Keys[i].Resealed = true
+	_, err := r.write(ctx, next, version)
+	return err
+}
+
+// Standing returns how the ring stood to the store's set when Tend last saw it.
+func (r *Ring) Standing() Standing { return r.state.Load().standing }
+
+// SealingKey is the id of the key that seals now.
+func (r *Ring) SealingKey() string { return r.state.Load().ring.SealingKey() }
+
+// Ready returns nil if this instance may serve: the store was seen, and the
+// ring has every key that the fleet seals with.
+func (r *Ring) Ready() error {
+	switch s := r.state.Load(); {
+	case !s.joined:
+		return errors.New("the key ring has not been compared with the store's set of keys yet")
+	case s.standing.Stranger:
+		return fmt.Errorf("the key ring is another fleet's: the store is used with key %s; this ring has key %s",
+			names(s.standing.Missing), ringNames(s.file))
+	case len(s.standing.Missing) > 0 && !s.standing.Whole(r.cfg.Now()):
+		return fmt.Errorf("the key ring lacks key %s, which other instances use: bring this instance their "+
+			"key ring; it has key %s", names(s.standing.Missing), ringNames(s.file))
+	}
+	return nil
+}
+
+// Lags returns an error where other instances have announced a key that this
+// ring lacks. It is ready until that key seals.
+func (r *Ring) Lags() error {
+	s := r.state.Load()
+	if s.standing.Stranger || len(s.standing.Missing) == 0 {
+		return nil
+	}
+	k := s.standing.Missing[0]
+	return fmt.Errorf("the key ring lacks key %s, with which other instances seal from %s: "+
+		"bring this instance their key ring by then", k, k.From.UTC().Format(time.RFC3339))
+}
+
+// Adopt makes the store's set this ring's, whoever's it was. What another ring
+// sealed is lost with that ring: live sessions, events that wait, and webhook
+// secrets, which have to be set again.
+func (r *Ring) Adopt(ctx context.Context) error {
+	for range maxRaces {
+		version := ""
+		item, err := r.cfg.KV.Get(ctx, key)
+		switch {
+		case err == nil:
+			version = item.Tx
+		case !errors.Is(err, kv.ErrNotFound):
+			return err
+		}
+		done, err := r.write(ctx, first(r.state.Load().file, r.cfg.Now()), version)
+		if err != nil || done {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: the set of keys changed %d times under one change", kv.ErrUnavailable, maxRaces)
+}
+
+// Meet compares the ring with the store's set and changes nothing there. Ready
+// then says how it stands.
+func (r *Ring) Meet(ctx context.Context) error {
+	_, _, err := r.meet(ctx)
+	return err
+}
+
+func names(keys []Key) string {
+	if len(keys) == 0 {
+		return "that this ring does not have"
+	}
+	out := make([]string, len(keys))
+	for i, k := range keys {
+		out[i] = k.String()
+	}
+	return strings.Join(out, ", ")
+}
+
+func ringNames(ring token.Keyring) string {
+	keys := make([]Key, len(ring.Keys))
+	for i, k := range ring.Keys {
+		keys[i] = Key{ID: k.ID, Fingerprint: k.Fingerprint()}
+	}
+	return names(keys)
+}
+
+// awaited turns a refusal into host.ErrKeyAwaited where the fleet uses the key
+// of that id and this ring does not have it, or where the set was seen so long
+// ago that a key could have begun to seal since.
+func (r *Ring) awaited(err error, id string) error {
+	s := r.state.Load()
+	current := s.joined && r.cfg.Now().Sub(s.seen).Abs() < Settle
+	if !errors.Is(err, host.ErrNotAuthentic) || id == "" || current && !s.set.has(id) {
+		return err
+	}
+	if slices.ContainsFunc(s.file.Keys, func(k token.RingKey) bool { return k.ID == id }) {
+		return err
+	}
+	if r.cfg.Awaited != nil {
+		r.cfg.Awaited()
+	}
+	return fmt.Errorf("%w: key %s", host.ErrKeyAwaited, id)
+}
+
+// Seal implements host.Sealer.
+func (r *Ring) Seal(purpose string, claims []byte) ([]byte, error) {
+	return r.state.Load().ring.Seal(purpose, claims)
+}
+
+// Open implements host.Sealer.
+func (r *Ring) Open(purpose string, sealed []byte) (claims []byte, until time.Time, err error) {
+	claims, until, err = r.state.Load().ring.Open(purpose, sealed)
+	if err != nil {
+		err = r.awaited(err, token.SealedWith(sealed))
+	}
+	return claims, until, err
+}
+
+// MAC implements host.Sealer.
+func (r *Ring) MAC(purpose string, message []byte) ([]byte, error) {
+	return r.state.Load().ring.MAC(purpose, message)
+}
+
+// CheckMAC implements host.Sealer.
+func (r *Ring) CheckMAC(purpose string, message, mac []byte) (until time.Time, err error) {
+	until, err = r.state.Load().ring.CheckMAC(purpose, message, mac)
+	if err != nil {
+		err = r.awaited(err, token.MACedWith(mac))
+	}
+	return until, err
+}

@@ -1,0 +1,94 @@
+package outbox
+
+import (
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/kv"
+)
+
+func (w *world) waiting(t testing.TB) []Waiting {
+	t.Helper()
+	all, err := w.Waiting(ctx, part, "", 100)
+	coretest.Must(t, err)
+	return all
+}
+
+// Contract 27: an event that will be tried again is visible with why, from its
+// first failure until its end, whatever that is.
+func TestAnEventThatWaitsForARetryIsVisible(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(t *testing.T, w *world)
+		dead int
+	}{
+		"delivered": {func(t *testing.T, w *world) {
+			w.answer = status(204)
+			coretest.Must(t, w.run(t, w.claimOne(t)))
+		}, 0},
+		"refused": {func(t *testing.T, w *world) {
+			w.answer = status(410)
+			coretest.Must(t, w.run(t, w.claimOne(t)))
+		}, 1},
+		"dropped": {func(t *testing.T, w *world) {
+			coretest.Must(t, w.Drop(ctx, w.claimOne(t), ErrNotDead))
+		}, 0},
+	} {
+		t.Run("contract 27: "+name, func(t *testing.T) {
+			w := newWorld(t)
+			e := w.schedule(t)
+			if got := w.waiting(t); len(got) != 0 {
+				t.Errorf("nobody has tried it, and yet it waits for a retry: %+v", got)
+			}
+			for n, last := range []string{host.FetchRefused, host.FetchTLS, host.FetchDNS} {
+				w.answer = fails(last)
+				coretest.Must(t, w.run(t, w.claimOne(t)))
+				_, next := w.claim(t)
+				want := Waiting{Event: e.ID, Type: e.Type, Session: e.SessionID, Integration: testUUID, Last: last, Attempts: n + 1,
+					At: w.clock.Now().Truncate(time.Millisecond), Due: next.Truncate(time.Millisecond)}
+				if got := w.waiting(t); len(got) != 1 || got[0] != want {
+					t.Fatalf("%+v, want %+v", got, want)
+				}
+				w.clock.Advance(next.Sub(w.clock.Now()))
+			}
+			c.end(t, w)
+			w.idle(t)
+			if got := w.waiting(t); len(got) != 0 || len(w.dead(t)) != c.dead {
+				t.Errorf("it has ended and still waits: %+v; dead: %+v", got, w.dead(t))
+			}
+		})
+	}
+}
+
+// What an attempt records under a lease that was lost is recorded by nobody.
+func TestAWaitingEventIsWrittenWithItsRetryOrNotAtAll(t *testing.T) {
+	w := newWorld(t)
+	w.schedule(t)
+	late := w.claimOne(t)
+	w.clock.Advance(lease)
+	w.claimOne(t) // another instance has it now
+	late.Until = w.clock.Now().Add(lease)
+	w.answer = status(503)
+	coretest.Must(t, w.run(t, late))
+	if got := w.waiting(t); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Contract 19: nothing of an event is kept for ever.
+func TestAWaitingEventExpires(t *testing.T) {
+	w := newWorld(t)
+	w.schedule(t)
+	w.answer = status(503)
+	coretest.Must(t, w.run(t, w.claimOne(t)))
+	due := w.waiting(t)[0].Due
+	w.clock.Advance(due.Add(DeadLife).Sub(w.clock.Now()) - time.Millisecond)
+	if len(w.waiting(t)) != 1 {
+		t.Error("an event that is still to be tried is not visible")
+	}
+	w.clock.Advance(time.Millisecond)
+	if items, err := w.memory.List(ctx, kv.Key{Partition: part, Name: waitingPrefix}, "", 5); err != nil || len(items) != 0 {
+		t.Errorf("%d are kept, %v", len(items), err)
+	}
+}

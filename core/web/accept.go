@@ -1,0 +1,77 @@
+package web
+
+import "strings"
+
+// maxAccept is as much of an Accept header as is read. Browsers send some 150 bytes.
+const maxAccept = 1024
+
+// AsksForPage reports whether a person will look at the answer, rather than a
+// program: the request is none to the API, and its Accept names text/html and
+// prefers it to JSON. Browsers do so when somebody opens an address; their
+// fetch and other clients do not unless told to.
+func AsksForPage(req *Request) bool {
+	if req == nil || strings.HasPrefix(req.Path, "/api/") {
+		return false
+	}
+	accept := strings.Join(req.Header["Accept"], ",")
+	if len(accept) > maxAccept {
+		// The last element may be cut in two and mean something else.
+		accept = accept[:maxAccept]
+		accept = accept[:max(strings.LastIndexByte(accept, ','), 0)]
+	}
+	page, json, jsonBy := 0, 0, 0
+	for element := range strings.SplitSeq(accept, ",") {
+		media, weight, ok := parseMedia(element)
+		if !ok {
+			continue
+		}
+		if media == "text/html" {
+			page = max(page, weight)
+		}
+		// The most specific range that JSON is in decides (RFC 9110, 12.5.1).
+		if by := jsonRanges[media]; by > jsonBy {
+			json, jsonBy = weight, by
+		}
+	}
+	return page > json
+}
+
+// jsonRanges are the media ranges that JSON is in, the more specific the higher.
+var jsonRanges = map[string]int{"*/*": 1, "application/*": 2, "application/json": 3}
+
+// parseMedia reads "text/html;level=1;q=0.8" as text/html, 800.
+func parseMedia(element string) (media string, weight int, ok bool) {
+	media, params, _ := strings.Cut(element, ";")
+	weight = 1000
+	for param := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(strings.Trim(param, " \t"), "=")
+		if !strings.EqualFold(name, "q") {
+			continue
+		}
+		if weight, ok = ParseWeight(value); !ok {
+			return "", 0, false
+		}
+	}
+	return MediaType(media), weight, true
+}
+
+// ParseWeight reads a qvalue (RFC 9110, 12.4.2), at most three decimals, in
+// thousandths.
+func ParseWeight(s string) (int, bool) {
+	whole, decimals, _ := strings.Cut(s, ".")
+	if whole != "0" && whole != "1" || len(decimals) > 3 {
+		return 0, false
+	}
+	n := int(whole[0] - '0')
+	for i := range 3 {
+		d := byte('0')
+		if i < len(decimals) {
+			d = decimals[i]
+		}
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+		n = n*10 + int(d-'0')
+	}
+	return n, n <= 1000
+}

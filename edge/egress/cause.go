@@ -1,0 +1,63 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http/httptrace"
+	"os"
+	"sync/atomic"
+	"syscall"
+
+	"code.dny.dev/ssrf"
+
+	"github.com/verge-id/verge/core/host"
+)
+
+// stage is how far an exchange came. The transport tells of it from goroutines
+// of its own, also after it has given up.
+type stage struct {
+	handshakeFailed, answered atomic.Bool
+}
+
+func (s *stage) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		TLSHandshakeDone:     func(_ tls.ConnectionState, err error) { s.handshakeFailed.Store(err != nil) },
+		GotFirstResponseByte: func() { s.answered.Store(true) },
+	}
+}
+
+// errLookup marks what Config.Lookup returns.
+var errLookup = errors.New("name not resolved")
+
+// reason says why there is no answer. Errors alone do not tell: the transport
+// words a handshake that failed and an answer that broke off in many ways.
+func (s *stage) reason(ctx context.Context, err error) string {
+	var ne net.Error
+	var dns *net.DNSError
+	switch {
+	case isAny(err, errNotAllowed, ssrf.ErrProhibitedIP, ssrf.ErrProhibitedNetwork, ssrf.ErrInvalidHostPort):
+		return host.FetchBlocked
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
+		return host.FetchTimeout
+	case errors.As(err, &dns), errors.Is(err, errLookup):
+		return host.FetchDNS
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return host.FetchRefused
+	case s.answered.Load():
+		return host.FetchMalformed
+	case s.handshakeFailed.Load():
+		return host.FetchTLS
+	}
+	return host.FetchNetwork
+}
+
+func isAny(err error, targets ...error) bool {
+	for _, target := range targets {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,223 @@
+package keyring
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/kvadapters/memory"
+)
+
+// file is a ring's file.
+type file struct {
+	mu    sync.Mutex
+	b     []byte
+	err   error
+	reads int
+}
+
+func (f *file) read() ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reads++
+	return f.b, f.err
+}
+
+// wasRead waits until the file has been read once more.
+func (f *file) wasRead() {
+	count := func() int {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.reads
+	}
+	for before := count(); count() == before; {
+		time.Sleep(10 * time.Millisecond)
+	}
+	synctest.Wait()
+}
+
+func (f *file) put(b []byte, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.b, f.err = b, err
+}
+
+func (f *file) save(t *testing.T, kr token.Keyring) {
+	t.Helper()
+	b, err := kr.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.put(b, nil)
+}
+
+type live struct {
+	*Live
+	file    *file
+	log     *strings.Builder
+	missing int
+	sealing string
+}
+
+func start(t *testing.T, store *memory.Store, kr token.Keyring) (*live, error) {
+	t.Helper()
+	l := &live{file: &file{}, log: &strings.Builder{}}
+	l.file.save(t, kr)
+	var err error
+	l.Live, err = Open(t.Context(), Config{
+		Host: host.Host{KV: store, Now: time.Now, Random: rand.Reader, Log: slog.New(slog.NewTextHandler(l.log, nil))},
+		Name: "verify.example", Keyring: kr, File: l.file.read,
+		Observe: func(missing int, sealing string) { l.missing, l.sealing = missing, sealing },
+	})
+	return l, err
+}
+
+func generate(t *testing.T) token.Keyring {
+	t.Helper()
+	kr, err := token.GenerateKeyring(rand.Reader, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kr
+}
+
+func settle() { time.Sleep(2*Each + time.Second); synctest.Wait() }
+
+// TestFollow rotates, damages and retires under a running server's eyes (contract 16).
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kr := generate(t)
+		l, err := start(t, memory.New(memory.Config{Now: time.Now}), kr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go l.Run(ctx)
+		seal := func() []byte {
+			t.Helper()
+			b, err := l.Seal(token.Flow, []byte(`{"a":1}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		old := seal()
+		time.Sleep(time.Hour)
+
+		if err := kr.Rotate(rand.Reader, time.Now(), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		l.file.save(t, kr)
+		settle()
+		if got := token.SealedWith(seal()); got != kr.Keys[1].ID || l.sealing != got {
+			t.Errorf("contract 16: before its time the new key seals: %s, the metric says %s", got, l.sealing)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if got := token.SealedWith(seal()); got != kr.Keys[0].ID || l.sealing != got {
+			t.Errorf("contract 16: after a rotation %s seals, the metric says %s", got, l.sealing)
+		}
+		if _, _, err := l.Open(token.Flow, old); err != nil {
+			t.Errorf("contract 16: a rotation invalidated a live token: %v", err)
+		}
+
+		l.file.put([]byte(`{"version":1,"keys":[]}`), nil)
+		settle()
+		settle()
+		l.file.put(nil, errors.New("it can be read by others"))
+		settle()
+		settle()
+		if _, _, err := l.Open(token.Flow, old); err != nil || l.Ready() != nil {
+			t.Errorf("a damaged file took the keys away: %v", err)
+		}
+		if n := strings.Count(l.log.String(), "cannot be read again"); n != 2 {
+			t.Errorf("two faults were reported %d times:\n%s", n, l.log)
+		}
+
+		if err := kr.Retire(kr.Keys[1].ID, time.Now(), 0, true); err != nil {
+			t.Fatal(err)
+		}
+		l.file.save(t, kr)
+		settle()
+		if _, _, err := l.Open(token.Flow, old); !errors.Is(err, host.ErrNotAuthentic) {
+			t.Errorf("a retired key still opens: %v", err)
+		}
+		if !strings.Contains(l.log.String(), "as it should be again") {
+			t.Errorf("the log does not say that the fault is over:\n%s", l.log)
+		}
+	})
+}
+
+// TestAnAwaitedKeyIsReadAtOnce: contract 16, "the instance reads its ring again at once".
+func TestAnAwaitedKeyIsReadAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(memory.Config{Now: time.Now})
+		kr := generate(t)
+		first, err := start(t, store, kr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		late, err := start(t, store, kr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go first.Run(ctx)
+		go late.Run(ctx)
+		time.Sleep(time.Hour)
+		if err := kr.Rotate(rand.Reader, time.Now(), 0); err != nil {
+			t.Fatal(err)
+		}
+		first.file.save(t, kr)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		sealed, err := first.Seal(token.Flow, []byte(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if late.Ready() == nil || late.missing != 1 {
+			t.Errorf("contract 16: an instance without the fleet's key is ready (%v) and lacks %d keys by its metric", late.Ready(), late.missing)
+		}
+		if n := strings.Count(late.log.String(), "level=ERROR"); n != 2 { // it lags; it is not ready
+			t.Errorf("the log has %d errors, want one for each state:\n%s", n, late.log)
+		}
+		late.file.wasRead() // the next look by itself is far away
+		late.file.save(t, kr)
+		if _, _, err := late.Open(token.Flow, sealed); !errors.Is(err, host.ErrKeyAwaited) {
+			t.Errorf("contract 16: %v, want ErrKeyAwaited", err)
+		}
+		time.Sleep(2 * rereadMost)
+		synctest.Wait()
+		if _, _, err := late.Open(token.Flow, sealed); err != nil || late.Ready() != nil {
+			t.Errorf("contract 16: at once afterwards: %v, ready %v", err, late.Ready())
+		}
+	})
+}
+
+// TestOpenRefusesAStrangersRing: it must not start, and says whose the ring is.
+func TestOpenRefusesAStrangersRing(t *testing.T) {
+	store := memory.New(memory.Config{Now: time.Now})
+	ours, theirs := generate(t), generate(t)
+	if _, err := start(t, store, ours); err != nil {
+		t.Fatal(err)
+	}
+	_, err := start(t, store, theirs)
+	for _, k := range []token.RingKey{ours.Keys[0], theirs.Keys[0]} {
+		if err == nil || !strings.Contains(err.Error(), k.Fingerprint()) {
+			t.Fatalf("I13: %v, want both fingerprints", err)
+		}
+	}
+	if _, err := start(t, store, ours); err != nil {
+		t.Errorf("I13: afterwards the store's own ring is refused: %v", err)
+	}
+}

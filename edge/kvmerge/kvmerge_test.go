@@ -1,0 +1,211 @@
+package kvmerge_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/edge/kvmerge"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/kvadapters/memory"
+)
+
+// TestKV: a store is one still, whichever partition is merged.
+func TestKV(t *testing.T) {
+	kvtest.Run(t, func(t *testing.T) kvtest.Harness {
+		clock := kvtest.NewClock()
+		store := kv.KV(memory.New(memory.Config{Now: clock.Now}))
+		for n := range 4 {
+			store = kvmerge.Over(store, kv.Partition(fmt.Sprint("p", n)))
+		}
+		return kvtest.Harness{KV: store, Now: clock.Now, Advance: clock.Advance}
+	})
+}
+
+// slow is a store whose reads take a second, or until they are given up.
+type slow struct {
+	kv.KV
+	gets, lists atomic.Int32
+	hang        atomic.Int32 // how many reads hang first
+}
+
+func (s *slow) wait(ctx context.Context) error {
+	took := time.Second
+	if s.hang.Add(-1) >= 0 {
+		took = time.Hour
+	}
+	select {
+	case <-time.After(took):
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", kv.ErrUnavailable, ctx.Err())
+	}
+}
+
+// Get reads before the reply is under way, and so returns what was there then.
+func (s *slow) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
+	s.gets.Add(1)
+	it, err := s.KV.Get(ctx, key)
+	return it, errors.Join(err, s.wait(ctx))
+}
+
+func (s *slow) List(ctx context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
+	s.lists.Add(1)
+	its, err := s.KV.List(ctx, prefix, after, n)
+	return its, errors.Join(err, s.wait(ctx))
+}
+
+var (
+	ctx  = context.Background()
+	name = kv.Key{Partition: "c", Name: "c/int/x"}
+)
+
+func put(t *testing.T, store kv.KV, p kv.Partition, value string) {
+	t.Helper()
+	if err := store.Commit(ctx, kv.Tx{ID: "tx-" + value, Partition: p, Puts: []kv.Put{{Name: name.Name, Value: []byte(value)}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open() (*slow, kv.KV) {
+	s := &slow{KV: memory.New(memory.Config{Now: time.Now})}
+	return s, kvmerge.Over(s, "c")
+}
+
+func TestReadsAtOnceAreTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := open()
+		put(t, store, "c", "1")
+		began := time.Now()
+		var wait sync.WaitGroup
+		for range 100 {
+			wait.Go(func() {
+				it, err := store.Get(ctx, name)
+				if err != nil || string(it.Value) != "1" || it.Tx != "tx-1" {
+					t.Errorf("contract 30: %q, %v", it.Value, err)
+				}
+				it.Value[0] = 'x' // each has its own
+			})
+			wait.Go(func() {
+				if its, err := store.List(ctx, kv.Key{Partition: "c", Name: "c/"}, "", 10); err != nil || len(its) != 1 || string(its[0].Value) != "1" {
+					t.Errorf("contract 30: %v, %v", its, err)
+				}
+			})
+		}
+		wait.Wait()
+		if gets, lists := s.gets.Load(), s.lists.Load(); gets != 2 || lists != 2 {
+			t.Errorf("contract 30: 100 misses at once ask the store %d and %d times", gets, lists)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("they took %s, and a read takes 1 s", took)
+		}
+		if it, err := store.Get(ctx, name); err != nil || s.gets.Load() != 3 || string(it.Value) != "1" {
+			t.Errorf("a read that comes alone is not sent: %v", err)
+		}
+	})
+}
+
+// Whoever reads after a commit has returned sees it, though a read from before
+// it is under way.
+func TestAReadSeesWhatWasCommittedBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, store := open()
+		put(t, store, "c", "0")
+		var wait sync.WaitGroup
+		for n := range 9 {
+			for range 3 {
+				wait.Go(func() {
+					it, err := store.Get(ctx, name)
+					its, listErr := store.List(ctx, kv.Key{Partition: "c", Name: "c/"}, "", 10)
+					if err != nil || listErr != nil || string(it.Value) < fmt.Sprint(n) || string(its[0].Value) < fmt.Sprint(n) {
+						t.Errorf("kv.Get: %q and %q are older than %d", it.Value, its[0].Value, n)
+					}
+				})
+			}
+			synctest.Wait()
+			time.Sleep(300 * time.Millisecond)
+			put(t, store, "c", fmt.Sprint(n+1))
+		}
+		wait.Wait()
+	})
+}
+
+// A read that hangs holds nobody up who comes later, and whoever gives up
+// harms nobody who waits with them.
+func TestAReadThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := open()
+		put(t, store, "c", "1")
+		s.hang.Store(1)
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			if _, err := store.Get(short, name); !errors.Is(err, kv.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("who gives up is told: %v", err)
+			}
+		})
+		synctest.Wait()
+		began := time.Now()
+		wait.Go(func() {
+			if _, err := store.Get(short, name); !errors.Is(err, kv.ErrUnavailable) {
+				t.Errorf("who gives up is told: %v", err)
+			}
+		})
+		for range 10 {
+			wait.Go(func() {
+				if it, err := store.Get(ctx, name); err != nil || string(it.Value) != "1" {
+					t.Errorf("%q, %v", it.Value, err)
+				}
+			})
+		}
+		wait.Wait()
+		if took := time.Since(began); took > 1200*time.Millisecond || s.gets.Load() != 2 {
+			t.Errorf("%d reads, %s", s.gets.Load(), took)
+		}
+		time.Sleep(time.Minute) // the one that hung is given up, and gone
+		if it, err := store.Get(ctx, name); err != nil || string(it.Value) != "1" {
+			t.Errorf("%q, %v", it.Value, err)
+		}
+	})
+}
+
+func TestOtherPartitionsAndErrorsPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := open()
+		other := kv.Key{Partition: "p0", Name: name.Name}
+		put(t, store, "p0", "1")
+		var wait sync.WaitGroup
+		for range 5 {
+			wait.Go(func() {
+				if it, err := store.Get(ctx, other); err != nil || string(it.Value) != "1" {
+					t.Error(err)
+				}
+			})
+			wait.Go(func() {
+				if _, err := store.Get(ctx, name); !errors.Is(err, kv.ErrNotFound) {
+					t.Errorf("%v, want not found", err)
+				}
+			})
+		}
+		wait.Wait()
+		if got := s.gets.Load(); got != 5+2 {
+			t.Errorf("%d reads, want 7", got)
+		}
+	})
+	if _, ok := kvmerge.Over(&slow{}, "c").(kv.Meter); ok {
+		t.Error("it counts, and the store does not")
+	}
+	if _, ok := kvmerge.Over(struct {
+		kv.KV
+		kv.Meter
+	}{}, "c").(kv.Meter); !ok {
+		t.Error("it does not count, and the store does")
+	}
+}

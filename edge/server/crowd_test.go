@@ -1,0 +1,132 @@
+package server
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// fakeConn is a connection from an address, which knows whether it was closed.
+type fakeConn struct {
+	net.Conn
+	from   net.Addr
+	closed bool
+}
+
+func (c *fakeConn) RemoteAddr() net.Addr { return c.from }
+func (c *fakeConn) Close() error         { c.closed = true; return nil }
+
+// A crowd is told what happens, in words: "a 10.0.0.1" has connection a come
+// from there, "a enter" and "a leave" begin and end a request, "a await" and
+// "a arrived" a body over HTTP/2, "a close" ends it. gone are those that had to
+// give way, in that order; full are those that were not let in.
+func TestCrowd(t *testing.T) {
+	for _, c := range []struct {
+		rule          string
+		most, perPeer int
+		happens       string
+		gone, full    string
+	}{
+		{"there is room", 3, 2, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.2", "", ""},
+		{"an address at its limit: its idlest gives way", 9, 2, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.1", "a", ""},
+		{"not another's, which has been idle for longer", 9, 2, "x 10.0.0.2, a 10.0.0.1, b 10.0.0.1, c 10.0.0.1", "a", ""},
+		{"a limit of one", 9, 1, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.1", "a b", ""},
+		{"one with a request in hand does not give way", 9, 2, "a 10.0.0.1, b 10.0.0.1, a enter, c 10.0.0.1", "b", ""},
+		{"nobody gives way where all are in hand", 9, 2, "a 10.0.0.1, b 10.0.0.1, a enter, b enter, c 10.0.0.1", "", "c"},
+		{"once its request is answered, it is the last to give way", 9, 2, "a 10.0.0.1, b 10.0.0.1, a enter, a leave, c 10.0.0.1", "b", ""},
+		{"two requests over one connection: both have to end", 9, 2, "a 10.0.0.1, b 10.0.0.1, a enter, a enter, a leave, b enter, c 10.0.0.1, a leave, d 10.0.0.1", "a", "c"},
+		{"who has closed makes room", 9, 2, "a 10.0.0.1, b 10.0.0.1, a close, c 10.0.0.1", "", ""},
+		{"IPv4 addresses count one by one", 9, 1, "a 10.0.0.1, b 10.0.0.2, c ::ffff:10.0.0.3", "", ""},
+		{"IPv4 within IPv6 is IPv4", 9, 1, "a 10.0.0.1, b ::ffff:10.0.0.1", "a", ""},
+		{"contract 30: IPv6 counts by /64", 9, 1, "a 2001:db8::1, b 2001:db8:0:0:ffff::2, c 2001:db8:0:1::1", "a", ""},
+		{"a trusted proxy has no limit of its own", 9, 1, "a 192.0.2.1, b 192.0.2.1, c 192.0.2.1", "", ""},
+		{"nor have those without an address", 9, 1, "a unix, b unix", "", ""},
+		{"all together: who has the most idle ones loses one", 4, 9, "x 10.0.0.2, a 10.0.0.1, b 10.0.0.1, c 10.0.0.1, y 10.0.0.2", "a", ""},
+		{"whoever comes", 4, 9, "x 10.0.0.2, a 10.0.0.1, b 10.0.0.1, c 10.0.0.1, d 10.0.0.1, e 10.0.0.1", "a b", ""},
+		{"it is idle ones that count", 5, 9, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.1, a enter, b enter, x 10.0.0.2, y 10.0.0.2, z 10.0.0.3", "x", ""},
+		{"where all have as many, the idlest", 3, 9, "x 10.0.0.2, a 10.0.0.1, y 10.0.0.3, x enter, x leave, z 10.0.0.4", "a", ""},
+		{"trusted proxies give way after all others", 4, 9, "a 192.0.2.1, b 192.0.2.1, c 192.0.2.1, x 10.0.0.1, y 10.0.0.2, z 10.0.0.2", "x y", ""},
+		{"and before nobody comes in", 3, 9, "a 192.0.2.1, b 192.0.2.1, c 192.0.2.1, x 10.0.0.1", "a", ""},
+		{"everybody is in hand", 2, 9, "a 10.0.0.1, b 10.0.0.2, a enter, b enter, c 10.0.0.3", "", "c"},
+		{"the first body that is coming is the connection's own", 9, 2, "a 10.0.0.1, b 10.0.0.1, a await, b await", "", ""},
+		{"each one more counts as a connection", 9, 3, "a 10.0.0.1, b 10.0.0.1, b await, b await, b await", "a", ""},
+		{"also of the connection itself", 9, 2, "a 10.0.0.1, a await, a await, a await", "a", "a"},
+		{"until it has arrived", 9, 2, "a 10.0.0.1, a await, a await, a arrived, b 10.0.0.1, a arrived", "", ""},
+		{"a connection that goes takes them along", 4, 3, "a 10.0.0.1, a await, a await, a await, a close, b 10.0.0.1, c 10.0.0.1, d 10.0.0.1, e 10.0.0.2", "", ""},
+		{"of all, too", 4, 9, "x 10.0.0.2, a 10.0.0.1, a await, a await, y 10.0.0.3, z 10.0.0.4", "a", ""},
+		{"what has given way does nothing more", 9, 1, "a 10.0.0.1, b 10.0.0.1, a leave, a arrived, a close, c 10.0.0.1", "a b", ""},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			var gone, full []string
+			conns, members := map[string]*fakeConn{}, map[string]*member{}
+			proxy, open := netip.MustParseAddr("192.0.2.1"), 0
+			in := &crowd{most: c.most, perPeer: c.perPeer, peers: map[netip.Prefix]*peer{},
+				exempt: func(a netip.Addr) bool { return a == proxy },
+				count:  func(change int) { open += change },
+				yielded: func(m *member, _ string) {
+					for name, of := range members {
+						if of == m {
+							gone = append(gone, name)
+						}
+					}
+				},
+			}
+			for what := range strings.SplitSeq(c.happens, ", ") {
+				name, what, _ := strings.Cut(what, " ")
+				m := members[name]
+				switch what {
+				case "enter":
+					m.enter()
+				case "leave":
+					m.leave()
+				case "await":
+					if !m.await() {
+						full = append(full, name)
+					}
+				case "arrived":
+					m.arrived()
+				case "close":
+					m.Close()
+				default:
+					conns[name] = &fakeConn{from: &net.UnixAddr{Name: "@", Net: "unix"}}
+					if what != "unix" {
+						conns[name].from = net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(what), 1))
+					}
+					if m, _ := in.join(conns[name]); m != nil {
+						members[name] = m
+					} else {
+						full = append(full, name)
+					}
+				}
+			}
+			if strings.Join(gone, " ") != c.gone || strings.Join(full, " ") != c.full {
+				t.Errorf("gave way: %v, want %s; not let in: %v, want %s", gone, c.gone, full, c.full)
+			}
+			for name, conn := range conns {
+				m := members[name]
+				if m != nil && conn.closed != m.gone || m == nil && conn.closed {
+					t.Errorf("%s: closed: %v", name, conn.closed)
+				}
+				if slices.Contains(gone, name) && m.enter() {
+					t.Errorf("%s has given way and takes a request into hand", name)
+				}
+			}
+			for _, m := range members {
+				m.Close()
+			}
+			if in.held != 0 || len(in.peers) != 0 || len(in.queue) != 0 || open != 0 || !in.empty() {
+				t.Errorf("all have gone, and %d are held, %d peers, %d in the queue, %d open", in.held, len(in.peers), len(in.queue), open)
+			}
+		})
+	}
+}
+
+func TestConnsFor(t *testing.T) {
+	for files, want := range map[uint64]int{0: 16384, 1: 8, 1024: 768, 20000: 15000, 65536: 16384, 1 << 63: 16384} {
+		if got := ConnsFor(files); got != want {
+			t.Errorf("%d files: %d connections, want %d", files, got, want)
+		}
+	}
+}

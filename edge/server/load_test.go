@@ -1,0 +1,551 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/verge-id/verge/core/web"
+)
+
+// Half of a request, and how far it came.
+var halves = map[string]string{
+	"nothing":       "",
+	"half a head":   "POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\nContent-",
+	"a head":        "POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n",
+	"half a body":   "POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"integration_id\"",
+	"half a chunk":  "POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n{",
+	"a 100 awaited": "POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n",
+}
+
+func dial(t *testing.T, base string) net.Conn {
+	t.Helper()
+	_, address, _ := strings.Cut(base, "://")
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// Contract, Load: a slow peer never has a place among the requests in hand.
+func TestSlowPeersTakeNoPlace(t *testing.T) {
+	for rule, half := range halves {
+		t.Run(rule, func(t *testing.T) {
+			base, _ := start(t, Config{MaxConcurrent: 1, ReadHeaderTimeout: time.Minute, ReadTimeout: time.Minute, DrainTimeout: time.Millisecond, IdleGrace: time.Nanosecond, Engine: engine{}})
+			for range 20 {
+				io.WriteString(dial(t, base), half)
+			}
+			for range 20 { // some of them after the halves have been read
+				resp, err := http.Post(base+"/api/v1/verify/start", "application/json", strings.NewReader("{}"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				if resp.StatusCode != 200 {
+					t.Fatalf("contract, Load: %d beside 20 peers that have sent %s", resp.StatusCode, rule)
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+}
+
+// Contract, Load, at the limit of an address and of all: whoever does nothing
+// gives way, one whose request is in hand does not.
+func TestIdleConnectionsGiveWay(t *testing.T) {
+	for rule, c := range map[string]Config{
+		"of the address": {MaxConnsPerIP: 4},
+		"of all":         {MaxConns: 4},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			var logs lockedBuffer
+			entered, release := make(chan struct{}), make(chan struct{})
+			c.Log = slog.New(slog.NewJSONHandler(&logs, nil))
+			c.Metrics = NewMetrics()
+			c.Engine = engine{handle: func(_ context.Context, r *web.Request) *web.Response {
+				if r.Path == "/held" {
+					entered <- struct{}{}
+					<-release
+				}
+				return ok("{}")
+			}}
+			base, stop := start(t, c)
+			held := dial(t, base)
+			io.WriteString(held, "POST /held HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+			<-entered
+			for range 100 {
+				dial(t, base)
+				conn := dial(t, base)
+				io.WriteString(conn, "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+				if resp := read(t, conn); resp.StatusCode != 200 {
+					t.Fatalf("readyz: %d", resp.StatusCode)
+				}
+			}
+			close(release)
+			if resp := read(t, held); resp.StatusCode != 200 {
+				t.Errorf("the one in hand: %d", resp.StatusCode)
+			}
+			stop()
+			if n := strings.Count(logs.String(), "too many connections"); n != 1 {
+				t.Errorf("contract, Load: %d lines in the log:\n%s", n, logs.String())
+			}
+		})
+	}
+}
+
+// Where all connections are in hand, one more is told so before anything of it is read.
+func TestNoRoomAtAll(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	base, _ := start(t, Config{MaxConns: 2, Engine: engine{handle: func(context.Context, *web.Request) *web.Response {
+		entered <- struct{}{}
+		<-release
+		return ok("{}")
+	}}})
+	var conns []net.Conn
+	for range 2 {
+		conn := dial(t, base)
+		io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		<-entered
+		conns = append(conns, conn)
+	}
+	resp := read(t, dial(t, base))
+	wantRefusal(t, resp, 503, "UNAVAILABLE")
+	if resp.Header.Get("Retry-After") != "1" {
+		t.Errorf("contract 5: %v", resp.Header)
+	}
+	close(release)
+	for _, conn := range conns {
+		if resp := read(t, conn); resp.StatusCode != 200 {
+			t.Errorf("in hand: %d", resp.StatusCode)
+		}
+	}
+}
+
+// wantRefusal holds an answer that the engine had no part in against contract 1, 4 and 5.
+func wantRefusal(t *testing.T, resp *http.Response, status int, code string) {
+	t.Helper()
+	var b map[string]string
+	if err := json.NewDecoder(resp.Body).Decode(&b); err != nil {
+		t.Fatalf("contract 5: status %d, %v", resp.StatusCode, err)
+	}
+	id := resp.Header.Get("X-Request-Id")
+	if resp.StatusCode != status || b["code"] != code || b["error_code"] != code || b["error"] == "" || b["message"] != b["error"] {
+		t.Errorf("contract 5: %d %v, want %d %s", resp.StatusCode, b, status, code)
+	}
+	if !strings.HasPrefix(id, "req_") || b["request_id"] != id {
+		t.Errorf("contract 4: %v %v", resp.Header, b)
+	}
+	if resp.Header.Get("Content-Type") != "application/json; charset=utf-8" || resp.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("contract 1: %v", resp.Header)
+	}
+}
+
+// secure returns a certificate for 127.0.0.1, and clients' configuration that trusts it.
+func secure(t *testing.T) (server, client *tls.Config) {
+	s := httptest.NewTLSServer(nil)
+	t.Cleanup(s.Close)
+	client = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	client.ServerName = "127.0.0.1"
+	return &tls.Config{Certificates: s.TLS.Certificates}, client
+}
+
+// Contract 4, 5: what net/http answers by itself, before there is a request, is
+// put into our words. Each is the last answer of its connection.
+func TestAnswersOfNetHTTP(t *testing.T) {
+	const rest = " HTTP/1.1\r\nHost: x\r\n\r\n"
+	server, client := secure(t)
+	for listener, c := range map[string]Config{"in the clear": {}, "over TLS": {TLS: server}} {
+		c.ReadHeaderTimeout, c.Engine = 150*time.Millisecond, engine{}
+		base, _ := start(t, c)
+		for _, tt := range []struct {
+			rule, request string
+			status        int
+			code          string
+		}{
+			{"an escape that is none", "GET /%zz" + rest, 400, "INVALID_REQUEST"},
+			{"no Host", "GET / HTTP/1.1\r\n\r\n", 400, "INVALID_REQUEST"},
+			{"a Host that is none", "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400, "INVALID_REQUEST"},
+			{"two Hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "INVALID_REQUEST"},
+			{"a header's name that is none", "GET / HTTP/1.1\r\nHost: x\r\nA b: c\r\n\r\n", 400, "INVALID_REQUEST"},
+			{"a header's value that is none", "GET / HTTP/1.1\r\nHost: x\r\nA: \x00\r\n\r\n", 400, "INVALID_REQUEST"},
+			{"no HTTP", "hello\r\n\r\n", 400, "INVALID_REQUEST"},
+			{"a Content-Length that is none", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: a\r\n\r\n", 400, "INVALID_REQUEST"},
+			{"a header over the limit", "GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 40<<10) + "\r\n\r\n", 431, "INVALID_REQUEST"},
+			{"a URL over the header's limit", "GET /" + strings.Repeat("a", 40<<10) + rest, 414, "URI_TOO_LONG"},
+			{"an expectation", "GET / HTTP/1.1\r\nHost: x\r\nExpect: gold\r\n\r\n", 417, "INVALID_REQUEST"},
+			{"a transfer coding", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501, "INVALID_REQUEST"},
+			{"a version", "GET / HTTP/3.0\r\nHost: x\r\n\r\n", 505, "INVALID_REQUEST"},
+			{"a head that does not come in time", "GET / HTTP/1.1\r\nHost:", 408, "REQUEST_TIMEOUT"},
+		} {
+			t.Run(listener+"/"+tt.rule, func(t *testing.T) {
+				conn := dial(t, base)
+				if c.TLS != nil {
+					conn = tls.Client(conn, client)
+				}
+				// A request before it is answered as ever.
+				io.WriteString(conn, "GET /"+rest)
+				in := bufio.NewReader(conn)
+				first, err := http.ReadResponse(in, nil)
+				if err != nil || first.StatusCode != 200 || first.Header.Get("X-Request-Id") != "req_engine" {
+					t.Fatalf("a good request: %v, %v", first, err)
+				}
+				if _, err := io.ReadAll(first.Body); err != nil {
+					t.Fatal(err)
+				}
+				io.WriteString(conn, tt.request)
+				resp, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantRefusal(t, resp, tt.status, tt.code)
+				if !resp.Close {
+					t.Error("the connection stays")
+				}
+			})
+		}
+	}
+	t.Run("plain HTTP where TLS is spoken", func(t *testing.T) {
+		base, _ := start(t, Config{TLS: server, Engine: engine{}})
+		wantRefusal(t, raw(t, base, "GET /"+rest), 400, "INVALID_REQUEST")
+	})
+	t.Run("a connection on which nothing comes is closed without a word", func(t *testing.T) {
+		base, _ := start(t, Config{ReadHeaderTimeout: 50 * time.Millisecond, Engine: engine{}})
+		if said, err := io.ReadAll(dial(t, base)); err != nil || len(said) > 0 {
+			t.Errorf("%q, %v", said, err)
+		}
+	})
+}
+
+// Whatever an engine answers, also in the words of net/http, arrives as it is:
+// behind any number of requests, in any size, after 100 Continue.
+func TestAnswersOfTheEngineAreLeftAlone(t *testing.T) {
+	const lookalike = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
+	base, _ := start(t, Config{Engine: engine{handle: func(_ context.Context, r *web.Request) *web.Response {
+		return ok(strings.Repeat(lookalike, len(r.Body)))
+	}}})
+	conn := dial(t, base)
+	in := bufio.NewReader(conn)
+	for _, n := range []int{1, 100, 0, 1000} {
+		for _, expect := range []string{"", "Expect: 100-continue\r\n"} {
+			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", expect, n, strings.Repeat("x", n))
+			resp, err := http.ReadResponse(in, nil)
+			if err == nil && resp.StatusCode == http.StatusContinue {
+				resp, err = http.ReadResponse(in, nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			if err != nil || resp.StatusCode != 200 || string(body) != strings.Repeat(lookalike, n) {
+				t.Errorf("%d times: %d, %d bytes, %v", n, resp.StatusCode, len(body), err)
+			}
+		}
+	}
+}
+
+// Contract, Load, over HTTP/2: bodies that do not come count as connections,
+// so that one connection holds no more than its address may; HTTP/2 is spoken,
+// and 408 and 414 are answered.
+func TestHTTP2(t *testing.T) {
+	server, client := secure(t)
+	base, _ := start(t, Config{TLS: server, MaxConcurrent: 1, MaxConnsPerIP: 8, ReadTimeout: 500 * time.Millisecond,
+		Engine: engine{handle: func(_ context.Context, r *web.Request) *web.Response { return ok("{}") }}})
+	base = strings.Replace(base, "http:", "https:", 1)
+	transport := func() *http.Client {
+		c := client.Clone()
+		c.NextProtos = []string{"h2"}
+		tr := &http.Transport{TLSClientConfig: c, ForceAttemptHTTP2: true}
+		t.Cleanup(tr.CloseIdleConnections)
+		return &http.Client{Transport: tr}
+	}
+	half := func(c *http.Client) (status int, err error) {
+		body, w := io.Pipe()
+		defer w.Close()
+		go io.WriteString(w, "{")
+		resp, err := c.Post(base+"/", "application/json", body)
+		if err != nil {
+			return 0, err
+		}
+		defer resp.Body.Close()
+		if resp.ProtoMajor != 2 {
+			t.Errorf("spoken: %s", resp.Proto)
+		}
+		wantRefusal(t, resp, resp.StatusCode, map[int]string{408: "REQUEST_TIMEOUT", 503: "UNAVAILABLE"}[resp.StatusCode])
+		return resp.StatusCode, nil
+	}
+
+	slow, other := transport(), transport()
+	for _, c := range []*http.Client{slow, other} { // one connection each
+		resp, err := c.Get(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			if status, err := half(slow); err != nil || status != 408 {
+				t.Errorf("a body that does not come: %d, %v", status, err)
+			}
+		})
+	}
+	for range 20 {
+		resp, err := other.Post(base+"/", "application/json", strings.NewReader("{}"))
+		if err != nil || resp.StatusCode != 200 || resp.ProtoMajor != 2 {
+			t.Fatalf("beside it: %v, %v", resp, err)
+		}
+		resp.Body.Close()
+	}
+	wg.Wait()
+	resp, err := other.Get(base + "/" + strings.Repeat("a", web.MaxURL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantRefusal(t, resp, 414, "URI_TOO_LONG")
+
+	// More than the address may have: the connection that holds them goes.
+	cut := 0
+	var mu sync.Mutex
+	for range 20 {
+		wg.Go(func() {
+			if _, err := half(slow); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				cut++
+			}
+		})
+	}
+	wg.Wait()
+	if cut == 0 {
+		t.Error("contract, Load: one connection held 20 bodies where 8 connections are allowed")
+	}
+}
+
+// Contract 22: what a person is shown where the server refuses.
+func TestPage(t *testing.T) {
+	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+	entered, release := make(chan struct{}), make(chan struct{})
+	c := Config{MaxConcurrent: 1, ReadTimeout: 100 * time.Millisecond,
+		Engine: engine{handle: func(_ context.Context, r *web.Request) *web.Response {
+			switch r.Path {
+			case "/hold":
+				entered <- struct{}{}
+				<-release
+			case "/panic", "/api/panic", "/no-page", "/page-panics":
+				panic("no")
+			case "/gone":
+				return &web.Response{Status: 503}
+			}
+			return ok("{}")
+		}},
+		Page: func(status int, r *web.Request) *web.Response {
+			switch r.Path {
+			case "/no-page":
+				return nil
+			case "/page-panics":
+				panic("no")
+			}
+			return &web.Response{Status: 200, Body: []byte(fmt.Sprintf("<p>%d %s", status, r.Header.Get("Accept-Language"))),
+				Header: web.Header{"Content-Type": {"text/html; charset=utf-8"}, "Content-Security-Policy": {"default-src 'none'"}}}
+		}}
+	admin := listen(t)
+	c.AdminListener, c.Admin = admin, c.Engine.Handle
+	base, _ := start(t, c)
+	ask := func(t *testing.T, base, request, accept string) *http.Response {
+		return raw(t, base, strings.Replace(request, "\r\n", " HTTP/1.1\r\nHost: x\r\nX-Correlation-Id: c-1\r\nAccept-Language: de\r\nAccept: "+accept+"\r\n", 1))
+	}
+	long := "GET /verify?flow=" + strings.Repeat("a", 9000) + "\r\n\r\n"
+	for _, tt := range []struct {
+		rule, request, accept string
+		status                int
+		page                  bool
+	}{
+		{"a link that is too long", long, browser, 414, true},
+		{"a program's", long, "*/*", 414, false},
+		{"JSON is preferred", long, "text/html;q=0.5, application/json", 414, false},
+		{"a form that does not arrive", "POST /verify\r\nContent-Length: 9\r\n\r\na", browser, 408, true},
+		{"our fault", "GET /panic\r\n\r\n", browser, 500, true},
+		{"not just now", "GET /gone\r\n\r\n", browser, 503, true},
+		{"never below /api", "GET /api/panic\r\n\r\n", browser, 500, false},
+		{"no page for this", "GET /no-page\r\n\r\n", browser, 500, false},
+		{"a page that fails", "GET /page-panics\r\n\r\n", browser, 500, false},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			wantPage(t, ask(t, base, tt.request, tt.accept), tt.status, tt.page)
+		})
+	}
+	t.Run("operators get JSON", func(t *testing.T) {
+		wantPage(t, ask(t, "http://"+admin.Addr().String(), "GET /panic\r\n\r\n", browser), 500, false)
+	})
+	t.Run("under load", func(t *testing.T) {
+		held := dial(t, base)
+		io.WriteString(held, "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n")
+		<-entered
+		resp := ask(t, base, "GET /verify\r\n\r\n", browser)
+		wantPage(t, resp, 503, true)
+		if resp.Header.Get("Retry-After") != "1" {
+			t.Errorf("contract 5: %v", resp.Header)
+		}
+		close(release)
+		read(t, held)
+	})
+}
+
+func wantPage(t *testing.T, resp *http.Response, status int, page bool) {
+	t.Helper()
+	body, _ := io.ReadAll(resp.Body)
+	isPage := string(body) == fmt.Sprintf("<p>%d de", status) && resp.Header.Get("Content-Security-Policy") != ""
+	if resp.StatusCode != status || isPage != page || json.Valid(body) == page {
+		t.Errorf("contract 22: %d %s", resp.StatusCode, body)
+	}
+	if !strings.HasPrefix(resp.Header.Get("X-Request-Id"), "req_") || resp.Header.Get("X-Correlation-Id") != "c-1" || resp.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("contract 4: %v", resp.Header)
+	}
+}
+
+// A crowd of refusals is a line in the log, not one for each.
+func TestRefusalsDoNotFillTheLog(t *testing.T) {
+	var logs lockedBuffer
+	server, _ := secure(t)
+	base, stop := start(t, Config{ReadTimeout: 50 * time.Millisecond, ReadHeaderTimeout: 50 * time.Millisecond,
+		Log: slog.New(slog.NewJSONHandler(&logs, nil)), Engine: engine{}})
+	secured, stopSecured := start(t, Config{TLS: server, ReadHeaderTimeout: 50 * time.Millisecond,
+		Log: slog.New(slog.NewJSONHandler(&logs, nil)), Engine: engine{}})
+	var conns []net.Conn
+	for range 20 {
+		for _, half := range halves {
+			conn := dial(t, base)
+			io.WriteString(conn, half)
+			conns = append(conns, conn)
+		}
+		conn := dial(t, secured)
+		io.WriteString(conn, "hello, this is not TLS")
+		conns = append(conns, conn)
+	}
+	for _, conn := range conns {
+		io.ReadAll(conn) // until it is closed
+	}
+	stop()
+	stopSecured()
+	// One of heads, one of bodies, one of handshakes, and of each server that it drains and has drained.
+	if n := strings.Count(logs.String(), "\n"); n > 7 {
+		t.Errorf("%d lines for %d refusals:\n%s", n, len(conns), logs.String())
+	}
+	for _, want := range []string{`"status":408`, "TLS handshake failed"} {
+		if !strings.Contains(logs.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, logs.String())
+		}
+	}
+}
+
+func TestSeldom(t *testing.T) {
+	s := seldom{period: time.Second}
+	at := time.Unix(0, 0)
+	for i, want := range []struct {
+		after   time.Duration
+		ok      bool
+		skipped int
+	}{{0, true, 0}, {1, false, 0}, {999 * time.Millisecond, false, 0}, {time.Second, true, 2}, {3 * time.Second, true, 0}} {
+		if skipped, ok := s.take(at.Add(want.after)); ok != want.ok || skipped != want.skipped {
+			t.Errorf("take %d: %d, %v", i, skipped, ok)
+		}
+	}
+}
+
+// A trusted proxy, through which many come, is not held to one address's limit.
+func TestTrustedProxiesHaveManyConnections(t *testing.T) {
+	base, _ := start(t, Config{MaxConnsPerIP: 2, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Engine: engine{}})
+	var conns []net.Conn
+	for range 20 {
+		conns = append(conns, dial(t, base))
+	}
+	for _, conn := range conns {
+		io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		if resp := read(t, conn); resp.StatusCode != 200 {
+			t.Errorf("got %d", resp.StatusCode)
+		}
+	}
+}
+
+// What package doc says of HTTP/2, where net/http offers no way to put our
+// words in the place of its own. Frames are sent by hand: Go's client knows the
+// limits, and asks again where a stream was reset.
+func TestAnswersOfNetHTTPOverHTTP2(t *testing.T) {
+	server, client := secure(t)
+	base, _ := start(t, Config{TLS: server, Engine: engine{}})
+	large := strings.Repeat("a", 1<<10)
+	for _, c := range []struct {
+		rule, path string
+		headers    int
+		want       string // the frame that answers, and its status or code
+	}{
+		{"a good request", "/", 0, "HEADERS 200"},
+		{"an escape that is none", "/%zz", 0, "RST_STREAM PROTOCOL_ERROR"},
+		{"no path", "", 0, "RST_STREAM PROTOCOL_ERROR"},
+		{"a header over the limit", "/", 40, "HEADERS 431"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			config := client.Clone()
+			config.NextProtos = []string{"h2"}
+			conn := tls.Client(dial(t, base), config)
+			conn.SetDeadline(time.Now().Add(30 * time.Second))
+			io.WriteString(conn, http2.ClientPreface)
+			frames := http2.NewFramer(conn, conn)
+			frames.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+			var block bytes.Buffer
+			fields := hpack.NewEncoder(&block)
+			for _, f := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", c.path}} {
+				if f[1] != "" {
+					fields.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+				}
+			}
+			for range c.headers { // in few bytes, all but the first from the table
+				fields.WriteField(hpack.HeaderField{Name: "a", Value: large})
+			}
+			frames.WriteSettings()
+			frames.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true})
+			got, id := "", ""
+			for got == "" {
+				frame, err := frames.ReadFrame()
+				if err != nil {
+					t.Fatal(err)
+				}
+				switch f := frame.(type) {
+				case *http2.RSTStreamFrame:
+					got = "RST_STREAM " + f.ErrCode.String()
+				case *http2.GoAwayFrame:
+					got = "GOAWAY " + f.ErrCode.String()
+				case *http2.MetaHeadersFrame:
+					got = "HEADERS " + f.PseudoValue("status")
+					for _, field := range f.RegularFields() {
+						if field.Name == "x-request-id" {
+							id = field.Value
+						}
+					}
+				}
+			}
+			if got != c.want || (id != "") != (c.want == "HEADERS 200") {
+				t.Errorf("got %s with id %q, want %s: see what the package's documentation says", got, id, c.want)
+			}
+		})
+	}
+}

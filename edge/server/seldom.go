@@ -1,0 +1,82 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"log"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// alikePeriod is how long a line stands for those like it: whoever can cause
+// any number of refusals must not fill the log with them. Metrics count each.
+const alikePeriod = 10 * time.Second
+
+// alike has a seldom for each kind of line. Kinds come from a small fixed set.
+type alike struct {
+	mu    sync.Mutex
+	kinds map[string]*seldom
+}
+
+func (a *alike) of(kind string) *seldom {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.kinds == nil {
+		a.kinds = map[string]*seldom{}
+	}
+	s := a.kinds[kind]
+	if s == nil {
+		s = &seldom{period: alikePeriod}
+		a.kinds[kind] = s
+	}
+	return s
+}
+
+// seldomLog writes the first line of its kind in a period, with how many were
+// left out since the one before.
+func (d *door) seldomLog(level slog.Level, kind, message string, attrs ...slog.Attr) {
+	ctx := context.Background()
+	if !d.s.log.Enabled(ctx, level) {
+		return
+	}
+	skipped, ok := d.alike.of(kind).take(time.Now())
+	if !ok {
+		return
+	}
+	if skipped > 0 {
+		attrs = append(attrs, slog.Int("alike_left_out", skipped))
+	}
+	d.s.log.LogAttrs(ctx, level, message, attrs...)
+}
+
+// complaints is where net/http tells of what goes wrong with connections.
+func (d *door) complaints() *log.Logger { return log.New(complaints{d}, "", 0) }
+
+type complaints struct{ d *door }
+
+func (c complaints) Write(line []byte) (int, error) {
+	c.d.seldomLog(slog.LevelWarn, "net/http", string(bytes.TrimSpace(line)))
+	return len(line), nil
+}
+
+// seldom lets one of many alike through in a period.
+type seldom struct {
+	period time.Duration
+
+	mu      sync.Mutex
+	next    time.Time
+	skipped int
+}
+
+// take reports whether now is the time, and how many were held back since the last.
+func (s *seldom) take(now time.Time) (skipped int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Before(s.next) {
+		s.skipped++
+		return 0, false
+	}
+	skipped, s.skipped, s.next = s.skipped, 0, now.Add(s.period)
+	return skipped, true
+}

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// handshakes is a listener that hands connections on once their TLS handshake
+// is done: as they are where HTTP/2 was agreed on, which net/http knows them
+// by, and else wrapped, so that HTTP/1 is spoken as it is without TLS.
+type handshakes struct {
+	net.Listener // its connections are members
+	config       *tls.Config
+	timeout      time.Duration // for one
+	wrap         func(net.Conn, *member) net.Conn
+	failed       func(m *member, err error) // is told of one that failed, and closes it
+
+	begin  func() // run, once
+	end    func() // closes closed, once
+	done   chan accepted
+	closed chan struct{}
+}
+
+type accepted struct {
+	conn net.Conn
+	err  error
+}
+
+func newHandshakes(l net.Listener, d *door) *handshakes {
+	h := &handshakes{Listener: l, config: d.http.TLSConfig.Clone(), timeout: d.http.ReadHeaderTimeout,
+		wrap: d.speak, failed: d.shakeFailed, done: make(chan accepted), closed: make(chan struct{})}
+	h.begin = sync.OnceFunc(func() { go h.run() })
+	h.end = sync.OnceFunc(func() { close(h.closed) })
+	return h
+}
+
+// Accept waits for a connection whose handshake is done. Once the listener
+// below has failed, those still under way come first.
+func (h *handshakes) Accept() (net.Conn, error) {
+	h.begin()
+	select {
+	case a := <-h.done:
+		return a.conn, a.err
+	case <-h.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close also ends the handshakes under way.
+func (h *handshakes) Close() error {
+	h.end()
+	return h.Listener.Close()
+}
+
+func (h *handshakes) run() {
+	var underWay sync.WaitGroup
+	for {
+		conn, err := h.Listener.Accept()
+		if err == nil {
+			underWay.Go(func() { h.shake(conn.(*member)) })
+			continue
+		}
+		closed := errors.Is(err, net.ErrClosed)
+		if closed {
+			underWay.Wait()
+		}
+		h.hand(accepted{err: err}) // net/http decides whether to try again, or closes
+		if closed {
+			return
+		}
+	}
+}
+
+// hand gives Accept its result, or closes the connection if nobody asks any more.
+func (h *handshakes) hand(a accepted) {
+	select {
+	case h.done <- a:
+	case <-h.closed:
+		if a.conn != nil {
+			a.conn.Close()
+		}
+	}
+}
+
+func (h *handshakes) shake(m *member) {
+	conn := tls.Server(m, h.config)
+	ctx, cancel := context.WithTimeout(context.Background(), h.timeout)
+	defer cancel()
+	if err := conn.HandshakeContext(ctx); err != nil {
+		h.failed(m, err)
+		return
+	}
+	if conn.ConnectionState().NegotiatedProtocol == "h2" {
+		h.hand(accepted{conn: conn})
+		return
+	}
+	h.hand(accepted{conn: h.wrap(conn, m)})
+}
+
+// spokePlain reports whether a handshake failed because the peer spoke HTTP.
+func spokePlain(err error) bool {
+	var e tls.RecordHeaderError
+	if !errors.As(err, &e) || e.Conn == nil {
+		return false
+	}
+	switch string(e.RecordHeader[:]) {
+	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,59 @@
+package storewatch
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+// budget is what is left of a request's time with the store.
+type budget struct {
+	whole time.Duration
+
+	mu   sync.Mutex
+	left time.Duration
+}
+
+type budgetKey struct{}
+
+// WithBudget returns the context of a request that may wait for the store for
+// no longer than d, all its calls together. A call that runs out of it ends as
+// one whose deadline is over: a read with kv.ErrUnavailable, a commit that may
+// have reached the store with kv.ErrUnknown. Calls after that are not begun:
+// kv.ErrUnavailable. The request itself goes on, to say so.
+//
+// It relies on the store to return when its context is done. All do, except for
+// a read of bolt's file from a disk that hangs.
+func WithBudget(ctx context.Context, d time.Duration) context.Context {
+	return context.WithValue(ctx, budgetKey{}, &budget{whole: d, left: d})
+}
+
+func (b *budget) err() error {
+	return fmt.Errorf("the request has waited %v for the store, its whole budget (store.budget): %w", b.whole, context.DeadlineExceeded)
+}
+
+// spend begins one call; done ends it. A context without a budget bounds
+// nothing: background jobs have bounds of their own.
+func spend(ctx context.Context) (within context.Context, done func(), err error) {
+	b, ok := ctx.Value(budgetKey{}).(*budget)
+	if !ok {
+		return ctx, func() {}, nil
+	}
+	b.mu.Lock()
+	left := b.left
+	b.mu.Unlock()
+	if left <= 0 {
+		return nil, nil, fmt.Errorf("%w: %w", kv.ErrUnavailable, b.err())
+	}
+	begin := time.Now()
+	within, cancel := context.WithTimeoutCause(ctx, left, b.err())
+	return within, func() {
+		cancel()
+		b.mu.Lock()
+		b.left -= time.Since(begin)
+		b.mu.Unlock()
+	}, nil
+}

@@ -1,0 +1,324 @@
+package workers_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/keyset"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/testharness/workerd"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// generated is a key ring that was made an hour before.
+func generated(t *testing.T, now time.Time) token.Keyring {
+	t.Helper()
+	ring, err := token.GenerateKeyring(rand.Reader, now.Add(-time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+// rotated is the ring with one key more, which the file says seals at once.
+func rotated(t *testing.T, ring token.Keyring, now time.Time) token.Keyring {
+	t.Helper()
+	after := token.Keyring{Keys: slices.Clone(ring.Keys)}
+	if err := after.Rotate(rand.Reader, now, 0); err != nil {
+		t.Fatal(err)
+	}
+	return after
+}
+
+func marshalled(t *testing.T, ring token.Keyring) []byte {
+	t.Helper()
+	b, err := ring.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// sealedWith is the id of the key that made a link's flow token.
+func sealedWith(t *testing.T, link string) string {
+	t.Helper()
+	u, err := url.Parse(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, ok := token.DecodeText(token.FlowPrefix, u.Query().Get("flow"))
+	if !ok {
+		t.Fatalf("no flow token in %s", link)
+	}
+	return token.SealedWith(sealed)
+}
+
+// everything is what a deployed Worker keeps: the items, and when something is due.
+func everything(t *testing.T, store kv.KV) string {
+	t.Helper()
+	var b strings.Builder
+	for _, p := range []kv.Partition{"c", "p0", "p1"} {
+		items, err := store.List(t.Context(), kv.Key{Partition: p}, "", 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, it := range items {
+			fmt.Fprintln(&b, it.Key, it.Tx, string(it.Value))
+		}
+		_, next, err := store.Claim(t.Context(), p, time.Unix(0, 0), 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&b, p, next.UnixNano())
+	}
+	return b.String()
+}
+
+// page looks at a link as a browser does.
+func (s *service) page(link string) answer {
+	s.t.Helper()
+	return s.do("GET", link, http.Header{"Accept": {"text/html"}}, nil)
+}
+
+func (s *service) status(id string) answer {
+	s.t.Helper()
+	return s.do("GET", s.base+api.SessionsPath+id, bearer(s.key), nil)
+}
+
+// servesNobody wants a service that serves nobody and keeps what it has.
+func (s *service) servesNobody(server *workerd.Server, id, link, result, log string) {
+	s.t.Helper()
+	kept := everything(s.t, server.KV())
+	// Many at once are the first of their isolate.
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			a := s.page(link)
+			if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
+				s.t.Errorf("contract 16, 22: the link: %d %v %.200s, want a page with 503 and Retry-After", a.status, a.header, a.body)
+			}
+		})
+	}
+	wg.Wait()
+	start := s.post(api.StartPath, s.key, map[string]any{"integration_id": integrationID, "callback_url": "https://shop.example/return"})
+	for what, a := range map[string]answer{"start": start, "validate": s.validate(result), "reconcile": s.status(id)} {
+		if a.status != http.StatusServiceUnavailable || a.text("code") != "UNAVAILABLE" || a.header.Get("Retry-After") == "" {
+			s.t.Errorf("contract 16: %s: %d %v %s, want 503 and Retry-After", what, a.status, a.header, a.body)
+		}
+	}
+	if a := s.do("GET", s.base+"/readyz", nil, nil); a.status != http.StatusServiceUnavailable {
+		s.t.Errorf("contract 16: readyz: %d %s", a.status, a.body)
+	}
+	if a := s.do("GET", s.base+"/healthz", nil, nil); a.status != http.StatusOK {
+		s.t.Errorf("healthz: %d %s", a.status, a.body)
+	}
+	for _, text := range []string{log, "cannot claim tasks"} {
+		soon(s.t, text+" in the log", func() bool { return strings.Contains(server.Log(), text) })
+	}
+	if now := everything(s.t, server.KV()); now != kept {
+		s.t.Errorf("contract 16: the Worker kept\n%s\nand now keeps\n%s", kept, now)
+	}
+}
+
+// contract 16 at the edge, I12 and I13: the ring is in the secret's next
+// version. That fails no request; an isolate of the version before, and one with
+// a ring that is not ours, changes nothing.
+func TestTheRingInTheSecretsNextVersion(t *testing.T) {
+	t.Parallel()
+	in := newInbox(t)
+	before := generated(t, time.Now())
+	a := before.Keys[0].ID
+	s, server := deploy(t, in, func(w *workerd.Worker) {
+		w.Secrets["VERGE_KEYRING"] = string(marshalled(t, before))
+		w.Config.Retries = []abi.Milliseconds{1500, 1500, 1500, 1500, 1500}
+		w.Config.AttemptTime, w.Config.Lease = 1000, 2100 // what was under way comes free that soon
+	})
+	with := func(ring token.Keyring) {
+		t.Helper()
+		server.Redeploy(t, func(w *workerd.Worker) { w.Secrets["VERGE_KEYRING"] = string(marshalled(t, ring)) })
+	}
+	s.makeKey()
+	id, link := s.start()
+	_, other := s.start()
+	result := s.approve(other)
+	if got := sealedWith(t, link); got != a {
+		t.Fatalf("the first link is sealed with %s, want %s", got, a)
+	}
+
+	after := rotated(t, before, time.Now())
+	b := after.Keys[0]
+	with(after)
+	begin, started := time.Now(), 0
+	for sealed := a; sealed != b.ID; started++ {
+		if time.Since(begin) > time.Minute {
+			t.Fatal("contract 16: the new key does not seal")
+		}
+		if page, status := s.page(link), s.status(id); page.status != http.StatusOK || status.status != http.StatusOK {
+			t.Fatalf("I12: while the key is announced: the link %d, reconcile %d %s", page.status, status.status, status.body)
+		}
+		_, now := s.start()
+		sealed = sealedWith(t, now)
+		time.Sleep(200 * time.Millisecond)
+	}
+	if took := time.Since(begin); took < keyset.Settle {
+		t.Errorf("contract 16: the new key seals after %s, before other isolates have looked", took)
+	}
+	t.Logf("%d verifications started until the new key sealed", started)
+	s.want(s.validate(result), http.StatusOK, "")
+	s.want(s.validate(s.approve(link)), http.StatusOK, "")
+	soon(t, "webhook secrets sealed with the new key", func() bool {
+		s.status(id) // the set is looked at within a request
+		item, err := server.KV().Get(t.Context(), kv.Key{Partition: integration.Partition, Name: "c/int/" + integrationID})
+		var i integration.Integration
+		if err != nil || json.Unmarshal(item.Value, &i) != nil {
+			t.Fatalf("the integration: %v %s", err, item.Value)
+		}
+		sealed, ok := token.DecodeText("", i.Webhook.Sealed)
+		return ok && token.SealedWith(sealed) == b.ID
+	})
+
+	_, other = s.start()
+	result = s.approve(other)
+	in.answer(http.StatusInternalServerError)
+	id, link = s.start()
+	soon(t, "an attempt that fails", func() bool { return len(in.statuses(id, "verification.started")) > 0 })
+	for _, ring := range []struct {
+		keys token.Keyring
+		log  string
+	}{
+		{before, "lacks key " + b.ID + " (fingerprint " + b.Fingerprint() + ")"},
+		{generated(t, time.Now()), "the key ring is another fleet's: the store is used with key " + b.ID + " (fingerprint " + b.Fingerprint() + ")"},
+	} {
+		with(ring.keys)
+		s.servesNobody(server, id, link, result, ring.log)
+	}
+	in.answer(0)
+	with(after)
+	var wg sync.WaitGroup
+	for range 8 { // the first requests of an isolate that has just begun
+		wg.Go(func() {
+			if a := s.page(link); a.status != http.StatusOK {
+				t.Errorf("with the ring again: the link: %d %s", a.status, a.body)
+			}
+		})
+	}
+	wg.Wait()
+	s.want(s.validate(result), http.StatusOK, "")
+	if a := s.do("GET", s.base+"/readyz", nil, nil); a.status != http.StatusOK {
+		t.Errorf("with the ring again: readyz: %d %s", a.status, a.body)
+	}
+	soon(t, "the event that waited", func() bool {
+		all := in.statuses(id, "verification.started")
+		return len(all) > 0 && all[len(all)-1] == http.StatusNoContent
+	})
+}
+
+// gate is a store whose readers of the set of keys wait, once it is closed.
+type gate struct {
+	kv.KV
+	mu      sync.Mutex
+	opened  chan struct{} // nil: nobody waits
+	arrived chan struct{}
+}
+
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.opened, g.arrived = make(chan struct{}), make(chan struct{}, 8)
+}
+
+func (g *gate) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
+	g.mu.Lock()
+	opened, arrived := g.opened, g.arrived
+	g.mu.Unlock()
+	if opened != nil && key.Name == "c/ring" {
+		arrived <- struct{}{}
+		<-opened
+	}
+	return g.KV.Get(ctx, key)
+}
+
+// An isolate that nobody has asked for a while knows nothing of a key that has
+// begun to seal since. Of its next requests none may take that key for unknown,
+// nor seal with the one before, whichever of them looks first.
+func TestNoRequestGoesByAnOldSetOfKeys(t *testing.T) {
+	for name, request := range map[string]func(s *service, link string) answer{
+		"contract 16: a link of the new key": (*service).page,
+		"contract 16: a start": func(s *service, _ string) answer {
+			return s.post(api.StartPath, s.key, map[string]any{"integration_id": integrationID, "callback_url": "https://shop.example/return"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, s, link := idle(t)
+			store.close()
+			answers := make(chan answer, 2)
+			go func() { answers <- s.page(link) }()
+			<-store.arrived
+			go func() { answers <- request(s, link) }()
+			var got []answer
+			select { // the second one looks as well, or does not
+			case <-store.arrived:
+			case a := <-answers:
+				got = append(got, a)
+			}
+			close(store.opened)
+			for len(got) < 2 {
+				got = append(got, <-answers)
+			}
+			for _, a := range got {
+				if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+					t.Errorf("contract 16: %d %v %.200s, want 503 and Retry-After", a.status, a.header, a.body)
+				}
+			}
+		})
+	}
+}
+
+// idle is a service that has not been asked since before others began to seal
+// with a key that it lacks, and a link that they made.
+func idle(t *testing.T) (*gate, *service, string) {
+	t.Helper()
+	now := time.Now().Truncate(time.Second)
+	before := generated(t, now)
+	after := rotated(t, before, now)
+	store := &gate{KV: memory.New(memory.Config{Now: func() time.Time { return now }})}
+	site := workerd.Shared(t).Site(t, workerd.Config{Store: store, Now: now,
+		Guest: abi.Config{Dev: true, OperatorToken: operatorToken, Host: "verge.example", Keyring: marshalled(t, before), KeySet: true}})
+	s := &service{t: t, client: site.Client(), base: site.BaseURL, admin: site.AdminURL}
+	apply(t, site, shop(newInbox(t), "secret", webhookSecret))
+	s.makeKey()
+	s.start()
+
+	other, err := keyset.New(keyset.Config{Name: "verge.example", Keyring: after,
+		Host: host.Host{KV: store.KV, Now: site.Now, Random: rand.Reader}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Tend(t.Context()); err != nil { // it announces the key, and seals no secrets with it yet
+		t.Fatal(err)
+	}
+	site.Advance(keyset.Settle)
+	flow, err := token.SealFlow(other, token.FlowClaims{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := s.base + api.HostedPath + "?flow=" + flow
+	if got := sealedWith(t, link); got != after.Keys[0].ID {
+		t.Fatalf("the other isolate seals with %s", got)
+	}
+	return store, s, link
+}

@@ -1,0 +1,233 @@
+// The counters as one isolate has them: leases of cells (counters.js), from
+// which it answers most requests without asking anybody. What is refused for
+// sure it remembers, too.
+//
+// Spend keeps kv.Meter's promise in this way: a request takes its cells from
+// the leases, one of each counter, and uses them when it has them all. If one
+// is refused, the others go back into their leases. Within an isolate that is
+// all or none. In the fleet a cell that went back counts against its counter
+// only if its isolate does not report within the second that a lease lasts.
+//
+// A request asks in its own context and waits for no other's question: the
+// platform ends what a request does when its client goes away.
+
+import * as abi from "./abi.js";
+import { life } from "./counters.js";
+
+const microsecond = 1000n;
+const exact = 2 ** 53; // up to here a number holds every microsecond
+const lookedAt = 8; // counters looked at for each new one
+const tries = 4; // questions of one request about one counter
+
+export class Leases {
+  #counters = new Map(); // by partition and name
+  #holder = "";
+
+  // ask puts a question to the counter's object: (partition, question) → answer
+  // of Counters.lease, or rejects. most is how many counters are remembered.
+  constructor(ask, { most = 4096, holder = "" } = {}) {
+    this.ask = ask;
+    this.most = most;
+    this.#holder = holder;
+  }
+
+  // effect carries out the effect spend. It returns the reply itself where
+  // nobody need be asked.
+  effect(body) {
+    try {
+      const { partition, now, charges } = abi.read(abi.spend, body);
+      const tats = this.spend(partition, now, charges);
+      return tats instanceof Promise ? tats.then(replied, failed) : replied(tats);
+    } catch (e) {
+      return failed(e);
+    }
+  }
+
+  // spend is kv.Meter's, with instants in BigInt nanoseconds. It counts in
+  // whole microseconds: costs are rounded up, bursts down. It returns the
+  // counters, or a promise of them.
+  spend(partition, instant, charges) {
+    const now = within(instant / microsecond);
+    const all = charges.map(({ name, cost, burst }) => {
+      const charge = { cost: within((cost + microsecond - 1n) / microsecond), burst: within(burst / microsecond) };
+      charge.counter = this.#counter(partition, name, now);
+      return charge;
+    });
+    if (all.some(({ counter, cost, burst }) => counter.refuses(now, cost, burst))) return standing(all, now);
+    for (const charge of all) charge.lease = charge.counter.take(now, charge.cost);
+    return all.every(({ lease }) => lease !== null) ? used(all, now) : this.#complete(partition, all, now);
+  }
+
+  // complete asks for what is not at hand, for one after the other: where the
+  // first is refused, nothing is asked of the second.
+  async #complete(partition, all, now) {
+    for (const charge of all) {
+      if (charge.lease !== null) continue;
+      try {
+        await this.#ask(partition, charge, now);
+      } catch (e) {
+        putBack(all);
+        throw e;
+      }
+      if (charge.lease === null) {
+        putBack(all);
+        return standing(all, now);
+      }
+    }
+    return used(all, now);
+  }
+
+  // ask gets a lease for a charge and takes a cell of it, unless the limit is
+  // reached.
+  async #ask(partition, charge, now) {
+    const { counter, cost, burst } = charge;
+    for (let left = tries; left > 0; left--) {
+      const question = counter.question(now, cost, burst);
+      charge.answer = await this.ask(partition, { holder: (this.#holder ||= crypto.randomUUID()), ...question });
+      counter.learn(charge.answer, question);
+      charge.lease = counter.take(now, cost);
+      // The cell that is missing may be in another lease of this isolate, the
+      // answer with which is still on its way.
+      if (charge.lease !== null || charge.answer.own < cost) return;
+    }
+  }
+
+  #counter(partition, name, now) {
+    const key = `${partition}/${name}`;
+    let counter = this.#counters.get(key);
+    if (counter === undefined) {
+      this.#makeRoom(now);
+      counter = new Counter(name, now);
+      this.#counters.set(key, counter);
+    }
+    return counter;
+  }
+
+  // makeRoom is that of Counters. A counter that is forgotten is asked for
+  // again, and a lease that is forgotten counts as used.
+  #makeRoom(now) {
+    const seen = [];
+    for (const entry of this.#counters) {
+      if (seen.length === lookedAt) break;
+      seen.push(entry);
+    }
+    for (const [key, counter] of seen) {
+      this.#counters.delete(key);
+      if (counter.tat > now || counter.asked + life > now) this.#counters.set(key, counter);
+    }
+    if (this.#counters.size >= this.most) this.#counters.delete(seen[0][0]);
+  }
+}
+
+// Counter is what an isolate knows of a counter.
+class Counter {
+  tat = 0; // where it stands by all that is known here
+  asked = 0; // when its object was asked last
+  #least = 0; // where its object said that it stands: it does not go back
+  #version = -1; // the latest that its object has told; it has told nothing
+  #shared = false; // others use it, too: they may have charged it since
+  #leases = [];
+  #wish = 0; // cells beyond one
+  #wishing = 0; // until then, somebody's question with a wish may be under way
+
+  constructor(name, now) {
+    this.name = name;
+    this.asked = now;
+  }
+
+  // refuses says that its object would refuse, too.
+  refuses(now, cost, burst) {
+    return this.#least + cost > now + burst && !this.#leases.some((lease) => has(lease, now, cost));
+  }
+
+  // take sets a cell aside, null if there is none at hand.
+  take(now, cost) {
+    for (const lease of this.#leases) {
+      if (!has(lease, now, cost)) continue;
+      lease.left -= cost;
+      return lease;
+    }
+    return null;
+  }
+
+  // use is for a cell that was taken. It returns where the counter stood before,
+  // such that what core/ratelimit finds to remain is not more than what does.
+  use(now, { cost, burst, lease, answer }) {
+    let before = this.tat;
+    if (!lease.reported) { // else it counts already
+      lease.used += cost;
+      lease.last = Math.max(lease.last, now);
+      this.tat = Math.max(this.tat, now) + cost;
+    }
+    if (answer?.held > 0) before = Math.max(before, Math.max(answer.tat, now) + answer.held);
+    else if (!answer && this.#shared) before = Math.max(before, now + burst - cost - this.#atHand(now));
+    return Math.min(before, now + burst - cost); // it is allowed, however late it comes
+  }
+
+  // standing is where the counter stands for a request that is refused by it or
+  // by another one. Of what is not known here nothing remains.
+  standing(now, { cost, burst, answer, lease }) {
+    if (answer && lease === null) return Math.max(this.tat, Math.max(answer.tat, now) + answer.held + answer.own);
+    if (this.#version < 0) return now + burst - cost + 1;
+    return this.#shared ? Math.max(this.tat, now + burst - this.#atHand(now)) : this.tat;
+  }
+
+  #atHand(now) {
+    return this.#leases.reduce((sum, lease) => sum + (has(lease, now, 0) ? lease.left : 0), 0);
+  }
+
+  // question reports the leases, which are used up or over, and wishes for as
+  // much as has been used in the time of a lease; for more where that was too
+  // little. Who asks now and then leases nothing beyond its own cell.
+  question(now, cost, burst) {
+    let given = 0, spent = 0;
+    const reports = this.#leases.map((lease) => {
+      lease.reported = true;
+      const { id, time, left, used, last } = lease;
+      given += time;
+      spent += time - left;
+      if (left + used === time) return { id, spent: used, last };
+      // What is taken and not used yet counts as used by now.
+      this.tat = Math.max(this.tat, now) + time - left - used;
+      return { id, spent: time - left, last: Math.max(last, now) };
+    });
+    this.#leases = [];
+    let wish = 0;
+    if (this.#wishing <= now) {
+      const more = given > 0 && spent === given && now - this.asked <= life;
+      wish = this.#wish = more ? 2 * this.#wish + 1 : Math.max(0, Math.round(spent / cost) - 1);
+      if (wish > 0) this.#wishing = now + life;
+    }
+    this.asked = now;
+    return { name: this.name, now, cost, burst, wish, reports, tat: this.tat, version: this.#version };
+  }
+
+  learn({ tat, version, shared, lease }, { wish }) {
+    if (wish > 0) this.#wishing = 0;
+    this.#version = Math.max(this.#version, version);
+    this.#shared = shared;
+    this.#least = Math.max(this.#least, tat);
+    if (tat > 0) this.tat = Math.max(this.tat, this.#leases.reduce((sum, lease) => sum + lease.used, tat));
+    if (lease) this.#leases.push({ ...lease, left: lease.time, used: 0, last: 0, reported: false });
+  }
+}
+
+const has = (lease, now, cost) => lease.left >= cost && lease.from <= now && now <= lease.until;
+
+// putBack gives cells that are not used back to their leases.
+function putBack(all) {
+  for (const { cost, lease } of all) if (lease !== null) lease.left += cost;
+}
+
+const used = (all, now) => all.map((charge) => time(charge.counter.use(now, charge)));
+const standing = (all, now) => all.map((charge) => time(charge.counter.standing(now, charge)));
+const replied = (tats) => ({ status: abi.status.ok, body: abi.write(abi.times, tats) });
+const failed = (e) => ({ status: abi.status.unavailable, body: abi.bytesOf(`counters: ${e?.message}`) });
+
+// within is a time or a duration in microseconds as a number.
+function within(microseconds) {
+  if (microseconds < 0n || microseconds > BigInt(exact / 4)) throw new Error("a time or a charge outside of what a counter holds exactly");
+  return Number(microseconds);
+}
+
+const time = (microseconds) => (microseconds === 0 ? null : BigInt(microseconds) * microsecond);

@@ -1,0 +1,335 @@
+package bolt
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+// fakeDisk fails as a test says. Its zero value is a good one.
+type fakeDisk struct {
+	mu     sync.Mutex
+	commit func(*bbolt.Tx) error // nil: a good one
+	away   error                 // of whoever opens the file to write
+}
+
+func (d *fakeDisk) set(commit func(*bbolt.Tx) error, away error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.commit, d.away = commit, away
+}
+
+func (d *fakeDisk) disk() Disk {
+	return Disk{
+		Open: func(name string, flag int, perm os.FileMode) (*os.File, error) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if d.away != nil && flag&os.O_RDWR != 0 {
+				return nil, d.away
+			}
+			return os.OpenFile(name, flag, perm)
+		},
+		Commit: func(tx *bbolt.Tx) error {
+			d.mu.Lock()
+			commit := d.commit
+			d.mu.Unlock()
+			if commit == nil {
+				commit = (*bbolt.Tx).Commit
+			}
+			return commit(tx)
+		},
+	}
+}
+
+// once fails the next commit alone.
+func (d *fakeDisk) once(fail func(*bbolt.Tx) error) func(*bbolt.Tx) error {
+	return func(tx *bbolt.Tx) error {
+		d.mu.Lock()
+		d.commit = nil
+		d.mu.Unlock()
+		return fail(tx)
+	}
+}
+
+// Ways in which a write fails.
+func notWritten(tx *bbolt.Tx) error { return errors.Join(syscall.ENOSPC, tx.Rollback()) }
+
+func writtenNotSynced(tx *bbolt.Tx) error { return errors.Join(tx.Commit(), syscall.EIO) }
+
+// onlyInTheCache writes as if the disk had lost the meta page.
+func onlyInTheCache(tx *bbolt.Tx) error {
+	path := tx.DB().Path()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	metas := make([]byte, 2*os.Getpagesize())
+	if _, err := f.ReadAt(metas, 0); err != nil {
+		return err
+	}
+	err = tx.Commit()
+	_, restored := f.WriteAt(metas, 0)
+	return errors.Join(err, restored, syscall.EIO)
+}
+
+func onDisk(t *testing.T, d *fakeDisk) (*Store, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "verge.db")
+	s, err := Open(path, Config{Disk: d.disk(), LockTimeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	if err := s.Commit(t.Context(), putTx("before", "before")); err != nil {
+		t.Fatal(err)
+	}
+	return s, path
+}
+
+func get(t *testing.T, s *Store, name string) error {
+	t.Helper()
+	_, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: name})
+	return err
+}
+
+func recovers(t *testing.T, s *Store) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); s.Failing() != nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the disk is well, and the store is not: %v", s.Failing())
+		}
+	}
+}
+
+func TestAWriteThatFailsOnceIsResolvedAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail func(*bbolt.Tx) error
+		want error
+		then error // of reading it
+	}{
+		"nothing reached the disk":            {notWritten, kv.ErrUnavailable, kv.ErrNotFound},
+		"all reached it, and its fsync fails": {writtenNotSynced, nil, nil},
+		"the disk has lost the meta page":     {onlyInTheCache, kv.ErrUnavailable, kv.ErrNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &fakeDisk{}
+			s, path := onDisk(t, d)
+			d.set(d.once(c.fail), nil)
+			if err := s.Commit(t.Context(), putTx("failed", "failed")); !errors.Is(err, c.want) || errors.Is(err, kv.ErrUnknown) {
+				t.Errorf("the commit: %v, want %v: the file says what became of it", err, c.want)
+			}
+			if err := s.Failing(); err != nil {
+				t.Errorf("it is still failing: %v", err)
+			}
+			if err := get(t, s, "failed"); !errors.Is(err, c.then) {
+				t.Errorf("reading it: %v, want %v", err, c.then)
+			}
+			if err := s.Commit(t.Context(), putTx("later", "later")); err != nil {
+				t.Errorf("a later commit: %v", err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			s, err := Open(path, Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			for name, want := range map[string]error{"before": nil, "failed": c.then, "later": nil} {
+				if err := get(t, s, name); !errors.Is(err, want) {
+					t.Errorf("after a restart, %s: %v, want %v", name, err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestADiskThatIsAwayStopsWritesAloneAndNeedsNobody(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail   func(*bbolt.Tx) error
+		hidden error // what readers are told of the failed write, and of all else that may not be on disk
+		after  error
+	}{
+		"nothing reached the disk":                {notWritten, nil, kv.ErrNotFound},
+		"all reached it, and nobody knows by now": {writtenNotSynced, kv.ErrUnavailable, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &fakeDisk{}
+			s, _ := onDisk(t, d)
+			held := leased(t, s)
+			if err := s.Commit(t.Context(), kv.Tx{ID: "due", Partition: "q", Schedule: []kv.Task{{ID: "due", Due: time.Unix(1, 0)}}}); err != nil {
+				t.Fatal(err)
+			}
+			d.set(c.fail, syscall.EROFS)
+
+			tx := putTx("failed", "failed")
+			tx.Schedule = []kv.Task{{ID: "new", Due: time.Unix(1, 0)}}
+			if err := s.Commit(t.Context(), tx); !errors.Is(err, kv.ErrUnknown) || !strings.Contains(err.Error(), s.path) {
+				t.Errorf("the commit whose write failed: %v, want ErrUnknown with the path", err)
+			}
+			if err := get(t, s, "before"); !errors.Is(err, c.hidden) {
+				t.Errorf("reading what is on disk: %v, want %v", err, c.hidden)
+			}
+			if err := get(t, s, "failed"); err == nil {
+				t.Error("a reader is shown what may not be on disk")
+			}
+			if err := s.Commit(t.Context(), putTx("later", "later")); !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
+				t.Errorf("a later commit: %v, want ErrUnavailable", err)
+			}
+			if tasks, _, err := s.Claim(t.Context(), "q", time.Unix(9, 0), time.Minute, 9); !errors.Is(err, kv.ErrUnavailable) {
+				t.Errorf("a claim: %v, %v, want ErrUnavailable: what came of it could not be recorded", tasks, err)
+			}
+
+			d.set(nil, nil)
+			recovers(t, s)
+			for name, want := range map[string]error{"before": nil, "failed": c.after, "later": kv.ErrNotFound} {
+				if err := get(t, s, name); !errors.Is(err, want) {
+					t.Errorf("afterwards, %s: %v, want %v", name, err, want)
+				}
+			}
+			tasks, _, err := s.Claim(t.Context(), "p", time.Unix(9, 0), time.Minute, 9)
+			if landed := c.after == nil; err != nil || landed != (len(tasks) == 1 && tasks[0].ID == "new") || !landed && len(tasks) > 0 {
+				t.Errorf("afterwards, a claim returns %v, %v", tasks, err)
+			}
+			done := kv.Tx{ID: "done", Partition: "p", Held: []kv.Held{held}, Cancel: []string{held.TaskID}}
+			if err := s.Commit(t.Context(), done); err != nil {
+				t.Errorf("a lease from before: %v, want it to stand: its holder is still at work", err)
+			}
+		})
+	}
+}
+
+// leased schedules a task and claims it.
+func leased(t *testing.T, s *Store) kv.Held {
+	t.Helper()
+	if err := s.Commit(t.Context(), kv.Tx{ID: "old", Partition: "p", Schedule: []kv.Task{{ID: "old", Due: time.Unix(1, 0)}}}); err != nil {
+		t.Fatal(err)
+	}
+	tasks, _, err := s.Claim(t.Context(), "p", time.Unix(2, 0), time.Minute, 1)
+	if err != nil || len(tasks) != 1 {
+		t.Fatalf("%v, %v", tasks, err)
+	}
+	return kv.Held{TaskID: "old", Lease: tasks[0].Lease}
+}
+
+func TestRecoveryRefusesAFileThatIsNotWhatItWas(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(t *testing.T, path string, early []byte)
+		says   string
+	}{
+		"another file in its place": {func(t *testing.T, path string, early []byte) {
+			if err := errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, early, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}, "another file"},
+		"an earlier state of it": {func(t *testing.T, path string, early []byte) { overwrite(t, path, early) }, "lost commits"},
+		"a page that is damaged": {func(t *testing.T, path string, _ []byte) { overwrite(t, path, make([]byte, 2*os.Getpagesize())) }, "damaged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &fakeDisk{}
+			s, path := onDisk(t, d)
+			early, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"one", "two", "three"} {
+				if err := s.Commit(t.Context(), putTx(name, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d.set(notWritten, syscall.EIO)
+			if err := s.Commit(t.Context(), putTx("failed", "failed")); !errors.Is(err, kv.ErrUnknown) {
+				t.Fatal(err)
+			}
+			c.change(t, path, early)
+			d.set(nil, nil)
+			select {
+			case <-s.GaveUp():
+			case <-time.After(30 * time.Second):
+				t.Fatalf("it does not give up: %v", s.Failing())
+			}
+			if err := s.Commit(t.Context(), putTx("later", "later")); !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("a commit: %v, want one that says %q", err, c.says)
+			}
+		})
+	}
+}
+
+func overwrite(t *testing.T, path string, b []byte) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(b, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestChangesOfStateAreTold(t *testing.T) {
+	told := make(chan error, 9)
+	d := &fakeDisk{}
+	s, err := Open(filepath.Join(t.TempDir(), "verge.db"), Config{Disk: d.disk(), Changed: func(failing error) { told <- failing }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	d.set(notWritten, syscall.EIO)
+	for range 5 {
+		if err := s.Commit(t.Context(), putTx("failed", "failed")); err == nil {
+			t.Error("a commit went through")
+		}
+	}
+	d.set(nil, nil)
+	recovers(t, s)
+	if err := s.Commit(t.Context(), putTx("later", "later")); err != nil {
+		t.Error(err)
+	}
+	if len(told) != 2 {
+		t.Fatalf("%d changes were told, want 2", len(told))
+	}
+	if failing, well := <-told, <-told; !errors.Is(failing, syscall.ENOSPC) || well != nil {
+		t.Errorf("it was told %v, then %v; want the cause, then nil", failing, well)
+	}
+}
+
+// A write is shown to readers once it is on disk and not when it begins to be
+// in the file.
+func TestAReaderWaitsForWhatIsNotYetSynced(t *testing.T) {
+	d := &fakeDisk{}
+	s, _ := onDisk(t, d)
+	written, release := make(chan struct{}), make(chan struct{})
+	d.set(d.once(func(tx *bbolt.Tx) error {
+		err := tx.Commit()
+		close(written)
+		<-release
+		return err
+	}), nil)
+	committed, read := make(chan error, 1), make(chan error, 1)
+	go func() { committed <- s.Commit(t.Context(), putTx("new", "new")) }()
+	<-written
+	go func() { read <- get(t, s, "new") }()
+	select {
+	case err := <-read:
+		t.Errorf("a reader was answered %v before the write was synced", err)
+		read <- err
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(release)
+	if err := errors.Join(<-committed, <-read); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,530 @@
+package attackers
+
+import (
+	"crypto/rand"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/testharness"
+)
+
+var network = foothold{"Anybody on the network", []row{
+	{
+		says:  "They make no token, session id or key that is taken, and no answer tells why.",
+		tries: "result tokens: altered, cut, made up, of another kind, sealed by a ring of their own under the same key id",
+		gets:  "400 `INVALID_TOKEN` for each in the same words; the real token stays good",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			started := s.Start(nil)
+			real := s.Approve(started).ResultToken
+			claims, err := token.OpenResult(s.ring(s.Keyring, hostName), real)
+			must(t, err)
+			tokens := []string{"svc_rt_", "svc_rt_" + rand.Text(), real[:len(real)-1], real + "A", flowOf(t, started.RedirectURL),
+				"svc_rt_" + strings.TrimPrefix(flowOf(t, started.RedirectURL), "svc_ft_"), s.result(stranger(s), claims)}
+			for i := len("svc_rt_"); i < len(real); i += 7 {
+				other := "A"
+				if real[i] == 'A' {
+					other = "B"
+				}
+				tokens = append(tokens, real[:i]+other+real[i+1:])
+			}
+			message := ""
+			for _, text := range tokens {
+				r := s.Validate(text)
+				want(t, r, 400, "INVALID_TOKEN")
+				if message == "" {
+					message = r.Text("message")
+				}
+				if r.Text("message") != message {
+					t.Errorf("%s says %q, others %q", text, r.Text("message"), message)
+				}
+			}
+			want(t, s.Validate(real), 200, "")
+		},
+	},
+	{
+		tries: "session ids: altered, and made by a ring of their own under the same key id",
+		gets:  "404, as for a session that does not exist",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			id := s.Start(nil).SessionID
+			_, forged := s.forge(stranger(s), s.Now())
+			for _, text := range []string{forged, id[:40] + string("AB"[min(1, strings.Count(id[40:41], "A"))]) + id[41:]} {
+				want(t, s.Reconcile(text), 404, "NOT_FOUND")
+			}
+		},
+	},
+	{
+		tries: "keys that are well formed and were never made",
+		gets:  "401 for each",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			for range 20 {
+				guess, err := integration.GenerateKey(integration.SecretPrefix, rand.Reader)
+				must(t, err)
+				want(t, s.startAs(bearer(guess), nil), 401, "UNAUTHORIZED")
+			}
+		},
+	},
+	{
+		says:  "Nothing of another deployment is taken, even where it has the same key ring.",
+		tries: "a session id and a result token that the same keys made for another host",
+		gets:  "404, and 400 `INVALID_TOKEN`",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			staging := s.ring(s.Keyring, "staging.example")
+			_, text := s.forge(staging, s.Now())
+			want(t, s.Reconcile(text), 404, "NOT_FOUND")
+			want(t, s.Validate(s.result(staging, token.ResultClaims{Session: s.Start(nil).SessionID, Completed: token.At(s.Now())})),
+				400, "INVALID_TOKEN")
+		},
+	},
+	{
+		says:  "Guesses are counted by address.",
+		tries: "operator tokens, over and over",
+		gets:  "401 twenty times, then 429 with `Retry-After`",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			s.OperatorToken = "op_" + rand.Text()
+			for range 20 {
+				want(t, s.Admin("GET", "/admin/v1/keys", nil), 401, "UNAUTHORIZED")
+			}
+			r := s.Admin("GET", "/admin/v1/keys", nil)
+			want(t, r, 429, "RATE_LIMITED")
+			if r.Header.Get("Retry-After") == "" {
+				t.Error("no Retry-After")
+			}
+		},
+	},
+	{
+		tries: "secret keys, over and over; preflights and pages, over and over",
+		gets:  "429 once the address is at its limit, and the store is asked no more",
+		proof: []string{"core/api:TestGuessingCountsAgainstTheAddress", "core/api:TestADenialChargesNothingAndReadsNothing",
+			"core/api:TestPreflightsAndPagesAreLimitedByAddress"},
+	},
+	{
+		tries: "an address of their choice in `X-Forwarded-For`",
+		gets:  "nothing: only what a configured proxy says counts",
+		proof: []string{"testharness:TestClientAddress", "edge/server:TestClientAddr"},
+	},
+	{
+		says:  "An idle or slow connection costs a connection and keeps no request of others waiting.",
+		tries: "a thousand connections that send half a request and stop",
+		gets:  "408; others are served as before",
+		proof: []string{"cmd/verge:TestI15IdleConnectionsCostNobodyElseAnything", "edge/server:TestSlowPeersTakeNoPlace", "edge/server:TestCrowd"},
+	},
+}}
+
+// stranger is a ring of an attacker's own, whose key has the id of the service's.
+func stranger(s *service) *token.Ring {
+	s.t.Helper()
+	file, err := token.GenerateKeyring(rand.Reader, s.Now())
+	must(s.t, err)
+	file.Keys[0].ID = s.Keyring.Keys[0].ID
+	return s.ring(file, hostName)
+}
+
+// submit posts a form of a page again.
+func (s *service) submit(f testharness.Form) *testharness.Response {
+	s.t.Helper()
+	return s.Do("POST", api.HostedPath, form, []byte(f.Fields.Encode()))
+}
+
+var browser = foothold{"A browser", []row{
+	{
+		says: "It can read, alter, share and repeat what it is sent. What it is sent is sealed, and the store decides: " +
+			"it sees no state and no user id, undoes no outcome, wins back no attempt and uses no result twice.",
+		tries: "to read `state` and `external_user_id` out of its link",
+		gets:  "bytes that say nothing",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			const state, user = "canary-state-5d2c1b", "canary-user-8e4f7a"
+			link := s.Start(body{"state": state, "external_user_id": user}).RedirectURL
+			raw, ok := token.DecodeText(token.FlowPrefix, flowOf(t, link))
+			if !ok {
+				t.Fatal("the link has no flow token")
+			}
+			page := s.Open(link)
+			for _, text := range []string{link, string(raw), string(page.Body)} {
+				if strings.Contains(text, state) || strings.Contains(text, user) || strings.Contains(text, "Y2FuYXJ5") {
+					t.Errorf("it says what the publisher gave: %q", text)
+				}
+			}
+		},
+	},
+	{
+		tries: "to tell from the length of its link what the publisher gave",
+		gets:  "the sum of the lengths, to 64 bytes",
+		proof: []string{"core/token:TestFlowTokensGrowInSteps"},
+	},
+	{
+		tries: "an altered link",
+		gets:  "the page that says it is damaged; the session stays as it was",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			started := s.Start(nil)
+			if p := s.Open(started.RedirectURL[:len(started.RedirectURL)-2]); p.Status != 400 || p.Kind != "damaged" {
+				t.Errorf("%d %s", p.Status, p.Kind)
+			}
+			wantStatus(t, s, started.SessionID, "PENDING")
+		},
+	},
+	{
+		tries: "the form of an old page, after the session has failed",
+		gets:  "the page that says so; no result",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			started := s.Start(nil)
+			page := s.Open(started.RedirectURL)
+			page.Submit("reject")
+			if p := page.Submit("approve"); p.Kind != "failed" || p.Callback != nil {
+				t.Errorf("%s, callback %v", p.Kind, p.Callback)
+			}
+			wantStatus(t, s, started.SessionID, "FAILED")
+		},
+	},
+	{
+		tries: "the form of an attempt that has failed, again",
+		gets:  "the attempt that holds now; the old form is not evaluated",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			started := s.Start(nil)
+			page := s.Open(started.RedirectURL)
+			page.Submit("fail_attempt")
+			for range 5 {
+				page.Submit("fail_attempt") // would be the last one, if it counted
+			}
+			s.submit(page.Form("approve"))
+			wantStatus(t, s, started.SessionID, "PENDING")
+		},
+	},
+	{
+		tries: "a result token that was used",
+		gets:  "409 `ALREADY_USED`, and the link shows that it was used",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			started := s.Start(nil)
+			text := s.Approve(started).ResultToken
+			want(t, s.Validate(text), 200, "")
+			want(t, s.Validate(text), 409, "ALREADY_USED")
+			if p := s.Open(started.RedirectURL); p.Kind != "used" || p.Callback != nil {
+				t.Errorf("%s, callback %v", p.Kind, p.Callback)
+			}
+		},
+	},
+	{
+		tries: "the provider's step of another session or attempt",
+		gets:  "nothing: it is not evaluated",
+		proof: []string{"core/hosted:TestAProviderTokenBelongsToOneSession", "core/hosted:TestAProviderTokenBelongsToOneAttempt"},
+	},
+	{
+		says:  "Another site in it can neither frame a page nor post a form.",
+		tries: "a form of another site that approves",
+		gets:  "403; the session stays as it was",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			started := s.Start(nil)
+			fields := s.Open(started.RedirectURL).Form("approve").Fields.Encode()
+			for _, from := range [][2]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}} {
+				header := form.Clone()
+				header.Set(from[0], from[1])
+				if r := s.Do("POST", api.HostedPath, header, []byte(fields)); r.Status != 403 {
+					t.Errorf("%v: %d", from, r.Status)
+				}
+			}
+			wantStatus(t, s, started.SessionID, "PENDING")
+		},
+	},
+	{
+		tries: "a frame around a page",
+		gets:  "nothing to see: `frame-ancestors 'none'` and `X-Frame-Options: DENY` on every page",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			started := s.Start(nil)
+			page := s.Open(started.RedirectURL)
+			for _, p := range []*testharness.Page{page, page.Submit("cancel"), page.Submit("approve"), s.Open(s.BaseURL + api.HostedPath + "?flow=x")} {
+				if !strings.Contains(p.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'") || p.Header.Get("X-Frame-Options") != "DENY" {
+					t.Errorf("%s can be framed: %v", p.Kind, p.Header)
+				}
+			}
+		},
+	},
+}}
+
+// publicly is a service by production's rules, where L1 has callback origins.
+func publicly(t *testing.T) *service {
+	t.Helper()
+	s := newService(t, &testharness.Options{Production: true})
+	s.MakeReady(s.Publisher.L1)
+	s.MakeReady(s.Publisher.L2)
+	s.Reconfigure(s.Publisher.L1, "", func(i *integration.Integration) { i.CallbackOrigins = []string{"https://shop.example"} })
+	return s
+}
+
+var publicKey = foothold{"A public key, which anybody can read", []row{
+	{
+		says: "It starts sessions of its one integration, with a state and a user id of the caller's choice, " +
+			"and does nothing else.",
+		tries: "a session with another user's `external_user_id`",
+		gets:  "a session; the event says what the caller said, so a publisher must not take it for proven",
+		do: func(t *testing.T) {
+			s := publicly(t)
+			r := s.startPublic(nil, body{"external_user_id": "somebody-else"})
+			want(t, r, 200, "")
+			s.Open(r.Text("redirect_url")).Submit("approve")
+			s.Settle()
+			told := false
+			for _, e := range s.Sink.EventsOf(r.Text("session_id")) {
+				told = told || strings.Contains(string(e.Body()), `"external_user_id":"somebody-else"`)
+			}
+			if !told {
+				t.Error("no event says it, so say less")
+			}
+		},
+	},
+	{
+		tries: "another integration of the same publisher",
+		gets:  "403",
+		do: func(t *testing.T) {
+			s := publicly(t)
+			want(t, s.startPublic(nil, body{"integration_id": s.Publisher.L2.ID}), 403, "FORBIDDEN")
+		},
+	},
+	{
+		tries: "validate and reconcile",
+		gets:  "403; the token stays good",
+		do: func(t *testing.T) {
+			s := publicly(t)
+			started := s.Start(nil)
+			text := s.Approve(started).ResultToken
+			header := bearer(s.Publisher.L1.PublicKey)
+			want(t, s.ValidateAs(header, text), 403, "FORBIDDEN")
+			want(t, s.Do("GET", api.SessionsPath+started.SessionID, header, nil), 403, "FORBIDDEN")
+			want(t, s.Validate(text), 200, "")
+		},
+	},
+	{
+		says:  "Result tokens of its sessions go to the callback origins that the integration lists and nowhere else.",
+		tries: "a callback elsewhere, from a program that sends no `Origin`",
+		gets:  "400 for `callback_url`",
+		do: func(t *testing.T) {
+			s := publicly(t)
+			for _, callback := range []string{"https://evil.example/", "https://shop.example.evil.example/", "https://shop.example:8443/"} {
+				r := s.startPublic(nil, body{"callback_url": callback})
+				want(t, r, 400, "INVALID_REQUEST")
+				if d := r.Details(); len(d) != 1 || d[0] != "callback_url" {
+					t.Errorf("%s: %v", callback, d)
+				}
+			}
+		},
+	},
+	{
+		tries: "an integration that lists no callback origins",
+		gets:  "403, whatever the callback; no public key can be made for it either",
+		do: func(t *testing.T) {
+			s := publicly(t)
+			s.Reconfigure(s.Publisher.L1, "", func(i *integration.Integration) { i.CallbackOrigins = nil })
+			want(t, s.startPublic(nil, nil), 403, "FORBIDDEN")
+			if r := s.Admin("POST", "/admin/v1/keys", body{"publisher_id": s.Publisher.ID, "integration_id": s.Publisher.L1.ID}); r.Status < 400 {
+				t.Errorf("a public key is made: %d", r.Status)
+			}
+		},
+	},
+	{
+		tries: "a page of an origin that the integration does not list",
+		gets:  "403, and no header that lets the page read the answer",
+		do: func(t *testing.T) {
+			s := publicly(t)
+			r := s.startPublic(testharness.Headers("Origin", "https://evil.example"), nil)
+			want(t, r, 403, "FORBIDDEN")
+			if r.Header.Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("%v", r.Header)
+			}
+		},
+	},
+	{
+		says:  "It does not lead to other visitors' sessions.",
+		tries: "the `Idempotency-Key` that another visitor's page may have sent",
+		gets:  "400: none is taken with a public key",
+		do: func(t *testing.T) {
+			s := publicly(t)
+			r := s.startPublic(testharness.Headers("Idempotency-Key", "order-1001"), nil)
+			want(t, r, 400, "INVALID_REQUEST")
+			if d := r.Details(); len(d) != 1 || d[0] != "Idempotency-Key" {
+				t.Errorf("%v", d)
+			}
+		},
+	},
+}}
+
+var othersKey = foothold{"Another publisher's secret key", []row{
+	{
+		says:  "To it, this publisher's sessions, tokens and integrations look as if they did not exist.",
+		tries: "a result token of this publisher",
+		gets:  "400 `INVALID_TOKEN`; the token stays good for this publisher",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			text := s.Approve(s.Start(nil)).ResultToken
+			want(t, s.ValidateAs(bearer(s.Other.SecretKey), text), 400, "INVALID_TOKEN")
+			want(t, s.Validate(text), 200, "")
+		},
+	},
+	{
+		tries: "a session and an integration of this publisher",
+		gets:  "404, in the words for what does not exist",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			header := bearer(s.Other.SecretKey)
+			_, nobodys := s.forge(stranger(s), s.Now())
+			theirs := s.Do("GET", api.SessionsPath+s.Start(nil).SessionID, header, nil)
+			none := s.Do("GET", api.SessionsPath+nobodys, header, nil)
+			want(t, theirs, 404, "NOT_FOUND")
+			if theirs.Text("message") != none.Text("message") {
+				t.Errorf("%s and %s", theirs.Body, none.Body)
+			}
+			theirs = s.startAs(header, nil)
+			none = s.startAs(header, body{"integration_id": "00000000-0000-4000-8000-000000000000"})
+			want(t, theirs, 404, "NOT_FOUND")
+			if theirs.Text("message") != none.Text("message") {
+				t.Errorf("%s and %s", theirs.Body, none.Body)
+			}
+		},
+	},
+	{
+		says:  "A publisher's own key that is stolen does what the publisher can do, until five seconds after it is revoked.",
+		tries: "a stolen key, before and after the operator revokes it",
+		gets:  "sessions and results, then 401",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			want(t, s.TryStart(nil), 200, "")
+			s.revoke(s.Publisher.SecretKey)
+			s.Pause(5 * time.Second)
+			want(t, s.TryStart(nil), 401, "UNAUTHORIZED")
+		},
+	},
+}}
+
+// revoke ends a key, as an operator does.
+func (s *service) revoke(key string) {
+	s.t.Helper()
+	id := integration.Present(integration.SecretPrefix, key).ID()
+	if r := s.Admin("POST", "/admin/v1/keys/"+id+"/revoke", nil); r.Status != 200 {
+		s.t.Fatalf("revoke: %d %s", r.Status, r.Body)
+	}
+}
+
+// receives has a server of the attacker's get L1's events.
+func (s *service) receives(answer http.HandlerFunc) {
+	s.t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body) // else nobody notices that the service hangs up
+		answer(w, r)
+	}))
+	s.t.Cleanup(server.Close)
+	s.Reconfigure(s.Publisher.L1, "", func(i *integration.Integration) { i.Webhook.URL = server.URL + "/hook" })
+}
+
+func (s *service) waiting() string {
+	s.t.Helper()
+	return string(s.Admin("GET", "/admin/v1/deliveries?state=waiting", nil).Body)
+}
+
+func (s *service) startOther() string {
+	s.t.Helper()
+	r := s.startAs(bearer(s.Other.SecretKey), body{"integration_id": s.Other.L1.ID})
+	want(s.t, r, 200, "")
+	return r.Text("session_id")
+}
+
+var receiver = foothold{"A webhook receiver", []row{
+	{
+		says:  "It learns its own events and nothing else, and what it answers, or does not, delays nobody else's.",
+		tries: "to hang",
+		gets:  "its event tried again later; another publisher's is delivered",
+		do: func(t *testing.T) {
+			s := newService(t, &testharness.Options{WebhookTimeout: 200 * time.Millisecond})
+			s.receives(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+			s.Start(nil)
+			other := s.startOther()
+			s.Settle()
+			if types := s.Sink.Types(other); len(types) != 1 {
+				t.Errorf("another publisher got %v", types)
+			}
+			if w := s.waiting(); !strings.Contains(w, `"timeout"`) {
+				t.Errorf("waiting: %s", w)
+			}
+		},
+	},
+	{
+		tries: "to hang or fail for a thousand events",
+		gets:  "a backlog of its own; other publishers' events go out as without it",
+		proof: []string{"testharness/invariants:TestI9ADeadEndpointDelaysNobody", "edge/runner:TestHangingLaneDelaysNobody"},
+	},
+	{
+		tries: "an answer without end, compressed to almost nothing, or no HTTP",
+		gets:  "cut off: at most 64 KiB are read, within 10 seconds",
+		proof: []string{"edge/egress:TestReceivers", "edge/egress:TestGzipBomb"},
+	},
+	{
+		tries: "another integration's events under its own signature",
+		gets:  "refused by any receiver that verifies: each integration has its own secret",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			text := []byte(`{"type":"verification.completed"}`)
+			header := http.Header{}
+			for name, value := range webhook.Headers(s.Other.L1.WebhookSecret, s.Now(), text) {
+				header.Set(name, value)
+			}
+			if webhook.Verify(s.Publisher.L1.WebhookSecret, header, text, s.Now(), 0) == nil {
+				t.Error("another's signature verifies")
+			}
+			must(t, webhook.Verify(s.Other.L1.WebhookSecret, header, text, s.Now(), 0))
+		},
+	},
+	{
+		says:  "It leads the service to no private address, neither by a redirect nor by a name.",
+		tries: "a redirect",
+		gets:  "nothing: it is not followed",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			var reached atomic.Bool
+			inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Store(true) }))
+			t.Cleanup(inside.Close)
+			s.receives(func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, inside.URL, http.StatusTemporaryRedirect)
+			})
+			s.Start(nil)
+			s.Settle()
+			if w := s.waiting(); reached.Load() || !strings.Contains(w, "status 307") {
+				t.Errorf("followed: %v, waiting: %s", reached.Load(), w)
+			}
+		},
+	},
+	{
+		tries: "a destination with a private address",
+		gets:  "no connection: `destination_not_allowed`",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			s.Reconfigure(s.Publisher.L1, "", func(i *integration.Integration) { i.Webhook.URL = "https://10.0.0.1/hook" })
+			s.Start(nil)
+			s.Settle()
+			if w := s.waiting(); !strings.Contains(w, "destination_not_allowed") {
+				t.Errorf("waiting: %s", w)
+			}
+		},
+	},
+	{
+		tries: "a name that has a private address, at once or after it was looked up",
+		gets:  "no connection: the address that is dialled is the one that was checked",
+		proof: []string{"edge/egress:TestNamesWithPrivateAddressesAreBlocked", "edge/egress:TestRebinding", "edge/egress:TestPrivateDestinationsAreBlocked"},
+	},
+}}

@@ -1,0 +1,355 @@
+package attackers
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/testharness"
+)
+
+// leaked is a service whose ring leaked and was rotated 19 days ago, and the
+// ring as it leaked.
+func leaked(t *testing.T) (s *service, old *token.Ring, now token.Keyring) {
+	t.Helper()
+	file, err := token.GenerateKeyring(rand.Reader, testharness.Epoch.AddDate(0, 0, -40))
+	must(t, err)
+	before := token.Keyring{Keys: slices.Clone(file.Keys)}
+	must(t, file.Rotate(rand.Reader, testharness.Epoch.AddDate(0, 0, -19), 0))
+	s = newService(t, &testharness.Options{Keyring: file})
+	return s, s.ring(before, hostName), file
+}
+
+// record returns an object of the store, signed by a ring.
+func (s *service) record(ring *token.Ring, at kv.Key, object []byte) []byte {
+	s.t.Helper()
+	b, err := token.SignRecord(ring, at.String(), object)
+	must(s.t, err)
+	return b
+}
+
+// webhookOf opens what the store holds of an integration's webhook.
+func webhookOf(t testing.TB, ring *token.Ring, item kv.Item) (secret, url string) {
+	t.Helper()
+	var i integration.Integration
+	must(t, json.Unmarshal(item.Value, &i))
+	sealed, _ := token.DecodeText("", i.Webhook.Sealed)
+	claims, _, err := ring.Open(token.Secret, sealed)
+	must(t, err)
+	var c struct {
+		Secret string `json:"sec"`
+		URL    string `json:"url"`
+	}
+	must(t, json.Unmarshal(claims, &c))
+	return c.Secret, c.URL
+}
+
+var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
+	{
+		says:  "They make nothing that is dated more than five minutes after the replacement.",
+		tries: "a session id dated today, and a result token for it",
+		gets:  "404, and 400 `INVALID_TOKEN`",
+		do: func(t *testing.T) {
+			s, old, _ := leaked(t)
+			_, text := s.forge(old, s.Now())
+			want(t, s.Reconcile(text), 404, "NOT_FOUND")
+			want(t, s.Validate(s.result(old, token.ResultClaims{Session: text, Completed: token.At(s.Now())})), 400, "INVALID_TOKEN")
+		},
+	},
+	{
+		tries: "result tokens dated today for a session that is under way and for one of the time before",
+		gets:  "400 `INVALID_TOKEN`",
+		do: func(t *testing.T) {
+			s, old, _ := leaked(t)
+			_, before := s.forge(old, s.Now().AddDate(0, 0, -20))
+			for _, text := range []string{s.Start(nil).SessionID, before} {
+				want(t, s.Validate(s.result(old, token.ResultClaims{Session: text, Completed: token.At(s.Now())})), 400, "INVALID_TOKEN")
+			}
+		},
+	},
+	{
+		tries: "a link to a callback of their own, for a session that is under way",
+		gets:  "the page that says the link is damaged",
+		do: func(t *testing.T) {
+			s, old, _ := leaked(t)
+			started := s.Start(nil)
+			flow, err := token.SealFlow(old, token.FlowClaims{Session: started.SessionID, Callback: []byte("https://evil.example/"),
+				Expires: token.At(s.Now().Add(10 * time.Minute))})
+			must(t, err)
+			if p := s.Open(s.BaseURL + "/verify?flow=" + flow); p.Status != 400 || p.Kind != "damaged" || p.Callback != nil {
+				t.Errorf("%d %s, callback %v", p.Status, p.Kind, p.Callback)
+			}
+		},
+	},
+	{
+		tries: "with the store to write to: the outcome of a session that is under way",
+		gets:  "500 and a page without a result",
+		do: func(t *testing.T) {
+			s, old, _ := leaked(t)
+			started := s.Start(nil)
+			at := outcomeKey(s.idOf(started.SessionID))
+			s.plant(at, s.record(old, at, completed(s.Now())))
+			s.grantsNothing(started)
+		},
+	},
+	{
+		says:  "They open what it has sealed.",
+		tries: "with a copy of the store from then: webhook secrets and URLs",
+		gets:  "both, so set new webhook secrets after a leak",
+		do: func(t *testing.T) {
+			before := newService(t, nil)
+			old := before.ring(before.Keyring, hostName)
+			secret, url := webhookOf(t, old, before.read(integrationName(before.Publisher.L1.ID)))
+			if secret != before.Publisher.L1.WebhookSecret || url != before.Publisher.L1.WebhookURL {
+				t.Errorf("it opens as %q, %q, so say less", secret, url)
+			}
+		},
+	},
+	{
+		tries: "with the store as it is today",
+		gets:  "nothing: webhook secrets are sealed again once the new key seals",
+		do: func(t *testing.T) {
+			s, old, _ := leaked(t)
+			var i integration.Integration
+			must(t, json.Unmarshal(s.read(integrationName(s.Publisher.L1.ID)).Value, &i))
+			sealed, _ := token.DecodeText("", i.Webhook.Sealed)
+			if _, _, err := old.Open(token.Secret, sealed); err == nil {
+				t.Error("the secret opens with the ring that was replaced")
+			}
+		},
+	},
+	{
+		tries: "the same, where secrets were set before the rotation",
+		gets:  "nothing after the instance that seals with the new key has looked at the store",
+		proof: []string{"core/keyset:TestSecretsAreSealedAgainOnlyWithAKeyThatSeals", "core/integration:TestResealLeavesNothingToAnOldKey"},
+	},
+	{
+		says: "With the store to write to, they make keys, integrations and publishers, which carry no date, " +
+			"and outcomes of sessions dated before the replacement, which reconcile shows and validate does not take, until the key is retired.",
+		tries: "with the store to write to: a record under the hash of a key of their own",
+		gets:  "a secret key that works, and 401 as soon as the old ring key is retired",
+		do: func(t *testing.T) {
+			s, old, file := leaked(t)
+			text, object := s.ownKey()
+			s.plant(keyName(text), s.record(old, keyName(text), object))
+			want(t, s.startAs(bearer(text), nil), 200, "")
+
+			must(t, file.Retire(file.Keys[1].ID, s.Now(), 30*24*time.Hour, true))
+			want(t, s.sharing(file).startAs(bearer(text), nil), 401, "UNAUTHORIZED")
+		},
+	},
+	{
+		tries: "with the store to write to: a session of twenty days ago and its outcome",
+		gets:  "`COMPLETED` by reconcile; 410 by validate; 404 as soon as the old ring key is retired",
+		do: func(t *testing.T) {
+			s, old, file := leaked(t)
+			id, text := s.forge(old, s.Now().AddDate(0, 0, -20))
+			at := outcomeKey(id)
+			tx := s.plant(at, s.record(old, at, completed(id.Created)))
+			wantStatus(t, s, text, "COMPLETED")
+			want(t, s.Validate(s.result(old, token.ResultClaims{Session: text, Completed: token.At(id.Created), Outcome: tx})), 410, "EXPIRED")
+
+			must(t, file.Retire(file.Keys[1].ID, s.Now(), 30*24*time.Hour, true))
+			want(t, s.sharing(file).Reconcile(text), 404, "NOT_FOUND")
+		},
+	},
+}}
+
+var currentRing = foothold{"Whoever holds the current ring", []row{
+	{
+		says:  "They make every session id, token and record, and open everything that is sealed.",
+		tries: "a session id, and a link to a callback of their own",
+		gets:  "a session that is `PENDING`, and a user who is led to their callback with a result",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			ring := s.ring(s.Keyring, hostName)
+			_, text := s.forge(ring, s.Now())
+			wantStatus(t, s, text, "PENDING")
+			flow, err := token.SealFlow(ring, token.FlowClaims{Session: text, Callback: []byte("https://evil.example/"),
+				Expires: token.At(s.Now().Add(10 * time.Minute))})
+			must(t, err)
+			back := s.Open(s.BaseURL + "/verify?flow=" + flow).Submit("approve").Callback
+			if back == nil || !strings.HasPrefix(back.URL, "https://evil.example/") || back.ResultToken == "" {
+				t.Errorf("led to %+v, so say less", back)
+			}
+		},
+	},
+	{
+		tries: "with the store to read: a webhook secret",
+		gets:  "the secret, and so events that every receiver takes for ours",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			secret, _ := webhookOf(t, s.ring(s.Keyring, hostName), s.read(integrationName(s.Publisher.L1.ID)))
+			header, text := http.Header{}, []byte(`{"type":"verification.completed"}`)
+			for name, value := range webhook.Headers(secret, s.Now(), text) {
+				header.Set(name, value)
+			}
+			if err := webhook.Verify(s.Publisher.L1.WebhookSecret, header, text, s.Now(), 0); err != nil {
+				t.Errorf("%v, so say less", err)
+			}
+		},
+	},
+	{
+		says: "A result still needs its completed outcome in the store: without writing there they validate no session " +
+			"that nobody completed.",
+		tries: "a result token of a session that was never completed, with and without the name of an outcome",
+		gets:  "400 `INVALID_TOKEN`",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			ring := s.ring(s.Keyring, hostName)
+			started := s.Start(nil)
+			failed := s.Start(nil)
+			s.Open(failed.RedirectURL).Submit("reject")
+			item := s.read(outcomeKey(s.idOf(failed.SessionID)))
+			_, made := s.forge(ring, s.Now())
+			for _, c := range []token.ResultClaims{
+				{Session: started.SessionID}, {Session: started.SessionID, Outcome: rand.Text()},
+				{Session: made}, {Session: made, Outcome: item.Tx},
+				{Session: failed.SessionID},
+			} {
+				c.Completed = token.At(s.Now())
+				want(t, s.Validate(s.result(ring, c)), 400, "INVALID_TOKEN")
+			}
+		},
+	},
+	{
+		tries: "the same with the store to write to: the outcome, and a token that names it",
+		gets:  "200, `verified: true`",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			ring := s.ring(s.Keyring, hostName)
+			id, text := s.forge(ring, s.Now())
+			at := outcomeKey(id)
+			c := token.ResultClaims{Session: text, Completed: token.At(s.Now())}
+			c.Outcome = s.plant(at, s.record(ring, at, completed(s.Now())))
+			if r := s.Validate(s.result(ring, c)); r.Status != 200 || r.JSON()["verified"] != true {
+				t.Errorf("%d %s, so say less", r.Status, r.Body)
+			}
+		},
+	},
+}}
+
+// earlier is a service with a key ring of an earlier release.
+func earlier(t *testing.T) (s *service, file token.Keyring) {
+	t.Helper()
+	file.Keys = []token.RingKey{{Key: token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32), Created: testharness.Epoch}}}
+	return newService(t, &testharness.Options{Keyring: file}), file
+}
+
+// rotated is the service after its ring was rotated with this release, an hour later.
+func (s *service) rotated(file token.Keyring) *service {
+	s.t.Helper()
+	file.Keys = slices.Clone(file.Keys)
+	must(s.t, file.Rotate(rand.Reader, s.Now(), 0))
+	next := s.sharing(file)
+	next.Pause(time.Hour)
+	return next
+}
+
+var earlierKeys = foothold{"Keys of an earlier release", []row{
+	{
+		says: "A key without seals_from binds no session id to the host and lets the store hold records without a MAC, " +
+			"as that release did, until the ring is rotated once with this release.",
+		tries: "a session id of another host with such a key",
+		gets:  "`PENDING`; after the rotation 404",
+		do: func(t *testing.T) {
+			s, file := earlier(t)
+			_, text := s.forge(s.ring(file, "staging.example"), s.Now())
+			wantStatus(t, s, text, "PENDING")
+			s = s.rotated(file)
+			_, text = s.forge(s.ring(file, "staging.example"), s.Now())
+			want(t, s.Reconcile(text), 404, "NOT_FOUND")
+			_, text = s.forge(s.ring(s.Keyring, "staging.example"), s.Now())
+			want(t, s.Reconcile(text), 404, "NOT_FOUND")
+		},
+	},
+	{
+		tries: "to write outcomes and keys into the store",
+		gets:  "both are believed; after the rotation 500 and 401",
+		do: func(t *testing.T) {
+			s, file := earlier(t)
+			plant := func(s *service) (started testharness.Started, key string) {
+				started = s.Start(nil)
+				s.plant(outcomeKey(s.idOf(started.SessionID)), completed(s.Now()))
+				key, object := s.ownKey()
+				s.plant(keyName(key), object)
+				return started, key
+			}
+			started, key := plant(s)
+			wantStatus(t, s, started.SessionID, "COMPLETED")
+			want(t, s.startAs(bearer(key), nil), 200, "")
+			s = s.rotated(file)
+			started, key = plant(s)
+			s.grantsNothing(started)
+			want(t, s.startAs(bearer(key), nil), 401, "UNAUTHORIZED")
+		},
+	},
+	{
+		says:  "Going back to that release is possible before that rotation and not after it.",
+		tries: "to read what this release writes, with the release before",
+		gets:  "all of it until a key with `seals_from` seals; then webhook URLs are sealed, which that release does not know",
+		proof: []string{"core/integration:TestAnEarlierReleasesStore"},
+	},
+}}
+
+var clocks = foothold{"Clocks", []row{
+	{
+		says:  "Two instances whose clocks differ by more than five minutes disagree about what has expired.",
+		tries: "a result token at an instance whose clock is six minutes ahead",
+		gets:  "410 there, and 200 elsewhere",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			ahead := s.sharing(s.Keyring)
+			ahead.Pause(6 * time.Minute)
+			here, there := s.Approve(s.Start(nil)).ResultToken, s.Approve(s.Start(nil)).ResultToken
+			want(t, s.Validate(here), 200, "")
+			want(t, ahead.ValidateAs(bearer(s.Publisher.SecretKey), there), 410, "EXPIRED")
+		},
+	},
+	{
+		says:  "Where they differ by more than a minute, one refuses for its rate whom the other has served.",
+		tries: "an address that was served by an instance whose clock is two minutes ahead",
+		gets:  "429 at the one behind, until its clock has come as far",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			ahead := s.sharing(s.Keyring)
+			ahead.Pause(2 * time.Minute)
+			want(t, ahead.startAs(bearer(s.Publisher.SecretKey), nil), 200, "")
+			want(t, s.TryStart(nil), 429, "RATE_LIMITED")
+			s.Pause(2 * time.Minute)
+			want(t, s.TryStart(nil), 200, "")
+		},
+	},
+	{
+		tries: "a token twice at instances whose clocks differ",
+		gets:  "one 200 at most",
+		proof: []string{"testharness/invariants:TestI1HoldsWhereClocksDiffer"},
+	},
+}}
+
+var person = foothold{"The person in front of the browser", []row{
+	{
+		says: "Whoever has the link of a session that has not ended acts in it, and who comes back is who was verified " +
+			"only as far as the method sees to it.",
+		tries: "to open a link in another browser and to go through it there",
+		gets:  "the result of that session, at the publisher's callback",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			started := s.Start(nil)
+			s.Open(started.RedirectURL)
+			back := s.OpenWith(testharness.Headers("User-Agent", "another"), started.RedirectURL).Submit("approve").Callback
+			if back == nil || !strings.HasPrefix(back.URL, testharness.Callback) || back.SessionID != started.SessionID {
+				t.Errorf("came back to %+v", back)
+			}
+		},
+	},
+}}

@@ -1,0 +1,316 @@
+package attackers
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/testharness"
+)
+
+// keyName is where the record of an API key lies.
+func keyName(text string) kv.Key {
+	sum := sha256.Sum256([]byte(text))
+	return kv.Key{Partition: integration.Partition, Name: "c/key/" + hex.EncodeToString(sum[:])}
+}
+
+// integrationName is where an integration lies.
+func integrationName(id string) kv.Key {
+	return kv.Key{Partition: integration.Partition, Name: "c/int/" + id}
+}
+
+// ownKey is a key that an attacker has made up, and the record that would make
+// it a publisher's.
+func (s *service) ownKey() (text string, record []byte) {
+	s.t.Helper()
+	text, err := integration.GenerateKey(integration.SecretPrefix, rand.Reader)
+	must(s.t, err)
+	record, err = json.Marshal(integration.Key{ID: integration.Present(integration.SecretPrefix, text).ID(),
+		PublisherID: s.Publisher.ID, Last4: text[len(text)-4:], Created: s.Now()})
+	must(s.t, err)
+	return text, record
+}
+
+// weakSecret is one that a person would choose.
+const weakSecret = "summer-2026-shop"
+
+// lived is a service whose store holds one of everything, and what must not be
+// found there.
+func lived(t *testing.T) (s *service, started testharness.Started, secrets map[string]string) {
+	t.Helper()
+	s = newReadable(t)
+	const state, user = "canary-state-5d2c1b", "canary-user-8e4f7a"
+	s.Reconfigure(s.Publisher.L1, weakSecret, func(*integration.Integration) {})
+	s.Sink.SetSecret(s.Publisher.L1, weakSecret)
+	s.MakeReady(s.Publisher.L1)
+	s.Sink.Always(testharness.Answer(500)) // from now on, events wait
+	given := body{"state": state, "external_user_id": user}
+	header := bearer(s.Publisher.SecretKey)
+	header.Set("Idempotency-Key", "order-1001")
+	kept := s.startAs(header, given)
+	want(t, kept, 200, "")
+	started = s.Start(given)
+	back := s.Approve(started)
+	want(t, s.Validate(back.ResultToken), 200, "")
+	s.Start(given)
+	s.Settle()
+	s.Open(s.Start(given).RedirectURL).Submit("reject") // and one that is not yet tried
+	return s, started, map[string]string{
+		"secret key": s.Publisher.SecretKey, "public key": s.Publisher.L1.PublicKey, "operator token": s.OperatorToken,
+		"webhook secret": weakSecret, "another's webhook secret": s.Other.L1.WebhookSecret,
+		"webhook URL": s.Publisher.L1.WebhookURL, "state": state, "external_user_id": user,
+		"flow token": flowOf(t, started.RedirectURL), "kept flow token": flowOf(t, kept.Text("redirect_url")),
+		"result token": back.ResultToken,
+	}
+}
+
+var reader = foothold{"Whoever reads the store", []row{
+	{
+		says: "They find no key, no token, no webhook secret or URL, no state and no user id, " +
+			"and nothing to hold a guess at a webhook secret against.",
+		tries: "to find them in the store's bytes, while events wait and answers are kept",
+		gets:  "nothing, neither in the clear nor in base64",
+		do: func(t *testing.T) {
+			s, _, secrets := lived(t)
+			dump := s.dump()
+			if !strings.Contains(dump, keyName(s.Publisher.SecretKey).Name) || strings.Count(dump, "\n") < 40 {
+				t.Fatalf("that is not the store:\n%s", dump)
+			}
+			for name, secret := range secrets {
+				for _, text := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret))[:12],
+					base64.RawURLEncoding.EncodeToString([]byte(secret))[:12], secret[:min(len(secret), 40)]} {
+					if strings.Contains(dump, text) {
+						t.Errorf("the store holds a %s", name)
+					}
+				}
+			}
+		},
+	},
+	{
+		tries: "a guess at a secret that a person chose, with every digest of it and the URL",
+		gets:  "nothing that matches: what is kept of a tested secret needs the key ring",
+		do: func(t *testing.T) {
+			s, _, _ := lived(t)
+			dump := strings.ToLower(s.dump())
+			url, id := s.Publisher.L1.WebhookURL, s.Publisher.L1.ID
+			for _, message := range []string{weakSecret, url + "\x00" + weakSecret, weakSecret + "\x00" + url, url + weakSecret,
+				weakSecret + url, "tested\x00" + url + "\x00" + weakSecret, id + weakSecret, id + "\x00" + weakSecret} {
+				sum, long := sha256.Sum256([]byte(message)), sha512.Sum512([]byte(message))
+				digests := [][]byte{sum[:], long[:]}
+				for _, key := range []string{"", url, id, weakSecret} {
+					mac := hmac.New(sha256.New, []byte(key))
+					mac.Write([]byte(message))
+					digests = append(digests, mac.Sum(nil))
+				}
+				for _, d := range digests {
+					for _, text := range []string{hex.EncodeToString(d)[:16], base64.RawURLEncoding.EncodeToString(d)[:12]} {
+						if strings.Contains(dump, strings.ToLower(text)) {
+							t.Errorf("the store holds a digest of the secret: %q", message)
+						}
+					}
+				}
+			}
+		},
+	},
+	{
+		says: "Whoever has seen one signed event can try secrets until one fits, so what guessers try first is refused " +
+			"outside dev.",
+		tries: "words, names and years, against a signature they have seen",
+		gets:  "no secret that the service took: it refuses what such a list makes, and offers to make one",
+		proof: []string{"core/integration:TestWeakSecret", "core/integration:TestSiteValidate"},
+	},
+	{
+		says:  "They see publishers, integrations, and session ids with what came of them.",
+		tries: "to read who is verified where, and how it ended",
+		gets:  "publishers and integrations by name, session ids of waiting events, outcomes with their time",
+		do: func(t *testing.T) {
+			s, started, _ := lived(t)
+			dump := s.dump()
+			for _, text := range []string{s.Publisher.ID, s.Publisher.L1.ID, started.SessionID, `"s":"completed"`} {
+				if !strings.Contains(dump, text) {
+					t.Errorf("the store does not hold %s, so say so", text)
+				}
+			}
+		},
+	},
+}}
+
+var writer = foothold{"Whoever writes to the store", []row{
+	{
+		says:  "They make no outcome, key or integration, and move none to another name.",
+		tries: "a completed outcome under a session's name",
+		gets:  "500 and a page without a result: what is not authentic decides nothing",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			started := s.Start(nil)
+			s.plant(outcomeKey(s.idOf(started.SessionID)), completed(s.Now()))
+			s.grantsNothing(started)
+		},
+	},
+	{
+		tries: "the outcome of a session of their own, moved to another's name",
+		gets:  "500 and a page without a result",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			mine, started := s.Start(nil), s.Start(nil)
+			s.Approve(mine)
+			s.plant(outcomeKey(s.idOf(started.SessionID)), s.read(outcomeKey(s.idOf(mine.SessionID))).Value)
+			s.grantsNothing(started)
+		},
+	},
+	{
+		tries: "a record under the hash of a key of their own",
+		gets:  "401; operators do not see it listed",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			text, record := s.ownKey()
+			s.plant(keyName(text), record)
+			want(t, s.startAs(bearer(text), nil), 401, "UNAUTHORIZED")
+			if list := s.Admin("GET", "/admin/v1/keys", nil); strings.Contains(string(list.Body), integration.Present(integration.SecretPrefix, text).ID()) {
+				t.Errorf("listed: %s", list.Body)
+			}
+		},
+	},
+	{
+		tries: "a publisher's record, moved under the hash of a key of their own",
+		gets:  "401",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			text, _ := s.ownKey()
+			s.plant(keyName(text), s.read(keyName(s.Publisher.SecretKey)).Value)
+			want(t, s.startAs(bearer(text), nil), 401, "UNAUTHORIZED")
+		},
+	},
+	{
+		tries: "an integration of their own making, an altered one, and one moved to another's name",
+		gets:  "500 for whoever uses it; no session and no event",
+		do: func(t *testing.T) {
+			for name, change := range map[string]func(s *service, value string) string{
+				"altered": func(_ *service, v string) string {
+					return strings.Replace(v, `"challenge_age":25`, `"challenge_age":18`, 1)
+				},
+				"moved": func(s *service, _ string) string { return string(s.read(integrationName(s.Other.L1.ID)).Value) },
+				"made": func(s *service, _ string) string {
+					return `{"id":"` + s.Publisher.L1.ID + `","publisher_id":"pub_shop","level":"L1","challenge_age":25,"method":"sandbox",` +
+						`"webhook":{"url":"` + s.Sink.URL + `/evil"}}`
+				},
+			} {
+				s := newService(t, nil)
+				at := integrationName(s.Publisher.L1.ID)
+				before := string(s.read(at).Value)
+				after := change(s, before)
+				if after == before {
+					t.Fatalf("%s: nothing changes", name)
+				}
+				s.plant(at, []byte(after))
+				if r := s.TryStart(nil); r.Status != 500 {
+					t.Errorf("%s: %d %s", name, r.Status, r.Body)
+				}
+				s.Engine.RunDue(ctx)
+				if n := len(s.Sink.Deliveries()); n != 0 {
+					t.Errorf("%s: %d deliveries", name, n)
+				}
+			}
+		},
+	},
+	{
+		says:  "They send no event to another integration than its own.",
+		tries: "another integration in the clear part of a waiting event",
+		gets:  "an event that is given up as unreadable; no receiver gets it",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			s.Start(body{"state": "canary-state-5d2c1b"})
+			for _, task := range s.tasks() {
+				moved := strings.Replace(string(task.Payload), s.Publisher.L1.ID, s.Other.L1.ID, 1)
+				if moved == string(task.Payload) {
+					t.Fatalf("the task does not name its integration: %q", task.Payload)
+				}
+				s.write(kv.Tx{Partition: partition, Held: []kv.Held{{TaskID: task.ID, Lease: task.Lease}},
+					Schedule: []kv.Task{{ID: task.ID, Due: s.Now(), Payload: []byte(moved)}}})
+			}
+			s.Settle()
+			if n := len(s.Sink.Deliveries()); n != 0 {
+				t.Errorf("%d deliveries", n)
+			}
+			if dead := s.Admin("GET", "/admin/v1/deliveries", nil); !strings.Contains(string(dead.Body), outbox.Unreadable) {
+				t.Errorf("given up: %s", dead.Body)
+			}
+		},
+	},
+	{
+		says: "They can delete, and put back what once was: a used result token is good again within its five minutes, " +
+			"a revoked key works again, an event is lost.",
+		tries: "to delete the mark that a result token was used",
+		gets:  "200 once more, until the token is five minutes old",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			started := s.Start(nil)
+			text := s.Approve(started).ResultToken
+			want(t, s.Validate(text), 200, "")
+			used := s.idOf(started.SessionID).UsedKey(partition)
+			s.write(kv.Tx{Partition: partition, Deletes: []string{used.Name}})
+			want(t, s.Validate(text), 200, "")
+			s.write(kv.Tx{Partition: partition, Deletes: []string{used.Name}})
+			s.Pause(5 * time.Minute)
+			want(t, s.Validate(text), 410, "EXPIRED")
+		},
+	},
+	{
+		tries: "to put the record of a key back that was revoked since",
+		gets:  "a key that works again: look at the list of keys after a break-in",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			at := keyName(s.Publisher.SecretKey)
+			before := s.read(at).Value
+			s.revoke(s.Publisher.SecretKey)
+			s.Pause(cacheLife)
+			want(t, s.TryStart(nil), 401, "UNAUTHORIZED")
+			s.plant(at, before)
+			want(t, s.TryStart(nil), 200, "")
+		},
+	},
+	{
+		tries: "to delete a waiting event, and an outcome",
+		gets:  "no event; a session that reads as if it had not ended, and a result token that validates no more",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			started := s.Start(nil)
+			text := s.Approve(started).ResultToken
+			for _, task := range s.tasks() {
+				s.write(kv.Tx{Partition: partition, Cancel: []string{task.ID}})
+			}
+			s.write(kv.Tx{Partition: partition, Deletes: []string{outcomeKey(s.idOf(started.SessionID)).Name}})
+			s.Settle()
+			if types := s.Sink.Types(started.SessionID); len(types) != 0 {
+				t.Errorf("delivered: %v", types)
+			}
+			wantStatus(t, s, started.SessionID, "PENDING")
+			want(t, s.Validate(text), 400, "INVALID_TOKEN")
+		},
+	},
+}}
+
+// grantsNothing holds that a session, whose outcome somebody has planted, is not
+// completed for anybody.
+func (s *service) grantsNothing(started testharness.Started) {
+	s.t.Helper()
+	if r := s.Reconcile(started.SessionID); r.Status != 500 {
+		s.t.Errorf("reconcile: %d %s", r.Status, r.Body)
+	}
+	page := s.Do("GET", api.HostedPath+"?flow="+flowOf(s.t, started.RedirectURL), nil, nil)
+	if page.Status != 503 || strings.Contains(string(page.Body), token.ResultPrefix) {
+		s.t.Errorf("the page: %d %s", page.Status, page.Body)
+	}
+}

@@ -1,0 +1,223 @@
+package attackers
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/kvadapters/redis"
+	"github.com/verge-id/verge/testharness"
+)
+
+// hostName is what the tokens of every harness are bound to.
+const hostName = "verge.example"
+
+// partition is the one in which a harness keeps sessions.
+const partition kv.Partition = "p0"
+
+// cacheLife is longer than any instance believes what it has read.
+const cacheLife = 6 * time.Second
+
+var (
+	ctx    = context.Background()
+	bearer = testharness.Bearer
+	form   = testharness.Headers("Content-Type", "application/x-www-form-urlencoded")
+)
+
+type body = testharness.Body
+
+// service is a running one, and what an attacker needs to reach into it.
+type service struct {
+	*testharness.Harness
+	t    *testing.T
+	mini *miniredis.Miniredis // nil, unless newReadable made it
+}
+
+func newService(t *testing.T, o *testharness.Options) *service {
+	t.Helper()
+	return &service{Harness: testharness.New(t, o), t: t}
+}
+
+// newReadable is a service whose store can be read byte by byte.
+func newReadable(t *testing.T) *service {
+	t.Helper()
+	mini := miniredis.RunT(t)
+	mini.SetTime(testharness.Epoch)
+	s := newService(t, &testharness.Options{KV: func(func() time.Time) kv.KV {
+		store, err := redis.Open(ctx, "redis://"+mini.Addr(), redis.Config{})
+		must(t, err)
+		t.Cleanup(func() { store.Close() })
+		return store
+	}})
+	s.mini = mini
+	return s
+}
+
+// sharing is a service with another ring on the same store.
+func (s *service) sharing(ring token.Keyring) *service {
+	s.t.Helper()
+	return newService(s.t, &testharness.Options{Keyring: ring, KV: func(func() time.Time) kv.KV { return s.KV }})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func want(t testing.TB, r *testharness.Response, status int, code string) {
+	t.Helper()
+	if r.Status != status || r.Code() != code {
+		t.Errorf("got %d %s, want %d %s: %s", r.Status, r.Code(), status, code, r.Body)
+	}
+}
+
+func wantStatus(t testing.TB, s *service, id, status string) {
+	t.Helper()
+	if r := s.Reconcile(id); r.Status != 200 || r.Text("status") != status {
+		t.Errorf("reconcile says %d %s, want %s", r.Status, r.Body, status)
+	}
+}
+
+// startAs starts a session with a key and whatever the answer is.
+func (s *service) startAs(header http.Header, change body) *testharness.Response {
+	s.t.Helper()
+	return s.Do("POST", api.StartPath, header, s.StartBody(change))
+}
+
+// startPublic starts a session with L1's public key.
+func (s *service) startPublic(header http.Header, change body) *testharness.Response {
+	s.t.Helper()
+	with := body{"public_key": s.Publisher.L1.PublicKey}
+	for name, value := range change {
+		with[name] = value
+	}
+	return s.startAs(header, with)
+}
+
+// flowOf is the flow token of a redirect_url.
+func flowOf(t testing.TB, redirectURL string) string {
+	t.Helper()
+	u, err := url.Parse(redirectURL)
+	must(t, err)
+	return u.Query().Get("flow")
+}
+
+// ring is what somebody has who got the file of a key ring.
+func (s *service) ring(file token.Keyring, host string) *token.Ring {
+	s.t.Helper()
+	r, err := file.Ring(host, rand.Reader, s.Now)
+	must(s.t, err)
+	return r
+}
+
+// forge returns a session id of L1 that a ring has made, dated at.
+func (s *service) forge(ring *token.Ring, at time.Time) (session.ID, string) {
+	s.t.Helper()
+	id, err := session.NewID(rand.Reader, s.Publisher.L1.ID, session.L1, 25, at, 0)
+	must(s.t, err)
+	text, err := id.Format(ring)
+	must(s.t, err)
+	return id, text
+}
+
+// idOf takes an id apart that the service has made.
+func (s *service) idOf(text string) session.ID {
+	s.t.Helper()
+	id, err := session.ParseID(s.ring(s.Keyring, hostName), text)
+	must(s.t, err)
+	return id
+}
+
+// result returns a result token that a ring has made.
+func (s *service) result(ring *token.Ring, c token.ResultClaims) string {
+	s.t.Helper()
+	text, err := token.SealResult(ring, c)
+	must(s.t, err)
+	return text
+}
+
+// completed is the record of a completed session, without a MAC.
+func completed(at time.Time) []byte {
+	return session.Record{State: session.Completed, At: at}.Marshal()
+}
+
+// outcomeKey is where the outcome of a session lies.
+func outcomeKey(id session.ID) kv.Key { return id.Key(lifecycle.Partition(id.Partition)) }
+
+// read returns what the store holds under a name.
+func (s *service) read(key kv.Key) kv.Item {
+	s.t.Helper()
+	item, err := s.KV.Get(ctx, key)
+	must(s.t, err)
+	return item
+}
+
+// plant writes past the service, waits until nobody believes anything older,
+// and returns the write's transaction.
+func (s *service) plant(key kv.Key, value []byte) string {
+	s.t.Helper()
+	return s.write(kv.Tx{Partition: key.Partition, Puts: []kv.Put{{Name: key.Name, Value: value}}})
+}
+
+func (s *service) write(tx kv.Tx) string {
+	s.t.Helper()
+	var err error
+	tx.ID, err = kv.NewTxID(rand.Reader)
+	must(s.t, err)
+	must(s.t, s.KV.Commit(ctx, tx))
+	s.Pause(cacheLife)
+	return tx.ID
+}
+
+// tasks takes what is due away from the service.
+func (s *service) tasks() []kv.Task {
+	s.t.Helper()
+	tasks, _, err := s.KV.Claim(ctx, partition, s.Now(), time.Minute, 100)
+	must(s.t, err)
+	if len(tasks) == 0 {
+		s.t.Fatal("no task is due")
+	}
+	return tasks
+}
+
+// dump is all that the store holds, tasks and counters included.
+func (s *service) dump() string {
+	s.t.Helper()
+	var b strings.Builder
+	for _, key := range s.mini.Keys() {
+		fmt.Fprintf(&b, "%s\n", key)
+		switch s.mini.Type(key) {
+		case "string":
+			v, err := s.mini.Get(key)
+			must(s.t, err)
+			fmt.Fprintf(&b, "\t%s\n", v)
+		case "hash":
+			fields, err := s.mini.HKeys(key)
+			must(s.t, err)
+			for _, f := range fields {
+				fmt.Fprintf(&b, "\t%s %s\n", f, s.mini.HGet(key, f))
+			}
+		case "zset":
+			members, err := s.mini.ZMembers(key)
+			must(s.t, err)
+			fmt.Fprintf(&b, "\t%s\n", strings.Join(members, "\n\t"))
+		default:
+			s.t.Fatalf("%s is a %s, which nobody reads here", key, s.mini.Type(key))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,32 @@
+package abi
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+)
+
+// UntilSize is how many bytes AppendUntil appends.
+const UntilSize = 8
+
+// AppendUntil appends the instant until which a key was in use, as the imports
+// open and check_mac return it: 8 bytes, big endian, milliseconds since 1970, 0
+// for a key that still is.
+func AppendUntil(b []byte, until time.Time) []byte {
+	ms := int64(0)
+	if !until.IsZero() {
+		ms = until.UnixMilli()
+	}
+	return binary.BigEndian.AppendUint64(b, uint64(ms))
+}
+
+// ReadUntil reads what AppendUntil has written, and returns what follows it.
+func ReadUntil(b []byte) (rest []byte, until time.Time, err error) {
+	if len(b) < UntilSize {
+		return nil, until, errors.New("abi: the host's answer is too short")
+	}
+	if ms := int64(binary.BigEndian.Uint64(b)); ms != 0 {
+		until = time.UnixMilli(ms).UTC()
+	}
+	return b[UntilSize:], until, nil
+}
