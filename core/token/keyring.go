@@ -147,6 +147,7 @@ func (kr *Keyring) Rotate(random io.Reader, now time.Time, delay time.Duration) 
 		return err
 	}
 	fresh := RingKey{Key: k, SealsFrom: k.Created.Add(delay), Bound: true}
+	kr.Keys = slices.Clone(kr.Keys) // a server may read a copy of kr meanwhile
 	if len(kr.Keys) > 0 {
 		// Rounded up: the older key seals until now, and Created may lie up to a
 		// second before.
@@ -186,6 +187,7 @@ func (kr *Keyring) Retire(id string, now time.Time, life time.Duration, force bo
 		return fmt.Errorf("key ring: sessions of key %s can be asked for until %s; "+
 			"retire it then, or force it and lose them", id, alive.UTC().Format(time.RFC3339))
 	}
+	kr.Keys = slices.Clone(kr.Keys) // a server may read a copy of kr meanwhile
 	if i > 0 {
 		// Its predecessor's time ends when the next newer key's begins.
 		for n := i + 1; n < len(kr.Keys) && kr.Keys[n].Replaced.Equal(kr.Keys[i].SealsFrom); n++ {

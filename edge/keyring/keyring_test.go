@@ -61,10 +61,26 @@ func (f *file) save(t *testing.T, kr token.Keyring) {
 
 type live struct {
 	*Live
-	file    *file
-	log     *strings.Builder
+	file *file
+	log  *strings.Builder
+
+	mu      sync.Mutex
 	missing int
 	sealing string
+}
+
+// missingKeys is what the metric was told last.
+func (l *live) missingKeys() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.missing
+}
+
+// sealingKey is what the metric was told last.
+func (l *live) sealingKey() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sealing
 }
 
 func start(t *testing.T, store *memory.Store, kr token.Keyring) (*live, error) {
@@ -75,7 +91,11 @@ func start(t *testing.T, store *memory.Store, kr token.Keyring) (*live, error) {
 	l.Live, err = Open(t.Context(), Config{
 		Host: host.Host{KV: store, Now: time.Now, Random: rand.Reader, Log: slog.New(slog.NewTextHandler(l.log, nil))},
 		Name: "verify.example", Keyring: kr, File: l.file.read,
-		Observe: func(missing int, sealing string) { l.missing, l.sealing = missing, sealing },
+		Observe: func(missing int, sealing string) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.missing, l.sealing = missing, sealing
+		},
 	})
 	return l, err
 }
@@ -118,13 +138,13 @@ func TestFollow(t *testing.T) {
 		}
 		l.file.save(t, kr)
 		settle()
-		if got := token.SealedWith(seal()); got != kr.Keys[1].ID || l.sealing != got {
-			t.Errorf("contract 16: before its time the new key seals: %s, the metric says %s", got, l.sealing)
+		if got := token.SealedWith(seal()); got != kr.Keys[1].ID || l.sealingKey() != got {
+			t.Errorf("contract 16: before its time the new key seals: %s, the metric says %s", got, l.sealingKey())
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if got := token.SealedWith(seal()); got != kr.Keys[0].ID || l.sealing != got {
-			t.Errorf("contract 16: after a rotation %s seals, the metric says %s", got, l.sealing)
+		if got := token.SealedWith(seal()); got != kr.Keys[0].ID || l.sealingKey() != got {
+			t.Errorf("contract 16: after a rotation %s seals, the metric says %s", got, l.sealingKey())
 		}
 		if _, _, err := l.Open(token.Flow, old); err != nil {
 			t.Errorf("contract 16: a rotation invalidated a live token: %v", err)
@@ -185,8 +205,8 @@ func TestAnAwaitedKeyIsReadAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if late.Ready() == nil || late.missing != 1 {
-			t.Errorf("contract 16: an instance without the fleet's key is ready (%v) and lacks %d keys by its metric", late.Ready(), late.missing)
+		if n := late.missingKeys(); late.Ready() == nil || n != 1 {
+			t.Errorf("contract 16: an instance without the fleet's key is ready (%v) and lacks %d keys by its metric", late.Ready(), n)
 		}
 		if n := strings.Count(late.log.String(), "level=ERROR"); n != 2 { // it lags; it is not ready
 			t.Errorf("the log has %d errors, want one for each state:\n%s", n, late.log)

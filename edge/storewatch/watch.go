@@ -57,6 +57,8 @@ type Config struct {
 
 	// Tells says that the store reports by Told whether it can write. Errors
 	// of writes then say nothing more, unless they are that it was too slow.
+	// Nor do errors of reads that meet such a trouble: the store opens its
+	// file anew then, and readers are refused for a moment.
 	Tells bool
 }
 
@@ -74,13 +76,14 @@ type Watch struct {
 type state struct {
 	what string
 
-	mu      sync.Mutex
-	failing bool
-	told    bool      // by the store itself, which will also say when it is over
-	cause   error     // the first
-	since   time.Time // the first error
-	last    time.Time // the latest
-	refused int
+	mu       sync.Mutex
+	failing  bool
+	told     bool      // by the store itself, which will also say when it is over
+	tellings int       // how often the store has told something
+	cause    error     // the first
+	since    time.Time // the first error
+	last     time.Time // the latest
+	refused  int
 }
 
 // New returns the watch over store.
@@ -118,6 +121,7 @@ func (w *Watch) Told(failing error) {
 	w.writes.mu.Lock()
 	defer w.writes.mu.Unlock()
 	w.writes.told = failing != nil
+	w.writes.tellings++
 	if failing != nil {
 		w.fails(&w.writes, failing)
 		return
@@ -258,10 +262,25 @@ func (w *Watch) ask(ctx context.Context, s *state, call func(context.Context) (p
 	if err != nil {
 		return err // the store was not asked
 	}
+	_, before := w.toldTrouble()
 	proof, err := call(within)
 	done()
+	if s == &w.reads && err != nil {
+		if trouble, now := w.toldTrouble(); trouble || now != before {
+			return err // of the trouble that the store has told about
+		}
+	}
 	w.heard(ctx, s, err, proof)
 	return err
+}
+
+// toldTrouble reports whether the store says that it cannot write, and how
+// often it has told something: a trouble that began and ended between two
+// calls shows in the number.
+func (w *Watch) toldTrouble() (trouble bool, tellings int) {
+	w.writes.mu.Lock()
+	defer w.writes.mu.Unlock()
+	return w.writes.told, w.writes.tellings
 }
 
 type nobody struct{}

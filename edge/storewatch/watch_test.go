@@ -230,3 +230,41 @@ func TestAStoreThatTellsIsBelieved(t *testing.T) {
 		}
 	})
 }
+
+// meanwhile is a fake to which something happens during a read.
+type meanwhile struct {
+	*fake
+	does func()
+}
+
+func (m *meanwhile) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
+	m.does()
+	return m.fake.Get(ctx, key)
+}
+
+// A store that tells refuses readers for a moment while it opens its file anew.
+func TestReadersWhoMeetATroubleThatWasToldAreNoFailureOfTheirOwn(t *testing.T) {
+	refused := errors.New("the file is opened anew")
+	for _, c := range []struct {
+		name   string
+		during func(w *Watch)
+		failed bool // by the reads, besides what was told
+	}{
+		{"it has begun and goes on", func(w *Watch) { w.Told(refused) }, false},
+		{"it began and ended during the call", func(w *Watch) { w.Told(refused); w.Told(nil) }, false},
+		{"there was none", func(*Watch) {}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &fake{err: fmt.Errorf("%w: %w", kv.ErrUnavailable, refused)}
+			store := &meanwhile{fake: f}
+			w, _, m := watching(store, true)
+			store.does = func() { c.during(w) }
+			if _, err := w.KV().Get(t.Context(), kv.Key{}); err == nil {
+				t.Fatal("the error was swallowed")
+			}
+			if m.failing[Reads] != c.failed {
+				t.Errorf("reads are said to fail: %v, want %v", m.failing[Reads], c.failed)
+			}
+		})
+	}
+}

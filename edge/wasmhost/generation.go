@@ -109,7 +109,6 @@ func (g *generation) prepare(ctx context.Context, slot int, words *lastWords) (a
 	}
 	prepared := make(chan guest)
 	go func() {
-		defer g.module.release()
 		defer cancel()
 		mod, err := g.module.instantiate(ctx, &g.engine.cfg, words)
 		if err == nil {
@@ -117,6 +116,9 @@ func (g *generation) prepare(ctx context.Context, slot int, words *lastWords) (a
 				err = errors.Join(err, mod.Close(ctx))
 			}
 		}
+		// Before the caller goes on, which may close the module and expect it
+		// to be gone. If it is, the guest is closed with it.
+		g.module.release()
 		select {
 		case prepared <- guest{mod, err}:
 		case <-ctx.Done():

@@ -83,7 +83,7 @@ func TestWranglerConfig(t *testing.T) {
 		t.Errorf("%+v", unpacked)
 	}
 	named := regexp.MustCompile(`"secret_env": "[A-Z_]+"`)
-	site, err := integration.ReadSite(named.ReplaceAll(c.Vars["VERGE_SITE"], []byte(`"secret": "0123456789abcdef"`)))
+	site, err := integration.ReadSite(named.ReplaceAll(c.Vars["VERGE_SITE"], []byte(`"secret": "9f4c1be07d2a8653"`)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,23 +56,34 @@ var errFinal = errors.New("the store cannot go on")
 // the way.
 func (s *Store) Failing() error {
 	if t := s.trouble.Load(); t != nil {
-		return fmt.Errorf("%s: %w", s.path, t.err())
+		return s.failing(t)
 	}
 	return nil
 }
+
+func (s *Store) failing(t *trouble) error { return fmt.Errorf("%s: %w", s.path, t.err()) }
 
 // GaveUp is closed once the Store can never write again: the file is another
 // one, is damaged, has lost commits that were acknowledged, or is held by
 // another process. Failing says which. The process should end.
 func (s *Store) GaveUp() <-chan struct{} { return s.gaveUp }
 
+// stop is called by the writer alone. Whoever is refused for a trouble can rely
+// on it having been told before.
 func (s *Store) stop(t *trouble) {
-	before := s.trouble.Swap(t)
+	tell := s.changed
+	if (s.trouble.Load() == nil) == (t == nil) || tell == nil {
+		tell = func(error) {}
+	}
+	if t != nil {
+		tell(s.failing(t))
+	}
+	s.trouble.Store(t)
+	if t == nil {
+		tell(nil)
+	}
 	if t != nil && t.final {
 		close(s.gaveUp)
-	}
-	if s.changed != nil && (before == nil) != (t == nil) {
-		s.changed(s.Failing())
 	}
 }
 

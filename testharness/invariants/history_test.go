@@ -116,14 +116,27 @@ func TestI1ValidateIsLinearizable(t *testing.T) {
 	}
 }
 
+// issue completes a session in a store that may fail: another one, until it
+// does not.
+func issue(t *testing.T, s *service) (result string) {
+	t.Helper()
+	var last error
+	if !within(recovery, func() bool {
+		id, err := session.NewID(rand.Reader, integrationID, session.L1, 25, s.clock.Now(), 0)
+		must(t, err)
+		result, last = testharness.Issue(t.Context(), s.host.KV, s.ring, id, s.clock.Now())
+		return last == nil
+	}) {
+		t.Fatal(last)
+	}
+	return result
+}
+
 // race lets four clients exchange one token, each twice, over all instances.
 func race(t *testing.T, all []*service, rng *mrand.Rand) *history.Recorder {
 	t.Helper()
 	s := all[0]
-	id, err := session.NewID(rand.Reader, integrationID, session.L1, 25, s.clock.Now(), 0)
-	must(t, err)
-	result, err := testharness.Issue(t.Context(), s.host.KV, s.ring, id, s.clock.Now())
-	must(t, err)
+	result := issue(t, s)
 	var exchanges history.Recorder
 	var wg sync.WaitGroup
 	for client := range 4 {

@@ -193,9 +193,8 @@ func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 //     of a session that was started in those 5 s finds no integration after
 //     them: it is given up for that reason, where the operator sees it.
 //   - From then on everything works, with no restart of Verge.
-//   - In one life of the store no token validates twice. A token that was
-//     used in an earlier life can validate once more while its 5 minutes last:
-//     whoever cannot bear that keeps the store's data (appendonly, replicas).
+//   - No token validates twice, not even in two lives of the store: a token
+//     is good only beside the outcome that it names, and that is lost with it.
 //   - A session whose outcome is lost is PENDING again until its 10 minutes
 //     are over: its id proves that it was started here and nothing else.
 func TestRedisThatLosesEverything(t *testing.T) {
@@ -265,8 +264,8 @@ func TestRedisThatLosesEverything(t *testing.T) {
 				t.Errorf("a session whose outcome is lost: %d %s, as documented it is PENDING", a.status, a.body)
 			}
 			first, second := s.validate(old.token), s.validate(old.token)
-			if first.status != 200 || second.status != 409 {
-				t.Errorf("I1: a token of an earlier life: %d, then %d; as documented 200, then 409", first.status, second.status)
+			if first.status != 400 || second.status != 400 {
+				t.Errorf("I1: a token of an earlier life: %d, then %d; as documented 400", first.status, second.status)
 			}
 		})
 	}
