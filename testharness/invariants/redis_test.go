@@ -214,6 +214,7 @@ func TestRedisThatLosesEverything(t *testing.T) {
 			b.epoch.Add(1)
 			lose(server)
 			b.epoch.Add(1)
+			s.forgot = true
 			time.Sleep(time.Second)
 			stop()
 			b.singleUse(t)

@@ -65,6 +65,8 @@ type service struct {
 	config runner.Config
 	pause  func() // ends the runner, as drain does, until resume
 	log    *logBuffer
+
+	forgot bool // its store has lost everything once
 }
 
 // Times that make a lease run out within a test's patience. A lease is more
