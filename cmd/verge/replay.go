@@ -7,8 +7,8 @@ import (
 
 	"log/slog"
 
+	"github.com/verge-id/verge/edge/transcript"
 	"github.com/verge-id/verge/edge/wasmhost"
-	"github.com/verge-id/verge/testharness/transcript"
 )
 
 type replayCmd struct {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/transcript"
+	"github.com/verge-id/verge/edge/transcript"
 	"github.com/verge-id/verge/wasm/abi"
 )
 

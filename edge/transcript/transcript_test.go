@@ -11,14 +11,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/transcript"
+	"github.com/verge-id/verge/edge/transcript"
 	"github.com/verge-id/verge/wasm/abi"
 )
 
 // stored is a transcript of the corpus, unpacked.
 func stored(t testing.TB, name string) []byte {
 	t.Helper()
-	f, err := os.Open("../corpus/testdata/" + name + ".jsonl.gz")
+	f, err := os.Open("../../testharness/corpus/testdata/" + name + ".jsonl.gz")
 	if err != nil {
 		t.Fatal(err)
 	}
