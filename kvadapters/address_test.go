@@ -1,30 +1,39 @@
-package main
+package kvadapters
 
 import (
 	"crypto/tls"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 )
 
-func TestParseStore(t *testing.T) {
+func TestParseAddress(t *testing.T) {
 	for _, c := range []struct {
-		kv, kind, shown string
-		shared          bool
-		partitions      int
-		err             string
+		kv         string
+		kind       Kind
+		shown      string
+		shared     bool
+		partitions int
+		err        string
 	}{
-		{kv: "memory", kind: "memory", shown: "memory", partitions: 1},
-		{kv: "miniredis", kind: "miniredis", shown: "miniredis", partitions: 1},
-		{kv: "bolt:/v/verge.db", kind: "bolt", shown: "bolt", partitions: 1},
-		{kv: "redis://h", kind: "redis", shown: "redis://h", shared: true, partitions: 1},
-		{kv: "rediss://u:canary7@h:6380/2?pool_size=5", kind: "redis", shown: "rediss://h:6380/2", shared: true, partitions: 1},
-		{kv: "redis+cluster://h:1?addr=h:2", kind: "redis", shown: "redis+cluster://h:1", shared: true, partitions: 16},
-		{kv: "rediss+cluster://:canary7@h", kind: "redis", shown: "rediss+cluster://h", shared: true, partitions: 16},
-		{kv: "redis+sentinel://h/?master_name=m&password=canary7", kind: "redis", shown: "redis+sentinel://h/", shared: true, partitions: 1},
-		{kv: "unix:///run/redis.sock", kind: "redis", shown: "unix:///run/redis.sock", shared: true, partitions: 1},
-		{kv: "etcd://u:canary7@a:1,b:2/p", kind: "etcd", shown: "etcd://a:1,b:2/p", shared: true, partitions: 1},
-		{kv: "etcds://a", kind: "etcd", shown: "etcds://a", shared: true, partitions: 1},
+		{kv: "memory", kind: Memory, shown: "memory", partitions: 1},
+		{kv: "miniredis", kind: Miniredis, shown: "miniredis", partitions: 1},
+		{kv: "bolt:/v/verge.db", kind: Bolt, shown: "bolt", partitions: 1},
+		{kv: "redis://h", kind: Redis, shown: "redis://h", shared: true, partitions: 1},
+		{kv: "rediss://u:canary7@h:6380/2?pool_size=5", kind: Redis,
+			shown: "rediss://h:6380/2", shared: true, partitions: 1},
+		{kv: "redis+cluster://h:1?addr=h:2", kind: Redis,
+			shown: "redis+cluster://h:1", shared: true, partitions: 16},
+		{kv: "rediss+cluster://:canary7@h", kind: Redis,
+			shown: "rediss+cluster://h", shared: true, partitions: 16},
+		{kv: "redis+sentinel://h/?master_name=m&password=canary7", kind: Redis,
+			shown: "redis+sentinel://h/", shared: true, partitions: 1},
+		{kv: "unix:///run/redis.sock", kind: Redis,
+			shown: "unix:///run/redis.sock", shared: true, partitions: 1},
+		{kv: "etcd://u:canary7@a:1,b:2/p", kind: Etcd,
+			shown: "etcd://a:1,b:2/p", shared: true, partitions: 1},
+		{kv: "etcds://a", kind: Etcd, shown: "etcds://a", shared: true, partitions: 1},
 		{kv: "bolt:", err: "it needs a file"},
 		{kv: "bolt", err: "it needs a file"},
 		{kv: "", err: "want bolt:FILE"},
@@ -34,24 +43,26 @@ func TestParseStore(t *testing.T) {
 		{kv: "u:canary7@h:6379", err: "neither a store nor the URL of one"},
 		{kv: "redis//u:canary7", err: "neither a store nor the URL of one"},
 	} {
-		at, err := parseStore(c.kv)
+		at, err := ParseAddress(c.kv)
 		switch {
 		case c.err != "":
-			if err == nil || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "canary7") {
+			text := fmt.Sprint(err)
+			if err == nil || !strings.Contains(text, c.err) || strings.Contains(text, "canary7") {
 				t.Errorf("%s: %v, want %s", c.kv, err, c.err)
 			}
 		case err != nil:
 			t.Errorf("%s: %v", c.kv, err)
-		case at.kind != c.kind || at.String() != c.shown || at.shared() != c.shared || at.partitions() != c.partitions:
-			t.Errorf("%s: %s, shown as %s, shared %v, %d partitions", c.kv, at.kind, at, at.shared(), at.partitions())
+		case at.Kind != c.kind, at.String() != c.shown, at.Shared() != c.shared, at.Partitions() != c.partitions:
+			t.Errorf("%s: %s, shown as %s, shared %v, %d partitions",
+				c.kv, at.Kind, at, at.Shared(), at.Partitions())
 		}
-		if err == nil && at.hasPassword() != strings.Contains(c.kv, "canary7") {
-			t.Errorf("%s: has a password: %v", c.kv, at.hasPassword())
+		if err == nil && at.HasPassword() != strings.Contains(c.kv, "canary7") {
+			t.Errorf("%s: has a password: %v", c.kv, at.HasPassword())
 		}
 	}
 }
 
-func TestPasswordOfAFileGoesIntoTheURL(t *testing.T) {
+func TestWithPassword(t *testing.T) {
 	for kv, want := range map[string]string{
 		"redis://h":                          "redis://:p%40%2F+%3A@h",
 		"redis://verge@h:1/2":                "redis://verge:p%40%2F+%3A@h:1/2",
@@ -63,42 +74,41 @@ func TestPasswordOfAFileGoesIntoTheURL(t *testing.T) {
 		"redis://verge:other@h":              "",
 		"redis+sentinel://s/?password=other": "",
 	} {
-		at, err := parseStore(kv)
+		at, err := ParseAddress(kv)
 		if err != nil {
 			t.Fatal(err)
 		}
-		at, err = at.withPassword("p@/+:")
-		if (err != nil) != (want == "") || err == nil && at.url != want {
-			t.Errorf("%s: %s, %v, want %s", kv, at.url, err, want)
+		at, err = at.WithPassword("p@/+:")
+		if (err != nil) != (want == "") || err == nil && at.URL != want {
+			t.Errorf("%s: %s, %v, want %s", kv, at.URL, err, want)
 		}
 	}
 }
 
-// Data directories with key rings of their own do not meet on one server.
-func TestDevKeepsToItself(t *testing.T) {
-	for kv, want := range map[string]storeAt{
-		"redis://h":   {kind: "redis", url: "redis://h", prefix: "verge-pub_dev_1"},
-		"miniredis":   {kind: "miniredis", prefix: "verge-pub_dev_1"},
-		"etcd://h":    {kind: "etcd", url: "etcd://h/verge-pub_dev_1"},
-		"etcd://h/p/": {kind: "etcd", url: "etcd://h/p/verge-pub_dev_1"},
-		"memory":      {kind: "memory"},
+// Two services with different key rings can share servers.
+func TestForOwner(t *testing.T) {
+	for kv, want := range map[string]Address{
+		"redis://h":   {Kind: Redis, URL: "redis://h", Prefix: "verge-pub_dev_1"},
+		"miniredis":   {Kind: Miniredis, Prefix: "verge-pub_dev_1"},
+		"etcd://h":    {Kind: Etcd, URL: "etcd://h/verge-pub_dev_1"},
+		"etcd://h/p/": {Kind: Etcd, URL: "etcd://h/p/verge-pub_dev_1"},
+		"memory":      {Kind: Memory},
 	} {
-		at, err := parseStore(kv)
-		if got := at.of("pub_dev_1"); err != nil || got != want {
+		at, err := ParseAddress(kv)
+		if got := at.ForOwner("pub_dev_1"); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", kv, got, err)
 		}
 	}
 }
 
-// Whoever can write to the store undoes what it keeps (contract 19), and a
-// network has many who can.
-func TestStoresThatOthersCanReach(t *testing.T) {
-	private := func(a *storeAt) { a.tls = new(tls.Config) }
-	certified := func(a *storeAt) { a.tls = &tls.Config{Certificates: make([]tls.Certificate, 1)} }
+// Who can write to the store undoes what it keeps (contract 19).
+func TestExposed(t *testing.T) {
+	private := func(a *Address) { a.TLS = new(tls.Config) }
+	certified := func(a *Address) { a.TLS = &tls.Config{Certificates: make([]tls.Certificate, 1)} }
 	const noTLS, noPassword = "without TLS", "without a password"
 	for _, c := range []struct {
 		kv, want string
-		change   func(*storeAt)
+		change   func(*Address)
 	}{
 		{"memory", "", nil},
 		{"bolt:/var/lib/verge/verge.db", "", nil},
@@ -132,46 +142,49 @@ func TestStoresThatOthersCanReach(t *testing.T) {
 		{"etcds://u:p@a:1,b:2/prefix", "", nil},
 		{"etcd://a:1,b:2", "", certified},
 	} {
-		at, err := parseStore(c.kv)
+		at, err := ParseAddress(c.kv)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if c.change != nil {
 			c.change(&at)
 		}
-		if got := at.exposed(); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+		if got := at.Exposed(); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("contract 19: %s: %q, want %q", c.kv, got, c.want)
 		}
 	}
 }
 
-// What can be told without a server is told by serve --check.
-func TestStoresThatCannotBeOpened(t *testing.T) {
+// Valid finds these mistakes without a server.
+func TestValid(t *testing.T) {
+	private := func(a *Address) { a.TLS = new(tls.Config) }
 	for _, c := range []struct {
 		name, kv, err string
-		change        func(*storeAt)
+		change        func(*Address)
 	}{
-		{"as it should be", "redis://h", "", nil},
-		{"as it should be, etcd", "etcd://a,b/p", "", nil},
-		{"certificates without TLS", "redis://h", "write rediss://", func(a *storeAt) { a.tls = new(tls.Config) }},
-		{"certificates without TLS, Cluster", "redis+cluster://h", "write rediss://", func(a *storeAt) { a.tls = new(tls.Config) }},
-		{"certificates with TLS", "rediss+cluster://h", "", func(a *storeAt) { a.tls = new(tls.Config) }},
-		{"certificates and etcd, which then speaks TLS", "etcd://h", "", func(a *storeAt) { a.tls = new(tls.Config) }},
+		{"a good Redis URL", "redis://h", "", nil},
+		{"a good etcd URL", "etcd://a,b/p", "", nil},
+		{"certificates without TLS", "redis://h", "write rediss://", private},
+		{"certificates without TLS, Cluster", "redis+cluster://h", "write rediss://", private},
+		{"certificates with TLS", "rediss+cluster://h", "", private},
+		{"certificates and etcd, which then speaks TLS", "etcd://h", "", private},
 		{"an unknown kind", "redis+clster://h", "want redis, redis+cluster or redis+sentinel", nil},
 		{"an unknown option", "redis://h?fo=1", "unexpected option: fo", nil},
 		{"a database that is no number", "redis://h/abc", "invalid database number", nil},
-		{"a prefix with a space", "redis://h", "can begin a key", func(a *storeAt) { a.prefix = "a b" }},
-		{"a wait that Redis takes for endless", "redis://h", "counts in milliseconds", func(a *storeAt) { a.replicas, a.wait = 1, 500*time.Microsecond }},
+		{"a prefix with a space", "redis://h", "can begin a key", func(a *Address) { a.Prefix = "a b" }},
+		{"a wait that Redis takes for endless", "redis://h", "counts in milliseconds",
+			func(a *Address) { a.Replicas, a.Wait = 1, 500*time.Microsecond }},
 		{"a query", "etcd://h?x=1", "query", nil},
 	} {
-		at, err := parseStore(c.kv)
+		at, err := ParseAddress(c.kv)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if c.change != nil {
 			c.change(&at)
 		}
-		if err := at.check(); (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+		err = at.Valid()
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/kvadapters"
 )
 
 type devCmd struct {
@@ -106,7 +107,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	in, err := assemble(ctx, settings{
 		core:    core.Config{BaseURL: ready.BaseURL, Dev: true, OperatorToken: seeds.OperatorToken, Partitions: at.partitions()},
 		egress:  out,
-		store:   at.of(seeds.PublisherID),
+		store:   at.ForOwner(seeds.PublisherID),
 		engine:  runs,
 		keyring: ring,
 		public:  open.public, admin: open.admin, ops: open.ops,
@@ -170,11 +171,11 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 }
 
 // store is where --kv says that the state is kept.
-func (c *devCmd) store() (storeAt, error) {
+func (c *devCmd) store() (kvadapters.Address, error) {
 	if c.KV == "bolt" {
-		return storeAt{kind: "bolt", path: filepath.Join(c.Data, storeFile)}, nil
+		return kvadapters.Address{Kind: kvadapters.Bolt, Path: filepath.Join(c.Data, storeFile)}, nil
 	}
-	at, err := parseStore(c.KV)
+	at, err := kvadapters.ParseAddress(c.KV)
 	if err != nil {
 		return at, fmt.Errorf("--%w; dev has bolt, in its data directory, and miniredis as well", err)
 	}

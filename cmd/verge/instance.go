@@ -27,6 +27,7 @@ import (
 	"github.com/verge-id/verge/edge/runner"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/edge/storewatch"
+	"github.com/verge-id/verge/kvadapters"
 	"github.com/verge-id/verge/kvadapters/bolt"
 )
 
@@ -36,7 +37,7 @@ type settings struct {
 	core    core.Config // without Providers
 	egress  egress.Config
 	server  server.Config // limits, TLS and proxies; the rest is filled in
-	store   storeAt
+	store   kvadapters.Address
 	engine  engineAt
 	keyring token.Keyring
 	budget  time.Duration // of a request with the store; zero: 5 s
@@ -81,19 +82,19 @@ func assemble(ctx context.Context, s settings) (*instance, error) {
 	}
 	metrics := server.NewMetrics()
 	var watch atomic.Pointer[storewatch.Watch]
-	opened, closeStore, err := s.store.openTold(ctx, s.now, func(failing error) {
+	opened, closeStore, err := s.store.Open(ctx, kvadapters.OpenConfig{Now: s.now, Disk: boltDisk, Failing: func(err error) {
 		if w := watch.Load(); w != nil {
-			w.Told(failing)
+			w.Told(err)
 		}
-	})
+	}})
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	merged := opened
-	if s.store.shared() { // across a network a read costs more than merging it
+	if s.store.Shared() { // across a network a read costs more than merging it
 		merged = kvmerge.Over(opened, integration.Partition)
 	}
-	watch.Store(storewatch.New(merged, storewatch.Config{Log: s.log, Metrics: metrics, Tells: s.store.tells()}))
+	watch.Store(storewatch.New(merged, storewatch.Config{Log: s.log, Metrics: metrics, Tells: s.store.ReportsFailing()}))
 	ring, err := keyring.Open(ctx, keyring.Config{
 		Host: host.Host{KV: watch.Load().KV(), Now: s.now, Random: s.random, Log: s.log},
 		// The name without the port: a token is good on another port of the
@@ -132,7 +133,7 @@ func assemble(ctx context.Context, s settings) (*instance, error) {
 	in.closeStore = func() error { return errors.Join(in.modules.close(), closeStore()) }
 	in.runner = runner.New(runner.Config{
 		Outbox:       engine,
-		Exclusive:    !s.store.shared(),
+		Exclusive:    !s.store.Shared(),
 		PollInterval: min(pollEach*time.Duration(len(engine.Partitions())), pollMost),
 		Now:          s.now, Log: s.log, Metrics: metrics,
 	})

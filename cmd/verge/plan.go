@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/kvadapters"
 )
 
 // plan is a configuration that was found good: what is served, and where.
@@ -166,55 +167,55 @@ func (c *config) checkStore(p *program, pl *plan, ps *problems) {
 		ps.add("kv: not set; for example \"bolt:/var/lib/verge/verge.db\"")
 		return
 	}
-	at, err := parseStore(c.KV)
+	at, err := kvadapters.ParseAddress(c.KV)
 	if err != nil {
 		ps.add("%v", err)
 		return
 	}
-	switch at.kind {
-	case "miniredis":
-		ps.add("kv: miniredis is for `verge dev`; %s", knownStores)
-	case "memory":
+	switch at.Kind {
+	case kvadapters.Miniredis:
+		ps.add("kv: miniredis is for `verge dev`; %s", kvadapters.Choices)
+	case kvadapters.Memory:
 		if !pl.core.Dev && !pl.core.Test {
 			ps.add("kv: memory forgets at every restart which result tokens were used, so they could be used again; take bolt:FILE in production")
 		}
-	case "bolt":
-		if err := writable(p.fs, filepath.Dir(at.path)); err != nil {
-			ps.add("kv: %s cannot be written: %v; let the user that verge runs as own it", filepath.Dir(at.path), err)
+	case kvadapters.Bolt:
+		if err := writable(p.fs, filepath.Dir(at.Path)); err != nil {
+			ps.add("kv: %s cannot be written: %v; let the user that verge runs as own it", filepath.Dir(at.Path), err)
 		}
 	}
 
 	s := c.Store
-	if !at.shared() && (s.PasswordFile != "" || s.CA != "" || s.Cert != "" || s.Key != "") {
+	if !at.Shared() && (s.PasswordFile != "" || s.CA != "" || s.Cert != "" || s.Key != "") {
 		ps.add("store: password_file, ca, cert and key are for redis:// and etcd:// URLs; kv is %s", at)
 	}
-	if at.kind != "redis" && (s.Prefix != "" || s.Replicas != 0 || s.Wait != nil) {
+	if at.Kind != kvadapters.Redis && (s.Prefix != "" || s.Replicas != 0 || s.Wait != nil) {
 		ps.add("store: prefix, replicas and wait are for redis:// URLs; kv is %s", at)
 	}
-	if s.PasswordFile != "" && at.shared() {
+	if s.PasswordFile != "" && at.Shared() {
 		password, err := readPrivate(p.fs, s.PasswordFile)
 		if err == nil {
-			at, err = at.withPassword(strings.TrimSpace(string(password)))
+			at, err = at.WithPassword(strings.TrimSpace(string(password)))
 		}
 		if err != nil {
 			ps.add("store.password_file: %v", err)
 		}
 	}
-	at.tls, err = clientTLS(p, s.CA, s.Cert, s.Key)
+	at.TLS, err = clientTLS(p, s.CA, s.Cert, s.Key)
 	ps.addLines("store", err)
-	at.prefix, at.replicas, at.wait = s.Prefix, s.Replicas, time.Duration(given(ps, "store.wait", s.Wait))
+	at.Prefix, at.Replicas, at.Wait = s.Prefix, s.Replicas, time.Duration(given(ps, "store.wait", s.Wait))
 	if s.Replicas < 0 {
 		ps.add("store.replicas: %d is less than nothing", s.Replicas)
-	} else if err := at.check(); err != nil {
+	} else if err := at.Valid(); err != nil {
 		ps.add("kv: %v", err)
-	} else if open := at.exposed(); open != "" && !s.TrustedNetwork {
+	} else if open := at.Exposed(); open != "" && !s.TrustedNetwork {
 		ps.add("kv: %s: %s; take %s with a password or a client's certificate, or, if nobody else can reach that network, set store.trusted_network = true",
-			at, open, at.withTLS())
+			at, open, at.SchemeWithTLS())
 	}
-	if at.kind == "redis" && s.Wait != nil && s.Replicas == 0 {
+	if at.Kind == kvadapters.Redis && s.Wait != nil && s.Replicas == 0 {
 		ps.add("store.wait: there is nothing to wait for; set store.replicas as well, or neither")
 	}
-	pl.core.Partitions = at.partitions()
+	pl.core.Partitions = at.Partitions()
 	if n := given(ps, "store.partitions", s.Partitions); n > maxPartitions {
 		ps.add("store.partitions: %d is not from 1 to %d", n, maxPartitions)
 	} else if n > 0 {

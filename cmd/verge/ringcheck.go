@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/keyset"
+	"github.com/verge-id/verge/kvadapters"
 )
 
 // ringCheckTime bounds how long `serve --check` waits for a store.
@@ -21,7 +22,7 @@ const ringCheckTime = 5 * time.Second
 func (pl *plan) checkRing(ctx context.Context, out io.Writer) error {
 	seals := pl.keyring.Keys[pl.keyring.Sealing(pl.now())]
 	said := fmt.Sprintf("key ring: key %s (fingerprint %s) seals", seals.ID, seals.Fingerprint())
-	if !pl.store.shared() {
+	if !pl.store.Shared() {
 		fmt.Fprintln(out, said)
 		return nil
 	}
@@ -48,7 +49,7 @@ func (pl *plan) checkRing(ctx context.Context, out io.Writer) error {
 
 // storeRing opens the plan's store and is its ring there.
 func (pl *plan) storeRing(ctx context.Context) (*keyset.Ring, func() error, error) {
-	store, closeStore, err := pl.store.open(ctx, pl.now)
+	store, closeStore, err := pl.store.Open(ctx, kvadapters.OpenConfig{Now: pl.now, Disk: boltDisk})
 	if err != nil {
 		return nil, nil, fmt.Errorf("store: %w", err)
 	}

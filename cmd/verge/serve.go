@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/kvadapters"
 )
 
 type serveCmd struct {
@@ -149,7 +150,7 @@ func (c *serveCmd) plan(p *program) (plan, config, error) {
 			return plan{}, conf, usagef("configuration: %w", err)
 		}
 	}
-	if at, err := parseStore(conf.KV); err == nil && at.hasPassword() {
+	if at, err := kvadapters.ParseAddress(conf.KV); err == nil && at.HasPassword() {
 		ps.add("kv: it has a password, and this file is no place for one; put the password into a file named by store.password_file, or the URL into VERGE_KV")
 	}
 	c.overlay(&conf)

@@ -433,10 +433,10 @@ var table = []mutant{
 	},
 	{
 		breaks: "a store across the network is used without TLS (contract 19)",
-		file:   "cmd/verge/store.go",
+		file:   "kvadapters/address.go",
 		old:    `slices.ContainsFunc(a.hosts(), isElsewhere)`,
 		new:    `slices.ContainsFunc(a.hosts()[:1], isElsewhere)`,
-		ask:    []string{"./cmd/verge TestStoresThatOthersCanReach"},
+		ask:    []string{"./kvadapters TestExposed"},
 	},
 	{
 		breaks: "a store across the network passes --check (contract 19)",
