@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/spf13/afero"
@@ -189,8 +188,8 @@ func (c *moduleShowCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	var s moduleState
-	if err := client.call(ctx, "GET", modulePath, nil, &s); err != nil {
+	s, err := client.Module(ctx)
+	if err != nil {
 		return err
 	}
 	if c.JSON {
@@ -240,13 +239,12 @@ func (c *moduleActivateCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	// With Expect, whoever is refused for his token is told before he sends megabytes.
-	header := http.Header{"Content-Type": {"application/wasm"}, "Expect": {"100-continue"}}
+	signature := ""
 	if m.signature != nil {
-		header.Set(signatureHeader, signatureText(m.signature))
+		signature = signatureText(m.signature)
 	}
-	var done moduleActivated
-	if err := client.send(ctx, "POST", modulePath, header, m.wasm, &done); err != nil {
+	done, err := client.ActivateModule(ctx, m.wasm, signature)
+	if err != nil {
 		return err
 	}
 	if c.JSON {

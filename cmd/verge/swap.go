@@ -51,28 +51,13 @@ type origin struct {
 	version int64
 }
 
-// moduleInUse is a module that takes requests.
-type moduleInUse struct {
-	Digest  string    `json:"digest"`            // SHA-256
-	Version int64     `json:"version,omitempty"` // that a signature says which was checked
-	Source  string    `json:"source"`            // a file, built in, or activatedSource
-	Since   time.Time `json:"since"`
-}
-
-// moduleRejected is a module that was refused.
-type moduleRejected struct {
-	Digest string    `json:"digest,omitempty"` // "": it could not even be read
-	Source string    `json:"source"`
-	At     time.Time `json:"at"`
-	Reason string    `json:"reason"`
-}
-
-// moduleState is what operators are told.
-type moduleState struct {
-	Engine   string          `json:"engine"`
-	Active   *moduleInUse    `json:"active,omitempty"` // of the engine wasm
-	Rejected *moduleRejected `json:"rejected,omitempty"`
-}
+// What operators are told. Package admin has the wire form.
+type (
+	moduleState     = admin.ModuleState
+	moduleInUse     = admin.ModuleInUse
+	moduleRejected  = admin.ModuleRejected
+	moduleActivated = admin.ModuleActivated
+)
 
 // activationTime bounds compiling and testing a module, which takes seconds.
 // One that loops in its test is given up then.
@@ -214,21 +199,14 @@ func (m *modules) inLog() slog.Attr {
 	return slog.GroupAttrs("", slog.String("engine", m.engine), slog.String("module", m.host.Digest()))
 }
 
-// Where operators ask for the module and send another one. The core knows
-// nothing of it.
+// Where operators ask for the module and send another one.
 const (
-	modulePath      = admin.Prefix + "module"
-	signatureHeader = "Verge-Module-Signature" // base64
+	modulePath      = admin.ModulePath
+	signatureHeader = admin.ModuleSignatureHeader
 )
 
 // codeModuleRefused is the code of an answer that says why a module is not activated.
 const codeModuleRefused api.Code = "MODULE_REFUSED"
-
-// moduleActivated answers an activation.
-type moduleActivated struct {
-	moduleInUse
-	Changed bool `json:"changed"` // it was not active already
-}
 
 // answer serves modulePath. The credential comes before the body is read.
 func (m *modules) answer(ctx context.Context, req *web.Request, body io.Reader) (*web.Response, *api.Error) {
@@ -267,7 +245,7 @@ func (m *modules) answer(ctx context.Context, req *web.Request, body io.Reader) 
 	if err != nil {
 		return nil, refusal(err)
 	}
-	return api.Answer(200, moduleActivated{*m.state().Active, changed}), nil
+	return api.Answer(200, moduleActivated{ModuleInUse: *m.state().Active, Changed: changed}), nil
 }
 
 // forward refuses a module that is not trusted, or is older than the one in
