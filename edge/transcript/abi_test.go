@@ -11,8 +11,8 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// A transcript can have every entry and every record of the ABI, by the name
-// that ABI.md gives it, but for the two that are no part of a step.
+// A transcript can have every entry and every record of the ABI by its name in ABI.md, except the
+// two that are not part of a step.
 func TestNamesAreTheABIs(t *testing.T) {
 	text, err := os.ReadFile("../../wasm/ABI.md")
 	if err != nil {

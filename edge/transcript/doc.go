@@ -1,34 +1,32 @@
-// Package transcript keeps what a core was asked, what it asked for in turn and
-// what it answered, and runs a core through it again: natively or as a guest.
-// With the clock and the randomness fixed, both must ask and answer the same,
-// byte for byte; Replay shows the first place where they do not.
+// Package transcript records what a core was asked, what the core asked its host for, and what it
+// answered. It replays a recording with a core that runs natively or as a guest. The clock and the
+// randomness are fixed, so every core must ask and answer the same, byte for byte. Replay shows the
+// first difference.
 //
-// Read a transcript, or make one with a Recorder. `verge replay` is Replay on
-// the command line, and testharness/corpus has transcripts of everything that
-// users, publishers and operators do.
+// Read reads a transcript, and a Recorder makes one. `verge replay` is Replay on the command line.
+// testharness/corpus has transcripts of everything that users, publishers and operators do.
 //
 // # Format
 //
-// JSON, one object a line, packed by gzip or not. Messages are those of
-// wasm/ABI.md, so that a host or a guest in any language can be driven with
-// them as they stand; their bytes are strings whose characters, U+0000 to
-// U+00FF, are the bytes: what is text in a message can be read and searched.
-// The first line is the head:
+// A transcript is JSON with one object a line, packed by gzip or not. Its messages are those of
+// wasm/ABI.md, so a host or a guest in any language can be driven with them. A message is a string
+// in which each character, U+0000 to U+00FF, is one byte, so a person can read and search the text
+// in it. The first line is the head:
 //
 //	{"transcript":1,"abi":1,"config":{…}}
 //
-// config is the argument of verge_config and has a key ring, which is for tests
-// alone. Every other line is a step, one request from its entry to its answer:
+// config is the argument of verge_config. It has a key ring, which must be one for tests. Every
+// other line is a step, one request from its entry to its answer, with its events (two lines here,
+// one in the file):
 //
-//	{"name":"…","now":"2026-11-20T22:10:00Z","seed":1,"entry":"handle","body":"…","events":[…],"answer":"…"}
-//	{"kind":"get","body":"…","status":1}
+//	{"name":"…","now":"2026-11-20T22:10:00Z","seed":1,"entry":"handle","body":"…",
+//	 "events":[{"kind":"get","body":"…","status":1}],"answer":"…"}
 //
-// name is for people. now is where the clock stands while the step lasts; it
-// does not go back from one step to the next. Random bytes of the step are the
-// SHA-256 of "verge transcript", seed and a count from 0, both as eight bytes,
-// little endian, for as many counts as are needed. entry, kind and status are
-// those of the ABI, the first two by name. An event is an effect with its reply
-// or a notice, in the order in which they came; a log's body is text here: level,
-// message and attributes, as log/slog's TextHandler writes them. answer is the
+// name is for people. now is the time at which the clock stands during the step; it never goes back
+// from one step to the next. The random bytes of a step are the SHA-256 of "verge transcript", seed
+// and a count, one hash for each count from 0 on; seed and count are eight bytes, little endian.
+// entry, kind and status are those of the ABI; entry and kind are names. An event is an effect with
+// its reply, or a notice. Events are in the order in which they came. The body of a log is text
+// here: level, message and attributes, as the TextHandler of log/slog writes them. answer is the
 // result of the entry.
 package transcript

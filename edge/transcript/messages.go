@@ -11,8 +11,7 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// reading takes a message apart, for its form to be checked and for people to
-// be shown it.
+// reading decodes a message, to check its form and to show it to people.
 type reading func([]byte) (any, error)
 
 func of[T any](read func([]byte) (T, error)) reading {
@@ -65,7 +64,7 @@ func readFetchError(b []byte) (f fetchError, err error) {
 	return f, err
 }
 
-// entry is a form of request. The self-test is none: it asks for what is fixed here.
+// entry is a form of request. The self-test is not one: its clock and randomness are its own.
 type entry struct {
 	name         string
 	body, result reading
@@ -82,7 +81,7 @@ var entries = map[abi.Entry]entry{
 	abi.Apply:    {"apply", text, of(abi.ReadOutcome)},
 }
 
-// kind is a form of event; replies are those of an effect, by status.
+// kind is a form of event. replies has the forms of the replies to an effect, by status.
 type kind struct {
 	name    string
 	body    reading
@@ -98,11 +97,12 @@ func asked(name string, body, reply reading, others map[abi.Status]reading) kind
 }
 
 var kinds = map[abi.Kind]kind{
-	abi.KVGet:    asked("get", of(abi.ReadKey), of(abi.ReadItem), map[abi.Status]reading{abi.NotFound: nothing}),
-	abi.KVCommit: asked("commit", of(abi.ReadTx), nothing, map[abi.Status]reading{abi.Conflicted: of(abi.ReadConflict), abi.Unknown: text}),
-	abi.KVClaim:  asked("claim", of(abi.ReadClaim), of(readTasks), nil),
-	abi.KVList:   asked("list", of(abi.ReadListing), of(abi.ReadItems), nil),
-	abi.KVSpend:  asked("spend", of(abi.ReadSpend), of(abi.ReadTimes), nil),
+	abi.KVGet: asked("get", of(abi.ReadKey), of(abi.ReadItem), map[abi.Status]reading{abi.NotFound: nothing}),
+	abi.KVCommit: asked("commit", of(abi.ReadTx), nothing,
+		map[abi.Status]reading{abi.Conflicted: of(abi.ReadConflict), abi.Unknown: text}),
+	abi.KVClaim: asked("claim", of(abi.ReadClaim), of(readTasks), nil),
+	abi.KVList:  asked("list", of(abi.ReadListing), of(abi.ReadItems), nil),
+	abi.KVSpend: asked("spend", of(abi.ReadSpend), of(abi.ReadTimes), nil),
 	abi.Fetch: {"fetch", of(abi.ReadFetch), map[abi.Status]reading{
 		abi.OK: of(abi.ReadFetched), abi.NoAnswer: of(readFetchError)}},
 	abi.Log:   {"log", text, nil},
@@ -120,7 +120,7 @@ func EntryName(e abi.Entry) string   { return entries[e].name }
 func KindName(k abi.Kind) string     { return kinds[k].name }
 func StatusName(s abi.Status) string { return statuses[s] }
 
-// named finds the number of a name.
+// named returns the number that a name stands for.
 func named[K ~uint8, V interface{ called() string }](all map[K]V, name string) (K, error) {
 	var names []string
 	for k, v := range all {

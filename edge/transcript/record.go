@@ -10,7 +10,7 @@ import (
 	"github.com/verge-id/verge/wasm/effect"
 )
 
-// Recorder runs a core in this process and writes down all that happens.
+// Recorder runs a core in this process and records what it is asked, asks for and answers.
 type Recorder struct {
 	Transcript
 
@@ -19,8 +19,7 @@ type Recorder struct {
 	step  *Step
 }
 
-// NewRecorder starts the core of a configuration at an instant. carry does what
-// it asks for.
+// NewRecorder starts a core with a configuration at an instant. carry does what the core asks for.
 func NewRecorder(c abi.Config, start time.Time, carry effect.Func) (*Recorder, error) {
 	r := &Recorder{Transcript: Transcript{Config: c}, step: &Step{}}
 	r.stage = &stage{now: start, start: start,
@@ -37,7 +36,7 @@ func NewRecorder(c abi.Config, start time.Time, carry effect.Func) (*Recorder, e
 	return r, err
 }
 
-// Do has the core run an entry at an instant and returns the result.
+// Do has the core run an entry at an instant, and returns the result. The step is added to the transcript.
 func (r *Recorder) Do(name string, now time.Time, entry abi.Entry, body []byte) ([]byte, error) {
 	s := Step{Name: name, Now: now.UTC(), Seed: uint64(len(r.Steps) + 1), Entry: entry, Body: body}
 	r.step = &s

@@ -10,13 +10,13 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Summary is what was replayed.
+// Summary counts what was replayed.
 type Summary struct {
 	Steps, Effects, Notices int
 	Bytes                   int // of effects, notices and answers that were compared
 }
 
-// Add adds another transcript's.
+// Add adds the summary of another transcript.
 func (s *Summary) Add(o Summary) {
 	s.Steps += o.Steps
 	s.Effects += o.Effects
@@ -26,24 +26,25 @@ func (s *Summary) Add(o Summary) {
 
 // String is the summary in words.
 func (s Summary) String() string {
-	return fmt.Sprintf("%d steps, %d effects, %d notices, %d bytes, the same", s.Steps, s.Effects, s.Notices, s.Bytes)
+	return fmt.Sprintf("%d steps, %d effects, %d notices, %d bytes, the same",
+		s.Steps, s.Effects, s.Notices, s.Bytes)
 }
 
-// Difference is the first place where a replay is not what was recorded. It
-// shows all of both, tokens and keys too.
+// Difference is the first place where a replay differs from the recording. It shows both in full,
+// also tokens and keys.
 type Difference struct {
 	Step     int    // from 1
 	Name     string // of the step
 	Request  string // what the step asks for, in a line
 	Now      time.Time
 	Place    string   // in the step
-	Before   []string // what the step had until there, a line for each
+	Before   []string // the events of the step until then, a line for each
 	Recorded []string // in words, line by line
 	Replayed []string
 }
 
-// String shows the difference to people. Lines that the recording alone has
-// begin with "-", those that the replay alone has with "+".
+// String shows the difference to a person. A line that only the recording has begins with "-". A
+// line that only the replay has begins with "+".
 func (d *Difference) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "step %d, %s\n  %s\n  at %s\n", d.Step, d.Name, d.Request, d.Now.Format(time.RFC3339Nano))
@@ -63,10 +64,9 @@ func (d *Difference) String() string {
 	return b.String()
 }
 
-// Replay runs an engine through the transcript: it gets the replies that were
-// recorded, and what it asks for, says and answers is compared with what was.
-// At the first difference the replay ends. The error is the engine's, which
-// could not be started, or the context's.
+// Replay runs the steps of the transcript on an engine. The engine gets the replies that were
+// recorded. Replay compares what it asks for, tells and answers with the recording, and ends at the
+// first difference. It returns an error if the engine could not be started or ctx ended.
 func (t *Transcript) Replay(ctx context.Context, e Engine) (sum Summary, d *Difference, err error) {
 	if len(t.Steps) == 0 {
 		return sum, nil, nil
@@ -97,8 +97,7 @@ func (t *Transcript) Replay(ctx context.Context, e Engine) (sum Summary, d *Diff
 	return sum, nil, nil
 }
 
-// player hands out the replies of one step, as long as what is asked for is
-// what was recorded.
+// player gives the recorded replies of one step, for as long as the core asks for what was recorded.
 type player struct {
 	step *Step
 	next int // of the step's events
@@ -106,12 +105,12 @@ type player struct {
 	sum  *Summary
 }
 
-// expect compares an event with the one that was recorded next.
+// expect compares an event with the next one of the recording.
 func (p *player) expect(k abi.Kind, body []byte) (recorded Event, same bool) {
 	if p.diff != nil {
 		return Event{}, false
 	}
-	if p.step == nil { // between steps, an engine has nothing to say
+	if p.step == nil { // what an engine does between steps is not part of any step
 		return Event{}, false
 	}
 	if p.next == len(p.step.Events) {
@@ -120,7 +119,7 @@ func (p *player) expect(k abi.Kind, body []byte) (recorded Event, same bool) {
 	}
 	recorded = p.step.Events[p.next]
 	if recorded.Kind != k || !bytes.Equal(recorded.Body, body) {
-		p.differ(fmt.Sprintf("event %d of %d", p.next+1, len(p.step.Events)), showEvent(recorded), showEvent(Event{Kind: k, Body: body}))
+		p.differ(p.place(), showEvent(recorded), showEvent(Event{Kind: k, Body: body}))
 		return Event{}, false
 	}
 	p.next++
@@ -137,7 +136,7 @@ func (p *player) effect(k abi.Kind, body []byte) (abi.Status, []byte) {
 	case k == abi.Fetch:
 		return abi.NoAnswer, abi.AppendFetchError(nil, "network_error", "the replay differs")
 	}
-	return abi.Unavailable, []byte("the replay differs") // the request comes to an end by itself
+	return abi.Unavailable, []byte("the replay differs") // which ends the request
 }
 
 func (p *player) notice(k abi.Kind, body []byte) {
@@ -146,7 +145,7 @@ func (p *player) notice(k abi.Kind, body []byte) {
 	}
 }
 
-// end compares the answer, and returns the step's difference.
+// end compares the answer. It returns the first difference of the step, if there is one.
 func (p *player) end(answer []byte, err error) *Difference {
 	switch {
 	case p.diff != nil:
@@ -155,7 +154,7 @@ func (p *player) end(answer []byte, err error) *Difference {
 	case p.next < len(p.step.Events):
 		got := *p.step
 		got.Answer = answer
-		p.differ(fmt.Sprintf("event %d of %d", p.next+1, len(p.step.Events)), showEvent(p.step.Events[p.next]), showAnswer(&got))
+		p.differ(p.place(), showEvent(p.step.Events[p.next]), showAnswer(&got))
 	case !bytes.Equal(answer, p.step.Answer):
 		got := *p.step
 		got.Answer = answer
@@ -165,8 +164,12 @@ func (p *player) end(answer []byte, err error) *Difference {
 	return p.diff
 }
 
+// place names the next event of the recording.
+func (p *player) place() string { return fmt.Sprintf("event %d of %d", p.next+1, len(p.step.Events)) }
+
 func (p *player) differ(place string, recorded, replayed []string) {
-	p.diff = &Difference{Name: p.step.Name, Request: p.step.Line(), Now: p.step.Now, Place: place, Recorded: recorded, Replayed: replayed}
+	p.diff = &Difference{Name: p.step.Name, Request: p.step.Line(), Now: p.step.Now,
+		Place: place, Recorded: recorded, Replayed: replayed}
 	for _, e := range p.step.Events[:p.next] {
 		p.diff.Before = append(p.diff.Before, e.line())
 	}

@@ -27,8 +27,8 @@ func answer(t *testing.T, s *transcript.Step, change func(*web.Response)) {
 	s.Answer = abi.AppendResponse(nil, r)
 }
 
-// Whatever is altered in a transcript is found, at the first place where it
-// makes a difference, and said in words.
+// Whatever is changed in a transcript, a replay finds the first place where it makes a difference,
+// and says so in words.
 func TestDifferences(t *testing.T) {
 	text := stored(t, "results")
 	pristine := read(t, text)
@@ -50,7 +50,8 @@ func TestDifferences(t *testing.T) {
 		{"the status of an answer", func(s []transcript.Step) []transcript.Step {
 			answer(t, &s[validate], func(r *web.Response) { r.Status = 409 })
 			return s
-		}, validate, []string{"validate\n", "POST /api/v1/verify/validate", "at 2026-11-20T22:10:00", "the answer: recorded (-) and replayed (+)", "-   Status: 409", "+   Status: 200", "commit p0: done"}},
+		}, validate, []string{"validate\n", "POST /api/v1/verify/validate", "at 2026-11-20T22:10:00",
+			"the answer: recorded (-) and replayed (+)", "-   Status: 409", "+   Status: 200", "commit p0: done"}},
 		{"a member of an answer's body", func(s []transcript.Step) []transcript.Step {
 			answer(t, &s[validate], func(r *web.Response) {
 				r.Body = bytes.Replace(r.Body, []byte(`"challenge_age":25`), []byte(`"challenge_age":18`), 1)
@@ -102,7 +103,10 @@ func TestDifferences(t *testing.T) {
 			s[approve].Now = s[approve].Now.Add(time.Millisecond)
 			return s
 		}, approve, []string{"approve", "+   Now: "}},
-		{"the randomness", func(s []transcript.Step) []transcript.Step { s[approve].Seed++; return s }, approve, []string{"approve", "ID: "}},
+		{"the randomness", func(s []transcript.Step) []transcript.Step {
+			s[approve].Seed++
+			return s
+		}, approve, []string{"approve", "ID: "}},
 		{"a notice", func(s []transcript.Step) []transcript.Step {
 			event(&s[approve], abi.Count).Body = []byte("session_failed")
 			return s
@@ -115,7 +119,7 @@ func TestDifferences(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			altered := read(t, text)
 			altered.Steps = c.alter(altered.Steps)
-			var again bytes.Buffer // what is altered is a transcript still
+			var again bytes.Buffer // after the change it is still a transcript
 			if err := altered.Write(&again); err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +139,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// However much there is and differs, what is shown fits a screen or two.
+// However large the difference is, what is shown fits on a screen or two.
 func TestWhatIsShownIsShort(t *testing.T) {
 	d := &transcript.Difference{Step: 1, Recorded: []string{"answer"}, Replayed: []string{"answer"}}
 	for n := range 1000 {
@@ -147,29 +151,33 @@ func TestWhatIsShownIsShort(t *testing.T) {
 	if lines := strings.Count(text, "\n"); lines > 110 || len(text) > 20_000 {
 		t.Errorf("%d lines, %d bytes", lines, len(text))
 	}
-	for _, says := range []string{"… 988 events before these\n  event 988\n", "-   Body: …", " recorded 0\n", "- … 960 more lines\n+   Body: …", " replayed 39\n", "+ … 960 more lines\n"} {
+	for _, says := range []string{"… 988 events before these\n  event 988\n", "-   Body: …", " recorded 0\n",
+		"- … 960 more lines\n+   Body: …", " replayed 39\n", "+ … 960 more lines\n"} {
 		if !strings.Contains(text, says) {
 			t.Errorf("it does not say %q:\n%s", says, text)
 		}
 	}
 }
 
-// A change of the configuration is seen by what comes of it.
+// A replay finds a change of the configuration by its effects.
 func TestAnotherConfiguration(t *testing.T) {
 	altered := read(t, stored(t, "results"))
 	altered.Config.SecretPerIP = 7
-	if _, d, err := altered.Replay(t.Context(), transcript.Engine{}); err != nil || d == nil || d.Step != 1 || !strings.Contains(d.String(), "secret-ip") {
+	_, d, err := altered.Replay(t.Context(), transcript.Engine{})
+	if err != nil || d == nil || d.Step != 1 || !strings.Contains(d.String(), "secret-ip") {
 		t.Errorf("%v: %v", err, d)
 	}
 	altered.Config.BaseURL = "ftp://verge.example"
-	if _, d, err := altered.Replay(t.Context(), transcript.Engine{}); err == nil || d != nil || !strings.Contains(err.Error(), "base URL") {
-		t.Errorf("a service that there cannot be: %v, %v", d, err)
+	_, d, err = altered.Replay(t.Context(), transcript.Engine{})
+	if err == nil || d != nil || !strings.Contains(err.Error(), "base URL") {
+		t.Errorf("a configuration that is not valid: %v, %v", d, err)
 	}
 }
 
 func TestReplayOfNothing(t *testing.T) {
 	empty := read(t, bytes.SplitAfter(stored(t, "results"), []byte("\n"))[0])
-	if sum, d, err := empty.Replay(t.Context(), transcript.Engine{}); sum != (transcript.Summary{}) || d != nil || err != nil {
+	sum, d, err := empty.Replay(t.Context(), transcript.Engine{})
+	if sum != (transcript.Summary{}) || d != nil || err != nil {
 		t.Errorf("%+v, %v, %v", sum, d, err)
 	}
 }
@@ -177,7 +185,8 @@ func TestReplayOfNothing(t *testing.T) {
 func TestReplayStops(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if _, d, err := read(t, stored(t, "results")).Replay(ctx, transcript.Engine{}); !errors.Is(err, context.Canceled) || d != nil {
+	_, d, err := read(t, stored(t, "results")).Replay(ctx, transcript.Engine{})
+	if !errors.Is(err, context.Canceled) || d != nil {
 		t.Errorf("%v, %v", d, err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Line is what the step asks for, in a line.
+// Line says in one line what the step asks for.
 func (s *Step) Line() string {
 	e, ok := entries[s.Entry]
 	if !ok {
@@ -45,7 +45,7 @@ func (s *Step) Line() string {
 	return e.name
 }
 
-// line is an event in a line.
+// line shows an event in one line.
 func (e Event) line() string {
 	k := kinds[e.Kind]
 	v, err := k.body(e.Body)
@@ -79,7 +79,7 @@ func (e Event) line() string {
 	return oneLine(k.name + " " + about)
 }
 
-// oneLine shortens a text to what one line has room for.
+// oneLine shortens a text so that it fits on a line.
 func oneLine(s string) string {
 	const most = 160
 	s = strings.Map(func(r rune) rune {
@@ -94,7 +94,7 @@ func oneLine(s string) string {
 	return s
 }
 
-// showEvent and showAnswer are one thing that an engine does, in words.
+// showEvent and showAnswer show an event or an answer in several lines.
 func showEvent(e Event) []string {
 	return titled(kinds[e.Kind].name, kinds[e.Kind].body, e.Body)
 }
@@ -113,7 +113,7 @@ func titled(title string, read reading, b []byte) []string {
 	return lines
 }
 
-// show is a message in words, a line for each thing in it that is not zero.
+// show shows a message with a line for each member that is not zero.
 func show(v any) []string {
 	if v == nil {
 		return nil
@@ -149,7 +149,9 @@ func appendValue(lines []string, path string, v reflect.Value) []string {
 			}
 		}
 	case reflect.Map:
-		for _, k := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, k := range keys {
 			lines = appendValue(lines, member(k.String()), v.MapIndex(k))
 		}
 	case reflect.Slice:
@@ -165,8 +167,7 @@ func appendValue(lines []string, path string, v reflect.Value) []string {
 	return lines
 }
 
-// appendText shows JSON member by member, text line by line, and bytes that
-// are neither as they would be written in Go.
+// appendText shows JSON member by member and text line by line. It shows other bytes as a Go string.
 func appendText(lines []string, label string, b []byte) []string {
 	var indented bytes.Buffer
 	switch {
@@ -184,8 +185,8 @@ func appendText(lines []string, label string, b []byte) []string {
 	return lines
 }
 
-// differing are the lines around what differs: what both have with a blank in
-// front, what recorded alone has with a minus, replayed alone with a plus.
+// differing returns the lines that differ and a few around them. A line begins with a blank if both
+// have it, with a minus if only recorded has it, and with a plus if only replayed has it.
 func differing(recorded, replayed []string) []string {
 	const around = 2
 	same := 0
@@ -193,12 +194,13 @@ func differing(recorded, replayed []string) []string {
 		same++
 	}
 	tail := 0
-	for tail < min(len(recorded), len(replayed))-same && recorded[len(recorded)-1-tail] == replayed[len(replayed)-1-tail] {
+	for tail < min(len(recorded), len(replayed))-same &&
+		recorded[len(recorded)-1-tail] == replayed[len(replayed)-1-tail] {
 		tail++
 	}
 	out := []string{}
 	if same > 0 {
-		out = append(out, "  "+recorded[0]) // what it is
+		out = append(out, "  "+recorded[0]) // the title
 	}
 	if same > around+1 {
 		out = append(out, "  …")
@@ -221,7 +223,7 @@ func differing(recorded, replayed []string) []string {
 	return out
 }
 
-// appendSide adds what one side has and the other has not.
+// appendSide adds the lines of one side. others are those of the other side.
 func appendSide(out []string, sign string, lines, others []string) []string {
 	const most = 40
 	for n, l := range lines {
@@ -238,8 +240,8 @@ func appendSide(out []string, sign string, lines, others []string) []string {
 	return out
 }
 
-// excerpt cuts out of a long line, a token or a page, what is around the first
-// difference from another, behind what the line is of.
+// excerpt shortens a long line, such as a token or a page, to the part around its first difference
+// from another line. The label of the line stays.
 func excerpt(line, other string) string {
 	const before, most = 40, 160
 	if len(line) <= most {

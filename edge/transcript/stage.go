@@ -21,12 +21,12 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// Engine is what runs the core. The zero value runs it in this process.
+// Engine says what runs the core. The zero value runs it in this process.
 type Engine struct {
-	Guest *wasmhost.Module // runs it, if there is one
+	// Guest is the module that runs the core. Nil: the core runs natively.
+	Guest *wasmhost.Module
 
-	// HostSeals keeps the keys outside of the guest, as a server does. False:
-	// the guest seals by itself.
+	// HostSeals keeps the keys outside the guest, as a server does. False: the guest seals by itself.
 	HostSeals bool
 }
 
@@ -57,9 +57,8 @@ var (
 	_ running = (*wasmhost.Engine)(nil)
 )
 
-// stage is all the world that a core sees: a clock that stands while a step
-// lasts, randomness that begins anew with each, and somebody who has its
-// effects and notices.
+// stage is the host of a core. Its clock stands still during a step, and its randomness starts
+// again with each step. Effects and notices go to the functions effect and notice.
 type stage struct {
 	now     time.Time
 	start   time.Time
@@ -75,23 +74,24 @@ func (s *stage) count(event string) { s.notice(abi.Count, []byte(event)) }
 
 func (s *stage) wake(p kv.Partition, due time.Time) { s.notice(abi.Wake, abi.AppendWake(nil, p, due)) }
 
-// Write takes a line of the log.
+// Write implements io.Writer: a line of the log is a notice.
 func (s *stage) Write(line []byte) (int, error) {
 	s.notice(abi.Log, append([]byte(nil), line[:len(line)-1]...))
 	return len(line), nil
 }
 
 func (s *stage) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		// A guest's host says which module a line is of, which the core does not.
+	// The host of a guest adds the module to each line. The core does not know its module.
+	leaveOut := func(groups []string, a slog.Attr) slog.Attr {
 		if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == "module") {
 			return slog.Attr{}
 		}
 		return a
-	}}))
+	}
+	return slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: leaveOut}))
 }
 
-// start puts a core onto the stage. end takes it off.
+// start starts a core on the stage. end closes it.
 func (e Engine) start(ctx context.Context, c abi.Config, s *stage) (r running, end func() error, err error) {
 	c.LogLevel = int8(slog.LevelDebug)
 	keys, err := token.ParseKeyring(c.Keyring)
@@ -118,8 +118,9 @@ func (e Engine) start(ctx context.Context, c abi.Config, s *stage) (r running, e
 		Compiled: e.Guest, Guest: c, Sealer: sealer,
 		KV: store, Meter: store, Fetch: fetch,
 		Log: s.logger(), Count: s.count, Wake: s.wake,
-		Instances: 1, MemoryFull: 1 << 31, // never: one that is replaced has forgotten what it has read
-		Random: &s.entropy, Clock: wasmhost.Clock{Wall: s.clock, Mono: func() time.Duration { return s.now.Sub(s.start) }},
+		Instances: 1, MemoryFull: 1 << 31, // never replaced: a new instance would read again what this one knows
+		Random: &s.entropy,
+		Clock:  wasmhost.Clock{Wall: s.clock, Mono: func() time.Duration { return s.now.Sub(s.start) }},
 	})
 	if err != nil {
 		return nil, nil, err
@@ -127,7 +128,7 @@ func (e Engine) start(ctx context.Context, c abi.Config, s *stage) (r running, e
 	return g, g.Close, nil
 }
 
-// run does what a step asks for and returns the result.
+// run has the core do what a step asks for and returns the result.
 func (s *stage) run(ctx context.Context, r running, step Step) (answer []byte, err error) {
 	s.now, s.entropy = step.Now, entropy{seed: step.Seed}
 	defer func() {
@@ -172,7 +173,7 @@ func (s *stage) run(ctx context.Context, r running, step Step) (answer []byte, e
 	return nil, errors.New("there is no such entry")
 }
 
-// Entropy is the randomness of a step with that seed, for ever the same.
+// Entropy is the randomness of a step with that seed. It never changes.
 func Entropy(seed uint64) io.Reader { return &entropy{seed: seed} }
 
 type entropy struct {

@@ -20,21 +20,21 @@ import (
 // Version of the format.
 const Version = 1
 
-// MaxLine is the most bytes of a line: room for the largest message there is,
-// were every byte of it escaped.
+// MaxLine is the greatest length of a line in bytes. The largest message fits, even if each of its
+// bytes has to be escaped.
 const MaxLine = 6*abi.MaxInbox + 1<<20
 
-// Transcript is a service's configuration and what it was asked, in order.
+// Transcript is the configuration of a service and what the service was asked, in order.
 type Transcript struct {
-	Config abi.Config // with a key ring, and so none that protects anything
+	Config abi.Config // its key ring can be read here, so it must not protect anything
 	Steps  []Step
 }
 
 // Step is one request, from its entry to its answer.
 type Step struct {
 	Name   string
-	Now    time.Time // where the clock stands meanwhile, not before the last step's
-	Seed   uint64    // of the step's randomness
+	Now    time.Time // at which the clock stands during the step; not before that of the step before
+	Seed   uint64    // of its randomness
 	Entry  abi.Entry
 	Body   []byte // the entry's message
 	Events []Event
@@ -49,7 +49,7 @@ type Event struct {
 	Reply  []byte
 }
 
-// ErrFormat says that something is no transcript of this version.
+// ErrFormat says that what was read is not a transcript of this version.
 var ErrFormat = errors.New("no transcript")
 
 type head struct {
@@ -83,9 +83,11 @@ func (t *Transcript) Write(w io.Writer) error {
 		return err
 	}
 	for _, s := range t.Steps {
-		line := step{Name: s.Name, Now: s.Now.UTC(), Seed: s.Seed, Entry: entries[s.Entry].name, Body: characters(s.Body), Answer: characters(s.Answer)}
+		line := step{Name: s.Name, Now: s.Now.UTC(), Seed: s.Seed, Entry: entries[s.Entry].name,
+			Body: characters(s.Body), Answer: characters(s.Answer)}
 		for _, v := range s.Events {
-			line.Events = append(line.Events, event{kinds[v.Kind].name, characters(v.Body), v.Status, characters(v.Reply)})
+			line.Events = append(line.Events, event{
+				Kind: kinds[v.Kind].name, Body: characters(v.Body), Status: v.Status, Reply: characters(v.Reply)})
 		}
 		if err := e.Encode(line); err != nil {
 			return err
@@ -94,8 +96,8 @@ func (t *Transcript) Write(w io.Writer) error {
 	return nil
 }
 
-// Read reads a transcript, packed or not. An error that wraps ErrFormat says
-// in which line what is wrong; any other is r's.
+// Read reads a transcript, packed or not. An error that wraps ErrFormat says which line is wrong and why. Any
+// other error comes from r.
 func Read(r io.Reader) (*Transcript, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -129,13 +131,14 @@ func Read(r io.Reader) (*Transcript, error) {
 	}
 }
 
-// damaged reports whether what was read is not what was packed.
+// damaged reports whether err says that a packed file was changed or cut.
 func damaged(err error) bool {
 	var corrupt flate.CorruptInputError
-	return errors.As(err, &corrupt) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF)
+	return errors.As(err, &corrupt) || errors.Is(err, gzip.ErrChecksum) ||
+		errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// readLine returns the next line without its end, io.EOF behind the last.
+// readLine returns the next line without its line feed, and io.EOF after the last.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -152,7 +155,7 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// decode takes one object and nothing else.
+// decode reads a line that has one object and nothing else.
 func decode(line []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
@@ -175,9 +178,11 @@ func (t *Transcript) readHead(line []byte) error {
 	}
 	switch err := json.Unmarshal(line, &version); {
 	case err != nil || version.Transcript == 0:
-		return fmt.Errorf("%w: it must be a head like {\"transcript\":%d,\"abi\":%d,\"config\":{…}}", ErrFormat, Version, abi.Version)
+		return fmt.Errorf("%w: it must be a head like {\"transcript\":%d,\"abi\":%d,\"config\":{…}}",
+			ErrFormat, Version, abi.Version)
 	case version.Transcript != Version || version.ABI != abi.Version:
-		return fmt.Errorf("%w: version %d of ABI %d, and this program reads version %d of ABI %d", ErrFormat, version.Transcript, version.ABI, Version, abi.Version)
+		return fmt.Errorf("%w: version %d of ABI %d, and this program reads version %d of ABI %d",
+			ErrFormat, version.Transcript, version.ABI, Version, abi.Version)
 	}
 	var h head
 	if err := decode(line, &h); err != nil {
@@ -190,7 +195,7 @@ func (t *Transcript) readHead(line []byte) error {
 	return nil
 }
 
-// readStep checks all that can be without a core: what is read can be replayed.
+// readStep checks everything that can be checked without a core: what it accepts can be replayed.
 func (t *Transcript) readStep(line []byte) error {
 	var l step
 	if err := decode(line, &l); err != nil {
@@ -249,7 +254,7 @@ func (v event) read() (e Event, err error) {
 	return e, nil
 }
 
-// message returns the bytes that characters stand for, if they are a message.
+// message returns the bytes that the characters of text stand for, if read accepts them.
 func message(text string, read reading) ([]byte, error) {
 	b := make([]byte, 0, len(text))
 	for _, r := range text {
@@ -264,7 +269,7 @@ func message(text string, read reading) ([]byte, error) {
 	return slices.Clip(b), nil
 }
 
-// characters is the text that message reads.
+// characters is the reverse of message.
 func characters(b []byte) string {
 	var s strings.Builder
 	s.Grow(len(b))

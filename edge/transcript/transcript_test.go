@@ -54,24 +54,23 @@ func pack(t testing.TB, b []byte) []byte {
 	return packed.Bytes()
 }
 
-// What is written is read again, and written again it is the same bytes,
-// packed or not.
+// A transcript that is read and written again has the same bytes, whether it was packed or not.
 func TestReadWhatIsWritten(t *testing.T) {
 	text := stored(t, "webhooks")
 	plain, packed := read(t, text), read(t, pack(t, text))
 	if !reflect.DeepEqual(plain, packed) {
-		t.Error("packed, a transcript is another")
+		t.Error("a packed transcript is read as a different one")
 	}
 	var again bytes.Buffer
 	if err := plain.Write(&again); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(again.Bytes(), text) {
-		t.Error("written again, a transcript is other bytes")
+		t.Error("a transcript that is written again has different bytes")
 	}
 }
 
-// The randomness of a step is what the package says: another language can have it.
+// The randomness of a step is what the package's documentation says, so another language can make it.
 func TestEntropy(t *testing.T) {
 	b := make([]byte, 40)
 	r := transcript.Entropy(7)
@@ -89,11 +88,11 @@ func TestEntropy(t *testing.T) {
 	all := make([]byte, 40)
 	transcript.Entropy(7).Read(all)
 	if !bytes.Equal(all, b) {
-		t.Error("how much is read at once makes a difference")
+		t.Error("the bytes depend on how many are read at once")
 	}
 }
 
-// What is no transcript is refused, by the line and by what is wrong there.
+// A file that is not a transcript is refused with the line and with what is wrong there.
 func TestWhatIsRefused(t *testing.T) {
 	text := string(stored(t, "limits"))
 	lines := strings.SplitAfter(text, "\n")
@@ -112,25 +111,39 @@ func TestWhatIsRefused(t *testing.T) {
 		{"nothing", "", "it is empty"},
 		{"text", "hello", "line 1: no transcript: it must be a head"},
 		{"JSON of another kind", "{}\n", "line 1: no transcript: it must be a head"},
-		{"another version", sub(head, `"transcript":1`, `"transcript":2`), "line 1: no transcript: version 2 of ABI 2, and this program reads version 1 of ABI 2"},
+		{"another version", sub(head, `"transcript":1`, `"transcript":2`),
+			"line 1: no transcript: version 2 of ABI 2, and this program reads version 1 of ABI 2"},
 		{"another ABI", sub(head, `"abi":2`, `"abi":9`), "version 1 of ABI 9"},
-		{"a setting that there is not", sub(head, `"base_url"`, `"base_uri"`), `line 1: no transcript: json: unknown field "base_uri"`},
-		{"no key ring", `{"transcript":1,"abi":2,"config":{"base_url":"https://verge.example"}}`, "line 1: no transcript: config.keyring"},
+		{"a setting that there is not", sub(head, `"base_url"`, `"base_uri"`),
+			`line 1: no transcript: json: unknown field "base_uri"`},
+		{"no key ring", `{"transcript":1,"abi":2,"config":{"base_url":"https://verge.example"}}`,
+			"line 1: no transcript: config.keyring"},
 		{"a step cut short", head + step[:len(step)/2], "line 2: no transcript: it is cut short"},
-		{"a step and more", head + strings.TrimSpace(step) + "{}\n", "line 2: no transcript: something follows the object"},
+		{"a step and more", head + strings.TrimSpace(step) + "{}\n",
+			"line 2: no transcript: something follows the object"},
 		{"an empty line", head + "\n" + step, "line 2: no transcript: it is cut short"},
 		{"a member that there is not", head + sub(step, `"seed"`, `"sead"`), `unknown field "sead"`},
-		{"an entry that there is not", head + sub(step, `"entry":"handle"`, `"entry":"self-test"`), `line 2: no transcript: entry: "self-test" is none of ["admin" "apply"`},
-		{"a character that is no byte", head + sub(step, "POST", "PÖŁT"), "line 2: no transcript: body: character U+0141 is no byte"},
-		{"a body that is no message", head + sub(step, "POST", "POSTS"), "line 2: no transcript: body: abi: malformed message"},
-		{"an answer that is no message", head + sub(step, `"answer":"`, `"answer":"x`), "line 2: no transcript: answer: abi: malformed message"},
-		{"an event that there is not", head + sub(step, `"kind":"spend"`, `"kind":"spent"`), `line 2: no transcript: event 1: "spent" is none of`},
-		{"an event that is no message", head + sub(step, `"kind":"spend","body":"`, `"kind":"spend","body":"x`), "line 2: no transcript: event 1: body: abi: malformed message"},
-		{"a reply that is no message", head + sub(step, `"reply":"`, `"reply":"x`), "line 2: no transcript: event 1: reply: abi: malformed message"},
-		{"a status that the effect has not", head + sub(step, `,"reply"`, `,"status":2,"reply"`), "line 2: no transcript: event 1: a spend is not replied to with status 2"},
-		{"a notice with a reply", head + sub(step, `"kind":"spend"`, `"kind":"log"`), "line 2: no transcript: event 1: a log is not replied to"},
+		{"an entry that there is not", head + sub(step, `"entry":"handle"`, `"entry":"self-test"`),
+			`line 2: no transcript: entry: "self-test" is none of ["admin" "apply"`},
+		{"a character that is no byte", head + sub(step, "POST", "PÖŁT"),
+			"line 2: no transcript: body: character U+0141 is no byte"},
+		{"a body that is no message", head + sub(step, "POST", "POSTS"),
+			"line 2: no transcript: body: abi: malformed message"},
+		{"an answer that is no message", head + sub(step, `"answer":"`, `"answer":"x`),
+			"line 2: no transcript: answer: abi: malformed message"},
+		{"an event that there is not", head + sub(step, `"kind":"spend"`, `"kind":"spent"`),
+			`line 2: no transcript: event 1: "spent" is none of`},
+		{"an event that is no message", head + sub(step, `"kind":"spend","body":"`, `"kind":"spend","body":"x`),
+			"line 2: no transcript: event 1: body: abi: malformed message"},
+		{"a reply that is no message", head + sub(step, `"reply":"`, `"reply":"x`),
+			"line 2: no transcript: event 1: reply: abi: malformed message"},
+		{"a status that the effect has not", head + sub(step, `,"reply"`, `,"status":2,"reply"`),
+			"line 2: no transcript: event 1: a spend is not replied to with status 2"},
+		{"a notice with a reply", head + sub(step, `"kind":"spend"`, `"kind":"log"`),
+			"line 2: no transcript: event 1: a log is not replied to"},
 		{"a clock that goes back", head + lines[2] + step, "line 3: no transcript: now: the clock goes back"},
-		{"a time that is none", head + sub(step, `"now":"2026`, `"now":"1026`), "line 2: no transcript: now: it must be between"},
+		{"a time that is none", head + sub(step, `"now":"2026`, `"now":"1026`),
+			"line 2: no transcript: now: it must be between"},
 		{"packed and cut short", packed[:len(packed)/2], "no transcript: unexpected EOF"},
 		{"packed and damaged", string(damaged), "no transcript: "},
 		{"packed and nothing", string(pack(t, nil)), "it is empty"},
@@ -142,8 +155,9 @@ func TestWhatIsRefused(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken")
-	if _, err := transcript.Read(io.MultiReader(strings.NewReader(head), failing{broken})); !errors.Is(err, broken) || errors.Is(err, transcript.ErrFormat) {
-		t.Errorf("a file that cannot be read is no transcript: %v", err)
+	_, err := transcript.Read(io.MultiReader(strings.NewReader(head), failing{broken}))
+	if !errors.Is(err, broken) || errors.Is(err, transcript.ErrFormat) {
+		t.Errorf("a file that cannot be read: %v, want the error of the reader alone", err)
 	}
 }
 
@@ -151,10 +165,10 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// FuzzRead: what is read can be written, and is then read as the same.
+// FuzzRead: what was read can be written, and is read again as the same.
 func FuzzRead(f *testing.F) {
 	lines := bytes.SplitAfter(stored(f, "faults"), []byte("\n"))
-	shortest := map[string][]byte{} // of each entry: long ones are fuzzed slowly
+	shortest := map[string][]byte{} // of each entry: fuzzing long ones is slow
 	for _, line := range lines[1 : len(lines)-1] {
 		_, entry, _ := bytes.Cut(line, []byte(`"entry":"`))
 		entry, _, _ = bytes.Cut(entry, []byte(`"`))
@@ -190,7 +204,7 @@ func FuzzRead(f *testing.F) {
 		}
 		second, err := transcript.Read(&text)
 		if err != nil || !reflect.DeepEqual(first.Steps, second.Steps) {
-			t.Errorf("it is not read again as it was: %v", err)
+			t.Errorf("it is read differently the second time: %v", err)
 		}
 	})
 }

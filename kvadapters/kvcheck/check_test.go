@@ -128,7 +128,7 @@ func TestCheck(t *testing.T) {
 				}
 				running.Go(func() {
 					t.Run(c.name, func(t *testing.T) {
-						name := fmt.Sprintf("verge-check-%d", n)
+						name := fmt.Sprintf("verge-check-case%02d", n)
 						var s scratch = inMemory{}
 						if target.url != "" {
 							s = scratchOn(t, target.url, name)
