@@ -1826,7 +1826,7 @@ func (g *groupState) unlock() {}`,
 	{
 		breaks: "an instance sleeps through what another one that died has left (I10)",
 		file:   "cmd/verge/instance.go",
-		old:    `!s.store.shared(),`,
+		old:    `!s.store.Shared(),`,
 		new:    `true,`,
 		ask:    []string{"./cmd/verge TestAnIdleInstance"},
 	},
