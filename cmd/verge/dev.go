@@ -105,7 +105,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 
 	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(c.LogLevel)}))
 	in, err := assemble(ctx, settings{
-		core:    core.Config{BaseURL: ready.BaseURL, Dev: true, OperatorToken: seeds.OperatorToken, Partitions: at.partitions()},
+		core:    core.Config{BaseURL: ready.BaseURL, Dev: true, OperatorToken: seeds.OperatorToken, Partitions: at.Partitions()},
 		egress:  out,
 		store:   at.ForOwner(seeds.PublisherID),
 		engine:  runs,
