@@ -100,12 +100,11 @@ type keyringRetireCmd struct {
 
 // Help is shown by `verge keyring retire --help`.
 func (keyringRetireCmd) Help() string {
-	return `A key is needed for as long as anybody can ask for a session that it
-authenticates. That ends when the outcomes of the sessions that it sealed last
-are forgotten; until then the command refuses. The servers seal webhook secrets
-again once a new key seals. The file keeps the id of a retired key, so that an
-instance that lacks the key does not count as one that lags behind. Bring the
-file to every instance.
+	return `The command refuses while anybody can still ask for a session that the key
+authenticates. That ends when the outcomes of the last sessions of that key are
+forgotten. The servers seal webhook secrets again once a new key seals. The file
+keeps the id of a retired key, so that an instance that lacks the key does not
+count as one that lags behind. Bring the file to every instance.
 
 Example:
 
