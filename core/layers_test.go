@@ -56,9 +56,12 @@ var leaves = map[string][]string{
 
 // aboveLeaves are the packages that one of the edge may import beside the core's leaves.
 var aboveLeaves = map[string][]string{
-	"edge/adminclient": {"core/admin", "core/integration", "core/outbox"}, // it reads what core/admin answers
-	"edge/keyring":     {"core/keyset", "core/token"},                     // it applies the core's rules for key rings
-	"edge/transcript":  {"core", "core/token", "wasm/settings"},           // it runs a core, natively or as a guest
+	// It reads what core/admin answers.
+	"edge/adminclient": {"core/admin", "core/integration", "core/outbox"},
+	// It applies the core's rules for key rings.
+	"edge/keyring": {"core/keyset", "core/token"},
+	// It runs a core, natively or as a guest.
+	"edge/transcript": {"core", "core/token", "wasm/settings"},
 }
 
 // listed is a package as go list has it, test files left out.
