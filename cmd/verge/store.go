@@ -220,26 +220,18 @@ func (a storeAt) of(owner string) storeAt {
 // openTimeout bounds how long a server is looked for at the start.
 const openTimeout = 10 * time.Second
 
-// open opens the store. Its errors repeat no password.
-func (a storeAt) open(ctx context.Context, now func() time.Time) (store kv.KV, shut func() error, err error) {
-	return a.openTold(ctx, now, nil)
-}
-
-// tells reports whether the store knows by itself that it cannot write.
-func (a storeAt) tells() bool { return a.kind == "bolt" }
-
 // boltDisk is a good one, but in tests of a disk that fails.
 var boltDisk bolt.Disk
 
-// openTold has a store that tells do so.
-func (a storeAt) openTold(ctx context.Context, now func() time.Time, told func(failing error)) (store kv.KV, shut func() error, err error) {
+// open opens the store. Its errors repeat no password.
+func (a storeAt) open(ctx context.Context, now func() time.Time) (store kv.KV, shut func() error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	switch a.kind {
 	case "memory":
 		return memory.New(memory.Config{Now: now}), func() error { return nil }, nil
 	case "bolt":
-		b, err := bolt.Open(a.path, bolt.Config{Now: now, Changed: told, Disk: boltDisk})
+		b, err := bolt.Open(a.path, bolt.Config{Now: now, Disk: boltDisk})
 		if err != nil {
 			return nil, nil, err
 		}
