@@ -1824,6 +1824,27 @@ func (g *groupState) unlock() {}`,
 
 	// The process.
 	{
+		breaks: "the store closes under jobs in hand",
+		file:   "edge/edge.go",
+		old:    `errors.Join(err, <-worked, s.Close())`,
+		new:    `errors.Join(err, s.Close(), <-worked)`,
+		ask:    []string{"./edge TestTheOrder"},
+	},
+	{
+		breaks: "a service that does not open keeps its store and its listeners",
+		file:   "edge/edge.go",
+		old:    `return nil, errors.Join(err, s.Close())`,
+		new:    `return nil, err`,
+		ask:    []string{"./edge TestWhatCannotServe"},
+	},
+	{
+		breaks: "a request waits for the store for as long as it takes",
+		file:   "edge/served.go",
+		old:    `s.Engine.Handle(storewatch.WithBudget(ctx, s.budget), req)`,
+		new:    `s.Engine.Handle(ctx, req)`,
+		ask:    []string{"./edge TestARequestWaits"},
+	},
+	{
 		breaks: "an instance sleeps through what another one that died has left (I10)",
 		file:   "edge/edge.go",
 		old:    `s.opened, !s.config.Store.Shared`,
