@@ -44,6 +44,9 @@ var floors = []string{
 	"core",
 }
 
+// assemblies are the packages of the edge that know the whole core.
+var assemblies = []string{"edge", "edge/modules"}
+
 // leaves import this of ours and nothing else, no library either.
 var leaves = map[string][]string{
 	"core/kv":          nil,
@@ -220,6 +223,9 @@ func forbidden(name, imported string, floor func(string) int) string {
 			return "it points up"
 		}
 	case "edge":
+		if slices.Contains(assemblies, name) && (inCore(imported) || imported == "wasm/settings") {
+			return "" // it puts the core together with the edge
+		}
 		if slices.Contains(aboveLeaves[name], imported) {
 			return ""
 		}
@@ -249,6 +255,34 @@ func forbidden(name, imported string, floor func(string) int) string {
 		}
 	}
 	return ""
+}
+
+// Whoever embeds Verge hands in the store, and links no other one. The runtime
+// for WebAssembly is linked by whoever runs modules.
+func TestTheAssemblyLinksWhatItIsHanded(t *testing.T) {
+	const wazero = "github.com/tetratelabs/wazero"
+	runModules := []string{"edge/modules", "edge/transcript", "edge/wasmhost"}
+	linked := map[string]bool{}
+	for _, p := range goList(t, "./edge/...") {
+		name := p.ours()
+		if name != "edge" && !strings.HasPrefix(name, "edge/") {
+			continue
+		}
+		for _, dep := range p.Deps {
+			if strings.HasPrefix(dep, module+"/kvadapters/") {
+				t.Errorf("architecture: %s links %s; a store is handed in", name, dep)
+			}
+			if dep == wazero {
+				linked[name] = true
+			}
+		}
+		if linked[name] != slices.Contains(runModules, name) {
+			t.Errorf("architecture: %s links %s: %v; those that do are %v", name, wazero, linked[name], runModules)
+		}
+	}
+	if len(linked) != len(runModules) {
+		t.Errorf("architecture: %v link %s, want %v: is it still there by that name?", linked, wazero, runModules)
+	}
 }
 
 // TestTheCoreHasNoClockAndStartsNothing reads the source: what a package

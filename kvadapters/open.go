@@ -22,16 +22,9 @@ type OpenConfig struct {
 	// Now is the clock of stores that have none of their own. Nil: time.Now.
 	Now func() time.Time
 
-	// Failing is told why writes begin to fail, and nil when they succeed again. Only a store for which
-	// Address.ReportsFailing is true calls it. It must return soon. Nil: nobody is told.
-	Failing func(err error)
-
 	// Disk is for tests of Bolt on a disk that fails.
 	Disk bolt.Disk
 }
-
-// ReportsFailing reports whether the store notices by itself that it cannot write.
-func (a Address) ReportsFailing() bool { return a.Kind == Bolt }
 
 // Open opens the store and checks that it can be used. Call closeStore once nobody uses it any
 // more. Errors repeat no password.
@@ -42,7 +35,7 @@ func (a Address) Open(ctx context.Context, c OpenConfig) (store kv.KV, closeStor
 	case Memory:
 		return memory.New(memory.Config{Now: c.Now}), func() error { return nil }, nil
 	case Bolt:
-		s, err := bolt.Open(a.Path, bolt.Config{Now: c.Now, Changed: c.Failing, Disk: c.Disk})
+		s, err := bolt.Open(a.Path, bolt.Config{Now: c.Now, Disk: c.Disk})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -120,11 +120,11 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	// process that was killed go before anybody could take them for ours.
 	for _, path := range readyFiles {
 		if err := p.fs.Remove(path); err != nil && !isMissing(err) {
-			return errors.Join(fmt.Errorf("an old ready file is in the way: %w", err), in.close())
+			return errors.Join(fmt.Errorf("an old ready file is in the way: %w", err), in.Close())
 		}
 	}
-	if err := seeds.plant(ctx, in.service.Directory(), planted, p.now().UTC().Truncate(time.Second), log); err != nil {
-		return errors.Join(fmt.Errorf("seeding: %w", err), in.close())
+	if err := seeds.plant(ctx, in.Directory(), planted, p.now().UTC().Truncate(time.Second), log); err != nil {
+		return errors.Join(fmt.Errorf("seeding: %w", err), in.Close())
 	}
 
 	shop := newDemoServer(demo.New(demo.Config{
@@ -142,7 +142,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	}()
 	served := make(chan error, 1)
 	go func() {
-		served <- in.serve(ctx)
+		served <- in.Run(ctx)
 		cancel(nil) // if it was not asked to stop, it failed: the rest stops too
 	}()
 

@@ -16,6 +16,7 @@ import (
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/kvadapters"
 )
@@ -46,7 +47,7 @@ func (c *config) check(p *program, ps *problems) plan {
 	c.checkListeners(p, &pl, ps)
 	c.checkFiles(p, &pl, ps)
 	pl.engine = c.checkEngine(p, ps)
-	if at := pl.engine; at.module != "" && at.trust.sha256 == "" && at.trust.key == nil {
+	if at := pl.engine; at.module != "" && at.trust.SHA256 == "" && at.trust.Key == nil {
 		pl.warnings = append(pl.warnings, "engine.module: it is not pinned, so whoever can write "+at.module+
 			" or has the operator token decides what runs; set engine.module_sha256 or engine.module_key")
 	}
@@ -254,7 +255,7 @@ func (c *config) checkEngine(p *program, ps *problems) engineAt {
 	}
 	before := len(*ps)
 	at.trust = parseTrust(e.ModuleSHA256, e.ModuleKey, e.MinVersion, ps)
-	at.trust.pinned = c.Mode != "dev"
+	at.trust.Pinned = c.Mode != "dev"
 	if len(*ps) == before { // else it is not known what the module has to be
 		if err := at.load(p.fs); err != nil {
 			ps.add("engine.module: %v", err)
@@ -266,9 +267,9 @@ func (c *config) checkEngine(p *program, ps *problems) engineAt {
 	case "":
 		at.cache = defaultModuleCache(p.getenv)
 	default:
-		err := ownDirectory(p.fs, at.cache)
-		if isMissing(err) {
-			err = errors.Join(writable(p.fs, at.cache), ownParents(p.fs, at.cache))
+		err := modules.CheckCache(p.fs, at.cache)
+		if _, none := p.fs.Stat(at.cache); isMissing(none) {
+			err = errors.Join(writable(p.fs, at.cache), err)
 		}
 		if err != nil {
 			ps.add("engine.module_cache: %v", err)
@@ -278,25 +279,25 @@ func (c *config) checkEngine(p *program, ps *problems) engineAt {
 }
 
 // parseTrust reads the pins, each of which may be left out.
-func parseTrust(sha256, key string, minVersion int64, ps *problems) (t trust) {
+func parseTrust(sha256, key string, minVersion int64, ps *problems) (t modules.Trust) {
 	var err error
 	if sha256 != "" {
-		if t.sha256, err = parseDigest(sha256); err != nil {
+		if t.SHA256, err = modules.ParseDigest(sha256); err != nil {
 			ps.add("module_sha256: %v", err)
 		}
 	}
 	if key != "" {
-		if t.key, err = parsePublicKey(key); err != nil {
+		if t.Key, err = modules.ParsePublicKey(key); err != nil {
 			ps.add("module_key: %v", err)
 		}
 	}
 	switch {
-	case minVersion < 0 || minVersion > maxVersion:
-		ps.add("module_min_version: %d is not from 1 to %d", minVersion, int64(maxVersion))
+	case minVersion < 0 || minVersion > modules.MaxVersion:
+		ps.add("module_min_version: %d is not from 1 to %d", minVersion, int64(modules.MaxVersion))
 	case minVersion > 0 && key == "":
 		ps.add("module_min_version: a version is what a signature says; set module_key as well, or neither")
 	}
-	t.minVersion = minVersion
+	t.MinVersion = minVersion
 	return t
 }
 

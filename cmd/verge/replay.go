@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/edge/transcript"
-	"github.com/verge-id/verge/edge/wasmhost"
 )
 
 type replayCmd struct {
@@ -92,16 +92,10 @@ func (c *replayCmd) engine(ctx context.Context, p *program, at engineAt) (transc
 	if err := at.load(p.fs); err != nil || c.Engine == nativeEngine {
 		return transcript.Engine{}, func() {}, err
 	}
-	config := wasmhost.CompileConfig{}
-	cache := openCompiledModules(c.ModuleCache, p.now, slog.New(slog.NewTextHandler(p.stderr, nil)))
-	if cache != nil {
-		cache.before(at.loaded.digest)
-		config.Cache = cache.compiled
-	}
-	m, err := wasmhost.Compile(ctx, at.loaded.wasm, config)
+	cache := modules.OpenCache(c.ModuleCache, p.now, slog.New(slog.NewTextHandler(p.stderr, nil)))
+	m, err := cache.Compile(ctx, at.loaded)
 	if err != nil {
 		return transcript.Engine{}, nil, err
 	}
-	cache.after(at.loaded.digest)
 	return transcript.Engine{Guest: m}, func() { m.Close() }, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/wasm/abi"
 	"github.com/verge-id/verge/wasm/effect"
 )
@@ -15,7 +16,7 @@ type Recorder struct {
 	Transcript
 
 	stage *stage
-	core  running
+	core  engine.Engine
 	step  *Step
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
-	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/wasm/abi"
 	"github.com/verge-id/verge/wasm/effect"
@@ -39,23 +39,6 @@ func (e Engine) String() string {
 	}
 	return "wasm"
 }
-
-// running is a core, natively or as a guest.
-type running interface {
-	Handle(ctx context.Context, req *web.Request) *web.Response
-	Admin(ctx context.Context, req *web.Request) *web.Response
-	Ready(ctx context.Context) error
-	Claim(ctx context.Context, p kv.Partition, n int) (jobs []host.Job, next time.Time, err error)
-	Run(ctx context.Context, job host.Job) error
-	Defer(ctx context.Context, job host.Job, until time.Time) error
-	RunDue(ctx context.Context) (next time.Time, err error)
-	Apply(ctx context.Context, site []byte) error
-}
-
-var (
-	_ running = (*core.Service)(nil)
-	_ running = (*wasmhost.Engine)(nil)
-)
 
 // stage is the host of a core. Its clock stands still during a step, and its randomness starts
 // again with each step. Effects and notices go to the functions effect and notice.
@@ -92,7 +75,7 @@ func (s *stage) logger() *slog.Logger {
 }
 
 // start starts a core on the stage. end closes it.
-func (e Engine) start(ctx context.Context, c abi.Config, s *stage) (r running, end func() error, err error) {
+func (e Engine) start(ctx context.Context, c abi.Config, s *stage) (r engine.Engine, end func() error, err error) {
 	c.LogLevel = int8(slog.LevelDebug)
 	keys, err := token.ParseKeyring(c.Keyring)
 	if err != nil {
@@ -129,7 +112,7 @@ func (e Engine) start(ctx context.Context, c abi.Config, s *stage) (r running, e
 }
 
 // run has the core do what a step asks for and returns the result.
-func (s *stage) run(ctx context.Context, r running, step Step) (answer []byte, err error) {
+func (s *stage) run(ctx context.Context, r engine.Engine, step Step) (answer []byte, err error) {
 	s.now, s.entropy = step.Now, entropy{seed: step.Seed}
 	defer func() {
 		if v := recover(); v != nil {

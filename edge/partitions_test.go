@@ -1,4 +1,4 @@
-package main
+package edge
 
 import (
 	"crypto/rand"
@@ -26,8 +26,8 @@ func TestPartitionsOnlyGrow(t *testing.T) {
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%d partitions: %v, want %q", c.n, err, c.err)
 		}
-		if usage := (usageError{}); err != nil && !errors.As(err, &usage) {
-			t.Errorf("%d partitions: a supervisor would try again: %v", c.n, err)
+		if few := new(PartitionsError); err != nil && (!errors.As(err, &few) || few.Configured != c.n) {
+			t.Errorf("%d partitions: the caller cannot tell that no new try helps: %v", c.n, err)
 		}
 	}
 }

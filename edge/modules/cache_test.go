@@ -1,4 +1,4 @@
-package main
+package modules
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ func TestCompiledModules(t *testing.T) {
 		t.Helper()
 		log.Reset()
 		ctx := context.Background()
-		c := openCompiledModules(dir, time.Now, slog.New(slog.NewTextHandler(&log, nil)))
+		c := OpenCache(dir, time.Now, slog.New(slog.NewTextHandler(&log, nil)))
 		if c == nil {
 			t.Fatalf("no cache: %s", &log)
 		}
@@ -158,30 +158,13 @@ func TestCompiledModules(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if c := openCompiledModules(dir, time.Now, slog.New(slog.NewTextHandler(&log, nil))); c != nil || !strings.Contains(log.String(), "can be written by others (mode 0777)") {
+	if c := OpenCache(dir, time.Now, slog.New(slog.NewTextHandler(&log, nil))); c != nil || !strings.Contains(log.String(), "can be written by others (mode 0777)") {
 		t.Errorf("a directory that is open to others is used: %s", &log)
 	}
 }
 
-func TestWhereCompiledModulesGo(t *testing.T) {
-	for _, c := range []struct{ xdg, home, want string }{
-		{"/cache", "/home/v", "/cache/verge/modules"},
-		{"", "/home/v", "/home/v/.cache/verge/modules"},
-		{"relative", "/home/v", "/home/v/.cache/verge/modules"}, // as the XDG specification has it
-		{"", "", ""},
-	} {
-		got := defaultModuleCache(func(name string) (string, bool) {
-			v := map[string]string{"XDG_CACHE_HOME": c.xdg, "HOME": c.home}[name]
-			return v, v != ""
-		})
-		if got != c.want {
-			t.Errorf("%+v: %q", c, got)
-		}
-	}
-}
-
 // What the cache must not be is told before anything starts.
-func TestOwnDirectory(t *testing.T) {
+func TestCheckCache(t *testing.T) {
 	fsys := afero.NewMemMapFs()
 	if err := fsys.Mkdir("/open", 0o770); err != nil {
 		t.Fatal(err)
@@ -189,9 +172,20 @@ func TestOwnDirectory(t *testing.T) {
 	if err := afero.WriteFile(fsys, "/file", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for path, says := range map[string]string{"/open": "can be written by others (mode 0770)", "/file": "is not a directory", "/none": "file does not exist"} {
-		if err := ownDirectory(fsys, path); err == nil || !strings.Contains(err.Error(), says) {
+	if err := fsys.MkdirAll("/open/below", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, says := range map[string]string{
+		"/open":       "can be written by others (mode 0770)",
+		"/open/below": "is in /open, which can be written by others (mode 0770)",
+		"/open/none":  "is in /open, which can be written by others (mode 0770)",
+		"/file":       "is not a directory",
+	} {
+		if err := CheckCache(fsys, path); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", path, err, says)
 		}
+	}
+	if err := CheckCache(fsys, "/none"); err != nil {
+		t.Errorf("one that is not there yet: %v", err)
 	}
 }

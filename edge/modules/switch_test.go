@@ -1,4 +1,4 @@
-package main
+package modules
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
+	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/web"
@@ -43,13 +44,34 @@ func (unfetched) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, 
 	return host.FetchResponse{}, &host.FetchError{Reason: host.FetchBlocked, Err: errors.New("nowhere")}
 }
 
+const testToken = "op_test_test_test_test_test_0032"
+
+// patience bounds waits whose end is certain unless something is broken.
+const patience = 30 * time.Second
+
+func eventually(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// another is a module that does the same and has other bytes: at its end there
+// is a section that means nothing.
+func another(wasm []byte, text string) []byte {
+	content := append([]byte{byte(len("test"))}, "test"+text...)
+	return append(append(bytes.Clone(wasm), 0, byte(len(content))), content...)
+}
+
 // badModules are of guests that trap when they are asked for /trap.
-func badModules(t *testing.T) (all [3]module) {
+func badModules(t *testing.T) (all [3]Module) {
 	t.Helper()
 	wasm := testharness.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")
 	for n := range all {
 		text := string(rune('a' + n))
-		m, err := newModule(another(wasm, text), "file "+text)
+		m, err := New(another(wasm, text), "file "+text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,23 +84,25 @@ func badModules(t *testing.T) (all [3]module) {
 var compiledHere = sync.OnceValue(wazero.NewCompilationCache)
 
 // runModules has a host in this process run a module.
-func runModules(t *testing.T, first module, told *hooked) *modules {
+func runModules(t *testing.T, first Module, told *hooked) *Switch {
 	t.Helper()
 	told.activated, told.rolledBack = func(string) {}, func() {}
-	m := &modules{engine: wasmEngine, token: testToken, log: slog.New(slog.DiscardHandler), now: time.Now, origins: map[string]origin{}, Observer: told}
-	e, err := wasmhost.New(t.Context(), wasmhost.Config{Module: first.wasm, Instances: 1, Probation: time.Hour, Cache: compiledHere(),
-		KV: memory.New(memory.Config{}), Meter: ratelimit.NewLocal(0).Meter(), Fetch: unfetched{}, Observer: m})
+	s := NewSwitch(Config{Module: &first})
+	s.token, s.log, s.now, s.tells = testToken, slog.New(slog.DiscardHandler), time.Now, told
+	var err error
+	s.host, err = wasmhost.New(t.Context(), wasmhost.Config{Module: first.WASM, Instances: 1, Probation: time.Hour,
+		Cache: compiledHere(), KV: memory.New(memory.Config{}), Meter: ratelimit.NewLocal(0).Meter(),
+		Fetch: unfetched{}, Observer: observer{told, s}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.host = e
-	m.comesFrom(first)
-	m.follow()
-	t.Cleanup(func() { m.close() })
-	return m
+	s.comesFrom(first)
+	s.follow()
+	t.Cleanup(func() { running{s.host, s}.Close() })
+	return s
 }
 
-func trap(t *testing.T, m *modules) {
+func trap(t *testing.T, m *Switch) {
 	t.Helper()
 	if r := m.host.Handle(t.Context(), &web.Request{Method: "GET", Path: "/trap", Header: web.Header{}}); r.Status != 503 {
 		t.Errorf("the request in the guest that trapped: %d", r.Status)
@@ -93,16 +117,16 @@ func TestRollbacksAreNoted(t *testing.T) {
 		m := runModules(t, all[0], told)
 		told.activated = func(string) {
 			trap(t, m)
-			eventually(t, "the rollback is told", func() bool { return m.state().Rejected != nil })
+			eventually(t, "the rollback is told", func() bool { return m.State().Rejected != nil })
 		}
 		if _, err := m.activate(t.Context(), all[1]); err != nil {
 			t.Fatal(err)
 		}
-		s := m.state()
-		if s.Active.Digest != all[0].digest || s.Active.Source != "file a" {
+		s := m.State()
+		if s.Active.Digest != all[0].Digest || s.Active.Source != "file a" {
 			t.Errorf("active is %+v, want the first one", s.Active)
 		}
-		if s.Rejected == nil || s.Rejected.Digest != all[1].digest || s.Rejected.Source != "file b" {
+		if s.Rejected == nil || s.Rejected.Digest != all[1].Digest || s.Rejected.Source != "file b" {
 			t.Errorf("rejected is %+v, want the second one and where it came from", s.Rejected)
 		}
 	})
@@ -120,8 +144,8 @@ func TestRollbacksAreNoted(t *testing.T) {
 			t.Fatal(err)
 		}
 		close(late)
-		eventually(t, "the rollback is told", func() bool { return m.state().Rejected != nil })
-		if s := m.state(); s.Active.Digest != all[2].digest || s.Active.Source != "file c" || m.host.Digest() != all[2].digest {
+		eventually(t, "the rollback is told", func() bool { return m.State().Rejected != nil })
+		if s := m.State(); s.Active.Digest != all[2].Digest || s.Active.Source != "file c" || m.host.Digest() != all[2].Digest {
 			t.Errorf("active is %+v, the host runs %s, want the third one", s.Active, m.host.Digest())
 		}
 	})
@@ -132,15 +156,15 @@ func TestRollbacksAreNoted(t *testing.T) {
 func TestWhereAModuleComesFrom(t *testing.T) {
 	all := badModules(t)
 	m := runModules(t, all[0], &hooked{})
-	sent := all[0]
-	sent.source = activatedSource
-	if changed, err := m.activate(t.Context(), sent); changed || err != nil || m.state().Active.Source != "file a" {
-		t.Errorf("sent once more by an operator: %v, %v, %+v", changed, err, m.state().Active)
+	again := all[0]
+	again.Source = sent
+	if changed, err := m.activate(t.Context(), again); changed || err != nil || m.State().Active.Source != "file a" {
+		t.Errorf("sent once more by an operator: %v, %v, %+v", changed, err, m.State().Active)
 	}
 	moved := all[0]
-	moved.source = "file d"
-	if changed, err := m.activate(t.Context(), moved); changed || err != nil || m.state().Active.Source != "file d" {
-		t.Errorf("configured as another file: %v, %v, %+v", changed, err, m.state().Active)
+	moved.Source = "file d"
+	if changed, err := m.activate(t.Context(), moved); changed || err != nil || m.State().Active.Source != "file d" {
+		t.Errorf("configured as another file: %v, %v, %+v", changed, err, m.State().Active)
 	}
 }
 
@@ -163,15 +187,15 @@ func (o *opening) Read(p []byte) (int, error) {
 func TestASlowUploadBlocksNoSIGHUP(t *testing.T) {
 	all := badModules(t)
 	m := runModules(t, all[0], &hooked{})
-	body := &opening{bytes.NewReader(all[1].wasm), make(chan struct{}, 1), make(chan struct{})}
-	req := &web.Request{Method: "POST", Path: modulePath, Header: web.Header{"Authorization": {"Bearer " + testToken}}}
+	body := &opening{bytes.NewReader(all[1].WASM), make(chan struct{}, 1), make(chan struct{})}
+	req := &web.Request{Method: "POST", Path: Path, Header: web.Header{"Authorization": {"Bearer " + testToken}}}
 	answer := make(chan *web.Response)
-	go func() { answer <- m.serve(t.Context(), req, body) }()
+	go func() { answer <- m.Answer(t.Context(), req, body) }()
 	<-body.read
 	reloaded := make(chan struct{})
 	go func() {
-		m.reload(t.Context(), func() (engineAt, error) {
-			return engineAt{name: wasmEngine, loaded: all[2], trust: trust{sha256: all[2].digest}}, nil
+		m.Reload(t.Context(), func() (Config, error) {
+			return Config{Module: &all[2], Trust: Trust{SHA256: all[2].Digest}}, nil
 		})
 		close(reloaded)
 	}()
@@ -180,14 +204,14 @@ func TestASlowUploadBlocksNoSIGHUP(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("SIGHUP waits for the upload")
 	}
-	if r := m.serve(t.Context(), req, strings.NewReader("")); r.Status != 503 || r.Header.Get("Retry-After") == "" {
+	if r := m.Answer(t.Context(), req, strings.NewReader("")); r.Status != 503 || r.Header.Get("Retry-After") == "" {
 		t.Errorf("another upload beside it: %d %v", r.Status, r.Header)
 	}
 	close(body.open)
-	if r := <-answer; r.Status != 409 || !strings.Contains(string(r.Body), "module_sha256 pins "+all[2].digest) {
+	if r := <-answer; r.Status != 409 || !strings.Contains(string(r.Body), "module_sha256 pins "+all[2].Digest) {
 		t.Errorf("the upload, which what is trusted since then does not allow: %d %s", r.Status, r.Body)
 	}
-	if d := m.host.Digest(); d != all[2].digest {
+	if d := m.host.Digest(); d != all[2].Digest {
 		t.Errorf("%s runs", d)
 	}
 }
@@ -200,37 +224,36 @@ func TestOlderModulesAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pins := trust{key: public, pinned: true, minVersion: 2}
-	at := func(m module, version int64) engineAt {
+	pins := Trust{Key: public, Pinned: true, MinVersion: 2}
+	at := func(m Module, version int64) Config {
 		t.Helper()
-		m.signature = sign(private, m.digest, version)
-		a := engineAt{name: wasmEngine, module: m.source, trust: pins}
-		if err := a.take(m, nil); err != nil {
+		m.Signature = Sign(private, m.Digest, version)
+		if m.Version, err = pins.Check(m); err != nil {
 			t.Fatal(err)
 		}
-		return a
+		return Config{Module: &m, Trust: pins}
 	}
 	told := &hooked{}
-	m := runModules(t, at(all[0], 3).loaded, told)
+	m := runModules(t, *at(all[0], 3).Module, told)
 	m.trust = pins
-	send := func(next module, version int64) *web.Response {
+	send := func(next Module, version int64) *web.Response {
 		header := web.Header{"Authorization": {"Bearer " + testToken}}
 		if version >= 0 {
-			header.Set(signatureHeader, signatureText(sign(private, next.digest, version)))
+			header.Set(admin.ModuleSignatureHeader, Sign(private, next.Digest, version).String())
 		}
-		return m.serve(t.Context(), &web.Request{Method: "POST", Path: modulePath, Header: header}, bytes.NewReader(next.wasm))
+		return m.Answer(t.Context(), &web.Request{Method: "POST", Path: Path, Header: header}, bytes.NewReader(next.WASM))
 	}
-	refused := func(next module, version int64, says string) {
+	refused := func(next Module, version int64, says string) {
 		t.Helper()
-		runs := *m.state().Active
-		if r := send(next, version); r.Status != 409 || !strings.Contains(string(r.Body), says) || *m.state().Active != runs {
-			t.Errorf("version %d: %d %s, and %+v runs", version, r.Status, r.Body, m.state().Active)
+		runs := *m.State().Active
+		if r := send(next, version); r.Status != 409 || !strings.Contains(string(r.Body), says) || *m.State().Active != runs {
+			t.Errorf("version %d: %d %s, and %+v runs", version, r.Status, r.Body, m.State().Active)
 		}
 	}
-	runs := func(want module, version int64) {
+	runs := func(want Module, version int64) {
 		t.Helper()
-		if s := m.state().Active; s.Digest != want.digest || s.Version != version {
-			t.Errorf("%+v runs, want version %d of %s", s, version, want.digest)
+		if s := m.State().Active; s.Digest != want.Digest || s.Version != version {
+			t.Errorf("%+v runs, want version %d of %s", s, version, want.Digest)
 		}
 	}
 	runs(all[0], 3)
@@ -245,7 +268,7 @@ func TestOlderModulesAreRefused(t *testing.T) {
 	refused(all[2], 3, "the module in use has version 4")
 
 	trap(t, m)
-	eventually(t, "the module before runs again", func() bool { return m.state().Rejected != nil && m.state().Active.Digest == all[0].digest })
+	eventually(t, "the module before runs again", func() bool { return m.State().Rejected != nil && m.State().Active.Digest == all[0].Digest })
 	runs(all[0], 3)
 	if r := send(all[2], 3); r.Status != 200 {
 		t.Errorf("the same version as of the module that runs again: %d %s", r.Status, r.Body)
@@ -253,9 +276,9 @@ func TestOlderModulesAreRefused(t *testing.T) {
 	if r := send(all[1], 4); r.Status != 200 {
 		t.Errorf("a later version: %d %s", r.Status, r.Body)
 	}
-	m.reload(t.Context(), func() (engineAt, error) { return at(all[2], 2), nil })
+	m.Reload(t.Context(), func() (Config, error) { return at(all[2], 2), nil })
 	runs(all[2], 2)
 
-	m.trust = trust{pinned: true}
+	m.trust = Trust{Pinned: true}
 	refused(all[1], 4, "nothing says that it may run")
 }

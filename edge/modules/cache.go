@@ -1,7 +1,8 @@
-package main
+package modules
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -17,23 +18,27 @@ import (
 
 	"github.com/spf13/afero"
 	"github.com/tetratelabs/wazero"
+
+	"github.com/verge-id/verge/edge/wasmhost"
 )
 
-// compiledModules keeps compiled modules in a directory, so that a restart need
-// not compile.
+// Cache keeps compiled modules in a directory, so that a restart need not
+// compile. A nil Cache keeps none.
 //
-// What is in there is machine code: whoever can write into the directory
-// decides what the server runs, whatever is pinned or signed. So it must be
-// writable by nobody but the server's user, and so must all above it, or
-// somebody could put another directory in its place; one that is open to others
-// is not used. Against a disk that loses bytes, and a process that ended in the middle
-// of a write, each module has a list of its files with their SHA-256, in the
-// format of sha256sum, and a file that is not as listed is removed before it is
-// read: the library itself checks a part of it, refuses to start on what it
-// finds wrong, and would run into what it does not check.
+// The files are machine code: whoever can write into the directory decides what
+// the server runs, whatever is pinned or signed. So nobody but the server's user
+// may be able to write there or into the directories above it; else somebody
+// could put another directory in its place. A directory that is open to others
+// is not used.
+//
+// A disk can lose bytes, and a process can end in the middle of a write. So each
+// module has a list of its files with their SHA-256, in the format of sha256sum,
+// and a file that is not as listed is removed before it is read. The library
+// checks only a part of a file. It refuses to start on what it finds wrong, and
+// runs what it does not check.
 //
 // Nothing here makes a start fail: without the cache it is only slower.
-type compiledModules struct {
+type Cache struct {
 	dir      string
 	fs       afero.Fs
 	compiled wazero.CompilationCache
@@ -44,15 +49,16 @@ type compiledModules struct {
 // keptModules is how many modules stay in the cache, those that were used last.
 const keptModules = 4
 
-// openCompiledModules returns nil if there is to be none, or can be none.
-func openCompiledModules(dir string, now func() time.Time, log *slog.Logger) *compiledModules {
+// OpenCache returns the cache in a directory, and nil if dir is empty or the
+// directory cannot be used; the log then says why.
+func OpenCache(dir string, now func() time.Time, log *slog.Logger) *Cache {
 	if dir == "" {
 		return nil
 	}
-	c := &compiledModules{dir: dir, fs: afero.NewOsFs(), now: now, log: log}
+	c := &Cache{dir: dir, fs: afero.NewOsFs(), now: now, log: log}
 	err := c.fs.MkdirAll(dir, 0o700)
 	if err == nil {
-		c.dir, err = resolved(c.fs, dir) // what is checked is what is used, wherever a link on the way leads later
+		c.dir, err = resolved(c.fs, dir) // so that what was checked is used, wherever a link leads later
 	}
 	if err == nil {
 		err = ownDirectory(c.fs, c.dir)
@@ -67,8 +73,17 @@ func openCompiledModules(dir string, now func() time.Time, log *slog.Logger) *co
 	return c
 }
 
-// ownDirectory refuses a directory that others can write into, or can put
-// another one in the place of.
+// CheckCache refuses a directory that others can write into, or can put another
+// one in the place of. It need not be there yet.
+func CheckCache(fsys afero.Fs, dir string) error {
+	err := ownDirectory(fsys, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ownParents(fsys, dir)
+	}
+	return err
+}
+
+// ownDirectory is CheckCache for a directory that is there.
 func ownDirectory(fsys afero.Fs, dir string) error {
 	info, err := fsys.Stat(dir)
 	switch {
@@ -77,7 +92,8 @@ func ownDirectory(fsys afero.Fs, dir string) error {
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a directory", dir)
 	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("%s can be written by others (mode %04o), who could put any code there: run `chmod 700 %s`, and empty it if others could", dir, info.Mode().Perm(), dir)
+		return fmt.Errorf("%s can be written by others (mode %04o), who could put any code there: "+
+			"run `chmod 700 %s`, and empty it if others could", dir, info.Mode().Perm(), dir)
 	case !ownedByUs(info):
 		return fmt.Errorf("%s belongs to another user, who could put any code there", dir)
 	}
@@ -93,7 +109,11 @@ func ownParents(fsys afero.Fs, dir string) error {
 		return err
 	}
 	at = filepath.Dir(at)
-	for _, err = fsys.Stat(at); isMissing(err) && at != filepath.Dir(at); _, err = fsys.Stat(at) {
+	missing := func() bool {
+		_, err := fsys.Stat(at)
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	for missing() && at != filepath.Dir(at) {
 		at = filepath.Dir(at)
 	}
 	if at, err = resolved(fsys, at); err != nil {
@@ -105,9 +125,11 @@ func ownParents(fsys afero.Fs, dir string) error {
 		case err != nil:
 			return err
 		case !ownedByUs(info):
-			return fmt.Errorf("%s is in %s, which belongs to another user, who could put another directory there", dir, at)
+			return fmt.Errorf("%s is in %s, which belongs to another user, who could put another directory there",
+				dir, at)
 		case info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0:
-			return fmt.Errorf("%s is in %s, which can be written by others (mode %04o), who could put another directory there: run `chmod go-w %s`, or choose another directory",
+			return fmt.Errorf("%s is in %s, which can be written by others (mode %04o), who could put another "+
+				"directory there: run `chmod go-w %s`, or choose another directory",
 				dir, at, info.Mode().Perm(), at)
 		case at == filepath.Dir(at):
 			return nil
@@ -125,7 +147,7 @@ func resolved(fsys afero.Fs, path string) (string, error) {
 }
 
 // before makes the directory fit to be read for the module.
-func (c *compiledModules) before(digest string) {
+func (c *Cache) before(digest string) {
 	if c == nil {
 		return
 	}
@@ -144,15 +166,15 @@ func (c *compiledModules) before(digest string) {
 		case mine && c.sum(path) != sum:
 			c.log.Warn("a compiled module was damaged and is compiled anew", "file", path)
 			c.remove(path)
-		case !listed[path] && (!strings.HasSuffix(path, ".tmp") || c.older(path, time.Hour)): // of a process that ended before it said what it is
-			c.remove(path)
+		case !listed[path] && (!strings.HasSuffix(path, ".tmp") || c.older(path, time.Hour)):
+			c.remove(path) // of a process that ended before it listed it
 		}
 	}
 }
 
 // after notes what the directory holds of the module, which has been compiled
 // or read, and removes what has not been used for longest.
-func (c *compiledModules) after(digest string) {
+func (c *Cache) after(digest string) {
 	if c == nil {
 		return
 	}
@@ -172,7 +194,8 @@ func (c *compiledModules) after(digest string) {
 			fmt.Fprintf(&text, "%s  %s\n", sum, path)
 		}
 	}
-	if err := writePrivate(c.fs, c.listFile(digest), text.Bytes()); err != nil { // written again, so that its time is that of its last use
+	// It is written even where nothing changed: its time is that of the last use.
+	if err := c.write(c.listFile(digest), text.Bytes()); err != nil {
 		c.log.Warn("the cache of compiled modules cannot be written", "error", err.Error())
 		return
 	}
@@ -181,19 +204,36 @@ func (c *compiledModules) after(digest string) {
 	slices.SortFunc(modules, func(a, b string) int { return c.used(b).Compare(c.used(a)) })
 	for n, module := range modules {
 		if n >= keptModules-1 {
-			c.remove(module + listSuffix) // and its files, listed nowhere then, by the next one who looks
+			c.remove(module + listSuffix) // then its files are listed nowhere, and before removes them next time
 		}
 	}
 }
 
+// write puts a list in the place of the one before, so that a server that starts
+// meanwhile reads the one or the other.
+func (c *Cache) write(path string, list []byte) error {
+	f, err := afero.TempFile(c.fs, c.dir, ".list-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(list)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = c.fs.Rename(f.Name(), path)
+	}
+	if err != nil {
+		c.fs.Remove(f.Name())
+	}
+	return err
+}
+
 const listSuffix = ".sha256"
 
-func (c *compiledModules) listFile(digest string) string {
+func (c *Cache) listFile(digest string) string {
 	return filepath.Join(c.dir, digest+listSuffix)
 }
 
 // lists are the SHA-256 of files by path, by module.
-func (c *compiledModules) lists() (map[string]map[string]string, error) {
+func (c *Cache) lists() (map[string]map[string]string, error) {
 	names, err := afero.Glob(c.fs, filepath.Join(c.dir, "*"+listSuffix))
 	if err != nil {
 		return nil, err
@@ -217,7 +257,7 @@ func (c *compiledModules) lists() (map[string]map[string]string, error) {
 
 // files are the paths, in the directory, of what the library keeps: in a
 // directory for each of its versions.
-func (c *compiledModules) files() (paths []string) {
+func (c *Cache) files() (paths []string) {
 	all, _ := afero.Glob(c.fs, filepath.Join(c.dir, "wazero-*", "*"))
 	for _, path := range all {
 		if short, err := filepath.Rel(c.dir, path); err == nil {
@@ -228,7 +268,7 @@ func (c *compiledModules) files() (paths []string) {
 }
 
 // sum returns "" for a file that cannot be read.
-func (c *compiledModules) sum(path string) string {
+func (c *Cache) sum(path string) string {
 	f, err := c.fs.Open(filepath.Join(c.dir, path))
 	if err != nil {
 		return ""
@@ -241,7 +281,7 @@ func (c *compiledModules) sum(path string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func (c *compiledModules) used(module string) time.Time {
+func (c *Cache) used(module string) time.Time {
 	info, err := c.fs.Stat(c.listFile(module))
 	if err != nil {
 		return time.Time{}
@@ -249,25 +289,32 @@ func (c *compiledModules) used(module string) time.Time {
 	return info.ModTime()
 }
 
-func (c *compiledModules) older(path string, age time.Duration) bool {
+func (c *Cache) older(path string, age time.Duration) bool {
 	info, err := c.fs.Stat(filepath.Join(c.dir, path))
 	return err == nil && c.now().Sub(info.ModTime()) > age
 }
 
-func (c *compiledModules) remove(path string) {
+func (c *Cache) remove(path string) {
 	if err := c.fs.Remove(filepath.Join(c.dir, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.log.Warn("the cache of compiled modules cannot be cleaned", "error", err.Error())
 	}
 }
 
-// defaultModuleCache is where compiled modules go if nobody says: the user's
-// own cache, or nowhere if it has none.
-func defaultModuleCache(getenv func(string) (string, bool)) string {
-	if dir, _ := getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "verge", "modules")
+// Compile compiles a module, or reads it compiled from the cache. Whoever gets
+// one closes it.
+func (c *Cache) Compile(ctx context.Context, m Module) (*wasmhost.Module, error) {
+	c.before(m.Digest)
+	compiled, err := wasmhost.Compile(ctx, m.WASM, wasmhost.CompileConfig{Cache: c.library()})
+	if err == nil {
+		c.after(m.Digest)
 	}
-	if home, _ := getenv("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".cache", "verge", "modules")
+	return compiled, err
+}
+
+// library is the cache as the library takes it.
+func (c *Cache) library() wazero.CompilationCache {
+	if c == nil {
+		return nil
 	}
-	return ""
+	return c.compiled
 }
