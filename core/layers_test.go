@@ -44,6 +44,9 @@ var floors = []string{
 	"core",
 }
 
+// assemblies are the packages of the edge that know the whole core.
+var assemblies = []string{"edge", "edge/modules"}
+
 // leaves import this of ours and nothing else, no library either.
 var leaves = map[string][]string{
 	"core/kv":          nil,
@@ -52,6 +55,16 @@ var leaves = map[string][]string{
 	"core/web/templrt": nil,
 	"core/webhook":     nil, // publishers import it
 	"core/provider":    nil, // so do those who write one
+}
+
+// aboveLeaves are the packages that one of the edge may import beside the core's leaves.
+var aboveLeaves = map[string][]string{
+	// It reads what core/admin answers.
+	"edge/adminclient": {"core/admin", "core/integration", "core/outbox"},
+	// It applies the core's rules for key rings.
+	"edge/keyring": {"core/keyset", "core/token"},
+	// It runs a core, natively or as a guest.
+	"edge/transcript": {"core", "core/token", "wasm/settings"},
 }
 
 // listed is a package as go list has it, test files left out.
@@ -210,15 +223,18 @@ func forbidden(name, imported string, floor func(string) int) string {
 			return "it points up"
 		}
 	case "edge":
-		if name == "edge/keyring" && slices.Contains([]string{"core/keyset", "core/token"}, imported) {
-			return "" // it keeps a ring up to date by the core's rules, which are there once
+		if slices.Contains(assemblies, name) && (inCore(imported) || imported == "wasm/settings") {
+			return "" // it puts the core together with the edge
+		}
+		if slices.Contains(aboveLeaves[name], imported) {
+			return ""
 		}
 		if !under("edge") && !under("wasm/abi") && !under("wasm/effect") && !slices.Contains([]string{"core/web", "core/host", "core/kv"}, imported) {
 			return "the edge knows the core by its leaves alone"
 		}
 	case "kvadapters":
-		if name == "kvadapters" && importedRoot == "kvadapters" {
-			return "" // it chooses one
+		if (name == "kvadapters" || name == "kvadapters/kvcheck") && importedRoot == "kvadapters" {
+			return "" // the first chooses an adapter, the second checks any
 		}
 		if imported != "core/kv" && !under(name) && !strings.HasPrefix(name, imported+"/internal") {
 			return "an adapter imports core/kv and nothing else"
@@ -239,6 +255,34 @@ func forbidden(name, imported string, floor func(string) int) string {
 		}
 	}
 	return ""
+}
+
+// Whoever embeds Verge hands in the store, and links no other one. The runtime
+// for WebAssembly is linked by whoever runs modules.
+func TestTheAssemblyLinksWhatItIsHanded(t *testing.T) {
+	const wazero = "github.com/tetratelabs/wazero"
+	runModules := []string{"edge/modules", "edge/transcript", "edge/wasmhost"}
+	linked := map[string]bool{}
+	for _, p := range goList(t, "./edge/...") {
+		name := p.ours()
+		if name != "edge" && !strings.HasPrefix(name, "edge/") {
+			continue
+		}
+		for _, dep := range p.Deps {
+			if strings.HasPrefix(dep, module+"/kvadapters/") {
+				t.Errorf("architecture: %s links %s; a store is handed in", name, dep)
+			}
+			if dep == wazero {
+				linked[name] = true
+			}
+		}
+		if linked[name] != slices.Contains(runModules, name) {
+			t.Errorf("architecture: %s links %s: %v; those that do are %v", name, wazero, linked[name], runModules)
+		}
+	}
+	if len(linked) != len(runModules) {
+		t.Errorf("architecture: %v link %s, want %v: is it still there by that name?", linked, wazero, runModules)
+	}
 }
 
 // TestTheCoreHasNoClockAndStartsNothing reads the source: what a package

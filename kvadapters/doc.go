@@ -1,7 +1,12 @@
 // Package kvadapters holds the stores that the core can run on, one package
 // each. All keep the promises of package kv, and package kvtest proves it on
-// the real thing; they differ in what outlives what. `verge kv check URL` runs
-// those proofs that do no harm against an operator's own server.
+// the real thing; they differ in what outlives what.
+//
+// A program that knows its store imports that store's package alone. A program
+// whose operator names the store imports this one: ParseAddress reads the name,
+// Address.Open opens the store. Package kvcheck, which is `verge kv check URL`
+// on the command line, runs those proofs that do no harm against an operator's
+// own server.
 //
 // # Choose
 //

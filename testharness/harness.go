@@ -22,8 +22,8 @@ import (
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/token"
-	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/redis"
@@ -109,9 +109,7 @@ type Harness struct {
 
 // Engine runs the core.
 type Engine interface {
-	server.Engine
-	Admin(ctx context.Context, req *web.Request) *web.Response
-	RunDue(ctx context.Context) (next time.Time, err error)
+	engine.Engine
 
 	// Forget drops what the engine has read of publishers, integrations and
 	// keys, which it may otherwise believe for five seconds.

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/transcript"
+	"github.com/verge-id/verge/edge/transcript"
 )
 
 // With the clock and the randomness fixed, the core as a guest answers every

@@ -19,7 +19,14 @@ import (
 
 // worker is a service in workerd: the harness' requests go to the Worker, and
 // no part of edge/server is between.
-type worker struct{ *workerd.Site }
+type worker struct {
+	*workerd.Site
+	unasked
+}
+
+// unasked are the methods of an engine that only a runner asks for. A Worker
+// claims its tasks itself, so a test that calls one of them panics.
+type unasked struct{ testharness.Engine }
 
 var _ testharness.Remote = worker{}
 
@@ -39,7 +46,7 @@ func onWorker(t testing.TB) func(testharness.RemoteConfig) testharness.Remote {
 		if guest.Keyring, err = c.Keyring.Marshal(); err != nil {
 			t.Fatal(err)
 		}
-		return worker{workerd.Shared(t).Site(t, workerd.Config{
+		return worker{Site: workerd.Shared(t).Site(t, workerd.Config{
 			Guest: guest, Store: c.KV, Now: c.Now, HandleTimeout: c.HandleTimeout, FetchTimeout: c.WebhookTimeout,
 		})}
 	}

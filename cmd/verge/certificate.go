@@ -25,19 +25,20 @@ func (c *config) checkTLS(p *program, pl *plan, ps *problems) {
 	if pair.Leaf.VerifyHostname(base.Hostname()) == nil {
 		return
 	}
-	wrong := fmt.Sprintf("tls: %s is for %s and not for %s, the host of base_url", c.TLS.Cert, namesOf(pair.Leaf), base.Hostname())
+	wrong := fmt.Sprintf("tls: %s is for %s and not for %s, the host of base_url",
+		c.TLS.Cert, namesOf(pair.Leaf), base.Hostname())
 	if len(c.TrustedProxies) > 0 {
-		// A proxy that encrypts again on its way to us knows us by a name of its own.
+		// A proxy in front may connect to this server by another name.
 		pl.warnings.add("%s; that is good only if a proxy in front (trusted_proxies) accepts it", wrong)
 		return
 	}
-	ps.add("%s: browsers refuse it; get one for that name, or mend base_url", wrong)
+	ps.add("%s: browsers refuse it; get one for that name, or correct base_url", wrong)
 }
 
-// loadPair reads a certificate chain and its key. What it returns an error for
-// is certainly wrong: files that do not belong together, a key that others may
-// read, a time at which the certificate is not good. The chain's others are not
-// held to the clock: some are sent though they have expired, for old clients.
+// loadPair reads a certificate chain and its key. It returns an error for what is certainly wrong:
+// files that do not belong together, a key that others may read, a certificate that is not valid
+// now. It does not compare the other certificates of the chain with the clock: some are sent after
+// they expired, for old clients.
 func loadPair(p *program, cert, key string) (tls.Certificate, error) {
 	certPEM, err := afero.ReadFile(p.fs, cert)
 	keyPEM, keyErr := readPrivate(p.fs, key)
@@ -46,19 +47,22 @@ func loadPair(p *program, cert, key string) (tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return pair, fmt.Errorf("%s and %s are no certificate with its key: %s", cert, key, strings.TrimPrefix(err.Error(), "tls: "))
+		return pair, fmt.Errorf("%s and %s are no certificate with its key: %s",
+			cert, key, strings.TrimPrefix(err.Error(), "tls: "))
 	}
 	now := p.now()
 	switch from, until := pair.Leaf.NotBefore, pair.Leaf.NotAfter; {
 	case now.After(until):
-		return pair, fmt.Errorf("%s expired at %s, %s ago: put a new certificate there", cert, when(until), roughly(now.Sub(until)))
+		return pair, fmt.Errorf("%s expired at %s, %s ago: put a new certificate there",
+			cert, when(until), roughly(now.Sub(until)))
 	case now.Before(from):
-		return pair, fmt.Errorf("%s is not good before %s, in %s: wait, take the one before it, or set this machine's clock", cert, when(from), roughly(from.Sub(now)))
+		return pair, fmt.Errorf("%s is not valid before %s, in %s: wait, use the previous certificate, "+
+			"or set this machine's clock", cert, when(from), roughly(from.Sub(now)))
 	}
 	return pair, nil
 }
 
-// namesOf lists what a certificate is for.
+// namesOf lists the names and addresses that a certificate is for.
 func namesOf(c *x509.Certificate) string {
 	names := append([]string{}, c.DNSNames...)
 	for _, ip := range c.IPAddresses {
@@ -70,7 +74,7 @@ func namesOf(c *x509.Certificate) string {
 	return strings.Join(names, ", ")
 }
 
-// roughly words a duration as people say it.
+// roughly writes a duration in whole days or hours, as people say it.
 func roughly(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

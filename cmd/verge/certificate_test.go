@@ -14,10 +14,16 @@ import (
 	"time"
 )
 
-// aCertificate is one that is good for what configFor serves, and for loopback.
+// aCertificate is valid for what configFor serves, and for loopback.
 func aCertificate() *x509.Certificate {
-	return &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{"verify.example.com"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
+	return &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(time.Hour),
+		DNSNames:     []string{"verify.example.com"},
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:         true, BasicConstraintsValid: true,
+	}
 }
 
 func selfSigned(t *testing.T, template *x509.Certificate) (certPEM, keyPEM string, pool *x509.CertPool) {
@@ -41,10 +47,14 @@ func selfSigned(t *testing.T, template *x509.Certificate) (certPEM, keyPEM strin
 	return certPEM, keyPEM, pool
 }
 
-// TestServeRefusesACertificateThatNobodyAccepts: `--check` and the start say
-// which file, what is wrong with it, since when, and what to do.
+// TestServeRefusesACertificateThatNobodyAccepts: `--check` and `serve` say which file is wrong, what is wrong
+// with it, since when, and what to do.
 func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 	_, otherKey, _ := selfSigned(t, aCertificate())
+	expiredFor := func(d time.Duration) func(*x509.Certificate) {
+		return func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-d) }
+	}
+	behindProxy := []string{"--trusted-proxies", "10.0.0.0/8"}
 	for _, c := range []struct {
 		name    string
 		change  func(*x509.Certificate)
@@ -56,31 +66,41 @@ func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 	}{
 		{name: "a good one"},
 		{name: "a wildcard", change: func(c *x509.Certificate) { c.DNSNames = []string{"*.example.com"} }},
-		{name: "expired", change: func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-50 * time.Hour) },
+		{name: "expired", change: expiredFor(50 * time.Hour),
 			refused: []string{"tls: /tls.crt expired at ", ", 2 days ago: put a new certificate there"}},
-		{name: "expired a minute ago", change: func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) },
+		{name: "expired a minute ago", change: expiredFor(time.Minute),
 			refused: []string{"tls: /tls.crt expired at "}},
 		{name: "not valid yet", change: func(c *x509.Certificate) {
 			c.NotBefore, c.NotAfter = time.Now().Add(3*time.Hour), time.Now().Add(9*time.Hour)
 		},
-			refused: []string{"tls: /tls.crt is not good before ", "set this machine's clock"}},
-		{name: "for another host", change: func(c *x509.Certificate) { c.DNSNames = []string{"www.example.com", "example.com"} },
-			refused: []string{"tls: /tls.crt is for www.example.com, example.com, 127.0.0.1 and not for verify.example.com, the host of base_url"}},
+			refused: []string{"tls: /tls.crt is not valid before ", "set this machine's clock"}},
+		{name: "for another host", change: func(c *x509.Certificate) {
+			c.DNSNames = []string{"www.example.com", "example.com"}
+		},
+			refused: []string{"tls: /tls.crt is for www.example.com, example.com, 127.0.0.1 " +
+				"and not for verify.example.com, the host of base_url"}},
 		{name: "for no host", change: func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = nil, nil },
 			refused: []string{"is for no name at all and not for verify.example.com"}},
-		{name: "for another host, behind a proxy", change: func(c *x509.Certificate) { c.DNSNames = []string{"verge.internal"} },
-			flags: []string{"--trusted-proxies", "10.0.0.0/8"}, warned: "tls: /tls.crt is for verge.internal, 127.0.0.1 and not for verify.example.com"},
-		{name: "expired, behind a proxy", change: func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) },
-			flags: []string{"--trusted-proxies", "10.0.0.0/8"}, refused: []string{"tls: /tls.crt expired at "}},
+		{name: "for another host, behind a proxy", change: func(c *x509.Certificate) {
+			c.DNSNames = []string{"verge.internal"}
+		},
+			flags:  behindProxy,
+			warned: "tls: /tls.crt is for verge.internal, 127.0.0.1 and not for verify.example.com"},
+		{name: "expired, behind a proxy", change: expiredFor(time.Minute),
+			flags: behindProxy, refused: []string{"tls: /tls.crt expired at "}},
 		{name: "a key that the group can read", mode: 0o640,
 			refused: []string{"tls: /tls.key can be read by others (mode 0640): run `chmod 600 /tls.key`"}},
-		{name: "a key that everybody can read", mode: 0o644, refused: []string{"tls: /tls.key can be read by others (mode 0644)"}},
+		{name: "a key that everybody can read", mode: 0o644,
+			refused: []string{"tls: /tls.key can be read by others (mode 0644)"}},
 		{name: "another certificate's key", key: otherKey,
-			refused: []string{"tls: /tls.crt and /tls.key are no certificate with its key: private key does not match public key"}},
-		{name: "a key that is none", key: "no key", refused: []string{"are no certificate with its key: failed to find any PEM data in key input"}},
+			refused: []string{"tls: /tls.crt and /tls.key are no certificate with its key: " +
+				"private key does not match public key"}},
+		{name: "a key that is none", key: "no key",
+			refused: []string{"are no certificate with its key: failed to find any PEM data in key input"}},
 		{name: "expired and for another host", change: func(c *x509.Certificate) {
 			c.NotAfter, c.DNSNames = time.Now().Add(-time.Minute), nil
-		}, refused: []string{"2 problems", "expired at", "is for 127.0.0.1 and not for"}},
+		},
+			refused: []string{"2 problems", "expired at", "is for 127.0.0.1 and not for"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			template := aCertificate()
@@ -98,14 +118,15 @@ func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			args := append([]string{"serve", "--config", "/verge.toml", "--tls-cert", "/tls.crt", "--tls-key", "/tls.key"}, c.flags...)
+			args := append([]string{"serve", "--config", "/verge.toml",
+				"--tls-cert", "/tls.crt", "--tls-key", "/tls.key"}, c.flags...)
 			runs, want := [][]string{append(args, "--check")}, exitOK
-			if c.refused != nil { // else it would serve
+			if c.refused != nil { // otherwise it would serve
 				runs, want = append(runs, args), exitUsage
 			}
 			for _, args := range runs {
 				code, said := runFor(t, p, args)
-				if code != want { // it would serve next
+				if code != want { // the next run might serve
 					t.Fatalf("%v: exit code %d: %s", args, code, said)
 				}
 				for _, text := range c.refused {
@@ -121,7 +142,7 @@ func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 	}
 }
 
-// A client certificate that a store's servers will refuse is as wrong.
+// A client certificate that a store's servers will refuse is an error too.
 func TestServeRefusesAStoresCertificateThatHasExpired(t *testing.T) {
 	template := aCertificate()
 	template.NotAfter = time.Now().Add(-time.Minute)
@@ -134,8 +155,12 @@ func TestServeRefusesAStoresCertificateThatHasExpired(t *testing.T) {
 	if err := p.fs.Chmod("/open.key", 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for config, want := range map[string]string{"/verge.toml": "store: /kv.crt expired at ", "/open.toml": "store: /open.key can be read by others"} {
-		if code, said := runFor(t, p, []string{"serve", "--config", config, "--check"}); code != exitUsage || !strings.Contains(said, want) {
+	for config, want := range map[string]string{
+		"/verge.toml": "store: /kv.crt expired at ",
+		"/open.toml":  "store: /open.key can be read by others",
+	} {
+		code, said := runFor(t, p, []string{"serve", "--config", config, "--check"})
+		if code != exitUsage || !strings.Contains(said, want) {
 			t.Errorf("exit code %d: %s", code, said)
 		}
 	}

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"text/tabwriter"
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/edge/adminclient"
 )
 
 type deliveryListCmd struct {
@@ -20,12 +20,12 @@ type deliveryListCmd struct {
 
 // Help is shown by `verge delivery list --help`.
 func (deliveryListCmd) Help() string {
-	return `Shows the events that were not delivered yet, and why: what came back last.
+	return `Lists the events that were not delivered, with what came back last.
 
-An event waits after an attempt that failed, for as long as the schedule has
-more. One whose receiver refused it (4xx), or for which every attempt failed, is
-given up and stays here for 30 days; "verge delivery resend" sends it again. An
-event that nobody has tried to deliver is not here.`
+After a failed attempt an event waits for the next one on the schedule. It is
+given up when the receiver refuses it (4xx) or every attempt has failed. Then it
+stays in this list for 30 days, and "verge delivery resend" sends it again. An
+event that was never tried is not in the list.`
 }
 
 // listedDelivery is one line of --json.
@@ -41,11 +41,11 @@ func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	dead, err := deliveries[outbox.Dead](ctx, client, admin.StateDead)
+	dead, err := client.DeadDeliveries(ctx)
 	if err != nil {
 		return err
 	}
-	waiting, err := deliveries[outbox.Waiting](ctx, client, admin.StateWaiting)
+	waiting, err := client.WaitingDeliveries(ctx)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,8 @@ func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
 	if len(waiting) > 0 {
 		fmt.Fprintln(table, "Waiting for a retry:\nEVENT\tTYPE\tINTEGRATION\tLAST\tATTEMPTS\tNEXT\tSESSION")
 		for _, w := range waiting {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", w.Event, w.Type, w.Integration, w.Last, w.Attempts, when(w.Due), w.Session)
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n",
+				w.Event, w.Type, w.Integration, w.Last, w.Attempts, when(w.Due), w.Session)
 		}
 		fmt.Fprintln(table)
 	}
@@ -70,7 +71,8 @@ func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
 	}
 	fmt.Fprintln(table, "Given up:\nEVENT\tTYPE\tINTEGRATION\tREASON\tLAST\tATTEMPTS\tAT\tSESSION")
 	for _, d := range dead {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", d.Event, d.Type, d.Integration, d.Reason, d.Last, d.Attempts, when(d.At), d.Session)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n",
+			d.Event, d.Type, d.Integration, d.Reason, d.Last, d.Attempts, when(d.At), d.Session)
 	}
 	return table.Flush()
 }
@@ -78,29 +80,14 @@ func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
 func allDeliveries(dead []outbox.Dead, waiting []outbox.Waiting) []listedDelivery {
 	all := []listedDelivery{}
 	for _, d := range dead {
-		all = append(all, listedDelivery{State: admin.StateDead, Reason: d.Reason, Waiting: outbox.Waiting{Event: d.Event, Type: d.Type,
-			Session: d.Session, Integration: d.Integration, Last: d.Last, Attempts: d.Attempts, At: d.At}})
+		all = append(all, listedDelivery{State: admin.StateDead, Reason: d.Reason, Waiting: outbox.Waiting{
+			Event: d.Event, Type: d.Type, Session: d.Session, Integration: d.Integration,
+			Last: d.Last, Attempts: d.Attempts, At: d.At}})
 	}
 	for _, w := range waiting {
 		all = append(all, listedDelivery{State: admin.StateWaiting, Waiting: w, Due: &w.Due})
 	}
 	return all
-}
-
-// deliveries reads all pages of the events of a state.
-func deliveries[T any](ctx context.Context, c *adminClient, state string) ([]T, error) {
-	all := []T{}
-	for after := ""; ; {
-		query := url.Values{"state": {state}, "after": {after}}
-		var page admin.DeliveryPage[T]
-		if err := c.call(ctx, "GET", admin.DeliveriesPath+"?"+query.Encode(), nil, &page); err != nil {
-			return nil, err
-		}
-		all = append(all, page.Deliveries...)
-		if after = page.Next; after == "" {
-			return all, nil
-		}
-	}
 }
 
 type deliveryResendCmd struct {
@@ -111,8 +98,8 @@ type deliveryResendCmd struct {
 
 // Help is shown by `verge delivery resend --help`.
 func (deliveryResendCmd) Help() string {
-	return `Each event goes back on the schedule from its beginning, with the same id and
-the same bytes; receivers deduplicate by idempotency_key.
+	return `Each event starts again at the beginning of the schedule, with the same id and
+the same bytes. Receivers recognise repeated events by idempotency_key.
 
 Examples:
 
@@ -129,7 +116,7 @@ func (c *deliveryResendCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.All {
-		dead, err := deliveries[outbox.Dead](ctx, client, admin.StateDead)
+		dead, err := client.DeadDeliveries(ctx)
 		if err != nil {
 			return err
 		}
@@ -139,14 +126,13 @@ func (c *deliveryResendCmd) Run(ctx context.Context, p *program) error {
 	}
 	var failed error
 	for _, id := range c.Events {
-		var done struct{}
-		err := client.call(ctx, "POST", fill(admin.ResendPath, id), struct{}{}, &done)
-		var refused *adminError
+		err := client.Resend(ctx, id)
+		var refused *adminclient.Error
 		switch {
 		case err == nil:
 			fmt.Fprintf(p.stdout, "%s  scheduled\n", id)
 		case errors.As(err, &refused) && refused.Status < 500 && refused.Status != 401:
-			// Of that event alone: the others can still go.
+			// This concerns one event. The others can still be sent.
 			fmt.Fprintf(p.stdout, "%s  %s\n", id, refused)
 			failed = saidError{}
 		default:

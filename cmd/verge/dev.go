@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/kvadapters"
 )
 
 type devCmd struct {
@@ -104,9 +105,9 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 
 	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(c.LogLevel)}))
 	in, err := assemble(ctx, settings{
-		core:    core.Config{BaseURL: ready.BaseURL, Dev: true, OperatorToken: seeds.OperatorToken, Partitions: at.partitions()},
+		core:    core.Config{BaseURL: ready.BaseURL, Dev: true, OperatorToken: seeds.OperatorToken, Partitions: at.Partitions()},
 		egress:  out,
-		store:   at.of(seeds.PublisherID),
+		store:   at.ForOwner(seeds.PublisherID),
 		engine:  runs,
 		keyring: ring,
 		public:  open.public, admin: open.admin, ops: open.ops,
@@ -119,11 +120,11 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	// process that was killed go before anybody could take them for ours.
 	for _, path := range readyFiles {
 		if err := p.fs.Remove(path); err != nil && !isMissing(err) {
-			return errors.Join(fmt.Errorf("an old ready file is in the way: %w", err), in.close())
+			return errors.Join(fmt.Errorf("an old ready file is in the way: %w", err), in.Close())
 		}
 	}
-	if err := seeds.plant(ctx, in.service.Directory(), planted, p.now().UTC().Truncate(time.Second), log); err != nil {
-		return errors.Join(fmt.Errorf("seeding: %w", err), in.close())
+	if err := seeds.plant(ctx, in.Directory(), planted, p.now().UTC().Truncate(time.Second), log); err != nil {
+		return errors.Join(fmt.Errorf("seeding: %w", err), in.Close())
 	}
 
 	shop := newDemoServer(demo.New(demo.Config{
@@ -141,7 +142,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	}()
 	served := make(chan error, 1)
 	go func() {
-		served <- in.serve(ctx)
+		served <- in.Run(ctx)
 		cancel(nil) // if it was not asked to stop, it failed: the rest stops too
 	}()
 
@@ -170,11 +171,11 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 }
 
 // store is where --kv says that the state is kept.
-func (c *devCmd) store() (storeAt, error) {
+func (c *devCmd) store() (kvadapters.Address, error) {
 	if c.KV == "bolt" {
-		return storeAt{kind: "bolt", path: filepath.Join(c.Data, storeFile)}, nil
+		return kvadapters.Address{Kind: kvadapters.Bolt, Path: filepath.Join(c.Data, storeFile)}, nil
 	}
-	at, err := parseStore(c.KV)
+	at, err := kvadapters.ParseAddress(c.KV)
 	if err != nil {
 		return at, fmt.Errorf("--%w; dev has bolt, in its data directory, and miniredis as well", err)
 	}

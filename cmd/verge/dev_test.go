@@ -217,7 +217,7 @@ func TestWelcome(t *testing.T) {
 		if shown := strings.Contains(stdout.String(), s.SecretKey); shown != terminal {
 			t.Errorf("on a terminal: %v, the secret key is shown: %v", terminal, shown)
 		}
-		for _, want := range []string{"http://127.0.0.1:8090/inbox", "/data/dev.json", "Not only this machine can reach 0.0.0.0:8080", s.PublicKey} {
+		for _, want := range []string{"http://127.0.0.1:8090/inbox", "/data/dev.json", "Other machines can reach 0.0.0.0:8080", s.PublicKey} {
 			if !strings.Contains(stdout.String(), want) {
 				t.Errorf("%q is not said in %s", want, stdout)
 			}

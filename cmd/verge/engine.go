@@ -1,46 +1,30 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/afero"
 
-	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/edge/runner"
-	"github.com/verge-id/verge/edge/server"
-	"github.com/verge-id/verge/edge/wasmhost"
-	wasmsettings "github.com/verge-id/verge/wasm/settings"
+	"github.com/verge-id/verge/edge/engine"
+	"github.com/verge-id/verge/edge/modules"
 )
-
-// engine runs the core: *core.Service does natively, a host of guests does.
-type engine interface {
-	server.Engine
-	runner.Outbox
-	Admin(ctx context.Context, req *web.Request) *web.Response
-}
 
 // Names of engines.
 const (
-	nativeEngine = "native"
-	wasmEngine   = "wasm"
+	nativeEngine = engine.Native
+	wasmEngine   = engine.WASM
 )
 
 // engineAt names an engine, what it is made from and what it trusts.
 type engineAt struct {
 	name          string
 	module        string // a file; "": the module that was built into this binary
-	trust         trust
+	trust         modules.Trust
 	cache         string // a directory for compiled modules; "": none is kept
 	interruptible bool
 
-	loaded module // once load was called
+	loaded modules.Module // once load was called
 }
 
 func (a engineAt) check() error {
@@ -58,7 +42,7 @@ func (a engineAt) String() string {
 	if a.name != wasmEngine {
 		return "engine " + a.name
 	}
-	return fmt.Sprintf("engine %s with module %s (%s)", a.name, a.loaded.digest, a.loaded.source)
+	return fmt.Sprintf("engine %s with module %s (%s)", a.name, a.loaded.Digest, a.loaded.Source)
 }
 
 // load reads the module, if there is to be one, and refuses one that is not trusted.
@@ -69,68 +53,45 @@ func (a *engineAt) load(fsys afero.Fs) error {
 	case a.module == "":
 		return a.take(builtInModule())
 	}
-	return a.take(readModule(fsys, a.module))
+	return a.take(modules.Read(fsys, a.module))
 }
 
-// take has the built-in module need no signature: it is trusted as the binary
-// is. But it has to be the pinned one, if one is pinned.
-func (a *engineAt) take(m module, err error) error {
+// take checks a module that was read. The built-in one needs no signature: it
+// is trusted as the binary is. But if a SHA-256 is pinned, it has to have that.
+func (a *engineAt) take(m modules.Module, err error) error {
 	if err != nil {
 		return err
 	}
 	a.loaded = m
 	own := a.trust
 	if a.module == "" {
-		own = trust{sha256: a.trust.sha256}
+		own = modules.Trust{SHA256: a.trust.SHA256}
 	}
-	if a.loaded.version, err = own.check(m.digest, m.signature); err != nil {
-		return fmt.Errorf("%s: %w", m.source, err)
+	if a.loaded.Version, err = own.Check(m); err != nil {
+		return fmt.Errorf("%s: %w", m.Source, err)
 	}
 	return nil
 }
 
-// start returns what runs the service's configuration: the service itself, or
-// guests of the same configuration on the same host. modules then says which
-// one they run and changes it.
-func (a engineAt) start(ctx context.Context, service *core.Service, c core.Config, h host.Host, metrics *server.Metrics) (engine, *modules, error) {
+// config is what runs the engine.
+func (a engineAt) config() modules.Config {
 	if a.name != wasmEngine {
-		return service, &modules{engine: a.name, log: h.Log, now: h.Now}, nil
+		return modules.Config{}
 	}
-	guest, err := wasmsettings.Pack(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	meter, ok := h.KV.(kv.Meter)
-	if !ok {
-		meter = ratelimit.NewLocal(0).Meter()
-	}
-	guests := metrics.Guests()
-	config := wasmhost.Config{
-		Module: a.loaded.wasm, Guest: guest, KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
-		Log: h.Log, Count: h.Count, Wake: h.Wake, Random: h.Random, Interruptible: a.interruptible,
-	}
-	cache := openCompiledModules(a.cache, h.Now, h.Log)
-	if cache != nil {
-		cache.before(a.loaded.digest)
-		config.Cache = cache.compiled
-	}
-	ctx, cancel := context.WithTimeout(ctx, activationTime)
-	defer cancel()
-	m := &modules{engine: a.name, cache: cache, trust: a.trust, log: h.Log, now: h.Now, origins: map[string]origin{}, Observer: guests}
-	config.Observer = m
-	slow := time.AfterFunc(time.Second, func() { h.Log.Info("compiling the module, which takes some seconds the first time") })
-	e, err := wasmhost.New(ctx, config)
-	slow.Stop()
-	if err != nil {
-		return nil, nil, err
-	}
-	guests.Watch(func() server.GuestState { return server.GuestState(e.Stats()) })
-	cache.after(a.loaded.digest)
-	m.host = e
-	m.comesFrom(a.loaded)
-	m.follow()
-	return e, m, nil
+	return modules.Config{Module: &a.loaded, Trust: a.trust, Cache: a.cache, Interruptible: a.interruptible}
 }
 
 // moduleCache is where in a data directory compiled modules are kept.
 func moduleCache(dir string) string { return filepath.Join(dir, "modules") }
+
+// defaultModuleCache is where compiled modules go if nobody says: the user's
+// own cache, or nowhere if it has none.
+func defaultModuleCache(getenv func(string) (string, bool)) string {
+	if dir, _ := getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "verge", "modules")
+	}
+	if home, _ := getenv("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".cache", "verge", "modules")
+	}
+	return ""
+}

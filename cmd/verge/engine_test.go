@@ -14,6 +14,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/stores"
 )
@@ -81,6 +82,9 @@ func TestEngineWasm(t *testing.T) {
 	}
 }
 
+// noGuest is a WebAssembly module, and no guest.
+var noGuest = []byte("\x00asm\x01\x00\x00\x00")
+
 // The built-in module is the binary's own: it needs no signature, but where a
 // SHA-256 is pinned it has to be that one.
 func TestBuiltInModule(t *testing.T) {
@@ -94,14 +98,14 @@ func TestBuiltInModule(t *testing.T) {
 	}
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
-	if _, err := z.Write(answering(1)); err != nil {
+	if _, err := z.Write(noGuest); err != nil {
 		t.Fatal(err)
 	}
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
 	m, err := builtInOf(fstest.MapFS{builtInFile: {Data: packed.Bytes()}})
-	if err != nil || m.digest != digestOf(answering(1)) || m.source != builtInSource {
+	if err != nil || m.Digest != digestOf(noGuest) || m.Source != builtInSource {
 		t.Errorf("%+v, %v", m, err)
 	}
 	public, _, err := ed25519.GenerateKey(rand.Reader)
@@ -110,13 +114,13 @@ func TestBuiltInModule(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		trust trust
+		trust modules.Trust
 		says  string
 	}{
-		{"nothing pinned, where something has to be", trust{pinned: true}, ""},
-		{"a key pinned", trust{key: public}, ""},
-		{"its digest pinned", trust{sha256: m.digest, key: public}, ""},
-		{"another digest pinned", trust{sha256: digestOf(nil)}, "built in: its SHA-256 is " + m.digest},
+		{"nothing pinned, where something has to be", modules.Trust{Pinned: true}, ""},
+		{"a key pinned", modules.Trust{Key: public}, ""},
+		{"its digest pinned", modules.Trust{SHA256: m.Digest, Key: public}, ""},
+		{"another digest pinned", modules.Trust{SHA256: digestOf(nil)}, "built in: its SHA-256 is " + m.Digest},
 	} {
 		at := engineAt{name: wasmEngine, trust: c.trust}
 		err := at.take(m, nil)
@@ -234,6 +238,23 @@ func wantGuestMetrics(t *testing.T, ops string) {
 	for _, unwanted := range []string{"\nverge_wasm_guest_failures_total{", "\nverge_wasm_rollbacks_total{", "\nverge_wasm_memory_bytes 0"} {
 		if strings.Contains(string(text), unwanted) {
 			t.Errorf("the metrics have %s:\n%s", unwanted, text)
+		}
+	}
+}
+
+func TestWhereCompiledModulesGo(t *testing.T) {
+	for _, c := range []struct{ xdg, home, want string }{
+		{"/cache", "/home/v", "/cache/verge/modules"},
+		{"", "/home/v", "/home/v/.cache/verge/modules"},
+		{"relative", "/home/v", "/home/v/.cache/verge/modules"}, // as the XDG specification has it
+		{"", "", ""},
+	} {
+		got := defaultModuleCache(func(name string) (string, bool) {
+			v := map[string]string{"XDG_CACHE_HOME": c.xdg, "HOME": c.home}[name]
+			return v, v != ""
+		})
+		if got != c.want {
+			t.Errorf("%+v: %q", c, got)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/afero"
 )
 
-// writePrivate puts b at path, readable by its owner only, whole or not at
-// all: who reads the file meanwhile reads the old one or the new one.
+// writePrivate writes b to path, readable by its owner only, as a whole or not at all: a reader gets the old
+// file or the new one.
 func writePrivate(fsys afero.Fs, path string, b []byte) (err error) {
 	f, err := afero.TempFile(fsys, filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
 	if err != nil {
@@ -28,8 +28,8 @@ func writePrivate(fsys afero.Fs, path string, b []byte) (err error) {
 	return fsys.Rename(f.Name(), path)
 }
 
-// readPrivate reads a file that holds a secret, and refuses one that others
-// may read: a secret that has been lying open is to be replaced, not used.
+// readPrivate reads a file that holds a secret. It refuses a file that others may read: they may know the
+// secret, so it has to be replaced.
 func readPrivate(fsys afero.Fs, path string) ([]byte, error) {
 	info, err := fsys.Stat(path)
 	if err != nil {
@@ -39,7 +39,8 @@ func readPrivate(fsys afero.Fs, path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is a directory", path)
 	}
 	if open := info.Mode().Perm() & 0o077; open != 0 {
-		return nil, fmt.Errorf("%s can be read by others (mode %04o): run `chmod 600 %s`, and replace what is in it if others could", path, info.Mode().Perm(), path)
+		return nil, fmt.Errorf("%s can be read by others (mode %04o): run `chmod 600 %s`, "+
+			"and replace what is in it if others could", path, info.Mode().Perm(), path)
 	}
 	return afero.ReadFile(fsys, path)
 }

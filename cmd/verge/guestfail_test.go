@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/stores"
 )
@@ -192,7 +193,7 @@ func TestRollbackUnderAServer(t *testing.T) {
 	in := newSite(t, "memory", sink.URL, unlimited+g.section(good, "")).start()
 	before := in.modules(t).Active
 	code, out := operate(operator(), in.at, "module", "activate", bad, "--json")
-	var done moduleActivated
+	var done admin.ModuleActivated
 	if code != exitOK || json.Unmarshal([]byte(out), &done) != nil || !done.Changed || done.Digest == before.Digest {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
@@ -206,7 +207,7 @@ func TestRollbackUnderAServer(t *testing.T) {
 	eventually(t, "the module before", func() bool { return in.modules(t).Active.Digest == before.Digest })
 	s := in.modules(t)
 	if s.Active.Source != before.Source || s.Rejected == nil || s.Rejected.Digest != done.Digest ||
-		s.Rejected.Source != activatedSource || !strings.Contains(s.Rejected.Reason, "failed soon after it was activated (trap)") {
+		s.Rejected.Source != sentByOperator || !strings.Contains(s.Rejected.Reason, "failed soon after it was activated (trap)") {
 		t.Errorf("%+v, refused %+v", s.Active, s.Rejected)
 	}
 	second, err := quietWalk(in.publisher)

@@ -21,24 +21,23 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	var all struct {
-		Integrations []admin.IntegrationView `json:"integrations"`
-	}
-	if err := client.call(ctx, "GET", admin.IntegrationsPath, nil, &all); err != nil {
+	all, err := client.Integrations(ctx)
+	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(all.Integrations)
+		return json.NewEncoder(p.stdout).Encode(all)
 	}
-	if len(all.Integrations) == 0 {
-		fmt.Fprintln(p.stdout, "There are no integrations. They come from [[integrations]] in the server's configuration.")
+	if len(all) == 0 {
+		fmt.Fprintln(p.stdout, "There are no integrations. "+
+			"They come from [[integrations]] in the server's configuration.")
 		return nil
 	}
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "INTEGRATION\tPUBLISHER\tNAME\tLEVEL\tAGE\tMETHOD\tREADY\tWEBHOOK")
-	for _, i := range all.Integrations {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", i.ID, i.PublisherID, i.Name, i.Level, i.ChallengeAge, i.Method,
-			yesNo(i.Ready), webhookOf(i.Integration))
+	for _, i := range all {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n",
+			i.ID, i.PublisherID, i.Name, i.Level, i.ChallengeAge, i.Method, yesNo(i.Ready), webhookOf(i.Integration))
 	}
 	return table.Flush()
 }
@@ -71,8 +70,8 @@ func (integrationTestCmd) Help() string {
 	return `The server sends a correctly signed event marked as a test, which the receiver
 must accept, and then four requests that it must refuse with 401: a bad
 signature, a stale timestamp, a differing X-Service-Timestamp, an altered body.
-Where there is no answer to the first, the others are not sent. The result is
-recorded: in production an integration starts no session before it is ready. The
+If the first gets no answer, the others are not sent. The server records the
+result: in production an integration that is not ready starts no session. The
 exit code is 0 if it is ready, 1 if not.
 
 Example:
@@ -85,8 +84,8 @@ func (c *integrationTestCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	var report admin.TestReport
-	if err := client.call(ctx, "POST", fill(admin.TestPath, c.ID), struct{}{}, &report); err != nil {
+	report, err := client.TestIntegration(ctx, c.ID)
+	if err != nil {
 		return err
 	}
 	if c.JSON {
@@ -102,9 +101,10 @@ func (c *integrationTestCmd) Run(ctx context.Context, p *program) error {
 	return nil
 }
 
-func printReport(p *program, report admin.TestReport) error {
-	if len(report.Probes) == 1 { // the receiver was not reached: what there is to say, the reason says
-		fmt.Fprintf(p.stdout, "NOT_READY:\n  %s\nThe other probes were not sent.\n", strings.Join(report.Reasons, "\n  "))
+func printReport(p *program, report *admin.TestReport) error {
+	if len(report.Probes) == 1 { // the receiver was not reached, and the reasons say it all
+		fmt.Fprintf(p.stdout, "NOT_READY:\n  %s\nThe other probes were not sent.\n",
+			strings.Join(report.Reasons, "\n  "))
 		return nil
 	}
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)

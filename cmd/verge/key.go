@@ -21,8 +21,9 @@ type keyCreateCmd struct {
 
 // Help is shown by `verge key create --help`.
 func (keyCreateCmd) Help() string {
-	return `The key is printed once and kept nowhere: only its hash is. Two keys of a
-publisher are good at once, so to rotate: create, deploy, revoke the old one.
+	return `The key is printed once. The server keeps only its hash. A publisher can have
+several keys, so to rotate one, create the next, deploy it, and revoke the old
+one.
 
 Examples:
 
@@ -35,15 +36,12 @@ func (c *keyCreateCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	ask := map[string]string{"publisher_id": c.Publisher}
-	if c.Integration != "" {
-		ask["integration_id"] = c.Integration
-	}
+	ask := admin.KeyRequest{PublisherID: c.Publisher, IntegrationID: c.Integration}
 	if c.Expires != 0 {
-		ask["expires"] = when(p.now().Add(time.Duration(c.Expires)))
+		ask.Expires = new(p.now().Add(time.Duration(c.Expires)).UTC().Truncate(time.Second))
 	}
-	var created admin.CreatedKey
-	if err := client.call(ctx, "POST", admin.KeysPath, ask, &created); err != nil {
+	created, err := client.CreateKey(ctx, ask)
+	if err != nil {
 		return err
 	}
 	if c.JSON {
@@ -51,7 +49,8 @@ func (c *keyCreateCmd) Run(ctx context.Context, p *program) error {
 	}
 	// The key is alone on stdout, so that a script can take it from there.
 	fmt.Fprintln(p.stdout, created.Key)
-	fmt.Fprintf(p.stderr, "%s, %s. This is the only time that it is shown.\n", created.Info.ID, keyEnd(created.Info, p.now()))
+	fmt.Fprintf(p.stderr, "%s, %s. This is the only time that it is shown.\n",
+		created.Info.ID, keyEnd(created.Info, p.now()))
 	return nil
 }
 
@@ -65,28 +64,27 @@ func (c *keyListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	var all struct {
-		Keys []integration.Key `json:"keys"`
-	}
-	if err := client.call(ctx, "GET", admin.KeysPath, nil, &all); err != nil {
+	keys, err := client.Keys(ctx)
+	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(all.Keys)
+		return json.NewEncoder(p.stdout).Encode(keys)
 	}
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tKEY\tPUBLISHER\tINTEGRATION\tCREATED\tSTATE")
-	for _, k := range all.Keys {
+	for _, k := range keys {
 		prefix := integration.SecretPrefix
 		if k.Public() {
 			prefix = integration.PublicPrefix
 		}
-		fmt.Fprintf(table, "%s\t%s…%s\t%s\t%s\t%s\t%s\n", k.ID, prefix, k.Last4, k.PublisherID, k.IntegrationID, when(k.Created), keyEnd(k, p.now()))
+		fmt.Fprintf(table, "%s\t%s…%s\t%s\t%s\t%s\t%s\n",
+			k.ID, prefix, k.Last4, k.PublisherID, k.IntegrationID, when(k.Created), keyEnd(k, p.now()))
 	}
 	return table.Flush()
 }
 
-// keyEnd words whether a key is good and for how long.
+// keyEnd says whether a key can be used, and for how long.
 func keyEnd(k integration.Key, now time.Time) string {
 	switch {
 	case k.Revoked != nil:
@@ -109,10 +107,10 @@ func (c *keyRevokeCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	var k integration.Key
-	if err := client.call(ctx, "POST", fill(admin.RevokePath, c.ID), struct{}{}, &k); err != nil {
+	k, err := client.RevokeKey(ctx, c.ID)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "%s (…%s of %s) is %s.\n", k.ID, k.Last4, k.PublisherID, keyEnd(k, p.now()))
+	fmt.Fprintf(p.stdout, "%s (…%s of %s) is %s.\n", k.ID, k.Last4, k.PublisherID, keyEnd(*k, p.now()))
 	return nil
 }

@@ -17,9 +17,9 @@ type keyringGenerateCmd struct {
 
 // Help is shown by `verge keyring generate --help`.
 func (keyringGenerateCmd) Help() string {
-	return `The ring seals every session and token. Whoever reads it can make them all, so
-keep it like a TLS private key and back it up: without it no session that is
-under way goes on, and every webhook secret has to be set again.
+	return `The ring seals every session and token. Whoever has it can forge them all, so
+keep it like a TLS private key. Back it up: without it every session under way is
+lost, and every webhook secret has to be set again.
 
 Example:
 
@@ -28,7 +28,8 @@ Example:
 
 func (c *keyringGenerateCmd) Run(p *program) error {
 	if _, err := p.fs.Stat(c.File); err == nil {
-		return fmt.Errorf("%s is there already and is left as it is; `verge keyring rotate %s` puts a fresh key into it", c.File, c.File)
+		return fmt.Errorf("%s is there already and is left as it is; "+
+			"`verge keyring rotate %s` puts a fresh key into it", c.File, c.File)
 	}
 	ring, err := token.GenerateKeyring(p.random, p.now())
 	if err != nil {
@@ -48,12 +49,12 @@ type keyringRotateCmd struct {
 
 // Help is shown by `verge keyring rotate --help`.
 func (keyringRotateCmd) Help() string {
-	return `The new key seals only after a while, so that every instance has read it before
-the first token is sealed with it. Bring the file to every host within that
-time. Running servers read it by themselves. Sessions and tokens that the older
-keys sealed stay good for as long as those keys are in the ring.
+	return `The new key waits before it seals, so that every instance has read it before the
+first token is sealed with it. Bring the file to every host within that time.
+Running servers read it by themselves. Sessions and tokens that older keys sealed
+stay valid for as long as those keys are in the ring.
 
-An instance that comes too late is not ready until it has the file: /readyz,
+An instance that gets the file too late is not ready until it has it: /readyz,
 its log and the metric verge_keyring_missing_keys say so.
 
 Examples:
@@ -76,16 +77,18 @@ func (c *keyringRotateCmd) Run(p *program) error {
 	if err := writeKeyring(p, c.File, ring); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "Key %s seals from %s on. Bring %s to every instance by then; running servers read it by themselves.\n"+
+	fmt.Fprintf(p.stdout, "Key %s seals from %s on. Bring %s to every instance by then; "+
+		"running servers read it by themselves.\n"+
 		"Key %s seals until then, and opens what it sealed for as long as it is in the ring.\n",
 		ring.Keys[0].ID, when(ring.Keys[0].SealsFrom), c.File, ring.Keys[1].ID)
 	if c.SealsIn < keyset.Settle {
-		fmt.Fprintf(p.stdout, "It waits in any case until %s after the first server has read it, so that the others know of it.\n", keyset.Settle)
+		fmt.Fprintf(p.stdout, "It waits in any case until %s after the first server has read it, "+
+			"so that the others know of it.\n", keyset.Settle)
 	}
 	return nil
 }
 
-// sealsInMost keeps a slip of the keyboard from putting a rotation off for ever.
+// sealsInMost catches a mistyped time, which would put a rotation off for ever.
 const sealsInMost = 30 * 24 * time.Hour
 
 type keyringRetireCmd struct {
@@ -97,11 +100,11 @@ type keyringRetireCmd struct {
 
 // Help is shown by `verge keyring retire --help`.
 func (keyringRetireCmd) Help() string {
-	return `Refused while a session that the key authenticates can still be asked for,
-which is until outcomes are forgotten after it ceased to seal. Webhook secrets
-are sealed again by themselves once a new key seals. The file keeps the id of a
-retired key, so that an instance whose ring lacks it is not taken for one that
-lags behind. Bring the file to every instance.
+	return `The command refuses while anybody can still ask for a session that the key
+authenticates. That ends when the outcomes of the last sessions of that key are
+forgotten. The servers seal webhook secrets again once a new key seals. The file
+keeps the id of a retired key, so that an instance that lacks the key does not
+count as one that lags behind. Bring the file to every instance.
 
 Example:
 
@@ -123,10 +126,9 @@ func (c *keyringRetireCmd) Run(p *program) error {
 	return nil
 }
 
-// retireMargin is how long after its key was replaced a session's outcome, and
-// an event that dies, can begin the 30 days for which they are kept: the
-// session's own life, the event's retries, and what a server seals before it
-// has read the rotated ring.
+// retireMargin is how much later than its key's replacement the last outcome or dead event of a key can begin
+// its time of being kept. It covers the life of a session, the retries of an event, and what a server seals
+// before it reads the rotated ring.
 const retireMargin = session.Life + 24*time.Hour
 
 type keyringListCmd struct {
@@ -134,7 +136,7 @@ type keyringListCmd struct {
 	JSON bool   `help:"Print JSON."`
 }
 
-// listedKey is what may be shown of a key: everything but the secret.
+// listedKey is everything about a key but the secret.
 type listedKey struct {
 	ID          string     `json:"id"`
 	Fingerprint string     `json:"fingerprint"`
@@ -177,7 +179,8 @@ func (c *keyringListCmd) Run(p *program) error {
 		case k.SealsFrom.After(p.now()):
 			now = "waits"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Fingerprint, when(k.Created), when(k.SealsFrom), until, now)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n",
+			k.ID, k.Fingerprint, when(k.Created), when(k.SealsFrom), until, now)
 	}
 	return table.Flush()
 }
@@ -185,7 +188,8 @@ func (c *keyringListCmd) Run(p *program) error {
 func readKeyring(p *program, path string) (token.Keyring, error) {
 	b, err := readPrivate(p.fs, path)
 	if isMissing(err) {
-		return token.Keyring{}, fmt.Errorf("there is no key ring at %s: `verge keyring generate %s` makes one", path, path)
+		return token.Keyring{}, fmt.Errorf("there is no key ring at %s: "+
+			"`verge keyring generate %s` makes one", path, path)
 	}
 	if err != nil {
 		return token.Keyring{}, fmt.Errorf("key ring: %w", err)
@@ -205,5 +209,5 @@ func writeKeyring(p *program, path string, ring token.Keyring) error {
 	return writePrivate(p.fs, path, b)
 }
 
-// when is how tables show a time.
+// when writes a time as tables show it.
 func when(t time.Time) string { return t.UTC().Format(time.RFC3339) }

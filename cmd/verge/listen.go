@@ -8,21 +8,22 @@ import (
 	"syscall"
 )
 
-// listen opens addr; what names the flag or setting that holds it.
+// listen opens addr. what names the flag or setting that addr comes from.
 func listen(addr, what string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	switch {
 	case err == nil:
 		return l, nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("%s is in use by another program: choose another port with %s (port 0 takes any free one)", addr, what)
+		return nil, fmt.Errorf("%s is in use by another program: choose another port with %s "+
+			"(port 0 takes any free one)", addr, what)
 	case errors.Is(err, syscall.EACCES):
 		return nil, fmt.Errorf("%s: no permission to listen there: choose a port above 1023 with %s", addr, what)
 	}
 	return nil, fmt.Errorf("%s: %w; set %s to HOST:PORT", addr, err, what)
 }
 
-// checkAddr reports whether addr has the form HOST:PORT.
+// checkAddr returns an error unless addr has the form HOST:PORT.
 func checkAddr(addr string) error {
 	if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
 		return fmt.Errorf("%q is not HOST:PORT", addr)
@@ -40,8 +41,8 @@ func httpURL(l net.Listener) string {
 	return "http://" + netip.AddrPortFrom(ip, at.Port()).String()
 }
 
-// isPublic reports whether addr may be reached from the Internet: what is
-// neither loopback nor private may, and so may every address at once.
+// isPublic reports whether the Internet may reach addr. It is so unless addr is loopback, private
+// or link-local; the address that stands for all addresses is public.
 func isPublic(addr string) bool {
 	if isLoopback(addr) {
 		return false

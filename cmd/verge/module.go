@@ -5,10 +5,11 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/edge/modules"
 )
 
 type moduleKeygenCmd struct {
@@ -38,7 +39,7 @@ func (c *moduleKeygenCmd) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	b, err := marshalPrivateKey(private)
+	b, err := modules.MarshalPrivateKey(private)
 	if err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func (c *moduleKeygenCmd) Run(p *program) error {
 		return err
 	}
 	// The key is alone on stdout, so that a script can take it from there.
-	fmt.Fprintln(p.stdout, publicKeyText(public))
+	fmt.Fprintln(p.stdout, modules.FormatPublicKey(public))
 	fmt.Fprintf(p.stderr, "Wrote the private key to %s (mode 0600). The public one, above, is for module_key.\n", c.File)
 	return nil
 }
@@ -78,31 +79,27 @@ Example:
 }
 
 func (c *moduleSignCmd) Run(p *program) error {
-	if c.Version < 1 || c.Version > maxVersion {
-		return usagef("--version: %d is not from 1 to %d", c.Version, int64(maxVersion))
+	if c.Version < 1 || c.Version > modules.MaxVersion {
+		return usagef("--version: %d is not from 1 to %d", c.Version, int64(modules.MaxVersion))
 	}
 	b, err := readPrivate(p.fs, c.Key)
 	if err != nil {
 		return fmt.Errorf("--key: %w", err)
 	}
-	key, err := parsePrivateKey(b)
+	key, err := modules.ParsePrivateKey(b)
 	if err != nil {
 		return fmt.Errorf("--key: %s: %w", c.Key, err)
 	}
-	wasm, err := readAtMost(p.fs, c.Module, maxModule) // a signature that is there is not read: it is replaced
+	m, err := modules.ReadUnsigned(p.fs, c.Module) // a signature that is there is replaced
 	if err != nil {
 		return err
 	}
-	m, err := newModule(wasm, c.Module)
-	if err != nil {
-		return err
-	}
-	text := signatureText(sign(key, m.digest, c.Version))
-	if err := afero.WriteFile(p.fs, signatureFile(c.Module), []byte(text+"\n"), 0o644); err != nil {
+	text := modules.Sign(key, m.Digest, c.Version).String()
+	if err := afero.WriteFile(p.fs, modules.SignatureFile(c.Module), []byte(text+"\n"), 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "Wrote %s: SHA-256 %s, version %d, signed by %s.\n",
-		signatureFile(c.Module), m.digest, c.Version, publicKeyText(key.Public().(ed25519.PublicKey)))
+		modules.SignatureFile(c.Module), m.Digest, c.Version, modules.FormatPublicKey(key.Public().(ed25519.PublicKey)))
 	return nil
 }
 
@@ -132,19 +129,19 @@ func (c *moduleVerifyCmd) Run(p *program) error {
 	if err := ps.err("verge module verify"); err != nil {
 		return err
 	}
-	m, err := readModule(p.fs, c.Module)
+	m, err := modules.Read(p.fs, c.Module)
 	if err != nil {
 		return err
 	}
-	version, err := t.check(m.digest, m.signature)
+	version, err := t.Check(m)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Module, err)
 	}
-	if t.key == nil {
-		fmt.Fprintf(p.stdout, "%s is good: SHA-256 %s.\n", c.Module, m.digest)
+	if t.Key == nil {
+		fmt.Fprintf(p.stdout, "%s is good: SHA-256 %s.\n", c.Module, m.Digest)
 		return nil
 	}
-	fmt.Fprintf(p.stdout, "%s is good: SHA-256 %s, %s.\n", c.Module, m.digest, versionText(version))
+	fmt.Fprintf(p.stdout, "%s is good: SHA-256 %s, %s.\n", c.Module, m.Digest, modules.VersionText(version))
 	return nil
 }
 
@@ -156,10 +153,14 @@ type moduleDigestCmd struct {
 func (c *moduleDigestCmd) Run(p *program) error {
 	m, err := builtInModule()
 	if c.Module != "" {
-		m, err = readModule(p.fs, c.Module)
+		m, err = modules.Read(p.fs, c.Module)
 	}
 	if err != nil {
 		return err
+	}
+	var version int64 // that the signature says, which nobody has checked
+	if m.Signature != nil {
+		version = m.Signature.Version
 	}
 	if c.JSON {
 		return json.NewEncoder(p.stdout).Encode(struct {
@@ -168,14 +169,14 @@ func (c *moduleDigestCmd) Run(p *program) error {
 			Signed bool   `json:"signed"` // by whom is another matter
 			Source string `json:"source"`
 
-			Version int64 `json:"version,omitempty"` // that the signature says, which nobody has checked
-		}{m.digest, len(m.wasm), m.signature != nil, m.source, m.says()})
+			Version int64 `json:"version,omitempty"`
+		}{m.Digest, len(m.WASM), m.Signature != nil, m.Source, version})
 	}
 	says := ""
-	if m.signature != nil {
-		says = "  (its signature, not checked here, says " + versionText(m.says()) + ")"
+	if m.Signature != nil {
+		says = "  (its signature, not checked here, says " + modules.VersionText(version) + ")"
 	}
-	fmt.Fprintf(p.stdout, "%s  %s%s\n", m.digest, m.source, says)
+	fmt.Fprintf(p.stdout, "%s  %s%s\n", m.Digest, m.Source, says)
 	return nil
 }
 
@@ -189,8 +190,8 @@ func (c *moduleShowCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	var s moduleState
-	if err := client.call(ctx, "GET", modulePath, nil, &s); err != nil {
+	s, err := client.Module(ctx)
+	if err != nil {
 		return err
 	}
 	if c.JSON {
@@ -199,7 +200,7 @@ func (c *moduleShowCmd) Run(ctx context.Context, p *program) error {
 	fmt.Fprintf(p.stdout, "engine    %s\n", s.Engine)
 	if a := s.Active; a != nil {
 		fmt.Fprintf(p.stdout, "module    %s\nversion   %s\nsource    %s\nsince     %s\n",
-			a.Digest, strings.TrimPrefix(versionText(a.Version), "version "), a.Source, when(a.Since))
+			a.Digest, strings.TrimPrefix(modules.VersionText(a.Version), "version "), a.Source, when(a.Since))
 	}
 	if r := s.Rejected; r != nil {
 		fmt.Fprintf(p.stdout, "refused   %s, %s: %s\n", when(r.At), r.Source, r.Reason)
@@ -236,17 +237,16 @@ func (c *moduleActivateCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	m, err := readModule(p.fs, c.Module)
+	m, err := modules.Read(p.fs, c.Module)
 	if err != nil {
 		return err
 	}
-	// With Expect, whoever is refused for his token is told before he sends megabytes.
-	header := http.Header{"Content-Type": {"application/wasm"}, "Expect": {"100-continue"}}
-	if m.signature != nil {
-		header.Set(signatureHeader, signatureText(m.signature))
+	signature := ""
+	if m.Signature != nil {
+		signature = m.Signature.String()
 	}
-	var done moduleActivated
-	if err := client.send(ctx, "POST", modulePath, header, m.wasm, &done); err != nil {
+	done, err := client.ActivateModule(ctx, m.WASM, signature)
+	if err != nil {
 		return err
 	}
 	if c.JSON {

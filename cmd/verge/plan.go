@@ -16,7 +16,9 @@ import (
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/kvadapters"
 )
 
 // plan is a configuration that was found good: what is served, and where.
@@ -45,7 +47,7 @@ func (c *config) check(p *program, ps *problems) plan {
 	c.checkListeners(p, &pl, ps)
 	c.checkFiles(p, &pl, ps)
 	pl.engine = c.checkEngine(p, ps)
-	if at := pl.engine; at.module != "" && at.trust.sha256 == "" && at.trust.key == nil {
+	if at := pl.engine; at.module != "" && at.trust.SHA256 == "" && at.trust.Key == nil {
 		pl.warnings = append(pl.warnings, "engine.module: it is not pinned, so whoever can write "+at.module+
 			" or has the operator token decides what runs; set engine.module_sha256 or engine.module_key")
 	}
@@ -166,55 +168,55 @@ func (c *config) checkStore(p *program, pl *plan, ps *problems) {
 		ps.add("kv: not set; for example \"bolt:/var/lib/verge/verge.db\"")
 		return
 	}
-	at, err := parseStore(c.KV)
+	at, err := kvadapters.ParseAddress(c.KV)
 	if err != nil {
 		ps.add("%v", err)
 		return
 	}
-	switch at.kind {
-	case "miniredis":
-		ps.add("kv: miniredis is for `verge dev`; %s", knownStores)
-	case "memory":
+	switch at.Kind {
+	case kvadapters.Miniredis:
+		ps.add("kv: miniredis is for `verge dev`; %s", kvadapters.Choices)
+	case kvadapters.Memory:
 		if !pl.core.Dev && !pl.core.Test {
 			ps.add("kv: memory forgets at every restart which result tokens were used, so they could be used again; take bolt:FILE in production")
 		}
-	case "bolt":
-		if err := writable(p.fs, filepath.Dir(at.path)); err != nil {
-			ps.add("kv: %s cannot be written: %v; let the user that verge runs as own it", filepath.Dir(at.path), err)
+	case kvadapters.Bolt:
+		if err := writable(p.fs, filepath.Dir(at.Path)); err != nil {
+			ps.add("kv: %s cannot be written: %v; let the user that verge runs as own it", filepath.Dir(at.Path), err)
 		}
 	}
 
 	s := c.Store
-	if !at.shared() && (s.PasswordFile != "" || s.CA != "" || s.Cert != "" || s.Key != "") {
+	if !at.Shared() && (s.PasswordFile != "" || s.CA != "" || s.Cert != "" || s.Key != "") {
 		ps.add("store: password_file, ca, cert and key are for redis:// and etcd:// URLs; kv is %s", at)
 	}
-	if at.kind != "redis" && (s.Prefix != "" || s.Replicas != 0 || s.Wait != nil) {
+	if at.Kind != kvadapters.Redis && (s.Prefix != "" || s.Replicas != 0 || s.Wait != nil) {
 		ps.add("store: prefix, replicas and wait are for redis:// URLs; kv is %s", at)
 	}
-	if s.PasswordFile != "" && at.shared() {
+	if s.PasswordFile != "" && at.Shared() {
 		password, err := readPrivate(p.fs, s.PasswordFile)
 		if err == nil {
-			at, err = at.withPassword(strings.TrimSpace(string(password)))
+			at, err = at.WithPassword(strings.TrimSpace(string(password)))
 		}
 		if err != nil {
 			ps.add("store.password_file: %v", err)
 		}
 	}
-	at.tls, err = clientTLS(p, s.CA, s.Cert, s.Key)
+	at.TLS, err = clientTLS(p, s.CA, s.Cert, s.Key)
 	ps.addLines("store", err)
-	at.prefix, at.replicas, at.wait = s.Prefix, s.Replicas, time.Duration(given(ps, "store.wait", s.Wait))
+	at.Prefix, at.Replicas, at.Wait = s.Prefix, s.Replicas, time.Duration(given(ps, "store.wait", s.Wait))
 	if s.Replicas < 0 {
 		ps.add("store.replicas: %d is less than nothing", s.Replicas)
-	} else if err := at.check(); err != nil {
+	} else if err := at.Valid(); err != nil {
 		ps.add("kv: %v", err)
-	} else if open := at.exposed(); open != "" && !s.TrustedNetwork {
+	} else if open := at.Exposed(); open != "" && !s.TrustedNetwork {
 		ps.add("kv: %s: %s; take %s with a password or a client's certificate, or, if nobody else can reach that network, set store.trusted_network = true",
-			at, open, at.withTLS())
+			at, open, at.SchemeWithTLS())
 	}
-	if at.kind == "redis" && s.Wait != nil && s.Replicas == 0 {
+	if at.Kind == kvadapters.Redis && s.Wait != nil && s.Replicas == 0 {
 		ps.add("store.wait: there is nothing to wait for; set store.replicas as well, or neither")
 	}
-	pl.core.Partitions = at.partitions()
+	pl.core.Partitions = at.Partitions()
 	if n := given(ps, "store.partitions", s.Partitions); n > maxPartitions {
 		ps.add("store.partitions: %d is not from 1 to %d", n, maxPartitions)
 	} else if n > 0 {
@@ -253,7 +255,7 @@ func (c *config) checkEngine(p *program, ps *problems) engineAt {
 	}
 	before := len(*ps)
 	at.trust = parseTrust(e.ModuleSHA256, e.ModuleKey, e.MinVersion, ps)
-	at.trust.pinned = c.Mode != "dev"
+	at.trust.Pinned = c.Mode != "dev"
 	if len(*ps) == before { // else it is not known what the module has to be
 		if err := at.load(p.fs); err != nil {
 			ps.add("engine.module: %v", err)
@@ -265,9 +267,9 @@ func (c *config) checkEngine(p *program, ps *problems) engineAt {
 	case "":
 		at.cache = defaultModuleCache(p.getenv)
 	default:
-		err := ownDirectory(p.fs, at.cache)
-		if isMissing(err) {
-			err = errors.Join(writable(p.fs, at.cache), ownParents(p.fs, at.cache))
+		err := modules.CheckCache(p.fs, at.cache)
+		if _, none := p.fs.Stat(at.cache); isMissing(none) {
+			err = errors.Join(writable(p.fs, at.cache), err)
 		}
 		if err != nil {
 			ps.add("engine.module_cache: %v", err)
@@ -277,25 +279,25 @@ func (c *config) checkEngine(p *program, ps *problems) engineAt {
 }
 
 // parseTrust reads the pins, each of which may be left out.
-func parseTrust(sha256, key string, minVersion int64, ps *problems) (t trust) {
+func parseTrust(sha256, key string, minVersion int64, ps *problems) (t modules.Trust) {
 	var err error
 	if sha256 != "" {
-		if t.sha256, err = parseDigest(sha256); err != nil {
+		if t.SHA256, err = modules.ParseDigest(sha256); err != nil {
 			ps.add("module_sha256: %v", err)
 		}
 	}
 	if key != "" {
-		if t.key, err = parsePublicKey(key); err != nil {
+		if t.Key, err = modules.ParsePublicKey(key); err != nil {
 			ps.add("module_key: %v", err)
 		}
 	}
 	switch {
-	case minVersion < 0 || minVersion > maxVersion:
-		ps.add("module_min_version: %d is not from 1 to %d", minVersion, int64(maxVersion))
+	case minVersion < 0 || minVersion > modules.MaxVersion:
+		ps.add("module_min_version: %d is not from 1 to %d", minVersion, int64(modules.MaxVersion))
 	case minVersion > 0 && key == "":
 		ps.add("module_min_version: a version is what a signature says; set module_key as well, or neither")
 	}
-	t.minVersion = minVersion
+	t.MinVersion = minVersion
 	return t
 }
 

@@ -7,16 +7,16 @@ import (
 	"github.com/spf13/afero"
 )
 
-// readyFile is what `verge dev` tells other programs once it serves: its
-// --ready-file and, for the operators' commands, ready.json in its data
-// directory. It is there exactly as long as requests are accepted, but for a
-// process that was killed: PID says whose it is.
+// readyFile is what `verge dev` tells other programs while it serves. It is written to its
+// --ready-file and, for the operators' commands, to ready.json in its data directory. It exists
+// exactly as long as requests are accepted, except that a process that is killed leaves it behind:
+// PID says which process wrote it.
 type readyFile struct {
 	BaseURL string `json:"base_url"`
 	DemoURL string `json:"demo_url"`
 
-	// ConsoleURL is the operators' way in. There is no console in this
-	// release, so it is where the operators' API listens: the same as AdminURL.
+	// ConsoleURL is the console for operators. This release has no console, so it is the same as AdminURL, the
+	// operators' API.
 	ConsoleURL string `json:"console_url"`
 	AdminURL   string `json:"admin_url"`
 	OpsURL     string `json:"ops_url"` // /metrics, /healthz, /readyz

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
 	"log/slog"
 
-	"github.com/verge-id/verge/edge/wasmhost"
-	"github.com/verge-id/verge/testharness/transcript"
+	"github.com/verge-id/verge/edge/modules"
+	"github.com/verge-id/verge/edge/transcript"
 )
 
 type replayCmd struct {
@@ -23,10 +22,10 @@ type replayCmd struct {
 func (replayCmd) Help() string {
 	return `A transcript has requests with the time and the randomness of each, what the
 core asked its store and its webhook receivers for, what they replied, and what
-it answered. Replaying hands out the same requests and replies, and compares
-what the core asks for and answers byte for byte. At the first difference it
-says where that is, and shows what was recorded ("-") and what came ("+"),
-tokens and keys included.
+the core answered. A replay gives the core the same requests and replies. It
+compares byte for byte what the core asks for and what it answers. At the first
+difference it says where that is, and shows what was recorded ("-") and what came
+("+"), tokens and keys included.
 
 Exit code 0 says that nothing differs, 1 that something does, 2 that a file is
 no transcript.
@@ -42,8 +41,7 @@ func (c *replayCmd) Run(ctx context.Context, p *program) error {
 	if err := at.check(); err != nil {
 		return usageError{err}
 	}
-	// All are read before any is replayed: what is wrong with the last is not
-	// said behind a page about the first.
+	// All are read before any is replayed, so that an error in the last comes before pages about the first.
 	recorded := make([]*transcript.Transcript, len(c.File))
 	for n, path := range c.File {
 		var err error
@@ -89,21 +87,15 @@ func readTranscript(p *program, path string) (t *transcript.Transcript, err erro
 	return transcript.Read(f)
 }
 
-// engine compiles the guest, if it is to be one.
+// engine returns the engine, with its guest compiled if it has one.
 func (c *replayCmd) engine(ctx context.Context, p *program, at engineAt) (transcript.Engine, func(), error) {
 	if err := at.load(p.fs); err != nil || c.Engine == nativeEngine {
 		return transcript.Engine{}, func() {}, err
 	}
-	config := wasmhost.CompileConfig{}
-	cache := openCompiledModules(c.ModuleCache, p.now, slog.New(slog.NewTextHandler(p.stderr, nil)))
-	if cache != nil {
-		cache.before(at.loaded.digest)
-		config.Cache = cache.compiled
-	}
-	m, err := wasmhost.Compile(ctx, at.loaded.wasm, config)
+	cache := modules.OpenCache(c.ModuleCache, p.now, slog.New(slog.NewTextHandler(p.stderr, nil)))
+	m, err := cache.Compile(ctx, at.loaded)
 	if err != nil {
 		return transcript.Engine{}, nil, err
 	}
-	cache.after(at.loaded.digest)
 	return transcript.Engine{Guest: m}, func() { m.Close() }, nil
 }

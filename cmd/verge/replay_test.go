@@ -10,8 +10,8 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// A guest is replayed with the same command, and one that answers otherwise is
-// found out: here one whose words for a wrong token have changed.
+// The same command replays a guest. It finds a guest that answers differently: here one with another text for
+// a token that was used.
 func TestReplayInAGuest(t *testing.T) {
 	guests, wasm := newGuests(t), testharness.Module(t)
 	const says, instead = "The result token has been used.", "The result token has been eaten"
@@ -23,14 +23,16 @@ func TestReplayInAGuest(t *testing.T) {
 		says []string
 	}{
 		{"same.wasm", wasm, exitOK, []string{"OK: " + corpus + ", engine wasm: "}},
-		{"other.wasm", changed(t, wasm, says, instead), exitFailed, []string{"DIFFERS: " + corpus + ", engine wasm, step 9, contract 5: used", says, instead}},
+		{"other.wasm", changed(t, wasm, says, instead), exitFailed,
+			[]string{"DIFFERS: " + corpus + ", engine wasm, step 9, contract 5: used", says, instead}},
 	} {
 		path := guests.put(c.name, c.wasm)
 		guests.compile(path)
 		var stdout, stderr bytes.Buffer
 		p, _, _ := testProgram()
 		p.fs, p.stdout, p.stderr = afero.NewOsFs(), &stdout, &stderr
-		if code := run(t.Context(), []string{"replay", "--engine", "wasm", "--module", path, "--module-cache", guests.cache(), corpus}, p); code != c.code || stderr.Len() > 0 {
+		args := []string{"replay", "--engine", "wasm", "--module", path, "--module-cache", guests.cache(), corpus}
+		if code := run(t.Context(), args, p); code != c.code || stderr.Len() > 0 {
 			t.Errorf("%s: exit code %d: %s", c.name, code, stderr.String())
 		}
 		for _, text := range c.says {

@@ -10,18 +10,19 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/keyset"
+	"github.com/verge-id/verge/kvadapters"
 )
 
 // ringCheckTime bounds how long `serve --check` waits for a store.
 const ringCheckTime = 5 * time.Second
 
-// checkRing says whose the key ring is and, where other instances may share the
-// store, holds it against the store's set of keys. It changes nothing there. A
-// store that does not answer is said and is no fault of the configuration.
+// checkRing prints which key of the ring seals. If other instances may share the store, it compares the ring
+// with the store's set of keys and changes nothing there. A store that does not answer is not an error of the
+// configuration: checkRing prints it and returns nil.
 func (pl *plan) checkRing(ctx context.Context, out io.Writer) error {
 	seals := pl.keyring.Keys[pl.keyring.Sealing(pl.now())]
 	said := fmt.Sprintf("key ring: key %s (fingerprint %s) seals", seals.ID, seals.Fingerprint())
-	if !pl.store.shared() {
+	if !pl.store.Shared() {
 		fmt.Fprintln(out, said)
 		return nil
 	}
@@ -46,9 +47,9 @@ func (pl *plan) checkRing(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// storeRing opens the plan's store and is its ring there.
+// storeRing opens the plan's store and returns the ring on it.
 func (pl *plan) storeRing(ctx context.Context) (*keyset.Ring, func() error, error) {
-	store, closeStore, err := pl.store.open(ctx, pl.now)
+	store, closeStore, err := pl.store.Open(ctx, kvadapters.OpenConfig{Now: pl.now, Disk: boltDisk})
 	if err != nil {
 		return nil, nil, fmt.Errorf("store: %w", err)
 	}
@@ -69,11 +70,11 @@ type keyringAdoptCmd struct {
 // Help is shown by `verge keyring adopt --help`.
 func (keyringAdoptCmd) Help() string {
 	return `The store remembers which keys its instances use, and an instance with another
-ring does not start. If the ring is lost and a new one takes its place, this has
-the store take the new one. Stop every instance first.
+ring does not start. If the ring is lost, this command makes the store accept a
+new one. Stop every instance first.
 
 What the old ring sealed or signed is lost with it: sessions under way, events
-that wait, outcomes, and API keys, which have to be made again. Publishers,
+that wait, outcomes, and API keys, which have to be created again. Publishers,
 integrations and webhook secrets come from the configuration again. The log then
 names what the store still holds of the old ring.
 

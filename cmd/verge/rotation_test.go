@@ -18,8 +18,8 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// rotating is how long the load lasts around a rotation: a minute, as operators
-// see it, where all is run, and else just long enough for both of its phases.
+// rotating is how long the load around a rotation lasts. In the long run it is a minute, as operators see it;
+// otherwise it is just long enough for both phases.
 func rotating() (load, sealsIn time.Duration) {
 	if os.Getenv("VERGE_LONG") != "" {
 		return time.Minute, 20 * time.Second
@@ -27,8 +27,8 @@ func rotating() (load, sealsIn time.Duration) {
 	return 26 * time.Second, 12 * time.Second
 }
 
-// TestRotationInAFleet is I12: three instances, one store, load all the while.
-// No request fails, and no event is missing.
+// TestRotationInAFleet is I12: three instances share a store and are under load during a rotation. No request
+// fails, and no event is missing.
 func TestRotationInAFleet(t *testing.T) {
 	for _, store := range []struct {
 		name string
@@ -56,7 +56,8 @@ func TestRotationInAFleet(t *testing.T) {
 
 				time.Sleep(load / 8)
 				p := onDisk()
-				if code := run(t.Context(), []string{"keyring", "rotate", site.ring, "--seals-in", sealsIn.String()}, p); code != exitOK {
+				args := []string{"keyring", "rotate", site.ring, "--seals-in", sealsIn.String()}
+				if code := run(t.Context(), args, p); code != exitOK {
 					t.Fatal("rotate: exit code ", code)
 				}
 				for n, after := range files.copied {
@@ -78,22 +79,23 @@ func TestRotationInAFleet(t *testing.T) {
 					return true
 				})
 				for n, in := range fleet {
-					if sealing := in.metric(t, "verge_keyring_sealing_key"); !strings.Contains(sealing, newest(t, site.ring)) {
+					sealing := in.metric(t, "verge_keyring_sealing_key")
+					if !strings.Contains(sealing, newest(t, site.ring)) {
 						t.Errorf("I12: instance %d seals with the key of %q, not with the new one", n, sealing)
 					}
 				}
 				for _, what := range sink.complaints() {
 					t.Error(what)
 				}
-				t.Logf("%d requests, %d of them failed; %d sessions, no event missing", w.requests.Load(), len(w.failed()), len(sessions))
+				t.Logf("%d requests, %d of them failed; %d sessions, no event missing",
+					w.requests.Load(), len(w.failed()), len(sessions))
 			})
 		}
 	}
 }
 
-// TestAStrangerDoesNotJoin is I13: an instance with another ring ends at once
-// and says whose ring it has, `--check` says the same, and the others go on as
-// if nothing had been.
+// TestAStrangerDoesNotJoin is I13: an instance with another ring ends at once and names both rings. `--check`
+// says the same. The other instances go on undisturbed.
 func TestAStrangerDoesNotJoin(t *testing.T) {
 	redis := stores.StartRedis(t)
 	sink := newEvents(t)
@@ -139,7 +141,9 @@ func TestAStrangerDoesNotJoin(t *testing.T) {
 		t.Errorf("I13: %s", what)
 	}
 	for _, id := range w.sessions() {
-		eventually(t, "the events of "+id, func() bool { return sink.has(id, "started") && sink.has(id, "completed") })
+		eventually(t, "the events of "+id, func() bool {
+			return sink.has(id, "started") && sink.has(id, "completed")
+		})
 	}
 	for n, in := range fleet {
 		if got := in.metric(t, "verge_keyring_missing_keys"); !strings.HasSuffix(got, " 0") {
@@ -147,7 +151,7 @@ func TestAStrangerDoesNotJoin(t *testing.T) {
 		}
 	}
 
-	// Its own store, once the old ring is given up on purpose.
+	// After the operator gives up the old ring, the store is the stranger's own.
 	for _, in := range fleet {
 		in.kill()
 	}
@@ -163,13 +167,13 @@ func TestAStrangerDoesNotJoin(t *testing.T) {
 	}
 }
 
-// member is an instance of a fleet and the ring's file that it reads.
+// member is an instance of a fleet, with the file of its ring.
 type member struct {
 	*served
 	ring string
 }
 
-// fleet starts n instances. With copies each reads a file of its own.
+// fleet starts n instances. With copies, each has a ring file of its own.
 func (s *site) fleet(n int, copies bool) []member {
 	s.t.Helper()
 	all := make([]member, n)
@@ -183,7 +187,8 @@ func (s *site) fleet(n int, copies bool) []member {
 			if err != nil {
 				s.t.Fatal(err)
 			}
-			if err := os.WriteFile(at.config, []byte(strings.ReplaceAll(string(config), s.ring, at.ring)), 0o600); err != nil {
+			changed := strings.ReplaceAll(string(config), s.ring, at.ring)
+			if err := os.WriteFile(at.config, []byte(changed), 0o600); err != nil {
 				s.t.Fatal(err)
 			}
 		}
@@ -242,9 +247,9 @@ func (in *served) metric(t *testing.T, name string) string {
 	return strings.Join(found, "\n")
 }
 
-// walkers walk whole verifications over a fleet, each request at another
-// instance, until they are told to end. Some sessions rest for a while between
-// their steps, so that tokens of before a rotation are used after it.
+// walkers do whole verifications on a fleet, each request at another instance, until they are told
+// to end. Some sessions pause between their steps, so that tokens made before a rotation are used
+// after it.
 type walkers struct {
 	fleet    []member
 	requests atomic.Int64
@@ -303,8 +308,8 @@ func (w *walkers) walk(step int, rest time.Duration) {
 	if valid, status, body := at(2).validate(result); !valid {
 		fail(fmt.Errorf("validate: %d %s", status, body))
 	}
-	if status, _, body, err := at(0).api("GET", "/api/v1/verify/sessions/"+id, nil); err != nil || status != 200 ||
-		!strings.Contains(string(body), "COMPLETED") {
+	status, _, body, err := at(0).api("GET", "/api/v1/verify/sessions/"+id, nil)
+	if err != nil || status != 200 || !strings.Contains(string(body), "COMPLETED") {
 		fail(fmt.Errorf("reconcile: %d %s %v", status, body, err))
 	}
 	w.requests.Add(2)

@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/edge/modules"
+	"github.com/verge-id/verge/kvadapters"
 )
 
 type serveCmd struct {
@@ -99,20 +101,23 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	if err := pl.apply(ctx, in.service.Directory()); err != nil {
-		return errors.Join(err, in.close())
+	if err := pl.apply(ctx, in.Directory()); err != nil {
+		return errors.Join(err, in.Close())
 	}
 	for _, w := range pl.warnings {
 		pl.log.Warn("the configuration allows what may not be meant", "what", w)
 	}
-	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.store.String(), in.modules.inLog(), "version", thisBuild().Version,
+	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.store.String(), in.modules.Attr(), "version", thisBuild().Version,
 		"public", addrOf(pl.public), "admin", addrOf(pl.admin), "ops", addrOf(pl.ops))
 	go func() {
 		for range hangUps {
-			in.modules.reload(ctx, func() (engineAt, error) { return c.engineAgain(p) })
+			in.modules.Reload(ctx, func() (modules.Config, error) {
+				at, err := c.engineAgain(p)
+				return at.config(), err
+			})
 		}
 	}()
-	return in.serve(ctx)
+	return in.Run(ctx)
 }
 
 // engineAgain reads the engine's configuration once more.
@@ -149,7 +154,7 @@ func (c *serveCmd) plan(p *program) (plan, config, error) {
 			return plan{}, conf, usagef("configuration: %w", err)
 		}
 	}
-	if at, err := parseStore(conf.KV); err == nil && at.hasPassword() {
+	if at, err := kvadapters.ParseAddress(conf.KV); err == nil && at.HasPassword() {
 		ps.add("kv: it has a password, and this file is no place for one; put the password into a file named by store.password_file, or the URL into VERGE_KV")
 	}
 	c.overlay(&conf)

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/testharness"
 )
 
@@ -31,7 +32,7 @@ func operator() *program {
 }
 
 // modules is what the process says of its module.
-func (in *served) modules(t *testing.T) (s moduleState) {
+func (in *served) modules(t *testing.T) (s admin.ModuleState) {
 	t.Helper()
 	code, out := operate(operator(), in.at, "module", "show", "--json")
 	if code != exitOK || json.Unmarshal([]byte(out), &s) != nil || s.Active == nil && s.Engine == wasmEngine {
@@ -175,10 +176,10 @@ func TestModulesThatAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	fine := another(good, "never compiled")
-	unsigned := func(path string) error { return os.Remove(signatureFile(path)) }
+	unsigned := func(path string) error { return os.Remove(modules.SignatureFile(path)) }
 	othersSignature := func(path string) error {
-		text := signatureText(sign(g.key, digestOf(good), 1))
-		return os.WriteFile(signatureFile(path), []byte(text), 0o600)
+		text := modules.Sign(g.key, digestOf(good), 1).String()
+		return os.WriteFile(modules.SignatureFile(path), []byte(text), 0o600)
 	}
 	refused := 0
 	for _, c := range []struct {
@@ -222,7 +223,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 					in.hangUp(t)
 					eventually(t, "the refusal", func() bool {
 						r := in.modules(t).Rejected
-						return r != nil && r.Source != activatedSource && strings.Contains(r.Reason, c.says)
+						return r != nil && r.Source != sentByOperator && strings.Contains(r.Reason, c.says)
 					})
 					if !strings.Contains(in.logs.String(), "module refused; the one in use stays") {
 						t.Error("the log does not say it")
@@ -252,12 +253,12 @@ func TestModulesThatAreRefused(t *testing.T) {
 			status int
 			code   string
 		}{
-			{testToken, bytes.NewReader(make([]byte, maxModule+1)), 413, "PAYLOAD_TOO_LARGE"},
-			{testToken, io.LimitReader(endless{}, maxModule+1), 413, "PAYLOAD_TOO_LARGE"}, // its length is not told before
+			{testToken, bytes.NewReader(make([]byte, largestModule+1)), 413, "PAYLOAD_TOO_LARGE"},
+			{testToken, io.LimitReader(endless{}, largestModule+1), 413, "PAYLOAD_TOO_LARGE"}, // its length is not told before
 			{"not-the-operators-token", bytes.NewReader(fine), 401, "UNAUTHORIZED"},
 			{"", bytes.NewReader(fine), 401, "UNAUTHORIZED"},
 		} {
-			req, err := http.NewRequest("POST", "http://"+in.at.Admin+modulePath, c.body)
+			req, err := http.NewRequest("POST", "http://"+in.at.Admin+admin.ModulePath, c.body)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -281,7 +282,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 		if code, out := operate(stranger, in.at, "module", "activate", used); code != exitFailed || !strings.Contains(out, "does not accept this operator token") {
 			t.Errorf("exit code %d: %s", code, out)
 		}
-		req, err := http.NewRequest("DELETE", "http://"+in.at.Admin+modulePath, nil)
+		req, err := http.NewRequest("DELETE", "http://"+in.at.Admin+admin.ModulePath, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -309,6 +310,12 @@ func TestModulesThatAreRefused(t *testing.T) {
 	}
 }
 
+// sentByOperator is the source of a module that an operator has sent.
+const sentByOperator = "activated by an operator"
+
+// largestModule is the size in bytes above which no module is read.
+const largestModule = 32 << 20
+
 // endless is zeros without end.
 type endless struct{}
 
@@ -317,7 +324,7 @@ func (endless) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // TestNativeSwapsNothing: where there is no module, none is replaced, and it is said.
 func TestNativeSwapsNothing(t *testing.T) {
 	g := newGuests(t)
-	module := g.put("module.wasm", answering(1))
+	module := g.put("module.wasm", noGuest)
 	in := newSite(t, "memory", newEvents(t).URL, "").start()
 	if s := in.modules(t); s.Engine != nativeEngine || s.Active != nil || in.at.Engine != nativeEngine || in.at.Module != "" {
 		t.Errorf("%+v, and the log says %+v", s, in.at)
@@ -334,7 +341,7 @@ func TestNativeSwapsNothing(t *testing.T) {
 	}
 	// The path is there all the same, and the index lists it beside the core's.
 	status, index := in.page(t, in.at.Admin, "/")
-	for _, path := range []string{"  GET   " + modulePath, "  POST  " + modulePath, "  GET   " + admin.KeysPath} {
+	for _, path := range []string{"  GET   " + admin.ModulePath, "  POST  " + admin.ModulePath, "  GET   " + admin.KeysPath} {
 		if status != 200 || !strings.Contains(index, path+"\n") {
 			t.Errorf("%d, no %q in %s", status, path, index)
 		}

@@ -45,7 +45,7 @@ func thisBuild() build {
 func (c *versionCmd) Run(p *program) error {
 	b := thisBuild()
 	if m, err := builtInModule(); err == nil {
-		b.Module = m.digest
+		b.Module = m.Digest
 	}
 	if c.JSON {
 		return json.NewEncoder(p.stdout).Encode(b)

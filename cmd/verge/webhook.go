@@ -23,8 +23,8 @@ type webhookSecretCmd struct {
 
 // Help is shown by `verge webhook secret --help`.
 func (webhookSecretCmd) Help() string {
-	return `Makes a webhook secret of 256 random bits, to be given to the publisher and named
-by secret_file or secret_env in the configuration.
+	return `Makes a webhook secret of 256 random bits. Give it to the publisher, and name it by
+secret_file or secret_env in the configuration.
 
 Example:
 
@@ -64,9 +64,9 @@ type webhookVerifyCmd struct {
 
 // Help is shown by `verge webhook verify --help`.
 func (webhookVerifyCmd) Help() string {
-	return `Says OK, or the step of the algorithm at which the request is refused and what
-to look at. Saved requests are usually old: give --now to see whether the
-signature itself is right.
+	return `Prints OK, or the step of the algorithm that refuses the request and what to look
+at. Saved requests are usually old: give --now to see whether the signature
+itself is right.
 
 Examples:
 
@@ -115,8 +115,8 @@ func (c *webhookVerifyCmd) secret(p *program) (string, error) {
 		}
 		return s, nil
 	}
-	// Unlike the server's own, this file may be readable by others: it is
-	// often a copy on a developer's machine, and nothing is at stake here.
+	// Others may be able to read this file, unlike the server's own: it is often a copy on a developer's
+	// machine, and this command protects nothing with it.
 	b, err := afero.ReadFile(p.fs, c.SecretFile)
 	if err != nil {
 		return "", usagef("--secret-file: %w", err)
@@ -124,7 +124,7 @@ func (c *webhookVerifyCmd) secret(p *program) (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// request returns what is to be verified.
+// request returns the request to verify.
 func (c *webhookVerifyCmd) request(p *program) (header map[string][]string, body []byte, err error) {
 	flag, path := "--body", c.Body
 	if c.Request != "" {
@@ -156,14 +156,13 @@ func (c *webhookVerifyCmd) request(p *program) (header map[string][]string, body
 	return header, body, nil
 }
 
-// maxSavedRequest is more than any webhook has.
+// maxSavedRequest is larger than any webhook request.
 const maxSavedRequest = 1 << 20
 
-// parseRequest reads a saved HTTP/1 request: request line, headers, an empty
-// line, and then the body, byte for byte. Lines end in CRLF or, as editors and
-// copying leave them, in LF. Content-Length, where there is one, says where
-// the body ends, so that a line end which an editor added is not taken for
-// part of it; a body that is shorter is an error.
+// parseRequest reads a saved HTTP/1 request: request line, headers, an empty line, and then the
+// body, byte for byte. Lines end in CRLF, or in LF as editors leave them. If there is a
+// Content-Length, the body ends there: a line end that an editor added is not part of it. A body
+// that is shorter is an error.
 func parseRequest(raw []byte) (map[string][]string, []byte, error) {
 	r := bufio.NewReader(bytes.NewReader(raw))
 	tp := textproto.NewReader(r)
@@ -173,7 +172,7 @@ func parseRequest(raw []byte) (map[string][]string, []byte, error) {
 	}
 	header, err := tp.ReadMIMEHeader()
 	if errors.Is(err, io.EOF) {
-		return nil, nil, errors.New("there is no empty line behind the headers, so there is no body")
+		return nil, nil, errors.New("there is no empty line after the headers, so there is no body")
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("the headers are malformed: %w", err)
@@ -183,7 +182,8 @@ func parseRequest(raw []byte) (map[string][]string, []byte, error) {
 		return nil, nil, err
 	}
 	if header.Get("Transfer-Encoding") != "" {
-		return nil, nil, errors.New("the body is saved with Transfer-Encoding: save it decoded and remove that header")
+		return nil, nil, errors.New("the body is saved with Transfer-Encoding: " +
+			"save it decoded and remove that header")
 	}
 	if text := header.Get("Content-Length"); text != "" {
 		n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 31)
@@ -198,7 +198,7 @@ func parseRequest(raw []byte) (map[string][]string, []byte, error) {
 	return header, body, nil
 }
 
-// parseTime reads Unix seconds or RFC 3339; s may be empty for standard.
+// parseTime reads Unix seconds or RFC 3339. If s is empty, it returns standard.
 func parseTime(s string, standard time.Time) (time.Time, error) {
 	if s == "" {
 		return standard, nil
@@ -213,7 +213,7 @@ func parseTime(s string, standard time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// signedAt words the time of a signature that has been verified.
+// signedAt returns the time of a signature that has been verified, in words.
 func signedAt(header map[string][]string) string {
 	for name, values := range header {
 		if strings.EqualFold(name, webhook.HeaderSignature) {

@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// TestWebhookVerifyVectors gives the command every vector that publishers check their receivers with.
+// TestWebhookVerifyVectors gives the command every vector that publishers test their receivers with.
 func TestWebhookVerifyVectors(t *testing.T) {
 	b, err := os.ReadFile("../../core/webhook/testdata/signature_vectors.json")
 	if err != nil {
@@ -41,7 +41,8 @@ func TestWebhookVerifyVectors(t *testing.T) {
 			p, stdout, stderr := testProgram()
 			p.stdin = bytes.NewReader(v.Body)
 			p.getenv = func(name string) (string, bool) { return v.Secret, name == "SECRET" }
-			args := []string{"webhook", "verify", "--secret-env", "SECRET", "--body", "-", "--now", fmt.Sprint(v.Now)}
+			args := []string{"webhook", "verify", "--secret-env", "SECRET", "--body", "-",
+				"--now", fmt.Sprint(v.Now)}
 			if v.Tolerance != 0 {
 				args = append(args, "--tolerance", fmt.Sprintf("%ds", v.Tolerance))
 			}
@@ -88,7 +89,7 @@ func TestParseRequest(t *testing.T) {
 	}
 }
 
-// FuzzParseRequest: a request that was signed and saved as it was verifies, whatever the body.
+// FuzzParseRequest: a signed request that was saved unchanged verifies, whatever its body is.
 func FuzzParseRequest(f *testing.F) {
 	f.Add([]byte("POST / HTTP/1.1\r\nA: b\r\n\r\nbody"))
 	f.Add([]byte("POST / HTTP/1.1\nContent-Length: 4\n\nbody\n"))

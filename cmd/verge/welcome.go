@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// welcome says where to click. The secret key is printed in full to a
-// terminal alone, where a developer wants to copy it: it is worth something
-// on this machine only, but what goes to a file or to CI's log is read by
-// others, and some scanner there would be right to sound the alarm.
+// welcome prints where to click. Secrets are printed in full to a terminal alone, where a developer wants to
+// copy them. They matter on this machine only, but others read a file or a CI log, and a scanner for secrets
+// there would rightly report them.
 func (p *program) welcome(r readyFile, data string, exposed []string) {
 	secret := func(s string) string {
 		if p.terminal {
@@ -36,9 +35,9 @@ func (p *program) welcome(r readyFile, data string, exposed []string) {
     webhook secret %s
 
   These values are in %s and stay the same until you delete it.
-`, r.DemoURL+"/", inboxAddress(r), r.BaseURL, r.BaseURL+"/docs", r.AdminURL, r.OpsURL+"/metrics", r.Engine, r.KV,
-		r.PublisherID, r.IntegrationID, r.IntegrationIDL2, secret(r.SecretKey), r.PublicKey, secret(r.WebhookSecret),
-		filepath.Join(data, seedsFile))
+`, r.DemoURL+"/", inboxAddress(r), r.BaseURL, r.BaseURL+"/docs", r.AdminURL, r.OpsURL+"/metrics",
+		r.Engine, r.KV, r.PublisherID, r.IntegrationID, r.IntegrationIDL2,
+		secret(r.SecretKey), r.PublicKey, secret(r.WebhookSecret), filepath.Join(data, seedsFile))
 	if p.terminal {
 		fmt.Fprintf(p.stdout, `
   A first call:
@@ -49,7 +48,8 @@ func (p *program) welcome(r readyFile, data string, exposed []string) {
 `, r.BaseURL, r.SecretKey, r.IntegrationID, r.DemoURL)
 	}
 	if len(exposed) > 0 {
-		fmt.Fprintf(p.stdout, "\n  Not only this machine can reach %s: whoever does can act as your publisher.\n", strings.Join(exposed, " and "))
+		fmt.Fprintf(p.stdout, "\n  Other machines can reach %s: whoever does can act as your publisher.\n",
+			strings.Join(exposed, " and "))
 	}
 	fmt.Fprint(p.stdout, "\n  Ctrl-C stops it.\n\n")
 }

@@ -167,9 +167,9 @@ func (a *Admin) integrations(ctx context.Context, _ *web.Request, _ string) (*we
 
 // KeyRequest asks for a key: a public one if IntegrationID is given.
 type KeyRequest struct {
-	PublisherID   string
-	IntegrationID string
-	Expires       *time.Time // RFC 3339 on the wire
+	PublisherID   string     `json:"publisher_id"`
+	IntegrationID string     `json:"integration_id,omitempty"`
+	Expires       *time.Time `json:"expires,omitempty"` // nil: it never ends by itself
 }
 
 // CreatedKey is the one answer that ever holds the key itself.

@@ -8,10 +8,13 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/edge/engine"
 )
 
 // endless always has another job, each of which takes 4 ms, in 8 lanes.
 type endless struct {
+	engine.Engine // nil
+
 	left atomic.Int64
 	done chan struct{}
 }
@@ -40,7 +43,7 @@ func BenchmarkRunner(b *testing.B) {
 	e.left.Store(int64(b.N))
 	ctx, cancel := context.WithCancel(b.Context())
 	out := make(chan error)
-	go func() { out <- New(Config{Outbox: e}).Run(ctx) }()
+	go func() { out <- New(Config{Engine: e}).Run(ctx) }()
 	<-e.done
 	cancel()
 	<-out

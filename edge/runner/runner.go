@@ -1,7 +1,7 @@
-// Package runner drives an outbox: it claims tasks as they fall due and runs
-// them side by side, so that nobody's trouble becomes another's.
+// Package runner claims the tasks of an engine as they fall due and runs them
+// side by side, so that nobody's trouble becomes another's.
 //
-// Give [New] an Outbox, hand [Runner.Wake] to the core as host.Host.Wake, and
+// Give [New] an engine, hand [Runner.Wake] to the core as host.Host.Wake, and
 // call [Runner.Run] with a context that ends on SIGTERM.
 //
 // # What is promised
@@ -33,26 +33,8 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/edge/engine"
 )
-
-// Outbox is where the work is. Methods are called concurrently.
-type Outbox interface {
-	// Partitions are all that tasks lie in, the same at every call.
-	Partitions() []kv.Partition
-
-	// Claim leases up to n due tasks of the partition. next is when the
-	// earliest one not claimed falls due or comes free, zero if there is none.
-	Claim(ctx context.Context, p kv.Partition, n int) (jobs []host.Job, next time.Time, err error)
-
-	// Run does the job and records the outcome. An error is the store's: the
-	// outcome of the job itself, a failed delivery too, is none of the
-	// runner's business. The job comes back when its lease runs out.
-	Run(ctx context.Context, job host.Job) error
-
-	// Defer gives the lease back, to be claimed no sooner than until, without
-	// counting an attempt. A lease that was lost meanwhile is no error.
-	Defer(ctx context.Context, job host.Job, until time.Time) error
-}
 
 // Metrics is told what happens. Methods are called concurrently.
 type Metrics interface {
@@ -62,9 +44,9 @@ type Metrics interface {
 	ClaimFailed()
 }
 
-// Config: Outbox is required; any other field's zero value works.
+// Config: Engine is required; any other field's zero value works.
 type Config struct {
-	Outbox Outbox
+	Engine engine.Engine // whose tasks are claimed and run
 
 	Concurrency int // jobs of lanes that run at once, and as many again of timers; 0: 256
 	PerLane     int // jobs of one lane that run at once; 0: 16
@@ -134,10 +116,10 @@ type watch struct {
 	wakeAt time.Time // earliest Wake since the last claim; zero: none
 }
 
-// New returns a runner that does not run yet. It panics without an Outbox.
+// New returns a runner that does not run yet. It panics without an Engine.
 func New(c Config) *Runner {
-	if c.Outbox == nil {
-		panic("runner: Config.Outbox is nil")
+	if c.Engine == nil {
+		panic("runner: Config.Engine is nil")
 	}
 	c.Concurrency = cmp.Or(c.Concurrency, 256)
 	c.PerLane = cmp.Or(c.PerLane, 16)
@@ -162,7 +144,7 @@ func New(c Config) *Runner {
 		gaveUp: make(chan struct{}, deferring),
 		lanes:  newLanes(c.Concurrency, c.PerLane, c.MaxWait, c.Rand),
 	}
-	partitions := c.Outbox.Partitions()
+	partitions := c.Engine.Partitions()
 	for _, p := range partitions {
 		// Shares, for all may claim at the same time.
 		most := max(batchMax/len(partitions), batchMin)
@@ -311,7 +293,7 @@ func (w *watch) claim(n int) ([]host.Job, time.Time, error) {
 	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(w.jobCtx, claimTimeout)
 	defer cancel()
-	return w.cfg.Outbox.Claim(ctx, w.partition, n)
+	return w.cfg.Engine.Claim(ctx, w.partition, n)
 }
 
 // tend puts off what has waited too long, and says how many jobs to claim and
@@ -384,7 +366,7 @@ func (r *Runner) guard(j host.Job) (err error) {
 			r.cfg.Log.Error("panic in a job", "task", j.Task.ID, "stack", string(debug.Stack()))
 		}
 	}()
-	return r.cfg.Outbox.Run(r.jobCtx, j)
+	return r.cfg.Engine.Run(r.jobCtx, j)
 }
 
 func (r *Runner) putOff(ds []deferral) {
@@ -393,7 +375,7 @@ func (r *Runner) putOff(ds []deferral) {
 		r.wg.Go(func() {
 			r.gaveUp <- struct{}{}
 			defer func() { <-r.gaveUp }()
-			if err := r.cfg.Outbox.Defer(r.jobCtx, d.job, d.until); err != nil {
+			if err := r.cfg.Engine.Defer(r.jobCtx, d.job, d.until); err != nil {
 				r.warn(err, "a lease was not given back, it will run out", "task", d.job.Task.ID, "err", err)
 			}
 			r.mu.Lock()

@@ -14,10 +14,13 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/edge/engine"
 )
 
 // outbox is a store of tasks in memory whose jobs take as long as their lane says.
 type outbox struct {
+	engine.Engine // nil: the runner needs no more of it than the methods below
+
 	mu     sync.Mutex
 	tasks  map[string]*task
 	takes  map[string]time.Duration // by lane
@@ -170,7 +173,7 @@ func (o *outbox) count(field *int) int {
 func bubble(t *testing.T, c Config, f func(t *testing.T, o *outbox, r *Runner)) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox()
-		c.Outbox = o
+		c.Engine = o
 		c.Rand = func() float64 { return 0.5 }
 		r := New(c)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -419,7 +422,7 @@ func TestADeadPartitionDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox()
 		o.dead = true
-		r := New(Config{Outbox: o, Exclusive: true})
+		r := New(Config{Engine: o, Exclusive: true})
 		ctx, cancel := context.WithCancel(t.Context())
 		out := make(chan error)
 		go func() { out <- r.Run(ctx) }()
@@ -498,7 +501,7 @@ func TestDrain(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(time.Second, cancel)
 				begin := time.Now().Add(time.Second)
-				err := New(Config{Outbox: o}).Run(ctx)
+				err := New(Config{Engine: o}).Run(ctx)
 				if took := time.Since(begin); (err != nil) != c.wantErr || took != c.wantAfter {
 					t.Errorf("got %v after %v, want an error: %v, after %v", err, took, c.wantErr, c.wantAfter)
 				}

@@ -30,7 +30,7 @@ func TestAWakeDuringAClaimIsHeard(t *testing.T) {
 		var r *Runner
 		var once sync.Once
 		o := newOutbox()
-		r = New(Config{Exclusive: true, Outbox: slow{o, func() {
+		r = New(Config{Exclusive: true, Engine: slow{o, func() {
 			once.Do(func() {
 				o.add(1, "a", time.Now())
 				r.Wake("p", time.Now())

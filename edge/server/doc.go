@@ -1,7 +1,7 @@
 // Package server puts an engine on the network: connections, limits, client
 // addresses, draining, health, metrics and the access log. It decides nothing
-// about verification; an [Engine] is handed each request as a value and gives
-// back the whole answer.
+// about verification; an [engine.Engine] is handed each request as a value and
+// gives back the whole answer.
 //
 // Give [New] a Config with an Engine and a Public listener, and call
 // [Server.Run] with a context that ends on SIGTERM. Everything else has a

@@ -37,7 +37,7 @@ func read(t *testing.T, conn net.Conn) *http.Response {
 func TestDrainUnderLoadLosesNothing(t *testing.T) {
 	for round := range 8 {
 		var answered, lost, refused atomic.Int64
-		base, stop := start(t, Config{Engine: engine{handle: func(context.Context, *web.Request) *web.Response {
+		base, stop := start(t, Config{Engine: fake{handle: func(context.Context, *web.Request) *web.Response {
 			return ok("{}")
 		}}})
 		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
@@ -81,7 +81,7 @@ func TestDrainUnderLoadLosesNothing(t *testing.T) {
 
 // A connection that was idle when draining began may be used once more.
 func TestDrainGivesIdleConnectionsGrace(t *testing.T) {
-	base, stop := start(t, Config{Engine: engine{}, IdleGrace: 10 * time.Second})
+	base, stop := start(t, Config{Engine: fake{}, IdleGrace: 10 * time.Second})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestDrainWaitsForRequestsInFlight(t *testing.T) {
 		t.Run(c.rule, func(t *testing.T) {
 			entered, release := make(chan struct{}), make(chan struct{})
 			base, stop := start(t, Config{IdleGrace: time.Millisecond, DrainTimeout: c.timeout,
-				Engine: engine{handle: func(context.Context, *web.Request) *web.Response {
+				Engine: fake{handle: func(context.Context, *web.Request) *web.Response {
 					close(entered)
 					<-release
 					return ok("{}")

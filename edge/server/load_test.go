@@ -49,7 +49,7 @@ func dial(t *testing.T, base string) net.Conn {
 func TestSlowPeersTakeNoPlace(t *testing.T) {
 	for rule, half := range halves {
 		t.Run(rule, func(t *testing.T) {
-			base, _ := start(t, Config{MaxConcurrent: 1, ReadHeaderTimeout: time.Minute, ReadTimeout: time.Minute, DrainTimeout: time.Millisecond, IdleGrace: time.Nanosecond, Engine: engine{}})
+			base, _ := start(t, Config{MaxConcurrent: 1, ReadHeaderTimeout: time.Minute, ReadTimeout: time.Minute, DrainTimeout: time.Millisecond, IdleGrace: time.Nanosecond, Engine: fake{}})
 			for range 20 {
 				io.WriteString(dial(t, base), half)
 			}
@@ -80,7 +80,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 			entered, release := make(chan struct{}), make(chan struct{})
 			c.Log = slog.New(slog.NewJSONHandler(&logs, nil))
 			c.Metrics = NewMetrics()
-			c.Engine = engine{handle: func(_ context.Context, r *web.Request) *web.Response {
+			c.Engine = fake{handle: func(_ context.Context, r *web.Request) *web.Response {
 				if r.Path == "/held" {
 					entered <- struct{}{}
 					<-release
@@ -114,7 +114,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 // Where all connections are in hand, one more is told so before anything of it is read.
 func TestNoRoomAtAll(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
-	base, _ := start(t, Config{MaxConns: 2, Engine: engine{handle: func(context.Context, *web.Request) *web.Response {
+	base, _ := start(t, Config{MaxConns: 2, Engine: fake{handle: func(context.Context, *web.Request) *web.Response {
 		entered <- struct{}{}
 		<-release
 		return ok("{}")
@@ -173,7 +173,7 @@ func TestAnswersOfNetHTTP(t *testing.T) {
 	const rest = " HTTP/1.1\r\nHost: x\r\n\r\n"
 	server, client := secure(t)
 	for listener, c := range map[string]Config{"in the clear": {}, "over TLS": {TLS: server}} {
-		c.ReadHeaderTimeout, c.Engine = 150*time.Millisecond, engine{}
+		c.ReadHeaderTimeout, c.Engine = 150*time.Millisecond, fake{}
 		base, _ := start(t, c)
 		for _, tt := range []struct {
 			rule, request string
@@ -223,11 +223,11 @@ func TestAnswersOfNetHTTP(t *testing.T) {
 		}
 	}
 	t.Run("plain HTTP where TLS is spoken", func(t *testing.T) {
-		base, _ := start(t, Config{TLS: server, Engine: engine{}})
+		base, _ := start(t, Config{TLS: server, Engine: fake{}})
 		wantRefusal(t, raw(t, base, "GET /"+rest), 400, "INVALID_REQUEST")
 	})
 	t.Run("a connection on which nothing comes is closed without a word", func(t *testing.T) {
-		base, _ := start(t, Config{ReadHeaderTimeout: 50 * time.Millisecond, Engine: engine{}})
+		base, _ := start(t, Config{ReadHeaderTimeout: 50 * time.Millisecond, Engine: fake{}})
 		if said, err := io.ReadAll(dial(t, base)); err != nil || len(said) > 0 {
 			t.Errorf("%q, %v", said, err)
 		}
@@ -238,7 +238,7 @@ func TestAnswersOfNetHTTP(t *testing.T) {
 // behind any number of requests, in any size, after 100 Continue.
 func TestAnswersOfTheEngineAreLeftAlone(t *testing.T) {
 	const lookalike = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
-	base, _ := start(t, Config{Engine: engine{handle: func(_ context.Context, r *web.Request) *web.Response {
+	base, _ := start(t, Config{Engine: fake{handle: func(_ context.Context, r *web.Request) *web.Response {
 		return ok(strings.Repeat(lookalike, len(r.Body)))
 	}}})
 	conn := dial(t, base)
@@ -267,7 +267,7 @@ func TestAnswersOfTheEngineAreLeftAlone(t *testing.T) {
 func TestHTTP2(t *testing.T) {
 	server, client := secure(t)
 	base, _ := start(t, Config{TLS: server, MaxConcurrent: 1, MaxConnsPerIP: 8, ReadTimeout: 500 * time.Millisecond,
-		Engine: engine{handle: func(_ context.Context, r *web.Request) *web.Response { return ok("{}") }}})
+		Engine: fake{handle: func(_ context.Context, r *web.Request) *web.Response { return ok("{}") }}})
 	base = strings.Replace(base, "http:", "https:", 1)
 	transport := func() *http.Client {
 		c := client.Clone()
@@ -345,7 +345,7 @@ func TestPage(t *testing.T) {
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 	entered, release := make(chan struct{}), make(chan struct{})
 	c := Config{MaxConcurrent: 1, ReadTimeout: 100 * time.Millisecond,
-		Engine: engine{handle: func(_ context.Context, r *web.Request) *web.Response {
+		Engine: fake{handle: func(_ context.Context, r *web.Request) *web.Response {
 			switch r.Path {
 			case "/hold":
 				entered <- struct{}{}
@@ -427,9 +427,9 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	var logs lockedBuffer
 	server, _ := secure(t)
 	base, stop := start(t, Config{ReadTimeout: 50 * time.Millisecond, ReadHeaderTimeout: 50 * time.Millisecond,
-		Log: slog.New(slog.NewJSONHandler(&logs, nil)), Engine: engine{}})
+		Log: slog.New(slog.NewJSONHandler(&logs, nil)), Engine: fake{}})
 	secured, stopSecured := start(t, Config{TLS: server, ReadHeaderTimeout: 50 * time.Millisecond,
-		Log: slog.New(slog.NewJSONHandler(&logs, nil)), Engine: engine{}})
+		Log: slog.New(slog.NewJSONHandler(&logs, nil)), Engine: fake{}})
 	var conns []net.Conn
 	for range 20 {
 		for _, half := range halves {
@@ -473,7 +473,7 @@ func TestSeldom(t *testing.T) {
 
 // A trusted proxy, through which many come, is not held to one address's limit.
 func TestTrustedProxiesHaveManyConnections(t *testing.T) {
-	base, _ := start(t, Config{MaxConnsPerIP: 2, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Engine: engine{}})
+	base, _ := start(t, Config{MaxConnsPerIP: 2, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Engine: fake{}})
 	var conns []net.Conn
 	for range 20 {
 		conns = append(conns, dial(t, base))
@@ -491,7 +491,7 @@ func TestTrustedProxiesHaveManyConnections(t *testing.T) {
 // limits, and asks again where a stream was reset.
 func TestAnswersOfNetHTTPOverHTTP2(t *testing.T) {
 	server, client := secure(t)
-	base, _ := start(t, Config{TLS: server, Engine: engine{}})
+	base, _ := start(t, Config{TLS: server, Engine: fake{}})
 	large := strings.Repeat("a", 1<<10)
 	for _, c := range []struct {
 		rule, path string

@@ -15,18 +15,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/engine"
 )
-
-// Engine is the service as the server sees it.
-type Engine interface {
-	// Handle answers a request of the public API or of a hosted page. It
-	// returns soon after ctx is done. A bare status, 503 or 500, without
-	// header and body, is put into words by the server.
-	Handle(ctx context.Context, req *web.Request) *web.Response
-
-	// Ready reports whether the KV can be reached.
-	Ready(ctx context.Context) error
-}
 
 // Store is the engine's store as far as health checks and refused callers
 // should know. Methods are called concurrently and return at once.
@@ -51,7 +41,7 @@ type Stream func(ctx context.Context, req *web.Request, body io.Reader) *web.Res
 // Config is what a server needs. Engine and Public are required; any other
 // field's zero value works and means what its comment says.
 type Config struct {
-	Engine Engine
+	Engine engine.Engine
 	Public net.Listener
 
 	// Store is asked by health checks and at every 503. Nil: nobody is asked.

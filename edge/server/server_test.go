@@ -20,22 +20,25 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/engine"
 )
 
-// engine answers as its functions say; both may be nil.
-type engine struct {
+// fake is an engine that answers as its functions say; both may be nil.
+type fake struct {
+	engine.Engine // nil: the server needs no more of it than the methods below
+
 	handle func(context.Context, *web.Request) *web.Response
 	ready  func() error
 }
 
-func (e engine) Handle(ctx context.Context, r *web.Request) *web.Response {
+func (e fake) Handle(ctx context.Context, r *web.Request) *web.Response {
 	if e.handle == nil {
 		return ok("{}")
 	}
 	return e.handle(ctx, r)
 }
 
-func (e engine) Ready(context.Context) error {
+func (e fake) Ready(context.Context) error {
 	if e.ready == nil {
 		return nil
 	}
@@ -56,7 +59,7 @@ func (s *store) RetryAfter() int { return s.wait }
 func TestAFailingStoreShowsInTheWordOfHealthAndNotInItsStatus(t *testing.T) {
 	st := &store{failing: errors.New("the disk at 10.1.2.3 is full")}
 	ops := listen(t)
-	base, stop := start(t, Config{Engine: engine{}, Ops: ops, Store: st})
+	base, stop := start(t, Config{Engine: fake{}, Ops: ops, Store: st})
 	defer stop()
 	get := getter(t)
 	for _, path := range []string{"/healthz", "/readyz"} {
@@ -78,7 +81,7 @@ func TestAFailingStoreShowsInTheWordOfHealthAndNotInItsStatus(t *testing.T) {
 func TestRetryAfterGrowsWithTheStoresFailing(t *testing.T) {
 	st := &store{}
 	status := 503
-	base, stop := start(t, Config{Store: st, Engine: engine{handle: func(context.Context, *web.Request) *web.Response {
+	base, stop := start(t, Config{Store: st, Engine: fake{handle: func(context.Context, *web.Request) *web.Response {
 		resp := ok("{}")
 		resp.Status = status
 		resp.Header.Set("Retry-After", "2")
@@ -157,7 +160,7 @@ func TestRequestReachesTheEngine(t *testing.T) {
 	var got web.Request
 	base, _ := start(t, Config{
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-		Engine: engine{handle: func(ctx context.Context, r *web.Request) *web.Response {
+		Engine: fake{handle: func(ctx context.Context, r *web.Request) *web.Response {
 			got = *r
 			if _, limited := ctx.Deadline(); !limited {
 				t.Error("no deadline")
@@ -184,7 +187,7 @@ func TestRequestReachesTheEngine(t *testing.T) {
 }
 
 func TestHead(t *testing.T) {
-	base, _ := start(t, Config{Engine: engine{handle: func(_ context.Context, r *web.Request) *web.Response {
+	base, _ := start(t, Config{Engine: fake{handle: func(_ context.Context, r *web.Request) *web.Response {
 		if r.Path == "/with" {
 			return ok("12345")
 		}
@@ -206,7 +209,7 @@ func TestRefusals(t *testing.T) {
 	base, _ := start(t, Config{
 		ReadTimeout: 100 * time.Millisecond,
 		Log:         slog.New(slog.NewJSONHandler(&logs, nil)),
-		Engine: engine{handle: func(_ context.Context, r *web.Request) *web.Response {
+		Engine: fake{handle: func(_ context.Context, r *web.Request) *web.Response {
 			handled.Add(1)
 			switch r.Path {
 			case "/panic":
@@ -268,7 +271,7 @@ func TestRefusals(t *testing.T) {
 // Contract 3, 5: the engine must see that a body is too long, and no more of it.
 func TestBodyLimit(t *testing.T) {
 	var n int
-	base, _ := start(t, Config{Engine: engine{handle: func(_ context.Context, r *web.Request) *web.Response {
+	base, _ := start(t, Config{Engine: fake{handle: func(_ context.Context, r *web.Request) *web.Response {
 		n = len(r.Body)
 		return ok("{}")
 	}}})
@@ -285,7 +288,7 @@ func TestBodyLimit(t *testing.T) {
 // The deadline for reading a request is over with the request's end: were it
 // to stay on the connection, it would cancel an engine that takes its time.
 func TestReadTimeoutDoesNotCancelTheEngine(t *testing.T) {
-	base, _ := start(t, Config{ReadTimeout: 50 * time.Millisecond, Engine: engine{handle: func(ctx context.Context, _ *web.Request) *web.Response {
+	base, _ := start(t, Config{ReadTimeout: 50 * time.Millisecond, Engine: fake{handle: func(ctx context.Context, _ *web.Request) *web.Response {
 		select {
 		case <-ctx.Done():
 			return &web.Response{Status: 503}
@@ -300,7 +303,7 @@ func TestReadTimeoutDoesNotCancelTheEngine(t *testing.T) {
 }
 
 func TestPanicLeavesTheConnection(t *testing.T) {
-	base, _ := start(t, Config{Engine: engine{handle: func(_ context.Context, r *web.Request) *web.Response {
+	base, _ := start(t, Config{Engine: fake{handle: func(_ context.Context, r *web.Request) *web.Response {
 		if r.Path == "/panic" {
 			panic(1)
 		}
@@ -324,7 +327,7 @@ func TestPanicLeavesTheConnection(t *testing.T) {
 
 func TestMaxConcurrent(t *testing.T) {
 	release, entered := make(chan struct{}), make(chan struct{}, 2)
-	base, _ := start(t, Config{MaxConcurrent: 2, Engine: engine{handle: func(context.Context, *web.Request) *web.Response {
+	base, _ := start(t, Config{MaxConcurrent: 2, Engine: fake{handle: func(context.Context, *web.Request) *web.Response {
 		entered <- struct{}{}
 		<-release
 		return ok("{}")
@@ -357,7 +360,7 @@ func TestHealth(t *testing.T) {
 	var down atomic.Bool
 	var asked atomic.Int64
 	ops := listen(t)
-	base, stop := start(t, Config{Ops: ops, DrainDelay: 300 * time.Millisecond, Engine: engine{ready: func() error {
+	base, stop := start(t, Config{Ops: ops, DrainDelay: 300 * time.Millisecond, Engine: fake{ready: func() error {
 		asked.Add(1)
 		if down.Load() {
 			return errors.New("kv: store unavailable at 10.1.2.3")
@@ -413,7 +416,7 @@ func TestHealth(t *testing.T) {
 
 func TestAdminListener(t *testing.T) {
 	admin := listen(t)
-	base, _ := start(t, Config{Engine: engine{}, AdminListener: admin, Admin: func(_ context.Context, r *web.Request) *web.Response {
+	base, _ := start(t, Config{Engine: fake{}, AdminListener: admin, Admin: func(_ context.Context, r *web.Request) *web.Response {
 		return ok("admin " + r.Path)
 	}})
 	for u, want := range map[string]string{"http://" + admin.Addr().String() + "/healthz": "admin /healthz", base + "/x": "{}"} {
@@ -433,7 +436,7 @@ func TestAdminListener(t *testing.T) {
 func TestAdminStreams(t *testing.T) {
 	admin := listen(t)
 	const size = 10 * web.MaxBody
-	base, _ := start(t, Config{Engine: engine{handle: func(context.Context, *web.Request) *web.Response {
+	base, _ := start(t, Config{Engine: fake{handle: func(context.Context, *web.Request) *web.Response {
 		return &web.Response{Status: 404, Header: web.Header{}}
 	}},
 		AdminListener: admin, ReadTimeout: 100 * time.Millisecond,
@@ -492,7 +495,7 @@ func TestLogsAndMetricsHoldNoSecret(t *testing.T) {
 	ops := listen(t)
 	metrics := NewMetrics()
 	base, stop := start(t, Config{Ops: ops, Metrics: metrics, Log: slog.New(slog.NewJSONHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Engine: engine{handle: func(_ context.Context, r *web.Request) *web.Response {
+		Engine: fake{handle: func(_ context.Context, r *web.Request) *web.Response {
 			metrics.Count("session_completed")
 			if strings.Contains(r.Query, "panic") {
 				panic(fmt.Errorf("cannot open %s", r.Query))
@@ -562,7 +565,7 @@ var aSession = "svc_sess_" + strings.Repeat("AbC-1_z9", 10)
 
 func TestAccessLog(t *testing.T) {
 	var logs lockedBuffer
-	s := New(Config{Public: listen(t), Engine: engine{}, Log: slog.New(slog.NewJSONHandler(&logs, nil))})
+	s := New(Config{Public: listen(t), Engine: fake{}, Log: slog.New(slog.NewJSONHandler(&logs, nil))})
 	r := httptest.NewRequest("GET", "/api/v1/verify/sessions/"+aSession, nil)
 	r.RemoteAddr = "[2001:db8::1]:5"
 	r.Header.Set("X-Correlation-Id", "5F0C6F0E-3c1c-4c6e-9a52-0d6a3a2f9b11")

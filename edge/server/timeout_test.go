@@ -22,7 +22,7 @@ func TestAdminTimeout(t *testing.T) {
 		return ok200AfterWriteTimeout(ctx)
 	}
 	admin := listen(t)
-	start(t, Config{Engine: engine{}, AdminListener: admin, Admin: handle,
+	start(t, Config{Engine: fake{}, AdminListener: admin, Admin: handle,
 		HandleTimeout: time.Millisecond, WriteTimeout: 50 * time.Millisecond, AdminTimeout: time.Hour})
 	resp, err := http.Get("http://" + admin.Addr().String() + "/")
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/wasm/settings"
@@ -20,6 +21,8 @@ import (
 
 // either is two engines, of which one works.
 type either struct {
+	engine.Engine // nil: a harness needs no more of it than the methods below
+
 	both [2]*wasmhost.Engine
 	now  *atomic.Int32
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/wasm/abi"
 	"github.com/verge-id/verge/wasm/effect"
 )
@@ -121,6 +122,8 @@ func (c Clock) nano() int64 {
 	}
 	return int64(time.Since(epoch))
 }
+
+var _ engine.Engine = (*Engine)(nil)
 
 // Engine runs the guests. Its methods may be called concurrently.
 type Engine struct {

@@ -59,10 +59,6 @@ type Config struct {
 	// invisible long before. Zero: one second.
 	SweepEvery time.Duration
 
-	// Changed is told when writes begin to fail, and why, and with nil when
-	// they go well again. It must return soon. Nil: nobody is told.
-	Changed func(failing error)
-
 	// Disk is for tests of a disk that fails.
 	Disk Disk
 }
@@ -73,7 +69,6 @@ type Store struct {
 	now         func() time.Time
 	lockTimeout time.Duration
 	disk        Disk
-	changed     func(error)
 	identity    os.FileInfo // of the file that was opened
 
 	// opened is held for reading while a transaction reads, for writing while
@@ -90,6 +85,8 @@ type Store struct {
 
 	queue   queue
 	trouble atomic.Pointer[trouble] // nil: writes go well
+	telling sync.Mutex              // guards told, and trouble while it changes
+	told    func(failing error)     // nil: nobody
 	gaveUp  chan struct{}
 	wedged  atomic.Bool // closing the file would wait for ever
 

@@ -62,7 +62,6 @@ func Open(path string, c Config) (*Store, error) {
 		now:         c.Now,
 		lockTimeout: c.LockTimeout,
 		disk:        c.Disk,
-		changed:     c.Changed,
 		identity:    identity,
 		db:          db,
 		tasks:       make(map[kv.Partition]*tasks),

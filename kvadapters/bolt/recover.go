@@ -68,10 +68,24 @@ func (s *Store) failing(t *trouble) error { return fmt.Errorf("%s: %w", s.path, 
 // another process. Failing says which. The process should end.
 func (s *Store) GaveUp() <-chan struct{} { return s.gaveUp }
 
+// Tell has the Store call told when writes begin to fail, with the reason, and
+// with nil when they go well again. If they fail already, it is called at once.
+// told must return soon and call no method of the Store. There is one told: the
+// last.
+func (s *Store) Tell(told func(failing error)) {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	s.told = told
+	if failing := s.Failing(); failing != nil {
+		told(failing)
+	}
+}
+
 // stop is called by the writer alone. Whoever is refused for a trouble can rely
 // on it having been told before.
 func (s *Store) stop(t *trouble) {
-	tell := s.changed
+	s.telling.Lock()
+	tell := s.told
 	if (s.trouble.Load() == nil) == (t == nil) || tell == nil {
 		tell = func(error) {}
 	}
@@ -82,6 +96,7 @@ func (s *Store) stop(t *trouble) {
 	if t == nil {
 		tell(nil)
 	}
+	s.telling.Unlock()
 	if t != nil && t.final {
 		close(s.gaveUp)
 	}

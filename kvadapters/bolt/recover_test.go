@@ -280,19 +280,25 @@ func overwrite(t *testing.T, path string, b []byte) {
 }
 
 func TestChangesOfStateAreTold(t *testing.T) {
-	told := make(chan error, 9)
+	told, late := make(chan error, 9), make(chan error, 9)
 	d := &fakeDisk{}
-	s, err := Open(filepath.Join(t.TempDir(), "verge.db"), Config{Disk: d.disk(), Changed: func(failing error) { told <- failing }})
+	s, err := Open(filepath.Join(t.TempDir(), "verge.db"), Config{Disk: d.disk()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	s.Tell(func(failing error) { told <- failing })
 	d.set(notWritten, syscall.EIO)
 	for range 5 {
 		if err := s.Commit(t.Context(), putTx("failed", "failed")); err == nil {
 			t.Error("a commit went through")
 		}
 	}
+	s.Tell(func(failing error) { late <- failing; told <- failing })
+	if len(late) != 1 || len(told) != 2 {
+		t.Fatalf("who asks while writes fail is told %d times, want once and at once", len(late))
+	}
+	<-told
 	d.set(nil, nil)
 	recovers(t, s)
 	if err := s.Commit(t.Context(), putTx("later", "later")); err != nil {

@@ -136,7 +136,7 @@ func delivery(name string, open storage) error {
 // begin makes n sessions with a started event each, by many at a time as
 // requests would.
 func (s *service) begin(n int) error {
-	i, err := s.native.Directory().Integration(context.Background(), integration1)
+	i, err := s.Directory().Integration(context.Background(), integration1)
 	if err != nil {
 		return err
 	}

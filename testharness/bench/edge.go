@@ -63,10 +63,10 @@ func edgeNames() string {
 	return b.String()
 }
 
-// edge prints what an answer of the deployed Worker takes on workerd, beside a
+// onWorkerd prints what an answer of the deployed Worker takes on workerd, beside a
 // bare Worker in the same rounds. The load runs on the same processors and is
 // not counted: CPU is workerd's alone.
-func edge(length time.Duration, module []byte, only string) error {
+func onWorkerd(length time.Duration, module []byte, only string) error {
 	program, err := exec.LookPath("workerd")
 	if err != nil {
 		fmt.Println("nothing is measured at the edge:", err)

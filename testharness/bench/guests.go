@@ -11,39 +11,32 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
-	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/edge"
+	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// engineOf makes what runs the core of a service. stop ends it.
-type engineOf func(s *core.Service, c core.Config, h host.Host) (e engine, stop func() error, err error)
-
-func native(s *core.Service, _ core.Config, _ host.Host) (engine, func() error, error) {
-	return s, func() error { return nil }, nil
-}
+// engineOf opens what runs the core of a service.
+type engineOf func(ctx context.Context, at edge.Setup) (engine.Engine, error)
 
 // compiled spares each round compiling the module again.
 var compiled = sync.OnceValue(wazero.NewCompilationCache)
 
 // guests runs the core in guests of a module.
 func guests(module []byte) engineOf {
-	return func(_ *core.Service, c core.Config, h host.Host) (engine, func() error, error) {
-		packed, err := settings.Pack(c)
+	return func(ctx context.Context, at edge.Setup) (engine.Engine, error) {
+		packed, err := settings.Pack(at.Core)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		e, err := wasmhost.New(context.Background(), wasmhost.Config{Module: module, Guest: packed,
+		h := at.Host
+		return wasmhost.New(ctx, wasmhost.Config{Module: module, Guest: packed,
 			KV: h.KV, Meter: ratelimit.NewLocal(0).Meter(), Fetch: h.Fetch, Sealer: h.Sealer,
 			Log: h.Log, Wake: h.Wake, Cache: compiled()})
-		if err != nil {
-			return nil, nil, err
-		}
-		return e, e.Close, nil
 	}
 }
 
@@ -83,7 +76,7 @@ func engines(length time.Duration, only string, module []byte) error {
 		}
 		var wasm, bare, ratio, cpu []float64
 		for range rounds {
-			n, err := one(native)
+			n, err := one(nil)
 			if err != nil {
 				return fmt.Errorf("%s, natively: %w", line.name, err)
 			}

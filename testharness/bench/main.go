@@ -108,7 +108,7 @@ func run(length time.Duration, binary, module, only string) error {
 			if wasm == nil {
 				return nil
 			}
-			return edge(length, wasm, only)
+			return onWorkerd(length, wasm, only)
 		}},
 		{"startup", func() error {
 			if binary == "" {

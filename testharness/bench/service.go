@@ -9,22 +9,20 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
-	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
-	"github.com/verge-id/verge/edge/runner"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/testharness"
 )
@@ -35,92 +33,68 @@ const (
 	webhookSecret = "whsec_bench_bench_bench_bench_32"
 )
 
-// pollEach is how often `verge serve` looks into a partition of a store that
-// it shares, on its own account.
-const pollEach = 2 * time.Second
-
-// engine runs the core: *core.Service does natively, *wasmhost.Engine in guests.
-type engine interface {
-	server.Engine
-	runner.Outbox
-}
-
 // service is Verge as `verge serve` runs it: the same listener, log and
 // limits, only that the limits are out of the way.
 type service struct {
-	engine
-	native    *core.Service // on the same host
-	host      host.Host
-	ring      *token.Ring
+	*edge.Service
 	addr      string
 	key       string
-	runner    atomic.Pointer[runner.Runner]
-	pause     func() // ends the runner until resume
+	pause     func() // ends the jobs until resume
 	stopServe func()
-
-	stopEngine func() error
 }
+
+// ring is the one of all services, since they follow each other on a store.
+var ring = sync.OnceValues(func() (token.Keyring, error) {
+	return token.GenerateKeyring(rand.Reader, time.Now())
+})
 
 // newService runs a service over store whose integration posts its webhooks
 // to sink, or sends none if sink is empty.
-func newService(store kv.KV, sink string) (*service, error) { return newServiceOn(native, store, sink) }
+func newService(store kv.KV, sink string) (*service, error) { return newServiceOn(nil, store, sink) }
 
-// newServiceOn is newService with what runs the core.
+// newServiceOn is newService with what runs the core, nil for this process.
 func newServiceOn(runs engineOf, store kv.KV, sink string) (*service, error) {
-	kr, err := token.GenerateKeyring(rand.Reader, time.Now())
+	keys, err := ring()
 	if err != nil {
-		return nil, err
-	}
-	ring, err := kr.Ring("verge.test", rand.Reader, time.Now)
-	if err != nil {
-		return nil, err
-	}
-	s := &service{ring: ring}
-	s.host = host.Host{KV: store, Sealer: ring, Fetch: egress.New(egress.Config{Dev: true}), Now: time.Now, Random: rand.Reader,
-		Log: slog.New(slog.NewJSONHandler(io.Discard, nil)),
-		Wake: func(p kv.Partition, due time.Time) {
-			if r := s.runner.Load(); r != nil {
-				r.Wake(p, due)
-			}
-		}}
-	free := ratelimit.PerMinute(1_000_000_000)
-	c := core.Config{BaseURL: "https://verge.test", Dev: true,
-		Providers: []provider.Provider{&sandbox.Provider{Now: time.Now}},
-		Limits:    api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free, PagesPerIP: free}}
-	if s.native, err = core.New(c, s.host); err != nil {
-		return nil, err
-	}
-	if s.engine, s.stopEngine, err = runs(s.native, c, s.host); err != nil {
-		return nil, err
-	}
-	if s.key, err = seed(context.Background(), s.native, sink); err != nil {
 		return nil, err
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	s.addr = l.Addr().String()
-	s.stopServe = background(server.New(server.Config{Engine: s, Public: l, Log: s.host.Log, IdleGrace: time.Millisecond}).Run)
+	// A store that keeps rate counters is one that instances share.
+	_, shared := store.(kv.Meter)
+	free := ratelimit.PerMinute(1_000_000_000)
+	s := &service{addr: l.Addr().String()}
+	s.Service, err = edge.Open(context.Background(), edge.Config{
+		Core: core.Config{BaseURL: "https://verge.test", Dev: true,
+			Limits: api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free,
+				ReconcilePerKey: free, PagesPerIP: free}},
+		Store: edge.Store{KV: store, Shared: shared}, Engine: runs, Keyring: keys,
+		Egress: egress.Config{Dev: true}, Server: server.Config{IdleGrace: time.Millisecond},
+		Public: l, Log: slog.New(slog.NewJSONHandler(io.Discard, nil)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.key, err = seed(context.Background(), s.Directory(), sink); err != nil {
+		return nil, err
+	}
+	s.stopServe = background(s.Serve)
 	s.resume()
 	return s, nil
 }
 
-// resume starts a runner.
+// resume begins with jobs.
 func (s *service) resume() {
-	// As cmd/verge has it: a store that keeps rate counters is one that
-	// instances share.
-	_, shared := s.host.KV.(kv.Meter)
-	r := runner.New(runner.Config{Outbox: s, Exclusive: !shared, PollInterval: pollEach, Log: s.host.Log})
-	s.runner.Store(r)
-	stop := background(r.Run)
-	s.pause = func() { s.runner.Store(nil); stop(); s.pause = func() {} }
+	stop := background(s.Work)
+	s.pause = func() { stop(); s.pause = func() {} }
 }
 
 func (s *service) stop() {
 	s.pause()
 	s.stopServe()
-	if err := s.stopEngine(); err != nil {
+	if err := s.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 	}
 }
@@ -139,11 +113,10 @@ func background(f func(context.Context) error) (stop func()) {
 }
 
 func (s *service) lifecycle() *lifecycle.Lifecycle {
-	return &lifecycle.Lifecycle{Host: s.host, Attempts: 3, OutcomeLife: 30 * 24 * time.Hour}
+	return &lifecycle.Lifecycle{Host: s.Host(), Attempts: 3, OutcomeLife: 30 * 24 * time.Hour}
 }
 
-func seed(ctx context.Context, svc *core.Service, sink string) (key string, err error) {
-	d := svc.Directory()
+func seed(ctx context.Context, d *integration.Directory, sink string) (key string, err error) {
 	if err := d.PutPublisher(ctx, integration.Publisher{ID: publisher, Name: "Bench"}); err != nil {
 		return "", err
 	}
@@ -167,7 +140,7 @@ func (s *service) session() (session.ID, string, error) {
 	if err != nil {
 		return id, "", err
 	}
-	text, err := id.Format(s.ring)
+	text, err := id.Format(s.Host().Sealer)
 	return id, text, err
 }
 
@@ -179,7 +152,7 @@ func (s *service) results(n int) ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		result, err := testharness.Issue(context.Background(), s.host.KV, s.ring, id, time.Now())
+		result, err := testharness.Issue(context.Background(), s.Host().KV, s.Host().Sealer, id, time.Now())
 		if err != nil {
 			return nil, err
 		}

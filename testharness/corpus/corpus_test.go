@@ -10,7 +10,7 @@ import (
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/webhook"
-	"github.com/verge-id/verge/testharness/transcript"
+	"github.com/verge-id/verge/edge/transcript"
 	"github.com/verge-id/verge/wasm/abi"
 )
 

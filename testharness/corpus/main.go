@@ -21,7 +21,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/verge-id/verge/testharness/transcript"
+	"github.com/verge-id/verge/edge/transcript"
 )
 
 func main() {

@@ -414,8 +414,8 @@ func (b *book) settle(t *testing.T) {
 // dead are the events that will not be tried again.
 func (s *service) dead(t testing.TB) (all []outbox.Dead) {
 	t.Helper()
-	box := &outbox.Outbox{Host: s.host}
-	for n := range s.Partitions() {
+	box := &outbox.Outbox{Host: s.Host()}
+	for n := range s.Engine().Partitions() {
 		var page []outbox.Dead
 		var err error
 		if !within(recovery, func() bool {

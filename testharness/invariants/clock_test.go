@@ -133,10 +133,10 @@ func TestI1HoldsWhereClocksDiffer(t *testing.T) {
 				at := func() time.Duration { return time.Until(of.Now()) }
 				verge.Jump(at() + off)
 				s := newService(t, setup{Store: memory.New(memory.Config{Now: of.Now}), Clock: verge})
-				id, err := session.NewID(s.host.Random, integrationID, session.L1, 25, verge.Now(), 0)
+				id, err := session.NewID(s.Host().Random, integrationID, session.L1, 25, verge.Now(), 0)
 				must(t, err)
 				completed := verge.Now()
-				result, err := testharness.Issue(t.Context(), s.host.KV, s.ring, id, completed)
+				result, err := testharness.Issue(t.Context(), s.Host().KV, s.Host().Sealer, id, completed)
 				must(t, err)
 				if a := s.validate(result); a.status != 200 {
 					t.Fatalf("the first time: %d %s", a.status, a.body)

@@ -91,7 +91,7 @@ func TestI1ValidateIsLinearizable(t *testing.T) {
 			first := newService(t, setup{Store: open(), Shared: c.instances > 1})
 			all := []*service{first}
 			for range c.instances - 1 {
-				all = append(all, newService(t, setup{Store: open(), Shared: true, Ring: first.ring, Key: first.key, Sink: first.sink}))
+				all = append(all, newService(t, setup{Store: open(), Shared: true, Keyring: first.keyring, Key: first.key, Sink: first.sink}))
 			}
 			on()
 			seen := map[string]int{}
@@ -124,7 +124,7 @@ func issue(t *testing.T, s *service) (result string) {
 	if !within(recovery, func() bool {
 		id, err := session.NewID(rand.Reader, integrationID, session.L1, 25, s.clock.Now(), 0)
 		must(t, err)
-		result, last = testharness.Issue(t.Context(), s.host.KV, s.ring, id, s.clock.Now())
+		result, last = testharness.Issue(t.Context(), s.Host().KV, s.Host().Sealer, id, s.clock.Now())
 		return last == nil
 	}) {
 		t.Fatal(last)

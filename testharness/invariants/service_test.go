@@ -14,18 +14,15 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
-	"github.com/verge-id/verge/edge/runner"
 	"github.com/verge-id/verge/edge/server"
-	"github.com/verge-id/verge/edge/storewatch"
 )
 
 const (
@@ -44,27 +41,24 @@ type setup struct {
 	Schedule   webhook.Schedule
 	Clock      *clock
 	Sink       *sink
-	Ring       *token.Ring // nil: a fresh one
-	Key        string      // secret key that is configured already, by another service on the store
+	Keyring    token.Keyring // the zero one: a fresh one
+	Key        string        // secret key that is configured already, by another service on the store
 }
 
-// service is Verge as `verge serve` runs it: server, core and runner, whose
-// store and way out have a witness.
+// service is Verge as `verge serve` runs it, whose store and way out have a
+// witness.
 type service struct {
-	*core.Service
+	*edge.Service
 	*witness
-	t     testing.TB
-	url   string
-	key   string
-	host  host.Host
-	sink  *sink
-	clock *clock
-	ring  *token.Ring
+	t       testing.TB
+	url     string
+	key     string
+	sink    *sink
+	clock   *clock
+	keyring token.Keyring
 
-	runner atomic.Pointer[runner.Runner]
-	config runner.Config
-	pause  func() // ends the runner, as drain does, until resume
-	log    *logBuffer
+	pause func() // ends the jobs, as drain does, until resume
+	log   *logBuffer
 
 	forgot bool // its store has lost everything once
 }
@@ -78,53 +72,48 @@ const (
 
 func newService(t testing.TB, c setup) *service {
 	t.Helper()
-	s := &service{t: t, log: &logBuffer{}, sink: c.Sink, clock: c.Clock, ring: c.Ring, key: c.Key}
+	s := &service{t: t, log: &logBuffer{}, sink: c.Sink, clock: c.Clock, keyring: c.Keyring, key: c.Key}
 	if s.clock == nil {
 		s.clock = &clock{}
 	}
 	if s.sink == nil {
 		s.sink = newSink(t)
 	}
-	if s.ring == nil {
-		kr, err := token.GenerateKeyring(rand.Reader, time.Now())
-		must(t, err)
-		s.ring, err = kr.Ring("verge.test", rand.Reader, time.Now)
+	var err error
+	if len(s.keyring.Keys) == 0 {
+		s.keyring, err = token.GenerateKeyring(rand.Reader, s.clock.Now())
 		must(t, err)
 	}
-	out := egress.Config{Dev: true}
-	cfg := core.Config{Dev: true, Providers: []provider.Provider{&sandbox.Provider{Now: s.clock.Now}},
-		Limits: unlimited(), Partitions: c.Partitions, Schedule: c.Schedule}
-	s.config = runner.Config{Exclusive: !c.Shared, Now: s.clock.Now}
-	if !c.Standard {
-		out.ConnectTimeout, out.Timeout = 500*time.Millisecond, 700*time.Millisecond
-		cfg.AttemptTime, cfg.Lease = shortAttempt, shortLease
-		s.config.MaxWait = 500 * time.Millisecond
-	}
-	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	s.witness = newWitness(t, c.Store, egress.New(out), s.clock.Now)
-	watch := storewatch.New(s.witness.store(), storewatch.Config{Log: log})
-	s.host = host.Host{KV: watch.KV(), Sealer: s.ring, Fetch: s.witness, Now: s.clock.Now, Random: rand.Reader, Log: log,
-		Wake: func(p kv.Partition, due time.Time) {
-			if r := s.runner.Load(); r != nil {
-				r.Wake(p, due)
-			}
-		}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	s.url = "http://" + l.Addr().String()
-	cfg.BaseURL = s.url
-	s.Service, err = core.New(cfg, s.host)
+	out := egress.Config{Dev: true}
+	conf := edge.Config{
+		Core: core.Config{BaseURL: s.url, Dev: true, Limits: unlimited(),
+			Partitions: c.Partitions, Schedule: c.Schedule},
+		Keyring: s.keyring, Public: l, Now: s.clock.Now,
+		Server: server.Config{IdleGrace: time.Nanosecond},
+		Log:    slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	if !c.Standard {
+		out.ConnectTimeout, out.Timeout = 500*time.Millisecond, 700*time.Millisecond
+		conf.Core.AttemptTime, conf.Core.Lease = shortAttempt, shortLease
+		conf.Runner.MaxWait = 500 * time.Millisecond
+	}
+	s.witness = newWitness(t, c.Store, egress.New(out), s.clock.Now)
+	conf.Store, conf.Fetch = edge.Store{KV: s.witness.store(), Shared: c.Shared}, s.witness
+	s.Service, err = edge.Open(t.Context(), conf)
 	must(t, err)
 	if s.key == "" {
 		s.key = "svc_sk_"
 		s.seed()
 	}
-	s.config.Outbox, s.config.Log = s.Service, log
-	stop := background(t, server.New(server.Config{Engine: s.Service, Public: l, Store: watch, Log: log, IdleGrace: time.Nanosecond}).Run)
+	stop := background(t, s.Serve)
 	s.resume()
 	t.Cleanup(func() {
 		s.pause()
 		stop()
+		must(t, s.Close())
 		if t.Failed() {
 			t.Logf("the service's log, its end:\n%s", s.log.tail(1500))
 		}
@@ -133,10 +122,8 @@ func newService(t testing.TB, c setup) *service {
 }
 
 func (s *service) resume() {
-	r := runner.New(s.config)
-	s.runner.Store(r)
-	stop := background(s.t, r.Run)
-	s.pause = func() { s.runner.Store(nil); stop(); s.pause = func() {} }
+	stop := background(s.t, s.Work)
+	s.pause = func() { stop(); s.pause = func() {} }
 }
 
 // seed configures what clients use; again after the store has lost it, with

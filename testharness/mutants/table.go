@@ -433,10 +433,10 @@ var table = []mutant{
 	},
 	{
 		breaks: "a store across the network is used without TLS (contract 19)",
-		file:   "cmd/verge/store.go",
+		file:   "kvadapters/address.go",
 		old:    `slices.ContainsFunc(a.hosts(), isElsewhere)`,
 		new:    `slices.ContainsFunc(a.hosts()[:1], isElsewhere)`,
-		ask:    []string{"./cmd/verge TestStoresThatOthersCanReach"},
+		ask:    []string{"./kvadapters TestExposed"},
 	},
 	{
 		breaks: "a store across the network passes --check (contract 19)",
@@ -1255,9 +1255,9 @@ func (g *groupState) unlock() {}`,
 	},
 	{
 		breaks: "I14: a store that has given up does not end the process",
-		file:   "cmd/verge/instance.go",
-		old:    `		case <-in.lost:`,
-		new:    `		case <-make(chan struct{}):`,
+		file:   "edge/edge.go",
+		old:    `	case <-store.GaveUp():`,
+		new:    `	case <-make(chan struct{}):`,
 		ask:    []string{"./cmd/verge TestAStoreThatLostWhatItAcknowledged"},
 	},
 	{
@@ -1616,11 +1616,11 @@ func (g *groupState) unlock() {}`,
 	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(w.jobCtx, claimTimeout)
 	defer cancel()
-	return w.cfg.Outbox.Claim(ctx, w.partition, n)`,
+	return w.cfg.Engine.Claim(ctx, w.partition, n)`,
 		new: `	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(w.jobCtx, claimTimeout)
 	defer cancel()
-	jobs, next, err := w.cfg.Outbox.Claim(ctx, w.partition, n)
+	jobs, next, err := w.cfg.Engine.Claim(ctx, w.partition, n)
 	w.mu.Lock()
 	w.wakeAt = time.Time{}
 	w.mu.Unlock()
@@ -1824,10 +1824,31 @@ func (g *groupState) unlock() {}`,
 
 	// The process.
 	{
+		breaks: "the store closes under jobs in hand",
+		file:   "edge/edge.go",
+		old:    `errors.Join(err, <-worked, s.Close())`,
+		new:    `errors.Join(err, s.Close(), <-worked)`,
+		ask:    []string{"./edge TestTheOrder"},
+	},
+	{
+		breaks: "a service that does not open keeps its store and its listeners",
+		file:   "edge/edge.go",
+		old:    `return nil, errors.Join(err, s.Close())`,
+		new:    `return nil, err`,
+		ask:    []string{"./edge TestWhatCannotServe"},
+	},
+	{
+		breaks: "a request waits for the store for as long as it takes",
+		file:   "edge/served.go",
+		old:    `s.Engine.Handle(storewatch.WithBudget(ctx, s.budget), req)`,
+		new:    `s.Engine.Handle(ctx, req)`,
+		ask:    []string{"./edge TestARequestWaits"},
+	},
+	{
 		breaks: "an instance sleeps through what another one that died has left (I10)",
-		file:   "cmd/verge/instance.go",
-		old:    `!s.store.shared(),`,
-		new:    `true,`,
+		file:   "edge/edge.go",
+		old:    `s.opened, !s.config.Store.Shared`,
+		new:    `s.opened, true`,
 		ask:    []string{"./cmd/verge TestAnIdleInstance"},
 	},
 	{
@@ -1883,73 +1904,73 @@ func (g *groupState) unlock() {}`,
 	// Modules.
 	{
 		breaks: "anything of the right length is a module's signature",
-		file:   "cmd/verge/trust.go",
-		old:    `!ed25519.Verify(t.key, signedText(digest, s.version), s.bytes)`,
+		file:   "edge/modules/trust.go",
+		old:    `!ed25519.Verify(t.Key, signedText(digest, s.Version), s.bytes)`,
 		new:    `len(s.bytes) != ed25519.SignatureSize`,
-		ask:    []string{"./cmd/verge TestTrust"},
+		ask:    []string{"./edge/modules TestTrust"},
 	},
 	{
 		breaks: "a module that was replaced comes back under the minimum version",
-		file:   "cmd/verge/trust.go",
-		old:    `t.key != nil && s.version < t.minVersion`,
-		new:    `t.key != nil && s.version < min(t.minVersion, 0)`,
-		ask:    []string{"./cmd/verge TestTrust"},
+		file:   "edge/modules/trust.go",
+		old:    `t.Key != nil && s.Version < t.MinVersion`,
+		new:    `t.Key != nil && s.Version < min(t.MinVersion, 0)`,
+		ask:    []string{"./edge/modules TestTrust"},
 	},
 	{
 		breaks: "anybody raises the version that a signature says",
-		file:   "cmd/verge/trust.go",
+		file:   "edge/modules/signature.go",
 		old:    `version %d\n", digest, version)`,
 		new:    `version %d\n", digest, min(version, 1))`,
-		ask:    []string{"./cmd/verge TestTrust"},
+		ask:    []string{"./edge/modules TestTrust"},
 	},
 	{
 		breaks: "whoever has the operator token brings an older module back",
-		file:   "cmd/verge/swap.go",
+		file:   "edge/modules/operators.go",
 		old:    `version < now.Version {`,
 		new:    `version < min(now.Version, 0) {`,
-		ask:    []string{"./cmd/verge TestOlderModules"},
+		ask:    []string{"./edge/modules TestOlderModules"},
 	},
 	{
 		breaks: "a deployment for publishers' tests runs any module",
 		file:   "cmd/verge/plan.go",
-		old:    `at.trust.pinned = c.Mode != "dev"`,
-		new:    `at.trust.pinned = c.Mode == "production"`,
+		old:    `at.trust.Pinned = c.Mode != "dev"`,
+		new:    `at.trust.Pinned = c.Mode == "production"`,
 		ask:    []string{"./cmd/verge TestScripts"},
 	},
 	{
 		breaks: "another user puts a directory of compiled modules in the place of ours",
-		file:   "cmd/verge/modulecache.go",
+		file:   "edge/modules/cache.go",
 		old:    `case info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0:`,
 		new:    `case info.Mode().Perm()&0o022 != 0 && dir == "":`,
 		ask:    []string{"./cmd/verge TestScripts"},
 	},
 	{
 		breaks: "whoever has the operator token has any module run, whatever is pinned",
-		file:   "cmd/verge/swap.go",
-		old:    `if version, err = m.trust.check(next.digest, next.signature); err != nil {`,
-		new:    `if version, err = m.trust.check(next.digest, next.signature); err != nil && next.wasm == nil {`,
+		file:   "edge/modules/operators.go",
+		old:    `if version, err = s.trust.Check(next); err != nil {`,
+		new:    `if version, err = s.trust.Check(next); err != nil && next.WASM == nil {`,
 		ask:    []string{"./cmd/verge TestHangUpReadsPins"},
 	},
 	{
 		breaks: "after SIGHUP the old pin still counts for what operators send",
-		file:   "cmd/verge/swap.go",
-		old:    `m.trust = at.trust`,
-		new:    `_ = at.trust`,
-		ask:    []string{"./cmd/verge TestHangUpReadsPins"},
+		file:   "edge/modules/switch.go",
+		old:    `s.trust = next.Trust`,
+		new:    `_ = next.Trust`,
+		ask:    []string{"./edge/modules TestASlowUpload", "./cmd/verge TestHangUpReadsPins"},
 	},
 	{
 		breaks: "any operator token replaces the module",
-		file:   "cmd/verge/swap.go",
+		file:   "edge/modules/operators.go",
 		old:    `subtle.ConstantTimeCompare(want[:], got[:]) == 1`,
 		new:    `subtle.ConstantTimeCompare(want[:], got[:]) >= 0`,
 		ask:    []string{"./cmd/verge TestModulesThatAreRefused"},
 	},
 	{
 		breaks: "the code of another module runs, from a cache that was damaged",
-		file:   "cmd/verge/modulecache.go",
+		file:   "edge/modules/cache.go",
 		old:    `case mine && c.sum(path) != sum:`,
 		new:    `case mine && len(c.sum(path)) != len(sum):`,
-		ask:    []string{"./cmd/verge TestCompiledModules"},
+		ask:    []string{"./edge/modules TestCompiledModules"},
 	},
 
 	// Hostile guests.

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/verge-id/verge/edge/modules"
+)
+
+// builtIn holds the module that `make wasm` has put there, if it has.
+//
+//go:embed all:module
+var builtIn embed.FS
+
+const (
+	builtInFile   = "module/verge.wasm.gz"
+	builtInSource = "built in"
+)
+
+var errNotBuiltIn = errors.New("this binary has no module built in: " +
+	"`make build` builds one that has, or name a file with --module")
+
+// builtInModule is the module that came with this binary, and is trusted as the binary is.
+func builtInModule() (modules.Module, error) { return builtInOf(builtIn) }
+
+func builtInOf(fsys fs.FS) (modules.Module, error) {
+	packed, err := fs.ReadFile(fsys, builtInFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return modules.Module{}, errNotBuiltIn
+	}
+	if err != nil {
+		return modules.Module{}, err
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return modules.Module{}, fmt.Errorf("built-in module: %w", err)
+	}
+	wasm, err := io.ReadAll(z)
+	if err != nil {
+		return modules.Module{}, fmt.Errorf("built-in module: %w", err)
+	}
+	return modules.New(wasm, builtInSource)
+}

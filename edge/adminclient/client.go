@@ -1,0 +1,263 @@
+// Package adminclient asks a running Verge server as its operator. The commands `verge integration`, `verge
+// delivery`, `verge key` and `verge module` are made with it.
+//
+// New takes the address of the server's admin listener and the operator token. Each method is one
+// request, or one a page for a list. A method returns an *Error if the server answered with one,
+// and another error if there was no answer that an admin listener gives. Nothing is tried again.
+//
+// The types of what goes over the wire are those of package core/admin.
+package adminclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/outbox"
+)
+
+// Config says whom to ask and as whom.
+type Config struct {
+	// URL is the address of the admin listener, as in "http://127.0.0.1:8081". It must be https, unless the host
+	// is this machine: the operator token would be sent in the clear.
+	URL string
+
+	// Token is the operator token.
+	Token string
+
+	// From says where URL was set, for error messages. "": they do not say it.
+	From string
+
+	// HTTP sends the requests; redirects are not followed. Nil: a client that gives up after DefaultTimeout.
+	HTTP *http.Client
+}
+
+// DefaultTimeout is longer than any answer takes: a test of a webhook sends five requests, each of
+// which may take as long as the server's webhook timeout.
+const DefaultTimeout = 15 * time.Minute
+
+// ErrNoToken is New's error if Config.Token is empty.
+var ErrNoToken = errors.New("adminclient: there is no operator token")
+
+// Client asks one server. Its methods may be called concurrently.
+type Client struct {
+	base  string
+	token string
+	from  string // " (from …)", or ""
+	http  *http.Client
+}
+
+// New makes a client. It asks nobody yet.
+func New(c Config) (*Client, error) {
+	base := strings.TrimSuffix(c.URL, "/")
+	prefix, from := "", ""
+	if c.From != "" {
+		prefix, from = c.From+": ", " (from "+c.From+")"
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("%s%q is not a URL like http://127.0.0.1:8081", prefix, base)
+	}
+	if u.Scheme == "http" && !isThisMachine(u.Hostname()) {
+		return nil, fmt.Errorf("%s%s would send the operator token through the network in the clear: "+
+			"use https, or a tunnel to the server's loopback", prefix, base)
+	}
+	if c.Token == "" {
+		return nil, ErrNoToken
+	}
+	client := &http.Client{Timeout: DefaultTimeout}
+	if c.HTTP != nil {
+		*client = *c.HTTP
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // the token is for that address and no other
+	}
+	return &Client{base: base, token: c.Token, from: from, http: client}, nil
+}
+
+func isThisMachine(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+// Error is a server's answer that it did not do what it was asked for.
+type Error struct {
+	Status    int    `json:"-"`    // of HTTP
+	Code      string `json:"code"` // like NOT_FOUND
+	Message   string `json:"error"`
+	RequestID string `json:"request_id"` // finds the request in the server's log
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s (%s, request %s)", strings.TrimSuffix(e.Message, "."), e.Code, e.RequestID)
+}
+
+// Integrations lists the integrations and whether they are ready.
+func (c *Client) Integrations(ctx context.Context) ([]admin.IntegrationView, error) {
+	var all struct {
+		Integrations []admin.IntegrationView `json:"integrations"`
+	}
+	err := c.call(ctx, "GET", admin.IntegrationsPath, nil, &all)
+	return all.Integrations, err
+}
+
+// TestIntegration runs the signed webhook test of an integration. The server records the result.
+func (c *Client) TestIntegration(ctx context.Context, id string) (*admin.TestReport, error) {
+	return post[admin.TestReport](ctx, c, fill(admin.TestPath, id), struct{}{})
+}
+
+// Keys lists the API keys. What makes a key secret is not in the list.
+func (c *Client) Keys(ctx context.Context) ([]integration.Key, error) {
+	var all struct {
+		Keys []integration.Key `json:"keys"`
+	}
+	err := c.call(ctx, "GET", admin.KeysPath, nil, &all)
+	return all.Keys, err
+}
+
+// CreateKey makes an API key. The answer holds the key itself, which can never be asked for again.
+func (c *Client) CreateKey(ctx context.Context, k admin.KeyRequest) (*admin.CreatedKey, error) {
+	return post[admin.CreatedKey](ctx, c, admin.KeysPath, k)
+}
+
+// RevokeKey revokes the API key with that id, for good.
+func (c *Client) RevokeKey(ctx context.Context, id string) (*integration.Key, error) {
+	return post[integration.Key](ctx, c, fill(admin.RevokePath, id), struct{}{})
+}
+
+// DeadDeliveries lists all events that were given up.
+func (c *Client) DeadDeliveries(ctx context.Context) ([]outbox.Dead, error) {
+	return pages[outbox.Dead](ctx, c, admin.StateDead)
+}
+
+// WaitingDeliveries lists all events that wait for a retry.
+func (c *Client) WaitingDeliveries(ctx context.Context) ([]outbox.Waiting, error) {
+	return pages[outbox.Waiting](ctx, c, admin.StateWaiting)
+}
+
+// Resend puts an event that was given up back on the schedule, from its beginning.
+func (c *Client) Resend(ctx context.Context, event string) error {
+	_, err := post[struct{}](ctx, c, fill(admin.ResendPath, event), struct{}{})
+	return err
+}
+
+// Module says which engine the server runs and which module.
+func (c *Client) Module(ctx context.Context) (*admin.ModuleState, error) {
+	var s admin.ModuleState
+	if err := c.call(ctx, "GET", admin.ModulePath, nil, &s); err != nil {
+		return nil, err
+	}
+	return &s, nil
+}
+
+// ActivateModule has the server run another module. signature is what `verge module sign` wrote, or "".
+func (c *Client) ActivateModule(ctx context.Context, wasm []byte, signature string) (
+	*admin.ModuleActivated, error) {
+	// Expect makes the server judge the token before megabytes are sent.
+	header := http.Header{"Content-Type": {"application/wasm"}, "Expect": {"100-continue"}}
+	if signature != "" {
+		header.Set(admin.ModuleSignatureHeader, signature)
+	}
+	var done admin.ModuleActivated
+	if err := c.send(ctx, "POST", admin.ModulePath, header, wasm, &done); err != nil {
+		return nil, err
+	}
+	return &done, nil
+}
+
+func post[T any](ctx context.Context, c *Client, path string, in any) (*T, error) {
+	var out T
+	if err := c.call(ctx, "POST", path, in, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// pages reads all pages of the events of a state.
+func pages[T any](ctx context.Context, c *Client, state string) ([]T, error) {
+	all := []T{}
+	for after := ""; ; {
+		query := url.Values{"state": {state}, "after": {after}}
+		var page admin.DeliveryPage[T]
+		if err := c.call(ctx, "GET", admin.DeliveriesPath+"?"+query.Encode(), nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Deliveries...)
+		if after = page.Next; after == "" {
+			return all, nil
+		}
+	}
+}
+
+// call makes one request with a body of JSON, if in is not nil, and reads the answer into out.
+func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+	var body []byte
+	if in != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
+			return err
+		}
+	}
+	return c.send(ctx, method, path, http.Header{"Content-Type": {"application/json"}}, body, out)
+}
+
+// maxAnswer is more than any answer has: a page of 200 events is the longest.
+const maxAnswer = 8 << 20
+
+// send makes one request and reads the answer, which must be 200, into out.
+func (c *Client) send(ctx context.Context, method, path string, header http.Header, body []byte,
+	out any) error {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header = header
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	resp, err := c.http.Do(req)
+	if err != nil {
+		var u *url.Error // repeats the method and the URL
+		if errors.As(err, &u) {
+			err = u.Err
+		}
+		return fmt.Errorf("no answer from %s%s: %w; does the server run, and is that its admin listener?",
+			c.base, c.from, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("the answer of %s broke off: %w", c.base, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return c.refused(resp.StatusCode, b)
+	}
+	if err := json.Unmarshal(b, out); err != nil {
+		return fmt.Errorf("the answer of %s is not the JSON expected, is its release another one? %w", c.base, err)
+	}
+	return nil
+}
+
+// refused is the error of an answer that is not 200.
+func (c *Client) refused(status int, body []byte) error {
+	e := &Error{Status: status}
+	if json.Unmarshal(body, e) != nil || e.Code == "" {
+		return fmt.Errorf("%s%s answered status %d, not as an admin listener does: is that its address?",
+			c.base, c.from, status)
+	}
+	if status == http.StatusUnauthorized {
+		return fmt.Errorf("%s does not accept this operator token: %w", c.base, e)
+	}
+	return e
+}
+
+// fill puts id into the place of {id} in a path of package admin.
+func fill(path, id string) string { return strings.Replace(path, "{id}", url.PathEscape(id), 1) }

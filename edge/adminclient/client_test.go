@@ -1,0 +1,281 @@
+package adminclient_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/adminclient"
+	"github.com/verge-id/verge/testharness"
+)
+
+// listen serves the operators' API of a service and returns its address.
+func listen(t *testing.T, service *core.Service) string {
+	return serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		answer := service.Admin(r.Context(), &web.Request{
+			Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery,
+			Header: web.Header(r.Header), Body: body, Client: netip.MustParseAddr("127.0.0.1"),
+		})
+		maps.Copy(w.Header(), http.Header(answer.Header))
+		w.WriteHeader(answer.Status)
+		w.Write(answer.Body)
+	})
+}
+
+func serve(t *testing.T, handle http.HandlerFunc) string {
+	s := httptest.NewServer(handle)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func client(t *testing.T, url, token string) *adminclient.Client {
+	t.Helper()
+	c, err := adminclient.New(adminclient.Config{URL: url, Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestAgainstAService calls every method that the core answers.
+func TestAgainstAService(t *testing.T) {
+	h := testharness.New(t, nil)
+	c := client(t, listen(t, h.Service), h.OperatorToken)
+	ctx := t.Context()
+
+	all, err := c.Integrations(ctx)
+	if err != nil || len(all) != 4 {
+		t.Fatalf("integrations %+v, %v", all, err)
+	}
+	report, err := c.TestIntegration(ctx, h.Publisher.L1.ID)
+	if err != nil || !report.Ready || len(report.Probes) != 5 {
+		t.Errorf("webhook test %+v, %v", report, err)
+	}
+
+	expires := h.Now().Add(time.Hour)
+	created, err := c.CreateKey(ctx, admin.KeyRequest{PublisherID: h.Publisher.ID, Expires: &expires})
+	if err != nil || created.Key == "" || created.Info.Expires == nil || !created.Info.Expires.Equal(expires) {
+		t.Fatalf("created %+v, %v", created, err)
+	}
+	ask := admin.KeyRequest{PublisherID: h.Publisher.ID, IntegrationID: h.Publisher.L1.ID}
+	public, err := c.CreateKey(ctx, ask)
+	if err != nil || !public.Info.Public() || public.Info.Expires != nil {
+		t.Errorf("created %+v, %v", public, err)
+	}
+	revoked, err := c.RevokeKey(ctx, created.Info.ID)
+	if err != nil || revoked.ID != created.Info.ID || revoked.Revoked == nil {
+		t.Errorf("revoked %+v, %v", revoked, err)
+	}
+	keys, err := c.Keys(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keys {
+		if k.ID == created.Info.ID && k.Revoked == nil {
+			t.Errorf("listed is %+v, want that it is revoked", k)
+		}
+	}
+
+	waiting, err := c.WaitingDeliveries(ctx)
+	if err != nil || len(waiting) != 0 {
+		t.Errorf("waiting %+v, %v", waiting, err)
+	}
+	h.Sink.Forget()
+	h.Sink.Next(testharness.Answer(400)) // a receiver that refuses an event
+	h.Start(nil)
+	h.Settle()
+	dead, err := c.DeadDeliveries(ctx)
+	if err != nil || len(dead) != 1 {
+		t.Fatalf("dead %+v, %v", dead, err)
+	}
+	if err := c.Resend(ctx, dead[0].Event); err != nil {
+		t.Errorf("resent: %v", err)
+	}
+
+	err = c.Resend(ctx, dead[0].Event)
+	var refused *adminclient.Error
+	if !errors.As(err, &refused) || refused.Status != 404 || refused.RequestID == "" {
+		t.Fatalf("resent twice: %#v", err)
+	}
+	want := "There is no such dead event (NOT_FOUND, request " + refused.RequestID + ")"
+	if err.Error() != want {
+		t.Errorf("it says %q, want %q", err, want)
+	}
+
+	_, err = client(t, listen(t, h.Service), "another-token-that-is-long-enough").Keys(ctx)
+	if !errors.As(err, &refused) || refused.Status != 401 ||
+		!strings.Contains(err.Error(), "does not accept this operator token") {
+		t.Errorf("with another token: %v", err)
+	}
+}
+
+// TestPages reads every page of a list.
+func TestPages(t *testing.T) {
+	pages := map[string]string{
+		"":         `{"deliveries":[{"event":"evt_1"},{"event":"evt_2"}],"next":"p0:evt_2"}`,
+		"p0:evt_2": `{"deliveries":[],"next":"p1:evt_3"}`,
+		"p1:evt_3": `{"deliveries":[{"event":"evt_4","reason":"refused"}]}`,
+	}
+	c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != "GET" || r.URL.Path != admin.DeliveriesPath || r.FormValue("state") != admin.StateDead {
+			t.Errorf("asked for %s %s", r.Method, r.URL)
+		}
+		io.WriteString(w, pages[r.FormValue("after")])
+	}), "t")
+	dead, err := c.DeadDeliveries(t.Context())
+	var events []string
+	for _, d := range dead {
+		events = append(events, d.Event)
+	}
+	if err != nil || !slices.Equal(events, []string{"evt_1", "evt_2", "evt_4"}) || dead[2].Reason != "refused" {
+		t.Errorf("%+v, %v", dead, err)
+	}
+}
+
+// The host of an engine answers for modules, so this server is not the core.
+func TestModules(t *testing.T) {
+	since := time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
+	inUse := admin.ModuleInUse{Digest: "d1", Source: "built in", Since: since}
+	state := admin.ModuleState{Engine: "wasm", Active: &inUse}
+	c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != admin.ModulePath || r.Header.Get("Authorization") != "Bearer t" {
+			t.Errorf("asked for %s as %s", r.URL, r.Header.Get("Authorization"))
+		}
+		if r.Method == "GET" {
+			json.NewEncoder(w).Encode(state)
+			return
+		}
+		wasm, err := io.ReadAll(r.Body)
+		if err != nil || string(wasm) != "wasm" || r.Header.Get(admin.ModuleSignatureHeader) != "signature" {
+			t.Errorf("got %q, %v, signed %q", wasm, err, r.Header.Get(admin.ModuleSignatureHeader))
+		}
+		json.NewEncoder(w).Encode(admin.ModuleActivated{ModuleInUse: inUse, Changed: true})
+	}), "t")
+	shown, err := c.Module(t.Context())
+	if err != nil || shown.Engine != "wasm" || *shown.Active != inUse || shown.Rejected != nil {
+		t.Errorf("%+v, %v", shown, err)
+	}
+	done, err := c.ActivateModule(t.Context(), []byte("wasm"), "signature")
+	if err != nil || done.Digest != "d1" || !done.Changed {
+		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+// TestAnswersOfOthers says what may be wrong if the answer is not an admin listener's.
+func TestAnswersOfOthers(t *testing.T) {
+	redirect := func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/elsewhere", http.StatusFound)
+	}
+	page := func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }
+	short := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "10")
+		io.WriteString(w, "{")
+	}
+	abort := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	for _, c := range []struct {
+		name   string
+		answer http.HandlerFunc
+		says   string
+	}{
+		{"a web server", http.NotFound, "answered status 404, not as an admin listener does: is that its address?"},
+		{"a redirect", redirect, "answered status 302, not as an admin listener does"},
+		{"a page", page, "is not the JSON expected, is its release another one?"},
+		{"an answer that breaks off", short, "broke off"},
+		{"no answer", abort, "no answer from"},
+	} {
+		url := serve(t, c.answer)
+		one, err := adminclient.New(adminclient.Config{URL: url + "/", Token: "t0ken", From: "--admin-url"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = one.Keys(t.Context())
+		text := fmt.Sprint(err)
+		if !strings.Contains(text, c.says) || !strings.Contains(text, url) || strings.Contains(text, "t0ken") {
+			t.Errorf("%s: %v, want %q", c.name, err, c.says)
+		}
+		var refused *adminclient.Error
+		if errors.As(err, &refused) {
+			t.Errorf("%s is taken for an answer of the server: %v", c.name, err)
+		}
+	}
+}
+
+// The token goes to the address that was named, and not where that sends the client on.
+func TestRedirectsGetNoToken(t *testing.T) {
+	asked := 0
+	elsewhere := serve(t, func(http.ResponseWriter, *http.Request) { asked++ })
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect)
+	})
+	one, err := adminclient.New(adminclient.Config{URL: url, Token: "t", HTTP: new(http.Client)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := one.Keys(t.Context()); err == nil || asked != 0 {
+		t.Errorf("%v, and the other address was asked %d times", err, asked)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, c := range []struct{ url, token, says string }{
+		{"", "t", `from: "" is not a URL like http://127.0.0.1:8081`},
+		{"127.0.0.1:8081", "t", "is not a URL"},
+		{"ftp://127.0.0.1", "t", "is not a URL"},
+		{"http://verge.example", "t", "from: http://verge.example would send the operator token"},
+		{"http://10.0.0.5:8081", "t", "in the clear"},
+		{"http://localhost.example:8081", "t", "in the clear"},
+		{"https://verge.example", "", adminclient.ErrNoToken.Error()},
+		{"https://verge.example", "t", ""},
+		{"http://127.0.0.1:8081", "t", ""},
+		{"http://[::1]:8081/", "t", ""},
+		{"http://localhost", "t", ""},
+	} {
+		_, err := adminclient.New(adminclient.Config{URL: c.url, Token: c.token, From: "from"})
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", c.url, err, c.says)
+		}
+	}
+}
+
+// An operator's program looks for integrations that are not ready.
+func Example() {
+	// A real program uses the address of the admin listener of its server.
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `{"integrations":[{"id":"711bb7bd","name":"Shop","ready":false}]}`)
+	}))
+	defer server.Close()
+
+	client, err := adminclient.New(adminclient.Config{URL: server.URL, Token: "the operator token"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	all, err := client.Integrations(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, i := range all {
+		if !i.Ready {
+			fmt.Println(i.Name, "is not ready")
+		}
+	}
+	// Output: Shop is not ready
+}

@@ -1,0 +1,389 @@
+// Package edge puts Verge together: the core, its store, its key ring, the way
+// out, the network and the runner of what falls due. `verge serve` and
+// `verge dev` are this package and a command line.
+//
+// To embed Verge in a Go program, call [Open] with a [Config] and then
+// [Service.Run] with a context that ends on SIGTERM; see the example. Publishers
+// and integrations are written through [Service.Directory].
+//
+// # What to hand in
+//
+// The store is a kv.KV of package kvadapters or your own, so a program links
+// the one that it uses and no other. The core runs in this process unless
+// Config.Engine says otherwise: package edge/modules has it run as a
+// WebAssembly module, and a program that does not import that package links no
+// WebAssembly runtime.
+//
+// # What is promised
+//
+//   - Open serves nothing. It returns an error where the configuration is not
+//     safe, the key ring is not the store's, or fewer partitions are configured
+//     than the store's sessions are spread over.
+//   - Run answers every request that it began to read, and either finishes the
+//     jobs in hand or gives them back. It closes the engine after that, and the
+//     store last.
+//   - A request that waits for the store for longer than its budget is answered
+//     503. A store that fails is one line of the log, and one more when it is
+//     well again. A store that is lost for good ends Run with an error.
+//   - The service is not ready while the other instances seal with a key that
+//     it does not have.
+//   - Open takes over the listeners and the store: they are closed when Run
+//     returns, by Close, and where Open fails.
+//
+// Not promised: that a store is shared correctly if Store.Shared is wrong. Two
+// processes that both take a store for their own leave each other's events
+// waiting.
+package edge
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/hosted"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/edge/engine"
+	"github.com/verge-id/verge/edge/keyring"
+	"github.com/verge-id/verge/edge/kvmerge"
+	"github.com/verge-id/verge/edge/runner"
+	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/edge/storewatch"
+)
+
+// Config says what a service is made of. Core.BaseURL, Store.KV, Keyring and
+// Public are needed; every other zero value works.
+type Config struct {
+	// Core is the configuration of the service itself. If Providers is empty,
+	// they are those of this release: the sandbox where Dev or Test is set, and
+	// none in production, which Open then refuses.
+	Core core.Config
+
+	// Store keeps everything.
+	Store Store
+
+	// Engine opens what runs the core. Nil: this process does, natively.
+	Engine func(ctx context.Context, s Setup) (engine.Engine, error)
+
+	// Keyring seals sessions and tokens. Every instance on the store has the same.
+	Keyring token.Keyring
+
+	// KeyringFile reads the file that Keyring is from again, so that a rotation
+	// needs no restart. Nil: the ring never changes.
+	KeyringFile func() ([]byte, error)
+
+	// Egress is the way out, to webhooks' receivers and to providers. The zero
+	// value is the contract's.
+	Egress egress.Config
+
+	// Fetch is the way out instead of one that Egress describes. Nil: that one.
+	Fetch host.Fetcher
+
+	// Server has limits, timeouts, TLS, proxies and what else the network
+	// needs. Open fills in the engine, the store, the listeners, the log and,
+	// where they are nil, the metrics and the page.
+	Server server.Config
+
+	// Runner has how many jobs run at once and how long they may wait. Open
+	// fills in the rest.
+	Runner runner.Config
+
+	// StoreBudget is how long one request may wait for the store, all its calls
+	// together. Zero: 5 s.
+	StoreBudget time.Duration
+
+	// Public is where users and publishers are answered. Admin is for the
+	// operators' API, which asks for Core.OperatorToken; nil: there is none. Ops
+	// is for health and metrics, which ask for nothing; nil: there are none.
+	Public, Admin, Ops net.Listener
+
+	Log    *slog.Logger     // nil discards
+	Now    func() time.Time // nil: time.Now
+	Random io.Reader        // nil: crypto/rand
+}
+
+// Store is a KV with what Open has to know about it. If KV is a Teller, it is
+// listened to.
+type Store struct {
+	KV kv.KV
+
+	// Shared says that other processes may work on the store, too. Then their
+	// tasks are looked for, and reads that are asked for at the same time are
+	// merged, since each costs a round trip.
+	Shared bool
+
+	// Close is called once nobody uses the KV any more. Nil: nothing is.
+	Close func() error
+}
+
+// Teller is a KV that knows by itself whether it can be written.
+type Teller interface {
+	// Tell has the store call told when it can no longer be written, with the
+	// reason, and with nil when it can be again. told returns at once.
+	Tell(told func(failing error))
+
+	// GaveUp is closed once the store can never be written again. Failing is
+	// the reason why it cannot be written now.
+	GaveUp() <-chan struct{}
+	Failing() error
+}
+
+// Setup is what Config.Engine makes an engine from.
+type Setup struct {
+	Core    core.Config     // of the service
+	Host    host.Host       // that the engine runs on
+	Native  *core.Service   // the same service, run by this process
+	Metrics *server.Metrics // that the engine may add its own to
+}
+
+func (c Config) withDefaults() Config {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Random == nil {
+		c.Random = rand.Reader
+	}
+	if c.Fetch == nil {
+		c.Fetch = egress.New(c.Egress)
+	}
+	if len(c.Core.Providers) == 0 && (c.Core.Dev || c.Core.Test) {
+		c.Core.Providers = []provider.Provider{&sandbox.Provider{Now: c.Now}}
+	}
+	if c.Engine == nil {
+		c.Engine = func(_ context.Context, s Setup) (engine.Engine, error) { return s.Native, nil }
+	}
+	if c.Server.Metrics == nil {
+		c.Server.Metrics = server.NewMetrics()
+	}
+	if c.Server.Page == nil {
+		c.Server.Page = hosted.Refusal
+	}
+	c.StoreBudget = cmp.Or(c.StoreBudget, 5*time.Second) // less than a request may take, so that it is answered
+	return c
+}
+
+// Service is Verge, put together. Its methods may be called concurrently.
+type Service struct {
+	config Config
+	watch  *storewatch.Watch
+	ring   *keyring.Live
+	host   host.Host
+	native *core.Service
+	opened engine.Engine // nil: Open has failed before it
+	engine engine.Engine // the same as the network sees it
+	server *server.Server
+	runner atomic.Pointer[runner.Runner] // nil: nothing runs
+	close  func() error
+}
+
+// Open puts a service together. Whoever gets one calls Run or Close. It panics
+// without Store.KV or Public, which are mistakes in the program.
+func Open(ctx context.Context, c Config) (*Service, error) {
+	switch {
+	case c.Store.KV == nil:
+		panic("edge: Config.Store.KV is nil")
+	case c.Public == nil:
+		panic("edge: Config.Public is nil; pass a listener")
+	}
+	s := &Service{config: c.withDefaults()}
+	s.close = sync.OnceValue(s.letGo)
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Service) open(ctx context.Context) error {
+	c := &s.config
+	base, err := url.Parse(c.Core.BaseURL)
+	if err != nil {
+		return fmt.Errorf("base URL: %w", err)
+	}
+	s.watchStore()
+	// A token is bound to the host's name without the port: in dev a restart
+	// may bring another port.
+	s.ring, err = keyring.Open(ctx, keyring.Config{
+		Host: host.Host{KV: s.watch.KV(), Now: c.Now, Random: c.Random, Log: c.Log},
+		Name: base.Hostname(), Keyring: c.Keyring, File: c.KeyringFile, Observe: c.Server.Metrics.Keyring,
+	})
+	if err != nil {
+		return err
+	}
+	store := s.ring.KV()
+	if err := keepPartitions(ctx, store, c.Random, max(c.Core.Partitions, 1)); err != nil {
+		return err
+	}
+	s.host = host.Host{
+		KV: store, Sealer: s.ring, Fetch: c.Fetch,
+		Now: c.Now, Random: c.Random, Log: c.Log, Count: c.Server.Metrics.Count, Wake: s.wake,
+	}
+	if s.native, err = core.New(c.Core, s.host); err != nil {
+		return err
+	}
+	opened, err := c.Engine(ctx, Setup{Core: c.Core, Host: s.host, Native: s.native, Metrics: c.Server.Metrics})
+	if err != nil {
+		return err
+	}
+	s.opened = opened
+	s.engine = served{s.opened, s.ring, c.StoreBudget}
+	s.server = server.New(s.serverConfig())
+	return nil
+}
+
+// watchStore puts the watch over the store.
+func (s *Service) watchStore() {
+	c := &s.config
+	teller, tells := c.Store.KV.(Teller)
+	store := c.Store.KV
+	if c.Store.Shared { // across a network a read costs more than merging it
+		store = kvmerge.Over(store, integration.Partition)
+	}
+	s.watch = storewatch.New(store, storewatch.Config{Log: c.Log, Metrics: c.Server.Metrics, Tells: tells})
+	if tells {
+		teller.Tell(s.watch.Told)
+	}
+}
+
+func (s *Service) serverConfig() server.Config {
+	c := s.config.Server
+	c.Engine, c.Store, c.Log = s.engine, s.watch, s.config.Log
+	c.Public, c.Ops = s.config.Public, s.config.Ops
+	c.Admin, c.AdminListener = nil, nil
+	if s.config.Admin != nil {
+		c.Admin, c.AdminListener = s.engine.Admin, s.config.Admin
+	}
+	return c
+}
+
+// An instance that shares its store leaves pollEach between two looks for tasks
+// that another one has left behind. That is seldom enough that hundreds of idle
+// instances are no load, and often enough that the tasks of one that died are
+// taken over within a minute. No partition waits longer than pollMost.
+const (
+	pollEach = 2 * time.Second
+	pollMost = 30 * time.Second
+)
+
+func (s *Service) runnerConfig() runner.Config {
+	c := s.config.Runner
+	c.Engine, c.Exclusive = s.opened, !s.config.Store.Shared
+	c.PollInterval = min(pollEach*time.Duration(len(s.opened.Partitions())), pollMost)
+	c.Now, c.Log, c.Metrics = s.config.Now, s.config.Log, s.config.Server.Metrics
+	return c
+}
+
+// wake tells the runner of a task. While nothing runs it tells nobody: a runner
+// that begins looks for itself.
+func (s *Service) wake(p kv.Partition, due time.Time) {
+	if r := s.runner.Load(); r != nil {
+		r.Wake(p, due)
+	}
+}
+
+// Directory is where publishers, integrations and keys are kept.
+func (s *Service) Directory() *integration.Directory { return s.native.Directory() }
+
+// Engine is what answers requests and runs jobs. Its requests have the budget
+// of those that come over the network.
+func (s *Service) Engine() engine.Engine { return s.engine }
+
+// Host is what the core runs on: the store as it is watched, the key ring, the
+// way out.
+func (s *Service) Host() host.Host { return s.host }
+
+// Run serves and works until ctx is done or the store is lost. Then it lets go
+// in the order of dependence: requests are answered, jobs in hand finish or are
+// given back, the engine closes, and the store closes last. It can be called
+// once.
+func (s *Service) Run(ctx context.Context) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go s.endIfLost(ctx, end)
+	jobs, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	worked := make(chan error, 1)
+	go func() { worked <- s.Work(jobs) }()
+	err := s.Serve(ctx)
+	stop()
+	if lost := (lostError{}); errors.As(context.Cause(ctx), &lost) {
+		err = errors.Join(lost, err)
+	}
+	return errors.Join(err, <-worked, s.Close())
+}
+
+// lostError says why the store can never be written again.
+type lostError struct{ error }
+
+func (e lostError) Unwrap() error { return e.error }
+
+// endIfLost ends Run if the store is lost while it serves.
+func (s *Service) endIfLost(ctx context.Context, end context.CancelCauseFunc) {
+	store, ok := s.config.Store.KV.(Teller)
+	if !ok {
+		return
+	}
+	select {
+	case <-store.GaveUp():
+		end(lostError{fmt.Errorf("store: %w", store.Failing())})
+	case <-ctx.Done():
+	}
+}
+
+// Serve answers requests and follows the key ring until ctx is done, and then
+// drains; see server.Server.Run. It is the half of Run without jobs, for a
+// program that has them run elsewhere or by itself. It can be called once, and
+// Close comes after it.
+func (s *Service) Serve(ctx context.Context) error {
+	following, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	go s.ring.Run(following)
+	return s.server.Run(ctx)
+}
+
+// Work runs what falls due until ctx is done, and then drains; see
+// runner.Runner.Run. It is the other half of Run. Once it has returned, it may
+// be called again.
+func (s *Service) Work(ctx context.Context) error {
+	r := runner.New(s.runnerConfig())
+	s.runner.Store(r)
+	defer s.runner.CompareAndSwap(r, nil)
+	return r.Run(ctx)
+}
+
+// Close lets go of everything that Open was handed. It is for a service that
+// does not run, or whose Serve and Work have returned; Run does it by itself.
+func (s *Service) Close() error { return s.close() }
+
+func (s *Service) letGo() error {
+	for _, l := range []net.Listener{s.config.Public, s.config.Admin, s.config.Ops} {
+		if l != nil {
+			l.Close() // one that has served is closed already, which is no error here
+		}
+	}
+	var errs []error
+	if closer, ok := s.opened.(io.Closer); ok {
+		errs = append(errs, closer.Close())
+	}
+	if s.config.Store.Close != nil {
+		errs = append(errs, s.config.Store.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,368 @@
+package edge_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge"
+	"github.com/verge-id/verge/edge/engine"
+	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/kvadapters/memory"
+)
+
+// notes is what happened, in order.
+type notes struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (n *notes) add(what string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all = append(n.all, what)
+}
+
+func (n *notes) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return strings.Join(n.all, ", ")
+}
+
+// telling is a store that knows by itself whether it can be written.
+type telling struct {
+	kv.KV
+	told   func(error)
+	gaveUp chan struct{}
+	cause  error
+}
+
+func (s *telling) Tell(told func(error))   { s.told = told }
+func (s *telling) GaveUp() <-chan struct{} { return s.gaveUp }
+func (s *telling) Failing() error          { return s.cause }
+
+func newTelling() *telling {
+	return &telling{KV: memory.New(memory.Config{}), gaveUp: make(chan struct{})}
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// config is one that works.
+func config(t *testing.T) edge.Config {
+	t.Helper()
+	ring, err := token.GenerateKeyring(rand.Reader, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := listen(t)
+	return edge.Config{
+		Core:    core.Config{BaseURL: "http://" + public.Addr().String(), Dev: true},
+		Store:   edge.Store{KV: memory.New(memory.Config{})},
+		Keyring: ring,
+		Public:  public,
+		Server:  server.Config{IdleGrace: time.Nanosecond},
+	}
+}
+
+func open(t *testing.T, c edge.Config) *edge.Service {
+	t.Helper()
+	s, err := edge.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// get asks a listener.
+func get(t *testing.T, l net.Listener, path string) (status int, body string) {
+	t.Helper()
+	resp, err := http.Get("http://" + l.Addr().String() + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+func isClosed(l net.Listener) bool {
+	conn, err := l.Accept()
+	if err == nil {
+		conn.Close()
+	}
+	return errors.Is(err, net.ErrClosed)
+}
+
+func TestWhatCannotServeIsRefusedAndLetGo(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*edge.Config)
+		says   string
+	}{
+		{"a base URL that is none", func(c *edge.Config) { c.Core.BaseURL = "http://[" }, "base URL"},
+		{"no method in production", func(c *edge.Config) {
+			c.Core.Dev, c.Core.BaseURL = false, "https://verge.example"
+		}, "no verification method is configured"},
+		{"no key ring", func(c *edge.Config) { c.Keyring = token.Keyring{} }, "key"},
+		{"an engine that does not start", func(c *edge.Config) {
+			c.Engine = func(context.Context, edge.Setup) (engine.Engine, error) {
+				return nil, errors.New("no such engine")
+			}
+		}, "no such engine"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			closed := 0
+			conf := config(t)
+			conf.Admin, conf.Ops = listen(t), listen(t)
+			conf.Store.Close = func() error { closed++; return errors.New("said by the store") }
+			c.change(&conf)
+			s, err := edge.Open(t.Context(), conf)
+			if s != nil || err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("%v, want %q", err, c.says)
+			}
+			if !strings.Contains(err.Error(), "said by the store") {
+				t.Errorf("%v, want what closing the store returned, too", err)
+			}
+			if closed != 1 {
+				t.Errorf("the store was closed %d times", closed)
+			}
+			for _, l := range []net.Listener{conf.Public, conf.Admin, conf.Ops} {
+				if !isClosed(l) {
+					t.Errorf("%s still listens", l.Addr())
+				}
+			}
+		})
+	}
+}
+
+func TestFewerPartitionsThanTheStoreKnows(t *testing.T) {
+	conf := config(t)
+	conf.Core.Partitions = 4
+	open(t, conf)
+	conf.Core.Partitions, conf.Public = 2, listen(t)
+	_, err := edge.Open(t.Context(), conf)
+	if few := new(edge.PartitionsError); !errors.As(err, &few) || few.Configured != 2 || few.Used != 4 {
+		t.Errorf("%v, want a PartitionsError", err)
+	}
+}
+
+// noting is an engine that notes what it does, and does it only once it may.
+type noting struct {
+	engine.Engine
+	*notes
+	requested, working, goOn chan struct{}
+	jobs                     []host.Job
+}
+
+func (e *noting) Handle(context.Context, *web.Request) *web.Response {
+	close(e.requested)
+	<-e.goOn
+	e.add("a request is answered")
+	return &web.Response{Status: 200, Header: web.Header{}, Body: []byte("ok")}
+}
+
+func (e *noting) Claim(context.Context, kv.Partition, int) ([]host.Job, time.Time, error) {
+	jobs := e.jobs
+	e.jobs = nil
+	return jobs, time.Time{}, nil
+}
+
+func (e *noting) Run(context.Context, host.Job) error {
+	close(e.working)
+	<-e.goOn
+	time.Sleep(50 * time.Millisecond) // it ends after the request, whatever the scheduler does
+	e.add("a job is done")
+	return nil
+}
+
+func (e *noting) Close() error { e.add("the engine is closed"); return nil }
+
+// The order of shutdown is that of dependence: nothing is let go of that
+// something still uses.
+func TestTheOrderInWhichRunLetsGo(t *testing.T) {
+	n := &notes{}
+	e := &noting{notes: n, requested: make(chan struct{}), working: make(chan struct{}), goOn: make(chan struct{})}
+	e.jobs = []host.Job{{Partition: "p0", Task: kv.Task{ID: "t", Due: time.Now()}, Until: time.Now().Add(time.Minute)}}
+	conf := config(t)
+	conf.Engine = func(_ context.Context, s edge.Setup) (engine.Engine, error) {
+		e.Engine = s.Native
+		return e, nil
+	}
+	conf.Store.Close = func() error { n.add("the store is closed"); return nil }
+	s := open(t, conf)
+	ctx, stop := context.WithCancel(t.Context())
+	ended, answered := make(chan error), make(chan int)
+	go func() { ended <- s.Run(ctx) }()
+	go func() {
+		status := 0
+		if resp, err := http.Get("http://" + conf.Public.Addr().String() + "/anything"); err == nil {
+			resp.Body.Close()
+			status = resp.StatusCode
+		}
+		answered <- status
+	}()
+	<-e.requested
+	<-e.working
+	stop()
+	select {
+	case err := <-ended:
+		t.Fatalf("it ended with a request and a job in hand: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(e.goOn)
+	if status := <-answered; status != 200 {
+		t.Errorf("the request in hand was answered %d", status)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("closing it again: %v", err)
+	}
+	const want = "a request is answered, a job is done, the engine is closed, the store is closed"
+	if got := n.String(); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+func TestAStoreThatIsLostEndsTheService(t *testing.T) {
+	store, n := newTelling(), &notes{}
+	conf := config(t)
+	conf.Store = edge.Store{KV: store, Close: func() error { n.add("closed"); return nil }}
+	s := open(t, conf)
+	ended := make(chan error)
+	go func() { ended <- s.Run(t.Context()) }()
+	get(t, conf.Public, "/healthz")
+	store.cause = errors.New("the file is another one")
+	close(store.gaveUp)
+	if err := <-ended; !errors.Is(err, store.cause) || !strings.HasPrefix(err.Error(), "store: ") {
+		t.Errorf("%v, want the store's cause", err)
+	}
+	if n.String() != "closed" {
+		t.Errorf("the store: %q", n)
+	}
+}
+
+func TestAStoreThatTellsIsHeard(t *testing.T) {
+	store, conf := newTelling(), config(t)
+	conf.Store, conf.Ops = edge.Store{KV: store}, listen(t)
+	s := open(t, conf)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+	for _, c := range []struct {
+		failing error
+		word    string
+	}{{nil, `"ok"`}, {errors.New("the disk is full"), "the disk is full"}, {nil, `"ok"`}} {
+		store.told(c.failing)
+		if status, body := get(t, conf.Ops, "/healthz"); status != 200 || !strings.Contains(body, c.word) {
+			t.Errorf("told %v, it says %d %s", c.failing, status, body)
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// hanging is a store that answers nothing once it hangs.
+type hanging struct {
+	kv.KV
+	hangs chan struct{}
+}
+
+func (h *hanging) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
+	select {
+	case <-h.hangs:
+		<-ctx.Done()
+		return kv.Item{}, kv.ErrUnavailable
+	default:
+		return h.KV.Get(ctx, key)
+	}
+}
+
+func (h *hanging) List(ctx context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
+	select {
+	case <-h.hangs:
+		<-ctx.Done()
+		return nil, kv.ErrUnavailable
+	default:
+		return h.KV.List(ctx, prefix, after, n)
+	}
+}
+
+func TestARequestWaitsForTheStoreNoLongerThanItsBudget(t *testing.T) {
+	store := &hanging{memory.New(memory.Config{}), make(chan struct{})}
+	conf := config(t)
+	conf.Core.OperatorToken = "the-operator-token-of-tests"
+	conf.Store, conf.StoreBudget = edge.Store{KV: store}, 50*time.Millisecond
+	s := open(t, conf)
+	key, err := integration.GenerateKey(integration.SecretPrefix, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(store.hangs)
+	for name, ask := range map[string]func() *web.Response{
+		"a publisher's": func() *web.Response {
+			return s.Engine().Handle(t.Context(), &web.Request{Method: "GET", Path: api.SessionsPath + "x",
+				Header: web.Header{"Authorization": {"Bearer " + key}}})
+		},
+		"an operator's": func() *web.Response {
+			return s.Engine().Admin(t.Context(), &web.Request{Method: "GET", Path: admin.IntegrationsPath,
+				Header: web.Header{"Authorization": {"Bearer " + conf.Core.OperatorToken}}})
+		},
+	} {
+		answer := make(chan *web.Response)
+		go func() { answer <- ask() }()
+		select {
+		case resp := <-answer:
+			if resp.Status != 503 {
+				t.Errorf("%s request: %d %s, want 503", name, resp.Status, resp.Body)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s request still waits", name)
+		}
+	}
+}
+
+// Work can end and begin again, while requests are served all the time.
+func TestWorkCanBeginAgain(t *testing.T) {
+	s := open(t, config(t))
+	for range 2 {
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Work(ctx) }()
+		s.Host().Wake("p0", time.Now())
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		s.Host().Wake("p0", time.Now()) // nobody is there, and it does no harm
+	}
+}

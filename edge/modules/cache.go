@@ -1,0 +1,320 @@
+package modules
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/afero"
+	"github.com/tetratelabs/wazero"
+
+	"github.com/verge-id/verge/edge/wasmhost"
+)
+
+// Cache keeps compiled modules in a directory, so that a restart need not
+// compile. A nil Cache keeps none.
+//
+// The files are machine code: whoever can write into the directory decides what
+// the server runs, whatever is pinned or signed. So nobody but the server's user
+// may be able to write there or into the directories above it; else somebody
+// could put another directory in its place. A directory that is open to others
+// is not used.
+//
+// A disk can lose bytes, and a process can end in the middle of a write. So each
+// module has a list of its files with their SHA-256, in the format of sha256sum,
+// and a file that is not as listed is removed before it is read. The library
+// checks only a part of a file. It refuses to start on what it finds wrong, and
+// runs what it does not check.
+//
+// Nothing here makes a start fail: without the cache it is only slower.
+type Cache struct {
+	dir      string
+	fs       afero.Fs
+	compiled wazero.CompilationCache
+	now      func() time.Time
+	log      *slog.Logger
+}
+
+// keptModules is how many modules stay in the cache, those that were used last.
+const keptModules = 4
+
+// OpenCache returns the cache in a directory, and nil if dir is empty or the
+// directory cannot be used; the log then says why.
+func OpenCache(dir string, now func() time.Time, log *slog.Logger) *Cache {
+	if dir == "" {
+		return nil
+	}
+	c := &Cache{dir: dir, fs: afero.NewOsFs(), now: now, log: log}
+	err := c.fs.MkdirAll(dir, 0o700)
+	if err == nil {
+		c.dir, err = resolved(c.fs, dir) // so that what was checked is used, wherever a link leads later
+	}
+	if err == nil {
+		err = ownDirectory(c.fs, c.dir)
+	}
+	if err == nil {
+		c.compiled, err = wazero.NewCompilationCacheWithDir(c.dir)
+	}
+	if err != nil {
+		log.Warn("compiled modules are not kept", "error", err.Error())
+		return nil
+	}
+	return c
+}
+
+// CheckCache refuses a directory that others can write into, or can put another
+// one in the place of. It need not be there yet.
+func CheckCache(fsys afero.Fs, dir string) error {
+	err := ownDirectory(fsys, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ownParents(fsys, dir)
+	}
+	return err
+}
+
+// ownDirectory is CheckCache for a directory that is there.
+func ownDirectory(fsys afero.Fs, dir string) error {
+	info, err := fsys.Stat(dir)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", dir)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("%s can be written by others (mode %04o), who could put any code there: "+
+			"run `chmod 700 %s`, and empty it if others could", dir, info.Mode().Perm(), dir)
+	case !ownedByUs(info):
+		return fmt.Errorf("%s belongs to another user, who could put any code there", dir)
+	}
+	return ownParents(fsys, dir)
+}
+
+// ownParents refuses a directory, which need not be there yet, if somebody else
+// can rename one above it, as sshd does with the files of keys. Where the sticky
+// bit is set, as on /tmp, nobody can rename what is another's.
+func ownParents(fsys afero.Fs, dir string) error {
+	at, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	at = filepath.Dir(at)
+	missing := func() bool {
+		_, err := fsys.Stat(at)
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	for missing() && at != filepath.Dir(at) {
+		at = filepath.Dir(at)
+	}
+	if at, err = resolved(fsys, at); err != nil {
+		return err
+	}
+	for ; ; at = filepath.Dir(at) {
+		info, err := fsys.Stat(at)
+		switch {
+		case err != nil:
+			return err
+		case !ownedByUs(info):
+			return fmt.Errorf("%s is in %s, which belongs to another user, who could put another directory there",
+				dir, at)
+		case info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0:
+			return fmt.Errorf("%s is in %s, which can be written by others (mode %04o), who could put another "+
+				"directory there: run `chmod go-w %s`, or choose another directory",
+				dir, at, info.Mode().Perm(), at)
+		case at == filepath.Dir(at):
+			return nil
+		}
+	}
+}
+
+// resolved is the path without links, from the root.
+func resolved(fsys afero.Fs, path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if _, disk := fsys.(*afero.OsFs); err == nil && disk {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	return path, err
+}
+
+// before makes the directory fit to be read for the module.
+func (c *Cache) before(digest string) {
+	if c == nil {
+		return
+	}
+	lists, err := c.lists()
+	if err != nil {
+		c.log.Error("the cache of compiled modules cannot be read", "error", err.Error())
+	}
+	listed := map[string]bool{}
+	for _, list := range lists {
+		for path := range list {
+			listed[path] = true
+		}
+	}
+	for _, path := range c.files() {
+		switch sum, mine := lists[digest][path]; {
+		case mine && c.sum(path) != sum:
+			c.log.Warn("a compiled module was damaged and is compiled anew", "file", path)
+			c.remove(path)
+		case !listed[path] && (!strings.HasSuffix(path, ".tmp") || c.older(path, time.Hour)):
+			c.remove(path) // of a process that ended before it listed it
+		}
+	}
+}
+
+// after notes what the directory holds of the module, which has been compiled
+// or read, and removes what has not been used for longest.
+func (c *Cache) after(digest string) {
+	if c == nil {
+		return
+	}
+	lists, err := c.lists()
+	if err != nil {
+		return // said before
+	}
+	others := map[string]bool{}
+	for module, list := range lists {
+		for path := range list {
+			others[path] = others[path] || module != digest
+		}
+	}
+	var text bytes.Buffer
+	for _, path := range c.files() {
+		if sum := c.sum(path); !others[path] && !strings.HasSuffix(path, ".tmp") && sum != "" {
+			fmt.Fprintf(&text, "%s  %s\n", sum, path)
+		}
+	}
+	// It is written even where nothing changed: its time is that of the last use.
+	if err := c.write(c.listFile(digest), text.Bytes()); err != nil {
+		c.log.Warn("the cache of compiled modules cannot be written", "error", err.Error())
+		return
+	}
+	delete(lists, digest)
+	modules := slices.Collect(maps.Keys(lists))
+	slices.SortFunc(modules, func(a, b string) int { return c.used(b).Compare(c.used(a)) })
+	for n, module := range modules {
+		if n >= keptModules-1 {
+			c.remove(module + listSuffix) // then its files are listed nowhere, and before removes them next time
+		}
+	}
+}
+
+// write puts a list in the place of the one before, so that a server that starts
+// meanwhile reads the one or the other.
+func (c *Cache) write(path string, list []byte) error {
+	f, err := afero.TempFile(c.fs, c.dir, ".list-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(list)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = c.fs.Rename(f.Name(), path)
+	}
+	if err != nil {
+		c.fs.Remove(f.Name())
+	}
+	return err
+}
+
+const listSuffix = ".sha256"
+
+func (c *Cache) listFile(digest string) string {
+	return filepath.Join(c.dir, digest+listSuffix)
+}
+
+// lists are the SHA-256 of files by path, by module.
+func (c *Cache) lists() (map[string]map[string]string, error) {
+	names, err := afero.Glob(c.fs, filepath.Join(c.dir, "*"+listSuffix))
+	if err != nil {
+		return nil, err
+	}
+	lists := map[string]map[string]string{}
+	for _, name := range names {
+		b, err := afero.ReadFile(c.fs, name)
+		if err != nil {
+			return nil, err
+		}
+		list := map[string]string{}
+		for line := range strings.Lines(string(b)) {
+			if sum, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  "); ok {
+				list[path] = sum
+			}
+		}
+		lists[strings.TrimSuffix(filepath.Base(name), listSuffix)] = list
+	}
+	return lists, nil
+}
+
+// files are the paths, in the directory, of what the library keeps: in a
+// directory for each of its versions.
+func (c *Cache) files() (paths []string) {
+	all, _ := afero.Glob(c.fs, filepath.Join(c.dir, "wazero-*", "*"))
+	for _, path := range all {
+		if short, err := filepath.Rel(c.dir, path); err == nil {
+			paths = append(paths, short)
+		}
+	}
+	return paths
+}
+
+// sum returns "" for a file that cannot be read.
+func (c *Cache) sum(path string) string {
+	f, err := c.fs.Open(filepath.Join(c.dir, path))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func (c *Cache) used(module string) time.Time {
+	info, err := c.fs.Stat(c.listFile(module))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+func (c *Cache) older(path string, age time.Duration) bool {
+	info, err := c.fs.Stat(filepath.Join(c.dir, path))
+	return err == nil && c.now().Sub(info.ModTime()) > age
+}
+
+func (c *Cache) remove(path string) {
+	if err := c.fs.Remove(filepath.Join(c.dir, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.log.Warn("the cache of compiled modules cannot be cleaned", "error", err.Error())
+	}
+}
+
+// Compile compiles a module, or reads it compiled from the cache. Whoever gets
+// one closes it.
+func (c *Cache) Compile(ctx context.Context, m Module) (*wasmhost.Module, error) {
+	c.before(m.Digest)
+	compiled, err := wasmhost.Compile(ctx, m.WASM, wasmhost.CompileConfig{Cache: c.library()})
+	if err == nil {
+		c.after(m.Digest)
+	}
+	return compiled, err
+}
+
+// library is the cache as the library takes it.
+func (c *Cache) library() wazero.CompilationCache {
+	if c == nil {
+		return nil
+	}
+	return c.compiled
+}

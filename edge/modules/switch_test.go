@@ -1,0 +1,284 @@
+package modules
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/testharness"
+)
+
+// hooked is an Observer that has a test do something when it is told.
+type hooked struct {
+	wasmhost.Observer
+	activated  func(digest string)
+	rolledBack func()
+}
+
+func (h *hooked) ModuleCompiled(time.Duration)      {}
+func (h *hooked) GuestStarted(time.Duration)        {}
+func (h *hooked) GuestFailed(string)                {}
+func (h *hooked) ModuleActivated(d string, _ error) { h.activated(d) }
+func (h *hooked) ModuleRolledBack(_, _, _ string)   { h.rolledBack() }
+
+// unfetched is a fetcher that reaches nobody.
+type unfetched struct{}
+
+func (unfetched) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, error) {
+	return host.FetchResponse{}, &host.FetchError{Reason: host.FetchBlocked, Err: errors.New("nowhere")}
+}
+
+const testToken = "op_test_test_test_test_test_0032"
+
+// patience bounds waits whose end is certain unless something is broken.
+const patience = 30 * time.Second
+
+func eventually(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// another is a module that does the same and has other bytes: at its end there
+// is a section that means nothing.
+func another(wasm []byte, text string) []byte {
+	content := append([]byte{byte(len("test"))}, "test"+text...)
+	return append(append(bytes.Clone(wasm), 0, byte(len(content))), content...)
+}
+
+// badModules are of guests that trap when they are asked for /trap.
+func badModules(t *testing.T) (all [3]Module) {
+	t.Helper()
+	wasm := testharness.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")
+	for n := range all {
+		text := string(rune('a' + n))
+		m, err := New(another(wasm, text), "file "+text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[n] = m
+	}
+	return all
+}
+
+// compiledHere spares the tests of a process compiling the same module again.
+var compiledHere = sync.OnceValue(wazero.NewCompilationCache)
+
+// runModules has a host in this process run a module.
+func runModules(t *testing.T, first Module, told *hooked) *Switch {
+	t.Helper()
+	told.activated, told.rolledBack = func(string) {}, func() {}
+	s := NewSwitch(Config{Module: &first})
+	s.token, s.log, s.now, s.tells = testToken, slog.New(slog.DiscardHandler), time.Now, told
+	var err error
+	s.host, err = wasmhost.New(t.Context(), wasmhost.Config{Module: first.WASM, Instances: 1, Probation: time.Hour,
+		Cache: compiledHere(), KV: memory.New(memory.Config{}), Meter: ratelimit.NewLocal(0).Meter(),
+		Fetch: unfetched{}, Observer: observer{told, s}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.comesFrom(first)
+	s.follow()
+	t.Cleanup(func() { running{s.host, s}.Close() })
+	return s
+}
+
+func trap(t *testing.T, m *Switch) {
+	t.Helper()
+	if r := m.host.Handle(t.Context(), &web.Request{Method: "GET", Path: "/trap", Header: web.Header{}}); r.Status != 503 {
+		t.Errorf("the request in the guest that trapped: %d", r.Status)
+	}
+}
+
+// Whenever it is told of, a rollback is told right.
+func TestRollbacksAreNoted(t *testing.T) {
+	all := badModules(t)
+	t.Run("before the activation is over", func(t *testing.T) {
+		told := &hooked{}
+		m := runModules(t, all[0], told)
+		told.activated = func(string) {
+			trap(t, m)
+			eventually(t, "the rollback is told", func() bool { return m.State().Rejected != nil })
+		}
+		if _, err := m.activate(t.Context(), all[1]); err != nil {
+			t.Fatal(err)
+		}
+		s := m.State()
+		if s.Active.Digest != all[0].Digest || s.Active.Source != "file a" {
+			t.Errorf("active is %+v, want the first one", s.Active)
+		}
+		if s.Rejected == nil || s.Rejected.Digest != all[1].Digest || s.Rejected.Source != "file b" {
+			t.Errorf("rejected is %+v, want the second one and where it came from", s.Rejected)
+		}
+	})
+	t.Run("after another activation", func(t *testing.T) {
+		told := &hooked{}
+		m := runModules(t, all[0], told)
+		if _, err := m.activate(t.Context(), all[1]); err != nil {
+			t.Fatal(err)
+		}
+		begun, late := make(chan struct{}), make(chan struct{})
+		told.rolledBack = func() { close(begun); <-late }
+		trap(t, m)
+		<-begun
+		if _, err := m.activate(t.Context(), all[2]); err != nil {
+			t.Fatal(err)
+		}
+		close(late)
+		eventually(t, "the rollback is told", func() bool { return m.State().Rejected != nil })
+		if s := m.State(); s.Active.Digest != all[2].Digest || s.Active.Source != "file c" || m.host.Digest() != all[2].Digest {
+			t.Errorf("active is %+v, the host runs %s, want the third one", s.Active, m.host.Digest())
+		}
+	})
+}
+
+// A module that runs already comes from where it is configured, not from whoever
+// sends it once more.
+func TestWhereAModuleComesFrom(t *testing.T) {
+	all := badModules(t)
+	m := runModules(t, all[0], &hooked{})
+	again := all[0]
+	again.Source = sent
+	if changed, err := m.activate(t.Context(), again); changed || err != nil || m.State().Active.Source != "file a" {
+		t.Errorf("sent once more by an operator: %v, %v, %+v", changed, err, m.State().Active)
+	}
+	moved := all[0]
+	moved.Source = "file d"
+	if changed, err := m.activate(t.Context(), moved); changed || err != nil || m.State().Active.Source != "file d" {
+		t.Errorf("configured as another file: %v, %v, %+v", changed, err, m.State().Active)
+	}
+}
+
+// opening tells that it is read, and goes on once it may.
+type opening struct {
+	io.Reader
+	read, open chan struct{}
+}
+
+func (o *opening) Read(p []byte) (int, error) {
+	select {
+	case o.read <- struct{}{}:
+	default:
+	}
+	<-o.open
+	return o.Reader.Read(p)
+}
+
+// An operator who sends slowly keeps nobody else from changing the module.
+func TestASlowUploadBlocksNoSIGHUP(t *testing.T) {
+	all := badModules(t)
+	m := runModules(t, all[0], &hooked{})
+	body := &opening{bytes.NewReader(all[1].WASM), make(chan struct{}, 1), make(chan struct{})}
+	req := &web.Request{Method: "POST", Path: Path, Header: web.Header{"Authorization": {"Bearer " + testToken}}}
+	answer := make(chan *web.Response)
+	go func() { answer <- m.Answer(t.Context(), req, body) }()
+	<-body.read
+	reloaded := make(chan struct{})
+	go func() {
+		m.Reload(t.Context(), func() (Config, error) {
+			return Config{Module: &all[2], Trust: Trust{SHA256: all[2].Digest}}, nil
+		})
+		close(reloaded)
+	}()
+	select {
+	case <-reloaded:
+	case <-time.After(patience):
+		t.Error("SIGHUP waits for the upload")
+	}
+	if r := m.Answer(t.Context(), req, strings.NewReader("")); r.Status != 503 || r.Header.Get("Retry-After") == "" {
+		t.Errorf("another upload beside it: %d %v", r.Status, r.Header)
+	}
+	close(body.open)
+	if r := <-answer; r.Status != 409 || !strings.Contains(string(r.Body), "module_sha256 pins "+all[2].Digest) {
+		t.Errorf("the upload, which what is trusted since then does not allow: %d %s", r.Status, r.Body)
+	}
+	if d := m.host.Digest(); d != all[2].Digest {
+		t.Errorf("%s runs", d)
+	}
+}
+
+// The operator token takes modules forward only; what has failed goes back by
+// itself, and on purpose who can change the configuration.
+func TestOlderModulesAreRefused(t *testing.T) {
+	all := badModules(t)
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pins := Trust{Key: public, Pinned: true, MinVersion: 2}
+	at := func(m Module, version int64) Config {
+		t.Helper()
+		m.Signature = Sign(private, m.Digest, version)
+		if m.Version, err = pins.Check(m); err != nil {
+			t.Fatal(err)
+		}
+		return Config{Module: &m, Trust: pins}
+	}
+	told := &hooked{}
+	m := runModules(t, *at(all[0], 3).Module, told)
+	m.trust = pins
+	send := func(next Module, version int64) *web.Response {
+		header := web.Header{"Authorization": {"Bearer " + testToken}}
+		if version >= 0 {
+			header.Set(admin.ModuleSignatureHeader, Sign(private, next.Digest, version).String())
+		}
+		return m.Answer(t.Context(), &web.Request{Method: "POST", Path: Path, Header: header}, bytes.NewReader(next.WASM))
+	}
+	refused := func(next Module, version int64, says string) {
+		t.Helper()
+		runs := *m.State().Active
+		if r := send(next, version); r.Status != 409 || !strings.Contains(string(r.Body), says) || *m.State().Active != runs {
+			t.Errorf("version %d: %d %s, and %+v runs", version, r.Status, r.Body, m.State().Active)
+		}
+	}
+	runs := func(want Module, version int64) {
+		t.Helper()
+		if s := m.State().Active; s.Digest != want.Digest || s.Version != version {
+			t.Errorf("%+v runs, want version %d of %s", s, version, want.Digest)
+		}
+	}
+	runs(all[0], 3)
+	refused(all[1], -1, "it is not signed")
+	refused(all[1], 0, "its signature says no version, but module_min_version is 2")
+	refused(all[1], 1, "its signature says version 1, but module_min_version is 2")
+	refused(all[1], 2, "its signature says version 2, and the module in use has version 3: to go back, configure")
+	if r := send(all[1], 4); r.Status != 200 || !strings.Contains(string(r.Body), `"version":4`) {
+		t.Errorf("a later version: %d %s", r.Status, r.Body)
+	}
+	runs(all[1], 4)
+	refused(all[2], 3, "the module in use has version 4")
+
+	trap(t, m)
+	eventually(t, "the module before runs again", func() bool { return m.State().Rejected != nil && m.State().Active.Digest == all[0].Digest })
+	runs(all[0], 3)
+	if r := send(all[2], 3); r.Status != 200 {
+		t.Errorf("the same version as of the module that runs again: %d %s", r.Status, r.Body)
+	}
+	if r := send(all[1], 4); r.Status != 200 {
+		t.Errorf("a later version: %d %s", r.Status, r.Body)
+	}
+	m.Reload(t.Context(), func() (Config, error) { return at(all[2], 2), nil })
+	runs(all[2], 2)
+
+	m.trust = Trust{Pinned: true}
+	refused(all[1], 4, "nothing says that it may run")
+}

@@ -1,0 +1,61 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+)
+
+// partitionsKey holds the largest number of partitions that sessions of this
+// store were ever spread over.
+var partitionsKey = kv.Key{Partition: integration.Partition, Name: "c/partitions"}
+
+// PartitionsError refuses a Config.Core.Partitions that is smaller than it once
+// was on this store. Nobody would look at the partitions that are left out, and
+// their events would wait for ever. No restart mends it, only another number.
+type PartitionsError struct{ Configured, Used int }
+
+func (e *PartitionsError) Error() string {
+	return fmt.Sprintf("store.partitions: %d, but sessions of this store are spread over %d; set it to %d or more",
+		e.Configured, e.Used, e.Used)
+}
+
+// keepPartitions notes the number in the store and refuses one that is smaller
+// than the number there.
+func keepPartitions(ctx context.Context, store kv.KV, random io.Reader, n int) error {
+	for range 5 { // instances that start at once meet here
+		before, check := 0, kv.Check{Name: partitionsKey.Name}
+		switch it, err := store.Get(ctx, partitionsKey); {
+		case err == nil:
+			if before, err = strconv.Atoi(string(it.Value)); err != nil {
+				return fmt.Errorf("store: %s is no number of partitions: was it written by something else?",
+					partitionsKey)
+			}
+			check.Tx = it.Tx
+		case !errors.Is(err, kv.ErrNotFound):
+			return fmt.Errorf("store: %w", err)
+		}
+		if before > n {
+			return &PartitionsError{Configured: n, Used: before}
+		}
+		if before == n {
+			return nil
+		}
+		id, err := kv.NewTxID(random)
+		if err != nil {
+			return err
+		}
+		err = store.Commit(ctx, kv.Tx{ID: id, Partition: partitionsKey.Partition, Checks: []kv.Check{check},
+			Puts: []kv.Put{{Name: partitionsKey.Name, Value: []byte(strconv.Itoa(n))}}})
+		var conflict *kv.Conflict
+		if err != nil && !errors.As(err, &conflict) && !errors.Is(err, kv.ErrUnknown) {
+			return fmt.Errorf("store: %w", err)
+		}
+	}
+	return errors.New("store: the number of partitions could not be written; try again")
+}

@@ -1,0 +1,36 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/engine"
+	"github.com/verge-id/verge/edge/keyring"
+	"github.com/verge-id/verge/edge/storewatch"
+)
+
+// served is an engine as the network sees it. Each request has one budget for
+// all its calls to the store, and the engine is ready only while its instance
+// has every key that the fleet uses.
+type served struct {
+	engine.Engine
+	ring   *keyring.Live
+	budget time.Duration
+}
+
+// Handle implements engine.Engine.
+func (s served) Handle(ctx context.Context, req *web.Request) *web.Response {
+	return s.Engine.Handle(storewatch.WithBudget(ctx, s.budget), req)
+}
+
+// Admin implements engine.Engine.
+func (s served) Admin(ctx context.Context, req *web.Request) *web.Response {
+	return s.Engine.Admin(storewatch.WithBudget(ctx, s.budget), req)
+}
+
+// Ready implements engine.Engine.
+func (s served) Ready(ctx context.Context) error {
+	return errors.Join(s.ring.Ready(), s.Engine.Ready(ctx))
+}

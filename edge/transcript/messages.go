@@ -1,0 +1,137 @@
+package transcript
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// reading decodes a message, to check its form and to show it to people.
+type reading func([]byte) (any, error)
+
+func of[T any](read func([]byte) (T, error)) reading {
+	return func(b []byte) (any, error) { return read(b) }
+}
+
+func nothing(b []byte) (any, error) {
+	if len(b) > 0 {
+		return nil, errors.New("there should be nothing")
+	}
+	return nil, nil
+}
+
+func text(b []byte) (any, error) { return string(b), nil }
+
+// Messages of more than one value.
+type (
+	jobUntil struct {
+		Job   host.Job
+		Until time.Time
+	}
+	tasksNext struct {
+		Tasks []kv.Task
+		Next  time.Time
+	}
+	wake struct {
+		Partition kv.Partition
+		Due       time.Time
+	}
+	fetchError struct{ Reason, Text string }
+)
+
+func readJob(b []byte) (j jobUntil, err error) {
+	j.Job, j.Until, err = abi.ReadJob(b)
+	return j, err
+}
+
+func readTasks(b []byte) (t tasksNext, err error) {
+	t.Tasks, t.Next, err = abi.ReadTasks(b)
+	return t, err
+}
+
+func readWake(b []byte) (w wake, err error) {
+	w.Partition, w.Due, err = abi.ReadWake(b)
+	return w, err
+}
+
+func readFetchError(b []byte) (f fetchError, err error) {
+	f.Reason, f.Text, err = abi.ReadFetchError(b)
+	return f, err
+}
+
+// entry is a form of request. The self-test is not one: its clock and randomness are its own.
+type entry struct {
+	name         string
+	body, result reading
+}
+
+var entries = map[abi.Entry]entry{
+	abi.Handle:   {"handle", of(abi.ReadRequest), of(abi.ReadResponse)},
+	abi.Admin:    {"admin", of(abi.ReadRequest), of(abi.ReadResponse)},
+	abi.Ready:    {"ready", nothing, of(abi.ReadOutcome)},
+	abi.ClaimDue: {"claim", of(abi.ReadClaimJobs), of(abi.ReadJobs)},
+	abi.Run:      {"run", of(readJob), of(abi.ReadOutcome)},
+	abi.Defer:    {"defer", of(readJob), of(abi.ReadOutcome)},
+	abi.RunDue:   {"run due", nothing, of(abi.ReadJobs)},
+	abi.Apply:    {"apply", text, of(abi.ReadOutcome)},
+}
+
+// kind is a form of event. replies has the forms of the replies to an effect, by status.
+type kind struct {
+	name    string
+	body    reading
+	replies map[abi.Status]reading
+}
+
+func asked(name string, body, reply reading, others map[abi.Status]reading) kind {
+	k := kind{name, body, map[abi.Status]reading{abi.OK: reply, abi.Unavailable: text}}
+	for status, r := range others {
+		k.replies[status] = r
+	}
+	return k
+}
+
+var kinds = map[abi.Kind]kind{
+	abi.KVGet: asked("get", of(abi.ReadKey), of(abi.ReadItem), map[abi.Status]reading{abi.NotFound: nothing}),
+	abi.KVCommit: asked("commit", of(abi.ReadTx), nothing,
+		map[abi.Status]reading{abi.Conflicted: of(abi.ReadConflict), abi.Unknown: text}),
+	abi.KVClaim: asked("claim", of(abi.ReadClaim), of(readTasks), nil),
+	abi.KVList:  asked("list", of(abi.ReadListing), of(abi.ReadItems), nil),
+	abi.KVSpend: asked("spend", of(abi.ReadSpend), of(abi.ReadTimes), nil),
+	abi.Fetch: {"fetch", of(abi.ReadFetch), map[abi.Status]reading{
+		abi.OK: of(abi.ReadFetched), abi.NoAnswer: of(readFetchError)}},
+	abi.Log:   {"log", text, nil},
+	abi.Count: {"count", text, nil},
+	abi.Wake:  {"wake", of(readWake), nil},
+}
+
+var statuses = map[abi.Status]string{
+	abi.OK: "done", abi.NotFound: "not found", abi.Conflicted: "conflict", abi.Unavailable: "unavailable",
+	abi.Unknown: "unknown", abi.NoAnswer: "no answer", abi.Failed: "failed",
+}
+
+// Names of entries, kinds and statuses, as ABI.md has them.
+func EntryName(e abi.Entry) string   { return entries[e].name }
+func KindName(k abi.Kind) string     { return kinds[k].name }
+func StatusName(s abi.Status) string { return statuses[s] }
+
+// named returns the number that a name stands for.
+func named[K ~uint8, V interface{ called() string }](all map[K]V, name string) (K, error) {
+	var names []string
+	for k, v := range all {
+		if v.called() == name {
+			return k, nil
+		}
+		names = append(names, v.called())
+	}
+	slices.Sort(names)
+	return 0, fmt.Errorf("%q is none of %q", name, names)
+}
+
+func (e entry) called() string { return e.name }
+func (k kind) called() string  { return k.name }

@@ -1,0 +1,50 @@
+package transcript
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/verge-id/verge/edge/engine"
+	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/effect"
+)
+
+// Recorder runs a core in this process and records what it is asked, asks for and answers.
+type Recorder struct {
+	Transcript
+
+	stage *stage
+	core  engine.Engine
+	step  *Step
+}
+
+// NewRecorder starts a core with a configuration at an instant. carry does what the core asks for.
+func NewRecorder(c abi.Config, start time.Time, carry effect.Func) (*Recorder, error) {
+	r := &Recorder{Transcript: Transcript{Config: c}, step: &Step{}}
+	r.stage = &stage{now: start, start: start,
+		effect: func(k abi.Kind, body []byte) (abi.Status, []byte) {
+			e := Event{Kind: k, Body: bytes.Clone(body)}
+			e.Status, e.Reply = carry(k, body)
+			r.step.Events = append(r.step.Events, e)
+			return e.Status, e.Reply
+		},
+		notice: func(k abi.Kind, body []byte) { r.step.Events = append(r.step.Events, Event{Kind: k, Body: body}) },
+	}
+	var err error
+	r.core, _, err = Engine{}.start(context.Background(), c, r.stage)
+	return r, err
+}
+
+// Do has the core run an entry at an instant, and returns the result. The step is added to the transcript.
+func (r *Recorder) Do(name string, now time.Time, entry abi.Entry, body []byte) ([]byte, error) {
+	s := Step{Name: name, Now: now.UTC(), Seed: uint64(len(r.Steps) + 1), Entry: entry, Body: body}
+	r.step = &s
+	var err error
+	if s.Answer, err = r.stage.run(context.Background(), r.core, s); err != nil {
+		return nil, fmt.Errorf("transcript: step %d, %s: %w", len(r.Steps)+1, name, err)
+	}
+	r.Steps = append(r.Steps, s)
+	return s.Answer, nil
+}

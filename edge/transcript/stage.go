@@ -1,0 +1,180 @@
+package transcript
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/edge/engine"
+	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/effect"
+	"github.com/verge-id/verge/wasm/settings"
+)
+
+// Engine says what runs the core. The zero value runs it in this process.
+type Engine struct {
+	// Guest is the module that runs the core. Nil: the core runs natively.
+	Guest *wasmhost.Module
+
+	// HostSeals keeps the keys outside the guest, as a server does. False: the guest seals by itself.
+	HostSeals bool
+}
+
+func (e Engine) String() string {
+	switch {
+	case e.Guest == nil:
+		return "native"
+	case e.HostSeals:
+		return "wasm, the host seals"
+	}
+	return "wasm"
+}
+
+// stage is the host of a core. Its clock stands still during a step, and its randomness starts
+// again with each step. Effects and notices go to the functions effect and notice.
+type stage struct {
+	now     time.Time
+	start   time.Time
+	entropy entropy
+
+	effect func(k abi.Kind, body []byte) (abi.Status, []byte)
+	notice func(k abi.Kind, body []byte)
+}
+
+func (s *stage) clock() time.Time { return s.now }
+
+func (s *stage) count(event string) { s.notice(abi.Count, []byte(event)) }
+
+func (s *stage) wake(p kv.Partition, due time.Time) { s.notice(abi.Wake, abi.AppendWake(nil, p, due)) }
+
+// Write implements io.Writer: a line of the log is a notice.
+func (s *stage) Write(line []byte) (int, error) {
+	s.notice(abi.Log, append([]byte(nil), line[:len(line)-1]...))
+	return len(line), nil
+}
+
+func (s *stage) logger() *slog.Logger {
+	// The host of a guest adds the module to each line. The core does not know its module.
+	leaveOut := func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == "module") {
+			return slog.Attr{}
+		}
+		return a
+	}
+	return slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: leaveOut}))
+}
+
+// start starts a core on the stage. end closes it.
+func (e Engine) start(ctx context.Context, c abi.Config, s *stage) (r engine.Engine, end func() error, err error) {
+	c.LogLevel = int8(slog.LevelDebug)
+	keys, err := token.ParseKeyring(c.Keyring)
+	if err != nil {
+		return nil, nil, err
+	}
+	ring, err := keys.Ring(c.Host, &s.entropy, s.clock)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, fetch := effect.Store(s.effect), effect.Fetcher(s.effect)
+	if e.Guest == nil {
+		r, err = core.New(settings.Unpack(c, s.clock), host.Host{
+			KV: store, Fetch: fetch, Sealer: ring,
+			Now: s.clock, Random: &s.entropy, Log: s.logger(), Count: s.count, Wake: s.wake,
+		})
+		return r, func() error { return nil }, err
+	}
+	var sealer host.Sealer
+	if e.HostSeals {
+		sealer, c.Keyring = ring, nil
+	}
+	g, err := wasmhost.New(ctx, wasmhost.Config{
+		Compiled: e.Guest, Guest: c, Sealer: sealer,
+		KV: store, Meter: store, Fetch: fetch,
+		Log: s.logger(), Count: s.count, Wake: s.wake,
+		Instances: 1, MemoryFull: 1 << 31, // never replaced: a new instance would read again what this one knows
+		Random: &s.entropy,
+		Clock:  wasmhost.Clock{Wall: s.clock, Mono: func() time.Duration { return s.now.Sub(s.start) }},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return g, g.Close, nil
+}
+
+// run has the core do what a step asks for and returns the result.
+func (s *stage) run(ctx context.Context, r engine.Engine, step Step) (answer []byte, err error) {
+	s.now, s.entropy = step.Now, entropy{seed: step.Seed}
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	switch step.Entry {
+	case abi.Handle, abi.Admin:
+		req, err := abi.ReadRequest(step.Body)
+		if err != nil {
+			return nil, err
+		}
+		if step.Entry == abi.Admin {
+			return abi.AppendResponse(nil, r.Admin(ctx, req)), nil
+		}
+		return abi.AppendResponse(nil, r.Handle(ctx, req)), nil
+	case abi.Ready:
+		return abi.AppendOutcome(nil, abi.OutcomeOf(r.Ready(ctx))), nil
+	case abi.ClaimDue:
+		c, err := abi.ReadClaimJobs(step.Body)
+		if err != nil {
+			return nil, err
+		}
+		jobs, next, err := r.Claim(ctx, c.Partition, c.N)
+		return abi.AppendJobs(nil, abi.Jobs{Jobs: jobs, Next: next, Outcome: abi.OutcomeOf(err)}), nil
+	case abi.Run, abi.Defer:
+		job, until, err := abi.ReadJob(step.Body)
+		if err != nil {
+			return nil, err
+		}
+		if step.Entry == abi.Run {
+			return abi.AppendOutcome(nil, abi.OutcomeOf(r.Run(ctx, job))), nil
+		}
+		return abi.AppendOutcome(nil, abi.OutcomeOf(r.Defer(ctx, job, until))), nil
+	case abi.RunDue:
+		next, err := r.RunDue(ctx)
+		return abi.AppendJobs(nil, abi.Jobs{Next: next, Outcome: abi.OutcomeOf(err)}), nil
+	case abi.Apply:
+		return abi.AppendOutcome(nil, abi.OutcomeOf(r.Apply(ctx, step.Body))), nil
+	}
+	return nil, errors.New("there is no such entry")
+}
+
+// Entropy is the randomness of a step with that seed. It never changes.
+func Entropy(seed uint64) io.Reader { return &entropy{seed: seed} }
+
+type entropy struct {
+	seed, count uint64
+	rest        []byte
+}
+
+// Read implements io.Reader.
+func (e *entropy) Read(p []byte) (int, error) {
+	for n := 0; n < len(p); {
+		if len(e.rest) == 0 {
+			b := binary.LittleEndian.AppendUint64([]byte("verge transcript"), e.seed)
+			sum := sha256.Sum256(binary.LittleEndian.AppendUint64(b, e.count))
+			e.rest = sum[:]
+			e.count++
+		}
+		took := copy(p[n:], e.rest)
+		n, e.rest = n+took, e.rest[took:]
+	}
+	return len(p), nil
+}

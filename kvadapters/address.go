@@ -1,0 +1,236 @@
+package kvadapters
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/kvadapters/etcd"
+	"github.com/verge-id/verge/kvadapters/redis"
+)
+
+// Kind is a kind of store.
+type Kind string
+
+// The kinds of stores. Miniredis is a small Redis inside this process, for tests and `verge dev`.
+const (
+	Memory    Kind = "memory"
+	Miniredis Kind = "miniredis"
+	Bolt      Kind = "bolt"
+	Redis     Kind = "redis"
+	Etcd      Kind = "etcd"
+)
+
+// Choices tells an operator which stores there are and how to name them.
+const Choices = "want bolt:FILE (one process), " +
+	"a redis://, redis+cluster://, redis+sentinel:// or etcd:// URL " +
+	"(any number of processes; rediss and etcds for TLS), or memory (forgets everything when it ends)"
+
+// Address says which store to use and how to reach it. ParseAddress makes one from text.
+type Address struct {
+	Kind Kind
+	Path string // of the file of Bolt
+	URL  string // of the servers of Redis or Etcd; it may hold a password
+
+	// TLS is for Redis and Etcd. Nil: the system's CAs, where the URL asks for TLS.
+	TLS *tls.Config
+
+	// Prefix, Replicas and Wait are for Redis: see redis.Config, where Wait is called WaitTimeout.
+	Prefix   string
+	Replicas int
+	Wait     time.Duration
+}
+
+// ParseAddress reads "memory", "miniredis", "bolt:FILE", or a URL that redis.Open or etcd.Open
+// takes. It looks at the scheme alone; Valid judges the rest. Its errors repeat no password.
+func ParseAddress(s string) (Address, error) {
+	kind, path, _ := strings.Cut(s, ":")
+	switch {
+	case s == string(Memory) || s == string(Miniredis):
+		return Address{Kind: Kind(s)}, nil
+	case kind == string(Bolt) && path != "":
+		return Address{Kind: Bolt, Path: path}, nil
+	case kind == string(Bolt):
+		return Address{}, fmt.Errorf("kv %q: it needs a file, as in bolt:/var/lib/verge/verge.db", s)
+	}
+	scheme, _, found := strings.Cut(s, "://")
+	base, _, _ := strings.Cut(scheme, "+")
+	switch {
+	case found && (base == "redis" || base == "rediss" || base == "unix"):
+		return Address{Kind: Redis, URL: s}, nil
+	case found && (base == "etcd" || base == "etcds"):
+		return Address{Kind: Etcd, URL: s}, nil
+	case found: // the rest may hold a password
+		return Address{}, fmt.Errorf("kv: there is no store for %s:// URLs: %s", scheme, Choices)
+	}
+	if strings.ContainsAny(s, "@/") { // a mistyped URL, any part of which may be a password
+		return Address{}, fmt.Errorf("kv: it is neither a store nor the URL of one: %s", Choices)
+	}
+	return Address{}, fmt.Errorf("kv %q: %s", s, Choices)
+}
+
+// Shared reports whether other processes may use the same store.
+func (a Address) Shared() bool { return a.Kind == Redis || a.Kind == Etcd }
+
+// Partitions is the number of partitions for sessions unless the operator sets one: several only
+// for a Cluster, which has several nodes to spread them over.
+func (a Address) Partitions() int {
+	if scheme, _ := a.scheme(); a.Kind == Redis && strings.HasSuffix(scheme, "+cluster") {
+		return 16
+	}
+	return 1
+}
+
+// String names the store and leaves out passwords.
+func (a Address) String() string {
+	if a.URL == "" {
+		return string(a.Kind)
+	}
+	scheme, rest := a.scheme()
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		rest = rest[i+1:]
+	}
+	rest, _, _ = strings.Cut(rest, "?") // options hold passwords too
+	return scheme + "://" + rest
+}
+
+// scheme splits the URL at "://".
+func (a Address) scheme() (scheme, rest string) {
+	scheme, rest, _ = strings.Cut(a.URL, "://")
+	return scheme, rest
+}
+
+// WithPassword puts a password into the URL, beside the user that it names. In a Sentinel URL that
+// place is for the Sentinels' own password, so the servers' password becomes an option.
+func (a Address) WithPassword(password string) (Address, error) {
+	scheme, rest := a.scheme()
+	sentinel := strings.HasSuffix(scheme, "+sentinel")
+	if a.hasServersPassword() || !sentinel && a.HasPassword() {
+		return a, errors.New("the kv URL has a password already")
+	}
+	if sentinel {
+		separator := "?"
+		if strings.Contains(rest, "?") {
+			separator = "&"
+		}
+		a.URL += separator + "password=" + url.QueryEscape(password)
+		return a, nil
+	}
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	user, hosts, found := strings.Cut(rest[:end], "@")
+	if !found {
+		user, hosts = "", rest[:end]
+	}
+	a.URL = scheme + "://" + user + url.UserPassword("", password).String() + "@" + hosts + rest[end:]
+	return a, nil
+}
+
+// HasPassword reports whether the URL holds a password. In a Sentinel URL it may be the Sentinels' own.
+func (a Address) HasPassword() bool {
+	_, rest := a.scheme()
+	userinfo, _, found := strings.Cut(rest, "@")
+	return found && strings.Contains(userinfo, ":") || a.hasServersPassword()
+}
+
+func (a Address) hasServersPassword() bool { return a.options().Has("password") }
+
+func (a Address) options() url.Values {
+	_, text, _ := strings.Cut(a.URL, "?")
+	options, _ := url.ParseQuery(text)
+	return options
+}
+
+// Exposed says what anybody on the network could do to the store, and "" if that is nothing. Who
+// can write to the store undoes what it keeps. Who listens reads it and learns the password. A URL
+// that names this machine alone involves no network. The servers that a Cluster or a Sentinel names
+// later are not known here.
+func (a Address) Exposed() string {
+	scheme, _ := a.scheme()
+	if !a.Shared() || scheme == "unix" || !slices.ContainsFunc(a.hosts(), isElsewhere) {
+		return ""
+	}
+	base, kind, _ := strings.Cut(scheme, "+")
+	if a.TLS == nil && base != "rediss" && base != "etcds" || a.options().Has("skip_verify") {
+		return "it is another machine, and without TLS " +
+			"whoever is on the network between reads and changes everything"
+	}
+	certified := a.TLS != nil && len(a.TLS.Certificates) > 0
+	if !certified && (kind == "sentinel" && !a.hasServersPassword() || !a.HasPassword()) {
+		return "it is another machine, and without a password whoever reaches it reads and changes everything"
+	}
+	return ""
+}
+
+// SchemeWithTLS is how the URL begins if it asks for TLS, as in "rediss+cluster://".
+func (a Address) SchemeWithTLS() string {
+	base := "etcds"
+	if a.Kind == Redis {
+		base = "rediss"
+	}
+	scheme, _ := a.scheme()
+	if _, kind, found := strings.Cut(scheme, "+"); found {
+		base += "+" + kind
+	}
+	return base + "://"
+}
+
+// hosts lists the hosts that the URL names.
+func (a Address) hosts() []string {
+	_, rest := a.scheme()
+	rest, _, _ = strings.Cut(rest, "?")
+	rest = rest[strings.LastIndexByte(rest, '@')+1:]
+	rest, _, _ = strings.Cut(rest, "/")
+	return append(strings.Split(rest, ","), a.options()["addr"]...)
+}
+
+// isElsewhere reports whether a host, with or without a port, may be another machine.
+func isElsewhere(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	} else {
+		host = strings.Trim(host, "[]")
+	}
+	ip, err := netip.ParseAddr(host)
+	return host != "localhost" && (err != nil || !ip.Unmap().IsLoopback())
+}
+
+// Valid finds what is wrong with an address as far as that can be told without asking a server.
+func (a Address) Valid() error {
+	switch a.Kind {
+	case Redis:
+		if scheme, _ := a.scheme(); a.TLS != nil && !strings.HasPrefix(scheme, "rediss") {
+			return errors.New("there are certificates, but the URL is without TLS: " +
+				"write rediss:// in place of redis://")
+		}
+		return redis.Valid(a.URL, a.RedisConfig())
+	case Etcd:
+		return etcd.Valid(a.URL)
+	}
+	return nil
+}
+
+// RedisConfig is what the address says of Redis beside the URL.
+func (a Address) RedisConfig() redis.Config {
+	return redis.Config{Prefix: a.Prefix, Replicas: a.Replicas, WaitTimeout: a.Wait, TLS: a.TLS}
+}
+
+// ForOwner is a place on the same servers for one owner alone. Services with different key rings can so share
+// servers.
+func (a Address) ForOwner(owner string) Address {
+	switch a.Kind {
+	case Redis, Miniredis:
+		a.Prefix = "verge-" + owner
+	case Etcd:
+		a.URL = strings.TrimSuffix(a.URL, "/") + "/verge-" + owner
+	}
+	return a
+}

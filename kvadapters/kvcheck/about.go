@@ -1,0 +1,202 @@
+package kvcheck
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/verge-id/verge/kvadapters/etcd"
+	"github.com/verge-id/verge/kvadapters/redis"
+)
+
+// notRestarted begins what is said about restarts.
+const notRestarted = "Nothing was restarted, as the store may be in use. "
+
+// redisServers is what all primaries say, taken together.
+type redisServers struct {
+	n        int
+	replicas int                        // that every write waits for
+	values   map[string]map[string]bool // of each setting, over all servers; "" is one that may not be asked
+	attached map[string]bool            // numbers of replicas; "" is one that may not be asked
+	warnings []string
+}
+
+func (s *redisServers) warn(text string) { s.warnings = append(s.warnings, text) }
+
+// some reports whether a setting has the value on one server at least.
+func (s *redisServers) some(setting, value string) bool { return s.values[setting][value] }
+
+// aboutRedis judges what the primaries say. replicas is how many every write waits for.
+func aboutRedis(servers []redis.Server, replicas int) About {
+	var a About
+	var products []string
+	all := redisServers{n: len(servers), replicas: replicas,
+		values: map[string]map[string]bool{}, attached: map[string]bool{}}
+	for _, s := range servers {
+		if s.Product != "" && !slices.Contains(products, s.Product) {
+			products = append(products, s.Product)
+		}
+		all.attached[s.Replicas] = true
+		a.Clocks = append(a.Clocks, Clock{s.Addr, milliseconds(s.Ahead), milliseconds(s.Within)})
+		for _, name := range redis.AskedSettings {
+			if all.values[name] == nil {
+				all.values[name] = map[string]bool{}
+			}
+			all.values[name][s.Settings[name]] = true
+			a.Settings = append(a.Settings, Setting{s.Addr, name, s.Settings[name]})
+		}
+	}
+	a.Server = strings.Join(products, ", ")
+	if a.Server == "" {
+		a.Server = "Redis of a version that it does not tell"
+	}
+	if len(servers) > 1 {
+		a.Server += fmt.Sprintf(", a Cluster of %d primaries", len(servers))
+	}
+	a.NotProven = []NotProven{
+		{"a restart", all.restart()},
+		{"a failover", all.failover()},
+		{"full memory", all.fullMemory()},
+	}
+	a.Warnings = all.warnings
+	return a
+}
+
+// restart says what a restart and a power cut lose.
+func (s *redisServers) restart() string {
+	keeps := ""
+	switch {
+	case s.some("appendonly", "no"):
+		keeps = "appendonly is no: a restart forgets everything since the last snapshot."
+		s.warn("appendonly is no: after a restart, tokens that were used can be used again; set appendonly yes")
+	case s.some("appendonly", "yes") && (s.some("appendfsync", "everysec") || s.some("appendfsync", "no")):
+		keeps = "appendonly is yes, but appendfsync is not always: kill -9 loses nothing, " +
+			"a power cut the last second or more."
+		s.warn("appendfsync is not always: a power cut takes the last second, or more, of what was acknowledged; " +
+			"set appendfsync always")
+	case s.some("appendonly", ""):
+		keeps = "The servers may not be asked for appendonly: see that it is yes, and appendfsync always."
+	case s.some("appendfsync", "always"):
+		keeps = "appendonly yes with appendfsync always keeps every write through kill -9 and a power cut, " +
+			"if the disk really writes what it confirms."
+	case s.some("appendfsync", ""):
+		keeps = "appendonly is yes; appendfsync may not be asked: with anything but always, " +
+			"a power cut takes the last second or more."
+	}
+	if s.some("cluster-require-full-coverage", "yes") && s.n > 1 {
+		s.warn("cluster-require-full-coverage is yes: while one primary is down without a replica " +
+			"that takes over, the whole Cluster refuses; give each primary a replica")
+	}
+	return notRestarted + keeps
+}
+
+// failover says what a replica that is promoted may lack.
+func (s *redisServers) failover() string {
+	none := len(s.attached) == 1 && s.attached["0"]
+	untold := s.attached[""]
+	remains := "Replicas are connected: set store.replicas and min-replicas-to-write to narrow that."
+	switch {
+	case none:
+		remains = "No replicas are connected, so there is nothing to fail over to."
+	case s.replicas > 0:
+		remains = fmt.Sprintf("Every write here waited for replicas (%d), "+
+			"which narrows that and does not close it.", s.replicas)
+	case untold:
+		remains = "The servers do not tell whether they have replicas; with some, " +
+			"set store.replicas and min-replicas-to-write."
+	}
+	if !none && s.replicas == 0 && !untold {
+		s.warn("replicas are connected, but no write waits for them: set store.replicas to 1 or more, " +
+			"or a failover can forget what was acknowledged")
+	}
+	if !none && s.replicas > 0 && s.some("min-replicas-to-write", "0") {
+		s.warn("min-replicas-to-write is 0: a primary that is cut off from its replicas " +
+			"goes on taking writes that the next one will not have")
+	}
+	return "No primary was failed over. Replication is asynchronous: a replica that lags and is promoted " +
+		"forgets writes that were acknowledged. " + remains
+}
+
+// fullMemory says what happens when the servers are full.
+func (s *redisServers) fullMemory() string {
+	then := "maxmemory-policy noeviction refuses writes then and removes nothing."
+	switch {
+	case s.some("maxmemory", "") || s.some("maxmemory-policy", ""):
+		then = "maxmemory or maxmemory-policy may not be asked: see that the policy is noeviction."
+	case s.some("maxmemory", "0"):
+		then = "maxmemory is 0: nothing bounds them but the machine, and a server without memory is killed."
+		s.warn("maxmemory is 0: set a bound below what the machine has, with maxmemory-policy noeviction, " +
+			"so that a full server refuses writes and is not killed")
+	}
+	policy, unbounded := "maxmemory-policy", s.some("maxmemory", "0")
+	if unbounded && s.values[policy] != nil && !s.some(policy, "noeviction") && !s.some(policy, "") {
+		s.warn("maxmemory-policy is not noeviction: as soon as maxmemory is set, used marks can be evicted")
+	}
+	return "The servers were not filled up. " + then
+}
+
+// defaultQuota is etcd's quota if --quota-backend-bytes is not set.
+const defaultQuota = 2 << 30
+
+// aboutEtcd judges what the servers say. members is how many the cluster has, 0 if it may not be asked.
+func aboutEtcd(servers []etcd.Server, members int) About {
+	a := About{
+		Server: "etcd of a version that it does not tell",
+		ClockNote: "etcd's own clock does not matter: items expire by the clocks of Verge's instances, " +
+			"which must agree to within a second; let all of them set their clocks by NTP",
+	}
+	versions := map[string]bool{}
+	for _, s := range servers {
+		if s.Version != "" {
+			versions[s.Version] = true
+		}
+		a.Settings = append(a.Settings, Setting{s.Addr, "version", s.Version})
+		quota := s.Quota
+		if quota == 0 {
+			quota = defaultQuota
+		}
+		if s.Size > quota/4*3 {
+			a.Warnings = append(a.Warnings, fmt.Sprintf("%s: the database has %d MiB; at its quota "+
+				"(%d MiB unless set otherwise) every write is refused: compact and defragment",
+				s.Addr, s.Size>>20, quota>>20))
+		}
+		for _, alarm := range s.Alarms {
+			a.Warnings = append(a.Warnings, fmt.Sprintf("%s: alarm: %s", s.Addr, alarm))
+		}
+	}
+	if len(versions) > 0 {
+		a.Server = "etcd " + strings.Join(slices.Sorted(maps.Keys(versions)), ", ")
+	}
+	failover := "No server was stopped. "
+	switch {
+	case members == 0:
+		failover += "How many members the cluster has may not be asked: " +
+			"with three or five, a failover forgets nothing that was acknowledged."
+	case members < 3:
+		failover += fmt.Sprintf("The cluster has %d of the 3 members that it takes to go on when one is lost; "+
+			"what was acknowledged is on the disks of a majority.", members)
+		a.Warnings = append(a.Warnings,
+			fmt.Sprintf("the cluster has %d of the 3 members that it takes to outlive the loss of one", members))
+	default:
+		failover += fmt.Sprintf("The cluster has %d members; what was acknowledged "+
+			"is on the disks of a majority, and no failover forgets it.", members)
+	}
+	if members > 0 {
+		a.Server += fmt.Sprintf(", %d %s", members, plural(members, "member"))
+	}
+	a.NotProven = []NotProven{
+		{"a restart", notRestarted + "etcd answers after an fsync, if the disk really writes what it confirms."},
+		{"a failover", failover},
+		{"a full quota", "The database was not filled up. Whether old versions are compacted cannot be asked: " +
+			"see that --auto-compaction-retention is set."},
+	}
+	return a
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}

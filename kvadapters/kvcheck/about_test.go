@@ -1,0 +1,93 @@
+package kvcheck
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/kvadapters/etcd"
+	"github.com/verge-id/verge/kvadapters/redis"
+)
+
+func TestAboutRedis(t *testing.T) {
+	server := func(addr string, settings ...string) redis.Server {
+		s := redis.Server{Addr: addr, Product: "Redis 7.0.0", Replicas: "0", Settings: map[string]string{}}
+		for i := 0; i+1 < len(settings); i += 2 {
+			s.Settings[settings[i]] = settings[i+1]
+		}
+		return s
+	}
+	safe := []string{"appendonly", "yes", "appendfsync", "always", "maxmemory", "1000",
+		"maxmemory-policy", "noeviction", "min-replicas-to-write", "1"}
+	with := func(extra ...string) redis.Server { return server("a", append(slices.Clone(safe), extra...)...) }
+	replicated := server("a", safe...)
+	replicated.Replicas = "1"
+	cutOff := with("min-replicas-to-write", "0")
+	cutOff.Replicas = "1"
+	unlogged := server("b", append(slices.Clone(safe), "appendonly", "no")...)
+	one := func(s redis.Server) []redis.Server { return []redis.Server{s} }
+	for _, c := range []struct {
+		name     string
+		servers  []redis.Server
+		replicas int
+		says     string
+		warnings []string
+	}{
+		{"safe", one(server("a", safe...)), 0, "keeps every write through kill -9 and a power cut", nil},
+		{"everysec", one(with("appendfsync", "everysec")), 0,
+			"a power cut the last second", []string{"appendfsync"}},
+		{"no log", one(with("appendonly", "no")), 0, "a restart forgets everything", []string{"appendonly"}},
+		{"one of two has no log", []redis.Server{server("a", safe...), unlogged}, 0,
+			"a restart forgets everything", []string{"appendonly"}},
+		{"nothing may be asked", one(redis.Server{Addr: "a"}), 0, "may not be asked", nil},
+		{"no bound", one(with("maxmemory", "0")), 0, "nothing bounds them", []string{"maxmemory is 0"}},
+		{"no bound, and a policy that will evict",
+			one(with("maxmemory", "0", "maxmemory-policy", "allkeys-lru")), 0,
+			"nothing bounds them", []string{"maxmemory is 0", "maxmemory-policy"}},
+		{"replicas that no write waits for", one(replicated), 0,
+			"Replicas are connected", []string{"no write waits"}},
+		{"replicas that writes wait for", one(replicated), 1, "waited for replicas (1)", nil},
+		{"a primary that goes on alone", one(cutOff), 1, "waited for replicas (1)",
+			[]string{"min-replicas-to-write is 0"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := aboutRedis(c.servers, c.replicas)
+			if said := fmt.Sprint(a.NotProven); !strings.Contains(said, c.says) {
+				t.Errorf("want %q in %s", c.says, said)
+			}
+			if len(a.Warnings) != len(c.warnings) {
+				t.Fatalf("warnings %q, want %q", a.Warnings, c.warnings)
+			}
+			for i, want := range c.warnings {
+				if !strings.Contains(a.Warnings[i], want) {
+					t.Errorf("warning %q, want %q", a.Warnings[i], want)
+				}
+			}
+		})
+	}
+}
+
+func TestAboutEtcd(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		server   etcd.Server
+		members  int
+		says     string
+		warnings int
+	}{
+		{"three members", etcd.Server{Version: "3.5.0"}, 3, "no failover forgets it", 0},
+		{"one member", etcd.Server{Version: "3.5.0"}, 1, "1 of the 3 members", 1},
+		{"members may not be asked", etcd.Server{}, 0, "may not be asked", 0},
+		{"nearly full", etcd.Server{Size: defaultQuota}, 3, "no failover", 1},
+		{"not so full", etcd.Server{Size: defaultQuota, Quota: 8 << 30}, 3, "no failover", 0},
+		{"an alarm", etcd.Server{Alarms: []string{"NOSPACE"}}, 5, "5 members", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := aboutEtcd([]etcd.Server{c.server}, c.members)
+			if said := fmt.Sprint(a.NotProven); !strings.Contains(said, c.says) || len(a.Warnings) != c.warnings {
+				t.Errorf("warnings %q; want %q in %s", a.Warnings, c.says, said)
+			}
+		})
+	}
+}

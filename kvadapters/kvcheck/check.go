@@ -1,0 +1,311 @@
+package kvcheck
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/verge-id/verge/kvadapters"
+	"github.com/verge-id/verge/kvadapters/kvtest/promises"
+)
+
+// Config says how to run a check. The zero value is good.
+type Config struct {
+	// Now is the clock of this machine. Nil: time.Now.
+	Now func() time.Time
+
+	// Random makes the name of the scratch place unique. Nil: crypto/rand.Reader.
+	Random io.Reader
+
+	// Timeout is when a check gives up and cleans up, counted from when the store is open. Zero: DefaultTimeout.
+	Timeout time.Duration
+
+	// Progress is told what the check finds. Nil: nobody is told.
+	Progress Progress
+}
+
+// DefaultTimeout is enough for a store at the other end of the world.
+const DefaultTimeout = 3 * time.Minute
+
+// Progress is told what a check finds, while the check goes on. Its methods are called one at a
+// time. A check that stops early skips those that it does not reach, but always calls Ended. The
+// report must not be kept: it still changes.
+type Progress interface {
+	Began(r *Report)              // the servers told about themselves
+	Measured(r *Report)           // round trips are measured and clocks are compared
+	Proved(r *Report, s *Subject) // all promises of a subject were tried
+	Stopped(r *Report)            // the check ends early, or cannot clean up: Report.Error says why
+	Ended(r *Report)              // the report is complete
+}
+
+// Run checks the store at an address. The error is an *UnusableError if the store cannot be opened;
+// nothing is left there then. Otherwise the report says everything, also whether the check was
+// completed.
+func Run(ctx context.Context, at kvadapters.Address, c Config) (*Report, error) {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Random == nil {
+		c.Random = rand.Reader
+	}
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.Progress == nil {
+		c.Progress = NewText(io.Discard)
+	}
+	name, err := scratchName(c.Random)
+	if err != nil {
+		return nil, err
+	}
+	shown := at.String()
+	if at.Path != "" {
+		shown = "bolt:" + at.Path
+	}
+	opening, cancel := context.WithTimeout(ctx, kvadapters.OpenTimeout)
+	s, err := openScratch(opening, at, name, c.Now)
+	cancel()
+	if err != nil {
+		return nil, &UnusableError{Store: shown, Err: err}
+	}
+	defer s.close()
+	return newCheck(shown, s, c).run(ctx), nil
+}
+
+// scratchName is unique. An operator who finds it sees where it comes from.
+func scratchName(random io.Reader) (string, error) {
+	var b [8]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", fmt.Errorf("reading randomness: %w", err)
+	}
+	return "verge-check-" + hex.EncodeToString(b[:]), nil
+}
+
+const (
+	// atOnce is how many promises are tried at the same time. Some wait for seconds to pass, and the store may
+	// be far away.
+	atOnce = 8
+
+	// eraseTime is for removing the scratch place, whatever has happened.
+	eraseTime = 15 * time.Second
+
+	// settleTime is how long a server may still work on earlier requests after it answered again.
+	settleTime = 300 * time.Millisecond
+)
+
+// check is one check under way.
+type check struct {
+	scratch  scratch
+	now      func() time.Time // this machine's clock
+	timeout  time.Duration
+	eraseFor time.Duration
+	progress Progress
+	report   *Report
+}
+
+func newCheck(shown string, s scratch, c Config) *check {
+	return &check{scratch: s, now: c.Now, timeout: c.Timeout, eraseFor: eraseTime, progress: c.Progress,
+		report: &Report{Store: shown, Scratch: s.where(), Subjects: []*Subject{}}}
+}
+
+// run tries all that does no harm, and removes the scratch place.
+func (c *check) run(ctx context.Context) *Report {
+	r := c.report
+	checking, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("not done within %s", c.timeout))
+	err := c.tryAll(checking)
+	cancel()
+	r.OK = err == nil
+	for _, subject := range r.Subjects {
+		if failed, ended := subject.failed(); len(failed) > 0 || ended {
+			r.OK = false
+		}
+	}
+	if err != nil {
+		r.Error = err.Error()
+		c.progress.Stopped(r)
+	}
+	if err := c.cleanUp(context.WithoutCancel(ctx)); err != nil { // also after a signal
+		r.OK = false
+		r.Error = fmt.Sprintf("could not clean up: %v; what is left lies under %s…", err, r.Scratch)
+		c.progress.Stopped(r)
+	} else {
+		r.CleanedUp = true
+	}
+	c.progress.Ended(r)
+	return r
+}
+
+func (c *check) cleanUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.eraseFor)
+	defer cancel()
+	err := c.erase(ctx)
+	if err == nil && !c.report.OK {
+		// A write without a reply may have waited in a queue until now.
+		time.Sleep(settleTime)
+		err = c.erase(ctx)
+	}
+	return err
+}
+
+// erase tries until ctx ends: the store may be recovering from a fault that the check met.
+func (c *check) erase(ctx context.Context) error {
+	for {
+		err := c.scratch.erase(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(500 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// tryAll fills the report. The error says why it ended early.
+func (c *check) tryAll(ctx context.Context) error {
+	r := c.report
+	about, err := c.scratch.about(ctx)
+	if err != nil {
+		return whyEnded(ctx, err)
+	}
+	r.About = about
+	if len(r.Clocks) > 0 {
+		if meaning := r.worstClock().meaning(); meaning != "" {
+			r.Warnings = append(r.Warnings, meaning)
+		}
+	}
+	c.progress.Began(r)
+
+	clock := medianClock(about.Clocks)
+	now := func() time.Time { return c.now().Add(clock.ahead()) } // the store's clock
+	if r.RoundTrips, err = roundTrips(ctx, c.scratch, now); err != nil {
+		return whyEnded(ctx, err)
+	}
+	if commit := r.RoundTrips[0].MedianMS; commit > farMS {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("a Commit takes %s from here, and every request that writes "+
+			"waits for it: let Verge run near its store", shortMS(commit)))
+	}
+	c.progress.Measured(r)
+
+	// Expiry is measured before the other proofs begin: their load would be measured too.
+	against := r.measureExpiry(ctx, c.scratch, now, clock)
+	proofs := append([]proof{{
+		about: promises.Expiry,
+		name:  "an item is there until its time and gone from then on",
+		try:   func(context.Context) string { return against },
+	}}, c.scratch.more()...)
+	kvs, err := c.kvProofs(now)
+	if err != nil {
+		return whyEnded(ctx, err)
+	}
+	c.tryProofs(ctx, append(proofs, kvs...))
+	if ctx.Err() != nil {
+		return whyEnded(ctx, nil)
+	}
+	return nil
+}
+
+// kvProofs are the promises of package kv that can be tried on a store in use, each in a store of its own.
+func (c *check) kvProofs(now func() time.Time) (proofs []proof, err error) {
+	stores := 0
+	for _, group := range promises.Groups() {
+		for _, p := range group.Promises {
+			if p.Needs&promises.Idle != 0 {
+				continue
+			}
+			stores++
+			h, err := c.scratch.store(strconv.Itoa(stores))
+			if err != nil {
+				return nil, err
+			}
+			h.Now, h.ClockRuns = now, true
+			if p.Lacking(h) != "" {
+				continue
+			}
+			try := func(ctx context.Context) string { return prove(ctx, p, h) }
+			proofs = append(proofs, proof{p.About, p.Name, try})
+		}
+	}
+	return proofs, nil
+}
+
+// whyEnded is err, unless the check was told to end.
+func whyEnded(ctx context.Context, err error) error {
+	switch cause := context.Cause(ctx); {
+	case cause == nil:
+		return err
+	case errors.Is(cause, context.Canceled):
+		return errors.New("interrupted")
+	default:
+		return cause
+	}
+}
+
+// lock is a subject that only a file has.
+const lock = promises.Subject("lock")
+
+// subjects are all subjects, in the order of the report.
+var subjects = []promises.Subject{promises.Atomicity, promises.Visibility, promises.Values, promises.Order,
+	promises.Expiry, promises.Leases, promises.Counters, promises.Durability, lock}
+
+// tryProofs tries the proofs, several at a time. Those that wait for time to pass come first.
+func (c *check) tryProofs(ctx context.Context, proofs []proof) {
+	r := c.report
+	reported := map[promises.Subject]*Subject{}
+	for _, about := range subjects {
+		subject := &Subject{Name: string(about)}
+		for _, p := range proofs {
+			if p.about == about {
+				subject.untried++
+			}
+		}
+		if subject.untried > 0 {
+			reported[about] = subject
+			r.Subjects = append(r.Subjects, subject)
+		}
+	}
+	slices.SortStableFunc(proofs, func(a, b proof) int {
+		rank := func(p proof) int {
+			if p.about == promises.Expiry || p.about == promises.Leases {
+				return 0
+			}
+			return 1
+		}
+		return rank(a) - rank(b)
+	})
+
+	var mu sync.Mutex
+	var workers sync.WaitGroup
+	queue := make(chan proof)
+	for range atOnce {
+		workers.Go(func() {
+			for p := range queue {
+				seen := p.try(ctx)
+				found := Promise{Name: p.name, Proven: seen == "", Seen: seen}
+				if seen != "" && ctx.Err() != nil {
+					found.Seen, found.ended = "not tried to the end", true
+				}
+				mu.Lock()
+				subject := reported[p.about]
+				subject.Promises = append(subject.Promises, found)
+				if subject.untried--; subject.untried == 0 {
+					c.progress.Proved(r, subject)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, p := range proofs {
+		queue <- p
+	}
+	close(queue)
+	workers.Wait()
+}

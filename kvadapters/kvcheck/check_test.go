@@ -1,0 +1,371 @@
+package kvcheck
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/testharness/stores"
+)
+
+// bend changes a store. It may end the check.
+type bend func(end context.CancelFunc) func(kv.KV) kv.KV
+
+func edit(edit func(*kv.Tx)) bend {
+	return func(context.CancelFunc) func(kv.KV) kv.KV {
+		return func(store kv.KV) kv.KV { return editing{store, edit} }
+	}
+}
+
+// editPuts changes copies of the puts: the caller keeps its own.
+func editPuts(change func(*kv.Put)) bend {
+	return edit(func(tx *kv.Tx) {
+		tx.Puts = slices.Clone(tx.Puts)
+		for i := range tx.Puts {
+			change(&tx.Puts[i])
+		}
+	})
+}
+
+// endAt ends the check at its commit number n.
+func endAt(n int64) bend {
+	return func(end context.CancelFunc) func(kv.KV) kv.KV {
+		var commits atomic.Int64
+		return func(store kv.KV) kv.KV {
+			return editing{store, func(*kv.Tx) {
+				if commits.Add(1) == n {
+					end()
+				}
+			}}
+		}
+	}
+}
+
+type panicking struct{ kv.KV }
+
+func (panicking) List(context.Context, kv.Key, string, int) ([]kv.Item, error) {
+	panic("out of cheese")
+}
+
+// cases are stores that keep their promises or break them, and checks that end early.
+var cases = []struct {
+	name  string
+	bend  bend     // nil: the store as it is
+	wants []string // in the output
+	every bool     // on every kind of store; otherwise on memory alone, which costs nothing
+}{
+	{"a store that keeps its promises", nil, []string{"atomicity proven", "read your writes proven",
+		"values proven", "order proven", "expiry proven", "leases proven", "items were gone at most",
+		"round trips Commit", "clocks", "Not tried:", "OK: all "}, true},
+	{"a store that ignores checks", edit(func(tx *kv.Tx) { tx.Checks = nil }), []string{"atomicity FAILED",
+		"a check without Tx holds only while there is no item", "the commit went through, but a is there",
+		"order proven"}, true},
+	{"a store that ignores leases", edit(func(tx *kv.Tx) { tx.Held = nil }), []string{"leases FAILED",
+		"Held is lost once another claim took over", "order proven"}, false},
+	{"a store that ignores expiry", editPuts(func(p *kv.Put) { p.Expires = time.Time{} }), []string{
+		"expiry FAILED", "an item is there until its time", "ms after its time", "order proven"}, false},
+	{"a store that expires early", editPuts(func(p *kv.Put) {
+		if !p.Expires.IsZero() {
+			p.Expires = p.Expires.Add(-50 * time.Millisecond)
+		}
+	}), []string{"expiry FAILED", "an item was gone", "ms before its time", "order proven"}, false},
+	{"a store that panics", func(context.CancelFunc) func(kv.KV) kv.KV {
+		return func(s kv.KV) kv.KV { return panicking{s} }
+	}, []string{"order FAILED", "panic: out of cheese", "atomicity proven"}, false},
+	{"a store that loses replies", func(context.CancelFunc) func(kv.KV) kv.KV {
+		return func(s kv.KV) kv.KV {
+			return &kvtest.Faulty{KV: s, Decide: func(c kvtest.Call) kvtest.Fault {
+				if c.Method == "Commit" && len(c.Tx.Cancel) > 0 {
+					return kvtest.LoseReply
+				}
+				return kvtest.Pass
+			}}
+		}
+	}, []string{"leases FAILED", "outcome unknown", "order FAILED",
+		"show only that the store refused, or did not answer in time"}, false},
+	{"a check that ends at its first commit", endAt(1),
+		[]string{"Stopped: interrupted", "FAILED: nothing was proven"}, false},
+	{"a check that ends among the round trips", endAt(100),
+		[]string{"Stopped: interrupted", "FAILED: nothing was proven"}, false},
+	{"a check that ends among the promises", endAt(300),
+		[]string{"round trips", "Stopped: interrupted", "promises were proven"}, true},
+	{"a check that ends late among the promises", endAt(1200),
+		[]string{"round trips", "Stopped: interrupted", "promises were proven"}, false},
+}
+
+// TestCheck checks every kind of store while it holds data of others. The store is good, or broken, or the
+// check ends early. Afterwards every key is as it was.
+func TestCheck(t *testing.T) {
+	for _, store := range checkables {
+		t.Run(store.name, func(t *testing.T) {
+			t.Parallel()
+			target := store.open(t)
+			if target.url != "" {
+				fillAsAService(t, target.url)
+			}
+			before := target.keys()
+			if len(before) == 0 && target.url != "" {
+				t.Fatal("the store is empty, so nothing could be harmed")
+			}
+			// Checks mostly sleep, so all run at once, on however few cores.
+			var running sync.WaitGroup
+			for n, c := range cases {
+				if !c.every && store.name != "memory" {
+					continue
+				}
+				if c.bend != nil && store.name == "miniredis" {
+					continue // miniredis runs in this process and takes its time
+				}
+				running.Go(func() {
+					t.Run(c.name, func(t *testing.T) {
+						name := fmt.Sprintf("verge-check-case%02d", n)
+						var s scratch = inMemory{}
+						if target.url != "" {
+							s = scratchOn(t, target.url, name)
+						}
+						ctx, end := context.WithCancel(t.Context())
+						defer end()
+						if c.bend != nil {
+							s = bent{s, c.bend(end)}
+						}
+						var said bytes.Buffer
+						r := checkIn(ctx, s, time.Minute, &said)
+						if r.OK != (c.bend == nil) || !r.CleanedUp {
+							t.Errorf("ok %v, cleaned up %v, error %s", r.OK, r.CleanedUp, r.Error)
+						}
+						wantInWords(t, said.String(), append(c.wants, "Nothing is left of the check.")...)
+						for key := range target.keys() {
+							if strings.Contains(key, name) {
+								t.Errorf("%q is left", key)
+							}
+						}
+					})
+				})
+			}
+			running.Wait()
+			if after := target.keys(); !maps.Equal(before, after) {
+				t.Errorf("the store held\n%q before and\n%q after",
+					slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after)))
+			}
+		})
+	}
+}
+
+// checkIn checks in a scratch place and writes what it finds.
+func checkIn(ctx context.Context, s scratch, timeout time.Duration, w io.Writer) *Report {
+	return newCheck("store", s, Config{Now: time.Now, Timeout: timeout, Progress: NewText(w)}).run(ctx)
+}
+
+// wantInWords looks for texts and takes any white space for one blank.
+func wantInWords(t *testing.T, said string, wants ...string) {
+	t.Helper()
+	flat := strings.Join(strings.Fields(said), " ")
+	for _, want := range wants {
+		if !strings.Contains(flat, want) {
+			t.Errorf("want %q in:\n%s", want, said)
+		}
+	}
+}
+
+// TestRun calls the package as a program does.
+func TestRun(t *testing.T) {
+	_, target := miniredisHere(t)
+	r, err := Run(t.Context(), address(t, target.url), Config{})
+	if err != nil || !r.OK || !r.CleanedUp || r.Store != target.url || len(r.Subjects) == 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if left := target.keys(); len(left) != 0 {
+		t.Errorf("%q is left", left)
+	}
+}
+
+func TestRunTimesOut(t *testing.T) {
+	_, target := miniredisHere(t)
+	r, err := Run(t.Context(), address(t, target.url), Config{Timeout: time.Nanosecond})
+	if err != nil || r.OK || !r.CleanedUp || r.Error != "not done within 1ns" {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestRunOnWhatCannotBeChecked gets errors that say why and repeat no password.
+func TestRunOnWhatCannotBeChecked(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis://u:wr0ng@127.0.0.1:1": "redis://127.0.0.1:1 cannot be used: ",
+		"memory":                      `memory cannot be used: a store of kind "memory" is part of this process`,
+	} {
+		r, err := Run(t.Context(), address(t, url), Config{})
+		if text := fmt.Sprint(err); r != nil || !strings.Contains(text, want) || strings.Contains(text, "wr0ng") {
+			t.Errorf("%s: %v, %v, want %q", url, r, err, want)
+		}
+	}
+}
+
+// TestAClockThatIsOff proves the promises by the server's clock and warns about it.
+func TestAClockThatIsOff(t *testing.T) {
+	const ahead = 90 * time.Second
+	m, target := miniredisHere(t)
+	stop := make(chan struct{})
+	var ticking sync.WaitGroup
+	m.SetTime(time.Now().Add(ahead))
+	ticking.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(200 * time.Microsecond):
+				m.SetTime(time.Now().Add(ahead))
+			}
+		}
+	})
+	defer ticking.Wait()
+	defer close(stop)
+	var said bytes.Buffer
+	r := checkIn(t.Context(), scratchOn(t, target.url, "verge-check-x"), time.Minute, &said)
+	wantInWords(t, said.String(), "clocks WARNING the server's is 1m30s ahead of")
+	if len(r.Warnings) == 0 || !strings.Contains(r.Warnings[0], "the clock of "+m.Addr()+" is 1m30s ahead of") {
+		t.Errorf("warnings %q", r.Warnings)
+	}
+	// This server's clock jumps, which the measurement of expiry may notice.
+	for _, subject := range r.Subjects {
+		for _, p := range subject.Promises {
+			if !p.Proven && p.Name != "an item is there until its time and gone from then on" {
+				t.Errorf("%s: %+v", subject.Name, p)
+			}
+		}
+	}
+}
+
+func TestWordsOfClocks(t *testing.T) {
+	for _, c := range []struct {
+		clocks []Clock
+		wants  []string
+	}{
+		{[]Clock{{"a", 0.4, 0.5}},
+			[]string{"clocks good the server's is the same as this machine's, to within 0.50 ms"}},
+		{[]Clock{{"a", -20, 0.5}},
+			[]string{"clocks good the server's is 20.0 ms behind this machine's, give or take 0.50 ms"}},
+		{[]Clock{{"a", 999, 0.5}}, []string{"clocks good the server's is 999 ms ahead of"}},
+		{[]Clock{{"a", 1000, 0.5}}, []string{"clocks WARNING", "the clock of a is 1000 ms ahead of",
+			"gone so much too early", "a token may be used again", "NTP"}},
+		{[]Clock{{"a", -30_000, 0.5}},
+			[]string{"clocks WARNING the server's is 30s behind", "too late", "stay longer"}},
+		{[]Clock{{"a", 2, 0.5}, {"b", -3000, 0.5}, {"c", 1, 0.5}},
+			[]string{"clocks WARNING of 3 servers the worst, b, is 3000 ms behind"}},
+	} {
+		var said bytes.Buffer
+		r := &Report{About: About{Clocks: c.clocks}}
+		text{&said}.clocks(r)
+		fmt.Fprint(&said, r.worstClock().meaning())
+		wantInWords(t, said.String(), c.wants...)
+	}
+}
+
+// TestAStoreThatGoesAway finds out what is left if the check cannot clean up.
+func TestAStoreThatGoesAway(t *testing.T) {
+	m, target := miniredisHere(t)
+	var once sync.Once
+	s := bent{scratchOn(t, target.url, "verge-check-x"), func(store kv.KV) kv.KV {
+		return editing{store, func(tx *kv.Tx) {
+			if tx.ID == "n20" {
+				once.Do(m.Close)
+			}
+		}}
+	}}
+	var said bytes.Buffer
+	c := newCheck("store", s, Config{Now: time.Now, Timeout: time.Minute, Progress: NewText(&said)})
+	c.eraseFor = time.Second
+	r := c.run(t.Context())
+	if r.OK || r.CleanedUp || !strings.Contains(r.Error, "could not clean up") {
+		t.Errorf("%+v", r)
+	}
+	wantInWords(t, said.String(), "What is left of the check lies under {verge:verge-check-x")
+}
+
+// TestAFrozenServer stops a server during the check. It carries out the requests that it has when it goes on,
+// though their callers have left, and nothing of them stays.
+func TestAFrozenServer(t *testing.T) {
+	server := stores.StartRedis(t)
+	var commits atomic.Int64
+	var thawed sync.WaitGroup
+	s := bent{scratchOn(t, server.URL()+"?read_timeout=200ms", "verge-check-x"), func(store kv.KV) kv.KV {
+		return editing{store, func(*kv.Tx) {
+			if commits.Add(1) == 600 { // while some hundred are under way
+				server.Freeze()
+				thawed.Go(func() { time.Sleep(time.Second); server.Thaw() })
+			}
+		}}
+	}}
+	var said bytes.Buffer
+	r := checkIn(t.Context(), s, time.Minute, &said)
+	thawed.Wait()
+	if r.OK || !r.CleanedUp || server.Do("dbsize").(int64) != 0 {
+		t.Errorf("ok %v, cleaned up %v, left %v, and said:\n%s", r.OK, r.CleanedUp, server.Do("keys", "*"), &said)
+	}
+}
+
+// slow is a store whose caller may leave while the write goes on, as on a network.
+type slow struct {
+	kv.KV
+	underWay *atomic.Int64
+}
+
+func (s slow) Commit(ctx context.Context, tx kv.Tx) error {
+	if ctx.Err() != nil {
+		return kv.ErrUnavailable
+	}
+	s.underWay.Add(1)
+	done := make(chan error, 1)
+	go func() {
+		time.Sleep(3 * time.Millisecond)
+		err := s.KV.Commit(context.Background(), tx)
+		s.underWay.Add(-1)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return kv.ErrUnknown
+	}
+}
+
+// erasing notes how many writes were under way each time the place was erased.
+type erasing struct {
+	scratch
+	underWay *atomic.Int64
+	seen     []int64
+}
+
+func (e *erasing) erase(ctx context.Context) error {
+	e.seen = append(e.seen, e.underWay.Load())
+	return e.scratch.erase(ctx)
+}
+
+// TestErasesWhenNothingIsUnderWay ends checks among their writes. The place is erased twice then, because
+// nobody can wait for what a server has in its queue.
+func TestErasesWhenNothingIsUnderWay(t *testing.T) {
+	for _, at := range []int64{50, 450, 700} {
+		var underWay atomic.Int64
+		ctx, end := context.WithCancel(t.Context())
+		ending := endAt(at)(end)
+		s := &erasing{bent{inMemory{}, func(store kv.KV) kv.KV {
+			return slow{ending(store), &underWay}
+		}}, &underWay, nil}
+		r := checkIn(ctx, s, time.Minute, io.Discard)
+		if !slices.Equal(s.seen, []int64{0, 0}) || r.OK {
+			t.Errorf("ended at commit %d: erased while %v writes were under way, want none twice; ok %v",
+				at, s.seen, r.OK)
+		}
+		end()
+	}
+}

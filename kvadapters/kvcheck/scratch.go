@@ -1,0 +1,243 @@
+package kvcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters"
+	"github.com/verge-id/verge/kvadapters/bolt"
+	"github.com/verge-id/verge/kvadapters/etcd"
+	"github.com/verge-id/verge/kvadapters/kvtest/promises"
+	"github.com/verge-id/verge/kvadapters/redis"
+)
+
+// scratch is a place on an operator's store where promises can be proven.
+type scratch interface {
+	// where is how the names of all that is written begin.
+	where() string
+
+	// about asks the servers about themselves.
+	about(ctx context.Context) (About, error)
+
+	// store returns an empty store of its own. The caller sets its clock.
+	store(name string) (promises.Harness, error)
+
+	// more is what this kind of store promises beside the promises of package kv.
+	more() []proof
+
+	// erase removes all that was written. Nothing may be under way.
+	erase(ctx context.Context) error
+
+	close() error
+}
+
+// UnusableError says why a store cannot be checked. It wraps kv.ErrUnavailable if a server was asked and did
+// not answer, or refused.
+type UnusableError struct {
+	Store string // without passwords
+	Err   error
+}
+
+func (e *UnusableError) Unwrap() error { return e.Err }
+
+// Error leaves out the names of keys, which mean nothing to an operator yet. It adds a guess where
+// servers give no clear reason.
+func (e *UnusableError) Error() string {
+	reason := e.Err.Error()
+	before, behind, found := strings.Cut(reason, kv.ErrUnavailable.Error()+": ")
+	if found && (strings.HasPrefix(before, "redis: {") || strings.HasPrefix(before, "etcd: ")) {
+		reason = behind
+	}
+	for _, sign := range []string{"EOF", "deadline exceeded", "server preface",
+		"first record does not look like a TLS handshake", "i/o timeout"} {
+		if strings.Contains(reason, sign) {
+			reason += " (does a server of this kind listen there, with TLS or without as the URL says?)"
+			break
+		}
+	}
+	return e.Store + " cannot be used: " + reason
+}
+
+func openScratch(ctx context.Context, at kvadapters.Address, name string, now func() time.Time) (
+	scratch, error) {
+	switch at.Kind {
+	case kvadapters.Redis:
+		s, err := redis.OpenScratch(ctx, at.URL, at.RedisConfig(), name)
+		if err != nil {
+			return nil, err
+		}
+		return redisScratch{s, now, at.Replicas}, nil
+	case kvadapters.Etcd:
+		s, err := etcd.OpenScratch(ctx, at.URL, etcd.Config{Now: now, TLS: at.TLS}, name)
+		if err != nil {
+			return nil, err
+		}
+		return etcdScratch{s, now}, nil
+	case kvadapters.Bolt:
+		return newBoltScratch(at.Path, name, now)
+	}
+	return nil, fmt.Errorf("a store of kind %q is part of this process: there is nothing to check", at.Kind)
+}
+
+type redisScratch struct {
+	s        *redis.Scratch
+	now      func() time.Time
+	replicas int
+}
+
+func (r redisScratch) where() string                   { return r.s.KeysBegin() }
+func (r redisScratch) erase(ctx context.Context) error { return r.s.Erase(ctx) }
+func (r redisScratch) close() error                    { return r.s.Close() }
+
+func (redisScratch) more() []proof { return nil }
+
+func (r redisScratch) store(name string) (promises.Harness, error) {
+	return promises.Harness{KV: r.s.Store(name)}, nil
+}
+
+func (r redisScratch) about(ctx context.Context) (About, error) {
+	servers, err := r.s.Servers(ctx, r.now)
+	if err != nil {
+		return About{}, err
+	}
+	return aboutRedis(servers, r.replicas), nil
+}
+
+type etcdScratch struct {
+	s   *etcd.Scratch
+	now func() time.Time
+}
+
+func (e etcdScratch) where() string                   { return e.s.KeysBegin() }
+func (e etcdScratch) erase(ctx context.Context) error { return e.s.Erase(ctx) }
+func (e etcdScratch) close() error                    { return e.s.Close() }
+
+func (etcdScratch) more() []proof { return nil }
+
+func (e etcdScratch) store(name string) (promises.Harness, error) {
+	return promises.Harness{KV: e.s.Store(name)}, nil
+}
+
+func (e etcdScratch) about(ctx context.Context) (About, error) {
+	servers, members := e.s.Servers(ctx)
+	return aboutEtcd(servers, members), nil
+}
+
+// boltScratch is a directory beside the operator's file, with a file for each store. It shows what the disk,
+// its fsync and its locks can do.
+type boltScratch struct {
+	dir string
+	now func() time.Time
+
+	mu   sync.Mutex
+	open []*bolt.Store
+}
+
+func newBoltScratch(path, name string, now func() time.Time) (scratch, error) {
+	dir := filepath.Dir(path)
+	for { // verge makes missing directories, on the same disk
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) || dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	dir = filepath.Join(dir, name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return &boltScratch{dir: dir, now: now}, nil
+}
+
+func (b *boltScratch) where() string { return b.dir + string(filepath.Separator) }
+
+func (b *boltScratch) about(context.Context) (About, error) {
+	return About{
+		Server:    "files beside it, on the same disk",
+		ClockNote: "this machine's clock decides, and nobody else's",
+		NotProven: []NotProven{
+			{"a power cut", "Files were closed and opened again. Only the disk can promise that fsync reaches it; " +
+				"one that is mounted from elsewhere often does not."},
+			{"a full disk", "The disk was not filled up. When it is full, " +
+				"writes are refused until there is space."},
+		},
+	}, nil
+}
+
+func (b *boltScratch) store(name string) (promises.Harness, error) {
+	s, err := b.openFile(name)
+	if err != nil {
+		return promises.Harness{}, err
+	}
+	latest := s
+	return promises.Harness{KV: s, Reopen: func() kv.KV {
+		if err := latest.Close(); err != nil {
+			return failedKV{err}
+		}
+		if latest, err = b.openFile(name); err != nil {
+			return failedKV{err}
+		}
+		return latest
+	}}, nil
+}
+
+func (b *boltScratch) openFile(name string) (*bolt.Store, error) {
+	s, err := bolt.Open(filepath.Join(b.dir, name+".db"), bolt.Config{Now: b.now})
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open = append(b.open, s)
+	return s, nil
+}
+
+// more shows that a second process would be refused: a lock belongs to the open file, so a second opening
+// in this process meets it too.
+func (b *boltScratch) more() []proof {
+	const promise = "a file that one process has open is refused to another"
+	return []proof{{lock, promise, func(context.Context) string {
+		if _, err := b.openFile("locked"); err != nil {
+			return err.Error()
+		}
+		path := filepath.Join(b.dir, "locked.db")
+		second, err := bolt.Open(path, bolt.Config{LockTimeout: 100 * time.Millisecond})
+		if err != nil {
+			return ""
+		}
+		second.Close()
+		return "the file was opened twice at the same time: this disk keeps no locks, " +
+			"and two processes would destroy the file; take a local disk"
+	}}}
+}
+
+func (b *boltScratch) erase(context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.open {
+		s.Close() // the file is removed, whatever Close says
+	}
+	b.open = nil
+	return os.RemoveAll(b.dir)
+}
+
+func (b *boltScratch) close() error { return nil }
+
+// failedKV stands for a store that could not be opened again.
+type failedKV struct{ err error }
+
+func (f failedKV) Get(context.Context, kv.Key) (kv.Item, error) { return kv.Item{}, f.err }
+func (f failedKV) Commit(context.Context, kv.Tx) error          { return f.err }
+
+func (f failedKV) Claim(context.Context, kv.Partition, time.Time, time.Duration, int) (
+	[]kv.Task, time.Time, error) {
+	return nil, time.Time{}, f.err
+}
+
+func (f failedKV) List(context.Context, kv.Key, string, int) ([]kv.Item, error) { return nil, f.err }
