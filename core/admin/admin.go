@@ -9,9 +9,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +37,9 @@ type Admin struct {
 
 // Paths. {id} stands for one segment.
 const (
-	Prefix           = "/admin/v1/"
+	IndexPath        = "/"       // GET, without a token
+	Root             = "/admin/" // every other path begins with it
+	Prefix           = Root + "v1/"
 	IntegrationsPath = Prefix + "integrations"           // GET
 	TestPath         = Prefix + "integrations/{id}/test" // POST
 	KeysPath         = Prefix + "keys"                   // GET, POST
@@ -48,61 +48,81 @@ const (
 	ResendPath       = Prefix + "deliveries/{id}/resend" // POST
 )
 
-// index says what this listener is to whoever opens it in a browser. It needs
-// no token and tells nothing of the service.
+// index tells whoever opens this listener in a browser what it is. It needs no
+// token and tells nothing of the service.
 func index() *web.Response {
-	return &web.Response{Status: 200, Header: web.Header{
+	text := `Verge, operators' API. It is JSON and wants the operator token as "Authorization: Bearer ...".
+The command line speaks it: verge integration list, verge delivery list, verge key list, each with --help.
+
+`
+	for _, r := range routes {
+		if r.Pattern == IndexPath {
+			continue
+		}
+		for _, method := range r.Methods {
+			text += fmt.Sprintf("  %-5s %s\n", method, r.Pattern)
+		}
+	}
+	return &web.Response{Status: 200, Body: []byte(text), Header: web.Header{
 		"Content-Type":           {"text/plain; charset=utf-8"},
 		"Cache-Control":          {"no-store"},
 		"X-Content-Type-Options": {"nosniff"},
-	}, Body: []byte(`Verge, operators' API. It is JSON and wants the operator token as "Authorization: Bearer ...".
-The command line speaks it: verge integration list, verge delivery list, verge key list, each with --help.
-
-  GET   ` + IntegrationsPath + `
-  POST  ` + TestPath + `
-  GET   ` + KeysPath + `
-  POST  ` + KeysPath + `
-  POST  ` + RevokePath + `
-  GET   ` + DeliveriesPath + `
-  POST  ` + ResendPath + `
-`)}
+	}}
 }
 
-type handler func(a *Admin, ctx context.Context, req *web.Request, id string) (*web.Response, error)
-
-var routes = map[string]map[string]handler{
-	IntegrationsPath: {"GET": (*Admin).integrations},
-	TestPath:         {"POST": (*Admin).test},
-	KeysPath:         {"GET": (*Admin).keys, "POST": (*Admin).createKey},
-	RevokePath:       {"POST": (*Admin).revokeKey},
-	DeliveriesPath:   {"GET": (*Admin).deliveries},
-	ResendPath:       {"POST": (*Admin).resend},
+// request is one request with what its route says of it.
+type request struct {
+	*web.Request
+	id      string // what stands for {id}
+	maxBody int
 }
+
+type handler func(a *Admin, ctx context.Context, req request) (*web.Response, error)
+
+// routes has every route of operators. Package web says how to add one. Handle
+// answers the first one itself, since it needs no token.
+var routes = web.Table[handler]{
+	{Methods: []string{"GET", "HEAD"}, Pattern: IndexPath, Label: label, Only: isGet},
+	{Methods: get, Pattern: IntegrationsPath, Label: label, Handle: (*Admin).integrations},
+	{Methods: post, Pattern: TestPath, Label: label, Handle: (*Admin).test},
+	{Methods: get, Pattern: KeysPath, Label: label, Handle: (*Admin).keys},
+	{Methods: post, Pattern: KeysPath, Label: label, Handle: (*Admin).createKey},
+	{Methods: post, Pattern: RevokePath, Label: label, Handle: (*Admin).revokeKey},
+	{Methods: get, Pattern: DeliveriesPath, Label: label, Handle: (*Admin).deliveries},
+	{Methods: post, Pattern: ResendPath, Label: label, Handle: (*Admin).resend},
+	{Pattern: "{...}", Label: label},
+}
+
+// label counts all requests of operators together.
+const label = "admin"
+
+var (
+	get  = []string{"GET"}
+	post = []string{"POST"}
+)
+
+// isGet hides the index from other methods: without a token they learn nothing.
+func isGet(req *web.Request) bool { return req.Method == "GET" || req.Method == "HEAD" }
+
+// Routes are the routes of operators, for the door of an engine.
+func Routes() web.Listing { return routes.Listing() }
 
 // Handle answers one request; an *api.Error among the errors is for the caller.
 func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, error) {
-	if req.Path == "/" && (req.Method == "GET" || req.Method == "HEAD") {
+	route, id, allow := routes.Find(req)
+	if route != nil && route.Pattern == IndexPath {
 		return index(), nil
 	}
 	if !a.authorized(req) {
 		return nil, a.refuse(ctx, req)
 	}
-	pattern, id := req.Path, ""
-	if parts := strings.Split(req.Path, "/"); len(parts) == 6 {
-		id, parts[4] = parts[4], "{id}"
-		pattern = strings.Join(parts, "/")
+	switch {
+	case route != nil:
+		return route.Handle(a, ctx, request{req, id, route.BodyLimit()})
+	case allow != nil:
+		return nil, &api.Error{Code: api.MethodNotAllowed, Message: "This path does not take that method.", Allow: allow}
 	}
-	methods, ok := routes[pattern]
-	if !ok {
-		return nil, &api.Error{Code: api.NotFound, Message: "There is no such path."}
-	}
-	h, ok := methods[req.Method]
-	if !ok {
-		e := &api.Error{Code: api.MethodNotAllowed, Message: "This path does not take that method."}
-		e.Allow = slices.Sorted(maps.Keys(methods))
-		return nil, e
-	}
-	return h(a, ctx, req, id)
+	return nil, &api.Error{Code: api.NotFound, Message: "There is no such path."}
 }
 
 // minToken is the least length of a token that nobody can guess.
@@ -146,7 +166,7 @@ type IntegrationView struct {
 	Ready bool `json:"ready"`
 }
 
-func (a *Admin) integrations(ctx context.Context, _ *web.Request, _ string) (*web.Response, error) {
+func (a *Admin) integrations(ctx context.Context, _ request) (*web.Response, error) {
 	all, err := a.Directory.Integrations(ctx)
 	if err != nil {
 		return nil, err
@@ -178,9 +198,9 @@ type CreatedKey struct {
 	Info integration.Key `json:"info"`
 }
 
-func (a *Admin) createKey(ctx context.Context, req *web.Request, _ string) (*web.Response, error) {
-	if len(req.Body) > web.MaxBody {
-		return nil, &api.Error{Code: api.PayloadTooLarge, Message: "The body is larger than 16 KiB."}
+func (a *Admin) createKey(ctx context.Context, req request) (*web.Response, error) {
+	if len(req.Body) > req.maxBody {
+		return nil, &api.Error{Code: api.PayloadTooLarge, Message: web.LargerThan(req.maxBody)}
 	}
 	body, err := web.ReadObject(req.Body)
 	if err != nil {
@@ -235,7 +255,7 @@ func (a *Admin) allowPublic(ctx context.Context, kr KeyRequest) error {
 	return &api.Error{Code: api.Forbidden, Message: "A public key needs the integration's callback origins: anybody can read the key and would choose where the result token goes. List them in callback_origins, then make the key."}
 }
 
-func (a *Admin) keys(ctx context.Context, _ *web.Request, _ string) (*web.Response, error) {
+func (a *Admin) keys(ctx context.Context, _ request) (*web.Response, error) {
 	all, err := a.Directory.Keys(ctx)
 	if err != nil {
 		return nil, err
@@ -245,8 +265,8 @@ func (a *Admin) keys(ctx context.Context, _ *web.Request, _ string) (*web.Respon
 	}{append([]integration.Key{}, all...)}), nil
 }
 
-func (a *Admin) revokeKey(ctx context.Context, _ *web.Request, id string) (*web.Response, error) {
-	key, err := a.Directory.RevokeKey(ctx, id)
+func (a *Admin) revokeKey(ctx context.Context, req request) (*web.Response, error) {
+	key, err := a.Directory.RevokeKey(ctx, req.id)
 	if errors.Is(err, integration.ErrNotFound) {
 		return nil, &api.Error{Code: api.NotFound, Message: "There is no such key."}
 	}
@@ -273,7 +293,7 @@ const (
 )
 
 // deliveries lists events that were not delivered.
-func (a *Admin) deliveries(ctx context.Context, req *web.Request, _ string) (*web.Response, error) {
+func (a *Admin) deliveries(ctx context.Context, req request) (*web.Response, error) {
 	query, err := url.ParseQuery(req.Query)
 	if err != nil {
 		return nil, &api.Error{Code: api.InvalidRequest, Message: "The query is not well formed."}
@@ -313,18 +333,18 @@ func eventPage[T any](ctx context.Context, partitions []kv.Partition, cursor str
 	return api.Answer(200, page), nil
 }
 
-func (a *Admin) resend(ctx context.Context, _ *web.Request, id string) (*web.Response, error) {
-	uuid, ok := strings.CutPrefix(id, "evt_")
+func (a *Admin) resend(ctx context.Context, req request) (*web.Response, error) {
+	uuid, ok := strings.CutPrefix(req.id, "evt_")
 	if _, err := session.ParseUUID(uuid); !ok || err != nil {
 		return nil, &api.Error{Code: api.InvalidRequest, Message: "An event id is evt_ and a UUID."}
 	}
 	for _, p := range a.Partitions {
-		err := a.Outbox.Resend(ctx, p, id)
+		err := a.Outbox.Resend(ctx, p, req.id)
 		if err == nil {
 			return api.Answer(200, struct {
 				Event string `json:"event"`
 				Sent  string `json:"status"`
-			}{id, "scheduled"}), nil
+			}{req.id, "scheduled"}), nil
 		}
 		if !errors.Is(err, outbox.ErrNotDead) {
 			return nil, err

@@ -36,8 +36,8 @@ type ProbeReport struct {
 }
 
 // test sends the probes the way every event goes and records what they showed.
-func (a *Admin) test(ctx context.Context, _ *web.Request, id string) (*web.Response, error) {
-	i, err := a.Directory.Integration(ctx, id)
+func (a *Admin) test(ctx context.Context, req request) (*web.Response, error) {
+	i, err := a.Directory.Integration(ctx, req.id)
 	if errors.Is(err, integration.ErrNotFound) {
 		return nil, &api.Error{Code: api.NotFound, Message: "There is no such integration."}
 	}
