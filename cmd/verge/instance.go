@@ -139,6 +139,7 @@ func assemble(ctx context.Context, s settings) (*instance, error) {
 
 	budgeted := budgeted{engine, cmp.Or(s.budget, storeBudget)}
 	s.server.Page = hosted.Refusal
+	s.server.Routes, s.server.AdminRoutes = core.Routes(), core.AdminRoutes()
 	s.server.Engine, s.server.Public, s.server.Store = whole{budgeted, ring}, s.public, watch.Load()
 	if s.admin != nil {
 		s.server.Admin, s.server.AdminListener = in.modules.listed(budgeted.Admin), s.admin

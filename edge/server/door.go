@@ -27,6 +27,8 @@ type door struct {
 	http    *http.Server
 	handle  Handler
 	timeout time.Duration // for handle
+	routes  web.Listing
+	words   map[string]bool // which the log may hold; nil: by the route
 	streams map[string]Stream
 	health  bool // answers /healthz and /readyz itself
 	show    func(int, *web.Request) *web.Response
@@ -36,8 +38,8 @@ type door struct {
 }
 
 // Of HTTP/2: how many requests one connection may have under way, and how much
-// of their bodies is taken before anybody reads it. A body may have 16 KiB; a
-// connection whose bodies do not come counts as that many (member.held).
+// of their bodies is taken before anybody reads it. Most bodies may have 16 KiB;
+// a connection whose bodies do not come counts as that many (member.held).
 const (
 	maxStreams       = 100
 	streamBuffer     = 32 << 10
@@ -170,7 +172,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m = c
 		defer m.leave()
 	}
-	if d.health && (r.URL.Path == "/healthz" || r.URL.Path == "/readyz") {
+	if d.health && (r.URL.Path == AlivePath || r.URL.Path == ReadyPath) {
 		m.enter()
 		d.serveHealth(w, r)
 		return
@@ -181,18 +183,18 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer metrics.inFlight.Dec()
 
 	client := d.client(r)
-	resp, why := d.answer(w, r, m, client)
+	route := d.routes.At(r.Method, r.URL.Path)
+	resp, why := d.answer(w, r, m, client, route.BodyLimit())
 	d.s.putOff(resp)
 	d.write(w, r, resp)
 
 	took := time.Since(begin)
-	route := routeOf(d.name, r.URL.Path)
-	metrics.observe(route, resp.Status, took)
-	d.logAccess(r, route, client, resp, why, took)
+	metrics.observe(route.Label, resp.Status, took)
+	d.logAccess(r, &route, client, resp, why, took)
 }
 
 func (d *door) serveHealth(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/healthz" {
+	if r.URL.Path == AlivePath {
 		d.s.serveAlive(w, false)
 		return
 	}
@@ -212,7 +214,8 @@ func (d *door) client(r *http.Request) netip.Addr {
 // answer never returns nil, nor a status that net/http would refuse. why is
 // there if the engine had no part in it. Head and body are read before a place
 // among the requests in hand is taken, so that a slow peer never has one.
-func (d *door) answer(w http.ResponseWriter, r *http.Request, m *member, client netip.Addr) (resp *web.Response, why *refusal) {
+func (d *door) answer(w http.ResponseWriter, r *http.Request, m *member, client netip.Addr, maxBody int) (
+	resp *web.Response, why *refusal) {
 	req := &web.Request{
 		Method: r.Method,
 		Path:   r.URL.Path,
@@ -226,7 +229,7 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request, m *member, client 
 	}
 	stream := d.streams[r.URL.Path]
 	if stream == nil {
-		if why := d.takeBody(r, m, req); why != nil {
+		if why := d.takeBody(r, m, req, maxBody); why != nil {
 			return d.refuse(req, *why), why
 		}
 	}
@@ -250,7 +253,7 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request, m *member, client 
 }
 
 // takeBody waits for the body, at the connection's expense.
-func (d *door) takeBody(r *http.Request, m *member, req *web.Request) *refusal {
+func (d *door) takeBody(r *http.Request, m *member, req *web.Request, maxBody int) *refusal {
 	if r.ContentLength == 0 {
 		return nil
 	}
@@ -261,7 +264,7 @@ func (d *door) takeBody(r *http.Request, m *member, req *web.Request) *refusal {
 		defer m.arrived()
 	}
 	var err error
-	req.Body, err = readBody(r)
+	req.Body, err = readBody(r, maxBody)
 	if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
 		return &bodyTimeout
 	}
@@ -302,19 +305,23 @@ func causeOf(v any) string {
 
 var bodyBuffers = sync.Pool{New: func() any { b := make([]byte, web.MaxBody+1); return &b }}
 
-// readBody reads at most one byte more than the core accepts. The pooled
-// buffer keeps a sender of small bodies from costing 16 KiB each.
-func readBody(r *http.Request) ([]byte, error) {
+// readBody reads at most one byte more than the route takes, so that the core
+// can tell. The pooled buffer keeps a sender of small bodies from costing
+// 16 KiB each. A larger body costs what has arrived of it.
+func readBody(r *http.Request, maxBody int) (body []byte, err error) {
 	buf := bodyBuffers.Get().(*[]byte)
 	defer bodyBuffers.Put(buf)
+	most := maxBody + 1
 	for n := 0; ; {
-		m, err := r.Body.Read((*buf)[n:])
+		m, err := r.Body.Read((*buf)[n:min(len(*buf), most-len(body))])
 		n += m
 		switch {
-		case err == io.EOF, err == nil && n == len(*buf):
-			return append([]byte(nil), (*buf)[:n]...), nil
+		case err == io.EOF, err == nil && len(body)+n == most:
+			return append(body, (*buf)[:n]...), nil
 		case err != nil:
 			return nil, err
+		case n == len(*buf):
+			body, n = append(body, *buf...), 0
 		}
 	}
 }

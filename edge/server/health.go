@@ -11,6 +11,12 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
+// Paths of health checks. On the public listener nothing else has them.
+const (
+	AlivePath = "/healthz"
+	ReadyPath = "/readyz"
+)
+
 // serveAlive is 200 as long as the process runs: one whose store fails recovers
 // by itself, or ends. The word says whether the store does.
 func (s *Server) serveAlive(w http.ResponseWriter, detail bool) {

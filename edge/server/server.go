@@ -66,6 +66,11 @@ type Config struct {
 	// core's. Each may take AdminTimeout to arrive. Nil: none.
 	AdminStreams map[string]Stream
 
+	// Routes are those of Engine and AdminRoutes those of Admin. They say what
+	// requests are called in the log and in metrics, and how large bodies may
+	// be. Nil: every request is "other" or "admin", and web.MaxBody holds.
+	Routes, AdminRoutes web.Listing
+
 	// Ops serves /healthz, /readyz and /metrics in plain HTTP to whoever can
 	// reach it, so it belongs on an address that the public cannot. Nil: none.
 	Ops net.Listener
@@ -194,6 +199,12 @@ func New(c Config) *Server {
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics()
 	}
+	if c.Routes == nil {
+		c.Routes = web.Listing{{Pattern: "{...}", Label: "other"}}
+	}
+	if c.AdminRoutes == nil {
+		c.AdminRoutes = web.Listing{{Pattern: "{...}", Label: "admin"}}
+	}
 	trusted := make([]netip.Prefix, len(c.TrustedProxies))
 	for i, p := range c.TrustedProxies {
 		trusted[i] = unmapPrefix(p)
@@ -203,15 +214,17 @@ func New(c Config) *Server {
 	s := &Server{cfg: c, metrics: c.Metrics, log: c.Log}
 	s.ready = readiness{check: c.Engine.Ready}
 	s.public = s.newDoor("public", c.Public, c.Engine.Handle, c.HandleTimeout)
+	s.public.routes = c.Routes
 	s.public.health, s.public.show = true, c.Page
 	if c.Admin != nil {
 		s.admin = s.newDoor("admin", c.AdminListener, c.Admin, c.AdminTimeout)
-		s.admin.streams = c.AdminStreams
+		s.admin.routes, s.admin.streams = c.AdminRoutes, c.AdminStreams
+		s.admin.words = words(c.AdminRoutes, c.AdminStreams)
 		s.admin.crowd.most = max(c.MaxConns/8, 8)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { s.serveAlive(w, true) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.serveReady(w, r, true) })
+	mux.HandleFunc("GET "+AlivePath, func(w http.ResponseWriter, _ *http.Request) { s.serveAlive(w, true) })
+	mux.HandleFunc("GET "+ReadyPath, func(w http.ResponseWriter, r *http.Request) { s.serveReady(w, r, true) })
 	mux.Handle("GET /metrics", s.metrics.handler())
 	s.ops = &http.Server{
 		Handler:           mux,

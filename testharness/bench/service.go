@@ -101,7 +101,8 @@ func newServiceOn(runs engineOf, store kv.KV, sink string) (*service, error) {
 		return nil, err
 	}
 	s.addr = l.Addr().String()
-	s.stopServe = background(server.New(server.Config{Engine: s, Public: l, Log: s.host.Log, IdleGrace: time.Millisecond}).Run)
+	s.stopServe = background(server.New(server.Config{
+		Engine: s, Public: l, Routes: core.Routes(), Log: s.host.Log, IdleGrace: time.Millisecond}).Run)
 	s.resume()
 	return s, nil
 }

@@ -118,7 +118,8 @@ func newService(t testing.TB, c setup) *service {
 		s.seed()
 	}
 	s.config.Outbox, s.config.Log = s.Service, log
-	stop := background(t, server.New(server.Config{Engine: s.Service, Public: l, Store: watch, Log: log, IdleGrace: time.Nanosecond}).Run)
+	stop := background(t, server.New(server.Config{
+		Engine: s.Service, Public: l, Routes: core.Routes(), Store: watch, Log: log, IdleGrace: time.Nanosecond}).Run)
 	s.resume()
 	t.Cleanup(func() {
 		s.pause()
