@@ -4,8 +4,12 @@
 import * as abi from "./abi.js";
 import { canonicalName, read } from "./egress.js";
 import { Busy } from "./guest.js";
+import { adminRoutes, alivePath, publicRoutes, readyPath } from "./routes.js";
+import { Table, logPath, operatorsPath, uuid } from "./table.js";
 
-const maxBody = 16 * 1024;
+const publicTable = new Table(publicRoutes), adminTable = new Table(adminRoutes);
+const operatorsWords = adminTable.words();
+
 const maxRest = 1024 * 1024; // of a body that is too large, taken and dropped
 const maxURL = 8 * 1024;
 const maxHeader = 32 * 1024;
@@ -22,27 +26,32 @@ export async function serve(request, url, on) {
   const begin = Date.now();
   const admin = on.isAdmin(url);
   if (!admin) {
-    if (url.pathname === "/healthz") return health(200, "ok");
-    if (url.pathname === "/readyz") return await on.ready() ? health(200, "ok") : health(503, "unavailable");
+    if (url.pathname === alivePath) return health(200, "ok");
+    if (url.pathname === readyPath) return await on.ready() ? health(200, "ok") : health(503, "unavailable");
   }
+  const path = decoded(url.pathname), text = textOf(path ?? url.pathname);
+  const route = (admin ? adminTable : publicTable).at(request.method, text);
   let answer;
   try {
-    answer = await answerTo(request, url, admin, on.client(request), on);
+    answer = await answerTo(request, url, { admin, path, maxBody: route.maxBody }, on.client(request), on);
   } catch (e) {
     on.log({ level: 8, message: "a request has failed", error: e.message });
     answer = refuse(request, 500, "INTERNAL", "Something went wrong on our side.");
   }
-  const path = logPath(admin, url.pathname), correlation = correlationID(request);
+  const shown = admin ? operatorsPath(operatorsWords, text) : logPath(route, text);
+  const correlation = correlationID(request);
   on.log({
     level: 0, message: "request", listener: admin ? "admin" : "public", method: logMethod(request.method),
-    route: admin ? "admin" : routeOf(url.pathname), ...(path && { path }),
+    route: route.label, ...(shown && { path: shown }),
     status: answer.status, took_ms: Date.now() - begin, request_id: answer.headers.get("X-Request-Id"),
     ...(correlation && { correlation_id: await logCorrelation(correlation) }),
   });
   return answer;
 }
 
-async function answerTo(request, url, admin, client, on) {
+const textOf = (path) => (typeof path === "string" ? path : abi.textOf(path));
+
+async function answerTo(request, url, { admin, path, maxBody }, client, on) {
   const target = request.url.slice(request.url.indexOf("/", request.url.indexOf("//") + 2));
   if (target.length > maxURL) {
     return refuse(request, 414, "URI_TOO_LONG", `The URL is longer than ${maxURL} bytes.`);
@@ -58,11 +67,10 @@ async function answerTo(request, url, admin, client, on) {
   if (size > maxHeader) {
     return refuse(request, 431, "INVALID_REQUEST", `The header is longer than ${maxHeader} bytes.`);
   }
-  const path = decoded(url.pathname);
   if (!path) return refuse(request, 400, "INVALID_REQUEST", "The URL is malformed.");
   let body;
   try {
-    body = await bodyOf(request);
+    body = await bodyOf(request, maxBody);
   } catch {
     return refuse(request, 400, "INVALID_REQUEST", "The request body could not be read.");
   }
@@ -89,10 +97,10 @@ async function answerTo(request, url, admin, client, on) {
 }
 
 // bodyOf reads the body: at once, where its length is known and small.
-async function bodyOf(request) {
+async function bodyOf(request, maxBody) {
   if (request.body === null) return abi.empty;
   const length = request.headers.get("Content-Length");
-  if (length !== null && /^\d{1,6}$/.test(length) && Number(length) <= maxBody) return new Uint8Array(await request.arrayBuffer());
+  if (length !== null && /^\d{1,9}$/.test(length) && Number(length) <= maxBody) return new Uint8Array(await request.arrayBuffer());
   return read(request.body, maxBody + 1, null, maxRest); // one more than the core takes, so that it can tell
 }
 
@@ -150,36 +158,6 @@ function decoded(path) {
     i += 2;
   }
   return Uint8Array.from(out);
-}
-
-// routeOf sorts a path into one of a few classes (edge/server).
-function routeOf(path) {
-  const under = (prefix) => path === prefix || path.startsWith(prefix + "/");
-  if (path === "/api/v1/verify/start") return "start";
-  if (path === "/api/v1/verify/validate") return "validate";
-  if (under("/api/v1/verify/sessions")) return "sessions";
-  if (under("/verify")) return "verify";
-  return under("/docs") ? "docs" : "other";
-}
-
-const knownPaths = new Set(["/", "/api/v1/verify/start", "/api/v1/verify/validate", "/api/v1/openapi.yaml", "/verify", "/docs", "/docs/docs.css", "/favicon.ico"]);
-const adminWords = new Set(["integrations", "keys", "deliveries", "module", "test", "revoke", "resend"]);
-const sessionsPath = "/api/v1/verify/sessions/";
-const adminPath = "/admin/v1/";
-const uuid = /^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/;
-
-// logPath is the path as the log may hold it, "" for none: one that is known,
-// or parts of it, for a path is the caller's text (contract 13; edge/server).
-function logPath(admin, path) {
-  if (admin) {
-    if (!path.startsWith(adminPath)) return "";
-    const segments = path.slice(adminPath.length).split("/").slice(0, 4);
-    return adminPath + segments.map((s) => (adminWords.has(s) || uuid.test(s.replace(/^evt_/, "").replace(/^int_/, "")) ? s : "…")).join("/");
-  }
-  if (knownPaths.has(path)) return path;
-  if (!path.startsWith(sessionsPath)) return "";
-  const id = path.slice(sessionsPath.length);
-  return sessionsPath + (/^svc_sess_[A-Za-z0-9_-]{60,200}$/.test(id) && !id.slice(9).includes("svc_") ? id : "…");
 }
 
 // logCorrelation is a correlation id as the log may hold it: a UUID, a W3C

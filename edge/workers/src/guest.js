@@ -6,6 +6,7 @@
 // behalf of another request, so there is no queue here and no owner.
 
 import * as abi from "./abi.js";
+import { canaryPath } from "./routes.js";
 import { Exit, wasi } from "./wasi.js";
 
 // Unavailable is why a request has no result. Nothing was granted.
@@ -19,7 +20,7 @@ const millisecond = 1_000_000n;
 const maxWords = 4096;
 
 // canary is a request that the core answers without the KV.
-const canary = abi.write(abi.request, { method: "GET", path: "/api/v1/openapi.yaml", query: "", header: {}, body: abi.empty, client: abi.empty });
+const canary = abi.write(abi.request, { method: "GET", path: canaryPath, query: "", header: {}, body: abi.empty, client: abi.empty });
 
 // entered is a message behind the entry that it is for.
 function entered(entry, message) {

@@ -4,6 +4,7 @@ import * as abi from "./abi.js";
 import { refuse, serve } from "./door.js";
 import { effects, objects } from "./effects.js";
 import { isLoopback, parseAddress } from "./egress.js";
+import { adminRoot } from "./routes.js";
 import { adminTime, configOf, egressOf, engineOf, handleTime, log, siteOf, spendOf } from "./service.js";
 
 export { Limits } from "./limits.js";
@@ -62,7 +63,7 @@ const nothing = () => ({ status: abi.status.unavailable, body: abi.bytesOf("the 
 function isAdmin(url, env) {
   const base = baseOf(env);
   if (base === null || !env.ADMIN_HOST || url.hostname !== env.ADMIN_HOST) return false;
-  return base.hostname !== env.ADMIN_HOST || url.pathname.startsWith("/admin/");
+  return base.hostname !== env.ADMIN_HOST || url.pathname.startsWith(adminRoot);
 }
 
 // isPlain says that a request came in the clear, which a custom domain answers,
