@@ -133,11 +133,9 @@ func Match(pattern, path string) (text string, ok bool) {
 		}
 		return "", len(path) == len(before)-1 && strings.HasPrefix(before, path)
 	}
-	if len(path) < len(before)+len(after) || !strings.HasPrefix(path, before) || !strings.HasSuffix(path, after) {
-		return "", false
-	}
-	text = path[len(before) : len(path)-len(after)]
-	return text, !strings.Contains(text, "/") && (text != "" || after != "")
+	text, begins := strings.CutPrefix(path, before)
+	text, ends := strings.CutSuffix(text, after)
+	return text, begins && ends && !strings.Contains(text, "/") && (text != "" || after != "")
 }
 
 // Placeholder returns the name of a pattern's placeholder, without dots, and

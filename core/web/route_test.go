@@ -124,7 +124,8 @@ func TestAt(t *testing.T) {
 	} {
 		r := table.Listing().At(c.method, c.path)
 		if r.Label != c.label || r.Pattern != c.pattern || r.BodyLimit() != c.limit {
-			t.Errorf("%s %s: %q %q %d, want %q %q %d", c.method, c.path, r.Label, r.Pattern, r.BodyLimit(), c.label, c.pattern, c.limit)
+			t.Errorf("%s %s: %q %q %d, want %q %q %d", c.method, c.path,
+				r.Label, r.Pattern, r.BodyLimit(), c.label, c.pattern, c.limit)
 		}
 	}
 	if r := (Listing{}).At("GET", "/"); r.Label != "" || r.BodyLimit() != MaxBody {

@@ -1,6 +1,6 @@
-// Package web has HTTP as plain values: what the core is handed and what it
-// answers. It knows no connection, so that an engine can be a process, a WASM
-// guest or a test.
+// Package web has HTTP as plain values: the requests that the core gets, its
+// answers, and the table of its routes. It knows no connection, so an engine can
+// be a process, a WASM guest or a test.
 //
 // # How to add a route
 //
@@ -35,7 +35,7 @@ type Request struct {
 	Query  string // raw
 	Header Header
 	Body   []byte
-	Client netip.Addr // who asks, trusted proxies already looked through (contract 30)
+	Client netip.Addr // of the client itself, not of a trusted proxy (contract 30)
 }
 
 // Response is the whole answer.
