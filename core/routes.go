@@ -10,8 +10,9 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// handler answers requests of one route, whose bodies have at most maxBody bytes.
-type handler func(s *Service, ctx context.Context, req *web.Request, maxBody int) (*web.Response, api.Lines, error)
+// handler answers the requests to one route, whose bodies have at most maxBody bytes.
+type handler func(s *Service, ctx context.Context, req *web.Request, maxBody int) (
+	*web.Response, api.Lines, error)
 
 // public has every route of the public side. Package web says how to add one.
 //
@@ -70,14 +71,16 @@ func (s *Service) route(ctx context.Context, req *web.Request) (*web.Response, a
 }
 
 func onAPI(h api.Handler) handler {
-	return func(s *Service, ctx context.Context, req *web.Request, maxBody int) (*web.Response, api.Lines, error) {
+	return func(s *Service, ctx context.Context, req *web.Request, maxBody int) (
+		*web.Response, api.Lines, error) {
 		return s.api.Serve(ctx, req, maxBody, h)
 	}
 }
 
 // onPage serves a hosted page within the rate of the visitor's address.
 func onPage(page func(*hosted.Hosted, context.Context, *web.Request, int) *web.Response) handler {
-	return func(s *Service, ctx context.Context, req *web.Request, maxBody int) (*web.Response, api.Lines, error) {
+	return func(s *Service, ctx context.Context, req *web.Request, maxBody int) (
+		*web.Response, api.Lines, error) {
 		return s.api.Serve(ctx, req, maxBody, api.Page(func() *web.Response {
 			return page(s.hosted, ctx, req, maxBody)
 		}))

@@ -75,7 +75,8 @@ func TestTheTablesHold(t *testing.T) {
 			if !regexp.MustCompile(`^(/[^{}]*(\{(\w*|(\w*\.\.\.))\}[^{}]*)?|\{\.\.\.\})$`).MatchString(r.Pattern) {
 				t.Errorf("%s: %q is no pattern", name, r.Pattern)
 			}
-			if !regexp.MustCompile(`^[a-z]+$`).MatchString(r.Label) || r.Label == "none" { // which is what was no request
+			// The server counts as "none" what was no request.
+			if !regexp.MustCompile(`^[a-z]+$`).MatchString(r.Label) || r.Label == "none" {
 				t.Errorf("%s: %s has the label %q", name, r.Pattern, r.Label)
 			}
 			for _, method := range r.Methods {

@@ -1,6 +1,6 @@
-// Package admin is the API of operators: what `verge integration`, `verge
-// key` and `verge delivery` ask a running service for. It is served on a
-// listener of its own and every request carries the operator token.
+// Package admin is the API of operators. The commands `verge integration`, `verge
+// key` and `verge delivery` use it. It is served on a listener of its own. Every
+// request but the one for the front page needs the operator token.
 package admin
 
 import (
@@ -29,13 +29,13 @@ type Admin struct {
 	Token      string // the operator token
 	Limiter    *ratelimit.Limiter
 	Failures   ratelimit.Limit // of wrong tokens of an address
-	Dev        bool            // public keys without callback origins
+	Dev        bool            // allows public keys without callback origins
 	Directory  *integration.Directory
 	Outbox     *outbox.Outbox
 	Partitions []kv.Partition
 }
 
-// Paths. {id} stands for one segment.
+// Patterns of the routes.
 const (
 	IndexPath        = "/"       // GET, without a token
 	Root             = "/admin/" // every other path begins with it
@@ -101,7 +101,8 @@ var (
 	post = []string{"POST"}
 )
 
-// isGet hides the index from other methods: without a token they learn nothing.
+// isGet lets the index be there for no other method: whoever has no token learns
+// nothing else.
 func isGet(req *web.Request) bool { return req.Method == "GET" || req.Method == "HEAD" }
 
 // Routes are the routes of operators, for the door of an engine.
@@ -120,16 +121,17 @@ func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, er
 	case route != nil:
 		return route.Handle(a, ctx, request{req, id, route.BodyLimit()})
 	case allow != nil:
-		return nil, &api.Error{Code: api.MethodNotAllowed, Message: "This path does not take that method.", Allow: allow}
+		return nil, &api.Error{Code: api.MethodNotAllowed, Allow: allow,
+			Message: "This path does not take that method."}
 	}
 	return nil, &api.Error{Code: api.NotFound, Message: "There is no such path."}
 }
 
-// minToken is the least length of a token that nobody can guess.
+// minToken is the length from which on a token counts as one that nobody can guess.
 const minToken = 24
 
-// CheckToken reports what is wrong with an operator token as a secret. An empty
-// one lets nobody in, and is good.
+// CheckToken reports why an operator token is not good enough as a secret. An
+// empty token is good: with it, nobody is let in.
 func CheckToken(token string) error {
 	if n := len(token); n > 0 && n < minToken {
 		return fmt.Errorf("the operator token has %d characters; it must have at least %d", n, minToken)
@@ -137,16 +139,18 @@ func CheckToken(token string) error {
 	return nil
 }
 
-// authorized compares hashes, so that the time taken tells nothing of the token, not even its length.
+// authorized compares hashes, so that the time it takes tells nothing about the
+// token, not even its length.
 func (a *Admin) authorized(req *web.Request) bool {
 	given, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	want, got := sha256.Sum256([]byte(a.Token)), sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && ok && a.Token != ""
 }
 
-// refuse counts a wrong token against its address and says no, past the rate
-// with 429 (contract 30). The right token is never counted and never waits:
-// whoever shares an operator's address must not be able to lock the operator out.
+// refuse counts a wrong token against its address and refuses the request, with
+// 429 once the rate is exceeded (contract 30). The right token is not counted and
+// never waits. Otherwise, somebody who shares an operator's address could lock the
+// operator out.
 func (a *Admin) refuse(ctx context.Context, req *web.Request) error {
 	rule := ratelimit.ClientRule("operator-ip", req.Client, a.Failures)
 	result, err := a.Limiter.Take(ctx, a.Now(), []ratelimit.Rule{rule})
@@ -154,13 +158,16 @@ func (a *Admin) refuse(ctx context.Context, req *web.Request) error {
 		return err
 	}
 	if !result.Allowed {
-		return &api.Error{Code: api.RateLimited, Message: "Too many wrong operator tokens from this address. Retry-After says when to try again; the right one need not wait.",
-			RetryAfter: result.RetryAfter}
+		return &api.Error{Code: api.RateLimited, RetryAfter: result.RetryAfter,
+			Message: "Too many wrong operator tokens from this address. " +
+				"Retry-After says when to try again; the right one need not wait."}
 	}
-	return &api.Error{Code: api.Unauthorized, Message: "Send the operator token as \"Authorization: Bearer …\"."}
+	return &api.Error{Code: api.Unauthorized,
+		Message: `Send the operator token as "Authorization: Bearer …".`}
 }
 
-// IntegrationView is an integration as operators see it: no secret, sealed or not.
+// IntegrationView is an integration as operators see it, without any secret, not
+// even a sealed one.
 type IntegrationView struct {
 	integration.Integration
 	Ready bool `json:"ready"`
@@ -185,14 +192,14 @@ func (a *Admin) integrations(ctx context.Context, _ request) (*web.Response, err
 	}{views}), nil
 }
 
-// KeyRequest asks for a key: a public one if IntegrationID is given.
+// KeyRequest asks for a key. With an IntegrationID it is a public key.
 type KeyRequest struct {
 	PublisherID   string
 	IntegrationID string
 	Expires       *time.Time // RFC 3339 on the wire
 }
 
-// CreatedKey is the one answer that ever holds the key itself.
+// CreatedKey is the only answer that has the key itself.
 type CreatedKey struct {
 	Key  string          `json:"key"`
 	Info integration.Key `json:"info"`
@@ -204,10 +211,11 @@ func (a *Admin) createKey(ctx context.Context, req request) (*web.Response, erro
 	}
 	body, err := web.ReadObject(req.Body)
 	if err != nil {
-		return nil, &api.Error{Code: api.InvalidRequest, Message: "Send a JSON object with publisher_id, and for a public key integration_id."}
+		return nil, &api.Error{Code: api.InvalidRequest,
+			Message: "Send a JSON object with publisher_id, and for a public key integration_id."}
 	}
-	// A member of another type is not taken for an absent one: that would make
-	// a secret key where a public one was asked for, or one that never expires.
+	// A member of another type does not count as absent. Otherwise a request for a
+	// public key could get a secret one, or one that never expires.
 	for _, name := range []string{"publisher_id", "integration_id", "expires"} {
 		if text, present, ok := body.String(name); !ok || present && text == "" {
 			return nil, &api.Error{Code: api.InvalidRequest, Message: name + " must be a string that is not empty."}
@@ -216,13 +224,15 @@ func (a *Admin) createKey(ctx context.Context, req request) (*web.Response, erro
 	var kr KeyRequest
 	var named bool
 	if kr.PublisherID, named, _ = body.String("publisher_id"); !named {
-		return nil, &api.Error{Code: api.InvalidRequest, Message: "publisher_id is missing: it says whose key it is."}
+		return nil, &api.Error{Code: api.InvalidRequest,
+			Message: "publisher_id is missing: it says whose key it is."}
 	}
 	kr.IntegrationID, _, _ = body.String("integration_id")
 	if text, present, _ := body.String("expires"); present {
 		t, err := time.Parse(time.RFC3339, text)
 		if err != nil || !t.After(a.Now()) {
-			return nil, &api.Error{Code: api.InvalidRequest, Message: "expires must be an RFC 3339 time in the future."}
+			return nil, &api.Error{Code: api.InvalidRequest,
+				Message: "expires must be an RFC 3339 time in the future."}
 		}
 		kr.Expires = &t
 	}
@@ -231,7 +241,8 @@ func (a *Admin) createKey(ctx context.Context, req request) (*web.Response, erro
 	}
 	text, key, err := a.Directory.CreateKey(ctx, kr.PublisherID, kr.IntegrationID, kr.Expires)
 	if errors.Is(err, integration.ErrNotFound) {
-		return nil, &api.Error{Code: api.NotFound, Message: "There is no such publisher, or it has no such integration."}
+		return nil, &api.Error{Code: api.NotFound,
+			Message: "There is no such publisher, or it has no such integration."}
 	}
 	if err != nil {
 		return nil, err
@@ -239,20 +250,25 @@ func (a *Admin) createKey(ctx context.Context, req request) (*web.Response, erro
 	return api.Answer(200, CreatedKey{text, key}), nil
 }
 
-// allowPublic refuses a public key with which nothing could be started. What
-// does not exist or is another publisher's is CreateKey's to refuse.
+// allowPublic refuses a public key that could not start any session. CreateKey
+// refuses integrations that do not exist or belong to another publisher.
 func (a *Admin) allowPublic(ctx context.Context, kr KeyRequest) error {
 	if kr.IntegrationID == "" {
 		return nil
 	}
 	i, err := a.Directory.Integration(ctx, kr.IntegrationID)
-	if errors.Is(err, integration.ErrNotFound) || err == nil && (i.PublisherID != kr.PublisherID || i.AllowsPublicKeys(a.Dev)) {
+	if errors.Is(err, integration.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return &api.Error{Code: api.Forbidden, Message: "A public key needs the integration's callback origins: anybody can read the key and would choose where the result token goes. List them in callback_origins, then make the key."}
+	if i.PublisherID != kr.PublisherID || i.AllowsPublicKeys(a.Dev) {
+		return nil
+	}
+	return &api.Error{Code: api.Forbidden,
+		Message: "A public key needs the integration's callback origins: anybody can read the key and would " +
+			"choose where the result token goes. List them in callback_origins, then make the key."}
 }
 
 func (a *Admin) keys(ctx context.Context, _ request) (*web.Response, error) {
@@ -276,11 +292,11 @@ func (a *Admin) revokeKey(ctx context.Context, req request) (*web.Response, erro
 	return api.Answer(200, key), nil
 }
 
-// deliveriesPage is how many events one answer holds at the most.
+// deliveriesPage is the largest number of events in one answer.
 const deliveriesPage = 200
 
-// DeliveryPage is one page of events, outbox.Dead or outbox.Waiting. Next, if
-// not empty, is the cursor of the next one.
+// DeliveryPage is one page of events, outbox.Dead or outbox.Waiting. Next is the
+// cursor of the next page, empty on the last one.
 type DeliveryPage[T any] struct {
 	Deliveries []T    `json:"deliveries"`
 	Next       string `json:"next,omitempty"`
@@ -288,8 +304,8 @@ type DeliveryPage[T any] struct {
 
 // Values of the parameter state.
 const (
-	StateDead    = "dead"    // given up; as without the parameter
-	StateWaiting = "waiting" // for a retry
+	StateDead    = "dead"    // events that were given up; the default
+	StateWaiting = "waiting" // events that wait for a retry
 )
 
 // deliveries lists events that were not delivered.
@@ -298,19 +314,23 @@ func (a *Admin) deliveries(ctx context.Context, req request) (*web.Response, err
 	if err != nil {
 		return nil, &api.Error{Code: api.InvalidRequest, Message: "The query is not well formed."}
 	}
+	after := query.Get("after")
 	switch query.Get("state") {
 	case "", StateDead:
-		return eventPage(ctx, a.Partitions, query.Get("after"), a.Outbox.Dead, func(d outbox.Dead) string { return d.Event })
+		event := func(d outbox.Dead) string { return d.Event }
+		return eventPage(ctx, a.Partitions, after, a.Outbox.Dead, event)
 	case StateWaiting:
-		return eventPage(ctx, a.Partitions, query.Get("after"), a.Outbox.Waiting, func(w outbox.Waiting) string { return w.Event })
+		event := func(w outbox.Waiting) string { return w.Event }
+		return eventPage(ctx, a.Partitions, after, a.Outbox.Waiting, event)
 	}
 	return nil, &api.Error{Code: api.InvalidRequest, Message: "state is neither dead nor waiting."}
 }
 
-// eventPage goes from partition to partition. The cursor is the partition and
-// the last event that was shown.
+// eventPage lists the events of one partition after the other. The cursor is the
+// partition and the last event that was shown.
 func eventPage[T any](ctx context.Context, partitions []kv.Partition, cursor string,
-	list func(context.Context, kv.Partition, string, int) ([]T, error), event func(T) string) (*web.Response, error) {
+	list func(context.Context, kv.Partition, string, int) ([]T, error), event func(T) string) (
+	*web.Response, error) {
 	first, after, _ := strings.Cut(cursor, ":")
 	page := DeliveryPage[T]{Deliveries: []T{}}
 	for _, p := range partitions {
