@@ -14,7 +14,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// routeNone stands for what was no request.
+// routeNone is the label of what was no request.
 const routeNone = "none"
 
 // logPath is the path as the log may hold it (contract 13), "" for none. A path
@@ -55,11 +55,14 @@ const (
 	maxSession    = 200
 )
 
-// isSession reports whether text has the form of a session id, which opens
-// nothing and is what operators search for.
+// isSession reports whether text has the form of a session id. Such an id opens
+// nothing, and operators search for it.
 func isSession(text string) bool {
 	rest, ok := strings.CutPrefix(text, sessionPrefix)
-	return ok && minSession <= len(rest) && len(rest) <= maxSession && !strings.Contains(rest, "svc_") && all(rest, isBase64URL)
+	if !ok || len(rest) > maxSession {
+		return false
+	}
+	return minSession <= len(rest) && !strings.Contains(rest, "svc_") && all(rest, isBase64URL)
 }
 
 // isItem reports whether text has the form of an integration's or an event's id.
@@ -102,10 +105,10 @@ func operatorsPath(words map[string]bool, path string) string {
 	return strings.Join(segments, "/")
 }
 
-// logCorrelation is a correlation id as the log may hold it: as it is where it
-// has the form of a UUID or of a W3C trace id, which people do not make up. Any
-// other is a caller's text, which may be a user's name, and is replaced by a
-// part of its SHA-256, by which whoever knows the text finds the line.
+// logCorrelation is a correlation id as the log may hold it. An id in the form of a
+// UUID or of a W3C trace id is logged as it is, because people do not make up such
+// ids. Any other is a caller's text and may be a user's name. It is replaced by a
+// part of its SHA-256, so that somebody who knows the text finds the line.
 func logCorrelation(id string) string {
 	if isUUID(id) || len(id) == 32 && all(id, isHex) {
 		return id
@@ -141,11 +144,11 @@ func (d *door) logPath(pattern, path string) string {
 	return logPath(pattern, path)
 }
 
-// logAccess writes one line for one answer: never the query, a body or any
-// header beyond the two ids. A refusal that a crowd may cause has its line
-// only now and then.
-func (d *door) logAccess(r *http.Request, route *web.Route[struct{}], client netip.Addr, resp *web.Response, why *refusal,
-	took time.Duration) {
+// logAccess writes one line for one answer. It has no query, no body and no header
+// but the two ids. Of refusals that many clients at once may cause, only some have
+// a line.
+func (d *door) logAccess(r *http.Request, route *web.Route[struct{}], client netip.Addr, resp *web.Response,
+	why *refusal, took time.Duration) {
 	if !d.s.log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
@@ -173,7 +176,7 @@ func (d *door) logAccess(r *http.Request, route *web.Route[struct{}], client net
 	d.s.log.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs...)
 }
 
-// logMethod keeps a made-up method out of the log: it is the client's text like any other.
+// logMethod keeps unknown methods out of the log, because they are the client's text.
 func logMethod(m string) string {
 	switch m {
 	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE":
