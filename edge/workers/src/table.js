@@ -21,7 +21,8 @@ export class Table {
 
   // words are the segments that occur in patterns: text of our own.
   words() {
-    return new Set(this.#routes.flatMap(({ pattern }) => pattern.split("/")).filter((s) => s !== "" && !s.includes("{")));
+    const segments = this.#routes.flatMap(({ pattern }) => pattern.split("/"));
+    return new Set(segments.filter((s) => s !== "" && !s.includes("{")));
   }
 }
 
@@ -30,7 +31,7 @@ const usualBody = 16 * 1024; // bytes
 function fits({ before, name, rest, after }, path) {
   if (name === undefined) return path === before;
   if (rest) return path.startsWith(before) || path + "/" === before;
-  if (path.length < before.length + after.length || !path.startsWith(before) || !path.endsWith(after)) return false;
+  if (!path.startsWith(before) || !path.slice(before.length).endsWith(after)) return false;
   const text = path.slice(before.length, path.length - after.length);
   return !text.includes("/") && (text !== "" || after !== "");
 }
