@@ -38,7 +38,7 @@ func TestTheRoutesOfTheWorkerAreTheCores(t *testing.T) {
 		t.Errorf("%s is not what the core's tables make: run go generate ./edge/workers", routesFile)
 	}
 	if abi.CanaryPath != api.OpenAPIPath {
-		t.Errorf("hosts test a module by %s, and the core serves its description at %s", abi.CanaryPath, api.OpenAPIPath)
+		t.Errorf("hosts ask a module for %s, and the core has that document at %s", abi.CanaryPath, api.OpenAPIPath)
 	}
 }
 
@@ -48,7 +48,8 @@ func routesJS(t *testing.T) []byte {
 	var b bytes.Buffer
 	b.WriteString("// Made by go generate of the core's tables of routes. Do not edit.\n")
 	for _, c := range []struct{ name, value string }{
-		{"alivePath", server.AlivePath}, {"readyPath", server.ReadyPath}, {"canaryPath", abi.CanaryPath}, {"adminRoot", admin.Root},
+		{"alivePath", server.AlivePath}, {"readyPath", server.ReadyPath},
+		{"canaryPath", abi.CanaryPath}, {"adminRoot", admin.Root},
 	} {
 		fmt.Fprintf(&b, "\nexport const %s = %q;", c.name, c.value)
 	}
@@ -63,15 +64,16 @@ func routesJS(t *testing.T) []byte {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fmt.Fprintf(&b, "  { methods: %s, pattern: %q, label: %q, maxBody: %d },\n", methods, r.Pattern, r.Label, r.BodyLimit())
+			fmt.Fprintf(&b, "  { methods: %s, pattern: %q, label: %q, maxBody: %d },\n",
+				methods, r.Pattern, r.Label, r.BodyLimit())
 		}
 		b.WriteString("];\n")
 	}
 	return b.Bytes()
 }
 
-// The door of the Worker and that of the native server call a request alike,
-// give its body the same limit and log the same of its path.
+// The Worker and the native server give a request the same label, its body the same
+// limit, and log the same part of its path.
 func TestBothDoorsKnowTheRoutesAlike(t *testing.T) {
 	b, err := os.ReadFile("../server/testdata/paths.json")
 	if err != nil {
