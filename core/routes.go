@@ -2,60 +2,105 @@ package core
 
 import (
 	"context"
-	"strings"
 
+	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/hosted"
+	"github.com/verge-id/verge/core/hosted/pages"
 	"github.com/verge-id/verge/core/web"
 )
 
-// route finds what serves a path. This is the whole map of the public side.
+// handler answers the requests to one route, whose bodies have at most maxBody bytes.
+type handler func(s *Service, ctx context.Context, req *web.Request, maxBody int) (
+	*web.Response, api.Lines, error)
+
+// public has every route of the public side. Package web says how to add one.
+//
+// The handler of a call of the API is made by onAPI, that of a hosted page by
+// onPage. Both run within the rates. Handlers that cost the store nothing need
+// neither. Routes that serve something stand before those that only label.
+var public = web.Table[handler]{
+	{Methods: post, Pattern: api.StartPath, Label: "start", Handle: onAPI(api.Start)},
+	{Methods: options, Pattern: api.StartPath, Label: "start", Handle: onAPI(api.Preflight)},
+	{Methods: post, Pattern: api.ValidatePath, Label: "validate", Handle: onAPI(api.Validate)},
+	{Methods: get, Pattern: api.SessionsPath + "{session}", Label: "sessions", Handle: onAPI(api.Reconcile)},
+
+	{Methods: getAndHead, Pattern: api.HostedPath, Label: "verify", Handle: onPage(show)},
+	{Methods: post, Pattern: api.HostedPath, Label: "verify", Handle: onPage((*hosted.Hosted).Act)},
+	{Methods: getAndHead, Pattern: pages.AssetsPath + "{}", Label: "verify", Only: isAsset, Handle: asset},
+	{Methods: getAndHead, Pattern: pages.Icon().Path, Label: "other", Handle: asset},
+	{Methods: getAndHead, Pattern: "/", Label: "other", Only: web.AsksForPage, Handle: home},
+
+	{Methods: getAndHead, Pattern: api.OpenAPIPath, Label: "other", Handle: document},
+	{Methods: getAndHead, Pattern: api.DocsPath, Label: "docs", Handle: document},
+	{Methods: getAndHead, Pattern: api.DocsCSSPath, Label: "docs", Handle: document},
+
+	// Paths that nothing serves.
+	{Pattern: api.SessionsPath + "{session...}", Label: "sessions"},
+	{Pattern: api.HostedPath + "/{...}", Label: "verify"},
+	{Pattern: api.DocsPath + "/{...}", Label: "docs"},
+	{Pattern: "{...}", Label: "other"},
+}
+
+// Methods of routes, as Allow names them. HEAD is GET whose body the engine
+// leaves out.
+var (
+	get        = []string{"GET"}
+	getAndHead = []string{"GET", "HEAD"}
+	post       = []string{"POST"}
+	options    = []string{"OPTIONS"}
+)
+
+// Routes are those of Service.Handle, for the door of an engine.
+func Routes() web.Listing { return public.Listing() }
+
+// AdminRoutes are those of Service.Admin.
+func AdminRoutes() web.Listing { return admin.Routes() }
+
+// route answers a request of the public side.
 func (s *Service) route(ctx context.Context, req *web.Request) (*web.Response, api.Lines, error) {
+	route, _, allow := public.Find(req)
 	switch {
-	case req.Path == api.StartPath && req.Method == "OPTIONS":
-		return s.api.Serve(ctx, req, api.Preflight)
-	case req.Path == api.StartPath:
-		return s.call(ctx, req, "POST", api.Start, "OPTIONS")
-	case req.Path == api.ValidatePath:
-		return s.call(ctx, req, "POST", api.Validate)
-	case strings.HasPrefix(req.Path, api.SessionsPath) && !strings.Contains(req.Path[len(api.SessionsPath):], "/") && req.Path != api.SessionsPath:
-		return s.call(ctx, req, "GET", api.Reconcile)
-	case req.Path == api.HostedPath && req.Method == "POST":
-		return s.api.Serve(ctx, req, api.Page(func() *web.Response { return s.hosted.Act(ctx, req) }))
-	case req.Path == api.HostedPath && isGet(req):
-		return s.api.Serve(ctx, req, api.Page(func() *web.Response { return s.hosted.Show(ctx, req) }))
-	case req.Path == api.HostedPath:
-		return nil, nil, methodNotAllowed([]string{"GET", "HEAD", "POST"})
-	case req.Path == "/" && web.AsksForPage(req):
-		return s.get(req, func() *web.Response { return hosted.Home(req) })
-	}
-	if document := api.Document(req.Path); document != nil {
-		return s.get(req, func() *web.Response { return document })
-	}
-	if asset := hosted.Asset(req.Path); asset != nil {
-		return s.get(req, func() *web.Response { return asset })
+	case route != nil:
+		return route.Handle(s, ctx, req, route.BodyLimit())
+	case allow != nil:
+		return nil, nil, &api.Error{Code: api.MethodNotAllowed, Allow: allow,
+			Message: "This path does not take that method. Allow says which it does."}
 	}
 	return nil, nil, &api.Error{Code: api.NotFound, Message: "There is no such path."}
 }
 
-func (s *Service) call(ctx context.Context, req *web.Request, method string, h api.Handler, also ...string) (*web.Response, api.Lines, error) {
-	if req.Method != method {
-		return nil, nil, methodNotAllowed(append([]string{method}, also...))
+func onAPI(h api.Handler) handler {
+	return func(s *Service, ctx context.Context, req *web.Request, maxBody int) (
+		*web.Response, api.Lines, error) {
+		return s.api.Serve(ctx, req, maxBody, h)
 	}
-	return s.api.Serve(ctx, req, h)
 }
 
-// get serves what is only shown.
-func (s *Service) get(req *web.Request, serve func() *web.Response) (*web.Response, api.Lines, error) {
-	if !isGet(req) {
-		return nil, nil, methodNotAllowed([]string{"GET", "HEAD"})
+// onPage serves a hosted page within the rate of the visitor's address.
+func onPage(page func(*hosted.Hosted, context.Context, *web.Request, int) *web.Response) handler {
+	return func(s *Service, ctx context.Context, req *web.Request, maxBody int) (
+		*web.Response, api.Lines, error) {
+		return s.api.Serve(ctx, req, maxBody, api.Page(func() *web.Response {
+			return page(s.hosted, ctx, req, maxBody)
+		}))
 	}
-	return serve(), nil, nil
 }
 
-// isGet: HEAD is GET whose body the engine leaves out.
-func isGet(req *web.Request) bool { return req.Method == "GET" || req.Method == "HEAD" }
+func show(h *hosted.Hosted, ctx context.Context, req *web.Request, _ int) *web.Response {
+	return h.Show(ctx, req)
+}
 
-func methodNotAllowed(allow []string) error {
-	return &api.Error{Code: api.MethodNotAllowed, Message: "This path does not take that method. Allow says which it does.", Allow: allow}
+func home(_ *Service, _ context.Context, req *web.Request, _ int) (*web.Response, api.Lines, error) {
+	return hosted.Home(req), nil, nil
+}
+
+func document(_ *Service, _ context.Context, req *web.Request, _ int) (*web.Response, api.Lines, error) {
+	return api.Document(req.Path), nil, nil
+}
+
+func isAsset(req *web.Request) bool { return hosted.HasAsset(req.Path) }
+
+func asset(_ *Service, _ context.Context, req *web.Request, _ int) (*web.Response, api.Lines, error) {
+	return hosted.Asset(req.Path), nil, nil
 }

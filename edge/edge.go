@@ -176,6 +176,7 @@ func (c Config) withDefaults() Config {
 	if c.Server.Page == nil {
 		c.Server.Page = hosted.Refusal
 	}
+	c.Server.Routes, c.Server.AdminRoutes = core.Routes(), core.AdminRoutes()
 	c.StoreBudget = cmp.Or(c.StoreBudget, 5*time.Second) // less than a request may take, so that it is answered
 	return c
 }

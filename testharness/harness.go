@@ -187,6 +187,7 @@ func New(t testing.TB, opts *Options) *Harness {
 	h.serve(server.Config{
 		Engine: h.Engine, Public: public,
 		Admin: h.Engine.Admin, AdminListener: admin,
+		Routes: core.Routes(), AdminRoutes: core.AdminRoutes(),
 		Ops: ops, Log: log, Metrics: metrics,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		HandleTimeout:  h.opts.HandleTimeout,

@@ -1,6 +1,6 @@
-// Package admin is the API of operators: what `verge integration`, `verge
-// key` and `verge delivery` ask a running service for. It is served on a
-// listener of its own and every request carries the operator token.
+// Package admin is the API of operators. The commands `verge integration`, `verge
+// key` and `verge delivery` use it. It is served on a listener of its own. Every
+// request but the one for the front page needs the operator token.
 package admin
 
 import (
@@ -9,9 +9,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -31,15 +29,17 @@ type Admin struct {
 	Token      string // the operator token
 	Limiter    *ratelimit.Limiter
 	Failures   ratelimit.Limit // of wrong tokens of an address
-	Dev        bool            // public keys without callback origins
+	Dev        bool            // allows public keys without callback origins
 	Directory  *integration.Directory
 	Outbox     *outbox.Outbox
 	Partitions []kv.Partition
 }
 
-// Paths. {id} stands for one segment.
+// Patterns of the routes.
 const (
-	Prefix           = "/admin/v1/"
+	IndexPath        = "/"       // GET, without a token
+	Root             = "/admin/" // every other path begins with it
+	Prefix           = Root + "v1/"
 	IntegrationsPath = Prefix + "integrations"           // GET
 	TestPath         = Prefix + "integrations/{id}/test" // POST
 	KeysPath         = Prefix + "keys"                   // GET, POST
@@ -48,68 +48,90 @@ const (
 	ResendPath       = Prefix + "deliveries/{id}/resend" // POST
 )
 
-// index says what this listener is to whoever opens it in a browser. It needs
-// no token and tells nothing of the service.
+// index tells whoever opens this listener in a browser what it is. It needs no
+// token and tells nothing of the service.
 func index() *web.Response {
-	return &web.Response{Status: 200, Header: web.Header{
+	text := `Verge, operators' API. It is JSON and wants the operator token as "Authorization: Bearer ...".
+The command line speaks it: verge integration list, verge delivery list, verge key list, each with --help.
+
+`
+	for _, r := range routes {
+		if r.Pattern == IndexPath {
+			continue
+		}
+		for _, method := range r.Methods {
+			text += fmt.Sprintf("  %-5s %s\n", method, r.Pattern)
+		}
+	}
+	return &web.Response{Status: 200, Body: []byte(text), Header: web.Header{
 		"Content-Type":           {"text/plain; charset=utf-8"},
 		"Cache-Control":          {"no-store"},
 		"X-Content-Type-Options": {"nosniff"},
-	}, Body: []byte(`Verge, operators' API. It is JSON and wants the operator token as "Authorization: Bearer ...".
-The command line speaks it: verge integration list, verge delivery list, verge key list, each with --help.
-
-  GET   ` + IntegrationsPath + `
-  POST  ` + TestPath + `
-  GET   ` + KeysPath + `
-  POST  ` + KeysPath + `
-  POST  ` + RevokePath + `
-  GET   ` + DeliveriesPath + `
-  POST  ` + ResendPath + `
-`)}
+	}}
 }
 
-type handler func(a *Admin, ctx context.Context, req *web.Request, id string) (*web.Response, error)
-
-var routes = map[string]map[string]handler{
-	IntegrationsPath: {"GET": (*Admin).integrations},
-	TestPath:         {"POST": (*Admin).test},
-	KeysPath:         {"GET": (*Admin).keys, "POST": (*Admin).createKey},
-	RevokePath:       {"POST": (*Admin).revokeKey},
-	DeliveriesPath:   {"GET": (*Admin).deliveries},
-	ResendPath:       {"POST": (*Admin).resend},
+// request is one request with what its route says of it.
+type request struct {
+	*web.Request
+	id      string // what stands for {id}
+	maxBody int
 }
+
+type handler func(a *Admin, ctx context.Context, req request) (*web.Response, error)
+
+// routes has every route of operators. Package web says how to add one. Handle
+// answers the first one itself, since it needs no token.
+var routes = web.Table[handler]{
+	{Methods: []string{"GET", "HEAD"}, Pattern: IndexPath, Label: label, Only: isGet},
+	{Methods: get, Pattern: IntegrationsPath, Label: label, Handle: (*Admin).integrations},
+	{Methods: post, Pattern: TestPath, Label: label, Handle: (*Admin).test},
+	{Methods: get, Pattern: KeysPath, Label: label, Handle: (*Admin).keys},
+	{Methods: post, Pattern: KeysPath, Label: label, Handle: (*Admin).createKey},
+	{Methods: post, Pattern: RevokePath, Label: label, Handle: (*Admin).revokeKey},
+	{Methods: get, Pattern: DeliveriesPath, Label: label, Handle: (*Admin).deliveries},
+	{Methods: post, Pattern: ResendPath, Label: label, Handle: (*Admin).resend},
+	{Pattern: "{...}", Label: label},
+}
+
+// label counts all requests of operators together.
+const label = "admin"
+
+var (
+	get  = []string{"GET"}
+	post = []string{"POST"}
+)
+
+// isGet lets the index be there for no other method: whoever has no token learns
+// nothing else.
+func isGet(req *web.Request) bool { return req.Method == "GET" || req.Method == "HEAD" }
+
+// Routes are the routes of operators, for the door of an engine.
+func Routes() web.Listing { return routes.Listing() }
 
 // Handle answers one request; an *api.Error among the errors is for the caller.
 func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, error) {
-	if req.Path == "/" && (req.Method == "GET" || req.Method == "HEAD") {
+	route, id, allow := routes.Find(req)
+	if route != nil && route.Pattern == IndexPath {
 		return index(), nil
 	}
 	if !a.authorized(req) {
 		return nil, a.refuse(ctx, req)
 	}
-	pattern, id := req.Path, ""
-	if parts := strings.Split(req.Path, "/"); len(parts) == 6 {
-		id, parts[4] = parts[4], "{id}"
-		pattern = strings.Join(parts, "/")
+	switch {
+	case route != nil:
+		return route.Handle(a, ctx, request{req, id, route.BodyLimit()})
+	case allow != nil:
+		return nil, &api.Error{Code: api.MethodNotAllowed, Allow: allow,
+			Message: "This path does not take that method."}
 	}
-	methods, ok := routes[pattern]
-	if !ok {
-		return nil, &api.Error{Code: api.NotFound, Message: "There is no such path."}
-	}
-	h, ok := methods[req.Method]
-	if !ok {
-		e := &api.Error{Code: api.MethodNotAllowed, Message: "This path does not take that method."}
-		e.Allow = slices.Sorted(maps.Keys(methods))
-		return nil, e
-	}
-	return h(a, ctx, req, id)
+	return nil, &api.Error{Code: api.NotFound, Message: "There is no such path."}
 }
 
-// minToken is the least length of a token that nobody can guess.
+// minToken is the length from which on a token counts as one that nobody can guess.
 const minToken = 24
 
-// CheckToken reports what is wrong with an operator token as a secret. An empty
-// one lets nobody in, and is good.
+// CheckToken reports why an operator token is not good enough as a secret. An
+// empty token is good: with it, nobody is let in.
 func CheckToken(token string) error {
 	if n := len(token); n > 0 && n < minToken {
 		return fmt.Errorf("the operator token has %d characters; it must have at least %d", n, minToken)
@@ -117,16 +139,18 @@ func CheckToken(token string) error {
 	return nil
 }
 
-// authorized compares hashes, so that the time taken tells nothing of the token, not even its length.
+// authorized compares hashes, so that the time it takes tells nothing about the
+// token, not even its length.
 func (a *Admin) authorized(req *web.Request) bool {
 	given, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	want, got := sha256.Sum256([]byte(a.Token)), sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && ok && a.Token != ""
 }
 
-// refuse counts a wrong token against its address and says no, past the rate
-// with 429 (contract 30). The right token is never counted and never waits:
-// whoever shares an operator's address must not be able to lock the operator out.
+// refuse counts a wrong token against its address and refuses the request, with
+// 429 once the rate is exceeded (contract 30). The right token is not counted and
+// never waits. Otherwise, somebody who shares an operator's address could lock the
+// operator out.
 func (a *Admin) refuse(ctx context.Context, req *web.Request) error {
 	rule := ratelimit.ClientRule("operator-ip", req.Client, a.Failures)
 	result, err := a.Limiter.Take(ctx, a.Now(), []ratelimit.Rule{rule})
@@ -134,19 +158,22 @@ func (a *Admin) refuse(ctx context.Context, req *web.Request) error {
 		return err
 	}
 	if !result.Allowed {
-		return &api.Error{Code: api.RateLimited, Message: "Too many wrong operator tokens from this address. Retry-After says when to try again; the right one need not wait.",
-			RetryAfter: result.RetryAfter}
+		return &api.Error{Code: api.RateLimited, RetryAfter: result.RetryAfter,
+			Message: "Too many wrong operator tokens from this address. " +
+				"Retry-After says when to try again; the right one need not wait."}
 	}
-	return &api.Error{Code: api.Unauthorized, Message: "Send the operator token as \"Authorization: Bearer …\"."}
+	return &api.Error{Code: api.Unauthorized,
+		Message: `Send the operator token as "Authorization: Bearer …".`}
 }
 
-// IntegrationView is an integration as operators see it: no secret, sealed or not.
+// IntegrationView is an integration as operators see it, without any secret, not
+// even a sealed one.
 type IntegrationView struct {
 	integration.Integration
 	Ready bool `json:"ready"`
 }
 
-func (a *Admin) integrations(ctx context.Context, _ *web.Request, _ string) (*web.Response, error) {
+func (a *Admin) integrations(ctx context.Context, _ request) (*web.Response, error) {
 	all, err := a.Directory.Integrations(ctx)
 	if err != nil {
 		return nil, err
@@ -165,29 +192,30 @@ func (a *Admin) integrations(ctx context.Context, _ *web.Request, _ string) (*we
 	}{views}), nil
 }
 
-// KeyRequest asks for a key: a public one if IntegrationID is given.
+// KeyRequest asks for a key. With an IntegrationID it is a public key.
 type KeyRequest struct {
 	PublisherID   string     `json:"publisher_id"`
 	IntegrationID string     `json:"integration_id,omitempty"`
 	Expires       *time.Time `json:"expires,omitempty"` // nil: it never ends by itself
 }
 
-// CreatedKey is the one answer that ever holds the key itself.
+// CreatedKey is the only answer that has the key itself.
 type CreatedKey struct {
 	Key  string          `json:"key"`
 	Info integration.Key `json:"info"`
 }
 
-func (a *Admin) createKey(ctx context.Context, req *web.Request, _ string) (*web.Response, error) {
-	if len(req.Body) > web.MaxBody {
-		return nil, &api.Error{Code: api.PayloadTooLarge, Message: "The body is larger than 16 KiB."}
+func (a *Admin) createKey(ctx context.Context, req request) (*web.Response, error) {
+	if len(req.Body) > req.maxBody {
+		return nil, &api.Error{Code: api.PayloadTooLarge, Message: web.LargerThan(req.maxBody)}
 	}
 	body, err := web.ReadObject(req.Body)
 	if err != nil {
-		return nil, &api.Error{Code: api.InvalidRequest, Message: "Send a JSON object with publisher_id, and for a public key integration_id."}
+		return nil, &api.Error{Code: api.InvalidRequest,
+			Message: "Send a JSON object with publisher_id, and for a public key integration_id."}
 	}
-	// A member of another type is not taken for an absent one: that would make
-	// a secret key where a public one was asked for, or one that never expires.
+	// A member of another type does not count as absent. Otherwise a request for a
+	// public key could get a secret one, or one that never expires.
 	for _, name := range []string{"publisher_id", "integration_id", "expires"} {
 		if text, present, ok := body.String(name); !ok || present && text == "" {
 			return nil, &api.Error{Code: api.InvalidRequest, Message: name + " must be a string that is not empty."}
@@ -196,13 +224,15 @@ func (a *Admin) createKey(ctx context.Context, req *web.Request, _ string) (*web
 	var kr KeyRequest
 	var named bool
 	if kr.PublisherID, named, _ = body.String("publisher_id"); !named {
-		return nil, &api.Error{Code: api.InvalidRequest, Message: "publisher_id is missing: it says whose key it is."}
+		return nil, &api.Error{Code: api.InvalidRequest,
+			Message: "publisher_id is missing: it says whose key it is."}
 	}
 	kr.IntegrationID, _, _ = body.String("integration_id")
 	if text, present, _ := body.String("expires"); present {
 		t, err := time.Parse(time.RFC3339, text)
 		if err != nil || !t.After(a.Now()) {
-			return nil, &api.Error{Code: api.InvalidRequest, Message: "expires must be an RFC 3339 time in the future."}
+			return nil, &api.Error{Code: api.InvalidRequest,
+				Message: "expires must be an RFC 3339 time in the future."}
 		}
 		kr.Expires = &t
 	}
@@ -211,7 +241,8 @@ func (a *Admin) createKey(ctx context.Context, req *web.Request, _ string) (*web
 	}
 	text, key, err := a.Directory.CreateKey(ctx, kr.PublisherID, kr.IntegrationID, kr.Expires)
 	if errors.Is(err, integration.ErrNotFound) {
-		return nil, &api.Error{Code: api.NotFound, Message: "There is no such publisher, or it has no such integration."}
+		return nil, &api.Error{Code: api.NotFound,
+			Message: "There is no such publisher, or it has no such integration."}
 	}
 	if err != nil {
 		return nil, err
@@ -219,23 +250,28 @@ func (a *Admin) createKey(ctx context.Context, req *web.Request, _ string) (*web
 	return api.Answer(200, CreatedKey{text, key}), nil
 }
 
-// allowPublic refuses a public key with which nothing could be started. What
-// does not exist or is another publisher's is CreateKey's to refuse.
+// allowPublic refuses a public key that could not start any session. CreateKey
+// refuses integrations that do not exist or belong to another publisher.
 func (a *Admin) allowPublic(ctx context.Context, kr KeyRequest) error {
 	if kr.IntegrationID == "" {
 		return nil
 	}
 	i, err := a.Directory.Integration(ctx, kr.IntegrationID)
-	if errors.Is(err, integration.ErrNotFound) || err == nil && (i.PublisherID != kr.PublisherID || i.AllowsPublicKeys(a.Dev)) {
+	if errors.Is(err, integration.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return &api.Error{Code: api.Forbidden, Message: "A public key needs the integration's callback origins: anybody can read the key and would choose where the result token goes. List them in callback_origins, then make the key."}
+	if i.PublisherID != kr.PublisherID || i.AllowsPublicKeys(a.Dev) {
+		return nil
+	}
+	return &api.Error{Code: api.Forbidden,
+		Message: "A public key needs the integration's callback origins: anybody can read the key and would " +
+			"choose where the result token goes. List them in callback_origins, then make the key."}
 }
 
-func (a *Admin) keys(ctx context.Context, _ *web.Request, _ string) (*web.Response, error) {
+func (a *Admin) keys(ctx context.Context, _ request) (*web.Response, error) {
 	all, err := a.Directory.Keys(ctx)
 	if err != nil {
 		return nil, err
@@ -245,8 +281,8 @@ func (a *Admin) keys(ctx context.Context, _ *web.Request, _ string) (*web.Respon
 	}{append([]integration.Key{}, all...)}), nil
 }
 
-func (a *Admin) revokeKey(ctx context.Context, _ *web.Request, id string) (*web.Response, error) {
-	key, err := a.Directory.RevokeKey(ctx, id)
+func (a *Admin) revokeKey(ctx context.Context, req request) (*web.Response, error) {
+	key, err := a.Directory.RevokeKey(ctx, req.id)
 	if errors.Is(err, integration.ErrNotFound) {
 		return nil, &api.Error{Code: api.NotFound, Message: "There is no such key."}
 	}
@@ -256,11 +292,11 @@ func (a *Admin) revokeKey(ctx context.Context, _ *web.Request, id string) (*web.
 	return api.Answer(200, key), nil
 }
 
-// deliveriesPage is how many events one answer holds at the most.
+// deliveriesPage is the largest number of events in one answer.
 const deliveriesPage = 200
 
-// DeliveryPage is one page of events, outbox.Dead or outbox.Waiting. Next, if
-// not empty, is the cursor of the next one.
+// DeliveryPage is one page of events, outbox.Dead or outbox.Waiting. Next is the
+// cursor of the next page, empty on the last one.
 type DeliveryPage[T any] struct {
 	Deliveries []T    `json:"deliveries"`
 	Next       string `json:"next,omitempty"`
@@ -268,29 +304,33 @@ type DeliveryPage[T any] struct {
 
 // Values of the parameter state.
 const (
-	StateDead    = "dead"    // given up; as without the parameter
-	StateWaiting = "waiting" // for a retry
+	StateDead    = "dead"    // events that were given up; the default
+	StateWaiting = "waiting" // events that wait for a retry
 )
 
 // deliveries lists events that were not delivered.
-func (a *Admin) deliveries(ctx context.Context, req *web.Request, _ string) (*web.Response, error) {
+func (a *Admin) deliveries(ctx context.Context, req request) (*web.Response, error) {
 	query, err := url.ParseQuery(req.Query)
 	if err != nil {
 		return nil, &api.Error{Code: api.InvalidRequest, Message: "The query is not well formed."}
 	}
+	after := query.Get("after")
 	switch query.Get("state") {
 	case "", StateDead:
-		return eventPage(ctx, a.Partitions, query.Get("after"), a.Outbox.Dead, func(d outbox.Dead) string { return d.Event })
+		event := func(d outbox.Dead) string { return d.Event }
+		return eventPage(ctx, a.Partitions, after, a.Outbox.Dead, event)
 	case StateWaiting:
-		return eventPage(ctx, a.Partitions, query.Get("after"), a.Outbox.Waiting, func(w outbox.Waiting) string { return w.Event })
+		event := func(w outbox.Waiting) string { return w.Event }
+		return eventPage(ctx, a.Partitions, after, a.Outbox.Waiting, event)
 	}
 	return nil, &api.Error{Code: api.InvalidRequest, Message: "state is neither dead nor waiting."}
 }
 
-// eventPage goes from partition to partition. The cursor is the partition and
-// the last event that was shown.
+// eventPage lists the events of one partition after the other. The cursor is the
+// partition and the last event that was shown.
 func eventPage[T any](ctx context.Context, partitions []kv.Partition, cursor string,
-	list func(context.Context, kv.Partition, string, int) ([]T, error), event func(T) string) (*web.Response, error) {
+	list func(context.Context, kv.Partition, string, int) ([]T, error), event func(T) string) (
+	*web.Response, error) {
 	first, after, _ := strings.Cut(cursor, ":")
 	page := DeliveryPage[T]{Deliveries: []T{}}
 	for _, p := range partitions {
@@ -313,18 +353,18 @@ func eventPage[T any](ctx context.Context, partitions []kv.Partition, cursor str
 	return api.Answer(200, page), nil
 }
 
-func (a *Admin) resend(ctx context.Context, _ *web.Request, id string) (*web.Response, error) {
-	uuid, ok := strings.CutPrefix(id, "evt_")
+func (a *Admin) resend(ctx context.Context, req request) (*web.Response, error) {
+	uuid, ok := strings.CutPrefix(req.id, "evt_")
 	if _, err := session.ParseUUID(uuid); !ok || err != nil {
 		return nil, &api.Error{Code: api.InvalidRequest, Message: "An event id is evt_ and a UUID."}
 	}
 	for _, p := range a.Partitions {
-		err := a.Outbox.Resend(ctx, p, id)
+		err := a.Outbox.Resend(ctx, p, req.id)
 		if err == nil {
 			return api.Answer(200, struct {
 				Event string `json:"event"`
 				Sent  string `json:"status"`
-			}{id, "scheduled"}), nil
+			}{req.id, "scheduled"}), nil
 		}
 		if !errors.Is(err, outbox.ErrNotDead) {
 			return nil, err

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -34,11 +33,12 @@ const (
 	otherUUID = "11111111-4d4e-475f-906b-2f11c5eca7bd"
 	secret    = "whsec_only_for_tests"
 	operator  = "op_only_for_tests"
+	testPath  = "/admin/v1/integrations/" + testUUID + "/test"
 )
 
 var ctx = context.Background()
 
-// world is an Admin on a store that fails as told, with a receiver that answers as told.
+// world is an Admin, on a store and with a receiver that do as the test says.
 type world struct {
 	*Admin
 	store  *kvtest.Faulty
@@ -52,20 +52,26 @@ func newWorld(t testing.TB) *world {
 	w := &world{clock: kvtest.NewClock()}
 	w.store = &kvtest.Faulty{KV: memory.New(memory.Config{Now: w.clock.Now})}
 	random := &coretest.Random{}
-	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
+	ring, err := token.NewRing("verify.verge.example", random,
+		token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
 	coretest.Must(t, err)
-	h := host.Host{KV: w.store, Sealer: ring, Fetch: w, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
+	h := host.Host{KV: w.store, Sealer: ring, Fetch: w, Now: w.clock.Now, Random: random,
+		Log: slog.New(slog.NewTextHandler(&w.log, nil))}
 	d := integration.NewDirectory(h)
-	w.Admin = &Admin{Host: h, Token: operator, Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Failures: ratelimit.PerMinute(1000), Directory: d, Partitions: []kv.Partition{"p0", "p1", "p2"},
+	w.Admin = &Admin{Host: h, Token: operator,
+		Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Failures: ratelimit.PerMinute(1000),
+		Directory: d, Partitions: []kv.Partition{"p0", "p1", "p2"},
 		Outbox: &outbox.Outbox{Host: h, Directory: d, AttemptTime: outbox.AttemptTime}}
 	coretest.Must(t, d.PutPublisher(ctx, integration.Publisher{ID: "pub_a"}))
-	coretest.Must(t, d.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Method: "sandbox",
-		CallbackOrigins: []string{"https://www.publisher.example"}, Webhook: integration.Webhook{URL: "https://hooks.publisher.example/"}}, secret))
+	i := integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
+		Method: "sandbox", CallbackOrigins: []string{"https://www.publisher.example"},
+		Webhook: integration.Webhook{URL: "https://hooks.publisher.example/"}}
+	coretest.Must(t, d.PutIntegration(ctx, i, secret))
 	w.answer = w.receiver
 	return w
 }
 
-// receiver verifies, as publishers do.
+// receiver verifies signatures, as publishers do.
 func (w *world) receiver(req host.FetchRequest) (int, error) {
 	header := map[string][]string{}
 	for name, value := range req.Header {
@@ -83,7 +89,7 @@ func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchRespo
 	return host.FetchResponse{Status: status}, err
 }
 
-// ask asks as the operator; into takes a 200's body.
+// ask sends a request with the operator token. The body of a 200 goes into into.
 func (w *world) ask(t testing.TB, method, path, body string, into any) *api.Error {
 	t.Helper()
 	path, query, _ := strings.Cut(path, "?")
@@ -122,11 +128,13 @@ func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 	calls := w.store.Calls()
 	for _, token := range []string{operator, ""} {
 		w.Token = token
-		for _, header := range []web.Header{
-			nil, {"Authorization": {""}}, {"Authorization": {"Bearer"}}, {"Authorization": {"Bearer "}}, {"Authorization": {operator}},
-			{"Authorization": {"bearer " + operator}}, {"Authorization": {"Basic " + operator}}, {"Authorization": {"Bearer " + operator + " "}},
-			{"Authorization": {"Bearer " + operator[:len(operator)-1]}}, {"Authorization": {"Bearer x" + operator}}, {"Authorization": {"Bearer " + sk}},
-		} {
+		headers := []web.Header{nil}
+		for _, value := range []string{"", "Bearer", "Bearer ", operator, "bearer " + operator, "Basic " + operator,
+			"Bearer " + operator + " ", "Bearer " + operator[:len(operator)-1], "Bearer x" + operator,
+			"Bearer " + sk} {
+			headers = append(headers, web.Header{"Authorization": {value}})
+		}
+		for _, header := range headers {
 			for _, path := range []string{KeysPath, IntegrationsPath, DeliveriesPath, "/admin/v1/nothing"} {
 				resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: path, Header: header})
 				var e *api.Error
@@ -141,12 +149,14 @@ func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 	}
 }
 
-// The limit is on guesses. An operator whose neighbour guesses is not kept out.
+// Only guesses are limited. An operator is let in while somebody at the same
+// address guesses.
 func TestWrongTokensAreLimitedByAddress(t *testing.T) {
 	w := newWorld(t)
 	w.Failures = ratelimit.PerMinute(20)
 	ask := func(token, from string) api.Code {
-		_, err := w.Handle(ctx, &web.Request{Method: "GET", Path: KeysPath, Header: web.Header{"Authorization": {"Bearer " + token}}, Client: netip.MustParseAddr(from)})
+		_, err := w.Handle(ctx, &web.Request{Method: "GET", Path: KeysPath, Client: netip.MustParseAddr(from),
+			Header: web.Header{"Authorization": {"Bearer " + token}}})
 		var e *api.Error
 		if errors.As(err, &e) && e.Code == api.RateLimited && e.RetryAfter < 1 {
 			t.Error("contract 5, 429: no Retry-After")
@@ -194,12 +204,14 @@ func TestTheIndexNamesEveryRouteAndNeedsNoToken(t *testing.T) {
 	calls := w.store.Calls()
 	resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: "/", Header: web.Header{}})
 	coretest.Must(t, err)
-	for path, methods := range routes {
-		for method := range methods {
-			if !regexp.MustCompile(`(?m)^ +` + method + ` +` + regexp.QuoteMeta(path) + `$`).Match(resp.Body) {
-				t.Errorf("%s %s is not in the index", method, path)
-			}
+	for _, line := range []string{"GET   " + IntegrationsPath, "POST  " + TestPath, "GET   " + KeysPath,
+		"POST  " + KeysPath, "POST  " + RevokePath, "GET   " + DeliveriesPath, "POST  " + ResendPath} {
+		if !strings.Contains(string(resp.Body), "\n  "+line+"\n") {
+			t.Errorf("the index lacks %q:\n%s", line, resp.Body)
 		}
+	}
+	if n := strings.Count(string(resp.Body), Prefix); n != 7 {
+		t.Errorf("the index has %d routes, want 7:\n%s", n, resp.Body)
 	}
 	if w.store.Calls() != calls {
 		t.Error("it asked the store")
@@ -232,8 +244,15 @@ func TestRoutes(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"", "/admin", "/admin/v1/", "/admin/v1/keys/", "/admin/v1/keys/x", "/admin/v1/keys/x/test", "/admin/v1/keys/{id}/revoke/x",
-		"/admin/v1/integrations/x/revoke", "/admin/v1/x/keys", "/admin/v2/keys", "/Admin/v1/keys"} {
+	// A placeholder between slashes may be empty: the handler says what is wrong.
+	e := w.refused(t, api.NotFound, "POST", "/admin/v1/keys//revoke", "")
+	if e != nil && e.Message != "There is no such key." {
+		t.Errorf("a key without an id: %v", e)
+	}
+	w.refused(t, api.InvalidRequest, "POST", "/admin/v1/deliveries//resend", "")
+	for _, path := range []string{"", "/admin", "/admin/v1/", "/admin/v1/keys/", "/admin/v1/keys/x",
+		"/admin/v1/keys/x/test", "/admin/v1/keys/{id}/revoke/x", "/admin/v1/integrations/x/revoke",
+		"/admin/v1/x/keys", "/admin/v2/keys", "/Admin/v1/keys"} {
 		w.refused(t, api.NotFound, "GET", path, "")
 	}
 }
@@ -244,22 +263,27 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 	if e := w.ask(t, "POST", KeysPath, `{"publisher_id":"pub_a"}`, &made); e != nil {
 		t.Fatal(e)
 	}
-	if !integration.WellFormed(integration.SecretPrefix, made.Key) || made.Info.Public() || made.Info.Last4 != made.Key[len(made.Key)-4:] {
+	if !integration.WellFormed(integration.SecretPrefix, made.Key) || made.Info.Public() ||
+		made.Info.Last4 != made.Key[len(made.Key)-4:] {
 		t.Errorf("contract 12: %+v", made.Info)
 	}
 	var public CreatedKey
-	expires := w.clock.Now().Add(time.Hour).Format(time.RFC3339)
-	if e := w.ask(t, "POST", KeysPath, `{"publisher_id":"pub_a","integration_id":"`+testUUID+`","expires":"`+expires+`"}`, &public); e != nil {
+	expires := w.clock.Now().Add(time.Hour)
+	body := `{"publisher_id":"pub_a","integration_id":"` + testUUID + `",` +
+		`"expires":"` + expires.Format(time.RFC3339) + `"}`
+	if e := w.ask(t, "POST", KeysPath, body, &public); e != nil {
 		t.Fatal(e)
 	}
-	if !integration.WellFormed(integration.PublicPrefix, public.Key) || public.Info.Expires == nil || !public.Info.Expires.Equal(w.clock.Now().Add(time.Hour)) {
+	if !integration.WellFormed(integration.PublicPrefix, public.Key) ||
+		public.Info.Expires == nil || !public.Info.Expires.Equal(expires) {
 		t.Errorf("contract 12: %+v", public.Info)
 	}
 	var list struct{ Keys []integration.Key }
 	if e := w.ask(t, "GET", KeysPath, "", &list); e != nil || len(list.Keys) != 2 {
 		t.Errorf("contract 12: listed are %+v, %v", list, e)
 	}
-	raw, err := w.Handle(ctx, &web.Request{Method: "GET", Path: KeysPath, Header: web.Header{"Authorization": {"Bearer " + operator}}})
+	raw, err := w.Handle(ctx, &web.Request{Method: "GET", Path: KeysPath,
+		Header: web.Header{"Authorization": {"Bearer " + operator}}})
 	coretest.Must(t, err)
 	for _, k := range []string{made.Key, public.Key} {
 		if bytes.Contains(raw.Body, []byte(k[7:27])) {
@@ -267,7 +291,8 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 		}
 	}
 	var revoked integration.Key
-	if e := w.ask(t, "POST", "/admin/v1/keys/"+made.Info.ID+"/revoke", "", &revoked); e != nil || revoked.Revoked == nil {
+	e := w.ask(t, "POST", "/admin/v1/keys/"+made.Info.ID+"/revoke", "", &revoked)
+	if e != nil || revoked.Revoked == nil {
 		t.Errorf("contract 12: %+v, %v", revoked, e)
 	}
 	w.refused(t, api.NotFound, "POST", "/admin/v1/keys/key_0000000000000000/revoke", "")
@@ -277,7 +302,8 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 func TestANullMemberOfAKeyRequestCountsAsAbsent(t *testing.T) {
 	w := newWorld(t)
 	var made CreatedKey
-	if e := w.ask(t, "POST", KeysPath, `{"publisher_id":"pub_a","integration_id":null,"expires":null}`, &made); e != nil {
+	const body = `{"publisher_id":"pub_a","integration_id":null,"expires":null}`
+	if e := w.ask(t, "POST", KeysPath, body, &made); e != nil {
 		t.Fatal(e)
 	}
 	if made.Info.Public() || made.Info.Expires != nil {
@@ -285,9 +311,10 @@ func TestANullMemberOfAKeyRequestCountsAsAbsent(t *testing.T) {
 	}
 }
 
-// A request for a lesser key must never end in a greater one.
+// A request must never get a key that can do more than the one it asked for.
 func TestAKeyIsWhatWasAskedForOrNone(t *testing.T) {
 	w := newWorld(t)
+	now := w.clock.Now().Format(time.RFC3339)
 	for _, c := range []struct {
 		name, body string
 		code       api.Code
@@ -298,26 +325,27 @@ func TestAKeyIsWhatWasAskedForOrNone(t *testing.T) {
 		{"a publisher that is null", `{"publisher_id":null}`, api.InvalidRequest},
 		{"a publisher that is not there", `{"publisher_id":"pub_x"}`, api.NotFound},
 		{"a publisher that is a number", `{"publisher_id":5}`, api.InvalidRequest},
-		{"an integration that is not there", `{"publisher_id":"pub_a","integration_id":"` + otherUUID + `"}`, api.NotFound},
+		{"an integration that is not there",
+			`{"publisher_id":"pub_a","integration_id":"` + otherUUID + `"}`, api.NotFound},
 		{"an integration that is a number", `{"publisher_id":"pub_a","integration_id":5}`, api.InvalidRequest},
 		{"an integration that is empty", `{"publisher_id":"pub_a","integration_id":""}`, api.InvalidRequest},
 		{"a name twice", `{"publisher_id":"pub_a","publisher_id":"pub_a"}`, api.InvalidRequest},
 		{"expiry in the past", `{"publisher_id":"pub_a","expires":"2020-01-01T00:00:00Z"}`, api.InvalidRequest},
-		{"expiry that is now", `{"publisher_id":"pub_a","expires":"` + w.clock.Now().Format(time.RFC3339) + `"}`, api.InvalidRequest},
+		{"expiry that is now", `{"publisher_id":"pub_a","expires":"` + now + `"}`, api.InvalidRequest},
 		{"expiry that is a number", `{"publisher_id":"pub_a","expires":1795212600}`, api.InvalidRequest},
-		{"a list with null for an integration", `{"publisher_id":"pub_a","integration_id":[null]}`, api.InvalidRequest},
+		{"a list with null for an integration",
+			`{"publisher_id":"pub_a","integration_id":[null]}`, api.InvalidRequest},
 		{"expiry without zone", `{"publisher_id":"pub_a","expires":"2030-01-01T00:00:00"}`, api.InvalidRequest},
 		{"too long", `{"publisher_id":"pub_a"}` + strings.Repeat(" ", web.MaxBody), api.PayloadTooLarge},
 	} {
 		t.Run("contract 12: "+c.name, func(t *testing.T) { w.refused(t, c.code, "POST", KeysPath, c.body) })
 	}
 	if keys, err := w.Directory.Keys(ctx); err != nil || len(keys) != 0 {
-		t.Errorf("contract 12: refused, and yet there are %+v, %v", keys, err)
+		t.Errorf("contract 12: a refused request has made %+v, %v", keys, err)
 	}
 }
 
-// Anybody can read a public key, and whoever chooses the callback receives the
-// result token.
+// Anybody can read a public key, and who chooses the callback gets the result token.
 func TestNoPublicKeyWithoutCallbackOrigins(t *testing.T) {
 	for _, dev := range []bool{false, true} {
 		w := newWorld(t)
@@ -334,11 +362,12 @@ func TestNoPublicKeyWithoutCallbackOrigins(t *testing.T) {
 			}
 			continue
 		}
-		if e := w.refused(t, api.Forbidden, "POST", KeysPath, body); e != nil && !strings.Contains(e.Message, "callback_origins") {
+		e := w.refused(t, api.Forbidden, "POST", KeysPath, body)
+		if e != nil && !strings.Contains(e.Message, "callback_origins") {
 			t.Errorf("contract 8: %q does not say what to configure", e.Message)
 		}
 		if keys, err := w.Directory.Keys(ctx); err != nil || len(keys) != 0 {
-			t.Errorf("contract 8: refused, and yet there are %+v, %v", keys, err)
+			t.Errorf("contract 8: a refused request has made %+v, %v", keys, err)
 		}
 		w.refused(t, api.NotFound, "POST", KeysPath, `{"publisher_id":"pub_b","integration_id":"`+testUUID+`"}`)
 		if e := w.ask(t, "POST", KeysPath, `{"publisher_id":"pub_a"}`, nil); e != nil {
@@ -350,14 +379,16 @@ func TestNoPublicKeyWithoutCallbackOrigins(t *testing.T) {
 func TestIntegrations(t *testing.T) {
 	w := newWorld(t)
 	var list struct{ Integrations []IntegrationView }
-	if e := w.ask(t, "GET", IntegrationsPath, "", &list); e != nil || len(list.Integrations) != 1 || list.Integrations[0].ID != testUUID || list.Integrations[0].Ready {
+	if e := w.ask(t, "GET", IntegrationsPath, "", &list); e != nil || len(list.Integrations) != 1 ||
+		list.Integrations[0].ID != testUUID || list.Integrations[0].Ready {
 		t.Errorf("listed are %+v, %v", list, e)
 	}
 }
 
 func TestTheWebhookTest(t *testing.T) {
 	bad := func(probe string, status int) func(*world) func(host.FetchRequest) (int, error) {
-		n := slices.Index([]string{webhook.ProbeGood, webhook.ProbeBadSignature, webhook.ProbeStaleTimestamp, webhook.ProbeDifferingTimestamp, webhook.ProbeAlteredBody}, probe)
+		n := slices.Index([]string{webhook.ProbeGood, webhook.ProbeBadSignature, webhook.ProbeStaleTimestamp,
+			webhook.ProbeDifferingTimestamp, webhook.ProbeAlteredBody}, probe)
 		return func(w *world) func(host.FetchRequest) (int, error) {
 			at := 0
 			return func(req host.FetchRequest) (int, error) {
@@ -386,7 +417,7 @@ func TestTheWebhookTest(t *testing.T) {
 			w := newWorld(t)
 			w.answer = c.answer(w)
 			var report TestReport
-			if e := w.ask(t, "POST", "/admin/v1/integrations/"+testUUID+"/test", "", &report); e != nil {
+			if e := w.ask(t, "POST", testPath, "", &report); e != nil {
 				t.Fatal(e)
 			}
 			if report.Ready != (c.reason == "") || len(report.Probes) != 5 {
@@ -405,7 +436,8 @@ func TestTheWebhookTest(t *testing.T) {
 }
 
 func TestTheWebhookTestSaysWhyThereWasNoAnswer(t *testing.T) {
-	for _, reason := range []string{host.FetchBlocked, host.FetchTimeout, host.FetchDNS, host.FetchRefused, host.FetchTLS, host.FetchMalformed, host.FetchNetwork} {
+	for _, reason := range []string{host.FetchBlocked, host.FetchTimeout, host.FetchDNS, host.FetchRefused,
+		host.FetchTLS, host.FetchMalformed, host.FetchNetwork} {
 		w := newWorld(t)
 		sent := 0
 		w.answer = func(host.FetchRequest) (int, error) {
@@ -413,7 +445,8 @@ func TestTheWebhookTestSaysWhyThereWasNoAnswer(t *testing.T) {
 			return 0, &host.FetchError{Reason: reason, Err: errors.New("x")}
 		}
 		var report TestReport
-		if e := w.ask(t, "POST", "/admin/v1/integrations/"+testUUID+"/test", "", &report); e != nil || report.Ready || report.Status != NotReady {
+		e := w.ask(t, "POST", testPath, "", &report)
+		if e != nil || report.Ready || report.Status != NotReady {
 			t.Errorf("contract 29: %+v, %v", report, e)
 		}
 		want := "good: wanted 2xx, but there was no answer (" + reason + ": " + host.FetchCause(reason) + ")"
@@ -426,7 +459,7 @@ func TestTheWebhookTestSaysWhyThereWasNoAnswer(t *testing.T) {
 	}
 }
 
-// A receiver that breaks down after the first probe has all of them.
+// A receiver that fails after the first probe gets the other probes, too.
 func TestTheWebhookTestGoesOnAfterAnAnswer(t *testing.T) {
 	w := newWorld(t)
 	sent := 0
@@ -437,23 +470,23 @@ func TestTheWebhookTestGoesOnAfterAnAnswer(t *testing.T) {
 		return w.receiver(req)
 	}
 	var report TestReport
-	if e := w.ask(t, "POST", "/admin/v1/integrations/"+testUUID+"/test", "", &report); e != nil || sent != 5 || len(report.Reasons) != 1 ||
-		!strings.HasPrefix(report.Reasons[0], "bad_signature, stale_timestamp, differing_timestamp, altered_body: ") {
+	e := w.ask(t, "POST", testPath, "", &report)
+	const want = "bad_signature, stale_timestamp, differing_timestamp, altered_body: "
+	if e != nil || sent != 5 || len(report.Reasons) != 1 || !strings.HasPrefix(report.Reasons[0], want) {
 		t.Errorf("contract 29: %d probes were sent; %+v, %v", sent, report, e)
 	}
 }
 
-// A later test that fails takes back what an earlier one gave.
+// An integration that was ready is not ready any more after a test that fails.
 func TestAFailedTestTakesReadinessBack(t *testing.T) {
 	w := newWorld(t)
-	path := "/admin/v1/integrations/" + testUUID + "/test"
 	for _, want := range []bool{true, false, true} {
 		w.answer = w.receiver
 		if !want {
 			w.answer = func(host.FetchRequest) (int, error) { return 200, nil }
 		}
 		var report TestReport
-		if e := w.ask(t, "POST", path, "", &report); e != nil || report.Ready != want {
+		if e := w.ask(t, "POST", testPath, "", &report); e != nil || report.Ready != want {
 			t.Fatalf("contract 29: %+v, %v", report, e)
 		}
 		i, err := w.Directory.Integration(ctx, testUUID)
@@ -468,7 +501,9 @@ func TestTheWebhookTestNeedsSomethingToTest(t *testing.T) {
 	w := newWorld(t)
 	w.refused(t, api.NotFound, "POST", "/admin/v1/integrations/"+otherUUID+"/test", "")
 	put := func(hook integration.Webhook) {
-		coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: otherUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Webhook: hook}, ""))
+		i := integration.Integration{ID: otherUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
+			Webhook: hook}
+		coretest.Must(t, w.Directory.PutIntegration(ctx, i, ""))
 	}
 	for _, hook := range []integration.Webhook{{}, {Off: true}, {URL: "https://hooks.publisher.example/"}} {
 		put(hook)
@@ -485,12 +520,15 @@ func (w *world) bury(t testing.TB, p kv.Partition, n int) (ids []string) {
 	return w.try(t, p, n, func(host.FetchRequest) (int, error) { return 400, nil })
 }
 
-// try makes n events of a partition and one attempt of each.
-func (w *world) try(t testing.TB, p kv.Partition, n int, answer func(host.FetchRequest) (int, error)) (ids []string) {
+// try makes n events of a partition and attempts each of them once.
+func (w *world) try(t testing.TB, p kv.Partition, n int, answer func(host.FetchRequest) (int, error)) (
+	ids []string) {
 	t.Helper()
 	w.answer = answer
 	for range n {
-		e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), IntegrationID: testUUID, SessionID: "svc_sess_x"}, w.clock.Now())
+		head := webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), IntegrationID: testUUID,
+			SessionID: "svc_sess_x"}
+		e := webhook.Started(head, w.clock.Now())
 		task, err := outbox.Event(w.Sealer, e, testUUID, w.clock.Now())
 		coretest.Must(t, err)
 		coretest.Must(t, w.KV.Commit(ctx, kv.Tx{ID: e.ID, Partition: p, Schedule: []kv.Task{task}}))
@@ -501,13 +539,15 @@ func (w *world) try(t testing.TB, p kv.Partition, n int, answer func(host.FetchR
 	for _, task := range tasks {
 		m, body, err := outbox.Read(task)
 		coretest.Must(t, err)
-		coretest.Must(t, w.Outbox.Deliver(ctx, host.Job{Partition: p, Task: task, Until: w.clock.Now().Add(time.Minute)}, m, body))
+		job := host.Job{Partition: p, Task: task, Until: w.clock.Now().Add(time.Minute)}
+		coretest.Must(t, w.Outbox.Deliver(ctx, job, m, body))
 	}
 	return ids
 }
 
 func TestDeliveriesArePagedOverPartitions(t *testing.T) {
-	for _, counts := range [][3]int{{0, 0, 0}, {1, 2, 3}, {200, 0, 1}, {200, 200, 0}, {0, 201, 0}, {150, 100, 199}, {0, 0, 200}} {
+	for _, counts := range [][3]int{{0, 0, 0}, {1, 2, 3}, {200, 0, 1}, {200, 200, 0}, {0, 201, 0},
+		{150, 100, 199}, {0, 0, 200}} {
 		t.Run(fmt.Sprintf("contract 27: %v dead events", counts), func(t *testing.T) {
 			w := newWorld(t)
 			want := map[string]bool{}
@@ -562,7 +602,8 @@ func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
 		waiting[page[0].Event] = p
 	}
 	var shown DeliveryPage[outbox.Waiting]
-	if e := w.ask(t, "GET", DeliveriesPath+"?state=waiting", "", &shown); e != nil || len(shown.Deliveries) != 2 {
+	e := w.ask(t, "GET", DeliveriesPath+"?state=waiting", "", &shown)
+	if e != nil || len(shown.Deliveries) != 2 {
 		t.Fatalf("contract 27: %+v, %v", shown, e)
 	}
 	for _, d := range shown.Deliveries {
@@ -604,17 +645,21 @@ func TestResend(t *testing.T) {
 	}
 }
 
-// A receiver sees an event like every other; what asks for its session finds none.
+// To a receiver the event looks like any other, but its session does not exist.
 func TestTheTestEventHasNoSession(t *testing.T) {
 	w := newWorld(t)
 	var bodies [][]byte
-	w.answer = func(req host.FetchRequest) (int, error) { bodies = append(bodies, req.Body); return w.receiver(req) }
-	if e := w.ask(t, "POST", "/admin/v1/integrations/"+testUUID+"/test", "", nil); e != nil {
+	w.answer = func(req host.FetchRequest) (int, error) {
+		bodies = append(bodies, req.Body)
+		return w.receiver(req)
+	}
+	if e := w.ask(t, "POST", testPath, "", nil); e != nil {
 		t.Fatal(e)
 	}
 	var e webhook.Event
 	coretest.Must(t, json.Unmarshal(bodies[0], &e))
-	if e.Type != webhook.TypeStarted || !e.Test || e.IntegrationID != "int_"+testUUID || e.PublisherID != "pub_a" ||
+	if e.Type != webhook.TypeStarted || !e.Test ||
+		e.IntegrationID != "int_"+testUUID || e.PublisherID != "pub_a" ||
 		!strings.HasPrefix(e.SessionID, session.Prefix) {
 		t.Errorf("contract 29: %+v", e)
 	}

@@ -23,11 +23,11 @@ const (
 type TestReport struct {
 	Status  string        `json:"status"` // READY or NOT_READY
 	Ready   bool          `json:"ready"`
-	Probes  []ProbeReport `json:"probes"`            // those that were sent
-	Reasons []string      `json:"reasons,omitempty"` // of those that failed, see webhook.Judge
+	Probes  []ProbeReport `json:"probes"`            // the probes that were sent
+	Reasons []string      `json:"reasons,omitempty"` // why probes failed, see webhook.Judge
 }
 
-// ProbeReport is what came of one probe.
+// ProbeReport is the result of one probe.
 type ProbeReport struct {
 	Name   string `json:"name"`
 	Want   string `json:"want"`
@@ -35,9 +35,9 @@ type ProbeReport struct {
 	Reason string `json:"reason,omitempty"` // why there was none, one of host's Fetch constants
 }
 
-// test sends the probes the way every event goes and records what they showed.
-func (a *Admin) test(ctx context.Context, _ *web.Request, id string) (*web.Response, error) {
-	i, err := a.Directory.Integration(ctx, id)
+// test sends the probes in the way in which events are sent, and records the result.
+func (a *Admin) test(ctx context.Context, req request) (*web.Response, error) {
+	i, err := a.Directory.Integration(ctx, req.id)
 	if errors.Is(err, integration.ErrNotFound) {
 		return nil, &api.Error{Code: api.NotFound, Message: "There is no such integration."}
 	}
@@ -45,12 +45,14 @@ func (a *Admin) test(ctx context.Context, _ *web.Request, id string) (*web.Respo
 		return nil, err
 	}
 	if !i.Webhook.Sends() {
-		return nil, &api.Error{Code: api.InvalidRequest, Message: "The integration has no webhook to test: set a URL first."}
+		return nil, &api.Error{Code: api.InvalidRequest,
+			Message: "The integration has no webhook to test: set a URL first."}
 	}
 	secret, err := a.Directory.WebhookSecret(i)
 	if err != nil {
 		a.Log.Warn("webhook cannot be tested", "integration", i.ID, "error", err.Error())
-		return nil, &api.Error{Code: api.InvalidRequest, Message: "The integration has no webhook secret, or one that this key ring does not open: set it again."}
+		return nil, &api.Error{Code: api.InvalidRequest,
+			Message: "The integration has no webhook secret, or one that this key ring does not open: set it again."}
 	}
 	report, err := a.probe(ctx, i, secret)
 	if err != nil {
@@ -59,7 +61,8 @@ func (a *Admin) test(ctx context.Context, _ *web.Request, id string) (*web.Respo
 	if err := a.Directory.RecordReadiness(ctx, i, secret, report.Ready); err != nil {
 		return nil, err
 	}
-	a.Log.Info("webhook test", "integration", i.ID, "ready", report.Ready, "reasons", strings.Join(report.Reasons, "; "))
+	a.Log.Info("webhook test", "integration", i.ID, "ready", report.Ready,
+		"reasons", strings.Join(report.Reasons, "; "))
 	return api.Answer(200, report), nil
 }
 
@@ -100,7 +103,7 @@ func (a *Admin) probe(ctx context.Context, i *integration.Integration, secret st
 		}
 		report.Probes = append(report.Probes, shown)
 		if p.Name == webhook.ProbeGood && result.Unanswered() {
-			break // the others would wait as long to meet the same
+			break // the other probes would wait as long and get no answer either
 		}
 	}
 	report.Ready, report.Reasons = webhook.Judge(results)

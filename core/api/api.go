@@ -83,6 +83,8 @@ type call struct {
 	now    time.Time
 	header Lines
 
+	maxBody int // bytes that the route takes
+
 	limits  ratelimit.Result // the answer of all limits that were asked
 	charged string           // the key that was counted beside the address
 }
@@ -130,9 +132,10 @@ func Page(serve func() *web.Response) Handler {
 	}
 }
 
-// Serve runs a handler. The header goes on the answer, an error's too.
-func (a *API) Serve(ctx context.Context, req *web.Request, h Handler) (*web.Response, Lines, error) {
-	c := &call{API: a, ctx: ctx, req: req, now: a.Now(), header: make(Lines, 0, 5)}
+// Serve runs a handler on a route whose bodies have at most maxBody bytes. The
+// header goes on the answer, an error's too.
+func (a *API) Serve(ctx context.Context, req *web.Request, maxBody int, h Handler) (*web.Response, Lines, error) {
+	c := &call{API: a, ctx: ctx, req: req, maxBody: maxBody, now: a.Now(), header: make(Lines, 0, 5)}
 	resp, err := h(c)
 	return resp, c.header, err
 }

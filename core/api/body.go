@@ -17,8 +17,8 @@ type fields struct {
 
 // body reads the request's body as fields (contract 3).
 func (c *call) body() (*fields, error) {
-	if len(c.req.Body) > web.MaxBody {
-		return nil, &Error{Code: PayloadTooLarge, Message: "The body is larger than 16 KiB."}
+	if len(c.req.Body) > c.maxBody {
+		return nil, &Error{Code: PayloadTooLarge, Message: web.LargerThan(c.maxBody)}
 	}
 	// Each of them, should there be several: some readers take the last.
 	for _, contentType := range c.req.Header["Content-Type"] {

@@ -126,7 +126,7 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 					header = web.Header{}
 				}
 				_, told, err := w.Serve(ctx, &web.Request{Method: "POST", Path: x.path, Header: header, Body: []byte(x.body),
-					Client: netip.MustParseAddr("192.0.2.1")}, x.handler)
+					Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, x.handler)
 				var e *Error
 				errors.As(err, &e)
 				if want := x.want; code(e) != want && !(turn == 1 && code(e) == AlreadyUsed) {
@@ -155,7 +155,7 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	w.Limits.PublicPerIP, w.Limits.PublicPerKey = ratelimit.PerMinute(4), ratelimit.PerMinute(2)
 	ask := func(key string) (*Error, Lines) {
 		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{},
-			Body: []byte(startBody(`"public_key":"` + key + `"`)), Client: netip.MustParseAddr("192.0.2.1")}, Start)
+			Body: []byte(startBody(`"public_key":"` + key + `"`)), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, Start)
 		var e *Error
 		errors.As(err, &e)
 		return e, header
@@ -205,7 +205,7 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 	} {
 		ask := func(from string) (*Error, Lines) {
 			_, lines, err := w.Serve(ctx, &web.Request{Method: "OPTIONS", Path: StartPath, Client: netip.MustParseAddr(from),
-				Header: web.Header{"Origin": {"https://www.publisher.example"}, "Access-Control-Request-Method": {"POST"}}}, h)
+				Header: web.Header{"Origin": {"https://www.publisher.example"}, "Access-Control-Request-Method": {"POST"}}}, web.MaxBody, h)
 			var e *Error
 			errors.As(err, &e)
 			return e, lines
@@ -238,7 +238,7 @@ func TestAKeyIsCountedThoughThatWasNotForeseen(t *testing.T) {
 	const late = "https://late.publisher.example"
 	ask := func() (Code, Lines) {
 		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{"Origin": {late}},
-			Body: []byte(startBody(`"public_key":"` + w.pk + `"`)), Client: netip.MustParseAddr("192.0.2.1")}, Start)
+			Body: []byte(startBody(`"public_key":"` + w.pk + `"`)), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, Start)
 		var e *Error
 		errors.As(err, &e)
 		return code(e), header

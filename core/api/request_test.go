@@ -99,7 +99,7 @@ func (w *world) ask(h Handler, path string, header web.Header, body string) ([]b
 	if header == nil {
 		header = web.Header{}
 	}
-	resp, _, err := w.Serve(ctx, &web.Request{Method: "POST", Path: path, Header: header, Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")}, h)
+	resp, _, err := w.Serve(ctx, &web.Request{Method: "POST", Path: path, Header: header, Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, h)
 	if err != nil {
 		return nil, AsError(err, errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown))
 	}
@@ -708,7 +708,7 @@ func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 	w := newWorld(t)
 	ask := func(origin, body string) (Code, Lines) {
 		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{"Origin": {origin}},
-			Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")}, Start)
+			Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, Start)
 		var e *Error
 		errors.As(err, &e)
 		return code(e), header
@@ -784,7 +784,7 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 		body := `{"integration_id":"` + testUUID + `","callback_url":"` + c.callback + `"}`
 		public := body[:len(body)-1] + `,"public_key":"` + w.pk + `"}`
 		for _, header := range []web.Header{nil, {"Origin": {page}}} {
-			_, lines, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: with(header, "X", "x"), Body: []byte(public)}, Start)
+			_, lines, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: with(header, "X", "x"), Body: []byte(public)}, web.MaxBody, Start)
 			var e *Error
 			if errors.As(err, &e); code(e) != c.public {
 				t.Errorf("%s: with the public key and %v: %v, want %q", c.rule, header, err, c.public)

@@ -98,9 +98,9 @@ func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
 	return v.method(r, pages.Notice{})
 }
 
-// Act answers POST on the hosted path.
-func (h *Hosted) Act(ctx context.Context, req *web.Request) *web.Response {
-	if len(req.Body) > web.MaxBody {
+// Act answers POST on the hosted path, where bodies have at most maxBody bytes.
+func (h *Hosted) Act(ctx context.Context, req *web.Request, maxBody int) *web.Response {
+	if len(req.Body) > maxBody {
 		return h.plain(413, pages.Damaged, req)
 	}
 	if web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded" {

@@ -109,7 +109,7 @@ func (w *world) post(flow string, header web.Header, fields ...string) *web.Resp
 	for name, values := range header {
 		h[name] = values
 	}
-	return w.Act(ctx, &web.Request{Method: "POST", Path: api.HostedPath, Header: h, Body: []byte(form.Encode())})
+	return w.Act(ctx, &web.Request{Method: "POST", Path: api.HostedPath, Header: h, Body: []byte(form.Encode())}, web.MaxBody)
 }
 
 func (w *world) get(query string) *web.Response {

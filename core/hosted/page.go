@@ -2,6 +2,7 @@ package hosted
 
 import (
 	"net/url"
+	"slices"
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/hosted/pages"
@@ -71,9 +72,16 @@ func pageHeader() web.Header {
 	}
 }
 
+var assets = []pages.Asset{pages.Style(), pages.Icon()}
+
+// HasAsset reports whether pages load a file from this path.
+func HasAsset(path string) bool {
+	return slices.ContainsFunc(assets, func(a pages.Asset) bool { return a.Path == path })
+}
+
 // Asset answers GET on a file that pages load; nil if there is no such file.
 func Asset(path string) *web.Response {
-	for _, a := range []pages.Asset{pages.Style(), pages.Icon()} {
+	for _, a := range assets {
 		if path == a.Path {
 			return &web.Response{Status: 200, Body: a.Body, Header: web.Header{
 				"Content-Type":           {a.ContentType},

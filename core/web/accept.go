@@ -2,13 +2,13 @@ package web
 
 import "strings"
 
-// maxAccept is as much of an Accept header as is read. Browsers send some 150 bytes.
+// maxAccept is how many bytes of an Accept header are read. Browsers send about 150.
 const maxAccept = 1024
 
-// AsksForPage reports whether a person will look at the answer, rather than a
-// program: the request is none to the API, and its Accept names text/html and
-// prefers it to JSON. Browsers do so when somebody opens an address; their
-// fetch and other clients do not unless told to.
+// AsksForPage reports whether a person, rather than a program, will look at the
+// answer: the request is not for the API, and its Accept header prefers text/html
+// to JSON. Browsers send such a header when somebody opens an address. Their fetch
+// and other clients do so only on request.
 func AsksForPage(req *Request) bool {
 	if req == nil || strings.HasPrefix(req.Path, "/api/") {
 		return false
@@ -36,7 +36,8 @@ func AsksForPage(req *Request) bool {
 	return page > json
 }
 
-// jsonRanges are the media ranges that JSON is in, the more specific the higher.
+// jsonRanges are the media ranges that JSON is in. A more specific range has a
+// higher number.
 var jsonRanges = map[string]int{"*/*": 1, "application/*": 2, "application/json": 3}
 
 // parseMedia reads "text/html;level=1;q=0.8" as text/html, 800.
@@ -55,8 +56,8 @@ func parseMedia(element string) (media string, weight int, ok bool) {
 	return MediaType(media), weight, true
 }
 
-// ParseWeight reads a qvalue (RFC 9110, 12.4.2), at most three decimals, in
-// thousandths.
+// ParseWeight reads a qvalue (RFC 9110, 12.4.2), which has at most three decimals.
+// It returns thousandths.
 func ParseWeight(s string) (int, bool) {
 	whole, decimals, _ := strings.Cut(s, ".")
 	if whole != "0" && whole != "1" || len(decimals) > 3 {

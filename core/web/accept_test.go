@@ -19,7 +19,7 @@ func TestAsksForPage(t *testing.T) {
 		{"HTML of a low weight, JSON refused", "/", []string{"text/html;q=0.1, application/json;q=0, */*"}, true},
 		{"HTML with another parameter", "/", []string{"text/html;level=1;q=0.7, */*;q=0.1"}, true},
 		{"contract 22: never on the API", "/api/v1/verify/start", []string{browser}, false},
-		{"no path of the API, though it begins like one", "/apiary", []string{browser}, true},
+		{"a path that begins like the API's", "/apiary", []string{browser}, true},
 		{"a client that says nothing", "/nowhere", nil, false},
 		{"a client that takes anything", "/nowhere", []string{"*/*"}, false},
 		{"a client that takes any text", "/nowhere", []string{"text/*"}, false},
@@ -27,10 +27,11 @@ func TestAsksForPage(t *testing.T) {
 		{"JSON before HTML", "/nowhere", []string{"application/json, text/html;q=0.9"}, false},
 		{"JSON beside HTML", "/nowhere", []string{"text/html, application/json"}, false},
 		{"anything before HTML", "/nowhere", []string{"text/html;q=0.5, */*"}, false},
-		{"any application before HTML", "/nowhere", []string{"text/html;q=0.5, application/*;q=0.6, */*;q=0.1"}, false},
+		{"any application before HTML", "/nowhere",
+			[]string{"text/html;q=0.5, application/*;q=0.6, */*;q=0.1"}, false},
 		{"HTML refused", "/nowhere", []string{"text/html;q=0"}, false},
-		{"a weight that is none", "/nowhere", []string{"text/html;q=x"}, false},
-		{"nothing", "/nowhere", []string{""}, false},
+		{"a weight that is no number", "/nowhere", []string{"text/html;q=x"}, false},
+		{"an empty header", "/nowhere", []string{""}, false},
 		{"too long to read", "/nowhere", []string{strings.Repeat("x/y,", 300) + "text/html"}, false},
 		{"cut in two", "/nowhere", []string{strings.Repeat("x", 1015) + ",text/html;q=0"}, false},
 	} {
@@ -39,6 +40,6 @@ func TestAsksForPage(t *testing.T) {
 		}
 	}
 	if AsksForPage(nil) || AsksForPage(&Request{}) {
-		t.Error("contract 22: a request of which nothing is known gets a page")
+		t.Error("contract 22: a request without a header gets a page")
 	}
 }

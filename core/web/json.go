@@ -8,23 +8,25 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep the objects and arrays of a body may nest, the body itself being the first.
+// maxDepth is how many levels of objects and arrays a body may have. The body
+// itself is the first level.
 const maxDepth = 16
 
-// manyMembers is from where on an object's names are kept in a map: below it
-// a walk is quicker, above it a hostile body would make the walk quadratic.
+// manyMembers is the number of members from which on an object's names are kept
+// in a map. With fewer members a search through all is quicker. With more, a
+// hostile body could make the search take quadratic time.
 const manyMembers = 16
 
-// Object is a JSON object as ReadObject found it. The zero value is an object without members.
+// Object is a JSON object that ReadObject has read. The zero value has no members.
 type Object struct{ members []member }
 
 type member struct {
 	name string // unescaped
-	raw  string // the value's own text, already checked
+	raw  string // the value's text, which is valid JSON
 }
 
 // SyntaxError says where and why a body is not one strict JSON object. It
-// never repeats anything of the body, which may hold a secret.
+// quotes nothing of the body, which may hold a secret.
 type SyntaxError struct {
 	Offset  int // in bytes
 	Problem string
@@ -36,11 +38,11 @@ func (e *SyntaxError) Error() string {
 
 // ReadObject reads a body that must be exactly one JSON object (contract 3).
 //
-// It is stricter than encoding/json, so that no two readers can understand a
-// body differently: invalid UTF-8, escapes of half a surrogate pair, a member
-// named twice in one object (however its name is escaped, at any depth) and
-// more than 16 levels are errors of type *SyntaxError. What it accepts,
-// encoding/json accepts too and reads the same.
+// It is stricter than encoding/json, so that no two readers understand a body
+// differently. These are errors of type *SyntaxError: invalid UTF-8, an escape
+// of half a surrogate pair, a name that occurs twice in one object (at any depth,
+// and also where the two are escaped differently), and more than 16 levels.
+// encoding/json accepts every body that ReadObject accepts, and reads the same.
 func ReadObject(body []byte) (Object, error) {
 	s := scanner{text: string(body)}
 	if !utf8.ValidString(s.text) {
@@ -62,9 +64,9 @@ func ReadObject(body []byte) (Object, error) {
 	return Object{members}, nil
 }
 
-// String returns the top-level member of exactly that name. ok is false only
-// where the member is there with a value that is no string. An absent member
-// is ("", false, true), and so is one that is null (contract 3).
+// String returns the top-level member of exactly that name. ok is false only if
+// the member is there and its value is neither a string nor null. For a member
+// that is absent or null, String returns ("", false, true) (contract 3).
 func (o Object) String(name string) (value string, present, ok bool) {
 	raw := o.raw(name)
 	switch {
@@ -76,9 +78,9 @@ func (o Object) String(name string) (value string, present, ok bool) {
 	return unescape(raw[1 : len(raw)-1]), true, true
 }
 
-// Integer returns an integer member. present says whether the object has it,
-// and not as null; ok is false if it is there and no integer of 64 bits, which
-// one with a fraction or an exponent never is.
+// Integer returns an integer member. present is true if the member is there and
+// is not null. ok is false if it is there and is not an integer of 64 bits; a
+// number with a fraction or an exponent is not.
 func (o Object) Integer(name string) (value int64, present, ok bool) {
 	raw := o.raw(name)
 	if raw == "" {
@@ -88,8 +90,9 @@ func (o Object) Integer(name string) (value int64, present, ok bool) {
 	return n, true, err == nil
 }
 
-// raw returns the text of a member's value, "" for one that is absent or null.
-// A null counts only here: a name is there twice although one of its values is null.
+// raw returns the text of a member's value, "" for a member that is absent or
+// null. A null counts as absent only here: an object that has a name twice is
+// refused, also if one of the values is null.
 func (o Object) raw(name string) string {
 	for _, m := range o.members {
 		if m.name == name && m.raw != "null" {
@@ -99,7 +102,7 @@ func (o Object) raw(name string) string {
 	return ""
 }
 
-// scanner goes once over text, which is valid UTF-8.
+// scanner reads text, which is valid UTF-8, from front to back.
 type scanner struct {
 	text string
 	at   int
@@ -107,8 +110,8 @@ type scanner struct {
 
 func (s *scanner) fail(problem string) *SyntaxError { return &SyntaxError{s.at, problem} }
 
-// peek skips white space and returns the byte behind it, 0 at the end. A NUL
-// in the text needs no telling apart: it is wrong wherever peek looks.
+// peek skips white space and returns the byte behind it, 0 at the end. A NUL in
+// the text is an error wherever peek is used, so it need not differ from the end.
 func (s *scanner) peek() byte {
 	for ; s.at < len(s.text); s.at++ {
 		switch c := s.text[s.at]; c {
@@ -254,11 +257,13 @@ func (s *scanner) quoted() error {
 	return s.fail("string without end")
 }
 
-// ordinary returns how many bytes of a text surely stand for themselves in a
-// string, eight at a time: a WASM guest pays for each turn of a loop.
+// ordinary returns how many bytes at the beginning of a text are sure to stand
+// for themselves in a string. It looks at eight at a time, because each turn of a
+// loop costs a WASM guest.
 func ordinary(text string) (n int) {
 	for ; len(text) >= 8; text = text[8:] {
-		if special[text[0]]|special[text[1]]|special[text[2]]|special[text[3]]|special[text[4]]|special[text[5]]|special[text[6]]|special[text[7]] != 0 {
+		if special[text[0]]|special[text[1]]|special[text[2]]|special[text[3]]|
+			special[text[4]]|special[text[5]]|special[text[6]]|special[text[7]] != 0 {
 			break
 		}
 		n += 8
@@ -266,7 +271,7 @@ func ordinary(text string) (n int) {
 	return n
 }
 
-// special is 1 for each byte that ends a string or stands for something else in it.
+// special is 1 for each byte that does not stand for itself in a string.
 var special = func() (t [256]uint8) {
 	for c := range ' ' {
 		t[c] = 1
@@ -275,7 +280,7 @@ var special = func() (t [256]uint8) {
 	return t
 }()
 
-// number reads one in JSON's grammar, which knows no leading zero or plus.
+// number reads a number of JSON's grammar, which has no leading zero or plus.
 func (s *scanner) number() error {
 	if s.text[s.at] == '-' {
 		s.at++
@@ -302,7 +307,7 @@ func (s *scanner) number() error {
 	return nil
 }
 
-// next returns the byte at hand, 0 at the end.
+// next returns the byte at this place, 0 at the end.
 func (s *scanner) next() byte {
 	if s.at < len(s.text) {
 		return s.text[s.at]
@@ -319,7 +324,7 @@ func (s *scanner) digits() (n int) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// unescape returns the text of a string that quoted has let through.
+// unescape returns the text of a string that quoted has accepted.
 func unescape(raw string) string {
 	i := strings.IndexByte(raw, '\\')
 	if i < 0 {
@@ -337,8 +342,8 @@ func unescape(raw string) string {
 	return b.String()
 }
 
-// escape decodes the escape that text begins with and returns its length, 0
-// if it is none. Both halves of a surrogate pair are one escape.
+// escape decodes the escape at the beginning of text and returns its length, 0 if
+// the escape is invalid. The two halves of a surrogate pair are one escape.
 func escape(text string) (r rune, n int) {
 	if len(text) < 2 {
 		return 0, 0
@@ -371,7 +376,7 @@ func escape(text string) (r rune, n int) {
 	return r, 12
 }
 
-// escapedUnit decodes the \uXXXX that text begins with.
+// escapedUnit decodes the \uXXXX at the beginning of text.
 func escapedUnit(text string) (r rune, ok bool) {
 	if len(text) < 6 || text[:2] != `\u` {
 		return 0, false

@@ -10,10 +10,13 @@ import (
 	"testing"
 )
 
+// nested is inner in n levels.
+func nested(open, end string, n int, inner string) string {
+	return strings.Repeat(open, n) + inner + strings.Repeat(end, n)
+}
+
 func TestReadObjectRejects(t *testing.T) {
-	nested := func(open, close string, n int) string {
-		return strings.Repeat(open, n) + strings.Repeat(close, n)
-	}
+	const twice = "a member of this name was there before"
 	many := "{"
 	for i := range 2 * manyMembers {
 		many += fmt.Sprintf(`"m%d":1,`, i)
@@ -40,16 +43,16 @@ func TestReadObjectRejects(t *testing.T) {
 		{"contract 3: invalid UTF-8 behind a real U+FFFD", "{\"\ufffd\xc3\":1}", "invalid UTF-8", 5},
 		{"contract 3: UTF-8 of a surrogate", "{\"a\":\"\xed\xa0\x80\"}", "invalid UTF-8", 6},
 		{"contract 3: overlong UTF-8", "{\"a\":\"\xc0\xaf\"}", "invalid UTF-8", 6},
-		{"contract 3: duplicate member", `{"a":1,"a":1}`, "a member of this name was there before", 7},
-		{"contract 3: duplicate by escape", `{"a":1,"\u0061":1}`, "a member of this name was there before", 7},
-		{"contract 3: duplicate by escaped slash", `{"\/":1,"/":1}`, "a member of this name was there before", 8},
-		{"contract 3: duplicate empty name", `{"":1,"":1}`, "a member of this name was there before", 6},
-		{"contract 3: duplicate in a nested object", `{"a":{"b":1,"b":1}}`, "a member of this name was there before", 12},
-		{"contract 3: duplicate in an array's object", `{"a":[{"b":1,"b":1}]}`, "a member of this name was there before", 13},
-		{"contract 3: duplicate of the first among many", many + `"m0":1}`, "a member of this name was there before", len(many)},
-		{"contract 3: duplicate of the last among many", many + `"m31":1}`, "a member of this name was there before", len(many)},
-		{"contract 3: seventeen objects deep", strings.Repeat(`{"a":`, 16) + `{}` + strings.Repeat(`}`, 16), "nested too deep", 80},
-		{"contract 3: arrays seventeen deep", `{"a":` + nested("[", "]", 16) + `}`, "nested too deep", 20},
+		{"contract 3: duplicate member", `{"a":1,"a":1}`, twice, 7},
+		{"contract 3: duplicate by escape", `{"a":1,"\u0061":1}`, twice, 7},
+		{"contract 3: duplicate by escaped slash", `{"\/":1,"/":1}`, twice, 8},
+		{"contract 3: duplicate empty name", `{"":1,"":1}`, twice, 6},
+		{"contract 3: duplicate in a nested object", `{"a":{"b":1,"b":1}}`, twice, 12},
+		{"contract 3: duplicate in an array's object", `{"a":[{"b":1,"b":1}]}`, twice, 13},
+		{"contract 3: duplicate of the first among many", many + `"m0":1}`, twice, len(many)},
+		{"contract 3: duplicate of the last among many", many + `"m31":1}`, twice, len(many)},
+		{"contract 3: seventeen objects deep", nested(`{"a":`, `}`, 16, `{}`), "nested too deep", 80},
+		{"contract 3: arrays seventeen deep", `{"a":` + nested("[", "]", 16, "") + `}`, "nested too deep", 20},
 		{"contract 3: a hostile depth", `{"a":` + strings.Repeat("[", 16000), "nested too deep", 20},
 		{"contract 3: lone high surrogate", `{"a":"\ud800"}`, "invalid escape", 6},
 		{"contract 3: lone low surrogate", `{"a":"\udc00"}`, "invalid escape", 6},
@@ -116,13 +119,14 @@ func TestReadObjectErrorHidesTheBody(t *testing.T) {
 		t.Fatal("accepted")
 	}
 	if strings.Contains(err.Error(), "svc_rt") {
-		t.Errorf("contract 5: the error repeats the body: %v", err)
+		t.Errorf("contract 5: the error quotes the body: %v", err)
 	}
 }
 
 func TestObjectString(t *testing.T) {
-	body := ` { "plain" : "text" , "empty":"", "null":null, "number":1.5e-3, "bool":true, "list":["x"], "object":{"plain":"inner"},
-		"escaped":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00z", "utf8":"é😀\u0000\u2028", "n\u0061me":"v", "replacement":"\ufffd` + "\ufffd" + `" } `
+	body := ` { "plain" : "text" , "empty":"", "null":null, "number":1.5e-3, "bool":true, "list":["x"],
+		"object":{"plain":"inner"}, "escaped":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00z",
+		"utf8":"é😀\u0000\u2028", "n\u0061me":"v", "replacement":"\ufffd` + "\ufffd" + `" } `
 	o, err := ReadObject([]byte(body))
 	if err != nil {
 		t.Fatal(err)
@@ -158,10 +162,10 @@ func TestObjectString(t *testing.T) {
 
 func TestReadObjectAccepts(t *testing.T) {
 	for _, body := range []string{
-		`{}`, " \t\r\n{ } \n", `{"a":{"b":1},"b":1}`, `{"a":[{"b":1},{"b":1}]}`, `{"a":1,"A":1}`, "{\"e\u0301\":1,\"\u00e9\":1}",
+		`{}`, " \t\r\n{ } \n", `{"a":{"b":1},"b":1}`, `{"a":[{"b":1},{"b":1}]}`, `{"a":1,"A":1}`,
+		"{\"e\u0301\":1,\"\u00e9\":1}",
 		`{"a":[]}`, `{"a":[ ]}`, `{"a":[1 , 2]}`, `{"a":-0}`, `{"a":0.0E+10}`, `{"a":1e999}`, "{\"\x7f\":1}",
-		strings.Repeat(`{"a":`, 15) + `{}` + strings.Repeat(`}`, 15),
-		`{"a":` + strings.Repeat("[", 15) + strings.Repeat("]", 15) + `}`,
+		nested(`{"a":`, `}`, 15, `{}`), `{"a":` + nested("[", "]", 15, "") + `}`,
 	} {
 		if _, err := ReadObject([]byte(body)); err != nil {
 			t.Errorf("%s: %v", body, err)
@@ -169,21 +173,24 @@ func TestReadObjectAccepts(t *testing.T) {
 	}
 }
 
-// FuzzReadObject holds ReadObject against encoding/json: whatever one of them
-// accepts, the other accepts and reads the same, but for the extra rules.
+// FuzzReadObject compares ReadObject with encoding/json. Whatever one of them
+// accepts, the other accepts and reads the same, apart from ReadObject's own rules.
 func FuzzReadObject(f *testing.F) {
 	for _, seed := range []string{
-		startBody, `{}`, `[]`, `{"a":"\ud800"}`, `{"a":"\ud83d\ude00"}`, `{"a":1,"\u0061":2}`, "{\"a\":\"\xff\"}", "\ufeff{}", `{"a":[1,-0.5e+3,{"b":null}]}`, `{} x`,
+		startBody, `{}`, `[]`, `{"a":"\ud800"}`, `{"a":"\ud83d\ude00"}`, `{"a":1,"\u0061":2}`,
+		"{\"a\":\"\xff\"}", "\ufeff{}", `{"a":[1,-0.5e+3,{"b":null}]}`, `{} x`,
 		`{"a":9223372036854775807,"b":-9223372036854775808,"c":9223372036854775808,"d":-0,"e":1.0,"f":"1"}`,
-		`{"a":` + strings.Repeat("[", 15) + strings.Repeat("]", 15) + `}`, `{"a":` + strings.Repeat("[", 16) + strings.Repeat("]", 16) + `}`,
+		`{"a":` + nested("[", "]", 15, "") + `}`, `{"a":` + nested("[", "]", 16, "") + `}`,
 	} {
 		f.Add([]byte(seed))
 	}
-	for n := range 18 { // a special byte at each place of those that are looked at together
+	for n := range 18 { // a special byte at each place of the eight that ordinary looks at together
 		for _, special := range []string{`\n`, `\u00e9`, `"`, "\n", "\x1f", "é"} {
 			f.Add([]byte(`{"a":"` + strings.Repeat("x", n) + special + `123456789"}`))
 		}
 	}
+	ownRules := map[string]bool{"invalid UTF-8": true, "invalid escape": true, "nested too deep": true,
+		"a member of this name was there before": true}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		o, err := ReadObject(body)
 		var want map[string]any
@@ -192,8 +199,7 @@ func FuzzReadObject(f *testing.F) {
 		std := json.Valid(body) && decoder.Decode(&want) == nil && want != nil
 
 		if err != nil {
-			extra := map[string]bool{"invalid UTF-8": true, "invalid escape": true, "nested too deep": true, "a member of this name was there before": true}
-			if std && !extra[err.(*SyntaxError).Problem] {
+			if std && !ownRules[err.(*SyntaxError).Problem] {
 				t.Fatalf("%q: encoding/json accepts it, ReadObject says %v", body, err)
 			}
 			return
@@ -216,18 +222,25 @@ func FuzzReadObject(f *testing.F) {
 			isNull := want[m.name] == nil
 			isInteger := json.Unmarshal([]byte(m.raw), &n) == nil
 			if present == isNull || ok != isInteger || ok && integer != n {
-				t.Fatalf("%q: Integer(%q) is %d, %v, %v; encoding/json has %v", body, m.name, integer, present, ok, want[m.name])
+				t.Fatalf("%q: Integer(%q) is %d, %v, %v; encoding/json has %v",
+					body, m.name, integer, present, ok, want[m.name])
 			}
 			value, present, ok := o.String(m.name)
 			text, isText := want[m.name].(string)
 			if present == isNull || ok != (isText || isNull) || value != text {
-				t.Fatalf("%q: String(%q) is %q, %v, %v; encoding/json has %v", body, m.name, value, present, ok, want[m.name])
+				t.Fatalf("%q: String(%q) is %q, %v, %v; encoding/json has %v",
+					body, m.name, value, present, ok, want[m.name])
 			}
 		}
 	})
 }
 
-const startBody = `{"integration_id":"3f0e6a52-6f0a-4c1e-9a53-0d6c2f3b7a11","callback_url":"https://www.publisher.example/verify/return?from=checkout","state":"q7Zk1v0mXo2hT5c8","external_user_id":"user-184467","language":"de","public_key":"svc_pk_abc"}`
+const startBody = `{"integration_id":"3f0e6a52-6f0a-4c1e-9a53-0d6c2f3b7a11",` +
+	`"callback_url":"https://www.publisher.example/verify/return?from=checkout","state":"q7Zk1v0mXo2hT5c8",` +
+	`"external_user_id":"user-184467","language":"de","public_key":"svc_pk_abc"}`
+
+var startMembers = []string{"integration_id", "callback_url", "state", "external_user_id", "language",
+	"public_key"}
 
 func BenchmarkReadObject(b *testing.B) {
 	body := []byte(startBody)
@@ -238,7 +251,7 @@ func BenchmarkReadObject(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		for _, name := range [...]string{"integration_id", "callback_url", "state", "external_user_id", "language", "public_key"} {
+		for _, name := range startMembers {
 			if _, present, ok := o.String(name); !present || !ok {
 				b.Fatal(name)
 			}

@@ -1,6 +1,18 @@
-// Package web has HTTP as plain values: what the core is handed and what it
-// answers. It knows no connection, so that an engine can be a process, a WASM
-// guest or a test.
+// Package web has HTTP as plain values: the requests that the core gets, its
+// answers, and the table of its routes. It knows no connection, so an engine can
+// be a process, a WASM guest or a test.
+//
+// # How to add a route
+//
+// The routes of each side of the service are one Table: the public side's is in
+// core/routes.go, the operators' in core/admin. Add a Route there, with its
+// methods, pattern, label, body limit and handler, and the same to
+// core/routes_test.go, which pins them. Then run `go generate ./edge/workers`,
+// which writes the tables for the Worker.
+//
+// That is all. The native server and the Worker have no paths of their own: they
+// take the body limit, the label for logs and metrics, and what the log may show
+// of a path from the tables.
 package web
 
 import (
@@ -8,8 +20,9 @@ import (
 	"strings"
 )
 
-// MaxBody is the most bytes of a request body that the core accepts
-// (contract 3). An engine reads at most MaxBody+1, so that the core can tell.
+// MaxBody is the most bytes of a request body on a route that does not say
+// otherwise (contract 3). An engine reads one byte more than the route's limit,
+// so that the core can tell that a body is too large.
 const MaxBody = 16 * 1024
 
 // MaxURL is the most bytes of path and query together that an engine passes on.
@@ -22,7 +35,7 @@ type Request struct {
 	Query  string // raw
 	Header Header
 	Body   []byte
-	Client netip.Addr // who asks, trusted proxies already looked through (contract 30)
+	Client netip.Addr // of the client itself, not of a trusted proxy (contract 30)
 }
 
 // Response is the whole answer.

@@ -6,21 +6,20 @@ import (
 	"strconv"
 )
 
-// ObjectWriter writes one JSON object, member by member, in the very bytes
-// that encoding/json makes of a struct with these members. It is for the few
-// small objects that nearly every request writes: reflection costs a WASM
-// guest as much as the rest of such an answer. Everything else is
-// encoding/json's.
+// ObjectWriter writes one JSON object, member by member. The result is, byte for
+// byte, what encoding/json writes for a struct with these members. Use it for the
+// few small objects that nearly every request writes, because reflection costs a
+// WASM guest as much as the rest of such an answer. Use encoding/json for all else.
 //
-// Names are the caller's constants, of letters and underscores; values may be
+// Names are constants of the caller, of letters and underscores. Values may be
 // anything.
 type ObjectWriter struct{ b []byte }
 
-// NewObjectWriter returns a writer with room for so many bytes; more are no
-// error.
+// NewObjectWriter returns a writer with room for so many bytes. It grows if it
+// needs more.
 func NewObjectWriter(room int) ObjectWriter { return ObjectWriter{make([]byte, 0, room)} }
 
-// End returns the object. The writer is spent.
+// End returns the object. The writer must not be used afterwards.
 func (w *ObjectWriter) End() []byte {
 	if len(w.b) == 0 {
 		w.b = append(w.b, '{')
@@ -94,8 +93,8 @@ func (w *ObjectWriter) Null(name string) {
 	w.b = append(w.b, "null"...)
 }
 
-// escaped is 1 for each byte at which encoding/json may write anything but the
-// byte itself.
+// escaped is 1 for each byte for which encoding/json may write something other
+// than the byte itself.
 var escaped = func() (t [256]uint8) {
 	for c := range t {
 		switch {
@@ -109,7 +108,8 @@ var escaped = func() (t [256]uint8) {
 // plain reports whether a string stands in JSON as it is.
 func plain(s string) bool {
 	for ; len(s) >= 8; s = s[8:] {
-		if escaped[s[0]]|escaped[s[1]]|escaped[s[2]]|escaped[s[3]]|escaped[s[4]]|escaped[s[5]]|escaped[s[6]]|escaped[s[7]] != 0 {
+		if escaped[s[0]]|escaped[s[1]]|escaped[s[2]]|escaped[s[3]]|
+			escaped[s[4]]|escaped[s[5]]|escaped[s[6]]|escaped[s[7]] != 0 {
 			return false
 		}
 	}

@@ -14,56 +14,29 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// routeOf sorts a path into one of a few classes: a label of metrics must
-// never be something that a client can choose freely.
-func routeOf(door, path string) string {
-	if door != "public" {
-		return door
-	}
-	under := func(prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") }
-	switch {
-	case path == "/api/v1/verify/start":
-		return "start"
-	case path == "/api/v1/verify/validate":
-		return "validate"
-	case under("/api/v1/verify/sessions"):
-		return "sessions"
-	case under("/verify"):
-		return "verify"
-	case under("/docs"):
-		return "docs"
-	}
-	return "other"
-}
-
-// routeNone stands for what was no request.
+// routeNone is the label of what was no request.
 const routeNone = "none"
 
-// Of session ids, no more than what tells them from other text: the prefix and
-// so much base64url.
-const (
-	sessionsPath  = "/api/v1/verify/sessions/"
-	sessionPrefix = "svc_sess_"
-	minSession    = 60
-	maxSession    = 200
-)
-
-// logPath is the path as the log may hold it (contract 13), "" for none: one
-// that is known, or parts of it. A path is the caller's text. People paste keys,
-// tokens and their users' names into it, where an id belongs and elsewhere.
-func logPath(door, path string) string {
-	if door == "admin" {
-		return adminPath(path)
-	}
-	switch path {
-	case "/", "/api/v1/verify/start", "/api/v1/verify/validate", "/api/v1/openapi.yaml", "/verify", "/docs", "/docs/docs.css", "/favicon.ico":
+// logPath is the path as the log may hold it (contract 13), "" for none. A path
+// is the caller's text. People paste keys, tokens and their users' names into
+// it, where an id belongs and elsewhere. So the log has what the pattern of the
+// route has, and what stands for a placeholder only if it has the form of an id.
+func logPath(pattern, path string) string {
+	before, name, after := web.Placeholder(pattern)
+	if before == pattern {
 		return path
 	}
-	if id, ok := strings.CutPrefix(path, sessionsPath); ok {
-		return sessionsPath + orElided(id, isSession(id))
+	text, ok := strings.CutPrefix(path, before)
+	if !ok || name == "" {
+		return ""
 	}
-	return ""
+	text = strings.TrimSuffix(text, after)
+	isID := idForms[name]
+	return before + orElided(text, isID != nil && isID(text)) + after
 }
+
+// idForms are the forms of ids, by the placeholders for them.
+var idForms = map[string]func(string) bool{"session": isSession, "id": isItem}
 
 const elided = "…"
 
@@ -74,35 +47,68 @@ func orElided(text string, show bool) string {
 	return elided
 }
 
-// isSession reports whether text has the form of a session id, which opens
-// nothing and is what operators search for.
+// Of session ids, no more than what tells them from other text: the prefix and
+// so much base64url.
+const (
+	sessionPrefix = "svc_sess_"
+	minSession    = 60
+	maxSession    = 200
+)
+
+// isSession reports whether text has the form of a session id. Such an id opens
+// nothing, and operators search for it.
 func isSession(text string) bool {
 	rest, ok := strings.CutPrefix(text, sessionPrefix)
-	return ok && minSession <= len(rest) && len(rest) <= maxSession && !strings.Contains(rest, "svc_") && all(rest, isBase64URL)
+	if !ok || len(rest) > maxSession {
+		return false
+	}
+	return minSession <= len(rest) && !strings.Contains(rest, "svc_") && all(rest, isBase64URL)
 }
 
-// adminPath shows the operators' API's own words, and ids that are UUIDs.
-func adminPath(path string) string {
-	const prefix = "/admin/v1/"
-	rest, ok := strings.CutPrefix(path, prefix)
-	if !ok {
-		return ""
-	}
-	segments := strings.SplitN(rest, "/", 4)
-	for i, s := range segments {
-		switch s {
-		case "integrations", "keys", "deliveries", "module", "test", "revoke", "resend":
-		default:
-			segments[i] = orElided(s, isUUID(strings.TrimPrefix(strings.TrimPrefix(s, "evt_"), "int_")))
+// isItem reports whether text has the form of an integration's or an event's id.
+func isItem(text string) bool {
+	return isUUID(strings.TrimPrefix(strings.TrimPrefix(text, "evt_"), "int_"))
+}
+
+// words are the segments that occur in the patterns and paths: text of our own.
+func words(routes web.Listing, streams map[string]Stream) map[string]bool {
+	all := map[string]bool{}
+	add := func(path string) {
+		for word := range strings.SplitSeq(path, "/") {
+			if word != "" && !strings.Contains(word, "{") {
+				all[word] = true
+			}
 		}
 	}
-	return prefix + strings.Join(segments, "/")
+	for _, r := range routes {
+		add(r.Pattern)
+	}
+	for path := range streams {
+		add(path)
+	}
+	return all
 }
 
-// logCorrelation is a correlation id as the log may hold it: as it is where it
-// has the form of a UUID or of a W3C trace id, which people do not make up. Any
-// other is a caller's text, which may be a user's name, and is replaced by a
-// part of its SHA-256, by which whoever knows the text finds the line.
+// mostSegments of an operators' path are shown one by one.
+const mostSegments = 7
+
+// operatorsPath is logPath for the operators' API, where a path that is no
+// route is worth a look, too. It shows words of ours, and ids.
+func operatorsPath(words map[string]bool, path string) string {
+	segments := strings.SplitN(path, "/", mostSegments)
+	if segments[0] != "" || len(segments) < 2 || !words[segments[1]] {
+		return ""
+	}
+	for i, s := range segments[1:] {
+		segments[1+i] = orElided(s, words[s] || isItem(s))
+	}
+	return strings.Join(segments, "/")
+}
+
+// logCorrelation is a correlation id as the log may hold it. An id in the form of a
+// UUID or of a W3C trace id is logged as it is, because people do not make up such
+// ids. Any other is a caller's text and may be a user's name. It is replaced by a
+// part of its SHA-256, so that somebody who knows the text finds the line.
 func logCorrelation(id string) string {
 	if isUUID(id) || len(id) == 32 && all(id, isHex) {
 		return id
@@ -131,10 +137,18 @@ func isBase64URL(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
-// logAccess writes one line for one answer: never the query, a body or any
-// header beyond the two ids. A refusal that a crowd may cause has its line
-// only now and then.
-func (d *door) logAccess(r *http.Request, route string, client netip.Addr, resp *web.Response, why *refusal, took time.Duration) {
+func (d *door) logPath(pattern, path string) string {
+	if d.words != nil {
+		return operatorsPath(d.words, path)
+	}
+	return logPath(pattern, path)
+}
+
+// logAccess writes one line for one answer. It has no query, no body and no header
+// but the two ids. Of refusals that many clients at once may cause, only some have
+// a line.
+func (d *door) logAccess(r *http.Request, route *web.Route[struct{}], client netip.Addr, resp *web.Response,
+	why *refusal, took time.Duration) {
 	if !d.s.log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
@@ -142,8 +156,8 @@ func (d *door) logAccess(r *http.Request, route string, client netip.Addr, resp 
 	attrs = append(attrs,
 		slog.String("listener", d.name),
 		slog.String("method", logMethod(r.Method)),
-		slog.String("route", route))
-	if path := logPath(d.name, r.URL.Path); path != "" {
+		slog.String("route", route.Label))
+	if path := d.logPath(route.Pattern, r.URL.Path); path != "" {
 		attrs = append(attrs, slog.String("path", path))
 	}
 	attrs = append(attrs,
@@ -162,7 +176,7 @@ func (d *door) logAccess(r *http.Request, route string, client netip.Addr, resp 
 	d.s.log.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs...)
 }
 
-// logMethod keeps a made-up method out of the log: it is the client's text like any other.
+// logMethod keeps unknown methods out of the log, because they are the client's text.
 func logMethod(m string) string {
 	switch m {
 	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE":

@@ -4,5 +4,5 @@ package server
 
 import "net"
 
-// backlogged cannot be told here.
+// backlogged is always false: this system does not tell.
 func backlogged(net.Listener) bool { return false }

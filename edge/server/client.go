@@ -11,15 +11,16 @@ const (
 	headerForwarded     = "Forwarded"
 )
 
-// clientAddr is contract 30: the peer, or, where the peer is a trusted proxy,
-// the right-most entry of the header that is not itself one.
+// clientAddr returns the address that contract 30 calls the client's: the peer, or,
+// if the peer is a trusted proxy, the right-most entry of the header that is not a
+// trusted proxy.
 //
-// The header is read from the right, each entry vouched for by the proxy to
-// its right, and no further than the vouching goes. So whatever a client puts
-// to the left, unbalanced quotes included, is not even parsed. An entry that
-// names no address ("unknown", obfuscated, malformed) ends the walk: the proxy
-// that wrote it is the last one known. If all entries are trusted, the
-// farthest is the client.
+// The header is read from the right. Each entry was written by the proxy to its
+// right, and reading stops at the first entry that is not a trusted proxy. So what
+// a client puts further to the left is not parsed at all, also if it has an open
+// quote. Reading also stops at an entry that is no address ("unknown", obfuscated,
+// malformed): the client is then the proxy that wrote the entry. If all entries
+// are trusted, the left-most one is the client.
 func clientAddr(peer netip.Addr, header string, h http.Header, trusted []netip.Prefix) netip.Addr {
 	at := peer.Unmap().WithZone("")
 	if !contains(trusted, at) {
@@ -60,7 +61,7 @@ func contains(prefixes []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// unmapPrefix makes ::ffff:10.0.0.0/104 mean 10.0.0.0/8, as addresses are
+// unmapPrefix turns ::ffff:10.0.0.0/104 into 10.0.0.0/8, because addresses are
 // compared unmapped.
 func unmapPrefix(p netip.Prefix) netip.Prefix {
 	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
@@ -69,10 +70,10 @@ func unmapPrefix(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// cutLast takes the last element off a comma-separated list in which quoted
-// strings may hold commas. Going from the right, a quote opens where one that
-// no backslash escapes closes it; a well-formed last element is found
-// whatever is to its left.
+// cutLast takes the last element off a comma-separated list, in which quoted
+// strings may hold commas. It reads from the right: inside of quotes, only a quote
+// without a backslash before it ends them. So it finds a well-formed last element
+// whatever stands to the left of it.
 func cutLast(list string) (rest, last string, more bool) {
 	quoted := false
 	for i := len(list) - 1; i >= 0; i-- {
@@ -99,8 +100,8 @@ func escaped(list string, i int) bool {
 	return n%2 == 1
 }
 
-// parseXForwardedFor reads one entry: an address, bare or with a port, IPv6
-// also in brackets. There is no standard; these are the forms that proxies write.
+// parseXForwardedFor reads one entry: an address with or without a port, IPv6 with
+// or without brackets. There is no standard; proxies write these forms.
 func parseXForwardedFor(entry string) (netip.Addr, bool) {
 	if a, ok := plainAddr(entry); ok {
 		return a, true
@@ -108,8 +109,8 @@ func parseXForwardedFor(entry string) (netip.Addr, bool) {
 	return parseNode(entry)
 }
 
-// parseForwarded reads one element of RFC 7239: pairs separated by
-// semicolons, of which exactly one is "for".
+// parseForwarded reads one element of RFC 7239: pairs that semicolons separate. One
+// of them, and only one, is "for".
 func parseForwarded(entry string) (netip.Addr, bool) {
 	node, found := "", false
 	for rest, more := entry, true; more; {
@@ -132,8 +133,8 @@ func parseForwarded(entry string) (netip.Addr, bool) {
 	return parseNode(node)
 }
 
-// cutPair takes one token=value off the front, where value is a token or a
-// quoted string, up to and with the semicolon that more says was there.
+// cutPair takes one token=value off the front, with the semicolon behind it. The
+// value is a token or a quoted string. more says whether there was a semicolon.
 func cutPair(s string) (name, value, rest string, more, ok bool) {
 	s = strings.TrimLeft(s, " \t")
 	n := tokenLen(s)
@@ -173,7 +174,7 @@ func cutPair(s string) (name, value, rest string, more, ok bool) {
 	return name, value, s[1:], true, true
 }
 
-// tokenLen is how many bytes at the front of s are a token of RFC 9110.
+// tokenLen returns how many bytes at the front of s are a token of RFC 9110.
 func tokenLen(s string) int {
 	for i := range len(s) {
 		c := s[i]
@@ -187,8 +188,8 @@ func tokenLen(s string) int {
 	return len(s)
 }
 
-// parseNode reads a node of RFC 7239, 6: an IPv4 address or a bracketed IPv6
-// one, with or without a port. "unknown" and obfuscated names are no address.
+// parseNode reads a node of RFC 7239, 6: an IPv4 address or an IPv6 address in
+// brackets, with or without a port. "unknown" and obfuscated names are no addresses.
 func parseNode(node string) (netip.Addr, bool) {
 	if inner, ok := strings.CutPrefix(node, "["); ok {
 		host, port, ok := strings.Cut(inner, "]")
@@ -196,7 +197,7 @@ func parseNode(node string) (netip.Addr, bool) {
 			return netip.Addr{}, false
 		}
 		a, ok := plainAddr(host)
-		// Brackets are for IPv6; a mapped IPv4 address is written as one.
+		// Brackets are for IPv6, to which a mapped IPv4 address belongs.
 		return a, ok && strings.Contains(host, ":")
 	}
 	host, port := node, ""
@@ -207,7 +208,7 @@ func parseNode(node string) (netip.Addr, bool) {
 	return a, ok && validPort(port)
 }
 
-// validPort takes "", ":" with 1 to 5 digits, or ":_" with an obfuscated port.
+// validPort accepts "", ":" with 1 to 5 digits, and ":_" with an obfuscated port.
 func validPort(s string) bool {
 	if s == "" {
 		return true
@@ -217,7 +218,8 @@ func validPort(s string) bool {
 		return false
 	}
 	if name, ok := strings.CutPrefix(s, "_"); ok {
-		return name != "" && len(name) <= 40 && all(name, func(c byte) bool { return isBase64URL(c) || c == '.' })
+		inName := func(c byte) bool { return isBase64URL(c) || c == '.' }
+		return name != "" && len(name) <= 40 && all(name, inName)
 	}
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {

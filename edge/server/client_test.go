@@ -21,38 +21,50 @@ func TestClientAddr(t *testing.T) {
 		lines  []string
 		want   string
 	}{
-		{"contract 30: a peer that is no trusted proxy is the client, whatever it says", "203.0.113.9", xff, []string{"1.1.1.1"}, "203.0.113.9"},
+		{"contract 30: a peer that is no trusted proxy is the client, whatever its header says",
+			"203.0.113.9", xff, []string{"1.1.1.1"}, "203.0.113.9"},
 		{"contract 30: the same with Forwarded", "203.0.113.9", fwd, []string{"for=1.1.1.1"}, "203.0.113.9"},
 		{"a trusted proxy that says nothing is the client", "10.0.0.1", xff, nil, "10.0.0.1"},
-		{"contract 30: right-most untrusted entry", "10.0.0.1", xff, []string{"1.1.1.1, 8.8.8.8, 10.2.2.2"}, "8.8.8.8"},
+		{"contract 30: right-most untrusted entry",
+			"10.0.0.1", xff, []string{"1.1.1.1, 8.8.8.8, 10.2.2.2"}, "8.8.8.8"},
 		{"contract 30: one entry", "10.0.0.1", xff, []string{"8.8.8.8"}, "8.8.8.8"},
 		{"all entries trusted: the farthest", "10.0.0.1", xff, []string{"10.9.9.9, 10.2.2.2"}, "10.9.9.9"},
-		{"several lines are one list, the last line nearest", "10.0.0.1", xff, []string{"1.1.1.1", "8.8.8.8", "10.3.3.3"}, "8.8.8.8"},
-		{"IPv4-mapped peer is unmapped before it is trusted", "::ffff:10.0.0.1", xff, []string{"8.8.8.8"}, "8.8.8.8"},
+		{"several lines are one list, the last line nearest",
+			"10.0.0.1", xff, []string{"1.1.1.1", "8.8.8.8", "10.3.3.3"}, "8.8.8.8"},
+		{"IPv4-mapped peer is unmapped before it is trusted",
+			"::ffff:10.0.0.1", xff, []string{"8.8.8.8"}, "8.8.8.8"},
 		{"IPv4-mapped entry is unmapped", "10.0.0.1", xff, []string{"::ffff:8.8.8.8"}, "8.8.8.8"},
-		{"IPv4-mapped entry of a trusted proxy is trusted", "10.0.0.1", xff, []string{"8.8.8.8, ::ffff:10.2.2.2"}, "8.8.8.8"},
+		{"IPv4-mapped entry of a trusted proxy is trusted",
+			"10.0.0.1", xff, []string{"8.8.8.8, ::ffff:10.2.2.2"}, "8.8.8.8"},
 		{"IPv6 entry, bare", "10.0.0.1", xff, []string{"2001:db8::7"}, "2001:db8::7"},
 		{"IPv6 entry, bracketed with port", "10.0.0.1", xff, []string{"[2001:db8::7]:443"}, "2001:db8::7"},
 		{"IPv4 entry with port", "10.0.0.1", xff, []string{"8.8.8.8:51234"}, "8.8.8.8"},
 		{"IPv6 proxy is looked through", "2001:db8:aaaa::1", xff, []string{"8.8.8.8, 2001:db8:aaaa::2"}, "8.8.8.8"},
-		{"an entry that is no address ends the walk at who wrote it", "10.0.0.1", xff, []string{"8.8.8.8, unknown, 10.2.2.2"}, "10.2.2.2"},
+		{"an entry that is no address: the proxy that wrote it",
+			"10.0.0.1", xff, []string{"8.8.8.8, unknown, 10.2.2.2"}, "10.2.2.2"},
 		{"garbage right at the proxy: the proxy", "10.0.0.1", xff, []string{"8.8.8.8, <script>"}, "10.0.0.1"},
-		{"a zone is no part of an address from afar", "10.0.0.1", xff, []string{"fe80::1%eth0"}, "10.0.0.1"},
-		{"empty elements are no elements", "10.0.0.1", xff, []string{"8.8.8.8, , 10.2.2.2,"}, "8.8.8.8"},
-		{"garbage left of an untrusted entry is not read", "10.0.0.1", xff, []string{`"""",,[[, 8.8.8.8`}, "8.8.8.8"},
+		{"an address with a zone is refused", "10.0.0.1", xff, []string{"fe80::1%eth0"}, "10.0.0.1"},
+		{"empty elements do not count", "10.0.0.1", xff, []string{"8.8.8.8, , 10.2.2.2,"}, "8.8.8.8"},
+		{"garbage left of an untrusted entry is not read",
+			"10.0.0.1", xff, []string{`"""",,[[, 8.8.8.8`}, "8.8.8.8"},
 		{"only the configured header counts: Forwarded is the client's own", "10.0.0.1", xff, nil, "10.0.0.1"},
 
 		{"RFC 7239: one for", "10.0.0.1", fwd, []string{"for=8.8.8.8"}, "8.8.8.8"},
 		{"RFC 7239: names are case-insensitive", "10.0.0.1", fwd, []string{"For=8.8.8.8"}, "8.8.8.8"},
-		{"RFC 7239: quoted IPv6 with port", "10.0.0.1", fwd, []string{`for="[2001:db8:cafe::17]:4711"`}, "2001:db8:cafe::17"},
-		{"RFC 7239: other pairs around", "10.0.0.1", fwd, []string{"by=203.0.113.43;for=192.0.2.60;proto=http"}, "192.0.2.60"},
-		{"RFC 7239: right-most untrusted", "10.0.0.1", fwd, []string{"for=1.1.1.1, for=192.0.2.43, for=10.5.5.5;proto=https"}, "192.0.2.43"},
+		{"RFC 7239: quoted IPv6 with port",
+			"10.0.0.1", fwd, []string{`for="[2001:db8:cafe::17]:4711"`}, "2001:db8:cafe::17"},
+		{"RFC 7239: other pairs around",
+			"10.0.0.1", fwd, []string{"by=203.0.113.43;for=192.0.2.60;proto=http"}, "192.0.2.60"},
+		{"RFC 7239: right-most untrusted",
+			"10.0.0.1", fwd, []string{"for=1.1.1.1, for=192.0.2.43, for=10.5.5.5;proto=https"}, "192.0.2.43"},
 		{"RFC 7239: quoted pair inside a quoted string", "10.0.0.1", fwd, []string{`for="8.8.8\.8"`}, "8.8.8.8"},
-		{"RFC 7239: comma and quote inside a quoted string", "10.0.0.1", fwd, []string{`for=1.1.1.1, host="a,\"b";for=8.8.8.8`}, "8.8.8.8"},
+		{"RFC 7239: comma and quote inside a quoted string",
+			"10.0.0.1", fwd, []string{`for=1.1.1.1, host="a,\"b";for=8.8.8.8`}, "8.8.8.8"},
 		{"RFC 7239: IPv4 port needs quotes", "10.0.0.1", fwd, []string{"for=8.8.8.8:80"}, "10.0.0.1"},
 		{"RFC 7239: quoted IPv4 port", "10.0.0.1", fwd, []string{`for="8.8.8.8:80"`}, "8.8.8.8"},
 		{"RFC 7239: obfuscated port", "10.0.0.1", fwd, []string{`for="8.8.8.8:_p1"`}, "8.8.8.8"},
-		{"RFC 7239: IPv6 without brackets is malformed", "10.0.0.1", fwd, []string{`for="2001:db8::1"`}, "10.0.0.1"},
+		{"RFC 7239: IPv6 without brackets is malformed",
+			"10.0.0.1", fwd, []string{`for="2001:db8::1"`}, "10.0.0.1"},
 		{"RFC 7239: brackets around IPv4 are malformed", "10.0.0.1", fwd, []string{`for="[8.8.8.8]"`}, "10.0.0.1"},
 		{"RFC 7239: unknown", "10.0.0.1", fwd, []string{"for=8.8.8.8, for=unknown"}, "10.0.0.1"},
 		{"RFC 7239: obfuscated identifier", "10.0.0.1", fwd, []string{"for=8.8.8.8, for=_hidden"}, "10.0.0.1"},
@@ -60,8 +72,10 @@ func TestClientAddr(t *testing.T) {
 		{"RFC 7239: no for", "10.0.0.1", fwd, []string{"proto=https"}, "10.0.0.1"},
 		{"RFC 7239: unclosed quote", "10.0.0.1", fwd, []string{`for="8.8.8.8`}, "10.0.0.1"},
 		{"RFC 7239: text behind the quote", "10.0.0.1", fwd, []string{`for="8.8.8.8"x`}, "10.0.0.1"},
-		{"contract 30: a forged open quote does not swallow the proxy's entry", "10.0.0.1", fwd, []string{`for="1.1.1.1, for=8.8.8.8`}, "8.8.8.8"},
-		{"contract 30: nor an entry in quotes", "10.0.0.1", fwd, []string{`for="1.1.1.1, for="[2001:db8::9]"`}, "2001:db8::9"},
+		{"contract 30: a forged open quote does not swallow the proxy's entry",
+			"10.0.0.1", fwd, []string{`for="1.1.1.1, for=8.8.8.8`}, "8.8.8.8"},
+		{"contract 30: nor an entry in quotes",
+			"10.0.0.1", fwd, []string{`for="1.1.1.1, for="[2001:db8::9]"`}, "2001:db8::9"},
 		{"port out of form", "10.0.0.1", fwd, []string{`for="8.8.8.8:123456"`}, "10.0.0.1"},
 		{"empty port", "10.0.0.1", fwd, []string{`for="8.8.8.8:"`}, "10.0.0.1"},
 	} {
@@ -78,8 +92,8 @@ func TestClientAddr(t *testing.T) {
 	}
 }
 
-// Contract 30: whatever a client sends, the entry that the trusted proxy
-// appends decides.
+// Contract 30: the entry that the trusted proxy appends decides, whatever a client
+// sends.
 func FuzzClientAddrForged(f *testing.F) {
 	for _, s := range []string{
 		"", "1.1.1.1", `for="`, `for="1.1.1.1, for=`, `\"`, `",`, `"\`, "for=1.1.1.1;", ", ,", "[::1]:80",
@@ -110,10 +124,11 @@ func FuzzClientAddrForged(f *testing.F) {
 	})
 }
 
-// What the parser takes it takes in one way only: a parsed node, written out
-// canonically, parses to the same address.
+// A node that was parsed and written in its canonical form parses to the same
+// address.
 func FuzzParseForwarded(f *testing.F) {
-	for _, s := range []string{"for=1.2.3.4", `for="[::1]:80"`, `for=_x`, `by=1;for="1.2.3.4:_a"`, `for=1.2.3.4;`, "for=\"1.2.3.4\\"} {
+	for _, s := range []string{"for=1.2.3.4", `for="[::1]:80"`, `for=_x`, `by=1;for="1.2.3.4:_a"`,
+		`for=1.2.3.4;`, "for=\"1.2.3.4\\"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, entry string) {

@@ -8,30 +8,31 @@ import (
 	"sync"
 )
 
-// crowd keeps the connections of one door within their limits: so many of one
-// network of clients, so many in all. A connection on which no request is in
-// hand (its head or body is still coming, or it is kept alive) does nothing for
-// anybody, so where there is no room, one of those gives way to a new one: of
-// the network at its limit its own, and of all the network's that has the most
-// of them. Within a network that is the one that has done nothing for longest.
+// crowd keeps the connections of one door within their limits. There is a limit
+// for one network of clients, and one for all together. A connection is quiet if
+// no request is in hand on it: its head or body is still coming, or it is only
+// kept alive. If there is no room for a new connection, a quiet one gives way to
+// it, which means that it is closed. At the limit of a network, that is one of the
+// same network. At the limit of all, it is one of the network that has the most
+// quiet ones. Within a network, it is the one that has been quiet for longest.
 //
-// So whoever holds connections and says nothing takes them from himself, and
-// one whose request is in hand never loses it.
+// So a client that holds connections and sends nothing displaces only its own, and
+// a connection with a request in hand is never closed for another.
 type crowd struct {
 	most    int // in all
 	perPeer int // of one network, unless it is exempt
 	exempt  func(netip.Addr) bool
-	count   func(change int)            // of the connections
-	yielded func(m *member, why string) // told, outside of the lock, of each that gives way
+	count   func(change int)            // is told how the number of connections changes
+	yielded func(m *member, why string) // is told of each that gives way, outside of the lock
 
 	mu    sync.Mutex
-	held  int // by all members
+	held  int // what all members count for
 	peers map[netip.Prefix]*peer
-	queue peerQueue // of those with quiet members, who gives way first
+	queue peerQueue // of peers with quiet members; the first one gives way first
 	turn  uint64
 }
 
-// Why a connection gave way or was not let in.
+// Which limit made a connection give way, or kept it out.
 const (
 	overPeer = "address"
 	overMost = "total"
@@ -42,30 +43,32 @@ type peer struct {
 	network netip.Prefix
 	exempt  bool
 	held    int
-	quiet   list.List // of *member without a request in hand, longest first
-	idle    int       // what those count for
-	at      int       // in the queue, -1 if not there
+	quiet   list.List // of *member without a request in hand; the longest quiet is first
+	idle    int       // what the quiet members count for
+	at      int       // place in the queue, -1 if not there
 }
 
-// member is one connection in the crowd. A nil one, of a request that came
-// without a connection, is in no crowd and always in hand.
+// member is one connection in the crowd. A request that came without a connection
+// has a nil member: it is in no crowd, and always in hand.
 type member struct {
 	net.Conn
 	crowd  *crowd
 	peer   *peer
 	inHand int
 	coming int           // HTTP/2 streams whose body is still coming
-	place  *list.Element // among the peer's quiet; nil with a request in hand
-	turn   uint64        // when it last became quiet
+	place  *list.Element // in peer.quiet; nil with a request in hand
+	turn   uint64        // tells when it last became quiet
 	gone   bool
 }
 
-// held is what a member counts for: itself, and each body beyond the first
-// that is still coming over it, for that takes as much memory as a connection.
+// held is how many connections a member counts for: one, and one more for each
+// body beyond the first that is still coming over it. Such a body takes as much
+// memory as a connection.
 func (m *member) held() int { return max(1, m.coming) }
 
-// networkOf is whom a connection counts for. The zero Prefix stands for peers
-// without an IP address, as those of a Unix socket are.
+// networkOf returns the address of a connection's peer, and the network that the
+// connection counts for. The zero Prefix stands for peers without an IP address,
+// for example of a Unix socket.
 func networkOf(c net.Conn) (netip.Addr, netip.Prefix) {
 	at, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
@@ -77,7 +80,7 @@ func networkOf(c net.Conn) (netip.Addr, netip.Prefix) {
 	}
 	network, err := addr.Prefix(bits)
 	if err != nil {
-		panic(err) // an address always has so many bits
+		panic(err) // every address of its family has so many bits
 	}
 	return addr, network
 }
@@ -93,7 +96,7 @@ func (c *crowd) join(conn net.Conn) (m *member, why string) {
 	m = &member{Conn: conn, crowd: c, peer: p}
 	gaveWay, why := c.makeRoom(p)
 	if why == "" {
-		c.peers[network] = p // again, if its last member has just given way
+		c.peers[network] = p // it is not there any more if its last member has just given way
 		p.held++
 		c.held++
 		c.setQuiet(m)
@@ -108,8 +111,9 @@ func (c *crowd) join(conn net.Conn) (m *member, why string) {
 	return m, ""
 }
 
-// makeRoom makes room for one more of p. It returns who has to go for it, or
-// why nobody can. The caller closes it once the lock is free.
+// makeRoom makes room for one more connection of p. It returns the member that
+// gives way, if one has to, or why none can. The caller closes that member once the
+// lock is free.
 func (c *crowd) makeRoom(p *peer) (gaveWay yielding, full string) {
 	switch {
 	case !p.exempt && p.held >= c.perPeer:
@@ -122,7 +126,7 @@ func (c *crowd) makeRoom(p *peer) (gaveWay yielding, full string) {
 	return yielding{}, ""
 }
 
-// yield takes the quietest member of p out of the crowd.
+// yield takes the member of p that has been quiet for longest out of the crowd.
 func (c *crowd) yield(p *peer, why string) (yielding, string) {
 	front := p.quiet.Front()
 	if front == nil {
@@ -133,7 +137,7 @@ func (c *crowd) yield(p *peer, why string) (yielding, string) {
 	return yielding{m, why}, ""
 }
 
-// yielding is a member that is out of the crowd and still connected.
+// yielding is a member that is no longer in the crowd and not yet closed.
 type yielding struct {
 	m   *member
 	why string
@@ -147,7 +151,7 @@ func (y yielding) close() {
 	y.m.crowd.yielded(y.m, y.why)
 }
 
-// remove takes m out of all accounts.
+// remove takes m out of the crowd.
 func (c *crowd) remove(m *member) {
 	if m.gone {
 		return
@@ -182,7 +186,8 @@ func (c *crowd) setBusy(m *member) {
 	}
 }
 
-// settle puts a peer whose members have changed where it belongs.
+// settle gives a peer whose members have changed its place in the queue, and forgets
+// a peer without members.
 func (c *crowd) settle(p *peer) {
 	switch {
 	case p.quiet.Len() > 0 && p.at < 0:
@@ -197,7 +202,7 @@ func (c *crowd) settle(p *peer) {
 	}
 }
 
-// Close ends the connection and its place in the crowd.
+// Close closes the connection and takes it out of the crowd.
 func (m *member) Close() error {
 	m.crowd.mu.Lock()
 	m.crowd.remove(m)
@@ -205,7 +210,8 @@ func (m *member) Close() error {
 	return m.Conn.Close()
 }
 
-// CloseWrite is what net/http asks of a connection that it closes slowly.
+// CloseWrite closes the writing side. net/http calls it before it closes a connection
+// whose peer may still be sending.
 func (m *member) CloseWrite() error { return closeWrite(m.Conn) }
 
 func closeWrite(c net.Conn) error {
@@ -215,8 +221,8 @@ func closeWrite(c net.Conn) error {
 	return nil
 }
 
-// enter takes a request into hand: from here to leave the connection does not
-// give way. It returns false if it has given way already.
+// enter takes a request into hand. Until leave, the connection does not give way.
+// enter returns false if it has given way already.
 func (m *member) enter() bool {
 	if m == nil {
 		return true
@@ -232,7 +238,7 @@ func (m *member) enter() bool {
 	return true
 }
 
-// leave ends what enter began, if it did.
+// leave ends what enter began. Without enter it does nothing.
 func (m *member) leave() {
 	if m == nil {
 		return
@@ -248,8 +254,8 @@ func (m *member) leave() {
 	}
 }
 
-// await makes room for a body that is coming over an HTTP/2 stream, until
-// arrived. It returns false if there is none.
+// await makes room for a body that is coming over an HTTP/2 stream. The room is
+// taken until arrived. await returns false if there is no room.
 func (m *member) await() bool {
 	if m == nil {
 		return true
@@ -261,7 +267,7 @@ func (m *member) await() bool {
 	if !m.gone && m.coming > 0 { // the first one is the connection's own
 		gaveWay, full = c.makeRoom(m.peer)
 	}
-	ok := full == "" && !m.gone // which may have been the one to go
+	ok := full == "" && !m.gone // m itself may have given way
 	if ok {
 		c.hold(m, +1)
 	}
@@ -294,9 +300,9 @@ func (c *crowd) hold(m *member, change int) {
 	}
 }
 
-// peerQueue orders peers with quiet members by who gives way first: the one
-// with the most of them, then the one with the quietest. Trusted proxies, which
-// speak for many, come after all others.
+// peerQueue orders peers with quiet members by who gives way first: the one with
+// the most quiet members, then the one whose member has been quiet for longest.
+// Trusted proxies come after all others, because they speak for many clients.
 type peerQueue []*peer
 
 func (q peerQueue) Len() int { return len(q) }
@@ -339,7 +345,7 @@ type gate struct {
 	net.Listener
 	crowd *crowd
 	wrap  func(*member) net.Conn
-	full  func(c net.Conn, why string) // is told of one that is not let in, and closes it
+	full  func(c net.Conn, why string) // is told of a connection that is not let in, and closes it
 }
 
 // Accept waits for a connection that there is room for.

@@ -18,10 +18,11 @@ type fakeConn struct {
 func (c *fakeConn) RemoteAddr() net.Addr { return c.from }
 func (c *fakeConn) Close() error         { c.closed = true; return nil }
 
-// A crowd is told what happens, in words: "a 10.0.0.1" has connection a come
-// from there, "a enter" and "a leave" begin and end a request, "a await" and
-// "a arrived" a body over HTTP/2, "a close" ends it. gone are those that had to
-// give way, in that order; full are those that were not let in.
+// Each case says in words what happens to a crowd: with "a 10.0.0.1", connection a
+// comes from that address, "a enter" and "a leave" begin and end a request on it,
+// "a await" and "a arrived" begin and end a body over HTTP/2, and "a close" closes it.
+// gone are the connections that gave way, in that order. full are those that were not
+// let in.
 func TestCrowd(t *testing.T) {
 	for _, c := range []struct {
 		rule          string
@@ -31,32 +32,53 @@ func TestCrowd(t *testing.T) {
 	}{
 		{"there is room", 3, 2, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.2", "", ""},
 		{"an address at its limit: its idlest gives way", 9, 2, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.1", "a", ""},
-		{"not another's, which has been idle for longer", 9, 2, "x 10.0.0.2, a 10.0.0.1, b 10.0.0.1, c 10.0.0.1", "a", ""},
+		{"at an address's limit, no other address loses one",
+			9, 2, "x 10.0.0.2, a 10.0.0.1, b 10.0.0.1, c 10.0.0.1", "a", ""},
 		{"a limit of one", 9, 1, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.1", "a b", ""},
-		{"one with a request in hand does not give way", 9, 2, "a 10.0.0.1, b 10.0.0.1, a enter, c 10.0.0.1", "b", ""},
-		{"nobody gives way where all are in hand", 9, 2, "a 10.0.0.1, b 10.0.0.1, a enter, b enter, c 10.0.0.1", "", "c"},
-		{"once its request is answered, it is the last to give way", 9, 2, "a 10.0.0.1, b 10.0.0.1, a enter, a leave, c 10.0.0.1", "b", ""},
-		{"two requests over one connection: both have to end", 9, 2, "a 10.0.0.1, b 10.0.0.1, a enter, a enter, a leave, b enter, c 10.0.0.1, a leave, d 10.0.0.1", "a", "c"},
-		{"who has closed makes room", 9, 2, "a 10.0.0.1, b 10.0.0.1, a close, c 10.0.0.1", "", ""},
+		{"one with a request in hand does not give way",
+			9, 2, "a 10.0.0.1, b 10.0.0.1, a enter, c 10.0.0.1", "b", ""},
+		{"none gives way if all have a request in hand",
+			9, 2, "a 10.0.0.1, b 10.0.0.1, a enter, b enter, c 10.0.0.1", "", "c"},
+		{"once its request is answered, it is the last to give way",
+			9, 2, "a 10.0.0.1, b 10.0.0.1, a enter, a leave, c 10.0.0.1", "b", ""},
+		{"two requests over one connection: both have to end", 9, 2,
+			"a 10.0.0.1, b 10.0.0.1, a enter, a enter, a leave, b enter, c 10.0.0.1, a leave, d 10.0.0.1", "a", "c"},
+		{"a connection that closes makes room", 9, 2, "a 10.0.0.1, b 10.0.0.1, a close, c 10.0.0.1", "", ""},
 		{"IPv4 addresses count one by one", 9, 1, "a 10.0.0.1, b 10.0.0.2, c ::ffff:10.0.0.3", "", ""},
 		{"IPv4 within IPv6 is IPv4", 9, 1, "a 10.0.0.1, b ::ffff:10.0.0.1", "a", ""},
-		{"contract 30: IPv6 counts by /64", 9, 1, "a 2001:db8::1, b 2001:db8:0:0:ffff::2, c 2001:db8:0:1::1", "a", ""},
+		{"contract 30: IPv6 counts by /64",
+			9, 1, "a 2001:db8::1, b 2001:db8:0:0:ffff::2, c 2001:db8:0:1::1", "a", ""},
 		{"a trusted proxy has no limit of its own", 9, 1, "a 192.0.2.1, b 192.0.2.1, c 192.0.2.1", "", ""},
-		{"nor have those without an address", 9, 1, "a unix, b unix", "", ""},
-		{"all together: who has the most idle ones loses one", 4, 9, "x 10.0.0.2, a 10.0.0.1, b 10.0.0.1, c 10.0.0.1, y 10.0.0.2", "a", ""},
-		{"whoever comes", 4, 9, "x 10.0.0.2, a 10.0.0.1, b 10.0.0.1, c 10.0.0.1, d 10.0.0.1, e 10.0.0.1", "a b", ""},
-		{"it is idle ones that count", 5, 9, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.1, a enter, b enter, x 10.0.0.2, y 10.0.0.2, z 10.0.0.3", "x", ""},
-		{"where all have as many, the idlest", 3, 9, "x 10.0.0.2, a 10.0.0.1, y 10.0.0.3, x enter, x leave, z 10.0.0.4", "a", ""},
-		{"trusted proxies give way after all others", 4, 9, "a 192.0.2.1, b 192.0.2.1, c 192.0.2.1, x 10.0.0.1, y 10.0.0.2, z 10.0.0.2", "x y", ""},
-		{"and before nobody comes in", 3, 9, "a 192.0.2.1, b 192.0.2.1, c 192.0.2.1, x 10.0.0.1", "a", ""},
-		{"everybody is in hand", 2, 9, "a 10.0.0.1, b 10.0.0.2, a enter, b enter, c 10.0.0.3", "", "c"},
-		{"the first body that is coming is the connection's own", 9, 2, "a 10.0.0.1, b 10.0.0.1, a await, b await", "", ""},
-		{"each one more counts as a connection", 9, 3, "a 10.0.0.1, b 10.0.0.1, b await, b await, b await", "a", ""},
-		{"also of the connection itself", 9, 2, "a 10.0.0.1, a await, a await, a await", "a", "a"},
-		{"until it has arrived", 9, 2, "a 10.0.0.1, a await, a await, a arrived, b 10.0.0.1, a arrived", "", ""},
-		{"a connection that goes takes them along", 4, 3, "a 10.0.0.1, a await, a await, a await, a close, b 10.0.0.1, c 10.0.0.1, d 10.0.0.1, e 10.0.0.2", "", ""},
-		{"of all, too", 4, 9, "x 10.0.0.2, a 10.0.0.1, a await, a await, y 10.0.0.3, z 10.0.0.4", "a", ""},
-		{"what has given way does nothing more", 9, 1, "a 10.0.0.1, b 10.0.0.1, a leave, a arrived, a close, c 10.0.0.1", "a b", ""},
+		{"connections without an address have no limit either", 9, 1, "a unix, b unix", "", ""},
+		{"at the limit of all, the address with the most idle ones loses one",
+			4, 9, "x 10.0.0.2, a 10.0.0.1, b 10.0.0.1, c 10.0.0.1, y 10.0.0.2", "a", ""},
+		{"also if the new one is of that address",
+			4, 9, "x 10.0.0.2, a 10.0.0.1, b 10.0.0.1, c 10.0.0.1, d 10.0.0.1, e 10.0.0.1", "a b", ""},
+		{"only idle ones count for that",
+			5, 9, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.1, a enter, b enter, x 10.0.0.2, y 10.0.0.2, z 10.0.0.3", "x", ""},
+		{"if all have as many, the one that was idle for longest",
+			3, 9, "x 10.0.0.2, a 10.0.0.1, y 10.0.0.3, x enter, x leave, z 10.0.0.4", "a", ""},
+		{"trusted proxies give way after all others",
+			4, 9, "a 192.0.2.1, b 192.0.2.1, c 192.0.2.1, x 10.0.0.1, y 10.0.0.2, z 10.0.0.2", "x y", ""},
+		{"trusted proxies give way if there are no others",
+			3, 9, "a 192.0.2.1, b 192.0.2.1, c 192.0.2.1, x 10.0.0.1", "a", ""},
+		{"at the limit of all, all have a request in hand",
+			2, 9, "a 10.0.0.1, b 10.0.0.2, a enter, b enter, c 10.0.0.3", "", "c"},
+		{"the first body that is coming does not count",
+			9, 2, "a 10.0.0.1, b 10.0.0.1, a await, b await", "", ""},
+		{"each further body counts as a connection",
+			9, 3, "a 10.0.0.1, b 10.0.0.1, b await, b await, b await", "a", ""},
+		{"the connection with the bodies may be the one that gives way",
+			9, 2, "a 10.0.0.1, a await, a await, a await", "a", "a"},
+		{"a body that has arrived does not count any more",
+			9, 2, "a 10.0.0.1, a await, a await, a arrived, b 10.0.0.1, a arrived", "", ""},
+		{"when a connection closes, its bodies do not count any more", 4, 3,
+			"a 10.0.0.1, a await, a await, a await, a close, b 10.0.0.1, c 10.0.0.1, d 10.0.0.1, e 10.0.0.2",
+			"", ""},
+		{"bodies count at the limit of all as well",
+			4, 9, "x 10.0.0.2, a 10.0.0.1, a await, a await, y 10.0.0.3, z 10.0.0.4", "a", ""},
+		{"a connection that has given way changes nothing more",
+			9, 1, "a 10.0.0.1, b 10.0.0.1, a leave, a arrived, a close, c 10.0.0.1", "a b", ""},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			var gone, full []string
@@ -117,14 +139,16 @@ func TestCrowd(t *testing.T) {
 				m.Close()
 			}
 			if in.held != 0 || len(in.peers) != 0 || len(in.queue) != 0 || open != 0 || !in.empty() {
-				t.Errorf("all have gone, and %d are held, %d peers, %d in the queue, %d open", in.held, len(in.peers), len(in.queue), open)
+				t.Errorf("all have gone, and %d are held, %d peers, %d in the queue, %d open",
+					in.held, len(in.peers), len(in.queue), open)
 			}
 		})
 	}
 }
 
 func TestConnsFor(t *testing.T) {
-	for files, want := range map[uint64]int{0: 16384, 1: 8, 1024: 768, 20000: 15000, 65536: 16384, 1 << 63: 16384} {
+	for files, want := range map[uint64]int{0: 16384, 1: 8, 1024: 768, 20000: 15000, 65536: 16384,
+		1 << 63: 16384} {
 		if got := ConnsFor(files); got != want {
 			t.Errorf("%d files: %d connections, want %d", files, got, want)
 		}

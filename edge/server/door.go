@@ -27,17 +27,20 @@ type door struct {
 	http    *http.Server
 	handle  Handler
 	timeout time.Duration // for handle
+	routes  web.Listing
+	words   map[string]bool // which the log may hold; nil: by the route
 	streams map[string]Stream
-	health  bool // answers /healthz and /readyz itself
+	health  bool // answers health checks itself
 	show    func(int, *web.Request) *web.Response
 	slots   chan struct{}
 	crowd   *crowd
 	alike   alike
 }
 
-// Of HTTP/2: how many requests one connection may have under way, and how much
-// of their bodies is taken before anybody reads it. A body may have 16 KiB; a
-// connection whose bodies do not come counts as that many (member.held).
+// For HTTP/2: how many requests one connection may have under way, and how many
+// bytes of their bodies are taken before anybody reads them. Most bodies may have
+// 16 KiB. A connection with several bodies that are still coming counts as several
+// (member.held).
 const (
 	maxStreams       = 100
 	streamBuffer     = 32 << 10
@@ -45,7 +48,8 @@ const (
 )
 
 func (s *Server) newDoor(name string, l net.Listener, handle Handler, timeout time.Duration) *door {
-	d := &door{name: name, s: s, l: l, handle: handle, timeout: timeout, slots: make(chan struct{}, s.cfg.MaxConcurrent)}
+	d := &door{name: name, s: s, l: l, handle: handle, timeout: timeout,
+		slots: make(chan struct{}, s.cfg.MaxConcurrent)}
 	d.crowd = &crowd{most: s.cfg.MaxConns, perPeer: s.cfg.MaxConnsPerIP, peers: map[netip.Prefix]*peer{},
 		exempt:  func(a netip.Addr) bool { return contains(s.cfg.TrustedProxies, a) },
 		count:   func(change int) { s.metrics.connections.WithLabelValues(name).Add(float64(change)) },
@@ -59,7 +63,7 @@ func (s *Server) newDoor(name string, l net.Listener, handle Handler, timeout ti
 		IdleTimeout:       s.cfg.IdleTimeout,
 		MaxHeaderBytes:    s.cfg.MaxHeaderBytes,
 		ErrorLog:          d.complaints(),
-		// "OPTIONS *" is the engine's to refuse, like any other unknown path.
+		// The engine refuses "OPTIONS *" like any other unknown path.
 		DisableGeneralOptionsHandler: true,
 		ConnContext:                  connContext,
 		ConnState: func(c net.Conn, st http.ConnState) {
@@ -80,7 +84,8 @@ func (s *Server) newDoor(name string, l net.Listener, handle Handler, timeout ti
 }
 
 func (d *door) serve() error {
-	in := &gate{Listener: d.l, crowd: d.crowd, full: d.full, wrap: func(m *member) net.Conn { return d.speak(m, m) }}
+	in := &gate{Listener: d.l, crowd: d.crowd, full: d.full}
+	in.wrap = func(m *member) net.Conn { return d.speak(m, m) }
 	if d.s.cfg.TLS == nil {
 		return d.http.Serve(in)
 	}
@@ -93,7 +98,7 @@ func (d *door) speak(c net.Conn, m *member) net.Conn {
 	return &spoken{Conn: c, m: m, told: func(resp *web.Response) { d.account(m, resp) }}
 }
 
-// full ends a connection that there is no room for. Nothing of it is read.
+// full answers and closes a connection that there is no room for. It reads nothing.
 func (d *door) full(c net.Conn, why string) {
 	_, network := networkOf(c)
 	d.turnedAway(refused, network, why)
@@ -103,7 +108,7 @@ func (d *door) full(c net.Conn, why string) {
 	c.Close()
 }
 
-// shakeFailed ends a connection whose TLS handshake failed.
+// shakeFailed closes a connection whose TLS handshake failed.
 func (d *door) shakeFailed(m *member, err error) {
 	if spokePlain(err) {
 		d.account(m, say(m, plainOnTLS))
@@ -114,7 +119,7 @@ func (d *door) shakeFailed(m *member, err error) {
 	m.Close()
 }
 
-// account counts an answer that was given in the place of net/http's.
+// account counts and logs an answer that stands in for one of net/http's.
 func (d *door) account(m *member, resp *web.Response) {
 	d.s.metrics.requests.WithLabelValues(routeNone, strconv.Itoa(resp.Status)).Inc()
 	d.seldomLog(slog.LevelInfo, "none "+strconv.Itoa(resp.Status), "request",
@@ -122,13 +127,13 @@ func (d *door) account(m *member, resp *web.Response) {
 		slog.String("client", m.peer.network.String()), slog.String("request_id", resp.Header.Get("X-Request-Id")))
 }
 
-// What became of a connection for which there was no room.
+// What became of a connection that there was no room for.
 const (
-	gaveWay = "gave_way" // it did nothing, and another came in its place
-	refused = "refused"  // none did nothing
+	gaveWay = "gave_way" // it was quiet and was closed for a new one
+	refused = "refused"  // it was new, and no other was quiet
 )
 
-// turnedAway accounts for a connection that had to go, or was not let in.
+// turnedAway counts and logs a connection that gave way or was not let in.
 func (d *door) turnedAway(how string, network netip.Prefix, why string) {
 	d.s.metrics.turnedAway.WithLabelValues(d.name, how, why).Inc()
 	d.seldomLog(slog.LevelWarn, how+" "+why, "too many connections", slog.String("listener", d.name),
@@ -145,10 +150,10 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, memberKey{}, c)
 }
 
-// stopAccepting closes the listener in a moment in which the kernel has no
-// connection waiting for it: those would be reset, with the request that they
-// may have sent. A connection set up in the instant of the close still is; only
-// a balancer that has stopped sending (DrainDelay) rules that out.
+// stopAccepting closes the listener at a moment at which no connection waits in the
+// kernel to be accepted. The kernel would reset such a connection, with the request
+// that it may have sent. A connection that comes at the very moment of the close is
+// still reset. Only a balancer that has stopped sending rules that out (DrainDelay).
 func (d *door) stopAccepting() {
 	for end := time.Now().Add(backlogMax); backlogged(d.l) && time.Now().Before(end); {
 		runtime.Gosched() // to the goroutine that accepts
@@ -156,21 +161,21 @@ func (d *door) stopAccepting() {
 	d.l.Close()
 }
 
-// backlogMax bounds the wait for a moment that comes soon or, under a flood, never.
+// backlogMax bounds the wait for such a moment, which never comes under a flood.
 const backlogMax = time.Second
 
-// ServeHTTP answers one request and accounts for it.
+// ServeHTTP answers one request, counts it and logs it.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var m *member
 	switch c := r.Context().Value(memberKey{}).(type) {
-	case *spoken: // whose request ends when its answer is written
+	case *spoken: // it ends the request itself, once the answer is written
 		m = c.m
 		c.handled()
 	case *member:
 		m = c
 		defer m.leave()
 	}
-	if d.health && (r.URL.Path == "/healthz" || r.URL.Path == "/readyz") {
+	if d.health && (r.URL.Path == AlivePath || r.URL.Path == ReadyPath) {
 		m.enter()
 		d.serveHealth(w, r)
 		return
@@ -181,18 +186,18 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer metrics.inFlight.Dec()
 
 	client := d.client(r)
-	resp, why := d.answer(w, r, m, client)
+	route := d.routes.At(r.Method, r.URL.Path)
+	resp, why := d.answer(w, r, m, client, route.BodyLimit())
 	d.s.putOff(resp)
 	d.write(w, r, resp)
 
 	took := time.Since(begin)
-	route := routeOf(d.name, r.URL.Path)
-	metrics.observe(route, resp.Status, took)
-	d.logAccess(r, route, client, resp, why, took)
+	metrics.observe(route.Label, resp.Status, took)
+	d.logAccess(r, &route, client, resp, why, took)
 }
 
 func (d *door) serveHealth(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/healthz" {
+	if r.URL.Path == AlivePath {
 		d.s.serveAlive(w, false)
 		return
 	}
@@ -202,17 +207,18 @@ func (d *door) serveHealth(w http.ResponseWriter, r *http.Request) {
 func (d *door) client(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
-		// A listener without IP addresses (a Unix socket): there is no
-		// address to limit by, and none to trust either.
+		// The listener has no IP addresses (a Unix socket): there is none to limit
+		// by, and none to trust.
 		return netip.Addr{}
 	}
 	return clientAddr(peer.Addr(), d.s.cfg.ProxyHeader, r.Header, d.s.cfg.TrustedProxies)
 }
 
-// answer never returns nil, nor a status that net/http would refuse. why is
-// there if the engine had no part in it. Head and body are read before a place
-// among the requests in hand is taken, so that a slow peer never has one.
-func (d *door) answer(w http.ResponseWriter, r *http.Request, m *member, client netip.Addr) (resp *web.Response, why *refusal) {
+// answer never returns nil, nor a status that net/http would refuse. why is not nil
+// if the answer comes from the server alone. Head and body are read before the
+// request takes one of the places, so that a slow peer never holds one.
+func (d *door) answer(w http.ResponseWriter, r *http.Request, m *member, client netip.Addr, maxBody int) (
+	resp *web.Response, why *refusal) {
 	req := &web.Request{
 		Method: r.Method,
 		Path:   r.URL.Path,
@@ -220,13 +226,13 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request, m *member, client 
 		Header: web.Header(r.Header),
 		Client: client,
 	}
-	if len(r.RequestURI) > web.MaxURL { // as it was sent, escapes and all
+	if len(r.RequestURI) > web.MaxURL { // as it was sent, with its escapes
 		req.Query = ""
 		return d.refuse(req, uriTooLong), &uriTooLong
 	}
 	stream := d.streams[r.URL.Path]
 	if stream == nil {
-		if why := d.takeBody(r, m, req); why != nil {
+		if why := d.takeBody(r, m, req, maxBody); why != nil {
 			return d.refuse(req, *why), why
 		}
 	}
@@ -242,15 +248,15 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request, m *member, client 
 	ctx, cancel := context.WithTimeout(r.Context(), d.timeout)
 	defer cancel()
 	if stream != nil {
-		// A connection that knows no deadline has none to put off.
+		// An error means that the connection has no deadlines, so there is none to extend.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.timeout))
 		return d.guard(req, func() *web.Response { return stream(ctx, req, r.Body) }), nil
 	}
 	return d.guard(req, func() *web.Response { return d.handle(ctx, req) }), nil
 }
 
-// takeBody waits for the body, at the connection's expense.
-func (d *door) takeBody(r *http.Request, m *member, req *web.Request) *refusal {
+// takeBody waits for the body. Meanwhile the request counts for its connection only.
+func (d *door) takeBody(r *http.Request, m *member, req *web.Request, maxBody int) *refusal {
 	if r.ContentLength == 0 {
 		return nil
 	}
@@ -261,7 +267,7 @@ func (d *door) takeBody(r *http.Request, m *member, req *web.Request) *refusal {
 		defer m.arrived()
 	}
 	var err error
-	req.Body, err = readBody(r)
+	req.Body, err = readBody(r, maxBody)
 	if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
 		return &bodyTimeout
 	}
@@ -284,15 +290,16 @@ func (d *door) guard(req *web.Request, handle func() *web.Response) (resp *web.R
 	if resp != nil && resp.Status == http.StatusServiceUnavailable && resp.Header == nil {
 		return d.refuse(req, cannotJustNow)
 	}
-	if resp == nil || resp.Header == nil && resp.Status == http.StatusInternalServerError || resp.Status < 200 || resp.Status > 599 {
+	if resp == nil || resp.Header == nil && resp.Status == http.StatusInternalServerError ||
+		resp.Status < 200 || resp.Status > 599 {
 		resp = d.refuse(req, ourFault)
 		d.s.log.Error("the engine gave no valid answer", "request_id", resp.Header.Get("X-Request-Id"))
 	}
 	return resp
 }
 
-// causeOf words a panic. Its own value is shown only where it is the runtime's:
-// any other may quote what was worked on.
+// causeOf describes a panic. It shows an error of Go's runtime as it is, and only the
+// type of any other value, which may quote a request.
 func causeOf(v any) string {
 	if err, ok := v.(runtime.Error); ok {
 		return err.Error()
@@ -302,19 +309,23 @@ func causeOf(v any) string {
 
 var bodyBuffers = sync.Pool{New: func() any { b := make([]byte, web.MaxBody+1); return &b }}
 
-// readBody reads at most one byte more than the core accepts. The pooled
-// buffer keeps a sender of small bodies from costing 16 KiB each.
-func readBody(r *http.Request) ([]byte, error) {
+// readBody reads at most one byte more than the route takes, so that the core can
+// tell that a body is too large. With the pooled buffer, a small body does not cost
+// 16 KiB. A larger one costs what has arrived of it.
+func readBody(r *http.Request, maxBody int) (body []byte, err error) {
 	buf := bodyBuffers.Get().(*[]byte)
 	defer bodyBuffers.Put(buf)
+	most := maxBody + 1
 	for n := 0; ; {
-		m, err := r.Body.Read((*buf)[n:])
+		m, err := r.Body.Read((*buf)[n:min(len(*buf), most-len(body))])
 		n += m
 		switch {
-		case err == io.EOF, err == nil && n == len(*buf):
-			return append([]byte(nil), (*buf)[:n]...), nil
+		case err == io.EOF, err == nil && len(body)+n == most:
+			return append(body, (*buf)[:n]...), nil
 		case err != nil:
 			return nil, err
+		case n == len(*buf):
+			body, n = append(body, *buf...), 0
 		}
 	}
 }
@@ -345,6 +356,6 @@ func (d *door) write(w http.ResponseWriter, r *http.Request, resp *web.Response)
 	}
 	w.WriteHeader(resp.Status)
 	if !bodyless && len(resp.Body) > 0 {
-		w.Write(resp.Body) // an error here is the client gone; there is nobody left to tell
+		w.Write(resp.Body) // an error means that the client has gone
 	}
 }

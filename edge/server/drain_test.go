@@ -31,9 +31,9 @@ func read(t *testing.T, conn net.Conn) *http.Response {
 	return resp
 }
 
-// A drain under load loses no request: POSTs over kept-alive connections, which
-// the client does not send twice. A connection refused is no request lost,
-// since nobody accepted it.
+// A drain under load loses no request. The requests are POSTs over kept-alive
+// connections, which the client does not send twice. A connection that is refused is
+// not a lost request, because the server has not accepted it.
 func TestDrainUnderLoadLosesNothing(t *testing.T) {
 	for round := range 8 {
 		var answered, lost, refused atomic.Int64
@@ -45,7 +45,8 @@ func TestDrainUnderLoadLosesNothing(t *testing.T) {
 		for i := range 32 {
 			wg.Go(func() {
 				for {
-					resp, err := client.Post(base+"/api/v1/verify/validate", "application/json", strings.NewReader(`{"n":1}`))
+					body := strings.NewReader(`{"n":1}`)
+					resp, err := client.Post(base+"/api/v1/verify/validate", "application/json", body)
 					switch {
 					case errors.Is(err, syscall.ECONNREFUSED):
 						refused.Add(1)
@@ -63,7 +64,7 @@ func TestDrainUnderLoadLosesNothing(t *testing.T) {
 					resp.Body.Close()
 					answered.Add(1)
 					if i%4 == 0 {
-						time.Sleep(20 * time.Millisecond) // idle connections are part of it
+						time.Sleep(20 * time.Millisecond) // so that some connections are idle
 					}
 				}
 			})
@@ -74,7 +75,8 @@ func TestDrainUnderLoadLosesNothing(t *testing.T) {
 		}
 		wg.Wait()
 		if answered.Load() < 100 || refused.Load() != 32 {
-			t.Errorf("round %d: %d answered, %d lost, %d refused: no load worth the name", round, answered.Load(), lost.Load(), refused.Load())
+			t.Errorf("round %d: %d answered, %d lost, %d refused: that is too little load for this test",
+				round, answered.Load(), lost.Load(), refused.Load())
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// GuestMetrics holds what is counted of an engine that runs the core in
-// WebAssembly guests. Its methods are what such an engine reports.
+// GuestMetrics has the metrics of an engine that runs the core in WebAssembly
+// guests. Such an engine reports by its methods.
 type GuestMetrics struct {
 	reg *prometheus.Registry
 
@@ -33,20 +33,30 @@ func (m *Metrics) Guests() *GuestMetrics {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 		}),
 		recycled: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "verge_wasm_guests_recycled_total", Help: "Guests replaced because their memory had grown; no request fails by it.",
+			Name: "verge_wasm_guests_recycled_total",
+			Help: "Guests replaced because their memory had grown; no request fails by it.",
 		}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "verge_wasm_guest_failures_total", Help: "Guests that failed, by cause: out_of_memory, trap, deadline (it did not return), protocol (what it said cannot be relied on), host (a function that it imports failed), start (it could not be started).",
+			Name: "verge_wasm_guest_failures_total",
+			Help: "Guests that failed, by cause: out_of_memory, trap, deadline (it did not return), " +
+				"protocol (what it said cannot be relied on), host (a function that it imports failed), " +
+				"start (it could not be started).",
 		}, []string{"cause"}),
 		effects: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "verge_wasm_effect_seconds", Help: "Time the host took for what guests asked for, by kind: get, commit, claim, list, spend or fetch.",
+			Name: "verge_wasm_effect_seconds",
+			Help: "Time the host took for what guests asked for, by kind: " +
+				"get, commit, claim, list, spend or fetch.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"kind"}),
 		activations: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "verge_wasm_activations_total", Help: "Modules that were to take the requests, the first one included, by result: ok or refused (it could not be read, is not trusted or failed a test).",
+			Name: "verge_wasm_activations_total",
+			Help: "Modules that were to take the requests, the first one included, by result: ok or refused " +
+				"(it could not be read, is not trusted or failed a test).",
 		}, []string{"result"}),
 		rollbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "verge_wasm_rollbacks_total", Help: "Modules that failed on probation, so that the one before took the requests again, by cause, as of failures.",
+			Name: "verge_wasm_rollbacks_total",
+			Help: "Modules that failed on probation, so that the one before took the requests again, " +
+				"by cause, as of failures.",
 		}, []string{"cause"}),
 	}
 	m.reg.MustRegister(g.compile, g.start, g.recycled, g.failures, g.effects, g.activations, g.rollbacks)
@@ -62,14 +72,19 @@ type GuestState struct {
 	Memory    int64
 }
 
-// Watch adds what is read when metrics are.
+// Watch adds metrics of the state, which is read whenever somebody reads metrics.
 func (g *GuestMetrics) Watch(read func() GuestState) {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
 	g.reg.MustRegister(&guestState{read: read,
-		inFlight:  prometheus.NewDesc("verge_wasm_requests_in_flight", "Requests and jobs that guests were asked and have not answered.", nil, nil),
-		queued:    prometheus.NewDesc("verge_wasm_requests_queued", "Those in flight that no guest has begun.", nil, nil),
-		instances: prometheus.NewDesc("verge_wasm_guests", "Guests, those included that end with their last request and those that do not return.", nil, nil),
-		memory:    prometheus.NewDesc("verge_wasm_memory_bytes", "Linear memory of all guests.", nil, nil),
-		module:    prometheus.NewDesc("verge_wasm_module_info", "1, of the module that takes requests.", []string{"sha256"}, nil),
+		inFlight: desc("verge_wasm_requests_in_flight",
+			"Requests and jobs that guests were asked and have not answered."),
+		queued: desc("verge_wasm_requests_queued", "Those in flight that no guest has begun."),
+		instances: desc("verge_wasm_guests",
+			"Guests, those included that end with their last request and those that do not return."),
+		memory: desc("verge_wasm_memory_bytes", "Linear memory of all guests."),
+		module: desc("verge_wasm_module_info", "1, of the module that takes requests.", "sha256"),
 	})
 }
 
@@ -94,7 +109,7 @@ func (c *guestState) Collect(to chan<- prometheus.Metric) {
 	gauge(c.module, 1, s.Digest)
 }
 
-// ModuleCompiled and all below are what an engine with guests reports.
+// ModuleCompiled and the methods below are what an engine with guests reports.
 func (g *GuestMetrics) ModuleCompiled(took time.Duration) { g.compile.Observe(took.Seconds()) }
 func (g *GuestMetrics) GuestStarted(took time.Duration)   { g.start.Observe(took.Seconds()) }
 func (g *GuestMetrics) GuestRecycled()                    { g.recycled.Inc() }

@@ -11,8 +11,15 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// serveAlive is 200 as long as the process runs: one whose store fails recovers
-// by itself, or ends. The word says whether the store does.
+// Paths of health checks. The public listener answers them itself.
+const (
+	AlivePath = "/healthz"
+	ReadyPath = "/readyz"
+)
+
+// serveAlive answers 200 as long as the process runs. If the store fails, the
+// process recovers by itself or ends. The word in the answer says whether the store
+// fails.
 func (s *Server) serveAlive(w http.ResponseWriter, detail bool) {
 	var failing error
 	if s.cfg.Store != nil {
@@ -28,8 +35,7 @@ func (s *Server) serveAlive(w http.ResponseWriter, detail bool) {
 	}
 }
 
-// putOff has who is refused while the store fails wait as long as is sensible
-// by now.
+// putOff raises Retry-After to what the store advises while it fails.
 func (s *Server) putOff(resp *web.Response) {
 	if resp.Status != http.StatusServiceUnavailable || s.cfg.Store == nil {
 		return
@@ -40,8 +46,8 @@ func (s *Server) putOff(resp *web.Response) {
 	}
 }
 
-// readiness asks the engine at most once a second, however many ask it: on
-// the public listener anyone may, and the answer costs the KV a round trip.
+// readiness asks the engine at most once a second, however often it is asked itself:
+// anybody may ask on the public listener, and each answer costs the KV a round trip.
 type readiness struct {
 	check func(context.Context) error
 
@@ -61,7 +67,7 @@ func (p *readiness) now(ctx context.Context) error {
 	if !p.asked.IsZero() && time.Since(p.asked) < readyKept {
 		return p.err
 	}
-	// The answer is shared, so a caller that hangs up must not make it "no".
+	// Others get this answer as well, so it must not fail because one caller hangs up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
 	defer cancel()
 	p.err = p.check(ctx)

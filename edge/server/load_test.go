@@ -24,14 +24,16 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Half of a request, and how far it came.
+const postStart = "POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\n"
+
+// halves are requests that do not go on, by how far they came.
 var halves = map[string]string{
 	"nothing":       "",
-	"half a head":   "POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\nContent-",
-	"a head":        "POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n",
-	"half a body":   "POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"integration_id\"",
-	"half a chunk":  "POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n{",
-	"a 100 awaited": "POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n",
+	"half a head":   postStart + "Content-",
+	"a head":        postStart + "Content-Length: 100\r\n\r\n",
+	"half a body":   postStart + "Content-Length: 100\r\n\r\n{\"integration_id\"",
+	"half a chunk":  postStart + "Transfer-Encoding: chunked\r\n\r\n64\r\n{",
+	"a 100 awaited": postStart + "Content-Length: 100\r\nExpect: 100-continue\r\n\r\n",
 }
 
 func dial(t *testing.T, base string) net.Conn {
@@ -45,11 +47,13 @@ func dial(t *testing.T, base string) net.Conn {
 	return conn
 }
 
-// Contract, Load: a slow peer never has a place among the requests in hand.
+// Contract, Load: a slow peer takes none of the places for requests.
 func TestSlowPeersTakeNoPlace(t *testing.T) {
 	for rule, half := range halves {
 		t.Run(rule, func(t *testing.T) {
-			base, _ := start(t, Config{MaxConcurrent: 1, ReadHeaderTimeout: time.Minute, ReadTimeout: time.Minute, DrainTimeout: time.Millisecond, IdleGrace: time.Nanosecond, Engine: fake{}})
+			base, _ := start(t, Config{Engine: fake{}, MaxConcurrent: 1,
+				ReadHeaderTimeout: time.Minute, ReadTimeout: time.Minute,
+				DrainTimeout: time.Millisecond, IdleGrace: time.Nanosecond})
 			for range 20 {
 				io.WriteString(dial(t, base), half)
 			}
@@ -68,8 +72,8 @@ func TestSlowPeersTakeNoPlace(t *testing.T) {
 	}
 }
 
-// Contract, Load, at the limit of an address and of all: whoever does nothing
-// gives way, one whose request is in hand does not.
+// Contract, Load: at the limit of an address and of all, an idle connection gives way,
+// and one with a request in hand does not.
 func TestIdleConnectionsGiveWay(t *testing.T) {
 	for rule, c := range map[string]Config{
 		"of the address": {MaxConnsPerIP: 4},
@@ -111,14 +115,16 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 	}
 }
 
-// Where all connections are in hand, one more is told so before anything of it is read.
+// If all connections have a request in hand, one more is refused before anything of it
+// is read.
 func TestNoRoomAtAll(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
-	base, _ := start(t, Config{MaxConns: 2, Engine: fake{handle: func(context.Context, *web.Request) *web.Response {
+	hold := func(context.Context, *web.Request) *web.Response {
 		entered <- struct{}{}
 		<-release
 		return ok("{}")
-	}}})
+	}
+	base, _ := start(t, Config{MaxConns: 2, Engine: fake{handle: hold}})
 	var conns []net.Conn
 	for range 2 {
 		conn := dial(t, base)
@@ -139,26 +145,31 @@ func TestNoRoomAtAll(t *testing.T) {
 	}
 }
 
-// wantRefusal holds an answer that the engine had no part in against contract 1, 4 and 5.
-func wantRefusal(t *testing.T, resp *http.Response, status int, code string) {
+// wantRefusal checks an answer without the engine by contract 1, 4 and 5. It returns
+// the body.
+func wantRefusal(t *testing.T, resp *http.Response, status int, code string) map[string]string {
 	t.Helper()
 	var b map[string]string
 	if err := json.NewDecoder(resp.Body).Decode(&b); err != nil {
 		t.Fatalf("contract 5: status %d, %v", resp.StatusCode, err)
 	}
 	id := resp.Header.Get("X-Request-Id")
-	if resp.StatusCode != status || b["code"] != code || b["error_code"] != code || b["error"] == "" || b["message"] != b["error"] {
+	if resp.StatusCode != status || b["code"] != code || b["error_code"] != code ||
+		b["error"] == "" || b["message"] != b["error"] {
 		t.Errorf("contract 5: %d %v, want %d %s", resp.StatusCode, b, status, code)
 	}
 	if !strings.HasPrefix(id, "req_") || b["request_id"] != id {
 		t.Errorf("contract 4: %v %v", resp.Header, b)
 	}
-	if resp.Header.Get("Content-Type") != "application/json; charset=utf-8" || resp.Header.Get("Cache-Control") != "no-store" {
+	if resp.Header.Get("Content-Type") != "application/json; charset=utf-8" ||
+		resp.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("contract 1: %v", resp.Header)
 	}
+	return b
 }
 
-// secure returns a certificate for 127.0.0.1, and clients' configuration that trusts it.
+// secure returns a configuration with a certificate for 127.0.0.1, and one for clients
+// that trust it.
 func secure(t *testing.T) (server, client *tls.Config) {
 	s := httptest.NewTLSServer(nil)
 	t.Cleanup(s.Close)
@@ -167,8 +178,8 @@ func secure(t *testing.T) (server, client *tls.Config) {
 	return &tls.Config{Certificates: s.TLS.Certificates}, client
 }
 
-// Contract 4, 5: what net/http answers by itself, before there is a request, is
-// put into our words. Each is the last answer of its connection.
+// Contract 4, 5: what net/http answers by itself, before there is a request, gets our
+// text and an id. It is the last answer on its connection.
 func TestAnswersOfNetHTTP(t *testing.T) {
 	const rest = " HTTP/1.1\r\nHost: x\r\n\r\n"
 	server, client := secure(t)
@@ -180,18 +191,21 @@ func TestAnswersOfNetHTTP(t *testing.T) {
 			status        int
 			code          string
 		}{
-			{"an escape that is none", "GET /%zz" + rest, 400, "INVALID_REQUEST"},
+			{"an invalid escape", "GET /%zz" + rest, 400, "INVALID_REQUEST"},
 			{"no Host", "GET / HTTP/1.1\r\n\r\n", 400, "INVALID_REQUEST"},
-			{"a Host that is none", "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400, "INVALID_REQUEST"},
+			{"an invalid Host", "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400, "INVALID_REQUEST"},
 			{"two Hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "INVALID_REQUEST"},
-			{"a header's name that is none", "GET / HTTP/1.1\r\nHost: x\r\nA b: c\r\n\r\n", 400, "INVALID_REQUEST"},
-			{"a header's value that is none", "GET / HTTP/1.1\r\nHost: x\r\nA: \x00\r\n\r\n", 400, "INVALID_REQUEST"},
+			{"an invalid name of a header", "GET / HTTP/1.1\r\nHost: x\r\nA b: c\r\n\r\n", 400, "INVALID_REQUEST"},
+			{"an invalid value of a header", "GET / HTTP/1.1\r\nHost: x\r\nA: \x00\r\n\r\n", 400, "INVALID_REQUEST"},
 			{"no HTTP", "hello\r\n\r\n", 400, "INVALID_REQUEST"},
-			{"a Content-Length that is none", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: a\r\n\r\n", 400, "INVALID_REQUEST"},
-			{"a header over the limit", "GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 40<<10) + "\r\n\r\n", 431, "INVALID_REQUEST"},
+			{"an invalid Content-Length",
+				"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: a\r\n\r\n", 400, "INVALID_REQUEST"},
+			{"a header over the limit",
+				"GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 40<<10) + "\r\n\r\n", 431, "INVALID_REQUEST"},
 			{"a URL over the header's limit", "GET /" + strings.Repeat("a", 40<<10) + rest, 414, "URI_TOO_LONG"},
 			{"an expectation", "GET / HTTP/1.1\r\nHost: x\r\nExpect: gold\r\n\r\n", 417, "INVALID_REQUEST"},
-			{"a transfer coding", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501, "INVALID_REQUEST"},
+			{"a transfer coding",
+				"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501, "INVALID_REQUEST"},
 			{"a version", "GET / HTTP/3.0\r\nHost: x\r\n\r\n", 505, "INVALID_REQUEST"},
 			{"a head that does not come in time", "GET / HTTP/1.1\r\nHost:", 408, "REQUEST_TIMEOUT"},
 		} {
@@ -200,7 +214,7 @@ func TestAnswersOfNetHTTP(t *testing.T) {
 				if c.TLS != nil {
 					conn = tls.Client(conn, client)
 				}
-				// A request before it is answered as ever.
+				// A request before it is answered as usual.
 				io.WriteString(conn, "GET /"+rest)
 				in := bufio.NewReader(conn)
 				first, err := http.ReadResponse(in, nil)
@@ -226,7 +240,7 @@ func TestAnswersOfNetHTTP(t *testing.T) {
 		base, _ := start(t, Config{TLS: server, Engine: fake{}})
 		wantRefusal(t, raw(t, base, "GET /"+rest), 400, "INVALID_REQUEST")
 	})
-	t.Run("a connection on which nothing comes is closed without a word", func(t *testing.T) {
+	t.Run("a connection on which nothing comes is closed without an answer", func(t *testing.T) {
 		base, _ := start(t, Config{ReadHeaderTimeout: 50 * time.Millisecond, Engine: fake{}})
 		if said, err := io.ReadAll(dial(t, base)); err != nil || len(said) > 0 {
 			t.Errorf("%q, %v", said, err)
@@ -234,10 +248,11 @@ func TestAnswersOfNetHTTP(t *testing.T) {
 	})
 }
 
-// Whatever an engine answers, also in the words of net/http, arrives as it is:
-// behind any number of requests, in any size, after 100 Continue.
+// What an engine answers arrives as it is, also if it looks like an answer of
+// net/http's: after any number of requests, in any size, after 100 Continue.
 func TestAnswersOfTheEngineAreLeftAlone(t *testing.T) {
-	const lookalike = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
+	const lookalike = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n" +
+		"Connection: close\r\n\r\n400 Bad Request"
 	base, _ := start(t, Config{Engine: fake{handle: func(_ context.Context, r *web.Request) *web.Response {
 		return ok(strings.Repeat(lookalike, len(r.Body)))
 	}}})
@@ -245,7 +260,8 @@ func TestAnswersOfTheEngineAreLeftAlone(t *testing.T) {
 	in := bufio.NewReader(conn)
 	for _, n := range []int{1, 100, 0, 1000} {
 		for _, expect := range []string{"", "Expect: 100-continue\r\n"} {
-			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", expect, n, strings.Repeat("x", n))
+			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s",
+				expect, n, strings.Repeat("x", n))
 			resp, err := http.ReadResponse(in, nil)
 			if err == nil && resp.StatusCode == http.StatusContinue {
 				resp, err = http.ReadResponse(in, nil)
@@ -261,12 +277,13 @@ func TestAnswersOfTheEngineAreLeftAlone(t *testing.T) {
 	}
 }
 
-// Contract, Load, over HTTP/2: bodies that do not come count as connections,
-// so that one connection holds no more than its address may; HTTP/2 is spoken,
-// and 408 and 414 are answered.
+// Contract, Load, over HTTP/2: bodies that do not come count as connections, so that
+// one connection holds no more of them than its address may. HTTP/2 is spoken, and 408
+// and 414 are answered.
 func TestHTTP2(t *testing.T) {
 	server, client := secure(t)
-	base, _ := start(t, Config{TLS: server, MaxConcurrent: 1, MaxConnsPerIP: 8, ReadTimeout: 500 * time.Millisecond,
+	base, _ := start(t, Config{TLS: server, ReadTimeout: 500 * time.Millisecond,
+		MaxConcurrent: 1, MaxConnsPerIP: 8,
 		Engine: fake{handle: func(_ context.Context, r *web.Request) *web.Response { return ok("{}") }}})
 	base = strings.Replace(base, "http:", "https:", 1)
 	transport := func() *http.Client {
@@ -288,7 +305,8 @@ func TestHTTP2(t *testing.T) {
 		if resp.ProtoMajor != 2 {
 			t.Errorf("spoken: %s", resp.Proto)
 		}
-		wantRefusal(t, resp, resp.StatusCode, map[int]string{408: "REQUEST_TIMEOUT", 503: "UNAVAILABLE"}[resp.StatusCode])
+		code := map[int]string{408: "REQUEST_TIMEOUT", 503: "UNAVAILABLE"}[resp.StatusCode]
+		wantRefusal(t, resp, resp.StatusCode, code)
 		return resp.StatusCode, nil
 	}
 
@@ -322,7 +340,7 @@ func TestHTTP2(t *testing.T) {
 	}
 	wantRefusal(t, resp, 414, "URI_TOO_LONG")
 
-	// More than the address may have: the connection that holds them goes.
+	// More bodies than the address may have connections: the one with them is closed.
 	cut := 0
 	var mu sync.Mutex
 	for range 20 {
@@ -336,11 +354,11 @@ func TestHTTP2(t *testing.T) {
 	}
 	wg.Wait()
 	if cut == 0 {
-		t.Error("contract, Load: one connection held 20 bodies where 8 connections are allowed")
+		t.Error("contract, Load: one connection held 20 bodies, and the limit is 8 connections")
 	}
 }
 
-// Contract 22: what a person is shown where the server refuses.
+// Contract 22: what a person is shown if the server refuses a request.
 func TestPage(t *testing.T) {
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -364,14 +382,17 @@ func TestPage(t *testing.T) {
 			case "/page-panics":
 				panic("no")
 			}
-			return &web.Response{Status: 200, Body: []byte(fmt.Sprintf("<p>%d %s", status, r.Header.Get("Accept-Language"))),
-				Header: web.Header{"Content-Type": {"text/html; charset=utf-8"}, "Content-Security-Policy": {"default-src 'none'"}}}
+			return &web.Response{Status: 200,
+				Body: fmt.Appendf(nil, "<p>%d %s", status, r.Header.Get("Accept-Language")),
+				Header: web.Header{"Content-Type": {"text/html; charset=utf-8"},
+					"Content-Security-Policy": {"default-src 'none'"}}}
 		}}
 	admin := listen(t)
 	c.AdminListener, c.Admin = admin, c.Engine.Handle
 	base, _ := start(t, c)
 	ask := func(t *testing.T, base, request, accept string) *http.Response {
-		return raw(t, base, strings.Replace(request, "\r\n", " HTTP/1.1\r\nHost: x\r\nX-Correlation-Id: c-1\r\nAccept-Language: de\r\nAccept: "+accept+"\r\n", 1))
+		header := "Host: x\r\nX-Correlation-Id: c-1\r\nAccept-Language: de\r\nAccept: " + accept + "\r\n"
+		return raw(t, base, strings.Replace(request, "\r\n", " HTTP/1.1\r\n"+header, 1))
 	}
 	long := "GET /verify?flow=" + strings.Repeat("a", 9000) + "\r\n\r\n"
 	for _, tt := range []struct {
@@ -417,12 +438,13 @@ func wantPage(t *testing.T, resp *http.Response, status int, page bool) {
 	if resp.StatusCode != status || isPage != page || json.Valid(body) == page {
 		t.Errorf("contract 22: %d %s", resp.StatusCode, body)
 	}
-	if !strings.HasPrefix(resp.Header.Get("X-Request-Id"), "req_") || resp.Header.Get("X-Correlation-Id") != "c-1" || resp.Header.Get("Cache-Control") != "no-store" {
+	if !strings.HasPrefix(resp.Header.Get("X-Request-Id"), "req_") ||
+		resp.Header.Get("X-Correlation-Id") != "c-1" || resp.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("contract 4: %v", resp.Header)
 	}
 }
 
-// A crowd of refusals is a line in the log, not one for each.
+// Many refusals of one kind have one line in the log, not one each.
 func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	var logs lockedBuffer
 	server, _ := secure(t)
@@ -446,7 +468,8 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	}
 	stop()
 	stopSecured()
-	// One of heads, one of bodies, one of handshakes, and of each server that it drains and has drained.
+	// One line for heads, one for bodies, one for handshakes, and two of each server
+	// about its draining.
 	if n := strings.Count(logs.String(), "\n"); n > 7 {
 		t.Errorf("%d lines for %d refusals:\n%s", n, len(conns), logs.String())
 	}
@@ -464,16 +487,20 @@ func TestSeldom(t *testing.T) {
 		after   time.Duration
 		ok      bool
 		skipped int
-	}{{0, true, 0}, {1, false, 0}, {999 * time.Millisecond, false, 0}, {time.Second, true, 2}, {3 * time.Second, true, 0}} {
+	}{
+		{0, true, 0}, {1, false, 0}, {999 * time.Millisecond, false, 0}, {time.Second, true, 2},
+		{3 * time.Second, true, 0},
+	} {
 		if skipped, ok := s.take(at.Add(want.after)); ok != want.ok || skipped != want.skipped {
 			t.Errorf("take %d: %d, %v", i, skipped, ok)
 		}
 	}
 }
 
-// A trusted proxy, through which many come, is not held to one address's limit.
+// The limit of one address does not hold for a trusted proxy, which speaks for many.
 func TestTrustedProxiesHaveManyConnections(t *testing.T) {
-	base, _ := start(t, Config{MaxConnsPerIP: 2, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Engine: fake{}})
+	base, _ := start(t, Config{Engine: fake{}, MaxConnsPerIP: 2,
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	var conns []net.Conn
 	for range 20 {
 		conns = append(conns, dial(t, base))
@@ -486,9 +513,9 @@ func TestTrustedProxiesHaveManyConnections(t *testing.T) {
 	}
 }
 
-// What package doc says of HTTP/2, where net/http offers no way to put our
-// words in the place of its own. Frames are sent by hand: Go's client knows the
-// limits, and asks again where a stream was reset.
+// What the package's documentation says of HTTP/2, where net/http does not let us
+// replace its answers. The test writes frames itself, because Go's client knows the
+// limits, and repeats a request whose stream was reset.
 func TestAnswersOfNetHTTPOverHTTP2(t *testing.T) {
 	server, client := secure(t)
 	base, _ := start(t, Config{TLS: server, Engine: fake{}})
@@ -499,7 +526,7 @@ func TestAnswersOfNetHTTPOverHTTP2(t *testing.T) {
 		want       string // the frame that answers, and its status or code
 	}{
 		{"a good request", "/", 0, "HEADERS 200"},
-		{"an escape that is none", "/%zz", 0, "RST_STREAM PROTOCOL_ERROR"},
+		{"an invalid escape", "/%zz", 0, "RST_STREAM PROTOCOL_ERROR"},
 		{"no path", "", 0, "RST_STREAM PROTOCOL_ERROR"},
 		{"a header over the limit", "/", 40, "HEADERS 431"},
 	} {
@@ -513,16 +540,18 @@ func TestAnswersOfNetHTTPOverHTTP2(t *testing.T) {
 			frames.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 			var block bytes.Buffer
 			fields := hpack.NewEncoder(&block)
-			for _, f := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", c.path}} {
+			pseudo := [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", c.path}}
+			for _, f := range pseudo {
 				if f[1] != "" {
 					fields.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
 				}
 			}
-			for range c.headers { // in few bytes, all but the first from the table
+			for range c.headers { // all but the first are references, of few bytes
 				fields.WriteField(hpack.HeaderField{Name: "a", Value: large})
 			}
 			frames.WriteSettings()
-			frames.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true})
+			frames.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(),
+				EndStream: true, EndHeaders: true})
 			got, id := "", ""
 			for got == "" {
 				frame, err := frames.ReadFrame()

@@ -12,8 +12,8 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// Metrics holds everything that is counted, in a registry of its own. It is
-// made before the server because the core and the runner count into it too.
+// Metrics has all metrics, in a registry of its own. It is made before the server,
+// because the core and the runner report to it as well.
 type Metrics struct {
 	reg      *prometheus.Registry
 	requests *prometheus.CounterVec
@@ -37,13 +37,15 @@ type Metrics struct {
 	storeRefused *prometheus.CounterVec
 }
 
-// NewMetrics returns metrics at zero, with Go's runtime, the process and the
-// build described beside our own.
+// NewMetrics returns metrics at zero. They include those of Go's runtime, of the
+// process and of the build.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		reg: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "verge_http_requests_total", Help: "Requests answered, by route and status. Route none: what was no request, or came too slowly to become one.",
+			Name: "verge_http_requests_total",
+			Help: "Requests answered, by route and status. " +
+				"Route none: what was no request, or came too slowly to become one.",
 		}, []string{"route", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "verge_http_request_seconds", Help: "Time from the header's end to the answer's, by route.",
@@ -56,13 +58,18 @@ func NewMetrics() *Metrics {
 			Name: "verge_http_connections", Help: "Connections open, by listener.",
 		}, []string{"listener"}),
 		turnedAway: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "verge_http_connections_turned_away_total", Help: "Connections that there was no room for, by what became of them (gave_way: one without a request in hand was closed for another, refused) and by the limit (address, total).",
+			Name: "verge_http_connections_turned_away_total",
+			Help: "Connections that there was no room for, by what became of them (gave_way: one without a request " +
+				"in hand was closed for another, refused) and by the limit (address, total).",
 		}, []string{"listener", "became", "limit"}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "verge_events_total", Help: "What the core counts, by name; other: what this release does not know, of a module that is newer or lies.",
+			Name: "verge_events_total",
+			Help: "What the core counts, by name; other: what this release does not know, " +
+				"of a module that is newer or lies.",
 		}, []string{"event"}),
 		jobs: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "verge_runner_jobs_total", Help: "Jobs run, by result: ok, or error where the store refused the record.",
+			Name: "verge_runner_jobs_total",
+			Help: "Jobs run, by result: ok, or error where the store refused the record.",
 		}, []string{"result"}),
 		jobLag: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "verge_runner_lag_seconds", Help: "Time from a task falling due to its job beginning.",
@@ -103,9 +110,9 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// Count counts an event by name; it fits host.Host.Count. A name that the core
-// does not list would be a time series that somebody else chose, and
-// Prometheus panics on one that is no UTF-8.
+// Count counts an event by name. It fits host.Host.Count. A name that the core does
+// not list is counted as another, since it would be a time series that somebody
+// else chose, and since Prometheus panics on a name that is no UTF-8.
 func (m *Metrics) Count(event string) { m.events.WithLabelValues(host.CountName(event)).Inc() }
 
 // JobStarted, JobDone, JobDeferred and ClaimFailed are what a runner reports.
@@ -127,14 +134,14 @@ func (m *Metrics) JobDone(took time.Duration, err error) {
 func (m *Metrics) JobDeferred() { m.deferred.Inc() }
 func (m *Metrics) ClaimFailed() { m.claimErrors.Inc() }
 
-// Keyring says how this instance's key ring stands to the fleet's.
+// Keyring reports how this instance's key ring compares with the fleet's.
 func (m *Metrics) Keyring(missing int, sealing string) {
 	m.missingKeys.Set(float64(missing))
 	m.sealingKey.Reset()
 	m.sealingKey.WithLabelValues(sealing).Set(1)
 }
 
-// StoreFailing and StoreRefused are what the watch over a store reports.
+// StoreFailing and StoreRefused are what the watch of a store reports.
 func (m *Metrics) StoreFailing(what string, failing bool) {
 	v := 0.0
 	if failing {

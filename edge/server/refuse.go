@@ -10,7 +10,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Codes of contract 5 for what never reaches the engine.
+// Codes of contract 5, for requests that never reach the engine.
 const (
 	codeInvalidRequest = "INVALID_REQUEST"
 	codeRequestTimeout = "REQUEST_TIMEOUT"
@@ -19,22 +19,28 @@ const (
 	codeUnavailable    = "UNAVAILABLE"
 )
 
-// refusal is an answer that the engine has no part in.
+// refusal is an answer that the server gives without the engine.
 type refusal struct {
 	status     int
 	code, text string
-	retry      bool // a moment later it may go well
-	hangUp     bool // the connection is of no more use
-	seldom     bool // a crowd may cause any number of them, so not each has a line in the log
+	retry      bool // the same request may succeed a moment later
+	hangUp     bool // the connection cannot be used any more
+	seldom     bool // many clients at once may cause it, so not each has a line in the log
 }
 
 var (
-	uriTooLong    = refusal{status: http.StatusRequestURITooLong, code: codeURITooLong, text: fmt.Sprintf("The URL is longer than %d bytes.", web.MaxURL)}
-	bodyTimeout   = refusal{status: http.StatusRequestTimeout, code: codeRequestTimeout, text: "The request body did not arrive in time.", hangUp: true, seldom: true}
-	bodyBroken    = refusal{status: http.StatusBadRequest, code: codeInvalidRequest, text: "The request body could not be read.", hangUp: true, seldom: true}
-	serviceBusy   = refusal{status: http.StatusServiceUnavailable, code: codeUnavailable, text: "The service is busy; try again shortly.", retry: true, seldom: true}
-	cannotJustNow = refusal{status: http.StatusServiceUnavailable, code: codeUnavailable, text: "The service cannot answer just now; try again shortly.", retry: true}
-	ourFault      = refusal{status: http.StatusInternalServerError, code: codeInternal, text: "Something went wrong on our side."}
+	uriTooLong = refusal{status: http.StatusRequestURITooLong, code: codeURITooLong,
+		text: fmt.Sprintf("The URL is longer than %d bytes.", web.MaxURL)}
+	bodyTimeout = refusal{status: http.StatusRequestTimeout, code: codeRequestTimeout,
+		text: "The request body did not arrive in time.", hangUp: true, seldom: true}
+	bodyBroken = refusal{status: http.StatusBadRequest, code: codeInvalidRequest,
+		text: "The request body could not be read.", hangUp: true, seldom: true}
+	serviceBusy = refusal{status: http.StatusServiceUnavailable, code: codeUnavailable,
+		text: "The service is busy; try again shortly.", retry: true, seldom: true}
+	cannotJustNow = refusal{status: http.StatusServiceUnavailable, code: codeUnavailable,
+		text: "The service cannot answer just now; try again shortly.", retry: true}
+	ourFault = refusal{status: http.StatusInternalServerError, code: codeInternal,
+		text: "Something went wrong on our side."}
 )
 
 // json is the refusal in the shape of contract 5.
@@ -72,8 +78,8 @@ func (why refusal) header(h web.Header, requestID, correlationID string) web.Hea
 	return h
 }
 
-// refuse answers a request that the engine has no part in: with a page where a
-// person asks for one (contract 22), else with JSON.
+// refuse answers a request without the engine. A person who asks for a page gets
+// one (contract 22), anybody else JSON.
 func (d *door) refuse(req *web.Request, why refusal) *web.Response {
 	correlation := correlationID(req.Header)
 	if page := d.page(req, why.status); page != nil {
@@ -83,7 +89,7 @@ func (d *door) refuse(req *web.Request, why refusal) *web.Response {
 	return why.json(correlation)
 }
 
-// page is what a person is shown, nil where a program asks or there is no page.
+// page is what a person is shown. It is nil if a program asks or there is no page.
 func (d *door) page(req *web.Request, status int) (page *web.Response) {
 	if d.show == nil || !web.AsksForPage(req) {
 		return nil
@@ -108,11 +114,11 @@ func (d *door) page(req *web.Request, status int) (page *web.Response) {
 	return page
 }
 
-// newRequestID names an answer that the engine did not give (contract 4).
+// newRequestID returns the id of an answer that the engine did not give (contract 4).
 func newRequestID() string { return "req_" + rand.Text() }
 
-// correlationID returns the caller's X-Correlation-Id if it is one by
-// contract 4, 1 to 128 printable ASCII characters, and "" if not.
+// correlationID returns the caller's X-Correlation-Id if it has 1 to 128 printable
+// ASCII characters (contract 4), and "" if not.
 func correlationID(h web.Header) string {
 	id := h.Get("X-Correlation-Id")
 	if len(id) > 128 {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// alikePeriod is how long a line stands for those like it: whoever can cause
-// any number of refusals must not fill the log with them. Metrics count each.
+// alikePeriod is how long one line stands for all lines of its kind. Clients that
+// cause many refusals must not fill the log with them. Metrics count each.
 const alikePeriod = 10 * time.Second
 
 // alike has a seldom for each kind of line. Kinds come from a small fixed set.
@@ -33,8 +33,8 @@ func (a *alike) of(kind string) *seldom {
 	return s
 }
 
-// seldomLog writes the first line of its kind in a period, with how many were
-// left out since the one before.
+// seldomLog writes the first line of its kind in a period, with the number of lines
+// that were left out since the line before.
 func (d *door) seldomLog(level slog.Level, kind, message string, attrs ...slog.Attr) {
 	ctx := context.Background()
 	if !d.s.log.Enabled(ctx, level) {
@@ -50,7 +50,7 @@ func (d *door) seldomLog(level slog.Level, kind, message string, attrs ...slog.A
 	d.s.log.LogAttrs(ctx, level, message, attrs...)
 }
 
-// complaints is where net/http tells of what goes wrong with connections.
+// complaints is the log in which net/http reports faults of connections.
 func (d *door) complaints() *log.Logger { return log.New(complaints{d}, "", 0) }
 
 type complaints struct{ d *door }
@@ -60,7 +60,7 @@ func (c complaints) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// seldom lets one of many alike through in a period.
+// seldom lets one line through in a period.
 type seldom struct {
 	period time.Duration
 
@@ -69,7 +69,8 @@ type seldom struct {
 	skipped int
 }
 
-// take reports whether now is the time, and how many were held back since the last.
+// take reports whether a line may be written now, and how many were left out since
+// the last one.
 func (s *seldom) take(now time.Time) (skipped int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,112 +18,126 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 )
 
-// Store is the engine's store as far as health checks and refused callers
-// should know. Methods are called concurrently and return at once.
+// Store says of the engine's store what health checks and refused callers should
+// know. Its methods are called concurrently and return at once.
 type Store interface {
-	// Failing is why the store cannot do all that it is for; nil if it can.
+	// Failing returns why the store cannot do all of its work, nil if it can.
 	Failing() error
 
-	// RetryAfter is how many seconds who is refused should wait; zero: no
-	// longer than the engine says.
+	// RetryAfter is how many seconds a refused caller should wait. Zero: as long
+	// as the engine says.
 	RetryAfter() int
 }
 
 // Handler answers requests of the admin listener. It checks the operator's
-// credential itself; the server does not know one.
+// credential itself.
 type Handler func(ctx context.Context, req *web.Request) *web.Response
 
-// Stream answers a request of the admin listener whose body it reads itself,
-// as far as it wants to: req.Body is nil, and body has no limit. It checks the
-// operator's credential before it reads.
+// Stream answers a request of the admin listener and reads the body itself, as far
+// as it wants to: req.Body is nil, and body has no limit. It checks the operator's
+// credential before it reads.
 type Stream func(ctx context.Context, req *web.Request, body io.Reader) *web.Response
 
-// Config is what a server needs. Engine and Public are required; any other
-// field's zero value works and means what its comment says.
+// Config is what a server needs. Engine and Public are required. The zero value of
+// any other field works, and means what the field's comment says.
 type Config struct {
 	Engine engine.Engine
 	Public net.Listener
 
-	// Store is asked by health checks and at every 503. Nil: nobody is asked.
+	// Store is asked by health checks and at every 503. Nil: none is asked.
 	Store Store
 
-	// Admin answers what arrives at AdminListener. Nil, both: no admin API.
+	// Admin answers the requests to AdminListener. Both nil: no admin API.
 	Admin         Handler
 	AdminListener net.Listener
 
-	// AdminStreams answer, by path, what the admin listener is asked beside
-	// Admin: the host's own business, whose bodies may be larger than the
-	// core's. Each may take AdminTimeout to arrive. Nil: none.
+	// AdminStreams answer requests to the admin listener, by path, in place of
+	// Admin. They are for the host's own routes, whose bodies may be larger than
+	// the core's. A body may take AdminTimeout to arrive. Nil: none.
 	AdminStreams map[string]Stream
+
+	// Routes are the routes of Engine, and AdminRoutes those of Admin. They give
+	// the labels for the log and for metrics, and the limits of bodies. Nil: the
+	// label of every request is "other" or "admin", and the limit web.MaxBody.
+	Routes, AdminRoutes web.Listing
 
 	// Ops serves /healthz, /readyz and /metrics in plain HTTP to whoever can
 	// reach it, so it belongs on an address that the public cannot. Nil: none.
 	Ops net.Listener
 
-	// TLS is for the public and admin listeners. Nil: plain HTTP, for a
-	// proxy in front or for development. Versions below 1.2 are never spoken.
+	// TLS is for the public and admin listeners. Versions below 1.2 are never
+	// spoken. Nil: plain HTTP, for use behind a proxy or for development.
 	TLS *tls.Config
 
-	// TrustedProxies are the peers whose word on the client's address is
-	// taken. Nil: none, the peer is the client.
+	// TrustedProxies are the peers that may say what the client's address is.
+	// Nil: none, so the peer is the client.
 	TrustedProxies []netip.Prefix
 
-	// ProxyHeader is the one header in which the trusted proxies report the
-	// client: "X-Forwarded-For" (also if empty) or "Forwarded" (RFC 7239). It
-	// is one and not both because a proxy that writes one passes the other
-	// through as the client sent it.
+	// ProxyHeader is the header in which the trusted proxies report the client:
+	// "X-Forwarded-For" (also if empty) or "Forwarded" (RFC 7239). It is only one,
+	// because a proxy that writes one of them passes on the other as the client
+	// sent it.
 	ProxyHeader string
 
 	Log     *slog.Logger // access log at Info, health checks at Debug; nil discards
-	Metrics *Metrics     // nil: an own one, which Ops serves all the same
+	Metrics *Metrics     // nil: the server makes its own, and Ops serves them
 
 	HandleTimeout time.Duration // the engine's deadline for one public request; 0: 15 s
 
-	// AdminTimeout is the same for an operator's request. A webhook test asks
-	// a receiver five times, and one that hangs takes its whole time each
-	// time. 0: 75 s.
+	// AdminTimeout is the engine's deadline for an operator's request. A webhook
+	// test sends five requests to a receiver, and each takes its whole time if the
+	// receiver hangs. 0: 75 s.
 	AdminTimeout time.Duration
 
 	ReadHeaderTimeout time.Duration // from the first byte to the end of the header; 0: 5 s
 	ReadTimeout       time.Duration // from the first byte to the end of the body; 0: 10 s
-	WriteTimeout      time.Duration // beside the engine's deadline, from the end of the header to the end of the answer; 0: 25 s
-	IdleTimeout       time.Duration // a kept-alive connection without a request; 0: 75 s, more than the usual balancer's 60
-	MaxHeaderBytes    int           // request line and header; 0: 32 KiB
 
-	// MaxConcurrent is how many requests the engine works on at once, over
-	// public and admin listener each. One more is answered 503 with
-	// Retry-After: a queue here would only make every answer late. 0: 1024.
+	// WriteTimeout is the time from the end of the header to the end of the answer,
+	// without the engine's deadline. 0: 25 s.
+	WriteTimeout time.Duration
+
+	// IdleTimeout is how long a connection is kept alive without a request. 0: 75 s,
+	// which is more than the usual 60 s of balancers.
+	IdleTimeout time.Duration
+
+	MaxHeaderBytes int // request line and header; 0: 32 KiB
+
+	// MaxConcurrent is how many requests the engine works on at once, for the
+	// public and for the admin listener each. One more is answered 503 with
+	// Retry-After, because a queue would only make every answer late. 0: 1024.
 	MaxConcurrent int
 
-	// MaxConns is how many connections the public listener holds at once; the
-	// admin listener holds an eighth of that beside them. Where one more comes,
-	// a connection that does nothing gives way. 0: three quarters of the files
-	// that the process may open, at most 16,384.
+	// MaxConns is how many connections the public listener holds at once. The admin
+	// listener holds an eighth of that in addition. For one more, a connection
+	// without a request in hand is closed. 0: three quarters of the files that the
+	// process may open, at most 16,384.
 	MaxConns int
 
-	// MaxConnsPerIP is how many of them one client address has, where IPv6
-	// counts by /64. For one more, its own idlest gives way. A trusted proxy,
-	// which speaks for many, is held to MaxConns alone. 0: 512.
+	// MaxConnsPerIP is how many of those one client address has. IPv6 counts by
+	// /64. For one more, the address's connection that has been idle for longest is
+	// closed. A trusted proxy speaks for many clients, so only MaxConns limits it.
+	// 0: 512.
 	MaxConnsPerIP int
 
-	// Page is what a person is shown where the server itself refuses a
-	// request on the public listener: with status 408, 414, 500 or 503. It is
-	// asked where Accept prefers HTML, and never below /api. Nil, or a nil
-	// page: JSON.
+	// Page is what a person is shown if the server itself refuses a request on the
+	// public listener, with status 408, 414, 500 or 503. It is called if Accept
+	// prefers HTML, and never below /api. If it is nil or returns nil, the answer is
+	// JSON.
 	Page func(status int, req *web.Request) *web.Response
 
-	// DrainDelay is how long a draining server still accepts connections, so
-	// that balancers can read from /readyz that it is about to go. 0: none.
+	// DrainDelay is how long a draining server still accepts connections, so that
+	// balancers can see at /readyz that it is about to end. 0: it stops at once.
 	DrainDelay time.Duration
 
-	// IdleGrace is how long, once no more connections are accepted, those
-	// kept alive may stay for one more request. Every answer from the start
-	// of draining on says "Connection: close"; a connection that is closed
-	// under a client just as it sends loses that request, so it is the client
-	// that should go first. The wait ends when no connection is left. 0: 1 s.
+	// IdleGrace is how long kept-alive connections stay open for one more request
+	// once no new connections are accepted. From the start of draining, every
+	// answer says "Connection: close". The client should close first: if the server
+	// closes a connection while the client is sending, that request is lost. The
+	// wait ends when no connection is left. 0: 1 s.
 	IdleGrace time.Duration
 
-	// DrainTimeout bounds the rest, requests in flight included. 0: 20 s.
+	// DrainTimeout bounds the rest of the draining, with the requests in flight.
+	// 0: 20 s.
 	DrainTimeout time.Duration
 }
 
@@ -139,9 +153,9 @@ type Server struct {
 	ops      *http.Server
 }
 
-// New returns a server that does not serve yet. It panics if Engine or Public
-// is missing, if Admin and AdminListener are not both there or both absent, or
-// if ProxyHeader is no known one: these are mistakes in the program.
+// New returns a server that does not serve yet. It panics if Engine or Public is
+// missing, if only one of Admin and AdminListener is there, or if ProxyHeader is
+// neither of the two: these are mistakes in the program.
 func New(c Config) *Server {
 	switch {
 	case c.Engine == nil:
@@ -184,6 +198,12 @@ func New(c Config) *Server {
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics()
 	}
+	if c.Routes == nil {
+		c.Routes = web.Listing{{Pattern: "{...}", Label: "other"}}
+	}
+	if c.AdminRoutes == nil {
+		c.AdminRoutes = web.Listing{{Pattern: "{...}", Label: "admin"}}
+	}
 	trusted := make([]netip.Prefix, len(c.TrustedProxies))
 	for i, p := range c.TrustedProxies {
 		trusted[i] = unmapPrefix(p)
@@ -193,15 +213,17 @@ func New(c Config) *Server {
 	s := &Server{cfg: c, metrics: c.Metrics, log: c.Log}
 	s.ready = readiness{check: c.Engine.Ready}
 	s.public = s.newDoor("public", c.Public, c.Engine.Handle, c.HandleTimeout)
+	s.public.routes = c.Routes
 	s.public.health, s.public.show = true, c.Page
 	if c.Admin != nil {
 		s.admin = s.newDoor("admin", c.AdminListener, c.Admin, c.AdminTimeout)
-		s.admin.streams = c.AdminStreams
+		s.admin.routes, s.admin.streams = c.AdminRoutes, c.AdminStreams
+		s.admin.words = words(c.AdminRoutes, c.AdminStreams)
 		s.admin.crowd.most = max(c.MaxConns/8, 8)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { s.serveAlive(w, true) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.serveReady(w, r, true) })
+	mux.HandleFunc("GET "+AlivePath, func(w http.ResponseWriter, _ *http.Request) { s.serveAlive(w, true) })
+	mux.HandleFunc("GET "+ReadyPath, func(w http.ResponseWriter, r *http.Request) { s.serveReady(w, r, true) })
 	mux.Handle("GET /metrics", s.metrics.handler())
 	s.ops = &http.Server{
 		Handler:           mux,
@@ -218,8 +240,9 @@ func orDuration(d *time.Duration, def time.Duration) {
 	}
 }
 
-// ConnsFor is how many connections a process that may open so many files holds
-// if Config does not say. The rest is for the admin and ops listeners, the store and webhooks.
+// ConnsFor is how many connections the public listener holds if Config does not say,
+// in a process that may open so many files. The other files are for the admin and
+// ops listeners, the store and webhooks.
 func ConnsFor(files uint64) int {
 	const most = 16384
 	if files == 0 || files/4*3 > most {
@@ -228,15 +251,15 @@ func ConnsFor(files uint64) int {
 	return max(int(files/4*3), 8)
 }
 
-// Handler returns what the public listener serves, for tests that bring their
-// own connections.
+// Handler returns the handler of the public listener, for tests that have
+// connections of their own.
 func (s *Server) Handler() http.Handler { return s.public }
 
-// Run serves until ctx is done, then drains: /readyz turns 503 at once, the
-// listeners stay open for DrainDelay, kept-alive connections for IdleGrace,
-// and requests in flight are answered. It returns nil after a complete drain,
-// and an error if a listener failed or DrainTimeout ran out. The listeners are
-// closed when it returns. It can be called once.
+// Run serves until ctx is done, and then drains: /readyz turns 503 at once, the
+// listeners stay open for DrainDelay, kept-alive connections stay open for
+// IdleGrace, and requests in flight are answered. Run returns nil after a complete
+// drain, and an error if a listener failed or DrainTimeout ran out. When it returns,
+// the listeners are closed. It can be called once.
 func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, 3)
 	serve := func(name string, run func() error) {
@@ -286,7 +309,8 @@ func (s *Server) drain(doors []*door) error {
 	var errs []error
 	for _, d := range doors {
 		if err := d.http.Shutdown(ctx); errors.Is(err, context.DeadlineExceeded) {
-			errs = append(errs, fmt.Errorf("server: %s listener: requests still running after %v were cut: raise DrainTimeout or look for what holds them", d.name, s.cfg.DrainTimeout))
+			errs = append(errs, fmt.Errorf("server: %s listener: requests still running after %v were cut: "+
+				"raise DrainTimeout or look for what holds them", d.name, s.cfg.DrainTimeout))
 			d.http.Close()
 		}
 	}

@@ -13,22 +13,30 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// What net/http refuses by itself, told by the status that it writes, and what
-// it says nothing to: a head that does not arrive in time.
+// The answers that stand in for net/http's own. headTimeout is for a head that does
+// not arrive in time, which net/http does not answer at all.
 var (
-	headTimeout = refusal{status: http.StatusRequestTimeout, code: codeRequestTimeout, text: "The request header did not arrive in time."}
-	notHTTP     = refusal{status: http.StatusBadRequest, code: codeInvalidRequest, text: "The request is not well-formed HTTP: look at its URL, its Host and its header."}
-	plainOnTLS  = refusal{status: http.StatusBadRequest, code: codeInvalidRequest, text: "This address speaks https only."}
+	headTimeout = refusal{status: http.StatusRequestTimeout, code: codeRequestTimeout,
+		text: "The request header did not arrive in time."}
+	notHTTP = refusal{status: http.StatusBadRequest, code: codeInvalidRequest,
+		text: "The request is not well-formed HTTP: look at its URL, its Host and its header."}
+	plainOnTLS = refusal{status: http.StatusBadRequest, code: codeInvalidRequest,
+		text: "This address speaks https only."}
 	ownRefusals = []refusal{
 		notHTTP,
-		{status: http.StatusExpectationFailed, code: codeInvalidRequest, text: "The only expectation that is met is 100-continue."},
-		{status: http.StatusRequestHeaderFieldsTooLarge, code: codeInvalidRequest, text: "The request header is too large."},
-		{status: http.StatusNotImplemented, code: codeInvalidRequest, text: "The only transfer coding that is understood is chunked."},
-		{status: http.StatusHTTPVersionNotSupported, code: codeInvalidRequest, text: "The versions of HTTP that are spoken here are 1.0, 1.1 and, over TLS, 2."},
+		{status: http.StatusExpectationFailed, code: codeInvalidRequest,
+			text: "The only expectation that is met is 100-continue."},
+		{status: http.StatusRequestHeaderFieldsTooLarge, code: codeInvalidRequest,
+			text: "The request header is too large."},
+		{status: http.StatusNotImplemented, code: codeInvalidRequest,
+			text: "The only transfer coding that is understood is chunked."},
+		{status: http.StatusHTTPVersionNotSupported, code: codeInvalidRequest,
+			text: "The versions of HTTP that are spoken here are 1.0, 1.1 and, over TLS, 2."},
 	}
 )
 
-// ownRefusal returns our words for an answer that net/http wrote by itself.
+// ownRefusal returns what stands in for an answer that net/http wrote by itself. The
+// status in that answer tells which it is.
 func ownRefusal(answer []byte) refusal {
 	const before = len("HTTP/1.1 ")
 	if len(answer) >= before+3 {
@@ -42,23 +50,23 @@ func ownRefusal(answer []byte) refusal {
 	return notHTTP
 }
 
-// spoken is an HTTP/1 connection, in the clear or inside of TLS. net/http
-// answers some requests before any handler sees them, in words of its own and
-// without an id. On such a connection requests come one after the other, so
-// whatever is written while none of them is with the handler is one of those
-// answers, the last on its connection: spoken puts ours in its place. It looks
-// at nothing that is written while one is.
+// spoken is an HTTP/1 connection, with or without TLS. net/http answers some
+// requests before any handler sees them, in its own words and without an id.
+// Requests come one after the other on such a connection. So whatever is written
+// while no request is with the handler is one of those answers, and the last answer
+// on the connection. spoken writes ours instead. It does not look at what is
+// written while a request is with the handler.
 type spoken struct {
 	net.Conn
 	m     *member
-	told  func(*web.Response) // of each answer in the place of net/http's
+	told  func(*web.Response) // is told of each answer that stands in for net/http's
 	busy  atomic.Bool         // from the handler's start until the answer is written
-	begun bool                // something of the next head has come
-	line  bool                // and the whole first line
-	over  bool                // ours is written
+	begun bool                // a part of the next head has come
+	line  bool                // the whole first line of it has come
+	over  bool                // our answer is written
 }
 
-// handled is called as the handler begins, idle once its answer is written.
+// handled is called when the handler begins, and idle once its answer is written.
 func (c *spoken) handled() { c.busy.Store(true) }
 func (c *spoken) idle() {
 	c.begun, c.line = false, false
@@ -90,11 +98,12 @@ func (c *spoken) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// CloseWrite is what net/http asks of a connection that it closes slowly.
+// CloseWrite closes the writing side. net/http calls it before it closes a connection
+// whose peer may still be sending.
 func (c *spoken) CloseWrite() error { return closeWrite(c.Conn) }
 
-// sayTime bounds the writing of a refusal, which a connection's buffer takes
-// at once unless its peer reads nothing.
+// sayTime bounds the writing of a refusal. A connection's buffer takes it at once
+// unless the peer reads nothing.
 const sayTime = time.Second
 
 func (c *spoken) refuse(why refusal) {
@@ -105,8 +114,8 @@ func (c *spoken) refuse(why refusal) {
 	c.told(say(c.Conn, why))
 }
 
-// say writes a refusal to a connection without a request. An error is the
-// peer gone: there is nobody left to tell.
+// say writes a refusal to a connection that has no request. It ignores errors, which
+// mean that the peer has gone.
 func say(c net.Conn, why refusal) *web.Response {
 	resp := why.json("")
 	h := http.Header(resp.Header).Clone()
@@ -116,7 +125,7 @@ func say(c net.Conn, why refusal) *web.Response {
 	var b bytes.Buffer
 	b.WriteString("HTTP/1.1 " + strconv.Itoa(why.status) + " " + http.StatusText(why.status) + "\r\n")
 	if err := h.Write(&b); err != nil {
-		panic(err) // a buffer takes everything
+		panic(err) // writing to a buffer does not fail
 	}
 	b.WriteString("\r\n")
 	b.Write(resp.Body)

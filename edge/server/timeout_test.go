@@ -9,8 +9,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// TestAdminTimeout: a webhook test outlasts what the public side has for a
-// request, its WriteTimeout included, and has a deadline all the same.
+// An operator's request may take longer than a public one, with its WriteTimeout, but
+// has a deadline as well.
 func TestAdminTimeout(t *testing.T) {
 	left := make(chan time.Duration, 2)
 	handle := func(ctx context.Context, _ *web.Request) *web.Response {

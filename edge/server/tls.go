@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// handshakes is a listener that hands connections on once their TLS handshake
-// is done: as they are where HTTP/2 was agreed on, which net/http knows them
-// by, and else wrapped, so that HTTP/1 is spoken as it is without TLS.
+// handshakes is a listener that returns connections once their TLS handshake is
+// done. A connection on which HTTP/2 was agreed is returned as it is, because
+// net/http looks at its type. Any other is wrapped as it is without TLS.
 type handshakes struct {
 	net.Listener // its connections are members
 	config       *tls.Config
-	timeout      time.Duration // for one
+	timeout      time.Duration // for one handshake
 	wrap         func(net.Conn, *member) net.Conn
-	failed       func(m *member, err error) // is told of one that failed, and closes it
+	failed       func(m *member, err error) // is told of a handshake that failed, and closes m
 
 	begin  func() // run, once
 	end    func() // closes closed, once
@@ -38,8 +38,8 @@ func newHandshakes(l net.Listener, d *door) *handshakes {
 	return h
 }
 
-// Accept waits for a connection whose handshake is done. Once the listener
-// below has failed, those still under way come first.
+// Accept waits for a connection whose handshake is done. If the listener below has
+// failed, Accept returns that error after the handshakes that are under way.
 func (h *handshakes) Accept() (net.Conn, error) {
 	h.begin()
 	select {
@@ -75,7 +75,8 @@ func (h *handshakes) run() {
 	}
 }
 
-// hand gives Accept its result, or closes the connection if nobody asks any more.
+// hand gives Accept its result. Once the listener is closed, it closes the connection
+// instead.
 func (h *handshakes) hand(a accepted) {
 	select {
 	case h.done <- a:

@@ -303,7 +303,7 @@ func (g *generation) self(ctx context.Context, in *instance) (abi.Self, error) {
 // canary is a request that the core answers without the KV: if it answers this
 // one as it should, it runs.
 func (g *generation) canary(ctx context.Context) error {
-	b, err := g.do(ctx, abi.AppendRequest([]byte{byte(abi.Handle)}, &web.Request{Method: "GET", Path: "/api/v1/openapi.yaml"}))
+	b, err := g.do(ctx, abi.AppendRequest([]byte{byte(abi.Handle)}, &web.Request{Method: "GET", Path: abi.CanaryPath}))
 	if err != nil {
 		return err
 	}

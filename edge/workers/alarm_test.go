@@ -17,15 +17,21 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Nobody calls RunDue in these: what falls due, an alarm does.
+// In these tests nothing calls RunDue. Alarms run what falls due.
+
+// cameAs waits until the event has arrived and was answered with these statuses.
+func (in *inbox) cameAs(t *testing.T, id, event string, statuses ...int) {
+	t.Helper()
+	soon(t, event, func() bool { return slices.Equal(in.statuses(id, event), statuses) })
+}
 
 func TestEventsAreDeliveredByAlarm(t *testing.T) {
 	in := newInbox(t)
 	s, _ := newSite(t, in, workerd.Config{})
 	id, redirect := s.start()
-	soon(t, "the first event", func() bool { return slices.Equal(in.statuses(id, "verification.started"), []int{204}) })
+	in.cameAs(t, id, "verification.started", 204)
 	result := s.approve(redirect)
-	soon(t, "the second event", func() bool { return slices.Equal(in.statuses(id, "verification.completed"), []int{204}) })
+	in.cameAs(t, id, "verification.completed", 204)
 	s.want(s.validate(result), http.StatusOK, "")
 	s.want(s.validate(result), http.StatusConflict, "ALREADY_USED")
 }
@@ -33,12 +39,13 @@ func TestEventsAreDeliveredByAlarm(t *testing.T) {
 func TestAnEventIsTriedAgainByAlarm(t *testing.T) {
 	in := newInbox(t)
 	in.answer(http.StatusInternalServerError)
-	s, site := newSite(t, in, workerd.Config{Guest: abi.Config{Retries: []abi.Milliseconds{300, 3_600_000}}, Offset: 48 * time.Hour})
+	guest := abi.Config{Retries: []abi.Milliseconds{300, 3_600_000}}
+	s, site := newSite(t, in, workerd.Config{Guest: guest, Offset: 48 * time.Hour})
 	id, _ := s.start()
 	soon(t, "two attempts that fail", func() bool { return len(in.statuses(id, "verification.started")) == 2 })
 	in.answer(0)
 	site.Advance(time.Hour)
-	soon(t, "a third that does not", func() bool { return slices.Equal(in.statuses(id, "verification.started"), []int{500, 500, 204}) })
+	in.cameAs(t, id, "verification.started", 500, 500, 204)
 }
 
 func TestASessionEndsByAlarm(t *testing.T) {
@@ -46,17 +53,18 @@ func TestASessionEndsByAlarm(t *testing.T) {
 	s, site := newSite(t, in, workerd.Config{Offset: -time.Hour})
 	id, _ := s.start()
 	site.Advance(10*time.Minute + time.Second)
-	soon(t, "the event of its end", func() bool { return slices.Equal(in.statuses(id, "verification.expired"), []int{204}) })
+	in.cameAs(t, id, "verification.expired", 204)
 	a := s.do("GET", s.base+api.SessionsPath+id, bearer(s.key), nil)
 	if a.text("status") != "EXPIRED" {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
 
-// Where what is due cannot be done, it is tried again and again, and not in a loop.
+// A task that cannot be done is tried again, but not in a loop.
 func TestNoAlarmSpins(t *testing.T) {
 	site := workerd.Shared(t).Site(t, workerd.Config{}) // its guest has no key ring and does not begin
-	err := site.KV().Commit(t.Context(), kv.Tx{ID: "t", Partition: "p0", Schedule: []kv.Task{{ID: "t", Due: time.Now()}}})
+	due := []kv.Task{{ID: "t", Due: time.Now()}}
+	err := site.KV().Commit(t.Context(), kv.Tx{ID: "t", Partition: "p0", Schedule: due})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +77,7 @@ func TestNoAlarmSpins(t *testing.T) {
 	}
 }
 
-// Whatever goes wrong in an alarm, another one comes.
+// After an alarm that failed, another one comes.
 func TestAnAlarmThatCannotArm(t *testing.T) {
 	in := newInbox(t)
 	in.answer(http.StatusInternalServerError)
@@ -77,12 +85,13 @@ func TestAnAlarmThatCannotArm(t *testing.T) {
 	site.BreakAlarm()
 	id, _ := s.start()
 	soon(t, "all attempts", func() bool { return len(in.statuses(id, "verification.started")) == 4 })
-	if log := site.Logs(); strings.Contains(log, "an alarm has thrown") || !strings.Contains(log, `"error":"broken"`) {
+	log := site.Logs()
+	if strings.Contains(log, "an alarm has thrown") || !strings.Contains(log, `"error":"broken"`) {
 		t.Errorf("the log:\n%s", log)
 	}
 }
 
-// The platform bounds what one alarm may ask of others and compute.
+// The platform limits the requests and the CPU time of one alarm.
 func TestABacklogTakesSeveralAlarms(t *testing.T) {
 	in := newInbox(t)
 	s, site := newSite(t, in, workerd.Config{Offset: -time.Hour})
@@ -121,14 +130,15 @@ func TestSingleUse(t *testing.T) {
 	}
 	wg.Wait()
 	slices.Sort(statuses)
-	if statuses[0] != http.StatusOK || statuses[1] != http.StatusConflict || statuses[n-1] != http.StatusConflict {
-		t.Errorf("%d validates at once are answered %v, want one 200 and 409 else", n, statuses)
+	want := append([]int{http.StatusOK}, slices.Repeat([]int{http.StatusConflict}, n-1)...)
+	if !slices.Equal(statuses, want) {
+		t.Errorf("%d validates at once are answered %v, want one 200 and the rest 409", n, statuses)
 	}
 	// The alarm that delivers the session's events may still be under way.
 	soon(t, "the end of all requests in the guest", func() bool { _, live := site.Guest(); return live == 0 })
 }
 
-// contract 27: one receiver that hangs takes its places and no others.
+// contract 27: a receiver that hangs takes only the places of its own destination.
 func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 	in := newInbox(t)
 	release := make(chan struct{})
@@ -150,19 +160,19 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 		s.startOn(other)
 	}
 	id, _ := s.start()
-	soon(t, "the event to the other receiver", func() bool { return slices.Equal(in.statuses(id, "verification.started"), []int{204}) })
+	in.cameAs(t, id, "verification.started", 204)
 	if n := asked.Load(); n > 2 {
 		t.Errorf("the receiver that hangs was asked %d times at once, and has two places", n)
 	}
 }
 
-// What a slow receiver cannot take at once is put off, and arrives, once.
+// Events that a slow receiver cannot take at once are put off. Each arrives once.
 func TestASlowReceiverGetsEverythingOnce(t *testing.T) {
 	t.Parallel()
 	in := newInbox(t)
 	in.delay = 900 * time.Millisecond
 	s, _ := newSite(t, in, workerd.Config{})
-	ids := make([]string, 12) // 5.4 s of work in two places, of which 4 s are waited for
+	ids := make([]string, 12) // 5.4 s of work in two places; a job waits for at most 4 s
 	for n := range ids {
 		ids[n], _ = s.start()
 	}

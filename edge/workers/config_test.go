@@ -19,7 +19,7 @@ import (
 
 var comment = regexp.MustCompile(`(?m)^\s*//.*$`)
 
-// What the operator begins with is a configuration that Verge takes.
+// The configuration that operators begin with is one that Verge accepts.
 func TestWranglerConfig(t *testing.T) {
 	b, err := os.ReadFile("wrangler.jsonc")
 	if err != nil {
@@ -53,14 +53,15 @@ func TestWranglerConfig(t *testing.T) {
 	if c.Date != workerd.Compatibility {
 		t.Errorf("the date is %s, and the tests' %s", c.Date, workerd.Compatibility)
 	}
-	// Each class has its binding and its migration, in the order in which they
-	// were deployed: an earlier one is never changed.
+	// Each class has its binding and its migration, in the order in which they were
+	// deployed. An earlier migration is never changed.
 	classes := []string{"Partition", "Limits"}
 	if len(c.Bound.Bindings) != len(classes) || len(c.Moves) != len(classes) {
 		t.Fatalf("%+v %+v, want one of each for %v", c.Bound.Bindings, c.Moves, classes)
 	}
 	for i, class := range classes {
-		if b := c.Bound.Bindings[i]; b.Name != strings.ToUpper(class) || b.Class_name != class || !slices.Equal(c.Moves[i].New_sqlite_classes, []string{class}) {
+		b, added := c.Bound.Bindings[i], c.Moves[i].New_sqlite_classes
+		if b.Name != strings.ToUpper(class) || b.Class_name != class || !slices.Equal(added, []string{class}) {
 			t.Errorf("%+v %+v, want those of %s", b, c.Moves[i], class)
 		}
 	}
@@ -68,8 +69,8 @@ func TestWranglerConfig(t *testing.T) {
 		t.Error("contract 13: the platform logs URLs, and with them tokens")
 	}
 	for _, r := range c.Rules {
-		if r.Fallthrough == nil { // wrangler warns at each deployment where a default is not reached
-			t.Errorf("the rule of %s does not say whether wrangler's own come behind it", r.Type)
+		if r.Fallthrough == nil { // wrangler warns of it at each deployment
+			t.Errorf("the rule of %s does not say whether wrangler's own rules come after it", r.Type)
 		}
 	}
 	if c.Limits.CPU_ms < 10_000 {
@@ -83,7 +84,8 @@ func TestWranglerConfig(t *testing.T) {
 		t.Errorf("%+v", unpacked)
 	}
 	named := regexp.MustCompile(`"secret_env": "[A-Z_]+"`)
-	site, err := integration.ReadSite(named.ReplaceAll(c.Vars["VERGE_SITE"], []byte(`"secret": "9f4c1be07d2a8653"`)))
+	withSecret := named.ReplaceAll(c.Vars["VERGE_SITE"], []byte(`"secret": "9f4c1be07d2a8653"`))
+	site, err := integration.ReadSite(withSecret)
 	if err != nil {
 		t.Fatal(err)
 	}

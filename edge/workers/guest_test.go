@@ -19,7 +19,7 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// on is a site that runs another module than Verge.
+// on returns a site that runs the server's other module.
 func on(t *testing.T, server *workerd.Server, c workerd.Config) (*service, *workerd.Site) {
 	t.Helper()
 	c.Module = "other"
@@ -27,11 +27,12 @@ func on(t *testing.T, server *workerd.Server, c workerd.Config) (*service, *work
 	return &service{t: t, client: site.Client(), base: site.BaseURL, admin: site.AdminURL}, site
 }
 
-// Whatever a guest does wrong costs the requests in it a 503, and not the next.
+// If a guest fails, the requests in it are answered 503, and the next one is not.
 func TestAGuestThatFails(t *testing.T) {
-	server := workerd.Start(t, &workerd.Options{Other: testharness.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")})
-	for path, cause := range map[string]string{"/trap": "trap", "/memory": "out_of_memory", "/header": "protocol", "/outbox": "protocol",
-		"/record": "protocol", "/stranger": "protocol", "/park": "protocol"} {
+	bad := testharness.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")
+	server := workerd.Start(t, &workerd.Options{Other: bad})
+	for path, cause := range map[string]string{"/trap": "trap", "/memory": "out_of_memory",
+		"/header": "protocol", "/outbox": "protocol", "/record": "protocol", "/stranger": "protocol", "/park": "protocol"} {
 		t.Run(path[1:], func(t *testing.T) {
 			s, site := on(t, server, workerd.Config{})
 			s.want(s.do("GET", s.base+"/", nil, nil), http.StatusOK, "")
@@ -41,19 +42,21 @@ func TestAGuestThatFails(t *testing.T) {
 				t.Errorf("headers %v", a.header)
 			}
 			s.want(s.do("GET", s.base+"/", nil, nil), http.StatusOK, "")
-			if log := site.Logs(); !strings.Contains(log, "a guest has failed") || !strings.Contains(log, `"cause":"`+cause+`"`) {
-				t.Errorf("the log does not say so, or not why, which is %s:\n%s", cause, log)
+			log := site.Logs()
+			if !strings.Contains(log, "a guest has failed") || !strings.Contains(log, `"cause":"`+cause+`"`) {
+				t.Errorf("the log does not say that a guest has failed, or the cause %s:\n%s", cause, log)
 			}
 		})
 	}
-	t.Run("an answer that is none", func(t *testing.T) {
+	t.Run("an invalid answer", func(t *testing.T) {
 		s, _ := on(t, server, workerd.Config{})
 		s.want(s.do("GET", s.base+"/junk", nil, nil), http.StatusInternalServerError, "INTERNAL")
 		s.want(s.do("GET", s.base+"/empty", nil, nil), http.StatusInternalServerError, "INTERNAL")
 	})
-	t.Run("an effect that there is not is refused", func(t *testing.T) {
+	t.Run("an unknown effect is refused", func(t *testing.T) {
 		s, _ := on(t, server, workerd.Config{})
-		if a := s.do("GET", s.base+"/effect", nil, nil); a.status != http.StatusOK || !strings.Contains(string(a.body), "no such effect") {
+		a := s.do("GET", s.base+"/effect", nil, nil)
+		if a.status != http.StatusOK || !strings.Contains(string(a.body), "no such effect") {
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	})
@@ -85,15 +88,16 @@ func TestModulesThatAreRefused(t *testing.T) {
 		}
 	}
 	for lie, log := range map[string]string{
-		"zeros": "repeats itself", "short": "repeats itself", "constant": "repeats itself", "clock": "for the time, and it is",
-		"effect": "does not answer its test at once", "canary": "the canary request with status 500", "nothing": "status 200 and 0 bytes",
+		"zeros": "repeats itself", "short": "repeats itself", "constant": "repeats itself",
+		"clock": "for the time, and it is", "effect": "does not answer its test at once",
+		"canary": "the canary request with status 500", "nothing": "status 200 and 0 bytes",
 	} {
 		t.Run(lie, func(t *testing.T) {
 			s, site := on(t, server, workerd.Config{Guest: abi.Config{Host: lie}})
 			refused(t, s, site, log)
 		})
 	}
-	t.Run("an instance that draws what the one before drew", func(t *testing.T) {
+	t.Run("an instance that draws the same as the one before", func(t *testing.T) {
 		s, site := on(t, server, workerd.Config{Guest: abi.Config{Host: "instance"}})
 		s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusOK, "")
 		site.Forget()
@@ -120,11 +124,12 @@ func TestTheLogDoesNotQuoteAPanic(t *testing.T) {
 
 func probe(t *testing.T) *workerd.Server {
 	t.Helper()
-	return workerd.Start(t, &workerd.Options{Other: testharness.Build(t, "github.com/verge-id/verge/edge/workers/testdata/probe")})
+	module := testharness.Build(t, "github.com/verge-id/verge/edge/workers/testdata/probe")
+	return workerd.Start(t, &workerd.Options{Other: module})
 }
 
-// As on the real platform, no guest can tell how long it computes; only I/O
-// moves the clock.
+// A guest cannot tell how long it computes, as on the real platform: only I/O moves the
+// clock.
 func TestTheClockStandsStill(t *testing.T) {
 	s, _ := on(t, probe(t), workerd.Config{})
 	a := s.do("GET", s.base+"/clock", nil, nil)
@@ -210,7 +215,8 @@ func TestFetches(t *testing.T) {
 	for _, path := range []string{"/no-fetch", "/no-header", "/no-method"} {
 		t.Run("contract 26: what cannot be sent"+path, func(t *testing.T) {
 			a := s.do("POST", s.base+path, nil, []byte(receiver.URL))
-			if a.status != 502 || !strings.Contains(string(a.body), "network_error: ") || strings.Contains(string(a.body), "hush") {
+			text := string(a.body)
+			if a.status != 502 || !strings.Contains(text, "network_error: ") || strings.Contains(text, "hush") {
 				t.Errorf("%d %s", a.status, a.body)
 			}
 		})
@@ -236,8 +242,9 @@ func TestDeadline(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
-			if a := s.do("POST", s.base+"/fetch", nil, []byte(receiver.URL)); a.status != 300 || string(a.body) != "cancelled" {
-				t.Errorf("%d %s, want what the guest says to its deadline", a.status, a.body)
+			a := s.do("POST", s.base+"/fetch", nil, []byte(receiver.URL))
+			if a.status != 300 || string(a.body) != "cancelled" {
+				t.Errorf("%d %s, want what the guest answers at its deadline", a.status, a.body)
 			}
 		})
 	}
@@ -264,13 +271,13 @@ func TestAClientThatGoesAway(t *testing.T) {
 		t.Fatal("it was answered")
 	}
 	if _, live := site.Guest(); live != 1 {
-		t.Errorf("%d requests are in the guest, want the one that nobody waits for", live)
+		t.Errorf("%d requests are in the guest, want the one whose client has gone", live)
 	}
 	soon(t, "the request ends", func() bool { _, live := site.Guest(); return live == 0 })
 	s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusOK, "")
 }
 
-// Where the platform has ended a request's context, nobody continues it. Once
+// If the platform has ended a request's context, nothing continues the request. Once
 // its deadline is well past, another request takes it out of the guest.
 func TestARequestWhoseContextIsGone(t *testing.T) {
 	receiver := newInbox(t)
@@ -288,8 +295,8 @@ func TestARequestWhoseContextIsGone(t *testing.T) {
 	}
 }
 
-// A request that is late because its isolate was, or because the clock jumped,
-// may be taken for one whose context is gone. It has ended then, and it alone.
+// A request may look as if its context were gone, because its isolate was slow or the
+// clock jumped. That ends this request and no other.
 func TestARequestThatWasGivenUpAndGoesOn(t *testing.T) {
 	store := &slow{KV: memory.New(memory.Config{}), release: make(chan struct{})}
 	s, site := newSite(t, newInbox(t), workerd.Config{Store: store, Now: time.Now()})
@@ -306,7 +313,9 @@ func TestARequestThatWasGivenUpAndGoesOn(t *testing.T) {
 	soon(t, "the first is under way", func() bool { return store.waiting.Load() == 1 && live(1)() })
 	site.Advance(time.Minute)
 	beside := ask()
-	soon(t, "it was given up, and another is under way", func() bool { return store.waiting.Load() == 2 && live(1)() })
+	soon(t, "it was given up, and another is under way", func() bool {
+		return store.waiting.Load() == 2 && live(1)()
+	})
 	close(store.release)
 	s.want(<-late, http.StatusServiceUnavailable, "UNAVAILABLE")
 	s.want(<-beside, http.StatusNotFound, "NOT_FOUND")
@@ -315,7 +324,7 @@ func TestARequestThatWasGivenUpAndGoesOn(t *testing.T) {
 	}
 }
 
-// slow is a store whose gets wait, if they are to.
+// slow is a store whose gets wait while hold is set.
 type slow struct {
 	kv.KV
 	hold    atomic.Bool

@@ -11,7 +11,7 @@ import (
 	"github.com/verge-id/verge/testharness/workerd"
 )
 
-// A Durable Object keeps every promise of a store, also when its process is killed.
+// A Durable Object keeps every promise of a store, also if its process is killed.
 func TestKV(t *testing.T) {
 	server := workerd.Start(t, nil)
 	kvtest.Run(t, func(t *testing.T) kvtest.Harness {
@@ -27,19 +27,21 @@ func TestGetAndCommitAreLinearizable(t *testing.T) {
 	kvtest.Linearizable(t, workerd.Shared(t).Site(t, workerd.Config{}).KV(), 40)
 }
 
-// Of a commit without a reply nobody can say whether it happened; anything else
-// without one did not.
+// Whether a commit without a reply has happened is not known. Any other effect without
+// a reply has failed.
 func TestAnEffectWithoutAReply(t *testing.T) {
 	site := workerd.Shared(t).Site(t, workerd.Config{Store: dead{}})
-	if _, err := site.KV().Get(t.Context(), kv.Key{Partition: "p0", Name: "n"}); !errors.Is(err, kv.ErrUnavailable) {
+	key := kv.Key{Partition: "p0", Name: "n"}
+	if _, err := site.KV().Get(t.Context(), key); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("get: %v", err)
 	}
-	if err := site.KV().Commit(t.Context(), kv.Tx{ID: "t", Partition: "p0"}); !errors.Is(err, kv.ErrUnknown) {
+	tx := kv.Tx{ID: "t", Partition: "p0"}
+	if err := site.KV().Commit(t.Context(), tx); !errors.Is(err, kv.ErrUnknown) {
 		t.Errorf("commit: %v", err)
 	}
 }
 
-// dead is a store whose connection breaks with every call.
+// dead is a store whose connection breaks at every call.
 type dead struct{ kv.KV }
 
 func (dead) Get(context.Context, kv.Key) (kv.Item, error) { panic(http.ErrAbortHandler) }

@@ -16,8 +16,8 @@ import (
 	"github.com/verge-id/verge/testharness/workerd"
 )
 
-// A fleet is what the tests' entry runs: isolates that lease cells of the same
-// counters. Times and durations are in microseconds.
+// fleet is what the tests' entry runs: isolates that lease cells of the same counters.
+// Times and durations are in microseconds.
 type fleet struct {
 	Isolates int            `json:"isolates"`
 	Requests []fleetRequest `json:"requests"`
@@ -48,7 +48,7 @@ type fleetAnswer struct {
 	Error string `json:"error"`
 }
 
-// allowed is what the guest takes the answer for.
+// allowed says whether the guest takes the answer as a yes.
 func (a fleetAnswer) allowed(r fleetRequest) bool {
 	if a.Error != "" || len(a.TATs) != len(r.Charges) {
 		return false
@@ -61,7 +61,7 @@ func (a fleetAnswer) allowed(r fleetRequest) bool {
 	return true
 }
 
-// remaining is what the guest finds to remain of a charge afterwards.
+// remaining is what remains of a charge afterwards, as the guest reads the answer.
 func (a fleetAnswer) remaining(r fleetRequest, i int) int {
 	c := r.Charges[i]
 	return (r.At + c.Burst - max(a.TATs[i], r.At) - c.Cost) / c.Cost
@@ -87,7 +87,8 @@ func (f fleet) run(t *testing.T) (answers []fleetAnswer, ways int) {
 		Answers []fleetAnswer
 		Ways    int
 	}
-	if err := json.Unmarshal(workerd.Shared(t).Fleet(t, b), &out); err != nil || len(out.Answers) != len(f.Requests) {
+	err = json.Unmarshal(workerd.Shared(t).Fleet(t, b), &out)
+	if err != nil || len(out.Answers) != len(f.Requests) {
 		t.Fatalf("%d answers to %d requests, %v", len(out.Answers), len(f.Requests), err)
 	}
 	return out.Answers, out.Ways
@@ -95,10 +96,10 @@ func (f fleet) run(t *testing.T) (answers []fleetAnswer, ways int) {
 
 const start0 = 1_000_000_000_000_000 // some time
 
-// TestTheFleetNeverExceedsALimit throws requests at isolates that lease cells
-// of the same counters, at random times and with questions and answers that
-// take long or are lost, isolates being evicted meanwhile. What was allowed is
-// held against the limit as one counter would have kept it.
+// TestTheFleetNeverExceedsALimit sends requests to isolates that lease cells of the
+// same counters, at random times. Some questions and answers take long or are lost, and
+// some isolates are evicted. The requests that were allowed must be within the limit
+// that a single counter would have kept.
 func TestTheFleetNeverExceedsALimit(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -150,14 +151,15 @@ func (f fleet) over(c fleetCharge, answers []fleetAnswer) string {
 	tat := 0
 	for n, at := range allowed {
 		if tat = max(tat, at) + c.Cost; tat > at+c.Burst {
-			return fmt.Sprintf("request %d of the %d that %s allowed was one too many: %d µs over", n, len(allowed), c.Name, tat-at-c.Burst)
+			return fmt.Sprintf("request %d of the %d that %s allowed was one too many: %d µs over",
+				n, len(allowed), c.Name, tat-at-c.Burst)
 		}
 	}
 	return ""
 }
 
-// What one isolate answers is what one counter would have: also the counters
-// that headers are made of.
+// A single isolate answers exactly as a single counter would, also with the counters
+// from which headers are made.
 func TestOneIsolateIsExact(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -176,7 +178,7 @@ func TestOneIsolateIsExact(t *testing.T) {
 		for i, a := range answers {
 			at := f.Requests[i].At
 			if a.Error != "" || max(a.TATs[0], at) != max(tat, at) {
-				t.Fatalf("seed %d: request %d of %+v: the counter stood at %v %s, want %d", seed, i, c, a.TATs, a.Error, tat)
+				t.Fatalf("seed %d: request %d of %+v: the counter was %v %s, want %d", seed, i, c, a.TATs, a.Error, tat)
 			}
 			if max(tat, at)+c.Cost <= at+c.Burst {
 				tat = max(tat, at) + c.Cost
@@ -214,13 +216,13 @@ func TestLeases(t *testing.T) {
 			t.Errorf("%d were allowed", count(answers, f))
 		}
 	})
-	t.Run("contract 30: and at once, too", func(t *testing.T) {
+	t.Run("contract 30: also if all come at once", func(t *testing.T) {
 		f := every(1, 100, 0, minute("a", 60))
 		if answers, _ := f.run(t); count(answers, f) != 60 {
 			t.Errorf("%d were allowed", count(answers, f))
 		}
 	})
-	t.Run("contract 30: from four isolates it has no more, and few less", func(t *testing.T) {
+	t.Run("contract 30: from four isolates it has no more, and not many less", func(t *testing.T) {
 		f := every(4, 200, 100, minute("a", 60))
 		if answers, _ := f.run(t); count(answers, f) > 60 || count(answers, f) < 50 {
 			t.Errorf("%d were allowed", count(answers, f))
@@ -232,13 +234,13 @@ func TestLeases(t *testing.T) {
 			t.Errorf("%d of 600 were allowed", count(answers, f))
 		}
 	})
-	t.Run("most requests ask nobody", func(t *testing.T) {
+	t.Run("most requests ask no object", func(t *testing.T) {
 		f := every(1, 3000, second/2000, minute("k", 600_000))
 		if answers, ways := f.run(t); count(answers, f) != 3000 || ways > 200 {
 			t.Errorf("%d of 3000 were allowed, with %d questions", count(answers, f), ways/2)
 		}
 	})
-	t.Run("what is refused asks nobody", func(t *testing.T) {
+	t.Run("requests that are refused ask no object", func(t *testing.T) {
 		f := every(1, 1000, 1, minute("a", 6))
 		f.Delays = nil
 		if answers, ways := f.run(t); count(answers, f) != 6 || ways > 2*8 {
@@ -265,9 +267,9 @@ func TestLeases(t *testing.T) {
 			t.Errorf("%d remain of the address' 60", left)
 		}
 	})
-	t.Run("what an isolate leases and does not use another one has after a second, and it has it no more", func(t *testing.T) {
+	t.Run("cells that an isolate leases and does not use go to another after a second", func(t *testing.T) {
 		c := minute("k", 60)
-		f := every(1, 22, 1, c) // it wishes for more and more, and has some left
+		f := every(1, 22, 1, c) // the isolate wishes for more and more, and has some left
 		f.Isolates, f.Delays = 2, nil
 		for i := range 80 {
 			f.Requests = append(f.Requests, fleetRequest{start0 + 61*second + i, 1, []fleetCharge{c}})
@@ -287,7 +289,7 @@ func TestLeases(t *testing.T) {
 			t.Errorf("%d were allowed", count(answers, f))
 		}
 	})
-	t.Run("an isolate that is asked much leaves others the most of what is left", func(t *testing.T) {
+	t.Run("an isolate with many requests leaves most cells to others", func(t *testing.T) {
 		c := minute("k", 60)
 		f := every(1, 32, 1, c)
 		f.Isolates, f.Delays = 2, nil
@@ -299,7 +301,7 @@ func TestLeases(t *testing.T) {
 			t.Errorf("the other isolate allowed %d of the 28 that were left", n)
 		}
 	})
-	t.Run("of an object that cannot be asked nothing is allowed", func(t *testing.T) {
+	t.Run("nothing is allowed if the object cannot be asked", func(t *testing.T) {
 		f := every(1, 3, second, minute("a", 60))
 		f.Lost = []int{0, 1, 2, 3, 4, 5}
 		if answers, _ := f.run(t); count(answers, f) != 0 {
@@ -308,9 +310,9 @@ func TestLeases(t *testing.T) {
 	})
 }
 
-// contract 30, RateLimit: what is said to remain does remain. The isolates are
-// asked in turn, each has said how the counter stands, and from then on what any
-// of them says is held against what one counter would have left.
+// contract 30, RateLimit: an isolate never says that more remains than does. Each
+// isolate is first asked twice. From then on, what an isolate says is compared with
+// what a single counter would have left.
 func TestRemainingIsNeverTooMuch(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -336,19 +338,21 @@ func TestRemainingIsNeverTooMuch(t *testing.T) {
 			tat = max(tat, at) + c.Cost
 			left := (at + c.Burst - tat) / c.Cost
 			if said := a.remaining(f.Requests[i], 0); i >= 2*f.Isolates && said > left {
-				t.Fatalf("seed %d: request %d of %d isolates: it says that %d remain of %d, and %d do", seed, i, f.Isolates, said, c.Burst/c.Cost, left)
+				t.Fatalf("seed %d: request %d of %d isolates: it says that %d remain of %d, and %d do",
+					seed, i, f.Isolates, said, c.Burst/c.Cost, left)
 			}
 		}
 	}
 }
 
-// contract 30: limits hold across all instances, here isolates of a real workerd
-// with objects between them.
+// contract 30: limits hold across all instances. Here these are isolates of a real
+// workerd, with real objects.
 func TestLimitsHoldAcrossIsolates(t *testing.T) {
 	const isolates, limit, each = 3, 40, 30
 	s, server := deployOn(t, isolates, newInbox(t), func(w *workerd.Worker) { w.Config.SecretPerIP = limit })
 	var allowed, refused atomic.Int64
 	began := time.Now()
+	client := http.Header{"Cf-Connecting-Ip": {"192.0.2.1"}}
 	var wait sync.WaitGroup
 	for n := range isolates {
 		at := *s
@@ -356,7 +360,7 @@ func TestLimitsHoldAcrossIsolates(t *testing.T) {
 		for range 2 {
 			wait.Go(func() {
 				for range each {
-					a := at.do("POST", at.base+api.ValidatePath, http.Header{"Cf-Connecting-Ip": {"192.0.2.1"}}, []byte("{}"))
+					a := at.do("POST", at.base+api.ValidatePath, client.Clone(), []byte("{}"))
 					switch a.status {
 					case http.StatusUnauthorized:
 						allowed.Add(1)
@@ -372,7 +376,8 @@ func TestLimitsHoldAcrossIsolates(t *testing.T) {
 	wait.Wait()
 	most := limit + int64(time.Since(began)*limit/time.Minute) + 1
 	if n := allowed.Load(); n > most || n < limit*3/4 || n+refused.Load() != isolates*2*each {
-		t.Errorf("%d isolates allowed %d of %d requests, want about %d and at most %d", isolates, n, isolates*2*each, limit, most)
+		t.Errorf("%d isolates allowed %d of %d requests, want about %d and at most %d",
+			isolates, n, isolates*2*each, limit, most)
 	}
 }
 
@@ -397,6 +402,6 @@ func TestCountersOutliveAPause(t *testing.T) {
 	time.Sleep(13 * time.Second)
 	site.Configure(workerd.Config{}) // an isolate that knows nothing
 	if tat := spend(); !tat.Equal(now.Add(time.Minute)) {
-		t.Errorf("the counter stands at %v, want a minute behind %v", tat, now)
+		t.Errorf("the counter is %v, want a minute after %v", tat, now)
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// generated is a key ring that was made an hour before.
+// generated is a key ring that was made an hour ago.
 func generated(t *testing.T, now time.Time) token.Keyring {
 	t.Helper()
 	ring, err := token.GenerateKeyring(rand.Reader, now.Add(-time.Hour))
@@ -34,7 +34,7 @@ func generated(t *testing.T, now time.Time) token.Keyring {
 	return ring
 }
 
-// rotated is the ring with one key more, which the file says seals at once.
+// rotated is the ring with one more key, which seals at once according to the file.
 func rotated(t *testing.T, ring token.Keyring, now time.Time) token.Keyring {
 	t.Helper()
 	after := token.Keyring{Keys: slices.Clone(ring.Keys)}
@@ -67,7 +67,7 @@ func sealedWith(t *testing.T, link string) string {
 	return token.SealedWith(sealed)
 }
 
-// everything is what a deployed Worker keeps: the items, and when something is due.
+// everything is what a deployed Worker has stored: the items, and when something is due.
 func everything(t *testing.T, store kv.KV) string {
 	t.Helper()
 	var b strings.Builder
@@ -99,24 +99,28 @@ func (s *service) status(id string) answer {
 	return s.do("GET", s.base+api.SessionsPath+id, bearer(s.key), nil)
 }
 
-// servesNobody wants a service that serves nobody and keeps what it has.
+// servesNobody checks that the service serves nobody and that nothing stored changes.
 func (s *service) servesNobody(server *workerd.Server, id, link, result, log string) {
 	s.t.Helper()
 	kept := everything(s.t, server.KV())
-	// Many at once are the first of their isolate.
+	// Several requests at once are the first ones of their isolate.
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			a := s.page(link)
-			if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
-				s.t.Errorf("contract 16, 22: the link: %d %v %.200s, want a page with 503 and Retry-After", a.status, a.header, a.body)
+			isPage := strings.HasPrefix(a.header.Get("Content-Type"), "text/html")
+			if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" || !isPage {
+				s.t.Errorf("contract 16, 22: the link: %d %v %.200s, want a page with 503 and Retry-After",
+					a.status, a.header, a.body)
 			}
 		})
 	}
 	wg.Wait()
-	start := s.post(api.StartPath, s.key, map[string]any{"integration_id": integrationID, "callback_url": "https://shop.example/return"})
-	for what, a := range map[string]answer{"start": start, "validate": s.validate(result), "reconcile": s.status(id)} {
-		if a.status != http.StatusServiceUnavailable || a.text("code") != "UNAVAILABLE" || a.header.Get("Retry-After") == "" {
+	for what, a := range map[string]answer{
+		"start": s.askForStart(integrationID), "validate": s.validate(result), "reconcile": s.status(id),
+	} {
+		if a.status != http.StatusServiceUnavailable || a.text("code") != "UNAVAILABLE" ||
+			a.header.Get("Retry-After") == "" {
 			s.t.Errorf("contract 16: %s: %d %v %s, want 503 and Retry-After", what, a.status, a.header, a.body)
 		}
 	}
@@ -134,9 +138,9 @@ func (s *service) servesNobody(server *workerd.Server, id, link, result, log str
 	}
 }
 
-// contract 16 at the edge, I12 and I13: the ring is in the secret's next
-// version. That fails no request; an isolate of the version before, and one with
-// a ring that is not ours, changes nothing.
+// contract 16 at the edge, I12 and I13: a rotated ring is put as the next version of
+// the secret. No request fails because of it. An isolate of the version before, or
+// with another fleet's ring, changes nothing.
 func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 	t.Parallel()
 	in := newInbox(t)
@@ -167,8 +171,10 @@ func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 		if time.Since(begin) > time.Minute {
 			t.Fatal("contract 16: the new key does not seal")
 		}
-		if page, status := s.page(link), s.status(id); page.status != http.StatusOK || status.status != http.StatusOK {
-			t.Fatalf("I12: while the key is announced: the link %d, reconcile %d %s", page.status, status.status, status.body)
+		page, status := s.page(link), s.status(id)
+		if page.status != http.StatusOK || status.status != http.StatusOK {
+			t.Fatalf("I12: while the key is announced: the link %d, reconcile %d %s",
+				page.status, status.status, status.body)
 		}
 		_, now := s.start()
 		sealed = sealedWith(t, now)
@@ -181,8 +187,9 @@ func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 	s.want(s.validate(result), http.StatusOK, "")
 	s.want(s.validate(s.approve(link)), http.StatusOK, "")
 	soon(t, "webhook secrets sealed with the new key", func() bool {
-		s.status(id) // the set is looked at within a request
-		item, err := server.KV().Get(t.Context(), kv.Key{Partition: integration.Partition, Name: "c/int/" + integrationID})
+		s.status(id) // the set of keys is looked at within a request
+		key := kv.Key{Partition: integration.Partition, Name: "c/int/" + integrationID}
+		item, err := server.KV().Get(t.Context(), key)
 		var i integration.Integration
 		if err != nil || json.Unmarshal(item.Value, &i) != nil {
 			t.Fatalf("the integration: %v %s", err, item.Value)
@@ -196,12 +203,13 @@ func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 	in.answer(http.StatusInternalServerError)
 	id, link = s.start()
 	soon(t, "an attempt that fails", func() bool { return len(in.statuses(id, "verification.started")) > 0 })
+	key := "key " + b.ID + " (fingerprint " + b.Fingerprint() + ")"
 	for _, ring := range []struct {
 		keys token.Keyring
 		log  string
 	}{
-		{before, "lacks key " + b.ID + " (fingerprint " + b.Fingerprint() + ")"},
-		{generated(t, time.Now()), "the key ring is another fleet's: the store is used with key " + b.ID + " (fingerprint " + b.Fingerprint() + ")"},
+		{before, "lacks " + key},
+		{generated(t, time.Now()), "the key ring is another fleet's: the store is used with " + key},
 	} {
 		with(ring.keys)
 		s.servesNobody(server, id, link, result, ring.log)
@@ -227,7 +235,7 @@ func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 	})
 }
 
-// gate is a store whose readers of the set of keys wait, once it is closed.
+// gate is a store that makes readers of the set of keys wait once it is closed.
 type gate struct {
 	kv.KV
 	mu      sync.Mutex
@@ -252,14 +260,14 @@ func (g *gate) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	return g.KV.Get(ctx, key)
 }
 
-// An isolate that nobody has asked for a while knows nothing of a key that has
-// begun to seal since. Of its next requests none may take that key for unknown,
-// nor seal with the one before, whichever of them looks first.
+// An isolate that had no request for a while does not know of a key that has begun to
+// seal since. None of its next requests may treat that key as unknown, or seal with the
+// key before, whichever of them looks first.
 func TestNoRequestGoesByAnOldSetOfKeys(t *testing.T) {
 	for name, request := range map[string]func(s *service, link string) answer{
 		"contract 16: a link of the new key": (*service).page,
 		"contract 16: a start": func(s *service, _ string) answer {
-			return s.post(api.StartPath, s.key, map[string]any{"integration_id": integrationID, "callback_url": "https://shop.example/return"})
+			return s.askForStart(integrationID)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -270,7 +278,7 @@ func TestNoRequestGoesByAnOldSetOfKeys(t *testing.T) {
 			<-store.arrived
 			go func() { answers <- request(s, link) }()
 			var got []answer
-			select { // the second one looks as well, or does not
+			select { // the second one may look as well
 			case <-store.arrived:
 			case a := <-answers:
 				got = append(got, a)
@@ -288,16 +296,17 @@ func TestNoRequestGoesByAnOldSetOfKeys(t *testing.T) {
 	}
 }
 
-// idle is a service that has not been asked since before others began to seal
-// with a key that it lacks, and a link that they made.
+// idle returns a service that had no request since others began to seal with a key
+// that it lacks, and a link that they made.
 func idle(t *testing.T) (*gate, *service, string) {
 	t.Helper()
 	now := time.Now().Truncate(time.Second)
 	before := generated(t, now)
 	after := rotated(t, before, now)
 	store := &gate{KV: memory.New(memory.Config{Now: func() time.Time { return now }})}
-	site := workerd.Shared(t).Site(t, workerd.Config{Store: store, Now: now,
-		Guest: abi.Config{Dev: true, OperatorToken: operatorToken, Host: "verge.example", Keyring: marshalled(t, before), KeySet: true}})
+	guest := abi.Config{Dev: true, OperatorToken: operatorToken, Host: "verge.example",
+		Keyring: marshalled(t, before), KeySet: true}
+	site := workerd.Shared(t).Site(t, workerd.Config{Store: store, Now: now, Guest: guest})
 	s := &service{t: t, client: site.Client(), base: site.BaseURL, admin: site.AdminURL}
 	apply(t, site, shop(newInbox(t), "secret", webhookSecret))
 	s.makeKey()

@@ -28,13 +28,13 @@ const (
 	operatorToken = "op_only_for_tests_of_the_worker"
 )
 
-// inbox is a publisher's receiver. It records and answers as its status says.
+// inbox is a publisher's receiver. It records events and answers with its status.
 type inbox struct {
 	*httptest.Server
 	now    func() time.Time // the service's clock
 	delay  time.Duration    // before each answer
 	mu     sync.Mutex
-	status int // 0: 204, or 401 where the signature is not good
+	status int // 0: 204, or 401 if the signature is not good
 	got    []delivery
 }
 
@@ -76,7 +76,7 @@ func (in *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(d.status)
 }
 
-// statuses are the answers that events of the session's type got, in order.
+// statuses are the answers to events of this type of the session, in order.
 func (in *inbox) statuses(session, event string) (all []int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -88,7 +88,7 @@ func (in *inbox) statuses(session, event string) (all []int) {
 	return all
 }
 
-// service is a Verge that a test walks through.
+// service is a Verge that a test uses as a publisher and as a visitor.
 type service struct {
 	t           *testing.T
 	client      *http.Client
@@ -96,7 +96,7 @@ type service struct {
 	key         string
 }
 
-// answer is a response, read whole.
+// answer is a response that was read whole.
 type answer struct {
 	status int
 	header http.Header
@@ -161,9 +161,15 @@ func (s *service) start() (id, redirect string) {
 	return s.startOn(integrationID)
 }
 
+func (s *service) askForStart(integration string) answer {
+	s.t.Helper()
+	return s.post(api.StartPath, s.key, map[string]any{"integration_id": integration,
+		"callback_url": "https://shop.example/return", "state": "s-1"})
+}
+
 func (s *service) startOn(integration string) (id, redirect string) {
 	s.t.Helper()
-	a := s.post(api.StartPath, s.key, map[string]any{"integration_id": integration, "callback_url": "https://shop.example/return", "state": "s-1"})
+	a := s.askForStart(integration)
 	if a.status != http.StatusOK {
 		s.t.Fatalf("start: %d %s", a.status, a.body)
 	}
@@ -177,7 +183,7 @@ var (
 	hopLink = regexp.MustCompile(`<a data-hop[^>]* href="([^"]*)"`)
 )
 
-// approve looks at the page and clicks, and returns the result token.
+// approve opens the page and posts its form, and returns the result token.
 func (s *service) approve(redirect string) string {
 	s.t.Helper()
 	page := s.do("GET", redirect, nil, nil)
@@ -193,7 +199,8 @@ func (s *service) approve(redirect string) string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	back := s.do("POST", at.Scheme+"://"+at.Host+at.Path, http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Origin": {s.base}}, []byte(fields.Encode()))
+	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Origin": {s.base}}
+	back := s.do("POST", at.Scheme+"://"+at.Host+at.Path, header, []byte(fields.Encode()))
 	if back.status != http.StatusSeeOther {
 		s.t.Fatalf("approve: %d %s %s", back.status, back.header, back.body)
 	}
@@ -221,7 +228,7 @@ func (s *service) want(a answer, status int, code string) {
 	}
 }
 
-// soon waits for what happens by itself.
+// soon waits until something has happened by itself.
 func soon(t *testing.T, what string, true func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !true(); time.Sleep(5 * time.Millisecond) {
@@ -244,17 +251,17 @@ func keyring(t *testing.T) []byte {
 	return b
 }
 
-// shop is the configured publishers and integrations. secret is the member
-// that has the webhook's secret, or names it.
+// shop is the configuration of publishers and integrations. secret is the member that
+// has the webhook's secret or its name.
 func shop(in *inbox, secret, value string) map[string]any {
 	return map[string]any{
 		"publishers": []any{map[string]any{"id": "pub_shop", "name": "Shop"}},
-		"integrations": []any{map[string]any{"id": integrationID, "publisher": "pub_shop", "name": "Checkout", "level": "L1", "challenge_age": 25,
-			"method": "sandbox", "webhook_url": in.URL + "/hooks", secret: value}},
+		"integrations": []any{map[string]any{"id": integrationID, "publisher": "pub_shop", "name": "Checkout",
+			"level": "L1", "challenge_age": 25, "method": "sandbox", "webhook_url": in.URL + "/hooks", secret: value}},
 	}
 }
 
-// newSite is a service on a site with a clock that runs.
+// newSite is a service on a site whose clock runs.
 func newSite(t *testing.T, in *inbox, c workerd.Config) (*service, *workerd.Site) {
 	t.Helper()
 	c.Guest.Dev, c.Guest.OperatorToken, c.Guest.Host = true, operatorToken, "verge.example"

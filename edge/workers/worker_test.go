@@ -118,10 +118,13 @@ func TestDoor(t *testing.T) {
 	}{
 		{"contract 5: there is no such path", "GET", "/nowhere", nil, "", 404, "NOT_FOUND"},
 		{"contract 5: nobody", "POST", api.StartPath, nil, "{}", 401, "UNAUTHORIZED"},
-		{"contract 3: a body of more than 16 KiB", "POST", api.StartPath, bearer(s.key), strings.Repeat(" ", 17<<10), 413, "PAYLOAD_TOO_LARGE"},
+		{"contract 3: a body of more than 16 KiB",
+			"POST", api.StartPath, bearer(s.key), strings.Repeat(" ", 17<<10), 413, "PAYLOAD_TOO_LARGE"},
 		{"a URL of more than 8 KiB", "GET", "/?" + strings.Repeat("a", 8<<10), nil, "", 414, "URI_TOO_LONG"},
-		{"a header of more than 32 KiB", "GET", "/", http.Header{"X-Large": {strings.Repeat("a", 32<<10)}}, "", 431, "INVALID_REQUEST"},
-		{"the operators' side lets no publisher in", "GET", "/admin/v1/keys", bearer(s.key), "", 401, "UNAUTHORIZED"},
+		{"a header of more than 32 KiB",
+			"GET", "/", http.Header{"X-Large": {strings.Repeat("a", 32<<10)}}, "", 431, "INVALID_REQUEST"},
+		{"the operators' side lets no publisher in",
+			"GET", "/admin/v1/keys", bearer(s.key), "", 401, "UNAUTHORIZED"},
 		{"the operators' side", "GET", "/admin/v1/keys", bearer(operatorToken), "", 200, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

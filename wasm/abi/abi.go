@@ -26,6 +26,10 @@ const MaxOutbox = 32 << 20
 // items that a List may return fits.
 const MaxInbox = 16 << 20
 
+// CanaryPath is a path of the public API that every module answers with 200 and
+// a body, and without an effect. A host asks it to see that a module runs.
+const CanaryPath = "/api/v1/openapi.yaml"
+
 // Entry is what a host submits, the first byte of the inbox.
 type Entry uint8
 

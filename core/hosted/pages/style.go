@@ -23,9 +23,12 @@ type Asset struct {
 	Body         []byte // not to be changed
 }
 
+// AssetsPath begins the path of an asset whose name changes with its content.
+const AssetsPath = "/verify/assets/"
+
 // style has a path that changes with its content, so it may be cached for ever.
 var style = Asset{
-	Path:         "/verify/assets/verge." + hash(css) + ".css",
+	Path:         AssetsPath + "verge." + hash(css) + ".css",
 	ContentType:  "text/css; charset=utf-8",
 	ETag:         `"` + hash(css) + `"`,
 	CacheControl: "public, max-age=31536000, immutable",

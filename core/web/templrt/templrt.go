@@ -1,24 +1,23 @@
 // Package templrt is the runtime of our templ templates.
 //
-// templ (github.com/a-h/templ) compiles a .templ file into Go that calls a
-// runtime package. The one it comes with reaches for net/http and os, which
-// the core must do without, so here is the part that our templates call, under
-// the names that the generated code expects. Put
+// templ (github.com/a-h/templ) compiles a .templ file into Go code that calls a
+// runtime package. templ's own runtime imports net/http and os, which the core
+// must not. This package is the part of it that our templates call, under the
+// names that the generated code expects. Put
 //
 //	//go:generate go run ../../../cmd/generate/pages
 //
 // (the path to that generator) into the package that holds the
 // .templ files; it runs the compiler and points the generated imports here.
 //
-// What is offered: text and attribute expressions, conditions, loops, URL
-// attributes, components with children. What is left out on purpose: inline
-// style and script, nonces and CSS components, which our Content-Security-Policy
-// forbids, spread attributes and class expressions, which we do not use, and
-// raw HTML, which nobody should. A template that uses one of these does not
-// compile.
+// It offers text and attribute expressions, conditions, loops, URL attributes and
+// components with children. It leaves out on purpose: inline style and script,
+// nonces and CSS components, which our Content-Security-Policy forbids; spread
+// attributes and class expressions, which we do not use; and raw HTML, which is
+// not safe. A template that uses one of these does not compile.
 //
-// What is promised: an expression, wherever in a document it stands, comes out
-// as text; it never becomes a tag, an attribute or a script.
+// It promises that an expression comes out as text, wherever in a document it
+// stands. It never becomes a tag, an attribute or a script.
 package templrt
 
 import (
@@ -44,10 +43,12 @@ type ComponentFunc func(ctx context.Context, w io.Writer) error
 // Render calls the function.
 func (f ComponentFunc) Render(ctx context.Context, w io.Writer) error { return f(ctx, w) }
 
-// NopComponent renders nothing: the children of a component that was given none.
+// NopComponent renders nothing. It stands for the children of a component that
+// was given none.
 var NopComponent Component = ComponentFunc(func(context.Context, io.Writer) error { return nil })
 
-// GeneratedComponentInput spares generated code the imports of context and io.
+// GeneratedComponentInput is what a generated body gets. With it, generated code
+// need not import context and io.
 type GeneratedComponentInput struct {
 	Context context.Context
 	Writer  io.Writer
@@ -62,8 +63,8 @@ func GeneratedTemplate(f func(GeneratedComponentInput) error) Component {
 
 type childrenKey struct{}
 
-// InitializeContext has nothing to do here: the context is never changed in
-// place, so there is nothing to prepare.
+// InitializeContext returns the context as it is. templ's own prepares a context
+// that is later changed in place; ours is never changed in place.
 func InitializeContext(ctx context.Context) context.Context { return ctx }
 
 // WithChildren hands children to the component that is rendered next.
@@ -71,8 +72,8 @@ func WithChildren(ctx context.Context, children Component) context.Context {
 	return context.WithValue(ctx, childrenKey{}, children)
 }
 
-// ClearChildren takes them away again, so that a component further down does
-// not inherit what was meant for the one above it.
+// ClearChildren takes the children away again. Otherwise a nested component would
+// inherit those of the component around it.
 func ClearChildren(ctx context.Context) context.Context {
 	if ctx.Value(childrenKey{}) == nil {
 		return ctx
@@ -97,8 +98,8 @@ func (b *Buffer) Write(p []byte) (int, error) { return b.b.Write(p) }
 // WriteString adds s.
 func (b *Buffer) WriteString(s string) (int, error) { return b.b.WriteString(s) }
 
-// GetBuffer returns w itself if it is a Buffer already, so that a document has
-// one however deep its components are nested, and a new one around w otherwise.
+// GetBuffer returns w itself if it is a Buffer already, and a new one around w
+// otherwise. So a document has one Buffer, however deep its components are nested.
 func GetBuffer(w io.Writer) (b *Buffer, existing bool) {
 	if b, ok := w.(*Buffer); ok {
 		return b, true
@@ -118,8 +119,8 @@ func WriteString(w io.Writer, _ int, s string) error {
 }
 
 // EscapeString makes text safe between tags and inside quoted attributes (the
-// compiler quotes every attribute). What HTML cannot carry, it replaces: NUL
-// and invalid UTF-8, with which parsers take liberties.
+// compiler quotes every attribute). It replaces what HTML cannot hold, NUL and
+// invalid UTF-8, because parsers treat these in different ways.
 func EscapeString[T ~string](s T) string {
 	v := string(s)
 	if !utf8.ValidString(v) || strings.IndexByte(v, 0) >= 0 {
@@ -147,9 +148,9 @@ func JoinURLErrs[T ~string](s T, errs ...error) (SafeURL, error) {
 	return safeURL(string(s)), errors.Join(errs...)
 }
 
-// safeURL decides on what browsers make of s, not on what a strict parser
-// would: they strip tabs and newlines anywhere and white space in front before
-// they look for a scheme. So anything with such characters is refused.
+// safeURL judges s as browsers read it. Before they look for a scheme, browsers
+// strip tabs and newlines anywhere and white space in front. A strict parser does
+// not. So safeURL refuses every URL with such characters.
 func safeURL(s string) SafeURL {
 	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }) {
 		return InvalidURL

@@ -1,16 +1,18 @@
-// The codec of wasm/ABI.md. A message is a type that reads and writes, made of
-// smaller ones, so that there is one description for both directions.
+// The codec of wasm/ABI.md. The type of a message reads and writes it, and is made of
+// smaller types. So both directions have one description.
 //
-// Times and durations are BigInt nanoseconds, times since 1970; no time is
-// null. Bytes are Uint8Array. Where a str may hold any bytes, write takes those
-// too, and read gives text.
+// Times and durations are BigInt nanoseconds. Times count from 1970, and null is no
+// time. Bytes are Uint8Array. A str may hold any bytes: write takes text or bytes, and
+// read returns text.
 
 export const version = 2;
 
-// Limits of the guest (wasm/abi).
+// The largest outbox (wasm/abi).
 export const maxOutbox = 32 << 20;
 
-export const entry = { handle: 1, admin: 2, ready: 3, claim: 4, run: 5, defer: 6, runDue: 7, selfTest: 8, apply: 9 };
+export const entry = {
+  handle: 1, admin: 2, ready: 3, claim: 4, run: 5, defer: 6, runDue: 7, selfTest: 8, apply: 9,
+};
 
 export const kind = {
   get: 1, commit: 2, claim: 3, list: 4, spend: 5, fetch: 6,
@@ -19,7 +21,7 @@ export const kind = {
 
 export const status = { ok: 0, notFound: 1, conflict: 2, unavailable: 3, unknown: 4, noAnswer: 5, failed: 6 };
 
-// Malformed says that bytes are no message of this version.
+// Malformed is thrown for bytes that are no message of this version.
 export class Malformed extends Error {}
 
 const second = 1_000_000_000n;
@@ -100,8 +102,8 @@ const str = {
   },
 };
 
-// The platform's codec costs more than all else in a short text, and most texts
-// are short and ASCII.
+// For a short text, the platform's codec costs more than all else, and most texts are
+// short and ASCII.
 const short = 64;
 
 function shortText(bytes, at, n) {
@@ -159,8 +161,7 @@ const struct = (fields) => {
   };
 };
 
-// named is a list of names with something each, in the order of the names: an
-// object.
+// named is an object, as a list of names with a value each, in the order of the names.
 const named = (of) => {
   const pairs = list(struct({ name: str, value: of }));
   return {
@@ -185,7 +186,9 @@ const outcome = struct({ status: u8, text: str });
 const jobFields = { partition: str, task, until: time, lane: str };
 const job = struct(jobFields);
 
-export const request = struct({ method: str, path: str, query: str, header: named(list(str)), body: bytes, client: bytes });
+export const request = struct({
+  method: str, path: str, query: str, header: named(list(str)), body: bytes, client: bytes,
+});
 export const response = struct({ status: u32, header: named(list(str)), body: bytes });
 export { key, item, outcome };
 export const items = list(item);
@@ -199,7 +202,9 @@ export const conflict = struct({ items, lost: list(str) });
 export const claim = struct({ partition: str, now: time, lease: duration, n: u32 });
 export const tasks = struct({ tasks: list(task), next: time });
 export const listing = struct({ prefix: key, after: str, n: u32 });
-export const spend = struct({ partition: str, now: time, charges: list(struct({ name: str, cost: duration, burst: duration })) });
+export const spend = struct({
+  partition: str, now: time, charges: list(struct({ name: str, cost: duration, burst: duration })),
+});
 export const times = list(time);
 export const fetch = struct({ method: str, url: str, header: named(str), body: bytes });
 export const fetched = struct({ status: u32, header: named(str), body: bytes });
@@ -219,8 +224,7 @@ export const records = {
   },
 };
 
-// read returns the value that a whole message holds. Its bytes are parts of
-// the message's.
+// read returns the value of a whole message. Bytes in it are views of the message.
 export function read(type, message) {
   const r = new Reader(message);
   const v = type.read(r);
@@ -235,12 +239,12 @@ export function write(type, v) {
   return w.bytes.subarray(0, w.at);
 }
 
-// textOf and bytesOf are for the few bodies that are bare text.
+// textOf and bytesOf are for the few bodies that are plain text.
 export const textOf = (b) => text.decode(b);
 export const bytesOf = (s) => utf8.encode(s);
 export { empty };
 
-// partitionOf is where a store's effect takes place.
+// partitionOf returns the partition of an effect of the store.
 export function partitionOf(of, body) {
   const r = new Reader(body);
   if (of === kind.commit) bytes.read(r); // the id

@@ -1,51 +1,50 @@
-// The rate counters of one object, in its memory. A counter is what core/kv
-// calls one: the time (TAT) at which it is full again.
+// The rate counters of one object, in its memory. A counter is a time, as in core/kv:
+// the time (TAT) at which it is full again.
 //
-// An isolate does not charge a counter. It takes a lease: cells of the counter,
-// each worth one request, that it may use for a second and nobody else can. With
-// its next question it reports what it has used.
+// An isolate does not charge a counter directly. It takes a lease: cells of the
+// counter, each worth one request, which it alone may use, and only for a second.
+// With its next question it reports what it has used.
 //
-// Why no limit is ever exceeded: a counter's debt here is never less than the
-// true one. The cells of an open lease are owed, and this debt does not shrink
-// with time, since nobody knows yet when they are used. A report says how many
-// were used and when the last of them was. A lease without a report counts as
-// used in full at the last moment that it allowed. A new cell is granted only
-// if it fits beside all of that.
+// No limit is ever exceeded, because a counter's debt here is never less than the
+// true one. The cells of an open lease count as debt. This debt does not shrink with
+// time, because it is not known yet when the cells are used. A report says how many
+// cells were used, and when the last one was. A lease without a report counts as used
+// in full, at the last moment at which it could be. A new cell is granted only if it
+// fits beside all of that.
 //
-// Times and durations are numbers, in microseconds. A time is the one that the
-// request has which asks.
+// Times and durations are numbers, in microseconds. A time is that of the request
+// that asks.
 
 export const life = 1_000_000; // how long a lease may be used
-const share = 8; // a lease sets aside at most this part of what is left, so that others find the rest
-const lookedAt = 8; // counters looked at for each new one
+const share = 8; // a lease takes at most an eighth of what is left, so that others get the rest
+const lookedAt = 8; // how many counters are looked at for each new one
 
 export class Counters {
   #counters = new Map(); // by name
-  #lease = 0; // the latest; a time, so that no object after this one has the same
+  #lease = 0; // the id of the latest lease; it is a time, so that no later object uses it again
 
-  // most is how many counters are kept. When more come, one that owes little
-  // is forgotten before one that owes much, so that whoever is at the limit
-  // stays there.
+  // most is how many counters are kept. When there are more, one with little debt is
+  // forgotten before one with much, so that a client at its limit stays there.
   constructor(most = 4096) {
     this.most = most;
   }
 
   get size() { return this.#counters.size; }
 
-  // lease takes a holder's reports about a counter, {id, spent, last}, and grants
-  // a lease of one cell, and of as many more as are wished for and can be spared.
-  // tat is where the counter stands by all that the holder knows, version the
-  // latest that it was told. It returns
+  // lease takes a holder's reports about a counter, {id, spent, last}. It grants a
+  // lease of one cell, and of as many more as the holder wishes for and can be
+  // spared. tat is the counter as the holder knows it, and version the latest
+  // version that the holder was told. It returns
   //   tat     the counter without what open leases hold, 0 if it was never used
-  //   version of what the holder does not know by itself
+  //   version grows with every change that the holder cannot know of by itself
   //   held    what others' open leases hold
   //   own     what the holder's other open leases hold
   //   shared  whether others have used the counter lately
-  //   lease   {id, time, from, until}; null: the limit is reached
+  //   lease   {id, time, from, until}, null if the limit is reached
   lease({ holder, name, now, cost, burst, wish, reports, tat, version }) {
     const counter = this.#counter(name, now);
     if (counter.version === version && (counter.by === holder || counter.by === "")) {
-      // Nobody else has charged it since, so the holder knows exactly.
+      // Nobody else has charged it since, so the holder's value is exact.
       counter.by = holder;
       for (const { id } of reports) counter.leases.delete(id);
       counter.tat = Math.max(counter.tat, tat);
@@ -63,7 +62,8 @@ export class Counters {
       if (counter.tat > now || held > 0) counter.shared = now + burst;
       counter.holder = holder;
     }
-    const said = { tat: counter.tat, version: counter.version, held, own, shared: counter.shared > now, lease: null };
+    const shared = counter.shared > now;
+    const said = { tat: counter.tat, version: counter.version, held, own, shared, lease: null };
     const room = now + burst - Math.max(counter.tat, now) - held - own;
     if (room < cost) return said;
     const lease = {
@@ -84,8 +84,8 @@ export class Counters {
     return counter;
   }
 
-  // makeRoom looks at the counters that nobody has looked at for the longest
-  // time. That is enough: more are looked at than are added.
+  // makeRoom looks at the counters that it has not looked at for longest. That is
+  // enough, because it looks at more counters than are added.
   #makeRoom(now) {
     let least = null;
     const seen = [];
@@ -102,17 +102,17 @@ export class Counters {
   }
 }
 
-// owed is the time at which a counter is full again, whatever its leases come to.
+// owed is the latest time at which a counter can be full again.
 function owed(counter) {
   let at = counter.tat;
   for (const lease of counter.leases.values()) at = Math.max(at, lease.until) + lease.time;
   return at;
 }
 
-// settle ends a lease, of which spent was used, the last of it at last. All of
-// it counts as used then: later than it was is never too little.
+// settle ends a lease. spent of it was used, the last cell at last. All of it counts
+// as used at that time, which is never too little.
 function settle(counter, { id, spent, last }, by) {
-  if (!counter.leases.delete(id) || spent === 0) return; // it has counted, or is of an object before this one
+  if (!counter.leases.delete(id) || spent === 0) return; // it has counted already, or is an earlier object's
   counter.tat = Math.max(counter.tat, last) + spent;
   counter.by = by;
   counter.version++;

@@ -1,48 +1,60 @@
-// What edge/server is natively: limits, client addresses, health, and answers
-// where the core gives none. Requests are read whole, and so are answers.
+// What edge/server does natively: limits, client addresses, health, the access log,
+// and answers where the core gives none. Requests and answers are read whole.
 
 import * as abi from "./abi.js";
 import { canonicalName, read } from "./egress.js";
 import { Busy } from "./guest.js";
+import { adminRoutes, alivePath, publicRoutes, readyPath } from "./routes.js";
+import { Table, logPath, operatorsPath, uuid } from "./table.js";
 
-const maxBody = 16 * 1024;
-const maxRest = 1024 * 1024; // of a body that is too large, taken and dropped
+const publicTable = new Table(publicRoutes), adminTable = new Table(adminRoutes);
+const operatorsWords = adminTable.words();
+
+const maxRest = 1024 * 1024; // bytes of a body that is too large, which are read and dropped
 const maxURL = 8 * 1024;
 const maxHeader = 32 * 1024;
 
-const hopByHop = new Set(["Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length"]);
+const hopByHop = new Set([
+  "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+  "Content-Length",
+]);
 
-// serve answers one request, whose URL url is. on has
-//   run(entry, message) → result of the guest, in time; what it throws is a 503
-//   client(request)     → bytes of the client's address, none if it is not known
-//   isAdmin(url)        → whether the operators' side is asked
+// serve answers one request. url is the request's URL. on has
+//   run(entry, message) → the result of the guest, in time; if it throws, the answer is 503
+//   client(request)     → the bytes of the client's address, none if it is not known
+//   isAdmin(url)        → whether the request is for the operators' side
 //   ready()             → whether the KV answers
 //   log(line)
 export async function serve(request, url, on) {
   const begin = Date.now();
   const admin = on.isAdmin(url);
   if (!admin) {
-    if (url.pathname === "/healthz") return health(200, "ok");
-    if (url.pathname === "/readyz") return await on.ready() ? health(200, "ok") : health(503, "unavailable");
+    if (url.pathname === alivePath) return health(200, "ok");
+    if (url.pathname === readyPath) return await on.ready() ? health(200, "ok") : health(503, "unavailable");
   }
+  const path = decoded(url.pathname), text = textOf(path ?? url.pathname);
+  const route = (admin ? adminTable : publicTable).at(request.method, text);
   let answer;
   try {
-    answer = await answerTo(request, url, admin, on.client(request), on);
+    answer = await answerTo(request, url, { admin, path, maxBody: route.maxBody }, on.client(request), on);
   } catch (e) {
     on.log({ level: 8, message: "a request has failed", error: e.message });
     answer = refuse(request, 500, "INTERNAL", "Something went wrong on our side.");
   }
-  const path = logPath(admin, url.pathname), correlation = correlationID(request);
+  const shown = admin ? operatorsPath(operatorsWords, text) : logPath(route, text);
+  const correlation = correlationID(request);
   on.log({
     level: 0, message: "request", listener: admin ? "admin" : "public", method: logMethod(request.method),
-    route: admin ? "admin" : routeOf(url.pathname), ...(path && { path }),
+    route: route.label, ...(shown && { path: shown }),
     status: answer.status, took_ms: Date.now() - begin, request_id: answer.headers.get("X-Request-Id"),
     ...(correlation && { correlation_id: await logCorrelation(correlation) }),
   });
   return answer;
 }
 
-async function answerTo(request, url, admin, client, on) {
+const textOf = (path) => (typeof path === "string" ? path : abi.textOf(path));
+
+async function answerTo(request, url, { admin, path, maxBody }, client, on) {
   const target = request.url.slice(request.url.indexOf("/", request.url.indexOf("//") + 2));
   if (target.length > maxURL) {
     return refuse(request, 414, "URI_TOO_LONG", `The URL is longer than ${maxURL} bytes.`);
@@ -51,18 +63,19 @@ async function answerTo(request, url, admin, client, on) {
   let size = 0;
   for (const [name, value] of request.headers) {
     size += name.length + value.length + 4;
-    // The platform joins what was sent twice. Where that is an error, a comma
-    // is taken for a sign of it: this key may then not hold one (contract 11).
-    if (name !== "host") header[canonicalName(name)] = name === "idempotency-key" ? value.split(", ") : [value];
+    // The platform joins the values of a header that was sent twice. For this
+    // header, that is an error (contract 11). So a comma and a space in it count as
+    // two values.
+    const values = name === "idempotency-key" ? value.split(", ") : [value];
+    if (name !== "host") header[canonicalName(name)] = values;
   }
   if (size > maxHeader) {
     return refuse(request, 431, "INVALID_REQUEST", `The header is longer than ${maxHeader} bytes.`);
   }
-  const path = decoded(url.pathname);
   if (!path) return refuse(request, 400, "INVALID_REQUEST", "The URL is malformed.");
   let body;
   try {
-    body = await bodyOf(request);
+    body = await bodyOf(request, maxBody);
   } catch {
     return refuse(request, 400, "INVALID_REQUEST", "The request body could not be read.");
   }
@@ -75,8 +88,8 @@ async function answerTo(request, url, admin, client, on) {
   } catch (e) {
     const busy = e instanceof Busy;
     if (!busy) on.log({ level: 8, message: "no answer from the guest", error: e.message });
-    return refuse(request, 503, "UNAVAILABLE",
-      busy ? "The service is busy; try again shortly." : "The service cannot answer just now; try again shortly.", { "Retry-After": "1" });
+    const text = `The service ${busy ? "is busy" : "cannot answer just now"}; try again shortly.`;
+    return refuse(request, 503, "UNAVAILABLE", text, { "Retry-After": "1" });
   }
   try {
     const response = abi.read(abi.response, result);
@@ -88,12 +101,14 @@ async function answerTo(request, url, admin, client, on) {
   return refuse(request, 500, "INTERNAL", "Something went wrong on our side.");
 }
 
-// bodyOf reads the body: at once, where its length is known and small.
-async function bodyOf(request) {
+// bodyOf reads the body: all at once if its length is known and within the limit.
+// Otherwise it reads at most one byte more than the route takes, so that the core
+// can tell that a body is too large.
+async function bodyOf(request, maxBody) {
   if (request.body === null) return abi.empty;
   const length = request.headers.get("Content-Length");
-  if (length !== null && /^\d{1,6}$/.test(length) && Number(length) <= maxBody) return new Uint8Array(await request.arrayBuffer());
-  return read(request.body, maxBody + 1, null, maxRest); // one more than the core takes, so that it can tell
+  const fits = length !== null && /^\d{1,9}$/.test(length) && Number(length) <= maxBody;
+  return fits ? new Uint8Array(await request.arrayBuffer()) : read(request.body, maxBody + 1, null, maxRest);
 }
 
 function answerOf(request, { status, header, body }) {
@@ -105,12 +120,16 @@ function answerOf(request, { status, header, body }) {
   return new Response(bodyless || request.method === "HEAD" ? null : body, { status, headers });
 }
 
-// refuse is an answer that the core had no part in, in the shape of contract 5.
+// refuse is an answer without the core, in the shape of contract 5.
 export function refuse(request, status, code, text, more = {}) {
   const id = requestID(), correlation = correlationID(request);
-  const body = { code, error_code: code, error: text, message: text, request_id: id, ...(correlation && { correlation_id: correlation }) };
-  // As Go writes JSON, which may find its way into a page.
-  const json = JSON.stringify(body).replace(/[<>&\u2028\u2029]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+  const body = {
+    code, error_code: code, error: text, message: text, request_id: id,
+    ...(correlation && { correlation_id: correlation }),
+  };
+  // These characters are escaped as Go does it, because JSON may end up in a page.
+  const escaped = (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0");
+  const json = JSON.stringify(body).replace(/[<>&\u2028\u2029]/g, escaped);
   return new Response(request.method === "HEAD" ? null : json, { status, headers: {
     "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store", "X-Request-Id": id,
     ...(correlation && { "X-Correlation-Id": correlation }), ...more,
@@ -119,23 +138,25 @@ export function refuse(request, status, code, text, more = {}) {
 
 function health(status, word) {
   return new Response(JSON.stringify({ status: word }) + "\n", { status, headers: {
-    "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store", "X-Request-Id": requestID(),
+    "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store",
+    "X-Request-Id": requestID(),
   } });
 }
 
-// requestID names an answer that the core did not give (contract 4).
+// requestID is the id of an answer that the core did not give (contract 4).
 function requestID() {
   const random = crypto.getRandomValues(new Uint8Array(26));
   return "req_" + Array.from(random, (b) => "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[b & 31]).join("");
 }
 
-// correlationID is the caller's, if it is one that may be echoed (contract 4).
+// correlationID is the caller's, "" if it is not one that may be sent back (contract 4).
 function correlationID(request) {
   const id = request.headers.get("X-Correlation-Id") ?? "";
   return /^[ -~]{1,128}$/.test(id) ? id : "";
 }
 
-// decoded is a path without its escapes, which need not be UTF-8; null if one is none.
+// decoded is a path without escapes, as bytes if it had any, because these need not
+// be UTF-8. It is null if an escape is invalid.
 function decoded(path) {
   if (!path.includes("%")) return path;
   const raw = abi.bytesOf(path), out = [];
@@ -152,42 +173,14 @@ function decoded(path) {
   return Uint8Array.from(out);
 }
 
-// routeOf sorts a path into one of a few classes (edge/server).
-function routeOf(path) {
-  const under = (prefix) => path === prefix || path.startsWith(prefix + "/");
-  if (path === "/api/v1/verify/start") return "start";
-  if (path === "/api/v1/verify/validate") return "validate";
-  if (under("/api/v1/verify/sessions")) return "sessions";
-  if (under("/verify")) return "verify";
-  return under("/docs") ? "docs" : "other";
-}
-
-const knownPaths = new Set(["/", "/api/v1/verify/start", "/api/v1/verify/validate", "/api/v1/openapi.yaml", "/verify", "/docs", "/docs/docs.css", "/favicon.ico"]);
-const adminWords = new Set(["integrations", "keys", "deliveries", "module", "test", "revoke", "resend"]);
-const sessionsPath = "/api/v1/verify/sessions/";
-const adminPath = "/admin/v1/";
-const uuid = /^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/;
-
-// logPath is the path as the log may hold it, "" for none: one that is known,
-// or parts of it, for a path is the caller's text (contract 13; edge/server).
-function logPath(admin, path) {
-  if (admin) {
-    if (!path.startsWith(adminPath)) return "";
-    const segments = path.slice(adminPath.length).split("/").slice(0, 4);
-    return adminPath + segments.map((s) => (adminWords.has(s) || uuid.test(s.replace(/^evt_/, "").replace(/^int_/, "")) ? s : "…")).join("/");
-  }
-  if (knownPaths.has(path)) return path;
-  if (!path.startsWith(sessionsPath)) return "";
-  const id = path.slice(sessionsPath.length);
-  return sessionsPath + (/^svc_sess_[A-Za-z0-9_-]{60,200}$/.test(id) && !id.slice(9).includes("svc_") ? id : "…");
-}
-
-// logCorrelation is a correlation id as the log may hold it: a UUID, a W3C
-// trace id, or else a part of its SHA-256 (edge/server).
+// logCorrelation is a correlation id as the log may hold it: as it is if it has the
+// form of a UUID or of a W3C trace id, and otherwise a part of its SHA-256 (see
+// edge/server).
 async function logCorrelation(id) {
   if (uuid.test(id) || /^[0-9a-fA-F]{32}$/.test(id)) return id;
   const sum = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(id)));
   return "sha256:" + Array.from(sum.subarray(0, 8), (b) => b.toString(16).padStart(2, "0")).join("");
 }
 
-const logMethod = (m) => (["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"].includes(m) ? m : "…");
+const knownMethods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
+const logMethod = (m) => (knownMethods.includes(m) ? m : "…");

@@ -1,16 +1,18 @@
-// Carries out what the guest asks for: the store's effects on the Durable
-// Objects, charges of counters by leases, fetches by the guarded way out.
+// Carries out what the guest asks for: effects of the store in the Durable Objects,
+// charges of counters by leases, and fetches by egress.js.
 
 import * as abi from "./abi.js";
 
-// effects returns what Engine.run takes. object gives what carries out the
-// effects of a partition; spend carries out a spend and fetch a fetch, and
-// neither rejects.
+// effects returns the function that Engine.run takes. object returns what carries out
+// the effects of a partition. spend carries out a spend, and fetch a fetch; neither
+// rejects.
 export function effects(object, spend, fetch) {
   return ({ kind, body }) => {
     if (kind === abi.kind.spend) return spend(body);
     if (kind === abi.kind.fetch) return fetch(body);
-    if (kind > abi.kind.fetch) return { status: abi.status.unavailable, body: abi.bytesOf("the host knows no such effect") };
+    if (kind > abi.kind.fetch) {
+      return { status: abi.status.unavailable, body: abi.bytesOf("the host knows no such effect") };
+    }
     return stored(object, kind, body);
   };
 }
@@ -19,15 +21,16 @@ async function stored(object, kind, body) {
   try {
     return await object(abi.partitionOf(kind, body)).effect(kind, body);
   } catch (e) {
-    // Of a commit without a reply nobody can say whether it happened.
-    const status = kind === abi.kind.commit && !(e instanceof abi.Malformed) ? abi.status.unknown : abi.status.unavailable;
+    // Whether a commit without a reply has happened is not known.
+    const mayHaveHappened = kind === abi.kind.commit && !(e instanceof abi.Malformed);
+    const status = mayHaveHappened ? abi.status.unknown : abi.status.unavailable;
     return { status, body: abi.bytesOf(`durable object: ${e?.message}`) };
   }
 }
 
-// objects is for effects: the partitions of a namespace, whose names it begins
-// with prefix. Stubs are fresh for each effect: one that has thrown may be
-// broken.
+// objects returns what effects takes as object: the partitions of a namespace, whose
+// names begin with prefix. Each effect has its own stub, because a stub that has
+// thrown may be broken.
 export const objects = (namespace, prefix = "") => {
   const id = identified(namespace);
   return (partition) => ({
@@ -38,8 +41,8 @@ export const objects = (namespace, prefix = "") => {
   });
 };
 
-// identified gives the ids of a namespace's objects and remembers some: it is a
-// hash that makes one of a name.
+// identified returns a function from names to the ids of a namespace's objects. It
+// remembers some ids, because each is a hash of the name.
 export function identified(namespace) {
   const ids = new Map();
   return (name) => {

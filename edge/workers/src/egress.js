@@ -1,22 +1,27 @@
-// The guarded way out, as edge/egress is natively: https only, no redirect
-// followed, a time limit for the whole exchange, a cap on the answer. Whether a
-// name leads to an address that is off limits only the platform can see, which
-// has no way to any; what can be told from the URL is checked here.
+// The outbound client, as edge/egress is natively: https only, no redirects, a time
+// limit for the whole exchange, a limit for the answer. This code checks what the URL
+// tells. Which address a name leads to only the platform can see, and the platform
+// has no way to private addresses.
 
 import * as abi from "./abi.js";
 
 const timeLimit = 10_000; // ms
 const maxBody = 64 * 1024;
 
-// The words of core/host. The platform does not say why a connection did not
-// come about, so name, port and certificate are all network_error here.
-const reason = { blocked: "destination_not_allowed", timeout: "timeout", malformed: "malformed_answer", network: "network_error" };
+// The reasons of core/host. The platform does not say why there was no connection, so
+// a fault of the name, of the port or of the certificate is network_error here.
+const reason = {
+  blocked: "destination_not_allowed", timeout: "timeout", malformed: "malformed_answer",
+  network: "network_error",
+};
 
-// egress returns the function that effects takes, which does not reject. loopback also allows loopback
-// addresses, and plain http to them: for development.
+// egress returns the function that effects takes as fetch. It does not reject.
+// loopback also allows loopback addresses, and plain http to them, for development.
 export function egress({ loopback = false, timeout = timeLimit } = {}) {
   return async (body) => {
-    const failed = (why, text) => ({ status: abi.status.noAnswer, body: abi.write(abi.fetchError, { reason: why, text }) });
+    const failed = (why, text) => {
+      return { status: abi.status.noAnswer, body: abi.write(abi.fetchError, { reason: why, text }) };
+    };
     let req, header;
     try {
       req = abi.read(abi.fetch, body);
@@ -39,9 +44,10 @@ export function egress({ loopback = false, timeout = timeLimit } = {}) {
       return { status: abi.status.ok, body: abi.write(abi.fetched, {
         status: resp.status, header: headersOf(resp), body: await read(resp.body, maxBody, signal) }) };
     } catch (e) {
-      // The platform words the end of its patience in several ways.
+      // The platform has several messages for a timeout, so only the signal counts.
       if (signal.aborted) return failed(reason.timeout, `no whole answer within ${timeout / 1000} s`);
-      return failed(answered ? reason.malformed : reason.network, withoutURL(String(e?.message), req.url)); // anything can be thrown
+      const text = withoutURL(String(e?.message), req.url); // what is thrown need not be an Error
+      return failed(answered ? reason.malformed : reason.network, text);
     }
   };
 }
@@ -55,8 +61,8 @@ function headersOf(resp) {
   return header;
 }
 
-// canonicalName writes a header's name as Go does. It remembers some: most
-// requests have the same.
+// canonicalName writes a header's name as Go does. It remembers some names, because
+// most requests have the same ones.
 export function canonicalName(name) {
   let canonical = canonicalNames.get(name);
   if (canonical === undefined) {
@@ -69,14 +75,17 @@ export function canonicalName(name) {
 const canonicalNames = new Map();
 const mostNames = 256, longestName = 64;
 
-// read returns at most max bytes of a stream and gives up the rest, of which it
-// takes rest bytes first: whoever is still writing would miss the answer.
+// read returns at most max bytes of a stream. It reads and drops at most rest bytes
+// more before it gives up the stream, because a client that is still writing would
+// not see the answer.
 export async function read(stream, max, signal, rest = 0) {
   if (!stream) return abi.empty;
   const reader = stream.getReader();
   const parts = [];
   let n = 0;
-  const aborted = signal && new Promise((_, no) => signal.addEventListener("abort", () => no(signal.reason), { once: true }));
+  const aborted = signal && new Promise((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
   aborted?.catch(() => {});
   for (let over = 0; n < max || over < rest;) {
     const { done, value } = await (aborted ? Promise.race([reader.read(), aborted]) : reader.read());
@@ -95,11 +104,10 @@ export async function read(stream, max, signal, rest = 0) {
   return all;
 }
 
-// withoutURL keeps a receiver's secret, which a URL may hold, out of an error.
+// withoutURL takes a URL out of an error, because a receiver's secret may be in it.
 const withoutURL = (text, url) => text.replaceAll(url, "…");
 
-// offLimits says what is wrong with a destination, "" if nothing can be told to
-// be.
+// offLimits says what is wrong with a destination, "" if nothing is known to be.
 export function offLimits(raw, loopback) {
   let url;
   try {
@@ -113,7 +121,8 @@ export function offLimits(raw, loopback) {
   if (host === "") return "the URL has no host";
   if (isLoopback(host)) return loopback ? "" : "the address is not public";
   if (url.protocol === "http:") return "plain http goes to loopback addresses only";
-  if (/\.(internal|local|home\.arpa)$/.test(host) || !host.includes(".") && !host.startsWith("[")) return "the name is not public";
+  const bare = !host.includes(".") && !host.startsWith("[");
+  if (bare || /\.(internal|local|home\.arpa)$/.test(host)) return "the name is not public";
   const address = parseAddress(host.replace(/^\[|\]$/g, ""));
   return address && !isPublic(address) ? "the address is not public" : "";
 }
@@ -121,13 +130,13 @@ export function offLimits(raw, loopback) {
 // isLoopback says whether the host of a URL is this machine.
 export const isLoopback = (host) => /^(.+\.)?localhost$|^127\.\d+\.\d+\.\d+$|^\[::1\]$/.test(host);
 
-// parseAddress returns the 4 or 16 bytes of an IP address, 4 for an IPv4
-// address in IPv6, null for what is none.
+// parseAddress returns the 4 or 16 bytes of an IP address, 4 for an IPv4 address in
+// IPv6, and null for text that is no address.
 export function parseAddress(s) {
+  const isByte = (part) => /^(0|[1-9]\d{0,2})$/.test(part) && Number(part) < 256;
   const four = (t) => {
     const parts = t.split(".");
-    if (parts.length !== 4 || !parts.every((p) => /^(0|[1-9]\d{0,2})$/.test(p) && Number(p) < 256)) return null;
-    return parts.map(Number);
+    return parts.length === 4 && parts.every(isByte) ? parts.map(Number) : null;
   };
   if (!s.includes(":")) {
     const v4 = four(s);
@@ -149,15 +158,17 @@ export function parseAddress(s) {
   if (out.includes(null)) return null;
   const missing = 16 - out.reduce((n, half) => n + half.length, 0);
   if (halves.length === 2 ? missing < 2 : missing !== 0) return null;
-  const all = Uint8Array.from(halves.length === 2 ? [...out[0], ...Array(missing).fill(0), ...out[1]] : out[0]);
+  const zeros = Array(missing).fill(0); // of "::"
+  const all = Uint8Array.from(halves.length === 2 ? [...out[0], ...zeros, ...out[1]] : out[0]);
   const mapped = all.slice(0, 10).every((b) => b === 0) && all[10] === 255 && all[11] === 255;
   return mapped ? all.slice(12) : all;
 }
 
-// What the registries keep for special purposes is not public.
+// Prefixes that the registries keep for special purposes. They are not public.
 const special = [
-  "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
-  "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
+  "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+  "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16",
+  "192.175.48.0/24",
   "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3", "168.63.129.16/32",
   "2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
 ].map((s) => {
@@ -166,11 +177,11 @@ const special = [
 });
 
 function isPublic(address) {
-  if (address.length === 16 && address[0] >> 5 !== 1) return false; // all of IPv6 that is given out begins with 001
+  if (address.length === 16 && address[0] >> 5 !== 1) return false; // IPv6 addresses in use begin with 001
   return !special.some((p) => p.address.length === address.length && within(address, p));
 }
 
-// within says whether an address lies in a prefix.
+// within says whether an address is in a prefix.
 export function within(address, { address: prefix, bits }) {
   for (let i = 0; i < bits; i++) {
     const mask = 128 >> (i & 7);

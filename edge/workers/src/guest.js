@@ -1,27 +1,30 @@
 // The core as a guest: one instance serves any number of requests at once.
 //
-// A request carries out its own effects, in its own context, and calls the
-// exports itself: nothing is ever continued for another. The platform cancels
-// what a request still waits for when its client has gone, and refuses I/O on
-// behalf of another request, so there is no queue here and no owner.
+// A request carries out its own effects in its own context, and calls the exports
+// itself. No request does work for another one. There is no queue, because the
+// platform cancels what a request waits for when its client has gone, and refuses I/O
+// for another request.
 
 import * as abi from "./abi.js";
+import { canaryPath } from "./routes.js";
 import { Exit, wasi } from "./wasi.js";
 
-// Unavailable is why a request has no result. Nothing was granted.
+// Unavailable is thrown if a request has no result. Nothing was granted.
 export class Unavailable extends Error {}
 
-// Busy is one request more than the engine takes.
+// Busy is thrown if there are more requests than the engine takes.
 export class Busy extends Unavailable {}
 
-const grace = 5_000_000_000n; // how long after its deadline a request is given up for lost
+const grace = 5_000_000_000n; // ns from a request's deadline until it is given up
 const millisecond = 1_000_000n;
 const maxWords = 4096;
 
 // canary is a request that the core answers without the KV.
-const canary = abi.write(abi.request, { method: "GET", path: "/api/v1/openapi.yaml", query: "", header: {}, body: abi.empty, client: abi.empty });
+const canary = abi.write(abi.request, {
+  method: "GET", path: canaryPath, query: "", header: {}, body: abi.empty, client: abi.empty,
+});
 
-// entered is a message behind the entry that it is for.
+// entered is the byte of an entry, followed by the message for it.
 function entered(entry, message) {
   const inbox = new Uint8Array(1 + message.length);
   inbox[0] = entry;
@@ -29,28 +32,27 @@ function entered(entry, message) {
   return inbox;
 }
 
-// Engine runs the core. It makes an instance with the first request, and
-// another when that one has failed or grown.
+// Engine runs the core. It makes an instance with the first request, and a new one
+// when an instance has failed or grown.
 export class Engine {
   #guest = null;
-  #drawn = []; // by the last instance, for random
+  #drawn = []; // what the last instance has drawn as random
 
   // module   a WebAssembly.Module
   // config   the text of the guest's configuration
   // now      the wall clock in BigInt nanoseconds
-  // log      takes {level, message, …} of plain values
-  // count    takes the names of events worth a metric
-  // places   how many requests at once
-  // memory   the bytes of memory from which on an instance is replaced, once
-  //          it is idle; at twice as many it is replaced at once and drains
+  // log      takes {level, message, …} with plain values
+  // count    takes the names of events that metrics count
+  // places   how many requests may run at once
+  // memory   bytes of memory; an instance that has more is replaced once it is idle,
+  //          and one that has twice as many at once, while it ends its requests
   constructor({ module, config, now, log = () => {}, count = () => {}, places = 1024, memory = 48 << 20 }) {
     Object.assign(this, { module, config, now, log, count, places, memory });
   }
 
-  // run has the guest work on an entry until it has a result. effects carries
-  // out one effect, {kind, body}, and resolves to {status, body}; it does not
-  // reject; where nothing is to be waited for, it may return the reply itself.
-  // timeout is in milliseconds.
+  // run lets the guest work on an entry until it has a result. effects carries out one
+  // effect, {kind, body}. It returns {status, body} or a promise of that, which does
+  // not reject. timeout is in milliseconds.
   async run(entry, message, effects, timeout) {
     const guest = this.#current();
     guest.forsake();
@@ -60,14 +62,18 @@ export class Engine {
     } finally {
       if (guest.failed) {
         if (this.#guest === guest) this.#guest = null;
-      } else if (this.#guest === guest && guest.bytes() > (guest.live.size === 0 ? this.memory : 2 * this.memory)) {
+      } else if (this.#guest === guest && this.#hasGrown(guest)) {
         this.log({ level: 0, message: "replacing a guest that has grown", bytes: guest.bytes() });
         this.#guest = null;
       }
     }
   }
 
-  // forget has the next request make a new instance.
+  #hasGrown(guest) {
+    return guest.bytes() > (guest.live.size === 0 ? this.memory : 2 * this.memory);
+  }
+
+  // forget makes the next request use a new instance.
   forget() {
     this.#guest = null;
   }
@@ -88,11 +94,11 @@ export class Engine {
 }
 
 class Guest {
-  live = new Map(); // by number: when a request is given up for lost
+  live = new Map(); // by number, the time at which a request is given up
   failed = null;
   #numbers = 0;
   #clock = { wall: 0n, mono: 1n }; // Go refuses to begin at zero
-  #words = ""; // the beginning of what it writes to standard error
+  #words = ""; // the beginning of what it has written to standard error
   #begin;
   #exports;
   #bytes; // views of its memory
@@ -102,7 +108,7 @@ class Guest {
     this.engine = engine;
     this.#begin = engine.now();
     this.#tick();
-    const no = () => -1; // the configuration has the keys
+    const no = () => -1; // the guest has the keys itself, from the configuration
     const instance = new WebAssembly.Instance(engine.module, {
       wasi_snapshot_preview1: wasi(() => instance.exports.memory, this.#clock, (text) => {
         this.#words += text.slice(0, maxWords - this.#words.length);
@@ -113,7 +119,9 @@ class Guest {
     this.#export(() => {
       instance.exports._initialize();
       const version = instance.exports.verge_abi();
-      if (version !== abi.version) throw new Error(`the module speaks version ${version} of the ABI, this host ${abi.version}`);
+      if (version !== abi.version) {
+        throw new Error(`the module speaks version ${version} of the ABI, this host ${abi.version}`);
+      }
       const refused = instance.exports.verge_config(this.#put(abi.bytesOf(engine.config)));
       if (refused !== 0) throw new Error(abi.textOf(this.#outbox(refused)));
     });
@@ -123,14 +131,15 @@ class Guest {
     return this.#exports.memory.buffer.byteLength;
   }
 
-  // test refuses a guest whose randomness repeats itself or is what the one
-  // before drew, that goes by another clock, or that cannot answer. It returns
-  // what this one drew.
+  // test refuses a guest that repeats its random bytes or those of the guest before,
+  // that does not use the host's clock, or that cannot answer. It returns the random
+  // bytes of this guest.
   test(before) {
     const drawn = [];
-    for (let n = 0; n < 2; n++) { // of one instance, too
+    for (let n = 0; n < 2; n++) { // twice, to compare the bytes of one instance, too
       const { random, now } = abi.read(abi.self, this.#answer(abi.entry.selfTest, abi.empty));
-      if (now !== this.#clock.wall) throw new Unavailable(`the guest takes ${now} for the time, and it is ${this.#clock.wall}`);
+      const { wall } = this.#clock;
+      if (now !== wall) throw new Unavailable(`the guest takes ${now} for the time, and it is ${wall}`);
       const text = random.join();
       if (random.length !== 32 || random.every((b) => b === 0) || [...before, ...drawn].includes(text)) {
         throw new Unavailable("what the guest takes for random repeats itself");
@@ -139,14 +148,16 @@ class Guest {
     }
     const { status, body } = abi.read(abi.response, this.#answer(abi.entry.handle, canary));
     if (status !== 200 || body.length === 0) {
-      throw new Unavailable(`the guest answers the canary request with status ${status} and ${body.length} bytes`);
+      const got = `status ${status} and ${body.length} bytes`;
+      throw new Unavailable(`the guest answers the canary request with ${got}`);
     }
     return drawn;
   }
 
-  // answer is the result of an entry that takes no effect.
+  // answer is the result of an entry that has no effect.
   #answer(entry, message) {
-    const { result } = this.#step(this.#number(), (id) => this.#exports.verge_submit(id, this.#put(entered(entry, message))));
+    const submit = (id) => this.#exports.verge_submit(id, this.#put(entered(entry, message)));
+    const { result } = this.#step(this.#number(), submit);
     if (result === undefined) throw new Unavailable("the guest does not answer its test at once");
     return result;
   }
@@ -168,7 +179,7 @@ class Guest {
         if (!this.live.has(id)) throw new Unavailable("the request was given up for lost before it went on");
         if (reply === null) {
           at = this.#step(id, () => this.#exports.verge_cancel(id, 1));
-          break; // what it would still like to do is not done
+          break; // further effects of it are not carried out
         }
         const { op } = at.effect;
         at = this.#step(id, () => this.#exports.verge_complete(id, op, reply.status, this.#put(reply.body)));
@@ -181,8 +192,8 @@ class Guest {
     }
   }
 
-  // forsake cancels requests that have outlived their deadline: their contexts
-  // are gone, and nobody else will. What they still say is nobody's.
+  // forsake cancels requests that are past their deadline. Their contexts are gone, so
+  // nothing else cancels them, and nobody waits for their results.
   forsake() {
     const now = this.engine.now();
     for (const [id, until] of this.live) {
@@ -197,15 +208,15 @@ class Guest {
     return this.#numbers;
   }
 
-  // tick reads the clock, which then stands still.
+  // tick reads the host's clock. The guest's clock stands still until the next tick.
   #tick() {
     this.#clock.wall = this.engine.now();
     const mono = this.#clock.wall - this.#begin + 1n;
     if (mono > this.#clock.mono) this.#clock.mono = mono;
   }
 
-  // step calls an export on behalf of a request and returns its result, or the
-  // effect that it waits for.
+  // step calls an export for a request. It returns the request's result, or the effect
+  // that the request waits for.
   #step(id, call, gone = false) {
     return this.#export(() => {
       const at = {};
@@ -213,7 +224,7 @@ class Guest {
         switch (rec.kind) {
           case abi.kind.log: this.#log(rec.body); break;
           case abi.kind.count: this.engine.count(abi.textOf(rec.body)); break;
-          case abi.kind.wake: break; // the partition sees what is scheduled in it
+          case abi.kind.wake: break; // the partition itself sees what is scheduled in it
           case abi.kind.respond:
             if (rec.request === id) at.result = rec.body;
             break;
@@ -227,8 +238,8 @@ class Guest {
     });
   }
 
-  // export runs what calls exports. Whatever goes wrong in there poisons the
-  // instance: nothing that it says could be trusted.
+  // export runs a function that calls exports. If it throws, the instance counts as
+  // failed, because nothing that it says can be relied on any more.
   #export(call) {
     if (this.failed) throw this.failed;
     this.#tick();
@@ -241,18 +252,21 @@ class Guest {
 
   #poison(e) {
     this.failed = new Unavailable(`the guest has failed: ${e.message}`);
-    this.engine.log({ level: 8, message: "a guest has failed, and the requests in it", cause: this.#cause(e), error: e.message, requests: this.live.size });
+    this.engine.log({
+      level: 8, message: "a guest has failed, and the requests in it",
+      cause: this.#cause(e), error: e.message, requests: this.live.size,
+    });
     return this.failed;
   }
 
-  // cause is one of edge/wasmhost's. Go's runtime says on standard error why it
-  // ends; its words are not logged, for a panic may quote a request.
+  // cause is one of the causes of edge/wasmhost. Go's runtime writes to standard error
+  // why it ends. That text is not logged, because a panic may quote a request.
   #cause(e) {
     if (/out of memory|cannot allocate memory/.test(this.#words)) return "out_of_memory";
     return e instanceof Exit || e instanceof WebAssembly.RuntimeError ? "trap" : "protocol";
   }
 
-  // put writes bytes into the inbox and returns how many they are.
+  // put writes bytes into the inbox and returns their number.
   #put(bytes) {
     const at = this.#exports.verge_reserve(bytes.length);
     if (at === 0) throw new Error(`it grants no room for ${bytes.length} bytes`);
@@ -260,7 +274,8 @@ class Guest {
     return bytes.length;
   }
 
-  // outbox copies what a header points to, since the next export changes it.
+  // outbox copies the bytes that a header points to, because the next export changes
+  // them.
   #outbox(header) {
     const memory = this.#memory(), h = header >>> 0;
     if (h + 8 > memory.length) throw new Error("its header lies outside of its memory");
@@ -269,7 +284,7 @@ class Guest {
     return memory.slice(at, at + n);
   }
 
-  // memory is the guest's, seen anew when it has grown.
+  // memory is a view of the guest's memory. It is made anew when the memory has grown.
   #memory() {
     const { buffer } = this.#exports.memory;
     if (this.#bytes?.buffer !== buffer) {

@@ -1,38 +1,39 @@
-// The counters as one isolate has them: leases of cells (counters.js), from
-// which it answers most requests without asking anybody. What is refused for
-// sure it remembers, too.
+// What one isolate knows of the counters: its leases of cells (see counters.js). With
+// them it answers most requests without asking an object. It also remembers which
+// requests an object would refuse.
 //
-// Spend keeps kv.Meter's promise in this way: a request takes its cells from
-// the leases, one of each counter, and uses them when it has them all. If one
-// is refused, the others go back into their leases. Within an isolate that is
-// all or none. In the fleet a cell that went back counts against its counter
-// only if its isolate does not report within the second that a lease lasts.
+// Spend keeps the promise of kv.Meter in this way: a request takes its cells from the
+// leases, one of each counter, and uses them once it has all. If one is refused, the
+// others go back into their leases. So within an isolate, a request counts everywhere
+// or nowhere. In the fleet, a cell that went back counts only if its isolate does not
+// report within the second that a lease lasts.
 //
-// A request asks in its own context and waits for no other's question: the
-// platform ends what a request does when its client goes away.
+// A request asks in its own context and does not wait for another request's question,
+// because the platform ends what a request does when its client goes away.
 
 import * as abi from "./abi.js";
 import { life } from "./counters.js";
 
 const microsecond = 1000n;
-const exact = 2 ** 53; // up to here a number holds every microsecond
-const lookedAt = 8; // counters looked at for each new one
-const tries = 4; // questions of one request about one counter
+const exact = 2 ** 53; // below it, a number holds every microsecond exactly
+const lookedAt = 8; // how many counters are looked at for each new one
+const tries = 4; // how often one request asks about one counter
 
 export class Leases {
   #counters = new Map(); // by partition and name
   #holder = "";
 
-  // ask puts a question to the counter's object: (partition, question) → answer
-  // of Counters.lease, or rejects. most is how many counters are remembered.
+  // ask sends a question to the counter's object. It takes the partition and the
+  // question, and resolves to the answer of Counters.lease, or rejects. most is how
+  // many counters are remembered.
   constructor(ask, { most = 4096, holder = "" } = {}) {
     this.ask = ask;
     this.most = most;
     this.#holder = holder;
   }
 
-  // effect carries out the effect spend. It returns the reply itself where
-  // nobody need be asked.
+  // effect carries out the effect spend. It returns the reply itself, and not a
+  // promise, if no object has to be asked.
   effect(body) {
     try {
       const { partition, now, charges } = abi.read(abi.spend, body);
@@ -43,23 +44,24 @@ export class Leases {
     }
   }
 
-  // spend is kv.Meter's, with instants in BigInt nanoseconds. It counts in
-  // whole microseconds: costs are rounded up, bursts down. It returns the
+  // spend does what kv.Meter's Spend does. instant is in BigInt nanoseconds. It counts
+  // in whole microseconds: it rounds costs up and bursts down. It returns the
   // counters, or a promise of them.
   spend(partition, instant, charges) {
     const now = within(instant / microsecond);
     const all = charges.map(({ name, cost, burst }) => {
-      const charge = { cost: within((cost + microsecond - 1n) / microsecond), burst: within(burst / microsecond) };
-      charge.counter = this.#counter(partition, name, now);
-      return charge;
+      return {
+        cost: within((cost + microsecond - 1n) / microsecond), burst: within(burst / microsecond),
+        counter: this.#counter(partition, name, now),
+      };
     });
     if (all.some(({ counter, cost, burst }) => counter.refuses(now, cost, burst))) return standing(all, now);
     for (const charge of all) charge.lease = charge.counter.take(now, charge.cost);
     return all.every(({ lease }) => lease !== null) ? used(all, now) : this.#complete(partition, all, now);
   }
 
-  // complete asks for what is not at hand, for one after the other: where the
-  // first is refused, nothing is asked of the second.
+  // complete asks for the cells that are missing, one after the other. If the first
+  // is refused, it does not ask for the second.
   async #complete(partition, all, now) {
     for (const charge of all) {
       if (charge.lease !== null) continue;
@@ -83,11 +85,12 @@ export class Leases {
     const { counter, cost, burst } = charge;
     for (let left = tries; left > 0; left--) {
       const question = counter.question(now, cost, burst);
-      charge.answer = await this.ask(partition, { holder: (this.#holder ||= crypto.randomUUID()), ...question });
+      this.#holder ||= crypto.randomUUID();
+      charge.answer = await this.ask(partition, { holder: this.#holder, ...question });
       counter.learn(charge.answer, question);
       charge.lease = counter.take(now, cost);
-      // The cell that is missing may be in another lease of this isolate, the
-      // answer with which is still on its way.
+      // The missing cell may be in another lease of this isolate, whose answer is
+      // still on its way.
       if (charge.lease !== null || charge.answer.own < cost) return;
     }
   }
@@ -103,8 +106,8 @@ export class Leases {
     return counter;
   }
 
-  // makeRoom is that of Counters. A counter that is forgotten is asked for
-  // again, and a lease that is forgotten counts as used.
+  // makeRoom works as that of Counters. For a counter that is forgotten, the object
+  // is asked again. A lease that is forgotten counts as used.
   #makeRoom(now) {
     const seen = [];
     for (const entry of this.#counters) {
@@ -121,26 +124,26 @@ export class Leases {
 
 // Counter is what an isolate knows of a counter.
 class Counter {
-  tat = 0; // where it stands by all that is known here
+  tat = 0; // the counter, by all that is known here
   asked = 0; // when its object was asked last
-  #least = 0; // where its object said that it stands: it does not go back
-  #version = -1; // the latest that its object has told; it has told nothing
-  #shared = false; // others use it, too: they may have charged it since
+  #least = 0; // the counter, by its object's last answer: it is never less
+  #version = -1; // the latest version that its object has told; -1 for none
+  #shared = false; // whether others use it, who may have charged it since
   #leases = [];
-  #wish = 0; // cells beyond one
-  #wishing = 0; // until then, somebody's question with a wish may be under way
+  #wish = 0; // how many cells beyond one to wish for
+  #wishing = 0; // until then, another question with a wish may be under way
 
   constructor(name, now) {
     this.name = name;
     this.asked = now;
   }
 
-  // refuses says that its object would refuse, too.
+  // refuses says whether its object is sure to refuse.
   refuses(now, cost, burst) {
     return this.#least + cost > now + burst && !this.#leases.some((lease) => has(lease, now, cost));
   }
 
-  // take sets a cell aside, null if there is none at hand.
+  // take takes a cell out of a lease and returns the lease, null if there is no cell.
   take(now, cost) {
     for (const lease of this.#leases) {
       if (!has(lease, now, cost)) continue;
@@ -150,24 +153,27 @@ class Counter {
     return null;
   }
 
-  // use is for a cell that was taken. It returns where the counter stood before,
-  // such that what core/ratelimit finds to remain is not more than what does.
+  // use counts a cell that was taken. It returns the counter as it was before, or a
+  // later time, so that core/ratelimit never tells a client of more requests than
+  // remain.
   use(now, { cost, burst, lease, answer }) {
     let before = this.tat;
-    if (!lease.reported) { // else it counts already
+    if (!lease.reported) { // otherwise it has counted already
       lease.used += cost;
       lease.last = Math.max(lease.last, now);
       this.tat = Math.max(this.tat, now) + cost;
     }
     if (answer?.held > 0) before = Math.max(before, Math.max(answer.tat, now) + answer.held);
     else if (!answer && this.#shared) before = Math.max(before, now + burst - cost - this.#atHand(now));
-    return Math.min(before, now + burst - cost); // it is allowed, however late it comes
+    return Math.min(before, now + burst - cost); // the request is allowed in any case
   }
 
-  // standing is where the counter stands for a request that is refused by it or
-  // by another one. Of what is not known here nothing remains.
+  // standing is the counter for a request that it refuses, or another counter. What
+  // is not known here counts as used.
   standing(now, { cost, burst, answer, lease }) {
-    if (answer && lease === null) return Math.max(this.tat, Math.max(answer.tat, now) + answer.held + answer.own);
+    if (answer && lease === null) {
+      return Math.max(this.tat, Math.max(answer.tat, now) + answer.held + answer.own);
+    }
     if (this.#version < 0) return now + burst - cost + 1;
     return this.#shared ? Math.max(this.tat, now + burst - this.#atHand(now)) : this.tat;
   }
@@ -176,9 +182,9 @@ class Counter {
     return this.#leases.reduce((sum, lease) => sum + (has(lease, now, 0) ? lease.left : 0), 0);
   }
 
-  // question reports the leases, which are used up or over, and wishes for as
-  // much as has been used in the time of a lease; for more where that was too
-  // little. Who asks now and then leases nothing beyond its own cell.
+  // question reports the leases, which are used up or over. It wishes for as many
+  // cells as were used in the time of a lease, and for more if that was too little.
+  // An isolate that asks only now and then leases no more than the cell it needs.
   question(now, cost, burst) {
     let given = 0, spent = 0;
     const reports = this.#leases.map((lease) => {
@@ -187,7 +193,7 @@ class Counter {
       given += time;
       spent += time - left;
       if (left + used === time) return { id, spent: used, last };
-      // What is taken and not used yet counts as used by now.
+      // Cells that are taken and not used yet count as used now.
       this.tat = Math.max(this.tat, now) + time - left - used;
       return { id, spent: time - left, last: Math.max(last, now) };
     });
@@ -207,14 +213,15 @@ class Counter {
     this.#version = Math.max(this.#version, version);
     this.#shared = shared;
     this.#least = Math.max(this.#least, tat);
-    if (tat > 0) this.tat = Math.max(this.tat, this.#leases.reduce((sum, lease) => sum + lease.used, tat));
+    const withOwn = this.#leases.reduce((sum, lease) => sum + lease.used, tat);
+    if (tat > 0) this.tat = Math.max(this.tat, withOwn);
     if (lease) this.#leases.push({ ...lease, left: lease.time, used: 0, last: 0, reported: false });
   }
 }
 
 const has = (lease, now, cost) => lease.left >= cost && lease.from <= now && now <= lease.until;
 
-// putBack gives cells that are not used back to their leases.
+// putBack puts cells that are not used back into their leases.
 function putBack(all) {
   for (const { cost, lease } of all) if (lease !== null) lease.left += cost;
 }
@@ -224,9 +231,11 @@ const standing = (all, now) => all.map((charge) => time(charge.counter.standing(
 const replied = (tats) => ({ status: abi.status.ok, body: abi.write(abi.times, tats) });
 const failed = (e) => ({ status: abi.status.unavailable, body: abi.bytesOf(`counters: ${e?.message}`) });
 
-// within is a time or a duration in microseconds as a number.
+// within returns a time or a duration in microseconds as a number.
 function within(microseconds) {
-  if (microseconds < 0n || microseconds > BigInt(exact / 4)) throw new Error("a time or a charge outside of what a counter holds exactly");
+  if (microseconds < 0n || microseconds > BigInt(exact / 4)) {
+    throw new Error("a time or a charge outside of what a counter holds exactly");
+  }
   return Number(microseconds);
 }
 

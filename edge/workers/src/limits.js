@@ -1,5 +1,5 @@
-// The objects that keep rate counters. A counter lies in one of them, chosen by
-// its name, so that they share the work; what they keep is in memory alone
+// The objects that keep rate counters, so that they share the work. The name of a
+// counter says in which of them it is. They keep counters in memory only
 // (contract 30).
 
 import { DurableObject } from "cloudflare:workers";
@@ -8,10 +8,10 @@ import { identified } from "./effects.js";
 
 const objects = 64; // for each partition of counters
 
-// Limits is such an object.
+// Limits is one of these objects.
 export class Limits extends DurableObject {
   #counters = new Counters();
-  #until = 0; // a counter that owes something is needed until then, by the platform's clock
+  #until = 0; // until then, by the platform's clock, some counter is not full
   #timer = false;
 
   lease(question) {
@@ -21,8 +21,8 @@ export class Limits extends DurableObject {
     return answer;
   }
 
-  // stay keeps the object in memory until then: the platform discards one that
-  // nobody asks for some seconds, and not while a timer of it is set.
+  // stay keeps the object in memory until then. The platform discards an object that
+  // nobody asks for some seconds, but not while it has set a timer.
   #stay(until) {
     this.#until = Math.max(this.#until, until);
     if (this.#timer) return;
@@ -36,8 +36,9 @@ export class Limits extends DurableObject {
 
 const longest = 60_000; // ms of one timer
 
-// asking is Leases' way to the objects of a namespace, whose names it begins
-// with prefix. A stub that has thrown may be broken, so each question has its own.
+// asking returns the function by which Leases asks the objects of a namespace. Their
+// names begin with prefix. Each question has its own stub, because a stub that has
+// thrown may be broken.
 export const asking = (namespace, prefix = "") => {
   const id = identified(namespace);
   return async (partition, question) => {
@@ -45,7 +46,7 @@ export const asking = (namespace, prefix = "") => {
   };
 };
 
-// placeOf spreads names evenly: FNV-1a.
+// placeOf spreads names evenly over the objects. It is FNV-1a.
 function placeOf(name) {
   let hash = 0x811c9dc5;
   for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193);

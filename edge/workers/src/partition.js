@@ -1,10 +1,10 @@
 // A partition of the KV: a Durable Object with SQLite. It keeps items and tasks
-// (store.js), and its alarm runs the tasks as they fall due.
+// (store.js), and its alarm runs the tasks when they fall due.
 //
-// What is due is in the storage and nowhere else. An alarm is no more than a
-// reason to look: it is set for the earliest task with every change, and again
-// at the end of each alarm, whatever came of that. So one that the platform
-// has lost or given up costs time and no event.
+// What is due is in the storage and nowhere else. An alarm only makes the object look
+// there. It is set for the earliest task with every change, and again at the end of
+// each alarm, also of one that failed. So if the platform loses an alarm, events come
+// later, but none is lost.
 
 import { DurableObject } from "cloudflare:workers";
 import * as abi from "./abi.js";
@@ -14,16 +14,16 @@ import { egressOf, engineOf, jobTime, log, spendOf } from "./service.js";
 import { Store } from "./store.js";
 
 const millisecond = 1_000_000n;
-const again = 1_000; // ms after which an alarm that left something due is repeated
-const lost = 30_000; // ms after which one that keeps being killed is: leases are over by then
+const again = 1_000; // ms until the next alarm, if one has left something due
+const lost = 30_000; // ms until the next alarm, if one is killed again and again: leases are over by then
 
 export class Partition extends DurableObject {
   #store = null;
-  #armed = null; // when the alarm is set for, ms
-  #awake = false; // the alarm's handler runs, and arms at its end
+  #armed = null; // the time that the alarm is set for, in ms
+  #awake = false; // whether the alarm's handler runs, which sets the next alarm at its end
   #news = null;
 
-  // What it stands on; the tests' objects stand on something else.
+  // What it is built on. The tests replace these methods.
   now() { return BigInt(Date.now()) * millisecond; }
   engine() { return engineOf(this.env); }
   spender() { return spendOf(this.env); }
@@ -31,23 +31,23 @@ export class Partition extends DurableObject {
   object() { return objects(this.env.PARTITION); }
   log(line) { log(line); }
 
-  // alarmAt is the time on the platform's clock, in ms, at which an instant of
-  // ours has come; null for never.
+  // alarmAt is the time on the platform's clock, in ms, at which an instant has come.
+  // null is never.
   alarmAt(due) { return Number((due + millisecond - 1n) / millisecond); }
 
   store() {
     return (this.#store ??= new Store(this.ctx.storage, () => this.now()));
   }
 
-  // effect is called by whoever runs a guest, in any isolate. An object is not
-  // told its name by an alarm, so it remembers.
+  // effect is called by what runs a guest, in any isolate. It keeps the name of the
+  // object, because an alarm does not say it.
   async effect(name, kind, body) {
     const store = this.store();
     if (this.name === undefined) {
       this.#armed = await this.ctx.storage.getAlarm();
       const kept = store.fact("name");
       if (kept === undefined) store.setFact("name", name);
-      this.name = kept ?? name; // last, so that what has failed is done again
+      this.name = kept ?? name; // last, so that all of this is done again if it fails
     }
     const reply = store.effect(kind, body);
     if (kind === abi.kind.commit) this.#arm(store.scheduled());
@@ -55,8 +55,8 @@ export class Partition extends DurableObject {
     return reply;
   }
 
-  // arm sets the alarm for a task that is due then, unless it is set for a time
-  // before. An alarm too early costs a look.
+  // arm sets the alarm for a task that is due then, unless it is set for an earlier
+  // time. An alarm that is too early does no harm.
   #arm(due) {
     if (due === null) return;
     if (this.#awake) {
@@ -78,14 +78,17 @@ export class Partition extends DurableObject {
     this.#armed = when;
   }
 
-  // alarm never throws. One that was killed the platform repeats, soon but only
-  // a few times: from the third on, another one is set before anything is done.
+  // alarm never throws. If it is killed, the platform repeats it, but only a few
+  // times. So from the third repetition on, it sets another alarm before it does
+  // anything.
   async alarm(info) {
     const begin = Date.now();
-    const failed = (e) => this.log({ level: 8, message: "an alarm has failed", partition: this.name, error: e.message });
+    const failed = (e) => {
+      this.log({ level: 8, message: "an alarm has failed", partition: this.name, error: e.message });
+    };
     let more = false;
     this.#awake = true;
-    this.#armed = null; // it has come
+    this.#armed = null; // the alarm that was set has come
     try {
       this.name ??= this.store().fact("name");
       if (info?.retryCount > 2) this.#set(begin + lost);
@@ -100,7 +103,7 @@ export class Partition extends DurableObject {
     } catch (e) {
       failed(e);
     }
-    // What could not be done is not tried in a loop.
+    // A task that could not be done is not tried again at once.
     const now = Date.now();
     if (when !== null && when <= now) when = more ? now : Math.max(begin + again, now);
     this.#set(when);
@@ -108,12 +111,16 @@ export class Partition extends DurableObject {
 
   #outbox() {
     const engine = this.engine(), object = this.object();
-    // Its own tasks are at hand; the rest is in other objects.
+    // This object carries out the effects of its own partition itself.
     const own = { effect: (kind, body) => this.effect(this.name, kind, body) };
-    const carryOut = effects((partition) => (partition === this.partition() ? own : object(partition)), this.spender(), this.fetcher());
+    const of = (partition) => (partition === this.partition() ? own : object(partition));
+    const carryOut = effects(of, this.spender(), this.fetcher());
     const run = (entry, type, message) => engine.run(entry, abi.write(type, message), carryOut, jobTime);
     const outcome = (o) => {
       if (o.status !== abi.status.ok) throw new Error(o.text);
+    };
+    const runJob = async (entry, job, again) => {
+      outcome(abi.read(abi.outcome, await run(entry, abi.jobUntil, { ...job, again })));
     };
     return {
       now: () => this.now(),
@@ -123,12 +130,13 @@ export class Partition extends DurableObject {
       },
       news: () => new Promise((done) => { this.#news = done; }),
       claim: async (n) => {
-        const jobs = abi.read(abi.jobs, await run(abi.entry.claim, abi.claimJobs, { partition: this.partition(), n }));
+        const question = { partition: this.partition(), n };
+        const jobs = abi.read(abi.jobs, await run(abi.entry.claim, abi.claimJobs, question));
         outcome(jobs.outcome);
         return jobs;
       },
-      run: async (job) => outcome(abi.read(abi.outcome, await run(abi.entry.run, abi.jobUntil, { ...job, again: null }))),
-      defer: async (job, until) => outcome(abi.read(abi.outcome, await run(abi.entry.defer, abi.jobUntil, { ...job, again: until }))),
+      run: (job) => runJob(abi.entry.run, job, null),
+      defer: (job, until) => runJob(abi.entry.defer, job, until),
     };
   }
 

@@ -1,4 +1,4 @@
-// What an operator's configuration comes to: one engine and one set of leases in
+// Reads an operator's configuration, and makes one engine and one set of leases for
 // each isolate, which requests and alarms share.
 
 import module from "./verge.wasm";
@@ -8,7 +8,7 @@ import { Leases } from "./leases.js";
 import { asking } from "./limits.js";
 
 export const handleTime = 15_000; // ms for a public request
-export const adminTime = 75_000; // ms for an operator's: a webhook test asks a receiver five times
+export const adminTime = 75_000; // ms for an operator's request: a webhook test sends five requests
 export const jobTime = 20_000; // ms for a webhook attempt and its record, or a timer
 
 const millisecond = 1_000_000n;
@@ -23,8 +23,8 @@ export function engineOf(env) {
   }));
 }
 
-// spendOf carries out a spend. Without the objects of the counters nothing
-// could be counted, so nothing is served.
+// spendOf returns what carries out a spend. Without the objects of the counters,
+// nothing could be counted, so nothing is served.
 export function spendOf(env) {
   if (!env.LIMITS) throw new Error("LIMITS is missing; wrangler.jsonc binds it to the class Limits");
   leases ??= new Leases(asking(env.LIMITS));
@@ -33,8 +33,8 @@ export function spendOf(env) {
 
 export const egressOf = (env) => egress({ loopback: configOf(env).dev === true });
 
-// configOf reads the variable VERGE_CONFIG, which wrangler passes as an object
-// and others as text.
+// configOf reads the variable VERGE_CONFIG. wrangler passes it as an object, other
+// tools as text.
 export function configOf(env) {
   const config = parsed(env.VERGE_CONFIG, "VERGE_CONFIG") ?? {};
   if (typeof config !== "object" || Array.isArray(config)) throw new Error("VERGE_CONFIG is no JSON object");
@@ -47,23 +47,23 @@ function parsed(value, name) {
   try {
     return JSON.parse(value);
   } catch {
-    throw new Error(`${name} is no JSON`); // which may be a secret: no word of it
+    throw new Error(`${name} is no JSON`); // it may be a secret, so nothing of it is shown
   }
 }
 
-// guestConfig is the guest's configuration: the variable's, with the secrets.
+// guestConfig is the guest's configuration: the variable with the secrets in it.
 export function guestConfig(env) {
   const config = { ...configOf(env) };
   config.keyring = parsed(env.VERGE_KEYRING, "VERGE_KEYRING");
-  config.operator_token ??= env.VERGE_OPERATOR_TOKEN?.trim(); // a file's, with its newline
-  if (config.keyring) config.key_set ??= true; // isolates of two versions may have two versions of the ring
+  config.operator_token ??= env.VERGE_OPERATOR_TOKEN?.trim(); // a file ends with a newline
+  if (config.keyring) config.key_set ??= true; // isolates of two versions may have different rings
   if (config.keyring && config.base_url) config.host ??= new URL(config.base_url).hostname;
   return JSON.stringify(config);
 }
 
-// siteOf is what entry 9 applies: VERGE_SITE, and VERGE_SITE_2 and so on, as a
-// variable holds 5 KB, with the webhook secrets in it that it names, as JSON;
-// null if nothing is configured.
+// siteOf is the site that entry 9 applies, as JSON, null if none is configured. It is
+// in VERGE_SITE, VERGE_SITE_2 and so on, because a variable holds 5 KB. The webhook
+// secrets that it names are put into it.
 export function siteOf(env) {
   const names = Object.keys(env).filter((name) => /^VERGE_SITE(_\d+)?$/.test(name));
   if (names.length === 0) return null;
@@ -73,13 +73,16 @@ export function siteOf(env) {
     const off = i.webhook_url && offLimits(i.webhook_url, loopback);
     if (off) throw new Error(`integration ${i.id}: no event would ever reach its webhook_url: ${off}`);
     if (name === undefined) return i;
-    if (!env[name]) throw new Error(`integration ${i.id}: there is no secret ${name}; wrangler secret put ${name}`);
+    if (!env[name]) {
+      throw new Error(`integration ${i.id}: there is no secret ${name}; wrangler secret put ${name}`);
+    }
     return { ...i, secret: env[name].trim() };
   });
-  return JSON.stringify({ ...Object.assign({}, ...parts), publishers: parts.flatMap((part) => part.publishers ?? []), integrations });
+  const publishers = parts.flatMap((part) => part.publishers ?? []);
+  return JSON.stringify({ ...Object.assign({}, ...parts), publishers, integrations });
 }
 
-// log writes a line where the platform collects them.
+// log writes a line to the console, where the platform collects lines.
 export function log(line) {
   const at = { 8: "error", 4: "warn", 0: "log" }[line.level] ?? "debug";
   console[at](JSON.stringify(line));

@@ -1,35 +1,37 @@
-// The KV port (core/kv/kv.go) on the SQLite of one Durable Object: one
-// partition. Every method is synchronous, so that nothing comes in between, and
-// whoever calls it leaves the rest to the object: an answer leaves it only when
-// what was written is on disk.
+// The KV port (core/kv/kv.go) on the SQLite of one Durable Object, which is one
+// partition. Every method is synchronous, so that nothing happens in between. The
+// object sends an answer only when what was written is on disk.
 //
-// Instants are BigInt nanoseconds here and 64-bit integers in SQLite. Between
-// the two they go as text: a number of JavaScript holds no more than 53 bits.
+// Instants are BigInt nanoseconds here and 64-bit integers in SQLite. They are passed
+// as text, because a number in JavaScript holds no more than 53 bits.
 
 import * as abi from "./abi.js";
 
-const sweepEach = 8; // puts
+const sweepEach = 8; // puts between two sweeps
 const maxName = 256, maxValue = 64 * 1024, maxTx = 64;
 const farthest = (1n << 63n) - 1n;
 
-// Refused is a transaction or an instant that oversteps a limit: nothing changed.
+// Refused is thrown for a transaction or an instant beyond a limit. Nothing changes.
 class Refused extends Error {}
 
 export class Store {
   #unswept = 0; // puts since the last sweep
   #scheduled = null;
 
-  // storage is the object's, now its clock.
+  // storage is the object's storage, and now returns the time.
   constructor(storage, now) {
     this.storage = storage;
     this.sql = storage.sql;
     this.now = now;
     for (const statement of [
-      "CREATE TABLE IF NOT EXISTS items (name TEXT PRIMARY KEY, value BLOB NOT NULL, tx TEXT NOT NULL, expires INTEGER)",
+      `CREATE TABLE IF NOT EXISTS items
+        (name TEXT PRIMARY KEY, value BLOB NOT NULL, tx TEXT NOT NULL, expires INTEGER)`,
       "CREATE INDEX IF NOT EXISTS items_expires ON items (expires) WHERE expires IS NOT NULL",
-      "CREATE TABLE IF NOT EXISTS tasks (id TEXT PRIMARY KEY, due INTEGER NOT NULL, payload BLOB NOT NULL, lease TEXT, ready INTEGER NOT NULL)",
+      `CREATE TABLE IF NOT EXISTS tasks
+        (id TEXT PRIMARY KEY, due INTEGER NOT NULL, payload BLOB NOT NULL, lease TEXT,
+        ready INTEGER NOT NULL)`,
       "CREATE INDEX IF NOT EXISTS tasks_ready ON tasks (ready, id)",
-      "DROP TABLE IF EXISTS counters", // of a release before the counters went into memory
+      "DROP TABLE IF EXISTS counters", // of an earlier release, which did not keep them in memory
       "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value)",
     ]) this.sql.exec(statement);
   }
@@ -45,12 +47,12 @@ export class Store {
       }
       throw new Refused("the store knows no such effect");
     } catch (e) {
-      // Also of a commit nothing has happened: transactionSync has undone it.
+      // Nothing has changed, also in a commit: transactionSync has undone it.
       return { status: abi.status.unavailable, body: abi.bytesOf(`partition: ${e.message}`) };
     }
   }
 
-  // earliest is when the first task falls due or comes free, null if there is none.
+  // earliest is when the first task falls due or its lease ends, null if there is none.
   earliest() {
     return instant(this.#one("SELECT CAST(min(ready) AS TEXT) AS at FROM tasks")?.at);
   }
@@ -60,7 +62,8 @@ export class Store {
   }
 
   setFact(name, value) {
-    this.sql.exec("INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value);
+    this.sql.exec(`INSERT INTO facts VALUES (?, ?)
+      ON CONFLICT (name) DO UPDATE SET value = excluded.value`, name, value);
   }
 
   #one(query, ...values) {
@@ -81,42 +84,47 @@ export class Store {
     validate(tx);
     const against = this.#against(tx);
     if (against) return { status: abi.status.conflict, body: abi.write(abi.conflict, against) };
-    // More than was put, so that expired items cannot pile up; not with every
-    // commit, and not many at once, so that none pays for others. It comes
-    // first: what fails here must not be said of a commit that has happened.
+    // A sweep removes more items than were put, so that expired items cannot pile
+    // up. It is small and does not come with every commit, so that no commit takes
+    // much longer than others. It comes before the commit, so that its failure is
+    // never reported for a commit that has happened.
     this.#unswept += tx.puts.length;
     if (this.#unswept >= sweepEach) {
       this.#sweep(this.#unswept + 2);
       this.#unswept = 0;
     }
-    // One statement happens or does not; several need a transaction.
+    // A single statement is atomic by itself. Several need a transaction.
     const statements = tx.puts.length + tx.deletes.length + tx.schedule.length + tx.cancel.length;
     if (statements === 1) this.#apply(tx);
     else if (statements > 1) this.storage.transactionSync(() => this.#apply(tx));
-    for (const { due } of tx.schedule) if (this.#scheduled === null || due < this.#scheduled) this.#scheduled = due;
+    for (const { due } of tx.schedule) {
+      if (this.#scheduled === null || due < this.#scheduled) this.#scheduled = due;
+    }
     return { status: abi.status.ok, body: abi.empty };
   }
 
   #apply(tx) {
     for (const { name, value, expires } of tx.puts) {
-      this.sql.exec("INSERT OR REPLACE INTO items VALUES (?, ?, ?, CAST(? AS INTEGER))", name, value, tx.id, number(expires));
+      this.sql.exec("INSERT OR REPLACE INTO items VALUES (?, ?, ?, CAST(? AS INTEGER))",
+        name, value, tx.id, number(expires));
     }
     for (const name of tx.deletes) this.sql.exec("DELETE FROM items WHERE name = ?", name);
     for (const { id, due, payload } of tx.schedule) {
-      this.sql.exec("INSERT OR REPLACE INTO tasks VALUES (?1, CAST(?2 AS INTEGER), ?3, NULL, CAST(?2 AS INTEGER))", id, number(due), payload);
+      this.sql.exec(`INSERT OR REPLACE INTO tasks
+        VALUES (?1, CAST(?2 AS INTEGER), ?3, NULL, CAST(?2 AS INTEGER))`, id, number(due), payload);
     }
     for (const id of tx.cancel) this.sql.exec("DELETE FROM tasks WHERE id = ?", id);
   }
 
-  // scheduled is when the earliest task falls due of those that commits have
-  // scheduled since it was asked before, null if there are none.
+  // scheduled is when the earliest task falls due that was scheduled since the last
+  // call, null if none was.
   scheduled() {
     const due = this.#scheduled;
     this.#scheduled = null;
     return due;
   }
 
-  // against returns what stands against a transaction, null if nothing does.
+  // against returns the conflict of a transaction, null if there is none.
   #against(tx) {
     const items = [], lost = [];
     let failed = false;
@@ -127,25 +135,28 @@ export class Store {
       if (row) items.push(itemOf(tx.partition, row));
     }
     for (const { task, lease } of tx.held) {
-      if (this.#one("SELECT lease FROM tasks WHERE id = ?", task)?.lease === lease) continue; // NULL, never claimed, is no string
+      // A task that was never claimed has NULL, which equals no lease.
+      if (this.#one("SELECT lease FROM tasks WHERE id = ?", task)?.lease === lease) continue;
       failed = true;
       lost.push(task);
     }
     return failed ? { items, lost } : null;
   }
 
-  // claim takes and returns what a claim and its reply hold.
+  // claim takes the members of a claim and returns those of its reply.
   claim({ now, lease, n }) {
     const until = number(now + lease);
     return this.storage.transactionSync(() => {
-      this.#sweep(64); // a partition that nobody writes to is still emptied
-      const rows = this.sql.exec("SELECT id, CAST(due AS TEXT) AS due, payload, CAST(ready AS TEXT) AS ready FROM tasks ORDER BY ready, id LIMIT ?", n + 1).toArray();
+      this.#sweep(64); // so that expired items also go if nobody writes
+      const rows = this.sql.exec(`SELECT id, CAST(due AS TEXT) AS due, payload, CAST(ready AS TEXT) AS ready
+        FROM tasks ORDER BY ready, id LIMIT ?`, n + 1).toArray();
       let claimed = rows.findIndex((row, i) => i === n || instant(row.ready) > now);
       if (claimed < 0) claimed = rows.length;
       let leases = this.fact("leases") ?? 0;
       const tasks = rows.slice(0, claimed).map(({ id, due, payload }) => {
         const lease = (++leases).toString(36);
-        this.sql.exec("UPDATE tasks SET lease = ?, ready = CAST(? AS INTEGER) WHERE id = ?", lease, until, id);
+        this.sql.exec("UPDATE tasks SET lease = ?, ready = CAST(? AS INTEGER) WHERE id = ?",
+          lease, until, id);
         return { id, due: instant(due), payload: new Uint8Array(payload), lease };
       });
       if (claimed > 0) this.setFact("leases", leases);
@@ -155,14 +166,17 @@ export class Store {
 
   #list({ prefix: { partition, name }, after, n }) {
     const rows = this.sql.exec(`SELECT name, value, tx, CAST(expires AS TEXT) AS expires FROM items
-      WHERE name >= ? AND name > ? AND name < ? AND (expires IS NULL OR expires > CAST(? AS INTEGER)) ORDER BY name LIMIT ?`,
-      name, after, name + "\x7f", String(this.now()), n); // names are of characters below that
+      WHERE name >= ? AND name > ? AND name < ? AND (expires IS NULL OR expires > CAST(? AS INTEGER))
+      ORDER BY name LIMIT ?`,
+      name, after, name + "\x7f", String(this.now()), n); // every character of a name is below \x7f
     return rows.toArray().map((row) => itemOf(partition, row));
   }
 
-  // sweep removes up to n expired items, the longest expired first.
+  // sweep removes up to n expired items, those that expired first before others.
   #sweep(n) {
-    this.sql.exec("DELETE FROM items WHERE rowid IN (SELECT rowid FROM items WHERE expires <= CAST(? AS INTEGER) ORDER BY expires LIMIT ?)", String(this.now()), n);
+    this.sql.exec(`DELETE FROM items WHERE rowid IN
+      (SELECT rowid FROM items WHERE expires <= CAST(? AS INTEGER) ORDER BY expires LIMIT ?)`,
+      String(this.now()), n);
   }
 }
 
@@ -172,17 +186,22 @@ const instant = (s) => (s === null || s === undefined ? null : BigInt(s));
 
 function number(t) {
   if (t === null) return null;
-  if (t > farthest || t < -farthest) throw new Refused("an instant that is not between the years 1678 and 2262");
+  if (t > farthest || t < -farthest) {
+    throw new Refused("an instant that is not between the years 1678 and 2262");
+  }
   return String(t);
 }
 
-const itemOf = (partition, { name, value, tx, expires }) => ({ key: { partition, name }, value: new Uint8Array(value), tx, expires: instant(expires) });
+const itemOf = (partition, { name, value, tx, expires }) => {
+  return { key: { partition, name }, value: new Uint8Array(value), tx, expires: instant(expires) };
+};
 
-// validate is Tx.Validate of core/kv.
+// validate checks what Tx.Validate of core/kv checks.
 function validate(tx) {
   const bad = (what) => { throw new Refused(`transaction ${JSON.stringify(tx.id)}: ${what}`); };
   const name = (s, what) => {
-    if (s.length < 1 || s.length > maxName || /[^!-~]/.test(s)) bad(`${what} ${JSON.stringify(s)} is not a name`);
+    const valid = 1 <= s.length && s.length <= maxName && !/[^!-~]/.test(s);
+    if (!valid) bad(`${what} ${JSON.stringify(s)} is not a name`);
   };
   const value = (v, what) => {
     if (v.length > maxValue) bad(`${what} has ${v.length} bytes, want at most ${maxValue}`);
@@ -190,7 +209,8 @@ function validate(tx) {
   const id = abi.bytesOf(tx.id).length;
   if (id < 1 || id > 64) bad(`an ID of ${id} bytes, want 1 to 64`);
   name(tx.partition, "partition");
-  const parts = [tx.checks, tx.held, tx.puts, tx.deletes, tx.schedule, tx.cancel].reduce((n, part) => n + part.length, 0);
+  const lists = [tx.checks, tx.held, tx.puts, tx.deletes, tx.schedule, tx.cancel];
+  const parts = lists.reduce((n, list) => n + list.length, 0);
   if (parts > maxTx) bad(`${parts} parts, want at most ${maxTx}`);
   for (const c of tx.checks) name(c.name, "check of");
   for (const h of tx.held) name(h.task, "held task");

@@ -1,24 +1,24 @@
-// As much of WASI preview 1 as the guest imports. It has no files, no
-// arguments and no environment; standard error goes to print.
+// The part of WASI preview 1 that the guest imports. It has no files, no arguments
+// and no environment. Standard output and standard error go to print.
 
 const success = 0, badf = 8, inval = 28, nosys = 52;
 
-// Exit is thrown where the guest ends itself.
+// Exit is thrown when the guest ends itself.
 export class Exit extends Error {
   constructor(code) {
     super(`it has exited with ${code}`);
   }
 }
 
-// wasi returns the import object. memory gives the guest's memory, clock has
-// wall and mono, in BigInt nanoseconds, and print takes text.
+// wasi returns the import object. memory returns the guest's memory, clock has wall
+// and mono, in BigInt nanoseconds, and print takes text.
 export function wasi(memory, clock, print) {
   const view = () => new DataView(memory().buffer);
   const text = new TextDecoder();
   let slept = 0n;
 
-  // draw gives n random bytes, each once. They are drawn many at a time, since
-  // the guest wants a few of them several times in each request.
+  // draw returns n random bytes, each of them only once. It draws many at a time,
+  // because the guest needs a few several times in each request.
   const drawn = new Uint8Array(1024);
   let left = 0;
   const draw = (n) => {
@@ -45,13 +45,13 @@ export function wasi(memory, clock, print) {
         out.set(draw(n));
         return success;
       }
-      for (let done = 0; done < n; done += 65536) { // as much as one call gives
+      for (let done = 0; done < n; done += 65536) { // the most that one call gives
         crypto.getRandomValues(out.subarray(done, done + 65536));
       }
       return success;
     },
 
-    // Both stand still while an export runs: the host reads its clock before.
+    // Both clocks stand still while an export runs. The host reads its clock before.
     clock_time_get(id, _precision, out) {
       if (id > 1) return inval;
       view().setBigInt64(out, id === 0 ? clock.wall : clock.mono + slept, true);
@@ -72,8 +72,8 @@ export function wasi(memory, clock, print) {
       return success;
     },
 
-    // Nothing can happen while the guest waits, so a wait is over at once, and
-    // the clock that waits are measured by has gone on by as much.
+    // Nothing can happen while the guest waits. So a wait is over at once, and the
+    // monotonic clock goes on by the time of the wait.
     poll_oneoff(subscriptions, events, n, out) {
       const v = view();
       let shortest = null, fired = 0;

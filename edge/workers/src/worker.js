@@ -4,6 +4,7 @@ import * as abi from "./abi.js";
 import { refuse, serve } from "./door.js";
 import { effects, objects } from "./effects.js";
 import { isLoopback, parseAddress } from "./egress.js";
+import { adminRoot } from "./routes.js";
 import { adminTime, configOf, egressOf, engineOf, handleTime, log, siteOf, spendOf } from "./service.js";
 
 export { Limits } from "./limits.js";
@@ -21,13 +22,15 @@ export default {
     const url = new URL(request.url);
     if (isPlain(url, env)) {
       const answer = refuse(request, 403, "FORBIDDEN", "Use https.");
-      log({ level: 4, message: "refused what came by plain http", request_id: answer.headers.get("X-Request-Id") });
+      const id = answer.headers.get("X-Request-Id");
+      log({ level: 4, message: "refused what came by plain http", request_id: id });
       return answer;
     }
-    // What is wrong with the configuration is thrown in here, and answered for.
+    // If the configuration is wrong, this throws, and the door answers 503.
     const run = (entry, message, timeout) => {
-      const result = engineOf(env).run(entry, message, effects(objects(env.PARTITION), spendOf(env), egressOf(env)), timeout);
-      // A client that goes away must not take its request with it half done.
+      const carryOut = effects(objects(env.PARTITION), spendOf(env), egressOf(env));
+      const result = engineOf(env).run(entry, message, carryOut, timeout);
+      // A request is finished also if its client goes away.
       ctx.waitUntil(result.catch(() => {}));
       return result;
     };
@@ -35,9 +38,11 @@ export default {
       try {
         await applySite(env, run);
       } catch (e) {
-        // The guest answers for it on a store that refuses everything: nothing
-        // is granted, and a person gets a page.
-        if (e.message !== unapplied) log({ level: 8, message: "the configured site is not in the store", error: e.message });
+        // The guest answers with a store that refuses everything: nothing is
+        // granted, and a person gets a page.
+        if (e.message !== unapplied) {
+          log({ level: 8, message: "the configured site is not in the store", error: e.message });
+        }
         unapplied = e.message;
         return engineOf(env).run(entry, message, nothing, timeout);
       }
@@ -53,27 +58,30 @@ export default {
   },
 };
 
-// nothing carries out no effect.
-const nothing = () => ({ status: abi.status.unavailable, body: abi.bytesOf("the configured site is not in the store") });
+// nothing refuses every effect.
+const nothing = () => {
+  return { status: abi.status.unavailable, body: abi.bytesOf("the configured site is not in the store") };
+};
 
-// isAdmin says that a request is the operators'. They have a host of their own:
-// without one they are not served at all. Whoever names the public host as
-// theirs, as for a try on one machine, has them under /admin/ there.
+// isAdmin says whether a request is for the operators' side. That side has a host of
+// its own, and without one it is not served at all. If the configuration names the
+// public host as the operators', for a try on one machine, it is under /admin/ there.
 function isAdmin(url, env) {
   const base = baseOf(env);
   if (base === null || !env.ADMIN_HOST || url.hostname !== env.ADMIN_HOST) return false;
-  return base.hostname !== env.ADMIN_HOST || url.pathname.startsWith("/admin/");
+  return base.hostname !== env.ADMIN_HOST || url.pathname.startsWith(adminRoot);
 }
 
-// isPlain says that a request came in the clear, which a custom domain answers,
-// too. It is not redirected: a client that is would go on sending its key so.
+// isPlain says whether a request came by plain http where only https is served. A
+// custom domain passes on both. The request is not redirected, because the client
+// would then go on sending its key in the clear.
 function isPlain(url, env) {
   if (url.protocol !== "http:" || isLoopback(url.hostname)) return false;
   return baseOf(env)?.protocol === "https:";
 }
 
-// baseOf is where the public side is; null where that cannot be told: then
-// nobody is served.
+// baseOf is the address of the public side. It is null if the configuration does not
+// say it, and then nobody is served.
 function baseOf(env) {
   try {
     return new URL(configOf(env).base_url);
@@ -82,9 +90,9 @@ function baseOf(env) {
   }
 }
 
-// applySite puts the configured publishers and integrations into the store.
-// The guest does it once for each site and key ring; each isolate asks once.
-// Requests do not wait for each other's, and do it twice rather.
+// applySite puts the configured publishers and integrations into the store. Each
+// isolate asks the guest to do so once, and the guest does it once for each site and
+// key ring. A request does not wait for another's attempt, but makes its own.
 async function applySite(env, run) {
   if (applied) return;
   const site = siteOf(env);
@@ -95,7 +103,7 @@ async function applySite(env, run) {
   applied = true;
 }
 
-// ready asks at most once a second: anyone may, and the answer costs the KV.
+// ready asks the KV at most once a second, because anybody may call it.
 async function ready(run) {
   if (Date.now() - readiness.at >= readyKept) {
     let ok = false;

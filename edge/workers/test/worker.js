@@ -15,6 +15,8 @@ import { Engine } from "../src/guest.js";
 import { Leases } from "../src/leases.js";
 import { asking } from "../src/limits.js";
 import { Partition as Production } from "../src/partition.js";
+import { adminRoutes, publicRoutes } from "../src/routes.js";
+import { Table, logPath, operatorsPath } from "../src/table.js";
 import verge from "../src/verge.wasm";
 import other from "./other.wasm";
 
@@ -164,6 +166,13 @@ export default {
   },
 };
 
+// routed is what the door makes of a request.
+function routed({ door, method, path }) {
+  const table = new Table(door === "admin" ? adminRoutes : publicRoutes);
+  const route = table.at(method, path);
+  return { label: route.label, limit: route.maxBody, shown: door === "admin" ? operatorsPath(table.words(), path) : logPath(route, path) };
+}
+
 async function control(request, env, ctx) {
   const [, id, what] = new URL(request.url).pathname.split("/");
   const body = new Uint8Array(await request.arrayBuffer());
@@ -175,6 +184,7 @@ async function control(request, env, ctx) {
       return new Response(e.message, { status: e instanceof abi.Malformed ? 400 : 500 });
     }
   }
+  if (id === "routes") return Response.json(JSON.parse(abi.textOf(body)).map(routed));
   if (id === "fleet") return Response.json(await fleet(JSON.parse(abi.textOf(body))));
   if (what === undefined && request.method === "PUT") {
     sites.set(id, new Site(id, JSON.parse(abi.textOf(body))));

@@ -126,7 +126,7 @@ func vergeSubmit(request uint32, n int32) uint32 {
 		put(abi.Record{Request: request, Op: 1, Kind: abi.KVGet, Body: abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})})
 	case "/echo":
 		respond(request, 200, fmt.Sprintf("%s %q %q %v %v %q", req.Method, req.Path, req.Query, req.Header, req.Client, req.Body))
-	case "/api/v1/openapi.yaml":
+	case abi.CanaryPath:
 		canary(request)
 	case "/panic":
 		panic(string(req.Body))

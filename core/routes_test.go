@@ -1,0 +1,93 @@
+package core
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/core/web"
+)
+
+const kib = 1 << 10
+
+// TestTheTables says what each route is called in logs and metrics, and how
+// large a body it takes. A label that changes breaks an operator's dashboard.
+func TestTheTables(t *testing.T) {
+	for name, c := range map[string]struct {
+		routes web.Listing
+		want   []string
+	}{
+		"public": {Routes(), []string{
+			line("POST", "/api/v1/verify/start", "start", 16*kib),
+			line("OPTIONS", "/api/v1/verify/start", "start", 16*kib),
+			line("POST", "/api/v1/verify/validate", "validate", 16*kib),
+			line("GET", "/api/v1/verify/sessions/{session}", "sessions", 16*kib),
+			line("GET HEAD", "/verify", "verify", 16*kib),
+			line("POST", "/verify", "verify", 16*kib),
+			line("GET HEAD", "/verify/assets/{}", "verify", 16*kib),
+			line("GET HEAD", "/favicon.ico", "other", 16*kib),
+			line("GET HEAD", "/", "other", 16*kib),
+			line("GET HEAD", "/api/v1/openapi.yaml", "other", 16*kib),
+			line("GET HEAD", "/docs", "docs", 16*kib),
+			line("GET HEAD", "/docs/docs.css", "docs", 16*kib),
+			line("", "/api/v1/verify/sessions/{session...}", "sessions", 16*kib),
+			line("", "/verify/{...}", "verify", 16*kib),
+			line("", "/docs/{...}", "docs", 16*kib),
+			line("", "{...}", "other", 16*kib),
+		}},
+		"admin": {AdminRoutes(), []string{
+			line("GET HEAD", "/", "admin", 16*kib),
+			line("GET", "/admin/v1/integrations", "admin", 16*kib),
+			line("POST", "/admin/v1/integrations/{id}/test", "admin", 16*kib),
+			line("GET", "/admin/v1/keys", "admin", 16*kib),
+			line("POST", "/admin/v1/keys", "admin", 16*kib),
+			line("POST", "/admin/v1/keys/{id}/revoke", "admin", 16*kib),
+			line("GET", "/admin/v1/deliveries", "admin", 16*kib),
+			line("POST", "/admin/v1/deliveries/{id}/resend", "admin", 16*kib),
+			line("", "{...}", "admin", 16*kib),
+		}},
+	} {
+		var got []string
+		for _, r := range c.routes {
+			got = append(got, line(strings.Join(r.Methods, " "), r.Pattern, r.Label, r.BodyLimit()))
+		}
+		if got, want := strings.Join(got, "\n"), strings.Join(c.want, "\n"); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}
+
+func line(methods, pattern, label string, limit int) string {
+	return fmt.Sprintf("%-8s %-36s %-8s %d", methods, pattern, label, limit)
+}
+
+// TestTheTablesHold what their readers rely on.
+func TestTheTablesHold(t *testing.T) {
+	for _, r := range public {
+		if (r.Handle == nil) != (len(r.Methods) == 0) {
+			t.Errorf("%s serves %v, and its handler is nil: %v", r.Pattern, r.Methods, r.Handle == nil)
+		}
+	}
+	for name, routes := range map[string]web.Listing{"public": Routes(), "admin": AdminRoutes()} {
+		served := map[string]bool{}
+		for _, r := range routes {
+			if !regexp.MustCompile(`^(/[^{}]*(\{(\w*|(\w*\.\.\.))\}[^{}]*)?|\{\.\.\.\})$`).MatchString(r.Pattern) {
+				t.Errorf("%s: %q is no pattern", name, r.Pattern)
+			}
+			// The server counts as "none" what was no request.
+			if !regexp.MustCompile(`^[a-z]+$`).MatchString(r.Label) || r.Label == "none" {
+				t.Errorf("%s: %s has the label %q", name, r.Pattern, r.Label)
+			}
+			for _, method := range r.Methods {
+				if served[method+r.Pattern] {
+					t.Errorf("%s: %s %s is served twice", name, method, r.Pattern)
+				}
+				served[method+r.Pattern] = true
+			}
+		}
+		if last := routes[len(routes)-1]; last.Pattern != "{...}" {
+			t.Errorf("%s: paths that no route has lack a label: the last route is %s", name, last.Pattern)
+		}
+	}
+}

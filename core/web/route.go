@@ -1,0 +1,153 @@
+package web
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Route is one row of a table of routes: which requests it serves, what logs
+// and metrics call it, how large a body may be, and what serves it.
+//
+// A pattern is a path that may have one placeholder:
+//
+//	/docs                  this path and no other
+//	/sessions/{session}    text without a slash
+//	/keys/{id}/revoke      the same, with more behind it
+//	/assets/{}             the same, without a name
+//	/docs/{...}            whatever comes behind /docs/, and /docs itself
+//	/sessions/{session...} the same, with a name
+//	{...}                  every path
+//
+// Text at the end of a pattern is not empty: a path with a slash at its end is
+// another path. A log shows what stands for a placeholder only where the
+// placeholder has a name, and then only if it has the form of an id.
+type Route[H any] struct {
+	// Methods are those that the route serves, in the order in which Allow
+	// names them. A route without methods serves nothing: it gives a label to
+	// paths that no other route has.
+	Methods []string
+
+	Pattern string
+	Label   string // of logs and metrics
+
+	// MaxBody is the most bytes of a body. Zero: MaxBody, the constant.
+	//
+	// A host whose table lacks the route, because the module that it runs is
+	// newer, cuts the body after MaxBody+1 bytes, the constant's. A handler with
+	// a larger limit must be able to tell, for example by Content-Length.
+	MaxBody int
+
+	// Only narrows the route down: where it is false, the route is not there.
+	// Nil: the route is there for every request. The doors of engines do not
+	// ask it.
+	Only func(*Request) bool
+
+	Handle H
+}
+
+// BodyLimit is the most bytes of a body that the route takes.
+func (r *Route[H]) BodyLimit() int {
+	if r.MaxBody == 0 {
+		return MaxBody
+	}
+	return r.MaxBody
+}
+
+// Table is the routes of one side of a service. Where two routes have the same
+// path, the first one counts.
+type Table[H any] []Route[H]
+
+// Listing is a table without what serves the routes. The door of an engine has
+// it: it limits and counts requests that the engine answers.
+type Listing = Table[struct{}]
+
+// Listing returns the table without what serves the routes.
+func (t Table[H]) Listing() Listing {
+	listing := make(Listing, len(t))
+	for i, r := range t {
+		listing[i] = Route[struct{}]{Methods: r.Methods, Pattern: r.Pattern, Label: r.Label, MaxBody: r.BodyLimit()}
+	}
+	return listing
+}
+
+// Find returns the route that serves a request, and the text that stands for
+// its placeholder. If the path is served for other methods only, the route is
+// nil and allow has those methods. If the path is not served at all, both are nil.
+func (t Table[H]) Find(req *Request) (route *Route[H], text string, allow []string) {
+	for i := range t {
+		r := &t[i]
+		if !slices.Contains(r.Methods, req.Method) {
+			continue
+		}
+		if text, ok := Match(r.Pattern, req.Path); ok && r.isFor(req) {
+			return r, text, nil
+		}
+	}
+	for i := range t {
+		r := &t[i]
+		if _, ok := Match(r.Pattern, req.Path); ok && r.isFor(req) {
+			allow = append(allow, r.Methods...)
+		}
+	}
+	return nil, "", allow
+}
+
+func (r *Route[H]) isFor(req *Request) bool { return r.Only == nil || r.Only(req) }
+
+// At returns what a door has to know of a request before the engine answers
+// it. If no route serves the request, that is the label and the pattern of the
+// first route that has the path, with the usual limit for the body. A table
+// should therefore end with a route for every path.
+func (t Table[H]) At(method, path string) Route[H] {
+	var other *Route[H]
+	for i := range t {
+		r := &t[i]
+		if _, ok := Match(r.Pattern, path); !ok {
+			continue
+		}
+		if slices.Contains(r.Methods, method) {
+			return *r
+		}
+		if other == nil {
+			other = r
+		}
+	}
+	if other == nil {
+		return Route[H]{}
+	}
+	return Route[H]{Pattern: other.Pattern, Label: other.Label}
+}
+
+// Match reports whether a path fits a pattern, and returns the text that
+// stands for the placeholder.
+func Match(pattern, path string) (text string, ok bool) {
+	before, rest, has := strings.Cut(pattern, "{")
+	if !has {
+		return "", pattern == path
+	}
+	name, after, _ := strings.Cut(rest, "}")
+	if strings.HasSuffix(name, "...") {
+		if text, ok := strings.CutPrefix(path, before); ok {
+			return text, true
+		}
+		return "", len(path) == len(before)-1 && strings.HasPrefix(before, path)
+	}
+	text, begins := strings.CutPrefix(path, before)
+	text, ends := strings.CutSuffix(text, after)
+	return text, begins && ends && !strings.Contains(text, "/") && (text != "" || after != "")
+}
+
+// Placeholder returns the name of a pattern's placeholder, without dots, and
+// what stands before and behind it. A pattern without a placeholder is all
+// before.
+func Placeholder(pattern string) (before, name, after string) {
+	before, rest, _ := strings.Cut(pattern, "{")
+	name, after, _ = strings.Cut(rest, "}")
+	return before, strings.TrimSuffix(name, "..."), after
+}
+
+// LargerThan says that a body is too large for a route with this limit.
+func LargerThan(limit int) string {
+	return "The body is larger than " + strconv.Itoa(limit>>10) + " KiB."
+}

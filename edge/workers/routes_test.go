@@ -1,0 +1,128 @@
+package workers_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"testing"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/testharness/workerd"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+var update = flag.Bool("update", false, "write src/routes.js")
+
+const routesFile = "src/routes.js"
+
+func TestTheRoutesOfTheWorkerAreTheCores(t *testing.T) {
+	want := routesJS(t)
+	if *update {
+		if err := os.WriteFile(routesFile, want, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(routesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is not what the core's tables make: run go generate ./edge/workers", routesFile)
+	}
+	if abi.CanaryPath != api.OpenAPIPath {
+		t.Errorf("hosts ask a module for %s, and the core has that document at %s", abi.CanaryPath, api.OpenAPIPath)
+	}
+}
+
+// routesJS is the text of src/routes.js.
+func routesJS(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	b.WriteString("// Made by go generate of the core's tables of routes. Do not edit.\n")
+	for _, c := range []struct{ name, value string }{
+		{"alivePath", server.AlivePath}, {"readyPath", server.ReadyPath},
+		{"canaryPath", abi.CanaryPath}, {"adminRoot", admin.Root},
+	} {
+		fmt.Fprintf(&b, "\nexport const %s = %q;", c.name, c.value)
+	}
+	b.WriteByte('\n')
+	for _, side := range []struct {
+		name   string
+		routes web.Listing
+	}{{"publicRoutes", core.Routes()}, {"adminRoutes", core.AdminRoutes()}} {
+		fmt.Fprintf(&b, "\nexport const %s = [\n", side.name)
+		for _, r := range side.routes {
+			methods, err := json.Marshal(append([]string{}, r.Methods...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&b, "  { methods: %s, pattern: %q, label: %q, maxBody: %d },\n",
+				methods, r.Pattern, r.Label, r.BodyLimit())
+		}
+		b.WriteString("];\n")
+	}
+	return b.Bytes()
+}
+
+// The Worker and the native server give a request the same label, its body the same
+// limit, and log the same part of its path.
+func TestBothDoorsKnowTheRoutesAlike(t *testing.T) {
+	b, err := os.ReadFile("../server/testdata/paths.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []struct{ Door, Path, Logged string }
+	if err := json.Unmarshal(b, &paths); err != nil || len(paths) < 20 {
+		t.Fatalf("%d paths, %v", len(paths), err)
+	}
+	type question struct {
+		Door   string `json:"door"`
+		Method string `json:"method"`
+		Path   string `json:"path"`
+	}
+	type answer struct {
+		Label string `json:"label"`
+		Limit int    `json:"limit"`
+		Shown string `json:"shown"`
+	}
+	tables := map[string]web.Listing{"public": core.Routes(), "admin": core.AdminRoutes()}
+	var questions []question
+	var want []answer
+	for _, c := range paths {
+		for _, method := range []string{"GET", "POST", "PUT"} {
+			r := tables[c.Door].At(method, c.Path)
+			questions = append(questions, question{c.Door, method, c.Path})
+			want = append(want, answer{r.Label, r.BodyLimit(), c.Logged})
+		}
+	}
+	body, err := json.Marshal(questions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := workerd.Shared(t).Client().Post("http://control.localhost/routes", "", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s, %v", resp.StatusCode, text, err)
+	}
+	var got []answer
+	if err := json.Unmarshal(text, &got); err != nil || len(got) != len(want) {
+		t.Fatalf("%d answers, want %d, %v", len(got), len(want), err)
+	}
+	for i, q := range questions {
+		if got[i] != want[i] {
+			t.Errorf("%s: %s %s: the Worker has %+v, the server %+v", q.Door, q.Method, q.Path, got[i], want[i])
+		}
+	}
+}

@@ -1,0 +1,69 @@
+// The tables of routes: what core/web and edge/server make of them natively.
+
+// Table says which route a request is for.
+export class Table {
+  #routes;
+
+  // routes  of one side, from routes.js
+  constructor(routes) {
+    this.#routes = routes.map((route) => {
+      const [, before, name, after] = /^([^{]*)(?:\{([^}]*)\}(.*))?$/.exec(route.pattern);
+      return { ...route, before, name: name?.replace("...", ""), rest: name?.endsWith("..."), after };
+    });
+  }
+
+  // at returns the route that serves a request. If there is none, it returns
+  // the first route that has the path, with the usual limit for the body.
+  at(method, path) {
+    const all = this.#routes.filter((route) => fits(route, path));
+    return all.find((route) => route.methods.includes(method)) ?? { ...all[0], maxBody: usualBody };
+  }
+
+  // words are the segments that occur in patterns: text of our own.
+  words() {
+    const segments = this.#routes.flatMap(({ pattern }) => pattern.split("/"));
+    return new Set(segments.filter((s) => s !== "" && !s.includes("{")));
+  }
+}
+
+const usualBody = 16 * 1024; // bytes
+
+function fits({ before, name, rest, after }, path) {
+  if (name === undefined) return path === before;
+  if (rest) return path.startsWith(before) || path + "/" === before;
+  if (!path.startsWith(before) || !path.slice(before.length).endsWith(after)) return false;
+  const text = path.slice(before.length, path.length - after.length);
+  return !text.includes("/") && (text !== "" || after !== "");
+}
+
+// logPath is the path as the log may hold it, "" for none (contract 13). A path
+// is the caller's text. So the log has what the pattern of the route has, and
+// what stands for a placeholder only if it has the form of an id.
+export function logPath({ before, name, after }, path) {
+  if (name === undefined) return path;
+  if (name === "" || !path.startsWith(before)) return "";
+  let text = path.slice(before.length);
+  if (after !== "" && text.endsWith(after)) text = text.slice(0, -after.length);
+  return before + (idForms[name]?.(text) ? text : elided) + after;
+}
+
+// operatorsPath is logPath for the operators' API, where a path that is no
+// route is worth a look, too. It shows words of ours, and ids.
+export function operatorsPath(words, path) {
+  const segments = path.split("/");
+  if (segments[0] !== "" || !words.has(segments[1])) return "";
+  const last = segments.slice(mostSegments - 1).join("/");
+  const shown = segments.length < mostSegments ? segments : [...segments.slice(0, mostSegments - 1), last];
+  return shown.map((s, i) => (i === 0 || words.has(s) || isItem(s) ? s : elided)).join("/");
+}
+
+const elided = "…";
+const mostSegments = 7;
+
+export const uuid = /^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/;
+
+const isItem = (text) => uuid.test(text.replace(/^evt_/, "").replace(/^int_/, ""));
+const isSession = (text) => /^svc_sess_[A-Za-z0-9_-]{60,200}$/.test(text) && !text.slice(9).includes("svc_");
+
+// idForms are the forms of ids, by the placeholders for them.
+const idForms = { session: isSession, id: isItem };
