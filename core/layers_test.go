@@ -23,6 +23,7 @@ const module = "github.com/verge-id/verge"
 // what stands before it. A new package gets its place here.
 var floors = []string{
 	"core/internal/coretest",
+	"core/uuid",
 	"core/kv",
 	"core/host",
 	"core/web",
@@ -46,12 +47,13 @@ var floors = []string{
 
 // leaves import this of ours and nothing else, no library either.
 var leaves = map[string][]string{
+	"core/uuid":        nil,
 	"core/kv":          nil,
 	"core/host":        {"core/kv"},
 	"core/web":         nil,
 	"core/web/templrt": nil,
-	"core/webhook":     nil, // publishers import it
-	"core/provider":    nil, // so do those who write one
+	"core/webhook":     {"core/uuid"}, // publishers import it
+	"core/provider":    nil,           // so do those who write one
 }
 
 // listed is a package as go list has it, test files left out.

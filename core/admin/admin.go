@@ -21,7 +21,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -314,8 +314,8 @@ func eventPage[T any](ctx context.Context, partitions []kv.Partition, cursor str
 }
 
 func (a *Admin) resend(ctx context.Context, _ *web.Request, id string) (*web.Response, error) {
-	uuid, ok := strings.CutPrefix(id, "evt_")
-	if _, err := session.ParseUUID(uuid); !ok || err != nil {
+	rest, ok := strings.CutPrefix(id, "evt_")
+	if _, err := uuid.Parse(rest); !ok || err != nil {
 		return nil, &api.Error{Code: api.InvalidRequest, Message: "An event id is evt_ and a UUID."}
 	}
 	for _, p := range a.Partitions {

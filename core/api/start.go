@@ -12,6 +12,7 @@ import (
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -163,7 +164,7 @@ var errNoStartKey = &Error{Code: Unauthorized, Message: "Send a valid secret key
 func (c *call) startFields(f *fields, key *integration.Key) (req startRequest, owned *integration.Integration, err error) {
 	rules := CallbackRules{Dev: c.Dev}
 	if id := f.required("integration_id"); id != nil {
-		if _, err := session.ParseUUID(*id); err != nil {
+		if _, err := uuid.Parse(*id); err != nil {
 			f.fail("integration_id", detailFormat, "Must be a UUID.")
 		} else {
 			req.integrationID = strings.ToLower(*id)

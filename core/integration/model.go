@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/uuid"
 )
 
 // Publisher is a customer of the operator.
@@ -68,7 +69,7 @@ func (i Integration) Validate(methods []string, dev bool) error {
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("integration %q: "+format, append([]any{i.ID}, args...)...))
 	}
-	if u, err := session.ParseUUID(i.ID); err != nil || session.FormatUUID(u) != i.ID {
+	if u, err := uuid.Parse(i.ID); err != nil || uuid.Format(u) != i.ID {
 		bad("id must be a UUID in lower case")
 	}
 	if _, err := session.ParseLevel(i.Level); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/uuid"
 )
 
 // Life is how long a session lives from its creation (spec.md, Limits).
@@ -115,13 +116,13 @@ func (id ID) Format(sealer host.Sealer) (string, error) { return id.format(seale
 func (id ID) FormatTest(sealer host.Sealer) (string, error) { return id.format(sealer, token.TestID) }
 
 func (id ID) format(sealer host.Sealer, purpose string) (string, error) {
-	uuid, err := ParseUUID(id.Integration)
+	integration, err := uuid.Parse(id.Integration)
 	if err != nil {
 		return "", err
 	}
 	b := make([]byte, 0, idSize)
 	b = append(b, idVersion)
-	b = append(b, uuid[:]...)
+	b = append(b, integration[:]...)
 	b = append(b, byte(id.Level), byte(id.ChallengeAge))
 	ms := uint64(id.Created.UnixMilli())
 	b = binary.BigEndian.AppendUint16(b, uint16(ms>>32))
@@ -154,7 +155,7 @@ func ParseID(sealer host.Sealer, s string) (ID, error) {
 		return ID{}, ErrForged
 	}
 	id := ID{
-		Integration:  FormatUUID([16]byte(b[1:17])),
+		Integration:  uuid.Format([16]byte(b[1:17])),
 		Level:        Level(b[17]),
 		ChallengeAge: int(b[18]),
 		Created:      time.UnixMilli(int64(binary.BigEndian.Uint64(append([]byte{0, 0}, b[19:25]...)))).UTC(),
