@@ -28,6 +28,7 @@ var floors = []string{
 	"core/host",
 	"core/web",
 	"core/web/templrt",
+	"core/language",
 	"core/webhook",
 	"core/token",
 	"core/session",
@@ -52,6 +53,7 @@ var leaves = map[string][]string{
 	"core/host":        {"core/kv"},
 	"core/web":         nil,
 	"core/web/templrt": nil,
+	"core/language":    {"core/web"},
 	"core/webhook":     {"core/uuid"}, // publishers import it
 	"core/provider":    nil,           // so do those who write one
 }

@@ -2,11 +2,10 @@ package api
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
-	"github.com/verge-id/verge/core/hosted/pages"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/ratelimit"
@@ -186,9 +185,9 @@ func (c *call) startFields(f *fields, key *integration.Key) (req startRequest, o
 	}
 	req.state = f.free("state", maxState)
 	req.user = f.free("external_user_id", maxUser)
-	if language := f.text("language"); language != nil {
-		req.language = *language
-		if !slices.Contains(pages.Languages, *language) {
+	if lang := f.text("language"); lang != nil {
+		req.language = *lang
+		if !language.Known(*lang) {
 			f.fail("language", detailValue, "Must be one of en, de, es, fr, pt, it.")
 		}
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/verge-id/verge/core/hosted/pages"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/session"
@@ -209,7 +210,7 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 	}
 	v := &visit{Hosted: h, ctx: ctx, now: h.Now(), flow: flow, claims: claims, lang: claims.Language}
 	if v.lang == "" {
-		v.lang = language(req)
+		v.lang = languageOf(req)
 	}
 	v.session = lifecycle.Session{ID: id, Text: claims.Session, User: claims.UserText(), State: claims.StateText()}
 	v.session.Integration, err = h.Directory.Integration(ctx, id.Integration)
@@ -334,7 +335,7 @@ func (v *visit) unavailable(err error) *web.Response {
 // one does not have yet: it may be good, and the same link works in a moment.
 func (h *Hosted) awaited(req *web.Request, flow string) *web.Response {
 	h.Log.LogAttrs(context.Background(), slog.LevelWarn, "hosted page waits for a key of the ring")
-	resp := render(503, pages.View{Kind: pages.Unavailable, Lang: language(req),
+	resp := render(503, pages.View{Kind: pages.Unavailable, Lang: languageOf(req),
 		RetryURL: api.HostedPath + "?flow=" + url.QueryEscape(flow)})
 	resp.Header.Set("Retry-After", "2")
 	return resp
@@ -361,9 +362,9 @@ func (h *Hosted) sameSite(req *web.Request) bool {
 	return origin == "" || origin == "null" || origin == h.BaseURL
 }
 
-func language(req *web.Request) string {
+func languageOf(req *web.Request) string {
 	if req == nil {
-		return pages.Match("")
+		return language.Match("")
 	}
-	return pages.Match(strings.Join(req.Header["Accept-Language"], ","))
+	return language.Match(strings.Join(req.Header["Accept-Language"], ","))
 }

@@ -21,7 +21,7 @@ func (v *visit) page(status int, view pages.View) *web.Response {
 
 // plain renders a page for a visitor of whom nothing is known.
 func (h *Hosted) plain(status int, kind pages.Kind, req *web.Request) *web.Response {
-	return render(status, pages.View{Kind: kind, Lang: language(req)})
+	return render(status, pages.View{Kind: kind, Lang: languageOf(req)})
 }
 
 func render(status int, view pages.View) *web.Response {

@@ -13,7 +13,7 @@ func Refusal(status int, req *web.Request) *web.Response {
 	kind := refusalKind(status)
 	again := kind == pages.Unavailable || kind == pages.TooSlow
 	// A form that is sent again must be sent by the page that has it.
-	return render(status, pages.View{Kind: kind, Lang: language(req), Reload: again && req != nil && req.Method == "GET"})
+	return render(status, pages.View{Kind: kind, Lang: languageOf(req), Reload: again && req != nil && req.Method == "GET"})
 }
 
 func refusalKind(status int) pages.Kind {
@@ -32,5 +32,5 @@ func refusalKind(status int) pages.Kind {
 
 // Home is the front page: what this is, for whoever looks up the host.
 func Home(req *web.Request) *web.Response {
-	return render(200, pages.View{Kind: pages.Home, Lang: language(req)})
+	return render(200, pages.View{Kind: pages.Home, Lang: languageOf(req)})
 }

@@ -1,8 +1,7 @@
 // Package pages renders what the person who is verified sees: every page of
 // the hosted flow, in six languages, made for a phone first.
 //
-// Use Render for a page, Style for the one stylesheet that the pages load and
-// Match to choose a language from the browser's Accept-Language.
+// Use Render for a page, and Style for the one stylesheet that the pages load.
 //
 // The package decides nothing and keeps nothing: a View goes in, a document
 // comes out. It promises that
@@ -26,8 +25,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"time"
+
+	"github.com/verge-id/verge/core/language"
 )
 
 //go:generate go run ../../../cmd/generate/pages
@@ -64,7 +64,7 @@ var Kinds = []Kind{Method, Progress, Completed, Failed, Expired, Used, Damaged, 
 // it; every other field may be zero, and what it would show is then left out.
 type View struct {
 	Kind Kind
-	Lang string // one of Languages; anything else: "en"
+	Lang string // one of language.All; anything else: "en"
 
 	Level        string // "L1" or "L2"; needed by Method
 	ChallengeAge int    // above 0; needed by Method for L1
@@ -138,8 +138,8 @@ type Notice struct {
 // browsers would read otherwise than it is written.
 func Render(v View) ([]byte, error) {
 	lang := v.Lang
-	if !slices.Contains(Languages, lang) {
-		lang = fallback
+	if !language.Known(lang) {
+		lang = language.Default
 	}
 	p, err := compose(v, lang, messages(lang))
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/net/html"
+
+	"github.com/verge-id/verge/core/language"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -121,7 +123,7 @@ func textOf(n *html.Node) string {
 func TestEveryPage(t *testing.T) {
 	titles := map[string]string{}
 	for name, v := range views() {
-		for _, lang := range Languages {
+		for _, lang := range language.All {
 			t.Run(name+" "+lang, func(t *testing.T) {
 				v.Lang = lang
 				doc, raw := render(t, v)

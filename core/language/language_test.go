@@ -1,7 +1,6 @@
-package pages
+package language
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -53,10 +52,10 @@ func FuzzMatch(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, header string) {
 		got := Match(header)
-		if !slices.Contains(Languages, got) {
+		if !Known(got) {
 			t.Errorf("%q gives %q, which is not one of ours", header, got)
 		}
-		if got != fallback && got != "de" && !strings.Contains(strings.ToLower(header), got) && !strings.Contains(header, "*") {
+		if got != Default && got != "de" && !strings.Contains(strings.ToLower(header), got) && !strings.Contains(header, "*") {
 			t.Errorf("%q gives %q, which it does not name", header, got)
 		}
 	})
