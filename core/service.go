@@ -159,7 +159,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		s.methods = append(s.methods, p.Method())
 	}
 	for n := range cfg.Partitions {
-		s.partitions = append(s.partitions, lifecycle.Partition(uint16(n)))
+		s.partitions = append(s.partitions, session.Partition(n).Name())
 	}
 	s.lifecycle = &lifecycle.Lifecycle{Host: h, Attempts: cfg.Attempts, OutcomeLife: cfg.OutcomeLife}
 	s.outbox = &outbox.Outbox{Host: h, Directory: s.directory, Schedule: cfg.Schedule, AttemptTime: cfg.AttemptTime}

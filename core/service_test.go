@@ -89,7 +89,7 @@ func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchRespo
 }
 
 // begin starts a session in a partition: an event that is due, and a timer.
-func (w *world) begin(t testing.TB, partition uint16) lifecycle.Session {
+func (w *world) begin(t testing.TB, partition session.Partition) lifecycle.Session {
 	t.Helper()
 	id, err := session.NewID(w.host.Random, testUUID, session.L1, 25, w.clock.Now(), partition)
 	coretest.Must(t, err)
@@ -432,7 +432,7 @@ func TestClaimIsOfOnePartition(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Partitions = partitions })
 	for p := range partitions {
 		for range each {
-			w.begin(t, uint16(p))
+			w.begin(t, session.Partition(p))
 		}
 	}
 	if got := w.Partitions(); !slices.Equal(got, []kv.Partition{"p0", "p1", "p2", "p3"}) {

@@ -13,7 +13,6 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -46,7 +45,7 @@ func (c *call) idempotencyKey(f *fields, public bool) string {
 type replay struct {
 	*call
 	name      string
-	partition uint16
+	partition session.Partition
 	request   []byte // hash of the body
 }
 
@@ -63,9 +62,9 @@ type kept struct {
 func (c *call) once(key *integration.Key, idempotency string, begin func(*replay) (*web.Response, error)) (*web.Response, error) {
 	slot := sha256.Sum256([]byte(key.ID + "\x00" + idempotency))
 	request := sha256.Sum256(c.req.Body)
-	r := &replay{call: c, request: request[:], partition: binary.BigEndian.Uint16(slot[:]) % c.Partitions,
+	r := &replay{call: c, request: request[:], partition: session.Partition(binary.BigEndian.Uint16(slot[:]) % c.Partitions),
 		name: "r/" + base64.RawURLEncoding.EncodeToString(slot[:])}
-	item, err := c.KV.Get(c.ctx, kv.Key{Partition: lifecycle.Partition(r.partition), Name: r.name})
+	item, err := c.KV.Get(c.ctx, kv.Key{Partition: r.partition.Name(), Name: r.name})
 	if err == nil {
 		return r.repeat(item)
 	}
@@ -130,7 +129,7 @@ func (r *replay) repeat(item kv.Item) (*web.Response, error) {
 }
 
 // partition chooses where a new session's keys lie.
-func (c *call) partition(r *replay) (uint16, error) {
+func (c *call) partition(r *replay) (session.Partition, error) {
 	if r != nil {
 		return r.partition, nil
 	}
@@ -141,5 +140,5 @@ func (c *call) partition(r *replay) (uint16, error) {
 	if _, err := io.ReadFull(c.Random, b[:]); err != nil {
 		return 0, fmt.Errorf("api: reading randomness: %w", err)
 	}
-	return binary.BigEndian.Uint16(b[:]) % c.Partitions, nil
+	return session.Partition(binary.BigEndian.Uint16(b[:]) % c.Partitions), nil
 }

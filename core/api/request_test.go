@@ -485,7 +485,7 @@ func TestAKeptAnswerShowsNothing(t *testing.T) {
 	coretest.Must(t, json.Unmarshal(first, &resp))
 	var kept kv.Item
 	for n := range w.Partitions {
-		items, err := w.memory.List(ctx, kv.Key{Partition: lifecycle.Partition(n)}, "", 100)
+		items, err := w.memory.List(ctx, kv.Key{Partition: session.Partition(n).Name()}, "", 100)
 		coretest.Must(t, err)
 		for _, it := range items {
 			if bytes.Contains(it.Value, []byte("svc_")) || bytes.Contains(it.Value, []byte("the-state")) || bytes.Contains(it.Value, []byte("verify.verge")) {

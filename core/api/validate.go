@@ -10,7 +10,6 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -156,11 +155,11 @@ func (c *call) consume(key *integration.Key, claims token.ResultClaims, id sessi
 	if err != nil {
 		return time.Time{}, err
 	}
-	partition := lifecycle.Partition(id.Partition)
-	name := id.UsedKey(partition).Name
+	mine := id.UsedKey()
+	name := mine.Name
 	err = kv.CommitSurely(c.ctx, c.KV, kv.Tx{
-		ID: txID, Partition: partition,
-		Checks: []kv.Check{{Name: name}, {Name: id.Key(partition).Name, Tx: outcome}},
+		ID: txID, Partition: mine.Partition,
+		Checks: []kv.Check{{Name: name}, {Name: id.Key().Name, Tx: outcome}},
 		Puts:   []kv.Put{{Name: name, Value: mark.marshal(), Expires: claims.Expires().Add(usedMargin)}},
 	})
 	var conflict *kv.Conflict

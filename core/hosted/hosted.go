@@ -249,7 +249,7 @@ func (v *visit) ended(r session.Record) *web.Response {
 // nobody fetched it in time. It makes the result token anew, of the same
 // identity and expiry however often it is shown (contract 17).
 func (v *visit) completed(r session.Record) *web.Response {
-	_, err := v.KV.Get(v.ctx, v.session.ID.UsedKey(lifecycle.Partition(v.session.ID.Partition)))
+	_, err := v.KV.Get(v.ctx, v.session.ID.UsedKey())
 	switch {
 	case err == nil:
 		return v.page(409, pages.View{Kind: pages.Used})

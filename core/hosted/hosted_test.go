@@ -199,8 +199,8 @@ func TestAUsedLink(t *testing.T) {
 	id, flow := w.flow(t, nil)
 	w.provider.decision.Verdict = provider.Approved
 	w.post(flow, nil)
-	name := id.UsedKey(lifecycle.Partition(id.Partition)).Name
-	coretest.Must(t, w.store.Commit(ctx, kv.Tx{ID: "used", Partition: lifecycle.Partition(id.Partition), Puts: []kv.Put{{Name: name, Value: []byte("{}")}}}))
+	mark := id.UsedKey()
+	coretest.Must(t, w.store.Commit(ctx, kv.Tx{ID: "used", Partition: mark.Partition, Puts: []kv.Put{{Name: mark.Name, Value: []byte("{}")}}}))
 	for range 2 { // within the token's 5 minutes, and after them
 		r := w.post(flow, nil)
 		if r.Status != 303 || r.Header.Get("Location") != api.HostedPath+"?"+here(flow) {

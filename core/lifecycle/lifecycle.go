@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -39,15 +38,10 @@ type Session struct {
 	User, State *string // as given at start; nil: not given
 }
 
-// Partition returns the name of a data partition.
-func Partition(n uint16) kv.Partition { return kv.Partition("p" + strconv.Itoa(int(n))) }
-
-func (s Session) partition() kv.Partition { return Partition(s.ID.Partition) }
-
 // Load returns what is kept of a session and the version to compare with. A
 // record that no instance of this service wrote is an error (contract 19).
 func (l *Lifecycle) Load(ctx context.Context, id session.ID) (r session.Record, version string, err error) {
-	item, err := l.KV.Get(ctx, id.Key(Partition(id.Partition)))
+	item, err := l.KV.Get(ctx, id.Key())
 	if errors.Is(err, kv.ErrNotFound) {
 		return session.Record{}, "", nil
 	}
@@ -80,7 +74,7 @@ func (l *Lifecycle) authentic(id session.ID, item kv.Item) error {
 // reply cannot be resolved, since doing it again could send an event twice:
 // there may then be a session that nobody was told of, which expires.
 func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks []kv.Check, extra []kv.Put) error {
-	tx := kv.Tx{Partition: s.partition(), Checks: checks, Puts: extra}
+	tx := kv.Tx{Partition: s.ID.Partition.Name(), Checks: checks, Puts: extra}
 	sends := s.Integration.Webhook.Sends()
 	var now time.Time
 	if sends || !initiated { // a guest pays for the time
@@ -154,7 +148,7 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, t session.Trigger, atte
 		if !changed {
 			return next, false, nil
 		}
-		tx := kv.Tx{Partition: s.partition(), Held: held}
+		tx := kv.Tx{Partition: s.ID.Partition.Name(), Held: held}
 		if err := l.addOutcome(&tx, s, next, version); err != nil {
 			return session.Record{}, false, err
 		}
@@ -218,7 +212,7 @@ func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
 // addOutcome adds to tx the record r, in place of version, and if it is final
 // its event and the end of the timer.
 func (l *Lifecycle) addOutcome(tx *kv.Tx, s Session, r session.Record, version string) error {
-	key := s.ID.Key(tx.Partition)
+	key := s.ID.Key()
 	value, err := token.SignRecord(l.Sealer, key.String(), r.Marshal())
 	if err != nil {
 		return err

@@ -716,7 +716,7 @@ func TestATimerSurvivesTheStoresErrors(t *testing.T) {
 func TestADamagedRecordDecidesNothing(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3", Puts: []kv.Put{{Name: s.ID.Key("p3").Name, Value: []byte("?")}}}))
+	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3", Puts: []kv.Put{{Name: s.ID.Key().Name, Value: []byte("?")}}}))
 	r, err := w.Fire(ctx, s, session.Succeeded, 0)
 	if err == nil || r != (session.Record{}) {
 		t.Errorf("%+v, %v", r, err)
@@ -799,7 +799,7 @@ func TestWhoCanWriteToTheStoreMakesNoOutcome(t *testing.T) {
 		coretest.Must(t, err)
 		text, err := id.Format(w.Lifecycle.Sealer)
 		coretest.Must(t, err)
-		return id, Session{ID: id, Text: text, Integration: &integration.Integration{ID: testUUID}}, id.Key(Partition(0))
+		return id, Session{ID: id, Text: text, Integration: &integration.Integration{ID: testUUID}}, id.Key()
 	}
 	plant := func(key kv.Key, value []byte) {
 		coretest.Must(t, w.KV.Commit(ctx, kv.Tx{ID: "forger", Partition: key.Partition, Puts: []kv.Put{{Name: key.Name, Value: value}}}))

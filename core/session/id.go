@@ -47,9 +47,24 @@ type ID struct {
 	Level        Level
 	ChallengeAge int
 	Created      time.Time // whole milliseconds, UTC
-	Partition    uint16
+	Partition    Partition
 	Random       [randomSize]byte
 }
+
+// Partition is one of the KV partitions over which sessions are spread.
+type Partition uint16
+
+// Name is what the store calls the partition. It is p and the number.
+func (p Partition) Name() kv.Partition {
+	if int(p) < len(firstNames) {
+		return firstNames[p]
+	}
+	return kv.Partition("p" + strconv.Itoa(int(p)))
+}
+
+// firstNames are there because each request asks for the name several times, and few services have more.
+var firstNames = [...]kv.Partition{"p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7",
+	"p8", "p9", "p10", "p11", "p12", "p13", "p14", "p15"}
 
 // Level is what is verified.
 type Level byte
@@ -81,7 +96,7 @@ var (
 )
 
 // NewID makes the id of a session created at now.
-func NewID(random io.Reader, integration string, level Level, challengeAge int, now time.Time, partition uint16) (ID, error) {
+func NewID(random io.Reader, integration string, level Level, challengeAge int, now time.Time, partition Partition) (ID, error) {
 	id := ID{Integration: integration, Level: level, ChallengeAge: challengeAge,
 		Created: time.UnixMilli(now.UnixMilli()).UTC(), Partition: partition}
 	if _, err := io.ReadFull(random, id.Random[:]); err != nil {
@@ -94,10 +109,10 @@ func NewID(random io.Reader, integration string, level Level, challengeAge int, 
 func (id ID) Expires() time.Time { return id.Created.Add(Life) }
 
 // Key is where the outcome is kept.
-func (id ID) Key(p kv.Partition) kv.Key { return kv.Key{Partition: p, Name: id.name("s/")} }
+func (id ID) Key() kv.Key { return kv.Key{Partition: id.Partition.Name(), Name: id.name("s/")} }
 
-// UsedKey is where the consumption of the result token is kept.
-func (id ID) UsedKey(p kv.Partition) kv.Key { return kv.Key{Partition: p, Name: id.name("u/")} }
+// UsedKey is where the store says that the result token was used.
+func (id ID) UsedKey() kv.Key { return kv.Key{Partition: id.Partition.Name(), Name: id.name("u/")} }
 
 // TimerID names the session's expiry task.
 func (id ID) TimerID() string { return id.name("x/") }
@@ -127,7 +142,7 @@ func (id ID) format(sealer host.Sealer, purpose string) (string, error) {
 	ms := uint64(id.Created.UnixMilli())
 	b = binary.BigEndian.AppendUint16(b, uint16(ms>>32))
 	b = binary.BigEndian.AppendUint32(b, uint32(ms))
-	b = binary.BigEndian.AppendUint16(b, id.Partition)
+	b = binary.BigEndian.AppendUint16(b, uint16(id.Partition))
 	b = append(b, id.Random[:]...)
 	mac, err := sealer.MAC(purpose, b)
 	if err != nil {
@@ -159,7 +174,7 @@ func ParseID(sealer host.Sealer, s string) (ID, error) {
 		Level:        Level(b[17]),
 		ChallengeAge: int(b[18]),
 		Created:      time.UnixMilli(int64(binary.BigEndian.Uint64(append([]byte{0, 0}, b[19:25]...)))).UTC(),
-		Partition:    binary.BigEndian.Uint16(b[25:27]),
+		Partition:    Partition(binary.BigEndian.Uint16(b[25:27])),
 		Random:       [randomSize]byte(b[27:39]),
 	}
 	if !host.Dated(id.Created, until) {

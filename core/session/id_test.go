@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,16 +125,25 @@ func TestNewIDNeedsRandomness(t *testing.T) {
 
 func TestNamesOfWhatIsKept(t *testing.T) {
 	id := testID(t)
-	names := []string{id.Key("p0").Name, id.UsedKey("p0").Name, id.TimerID()}
+	names := []string{id.Key().Name, id.UsedKey().Name, id.TimerID()}
 	other := id
 	other.Random[11]++
-	for i, name := range []string{other.Key("p0").Name, other.UsedKey("p0").Name, other.TimerID()} {
+	for i, name := range []string{other.Key().Name, other.UsedKey().Name, other.TimerID()} {
 		if name == names[i] || name[0] != names[i][0] {
 			t.Errorf("two sessions keep things under %q and %q", name, names[i])
 		}
 	}
-	if names[0] == names[1] || id.Key("p7").Partition != "p7" || id.UsedKey("p7").Partition != "p7" {
-		t.Error("outcome and used mark are kept under one key, or in a partition that was not asked for")
+	if names[0] == names[1] {
+		t.Errorf("outcome and used mark are kept under one name, %q", names[0])
+	}
+	for n := range 20 {
+		if got := Partition(n).Name(); string(got) != "p"+strconv.Itoa(n) {
+			t.Errorf("partition %d is called %s", n, got)
+		}
+	}
+	id.Partition = 7
+	if id.Key().Partition != "p7" || id.UsedKey().Partition != "p7" || id.Partition.Name() != "p7" {
+		t.Errorf("what is kept of a session in partition 7 lies under %v and %v", id.Key(), id.UsedKey())
 	}
 }
 
@@ -186,7 +196,7 @@ func makeIDVectors(t *testing.T) idVectors {
 	for n, id := range []ID{first, second, first} {
 		key := testKeys[n/2]
 		f.Valid = append(f.Valid, validID{id.Integration, id.Level.String(), id.ChallengeAge, id.Created.UnixMilli(),
-			id.Partition, hex.EncodeToString(id.Random[:]), key.ID, format(t, id, key)})
+			uint16(id.Partition), hex.EncodeToString(id.Random[:]), key.ID, format(t, id, key)})
 	}
 
 	right := format(t, first, testKeys...)
@@ -296,7 +306,7 @@ func TestIDVectors(t *testing.T) {
 	r := ring(t, keys...)
 	for _, v := range f.Valid {
 		id, err := ParseID(r, v.ID)
-		got := validID{id.Integration, id.Level.String(), id.ChallengeAge, id.Created.UnixMilli(), id.Partition, hex.EncodeToString(id.Random[:]), v.Key, v.ID}
+		got := validID{id.Integration, id.Level.String(), id.ChallengeAge, id.Created.UnixMilli(), uint16(id.Partition), hex.EncodeToString(id.Random[:]), v.Key, v.ID}
 		if err != nil || got != v {
 			t.Errorf("contract 14: %s holds %+v, %v, want %+v", v.ID, got, err, v)
 		}

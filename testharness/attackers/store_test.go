@@ -259,7 +259,7 @@ var writer = foothold{"Whoever writes to the store", []row{
 			started := s.Start(nil)
 			text := s.Approve(started).ResultToken
 			want(t, s.Validate(text), 200, "")
-			used := s.idOf(started.SessionID).UsedKey(partition)
+			used := s.idOf(started.SessionID).UsedKey()
 			s.write(kv.Tx{Partition: partition, Deletes: []string{used.Name}})
 			want(t, s.Validate(text), 200, "")
 			s.write(kv.Tx{Partition: partition, Deletes: []string{used.Name}})

@@ -17,14 +17,14 @@ var table = []mutant{
 	{
 		breaks: "a result token is used without the check that it is unused (I1)",
 		file:   "core/api/validate.go",
-		old:    `Checks: []kv.Check{{Name: name}, {Name: id.Key(partition).Name, Tx: outcome}},`,
-		new:    `Checks: []kv.Check{{Name: id.Key(partition).Name, Tx: outcome}},`,
+		old:    `Checks: []kv.Check{{Name: name}, {Name: id.Key().Name, Tx: outcome}},`,
+		new:    `Checks: []kv.Check{{Name: id.Key().Name, Tx: outcome}},`,
 		ask:    []string{"./core/api"},
 	},
 	{
 		breaks: "a result token validates whatever the store says of its session (contract 17)",
 		file:   "core/api/validate.go",
-		old:    `Checks: []kv.Check{{Name: name}, {Name: id.Key(partition).Name, Tx: outcome}},`,
+		old:    `Checks: []kv.Check{{Name: name}, {Name: id.Key().Name, Tx: outcome}},`,
 		new:    `Checks: []kv.Check{{Name: name + outcome[:0]}},`,
 		ask:    []string{"./core/api"},
 	},
@@ -788,8 +788,8 @@ var table = []mutant{
 	{
 		breaks: "a timer that was frozen beyond its lease ends the session all the same",
 		file:   "core/lifecycle/lifecycle.go",
-		old:    `tx := kv.Tx{Partition: s.partition(), Held: held}`,
-		new:    `tx := kv.Tx{Partition: s.partition()}`,
+		old:    `tx := kv.Tx{Partition: s.ID.Partition.Name(), Held: held}`,
+		new:    `tx := kv.Tx{Partition: s.ID.Partition.Name()}`,
 		ask:    []string{"./core/lifecycle"},
 	},
 	{
