@@ -24,6 +24,7 @@ const module = "github.com/verge-id/verge"
 var floors = []string{
 	"core/internal/coretest",
 	"core/uuid",
+	"core/weburl",
 	"core/kv",
 	"core/host",
 	"core/web",
@@ -49,6 +50,7 @@ var floors = []string{
 // leaves import this of ours and nothing else, no library either.
 var leaves = map[string][]string{
 	"core/uuid":        nil,
+	"core/weburl":      nil,
 	"core/kv":          nil,
 	"core/host":        {"core/kv"},
 	"core/web":         nil,

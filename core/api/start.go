@@ -13,6 +13,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/weburl"
 )
 
 // Lengths in bytes (contract 8).
@@ -161,7 +162,7 @@ var errNoStartKey = &Error{Code: Unauthorized, Message: "Send a valid secret key
 // integration does not exist or is another publisher's, or if key is nil:
 // then nobody is known for whom to look it up.
 func (c *call) startFields(f *fields, key *integration.Key) (req startRequest, owned *integration.Integration, err error) {
-	rules := CallbackRules{Dev: c.Dev}
+	rules := weburl.CallbackRules{Dev: c.Dev}
 	if id := f.required("integration_id"); id != nil {
 		if _, err := uuid.Parse(*id); err != nil {
 			f.fail("integration_id", detailFormat, "Must be a UUID.")
@@ -179,7 +180,7 @@ func (c *call) startFields(f *fields, key *integration.Key) (req startRequest, o
 	}
 	if callback := f.required("callback_url"); callback != nil {
 		req.callback = *callback
-		if _, problem := ParseCallback(*callback, rules); problem != "" {
+		if _, problem := weburl.ParseCallback(*callback, rules); problem != "" {
 			f.fail("callback_url", detailFormat, problem)
 		}
 	}

@@ -34,6 +34,7 @@ import (
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/weburl"
 )
 
 // Hosted serves the pages. All fields are needed.
@@ -268,7 +269,7 @@ func (v *visit) completed(r session.Record) *web.Response {
 	if v.claims.HasState {
 		params = append(params, [2]string{"state", string(v.claims.State)})
 	}
-	return v.hop(pages.View{Kind: pages.Completed}, api.AppendQuery(string(v.claims.Callback), params))
+	return v.hop(pages.View{Kind: pages.Completed}, weburl.AppendQuery(string(v.claims.Callback), params))
 }
 
 func (v *visit) method(r session.Record, n pages.Notice) *web.Response {

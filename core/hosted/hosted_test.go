@@ -550,14 +550,3 @@ func TestAStoreThatFailsGrantsNothing(t *testing.T) {
 		}
 	}
 }
-
-func TestOrigin(t *testing.T) {
-	for callback, want := range map[string]string{
-		"https://a.example/return?x": "https://a.example", "https://a.example:8443": "https://a.example:8443",
-		"http://[::1]:1/x": "http://[::1]:1", "": "", "/x": "", "https://": "", ":": "",
-	} {
-		if got := origin(callback); got != want {
-			t.Errorf("contract 24: the origin of %q is %q, want %q", callback, got, want)
-		}
-	}
-}

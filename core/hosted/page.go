@@ -1,11 +1,10 @@
 package hosted
 
 import (
-	"net/url"
-
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/hosted/pages"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/weburl"
 )
 
 // page renders a page of this visit.
@@ -14,7 +13,7 @@ func (v *visit) page(status int, view pages.View) *web.Response {
 	view.Action, view.Flow = api.HostedPath, v.flow
 	view.Level, view.ChallengeAge = v.session.ID.Level.String(), v.session.ID.ChallengeAge
 	view.Now, view.ExpiresAt = v.now, v.session.ID.Expires()
-	view.SiteOrigin = origin(string(v.claims.Callback))
+	view.SiteOrigin, _ = weburl.Site(string(v.claims.Callback))
 	view.Sandbox = v.provider != nil && v.provider.Prompt(v.provided()).Sandbox
 	return render(status, view)
 }
@@ -84,13 +83,4 @@ func Asset(path string) *web.Response {
 		}
 	}
 	return nil
-}
-
-// origin returns scheme and host of a callback that start has accepted.
-func origin(callback string) string {
-	u, err := url.Parse(callback)
-	if err != nil || u.Host == "" {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host
 }

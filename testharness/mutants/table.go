@@ -419,17 +419,17 @@ var table = []mutant{
 	},
 	{
 		breaks: "a callback's host stands for nothing that a browser would open (contract 8)",
-		file:   "core/api/callback.go",
+		file:   "core/weburl/read.go",
 		old:    `strings.HasPrefix(label, punycodePrefix) && !isPunycode(label)`,
 		new:    `label == punycodePrefix`,
-		ask:    []string{"./core/api"},
+		ask:    []string{"./core/weburl"},
 	},
 	{
 		breaks: "a callback's host has a character that nobody sees",
-		file:   "core/api/punycode.go",
+		file:   "core/weburl/punycode.go",
 		old:    `!strconv.IsPrint(r) && !joiner`,
 		new:    `!strconv.IsPrint(r) && !joiner && r > 0xffff`,
-		ask:    []string{"./core/api"},
+		ask:    []string{"./core/weburl"},
 	},
 	{
 		breaks: "a store across the network is used without TLS (contract 19)",
@@ -523,38 +523,38 @@ var table = []mutant{
 	// The callback.
 	{
 		breaks: "a callback beside an allowed origin is taken for one inside it",
-		file:   "core/api/callback.go",
+		file:   "core/weburl/callback.go",
 		old:    `return sameOrigin(allowed, origin) })`,
 		new:    `return strings.HasPrefix(origin, allowed) })`,
-		ask:    []string{"./core/api TestParseCallback"},
+		ask:    []string{"./core/weburl TestParseCallback"},
 	},
 	{
 		breaks: "a callback's path leaves its directory by escaped dots",
-		file:   "core/api/callback.go",
+		file:   "core/weburl/callback.go",
 		old:    `if segment, _ := url.PathUnescape(segment); segment == "." || segment == ".." {`,
 		new:    `if segment == "." || segment == ".." {`,
-		ask:    []string{"./core/api TestParseCallback"},
+		ask:    []string{"./core/weburl TestParseCallback"},
 	},
 	{
 		breaks: "a callback brings a result_token of its own behind a semicolon",
-		file:   "core/api/callback.go",
+		file:   "core/weburl/callback.go",
 		old:    `return r == '&' || r == ';' })`,
 		new:    `return r == '&' })`,
-		ask:    []string{"./core/api TestParseCallback"},
+		ask:    []string{"./core/weburl TestParseCallback"},
 	},
 	{
 		breaks: "in dev mode evil-localhost counts as loopback",
-		file:   "core/api/callback.go",
+		file:   "core/weburl/read.go",
 		old:    `strings.HasSuffix(o.host, ".localhost")`,
 		new:    `strings.HasSuffix(o.host, "localhost")`,
-		ask:    []string{"./core/api TestParseCallback"},
+		ask:    []string{"./core/weburl TestParseCallback"},
 	},
 	{
 		breaks: "a callback's host is a number that browsers take for an address",
-		file:   "core/api/callback.go",
+		file:   "core/weburl/read.go",
 		old:    `isNumber(last) || isHexNumber(last)`,
 		new:    `isNumber(last)`,
-		ask:    []string{"./core/api TestParseCallback"},
+		ask:    []string{"./core/weburl TestParseCallback"},
 	},
 
 	// Tokens, ids and the key ring.
@@ -702,10 +702,10 @@ var table = []mutant{
 	},
 	{
 		breaks: "a hop runs as a script",
-		file:   "core/hosted/pages/compose.go",
+		file:   "core/weburl/weburl.go",
 		old:    `err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http") &&`,
 		new:    `err == nil && u.Host != "" &&`,
-		ask:    []string{"./core/hosted/pages"},
+		ask:    []string{"./core/weburl"},
 	},
 	{
 		breaks: "the provider is asked about a form of an earlier attempt (contract 23)",

@@ -3,12 +3,12 @@ package pages
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/verge-id/verge/core/weburl"
 )
 
 // page is a View turned into words: all that is left to do is to lay it out.
@@ -74,7 +74,7 @@ func compose(v View, lang string, t texts) (page, error) {
 	if v.RetryURL != "" && !localPath(v.RetryURL) {
 		return page{}, errors.New("RetryURL must be a path on this host")
 	}
-	if (v.Kind == Completed || v.HopURL != "") && !hopTarget(v.HopURL) {
+	if (v.Kind == Completed || v.HopURL != "") && !weburl.IsHop(v.HopURL) {
 		return page{}, errors.New("HopURL must be an http(s) address without blanks and quotes")
 	}
 	// An expiry that is reported as a failure reads as what it is.
@@ -130,7 +130,7 @@ func compose(v View, lang string, t texts) (page, error) {
 	if v.RetryURL != "" || v.Reload {
 		p.retry = link{t("retry"), v.RetryURL}
 	}
-	if origin, host := siteOf(v.SiteOrigin); origin != "" {
+	if origin, host := weburl.Site(v.SiteOrigin); origin != "" {
 		p.askedBy = aroundSite(t("asked_by"), host)
 		// Where the page leads to the site with the result, a link that leads
 		// there without it would only mislead.
@@ -222,33 +222,6 @@ var icons = map[Kind]string{
 func localPath(s string) bool {
 	return strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//") &&
 		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f })
-}
-
-// hopTarget reports whether browsers take s, as the target of a refresh and of
-// a link, for the http(s) address that it is. A refresh may have its address
-// in quotes and is cut off at white space in front and behind, and browsers
-// drop tabs and newlines from every address; so all of these are refused.
-func hopTarget(s string) bool {
-	u, err := url.Parse(s)
-	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http") &&
-		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"\\<>", r) })
-}
-
-// siteOf returns the bare origin and its host as shown, or nothing if there is
-// no origin that a person should be sent to. A host with characters beyond
-// letters, marks, digits and punctuation of names is refused: they can make it
-// read as another.
-func siteOf(raw string) (origin, host string) {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return "", ""
-	}
-	if strings.ContainsFunc(u.Host, func(r rune) bool {
-		return !unicode.In(r, unicode.L, unicode.M, unicode.Nd) && !strings.ContainsRune(".-_:[]", r)
-	}) {
-		return "", ""
-	}
-	return u.Scheme + "://" + u.Host, u.Host
 }
 
 func aroundSite(text, host string) sentence {

@@ -1,4 +1,4 @@
-package api
+package weburl
 
 import (
 	"encoding/json"
@@ -56,7 +56,7 @@ func TestParseCallback(t *testing.T) {
 }
 
 func TestParseCallbackLength(t *testing.T) {
-	fits := "https://p.example/" + strings.Repeat("a", MaxCallback-len("https://p.example/"))
+	fits := "https://p.example/" + strings.Repeat("a", MaxLength-len("https://p.example/"))
 	if _, problem := ParseCallback(fits, CallbackRules{}); problem != "" {
 		t.Errorf("contract 8: %d bytes: %s", len(fits), problem)
 	}
@@ -69,6 +69,23 @@ func TestParseCallbackInvalidUTF8(t *testing.T) {
 	for _, raw := range []string{"https://p.example/\xff", "https://p\xc3.example/", "\xefhttps://p.example/"} {
 		if _, problem := ParseCallback(raw, CallbackRules{}); problem != callbackText {
 			t.Errorf("contract 8: %q: got %q", raw, problem)
+		}
+	}
+}
+
+// The tables of characters must say the same as the plain statements of their rules.
+func TestCharacters(t *testing.T) {
+	for c := range 256 {
+		b := string([]byte{byte(c)})
+		want := c > ' ' && c <= '~' && !strings.Contains("#%\"<>\\^`{|}", b)
+		if problem := checkURLText("https://a" + b); (problem == "") != want {
+			t.Errorf("contract 8: a URL with byte %#x: %q", c, problem)
+		}
+		if got, want := isHost("a"+b+"a"), c == '.' || strings.Contains("abcdefghijklmnopqrstuvwxyz0123456789-_", b); got != want {
+			t.Errorf("contract 8: a host with byte %#x is one: %v, want %v", c, got, want)
+		}
+		if got, want := isNumber("1"+b), '0' <= c && c <= '9'; got != want {
+			t.Errorf("contract 8: a label with byte %#x is a number: %v, want %v", c, got, want)
 		}
 	}
 }
