@@ -6,6 +6,7 @@ import (
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/hosted"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -35,7 +36,7 @@ func (s *Service) route(ctx context.Context, req *web.Request) (*web.Response, a
 	if asset := hosted.Asset(req.Path); asset != nil {
 		return s.get(req, func() *web.Response { return asset })
 	}
-	return nil, nil, &api.Error{Code: api.NotFound, Message: "There is no such path."}
+	return nil, nil, &reply.Error{Code: reply.NotFound, Message: "There is no such path."}
 }
 
 func (s *Service) call(ctx context.Context, req *web.Request, method string, h api.Handler, also ...string) (*web.Response, api.Lines, error) {
@@ -57,5 +58,5 @@ func (s *Service) get(req *web.Request, serve func() *web.Response) (*web.Respon
 func isGet(req *web.Request) bool { return req.Method == "GET" || req.Method == "HEAD" }
 
 func methodNotAllowed(allow []string) error {
-	return &api.Error{Code: api.MethodNotAllowed, Message: "This path does not take that method. Allow says which it does.", Allow: allow}
+	return &reply.Error{Code: reply.MethodNotAllowed, Message: "This path does not take that method. Allow says which it does.", Allow: allow}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -235,11 +236,11 @@ func (s *Service) answer(ctx context.Context, req *web.Request,
 	if err == nil {
 		resp, header, err = serve(ctx, req)
 	}
-	correlation := correlationID(req)
+	correlation := reply.CorrelationID(req.Header)
 	if err != nil {
-		e := api.AsError(err, kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) ||
+		e := reply.AsError(err, kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) ||
 			errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
-		if e.Code == api.Internal || e.Code == api.Unavailable {
+		if e.Code == reply.Internal || e.Code == reply.Unavailable {
 			level := slog.LevelError
 			if kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) {
 				level = slog.LevelDebug // who watches the store and the ring says it once
@@ -247,7 +248,7 @@ func (s *Service) answer(ctx context.Context, req *web.Request,
 			s.host.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", requestID),
 				slog.String("code", string(e.Code)), slog.String("error", err.Error()))
 		}
-		resp = api.WriteError(e, requestID, correlation)
+		resp = e.Response(requestID, correlation)
 		if person {
 			resp = asPage(resp, req)
 		}
@@ -279,15 +280,6 @@ func newRequestID(random io.Reader) (string, error) {
 		return "req_none", fmt.Errorf("reading randomness: %w", err)
 	}
 	return string(hex.AppendEncode([]byte("req_"), b[:])), nil
-}
-
-// correlationID returns the caller's, if it is one that may be echoed (contract 4).
-func correlationID(req *web.Request) string {
-	id := req.Header.Get("X-Correlation-Id")
-	if len(id) > 128 || strings.ContainsFunc(id, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
-		return ""
-	}
-	return id
 }
 
 // Partitions are those that sessions, and so tasks, are spread over.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
-	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/edge/wasmhost"
@@ -222,7 +222,7 @@ const (
 )
 
 // codeModuleRefused is the code of an answer that says why a module is not activated.
-const codeModuleRefused api.Code = "MODULE_REFUSED"
+const codeModuleRefused reply.Code = "MODULE_REFUSED"
 
 // moduleActivated answers an activation.
 type moduleActivated struct {
@@ -231,16 +231,16 @@ type moduleActivated struct {
 }
 
 // answer serves modulePath. The credential comes before the body is read.
-func (m *modules) answer(ctx context.Context, req *web.Request, body io.Reader) (*web.Response, *api.Error) {
+func (m *modules) answer(ctx context.Context, req *web.Request, body io.Reader) (*web.Response, *reply.Error) {
 	if !m.authorized(req) {
-		return nil, &api.Error{Code: api.Unauthorized, Message: "Send the operator token as \"Authorization: Bearer …\"."}
+		return nil, &reply.Error{Code: reply.Unauthorized, Message: "Send the operator token as \"Authorization: Bearer …\"."}
 	}
 	switch req.Method {
 	case "GET":
-		return api.Answer(200, m.state()), nil
+		return reply.JSON(200, m.state()), nil
 	case "POST":
 	default:
-		return nil, &api.Error{Code: api.MethodNotAllowed, Message: "This path does not take that method.", Allow: []string{"GET", "POST"}}
+		return nil, &reply.Error{Code: reply.MethodNotAllowed, Message: "This path does not take that method.", Allow: []string{"GET", "POST"}}
 	}
 	if m.host == nil {
 		return nil, refusal(errNativeEngine)
@@ -267,7 +267,7 @@ func (m *modules) answer(ctx context.Context, req *web.Request, body io.Reader) 
 	if err != nil {
 		return nil, refusal(err)
 	}
-	return api.Answer(200, moduleActivated{*m.state().Active, changed}), nil
+	return reply.JSON(200, moduleActivated{*m.state().Active, changed}), nil
 }
 
 // forward refuses a module that is not trusted, or is older than the one in
@@ -284,11 +284,11 @@ func (m *modules) forward(next module) (version int64, err error) {
 	return version, nil
 }
 
-var errOtherModule = &api.Error{Code: api.Unavailable, Message: "Another module is being activated; try again when that is over.", RetryAfter: 5}
+var errOtherModule = &reply.Error{Code: reply.Unavailable, Message: "Another module is being activated; try again when that is over.", RetryAfter: 5}
 
 // receive reads a module that an operator sends. Whether it is trusted is
 // another matter: that may change meanwhile.
-func (m *modules) receive(req *web.Request, body io.Reader) (next module, e *api.Error) {
+func (m *modules) receive(req *web.Request, body io.Reader) (next module, e *reply.Error) {
 	if !m.receiving.TryLock() {
 		return next, errOtherModule
 	}
@@ -296,23 +296,23 @@ func (m *modules) receive(req *web.Request, body io.Reader) (next module, e *api
 	wasm, err := io.ReadAll(io.LimitReader(body, maxModule+1))
 	switch {
 	case err != nil:
-		return next, &api.Error{Code: api.InvalidRequest, Message: "The module did not arrive whole."}
+		return next, &reply.Error{Code: reply.InvalidRequest, Message: "The module did not arrive whole."}
 	case len(wasm) > maxModule:
-		return next, &api.Error{Code: api.PayloadTooLarge, Message: fmt.Sprintf("The module is larger than %d bytes.", maxModule)}
+		return next, &reply.Error{Code: reply.PayloadTooLarge, Message: fmt.Sprintf("The module is larger than %d bytes.", maxModule)}
 	}
 	if next, err = newModule(wasm, activatedSource); err != nil {
 		return next, refusal(errors.New("it is no WebAssembly module: it does not begin like one"))
 	}
 	if text := req.Header.Get(signatureHeader); text != "" {
 		if next.signature, err = parseSignature(text); err != nil {
-			return next, &api.Error{Code: api.InvalidRequest, Message: signatureHeader + ": " + err.Error()}
+			return next, &reply.Error{Code: reply.InvalidRequest, Message: signatureHeader + ": " + err.Error()}
 		}
 	}
 	return next, nil
 }
 
-func refusal(err error) *api.Error {
-	return &api.Error{Code: codeModuleRefused, Message: err.Error()}
+func refusal(err error) *reply.Error {
+	return &reply.Error{Code: codeModuleRefused, Message: err.Error()}
 }
 
 // authorized compares hashes, like the core's own check of the same token.
@@ -338,7 +338,7 @@ func (m *modules) serve(ctx context.Context, req *web.Request, body io.Reader) *
 	id := "req_" + rand.Text()
 	resp, e := m.answer(ctx, req, body)
 	if e != nil {
-		resp = api.WriteError(e, id, "")
+		resp = e.Response(id, "")
 		if e.Code == codeModuleRefused {
 			resp.Status = 409
 		}

@@ -15,12 +15,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/web"
 )
@@ -79,7 +79,7 @@ var routes = map[string]map[string]handler{
 	ResendPath:       {"POST": (*Admin).resend},
 }
 
-// Handle answers one request; an *api.Error among the errors is for the caller.
+// Handle answers one request; an *reply.Error among the errors is for the caller.
 func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, error) {
 	if req.Path == "/" && (req.Method == "GET" || req.Method == "HEAD") {
 		return index(), nil
@@ -94,11 +94,11 @@ func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, er
 	}
 	methods, ok := routes[pattern]
 	if !ok {
-		return nil, &api.Error{Code: api.NotFound, Message: "There is no such path."}
+		return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such path."}
 	}
 	h, ok := methods[req.Method]
 	if !ok {
-		e := &api.Error{Code: api.MethodNotAllowed, Message: "This path does not take that method."}
+		e := &reply.Error{Code: reply.MethodNotAllowed, Message: "This path does not take that method."}
 		e.Allow = slices.Sorted(maps.Keys(methods))
 		return nil, e
 	}
@@ -134,10 +134,10 @@ func (a *Admin) refuse(ctx context.Context, req *web.Request) error {
 		return err
 	}
 	if !result.Allowed {
-		return &api.Error{Code: api.RateLimited, Message: "Too many wrong operator tokens from this address. Retry-After says when to try again; the right one need not wait.",
+		return &reply.Error{Code: reply.RateLimited, Message: "Too many wrong operator tokens from this address. Retry-After says when to try again; the right one need not wait.",
 			RetryAfter: result.RetryAfter}
 	}
-	return &api.Error{Code: api.Unauthorized, Message: "Send the operator token as \"Authorization: Bearer …\"."}
+	return &reply.Error{Code: reply.Unauthorized, Message: "Send the operator token as \"Authorization: Bearer …\"."}
 }
 
 // IntegrationView is an integration as operators see it: no secret, sealed or not.
@@ -160,7 +160,7 @@ func (a *Admin) integrations(ctx context.Context, _ *web.Request, _ string) (*we
 		i.Webhook.Sealed = ""
 		views[n] = IntegrationView{i, ready}
 	}
-	return api.Answer(200, struct {
+	return reply.JSON(200, struct {
 		Integrations []IntegrationView `json:"integrations"`
 	}{views}), nil
 }
@@ -180,29 +180,29 @@ type CreatedKey struct {
 
 func (a *Admin) createKey(ctx context.Context, req *web.Request, _ string) (*web.Response, error) {
 	if len(req.Body) > web.MaxBody {
-		return nil, &api.Error{Code: api.PayloadTooLarge, Message: "The body is larger than 16 KiB."}
+		return nil, &reply.Error{Code: reply.PayloadTooLarge, Message: "The body is larger than 16 KiB."}
 	}
 	body, err := web.ReadObject(req.Body)
 	if err != nil {
-		return nil, &api.Error{Code: api.InvalidRequest, Message: "Send a JSON object with publisher_id, and for a public key integration_id."}
+		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "Send a JSON object with publisher_id, and for a public key integration_id."}
 	}
 	// A member of another type is not taken for an absent one: that would make
 	// a secret key where a public one was asked for, or one that never expires.
 	for _, name := range []string{"publisher_id", "integration_id", "expires"} {
 		if text, present, ok := body.String(name); !ok || present && text == "" {
-			return nil, &api.Error{Code: api.InvalidRequest, Message: name + " must be a string that is not empty."}
+			return nil, &reply.Error{Code: reply.InvalidRequest, Message: name + " must be a string that is not empty."}
 		}
 	}
 	var kr KeyRequest
 	var named bool
 	if kr.PublisherID, named, _ = body.String("publisher_id"); !named {
-		return nil, &api.Error{Code: api.InvalidRequest, Message: "publisher_id is missing: it says whose key it is."}
+		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "publisher_id is missing: it says whose key it is."}
 	}
 	kr.IntegrationID, _, _ = body.String("integration_id")
 	if text, present, _ := body.String("expires"); present {
 		t, err := time.Parse(time.RFC3339, text)
 		if err != nil || !t.After(a.Now()) {
-			return nil, &api.Error{Code: api.InvalidRequest, Message: "expires must be an RFC 3339 time in the future."}
+			return nil, &reply.Error{Code: reply.InvalidRequest, Message: "expires must be an RFC 3339 time in the future."}
 		}
 		kr.Expires = &t
 	}
@@ -211,12 +211,12 @@ func (a *Admin) createKey(ctx context.Context, req *web.Request, _ string) (*web
 	}
 	text, key, err := a.Directory.CreateKey(ctx, kr.PublisherID, kr.IntegrationID, kr.Expires)
 	if errors.Is(err, integration.ErrNotFound) {
-		return nil, &api.Error{Code: api.NotFound, Message: "There is no such publisher, or it has no such integration."}
+		return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such publisher, or it has no such integration."}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return api.Answer(200, CreatedKey{text, key}), nil
+	return reply.JSON(200, CreatedKey{text, key}), nil
 }
 
 // allowPublic refuses a public key with which nothing could be started. What
@@ -232,7 +232,7 @@ func (a *Admin) allowPublic(ctx context.Context, kr KeyRequest) error {
 	if err != nil {
 		return err
 	}
-	return &api.Error{Code: api.Forbidden, Message: "A public key needs the integration's callback origins: anybody can read the key and would choose where the result token goes. List them in callback_origins, then make the key."}
+	return &reply.Error{Code: reply.Forbidden, Message: "A public key needs the integration's callback origins: anybody can read the key and would choose where the result token goes. List them in callback_origins, then make the key."}
 }
 
 func (a *Admin) keys(ctx context.Context, _ *web.Request, _ string) (*web.Response, error) {
@@ -240,7 +240,7 @@ func (a *Admin) keys(ctx context.Context, _ *web.Request, _ string) (*web.Respon
 	if err != nil {
 		return nil, err
 	}
-	return api.Answer(200, struct {
+	return reply.JSON(200, struct {
 		Keys []integration.Key `json:"keys"`
 	}{append([]integration.Key{}, all...)}), nil
 }
@@ -248,12 +248,12 @@ func (a *Admin) keys(ctx context.Context, _ *web.Request, _ string) (*web.Respon
 func (a *Admin) revokeKey(ctx context.Context, _ *web.Request, id string) (*web.Response, error) {
 	key, err := a.Directory.RevokeKey(ctx, id)
 	if errors.Is(err, integration.ErrNotFound) {
-		return nil, &api.Error{Code: api.NotFound, Message: "There is no such key."}
+		return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such key."}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return api.Answer(200, key), nil
+	return reply.JSON(200, key), nil
 }
 
 // deliveriesPage is how many events one answer holds at the most.
@@ -276,7 +276,7 @@ const (
 func (a *Admin) deliveries(ctx context.Context, req *web.Request, _ string) (*web.Response, error) {
 	query, err := url.ParseQuery(req.Query)
 	if err != nil {
-		return nil, &api.Error{Code: api.InvalidRequest, Message: "The query is not well formed."}
+		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "The query is not well formed."}
 	}
 	switch query.Get("state") {
 	case "", StateDead:
@@ -284,7 +284,7 @@ func (a *Admin) deliveries(ctx context.Context, req *web.Request, _ string) (*we
 	case StateWaiting:
 		return eventPage(ctx, a.Partitions, query.Get("after"), a.Outbox.Waiting, func(w outbox.Waiting) string { return w.Event })
 	}
-	return nil, &api.Error{Code: api.InvalidRequest, Message: "state is neither dead nor waiting."}
+	return nil, &reply.Error{Code: reply.InvalidRequest, Message: "state is neither dead nor waiting."}
 }
 
 // eventPage goes from partition to partition. The cursor is the partition and
@@ -310,18 +310,18 @@ func eventPage[T any](ctx context.Context, partitions []kv.Partition, cursor str
 			break
 		}
 	}
-	return api.Answer(200, page), nil
+	return reply.JSON(200, page), nil
 }
 
 func (a *Admin) resend(ctx context.Context, _ *web.Request, id string) (*web.Response, error) {
 	rest, ok := strings.CutPrefix(id, "evt_")
 	if _, err := uuid.Parse(rest); !ok || err != nil {
-		return nil, &api.Error{Code: api.InvalidRequest, Message: "An event id is evt_ and a UUID."}
+		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "An event id is evt_ and a UUID."}
 	}
 	for _, p := range a.Partitions {
 		err := a.Outbox.Resend(ctx, p, id)
 		if err == nil {
-			return api.Answer(200, struct {
+			return reply.JSON(200, struct {
 				Event string `json:"event"`
 				Sent  string `json:"status"`
 			}{id, "scheduled"}), nil
@@ -330,5 +330,5 @@ func (a *Admin) resend(ctx context.Context, _ *web.Request, id string) (*web.Res
 			return nil, err
 		}
 	}
-	return nil, &api.Error{Code: api.NotFound, Message: "There is no such dead event."}
+	return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such dead event."}
 }

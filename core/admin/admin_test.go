@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -84,13 +84,13 @@ func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchRespo
 }
 
 // ask asks as the operator; into takes a 200's body.
-func (w *world) ask(t testing.TB, method, path, body string, into any) *api.Error {
+func (w *world) ask(t testing.TB, method, path, body string, into any) *reply.Error {
 	t.Helper()
 	path, query, _ := strings.Cut(path, "?")
 	resp, err := w.Handle(ctx, &web.Request{Method: method, Path: path, Query: query, Body: []byte(body),
 		Header: web.Header{"Authorization": {"Bearer " + operator}}})
 	if err != nil {
-		return api.AsError(err, errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown))
+		return reply.AsError(err, errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown))
 	}
 	if resp.Status != 200 {
 		t.Fatalf("status %d without an error", resp.Status)
@@ -106,7 +106,7 @@ func (w *world) ask(t testing.TB, method, path, body string, into any) *api.Erro
 	return nil
 }
 
-func (w *world) refused(t testing.TB, code api.Code, method, path, body string) *api.Error {
+func (w *world) refused(t testing.TB, code reply.Code, method, path, body string) *reply.Error {
 	t.Helper()
 	e := w.ask(t, method, path, body, nil)
 	if e == nil || e.Code != code {
@@ -129,8 +129,8 @@ func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 		} {
 			for _, path := range []string{KeysPath, IntegrationsPath, DeliveriesPath, "/admin/v1/nothing"} {
 				resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: path, Header: header})
-				var e *api.Error
-				if !errors.As(err, &e) || e.Code != api.Unauthorized || resp != nil {
+				var e *reply.Error
+				if !errors.As(err, &e) || e.Code != reply.Unauthorized || resp != nil {
 					t.Errorf("contract 5, 401: token %q, %v on %s: %v", token, header, path, err)
 				}
 			}
@@ -145,10 +145,10 @@ func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 func TestWrongTokensAreLimitedByAddress(t *testing.T) {
 	w := newWorld(t)
 	w.Failures = ratelimit.PerMinute(20)
-	ask := func(token, from string) api.Code {
+	ask := func(token, from string) reply.Code {
 		_, err := w.Handle(ctx, &web.Request{Method: "GET", Path: KeysPath, Header: web.Header{"Authorization": {"Bearer " + token}}, Client: netip.MustParseAddr(from)})
-		var e *api.Error
-		if errors.As(err, &e) && e.Code == api.RateLimited && e.RetryAfter < 1 {
+		var e *reply.Error
+		if errors.As(err, &e) && e.Code == reply.RateLimited && e.RetryAfter < 1 {
 			t.Error("contract 5, 429: no Retry-After")
 		}
 		if e != nil {
@@ -163,13 +163,13 @@ func TestWrongTokensAreLimitedByAddress(t *testing.T) {
 		}
 	}
 	for n := range 20 {
-		if got := ask("guess", "192.0.2.1"); got != api.Unauthorized {
+		if got := ask("guess", "192.0.2.1"); got != reply.Unauthorized {
 			t.Fatalf("contract 30: guess %d: %s", n+1, got)
 		}
 	}
 	for range 3 {
 		for _, guess := range []string{"guess", "", operator + "x", operator[:len(operator)-1]} {
-			if got := ask(guess, "192.0.2.1"); got != api.RateLimited {
+			if got := ask(guess, "192.0.2.1"); got != reply.RateLimited {
 				t.Errorf("contract 30, 42: guess 21: %s", got)
 			}
 		}
@@ -177,14 +177,14 @@ func TestWrongTokensAreLimitedByAddress(t *testing.T) {
 			t.Errorf("contract 30: the right token from that address: %s", got)
 		}
 	}
-	if got := ask("guess", "192.0.2.2"); got != api.Unauthorized {
+	if got := ask("guess", "192.0.2.2"); got != reply.Unauthorized {
 		t.Errorf("contract 30: another address: %s", got)
 	}
 	w.clock.Advance(3 * time.Second)
-	if got := ask("guess", "192.0.2.1"); got != api.Unauthorized {
+	if got := ask("guess", "192.0.2.1"); got != reply.Unauthorized {
 		t.Errorf("contract 30: 3 s later: %s", got)
 	}
-	if got := ask("guess", "192.0.2.1"); got != api.RateLimited {
+	if got := ask("guess", "192.0.2.1"); got != reply.RateLimited {
 		t.Errorf("contract 30: 20 a minute is one in 3 s: %s", got)
 	}
 }
@@ -222,19 +222,19 @@ func TestRoutes(t *testing.T) {
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", ""} {
 			if slices.Contains(want, method) {
-				if e := w.ask(t, method, path, "{}", nil); e != nil && e.Code == api.MethodNotAllowed {
+				if e := w.ask(t, method, path, "{}", nil); e != nil && e.Code == reply.MethodNotAllowed {
 					t.Errorf("contract 5, 405: %s %s", method, path)
 				}
 				continue
 			}
-			if e := w.refused(t, api.MethodNotAllowed, method, path, ""); e != nil && !slices.Equal(e.Allow, want) {
+			if e := w.refused(t, reply.MethodNotAllowed, method, path, ""); e != nil && !slices.Equal(e.Allow, want) {
 				t.Errorf("contract 5, 405: %s allows %v, want %v", path, e.Allow, want)
 			}
 		}
 	}
 	for _, path := range []string{"", "/admin", "/admin/v1/", "/admin/v1/keys/", "/admin/v1/keys/x", "/admin/v1/keys/x/test", "/admin/v1/keys/{id}/revoke/x",
 		"/admin/v1/integrations/x/revoke", "/admin/v1/x/keys", "/admin/v2/keys", "/Admin/v1/keys"} {
-		w.refused(t, api.NotFound, "GET", path, "")
+		w.refused(t, reply.NotFound, "GET", path, "")
 	}
 }
 
@@ -270,8 +270,8 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 	if e := w.ask(t, "POST", "/admin/v1/keys/"+made.Info.ID+"/revoke", "", &revoked); e != nil || revoked.Revoked == nil {
 		t.Errorf("contract 12: %+v, %v", revoked, e)
 	}
-	w.refused(t, api.NotFound, "POST", "/admin/v1/keys/key_0000000000000000/revoke", "")
-	w.refused(t, api.NotFound, "POST", "/admin/v1/keys/x/revoke", "")
+	w.refused(t, reply.NotFound, "POST", "/admin/v1/keys/key_0000000000000000/revoke", "")
+	w.refused(t, reply.NotFound, "POST", "/admin/v1/keys/x/revoke", "")
 }
 
 func TestANullMemberOfAKeyRequestCountsAsAbsent(t *testing.T) {
@@ -290,24 +290,24 @@ func TestAKeyIsWhatWasAskedForOrNone(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {
 		name, body string
-		code       api.Code
+		code       reply.Code
 	}{
-		{"no body", ``, api.InvalidRequest},
-		{"no object", `[]`, api.InvalidRequest},
-		{"no publisher", `{}`, api.InvalidRequest},
-		{"a publisher that is null", `{"publisher_id":null}`, api.InvalidRequest},
-		{"a publisher that is not there", `{"publisher_id":"pub_x"}`, api.NotFound},
-		{"a publisher that is a number", `{"publisher_id":5}`, api.InvalidRequest},
-		{"an integration that is not there", `{"publisher_id":"pub_a","integration_id":"` + otherUUID + `"}`, api.NotFound},
-		{"an integration that is a number", `{"publisher_id":"pub_a","integration_id":5}`, api.InvalidRequest},
-		{"an integration that is empty", `{"publisher_id":"pub_a","integration_id":""}`, api.InvalidRequest},
-		{"a name twice", `{"publisher_id":"pub_a","publisher_id":"pub_a"}`, api.InvalidRequest},
-		{"expiry in the past", `{"publisher_id":"pub_a","expires":"2020-01-01T00:00:00Z"}`, api.InvalidRequest},
-		{"expiry that is now", `{"publisher_id":"pub_a","expires":"` + w.clock.Now().Format(time.RFC3339) + `"}`, api.InvalidRequest},
-		{"expiry that is a number", `{"publisher_id":"pub_a","expires":1795212600}`, api.InvalidRequest},
-		{"a list with null for an integration", `{"publisher_id":"pub_a","integration_id":[null]}`, api.InvalidRequest},
-		{"expiry without zone", `{"publisher_id":"pub_a","expires":"2030-01-01T00:00:00"}`, api.InvalidRequest},
-		{"too long", `{"publisher_id":"pub_a"}` + strings.Repeat(" ", web.MaxBody), api.PayloadTooLarge},
+		{"no body", ``, reply.InvalidRequest},
+		{"no object", `[]`, reply.InvalidRequest},
+		{"no publisher", `{}`, reply.InvalidRequest},
+		{"a publisher that is null", `{"publisher_id":null}`, reply.InvalidRequest},
+		{"a publisher that is not there", `{"publisher_id":"pub_x"}`, reply.NotFound},
+		{"a publisher that is a number", `{"publisher_id":5}`, reply.InvalidRequest},
+		{"an integration that is not there", `{"publisher_id":"pub_a","integration_id":"` + otherUUID + `"}`, reply.NotFound},
+		{"an integration that is a number", `{"publisher_id":"pub_a","integration_id":5}`, reply.InvalidRequest},
+		{"an integration that is empty", `{"publisher_id":"pub_a","integration_id":""}`, reply.InvalidRequest},
+		{"a name twice", `{"publisher_id":"pub_a","publisher_id":"pub_a"}`, reply.InvalidRequest},
+		{"expiry in the past", `{"publisher_id":"pub_a","expires":"2020-01-01T00:00:00Z"}`, reply.InvalidRequest},
+		{"expiry that is now", `{"publisher_id":"pub_a","expires":"` + w.clock.Now().Format(time.RFC3339) + `"}`, reply.InvalidRequest},
+		{"expiry that is a number", `{"publisher_id":"pub_a","expires":1795212600}`, reply.InvalidRequest},
+		{"a list with null for an integration", `{"publisher_id":"pub_a","integration_id":[null]}`, reply.InvalidRequest},
+		{"expiry without zone", `{"publisher_id":"pub_a","expires":"2030-01-01T00:00:00"}`, reply.InvalidRequest},
+		{"too long", `{"publisher_id":"pub_a"}` + strings.Repeat(" ", web.MaxBody), reply.PayloadTooLarge},
 	} {
 		t.Run("contract 12: "+c.name, func(t *testing.T) { w.refused(t, c.code, "POST", KeysPath, c.body) })
 	}
@@ -334,13 +334,13 @@ func TestNoPublicKeyWithoutCallbackOrigins(t *testing.T) {
 			}
 			continue
 		}
-		if e := w.refused(t, api.Forbidden, "POST", KeysPath, body); e != nil && !strings.Contains(e.Message, "callback_origins") {
+		if e := w.refused(t, reply.Forbidden, "POST", KeysPath, body); e != nil && !strings.Contains(e.Message, "callback_origins") {
 			t.Errorf("contract 8: %q does not say what to configure", e.Message)
 		}
 		if keys, err := w.Directory.Keys(ctx); err != nil || len(keys) != 0 {
 			t.Errorf("contract 8: refused, and yet there are %+v, %v", keys, err)
 		}
-		w.refused(t, api.NotFound, "POST", KeysPath, `{"publisher_id":"pub_b","integration_id":"`+testUUID+`"}`)
+		w.refused(t, reply.NotFound, "POST", KeysPath, `{"publisher_id":"pub_b","integration_id":"`+testUUID+`"}`)
 		if e := w.ask(t, "POST", KeysPath, `{"publisher_id":"pub_a"}`, nil); e != nil {
 			t.Errorf("contract 8: a secret key: %v", e)
 		}
@@ -466,17 +466,17 @@ func TestAFailedTestTakesReadinessBack(t *testing.T) {
 
 func TestTheWebhookTestNeedsSomethingToTest(t *testing.T) {
 	w := newWorld(t)
-	w.refused(t, api.NotFound, "POST", "/admin/v1/integrations/"+otherUUID+"/test", "")
+	w.refused(t, reply.NotFound, "POST", "/admin/v1/integrations/"+otherUUID+"/test", "")
 	put := func(hook integration.Webhook) {
 		coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: otherUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Webhook: hook}, ""))
 	}
 	for _, hook := range []integration.Webhook{{}, {Off: true}, {URL: "https://hooks.publisher.example/"}} {
 		put(hook)
-		w.refused(t, api.InvalidRequest, "POST", "/admin/v1/integrations/"+otherUUID+"/test", "")
+		w.refused(t, reply.InvalidRequest, "POST", "/admin/v1/integrations/"+otherUUID+"/test", "")
 	}
 	w.store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
 	w.Directory = integration.NewDirectory(w.Host)
-	w.refused(t, api.Unavailable, "POST", "/admin/v1/integrations/"+testUUID+"/test", "")
+	w.refused(t, reply.Unavailable, "POST", "/admin/v1/integrations/"+testUUID+"/test", "")
 }
 
 // bury makes n dead events of a partition.
@@ -576,7 +576,7 @@ func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
 			t.Errorf("contract 27: %s: %+v, %v", state, shown, e)
 		}
 	}
-	w.refused(t, api.InvalidRequest, "GET", DeliveriesPath+"?state=delivered", "")
+	w.refused(t, reply.InvalidRequest, "GET", DeliveriesPath+"?state=delivered", "")
 }
 
 func TestResend(t *testing.T) {
@@ -589,14 +589,14 @@ func TestResend(t *testing.T) {
 		}
 		return kvtest.Pass
 	}
-	w.refused(t, api.Unavailable, "POST", path, "") // it may be in the partition that does not answer
+	w.refused(t, reply.Unavailable, "POST", path, "") // it may be in the partition that does not answer
 	w.store.Decide = nil
 	if e := w.ask(t, "POST", path, "", nil); e != nil {
 		t.Errorf("contract 27: %v", e)
 	}
-	w.refused(t, api.NotFound, "POST", path, "")
+	w.refused(t, reply.NotFound, "POST", path, "")
 	for _, bad := range []string{"x", "evt_", "evt_x", testUUID, "evt_" + testUUID + "0"} {
-		w.refused(t, api.InvalidRequest, "POST", "/admin/v1/deliveries/"+bad+"/resend", "")
+		w.refused(t, reply.InvalidRequest, "POST", "/admin/v1/deliveries/"+bad+"/resend", "")
 	}
 	tasks, _, err := w.KV.Claim(ctx, "p2", w.clock.Now(), time.Minute, 5)
 	if err != nil || len(tasks) != 1 {

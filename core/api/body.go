@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -12,18 +13,18 @@ import (
 // wrong with them, so that the caller hears of all of it at once.
 type fields struct {
 	object web.Object
-	bad    []Detail
+	bad    []reply.Detail
 }
 
 // body reads the request's body as fields (contract 3).
 func (c *call) body() (*fields, error) {
 	if len(c.req.Body) > web.MaxBody {
-		return nil, &Error{Code: PayloadTooLarge, Message: "The body is larger than 16 KiB."}
+		return nil, &reply.Error{Code: reply.PayloadTooLarge, Message: "The body is larger than 16 KiB."}
 	}
 	// Each of them, should there be several: some readers take the last.
 	for _, contentType := range c.req.Header["Content-Type"] {
 		if t := web.MediaType(contentType); t != "application/json" && !(strings.HasPrefix(t, "application/") && strings.HasSuffix(t, "+json")) {
-			return nil, &Error{Code: UnsupportedMediaType, Message: "Send the body as application/json."}
+			return nil, &reply.Error{Code: reply.UnsupportedMediaType, Message: "Send the body as application/json."}
 		}
 	}
 	object, err := web.ReadObject(c.req.Body)
@@ -32,14 +33,24 @@ func (c *call) body() (*fields, error) {
 		if !errors.As(err, &syntax) {
 			return nil, err
 		}
-		return nil, &Error{Code: InvalidRequest, Message: "The " + syntax.Error() + ".",
-			Details: []Detail{{Field: "", Code: detailFormat, Message: syntax.Problem}}}
+		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "The " + syntax.Error() + ".",
+			Details: []reply.Detail{{Field: "", Code: detailFormat, Message: syntax.Problem}}}
 	}
 	return &fields{object: object}, nil
 }
 
+// Codes of a Detail.
+const (
+	detailRequired = "required"
+	detailType     = "type"
+	detailFormat   = "format"
+	detailLength   = "length"
+	detailValue    = "value"
+	detailConflict = "conflict"
+)
+
 func (f *fields) fail(field, code, message string) {
-	f.bad = append(f.bad, Detail{Field: field, Code: code, Message: message})
+	f.bad = append(f.bad, reply.Detail{Field: field, Code: code, Message: message})
 }
 
 // err returns the error that names every bad field, or nil.
@@ -51,7 +62,7 @@ func (f *fields) err() error {
 	for i, d := range f.bad {
 		names[i] = d.Field
 	}
-	return &Error{Code: InvalidRequest, Message: "The request is not valid: " + strings.Join(names, ", ") + ".", Details: f.bad}
+	return &reply.Error{Code: reply.InvalidRequest, Message: "The request is not valid: " + strings.Join(names, ", ") + ".", Details: f.bad}
 }
 
 // text returns a string member; nil if it is absent or no string.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -16,7 +17,7 @@ func Preflight(c *call) (*web.Response, error) {
 	}
 	origin := c.req.Header.Get("Origin")
 	if origin == "" || c.req.Header.Get("Access-Control-Request-Method") != "POST" {
-		return nil, &Error{Code: MethodNotAllowed, Message: "Use POST.", Allow: []string{"POST", "OPTIONS"}}
+		return nil, &reply.Error{Code: reply.MethodNotAllowed, Message: "Use POST.", Allow: []string{"POST", "OPTIONS"}}
 	}
 	allowed, err := c.Directory.BrowserOrigin(c.ctx, origin)
 	if err != nil {
@@ -34,11 +35,11 @@ func Preflight(c *call) (*web.Response, error) {
 	}}, nil
 }
 
-var errOrigin = &Error{Code: Forbidden, Message: "This origin is not allowed for the public key. Add it to the integration's browser origins."}
+var errOrigin = &reply.Error{Code: reply.Forbidden, Message: "This origin is not allowed for the public key. Add it to the integration's browser origins."}
 
 // errCallbackOrigins says what to configure: to refuse alone would leave a
 // publisher with a key that does nothing.
-var errCallbackOrigins = &Error{Code: Forbidden, Message: "A public key needs the integration's callback origins. Add the origin of callback_url to its callback_origins."}
+var errCallbackOrigins = &reply.Error{Code: reply.Forbidden, Message: "A public key needs the integration's callback origins. Add the origin of callback_url to its callback_origins."}
 
 // allowPublic refuses what a public key may not start (contract 8): anything
 // on an integration without callback origins, and a page of an origin that the

@@ -6,6 +6,7 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/reply"
 )
 
 // take counts the request against its address and, in the same step, against
@@ -20,7 +21,7 @@ func (c *call) take(address ratelimit.Rule, ofKey ...ratelimit.Rule) error {
 	c.limits = result
 	if !result.Allowed {
 		c.limitHeaders(result)
-		return &Error{Code: RateLimited, Message: "Too many requests. Retry-After says when to try again.", RetryAfter: result.RetryAfter}
+		return &reply.Error{Code: reply.RateLimited, Message: "Too many requests. Retry-After says when to try again.", RetryAfter: result.RetryAfter}
 	}
 	// How a key stands is for whoever proves to be allowed it.
 	c.limitHeaders(result.First())
@@ -74,7 +75,7 @@ func (c *call) publicKeyRule(id string) ratelimit.Rule {
 	return ratelimit.Rule{Name: "public-key", Key: id, Limit: c.Limits.PublicPerKey}
 }
 
-var errUnauthorized = &Error{Code: Unauthorized, Message: "Send a valid secret key as \"Authorization: Bearer svc_sk_…\"."}
+var errUnauthorized = &reply.Error{Code: reply.Unauthorized, Message: "Send a valid secret key as \"Authorization: Bearer svc_sk_…\"."}
 
 // bearer returns the credential of the Authorization header.
 func (c *call) bearer() (text string, present bool) {
@@ -96,14 +97,14 @@ func (c *call) secretKey(text string, presented integration.Presented) (*integra
 		if _, err := c.activeKey(integration.Present(integration.PublicPrefix, text)); err != nil {
 			return nil, err
 		}
-		return nil, &Error{Code: Forbidden, Message: "A public key cannot do this, nor go into the Authorization header. Use the secret key, from a server."}
+		return nil, &reply.Error{Code: reply.Forbidden, Message: "A public key cannot do this, nor go into the Authorization header. Use the secret key, from a server."}
 	}
 	key, err := c.activeKey(presented)
 	if err != nil {
 		return nil, err
 	}
 	if c.browser() {
-		return nil, &Error{Code: Forbidden, Message: "A secret key must not be used in a browser. Call from a server, and replace this key: whoever opened the page has seen it."}
+		return nil, &reply.Error{Code: reply.Forbidden, Message: "A secret key must not be used in a browser. Call from a server, and replace this key: whoever opened the page has seen it."}
 	}
 	return key, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -83,7 +84,7 @@ func (c *call) once(key *integration.Key, idempotency string, begin func(*replay
 
 // keep returns what a commit must check and put to keep the answer. A nil
 // replay keeps nothing.
-func (r *replay) keep(resp *web.Response, refusal *Error) ([]kv.Check, []kv.Put, error) {
+func (r *replay) keep(resp *web.Response, refusal *reply.Error) ([]kv.Check, []kv.Put, error) {
 	if r == nil {
 		return nil, nil, nil
 	}
@@ -117,15 +118,13 @@ func (r *replay) repeat(item kv.Item) (*web.Response, error) {
 		return nil, errors.New("api: kept answer: another one's")
 	}
 	if !bytes.Equal(k.Request, r.request) {
-		return nil, &Error{Code: InvalidRequest, Message: "This Idempotency-Key was used with another body.",
-			Details: []Detail{{Field: "Idempotency-Key", Code: detailConflict, Message: "Was used with another body within the last 10 minutes."}}}
+		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "This Idempotency-Key was used with another body.",
+			Details: []reply.Detail{{Field: "Idempotency-Key", Code: detailConflict, Message: "Was used with another body within the last 10 minutes."}}}
 	}
 	if k.Session != "" {
 		return nil, initiationFailed(k.Session)
 	}
-	resp := Answer(200, struct{}{})
-	resp.Body = k.Body
-	return resp, nil
+	return reply.Written(200, k.Body), nil
 }
 
 // partition chooses where a new session's keys lie.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
@@ -43,7 +44,7 @@ func (r reconcileResponse) marshal() []byte {
 	return w.End()
 }
 
-var errNoSession = &Error{Code: NotFound, Message: "There is no such session."}
+var errNoSession = &reply.Error{Code: reply.NotFound, Message: "There is no such session."}
 
 // Reconcile is GET /api/v1/verify/sessions/{sessionId}.
 func Reconcile(c *call) (*web.Response, error) {
@@ -54,8 +55,8 @@ func Reconcile(c *call) (*web.Response, error) {
 	text := strings.TrimPrefix(c.req.Path, SessionsPath)
 	id, err := session.ParseID(c.Sealer, text)
 	if errors.Is(err, session.ErrMalformed) && !looksLikeID(text) {
-		return nil, &Error{Code: InvalidRequest, Message: "The session id is not of the form svc_sess_….",
-			Details: []Detail{{Field: "sessionId", Code: detailFormat, Message: "Must be a session id as start returned it."}}}
+		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "The session id is not of the form svc_sess_….",
+			Details: []reply.Detail{{Field: "sessionId", Code: detailFormat, Message: "Must be a session id as start returned it."}}}
 	}
 	if errors.Is(err, host.ErrKeyAwaited) {
 		return nil, err
@@ -74,7 +75,7 @@ func Reconcile(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return answer(200, view(text, id, r.As(c.now, id.Expires())).marshal()), nil
+	return reply.Written(200, view(text, id, r.As(c.now, id.Expires())).marshal()), nil
 }
 
 // looksLikeID reports whether text has the form that the specification and

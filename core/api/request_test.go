@@ -25,6 +25,7 @@ import (
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -95,18 +96,18 @@ func with(h web.Header, name, value string) web.Header {
 }
 
 // ask returns the 200's body, or what the caller is told instead.
-func (w *world) ask(h Handler, path string, header web.Header, body string) ([]byte, *Error) {
+func (w *world) ask(h Handler, path string, header web.Header, body string) ([]byte, *reply.Error) {
 	if header == nil {
 		header = web.Header{}
 	}
 	resp, _, err := w.Serve(ctx, &web.Request{Method: "POST", Path: path, Header: header, Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")}, h)
 	if err != nil {
-		return nil, AsError(err, errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown))
+		return nil, reply.AsError(err, errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown))
 	}
 	return resp.Body, nil
 }
 
-func code(e *Error) Code {
+func code(e *reply.Error) reply.Code {
 	if e == nil {
 		return ""
 	}
@@ -172,43 +173,43 @@ func TestWhoMayCallWhat(t *testing.T) {
 	coretest.Must(t, err)
 	sidText, err := sid.Format(w.Sealer)
 	coretest.Must(t, err)
-	const ok = Code("")
+	const ok = reply.Code("")
 
 	for _, c := range []struct {
 		name                       string
 		header                     web.Header
 		public                     string // in the body, "" for none
-		start, validate, reconcile Code
+		start, validate, reconcile reply.Code
 	}{
 		{"spec, Authentication 1: a secret key", bearer(w.sk), "", ok, ok, ok},
 		{"spec, Authentication 1: the scheme in lower case", web.Header{"Authorization": {"bearer " + w.sk}}, "", ok, ok, ok},
-		{"spec, Authentication 2: a public key in the body", nil, w.pk, ok, Forbidden, Unauthorized},
-		{"spec, Authentication 3: a public key as bearer", bearer(w.pk), "", Forbidden, Forbidden, Forbidden},
-		{"contract 9: both", bearer(w.sk), w.pk, InvalidRequest, ok, ok},
-		{"contract 9: neither", nil, "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: an empty header", web.Header{"Authorization": {""}}, "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: an empty bearer", web.Header{"Authorization": {"Bearer "}}, "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: no scheme", web.Header{"Authorization": {w.sk}}, "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: another scheme", web.Header{"Authorization": {"Basic " + w.sk}}, "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: two headers", web.Header{"Authorization": {"Bearer " + w.sk, "Bearer " + w.sk}}, "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: something behind the key", bearer(w.sk + " x"), "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: mistyped", bearer(w.sk[:20] + "!" + w.sk[21:]), "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: unknown", bearer(unknown), "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: expired", bearer(expired), "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: revoked", bearer(revoked), "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: an unknown public key as bearer", bearer(unknownPK), "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: an unknown public key", nil, unknownPK, Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: a revoked public key", nil, revokedPK, Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: a secret key as public_key", nil, w.sk, Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: a bad bearer is not saved by a public key", bearer(unknown), w.pk, Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 403: a secret key from a page", with(bearer(w.sk), "Origin", "https://www.publisher.example"), "", Forbidden, Forbidden, Forbidden},
-		{"contract 5, 403: a secret key with Sec-Fetch-Site", with(bearer(w.sk), "Sec-Fetch-Site", "none"), "", Forbidden, Forbidden, Forbidden},
+		{"spec, Authentication 2: a public key in the body", nil, w.pk, ok, reply.Forbidden, reply.Unauthorized},
+		{"spec, Authentication 3: a public key as bearer", bearer(w.pk), "", reply.Forbidden, reply.Forbidden, reply.Forbidden},
+		{"contract 9: both", bearer(w.sk), w.pk, reply.InvalidRequest, ok, ok},
+		{"contract 9: neither", nil, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: an empty header", web.Header{"Authorization": {""}}, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: an empty bearer", web.Header{"Authorization": {"Bearer "}}, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: no scheme", web.Header{"Authorization": {w.sk}}, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: another scheme", web.Header{"Authorization": {"Basic " + w.sk}}, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: two headers", web.Header{"Authorization": {"Bearer " + w.sk, "Bearer " + w.sk}}, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: something behind the key", bearer(w.sk + " x"), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: mistyped", bearer(w.sk[:20] + "!" + w.sk[21:]), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: unknown", bearer(unknown), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: expired", bearer(expired), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: revoked", bearer(revoked), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: an unknown public key as bearer", bearer(unknownPK), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: an unknown public key", nil, unknownPK, reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: a revoked public key", nil, revokedPK, reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: a secret key as public_key", nil, w.sk, reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: a bad bearer is not saved by a public key", bearer(unknown), w.pk, reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 403: a secret key from a page", with(bearer(w.sk), "Origin", "https://www.publisher.example"), "", reply.Forbidden, reply.Forbidden, reply.Forbidden},
+		{"contract 5, 403: a secret key with Sec-Fetch-Site", with(bearer(w.sk), "Sec-Fetch-Site", "none"), "", reply.Forbidden, reply.Forbidden, reply.Forbidden},
 		{"contract 5: Sec-Fetch-Mode is what servers send", with(bearer(w.sk), "Sec-Fetch-Mode", "cors"), "", ok, ok, ok},
-		{"contract 5, 401: an unknown key from a page", with(bearer(unknown), "Origin", "https://www.publisher.example"), "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 7: a public key from an allowed page", web.Header{"Origin": {"https://www.publisher.example"}}, w.pk, ok, Forbidden, Unauthorized},
-		{"contract 5, 403: a public key from another page", web.Header{"Origin": {"https://evil.example"}}, w.pk, Forbidden, Forbidden, Unauthorized},
-		{"contract 5, 403: a public key from no page's origin", web.Header{"Origin": {"null"}}, w.pk, Forbidden, Forbidden, Unauthorized},
-		{"contract 5, 404: another publisher's key", bearer(w.otherSK), "", NotFound, InvalidToken, NotFound},
+		{"contract 5, 401: an unknown key from a page", with(bearer(unknown), "Origin", "https://www.publisher.example"), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 7: a public key from an allowed page", web.Header{"Origin": {"https://www.publisher.example"}}, w.pk, ok, reply.Forbidden, reply.Unauthorized},
+		{"contract 5, 403: a public key from another page", web.Header{"Origin": {"https://evil.example"}}, w.pk, reply.Forbidden, reply.Forbidden, reply.Unauthorized},
+		{"contract 5, 403: a public key from no page's origin", web.Header{"Origin": {"null"}}, w.pk, reply.Forbidden, reply.Forbidden, reply.Unauthorized},
+		{"contract 5, 404: another publisher's key", bearer(w.otherSK), "", reply.NotFound, reply.InvalidToken, reply.NotFound},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			// Contract 30 is not what is asked here.
@@ -243,11 +244,11 @@ func TestAPublicKeyStartsItsOwnIntegrationOnly(t *testing.T) {
 	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: "22222222-4d4e-475f-906b-2f11c5eca7bd", PublisherID: "pub_a", Level: "L2",
 		ChallengeAge: 18, Method: sandbox.Method, Webhook: integration.Webhook{Off: true}}, ""))
 	body := strings.Replace(startBody(`"public_key":"`+w.pk+`"`), testUUID, "22222222-4d4e-475f-906b-2f11c5eca7bd", 1)
-	if _, e := w.ask(Start, StartPath, nil, body); code(e) != Forbidden {
+	if _, e := w.ask(Start, StartPath, nil, body); code(e) != reply.Forbidden {
 		t.Errorf("contract 12: %v, want FORBIDDEN", e)
 	}
 	body = strings.Replace(startBody(`"public_key":"`+w.pk+`"`), testUUID, otherUUID, 1)
-	if _, e := w.ask(Start, StartPath, nil, body); code(e) != NotFound {
+	if _, e := w.ask(Start, StartPath, nil, body); code(e) != reply.NotFound {
 		t.Errorf("contract 5, 404: another publisher's: %v", e)
 	}
 }
@@ -257,29 +258,29 @@ func TestBodies(t *testing.T) {
 	long := startBody(`"x":"` + strings.Repeat("x", web.MaxBody) + `"`)
 	for _, c := range []struct {
 		name, contentType, body string
-		want                    Code
+		want                    reply.Code
 	}{
 		{"no Content-Type", "", startBody(), ""},
 		{"application/json", "application/json", startBody(), ""},
 		{"with charset", "Application/JSON; charset=utf-8", startBody(), ""},
 		{"of JSON's family", "application/vnd.publisher+json", startBody(), ""},
-		{"text", "text/plain", startBody(), UnsupportedMediaType},
-		{"a form", "application/x-www-form-urlencoded", startBody(), UnsupportedMediaType},
-		{"text of JSON's family", "text/x+json", startBody(), UnsupportedMediaType},
-		{"JSON of another kind", "application/jsonp", startBody(), UnsupportedMediaType},
+		{"text", "text/plain", startBody(), reply.UnsupportedMediaType},
+		{"a form", "application/x-www-form-urlencoded", startBody(), reply.UnsupportedMediaType},
+		{"text of JSON's family", "text/x+json", startBody(), reply.UnsupportedMediaType},
+		{"JSON of another kind", "application/jsonp", startBody(), reply.UnsupportedMediaType},
 		{"JSON twice", "application/json and application/json", startBody(), ""},
-		{"JSON and another", "application/json and text/plain", startBody(), UnsupportedMediaType},
+		{"JSON and another", "application/json and text/plain", startBody(), reply.UnsupportedMediaType},
 		{"unknown members", "", startBody(`"unknown":{"a":[1,null]}`), ""},
 		{"as large as may be", "", startBody(`"x":"` + strings.Repeat("x", web.MaxBody-len(startBody(`"x":""`))) + `"`), ""},
-		{"too large", "", long, PayloadTooLarge},
-		{"empty", "", "", InvalidRequest},
-		{"an array", "", "[" + startBody() + "]", InvalidRequest},
-		{"trailing data", "", startBody() + "{}", InvalidRequest},
-		{"a member twice", "", startBody(`"state":"a"`, `"state":"b"`), InvalidRequest},
-		{"a member twice, once escaped", "", startBody(`"state":"a"`, `"st\u0061te":"b"`), InvalidRequest},
-		{"invalid UTF-8", "", startBody(`"state":"` + "\xff" + `"`), InvalidRequest},
-		{"half a surrogate pair", "", startBody(`"state":"\ud800"`), InvalidRequest},
-		{"byte order mark", "", "\ufeff" + startBody(), InvalidRequest},
+		{"too large", "", long, reply.PayloadTooLarge},
+		{"empty", "", "", reply.InvalidRequest},
+		{"an array", "", "[" + startBody() + "]", reply.InvalidRequest},
+		{"trailing data", "", startBody() + "{}", reply.InvalidRequest},
+		{"a member twice", "", startBody(`"state":"a"`, `"state":"b"`), reply.InvalidRequest},
+		{"a member twice, once escaped", "", startBody(`"state":"a"`, `"st\u0061te":"b"`), reply.InvalidRequest},
+		{"invalid UTF-8", "", startBody(`"state":"` + "\xff" + `"`), reply.InvalidRequest},
+		{"half a surrogate pair", "", startBody(`"state":"\ud800"`), reply.InvalidRequest},
+		{"byte order mark", "", "\ufeff" + startBody(), reply.InvalidRequest},
 	} {
 		t.Run("contract 3: "+c.name, func(t *testing.T) {
 			h := bearer(w.sk)
@@ -332,7 +333,7 @@ func TestStartNamesEveryBadField(t *testing.T) {
 				}
 				return
 			}
-			if code(e) != InvalidRequest {
+			if code(e) != reply.InvalidRequest {
 				t.Fatalf("%v, want INVALID_REQUEST", e)
 			}
 			var got []string
@@ -356,7 +357,7 @@ func TestStartNamesEveryBadField(t *testing.T) {
 func TestStartNamesEveryBadFieldToNobodyToo(t *testing.T) {
 	w := newWorld(t)
 	_, e := w.ask(Start, StartPath, web.Header{"Idempotency-Key": {""}}, `{"public_key":5,"callback_url":"x","state":"\n"}`)
-	if code(e) != InvalidRequest {
+	if code(e) != reply.InvalidRequest {
 		t.Fatalf("%v, want INVALID_REQUEST", e)
 	}
 	var got []string
@@ -366,7 +367,7 @@ func TestStartNamesEveryBadFieldToNobodyToo(t *testing.T) {
 	if want := []string{"public_key:type", "Idempotency-Key:conflict", "integration_id:required", "callback_url:format", "state:value"}; !slices.Equal(got, want) {
 		t.Errorf("contract 5, 400: details %v, want %v", got, want)
 	}
-	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":null`)); code(e) != Unauthorized {
+	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":null`)); code(e) != reply.Unauthorized {
 		t.Errorf("contract 3 and 9: public_key null and nothing else is no credential: %v", e)
 	}
 }
@@ -382,7 +383,7 @@ func TestPrintable(t *testing.T) {
 
 func TestIdempotentStart(t *testing.T) {
 	w := newWorld(t)
-	ask := func(key, idempotency, body string) (string, *Error) {
+	ask := func(key, idempotency, body string) (string, *reply.Error) {
 		t.Helper()
 		b, e := w.ask(Start, StartPath, with(bearer(key), "Idempotency-Key", idempotency), body)
 		return string(b), e
@@ -394,7 +395,7 @@ func TestIdempotentStart(t *testing.T) {
 	if again, e := ask(w.sk, "key 1", startBody()); e != nil || again != first {
 		t.Errorf("contract 11: the same again gives\n%s, %v, want\n%s", again, e, first)
 	}
-	if _, e := ask(w.sk, "key 1", startBody(`"state":"x"`)); code(e) != InvalidRequest || len(e.Details) != 1 || e.Details[0].Field != "Idempotency-Key" {
+	if _, e := ask(w.sk, "key 1", startBody(`"state":"x"`)); code(e) != reply.InvalidRequest || len(e.Details) != 1 || e.Details[0].Field != "Idempotency-Key" {
 		t.Errorf("contract 11: another body gives %v", e)
 	}
 	if other, e := ask(w.sk, "key 2", startBody()); e != nil || other == first {
@@ -414,7 +415,7 @@ func TestIdempotentStart(t *testing.T) {
 	}
 	for _, bad := range []web.Header{{"Idempotency-Key": {""}}, {"Idempotency-Key": {strings.Repeat("x", 256)}}, {"Idempotency-Key": {"a\n"}}, {"Idempotency-Key": {"a", "a"}}} {
 		bad["Authorization"] = []string{"Bearer " + w.sk}
-		if _, e := w.ask(Start, StartPath, bad, startBody()); code(e) != InvalidRequest {
+		if _, e := w.ask(Start, StartPath, bad, startBody()); code(e) != reply.InvalidRequest {
 			t.Errorf("contract 11: %q: %v", bad["Idempotency-Key"], e)
 		}
 	}
@@ -426,7 +427,7 @@ func TestIdempotentStartKeepsAFailedInitiation(t *testing.T) {
 	h := with(bearer(w.sk), "Idempotency-Key", "k")
 	_, first := w.ask(Start, StartPath, h, body)
 	_, again := w.ask(Start, StartPath, h, body)
-	if code(first) != ProviderUnavailable || first.Session == "" || code(again) != ProviderUnavailable || again.Session != first.Session {
+	if code(first) != reply.ProviderUnavailable || first.Session == "" || code(again) != reply.ProviderUnavailable || again.Session != first.Session {
 		t.Errorf("contract 5, 502; 11: %+v, then %+v", first, again)
 	}
 }
@@ -461,7 +462,7 @@ func TestIdempotentStartThatWasOvertaken(t *testing.T) {
 	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" && !overtaken {
 			overtaken = true
-			var e *Error
+			var e *reply.Error
 			if quicker, e = w.ask(Start, StartPath, h, startBody()); e != nil {
 				t.Error(e)
 			}
@@ -547,7 +548,7 @@ func TestValidateConsumesOnce(t *testing.T) {
 			switch _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) {
 			case "":
 				oks.Add(1)
-			case AlreadyUsed:
+			case reply.AlreadyUsed:
 				used.Add(1)
 			default:
 				t.Error(e)
@@ -566,15 +567,15 @@ func TestValidateConsumesOnce(t *testing.T) {
 	if again == result {
 		t.Fatal("sealed twice to the same text")
 	}
-	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+again+`"}`); code(e) != AlreadyUsed {
+	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+again+`"}`); code(e) != reply.AlreadyUsed {
 		t.Errorf("contract 17: sealed anew, it validates again: %v", e)
 	}
 	w.clock.Advance(5*time.Minute - time.Millisecond)
-	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != AlreadyUsed {
+	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != reply.AlreadyUsed {
 		t.Errorf("contract 5, 410: used and inside the 5 minutes: %v", e)
 	}
 	w.clock.Advance(time.Millisecond)
-	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != TokenExpired {
+	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != reply.TokenExpired {
 		t.Errorf("contract 5, 410: used and older than 5 minutes: %v", e)
 	}
 }
@@ -592,14 +593,14 @@ func TestIdempotentValidate(t *testing.T) {
 	if again, e := w.ask(Validate, ValidatePath, h, body); e != nil || !bytes.Equal(again, first) {
 		t.Errorf("contract 11: the same again gives %s, %v, want %s", again, e, first)
 	}
-	if _, e := w.ask(Validate, ValidatePath, with(bearer(w.sk), "Idempotency-Key", "l"), body); code(e) != AlreadyUsed {
+	if _, e := w.ask(Validate, ValidatePath, with(bearer(w.sk), "Idempotency-Key", "l"), body); code(e) != reply.AlreadyUsed {
 		t.Errorf("contract 11: another key: %v", e)
 	}
-	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != AlreadyUsed {
+	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != reply.AlreadyUsed {
 		t.Errorf("contract 11: no key: %v", e)
 	}
 	w.clock.Advance(time.Millisecond)
-	if _, e := w.ask(Validate, ValidatePath, h, body); code(e) != TokenExpired {
+	if _, e := w.ask(Validate, ValidatePath, h, body); code(e) != reply.TokenExpired {
 		t.Errorf("contract 11: longer than the token would have lived: %v", e)
 	}
 }
@@ -608,16 +609,16 @@ func TestIdempotentValidate(t *testing.T) {
 func TestValidateUnderLostReplies(t *testing.T) {
 	for _, c := range []struct {
 		faults []kvtest.Fault
-		first  Code
-		again  Code // once the store is well
+		first  reply.Code
+		again  reply.Code // once the store is well
 	}{
-		{[]kvtest.Fault{kvtest.LoseReply}, "", AlreadyUsed},
-		{[]kvtest.Fault{kvtest.LoseRequest}, "", AlreadyUsed},
-		{[]kvtest.Fault{kvtest.Delay}, "", AlreadyUsed},
-		{[]kvtest.Fault{kvtest.Refuse}, Unavailable, ""},
-		{[]kvtest.Fault{kvtest.LoseRequest, kvtest.LoseRequest}, Unavailable, ""},
-		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Refuse}, Unavailable, AlreadyUsed},
-		{[]kvtest.Fault{kvtest.Delay, kvtest.Refuse}, Unavailable, AlreadyUsed},
+		{[]kvtest.Fault{kvtest.LoseReply}, "", reply.AlreadyUsed},
+		{[]kvtest.Fault{kvtest.LoseRequest}, "", reply.AlreadyUsed},
+		{[]kvtest.Fault{kvtest.Delay}, "", reply.AlreadyUsed},
+		{[]kvtest.Fault{kvtest.Refuse}, reply.Unavailable, ""},
+		{[]kvtest.Fault{kvtest.LoseRequest, kvtest.LoseRequest}, reply.Unavailable, ""},
+		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Refuse}, reply.Unavailable, reply.AlreadyUsed},
+		{[]kvtest.Fault{kvtest.Delay, kvtest.Refuse}, reply.Unavailable, reply.AlreadyUsed},
 	} {
 		t.Run(fmt.Sprintf("contract 5, 503: %v", c.faults), func(t *testing.T) {
 			w := newWorld(t)
@@ -646,8 +647,8 @@ func TestValidateUnderLostReplies(t *testing.T) {
 func TestErrorsNeverRepeatTheRequest(t *testing.T) {
 	w := newWorld(t)
 	const mark = "REPEATED-BY-MISTAKE"
-	var all []*Error
-	add := func(e *Error) {
+	var all []*reply.Error
+	add := func(e *reply.Error) {
 		if e == nil {
 			t.Error("accepted")
 			return
@@ -667,7 +668,7 @@ func TestErrorsNeverRepeatTheRequest(t *testing.T) {
 	ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"svc_rt_`+mark+`"}`)
 	ask(Reconcile, SessionsPath+mark, bearer(w.sk), "")
 	for _, e := range all {
-		if b := WriteError(e, "req_x", "").Body; bytes.Contains(b, []byte(mark)) {
+		if b := e.Response("req_x", "").Body; bytes.Contains(b, []byte(mark)) {
 			t.Errorf("contract 5: %s", b)
 		}
 	}
@@ -676,45 +677,18 @@ func TestErrorsNeverRepeatTheRequest(t *testing.T) {
 	}
 }
 
-func TestErrorsOnTheWire(t *testing.T) {
-	for c, want := range map[Code]int{InvalidRequest: 400, InvalidToken: 400, Unauthorized: 401, Forbidden: 403, NotFound: 404, MethodNotAllowed: 405,
-		RequestTimeout: 408, AlreadyUsed: 409, IntegrationNotReady: 409, TokenExpired: 410, PayloadTooLarge: 413, URITooLong: 414, UnsupportedMediaType: 415, RateLimited: 429,
-		Internal: 500, ProviderUnavailable: 502, Unavailable: 503} {
-		resp := WriteError(&Error{Code: c, Message: "m", RetryAfter: 3, Allow: []string{"GET", "HEAD"}}, "req_x", "corr")
-		if resp.Status != want {
-			t.Errorf("contract 5: %s is %d, want %d", c, resp.Status, want)
-		}
-		wantBody := `{"code":"` + string(c) + `","error_code":"` + string(c) + `","error":"m","message":"m","request_id":"req_x","correlation_id":"corr"}`
-		if string(resp.Body) != wantBody || resp.Header.Get("Retry-After") != "3" {
-			t.Errorf("contract 5: %s %v", resp.Body, resp.Header)
-		}
-		if resp.Header.Has("Www-Authenticate") != (c == Unauthorized) || resp.Header.Has("Allow") != (c == MethodNotAllowed) {
-			t.Errorf("contract 5: header of %s: %v", c, resp.Header)
-		}
-	}
-	if len(status) != 17 {
-		t.Errorf("contract 5 has 17 codes here, the table %d", len(status))
-	}
-	if e := AsError(errors.New("a cause"), false); e.Code != Internal || strings.Contains(e.Message, "cause") {
-		t.Errorf("contract 5: %v", e)
-	}
-	if e := AsError(fmt.Errorf("x: %w", &Error{Code: NotFound}), true); e.Code != NotFound {
-		t.Errorf("contract 5: an error for the caller became %v", e)
-	}
-}
-
 // The address is limited and the body read before any key is known.
 func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 	w := newWorld(t)
-	ask := func(origin, body string) (Code, Lines) {
+	ask := func(origin, body string) (reply.Code, Lines) {
 		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{"Origin": {origin}},
 			Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")}, Start)
-		var e *Error
+		var e *reply.Error
 		errors.As(err, &e)
 		return code(e), header
 	}
 	own, other := "https://www.publisher.example", "https://evil.example"
-	check := func(rule string, want Code, body string) {
+	check := func(rule string, want reply.Code, body string) {
 		t.Helper()
 		for _, origin := range []string{own, other} {
 			got, header := ask(origin, body)
@@ -723,14 +697,14 @@ func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 			}
 		}
 	}
-	check("no JSON", InvalidRequest, "{")
-	check("too large", PayloadTooLarge, strings.Repeat(" ", web.MaxBody+1))
-	check("a public key of another type", InvalidRequest, startBody(`"public_key":5`))
-	check("an unknown public key", Unauthorized, startBody(`"public_key":"x"`))
+	check("no JSON", reply.InvalidRequest, "{")
+	check("too large", reply.PayloadTooLarge, strings.Repeat(" ", web.MaxBody+1))
+	check("a public key of another type", reply.InvalidRequest, startBody(`"public_key":5`))
+	check("an unknown public key", reply.Unauthorized, startBody(`"public_key":"x"`))
 	for range 60 {
 		ask(own, "{")
 	}
-	check("too many", RateLimited, startBody(`"public_key":"`+w.pk+`"`))
+	check("too many", reply.RateLimited, startBody(`"public_key":"`+w.pk+`"`))
 	if _, header := ask(own, "{"); !strings.Contains(header.Get("Access-Control-Expose-Headers"), "Retry-After") {
 		t.Errorf("contract 7: the page cannot read when to try again: %v", header)
 	}
@@ -740,11 +714,11 @@ func TestAPublicKeyIsForThePagesThatItsIntegrationLists(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
 		listed []string
-		want   Code // "": started
+		want   reply.Code // "": started
 	}{
 		{"contract 5, 403: a page of an origin that is listed", []string{"https://www.publisher.example"}, ""},
-		{"contract 5, 403: of another one", []string{"https://app.publisher.example"}, Forbidden},
-		{"contract 5, 403: none is listed", nil, Forbidden},
+		{"contract 5, 403: of another one", []string{"https://app.publisher.example"}, reply.Forbidden},
+		{"contract 5, 403: none is listed", nil, reply.Forbidden},
 	} {
 		w := newWorld(t)
 		coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
@@ -769,13 +743,13 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 		dev             bool
 		allowed         []string
 		callback        string
-		public, private Code
+		public, private reply.Code
 	}{
-		{"contract 8: none are listed, as of keys that were made before", false, nil, "https://evil.example/x", Forbidden, ""},
+		{"contract 8: none are listed, as of keys that were made before", false, nil, "https://evil.example/x", reply.Forbidden, ""},
 		{"contract 8: none are listed, in dev mode", true, nil, "https://evil.example/x", "", ""},
-		{"contract 8: an empty list is none", false, []string{}, page + "/return", Forbidden, ""},
+		{"contract 8: an empty list is none", false, []string{}, page + "/return", reply.Forbidden, ""},
 		{"contract 8: inside those that are listed", false, []string{page}, page + "/return", "", ""},
-		{"contract 8: outside them", false, []string{page}, "https://evil.example/x", InvalidRequest, InvalidRequest},
+		{"contract 8: outside them", false, []string{page}, "https://evil.example/x", reply.InvalidRequest, reply.InvalidRequest},
 	} {
 		w := newWorld(t)
 		w.Dev = c.dev
@@ -785,11 +759,11 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 		public := body[:len(body)-1] + `,"public_key":"` + w.pk + `"}`
 		for _, header := range []web.Header{nil, {"Origin": {page}}} {
 			_, lines, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: with(header, "X", "x"), Body: []byte(public)}, Start)
-			var e *Error
+			var e *reply.Error
 			if errors.As(err, &e); code(e) != c.public {
 				t.Errorf("%s: with the public key and %v: %v, want %q", c.rule, header, err, c.public)
 			}
-			if code(e) == Forbidden && !strings.Contains(e.Message, "callback_origins") {
+			if code(e) == reply.Forbidden && !strings.Contains(e.Message, "callback_origins") {
 				t.Errorf("%s: %q does not say what to configure", c.rule, e.Message)
 			}
 			if got := lines.Get("Access-Control-Allow-Origin"); (got == page) != (header != nil) {
@@ -808,7 +782,7 @@ func TestNoIdempotencyKeyWithAPublicKey(t *testing.T) {
 	w := newWorld(t)
 	for _, value := range []string{"order-1001", "", strings.Repeat("x", 256)} {
 		_, e := w.ask(Start, StartPath, web.Header{"Idempotency-Key": {value}}, startBody(`"public_key":"`+w.pk+`"`))
-		if code(e) != InvalidRequest || len(e.Details) != 1 || e.Details[0].Field != "Idempotency-Key" || e.Details[0].Code != detailConflict {
+		if code(e) != reply.InvalidRequest || len(e.Details) != 1 || e.Details[0].Field != "Idempotency-Key" || e.Details[0].Code != detailConflict {
 			t.Errorf("contract 11: %q: %v", value, e)
 		}
 	}
@@ -819,21 +793,21 @@ func TestGuessingCountsAgainstTheAddress(t *testing.T) {
 	unknown, err := integration.GenerateKey(integration.SecretPrefix, w.Random)
 	coretest.Must(t, err)
 	for n := range 600 {
-		if _, e := w.ask(Validate, ValidatePath, bearer(unknown), "{}"); code(e) != Unauthorized {
+		if _, e := w.ask(Validate, ValidatePath, bearer(unknown), "{}"); code(e) != reply.Unauthorized {
 			t.Fatalf("contract 30: guess %d: %v", n+1, e)
 		}
 	}
 	for _, key := range []string{unknown, w.sk} {
-		if _, e := w.ask(Validate, ValidatePath, bearer(key), "{}"); code(e) != RateLimited || e.RetryAfter < 1 {
+		if _, e := w.ask(Validate, ValidatePath, bearer(key), "{}"); code(e) != reply.RateLimited || e.RetryAfter < 1 {
 			t.Errorf("contract 30: guess 601: %v", e)
 		}
 	}
 	for n := range 60 {
-		if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":"x"`)); code(e) != Unauthorized {
+		if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":"x"`)); code(e) != reply.Unauthorized {
 			t.Fatalf("contract 30: guess %d of a public key: %v", n+1, e)
 		}
 	}
-	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":"`+w.pk+`"`)); code(e) != RateLimited {
+	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":"`+w.pk+`"`)); code(e) != reply.RateLimited {
 		t.Errorf("contract 30: guess 61 of a public key: %v", e)
 	}
 }
@@ -844,25 +818,25 @@ func TestAResultTokenAloneProvesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		claims func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims
-		want   Code
+		want   reply.Code
 	}{
 		{"contract 17: a session that was not completed", func(_ *testing.T, w *world, _ session.ID, text string) token.ResultClaims {
 			return token.ResultClaims{Session: text, Completed: token.At(w.clock.Now()), Outcome: "0123456789abcdef0123456789abcdef"}
-		}, InvalidToken},
+		}, reply.InvalidToken},
 		{"contract 17: the same, in the form of an earlier release", func(_ *testing.T, w *world, _ session.ID, text string) token.ResultClaims {
 			return token.ResultClaims{Session: text, Completed: token.At(w.clock.Now())}
-		}, InvalidToken},
+		}, reply.InvalidToken},
 		{"contract 17: another write than the one that completed it", func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
 			w.complete(t, id, text)
 			c := w.claims(t, id, text)
 			c.Outcome = "0123456789abcdef0123456789abcdef"
 			return c
-		}, InvalidToken},
+		}, reply.InvalidToken},
 		{"contract 17: a token of an earlier release, of another time", func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
 			w.complete(t, id, text)
 			c := w.claims(t, id, text)
 			return token.ResultClaims{Session: text, Completed: c.Completed + 1}
-		}, InvalidToken},
+		}, reply.InvalidToken},
 		{"contract 17: a token of an earlier release", func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
 			w.complete(t, id, text)
 			return token.ResultClaims{Session: text, Completed: w.claims(t, id, text).Completed}

@@ -9,6 +9,7 @@ import (
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/uuid"
@@ -61,10 +62,10 @@ func Start(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	if owned == nil {
-		return nil, &Error{Code: NotFound, Message: "There is no such integration."}
+		return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such integration."}
 	}
 	if key.Public() && key.IntegrationID != owned.ID {
-		return nil, &Error{Code: Forbidden, Message: "This public key belongs to another integration."}
+		return nil, &reply.Error{Code: reply.Forbidden, Message: "This public key belongs to another integration."}
 	}
 	if !c.Dev {
 		ready, err := c.Directory.Ready(c.ctx, owned)
@@ -72,7 +73,7 @@ func Start(c *call) (*web.Response, error) {
 			return nil, err
 		}
 		if !ready {
-			return nil, &Error{Code: IntegrationNotReady, Message: "The integration's signed webhook test has not reported Ready. Run the test, or switch its webhooks off explicitly."}
+			return nil, &reply.Error{Code: reply.IntegrationNotReady, Message: "The integration's signed webhook test has not reported Ready. Run the test, or switch its webhooks off explicitly."}
 		}
 	}
 	if idempotency == "" {
@@ -156,7 +157,7 @@ func (c *call) mayStart(public integration.Presented) bool {
 
 // errNoStartKey is for whoever sends no Authorization header: to ask a browser
 // for the secret key would be bad advice.
-var errNoStartKey = &Error{Code: Unauthorized, Message: "Send a valid secret key as \"Authorization: Bearer svc_sk_…\" from a server, or a valid public key in public_key from a browser."}
+var errNoStartKey = &reply.Error{Code: reply.Unauthorized, Message: "Send a valid secret key as \"Authorization: Bearer svc_sk_…\" from a server, or a valid public key in public_key from a browser."}
 
 // startFields checks the body, all of it at once. owned is nil if the
 // integration does not exist or is another publisher's, or if key is nil:
@@ -250,7 +251,7 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 }
 
 // startAnswer returns the 200 or the 502.
-func (c *call) startAnswer(req startRequest, id session.ID, text string, initiation error) (*web.Response, *Error, error) {
+func (c *call) startAnswer(req startRequest, id session.ID, text string, initiation error) (*web.Response, *reply.Error, error) {
 	if initiation != nil {
 		return nil, initiationFailed(text), nil
 	}
@@ -261,14 +262,14 @@ func (c *call) startAnswer(req startRequest, id session.ID, text string, initiat
 	if err != nil {
 		return nil, nil, err
 	}
-	return answer(200, startResponse{
+	return reply.Written(200, startResponse{
 		SessionID:   text,
 		RedirectURL: c.BaseURL + HostedPath + "?flow=" + flow, // base64url needs no escape
 		ExpiresAt:   timestamp(id.Expires()),
 	}.marshal()), nil, nil
 }
 
-func initiationFailed(session string) *Error {
-	return &Error{Code: ProviderUnavailable, Session: session,
+func initiationFailed(session string) *reply.Error {
+	return &reply.Error{Code: reply.ProviderUnavailable, Session: session,
 		Message: "The verification provider could not begin. The session has failed; start a new one."}
 }

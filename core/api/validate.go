@@ -10,6 +10,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -38,7 +39,7 @@ func (r validateResponse) marshal() []byte {
 	return w.End()
 }
 
-var errInvalidToken = &Error{Code: InvalidToken, Message: "The result token was not issued here for this publisher, or it was altered."}
+var errInvalidToken = &reply.Error{Code: reply.InvalidToken, Message: "The result token was not issued here for this publisher, or it was altered."}
 
 // Validate is POST /api/v1/verify/validate: it consumes a result token.
 func Validate(c *call) (*web.Response, error) {
@@ -60,13 +61,13 @@ func Validate(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	if !c.now.Before(claims.Expires()) {
-		return nil, &Error{Code: TokenExpired, Message: "The result token is older than 5 minutes."}
+		return nil, &reply.Error{Code: reply.TokenExpired, Message: "The result token is older than 5 minutes."}
 	}
 	at, err := c.consume(key, claims, id, idempotency)
 	if err != nil {
 		return nil, err
 	}
-	return answer(200, validateResponse{
+	return reply.Written(200, validateResponse{
 		Valid: true, Verified: true, Level: id.Level.String(), ChallengeAge: id.ChallengeAge,
 		SessionID: claims.Session, IntegrationID: id.Integration, ValidatedAt: timestamp(at),
 	}.marshal()), nil
@@ -75,8 +76,8 @@ func Validate(c *call) (*web.Response, error) {
 // publicInBody tells a caller who sends a public key where only a secret key
 // goes that the key is known and may not do this (contract 5, 403).
 func (c *call) publicInBody(refusal error) error {
-	var e *Error
-	if _, present := c.bearer(); present || !errors.As(refusal, &e) || e.Code != Unauthorized {
+	var e *reply.Error
+	if _, present := c.bearer(); present || !errors.As(refusal, &e) || e.Code != reply.Unauthorized {
 		return refusal
 	}
 	f, err := c.body()
@@ -91,7 +92,7 @@ func (c *call) publicInBody(refusal error) error {
 	case err != nil:
 		return err
 	}
-	return &Error{Code: Forbidden, Message: "A public key cannot validate. Use the secret key, from a server."}
+	return &reply.Error{Code: reply.Forbidden, Message: "A public key cannot validate. Use the secret key, from a server."}
 }
 
 // openResult returns the claims of an authentic result token of the key's
@@ -177,7 +178,7 @@ func (c *call) consume(key *integration.Key, claims token.ResultClaims, id sessi
 	if idempotency != "" && string(first.Owner) == string(mark.Owner) {
 		return time.UnixMilli(first.At), nil // the same call again: its first answer
 	}
-	return time.Time{}, &Error{Code: AlreadyUsed, Message: "The result token has been used."}
+	return time.Time{}, &reply.Error{Code: reply.AlreadyUsed, Message: "The result token has been used."}
 }
 
 // outcome returns the transaction that wrote the outcome for which the token was

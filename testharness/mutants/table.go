@@ -312,8 +312,8 @@ var table = []mutant{
 	{
 		breaks: "an unknown outcome is answered 500, as if it were ours to mend and not theirs to repeat",
 		file:   "core/service.go",
-		old:    `api.AsError(err, kv.Failed(err) ||`,
-		new:    `api.AsError(err, errors.Is(err, kv.ErrUnavailable) ||`,
+		old:    `reply.AsError(err, kv.Failed(err) ||`,
+		new:    `reply.AsError(err, errors.Is(err, kv.ErrUnavailable) ||`,
 		ask:    []string{"./core", harness + "TestStoreFaults"},
 	},
 
@@ -1084,7 +1084,7 @@ var table = []mutant{
 		old: `	if !a.authorized(req) {
 		return nil, a.refuse(ctx, req)
 	}`,
-		new: `	if err := a.refuse(ctx, req); !a.authorized(req) || api.AsError(err, false).Code == api.RateLimited {
+		new: `	if err := a.refuse(ctx, req); !a.authorized(req) || reply.AsError(err, false).Code == reply.RateLimited {
 		return nil, err
 	}`,
 		ask: []string{"./core/admin"},

@@ -1,8 +1,9 @@
-package api
+package reply
 
 import (
-	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,7 +21,7 @@ const (
 	Forbidden            Code = "FORBIDDEN"
 	NotFound             Code = "NOT_FOUND"
 	MethodNotAllowed     Code = "METHOD_NOT_ALLOWED"
-	RequestTimeout       Code = "REQUEST_TIMEOUT" // the server's, as URITooLong: no such request reaches the core
+	RequestTimeout       Code = "REQUEST_TIMEOUT" // of the server, like URITooLong: such a request never reaches the core
 	AlreadyUsed          Code = "ALREADY_USED"
 	IntegrationNotReady  Code = "INTEGRATION_NOT_READY"
 	TokenExpired         Code = "EXPIRED"
@@ -54,6 +55,9 @@ var status = map[Code]int{
 	Unavailable:          503,
 }
 
+// Codes returns all of them, sorted.
+func Codes() []Code { return slices.Sorted(maps.Keys(status)) }
+
 // Error is what a caller is told. Message and Details never hold a secret, a
 // token, a value of the request or an internal cause.
 type Error struct {
@@ -72,16 +76,6 @@ type Detail struct {
 	Message string `json:"message"`
 }
 
-// Codes of a Detail.
-const (
-	detailRequired = "required"
-	detailType     = "type"
-	detailFormat   = "format"
-	detailLength   = "length"
-	detailValue    = "value"
-	detailConflict = "conflict"
-)
-
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
 // Status returns the HTTP status of the error.
@@ -90,22 +84,22 @@ func (e *Error) Status() int { return status[e.Code] }
 // retryUnavailable is how long a caller waits for a store that is away, in seconds.
 const retryUnavailable = 1
 
-// AsError returns what a caller is told of err. An *Error is told as it is;
-// everything else is a fault of ours or of the store: nothing was granted,
-// its text belongs in the log alone.
+// AsError returns what a caller is told of err. An *Error is told as it is. Everything else is a fault of
+// ours or of the store: nothing was granted, and its text is for the log alone.
 func AsError(err error, storeFault bool) *Error {
 	var e *Error
 	switch {
 	case errors.As(err, &e):
 		return e
 	case storeFault:
-		return &Error{Code: Unavailable, Message: "The service cannot reach its store just now; nothing was granted. Try again.", RetryAfter: retryUnavailable}
+		return &Error{Code: Unavailable, RetryAfter: retryUnavailable,
+			Message: "The service cannot reach its store just now; nothing was granted. Try again."}
 	}
 	return &Error{Code: Internal, Message: "Something went wrong on our side. The request id helps us to find it."}
 }
 
-// errorBody is the flat wire form; the two mirrors are the specification's.
-type errorBody struct {
+// body is the wire form, which is flat. error_code and error mirror code and message.
+type body struct {
 	Code          Code     `json:"code"`
 	ErrorCode     Code     `json:"error_code"`
 	Error         string   `json:"error"`
@@ -116,12 +110,18 @@ type errorBody struct {
 	Session       string   `json:"session_id,omitempty"`
 }
 
-// WriteError returns the answer that says e.
-func WriteError(e *Error, requestID, correlationID string) *web.Response {
-	resp := Answer(e.Status(), errorBody{
+// Body returns the wire form of e (contract 5). It is for an answer whose status or headers are not those of
+// Response.
+func (e *Error) Body(requestID, correlationID string) []byte {
+	return marshal(body{
 		Code: e.Code, ErrorCode: e.Code, Error: e.Message, Message: e.Message,
 		RequestID: requestID, CorrelationID: correlationID, Details: e.Details, Session: e.Session,
 	})
+}
+
+// Response returns the answer that says e.
+func (e *Error) Response(requestID, correlationID string) *web.Response {
+	resp := Written(e.Status(), e.Body(requestID, correlationID))
 	if e.RetryAfter > 0 {
 		resp.Header.Set("Retry-After", strconv.Itoa(e.RetryAfter))
 	}
@@ -133,26 +133,3 @@ func WriteError(e *Error, requestID, correlationID string) *web.Response {
 	}
 	return resp
 }
-
-// Answer returns v as JSON with the headers of every API answer (contract 1).
-func Answer(status int, v any) *web.Response {
-	body, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // our own structs of strings, numbers and times always marshal
-	}
-	return answer(status, body)
-}
-
-// answer is Answer for JSON that is there already.
-func answer(status int, body []byte) *web.Response {
-	header := make(web.Header, 8) // room for those that follow
-	header["Content-Type"], header["Cache-Control"], header["X-Content-Type-Options"] = contentTypeJSON, noStore, noSniff
-	return &web.Response{Status: status, Body: body, Header: header}
-}
-
-// Values that every answer has; shared, so never changed in place.
-var (
-	contentTypeJSON = []string{"application/json; charset=utf-8"}
-	noStore         = []string{"no-store"}
-	noSniff         = []string{"nosniff"}
-)
