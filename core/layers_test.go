@@ -39,6 +39,7 @@ var floors = []string{
 	"core/ratelimit",
 	"core/outbox",
 	"core/lifecycle",
+	"core/result",
 	"core/provider",
 	"core/provider/sandbox",
 	"core/hosted/pages",

@@ -23,6 +23,7 @@ import (
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -164,10 +165,11 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	}
 	s.lifecycle = &lifecycle.Lifecycle{Host: h, Attempts: cfg.Attempts, OutcomeLife: cfg.OutcomeLife}
 	s.outbox = &outbox.Outbox{Host: h, Directory: s.directory, Schedule: cfg.Schedule, AttemptTime: cfg.AttemptTime}
+	results := &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: s.lifecycle}
 	limiter := limiterOf(h)
 	s.api = &api.API{Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions), Directory: s.directory,
-		Lifecycle: s.lifecycle, Limiter: limiter, Limits: cfg.Limits, Providers: providers}
-	s.hosted = &hosted.Hosted{Host: h, BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Providers: providers}
+		Lifecycle: s.lifecycle, Results: results, Limiter: limiter, Limits: cfg.Limits, Providers: providers}
+	s.hosted = &hosted.Hosted{Host: h, BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Results: results, Providers: providers}
 	s.admin = &admin.Admin{Host: h, Token: cfg.OperatorToken, Limiter: limiter, Failures: cfg.Limits.FailedOperatorsPerIP, Dev: cfg.Dev,
 		Directory: s.directory, Outbox: s.outbox, Partitions: s.partitions}
 	return s, nil

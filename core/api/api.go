@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -26,6 +27,7 @@ type API struct {
 	Partitions uint16 // over how many partitions sessions are spread, at least 1
 	Directory  *integration.Directory
 	Lifecycle  *lifecycle.Lifecycle
+	Results    *result.Tokens
 	Limiter    *ratelimit.Limiter
 	Limits     Limits
 	Providers  map[string]provider.Provider // by method

@@ -26,6 +26,7 @@ import (
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -60,9 +61,10 @@ func newWorld(t testing.TB) *world {
 	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
 	coretest.Must(t, err)
 	h := host.Host{KV: w.store, Sealer: ring, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
+	life := &lifecycle.Lifecycle{Host: h, Attempts: 3, OutcomeLife: 30 * 24 * time.Hour}
 	w.API = &API{Host: h, BaseURL: "https://verify.verge.example", Partitions: 4, Directory: integration.NewDirectory(h),
-		Lifecycle: &lifecycle.Lifecycle{Host: h, Attempts: 3, OutcomeLife: 30 * 24 * time.Hour},
-		Limiter:   &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Limits: Limits{}.WithDefaults(),
+		Lifecycle: life, Results: &result.Tokens{KV: w.store, Sealer: ring, Random: random, Lifecycle: life},
+		Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Limits: Limits{}.WithDefaults(),
 		Providers: map[string]provider.Provider{sandbox.Method: &sandbox.Provider{Now: w.clock.Now}}}
 	for n, id := range []string{testUUID, otherUUID} {
 		publisher := []string{"pub_a", "pub_b"}[n]

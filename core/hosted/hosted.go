@@ -31,6 +31,7 @@ import (
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -43,6 +44,7 @@ type Hosted struct {
 	BaseURL   string // scheme and host, no slash at the end
 	Directory *integration.Directory
 	Lifecycle *lifecycle.Lifecycle
+	Results   *result.Tokens
 	Providers map[string]provider.Provider // by method
 }
 
@@ -247,25 +249,18 @@ func (v *visit) ended(r session.Record) *web.Response {
 }
 
 // completed is the hop to the callback, unless the result has been used or
-// nobody fetched it in time. It makes the result token anew, of the same
-// identity and expiry however often it is shown (contract 17).
+// nobody fetched it in time.
 func (v *visit) completed(r session.Record) *web.Response {
-	_, err := v.KV.Get(v.ctx, v.session.ID.UsedKey())
+	text, err := v.Results.Issue(v.ctx, v.session, r, v.version, v.now)
 	switch {
-	case err == nil:
+	case errors.Is(err, result.ErrUsed):
 		return v.page(409, pages.View{Kind: pages.Used})
-	case !errors.Is(err, kv.ErrNotFound):
-		return v.unavailable(err)
-	}
-	claims := token.ResultClaims{Session: v.session.Text, Completed: token.At(r.At), Outcome: v.version}
-	if !v.now.Before(claims.Expires()) {
+	case errors.Is(err, result.ErrExpired):
 		return v.page(410, pages.View{Kind: pages.Expired, Confirmed: true})
-	}
-	result, err := token.SealResult(v.Sealer, claims)
-	if err != nil {
+	case err != nil:
 		return v.unavailable(err)
 	}
-	params := [][2]string{{"result_token", result}, {"session_id", v.session.Text}}
+	params := [][2]string{{"result_token", text}, {"session_id", v.session.Text}}
 	if v.claims.HasState {
 		params = append(params, [2]string{"state", string(v.claims.State)})
 	}

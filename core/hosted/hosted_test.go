@@ -23,6 +23,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -71,8 +72,10 @@ func newWorld(t testing.TB) *world {
 	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
 	coretest.Must(t, err)
 	h := host.Host{KV: w.store, Sealer: ring, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
+	life := &lifecycle.Lifecycle{Host: h, Attempts: 3, OutcomeLife: time.Hour}
 	w.Hosted = &Hosted{Host: h, BaseURL: "https://verify.verge.example", Directory: integration.NewDirectory(h),
-		Lifecycle: &lifecycle.Lifecycle{Host: h, Attempts: 3, OutcomeLife: time.Hour}, Providers: map[string]provider.Provider{"scripted": w.provider}}
+		Lifecycle: life, Results: &result.Tokens{KV: w.store, Sealer: ring, Random: random, Lifecycle: life},
+		Providers: map[string]provider.Provider{"scripted": w.provider}}
 	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Method: "scripted",
 		Webhook: integration.Webhook{Off: true}}, ""))
 	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
