@@ -9,6 +9,8 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"maps"
 	"net/url"
 	"slices"
@@ -27,7 +29,11 @@ import (
 
 // Admin answers operators. All fields are needed.
 type Admin struct {
-	host.Host
+	Sealer host.Sealer // for the session id of a webhook test
+	Now    func() time.Time
+	Random io.Reader
+	Log    *slog.Logger
+
 	Token      string // the operator token
 	Limiter    *ratelimit.Limiter
 	Failures   ratelimit.Limit // of wrong tokens of an address

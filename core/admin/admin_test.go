@@ -41,6 +41,7 @@ var ctx = context.Background()
 // world is an Admin on a store that fails as told, with a receiver that answers as told.
 type world struct {
 	*Admin
+	host   host.Host
 	store  *kvtest.Faulty
 	clock  *kvtest.Clock
 	log    bytes.Buffer
@@ -56,8 +57,10 @@ func newWorld(t testing.TB) *world {
 	coretest.Must(t, err)
 	h := host.Host{KV: w.store, Sealer: ring, Fetch: w, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
 	d := integration.NewDirectory(h)
-	w.Admin = &Admin{Host: h, Token: operator, Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Failures: ratelimit.PerMinute(1000), Directory: d, Partitions: []kv.Partition{"p0", "p1", "p2"},
-		Outbox: &outbox.Outbox{Host: h, Directory: d, AttemptTime: outbox.AttemptTime}}
+	w.host = h
+	w.Admin = &Admin{Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+		Token: operator, Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Failures: ratelimit.PerMinute(1000), Directory: d, Partitions: []kv.Partition{"p0", "p1", "p2"},
+		Outbox: &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random, Log: h.Log, Directory: d, AttemptTime: outbox.AttemptTime}}
 	coretest.Must(t, d.PutPublisher(ctx, integration.Publisher{ID: "pub_a"}))
 	coretest.Must(t, d.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Method: "sandbox",
 		CallbackOrigins: []string{"https://www.publisher.example"}, Webhook: integration.Webhook{URL: "https://hooks.publisher.example/"}}, secret))
@@ -475,7 +478,7 @@ func TestTheWebhookTestNeedsSomethingToTest(t *testing.T) {
 		w.refused(t, reply.InvalidRequest, "POST", "/admin/v1/integrations/"+otherUUID+"/test", "")
 	}
 	w.store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
-	w.Directory = integration.NewDirectory(w.Host)
+	w.Directory = integration.NewDirectory(w.host)
 	w.refused(t, reply.Unavailable, "POST", "/admin/v1/integrations/"+testUUID+"/test", "")
 }
 
@@ -493,10 +496,10 @@ func (w *world) try(t testing.TB, p kv.Partition, n int, answer func(host.FetchR
 		e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), IntegrationID: testUUID, SessionID: "svc_sess_x"}, w.clock.Now())
 		task, err := outbox.Event(w.Sealer, e, testUUID, w.clock.Now())
 		coretest.Must(t, err)
-		coretest.Must(t, w.KV.Commit(ctx, kv.Tx{ID: e.ID, Partition: p, Schedule: []kv.Task{task}}))
+		coretest.Must(t, w.host.KV.Commit(ctx, kv.Tx{ID: e.ID, Partition: p, Schedule: []kv.Task{task}}))
 		ids = append(ids, e.ID)
 	}
-	tasks, _, err := w.KV.Claim(ctx, p, w.clock.Now(), time.Minute, n)
+	tasks, _, err := w.host.KV.Claim(ctx, p, w.clock.Now(), time.Minute, n)
 	coretest.Must(t, err)
 	for _, task := range tasks {
 		m, body, err := outbox.Read(task)
@@ -598,7 +601,7 @@ func TestResend(t *testing.T) {
 	for _, bad := range []string{"x", "evt_", "evt_x", testUUID, "evt_" + testUUID + "0"} {
 		w.refused(t, reply.InvalidRequest, "POST", "/admin/v1/deliveries/"+bad+"/resend", "")
 	}
-	tasks, _, err := w.KV.Claim(ctx, "p2", w.clock.Now(), time.Minute, 5)
+	tasks, _, err := w.host.KV.Claim(ctx, "p2", w.clock.Now(), time.Minute, 5)
 	if err != nil || len(tasks) != 1 {
 		t.Errorf("contract 27: %d tasks, %v", len(tasks), err)
 	}

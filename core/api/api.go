@@ -8,10 +8,13 @@ package api
 
 import (
 	"context"
+	"io"
+	"log/slog"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/ratelimit"
@@ -21,7 +24,12 @@ import (
 
 // API answers publishers. All fields are needed.
 type API struct {
-	host.Host
+	KV     kv.KV // for answers that are repeated
+	Sealer host.Sealer
+	Now    func() time.Time
+	Random io.Reader
+	Log    *slog.Logger
+
 	BaseURL    string // scheme and host, no slash at the end
 	Dev        bool   // http callbacks to loopback, no readiness gate
 	Partitions uint16 // over how many partitions sessions are spread, at least 1

@@ -44,7 +44,7 @@ func (c *counted) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 
 // forget empties the directory's cache, as in an instance that has just begun.
 func (c *counted) forget(w *world) {
-	h := w.Host
+	h := w.host
 	h.KV = c
 	w.Directory = integration.NewDirectory(h)
 }
@@ -248,7 +248,7 @@ func TestAKeyIsCountedThoughThatWasNotForeseen(t *testing.T) {
 		t.Fatalf("a page of another origin: %q", got)
 	}
 	// Somewhere else it is allowed; here that shows when the cache is too old.
-	elsewhere := integration.NewDirectory(w.Host)
+	elsewhere := integration.NewDirectory(w.host)
 	i, err := elsewhere.Integration(ctx, testUUID)
 	coretest.Must(t, err)
 	changed := *i

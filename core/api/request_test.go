@@ -43,6 +43,7 @@ const (
 // with two publishers and a key of each kind.
 type world struct {
 	*API
+	host   host.Host
 	store  *kvtest.Faulty
 	memory *memory.Store
 	clock  *kvtest.Clock
@@ -61,8 +62,10 @@ func newWorld(t testing.TB) *world {
 	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
 	coretest.Must(t, err)
 	h := host.Host{KV: w.store, Sealer: ring, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
-	life := &lifecycle.Lifecycle{Host: h, Attempts: 3, OutcomeLife: 30 * 24 * time.Hour}
-	w.API = &API{Host: h, BaseURL: "https://verify.verge.example", Partitions: 4, Directory: integration.NewDirectory(h),
+	w.host = h
+	life := &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3, OutcomeLife: 30 * 24 * time.Hour}
+	w.API = &API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+		BaseURL: "https://verify.verge.example", Partitions: 4, Directory: integration.NewDirectory(h),
 		Lifecycle: life, Results: &result.Tokens{KV: w.store, Sealer: ring, Random: random, Lifecycle: life},
 		Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Limits: Limits{}.WithDefaults(),
 		Providers: map[string]provider.Provider{sandbox.Method: &sandbox.Provider{Now: w.clock.Now}}}

@@ -38,9 +38,13 @@ import (
 	"github.com/verge-id/verge/core/weburl"
 )
 
-// Hosted serves the pages. All fields are needed.
+// Hosted serves the pages. All fields but Count are needed.
 type Hosted struct {
-	host.Host
+	Sealer host.Sealer
+	Now    func() time.Time
+	Log    *slog.Logger
+	Count  func(event string) // as in host.Host
+
 	BaseURL   string // scheme and host, no slash at the end
 	Directory *integration.Directory
 	Lifecycle *lifecycle.Lifecycle

@@ -57,6 +57,7 @@ func (p *scripted) Act(_ context.Context, _ provider.Session, _ url.Values, stat
 // world is a Hosted on a store that fails as told and whose clock is moved.
 type world struct {
 	*Hosted
+	random   *coretest.Random
 	store    *kvtest.Faulty
 	clock    *kvtest.Clock
 	log      bytes.Buffer
@@ -66,14 +67,15 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{clock: kvtest.NewClock(), provider: &scripted{}}
+	w := &world{clock: kvtest.NewClock(), provider: &scripted{}, random: &coretest.Random{}}
 	w.store = &kvtest.Faulty{KV: memory.New(memory.Config{Now: w.clock.Now})}
-	random := &coretest.Random{}
+	random := w.random
 	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
 	coretest.Must(t, err)
 	h := host.Host{KV: w.store, Sealer: ring, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
-	life := &lifecycle.Lifecycle{Host: h, Attempts: 3, OutcomeLife: time.Hour}
-	w.Hosted = &Hosted{Host: h, BaseURL: "https://verify.verge.example", Directory: integration.NewDirectory(h),
+	life := &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3, OutcomeLife: time.Hour}
+	w.Hosted = &Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log,
+		BaseURL: "https://verify.verge.example", Directory: integration.NewDirectory(h),
 		Lifecycle: life, Results: &result.Tokens{KV: w.store, Sealer: ring, Random: random, Lifecycle: life},
 		Providers: map[string]provider.Provider{"scripted": w.provider}}
 	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Method: "scripted",
@@ -92,7 +94,7 @@ const callback = "https://www.publisher.example/return?order=1"
 // flow makes a session and returns its flow token.
 func (w *world) flow(t testing.TB, state *string) (session.ID, string) {
 	t.Helper()
-	id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.clock.Now(), 0)
+	id, err := session.NewID(w.random, testUUID, session.L1, 25, w.clock.Now(), 0)
 	coretest.Must(t, err)
 	text, err := id.Format(w.Sealer)
 	coretest.Must(t, err)

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -23,9 +24,15 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Lifecycle applies triggers. All fields are needed.
+// Lifecycle applies triggers. All fields but Count and Wake are needed.
 type Lifecycle struct {
-	host.Host
+	KV     kv.KV
+	Sealer host.Sealer
+	Now    func() time.Time
+	Random io.Reader
+	Count  func(event string)                  // as in host.Host
+	Wake   func(p kv.Partition, due time.Time) // as in host.Host
+
 	Attempts    int           // failed ones a user has, the last being final (contract 23)
 	OutcomeLife time.Duration // how long outcomes are kept (contract 21)
 }

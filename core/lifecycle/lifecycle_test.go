@@ -54,11 +54,11 @@ func newWorld(t testing.TB) *world {
 	var err error
 	w.ring, err = token.NewRing("verify.verge.example", w.random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
 	coretest.Must(t, err)
-	w.Lifecycle = &Lifecycle{Attempts: 3, OutcomeLife: outcomeLife, Host: host.Host{
+	w.Lifecycle = &Lifecycle{Attempts: 3, OutcomeLife: outcomeLife,
 		KV: w.store, Sealer: w.ring, Now: w.clock.Now, Random: w.random,
 		Count: func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() },
 		Wake:  func(_ kv.Partition, due time.Time) { w.mu.Lock(); w.woken = append(w.woken, due); w.mu.Unlock() },
-	}}
+	}
 	return w
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -21,9 +22,17 @@ const DeadLife = 30 * 24 * time.Hour
 // AttemptTime is one attempt by the contract's times (26), with room for the record.
 const AttemptTime = 14 * time.Second
 
-// Outbox delivers events. All fields but Schedule are needed.
+// Outbox delivers events. All fields but Count, Wake and Schedule are needed.
 type Outbox struct {
-	host.Host
+	KV     kv.KV
+	Sealer host.Sealer
+	Fetch  host.Fetcher
+	Now    func() time.Time
+	Random io.Reader
+	Log    *slog.Logger
+	Count  func(event string)                  // as in host.Host
+	Wake   func(p kv.Partition, due time.Time) // as in host.Host
+
 	Directory *integration.Directory
 	Schedule  webhook.Schedule // the zero value is the contract's
 

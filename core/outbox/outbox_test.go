@@ -38,6 +38,7 @@ var ctx = context.Background()
 // answers as told and a clock that is moved.
 type world struct {
 	*Outbox
+	host   host.Host
 	store  *kvtest.Faulty
 	memory *memory.Store
 	clock  *kvtest.Clock
@@ -62,7 +63,9 @@ func newWorld(t testing.TB) *world {
 	h := host.Host{KV: w.store, Sealer: ring, Fetch: w, Now: w.clock.Now, Random: random,
 		Log:   slog.New(slog.NewTextHandler(&w.log, nil)),
 		Count: func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() }}
-	w.Outbox = &Outbox{Host: h, Directory: integration.NewDirectory(h), AttemptTime: AttemptTime}
+	w.host = h
+	w.Outbox = &Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random, Log: h.Log, Count: h.Count,
+		Directory: integration.NewDirectory(h), AttemptTime: AttemptTime}
 	w.put(t, integration.Webhook{URL: hookURL}, secret)
 	return w
 }
@@ -314,7 +317,7 @@ func TestNoTarget(t *testing.T) {
 		{"contract 27: without URL meanwhile", func(t *testing.T, w *world) { w.put(t, integration.Webhook{}, "") }, NoTarget},
 		{"contract 27: the integration is gone", func(t *testing.T, w *world) {
 			coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c", Deletes: []string{"c/int/" + testUUID}}))
-			w.Directory = integration.NewDirectory(w.Host)
+			w.Directory = integration.NewDirectory(w.host)
 		}, NoTarget},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -355,7 +358,7 @@ func TestOurOwnFaultPutsAnEventOff(t *testing.T) {
 		fault func(w *world)
 	}{
 		{"contract 27: the secret does not open", func(w *world) {
-			on := w.Host
+			on := w.host
 			on.Sealer = secretless{w.Sealer}
 			w.Directory = integration.NewDirectory(on)
 		}},
@@ -419,7 +422,7 @@ func TestALeaseTooShortForAnAttemptPostsNothing(t *testing.T) {
 				}
 				return kvtest.Pass
 			}
-			w.Directory = integration.NewDirectory(w.Host)
+			w.Directory = integration.NewDirectory(w.host)
 			coretest.Must(t, w.run(t, job))
 			if len(w.posts) != c.posts {
 				t.Errorf("%d posts, want %d", len(w.posts), c.posts)
@@ -475,7 +478,7 @@ func TestTheStoresErrorUsesNoAttempt(t *testing.T) {
 	w := newWorld(t)
 	w.schedule(t)
 	job := w.claimOne(t)
-	w.Directory = integration.NewDirectory(w.Host)
+	w.Directory = integration.NewDirectory(w.host)
 	w.store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
 	if err := w.run(t, job); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("error %v", err)
@@ -505,7 +508,7 @@ func TestALookUpThatFailsGivesNothingUp(t *testing.T) {
 	w := newWorld(t)
 	w.schedule(t)
 	job := w.claimOne(t)
-	w.Directory = integration.NewDirectory(w.Host)
+	w.Directory = integration.NewDirectory(w.host)
 	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Get" {
 			return kvtest.Refuse

@@ -41,7 +41,7 @@ func newWorld(t testing.TB) *world {
 	coretest.Must(t, err)
 	h := host.Host{KV: w.store, Sealer: ring, Now: w.clock.Now, Random: random}
 	w.Tokens = &Tokens{KV: w.store, Sealer: ring, Random: random,
-		Lifecycle: &lifecycle.Lifecycle{Host: h, Attempts: 3, OutcomeLife: time.Hour}}
+		Lifecycle: &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3, OutcomeLife: time.Hour}}
 	return w
 }
 

@@ -414,7 +414,7 @@ func (b *book) settle(t *testing.T) {
 // dead are the events that will not be tried again.
 func (s *service) dead(t testing.TB) (all []outbox.Dead) {
 	t.Helper()
-	box := &outbox.Outbox{Host: s.host}
+	box := &outbox.Outbox{KV: s.host.KV}
 	for n := range s.Partitions() {
 		var page []outbox.Dead
 		var err error
