@@ -41,41 +41,6 @@ type API struct {
 	Providers  map[string]provider.Provider // by method
 }
 
-// Limits are the rates (spec.md, Limits; contract 21 and 30).
-type Limits struct {
-	PublicPerIP     ratelimit.Limit
-	PublicPerKey    ratelimit.Limit
-	SecretPerIP     ratelimit.Limit
-	ReconcilePerKey ratelimit.Limit
-
-	PreflightsPerIP      ratelimit.Limit
-	PagesPerIP           ratelimit.Limit // of hosted pages, shown and posted
-	FailedOperatorsPerIP ratelimit.Limit // of operators' tokens that are wrong
-}
-
-// WithDefaults has the specification's and the contract's in place of each
-// that is zero.
-func (l Limits) WithDefaults() Limits {
-	for _, d := range []struct {
-		limit *ratelimit.Limit
-		count int
-	}{
-		{&l.PublicPerIP, 60}, {&l.PublicPerKey, 600}, {&l.SecretPerIP, 600}, {&l.ReconcilePerKey, 120},
-		{&l.PreflightsPerIP, 600}, {&l.PagesPerIP, 600}, {&l.FailedOperatorsPerIP, 20},
-	} {
-		if *d.limit == (ratelimit.Limit{}) {
-			*d.limit = ratelimit.PerMinute(d.count)
-		}
-	}
-	return l
-}
-
-// All are the limits, one after the other.
-func (l Limits) All() []ratelimit.Limit {
-	return []ratelimit.Limit{l.PublicPerIP, l.PublicPerKey, l.SecretPerIP, l.ReconcilePerKey,
-		l.PreflightsPerIP, l.PagesPerIP, l.FailedOperatorsPerIP}
-}
-
 // Paths.
 const (
 	StartPath    = "/api/v1/verify/start"

@@ -41,31 +41,10 @@ var errOrigin = &reply.Error{Code: reply.Forbidden, Message: "This origin is not
 // publisher with a key that does nothing.
 var errCallbackOrigins = &reply.Error{Code: reply.Forbidden, Message: "A public key needs the integration's callback origins. Add the origin of callback_url to its callback_origins."}
 
-// allowPublic refuses what a public key may not start (contract 8): anything
-// on an integration without callback origins, and a page of an origin that the
-// key's integration does not list. A request without Origin comes from no page,
-// an app for example.
-func (c *call) allowPublic(key *integration.Key) error {
-	i, err := c.ownIntegration(key, key.IntegrationID)
-	if err != nil {
-		return err
-	}
-	if i == nil && !c.req.Header.Has("Origin") {
-		return nil // start says that there is no such integration
-	}
-	if i == nil {
-		return errOrigin
-	}
-	err = c.refusal(i)
-	if c.req.Header.Has("Origin") && err != error(errOrigin) {
-		c.corsHeaders(c.req.Header.Get("Origin"))
-	}
-	return err
-}
-
-// refusal is why the integration's public key may not start this request, nil
-// if it may.
-func (c *call) refusal(i *integration.Integration) error {
+// publicRefusal is why the integration's public key may not start this request, nil if it may. It may not if
+// the request comes from a page whose origin the integration does not list, or if the integration has no
+// callback origins. A request without Origin comes from no page: from an app, for example.
+func (c *call) publicRefusal(i *integration.Integration) error {
 	if c.req.Header.Has("Origin") && !slices.Contains(i.BrowserOrigins, c.req.Header.Get("Origin")) {
 		return errOrigin
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/provider"
-	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
@@ -49,22 +48,26 @@ type startRequest struct {
 
 // Start is POST /api/v1/verify/start.
 func Start(c *call) (*web.Response, error) {
-	key, f, err := c.startCredential()
+	key, f, err := c.startCaller()
 	if err != nil {
 		return nil, err
 	}
-	if public := f.text("public_key"); public != nil && !key.Public() {
+	public := key == nil || key.Public()
+	if text := f.text("public_key"); text != nil && !public {
 		f.fail("public_key", detailConflict, "Must be omitted when a secret key is sent.")
 	}
-	idempotency := c.idempotencyKey(f, key.Public())
+	idempotency := c.idempotencyKey(f, public)
 	req, owned, err := c.startFields(f, key)
+	if err != nil && key == nil {
+		err = c.readable(err)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if owned == nil {
 		return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such integration."}
 	}
-	if key.Public() && key.IntegrationID != owned.ID {
+	if public && key.IntegrationID != owned.ID {
 		return nil, &reply.Error{Code: reply.Forbidden, Message: "This public key belongs to another integration."}
 	}
 	if !c.Dev {
@@ -82,82 +85,19 @@ func Start(c *call) (*web.Response, error) {
 	return c.once(key, idempotency, func(r *replay) (*web.Response, error) { return c.begin(req, owned, r) })
 }
 
-// startCredential finds out who asks: exactly one of a secret key in the
-// header and a public key in the body (contract 9).
-func (c *call) startCredential() (*integration.Key, *fields, error) {
-	if text, present := c.bearer(); present {
-		if err := c.take(c.secretIP()); err != nil {
-			return nil, nil, err
-		}
-		key, err := c.secretKey(text, integration.Present(integration.SecretPrefix, text))
-		if err != nil {
-			return nil, nil, err
-		}
-		f, err := c.body()
-		return key, f, err
+// startCaller finds out who asks: by exactly one of a secret key in the header and a public key in the body
+// (contract 9). The key is nil where public_key is no string.
+func (c *call) startCaller() (*integration.Key, *fields, error) {
+	if _, present := c.bearer(); !present {
+		return c.publicCaller()
 	}
-	key, f, err := c.publicKey()
+	key, err := c.secretCaller(nil)
 	if err != nil {
-		return nil, nil, c.readable(err)
-	}
-	if err := c.allowPublic(key); err != nil {
 		return nil, nil, err
 	}
-	return key, f, c.proven(c.publicKeyRule(key.ID))
-}
-
-// publicKey returns the active public key that the body holds.
-func (c *call) publicKey() (*integration.Key, *fields, error) {
-	// The body names the key and so is read before the request is counted;
-	// what is wrong with it is said only afterwards.
-	f, wrong := c.body()
-	var public string
-	var present, isText bool
-	var presented integration.Presented
-	var rules []ratelimit.Rule
-	if wrong == nil {
-		public, present, isText = f.object.String("public_key")
-		presented = integration.Present(integration.PublicPrefix, public)
-		if c.mayStart(presented) {
-			rules = append(rules, c.publicKeyRule(presented.ID()))
-		}
-	}
-	if err := c.take(c.publicIP(), rules...); err != nil {
-		return nil, nil, err
-	}
-	if wrong != nil {
-		return nil, nil, wrong
-	}
-	if present && !isText {
-		f.text("public_key")
-		c.idempotencyKey(f, true)
-		_, _, err := c.startFields(f, nil)
-		return nil, nil, err
-	}
-	key, err := c.activeKey(presented)
-	if errors.Is(err, errUnauthorized) {
-		err = errNoStartKey
-	}
+	f, err := c.body()
 	return key, f, err
 }
-
-// mayStart reports whether a public key may, by what was seen last, start this
-// request: what is refused must not use up the key, which anybody can read.
-func (c *call) mayStart(public integration.Presented) bool {
-	if public == (integration.Presented{}) {
-		return false
-	}
-	seen := c.Directory.SeenKey(public)
-	if seen == nil {
-		return true
-	}
-	i := c.Directory.SeenIntegration(seen.IntegrationID)
-	return seen.Active(c.now) && (i == nil || c.refusal(i) == nil)
-}
-
-// errNoStartKey is for whoever sends no Authorization header: to ask a browser
-// for the secret key would be bad advice.
-var errNoStartKey = &reply.Error{Code: reply.Unauthorized, Message: "Send a valid secret key as \"Authorization: Bearer svc_sk_…\" from a server, or a valid public key in public_key from a browser."}
 
 // startFields checks the body, all of it at once. owned is nil if the
 // integration does not exist or is another publisher's, or if key is nil:
@@ -194,15 +134,6 @@ func (c *call) startFields(f *fields, key *integration.Key) (req startRequest, o
 		}
 	}
 	return req, owned, f.err()
-}
-
-// ownIntegration returns an integration of the key's publisher, nil if there is none.
-func (c *call) ownIntegration(key *integration.Key, id string) (*integration.Integration, error) {
-	i, err := c.Directory.Integration(c.ctx, id)
-	if errors.Is(err, integration.ErrNotFound) || err == nil && i.PublisherID != key.PublisherID {
-		return nil, nil
-	}
-	return i, err
 }
 
 // begin makes the session. With a replay, the answer is kept under its key in

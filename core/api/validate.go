@@ -36,7 +36,7 @@ var errInvalidToken = &reply.Error{Code: reply.InvalidToken, Message: "The resul
 
 // Validate is POST /api/v1/verify/validate: it consumes a result token.
 func Validate(c *call) (*web.Response, error) {
-	key, err := c.requireSecret(nil)
+	key, err := c.secretCaller(nil)
 	if err != nil {
 		return nil, c.publicInBody(err)
 	}

@@ -320,7 +320,7 @@ var table = []mutant{
 	// Who may do what.
 	{
 		breaks: "a publisher validates another's token",
-		file:   "core/api/start.go",
+		file:   "core/api/caller.go",
 		old:    `errors.Is(err, integration.ErrNotFound) || err == nil && i.PublisherID != key.PublisherID`,
 		new:    `errors.Is(err, integration.ErrNotFound)`,
 		ask:    []string{"./core/api"},
@@ -328,13 +328,13 @@ var table = []mutant{
 	{
 		breaks: "a public key starts another integration of its publisher",
 		file:   "core/api/start.go",
-		old:    `if key.Public() && key.IntegrationID != owned.ID {`,
-		new:    `if key.Public() && key.IntegrationID == "" {`,
+		old:    `if public && key.IntegrationID != owned.ID {`,
+		new:    `if public && key.IntegrationID == "" {`,
 		ask:    []string{"./core/api"},
 	},
 	{
 		breaks: "a revoked key goes on authenticating",
-		file:   "core/api/credential.go",
+		file:   "core/api/caller.go",
 		old:    `errors.Is(err, integration.ErrNotFound) || err == nil && !key.Active(c.now)`,
 		new:    `errors.Is(err, integration.ErrNotFound)`,
 		ask:    []string{"./core/api", harness + "TestKeys"},
@@ -348,14 +348,14 @@ var table = []mutant{
 	},
 	{
 		breaks: "a secret key works from a web page",
-		file:   "core/api/credential.go",
+		file:   "core/api/caller.go",
 		old:    `c.req.Header.Has("Origin") || c.req.Header.Has("Sec-Fetch-Site")`,
 		new:    `c.req.Header.Has("Origin") && c.req.Header.Has("Sec-Fetch-Site")`,
 		ask:    []string{"./core/api"},
 	},
 	{
 		breaks: "guessing secret keys costs no rate: each guess has a counter of its own",
-		file:   "core/api/credential.go",
+		file:   "core/api/limit.go",
 		old:    `return ratelimit.ClientRule("secret-ip", c.req.Client, c.Limits.SecretPerIP)`,
 		new:    `return ratelimit.Rule{Name: "secret-ip", Key: c.req.Header.Get("Authorization"), Limit: c.Limits.SecretPerIP}`,
 		ask:    []string{"./core/api"},
@@ -987,22 +987,22 @@ var table = []mutant{
 
 	{
 		breaks: "a key that was not known when its request was counted is never counted",
-		file:   "core/api/credential.go",
+		file:   "core/api/limit.go",
 		old:    `c.charged != rule.Key {`,
 		new:    `c.charged != "" && c.charged != rule.Key {`,
 		ask:    []string{"./core/api"},
 	},
 	{
 		breaks: "a request counts twice against its key",
-		file:   "core/api/credential.go",
+		file:   "core/api/limit.go",
 		old:    `		c.charged = r.Key`,
 		new:    `		_ = r`,
 		ask:    []string{"./core/api"},
 	},
 	{
 		breaks: "pages that may not use a public key use up its rate",
-		file:   "core/api/start.go",
-		old:    `return seen.Active(c.now) && (i == nil || c.refusal(i) == nil)`,
+		file:   "core/api/caller.go",
+		old:    `return seen.Active(c.now) && (i == nil || c.publicRefusal(i) == nil)`,
 		new:    `return seen.Active(c.now) && i != nil`,
 		ask:    []string{"./core/api"},
 	},
