@@ -17,6 +17,9 @@ const (
 //go:embed openapi.yaml
 var openAPI []byte
 
+// docsPage is the same description as an HTML page for people. It has no
+// script and no inline style, and loads nothing but docsCSS.
+//
 //go:embed docs.html
 var docsPage []byte
 
@@ -25,10 +28,3 @@ var docsCSS []byte
 
 // OpenAPI is the API's description in OpenAPI 3.1, as YAML. The caller must not change it.
 func OpenAPI() []byte { return openAPI }
-
-// DocsPage is the same description as an HTML page for people. It has no
-// script, no inline style and one style sheet, DocsCSS, and loads nothing else.
-func DocsPage() []byte { return docsPage }
-
-// DocsCSS is the page's style sheet.
-func DocsCSS() []byte { return docsCSS }

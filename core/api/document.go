@@ -10,9 +10,9 @@ func Document(path string) *web.Response {
 	case OpenAPIPath:
 		contentType, body = "application/yaml; charset=utf-8", OpenAPI()
 	case DocsPath:
-		contentType, body = "text/html; charset=utf-8", DocsPage()
+		contentType, body = "text/html; charset=utf-8", docsPage
 	case DocsCSSPath:
-		contentType, body = "text/css; charset=utf-8", DocsCSS()
+		contentType, body = "text/css; charset=utf-8", docsCSS
 	default:
 		return nil
 	}

@@ -210,7 +210,7 @@ func TestDeliverJudgesTheAnswer(t *testing.T) {
 				}
 			case gone:
 				w.idle(t)
-				want := Dead{Event: e.ID, Type: e.Type, Session: e.SessionID, Integration: testUUID, Reason: Refused, Last: c.last, Attempts: 1, At: w.clock.Now()}
+				want := Dead{Event: e.ID, Type: e.Type, Session: e.SessionID, Integration: testUUID, Reason: refused, Last: c.last, Attempts: 1, At: w.clock.Now()}
 				if len(dead) != 1 || dead[0] != want {
 					t.Errorf("contract 27: dead %+v, want %+v", dead, want)
 				}
@@ -277,7 +277,7 @@ func TestEveryAttemptOfTheSchedule(t *testing.T) {
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	w.idle(t)
 	dead := w.dead(t)
-	if len(dead) != 1 || dead[0].Reason != Exhausted || dead[0].Last != "status 503" || dead[0].Attempts != 10 || dead[0].Event != e.ID {
+	if len(dead) != 1 || dead[0].Reason != exhausted || dead[0].Last != "status 503" || dead[0].Attempts != 10 || dead[0].Event != e.ID {
 		t.Fatalf("contract 26: dead %+v", dead)
 	}
 	seen := map[string]bool{}
@@ -297,7 +297,7 @@ func TestEveryAttemptOfTheSchedule(t *testing.T) {
 	if len(w.posts) != 10 || len(seen) != 10 {
 		t.Errorf("contract 26: %d posts at %d times, want 10", len(w.posts), len(seen))
 	}
-	w.clock.Advance(DeadLife - time.Millisecond)
+	w.clock.Advance(deadLife - time.Millisecond)
 	if len(w.dead(t)) != 1 {
 		t.Error("contract 27: it is not visible for 30 days")
 	}
@@ -313,12 +313,12 @@ func TestNoTarget(t *testing.T) {
 		change func(t *testing.T, w *world)
 		reason string
 	}{
-		{"contract 27: switched off meanwhile", func(t *testing.T, w *world) { w.put(t, integration.Webhook{Off: true}, "") }, NoTarget},
-		{"contract 27: without URL meanwhile", func(t *testing.T, w *world) { w.put(t, integration.Webhook{}, "") }, NoTarget},
+		{"contract 27: switched off meanwhile", func(t *testing.T, w *world) { w.put(t, integration.Webhook{Off: true}, "") }, noTarget},
+		{"contract 27: without URL meanwhile", func(t *testing.T, w *world) { w.put(t, integration.Webhook{}, "") }, noTarget},
 		{"contract 27: the integration is gone", func(t *testing.T, w *world) {
 			coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c", Deletes: []string{"c/int/" + testUUID}}))
 			w.Directory = integration.NewDirectory(w.host)
-		}, NoTarget},
+		}, noTarget},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -858,7 +858,7 @@ func TestAnEventWhoseKeyIsGoneIsVisiblyDead(t *testing.T) {
 	job.Task.Payload = bytes.Clone(job.Task.Payload)
 	job.Task.Payload[len(job.Task.Payload)-1] ^= 1
 	coretest.Must(t, w.run(t, job))
-	if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 1 || dead[0].Reason != Unreadable {
+	if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 1 || dead[0].Reason != unreadable {
 		t.Errorf("posted %d, dead %+v", len(w.posts), dead)
 	}
 }
@@ -910,8 +910,8 @@ func TestAnEventGoesToItsOwnIntegration(t *testing.T) {
 			c.alter(w, &task)
 			coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "forger", Partition: part, Schedule: []kv.Task{task}}))
 			coretest.Must(t, w.run(t, w.claimOne(t)))
-			if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 1 || dead[0].Reason != Unreadable {
-				t.Errorf("%d posts, given up %+v; want no post and one event given up as %s", len(w.posts), dead, Unreadable)
+			if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 1 || dead[0].Reason != unreadable {
+				t.Errorf("%d posts, given up %+v; want no post and one event given up as %s", len(w.posts), dead, unreadable)
 			}
 		})
 	}

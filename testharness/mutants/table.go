@@ -259,7 +259,7 @@ var table = []mutant{
 	{
 		breaks: "a webhook secret that does not open gives events up (contract 27)",
 		file:   "core/outbox/deliver.go",
-		old: `	case NoSecret:
+		old: `	case noSecret:
 		return o.postpone(ctx, job, m, sealed, reason)
 `,
 		new: ``,
@@ -819,7 +819,7 @@ var table = []mutant{
 		breaks: "our own store's error gives an event up (I11)",
 		file:   "core/outbox/deliver.go",
 		old:    "	if err != nil {\n		return err\n	}\n	switch reason {",
-		new:    "	if err != nil {\n		reason = NoTarget\n	}\n	switch reason {",
+		new:    "	if err != nil {\n		reason = noTarget\n	}\n	switch reason {",
 		ask:    []string{"./core/outbox"},
 	},
 	{
