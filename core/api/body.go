@@ -9,8 +9,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// fields reads the members of a request body and collects everything that is
-// wrong with them, so that the caller hears of all of it at once.
+// fields reads the members of a request body. It collects everything that is wrong with them, so that the
+// caller hears of all of it at once.
 type fields struct {
 	object web.Object
 	bad    []reply.Detail
@@ -21,10 +21,11 @@ func (c *call) body() (*fields, error) {
 	if len(c.req.Body) > web.MaxBody {
 		return nil, &reply.Error{Code: reply.PayloadTooLarge, Message: "The body is larger than 16 KiB."}
 	}
-	// Each of them, should there be several: some readers take the last.
+	// If there are several, each must be JSON: some readers take the first, others the last.
 	for _, contentType := range c.req.Header["Content-Type"] {
-		if t := web.MediaType(contentType); t != "application/json" && !(strings.HasPrefix(t, "application/") && strings.HasSuffix(t, "+json")) {
-			return nil, &reply.Error{Code: reply.UnsupportedMediaType, Message: "Send the body as application/json."}
+		if !isJSON(web.MediaType(contentType)) {
+			return nil, &reply.Error{Code: reply.UnsupportedMediaType,
+				Message: "Send the body as application/json."}
 		}
 	}
 	object, err := web.ReadObject(c.req.Body)
@@ -37,6 +38,11 @@ func (c *call) body() (*fields, error) {
 			Details: []reply.Detail{{Field: "", Code: detailFormat, Message: syntax.Problem}}}
 	}
 	return &fields{object: object}, nil
+}
+
+func isJSON(mediaType string) bool {
+	return mediaType == "application/json" ||
+		strings.HasPrefix(mediaType, "application/") && strings.HasSuffix(mediaType, "+json")
 }
 
 // Codes of a Detail.
@@ -62,7 +68,8 @@ func (f *fields) err() error {
 	for i, d := range f.bad {
 		names[i] = d.Field
 	}
-	return &reply.Error{Code: reply.InvalidRequest, Message: "The request is not valid: " + strings.Join(names, ", ") + ".", Details: f.bad}
+	return &reply.Error{Code: reply.InvalidRequest, Details: f.bad,
+		Message: "The request is not valid: " + strings.Join(names, ", ") + "."}
 }
 
 // text returns a string member; nil if it is absent or no string.
@@ -80,7 +87,7 @@ func (f *fields) member(name string) (v *string, present bool) {
 		f.fail(name, detailType, "Must be a string.")
 		return nil, true
 	}
-	given := text // memory for what is there alone
+	given := text // so that only a member that is there takes memory
 	return &given, true
 }
 
@@ -93,8 +100,7 @@ func (f *fields) required(name string) *string {
 	return v
 }
 
-// free is text that the caller chooses: any Unicode but control characters,
-// at most max bytes (contract 8).
+// free is text that the caller chooses: any Unicode but control characters, at most max bytes (contract 8).
 func (f *fields) free(name string, max int) *string {
 	v := f.text(name)
 	switch {
@@ -119,5 +125,6 @@ func hasControl(s string) bool {
 
 // printable reports whether s is 1 to max printable ASCII characters.
 func printable(s string, max int) bool {
-	return len(s) > 0 && len(s) <= max && !strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r > 0x7e || r == utf8.RuneError })
+	return len(s) > 0 && len(s) <= max &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r > 0x7e || r == utf8.RuneError })
 }

@@ -144,8 +144,8 @@ func (c *call) secretKey(text string, presented integration.Presented) (*integra
 		return nil, err
 	}
 	if c.browser() {
-		return nil, &reply.Error{Code: reply.Forbidden, Message: "A secret key must not be used in a browser. " +
-			"Call from a server, and replace this key: whoever opened the page has seen it."}
+		return nil, &reply.Error{Code: reply.Forbidden, Message: "A secret key must not be used in a " +
+			"browser. Call from a server, and replace this key: whoever opened the page has seen it."}
 	}
 	return key, nil
 }

@@ -17,10 +17,11 @@ func Document(path string) *web.Response {
 		return nil
 	}
 	return &web.Response{Status: 200, Body: body, Header: web.Header{
-		"Content-Type":            {contentType},
-		"Cache-Control":           {"no-cache"},
-		"Content-Security-Policy": {"default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
-		"X-Content-Type-Options":  {"nosniff"},
-		"Referrer-Policy":         {"same-origin"},
+		"Content-Type":  {contentType},
+		"Cache-Control": {"no-cache"},
+		"Content-Security-Policy": {"default-src 'none'; style-src 'self'; img-src 'self'; " +
+			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+		"X-Content-Type-Options": {"nosniff"},
+		"Referrer-Policy":        {"same-origin"},
 	}}
 }

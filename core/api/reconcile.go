@@ -55,8 +55,10 @@ func Reconcile(c *call) (*web.Response, error) {
 	text := strings.TrimPrefix(c.req.Path, SessionsPath)
 	id, err := session.ParseID(c.Sealer, text)
 	if errors.Is(err, session.ErrMalformed) && !looksLikeID(text) {
-		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "The session id is not of the form svc_sess_….",
-			Details: []reply.Detail{{Field: "sessionId", Code: detailFormat, Message: "Must be a session id as start returned it."}}}
+		return nil, &reply.Error{Code: reply.InvalidRequest,
+			Message: "The session id is not of the form svc_sess_….",
+			Details: []reply.Detail{{Field: "sessionId", Code: detailFormat,
+				Message: "Must be a session id as start returned it."}}}
 	}
 	if errors.Is(err, host.ErrKeyAwaited) {
 		return nil, err
@@ -78,9 +80,8 @@ func Reconcile(c *call) (*web.Response, error) {
 	return reply.Written(200, view(text, id, r.As(c.now, id.Expires())).marshal()), nil
 }
 
-// looksLikeID reports whether text has the form that the specification and
-// openapi.yaml give a session id. One that has it and was not issued here is a
-// session that does not exist; anything else is a bad parameter.
+// looksLikeID reports whether text has the form that openapi.yaml gives a session id. If it has and was not
+// issued here, there is no such session. Any other text is a bad parameter.
 func looksLikeID(text string) bool {
 	rest, ok := strings.CutPrefix(text, session.Prefix)
 	return ok && rest != "" && len(text) <= maxID &&
@@ -92,7 +93,8 @@ const maxID = 256
 // view is what publishers see of a record (contract 20).
 func view(text string, id session.ID, r session.Record) reconcileResponse {
 	v := reconcileResponse{SessionID: text, Status: r.State.Status(), Level: id.Level.String(),
-		ChallengeAge: id.ChallengeAge, ExpiresAt: timestamp(id.Expires()), ResultAvailable: r.State == session.Completed}
+		ChallengeAge: id.ChallengeAge, ExpiresAt: timestamp(id.Expires()),
+		ResultAvailable: r.State == session.Completed}
 	if !r.Terminal() {
 		return v
 	}

@@ -37,8 +37,7 @@ func (r startResponse) marshal() []byte {
 	return w.End()
 }
 
-// startRequest is a body that has passed every check that does not need to
-// know more than the body.
+// startRequest is what a body says that has passed every check.
 type startRequest struct {
 	integrationID string
 	callback      string
@@ -68,7 +67,8 @@ func Start(c *call) (*web.Response, error) {
 		return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such integration."}
 	}
 	if public && key.IntegrationID != owned.ID {
-		return nil, &reply.Error{Code: reply.Forbidden, Message: "This public key belongs to another integration."}
+		return nil, &reply.Error{Code: reply.Forbidden,
+			Message: "This public key belongs to another integration."}
 	}
 	if !c.Dev {
 		ready, err := c.Directory.Ready(c.ctx, owned)
@@ -76,7 +76,8 @@ func Start(c *call) (*web.Response, error) {
 			return nil, err
 		}
 		if !ready {
-			return nil, &reply.Error{Code: reply.IntegrationNotReady, Message: "The integration's signed webhook test has not reported Ready. Run the test, or switch its webhooks off explicitly."}
+			return nil, &reply.Error{Code: reply.IntegrationNotReady, Message: "The integration's signed " +
+				"webhook test has not reported Ready. Run the test, or switch its webhooks off explicitly."}
 		}
 	}
 	if idempotency == "" {
@@ -99,10 +100,10 @@ func (c *call) startCaller() (*integration.Key, *fields, error) {
 	return key, f, err
 }
 
-// startFields checks the body, all of it at once. owned is nil if the
-// integration does not exist or is another publisher's, or if key is nil:
-// then nobody is known for whom to look it up.
-func (c *call) startFields(f *fields, key *integration.Key) (req startRequest, owned *integration.Integration, err error) {
+// startFields checks the whole body. owned is nil if the integration does not exist or is another
+// publisher's. It is also nil without a key, since there is then no publisher to look it up for.
+func (c *call) startFields(f *fields, key *integration.Key) (
+	req startRequest, owned *integration.Integration, err error) {
 	rules := weburl.CallbackRules{Dev: c.Dev}
 	if id := f.required("integration_id"); id != nil {
 		if _, err := uuid.Parse(*id); err != nil {
@@ -136,8 +137,7 @@ func (c *call) startFields(f *fields, key *integration.Key) (req startRequest, o
 	return req, owned, f.err()
 }
 
-// begin makes the session. With a replay, the answer is kept under its key in
-// the commit that makes the session durable.
+// begin makes the session. With a replay, the commit that makes the session durable also keeps the answer.
 func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*web.Response, error) {
 	level, err := session.ParseLevel(i.Level)
 	if err != nil {
@@ -175,18 +175,21 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 		return nil, err
 	}
 	if refusal != nil {
-		c.Log.Warn("provider initiation failed", "session", text, "method", i.Method, "error", initiation.Error())
+		c.Log.Warn("provider initiation failed",
+			"session", text, "method", i.Method, "error", initiation.Error())
 		return nil, refusal
 	}
 	return resp, nil
 }
 
 // startAnswer returns the 200 or the 502.
-func (c *call) startAnswer(req startRequest, id session.ID, text string, initiation error) (*web.Response, *reply.Error, error) {
+func (c *call) startAnswer(req startRequest, id session.ID, text string, initiation error) (
+	*web.Response, *reply.Error, error) {
 	if initiation != nil {
 		return nil, initiationFailed(text), nil
 	}
-	claims := token.FlowClaims{Session: text, Callback: []byte(req.callback), Language: req.language, Expires: token.At(id.Expires())}
+	claims := token.FlowClaims{Session: text, Callback: []byte(req.callback), Language: req.language,
+		Expires: token.At(id.Expires())}
 	claims.SetState(req.state)
 	claims.SetUser(req.user)
 	flow, err := token.SealFlow(c.Sealer, claims)

@@ -32,9 +32,10 @@ func (r validateResponse) marshal() []byte {
 	return w.End()
 }
 
-var errInvalidToken = &reply.Error{Code: reply.InvalidToken, Message: "The result token was not issued here for this publisher, or it was altered."}
+var errInvalidToken = &reply.Error{Code: reply.InvalidToken,
+	Message: "The result token was not issued here for this publisher, or it was altered."}
 
-// Validate is POST /api/v1/verify/validate: it consumes a result token.
+// Validate is POST /api/v1/verify/validate. It redeems a result token.
 func Validate(c *call) (*web.Response, error) {
 	key, err := c.secretCaller(nil)
 	if err != nil {
@@ -67,8 +68,8 @@ func Validate(c *call) (*web.Response, error) {
 	}.marshal()), nil
 }
 
-// publicInBody tells a caller who sends a public key where only a secret key
-// goes that the key is known and may not do this (contract 5, 403).
+// publicInBody tells a caller who sends a public key in the body that the key is known and may not do this
+// (contract 5, 403).
 func (c *call) publicInBody(refusal error) error {
 	var e *reply.Error
 	if _, present := c.bearer(); present || !errors.As(refusal, &e) || e.Code != reply.Unauthorized {
@@ -86,7 +87,8 @@ func (c *call) publicInBody(refusal error) error {
 	case err != nil:
 		return err
 	}
-	return &reply.Error{Code: reply.Forbidden, Message: "A public key cannot validate. Use the secret key, from a server."}
+	return &reply.Error{Code: reply.Forbidden,
+		Message: "A public key cannot validate. Use the secret key, from a server."}
 }
 
 // openResult returns an authentic result token of the key's publisher, expired or not. Everything else gets

@@ -21,7 +21,7 @@ const (
 	Forbidden            Code = "FORBIDDEN"
 	NotFound             Code = "NOT_FOUND"
 	MethodNotAllowed     Code = "METHOD_NOT_ALLOWED"
-	RequestTimeout       Code = "REQUEST_TIMEOUT" // of the server, like URITooLong: such a request never reaches the core
+	RequestTimeout       Code = "REQUEST_TIMEOUT" // like URITooLong, only the server says so
 	AlreadyUsed          Code = "ALREADY_USED"
 	IntegrationNotReady  Code = "INTEGRATION_NOT_READY"
 	TokenExpired         Code = "EXPIRED"
@@ -95,7 +95,8 @@ func AsError(err error, storeFault bool) *Error {
 		return &Error{Code: Unavailable, RetryAfter: retryUnavailable,
 			Message: "The service cannot reach its store just now; nothing was granted. Try again."}
 	}
-	return &Error{Code: Internal, Message: "Something went wrong on our side. The request id helps us to find it."}
+	return &Error{Code: Internal,
+		Message: "Something went wrong on our side. The request id helps us to find it."}
 }
 
 // body is the wire form, which is flat. error_code and error mirror code and message.

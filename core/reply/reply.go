@@ -14,7 +14,8 @@ func JSON(status int, v any) *web.Response { return Written(status, marshal(v)) 
 // Written is JSON for a body that is written already.
 func Written(status int, body []byte) *web.Response {
 	header := make(web.Header, 8) // room for those that follow
-	header["Content-Type"], header["Cache-Control"], header["X-Content-Type-Options"] = contentTypeJSON, noStore, noSniff
+	header["Content-Type"], header["Cache-Control"] = contentTypeJSON, noStore
+	header["X-Content-Type-Options"] = noSniff
 	return &web.Response{Status: status, Body: body, Header: header}
 }
 

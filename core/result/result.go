@@ -43,7 +43,8 @@ var (
 // Issue returns the result token of a session that r, as the store holds it in that version, shows as
 // completed. However often it is called, the token has the same identity and the same expiry. The error is
 // ErrUsed, ErrExpired, or one of the store's.
-func (t *Tokens) Issue(ctx context.Context, s lifecycle.Session, r session.Record, version string, now time.Time) (string, error) {
+func (t *Tokens) Issue(ctx context.Context, s lifecycle.Session, r session.Record, version string,
+	now time.Time) (string, error) {
 	_, err := t.KV.Get(ctx, s.ID.UsedKey())
 	if err == nil {
 		return "", ErrUsed

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// webOrigin is scheme, host and port, normalised: lower case, no default port.
+// webOrigin is scheme, host and port in lower case, without the default port.
 type webOrigin struct{ scheme, host, port string }
 
 func (o webOrigin) String() string {
@@ -43,8 +43,8 @@ func checkURLText(raw string) (problem string) {
 	return ""
 }
 
-// isURLText has the characters that checkURLText takes wherever they stand: a
-// look into a table for each, for most of what there is in a URL.
+// isURLText has the characters that may stand anywhere in a URL. They are most of a URL, and a table is the
+// quickest way to know them.
 var isURLText = func() (is [256]bool) {
 	for c := '!'; c <= '~'; c++ {
 		is[c] = !strings.ContainsRune("#%\"<>\\^`{|}", c)
@@ -95,7 +95,8 @@ func isHost(host string) bool {
 	if inner, found := strings.CutPrefix(host, "["); found {
 		inner, found = strings.CutSuffix(inner, "]")
 		addr, err := netip.ParseAddr(inner)
-		return found && err == nil && addr.Is6() && !addr.Is4In6() && addr.Zone() == "" && addr.String() == inner
+		return found && err == nil && addr.Is6() && !addr.Is4In6() && addr.Zone() == "" &&
+			addr.String() == inner
 	}
 	if len(host) > 253 {
 		return false

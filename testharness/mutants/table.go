@@ -508,8 +508,8 @@ var table = []mutant{
 	{
 		breaks: "two starts at once with one Idempotency-Key make two sessions",
 		file:   "core/api/idempotency.go",
-		old:    `return []kv.Check{{Name: r.name}}, []kv.Put{`,
-		new:    `return nil, []kv.Put{`,
+		old:    `return []kv.Check{{Name: r.name}}, []kv.Put{put}, nil`,
+		new:    `return nil, []kv.Put{put}, nil`,
 		ask:    []string{"./core/api"},
 	},
 	{
@@ -524,8 +524,8 @@ var table = []mutant{
 	{
 		breaks: "a callback beside an allowed origin is taken for one inside it",
 		file:   "core/weburl/callback.go",
-		old:    `return sameOrigin(allowed, origin) })`,
-		new:    `return strings.HasPrefix(origin, allowed) })`,
+		old:    `return sameOrigin(allowed, origin) }`,
+		new:    `return strings.HasPrefix(origin, allowed) }`,
 		ask:    []string{"./core/weburl TestParseCallback"},
 	},
 	{
