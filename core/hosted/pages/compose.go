@@ -38,8 +38,8 @@ type page struct {
 	privacy string
 }
 
-// sentence is a text around the name of the site, which is set apart so that
-// its direction and characters cannot disturb the words around it.
+// sentence is a text around the name of the site. The name is set apart, so that its direction and characters
+// cannot disturb the words around it.
 type sentence struct{ before, site, after string }
 
 type link struct{ text, href string }
@@ -65,8 +65,8 @@ var hopeful = []Kind{Method, Progress, Cancelled}
 // restartable are the pages that end here: only the site can begin anew.
 var restartable = []Kind{Failed, Expired, Damaged, NotAllowed}
 
-// compose finds the words. It is given the texts of lang rather than looking
-// them up, so that a test can see which ones it takes.
+// compose finds the words. It gets the texts of lang as a parameter, so that a test can see which ones it
+// takes.
 func compose(v View, lang string, t texts) (page, error) {
 	if !slices.Contains(Kinds, v.Kind) {
 		return page{}, errors.New("no such kind of page")
@@ -132,8 +132,7 @@ func compose(v View, lang string, t texts) (page, error) {
 	}
 	if origin, host := weburl.Site(v.SiteOrigin); origin != "" {
 		p.askedBy = aroundSite(t("asked_by"), host)
-		// Where the page leads to the site with the result, a link that leads
-		// there without it would only mislead.
+		// A page that takes the result to the site has no second link, which would lead there without it.
 		if v.HopURL == "" {
 			p.back = backLink{aroundSite(t("back"), host), origin}
 		}
@@ -198,7 +197,8 @@ func composeForms(p *page, v View, t texts) error {
 
 var failureCodes = []string{"PROVIDER_REJECTED", "USER_CANCELLED", "MAX_ATTEMPTS", "UNKNOWN"}
 
-var knownOutcomes = []string{"begin", "check", "continue", "cancel", "approve", "reject", "fail_attempt", "withdraw", "unknown"}
+var knownOutcomes = []string{"begin", "check", "continue", "cancel",
+	"approve", "reject", "fail_attempt", "withdraw", "unknown"}
 
 var icons = map[Kind]string{
 	Progress:    "clock",
@@ -217,8 +217,8 @@ var icons = map[Kind]string{
 	Home:        "shield",
 }
 
-// localPath reports whether s stays on this host. Browsers read a backslash
-// as a slash, and two slashes in front as the beginning of a host.
+// localPath reports whether s stays on this host. Browsers read a backslash as a slash, and two slashes at
+// the beginning as the start of a host.
 func localPath(s string) bool {
 	return strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//") &&
 		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f })
@@ -236,8 +236,8 @@ func attemptsLeft(n int, t texts) string {
 	return plural(t, "notice.attempts", n)
 }
 
-// timeLeft rounds to the nearest minute: it says "about", and 9:58 should not
-// read as 9 to someone who was promised 10.
+// timeLeft rounds to the nearest minute. The text says "about", and 9:58 should not read as 9 to someone who
+// was promised 10.
 func timeLeft(expires, now time.Time, t texts) string {
 	if expires.IsZero() || now.IsZero() {
 		return ""
@@ -252,8 +252,8 @@ func timeLeft(expires, now time.Time, t texts) string {
 	}
 }
 
-// plural knows singular and plural, which is all that the six languages need
-// for the small whole numbers above zero that are counted here.
+// plural knows singular and plural. The six languages need no more for the small whole numbers above zero
+// that are counted here.
 func plural(t texts, key string, n int) string {
 	if n == 1 {
 		return t(key + ".one")

@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/language"
 )
 
-// The texts of a language are one flat JSON object in messages/<lang>.json. A
-// test holds all languages to the same keys and placeholders.
+// The texts of a language are one flat JSON object in messages/<lang>.json. A test sees to it that all
+// languages have the same keys and placeholders.
 //
 //go:embed messages/*.json
 var messageFiles embed.FS
@@ -17,8 +17,8 @@ var messageFiles embed.FS
 // texts returns the text under a key.
 type texts func(key string) string
 
-// tables parses a language when it is first needed and not before, since a
-// WASM guest that serves the API alone should not pay for it.
+// tables parses a language when it is first needed, so that a WASM guest which serves the API alone does not
+// pay for it.
 var tables = func() map[string]func() map[string]string {
 	m := make(map[string]func() map[string]string, len(language.All))
 	for _, lang := range language.All {
