@@ -16,7 +16,7 @@ import (
 	"github.com/verge-id/verge/core/uuid"
 )
 
-// Life is how long a session lives from its creation (spec.md, Limits).
+// Life is how long a session lives from its creation.
 const Life = 10 * time.Minute
 
 // Prefix begins every session id in text.
@@ -69,7 +69,7 @@ var firstNames = [...]kv.Partition{"p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7
 // Level is what is verified.
 type Level byte
 
-// The two levels of the specification.
+// The two levels.
 const (
 	L1 Level = 1 // age estimation
 	L2 Level = 2 // identity document
@@ -91,12 +91,13 @@ func ParseLevel(s string) (Level, error) {
 var (
 	// ErrMalformed: the text is no session id at all.
 	ErrMalformed = errors.New("session: malformed id")
-	// ErrForged: the text has the form of a session id, but was not issued by this key ring.
+	// ErrForged: the text has the form of a session id, but this key ring did not issue it.
 	ErrForged = errors.New("session: id not issued here")
 )
 
 // NewID makes the id of a session created at now.
-func NewID(random io.Reader, integration string, level Level, challengeAge int, now time.Time, partition Partition) (ID, error) {
+func NewID(random io.Reader, integration string, level Level, challengeAge int, now time.Time,
+	partition Partition) (ID, error) {
 	id := ID{Integration: integration, Level: level, ChallengeAge: challengeAge,
 		Created: time.UnixMilli(now.UnixMilli()).UTC(), Partition: partition}
 	if _, err := io.ReadFull(random, id.Random[:]); err != nil {
@@ -105,7 +106,7 @@ func NewID(random io.Reader, integration string, level Level, challengeAge int, 
 	return id, nil
 }
 
-// Expires is the instant from which on the session is over.
+// Expires is the instant at which the session is over.
 func (id ID) Expires() time.Time { return id.Created.Add(Life) }
 
 // Key is where the outcome is kept.
@@ -124,10 +125,9 @@ func (id ID) name(prefix string) string {
 // Format writes the id with its MAC.
 func (id ID) Format(sealer host.Sealer) (string, error) { return id.format(sealer, token.SessionID) }
 
-// FormatTest writes an id for the event of a webhook test. It has the form of
-// every id, so that a receiver which checks the form accepts it. Its MAC is
-// made for another purpose, so it was issued for no session: ParseID returns
-// ErrForged, and whoever asks for it learns that there is no such session.
+// FormatTest writes an id for the event of a webhook test. It has the form of every id, so a receiver that
+// checks the form accepts it. Its MAC is made for another purpose, so ParseID returns ErrForged, and whoever
+// asks for it learns that there is no such session.
 func (id ID) FormatTest(sealer host.Sealer) (string, error) { return id.format(sealer, token.TestID) }
 
 func (id ID) format(sealer host.Sealer, purpose string) (string, error) {
@@ -151,15 +151,15 @@ func (id ID) format(sealer host.Sealer, purpose string) (string, error) {
 	return token.EncodeText(Prefix, append(b, mac...)), nil
 }
 
-// ParseID takes the text apart and checks its MAC: ErrMalformed, ErrForged,
-// host.ErrKeyAwaited or an id that was issued here.
+// ParseID takes the text apart and checks its MAC. The error is ErrMalformed, ErrForged or
+// host.ErrKeyAwaited.
 func ParseID(sealer host.Sealer, s string) (ID, error) {
 	text, ok := strings.CutPrefix(s, Prefix)
 	if !ok || len(text) != idText.EncodedLen(idSize) {
 		return ID{}, ErrMalformed
 	}
 	b, err := idText.DecodeString(text)
-	if err != nil || len(b) != idSize { // also where the decoder has skipped a line break
+	if err != nil || len(b) != idSize { // the decoder skips line breaks
 		return ID{}, ErrMalformed
 	}
 	until, err := sealer.CheckMAC(token.SessionID, b[:bodySize], b[bodySize:])
