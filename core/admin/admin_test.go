@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -17,47 +16,39 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"
-	"github.com/verge-id/verge/kvadapters/memory"
 )
 
 const (
-	testUUID  = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
-	otherUUID = "11111111-4d4e-475f-906b-2f11c5eca7bd"
+	testUUID  = testhost.UUID
+	otherUUID = testhost.Other
 	secret    = "whsec_only_for_tests"
 	operator  = "op_only_for_tests"
 )
 
 var ctx = context.Background()
 
-// world is an Admin on a store that fails as told, with a receiver that answers as told.
+// world is an Admin on a test's host, with a receiver that answers as told.
 type world struct {
 	*Admin
-	host   host.Host
-	store  *kvtest.Faulty
-	clock  *kvtest.Clock
-	log    bytes.Buffer
+	*testhost.Host
 	answer func(host.FetchRequest) (int, error)
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{clock: kvtest.NewClock()}
-	w.store = &kvtest.Faulty{KV: memory.New(memory.Config{Now: w.clock.Now})}
-	random := &coretest.Random{}
-	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
-	coretest.Must(t, err)
-	h := host.Host{KV: w.store, Sealer: ring, Fetch: w, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
-	d := integration.NewDirectory(h)
-	w.host = h
+	h := testhost.New(t)
+	w := &world{Host: h}
+	h.Fetch = w
+	d := integration.NewDirectory(h.Host)
 	w.Admin = &Admin{Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Token: operator, Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Failures: ratelimit.PerMinute(1000), Directory: d, Partitions: []kv.Partition{"p0", "p1", "p2"},
 		Outbox: &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random, Log: h.Log, Directory: d, AttemptTime: outbox.AttemptTime}}
@@ -74,7 +65,7 @@ func (w *world) receiver(req host.FetchRequest) (int, error) {
 	for name, value := range req.Header {
 		header[name] = []string{value}
 	}
-	if webhook.Verify(secret, header, req.Body, w.clock.Now(), 0) != nil {
+	if webhook.Verify(secret, header, req.Body, w.Clock.Now(), 0) != nil {
 		return 401, nil
 	}
 	return 200, nil
@@ -122,7 +113,7 @@ func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 	w := newWorld(t)
 	sk, _, err := w.Directory.CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
-	calls := w.store.Calls()
+	calls := w.Store.Calls()
 	for _, token := range []string{operator, ""} {
 		w.Token = token
 		for _, header := range []web.Header{
@@ -139,7 +130,7 @@ func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 			}
 		}
 	}
-	if w.store.Calls() != calls {
+	if w.Store.Calls() != calls {
 		t.Error("contract 5, 401: the store was asked before the token was")
 	}
 }
@@ -183,7 +174,7 @@ func TestWrongTokensAreLimitedByAddress(t *testing.T) {
 	if got := ask("guess", "192.0.2.2"); got != reply.Unauthorized {
 		t.Errorf("contract 30: another address: %s", got)
 	}
-	w.clock.Advance(3 * time.Second)
+	w.Clock.Advance(3 * time.Second)
 	if got := ask("guess", "192.0.2.1"); got != reply.Unauthorized {
 		t.Errorf("contract 30: 3 s later: %s", got)
 	}
@@ -194,7 +185,7 @@ func TestWrongTokensAreLimitedByAddress(t *testing.T) {
 
 func TestTheIndexNamesEveryRouteAndNeedsNoToken(t *testing.T) {
 	w := newWorld(t)
-	calls := w.store.Calls()
+	calls := w.Store.Calls()
 	resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: "/", Header: web.Header{}})
 	coretest.Must(t, err)
 	for path, methods := range routes {
@@ -204,7 +195,7 @@ func TestTheIndexNamesEveryRouteAndNeedsNoToken(t *testing.T) {
 			}
 		}
 	}
-	if w.store.Calls() != calls {
+	if w.Store.Calls() != calls {
 		t.Error("it asked the store")
 	}
 	if _, err := w.Handle(ctx, &web.Request{Method: "POST", Path: "/", Header: web.Header{}}); err == nil {
@@ -251,11 +242,11 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 		t.Errorf("contract 12: %+v", made.Info)
 	}
 	var public CreatedKey
-	expires := w.clock.Now().Add(time.Hour).Format(time.RFC3339)
+	expires := w.Clock.Now().Add(time.Hour).Format(time.RFC3339)
 	if e := w.ask(t, "POST", KeysPath, `{"publisher_id":"pub_a","integration_id":"`+testUUID+`","expires":"`+expires+`"}`, &public); e != nil {
 		t.Fatal(e)
 	}
-	if !integration.WellFormed(integration.PublicPrefix, public.Key) || public.Info.Expires == nil || !public.Info.Expires.Equal(w.clock.Now().Add(time.Hour)) {
+	if !integration.WellFormed(integration.PublicPrefix, public.Key) || public.Info.Expires == nil || !public.Info.Expires.Equal(w.Clock.Now().Add(time.Hour)) {
 		t.Errorf("contract 12: %+v", public.Info)
 	}
 	var list struct{ Keys []integration.Key }
@@ -306,7 +297,7 @@ func TestAKeyIsWhatWasAskedForOrNone(t *testing.T) {
 		{"an integration that is empty", `{"publisher_id":"pub_a","integration_id":""}`, reply.InvalidRequest},
 		{"a name twice", `{"publisher_id":"pub_a","publisher_id":"pub_a"}`, reply.InvalidRequest},
 		{"expiry in the past", `{"publisher_id":"pub_a","expires":"2020-01-01T00:00:00Z"}`, reply.InvalidRequest},
-		{"expiry that is now", `{"publisher_id":"pub_a","expires":"` + w.clock.Now().Format(time.RFC3339) + `"}`, reply.InvalidRequest},
+		{"expiry that is now", `{"publisher_id":"pub_a","expires":"` + w.Clock.Now().Format(time.RFC3339) + `"}`, reply.InvalidRequest},
 		{"expiry that is a number", `{"publisher_id":"pub_a","expires":1795212600}`, reply.InvalidRequest},
 		{"a list with null for an integration", `{"publisher_id":"pub_a","integration_id":[null]}`, reply.InvalidRequest},
 		{"expiry without zone", `{"publisher_id":"pub_a","expires":"2030-01-01T00:00:00"}`, reply.InvalidRequest},
@@ -477,8 +468,8 @@ func TestTheWebhookTestNeedsSomethingToTest(t *testing.T) {
 		put(hook)
 		w.refused(t, reply.InvalidRequest, "POST", "/admin/v1/integrations/"+otherUUID+"/test", "")
 	}
-	w.store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
-	w.Directory = integration.NewDirectory(w.host)
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	w.Directory = integration.NewDirectory(w.Host.Host)
 	w.refused(t, reply.Unavailable, "POST", "/admin/v1/integrations/"+testUUID+"/test", "")
 }
 
@@ -493,18 +484,18 @@ func (w *world) try(t testing.TB, p kv.Partition, n int, answer func(host.FetchR
 	t.Helper()
 	w.answer = answer
 	for range n {
-		e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), IntegrationID: testUUID, SessionID: "svc_sess_x"}, w.clock.Now())
-		task, err := outbox.Event(w.Sealer, e, testUUID, w.clock.Now())
+		e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(), IntegrationID: testUUID, SessionID: "svc_sess_x"}, w.Clock.Now())
+		task, err := outbox.Event(w.Sealer, e, testUUID, w.Clock.Now())
 		coretest.Must(t, err)
-		coretest.Must(t, w.host.KV.Commit(ctx, kv.Tx{ID: e.ID, Partition: p, Schedule: []kv.Task{task}}))
+		coretest.Must(t, w.Host.KV.Commit(ctx, kv.Tx{ID: e.ID, Partition: p, Schedule: []kv.Task{task}}))
 		ids = append(ids, e.ID)
 	}
-	tasks, _, err := w.host.KV.Claim(ctx, p, w.clock.Now(), time.Minute, n)
+	tasks, _, err := w.Host.KV.Claim(ctx, p, w.Clock.Now(), time.Minute, n)
 	coretest.Must(t, err)
 	for _, task := range tasks {
 		m, body, err := outbox.Read(task)
 		coretest.Must(t, err)
-		coretest.Must(t, w.Outbox.Deliver(ctx, host.Job{Partition: p, Task: task, Until: w.clock.Now().Add(time.Minute)}, m, body))
+		coretest.Must(t, w.Outbox.Deliver(ctx, host.Job{Partition: p, Task: task, Until: w.Clock.Now().Add(time.Minute)}, m, body))
 	}
 	return ids
 }
@@ -569,7 +560,7 @@ func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
 		t.Fatalf("contract 27: %+v, %v", shown, e)
 	}
 	for _, d := range shown.Deliveries {
-		if waiting[d.Event] == "" || d.Last != host.FetchTLS || d.Attempts != 1 || !d.Due.After(w.clock.Now()) {
+		if waiting[d.Event] == "" || d.Last != host.FetchTLS || d.Attempts != 1 || !d.Due.After(w.Clock.Now()) {
 			t.Errorf("contract 27: %+v", d)
 		}
 	}
@@ -586,14 +577,14 @@ func TestResend(t *testing.T) {
 	w := newWorld(t)
 	id := w.bury(t, "p2", 1)[0]
 	path := "/admin/v1/deliveries/" + id + "/resend"
-	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Partition == "p1" {
 			return kvtest.Refuse
 		}
 		return kvtest.Pass
 	}
 	w.refused(t, reply.Unavailable, "POST", path, "") // it may be in the partition that does not answer
-	w.store.Decide = nil
+	w.Store.Decide = nil
 	if e := w.ask(t, "POST", path, "", nil); e != nil {
 		t.Errorf("contract 27: %v", e)
 	}
@@ -601,7 +592,7 @@ func TestResend(t *testing.T) {
 	for _, bad := range []string{"x", "evt_", "evt_x", testUUID, "evt_" + testUUID + "0"} {
 		w.refused(t, reply.InvalidRequest, "POST", "/admin/v1/deliveries/"+bad+"/resend", "")
 	}
-	tasks, _, err := w.host.KV.Claim(ctx, "p2", w.clock.Now(), time.Minute, 5)
+	tasks, _, err := w.Host.KV.Claim(ctx, "p2", w.Clock.Now(), time.Minute, 5)
 	if err != nil || len(tasks) != 1 {
 		t.Errorf("contract 27: %d tasks, %v", len(tasks), err)
 	}

@@ -44,7 +44,7 @@ func (c *counted) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 
 // forget empties the directory's cache, as in an instance that has just begun.
 func (c *counted) forget(w *world) {
-	h := w.host
+	h := w.Host.Host
 	h.KV = c
 	w.Directory = integration.NewDirectory(h)
 }
@@ -55,7 +55,7 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 	w := newWorld(t)
 	many := ratelimit.PerMinute(1000)
 	w.Limits = Limits{PublicPerIP: many, PublicPerKey: many, SecretPerIP: many, ReconcilePerKey: many, PreflightsPerIP: many, PagesPerIP: many}
-	c := &counted{Store: w.Limiter.Store, KV: w.store}
+	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	unknown := map[string]string{}
 	for _, prefix := range []string{integration.SecretPrefix, integration.PublicPrefix} {
@@ -151,7 +151,7 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 
 func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	w := newWorld(t)
-	c := &counted{Store: w.Limiter.Store, KV: w.store}
+	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	w.Limits.PublicPerIP, w.Limits.PublicPerKey = ratelimit.PerMinute(4), ratelimit.PerMinute(2)
 	ask := func(key string) (*reply.Error, Lines) {
@@ -198,7 +198,7 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 // costs the store up to three reads.
 func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 	w := newWorld(t)
-	c := &counted{Store: w.Limiter.Store, KV: w.store}
+	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	served := 0
 	for name, h := range map[string]Handler{
 		"preflights": Preflight,
@@ -233,7 +233,7 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 // TestAKeyIsCountedThoughThatWasNotForeseen: what was seen last is old news.
 func TestAKeyIsCountedThoughThatWasNotForeseen(t *testing.T) {
 	w := newWorld(t)
-	c := &counted{Store: w.Limiter.Store, KV: w.store}
+	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	c.forget(w)
 	const late = "https://late.publisher.example"
@@ -248,13 +248,13 @@ func TestAKeyIsCountedThoughThatWasNotForeseen(t *testing.T) {
 		t.Fatalf("a page of another origin: %q", got)
 	}
 	// Somewhere else it is allowed; here that shows when the cache is too old.
-	elsewhere := integration.NewDirectory(w.host)
+	elsewhere := integration.NewDirectory(w.Host.Host)
 	i, err := elsewhere.Integration(ctx, testUUID)
 	coretest.Must(t, err)
 	changed := *i
 	changed.BrowserOrigins = append(slices.Clone(i.BrowserOrigins), late)
 	coretest.Must(t, elsewhere.PutIntegration(ctx, changed, ""))
-	w.clock.Advance(6 * time.Second)
+	w.Clock.Advance(6 * time.Second)
 	for turn, want := range []string{"[[public-ip] [public-key]]", "[[public-ip public-key]]"} {
 		c.steps = nil
 		got, header := ask()

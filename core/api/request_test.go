@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -17,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/provider"
@@ -31,23 +30,17 @@ import (
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/kvtest"
-	"github.com/verge-id/verge/kvadapters/memory"
 )
 
 const (
-	testUUID  = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
-	otherUUID = "11111111-4d4e-475f-906b-2f11c5eca7bd"
+	testUUID  = testhost.UUID
+	otherUUID = testhost.Other
 )
 
-// world is an API on a store that fails as told and whose clock is moved,
-// with two publishers and a key of each kind.
+// world is an API on a test's host, with two publishers and a key of each kind.
 type world struct {
 	*API
-	host   host.Host
-	store  *kvtest.Faulty
-	memory *memory.Store
-	clock  *kvtest.Clock
-	log    bytes.Buffer
+	*testhost.Host
 
 	sk, pk  string // of pub_a, pk of testUUID
 	otherSK string // of pub_b, which has otherUUID
@@ -55,20 +48,14 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{clock: kvtest.NewClock()}
-	w.memory = memory.New(memory.Config{Now: w.clock.Now})
-	w.store = &kvtest.Faulty{KV: w.memory}
-	random := &coretest.Random{}
-	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
-	coretest.Must(t, err)
-	h := host.Host{KV: w.store, Sealer: ring, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
-	w.host = h
+	h := testhost.New(t)
+	w := &world{Host: h}
 	life := &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3, OutcomeLife: 30 * 24 * time.Hour}
 	w.API = &API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
-		BaseURL: "https://verify.verge.example", Partitions: 4, Directory: integration.NewDirectory(h),
-		Lifecycle: life, Results: &result.Tokens{KV: w.store, Sealer: ring, Random: random, Lifecycle: life},
+		BaseURL: "https://verify.verge.example", Partitions: 4, Directory: integration.NewDirectory(h.Host),
+		Lifecycle: life, Results: &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: life},
 		Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Limits: Limits{}.WithDefaults(),
-		Providers: map[string]provider.Provider{sandbox.Method: &sandbox.Provider{Now: w.clock.Now}}}
+		Providers: map[string]provider.Provider{sandbox.Method: &sandbox.Provider{Now: w.Clock.Now}}}
 	for n, id := range []string{testUUID, otherUUID} {
 		publisher := []string{"pub_a", "pub_b"}[n]
 		coretest.Must(t, w.Directory.PutPublisher(ctx, integration.Publisher{ID: publisher}))
@@ -145,7 +132,7 @@ func (w *world) claims(t testing.TB, id session.ID, text string) token.ResultCla
 // completed makes a completed session and its result token.
 func (w *world) completed(t testing.TB) (session.ID, string) {
 	t.Helper()
-	id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.clock.Now(), 1)
+	id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
 	coretest.Must(t, err)
 	text, err := id.Format(w.Sealer)
 	coretest.Must(t, err)
@@ -157,7 +144,7 @@ func (w *world) completed(t testing.TB) (session.ID, string) {
 
 func TestWhoMayCallWhat(t *testing.T) {
 	w := newWorld(t)
-	later := w.clock.Now().Add(time.Hour)
+	later := w.Clock.Now().Add(time.Hour)
 	expired := w.key(t, "pub_a", "", &later)
 	revoked := w.key(t, "pub_a", "", nil)
 	revokedPK := w.key(t, "pub_a", testUUID, nil)
@@ -165,7 +152,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 	coretest.Must(t, err)
 	unknownPK, err := integration.GenerateKey(integration.PublicPrefix, w.Random)
 	coretest.Must(t, err)
-	w.clock.Advance(time.Hour)
+	w.Clock.Advance(time.Hour)
 	keys, err := w.Directory.Keys(ctx)
 	coretest.Must(t, err)
 	for _, k := range keys {
@@ -174,7 +161,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 			coretest.Must(t, err)
 		}
 	}
-	sid, err := session.NewID(w.Random, testUUID, session.L1, 25, w.clock.Now(), 1)
+	sid, err := session.NewID(w.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
 	coretest.Must(t, err)
 	sidText, err := sid.Format(w.Sealer)
 	coretest.Must(t, err)
@@ -410,11 +397,11 @@ func TestIdempotentStart(t *testing.T) {
 	if other, e := ask(secondKey, "key 1", startBody()); e != nil || other == first {
 		t.Errorf("contract 11: another credential gives the same session (%v)", e)
 	}
-	w.clock.Advance(10*time.Minute - time.Millisecond)
+	w.Clock.Advance(10*time.Minute - time.Millisecond)
 	if again, e := ask(w.sk, "key 1", startBody()); e != nil || again != first {
 		t.Errorf("contract 11: within 10 minutes: %v", e)
 	}
-	w.clock.Advance(time.Millisecond)
+	w.Clock.Advance(time.Millisecond)
 	if later, e := ask(w.sk, "key 1", startBody()); e != nil || later == first {
 		t.Errorf("contract 11: after 10 minutes it gives the old session (%v)", e)
 	}
@@ -464,7 +451,7 @@ func TestIdempotentStartThatWasOvertaken(t *testing.T) {
 	h := with(bearer(w.sk), "Idempotency-Key", "k")
 	var quicker []byte
 	overtaken := false
-	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" && !overtaken {
 			overtaken = true
 			var e *reply.Error
@@ -491,7 +478,7 @@ func TestAKeptAnswerShowsNothing(t *testing.T) {
 	coretest.Must(t, json.Unmarshal(first, &resp))
 	var kept kv.Item
 	for n := range w.Partitions {
-		items, err := w.memory.List(ctx, kv.Key{Partition: session.Partition(n).Name()}, "", 100)
+		items, err := w.Memory.List(ctx, kv.Key{Partition: session.Partition(n).Name()}, "", 100)
 		coretest.Must(t, err)
 		for _, it := range items {
 			if bytes.Contains(it.Value, []byte("svc_")) || bytes.Contains(it.Value, []byte("the-state")) || bytes.Contains(it.Value, []byte("verify.verge")) {
@@ -506,7 +493,7 @@ func TestAKeptAnswerShowsNothing(t *testing.T) {
 		t.Fatalf("redirect_url: %+v, %v", claims, err)
 	}
 	// Moved under another key, it does not become that key's answer.
-	c := &call{API: w.API, ctx: ctx, req: &web.Request{Body: []byte(startBody(`"state":"the-state-of-the-publisher"`))}, now: w.clock.Now()}
+	c := &call{API: w.API, ctx: ctx, req: &web.Request{Body: []byte(startBody(`"state":"the-state-of-the-publisher"`))}, now: w.Clock.Now()}
 	sum := sha256.Sum256(c.req.Body)
 	r := &replay{call: c, name: "r/another", request: sum[:]}
 	if resp, err := r.repeat(kept); err == nil {
@@ -524,7 +511,7 @@ func TestStartUnderLostReplies(t *testing.T) {
 			w := newWorld(t)
 			h := with(bearer(w.sk), "Idempotency-Key", "k")
 			commits := 0
-			w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+			w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 				if c.Method == "Commit" {
 					if commits++; commits == 1 {
 						return fault
@@ -533,7 +520,7 @@ func TestStartUnderLostReplies(t *testing.T) {
 				return kvtest.Pass
 			}
 			first, e1 := w.ask(Start, StartPath, h, startBody())
-			w.store.Deliver(ctx)
+			w.Store.Deliver(ctx)
 			again, e2 := w.ask(Start, StartPath, h, startBody())
 			if e1 != nil || e2 != nil || !bytes.Equal(first, again) {
 				t.Errorf("%v, %v: two sessions of one start", e1, e2)
@@ -575,11 +562,11 @@ func TestValidateConsumesOnce(t *testing.T) {
 	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+again+`"}`); code(e) != reply.AlreadyUsed {
 		t.Errorf("contract 17: sealed anew, it validates again: %v", e)
 	}
-	w.clock.Advance(5*time.Minute - time.Millisecond)
+	w.Clock.Advance(5*time.Minute - time.Millisecond)
 	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != reply.AlreadyUsed {
 		t.Errorf("contract 5, 410: used and inside the 5 minutes: %v", e)
 	}
-	w.clock.Advance(time.Millisecond)
+	w.Clock.Advance(time.Millisecond)
 	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != reply.TokenExpired {
 		t.Errorf("contract 5, 410: used and older than 5 minutes: %v", e)
 	}
@@ -594,7 +581,7 @@ func TestIdempotentValidate(t *testing.T) {
 	if e != nil {
 		t.Fatal(e)
 	}
-	w.clock.Advance(5*time.Minute - time.Millisecond)
+	w.Clock.Advance(5*time.Minute - time.Millisecond)
 	if again, e := w.ask(Validate, ValidatePath, h, body); e != nil || !bytes.Equal(again, first) {
 		t.Errorf("contract 11: the same again gives %s, %v, want %s", again, e, first)
 	}
@@ -604,7 +591,7 @@ func TestIdempotentValidate(t *testing.T) {
 	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != reply.AlreadyUsed {
 		t.Errorf("contract 11: no key: %v", e)
 	}
-	w.clock.Advance(time.Millisecond)
+	w.Clock.Advance(time.Millisecond)
 	if _, e := w.ask(Validate, ValidatePath, h, body); code(e) != reply.TokenExpired {
 		t.Errorf("contract 11: longer than the token would have lived: %v", e)
 	}
@@ -630,7 +617,7 @@ func TestValidateUnderLostReplies(t *testing.T) {
 			_, result := w.completed(t)
 			body := `{"result_token":"` + result + `"}`
 			commits := 0
-			w.store.Decide = func(call kvtest.Call) kvtest.Fault {
+			w.Store.Decide = func(call kvtest.Call) kvtest.Fault {
 				if call.Method == "Commit" {
 					if commits++; commits <= len(c.faults) {
 						return c.faults[commits-1]
@@ -641,7 +628,7 @@ func TestValidateUnderLostReplies(t *testing.T) {
 			if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != c.first || e != nil && e.RetryAfter < 1 {
 				t.Errorf("first %v, want %q", e, c.first)
 			}
-			w.store.Deliver(ctx)
+			w.Store.Deliver(ctx)
 			if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != c.again {
 				t.Errorf("again %v, want %q", e, c.again)
 			}
@@ -677,8 +664,8 @@ func TestErrorsNeverRepeatTheRequest(t *testing.T) {
 			t.Errorf("contract 5: %s", b)
 		}
 	}
-	if strings.Contains(w.log.String(), mark) {
-		t.Errorf("contract 13: the log says %s", &w.log)
+	if strings.Contains(w.Logged.String(), mark) {
+		t.Errorf("contract 13: the log says %s", &w.Logged)
 	}
 }
 
@@ -826,10 +813,10 @@ func TestAResultTokenAloneProvesNothing(t *testing.T) {
 		want   reply.Code
 	}{
 		{"contract 17: a session that was not completed", func(_ *testing.T, w *world, _ session.ID, text string) token.ResultClaims {
-			return token.ResultClaims{Session: text, Completed: token.At(w.clock.Now()), Outcome: "0123456789abcdef0123456789abcdef"}
+			return token.ResultClaims{Session: text, Completed: token.At(w.Clock.Now()), Outcome: "0123456789abcdef0123456789abcdef"}
 		}, reply.InvalidToken},
 		{"contract 17: the same, in the form of an earlier release", func(_ *testing.T, w *world, _ session.ID, text string) token.ResultClaims {
-			return token.ResultClaims{Session: text, Completed: token.At(w.clock.Now())}
+			return token.ResultClaims{Session: text, Completed: token.At(w.Clock.Now())}
 		}, reply.InvalidToken},
 		{"contract 17: another write than the one that completed it", func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
 			w.complete(t, id, text)
@@ -853,7 +840,7 @@ func TestAResultTokenAloneProvesNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.clock.Now(), 1)
+			id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
 			coretest.Must(t, err)
 			text, err := id.Format(w.Sealer)
 			coretest.Must(t, err)

@@ -10,45 +10,38 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/kvtest"
-	"github.com/verge-id/verge/kvadapters/memory"
 )
 
-const testUUID = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
+const testUUID = testhost.UUID
 
 var ctx = context.Background()
 
-// world is Tokens on a store that fails as told and whose clock is moved.
+// world is Tokens on a test's host.
 type world struct {
 	*Tokens
-	store *kvtest.Faulty
-	clock *kvtest.Clock
+	*testhost.Host
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{clock: kvtest.NewClock()}
-	w.store = &kvtest.Faulty{KV: memory.New(memory.Config{Now: w.clock.Now})}
-	random := &coretest.Random{}
-	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
-	coretest.Must(t, err)
-	h := host.Host{KV: w.store, Sealer: ring, Now: w.clock.Now, Random: random}
-	w.Tokens = &Tokens{KV: w.store, Sealer: ring, Random: random,
-		Lifecycle: &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3, OutcomeLife: time.Hour}}
-	return w
+	h := testhost.New(t)
+	return &world{Host: h, Tokens: &Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random,
+		Lifecycle: &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random,
+			Attempts: 3, OutcomeLife: time.Hour}}}
 }
 
 // session makes one that has not ended.
 func (w *world) session(t testing.TB) lifecycle.Session {
 	t.Helper()
-	id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.clock.Now(), 3)
+	id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.Clock.Now(), 3)
 	coretest.Must(t, err)
 	text, err := id.Format(w.Sealer)
 	coretest.Must(t, err)
@@ -67,7 +60,7 @@ func (w *world) issue(t testing.TB, s lifecycle.Session) (string, error) {
 	t.Helper()
 	r, version, err := w.Lifecycle.Load(ctx, s.ID)
 	coretest.Must(t, err)
-	return w.Issue(ctx, s, r, version, w.clock.Now())
+	return w.Issue(ctx, s, r, version, w.Clock.Now())
 }
 
 // issued makes a completed session and opens its token.
@@ -88,12 +81,12 @@ func (w *world) issued(t testing.TB) (lifecycle.Session, Token) {
 func TestATokenIsRedeemedOnce(t *testing.T) {
 	w := newWorld(t)
 	s, tok := w.issued(t)
-	began := w.clock.Now()
+	began := w.Clock.Now()
 	var redeemed, refused atomic.Int64
 	var wait sync.WaitGroup
 	for range 16 {
 		wait.Go(func() {
-			switch at, err := w.Redeem(ctx, tok, "", w.clock.Now()); {
+			switch at, err := w.Redeem(ctx, tok, "", w.Clock.Now()); {
 			case err == nil && at.Equal(began):
 				redeemed.Add(1)
 			case errors.Is(err, ErrUsed):
@@ -113,7 +106,7 @@ func TestATokenIsRedeemedOnce(t *testing.T) {
 func TestTheSameCallerGetsItsFirstAnswer(t *testing.T) {
 	w := newWorld(t)
 	_, tok := w.issued(t)
-	began := w.clock.Now()
+	began := w.Clock.Now()
 	for _, c := range []struct {
 		rule, by string
 		err      error
@@ -124,33 +117,33 @@ func TestTheSameCallerGetsItsFirstAnswer(t *testing.T) {
 		{"contract 11: another publisher's", "pub_b\x00key", ErrUsed},
 		{"contract 11: nobody in particular", "", ErrUsed},
 	} {
-		at, err := w.Redeem(ctx, tok, c.by, w.clock.Now())
+		at, err := w.Redeem(ctx, tok, c.by, w.Clock.Now())
 		if !errors.Is(err, c.err) || c.err == nil && !at.Equal(began) {
 			t.Errorf("%s: %v, %v; want %v at %v", c.rule, at, err, c.err, began)
 		}
-		w.clock.Advance(time.Minute)
+		w.Clock.Advance(time.Minute)
 	}
 }
 
 func TestATokenExpires(t *testing.T) {
 	w := newWorld(t)
 	s, tok := w.issued(t)
-	w.clock.Advance(token.ResultLife - time.Millisecond)
+	w.Clock.Advance(token.ResultLife - time.Millisecond)
 	if _, err := w.issue(t, s); err != nil {
 		t.Errorf("contract 17: a millisecond before the end: %v", err)
 	}
-	w.clock.Advance(time.Millisecond)
+	w.Clock.Advance(time.Millisecond)
 	if text, err := w.issue(t, s); !errors.Is(err, ErrExpired) {
 		t.Errorf("contract 17: after five minutes the session has the token %q, %v", text, err)
 	}
-	if _, err := w.Redeem(ctx, tok, "", w.clock.Now()); !errors.Is(err, ErrExpired) {
+	if _, err := w.Redeem(ctx, tok, "", w.Clock.Now()); !errors.Is(err, ErrExpired) {
 		t.Errorf("contract 17: at the very end: %v", err)
 	}
-	if _, err := w.Redeem(ctx, tok, "", w.clock.Now().Add(-time.Millisecond)); err != nil {
+	if _, err := w.Redeem(ctx, tok, "", w.Clock.Now().Add(-time.Millisecond)); err != nil {
 		t.Errorf("contract 17: for a clock that is a millisecond behind: %v", err)
 	}
-	w.clock.Advance(time.Minute)
-	if _, err := w.Redeem(ctx, tok, "", w.clock.Now().Add(-2*time.Minute)); !errors.Is(err, ErrUsed) {
+	w.Clock.Advance(time.Minute)
+	if _, err := w.Redeem(ctx, tok, "", w.Clock.Now().Add(-2*time.Minute)); !errors.Is(err, ErrUsed) {
 		t.Errorf("that a token is used is forgotten for a clock that is behind: %v", err)
 	}
 }
@@ -162,11 +155,11 @@ func TestATokenAloneProvesNothing(t *testing.T) {
 	coretest.Must(t, err)
 	for _, s := range []lifecycle.Session{pending, failed} {
 		for _, outcome := range []string{"", "0123456789abcdef0123456789abcdef"} {
-			text, err := token.SealResult(w.Sealer, token.ResultClaims{Session: s.Text, Completed: token.At(w.clock.Now()), Outcome: outcome})
+			text, err := token.SealResult(w.Sealer, token.ResultClaims{Session: s.Text, Completed: token.At(w.Clock.Now()), Outcome: outcome})
 			coretest.Must(t, err)
 			tok, err := w.Open(text)
 			coretest.Must(t, err)
-			if _, err := w.Redeem(ctx, tok, "", w.clock.Now()); !errors.Is(err, ErrInvalid) {
+			if _, err := w.Redeem(ctx, tok, "", w.Clock.Now()); !errors.Is(err, ErrInvalid) {
 				t.Errorf("contract 17: a session that was not completed, outcome %q: %v", outcome, err)
 			}
 		}
@@ -176,7 +169,7 @@ func TestATokenAloneProvesNothing(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	w := newWorld(t)
 	_, tok := w.issued(t)
-	noSession, err := token.SealResult(w.Sealer, token.ResultClaims{Session: "svc_sess_x", Completed: token.At(w.clock.Now())})
+	noSession, err := token.SealResult(w.Sealer, token.ResultClaims{Session: "svc_sess_x", Completed: token.At(w.Clock.Now())})
 	coretest.Must(t, err)
 	for rule, text := range map[string]string{"no token": "", "a session id": tok.Text, "a token of no session": noSession} {
 		if got, err := w.Open(text); !errors.Is(err, ErrInvalid) {
@@ -188,15 +181,15 @@ func TestOpenRefuses(t *testing.T) {
 func TestAStoreThatFailsRedeemsNothing(t *testing.T) {
 	w := newWorld(t)
 	s, tok := w.issued(t)
-	w.store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
-	if _, err := w.Redeem(ctx, tok, "", w.clock.Now()); !errors.Is(err, kv.ErrUnavailable) {
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	if _, err := w.Redeem(ctx, tok, "", w.Clock.Now()); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("Redeem: %v", err)
 	}
-	if _, err := w.Issue(ctx, s, session.Record{State: session.Completed, At: w.clock.Now()}, "x", w.clock.Now()); !errors.Is(err, kv.ErrUnavailable) {
+	if _, err := w.Issue(ctx, s, session.Record{State: session.Completed, At: w.Clock.Now()}, "x", w.Clock.Now()); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("Issue: %v", err)
 	}
-	w.store.Decide = nil
-	if _, err := w.Redeem(ctx, tok, "", w.clock.Now()); err != nil {
+	w.Store.Decide = nil
+	if _, err := w.Redeem(ctx, tok, "", w.Clock.Now()); err != nil {
 		t.Errorf("once the store is well: %v", err)
 	}
 }
