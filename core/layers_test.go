@@ -234,7 +234,8 @@ func forbidden(name, imported string, floor func(string) int) string {
 		if name == "edge/keyring" && slices.Contains([]string{"core/keyset", "core/token"}, imported) {
 			return "" // it keeps a ring up to date by the core's rules, which are there once
 		}
-		if !under("edge") && !under("wasm/abi") && !under("wasm/effect") && !slices.Contains([]string{"core/web", "core/reply", "core/host", "core/kv"}, imported) {
+		if !under("edge") && !under("wasm/abi") && !under("wasm/effect") &&
+			!slices.Contains([]string{"core/web", "core/reply", "core/host", "core/kv"}, imported) {
 			return "the edge knows the core by its leaves alone"
 		}
 	case "kvadapters":

@@ -163,9 +163,11 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	for n := range cfg.Partitions {
 		s.partitions = append(s.partitions, session.Partition(n).Name())
 	}
-	s.lifecycle = &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Count: h.Count, Wake: h.Wake,
+	s.lifecycle = &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random,
+		Count: h.Count, Wake: h.Wake,
 		Attempts: cfg.Attempts, OutcomeLife: cfg.OutcomeLife}
-	s.outbox = &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random, Log: h.Log, Count: h.Count, Wake: h.Wake,
+	s.outbox = &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
+		Log: h.Log, Count: h.Count, Wake: h.Wake,
 		Directory: s.directory, Schedule: cfg.Schedule, AttemptTime: cfg.AttemptTime}
 	results := &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: s.lifecycle}
 	limiter := limiterOf(h)
@@ -173,7 +175,8 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions), Directory: s.directory,
 		Lifecycle: s.lifecycle, Results: results, Limiter: limiter, Limits: cfg.Limits, Providers: providers}
 	s.hosted = &hosted.Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log, Count: h.Count,
-		BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Results: results, Providers: providers}
+		BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Results: results,
+		Providers: providers}
 	s.admin = &admin.Admin{Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Token: cfg.OperatorToken, Limiter: limiter, Failures: cfg.Limits.FailedOperatorsPerIP, Dev: cfg.Dev,
 		Directory: s.directory, Outbox: s.outbox, Partitions: s.partitions}

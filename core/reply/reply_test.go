@@ -10,25 +10,30 @@ import (
 )
 
 func TestErrorsOnTheWire(t *testing.T) {
-	for c, want := range map[Code]int{InvalidRequest: 400, InvalidToken: 400, Unauthorized: 401, Forbidden: 403, NotFound: 404, MethodNotAllowed: 405,
-		RequestTimeout: 408, AlreadyUsed: 409, IntegrationNotReady: 409, TokenExpired: 410, PayloadTooLarge: 413, URITooLong: 414, UnsupportedMediaType: 415, RateLimited: 429,
+	for c, want := range map[Code]int{InvalidRequest: 400, InvalidToken: 400, Unauthorized: 401, Forbidden: 403,
+		NotFound: 404, MethodNotAllowed: 405, RequestTimeout: 408, AlreadyUsed: 409, IntegrationNotReady: 409,
+		TokenExpired: 410, PayloadTooLarge: 413, URITooLong: 414, UnsupportedMediaType: 415, RateLimited: 429,
 		Internal: 500, ProviderUnavailable: 502, Unavailable: 503} {
-		resp := (&Error{Code: c, Message: "m", RetryAfter: 3, Allow: []string{"GET", "HEAD"}}).Response("req_x", "corr")
+		e := &Error{Code: c, Message: "m", RetryAfter: 3, Allow: []string{"GET", "HEAD"}}
+		resp := e.Response("req_x", "corr")
 		if resp.Status != want {
 			t.Errorf("contract 5: %s is %d, want %d", c, resp.Status, want)
 		}
-		wantBody := `{"code":"` + string(c) + `","error_code":"` + string(c) + `","error":"m","message":"m","request_id":"req_x","correlation_id":"corr"}`
+		wantBody := `{"code":"` + string(c) + `","error_code":"` + string(c) +
+			`","error":"m","message":"m","request_id":"req_x","correlation_id":"corr"}`
 		if string(resp.Body) != wantBody || resp.Header.Get("Retry-After") != "3" {
 			t.Errorf("contract 5: %s %v", resp.Body, resp.Header)
 		}
-		if resp.Header.Has("Www-Authenticate") != (c == Unauthorized) || resp.Header.Has("Allow") != (c == MethodNotAllowed) {
+		if resp.Header.Has("Www-Authenticate") != (c == Unauthorized) ||
+			resp.Header.Has("Allow") != (c == MethodNotAllowed) {
 			t.Errorf("contract 5: header of %s: %v", c, resp.Header)
 		}
 	}
 	if len(Codes()) != 17 {
 		t.Errorf("contract 5 has 17 codes here, the table %d", len(Codes()))
 	}
-	if e := AsError(errors.New("a cause"), false); e.Code != Internal || strings.Contains(e.Message, "cause") {
+	e := AsError(errors.New("a cause"), false)
+	if e.Code != Internal || strings.Contains(e.Message, "cause") {
 		t.Errorf("contract 5: %v", e)
 	}
 	if e := AsError(fmt.Errorf("x: %w", &Error{Code: NotFound}), true); e.Code != NotFound {
@@ -41,8 +46,8 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 		if resp.Status != 201 || string(resp.Body) != `{"n":1}` {
 			t.Errorf("%d %s", resp.Status, resp.Body)
 		}
-		for name, want := range map[string]string{"Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store",
-			"X-Content-Type-Options": "nosniff"} {
+		for name, want := range map[string]string{"Content-Type": "application/json; charset=utf-8",
+			"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"} {
 			if got := resp.Header.Get(name); got != want {
 				t.Errorf("contract 1: %s is %q, want %q", name, got, want)
 			}
@@ -56,7 +61,8 @@ func TestCorrelationID(t *testing.T) {
 		echoed bool
 	}{
 		{"c-1", true}, {"a b ~!", true}, {" ", true}, {strings.Repeat("x", 128), true},
-		{"", false}, {strings.Repeat("x", 129), false}, {"a\tb", false}, {"a\x7f", false}, {"ü", false}, {"\xff", false},
+		{"", false}, {strings.Repeat("x", 129), false}, {"a\tb", false}, {"a\x7f", false},
+		{"ü", false}, {"\xff", false},
 	} {
 		got := CorrelationID(web.Header{"X-Correlation-Id": {c.given}})
 		if want := map[bool]string{true: c.given}[c.echoed]; got != want {

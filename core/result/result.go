@@ -126,7 +126,8 @@ func (t *Tokens) Redeem(ctx context.Context, tok Token, by string, now time.Time
 	err = kv.CommitSurely(ctx, t.KV, kv.Tx{
 		ID: txID, Partition: used.Partition,
 		Checks: []kv.Check{{Name: used.Name}, {Name: tok.Session.Key().Name, Tx: outcome}},
-		Puts:   []kv.Put{{Name: used.Name, Value: mine.marshal(), Expires: tok.claims.Expires().Add(markMargin)}},
+		Puts: []kv.Put{{Name: used.Name, Value: mine.marshal(),
+			Expires: tok.claims.Expires().Add(markMargin)}},
 	})
 	var conflict *kv.Conflict
 	if !errors.As(err, &conflict) {

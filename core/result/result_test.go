@@ -96,7 +96,8 @@ func TestATokenIsRedeemedOnce(t *testing.T) {
 	}
 	wait.Wait()
 	if redeemed.Load() != 1 || refused.Load() != 15 {
-		t.Errorf("I1: of 16 calls %d redeemed the token and %d were told that it is used", redeemed.Load(), refused.Load())
+		t.Errorf("I1: of 16 calls %d redeemed the token and %d were told that it is used",
+			redeemed.Load(), refused.Load())
 	}
 	if text, err := w.issue(t, s); !errors.Is(err, ErrUsed) {
 		t.Errorf("contract 24: after that the session has the token %q, %v", text, err)
@@ -155,7 +156,8 @@ func TestATokenAloneProvesNothing(t *testing.T) {
 	coretest.Must(t, err)
 	for _, s := range []lifecycle.Session{pending, failed} {
 		for _, outcome := range []string{"", "0123456789abcdef0123456789abcdef"} {
-			text, err := token.SealResult(w.Sealer, token.ResultClaims{Session: s.Text, Completed: token.At(w.Clock.Now()), Outcome: outcome})
+			text, err := token.SealResult(w.Sealer, token.ResultClaims{Session: s.Text,
+				Completed: token.At(w.Clock.Now()), Outcome: outcome})
 			coretest.Must(t, err)
 			tok, err := w.Open(text)
 			coretest.Must(t, err)
@@ -169,9 +171,11 @@ func TestATokenAloneProvesNothing(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	w := newWorld(t)
 	_, tok := w.issued(t)
-	noSession, err := token.SealResult(w.Sealer, token.ResultClaims{Session: "svc_sess_x", Completed: token.At(w.Clock.Now())})
+	noSession, err := token.SealResult(w.Sealer,
+		token.ResultClaims{Session: "svc_sess_x", Completed: token.At(w.Clock.Now())})
 	coretest.Must(t, err)
-	for rule, text := range map[string]string{"no token": "", "a session id": tok.Text, "a token of no session": noSession} {
+	for rule, text := range map[string]string{
+		"no token": "", "a session id": tok.Text, "a token of no session": noSession} {
 		if got, err := w.Open(text); !errors.Is(err, ErrInvalid) {
 			t.Errorf("contract 17: %s is read as %+v, %v", rule, got, err)
 		}
@@ -185,7 +189,8 @@ func TestAStoreThatFailsRedeemsNothing(t *testing.T) {
 	if _, err := w.Redeem(ctx, tok, "", w.Clock.Now()); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("Redeem: %v", err)
 	}
-	if _, err := w.Issue(ctx, s, session.Record{State: session.Completed, At: w.Clock.Now()}, "x", w.Clock.Now()); !errors.Is(err, kv.ErrUnavailable) {
+	completed := session.Record{State: session.Completed, At: w.Clock.Now()}
+	if _, err := w.Issue(ctx, s, completed, "x", w.Clock.Now()); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("Issue: %v", err)
 	}
 	w.Store.Decide = nil

@@ -16,7 +16,8 @@ func Parse(s string) (u [16]byte, err error) {
 		return u, errors.New("not a UUID")
 	}
 	digits := make([]byte, 0, 32)
-	digits = append(append(append(append(append(digits, s[:8]...), s[9:13]...), s[14:18]...), s[19:23]...), s[24:]...)
+	digits = append(append(append(digits, s[:8]...), s[9:13]...), s[14:18]...)
+	digits = append(append(digits, s[19:23]...), s[24:]...)
 	if _, err := hex.Decode(u[:], digits); err != nil {
 		return u, errors.New("not a UUID")
 	}

@@ -64,7 +64,8 @@ func TestNew(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{example, strings.ToUpper(example), "", example[1:], "694069ac-4d4e-475f-906b-2f11c5eca7bg"} {
+	for _, s := range []string{example, strings.ToUpper(example), "", example[1:],
+		"694069ac-4d4e-475f-906b-2f11c5eca7bg"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

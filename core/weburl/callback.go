@@ -43,7 +43,7 @@ const (
 // A browser reads the URL again, by other rules than those of net/url. So ParseCallback accepts only what
 // browsers leave as it is, and what every reader takes for the same scheme, host and port.
 func ParseCallback(raw string, rules CallbackRules) (origin, problem string) {
-	if len(raw) > MaxLength {
+	if len(raw) > maxLength {
 		return "", callbackTooLong
 	}
 	if problem := checkURLText(raw); problem != "" {

@@ -12,8 +12,8 @@ import (
 	"unicode"
 )
 
-// MaxLength is the most bytes of a callback or of a webhook's URL (contract 8, 28).
-const MaxLength = 2048
+// maxLength is the most bytes of a callback or of a webhook's URL (contract 8, 28).
+const maxLength = 2048
 
 // IsOrigin reports whether s is an origin as browsers write it, which is how an integration must list it:
 // https://host or https://host:port, in lower case, with nothing behind it. dev also allows http.
@@ -36,10 +36,10 @@ func sameOrigin(configured, origin string) bool {
 }
 
 // IsWebhook reports whether events may be sent to s: an absolute https URL without user name and fragment,
-// of MaxLength bytes at most (contract 28). dev also allows http.
+// of at most 2048 bytes (contract 28). dev also allows http.
 func IsWebhook(s string, dev bool) bool {
 	u, err := url.Parse(s)
-	return err == nil && u.Host != "" && u.User == nil && u.Fragment == "" && len(s) <= MaxLength &&
+	return err == nil && u.Host != "" && u.User == nil && u.Fragment == "" && len(s) <= maxLength &&
 		(u.Scheme == "https" || dev && u.Scheme == "http")
 }
 

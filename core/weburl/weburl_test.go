@@ -10,17 +10,22 @@ func TestSite(t *testing.T) {
 		{"an origin passes", "https://shop.example", "https://shop.example", "shop.example"},
 		{"with its port", "http://localhost:8090", "http://localhost:8090", "localhost:8090"},
 		{"IPv6 as well", "http://[::1]:8090", "http://[::1]:8090", "[::1]:8090"},
-		{"a name of any script as well", "https://größe.example", "https://größe.example", "größe.example"},
-		{"contract 24: never with parameters", "https://shop.example/cb?state=s#f", "https://shop.example", "shop.example"},
-		{"userinfo would read as a host", "https://bank.example@shop.example", "https://shop.example", "shop.example"},
+		{"a name of any script as well", "https://größe.example",
+			"https://größe.example", "größe.example"},
+		{"contract 24: never with parameters", "https://shop.example/cb?state=s#f",
+			"https://shop.example", "shop.example"},
+		{"userinfo would read as a host", "https://bank.example@shop.example",
+			"https://shop.example", "shop.example"},
 		{"no scheme that runs", "javascript://shop.example/%0aalert(1)", "", ""},
 		{"no path for an origin", "/verify", "", ""},
 		{"no origin without a host", "https:///x", "", ""},
-		{"contract 8: a host with an underscore", "https://my_shop.example", "https://my_shop.example", "my_shop.example"},
+		{"contract 8: a host with an underscore", "https://my_shop.example",
+			"https://my_shop.example", "my_shop.example"},
 		{"a text direction mark would turn the name around", "https://shop\u202e.example", "", ""},
 		{"a blank that is no blank", "https://shop\u00a0.example", "", ""},
 		{"a quote", `https://shop".example`, "", ""},
-		{"contract 24: without the path, whatever follows", "https://a.example/return?x", "https://a.example", "a.example"},
+		{"contract 24: without the path and what follows", "https://a.example/return?x",
+			"https://a.example", "a.example"},
 		{"an IPv6 address without its path", "http://[::1]:1/x", "http://[::1]:1", "[::1]:1"},
 		{"a scheme without a host", "https://", "", ""},
 		{"what does not parse", ":", "", ""},
@@ -63,7 +68,7 @@ func TestIsOrigin(t *testing.T) {
 }
 
 func TestIsWebhook(t *testing.T) {
-	fits := "https://a.example/" + strings.Repeat("x", MaxLength-len("https://a.example/"))
+	fits := "https://a.example/" + strings.Repeat("x", maxLength-len("https://a.example/"))
 	for _, c := range []struct {
 		rule, url string
 		ok, dev   bool // dev: allowed in dev alone

@@ -1,5 +1,5 @@
-// Package testhost is a host for the tests of the core: a store that fails as it is told, a clock that the test
-// moves, randomness that is the same in every run, a key ring, and a log to look into.
+// Package testhost is a host for the tests of the core: a store that fails as it is told, a clock that the
+// test moves, randomness that is the same in every run, a key ring, and a log to look into.
 package testhost
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 )
 
-// Name is the host name to which the ring is bound.
-const Name = "verify.verge.example"
+// hostName is what the ring is bound to.
+const hostName = "verify.verge.example"
 
 // UUID and Other are ids of integrations.
 const (
@@ -41,7 +41,8 @@ func New(t testing.TB) *Host {
 	h.Store = &kvtest.Faulty{KV: h.Memory}
 	random := &coretest.Random{}
 	var err error
-	h.Ring, err = token.NewRing(Name, random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
+	key := token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)}
+	h.Ring, err = token.NewRing(hostName, random, key)
 	coretest.Must(t, err)
 	h.Host = host.Host{KV: h.Store, Sealer: h.Ring, Now: h.Clock.Now, Random: random,
 		Log: slog.New(slog.NewTextHandler(&h.Logged, nil))}
