@@ -2,8 +2,6 @@ package reply
 
 import (
 	"errors"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -34,29 +32,39 @@ const (
 	Unavailable          Code = "UNAVAILABLE"
 )
 
-// status is the one place where codes become statuses.
-var status = map[Code]int{
-	InvalidRequest:       400,
-	InvalidToken:         400,
-	Unauthorized:         401,
-	Forbidden:            403,
-	NotFound:             404,
-	MethodNotAllowed:     405,
-	RequestTimeout:       408,
-	AlreadyUsed:          409,
-	IntegrationNotReady:  409,
-	TokenExpired:         410,
-	PayloadTooLarge:      413,
-	URITooLong:           414,
-	UnsupportedMediaType: 415,
-	RateLimited:          429,
-	Internal:             500,
-	ProviderUnavailable:  502,
-	Unavailable:          503,
+// statuses is the one place where codes become statuses. It is a list and no map, since a map would be made
+// anew whenever a guest starts.
+var statuses = []struct {
+	code   Code
+	status int
+}{
+	{InvalidRequest, 400},
+	{InvalidToken, 400},
+	{Unauthorized, 401},
+	{Forbidden, 403},
+	{NotFound, 404},
+	{MethodNotAllowed, 405},
+	{RequestTimeout, 408},
+	{AlreadyUsed, 409},
+	{IntegrationNotReady, 409},
+	{TokenExpired, 410},
+	{PayloadTooLarge, 413},
+	{URITooLong, 414},
+	{UnsupportedMediaType, 415},
+	{RateLimited, 429},
+	{Internal, 500},
+	{ProviderUnavailable, 502},
+	{Unavailable, 503},
 }
 
-// Codes returns all of them, sorted.
-func Codes() []Code { return slices.Sorted(maps.Keys(status)) }
+// Codes returns all of them, in the order of their statuses.
+func Codes() []Code {
+	codes := make([]Code, len(statuses))
+	for i, s := range statuses {
+		codes[i] = s.code
+	}
+	return codes
+}
 
 // Error is what a caller is told. Message and Details never hold a secret, a
 // token, a value of the request or an internal cause.
@@ -78,8 +86,15 @@ type Detail struct {
 
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
-// Status returns the HTTP status of the error.
-func (e *Error) Status() int { return status[e.Code] }
+// Status returns the HTTP status of the error, 0 for a code that is not among ours.
+func (e *Error) Status() int {
+	for _, s := range statuses {
+		if s.code == e.Code {
+			return s.status
+		}
+	}
+	return 0
+}
 
 // retryUnavailable is how long a caller waits for a store that is away, in seconds.
 const retryUnavailable = 1

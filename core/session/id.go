@@ -110,15 +110,19 @@ func NewID(random io.Reader, integration string, level Level, challengeAge int, 
 func (id ID) Expires() time.Time { return id.Created.Add(Life) }
 
 // Key is where the outcome is kept.
-func (id ID) Key() kv.Key { return kv.Key{Partition: id.Partition.Name(), Name: id.name("s/")} }
+func (id ID) Key() kv.Key { return id.key("s/") }
 
 // UsedKey is where the store says that the result token was used.
-func (id ID) UsedKey() kv.Key { return kv.Key{Partition: id.Partition.Name(), Name: id.name("u/")} }
+func (id ID) UsedKey() kv.Key { return id.key("u/") }
 
 // TimerID names the session's expiry task.
 func (id ID) TimerID() string { return id.name("x/") }
 
-func (id ID) name(prefix string) string {
+func (id *ID) key(prefix string) kv.Key {
+	return kv.Key{Partition: id.Partition.Name(), Name: id.name(prefix)}
+}
+
+func (id *ID) name(prefix string) string {
 	return string(idText.AppendEncode([]byte(prefix), id.Random[:]))
 }
 
