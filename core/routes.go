@@ -7,6 +7,7 @@ import (
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/hosted"
 	"github.com/verge-id/verge/core/hosted/pages"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -64,10 +65,10 @@ func (s *Service) route(ctx context.Context, req *web.Request) (*web.Response, a
 	case route != nil:
 		return route.Handle(s, ctx, req, route.BodyLimit())
 	case allow != nil:
-		return nil, nil, &api.Error{Code: api.MethodNotAllowed, Allow: allow,
+		return nil, nil, &reply.Error{Code: reply.MethodNotAllowed, Allow: allow,
 			Message: "This path does not take that method. Allow says which it does."}
 	}
-	return nil, nil, &api.Error{Code: api.NotFound, Message: "There is no such path."}
+	return nil, nil, &reply.Error{Code: reply.NotFound, Message: "There is no such path."}
 }
 
 func onAPI(h api.Handler) handler {

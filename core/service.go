@@ -22,6 +22,8 @@ import (
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -159,15 +161,24 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		s.methods = append(s.methods, p.Method())
 	}
 	for n := range cfg.Partitions {
-		s.partitions = append(s.partitions, lifecycle.Partition(uint16(n)))
+		s.partitions = append(s.partitions, session.Partition(n).Name())
 	}
-	s.lifecycle = &lifecycle.Lifecycle{Host: h, Attempts: cfg.Attempts, OutcomeLife: cfg.OutcomeLife}
-	s.outbox = &outbox.Outbox{Host: h, Directory: s.directory, Schedule: cfg.Schedule, AttemptTime: cfg.AttemptTime}
+	s.lifecycle = &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random,
+		Count: h.Count, Wake: h.Wake,
+		Attempts: cfg.Attempts, OutcomeLife: cfg.OutcomeLife}
+	s.outbox = &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
+		Log: h.Log, Count: h.Count, Wake: h.Wake,
+		Directory: s.directory, Schedule: cfg.Schedule, AttemptTime: cfg.AttemptTime}
+	results := &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: s.lifecycle}
 	limiter := limiterOf(h)
-	s.api = &api.API{Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions), Directory: s.directory,
-		Lifecycle: s.lifecycle, Limiter: limiter, Limits: cfg.Limits, Providers: providers}
-	s.hosted = &hosted.Hosted{Host: h, BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Providers: providers}
-	s.admin = &admin.Admin{Host: h, Token: cfg.OperatorToken, Limiter: limiter, Failures: cfg.Limits.FailedOperatorsPerIP, Dev: cfg.Dev,
+	s.api = &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+		BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions), Directory: s.directory,
+		Lifecycle: s.lifecycle, Results: results, Limiter: limiter, Limits: cfg.Limits, Providers: providers}
+	s.hosted = &hosted.Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log, Count: h.Count,
+		BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Results: results,
+		Providers: providers}
+	s.admin = &admin.Admin{Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+		Token: cfg.OperatorToken, Limiter: limiter, Failures: cfg.Limits.FailedOperatorsPerIP, Dev: cfg.Dev,
 		Directory: s.directory, Outbox: s.outbox, Partitions: s.partitions}
 	return s, nil
 }
@@ -235,11 +246,11 @@ func (s *Service) answer(ctx context.Context, req *web.Request,
 	if err == nil {
 		resp, header, err = serve(ctx, req)
 	}
-	correlation := correlationID(req)
+	correlation := reply.CorrelationID(req.Header)
 	if err != nil {
-		e := api.AsError(err, kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) ||
+		e := reply.AsError(err, kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) ||
 			errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
-		if e.Code == api.Internal || e.Code == api.Unavailable {
+		if e.Code == reply.Internal || e.Code == reply.Unavailable {
 			level := slog.LevelError
 			if kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) {
 				level = slog.LevelDebug // who watches the store and the ring says it once
@@ -247,7 +258,7 @@ func (s *Service) answer(ctx context.Context, req *web.Request,
 			s.host.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", requestID),
 				slog.String("code", string(e.Code)), slog.String("error", err.Error()))
 		}
-		resp = api.WriteError(e, requestID, correlation)
+		resp = e.Response(requestID, correlation)
 		if person {
 			resp = asPage(resp, req)
 		}
@@ -279,15 +290,6 @@ func newRequestID(random io.Reader) (string, error) {
 		return "req_none", fmt.Errorf("reading randomness: %w", err)
 	}
 	return string(hex.AppendEncode([]byte("req_"), b[:])), nil
-}
-
-// correlationID returns the caller's, if it is one that may be echoed (contract 4).
-func correlationID(req *web.Request) string {
-	id := req.Header.Get("X-Correlation-Id")
-	if len(id) > 128 || strings.ContainsFunc(id, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
-		return ""
-	}
-	return id
 }
 
 // Partitions are those that sessions, and so tasks, are spread over.

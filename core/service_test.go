@@ -18,6 +18,7 @@ import (
 	"github.com/verge-id/verge/core/hosted/pages"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/outbox"
@@ -25,14 +26,12 @@ import (
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/session"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"
-	"github.com/verge-id/verge/kvadapters/memory"
 )
 
-const testUUID = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
+const testUUID = testhost.UUID
 
 var ctx = context.Background()
 
@@ -41,32 +40,25 @@ type real struct{ sandbox.Provider }
 
 func (*real) Method() string { return "real" }
 
-// world is a service on a store that fails as told, with a clock that is moved.
+// world is a Service on a test's host, with a log that has Debug, too.
 type world struct {
 	*Service
-	host   host.Host
-	store  *kvtest.Faulty
-	memory *memory.Store
-	clock  *kvtest.Clock
-	log    bytes.Buffer
+	*testhost.Host
 	status int // of the webhook receiver
 	posts  []string
 }
 
 func newWorld(t testing.TB, configure func(*Config)) *world {
 	t.Helper()
-	w := &world{clock: kvtest.NewClock(), status: 200}
-	w.memory = memory.New(memory.Config{Now: w.clock.Now})
-	w.store = &kvtest.Faulty{KV: w.memory}
-	random := &coretest.Random{}
-	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
-	coretest.Must(t, err)
-	w.host = host.Host{KV: w.store, Sealer: ring, Fetch: w, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	w := &world{Host: testhost.New(t), status: 200}
+	w.Host.Fetch = w
+	w.Host.Log = slog.New(slog.NewTextHandler(&w.Logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	cfg := good()
 	if configure != nil {
 		configure(&cfg)
 	}
-	w.Service, err = New(cfg, w.host)
+	var err error
+	w.Service, err = New(cfg, w.Host.Host)
 	coretest.Must(t, err)
 	coretest.Must(t, w.Directory().PutPublisher(ctx, integration.Publisher{ID: "pub_a"}))
 	coretest.Must(t, w.Directory().PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
@@ -89,11 +81,11 @@ func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchRespo
 }
 
 // begin starts a session in a partition: an event that is due, and a timer.
-func (w *world) begin(t testing.TB, partition uint16) lifecycle.Session {
+func (w *world) begin(t testing.TB, partition session.Partition) lifecycle.Session {
 	t.Helper()
-	id, err := session.NewID(w.host.Random, testUUID, session.L1, 25, w.clock.Now(), partition)
+	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), partition)
 	coretest.Must(t, err)
-	text, err := id.Format(w.host.Sealer)
+	text, err := id.Format(w.Host.Sealer)
 	coretest.Must(t, err)
 	i, err := w.Directory().Integration(ctx, testUUID)
 	coretest.Must(t, err)
@@ -327,25 +319,25 @@ func TestAStoreThatFailsIs503AndItsCauseStaysInTheLog(t *testing.T) {
 	w := newWorld(t, nil)
 	sk, _, err := w.Directory().CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
-	w.clock.Advance(5 * time.Second) // nothing is cached any more
-	w.store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	w.Clock.Advance(5 * time.Second) // nothing is cached any more
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
 	resp := w.ask("POST", "/api/v1/verify/start", web.Header{"Authorization": {"Bearer " + sk}}, "{}")
 	if resp.Status != 503 || resp.Header.Get("Retry-After") == "" || !bytes.Contains(resp.Body, []byte(`"code":"UNAVAILABLE"`)) {
 		t.Errorf("contract 5: %d %v %s", resp.Status, resp.Header, resp.Body)
 	}
-	if bytes.Contains(resp.Body, []byte("fault")) || !strings.Contains(w.log.String(), "injected fault") || !strings.Contains(w.log.String(), resp.Header.Get("X-Request-Id")) {
-		t.Errorf("contract 5: the cause is for the log alone, with the request id:\n%s\n%s", resp.Body, &w.log)
+	if bytes.Contains(resp.Body, []byte("fault")) || !strings.Contains(w.Logged.String(), "injected fault") || !strings.Contains(w.Logged.String(), resp.Header.Get("X-Request-Id")) {
+		t.Errorf("contract 5: the cause is for the log alone, with the request id:\n%s\n%s", resp.Body, &w.Logged)
 	}
-	if got := w.log.String(); strings.Contains(got, "level=ERROR") || !strings.Contains(got, "level=DEBUG") {
+	if got := w.Logged.String(); strings.Contains(got, "level=ERROR") || !strings.Contains(got, "level=DEBUG") {
 		t.Errorf("a request that the store fails writes a line of its own beyond debug, and thousands may fail in a second:\n%s", got)
 	}
-	if strings.Contains(w.log.String(), sk[:20]) {
-		t.Errorf("contract 13: the log holds a key: %s", &w.log)
+	if strings.Contains(w.Logged.String(), sk[:20]) {
+		t.Errorf("contract 13: the log holds a key: %s", &w.Logged)
 	}
 	if err := w.Ready(ctx); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("Ready without a store: %v", err)
 	}
-	w.store.Decide = nil
+	w.Store.Decide = nil
 	if err := w.Ready(ctx); err != nil {
 		t.Errorf("Ready: %v", err)
 	}
@@ -353,7 +345,7 @@ func TestAStoreThatFailsIs503AndItsCauseStaysInTheLog(t *testing.T) {
 
 func TestWithoutRandomnessNothingIsServed(t *testing.T) {
 	w := newWorld(t, nil)
-	h := w.host
+	h := w.Host.Host
 	h.Random = bytes.NewReader(nil)
 	s, err := New(good(), h)
 	coretest.Must(t, err)
@@ -374,10 +366,10 @@ func TestRunDue(t *testing.T) {
 	if len(w.posts) != 3 || !next.Equal(expires) {
 		t.Errorf("posted %v, next %v, want 3 and %s", w.posts, next, expires)
 	}
-	w.clock.Advance(time.Minute)
+	w.Clock.Advance(time.Minute)
 	_, err = w.lifecycle.Fire(ctx, sessions[1], session.Succeeded, 0)
 	coretest.Must(t, err)
-	w.clock.Advance(session.Life)
+	w.Clock.Advance(session.Life)
 	next, err = w.RunDue(ctx)
 	coretest.Must(t, err)
 	slices.Sort(w.posts)
@@ -396,10 +388,10 @@ func TestRunDueReturnsTheNextAttempt(t *testing.T) {
 	w.begin(t, 0)
 	next, err := w.RunDue(ctx)
 	coretest.Must(t, err)
-	if d := next.Sub(w.clock.Now()); len(w.posts) != 1 || d < 4*time.Second || d > 6*time.Second {
+	if d := next.Sub(w.Clock.Now()); len(w.posts) != 1 || d < 4*time.Second || d > 6*time.Second {
 		t.Errorf("contract 26: after %d posts the next one is in %s", len(w.posts), d)
 	}
-	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Claim" {
 			return kvtest.Refuse
 		}
@@ -416,8 +408,8 @@ func TestTheTimerOfAnIntegrationThatIsGone(t *testing.T) {
 	s := w.begin(t, 0)
 	_, err := w.RunDue(ctx)
 	coretest.Must(t, err)
-	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c", Deletes: []string{"c/int/" + testUUID}}))
-	w.clock.Advance(session.Life)
+	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c", Deletes: []string{"c/int/" + testUUID}}))
+	w.Clock.Advance(session.Life)
 	next, err := w.RunDue(ctx)
 	if err != nil || !next.IsZero() || len(w.posts) != 1 {
 		t.Errorf("posted %v, next %v, %v", w.posts, next, err)
@@ -432,7 +424,7 @@ func TestClaimIsOfOnePartition(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Partitions = partitions })
 	for p := range partitions {
 		for range each {
-			w.begin(t, uint16(p))
+			w.begin(t, session.Partition(p))
 		}
 	}
 	if got := w.Partitions(); !slices.Equal(got, []kv.Partition{"p0", "p1", "p2", "p3"}) {
@@ -444,11 +436,11 @@ func TestClaimIsOfOnePartition(t *testing.T) {
 			t.Errorf("%s: %d jobs, %v", p, len(jobs), err)
 		}
 		for _, j := range jobs {
-			if !j.Until.Equal(w.clock.Now().Add(29*time.Second)) || j.Lane != testUUID || j.Task.Lease == "" || j.Partition != p {
+			if !j.Until.Equal(w.Clock.Now().Add(29*time.Second)) || j.Lane != testUUID || j.Task.Lease == "" || j.Partition != p {
 				t.Errorf("%s: job %+v", p, j)
 			}
 		}
-		if want := w.clock.Now().Add(session.Life); !next.Equal(want) {
+		if want := w.Clock.Now().Add(session.Life); !next.Equal(want) {
 			t.Errorf("%s: next is %v, want the timers of the sessions, %v", p, next, want)
 		}
 	}
@@ -458,7 +450,7 @@ func TestClaimIsOfOnePartition(t *testing.T) {
 func TestRunDueTakesAFewOfEachPartition(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Partitions = 2 })
 	var claimed []kv.Partition
-	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Claim" {
 			claimed = append(claimed, c.Partition)
 		}
@@ -481,7 +473,7 @@ func TestRunDueRunsTheOtherPartitionsBesideAnError(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Partitions = 2 })
 	w.begin(t, 0)
 	w.begin(t, 1)
-	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Claim" && c.Partition == "p0" {
 			return kvtest.Refuse
 		}
@@ -498,7 +490,7 @@ func TestRunDueRunsTheOtherPartitionsBesideAnError(t *testing.T) {
 func TestTimersHaveNoLane(t *testing.T) {
 	w := newWorld(t, nil)
 	w.begin(t, 0)
-	w.clock.Advance(session.Life)
+	w.Clock.Advance(session.Life)
 	jobs, _, err := w.Claim(ctx, "p0", 10)
 	coretest.Must(t, err)
 	lanes := map[string]string{}
@@ -517,7 +509,7 @@ func TestDeferGivesAJobBack(t *testing.T) {
 	w.begin(t, 0)
 	jobs, _, err := w.Claim(ctx, "p0", 1)
 	coretest.Must(t, err)
-	until := w.clock.Now().Add(90 * time.Second)
+	until := w.Clock.Now().Add(90 * time.Second)
 	coretest.Must(t, w.Defer(ctx, jobs[0], until))
 	jobs, next, err := w.Claim(ctx, "p0", 1)
 	if err != nil || len(jobs) != 0 || !next.Equal(until) {
@@ -527,9 +519,9 @@ func TestDeferGivesAJobBack(t *testing.T) {
 
 func TestATaskThatCannotRunIsDroppedAndHarmsNoOther(t *testing.T) {
 	w := newWorld(t, nil)
-	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p0", Schedule: []kv.Task{
-		{ID: "damaged", Due: w.clock.Now().Add(-time.Second), Payload: []byte("?")},
-		{ID: "x/forged", Due: w.clock.Now().Add(-time.Second), Payload: []byte(`{"k":"expire","sid":"svc_sess_x"}` + "\n")},
+	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p0", Schedule: []kv.Task{
+		{ID: "damaged", Due: w.Clock.Now().Add(-time.Second), Payload: []byte("?")},
+		{ID: "x/forged", Due: w.Clock.Now().Add(-time.Second), Payload: []byte(`{"k":"expire","sid":"svc_sess_x"}` + "\n")},
 	}}))
 	w.begin(t, 0)
 	if _, err := w.RunDue(ctx); err != nil {
@@ -538,11 +530,11 @@ func TestATaskThatCannotRunIsDroppedAndHarmsNoOther(t *testing.T) {
 	if len(w.posts) != 1 {
 		t.Errorf("posted %v", w.posts)
 	}
-	w.clock.Advance(24 * time.Hour) // past the session's timer, and the leases of what was claimed
+	w.Clock.Advance(24 * time.Hour) // past the session's timer, and the leases of what was claimed
 	if _, err := w.RunDue(ctx); err != nil {
 		t.Error(err)
 	}
-	left, _, err := w.memory.Claim(ctx, "p0", w.clock.Now().Add(1000*time.Hour), time.Hour, 10)
+	left, _, err := w.Memory.Claim(ctx, "p0", w.Clock.Now().Add(1000*time.Hour), time.Hour, 10)
 	coretest.Must(t, err)
 	if len(left) != 0 {
 		t.Errorf("%d tasks come back for ever", len(left))
@@ -593,10 +585,10 @@ func (m *shared) Spend(ctx context.Context, _ kv.Partition, now time.Time, charg
 // A reader of the store finds no client's address in it (contract 13).
 func TestCountersNameNoClientAddress(t *testing.T) {
 	w := newWorld(t, nil)
-	m := &shared{KV: w.store, Store: ratelimit.NewLocal(0)}
-	w.host.KV = m
+	m := &shared{KV: w.Store, Store: ratelimit.NewLocal(0)}
+	w.Host.KV = m
 	var err error
-	w.Service, err = New(good(), w.host)
+	w.Service, err = New(good(), w.Host.Host)
 	coretest.Must(t, err)
 	w.ask("OPTIONS", api.StartPath, nil, "")
 	w.ask("POST", api.StartPath, nil, "{}")

@@ -7,7 +7,6 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 )
@@ -24,14 +23,13 @@ func Issue(ctx context.Context, store kv.KV, sealer host.Sealer, id session.ID, 
 	if err != nil {
 		return "", err
 	}
-	partition := lifecycle.Partition(id.Partition)
-	key := id.Key(partition)
+	key := id.Key()
 	record := session.Record{State: session.Completed, At: at}
 	value, err := token.SignRecord(sealer, key.String(), record.Marshal())
 	if err != nil {
 		return "", err
 	}
-	err = store.Commit(ctx, kv.Tx{ID: tx, Partition: partition, Checks: []kv.Check{{Name: key.Name}},
+	err = store.Commit(ctx, kv.Tx{ID: tx, Partition: key.Partition, Checks: []kv.Check{{Name: key.Name}},
 		Puts: []kv.Put{{Name: key.Name, Value: value}}})
 	if err != nil {
 		return "", err

@@ -19,7 +19,7 @@ import (
 // The published list of callbacks, bad and good, through the whole service:
 // what is refused names the field, what is accepted comes back as it was given.
 func TestCallbackVectors(t *testing.T) {
-	text, err := os.ReadFile("../core/api/testdata/callback_urls.json")
+	text, err := os.ReadFile("../core/weburl/testdata/callback_urls.json")
 	if err != nil {
 		t.Fatal(err)
 	}

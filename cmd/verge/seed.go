@@ -16,8 +16,8 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/provider/sandbox"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/uuid"
 )
 
 // seeds are the values that `verge dev` invents once and then keeps in its
@@ -72,7 +72,7 @@ func newSeeds(random io.Reader) (s seeds, err error) {
 	s.WebhookSecret = "whsec_" + hex.EncodeToString(raw[24:56])
 	s.PublisherID = integration.PublisherPrefix + "dev_" + hex.EncodeToString(raw[56:])
 	for _, id := range []*string{&s.IntegrationID, &s.IntegrationIDL2} {
-		if *id, err = session.NewUUID(random); err != nil {
+		if *id, err = uuid.New(random); err != nil {
 			return s, err
 		}
 	}

@@ -9,23 +9,29 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/url"
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/web"
 )
 
 // Admin answers operators. All fields are needed.
 type Admin struct {
-	host.Host
+	Sealer host.Sealer // for the session id of a webhook test
+	Now    func() time.Time
+	Random io.Reader
+	Log    *slog.Logger
+
 	Token      string // the operator token
 	Limiter    *ratelimit.Limiter
 	Failures   ratelimit.Limit // of wrong tokens of an address
@@ -108,7 +114,7 @@ func isGet(req *web.Request) bool { return req.Method == "GET" || req.Method == 
 // Routes are the routes of operators, for the door of an engine.
 func Routes() web.Listing { return routes.Listing() }
 
-// Handle answers one request; an *api.Error among the errors is for the caller.
+// Handle answers one request; an *reply.Error among the errors is for the caller.
 func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, error) {
 	route, id, allow := routes.Find(req)
 	if route != nil && route.Pattern == IndexPath {
@@ -121,10 +127,10 @@ func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, er
 	case route != nil:
 		return route.Handle(a, ctx, request{req, id, route.BodyLimit()})
 	case allow != nil:
-		return nil, &api.Error{Code: api.MethodNotAllowed, Allow: allow,
+		return nil, &reply.Error{Code: reply.MethodNotAllowed, Allow: allow,
 			Message: "This path does not take that method."}
 	}
-	return nil, &api.Error{Code: api.NotFound, Message: "There is no such path."}
+	return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such path."}
 }
 
 // minToken is the length from which on a token counts as one that nobody can guess.
@@ -158,11 +164,11 @@ func (a *Admin) refuse(ctx context.Context, req *web.Request) error {
 		return err
 	}
 	if !result.Allowed {
-		return &api.Error{Code: api.RateLimited, RetryAfter: result.RetryAfter,
+		return &reply.Error{Code: reply.RateLimited, RetryAfter: result.RetryAfter,
 			Message: "Too many wrong operator tokens from this address. " +
 				"Retry-After says when to try again; the right one need not wait."}
 	}
-	return &api.Error{Code: api.Unauthorized,
+	return &reply.Error{Code: reply.Unauthorized,
 		Message: `Send the operator token as "Authorization: Bearer …".`}
 }
 
@@ -187,7 +193,7 @@ func (a *Admin) integrations(ctx context.Context, _ request) (*web.Response, err
 		i.Webhook.Sealed = ""
 		views[n] = IntegrationView{i, ready}
 	}
-	return api.Answer(200, struct {
+	return reply.JSON(200, struct {
 		Integrations []IntegrationView `json:"integrations"`
 	}{views}), nil
 }
@@ -207,31 +213,31 @@ type CreatedKey struct {
 
 func (a *Admin) createKey(ctx context.Context, req request) (*web.Response, error) {
 	if len(req.Body) > req.maxBody {
-		return nil, &api.Error{Code: api.PayloadTooLarge, Message: web.LargerThan(req.maxBody)}
+		return nil, &reply.Error{Code: reply.PayloadTooLarge, Message: web.LargerThan(req.maxBody)}
 	}
 	body, err := web.ReadObject(req.Body)
 	if err != nil {
-		return nil, &api.Error{Code: api.InvalidRequest,
+		return nil, &reply.Error{Code: reply.InvalidRequest,
 			Message: "Send a JSON object with publisher_id, and for a public key integration_id."}
 	}
 	// A member of another type does not count as absent. Otherwise a request for a
 	// public key could get a secret one, or one that never expires.
 	for _, name := range []string{"publisher_id", "integration_id", "expires"} {
 		if text, present, ok := body.String(name); !ok || present && text == "" {
-			return nil, &api.Error{Code: api.InvalidRequest, Message: name + " must be a string that is not empty."}
+			return nil, &reply.Error{Code: reply.InvalidRequest, Message: name + " must be a string that is not empty."}
 		}
 	}
 	var kr KeyRequest
 	var named bool
 	if kr.PublisherID, named, _ = body.String("publisher_id"); !named {
-		return nil, &api.Error{Code: api.InvalidRequest,
+		return nil, &reply.Error{Code: reply.InvalidRequest,
 			Message: "publisher_id is missing: it says whose key it is."}
 	}
 	kr.IntegrationID, _, _ = body.String("integration_id")
 	if text, present, _ := body.String("expires"); present {
 		t, err := time.Parse(time.RFC3339, text)
 		if err != nil || !t.After(a.Now()) {
-			return nil, &api.Error{Code: api.InvalidRequest,
+			return nil, &reply.Error{Code: reply.InvalidRequest,
 				Message: "expires must be an RFC 3339 time in the future."}
 		}
 		kr.Expires = &t
@@ -241,13 +247,13 @@ func (a *Admin) createKey(ctx context.Context, req request) (*web.Response, erro
 	}
 	text, key, err := a.Directory.CreateKey(ctx, kr.PublisherID, kr.IntegrationID, kr.Expires)
 	if errors.Is(err, integration.ErrNotFound) {
-		return nil, &api.Error{Code: api.NotFound,
+		return nil, &reply.Error{Code: reply.NotFound,
 			Message: "There is no such publisher, or it has no such integration."}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return api.Answer(200, CreatedKey{text, key}), nil
+	return reply.JSON(200, CreatedKey{text, key}), nil
 }
 
 // allowPublic refuses a public key that could not start any session. CreateKey
@@ -266,7 +272,7 @@ func (a *Admin) allowPublic(ctx context.Context, kr KeyRequest) error {
 	if i.PublisherID != kr.PublisherID || i.AllowsPublicKeys(a.Dev) {
 		return nil
 	}
-	return &api.Error{Code: api.Forbidden,
+	return &reply.Error{Code: reply.Forbidden,
 		Message: "A public key needs the integration's callback origins: anybody can read the key and would " +
 			"choose where the result token goes. List them in callback_origins, then make the key."}
 }
@@ -276,7 +282,7 @@ func (a *Admin) keys(ctx context.Context, _ request) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return api.Answer(200, struct {
+	return reply.JSON(200, struct {
 		Keys []integration.Key `json:"keys"`
 	}{append([]integration.Key{}, all...)}), nil
 }
@@ -284,12 +290,12 @@ func (a *Admin) keys(ctx context.Context, _ request) (*web.Response, error) {
 func (a *Admin) revokeKey(ctx context.Context, req request) (*web.Response, error) {
 	key, err := a.Directory.RevokeKey(ctx, req.id)
 	if errors.Is(err, integration.ErrNotFound) {
-		return nil, &api.Error{Code: api.NotFound, Message: "There is no such key."}
+		return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such key."}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return api.Answer(200, key), nil
+	return reply.JSON(200, key), nil
 }
 
 // deliveriesPage is the largest number of events in one answer.
@@ -312,7 +318,7 @@ const (
 func (a *Admin) deliveries(ctx context.Context, req request) (*web.Response, error) {
 	query, err := url.ParseQuery(req.Query)
 	if err != nil {
-		return nil, &api.Error{Code: api.InvalidRequest, Message: "The query is not well formed."}
+		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "The query is not well formed."}
 	}
 	after := query.Get("after")
 	switch query.Get("state") {
@@ -323,7 +329,7 @@ func (a *Admin) deliveries(ctx context.Context, req request) (*web.Response, err
 		event := func(w outbox.Waiting) string { return w.Event }
 		return eventPage(ctx, a.Partitions, after, a.Outbox.Waiting, event)
 	}
-	return nil, &api.Error{Code: api.InvalidRequest, Message: "state is neither dead nor waiting."}
+	return nil, &reply.Error{Code: reply.InvalidRequest, Message: "state is neither dead nor waiting."}
 }
 
 // eventPage lists the events of one partition after the other. The cursor is the
@@ -350,18 +356,18 @@ func eventPage[T any](ctx context.Context, partitions []kv.Partition, cursor str
 			break
 		}
 	}
-	return api.Answer(200, page), nil
+	return reply.JSON(200, page), nil
 }
 
 func (a *Admin) resend(ctx context.Context, req request) (*web.Response, error) {
-	uuid, ok := strings.CutPrefix(req.id, "evt_")
-	if _, err := session.ParseUUID(uuid); !ok || err != nil {
-		return nil, &api.Error{Code: api.InvalidRequest, Message: "An event id is evt_ and a UUID."}
+	rest, ok := strings.CutPrefix(req.id, "evt_")
+	if _, err := uuid.Parse(rest); !ok || err != nil {
+		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "An event id is evt_ and a UUID."}
 	}
 	for _, p := range a.Partitions {
 		err := a.Outbox.Resend(ctx, p, req.id)
 		if err == nil {
-			return api.Answer(200, struct {
+			return reply.JSON(200, struct {
 				Event string `json:"event"`
 				Sent  string `json:"status"`
 			}{req.id, "scheduled"}), nil
@@ -370,5 +376,5 @@ func (a *Admin) resend(ctx context.Context, req request) (*web.Response, error) 
 			return nil, err
 		}
 	}
-	return nil, &api.Error{Code: api.NotFound, Message: "There is no such dead event."}
+	return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such dead event."}
 }

@@ -6,31 +6,29 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"
-	"github.com/verge-id/verge/kvadapters/memory"
 )
 
 const (
-	testUUID  = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
-	otherUUID = "11111111-4d4e-475f-906b-2f11c5eca7bd"
+	testUUID  = testhost.UUID
+	otherUUID = testhost.Other
 	secret    = "whsec_only_for_tests"
 	operator  = "op_only_for_tests"
 	testPath  = "/admin/v1/integrations/" + testUUID + "/test"
@@ -41,27 +39,21 @@ var ctx = context.Background()
 // world is an Admin, on a store and with a receiver that do as the test says.
 type world struct {
 	*Admin
-	store  *kvtest.Faulty
-	clock  *kvtest.Clock
-	log    bytes.Buffer
+	*testhost.Host
 	answer func(host.FetchRequest) (int, error)
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{clock: kvtest.NewClock()}
-	w.store = &kvtest.Faulty{KV: memory.New(memory.Config{Now: w.clock.Now})}
-	random := &coretest.Random{}
-	ring, err := token.NewRing("verify.verge.example", random,
-		token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
-	coretest.Must(t, err)
-	h := host.Host{KV: w.store, Sealer: ring, Fetch: w, Now: w.clock.Now, Random: random,
-		Log: slog.New(slog.NewTextHandler(&w.log, nil))}
-	d := integration.NewDirectory(h)
-	w.Admin = &Admin{Host: h, Token: operator,
+	h := testhost.New(t)
+	w := &world{Host: h}
+	h.Fetch = w
+	d := integration.NewDirectory(h.Host)
+	w.Admin = &Admin{Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log, Token: operator,
 		Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Failures: ratelimit.PerMinute(1000),
 		Directory: d, Partitions: []kv.Partition{"p0", "p1", "p2"},
-		Outbox: &outbox.Outbox{Host: h, Directory: d, AttemptTime: outbox.AttemptTime}}
+		Outbox: &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
+			Log: h.Log, Directory: d, AttemptTime: outbox.AttemptTime}}
 	coretest.Must(t, d.PutPublisher(ctx, integration.Publisher{ID: "pub_a"}))
 	i := integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
 		Method: "sandbox", CallbackOrigins: []string{"https://www.publisher.example"},
@@ -77,7 +69,7 @@ func (w *world) receiver(req host.FetchRequest) (int, error) {
 	for name, value := range req.Header {
 		header[name] = []string{value}
 	}
-	if webhook.Verify(secret, header, req.Body, w.clock.Now(), 0) != nil {
+	if webhook.Verify(secret, header, req.Body, w.Clock.Now(), 0) != nil {
 		return 401, nil
 	}
 	return 200, nil
@@ -90,13 +82,13 @@ func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchRespo
 }
 
 // ask sends a request with the operator token. The body of a 200 goes into into.
-func (w *world) ask(t testing.TB, method, path, body string, into any) *api.Error {
+func (w *world) ask(t testing.TB, method, path, body string, into any) *reply.Error {
 	t.Helper()
 	path, query, _ := strings.Cut(path, "?")
 	resp, err := w.Handle(ctx, &web.Request{Method: method, Path: path, Query: query, Body: []byte(body),
 		Header: web.Header{"Authorization": {"Bearer " + operator}}})
 	if err != nil {
-		return api.AsError(err, errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown))
+		return reply.AsError(err, errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown))
 	}
 	if resp.Status != 200 {
 		t.Fatalf("status %d without an error", resp.Status)
@@ -112,7 +104,7 @@ func (w *world) ask(t testing.TB, method, path, body string, into any) *api.Erro
 	return nil
 }
 
-func (w *world) refused(t testing.TB, code api.Code, method, path, body string) *api.Error {
+func (w *world) refused(t testing.TB, code reply.Code, method, path, body string) *reply.Error {
 	t.Helper()
 	e := w.ask(t, method, path, body, nil)
 	if e == nil || e.Code != code {
@@ -125,7 +117,7 @@ func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 	w := newWorld(t)
 	sk, _, err := w.Directory.CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
-	calls := w.store.Calls()
+	calls := w.Store.Calls()
 	for _, token := range []string{operator, ""} {
 		w.Token = token
 		headers := []web.Header{nil}
@@ -137,14 +129,14 @@ func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 		for _, header := range headers {
 			for _, path := range []string{KeysPath, IntegrationsPath, DeliveriesPath, "/admin/v1/nothing"} {
 				resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: path, Header: header})
-				var e *api.Error
-				if !errors.As(err, &e) || e.Code != api.Unauthorized || resp != nil {
+				var e *reply.Error
+				if !errors.As(err, &e) || e.Code != reply.Unauthorized || resp != nil {
 					t.Errorf("contract 5, 401: token %q, %v on %s: %v", token, header, path, err)
 				}
 			}
 		}
 	}
-	if w.store.Calls() != calls {
+	if w.Store.Calls() != calls {
 		t.Error("contract 5, 401: the store was asked before the token was")
 	}
 }
@@ -154,11 +146,11 @@ func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 func TestWrongTokensAreLimitedByAddress(t *testing.T) {
 	w := newWorld(t)
 	w.Failures = ratelimit.PerMinute(20)
-	ask := func(token, from string) api.Code {
+	ask := func(token, from string) reply.Code {
 		_, err := w.Handle(ctx, &web.Request{Method: "GET", Path: KeysPath, Client: netip.MustParseAddr(from),
 			Header: web.Header{"Authorization": {"Bearer " + token}}})
-		var e *api.Error
-		if errors.As(err, &e) && e.Code == api.RateLimited && e.RetryAfter < 1 {
+		var e *reply.Error
+		if errors.As(err, &e) && e.Code == reply.RateLimited && e.RetryAfter < 1 {
 			t.Error("contract 5, 429: no Retry-After")
 		}
 		if e != nil {
@@ -173,13 +165,13 @@ func TestWrongTokensAreLimitedByAddress(t *testing.T) {
 		}
 	}
 	for n := range 20 {
-		if got := ask("guess", "192.0.2.1"); got != api.Unauthorized {
+		if got := ask("guess", "192.0.2.1"); got != reply.Unauthorized {
 			t.Fatalf("contract 30: guess %d: %s", n+1, got)
 		}
 	}
 	for range 3 {
 		for _, guess := range []string{"guess", "", operator + "x", operator[:len(operator)-1]} {
-			if got := ask(guess, "192.0.2.1"); got != api.RateLimited {
+			if got := ask(guess, "192.0.2.1"); got != reply.RateLimited {
 				t.Errorf("contract 30, 42: guess 21: %s", got)
 			}
 		}
@@ -187,21 +179,21 @@ func TestWrongTokensAreLimitedByAddress(t *testing.T) {
 			t.Errorf("contract 30: the right token from that address: %s", got)
 		}
 	}
-	if got := ask("guess", "192.0.2.2"); got != api.Unauthorized {
+	if got := ask("guess", "192.0.2.2"); got != reply.Unauthorized {
 		t.Errorf("contract 30: another address: %s", got)
 	}
-	w.clock.Advance(3 * time.Second)
-	if got := ask("guess", "192.0.2.1"); got != api.Unauthorized {
+	w.Clock.Advance(3 * time.Second)
+	if got := ask("guess", "192.0.2.1"); got != reply.Unauthorized {
 		t.Errorf("contract 30: 3 s later: %s", got)
 	}
-	if got := ask("guess", "192.0.2.1"); got != api.RateLimited {
+	if got := ask("guess", "192.0.2.1"); got != reply.RateLimited {
 		t.Errorf("contract 30: 20 a minute is one in 3 s: %s", got)
 	}
 }
 
 func TestTheIndexNamesEveryRouteAndNeedsNoToken(t *testing.T) {
 	w := newWorld(t)
-	calls := w.store.Calls()
+	calls := w.Store.Calls()
 	resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: "/", Header: web.Header{}})
 	coretest.Must(t, err)
 	for _, line := range []string{"GET   " + IntegrationsPath, "POST  " + TestPath, "GET   " + KeysPath,
@@ -213,7 +205,7 @@ func TestTheIndexNamesEveryRouteAndNeedsNoToken(t *testing.T) {
 	if n := strings.Count(string(resp.Body), Prefix); n != 7 {
 		t.Errorf("the index has %d routes, want 7:\n%s", n, resp.Body)
 	}
-	if w.store.Calls() != calls {
+	if w.Store.Calls() != calls {
 		t.Error("it asked the store")
 	}
 	if _, err := w.Handle(ctx, &web.Request{Method: "POST", Path: "/", Header: web.Header{}}); err == nil {
@@ -234,26 +226,26 @@ func TestRoutes(t *testing.T) {
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", ""} {
 			if slices.Contains(want, method) {
-				if e := w.ask(t, method, path, "{}", nil); e != nil && e.Code == api.MethodNotAllowed {
+				if e := w.ask(t, method, path, "{}", nil); e != nil && e.Code == reply.MethodNotAllowed {
 					t.Errorf("contract 5, 405: %s %s", method, path)
 				}
 				continue
 			}
-			if e := w.refused(t, api.MethodNotAllowed, method, path, ""); e != nil && !slices.Equal(e.Allow, want) {
+			if e := w.refused(t, reply.MethodNotAllowed, method, path, ""); e != nil && !slices.Equal(e.Allow, want) {
 				t.Errorf("contract 5, 405: %s allows %v, want %v", path, e.Allow, want)
 			}
 		}
 	}
 	// A placeholder between slashes may be empty: the handler says what is wrong.
-	e := w.refused(t, api.NotFound, "POST", "/admin/v1/keys//revoke", "")
+	e := w.refused(t, reply.NotFound, "POST", "/admin/v1/keys//revoke", "")
 	if e != nil && e.Message != "There is no such key." {
 		t.Errorf("a key without an id: %v", e)
 	}
-	w.refused(t, api.InvalidRequest, "POST", "/admin/v1/deliveries//resend", "")
+	w.refused(t, reply.InvalidRequest, "POST", "/admin/v1/deliveries//resend", "")
 	for _, path := range []string{"", "/admin", "/admin/v1/", "/admin/v1/keys/", "/admin/v1/keys/x",
 		"/admin/v1/keys/x/test", "/admin/v1/keys/{id}/revoke/x", "/admin/v1/integrations/x/revoke",
 		"/admin/v1/x/keys", "/admin/v2/keys", "/Admin/v1/keys"} {
-		w.refused(t, api.NotFound, "GET", path, "")
+		w.refused(t, reply.NotFound, "GET", path, "")
 	}
 }
 
@@ -268,7 +260,7 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 		t.Errorf("contract 12: %+v", made.Info)
 	}
 	var public CreatedKey
-	expires := w.clock.Now().Add(time.Hour)
+	expires := w.Clock.Now().Add(time.Hour)
 	body := `{"publisher_id":"pub_a","integration_id":"` + testUUID + `",` +
 		`"expires":"` + expires.Format(time.RFC3339) + `"}`
 	if e := w.ask(t, "POST", KeysPath, body, &public); e != nil {
@@ -295,8 +287,8 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 	if e != nil || revoked.Revoked == nil {
 		t.Errorf("contract 12: %+v, %v", revoked, e)
 	}
-	w.refused(t, api.NotFound, "POST", "/admin/v1/keys/key_0000000000000000/revoke", "")
-	w.refused(t, api.NotFound, "POST", "/admin/v1/keys/x/revoke", "")
+	w.refused(t, reply.NotFound, "POST", "/admin/v1/keys/key_0000000000000000/revoke", "")
+	w.refused(t, reply.NotFound, "POST", "/admin/v1/keys/x/revoke", "")
 }
 
 func TestANullMemberOfAKeyRequestCountsAsAbsent(t *testing.T) {
@@ -314,29 +306,29 @@ func TestANullMemberOfAKeyRequestCountsAsAbsent(t *testing.T) {
 // A request must never get a key that can do more than the one it asked for.
 func TestAKeyIsWhatWasAskedForOrNone(t *testing.T) {
 	w := newWorld(t)
-	now := w.clock.Now().Format(time.RFC3339)
+	now := w.Clock.Now().Format(time.RFC3339)
 	for _, c := range []struct {
 		name, body string
-		code       api.Code
+		code       reply.Code
 	}{
-		{"no body", ``, api.InvalidRequest},
-		{"no object", `[]`, api.InvalidRequest},
-		{"no publisher", `{}`, api.InvalidRequest},
-		{"a publisher that is null", `{"publisher_id":null}`, api.InvalidRequest},
-		{"a publisher that is not there", `{"publisher_id":"pub_x"}`, api.NotFound},
-		{"a publisher that is a number", `{"publisher_id":5}`, api.InvalidRequest},
+		{"no body", ``, reply.InvalidRequest},
+		{"no object", `[]`, reply.InvalidRequest},
+		{"no publisher", `{}`, reply.InvalidRequest},
+		{"a publisher that is null", `{"publisher_id":null}`, reply.InvalidRequest},
+		{"a publisher that is not there", `{"publisher_id":"pub_x"}`, reply.NotFound},
+		{"a publisher that is a number", `{"publisher_id":5}`, reply.InvalidRequest},
 		{"an integration that is not there",
-			`{"publisher_id":"pub_a","integration_id":"` + otherUUID + `"}`, api.NotFound},
-		{"an integration that is a number", `{"publisher_id":"pub_a","integration_id":5}`, api.InvalidRequest},
-		{"an integration that is empty", `{"publisher_id":"pub_a","integration_id":""}`, api.InvalidRequest},
-		{"a name twice", `{"publisher_id":"pub_a","publisher_id":"pub_a"}`, api.InvalidRequest},
-		{"expiry in the past", `{"publisher_id":"pub_a","expires":"2020-01-01T00:00:00Z"}`, api.InvalidRequest},
-		{"expiry that is now", `{"publisher_id":"pub_a","expires":"` + now + `"}`, api.InvalidRequest},
-		{"expiry that is a number", `{"publisher_id":"pub_a","expires":1795212600}`, api.InvalidRequest},
+			`{"publisher_id":"pub_a","integration_id":"` + otherUUID + `"}`, reply.NotFound},
+		{"an integration that is a number", `{"publisher_id":"pub_a","integration_id":5}`, reply.InvalidRequest},
+		{"an integration that is empty", `{"publisher_id":"pub_a","integration_id":""}`, reply.InvalidRequest},
+		{"a name twice", `{"publisher_id":"pub_a","publisher_id":"pub_a"}`, reply.InvalidRequest},
+		{"expiry in the past", `{"publisher_id":"pub_a","expires":"2020-01-01T00:00:00Z"}`, reply.InvalidRequest},
+		{"expiry that is now", `{"publisher_id":"pub_a","expires":"` + now + `"}`, reply.InvalidRequest},
+		{"expiry that is a number", `{"publisher_id":"pub_a","expires":1795212600}`, reply.InvalidRequest},
 		{"a list with null for an integration",
-			`{"publisher_id":"pub_a","integration_id":[null]}`, api.InvalidRequest},
-		{"expiry without zone", `{"publisher_id":"pub_a","expires":"2030-01-01T00:00:00"}`, api.InvalidRequest},
-		{"too long", `{"publisher_id":"pub_a"}` + strings.Repeat(" ", web.MaxBody), api.PayloadTooLarge},
+			`{"publisher_id":"pub_a","integration_id":[null]}`, reply.InvalidRequest},
+		{"expiry without zone", `{"publisher_id":"pub_a","expires":"2030-01-01T00:00:00"}`, reply.InvalidRequest},
+		{"too long", `{"publisher_id":"pub_a"}` + strings.Repeat(" ", web.MaxBody), reply.PayloadTooLarge},
 	} {
 		t.Run("contract 12: "+c.name, func(t *testing.T) { w.refused(t, c.code, "POST", KeysPath, c.body) })
 	}
@@ -362,14 +354,14 @@ func TestNoPublicKeyWithoutCallbackOrigins(t *testing.T) {
 			}
 			continue
 		}
-		e := w.refused(t, api.Forbidden, "POST", KeysPath, body)
+		e := w.refused(t, reply.Forbidden, "POST", KeysPath, body)
 		if e != nil && !strings.Contains(e.Message, "callback_origins") {
 			t.Errorf("contract 8: %q does not say what to configure", e.Message)
 		}
 		if keys, err := w.Directory.Keys(ctx); err != nil || len(keys) != 0 {
 			t.Errorf("contract 8: a refused request has made %+v, %v", keys, err)
 		}
-		w.refused(t, api.NotFound, "POST", KeysPath, `{"publisher_id":"pub_b","integration_id":"`+testUUID+`"}`)
+		w.refused(t, reply.NotFound, "POST", KeysPath, `{"publisher_id":"pub_b","integration_id":"`+testUUID+`"}`)
 		if e := w.ask(t, "POST", KeysPath, `{"publisher_id":"pub_a"}`, nil); e != nil {
 			t.Errorf("contract 8: a secret key: %v", e)
 		}
@@ -499,7 +491,7 @@ func TestAFailedTestTakesReadinessBack(t *testing.T) {
 
 func TestTheWebhookTestNeedsSomethingToTest(t *testing.T) {
 	w := newWorld(t)
-	w.refused(t, api.NotFound, "POST", "/admin/v1/integrations/"+otherUUID+"/test", "")
+	w.refused(t, reply.NotFound, "POST", "/admin/v1/integrations/"+otherUUID+"/test", "")
 	put := func(hook integration.Webhook) {
 		i := integration.Integration{ID: otherUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
 			Webhook: hook}
@@ -507,11 +499,11 @@ func TestTheWebhookTestNeedsSomethingToTest(t *testing.T) {
 	}
 	for _, hook := range []integration.Webhook{{}, {Off: true}, {URL: "https://hooks.publisher.example/"}} {
 		put(hook)
-		w.refused(t, api.InvalidRequest, "POST", "/admin/v1/integrations/"+otherUUID+"/test", "")
+		w.refused(t, reply.InvalidRequest, "POST", "/admin/v1/integrations/"+otherUUID+"/test", "")
 	}
-	w.store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
-	w.Directory = integration.NewDirectory(w.Host)
-	w.refused(t, api.Unavailable, "POST", "/admin/v1/integrations/"+testUUID+"/test", "")
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	w.Directory = integration.NewDirectory(w.Host.Host)
+	w.refused(t, reply.Unavailable, "POST", "/admin/v1/integrations/"+testUUID+"/test", "")
 }
 
 // bury makes n dead events of a partition.
@@ -526,20 +518,20 @@ func (w *world) try(t testing.TB, p kv.Partition, n int, answer func(host.FetchR
 	t.Helper()
 	w.answer = answer
 	for range n {
-		head := webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), IntegrationID: testUUID,
+		head := webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(), IntegrationID: testUUID,
 			SessionID: "svc_sess_x"}
-		e := webhook.Started(head, w.clock.Now())
-		task, err := outbox.Event(w.Sealer, e, testUUID, w.clock.Now())
+		e := webhook.Started(head, w.Clock.Now())
+		task, err := outbox.Event(w.Sealer, e, testUUID, w.Clock.Now())
 		coretest.Must(t, err)
-		coretest.Must(t, w.KV.Commit(ctx, kv.Tx{ID: e.ID, Partition: p, Schedule: []kv.Task{task}}))
+		coretest.Must(t, w.Host.KV.Commit(ctx, kv.Tx{ID: e.ID, Partition: p, Schedule: []kv.Task{task}}))
 		ids = append(ids, e.ID)
 	}
-	tasks, _, err := w.KV.Claim(ctx, p, w.clock.Now(), time.Minute, n)
+	tasks, _, err := w.Host.KV.Claim(ctx, p, w.Clock.Now(), time.Minute, n)
 	coretest.Must(t, err)
 	for _, task := range tasks {
 		m, body, err := outbox.Read(task)
 		coretest.Must(t, err)
-		job := host.Job{Partition: p, Task: task, Until: w.clock.Now().Add(time.Minute)}
+		job := host.Job{Partition: p, Task: task, Until: w.Clock.Now().Add(time.Minute)}
 		coretest.Must(t, w.Outbox.Deliver(ctx, job, m, body))
 	}
 	return ids
@@ -607,7 +599,7 @@ func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
 		t.Fatalf("contract 27: %+v, %v", shown, e)
 	}
 	for _, d := range shown.Deliveries {
-		if waiting[d.Event] == "" || d.Last != host.FetchTLS || d.Attempts != 1 || !d.Due.After(w.clock.Now()) {
+		if waiting[d.Event] == "" || d.Last != host.FetchTLS || d.Attempts != 1 || !d.Due.After(w.Clock.Now()) {
 			t.Errorf("contract 27: %+v", d)
 		}
 	}
@@ -617,29 +609,29 @@ func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
 			t.Errorf("contract 27: %s: %+v, %v", state, shown, e)
 		}
 	}
-	w.refused(t, api.InvalidRequest, "GET", DeliveriesPath+"?state=delivered", "")
+	w.refused(t, reply.InvalidRequest, "GET", DeliveriesPath+"?state=delivered", "")
 }
 
 func TestResend(t *testing.T) {
 	w := newWorld(t)
 	id := w.bury(t, "p2", 1)[0]
 	path := "/admin/v1/deliveries/" + id + "/resend"
-	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Partition == "p1" {
 			return kvtest.Refuse
 		}
 		return kvtest.Pass
 	}
-	w.refused(t, api.Unavailable, "POST", path, "") // it may be in the partition that does not answer
-	w.store.Decide = nil
+	w.refused(t, reply.Unavailable, "POST", path, "") // it may be in the partition that does not answer
+	w.Store.Decide = nil
 	if e := w.ask(t, "POST", path, "", nil); e != nil {
 		t.Errorf("contract 27: %v", e)
 	}
-	w.refused(t, api.NotFound, "POST", path, "")
+	w.refused(t, reply.NotFound, "POST", path, "")
 	for _, bad := range []string{"x", "evt_", "evt_x", testUUID, "evt_" + testUUID + "0"} {
-		w.refused(t, api.InvalidRequest, "POST", "/admin/v1/deliveries/"+bad+"/resend", "")
+		w.refused(t, reply.InvalidRequest, "POST", "/admin/v1/deliveries/"+bad+"/resend", "")
 	}
-	tasks, _, err := w.KV.Claim(ctx, "p2", w.clock.Now(), time.Minute, 5)
+	tasks, _, err := w.Host.KV.Claim(ctx, "p2", w.Clock.Now(), time.Minute, 5)
 	if err != nil || len(tasks) != 1 {
 		t.Errorf("contract 27: %d tasks, %v", len(tasks), err)
 	}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
@@ -39,19 +39,19 @@ type ProbeReport struct {
 func (a *Admin) test(ctx context.Context, req request) (*web.Response, error) {
 	i, err := a.Directory.Integration(ctx, req.id)
 	if errors.Is(err, integration.ErrNotFound) {
-		return nil, &api.Error{Code: api.NotFound, Message: "There is no such integration."}
+		return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such integration."}
 	}
 	if err != nil {
 		return nil, err
 	}
 	if !i.Webhook.Sends() {
-		return nil, &api.Error{Code: api.InvalidRequest,
+		return nil, &reply.Error{Code: reply.InvalidRequest,
 			Message: "The integration has no webhook to test: set a URL first."}
 	}
 	secret, err := a.Directory.WebhookSecret(i)
 	if err != nil {
 		a.Log.Warn("webhook cannot be tested", "integration", i.ID, "error", err.Error())
-		return nil, &api.Error{Code: api.InvalidRequest,
+		return nil, &reply.Error{Code: reply.InvalidRequest,
 			Message: "The integration has no webhook secret, or one that this key ring does not open: set it again."}
 	}
 	report, err := a.probe(ctx, i, secret)
@@ -63,7 +63,7 @@ func (a *Admin) test(ctx context.Context, req request) (*web.Response, error) {
 	}
 	a.Log.Info("webhook test", "integration", i.ID, "ready", report.Ready,
 		"reasons", strings.Join(report.Reasons, "; "))
-	return api.Answer(200, report), nil
+	return reply.JSON(200, report), nil
 }
 
 func (a *Admin) probe(ctx context.Context, i *integration.Integration, secret string) (TestReport, error) {

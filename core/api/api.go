@@ -1,69 +1,44 @@
-// Package api is the API of publishers: start, validate and reconcile, as
-// spec.md and the contract have them. openapi.yaml beside this file is the
-// same in a form that machines read.
+// Package api is the API of publishers: start, validate and reconcile, as the contract has them. openapi.yaml
+// beside this file describes the same for machines.
 //
-// Every handler goes the same way: limit, credential, body, decision, one
-// answer. What is not known for certain is denied.
+// Every handler goes the same way. It finds out who calls, counts the request against the limits, checks what
+// the caller may do, reads the body, decides, and gives one answer. It denies whatever it does not know for
+// certain.
 package api
 
 import (
 	"context"
+	"io"
+	"log/slog"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/web"
 )
 
 // API answers publishers. All fields are needed.
 type API struct {
-	host.Host
+	KV     kv.KV // for answers that are repeated
+	Sealer host.Sealer
+	Now    func() time.Time
+	Random io.Reader
+	Log    *slog.Logger
+
 	BaseURL    string // scheme and host, no slash at the end
 	Dev        bool   // http callbacks to loopback, no readiness gate
 	Partitions uint16 // over how many partitions sessions are spread, at least 1
 	Directory  *integration.Directory
 	Lifecycle  *lifecycle.Lifecycle
+	Results    *result.Tokens
 	Limiter    *ratelimit.Limiter
 	Limits     Limits
 	Providers  map[string]provider.Provider // by method
-}
-
-// Limits are the rates (spec.md, Limits; contract 21 and 30).
-type Limits struct {
-	PublicPerIP     ratelimit.Limit
-	PublicPerKey    ratelimit.Limit
-	SecretPerIP     ratelimit.Limit
-	ReconcilePerKey ratelimit.Limit
-
-	PreflightsPerIP      ratelimit.Limit
-	PagesPerIP           ratelimit.Limit // of hosted pages, shown and posted
-	FailedOperatorsPerIP ratelimit.Limit // of operators' tokens that are wrong
-}
-
-// WithDefaults has the specification's and the contract's in place of each
-// that is zero.
-func (l Limits) WithDefaults() Limits {
-	for _, d := range []struct {
-		limit *ratelimit.Limit
-		count int
-	}{
-		{&l.PublicPerIP, 60}, {&l.PublicPerKey, 600}, {&l.SecretPerIP, 600}, {&l.ReconcilePerKey, 120},
-		{&l.PreflightsPerIP, 600}, {&l.PagesPerIP, 600}, {&l.FailedOperatorsPerIP, 20},
-	} {
-		if *d.limit == (ratelimit.Limit{}) {
-			*d.limit = ratelimit.PerMinute(d.count)
-		}
-	}
-	return l
-}
-
-// All are the limits, one after the other.
-func (l Limits) All() []ratelimit.Limit {
-	return []ratelimit.Limit{l.PublicPerIP, l.PublicPerKey, l.SecretPerIP, l.ReconcilePerKey,
-		l.PreflightsPerIP, l.PagesPerIP, l.FailedOperatorsPerIP}
 }
 
 // Paths.
@@ -74,8 +49,8 @@ const (
 	HostedPath   = "/verify"                  // where redirect_url leads
 )
 
-// call is one request on its way through a handler, with the headers that
-// its answer gets whatever it will be.
+// call is one request on its way through a handler. Its header goes on the answer, whatever the answer will
+// be.
 type call struct {
 	*API
 	ctx    context.Context
@@ -89,9 +64,8 @@ type call struct {
 	charged string           // the key that was counted beside the address
 }
 
-// Lines are headers for an answer that is not there yet. They are few, and
-// gathered by every request: a map of them costs a WASM guest more than the
-// answer's own.
+// Lines are headers for an answer that is not there yet. Every request gathers a few of them. A map for them
+// would cost a WASM guest more than the answer's own header does.
 type Lines []Line
 
 // Line is one of them.
@@ -121,8 +95,8 @@ func (l Lines) Get(name string) string {
 // Handler answers the requests to one path.
 type Handler func(*call) (*web.Response, error)
 
-// Page is a hosted page within the rate of its address. What pages load and the
-// documentation are not counted: they cost the store nothing.
+// Page is a hosted page within the rate of its address. What pages load is not counted, nor is the
+// documentation: neither costs the store anything.
 func Page(serve func() *web.Response) Handler {
 	return func(c *call) (*web.Response, error) {
 		if err := c.take(c.pageIP()); err != nil {
@@ -140,8 +114,8 @@ func (a *API) Serve(ctx context.Context, req *web.Request, maxBody int, h Handle
 	return resp, c.header, err
 }
 
-// timestamp is the wire form of a time (contract 2). RFC 3339 is the layout
-// that package time need not take apart, which a guest pays 5 µs for.
+// timestamp is the wire form of a time (contract 2). It uses RFC 3339 and adds the milliseconds itself, since
+// package time formats any other layout 5 µs more slowly in a guest.
 func timestamp(t time.Time) string {
 	t = t.UTC()
 	b := t.AppendFormat(make([]byte, 0, len("2006-01-02T15:04:05.000Z")), time.RFC3339)

@@ -5,25 +5,27 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
-// fields reads the members of a request body and collects everything that is
-// wrong with them, so that the caller hears of all of it at once.
+// fields reads the members of a request body. It collects everything that is wrong with them, so that the
+// caller hears of all of it at once.
 type fields struct {
 	object web.Object
-	bad    []Detail
+	bad    []reply.Detail
 }
 
 // body reads the request's body as fields (contract 3).
 func (c *call) body() (*fields, error) {
 	if len(c.req.Body) > c.maxBody {
-		return nil, &Error{Code: PayloadTooLarge, Message: web.LargerThan(c.maxBody)}
+		return nil, &reply.Error{Code: reply.PayloadTooLarge, Message: web.LargerThan(c.maxBody)}
 	}
-	// Each of them, should there be several: some readers take the last.
+	// If there are several, each must be JSON: some readers take the first, others the last.
 	for _, contentType := range c.req.Header["Content-Type"] {
-		if t := web.MediaType(contentType); t != "application/json" && !(strings.HasPrefix(t, "application/") && strings.HasSuffix(t, "+json")) {
-			return nil, &Error{Code: UnsupportedMediaType, Message: "Send the body as application/json."}
+		if !isJSON(web.MediaType(contentType)) {
+			return nil, &reply.Error{Code: reply.UnsupportedMediaType,
+				Message: "Send the body as application/json."}
 		}
 	}
 	object, err := web.ReadObject(c.req.Body)
@@ -32,14 +34,29 @@ func (c *call) body() (*fields, error) {
 		if !errors.As(err, &syntax) {
 			return nil, err
 		}
-		return nil, &Error{Code: InvalidRequest, Message: "The " + syntax.Error() + ".",
-			Details: []Detail{{Field: "", Code: detailFormat, Message: syntax.Problem}}}
+		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "The " + syntax.Error() + ".",
+			Details: []reply.Detail{{Field: "", Code: detailFormat, Message: syntax.Problem}}}
 	}
 	return &fields{object: object}, nil
 }
 
+func isJSON(mediaType string) bool {
+	return mediaType == "application/json" ||
+		strings.HasPrefix(mediaType, "application/") && strings.HasSuffix(mediaType, "+json")
+}
+
+// Codes of a Detail.
+const (
+	detailRequired = "required"
+	detailType     = "type"
+	detailFormat   = "format"
+	detailLength   = "length"
+	detailValue    = "value"
+	detailConflict = "conflict"
+)
+
 func (f *fields) fail(field, code, message string) {
-	f.bad = append(f.bad, Detail{Field: field, Code: code, Message: message})
+	f.bad = append(f.bad, reply.Detail{Field: field, Code: code, Message: message})
 }
 
 // err returns the error that names every bad field, or nil.
@@ -51,7 +68,8 @@ func (f *fields) err() error {
 	for i, d := range f.bad {
 		names[i] = d.Field
 	}
-	return &Error{Code: InvalidRequest, Message: "The request is not valid: " + strings.Join(names, ", ") + ".", Details: f.bad}
+	return &reply.Error{Code: reply.InvalidRequest, Details: f.bad,
+		Message: "The request is not valid: " + strings.Join(names, ", ") + "."}
 }
 
 // text returns a string member; nil if it is absent or no string.
@@ -69,7 +87,7 @@ func (f *fields) member(name string) (v *string, present bool) {
 		f.fail(name, detailType, "Must be a string.")
 		return nil, true
 	}
-	given := text // memory for what is there alone
+	given := text // so that only a member that is there takes memory
 	return &given, true
 }
 
@@ -82,8 +100,7 @@ func (f *fields) required(name string) *string {
 	return v
 }
 
-// free is text that the caller chooses: any Unicode but control characters,
-// at most max bytes (contract 8).
+// free is text that the caller chooses: any Unicode but control characters, at most max bytes (contract 8).
 func (f *fields) free(name string, max int) *string {
 	v := f.text(name)
 	switch {
@@ -108,5 +125,6 @@ func hasControl(s string) bool {
 
 // printable reports whether s is 1 to max printable ASCII characters.
 func printable(s string, max int) bool {
-	return len(s) > 0 && len(s) <= max && !strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r > 0x7e || r == utf8.RuneError })
+	return len(s) > 0 && len(s) <= max &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r > 0x7e || r == utf8.RuneError })
 }

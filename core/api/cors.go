@@ -4,19 +4,21 @@ import (
 	"slices"
 
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
-// Preflight is OPTIONS on start, the one endpoint that a browser may call
-// (contract 7). A preflight cannot name the key, so it is answered for the
-// origins that any integration allows; the request itself is held to its own.
+// Preflight is OPTIONS on start, the one endpoint that a browser may call (contract 7). A preflight cannot
+// name the key. So it is answered for every origin that any integration allows. The request itself must come
+// from an origin of its own integration.
 func Preflight(c *call) (*web.Response, error) {
 	if err := c.take(c.preflightIP()); err != nil {
 		return nil, err
 	}
 	origin := c.req.Header.Get("Origin")
 	if origin == "" || c.req.Header.Get("Access-Control-Request-Method") != "POST" {
-		return nil, &Error{Code: MethodNotAllowed, Message: "Use POST.", Allow: []string{"POST", "OPTIONS"}}
+		return nil, &reply.Error{Code: reply.MethodNotAllowed, Message: "Use POST.",
+			Allow: []string{"POST", "OPTIONS"}}
 	}
 	allowed, err := c.Directory.BrowserOrigin(c.ctx, origin)
 	if err != nil {
@@ -34,37 +36,18 @@ func Preflight(c *call) (*web.Response, error) {
 	}}, nil
 }
 
-var errOrigin = &Error{Code: Forbidden, Message: "This origin is not allowed for the public key. Add it to the integration's browser origins."}
+var errOrigin = &reply.Error{Code: reply.Forbidden,
+	Message: "This origin is not allowed for the public key. Add it to the integration's browser origins."}
 
-// errCallbackOrigins says what to configure: to refuse alone would leave a
-// publisher with a key that does nothing.
-var errCallbackOrigins = &Error{Code: Forbidden, Message: "A public key needs the integration's callback origins. Add the origin of callback_url to its callback_origins."}
+// errCallbackOrigins says what to configure. A bare refusal would leave a publisher with a key that does
+// nothing.
+var errCallbackOrigins = &reply.Error{Code: reply.Forbidden, Message: "A public key needs the " +
+	"integration's callback origins. Add the origin of callback_url to its callback_origins."}
 
-// allowPublic refuses what a public key may not start (contract 8): anything
-// on an integration without callback origins, and a page of an origin that the
-// key's integration does not list. A request without Origin comes from no page,
-// an app for example.
-func (c *call) allowPublic(key *integration.Key) error {
-	i, err := c.ownIntegration(key, key.IntegrationID)
-	if err != nil {
-		return err
-	}
-	if i == nil && !c.req.Header.Has("Origin") {
-		return nil // start says that there is no such integration
-	}
-	if i == nil {
-		return errOrigin
-	}
-	err = c.refusal(i)
-	if c.req.Header.Has("Origin") && err != error(errOrigin) {
-		c.corsHeaders(c.req.Header.Get("Origin"))
-	}
-	return err
-}
-
-// refusal is why the integration's public key may not start this request, nil
-// if it may.
-func (c *call) refusal(i *integration.Integration) error {
+// publicRefusal is why the integration's public key may not start this request, nil if it may. It may not if
+// the request comes from a page whose origin the integration does not list, or if the integration has no
+// callback origins. A request without Origin comes from no page: from an app, for example.
+func (c *call) publicRefusal(i *integration.Integration) error {
 	if c.req.Header.Has("Origin") && !slices.Contains(i.BrowserOrigins, c.req.Header.Get("Origin")) {
 		return errOrigin
 	}
@@ -74,9 +57,8 @@ func (c *call) refusal(i *integration.Integration) error {
 	return nil
 }
 
-// readable lets a page read an error that came before its key was known, and
-// with it when to try again. As with a preflight, that is a page of an origin
-// that any integration allows.
+// readable lets a page read an error that came before the page's key was known, and so learn when to try
+// again. As with a preflight, it is for pages of every origin that any integration allows.
 func (c *call) readable(err error) error {
 	origin := c.req.Header.Get("Origin")
 	if origin == "" {
@@ -91,5 +73,6 @@ func (c *call) readable(err error) error {
 func (c *call) corsHeaders(origin string) {
 	c.header.Set("Access-Control-Allow-Origin", origin)
 	c.header.Set("Vary", "Origin")
-	c.header.Set("Access-Control-Expose-Headers", "X-Request-Id, X-Correlation-Id, Retry-After, RateLimit, RateLimit-Policy")
+	c.header.Set("Access-Control-Expose-Headers",
+		"X-Request-Id, X-Correlation-Id, Retry-After, RateLimit, RateLimit-Policy")
 }

@@ -2,12 +2,13 @@ package api
 
 import _ "embed"
 
-// The page is made from openapi.yaml when the code is written, so that the
-// core reads no YAML when it runs. A test holds the two together.
+// The page is generated from openapi.yaml, so that the core reads no YAML when it runs. A test compares the
+// two.
 //
 //go:generate go run ../../cmd/generate/docs -in openapi.yaml -out docs.html
 
-// Where the description and the page are served. The page asks for the other two by these paths.
+// Where the description, the page and its style sheet are served. The page refers to the other two by these
+// paths.
 const (
 	OpenAPIPath = "/api/v1/openapi.yaml"
 	DocsPath    = "/docs"
@@ -17,18 +18,14 @@ const (
 //go:embed openapi.yaml
 var openAPI []byte
 
+// docsPage is the same description as an HTML page for people. It has no script and no inline style, and
+// loads nothing but docsCSS.
+//
 //go:embed docs.html
 var docsPage []byte
 
 //go:embed docs.css
 var docsCSS []byte
 
-// OpenAPI is the API's description in OpenAPI 3.1, as YAML. The caller must not change it.
+// OpenAPI returns the description of the API in OpenAPI 3.1, as YAML. The caller must not change it.
 func OpenAPI() []byte { return openAPI }
-
-// DocsPage is the same description as an HTML page for people. It has no
-// script, no inline style and one style sheet, DocsCSS, and loads nothing else.
-func DocsPage() []byte { return docsPage }
-
-// DocsCSS is the page's style sheet.
-func DocsCSS() []byte { return docsCSS }

@@ -6,7 +6,7 @@ import (
 )
 
 func TestDocsPageNamesWhatItLoads(t *testing.T) {
-	page := string(DocsPage())
+	page := string(docsPage)
 	for _, path := range []string{`href="` + DocsCSSPath + `"`, `href="` + OpenAPIPath + `"`} {
 		if !strings.Contains(page, path) {
 			t.Errorf("the page has no %s", path)
@@ -24,7 +24,7 @@ func TestDocsPageNamesWhatItLoads(t *testing.T) {
 
 func TestDocsCSSLoadsNothing(t *testing.T) {
 	for _, word := range []string{"@import", "url(", "http"} {
-		if strings.Contains(string(DocsCSS()), word) {
+		if strings.Contains(string(docsCSS), word) {
 			t.Errorf("the style sheet has %s", word)
 		}
 	}

@@ -10,17 +10,18 @@ func Document(path string) *web.Response {
 	case OpenAPIPath:
 		contentType, body = "application/yaml; charset=utf-8", OpenAPI()
 	case DocsPath:
-		contentType, body = "text/html; charset=utf-8", DocsPage()
+		contentType, body = "text/html; charset=utf-8", docsPage
 	case DocsCSSPath:
-		contentType, body = "text/css; charset=utf-8", DocsCSS()
+		contentType, body = "text/css; charset=utf-8", docsCSS
 	default:
 		return nil
 	}
 	return &web.Response{Status: 200, Body: body, Header: web.Header{
-		"Content-Type":            {contentType},
-		"Cache-Control":           {"no-cache"},
-		"Content-Security-Policy": {"default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
-		"X-Content-Type-Options":  {"nosniff"},
-		"Referrer-Policy":         {"same-origin"},
+		"Content-Type":  {contentType},
+		"Cache-Control": {"no-cache"},
+		"Content-Security-Policy": {"default-src 'none'; style-src 'self'; img-src 'self'; " +
+			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+		"X-Content-Type-Options": {"nosniff"},
+		"Referrer-Policy":        {"same-origin"},
 	}}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -21,9 +21,9 @@ import (
 
 const maxIdempotencyKey = 255
 
-// idempotencyKey returns the header's value, "" if there is none, and notes a
-// bad one. With a public key every one is bad (contract 11): all who have that
-// key would share it, and one visitor would get another's flow token.
+// idempotencyKey returns the header's value, "" if there is none, and notes a bad one. With a public key
+// every value is bad (contract 11). All visitors have that key, so one visitor could get the flow token of
+// another.
 func (c *call) idempotencyKey(f *fields, public bool) string {
 	values := c.req.Header["Idempotency-Key"]
 	if len(values) == 0 {
@@ -40,32 +40,32 @@ func (c *call) idempotencyKey(f *fields, public bool) string {
 	return values[0]
 }
 
-// replay is the place where the answer to a start is kept for the repetition
-// of the same request. It lies in the partition of the session, so that both
-// are committed together: either there is a session and its answer, or neither.
+// replay is where the answer to a start is kept, in case the same request comes again. It lies in the
+// partition of the session, so that one commit makes both: there is a session with its answer, or neither.
 type replay struct {
 	*call
 	name      string
-	partition uint16
+	partition session.Partition
 	request   []byte // hash of the body
 }
 
-// kept is what lies there, sealed, for it holds a flow token.
+// kept is what lies there. It is sealed, since it holds a flow token.
 type kept struct {
-	Name    string          `json:"name"` // its own key: moved elsewhere it does not open
+	Name    string          `json:"name"` // where it lies: moved elsewhere, it is refused
 	Request []byte          `json:"req"`
 	Body    json.RawMessage `json:"body,omitempty"`
 	Session string          `json:"failed,omitempty"` // of an initiation that failed
 }
 
-// once runs begin, or repeats the answer that it gave before under the same
-// Idempotency-Key and credential (contract 11).
-func (c *call) once(key *integration.Key, idempotency string, begin func(*replay) (*web.Response, error)) (*web.Response, error) {
+// once runs begin. If begin has run before under the same Idempotency-Key and credential, once repeats the
+// answer (contract 11).
+func (c *call) once(key *integration.Key, idempotency string,
+	begin func(*replay) (*web.Response, error)) (*web.Response, error) {
 	slot := sha256.Sum256([]byte(key.ID + "\x00" + idempotency))
 	request := sha256.Sum256(c.req.Body)
-	r := &replay{call: c, request: request[:], partition: binary.BigEndian.Uint16(slot[:]) % c.Partitions,
-		name: "r/" + base64.RawURLEncoding.EncodeToString(slot[:])}
-	item, err := c.KV.Get(c.ctx, kv.Key{Partition: lifecycle.Partition(r.partition), Name: r.name})
+	r := &replay{call: c, request: request[:], name: "r/" + base64.RawURLEncoding.EncodeToString(slot[:]),
+		partition: session.Partition(binary.BigEndian.Uint16(slot[:]) % c.Partitions)}
+	item, err := c.KV.Get(c.ctx, kv.Key{Partition: r.partition.Name(), Name: r.name})
 	if err == nil {
 		return r.repeat(item)
 	}
@@ -76,15 +76,14 @@ func (c *call) once(key *integration.Key, idempotency string, begin func(*replay
 	var conflict *kv.Conflict
 	if errors.As(err, &conflict) {
 		if item, ok := conflict.Item(r.name); ok {
-			return r.repeat(item) // the same request, at the same time, was quicker
+			return r.repeat(item) // the same request came twice at once, and the other one was quicker
 		}
 	}
 	return resp, err
 }
 
-// keep returns what a commit must check and put to keep the answer. A nil
-// replay keeps nothing.
-func (r *replay) keep(resp *web.Response, refusal *Error) ([]kv.Check, []kv.Put, error) {
+// keep returns what a commit must check and put, so that the answer is kept. A nil replay keeps nothing.
+func (r *replay) keep(resp *web.Response, refusal *reply.Error) ([]kv.Check, []kv.Put, error) {
 	if r == nil {
 		return nil, nil, nil
 	}
@@ -102,7 +101,8 @@ func (r *replay) keep(resp *web.Response, refusal *Error) ([]kv.Check, []kv.Put,
 	if err != nil {
 		return nil, nil, err
 	}
-	return []kv.Check{{Name: r.name}}, []kv.Put{{Name: r.name, Value: sealed, Expires: r.now.Add(session.Life)}}, nil
+	put := kv.Put{Name: r.name, Value: sealed, Expires: r.now.Add(session.Life)}
+	return []kv.Check{{Name: r.name}}, []kv.Put{put}, nil
 }
 
 // repeat returns the answer that an item keeps.
@@ -112,25 +112,25 @@ func (r *replay) repeat(item kv.Item) (*web.Response, error) {
 		return nil, fmt.Errorf("api: kept answer: %w", err)
 	}
 	var k kept
-	// It was kept within the last session's life, so its key was in use then.
+	// It was kept at most a session's life ago, so its key must have been in use then.
 	if err := json.Unmarshal(claims, &k); err != nil || k.Name != r.name ||
 		!host.Dated(r.now.Add(-session.Life), until) {
 		return nil, errors.New("api: kept answer: another one's")
 	}
 	if !bytes.Equal(k.Request, r.request) {
-		return nil, &Error{Code: InvalidRequest, Message: "This Idempotency-Key was used with another body.",
-			Details: []Detail{{Field: "Idempotency-Key", Code: detailConflict, Message: "Was used with another body within the last 10 minutes."}}}
+		return nil, &reply.Error{Code: reply.InvalidRequest,
+			Message: "This Idempotency-Key was used with another body.",
+			Details: []reply.Detail{{Field: "Idempotency-Key", Code: detailConflict,
+				Message: "Was used with another body within the last 10 minutes."}}}
 	}
 	if k.Session != "" {
 		return nil, initiationFailed(k.Session)
 	}
-	resp := Answer(200, struct{}{})
-	resp.Body = k.Body
-	return resp, nil
+	return reply.Written(200, k.Body), nil
 }
 
 // partition chooses where a new session's keys lie.
-func (c *call) partition(r *replay) (uint16, error) {
+func (c *call) partition(r *replay) (session.Partition, error) {
 	if r != nil {
 		return r.partition, nil
 	}
@@ -141,5 +141,5 @@ func (c *call) partition(r *replay) (uint16, error) {
 	if _, err := io.ReadFull(c.Random, b[:]); err != nil {
 		return 0, fmt.Errorf("api: reading randomness: %w", err)
 	}
-	return binary.BigEndian.Uint16(b[:]) % c.Partitions, nil
+	return session.Partition(binary.BigEndian.Uint16(b[:]) % c.Partitions), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -43,7 +44,7 @@ func (c *counted) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 
 // forget empties the directory's cache, as in an instance that has just begun.
 func (c *counted) forget(w *world) {
-	h := w.Host
+	h := w.Host.Host
 	h.KV = c
 	w.Directory = integration.NewDirectory(h)
 }
@@ -54,7 +55,7 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 	w := newWorld(t)
 	many := ratelimit.PerMinute(1000)
 	w.Limits = Limits{PublicPerIP: many, PublicPerKey: many, SecretPerIP: many, ReconcilePerKey: many, PreflightsPerIP: many, PagesPerIP: many}
-	c := &counted{Store: w.Limiter.Store, KV: w.store}
+	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	unknown := map[string]string{}
 	for _, prefix := range []string{integration.SecretPrefix, integration.PublicPrefix} {
@@ -87,7 +88,7 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 		path         string
 		header       web.Header
 		body         string
-		want         Code
+		want         reply.Code
 		fresh, later []string // charged while the key was not seen yet, and afterwards
 		told         []string // policies that the answer names
 	}{
@@ -98,24 +99,24 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 		{"reconcile", Reconcile, session, bearer(w.sk), "", "", reconcile, reconcile, reconcile},
 
 		{"preflight", Preflight, StartPath, web.Header{"Origin": {own}, "Access-Control-Request-Method": {"POST"}}, "", "", preflight, preflight, preflight},
-		{"preflight, from another page", Preflight, StartPath, web.Header{"Origin": {other}, "Access-Control-Request-Method": {"POST"}}, "", Forbidden, preflight, preflight, preflight},
-		{"preflight that is none", Preflight, StartPath, nil, "", MethodNotAllowed, preflight, preflight, preflight},
+		{"preflight, from another page", Preflight, StartPath, web.Header{"Origin": {other}, "Access-Control-Request-Method": {"POST"}}, "", reply.Forbidden, preflight, preflight, preflight},
+		{"preflight that is none", Preflight, StartPath, nil, "", reply.MethodNotAllowed, preflight, preflight, preflight},
 		{"a hosted page", Page(func() *web.Response { return &web.Response{Status: 200} }), HostedPath, nil, "", "", page, page, page},
 
-		{"start, unknown secret key", Start, StartPath, bearer(unknown["svc_sk_"]), startBody(), Unauthorized, secret, secret, secret},
-		{"validate, unknown key", Validate, ValidatePath, bearer(unknown["svc_sk_"]), "{}", Unauthorized, secret, secret, secret},
-		{"validate, no key", Validate, ValidatePath, nil, "{}", Unauthorized, secret, secret, secret},
-		{"reconcile, unknown key", Reconcile, session, bearer(unknown["svc_sk_"]), "", Unauthorized, reconcile, reconcile, secret},
-		{"reconcile, mistyped key", Reconcile, session, bearer(w.sk + "x"), "", Unauthorized, secret, secret, secret},
-		{"reconcile, public key", Reconcile, session, bearer(w.pk), "", Forbidden, secret, secret, secret},
-		{"reconcile, from a page", Reconcile, session, with(bearer(w.sk), "Origin", own), "", Forbidden, secret, secret, secret},
-		{"start, nobody", Start, StartPath, nil, startBody(), Unauthorized, public, public, public},
-		{"start, unknown public key", Start, StartPath, nil, key(unknown["svc_pk_"]), Unauthorized, both, both, public},
-		{"start, mistyped public key", Start, StartPath, nil, key(w.pk + "x"), Unauthorized, public, public, public},
-		{"start, public key of another type", Start, StartPath, nil, startBody(`"public_key":7`), InvalidRequest, public, public, public},
-		{"start, no JSON", Start, StartPath, nil, "{", InvalidRequest, public, public, public},
-		{"start, revoked public key", Start, StartPath, nil, key(revoked), Unauthorized, both, public, public},
-		{"start, from another page", Start, StartPath, web.Header{"Origin": {other}}, key(w.pk), Forbidden, both, public, public},
+		{"start, unknown secret key", Start, StartPath, bearer(unknown["svc_sk_"]), startBody(), reply.Unauthorized, secret, secret, secret},
+		{"validate, unknown key", Validate, ValidatePath, bearer(unknown["svc_sk_"]), "{}", reply.Unauthorized, secret, secret, secret},
+		{"validate, no key", Validate, ValidatePath, nil, "{}", reply.Unauthorized, secret, secret, secret},
+		{"reconcile, unknown key", Reconcile, session, bearer(unknown["svc_sk_"]), "", reply.Unauthorized, reconcile, reconcile, secret},
+		{"reconcile, mistyped key", Reconcile, session, bearer(w.sk + "x"), "", reply.Unauthorized, secret, secret, secret},
+		{"reconcile, public key", Reconcile, session, bearer(w.pk), "", reply.Forbidden, secret, secret, secret},
+		{"reconcile, from a page", Reconcile, session, with(bearer(w.sk), "Origin", own), "", reply.Forbidden, secret, secret, secret},
+		{"start, nobody", Start, StartPath, nil, startBody(), reply.Unauthorized, public, public, public},
+		{"start, unknown public key", Start, StartPath, nil, key(unknown["svc_pk_"]), reply.Unauthorized, both, both, public},
+		{"start, mistyped public key", Start, StartPath, nil, key(w.pk + "x"), reply.Unauthorized, public, public, public},
+		{"start, public key of another type", Start, StartPath, nil, startBody(`"public_key":7`), reply.InvalidRequest, public, public, public},
+		{"start, no JSON", Start, StartPath, nil, "{", reply.InvalidRequest, public, public, public},
+		{"start, revoked public key", Start, StartPath, nil, key(revoked), reply.Unauthorized, both, public, public},
+		{"start, from another page", Start, StartPath, web.Header{"Origin": {other}}, key(w.pk), reply.Forbidden, both, public, public},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			c.forget(w)
@@ -127,9 +128,9 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 				}
 				_, told, err := w.Serve(ctx, &web.Request{Method: "POST", Path: x.path, Header: header, Body: []byte(x.body),
 					Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, x.handler)
-				var e *Error
+				var e *reply.Error
 				errors.As(err, &e)
-				if want := x.want; code(e) != want && !(turn == 1 && code(e) == AlreadyUsed) {
+				if want := x.want; code(e) != want && !(turn == 1 && code(e) == reply.AlreadyUsed) {
 					t.Errorf("turn %d: %v, want %q", turn+1, err, want)
 				}
 				if len(c.steps) != 1 || !slices.Equal(c.steps[0], charged) {
@@ -150,13 +151,13 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 
 func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	w := newWorld(t)
-	c := &counted{Store: w.Limiter.Store, KV: w.store}
+	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	w.Limits.PublicPerIP, w.Limits.PublicPerKey = ratelimit.PerMinute(4), ratelimit.PerMinute(2)
-	ask := func(key string) (*Error, Lines) {
+	ask := func(key string) (*reply.Error, Lines) {
 		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{},
 			Body: []byte(startBody(`"public_key":"` + key + `"`)), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, Start)
-		var e *Error
+		var e *reply.Error
 		errors.As(err, &e)
 		return e, header
 	}
@@ -168,7 +169,7 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	}
 	for range 3 {
 		e, header := ask(w.pk)
-		if code(e) != RateLimited || e.RetryAfter != 30 || header.Get("Ratelimit") != `"public-ip";r=2;t=30, "public-key";r=0;t=30` {
+		if code(e) != reply.RateLimited || e.RetryAfter != 30 || header.Get("Ratelimit") != `"public-ip";r=2;t=30, "public-key";r=0;t=30` {
 			t.Errorf("the key is at its limit, the address is charged nothing: %v, %s", e, header.Get("Ratelimit"))
 		}
 	}
@@ -184,7 +185,7 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	for n := range 20 {
 		unknown, err := integration.GenerateKey(integration.PublicPrefix, w.Random)
 		coretest.Must(t, err)
-		if e, _ := ask(unknown); code(e) != RateLimited {
+		if e, _ := ask(unknown); code(e) != reply.RateLimited {
 			t.Errorf("contract 30: guess %d at an address that is at its limit: %v", n+1, e)
 		}
 	}
@@ -197,16 +198,16 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 // costs the store up to three reads.
 func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 	w := newWorld(t)
-	c := &counted{Store: w.Limiter.Store, KV: w.store}
+	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	served := 0
 	for name, h := range map[string]Handler{
 		"preflights": Preflight,
 		"pages":      Page(func() *web.Response { served++; return &web.Response{Status: 200} }),
 	} {
-		ask := func(from string) (*Error, Lines) {
+		ask := func(from string) (*reply.Error, Lines) {
 			_, lines, err := w.Serve(ctx, &web.Request{Method: "OPTIONS", Path: StartPath, Client: netip.MustParseAddr(from),
 				Header: web.Header{"Origin": {"https://www.publisher.example"}, "Access-Control-Request-Method": {"POST"}}}, web.MaxBody, h)
-			var e *Error
+			var e *reply.Error
 			errors.As(err, &e)
 			return e, lines
 		}
@@ -217,7 +218,7 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 		}
 		c.forget(w)
 		c.reads, served = 0, 0
-		if e, lines := ask("192.0.2.1"); code(e) != RateLimited || e.RetryAfter < 1 || !strings.HasSuffix(lines.Get("Ratelimit-Policy"), `-ip";q=600;w=60`) {
+		if e, lines := ask("192.0.2.1"); code(e) != reply.RateLimited || e.RetryAfter < 1 || !strings.HasSuffix(lines.Get("Ratelimit-Policy"), `-ip";q=600;w=60`) {
 			t.Errorf("contract 30: %s: number 601: %v %v", name, e, lines)
 		}
 		if c.reads != 0 || served != 0 {
@@ -232,28 +233,28 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 // TestAKeyIsCountedThoughThatWasNotForeseen: what was seen last is old news.
 func TestAKeyIsCountedThoughThatWasNotForeseen(t *testing.T) {
 	w := newWorld(t)
-	c := &counted{Store: w.Limiter.Store, KV: w.store}
+	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	c.forget(w)
 	const late = "https://late.publisher.example"
-	ask := func() (Code, Lines) {
+	ask := func() (reply.Code, Lines) {
 		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{"Origin": {late}},
 			Body: []byte(startBody(`"public_key":"` + w.pk + `"`)), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, Start)
-		var e *Error
+		var e *reply.Error
 		errors.As(err, &e)
 		return code(e), header
 	}
-	if got, _ := ask(); got != Forbidden {
+	if got, _ := ask(); got != reply.Forbidden {
 		t.Fatalf("a page of another origin: %q", got)
 	}
 	// Somewhere else it is allowed; here that shows when the cache is too old.
-	elsewhere := integration.NewDirectory(w.Host)
+	elsewhere := integration.NewDirectory(w.Host.Host)
 	i, err := elsewhere.Integration(ctx, testUUID)
 	coretest.Must(t, err)
 	changed := *i
 	changed.BrowserOrigins = append(slices.Clone(i.BrowserOrigins), late)
 	coretest.Must(t, elsewhere.PutIntegration(ctx, changed, ""))
-	w.clock.Advance(6 * time.Second)
+	w.Clock.Advance(6 * time.Second)
 	for turn, want := range []string{"[[public-ip] [public-key]]", "[[public-ip public-key]]"} {
 		c.steps = nil
 		got, header := ask()

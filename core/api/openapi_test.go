@@ -16,6 +16,7 @@ import (
 	v3 "github.com/pb33f/libopenapi/datamodel/high/v3"
 	"go.yaml.in/yaml/v4"
 
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -229,9 +230,9 @@ func TestOpenAPIIsWhatTheCodeWrites(t *testing.T) {
 		"StartResponse":            startResponse{},
 		"ValidateResponse":         validateResponse{},
 		"Session":                  reconcileResponse{},
-		"Error":                    errorBody{CorrelationID: "x", Details: []Detail{{}}},
-		"ProviderUnavailableError": errorBody{CorrelationID: "x", Session: "x"},
-		"ErrorDetail":              Detail{},
+		"Error":                    json.RawMessage((&reply.Error{Details: []reply.Detail{{}}}).Body("x", "x")),
+		"ProviderUnavailableError": json.RawMessage((&reply.Error{Session: "x"}).Body("x", "x")),
+		"ErrorDetail":              reply.Detail{},
 	} {
 		text, err := json.Marshal(value)
 		if err != nil {
@@ -255,7 +256,7 @@ func TestOpenAPIIsWhatTheCodeWrites(t *testing.T) {
 		return list
 	}
 	var codes []string
-	for code := range status {
+	for _, code := range reply.Codes() {
 		codes = append(codes, string(code))
 	}
 	slices.Sort(codes)

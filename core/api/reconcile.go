@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
@@ -43,19 +44,21 @@ func (r reconcileResponse) marshal() []byte {
 	return w.End()
 }
 
-var errNoSession = &Error{Code: NotFound, Message: "There is no such session."}
+var errNoSession = &reply.Error{Code: reply.NotFound, Message: "There is no such session."}
 
 // Reconcile is GET /api/v1/verify/sessions/{sessionId}.
 func Reconcile(c *call) (*web.Response, error) {
-	key, err := c.requireSecret(c.reconcileKey)
+	key, err := c.secretCaller(c.reconcileKey)
 	if err != nil {
 		return nil, err
 	}
 	text := strings.TrimPrefix(c.req.Path, SessionsPath)
 	id, err := session.ParseID(c.Sealer, text)
 	if errors.Is(err, session.ErrMalformed) && !looksLikeID(text) {
-		return nil, &Error{Code: InvalidRequest, Message: "The session id is not of the form svc_sess_….",
-			Details: []Detail{{Field: "sessionId", Code: detailFormat, Message: "Must be a session id as start returned it."}}}
+		return nil, &reply.Error{Code: reply.InvalidRequest,
+			Message: "The session id is not of the form svc_sess_….",
+			Details: []reply.Detail{{Field: "sessionId", Code: detailFormat,
+				Message: "Must be a session id as start returned it."}}}
 	}
 	if errors.Is(err, host.ErrKeyAwaited) {
 		return nil, err
@@ -74,12 +77,11 @@ func Reconcile(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return answer(200, view(text, id, r.As(c.now, id.Expires())).marshal()), nil
+	return reply.Written(200, view(text, id, r.As(c.now, id.Expires())).marshal()), nil
 }
 
-// looksLikeID reports whether text has the form that the specification and
-// openapi.yaml give a session id. One that has it and was not issued here is a
-// session that does not exist; anything else is a bad parameter.
+// looksLikeID reports whether text has the form that openapi.yaml gives a session id. If it has and was not
+// issued here, there is no such session. Any other text is a bad parameter.
 func looksLikeID(text string) bool {
 	rest, ok := strings.CutPrefix(text, session.Prefix)
 	return ok && rest != "" && len(text) <= maxID &&
@@ -91,7 +93,8 @@ const maxID = 256
 // view is what publishers see of a record (contract 20).
 func view(text string, id session.ID, r session.Record) reconcileResponse {
 	v := reconcileResponse{SessionID: text, Status: r.State.Status(), Level: id.Level.String(),
-		ChallengeAge: id.ChallengeAge, ExpiresAt: timestamp(id.Expires()), ResultAvailable: r.State == session.Completed}
+		ChallengeAge: id.ChallengeAge, ExpiresAt: timestamp(id.Expires()),
+		ResultAvailable: r.State == session.Completed}
 	if !r.Terminal() {
 		return v
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -17,34 +16,31 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/kvtest"
-	"github.com/verge-id/verge/kvadapters/memory"
 )
 
 const (
-	testUUID  = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
-	otherUUID = "11111111-4d4e-475f-906b-2f11c5eca7bd"
+	testUUID  = testhost.UUID
+	otherUUID = testhost.Other
 )
 
-// world is an API on a store that fails as told and whose clock is moved,
-// with two publishers and a key of each kind.
+// world is an API on a test's host, with two publishers and a key of each kind.
 type world struct {
 	*API
-	store  *kvtest.Faulty
-	memory *memory.Store
-	clock  *kvtest.Clock
-	log    bytes.Buffer
+	*testhost.Host
 
 	sk, pk  string // of pub_a, pk of testUUID
 	otherSK string // of pub_b, which has otherUUID
@@ -52,17 +48,14 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{clock: kvtest.NewClock()}
-	w.memory = memory.New(memory.Config{Now: w.clock.Now})
-	w.store = &kvtest.Faulty{KV: w.memory}
-	random := &coretest.Random{}
-	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
-	coretest.Must(t, err)
-	h := host.Host{KV: w.store, Sealer: ring, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
-	w.API = &API{Host: h, BaseURL: "https://verify.verge.example", Partitions: 4, Directory: integration.NewDirectory(h),
-		Lifecycle: &lifecycle.Lifecycle{Host: h, Attempts: 3, OutcomeLife: 30 * 24 * time.Hour},
-		Limiter:   &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Limits: Limits{}.WithDefaults(),
-		Providers: map[string]provider.Provider{sandbox.Method: &sandbox.Provider{Now: w.clock.Now}}}
+	h := testhost.New(t)
+	w := &world{Host: h}
+	life := &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3, OutcomeLife: 30 * 24 * time.Hour}
+	w.API = &API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+		BaseURL: "https://verify.verge.example", Partitions: 4, Directory: integration.NewDirectory(h.Host),
+		Lifecycle: life, Results: &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: life},
+		Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Limits: Limits{}.WithDefaults(),
+		Providers: map[string]provider.Provider{sandbox.Method: &sandbox.Provider{Now: w.Clock.Now}}}
 	for n, id := range []string{testUUID, otherUUID} {
 		publisher := []string{"pub_a", "pub_b"}[n]
 		coretest.Must(t, w.Directory.PutPublisher(ctx, integration.Publisher{ID: publisher}))
@@ -95,18 +88,18 @@ func with(h web.Header, name, value string) web.Header {
 }
 
 // ask returns the 200's body, or what the caller is told instead.
-func (w *world) ask(h Handler, path string, header web.Header, body string) ([]byte, *Error) {
+func (w *world) ask(h Handler, path string, header web.Header, body string) ([]byte, *reply.Error) {
 	if header == nil {
 		header = web.Header{}
 	}
 	resp, _, err := w.Serve(ctx, &web.Request{Method: "POST", Path: path, Header: header, Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, h)
 	if err != nil {
-		return nil, AsError(err, errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown))
+		return nil, reply.AsError(err, errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown))
 	}
 	return resp.Body, nil
 }
 
-func code(e *Error) Code {
+func code(e *reply.Error) reply.Code {
 	if e == nil {
 		return ""
 	}
@@ -139,7 +132,7 @@ func (w *world) claims(t testing.TB, id session.ID, text string) token.ResultCla
 // completed makes a completed session and its result token.
 func (w *world) completed(t testing.TB) (session.ID, string) {
 	t.Helper()
-	id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.clock.Now(), 1)
+	id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
 	coretest.Must(t, err)
 	text, err := id.Format(w.Sealer)
 	coretest.Must(t, err)
@@ -151,7 +144,7 @@ func (w *world) completed(t testing.TB) (session.ID, string) {
 
 func TestWhoMayCallWhat(t *testing.T) {
 	w := newWorld(t)
-	later := w.clock.Now().Add(time.Hour)
+	later := w.Clock.Now().Add(time.Hour)
 	expired := w.key(t, "pub_a", "", &later)
 	revoked := w.key(t, "pub_a", "", nil)
 	revokedPK := w.key(t, "pub_a", testUUID, nil)
@@ -159,7 +152,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 	coretest.Must(t, err)
 	unknownPK, err := integration.GenerateKey(integration.PublicPrefix, w.Random)
 	coretest.Must(t, err)
-	w.clock.Advance(time.Hour)
+	w.Clock.Advance(time.Hour)
 	keys, err := w.Directory.Keys(ctx)
 	coretest.Must(t, err)
 	for _, k := range keys {
@@ -168,47 +161,47 @@ func TestWhoMayCallWhat(t *testing.T) {
 			coretest.Must(t, err)
 		}
 	}
-	sid, err := session.NewID(w.Random, testUUID, session.L1, 25, w.clock.Now(), 1)
+	sid, err := session.NewID(w.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
 	coretest.Must(t, err)
 	sidText, err := sid.Format(w.Sealer)
 	coretest.Must(t, err)
-	const ok = Code("")
+	const ok = reply.Code("")
 
 	for _, c := range []struct {
 		name                       string
 		header                     web.Header
 		public                     string // in the body, "" for none
-		start, validate, reconcile Code
+		start, validate, reconcile reply.Code
 	}{
 		{"spec, Authentication 1: a secret key", bearer(w.sk), "", ok, ok, ok},
 		{"spec, Authentication 1: the scheme in lower case", web.Header{"Authorization": {"bearer " + w.sk}}, "", ok, ok, ok},
-		{"spec, Authentication 2: a public key in the body", nil, w.pk, ok, Forbidden, Unauthorized},
-		{"spec, Authentication 3: a public key as bearer", bearer(w.pk), "", Forbidden, Forbidden, Forbidden},
-		{"contract 9: both", bearer(w.sk), w.pk, InvalidRequest, ok, ok},
-		{"contract 9: neither", nil, "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: an empty header", web.Header{"Authorization": {""}}, "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: an empty bearer", web.Header{"Authorization": {"Bearer "}}, "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: no scheme", web.Header{"Authorization": {w.sk}}, "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: another scheme", web.Header{"Authorization": {"Basic " + w.sk}}, "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: two headers", web.Header{"Authorization": {"Bearer " + w.sk, "Bearer " + w.sk}}, "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: something behind the key", bearer(w.sk + " x"), "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: mistyped", bearer(w.sk[:20] + "!" + w.sk[21:]), "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: unknown", bearer(unknown), "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: expired", bearer(expired), "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: revoked", bearer(revoked), "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: an unknown public key as bearer", bearer(unknownPK), "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: an unknown public key", nil, unknownPK, Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: a revoked public key", nil, revokedPK, Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: a secret key as public_key", nil, w.sk, Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 401: a bad bearer is not saved by a public key", bearer(unknown), w.pk, Unauthorized, Unauthorized, Unauthorized},
-		{"contract 5, 403: a secret key from a page", with(bearer(w.sk), "Origin", "https://www.publisher.example"), "", Forbidden, Forbidden, Forbidden},
-		{"contract 5, 403: a secret key with Sec-Fetch-Site", with(bearer(w.sk), "Sec-Fetch-Site", "none"), "", Forbidden, Forbidden, Forbidden},
+		{"spec, Authentication 2: a public key in the body", nil, w.pk, ok, reply.Forbidden, reply.Unauthorized},
+		{"spec, Authentication 3: a public key as bearer", bearer(w.pk), "", reply.Forbidden, reply.Forbidden, reply.Forbidden},
+		{"contract 9: both", bearer(w.sk), w.pk, reply.InvalidRequest, ok, ok},
+		{"contract 9: neither", nil, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: an empty header", web.Header{"Authorization": {""}}, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: an empty bearer", web.Header{"Authorization": {"Bearer "}}, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: no scheme", web.Header{"Authorization": {w.sk}}, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: another scheme", web.Header{"Authorization": {"Basic " + w.sk}}, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: two headers", web.Header{"Authorization": {"Bearer " + w.sk, "Bearer " + w.sk}}, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: something behind the key", bearer(w.sk + " x"), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: mistyped", bearer(w.sk[:20] + "!" + w.sk[21:]), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: unknown", bearer(unknown), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: expired", bearer(expired), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: revoked", bearer(revoked), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: an unknown public key as bearer", bearer(unknownPK), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: an unknown public key", nil, unknownPK, reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: a revoked public key", nil, revokedPK, reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: a secret key as public_key", nil, w.sk, reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: a bad bearer is not saved by a public key", bearer(unknown), w.pk, reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 403: a secret key from a page", with(bearer(w.sk), "Origin", "https://www.publisher.example"), "", reply.Forbidden, reply.Forbidden, reply.Forbidden},
+		{"contract 5, 403: a secret key with Sec-Fetch-Site", with(bearer(w.sk), "Sec-Fetch-Site", "none"), "", reply.Forbidden, reply.Forbidden, reply.Forbidden},
 		{"contract 5: Sec-Fetch-Mode is what servers send", with(bearer(w.sk), "Sec-Fetch-Mode", "cors"), "", ok, ok, ok},
-		{"contract 5, 401: an unknown key from a page", with(bearer(unknown), "Origin", "https://www.publisher.example"), "", Unauthorized, Unauthorized, Unauthorized},
-		{"contract 7: a public key from an allowed page", web.Header{"Origin": {"https://www.publisher.example"}}, w.pk, ok, Forbidden, Unauthorized},
-		{"contract 5, 403: a public key from another page", web.Header{"Origin": {"https://evil.example"}}, w.pk, Forbidden, Forbidden, Unauthorized},
-		{"contract 5, 403: a public key from no page's origin", web.Header{"Origin": {"null"}}, w.pk, Forbidden, Forbidden, Unauthorized},
-		{"contract 5, 404: another publisher's key", bearer(w.otherSK), "", NotFound, InvalidToken, NotFound},
+		{"contract 5, 401: an unknown key from a page", with(bearer(unknown), "Origin", "https://www.publisher.example"), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 7: a public key from an allowed page", web.Header{"Origin": {"https://www.publisher.example"}}, w.pk, ok, reply.Forbidden, reply.Unauthorized},
+		{"contract 5, 403: a public key from another page", web.Header{"Origin": {"https://evil.example"}}, w.pk, reply.Forbidden, reply.Forbidden, reply.Unauthorized},
+		{"contract 5, 403: a public key from no page's origin", web.Header{"Origin": {"null"}}, w.pk, reply.Forbidden, reply.Forbidden, reply.Unauthorized},
+		{"contract 5, 404: another publisher's key", bearer(w.otherSK), "", reply.NotFound, reply.InvalidToken, reply.NotFound},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			// Contract 30 is not what is asked here.
@@ -243,11 +236,11 @@ func TestAPublicKeyStartsItsOwnIntegrationOnly(t *testing.T) {
 	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: "22222222-4d4e-475f-906b-2f11c5eca7bd", PublisherID: "pub_a", Level: "L2",
 		ChallengeAge: 18, Method: sandbox.Method, Webhook: integration.Webhook{Off: true}}, ""))
 	body := strings.Replace(startBody(`"public_key":"`+w.pk+`"`), testUUID, "22222222-4d4e-475f-906b-2f11c5eca7bd", 1)
-	if _, e := w.ask(Start, StartPath, nil, body); code(e) != Forbidden {
+	if _, e := w.ask(Start, StartPath, nil, body); code(e) != reply.Forbidden {
 		t.Errorf("contract 12: %v, want FORBIDDEN", e)
 	}
 	body = strings.Replace(startBody(`"public_key":"`+w.pk+`"`), testUUID, otherUUID, 1)
-	if _, e := w.ask(Start, StartPath, nil, body); code(e) != NotFound {
+	if _, e := w.ask(Start, StartPath, nil, body); code(e) != reply.NotFound {
 		t.Errorf("contract 5, 404: another publisher's: %v", e)
 	}
 }
@@ -257,29 +250,29 @@ func TestBodies(t *testing.T) {
 	long := startBody(`"x":"` + strings.Repeat("x", web.MaxBody) + `"`)
 	for _, c := range []struct {
 		name, contentType, body string
-		want                    Code
+		want                    reply.Code
 	}{
 		{"no Content-Type", "", startBody(), ""},
 		{"application/json", "application/json", startBody(), ""},
 		{"with charset", "Application/JSON; charset=utf-8", startBody(), ""},
 		{"of JSON's family", "application/vnd.publisher+json", startBody(), ""},
-		{"text", "text/plain", startBody(), UnsupportedMediaType},
-		{"a form", "application/x-www-form-urlencoded", startBody(), UnsupportedMediaType},
-		{"text of JSON's family", "text/x+json", startBody(), UnsupportedMediaType},
-		{"JSON of another kind", "application/jsonp", startBody(), UnsupportedMediaType},
+		{"text", "text/plain", startBody(), reply.UnsupportedMediaType},
+		{"a form", "application/x-www-form-urlencoded", startBody(), reply.UnsupportedMediaType},
+		{"text of JSON's family", "text/x+json", startBody(), reply.UnsupportedMediaType},
+		{"JSON of another kind", "application/jsonp", startBody(), reply.UnsupportedMediaType},
 		{"JSON twice", "application/json and application/json", startBody(), ""},
-		{"JSON and another", "application/json and text/plain", startBody(), UnsupportedMediaType},
+		{"JSON and another", "application/json and text/plain", startBody(), reply.UnsupportedMediaType},
 		{"unknown members", "", startBody(`"unknown":{"a":[1,null]}`), ""},
 		{"as large as may be", "", startBody(`"x":"` + strings.Repeat("x", web.MaxBody-len(startBody(`"x":""`))) + `"`), ""},
-		{"too large", "", long, PayloadTooLarge},
-		{"empty", "", "", InvalidRequest},
-		{"an array", "", "[" + startBody() + "]", InvalidRequest},
-		{"trailing data", "", startBody() + "{}", InvalidRequest},
-		{"a member twice", "", startBody(`"state":"a"`, `"state":"b"`), InvalidRequest},
-		{"a member twice, once escaped", "", startBody(`"state":"a"`, `"st\u0061te":"b"`), InvalidRequest},
-		{"invalid UTF-8", "", startBody(`"state":"` + "\xff" + `"`), InvalidRequest},
-		{"half a surrogate pair", "", startBody(`"state":"\ud800"`), InvalidRequest},
-		{"byte order mark", "", "\ufeff" + startBody(), InvalidRequest},
+		{"too large", "", long, reply.PayloadTooLarge},
+		{"empty", "", "", reply.InvalidRequest},
+		{"an array", "", "[" + startBody() + "]", reply.InvalidRequest},
+		{"trailing data", "", startBody() + "{}", reply.InvalidRequest},
+		{"a member twice", "", startBody(`"state":"a"`, `"state":"b"`), reply.InvalidRequest},
+		{"a member twice, once escaped", "", startBody(`"state":"a"`, `"st\u0061te":"b"`), reply.InvalidRequest},
+		{"invalid UTF-8", "", startBody(`"state":"` + "\xff" + `"`), reply.InvalidRequest},
+		{"half a surrogate pair", "", startBody(`"state":"\ud800"`), reply.InvalidRequest},
+		{"byte order mark", "", "\ufeff" + startBody(), reply.InvalidRequest},
 	} {
 		t.Run("contract 3: "+c.name, func(t *testing.T) {
 			h := bearer(w.sk)
@@ -332,7 +325,7 @@ func TestStartNamesEveryBadField(t *testing.T) {
 				}
 				return
 			}
-			if code(e) != InvalidRequest {
+			if code(e) != reply.InvalidRequest {
 				t.Fatalf("%v, want INVALID_REQUEST", e)
 			}
 			var got []string
@@ -356,7 +349,7 @@ func TestStartNamesEveryBadField(t *testing.T) {
 func TestStartNamesEveryBadFieldToNobodyToo(t *testing.T) {
 	w := newWorld(t)
 	_, e := w.ask(Start, StartPath, web.Header{"Idempotency-Key": {""}}, `{"public_key":5,"callback_url":"x","state":"\n"}`)
-	if code(e) != InvalidRequest {
+	if code(e) != reply.InvalidRequest {
 		t.Fatalf("%v, want INVALID_REQUEST", e)
 	}
 	var got []string
@@ -366,7 +359,7 @@ func TestStartNamesEveryBadFieldToNobodyToo(t *testing.T) {
 	if want := []string{"public_key:type", "Idempotency-Key:conflict", "integration_id:required", "callback_url:format", "state:value"}; !slices.Equal(got, want) {
 		t.Errorf("contract 5, 400: details %v, want %v", got, want)
 	}
-	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":null`)); code(e) != Unauthorized {
+	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":null`)); code(e) != reply.Unauthorized {
 		t.Errorf("contract 3 and 9: public_key null and nothing else is no credential: %v", e)
 	}
 }
@@ -382,7 +375,7 @@ func TestPrintable(t *testing.T) {
 
 func TestIdempotentStart(t *testing.T) {
 	w := newWorld(t)
-	ask := func(key, idempotency, body string) (string, *Error) {
+	ask := func(key, idempotency, body string) (string, *reply.Error) {
 		t.Helper()
 		b, e := w.ask(Start, StartPath, with(bearer(key), "Idempotency-Key", idempotency), body)
 		return string(b), e
@@ -394,7 +387,7 @@ func TestIdempotentStart(t *testing.T) {
 	if again, e := ask(w.sk, "key 1", startBody()); e != nil || again != first {
 		t.Errorf("contract 11: the same again gives\n%s, %v, want\n%s", again, e, first)
 	}
-	if _, e := ask(w.sk, "key 1", startBody(`"state":"x"`)); code(e) != InvalidRequest || len(e.Details) != 1 || e.Details[0].Field != "Idempotency-Key" {
+	if _, e := ask(w.sk, "key 1", startBody(`"state":"x"`)); code(e) != reply.InvalidRequest || len(e.Details) != 1 || e.Details[0].Field != "Idempotency-Key" {
 		t.Errorf("contract 11: another body gives %v", e)
 	}
 	if other, e := ask(w.sk, "key 2", startBody()); e != nil || other == first {
@@ -404,17 +397,17 @@ func TestIdempotentStart(t *testing.T) {
 	if other, e := ask(secondKey, "key 1", startBody()); e != nil || other == first {
 		t.Errorf("contract 11: another credential gives the same session (%v)", e)
 	}
-	w.clock.Advance(10*time.Minute - time.Millisecond)
+	w.Clock.Advance(10*time.Minute - time.Millisecond)
 	if again, e := ask(w.sk, "key 1", startBody()); e != nil || again != first {
 		t.Errorf("contract 11: within 10 minutes: %v", e)
 	}
-	w.clock.Advance(time.Millisecond)
+	w.Clock.Advance(time.Millisecond)
 	if later, e := ask(w.sk, "key 1", startBody()); e != nil || later == first {
 		t.Errorf("contract 11: after 10 minutes it gives the old session (%v)", e)
 	}
 	for _, bad := range []web.Header{{"Idempotency-Key": {""}}, {"Idempotency-Key": {strings.Repeat("x", 256)}}, {"Idempotency-Key": {"a\n"}}, {"Idempotency-Key": {"a", "a"}}} {
 		bad["Authorization"] = []string{"Bearer " + w.sk}
-		if _, e := w.ask(Start, StartPath, bad, startBody()); code(e) != InvalidRequest {
+		if _, e := w.ask(Start, StartPath, bad, startBody()); code(e) != reply.InvalidRequest {
 			t.Errorf("contract 11: %q: %v", bad["Idempotency-Key"], e)
 		}
 	}
@@ -426,7 +419,7 @@ func TestIdempotentStartKeepsAFailedInitiation(t *testing.T) {
 	h := with(bearer(w.sk), "Idempotency-Key", "k")
 	_, first := w.ask(Start, StartPath, h, body)
 	_, again := w.ask(Start, StartPath, h, body)
-	if code(first) != ProviderUnavailable || first.Session == "" || code(again) != ProviderUnavailable || again.Session != first.Session {
+	if code(first) != reply.ProviderUnavailable || first.Session == "" || code(again) != reply.ProviderUnavailable || again.Session != first.Session {
 		t.Errorf("contract 5, 502; 11: %+v, then %+v", first, again)
 	}
 }
@@ -458,10 +451,10 @@ func TestIdempotentStartThatWasOvertaken(t *testing.T) {
 	h := with(bearer(w.sk), "Idempotency-Key", "k")
 	var quicker []byte
 	overtaken := false
-	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" && !overtaken {
 			overtaken = true
-			var e *Error
+			var e *reply.Error
 			if quicker, e = w.ask(Start, StartPath, h, startBody()); e != nil {
 				t.Error(e)
 			}
@@ -485,7 +478,7 @@ func TestAKeptAnswerShowsNothing(t *testing.T) {
 	coretest.Must(t, json.Unmarshal(first, &resp))
 	var kept kv.Item
 	for n := range w.Partitions {
-		items, err := w.memory.List(ctx, kv.Key{Partition: lifecycle.Partition(n)}, "", 100)
+		items, err := w.Memory.List(ctx, kv.Key{Partition: session.Partition(n).Name()}, "", 100)
 		coretest.Must(t, err)
 		for _, it := range items {
 			if bytes.Contains(it.Value, []byte("svc_")) || bytes.Contains(it.Value, []byte("the-state")) || bytes.Contains(it.Value, []byte("verify.verge")) {
@@ -500,7 +493,7 @@ func TestAKeptAnswerShowsNothing(t *testing.T) {
 		t.Fatalf("redirect_url: %+v, %v", claims, err)
 	}
 	// Moved under another key, it does not become that key's answer.
-	c := &call{API: w.API, ctx: ctx, req: &web.Request{Body: []byte(startBody(`"state":"the-state-of-the-publisher"`))}, now: w.clock.Now()}
+	c := &call{API: w.API, ctx: ctx, req: &web.Request{Body: []byte(startBody(`"state":"the-state-of-the-publisher"`))}, now: w.Clock.Now()}
 	sum := sha256.Sum256(c.req.Body)
 	r := &replay{call: c, name: "r/another", request: sum[:]}
 	if resp, err := r.repeat(kept); err == nil {
@@ -518,7 +511,7 @@ func TestStartUnderLostReplies(t *testing.T) {
 			w := newWorld(t)
 			h := with(bearer(w.sk), "Idempotency-Key", "k")
 			commits := 0
-			w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+			w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 				if c.Method == "Commit" {
 					if commits++; commits == 1 {
 						return fault
@@ -527,7 +520,7 @@ func TestStartUnderLostReplies(t *testing.T) {
 				return kvtest.Pass
 			}
 			first, e1 := w.ask(Start, StartPath, h, startBody())
-			w.store.Deliver(ctx)
+			w.Store.Deliver(ctx)
 			again, e2 := w.ask(Start, StartPath, h, startBody())
 			if e1 != nil || e2 != nil || !bytes.Equal(first, again) {
 				t.Errorf("%v, %v: two sessions of one start", e1, e2)
@@ -547,7 +540,7 @@ func TestValidateConsumesOnce(t *testing.T) {
 			switch _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) {
 			case "":
 				oks.Add(1)
-			case AlreadyUsed:
+			case reply.AlreadyUsed:
 				used.Add(1)
 			default:
 				t.Error(e)
@@ -566,15 +559,15 @@ func TestValidateConsumesOnce(t *testing.T) {
 	if again == result {
 		t.Fatal("sealed twice to the same text")
 	}
-	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+again+`"}`); code(e) != AlreadyUsed {
+	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+again+`"}`); code(e) != reply.AlreadyUsed {
 		t.Errorf("contract 17: sealed anew, it validates again: %v", e)
 	}
-	w.clock.Advance(5*time.Minute - time.Millisecond)
-	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != AlreadyUsed {
+	w.Clock.Advance(5*time.Minute - time.Millisecond)
+	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != reply.AlreadyUsed {
 		t.Errorf("contract 5, 410: used and inside the 5 minutes: %v", e)
 	}
-	w.clock.Advance(time.Millisecond)
-	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != TokenExpired {
+	w.Clock.Advance(time.Millisecond)
+	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != reply.TokenExpired {
 		t.Errorf("contract 5, 410: used and older than 5 minutes: %v", e)
 	}
 }
@@ -588,18 +581,18 @@ func TestIdempotentValidate(t *testing.T) {
 	if e != nil {
 		t.Fatal(e)
 	}
-	w.clock.Advance(5*time.Minute - time.Millisecond)
+	w.Clock.Advance(5*time.Minute - time.Millisecond)
 	if again, e := w.ask(Validate, ValidatePath, h, body); e != nil || !bytes.Equal(again, first) {
 		t.Errorf("contract 11: the same again gives %s, %v, want %s", again, e, first)
 	}
-	if _, e := w.ask(Validate, ValidatePath, with(bearer(w.sk), "Idempotency-Key", "l"), body); code(e) != AlreadyUsed {
+	if _, e := w.ask(Validate, ValidatePath, with(bearer(w.sk), "Idempotency-Key", "l"), body); code(e) != reply.AlreadyUsed {
 		t.Errorf("contract 11: another key: %v", e)
 	}
-	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != AlreadyUsed {
+	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != reply.AlreadyUsed {
 		t.Errorf("contract 11: no key: %v", e)
 	}
-	w.clock.Advance(time.Millisecond)
-	if _, e := w.ask(Validate, ValidatePath, h, body); code(e) != TokenExpired {
+	w.Clock.Advance(time.Millisecond)
+	if _, e := w.ask(Validate, ValidatePath, h, body); code(e) != reply.TokenExpired {
 		t.Errorf("contract 11: longer than the token would have lived: %v", e)
 	}
 }
@@ -608,23 +601,23 @@ func TestIdempotentValidate(t *testing.T) {
 func TestValidateUnderLostReplies(t *testing.T) {
 	for _, c := range []struct {
 		faults []kvtest.Fault
-		first  Code
-		again  Code // once the store is well
+		first  reply.Code
+		again  reply.Code // once the store is well
 	}{
-		{[]kvtest.Fault{kvtest.LoseReply}, "", AlreadyUsed},
-		{[]kvtest.Fault{kvtest.LoseRequest}, "", AlreadyUsed},
-		{[]kvtest.Fault{kvtest.Delay}, "", AlreadyUsed},
-		{[]kvtest.Fault{kvtest.Refuse}, Unavailable, ""},
-		{[]kvtest.Fault{kvtest.LoseRequest, kvtest.LoseRequest}, Unavailable, ""},
-		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Refuse}, Unavailable, AlreadyUsed},
-		{[]kvtest.Fault{kvtest.Delay, kvtest.Refuse}, Unavailable, AlreadyUsed},
+		{[]kvtest.Fault{kvtest.LoseReply}, "", reply.AlreadyUsed},
+		{[]kvtest.Fault{kvtest.LoseRequest}, "", reply.AlreadyUsed},
+		{[]kvtest.Fault{kvtest.Delay}, "", reply.AlreadyUsed},
+		{[]kvtest.Fault{kvtest.Refuse}, reply.Unavailable, ""},
+		{[]kvtest.Fault{kvtest.LoseRequest, kvtest.LoseRequest}, reply.Unavailable, ""},
+		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Refuse}, reply.Unavailable, reply.AlreadyUsed},
+		{[]kvtest.Fault{kvtest.Delay, kvtest.Refuse}, reply.Unavailable, reply.AlreadyUsed},
 	} {
 		t.Run(fmt.Sprintf("contract 5, 503: %v", c.faults), func(t *testing.T) {
 			w := newWorld(t)
 			_, result := w.completed(t)
 			body := `{"result_token":"` + result + `"}`
 			commits := 0
-			w.store.Decide = func(call kvtest.Call) kvtest.Fault {
+			w.Store.Decide = func(call kvtest.Call) kvtest.Fault {
 				if call.Method == "Commit" {
 					if commits++; commits <= len(c.faults) {
 						return c.faults[commits-1]
@@ -635,7 +628,7 @@ func TestValidateUnderLostReplies(t *testing.T) {
 			if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != c.first || e != nil && e.RetryAfter < 1 {
 				t.Errorf("first %v, want %q", e, c.first)
 			}
-			w.store.Deliver(ctx)
+			w.Store.Deliver(ctx)
 			if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != c.again {
 				t.Errorf("again %v, want %q", e, c.again)
 			}
@@ -646,8 +639,8 @@ func TestValidateUnderLostReplies(t *testing.T) {
 func TestErrorsNeverRepeatTheRequest(t *testing.T) {
 	w := newWorld(t)
 	const mark = "REPEATED-BY-MISTAKE"
-	var all []*Error
-	add := func(e *Error) {
+	var all []*reply.Error
+	add := func(e *reply.Error) {
 		if e == nil {
 			t.Error("accepted")
 			return
@@ -667,54 +660,27 @@ func TestErrorsNeverRepeatTheRequest(t *testing.T) {
 	ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"svc_rt_`+mark+`"}`)
 	ask(Reconcile, SessionsPath+mark, bearer(w.sk), "")
 	for _, e := range all {
-		if b := WriteError(e, "req_x", "").Body; bytes.Contains(b, []byte(mark)) {
+		if b := e.Response("req_x", "").Body; bytes.Contains(b, []byte(mark)) {
 			t.Errorf("contract 5: %s", b)
 		}
 	}
-	if strings.Contains(w.log.String(), mark) {
-		t.Errorf("contract 13: the log says %s", &w.log)
-	}
-}
-
-func TestErrorsOnTheWire(t *testing.T) {
-	for c, want := range map[Code]int{InvalidRequest: 400, InvalidToken: 400, Unauthorized: 401, Forbidden: 403, NotFound: 404, MethodNotAllowed: 405,
-		RequestTimeout: 408, AlreadyUsed: 409, IntegrationNotReady: 409, TokenExpired: 410, PayloadTooLarge: 413, URITooLong: 414, UnsupportedMediaType: 415, RateLimited: 429,
-		Internal: 500, ProviderUnavailable: 502, Unavailable: 503} {
-		resp := WriteError(&Error{Code: c, Message: "m", RetryAfter: 3, Allow: []string{"GET", "HEAD"}}, "req_x", "corr")
-		if resp.Status != want {
-			t.Errorf("contract 5: %s is %d, want %d", c, resp.Status, want)
-		}
-		wantBody := `{"code":"` + string(c) + `","error_code":"` + string(c) + `","error":"m","message":"m","request_id":"req_x","correlation_id":"corr"}`
-		if string(resp.Body) != wantBody || resp.Header.Get("Retry-After") != "3" {
-			t.Errorf("contract 5: %s %v", resp.Body, resp.Header)
-		}
-		if resp.Header.Has("Www-Authenticate") != (c == Unauthorized) || resp.Header.Has("Allow") != (c == MethodNotAllowed) {
-			t.Errorf("contract 5: header of %s: %v", c, resp.Header)
-		}
-	}
-	if len(status) != 17 {
-		t.Errorf("contract 5 has 17 codes here, the table %d", len(status))
-	}
-	if e := AsError(errors.New("a cause"), false); e.Code != Internal || strings.Contains(e.Message, "cause") {
-		t.Errorf("contract 5: %v", e)
-	}
-	if e := AsError(fmt.Errorf("x: %w", &Error{Code: NotFound}), true); e.Code != NotFound {
-		t.Errorf("contract 5: an error for the caller became %v", e)
+	if strings.Contains(w.Logged.String(), mark) {
+		t.Errorf("contract 13: the log says %s", &w.Logged)
 	}
 }
 
 // The address is limited and the body read before any key is known.
 func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 	w := newWorld(t)
-	ask := func(origin, body string) (Code, Lines) {
+	ask := func(origin, body string) (reply.Code, Lines) {
 		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{"Origin": {origin}},
 			Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, Start)
-		var e *Error
+		var e *reply.Error
 		errors.As(err, &e)
 		return code(e), header
 	}
 	own, other := "https://www.publisher.example", "https://evil.example"
-	check := func(rule string, want Code, body string) {
+	check := func(rule string, want reply.Code, body string) {
 		t.Helper()
 		for _, origin := range []string{own, other} {
 			got, header := ask(origin, body)
@@ -723,14 +689,14 @@ func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 			}
 		}
 	}
-	check("no JSON", InvalidRequest, "{")
-	check("too large", PayloadTooLarge, strings.Repeat(" ", web.MaxBody+1))
-	check("a public key of another type", InvalidRequest, startBody(`"public_key":5`))
-	check("an unknown public key", Unauthorized, startBody(`"public_key":"x"`))
+	check("no JSON", reply.InvalidRequest, "{")
+	check("too large", reply.PayloadTooLarge, strings.Repeat(" ", web.MaxBody+1))
+	check("a public key of another type", reply.InvalidRequest, startBody(`"public_key":5`))
+	check("an unknown public key", reply.Unauthorized, startBody(`"public_key":"x"`))
 	for range 60 {
 		ask(own, "{")
 	}
-	check("too many", RateLimited, startBody(`"public_key":"`+w.pk+`"`))
+	check("too many", reply.RateLimited, startBody(`"public_key":"`+w.pk+`"`))
 	if _, header := ask(own, "{"); !strings.Contains(header.Get("Access-Control-Expose-Headers"), "Retry-After") {
 		t.Errorf("contract 7: the page cannot read when to try again: %v", header)
 	}
@@ -740,11 +706,11 @@ func TestAPublicKeyIsForThePagesThatItsIntegrationLists(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
 		listed []string
-		want   Code // "": started
+		want   reply.Code // "": started
 	}{
 		{"contract 5, 403: a page of an origin that is listed", []string{"https://www.publisher.example"}, ""},
-		{"contract 5, 403: of another one", []string{"https://app.publisher.example"}, Forbidden},
-		{"contract 5, 403: none is listed", nil, Forbidden},
+		{"contract 5, 403: of another one", []string{"https://app.publisher.example"}, reply.Forbidden},
+		{"contract 5, 403: none is listed", nil, reply.Forbidden},
 	} {
 		w := newWorld(t)
 		coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
@@ -769,13 +735,13 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 		dev             bool
 		allowed         []string
 		callback        string
-		public, private Code
+		public, private reply.Code
 	}{
-		{"contract 8: none are listed, as of keys that were made before", false, nil, "https://evil.example/x", Forbidden, ""},
+		{"contract 8: none are listed, as of keys that were made before", false, nil, "https://evil.example/x", reply.Forbidden, ""},
 		{"contract 8: none are listed, in dev mode", true, nil, "https://evil.example/x", "", ""},
-		{"contract 8: an empty list is none", false, []string{}, page + "/return", Forbidden, ""},
+		{"contract 8: an empty list is none", false, []string{}, page + "/return", reply.Forbidden, ""},
 		{"contract 8: inside those that are listed", false, []string{page}, page + "/return", "", ""},
-		{"contract 8: outside them", false, []string{page}, "https://evil.example/x", InvalidRequest, InvalidRequest},
+		{"contract 8: outside them", false, []string{page}, "https://evil.example/x", reply.InvalidRequest, reply.InvalidRequest},
 	} {
 		w := newWorld(t)
 		w.Dev = c.dev
@@ -785,11 +751,11 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 		public := body[:len(body)-1] + `,"public_key":"` + w.pk + `"}`
 		for _, header := range []web.Header{nil, {"Origin": {page}}} {
 			_, lines, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: with(header, "X", "x"), Body: []byte(public)}, web.MaxBody, Start)
-			var e *Error
+			var e *reply.Error
 			if errors.As(err, &e); code(e) != c.public {
 				t.Errorf("%s: with the public key and %v: %v, want %q", c.rule, header, err, c.public)
 			}
-			if code(e) == Forbidden && !strings.Contains(e.Message, "callback_origins") {
+			if code(e) == reply.Forbidden && !strings.Contains(e.Message, "callback_origins") {
 				t.Errorf("%s: %q does not say what to configure", c.rule, e.Message)
 			}
 			if got := lines.Get("Access-Control-Allow-Origin"); (got == page) != (header != nil) {
@@ -808,7 +774,7 @@ func TestNoIdempotencyKeyWithAPublicKey(t *testing.T) {
 	w := newWorld(t)
 	for _, value := range []string{"order-1001", "", strings.Repeat("x", 256)} {
 		_, e := w.ask(Start, StartPath, web.Header{"Idempotency-Key": {value}}, startBody(`"public_key":"`+w.pk+`"`))
-		if code(e) != InvalidRequest || len(e.Details) != 1 || e.Details[0].Field != "Idempotency-Key" || e.Details[0].Code != detailConflict {
+		if code(e) != reply.InvalidRequest || len(e.Details) != 1 || e.Details[0].Field != "Idempotency-Key" || e.Details[0].Code != detailConflict {
 			t.Errorf("contract 11: %q: %v", value, e)
 		}
 	}
@@ -819,21 +785,21 @@ func TestGuessingCountsAgainstTheAddress(t *testing.T) {
 	unknown, err := integration.GenerateKey(integration.SecretPrefix, w.Random)
 	coretest.Must(t, err)
 	for n := range 600 {
-		if _, e := w.ask(Validate, ValidatePath, bearer(unknown), "{}"); code(e) != Unauthorized {
+		if _, e := w.ask(Validate, ValidatePath, bearer(unknown), "{}"); code(e) != reply.Unauthorized {
 			t.Fatalf("contract 30: guess %d: %v", n+1, e)
 		}
 	}
 	for _, key := range []string{unknown, w.sk} {
-		if _, e := w.ask(Validate, ValidatePath, bearer(key), "{}"); code(e) != RateLimited || e.RetryAfter < 1 {
+		if _, e := w.ask(Validate, ValidatePath, bearer(key), "{}"); code(e) != reply.RateLimited || e.RetryAfter < 1 {
 			t.Errorf("contract 30: guess 601: %v", e)
 		}
 	}
 	for n := range 60 {
-		if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":"x"`)); code(e) != Unauthorized {
+		if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":"x"`)); code(e) != reply.Unauthorized {
 			t.Fatalf("contract 30: guess %d of a public key: %v", n+1, e)
 		}
 	}
-	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":"`+w.pk+`"`)); code(e) != RateLimited {
+	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":"`+w.pk+`"`)); code(e) != reply.RateLimited {
 		t.Errorf("contract 30: guess 61 of a public key: %v", e)
 	}
 }
@@ -844,25 +810,25 @@ func TestAResultTokenAloneProvesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		claims func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims
-		want   Code
+		want   reply.Code
 	}{
 		{"contract 17: a session that was not completed", func(_ *testing.T, w *world, _ session.ID, text string) token.ResultClaims {
-			return token.ResultClaims{Session: text, Completed: token.At(w.clock.Now()), Outcome: "0123456789abcdef0123456789abcdef"}
-		}, InvalidToken},
+			return token.ResultClaims{Session: text, Completed: token.At(w.Clock.Now()), Outcome: "0123456789abcdef0123456789abcdef"}
+		}, reply.InvalidToken},
 		{"contract 17: the same, in the form of an earlier release", func(_ *testing.T, w *world, _ session.ID, text string) token.ResultClaims {
-			return token.ResultClaims{Session: text, Completed: token.At(w.clock.Now())}
-		}, InvalidToken},
+			return token.ResultClaims{Session: text, Completed: token.At(w.Clock.Now())}
+		}, reply.InvalidToken},
 		{"contract 17: another write than the one that completed it", func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
 			w.complete(t, id, text)
 			c := w.claims(t, id, text)
 			c.Outcome = "0123456789abcdef0123456789abcdef"
 			return c
-		}, InvalidToken},
+		}, reply.InvalidToken},
 		{"contract 17: a token of an earlier release, of another time", func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
 			w.complete(t, id, text)
 			c := w.claims(t, id, text)
 			return token.ResultClaims{Session: text, Completed: c.Completed + 1}
-		}, InvalidToken},
+		}, reply.InvalidToken},
 		{"contract 17: a token of an earlier release", func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
 			w.complete(t, id, text)
 			return token.ResultClaims{Session: text, Completed: w.claims(t, id, text).Completed}
@@ -874,7 +840,7 @@ func TestAResultTokenAloneProvesNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.clock.Now(), 1)
+			id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
 			coretest.Must(t, err)
 			text, err := id.Format(w.Sealer)
 			coretest.Must(t, err)

@@ -1,17 +1,14 @@
-// Package hosted is the flow that a user walks through: the page behind
-// redirect_url, its forms, and the hop back to the publisher (contract 22 to
-// 24). It also has the pages that a person gets instead of an error in JSON
-// (Refusal), and what the front page says.
+// Package hosted is the flow that a user walks through: the page behind redirect_url, its forms, and the hop
+// back to the publisher (contract 22 to 24). It also has the front page, and the pages that a person gets
+// instead of an error in JSON (Refusal).
 //
-// GET shows, POST acts: a link scanner that follows every link changes
-// nothing. There is no cookie and no script; the flow token in the address
-// and in each form is all that a browser carries, and it decides nothing:
-// attempts and the outcome are the KV's. The number of the attempt in a form
-// only says which attempt the form is about.
+// GET shows and POST acts, so a link scanner that follows every link changes nothing. There is no cookie and
+// no script. A browser carries nothing but the flow token, in the address and in each form. The token decides
+// nothing: the KV decides about attempts and the outcome. The number in a form only says to which attempt the
+// form belongs.
 //
-// Every POST is answered by a page or by a redirect to this flow's own
-// address. A browser leaves our site by the hop page alone, which is made from
-// the KV's record each time it is looked at.
+// Every POST is answered by a page or by a redirect to this flow's own address. A browser leaves our site
+// only by the hop page, which is made from the KV's record each time that it is shown.
 package hosted
 
 import (
@@ -28,24 +25,32 @@ import (
 	"github.com/verge-id/verge/core/hosted/pages"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/weburl"
 )
 
-// Hosted serves the pages. All fields are needed.
+// Hosted serves the pages. All fields but Count are needed.
 type Hosted struct {
-	host.Host
+	Sealer host.Sealer
+	Now    func() time.Time
+	Log    *slog.Logger
+	Count  func(event string) // as in host.Host
+
 	BaseURL   string // scheme and host, no slash at the end
 	Directory *integration.Directory
 	Lifecycle *lifecycle.Lifecycle
+	Results   *result.Tokens
 	Providers map[string]provider.Provider // by method
 }
 
-// What GET shows beside the method page is asked for by a query parameter: it
-// is a matter of words alone, and changing it changes nothing.
+// A query parameter says what GET shows beside the method page. It chooses words and nothing else, so a user
+// who changes it changes nothing.
 const (
 	shownParam     = "show"
 	shownCancelled = "cancelled"
@@ -88,11 +93,13 @@ func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
 	case shownCancelled:
 		return v.page(200, pages.View{Kind: pages.Cancelled, RetryURL: v.url("", "")})
 	case shownAttempt:
-		return v.method(r, pages.Notice{AttemptFailed: r.Attempts > 0, AttemptsLeft: v.Lifecycle.Attempts - r.Attempts})
+		return v.method(r, pages.Notice{AttemptFailed: r.Attempts > 0,
+			AttemptsLeft: v.Lifecycle.Attempts - r.Attempts})
 	}
 	if pending := query.Get(providerParam); pending != "" {
 		if step, err := v.providerStep(pending); err == nil && step.Attempt == r.Attempts {
-			return v.page(200, pages.View{Kind: pages.Progress, Extra: []pages.Field{attemptField(r), {Name: providerParam, Value: pending}}})
+			return v.page(200, pages.View{Kind: pages.Progress,
+				Extra: []pages.Field{attemptField(r), {Name: providerParam, Value: pending}}})
 		}
 	}
 	return v.method(r, pages.Notice{})
@@ -122,8 +129,8 @@ func (h *Hosted) Act(ctx context.Context, req *web.Request, maxBody int) *web.Re
 		return v.unavailable(err)
 	}
 	if r.Terminal() {
-		// The second click, the back button, the other browser: what is
-		// final is shown again, whatever the form wanted.
+		// This is a second click, the back button or another browser. Whatever the form says, the outcome
+		// is final and is shown again.
 		if h.Count != nil {
 			h.Count(host.CountLateAnswer)
 		}
@@ -147,8 +154,8 @@ func (v *visit) act(r session.Record, form url.Values) *web.Response {
 			return v.page(400, pages.View{Kind: pages.Damaged})
 		}
 	}
-	// A form of another attempt is not evaluated (contract 23). What holds
-	// now is shown: if the form is older, that its attempt has failed.
+	// A form of another attempt is not evaluated (contract 23). The page shows how the session stands now. To
+	// an older form it says that its attempt has failed.
 	if attempt != r.Attempts || step.Attempt != r.Attempts {
 		return v.seeOther(v.url(shownParam, shownAttempt))
 	}
@@ -161,8 +168,8 @@ func (v *visit) act(r session.Record, form url.Values) *web.Response {
 	}
 	trigger, ok := triggers[d.Verdict]
 	if !ok { // Pending: nothing has happened yet
-		text, err := token.SealProvider(v.Sealer,
-			token.ProviderClaims{Session: v.session.Text, Attempt: attempt, State: d.State, Issued: token.At(v.now)})
+		text, err := token.SealProvider(v.Sealer, token.ProviderClaims{Session: v.session.Text,
+			Attempt: attempt, State: d.State, Issued: token.At(v.now)})
 		if err != nil {
 			return v.unavailable(err)
 		}
@@ -191,8 +198,7 @@ var triggers = map[provider.Verdict]session.Trigger{
 	provider.Cancelled:     session.Cancelled,
 }
 
-// open takes the flow token apart, or returns the page that says what is
-// wrong with it.
+// open takes the flow token apart, or returns the page that says what is wrong with it.
 func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visit, *web.Response) {
 	claims, until, err := token.OpenFlow(h.Sealer, flow)
 	var id session.ID
@@ -202,16 +208,17 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 	if errors.Is(err, host.ErrKeyAwaited) {
 		return nil, h.awaited(req, flow)
 	}
-	// The token is as old as its session: one that says otherwise, or whose key
-	// was out of use by then, was made by somebody with an old key.
+	// A token is as old as its session. If it says otherwise, or if its key was replaced before the session
+	// began, somebody with an old key has made it.
 	if err != nil || claims.Expires != token.At(id.Expires()) || !host.Dated(id.Created, until) {
 		return nil, h.plain(400, pages.Damaged, req)
 	}
 	v := &visit{Hosted: h, ctx: ctx, now: h.Now(), flow: flow, claims: claims, lang: claims.Language}
 	if v.lang == "" {
-		v.lang = language(req)
+		v.lang = languageOf(req)
 	}
-	v.session = lifecycle.Session{ID: id, Text: claims.Session, User: claims.UserText(), State: claims.StateText()}
+	v.session = lifecycle.Session{ID: id, Text: claims.Session,
+		User: claims.UserText(), State: claims.StateText()}
 	v.session.Integration, err = h.Directory.Integration(ctx, id.Integration)
 	if errors.Is(err, integration.ErrNotFound) {
 		return nil, h.plain(400, pages.Damaged, req)
@@ -244,30 +251,22 @@ func (v *visit) ended(r session.Record) *web.Response {
 	return v.page(410, pages.View{Kind: pages.Expired})
 }
 
-// completed is the hop to the callback, unless the result has been used or
-// nobody fetched it in time. It makes the result token anew, of the same
-// identity and expiry however often it is shown (contract 17).
+// completed is the hop to the callback, unless the result has been used or has expired.
 func (v *visit) completed(r session.Record) *web.Response {
-	_, err := v.KV.Get(v.ctx, v.session.ID.UsedKey(lifecycle.Partition(v.session.ID.Partition)))
+	text, err := v.Results.Issue(v.ctx, v.session, r, v.version, v.now)
 	switch {
-	case err == nil:
+	case errors.Is(err, result.ErrUsed):
 		return v.page(409, pages.View{Kind: pages.Used})
-	case !errors.Is(err, kv.ErrNotFound):
-		return v.unavailable(err)
-	}
-	claims := token.ResultClaims{Session: v.session.Text, Completed: token.At(r.At), Outcome: v.version}
-	if !v.now.Before(claims.Expires()) {
+	case errors.Is(err, result.ErrExpired):
 		return v.page(410, pages.View{Kind: pages.Expired, Confirmed: true})
-	}
-	result, err := token.SealResult(v.Sealer, claims)
-	if err != nil {
+	case err != nil:
 		return v.unavailable(err)
 	}
-	params := [][2]string{{"result_token", result}, {"session_id", v.session.Text}}
+	params := [][2]string{{"result_token", text}, {"session_id", v.session.Text}}
 	if v.claims.HasState {
 		params = append(params, [2]string{"state", string(v.claims.State)})
 	}
-	return v.hop(pages.View{Kind: pages.Completed}, api.AppendQuery(string(v.claims.Callback), params))
+	return v.hop(pages.View{Kind: pages.Completed}, weburl.AppendQuery(string(v.claims.Callback), params))
 }
 
 func (v *visit) method(r session.Record, n pages.Notice) *web.Response {
@@ -276,7 +275,8 @@ func (v *visit) method(r session.Record, n pages.Notice) *web.Response {
 	for i, c := range prompt.Choices {
 		choices[i].Outcome = c
 	}
-	return v.page(200, pages.View{Kind: pages.Method, Notice: n, Choices: choices, Extra: []pages.Field{attemptField(r)}})
+	return v.page(200, pages.View{Kind: pages.Method, Notice: n, Choices: choices,
+		Extra: []pages.Field{attemptField(r)}})
 }
 
 // attemptField is the hidden input that says which attempt a form belongs to.
@@ -284,8 +284,8 @@ func attemptField(r session.Record) pages.Field {
 	return pages.Field{Name: attemptParam, Value: strconv.Itoa(r.Attempts)}
 }
 
-// attemptOf reads it back. A form without it is one of an older version of
-// ours, which a browser still shows: it belongs to the first attempt.
+// attemptOf reads that input. A form without it was made by an older version of ours, and a browser still
+// shows it. It belongs to the first attempt.
 func attemptOf(form url.Values) (attempt int, ok bool) {
 	text := form.Get(attemptParam)
 	if !form.Has(attemptParam) {
@@ -296,8 +296,9 @@ func attemptOf(form url.Values) (attempt int, ok bool) {
 }
 
 func (v *visit) provided() provider.Session {
-	return provider.Session{ID: v.session.Text, Level: v.session.ID.Level.String(), ChallengeAge: v.session.ID.ChallengeAge,
-		Language: v.lang, ExpiresAt: v.session.ID.Expires(), User: v.session.User}
+	return provider.Session{ID: v.session.Text, Level: v.session.ID.Level.String(),
+		ChallengeAge: v.session.ID.ChallengeAge, Language: v.lang,
+		ExpiresAt: v.session.ID.Expires(), User: v.session.User}
 }
 
 // providerStep opens a provider token of this very session.
@@ -318,30 +319,31 @@ func (v *visit) url(name, value string) string {
 	return u
 }
 
-// unavailable says that nothing is known and nothing has been decided.
+// unavailable is for an error that decides nothing: the user may try again.
 func (v *visit) unavailable(err error) *web.Response {
 	level := slog.LevelError
 	if kv.Failed(err) {
 		level = slog.LevelDebug
 	}
-	v.Log.LogAttrs(v.ctx, level, "hosted page unavailable", slog.String("session", v.session.Text), slog.String("error", err.Error()))
+	v.Log.LogAttrs(v.ctx, level, "hosted page unavailable",
+		slog.String("session", v.session.Text), slog.String("error", err.Error()))
 	resp := v.page(503, pages.View{Kind: pages.Unavailable, RetryURL: v.url("", "")})
 	resp.Header.Set("Retry-After", "2")
 	return resp
 }
 
-// awaited answers a link that another instance has sealed with a key which this
-// one does not have yet: it may be good, and the same link works in a moment.
+// awaited answers a link that another instance has sealed with a key that this one has not read yet. The link
+// may be good, and then it works in a moment.
 func (h *Hosted) awaited(req *web.Request, flow string) *web.Response {
 	h.Log.LogAttrs(context.Background(), slog.LevelWarn, "hosted page waits for a key of the ring")
-	resp := render(503, pages.View{Kind: pages.Unavailable, Lang: language(req),
+	resp := render(503, pages.View{Kind: pages.Unavailable, Lang: languageOf(req),
 		RetryURL: api.HostedPath + "?flow=" + url.QueryEscape(flow)})
 	resp.Header.Set("Retry-After", "2")
 	return resp
 }
 
-// notAllowed stops a form of another site. Nothing that it says is done. Its
-// flow token, if it is authentic, only gives the user a way back.
+// notAllowed answers a form of another site, and does nothing of what the form says. If its flow token is
+// authentic, the page offers the user the way back.
 func (h *Hosted) notAllowed(ctx context.Context, req *web.Request, flow string) *web.Response {
 	v, refused := h.open(ctx, req, flow)
 	if refused != nil {
@@ -350,9 +352,8 @@ func (h *Hosted) notAllowed(ctx context.Context, req *web.Request, flow string) 
 	return v.page(403, pages.View{Kind: pages.NotAllowed, RetryURL: v.url("", "")})
 }
 
-// sameSite reports whether a POST came from a page of ours, as far as the
-// browser says. One that says nothing is let through: who posts has the flow
-// token, which no other site knows.
+// sameSite reports whether a POST came from a page of ours, as far as the browser says. A browser that says
+// nothing is let through: it has the flow token, which no other site knows.
 func (h *Hosted) sameSite(req *web.Request) bool {
 	if site := req.Header.Get("Sec-Fetch-Site"); site != "" {
 		return site == "same-origin" || site == "none"
@@ -361,9 +362,9 @@ func (h *Hosted) sameSite(req *web.Request) bool {
 	return origin == "" || origin == "null" || origin == h.BaseURL
 }
 
-func language(req *web.Request) string {
+func languageOf(req *web.Request) string {
 	if req == nil {
-		return pages.Match("")
+		return language.Match("")
 	}
-	return pages.Match(strings.Join(req.Header["Accept-Language"], ","))
+	return language.Match(strings.Join(req.Header["Accept-Language"], ","))
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"slices"
 	"strconv"
@@ -16,21 +15,21 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/verge-id/verge/core/api"
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/hosted/pages"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/kvtest"
-	"github.com/verge-id/verge/kvadapters/memory"
 )
 
-const testUUID = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
+const testUUID = testhost.UUID
 
 var ctx = context.Background()
 
@@ -53,29 +52,26 @@ func (p *scripted) Act(_ context.Context, _ provider.Session, _ url.Values, stat
 	return p.decision, p.err
 }
 
-// world is a Hosted on a store that fails as told and whose clock is moved.
+// world is a Hosted on a test's host.
 type world struct {
 	*Hosted
-	store    *kvtest.Faulty
-	clock    *kvtest.Clock
-	log      bytes.Buffer
+	*testhost.Host
 	provider *scripted
 	commits  int
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{clock: kvtest.NewClock(), provider: &scripted{}}
-	w.store = &kvtest.Faulty{KV: memory.New(memory.Config{Now: w.clock.Now})}
-	random := &coretest.Random{}
-	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
-	coretest.Must(t, err)
-	h := host.Host{KV: w.store, Sealer: ring, Now: w.clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
-	w.Hosted = &Hosted{Host: h, BaseURL: "https://verify.verge.example", Directory: integration.NewDirectory(h),
-		Lifecycle: &lifecycle.Lifecycle{Host: h, Attempts: 3, OutcomeLife: time.Hour}, Providers: map[string]provider.Provider{"scripted": w.provider}}
+	h := testhost.New(t)
+	w := &world{Host: h, provider: &scripted{}}
+	life := &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3, OutcomeLife: time.Hour}
+	w.Hosted = &Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log,
+		BaseURL: "https://verify.verge.example", Directory: integration.NewDirectory(h.Host),
+		Lifecycle: life, Results: &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: life},
+		Providers: map[string]provider.Provider{"scripted": w.provider}}
 	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Method: "scripted",
 		Webhook: integration.Webhook{Off: true}}, ""))
-	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
 			w.commits++
 		}
@@ -89,7 +85,7 @@ const callback = "https://www.publisher.example/return?order=1"
 // flow makes a session and returns its flow token.
 func (w *world) flow(t testing.TB, state *string) (session.ID, string) {
 	t.Helper()
-	id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.clock.Now(), 0)
+	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), 0)
 	coretest.Must(t, err)
 	text, err := id.Format(w.Sealer)
 	coretest.Must(t, err)
@@ -170,7 +166,7 @@ func TestCallbackHop(t *testing.T) {
 		if got := first.Header.Get("Referrer-Policy"); got != "no-referrer" {
 			t.Errorf("contract 22: the hop's address has the flow token, its Referrer-Policy is %s", got)
 		}
-		w.clock.Advance(5*time.Minute - time.Millisecond)
+		w.Clock.Advance(5*time.Minute - time.Millisecond)
 		w.provider.decision.Verdict = provider.Rejected
 		if r := w.post(flow, nil); r.Status != 303 {
 			t.Errorf("contract 18: a late answer is answered %d", r.Status)
@@ -187,7 +183,7 @@ func TestCallbackHop(t *testing.T) {
 		if w.provider.acts != 1 || w.commits != 0 {
 			t.Errorf("contract 18, 22: the provider was asked %d times, and looking committed %d times", w.provider.acts, w.commits)
 		}
-		w.clock.Advance(time.Millisecond)
+		w.Clock.Advance(time.Millisecond)
 		if late := w.get(here(flow)); late.Status != 410 || hop(t, late) != nil || kind(late) != "expired" || !bytes.Contains(late.Body, []byte("was confirmed")) {
 			t.Errorf("contract 17: after 5 minutes it is handed out again: %d", late.Status)
 		}
@@ -199,8 +195,8 @@ func TestAUsedLink(t *testing.T) {
 	id, flow := w.flow(t, nil)
 	w.provider.decision.Verdict = provider.Approved
 	w.post(flow, nil)
-	name := id.UsedKey(lifecycle.Partition(id.Partition)).Name
-	coretest.Must(t, w.store.Commit(ctx, kv.Tx{ID: "used", Partition: lifecycle.Partition(id.Partition), Puts: []kv.Put{{Name: name, Value: []byte("{}")}}}))
+	mark := id.UsedKey()
+	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "used", Partition: mark.Partition, Puts: []kv.Put{{Name: mark.Name, Value: []byte("{}")}}}))
 	for range 2 { // within the token's 5 minutes, and after them
 		r := w.post(flow, nil)
 		if r.Status != 303 || r.Header.Get("Location") != api.HostedPath+"?"+here(flow) {
@@ -213,7 +209,7 @@ func TestAUsedLink(t *testing.T) {
 		if text := string(p.Body); !strings.Contains(text, "It worked") || strings.Contains(text, "ry again") {
 			t.Errorf("contract 24: a used link does not say that it worked: %s", text)
 		}
-		w.clock.Advance(6 * time.Minute)
+		w.Clock.Advance(6 * time.Minute)
 	}
 }
 
@@ -278,9 +274,9 @@ func TestOneFormPostedTwiceAtOnceCountsOnce(t *testing.T) {
 	w := newWorld(t)
 	id, flow := w.flow(t, nil)
 	w.provider.decision.Verdict = provider.AttemptFailed
-	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" { // the other post comes in between
-			w.store.Decide = nil
+			w.Store.Decide = nil
 			if r := w.post(flow, nil, "attempt", "0"); r.Status != 303 {
 				t.Errorf("the other is answered %d", r.Status)
 			}
@@ -331,7 +327,7 @@ func TestAProviderTokenBelongsToOneAttempt(t *testing.T) {
 func TestTheTimeLeftIsRightAtEachLoad(t *testing.T) {
 	w := newWorld(t)
 	_, flow := w.flow(t, nil)
-	start := w.clock.Now()
+	start := w.Clock.Now()
 	for _, c := range []struct {
 		after time.Duration
 		says  string
@@ -342,7 +338,7 @@ func TestTheTimeLeftIsRightAtEachLoad(t *testing.T) {
 		{8*time.Minute + 45*time.Second, "About 1 minute left"},
 		{9*time.Minute + 1*time.Second, "Less than a minute left"},
 	} {
-		w.clock.Advance(start.Add(c.after).Sub(w.clock.Now()))
+		w.Clock.Advance(start.Add(c.after).Sub(w.Clock.Now()))
 		for _, more := range []string{"", "&show=cancelled", "&show=attempt"} {
 			if p := w.get(here(flow) + more); !bytes.Contains(p.Body, []byte(c.says)) {
 				t.Errorf("after %v the page%s does not say %q", c.after, more, c.says)
@@ -438,9 +434,9 @@ func TestOnlyApprovalYieldsAResultToken(t *testing.T) {
 	}
 	// The browser's mistake, or an attacker's: neither a fault of ours nor one to log.
 	w.provider.err = fmt.Errorf("%w: cause", provider.ErrStep)
-	w.log.Reset()
-	if resp := w.post(flow, nil); resp.Status != 400 || w.commits != 0 || bytes.Contains(resp.Body, []byte("cause")) || w.log.Len() > 0 {
-		t.Errorf("contract 5, 400: a form that no page has: %d, %d commits, log %s", resp.Status, w.commits, &w.log)
+	w.Logged.Reset()
+	if resp := w.post(flow, nil); resp.Status != 400 || w.commits != 0 || bytes.Contains(resp.Body, []byte("cause")) || w.Logged.Len() > 0 {
+		t.Errorf("contract 5, 400: a form that no page has: %d, %d commits, log %s", resp.Status, w.commits, &w.Logged)
 	}
 }
 
@@ -522,7 +518,7 @@ func TestAStoreThatFailsGrantsNothing(t *testing.T) {
 		w := newWorld(t)
 		id, flow := w.flow(t, nil)
 		w.provider.decision.Verdict = provider.Approved
-		w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+		w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 			if c.Method == "Commit" {
 				return fail
 			}
@@ -532,32 +528,21 @@ func TestAStoreThatFailsGrantsNothing(t *testing.T) {
 		if resp.Status != 503 || resp.Header.Get("Retry-After") == "" || resp.Header.Has("Location") || bytes.Contains(resp.Body, []byte(token.ResultPrefix)) {
 			t.Errorf("contract 5, 503: %v: %d %v", fail, resp.Status, resp.Header)
 		}
-		w.store.Decide = nil
+		w.Store.Decide = nil
 		if r, _, err := w.Lifecycle.Load(ctx, id); err != nil || (r.State == session.Completed) != (fail == kvtest.LoseReply) {
 			t.Errorf("%v: kept is %+v, %v", fail, r, err)
 		}
-		if strings.Contains(w.log.String(), "level=ERROR") {
-			t.Errorf("a page that the store fails writes a line of its own, and thousands may fail in a second:\n%s", &w.log)
+		if strings.Contains(w.Logged.String(), "level=ERROR") {
+			t.Errorf("a page that the store fails writes a line of its own, and thousands may fail in a second:\n%s", &w.Logged)
 		}
 		// The same click again is told the truth.
 		if resp := w.post(flow, nil); resp.Status != 303 || hop(t, w.get(here(flow))) == nil {
 			t.Errorf("%v, then well: %d", fail, resp.Status)
 		}
 		for _, never := range []string{flow, "order=1", token.ResultPrefix} {
-			if strings.Contains(w.log.String(), never) {
-				t.Errorf("contract 13: the log holds %q: %s", never, &w.log)
+			if strings.Contains(w.Logged.String(), never) {
+				t.Errorf("contract 13: the log holds %q: %s", never, &w.Logged)
 			}
-		}
-	}
-}
-
-func TestOrigin(t *testing.T) {
-	for callback, want := range map[string]string{
-		"https://a.example/return?x": "https://a.example", "https://a.example:8443": "https://a.example:8443",
-		"http://[::1]:1/x": "http://[::1]:1", "": "", "/x": "", "https://": "", ":": "",
-	} {
-		if got := origin(callback); got != want {
-			t.Errorf("contract 24: the origin of %q is %q, want %q", callback, got, want)
 		}
 	}
 }

@@ -1,12 +1,12 @@
 package hosted
 
 import (
-	"net/url"
 	"slices"
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/hosted/pages"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/weburl"
 )
 
 // page renders a page of this visit.
@@ -15,14 +15,14 @@ func (v *visit) page(status int, view pages.View) *web.Response {
 	view.Action, view.Flow = api.HostedPath, v.flow
 	view.Level, view.ChallengeAge = v.session.ID.Level.String(), v.session.ID.ChallengeAge
 	view.Now, view.ExpiresAt = v.now, v.session.ID.Expires()
-	view.SiteOrigin = origin(string(v.claims.Callback))
+	view.SiteOrigin, _ = weburl.Site(string(v.claims.Callback))
 	view.Sandbox = v.provider != nil && v.provider.Prompt(v.provided()).Sandbox
 	return render(status, view)
 }
 
-// plain renders a page for a visitor of whom nothing is known.
+// plain renders a page for a visitor without a good flow token.
 func (h *Hosted) plain(status int, kind pages.Kind, req *web.Request) *web.Response {
-	return render(status, pages.View{Kind: kind, Lang: language(req)})
+	return render(status, pages.View{Kind: kind, Lang: languageOf(req)})
 }
 
 func render(status int, view pages.View) *web.Response {
@@ -36,11 +36,10 @@ func render(status int, view pages.View) *web.Response {
 	return &web.Response{Status: status, Header: header, Body: body}
 }
 
-// hop is the one way in which the browser leaves our site (contract 22): a
-// page that goes on to the address by itself, and has it as a link. A redirect
-// behind the POST would be held to form-action, and so would each redirect of
-// the publisher behind it. The page's own address has the flow token, so it
-// goes to nobody.
+// hop is the only way by which the browser leaves our site (contract 22): a page that goes on to the address
+// by itself and also has it as a link. A redirect after the POST would not do: form-action would have to
+// allow it, and each further redirect of the publisher as well. The page sends no referrer, since its own
+// address holds the flow token.
 func (v *visit) hop(view pages.View, to string) *web.Response {
 	view.HopURL = to
 	resp := v.page(200, view)
@@ -48,18 +47,18 @@ func (v *visit) hop(view pages.View, to string) *web.Response {
 	return resp
 }
 
-// seeOther answers a POST by sending the browser on with a GET, to a page of ours.
+// seeOther answers a POST: it sends the browser to a page of ours.
 func (v *visit) seeOther(location string) *web.Response {
 	header := pageHeader()
 	header.Set("Location", location)
 	return &web.Response{Status: 303, Header: header}
 }
 
-// pageHeader allows a page our stylesheet and its own forms and nothing else.
+// pageHeader allows a page our stylesheet and its own forms, and nothing else.
 func pageHeader() web.Header {
 	return web.Header{
-		"Content-Security-Policy": {"default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; " +
-			"form-action 'self'; frame-ancestors 'none'"},
+		"Content-Security-Policy": {"default-src 'none'; style-src 'self'; img-src 'self'; " +
+			"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"},
 		"X-Frame-Options":              {"DENY"},
 		"X-Content-Type-Options":       {"nosniff"},
 		"Referrer-Policy":              {"same-origin"},
@@ -92,13 +91,4 @@ func Asset(path string) *web.Response {
 		}
 	}
 	return nil
-}
-
-// origin returns scheme and host of a callback that start has accepted.
-func origin(callback string) string {
-	u, err := url.Parse(callback)
-	if err != nil || u.Host == "" {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host
 }

@@ -5,15 +5,15 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Refusal is what a person gets instead of an error in JSON: a page with the
-// status, in the visitor's language (contract 22). Whoever answers decides by
-// web.AsksForPage whether it is a person, and adds headers such as Retry-After.
-// req may be nil, or lack whatever could not be read of it.
+// Refusal is what a person gets instead of an error in JSON: a page with the status, in the visitor's
+// language (contract 22). The caller asks web.AsksForPage whether it is a person, and adds headers such as
+// Retry-After. req may be nil, or lack whatever could not be read of it.
 func Refusal(status int, req *web.Request) *web.Response {
 	kind := refusalKind(status)
 	again := kind == pages.Unavailable || kind == pages.TooSlow
-	// A form that is sent again must be sent by the page that has it.
-	return render(status, pages.View{Kind: kind, Lang: language(req), Reload: again && req != nil && req.Method == "GET"})
+	// Only a GET is offered again: a form must be sent again by the page that has it.
+	return render(status, pages.View{Kind: kind, Lang: languageOf(req),
+		Reload: again && req != nil && req.Method == "GET"})
 }
 
 func refusalKind(status int) pages.Kind {
@@ -30,7 +30,7 @@ func refusalKind(status int) pages.Kind {
 	return pages.Refused
 }
 
-// Home is the front page: what this is, for whoever looks up the host.
+// Home is the front page. It tells a person who opens the host what this is.
 func Home(req *web.Request) *web.Response {
-	return render(200, pages.View{Kind: pages.Home, Lang: language(req)})
+	return render(200, pages.View{Kind: pages.Home, Lang: languageOf(req)})
 }

@@ -9,12 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/kvtest"
-	"github.com/verge-id/verge/kvadapters/memory"
 )
 
 const (
@@ -25,22 +24,20 @@ const (
 
 var ctx = context.Background()
 
-// world is a directory on a store whose calls are counted and whose clock is moved.
+// world is a Directory on a test's host, with its calls counted.
 type world struct {
 	*Directory
-	store *kvtest.Faulty
-	clock *kvtest.Clock
+	*testhost.Host
 	gets  atomic.Int64
 	lists atomic.Int64
-	host  host.Host
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{clock: kvtest.NewClock()}
-	w.store = &kvtest.Faulty{KV: memory.New(memory.Config{Now: w.clock.Now}), Decide: w.count}
-	w.host = host.Host{KV: w.store, Sealer: ring(t, 0), Now: w.clock.Now, Random: &coretest.Random{}}
-	w.Directory = NewDirectory(w.host)
+	w := &world{Host: testhost.New(t)}
+	w.Store.Decide = w.count
+	w.Host.Sealer = ring(t, 0)
+	w.Directory = NewDirectory(w.Host.Host)
 	return w
 }
 
@@ -55,7 +52,7 @@ func (w *world) count(c kvtest.Call) kvtest.Fault {
 }
 
 // another is a second instance on the same store.
-func (w *world) another() *Directory { return NewDirectory(w.host) }
+func (w *world) another() *Directory { return NewDirectory(w.Host.Host) }
 
 // ring has its keys in the order given: 0 is the first key, 1 the second.
 func ring(t testing.TB, order ...int) *token.Ring {
@@ -176,7 +173,7 @@ func TestAMistypedKeyFailsWithoutALookUp(t *testing.T) {
 func TestARecordOfTheOtherKindIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
-	text, err := GenerateKey(SecretPrefix, w.host.Random)
+	text, err := GenerateKey(SecretPrefix, w.Host.Random)
 	coretest.Must(t, err)
 	coretest.Must(t, w.putKey(ctx, text, Key{PublisherID: "pub_a", IntegrationID: testUUID}, nil))
 	if k, err := w.Key(ctx, SecretPrefix, text); !errors.Is(err, ErrNotFound) {
@@ -191,11 +188,11 @@ func TestCreateKey(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_b"}))
-	expires := w.clock.Now().Add(time.Hour)
+	expires := w.Clock.Now().Add(time.Hour)
 	text, k, err := w.CreateKey(ctx, "pub_a", testUUID, &expires)
 	coretest.Must(t, err)
 	if !WellFormed(PublicPrefix, text) || !k.Public() || k.PublisherID != "pub_a" || k.IntegrationID != testUUID ||
-		k.Last4 != text[len(text)-4:] || !k.Created.Equal(w.clock.Now()) || !strings.HasPrefix(k.ID, "key_") {
+		k.Last4 != text[len(text)-4:] || !k.Created.Equal(w.Clock.Now()) || !strings.HasPrefix(k.ID, "key_") {
 		t.Errorf("contract 12: key %+v", k)
 	}
 	got, err := w.another().Key(ctx, PublicPrefix, text)
@@ -226,13 +223,13 @@ func TestTwoKeysAreValidAtOnce(t *testing.T) {
 	fresh, _, err := w.CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
 	for _, text := range []string{old, fresh} {
-		if k, err := w.Key(ctx, SecretPrefix, text); err != nil || !k.Active(w.clock.Now()) {
+		if k, err := w.Key(ctx, SecretPrefix, text); err != nil || !k.Active(w.Clock.Now()) {
 			t.Errorf("contract 12: %+v, %v", k, err)
 		}
 	}
 	_, err = w.RevokeKey(ctx, oldKey.ID)
 	coretest.Must(t, err)
-	if k, err := w.Key(ctx, SecretPrefix, fresh); err != nil || !k.Active(w.clock.Now()) {
+	if k, err := w.Key(ctx, SecretPrefix, fresh); err != nil || !k.Active(w.Clock.Now()) {
 		t.Errorf("contract 12: revoking the old key took the new one with it: %+v, %v", k, err)
 	}
 }
@@ -247,7 +244,7 @@ func TestARevocationHoldsEverywhereWithinFiveSeconds(t *testing.T) {
 		t.Helper()
 		k, err := d.Key(ctx, SecretPrefix, text)
 		coretest.Must(t, err)
-		return k.Active(w.clock.Now())
+		return k.Active(w.Clock.Now())
 	}
 	if !active(w.Directory) || !active(elsewhere) {
 		t.Fatal("a new key is not active")
@@ -260,9 +257,9 @@ func TestARevocationHoldsEverywhereWithinFiveSeconds(t *testing.T) {
 	if active(w.Directory) {
 		t.Error("contract 12: where it was revoked it is active still")
 	}
-	w.clock.Advance(5*time.Second - time.Nanosecond)
+	w.Clock.Advance(5*time.Second - time.Nanosecond)
 	active(elsewhere) // may be either; a read must not make the old answer younger
-	w.clock.Advance(time.Nanosecond)
+	w.Clock.Advance(time.Nanosecond)
 	if active(elsewhere) {
 		t.Error("contract 12: after 5 seconds another instance takes it for active")
 	}
@@ -300,7 +297,7 @@ func TestTheCacheLivesFiveSecondsExactly(t *testing.T) {
 		{"and believes that for another 5 s", 5*time.Second - 1, 0},
 		{"a clock that went back makes nothing younger", -(5*time.Second - 1) - 5*time.Second, 1},
 	} {
-		w.clock.Advance(step.advance)
+		w.Clock.Advance(step.advance)
 		if got := reads(); got != step.want {
 			t.Errorf("contract 12: %s: %d reads, want %d", step.name, got, step.want)
 		}
@@ -320,14 +317,14 @@ func TestASlowReadIsNotBelievedLonger(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	d := w.another()
-	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if w.count(c); c.Method == "Get" {
-			w.clock.Advance(4 * time.Second)
+			w.Clock.Advance(4 * time.Second)
 		}
 		return kvtest.Pass
 	}
 	w.integration(t, d)
-	w.clock.Advance(time.Second)
+	w.Clock.Advance(time.Second)
 	w.gets.Store(0)
 	if w.integration(t, d); w.gets.Load() != 1 {
 		t.Error("contract 12: a read that took 4 s was believed for 5 s more")
@@ -339,7 +336,7 @@ func TestTheKVFailingIsNotNotFound(t *testing.T) {
 	w.seed(t)
 	text, key, err := w.CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
-	w.store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
 	d := w.another()
 	_, err1 := d.Integration(ctx, testUUID)
 	_, err2 := d.Key(ctx, SecretPrefix, text)
@@ -362,7 +359,7 @@ func TestTheKVFailingIsNotNotFound(t *testing.T) {
 // dump is everything that a reader of the store sees.
 func (w *world) dump(t testing.TB) string {
 	t.Helper()
-	items, err := w.store.List(ctx, kv.Key{Partition: Partition}, "", 1000)
+	items, err := w.Store.List(ctx, kv.Key{Partition: Partition}, "", 1000)
 	coretest.Must(t, err)
 	var b strings.Builder
 	for _, it := range items {
@@ -411,7 +408,7 @@ func TestASealedSecretOpensOnlyWhereItBelongs(t *testing.T) {
 		{"contract 15: cut off", func(i *Integration) { i.Webhook.Sealed = i.Webhook.Sealed[:40] }},
 		{"contract 15: none", func(i *Integration) { i.Webhook.Sealed = "" }},
 		{"contract 15: a token of another purpose", func(i *Integration) {
-			b, err := w.host.Sealer.Seal(token.Flow, []byte(`{"int":"`+testUUID+`","sec":"x"}`))
+			b, err := w.Host.Sealer.Seal(token.Flow, []byte(`{"int":"`+testUUID+`","sec":"x"}`))
 			coretest.Must(t, err)
 			i.Webhook.Sealed = token.EncodeText("", b)
 		}},
@@ -435,7 +432,7 @@ func TestPutIntegrationKeepsTheSecretAndSealsItAgain(t *testing.T) {
 	w.seed(t)
 	before := w.integration(t, w.Directory).Webhook.Sealed
 
-	rotated := w.host
+	rotated := w.Host.Host
 	rotated.Sealer = ring(t, 1, 0)
 	d := NewDirectory(rotated)
 	i := sample()
@@ -443,7 +440,7 @@ func TestPutIntegrationKeepsTheSecretAndSealsItAgain(t *testing.T) {
 	i.Webhook.Sealed = "what a caller left here"
 	coretest.Must(t, d.PutIntegration(ctx, i, ""))
 
-	retired := w.host
+	retired := w.Host.Host
 	retired.Sealer = ring(t, 1)
 	d = NewDirectory(retired)
 	kept := w.integration(t, d)
@@ -455,7 +452,7 @@ func TestPutIntegrationKeepsTheSecretAndSealsItAgain(t *testing.T) {
 	}
 
 	// Where the kept secret does not open, the write must not lose it.
-	lost := w.host
+	lost := w.Host.Host
 	lost.Sealer = ring(t, 0)
 	if err := NewDirectory(lost).PutIntegration(ctx, sample(), ""); err == nil {
 		t.Error("contract 16: a secret that does not open with this ring was thrown away")
@@ -484,7 +481,7 @@ func TestResealLeavesNothingToAnOldKey(t *testing.T) {
 	lost.ID, none.ID = "11111111-1111-4111-8111-111111111111", otherUUID
 	none.Webhook = Webhook{Off: true}
 	coretest.Must(t, w.PutIntegration(ctx, none, ""))
-	foreign := w.host
+	foreign := w.Host.Host
 	foreign.Sealer = ring(t, 1)
 	coretest.Must(t, NewDirectory(foreign).PutIntegration(ctx, lost, "sealed by a key that is gone"))
 	before := w.raw(t, "c/int/"+lost.ID)
@@ -494,10 +491,10 @@ func TestResealLeavesNothingToAnOldKey(t *testing.T) {
 		t.Error("a secret that does not open was thrown away")
 	}
 
-	rotated := w.host
+	rotated := w.Host.Host
 	rotated.Sealer = ring(t, 1, 0)
 	coretest.Must(t, NewDirectory(rotated).Reseal(ctx))
-	retired := w.host
+	retired := w.Host.Host
 	retired.Sealer = ring(t, 1)
 	d := NewDirectory(retired)
 	if got, err := d.WebhookSecret(w.integration(t, d)); err != nil || got != secret {
@@ -562,7 +559,7 @@ func TestReadiness(t *testing.T) {
 		if got := ready(w.Directory); got != step.want {
 			t.Errorf("%s: ready %v, want %v", step.name, got, step.want)
 		}
-		w.clock.Advance(5 * time.Second)
+		w.Clock.Advance(5 * time.Second)
 		if got := ready(w.another()); got != step.want {
 			t.Errorf("%s: elsewhere ready %v, want %v", step.name, got, step.want)
 		}
@@ -614,11 +611,11 @@ func TestBrowserOrigin(t *testing.T) {
 	if !allowed(w.Directory, "https://new.example") {
 		t.Error("contract 7: a new origin does not hold at once where it was put")
 	}
-	w.clock.Advance(5*time.Second - 1)
+	w.Clock.Advance(5*time.Second - 1)
 	if allowed(d, "https://new.example") {
 		t.Error("the cache did not live 5 s")
 	}
-	w.clock.Advance(1)
+	w.Clock.Advance(1)
 	if !allowed(d, "https://new.example") || allowed(d, "https://app.publisher.example:8443") {
 		t.Error("contract 7: after 5 s another instance has the old origins")
 	}
@@ -645,7 +642,7 @@ func TestListsGoThroughAllPages(t *testing.T) {
 
 func TestADamagedItemIsAnErrorThatNamesIt(t *testing.T) {
 	w := newWorld(t)
-	coretest.Must(t, w.store.Commit(ctx, kv.Tx{ID: "x", Partition: Partition, Puts: []kv.Put{{Name: "c/int/" + testUUID, Value: []byte("{")}}}))
+	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "x", Partition: Partition, Puts: []kv.Put{{Name: "c/int/" + testUUID, Value: []byte("{")}}}))
 	_, err1 := w.Integration(ctx, testUUID)
 	_, err2 := w.Integrations(ctx)
 	for _, err := range []error{err1, err2} {
@@ -660,7 +657,7 @@ func TestADelayedCreationDoesNotUndoARevocation(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	delayed := false
-	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" && !delayed {
 			delayed = true
 			return kvtest.Delay
@@ -671,8 +668,8 @@ func TestADelayedCreationDoesNotUndoARevocation(t *testing.T) {
 	coretest.Must(t, err)
 	_, err = w.RevokeKey(ctx, key.ID)
 	coretest.Must(t, err)
-	w.store.Deliver(ctx)
-	if k, err := w.another().Key(ctx, SecretPrefix, text); err != nil || k.Active(w.clock.Now()) {
+	w.Store.Deliver(ctx)
+	if k, err := w.another().Key(ctx, SecretPrefix, text); err != nil || k.Active(w.Clock.Now()) {
 		t.Errorf("contract 12: the revoked key is active again: %+v, %v", k, err)
 	}
 }
@@ -683,7 +680,7 @@ func TestKeepingTheSecretDoesNotUndoAChangeOfIt(t *testing.T) {
 	w.seed(t)
 	other := w.another()
 	once := false
-	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" && !once {
 			once = true
 			coretest.Must(t, other.PutIntegration(ctx, sample(), "whsec_another"))
@@ -691,7 +688,7 @@ func TestKeepingTheSecretDoesNotUndoAChangeOfIt(t *testing.T) {
 		return kvtest.Pass
 	}
 	err := w.PutIntegration(ctx, sample(), "")
-	w.store.Decide = nil
+	w.Store.Decide = nil
 	got, openErr := other.WebhookSecret(w.integration(t, w.another()))
 	coretest.Must(t, openErr)
 	if got != "whsec_another" {

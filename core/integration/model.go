@@ -3,10 +3,11 @@ package integration
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/uuid"
+	"github.com/verge-id/verge/core/weburl"
 )
 
 // Publisher is a customer of the operator.
@@ -68,7 +69,7 @@ func (i Integration) Validate(methods []string, dev bool) error {
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("integration %q: "+format, append([]any{i.ID}, args...)...))
 	}
-	if u, err := session.ParseUUID(i.ID); err != nil || session.FormatUUID(u) != i.ID {
+	if u, err := uuid.Parse(i.ID); err != nil || uuid.Format(u) != i.ID {
 		bad("id must be a UUID in lower case")
 	}
 	if _, err := session.ParseLevel(i.Level); err != nil {
@@ -86,7 +87,7 @@ func (i Integration) Validate(methods []string, dev bool) error {
 	}
 	for name, list := range map[string][]string{"callback_origins": i.CallbackOrigins, "browser_origins": i.BrowserOrigins} {
 		for _, o := range list {
-			if !isOrigin(o, dev) {
+			if !weburl.IsOrigin(o, dev) {
 				bad("%s has %q; an origin is https://host or https://host:port, nothing behind it", name, o)
 			}
 		}
@@ -98,8 +99,7 @@ func (i Integration) Validate(methods []string, dev bool) error {
 		if w.Off {
 			bad("webhook has a url and is switched off; choose one")
 		}
-		u, err := url.Parse(w.URL)
-		if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || len(w.URL) > 2048 || (u.Scheme != "https" && !(dev && u.Scheme == "http")) {
+		if !weburl.IsWebhook(w.URL, dev) {
 			bad("webhook url must be an absolute https URL without user name and fragment")
 		}
 	}
@@ -111,11 +111,6 @@ func (i Integration) Validate(methods []string, dev bool) error {
 // whoever chooses the callback receives the result token: so the callbacks must
 // be limited. Dev mode takes any.
 func (i Integration) AllowsPublicKeys(dev bool) bool { return dev || len(i.CallbackOrigins) > 0 }
-
-func isOrigin(s string, dev bool) bool {
-	u, err := url.Parse(s)
-	return err == nil && u.Host != "" && (u.Scheme == "https" || dev && u.Scheme == "http") && u.Scheme+"://"+u.Host == s && strings.ToLower(s) == s
-}
 
 func isToken(s string) bool {
 	if len(s) == 0 || len(s) > 64 {

@@ -17,7 +17,7 @@ import (
 // is believed.
 func bound(t *testing.T, w *world) token.Keyring {
 	t.Helper()
-	kr, err := token.GenerateKeyring(w.host.Random, w.clock.Now())
+	kr, err := token.GenerateKeyring(w.Host.Random, w.Clock.Now())
 	coretest.Must(t, err)
 	w.use(t, kr)
 	return kr
@@ -25,23 +25,23 @@ func bound(t *testing.T, w *world) token.Keyring {
 
 func (w *world) use(t *testing.T, kr token.Keyring) {
 	t.Helper()
-	ring, err := kr.Ring("verify.verge.example", w.host.Random, w.clock.Now)
+	ring, err := kr.Ring("verify.verge.example", w.Host.Random, w.Clock.Now)
 	coretest.Must(t, err)
-	w.host.Sealer = ring
-	w.Directory = NewDirectory(w.host)
+	w.Host.Sealer = ring
+	w.Directory = NewDirectory(w.Host.Host)
 }
 
 func (w *world) raw(t *testing.T, name string) kv.Item {
 	t.Helper()
-	it, err := w.store.Get(ctx, kv.Key{Partition: Partition, Name: name})
+	it, err := w.Store.Get(ctx, kv.Key{Partition: Partition, Name: name})
 	coretest.Must(t, err)
 	return it
 }
 
 func (w *world) plant(t *testing.T, name string, value []byte) {
 	t.Helper()
-	coretest.Must(t, w.store.Commit(ctx, kv.Tx{ID: "forger", Partition: Partition, Puts: []kv.Put{{Name: name, Value: value}}}))
-	w.Directory = NewDirectory(w.host)
+	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "forger", Partition: Partition, Puts: []kv.Put{{Name: name, Value: value}}}))
+	w.Directory = NewDirectory(w.Host.Host)
 }
 
 // TestWhoCanWriteToTheStore: contract 19. They make no key and no integration,
@@ -50,9 +50,9 @@ func TestWhoCanWriteToTheStore(t *testing.T) {
 	t.Run("contract 19: a key of their own", func(t *testing.T) {
 		w := newWorld(t)
 		bound(t, w)
-		text, err := GenerateKey(SecretPrefix, w.host.Random)
+		text, err := GenerateKey(SecretPrefix, w.Host.Random)
 		coretest.Must(t, err)
-		b, err := json.Marshal(Key{ID: keyID(text), PublisherID: "pub_a", Last4: text[len(text)-4:], Created: w.clock.Now()})
+		b, err := json.Marshal(Key{ID: keyID(text), PublisherID: "pub_a", Last4: text[len(text)-4:], Created: w.Clock.Now()})
 		coretest.Must(t, err)
 		w.plant(t, itemName(text), b)
 		if k, err := w.Key(ctx, SecretPrefix, text); !errors.Is(err, ErrNotFound) {
@@ -68,7 +68,7 @@ func TestWhoCanWriteToTheStore(t *testing.T) {
 		coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_a"}))
 		theirs, _, err := w.CreateKey(ctx, "pub_a", "", nil)
 		coretest.Must(t, err)
-		mine, err := GenerateKey(SecretPrefix, w.host.Random)
+		mine, err := GenerateKey(SecretPrefix, w.Host.Random)
 		coretest.Must(t, err)
 		w.plant(t, itemName(mine), w.raw(t, itemName(theirs)).Value)
 		if k, err := w.Key(ctx, SecretPrefix, mine); !errors.Is(err, ErrNotFound) {
@@ -121,7 +121,7 @@ func TestWhoCanReadTheStore(t *testing.T) {
 // key seals, and nothing without a MAC is believed some minutes later.
 func TestAnEarlierReleasesStore(t *testing.T) {
 	w := newWorld(t)
-	legacy := token.Keyring{Keys: []token.RingKey{{Key: token.Key{ID: "9f02ab31", Secret: make([]byte, 32), Created: w.clock.Now()}}}}
+	legacy := token.Keyring{Keys: []token.RingKey{{Key: token.Key{ID: "9f02ab31", Secret: make([]byte, 32), Created: w.Clock.Now()}}}}
 	w.use(t, legacy)
 	w.seed(t)
 	text, _, err := w.CreateKey(ctx, sample().PublisherID, "", nil)
@@ -156,9 +156,9 @@ func TestAnEarlierReleasesStore(t *testing.T) {
 		t.Errorf("while the release before may run, its URL is hidden from it: %s", v)
 	}
 
-	coretest.Must(t, legacy.Rotate(w.host.Random, w.clock.Now(), time.Minute))
+	coretest.Must(t, legacy.Rotate(w.Host.Random, w.Clock.Now(), time.Minute))
 	w.use(t, legacy)
-	w.clock.Advance(2 * time.Minute)
+	w.Clock.Advance(2 * time.Minute)
 	w.use(t, legacy)
 	holds("as the first bound key has begun to seal")
 	coretest.Must(t, w.Reseal(ctx))
@@ -170,7 +170,7 @@ func TestAnEarlierReleasesStore(t *testing.T) {
 	w.use(t, legacy)
 	holds("after Reseal")
 
-	w.clock.Advance(unsignedLife + host.ClockMargin)
+	w.Clock.Advance(unsignedLife + host.ClockMargin)
 	it := w.raw(t, itemName(text))
 	body, _, _ := strings.Cut(string(it.Value), `,"m":"`)
 	w.plant(t, itemName(text), []byte(body+"}"))
@@ -199,7 +199,7 @@ func TestReadinessUnderAMACIsResetToo(t *testing.T) {
 		changed := *i
 		with := c.change(&changed)
 		coretest.Must(t, w.PutIntegration(ctx, changed, with))
-		w.Directory = NewDirectory(w.host)
+		w.Directory = NewDirectory(w.Host.Host)
 		kept, err := w.Integration(ctx, testUUID)
 		coretest.Must(t, err)
 		if got, err := w.Ready(ctx, kept); err != nil || got != c.want {

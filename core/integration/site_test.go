@@ -76,7 +76,7 @@ func TestSiteValidate(t *testing.T) {
 func TestApply(t *testing.T) {
 	w := newWorld(t)
 	writes := 0
-	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
 			writes++
 		}
@@ -118,7 +118,7 @@ func TestApply(t *testing.T) {
 		t.Errorf("secret %q, %v", got, err)
 	}
 
-	rotated := w.host
+	rotated := w.Host.Host
 	rotated.Sealer = ring(t, 1, 0)
 	apply(NewDirectory(rotated), changed, true)
 	apply(NewDirectory(rotated), changed, false)
@@ -127,7 +127,7 @@ func TestApply(t *testing.T) {
 // One that was applied in part is not taken for whole.
 func TestApplyThatFails(t *testing.T) {
 	w := newWorld(t)
-	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
 			if c.Tx.Puts[0].Name == "c/int/"+testUUID {
 				return kvtest.Refuse
@@ -138,7 +138,7 @@ func TestApplyThatFails(t *testing.T) {
 	if err := w.Apply(ctx, aSite()); !errors.Is(err, kv.ErrUnavailable) {
 		t.Fatal(err)
 	}
-	w.store.Decide = nil
+	w.Store.Decide = nil
 	if err := w.Apply(ctx, aSite()); err != nil {
 		t.Fatal(err)
 	}

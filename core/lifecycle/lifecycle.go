@@ -1,18 +1,16 @@
-// Package lifecycle makes things happen to sessions: it applies a trigger to
-// the record that the KV holds and commits the new record together with the
-// event it causes and the timer it sets or ends.
+// Package lifecycle makes things happen to sessions. It applies a trigger to the record that the KV holds,
+// and commits the new record together with the event that it causes and the timer that it sets or ends.
 //
-// Attempts and the outcome are decided here by compare-and-set and nowhere
-// else, never by what a browser carries (contract 18): of two browsers that
-// finish one session, or of completion and expiry, one wins and the other
-// learns who did.
+// Attempts and the outcome are decided here alone, by compare-and-set, and never by what a browser carries
+// (contract 18). If two browsers finish one session at once, or if it completes and expires at once, one of
+// them wins and the other learns the outcome.
 package lifecycle
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"io"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -24,10 +22,16 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Lifecycle applies triggers. All fields are needed.
+// Lifecycle applies triggers. All fields but Count and Wake are needed.
 type Lifecycle struct {
-	host.Host
-	Attempts    int           // failed ones a user has, the last being final (contract 23)
+	KV     kv.KV
+	Sealer host.Sealer
+	Now    func() time.Time
+	Random io.Reader
+	Count  func(event string)                  // as in host.Host
+	Wake   func(p kv.Partition, due time.Time) // as in host.Host
+
+	Attempts    int           // how many failed ones a user has, of which the last is final (contract 23)
 	OutcomeLife time.Duration // how long outcomes are kept (contract 21)
 }
 
@@ -39,15 +43,10 @@ type Session struct {
 	User, State *string // as given at start; nil: not given
 }
 
-// Partition returns the name of a data partition.
-func Partition(n uint16) kv.Partition { return kv.Partition("p" + strconv.Itoa(int(n))) }
-
-func (s Session) partition() kv.Partition { return Partition(s.ID.Partition) }
-
-// Load returns what is kept of a session and the version to compare with. A
-// record that no instance of this service wrote is an error (contract 19).
+// Load returns the record of a session, and its version for the next write to compare with. A record that no
+// instance of this service wrote is an error (contract 19).
 func (l *Lifecycle) Load(ctx context.Context, id session.ID) (r session.Record, version string, err error) {
-	item, err := l.KV.Get(ctx, id.Key(Partition(id.Partition)))
+	item, err := l.KV.Get(ctx, id.Key())
 	if errors.Is(err, kv.ErrNotFound) {
 		return session.Record{}, "", nil
 	}
@@ -61,8 +60,7 @@ func (l *Lifecycle) Load(ctx context.Context, id session.ID) (r session.Record, 
 	return r, item.Tx, err
 }
 
-// authentic checks the MAC of a record, whose key must have been in use when
-// the session began.
+// authentic checks the MAC of a record. Its key must have been in use when the session began.
 func (l *Lifecycle) authentic(id session.ID, item kv.Item) error {
 	until, err := token.CheckRecord(l.Sealer, item.Key.String(), item.Value)
 	if err == nil && !host.Dated(id.Created, until) {
@@ -71,19 +69,19 @@ func (l *Lifecycle) authentic(id session.ID, item kv.Item) error {
 	return err
 }
 
-// Begin commits what a new session needs: the started event and the expiry
-// timer where its integration sends events, extra puts of the caller in the
-// same partition, and, if the provider could not begin, the failed outcome
-// with its event. Where none of that is needed it does not touch the KV.
+// Begin commits what a new session needs. If its integration sends events, that is the started event and the
+// expiry timer. If the provider could not begin, it is the failed outcome with its event. The caller's own
+// checks and puts, in the same partition, are part of the commit. If there is nothing to commit, Begin does
+// not touch the KV.
 //
-// A *kv.Conflict is about the extra checks alone. Without any check a lost
-// reply cannot be resolved, since doing it again could send an event twice:
-// there may then be a session that nobody was told of, which expires.
-func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks []kv.Check, extra []kv.Put) error {
-	tx := kv.Tx{Partition: s.partition(), Checks: checks, Puts: extra}
+// A *kv.Conflict is about the caller's checks alone. Without any check a lost reply cannot be resolved, since
+// a second commit could send an event twice. There may then be a session that nobody was told of. It expires.
+func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks []kv.Check,
+	extra []kv.Put) error {
+	tx := kv.Tx{Partition: s.ID.Partition.Name(), Checks: checks, Puts: extra}
 	sends := s.Integration.Webhook.Sends()
 	var now time.Time
-	if sends || !initiated { // a guest pays for the time
+	if sends || !initiated { // asking for the time costs a guest something
 		now = l.Now()
 	}
 	if sends {
@@ -117,11 +115,11 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks
 	return nil
 }
 
-// Fire applies what came of an attempt and returns the record that then holds,
-// whoever made it. attempt is how many have failed before this one. If it is
-// not the attempt that the session is at, the trigger changes nothing: one
-// form that is posted twice counts once (contract 23).
-func (l *Lifecycle) Fire(ctx context.Context, s Session, t session.Trigger, attempt int) (session.Record, error) {
+// Fire applies what came of an attempt, and returns the record that holds then, whoever has written it.
+// attempt is how many attempts had failed before this one. If the session is at another attempt, the trigger
+// changes nothing: a form that is posted twice counts once (contract 23).
+func (l *Lifecycle) Fire(ctx context.Context, s Session, t session.Trigger, attempt int) (
+	session.Record, error) {
 	r, _, err := l.fire(ctx, s, t, attempt, nil)
 	return r, err
 }
@@ -129,12 +127,13 @@ func (l *Lifecycle) Fire(ctx context.Context, s Session, t session.Trigger, atte
 // anyAttempt is for a trigger that belongs to no attempt.
 const anyAttempt = -1
 
-// maxRaces bounds how often Fire tries again after somebody else's write. A
-// session has few writers, each writes a few times in its life.
+// maxRaces bounds how often Fire tries again after another write. A session has few writers, and each of them
+// writes a few times.
 const maxRaces = 16
 
 // fire also reports whether it was this call that changed the record.
-func (l *Lifecycle) fire(ctx context.Context, s Session, t session.Trigger, attempt int, held []kv.Held) (session.Record, bool, error) {
+func (l *Lifecycle) fire(ctx context.Context, s Session, t session.Trigger, attempt int, held []kv.Held) (
+	session.Record, bool, error) {
 	late := false
 	for range maxRaces {
 		r, version, err := l.Load(ctx, s.ID)
@@ -154,7 +153,7 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, t session.Trigger, atte
 		if !changed {
 			return next, false, nil
 		}
-		tx := kv.Tx{Partition: s.partition(), Held: held}
+		tx := kv.Tx{Partition: s.ID.Partition.Name(), Held: held}
 		if err := l.addOutcome(&tx, s, next, version); err != nil {
 			return session.Record{}, false, err
 		}
@@ -175,10 +174,11 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, t session.Trigger, atte
 		case !errors.As(err, &conflict):
 			return session.Record{}, false, err
 		}
-		// Trying again is safe even if this write did happen and somebody has
-		// overwritten it since: the record has then ended or left the attempt.
+		// It is safe to try again even if this write did happen and another has replaced it since: the
+		// session has then ended or is at another attempt.
 	}
-	return session.Record{}, false, fmt.Errorf("%w: session changed %d times under one request", kv.ErrUnavailable, maxRaces)
+	return session.Record{}, false,
+		fmt.Errorf("%w: session changed %d times under one request", kv.ErrUnavailable, maxRaces)
 }
 
 var errLeaseLost = errors.New("lifecycle: lease lost")
@@ -193,8 +193,8 @@ func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
 	if err != nil {
 		return err
 	}
-	// A timer that is still here fired early, by another instance's faster
-	// clock, or belongs to a session that has ended without it.
+	// The timer is still there. Either it fired early, by the faster clock of another instance, or the
+	// session has ended without it.
 	tx := kv.Tx{Partition: job.Partition, Held: held}
 	if r.Terminal() {
 		tx.Cancel = []string{job.Task.ID}
@@ -215,16 +215,17 @@ func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
 	return err
 }
 
-// addOutcome adds to tx the record r, in place of version, and if it is final
-// its event and the end of the timer.
+// addOutcome adds to tx the record r in place of that version. If r is final, it also adds the event and the
+// end of the timer.
 func (l *Lifecycle) addOutcome(tx *kv.Tx, s Session, r session.Record, version string) error {
-	key := s.ID.Key(tx.Partition)
+	key := s.ID.Key()
 	value, err := token.SignRecord(l.Sealer, key.String(), r.Marshal())
 	if err != nil {
 		return err
 	}
 	tx.Checks = append(tx.Checks, kv.Check{Name: key.Name, Tx: version})
-	tx.Puts = append(tx.Puts, kv.Put{Name: key.Name, Value: value, Expires: s.ID.Expires().Add(l.OutcomeLife)})
+	tx.Puts = append(tx.Puts, kv.Put{Name: key.Name, Value: value,
+		Expires: s.ID.Expires().Add(l.OutcomeLife)})
 	if !r.Terminal() {
 		return nil
 	}

@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,29 +14,25 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"
-	"github.com/verge-id/verge/kvadapters/memory"
 )
 
-const testUUID = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
+const testUUID = testhost.UUID
 
 const outcomeLife = 30 * 24 * time.Hour
 
 var ctx = context.Background()
 
-// world is a Lifecycle on a store that fails as told and whose clock is moved.
+// world is a Lifecycle on a test's host.
 type world struct {
 	*Lifecycle
-	store   *kvtest.Faulty
-	memory  *memory.Store
-	clock   *kvtest.Clock
-	ring    *token.Ring
-	random  *coretest.Random
+	*testhost.Host
 	commits atomic.Int64
 
 	mu     sync.Mutex
@@ -47,25 +42,21 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{clock: kvtest.NewClock(), random: &coretest.Random{}, counts: map[string]int{}}
-	w.memory = memory.New(memory.Config{Now: w.clock.Now})
-	w.store = &kvtest.Faulty{KV: w.memory}
+	h := testhost.New(t)
+	w := &world{Host: h, counts: map[string]int{}}
 	w.script()
-	var err error
-	w.ring, err = token.NewRing("verify.verge.example", w.random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
-	coretest.Must(t, err)
-	w.Lifecycle = &Lifecycle{Attempts: 3, OutcomeLife: outcomeLife, Host: host.Host{
-		KV: w.store, Sealer: w.ring, Now: w.clock.Now, Random: w.random,
+	w.Lifecycle = &Lifecycle{Attempts: 3, OutcomeLife: outcomeLife,
+		KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random,
 		Count: func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() },
 		Wake:  func(_ kv.Partition, due time.Time) { w.mu.Lock(); w.woken = append(w.woken, due); w.mu.Unlock() },
-	}}
+	}
 	return w
 }
 
 // script lets the next commits meet these faults, everything else pass.
 func (w *world) script(faults ...kvtest.Fault) {
 	w.commits.Store(0)
-	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method != "Commit" {
 			return kvtest.Pass
 		}
@@ -81,9 +72,9 @@ var withWebhook = integration.Webhook{URL: "https://hooks.publisher.example/verg
 // session makes one; whether it sends events is up to the webhook.
 func (w *world) session(t testing.TB, hook integration.Webhook) Session {
 	t.Helper()
-	id, err := session.NewID(w.random, testUUID, session.L1, 25, w.clock.Now(), 3)
+	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), 3)
 	coretest.Must(t, err)
-	text, err := id.Format(w.ring)
+	text, err := id.Format(w.Ring)
 	coretest.Must(t, err)
 	user, state := "user-42", ""
 	return Session{ID: id, Text: text, User: &user, State: &state,
@@ -94,7 +85,7 @@ func (w *world) session(t testing.TB, hook integration.Webhook) Session {
 // leases them on a copy of time far away, so it comes last in a test.
 func (w *world) tasks(t testing.TB) (events []webhook.Event, timers []kv.Task) {
 	t.Helper()
-	all, _, err := w.memory.Claim(ctx, "p3", w.clock.Now().Add(1000*time.Hour), time.Hour, 1000)
+	all, _, err := w.Memory.Claim(ctx, "p3", w.Clock.Now().Add(1000*time.Hour), time.Hour, 1000)
 	coretest.Must(t, err)
 	for _, task := range all {
 		m, sealed, err := outbox.Read(task)
@@ -103,7 +94,7 @@ func (w *world) tasks(t testing.TB) (events []webhook.Event, timers []kv.Task) {
 			timers = append(timers, task)
 			continue
 		}
-		body, err := outbox.Body(w.ring, sealed)
+		body, err := outbox.Body(w.Ring, sealed)
 		coretest.Must(t, err)
 		var e webhook.Event
 		coretest.Must(t, json.Unmarshal(body, &e))
@@ -146,9 +137,9 @@ func (w *world) record(t testing.TB, s Session) session.Record {
 func TestBeginWithoutWebhookDoesNotTouchTheKV(t *testing.T) {
 	for name, hook := range map[string]integration.Webhook{"no URL": {}, "switched off": {Off: true}, "off, though with a URL": {Off: true, URL: withWebhook.URL}} {
 		w := newWorld(t)
-		before := w.store.Calls()
+		before := w.Store.Calls()
 		coretest.Must(t, w.Begin(ctx, w.session(t, hook), true, nil, nil))
-		if n := w.store.Calls() - before; n != 0 {
+		if n := w.Store.Calls() - before; n != 0 {
 			t.Errorf("architecture, What is where: %s: start asked the KV %d times", name, n)
 		}
 	}
@@ -178,16 +169,16 @@ func TestBeginIsOneCommit(t *testing.T) {
 			w := newWorld(t)
 			s := w.session(t, c.hook)
 			coretest.Must(t, w.Begin(ctx, s, c.initiated, c.checks, c.extra))
-			if n := w.commits.Load(); n != 1 || w.store.Calls() != 1 {
-				t.Errorf("architecture: %d commits and %d calls, want one", n, w.store.Calls())
+			if n := w.commits.Load(); n != 1 || w.Store.Calls() != 1 {
+				t.Errorf("architecture: %d commits and %d calls, want one", n, w.Store.Calls())
 			}
 			if r := w.record(t, s); r.State != c.state {
 				t.Errorf("kept is %+v, want state %q", r, c.state)
-			} else if c.state == session.Failed && (r.FailureCode != webhook.FailureUnknown || !r.At.Equal(w.clock.Now())) {
+			} else if c.state == session.Failed && (r.FailureCode != webhook.FailureUnknown || !r.At.Equal(w.Clock.Now())) {
 				t.Errorf("kept is %+v", r)
 			}
 			if len(c.extra) > 0 {
-				if it, err := w.memory.Get(ctx, kv.Key{Partition: "p3", Name: "r/x"}); err != nil || string(it.Value) != "answer" {
+				if it, err := w.Memory.Get(ctx, kv.Key{Partition: "p3", Name: "r/x"}); err != nil || string(it.Value) != "answer" {
 					t.Errorf("the extra put: %+v, %v", it, err)
 				}
 			}
@@ -204,7 +195,7 @@ func TestBeginWakesTheRunner(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
-	if len(w.woken) != 2 || !w.woken[0].Equal(w.clock.Now()) || !w.woken[1].Equal(s.ID.Expires()) {
+	if len(w.woken) != 2 || !w.woken[0].Equal(w.Clock.Now()) || !w.woken[1].Equal(s.ID.Expires()) {
 		t.Errorf("woken for %v, want now and %s", w.woken, s.ID.Expires())
 	}
 }
@@ -245,7 +236,7 @@ func TestBeginAfterALostReply(t *testing.T) {
 				t.Errorf("%d commits, want %d", n, c.commits)
 			}
 			if c.deliver {
-				for _, err := range w.store.Deliver(ctx) {
+				for _, err := range w.Store.Deliver(ctx) {
 					if conflict := (*kv.Conflict)(nil); !errors.As(err, &conflict) {
 						t.Errorf("the late commit applied a second time (%v)", err)
 					}
@@ -258,7 +249,7 @@ func TestBeginAfterALostReply(t *testing.T) {
 
 func TestBeginConflictsOnTheExtraCheckAlone(t *testing.T) {
 	w := newWorld(t)
-	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "other", Partition: "p3", Puts: []kv.Put{{Name: "r/x", Value: []byte("theirs")}}}))
+	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "other", Partition: "p3", Puts: []kv.Put{{Name: "r/x", Value: []byte("theirs")}}}))
 	err := w.Begin(ctx, w.session(t, withWebhook), true, []kv.Check{{Name: "r/x"}}, []kv.Put{{Name: "r/x"}})
 	var conflict *kv.Conflict
 	if !errors.As(err, &conflict) {
@@ -271,7 +262,7 @@ func TestBeginConflictsOnTheExtraCheckAlone(t *testing.T) {
 }
 
 func TestFire(t *testing.T) {
-	at := func(w *world) time.Time { return w.clock.Now() }
+	at := func(w *world) time.Time { return w.Clock.Now() }
 	for _, c := range []struct {
 		name    string
 		trigger session.Trigger
@@ -291,7 +282,7 @@ func TestFire(t *testing.T) {
 			w := newWorld(t)
 			s := w.session(t, withWebhook)
 			coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
-			w.clock.Advance(time.Minute)
+			w.Clock.Advance(time.Minute)
 			r, err := w.Fire(ctx, s, c.trigger, 0)
 			coretest.Must(t, err)
 			if r.State != c.state || r.FailureCode != c.code || r.Terminal() && !r.At.Equal(at(w)) {
@@ -356,7 +347,7 @@ func TestALateAnswerIsIgnoredAndCounted(t *testing.T) {
 	s := w.session(t, withWebhook)
 	first, err := w.Fire(ctx, s, session.Rejected, 0)
 	coretest.Must(t, err)
-	w.clock.Advance(time.Second)
+	w.Clock.Advance(time.Second)
 	for n, trigger := range []session.Trigger{session.Succeeded, session.Rejected, session.AttemptFailed, session.Withdrawn} {
 		r, err := w.Fire(ctx, s, trigger, 0)
 		if err != nil || r != first {
@@ -373,7 +364,7 @@ func TestAnAnswerAfterTheTenMinutesFindsTheSessionExpired(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
-	w.clock.Advance(session.Life)
+	w.Clock.Advance(session.Life)
 	r, err := w.Fire(ctx, s, session.Succeeded, 0)
 	if err != nil || r.State != session.Expired || !r.At.Equal(s.ID.Expires()) {
 		t.Errorf("contract 20: %+v, %v", r, err)
@@ -389,11 +380,11 @@ func TestOutcomesAreKeptAsLongAsTheSettingSays(t *testing.T) {
 	s := w.session(t, withWebhook)
 	first, err := w.Fire(ctx, s, session.Succeeded, 0)
 	coretest.Must(t, err)
-	w.clock.Advance(session.Life + outcomeLife - time.Millisecond)
+	w.Clock.Advance(session.Life + outcomeLife - time.Millisecond)
 	if r := w.record(t, s); r != first {
 		t.Errorf("contract 21: an instant before it is over the outcome is %+v", r)
 	}
-	w.clock.Advance(time.Millisecond)
+	w.Clock.Advance(time.Millisecond)
 	if r := w.record(t, s); r != (session.Record{}) {
 		t.Errorf("contract 21: after 30 days there is still %+v", r)
 	}
@@ -417,7 +408,7 @@ func TestRaces(t *testing.T) {
 				w := newWorld(t)
 				s := w.session(t, withWebhook)
 				coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
-				w.clock.Advance(session.Life - time.Millisecond)
+				w.Clock.Advance(session.Life - time.Millisecond)
 				records := make([]session.Record, 64)
 				errs := make([]error, len(records))
 				var wait sync.WaitGroup
@@ -426,7 +417,7 @@ func TestRaces(t *testing.T) {
 					wait.Go(func() {
 						<-start
 						if c.expire && n == len(records)/2 {
-							w.clock.Advance(time.Millisecond)
+							w.Clock.Advance(time.Millisecond)
 						}
 						for errs[n] == nil && !records[n].Terminal() { // a user tries again after a failed attempt
 							records[n], errs[n] = w.Fire(ctx, s, c.mixed[n%len(c.mixed)], records[n].Attempts)
@@ -496,7 +487,7 @@ func TestAnotherAttemptIsNotEvaluated(t *testing.T) {
 				}
 				w.wantEvents(t, true, webhook.TypeStarted)
 				// The session's end is not the attempts' business.
-				w.clock.Advance(session.Life)
+				w.Clock.Advance(session.Life)
 				if r, err = w.Fire(ctx, s, trigger, attempt); err != nil || r.State != session.Expired {
 					t.Errorf("after its life it is answered %+v, %v", r, err)
 				}
@@ -517,7 +508,7 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 					s := w.session(t, withWebhook)
 					w.script(first, second)
 					r, err := w.Fire(ctx, s, trigger, 0)
-					w.store.Deliver(ctx)
+					w.Store.Deliver(ctx)
 					kept := w.record(t, s)
 					switch {
 					case err != nil && (first == kvtest.Pass || first != kvtest.Refuse && second == kvtest.Pass):
@@ -559,7 +550,7 @@ func TestALostReplyUnderARaceCountsNoAttemptTwice(t *testing.T) {
 			w := newWorld(t)
 			s := w.session(t, withWebhook)
 			commits := 0
-			w.store.Decide = func(call kvtest.Call) kvtest.Fault {
+			w.Store.Decide = func(call kvtest.Call) kvtest.Fault {
 				if call.Method != "Commit" {
 					return kvtest.Pass
 				}
@@ -587,7 +578,7 @@ func TestALostReplyUnderARaceCountsNoAttemptTwice(t *testing.T) {
 // claimTimer leases the timer, which must be due at now, until now and 60 s.
 func (w *world) claimTimer(t testing.TB, now time.Time) host.Job {
 	t.Helper()
-	tasks, _, err := w.memory.Claim(ctx, "p3", now, time.Minute, 100)
+	tasks, _, err := w.Memory.Claim(ctx, "p3", now, time.Minute, 100)
 	coretest.Must(t, err)
 	for _, task := range tasks {
 		if strings.HasPrefix(task.ID, "x/") {
@@ -602,8 +593,8 @@ func TestTheTimerEndsASession(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
-	w.clock.Advance(session.Life + 3*time.Second)
-	coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, w.clock.Now())))
+	w.Clock.Advance(session.Life + 3*time.Second)
+	coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, w.Clock.Now())))
 	if r := w.record(t, s); r.State != session.Expired || r.FailureCode != webhook.FailureTimeout || !r.At.Equal(s.ID.Expires()) {
 		t.Errorf("contract 20: %+v, want expired at %s", r, s.ID.Expires())
 	}
@@ -619,20 +610,20 @@ func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 	w.woken = nil
-	w.clock.Advance(session.Life - time.Millisecond)
+	w.Clock.Advance(session.Life - time.Millisecond)
 	coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, s.ID.Expires()))) // by another instance's faster clock
 	if r := w.record(t, s); r.Terminal() {
 		t.Errorf("contract 20: %+v before the 10 minutes were over", r)
 	}
 	// Set to the end of the session, so that it does not come round and round until then.
-	if _, next, err := w.memory.Claim(ctx, "p3", w.clock.Now(), time.Minute, 1); err != nil || !next.Equal(s.ID.Expires()) {
+	if _, next, err := w.Memory.Claim(ctx, "p3", w.Clock.Now(), time.Minute, 1); err != nil || !next.Equal(s.ID.Expires()) {
 		t.Errorf("it is due at %s, %v, want %s", next, err, s.ID.Expires())
 	}
 	if len(w.woken) == 0 || !w.woken[len(w.woken)-1].Equal(s.ID.Expires()) {
 		t.Errorf("woken for %v, want %s at last", w.woken, s.ID.Expires())
 	}
-	w.clock.Advance(time.Millisecond)
-	coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, w.clock.Now())))
+	w.Clock.Advance(time.Millisecond)
+	coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, w.Clock.Now())))
 	if r := w.record(t, s); r.State != session.Expired {
 		t.Errorf("contract 20: %+v", r)
 	}
@@ -644,10 +635,10 @@ func TestATimerThatFiresLateFindsTheOutcome(t *testing.T) {
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 	job := w.claimTimer(t, s.ID.Expires())
-	w.clock.Advance(time.Minute)
+	w.Clock.Advance(time.Minute)
 	first, err := w.Fire(ctx, s, session.Succeeded, 0)
 	coretest.Must(t, err)
-	w.clock.Advance(session.Life)
+	w.Clock.Advance(session.Life)
 	coretest.Must(t, w.Expire(ctx, s, job))
 	if r := w.record(t, s); r != first {
 		t.Errorf("contract 18: the timer made %+v of %+v", r, first)
@@ -662,9 +653,9 @@ func TestATimerThatWasForgottenGoes(t *testing.T) {
 	s := w.session(t, withWebhook)
 	_, err := w.Fire(ctx, s, session.Succeeded, 0)
 	coretest.Must(t, err)
-	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3", Schedule: []kv.Task{outbox.Timer(s.ID, s.Text)}}))
-	w.clock.Advance(session.Life)
-	coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, w.clock.Now())))
+	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3", Schedule: []kv.Task{outbox.Timer(s.ID, s.Text)}}))
+	w.Clock.Advance(session.Life)
+	coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, w.Clock.Now())))
 	w.wantEvents(t, false, webhook.TypeCompleted)
 }
 
@@ -672,10 +663,10 @@ func TestATimerWhoseLeaseIsLostDoesNothing(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
-	w.clock.Advance(session.Life)
-	stale := w.claimTimer(t, w.clock.Now())
-	w.clock.Advance(time.Minute)
-	w.claimTimer(t, w.clock.Now())
+	w.Clock.Advance(session.Life)
+	stale := w.claimTimer(t, w.Clock.Now())
+	w.Clock.Advance(time.Minute)
+	w.claimTimer(t, w.Clock.Now())
 	if err := w.Expire(ctx, s, stale); err != nil {
 		t.Errorf("a lost lease is an error: %v", err)
 	}
@@ -695,15 +686,15 @@ func TestATimerSurvivesTheStoresErrors(t *testing.T) {
 			w := newWorld(t)
 			s := w.session(t, withWebhook)
 			coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
-			w.clock.Advance(session.Life)
-			job := w.claimTimer(t, w.clock.Now())
+			w.Clock.Advance(session.Life)
+			job := w.claimTimer(t, w.Clock.Now())
 			w.script(faults...)
 			err := w.Expire(ctx, s, job)
-			w.store.Deliver(ctx)
+			w.Store.Deliver(ctx)
 			w.script()
 			if err != nil && !w.record(t, s).Terminal() {
-				w.clock.Advance(time.Minute)
-				coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, w.clock.Now())))
+				w.Clock.Advance(time.Minute)
+				coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, w.Clock.Now())))
 			}
 			if r := w.record(t, s); r.State != session.Expired {
 				t.Errorf("%+v after %v", r, err)
@@ -716,7 +707,7 @@ func TestATimerSurvivesTheStoresErrors(t *testing.T) {
 func TestADamagedRecordDecidesNothing(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3", Puts: []kv.Put{{Name: s.ID.Key("p3").Name, Value: []byte("?")}}}))
+	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3", Puts: []kv.Put{{Name: s.ID.Key().Name, Value: []byte("?")}}}))
 	r, err := w.Fire(ctx, s, session.Succeeded, 0)
 	if err == nil || r != (session.Record{}) {
 		t.Errorf("%+v, %v", r, err)
@@ -736,7 +727,7 @@ func TestRandomFaults(t *testing.T) {
 			coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 			sessions = append(sessions, s)
 		}
-		w.store.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{kvtest.Refuse: .1, kvtest.LoseRequest: .1, kvtest.LoseReply: .2, kvtest.Delay: .1})
+		w.Store.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{kvtest.Refuse: .1, kvtest.LoseRequest: .1, kvtest.LoseReply: .2, kvtest.Delay: .1})
 		for n, s := range sessions {
 			for range 3 {
 				_, err := w.Fire(ctx, s, []session.Trigger{session.Succeeded, session.Rejected, session.AttemptFailed, session.Cancelled}[n%4], 0)
@@ -745,20 +736,20 @@ func TestRandomFaults(t *testing.T) {
 				}
 			}
 		}
-		w.store.Deliver(ctx)
-		w.clock.Advance(session.Life)
+		w.Store.Deliver(ctx)
+		w.Clock.Advance(session.Life)
 		for range 30 {
-			tasks, _, err := w.memory.Claim(ctx, "p3", w.clock.Now(), time.Minute, 100)
+			tasks, _, err := w.Memory.Claim(ctx, "p3", w.Clock.Now(), time.Minute, 100)
 			coretest.Must(t, err)
 			for _, task := range tasks {
 				for _, s := range sessions {
 					if task.ID == s.ID.TimerID() {
-						_ = w.Expire(ctx, s, host.Job{Partition: "p3", Task: task, Until: w.clock.Now().Add(time.Minute)})
+						_ = w.Expire(ctx, s, host.Job{Partition: "p3", Task: task, Until: w.Clock.Now().Add(time.Minute)})
 					}
 				}
 			}
-			w.store.Deliver(ctx)
-			w.clock.Advance(time.Minute)
+			w.Store.Deliver(ctx)
+			w.Clock.Advance(time.Minute)
 		}
 		w.script()
 		events, timers := w.tasks(t)
@@ -790,21 +781,21 @@ func TestRandomFaults(t *testing.T) {
 // TestWhoCanWriteToTheStoreMakesNoOutcome: contract 19.
 func TestWhoCanWriteToTheStoreMakesNoOutcome(t *testing.T) {
 	w := newWorld(t)
-	kr, err := token.GenerateKeyring(w.random, w.clock.Now())
+	kr, err := token.GenerateKeyring(w.Host.Random, w.Clock.Now())
 	coretest.Must(t, err)
-	w.Lifecycle.Sealer, err = kr.Ring("verify.verge.example", w.random, w.clock.Now)
+	w.Lifecycle.Sealer, err = kr.Ring("verify.verge.example", w.Host.Random, w.Clock.Now)
 	coretest.Must(t, err)
 	begin := func() (session.ID, Session, kv.Key) {
-		id, err := session.NewID(w.random, testUUID, session.L2, 25, w.clock.Now(), 0)
+		id, err := session.NewID(w.Host.Random, testUUID, session.L2, 25, w.Clock.Now(), 0)
 		coretest.Must(t, err)
 		text, err := id.Format(w.Lifecycle.Sealer)
 		coretest.Must(t, err)
-		return id, Session{ID: id, Text: text, Integration: &integration.Integration{ID: testUUID}}, id.Key(Partition(0))
+		return id, Session{ID: id, Text: text, Integration: &integration.Integration{ID: testUUID}}, id.Key()
 	}
 	plant := func(key kv.Key, value []byte) {
 		coretest.Must(t, w.KV.Commit(ctx, kv.Tx{ID: "forger", Partition: key.Partition, Puts: []kv.Put{{Name: key.Name, Value: value}}}))
 	}
-	completed := session.Record{State: session.Completed, At: w.clock.Now()}.Marshal()
+	completed := session.Record{State: session.Completed, At: w.Clock.Now()}.Marshal()
 
 	id, _, key := begin()
 	plant(key, completed)

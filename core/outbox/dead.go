@@ -11,21 +11,21 @@ import (
 
 // Why an event is dead or put off.
 const (
-	Refused   = "refused"   // the receiver answered 4xx: theirs to mend
-	Exhausted = "exhausted" // every attempt failed; Last says how the last one did
-	NoTarget  = "no_target" // the integration is gone, or sends no events any more
+	refused   = "refused"   // the receiver answered 4xx: theirs to mend
+	exhausted = "exhausted" // every attempt failed; Last says how the last one did
+	noTarget  = "no_target" // the integration is gone, or sends no events any more
 
-	// NoSecret: the webhook secret cannot be opened. That is ours to mend, and
+	// noSecret: the webhook secret cannot be opened. That is ours to mend, and
 	// puts events off; earlier releases gave them up for it.
-	NoSecret = "no_secret"
+	noSecret = "no_secret"
 
-	// KeyAwaited: another instance sealed the event with a key that this one
+	// keyAwaited: another instance sealed the event with a key that this one
 	// has not read yet. It puts events off.
-	KeyAwaited = "key_awaited"
+	keyAwaited = "key_awaited"
 
-	// Unreadable: the key that sealed the event was retired before its time, or
+	// unreadable: the key that sealed the event was retired before its time, or
 	// the store holds another event under its name. Either way it is lost.
-	Unreadable = "unreadable"
+	unreadable = "unreadable"
 )
 
 // Dead is an event that will not be tried again by itself.

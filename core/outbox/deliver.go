@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -15,15 +16,23 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// DeadLife is how long a dead event stays visible (contract 27).
-const DeadLife = 30 * 24 * time.Hour
+// deadLife is how long a dead event stays visible (contract 27).
+const deadLife = 30 * 24 * time.Hour
 
 // AttemptTime is one attempt by the contract's times (26), with room for the record.
 const AttemptTime = 14 * time.Second
 
-// Outbox delivers events. All fields but Schedule are needed.
+// Outbox delivers events. All fields but Count, Wake and Schedule are needed.
 type Outbox struct {
-	host.Host
+	KV     kv.KV
+	Sealer host.Sealer
+	Fetch  host.Fetcher
+	Now    func() time.Time
+	Random io.Reader
+	Log    *slog.Logger
+	Count  func(event string)                  // as in host.Host
+	Wake   func(p kv.Partition, due time.Time) // as in host.Host
+
 	Directory *integration.Directory
 	Schedule  webhook.Schedule // the zero value is the contract's
 
@@ -45,17 +54,17 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	}
 	switch reason {
 	case "":
-	case NoSecret:
+	case noSecret:
 		return o.postpone(ctx, job, m, sealed, reason)
 	default:
 		return o.bury(ctx, job, m, sealed, reason, reason)
 	}
 	body, err := Body(o.Sealer, sealed)
 	if errors.Is(err, host.ErrKeyAwaited) {
-		return o.postpone(ctx, job, m, sealed, KeyAwaited)
+		return o.postpone(ctx, job, m, sealed, keyAwaited)
 	}
 	if err != nil || !m.owns(eventID(job), body) {
-		return o.bury(ctx, job, m, sealed, Unreadable, Unreadable)
+		return o.bury(ctx, job, m, sealed, unreadable, unreadable)
 	}
 	// Asked here and not sooner: the look-up above took as long as it took.
 	now := o.Now()
@@ -78,7 +87,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 		}
 		return o.record(ctx, job, tx)
 	case webhook.GivenUp:
-		return o.bury(ctx, job, m, sealed, Refused, last)
+		return o.bury(ctx, job, m, sealed, refused, last)
 	}
 	o.count(host.CountAttemptFailed)
 	var rnd [8]byte
@@ -87,7 +96,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	}
 	delay, more := o.Schedule.Next(m.Attempts, binary.LittleEndian.Uint64(rnd[:]))
 	if !more {
-		return o.bury(ctx, job, m, sealed, Exhausted, last)
+		return o.bury(ctx, job, m, sealed, exhausted, last)
 	}
 	o.Log.Info("webhook will be tried again", "event", eventID(job), "type", m.Type,
 		"integration", m.Integration, "attempts", m.Attempts, "last", last, "in", delay.Round(time.Second).String())
@@ -112,18 +121,18 @@ func (o *Outbox) Post(ctx context.Context, url string, header map[string]string,
 func (o *Outbox) target(ctx context.Context, id string) (i *integration.Integration, secret, reason string, err error) {
 	i, err = o.Directory.Integration(ctx, id)
 	if errors.Is(err, integration.ErrNotFound) {
-		return nil, "", NoTarget, nil
+		return nil, "", noTarget, nil
 	}
 	if err != nil {
 		return nil, "", "", err
 	}
 	if !i.Webhook.Sends() {
-		return nil, "", NoTarget, nil
+		return nil, "", noTarget, nil
 	}
 	secret, err = o.Directory.WebhookSecret(i)
 	if err != nil {
 		o.Log.Debug("webhook cannot be signed", "integration", id, "error", err.Error())
-		return nil, "", NoSecret, nil
+		return nil, "", noSecret, nil
 	}
 	return i, secret, "", nil
 }
@@ -159,7 +168,7 @@ func (o *Outbox) bury(ctx context.Context, job host.Job, m Meta, sealed []byte, 
 		"attempts", d.Attempts, "reason", reason, "last", last)
 	return o.record(ctx, job, kv.Tx{
 		Cancel:  []string{job.Task.ID},
-		Puts:    []kv.Put{{Name: deadPrefix + d.Event, Value: join(d, sealed), Expires: d.At.Add(DeadLife)}},
+		Puts:    []kv.Put{{Name: deadPrefix + d.Event, Value: join(d, sealed), Expires: d.At.Add(deadLife)}},
 		Deletes: []string{waitingPrefix + d.Event},
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,16 +15,16 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"
-	"github.com/verge-id/verge/kvadapters/memory"
 )
 
 const (
-	testUUID = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
+	testUUID = testhost.UUID
 	hookURL  = "https://hooks.publisher.example/verge?token=of-the-publisher"
 	secret   = "whsec_only_for_tests"
 	part     = kv.Partition("p3")
@@ -34,14 +33,10 @@ const (
 
 var ctx = context.Background()
 
-// world is an Outbox on a store that fails as told, with a receiver that
-// answers as told and a clock that is moved.
+// world is an Outbox on a test's host, with a receiver that answers as told.
 type world struct {
 	*Outbox
-	store  *kvtest.Faulty
-	memory *memory.Store
-	clock  *kvtest.Clock
-	log    bytes.Buffer
+	*testhost.Host
 
 	answer func(host.FetchRequest) (int, error) // of the receiver
 	posts  []host.FetchRequest
@@ -53,16 +48,11 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{clock: kvtest.NewClock(), counts: map[string]int{}, answer: status(200)}
-	w.memory = memory.New(memory.Config{Now: w.clock.Now})
-	w.store = &kvtest.Faulty{KV: w.memory}
-	random := &coretest.Random{}
-	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)})
-	coretest.Must(t, err)
-	h := host.Host{KV: w.store, Sealer: ring, Fetch: w, Now: w.clock.Now, Random: random,
-		Log:   slog.New(slog.NewTextHandler(&w.log, nil)),
-		Count: func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() }}
-	w.Outbox = &Outbox{Host: h, Directory: integration.NewDirectory(h), AttemptTime: AttemptTime}
+	h := testhost.New(t)
+	w := &world{Host: h, counts: map[string]int{}, answer: status(200)}
+	h.Fetch, h.Count = w, func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() }
+	w.Outbox = &Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random, Log: h.Log, Count: h.Count,
+		Directory: integration.NewDirectory(h.Host), AttemptTime: AttemptTime}
 	w.put(t, integration.Webhook{URL: hookURL}, secret)
 	return w
 }
@@ -75,7 +65,7 @@ func (w *world) put(t testing.TB, hook integration.Webhook, secret string) {
 // Fetch implements host.Fetcher.
 func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	w.posts = append(w.posts, req)
-	w.at = append(w.at, w.clock.Now())
+	w.at = append(w.at, w.Clock.Now())
 	status, err := w.answer(req)
 	return host.FetchResponse{Status: status}, err
 }
@@ -93,7 +83,7 @@ func fails(reason string) func(host.FetchRequest) (int, error) {
 // task is the delivery of e, due now.
 func (w *world) task(t testing.TB, e webhook.Event) kv.Task {
 	t.Helper()
-	task, err := Event(w.Sealer, e, testUUID, w.clock.Now())
+	task, err := Event(w.Sealer, e, testUUID, w.Clock.Now())
 	coretest.Must(t, err)
 	return task
 }
@@ -110,19 +100,19 @@ func (w *world) body(t testing.TB, sealed []byte) []byte {
 func (w *world) schedule(t testing.TB) webhook.Event {
 	t.Helper()
 	state := "line 1\nline 2"
-	e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), PublisherID: "pub_a",
+	e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(), PublisherID: "pub_a",
 		IntegrationID: testUUID, SessionID: "svc_sess_x"}, "L1", 25, nil, &state)
 	id, err := kv.NewTxID(w.Random)
 	coretest.Must(t, err)
-	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: id, Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
+	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: id, Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
 	return e
 }
 
 // claim leases what is due and returns when the next one is.
 func (w *world) claim(t testing.TB) (jobs []host.Job, next time.Time) {
 	t.Helper()
-	now := w.clock.Now()
-	tasks, next, err := w.memory.Claim(ctx, part, now, lease, 100)
+	now := w.Clock.Now()
+	tasks, next, err := w.Memory.Claim(ctx, part, now, lease, 100)
 	coretest.Must(t, err)
 	for _, task := range tasks {
 		jobs = append(jobs, host.Job{Partition: part, Task: task, Until: now.Add(lease)})
@@ -207,25 +197,25 @@ func TestDeliverJudgesTheAnswer(t *testing.T) {
 				}
 			case gone:
 				w.idle(t)
-				want := Dead{Event: e.ID, Type: e.Type, Session: e.SessionID, Integration: testUUID, Reason: Refused, Last: c.last, Attempts: 1, At: w.clock.Now()}
+				want := Dead{Event: e.ID, Type: e.Type, Session: e.SessionID, Integration: testUUID, Reason: refused, Last: c.last, Attempts: 1, At: w.Clock.Now()}
 				if len(dead) != 1 || dead[0] != want {
 					t.Errorf("contract 27: dead %+v, want %+v", dead, want)
 				}
 			case again:
 				jobs, next := w.claim(t)
-				if d := next.Sub(w.clock.Now()); len(jobs) != 0 || d < 4*time.Second || d > 6*time.Second || len(dead) != 0 {
+				if d := next.Sub(w.Clock.Now()); len(jobs) != 0 || d < 4*time.Second || d > 6*time.Second || len(dead) != 0 {
 					t.Errorf("contract 26: tried again after %s, want 5 s ±20 %%; dead %+v", d, dead)
 				}
 				if len(woken) != 1 || !woken[0].Equal(next) {
 					t.Errorf("contract 26: the runner was told of %v and sleeps through %v", woken, next)
 				}
-				if !strings.Contains(w.log.String(), c.last) {
-					t.Errorf("the log does not say %q: %s", c.last, &w.log)
+				if !strings.Contains(w.Logged.String(), c.last) {
+					t.Errorf("the log does not say %q: %s", c.last, &w.Logged)
 				}
 			}
 			for _, never := range []string{"of-the-publisher", secret, "line 1", "hooks.publisher"} {
-				if strings.Contains(w.log.String(), never) {
-					t.Errorf("contract 13: the log holds %q: %s", never, &w.log)
+				if strings.Contains(w.Logged.String(), never) {
+					t.Errorf("contract 13: the log holds %q: %s", never, &w.Logged)
 				}
 			}
 		})
@@ -235,7 +225,7 @@ func TestDeliverJudgesTheAnswer(t *testing.T) {
 func TestWhatIsPosted(t *testing.T) {
 	w := newWorld(t)
 	e := w.schedule(t)
-	w.clock.Advance(3 * time.Second)
+	w.Clock.Advance(3 * time.Second)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	p := w.posts[0]
 	if p.Method != "POST" || p.URL != hookURL || !bytes.Equal(p.Body, e.Body()) {
@@ -245,10 +235,10 @@ func TestWhatIsPosted(t *testing.T) {
 	for name, value := range p.Header {
 		header[name] = []string{value}
 	}
-	if err := webhook.Verify(secret, header, p.Body, w.clock.Now(), 0); err != nil {
+	if err := webhook.Verify(secret, header, p.Body, w.Clock.Now(), 0); err != nil {
 		t.Errorf("spec, Signature: %v", err)
 	}
-	if err := webhook.Verify("whsec_another", header, p.Body, w.clock.Now(), 0); err == nil {
+	if err := webhook.Verify("whsec_another", header, p.Body, w.Clock.Now(), 0); err == nil {
 		t.Error("spec, Signature: another secret verifies it")
 	}
 }
@@ -266,15 +256,15 @@ func TestEveryAttemptOfTheSchedule(t *testing.T) {
 			t.Fatalf("contract 26: dead after %d attempts", n+1)
 		}
 		_, next := w.claim(t)
-		if d := next.Sub(w.clock.Now()); d < wait*8/10 || d > wait*12/10 {
+		if d := next.Sub(w.Clock.Now()); d < wait*8/10 || d > wait*12/10 {
 			t.Errorf("contract 26: attempt %d comes after %s, want %s ±20 %%", n+2, d, wait)
 		}
-		w.clock.Advance(next.Sub(w.clock.Now()))
+		w.Clock.Advance(next.Sub(w.Clock.Now()))
 	}
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	w.idle(t)
 	dead := w.dead(t)
-	if len(dead) != 1 || dead[0].Reason != Exhausted || dead[0].Last != "status 503" || dead[0].Attempts != 10 || dead[0].Event != e.ID {
+	if len(dead) != 1 || dead[0].Reason != exhausted || dead[0].Last != "status 503" || dead[0].Attempts != 10 || dead[0].Event != e.ID {
 		t.Fatalf("contract 26: dead %+v", dead)
 	}
 	seen := map[string]bool{}
@@ -294,11 +284,11 @@ func TestEveryAttemptOfTheSchedule(t *testing.T) {
 	if len(w.posts) != 10 || len(seen) != 10 {
 		t.Errorf("contract 26: %d posts at %d times, want 10", len(w.posts), len(seen))
 	}
-	w.clock.Advance(DeadLife - time.Millisecond)
+	w.Clock.Advance(deadLife - time.Millisecond)
 	if len(w.dead(t)) != 1 {
 		t.Error("contract 27: it is not visible for 30 days")
 	}
-	w.clock.Advance(time.Millisecond)
+	w.Clock.Advance(time.Millisecond)
 	if len(w.dead(t)) != 0 {
 		t.Error("contract 19: after 30 days its state is still kept")
 	}
@@ -310,12 +300,12 @@ func TestNoTarget(t *testing.T) {
 		change func(t *testing.T, w *world)
 		reason string
 	}{
-		{"contract 27: switched off meanwhile", func(t *testing.T, w *world) { w.put(t, integration.Webhook{Off: true}, "") }, NoTarget},
-		{"contract 27: without URL meanwhile", func(t *testing.T, w *world) { w.put(t, integration.Webhook{}, "") }, NoTarget},
+		{"contract 27: switched off meanwhile", func(t *testing.T, w *world) { w.put(t, integration.Webhook{Off: true}, "") }, noTarget},
+		{"contract 27: without URL meanwhile", func(t *testing.T, w *world) { w.put(t, integration.Webhook{}, "") }, noTarget},
 		{"contract 27: the integration is gone", func(t *testing.T, w *world) {
-			coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c", Deletes: []string{"c/int/" + testUUID}}))
-			w.Directory = integration.NewDirectory(w.Host)
-		}, NoTarget},
+			coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c", Deletes: []string{"c/int/" + testUUID}}))
+			w.Directory = integration.NewDirectory(w.Host.Host)
+		}, noTarget},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -355,7 +345,7 @@ func TestOurOwnFaultPutsAnEventOff(t *testing.T) {
 		fault func(w *world)
 	}{
 		{"contract 27: the secret does not open", func(w *world) {
-			on := w.Host
+			on := w.Host.Host
 			on.Sealer = secretless{w.Sealer}
 			w.Directory = integration.NewDirectory(on)
 		}},
@@ -370,15 +360,15 @@ func TestOurOwnFaultPutsAnEventOff(t *testing.T) {
 			for n := range looks {
 				coretest.Must(t, w.run(t, w.claimOne(t)))
 				jobs, next := w.claim(t)
-				if len(jobs) != 0 || next.IsZero() || next.Sub(w.clock.Now()) > postponeMost {
+				if len(jobs) != 0 || next.IsZero() || next.Sub(w.Clock.Now()) > postponeMost {
 					t.Fatalf("look %d: %d jobs are due and the next at %s; want it put off, by %s at most", n, len(jobs), next, postponeMost)
 				}
-				w.clock.Advance(next.Sub(w.clock.Now()))
+				w.Clock.Advance(next.Sub(w.Clock.Now()))
 			}
 			if dead := w.dead(t); len(dead) != 0 || len(w.posts) != 0 {
 				t.Fatalf("given up %+v after %d posts, want neither", dead, len(w.posts))
 			}
-			if n := strings.Count(w.log.String(), "put off"); n != 1 {
+			if n := strings.Count(w.Logged.String(), "put off"); n != 1 {
 				t.Errorf("the log says %d times that the event is put off, want once", n)
 			}
 			*w.Outbox = whole // the operator has mended it
@@ -386,7 +376,7 @@ func TestOurOwnFaultPutsAnEventOff(t *testing.T) {
 			job := w.claimOne(t)
 			coretest.Must(t, w.run(t, job))
 			_, next := w.claim(t)
-			w.clock.Advance(next.Sub(w.clock.Now()))
+			w.Clock.Advance(next.Sub(w.Clock.Now()))
 			m, _, err := Read(w.claimOne(t).Task)
 			coretest.Must(t, err)
 			if len(w.posts) != 1 || m.Attempts != 1 {
@@ -412,20 +402,20 @@ func TestALeaseTooShortForAnAttemptPostsNothing(t *testing.T) {
 			w := newWorld(t)
 			w.schedule(t)
 			job := w.claimOne(t)
-			w.clock.Advance(lease - c.left)
-			w.store.Decide = func(call kvtest.Call) kvtest.Fault {
+			w.Clock.Advance(lease - c.left)
+			w.Store.Decide = func(call kvtest.Call) kvtest.Fault {
 				if call.Method == "Get" {
-					w.clock.Advance(c.slow)
+					w.Clock.Advance(c.slow)
 				}
 				return kvtest.Pass
 			}
-			w.Directory = integration.NewDirectory(w.Host)
+			w.Directory = integration.NewDirectory(w.Host.Host)
 			coretest.Must(t, w.run(t, job))
 			if len(w.posts) != c.posts {
 				t.Errorf("%d posts, want %d", len(w.posts), c.posts)
 			}
 			if c.posts == 0 {
-				w.clock.Advance(lease)
+				w.Clock.Advance(lease)
 				again := w.claimOne(t)
 				if m, _, _ := Read(again.Task); m.Attempts != 0 {
 					t.Errorf("an attempt was counted: %+v", m)
@@ -442,7 +432,7 @@ func TestALeaseThatIsLostRecordsNothing(t *testing.T) {
 		job := w.claimOne(t)
 		var other host.Job
 		w.answer = func(req host.FetchRequest) (int, error) {
-			w.clock.Advance(lease)
+			w.Clock.Advance(lease)
 			other = w.claimOne(t)
 			return answer(req)
 		}
@@ -466,7 +456,7 @@ func TestALeaseThatRanOutButWasNotTakenStillRecords(t *testing.T) {
 	w := newWorld(t)
 	w.schedule(t)
 	job := w.claimOne(t)
-	w.answer = func(host.FetchRequest) (int, error) { w.clock.Advance(2 * lease); return 200, nil }
+	w.answer = func(host.FetchRequest) (int, error) { w.Clock.Advance(2 * lease); return 200, nil }
 	coretest.Must(t, w.run(t, job))
 	w.idle(t)
 }
@@ -475,15 +465,15 @@ func TestTheStoresErrorUsesNoAttempt(t *testing.T) {
 	w := newWorld(t)
 	w.schedule(t)
 	job := w.claimOne(t)
-	w.Directory = integration.NewDirectory(w.Host)
-	w.store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	w.Directory = integration.NewDirectory(w.Host.Host)
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
 	if err := w.run(t, job); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("error %v", err)
 	}
 	if len(w.posts) != 0 {
 		t.Error("it was posted though nobody knows where to")
 	}
-	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
 			return kvtest.Refuse
 		}
@@ -493,8 +483,8 @@ func TestTheStoresErrorUsesNoAttempt(t *testing.T) {
 	if err := w.run(t, job); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("error %v", err)
 	}
-	w.store.Decide = nil
-	w.clock.Advance(lease)
+	w.Store.Decide = nil
+	w.Clock.Advance(lease)
 	if m, _, _ := Read(w.claimOne(t).Task); m.Attempts != 0 {
 		t.Errorf("doc: the store's errors never use up an attempt, but %d were", m.Attempts)
 	}
@@ -505,8 +495,8 @@ func TestALookUpThatFailsGivesNothingUp(t *testing.T) {
 	w := newWorld(t)
 	w.schedule(t)
 	job := w.claimOne(t)
-	w.Directory = integration.NewDirectory(w.Host)
-	w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+	w.Directory = integration.NewDirectory(w.Host.Host)
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Get" {
 			return kvtest.Refuse
 		}
@@ -515,11 +505,11 @@ func TestALookUpThatFailsGivesNothingUp(t *testing.T) {
 	if err := w.run(t, job); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("error %v", err)
 	}
-	w.store.Decide = nil
+	w.Store.Decide = nil
 	if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 0 {
 		t.Errorf("doc: our own store's error gave the event up: %d posts, dead %+v", len(w.posts), dead)
 	}
-	w.clock.Advance(lease)
+	w.Clock.Advance(lease)
 	if m, _, _ := Read(w.claimOne(t).Task); m.Attempts != 0 {
 		t.Errorf("doc: the store's errors never use up an attempt, but %d were", m.Attempts)
 	}
@@ -539,10 +529,10 @@ func TestStoppingSaysNothingAboutTheReceiver(t *testing.T) {
 	if err := w.Deliver(stopped, job, m, body); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	if len(w.counts) != 0 || w.log.Len() != 0 {
-		t.Errorf("counted is %v, logged %s", w.counts, &w.log)
+	if len(w.counts) != 0 || w.Logged.Len() != 0 {
+		t.Errorf("counted is %v, logged %s", w.counts, &w.Logged)
 	}
-	w.clock.Advance(lease)
+	w.Clock.Advance(lease)
 	if m, _, _ := Read(w.claimOne(t).Task); m.Attempts != 0 {
 		t.Errorf("an attempt was counted: %+v", m)
 	}
@@ -561,7 +551,7 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 					job := w.claimOne(t)
 					w.answer = answer
 					commits := 0
-					w.store.Decide = func(c kvtest.Call) kvtest.Fault {
+					w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 						if c.Method != "Commit" {
 							return kvtest.Pass
 						}
@@ -569,8 +559,8 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 						return append([]kvtest.Fault{first, second}, kvtest.Pass, kvtest.Pass)[commits-1]
 					}
 					err := w.run(t, job)
-					w.store.Deliver(ctx)
-					w.store.Decide = nil
+					w.Store.Deliver(ctx)
+					w.Store.Decide = nil
 					jobs, next := w.claim(t)
 					if len(jobs) > 0 {
 						t.Fatal("it is due at once")
@@ -589,7 +579,7 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 					case name == "200" && (scheduled || len(dead) > 0), name == "400" && (scheduled || len(dead) != 1), name == "500" && (!scheduled || len(dead) > 0):
 						t.Errorf("scheduled %v, dead %+v", scheduled, dead)
 					case name == "500":
-						w.clock.Advance(next.Sub(w.clock.Now()))
+						w.Clock.Advance(next.Sub(w.Clock.Now()))
 						job := w.claimOne(t)
 						if m, sealed, _ := Read(job.Task); m.Attempts != 1 || !bytes.Equal(w.body(t, sealed), e.Body()) {
 							t.Errorf("contract 25: %d attempts are counted of one", m.Attempts)
@@ -608,13 +598,13 @@ func TestDeferCountsNoAttempt(t *testing.T) {
 	w := newWorld(t)
 	e := w.schedule(t)
 	job := w.claimOne(t)
-	until := w.clock.Now().Add(90 * time.Second)
+	until := w.Clock.Now().Add(90 * time.Second)
 	coretest.Must(t, w.Defer(ctx, job, until))
 	jobs, next := w.claim(t)
 	if len(jobs) != 0 || !next.Equal(until) {
 		t.Fatalf("deferred until %s, due at %s", until, next)
 	}
-	w.clock.Advance(90 * time.Second)
+	w.Clock.Advance(90 * time.Second)
 	again := w.claimOne(t)
 	if m, sealed, err := Read(again.Task); err != nil || m.Attempts != 0 || !bytes.Equal(w.body(t, sealed), e.Body()) {
 		t.Errorf("came back as %+v, %v", m, err)
@@ -688,7 +678,7 @@ func TestResend(t *testing.T) {
 		t.Errorf("another event: %v", err)
 	}
 	coretest.Must(t, w.Resend(ctx, part, e.ID))
-	if len(woken) != 1 || !woken[0].Equal(w.clock.Now()) {
+	if len(woken) != 1 || !woken[0].Equal(w.Clock.Now()) {
 		t.Errorf("the runner was woken for %v", woken)
 	}
 	if err := w.Resend(ctx, part, e.ID); !errors.Is(err, ErrNotDead) {
@@ -706,8 +696,8 @@ func TestResend(t *testing.T) {
 	if len(w.posts) != 2 || !bytes.Equal(w.posts[1].Body, e.Body()) || !bytes.Equal(w.posts[0].Body, e.Body()) {
 		t.Error("contract 25: resent with other bytes")
 	}
-	if _, next := w.claim(t); next.Sub(w.clock.Now()) > 6*time.Second {
-		t.Errorf("contract 27: the schedule did not start from its beginning: %s", next.Sub(w.clock.Now()))
+	if _, next := w.claim(t); next.Sub(w.Clock.Now()) > 6*time.Second {
+		t.Errorf("contract 27: the schedule did not start from its beginning: %s", next.Sub(w.Clock.Now()))
 	}
 }
 
@@ -729,7 +719,7 @@ func TestResendAfterALostReply(t *testing.T) {
 			w.kill(t, 1)
 			dead := w.dead(t)
 			commits := 0
-			w.store.Decide = func(call kvtest.Call) kvtest.Fault {
+			w.Store.Decide = func(call kvtest.Call) kvtest.Fault {
 				if call.Method == "Commit" {
 					if commits++; commits <= len(c.faults) {
 						return c.faults[commits-1]
@@ -748,7 +738,7 @@ func TestResendAfterALostReply(t *testing.T) {
 			for _, job := range jobs {
 				coretest.Must(t, w.run(t, job))
 			}
-			w.store.Deliver(ctx)
+			w.Store.Deliver(ctx)
 			if jobs, _ := w.claim(t); len(jobs) > 0 {
 				t.Error("contract 27: a commit that came late sends it once more")
 			}
@@ -780,7 +770,7 @@ func TestResendInParallel(t *testing.T) {
 
 func TestADamagedDeadEventIsNamed(t *testing.T) {
 	w := newWorld(t)
-	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Puts: []kv.Put{{Name: "d/evt_x", Value: []byte("no line feed")}}}))
+	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Puts: []kv.Put{{Name: "d/evt_x", Value: []byte("no line feed")}}}))
 	if _, err := w.Dead(ctx, part, "", 5); err == nil || !strings.Contains(err.Error(), "evt_x") {
 		t.Errorf("listing: %v", err)
 	}
@@ -791,7 +781,7 @@ func TestADamagedDeadEventIsNamed(t *testing.T) {
 
 func TestTasksRoundTrip(t *testing.T) {
 	w := newWorld(t)
-	now := w.clock.Now()
+	now := w.Clock.Now()
 	e := webhook.Started(webhook.Head{ID: "evt_" + testUUID, CreatedAt: now, SessionID: "svc_sess_x"}, now)
 	task := w.task(t, e)
 	m, body, err := Read(task)
@@ -833,16 +823,16 @@ func FuzzRead(f *testing.F) {
 func TestAStoreHoldsNeitherStateNorUserInTheClear(t *testing.T) {
 	w := newWorld(t)
 	state, user := "canary-state", "canary-user"
-	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), IntegrationID: testUUID,
+	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(), IntegrationID: testUUID,
 		SessionID: "svc_sess_x"}, webhook.FailureUnknown, "", &user, &state)
-	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
+	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
 	job := w.claimOne(t)
 	if bytes.Contains(job.Task.Payload, []byte("canary")) {
 		t.Errorf("contract 19: the task reads %q", job.Task.Payload)
 	}
 	w.answer = status(400)
 	coretest.Must(t, w.run(t, job))
-	items, err := w.memory.List(ctx, kv.Key{Partition: part, Name: "d/"}, "", 10)
+	items, err := w.Memory.List(ctx, kv.Key{Partition: part, Name: "d/"}, "", 10)
 	if err != nil || len(items) != 1 || bytes.Contains(items[0].Value, []byte("canary")) {
 		t.Errorf("contract 19: dead events are %q, %v", items, err)
 	}
@@ -855,7 +845,7 @@ func TestAnEventWhoseKeyIsGoneIsVisiblyDead(t *testing.T) {
 	job.Task.Payload = bytes.Clone(job.Task.Payload)
 	job.Task.Payload[len(job.Task.Payload)-1] ^= 1
 	coretest.Must(t, w.run(t, job))
-	if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 1 || dead[0].Reason != Unreadable {
+	if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 1 || dead[0].Reason != unreadable {
 		t.Errorf("posted %d, dead %+v", len(w.posts), dead)
 	}
 }
@@ -864,14 +854,14 @@ func TestAnEventWhoseKeyIsGoneIsVisiblyDead(t *testing.T) {
 func TestTheLongestEventFits(t *testing.T) {
 	w := newWorld(t)
 	state, user := strings.Repeat("\u2028", 1024/3), strings.Repeat("\"", 256)
-	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), PublisherID: "pub_" + strings.Repeat("a", 64),
+	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(), PublisherID: "pub_" + strings.Repeat("a", 64),
 		IntegrationID: testUUID, SessionID: "svc_sess_" + strings.Repeat("A", 79)}, webhook.FailureUnknown, webhook.FailureMessage(""), &user, &state)
 	var back webhook.Event
 	coretest.Must(t, json.Unmarshal(e.Body(), &back))
 	if *back.Data.PublisherState != state {
 		t.Error("the state does not survive")
 	}
-	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
+	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
 	w.answer = status(400)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	if len(w.dead(t)) != 1 {
@@ -901,14 +891,14 @@ func TestAnEventGoesToItsOwnIntegration(t *testing.T) {
 			w := newWorld(t)
 			coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: theirs, PublisherID: "pub_b",
 				Webhook: integration.Webhook{URL: "https://theirs.example/hook"}}, "their secret"))
-			e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.clock.Now(), PublisherID: "pub_a",
+			e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(), PublisherID: "pub_a",
 				IntegrationID: testUUID, SessionID: "svc_sess_x"}, "L1", 25, nil, nil)
 			task := w.task(t, e)
 			c.alter(w, &task)
-			coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: "forger", Partition: part, Schedule: []kv.Task{task}}))
+			coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "forger", Partition: part, Schedule: []kv.Task{task}}))
 			coretest.Must(t, w.run(t, w.claimOne(t)))
-			if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 1 || dead[0].Reason != Unreadable {
-				t.Errorf("%d posts, given up %+v; want no post and one event given up as %s", len(w.posts), dead, Unreadable)
+			if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 1 || dead[0].Reason != unreadable {
+				t.Errorf("%d posts, given up %+v; want no post and one event given up as %s", len(w.posts), dead, unreadable)
 			}
 		})
 	}

@@ -33,5 +33,5 @@ func (o *Outbox) Waiting(ctx context.Context, p kv.Partition, after string, n in
 // put keeps w until long after its retry: while no instance runs, nothing is
 // tried and yet it waits.
 func (w Waiting) put() kv.Put {
-	return kv.Put{Name: waitingPrefix + w.Event, Value: join(w, nil), Expires: w.Due.Add(DeadLife)}
+	return kv.Put{Name: waitingPrefix + w.Event, Value: join(w, nil), Expires: w.Due.Add(deadLife)}
 }

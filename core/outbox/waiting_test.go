@@ -46,11 +46,11 @@ func TestAnEventThatWaitsForARetryIsVisible(t *testing.T) {
 				coretest.Must(t, w.run(t, w.claimOne(t)))
 				_, next := w.claim(t)
 				want := Waiting{Event: e.ID, Type: e.Type, Session: e.SessionID, Integration: testUUID, Last: last, Attempts: n + 1,
-					At: w.clock.Now().Truncate(time.Millisecond), Due: next.Truncate(time.Millisecond)}
+					At: w.Clock.Now().Truncate(time.Millisecond), Due: next.Truncate(time.Millisecond)}
 				if got := w.waiting(t); len(got) != 1 || got[0] != want {
 					t.Fatalf("%+v, want %+v", got, want)
 				}
-				w.clock.Advance(next.Sub(w.clock.Now()))
+				w.Clock.Advance(next.Sub(w.Clock.Now()))
 			}
 			c.end(t, w)
 			w.idle(t)
@@ -66,9 +66,9 @@ func TestAWaitingEventIsWrittenWithItsRetryOrNotAtAll(t *testing.T) {
 	w := newWorld(t)
 	w.schedule(t)
 	late := w.claimOne(t)
-	w.clock.Advance(lease)
+	w.Clock.Advance(lease)
 	w.claimOne(t) // another instance has it now
-	late.Until = w.clock.Now().Add(lease)
+	late.Until = w.Clock.Now().Add(lease)
 	w.answer = status(503)
 	coretest.Must(t, w.run(t, late))
 	if got := w.waiting(t); len(got) != 0 {
@@ -83,12 +83,12 @@ func TestAWaitingEventExpires(t *testing.T) {
 	w.answer = status(503)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	due := w.waiting(t)[0].Due
-	w.clock.Advance(due.Add(DeadLife).Sub(w.clock.Now()) - time.Millisecond)
+	w.Clock.Advance(due.Add(deadLife).Sub(w.Clock.Now()) - time.Millisecond)
 	if len(w.waiting(t)) != 1 {
 		t.Error("an event that is still to be tried is not visible")
 	}
-	w.clock.Advance(time.Millisecond)
-	if items, err := w.memory.List(ctx, kv.Key{Partition: part, Name: waitingPrefix}, "", 5); err != nil || len(items) != 0 {
+	w.Clock.Advance(time.Millisecond)
+	if items, err := w.Memory.List(ctx, kv.Key{Partition: part, Name: waitingPrefix}, "", 5); err != nil || len(items) != 0 {
 		t.Errorf("%d are kept, %v", len(items), err)
 	}
 }

@@ -29,8 +29,8 @@ func (l Limit) cost() time.Duration {
 
 func (l Limit) burst() time.Duration { return l.cost() * time.Duration(l.Count) }
 
-// Decision is what a limit says to one request.
-type Decision struct {
+// decision is what a limit says to one request.
+type decision struct {
 	Allowed    bool
 	NewTAT     time.Time     // the counter afterwards
 	Remaining  int           // requests that would be allowed at once afterwards
@@ -38,13 +38,13 @@ type Decision struct {
 	RetryAfter time.Duration // until a request would be allowed; zero if one would be now
 }
 
-// Decide is the generic cell rate algorithm. tat is the counter, the
+// decide is the generic cell rate algorithm. tat is the counter, the
 // theoretical arrival time: the instant at which it is full again. The zero
 // time is a counter that was never used.
 //
 // A clock that went back leaves tat further ahead than a counter can get;
 // then less is allowed, never more.
-func Decide(tat, now time.Time, limit Limit) Decision {
+func decide(tat, now time.Time, limit Limit) decision {
 	d := limit.standing(tat, now)
 	if d.Remaining < 1 {
 		return d
@@ -55,11 +55,11 @@ func Decide(tat, now time.Time, limit Limit) Decision {
 }
 
 // standing is how a counter stands at now, nothing being asked of it.
-func (l Limit) standing(tat, now time.Time) Decision {
+func (l Limit) standing(tat, now time.Time) decision {
 	if tat.Before(now) {
 		tat = now
 	}
-	d := Decision{NewTAT: tat, Reset: tat.Sub(now)}
+	d := decision{NewTAT: tat, Reset: tat.Sub(now)}
 	if room := l.burst() - d.Reset; room >= l.cost() {
 		d.Remaining = int(room / l.cost())
 	} else {

@@ -12,9 +12,9 @@ import (
 const (
 	shards = 16
 
-	// DefaultCounters is how many counters a Local keeps unless told
+	// defaultCounters is how many counters a Local keeps unless told
 	// otherwise: twice the /64s of a /48, in some 20 MB.
-	DefaultCounters = 1 << 17
+	defaultCounters = 1 << 17
 
 	// lookedAt is how many counters of a shard are looked at for each new one.
 	lookedAt = 8
@@ -37,10 +37,10 @@ type shard struct {
 	tats map[string]time.Time
 }
 
-// NewLocal returns a Local of at most about so many counters, zero for DefaultCounters.
+// NewLocal returns a Local of at most about so many counters, zero for 131072.
 func NewLocal(counters int) *Local {
 	if counters == 0 {
-		counters = DefaultCounters
+		counters = defaultCounters
 	}
 	l := &Local{seed: maphash.MakeSeed(), max: max(1, counters/shards)}
 	for i := range l.shards {

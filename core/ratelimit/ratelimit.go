@@ -1,10 +1,10 @@
 // Package ratelimit decides whether a request may be served now (spec, Limits;
 // contract 21 and 30).
 //
-// Decide is the pure decision, a Store keeps the counters, and a Limiter holds
-// one request against several limits at once: it counts against all of them
-// or, if one denies, against none. Use FromMeter where several instances
-// share a store that can count, and NewLocal where there is one instance.
+// A Store keeps the counters, and a Limiter holds one request against several
+// limits at once: it counts against all of them or, if one denies, against
+// none. Use FromMeter where several instances share a store that can count, and
+// NewLocal where there is one instance. The decision itself is a pure function.
 //
 // A store that cannot answer is an error and never a yes: the caller serves
 // nothing until it can count again.
@@ -48,14 +48,14 @@ func (m metered) Spend(ctx context.Context, now time.Time, charges []kv.Charge) 
 // Rule is one limit that a request is held against.
 type Rule struct {
 	Name   string // of the policy, as headers show it: lower-case letters, digits, hyphens
-	Key    string // who is counted: a ClientKey, a key's id; never a secret
-	Client bool   // Key is a ClientKey, which a store does not keep in clear
+	Key    string // who is counted: an address, a key's id; never a secret
+	Client bool   // Key is an address, which a store does not keep in clear
 	Limit  Limit
 }
 
 // ClientRule is a limit on a client's address.
 func ClientRule(name string, addr netip.Addr, limit Limit) Rule {
-	return Rule{Name: name, Key: ClientKey(addr), Client: true, Limit: limit}
+	return Rule{Name: name, Key: clientKey(addr), Client: true, Limit: limit}
 }
 
 // Result is the answer to one request.
@@ -148,9 +148,9 @@ func (l *Limiter) Take(ctx context.Context, now time.Time, rules []Rule) (Result
 	}
 
 	result := Result{Allowed: true}
-	decisions := make([]Decision, 0, 4) // on the stack, for as many rules as any request has
+	decisions := make([]decision, 0, 4) // on the stack, for as many rules as any request has
 	for i, r := range rules {
-		d := Decide(tats[i], now, r.Limit)
+		d := decide(tats[i], now, r.Limit)
 		decisions = append(decisions, d)
 		if !d.Allowed {
 			result.Allowed = false
@@ -168,7 +168,7 @@ func (l *Limiter) Take(ctx context.Context, now time.Time, rules []Rule) (Result
 
 // headers words the decisions. The buffers stay on the stack for as many rules
 // as any request has.
-func headers(rules []Rule, decisions []Decision) (policy, rateLimit string) {
+func headers(rules []Rule, decisions []decision) (policy, rateLimit string) {
 	p, r := make([]byte, 0, 96), make([]byte, 0, 96)
 	for i, rule := range rules {
 		if i > 0 {
@@ -197,10 +197,10 @@ func appendItem(b []byte, name string) []byte {
 // seconds rounds up, so that whoever waits that long does not come too early.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// ClientKey is what a client address counts as: IPv6 by its /64, the least
+// clientKey is what a client address counts as: IPv6 by its /64, the least
 // that one subscriber gets, since an address within it costs nothing. Without
 // an address all count as one.
-func ClientKey(addr netip.Addr) string {
+func clientKey(addr netip.Addr) string {
 	addr = addr.Unmap()
 	switch {
 	case !addr.IsValid():

@@ -24,30 +24,30 @@ func TestDecide(t *testing.T) {
 		rule  string
 		tat   time.Time
 		limit Limit
-		want  Decision
+		want  decision
 	}{
 		{"a counter never used allows", time.Time{}, minute,
-			Decision{Allowed: true, NewTAT: noon.Add(time.Second), Remaining: 59, Reset: time.Second}},
+			decision{Allowed: true, NewTAT: noon.Add(time.Second), Remaining: 59, Reset: time.Second}},
 		{"a counter full again allows", noon.Add(-time.Hour), minute,
-			Decision{Allowed: true, NewTAT: noon.Add(time.Second), Remaining: 59, Reset: time.Second}},
+			decision{Allowed: true, NewTAT: noon.Add(time.Second), Remaining: 59, Reset: time.Second}},
 		{"the 60th is allowed and says when the next will be", noon.Add(59 * time.Second), minute,
-			Decision{Allowed: true, NewTAT: noon.Add(60 * time.Second), Reset: 60 * time.Second, RetryAfter: time.Second}},
+			decision{Allowed: true, NewTAT: noon.Add(60 * time.Second), Reset: 60 * time.Second, RetryAfter: time.Second}},
 		{"the 61st is not", noon.Add(60 * time.Second), minute,
-			Decision{NewTAT: noon.Add(60 * time.Second), Reset: 60 * time.Second, RetryAfter: time.Second}},
+			decision{NewTAT: noon.Add(60 * time.Second), Reset: 60 * time.Second, RetryAfter: time.Second}},
 		{"a nanosecond early is early", noon.Add(59*time.Second + 1), minute,
-			Decision{NewTAT: noon.Add(59*time.Second + 1), Reset: 59*time.Second + 1, RetryAfter: 1}},
+			decision{NewTAT: noon.Add(59*time.Second + 1), Reset: 59*time.Second + 1, RetryAfter: 1}},
 		{"a nanosecond late gives no more", noon.Add(59*time.Second - 1), minute,
-			Decision{Allowed: true, NewTAT: noon.Add(60*time.Second - 1), Reset: 60*time.Second - 1, RetryAfter: time.Second - 1}},
+			decision{Allowed: true, NewTAT: noon.Add(60*time.Second - 1), Reset: 60*time.Second - 1, RetryAfter: time.Second - 1}},
 		{"600 a minute cost 100 ms each", noon, PerMinute(600),
-			Decision{Allowed: true, NewTAT: noon.Add(100 * time.Millisecond), Remaining: 599, Reset: 100 * time.Millisecond}},
+			decision{Allowed: true, NewTAT: noon.Add(100 * time.Millisecond), Remaining: 599, Reset: 100 * time.Millisecond}},
 		{"a limit of one", noon, Limit{1, time.Second},
-			Decision{Allowed: true, NewTAT: noon.Add(time.Second), Reset: time.Second, RetryAfter: time.Second}},
+			decision{Allowed: true, NewTAT: noon.Add(time.Second), Reset: time.Second, RetryAfter: time.Second}},
 		{"a period that the count does not divide is rounded up", noon, Limit{7, time.Second},
-			Decision{Allowed: true, NewTAT: noon.Add(142858 * time.Microsecond), Remaining: 6, Reset: 142858 * time.Microsecond}},
+			decision{Allowed: true, NewTAT: noon.Add(142858 * time.Microsecond), Remaining: 6, Reset: 142858 * time.Microsecond}},
 		{"the clock went back an hour: denied, and said for how long", noon.Add(time.Hour), minute,
-			Decision{NewTAT: noon.Add(time.Hour), Reset: time.Hour, RetryAfter: time.Hour - 59*time.Second}},
+			decision{NewTAT: noon.Add(time.Hour), Reset: time.Hour, RetryAfter: time.Hour - 59*time.Second}},
 	} {
-		if got := Decide(c.tat, noon, c.limit); got != c.want {
+		if got := decide(c.tat, noon, c.limit); got != c.want {
 			t.Errorf("%s:\n got %+v\nwant %+v", c.rule, got, c.want)
 		}
 	}
@@ -61,7 +61,7 @@ func TestLimitThatMeansNothingPanics(t *testing.T) {
 					t.Errorf("%+v was taken", l)
 				}
 			}()
-			Decide(time.Time{}, noon, l)
+			decide(time.Time{}, noon, l)
 		}()
 	}
 }
@@ -80,7 +80,7 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if Decide(tats[0], now, limit).Allowed {
+			if decide(tats[0], now, limit).Allowed {
 				allowed = append(allowed, now)
 			}
 		}
@@ -287,11 +287,11 @@ func TestClientKey(t *testing.T) {
 		{"contract 30: another /64", "2001:db8:1:3::1", "2001:db8:1:3::/64"},
 		{"a zone is no part of it", "fe80::1%eth0", "fe80::/64"},
 	} {
-		if got := ClientKey(netip.MustParseAddr(c.addr)); got != c.want {
+		if got := clientKey(netip.MustParseAddr(c.addr)); got != c.want {
 			t.Errorf("%s: %s is %s, want %s", c.rule, c.addr, got, c.want)
 		}
 	}
-	if got := ClientKey(netip.Addr{}); got != "unknown" {
+	if got := clientKey(netip.Addr{}); got != "unknown" {
 		t.Errorf("no address: %s", got)
 	}
 }

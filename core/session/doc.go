@@ -1,7 +1,6 @@
-// Package session has what a verification session is: its self-authenticating
-// id, its states and the record of its outcome. All of it is pure: no store,
-// no clock.
+// Package session has what a verification session is: its id, its states, and the record of its outcome. All
+// of it is pure: there is no store and no clock.
 //
-// That a session exists, its level, challenge age, integration and creation
-// are in the id itself (contract 14); only what happened to it is kept.
+// The id authenticates itself, and it holds the session's level, challenge age, integration and creation
+// (contract 14). So the store keeps only what happened to the session.
 package session

@@ -13,9 +13,10 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/uuid"
 )
 
-// Life is how long a session lives from its creation (spec.md, Limits).
+// Life is how long a session lives from its creation.
 const Life = 10 * time.Minute
 
 // Prefix begins every session id in text.
@@ -46,14 +47,29 @@ type ID struct {
 	Level        Level
 	ChallengeAge int
 	Created      time.Time // whole milliseconds, UTC
-	Partition    uint16
+	Partition    Partition
 	Random       [randomSize]byte
 }
+
+// Partition is one of the KV partitions over which sessions are spread.
+type Partition uint16
+
+// Name is what the store calls the partition. It is p and the number.
+func (p Partition) Name() kv.Partition {
+	if int(p) < len(firstNames) {
+		return firstNames[p]
+	}
+	return kv.Partition("p" + strconv.Itoa(int(p)))
+}
+
+// firstNames are there because each request asks for the name several times, and few services have more.
+var firstNames = [...]kv.Partition{"p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7",
+	"p8", "p9", "p10", "p11", "p12", "p13", "p14", "p15"}
 
 // Level is what is verified.
 type Level byte
 
-// The two levels of the specification.
+// The two levels.
 const (
 	L1 Level = 1 // age estimation
 	L2 Level = 2 // identity document
@@ -75,12 +91,13 @@ func ParseLevel(s string) (Level, error) {
 var (
 	// ErrMalformed: the text is no session id at all.
 	ErrMalformed = errors.New("session: malformed id")
-	// ErrForged: the text has the form of a session id, but was not issued by this key ring.
+	// ErrForged: the text has the form of a session id, but this key ring did not issue it.
 	ErrForged = errors.New("session: id not issued here")
 )
 
 // NewID makes the id of a session created at now.
-func NewID(random io.Reader, integration string, level Level, challengeAge int, now time.Time, partition uint16) (ID, error) {
+func NewID(random io.Reader, integration string, level Level, challengeAge int, now time.Time,
+	partition Partition) (ID, error) {
 	id := ID{Integration: integration, Level: level, ChallengeAge: challengeAge,
 		Created: time.UnixMilli(now.UnixMilli()).UTC(), Partition: partition}
 	if _, err := io.ReadFull(random, id.Random[:]); err != nil {
@@ -89,44 +106,47 @@ func NewID(random io.Reader, integration string, level Level, challengeAge int, 
 	return id, nil
 }
 
-// Expires is the instant from which on the session is over.
+// Expires is the instant at which the session is over.
 func (id ID) Expires() time.Time { return id.Created.Add(Life) }
 
 // Key is where the outcome is kept.
-func (id ID) Key(p kv.Partition) kv.Key { return kv.Key{Partition: p, Name: id.name("s/")} }
+func (id ID) Key() kv.Key { return id.key("s/") }
 
-// UsedKey is where the consumption of the result token is kept.
-func (id ID) UsedKey(p kv.Partition) kv.Key { return kv.Key{Partition: p, Name: id.name("u/")} }
+// UsedKey is where the store says that the result token was used.
+func (id ID) UsedKey() kv.Key { return id.key("u/") }
 
 // TimerID names the session's expiry task.
 func (id ID) TimerID() string { return id.name("x/") }
 
-func (id ID) name(prefix string) string {
+func (id *ID) key(prefix string) kv.Key {
+	return kv.Key{Partition: id.Partition.Name(), Name: id.name(prefix)}
+}
+
+func (id *ID) name(prefix string) string {
 	return string(idText.AppendEncode([]byte(prefix), id.Random[:]))
 }
 
 // Format writes the id with its MAC.
 func (id ID) Format(sealer host.Sealer) (string, error) { return id.format(sealer, token.SessionID) }
 
-// FormatTest writes an id for the event of a webhook test. It has the form of
-// every id, so that a receiver which checks the form accepts it. Its MAC is
-// made for another purpose, so it was issued for no session: ParseID returns
-// ErrForged, and whoever asks for it learns that there is no such session.
+// FormatTest writes an id for the event of a webhook test. It has the form of every id, so a receiver that
+// checks the form accepts it. Its MAC is made for another purpose, so ParseID returns ErrForged, and whoever
+// asks for it learns that there is no such session.
 func (id ID) FormatTest(sealer host.Sealer) (string, error) { return id.format(sealer, token.TestID) }
 
 func (id ID) format(sealer host.Sealer, purpose string) (string, error) {
-	uuid, err := ParseUUID(id.Integration)
+	integration, err := uuid.Parse(id.Integration)
 	if err != nil {
 		return "", err
 	}
 	b := make([]byte, 0, idSize)
 	b = append(b, idVersion)
-	b = append(b, uuid[:]...)
+	b = append(b, integration[:]...)
 	b = append(b, byte(id.Level), byte(id.ChallengeAge))
 	ms := uint64(id.Created.UnixMilli())
 	b = binary.BigEndian.AppendUint16(b, uint16(ms>>32))
 	b = binary.BigEndian.AppendUint32(b, uint32(ms))
-	b = binary.BigEndian.AppendUint16(b, id.Partition)
+	b = binary.BigEndian.AppendUint16(b, uint16(id.Partition))
 	b = append(b, id.Random[:]...)
 	mac, err := sealer.MAC(purpose, b)
 	if err != nil {
@@ -135,15 +155,15 @@ func (id ID) format(sealer host.Sealer, purpose string) (string, error) {
 	return token.EncodeText(Prefix, append(b, mac...)), nil
 }
 
-// ParseID takes the text apart and checks its MAC: ErrMalformed, ErrForged,
-// host.ErrKeyAwaited or an id that was issued here.
+// ParseID takes the text apart and checks its MAC. The error is ErrMalformed, ErrForged or
+// host.ErrKeyAwaited.
 func ParseID(sealer host.Sealer, s string) (ID, error) {
 	text, ok := strings.CutPrefix(s, Prefix)
 	if !ok || len(text) != idText.EncodedLen(idSize) {
 		return ID{}, ErrMalformed
 	}
 	b, err := idText.DecodeString(text)
-	if err != nil || len(b) != idSize { // also where the decoder has skipped a line break
+	if err != nil || len(b) != idSize { // the decoder skips line breaks
 		return ID{}, ErrMalformed
 	}
 	until, err := sealer.CheckMAC(token.SessionID, b[:bodySize], b[bodySize:])
@@ -154,11 +174,11 @@ func ParseID(sealer host.Sealer, s string) (ID, error) {
 		return ID{}, ErrForged
 	}
 	id := ID{
-		Integration:  FormatUUID([16]byte(b[1:17])),
+		Integration:  uuid.Format([16]byte(b[1:17])),
 		Level:        Level(b[17]),
 		ChallengeAge: int(b[18]),
 		Created:      time.UnixMilli(int64(binary.BigEndian.Uint64(append([]byte{0, 0}, b[19:25]...)))).UTC(),
-		Partition:    binary.BigEndian.Uint16(b[25:27]),
+		Partition:    Partition(binary.BigEndian.Uint16(b[25:27])),
 		Random:       [randomSize]byte(b[27:39]),
 	}
 	if !host.Dated(id.Created, until) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,16 +125,25 @@ func TestNewIDNeedsRandomness(t *testing.T) {
 
 func TestNamesOfWhatIsKept(t *testing.T) {
 	id := testID(t)
-	names := []string{id.Key("p0").Name, id.UsedKey("p0").Name, id.TimerID()}
+	names := []string{id.Key().Name, id.UsedKey().Name, id.TimerID()}
 	other := id
 	other.Random[11]++
-	for i, name := range []string{other.Key("p0").Name, other.UsedKey("p0").Name, other.TimerID()} {
+	for i, name := range []string{other.Key().Name, other.UsedKey().Name, other.TimerID()} {
 		if name == names[i] || name[0] != names[i][0] {
 			t.Errorf("two sessions keep things under %q and %q", name, names[i])
 		}
 	}
-	if names[0] == names[1] || id.Key("p7").Partition != "p7" || id.UsedKey("p7").Partition != "p7" {
-		t.Error("outcome and used mark are kept under one key, or in a partition that was not asked for")
+	if names[0] == names[1] {
+		t.Errorf("outcome and used mark are kept under one name, %q", names[0])
+	}
+	for n := range 20 {
+		if got := Partition(n).Name(); string(got) != "p"+strconv.Itoa(n) {
+			t.Errorf("partition %d is called %s", n, got)
+		}
+	}
+	id.Partition = 7
+	if id.Key().Partition != "p7" || id.UsedKey().Partition != "p7" || id.Partition.Name() != "p7" {
+		t.Errorf("what is kept of a session in partition 7 lies under %v and %v", id.Key(), id.UsedKey())
 	}
 }
 
@@ -186,7 +196,7 @@ func makeIDVectors(t *testing.T) idVectors {
 	for n, id := range []ID{first, second, first} {
 		key := testKeys[n/2]
 		f.Valid = append(f.Valid, validID{id.Integration, id.Level.String(), id.ChallengeAge, id.Created.UnixMilli(),
-			id.Partition, hex.EncodeToString(id.Random[:]), key.ID, format(t, id, key)})
+			uint16(id.Partition), hex.EncodeToString(id.Random[:]), key.ID, format(t, id, key)})
 	}
 
 	right := format(t, first, testKeys...)
@@ -296,7 +306,7 @@ func TestIDVectors(t *testing.T) {
 	r := ring(t, keys...)
 	for _, v := range f.Valid {
 		id, err := ParseID(r, v.ID)
-		got := validID{id.Integration, id.Level.String(), id.ChallengeAge, id.Created.UnixMilli(), id.Partition, hex.EncodeToString(id.Random[:]), v.Key, v.ID}
+		got := validID{id.Integration, id.Level.String(), id.ChallengeAge, id.Created.UnixMilli(), uint16(id.Partition), hex.EncodeToString(id.Random[:]), v.Key, v.ID}
 		if err != nil || got != v {
 			t.Errorf("contract 14: %s holds %+v, %v, want %+v", v.ID, got, err, v)
 		}
@@ -378,71 +388,6 @@ func TestParseLevel(t *testing.T) {
 			t.Errorf("spec: %q is read as level %v", text, got)
 		}
 	}
-}
-
-func TestParseUUID(t *testing.T) {
-	for _, c := range []struct {
-		name, text, want string // want is the form it is written in, "" if refused
-	}{
-		{"lower case", testUUID, testUUID},
-		{"upper case is read and written in lower case", strings.ToUpper(testUUID), testUUID},
-		{"all zeros", "00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000000"},
-		{"empty", "", ""},
-		{"no hyphens", strings.ReplaceAll(testUUID, "-", ""), ""},
-		{"braces", "{" + testUUID + "}", ""},
-		{"URN", "urn:uuid:" + testUUID, ""},
-		{"prefix of events", "int_" + testUUID, ""},
-		{"too short", testUUID[:35], ""},
-		{"too long", testUUID + "0", ""},
-		{"hyphen in another place", "694069ac4-d4e-475f-906b-2f11c5eca7bd", ""},
-		{"a digit for the first hyphen", "694069aca4d4e-475f-906b-2f11c5eca7bd", ""},
-		{"a digit for the second hyphen", "694069ac-4d4ea475f-906b-2f11c5eca7bd", ""},
-		{"a digit for the third hyphen", "694069ac-4d4e-475fa906b-2f11c5eca7bd", ""},
-		{"an underscore for the last hyphen", "694069ac-4d4e-475f-906b_2f11c5eca7bd", ""},
-		{"a letter that is no digit", "g94069ac-4d4e-475f-906b-2f11c5eca7bd", ""},
-		{"a hyphen for a digit", "-94069ac-4d4e-475f-906b-2f11c5eca7bd", ""},
-		{"space", " 94069ac-4d4e-475f-906b-2f11c5eca7bd", ""},
-		{"36 bytes that are fewer characters", "694069ac-4d4e-475f-906b-2f11c5eca7é", ""},
-	} {
-		t.Run("spec, integration_id: "+c.name, func(t *testing.T) {
-			u, err := ParseUUID(c.text)
-			if c.want == "" {
-				if err == nil {
-					t.Errorf("%q is read as %x", c.text, u)
-				}
-				return
-			}
-			if err != nil || FormatUUID(u) != c.want {
-				t.Errorf("%q is read as %s, %v", c.text, FormatUUID(u), err)
-			}
-		})
-	}
-}
-
-func TestNewUUID(t *testing.T) {
-	for _, from := range []byte{0x00, 0xf0} {
-		text, err := NewUUID(bytes.NewReader(counting(16, from)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := ParseUUID(text); err != nil || text[14] != '4' || !strings.Contains("89ab", text[19:20]) {
-			t.Errorf("%s is not a UUID of version 4 (%v)", text, err)
-		}
-	}
-	if text, err := NewUUID(bytes.NewReader(nil)); err == nil {
-		t.Errorf("without randomness it made %s", text)
-	}
-}
-
-func FuzzParseUUID(f *testing.F) {
-	for _, s := range []string{testUUID, strings.ToUpper(testUUID), "", testUUID[1:], "694069ac-4d4e-475f-906b-2f11c5eca7bg"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if u, err := ParseUUID(s); err == nil && FormatUUID(u) != strings.ToLower(s) {
-			t.Errorf("%q is read as %s", s, FormatUUID(u))
-		}
-	})
 }
 
 // TestAReplacedKeyForgesNoNewID: contract 16.

@@ -9,8 +9,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// recordJSON is the record in the KV. Names are short because there is one
-// per session, kept for 30 days.
+// recordJSON is the record in the KV. Its names are short, since each session has one for 30 days.
 type recordJSON struct {
 	State    State  `json:"s"`
 	Attempts int    `json:"n,omitempty"`

@@ -6,7 +6,7 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// State of a session, as webhooks name it (spec.md, States and transitions).
+// State of a session, as webhooks name it.
 type State string
 
 // The four states. All but Started are final.
@@ -41,12 +41,11 @@ const (
 	AttemptFailed    Trigger = "attempt failed" // another may follow
 	Withdrawn        Trigger = "withdrawn"      // final withdrawal of consent
 	Unclassified     Trigger = "unclassified"   // the provider ended it and said nothing we know
-	Cancelled        Trigger = "cancelled"      // the user left; nothing is decided
+	Cancelled        Trigger = "cancelled"      // the user left, nothing is decided
 	TimeUp           Trigger = "time up"        // the expiry timer
 )
 
-// Record is what is kept of a session; the zero Record is a session that
-// nothing has happened to.
+// Record is what the store keeps of a session. The zero Record is a session to which nothing has happened.
 type Record struct {
 	State       State     // "" is Started
 	Attempts    int       // failed ones
@@ -57,8 +56,8 @@ type Record struct {
 // Terminal reports whether the outcome is final.
 func (r Record) Terminal() bool { return r.State != "" && r.State != Started }
 
-// As returns the state that holds at now: a session past its life without an
-// outcome is expired at once, whether or not its timer has fired (contract 20).
+// As returns the record as it holds at now. A session without an outcome is expired as soon as its life is
+// over, whether or not its timer has fired (contract 20).
 func (r Record) As(now, expires time.Time) Record {
 	if !r.Terminal() && !now.Before(expires) {
 		return Record{State: Expired, Attempts: r.Attempts, FailureCode: webhook.FailureTimeout, At: expires}
@@ -69,12 +68,11 @@ func (r Record) As(now, expires time.Time) Record {
 	return r
 }
 
-// Apply is the state machine. It returns the record after the trigger and
-// whether that differs from r and must be kept.
+// Apply is the state machine. It returns the record after the trigger, and whether that differs from r and
+// must be kept. attempts is how many failed attempts a user has.
 //
-// A terminal state is final: whatever comes later changes nothing. A trigger
-// that arrives at or after expiry finds the session expired; the timer that
-// fires early finds it alive. attempts is how many failed ones a user has.
+// A terminal state is final: nothing changes it. A trigger at or after expiry finds the session expired. A
+// timer that fires early finds it alive.
 func (r Record) Apply(t Trigger, now, expires time.Time, attempts int) (next Record, changed bool) {
 	if r.Terminal() {
 		return r, false

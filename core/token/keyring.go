@@ -142,7 +142,7 @@ func (kr *Keyring) Rotate(random io.Reader, now time.Time, delay time.Duration) 
 		return fmt.Errorf("key ring: key %s waits already and seals from %s; wait for it, or retire it first",
 			kr.Keys[0].ID, kr.Keys[0].SealsFrom.UTC().Format(time.RFC3339))
 	}
-	k, err := GenerateKey(random, now)
+	k, err := generateKey(random, now)
 	if err != nil {
 		return err
 	}

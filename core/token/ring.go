@@ -35,8 +35,8 @@ func (k Key) String() string { return "key " + k.ID }
 // GoString does as String, for %#v.
 func (k Key) GoString() string { return k.String() }
 
-// GenerateKey makes a fresh key.
-func GenerateKey(random io.Reader, now time.Time) (Key, error) {
+// generateKey makes a fresh key.
+func generateKey(random io.Reader, now time.Time) (Key, error) {
 	b := make([]byte, keyIDSize+secretSize)
 	if _, err := io.ReadFull(random, b); err != nil {
 		return Key{}, fmt.Errorf("token: reading randomness: %w", err)

@@ -169,8 +169,8 @@ func unpack(b []byte) (header, claims, signature []byte, ok bool) {
 	return header, claims, b, claims != nil
 }
 
-// MaxText is the longest sealed token in text that is looked at.
-const MaxText = 8 * 1024
+// maxText is the longest sealed token in text that is looked at.
+const maxText = 8 * 1024
 
 // text is strict: unpadded base64url with zero trailing bits.
 var text = base64.RawURLEncoding.Strict()
@@ -185,7 +185,7 @@ func EncodeText(prefix string, sealed []byte) string {
 // merely decodes to the same bytes is refused.
 func DecodeText(prefix, s string) ([]byte, bool) {
 	body, ok := strings.CutPrefix(s, prefix)
-	if !ok || len(s) > MaxText {
+	if !ok || len(s) > maxText {
 		return nil, false
 	}
 	b, err := text.DecodeString(body)

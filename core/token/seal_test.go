@@ -267,8 +267,8 @@ func TestDecodeTextTakesOneTextPerToken(t *testing.T) {
 		{"contract 15: standard alphabet", p + "+/+/", false},
 		{"contract 15: wrong prefix", FlowPrefix + "AAAA", false},
 		{"contract 15: prefix in upper case", strings.ToUpper(p) + "AAAA", false},
-		{"contract 15: as long as may be", p + strings.Repeat("A", MaxText-len(p)-MaxText%4-1), true},
-		{"contract 15: too long", p + strings.Repeat("A", MaxText), false},
+		{"contract 15: as long as may be", p + strings.Repeat("A", maxText-len(p)-maxText%4-1), true},
+		{"contract 15: too long", p + strings.Repeat("A", maxText), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, ok := DecodeText(p, c.text); ok != c.ok {

@@ -2,10 +2,11 @@ package webhook
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"io"
 	"time"
+
+	"github.com/verge-id/verge/core/uuid"
 )
 
 // SchemaVersion is the version of the envelope and data that this package writes.
@@ -123,14 +124,11 @@ const IntegrationPrefix = "int_"
 // NewID returns a fresh event id: evt_ and a version 4 UUID of 122 bits from
 // random. It panics if random fails, for then nothing made from it is unique.
 func NewID(random io.Reader) string {
-	var u [16]byte
-	if _, err := io.ReadFull(random, u[:]); err != nil {
+	id, err := uuid.New(random)
+	if err != nil {
 		panic("webhook: no randomness for an event id: " + err.Error())
 	}
-	u[6] = u[6]&0x0f | 0x40
-	u[8] = u[8]&0x3f | 0x80
-	h := hex.EncodeToString(u[:])
-	return "evt_" + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+	return "evt_" + id
 }
 
 // Started says that a session was durably created and accepted for provider

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/admin"
-	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -20,7 +20,7 @@ import (
 const Path = admin.ModulePath
 
 // CodeRefused is the code of an answer that says why a module is not activated.
-const CodeRefused api.Code = "MODULE_REFUSED"
+const CodeRefused reply.Code = "MODULE_REFUSED"
 
 // sent is where a module came from that an operator has sent.
 const sent = "activated by an operator"
@@ -28,7 +28,7 @@ const sent = "activated by an operator"
 var errNativeEngine = errors.New("this server's engine is native: it runs no module, " +
 	"so there is none to replace; a new release of it takes a restart. With engine.name = \"wasm\" modules are replaced while it serves")
 
-var errOtherModule = &api.Error{Code: api.Unavailable, RetryAfter: 5,
+var errOtherModule = &reply.Error{Code: reply.Unavailable, RetryAfter: 5,
 	Message: "Another module is being activated; try again when that is over."}
 
 // Answer answers a request for Path. It is a server.Stream, for
@@ -37,7 +37,7 @@ func (s *Switch) Answer(ctx context.Context, req *web.Request, body io.Reader) *
 	id := "req_" + rand.Text()
 	resp, e := s.answer(ctx, req, body)
 	if e != nil {
-		resp = api.WriteError(e, id, "")
+		resp = e.Response(id, "")
 		if e.Code == CodeRefused {
 			resp.Status = 409
 		}
@@ -47,17 +47,17 @@ func (s *Switch) Answer(ctx context.Context, req *web.Request, body io.Reader) *
 }
 
 // answer looks at the credential before it reads the body.
-func (s *Switch) answer(ctx context.Context, req *web.Request, body io.Reader) (*web.Response, *api.Error) {
+func (s *Switch) answer(ctx context.Context, req *web.Request, body io.Reader) (*web.Response, *reply.Error) {
 	if !s.authorized(req) {
-		return nil, &api.Error{Code: api.Unauthorized,
+		return nil, &reply.Error{Code: reply.Unauthorized,
 			Message: "Send the operator token as \"Authorization: Bearer …\"."}
 	}
 	switch req.Method {
 	case "GET":
-		return api.Answer(200, s.State()), nil
+		return reply.JSON(200, s.State()), nil
 	case "POST":
 	default:
-		return nil, &api.Error{Code: api.MethodNotAllowed, Message: "This path does not take that method.",
+		return nil, &reply.Error{Code: reply.MethodNotAllowed, Message: "This path does not take that method.",
 			Allow: []string{"GET", "POST"}}
 	}
 	if s.host == nil {
@@ -85,7 +85,7 @@ func (s *Switch) answer(ctx context.Context, req *web.Request, body io.Reader) (
 	if err != nil {
 		return nil, refusal(err)
 	}
-	return api.Answer(200, admin.ModuleActivated{ModuleInUse: *s.State().Active, Changed: changed}), nil
+	return reply.JSON(200, admin.ModuleActivated{ModuleInUse: *s.State().Active, Changed: changed}), nil
 }
 
 // forward refuses a module that is not trusted, or is older than the one in
@@ -105,7 +105,7 @@ func (s *Switch) forward(next Module) (version int64, err error) {
 
 // receive reads a module that an operator sends. Whether it is trusted is
 // decided later, since that may change meanwhile.
-func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *api.Error) {
+func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *reply.Error) {
 	if !s.receiving.TryLock() {
 		return next, errOtherModule
 	}
@@ -113,9 +113,9 @@ func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *api.
 	wasm, err := io.ReadAll(io.LimitReader(body, maxSize+1))
 	switch {
 	case err != nil:
-		return next, &api.Error{Code: api.InvalidRequest, Message: "The module did not arrive whole."}
+		return next, &reply.Error{Code: reply.InvalidRequest, Message: "The module did not arrive whole."}
 	case len(wasm) > maxSize:
-		return next, &api.Error{Code: api.PayloadTooLarge,
+		return next, &reply.Error{Code: reply.PayloadTooLarge,
 			Message: fmt.Sprintf("The module is larger than %d bytes.", maxSize)}
 	}
 	if next, err = New(wasm, sent); err != nil {
@@ -123,14 +123,14 @@ func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *api.
 	}
 	if text := req.Header.Get(admin.ModuleSignatureHeader); text != "" {
 		if next.Signature, err = ParseSignature(text); err != nil {
-			return next, &api.Error{Code: api.InvalidRequest, Message: admin.ModuleSignatureHeader + ": " + err.Error()}
+			return next, &reply.Error{Code: reply.InvalidRequest, Message: admin.ModuleSignatureHeader + ": " + err.Error()}
 		}
 	}
 	return next, nil
 }
 
-func refusal(err error) *api.Error {
-	return &api.Error{Code: CodeRefused, Message: err.Error()}
+func refusal(err error) *reply.Error {
+	return &reply.Error{Code: CodeRefused, Message: err.Error()}
 }
 
 // authorized compares hashes, like the core's own check of the same token.

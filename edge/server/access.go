@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -166,7 +167,7 @@ func (d *door) logAccess(r *http.Request, route *web.Route[struct{}], client net
 		slog.Int("bytes", len(resp.Body)),
 		slog.String("client", client.String()),
 		slog.String("request_id", resp.Header.Get("X-Request-Id")))
-	if id := correlationID(web.Header(r.Header)); id != "" {
+	if id := reply.CorrelationID(web.Header(r.Header)); id != "" {
 		attrs = append(attrs, slog.String("correlation_id", logCorrelation(id)))
 	}
 	if why != nil && why.seldom {

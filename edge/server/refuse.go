@@ -2,65 +2,46 @@ package server
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
-)
-
-// Codes of contract 5, for requests that never reach the engine.
-const (
-	codeInvalidRequest = "INVALID_REQUEST"
-	codeRequestTimeout = "REQUEST_TIMEOUT"
-	codeURITooLong     = "URI_TOO_LONG"
-	codeInternal       = "INTERNAL"
-	codeUnavailable    = "UNAVAILABLE"
 )
 
 // refusal is an answer that the server gives without the engine.
 type refusal struct {
-	status     int
-	code, text string
-	retry      bool // the same request may succeed a moment later
-	hangUp     bool // the connection cannot be used any more
-	seldom     bool // many clients at once may cause it, so not each has a line in the log
+	status int
+	code   reply.Code // of contract 5
+	text   string
+	retry  bool // the same request may succeed a moment later
+	hangUp bool // the connection cannot be used any more
+	seldom bool // many clients at once may cause it, so not each has a line in the log
 }
 
 var (
-	uriTooLong = refusal{status: http.StatusRequestURITooLong, code: codeURITooLong,
+	uriTooLong = refusal{status: http.StatusRequestURITooLong, code: reply.URITooLong,
 		text: fmt.Sprintf("The URL is longer than %d bytes.", web.MaxURL)}
-	bodyTimeout = refusal{status: http.StatusRequestTimeout, code: codeRequestTimeout,
+	bodyTimeout = refusal{status: http.StatusRequestTimeout, code: reply.RequestTimeout,
 		text: "The request body did not arrive in time.", hangUp: true, seldom: true}
-	bodyBroken = refusal{status: http.StatusBadRequest, code: codeInvalidRequest,
+	bodyBroken = refusal{status: http.StatusBadRequest, code: reply.InvalidRequest,
 		text: "The request body could not be read.", hangUp: true, seldom: true}
-	serviceBusy = refusal{status: http.StatusServiceUnavailable, code: codeUnavailable,
+	serviceBusy = refusal{status: http.StatusServiceUnavailable, code: reply.Unavailable,
 		text: "The service is busy; try again shortly.", retry: true, seldom: true}
-	cannotJustNow = refusal{status: http.StatusServiceUnavailable, code: codeUnavailable,
+	cannotJustNow = refusal{status: http.StatusServiceUnavailable, code: reply.Unavailable,
 		text: "The service cannot answer just now; try again shortly.", retry: true}
-	ourFault = refusal{status: http.StatusInternalServerError, code: codeInternal,
+	ourFault = refusal{status: http.StatusInternalServerError, code: reply.Internal,
 		text: "Something went wrong on our side."}
 )
 
 // json is the refusal in the shape of contract 5.
 func (why refusal) json(correlationID string) *web.Response {
-	body := struct {
-		Code          string `json:"code"`
-		ErrorCode     string `json:"error_code"`
-		Error         string `json:"error"`
-		Message       string `json:"message"`
-		RequestID     string `json:"request_id"`
-		CorrelationID string `json:"correlation_id,omitempty"`
-	}{why.code, why.code, why.text, why.text, newRequestID(), correlationID}
-	b, err := json.Marshal(body)
-	if err != nil {
-		panic(err) // strings always marshal
-	}
-	return &web.Response{Status: why.status, Body: b, Header: why.header(web.Header{
+	e, requestID := reply.Error{Code: why.code, Message: why.text}, newRequestID()
+	return &web.Response{Status: why.status, Body: e.Body(requestID, correlationID), Header: why.header(web.Header{
 		"Content-Type":  {"application/json; charset=utf-8"},
 		"Cache-Control": {"no-store"},
-	}, body.RequestID, correlationID)}
+	}, requestID, correlationID)}
 }
 
 // header completes the header of a refusal in any shape (contract 4).
@@ -81,7 +62,7 @@ func (why refusal) header(h web.Header, requestID, correlationID string) web.Hea
 // refuse answers a request without the engine. A person who asks for a page gets
 // one (contract 22), anybody else JSON.
 func (d *door) refuse(req *web.Request, why refusal) *web.Response {
-	correlation := correlationID(req.Header)
+	correlation := reply.CorrelationID(req.Header)
 	if page := d.page(req, why.status); page != nil {
 		page.Header = why.header(page.Header, newRequestID(), correlation)
 		return page

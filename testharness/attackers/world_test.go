@@ -14,7 +14,6 @@ import (
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/redis"
@@ -156,7 +155,7 @@ func completed(at time.Time) []byte {
 }
 
 // outcomeKey is where the outcome of a session lies.
-func outcomeKey(id session.ID) kv.Key { return id.Key(lifecycle.Partition(id.Partition)) }
+func outcomeKey(id session.ID) kv.Key { return id.Key() }
 
 // read returns what the store holds under a name.
 func (s *service) read(key kv.Key) kv.Item {

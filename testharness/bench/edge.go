@@ -255,7 +255,7 @@ const edgeLeast = 500
 
 // session makes the id of a session that a start could have made just now, in the nth partition.
 func (s *edgeService) session(n int) (session.ID, error) {
-	return session.NewID(rand.Reader, integration1, session.L1, 25, time.Now(), uint16(n%s.partitions))
+	return session.NewID(rand.Reader, integration1, session.L1, 25, time.Now(), session.Partition(n%s.partitions))
 }
 
 func (s *edgeService) starts(int) (func() []byte, error) {

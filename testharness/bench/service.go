@@ -113,7 +113,9 @@ func background(f func(context.Context) error) (stop func()) {
 }
 
 func (s *service) lifecycle() *lifecycle.Lifecycle {
-	return &lifecycle.Lifecycle{Host: s.Host(), Attempts: 3, OutcomeLife: 30 * 24 * time.Hour}
+	h := s.Host()
+	return &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Count: h.Count, Wake: h.Wake,
+		Attempts: 3, OutcomeLife: 30 * 24 * time.Hour}
 }
 
 func seed(ctx context.Context, d *integration.Directory, sink string) (key string, err error) {

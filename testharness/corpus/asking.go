@@ -190,7 +190,7 @@ func callbacks(s *scene, dev bool) {
 			Origins  []string
 		}
 	}
-	list, err := os.ReadFile("../../core/api/testdata/callback_urls.json")
+	list, err := os.ReadFile("../../core/weburl/testdata/callback_urls.json")
 	check(err)
 	check(json.Unmarshal(list, &vectors))
 	var before string

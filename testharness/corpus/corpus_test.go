@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/edge/transcript"
 	"github.com/verge-id/verge/wasm/abi"
@@ -124,8 +125,8 @@ func TestVariety(t *testing.T) {
 		"event spend done", "event spend unavailable", "event fetch done", "event fetch no answer",
 		"event log done", "event count done", "event wake done",
 	}
-	for _, code := range []api.Code{api.InvalidRequest, api.InvalidToken, api.Unauthorized, api.Forbidden, api.NotFound, api.MethodNotAllowed, api.AlreadyUsed, api.IntegrationNotReady,
-		api.TokenExpired, api.PayloadTooLarge, api.UnsupportedMediaType, api.RateLimited, api.Internal, api.ProviderUnavailable, api.Unavailable} {
+	for _, code := range []reply.Code{reply.InvalidRequest, reply.InvalidToken, reply.Unauthorized, reply.Forbidden, reply.NotFound, reply.MethodNotAllowed, reply.AlreadyUsed, reply.IntegrationNotReady,
+		reply.TokenExpired, reply.PayloadTooLarge, reply.UnsupportedMediaType, reply.RateLimited, reply.Internal, reply.ProviderUnavailable, reply.Unavailable} {
 		want = append(want, "code "+string(code))
 	}
 	for _, page := range []string{"method", "failed", "expired", "cancelled", "completed", "used", "damaged", "unavailable", "progress", "not_allowed"} {

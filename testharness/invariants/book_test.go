@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/history"
 )
@@ -414,12 +414,12 @@ func (b *book) settle(t *testing.T) {
 // dead are the events that will not be tried again.
 func (s *service) dead(t testing.TB) (all []outbox.Dead) {
 	t.Helper()
-	box := &outbox.Outbox{Host: s.Host()}
+	box := &outbox.Outbox{KV: s.Host().KV}
 	for n := range s.Engine().Partitions() {
 		var page []outbox.Dead
 		var err error
 		if !within(recovery, func() bool {
-			page, err = box.Dead(context.Background(), lifecycle.Partition(uint16(n)), "", 1000)
+			page, err = box.Dead(context.Background(), session.Partition(n).Name(), "", 1000)
 			return err == nil
 		}) {
 			t.Errorf("the dead events cannot be listed: %v", err)

@@ -16,24 +16,24 @@ var table = []mutant{
 	// Validate: single use.
 	{
 		breaks: "a result token is used without the check that it is unused (I1)",
-		file:   "core/api/validate.go",
-		old:    `Checks: []kv.Check{{Name: name}, {Name: id.Key(partition).Name, Tx: outcome}},`,
-		new:    `Checks: []kv.Check{{Name: id.Key(partition).Name, Tx: outcome}},`,
-		ask:    []string{"./core/api"},
+		file:   "core/result/result.go",
+		old:    `Checks: []kv.Check{{Name: used.Name}, {Name: tok.Session.Key().Name, Tx: outcome}},`,
+		new:    `Checks: []kv.Check{{Name: tok.Session.Key().Name, Tx: outcome}},`,
+		ask:    []string{"./core/result", "./core/api"},
 	},
 	{
 		breaks: "a result token validates whatever the store says of its session (contract 17)",
-		file:   "core/api/validate.go",
-		old:    `Checks: []kv.Check{{Name: name}, {Name: id.Key(partition).Name, Tx: outcome}},`,
-		new:    `Checks: []kv.Check{{Name: name + outcome[:0]}},`,
-		ask:    []string{"./core/api"},
+		file:   "core/result/result.go",
+		old:    `Checks: []kv.Check{{Name: used.Name}, {Name: tok.Session.Key().Name, Tx: outcome}},`,
+		new:    `Checks: []kv.Check{{Name: used.Name + outcome[:0]}},`,
+		ask:    []string{"./core/result", "./core/api"},
 	},
 	{
 		breaks: "a token in the form of an earlier release validates without an outcome (contract 17)",
-		file:   "core/api/validate.go",
-		old:    `r.State != session.Completed || token.At(r.At) != claims.Completed`,
+		file:   "core/result/result.go",
+		old:    `r.State != session.Completed || token.At(r.At) != tok.claims.Completed`,
 		new:    `r.State == session.Failed`,
-		ask:    []string{"./core/api"},
+		ask:    []string{"./core/result", "./core/api"},
 	},
 	{
 		breaks: "who can write to the store makes outcomes (contract 19)",
@@ -109,17 +109,17 @@ var table = []mutant{
 	},
 	{
 		breaks: "any Idempotency-Key gets the first answer of a used token (contract 11)",
-		file:   "core/api/validate.go",
-		old:    `idempotency != "" && string(first.Owner) == string(mark.Owner)`,
-		new:    `idempotency != "" && len(first.Owner) == len(mark.Owner)`,
-		ask:    []string{"./core/api"},
+		file:   "core/result/result.go",
+		old:    `by != "" && string(first.By) == string(mine.By)`,
+		new:    `by != "" && len(first.By) == len(mine.By)`,
+		ask:    []string{"./core/result", "./core/api"},
 	},
 	{
 		breaks: "a result token is good at the very instant it expires",
-		file:   "core/api/validate.go",
-		old:    `if !c.now.Before(claims.Expires()) {`,
-		new:    `if c.now.After(claims.Expires()) {`,
-		ask:    []string{"./core/api", harness + "TestExactExpiry"},
+		file:   "core/result/result.go",
+		old:    `if !now.Before(tok.claims.Expires()) {`,
+		new:    `if now.After(tok.claims.Expires()) {`,
+		ask:    []string{"./core/result", "./core/api", harness + "TestExactExpiry"},
 	},
 	{
 		breaks: "the length of a link tells that of callback, state and user id together (contract 15)",
@@ -137,17 +137,17 @@ var table = []mutant{
 	},
 	{
 		breaks: "that a token is used is forgotten when it expires, by whichever clock is behind",
-		file:   "core/api/validate.go",
-		old:    `Expires: claims.Expires().Add(usedMargin)`,
-		new:    `Expires: claims.Expires()`,
-		ask:    []string{"./core/api", harness + "TestExactExpiry|TestEndedLinks|TestSingleUse"},
+		file:   "core/result/result.go",
+		old:    `Expires: tok.claims.Expires().Add(markMargin)`,
+		new:    `Expires: tok.claims.Expires()`,
+		ask:    []string{"./core/result", "./core/api", harness + "TestExactExpiry|TestEndedLinks|TestSingleUse"},
 	},
 	{
 		breaks: "a reloaded callback hop gives a token that lives anew (contract 17)",
-		file:   "core/hosted/hosted.go",
-		old:    `claims := token.ResultClaims{Session: v.session.Text, Completed: token.At(r.At), Outcome: v.version}`,
-		new:    `claims := token.ResultClaims{Session: v.session.Text, Completed: token.At(v.now), Outcome: v.version}`,
-		ask:    []string{"./core/hosted", harness + "TestResultIdentity|TestExactExpiry"},
+		file:   "core/result/result.go",
+		old:    `claims := token.ResultClaims{Session: s.Text, Completed: token.At(r.At), Outcome: version}`,
+		new:    `claims := token.ResultClaims{Session: s.Text, Completed: token.At(now), Outcome: version}`,
+		ask:    []string{"./core/result", "./core/hosted", harness + "TestResultIdentity|TestExactExpiry"},
 	},
 
 	// The key ring of a fleet.
@@ -259,7 +259,7 @@ var table = []mutant{
 	{
 		breaks: "a webhook secret that does not open gives events up (contract 27)",
 		file:   "core/outbox/deliver.go",
-		old: `	case NoSecret:
+		old: `	case noSecret:
 		return o.postpone(ctx, job, m, sealed, reason)
 `,
 		new: ``,
@@ -312,15 +312,15 @@ var table = []mutant{
 	{
 		breaks: "an unknown outcome is answered 500, as if it were ours to mend and not theirs to repeat",
 		file:   "core/service.go",
-		old:    `api.AsError(err, kv.Failed(err) ||`,
-		new:    `api.AsError(err, errors.Is(err, kv.ErrUnavailable) ||`,
+		old:    `reply.AsError(err, kv.Failed(err) ||`,
+		new:    `reply.AsError(err, errors.Is(err, kv.ErrUnavailable) ||`,
 		ask:    []string{"./core", harness + "TestStoreFaults"},
 	},
 
 	// Who may do what.
 	{
 		breaks: "a publisher validates another's token",
-		file:   "core/api/start.go",
+		file:   "core/api/caller.go",
 		old:    `errors.Is(err, integration.ErrNotFound) || err == nil && i.PublisherID != key.PublisherID`,
 		new:    `errors.Is(err, integration.ErrNotFound)`,
 		ask:    []string{"./core/api"},
@@ -328,13 +328,13 @@ var table = []mutant{
 	{
 		breaks: "a public key starts another integration of its publisher",
 		file:   "core/api/start.go",
-		old:    `if key.Public() && key.IntegrationID != owned.ID {`,
-		new:    `if key.Public() && key.IntegrationID == "" {`,
+		old:    `if public && key.IntegrationID != owned.ID {`,
+		new:    `if public && key.IntegrationID == "" {`,
 		ask:    []string{"./core/api"},
 	},
 	{
 		breaks: "a revoked key goes on authenticating",
-		file:   "core/api/credential.go",
+		file:   "core/api/caller.go",
 		old:    `errors.Is(err, integration.ErrNotFound) || err == nil && !key.Active(c.now)`,
 		new:    `errors.Is(err, integration.ErrNotFound)`,
 		ask:    []string{"./core/api", harness + "TestKeys"},
@@ -348,14 +348,14 @@ var table = []mutant{
 	},
 	{
 		breaks: "a secret key works from a web page",
-		file:   "core/api/credential.go",
+		file:   "core/api/caller.go",
 		old:    `c.req.Header.Has("Origin") || c.req.Header.Has("Sec-Fetch-Site")`,
 		new:    `c.req.Header.Has("Origin") && c.req.Header.Has("Sec-Fetch-Site")`,
 		ask:    []string{"./core/api"},
 	},
 	{
 		breaks: "guessing secret keys costs no rate: each guess has a counter of its own",
-		file:   "core/api/credential.go",
+		file:   "core/api/limit.go",
 		old:    `return ratelimit.ClientRule("secret-ip", c.req.Client, c.Limits.SecretPerIP)`,
 		new:    `return ratelimit.Rule{Name: "secret-ip", Key: c.req.Header.Get("Authorization"), Limit: c.Limits.SecretPerIP}`,
 		ask:    []string{"./core/api"},
@@ -419,17 +419,17 @@ var table = []mutant{
 	},
 	{
 		breaks: "a callback's host stands for nothing that a browser would open (contract 8)",
-		file:   "core/api/callback.go",
+		file:   "core/weburl/read.go",
 		old:    `strings.HasPrefix(label, punycodePrefix) && !isPunycode(label)`,
 		new:    `label == punycodePrefix`,
-		ask:    []string{"./core/api"},
+		ask:    []string{"./core/weburl"},
 	},
 	{
 		breaks: "a callback's host has a character that nobody sees",
-		file:   "core/api/punycode.go",
+		file:   "core/weburl/punycode.go",
 		old:    `!strconv.IsPrint(r) && !joiner`,
 		new:    `!strconv.IsPrint(r) && !joiner && r > 0xffff`,
-		ask:    []string{"./core/api"},
+		ask:    []string{"./core/weburl"},
 	},
 	{
 		breaks: "a store across the network is used without TLS (contract 19)",
@@ -508,8 +508,8 @@ var table = []mutant{
 	{
 		breaks: "two starts at once with one Idempotency-Key make two sessions",
 		file:   "core/api/idempotency.go",
-		old:    `return []kv.Check{{Name: r.name}}, []kv.Put{`,
-		new:    `return nil, []kv.Put{`,
+		old:    `return []kv.Check{{Name: r.name}}, []kv.Put{put}, nil`,
+		new:    `return nil, []kv.Put{put}, nil`,
 		ask:    []string{"./core/api"},
 	},
 	{
@@ -523,38 +523,38 @@ var table = []mutant{
 	// The callback.
 	{
 		breaks: "a callback beside an allowed origin is taken for one inside it",
-		file:   "core/api/callback.go",
-		old:    `return sameOrigin(allowed, origin) })`,
-		new:    `return strings.HasPrefix(origin, allowed) })`,
-		ask:    []string{"./core/api TestParseCallback"},
+		file:   "core/weburl/callback.go",
+		old:    `return sameOrigin(allowed, origin) }`,
+		new:    `return strings.HasPrefix(origin, allowed) }`,
+		ask:    []string{"./core/weburl TestParseCallback"},
 	},
 	{
 		breaks: "a callback's path leaves its directory by escaped dots",
-		file:   "core/api/callback.go",
+		file:   "core/weburl/callback.go",
 		old:    `if segment, _ := url.PathUnescape(segment); segment == "." || segment == ".." {`,
 		new:    `if segment == "." || segment == ".." {`,
-		ask:    []string{"./core/api TestParseCallback"},
+		ask:    []string{"./core/weburl TestParseCallback"},
 	},
 	{
 		breaks: "a callback brings a result_token of its own behind a semicolon",
-		file:   "core/api/callback.go",
+		file:   "core/weburl/callback.go",
 		old:    `return r == '&' || r == ';' })`,
 		new:    `return r == '&' })`,
-		ask:    []string{"./core/api TestParseCallback"},
+		ask:    []string{"./core/weburl TestParseCallback"},
 	},
 	{
 		breaks: "in dev mode evil-localhost counts as loopback",
-		file:   "core/api/callback.go",
+		file:   "core/weburl/read.go",
 		old:    `strings.HasSuffix(o.host, ".localhost")`,
 		new:    `strings.HasSuffix(o.host, "localhost")`,
-		ask:    []string{"./core/api TestParseCallback"},
+		ask:    []string{"./core/weburl TestParseCallback"},
 	},
 	{
 		breaks: "a callback's host is a number that browsers take for an address",
-		file:   "core/api/callback.go",
+		file:   "core/weburl/read.go",
 		old:    `isNumber(last) || isHexNumber(last)`,
 		new:    `isNumber(last)`,
-		ask:    []string{"./core/api TestParseCallback"},
+		ask:    []string{"./core/weburl TestParseCallback"},
 	},
 
 	// Tokens, ids and the key ring.
@@ -702,10 +702,10 @@ var table = []mutant{
 	},
 	{
 		breaks: "a hop runs as a script",
-		file:   "core/hosted/pages/compose.go",
+		file:   "core/weburl/weburl.go",
 		old:    `err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http") &&`,
 		new:    `err == nil && u.Host != "" &&`,
-		ask:    []string{"./core/hosted/pages"},
+		ask:    []string{"./core/weburl"},
 	},
 	{
 		breaks: "the provider is asked about a form of an earlier attempt (contract 23)",
@@ -788,8 +788,8 @@ var table = []mutant{
 	{
 		breaks: "a timer that was frozen beyond its lease ends the session all the same",
 		file:   "core/lifecycle/lifecycle.go",
-		old:    `tx := kv.Tx{Partition: s.partition(), Held: held}`,
-		new:    `tx := kv.Tx{Partition: s.partition()}`,
+		old:    `tx := kv.Tx{Partition: s.ID.Partition.Name(), Held: held}`,
+		new:    `tx := kv.Tx{Partition: s.ID.Partition.Name()}`,
 		ask:    []string{"./core/lifecycle"},
 	},
 	{
@@ -819,7 +819,7 @@ var table = []mutant{
 		breaks: "our own store's error gives an event up (I11)",
 		file:   "core/outbox/deliver.go",
 		old:    "	if err != nil {\n		return err\n	}\n	switch reason {",
-		new:    "	if err != nil {\n		reason = NoTarget\n	}\n	switch reason {",
+		new:    "	if err != nil {\n		reason = noTarget\n	}\n	switch reason {",
 		ask:    []string{"./core/outbox"},
 	},
 	{
@@ -987,22 +987,22 @@ var table = []mutant{
 
 	{
 		breaks: "a key that was not known when its request was counted is never counted",
-		file:   "core/api/credential.go",
+		file:   "core/api/limit.go",
 		old:    `c.charged != rule.Key {`,
 		new:    `c.charged != "" && c.charged != rule.Key {`,
 		ask:    []string{"./core/api"},
 	},
 	{
 		breaks: "a request counts twice against its key",
-		file:   "core/api/credential.go",
+		file:   "core/api/limit.go",
 		old:    `		c.charged = r.Key`,
 		new:    `		_ = r`,
 		ask:    []string{"./core/api"},
 	},
 	{
 		breaks: "pages that may not use a public key use up its rate",
-		file:   "core/api/start.go",
-		old:    `return seen.Active(c.now) && (i == nil || c.refusal(i) == nil)`,
+		file:   "core/api/caller.go",
+		old:    `return seen.Active(c.now) && (i == nil || c.publicRefusal(i) == nil)`,
 		new:    `return seen.Active(c.now) && i != nil`,
 		ask:    []string{"./core/api"},
 	},
@@ -1084,7 +1084,7 @@ var table = []mutant{
 		old: `	if !a.authorized(req) {
 		return nil, a.refuse(ctx, req)
 	}`,
-		new: `	if err := a.refuse(ctx, req); !a.authorized(req) || api.AsError(err, false).Code == api.RateLimited {
+		new: `	if err := a.refuse(ctx, req); !a.authorized(req) || reply.AsError(err, false).Code == reply.RateLimited {
 		return nil, err
 	}`,
 		ask: []string{"./core/admin"},

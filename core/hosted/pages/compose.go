@@ -3,12 +3,12 @@ package pages
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/verge-id/verge/core/weburl"
 )
 
 // page is a View turned into words: all that is left to do is to lay it out.
@@ -38,8 +38,8 @@ type page struct {
 	privacy string
 }
 
-// sentence is a text around the name of the site, which is set apart so that
-// its direction and characters cannot disturb the words around it.
+// sentence is a text around the name of the site. The name is set apart, so that its direction and characters
+// cannot disturb the words around it.
 type sentence struct{ before, site, after string }
 
 type link struct{ text, href string }
@@ -65,8 +65,8 @@ var hopeful = []Kind{Method, Progress, Cancelled}
 // restartable are the pages that end here: only the site can begin anew.
 var restartable = []Kind{Failed, Expired, Damaged, NotAllowed}
 
-// compose finds the words. It is given the texts of lang rather than looking
-// them up, so that a test can see which ones it takes.
+// compose finds the words. It gets the texts of lang as a parameter, so that a test can see which ones it
+// takes.
 func compose(v View, lang string, t texts) (page, error) {
 	if !slices.Contains(Kinds, v.Kind) {
 		return page{}, errors.New("no such kind of page")
@@ -74,7 +74,7 @@ func compose(v View, lang string, t texts) (page, error) {
 	if v.RetryURL != "" && !localPath(v.RetryURL) {
 		return page{}, errors.New("RetryURL must be a path on this host")
 	}
-	if (v.Kind == Completed || v.HopURL != "") && !hopTarget(v.HopURL) {
+	if (v.Kind == Completed || v.HopURL != "") && !weburl.IsHop(v.HopURL) {
 		return page{}, errors.New("HopURL must be an http(s) address without blanks and quotes")
 	}
 	// An expiry that is reported as a failure reads as what it is.
@@ -130,10 +130,9 @@ func compose(v View, lang string, t texts) (page, error) {
 	if v.RetryURL != "" || v.Reload {
 		p.retry = link{t("retry"), v.RetryURL}
 	}
-	if origin, host := siteOf(v.SiteOrigin); origin != "" {
+	if origin, host := weburl.Site(v.SiteOrigin); origin != "" {
 		p.askedBy = aroundSite(t("asked_by"), host)
-		// Where the page leads to the site with the result, a link that leads
-		// there without it would only mislead.
+		// A page that takes the result to the site has no second link, which would lead there without it.
 		if v.HopURL == "" {
 			p.back = backLink{aroundSite(t("back"), host), origin}
 		}
@@ -198,7 +197,8 @@ func composeForms(p *page, v View, t texts) error {
 
 var failureCodes = []string{"PROVIDER_REJECTED", "USER_CANCELLED", "MAX_ATTEMPTS", "UNKNOWN"}
 
-var knownOutcomes = []string{"begin", "check", "continue", "cancel", "approve", "reject", "fail_attempt", "withdraw", "unknown"}
+var knownOutcomes = []string{"begin", "check", "continue", "cancel",
+	"approve", "reject", "fail_attempt", "withdraw", "unknown"}
 
 var icons = map[Kind]string{
 	Progress:    "clock",
@@ -217,38 +217,11 @@ var icons = map[Kind]string{
 	Home:        "shield",
 }
 
-// localPath reports whether s stays on this host. Browsers read a backslash
-// as a slash, and two slashes in front as the beginning of a host.
+// localPath reports whether s stays on this host. Browsers read a backslash as a slash, and two slashes at
+// the beginning as the start of a host.
 func localPath(s string) bool {
 	return strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//") &&
 		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f })
-}
-
-// hopTarget reports whether browsers take s, as the target of a refresh and of
-// a link, for the http(s) address that it is. A refresh may have its address
-// in quotes and is cut off at white space in front and behind, and browsers
-// drop tabs and newlines from every address; so all of these are refused.
-func hopTarget(s string) bool {
-	u, err := url.Parse(s)
-	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http") &&
-		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"\\<>", r) })
-}
-
-// siteOf returns the bare origin and its host as shown, or nothing if there is
-// no origin that a person should be sent to. A host with characters beyond
-// letters, marks, digits and punctuation of names is refused: they can make it
-// read as another.
-func siteOf(raw string) (origin, host string) {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return "", ""
-	}
-	if strings.ContainsFunc(u.Host, func(r rune) bool {
-		return !unicode.In(r, unicode.L, unicode.M, unicode.Nd) && !strings.ContainsRune(".-_:[]", r)
-	}) {
-		return "", ""
-	}
-	return u.Scheme + "://" + u.Host, u.Host
 }
 
 func aroundSite(text, host string) sentence {
@@ -263,8 +236,8 @@ func attemptsLeft(n int, t texts) string {
 	return plural(t, "notice.attempts", n)
 }
 
-// timeLeft rounds to the nearest minute: it says "about", and 9:58 should not
-// read as 9 to someone who was promised 10.
+// timeLeft rounds to the nearest minute. The text says "about", and 9:58 should not read as 9 to someone who
+// was promised 10.
 func timeLeft(expires, now time.Time, t texts) string {
 	if expires.IsZero() || now.IsZero() {
 		return ""
@@ -279,8 +252,8 @@ func timeLeft(expires, now time.Time, t texts) string {
 	}
 }
 
-// plural knows singular and plural, which is all that the six languages need
-// for the small whole numbers above zero that are counted here.
+// plural knows singular and plural. The six languages need no more for the small whole numbers above zero
+// that are counted here.
 func plural(t texts, key string, n int) string {
 	if n == 1 {
 		return t(key + ".one")

@@ -4,16 +4,12 @@ import (
 	"embed"
 	"encoding/json"
 	"sync"
+
+	"github.com/verge-id/verge/core/language"
 )
 
-// Languages are the ones that the pages speak (spec, language values).
-var Languages = []string{"en", "de", "es", "fr", "pt", "it"}
-
-// fallback is the language of whoever asks for none of ours (contract 10).
-const fallback = "en"
-
-// The texts of a language are one flat JSON object in messages/<lang>.json. A
-// test holds all languages to the same keys and placeholders.
+// The texts of a language are one flat JSON object in messages/<lang>.json. A test sees to it that all
+// languages have the same keys and placeholders.
 //
 //go:embed messages/*.json
 var messageFiles embed.FS
@@ -21,11 +17,11 @@ var messageFiles embed.FS
 // texts returns the text under a key.
 type texts func(key string) string
 
-// tables parses a language when it is first needed and not before, since a
-// WASM guest that serves the API alone should not pay for it.
+// tables parses a language when it is first needed, so that a WASM guest which serves the API alone does not
+// pay for it.
 var tables = func() map[string]func() map[string]string {
-	m := make(map[string]func() map[string]string, len(Languages))
-	for _, lang := range Languages {
+	m := make(map[string]func() map[string]string, len(language.All))
+	for _, lang := range language.All {
 		m[lang] = sync.OnceValue(func() map[string]string {
 			table, err := readMessages(lang)
 			if err != nil {

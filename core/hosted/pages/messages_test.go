@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/verge-id/verge/core/language"
 )
 
 var placeholder = regexp.MustCompile(`\{[^}]*\}`)
@@ -21,14 +23,14 @@ func TestLanguagesSayTheSameThings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) != len(Languages) {
-		t.Errorf("%d message files for %d languages", len(files), len(Languages))
+	if len(files) != len(language.All) {
+		t.Errorf("%d message files for %d languages", len(files), len(language.All))
 	}
-	english, err := readMessages(fallback)
+	english, err := readMessages(language.Default)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, lang := range Languages {
+	for _, lang := range language.All {
 		table, err := readMessages(lang)
 		if err != nil {
 			t.Fatal(lang, err)
@@ -42,7 +44,7 @@ func TestLanguagesSayTheSameThings(t *testing.T) {
 				t.Errorf("%s: %q is empty or has blanks around it", lang, key)
 			case !slices.Equal(placeholders(text), placeholders(want)):
 				t.Errorf("%s: %q has the placeholders %v, English has %v", lang, key, placeholders(text), placeholders(want))
-			case lang != fallback && text == want:
+			case lang != language.Default && text == want:
 				t.Errorf("%s: %q is still English", lang, key)
 			case strings.ContainsAny(text, "<>&"):
 				t.Errorf("%s: %q has markup, which would be shown as it is", lang, key)
@@ -58,7 +60,7 @@ func TestLanguagesSayTheSameThings(t *testing.T) {
 
 // A second text under the same key would silently win.
 func TestNoKeyTwice(t *testing.T) {
-	for _, lang := range Languages {
+	for _, lang := range language.All {
 		raw, err := messageFiles.ReadFile("messages/" + lang + ".json")
 		if err != nil {
 			t.Fatal(err)
@@ -84,7 +86,7 @@ func TestNoKeyTwice(t *testing.T) {
 // TestTextsAreThereAndUsed watches which texts the pages take: all that they
 // take exist, and there are none that no page takes.
 func TestTextsAreThereAndUsed(t *testing.T) {
-	english, err := readMessages(fallback)
+	english, err := readMessages(language.Default)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +99,7 @@ func TestTextsAreThereAndUsed(t *testing.T) {
 		return english[key]
 	}
 	for name, v := range views() {
-		if _, err := compose(v, fallback, watch); err != nil {
+		if _, err := compose(v, language.Default, watch); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -110,7 +112,7 @@ func TestTextsAreThereAndUsed(t *testing.T) {
 
 // The pages tell the user which button to press, so its name must be the one on the button.
 func TestProgressNamesItsButton(t *testing.T) {
-	for _, lang := range Languages {
+	for _, lang := range language.All {
 		text := messages(lang)
 		if !strings.Contains(text("progress.text"), text("choice.check")) {
 			t.Errorf("%s: %q does not name %q", lang, text("progress.text"), text("choice.check"))

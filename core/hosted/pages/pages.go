@@ -1,33 +1,31 @@
-// Package pages renders what the person who is verified sees: every page of
-// the hosted flow, in six languages, made for a phone first.
+// Package pages renders what the person who is verified sees: every page of the hosted flow, in six
+// languages, for a phone first.
 //
-// Use Render for a page, Style for the one stylesheet that the pages load and
-// Match to choose a language from the browser's Accept-Language.
+// Use Render for a page, and Style for the one stylesheet that the pages load.
 //
-// The package decides nothing and keeps nothing: a View goes in, a document
-// comes out. It promises that
+// The package decides nothing and keeps nothing. It turns a View into a document, and promises that
 //
 //   - a page has no script, no inline style and loads nothing but the
 //     stylesheet, so that it works under "default-src 'none'; style-src 'self'";
-//   - a page that has something to do does it by a POST form, and looking at a
-//     page, however often, does nothing (contract 22);
+//   - a page acts by a POST form alone, and looking at a page does nothing,
+//     however often (contract 22);
 //   - the only address of another site on a page is the plain origin of the
 //     publisher's callback, without path or parameters (contract 24), and on
 //     a hop page the address that it goes on to (contract 22);
 //   - whatever a View holds comes out as text.
 //
-// Whoever serves a page should send "Referrer-Policy: same-origin". The page's
-// own address holds a flow token, which must not travel to other sites; but
-// "no-referrer" would be too much, since it makes browsers post these forms
-// with "Origin: null", which then look as if they came from elsewhere.
+// Send "Referrer-Policy: same-origin" with a page. The page's own address holds a flow token, which must not
+// reach other sites. "no-referrer" would go too far: with it browsers post these forms with "Origin: null",
+// as if they came from elsewhere.
 package pages
 
 import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"time"
+
+	"github.com/verge-id/verge/core/language"
 )
 
 //go:generate go run ../../../cmd/generate/pages
@@ -42,7 +40,7 @@ const (
 	Progress    Kind = "progress"    // the provider has not decided yet
 	Completed   Kind = "completed"   // the hop back to the site
 	Failed      Kind = "failed"      // final, says why by View.FailureCode
-	Expired     Kind = "expired"     // the session's 10 minutes are over, or with View.Confirmed those to hop back
+	Expired     Kind = "expired"     // the session is over, or with View.Confirmed the time to hop back
 	Used        Kind = "used"        // the site has fetched the result
 	Damaged     Kind = "damaged"     // the link is not one that we made
 	Cancelled   Kind = "cancelled"   // the user stopped, the session goes on
@@ -57,14 +55,14 @@ const (
 )
 
 // Kinds are all of them.
-var Kinds = []Kind{Method, Progress, Completed, Failed, Expired, Used, Damaged, Cancelled, Unavailable, NotAllowed,
-	NotFound, TooSlow, TooLong, Refused, Home}
+var Kinds = []Kind{Method, Progress, Completed, Failed, Expired, Used, Damaged, Cancelled, Unavailable,
+	NotAllowed, NotFound, TooSlow, TooLong, Refused, Home}
 
-// View is one page. Kind is needed, and what the comments say is needed for
-// it; every other field may be zero, and what it would show is then left out.
+// View is one page. It needs Kind, and the fields that the comments call needed for that kind. Every other
+// field may be zero. The page then leaves out what the field would show.
 type View struct {
 	Kind Kind
-	Lang string // one of Languages; anything else: "en"
+	Lang string // one of language.All; anything else: "en"
 
 	Level        string // "L1" or "L2"; needed by Method
 	ChallengeAge int    // above 0; needed by Method for L1
@@ -78,12 +76,12 @@ type View struct {
 	Flow  string
 	Extra []Field
 
-	// Choices are the page's buttons, each a form of its own, the first being
-	// the one that most people want. Nil: "check" on Progress, and none elsewhere.
+	// Choices are the page's buttons. Each is a form of its own, and the first is the one that most people
+	// want. Nil: "check" on Progress, and none elsewhere.
 	Choices []Choice
 
-	// HopURL is where the page goes on to by itself, an http(s) address on any
-	// host that leaves browsers nothing to correct. Needed by Completed.
+	// HopURL is where the page goes on to by itself: an http(s) address on any host, which browsers take as
+	// it is (weburl.IsHop). Needed by Completed.
 	HopURL string
 
 	// Confirmed says of an expired link that the check had succeeded.
@@ -91,9 +89,9 @@ type View struct {
 
 	Notice Notice
 
-	// SiteOrigin is the origin of the publisher's callback, https://shop.example,
-	// as the target of the plain link back. Whatever else a URL holds is cut
-	// off. Empty, or not an http(s) origin: the page names no site and has no link.
+	// SiteOrigin is the origin of the publisher's callback, such as https://shop.example. The plain link back
+	// leads there. If it is a longer URL, the rest is cut off. If it is empty or no http(s) origin, the page
+	// names no site and has no link.
 	SiteOrigin string
 
 	// RetryURL is the path and query, on this host, of the page to try again.
@@ -138,8 +136,8 @@ type Notice struct {
 // browsers would read otherwise than it is written.
 func Render(v View) ([]byte, error) {
 	lang := v.Lang
-	if !slices.Contains(Languages, lang) {
-		lang = fallback
+	if !language.Known(lang) {
+		lang = language.Default
 	}
 	p, err := compose(v, lang, messages(lang))
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/net/html"
+
+	"github.com/verge-id/verge/core/language"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -121,7 +123,7 @@ func textOf(n *html.Node) string {
 func TestEveryPage(t *testing.T) {
 	titles := map[string]string{}
 	for name, v := range views() {
-		for _, lang := range Languages {
+		for _, lang := range language.All {
 			t.Run(name+" "+lang, func(t *testing.T) {
 				v.Lang = lang
 				doc, raw := render(t, v)
@@ -396,30 +398,6 @@ func TestTimeLeft(t *testing.T) {
 	}
 	if got := timeLeft(noon, time.Time{}, messages("en")); got != "" {
 		t.Errorf("without Now the page says %q", got)
-	}
-}
-
-func TestSiteOf(t *testing.T) {
-	for _, c := range []struct{ rule, in, origin, host string }{
-		{"an origin passes", "https://shop.example", "https://shop.example", "shop.example"},
-		{"with its port", "http://localhost:8090", "http://localhost:8090", "localhost:8090"},
-		{"IPv6 as well", "http://[::1]:8090", "http://[::1]:8090", "[::1]:8090"},
-		{"a name of any script as well", "https://größe.example", "https://größe.example", "größe.example"},
-		{"contract 24: never with parameters", "https://shop.example/cb?state=s#f", "https://shop.example", "shop.example"},
-		{"userinfo would read as a host", "https://bank.example@shop.example", "https://shop.example", "shop.example"},
-		{"no scheme that runs", "javascript://shop.example/%0aalert(1)", "", ""},
-		{"no path for an origin", "/verify", "", ""},
-		{"no origin without a host", "https:///x", "", ""},
-		{"contract 8: a host with an underscore", "https://my_shop.example", "https://my_shop.example", "my_shop.example"},
-		{"a text direction mark would turn the name around", "https://shop\u202e.example", "", ""},
-		{"a blank that is no blank", "https://shop\u00a0.example", "", ""},
-		{"a quote", `https://shop".example`, "", ""},
-		{"none", "", "", ""},
-	} {
-		origin, host := siteOf(c.in)
-		if origin != c.origin || host != c.host {
-			t.Errorf("%s: %q gives %q, %q", c.rule, c.in, origin, host)
-		}
 	}
 }
 

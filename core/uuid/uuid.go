@@ -1,4 +1,7 @@
-package session
+// Package uuid reads, writes and makes UUIDs (RFC 9562) in their form of 36
+// characters. The common UUID packages import net for a node id, which the
+// core must not import and never needs.
+package uuid
 
 import (
 	"encoding/hex"
@@ -7,24 +10,22 @@ import (
 	"io"
 )
 
-// The common UUID packages import net for a node id that we never use, which
-// the core must not; the form itself is 36 characters (RFC 9562).
-
-// ParseUUID reads the 36-character form, in lower or upper case, and nothing else.
-func ParseUUID(s string) (u [16]byte, err error) {
+// Parse reads the form of 36 characters, in lower or upper case, and nothing else.
+func Parse(s string) (u [16]byte, err error) {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return u, errors.New("not a UUID")
 	}
 	digits := make([]byte, 0, 32)
-	digits = append(append(append(append(append(digits, s[:8]...), s[9:13]...), s[14:18]...), s[19:23]...), s[24:]...)
+	digits = append(append(append(digits, s[:8]...), s[9:13]...), s[14:18]...)
+	digits = append(append(digits, s[19:23]...), s[24:]...)
 	if _, err := hex.Decode(u[:], digits); err != nil {
 		return u, errors.New("not a UUID")
 	}
 	return u, nil
 }
 
-// FormatUUID writes the 36-character form in lower case.
-func FormatUUID(u [16]byte) string {
+// Format writes the form of 36 characters in lower case.
+func Format(u [16]byte) string {
 	var b [36]byte
 	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
 	hex.Encode(b[:], u[:4])
@@ -35,13 +36,13 @@ func FormatUUID(u [16]byte) string {
 	return string(b[:])
 }
 
-// NewUUID makes a random UUID (version 4).
-func NewUUID(random io.Reader) (string, error) {
+// New makes a random UUID (version 4).
+func New(random io.Reader) (string, error) {
 	var u [16]byte
 	if _, err := io.ReadFull(random, u[:]); err != nil {
 		return "", fmt.Errorf("reading randomness: %w", err)
 	}
 	u[6] = u[6]&0x0f | 0x40
 	u[8] = u[8]&0x3f | 0x80
-	return FormatUUID(u), nil
+	return Format(u), nil
 }

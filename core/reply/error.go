@@ -1,7 +1,6 @@
-package api
+package reply
 
 import (
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -20,7 +19,7 @@ const (
 	Forbidden            Code = "FORBIDDEN"
 	NotFound             Code = "NOT_FOUND"
 	MethodNotAllowed     Code = "METHOD_NOT_ALLOWED"
-	RequestTimeout       Code = "REQUEST_TIMEOUT" // the server's, as URITooLong: no such request reaches the core
+	RequestTimeout       Code = "REQUEST_TIMEOUT" // like URITooLong, only the server says so
 	AlreadyUsed          Code = "ALREADY_USED"
 	IntegrationNotReady  Code = "INTEGRATION_NOT_READY"
 	TokenExpired         Code = "EXPIRED"
@@ -33,25 +32,38 @@ const (
 	Unavailable          Code = "UNAVAILABLE"
 )
 
-// status is the one place where codes become statuses.
-var status = map[Code]int{
-	InvalidRequest:       400,
-	InvalidToken:         400,
-	Unauthorized:         401,
-	Forbidden:            403,
-	NotFound:             404,
-	MethodNotAllowed:     405,
-	RequestTimeout:       408,
-	AlreadyUsed:          409,
-	IntegrationNotReady:  409,
-	TokenExpired:         410,
-	PayloadTooLarge:      413,
-	URITooLong:           414,
-	UnsupportedMediaType: 415,
-	RateLimited:          429,
-	Internal:             500,
-	ProviderUnavailable:  502,
-	Unavailable:          503,
+// statuses is the one place where codes become statuses. It is a list and no map, since a map would be made
+// anew whenever a guest starts.
+var statuses = []struct {
+	code   Code
+	status int
+}{
+	{InvalidRequest, 400},
+	{InvalidToken, 400},
+	{Unauthorized, 401},
+	{Forbidden, 403},
+	{NotFound, 404},
+	{MethodNotAllowed, 405},
+	{RequestTimeout, 408},
+	{AlreadyUsed, 409},
+	{IntegrationNotReady, 409},
+	{TokenExpired, 410},
+	{PayloadTooLarge, 413},
+	{URITooLong, 414},
+	{UnsupportedMediaType, 415},
+	{RateLimited, 429},
+	{Internal, 500},
+	{ProviderUnavailable, 502},
+	{Unavailable, 503},
+}
+
+// Codes returns all of them, in the order of their statuses.
+func Codes() []Code {
+	codes := make([]Code, len(statuses))
+	for i, s := range statuses {
+		codes[i] = s.code
+	}
+	return codes
 }
 
 // Error is what a caller is told. Message and Details never hold a secret, a
@@ -72,40 +84,38 @@ type Detail struct {
 	Message string `json:"message"`
 }
 
-// Codes of a Detail.
-const (
-	detailRequired = "required"
-	detailType     = "type"
-	detailFormat   = "format"
-	detailLength   = "length"
-	detailValue    = "value"
-	detailConflict = "conflict"
-)
-
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
-// Status returns the HTTP status of the error.
-func (e *Error) Status() int { return status[e.Code] }
+// Status returns the HTTP status of the error, 0 for a code that is not among ours.
+func (e *Error) Status() int {
+	for _, s := range statuses {
+		if s.code == e.Code {
+			return s.status
+		}
+	}
+	return 0
+}
 
 // retryUnavailable is how long a caller waits for a store that is away, in seconds.
 const retryUnavailable = 1
 
-// AsError returns what a caller is told of err. An *Error is told as it is;
-// everything else is a fault of ours or of the store: nothing was granted,
-// its text belongs in the log alone.
+// AsError returns what a caller is told of err. An *Error is told as it is. Everything else is a fault of
+// ours or of the store: nothing was granted, and its text is for the log alone.
 func AsError(err error, storeFault bool) *Error {
 	var e *Error
 	switch {
 	case errors.As(err, &e):
 		return e
 	case storeFault:
-		return &Error{Code: Unavailable, Message: "The service cannot reach its store just now; nothing was granted. Try again.", RetryAfter: retryUnavailable}
+		return &Error{Code: Unavailable, RetryAfter: retryUnavailable,
+			Message: "The service cannot reach its store just now; nothing was granted. Try again."}
 	}
-	return &Error{Code: Internal, Message: "Something went wrong on our side. The request id helps us to find it."}
+	return &Error{Code: Internal,
+		Message: "Something went wrong on our side. The request id helps us to find it."}
 }
 
-// errorBody is the flat wire form; the two mirrors are the specification's.
-type errorBody struct {
+// body is the wire form, which is flat. error_code and error mirror code and message.
+type body struct {
 	Code          Code     `json:"code"`
 	ErrorCode     Code     `json:"error_code"`
 	Error         string   `json:"error"`
@@ -116,12 +126,18 @@ type errorBody struct {
 	Session       string   `json:"session_id,omitempty"`
 }
 
-// WriteError returns the answer that says e.
-func WriteError(e *Error, requestID, correlationID string) *web.Response {
-	resp := Answer(e.Status(), errorBody{
+// Body returns the wire form of e (contract 5). It is for an answer whose status or headers are not those of
+// Response.
+func (e *Error) Body(requestID, correlationID string) []byte {
+	return marshal(body{
 		Code: e.Code, ErrorCode: e.Code, Error: e.Message, Message: e.Message,
 		RequestID: requestID, CorrelationID: correlationID, Details: e.Details, Session: e.Session,
 	})
+}
+
+// Response returns the answer that says e.
+func (e *Error) Response(requestID, correlationID string) *web.Response {
+	resp := Written(e.Status(), e.Body(requestID, correlationID))
 	if e.RetryAfter > 0 {
 		resp.Header.Set("Retry-After", strconv.Itoa(e.RetryAfter))
 	}
@@ -133,26 +149,3 @@ func WriteError(e *Error, requestID, correlationID string) *web.Response {
 	}
 	return resp
 }
-
-// Answer returns v as JSON with the headers of every API answer (contract 1).
-func Answer(status int, v any) *web.Response {
-	body, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // our own structs of strings, numbers and times always marshal
-	}
-	return answer(status, body)
-}
-
-// answer is Answer for JSON that is there already.
-func answer(status int, body []byte) *web.Response {
-	header := make(web.Header, 8) // room for those that follow
-	header["Content-Type"], header["Cache-Control"], header["X-Content-Type-Options"] = contentTypeJSON, noStore, noSniff
-	return &web.Response{Status: status, Body: body, Header: header}
-}
-
-// Values that every answer has; shared, so never changed in place.
-var (
-	contentTypeJSON = []string{"application/json; charset=utf-8"}
-	noStore         = []string{"no-store"}
-	noSniff         = []string{"nosniff"}
-)

@@ -1,7 +1,6 @@
-package pages
+package language
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -48,15 +47,17 @@ func TestMatch(t *testing.T) {
 }
 
 func FuzzMatch(f *testing.F) {
-	for _, s := range []string{"", "de", "de-AT,de;q=0.9,en;q=0.8", "*;q=0.5", ";q=1", "de;q=0.", ",;=*-", strings.Repeat("a,", 2000)} {
+	for _, s := range []string{"", "de", "de-AT,de;q=0.9,en;q=0.8", "*;q=0.5", ";q=1", "de;q=0.", ",;=*-",
+		strings.Repeat("a,", 2000)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, header string) {
 		got := Match(header)
-		if !slices.Contains(Languages, got) {
+		if !Known(got) {
 			t.Errorf("%q gives %q, which is not one of ours", header, got)
 		}
-		if got != fallback && got != "de" && !strings.Contains(strings.ToLower(header), got) && !strings.Contains(header, "*") {
+		if got != Default && got != "de" && !strings.Contains(strings.ToLower(header), got) &&
+			!strings.Contains(header, "*") {
 			t.Errorf("%q gives %q, which it does not name", header, got)
 		}
 	})

@@ -1,4 +1,4 @@
-package api
+package weburl
 
 import (
 	"encoding/json"
@@ -33,9 +33,10 @@ func readCallbackVectors(t testing.TB) (v callbackVectors) {
 func TestParseCallback(t *testing.T) {
 	vectors := readCallbackVectors(t)
 	problems := map[string]string{
-		"text": callbackText, "escape": callbackEscape, "fragment": callbackFragment, "relative": callbackRelative,
-		"scheme": callbackScheme, "devscheme": callbackDevScheme, "userinfo": callbackUserinfo, "host": callbackHost,
-		"port": callbackPort, "dots": callbackDots, "reserved": callbackReserved, "origin": callbackOrigin,
+		"text": callbackText, "escape": callbackEscape, "fragment": callbackFragment,
+		"relative": callbackRelative, "scheme": callbackScheme, "devscheme": callbackDevScheme,
+		"userinfo": callbackUserinfo, "host": callbackHost, "port": callbackPort, "dots": callbackDots,
+		"reserved": callbackReserved, "origin": callbackOrigin,
 	}
 	for _, v := range vectors.Bad {
 		t.Run("contract 8: "+v.Why, func(t *testing.T) {
@@ -56,7 +57,7 @@ func TestParseCallback(t *testing.T) {
 }
 
 func TestParseCallbackLength(t *testing.T) {
-	fits := "https://p.example/" + strings.Repeat("a", MaxCallback-len("https://p.example/"))
+	fits := "https://p.example/" + strings.Repeat("a", maxLength-len("https://p.example/"))
 	if _, problem := ParseCallback(fits, CallbackRules{}); problem != "" {
 		t.Errorf("contract 8: %d bytes: %s", len(fits), problem)
 	}
@@ -66,9 +67,28 @@ func TestParseCallbackLength(t *testing.T) {
 }
 
 func TestParseCallbackInvalidUTF8(t *testing.T) {
-	for _, raw := range []string{"https://p.example/\xff", "https://p\xc3.example/", "\xefhttps://p.example/"} {
+	for _, raw := range []string{"https://p.example/\xff", "https://p\xc3.example/",
+		"\xefhttps://p.example/"} {
 		if _, problem := ParseCallback(raw, CallbackRules{}); problem != callbackText {
 			t.Errorf("contract 8: %q: got %q", raw, problem)
+		}
+	}
+}
+
+// The tables of characters must say the same as the plain statements of their rules.
+func TestCharacters(t *testing.T) {
+	for c := range 256 {
+		b := string([]byte{byte(c)})
+		want := c > ' ' && c <= '~' && !strings.Contains("#%\"<>\\^`{|}", b)
+		if problem := checkURLText("https://a" + b); (problem == "") != want {
+			t.Errorf("contract 8: a URL with byte %#x: %q", c, problem)
+		}
+		inHost := c == '.' || strings.Contains("abcdefghijklmnopqrstuvwxyz0123456789-_", b)
+		if got, want := isHost("a"+b+"a"), inHost; got != want {
+			t.Errorf("contract 8: a host with byte %#x is one: %v, want %v", c, got, want)
+		}
+		if got, want := isNumber("1"+b), '0' <= c && c <= '9'; got != want {
+			t.Errorf("contract 8: a label with byte %#x is a number: %v, want %v", c, got, want)
 		}
 	}
 }
@@ -79,9 +99,12 @@ func TestAppendQuery(t *testing.T) {
 		{"no path", "https://p.example", "https://p.example?result_token=t&state=s"},
 		{"an empty query", "https://p.example/cb?", "https://p.example/cb?result_token=t&state=s"},
 		{"a query", "https://p.example/cb?a=1", "https://p.example/cb?a=1&result_token=t&state=s"},
-		{"a query that ends with an ampersand", "https://p.example/cb?a=1&", "https://p.example/cb?a=1&result_token=t&state=s"},
-		{"a query that ends with a question mark", "https://p.example/cb?a=?", "https://p.example/cb?a=?&result_token=t&state=s"},
-		{"a query whose order and escapes stay", "https://p.example/cb?z=%7e&a=+", "https://p.example/cb?z=%7e&a=+&result_token=t&state=s"},
+		{"a query that ends with an ampersand", "https://p.example/cb?a=1&",
+			"https://p.example/cb?a=1&result_token=t&state=s"},
+		{"a query that ends with a question mark", "https://p.example/cb?a=?",
+			"https://p.example/cb?a=?&result_token=t&state=s"},
+		{"a query whose order and escapes stay", "https://p.example/cb?z=%7e&a=+",
+			"https://p.example/cb?z=%7e&a=+&result_token=t&state=s"},
 	} {
 		if got := AppendQuery(c.callback, [][2]string{{"result_token", "t"}, {"state", "s"}}); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.rule, got, c.want)
@@ -119,10 +142,12 @@ func FuzzParseCallback(f *testing.F) {
 		if err != nil || o.Path != "" || o.RawQuery != "" {
 			t.Fatalf("%q: origin %q is none: %v", raw, origin, err)
 		}
-		if u.Scheme != o.Scheme || !strings.EqualFold(u.Hostname(), o.Hostname()) || effectivePort(u) != effectivePort(o) || u.User != nil || u.Fragment != "" || u.Opaque != "" {
+		if u.Scheme != o.Scheme || !strings.EqualFold(u.Hostname(), o.Hostname()) ||
+			effectivePort(u) != effectivePort(o) || u.User != nil || u.Fragment != "" || u.Opaque != "" {
 			t.Fatalf("%q: net/url reads %#v, ParseCallback %q", raw, u, origin)
 		}
-		if _, problem := ParseCallback(raw, CallbackRules{Dev: true, Origins: []string{origin}}); problem != "" {
+		own := CallbackRules{Dev: true, Origins: []string{origin}}
+		if _, problem := ParseCallback(raw, own); problem != "" {
 			t.Fatalf("%q: its own origin does not allow it: %s", raw, problem)
 		}
 
@@ -157,8 +182,9 @@ func effectivePort(u *url.URL) string {
 
 func BenchmarkParseCallback(b *testing.B) {
 	b.ReportAllocs()
+	const callback = "https://www.publisher.example/verify/return?from=checkout"
 	for b.Loop() {
-		if _, problem := ParseCallback("https://www.publisher.example/verify/return?from=checkout", CallbackRules{}); problem != "" {
+		if _, problem := ParseCallback(callback, CallbackRules{}); problem != "" {
 			b.Fatal(problem)
 		}
 	}

@@ -1,4 +1,4 @@
-package api
+package weburl
 
 import (
 	"math"
@@ -12,11 +12,10 @@ import (
 // punycodePrefix begins a label that stands for one in other characters.
 const punycodePrefix = "xn--"
 
-// isPunycode reports whether a lower-case label that begins with
-// punycodePrefix stands for something. A browser decodes it before it goes
-// anywhere, and shows its user an error where it does not. Of the rules for what
-// it may stand for (UTS 46) this holds those that need no tables of their own:
-// nothing that cannot be seen and no capital letters.
+// isPunycode reports whether a lower-case label that begins with punycodePrefix stands for something. A
+// browser decodes such a label before it goes there, and shows an error where it cannot. Of the rules for
+// what a label may stand for (UTS 46), isPunycode applies those that need no tables of their own: nothing
+// that cannot be seen, and no capital letters.
 func isPunycode(label string) bool {
 	decoded, ok := decodePunycode(label[len(punycodePrefix):])
 	if !ok {
@@ -24,7 +23,7 @@ func isPunycode(label string) bool {
 	}
 	for _, r := range decoded {
 		joiner := r == 0x200c || r == 0x200d       // Persian and Indic names have them
-		cherokee := '\u13a0' <= r && r <= '\u13f5' // the capital ones are the usual ones
+		cherokee := '\u13a0' <= r && r <= '\u13f5' // here capital letters are the usual ones
 		if !strconv.IsPrint(r) && !joiner || unicode.ToLower(r) != r && !cherokee {
 			return false
 		}
@@ -38,9 +37,8 @@ const (
 	initialBias, initialN                          = 72, 0x80
 )
 
-// decodePunycode is the decoder of RFC 3492, section 6.2, for lower case. The
-// encoder writes at least one character that is not ASCII: without one it is
-// not ok.
+// decodePunycode is the decoder of RFC 3492, section 6.2, for lower case. An encoder writes at least one
+// character that is not ASCII, so a text without one is not ok.
 func decodePunycode(s string) (out []rune, ok bool) {
 	if i := strings.LastIndexByte(s, '-'); i >= 0 {
 		out, s = []rune(s[:i]), s[i+1:]

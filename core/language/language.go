@@ -1,4 +1,6 @@
-package pages
+// Package language has the languages that the service speaks, and chooses one
+// for a reader. It has no words: the texts are with the pages.
+package language
 
 import (
 	"slices"
@@ -7,23 +9,30 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
+// All are the languages, in the order in which they are offered (contract 10).
+var All = []string{"en", "de", "es", "fr", "pt", "it"}
+
+// Default is for whoever asks for none of them (contract 10).
+const Default = "en"
+
+// Known reports whether the service speaks the language.
+func Known(lang string) bool { return slices.Contains(All, lang) }
+
 // maxAcceptLanguage is as much of the header as is read. Browsers send some
 // 50 bytes; whoever sends more is not choosing a language.
 const maxAcceptLanguage = 1024
 
-// Match returns the one of Languages that an Accept-Language value (RFC 9110,
-// 12.5.4) prefers: the highest weight, then the earlier in the header. A
-// regional tag stands for its language (de-AT: de). "*" stands for English, or
-// the first language that the header does not refuse. Elements that do not
-// parse are passed over. If nothing fits, English it is: a page in some
-// language is of more use than none.
+// Match returns the language that an Accept-Language value (RFC 9110, 12.5.4) prefers. The highest weight
+// wins, then the earlier element. A regional tag stands for its language (de-AT: de). "*" stands for the
+// first of All that the header does not name. Elements that do not parse are skipped. If nothing fits, the
+// answer is Default: a page in some language is of more use than none.
 func Match(acceptLanguage string) string {
 	if len(acceptLanguage) > maxAcceptLanguage {
 		acceptLanguage = acceptLanguage[:maxAcceptLanguage]
 		// The last element may be cut in two and mean something else.
 		acceptLanguage = acceptLanguage[:max(strings.LastIndexByte(acceptLanguage, ','), 0)]
 	}
-	best, bestWeight := fallback, 0
+	best, bestWeight := Default, 0
 	wildcard := 0
 	var named []string
 	for element := range strings.SplitSeq(acceptLanguage, ",") {
@@ -32,7 +41,7 @@ func Match(acceptLanguage string) string {
 		case !ok:
 		case lang == "*":
 			wildcard = max(wildcard, weight)
-		case slices.Contains(Languages, lang):
+		case Known(lang):
 			named = append(named, lang)
 			if weight > bestWeight {
 				best, bestWeight = lang, weight
@@ -40,7 +49,7 @@ func Match(acceptLanguage string) string {
 		}
 	}
 	if wildcard > bestWeight {
-		for _, lang := range Languages {
+		for _, lang := range All {
 			if !slices.Contains(named, lang) {
 				return lang
 			}

@@ -1,0 +1,188 @@
+package api
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/reply"
+)
+
+// Each request is asked three questions, and always in this order.
+//
+//  1. Who? The request says by which key it comes. No store is asked.
+//  2. How much? It is counted against its address, and in the same step against the key if that seems good.
+//  3. What? The key is looked up, and it must be one that may do this. A key that is good and was not yet
+//     counted is counted now.
+//
+// So a guess counts, too, and once its address is at the limit it costs the store nothing more.
+
+var errUnauthorized = &reply.Error{Code: reply.Unauthorized,
+	Message: "Send a valid secret key as \"Authorization: Bearer svc_sk_…\"."}
+
+// errNoStartKey is for a start without an Authorization header. To ask a browser for the secret key would be
+// bad advice.
+var errNoStartKey = &reply.Error{Code: reply.Unauthorized, Message: "Send a valid secret key as " +
+	"\"Authorization: Bearer svc_sk_…\" from a server, or a valid public key in public_key from a browser."}
+
+// secretCaller returns the active secret key in the Authorization header. ofKey is the limit of the key, nil
+// if there is none.
+func (c *call) secretCaller(ofKey func(id string) ratelimit.Rule) (*integration.Key, error) {
+	text, _ := c.bearer()
+	presented := integration.Present(integration.SecretPrefix, text)
+
+	var rules []ratelimit.Rule
+	if ofKey != nil && c.seemsSecret(presented) {
+		rules = append(rules, ofKey(presented.ID()))
+	}
+	if err := c.take(c.secretIP(), rules...); err != nil {
+		return nil, err
+	}
+
+	key, err := c.secretKey(text, presented)
+	if err == nil && ofKey != nil {
+		err = c.takeKey(ofKey(key.ID))
+	}
+	return key, err
+}
+
+// publicCaller returns the active public key in the body, which may start this request, and the body. The key
+// is nil where public_key is no string: the body's own errors then say so.
+func (c *call) publicCaller() (*integration.Key, *fields, error) {
+	// The body names the key, so it is read before the request is counted. What is wrong with it is said
+	// only afterwards.
+	f, wrong := c.body()
+	var presented integration.Presented
+	isText := true
+	if wrong == nil {
+		var text string
+		text, _, isText = f.object.String("public_key")
+		presented = integration.Present(integration.PublicPrefix, text)
+	}
+
+	var rules []ratelimit.Rule
+	if c.seemsPublic(presented) {
+		rules = append(rules, c.publicKeyRule(presented.ID()))
+	}
+	if err := c.take(c.publicIP(), rules...); err != nil {
+		return nil, nil, c.readable(err)
+	}
+
+	if wrong != nil {
+		return nil, nil, c.readable(wrong)
+	}
+	if !isText {
+		return nil, f, nil
+	}
+	key, err := c.activeKey(presented)
+	if errors.Is(err, errUnauthorized) {
+		err = errNoStartKey
+	}
+	if err != nil {
+		return nil, nil, c.readable(err)
+	}
+	if err := c.allowPublic(key); err != nil {
+		return nil, nil, err
+	}
+	return key, f, c.takeKey(c.publicKeyRule(key.ID))
+}
+
+// bearer returns the credential of the Authorization header.
+func (c *call) bearer() (text string, present bool) {
+	values := c.req.Header["Authorization"]
+	if len(values) == 0 {
+		return "", false
+	}
+	scheme, text, _ := strings.Cut(values[0], " ")
+	if len(values) != 1 || !strings.EqualFold(scheme, "Bearer") {
+		return "", true
+	}
+	return strings.TrimLeft(text, " "), true
+}
+
+// browser reports whether the request comes from a page.
+func (c *call) browser() bool {
+	return c.req.Header.Has("Origin") || c.req.Header.Has("Sec-Fetch-Site")
+}
+
+// seemsSecret reports whether the secret key will be found good, as far as this instance has seen.
+func (c *call) seemsSecret(presented integration.Presented) bool {
+	if c.browser() || presented == (integration.Presented{}) {
+		return false
+	}
+	seen := c.Directory.SeenKey(presented)
+	return seen == nil || seen.Active(c.now)
+}
+
+// seemsPublic reports whether the public key may start this request, as far as this instance has seen. What
+// is refused must not use up the key, which anybody can read.
+func (c *call) seemsPublic(presented integration.Presented) bool {
+	if presented == (integration.Presented{}) {
+		return false
+	}
+	seen := c.Directory.SeenKey(presented)
+	if seen == nil {
+		return true
+	}
+	i := c.Directory.SeenIntegration(seen.IntegrationID)
+	return seen.Active(c.now) && (i == nil || c.publicRefusal(i) == nil)
+}
+
+// secretKey returns the key that the Authorization header holds, if it is an active secret key sent by a
+// server. presented is what text is as such a key.
+func (c *call) secretKey(text string, presented integration.Presented) (*integration.Key, error) {
+	if strings.HasPrefix(text, integration.PublicPrefix) {
+		if _, err := c.activeKey(integration.Present(integration.PublicPrefix, text)); err != nil {
+			return nil, err
+		}
+		return nil, &reply.Error{Code: reply.Forbidden, Message: "A public key cannot do this, nor go into " +
+			"the Authorization header. Use the secret key, from a server."}
+	}
+	key, err := c.activeKey(presented)
+	if err != nil {
+		return nil, err
+	}
+	if c.browser() {
+		return nil, &reply.Error{Code: reply.Forbidden, Message: "A secret key must not be used in a " +
+			"browser. Call from a server, and replace this key: whoever opened the page has seen it."}
+	}
+	return key, nil
+}
+
+// activeKey returns a known key that is neither expired nor revoked.
+func (c *call) activeKey(presented integration.Presented) (*integration.Key, error) {
+	key, err := c.Directory.KeyOf(c.ctx, presented)
+	if errors.Is(err, integration.ErrNotFound) || err == nil && !key.Active(c.now) {
+		return nil, errUnauthorized
+	}
+	return key, err
+}
+
+// allowPublic refuses what a public key may not start (contract 8).
+func (c *call) allowPublic(key *integration.Key) error {
+	i, err := c.ownIntegration(key, key.IntegrationID)
+	if err != nil {
+		return err
+	}
+	if i == nil && !c.req.Header.Has("Origin") {
+		return nil // start says that there is no such integration
+	}
+	if i == nil {
+		return errOrigin
+	}
+	err = c.publicRefusal(i)
+	if c.req.Header.Has("Origin") && err != error(errOrigin) {
+		c.corsHeaders(c.req.Header.Get("Origin"))
+	}
+	return err
+}
+
+// ownIntegration returns an integration of the key's publisher, nil if there is none.
+func (c *call) ownIntegration(key *integration.Key, id string) (*integration.Integration, error) {
+	i, err := c.Directory.Integration(c.ctx, id)
+	if errors.Is(err, integration.ErrNotFound) || err == nil && i.PublisherID != key.PublisherID {
+		return nil, nil
+	}
+	return i, err
+}

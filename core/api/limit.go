@@ -1,0 +1,105 @@
+package api
+
+import (
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/reply"
+)
+
+// Limits are the rates (contract 21 and 30).
+type Limits struct {
+	PublicPerIP     ratelimit.Limit
+	PublicPerKey    ratelimit.Limit
+	SecretPerIP     ratelimit.Limit
+	ReconcilePerKey ratelimit.Limit
+
+	PreflightsPerIP      ratelimit.Limit
+	PagesPerIP           ratelimit.Limit // of hosted pages, shown and posted
+	FailedOperatorsPerIP ratelimit.Limit // of operators' tokens that are wrong
+}
+
+// WithDefaults has the contract's rate in place of each that is zero.
+func (l Limits) WithDefaults() Limits {
+	for _, d := range []struct {
+		limit *ratelimit.Limit
+		count int
+	}{
+		{&l.PublicPerIP, 60}, {&l.PublicPerKey, 600}, {&l.SecretPerIP, 600}, {&l.ReconcilePerKey, 120},
+		{&l.PreflightsPerIP, 600}, {&l.PagesPerIP, 600}, {&l.FailedOperatorsPerIP, 20},
+	} {
+		if *d.limit == (ratelimit.Limit{}) {
+			*d.limit = ratelimit.PerMinute(d.count)
+		}
+	}
+	return l
+}
+
+// All are the limits, one after the other.
+func (l Limits) All() []ratelimit.Limit {
+	return []ratelimit.Limit{l.PublicPerIP, l.PublicPerKey, l.SecretPerIP, l.ReconcilePerKey,
+		l.PreflightsPerIP, l.PagesPerIP, l.FailedOperatorsPerIP}
+}
+
+// take counts the request against its address and, in the same step, against the rules of the key that it
+// presents. If one of them denies, nothing is counted and the answer is 429.
+func (c *call) take(address ratelimit.Rule, ofKey ...ratelimit.Rule) error {
+	result, err := c.Limiter.Take(c.ctx, c.now, append([]ratelimit.Rule{address}, ofKey...))
+	if err != nil {
+		return err
+	}
+	c.limits = result
+	if !result.Allowed {
+		c.limitHeaders(result)
+		return &reply.Error{Code: reply.RateLimited, RetryAfter: result.RetryAfter,
+			Message: "Too many requests. Retry-After says when to try again."}
+	}
+	// How much is left of a key's limit is for its holder alone, and nobody has proven to be that yet.
+	c.limitHeaders(result.First())
+	for _, r := range ofKey {
+		c.charged = r.Key
+	}
+	return nil
+}
+
+// takeKey is for a key that has been found good. It counts the key unless take has done so, and shows how
+// much is left of all limits.
+func (c *call) takeKey(rule ratelimit.Rule) error {
+	var err error
+	if before := c.limits; c.charged != rule.Key {
+		if err = c.take(rule); c.limits != before {
+			c.limits = before.And(c.limits)
+		}
+	}
+	c.limitHeaders(c.limits)
+	return err
+}
+
+func (c *call) limitHeaders(r ratelimit.Result) {
+	c.header.Set("Ratelimit-Policy", r.Policy)
+	c.header.Set("Ratelimit", r.RateLimit)
+}
+
+// secretIP limits the address of a request that a secret key belongs on.
+func (c *call) secretIP() ratelimit.Rule {
+	return ratelimit.ClientRule("secret-ip", c.req.Client, c.Limits.SecretPerIP)
+}
+
+// publicIP limits the address of any other request.
+func (c *call) publicIP() ratelimit.Rule {
+	return ratelimit.ClientRule("public-ip", c.req.Client, c.Limits.PublicPerIP)
+}
+
+func (c *call) preflightIP() ratelimit.Rule {
+	return ratelimit.ClientRule("preflight-ip", c.req.Client, c.Limits.PreflightsPerIP)
+}
+
+func (c *call) pageIP() ratelimit.Rule {
+	return ratelimit.ClientRule("page-ip", c.req.Client, c.Limits.PagesPerIP)
+}
+
+func (c *call) reconcileKey(id string) ratelimit.Rule {
+	return ratelimit.Rule{Name: "reconcile-key", Key: id, Limit: c.Limits.ReconcilePerKey}
+}
+
+func (c *call) publicKeyRule(id string) ratelimit.Rule {
+	return ratelimit.Rule{Name: "public-key", Key: id, Limit: c.Limits.PublicPerKey}
+}

@@ -1,0 +1,50 @@
+// Package testhost is a host for the tests of the core: a store that fails as it is told, a clock that the
+// test moves, randomness that is the same in every run, a key ring, and a log to look into.
+package testhost
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/kvadapters/memory"
+)
+
+// hostName is what the ring is bound to.
+const hostName = "verify.verge.example"
+
+// UUID and Other are ids of integrations.
+const (
+	UUID  = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
+	Other = "11111111-4d4e-475f-906b-2f11c5eca7bd"
+)
+
+// Host is a host.Host and what is behind it. It has no Fetch, Count and Wake until the test sets them.
+type Host struct {
+	host.Host
+	Store  *kvtest.Faulty // what KV is
+	Memory *memory.Store  // what Store asks, if it does not fail
+	Clock  *kvtest.Clock
+	Ring   *token.Ring  // what Sealer is
+	Logged bytes.Buffer // in the text form of slog, without Debug
+}
+
+// New makes a Host with an empty store.
+func New(t testing.TB) *Host {
+	t.Helper()
+	h := &Host{Clock: kvtest.NewClock()}
+	h.Memory = memory.New(memory.Config{Now: h.Clock.Now})
+	h.Store = &kvtest.Faulty{KV: h.Memory}
+	random := &coretest.Random{}
+	var err error
+	key := token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)}
+	h.Ring, err = token.NewRing(hostName, random, key)
+	coretest.Must(t, err)
+	h.Host = host.Host{KV: h.Store, Sealer: h.Ring, Now: h.Clock.Now, Random: random,
+		Log: slog.New(slog.NewTextHandler(&h.Logged, nil))}
+	return h
+}

@@ -1,0 +1,75 @@
+package reply
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/core/web"
+)
+
+func TestErrorsOnTheWire(t *testing.T) {
+	for c, want := range map[Code]int{InvalidRequest: 400, InvalidToken: 400, Unauthorized: 401, Forbidden: 403,
+		NotFound: 404, MethodNotAllowed: 405, RequestTimeout: 408, AlreadyUsed: 409, IntegrationNotReady: 409,
+		TokenExpired: 410, PayloadTooLarge: 413, URITooLong: 414, UnsupportedMediaType: 415, RateLimited: 429,
+		Internal: 500, ProviderUnavailable: 502, Unavailable: 503} {
+		e := &Error{Code: c, Message: "m", RetryAfter: 3, Allow: []string{"GET", "HEAD"}}
+		resp := e.Response("req_x", "corr")
+		if resp.Status != want {
+			t.Errorf("contract 5: %s is %d, want %d", c, resp.Status, want)
+		}
+		wantBody := `{"code":"` + string(c) + `","error_code":"` + string(c) +
+			`","error":"m","message":"m","request_id":"req_x","correlation_id":"corr"}`
+		if string(resp.Body) != wantBody || resp.Header.Get("Retry-After") != "3" {
+			t.Errorf("contract 5: %s %v", resp.Body, resp.Header)
+		}
+		if resp.Header.Has("Www-Authenticate") != (c == Unauthorized) ||
+			resp.Header.Has("Allow") != (c == MethodNotAllowed) {
+			t.Errorf("contract 5: header of %s: %v", c, resp.Header)
+		}
+	}
+	if len(Codes()) != 17 {
+		t.Errorf("contract 5 has 17 codes here, the table %d", len(Codes()))
+	}
+	e := AsError(errors.New("a cause"), false)
+	if e.Code != Internal || strings.Contains(e.Message, "cause") {
+		t.Errorf("contract 5: %v", e)
+	}
+	if e := AsError(fmt.Errorf("x: %w", &Error{Code: NotFound}), true); e.Code != NotFound {
+		t.Errorf("contract 5: an error for the caller became %v", e)
+	}
+}
+
+func TestHeadersOfEveryAnswer(t *testing.T) {
+	for _, resp := range []*web.Response{JSON(201, map[string]int{"n": 1}), Written(201, []byte(`{"n":1}`))} {
+		if resp.Status != 201 || string(resp.Body) != `{"n":1}` {
+			t.Errorf("%d %s", resp.Status, resp.Body)
+		}
+		for name, want := range map[string]string{"Content-Type": "application/json; charset=utf-8",
+			"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"} {
+			if got := resp.Header.Get(name); got != want {
+				t.Errorf("contract 1: %s is %q, want %q", name, got, want)
+			}
+		}
+	}
+}
+
+func TestCorrelationID(t *testing.T) {
+	for _, c := range []struct {
+		given  string
+		echoed bool
+	}{
+		{"c-1", true}, {"a b ~!", true}, {" ", true}, {strings.Repeat("x", 128), true},
+		{"", false}, {strings.Repeat("x", 129), false}, {"a\tb", false}, {"a\x7f", false},
+		{"ü", false}, {"\xff", false},
+	} {
+		got := CorrelationID(web.Header{"X-Correlation-Id": {c.given}})
+		if want := map[bool]string{true: c.given}[c.echoed]; got != want {
+			t.Errorf("contract 4: %q is repeated as %q, want %q", c.given, got, want)
+		}
+	}
+	if got := CorrelationID(nil); got != "" {
+		t.Errorf("contract 4: without the header an answer has %q", got)
+	}
+}

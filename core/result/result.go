@@ -1,0 +1,164 @@
+// Package result issues result tokens and redeems each of them once (contract 17).
+//
+// A result token proves nothing by itself, however well it is sealed. Redeem commits a mark under the
+// session's id, on the condition that the store has no such mark and still holds the very outcome for which
+// the token was issued. So a token is redeemed at most once, whoever tries and however often.
+package result
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+)
+
+// Tokens issues result tokens and redeems them. All fields are needed.
+type Tokens struct {
+	KV        kv.KV
+	Sealer    host.Sealer
+	Random    io.Reader
+	Lifecycle *lifecycle.Lifecycle
+}
+
+// Why there is no token, or why one cannot be redeemed.
+var (
+	// ErrInvalid: the text is no result token that was issued here, or the store does not hold its outcome.
+	ErrInvalid = errors.New("result: not a token of a completed session")
+	// ErrExpired: the five minutes after completion are over.
+	ErrExpired = errors.New("result: expired")
+	// ErrUsed: the token has been redeemed.
+	ErrUsed = errors.New("result: used")
+)
+
+// Issue returns the result token of a session that r, as the store holds it in that version, shows as
+// completed. However often it is called, the token has the same identity and the same expiry. The error is
+// ErrUsed, ErrExpired, or one of the store's.
+func (t *Tokens) Issue(ctx context.Context, s lifecycle.Session, r session.Record, version string,
+	now time.Time) (string, error) {
+	_, err := t.KV.Get(ctx, s.ID.UsedKey())
+	if err == nil {
+		return "", ErrUsed
+	}
+	if !errors.Is(err, kv.ErrNotFound) {
+		return "", err
+	}
+	claims := token.ResultClaims{Session: s.Text, Completed: token.At(r.At), Outcome: version}
+	if !now.Before(claims.Expires()) {
+		return "", ErrExpired
+	}
+	return token.SealResult(t.Sealer, claims)
+}
+
+// Token is an authentic result token, expired or not.
+type Token struct {
+	Session session.ID
+	Text    string // of the session's id
+	claims  token.ResultClaims
+}
+
+// Open reads a result token. The error is ErrInvalid or host.ErrKeyAwaited.
+func (t *Tokens) Open(text string) (Token, error) {
+	claims, err := token.OpenResult(t.Sealer, text)
+	var id session.ID
+	if err == nil {
+		id, err = session.ParseID(t.Sealer, claims.Session)
+	}
+	if errors.Is(err, host.ErrKeyAwaited) {
+		return Token{}, err
+	}
+	if err != nil {
+		return Token{}, ErrInvalid
+	}
+	return Token{Session: id, Text: claims.Session, claims: claims}, nil
+}
+
+// mark is what the store keeps of a redeemed token.
+type mark struct {
+	At int64  `json:"t"`           // milliseconds since 1970
+	By []byte `json:"o,omitempty"` // hash of the caller's name
+}
+
+func (m mark) marshal() []byte {
+	w := web.NewObjectWriter(64)
+	w.Number("t", m.At)
+	if len(m.By) > 0 {
+		w.Base64("o", m.By)
+	}
+	return w.End()
+}
+
+// markMargin is how long a mark outlives its token. It is more than clocks differ, so that no instance takes
+// a token for good that another has seen used and forgotten. It is also as long as the link lives that led
+// to the token, so that the link can still say that the result was used.
+const markMargin = session.Life
+
+// Redeem uses the token up at now and returns when that was. by names the caller: whoever comes again with
+// the same name gets the first answer again, and "" is nobody. The error is ErrInvalid, ErrExpired, ErrUsed,
+// or one of the store's.
+func (t *Tokens) Redeem(ctx context.Context, tok Token, by string, now time.Time) (time.Time, error) {
+	if !now.Before(tok.claims.Expires()) {
+		return time.Time{}, ErrExpired
+	}
+	mine := mark{At: now.UnixMilli()}
+	if by != "" {
+		h := sha256.Sum256([]byte(by))
+		mine.By = h[:16]
+	}
+	outcome, err := t.outcome(ctx, tok)
+	if err != nil {
+		return time.Time{}, err
+	}
+	txID, err := kv.NewTxID(t.Random)
+	if err != nil {
+		return time.Time{}, err
+	}
+	used := tok.Session.UsedKey()
+	err = kv.CommitSurely(ctx, t.KV, kv.Tx{
+		ID: txID, Partition: used.Partition,
+		Checks: []kv.Check{{Name: used.Name}, {Name: tok.Session.Key().Name, Tx: outcome}},
+		Puts: []kv.Put{{Name: used.Name, Value: mine.marshal(),
+			Expires: tok.claims.Expires().Add(markMargin)}},
+	})
+	var conflict *kv.Conflict
+	if !errors.As(err, &conflict) {
+		return now, err
+	}
+	item, wasUsed := conflict.Item(used.Name)
+	if !wasUsed {
+		return time.Time{}, ErrInvalid
+	}
+	var first mark
+	if err := json.Unmarshal(item.Value, &first); err != nil {
+		return time.Time{}, fmt.Errorf("result: damaged mark %s: %w", used.Name, err)
+	}
+	if by != "" && string(first.By) == string(mine.By) {
+		return time.UnixMilli(first.At), nil
+	}
+	return time.Time{}, ErrUsed
+}
+
+// outcome returns the transaction that wrote the outcome for which the token was issued. A token of an
+// earlier release does not name it. Such a token must agree with the record that the store holds.
+func (t *Tokens) outcome(ctx context.Context, tok Token) (string, error) {
+	if tok.claims.Outcome != "" {
+		return tok.claims.Outcome, nil
+	}
+	r, version, err := t.Lifecycle.Load(ctx, tok.Session)
+	if err != nil {
+		return "", err
+	}
+	if r.State != session.Completed || token.At(r.At) != tok.claims.Completed {
+		return "", ErrInvalid
+	}
+	return version, nil
+}

@@ -1,0 +1,107 @@
+package weburl
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// reserved are the parameters that the service adds to a callback. None of them may be there before.
+var reserved = []string{"result_token", "session_id", "state"}
+
+// CallbackRules are rules that depend on the service and the integration. The zero value allows https to any
+// host.
+type CallbackRules struct {
+	Dev     bool     // also http to a loopback host
+	Origins []string // where not empty: the only origins allowed, such as https://www.publisher.example
+}
+
+// What may be wrong with a callback_url, as its publisher reads it.
+const (
+	callbackTooLong = "The URL must not be longer than 2048 bytes."
+	callbackText    = "The URL must be printable ASCII without spaces, double quotes, backslashes, carets, " +
+		"backticks, vertical bars, angle or curly brackets; percent-encode other characters."
+	callbackEscape    = "The URL holds a percent sign that is not followed by two hexadecimal digits."
+	callbackFragment  = "The URL must not have a fragment."
+	callbackRelative  = "The URL must be absolute, such as https://www.publisher.example/return."
+	callbackScheme    = "The URL must use https."
+	callbackDevScheme = "The URL must use https, or http to a loopback host."
+	callbackUserinfo  = "The URL must not have a user name or password."
+	callbackHost      = "The URL's host must be a DNS name in ASCII letters, digits and hyphens " +
+		"(punycode for others), or an IP address in its canonical form."
+	callbackPort = "The URL's port must be a number from 1 to 65535 without leading zeros, or left out " +
+		"with its colon."
+	callbackDots     = "The URL's path must not have segments of one or two dots."
+	callbackReserved = "The URL's query must not have a parameter named result_token, session_id or state."
+	callbackOrigin   = "The URL is not inside the callback origins that the integration allows."
+)
+
+// ParseCallback checks a callback_url (contract 8). If problem is "", the URL may be used byte for byte as it
+// was given, and origin is its origin as browsers write it. Otherwise problem is a sentence for the
+// publisher, which repeats nothing of the URL.
+//
+// A browser reads the URL again, by other rules than those of net/url. So ParseCallback accepts only what
+// browsers leave as it is, and what every reader takes for the same scheme, host and port.
+func ParseCallback(raw string, rules CallbackRules) (origin, problem string) {
+	if len(raw) > maxLength {
+		return "", callbackTooLong
+	}
+	if problem := checkURLText(raw); problem != "" {
+		return "", problem
+	}
+	base, path, query, problem := splitURL(raw)
+	if problem != "" {
+		return "", problem
+	}
+	if base.scheme != "https" && !(rules.Dev && base.scheme == "http" && base.loopback()) {
+		if rules.Dev {
+			return "", callbackDevScheme
+		}
+		return "", callbackScheme
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		// Browsers take an escaped dot for a dot and resolve such segments. Servers do not.
+		if segment, _ := url.PathUnescape(segment); segment == "." || segment == ".." {
+			return "", callbackDots
+		}
+	}
+	// Some servers take a semicolon for an ampersand.
+	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
+		name, _, _ := strings.Cut(pair, "=")
+		if name, _ = url.QueryUnescape(name); slices.Contains(reserved, name) {
+			return "", callbackReserved
+		}
+	}
+	origin = base.String()
+	inside := func(allowed string) bool { return sameOrigin(allowed, origin) }
+	if len(rules.Origins) > 0 && !slices.ContainsFunc(rules.Origins, inside) {
+		return "", callbackOrigin
+	}
+	return origin, ""
+}
+
+// AppendQuery returns callback with the parameters added to its query, and changes nothing else.
+// ParseCallback must have accepted the callback.
+func AppendQuery(callback string, params [][2]string) string {
+	var b strings.Builder
+	b.WriteString(callback)
+	_, query, separated := strings.Cut(callback, "?")
+	if !separated {
+		b.WriteByte('?')
+	}
+	separated = query == "" || strings.HasSuffix(query, "&")
+	for _, p := range params {
+		if !separated {
+			b.WriteByte('&')
+		}
+		separated = false
+		b.WriteString(escapeQuery(p[0]))
+		b.WriteByte('=')
+		b.WriteString(escapeQuery(p[1]))
+	}
+	return b.String()
+}
+
+// escapeQuery writes a space as %20, which every reader decodes. Readers like decodeURIComponent would leave
+// a plus as it is, and a state would come back changed.
+func escapeQuery(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

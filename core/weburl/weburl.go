@@ -1,0 +1,71 @@
+// Package weburl has the rules for addresses that others choose: the callback of
+// a start, the origins that an integration lists, the URL of a webhook, and what
+// a page shows of a site or goes on to. Each rule is one function.
+//
+// The rules judge the text alone. Whether a name leads to a public address is
+// for whoever connects to it.
+package weburl
+
+import (
+	"net/url"
+	"strings"
+	"unicode"
+)
+
+// maxLength is the most bytes of a callback or of a webhook's URL (contract 8, 28).
+const maxLength = 2048
+
+// IsOrigin reports whether s is an origin as browsers write it, which is how an integration must list it:
+// https://host or https://host:port, in lower case, with nothing behind it. dev also allows http.
+func IsOrigin(s string, dev bool) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Host != "" && (u.Scheme == "https" || dev && u.Scheme == "http") &&
+		u.Scheme+"://"+u.Host == s && strings.ToLower(s) == s
+}
+
+// sameOrigin reports whether configured, as someone typed it, is the normalised origin.
+func sameOrigin(configured, origin string) bool {
+	if configured == origin {
+		return true
+	}
+	if checkURLText(configured) != "" {
+		return false
+	}
+	base, path, query, problem := splitURL(configured)
+	return problem == "" && (path == "" || path == "/") && query == "" && base.String() == origin
+}
+
+// IsWebhook reports whether events may be sent to s: an absolute https URL without user name and fragment,
+// of at most 2048 bytes (contract 28). dev also allows http.
+func IsWebhook(s string, dev bool) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Host != "" && u.User == nil && u.Fragment == "" && len(s) <= maxLength &&
+		(u.Scheme == "https" || dev && u.Scheme == "http")
+}
+
+// Site returns what a page may say of the site that a URL leads to: its bare origin, and its host as it is
+// shown. Both are empty where there is no site that a person should be sent to. A host may have letters,
+// marks, digits and the punctuation of names. Other characters can make it read as another host.
+func Site(raw string) (origin, host string) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return "", ""
+	}
+	if strings.ContainsFunc(u.Host, func(r rune) bool {
+		return !unicode.In(r, unicode.L, unicode.M, unicode.Nd) && !strings.ContainsRune(".-_:[]", r)
+	}) {
+		return "", ""
+	}
+	return u.Scheme + "://" + u.Host, u.Host
+}
+
+// IsHop reports whether browsers read s as the http(s) address that it is, both in a link and as the target
+// of a refresh. Browsers allow quotes around the address of a refresh and cut white space around it off.
+// They also drop tabs and newlines from every address. So s may have none of these.
+func IsHop(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http") &&
+		!strings.ContainsFunc(s, func(r rune) bool {
+			return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"\\<>", r)
+		})
+}
