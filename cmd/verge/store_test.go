@@ -161,7 +161,7 @@ func TestStoresThatCannotBeOpened(t *testing.T) {
 		{"an unknown option", "redis://h?fo=1", "unexpected option: fo", nil},
 		{"a database that is no number", "redis://h/abc", "invalid database number", nil},
 		{"a prefix with a space", "redis://h", "can begin a key", func(a *storeAt) { a.prefix = "a b" }},
-		{"a wait that Redis takes for endless", "redis://h", "counts in milliseconds", func(a *storeAt) { a.replicas, a.wait = 1, 500*time.Microsecond }},
+		{"a wait that Redis takes for endless", "redis://h", "at least 1ms", func(a *storeAt) { a.replicas, a.wait = 1, 500*time.Microsecond }},
 		{"a query", "etcd://h?x=1", "query", nil},
 	} {
 		at, err := parseStore(c.kv)
