@@ -97,7 +97,7 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	defer pl.closeListeners()
 	in, err := assemble(ctx, pl.settings)
 	if err != nil {
-		return err
+		return pl.misplaced(err)
 	}
 	if err := pl.apply(ctx, in.service.Directory()); err != nil {
 		return errors.Join(err, in.close())

@@ -176,10 +176,10 @@ var table = []mutant{
 		breaks: "a stranger's ring writes to the store (I13)",
 		file:   "core/keyset/ring.go",
 		old: `	case s.standing.Stranger:
-		return fmt`,
+		return unfit`,
 		new: `	case s.standing.Stranger:
 		return nil
-		return fmt`,
+		return unfit`,
 		ask: []string{"./core/keyset"},
 	},
 	{
