@@ -27,6 +27,7 @@ var floors = []string{
 	"core/host",
 	"core/web",
 	"core/web/templrt",
+	"core/problem",
 	"core/webhook",
 	"core/token",
 	"core/session",
@@ -50,8 +51,9 @@ var leaves = map[string][]string{
 	"core/host":        {"core/kv"},
 	"core/web":         nil,
 	"core/web/templrt": nil,
-	"core/webhook":     nil, // publishers import it
-	"core/provider":    nil, // so do those who write one
+	"core/problem":     nil,
+	"core/webhook":     {"core/problem"}, // publishers import it
+	"core/provider":    nil,              // so do those who write one
 }
 
 // listed is a package as go list has it, test files left out.
@@ -213,7 +215,8 @@ func forbidden(name, imported string, floor func(string) int) string {
 		if name == "edge/keyring" && slices.Contains([]string{"core/keyset", "core/token"}, imported) {
 			return "" // it keeps a ring up to date by the core's rules, which are there once
 		}
-		if !under("edge") && !under("wasm/abi") && !under("wasm/effect") && !slices.Contains([]string{"core/web", "core/host", "core/kv"}, imported) {
+		if !under("edge") && !under("wasm/abi") && !under("wasm/effect") &&
+			!slices.Contains([]string{"core/web", "core/host", "core/kv", "core/problem"}, imported) {
 			return "the edge knows the core by its leaves alone"
 		}
 	case "kvadapters":

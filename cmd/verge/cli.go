@@ -188,13 +188,14 @@ func stoppedAt(app *kong.Application, c *kong.Context) (at *kong.Node, word stri
 // flagsLike says what may have been meant by a flag, or which commands have it.
 func flagsLike(app *kong.Application, c *kong.Context, word string) (hints []string) {
 	name := strings.TrimLeft(word, "-")
+	var meant []string
 	for _, flag := range c.Flags() {
 		if near(flag.Name, name) || akin(flag.Name, name) {
-			hints = append(hints, "did you mean --"+flag.Name+"?")
+			meant = append(meant, "--"+flag.Name)
 		}
 	}
-	if hints != nil {
-		return hints
+	if meant != nil {
+		return didYouMean(meant)
 	}
 	for _, leaf := range app.Leaves(true) {
 		for _, flag := range leaf.Flags {
@@ -209,20 +210,29 @@ func flagsLike(app *kong.Application, c *kong.Context, word string) (hints []str
 // commandsLike says which command may have been meant: one of at, or one of that
 // name that belongs to another group.
 func commandsLike(app *kong.Application, at *kong.Node, word string) (hints []string) {
+	var meant []string
 	for _, child := range at.Children {
 		if near(child.Name, word) {
-			hints = append(hints, "did you mean `"+child.FullPath()+"`?")
+			meant = append(meant, "`"+child.FullPath()+"`")
 		}
 	}
-	if hints != nil {
-		return hints
+	if meant != nil {
+		return didYouMean(meant)
 	}
 	for _, leaf := range app.Leaves(true) {
 		if leaf.Name == word {
-			hints = append(hints, "did you mean `"+leaf.FullPath()+"`?")
+			meant = append(meant, "`"+leaf.FullPath()+"`")
 		}
 	}
-	return hints
+	return didYouMean(meant)
+}
+
+// didYouMean asks whether one of them was meant.
+func didYouMean(these []string) []string {
+	if len(these) == 0 {
+		return nil
+	}
+	return []string{"did you mean " + strings.Join(these, " or ") + "?"}
 }
 
 // akin reports whether one of two names is the other one's last part, like key

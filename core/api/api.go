@@ -13,6 +13,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/web"
@@ -60,10 +61,21 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// All are the limits, one after the other.
-func (l Limits) All() []ratelimit.Limit {
-	return []ratelimit.Limit{l.PublicPerIP, l.PublicPerKey, l.SecretPerIP, l.ReconcilePerKey,
-		l.PreflightsPerIP, l.PagesPerIP, l.FailedOperatorsPerIP}
+// Validate returns everything that is wrong with limits of which none is zero.
+func (l Limits) Validate() problem.List {
+	var wrong problem.List
+	for _, m := range []struct {
+		member string
+		limit  ratelimit.Limit
+	}{
+		{"PublicPerIP", l.PublicPerIP}, {"PublicPerKey", l.PublicPerKey},
+		{"SecretPerIP", l.SecretPerIP}, {"ReconcilePerKey", l.ReconcilePerKey},
+		{"PreflightsPerIP", l.PreflightsPerIP}, {"PagesPerIP", l.PagesPerIP},
+		{"FailedOperatorsPerIP", l.FailedOperatorsPerIP},
+	} {
+		wrong.AddError(m.member, m.limit.Validate())
+	}
+	return wrong
 }
 
 // Paths.

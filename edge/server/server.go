@@ -228,6 +228,10 @@ func orDuration(d *time.Duration, def time.Duration) {
 	}
 }
 
+// AdminTimeoutFor is the AdminTimeout where one exchange with a webhook's
+// receiver may take that long: a webhook test makes five of them.
+func AdminTimeoutFor(exchange time.Duration) time.Duration { return 5*exchange + 10*time.Second }
+
 // ConnsFor is how many connections a process that may open so many files holds
 // if Config does not say. The rest is for the admin and ops listeners, the store and webhooks.
 func ConnsFor(files uint64) int {

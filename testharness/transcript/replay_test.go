@@ -162,7 +162,7 @@ func TestAnotherConfiguration(t *testing.T) {
 		t.Errorf("%v: %v", err, d)
 	}
 	altered.Config.BaseURL = "ftp://verge.example"
-	if _, d, err := altered.Replay(t.Context(), transcript.Engine{}); err == nil || d != nil || !strings.Contains(err.Error(), "base URL") {
+	if _, d, err := altered.Replay(t.Context(), transcript.Engine{}); err == nil || d != nil || !strings.Contains(err.Error(), "BaseURL: ") {
 		t.Errorf("a service that there cannot be: %v, %v", d, err)
 	}
 }
