@@ -31,6 +31,7 @@ var floors = []string{
 	"core/web/templrt",
 	"core/language",
 	"core/reply",
+	"core/problem",
 	"core/webhook",
 	"core/token",
 	"core/internal/testhost",
@@ -62,9 +63,10 @@ var leaves = map[string][]string{
 	"core/web":         nil,
 	"core/web/templrt": nil,
 	"core/language":    {"core/web"},
+	"core/problem":     nil,
 	"core/reply":       {"core/web"},
-	"core/webhook":     {"core/uuid"}, // publishers import it
-	"core/provider":    nil,           // so do those who write one
+	"core/webhook":     {"core/problem", "core/uuid"}, // publishers import it
+	"core/provider":    nil,                           // so do those who write one
 }
 
 // aboveLeaves are the packages that one of the edge may import beside the core's leaves.
@@ -251,7 +253,7 @@ func forbidden(name, imported string, floor func(string) int) string {
 			return ""
 		}
 		if !under("edge") && !under("wasm/abi") && !under("wasm/effect") &&
-			!slices.Contains([]string{"core/web", "core/reply", "core/host", "core/kv"}, imported) {
+			!slices.Contains([]string{"core/web", "core/reply", "core/host", "core/kv", "core/problem"}, imported) {
 			return "the edge knows the core by its leaves alone"
 		}
 	case "kvadapters":

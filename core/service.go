@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
@@ -20,112 +18,13 @@ import (
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/provider"
-	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/core/webhook"
 )
-
-// Config says what kind of service it is. BaseURL and Providers are needed;
-// every other zero value is the contract's.
-type Config struct {
-	// BaseURL is where users and publishers reach the service: scheme and
-	// host, nothing behind it. https unless Dev.
-	BaseURL string
-
-	// Test allows the sandbox provider, and nothing else that production does not.
-	Test bool
-
-	// Dev allows what Test does, an http BaseURL and http callbacks to
-	// loopback, and starts sessions on integrations that are not ready.
-	Dev bool
-
-	// OperatorToken opens the admin API: 24 characters or more. Empty: nobody is let in.
-	OperatorToken string
-
-	// Providers carry out the methods that integrations name.
-	Providers []provider.Provider
-
-	// Partitions is over how many KV partitions sessions are spread. Zero: 1.
-	// It may grow and, once no session of the old count is kept any more, shrink.
-	Partitions int
-
-	// Attempts is how many failed ones a user has. Zero: 3.
-	Attempts int
-
-	// OutcomeLife is how long outcomes can be reconciled. Zero: 30 days.
-	OutcomeLife time.Duration
-
-	// Limits are the rates. Each that is zero is the specification's or the contract's.
-	Limits api.Limits
-
-	// Schedule is when webhooks are tried again.
-	Schedule webhook.Schedule
-
-	// AttemptTime bounds one webhook attempt: what the Fetcher allows, and
-	// room for the record. Zero: 14 s.
-	AttemptTime time.Duration
-
-	// Lease is how long a claimed task is nobody else's, more than twice the
-	// AttemptTime. Zero: 29 s: a task whose lease outlived the connection to
-	// the store, its claim's reply lost or its outcome not recorded, is due
-	// again within half a minute of the store's return.
-	Lease time.Duration
-}
-
-func (c Config) withDefaults() (Config, error) {
-	u, err := url.Parse(c.BaseURL)
-	if err != nil || u.Scheme+"://"+u.Host != c.BaseURL || u.Scheme != "https" && !(c.Dev && u.Scheme == "http") {
-		return c, fmt.Errorf("base URL %q: it must be https://host or https://host:port, nothing behind it", c.BaseURL)
-	}
-	// It is compared with the Origin that browsers send.
-	if u.Hostname() == "" || strings.ToLower(u.Host) != u.Host || strings.HasSuffix(u.Host, ":") ||
-		u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80" {
-		return c, fmt.Errorf("base URL %q: write it as browsers do, in lower case and without a default port", c.BaseURL)
-	}
-	if len(c.Providers) == 0 {
-		return c, errors.New("no verification method is configured")
-	}
-	for _, p := range c.Providers {
-		if p.Method() == sandbox.Method && !c.Dev && !c.Test {
-			return c, errors.New("the sandbox verifies nobody and runs in dev and test mode only; configure a real method")
-		}
-	}
-	if err := admin.CheckToken(c.OperatorToken); err != nil {
-		return c, err
-	}
-	setZero(&c.Partitions, 1)
-	setZero(&c.Attempts, 3)
-	setZero(&c.OutcomeLife, 30*24*time.Hour)
-	c.Limits = c.Limits.WithDefaults()
-	setZero(&c.AttemptTime, outbox.AttemptTime)
-	setZero(&c.Lease, 29*time.Second)
-	if c.Partitions < 1 || c.Partitions > 1<<16-1 {
-		return c, fmt.Errorf("%d partitions: it must be from 1 to 65535", c.Partitions)
-	}
-	if c.Attempts < 1 || c.OutcomeLife < 0 || c.AttemptTime < 0 {
-		return c, fmt.Errorf("attempts %d, outcome life %s, attempt time %s: none may be negative", c.Attempts, c.OutcomeLife, c.AttemptTime)
-	}
-	for _, l := range c.Limits.All() {
-		if l.Count < 1 || l.Per < time.Microsecond {
-			return c, fmt.Errorf("limit of %d per %s: it must be at least 1 per microsecond or longer", l.Count, l.Per)
-		}
-	}
-	if c.Lease <= 2*c.AttemptTime {
-		return c, fmt.Errorf("lease of %s: it must be more than twice the attempt time of %s", c.Lease, c.AttemptTime)
-	}
-	return c, nil
-}
-
-func setZero[T comparable](v *T, standard T) {
-	if *v == *new(T) {
-		*v = standard
-	}
-}
 
 // Service is the core. Its methods may be called concurrently.
 type Service struct {
@@ -145,10 +44,10 @@ type Service struct {
 
 // New returns the service that cfg describes on the host h.
 func New(cfg Config, h host.Host) (*Service, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
+	if err := cfg.Validate().Err(); err != nil {
 		return nil, fmt.Errorf("verge: %w", err)
 	}
+	cfg = cfg.withDefaults()
 	if h.Log == nil {
 		h.Log = slog.New(slog.DiscardHandler)
 	}

@@ -164,8 +164,8 @@ func (c Config) withDefaults() Config {
 	if c.Fetch == nil {
 		c.Fetch = egress.New(c.Egress)
 	}
-	if len(c.Core.Providers) == 0 && (c.Core.Dev || c.Core.Test) {
-		c.Core.Providers = []provider.Provider{&sandbox.Provider{Now: c.Now}}
+	if len(c.Core.Providers) == 0 {
+		c.Core.Providers = Providers(c.Core, c.Now)
 	}
 	if c.Engine == nil {
 		c.Engine = func(_ context.Context, s Setup) (engine.Engine, error) { return s.Native, nil }
@@ -179,6 +179,16 @@ func (c Config) withDefaults() Config {
 	c.Server.Routes, c.Server.AdminRoutes = core.Routes(), core.AdminRoutes()
 	c.StoreBudget = cmp.Or(c.StoreBudget, 5*time.Second) // less than a request may take, so that it is answered
 	return c
+}
+
+// Providers returns the verification methods of this release that a service with
+// this configuration can offer. The sandbox verifies nobody, so only Dev and Test
+// have it.
+func Providers(c core.Config, now func() time.Time) []provider.Provider {
+	if c.Dev || c.Test {
+		return []provider.Provider{&sandbox.Provider{Now: now}}
+	}
+	return nil
 }
 
 // Service is Verge, put together. Its methods may be called concurrently.

@@ -172,7 +172,7 @@ func TestValid(t *testing.T) {
 		{"an unknown option", "redis://h?fo=1", "unexpected option: fo", nil},
 		{"a database that is no number", "redis://h/abc", "invalid database number", nil},
 		{"a prefix with a space", "redis://h", "can begin a key", func(a *Address) { a.Prefix = "a b" }},
-		{"a wait that Redis takes for endless", "redis://h", "counts in milliseconds",
+		{"a wait that Redis takes for endless", "redis://h", "at least 1ms",
 			func(a *Address) { a.Replicas, a.Wait = 1, 500*time.Microsecond }},
 		{"a query", "etcd://h?x=1", "query", nil},
 	} {

@@ -124,9 +124,15 @@ func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 			if c.refused != nil { // otherwise it would serve
 				runs, want = append(runs, args), exitUsage
 			}
-			for _, args := range runs {
+			first := ""
+			for n, args := range runs {
 				code, said := runFor(t, p, args)
-				if code != want { // the next run might serve
+				if n == 0 {
+					first = said
+				} else if said != first {
+					t.Errorf("%v says %s\nand %v says %s", args, said, runs[0], first)
+				}
+				if code != want { // it would serve next
 					t.Fatalf("%v: exit code %d: %s", args, code, said)
 				}
 				for _, text := range c.refused {

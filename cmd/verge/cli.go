@@ -53,7 +53,7 @@ type cli struct {
 		Check kvCheckCmd `cmd:"" help:"Prove on your own store what Verge relies on, and clean up."`
 	} `cmd:"" name:"kv" group:"stores" help:"Check a Redis, an etcd or a disk before Verge runs on it."`
 
-	Version versionCmd `cmd:"" group:"about" help:"Say which build this is."`
+	Version versionCmd `cmd:"" group:"about" help:"Say which build this is, like --version."`
 	Help    helpCmd    `cmd:"" group:"about" help:"Say how a command is used."`
 }
 
@@ -93,15 +93,18 @@ func execute(ctx context.Context, args []string, p *program) error {
 	if err != nil {
 		return err
 	}
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		args = []string{"--help"}
+	case len(args) == 1 && args[0] == "--version": // no flag of all commands: `module sign` has one of its own
+		args = []string{"version"}
 	}
 	command, err := parser.Parse(args)
 	if *helped {
 		return nil
 	}
 	if err != nil {
-		return usageError{explain(parser.Model, args, err)}
+		return usageError{explain(parser.Model, err)}
 	}
 	return command.Run()
 }
@@ -130,54 +133,106 @@ func (c *helpCmd) Run(ctx context.Context, p *program) error {
 	return execute(ctx, append(c.Command, "--help"), p)
 }
 
-// explain says where a mistyped flag or command belongs when the parser's own
-// suggestion, which looks at the place alone where the mistake was made, has
-// found nothing: a flag of this command that is called almost like it, another command's flag,
-// or a command written without its group.
-func explain(app *kong.Application, args []string, err error) error {
+// explain words a mistyped flag or command: what was probably meant, and where
+// else there is something of that name. All other errors keep the parser's words.
+func explain(app *kong.Application, err error) error {
 	var parse *kong.ParseError
 	if !errors.As(err, &parse) {
 		return err
 	}
-	text := err.Error()
-	if strings.Contains(text, "did you mean") {
-		return errors.New(text)
-	}
-	var hints []string
-	word, isFlag := mistake(text)
-	if node := parse.Context.Selected(); node != nil && isFlag {
-		for _, flag := range node.Flags {
-			if akin(flag.Name, strings.TrimLeft(word, "-")) {
-				hints = append(hints, "did you mean --"+flag.Name+"?")
-			}
-		}
-	}
+	at, word := stoppedAt(app, parse.Context)
+	said := []string{err.Error()}
 	switch {
-	case word == "", len(hints) > 0:
-	case isFlag:
-		for _, leaf := range app.Leaves(true) {
-			for _, flag := range leaf.Flags {
-				if "--"+flag.Name == word {
-					hints = append(hints, "`"+leaf.FullPath()+"` has "+word)
-				}
-			}
-		}
+	case word == "":
+	case strings.HasPrefix(word, "-"):
+		said = append([]string{"unknown flag " + word}, flagsLike(app, parse.Context, word)...)
 	default:
-		for _, leaf := range app.Leaves(true) {
-			if leaf.Name == word {
-				hints = append(hints, "did you mean `"+leaf.FullPath()+"`?")
+		said = append([]string{"unexpected argument " + word}, commandsLike(app, at, word)...)
+	}
+	return errors.New(strings.Join(append(said, "run `"+at.FullPath()+" --help`"), "; "))
+}
+
+// stoppedAt returns the command that the parser had come to, and the flag or
+// argument that this command does not have; "" if something else is wrong.
+func stoppedAt(app *kong.Application, c *kong.Context) (at *kong.Node, word string) {
+	at = app.Node
+	var rest []string
+	taken := 0 // of the command's own arguments
+	for _, p := range c.Path {
+		if node := p.Node(); node != nil {
+			at, taken = node, 0
+		}
+		if p.Positional != nil {
+			taken++
+		}
+		rest = p.Remainder()
+	}
+	if len(rest) == 0 {
+		return at, ""
+	}
+	word, _, _ = strings.Cut(rest[0], "=")
+	if !strings.HasPrefix(word, "-") {
+		if taken < len(at.Positional) {
+			return at, "" // it is expected, and its value is wrong
+		}
+		return at, rest[0]
+	}
+	for _, flag := range c.Flags() {
+		if word == "--"+flag.Name || flag.Short != 0 && word == "-"+string(flag.Short) {
+			return at, "" // there is such a flag, and its value is wrong
+		}
+	}
+	return at, word
+}
+
+// flagsLike says what may have been meant by a flag, or which commands have it.
+func flagsLike(app *kong.Application, c *kong.Context, word string) (hints []string) {
+	name := strings.TrimLeft(word, "-")
+	var meant []string
+	for _, flag := range c.Flags() {
+		if near(flag.Name, name) || akin(flag.Name, name) {
+			meant = append(meant, "--"+flag.Name)
+		}
+	}
+	if meant != nil {
+		return didYouMean(meant)
+	}
+	for _, leaf := range app.Leaves(true) {
+		for _, flag := range leaf.Flags {
+			if flag.Name == name {
+				hints = append(hints, "`"+leaf.FullPath()+"` has "+word)
 			}
 		}
 	}
-	at := "verge"
-	if node := parse.Context.Selected(); node != nil {
-		at = node.FullPath()
-	} else if len(parse.Context.Path) > 0 {
-		if last := parse.Context.Path[len(parse.Context.Path)-1]; last.Command != nil {
-			at = last.Command.FullPath()
+	return hints
+}
+
+// commandsLike says which command may have been meant: one of at, or one of that
+// name that belongs to another group.
+func commandsLike(app *kong.Application, at *kong.Node, word string) (hints []string) {
+	var meant []string
+	for _, child := range at.Children {
+		if near(child.Name, word) {
+			meant = append(meant, "`"+child.FullPath()+"`")
 		}
 	}
-	return errors.New(strings.Join(append([]string{text}, append(hints, "run `"+at+" --help`")...), "; "))
+	if meant != nil {
+		return didYouMean(meant)
+	}
+	for _, leaf := range app.Leaves(true) {
+		if leaf.Name == word {
+			meant = append(meant, "`"+leaf.FullPath()+"`")
+		}
+	}
+	return didYouMean(meant)
+}
+
+// didYouMean asks whether one of them was meant.
+func didYouMean(these []string) []string {
+	if len(these) == 0 {
+		return nil
+	}
+	return []string{"did you mean " + strings.Join(these, " or ") + "?"}
 }
 
 // akin reports whether one of two names is the other one's last part, like key
@@ -186,13 +241,30 @@ func akin(a, b string) bool {
 	return strings.HasSuffix(a, "-"+b) || strings.HasSuffix(b, "-"+a)
 }
 
-// mistake takes the word out of the parser's message.
-func mistake(text string) (word string, isFlag bool) {
-	if word, ok := strings.CutPrefix(text, "unknown flag "); ok {
-		return word, true
+// near reports whether typed is the beginning of name, or differs from it by at
+// most two characters.
+func near(name, typed string) bool {
+	return strings.HasPrefix(name, typed) || distance(name, typed) <= 2
+}
+
+// distance is how many characters have to be put in, taken out or replaced to
+// make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1) // from the part of a that was seen to each beginning of b
+	for j := range row {
+		row[j] = j
 	}
-	if word, ok := strings.CutPrefix(text, "unexpected argument "); ok {
-		return word, false
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := before
+			if a[i] != b[j] {
+				replaced++
+			}
+			before = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
 	}
-	return "", false
+	return row[len(b)]
 }

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/core/problem"
 )
 
 // config is the configuration as it is written down: the file's members, and
@@ -16,16 +19,16 @@ import (
 // duration whose zero would mean its default is a pointer, so that plan can
 // tell a 0 that a person wrote (see given).
 type config struct {
-	Mode              string    `toml:"mode"`
-	BaseURL           string    `toml:"base_url"`
-	KV                string    `toml:"kv"`
-	Keyring           string    `toml:"keyring"`
-	OperatorTokenFile string    `toml:"operator_token_file"`
-	TrustedProxies    []string  `toml:"trusted_proxies"`
-	ProxyHeader       string    `toml:"proxy_header"`
-	LogLevel          string    `toml:"log_level"`
-	Attempts          *int      `toml:"attempts"`
-	OutcomeLife       *lifeSpan `toml:"outcome_life"`
+	Mode              string   `toml:"mode"`
+	BaseURL           string   `toml:"base_url"`
+	KV                string   `toml:"kv"`
+	Keyring           string   `toml:"keyring"`
+	OperatorTokenFile string   `toml:"operator_token_file"`
+	TrustedProxies    []string `toml:"trusted_proxies"`
+	ProxyHeader       string   `toml:"proxy_header"`
+	LogLevel          string   `toml:"log_level"`
+	Attempts          *int     `toml:"attempts"`
+	OutcomeLife       *span    `toml:"outcome_life"`
 
 	Listen struct {
 		Public string `toml:"public"`
@@ -49,15 +52,15 @@ type config struct {
 	} `toml:"engine"`
 
 	Store struct {
-		PasswordFile string    `toml:"password_file"`
-		CA           string    `toml:"ca"`
-		Cert         string    `toml:"cert"`
-		Key          string    `toml:"key"`
-		Prefix       string    `toml:"prefix"`
-		Replicas     int       `toml:"replicas"`
-		Wait         *lifeSpan `toml:"wait"`
-		Partitions   *int      `toml:"partitions"`
-		Budget       *lifeSpan `toml:"budget"`
+		PasswordFile string `toml:"password_file"`
+		CA           string `toml:"ca"`
+		Cert         string `toml:"cert"`
+		Key          string `toml:"key"`
+		Prefix       string `toml:"prefix"`
+		Replicas     int    `toml:"replicas"`
+		Wait         *span  `toml:"wait"`
+		Partitions   *int   `toml:"partitions"`
+		Budget       *span  `toml:"budget"`
 
 		TrustedNetwork bool `toml:"trusted_network"`
 	} `toml:"store"`
@@ -77,16 +80,16 @@ type config struct {
 	} `toml:"limits"`
 
 	Webhooks struct {
-		Retries        []lifeSpan `toml:"retries"`
-		JitterPercent  *int       `toml:"jitter_percent"`
-		ConnectTimeout *lifeSpan  `toml:"connect_timeout"`
-		Timeout        *lifeSpan  `toml:"timeout"`
-		MaxAnswer      *int       `toml:"max_answer"`
+		Retries        []span `toml:"retries"`
+		JitterPercent  *int   `toml:"jitter_percent"`
+		ConnectTimeout *span  `toml:"connect_timeout"`
+		Timeout        *span  `toml:"timeout"`
+		MaxAnswer      *int   `toml:"max_answer"`
 	} `toml:"webhooks"`
 
 	Drain struct {
-		Delay   lifeSpan  `toml:"delay"`
-		Timeout *lifeSpan `toml:"timeout"`
+		Delay   span  `toml:"delay"`
+		Timeout *span `toml:"timeout"`
 	} `toml:"drain"`
 
 	Publishers   []publisherConfig   `toml:"publishers"`
@@ -115,6 +118,10 @@ type integrationConfig struct {
 	WebhookOff bool   `toml:"webhook_off"`
 }
 
+// span is a duration as the file has it, which plan reads. It is a text, so that
+// a number without a unit is refused.
+type span string
+
 // problems collects everything that is wrong, so that it can be mended at once.
 type problems []string
 
@@ -132,6 +139,14 @@ func (ps *problems) addLines(about string, err error) {
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		ps.add("%s%s", about, line)
+	}
+}
+
+// take adds what the owner of some settings found wrong with them. keys are what
+// the file calls their members.
+func (ps *problems) take(wrong problem.List, keys map[string]string) {
+	for _, p := range wrong.Rename(keys) {
+		ps.add("%s", p.Error())
 	}
 }
 
@@ -167,9 +182,59 @@ func readConfig(fsys afero.Fs, path string, c *config, ps *problems) error {
 		return nil
 	case errors.As(err, &malformed):
 		line, column := malformed.Position()
-		return fmt.Errorf("%s: line %d, column %d: %s", path, line, column, strings.TrimPrefix(malformed.Error(), "toml: "))
+		why := strings.TrimPrefix(malformed.Error(), "toml: ")
+		if want := wanted(malformed.Key()); want != "" && toml.Unmarshal(b, new(map[string]any)) == nil {
+			why = strings.Join(malformed.Key(), ".") + " must be " + want
+		}
+		return fmt.Errorf("%s: line %d, column %d: %s", path, line, column, why)
 	case err != nil:
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
+}
+
+// wanted says what the value of a setting must be; "" for a key that is none.
+func wanted(key toml.Key) string {
+	t := reflect.TypeFor[config]()
+	for _, name := range key {
+		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct {
+			return ""
+		}
+		field, ok := t.FieldByNameFunc(func(n string) bool {
+			f, _ := t.FieldByName(n)
+			return strings.EqualFold(f.Tag.Get("toml"), name)
+		})
+		if !ok {
+			return ""
+		}
+		t = field.Type
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Slice {
+		return valueOf(t)
+	}
+	if t.Elem().Kind() == reflect.Struct {
+		return fmt.Sprintf("tables, each under a line [[%s]]", strings.Join(key, "."))
+	}
+	return "a list, of which each value is " + valueOf(t.Elem())
+}
+
+// valueOf names a kind of value.
+func valueOf(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[span]():
+		return `a duration in quotes, such as "90d", "12h" or "5s"`
+	case t.Kind() == reflect.String:
+		return "a text in quotes"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case t.Kind() == reflect.Struct:
+		return "a table"
+	}
+	return "a whole number"
 }

@@ -92,11 +92,9 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		ready.WebhookURL = ready.DemoURL + "/webhooks"
 	}
 
-	planted := seeds.integrations(ready.WebhookURL, ready.DemoURL)
-	for _, i := range planted {
-		if err := i.Validate([]string{sandbox.Method}, true); err != nil {
-			return usagef("--webhook-url: %w", err)
-		}
+	site := seeds.site(ready.WebhookURL, ready.DemoURL)
+	if err := site.Validate([]string{sandbox.Method}, true); err != nil {
+		return usagef("--webhook-url: %w", err)
 	}
 	out := egress.Config{Dev: true}
 	if err := egress.New(out).Check(ready.WebhookURL); err != nil {
@@ -123,7 +121,8 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 			return errors.Join(fmt.Errorf("an old ready file is in the way: %w", err), in.Close())
 		}
 	}
-	if err := seeds.plant(ctx, in.Directory(), planted, p.now().UTC().Truncate(time.Second), log); err != nil {
+	now := p.now().UTC().Truncate(time.Second)
+	if err := seeds.plant(ctx, in.Directory(), site, now, log); err != nil {
 		return errors.Join(fmt.Errorf("seeding: %w", err), in.Close())
 	}
 

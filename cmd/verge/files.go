@@ -46,3 +46,26 @@ func readPrivate(fsys afero.Fs, path string) ([]byte, error) {
 }
 
 func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// writable tries to write into dir or, as the store makes missing directories
+// itself, into the nearest one above it that is there.
+func writable(fsys afero.Fs, dir string) error {
+	for {
+		info, err := fsys.Stat(dir)
+		if err == nil && !info.IsDir() {
+			return errors.New("it is not a directory")
+		}
+		if err == nil {
+			break
+		}
+		if !isMissing(err) || dir == filepath.Dir(dir) {
+			return err
+		}
+		dir = filepath.Dir(dir)
+	}
+	f, err := afero.TempFile(fsys, dir, ".verge-check-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), fsys.Remove(f.Name()))
+}

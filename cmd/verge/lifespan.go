@@ -19,13 +19,22 @@ func (l lifeSpan) Validate() error { return moreThanNothing(l) }
 // default: whoever writes it wants none of something, or to switch it off, and
 // would get neither.
 func moreThanNothing[T ~int | ~int64](written T) error {
-	switch {
-	case written < 0:
-		return fmt.Errorf("%v is less than nothing", written)
-	case written == 0:
-		return fmt.Errorf("%v is too little: give more, or leave it out for the default", written)
+	if written > 0 {
+		return nil
 	}
-	return nil
+	least := "at least 1"
+	if _, ok := any(written).(lifeSpan); ok {
+		least = "more than 0s"
+	}
+	return fmt.Errorf("%v is too little; it must be %s; leave it out for the default", written, least)
+}
+
+// notNegative refuses a number below 0 where 0 has a meaning of its own.
+func notNegative(ps *problems, name string, n int) bool {
+	if n < 0 {
+		ps.add("%s: %d is negative; it must be at least 0", name, n)
+	}
+	return n >= 0
 }
 
 // given returns what a person wrote as name, or 0, which the rest of the
@@ -39,6 +48,29 @@ func given[T ~int | ~int64](ps *problems, name string, written *T) T {
 		return 0
 	}
 	return *written
+}
+
+// givenSpan is given for a duration.
+func givenSpan(ps *problems, name string, written *span) time.Duration {
+	if written == nil {
+		return 0
+	}
+	d, ok := readSpan(ps, name, *written)
+	if !ok {
+		return 0
+	}
+	l := lifeSpan(d)
+	return time.Duration(given(ps, name, &l))
+}
+
+// readSpan reads a duration that may be 0.
+func readSpan(ps *problems, name string, written span) (d time.Duration, ok bool) {
+	var l lifeSpan
+	if err := l.UnmarshalText([]byte(written)); err != nil {
+		ps.add("%s: %v", name, err)
+		return 0, false
+	}
+	return time.Duration(l), true
 }
 
 // UnmarshalText reads 90d, 12h, 1h30m or 5s; the flags' parser and the

@@ -5,10 +5,52 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"syscall"
 )
 
-// listen opens addr. what names the flag or setting that addr comes from.
+func (c *config) checkListeners(p *program, pl *plan, ps *problems) {
+	taken := map[string]string{}
+	for _, l := range []struct {
+		name, given, standard string
+		planned               *string
+	}{
+		{"listen.public", c.Listen.Public, "127.0.0.1:8080", &pl.listen.public},
+		{"listen.admin", c.Listen.Admin, "127.0.0.1:8081", &pl.listen.admin},
+		{"listen.ops", c.Listen.Ops, "127.0.0.1:8082", &pl.listen.ops},
+	} {
+		addr := l.given
+		if addr == "" {
+			addr = l.standard
+		}
+		if addr == off && l.name != "listen.public" {
+			continue
+		}
+		if err := checkAddr(addr); err != nil {
+			ps.add("%s: %v", l.name, err)
+			continue
+		}
+		if other := taken[addr]; other != "" && !strings.HasSuffix(addr, ":0") {
+			ps.add("%s: %s is already %s; give it another port", l.name, addr, other)
+		}
+		taken[addr], *l.planned = l.name, addr
+	}
+	if addr := pl.listen.ops; addr != "" && isPublic(addr) {
+		pl.warnings.add("listen.ops: %s may be reached from the Internet, and metrics and health ask for no "+
+			"credential; use a loopback or private address, or see that a firewall is in front", addr)
+	}
+	switch cert, key := c.TLS.Cert, c.TLS.Key; {
+	case (cert == "") != (key == ""):
+		ps.add("tls: cert and key go together; set both, or neither if a proxy in front does TLS")
+	case cert != "":
+		c.checkTLS(p, pl, ps)
+	case pl.listen.admin != "" && !isLoopback(pl.listen.admin):
+		ps.add("listen.admin: %s can be reached from other machines, and without [tls] the operator token would "+
+			"go there in the clear; use a loopback address, or set tls.cert and tls.key", pl.listen.admin)
+	}
+}
+
+// listen opens addr; what names the flag or setting that holds it.
 func listen(addr, what string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	switch {

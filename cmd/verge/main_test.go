@@ -46,6 +46,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"waitfor": waitForFile,
 			"mode":    checkMode,
+			"refused": refusedAlike,
 		},
 		Setup: func(e *testscript.Env) error {
 			corpus, err := filepath.Abs("../../testharness/corpus/testdata")

@@ -37,14 +37,23 @@ func (pl *plan) checkRing(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "%s; it was not compared with the store's set of keys: %v\n", said, err)
 		return nil
 	}
-	if err := ring.Ready(); err != nil {
-		return usagef("%s is no place for this key ring: %w", pl.store, err)
+	if err := pl.misplaced(ring.Ready()); err != nil {
+		return err
 	}
 	if err := ring.Lags(); err != nil {
 		fmt.Fprintln(out, "key ring:", err)
 	}
 	fmt.Fprintln(out, said+", as in the store's set of keys")
 	return nil
+}
+
+// misplaced makes a mistake in the configuration of an error that says that the
+// key ring does not fit the store. It returns any other error as it is.
+func (pl *plan) misplaced(err error) error {
+	if errors.Is(err, keyset.ErrUnfit) {
+		return usagef("%s is no place for this key ring: %w", pl.store, err)
+	}
+	return err
 }
 
 // storeRing opens the plan's store and returns the ring on it.

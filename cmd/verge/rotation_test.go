@@ -106,6 +106,7 @@ func TestAStrangerDoesNotJoin(t *testing.T) {
 	w.begin(2)
 	prints := []string{fingerprint(t, ours.ring), fingerprint(t, theirs.ring)}
 
+	var said []string // by each stranger
 	for range 3 {
 		stranger := theirs.launch()
 		select {
@@ -113,14 +114,15 @@ func TestAStrangerDoesNotJoin(t *testing.T) {
 		case <-time.After(patience):
 			t.Fatal("I13: a stranger serves")
 		}
-		if stranger.cmd.ProcessState.ExitCode() == exitOK {
-			t.Error("I13: a stranger ended as if all were well")
+		if code := stranger.cmd.ProcessState.ExitCode(); code != exitUsage {
+			t.Errorf("I13: a stranger ends with %d, want %d", code, exitUsage)
 		}
 		for _, f := range prints {
 			if !strings.Contains(stranger.logs.String(), f) {
 				t.Errorf("I13: it does not name the fingerprint %s: %s", f, stranger.logs)
 			}
 		}
+		said = append(said, stranger.logs.String())
 	}
 	p, _, stderr := testProgram()
 	p.fs = afero.NewOsFs()
@@ -134,6 +136,11 @@ func TestAStrangerDoesNotJoin(t *testing.T) {
 	for _, f := range prints {
 		if !strings.Contains(stderr.String(), f) {
 			t.Errorf("I13: --check does not name the fingerprint %s: %s", f, stderr)
+		}
+	}
+	for _, log := range said {
+		if !strings.Contains(log, stderr.String()) {
+			t.Errorf("--check says %s\nand a start %s", stderr, log)
 		}
 	}
 	w.end()

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/afero"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/provider/sandbox"
@@ -107,40 +106,52 @@ func loadKeyring(fsys afero.Fs, dir string, random io.Reader, now time.Time) (to
 	return ring, writePrivate(fsys, path, b)
 }
 
-// integrations are the two that are seeded.
-func (s seeds) integrations(webhookURL, demoOrigin string) []integration.Integration {
-	l1 := integration.Integration{ID: s.IntegrationID, Name: "Age estimation", Level: "L1", ChallengeAge: 25, BrowserOrigins: []string{demoOrigin}}
-	l2 := integration.Integration{ID: s.IntegrationIDL2, Name: "Identity document", Level: "L2", ChallengeAge: 18}
-	both := []integration.Integration{l1, l2}
-	for n := range both {
-		both[n].PublisherID, both[n].Method, both[n].Webhook.URL = s.PublisherID, sandbox.Method, webhookURL
+// site is the publisher and the two integrations that are seeded.
+func (s seeds) site(webhookURL, demoOrigin string) integration.Site {
+	l1 := integration.SiteIntegration{ID: s.IntegrationID, Name: "Age estimation", Level: "L1", ChallengeAge: 25,
+		BrowserOrigins: []string{demoOrigin}}
+	l2 := integration.SiteIntegration{ID: s.IntegrationIDL2, Name: "Identity document", Level: "L2", ChallengeAge: 18}
+	site := integration.Site{
+		Publishers:   []integration.Publisher{{ID: s.PublisherID, Name: "Oak & Ember (demo)"}},
+		Integrations: []integration.SiteIntegration{l1, l2},
 	}
-	return both
+	for n := range site.Integrations {
+		i := &site.Integrations[n]
+		i.Publisher, i.Method, i.WebhookURL, i.Secret = s.PublisherID, sandbox.Method, webhookURL, s.WebhookSecret
+	}
+	return site
 }
 
 // plant puts the seeds into a directory. Doing it again changes nothing but
-// the addresses, which may be other ones in each run. The writes do not depend
-// on each other and are made at once, for then they share a disk write.
-func (s seeds) plant(ctx context.Context, d *integration.Directory, integrations []integration.Integration, now time.Time, log *slog.Logger) error {
-	var writes errgroup.Group
-	writes.Go(func() error {
-		return d.PutPublisher(ctx, integration.Publisher{ID: s.PublisherID, Name: "Oak & Ember (demo)"})
-	})
-	for _, i := range integrations {
-		writes.Go(func() error { return d.PutIntegration(ctx, i, s.WebhookSecret) })
+// the addresses, which may be other ones in each run.
+func (s seeds) plant(ctx context.Context, d *integration.Directory, site integration.Site, now time.Time,
+	log *slog.Logger) error {
+	if err := d.Put(ctx, site, sideBySide); err != nil {
+		return err
+	}
+	writes := []func() error{
+		func() error {
+			k := integration.Key{PublisherID: s.PublisherID, Created: now}
+			return plantKey(ctx, d, s.SecretKey, integration.SecretPrefix, k, log)
+		},
+		func() error {
+			k := integration.Key{PublisherID: s.PublisherID, IntegrationID: s.IntegrationID, Created: now}
+			return plantKey(ctx, d, s.PublicKey, integration.PublicPrefix, k, log)
+		},
+	}
+	for _, i := range site.Integrations {
 		// Recorded and not tested: nothing in dev depends on it, and probes
 		// that nobody asked for, four of them badly signed, would be the
 		// first thing in the receiver's log. `verge integration test` sends them.
-		writes.Go(func() error { return d.RecordReadiness(ctx, &i, s.WebhookSecret, true) })
+		writes = append(writes, func() error {
+			kept, err := d.Integration(ctx, i.ID)
+			if err != nil {
+				return err
+			}
+			return d.RecordReadiness(ctx, kept, i.Secret, true)
+		})
 	}
-	writes.Go(func() error {
-		return plantKey(ctx, d, s.SecretKey, integration.SecretPrefix, integration.Key{PublisherID: s.PublisherID, Created: now}, log)
-	})
-	writes.Go(func() error {
-		return plantKey(ctx, d, s.PublicKey, integration.PublicPrefix,
-			integration.Key{PublisherID: s.PublisherID, IntegrationID: s.IntegrationID, Created: now}, log)
-	})
-	return writes.Wait()
+	return sideBySide(writes)
 }
 
 // plantKey imports a key that is not there yet, and leaves one that is as it

@@ -9,9 +9,6 @@ import (
 	"net"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/kvadapters"
 )
@@ -87,7 +84,8 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		for _, w := range pl.warnings {
 			fmt.Fprintln(p.stderr, "warning:", w)
 		}
-		fmt.Fprintf(p.stdout, "%s is good: mode %s, %s, %s, %d publishers, %d integrations\n", c.source(), conf.Mode, conf.BaseURL, pl.engine, len(pl.publishers), len(pl.integrations))
+		fmt.Fprintf(p.stdout, "%s is good: mode %s, %s, %s, %d publishers, %d integrations\n",
+			c.source(), conf.Mode, conf.BaseURL, pl.engine, len(pl.site.Publishers), len(pl.site.Integrations))
 		return pl.checkRing(ctx, p.stdout)
 	}
 	hangUps, release := hangUps()
@@ -99,7 +97,7 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	defer pl.closeListeners()
 	in, err := assemble(ctx, pl.settings)
 	if err != nil {
-		return err
+		return pl.misplaced(err)
 	}
 	if err := pl.apply(ctx, in.Directory()); err != nil {
 		return errors.Join(err, in.Close())
@@ -215,49 +213,6 @@ func (pl *plan) closeListeners() {
 			l.Close()
 		}
 	}
-}
-
-// apply puts publishers and integrations into the store. What is there
-// already and unchanged stays as ready as it was: readiness goes by what was
-// tested. The writes are made side by side, for then they share disk writes.
-func (pl *plan) apply(ctx context.Context, d *integration.Directory) error {
-	var writes errgroup.Group
-	writes.SetLimit(64)
-	for _, pub := range pl.publishers {
-		writes.Go(func() error {
-			if err := d.PutPublisher(ctx, pub); err != nil {
-				return fmt.Errorf("publisher %s: %w", pub.ID, err)
-			}
-			return nil
-		})
-	}
-	for _, i := range pl.integrations {
-		writes.Go(func() error {
-			if err := pl.applyIntegration(ctx, d, i); err != nil {
-				return fmt.Errorf("integration %s: %w", i.ID, err)
-			}
-			return nil
-		})
-	}
-	if err := writes.Wait(); err != nil {
-		return err
-	}
-	return d.Reseal(ctx) // those too that the configuration has no more
-}
-
-func (pl *plan) applyIntegration(ctx context.Context, d *integration.Directory, i plannedIntegration) error {
-	if err := d.PutIntegration(ctx, i.Integration, i.secret); err != nil {
-		return err
-	}
-	kept, err := d.Integration(ctx, i.ID)
-	if err != nil {
-		return err
-	}
-	ready, err := d.Ready(ctx, kept)
-	if err == nil && !ready && !pl.core.Dev {
-		pl.log.Warn("integration is not ready and starts no session", "integration", i.ID, "do", "verge integration test "+i.ID)
-	}
-	return err
 }
 
 func addrOf(l net.Listener) string {

@@ -131,7 +131,8 @@ func TestAFlagThatIsZeroIsRefused(t *testing.T) {
 		{"webhook", "verify", "--secret-env", "X", "--request", "-", "--tolerance", "0h"},
 	} {
 		p, _, stderr := testProgram()
-		if code := run(t.Context(), args, p); code != exitUsage || !strings.Contains(stderr.String(), "is too little: give more, or leave it out for the default") {
+		const says = "is too little; it must be more than 0s; leave it out for the default"
+		if code := run(t.Context(), args, p); code != exitUsage || !strings.Contains(stderr.String(), says) {
 			t.Errorf("%v: exit code %d: %s", args, code, stderr)
 		}
 	}

@@ -140,7 +140,8 @@ const minToken = 24
 // empty token is good: with it, nobody is let in.
 func CheckToken(token string) error {
 	if n := len(token); n > 0 && n < minToken {
-		return fmt.Errorf("the operator token has %d characters; it must have at least %d", n, minToken)
+		return fmt.Errorf("the operator token has %d characters; it must have at least %d "+
+			"(`openssl rand -hex 32` makes a good one)", n, minToken)
 	}
 	return nil
 }

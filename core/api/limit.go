@@ -1,6 +1,7 @@
 package api
 
 import (
+	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/reply"
 )
@@ -33,10 +34,21 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// All are the limits, one after the other.
-func (l Limits) All() []ratelimit.Limit {
-	return []ratelimit.Limit{l.PublicPerIP, l.PublicPerKey, l.SecretPerIP, l.ReconcilePerKey,
-		l.PreflightsPerIP, l.PagesPerIP, l.FailedOperatorsPerIP}
+// Validate returns everything that is wrong with limits of which none is zero.
+func (l Limits) Validate() problem.List {
+	var wrong problem.List
+	for _, m := range []struct {
+		member string
+		limit  ratelimit.Limit
+	}{
+		{"PublicPerIP", l.PublicPerIP}, {"PublicPerKey", l.PublicPerKey},
+		{"SecretPerIP", l.SecretPerIP}, {"ReconcilePerKey", l.ReconcilePerKey},
+		{"PreflightsPerIP", l.PreflightsPerIP}, {"PagesPerIP", l.PagesPerIP},
+		{"FailedOperatorsPerIP", l.FailedOperatorsPerIP},
+	} {
+		wrong.AddError(m.member, m.limit.Validate())
+	}
+	return wrong
 }
 
 // take counts the request against its address and, in the same step, against the rules of the key that it

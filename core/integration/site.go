@@ -84,6 +84,8 @@ func (s Site) Validate(methods []string, dev bool) error {
 			bad("it has no webhook_url, so it would never be ready; set one, or webhook_off for no events")
 		case i.WebhookURL == "" && i.Secret != "":
 			bad("there is a webhook secret but no webhook_url")
+		case len(i.Secret) > maxSecret:
+			bad("its webhook secret: it has %d bytes; at most %d are allowed", len(i.Secret), maxSecret)
 		case i.WebhookURL != "":
 			if why := WeakSecret(i.Secret, dev, i.Publisher, i.Name); why != "" {
 				bad("its webhook secret: %s", why)
@@ -94,18 +96,62 @@ func (s Site) Validate(methods []string, dev bool) error {
 }
 
 func (i SiteIntegration) integration() Integration {
-	return Integration{ID: i.ID, PublisherID: i.Publisher, Name: i.Name, Level: i.Level, ChallengeAge: i.ChallengeAge, Method: i.Method,
-		CallbackOrigins: i.CallbackOrigins, BrowserOrigins: i.BrowserOrigins, Webhook: Webhook{URL: i.WebhookURL, Off: i.WebhookOff}}
+	return Integration{ID: i.ID, PublisherID: i.Publisher, Name: i.Name, Level: i.Level,
+		ChallengeAge: i.ChallengeAge, Method: i.Method,
+		CallbackOrigins: i.CallbackOrigins, BrowserOrigins: i.BrowserOrigins,
+		Webhook: Webhook{URL: i.WebhookURL, Off: i.WebhookOff}}
+}
+
+// Put puts the publishers and integrations of a valid Site into the store. What
+// is there and unchanged stays as ready as it was. What the site has no more
+// stays: sessions of it may be under way.
+//
+// run carries out the writes, which do not depend on each other, and returns an
+// error if one fails. A host with threads makes them side by side, since they
+// then share disk writes. Nil: one write after the other.
+func (d *Directory) Put(ctx context.Context, s Site, run func(writes []func() error) error) error {
+	var writes []func() error
+	for _, p := range s.Publishers {
+		writes = append(writes, func() error {
+			if err := d.PutPublisher(ctx, p); err != nil {
+				return fmt.Errorf("publisher %s: %w", p.ID, err)
+			}
+			return nil
+		})
+	}
+	for _, i := range s.Integrations {
+		writes = append(writes, func() error {
+			if err := d.PutIntegration(ctx, i.integration(), i.Secret); err != nil {
+				return fmt.Errorf("integration %s: %w", i.ID, err)
+			}
+			return nil
+		})
+	}
+	if run == nil {
+		run = oneByOne
+	}
+	if err := run(writes); err != nil {
+		return err
+	}
+	return d.Reseal(ctx) // those too that the site has no more
+}
+
+// oneByOne makes one write after the other until one fails.
+func oneByOne(writes []func() error) error {
+	for _, write := range writes {
+		if err := write(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // siteMark is the item that says which site was applied last, and with which
 // first key. What is kept cannot be guessed at: a site holds secrets.
 const siteMark = "c/site"
 
-// Apply puts the publishers and integrations of a valid Site into the store,
-// unless they are what was applied last with the same first key of the ring.
-// What is there and unchanged stays as ready as it was. What the site has no
-// more stays: sessions of it may be under way.
+// Apply is Put, one write after the other, unless the Site is what was applied
+// last with the same first key of the ring.
 func (d *Directory) Apply(ctx context.Context, s Site) error {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -122,17 +168,7 @@ func (d *Directory) Apply(ctx context.Context, s Site) error {
 	if err == nil && bytes.Equal(item.Value, mark) {
 		return nil
 	}
-	for _, p := range s.Publishers {
-		if err := d.PutPublisher(ctx, p); err != nil {
-			return fmt.Errorf("publisher %s: %w", p.ID, err)
-		}
-	}
-	for _, i := range s.Integrations {
-		if err := d.PutIntegration(ctx, i.integration(), i.Secret); err != nil {
-			return fmt.Errorf("integration %s: %w", i.ID, err)
-		}
-	}
-	if err := d.Reseal(ctx); err != nil { // those too that the site has no more
+	if err := d.Put(ctx, s, nil); err != nil {
 		return err
 	}
 	id, err := kv.NewTxID(d.random)

@@ -58,6 +58,9 @@ func TestSiteValidate(t *testing.T) {
 		{"has no webhook_url", func(s *Site) { s.Integrations[0].WebhookURL, s.Integrations[0].Secret = "", "" }},
 		{"a webhook secret but no webhook_url", func(s *Site) { s.Integrations[0].WebhookURL, s.Integrations[0].WebhookOff = "", true }},
 		{"what guessers try first", func(s *Site) { s.Integrations[0].Secret = "summer-2026-shop" }},
+		{"its webhook secret: it has 1025 bytes; at most 1024 are allowed", func(s *Site) {
+			s.Integrations[0].Secret = strings.Repeat("Jx2m9QpL", 128) + "0"
+		}},
 		{"has 5 characters", func(s *Site) { s.Integrations[0].Secret = "short" }},
 	} {
 		s := aSite()
@@ -69,6 +72,47 @@ func TestSiteValidate(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "short") {
 			t.Errorf("the error tells the secret: %v", err)
 		}
+	}
+}
+
+// The host decides in which order the writes of a site are made, and how many at
+// once: none depends on another.
+func TestPut(t *testing.T) {
+	w := newWorld(t)
+	backwards := func(writes []func() error) error {
+		if len(writes) != 2 {
+			t.Errorf("%d writes for a publisher and an integration", len(writes))
+		}
+		for n := range writes {
+			if err := writes[len(writes)-1-n](); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := w.Put(ctx, aSite(), backwards); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Integration(ctx, testUUID); err != nil {
+		t.Error(err)
+	}
+	if p, err := w.Publisher(ctx, "pub_shop"); err != nil || p.Name != "Shop" {
+		t.Errorf("%+v, %v", p, err)
+	}
+
+	broken := errors.New("no thread is left")
+	if err := w.Put(ctx, aSite(), func([]func() error) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("%v, want what the host says", err)
+	}
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Commit" {
+			return kvtest.Refuse
+		}
+		return kvtest.Pass
+	}
+	err := w.Put(ctx, aSite(), nil)
+	if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "publisher pub_shop") {
+		t.Errorf("%v, want the write that failed", err)
 	}
 }
 

@@ -263,7 +263,7 @@ func TestAStrangersRingChangesNothing(t *testing.T) {
 			s := f.instance(c.make(f, ours), 0)
 			for range 5 {
 				coretest.Must(t, s.Tend(ctx))
-				if err := s.Ready(); err == nil || !strings.Contains(err.Error(), "another fleet's") {
+				if err := s.Ready(); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "another fleet's") {
 					t.Errorf("I13: ready says %v, want whose ring it is", err)
 				}
 				if err := s.write("stranger"); !errors.Is(err, kv.ErrUnavailable) {

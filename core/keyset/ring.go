@@ -212,14 +212,24 @@ func (r *Ring) Ready() error {
 	case !s.joined:
 		return errors.New("the key ring has not been compared with the store's set of keys yet")
 	case s.standing.Stranger:
-		return fmt.Errorf("the key ring is another fleet's: the store is used with key %s; this ring has key %s",
-			names(s.standing.Missing), ringNames(s.file))
+		return unfit(fmt.Sprintf("the key ring is another fleet's: the store is used with key %s; "+
+			"this ring has key %s", names(s.standing.Missing), ringNames(s.file)))
 	case len(s.standing.Missing) > 0 && !s.standing.Whole(r.cfg.Now()):
-		return fmt.Errorf("the key ring lacks key %s, which other instances use: bring this instance their "+
-			"key ring; it has key %s", names(s.standing.Missing), ringNames(s.file))
+		return unfit(fmt.Sprintf("the key ring lacks key %s, which other instances use: bring this instance their "+
+			"key ring; it has key %s", names(s.standing.Missing), ringNames(s.file)))
 	}
 	return nil
 }
+
+// ErrUnfit is what Ready returns, among other errors, for a ring that the store
+// is not used with. Another ring would do, or another store.
+var ErrUnfit = errors.New("the key ring does not fit the store")
+
+// unfit is an ErrUnfit that says why.
+type unfit string
+
+func (u unfit) Error() string        { return string(u) }
+func (u unfit) Is(target error) bool { return target == ErrUnfit }
 
 // Lags returns an error where other instances have announced a key that this
 // ring lacks. It is ready until that key seals.

@@ -16,12 +16,20 @@ type Limit struct {
 // PerMinute is the limit of so many requests a minute.
 func PerMinute(count int) Limit { return Limit{count, time.Minute} }
 
+// Validate refuses a limit that would allow nothing, or everything.
+func (l Limit) Validate() error {
+	if l.Count < 1 || l.Per < time.Microsecond {
+		return fmt.Errorf("%d requests per %s; it must be at least 1 per microsecond or longer", l.Count, l.Per)
+	}
+	return nil
+}
+
 // cost is what one request adds to a counter, rounded up so that a period
 // that Count does not divide never allows more, and to microseconds so that a
 // store that keeps no finer time decides the same.
 func (l Limit) cost() time.Duration {
-	if l.Count < 1 || l.Per < time.Microsecond {
-		panic(fmt.Sprintf("ratelimit: a limit of %d per %v allows nothing or everything", l.Count, l.Per))
+	if err := l.Validate(); err != nil {
+		panic("ratelimit: " + err.Error())
 	}
 	step := time.Duration(l.Count) * time.Microsecond
 	return (l.Per + step - 1) / step * time.Microsecond

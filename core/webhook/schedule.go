@@ -3,6 +3,8 @@ package webhook
 import (
 	"math/bits"
 	"time"
+
+	"github.com/verge-id/verge/core/problem"
 )
 
 // Verdict is what the answer to one attempt means for the event.
@@ -57,8 +59,22 @@ type Schedule struct {
 
 	// JitterPercent spreads each delay evenly by so much up and down, so that
 	// events which failed together do not come back together. Zero is 20;
-	// negative is none; more than 100 is 100.
+	// negative is none; Next takes more than 100, which Validate refuses, for 100.
 	JitterPercent int
+}
+
+// Validate returns everything that is wrong with s.
+func (s Schedule) Validate() problem.List {
+	var wrong problem.List
+	if s.JitterPercent > 100 {
+		wrong.Add("JitterPercent", "%d is too much; it must be at most 100", s.JitterPercent)
+	}
+	for _, d := range s.Delays {
+		if d < 0 {
+			wrong.Add("Delays", "%s is negative; it must be at least 0s", d)
+		}
+	}
+	return wrong
 }
 
 // Next returns how long to wait after an event's attempt number attempts has

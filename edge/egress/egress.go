@@ -41,6 +41,7 @@ import (
 	"code.dny.dev/ssrf"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/problem"
 )
 
 // Config's zero value is the contract's.
@@ -71,6 +72,35 @@ type Config struct {
 	// Lookup resolves names. Nil: the system's resolver. Its answers are not
 	// trusted: the guard judges them like any other.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+}
+
+// maxTimeout bounds Config.Timeout: who claims a task leases it for longer than
+// two exchanges, and after a crash it waits for the end of that lease.
+const maxTimeout = 2 * time.Minute
+
+// Validate returns everything that is wrong with c.
+func (c Config) Validate() problem.List {
+	var wrong problem.List
+	for _, m := range []struct {
+		member string
+		time   time.Duration
+	}{{"ConnectTimeout", c.ConnectTimeout}, {"Timeout", c.Timeout}, {"IdleTimeout", c.IdleTimeout}} {
+		if m.time < 0 {
+			wrong.Add(m.member, "%s is negative; it must be more than 0s", m.time)
+		}
+	}
+	if c.Timeout > maxTimeout {
+		wrong.Add("Timeout", "%s is too long; it must be at most %s", c.Timeout, maxTimeout)
+	}
+	for _, m := range []struct {
+		member string
+		number int
+	}{{"MaxBody", c.MaxBody}, {"MaxHeader", c.MaxHeader}, {"IdlePerHost", c.IdlePerHost}} {
+		if m.number < 0 {
+			wrong.Add(m.member, "%d is negative; it must be at least 1", m.number)
+		}
+	}
+	return wrong
 }
 
 // Client is a host.Fetcher. It may be used concurrently.

@@ -79,6 +79,18 @@ type Config struct {
 	Metrics Metrics          // nil: nobody is told
 }
 
+// maxPartitions bounds what an idle runner asks its store for: each partition is
+// asked for anew, even if nothing is due.
+const maxPartitions = 256
+
+// CheckPartitions refuses more partitions than a runner can look after.
+func CheckPartitions(n int) error {
+	if n < 1 || n > maxPartitions {
+		return fmt.Errorf("%d is not from 1 to %d", n, maxPartitions)
+	}
+	return nil
+}
+
 const (
 	batchMax     = 256
 	batchMin     = 32

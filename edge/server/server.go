@@ -240,6 +240,10 @@ func orDuration(d *time.Duration, def time.Duration) {
 	}
 }
 
+// AdminTimeoutFor is the AdminTimeout where one exchange with a webhook's
+// receiver may take that long: a webhook test makes five of them.
+func AdminTimeoutFor(exchange time.Duration) time.Duration { return 5*exchange + 10*time.Second }
+
 // ConnsFor is how many connections the public listener holds if Config does not say,
 // in a process that may open so many files. The other files are for the admin and
 // ops listeners, the store and webhooks.

@@ -19,6 +19,21 @@ type budget struct {
 
 type budgetKey struct{}
 
+// Bounds of a request's time with the store. A slow commit takes longer than the
+// one, and a request has no more than 15 s as a whole, which is more than the other.
+const (
+	minBudget = 100 * time.Millisecond
+	maxBudget = 12 * time.Second
+)
+
+// CheckBudget refuses a time with the store that is no use to a request.
+func CheckBudget(d time.Duration) error {
+	if d < minBudget || d > maxBudget {
+		return fmt.Errorf("%s is not from %s to %s", d, minBudget, maxBudget)
+	}
+	return nil
+}
+
 // WithBudget returns the context of a request that may wait for the store for
 // no longer than d, all its calls together. A call that runs out of it ends as
 // one whose deadline is over: a read with kv.ErrUnavailable, a commit that may

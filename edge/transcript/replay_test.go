@@ -169,7 +169,7 @@ func TestAnotherConfiguration(t *testing.T) {
 	}
 	altered.Config.BaseURL = "ftp://verge.example"
 	_, d, err = altered.Replay(t.Context(), transcript.Engine{})
-	if err == nil || d != nil || !strings.Contains(err.Error(), "base URL") {
+	if err == nil || d != nil || !strings.Contains(err.Error(), "BaseURL: ") {
 		t.Errorf("a configuration that is not valid: %v, %v", d, err)
 	}
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -102,46 +103,24 @@ func connect(rawURL string, c Config) (redis.UniversalClient, error) {
 			return nil, fmt.Errorf("redis: option %s of the URL is not the operator's: no other value keeps this store's promises", fixed)
 		}
 	}
-	var private *tls.Config
-	if scheme == "rediss" && c.TLS != nil {
-		private = c.TLS.Clone()
-		if private.ServerName == "" {
-			private.ServerName = u.Hostname()
-		}
-	}
-	wait := c.WaitTimeout
-	if c.Replicas > 0 && wait == 0 {
-		wait = defaultWait
-	}
-
 	switch kind {
 	case "":
 		o, err := redis.ParseURL(u.String())
 		if err != nil {
 			return nil, unreadable(err, u)
 		}
-		if private != nil {
-			o.TLSConfig = private
-		}
-		o.MaxRetries, o.Protocol, o.ContextTimeoutEnabled = -1, 2, true
-		o.PoolSize = orElse(o.PoolSize, connections)
-		o.DialerRetries = orElse(o.DialerRetries, 1)
-		o.ReadTimeout = orElse(o.ReadTimeout, readTimeout) + wait
-		o.DisableIdentity, o.MaintNotificationsConfig = true, quiet
+		o.MaintNotificationsConfig = quiet
+		common{&o.TLSConfig, &o.ReadTimeout, &o.PoolSize, &o.DialerRetries, &o.MaxRetries, &o.Protocol,
+			&o.ContextTimeoutEnabled, &o.DisableIdentity}.set(u, c)
 		return redis.NewClient(o), nil
 	case "cluster":
 		o, err := redis.ParseClusterURL(u.String())
 		if err != nil {
 			return nil, unreadable(err, u)
 		}
-		if private != nil {
-			o.TLSConfig = private
-		}
-		o.MaxRetries, o.Protocol, o.ContextTimeoutEnabled = -1, 2, true
-		o.PoolSize = orElse(o.PoolSize, connections)
-		o.DialerRetries = orElse(o.DialerRetries, 1)
-		o.ReadTimeout = orElse(o.ReadTimeout, readTimeout) + wait
-		o.DisableIdentity, o.MaintNotificationsConfig = true, quiet
+		o.MaintNotificationsConfig = quiet
+		common{&o.TLSConfig, &o.ReadTimeout, &o.PoolSize, &o.DialerRetries, &o.MaxRetries, &o.Protocol,
+			&o.ContextTimeoutEnabled, &o.DisableIdentity}.set(u, c)
 		return redis.NewClusterClient(o), nil
 	case "sentinel":
 		if u.Port() == "" {
@@ -154,17 +133,39 @@ func connect(rawURL string, c Config) (redis.UniversalClient, error) {
 		if o.MasterName == "" {
 			return nil, errors.New("redis: the URL names no master; add ?master_name=, as in the Sentinels' \"sentinel monitor\"")
 		}
-		if private != nil {
-			o.TLSConfig = private
-		}
-		o.MaxRetries, o.Protocol, o.ContextTimeoutEnabled = -1, 2, true
-		o.PoolSize = orElse(o.PoolSize, connections)
-		o.DialerRetries = orElse(o.DialerRetries, 1)
-		o.ReadTimeout = orElse(o.ReadTimeout, readTimeout) + wait
-		o.DisableIdentity = true
+		common{&o.TLSConfig, &o.ReadTimeout, &o.PoolSize, &o.DialerRetries, &o.MaxRetries, &o.Protocol,
+			&o.ContextTimeoutEnabled, &o.DisableIdentity}.set(u, c)
 		return redis.NewFailoverClient(o), nil
 	}
 	return nil, fmt.Errorf("redis: scheme %s+%s: want %s, %s+cluster or %s+sentinel", scheme, kind, scheme, scheme, scheme)
+}
+
+// common are the options that all kinds of clients have, in a type for each kind.
+type common struct {
+	tls                          **tls.Config
+	readTimeout                  *time.Duration
+	poolSize, dials              *int
+	retries, protocol            *int
+	contextTimeout, withoutAName *bool
+}
+
+// set puts in what the Config says, then a default of ours wherever the URL says
+// nothing, and last what no URL may change. u is the server's URL.
+func (o common) set(u *url.URL, c Config) {
+	if u.Scheme == "rediss" && c.TLS != nil {
+		private := c.TLS.Clone()
+		private.ServerName = cmp.Or(private.ServerName, u.Hostname())
+		*o.tls = private
+	}
+	wait := c.WaitTimeout
+	if c.Replicas > 0 {
+		wait = cmp.Or(wait, defaultWait)
+	}
+	*o.readTimeout = cmp.Or(*o.readTimeout, readTimeout) + wait
+	*o.poolSize = cmp.Or(*o.poolSize, connections)
+	*o.dials = cmp.Or(*o.dials, 1)
+	*o.retries, *o.protocol = -1, 2
+	*o.contextTimeout, *o.withoutAName = true, true
 }
 
 // go-redis reports every failed dial to a log of its own, as often as somebody
@@ -177,14 +178,6 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 // quiet: no notices about maintenance, which only some vendors' servers send.
 var quiet = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-
-func orElse[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
-}
 
 // unreadable is the parser's error unless that repeats a secret.
 func unreadable(err error, u *url.URL) error {

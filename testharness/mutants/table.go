@@ -176,10 +176,10 @@ var table = []mutant{
 		breaks: "a stranger's ring writes to the store (I13)",
 		file:   "core/keyset/ring.go",
 		old: `	case s.standing.Stranger:
-		return fmt`,
+		return unfit`,
 		new: `	case s.standing.Stranger:
 		return nil
-		return fmt`,
+		return unfit`,
 		ask: []string{"./core/keyset"},
 	},
 	{
@@ -440,7 +440,7 @@ var table = []mutant{
 	},
 	{
 		breaks: "a store across the network passes --check (contract 19)",
-		file:   "cmd/verge/plan.go",
+		file:   "cmd/verge/planstore.go",
 		old:    `open != "" && !s.TrustedNetwork`,
 		new:    `open != "" && s.TrustedNetwork`,
 		ask:    []string{"./cmd/verge TestScripts"},
@@ -468,7 +468,7 @@ var table = []mutant{
 	},
 	{
 		breaks: "the sandbox, which verifies nobody, runs in production",
-		file:   "core/service.go",
+		file:   "core/config.go",
 		old:    `if p.Method() == sandbox.Method && !c.Dev && !c.Test {`,
 		new:    `if p.Method() == sandbox.Method && len(c.Providers) > 1 && !c.Dev && !c.Test {`,
 		ask:    []string{"./core"},
@@ -1066,7 +1066,7 @@ var table = []mutant{
 	},
 	{
 		breaks: "an operator token that anybody guesses is taken (contract 42)",
-		file:   "core/service.go",
+		file:   "core/config.go",
 		old:    `if err := admin.CheckToken(c.OperatorToken); err != nil {`,
 		new:    `if err := admin.CheckToken(c.OperatorToken); err != nil && c.Lease < 0 {`,
 		ask:    []string{"./core TestConfig"},
@@ -1882,8 +1882,8 @@ func (g *groupState) unlock() {}`,
 	{
 		breaks: "a 0 in the configuration is taken for the default",
 		file:   "cmd/verge/lifespan.go",
-		old:    `	case written == 0:`,
-		new:    `	case written == 0 && false:`,
+		old:    `	if written > 0 {`,
+		new:    `	if written >= 0 {`,
 		ask:    []string{"./cmd/verge TestAFlagThatIsZeroIsRefused"},
 	},
 	{

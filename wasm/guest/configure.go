@@ -43,7 +43,7 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 	}
 	g.service, err = core.New(settings.Unpack(c, time.Now), h)
 	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
+		return nil, fmt.Errorf("configuration: %w", settings.Explain(err))
 	}
 	return g, nil
 }

@@ -458,7 +458,7 @@ func TestConfigure(t *testing.T) {
 		{"a key ring of its own", `{"base_url":"https://verge.example","test":true,` + ring + `,"retries_ms":[5000],"secret_per_ip":5}`, ""},
 		{"no way to seal", `{"base_url":"https://verge.example","test":true}`, "the host does not seal"},
 		{"an unknown member", `{"base":"x"}`, "unknown field"},
-		{"what the core refuses", `{"base_url":"http://verge.example","test":true,` + ring + `}`, "base URL"},
+		{"what the core refuses", `{"base_url":"http://verge.example","test":true,` + ring + `}`, "base_url: "},
 		{"no method outside of test", `{"base_url":"https://verge.example",` + ring + `}`, "no verification method"},
 		{"a damaged ring", `{"base_url":"https://verge.example","test":true,"keyring":{"version":7}}`, "key ring"},
 	} {

@@ -5,11 +5,11 @@ package settings
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
@@ -18,39 +18,65 @@ import (
 )
 
 // Pack returns what Unpack makes c of again; sealing is for the caller to add.
-// What the ABI cannot say is an error: times of less than a millisecond, limits
-// that are not per minute, and providers, since a guest has its own.
+// What the ABI cannot say is an error, a problem.List: times that are not whole
+// milliseconds, and limits that are not per minute. Providers are left out, since
+// a guest has its own.
 func Pack(c core.Config) (abi.Config, error) {
-	var bad error
-	ms := func(what string, d time.Duration) abi.Milliseconds {
+	var wrong problem.List
+	ms := func(member string, d time.Duration) abi.Milliseconds {
 		if d%time.Millisecond != 0 {
-			bad = errors.Join(bad, fmt.Errorf("%s of %s: a guest counts in milliseconds", what, d))
+			wrong.Add(member, "%s is not a whole number of milliseconds, in which a guest counts", d)
 		}
 		return abi.MillisecondsOf(d)
 	}
-	perMinute := func(what string, l ratelimit.Limit) int {
+	perMinute := func(member string, l ratelimit.Limit) int {
 		if l != (ratelimit.Limit{}) && l.Per != time.Minute {
-			bad = errors.Join(bad, fmt.Errorf("limit %s of %d per %s: a guest counts per minute", what, l.Count, l.Per))
+			wrong.Add("Limits."+member, "%d per %s; a guest counts per minute", l.Count, l.Per)
 		}
 		return l.Count
 	}
 	a := abi.Config{
 		BaseURL: c.BaseURL, Dev: c.Dev, Test: c.Test, OperatorToken: c.OperatorToken,
 		Partitions: c.Partitions, Attempts: c.Attempts,
-		OutcomeLife: ms("outcome life", c.OutcomeLife), AttemptTime: ms("attempt time", c.AttemptTime), Lease: ms("lease", c.Lease),
-		PublicPerIP: perMinute("public per IP", c.Limits.PublicPerIP), PublicPerKey: perMinute("public per key", c.Limits.PublicPerKey),
-		SecretPerIP: perMinute("secret per IP", c.Limits.SecretPerIP), ReconcilePerKey: perMinute("reconcile per key", c.Limits.ReconcilePerKey),
-		PreflightsPerIP: perMinute("preflights per IP", c.Limits.PreflightsPerIP), PagesPerIP: perMinute("pages per IP", c.Limits.PagesPerIP),
-		FailedOperatorsPerIP: perMinute("failed operators per IP", c.Limits.FailedOperatorsPerIP),
+		OutcomeLife: ms("OutcomeLife", c.OutcomeLife), AttemptTime: ms("AttemptTime", c.AttemptTime),
+		Lease:                ms("Lease", c.Lease),
+		PublicPerIP:          perMinute("PublicPerIP", c.Limits.PublicPerIP),
+		PublicPerKey:         perMinute("PublicPerKey", c.Limits.PublicPerKey),
+		SecretPerIP:          perMinute("SecretPerIP", c.Limits.SecretPerIP),
+		ReconcilePerKey:      perMinute("ReconcilePerKey", c.Limits.ReconcilePerKey),
+		PreflightsPerIP:      perMinute("PreflightsPerIP", c.Limits.PreflightsPerIP),
+		PagesPerIP:           perMinute("PagesPerIP", c.Limits.PagesPerIP),
+		FailedOperatorsPerIP: perMinute("FailedOperatorsPerIP", c.Limits.FailedOperatorsPerIP),
 		JitterPercent:        c.Schedule.JitterPercent,
 	}
 	if c.Schedule.Delays != nil {
 		a.Retries = make([]abi.Milliseconds, len(c.Schedule.Delays))
 		for n, d := range c.Schedule.Delays {
-			a.Retries[n] = ms("retry", d)
+			a.Retries[n] = ms("Schedule.Delays", d)
 		}
 	}
-	return a, bad
+	return a, wrong.Err()
+}
+
+// names are the ABI's for the members of core.Config.
+var names = map[string]string{
+	"BaseURL": "base_url", "OperatorToken": "operator_token", "Partitions": "partitions", "Attempts": "attempts",
+	"OutcomeLife": "outcome_life_ms", "AttemptTime": "attempt_time_ms", "Lease": "lease_ms",
+	"Limits.PublicPerIP": "public_per_ip", "Limits.PublicPerKey": "public_per_key",
+	"Limits.SecretPerIP": "secret_per_ip", "Limits.ReconcilePerKey": "reconcile_per_key",
+	"Limits.PreflightsPerIP": "preflights_per_ip", "Limits.PagesPerIP": "pages_per_ip",
+	"Limits.FailedOperatorsPerIP": "failed_operators_per_ip",
+	"Schedule.Delays":             "retries_ms", "Schedule.JitterPercent": "jitter_percent",
+}
+
+// Explain puts the ABI's names into an error that core.New returned, since
+// whoever configures a guest knows no others.
+func Explain(err error) error {
+	var wrong problem.List
+	if errors.As(err, &wrong) {
+		return wrong.Rename(names)
+	}
+	return err
 }
 
 // Unpack returns the core's configuration, with the providers that a guest

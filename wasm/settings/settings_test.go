@@ -1,6 +1,7 @@
 package settings_test
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -8,8 +9,13 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/wasm/abi"
 	"github.com/verge-id/verge/wasm/settings"
 )
 
@@ -53,9 +59,11 @@ func TestWhatIsPackedIsUnpacked(t *testing.T) {
 
 func TestWhatAGuestCannotBeToldIsRefused(t *testing.T) {
 	for says, change := range map[string]func(*core.Config){
-		"lease of 1.0005s":                             func(c *core.Config) { c.Lease = time.Second + 500*time.Microsecond },
-		"limit secret per IP of 5 per 1h0m0s":          func(c *core.Config) { c.Limits.SecretPerIP = ratelimit.Limit{Count: 5, Per: time.Hour} },
-		"retry of 1ns: a guest counts in milliseconds": func(c *core.Config) { c.Schedule.Delays = []time.Duration{1} },
+		"Lease: 1.0005s is not a whole number of milliseconds": func(c *core.Config) { c.Lease = time.Second + 500*time.Microsecond },
+		"Limits.SecretPerIP: 5 per 1h0m0s; a guest counts per minute": func(c *core.Config) {
+			c.Limits.SecretPerIP = ratelimit.Limit{Count: 5, Per: time.Hour}
+		},
+		"Schedule.Delays: 1ns is not a whole number": func(c *core.Config) { c.Schedule.Delays = []time.Duration{1} },
 	} {
 		c := full
 		change(&c)
@@ -64,3 +72,38 @@ func TestWhatAGuestCannotBeToldIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A problem in a guest's configuration is told by the ABI's name of the member.
+func TestProblemsHaveTheNamesOfTheABI(t *testing.T) {
+	fields := map[string]bool{}
+	for f := range reflect.TypeFor[abi.Config]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		fields[name] = true
+	}
+	wrong := core.Config{Partitions: -1, OperatorToken: "short", Attempts: -1, OutcomeLife: 1, AttemptTime: -1,
+		Limits: api.Limits{PublicPerIP: none, PublicPerKey: none, SecretPerIP: none, ReconcilePerKey: none,
+			PreflightsPerIP: none, PagesPerIP: none, FailedOperatorsPerIP: none},
+		Schedule: webhook.Schedule{Delays: []time.Duration{-1}, JitterPercent: 101}, Test: true,
+		Providers: []provider.Provider{&sandbox.Provider{}}}
+	short := wrong
+	short.AttemptTime, short.Lease = 0, 1
+	for _, c := range []core.Config{wrong, short} {
+		_, err := core.New(c, host.Host{})
+		var told problem.List
+		if !errors.As(settings.Explain(err), &told) || len(told) < 14 {
+			t.Fatalf("told %v of %v", told, err)
+		}
+		for _, p := range told {
+			if !fields[p.Member] {
+				t.Errorf("%q is no member of the ABI's configuration", p.Member)
+			}
+		}
+	}
+	other := errors.New("the host does not seal")
+	if settings.Explain(other) != other {
+		t.Error("an error of another kind was changed")
+	}
+}
+
+// none allows nothing.
+var none = ratelimit.PerMinute(-1)

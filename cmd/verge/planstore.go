@@ -1,0 +1,88 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/verge-id/verge/edge/runner"
+	"github.com/verge-id/verge/edge/storewatch"
+	"github.com/verge-id/verge/kvadapters"
+)
+
+func (c *config) checkStore(p *program, pl *plan, ps *problems) {
+	if c.KV == "" {
+		ps.add("kv: not set; for example \"bolt:/var/lib/verge/verge.db\"")
+		return
+	}
+	at, err := kvadapters.ParseAddress(c.KV)
+	if err != nil {
+		ps.add("%v", err)
+		return
+	}
+	switch at.Kind {
+	case kvadapters.Miniredis:
+		ps.add("kv: miniredis is for `verge dev`; %s", kvadapters.Choices)
+	case kvadapters.Memory:
+		if !pl.core.Dev && !pl.core.Test {
+			ps.add("kv: memory forgets at every restart which result tokens were used, so they could be used again; " +
+				"take bolt:FILE in production")
+		}
+	case kvadapters.Bolt:
+		if err := writable(p.fs, filepath.Dir(at.Path)); err != nil {
+			ps.add("kv: %s cannot be written: %v; let the user that verge runs as own it", filepath.Dir(at.Path), err)
+		}
+	}
+	c.checkStoreOptions(p, at, pl, ps)
+}
+
+// checkStoreOptions judges what the store needs beside its URL.
+func (c *config) checkStoreOptions(p *program, at kvadapters.Address, pl *plan, ps *problems) {
+	s := c.Store
+	if !at.Shared() && (s.PasswordFile != "" || s.CA != "" || s.Cert != "" || s.Key != "") {
+		ps.add("store: password_file, ca, cert and key are for redis:// and etcd:// URLs; kv is %s", at)
+	}
+	if at.Kind != kvadapters.Redis && (s.Prefix != "" || s.Replicas != 0 || s.Wait != nil) {
+		ps.add("store: prefix, replicas and wait are for redis:// URLs; kv is %s", at)
+	}
+	if s.PasswordFile != "" && at.Shared() {
+		password, err := readPrivate(p.fs, s.PasswordFile)
+		if err == nil {
+			at, err = at.WithPassword(strings.TrimSpace(string(password)))
+		}
+		if err != nil {
+			ps.add("store.password_file: %v", err)
+		}
+	}
+	var err error
+	at.TLS, err = clientTLS(p, s.CA, s.Cert, s.Key)
+	ps.addLines("store", err)
+	at.Prefix, at.Replicas, at.Wait = s.Prefix, s.Replicas, givenSpan(ps, "store.wait", s.Wait)
+	if !notNegative(ps, "store.replicas", s.Replicas) {
+		// no store is judged with it
+	} else if err := at.Valid(); err != nil {
+		ps.add("kv: %v", err)
+	} else if open := at.Exposed(); open != "" && !s.TrustedNetwork {
+		ps.add("kv: %s: %s; take %s with a password or a client's certificate, or, if nobody else can reach "+
+			"that network, set store.trusted_network = true", at, open, at.SchemeWithTLS())
+	}
+	if at.Kind == kvadapters.Redis && s.Wait != nil && s.Replicas == 0 {
+		ps.add("store.wait: there is nothing to wait for; set store.replicas as well, or neither")
+	}
+	pl.core.Partitions = at.Partitions()
+	if n := given(ps, "store.partitions", s.Partitions); n > 0 {
+		if err := runner.CheckPartitions(n); err != nil {
+			ps.add("store.partitions: %v", err)
+		} else {
+			pl.core.Partitions = n
+		}
+	}
+	pl.store = at
+	if b := s.Budget; b != nil {
+		var ok bool
+		if pl.budget, ok = readSpan(ps, "store.budget", *b); ok {
+			if err := storewatch.CheckBudget(pl.budget); err != nil {
+				ps.add("store.budget: %v", err)
+			}
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package core
+
+import (
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/webhook"
+)
+
+// Config says what kind of service it is. BaseURL and Providers are needed;
+// every other zero value is the contract's.
+type Config struct {
+	// BaseURL is where users and publishers reach the service: scheme and
+	// host, nothing behind it. https unless Dev.
+	BaseURL string
+
+	// Test allows the sandbox provider, and nothing else that production does not.
+	Test bool
+
+	// Dev allows what Test does, an http BaseURL and http callbacks to
+	// loopback, and starts sessions on integrations that are not ready.
+	Dev bool
+
+	// OperatorToken opens the admin API: 24 characters or more. Empty: nobody is let in.
+	OperatorToken string
+
+	// Providers carry out the methods that integrations name.
+	Providers []provider.Provider
+
+	// Partitions is over how many KV partitions sessions are spread. Zero: 1.
+	// It may grow and, once no session of the old count is kept any more, shrink.
+	Partitions int
+
+	// Attempts is how many failed ones a user has. Zero: 3.
+	Attempts int
+
+	// OutcomeLife is how long outcomes can be reconciled. Zero: 30 days.
+	OutcomeLife time.Duration
+
+	// Limits are the rates. Each that is zero is the specification's or the contract's.
+	Limits api.Limits
+
+	// Schedule is when webhooks are tried again.
+	Schedule webhook.Schedule
+
+	// AttemptTime bounds one webhook attempt: what the Fetcher allows, and
+	// room for the record. Zero: 14 s.
+	AttemptTime time.Duration
+
+	// Lease is how long a claimed task is nobody else's, more than twice the
+	// AttemptTime. Zero: 29 s: a task whose lease outlived the connection to
+	// the store, its claim's reply lost or its outcome not recorded, is due
+	// again within half a minute of the store's return.
+	Lease time.Duration
+}
+
+// minOutcomeLife is the shortest time for which outcomes are kept.
+const minOutcomeLife = time.Hour
+
+// withDefaults puts the standard value in place of each that is zero.
+func (c Config) withDefaults() Config {
+	setZero(&c.Partitions, 1)
+	setZero(&c.Attempts, 3)
+	setZero(&c.OutcomeLife, 30*24*time.Hour)
+	c.Limits = c.Limits.WithDefaults()
+	setZero(&c.AttemptTime, outbox.AttemptTime)
+	setZero(&c.Lease, 29*time.Second)
+	return c
+}
+
+func setZero[T comparable](v *T, standard T) {
+	if *v == *new(T) {
+		*v = standard
+	}
+}
+
+// FetchesWithin sets AttemptTime and Lease for a Fetcher that gives up after
+// that time.
+func (c *Config) FetchesWithin(timeout time.Duration) {
+	c.AttemptTime = outbox.AttemptTimeFor(timeout)
+	c.Lease = 2*c.AttemptTime + time.Second
+}
+
+// Validate returns everything that is wrong with c. New refuses a Config with
+// any problem.
+func (c Config) Validate() problem.List {
+	c = c.withDefaults()
+	var wrong problem.List
+	c.validateBaseURL(&wrong)
+	if len(c.Providers) == 0 {
+		wrong.Add("Providers", "no verification method is configured")
+	}
+	for _, p := range c.Providers {
+		if p.Method() == sandbox.Method && !c.Dev && !c.Test {
+			wrong.Add("Providers", "the sandbox verifies nobody and runs in dev and test mode only; "+
+				"configure a real method")
+		}
+	}
+	if err := admin.CheckToken(c.OperatorToken); err != nil {
+		wrong.AddError("OperatorToken", err)
+	}
+	if c.Partitions < 1 || c.Partitions > 1<<16-1 {
+		wrong.Add("Partitions", "%d is not from 1 to 65535", c.Partitions)
+	}
+	if c.Attempts < 1 {
+		wrong.Add("Attempts", "%d is too few; it must be at least 1", c.Attempts)
+	}
+	if c.OutcomeLife < minOutcomeLife {
+		wrong.Add("OutcomeLife", "%s is too short; it must be at least %s, since a session and its result token "+
+			"live 15 minutes and publishers ask later", c.OutcomeLife, minOutcomeLife)
+	}
+	wrong.AddWithin("Limits.", c.Limits.Validate())
+	wrong.AddWithin("Schedule.", c.Schedule.Validate())
+	if c.AttemptTime < 0 {
+		wrong.Add("AttemptTime", "%s is negative; it must be more than 0s", c.AttemptTime)
+	} else if c.Lease <= 2*c.AttemptTime {
+		wrong.Add("Lease", "%s is too short; it must be more than twice the attempt time of %s",
+			c.Lease, c.AttemptTime)
+	}
+	return wrong
+}
+
+func (c Config) validateBaseURL(wrong *problem.List) {
+	const member = "BaseURL"
+	u, err := url.Parse(c.BaseURL)
+	switch {
+	case c.BaseURL == "":
+		wrong.Add(member, "not set; it is where users and publishers reach the service, "+
+			"such as https://verify.example.com")
+	case err != nil || u.Host == "" || u.Scheme+"://"+u.Host != c.BaseURL:
+		wrong.Add(member, "%q must be https://host or https://host:port, with nothing behind it", c.BaseURL)
+	case u.Scheme != "https" && !(c.Dev && u.Scheme == "http"):
+		wrong.Add(member, "%q must be https; http is for dev mode", c.BaseURL)
+	// It is compared with the Origin that browsers send.
+	case u.Hostname() == "" || strings.ToLower(u.Host) != u.Host || strings.HasSuffix(u.Host, ":") ||
+		u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80":
+		wrong.Add(member, "%q is not how browsers write it; use lower case and leave out a default port", c.BaseURL)
+	}
+}

@@ -1,0 +1,169 @@
+package core
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/ratelimit"
+)
+
+func TestZeroConfigIsTheContract(t *testing.T) {
+	coretest.Must(t, good().Validate().Err())
+	c := good().withDefaults()
+	want := good()
+	want.Partitions, want.Attempts, want.OutcomeLife = 1, 3, 30*24*time.Hour
+	want.AttemptTime, want.Lease = 14*time.Second, 29*time.Second
+	want.Limits = api.Limits{PublicPerIP: ratelimit.PerMinute(60), PublicPerKey: ratelimit.PerMinute(600),
+		SecretPerIP: ratelimit.PerMinute(600), ReconcilePerKey: ratelimit.PerMinute(120),
+		PreflightsPerIP: ratelimit.PerMinute(600), PagesPerIP: ratelimit.PerMinute(600),
+		FailedOperatorsPerIP: ratelimit.PerMinute(20)}
+	c.Providers, want.Providers = nil, nil
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("spec, Limits; contract 21, 23, 26:\n%+v, want\n%+v", c, want)
+	}
+	if n := c.Schedule.Attempts(); n != 10 {
+		t.Errorf("contract 26: an event has %d attempts, want 10", n)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	base := func(url string, dev bool) func(*Config) {
+		return func(c *Config) { c.BaseURL, c.Dev = url, dev }
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		want   string // the member that is refused, and a word of why; "" for none
+	}{
+		{"with a port", base("https://verify.verge.example:8443", false), ""},
+		{"an address", base("https://[2001:db8::1]:8443", false), ""},
+		{"http in dev", base("http://127.0.0.1:8080", true), ""},
+		{"http in production", base("http://verify.verge.example", false), "BaseURL: "},
+		{"another scheme in dev", base("ftp://verify.verge.example", true), "BaseURL: "},
+		{"none", base("", false), "BaseURL: not set"},
+		{"no scheme", base("verify.verge.example", false), "BaseURL: "},
+		{"no host", base("https://", false), "BaseURL: "},
+		{"a port alone", base("https://:8443", false), "BaseURL: "},
+		{"a colon without port", base("https://verify.verge.example:", false), "BaseURL: "},
+		{"the default port", base("https://verify.verge.example:443", false), "BaseURL: "},
+		{"http's default port in dev", base("http://localhost:80", true), "BaseURL: "},
+		{"upper case", base("https://Verify.verge.example", false), "BaseURL: "},
+		{"a slash", base("https://verify.verge.example/", false), "BaseURL: "},
+		{"a path", base("https://verify.verge.example/x", false), "BaseURL: "},
+		{"a query", base("https://verify.verge.example?x", false), "BaseURL: "},
+		{"a user name", base("https://u@verify.verge.example", false), "BaseURL: "},
+		{"a space", base("https://verify verge.example", false), "BaseURL: "},
+		{"no providers", func(c *Config) { c.Providers = nil }, "Providers: no verification method"},
+		{"the sandbox in production",
+			func(c *Config) { c.Providers = append(c.Providers, &sandbox.Provider{}) }, "Providers: the sandbox"},
+		{"nothing but the sandbox in production",
+			func(c *Config) { c.Providers = []provider.Provider{&sandbox.Provider{}} }, "Providers: the sandbox"},
+		{"the sandbox in test",
+			func(c *Config) { c.Test = true; c.Providers = append(c.Providers, &sandbox.Provider{}) }, ""},
+		{"the sandbox in dev",
+			func(c *Config) { c.Dev = true; c.Providers = append(c.Providers, &sandbox.Provider{}) }, ""},
+		{"test allows no http",
+			func(c *Config) { c.Test = true; c.BaseURL = "http://127.0.0.1:8080" }, "BaseURL: "},
+		{"contract 42: an operator token that can be guessed",
+			func(c *Config) { c.OperatorToken = strings.Repeat("x", 23) },
+			"OperatorToken: the operator token has 23 characters; it must have at least 24"},
+		{"contract 42: one that is long enough",
+			func(c *Config) { c.OperatorToken = strings.Repeat("x", 24) }, ""},
+		{"contract 42: none: nobody is let in", func(c *Config) { c.OperatorToken = "" }, ""},
+		{"negative partitions", func(c *Config) { c.Partitions = -1 }, "Partitions: "},
+		{"as many partitions as an id can name", func(c *Config) { c.Partitions = 65535 }, ""},
+		{"more partitions", func(c *Config) { c.Partitions = 65536 }, "Partitions: "},
+		{"negative attempts", func(c *Config) { c.Attempts = -1 }, "Attempts: -1 "},
+		{"a negative outcome life", func(c *Config) { c.OutcomeLife = -1 }, "OutcomeLife: "},
+		{"outcomes kept for less than an hour",
+			func(c *Config) { c.OutcomeLife = time.Hour - 1 }, "OutcomeLife: "},
+		{"outcomes kept for an hour", func(c *Config) { c.OutcomeLife = time.Hour }, ""},
+		{"a jitter of more than all",
+			func(c *Config) { c.Schedule.JitterPercent = 101 }, "Schedule.JitterPercent: 101 "},
+		{"no jitter", func(c *Config) { c.Schedule.JitterPercent = -1 }, ""},
+		{"a retry before the attempt",
+			func(c *Config) { c.Schedule.Delays = []time.Duration{-1} }, "Schedule.Delays: "},
+		{"a negative attempt time", func(c *Config) { c.AttemptTime = -1 }, "AttemptTime: "},
+		{"a lease of twice the attempt time", func(c *Config) { c.Lease = 28 * time.Second }, "Lease: "},
+		{"a lease of a little more", func(c *Config) { c.Lease = 28*time.Second + 1 }, ""},
+		{"a long attempt time for the standard lease",
+			func(c *Config) { c.AttemptTime = 30 * time.Second }, "Lease: "},
+		{"one limit alone", func(c *Config) { c.Limits.PublicPerIP = ratelimit.PerMinute(1) }, ""},
+		{"a limit of nothing",
+			func(c *Config) { c.Limits.SecretPerIP = ratelimit.Limit{Per: time.Minute} }, "Limits.SecretPerIP: 0 "},
+		{"a negative limit",
+			func(c *Config) { c.Limits.ReconcilePerKey = ratelimit.PerMinute(-1) }, "Limits.ReconcilePerKey: -1 "},
+		{"a negative limit of pages",
+			func(c *Config) { c.Limits.PagesPerIP = ratelimit.PerMinute(-1) }, "Limits.PagesPerIP: -1 "},
+		{"a limit in no time",
+			func(c *Config) { c.Limits.PublicPerKey = ratelimit.Limit{Count: 5} }, "Limits.PublicPerKey: 5 "},
+	} {
+		t.Run("Config: "+c.name, func(t *testing.T) {
+			cfg := good()
+			c.change(&cfg)
+			wrong := cfg.Validate()
+			if c.want != "" {
+				if len(wrong) != 1 || !strings.Contains(wrong.Error(), c.want) {
+					t.Errorf("%v, want one problem that says %q", wrong.Err(), c.want)
+				}
+				return
+			}
+			if wrong != nil {
+				t.Fatalf("refused: %v", wrong)
+			}
+			if l := cfg.withDefaults().Limits; l.SecretPerIP != ratelimit.PerMinute(600) {
+				t.Errorf("the limits that were left out became %+v", l)
+			}
+		})
+	}
+}
+
+func TestNewRefusesABadConfig(t *testing.T) {
+	if s, err := New(Config{}, host.Host{}); err == nil || s != nil {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+// All that is wrong is said at once, each problem with its member.
+func TestConfigSaysAllThatIsWrong(t *testing.T) {
+	c := Config{BaseURL: "http://verify.verge.example", OperatorToken: "short", Partitions: -1, Attempts: -1,
+		OutcomeLife: time.Second, Lease: time.Second}
+	c.Limits.PagesPerIP, c.Schedule.JitterPercent = ratelimit.PerMinute(-1), 400
+	want := []string{"BaseURL", "Providers", "OperatorToken", "Partitions", "Attempts", "OutcomeLife",
+		"Limits.PagesPerIP", "Schedule.JitterPercent", "Lease"}
+	var got []string
+	for _, p := range c.Validate() {
+		got = append(got, p.Member)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("problems with %q, want %q", got, want)
+	}
+	if _, err := New(c, host.Host{}); err == nil || strings.Count(err.Error(), "\n")+1 != len(want) {
+		t.Errorf("New says %v, want a line for each problem", err)
+	}
+}
+
+// A Fetcher that waits longer needs a longer lease, and a Config that has one is good.
+func TestFetchesWithin(t *testing.T) {
+	for _, timeout := range []time.Duration{time.Millisecond, 10 * time.Second, 2 * time.Minute} {
+		c := good()
+		c.FetchesWithin(timeout)
+		if wrong := c.Validate(); wrong != nil || c.AttemptTime <= timeout {
+			t.Errorf("%s: %+v: %v", timeout, c, wrong)
+		}
+	}
+	c, standard := good(), good().withDefaults()
+	c.FetchesWithin(10 * time.Second)
+	if c.AttemptTime != standard.AttemptTime || c.Lease != standard.Lease {
+		t.Errorf("contract 26: for 10 s they are %s and %s, want the standard %s and %s",
+			c.AttemptTime, c.Lease, standard.AttemptTime, standard.Lease)
+	}
+}

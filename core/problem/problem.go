@@ -1,0 +1,74 @@
+// Package problem has what is wrong with a configuration.
+//
+// A package that takes a Config judges it in a method Validate, which returns a
+// List of everything that is wrong. Each Problem names the member that holds the
+// wrong value. Whoever has read the configuration from a file, where that member
+// has another name, puts the file's name in its place with Rename.
+package problem
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Problem is one thing that is wrong.
+type Problem struct {
+	Member string // that holds the wrong value, such as BaseURL or Limits.PublicPerIP
+	Text   string // says what is wrong with it and what to do
+}
+
+func (p Problem) Error() string { return p.Member + ": " + p.Text }
+
+// List is everything that is wrong. Nil: nothing is. Use Err to return a List as
+// an error.
+type List []Problem
+
+// Add adds one problem.
+func (l *List) Add(member, format string, args ...any) {
+	*l = append(*l, Problem{member, fmt.Sprintf(format, args...)})
+}
+
+// AddError adds err, which may be nil, as a problem of the member.
+func (l *List) AddError(member string, err error) {
+	if err != nil {
+		l.Add(member, "%v", err)
+	}
+}
+
+// AddWithin adds the problems of a part of what is judged; prefix, such as
+// "Limits.", begins the names of their members.
+func (l *List) AddWithin(prefix string, part List) {
+	for _, p := range part {
+		*l = append(*l, Problem{prefix + p.Member, p.Text})
+	}
+}
+
+// Rename returns the same problems with other names of members. A member that
+// names does not have keeps its name.
+func (l List) Rename(names map[string]string) List {
+	var renamed List
+	for _, p := range l {
+		if name, ok := names[p.Member]; ok {
+			p.Member = name
+		}
+		renamed = append(renamed, p)
+	}
+	return renamed
+}
+
+// Error has one problem a line.
+func (l List) Error() string {
+	lines := make([]string, len(l))
+	for n, p := range l {
+		lines[n] = p.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Err returns the list as an error: nil if nothing is wrong.
+func (l List) Err() error {
+	if len(l) == 0 {
+		return nil
+	}
+	return l
+}
