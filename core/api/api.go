@@ -1,6 +1,6 @@
-// Package api is the API of publishers: start, validate and reconcile, as
-// spec.md and the contract have them. openapi.yaml beside this file is the
-// same in a form that machines read.
+// Package api is the API of publishers: start, validate and reconcile. What
+// publishers rely on is core/CONTRACT.md; openapi.yaml beside this file
+// describes the same API in a form that machines read.
 //
 // Every handler goes the same way: limit, credential, body, decision, one
 // answer. What is not known for certain is denied.
@@ -31,7 +31,7 @@ type API struct {
 	Providers  map[string]provider.Provider // by method
 }
 
-// Limits are the rates (spec.md, Limits; contract 21 and 30).
+// Limits are the rates (spec, Limits; contract 21 and 30).
 type Limits struct {
 	PublicPerIP     ratelimit.Limit
 	PublicPerKey    ratelimit.Limit
@@ -43,8 +43,7 @@ type Limits struct {
 	FailedOperatorsPerIP ratelimit.Limit // of operators' tokens that are wrong
 }
 
-// WithDefaults has the specification's and the contract's in place of each
-// that is zero.
+// WithDefaults returns the limits with the contract's in place of each that is zero.
 func (l Limits) WithDefaults() Limits {
 	for _, d := range []struct {
 		limit *ratelimit.Limit

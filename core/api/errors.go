@@ -104,7 +104,7 @@ func AsError(err error, storeFault bool) *Error {
 	return &Error{Code: Internal, Message: "Something went wrong on our side. The request id helps us to find it."}
 }
 
-// errorBody is the flat wire form; the two mirrors are the specification's.
+// errorBody is the flat wire form; contract 5 has its members.
 type errorBody struct {
 	Code          Code     `json:"code"`
 	ErrorCode     Code     `json:"error_code"`

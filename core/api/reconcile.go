@@ -77,8 +77,8 @@ func Reconcile(c *call) (*web.Response, error) {
 	return answer(200, view(text, id, r.As(c.now, id.Expires())).marshal()), nil
 }
 
-// looksLikeID reports whether text has the form that the specification and
-// openapi.yaml give a session id. One that has it and was not issued here is a
+// looksLikeID reports whether text has the form that openapi.yaml gives a
+// session id. One that has it and was not issued here is a
 // session that does not exist; anything else is a bad parameter.
 func looksLikeID(text string) bool {
 	rest, ok := strings.CutPrefix(text, session.Prefix)

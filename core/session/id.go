@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// Life is how long a session lives from its creation (spec.md, Limits).
+// Life is how long a session lives from its creation (spec, Limits).
 const Life = 10 * time.Minute
 
 // Prefix begins every session id in text.
@@ -53,7 +53,7 @@ type ID struct {
 // Level is what is verified.
 type Level byte
 
-// The two levels of the specification.
+// The two levels (spec, What the service does).
 const (
 	L1 Level = 1 // age estimation
 	L2 Level = 2 // identity document

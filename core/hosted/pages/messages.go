@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Languages are the ones that the pages speak (spec, language values).
+// Languages are the ones that the pages speak (spec, Limits).
 var Languages = []string{"en", "de", "es", "fr", "pt", "it"}
 
 // fallback is the language of whoever asks for none of ours (contract 10).
