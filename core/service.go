@@ -58,7 +58,7 @@ type Config struct {
 	// OutcomeLife is how long outcomes can be reconciled. Zero: 30 days.
 	OutcomeLife time.Duration
 
-	// Limits are the rates. Each that is zero is the contract's.
+	// Limits are the rates. Each that is zero is the specification's or the contract's.
 	Limits api.Limits
 
 	// Schedule is when webhooks are tried again.
