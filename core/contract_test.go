@@ -69,7 +69,8 @@ func readContract(text string) contract {
 	return c
 }
 
-// has reports whether the text of a citation begins with a chapter's name, and whether that chapter has the number.
+// has reports whether the text of a citation begins with a chapter's name, and
+// whether that chapter has the number.
 func (c contract) has(cited string, number int) (chapter, numbered bool) {
 	longest := ""
 	for name := range c.chapters {
@@ -153,7 +154,8 @@ func eachText(t *testing.T, visit func(path, text string)) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "dist" || d.Name() == "node_modules" || path != ".." && strings.HasPrefix(d.Name(), ".")):
+		case d.IsDir() && path != ".." &&
+			(d.Name() == "dist" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".")):
 			return filepath.SkipDir
 		case d.IsDir() || !slices.Contains(kinds, filepath.Ext(path)) || d.Name() == "contract_test.go":
 			return nil
@@ -187,7 +189,8 @@ func TestCitedRules(t *testing.T) {
 }
 
 func TestReadContract(t *testing.T) {
-	c := readContract("# Part\n\n## Data by event\n\n1. One.\n2. Two.\n\n### 7. A rule\n\n1. No chapter's.\n\nNot tested: no clock.\n")
+	c := readContract("# Part\n\n## Data by event\n\n1. One.\n2. Two.\n\n" +
+		"### 7. A rule\n\n1. No chapter's.\n\nNot tested: no clock.\n")
 	for _, k := range []struct {
 		cited             string
 		number            int
