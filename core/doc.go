@@ -7,6 +7,9 @@
 // are run by whoever hosts the service: by Claim, Run and Defer with as much
 // concurrency as the host has, or by RunDue one after the other.
 //
+// CONTRACT.md beside this file has all that publishers, operators and hosts can
+// rely on, and RATIONALE.md says why the core is built like this.
+//
 // # Promised
 //
 //   - A result token validates at most once, whoever tries and however often.

@@ -9,15 +9,23 @@ import (
 	"github.com/verge-id/verge/testharness/proof"
 )
 
-// Every test that SPEC_COVERAGE.md names exists, and each of its rows names one or says why there is none.
+// Every test that SPEC_COVERAGE.md names exists, each of its rows names one or says why there is none, and each of its
+// chapters is one of CONTRACT.md.
 func TestSpecCoverage(t *testing.T) {
 	text, err := os.ReadFile("SPEC_COVERAGE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	contract, err := os.ReadFile("../core/CONTRACT.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	tests := proof.In("..", "testharness")
 	rows := 0
 	for n, line := range strings.Split(string(text), "\n") {
+		if chapter, ok := strings.CutPrefix(line, "## "); ok && !strings.Contains(string(contract), "# "+chapter+"\n") {
+			t.Errorf("line %d: CONTRACT.md has no chapter %q", n+1, chapter)
+		}
 		cells := strings.Split(line, "|")
 		if len(cells) != 4 || strings.Contains(line, "---") || strings.TrimSpace(cells[1]) == "sentence" {
 			if strings.HasPrefix(line, "|") && len(cells) != 4 {

@@ -8,7 +8,7 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// The walk of one verification, as spec.md begins with it.
+// The walk of one verification, as the contract begins with it (spec, What the service does).
 func TestWalk(t *testing.T) {
 	for _, level := range []string{"L1", "L2"} {
 		t.Run(level, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package api is the API of publishers: start, validate and reconcile, as the contract has them. openapi.yaml
-// beside this file describes the same for machines.
+// Package api is the API of publishers: start, validate and reconcile, as core/CONTRACT.md has them.
+// openapi.yaml beside this file describes the same for machines.
 //
 // Every handler goes the same way. It finds out who calls, counts the request against the limits, checks what
 // the caller may do, reads the body, decides, and gives one answer. It denies whatever it does not know for

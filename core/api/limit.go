@@ -6,7 +6,7 @@ import (
 	"github.com/verge-id/verge/core/reply"
 )
 
-// Limits are the rates (contract 21 and 30).
+// Limits are the rates (spec, Limits; contract 21 and 30).
 type Limits struct {
 	PublicPerIP     ratelimit.Limit
 	PublicPerKey    ratelimit.Limit

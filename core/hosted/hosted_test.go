@@ -423,7 +423,7 @@ func TestOnlyApprovalYieldsAResultToken(t *testing.T) {
 		}
 		shown := w.get(here(flow))
 		if got := bytes.Contains(shown.Body, []byte(token.ResultPrefix)); got != (verdict == provider.Approved) {
-			t.Errorf("spec, Rules: verdict %d: %d with %s", verdict, shown.Status, hop(t, shown))
+			t.Errorf("spec, What the service does: verdict %d: %d with %s", verdict, shown.Status, hop(t, shown))
 		}
 	}
 	w := newWorld(t)

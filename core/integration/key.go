@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Prefixes of the two kinds of API key (spec.md, Authentication).
+// Prefixes of the two kinds of API key (spec, Authentication).
 const (
 	SecretPrefix = "svc_sk_"
 	PublicPrefix = "svc_pk_"

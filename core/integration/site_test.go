@@ -116,7 +116,8 @@ func TestPut(t *testing.T) {
 	}
 }
 
-// What was applied last is not applied again, and what differs in anything is.
+// Contract 46: what was applied last is not applied again, and what differs in
+// anything is. What the site names no more stays.
 func TestApply(t *testing.T) {
 	w := newWorld(t)
 	writes := 0
@@ -161,6 +162,12 @@ func TestApply(t *testing.T) {
 	if got, err := w.WebhookSecret(i); err != nil || got != "another secret of it" {
 		t.Errorf("secret %q, %v", got, err)
 	}
+
+	apply(w.Directory, Site{}, true)
+	if _, err := w.another().Integration(ctx, testUUID); err != nil {
+		t.Errorf("an integration that the site names no more: %v", err)
+	}
+	apply(w.Directory, changed, true)
 
 	rotated := w.Host.Host
 	rotated.Sealer = ring(t, 1, 0)

@@ -114,7 +114,7 @@ func AsError(err error, storeFault bool) *Error {
 		Message: "Something went wrong on our side. The request id helps us to find it."}
 }
 
-// body is the wire form, which is flat. error_code and error mirror code and message.
+// body is the wire form, which is flat (contract 5). error_code and error mirror code and message.
 type body struct {
 	Code          Code     `json:"code"`
 	ErrorCode     Code     `json:"error_code"`

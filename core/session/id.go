@@ -16,7 +16,7 @@ import (
 	"github.com/verge-id/verge/core/uuid"
 )
 
-// Life is how long a session lives from its creation.
+// Life is how long a session lives from its creation (spec, Limits).
 const Life = 10 * time.Minute
 
 // Prefix begins every session id in text.
@@ -69,7 +69,7 @@ var firstNames = [...]kv.Partition{"p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7
 // Level is what is verified.
 type Level byte
 
-// The two levels.
+// The two levels (spec, What the service does).
 const (
 	L1 Level = 1 // age estimation
 	L2 Level = 2 // identity document

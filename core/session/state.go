@@ -6,7 +6,7 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// State of a session, as webhooks name it.
+// State of a session, as webhooks name it (spec, States).
 type State string
 
 // The four states. All but Started are final.

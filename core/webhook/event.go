@@ -180,7 +180,7 @@ func (h Head) event(typ string, data Data) Event {
 }
 
 // Body returns the event as JSON: what is signed, stored and posted. Equal
-// events give equal bytes, members stand in the order of the specification,
+// events give equal bytes, members stand in the order of the contract,
 // and text is not escaped for HTML, so that a developer can read it.
 func (e Event) Body() []byte {
 	var b bytes.Buffer

@@ -118,7 +118,7 @@ func TestSignVerify(t *testing.T) {
 			body := append([]byte(nil), testBody...)
 			body[i] ^= 1 << bit
 			if got := step(t, Verify(testSecret, signed(), body, testNow, 0)); got != 5 {
-				t.Fatalf("spec step 5: bit %d of byte %d of the body altered: refused at step %d", bit, i, got)
+				t.Fatalf("spec, Signature 5: bit %d of byte %d of the body altered: refused at step %d", bit, i, got)
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func TestSignVerify(t *testing.T) {
 			h := signed()
 			h[HeaderSignature] = []string{good[:len(good)-64] + digits[:i] + strconv.FormatUint(n^1<<bit, 16) + digits[i+1:]}
 			if got := step(t, Verify(testSecret, h, testBody, testNow, 0)); got != 5 {
-				t.Fatalf("spec step 5: bit %d of digit %d of v1 altered: refused at step %d", bit, i, got)
+				t.Fatalf("spec, Signature 5: bit %d of digit %d of v1 altered: refused at step %d", bit, i, got)
 			}
 		}
 	}
@@ -143,11 +143,11 @@ func TestToleranceBounds(t *testing.T) {
 		tolerance time.Duration
 		want      int
 	}{
-		{"spec step 6: 300 s late is inside", testNow.Add(300 * time.Second), 0, 0},
-		{"spec step 6: whole seconds count", testNow.Add(300*time.Second + 999*time.Millisecond), 0, 0},
-		{"spec step 6: 301 s late is outside", testNow.Add(301 * time.Second), 0, 6},
-		{"spec step 6: 300 s early is inside", testNow.Add(-300 * time.Second), 0, 0},
-		{"spec step 6: 301 s early is outside", testNow.Add(-301 * time.Second), 0, 6},
+		{"spec, Signature 6: 300 s late is inside", testNow.Add(300 * time.Second), 0, 0},
+		{"spec, Signature 6: whole seconds count", testNow.Add(300*time.Second + 999*time.Millisecond), 0, 0},
+		{"spec, Signature 6: 301 s late is outside", testNow.Add(301 * time.Second), 0, 6},
+		{"spec, Signature 6: 300 s early is inside", testNow.Add(-300 * time.Second), 0, 0},
+		{"spec, Signature 6: 301 s early is outside", testNow.Add(-301 * time.Second), 0, 6},
 		{"a negative tolerance is the default", testNow.Add(300 * time.Second), -time.Second, 0},
 		{"a tolerance given is the one used", testNow.Add(11 * time.Second), 10 * time.Second, 6},
 		{"a clock at the end of time does not wrap", time.Unix(1<<62, 0), 0, 6},

@@ -40,16 +40,13 @@
 // transaction above Config.MaxRequest (1.5 MiB, as with the servers) is
 // refused before it is sent; kv's own limits would allow 4 MiB.
 //
-// # Why no leases of etcd
+// # How items expire
 //
-// etcd's own leases count in seconds and by the leader's clock. A new leader
-// gives each lease its full time again, so what lives for 30 days would live
-// for ever where leaders change every few weeks; and when a lease ends, all
-// its keys are deleted in one step that everything else waits for. Instead
-// every expiring item has an entry in order of expiry, and each instance
-// looks every Config.SweepEvery for entries that are past, 32 at a time. An
-// entry goes in one transaction with its item, if both are as they were seen,
-// so any number of instances can sweep.
+// Every expiring item has an entry in order of expiry, and each instance looks
+// every Config.SweepEvery for entries that are past, 32 at a time. An entry
+// goes in one transaction with its item, if both are as they were seen, so any
+// number of instances can sweep. RATIONALE.md above this folder says why
+// etcd's own leases are not used.
 //
 // # What is where
 //

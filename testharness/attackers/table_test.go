@@ -137,7 +137,7 @@ func document() []byte {
 
 Made from the tables of this package by ` + "`go generate`" + `: edit those. A test tries each row: here, against a
 running service, or where the last column says. What the service promises everybody is in
-[SPEC_COVERAGE.md](../SPEC_COVERAGE.md).
+[core/CONTRACT.md](../../core/CONTRACT.md).
 `)
 	for _, p := range parts {
 		fmt.Fprintf(&b, "\n## %s\n", p.title)
