@@ -7,13 +7,13 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 // A guest is replayed with the same command, and one that answers otherwise is
 // found out: here one whose words for a wrong token have changed.
 func TestReplayInAGuest(t *testing.T) {
-	guests, wasm := newGuests(t), testharness.Module(t)
+	guests, wasm := newGuests(t), kit.Module(t)
 	const says, instead = "The result token has been used.", "The result token has been eaten"
 	corpus := "../../testharness/corpus/testdata/results.jsonl.gz"
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/memory"
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/abi"
 )
@@ -29,7 +29,7 @@ func on(t *testing.T, server *workerd.Server, c workerd.Config) (*service, *work
 
 // Whatever a guest does wrong costs the requests in it a 503, and not the next.
 func TestAGuestThatFails(t *testing.T) {
-	server := workerd.Start(t, &workerd.Options{Other: testharness.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")})
+	server := workerd.Start(t, &workerd.Options{Other: kit.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")})
 	for path, cause := range map[string]string{"/trap": "trap", "/memory": "out_of_memory", "/header": "protocol", "/outbox": "protocol",
 		"/record": "protocol", "/stranger": "protocol", "/park": "protocol"} {
 		t.Run(path[1:], func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestTheLogDoesNotQuoteAPanic(t *testing.T) {
 
 func probe(t *testing.T) *workerd.Server {
 	t.Helper()
-	return workerd.Start(t, &workerd.Options{Other: testharness.Build(t, "github.com/verge-id/verge/edge/workers/testdata/probe")})
+	return workerd.Start(t, &workerd.Options{Other: kit.Build(t, "github.com/verge-id/verge/edge/workers/testdata/probe")})
 }
 
 // As on the real platform, no guest can tell how long it computes; only I/O

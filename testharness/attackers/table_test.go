@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/proof"
+	"github.com/verge-id/verge/testharness/internal/proof"
 )
 
 var update = flag.Bool("update", false, "write ATTACKERS.md")
@@ -43,8 +43,9 @@ var parts = []struct {
 	intro     string // above the bullets
 	footholds []foothold
 }{
-	{threats, "What each attacker gets; testharness/attackers tries every sentence.", []foothold{network, browser, publicKey, othersKey, receiver, reader, writer, replacedRing, currentRing,
-		signedModule, unsignedModule, viewer}},
+	{threats, "What each attacker gets; testharness/attackers tries every sentence.",
+		[]foothold{network, browser, publicKey, othersKey, receiver, reader, writer, replacedRing, currentRing,
+			signedModule, unsignedModule, viewer}},
 	{notGuaranteed, "", []foothold{earlierKeys, clocks, person}},
 }
 
@@ -137,7 +138,7 @@ func document() []byte {
 
 Made from the tables of this package by ` + "`go generate`" + `: edit those. A test tries each row: here, against a
 running service, or where the last column says. What the service promises everybody is in
-[SPEC_COVERAGE.md](../SPEC_COVERAGE.md).
+[SPEC_COVERAGE.md](../conformance/SPEC_COVERAGE.md).
 `)
 	for _, p := range parts {
 		fmt.Fprintf(&b, "\n## %s\n", p.title)

@@ -26,7 +26,7 @@ import (
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/runner"
 	"github.com/verge-id/verge/edge/server"
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 const (
@@ -179,7 +179,7 @@ func (s *service) results(n int) ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		result, err := testharness.Issue(context.Background(), s.host.KV, s.ring, id, time.Now())
+		result, err := kit.Issue(context.Background(), s.host.KV, s.ring, id, time.Now())
 		if err != nil {
 			return nil, err
 		}

@@ -44,7 +44,8 @@ func TestRecordedAnew(t *testing.T) {
 			want, got := strings.Split(string(before), "\n"), strings.Split(text.String(), "\n")
 			for n := range min(len(want), len(got)) {
 				if want[n] != got[n] {
-					t.Fatalf("line %d was recorded as\n%s\nand is now\n%s\nIf that is right, run go generate here and commit what it writes.", n+1, want[n], got[n])
+					t.Fatalf("line %d was recorded as\n%s\nand is now\n%s\n"+
+						"If that is right, run go generate here and commit what it writes.", n+1, want[n], got[n])
 				}
 			}
 			if len(want) != len(got) {
@@ -58,8 +59,8 @@ func TestRecordedAnew(t *testing.T) {
 	}
 }
 
-// What is stored is a transcript that can be replayed. In a guest it is
-// replayed by TestEnginesAreTheSame in testharness, which has one.
+// What is stored is a transcript that can be replayed. TestEnginesAreTheSame
+// also replays it in a guest.
 func TestReplay(t *testing.T) {
 	for _, p := range scenes {
 		t.Run(p.name, func(t *testing.T) {
@@ -117,18 +118,24 @@ func TestVariety(t *testing.T) {
 	}
 	t.Logf("%d requests", requests)
 	want := []string{
-		"entry handle", "entry admin", "entry ready", "entry claim", "entry run", "entry defer", "entry run due", "entry apply",
+		"entry handle", "entry admin", "entry ready", "entry claim", "entry run", "entry defer", "entry run due",
+		"entry apply",
 		"event get done", "event get not found", "event get unavailable",
 		"event commit done", "event commit conflict", "event commit unavailable", "event commit unknown",
 		"event claim done", "event claim unavailable", "event list done", "event list unavailable",
 		"event spend done", "event spend unavailable", "event fetch done", "event fetch no answer",
 		"event log done", "event count done", "event wake done",
 	}
-	for _, code := range []api.Code{api.InvalidRequest, api.InvalidToken, api.Unauthorized, api.Forbidden, api.NotFound, api.MethodNotAllowed, api.AlreadyUsed, api.IntegrationNotReady,
-		api.TokenExpired, api.PayloadTooLarge, api.UnsupportedMediaType, api.RateLimited, api.Internal, api.ProviderUnavailable, api.Unavailable} {
+	for _, code := range []api.Code{api.InvalidRequest, api.InvalidToken, api.Unauthorized, api.Forbidden,
+		api.NotFound, api.MethodNotAllowed, api.AlreadyUsed, api.IntegrationNotReady,
+		api.TokenExpired, api.PayloadTooLarge, api.UnsupportedMediaType, api.RateLimited, api.Internal,
+		api.ProviderUnavailable, api.Unavailable} {
 		want = append(want, "code "+string(code))
 	}
-	for _, page := range []string{"method", "failed", "expired", "cancelled", "completed", "used", "damaged", "unavailable", "progress", "not_allowed"} {
+	for _, page := range []string{
+		"method", "failed", "expired", "cancelled", "completed", "used", "damaged", "unavailable", "progress",
+		"not_allowed",
+	} {
 		want = append(want, "page "+page)
 	}
 	for _, language := range []string{"en", "de", "es", "fr", "pt", "it"} {
@@ -137,10 +144,15 @@ func TestVariety(t *testing.T) {
 	for _, code := range []string{"MAX_ATTEMPTS", "PROVIDER_REJECTED", "USER_CANCELLED", "UNKNOWN", "TIMEOUT"} {
 		want = append(want, "failure "+code)
 	}
-	for _, kind := range []string{webhook.TypeStarted, webhook.TypeCompleted, webhook.TypeFailed, webhook.TypeExpired} {
+	for _, kind := range []string{
+		webhook.TypeStarted, webhook.TypeCompleted, webhook.TypeFailed, webhook.TypeExpired,
+	} {
 		want = append(want, "webhook "+kind)
 	}
-	for _, event := range []string{"late_answer_ignored", "lease_lost", "session_completed", "session_expired", "session_failed", "task_dropped", "webhook_attempt_failed", "webhook_dead", "webhook_delivered"} {
+	for _, event := range []string{
+		"late_answer_ignored", "lease_lost", "session_completed", "session_expired", "session_failed",
+		"task_dropped", "webhook_attempt_failed", "webhook_dead", "webhook_delivered",
+	} {
 		want = append(want, "count "+event)
 	}
 	want = slices.DeleteFunc(want, func(w string) bool { return seen[w] })

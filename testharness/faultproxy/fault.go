@@ -26,7 +26,8 @@ const (
 	faults            // how many there are
 )
 
-var faultNames = [faults]string{"pass", "delay", "slow", "refuse", "drop request", "drop reply", "hang request", "hang reply"}
+var faultNames = [faults]string{"pass", "delay", "slow", "refuse", "drop request", "drop reply",
+	"hang request", "hang reply"}
 
 func (f Fault) String() string {
 	if f >= 0 && f < faults {

@@ -2,7 +2,7 @@ package main
 
 // The tests that are asked, where a package has ones that take long.
 const (
-	harness = "./testharness "
+	harness = "./testharness/conformance "
 	redis   = "./kvadapters/redis "
 	etcd    = "./kvadapters/etcd "
 	workers = "./edge/workers "

@@ -15,7 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 // Etcd is a real etcd on loopback ports. The server that can be embedded is no
@@ -62,7 +62,7 @@ func StartEtcdCluster(t testing.TB, n int, args ...string) EtcdCluster {
 
 func startEtcd(t testing.TB, n int, more func(*Etcd) []string) EtcdCluster {
 	t.Helper()
-	program := testharness.Program(t, "etcd")
+	program := kit.Program(t, "etcd")
 	ports := freePorts(t, 2*n)
 	var cluster EtcdCluster
 	var members []string
@@ -74,7 +74,8 @@ func startEtcd(t testing.TB, n int, more func(*Etcd) []string) EtcdCluster {
 	for i, e := range cluster {
 		peer := "http://" + ports[2*i+1]
 		e.args = append([]string{
-			"--name", e.name, "--data-dir", filepath.Join(t.TempDir(), "data"), "--logger", "zap", "--log-level", "error",
+			"--name", e.name, "--data-dir", filepath.Join(t.TempDir(), "data"), "--logger", "zap", "--log-level",
+			"error",
 			"--listen-client-urls", "http://" + e.Addr, "--advertise-client-urls", "http://" + e.Addr,
 			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 			"--initial-cluster", strings.Join(members, ","), "--initial-cluster-token", t.Name(),

@@ -33,7 +33,8 @@ func still(pid int) bool {
 			continue // the thread is gone
 		}
 		// The state is behind the program's name, which may hold anything.
-		if _, state, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" ")); len(state) > 0 && state[0] != 'T' {
+		_, state, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
+		if len(state) > 0 && state[0] != 'T' {
 			return false
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 // Redis is a redis-server, or a Sentinel, on a loopback port.
@@ -54,8 +54,9 @@ func StartSentinel(t testing.TB, file string) *Redis {
 // when it answers.
 func (r *Redis) Start() {
 	r.t.Helper()
-	program := testharness.Program(r.t, "redis-server")
-	args := []string{"--port", fmt.Sprint(r.Port), "--bind", "127.0.0.1", "--dir", r.Dir, "--logfile", filepath.Join(r.Dir, "log")}
+	program := kit.Program(r.t, "redis-server")
+	args := []string{"--port", fmt.Sprint(r.Port), "--bind", "127.0.0.1", "--dir", r.Dir, "--logfile",
+		filepath.Join(r.Dir, "log")}
 	if r.sentinel != "" {
 		args = append([]string{r.sentinel, "--sentinel"}, args...)
 	} else {
@@ -128,7 +129,8 @@ func StartCluster(t testing.TB, n int) Cluster {
 	t.Helper()
 	nodes := make(Cluster, n)
 	for i := range nodes {
-		nodes[i] = StartRedis(t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, Durable...)...)
+		nodes[i] = StartRedis(t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"},
+			Durable...)...)
 	}
 	for i, r := range nodes {
 		r.Do("cluster", "addslotsrange", i*16384/n, (i+1)*16384/n-1)
@@ -148,7 +150,8 @@ func (c Cluster) Wait() {
 		ok := false
 		for range 1500 {
 			info := fmt.Sprint(r.Do("cluster", "info"))
-			if ok = strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", len(c))); ok {
+			all := fmt.Sprintf("cluster_known_nodes:%d", len(c))
+			if ok = strings.Contains(info, "cluster_state:ok") && strings.Contains(info, all); ok {
 				break
 			}
 			time.Sleep(20 * time.Millisecond)

@@ -68,11 +68,13 @@ func (s *Server) Site(t testing.TB, c Config) *Site {
 	id := "h" + strconv.FormatInt(s.ids.Add(1), 10)
 	_, port, _ := strings.Cut(s.Addr, ":")
 	site := &Site{
-		ID: id, BaseURL: "http://" + id + ".localhost:" + port, AdminURL: "http://admin-" + id + ".localhost:" + port,
-		server: s, t: t, partitions: map[kv.Partition]bool{},
+		ID: id, BaseURL: "http://" + id + ".localhost:" + port,
+		AdminURL: "http://admin-" + id + ".localhost:" + port,
+		server:   s, t: t, partitions: map[kv.Partition]bool{},
 	}
 	own := s.client.Transport.(*transport)
-	site.client = &http.Client{Transport: &transport{Transport: own.Transport, server: s, site: id}, CheckRedirect: s.client.CheckRedirect}
+	site.client = &http.Client{Transport: &transport{Transport: own.Transport, server: s, site: id},
+		CheckRedirect: s.client.CheckRedirect}
 	s.mu.Lock()
 	s.sites[id] = site
 	s.mu.Unlock()
@@ -93,8 +95,9 @@ func (s *Site) Configure(c Config) {
 		elsewhere = s.entering.carryOut(s.t, c.Store)
 	}
 	made, err := json.Marshal(map[string]any{
-		"store": elsewhere, "guest": c.Guest, "module": c.Module, "handle_ms": c.HandleTimeout.Milliseconds(), "fetch_ms": c.FetchTimeout.Milliseconds(),
-		"places": c.Places, "memory": c.Memory,
+		"store": elsewhere, "guest": c.Guest, "module": c.Module, "handle_ms": c.HandleTimeout.Milliseconds(),
+		"fetch_ms": c.FetchTimeout.Milliseconds(),
+		"places":   c.Places, "memory": c.Memory,
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -323,7 +326,9 @@ var (
 
 // effect has one carried out. Without a reply nobody can say
 // whether it happened; one that was not sent did not.
-func (s store) effect(ctx context.Context, p kv.Partition, k abi.Kind, body []byte) (abi.Status, []byte, error) {
+func (s store) effect(
+	ctx context.Context, p kv.Partition, k abi.Kind, body []byte,
+) (abi.Status, []byte, error) {
 	if err := context.Cause(ctx); err != nil {
 		return abi.Unavailable, nil, fmt.Errorf("workerd: %w: %w", kv.ErrUnavailable, err)
 	}
@@ -368,8 +373,11 @@ func (s store) Commit(ctx context.Context, tx kv.Tx) error {
 }
 
 // Claim implements kv.KV.
-func (s store) Claim(ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int) ([]kv.Task, time.Time, error) {
-	_, reply, err := s.effect(ctx, p, abi.KVClaim, abi.AppendClaim(nil, abi.Claim{Partition: p, Now: now, Lease: lease, N: n}))
+func (s store) Claim(
+	ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int,
+) ([]kv.Task, time.Time, error) {
+	_, reply, err := s.effect(ctx, p, abi.KVClaim, abi.AppendClaim(nil,
+		abi.Claim{Partition: p, Now: now, Lease: lease, N: n}))
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -378,7 +386,8 @@ func (s store) Claim(ctx context.Context, p kv.Partition, now time.Time, lease t
 
 // List implements kv.KV.
 func (s store) List(ctx context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
-	_, reply, err := s.effect(ctx, prefix.Partition, abi.KVList, abi.AppendList(nil, abi.List{Prefix: prefix, After: after, N: n}))
+	_, reply, err := s.effect(ctx, prefix.Partition, abi.KVList,
+		abi.AppendList(nil, abi.List{Prefix: prefix, After: after, N: n}))
 	if err != nil {
 		return nil, err
 	}
@@ -386,8 +395,11 @@ func (s store) List(ctx context.Context, prefix kv.Key, after string, n int) ([]
 }
 
 // Spend implements kv.Meter.
-func (s store) Spend(ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
-	_, reply, err := s.effect(ctx, p, abi.KVSpend, abi.AppendSpend(nil, abi.Spend{Partition: p, Now: now, Charges: charges}))
+func (s store) Spend(
+	ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge,
+) ([]time.Time, error) {
+	_, reply, err := s.effect(ctx, p, abi.KVSpend, abi.AppendSpend(nil,
+		abi.Spend{Partition: p, Now: now, Charges: charges}))
 	if err != nil {
 		return nil, err
 	}
