@@ -48,7 +48,8 @@ var scenes = []play{
 	{"webhooks", abi.Config{Test: true, Partitions: 2}, webhooks},
 	{"operators", abi.Config{Test: true}, operators},
 	{"sites", abi.Config{Test: true}, sites},
-	{"limits", abi.Config{Dev: true, PublicPerIP: 12, PublicPerKey: 20, SecretPerIP: 30, ReconcilePerKey: 15}, limits},
+	{"limits", abi.Config{Dev: true, PublicPerIP: 12, PublicPerKey: 20, SecretPerIP: 30, ReconcilePerKey: 15},
+		limits},
 	{"faults", abi.Config{Dev: true}, faults},
 }
 
@@ -125,15 +126,19 @@ func begin(c abi.Config) *scene {
 	check(json.Unmarshal(c.Keyring, &compact))
 	c.Keyring = compact
 	c.BaseURL, c.Host, c.OperatorToken = "https://verge.example", "verge.example", operatorToken
-	for _, limit := range []*int{&c.PublicPerIP, &c.PublicPerKey, &c.SecretPerIP, &c.ReconcilePerKey, &c.PreflightsPerIP, &c.PagesPerIP, &c.FailedOperatorsPerIP} {
+	for _, limit := range []*int{
+		&c.PublicPerIP, &c.PublicPerKey, &c.SecretPerIP, &c.ReconcilePerKey, &c.PreflightsPerIP, &c.PagesPerIP,
+		&c.FailedOperatorsPerIP,
+	} {
 		if *limit == 0 {
 			*limit = many
 		}
 	}
 	ring, err := keys.Ring(c.Host, random, func() time.Time { return s.now })
 	check(err)
-	s.office, err = core.New(settings.Unpack(c, func() time.Time { return s.now }), host.Host{KV: s.store, Sealer: ring,
-		Now: func() time.Time { return s.now }, Random: random, Fetch: s})
+	s.office, err = core.New(settings.Unpack(c, func() time.Time { return s.now }),
+		host.Host{KV: s.store, Sealer: ring,
+			Now: func() time.Time { return s.now }, Random: random, Fetch: s})
 	check(err)
 	s.shop = s.publisher("pub_shop", "5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a", origin)
 	s.other = s.publisher("pub_other", "c3d1a6b2-47e8-4f19-b6aa-90de4b7c51", "https://other.example")
@@ -154,8 +159,10 @@ func (s *scene) publisher(id, uuid, origin string) *publisher {
 			secret = "whsec_" + uuid + end
 			s.secrets[hook.URL] = secret
 		}
-		check(d.PutIntegration(context.Background(), integration.Integration{ID: i.id, PublisherID: id, Name: id + " " + level,
-			Level: level, ChallengeAge: age, Method: sandbox.Method, BrowserOrigins: []string{origin}, Webhook: hook}, secret))
+		check(d.PutIntegration(context.Background(), integration.Integration{ID: i.id, PublisherID: id, Name: id +
+			" " + level,
+			Level: level, ChallengeAge: age, Method: sandbox.Method, BrowserOrigins: []string{origin},
+			Webhook: hook}, secret))
 		i.publicKey = s.key(id, i.id, nil)
 		return i
 	}
@@ -216,7 +223,9 @@ func (s *scene) carry(k abi.Kind, body []byte) (abi.Status, []byte) {
 type meter map[string]time.Time
 
 // Spend implements kv.Meter.
-func (m meter) Spend(_ context.Context, p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+func (m meter) Spend(
+	_ context.Context, p kv.Partition, now time.Time, charges []kv.Charge,
+) ([]time.Time, error) {
 	before, after := make([]time.Time, len(charges)), make([]time.Time, len(charges))
 	allowed := true
 	for i, c := range charges {
@@ -247,7 +256,8 @@ func (s *scene) Fetch(_ context.Context, q host.FetchRequest) (host.FetchRespons
 	if webhook.Verify(s.secrets[q.URL], header, q.Body, s.now, 0) != nil {
 		return host.FetchResponse{Status: 401}, nil
 	}
-	return host.FetchResponse{Status: 204, Header: map[string]string{"Date": "Fri, 20 Nov 2026 22:10:00 GMT"}}, nil
+	return host.FetchResponse{Status: 204, Header: map[string]string{"Date": "Fri, 20 Nov 2026 22:10:00 GMT"}},
+		nil
 }
 
 // answers is a receiver that always answers alike.
@@ -287,7 +297,9 @@ func (s *scene) admin(name, method, target string, header web.Header, body strin
 	return s.send(name, abi.Admin, method, target, header, body)
 }
 
-func (s *scene) send(name string, entry abi.Entry, method, target string, header web.Header, body string) *web.Response {
+func (s *scene) send(
+	name string, entry abi.Entry, method, target string, header web.Header, body string,
+) *web.Response {
 	path, query, _ := strings.Cut(target, "?")
 	return s.request(name, entry, &web.Request{Method: method, Path: path, Query: query, Header: header,
 		Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")})
@@ -398,7 +410,8 @@ func resultToken(page *web.Response) string {
 }
 
 func (s *scene) validate(name, result string, more ...string) *web.Response {
-	return s.ask(name, "POST", api.ValidatePath, with(bearer(s.shop.secretKey), more...), members{"result_token": result}.String())
+	return s.ask(name, "POST", api.ValidatePath, with(bearer(s.shop.secretKey), more...),
+		members{"result_token": result}.String())
 }
 
 func (s *scene) reconcile(name, id string) *web.Response {
@@ -414,7 +427,8 @@ func (s *scene) runDue(name string) (next time.Time) {
 
 // claim leases due tasks of a partition.
 func (s *scene) claim(name string, p kv.Partition, n int) []host.Job {
-	jobs, err := abi.ReadJobs(s.do(name, abi.ClaimDue, abi.AppendClaimJobs(nil, abi.ClaimJobs{Partition: p, N: n})))
+	jobs, err := abi.ReadJobs(s.do(name, abi.ClaimDue,
+		abi.AppendClaimJobs(nil, abi.ClaimJobs{Partition: p, N: n})))
 	check(err)
 	return jobs.Jobs
 }
@@ -435,5 +449,6 @@ func (s *scene) settle() {
 
 // damage puts a value into the store that the service did not write.
 func (s *scene) damage(p kv.Partition, name, value string) {
-	check(s.store.Commit(context.Background(), kv.Tx{ID: "damage " + name, Partition: p, Puts: []kv.Put{{Name: name, Value: []byte(value)}}}))
+	check(s.store.Commit(context.Background(), kv.Tx{ID: "damage " + name, Partition: p,
+		Puts: []kv.Put{{Name: name, Value: []byte(value)}}}))
 }
