@@ -18,7 +18,7 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// unlimited lifts the rates, for tests that ask more than a publisher may.
+// unlimited lifts the rate limits, for tests that ask more often than a publisher may.
 func unlimited(c *core.Config) {
 	free := ratelimit.PerMinute(100_000_000)
 	c.Limits = api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free,
@@ -82,8 +82,8 @@ func TestBodies(t *testing.T) {
 		{"contract 3: unknown members are ignored", `{"more":{"a":[1,null,true]},` + inner + `}`, 200, ""},
 		{"contract 3: optional members that are null count as absent",
 			`{"state":null,"external_user_id":null,"language":null,"public_key":null,` + inner + `}`, 200, ""},
-		{"contract 3: duplicate member, once null", `{"state":null,"state":"a",` + inner + `}`, 400,
-			"INVALID_REQUEST"},
+		{"contract 3: duplicate member, once null", `{"state":null,"state":"a",` + inner + `}`,
+			400, "INVALID_REQUEST"},
 		{"contract 3: white space around is JSON", "\r\n\t " + good + " \n", 200, ""},
 		{"contract 3: escaped member names are the same names",
 			strings.Replace(good, `"integration_id"`, `"integration\u005fid"`, 1), 200, ""},
@@ -91,11 +91,11 @@ func TestBodies(t *testing.T) {
 		{"contract 3: a body over 16 KiB", padded(16*1024 + 1), 413, "PAYLOAD_TOO_LARGE"},
 		{"contract 3: a body far over 16 KiB", padded(1 << 20), 413, "PAYLOAD_TOO_LARGE"},
 		{"contract 3: duplicate member", `{"state":"a","state":"a",` + inner + `}`, 400, "INVALID_REQUEST"},
-		{"contract 3: duplicate member, escaped", `{"state":"a","st\u0061te":"b",` + inner + `}`, 400,
-			"INVALID_REQUEST"},
+		{"contract 3: duplicate member, escaped", `{"state":"a","st\u0061te":"b",` + inner + `}`,
+			400, "INVALID_REQUEST"},
 		{"contract 3: duplicate of an unknown member", `{"x":1,"x":2,` + inner + `}`, 400, "INVALID_REQUEST"},
-		{"contract 3: duplicate member inside an unknown one", `{"x":{"a":1,"a":2},` + inner + `}`, 400,
-			"INVALID_REQUEST"},
+		{"contract 3: duplicate member inside an unknown one",
+			`{"x":{"a":1,"a":2},` + inner + `}`, 400, "INVALID_REQUEST"},
 		{"contract 3: trailing data", good + "x", 400, "INVALID_REQUEST"},
 		{"contract 3: a second object", good + good, 400, "INVALID_REQUEST"},
 		{"contract 3: empty body", "", 400, "INVALID_REQUEST"},
@@ -155,8 +155,8 @@ func TestBodies(t *testing.T) {
 	})
 }
 
-// Every way in which one field of start can be bad; several at once have all
-// to be named.
+// Every way in which one field of start can be bad. If several are bad at once,
+// the answer has to name them all.
 func TestStartFields(t *testing.T) {
 	h := newHarness(t, &opts{Configure: unlimited})
 	bad := badFields(h)
@@ -242,8 +242,8 @@ func everyBadField(t *testing.T, h *testharness.Harness) {
 	fields := []string{`"integration_id":"x"`, `"callback_url":"ftp://x"`, `"state":"\u0001"`,
 		`"external_user_id":5`, `"language":"xx"`,
 		`"public_key":"svc_pk_x"`}
-	want := []string{"callback_url", "external_user_id", "integration_id", "language", "public_key", "state",
-		"Idempotency-Key"}
+	want := []string{"callback_url", "external_user_id", "integration_id", "language",
+		"public_key", "state", "Idempotency-Key"}
 	slices.Sort(want)
 	var first string
 	for turn := range fields {
@@ -283,8 +283,8 @@ func everyPair(t *testing.T, h *testharness.Harness, bad []badField) {
 	}
 }
 
-// The whole list of callbacks has its tests in core/api; these are here to see
-// that the endpoint asks it, and with which rules.
+// core/api tests the whole list of callbacks. These cases show that the endpoint
+// applies it, and with which rules.
 func TestCallbackURL(t *testing.T) {
 	for _, mode := range []struct {
 		name       string
@@ -867,7 +867,8 @@ func flip(c byte) string {
 
 var idPattern = regexp.MustCompile(`req_[0-9A-Za-z]+`)
 
-// same compares two answers in all that a caller can see but their request ids and rate counters.
+// same compares two answers in everything that a caller can see, except their
+// request ids and rate counters.
 func same(t testing.TB, a, b *testharness.Response) {
 	t.Helper()
 	if x, y := visible(a), visible(b); x != y {

@@ -19,13 +19,13 @@ type (
 	opts = testharness.Options
 )
 
-// cryptoRand has a name of its own because math/rand is used beside it.
+// cryptoRand has a name of its own because these tests use math/rand as well.
 var cryptoRand = rand.Reader
 
 var headers = testharness.Headers
 
-// newHarness is testharness.New on the engine of this run, with every answer
-// held against what the contract says of all of them, and against openapi.yaml.
+// newHarness is testharness.New on the engine of this run. It checks every answer
+// against what the contract says of all answers, and against openapi.yaml.
 func newHarness(t testing.TB, o *opts) *testharness.Harness {
 	t.Helper()
 	var with opts
@@ -49,7 +49,7 @@ func newHarness(t testing.TB, o *opts) *testharness.Harness {
 	return testharness.New(t, &with)
 }
 
-// checkAnswer holds an answer of the API against contract 1, 4 and 5.
+// checkAnswer checks an answer of the API against contract 1, 4 and 5.
 func checkAnswer(t testing.TB, r *testharness.Response) {
 	t.Helper()
 	at := r.Request.Method + " " + r.Request.URL.Path
@@ -80,8 +80,8 @@ func checkAnswer(t testing.TB, r *testharness.Response) {
 	if m["request_id"] != r.Header.Get("X-Request-Id") {
 		t.Errorf("contract 5: %s: request_id is not the header's: %s", at, r.Body)
 	}
-	known := []string{"code", "error_code", "error", "message", "request_id", "correlation_id", "details",
-		"session_id"}
+	known := []string{"code", "error_code", "error", "message", "request_id",
+		"correlation_id", "details", "session_id"}
 	for name := range maps.Keys(m) {
 		if !slices.Contains(known, name) {
 			t.Errorf("contract 5: %s: unknown member %s: %s", at, name, r.Body)

@@ -84,17 +84,17 @@ func startWithCredentials(t *testing.T, h *testharness.Harness) {
 		{"contract 9: both, the public key empty", bearer(sk), inBody(""), 400, "INVALID_REQUEST"},
 		{"contract 5: unknown secret key", bearer(unknownSK), plain, 401, "UNAUTHORIZED"},
 		{"contract 5: malformed secret key", bearer("svc_sk_x"), plain, 401, "UNAUTHORIZED"},
-		{"contract 12: mistyped secret key", bearer(sk[:len(sk)-1] + flip(sk[len(sk)-1])), plain,
-			401, "UNAUTHORIZED"},
+		{"contract 12: mistyped secret key", bearer(sk[:len(sk)-1] + flip(sk[len(sk)-1])),
+			plain, 401, "UNAUTHORIZED"},
 		{"contract 5: empty bearer", bearer(""), plain, 401, "UNAUTHORIZED"},
 		{"contract 5: other scheme", headers("Authorization", "Basic "+sk), plain, 401, "UNAUTHORIZED"},
 		{"contract 5: the key without scheme", headers("Authorization", sk), plain, 401, "UNAUTHORIZED"},
-		{"contract 5: two Authorization headers", also(bearer(sk), "Authorization", "Bearer "+sk), plain,
-			401, "UNAUTHORIZED"},
+		{"contract 5: two Authorization headers", also(bearer(sk), "Authorization", "Bearer "+sk),
+			plain, 401, "UNAUTHORIZED"},
 		{"spec: the scheme is not case-sensitive", headers("Authorization", "bearer "+sk), plain, 200, ""},
 		{"contract 5: public key in the Authorization header", bearer(pk), plain, 403, "FORBIDDEN"},
-		{"contract 5: unknown public key in the Authorization header", bearer(unknownPK), plain,
-			401, "UNAUTHORIZED"},
+		{"contract 5: unknown public key in the Authorization header",
+			bearer(unknownPK), plain, 401, "UNAUTHORIZED"},
 		{"contract 5: unknown public key", nil, inBody(unknownPK), 401, "UNAUTHORIZED"},
 		{"contract 5: malformed public key", nil, inBody("svc_pk_"), 401, "UNAUTHORIZED"},
 		{"contract 5: public_key is no string", nil, inBody(7), 400, "INVALID_REQUEST"},
@@ -103,10 +103,10 @@ func startWithCredentials(t *testing.T, h *testharness.Harness) {
 			body{"public_key": pk, "integration_id": h.Publisher.L2.ID}, 403, "FORBIDDEN"},
 		{"contract 5: another publisher's integration with a public key", nil,
 			body{"public_key": pk, "integration_id": h.Other.L1.ID}, 404, "NOT_FOUND"},
-		{"contract 5: secret key with Origin", also(bearer(sk), "Origin", h.Publisher.L1.BrowserOrigin), plain,
-			403, "FORBIDDEN"},
-		{"contract 5: secret key with Sec-Fetch-Site", also(bearer(sk), "Sec-Fetch-Site", "same-origin"), plain,
-			403, "FORBIDDEN"},
+		{"contract 5: secret key with Origin", also(bearer(sk), "Origin", h.Publisher.L1.BrowserOrigin),
+			plain, 403, "FORBIDDEN"},
+		{"contract 5: secret key with Sec-Fetch-Site", also(bearer(sk), "Sec-Fetch-Site", "same-origin"),
+			plain, 403, "FORBIDDEN"},
 		{"contract 5: secret key with Sec-Fetch-Mode, as Node's fetch sends it",
 			also(bearer(sk), "Sec-Fetch-Mode", "cors"), plain, 200, ""},
 		{"contract 5: unknown secret key with Origin", also(bearer(unknownSK), "Origin", "https://a.example"),
@@ -259,13 +259,14 @@ func TestKeys(t *testing.T) {
 	})
 }
 
-// Two services on one store are two instances: what one revokes, the other
-// may believe for 5 seconds and no longer.
+// Two services on one store are two instances. When one revokes a key, the other
+// may accept it for 5 more seconds.
 func TestRevocationElsewhere(t *testing.T) {
 	a := newHarness(t, nil)
 	b := newHarness(t, &opts{KV: sharing(a), Keyring: a.Keyring})
 	sk, pk := a.Publisher.SecretKey, a.Publisher.L1.PublicKey
-	// b's own seeds have replaced the integrations' records; the keys of a live on beside its own.
+	// b has written the integrations anew. The keys of a are still good, beside
+	// b's own.
 	try := func() (secret, public int) {
 		return start(b, testharness.Bearer(sk), string(b.StartBody(nil))).Status,
 			start(b, nil, string(b.StartBody(body{"public_key": pk}))).Status

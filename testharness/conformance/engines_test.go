@@ -33,10 +33,10 @@ import (
 
 // The tests of this package run on the store that VERGE_HARNESS_KV names, and
 // on miniredis if it names none. VERGE_HARNESS_URL is the server of redis,
-// cluster or etcd; every harness takes a prefix of its own there and leaves
-// behind what it wrote. The core runs natively, or as VERGE_HARNESS_ENGINE says:
-// wasm, as a guest of this process, or workerd, as a Worker, which has a store
-// of its own.
+// cluster or etcd. There, every harness uses a prefix of its own, and does not
+// remove what it wrote. VERGE_HARNESS_ENGINE says what runs the core: nothing
+// (natively), wasm (a guest of this process), or workerd (a Worker, which has a
+// store of its own).
 var (
 	engineName = os.Getenv("VERGE_HARNESS_KV")
 	engineURL  = os.Getenv("VERGE_HARNESS_URL")
@@ -44,9 +44,9 @@ var (
 	inWorker   = os.Getenv("VERGE_HARNESS_ENGINE") == "workerd"
 )
 
-// engines are what TestEngines runs them all on: a store under the native core,
-// or another engine. Where server is not nil, it starts the real program and
-// returns its URL, and keys counts what lies there.
+// engines are what TestEngines runs all tests on: a store under the native core,
+// or another engine. If server is not nil, it starts the real program and
+// returns its URL, and a function that counts the keys there.
 var engines = []struct {
 	name, engine, kv, program string
 	server                    func(t *testing.T) (url string, keys func() int64)
@@ -57,7 +57,7 @@ var engines = []struct {
 	{name: "wasm", engine: "wasm", kv: "miniredis"},
 	{name: "workerd", engine: "workerd", program: "workerd", server: func(t *testing.T) (string, func() int64) {
 		kit.Program(t, "workerd")
-		return "", func() int64 { return 1 } // the child's is its own
+		return "", func() int64 { return 1 } // the child starts a server of its own
 	}},
 	{"redis", "", "redis", "redis-server", func(t *testing.T) (string, func() int64) {
 		s := stores.StartRedis(t, stores.Durable...)
@@ -65,7 +65,7 @@ var engines = []struct {
 	}},
 	{"cluster", "", "cluster", "redis-server", func(t *testing.T) (string, func() int64) {
 		nodes := stores.StartCluster(t, 3)
-		return nodes.URL(), func() int64 { // of the emptiest, since all must be used
+		return nodes.URL(), func() int64 { // of the node with the fewest: all must be used
 			return min(nodes[0].Do("dbsize").(int64), nodes[1].Do("dbsize").(int64), nodes[2].Do("dbsize").(int64))
 		}
 	}},
@@ -81,7 +81,7 @@ var engines = []struct {
 	}},
 }
 
-// onEngine is Options.KV for the engine, nil where it is what New takes by itself.
+// onEngine is Options.KV for the engine. It is nil if New uses that store by itself.
 func onEngine(t testing.TB) func(func() time.Time) kv.KV {
 	if inWorker || engineName == "" || engineName == "miniredis" {
 		return nil
@@ -89,8 +89,9 @@ func onEngine(t testing.TB) func(func() time.Time) kv.KV {
 	return engine(t)
 }
 
-// engine opens an empty store on the engine, and opened again, once it is
-// closed, the same. What is in memory is empty again.
+// engine returns a function that opens a store on the engine. The first call
+// opens an empty one. A call after that one is closed opens the same store, but
+// memory is empty again.
 func engine(t testing.TB) func(now func() time.Time) kv.KV {
 	t.Helper()
 	if inWorker {
@@ -137,7 +138,8 @@ func engine(t testing.TB) func(now func() time.Time) kv.KV {
 	return nil
 }
 
-// That it is on the server named, TestEngines sees from what is left there.
+// TestEngines checks that the store is on the right server, by the keys that are
+// left there.
 func TestEngineIsTheOneNamed(t *testing.T) {
 	onServer := kvtest.Clocked(new(redis.Store), nil)
 	want := map[string]kv.KV{"": new(redis.Store), "miniredis": new(redis.Store), "memory": new(memory.Store),
@@ -157,7 +159,7 @@ func TestEngineIsTheOneNamed(t *testing.T) {
 	}
 }
 
-// inMemory is for tests that ask 100,000 times and are not about the store.
+// inMemory is a store for tests that ask 100,000 times and are not about the store.
 func inMemory(now func() time.Time) kv.KV { return memory.New(memory.Config{Now: now}) }
 
 // suites are the rows of TestEngines' table: the tests that run on every engine.
@@ -188,7 +190,7 @@ var suites = []struct {
 	{"harness", []string{"TestEngineIsTheOneNamed", "TestOwnReceiver", "TestAdvance"}},
 }
 
-// once are the tests that need not run on every engine, and why.
+// once are the tests that do not have to run on every engine, and why.
 var once = map[string]string{
 	"TestSpecCoverage":            "no store",
 	"TestEngines":                 "runs the engines",
@@ -217,7 +219,7 @@ func TestEngines(t *testing.T) {
 	t.Cleanup(func() {
 		text := table(columns)
 		t.Log("\n" + text)
-		// For whoever runs without -v: go test -artifacts keeps it.
+		// go test -artifacts keeps the file, for those who run without -v.
 		if err := os.WriteFile(filepath.Join(t.ArtifactDir(), "engines.txt"), []byte(text), 0o644); err != nil {
 			t.Error(err)
 		}
@@ -246,7 +248,7 @@ func TestEngines(t *testing.T) {
 				args = append(args, "-test.short")
 			}
 			child := exec.CommandContext(t.Context(), program, args...)
-			// A child keeps little alive and would mostly collect garbage.
+			// A child has few living objects, and by default collects garbage most of the time.
 			child.Env = append(os.Environ(), "VERGE_HARNESS_ENGINE="+e.engine, "VERGE_HARNESS_KV="+e.kv,
 				"VERGE_HARNESS_URL="+url, "GOGC=400")
 			var out bytes.Buffer
@@ -267,7 +269,7 @@ func TestEngines(t *testing.T) {
 	}
 }
 
-// cell is what came of one suite on one engine.
+// cell is the result of one suite on one engine.
 type cell struct {
 	cases, failed, skipped int
 	reason                 string // of the last one skipped
@@ -285,7 +287,7 @@ func (c cell) String() string {
 	return fmt.Sprintf("%d ok", c.cases)
 }
 
-// column is what came of one engine.
+// column is the results of one engine.
 type column struct {
 	name  string
 	cells []cell // in the order of suites
@@ -293,17 +295,16 @@ type column struct {
 	took  time.Duration
 }
 
-// What -test.v says: whose lines follow, why that one was skipped, and what
-// came of one.
+// The lines of -test.v that count: whose output follows, why a test was skipped,
+// and the result of a test.
 var (
 	current  = regexp.MustCompile(`^=== (?:RUN|NAME|CONT) +(\S+)$`)
 	skipping = regexp.MustCompile(`^ +\S+\.go:\d+: SKIP: (.+)$`)
 	reported = regexp.MustCompile(`^ *--- (PASS|FAIL|SKIP): (\S+) \([0-9.]+s\)$`)
 )
 
-// tally counts the cases of each suite: subtests that have none of their own,
-// and tests that failed by themselves. A test that did not come to its end has
-// failed.
+// tally counts the cases of each suite: subtests that have no subtests, and tests
+// that failed by themselves. A test that did not end has failed.
 func tally(output string) []cell {
 	verdicts, reasons := map[string]string{}, map[string]string{}
 	inner := map[string]bool{}     // has subtests
@@ -356,7 +357,7 @@ func tally(output string) []cell {
 	return cells
 }
 
-// table is all columns side by side, and below it why something was skipped.
+// table shows all columns side by side, and below them why something was skipped.
 func table(columns []column) string {
 	var out, notes strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
@@ -390,8 +391,8 @@ func table(columns []column) string {
 	return out.String() + notes.String()
 }
 
-// complaints is a child's output without what went well, from its beginning;
-// of the service's log with what tells of no single request's failure alone.
+// complaints is the beginning of a child's output, without what went well. Of the
+// service's log it has the errors, except those of single requests.
 func complaints(output string) string {
 	const most = 30_000
 	var out strings.Builder

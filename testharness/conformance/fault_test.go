@@ -108,7 +108,7 @@ type operation struct {
 }
 
 // failure is what goes wrong with a request: the fault, and at which of its
-// calls to the store. Where it is stale, the directory asks the store, too.
+// calls to the store. If stale, the directory has to ask the store as well.
 type failure struct {
 	fault kvtest.Fault
 	at    int
@@ -122,7 +122,7 @@ type faultyWorld struct {
 	store     *faults
 	auth      []string
 	completed map[string]bool // sessions that gave a result token
-	told      map[string]bool // sessions that somebody has the id of
+	told      map[string]bool // sessions whose id a client knows
 	keys      int             // Idempotency-Keys so far
 }
 
@@ -178,8 +178,8 @@ func (w *faultyWorld) failAt(
 	return reached
 }
 
-// checkEvents wants two events of every session that somebody knows of. The
-// second one of those that gave a result token is completed.
+// checkEvents wants two events of every session that a client knows. If the
+// session gave a result token, one of them is verification.completed.
 func (w *faultyWorld) checkEvents(t *testing.T) {
 	t.Helper()
 	types := map[string][]string{}
@@ -405,7 +405,7 @@ func wantPageOr503(t *testing.T, r *web.Response, good int) {
 	}
 }
 
-// A store that hangs, seen through the whole server.
+// What a client sees of a store that hangs, through the whole server.
 func TestHangingStore(t *testing.T) {
 	f := newFaults(t)
 	h := newHarness(t, &opts{KV: f.open, HandleTimeout: time.Second, Configure: unlimited})
@@ -432,8 +432,8 @@ func TestHangingStore(t *testing.T) {
 	wantStatus(t, h.Validate(page.Submit("approve").Callback.ResultToken), 200)
 }
 
-// A store that fails under the deliveries: nothing is lost, its own errors use
-// up no attempt, and what is sent twice is the same.
+// A store that fails during deliveries: nothing is lost, its errors use up no
+// attempt, and an event that is sent twice has the same bytes.
 func TestFaultsUnderDelivery(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprintf("contract 27: seed %d", seed), func(t *testing.T) {
@@ -452,7 +452,7 @@ func TestFaultsUnderDelivery(t *testing.T) {
 			f.set(kvtest.Seeded(seed, map[kvtest.Fault]float64{
 				kvtest.Refuse: .2, kvtest.LoseRequest: .1, kvtest.LoseReply: .2,
 			}))
-			for range 60 { // leases run out between
+			for range 60 { // long enough for leases to run out
 				h.Engine.RunDue(context.Background())
 				h.Pause(20 * time.Second)
 			}

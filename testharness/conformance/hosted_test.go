@@ -20,7 +20,7 @@ func containsFold(s, part string) bool {
 	return strings.Contains(strings.ToLower(s), strings.ToLower(part))
 }
 
-// snapshot is all that a GET must not change: the store, and what was sent.
+// snapshot is everything that a GET must not change: the store, and what was sent.
 func snapshot(t testing.TB, h *testharness.Harness) string {
 	t.Helper()
 	next := h.Settle()
@@ -73,7 +73,7 @@ func TestGETShows(t *testing.T) {
 					targets = append(targets, link)
 				}
 			}
-			for _, f := range p.Forms { // what a scanner sends that makes a GET of every form
+			for _, f := range p.Forms { // a scanner may send every form as a GET
 				targets = append(targets, f.Action+"?"+f.Fields.Encode())
 			}
 			for _, target := range targets {
@@ -202,7 +202,7 @@ func TestPageHeaders(t *testing.T) {
 	}
 }
 
-// TestPeopleGetPages asks for what there is not, as people and as programs.
+// TestPeopleGetPages asks for paths that do not exist, as people and as programs.
 func TestPeopleGetPages(t *testing.T) {
 	h := newHarness(t, &opts{Configure: unlimited})
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -525,8 +525,8 @@ func TestForeignPosts(t *testing.T) {
 		{"contract 22: from an old browser that says nothing", headers("Content-Type", formType), form, 303},
 		{"contract 22: from another site", headers("Content-Type", formType, "Sec-Fetch-Site", "cross-site"),
 			approve, 403},
-		{"contract 22: from a sibling", headers("Content-Type", formType, "Sec-Fetch-Site", "same-site"), approve,
-			403},
+		{"contract 22: from a sibling", headers("Content-Type", formType, "Sec-Fetch-Site", "same-site"),
+			approve, 403},
 		{"contract 22: from another site in an old browser",
 			headers("Content-Type", formType, "Origin", "https://evil.example"), approve, 403},
 		{"contract 22: as JSON", headers("Content-Type", "application/json"), `{}`, 415},
@@ -619,13 +619,13 @@ func TestEndedLinks(t *testing.T) {
 	}{
 		{"contract 24: expired", s.RedirectURL, "expired", "de", 410, true},
 		{"contract 24: used", used.RedirectURL, "used", "fr", 409, true},
-		{"contract 24: verified, but never fetched by the publisher", forgotten.RedirectURL, "expired", "pt", 410,
-			true},
+		{"contract 24: verified, but never fetched by the publisher",
+			forgotten.RedirectURL, "expired", "pt", 410, true},
 		{"contract 24: damaged", s.RedirectURL[:len(s.RedirectURL)-2], "damaged", "it", 400, false},
 		{"contract 24: no token", h.BaseURL + api.HostedPath, "damaged", "it", 400, false},
 		{"contract 24: an empty token", h.BaseURL + api.HostedPath + "?flow=", "damaged", "it", 400, false},
-		{"contract 24: a query that is none", h.BaseURL + api.HostedPath + "?flow=%zz", "damaged", "it", 400,
-			false},
+		{"contract 24: a query that is none", h.BaseURL + api.HostedPath + "?flow=%zz",
+			"damaged", "it", 400, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := h.OpenWith(headers("Accept-Language", "it"), c.url)

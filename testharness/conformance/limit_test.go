@@ -20,7 +20,7 @@ func from(addr string, header http.Header) http.Header {
 	return also(header, "X-Forwarded-For", addr)
 }
 
-// spend asks n times and wants none refused, then once more and wants that.
+// spend asks n times and wants no refusal, then once more and wants one.
 func spend(t testing.TB, n int, ask func(turn int) *testharness.Response) *testharness.Response {
 	t.Helper()
 	for turn := range n {

@@ -29,11 +29,11 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// Single use as porcupine sees it: every history of exchanges of one token,
-// over two instances and a store that loses requests and replies, must be
-// explained by some order of the exchanges in which the first one wins and the
-// rest learn so. An exchange whose answer was 503 may have won, at any time
-// from then on.
+// Single use, checked by porcupine: for every history of exchanges of one token,
+// over two instances and a store that loses requests and replies, there must be
+// an order of the exchanges in which the first one gets the result and all others
+// are told that the token is used. An exchange that was answered 503 may have got
+// the result at any later time.
 func TestSingleUseIsLinearizable(t *testing.T) {
 	seeds := 20_000
 	if testing.Short() {
@@ -73,9 +73,8 @@ func TestSingleUseIsLinearizable(t *testing.T) {
 	})
 }
 
-// world is two instances on one store, run step by step: a client goes on to
-// its next call to the store only when it is its turn, so a seed decides
-// everything.
+// world is two instances on one store, run step by step: a client makes its next
+// call to the store only when it is its turn. So the seed decides everything.
 type world struct {
 	random    io.Reader
 	seed      func(uint64)
@@ -179,7 +178,7 @@ type scheduler struct {
 	client int      // whose turn it is
 }
 
-// run ends when all clients have. now and then it calls between.
+// run returns when all clients have ended. Now and then it calls between.
 func (s *scheduler) run(rng *rand.Rand, clients []func(), between func()) {
 	s.turn, s.parked = map[int]chan struct{}{}, make(chan int)
 	var waiting []int
@@ -207,10 +206,10 @@ func (s *scheduler) run(rng *rand.Rand, clients []func(), between func()) {
 	s.turn = nil
 }
 
-// wait gives the turn away until it comes back.
+// wait lets other clients run until it is this client's turn again.
 func (s *scheduler) wait() {
 	if s.turn == nil {
-		return // nobody is being scheduled: the set-up, or the last word
+		return // no client is scheduled: before the run, or after it
 	}
 	n := s.client
 	s.parked <- n
@@ -231,8 +230,8 @@ func (s *stepped) Commit(ctx context.Context, tx kv.Tx) error {
 	return err
 }
 
-// plainSealer seals nothing. The cryptography has its own tests; here it would
-// only make each of 20,000 seeds slower.
+// plainSealer seals nothing. Cryptography has its own tests. Here it would only
+// make each of 20,000 seeds slower.
 type plainSealer struct{}
 
 func (plainSealer) Seal(purpose string, claims []byte) ([]byte, error) {

@@ -51,7 +51,7 @@ var readDescription = sync.OnceValues(func() (*description, error) {
 
 // described reports whether the description has the request's operation.
 func described(r *testharness.Response) bool {
-	if r.Status == http.StatusRequestURITooLong { // no operation saw it
+	if r.Status == http.StatusRequestURITooLong { // the request reached no operation
 		return false
 	}
 	switch path := r.Request.URL.Path; r.Request.Method {
@@ -66,8 +66,8 @@ func described(r *testharness.Response) bool {
 	return false
 }
 
-// checkDescribed holds an answer against the description and, where it is a
-// success, the request as well: what is accepted is described, too.
+// checkDescribed checks an answer against the description. If it is a success, it
+// checks the request too: the description must allow what the service accepts.
 func checkDescribed(t testing.TB, r *testharness.Response) {
 	t.Helper()
 	if !described(r) {
@@ -100,7 +100,7 @@ func checkDescribed(t testing.TB, r *testharness.Response) {
 	}
 }
 
-// Every event that can be sent, as it is sent.
+// Every event that can be sent, with the bytes that are sent.
 func TestEventsAreDescribed(t *testing.T) {
 	d, err := readDescription()
 	if err != nil {

@@ -15,7 +15,7 @@ func TestReconcileTable(t *testing.T) {
 	reasons := map[string]bool{}
 	for _, c := range []struct {
 		name, user string
-		submit     []string // by page, each a second after the other
+		submit     []string // one for each page, a second apart
 		wait       time.Duration
 		status     string
 		verified   any
@@ -88,8 +88,8 @@ func TestReconcileErrors(t *testing.T) {
 	}{
 		{"contract 6: 400 for what is no session id", "sess_1", 400, "INVALID_REQUEST"},
 		{"contract 6: 400 for the prefix alone", "svc_sess_", 400, "INVALID_REQUEST"},
-		{"contract 6: 400 for what is too long for one", "svc_sess_" + strings.Repeat("A", 248), 400,
-			"INVALID_REQUEST"},
+		{"contract 6: 400 for what is too long for one", "svc_sess_" + strings.Repeat("A", 248),
+			400, "INVALID_REQUEST"},
 		{"contract 6: 404 for what only looks like one", "svc_sess_doesnotexist", 404, "NOT_FOUND"},
 		{"contract 6: 404 for a session id cut short", s.SessionID[:len(s.SessionID)-1], 404, "NOT_FOUND"},
 		{"contract 6: 404 for a session id with more", s.SessionID + "A", 404, "NOT_FOUND"},

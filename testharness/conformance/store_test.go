@@ -16,10 +16,10 @@ func sharing(h *testharness.Harness) func(func() time.Time) kv.KV {
 	return func(func() time.Time) kv.KV { return h.KV }
 }
 
-// partitions are those of a harness that nobody has configured otherwise.
+// partitions are those of a harness by default.
 var partitions = []kv.Partition{"c", "p0"}
 
-// everything lists what the store holds, tasks excepted, item by item.
+// everything lists the items of the store. Tasks are not among them.
 func everything(t testing.TB, h *testharness.Harness) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, p := range partitions {

@@ -28,8 +28,8 @@ func flowOf(t testing.TB, redirectURL string) string {
 	return u.Query().Get("flow")
 }
 
-// providerToken lets a session wait for its provider and returns the token
-// that it waits with.
+// providerToken brings a session to where it waits for its provider, and returns
+// the token of that page.
 func providerToken(t testing.TB, h *testharness.Harness) (s testharness.Started, text string) {
 	t.Helper()
 	s = h.Start(body{"external_user_id": "sandbox:slow"})
@@ -40,7 +40,7 @@ func providerToken(t testing.TB, h *testharness.Harness) (s testharness.Started,
 	return s, text
 }
 
-// call asks the core itself, for tests that ask very often.
+// call asks the core without the server, for tests that ask very often.
 func call(h *testharness.Harness, method, path, query, key string, body []byte) *web.Response {
 	req := &web.Request{Method: method, Path: path, Query: query, Body: body, Header: web.Header{},
 		Client: netip.MustParseAddr("192.0.2.1")}
@@ -133,16 +133,16 @@ func TestTokenKinds(t *testing.T) {
 
 const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// Contract 15: a token that differs anywhere from what was issued is refused,
-// and one refusal looks like any other.
+// Contract 15: a token that differs in any bit from what was issued is refused,
+// and all refusals look the same.
 func TestEveryBitOfAToken(t *testing.T) {
 	h := newHarness(t, &opts{KV: inMemory, Configure: unlimited})
 	s := h.Start(body{"state": "s", "external_user_id": "u"})
 	result := h.Approve(s).ResultToken
 	flow := flowOf(t, h.Start(nil).RedirectURL)
 
-	// mutants flips every bit of the sealed bytes, and beyond that spells the
-	// text differently in every way that a lenient decoder might let through.
+	// mutants flips every bit of the sealed bytes. It also spells the text in every
+	// other way that a lenient decoder might accept.
 	mutants := func(text string) []string {
 		prefix := text[:strings.LastIndex(text[:10], "_")+1]
 		raw, err := base64.RawURLEncoding.DecodeString(text[len(prefix):])
@@ -432,7 +432,7 @@ func TestLateAnswers(t *testing.T) {
 	})
 }
 
-// Contract 17: of 64 that exchange one result at once, one gets 200.
+// Contract 17: of 64 exchanges of one result at once, one gets 200.
 func TestSingleUse(t *testing.T) {
 	h := newHarness(t, &opts{Configure: unlimited})
 	for range 5 {
@@ -566,7 +566,7 @@ func TestKeyRing(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := newHarness(t, &opts{KV: sharing(old), Keyring: ring, Configure: unlimited})
-	next.Advance(2 * time.Second) // so that the new key's time has come
+	next.Advance(2 * time.Second) // from now on, the new key seals
 	open := func(h *testharness.Harness, redirectURL string) *testharness.Page {
 		return h.Open(h.BaseURL + api.HostedPath + "?flow=" + flowOf(t, redirectURL))
 	}
@@ -603,7 +603,7 @@ func TestKeyRing(t *testing.T) {
 	})
 }
 
-// Contract 14: what an id says needs no store.
+// Contract 14: an id can be read without the store.
 func TestSessionID(t *testing.T) {
 	h := newHarness(t, &opts{Configure: unlimited})
 	t.Run("contract 14: ids of one instant do not resemble each other", func(t *testing.T) {
@@ -659,7 +659,7 @@ func TestURLLengths(t *testing.T) {
 			if len(s.RedirectURL) >= c.below {
 				t.Errorf("%d bytes, want less than %d", len(s.RedirectURL), c.below)
 			}
-			// It must work all the way round, also with a provider token beside it.
+			// The whole walk must work with it, also with a provider token in the URL.
 			back := h.Approve(s)
 			if back.State != c.start["state"] {
 				t.Errorf("state came back otherwise")

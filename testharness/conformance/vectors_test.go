@@ -16,8 +16,8 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// The published list of callbacks, bad and good, through the whole service:
-// what is refused names the field, what is accepted comes back as it was given.
+// The published list of callbacks, bad and good, through the whole service. A
+// refusal names the field. A callback that is accepted is used as it was given.
 func TestCallbackVectors(t *testing.T) {
 	text, err := os.ReadFile("../../core/api/testdata/callback_urls.json")
 	if err != nil {
@@ -124,13 +124,13 @@ func TestRestart(t *testing.T) {
 	pending, waiting := first.Start(body{"state": "s"}), first.Start(nil)
 	used, unused := first.Approve(first.Start(nil)).ResultToken, first.Approve(first.Start(nil)).ResultToken
 	wantStatus(t, first.Validate(used), 200)
-	if file, ok := first.KV.(*bolt.Store); ok { // which one process at a time can have
+	if file, ok := first.KV.(*bolt.Store); ok { // only one store can have the file open
 		if err := file.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
 
-	// The publishers are seeded anew; sessions and tokens are the first one's.
+	// The publishers are new ones. The sessions and tokens are those of the first.
 	second := newHarness(t, &opts{KV: store, Keyring: first.Keyring})
 	t.Run("spec: a used token stays used",
 		func(t *testing.T) { wantError(t, second.Validate(used), 409, "ALREADY_USED") })

@@ -17,7 +17,7 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// onWasm is Options.Engine where the core runs as a guest, nil where it does not.
+// onWasm is Options.Engine if the core runs as a guest, else nil.
 func onWasm(t testing.TB) func(core.Config, host.Host, token.Keyring) testharness.Engine {
 	if !inGuest {
 		return nil
@@ -25,7 +25,7 @@ func onWasm(t testing.TB) func(core.Config, host.Host, token.Keyring) testharnes
 	return func(c core.Config, h host.Host, _ token.Keyring) testharness.Engine { return newGuest(t, c, h) }
 }
 
-// All tests run in a guest with VERGE_HARNESS_ENGINE=wasm; this one always does.
+// With VERGE_HARNESS_ENGINE=wasm, all tests run in a guest. This one always does.
 func TestWalkInAGuest(t *testing.T) {
 	h := newHarness(t, &opts{Engine: func(c core.Config, on host.Host,
 		_ token.Keyring) testharness.Engine {
@@ -88,7 +88,7 @@ func newGuest(t testing.TB, c core.Config, h host.Host) *guest {
 	return g
 }
 
-// Forget implements testharness.Engine: instances that have just begun have read nothing.
+// Forget implements testharness.Engine. New instances have read nothing yet.
 func (g *guest) Forget() {
 	if err := g.Renew(context.Background()); err != nil {
 		g.t.Fatal(err)

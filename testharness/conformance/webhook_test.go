@@ -28,7 +28,7 @@ func ending(h *testharness.Harness, s testharness.Started, how string) {
 	}
 }
 
-// The bodies byte for byte, ids replaced: a receiver may rely on any of it.
+// The bodies byte for byte, with ids replaced. A receiver may rely on every byte.
 func TestEventGolden(t *testing.T) {
 	const envelope = `{"id":"EVT","type":"verification.%s","created_at":"%s",` +
 		`"schema_version":"2026-01-07","publisher_id":"pub_shop",` +
@@ -169,7 +169,7 @@ func TestSchedule(t *testing.T) {
 			h := newHarness(t, nil)
 			h.Sink.Always(reply)
 			s := h.Start(nil)
-			ending(h, s, "reject") // no timer besides
+			ending(h, s, "reject") // so there is no timer
 			h.Advance(20 * time.Hour)
 			attempts := map[string][]testharness.Delivery{}
 			for _, d := range h.Sink.Deliveries() {
@@ -312,7 +312,7 @@ func TestGivenUp(t *testing.T) {
 		h.Start(nil)
 		h.Settle()
 		id := fmt.Sprint(dead(t, h)[0]["event"])
-		h.Advance(2 * time.Hour) // the session's own end is told meanwhile
+		h.Advance(2 * time.Hour) // meanwhile the session ends, and its event is sent
 		h.Sink.Next(testharness.Answer(503))
 		wantStatus(t, h.Admin("POST", "/admin/v1/deliveries/"+id+"/resend", nil), 200)
 		wantError(t, h.Admin("POST", "/admin/v1/deliveries/"+id+"/resend", nil), 404, "NOT_FOUND")

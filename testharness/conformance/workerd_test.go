@@ -17,14 +17,14 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// worker is a service in workerd: the harness' requests go to the Worker, and
-// no part of edge/server is between.
+// worker is a service in workerd. The harness's requests go to the Worker without
+// any part of edge/server.
 type worker struct{ *workerd.Site }
 
 var _ testharness.Remote = worker{}
 
-// onWorker is Options.Remote where the core runs in workerd, nil where it does
-// not. Without a store of its own the harness gets the site's Durable Objects.
+// onWorker is Options.Remote if the core runs in workerd, else nil. A harness
+// without a store of its own gets the site's Durable Objects.
 func onWorker(t testing.TB) func(testharness.RemoteConfig) testharness.Remote {
 	if !inWorker {
 		return nil
@@ -45,8 +45,8 @@ func onWorker(t testing.TB) func(testharness.RemoteConfig) testharness.Remote {
 	}
 }
 
-// durableObjects are a store whose items expire by now. They lie in a site
-// that does nothing else, whose own clock stands.
+// durableObjects is a store whose items expire by now. It is in a site that does
+// nothing else and whose own clock stands still.
 func durableObjects(t testing.TB) func(now func() time.Time) kv.KV {
 	t.Helper()
 	objects := workerd.Shared(t).Site(t, workerd.Config{Now: testharness.Epoch}).KV()
@@ -67,8 +67,7 @@ func (w worker) Metrics() string {
 	return b.String()
 }
 
-// Handle implements testharness.Engine, for tests that are about what comes
-// behind the server.
+// Handle implements testharness.Engine, for tests that ask without the server.
 func (w worker) Handle(ctx context.Context, req *web.Request) *web.Response {
 	return w.answer(ctx, abi.Handle, req)
 }
