@@ -130,7 +130,7 @@ var network = foothold{"Anybody on the network", []row{
 	},
 }}
 
-// stranger is a ring of an attacker's own, whose key has the id of the service's.
+// stranger is an attacker's own ring, whose key has the same id as the service's.
 func stranger(s *service) *token.Ring {
 	s.t.Helper()
 	file, err := token.GenerateKeyring(rand.Reader, s.Now())
@@ -275,7 +275,7 @@ var browser = foothold{"A browser", []row{
 	},
 }}
 
-// publicly is a service by production's rules, where L1 has callback origins.
+// publicly is a service with production's rules, whose L1 has callback origins.
 func publicly(t *testing.T) *service {
 	t.Helper()
 	s := newService(t, &testharness.Options{Production: true})
@@ -443,11 +443,11 @@ func (s *service) revoke(key string) {
 	}
 }
 
-// receives has a server of the attacker's get L1's events.
+// receives sends L1's events to a server of the attacker's.
 func (s *service) receives(answer http.HandlerFunc) {
 	s.t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body) // else nobody notices that the service hangs up
+		io.Copy(io.Discard, r.Body) // or the server would not notice that the service hangs up
 		answer(w, r)
 	}))
 	s.t.Cleanup(server.Close)

@@ -62,8 +62,8 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 			s, old, _ := leaked(t)
 			_, text := s.forge(old, s.Now())
 			want(t, s.Reconcile(text), 404, "NOT_FOUND")
-			want(t, s.Validate(s.result(old, token.ResultClaims{Session: text, Completed: token.At(s.Now())})), 400,
-				"INVALID_TOKEN")
+			want(t, s.Validate(s.result(old, token.ResultClaims{Session: text, Completed: token.At(s.Now())})),
+				400, "INVALID_TOKEN")
 		},
 	},
 	{
@@ -73,8 +73,8 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 			s, old, _ := leaked(t)
 			_, before := s.forge(old, s.Now().AddDate(0, 0, -20))
 			for _, text := range []string{s.Start(nil).SessionID, before} {
-				want(t, s.Validate(s.result(old, token.ResultClaims{Session: text, Completed: token.At(s.Now())})), 400,
-					"INVALID_TOKEN")
+				want(t, s.Validate(s.result(old, token.ResultClaims{Session: text, Completed: token.At(s.Now())})),
+					400, "INVALID_TOKEN")
 			}
 		},
 	},
@@ -255,7 +255,7 @@ func earlier(t *testing.T) (s *service, file token.Keyring) {
 	return newService(t, &testharness.Options{Keyring: file}), file
 }
 
-// rotated is the service after its ring was rotated with this release, an hour later.
+// rotated is the service an hour after its ring was rotated with this release.
 func (s *service) rotated(file token.Keyring) *service {
 	s.t.Helper()
 	file.Keys = slices.Clone(file.Keys)

@@ -20,13 +20,13 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// keyName is where the record of an API key lies.
+// keyName is the store's name for the record of an API key.
 func keyName(text string) kv.Key {
 	sum := sha256.Sum256([]byte(text))
 	return kv.Key{Partition: integration.Partition, Name: "c/key/" + hex.EncodeToString(sum[:])}
 }
 
-// integrationName is where an integration lies.
+// integrationName is the store's name for an integration.
 func integrationName(id string) kv.Key {
 	return kv.Key{Partition: integration.Partition, Name: "c/int/" + id}
 }
@@ -43,11 +43,11 @@ func (s *service) ownKey() (text string, record []byte) {
 	return text, record
 }
 
-// weakSecret is one that a person would choose.
+// weakSecret is a secret that a person would choose.
 const weakSecret = "summer-2026-shop"
 
-// lived is a service whose store holds one of everything, and what must not be
-// found there.
+// lived is a service whose store has one of everything, and the secrets that must
+// not be found there.
 func lived(t *testing.T) (s *service, started testharness.Started, secrets map[string]string) {
 	t.Helper()
 	s = newReadable(t)
@@ -312,8 +312,8 @@ var writer = foothold{"Whoever writes to the store", []row{
 	},
 }}
 
-// grantsNothing holds that a session, whose outcome somebody has planted, is not
-// completed for anybody.
+// grantsNothing checks that nobody sees a session as completed whose outcome an
+// attacker has written.
 func (s *service) grantsNothing(started testharness.Started) {
 	s.t.Helper()
 	if r := s.Reconcile(started.SessionID); r.Status != 500 {
