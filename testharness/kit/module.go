@@ -11,8 +11,8 @@ import (
 	"github.com/verge-id/verge/wasm/reloop"
 )
 
-// Module returns the core as a WASM guest, built from this source with the Go
-// that runs the test, and relooped, as make wasm does.
+// Module returns the core as a WASM guest. It is built from this source by the Go
+// that runs the test, and relooped, as make wasm does it.
 func Module(t testing.TB) []byte {
 	t.Helper()
 	return Build(t, "github.com/verge-id/verge/wasm/guest")

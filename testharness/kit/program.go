@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Program returns the path of a real program that a test drives, by the first
-// of the names that is installed. Where none is, the test is skipped; with
+// Program returns the path of a real program that a test drives: of the first of
+// the names that is installed. If none is, the test is skipped. With
 // VERGE_REQUIRE_REAL=1, as in CI, it fails instead.
 func Program(t testing.TB, names ...string) string {
 	t.Helper()

@@ -31,8 +31,8 @@ type Redis struct {
 // Durable are the arguments of a server that survives kill -9.
 var Durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-// StartRedis runs a server that ends with the test. It keeps everything in
-// memory alone, unless args, which come last on its command line, say otherwise.
+// StartRedis runs a server that ends with the test. It keeps everything only in
+// memory, unless args say otherwise, which come last on its command line.
 func StartRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
 	r := &Redis{t: t, Port: FreePort(t), Dir: t.TempDir(), args: args}
@@ -109,7 +109,7 @@ func (r *Redis) Addr() string { return fmt.Sprintf("127.0.0.1:%d", r.Port) }
 // URL is what package redis opens.
 func (r *Redis) URL() string { return "redis://" + r.Addr() }
 
-// Do is a command of an operator.
+// Do sends the server a command, as an operator would.
 func (r *Redis) Do(args ...any) any {
 	r.t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: r.Addr(), Protocol: 2})
@@ -143,7 +143,7 @@ func StartCluster(t testing.TB, n int) Cluster {
 	return nodes
 }
 
-// Wait returns when all nodes know all and serve all slots.
+// Wait returns when every node knows all others and all slots are served.
 func (c Cluster) Wait() {
 	for _, r := range c {
 		r.t.Helper()

@@ -1,6 +1,6 @@
-// Package history is what tests of single use have in common: what a call of
-// validate is to porcupine, and the recording of calls by clients that do not
-// wait for each other.
+// Package history is what tests of single use share: a model of validate for
+// porcupine, which checks histories, and a recorder of calls by clients that do
+// not wait for each other.
 package history
 
 import (
@@ -11,8 +11,9 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Exchange is the input of one call of validate. Who repeats a call under its
-// Idempotency-Key is the same owner; without a key everyone is their own.
+// Exchange is the input of one call of validate. A caller who repeats a call
+// under its Idempotency-Key is the same owner. Every call without a key has an
+// owner of its own.
 type Exchange struct{ Owner string }
 
 // Answer is its output.
@@ -34,7 +35,8 @@ func (a Answer) String() string {
 	return fmt.Sprint("status ", a.Status)
 }
 
-// Model is one result token: the first exchange wins, the rest learn so.
+// Model is one result token: the first exchange gets it, all others are told that
+// it is used.
 var Model = porcupine.Model{
 	Init: func() any { return "" },
 	Step: func(state, input, output any) (bool, any) {
@@ -44,7 +46,9 @@ var Model = porcupine.Model{
 			return owner == "" || owner == in.Owner, in.Owner
 		case out.Status == 409:
 			return owner != "" && owner != in.Owner, owner
-		case out.Unknown(): // it ends never, so it can also stand behind all others, where it changes nothing
+		case out.Unknown():
+			// It has no end. So porcupine may also put it after all others, where
+			// it changes nothing.
 			if owner == "" {
 				owner = in.Owner
 			}
@@ -57,16 +61,16 @@ var Model = porcupine.Model{
 	},
 }
 
-// Recorder takes down the exchanges of one token. The zero Recorder is empty;
-// it may be used concurrently.
+// Recorder records the exchanges of one token. The zero Recorder is empty. It may
+// be used concurrently.
 type Recorder struct {
 	mu      sync.Mutex
 	clock   int64
 	history []porcupine.Operation
 }
 
-// Call begins an exchange of a client and returns what ends it. One whose
-// outcome is unknown has no end, though its client goes on.
+// Call begins an exchange of a client and returns the function that ends it. An
+// exchange whose outcome is unknown has no end, although its client goes on.
 func (r *Recorder) Call(client int, owner string) (end func(status int)) {
 	call := r.tick()
 	return func(status int) {
@@ -76,7 +80,7 @@ func (r *Recorder) Call(client int, owner string) (end func(status int)) {
 		out := Answer{status}
 		if out.Unknown() {
 			ret = math.MaxInt64 - int64(len(r.history))
-			client = 1000 + len(r.history) // porcupine's clients do one thing after the other
+			client = 1000 + len(r.history) // a client of porcupine does one thing after the other
 		}
 		r.history = append(r.history, porcupine.Operation{ClientId: client, Input: Exchange{owner}, Output: out,
 			Call: call, Return: ret})

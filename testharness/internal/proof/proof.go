@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A name is `TestName`, `TestName/part of a case's name`, or either behind the
-// folder of its package: `core/token:TestMAC`.
+// A name is `TestName` or `TestName/part of a case's name`. The folder of its
+// package may stand before it: `core/token:TestMAC`.
 var name = regexp.MustCompile(`^(?:([a-z/]+):)?(Test\w+)(?:/(.+))?$`)
 
 // Finder finds tests below the root of the repository.
@@ -21,10 +21,10 @@ type Finder struct {
 	sources    map[string][]string // by folder, read once
 }
 
-// In returns a Finder. home is the folder of names that have none.
+// In returns a Finder. home is the folder of names that say none.
 func In(root, home string) *Finder { return &Finder{root, home, map[string][]string{}} }
 
-// ErrNoName: the text has not the form of a test's name.
+// ErrNoName says that a text does not have the form of a test's name.
 var ErrNoName = errors.New("proof: not the name of a test")
 
 // Find returns nil if there is a test of that name, and ErrNoName for any other text.
