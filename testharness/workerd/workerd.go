@@ -48,13 +48,13 @@ type Options struct {
 	// Worker runs the deployed entry. Nil: sites.
 	Worker *Worker
 
-	// Bare is the source of a Worker that runs in the place of all others, a
-	// floor to measure beside. "": there is none.
+	// Bare is the source of a Worker that runs instead of all others, to compare
+	// measurements with. "": there is none.
 	Bare string
 
-	// Isolates is how many isolates run the entry, each with its own memory, on
-	// the same Durable Objects: as the platform runs a Worker that is busy or is
-	// asked for in several places. 0: one.
+	// Isolates is how many isolates run the entry on the same Durable Objects,
+	// each with its own memory. The platform does so when a Worker is busy, or
+	// is used in several places. 0: one.
 	Isolates int
 
 	forget bool // remove the directory with the process
@@ -67,9 +67,9 @@ type Worker struct {
 	AdminHost string            // ADMIN_HOST; "": none
 	Secrets   map[string]string // VERGE_KEYRING, VERGE_OPERATOR_TOKEN, and those that Site names
 
-	Unbound string // a class that is not bound, as in a configuration of an earlier release; "": all are
+	Unbound string // a class that is not bound, as by a configuration of an earlier release; "": all are bound
 
-	ConfigText string // VERGE_CONFIG as text, in the place of Config; "": Config
+	ConfigText string // VERGE_CONFIG as text, instead of Config; "": Config
 }
 
 // Server is a workerd.
@@ -80,7 +80,7 @@ type Server struct {
 	module []byte
 	o      Options
 	others []string // addresses of the other isolates
-	door   string   // address of the door to what a deployed Worker keeps
+	door   string   // address that KV asks for the partitions of a deployed Worker
 	forget bool
 	client *http.Client
 	ids    atomic.Int64
@@ -357,8 +357,8 @@ func (s *Server) run(program string) error {
 		return err
 	}
 	defer told.Close()
-	// The shell lives as long as our end of its standard input, and so does
-	// workerd, whatever becomes of this process.
+	// The shell, and with it workerd, ends as soon as this process closes the
+	// shell's standard input, which it also does by dying.
 	forget := ""
 	if s.forget {
 		forget = s.dir
@@ -410,7 +410,7 @@ func (s *Server) run(program string) error {
 	return nil
 }
 
-// sockets is on how many the process listens.
+// sockets is how many sockets the process listens on.
 func (s *Server) sockets() int {
 	if s.o.Worker != nil {
 		return 2 + len(s.others)
@@ -424,8 +424,8 @@ func (s *Server) kill() {
 	s.cmd.Wait()
 }
 
-// Restart kills the process without a warning and starts it again. Sites
-// are there again, with what they kept.
+// Restart kills the process without a warning and starts it again. The sites are
+// there again, with their stores.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.kill()
@@ -440,7 +440,7 @@ func (s *Server) Restart(t testing.TB) {
 }
 
 // Redeploy restarts the process with another configuration of the deployed
-// Worker. What it keeps stays.
+// Worker. Its store stays.
 func (s *Server) Redeploy(t testing.TB, change func(*Worker)) {
 	t.Helper()
 	s.kill()
@@ -454,7 +454,7 @@ func (s *Server) Redeploy(t testing.TB, change func(*Worker)) {
 }
 
 // Client sends every request to the server, whatever host its URL names, as a
-// proxy that ends TLS in front of it would. It follows nothing.
+// proxy would that ends TLS in front of it. It follows no redirect.
 func (s *Server) Client() *http.Client { return s.client }
 
 // ClientOf is Client for one of several isolates, from 0 on.
@@ -490,7 +490,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.Transport.RoundTrip(r)
 }
 
-// Log is what the process has written.
+// Log is the output of the process.
 func (s *Server) Log() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -506,7 +506,7 @@ func (l *logger) Write(b []byte) (int, error) {
 	return l.log.Write(b)
 }
 
-// KV is what the deployed Worker keeps, past the Worker.
+// KV is the store of the deployed Worker, reached without the Worker.
 func (s *Server) KV() kv.KV {
 	return store{func(ctx context.Context, p kv.Partition, message []byte) ([]byte, error) {
 		return s.ask(ctx, "POST", "http://"+s.door+"/"+url.PathEscape(string(p)), http.DefaultClient, message)

@@ -123,7 +123,8 @@ func TestSite(t *testing.T) {
 	}
 }
 
-// A store comes before what runs on it, and may be one of this process.
+// A test gets the store before it says what runs on it. The store may be in this
+// process.
 func TestConfigure(t *testing.T) {
 	c := config(t)
 	site := workerd.Shared(t).Site(t, workerd.Config{Now: start})
