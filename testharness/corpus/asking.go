@@ -16,7 +16,7 @@ import (
 
 // start begins sessions with everything that a publisher may send, and with
 // everything that one may get wrong.
-func start(s *scene) {
+func start(s *recording) {
 	try := func(name string, change members) *web.Response {
 		return s.ask("start: "+name, "POST", api.StartPath, bearer(s.shop.secretKey), s.startBody(change))
 	}
@@ -55,8 +55,8 @@ func start(s *scene) {
 	preflights(s)
 }
 
-// credentials are tried on each of the three endpoints (contract 5, 9, 12).
-func credentials(s *scene) {
+// credentials tries credentials on each of the three endpoints (contract 5, 9, 12).
+func credentials(s *recording) {
 	expires := s.now.Add(time.Hour)
 	old := s.key(s.shop.id, "", &expires)
 	oldPublic := s.key(s.shop.id, s.shop.l1.id, &expires)
@@ -119,16 +119,16 @@ func credentials(s *scene) {
 		s.ask("validate: a public key in the body", "POST", api.ValidatePath, web.Header{},
 			members{"result_token": result, "public_key": public}.String())
 		if round == 0 {
-			s.pause(2 * time.Hour) // the keys have expired, and what was read of them is forgotten
+			s.pause(2 * time.Hour) // the keys expire, and the service forgets what it has read of them
 		}
 	}
 	revoked := s.key(s.shop.id, "", nil)
 	s.ask("start: a key", "POST", api.StartPath, bearer(revoked), s.startBody(nil))
-	keys, err := s.office.Directory().Keys(context.Background())
+	keys, err := s.setup.Directory().Keys(context.Background())
 	check(err)
 	for _, k := range keys {
 		if k.Last4 == revoked[len(revoked)-4:] {
-			_, err := s.office.Directory().RevokeKey(context.Background(), k.ID)
+			_, err := s.setup.Directory().RevokeKey(context.Background(), k.ID)
 			check(err)
 		}
 	}
@@ -139,8 +139,8 @@ func credentials(s *scene) {
 		s.startBody(nil))
 }
 
-// idempotency is contract 11 on start.
-func idempotency(s *scene) {
+// idempotency tries contract 11 on start.
+func idempotency(s *recording) {
 	try := func(name string, key []string, change members) *web.Response {
 		h := bearer(s.shop.secretKey)
 		h["Idempotency-Key"] = key
@@ -165,8 +165,8 @@ func idempotency(s *scene) {
 	try("after ten minutes", []string{"k1"}, nil)
 }
 
-// bodies are no JSON object, or one of another form (contract 3).
-func bodies(s *scene) {
+// bodies sends what is not a JSON object, or has another form (contract 3).
+func bodies(s *recording) {
 	whole := s.startBody(nil)
 	odd := []string{"", " ", "null", "true", "1", `"x"`, "[]", "[{}]", "{}", "{", "}", "{}{}", "{} x",
 		"\xef\xbb\xbf{}", "{\"a\":\"\xff\"}", `{"a":1,"a":2}`, `{"a":NaN}`, `{a:1}`, `{'a':1}`,
@@ -196,12 +196,12 @@ func bodies(s *scene) {
 	}
 }
 
-// preflights are contract 7.
-func preflights(s *scene) {
+// preflights tries contract 7.
+func preflights(s *recording) {
 	for _, from := range []string{origin, "https://other.example", "https://evil.example", "null", ""} {
 		for _, method := range []string{"POST", "GET", ""} {
-			h := headers("Origin", from, "Access-Control-Request-Method", method, "Access-Control-Request-Headers",
-				"content-type")
+			h := headers("Origin", from, "Access-Control-Request-Method", method,
+				"Access-Control-Request-Headers", "content-type")
 			s.ask("contract 7: preflight", "OPTIONS", api.StartPath, h, "")
 		}
 		s.ask("contract 7: preflight of validate", "OPTIONS", api.ValidatePath,
@@ -209,8 +209,8 @@ func preflights(s *scene) {
 	}
 }
 
-// callbacks are the published list of good and bad ones (contract 8).
-func callbacks(s *scene, dev bool) {
+// callbacks sends the published list of good and bad ones (contract 8).
+func callbacks(s *recording, dev bool) {
 	if !dev {
 		must(200, s.admin("contract 29: test", "POST", "/admin/v1/integrations/"+s.shop.l1.id+"/test", nil, ""))
 	}

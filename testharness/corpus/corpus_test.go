@@ -28,10 +28,10 @@ func stored(t *testing.T, name string) *transcript.Transcript {
 	return r
 }
 
-// The corpus is what its scenes record now: a core that asks for something
-// else or answers otherwise is seen here, step by step.
+// The corpus is what would be recorded now. If the core answers or asks for
+// something else, the test says at which step.
 func TestRecordedAnew(t *testing.T) {
-	for _, p := range scenes {
+	for _, p := range recordings {
 		t.Run(p.name, func(t *testing.T) {
 			var text bytes.Buffer
 			if err := p.record().Write(&text); err != nil {
@@ -54,15 +54,15 @@ func TestRecordedAnew(t *testing.T) {
 		})
 	}
 	files, err := filepath.Glob("testdata/*")
-	if err != nil || len(files) != len(scenes) {
-		t.Errorf("%d scenes, and files %v: %v", len(scenes), files, err)
+	if err != nil || len(files) != len(recordings) {
+		t.Errorf("%d recordings, and files %v: %v", len(recordings), files, err)
 	}
 }
 
 // What is stored is a transcript that can be replayed. TestEnginesAreTheSame
 // also replays it in a guest.
 func TestReplay(t *testing.T) {
-	for _, p := range scenes {
+	for _, p := range recordings {
 		t.Run(p.name, func(t *testing.T) {
 			recorded := stored(t, p.name)
 			sum, differs, err := recorded.Replay(t.Context(), transcript.Engine{})
@@ -76,11 +76,11 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// The corpus has what the comparison is to be about.
+// The corpus has every code, page, event and effect that engines have to agree on.
 func TestVariety(t *testing.T) {
 	requests := 0
 	seen := map[string]bool{}
-	for _, p := range scenes {
+	for _, p := range recordings {
 		for _, s := range stored(t, p.name).Steps {
 			seen["entry "+transcript.EntryName(s.Entry)] = true
 			for _, e := range s.Events {
@@ -161,7 +161,7 @@ func TestVariety(t *testing.T) {
 	}
 }
 
-// between is what stands behind a word until the next quotation mark.
+// between is the text from a word to the next quotation mark.
 func between(s, word string) string {
 	_, s, _ = strings.Cut(s, word)
 	s, _, _ = strings.Cut(s, `"`)

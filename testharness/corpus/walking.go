@@ -18,7 +18,7 @@ var outcomes = []string{sandbox.Approve, sandbox.Reject, sandbox.FailAttempt, sa
 	sandbox.Unknown, sandbox.Cancel}
 
 // hosted walks through the pages as users do, and as they should not.
-func hosted(s *scene) {
+func hosted(s *recording) {
 	for n, language := range []any{nil, "en", "de", "es", "fr", "pt", "it"} {
 		for m, outcome := range outcomes {
 			v := s.start(members{"language": language, "state": fmt.Sprintf("s %d", n),
@@ -51,8 +51,8 @@ func hosted(s *scene) {
 	forms(s)
 }
 
-// attempts are contract 23.
-func attempts(s *scene) {
+// attempts tries contract 23.
+func attempts(s *recording) {
 	v := s.start(members{"language": "en"})
 	for n := range 5 {
 		s.act(fmt.Sprintf("contract 23: failed attempt %d", n+1), v, sandbox.FailAttempt, "attempt",
@@ -85,8 +85,8 @@ func attempts(s *scene) {
 	s.runDue("timers and events")
 }
 
-// slow approvals are pending for a while.
-func slow(s *scene) {
+// slow has approvals that are pending for a while.
+func slow(s *recording) {
 	for _, wait := range []time.Duration{time.Second, 3 * time.Second, 11 * time.Minute} {
 		v := s.start(members{"external_user_id": sandbox.UserSlow})
 		r := must(303, s.act("a slow approval", v, sandbox.Approve))
@@ -104,8 +104,8 @@ func slow(s *scene) {
 	}
 }
 
-// late is what comes after the ten minutes.
-func late(s *scene) {
+// late does everything after the ten minutes.
+func late(s *recording) {
 	for n, outcome := range outcomes {
 		v := s.start(members{"integration_id": []string{s.shop.l1.id, s.shop.silent.id}[n%2]})
 		s.pause(10*time.Minute - 20*time.Millisecond)
@@ -120,8 +120,8 @@ func late(s *scene) {
 	}
 }
 
-// forms are wrong, or posted by another site.
-func forms(s *scene) {
+// forms posts forms that are wrong, or of another site.
+func forms(s *recording) {
 	v := s.start(nil)
 	post := func(name string, h web.Header, body string) { s.ask(name, "POST", api.HostedPath, h, body) }
 	good := url.Values{"flow": {v.flow}, "outcome": {sandbox.Cancel}}.Encode()
@@ -154,8 +154,8 @@ func forms(s *scene) {
 	}
 }
 
-// results are validated and reconciled.
-func results(s *scene) {
+// results validates and reconciles.
+func results(s *recording) {
 	for _, i := range []*integrated{s.shop.l1, s.shop.l2, s.shop.silent, s.shop.off} {
 		v := s.start(members{"integration_id": i.id, "external_user_id": "user-42"})
 		s.reconcile("pending", v.ID)
@@ -163,8 +163,8 @@ func results(s *scene) {
 		s.reconcile("completed", v.ID)
 		s.ask("contract 5: another publisher validates", "POST", api.ValidatePath, bearer(s.other.secretKey),
 			members{"result_token": result}.String())
-		s.ask("contract 5: another publisher reconciles", "GET", api.SessionsPath+v.ID, bearer(s.other.secretKey),
-			"")
+		s.ask("contract 5: another publisher reconciles", "GET",
+			api.SessionsPath+v.ID, bearer(s.other.secretKey), "")
 		s.validate("validate", result)
 		s.validate("contract 5: used", result)
 		s.validate("contract 11: used, with a key", result, "Idempotency-Key", "k")
@@ -207,8 +207,8 @@ func results(s *scene) {
 	s.ask("validate: null", "POST", api.ValidatePath, bearer(s.shop.secretKey), `{"result_token":null}`)
 }
 
-// tokens are altered, cut, and passed off as others (contract 14, 15).
-func tokens(s *scene) {
+// tokens alters and cuts tokens, and uses them in the place of others (contract 14, 15).
+func tokens(s *recording) {
 	v := s.start(members{"state": "s", "external_user_id": "u", "language": "de"})
 	w := s.start(nil)
 	result := s.approve(w)
@@ -253,8 +253,8 @@ func tokens(s *scene) {
 	s.page("none of it ended it", v)
 }
 
-// routes are paths, methods, headers and addresses, whatever they may be.
-func routes(s *scene) {
+// routes tries paths, methods, headers and addresses of every kind.
+func routes(s *recording) {
 	v := s.start(nil)
 	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get",
 		"", "PROPFIND", "G\x00T"}

@@ -35,8 +35,8 @@ var receivers = []struct {
 	{"blocked", fails(host.FetchBlocked)},
 }
 
-// webhooks are delivered, tried again and given up, in production.
-func webhooks(s *scene) {
+// webhooks delivers webhooks, tries them again and gives them up, in production.
+func webhooks(s *recording) {
 	s.ask("contract 5: not ready", "POST", api.StartPath, bearer(s.shop.secretKey), s.startBody(nil))
 	s.ask("contract 5: without a webhook it never is", "POST", api.StartPath, bearer(s.shop.secretKey),
 		s.startBody(members{"integration_id": s.shop.silent.id}))
@@ -101,8 +101,8 @@ func webhooks(s *scene) {
 		s.startBody(nil))
 }
 
-// deliveries are the dead events, and sending them again (contract 27).
-func deliveries(s *scene) {
+// deliveries lists dead events and sends them again (contract 27).
+func deliveries(s *recording) {
 	var page struct {
 		Deliveries []struct {
 			Event string `json:"event"`
@@ -126,8 +126,8 @@ func deliveries(s *scene) {
 	s.admin("contract 27: no dead events", "GET", adminPath+"deliveries", nil, "")
 }
 
-// jobs are claimed and run side by side, as a runner does.
-func jobs(s *scene) {
+// jobs claims jobs and runs them side by side, as a runner does.
+func jobs(s *recording) {
 	for range 6 {
 		s.start(nil)
 	}
@@ -172,8 +172,8 @@ func jobs(s *scene) {
 	s.runDue("the rest's events")
 }
 
-// operators' side.
-func operators(s *scene) {
+// operators asks the operators' side.
+func operators(s *recording) {
 	for _, h := range []web.Header{
 		{}, bearer(""), bearer("x"), bearer(s.shop.secretKey), headers("Authorization", operatorToken),
 		headers("Authorization", "bearer "+operatorToken), bearer(operatorToken + " "), bearer(operatorToken[1:]),
@@ -251,8 +251,8 @@ func site(change members) string {
 		"integrations": []members{i}}.String()
 }
 
-// sites are the publishers and integrations of the operator's configuration.
-func sites(s *scene) {
+// sites applies the publishers and integrations of the operator's configuration.
+func sites(s *recording) {
 	apply := func(name, body string) { s.do("apply: "+name, abi.Apply, []byte(body)) }
 	for _, change := range []members{
 		{}, {}, {"level": "L2"}, {"webhook_off": true, "webhook_url": nil, "secret": nil},
@@ -297,8 +297,8 @@ func sites(s *scene) {
 	s.ask("start", "POST", api.StartPath, bearer(created.Key), s.startBody(members{"integration_id": id}))
 }
 
-// limits are exhausted (contract 21, 30), and guessing counts.
-func limits(s *scene) {
+// limits exhausts the limits (contract 21, 30). Guessing counts.
+func limits(s *recording) {
 	v := s.start(nil)
 	at := func(name, client, method, path string, h web.Header, body string) {
 		s.request(name, abi.Handle, &web.Request{Method: method, Path: path, Header: h, Body: []byte(body),
@@ -330,9 +330,9 @@ func limits(s *scene) {
 	}
 }
 
-// faults are a store that is away, loses requests or loses replies, at each
-// effect of each thing that can be asked (contract 5, 503).
-func faults(s *scene) {
+// faults has the store away, or lose requests or replies, at each effect of
+// everything that can be asked (contract 5, 503).
+func faults(s *recording) {
 	secret := bearer(s.shop.secretKey)
 	var v started
 	var result string
@@ -374,8 +374,8 @@ func faults(s *scene) {
 			s.ask(name, "POST", api.StartPath, secret, s.startBody(members{"external_user_id": sandbox.UserInitError}))
 		}},
 		{"preflight", nil, func(name string) {
-			s.ask(name, "OPTIONS", api.StartPath, headers("Origin", origin, "Access-Control-Request-Method", "POST"),
-				"")
+			s.ask(name, "OPTIONS", api.StartPath,
+				headers("Origin", origin, "Access-Control-Request-Method", "POST"), "")
 		}},
 		{"the page", fresh, func(name string) { s.page(name, v) }},
 		{"approve", fresh, func(name string) { s.act(name, v, sandbox.Approve) }},
@@ -419,7 +419,7 @@ func faults(s *scene) {
 				if c.before != nil {
 					c.before()
 				}
-				s.pause(5 * time.Second) // nothing is believed from before
+				s.pause(5 * time.Second) // what was read before is not used any more
 				s.fault = func(n int, k abi.Kind) fault {
 					if n != at && !(lasting && n > at) {
 						return none

@@ -29,18 +29,18 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// play is what happens in one scene.
+// play is what a recording does.
 type play struct {
 	name   string
 	config abi.Config // over what begin sets
-	play   func(*scene)
+	play   func(*recording)
 }
 
-// scenes are the files of the corpus.
-var scenes = []play{
+// recordings are the files of the corpus.
+var recordings = []play{
 	{"start", abi.Config{Dev: true}, start},
-	{"callbacks-dev", abi.Config{Dev: true}, func(s *scene) { callbacks(s, true) }},
-	{"callbacks-production", abi.Config{Test: true}, func(s *scene) { callbacks(s, false) }},
+	{"callbacks-dev", abi.Config{Dev: true}, func(s *recording) { callbacks(s, true) }},
+	{"callbacks-production", abi.Config{Test: true}, func(s *recording) { callbacks(s, false) }},
 	{"hosted", abi.Config{Dev: true, Partitions: 3}, hosted},
 	{"results", abi.Config{Dev: true, Partitions: 2}, results},
 	{"tokens", abi.Config{Dev: true}, tokens},
@@ -53,36 +53,38 @@ var scenes = []play{
 	{"faults", abi.Config{Dev: true}, faults},
 }
 
-// record plays the scene.
+// record does it and returns the transcript.
 func (p play) record() *transcript.Transcript {
 	s := begin(p.config)
 	p.play(s)
 	return &s.recorder.Transcript
 }
 
-// epoch is when every scene begins. The odd part of a second shows who rounds.
+// epoch is when every recording begins. The odd part of a second shows where
+// times are rounded.
 var epoch = time.Date(2026, 11, 20, 22, 10, 0, 123_456_789, time.UTC)
 
-// many is a rate that no scene reaches.
+// many is a rate that no recording reaches.
 const many = 1_000_000
 
 const operatorToken = "op_of_the_corpus_of_answers"
 
-// A scene is one service on a store, with whom it serves.
-type scene struct {
+// A recording is one service on a store, with its publishers and receivers.
+type recording struct {
 	now      time.Time
 	store    *memory.Store
 	meter    meter
-	office   *core.Service // by which publishers are set up: what it does is not recorded
+	setup    *core.Service // sets up publishers; what it does is not recorded
 	recorder *transcript.Recorder
 
 	shop, other *publisher
 
-	// receiver is who gets webhooks. Nil: who verifies them, as a publisher should.
+	// receiver gets webhooks. Nil: it verifies them, as a publisher should.
 	receiver func(host.FetchRequest) (host.FetchResponse, error)
 	secrets  map[string]string // of webhooks, by URL
 
-	// fault says what becomes of an effect, the nth of its step from 1. Nil: it is carried out.
+	// fault says what happens to an effect, the nth of its step from 1. Nil: it is
+	// carried out.
 	fault   func(n int, k abi.Kind) fault
 	effects int
 }
@@ -98,7 +100,7 @@ type integrated struct {
 	id, publicKey, webhookURL string
 }
 
-// fault is what becomes of an effect.
+// fault is what happens to an effect.
 type fault int
 
 const (
@@ -113,16 +115,16 @@ const (
 	origin   = "https://shop.example"
 )
 
-// begin is a scene with two publishers.
-func begin(c abi.Config) *scene {
-	s := &scene{now: epoch, meter: meter{}, secrets: map[string]string{}}
+// begin begins a recording with two publishers.
+func begin(c abi.Config) *recording {
+	s := &recording{now: epoch, meter: meter{}, secrets: map[string]string{}}
 	s.store = memory.New(memory.Config{Now: func() time.Time { return s.now }})
 	random := transcript.Entropy(0)
 	keys, err := token.GenerateKeyring(random, s.now)
 	check(err)
 	c.Keyring, err = keys.Marshal()
 	check(err)
-	var compact json.RawMessage // as the file will have it
+	var compact json.RawMessage // the form that the file has
 	check(json.Unmarshal(c.Keyring, &compact))
 	c.Keyring = compact
 	c.BaseURL, c.Host, c.OperatorToken = "https://verge.example", "verge.example", operatorToken
@@ -136,7 +138,7 @@ func begin(c abi.Config) *scene {
 	}
 	ring, err := keys.Ring(c.Host, random, func() time.Time { return s.now })
 	check(err)
-	s.office, err = core.New(settings.Unpack(c, func() time.Time { return s.now }),
+	s.setup, err = core.New(settings.Unpack(c, func() time.Time { return s.now }),
 		host.Host{KV: s.store, Sealer: ring,
 			Now: func() time.Time { return s.now }, Random: random, Fetch: s})
 	check(err)
@@ -148,8 +150,8 @@ func begin(c abi.Config) *scene {
 	return s
 }
 
-func (s *scene) publisher(id, uuid, origin string) *publisher {
-	d := s.office.Directory()
+func (s *recording) publisher(id, uuid, origin string) *publisher {
+	d := s.setup.Directory()
 	check(d.PutPublisher(context.Background(), integration.Publisher{ID: id, Name: id}))
 	p := &publisher{id: id}
 	add := func(end, level string, age int, hook integration.Webhook) *integrated {
@@ -174,29 +176,29 @@ func (s *scene) publisher(id, uuid, origin string) *publisher {
 	return p
 }
 
-func (s *scene) key(publisher, integration string, expires *time.Time) string {
-	text, _, err := s.office.Directory().CreateKey(context.Background(), publisher, integration, expires)
+func (s *recording) key(publisher, integration string, expires *time.Time) string {
+	text, _, err := s.setup.Directory().CreateKey(context.Background(), publisher, integration, expires)
 	check(err)
 	return text
 }
 
-// change replaces what the service has on record of an integration.
-func (s *scene) change(id string, change func(*integration.Integration)) {
-	i, err := s.office.Directory().Integration(context.Background(), id)
+// change changes an integration.
+func (s *recording) change(id string, change func(*integration.Integration)) {
+	i, err := s.setup.Directory().Integration(context.Background(), id)
 	check(err)
 	next := *i
 	change(&next)
-	check(s.office.Directory().PutIntegration(context.Background(), next, ""))
+	check(s.setup.Directory().PutIntegration(context.Background(), next, ""))
 }
 
 func check(err error) {
 	if err != nil {
-		panic(err) // a scene is a program of ours: it works or it is wrong
+		panic(err) // a mistake in this program
 	}
 }
 
-// carry does what the service asks for.
-func (s *scene) carry(k abi.Kind, body []byte) (abi.Status, []byte) {
+// carry carries out what the service asks for.
+func (s *recording) carry(k abi.Kind, body []byte) (abi.Status, []byte) {
 	s.effects++
 	f := none
 	if s.fault != nil {
@@ -219,7 +221,7 @@ func (s *scene) carry(k abi.Kind, body []byte) (abi.Status, []byte) {
 	return status, reply
 }
 
-// meter forgets no counter. The service's own forgets some, by chance.
+// meter forgets no counter. The service's own meter forgets some at random.
 type meter map[string]time.Time
 
 // Spend implements kv.Meter.
@@ -244,8 +246,8 @@ func (m meter) Spend(
 	return before, nil
 }
 
-// Fetch implements host.Fetcher: it is the other end of webhooks.
-func (s *scene) Fetch(_ context.Context, q host.FetchRequest) (host.FetchResponse, error) {
+// Fetch implements host.Fetcher: it receives the webhooks.
+func (s *recording) Fetch(_ context.Context, q host.FetchRequest) (host.FetchResponse, error) {
 	if s.receiver != nil {
 		return s.receiver(q)
 	}
@@ -260,7 +262,7 @@ func (s *scene) Fetch(_ context.Context, q host.FetchRequest) (host.FetchRespons
 		nil
 }
 
-// answers is a receiver that always answers alike.
+// answers is a receiver that always gives the same answer.
 func answers(status int) func(host.FetchRequest) (host.FetchResponse, error) {
 	return func(host.FetchRequest) (host.FetchResponse, error) { return host.FetchResponse{Status: status}, nil }
 }
@@ -272,8 +274,8 @@ func fails(reason string) func(host.FetchRequest) (host.FetchResponse, error) {
 	}
 }
 
-// do has the service do something, a moment after the last.
-func (s *scene) do(name string, entry abi.Entry, body []byte) []byte {
+// do has the service do something, a moment after the last step.
+func (s *recording) do(name string, entry abi.Entry, body []byte) []byte {
 	s.now = s.now.Add(7*time.Millisecond + 1234*time.Microsecond + 567)
 	s.effects = 0
 	answer, err := s.recorder.Do(name, s.now, entry, body)
@@ -282,22 +284,23 @@ func (s *scene) do(name string, entry abi.Entry, body []byte) []byte {
 }
 
 // pause lets time pass in which nothing happens.
-func (s *scene) pause(d time.Duration) { s.now = s.now.Add(d) }
+func (s *recording) pause(d time.Duration) { s.now = s.now.Add(d) }
 
-// ask sends a request. Who sends no header sends none.
-func (s *scene) ask(name, method, target string, header web.Header, body string) *web.Response {
+// ask sends a request with no other headers than header.
+func (s *recording) ask(name, method, target string, header web.Header, body string) *web.Response {
 	return s.send(name, abi.Handle, method, target, header, body)
 }
 
-// admin sends a request to the operators' side, with their token unless header is one.
-func (s *scene) admin(name, method, target string, header web.Header, body string) *web.Response {
+// admin sends a request to the operators' side, with their token unless header is
+// given.
+func (s *recording) admin(name, method, target string, header web.Header, body string) *web.Response {
 	if header == nil {
 		header = bearer(operatorToken)
 	}
 	return s.send(name, abi.Admin, method, target, header, body)
 }
 
-func (s *scene) send(
+func (s *recording) send(
 	name string, entry abi.Entry, method, target string, header web.Header, body string,
 ) *web.Response {
 	path, query, _ := strings.Cut(target, "?")
@@ -305,13 +308,13 @@ func (s *scene) send(
 		Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")})
 }
 
-func (s *scene) request(name string, entry abi.Entry, q *web.Request) *web.Response {
+func (s *recording) request(name string, entry abi.Entry, q *web.Request) *web.Response {
 	answer, err := abi.ReadResponse(s.do(name, entry, abi.AppendRequest(nil, q)))
 	check(err)
 	return answer
 }
 
-// must is for an answer on which what follows builds.
+// must panics unless the answer has the status: later steps need it.
 func must(status int, r *web.Response) *web.Response {
 	if r.Status != status {
 		panic(fmt.Sprintf("status %d, want %d: %s", r.Status, status, r.Body))
@@ -330,14 +333,14 @@ func headers(pairs ...string) web.Header {
 
 func bearer(key string) web.Header { return headers("Authorization", "Bearer "+key) }
 
-// with is a header and more.
+// with is h and further headers.
 func with(h web.Header, pairs ...string) web.Header {
 	h = maps.Clone(h)
 	maps.Copy(h, headers(pairs...))
 	return h
 }
 
-// members of a JSON object; nil leaves one out.
+// members are those of a JSON object. A nil one is left out.
 type members map[string]any
 
 func (m members) String() string {
@@ -348,25 +351,25 @@ func (m members) String() string {
 	return string(b)
 }
 
-// startBody asks for a session of the shop's L1, changed.
-func (s *scene) startBody(change members) string {
+// startBody asks for a session of the shop's L1, with the members of change.
+func (s *recording) startBody(change members) string {
 	m := members{"integration_id": s.shop.l1.id, "callback_url": callback}
 	maps.Copy(m, change)
 	return m.String()
 }
 
-// started is a session.
+// started is a session that was started.
 type started struct {
 	ID       string `json:"session_id"`
 	Redirect string `json:"redirect_url"`
 	flow     string
 }
 
-func (s *scene) start(change members) started {
+func (s *recording) start(change members) started {
 	return s.session(s.ask("start", "POST", api.StartPath, bearer(s.shop.secretKey), s.startBody(change)))
 }
 
-func (s *scene) session(r *web.Response) (v started) {
+func (s *recording) session(r *web.Response) (v started) {
 	check(json.Unmarshal(must(200, r).Body, &v))
 	u, err := url.Parse(v.Redirect)
 	check(err)
@@ -374,8 +377,8 @@ func (s *scene) session(r *web.Response) (v started) {
 	return v
 }
 
-// page looks at a session's page.
-func (s *scene) page(name string, v started, more ...string) *web.Response {
+// page asks for a session's page.
+func (s *recording) page(name string, v started, more ...string) *web.Response {
 	target := api.HostedPath + "?flow=" + v.flow
 	for i := 0; i < len(more); i += 2 {
 		target += "&" + more[i] + "=" + more[i+1]
@@ -385,8 +388,8 @@ func (s *scene) page(name string, v started, more ...string) *web.Response {
 
 var form = headers("Content-Type", "application/x-www-form-urlencoded", "Origin", "https://verge.example")
 
-// act presses the button of an outcome.
-func (s *scene) act(name string, v started, outcome string, more ...string) *web.Response {
+// act posts the form of an outcome.
+func (s *recording) act(name string, v started, outcome string, more ...string) *web.Response {
 	fields := url.Values{"flow": {v.flow}, "outcome": {outcome}}
 	for i := 0; i < len(more); i += 2 {
 		fields.Set(more[i], more[i+1])
@@ -394,8 +397,8 @@ func (s *scene) act(name string, v started, outcome string, more ...string) *web
 	return s.ask(name, "POST", api.HostedPath, form, fields.Encode())
 }
 
-// approve ends a session well and returns the result token.
-func (s *scene) approve(v started, more ...string) string {
+// approve approves a session and returns the result token.
+func (s *recording) approve(v started, more ...string) string {
 	must(303, s.act("approve", v, sandbox.Approve, more...))
 	return resultToken(s.page("the hop", v))
 }
@@ -409,46 +412,46 @@ func resultToken(page *web.Response) string {
 	return u.Query().Get("result_token")
 }
 
-func (s *scene) validate(name, result string, more ...string) *web.Response {
+func (s *recording) validate(name, result string, more ...string) *web.Response {
 	return s.ask(name, "POST", api.ValidatePath, with(bearer(s.shop.secretKey), more...),
 		members{"result_token": result}.String())
 }
 
-func (s *scene) reconcile(name, id string) *web.Response {
+func (s *recording) reconcile(name, id string) *web.Response {
 	return s.ask(name, "GET", api.SessionsPath+id, bearer(s.shop.secretKey), "")
 }
 
-// runDue does all that is due.
-func (s *scene) runDue(name string) (next time.Time) {
+// runDue runs everything that is due.
+func (s *recording) runDue(name string) (next time.Time) {
 	jobs, err := abi.ReadJobs(s.do(name, abi.RunDue, nil))
 	check(err)
 	return jobs.Next
 }
 
 // claim leases due tasks of a partition.
-func (s *scene) claim(name string, p kv.Partition, n int) []host.Job {
+func (s *recording) claim(name string, p kv.Partition, n int) []host.Job {
 	jobs, err := abi.ReadJobs(s.do(name, abi.ClaimDue,
 		abi.AppendClaimJobs(nil, abi.ClaimJobs{Partition: p, N: n})))
 	check(err)
 	return jobs.Jobs
 }
 
-func (s *scene) run(name string, j host.Job) {
+func (s *recording) run(name string, j host.Job) {
 	s.do(name, abi.Run, abi.AppendJob(nil, j, time.Time{}))
 }
 
-func (s *scene) put(name string, j host.Job, until time.Time) {
+func (s *recording) put(name string, j host.Job, until time.Time) {
 	s.do(name, abi.Defer, abi.AppendJob(nil, j, until))
 }
 
-// settle does all that is due as another instance would: what it does is not recorded.
-func (s *scene) settle() {
-	_, err := s.office.RunDue(context.Background())
+// settle runs everything that is due on the service that is not recorded.
+func (s *recording) settle() {
+	_, err := s.setup.RunDue(context.Background())
 	check(err)
 }
 
 // damage puts a value into the store that the service did not write.
-func (s *scene) damage(p kv.Partition, name, value string) {
+func (s *recording) damage(p kv.Partition, name, value string) {
 	check(s.store.Commit(context.Background(), kv.Tx{ID: "damage " + name, Partition: p,
 		Puts: []kv.Put{{Name: name, Value: []byte(value)}}}))
 }
