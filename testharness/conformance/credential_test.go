@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -158,105 +159,131 @@ func refusedCredentials(t *testing.T, h *testharness.Harness, result string) []r
 }
 
 func TestKeys(t *testing.T) {
-	h := newHarness(t, &opts{Configure: unlimited})
-	create := func(t *testing.T, more body) (key, id string) {
-		t.Helper()
-		b := body{"publisher_id": h.Publisher.ID}
-		for k, v := range more {
-			b[k] = v
-		}
-		r := h.Admin("POST", "/admin/v1/keys", b)
-		wantStatus(t, r, 200)
-		info, _ := r.JSON()["info"].(map[string]any)
-		id, _ = info["id"].(string)
-		return r.Text("key"), id
+	k := keyMaker{newHarness(t, &opts{Configure: unlimited})}
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"contract 12: 32 random bytes in base62 and 6 characters of checksum", k.form},
+		{"contract 12: two are valid at once, for rotation", k.twoAtOnce},
+		{"contract 12: revoked, for both kinds and at once on this instance", k.revoked},
+		{"contract 12: an expiry ends a key at its instant", k.expires},
+		{"contract 12: an expiry in the past is refused", k.expiredBefore},
+		{"contract 12: listed by their last 4 characters alone", k.listed},
+		{"contract 12: only a hash is kept", k.hashed},
+		{"admin: nobody without the operator's token", k.operatorOnly},
+	} {
+		t.Run(c.name, c.run)
 	}
-	try := func(key string) *testharness.Response {
-		return start(h, testharness.Bearer(key), string(h.StartBody(nil)))
+}
+
+// keyMaker is an operator who makes keys of a publisher.
+type keyMaker struct{ *testharness.Harness }
+
+func (k keyMaker) create(t *testing.T, more body) (key, id string) {
+	t.Helper()
+	b := body{"publisher_id": k.Publisher.ID}
+	maps.Copy(b, more)
+	r := k.Admin("POST", "/admin/v1/keys", b)
+	wantStatus(t, r, 200)
+	info, _ := r.JSON()["info"].(map[string]any)
+	id, _ = info["id"].(string)
+	return r.Text("key"), id
+}
+
+func (k keyMaker) try(key string) *testharness.Response {
+	return start(k.Harness, testharness.Bearer(key), string(k.StartBody(nil)))
+}
+
+func (k keyMaker) form(t *testing.T) {
+	sk, _ := k.create(t, nil)
+	pk, _ := k.create(t, body{"integration_id": k.Publisher.L1.ID})
+	whole := len(sk) == len("svc_sk_")+43+6 && len(pk) == len(sk)
+	if !whole || !strings.HasPrefix(sk, "svc_sk_") || !strings.HasPrefix(pk, "svc_pk_") {
+		t.Errorf("%d %d", len(sk), len(pk))
 	}
-	t.Run("contract 12: 32 random bytes in base62 and 6 characters of checksum", func(t *testing.T) {
-		sk, _ := create(t, nil)
-		pk, _ := create(t, body{"integration_id": h.Publisher.L1.ID})
-		whole := len(sk) == len("svc_sk_")+43+6 && len(pk) == len(sk)
-		if !whole || !strings.HasPrefix(sk, "svc_sk_") || !strings.HasPrefix(pk, "svc_pk_") {
-			t.Errorf("%d %d", len(sk), len(pk))
-		}
-		wantStatus(t, try(sk), 200)
-	})
-	t.Run("contract 12: two are valid at once, for rotation", func(t *testing.T) {
-		a, _ := create(t, nil)
-		b, _ := create(t, nil)
-		token := h.Approve(h.Start(nil)).ResultToken
-		wantStatus(t, try(a), 200)
-		wantStatus(t, try(b), 200)
-		wantStatus(t, h.ValidateAs(testharness.Bearer(b), token), 200)
-	})
-	t.Run("contract 12: revoked, for both kinds and at once on this instance", func(t *testing.T) {
-		sk, id := create(t, nil)
-		wantStatus(t, try(sk), 200)
-		wantStatus(t, h.Admin("POST", "/admin/v1/keys/"+id+"/revoke", nil), 200)
-		wantError(t, try(sk), 401, "UNAUTHORIZED")
-		pk, id := create(t, body{"integration_id": h.Publisher.L1.ID})
-		b := string(h.StartBody(body{"public_key": pk}))
-		wantStatus(t, start(h, nil, b), 200)
-		wantStatus(t, h.Admin("POST", "/admin/v1/keys/"+id+"/revoke", nil), 200)
-		wantError(t, start(h, nil, b), 401, "UNAUTHORIZED")
-		wantStatus(t, h.TryStart(nil), 200)
-	})
-	t.Run("contract 12: an expiry ends a key at its instant", func(t *testing.T) {
-		expires := h.Now().Add(time.Hour)
-		sk, _ := create(t, body{"expires": expires.Format(time.RFC3339)})
-		h.AdvanceTo(expires.Add(-time.Millisecond))
-		wantStatus(t, try(sk), 200)
-		h.AdvanceTo(expires)
-		wantError(t, try(sk), 401, "UNAUTHORIZED")
-	})
-	t.Run("contract 12: an expiry in the past is refused", func(t *testing.T) {
-		r := h.Admin("POST", "/admin/v1/keys", body{"publisher_id": h.Publisher.ID,
-			"expires": h.Now().Format(time.RFC3339)})
-		wantError(t, r, 400, "INVALID_REQUEST")
-	})
-	t.Run("contract 12: listed by their last 4 characters alone", func(t *testing.T) {
-		sk, id := create(t, nil)
-		r := h.Admin("GET", "/admin/v1/keys", nil)
-		wantStatus(t, r, 200)
-		if strings.Contains(string(r.Body), sk[7:20]) || strings.Contains(string(r.Body), sk[len(sk)-6:]) {
-			t.Error("the list holds more of a key")
-		}
-		found := false
-		for _, k := range list(t, r, "keys") {
-			found = found || k["id"] == id && k["last4"] == sk[len(sk)-4:]
-		}
-		if !found {
-			t.Errorf("%s not listed: %s", id, r.Body)
-		}
-	})
-	t.Run("contract 12: only a hash is kept", func(t *testing.T) {
-		items := 0
-		for text := range everything(t, h) {
-			items++
-			p := h.Publisher
-			for _, key := range []string{p.SecretKey, p.L1.PublicKey, p.L1.WebhookSecret} {
-				if strings.Contains(text, key) || strings.Contains(text, key[7:30]) {
-					t.Errorf("the store holds a key: %s", text)
-				}
+	wantStatus(t, k.try(sk), 200)
+}
+
+func (k keyMaker) twoAtOnce(t *testing.T) {
+	a, _ := k.create(t, nil)
+	b, _ := k.create(t, nil)
+	token := k.Approve(k.Start(nil)).ResultToken
+	wantStatus(t, k.try(a), 200)
+	wantStatus(t, k.try(b), 200)
+	wantStatus(t, k.ValidateAs(testharness.Bearer(b), token), 200)
+}
+
+func (k keyMaker) revoked(t *testing.T) {
+	sk, id := k.create(t, nil)
+	wantStatus(t, k.try(sk), 200)
+	wantStatus(t, k.Admin("POST", "/admin/v1/keys/"+id+"/revoke", nil), 200)
+	wantError(t, k.try(sk), 401, "UNAUTHORIZED")
+	pk, id := k.create(t, body{"integration_id": k.Publisher.L1.ID})
+	b := string(k.StartBody(body{"public_key": pk}))
+	wantStatus(t, start(k.Harness, nil, b), 200)
+	wantStatus(t, k.Admin("POST", "/admin/v1/keys/"+id+"/revoke", nil), 200)
+	wantError(t, start(k.Harness, nil, b), 401, "UNAUTHORIZED")
+	wantStatus(t, k.TryStart(nil), 200)
+}
+
+func (k keyMaker) expires(t *testing.T) {
+	expires := k.Now().Add(time.Hour)
+	sk, _ := k.create(t, body{"expires": expires.Format(time.RFC3339)})
+	k.AdvanceTo(expires.Add(-time.Millisecond))
+	wantStatus(t, k.try(sk), 200)
+	k.AdvanceTo(expires)
+	wantError(t, k.try(sk), 401, "UNAUTHORIZED")
+}
+
+func (k keyMaker) expiredBefore(t *testing.T) {
+	r := k.Admin("POST", "/admin/v1/keys", body{"publisher_id": k.Publisher.ID,
+		"expires": k.Now().Format(time.RFC3339)})
+	wantError(t, r, 400, "INVALID_REQUEST")
+}
+
+func (k keyMaker) listed(t *testing.T) {
+	sk, id := k.create(t, nil)
+	r := k.Admin("GET", "/admin/v1/keys", nil)
+	wantStatus(t, r, 200)
+	if strings.Contains(string(r.Body), sk[7:20]) || strings.Contains(string(r.Body), sk[len(sk)-6:]) {
+		t.Error("the list holds more of a key")
+	}
+	found := false
+	for _, one := range list(t, r, "keys") {
+		found = found || one["id"] == id && one["last4"] == sk[len(sk)-4:]
+	}
+	if !found {
+		t.Errorf("%s not listed: %s", id, r.Body)
+	}
+}
+
+func (k keyMaker) hashed(t *testing.T) {
+	items := 0
+	for text := range everything(t, k.Harness) {
+		items++
+		p := k.Publisher
+		for _, key := range []string{p.SecretKey, p.L1.PublicKey, p.L1.WebhookSecret} {
+			if strings.Contains(text, key) || strings.Contains(text, key[7:30]) {
+				t.Errorf("the store holds a key: %s", text)
 			}
 		}
-		if items < 10 {
-			t.Errorf("only %d items seen", items)
-		}
-	})
-	t.Run("admin: nobody without the operator's token", func(t *testing.T) {
-		h2 := newHarness(t, nil)
-		right := h2.OperatorToken
-		for _, token := range []string{"", "x", h2.Publisher.SecretKey, right + "x", right[:len(right)-1]} {
-			real := h2.OperatorToken
-			h2.OperatorToken = token
-			wantError(t, h2.Admin("GET", "/admin/v1/keys", nil), 401, "UNAUTHORIZED")
-			h2.OperatorToken = real
-		}
-		wantStatus(t, h2.Admin("GET", "/admin/v1/keys", nil), 200)
-	})
+	}
+	if items < 10 {
+		t.Errorf("only %d items seen", items)
+	}
+}
+
+func (k keyMaker) operatorOnly(t *testing.T) {
+	h2 := newHarness(t, nil)
+	right := h2.OperatorToken
+	for _, token := range []string{"", "x", h2.Publisher.SecretKey, right + "x", right[:len(right)-1]} {
+		real := h2.OperatorToken
+		h2.OperatorToken = token
+		wantError(t, h2.Admin("GET", "/admin/v1/keys", nil), 401, "UNAUTHORIZED")
+		h2.OperatorToken = real
+	}
+	wantStatus(t, h2.Admin("GET", "/admin/v1/keys", nil), 200)
 }
 
 // Two services on one store are two instances. When one revokes a key, the other

@@ -166,125 +166,150 @@ func TestSchedule(t *testing.T) {
 	}
 	for name, reply := range retried {
 		t.Run("contract 26: "+name+" is retried at the schedule's instants, then dead", func(t *testing.T) {
-			h := newHarness(t, nil)
-			h.Sink.Always(reply)
-			s := h.Start(nil)
-			ending(h, s, "reject") // so there is no timer
-			h.Advance(20 * time.Hour)
-			attempts := map[string][]testharness.Delivery{}
-			for _, d := range h.Sink.Deliveries() {
-				attempts[d.Event.Type] = append(attempts[d.Event.Type], d)
-			}
-			for typ, ds := range attempts {
-				if len(ds) != len(delays)+1 {
-					t.Errorf("%s: %d attempts, want %d", typ, len(ds), len(delays)+1)
-					continue
-				}
-				for n, d := range ds {
-					if string(d.Body) != string(ds[0].Body) {
-						t.Errorf("contract 25: attempt %d of %s has other bytes", n, typ)
-					}
-					if d.Err != nil || d.Header.Get("X-Service-Timestamp") != fmt.Sprint(d.At.Unix()) {
-						t.Errorf("contract 25: t of attempt %d is not the attempt's: %v", n, d.Err)
-					}
-					if n == 0 {
-						continue
-					}
-					wait, want := d.At.Sub(ds[n-1].At), delays[n-1]
-					if math.Abs(float64(wait-want)) > 0.2*float64(want) {
-						t.Errorf("attempt %d came after %v, want %v ±20 %%", n, wait, want)
-					}
-				}
-			}
-			if len(attempts) != 2 {
-				t.Errorf("%d events", len(attempts))
-			}
-			list := dead(t, h)
-			if len(list) != 2 {
-				t.Fatalf("contract 27: %d dead events: %v", len(list), list)
-			}
-			for _, d := range list {
-				if d["reason"] != "exhausted" || d["attempts"] != float64(10) || d["session_id"] != s.SessionID {
-					t.Errorf("contract 27: %v", d)
-				}
-			}
+			retriedUntilDead(t, reply)
 		})
 	}
-	t.Run("contract 26: the jitter spreads", func(t *testing.T) {
-		h := newHarness(t, &opts{Configure: unlimited})
-		h.Sink.Always(testharness.Answer(500))
-		for range 20 {
-			h.Start(nil)
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"contract 26: the jitter spreads", jitterSpreads},
+		{"contract 26: the schedule can be set", scheduleIsSet},
+		{"contract 26: a 2xx ends it, also a late one", successEnds},
+		{"contract 26: a body that is too long is cut off and does not matter", longBody},
+		{"contract 26: an answer that comes too late is none", lateAnswer},
+		{"contract 28: a redirect is not followed, not even to ourselves", redirects},
+	} {
+		t.Run(c.name, c.run)
+	}
+}
+
+// retriedUntilDead wants an attempt at each instant of the schedule, all with the
+// same bytes, and then a dead event.
+func retriedUntilDead(t *testing.T, reply testharness.Reply) {
+	h := newHarness(t, nil)
+	h.Sink.Always(reply)
+	s := h.Start(nil)
+	ending(h, s, "reject") // so there is no timer
+	h.Advance(20 * time.Hour)
+	attempts := map[string][]testharness.Delivery{}
+	for _, d := range h.Sink.Deliveries() {
+		attempts[d.Event.Type] = append(attempts[d.Event.Type], d)
+	}
+	for typ, ds := range attempts {
+		if len(ds) != len(delays)+1 {
+			t.Errorf("%s: %d attempts, want %d", typ, len(ds), len(delays)+1)
+			continue
 		}
-		h.Settle()
-		h.Sink.Forget()
-		h.Advance(6 * time.Second)
-		waits := map[time.Duration]bool{}
-		for _, d := range h.Sink.Deliveries() {
-			waits[d.At.Sub(testharness.Epoch)] = true
+		for n, d := range ds {
+			if string(d.Body) != string(ds[0].Body) {
+				t.Errorf("contract 25: attempt %d of %s has other bytes", n, typ)
+			}
+			if d.Err != nil || d.Header.Get("X-Service-Timestamp") != fmt.Sprint(d.At.Unix()) {
+				t.Errorf("contract 25: t of attempt %d is not the attempt's: %v", n, d.Err)
+			}
+			if n == 0 {
+				continue
+			}
+			wait, want := d.At.Sub(ds[n-1].At), delays[n-1]
+			if math.Abs(float64(wait-want)) > 0.2*float64(want) {
+				t.Errorf("attempt %d came after %v, want %v ±20 %%", n, wait, want)
+			}
 		}
-		if len(waits) < 10 {
-			t.Errorf("20 events came back at %d different instants", len(waits))
+	}
+	if len(attempts) != 2 {
+		t.Errorf("%d events", len(attempts))
+	}
+	list := dead(t, h)
+	if len(list) != 2 {
+		t.Fatalf("contract 27: %d dead events: %v", len(list), list)
+	}
+	for _, d := range list {
+		if d["reason"] != "exhausted" || d["attempts"] != float64(10) || d["session_id"] != s.SessionID {
+			t.Errorf("contract 27: %v", d)
 		}
-	})
-	t.Run("contract 26: the schedule can be set", func(t *testing.T) {
-		h := newHarness(t, &opts{Configure: func(c *core.Config) {
-			c.Schedule = webhook.Schedule{Delays: []time.Duration{time.Minute}, JitterPercent: -1}
-		}})
-		h.Sink.Always(testharness.Answer(500))
+	}
+}
+
+func jitterSpreads(t *testing.T) {
+	h := newHarness(t, &opts{Configure: unlimited})
+	h.Sink.Always(testharness.Answer(500))
+	for range 20 {
 		h.Start(nil)
-		h.Advance(9 * time.Minute)
-		ds := h.Sink.Deliveries()
-		if len(ds) != 2 || ds[1].At.Sub(ds[0].At) != time.Minute {
-			t.Errorf("%d attempts", len(ds))
-		}
-	})
-	t.Run("contract 26: a 2xx ends it, also a late one", func(t *testing.T) {
-		for _, status := range []int{200, 201, 202, 204, 226, 299} {
-			h := newHarness(t, nil)
-			h.Sink.Next(testharness.Answer(500), testharness.Answer(502), testharness.Answer(status))
-			h.Start(nil)
-			h.Advance(9 * time.Minute)
-			if n := len(h.Sink.Deliveries()); n != 3 {
-				t.Errorf("%d: %d attempts, want 3", status, n)
-			}
-			if list := dead(t, h); len(list) != 0 {
-				t.Errorf("%v", list)
-			}
-		}
-	})
-	t.Run("contract 26: a body that is too long is cut off and does not matter", func(t *testing.T) {
+	}
+	h.Settle()
+	h.Sink.Forget()
+	h.Advance(6 * time.Second)
+	waits := map[time.Duration]bool{}
+	for _, d := range h.Sink.Deliveries() {
+		waits[d.At.Sub(testharness.Epoch)] = true
+	}
+	if len(waits) < 10 {
+		t.Errorf("20 events came back at %d different instants", len(waits))
+	}
+}
+
+func scheduleIsSet(t *testing.T) {
+	h := newHarness(t, &opts{Configure: func(c *core.Config) {
+		c.Schedule = webhook.Schedule{Delays: []time.Duration{time.Minute}, JitterPercent: -1}
+	}})
+	h.Sink.Always(testharness.Answer(500))
+	h.Start(nil)
+	h.Advance(9 * time.Minute)
+	ds := h.Sink.Deliveries()
+	if len(ds) != 2 || ds[1].At.Sub(ds[0].At) != time.Minute {
+		t.Errorf("%d attempts", len(ds))
+	}
+}
+
+func successEnds(t *testing.T) {
+	for _, status := range []int{200, 201, 202, 204, 226, 299} {
 		h := newHarness(t, nil)
-		h.Sink.Next(testharness.Reply{Status: 200, Size: 1 << 20})
+		h.Sink.Next(testharness.Answer(500), testharness.Answer(502), testharness.Answer(status))
 		h.Start(nil)
 		h.Advance(9 * time.Minute)
-		if n := len(h.Sink.Deliveries()); n != 1 {
-			t.Errorf("%d attempts, want 1", n)
+		if n := len(h.Sink.Deliveries()); n != 3 {
+			t.Errorf("%d: %d attempts, want 3", status, n)
 		}
-	})
-	t.Run("contract 26: an answer that comes too late is none", func(t *testing.T) {
-		h := newHarness(t, &opts{WebhookTimeout: 300 * time.Millisecond})
-		h.Sink.Next(testharness.Reply{Hang: true}, testharness.Reply{Status: 200, Stall: true},
-			testharness.Reply{Delay: 900 * time.Millisecond})
-		h.Start(nil)
-		h.Advance(9 * time.Minute)
-		if n := len(h.Sink.Deliveries()); n != 4 {
-			t.Errorf("%d attempts, want 4", n)
+		if list := dead(t, h); len(list) != 0 {
+			t.Errorf("%v", list)
 		}
-	})
-	t.Run("contract 28: a redirect is not followed, not even to ourselves", func(t *testing.T) {
-		h := newHarness(t, nil)
-		for _, status := range []int{301, 302, 303, 307, 308} {
-			h.Sink.Next(testharness.Reply{Status: status, Header: headers("Location", h.Sink.URL+"/elsewhere")})
+	}
+}
+
+func longBody(t *testing.T) {
+	h := newHarness(t, nil)
+	h.Sink.Next(testharness.Reply{Status: 200, Size: 1 << 20})
+	h.Start(nil)
+	h.Advance(9 * time.Minute)
+	if n := len(h.Sink.Deliveries()); n != 1 {
+		t.Errorf("%d attempts, want 1", n)
+	}
+}
+
+func lateAnswer(t *testing.T) {
+	h := newHarness(t, &opts{WebhookTimeout: 300 * time.Millisecond})
+	h.Sink.Next(testharness.Reply{Hang: true}, testharness.Reply{Status: 200, Stall: true},
+		testharness.Reply{Delay: 900 * time.Millisecond})
+	h.Start(nil)
+	h.Advance(9 * time.Minute)
+	if n := len(h.Sink.Deliveries()); n != 4 {
+		t.Errorf("%d attempts, want 4", n)
+	}
+}
+
+func redirects(t *testing.T) {
+	h := newHarness(t, nil)
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		h.Sink.Next(testharness.Reply{Status: status, Header: headers("Location", h.Sink.URL+"/elsewhere")})
+	}
+	h.Start(nil)
+	h.Advance(9 * time.Minute)
+	for _, d := range h.Sink.Deliveries() {
+		if d.Path == "/elsewhere" {
+			t.Error("followed")
 		}
-		h.Start(nil)
-		h.Advance(9 * time.Minute)
-		for _, d := range h.Sink.Deliveries() {
-			if d.Path == "/elsewhere" {
-				t.Error("followed")
-			}
-		}
-	})
+	}
 }
 
 func TestGivenUp(t *testing.T) {
@@ -306,121 +331,120 @@ func TestGivenUp(t *testing.T) {
 			}
 		})
 	}
-	t.Run("contract 27: sent again by hand: the same id and bytes, then gone from the list", func(t *testing.T) {
-		h := newHarness(t, nil)
-		h.Sink.Next(testharness.Answer(410))
-		h.Start(nil)
-		h.Settle()
-		id := fmt.Sprint(dead(t, h)[0]["event"])
-		h.Advance(2 * time.Hour) // meanwhile the session ends, and its event is sent
-		h.Sink.Next(testharness.Answer(503))
-		wantStatus(t, h.Admin("POST", "/admin/v1/deliveries/"+id+"/resend", nil), 200)
-		wantError(t, h.Admin("POST", "/admin/v1/deliveries/"+id+"/resend", nil), 404, "NOT_FOUND")
-		h.Advance(time.Hour) // a resent event has its whole schedule again
-		var of []testharness.Delivery
-		for _, d := range h.Sink.Deliveries() {
-			if d.Event.ID == id {
-				of = append(of, d)
-			}
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"contract 27: sent again by hand: the same id and bytes, then gone from the list", sentAgain},
+		{"contract 27: a dead event stays 30 days", thirtyDays},
+		{"spec: one event can exhaust delivery independently of another", oneOfTwo},
+		{"spec: at most one POST for an idempotency key without faults, and none after a 2xx", onePost},
+		{"spec: verification.cancelled is never sent", neverCancelled},
+	} {
+		t.Run(c.name, c.run)
+	}
+}
+
+func sentAgain(t *testing.T) {
+	h := newHarness(t, nil)
+	h.Sink.Next(testharness.Answer(410))
+	h.Start(nil)
+	h.Settle()
+	id := fmt.Sprint(dead(t, h)[0]["event"])
+	h.Advance(2 * time.Hour) // meanwhile the session ends, and its event is sent
+	h.Sink.Next(testharness.Answer(503))
+	wantStatus(t, h.Admin("POST", "/admin/v1/deliveries/"+id+"/resend", nil), 200)
+	wantError(t, h.Admin("POST", "/admin/v1/deliveries/"+id+"/resend", nil), 404, "NOT_FOUND")
+	h.Advance(time.Hour) // a resent event has its whole schedule again
+	var of []testharness.Delivery
+	for _, d := range h.Sink.Deliveries() {
+		if d.Event.ID == id {
+			of = append(of, d)
 		}
-		if len(of) != 3 || of[2].Err != nil ||
-			string(of[0].Body) != string(of[1].Body) || string(of[0].Body) != string(of[2].Body) {
-			t.Errorf("%d attempts", len(of))
+	}
+	if len(of) != 3 || of[2].Err != nil ||
+		string(of[0].Body) != string(of[1].Body) || string(of[0].Body) != string(of[2].Body) {
+		t.Errorf("%d attempts", len(of))
+	}
+	if list := dead(t, h); len(list) != 0 {
+		t.Errorf("%v", list)
+	}
+	wantError(t, h.Admin("POST", "/admin/v1/deliveries/"+id+"/resend", nil), 404, "NOT_FOUND")
+	wantError(t, h.Admin("POST", "/admin/v1/deliveries/evt_x/resend", nil), 400, "INVALID_REQUEST")
+}
+
+func thirtyDays(t *testing.T) {
+	h := newHarness(t, nil)
+	h.Sink.Next(testharness.Answer(410))
+	h.Start(nil)
+	h.Settle()
+	h.Advance(30*24*time.Hour - time.Millisecond)
+	if list := dead(t, h); len(list) != 1 {
+		t.Errorf("%v", list)
+	}
+	h.Advance(time.Millisecond)
+	if list := dead(t, h); len(list) != 0 {
+		t.Errorf("%v", list)
+	}
+}
+
+func oneOfTwo(t *testing.T) {
+	h := newHarness(t, nil)
+	h.Sink.Next(testharness.Answer(410))
+	s := h.Start(nil)
+	h.Settle()
+	ending(h, s, "approve")
+	h.Settle()
+	if ds := h.Sink.Deliveries(); len(ds) != 2 || ds[1].Event.Type != "verification.completed" {
+		t.Errorf("%d attempts", len(ds))
+	}
+	if list := dead(t, h); len(list) != 1 {
+		t.Errorf("%v", list)
+	}
+}
+
+func onePost(t *testing.T) {
+	h := newHarness(t, &opts{Configure: unlimited})
+	for _, how := range []string{"approve", "reject", "withdraw", "unknown", "cancel", ""} {
+		ending(h, h.Start(nil), how)
+	}
+	h.Advance(24 * time.Hour)
+	seen := map[string]int{}
+	for _, d := range h.Sink.Deliveries() {
+		seen[d.Event.IdempotencyKey]++
+	}
+	if len(seen) != 12 {
+		t.Errorf("%d events, want 12", len(seen))
+	}
+	for key, n := range seen {
+		if n != 1 {
+			t.Errorf("%d times %s", n, key)
 		}
-		if list := dead(t, h); len(list) != 0 {
-			t.Errorf("%v", list)
+	}
+}
+
+func neverCancelled(t *testing.T) {
+	h := newHarness(t, nil)
+	for _, how := range []string{"cancel", "withdraw"} {
+		ending(h, h.Start(nil), how)
+	}
+	h.Advance(time.Hour)
+	for _, e := range h.Sink.Events() {
+		if e.Type == webhook.TypeCancelled {
+			t.Error("sent")
 		}
-		wantError(t, h.Admin("POST", "/admin/v1/deliveries/"+id+"/resend", nil), 404, "NOT_FOUND")
-		wantError(t, h.Admin("POST", "/admin/v1/deliveries/evt_x/resend", nil), 400, "INVALID_REQUEST")
-	})
-	t.Run("contract 27: a dead event stays 30 days", func(t *testing.T) {
-		h := newHarness(t, nil)
-		h.Sink.Next(testharness.Answer(410))
-		h.Start(nil)
-		h.Settle()
-		h.Advance(30*24*time.Hour - time.Millisecond)
-		if list := dead(t, h); len(list) != 1 {
-			t.Errorf("%v", list)
-		}
-		h.Advance(time.Millisecond)
-		if list := dead(t, h); len(list) != 0 {
-			t.Errorf("%v", list)
-		}
-	})
-	t.Run("spec: one event can exhaust delivery independently of another", func(t *testing.T) {
-		h := newHarness(t, nil)
-		h.Sink.Next(testharness.Answer(410))
-		s := h.Start(nil)
-		h.Settle()
-		ending(h, s, "approve")
-		h.Settle()
-		if ds := h.Sink.Deliveries(); len(ds) != 2 || ds[1].Event.Type != "verification.completed" {
-			t.Errorf("%d attempts", len(ds))
-		}
-		if list := dead(t, h); len(list) != 1 {
-			t.Errorf("%v", list)
-		}
-	})
-	const title = "spec: at most one POST for an idempotency key without faults, and none after a 2xx"
-	t.Run(title, func(t *testing.T) {
-		h := newHarness(t, &opts{Configure: unlimited})
-		for _, how := range []string{"approve", "reject", "withdraw", "unknown", "cancel", ""} {
-			ending(h, h.Start(nil), how)
-		}
-		h.Advance(24 * time.Hour)
-		seen := map[string]int{}
-		for _, d := range h.Sink.Deliveries() {
-			seen[d.Event.IdempotencyKey]++
-		}
-		if len(seen) != 12 {
-			t.Errorf("%d events, want 12", len(seen))
-		}
-		for key, n := range seen {
-			if n != 1 {
-				t.Errorf("%d times %s", n, key)
-			}
-		}
-	})
-	t.Run("spec: verification.cancelled is never sent", func(t *testing.T) {
-		h := newHarness(t, nil)
-		for _, how := range []string{"cancel", "withdraw"} {
-			ending(h, h.Start(nil), how)
-		}
-		h.Advance(time.Hour)
-		for _, e := range h.Sink.Events() {
-			if e.Type == webhook.TypeCancelled {
-				t.Error("sent")
-			}
-		}
-	})
+	}
+}
+
+// probes are the requests of a webhook test, in their order.
+var probes = []string{"good", "bad_signature", "stale_timestamp", "differing_timestamp", "altered_body"}
+
+// testWebhook runs the webhook test of L1.
+func testWebhook(h *testharness.Harness) *testharness.Response {
+	return h.Admin("POST", "/admin/v1/integrations/"+h.Publisher.L1.ID+"/test", nil)
 }
 
 func TestReadiness(t *testing.T) {
-	test := func(h *testharness.Harness) *testharness.Response {
-		return h.Admin("POST", "/admin/v1/integrations/"+h.Publisher.L1.ID+"/test", nil)
-	}
-	probes := []string{"good", "bad_signature", "stale_timestamp", "differing_timestamp", "altered_body"}
-	t.Run("contract 29: a receiver that verifies is Ready", func(t *testing.T) {
-		h := newHarness(t, &opts{Production: true})
-		r := test(h)
-		wantStatus(t, r, 200)
-		if r.JSON()["ready"] != true {
-			t.Fatalf("%s", r.Body)
-		}
-		ds := h.Sink.Deliveries()
-		if len(ds) != 5 || ds[0].Err != nil || !ds[0].Event.Test || ds[0].Event.Type != "verification.started" {
-			t.Fatalf("%d probes, the first: %+v", len(ds), ds[0])
-		}
-		for n, d := range ds[1:] {
-			if d.Err == nil {
-				t.Errorf("probe %s verifies", probes[n+1])
-			}
-		}
-		if d := ds[0]; d.Path != "/shop/l1" || d.Header.Get("X-Service-Timestamp") == "" {
-			t.Errorf("spec: the readiness request uses the same signature contract: %v", d.Header)
-		}
-		wantStatus(t, h.TryStart(nil), 200)
-	})
 	wrong := map[string][]testharness.Reply{
 		"wrong status":      {testharness.Answer(400)},
 		"accepted or not":   {testharness.Answer(200)},
@@ -439,7 +463,7 @@ func TestReadiness(t *testing.T) {
 					h.Sink.Next(testharness.Reply{})
 				}
 				h.Sink.Next(replies...)
-				r := test(h)
+				r := testWebhook(h)
 				m := r.JSON()
 				reasons, _ := m["reasons"].([]any)
 				if r.Status != 200 || m["ready"] != false || len(reasons) != 1 ||
@@ -450,21 +474,6 @@ func TestReadiness(t *testing.T) {
 			})
 		}
 	}
-	t.Run("contract 29: every failing probe is named at once", func(t *testing.T) {
-		h := newHarness(t, &opts{Production: true})
-		h.Sink.Always(testharness.Answer(500))
-		reasons, _ := test(h).JSON()["reasons"].([]any)
-		if len(reasons) != 5 {
-			t.Errorf("%v", reasons)
-		}
-	})
-	t.Run("contract 29: a failing test takes readiness away", func(t *testing.T) {
-		h := newHarness(t, &opts{Production: true})
-		h.MakeReady(h.Publisher.L1)
-		h.Sink.Always(testharness.Answer(200))
-		test(h)
-		wantError(t, h.TryStart(nil), 409, "INTEGRATION_NOT_READY")
-	})
 	reset := map[string]func(h *testharness.Harness){
 		"the URL": func(h *testharness.Harness) {
 			h.Reconfigure(h.Publisher.L1, "", func(i *integration.Integration) { i.Webhook.URL += "?v=2" })
@@ -489,52 +498,111 @@ func TestReadiness(t *testing.T) {
 			}
 		})
 	}
-	t.Run("contract 29: changing anything else does not", func(t *testing.T) {
-		h := newHarness(t, &opts{Production: true})
-		h.MakeReady(h.Publisher.L1)
-		h.Reconfigure(h.Publisher.L1, "", func(i *integration.Integration) { i.ChallengeAge, i.Name = 30, "other" })
-		wantStatus(t, h.TryStart(nil), 200)
-	})
-	t.Run("contract 29: nothing to test without a URL; no such integration", func(t *testing.T) {
-		h := newHarness(t, nil)
-		h.Reconfigure(h.Publisher.L1, "", func(i *integration.Integration) { i.Webhook.URL = "" })
-		wantError(t, test(h), 400, "INVALID_REQUEST")
-		wantError(t, h.Admin("POST", "/admin/v1/integrations/00000000-0000-4000-8000-000000000000/test", nil),
-			404, "NOT_FOUND")
-	})
-	t.Run("contract 29: operators see who is ready, and no secret", func(t *testing.T) {
-		h := newHarness(t, nil)
-		h.MakeReady(h.Publisher.L1)
-		r := h.Admin("GET", "/admin/v1/integrations", nil)
-		ready := map[string]bool{}
-		for _, i := range list(t, r, "integrations") {
-			ready[fmt.Sprint(i["id"])] = i["ready"] == true
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"contract 29: a receiver that verifies is Ready", receiverVerifies},
+		{"contract 29: every failing probe is named at once", everyProbeNamed},
+		{"contract 29: a failing test takes readiness away", failingTest},
+		{"contract 29: changing anything else does not", harmlessChange},
+		{"contract 29: nothing to test without a URL; no such integration", nothingToTest},
+		{"contract 29: operators see who is ready, and no secret", operatorsSeeReady},
+		{"spec: the test event is told by test, and no session of it exists", noSessionOfATest},
+		{"contract 29: who looks up the session of a test event finds none", lookUpOfATest},
+	} {
+		t.Run(c.name, c.run)
+	}
+}
+
+func receiverVerifies(t *testing.T) {
+	h := newHarness(t, &opts{Production: true})
+	r := testWebhook(h)
+	wantStatus(t, r, 200)
+	if r.JSON()["ready"] != true {
+		t.Fatalf("%s", r.Body)
+	}
+	ds := h.Sink.Deliveries()
+	if len(ds) != 5 || ds[0].Err != nil || !ds[0].Event.Test || ds[0].Event.Type != "verification.started" {
+		t.Fatalf("%d probes, the first: %+v", len(ds), ds[0])
+	}
+	for n, d := range ds[1:] {
+		if d.Err == nil {
+			t.Errorf("probe %s verifies", probes[n+1])
 		}
-		answer := string(r.Body)
-		if strings.Contains(answer, "sealed") || strings.Contains(answer, h.Publisher.L1.WebhookSecret) {
-			t.Error("a secret is shown, sealed or not")
-		}
-		if len(ready) != 4 || !ready[h.Publisher.L1.ID] || ready[h.Publisher.L2.ID] {
-			t.Errorf("%v", ready)
-		}
-	})
-	t.Run("spec: the test event is told by test, and no session of it exists", func(t *testing.T) {
-		h := newHarness(t, nil)
-		h.MakeReady(h.Publisher.L1)
-		h.Advance(time.Hour)
-		if events := h.Sink.Events(); len(events) != 1 || !events[0].Test {
-			t.Errorf("%+v", events)
-		}
-	})
-	t.Run("contract 29: who looks up the session of a test event finds none", func(t *testing.T) {
-		h := newHarness(t, nil)
-		h.MakeReady(h.Publisher.L1)
-		event := h.Sink.Events()[0]
-		wantError(t, h.Reconcile(event.SessionID), 404, "NOT_FOUND")
-		if event.Data.Message == nil || !strings.Contains(*event.Data.Message, "No session") {
-			t.Errorf("the event does not say so: %+v", event.Data)
-		}
-	})
+	}
+	if d := ds[0]; d.Path != "/shop/l1" || d.Header.Get("X-Service-Timestamp") == "" {
+		t.Errorf("spec: the readiness request uses the same signature contract: %v", d.Header)
+	}
+	wantStatus(t, h.TryStart(nil), 200)
+}
+
+func everyProbeNamed(t *testing.T) {
+	h := newHarness(t, &opts{Production: true})
+	h.Sink.Always(testharness.Answer(500))
+	reasons, _ := testWebhook(h).JSON()["reasons"].([]any)
+	if len(reasons) != 5 {
+		t.Errorf("%v", reasons)
+	}
+}
+
+func failingTest(t *testing.T) {
+	h := newHarness(t, &opts{Production: true})
+	h.MakeReady(h.Publisher.L1)
+	h.Sink.Always(testharness.Answer(200))
+	testWebhook(h)
+	wantError(t, h.TryStart(nil), 409, "INTEGRATION_NOT_READY")
+}
+
+func harmlessChange(t *testing.T) {
+	h := newHarness(t, &opts{Production: true})
+	h.MakeReady(h.Publisher.L1)
+	h.Reconfigure(h.Publisher.L1, "", func(i *integration.Integration) { i.ChallengeAge, i.Name = 30, "other" })
+	wantStatus(t, h.TryStart(nil), 200)
+}
+
+func nothingToTest(t *testing.T) {
+	h := newHarness(t, nil)
+	h.Reconfigure(h.Publisher.L1, "", func(i *integration.Integration) { i.Webhook.URL = "" })
+	wantError(t, testWebhook(h), 400, "INVALID_REQUEST")
+	wantError(t, h.Admin("POST", "/admin/v1/integrations/00000000-0000-4000-8000-000000000000/test", nil),
+		404, "NOT_FOUND")
+}
+
+func operatorsSeeReady(t *testing.T) {
+	h := newHarness(t, nil)
+	h.MakeReady(h.Publisher.L1)
+	r := h.Admin("GET", "/admin/v1/integrations", nil)
+	ready := map[string]bool{}
+	for _, i := range list(t, r, "integrations") {
+		ready[fmt.Sprint(i["id"])] = i["ready"] == true
+	}
+	answer := string(r.Body)
+	if strings.Contains(answer, "sealed") || strings.Contains(answer, h.Publisher.L1.WebhookSecret) {
+		t.Error("a secret is shown, sealed or not")
+	}
+	if len(ready) != 4 || !ready[h.Publisher.L1.ID] || ready[h.Publisher.L2.ID] {
+		t.Errorf("%v", ready)
+	}
+}
+
+func noSessionOfATest(t *testing.T) {
+	h := newHarness(t, nil)
+	h.MakeReady(h.Publisher.L1)
+	h.Advance(time.Hour)
+	if events := h.Sink.Events(); len(events) != 1 || !events[0].Test {
+		t.Errorf("%+v", events)
+	}
+}
+
+func lookUpOfATest(t *testing.T) {
+	h := newHarness(t, nil)
+	h.MakeReady(h.Publisher.L1)
+	event := h.Sink.Events()[0]
+	wantError(t, h.Reconcile(event.SessionID), 404, "NOT_FOUND")
+	if event.Data.Message == nil || !strings.Contains(*event.Data.Message, "No session") {
+		t.Errorf("the event does not say so: %+v", event.Data)
+	}
 }
 
 func TestWebhooksOff(t *testing.T) {
