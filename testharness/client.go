@@ -67,9 +67,9 @@ func Headers(pairs ...string) http.Header {
 // Bearer is the header that carries a key.
 func Bearer(key string) http.Header { return Headers("Authorization", "Bearer "+key) }
 
-// Do sends one request to the service and follows nothing. target is a path,
-// with its query, or a whole URL. Only what header names is sent, beside what
-// HTTP itself needs.
+// Do sends one request to the service and follows no redirect. target is a
+// path with its query, or a whole URL. The request has only the headers of
+// header and those that HTTP itself needs.
 func (h *Harness) Do(method, target string, header http.Header, body []byte) *Response {
 	h.t.Helper()
 	if strings.HasPrefix(target, "/") {
@@ -89,8 +89,8 @@ func (h *Harness) Admin(method, path string, body any) *Response {
 	return h.do(method, h.adminAt+path, Bearer(h.OperatorToken), b)
 }
 
-// do answers status 0 if there is no answer, after it has failed the test; it
-// does not end it, because it may not be the test's own goroutine that asks.
+// do fails the test if there is no answer, and returns status 0. It does not
+// end the test, because the caller may not be the test's own goroutine.
 func (h *Harness) do(method, url string, header http.Header, body []byte) *Response {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -127,19 +127,19 @@ func (h *Harness) marshal(v any) []byte {
 	return b
 }
 
-// Body is a request body by member. In what Start is given, nil leaves a
-// member out that would be there otherwise.
+// Body is a request body by member. Start leaves out a member that is nil, also
+// one that it would send by itself.
 type Body map[string]any
 
-// Started is a session that start has made.
+// Started is the answer of start.
 type Started struct {
 	SessionID   string `json:"session_id"`
 	RedirectURL string `json:"redirect_url"`
 	ExpiresAt   string `json:"expires_at"`
 }
 
-// StartBody is what Start sends: integration L1 and Callback, and over it the
-// members of change.
+// StartBody is what Start sends: integration L1 and Callback, with the members
+// of change added or in their place.
 func (h *Harness) StartBody(change Body) []byte {
 	h.t.Helper()
 	body := Body{"integration_id": h.Publisher.L1.ID, "callback_url": Callback}
@@ -148,14 +148,14 @@ func (h *Harness) StartBody(change Body) []byte {
 	return h.marshal(body)
 }
 
-// TryStart asks for a session with the publisher's secret key and returns
-// whatever the answer is.
+// TryStart asks for a session with the publisher's secret key, and returns any
+// answer.
 func (h *Harness) TryStart(change Body) *Response {
 	h.t.Helper()
 	return h.Do("POST", api.StartPath, Bearer(h.Publisher.SecretKey), h.StartBody(change))
 }
 
-// Start is TryStart where anything but a session fails the test.
+// Start is TryStart, but any answer other than a session fails the test.
 func (h *Harness) Start(change Body) Started {
 	h.t.Helper()
 	return h.started(h.TryStart(change))
@@ -182,14 +182,14 @@ func (h *Harness) ValidateAs(header http.Header, resultToken string) *Response {
 	return h.Do("POST", api.ValidatePath, header, h.marshal(Body{"result_token": resultToken}))
 }
 
-// Reconcile asks for the view of a session with the publisher's secret key.
+// Reconcile asks for the state of a session with the publisher's secret key.
 func (h *Harness) Reconcile(sessionID string) *Response {
 	h.t.Helper()
 	return h.Do("GET", api.SessionsPath+sessionID, Bearer(h.Publisher.SecretKey), nil)
 }
 
-// Approve walks a session to its end in one browser and returns what came
-// back to the publisher.
+// Approve opens a session in a browser, approves it, and returns what came back
+// to the publisher.
 func (h *Harness) Approve(s Started) *Return {
 	h.t.Helper()
 	back := h.Open(s.RedirectURL).Submit("approve").Callback

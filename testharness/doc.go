@@ -1,11 +1,11 @@
-// Package testharness runs the whole service inside a test: the core in front
-// of a real HTTP server, a Redis in this process (miniredis: nothing is to be
-// installed), the sandbox as the one method of verification, a clock that
-// stands still until the test moves it, and a webhook receiver that misbehaves
-// on demand.
+// Package testharness runs the whole service inside a test: the core behind a
+// real HTTP server, a Redis in this process (miniredis, so that nothing has to
+// be installed), the sandbox as the only method of verification, a clock that
+// moves only when the test moves it, and a webhook receiver that misbehaves on
+// demand.
 //
-// It is for Verge's own tests and for publishers whose code talks to Verge.
-// Begin with New; nil Options work:
+// It is for publishers whose code talks to Verge, and for Verge's own tests.
+// Begin with New. Nil Options work:
 //
 //	func TestCheckout(t *testing.T) {
 //		h := testharness.New(t, nil)
@@ -14,20 +14,33 @@
 //		started := shop.AskForAge()
 //		back := h.Open(started.RedirectURL).Submit("approve").Callback
 //		shop.Return(back.URL)
-//		h.Settle() // now its webhooks are there
+//		h.Settle() // now its webhooks have arrived
 //	}
+//
+// # What to use
+//
+//   - Harness.Open is a user's browser. A Page has the forms that the user
+//     sees, and Submit clicks one.
+//   - Harness.Advance moves the clock, so a session expires at once.
+//   - Harness.Sink receives the webhooks and says what came. Sink.Next makes
+//     it fail.
+//   - Harness.Start, Validate and Reconcile ask as the publisher's server
+//     would, for tests that have no such server.
+//
+// The folders below this package are for Verge's own tests.
 //
 // # What is promised
 //
-//   - Nothing is faked between the test and the core but time, name
-//     resolution and the provider: requests and webhooks are real HTTP.
-//   - Time moves by Advance alone, the store's with it, and whatever falls due
-//     on the way runs at its own instant before Advance returns. What is random
-//     stays so, the jitter of retries for one, unless Options.Random is seeded.
+//   - Between the test and the core nothing is faked but the time, the
+//     resolution of names and the provider. Requests and webhooks are real HTTP.
+//   - Only Advance and its relatives move the time, the store's included.
+//     Whatever falls due on the way runs at its own instant before Advance
+//     returns. What is random stays random, such as the jitter of retries,
+//     unless Options.Random is seeded.
 //   - Requests of the test may come from any address: the harness stands in
-//     for a trusted proxy, so an X-Forwarded-For header is believed.
+//     for a trusted proxy, so the service believes an X-Forwarded-For header.
 //   - Everything ends with the test.
 //
-// A receiver of the code under test that verifies signatures has to ask
-// Harness.Now for the time: it is not today in there.
+// A receiver that verifies signatures has to take the time from Harness.Now:
+// the service does not live today.
 package testharness

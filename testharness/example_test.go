@@ -1,36 +1,114 @@
 package testharness_test
 
 import (
-	"testing"
+	"fmt"
 	"time"
 
 	"github.com/verge-id/verge/testharness"
 )
 
-// What a publisher's test looks like: its server has asked for a session, the
-// user is approved, the result is exchanged, and the webhooks tell the same.
+// A verification from its start to its webhooks. In a test, t is the test's
+// own *testing.T, and the publisher's server asks instead of the harness.
 func Example() {
-	_ = func(t *testing.T) {
-		h := testharness.New(t, nil)
+	t := newT()
+	defer t.end()
+	h := testharness.New(t, nil)
 
-		started := h.Start(testharness.Body{"state": "s-1", "external_user_id": "user-42"})
-		h.Advance(30 * time.Second) // the user takes a while
-		back := h.Open(started.RedirectURL).Submit("approve").Callback
-		if back.State != "s-1" {
-			t.Errorf("state came back as %q", back.State)
-		}
+	started := h.Start(testharness.Body{"state": "s-1", "external_user_id": "user-42"})
+	h.Advance(30 * time.Second) // the user takes a while
+	back := h.Open(started.RedirectURL).Submit("approve").Callback
+	fmt.Println("state:", back.State)
 
-		facts := h.Validate(back.ResultToken).JSON()
-		if facts["verified"] != true || facts["level"] != "L1" {
-			t.Errorf("the facts are %v", facts)
-		}
-		if code := h.Validate(back.ResultToken).Code(); code != "ALREADY_USED" {
-			t.Errorf("the token was exchanged again: %q", code)
-		}
+	facts := h.Validate(back.ResultToken).JSON()
+	fmt.Println("verified:", facts["verified"], facts["level"], facts["challenge_age"])
+	fmt.Println("again:", h.Validate(back.ResultToken).Code())
 
-		h.Settle()
-		for _, e := range h.Sink.Events() {
-			t.Log(e.Type, e.Data.Status)
-		}
+	h.Settle()
+	for _, event := range h.Sink.Events() {
+		fmt.Println("event:", event.Type, event.Data.Status)
 	}
+
+	// Output:
+	// state: s-1
+	// verified: true L1 25
+	// again: ALREADY_USED
+	// event: verification.started started
+	// event: verification.completed completed
+}
+
+// A user who does nothing: only the clock moves.
+func ExampleHarness_Advance() {
+	t := newT()
+	defer t.end()
+	h := testharness.New(t, nil)
+
+	started := h.Start(nil)
+	h.Advance(10 * time.Minute)
+
+	fmt.Println(h.Reconcile(started.SessionID).JSON()["status"])
+	fmt.Println(h.Sink.Types(started.SessionID))
+	fmt.Println(h.Open(started.RedirectURL).Kind)
+
+	// Output:
+	// EXPIRED
+	// [verification.started verification.expired]
+	// expired
+}
+
+// A page offers one form for each outcome that the sandbox can have.
+func ExamplePage() {
+	t := newT()
+	defer t.end()
+	h := testharness.New(t, nil)
+
+	page := h.Open(h.Start(testharness.Body{"language": "de"}).RedirectURL)
+	fmt.Println(page.Status, page.Kind, page.Lang)
+	for _, form := range page.Forms {
+		fmt.Println(form.Method, form.Outcome)
+	}
+	fmt.Println(page.Submit("reject").Kind)
+
+	// Output:
+	// 200 method de
+	// POST approve
+	// POST reject
+	// POST fail_attempt
+	// POST withdraw
+	// POST unknown
+	// POST cancel
+	// failed
+}
+
+// A receiver that fails is asked again, with the same event.
+func ExampleSink_Next() {
+	t := newT()
+	defer t.end()
+	h := testharness.New(t, nil)
+
+	h.Sink.Next(testharness.Answer(503), testharness.Reply{Reset: true})
+	h.Start(nil)
+	h.Advance(time.Minute)
+
+	fmt.Println("requests:", len(h.Sink.Deliveries()))
+	fmt.Println("events:", len(h.Sink.Events()))
+
+	// Output:
+	// requests: 3
+	// events: 1
+}
+
+// In production, sessions start only on an integration whose receiver has
+// passed the signed test.
+func ExampleHarness_MakeReady() {
+	t := newT()
+	defer t.end()
+	h := testharness.New(t, &testharness.Options{Production: true})
+
+	fmt.Println(h.TryStart(nil).Code())
+	h.MakeReady(h.Publisher.L1)
+	fmt.Println(h.TryStart(nil).Status)
+
+	// Output:
+	// INTEGRATION_NOT_READY
+	// 200
 }

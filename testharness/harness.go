@@ -29,32 +29,18 @@ import (
 	"github.com/verge-id/verge/kvadapters/redis"
 )
 
-// Epoch is where the clock of every harness stands at first.
+// Epoch is what every harness's clock shows at first.
 var Epoch = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 
 // Options change what New makes. The zero value works, and so does nil.
 type Options struct {
-	// KV opens the store on the harness's clock. Nil: an empty miniredis, a
-	// Redis in this process, whose time moves with the harness's clock, or
-	// what a Remote keeps its things in.
-	KV func(now func() time.Time) kv.KV
-
-	// Engine makes what runs the core instead of this process: it serves with
-	// the configuration on the host, whose Sealer is the keyring's. Nil: the
-	// core runs natively.
-	Engine func(core.Config, host.Host, token.Keyring) Engine
-
-	// Remote makes a service that runs outside of this process, the server
-	// included. Nil: it runs here. It has its own Random.
-	Remote func(RemoteConfig) Remote
-
-	// Production applies production's rules: callbacks are https, sessions
-	// start on integrations that are Ready (see MakeReady), BaseURL is https.
+	// Production applies production's rules: callbacks and BaseURL are https,
+	// and sessions start only on integrations that are Ready (see MakeReady).
 	// The sandbox stays. False: the rules of `verge dev`.
 	Production bool
 
-	// WebhookURL is where both publishers' events go, a server of the code
-	// under test. "": the Sink.
+	// WebhookURL is where the events of both publishers go: a server of the
+	// code under test. "": the Sink.
 	WebhookURL string
 
 	// WebhookTimeout is how long a receiver may take, in real time. Zero: 3 s.
@@ -63,38 +49,56 @@ type Options struct {
 	// HandleTimeout is the deadline of a request, in real time. Zero: 15 s.
 	HandleTimeout time.Duration
 
-	// Configure may change the service's configuration last. Nil leaves it.
+	// Configure may change the service's configuration before it is used. Nil
+	// changes nothing.
 	Configure func(*core.Config)
 
-	// Random is where the service takes randomness from; it must bear
-	// concurrent use. Nil: crypto/rand.
+	// Random is the service's source of randomness. It must bear concurrent
+	// use. Nil: crypto/rand.
 	Random io.Reader
 
 	// Keyring is the ring to seal with, so that two harnesses can share one.
 	// The zero ring: a fresh one.
 	Keyring token.Keyring
 
-	// Observe is called with every answer that Do has read, from the
-	// goroutine that asked. Nil: nobody is told.
+	// Observe is called with every answer that Do has read, on the goroutine
+	// that asked. Nil: nobody is told.
 	Observe func(*Response)
+
+	// The rest is for Verge's own tests, which run on every store and engine.
+
+	// KV opens the store on the harness's clock. Nil: the Remote's own store
+	// if there is a Remote, else an empty miniredis, a Redis in this process,
+	// whose time moves with the harness's clock.
+	KV func(now func() time.Time) kv.KV
+
+	// Engine makes the engine that runs the core, with that configuration and
+	// host. The host's Sealer seals with the keyring. Nil: this process runs
+	// the core natively.
+	Engine func(core.Config, host.Host, token.Keyring) Engine
+
+	// Remote makes a service that runs outside of this process, the server
+	// included. It has a Random of its own. Nil: the service runs here.
+	Remote func(RemoteConfig) Remote
 }
 
 // Harness is one running service. Its methods may be called concurrently,
-// Advance and Settle excepted. Those that cannot do what they say fail the test.
+// except Advance and Settle. A method that cannot do what it says fails the test.
 type Harness struct {
-	BaseURL string // of the service, no slash at the end
+	BaseURL string // of the service, without a slash at the end
 
 	Publisher *Publisher // whose keys Start, Validate and Reconcile use
-	Other     *Publisher // another one, to whom all of that must look as if it did not exist
+	Other     *Publisher // another publisher, who must not even learn that those sessions exist
 
-	Sink    *Sink
-	Engine  Engine
-	Service *core.Service // the core on the same store; the Engine, unless Options has one
-	KV      kv.KV
-	Keyring token.Keyring
+	Sink *Sink
 
 	// OperatorToken opens the admin API; see Admin.
 	OperatorToken string
+
+	Engine  Engine
+	Service *core.Service // the core on the same store; the Engine runs it unless Options has one
+	KV      kv.KV
+	Keyring token.Keyring
 
 	t       testing.TB
 	clock   *kvtest.Clock
@@ -112,14 +116,14 @@ type Engine interface {
 	engine.Engine
 
 	// Forget drops what the engine has read of publishers, integrations and
-	// keys, which it may otherwise believe for five seconds.
+	// keys. Without it, the engine may go on with that for five seconds.
 	Forget()
 }
 
-// native is the core as this process runs it.
+// native runs the core in this process.
 type native struct{ *core.Service }
 
-// Forget implements Engine: what is written through a service it has not read.
+// Forget implements Engine. A service forgets by itself what is written through it.
 func (native) Forget() {}
 
 // Publisher is a seeded publisher.
@@ -211,7 +215,7 @@ func client(t http.RoundTripper) *http.Client {
 	}
 }
 
-// startRedis makes the store of a harness that was given none.
+// startRedis makes the store where Options has none.
 func (h *Harness) startRedis() {
 	h.t.Helper()
 	h.mini = miniredis.NewMiniRedis()
@@ -225,8 +229,8 @@ func (h *Harness) startRedis() {
 	h.KV = store
 }
 
-// move is the only way in which the clock moves. Miniredis stands a
-// millisecond behind: it counts a key gone at its time, Redis only after it.
+// move moves the clock; nothing else does. Miniredis is kept a millisecond
+// behind: it drops a key at its time, Redis only after it.
 func (h *Harness) move(d time.Duration) {
 	h.clock.Advance(d)
 	if h.mini != nil {
@@ -244,7 +248,7 @@ func (h *Harness) listen() net.Listener {
 	return l
 }
 
-// config is what the service is configured with, and host what it runs on.
+// config is the service's configuration.
 func (h *Harness) config() core.Config {
 	h.t.Helper()
 	h.Keyring = h.opts.Keyring
@@ -276,7 +280,7 @@ func (h *Harness) host(log *slog.Logger, metrics *server.Metrics) host.Host {
 	}
 }
 
-// ringHost is one name for all harnesses, so that those which share a ring
+// ringHost is one name for all harnesses, so that two which share a ring also
 // share tokens.
 const ringHost = "verge.example"
 
@@ -304,15 +308,18 @@ func (h *Harness) seedPublisher(id, uuid, path string) *Publisher {
 	ctx, d := context.Background(), h.Service.Directory()
 	h.must(d.PutPublisher(ctx, integration.Publisher{ID: id, Name: id}))
 	p := &Publisher{ID: id}
-	p.L1 = h.seedIntegration(p, &Integration{ID: uuid + "01", Level: "L1", ChallengeAge: 25, WebhookURL: path + "/l1"})
-	p.L2 = h.seedIntegration(p, &Integration{ID: uuid + "02", Level: "L2", ChallengeAge: 18, WebhookURL: path + "/l2"})
+	p.L1 = &Integration{ID: uuid + "01", Level: "L1", ChallengeAge: 25, WebhookURL: path + "/l1"}
+	p.L2 = &Integration{ID: uuid + "02", Level: "L2", ChallengeAge: 18, WebhookURL: path + "/l2"}
+	h.seedIntegration(p, p.L1)
+	h.seedIntegration(p, p.L2)
 	var err error
 	p.SecretKey, _, err = d.CreateKey(ctx, id, "", nil)
 	h.must(err)
 	return p
 }
 
-func (h *Harness) seedIntegration(p *Publisher, i *Integration) *Integration {
+// seedIntegration stores an integration and fills in what the store decides.
+func (h *Harness) seedIntegration(p *Publisher, i *Integration) {
 	h.t.Helper()
 	ctx, d := context.Background(), h.Service.Directory()
 	i.BrowserOrigin, i.WebhookSecret = browserOrigin, "whsec_"+rand.Text()
@@ -321,13 +328,13 @@ func (h *Harness) seedIntegration(p *Publisher, i *Integration) *Integration {
 		i.WebhookURL = h.opts.WebhookURL
 	}
 	h.must(d.PutIntegration(ctx, integration.Integration{
-		ID: i.ID, PublisherID: p.ID, Name: p.ID + " " + i.Level, Level: i.Level, ChallengeAge: i.ChallengeAge,
-		Method: sandbox.Method, BrowserOrigins: []string{i.BrowserOrigin}, Webhook: integration.Webhook{URL: i.WebhookURL},
+		ID: i.ID, PublisherID: p.ID, Name: p.ID + " " + i.Level,
+		Level: i.Level, ChallengeAge: i.ChallengeAge, Method: sandbox.Method,
+		BrowserOrigins: []string{i.BrowserOrigin}, Webhook: integration.Webhook{URL: i.WebhookURL},
 	}, i.WebhookSecret))
 	var err error
 	i.PublicKey, _, err = d.CreateKey(ctx, p.ID, i.ID, nil)
 	h.must(err)
-	return i
 }
 
 func (h *Harness) serve(c server.Config) {
@@ -353,8 +360,8 @@ func (h *Harness) must(err error) {
 	}
 }
 
-// Reconfigure replaces what the service knows of an integration, as an
-// operator would. change gets what stands; a secret of "" keeps the old one.
+// Reconfigure changes an integration as an operator would. change gets it as
+// it is. A secret of "" keeps the old one.
 func (h *Harness) Reconfigure(i *Integration, secret string, change func(*integration.Integration)) {
 	h.t.Helper()
 	ctx, d := context.Background(), h.Service.Directory()
@@ -366,13 +373,13 @@ func (h *Harness) Reconfigure(i *Integration, secret string, change func(*integr
 	h.Engine.Forget()
 }
 
-// Now is where the clock stands.
+// Now is what the clock shows.
 func (h *Harness) Now() time.Time { return h.clock.Now() }
 
-// Settle runs everything that is due now: webhooks, and sessions that end.
-// It returns when the next thing falls due, zero if there is none.
+// Settle runs everything that is due now: it delivers webhooks and ends
+// sessions. It returns when the next thing falls due, zero if nothing will.
 //
-// An error of the store fails the test; where such errors are the point, call
+// An error of the store fails the test. A test of such errors calls
 // Engine.RunDue instead.
 func (h *Harness) Settle() (next time.Time) {
 	h.t.Helper()
@@ -387,7 +394,7 @@ func (h *Harness) Advance(d time.Duration) {
 	h.AdvanceTo(h.Now().Add(d))
 }
 
-// AdvanceTo moves the clock to an instant, like Advance.
+// AdvanceTo is Advance to an instant.
 func (h *Harness) AdvanceTo(end time.Time) {
 	h.t.Helper()
 	for {
@@ -407,7 +414,7 @@ func (h *Harness) AdvanceTo(end time.Time) {
 	}
 }
 
-// Pause moves the clock and runs nothing, as if no instance had been up.
+// Pause moves the clock and runs nothing, as if no instance were up.
 func (h *Harness) Pause(d time.Duration) { h.move(d) }
 
 // Logs is what the service has logged, one JSON object a line.
@@ -418,7 +425,7 @@ func (h *Harness) Logs() string {
 	return h.log.String()
 }
 
-// Metrics is what /metrics says.
+// Metrics is what /metrics answers.
 func (h *Harness) Metrics() string {
 	h.t.Helper()
 	if h.remote != nil {
@@ -432,8 +439,8 @@ func (h *Harness) Metrics() string {
 	return string(b)
 }
 
-// transport sends what is for the service to its listener, whatever the
-// service's address is called, as a proxy that ends TLS in front of it would.
+// transport sends requests for the service's BaseURL to its listener, as a
+// proxy would that ends TLS in front of it.
 type transport struct {
 	*http.Transport
 	base, addr string

@@ -22,8 +22,8 @@ type Page struct {
 	Forms []Form
 	Links []string // href of every link and stylesheet, as written
 
-	// Callback is where the page sends the browser on to by itself, if that is
-	// to the publisher. Nobody has asked there.
+	// Callback is where the page sends the browser on by itself, if that is to
+	// the publisher. The harness does not go there.
 	Callback *Return
 
 	browser *browser
@@ -46,13 +46,13 @@ type Return struct {
 	HasState    bool
 }
 
-// browser is who looks at pages: what it sends with every request.
+// browser looks at pages. It sends header with every request.
 type browser struct {
 	h      *Harness
 	header http.Header
 }
 
-// Open is a browser that follows a redirect_url and shows the page.
+// Open has a new browser follow a redirect_url, and returns the page.
 func (h *Harness) Open(redirectURL string) *Page {
 	h.t.Helper()
 	return h.OpenWith(nil, redirectURL)
@@ -69,7 +69,7 @@ func (b *browser) get(target string) *Page {
 	return b.show(target, b.h.Do("GET", target, b.header, nil))
 }
 
-// show makes a page of an answer, and goes where it redirects to.
+// show makes a page of an answer. It follows redirects.
 func (b *browser) show(target string, r *Response) *Page {
 	b.h.t.Helper()
 	if location := r.Header.Get("Location"); location != "" {
@@ -105,7 +105,7 @@ func (p *Page) Reload() *Page {
 	return p.browser.get(p.URL)
 }
 
-// Form returns the form of an outcome; the test fails if there is none.
+// Form returns the form of an outcome. If there is none, the test fails.
 func (p *Page) Form(outcome string) Form {
 	p.browser.h.t.Helper()
 	for _, f := range p.Forms {
@@ -117,8 +117,8 @@ func (p *Page) Form(outcome string) Form {
 	return Form{}
 }
 
-// Submit sends the form of an outcome and goes where the answer leads, to the
-// page that follows or to the callback.
+// Submit sends the form of an outcome and returns the page that follows. Where
+// that leads to the callback, the page has it.
 func (p *Page) Submit(outcome string) *Page {
 	p.browser.h.t.Helper()
 	target, r := p.post(p.Form(outcome))
@@ -167,8 +167,10 @@ func (p *Page) parse() {
 				p.Callback = returnTo(attr(n, "href"))
 			}
 		case "form":
-			p.Forms = append(p.Forms, Form{Outcome: attr(n, "data-outcome"), Method: strings.ToUpper(attr(n, "method")),
-				Action: attr(n, "action"), Fields: url.Values{}})
+			p.Forms = append(p.Forms, Form{
+				Outcome: attr(n, "data-outcome"), Method: strings.ToUpper(attr(n, "method")),
+				Action: attr(n, "action"), Fields: url.Values{},
+			})
 			form = &p.Forms[len(p.Forms)-1]
 		case "input":
 			if form != nil {

@@ -11,18 +11,18 @@ import (
 	"github.com/verge-id/verge/edge/server"
 )
 
-// Remote is a service outside of this process: an engine and what stands in
-// front of it.
+// Remote is a service outside of this process: an engine and the server in
+// front of it. It is for Verge's own tests.
 type Remote interface {
 	Engine
 
-	// PublicURL and AdminURL have no slash at the end. Transport finds both,
-	// and the URL that RemoteConfig has.
+	// PublicURL and AdminURL have no slash at the end. Transport reaches both,
+	// and the BaseURL of RemoteConfig.
 	PublicURL() string
 	AdminURL() string
 	Transport() http.RoundTripper
 
-	// KV is where it keeps its things if RemoteConfig has no place.
+	// KV is its own store, which it uses if RemoteConfig has none.
 	KV() kv.KV
 
 	SetClock(now time.Time)
@@ -30,11 +30,11 @@ type Remote interface {
 	Metrics() string // what the core has counted, as /metrics says it
 }
 
-// RemoteConfig is what a Remote serves with.
+// RemoteConfig is the configuration of a Remote.
 type RemoteConfig struct {
 	Core    core.Config // an empty BaseURL is the remote's own
 	KV      kv.KV       // nil: the remote's own
-	Now     time.Time   // where its clock stands
+	Now     time.Time   // what its clock shows
 	Keyring token.Keyring
 	Host    string // what the key ring's tokens are bound to
 
@@ -42,8 +42,8 @@ type RemoteConfig struct {
 	HandleTimeout  time.Duration // 0: 15 s
 }
 
-// startRemote has the service run elsewhere. The native one on the same store
-// seeds it.
+// startRemote starts the service elsewhere. A native service on the same store
+// writes the publishers.
 func (h *Harness) startRemote(log *slog.Logger, metrics *server.Metrics) {
 	h.t.Helper()
 	h.BaseURL = h.productionURL()

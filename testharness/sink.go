@@ -14,9 +14,9 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Sink receives webhooks. Left alone it does what a publisher should: 204 for
-// a request that verifies, 401 for any other. Next and Always make it
-// misbehave; whatever it answers, it records.
+// Sink receives webhooks. By itself it does what a publisher should: it answers
+// 204 to a request that verifies and 401 to any other. Next and Always make it
+// misbehave. It records every request, whatever it answers.
 type Sink struct {
 	URL string // each integration's destination is a path below it
 
@@ -42,7 +42,8 @@ type Delivery struct {
 	Event  webhook.Event // zero if the body is none
 }
 
-// Reply is how the sink answers one request. The zero Reply is the honest one.
+// Reply is how the sink answers one request. The zero Reply is what a publisher
+// should answer.
 type Reply struct {
 	Status int // 0: 204 or 401, by the signature
 	Header http.Header
@@ -80,19 +81,20 @@ func (s *Sink) expect(path, secret string) {
 	s.secrets[path] = secret
 }
 
-// SetSecret is what an integration's publisher does when the webhook secret changes.
+// SetSecret is the secret that the sink verifies an integration's events with
+// from now on. Its publisher would do the same when the webhook secret changes.
 func (s *Sink) SetSecret(i *Integration, secret string) {
 	s.expect(strings.TrimPrefix(i.WebhookURL, s.URL), secret)
 }
 
-// Next queues replies for the requests to come, one each.
+// Next queues replies, one for each of the next requests.
 func (s *Sink) Next(replies ...Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.next = append(s.next, replies...)
 }
 
-// Always is the reply to every request that nothing is queued for.
+// Always sets the reply to every request for which none is queued.
 func (s *Sink) Always(r Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,8 +109,7 @@ func (s *Sink) Deliveries() []Delivery {
 }
 
 // Events are the events so far whose signature is good, one for each
-// idempotency key, in the order they came: what is left after a receiver has
-// done its part.
+// idempotency key, in the order they came. A receiver acts on these.
 func (s *Sink) Events() []webhook.Event {
 	var out []webhook.Event
 	seen := map[string]bool{}

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/edge/server"
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 // TestI15IdleConnectionsCostNobodyElseAnything lets one address hold half-sent
@@ -30,7 +30,7 @@ import (
 func TestI15IdleConnectionsCostNobodyElseAnything(t *testing.T) {
 	modules := newGuests(t)
 	guest := sync.OnceValue(func() string {
-		module := modules.put("verge.wasm", testharness.Module(t))
+		module := modules.put("verge.wasm", kit.Module(t))
 		modules.compile(module)
 		return modules.section(module, "")
 	})

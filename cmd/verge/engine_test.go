@@ -15,7 +15,7 @@ import (
 	"testing/fstest"
 
 	"github.com/verge-id/verge/edge/modules"
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/stores"
 )
 
@@ -23,7 +23,7 @@ import (
 // every store, and once more after a restart, which finds the compiled module.
 func TestEngineWasm(t *testing.T) {
 	g := newGuests(t)
-	module := g.put("verge.wasm", testharness.Module(t))
+	module := g.put("verge.wasm", kit.Module(t))
 	g.compile(module)
 	for _, c := range []struct {
 		kv   string
@@ -159,7 +159,7 @@ func TestModulesThatCannotServe(t *testing.T) {
 // compiled module and the state.
 func TestServeWasm(t *testing.T) {
 	g := newGuests(t)
-	module := g.put("verge.wasm", testharness.Module(t))
+	module := g.put("verge.wasm", kit.Module(t))
 	g.compile(module)
 	for _, c := range []struct {
 		store string
@@ -172,11 +172,11 @@ func TestServeWasm(t *testing.T) {
 			t.Parallel()
 			sink := newEvents(t)
 			sink.trust(testSecret)
-			site := newSite(t, c.open(t), sink.URL, g.section(module, "module_sha256 = \""+digestOf(testharness.Module(t))+"\""))
+			site := newSite(t, c.open(t), sink.URL, g.section(module, "module_sha256 = \""+digestOf(kit.Module(t))+"\""))
 			var token string
 			for _, run := range []string{"first", "again"} {
 				in := site.start()
-				if in.at.Engine != wasmEngine || in.at.Module != digestOf(testharness.Module(t)) {
+				if in.at.Engine != wasmEngine || in.at.Module != digestOf(kit.Module(t)) {
 					t.Errorf("%s run: it says that it runs %q %q", run, in.at.Engine, in.at.Module)
 				}
 				if token != "" {

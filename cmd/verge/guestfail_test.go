@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/core/admin"
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/stores"
 )
 
@@ -185,7 +185,7 @@ func walkOn(p *publisher) (*walked, error) {
 func TestRollbackUnderAServer(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t)
-	good, bad := g.put("good.wasm", testharness.Module(t)), g.put("bad.wasm", failing(t))
+	good, bad := g.put("good.wasm", kit.Module(t)), g.put("bad.wasm", failing(t))
 	g.compile(good)
 	g.compile(bad)
 	sink := newEvents(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/edge/modules"
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/wasm/reloop"
 )
 
@@ -119,7 +119,7 @@ func changed(t *testing.T, wasm []byte, from, to string) []byte {
 
 // notAnswering does not answer its canary request as it should.
 func notAnswering(t *testing.T) []byte {
-	return changed(t, testharness.Module(t), "/api/v1/openapi.yaml", "/api/v1/openapi.yamx")
+	return changed(t, kit.Module(t), "/api/v1/openapi.yaml", "/api/v1/openapi.yamx")
 }
 
 // failing is the core as a guest that fails in the middle of a request when its

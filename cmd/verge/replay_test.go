@@ -7,13 +7,13 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 // The same command replays a guest. It finds a guest that answers differently: here one with another text for
 // a token that was used.
 func TestReplayInAGuest(t *testing.T) {
-	guests, wasm := newGuests(t), testharness.Module(t)
+	guests, wasm := newGuests(t), kit.Module(t)
 	const says, instead = "The result token has been used.", "The result token has been eaten"
 	corpus := "../../testharness/corpus/testdata/results.jsonl.gz"
 	for _, c := range []struct {

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-id/verge/kvadapters/bolt"
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/stores"
 )
 
@@ -100,7 +100,7 @@ func engineSection(t *testing.T, name string) string {
 		return ""
 	}
 	g := newGuests(t)
-	module := g.put("verge.wasm", testharness.Module(t))
+	module := g.put("verge.wasm", kit.Module(t))
 	g.compile(module)
 	return g.section(module, fmt.Sprintf("module_key = %q", g.public)) // unpinned, it is warned of
 }

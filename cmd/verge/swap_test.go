@@ -20,7 +20,7 @@ import (
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/edge/modules"
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 // operator runs commands against a process, with files of this machine.
@@ -68,7 +68,7 @@ func quietWalk(p *publisher) (id string, err error) {
 // used: no request fails, and no event is lost.
 func TestSwapUnderLoad(t *testing.T) {
 	g := newGuests(t)
-	good := testharness.Module(t)
+	good := kit.Module(t)
 	versions := [][]byte{good, another(good, "one")}
 	used := g.path("used.wasm")
 	for n, wasm := range versions {
@@ -163,7 +163,7 @@ func TestSwapUnderLoad(t *testing.T) {
 // operators' API say why, and the one in use goes on.
 func TestModulesThatAreRefused(t *testing.T) {
 	g := newGuests(t)
-	good := testharness.Module(t)
+	good := kit.Module(t)
 	used := g.put("used.wasm", good)
 	g.compile(used)
 	sink := newEvents(t)
@@ -367,7 +367,7 @@ func (in *served) page(t *testing.T, at, path string) (status int, body string) 
 // configuration any more changes nothing.
 func TestHangUpReadsPins(t *testing.T) {
 	g := newGuests(t)
-	good := testharness.Module(t)
+	good := kit.Module(t)
 	first, second := g.put("first.wasm", good), g.put("second.wasm", another(good, "two"))
 	g.compile(first)
 	g.compile(second)

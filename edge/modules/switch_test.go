@@ -21,7 +21,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 // hooked is an Observer that has a test do something when it is told.
@@ -68,7 +68,7 @@ func another(wasm []byte, text string) []byte {
 // badModules are of guests that trap when they are asked for /trap.
 func badModules(t *testing.T) (all [3]Module) {
 	t.Helper()
-	wasm := testharness.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")
+	wasm := kit.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")
 	for n := range all {
 		text := string(rune('a' + n))
 		m, err := New(another(wasm, text), "file "+text)

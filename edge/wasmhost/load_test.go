@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/wasmhost"
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 // publisher is one that an engine's store knows, and what it asks for.
@@ -83,7 +83,7 @@ func (p *publisher) start(e *wasmhost.Engine) int {
 }
 
 func (p *publisher) validate(e *wasmhost.Engine) int {
-	result, err := testharness.Issue(p.t.Context(), p.store, p.ring, p.id(), time.Now())
+	result, err := kit.Issue(p.t.Context(), p.store, p.ring, p.id(), time.Now())
 	if err != nil {
 		p.t.Fatal(err)
 	}

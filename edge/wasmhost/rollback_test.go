@@ -15,13 +15,13 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/edge/wasmhost"
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/wasm/abi"
 )
 
 // version is a guest with another digest: it has a section more, which means nothing.
 func version(t testing.TB, pkg string, n byte) []byte {
-	return append(bytes.Clone(testharness.Build(t, pkg)), 0, 3, 1, 'v', n)
+	return append(bytes.Clone(kit.Build(t, pkg)), 0, 3, 1, 'v', n)
 }
 
 // observed is an Observer that keeps what it is told.

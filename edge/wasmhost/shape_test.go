@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 const header = "\x00asm\x01\x00\x00\x00"
@@ -49,7 +49,7 @@ func TestShapes(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.says)
 		}
 	}
-	if err := checkShape(testharness.Module(t)); err != nil {
+	if err := checkShape(kit.Module(t)); err != nil {
 		t.Errorf("the guest that is built from this source: %v", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/edge/wasmhost"
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 // ours returns the stacks of the goroutines that run code of this package.
@@ -138,7 +138,7 @@ func TestCloseWhileActivating(t *testing.T) {
 	e := start(t, config(t, goodGuest))
 	done := make(chan error, 1)
 	go func() {
-		done <- e.Activate(t.Context(), append(bytes.Clone(testharness.Module(t)), 0, 3, 1, 'v', byte(rand.IntN(256))))
+		done <- e.Activate(t.Context(), append(bytes.Clone(kit.Module(t)), 0, 3, 1, 'v', byte(rand.IntN(256))))
 	}()
 	time.Sleep(50 * time.Millisecond) // it compiles, for longer than that
 	if err := e.Close(); err != nil {
@@ -147,7 +147,7 @@ func TestCloseWhileActivating(t *testing.T) {
 	if err := <-done; !errors.Is(err, wasmhost.ErrClosed) {
 		t.Errorf("the activation: %v", err)
 	}
-	if err := e.Activate(t.Context(), testharness.Build(t, badGuest)); !errors.Is(err, wasmhost.ErrClosed) {
+	if err := e.Activate(t.Context(), kit.Build(t, badGuest)); !errors.Is(err, wasmhost.ErrClosed) {
 		t.Errorf("an activation afterwards: %v", err)
 	}
 	eventually(t, "no guest is left", func() bool { s := e.Stats(); return s.Instances == 0 && s.Memory == 0 && len(ours()) == 0 })

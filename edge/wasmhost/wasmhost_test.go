@@ -22,7 +22,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/wasm/abi"
 )
 
@@ -37,7 +37,7 @@ const (
 // config is one that works, of a guest that seals by itself.
 func config(t testing.TB, pkg string) wasmhost.Config {
 	return wasmhost.Config{
-		Module: testharness.Build(t, pkg),
+		Module: kit.Build(t, pkg),
 		Guest: abi.Config{BaseURL: "https://verge.example", Test: true, Host: "verge.example",
 			Keyring: []byte(`{"version":1,"keys":[{"id":"9f02ab31","secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]}`)},
 		KV: memory.New(memory.Config{}), Meter: free{}, Fetch: nowhere{}, Cache: cache(),
@@ -84,7 +84,7 @@ func TestTheCoreAnswers(t *testing.T) {
 // shared is a module that the tests of a process compile once.
 func shared(t testing.TB, pkg string) *wasmhost.Module {
 	t.Helper()
-	m, err := wasmhost.Compile(t.Context(), testharness.Build(t, pkg), wasmhost.CompileConfig{Cache: cache()})
+	m, err := wasmhost.Compile(t.Context(), kit.Build(t, pkg), wasmhost.CompileConfig{Cache: cache()})
 	if err != nil {
 		t.Fatal(err)
 	}

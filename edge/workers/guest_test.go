@@ -14,7 +14,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/memory"
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/abi"
 )
@@ -29,7 +29,7 @@ func on(t *testing.T, server *workerd.Server, c workerd.Config) (*service, *work
 
 // If a guest fails, the requests in it are answered 503, and the next one is not.
 func TestAGuestThatFails(t *testing.T) {
-	bad := testharness.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")
+	bad := kit.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")
 	server := workerd.Start(t, &workerd.Options{Other: bad})
 	for path, cause := range map[string]string{"/trap": "trap", "/memory": "out_of_memory",
 		"/header": "protocol", "/outbox": "protocol", "/record": "protocol", "/stranger": "protocol", "/park": "protocol"} {
@@ -124,7 +124,7 @@ func TestTheLogDoesNotQuoteAPanic(t *testing.T) {
 
 func probe(t *testing.T) *workerd.Server {
 	t.Helper()
-	module := testharness.Build(t, "github.com/verge-id/verge/edge/workers/testdata/probe")
+	module := kit.Build(t, "github.com/verge-id/verge/edge/workers/testdata/probe")
 	return workerd.Start(t, &workerd.Options{Other: module})
 }
 

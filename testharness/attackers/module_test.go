@@ -7,7 +7,8 @@ import (
 
 var signedModule = foothold{"A WebAssembly module that is trusted", []row{
 	{
-		says: "It has the authority of the key ring: it has anything sealed, opened and signed, reads and writes the store, " +
+		says: "It has the authority of the key ring: it has anything sealed, opened and signed, reads and " +
+			"writes the store, " +
 			"posts to any public address and answers every request.",
 		tries: "to have tokens sealed, opened and signed",
 		gets:  "what the core gets natively, byte for byte",
@@ -16,23 +17,28 @@ var signedModule = foothold{"A WebAssembly module that is trusted", []row{
 	{
 		tries: "to answer requests, to read and write the store and to post events",
 		gets:  "all of it, to public addresses: it is the whole service",
-		proof: []string{"edge/wasmhost:TestTheCoreAnswers", "testharness:TestWalkInAGuest", "edge/egress:TestPublicDestinationsAreAllowed"},
+		proof: []string{"edge/wasmhost:TestTheCoreAnswers", "testharness/conformance:TestWalkInAGuest",
+			"edge/egress:TestPublicDestinationsAreAllowed"},
 	},
 	{
-		says:  "It sees no key, file or other process, and what it says wrongly ends its guests and not the server.",
+		says: "It sees no key, file or other process, and what it says wrongly ends its guests and not the " +
+			"server.",
 		tries: "every notice and effect, malformed and in any order",
 		gets:  "the end of its own guest; a neighbour goes on answering",
-		proof: []string{"edge/wasmhost:TestAHostileModule", "edge/wasmhost:TestWhatGuestsSay", "edge/wasmhost:TestAPanicOverWhatAGuestSays"},
+		proof: []string{"edge/wasmhost:TestAHostileModule", "edge/wasmhost:TestWhatGuestsSay",
+			"edge/wasmhost:TestAPanicOverWhatAGuestSays"},
 	},
 	{
 		tries: "names of counters of its own, endless log lines, log lines in another's name",
 		gets:  "an end of that guest, or lines that are cut and marked as a guest's",
-		proof: []string{"edge/wasmhost:TestLinesOfGuests", "edge/wasmhost:TestRecordsInAnothersName", "edge/server:TestCountsAreNamesOfTheList"},
+		proof: []string{"edge/wasmhost:TestLinesOfGuests", "edge/wasmhost:TestRecordsInAnothersName",
+			"edge/server:TestCountsAreNamesOfTheList"},
 	},
 	{
 		tries: "to trap, or to fail soon after it took over",
 		gets:  "503 for that request, and the module before takes over again",
-		proof: []string{"cmd/verge:TestRollbackUnderAServer", "edge/wasmhost:TestAModuleThatFailsOnProbationIsRolledBack"},
+		proof: []string{"cmd/verge:TestRollbackUnderAServer",
+			"edge/wasmhost:TestAModuleThatFailsOnProbationIsRolledBack"},
 	},
 	{
 		says:  "A loop without end stops the process, except where interruptible is set.",
@@ -50,14 +56,19 @@ var signedModule = foothold{"A WebAssembly module that is trusted", []row{
 
 var unsignedModule = foothold{"A WebAssembly module that nobody trusts", []row{
 	{
-		says:  "It runs in dev alone: elsewhere a module needs its digest in the configuration or a signature by the key that is there.",
-		tries: "a module without pin and signature, with a signature by another key, with another module's signature",
-		gets:  "refused, with the reason; the module in use goes on",
-		proof: []string{"cmd/verge:TestTrust/nothing pinned where something must be", "cmd/verge:TestTrust/signed by another key",
-			"cmd/verge:TestTrust/another module's signature", "cmd/verge:TestModulesThatAreRefused", "cmd/verge:TestHangUpReadsPins"},
+		says: "It runs in dev alone: elsewhere a module needs its digest in the configuration or a signature " +
+			"by the key that is there.",
+		tries: "a module without pin and signature, with a signature by another key, with another module's " +
+			"signature",
+		gets: "refused, with the reason; the module in use goes on",
+		proof: []string{"cmd/verge:TestTrust/nothing pinned where something must be",
+			"cmd/verge:TestTrust/signed by another key",
+			"cmd/verge:TestTrust/another module's signature", "cmd/verge:TestModulesThatAreRefused",
+			"cmd/verge:TestHangUpReadsPins"},
 	},
 	{
-		says:  "Pin and signature do not protect from who can write to the directory of compiled modules, which is machine code.",
+		says: "Pin and signature do not protect from who can write to the directory of compiled modules, " +
+			"which is machine code.",
 		tries: "a directory of compiled modules that others can write to, or one above it",
 		gets:  "refused at start, with what to do",
 		proof: []string{"cmd/verge:TestOwnDirectory"},
@@ -66,7 +77,8 @@ var unsignedModule = foothold{"A WebAssembly module that nobody trusts", []row{
 
 var viewer = foothold{"An operator who may only look", []row{
 	{
-		says:  "There is no such role in this release: whoever has the operator token does everything that operators can.",
+		says: "There is no such role in this release: whoever has the operator token does everything that " +
+			"operators can.",
 		tries: "to make and revoke keys with an operator token",
 		gets:  "both; roles come with several operator tokens, in a later release",
 		do: func(t *testing.T) {

@@ -19,16 +19,18 @@ import (
 
 var network = foothold{"Anybody on the network", []row{
 	{
-		says:  "They make no token, session id or key that is taken, and no answer tells why.",
-		tries: "result tokens: altered, cut, made up, of another kind, sealed by a ring of their own under the same key id",
-		gets:  "400 `INVALID_TOKEN` for each in the same words; the real token stays good",
+		says: "They make no token, session id or key that is taken, and no answer tells why.",
+		tries: "result tokens: altered, cut, made up, of another kind, sealed by a ring of their own under " +
+			"the same key id",
+		gets: "400 `INVALID_TOKEN` for each in the same words; the real token stays good",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			started := s.Start(nil)
 			real := s.Approve(started).ResultToken
 			claims, err := token.OpenResult(s.ring(s.Keyring, hostName), real)
 			must(t, err)
-			tokens := []string{"svc_rt_", "svc_rt_" + rand.Text(), real[:len(real)-1], real + "A", flowOf(t, started.RedirectURL),
+			tokens := []string{"svc_rt_", "svc_rt_" + rand.Text(), real[:len(real)-1], real + "A",
+				flowOf(t, started.RedirectURL),
 				"svc_rt_" + strings.TrimPrefix(flowOf(t, started.RedirectURL), "svc_ft_"), s.result(stranger(s), claims)}
 			for i := len("svc_rt_"); i < len(real); i += 7 {
 				other := "A"
@@ -58,7 +60,8 @@ var network = foothold{"Anybody on the network", []row{
 			s := newService(t, nil)
 			id := s.Start(nil).SessionID
 			_, forged := s.forge(stranger(s), s.Now())
-			for _, text := range []string{forged, id[:40] + string("AB"[min(1, strings.Count(id[40:41], "A"))]) + id[41:]} {
+			altered := id[:40] + string("AB"[min(1, strings.Count(id[40:41], "A"))]) + id[41:]
+			for _, text := range []string{forged, altered} {
 				want(t, s.Reconcile(text), 404, "NOT_FOUND")
 			}
 		},
@@ -84,7 +87,8 @@ var network = foothold{"Anybody on the network", []row{
 			staging := s.ring(s.Keyring, "staging.example")
 			_, text := s.forge(staging, s.Now())
 			want(t, s.Reconcile(text), 404, "NOT_FOUND")
-			want(t, s.Validate(s.result(staging, token.ResultClaims{Session: s.Start(nil).SessionID, Completed: token.At(s.Now())})),
+			want(t, s.Validate(s.result(staging, token.ResultClaims{Session: s.Start(nil).SessionID,
+				Completed: token.At(s.Now())})),
 				400, "INVALID_TOKEN")
 		},
 	},
@@ -108,23 +112,25 @@ var network = foothold{"Anybody on the network", []row{
 	{
 		tries: "secret keys, over and over; preflights and pages, over and over",
 		gets:  "429 once the address is at its limit, and the store is asked no more",
-		proof: []string{"core/api:TestGuessingCountsAgainstTheAddress", "core/api:TestADenialChargesNothingAndReadsNothing",
+		proof: []string{"core/api:TestGuessingCountsAgainstTheAddress",
+			"core/api:TestADenialChargesNothingAndReadsNothing",
 			"core/api:TestPreflightsAndPagesAreLimitedByAddress"},
 	},
 	{
 		tries: "an address of their choice in `X-Forwarded-For`",
 		gets:  "nothing: only what a configured proxy says counts",
-		proof: []string{"testharness:TestClientAddress", "edge/server:TestClientAddr"},
+		proof: []string{"testharness/conformance:TestClientAddress", "edge/server:TestClientAddr"},
 	},
 	{
 		says:  "An idle or slow connection costs a connection and keeps no request of others waiting.",
 		tries: "a thousand connections that send half a request and stop",
 		gets:  "408; others are served as before",
-		proof: []string{"cmd/verge:TestI15IdleConnectionsCostNobodyElseAnything", "edge/server:TestSlowPeersTakeNoPlace", "edge/server:TestCrowd"},
+		proof: []string{"cmd/verge:TestI15IdleConnectionsCostNobodyElseAnything",
+			"edge/server:TestSlowPeersTakeNoPlace", "edge/server:TestCrowd"},
 	},
 }}
 
-// stranger is a ring of an attacker's own, whose key has the id of the service's.
+// stranger is an attacker's own ring, whose key has the same id as the service's.
 func stranger(s *service) *token.Ring {
 	s.t.Helper()
 	file, err := token.GenerateKeyring(rand.Reader, s.Now())
@@ -141,7 +147,8 @@ func (s *service) submit(f testharness.Form) *testharness.Response {
 
 var browser = foothold{"A browser", []row{
 	{
-		says: "It can read, alter, share and repeat what it is sent. What it is sent is sealed, and the store decides: " +
+		says: "It can read, alter, share and repeat what it is sent. What it is sent is sealed, and the store " +
+			"decides: " +
 			"it sees no state and no user id, undoes no outcome, wins back no attempt and uses no result twice.",
 		tries: "to read `state` and `external_user_id` out of its link",
 		gets:  "bytes that say nothing",
@@ -224,7 +231,8 @@ var browser = foothold{"A browser", []row{
 	{
 		tries: "the provider's step of another session or attempt",
 		gets:  "nothing: it is not evaluated",
-		proof: []string{"core/hosted:TestAProviderTokenBelongsToOneSession", "core/hosted:TestAProviderTokenBelongsToOneAttempt"},
+		proof: []string{"core/hosted:TestAProviderTokenBelongsToOneSession",
+			"core/hosted:TestAProviderTokenBelongsToOneAttempt"},
 	},
 	{
 		says:  "Another site in it can neither frame a page nor post a form.",
@@ -234,7 +242,11 @@ var browser = foothold{"A browser", []row{
 			s := newService(t, nil)
 			started := s.Start(nil)
 			fields := s.Open(started.RedirectURL).Form("approve").Fields.Encode()
-			for _, from := range [][2]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}} {
+			for _, from := range [][2]string{
+				{"Sec-Fetch-Site", "cross-site"},
+				{"Sec-Fetch-Site", "same-site"},
+				{"Origin", "https://evil.example"},
+			} {
 				header := form.Clone()
 				header.Set(from[0], from[1])
 				if r := s.Do("POST", api.HostedPath, header, []byte(fields)); r.Status != 403 {
@@ -251,8 +263,11 @@ var browser = foothold{"A browser", []row{
 			s := newService(t, nil)
 			started := s.Start(nil)
 			page := s.Open(started.RedirectURL)
-			for _, p := range []*testharness.Page{page, page.Submit("cancel"), page.Submit("approve"), s.Open(s.BaseURL + api.HostedPath + "?flow=x")} {
-				if !strings.Contains(p.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'") || p.Header.Get("X-Frame-Options") != "DENY" {
+			for _, p := range []*testharness.Page{
+				page, page.Submit("cancel"), page.Submit("approve"), s.Open(s.BaseURL + api.HostedPath + "?flow=x"),
+			} {
+				policy := p.Header.Get("Content-Security-Policy")
+				if !strings.Contains(policy, "frame-ancestors 'none'") || p.Header.Get("X-Frame-Options") != "DENY" {
 					t.Errorf("%s can be framed: %v", p.Kind, p.Header)
 				}
 			}
@@ -260,13 +275,14 @@ var browser = foothold{"A browser", []row{
 	},
 }}
 
-// publicly is a service by production's rules, where L1 has callback origins.
+// publicly is a service with production's rules, whose L1 has callback origins.
 func publicly(t *testing.T) *service {
 	t.Helper()
 	s := newService(t, &testharness.Options{Production: true})
 	s.MakeReady(s.Publisher.L1)
 	s.MakeReady(s.Publisher.L2)
-	s.Reconfigure(s.Publisher.L1, "", func(i *integration.Integration) { i.CallbackOrigins = []string{"https://shop.example"} })
+	s.Reconfigure(s.Publisher.L1, "",
+		func(i *integration.Integration) { i.CallbackOrigins = []string{"https://shop.example"} })
 	return s
 }
 
@@ -313,12 +329,15 @@ var publicKey = foothold{"A public key, which anybody can read", []row{
 		},
 	},
 	{
-		says:  "Result tokens of its sessions go to the callback origins that the integration lists and nowhere else.",
+		says: "Result tokens of its sessions go to the callback origins that the integration lists and " +
+			"nowhere else.",
 		tries: "a callback elsewhere, from a program that sends no `Origin`",
 		gets:  "400 for `callback_url`",
 		do: func(t *testing.T) {
 			s := publicly(t)
-			for _, callback := range []string{"https://evil.example/", "https://shop.example.evil.example/", "https://shop.example:8443/"} {
+			for _, callback := range []string{
+				"https://evil.example/", "https://shop.example.evil.example/", "https://shop.example:8443/",
+			} {
 				r := s.startPublic(nil, body{"callback_url": callback})
 				want(t, r, 400, "INVALID_REQUEST")
 				if d := r.Details(); len(d) != 1 || d[0] != "callback_url" {
@@ -334,7 +353,8 @@ var publicKey = foothold{"A public key, which anybody can read", []row{
 			s := publicly(t)
 			s.Reconfigure(s.Publisher.L1, "", func(i *integration.Integration) { i.CallbackOrigins = nil })
 			want(t, s.startPublic(nil, nil), 403, "FORBIDDEN")
-			if r := s.Admin("POST", "/admin/v1/keys", body{"publisher_id": s.Publisher.ID, "integration_id": s.Publisher.L1.ID}); r.Status < 400 {
+			public := body{"publisher_id": s.Publisher.ID, "integration_id": s.Publisher.L1.ID}
+			if r := s.Admin("POST", "/admin/v1/keys", public); r.Status < 400 {
 				t.Errorf("a public key is made: %d", r.Status)
 			}
 		},
@@ -400,7 +420,8 @@ var othersKey = foothold{"Another publisher's secret key", []row{
 		},
 	},
 	{
-		says:  "A publisher's own key that is stolen does what the publisher can do, until five seconds after it is revoked.",
+		says: "A publisher's own key that is stolen does what the publisher can do, until five seconds after " +
+			"it is revoked.",
 		tries: "a stolen key, before and after the operator revokes it",
 		gets:  "sessions and results, then 401",
 		do: func(t *testing.T) {
@@ -422,11 +443,11 @@ func (s *service) revoke(key string) {
 	}
 }
 
-// receives has a server of the attacker's get L1's events.
+// receives sends L1's events to a server of the attacker's.
 func (s *service) receives(answer http.HandlerFunc) {
 	s.t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body) // else nobody notices that the service hangs up
+		io.Copy(io.Discard, r.Body) // or the server would not notice that the service hangs up
 		answer(w, r)
 	}))
 	s.t.Cleanup(server.Close)
@@ -467,7 +488,8 @@ var receiver = foothold{"A webhook receiver", []row{
 	{
 		tries: "to hang or fail for a thousand events",
 		gets:  "a backlog of its own; other publishers' events go out as without it",
-		proof: []string{"testharness/invariants:TestI9ADeadEndpointDelaysNobody", "edge/runner:TestHangingLaneDelaysNobody"},
+		proof: []string{"testharness/invariants:TestI9ADeadEndpointDelaysNobody",
+			"edge/runner:TestHangingLaneDelaysNobody"},
 	},
 	{
 		tries: "an answer without end, compressed to almost nothing, or no HTTP",
@@ -497,7 +519,10 @@ var receiver = foothold{"A webhook receiver", []row{
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			var reached atomic.Bool
-			inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Store(true) }))
+			inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter,
+				*http.Request) {
+				reached.Store(true)
+			}))
 			t.Cleanup(inside.Close)
 			s.receives(func(w http.ResponseWriter, r *http.Request) {
 				http.Redirect(w, r, inside.URL, http.StatusTemporaryRedirect)
@@ -514,7 +539,8 @@ var receiver = foothold{"A webhook receiver", []row{
 		gets:  "no connection: `destination_not_allowed`",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
-			s.Reconfigure(s.Publisher.L1, "", func(i *integration.Integration) { i.Webhook.URL = "https://10.0.0.1/hook" })
+			s.Reconfigure(s.Publisher.L1, "",
+				func(i *integration.Integration) { i.Webhook.URL = "https://10.0.0.1/hook" })
 			s.Start(nil)
 			s.Settle()
 			if w := s.waiting(); !strings.Contains(w, "destination_not_allowed") {
@@ -525,6 +551,7 @@ var receiver = foothold{"A webhook receiver", []row{
 	{
 		tries: "a name that has a private address, at once or after it was looked up",
 		gets:  "no connection: the address that is dialled is the one that was checked",
-		proof: []string{"edge/egress:TestNamesWithPrivateAddressesAreBlocked", "edge/egress:TestRebinding", "edge/egress:TestPrivateDestinationsAreBlocked"},
+		proof: []string{"edge/egress:TestNamesWithPrivateAddressesAreBlocked", "edge/egress:TestRebinding",
+			"edge/egress:TestPrivateDestinationsAreBlocked"},
 	},
 }}

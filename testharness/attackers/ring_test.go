@@ -62,7 +62,8 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 			s, old, _ := leaked(t)
 			_, text := s.forge(old, s.Now())
 			want(t, s.Reconcile(text), 404, "NOT_FOUND")
-			want(t, s.Validate(s.result(old, token.ResultClaims{Session: text, Completed: token.At(s.Now())})), 400, "INVALID_TOKEN")
+			want(t, s.Validate(s.result(old, token.ResultClaims{Session: text, Completed: token.At(s.Now())})),
+				400, "INVALID_TOKEN")
 		},
 	},
 	{
@@ -72,7 +73,8 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 			s, old, _ := leaked(t)
 			_, before := s.forge(old, s.Now().AddDate(0, 0, -20))
 			for _, text := range []string{s.Start(nil).SessionID, before} {
-				want(t, s.Validate(s.result(old, token.ResultClaims{Session: text, Completed: token.At(s.Now())})), 400, "INVALID_TOKEN")
+				want(t, s.Validate(s.result(old, token.ResultClaims{Session: text, Completed: token.At(s.Now())})),
+					400, "INVALID_TOKEN")
 			}
 		},
 	},
@@ -82,10 +84,12 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 		do: func(t *testing.T) {
 			s, old, _ := leaked(t)
 			started := s.Start(nil)
-			flow, err := token.SealFlow(old, token.FlowClaims{Session: started.SessionID, Callback: []byte("https://evil.example/"),
-				Expires: token.At(s.Now().Add(10 * time.Minute))})
+			flow, err := token.SealFlow(old, token.FlowClaims{Session: started.SessionID,
+				Callback: []byte("https://evil.example/"),
+				Expires:  token.At(s.Now().Add(10 * time.Minute))})
 			must(t, err)
-			if p := s.Open(s.BaseURL + "/verify?flow=" + flow); p.Status != 400 || p.Kind != "damaged" || p.Callback != nil {
+			p := s.Open(s.BaseURL + "/verify?flow=" + flow)
+			if p.Status != 400 || p.Kind != "damaged" || p.Callback != nil {
 				t.Errorf("%d %s, callback %v", p.Status, p.Kind, p.Callback)
 			}
 		},
@@ -130,11 +134,13 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 	{
 		tries: "the same, where secrets were set before the rotation",
 		gets:  "nothing after the instance that seals with the new key has looked at the store",
-		proof: []string{"core/keyset:TestSecretsAreSealedAgainOnlyWithAKeyThatSeals", "core/integration:TestResealLeavesNothingToAnOldKey"},
+		proof: []string{"core/keyset:TestSecretsAreSealedAgainOnlyWithAKeyThatSeals",
+			"core/integration:TestResealLeavesNothingToAnOldKey"},
 	},
 	{
 		says: "With the store to write to, they make keys, integrations and publishers, which carry no date, " +
-			"and outcomes of sessions dated before the replacement, which reconcile shows and validate does not take, until the key is retired.",
+			"and outcomes of sessions dated before the replacement, which reconcile shows and validate does not " +
+			"take, until the key is retired.",
 		tries: "with the store to write to: a record under the hash of a key of their own",
 		gets:  "a secret key that works, and 401 as soon as the old ring key is retired",
 		do: func(t *testing.T) {
@@ -156,7 +162,8 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 			at := outcomeKey(id)
 			tx := s.plant(at, s.record(old, at, completed(id.Created)))
 			wantStatus(t, s, text, "COMPLETED")
-			want(t, s.Validate(s.result(old, token.ResultClaims{Session: text, Completed: token.At(id.Created), Outcome: tx})), 410, "EXPIRED")
+			want(t, s.Validate(s.result(old, token.ResultClaims{Session: text, Completed: token.At(id.Created),
+				Outcome: tx})), 410, "EXPIRED")
 
 			must(t, file.Retire(file.Keys[1].ID, s.Now(), 30*24*time.Hour, true))
 			want(t, s.sharing(file).Reconcile(text), 404, "NOT_FOUND")
@@ -174,8 +181,9 @@ var currentRing = foothold{"Whoever holds the current ring", []row{
 			ring := s.ring(s.Keyring, hostName)
 			_, text := s.forge(ring, s.Now())
 			wantStatus(t, s, text, "PENDING")
-			flow, err := token.SealFlow(ring, token.FlowClaims{Session: text, Callback: []byte("https://evil.example/"),
-				Expires: token.At(s.Now().Add(10 * time.Minute))})
+			flow, err := token.SealFlow(ring, token.FlowClaims{Session: text,
+				Callback: []byte("https://evil.example/"),
+				Expires:  token.At(s.Now().Add(10 * time.Minute))})
 			must(t, err)
 			back := s.Open(s.BaseURL + "/verify?flow=" + flow).Submit("approve").Callback
 			if back == nil || !strings.HasPrefix(back.URL, "https://evil.example/") || back.ResultToken == "" {
@@ -199,7 +207,8 @@ var currentRing = foothold{"Whoever holds the current ring", []row{
 		},
 	},
 	{
-		says: "A result still needs its completed outcome in the store: without writing there they validate no session " +
+		says: "A result still needs its completed outcome in the store: without writing there they validate " +
+			"no session " +
 			"that nobody completed.",
 		tries: "a result token of a session that was never completed, with and without the name of an outcome",
 		gets:  "400 `INVALID_TOKEN`",
@@ -241,11 +250,12 @@ var currentRing = foothold{"Whoever holds the current ring", []row{
 // earlier is a service with a key ring of an earlier release.
 func earlier(t *testing.T) (s *service, file token.Keyring) {
 	t.Helper()
-	file.Keys = []token.RingKey{{Key: token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32), Created: testharness.Epoch}}}
+	file.Keys = []token.RingKey{{Key: token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32),
+		Created: testharness.Epoch}}}
 	return newService(t, &testharness.Options{Keyring: file}), file
 }
 
-// rotated is the service after its ring was rotated with this release, an hour later.
+// rotated is the service an hour after its ring was rotated with this release.
 func (s *service) rotated(file token.Keyring) *service {
 	s.t.Helper()
 	file.Keys = slices.Clone(file.Keys)
@@ -257,7 +267,8 @@ func (s *service) rotated(file token.Keyring) *service {
 
 var earlierKeys = foothold{"Keys of an earlier release", []row{
 	{
-		says: "A key without seals_from binds no session id to the host and lets the store hold records without a MAC, " +
+		says: "A key without seals_from binds no session id to the host and lets the store hold records " +
+			"without a MAC, " +
 			"as that release did, until the ring is rotated once with this release.",
 		tries: "a session id of another host with such a key",
 		gets:  "`PENDING`; after the rotation 404",
@@ -296,7 +307,8 @@ var earlierKeys = foothold{"Keys of an earlier release", []row{
 	{
 		says:  "Going back to that release is possible before that rotation and not after it.",
 		tries: "to read what this release writes, with the release before",
-		gets:  "all of it until a key with `seals_from` seals; then webhook URLs are sealed, which that release does not know",
+		gets: "all of it until a key with `seals_from` seals; then webhook URLs are sealed, which that " +
+			"release does not know",
 		proof: []string{"core/integration:TestAnEarlierReleasesStore"},
 	},
 }}
@@ -338,7 +350,8 @@ var clocks = foothold{"Clocks", []row{
 
 var person = foothold{"The person in front of the browser", []row{
 	{
-		says: "Whoever has the link of a session that has not ended acts in it, and who comes back is who was verified " +
+		says: "Whoever has the link of a session that has not ended acts in it, and who comes back is who was " +
+			"verified " +
 			"only as far as the method sees to it.",
 		tries: "to open a link in another browser and to go through it there",
 		gets:  "the result of that session, at the publisher's callback",
@@ -346,8 +359,10 @@ var person = foothold{"The person in front of the browser", []row{
 			s := newService(t, nil)
 			started := s.Start(nil)
 			s.Open(started.RedirectURL)
-			back := s.OpenWith(testharness.Headers("User-Agent", "another"), started.RedirectURL).Submit("approve").Callback
-			if back == nil || !strings.HasPrefix(back.URL, testharness.Callback) || back.SessionID != started.SessionID {
+			back := s.OpenWith(testharness.Headers("User-Agent", "another"),
+				started.RedirectURL).Submit("approve").Callback
+			if back == nil || back.SessionID != started.SessionID ||
+				!strings.HasPrefix(back.URL, testharness.Callback) {
 				t.Errorf("came back to %+v", back)
 			}
 		},

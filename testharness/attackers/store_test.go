@@ -19,13 +19,13 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// keyName is where the record of an API key lies.
+// keyName is the store's name for the record of an API key.
 func keyName(text string) kv.Key {
 	sum := sha256.Sum256([]byte(text))
 	return kv.Key{Partition: integration.Partition, Name: "c/key/" + hex.EncodeToString(sum[:])}
 }
 
-// integrationName is where an integration lies.
+// integrationName is the store's name for an integration.
 func integrationName(id string) kv.Key {
 	return kv.Key{Partition: integration.Partition, Name: "c/int/" + id}
 }
@@ -42,11 +42,11 @@ func (s *service) ownKey() (text string, record []byte) {
 	return text, record
 }
 
-// weakSecret is one that a person would choose.
+// weakSecret is a secret that a person would choose.
 const weakSecret = "summer-2026-shop"
 
-// lived is a service whose store holds one of everything, and what must not be
-// found there.
+// lived is a service whose store has one of everything, and the secrets that must
+// not be found there.
 func lived(t *testing.T) (s *service, started testharness.Started, secrets map[string]string) {
 	t.Helper()
 	s = newReadable(t)
@@ -67,7 +67,8 @@ func lived(t *testing.T) (s *service, started testharness.Started, secrets map[s
 	s.Settle()
 	s.Open(s.Start(given).RedirectURL).Submit("reject") // and one that is not yet tried
 	return s, started, map[string]string{
-		"secret key": s.Publisher.SecretKey, "public key": s.Publisher.L1.PublicKey, "operator token": s.OperatorToken,
+		"secret key": s.Publisher.SecretKey, "public key": s.Publisher.L1.PublicKey,
+		"operator token": s.OperatorToken,
 		"webhook secret": weakSecret, "another's webhook secret": s.Other.L1.WebhookSecret,
 		"webhook URL": s.Publisher.L1.WebhookURL, "state": state, "external_user_id": user,
 		"flow token": flowOf(t, started.RedirectURL), "kept flow token": flowOf(t, kept.Text("redirect_url")),
@@ -104,7 +105,8 @@ var reader = foothold{"Whoever reads the store", []row{
 			s, _, _ := lived(t)
 			dump := strings.ToLower(s.dump())
 			url, id := s.Publisher.L1.WebhookURL, s.Publisher.L1.ID
-			for _, message := range []string{weakSecret, url + "\x00" + weakSecret, weakSecret + "\x00" + url, url + weakSecret,
+			for _, message := range []string{weakSecret, url + "\x00" + weakSecret, weakSecret + "\x00" + url,
+				url + weakSecret,
 				weakSecret + url, "tested\x00" + url + "\x00" + weakSecret, id + weakSecret, id + "\x00" + weakSecret} {
 				sum, long := sha256.Sum256([]byte(message)), sha512.Sum512([]byte(message))
 				digests := [][]byte{sum[:], long[:]}
@@ -124,7 +126,8 @@ var reader = foothold{"Whoever reads the store", []row{
 		},
 	},
 	{
-		says: "Whoever has seen one signed event can try secrets until one fits, so what guessers try first is refused " +
+		says: "Whoever has seen one signed event can try secrets until one fits, so what guessers try first " +
+			"is refused " +
 			"outside dev.",
 		tries: "words, names and years, against a signature they have seen",
 		gets:  "no secret that the service took: it refuses what such a list makes, and offers to make one",
@@ -177,7 +180,8 @@ var writer = foothold{"Whoever writes to the store", []row{
 			text, record := s.ownKey()
 			s.plant(keyName(text), record)
 			want(t, s.startAs(bearer(text), nil), 401, "UNAUTHORIZED")
-			if list := s.Admin("GET", "/admin/v1/keys", nil); strings.Contains(string(list.Body), integration.Present(integration.SecretPrefix, text).ID()) {
+			list := s.Admin("GET", "/admin/v1/keys", nil)
+			if strings.Contains(string(list.Body), integration.Present(integration.SecretPrefix, text).ID()) {
 				t.Errorf("listed: %s", list.Body)
 			}
 		},
@@ -200,9 +204,13 @@ var writer = foothold{"Whoever writes to the store", []row{
 				"altered": func(_ *service, v string) string {
 					return strings.Replace(v, `"challenge_age":25`, `"challenge_age":18`, 1)
 				},
-				"moved": func(s *service, _ string) string { return string(s.read(integrationName(s.Other.L1.ID)).Value) },
+				"moved": func(s *service,
+					_ string) string {
+					return string(s.read(integrationName(s.Other.L1.ID)).Value)
+				},
 				"made": func(s *service, _ string) string {
-					return `{"id":"` + s.Publisher.L1.ID + `","publisher_id":"pub_shop","level":"L1","challenge_age":25,"method":"sandbox",` +
+					return `{"id":"` + s.Publisher.L1.ID +
+						`","publisher_id":"pub_shop","level":"L1","challenge_age":25,"method":"sandbox",` +
 						`"webhook":{"url":"` + s.Sink.URL + `/evil"}}`
 				},
 			} {
@@ -243,13 +251,15 @@ var writer = foothold{"Whoever writes to the store", []row{
 			if n := len(s.Sink.Deliveries()); n != 0 {
 				t.Errorf("%d deliveries", n)
 			}
-			if dead := s.Admin("GET", "/admin/v1/deliveries", nil); !strings.Contains(string(dead.Body), `"unreadable"`) {
+			dead := s.Admin("GET", "/admin/v1/deliveries", nil)
+			if !strings.Contains(string(dead.Body), "unreadable") {
 				t.Errorf("given up: %s", dead.Body)
 			}
 		},
 	},
 	{
-		says: "They can delete, and put back what once was: a used result token is good again within its five minutes, " +
+		says: "They can delete, and put back what once was: a used result token is good again within its five " +
+			"minutes, " +
 			"a revoked key works again, an event is lost.",
 		tries: "to delete the mark that a result token was used",
 		gets:  "200 once more, until the token is five minutes old",
@@ -301,8 +311,8 @@ var writer = foothold{"Whoever writes to the store", []row{
 	},
 }}
 
-// grantsNothing holds that a session, whose outcome somebody has planted, is not
-// completed for anybody.
+// grantsNothing checks that nobody sees a session as completed whose outcome an
+// attacker has written.
 func (s *service) grantsNothing(started testharness.Started) {
 	s.t.Helper()
 	if r := s.Reconcile(started.SessionID); r.Status != 500 {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/proof"
+	"github.com/verge-id/verge/testharness/internal/proof"
 )
 
 var update = flag.Bool("update", false, "write ATTACKERS.md")
@@ -23,11 +23,11 @@ type foothold struct {
 
 // row is one thing that an attacker tries.
 type row struct {
-	says  string // a sentence of core's doc comment; the rows up to the next one hold it to that
+	says  string // a sentence of core's doc comment, which this and the next rows without one show
 	tries string
 	gets  string
 
-	// One of the two: what does it, or the tests elsewhere that do.
+	// One of the two: do tries it, or proof names tests elsewhere that do.
 	do    func(t *testing.T)
 	proof []string
 }
@@ -43,8 +43,9 @@ var parts = []struct {
 	intro     string // above the bullets
 	footholds []foothold
 }{
-	{threats, "What each attacker gets; testharness/attackers tries every sentence.", []foothold{network, browser, publicKey, othersKey, receiver, reader, writer, replacedRing, currentRing,
-		signedModule, unsignedModule, viewer}},
+	{threats, "What each attacker gets; testharness/attackers tries every sentence.",
+		[]foothold{network, browser, publicKey, othersKey, receiver, reader, writer, replacedRing, currentRing,
+			signedModule, unsignedModule, viewer}},
 	{notGuaranteed, "", []foothold{earlierKeys, clocks, person}},
 }
 
@@ -72,8 +73,8 @@ func TestAttackers(t *testing.T) {
 	}
 }
 
-// TestTheDocuments: ATTACKERS.md and core's doc comment say what the tables say,
-// nothing more and nothing less.
+// TestTheDocuments checks that ATTACKERS.md and core's doc comment say what the
+// tables say, no more and no less.
 func TestTheDocuments(t *testing.T) {
 	want := document()
 	if *update {
@@ -117,7 +118,7 @@ func (f foothold) bullet() string {
 }
 
 // bullets returns the bullets of a part of a doc comment, each on one line, and
-// with them whatever text stands above them.
+// the text above them.
 func bullets(doc, title string) map[string]bool {
 	_, rest, _ := strings.Cut(doc, "# "+title+"\n")
 	part, _, _ := strings.Cut(rest, "\n# ")
@@ -156,7 +157,7 @@ running service, or where the last column says. What the service promises everyb
 	return b.Bytes()
 }
 
-// TestTheTables: they are whole.
+// TestTheTables checks that the tables are complete.
 func TestTheTables(t *testing.T) {
 	names, tried := map[string]bool{}, map[string]bool{}
 	rows, done := 0, 0

@@ -23,10 +23,10 @@ import (
 // hostName is what the tokens of every harness are bound to.
 const hostName = "verge.example"
 
-// partition is the one in which a harness keeps sessions.
+// partition is where a harness keeps sessions.
 const partition kv.Partition = "p0"
 
-// cacheLife is longer than any instance believes what it has read.
+// cacheLife is longer than any instance uses what it has read.
 const cacheLife = 6 * time.Second
 
 var (
@@ -37,7 +37,7 @@ var (
 
 type body = testharness.Body
 
-// service is a running one, and what an attacker needs to reach into it.
+// service is a running service, with what an attacker needs to reach its store.
 type service struct {
 	*testharness.Harness
 	t    *testing.T
@@ -91,7 +91,7 @@ func wantStatus(t testing.TB, s *service, id, status string) {
 	}
 }
 
-// startAs starts a session with a key and whatever the answer is.
+// startAs starts a session with a key, and returns any answer.
 func (s *service) startAs(header http.Header, change body) *testharness.Response {
 	s.t.Helper()
 	return s.Do("POST", api.StartPath, header, s.StartBody(change))
@@ -115,7 +115,7 @@ func flowOf(t testing.TB, redirectURL string) string {
 	return u.Query().Get("flow")
 }
 
-// ring is what somebody has who got the file of a key ring.
+// ring is the ring that somebody has who got the file.
 func (s *service) ring(file token.Keyring, host string) *token.Ring {
 	s.t.Helper()
 	r, err := file.Ring(host, rand.Reader, s.Now)
@@ -133,7 +133,7 @@ func (s *service) forge(ring *token.Ring, at time.Time) (session.ID, string) {
 	return id, text
 }
 
-// idOf takes an id apart that the service has made.
+// idOf reads an id that the service has made.
 func (s *service) idOf(text string) session.ID {
 	s.t.Helper()
 	id, err := session.ParseID(s.ring(s.Keyring, hostName), text)
@@ -165,8 +165,8 @@ func (s *service) read(key kv.Key) kv.Item {
 	return item
 }
 
-// plant writes past the service, waits until nobody believes anything older,
-// and returns the write's transaction.
+// plant writes to the store without the service. It waits until no instance uses
+// anything older, and returns the write's transaction.
 func (s *service) plant(key kv.Key, value []byte) string {
 	s.t.Helper()
 	return s.write(kv.Tx{Partition: key.Partition, Puts: []kv.Put{{Name: key.Name, Value: value}}})
@@ -182,7 +182,7 @@ func (s *service) write(tx kv.Tx) string {
 	return tx.ID
 }
 
-// tasks takes what is due away from the service.
+// tasks claims what is due, so that the service does not get it.
 func (s *service) tasks() []kv.Task {
 	s.t.Helper()
 	tasks, _, err := s.KV.Claim(ctx, partition, s.Now(), time.Minute, 100)
@@ -193,7 +193,7 @@ func (s *service) tasks() []kv.Task {
 	return tasks
 }
 
-// dump is all that the store holds, tasks and counters included.
+// dump is everything in the store, with tasks and counters.
 func (s *service) dump() string {
 	s.t.Helper()
 	var b strings.Builder

@@ -11,8 +11,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// claims measures what a claim costs that leases 10 due tasks, with few and
-// with many timers pending: the store must find what is due, not look for it.
+// claims measures a claim of 10 due tasks, with few and with many timers pending.
+// A store must not read the timers to find what is due.
 func claims(name string, open storage, pending int) error {
 	const few = 1000
 	var took [2]time.Duration
@@ -27,8 +27,10 @@ func claims(name string, open storage, pending int) error {
 			return fmt.Errorf("claims, %s, %d timers pending: %w", name, n, err)
 		}
 	}
-	fmt.Printf("claim of 10 due tasks, %-7s %7s with %d timers pending, %7s with %d: ratio %.2f (goal at most 2.00)\n", name+",",
-		took[0].Round(time.Microsecond), few, took[1].Round(time.Microsecond), pending, float64(took[1])/float64(took[0]))
+	fmt.Printf("claim of 10 due tasks, %-7s %7s with %d timers pending, %7s with %d: "+
+		"ratio %.2f (goal at most 2.00)\n", name+",",
+		took[0].Round(time.Microsecond), few, took[1].Round(time.Microsecond), pending,
+		float64(took[1])/float64(took[0]))
 	return nil
 }
 
@@ -53,7 +55,8 @@ func claimTime(store kv.KV, pending int) (time.Duration, error) {
 					}
 					tx := kv.Tx{ID: fmt.Sprintf("%s%d", kind, from), Partition: "p0"}
 					for i := from; i < min(from+atOnce, n); i++ {
-						tx.Schedule = append(tx.Schedule, kv.Task{ID: fmt.Sprintf("%s%d", kind, i), Due: due(i), Payload: make([]byte, 100)})
+						id := fmt.Sprintf("%s%d", kind, i)
+						tx.Schedule = append(tx.Schedule, kv.Task{ID: id, Due: due(i), Payload: make([]byte, 100)})
 					}
 					if err := store.Commit(context.Background(), tx); err != nil {
 						errs <- err
@@ -66,10 +69,12 @@ func claimTime(store kv.KV, pending int) (time.Duration, error) {
 		close(errs)
 		return <-errs
 	}
-	if err := tasks(pending, "timer/", func(i int) time.Time { return now.Add(time.Hour + time.Duration(i)*time.Millisecond) }); err != nil {
+	later := func(i int) time.Time { return now.Add(time.Hour + time.Duration(i)*time.Millisecond) }
+	if err := tasks(pending, "timer/", later); err != nil {
 		return 0, err
 	}
-	if err := tasks(each*times, "due/", func(i int) time.Time { return now.Add(-time.Second - time.Duration(i)*time.Millisecond) }); err != nil {
+	earlier := func(i int) time.Time { return now.Add(-time.Second - time.Duration(i)*time.Millisecond) }
+	if err := tasks(each*times, "due/", earlier); err != nil {
 		return 0, err
 	}
 	var took []float64
@@ -87,7 +92,7 @@ func claimTime(store kv.KV, pending int) (time.Duration, error) {
 	return time.Duration(median(took)), nil
 }
 
-// allClaims measures every store that is there.
+// allClaims measures every store that is available.
 func allClaims(redis *redisServer) error {
 	lines := []struct {
 		name    string

@@ -20,7 +20,7 @@ import (
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/abi"
 )
@@ -292,7 +292,7 @@ func (s *edgeService) validates(n int) (func() []byte, error) {
 			if err != nil {
 				return err
 			}
-			result, err := testharness.Issue(context.Background(), store, s.ring, id, time.Now())
+			result, err := kit.Issue(context.Background(), store, s.ring, id, time.Now())
 			if err != nil {
 				return err
 			}

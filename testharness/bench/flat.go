@@ -11,8 +11,8 @@ import (
 )
 
 // flat sends requests of every kind through one guest, and prints its linear
-// memory and the process' heap on the way. It takes minutes, so it is
-// measured only where it is asked for by its name.
+// memory and the process's heap on the way. It takes minutes, so it runs only if
+// it is asked for by its name.
 func flat(module []byte, requests int) error {
 	h, err := newHosted(module, 1, func(k kv.KV) kv.KV { return forgetful{k} })
 	if err != nil {
@@ -25,21 +25,22 @@ func flat(module []byte, requests int) error {
 			return fmt.Errorf("request %d: %w", i, err)
 		}
 		if i == next {
-			fmt.Printf("%8d requests through one guest: %5.2f MiB of linear memory, %6.2f MiB of heap in the host, %.0f s\n",
-				i, float64(h.Stats().Memory)/(1<<20), float64(heapInUse())/(1<<20), time.Since(began).Seconds())
+			fmt.Printf("%8d requests through one guest: %5.2f MiB of linear memory, "+
+				"%6.2f MiB of heap in the host, %.0f s\n", i,
+				float64(h.Stats().Memory)/(1<<20), float64(heapInUse())/(1<<20), time.Since(began).Seconds())
 			next *= 10
 		}
 	}
 	return nil
 }
 
-// forgetful is a store that keeps no commit, so that what grows is the engine.
+// forgetful is a store that keeps no commit, so that only the engine can grow.
 type forgetful struct{ kv.KV }
 
 // Commit implements kv.KV.
 func (forgetful) Commit(context.Context, kv.Tx) error { return nil }
 
-// one asks for a start, a validation, a reconciliation, or what is refused.
+// one asks for a start, a validation, a reconciliation, or something that is refused.
 func (h *hosted) one(i int) error {
 	text, err := h.session()
 	if err != nil {
@@ -50,7 +51,8 @@ func (h *hosted) one(i int) error {
 		return h.ask(200, "POST", api.StartPath, startBody)
 	case 1:
 		// A store that keeps nothing checks nothing: any outcome will do.
-		result, err := token.SealResult(h.ring, token.ResultClaims{Session: text, Completed: token.At(time.Now()), Outcome: "any"})
+		claims := token.ResultClaims{Session: text, Completed: token.At(time.Now()), Outcome: "any"}
+		result, err := token.SealResult(h.ring, claims)
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -50,13 +49,16 @@ func newHosted(module []byte, instances int, store func(kv.KV) kv.KV) (*hosted, 
 	at := host.Host{KV: memory.New(memory.Config{}), Sealer: h.ring, Fetch: egress.New(egress.Config{Dev: true}),
 		Now: time.Now, Random: rand.Reader, Log: slog.New(slog.NewJSONHandler(io.Discard, nil))}
 	free := ratelimit.PerMinute(1_000_000_000)
-	c := core.Config{BaseURL: "https://verge.test", Dev: true, Providers: []provider.Provider{&sandbox.Provider{Now: time.Now}},
-		Limits: api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free, PagesPerIP: free}}
+	c := core.Config{BaseURL: "https://verge.test", Dev: true,
+		Providers: []provider.Provider{&sandbox.Provider{Now: time.Now}},
+		Limits: api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free,
+			PagesPerIP: free}}
 	d := integration.NewDirectory(at)
 	if err := d.PutPublisher(ctx, integration.Publisher{ID: publisher, Name: "Bench"}); err != nil {
 		return nil, err
 	}
-	if err := d.PutIntegration(ctx, integration.Integration{ID: integration1, PublisherID: publisher, Name: "Bench", Level: "L1", ChallengeAge: 25,
+	if err := d.PutIntegration(ctx, integration.Integration{ID: integration1, PublisherID: publisher,
+		Name: "Bench", Level: "L1", ChallengeAge: 25,
 		Method: sandbox.Method, Webhook: integration.Webhook{Off: true}}, ""); err != nil {
 		return nil, err
 	}
@@ -68,7 +70,8 @@ func newHosted(module []byte, instances int, store func(kv.KV) kv.KV) (*hosted, 
 		return nil, err
 	}
 	h.Engine, err = wasmhost.New(ctx, wasmhost.Config{Module: module, Guest: packed, KV: store(at.KV),
-		Meter: ratelimit.NewLocal(0).Meter(), Fetch: at.Fetch, Sealer: h.ring, Log: at.Log, Cache: compiled(), Instances: instances})
+		Meter: ratelimit.NewLocal(0).Meter(), Fetch: at.Fetch, Sealer: h.ring, Log: at.Log, Cache: compiled(),
+		Instances: instances})
 	return h, err
 }
 
@@ -76,8 +79,10 @@ func newHosted(module []byte, instances int, store func(kv.KV) kv.KV) (*hosted, 
 func (h *hosted) ask(want int, method, path, body string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
-	resp := h.Handle(ctx, &web.Request{Method: method, Path: path, Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1"),
-		Header: web.Header{"Authorization": {"Bearer " + h.key}, "Content-Type": {"application/json"}, "User-Agent": {"bench"}, "Accept": {"*/*"}}})
+	resp := h.Handle(ctx, &web.Request{Method: method, Path: path, Body: []byte(body),
+		Client: netip.MustParseAddr("192.0.2.1"),
+		Header: web.Header{"Authorization": {"Bearer " + h.key}, "Content-Type": {"application/json"},
+			"User-Agent": {"bench"}, "Accept": {"*/*"}}})
 	if resp.Status != want {
 		return fmt.Errorf("%s %s: %d: %s", method, path, resp.Status, resp.Body)
 	}
@@ -92,7 +97,7 @@ func (h *hosted) session() (string, error) {
 	return id.Format(h.ring)
 }
 
-// behind is a store that takes its time to answer a read.
+// behind is a store that answers a read only after a while.
 type behind struct {
 	kv.KV
 	time.Duration
@@ -104,9 +109,8 @@ func (b behind) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	return b.KV.Get(ctx, key)
 }
 
-// parked prints what it takes to have many requests wait for a slow store:
-// all of them in as many guests as there are processors, and each in a guest
-// of its own.
+// parked prints what many requests cost that wait for a slow store: all of them in
+// as many guests as there are processors, and each in a guest of its own.
 func parked(module []byte) error {
 	const storeTime, requests, ownGuests = 100 * time.Millisecond, 1000, 50
 	var perOwn int64
@@ -133,23 +137,25 @@ func parked(module []byte) error {
 			all.Wait()
 			each := time.Since(began)
 			if v.instances > 0 {
-				each += made // an instance for a request has to be made for it
+				each += made // the instance of a request has to be made first
 			}
 			took = append(took, each.Seconds())
 			stats = h.Stats()
-			if err := errors.Join(append(slices.DeleteFunc(errs, func(e error) bool { return e == nil }), h.Close())...); err != nil {
+			if err := errors.Join(append(errs, h.Close())...); err != nil {
 				return err
 			}
 		}
 		rate := float64(v.n) / median(took)
 		if v.instances == 0 {
-			fmt.Printf("%d requests parked on a store of %s: %d guests, %.1f MiB of linear memory, %.0f answers/s (%.2f s; the store alone takes %.1f s for its 3 reads)\n",
-				v.n, storeTime, stats.Instances, float64(stats.Memory)/(1<<20), rate, median(took), 3*storeTime.Seconds())
+			fmt.Printf("%d requests parked on a store of %s: %d guests, %.1f MiB of linear memory, %.0f answers/s "+
+				"(%.2f s; the store alone takes %.1f s for its 3 reads)\n", v.n,
+				storeTime, stats.Instances, float64(stats.Memory)/(1<<20), rate, median(took), 3*storeTime.Seconds())
 			continue
 		}
 		perOwn = stats.Memory / int64(stats.Instances)
-		fmt.Printf("a guest for each request, %d of them: %.1f MiB, so %.0f MiB for %d; %.0f answers/s, the making of the guests included\n",
-			v.n, float64(stats.Memory)/(1<<20), float64(perOwn*requests)/(1<<20), requests, rate)
+		fmt.Printf("a guest for each request, %d of them: %.1f MiB, so %.0f MiB for %d; "+
+			"%.0f answers/s, the making of the guests included\n", v.n,
+			float64(stats.Memory)/(1<<20), float64(perOwn*requests)/(1<<20), requests, rate)
 	}
 	fmt.Println()
 	return nil

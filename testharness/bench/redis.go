@@ -21,14 +21,14 @@ import (
 	"github.com/verge-id/verge/kvadapters/redis"
 )
 
-// pool is how many connections to Redis a client may have, the service's as
-// well as the floor's.
+// pool is how many connections to Redis a client may have: the service's and the
+// floor's.
 const pool = 64
 
-// errNoRedis says that the lines about Redis are left out.
+// errNoRedis means that the lines about Redis are left out.
 var errNoRedis = errors.New("redis-server is not installed")
 
-// redisServer is a redis-server of the bench's own.
+// redisServer is a redis-server that the bench starts.
 type redisServer struct {
 	addr string
 	dir  string
@@ -79,7 +79,7 @@ func (s *redisServer) stop() {
 	os.RemoveAll(s.dir)
 }
 
-// busy is how long the processors have worked for the server, a nil one's too.
+// busy is the processor time of the server. It is zero for nil.
 func (s *redisServer) busy() time.Duration {
 	if s == nil {
 		return 0
@@ -119,9 +119,8 @@ func (s *redisServer) storage() (kv.KV, func() string, error) {
 	return store, func() string { store.Close(); return "" }, nil
 }
 
-// floor serves a handler that reads the body, marks a name of its own with
-// SET NX and a TTL, and writes n bytes: the least that a single use over
-// Redis can be.
+// floor serves a handler that reads the body, sets a name of its own with SET NX
+// and a TTL, and writes n bytes. A single use over Redis cannot do less.
 func (s *redisServer) floor(n int) (addr string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -157,7 +156,7 @@ func (s *redisServer) idle() error {
 		return err
 	}
 	defer v.stop()
-	// A timer is pending, as mostly one is.
+	// A timer is pending, as is usual.
 	v.pause()
 	if err := store.Commit(context.Background(), kv.Tx{ID: "idle", Partition: "p0",
 		Schedule: []kv.Task{{ID: "timer", Due: time.Now().Add(time.Hour)}}}); err != nil {
@@ -193,7 +192,8 @@ func (s *redisServer) idle() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("an idle instance on redis, over %s: %.2f scripts a second sent, %.2f commands a second with those they make (goal at most 2)\n\n",
-		length, float64(sent-sentBefore)/length.Seconds(), float64(all-allBefore)/length.Seconds())
+	fmt.Printf("an idle instance on redis, over %s: %.2f scripts a second sent, "+
+		"%.2f commands a second with those they make (goal at most 2)\n\n", length,
+		float64(sent-sentBefore)/length.Seconds(), float64(all-allBefore)/length.Seconds())
 	return nil
 }

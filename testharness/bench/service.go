@@ -24,7 +24,7 @@ import (
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/server"
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 const (
@@ -154,7 +154,7 @@ func (s *service) results(n int) ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		result, err := testharness.Issue(context.Background(), s.Host().KV, s.Host().Sealer, id, time.Now())
+		result, err := kit.Issue(context.Background(), s.Host().KV, s.Host().Sealer, id, time.Now())
 		if err != nil {
 			return nil, err
 		}

@@ -15,9 +15,9 @@ import (
 )
 
 // startup times a fresh process from exec to its first answer, and reads its
-// resident memory after a second of idleness, for a bare net/http server and
-// for verge, natively and in guests: of a module that has to be compiled, and
-// of one that an earlier process has compiled.
+// resident memory after a second of idleness. It does so for a bare net/http
+// server and for verge, natively and in guests. One module has to be compiled, and
+// one was compiled by an earlier process.
 func startup(verge string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -31,7 +31,8 @@ func startup(verge string) error {
 	data := filepath.Join(dir, "data")
 	dev := func(engine string) func(addr string) []string {
 		return func(addr string) []string {
-			return []string{verge, "dev", "--addr", addr, "--demo-addr", "127.0.0.1:0", "--data", data, "--engine", engine}
+			return []string{verge, "dev", "--addr", addr, "--demo-addr", "127.0.0.1:0",
+				"--data", data, "--engine", engine}
 		}
 	}
 	for _, p := range []struct {
@@ -57,7 +58,8 @@ func startup(verge string) error {
 			}
 			first, rss = append(first, ms), append(rss, mb)
 		}
-		fmt.Printf("%-25s exec to first answer %6.1f ms, idle memory %5.1f MB\n", p.name, median(first), median(rss))
+		fmt.Printf("%-25s exec to first answer %6.1f ms, idle memory %5.1f MB\n",
+			p.name, median(first), median(rss))
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 )
 
-// storage opens an empty store. closed ends it and says what is worth saying
-// about how it was used.
+// storage opens an empty store. closed ends it and returns a note on how it was
+// used.
 type storage func() (store kv.KV, closed func() string, err error)
 
 func onMemory() (kv.KV, func() string, error) {
@@ -60,10 +60,12 @@ func onEtcd() (kv.KV, func() string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd := exec.Command(program, "--name", "bench", "--data-dir", filepath.Join(dir, "data"), "--log-level", "error",
+	cmd := exec.Command(program, "--name", "bench", "--data-dir", filepath.Join(dir, "data"),
+		"--log-level", "error",
 		"--listen-client-urls", "http://"+clients, "--advertise-client-urls", "http://"+clients,
-		"--listen-peer-urls", "http://"+peers, "--initial-advertise-peer-urls", "http://"+peers, "--initial-cluster", "bench=http://"+peers)
-	cmd.Env = []string{"ETCD_UNSUPPORTED_ARCH=arm64"} // without which it does not run there
+		"--listen-peer-urls", "http://"+peers, "--initial-advertise-peer-urls", "http://"+peers,
+		"--initial-cluster", "bench=http://"+peers)
+	cmd.Env = []string{"ETCD_UNSUPPORTED_ARCH=arm64"} // etcd does not run on arm64 without it
 	if err := cmd.Start(); err != nil {
 		os.RemoveAll(dir)
 		return nil, nil, err

@@ -20,26 +20,26 @@ func stringReader(s string) io.Reader {
 	return strings.NewReader(s)
 }
 
-// endpoint is one line of the table: what to send where, beside which floor.
+// endpoint is one line of the table: what to send where, and its floor.
 type endpoint struct {
 	name string
 	goal float64 // ratio to the floor; 0: as measured
 	open func() (s *service, next func() []byte, group func() string, err error)
 
-	// floor serves what the service is held against, with answers of n bytes.
+	// floor serves what the service is compared with, with answers of n bytes.
 	floor func(n int) (addr string, stop func(), err error)
 
-	redis *redisServer // nil: it takes none
+	redis *redisServer // nil: the endpoint uses none
 }
 
-// mostPerSecond bounds how many single-use requests a round is given.
+// mostPerSecond limits how many single-use requests are prepared for a round.
 const mostPerSecond = 60_000
 
-// endpoints are the lines of the table. Without a Redis, r, and one that keeps
-// a log, aof, those about them are left out.
+// endpoints are the lines of the table. Those on Redis are left out if r is nil,
+// and those on a Redis that keeps a log if aof is nil.
 func endpoints(length time.Duration, r, aof *redisServer) []endpoint {
-	// The sink is an address where nobody listens: deliveries are measured
-	// apart, here they would only take processor time from the starts.
+	// Nobody listens at the sink's address. Deliveries are measured elsewhere.
+	// Here they would take processor time from the starts.
 	start := func(open storage, webhook string) func() (*service, func() []byte, func() string, error) {
 		return func() (*service, func() []byte, func() string, error) {
 			store, group, err := open()
@@ -96,13 +96,15 @@ func endpoints(length time.Duration, r, aof *redisServer) []endpoint {
 	return lines
 }
 
-// throughput prints each endpoint whose name contains only beside its floor.
+// throughput prints each endpoint whose name contains only, with its floor.
 func throughput(length time.Duration, only string, redis, aof *redisServer) error {
-	lines := slices.DeleteFunc(endpoints(length, redis, aof), func(e endpoint) bool { return !strings.Contains(e.name, only) })
+	lines := slices.DeleteFunc(endpoints(length, redis, aof),
+		func(e endpoint) bool { return !strings.Contains(e.name, only) })
 	if len(lines) == 0 {
 		return nil
 	}
-	fmt.Printf("%-28s %10s %10s %7s %6s %7s\n", "answers per second", "verge", "floor", "ratio", "goal", "of CPU")
+	fmt.Printf("%-28s %10s %10s %7s %6s %7s\n",
+		"answers per second", "verge", "floor", "ratio", "goal", "of CPU")
 	for _, e := range lines {
 		var verge, bare, ratio, cpu []float64
 		var note string
@@ -118,14 +120,15 @@ func throughput(length time.Duration, only string, redis, aof *redisServer) erro
 		if e.goal > 0 {
 			goal = fmt.Sprintf("%.2f", e.goal)
 		}
-		fmt.Printf("%-28s %10.0f %10.0f %7.2f %6s %7.2f  %s\n", e.name, median(verge), median(bare), median(ratio), goal, median(cpu), note)
+		fmt.Printf("%-28s %10.0f %10.0f %7.2f %6s %7.2f  %s\n",
+			e.name, median(verge), median(bare), median(ratio), goal, median(cpu), note)
 	}
 	fmt.Println()
 	return nil
 }
 
-// pace is the answers per second, and the processor's time for one, in
-// microseconds, of the process and of the Redis that it uses together.
+// pace is the answers per second, and the processor time for one, in microseconds:
+// that of the process and of its Redis.
 type pace struct{ rate, cpu float64 }
 
 func (e endpoint) measure(addr string, length time.Duration, next func() []byte) (pace, error) {
@@ -135,7 +138,7 @@ func (e endpoint) measure(addr string, length time.Duration, next func() []byte)
 	return pace{rate, float64((e.busy() - before).Microseconds()) / answers}, err
 }
 
-// busy is how long the processors have worked for this process and its Redis.
+// busy is the processor time of this process and its Redis.
 func (e endpoint) busy() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -169,7 +172,7 @@ func (e endpoint) round(length time.Duration) (verge, bare pace, note string, er
 	return verge, bare, group(), err
 }
 
-// parts takes a prepared request apart.
+// parts splits a prepared request.
 func parts(req []byte) (method, path, body string) {
 	head, rest, _ := bytes.Cut(req, []byte("\r\n\r\n"))
 	line, _, _ := bytes.Cut(head, []byte("\r\n"))

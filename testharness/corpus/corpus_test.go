@@ -29,10 +29,10 @@ func stored(t *testing.T, name string) *transcript.Transcript {
 	return r
 }
 
-// The corpus is what its scenes record now: a core that asks for something
-// else or answers otherwise is seen here, step by step.
+// The corpus is what would be recorded now. If the core answers or asks for
+// something else, the test says at which step.
 func TestRecordedAnew(t *testing.T) {
-	for _, p := range scenes {
+	for _, p := range recordings {
 		t.Run(p.name, func(t *testing.T) {
 			var text bytes.Buffer
 			if err := p.record().Write(&text); err != nil {
@@ -45,7 +45,8 @@ func TestRecordedAnew(t *testing.T) {
 			want, got := strings.Split(string(before), "\n"), strings.Split(text.String(), "\n")
 			for n := range min(len(want), len(got)) {
 				if want[n] != got[n] {
-					t.Fatalf("line %d was recorded as\n%s\nand is now\n%s\nIf that is right, run go generate here and commit what it writes.", n+1, want[n], got[n])
+					t.Fatalf("line %d was recorded as\n%s\nand is now\n%s\n"+
+						"If that is right, run go generate here and commit what it writes.", n+1, want[n], got[n])
 				}
 			}
 			if len(want) != len(got) {
@@ -54,15 +55,15 @@ func TestRecordedAnew(t *testing.T) {
 		})
 	}
 	files, err := filepath.Glob("testdata/*")
-	if err != nil || len(files) != len(scenes) {
-		t.Errorf("%d scenes, and files %v: %v", len(scenes), files, err)
+	if err != nil || len(files) != len(recordings) {
+		t.Errorf("%d recordings, and files %v: %v", len(recordings), files, err)
 	}
 }
 
-// What is stored is a transcript that can be replayed. In a guest it is
-// replayed by TestEnginesAreTheSame in testharness, which has one.
+// What is stored is a transcript that can be replayed. TestEnginesAreTheSame
+// also replays it in a guest.
 func TestReplay(t *testing.T) {
-	for _, p := range scenes {
+	for _, p := range recordings {
 		t.Run(p.name, func(t *testing.T) {
 			recorded := stored(t, p.name)
 			sum, differs, err := recorded.Replay(t.Context(), transcript.Engine{})
@@ -76,11 +77,11 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// The corpus has what the comparison is to be about.
+// The corpus has every code, page, event and effect that engines have to agree on.
 func TestVariety(t *testing.T) {
 	requests := 0
 	seen := map[string]bool{}
-	for _, p := range scenes {
+	for _, p := range recordings {
 		for _, s := range stored(t, p.name).Steps {
 			seen["entry "+transcript.EntryName(s.Entry)] = true
 			for _, e := range s.Events {
@@ -118,18 +119,24 @@ func TestVariety(t *testing.T) {
 	}
 	t.Logf("%d requests", requests)
 	want := []string{
-		"entry handle", "entry admin", "entry ready", "entry claim", "entry run", "entry defer", "entry run due", "entry apply",
+		"entry handle", "entry admin", "entry ready", "entry claim", "entry run", "entry defer", "entry run due",
+		"entry apply",
 		"event get done", "event get not found", "event get unavailable",
 		"event commit done", "event commit conflict", "event commit unavailable", "event commit unknown",
 		"event claim done", "event claim unavailable", "event list done", "event list unavailable",
 		"event spend done", "event spend unavailable", "event fetch done", "event fetch no answer",
 		"event log done", "event count done", "event wake done",
 	}
-	for _, code := range []reply.Code{reply.InvalidRequest, reply.InvalidToken, reply.Unauthorized, reply.Forbidden, reply.NotFound, reply.MethodNotAllowed, reply.AlreadyUsed, reply.IntegrationNotReady,
-		reply.TokenExpired, reply.PayloadTooLarge, reply.UnsupportedMediaType, reply.RateLimited, reply.Internal, reply.ProviderUnavailable, reply.Unavailable} {
+	for _, code := range []reply.Code{reply.InvalidRequest, reply.InvalidToken, reply.Unauthorized, reply.Forbidden,
+		reply.NotFound, reply.MethodNotAllowed, reply.AlreadyUsed, reply.IntegrationNotReady,
+		reply.TokenExpired, reply.PayloadTooLarge, reply.UnsupportedMediaType, reply.RateLimited, reply.Internal,
+		reply.ProviderUnavailable, reply.Unavailable} {
 		want = append(want, "code "+string(code))
 	}
-	for _, page := range []string{"method", "failed", "expired", "cancelled", "completed", "used", "damaged", "unavailable", "progress", "not_allowed"} {
+	for _, page := range []string{
+		"method", "failed", "expired", "cancelled", "completed", "used", "damaged", "unavailable", "progress",
+		"not_allowed",
+	} {
 		want = append(want, "page "+page)
 	}
 	for _, language := range []string{"en", "de", "es", "fr", "pt", "it"} {
@@ -138,10 +145,15 @@ func TestVariety(t *testing.T) {
 	for _, code := range []string{"MAX_ATTEMPTS", "PROVIDER_REJECTED", "USER_CANCELLED", "UNKNOWN", "TIMEOUT"} {
 		want = append(want, "failure "+code)
 	}
-	for _, kind := range []string{webhook.TypeStarted, webhook.TypeCompleted, webhook.TypeFailed, webhook.TypeExpired} {
+	for _, kind := range []string{
+		webhook.TypeStarted, webhook.TypeCompleted, webhook.TypeFailed, webhook.TypeExpired,
+	} {
 		want = append(want, "webhook "+kind)
 	}
-	for _, event := range []string{"late_answer_ignored", "lease_lost", "session_completed", "session_expired", "session_failed", "task_dropped", "webhook_attempt_failed", "webhook_dead", "webhook_delivered"} {
+	for _, event := range []string{
+		"late_answer_ignored", "lease_lost", "session_completed", "session_expired", "session_failed",
+		"task_dropped", "webhook_attempt_failed", "webhook_dead", "webhook_delivered",
+	} {
 		want = append(want, "count "+event)
 	}
 	want = slices.DeleteFunc(want, func(w string) bool { return seen[w] })
@@ -150,7 +162,7 @@ func TestVariety(t *testing.T) {
 	}
 }
 
-// between is what stands behind a word until the next quotation mark.
+// between is the text from a word to the next quotation mark.
 func between(s, word string) string {
 	_, s, _ = strings.Cut(s, word)
 	s, _, _ = strings.Cut(s, `"`)

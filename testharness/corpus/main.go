@@ -1,11 +1,11 @@
 // Command corpus records what the core does with some thousands of requests,
-// good and bad, into testdata: the transcripts by which engines are compared.
-// Each scene is one service and one file, packed by gzip; `verge replay` shows
+// good and bad. It writes transcripts to testdata, by which engines are compared.
+// Each recording is one service and one file, packed by gzip; `verge replay` shows
 // the first difference of any engine from it.
 //
-// A change of what the core asks for or answers changes them. Look at the
-// difference (the test says the first one) before you run `go generate` here
-// and commit them.
+// They change whenever the core answers or asks for something else. Look at the
+// difference before you run `go generate` here and commit them: the test shows
+// the first one.
 package main
 
 //go:generate go run .
@@ -27,7 +27,7 @@ import (
 func main() {
 	dir := flag.String("dir", "testdata", "where the transcripts go")
 	flag.Parse()
-	for _, s := range scenes {
+	for _, s := range recordings {
 		changed, err := write(filepath.Join(*dir, s.name+suffix), s.record())
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "corpus:", err)
@@ -41,7 +41,7 @@ func main() {
 
 const suffix = ".jsonl.gz"
 
-// write leaves a file alone that has the same content: another version of Go
+// write does not touch a file that has the same content: another version of Go
 // may pack it differently.
 func write(path string, t *transcript.Transcript) (changed bool, err error) {
 	var text bytes.Buffer

@@ -14,13 +14,15 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-var outcomes = []string{sandbox.Approve, sandbox.Reject, sandbox.FailAttempt, sandbox.Withdraw, sandbox.Unknown, sandbox.Cancel}
+var outcomes = []string{sandbox.Approve, sandbox.Reject, sandbox.FailAttempt, sandbox.Withdraw,
+	sandbox.Unknown, sandbox.Cancel}
 
 // hosted walks through the pages as users do, and as they should not.
-func hosted(s *scene) {
+func hosted(s *recording) {
 	for n, language := range []any{nil, "en", "de", "es", "fr", "pt", "it"} {
 		for m, outcome := range outcomes {
-			v := s.start(members{"language": language, "state": fmt.Sprintf("s %d", n), "integration_id": []string{s.shop.l1.id, s.shop.l2.id, s.shop.silent.id}[(n+m)%3]})
+			v := s.start(members{"language": language, "state": fmt.Sprintf("s %d", n),
+				"integration_id": []string{s.shop.l1.id, s.shop.l2.id, s.shop.silent.id}[(n+m)%3]})
 			s.page("the page", v)
 			s.act(outcome, v, outcome)
 			s.page("afterwards", v)
@@ -31,10 +33,15 @@ func hosted(s *scene) {
 			}
 		}
 	}
-	for _, accept := range []string{"de", "de-AT,de;q=0.9", "nl, fr;q=0.5", "*", "pt-BR", "x", "en;q=0, it", strings.Repeat("de,", 500), "IT", ";;;", "q=1"} {
+	for _, accept := range []string{
+		"de", "de-AT,de;q=0.9", "nl, fr;q=0.5", "*", "pt-BR", "x", "en;q=0, it", strings.Repeat("de,", 500), "IT",
+		";;;", "q=1",
+	} {
 		v := s.start(nil)
-		s.ask("contract 10: Accept-Language", "GET", api.HostedPath+"?flow="+v.flow, headers("Accept-Language", accept), "")
-		s.ask("contract 10: Accept-Language of a damaged link", "GET", api.HostedPath+"?flow=x", headers("Accept-Language", accept), "")
+		s.ask("contract 10: Accept-Language", "GET", api.HostedPath+"?flow="+v.flow,
+			headers("Accept-Language", accept), "")
+		s.ask("contract 10: Accept-Language of a damaged link", "GET", api.HostedPath+"?flow=x",
+			headers("Accept-Language", accept), "")
 	}
 	s.settle()
 	attempts(s)
@@ -44,11 +51,12 @@ func hosted(s *scene) {
 	forms(s)
 }
 
-// attempts are contract 23.
-func attempts(s *scene) {
+// attempts tries contract 23.
+func attempts(s *recording) {
 	v := s.start(members{"language": "en"})
 	for n := range 5 {
-		s.act(fmt.Sprintf("contract 23: failed attempt %d", n+1), v, sandbox.FailAttempt, "attempt", strconv.Itoa(n))
+		s.act(fmt.Sprintf("contract 23: failed attempt %d", n+1), v, sandbox.FailAttempt, "attempt",
+			strconv.Itoa(n))
 		s.act("contract 23: the same form again", v, sandbox.FailAttempt, "attempt", strconv.Itoa(n))
 		s.page("what is left", v, "show", "attempt")
 		s.page("and without a word", v)
@@ -77,8 +85,8 @@ func attempts(s *scene) {
 	s.runDue("timers and events")
 }
 
-// slow approvals are pending for a while.
-func slow(s *scene) {
+// slow has approvals that are pending for a while.
+func slow(s *recording) {
 	for _, wait := range []time.Duration{time.Second, 3 * time.Second, 11 * time.Minute} {
 		v := s.start(members{"external_user_id": sandbox.UserSlow})
 		r := must(303, s.act("a slow approval", v, sandbox.Approve))
@@ -96,8 +104,8 @@ func slow(s *scene) {
 	}
 }
 
-// late is what comes after the ten minutes.
-func late(s *scene) {
+// late does everything after the ten minutes.
+func late(s *recording) {
 	for n, outcome := range outcomes {
 		v := s.start(members{"integration_id": []string{s.shop.l1.id, s.shop.silent.id}[n%2]})
 		s.pause(10*time.Minute - 20*time.Millisecond)
@@ -112,46 +120,61 @@ func late(s *scene) {
 	}
 }
 
-// forms are wrong, or posted by another site.
-func forms(s *scene) {
+// forms posts forms that are wrong, or of another site.
+func forms(s *recording) {
 	v := s.start(nil)
 	post := func(name string, h web.Header, body string) { s.ask(name, "POST", api.HostedPath, h, body) }
 	good := url.Values{"flow": {v.flow}, "outcome": {sandbox.Cancel}}.Encode()
-	for _, media := range []string{"", "application/json", "application/x-www-form-urlencoded; charset=utf-8", "APPLICATION/X-WWW-FORM-URLENCODED", "text/plain", "multipart/form-data"} {
+	for _, media := range []string{
+		"", "application/json", "application/x-www-form-urlencoded; charset=utf-8",
+		"APPLICATION/X-WWW-FORM-URLENCODED", "text/plain", "multipart/form-data",
+	} {
 		post("a form of type "+media, headers("Content-Type", media), good)
 	}
 	for _, h := range []web.Header{
 		with(form, "Origin", "https://evil.example"), with(form, "Origin", "null"), with(form, "Origin", ""),
-		with(form, "Sec-Fetch-Site", "same-origin"), with(form, "Sec-Fetch-Site", "none"), with(form, "Sec-Fetch-Site", "cross-site"), with(form, "Sec-Fetch-Site", "same-site"),
+		with(form, "Sec-Fetch-Site", "same-origin"), with(form, "Sec-Fetch-Site", "none"),
+		with(form, "Sec-Fetch-Site", "cross-site"), with(form, "Sec-Fetch-Site", "same-site"),
 	} {
 		post("contract 22: a form from elsewhere", h, good)
 	}
-	for _, body := range []string{"", "flow", "flow=", "outcome=approve", "flow=" + v.flow, "flow=" + v.flow + "&outcome=", "flow=" + v.flow + "&outcome=nonsense", "flow=" + v.flow + "&outcome=APPROVE",
-		"flow=" + v.flow + "&outcome=" + strings.Repeat("x", 5000), "%zz", "flow=%", "a;b=c", good + "&flow=x", "flow=x&" + good, good + "&pad=" + strings.Repeat("x", 16*1024), "\x00", "{}"} {
+	for _, body := range []string{"", "flow", "flow=", "outcome=approve", "flow=" + v.flow,
+		"flow=" + v.flow + "&outcome=", "flow=" + v.flow + "&outcome=nonsense",
+		"flow=" + v.flow + "&outcome=APPROVE",
+		"flow=" + v.flow + "&outcome=" + strings.Repeat("x", 5000), "%zz", "flow=%", "a;b=c", good + "&flow=x",
+		"flow=x&" + good, good + "&pad=" + strings.Repeat("x", 16*1024), "\x00", "{}"} {
 		post("contract 22: another form", form, body)
 	}
-	for _, query := range []string{"", "flow", "flow=", "flow=x", "flow=%zz", "flow=" + v.flow + "&flow=x", "Flow=" + v.flow, "flow=" + v.flow + "%20", "flow=" + v.flow + ";a=b", "show=cancelled", "flow=" + v.flow + "&provider=x"} {
+	for _, query := range []string{
+		"", "flow", "flow=", "flow=x", "flow=%zz", "flow=" + v.flow + "&flow=x", "Flow=" + v.flow,
+		"flow=" + v.flow + "%20", "flow=" + v.flow + ";a=b", "show=cancelled", "flow=" + v.flow + "&provider=x",
+	} {
 		s.ask("another query", "GET", api.HostedPath+"?"+query, web.Header{}, "")
 		s.ask("another query", "HEAD", api.HostedPath+"?"+query, web.Header{}, "")
 	}
 }
 
-// results are validated and reconciled.
-func results(s *scene) {
+// results validates and reconciles.
+func results(s *recording) {
 	for _, i := range []*integrated{s.shop.l1, s.shop.l2, s.shop.silent, s.shop.off} {
 		v := s.start(members{"integration_id": i.id, "external_user_id": "user-42"})
 		s.reconcile("pending", v.ID)
 		result := s.approve(v)
 		s.reconcile("completed", v.ID)
-		s.ask("contract 5: another publisher validates", "POST", api.ValidatePath, bearer(s.other.secretKey), members{"result_token": result}.String())
-		s.ask("contract 5: another publisher reconciles", "GET", api.SessionsPath+v.ID, bearer(s.other.secretKey), "")
+		s.ask("contract 5: another publisher validates", "POST", api.ValidatePath, bearer(s.other.secretKey),
+			members{"result_token": result}.String())
+		s.ask("contract 5: another publisher reconciles", "GET",
+			api.SessionsPath+v.ID, bearer(s.other.secretKey), "")
 		s.validate("validate", result)
 		s.validate("contract 5: used", result)
 		s.validate("contract 11: used, with a key", result, "Idempotency-Key", "k")
 		s.reconcile("completed and used", v.ID)
-		s.ask("with a correlation id", "GET", api.SessionsPath+v.ID, with(bearer(s.shop.secretKey), "X-Correlation-Id", "c-1"), "")
+		s.ask("with a correlation id", "GET", api.SessionsPath+v.ID,
+			with(bearer(s.shop.secretKey), "X-Correlation-Id", "c-1"), "")
 	}
-	for _, wait := range []time.Duration{0, 4*time.Minute + 59*time.Second, 5 * time.Minute, 11 * time.Minute, time.Hour} {
+	for _, wait := range []time.Duration{
+		0, 4*time.Minute + 59*time.Second, 5 * time.Minute, 11 * time.Minute, time.Hour,
+	} {
 		v := s.start(nil)
 		result := s.approve(v)
 		s.validate("contract 11: the first", result, "Idempotency-Key", "a")
@@ -176,15 +199,16 @@ func results(s *scene) {
 		s.pause(2 * 24 * time.Hour)
 		s.reconcile("contract 21: 31 days later", v.ID)
 	}
-	for _, body := range []members{{}, {"result_token": nil}, {"result_token": ""}, {"result_token": 1}, {"result_token": "svc_rt_"}, {"result_token": "x"}, {"result_token": []string{}}, {"token": "x"},
+	for _, body := range []members{{}, {"result_token": nil}, {"result_token": ""}, {"result_token": 1},
+		{"result_token": "svc_rt_"}, {"result_token": "x"}, {"result_token": []string{}}, {"token": "x"},
 		{"result_token": "svc_rt_" + strings.Repeat("A", 16000)}, {"result_token": "svc_rt_ü"}} {
 		s.ask("validate: another body", "POST", api.ValidatePath, bearer(s.shop.secretKey), body.String())
 	}
 	s.ask("validate: null", "POST", api.ValidatePath, bearer(s.shop.secretKey), `{"result_token":null}`)
 }
 
-// tokens are altered, cut, and passed off as others (contract 14, 15).
-func tokens(s *scene) {
+// tokens alters and cuts tokens, and uses them in the place of others (contract 14, 15).
+func tokens(s *recording) {
 	v := s.start(members{"state": "s", "external_user_id": "u", "language": "de"})
 	w := s.start(nil)
 	result := s.approve(w)
@@ -208,61 +232,92 @@ func tokens(s *scene) {
 	}
 	other := func(text string) []string {
 		last := text[len(text)-1:]
-		return []string{"", text[1:], text[:len(text)-1], text + "A", text + "=", text + last, " " + text, text + " ", text + "\n", strings.ToUpper(text), strings.ToLower(text), text[:len(text)/2], text + text,
-			url.QueryEscape(text + "+"), strings.ReplaceAll(text, "-", "+"), strings.ReplaceAll(text, "_", "/"), text + "\x00", "svc_rt_" + text, "svc_sess_" + text}
+		return []string{"", text[1:], text[:len(text)-1], text + "A", text + "=", text + last, " " + text,
+			text + " ", text + "\n", strings.ToUpper(text), strings.ToLower(text), text[:len(text)/2], text + text,
+			url.QueryEscape(text + "+"), strings.ReplaceAll(text, "-", "+"), strings.ReplaceAll(text, "_", "/"),
+			text + "\x00", "svc_rt_" + text, "svc_sess_" + text}
 	}
-	for _, text := range append(other(v.ID), w.Redirect, result, v.flow, "x", ".", "..", "%00", "svc_sess_", strings.Repeat("A", 4000)) {
+	ids := append(other(v.ID), w.Redirect, result, v.flow,
+		"x", ".", "..", "%00", "svc_sess_", strings.Repeat("A", 4000))
+	for _, text := range ids {
 		s.reconcile("contract 14: another id", text)
 	}
 	for _, text := range append(other(result), v.ID, w.flow, w.Redirect) {
 		s.validate("contract 15: another result token", text)
 	}
 	for _, text := range append(other(v.flow), v.ID, result) {
-		s.ask("contract 15: another flow token", "GET", api.HostedPath+"?"+url.Values{"flow": {text}}.Encode(), web.Header{}, "")
+		s.ask("contract 15: another flow token", "GET", api.HostedPath+"?"+url.Values{"flow": {text}}.Encode(),
+			web.Header{}, "")
 	}
 	s.validate("none of it used it", result)
 	s.page("none of it ended it", v)
 }
 
-// routes are paths, methods, headers and addresses, whatever they may be.
-func routes(s *scene) {
+// routes tries paths, methods, headers and addresses of every kind.
+func routes(s *recording) {
 	v := s.start(nil)
-	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get", "", "PROPFIND", "G\x00T"}
-	for _, path := range []string{api.StartPath, api.ValidatePath, api.SessionsPath + v.ID, api.HostedPath, "/docs", "/api/v1/openapi.yaml"} {
+	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get",
+		"", "PROPFIND", "G\x00T"}
+	for _, path := range []string{
+		api.StartPath, api.ValidatePath, api.SessionsPath + v.ID, api.HostedPath, "/docs", "/api/v1/openapi.yaml",
+	} {
 		for _, method := range methods {
 			s.ask("method "+method, method, path, bearer(s.shop.secretKey), "")
 		}
 	}
-	for _, path := range []string{"", "/", "//", "/api", "/api/", "/api/v1", "/api/v1/verify", "/api/v1/verify/", "/api/v2/verify/start", api.StartPath + "/", "/" + api.StartPath, api.StartPath + "/x", strings.ToUpper(api.StartPath),
-		api.StartPath + " ", api.StartPath + "\x00", api.StartPath + "\n", api.StartPath + ";a=b", "/api/v1/../v1/verify/start", "/api/v1/./verify/start", "/verify/", "/verify/x", "/Verify", "/verifyx", api.SessionsPath, api.SessionsPath + "/", api.SessionsPath + "a/b",
-		api.SessionsPath + "ü", api.SessionsPath + "\xff\xfe", api.SessionsPath + "\x00", api.SessionsPath + "%2e%2e", api.SessionsPath + strings.Repeat("x", 7000), "/docs/", "/docs/x", "/assets", "/assets/", "/favicon.ico", "/robots.txt", "/.well-known/security.txt",
-		"/admin/v1/keys", "/metrics", "/healthz", "/readyz", "/index.php", "/../../etc/passwd", "/\xff", "/你好", "/a\\b", "*", "start", "http://verge.example/verify", "/verify?flow=x", "/%00", "/" + strings.Repeat("a/", 3000)} {
+	for _, path := range []string{"", "/", "//", "/api", "/api/", "/api/v1", "/api/v1/verify",
+		"/api/v1/verify/", "/api/v2/verify/start", api.StartPath + "/", "/" + api.StartPath, api.StartPath + "/x",
+		strings.ToUpper(api.StartPath),
+		api.StartPath + " ", api.StartPath + "\x00", api.StartPath + "\n", api.StartPath + ";a=b",
+		"/api/v1/../v1/verify/start", "/api/v1/./verify/start", "/verify/", "/verify/x", "/Verify", "/verifyx",
+		api.SessionsPath, api.SessionsPath + "/", api.SessionsPath + "a/b",
+		api.SessionsPath + "ü", api.SessionsPath + "\xff\xfe", api.SessionsPath + "\x00", api.SessionsPath +
+			"%2e%2e", api.SessionsPath + strings.Repeat("x", 7000), "/docs/", "/docs/x", "/assets", "/assets/",
+		"/favicon.ico", "/robots.txt", "/.well-known/security.txt",
+		"/admin/v1/keys", "/metrics", "/healthz", "/readyz", "/index.php", "/../../etc/passwd", "/\xff",
+		"/你好", "/a\\b", "*", "start", "http://verge.example/verify", "/verify?flow=x", "/%00",
+		"/" + strings.Repeat("a/", 3000)} {
 		for _, method := range []string{"GET", "POST"} {
-			s.request("another path", abi.Handle, &web.Request{Method: method, Path: path, Header: bearer(s.shop.secretKey), Client: netip.MustParseAddr("192.0.2.1")})
+			s.request("another path", abi.Handle, &web.Request{Method: method, Path: path,
+				Header: bearer(s.shop.secretKey), Client: netip.MustParseAddr("192.0.2.1")})
 		}
 	}
-	for _, accept := range []string{"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "text/html;q=0", "application/json, text/html", "*/*", strings.Repeat("x/y,", 300) + "text/html"} {
+	for _, accept := range []string{
+		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "text/html;q=0",
+		"application/json, text/html", "*/*", strings.Repeat("x/y,", 300) + "text/html",
+	} {
 		for _, path := range []string{"/", "/nowhere", "/verify/", "/api/v1/nowhere", "/favicon.ico"} {
 			s.ask("contract 22: people get pages", "GET", path, headers("Accept", accept, "Accept-Language", "fr"), "")
 			s.ask("contract 22: people get pages", "POST", path, headers("Accept", accept), "")
 		}
 	}
-	for _, id := range []string{"c-1", "", " ", strings.Repeat("x", 128), strings.Repeat("x", 129), "ü", "a\nb", "a\x7f", "~", `"quoted"`, "<b>", "a,b"} {
-		s.ask("contract 4: X-Correlation-Id on an answer", "GET", api.SessionsPath+v.ID, with(bearer(s.shop.secretKey), "X-Correlation-Id", id), "")
+	for _, id := range []string{
+		"c-1", "", " ", strings.Repeat("x", 128), strings.Repeat("x", 129), "ü", "a\nb", "a\x7f", "~",
+		`"quoted"`, "<b>", "a,b",
+	} {
+		s.ask("contract 4: X-Correlation-Id on an answer", "GET", api.SessionsPath+v.ID,
+			with(bearer(s.shop.secretKey), "X-Correlation-Id", id), "")
 		s.ask("contract 4: X-Correlation-Id on an error", "GET", "/nowhere", headers("X-Correlation-Id", id), "")
-		s.ask("contract 4: X-Correlation-Id twice", "GET", "/nowhere", headers("X-Correlation-Id", "first", "X-Correlation-Id", id), "")
+		s.ask("contract 4: X-Correlation-Id twice", "GET", "/nowhere",
+			headers("X-Correlation-Id", "first", "X-Correlation-Id", id), "")
 	}
-	for _, client := range []string{"", "192.0.2.7", "::ffff:192.0.2.7", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::1", "::1", "127.0.0.1", "fe80::1", "0.0.0.0", "255.255.255.255"} {
+	for _, client := range []string{
+		"", "192.0.2.7", "::ffff:192.0.2.7", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::1", "::1", "127.0.0.1",
+		"fe80::1", "0.0.0.0", "255.255.255.255",
+	} {
 		q := &web.Request{Method: "GET", Path: api.SessionsPath + v.ID, Header: bearer(s.shop.secretKey)}
 		if client != "" {
 			q.Client = netip.MustParseAddr(client)
 		}
 		s.request("contract 30: a client at "+client, abi.Handle, q)
-		p := &web.Request{Method: "POST", Path: api.StartPath, Client: q.Client, Body: []byte(s.startBody(members{"public_key": s.shop.l1.publicKey}))}
+		p := &web.Request{Method: "POST", Path: api.StartPath, Client: q.Client,
+			Body: []byte(s.startBody(members{"public_key": s.shop.l1.publicKey}))}
 		s.request("contract 30: a browser at "+client, abi.Handle, p)
 	}
-	for _, h := range []web.Header{{}, nil, {"": {"x"}}, {"X": nil}, {"X": {}}, {"Authorization": {}}, {"Authorization": {""}}, {"Origin": {"a", "b"}}, {"\xff": {"\xfe"}}, {"Content-Length": {"-1"}},
-		{"Host": {"evil.example"}}, {"X-Forwarded-For": {"203.0.113.9"}}, {"Transfer-Encoding": {"chunked"}}, {"Accept": {strings.Repeat("x", 4000)}}} {
+	for _, h := range []web.Header{{}, nil, {"": {"x"}}, {"X": nil}, {"X": {}}, {"Authorization": {}},
+		{"Authorization": {""}}, {"Origin": {"a", "b"}}, {"\xff": {"\xfe"}}, {"Content-Length": {"-1"}},
+		{"Host": {"evil.example"}}, {"X-Forwarded-For": {"203.0.113.9"}}, {"Transfer-Encoding": {"chunked"}},
+		{"Accept": {strings.Repeat("x", 4000)}}} {
 		s.ask("other headers", "POST", api.StartPath, h, s.startBody(nil))
 		s.ask("other headers", "GET", api.HostedPath+"?flow="+v.flow, h, "")
 	}

@@ -27,19 +27,25 @@ var receivers = []struct {
 }{
 	{"200", answers(200)}, {"204", answers(204)}, {"299", answers(299)},
 	{"100", answers(100)}, {"301", answers(301)}, {"307", answers(307)},
-	{"400", answers(400)}, {"401", answers(401)}, {"404", answers(404)}, {"410", answers(410)}, {"429", answers(429)},
-	{"500", answers(500)}, {"502", answers(502)}, {"503", answers(503)}, {"0", answers(0)}, {"999", answers(999)},
-	{"timeout", fails(host.FetchTimeout)}, {"network", fails(host.FetchNetwork)}, {"blocked", fails(host.FetchBlocked)},
+	{"400", answers(400)}, {"401", answers(401)}, {"404", answers(404)}, {"410", answers(410)},
+	{"429", answers(429)},
+	{"500", answers(500)}, {"502", answers(502)}, {"503", answers(503)}, {"0", answers(0)},
+	{"999", answers(999)},
+	{"timeout", fails(host.FetchTimeout)}, {"network", fails(host.FetchNetwork)},
+	{"blocked", fails(host.FetchBlocked)},
 }
 
-// webhooks are delivered, tried again and given up, in production.
-func webhooks(s *scene) {
+// webhooks delivers webhooks, tries them again and gives them up, in production.
+func webhooks(s *recording) {
 	s.ask("contract 5: not ready", "POST", api.StartPath, bearer(s.shop.secretKey), s.startBody(nil))
-	s.ask("contract 5: without a webhook it never is", "POST", api.StartPath, bearer(s.shop.secretKey), s.startBody(members{"integration_id": s.shop.silent.id}))
-	s.ask("contract 5: with webhooks switched off it always is", "POST", api.StartPath, bearer(s.shop.secretKey), s.startBody(members{"integration_id": s.shop.off.id}))
+	s.ask("contract 5: without a webhook it never is", "POST", api.StartPath, bearer(s.shop.secretKey),
+		s.startBody(members{"integration_id": s.shop.silent.id}))
+	s.ask("contract 5: with webhooks switched off it always is", "POST", api.StartPath,
+		bearer(s.shop.secretKey), s.startBody(members{"integration_id": s.shop.off.id}))
 	for _, r := range receivers {
 		s.receiver = r.take
-		s.admin("contract 29: test, the receiver answers "+r.name, "POST", adminPath+"integrations/"+s.shop.l2.id+"/test", nil, "")
+		s.admin("contract 29: test, the receiver answers "+r.name, "POST",
+			adminPath+"integrations/"+s.shop.l2.id+"/test", nil, "")
 	}
 	n := 0
 	s.receiver = func(q host.FetchRequest) (host.FetchResponse, error) { // takes the third probe, too
@@ -50,7 +56,8 @@ func webhooks(s *scene) {
 		defer func(r func(host.FetchRequest) (host.FetchResponse, error)) { s.receiver = r }(s.receiver)
 		return s.Fetch(context.Background(), q)
 	}
-	s.admin("contract 29: test, the receiver takes anything", "POST", adminPath+"integrations/"+s.shop.l2.id+"/test", nil, "")
+	s.admin("contract 29: test, the receiver takes anything", "POST",
+		adminPath+"integrations/"+s.shop.l2.id+"/test", nil, "")
 	s.receiver = nil
 	for _, i := range []*integrated{s.shop.l1, s.shop.l2} {
 		must(200, s.admin("contract 29: ready", "POST", adminPath+"integrations/"+i.id+"/test", nil, ""))
@@ -90,18 +97,22 @@ func webhooks(s *scene) {
 	jobs(s)
 	s.change(s.shop.l1.id, func(i *integration.Integration) { i.Webhook.URL = "https://shop.example/hooks/new" })
 	s.pause(5 * time.Second)
-	s.ask("contract 29: another URL resets readiness", "POST", api.StartPath, bearer(s.shop.secretKey), s.startBody(nil))
+	s.ask("contract 29: another URL resets readiness", "POST", api.StartPath, bearer(s.shop.secretKey),
+		s.startBody(nil))
 }
 
-// deliveries are the dead events, and sending them again (contract 27).
-func deliveries(s *scene) {
+// deliveries lists dead events and sends them again (contract 27).
+func deliveries(s *recording) {
 	var page struct {
 		Deliveries []struct {
 			Event string `json:"event"`
 		} `json:"deliveries"`
 	}
-	check(json.Unmarshal(must(200, s.admin("contract 27: dead events", "GET", adminPath+"deliveries", nil, "")).Body, &page))
-	for _, query := range []string{"after=", "after=p0:", "after=p1:evt_", "after=p9:", "after=x", "after=%zz", "a=b"} {
+	check(json.Unmarshal(must(200, s.admin("contract 27: dead events", "GET", adminPath+"deliveries", nil,
+		"")).Body, &page))
+	for _, query := range []string{
+		"after=", "after=p0:", "after=p1:evt_", "after=p9:", "after=x", "after=%zz", "a=b",
+	} {
 		s.admin("contract 27: dead events, a page", "GET", adminPath+"deliveries?"+query, nil, "")
 	}
 	for _, d := range page.Deliveries {
@@ -115,8 +126,8 @@ func deliveries(s *scene) {
 	s.admin("contract 27: no dead events", "GET", adminPath+"deliveries", nil, "")
 }
 
-// jobs are claimed and run side by side, as a runner does.
-func jobs(s *scene) {
+// jobs claims jobs and runs them side by side, as a runner does.
+func jobs(s *recording) {
 	for range 6 {
 		s.start(nil)
 	}
@@ -161,14 +172,21 @@ func jobs(s *scene) {
 	s.runDue("the rest's events")
 }
 
-// operators' side.
-func operators(s *scene) {
-	for _, h := range []web.Header{{}, bearer(""), bearer("x"), bearer(s.shop.secretKey), headers("Authorization", operatorToken), headers("Authorization", "bearer "+operatorToken), bearer(operatorToken + " "), bearer(operatorToken[1:])} {
+// operators asks the operators' side.
+func operators(s *recording) {
+	for _, h := range []web.Header{
+		{}, bearer(""), bearer("x"), bearer(s.shop.secretKey), headers("Authorization", operatorToken),
+		headers("Authorization", "bearer "+operatorToken), bearer(operatorToken + " "), bearer(operatorToken[1:]),
+	} {
 		for _, path := range []string{"/", adminPath + "keys", adminPath + "nothing"} {
 			s.admin("who is no operator", "GET", path, h, "")
 		}
 	}
-	for _, path := range []string{"integrations", "integrations/" + s.shop.l1.id + "/test", "keys", "keys/key_0123456789abcdef/revoke", "deliveries", "deliveries/evt_x/resend", "", "x", "keys/", "keys//revoke", "keys/a/b", "keys/a/revoke/", "integrations//test"} {
+	for _, path := range []string{
+		"integrations", "integrations/" + s.shop.l1.id + "/test", "keys", "keys/key_0123456789abcdef/revoke",
+		"deliveries", "deliveries/evt_x/resend", "", "x", "keys/", "keys//revoke", "keys/a/b", "keys/a/revoke/",
+		"integrations//test",
+	} {
 		for _, method := range []string{"GET", "POST", "HEAD", "DELETE", "OPTIONS"} {
 			s.admin("method "+method, method, adminPath+path, nil, "")
 		}
@@ -182,15 +200,25 @@ func operators(s *scene) {
 		return created.Info.ID
 	}
 	var ids []string
-	for _, m := range []members{{"publisher_id": s.shop.id}, {"publisher_id": s.shop.id, "integration_id": s.shop.l1.id}, {"publisher_id": s.shop.id, "expires": s.now.Add(time.Hour).Format(time.RFC3339)},
-		{"publisher_id": s.shop.id, "expires": s.now.Add(-time.Hour).Format(time.RFC3339)}, {"publisher_id": s.shop.id, "expires": "soon"}, {"publisher_id": s.shop.id, "expires": 1}, {"publisher_id": s.shop.id, "expires": ""},
-		{"publisher_id": s.shop.id, "integration_id": s.other.l1.id}, {"publisher_id": s.shop.id, "integration_id": "x"}, {"publisher_id": "pub_none"}, {"publisher_id": ""}, {"publisher_id": 1}, {}, {"integration_id": s.shop.l1.id},
-		{"publisher_id": s.shop.id, "integration_id": ""}, {"publisher_id": s.shop.id, "integration_id": nil, "x": 1}} {
+	for _, m := range []members{{"publisher_id": s.shop.id},
+		{"publisher_id": s.shop.id, "integration_id": s.shop.l1.id},
+		{"publisher_id": s.shop.id, "expires": s.now.Add(time.Hour).Format(time.RFC3339)},
+		{"publisher_id": s.shop.id, "expires": s.now.Add(-time.Hour).Format(time.RFC3339)},
+		{"publisher_id": s.shop.id, "expires": "soon"}, {"publisher_id": s.shop.id, "expires": 1},
+		{"publisher_id": s.shop.id, "expires": ""},
+		{"publisher_id": s.shop.id, "integration_id": s.other.l1.id},
+		{"publisher_id": s.shop.id, "integration_id": "x"}, {"publisher_id": "pub_none"}, {"publisher_id": ""},
+		{"publisher_id": 1}, {}, {"integration_id": s.shop.l1.id},
+		{"publisher_id": s.shop.id, "integration_id": ""},
+		{"publisher_id": s.shop.id, "integration_id": nil, "x": 1}} {
 		if id := key("made", m.String()); id != "" {
 			ids = append(ids, id)
 		}
 	}
-	for _, body := range []string{"", "[]", "null", "{", "x", `{"publisher_id":"pub_shop","publisher_id":"pub_shop"}`, strings.Repeat(" ", 17*1024), `{"publisher_id":null}`} {
+	for _, body := range []string{
+		"", "[]", "null", "{", "x", `{"publisher_id":"pub_shop","publisher_id":"pub_shop"}`,
+		strings.Repeat(" ", 17*1024), `{"publisher_id":null}`,
+	} {
 		key("another body", body)
 	}
 	s.admin("keys", "GET", adminPath+"keys", nil, "")
@@ -198,7 +226,10 @@ func operators(s *scene) {
 		s.admin("revoke", "POST", adminPath+"keys/"+id+"/revoke", nil, "")
 	}
 	s.admin("keys, some revoked", "GET", adminPath+"keys", nil, "")
-	for _, id := range []string{s.shop.l1.id, s.shop.silent.id, s.shop.off.id, s.other.l1.id, "x", "00000000-0000-0000-0000-000000000000", strings.ToUpper(s.shop.l1.id)} {
+	for _, id := range []string{
+		s.shop.l1.id, s.shop.silent.id, s.shop.off.id, s.other.l1.id, "x", "00000000-0000-0000-0000-000000000000",
+		strings.ToUpper(s.shop.l1.id),
+	} {
 		s.admin("test", "POST", adminPath+"integrations/"+id+"/test", nil, "")
 		s.admin("integrations", "GET", adminPath+"integrations", nil, "")
 	}
@@ -210,24 +241,36 @@ func operators(s *scene) {
 
 // site is a configuration of one publisher with one integration, changed.
 func site(change members) string {
-	i := members{"id": "0d7a4b9e-1c36-4f58-9e02-7b8a6c5d4e01", "publisher": "pub_site", "name": "Site", "level": "L1", "challenge_age": 21, "method": "sandbox",
-		"browser_origins": []string{origin}, "webhook_url": origin + "/hooks/l1", "secret": "whsec_5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a01"}
+	i := members{"id": "0d7a4b9e-1c36-4f58-9e02-7b8a6c5d4e01", "publisher": "pub_site", "name": "Site",
+		"level": "L1", "challenge_age": 21, "method": "sandbox",
+		"browser_origins": []string{origin}, "webhook_url": origin + "/hooks/l1",
+		"secret": "whsec_5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a01"}
 	maps.Copy(i, change)
 	maps.DeleteFunc(i, func(_ string, v any) bool { return v == nil })
-	return members{"publishers": []members{{"id": "pub_site", "name": "Site"}}, "integrations": []members{i}}.String()
+	return members{"publishers": []members{{"id": "pub_site", "name": "Site"}},
+		"integrations": []members{i}}.String()
 }
 
-// sites are the publishers and integrations of the operator's configuration.
-func sites(s *scene) {
+// sites applies the publishers and integrations of the operator's configuration.
+func sites(s *recording) {
 	apply := func(name, body string) { s.do("apply: "+name, abi.Apply, []byte(body)) }
-	for _, change := range []members{{}, {}, {"level": "L2"}, {"webhook_off": true, "webhook_url": nil, "secret": nil}, {"callback_origins": []string{origin}}, {}} {
+	for _, change := range []members{
+		{}, {}, {"level": "L2"}, {"webhook_off": true, "webhook_url": nil, "secret": nil},
+		{"callback_origins": []string{origin}}, {},
+	} {
 		apply("a site", site(change))
 	}
-	for _, change := range []members{{"id": "x"}, {"publisher": "pub_none"}, {"level": "L3"}, {"challenge_age": 0}, {"challenge_age": "21"}, {"method": "oidc"}, {"webhook_url": "http://shop.example"}, {"webhook_url": "x"},
-		{"secret": nil}, {"secret": ""}, {"unknown": 1}, {"browser_origins": []string{"shop.example"}}, {"id": "x", "level": "x", "challenge_age": 100}, {"name": strings.Repeat("x", 70_000)}} {
+	for _, change := range []members{{"id": "x"}, {"publisher": "pub_none"}, {"level": "L3"},
+		{"challenge_age": 0}, {"challenge_age": "21"}, {"method": "oidc"}, {"webhook_url": "http://shop.example"},
+		{"webhook_url": "x"},
+		{"secret": nil}, {"secret": ""}, {"unknown": 1}, {"browser_origins": []string{"shop.example"}},
+		{"id": "x", "level": "x", "challenge_age": 100}, {"name": strings.Repeat("x", 70_000)}} {
 		apply("what is no site", site(change))
 	}
-	for _, body := range []string{"", "{}", "null", "[]", "{", "{}{}", `{"publishers":1}`, `{"publishers":[{"id":"x"}]}`, `{"publishers":[{"id":"pub_a"},{"id":"pub_a"}]}`, "\xff"} {
+	for _, body := range []string{
+		"", "{}", "null", "[]", "{", "{}{}", `{"publishers":1}`, `{"publishers":[{"id":"x"}]}`,
+		`{"publishers":[{"id":"pub_a"},{"id":"pub_a"}]}`, "\xff",
+	} {
 		apply("what is no site", body)
 	}
 	for n := 1; n <= 10; n++ {
@@ -244,7 +287,8 @@ func sites(s *scene) {
 	}
 	apply("the first again", site(nil))
 	var created struct{ Key string }
-	check(json.Unmarshal(must(200, s.admin("a key of the site's", "POST", adminPath+"keys", nil, members{"publisher_id": "pub_site"}.String())).Body, &created))
+	check(json.Unmarshal(must(200, s.admin("a key of the site's", "POST", adminPath+"keys", nil,
+		members{"publisher_id": "pub_site"}.String())).Body, &created))
 	id := "0d7a4b9e-1c36-4f58-9e02-7b8a6c5d4e01"
 	s.admin("test", "POST", adminPath+"integrations/"+id+"/test", nil, "")
 	s.ask("start", "POST", api.StartPath, bearer(created.Key), s.startBody(members{"integration_id": id}))
@@ -253,18 +297,20 @@ func sites(s *scene) {
 	s.ask("start", "POST", api.StartPath, bearer(created.Key), s.startBody(members{"integration_id": id}))
 }
 
-// limits are exhausted (contract 21, 30), and guessing counts.
-func limits(s *scene) {
+// limits exhausts the limits (contract 21, 30). Guessing counts.
+func limits(s *recording) {
 	v := s.start(nil)
 	at := func(name, client, method, path string, h web.Header, body string) {
-		s.request(name, abi.Handle, &web.Request{Method: method, Path: path, Header: h, Body: []byte(body), Client: netip.MustParseAddr(client)})
+		s.request(name, abi.Handle, &web.Request{Method: method, Path: path, Header: h, Body: []byte(body),
+			Client: netip.MustParseAddr(client)})
 	}
 	public := s.startBody(members{"public_key": s.shop.l1.publicKey})
 	for range 15 {
 		at("a public key from one address", "192.0.2.2", "POST", api.StartPath, web.Header{}, public)
 	}
 	for n := range 15 {
-		at("a public key from many", fmt.Sprintf("192.0.2.%d", 10+n), "POST", api.StartPath, headers("Origin", origin), public)
+		at("a public key from many", fmt.Sprintf("192.0.2.%d", 10+n), "POST", api.StartPath,
+			headers("Origin", origin), public)
 	}
 	for n := range 15 {
 		at("IPv6 counts by /64", fmt.Sprintf("2001:db8::%d", n+1), "POST", api.StartPath, web.Header{}, "{}")
@@ -275,7 +321,8 @@ func limits(s *scene) {
 	for range 34 {
 		at("guessing", "192.0.2.41", "POST", api.ValidatePath, bearer("svc_sk_guess"), "{}")
 	}
-	at("who guessed has no more for good keys", "192.0.2.41", "GET", api.SessionsPath+v.ID, bearer(s.other.secretKey), "")
+	at("who guessed has no more for good keys", "192.0.2.41", "GET", api.SessionsPath+v.ID,
+		bearer(s.other.secretKey), "")
 	for n := range 8 {
 		s.pause(time.Duration(n*n) * time.Second)
 		at("and waits", "192.0.2.41", "POST", api.ValidatePath, bearer("svc_sk_guess"), "{}")
@@ -283,9 +330,9 @@ func limits(s *scene) {
 	}
 }
 
-// faults are a store that is away, loses requests or loses replies, at each
-// effect of each thing that can be asked (contract 5, 503).
-func faults(s *scene) {
+// faults has the store away, or lose requests or replies, at each effect of
+// everything that can be asked (contract 5, 503).
+func faults(s *recording) {
 	secret := bearer(s.shop.secretKey)
 	var v started
 	var result string
@@ -320,13 +367,15 @@ func faults(s *scene) {
 			s.ask(name, "POST", api.StartPath, h, s.startBody(nil))
 		}},
 		{"start by a public key", nil, func(name string) {
-			s.ask(name, "POST", api.StartPath, headers("Origin", origin), s.startBody(members{"public_key": s.shop.l1.publicKey}))
+			s.ask(name, "POST", api.StartPath, headers("Origin", origin),
+				s.startBody(members{"public_key": s.shop.l1.publicKey}))
 		}},
 		{"a start that fails", nil, func(name string) {
 			s.ask(name, "POST", api.StartPath, secret, s.startBody(members{"external_user_id": sandbox.UserInitError}))
 		}},
 		{"preflight", nil, func(name string) {
-			s.ask(name, "OPTIONS", api.StartPath, headers("Origin", origin, "Access-Control-Request-Method", "POST"), "")
+			s.ask(name, "OPTIONS", api.StartPath,
+				headers("Origin", origin, "Access-Control-Request-Method", "POST"), "")
 		}},
 		{"the page", fresh, func(name string) { s.page(name, v) }},
 		{"approve", fresh, func(name string) { s.act(name, v, sandbox.Approve) }},
@@ -334,7 +383,8 @@ func faults(s *scene) {
 		{"reject", fresh, func(name string) { s.act(name, v, sandbox.Reject) }},
 		{"the hop again", approved, func(name string) { s.page(name, v) }},
 		{"validate", approved, func(name string) { s.validate(name, result) }},
-		{"validate with an Idempotency-Key", approved, func(name string) { s.validate(name, result, "Idempotency-Key", "k") }},
+		{"validate with an Idempotency-Key", approved,
+			func(name string) { s.validate(name, result, "Idempotency-Key", "k") }},
 		{"reconcile", fresh, func(name string) { s.reconcile(name, v.ID) }},
 		{"ready", nil, func(name string) { s.do(name, abi.Ready, nil) }},
 		{"claim", fresh, func(name string) { s.claim(name, "p0", 4) }},
@@ -351,7 +401,8 @@ func faults(s *scene) {
 		}},
 		{"defer", due, func(name string) { s.put(name, job, s.now.Add(time.Minute)) }},
 		{"run what is due", func() { s.settle(); fresh() }, func(name string) { s.runDue(name) }},
-		{"expire", func() { s.settle(); fresh(); s.settle(); s.pause(10 * time.Minute) }, func(name string) { s.runDue(name) }},
+		{"expire", func() { s.settle(); fresh(); s.settle(); s.pause(10 * time.Minute) },
+			func(name string) { s.runDue(name) }},
 		{"integrations", nil, func(name string) { s.admin(name, "GET", adminPath+"integrations", nil, "") }},
 		{"test", nil, func(name string) {
 			s.admin(name, "POST", adminPath+"integrations/"+s.shop.l1.id+"/test", nil, "")
@@ -368,7 +419,7 @@ func faults(s *scene) {
 				if c.before != nil {
 					c.before()
 				}
-				s.pause(5 * time.Second) // nothing is believed from before
+				s.pause(5 * time.Second) // what was read before is not used any more
 				s.fault = func(n int, k abi.Kind) fault {
 					if n != at && !(lasting && n > at) {
 						return none
@@ -393,6 +444,7 @@ func faults(s *scene) {
 		}
 	}
 	s.damage("c", "c/int/"+s.shop.l2.id, "{")
-	s.ask("contract 5, 500: a damaged integration", "POST", api.StartPath, secret, s.startBody(members{"integration_id": s.shop.l2.id}))
+	s.ask("contract 5, 500: a damaged integration", "POST", api.StartPath, secret,
+		s.startBody(members{"integration_id": s.shop.l2.id}))
 	s.admin("contract 5, 500: a damaged integration", "GET", adminPath+"integrations", nil, "")
 }

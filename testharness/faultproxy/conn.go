@@ -19,7 +19,7 @@ type conn struct {
 	over bool
 	gone chan struct{} // closed when it is over
 
-	exchanges int          // used by the client's side alone
+	exchanges int          // only the client's side uses it
 	answered  atomic.Bool  // the server has sent since the exchange began
 	fault     atomic.Int32 // of the exchange
 }
@@ -31,7 +31,7 @@ func (c *conn) serve() {
 	defer c.cut()
 	switch f := c.proxy.fault(Exchange{Conn: c.n}); f {
 	case Refuse:
-		c.in.SetLinger(0) // a reset, which is the nearest to a refusal that is left
+		c.in.SetLinger(0) // a reset: the connection was accepted, so it cannot be refused any more
 		return
 	case HangRequest:
 		io.Copy(io.Discard, c.in)
@@ -56,7 +56,7 @@ func (c *conn) serve() {
 	go func() {
 		defer close(done)
 		c.pump(out, c.in, c.reply)
-		if !c.hangs() { // who hangs does not say that the server is gone
+		if !c.hangs() { // a connection that hangs does not tell that the server is gone
 			c.cut()
 		}
 	}()
@@ -104,7 +104,7 @@ func (c *conn) reply(to net.Conn, b []byte) bool {
 	case HangRequest, HangReply:
 		return true
 	default:
-		// First, or the client's next request could come before it.
+		// Before the reply is passed on: the client's next request could come first.
 		c.answered.Store(true)
 		return c.write(to, b, f)
 	}

@@ -1,5 +1,6 @@
 // Package faultproxy stands between a client and a TCP server and does what
-// networks do. It is for tests of any protocol of request and reply:
+// networks do. It is for Verge's own tests, not for publishers, and serves any
+// protocol of request and reply:
 //
 //	p := faultproxy.New(t, server, faultproxy.Config{
 //		Seed: faultproxy.Seed(t, 1),

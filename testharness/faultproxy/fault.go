@@ -12,21 +12,22 @@ import (
 // Fault is what happens to a connection that is made, or to one exchange.
 type Fault int
 
-// The faults. To a connection as it is made, only Refuse, HangRequest and
-// Delay happen; to an exchange, Refuse does what DropRequest does.
+// The faults. A connection that is being made can only meet Refuse, HangRequest
+// and Delay. For an exchange, Refuse is the same as DropRequest.
 const (
 	Pass        Fault = iota
 	Delay             // the request waits before it is sent on
 	Slow              // request and reply trickle
 	Refuse            // the connection is reset as soon as it is accepted
-	DropRequest       // the connection is cut, and the server never had the request
-	DropReply         // the server has answered, and the connection is cut in place of the reply
-	HangRequest       // half-open: the server never has the request, and nobody says so
-	HangReply         // half-open: the server has the request, its reply goes nowhere
+	DropRequest       // the connection is cut, and the server never gets the request
+	DropReply         // the server answers, and the connection is cut instead of passing the reply on
+	HangRequest       // half-open: the server never gets the request, and the client is not told
+	HangReply         // half-open: the server gets the request, and its reply is not passed on
 	faults            // how many there are
 )
 
-var faultNames = [faults]string{"pass", "delay", "slow", "refuse", "drop request", "drop reply", "hang request", "hang reply"}
+var faultNames = [faults]string{"pass", "delay", "slow", "refuse", "drop request", "drop reply",
+	"hang request", "hang reply"}
 
 func (f Fault) String() string {
 	if f >= 0 && f < faults {
@@ -44,11 +45,12 @@ type Exchange struct {
 // Decide says what happens to an exchange. It is called concurrently.
 type Decide func(Exchange) Fault
 
-// Odds are the chances of faults, together at most 1. What is left passes.
+// Odds are the chances of faults, together at most 1. The rest is the chance that
+// nothing happens.
 type Odds map[Fault]float64
 
-// Seeded decides by odds. Refuse happens to connections alone, all others to
-// exchanges alone.
+// Seeded decides by odds. Refuse happens only to connections, every other fault
+// only to exchanges.
 func Seeded(seed uint64, odds Odds) Decide {
 	sum := 0.0
 	for f, chance := range odds {
@@ -81,8 +83,8 @@ func Seeded(seed uint64, odds Odds) Decide {
 	}
 }
 
-// Script decides the first exchanges in the order in which they come, over
-// all connections; those that follow pass.
+// Script decides the first exchanges in the order in which they come, counted
+// over all connections. Later ones pass.
 func Script(all ...Fault) Decide {
 	next := make(chan Fault, len(all))
 	for _, f := range all {
@@ -101,8 +103,8 @@ func Script(all ...Fault) Decide {
 	}
 }
 
-// Always decides the same for every exchange, and the same for connections
-// where f is one that happens to them.
+// Always decides f for every exchange, and for every connection if f is a fault
+// that a connection can meet.
 func Always(f Fault) Decide {
 	return func(x Exchange) Fault {
 		if x.N == 0 && !slices.Contains([]Fault{Refuse, HangRequest, Delay}, f) {
@@ -112,9 +114,8 @@ func Always(f Fault) Decide {
 	}
 }
 
-// Seed is the number that random decisions of a test are made from: n, or what
-// the environment says in VERGE_SEED. Where the test fails, it says how to
-// replay it.
+// Seed is the seed of a test's random decisions: n, or VERGE_SEED if that is in
+// the environment. If the test fails, it says how to replay it.
 func Seed(t testing.TB, n uint64) uint64 {
 	t.Helper()
 	if s := os.Getenv("VERGE_SEED"); s != "" {

@@ -74,7 +74,7 @@ func (p *Proxy) Addr() string { return p.addr }
 // On decides by the seed and the odds of its Config.
 func (p *Proxy) On() { p.Use(Seeded(p.config.Seed, p.config.Odds)) }
 
-// Off lets everything pass. What hangs, hangs on; see HangUp.
+// Off lets everything pass. What hangs goes on hanging; see HangUp.
 func (p *Proxy) Off() { p.decide.Store(nil) }
 
 // Use decides by d from now on.
@@ -89,7 +89,7 @@ func (p *Proxy) HangUp() {
 	}
 }
 
-// Down cuts all connections and refuses new ones, as where nobody listens.
+// Down cuts all connections and refuses new ones, as if nobody listened.
 func (p *Proxy) Down() {
 	p.mu.Lock()
 	if p.listener != nil {

@@ -89,7 +89,8 @@ func (c *client) ask(line string, wait time.Duration) (string, error) {
 }
 
 func cut(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		errors.Is(err, io.ErrClosedPipe)
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {
@@ -115,8 +116,14 @@ func TestEachFaultDoesWhatItSays(t *testing.T) {
 		{faultproxy.Refuse, false, func(_ string, err error) bool { return cut(err) }},
 		{faultproxy.DropRequest, false, func(_ string, err error) bool { return cut(err) }},
 		{faultproxy.DropReply, true, func(_ string, err error) bool { return cut(err) }},
-		{faultproxy.HangRequest, false, func(_ string, err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }},
-		{faultproxy.HangReply, true, func(_ string, err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }},
+		{faultproxy.HangRequest, false, func(_ string,
+			err error) bool {
+			return errors.Is(err, os.ErrDeadlineExceeded)
+		}},
+		{faultproxy.HangReply, true, func(_ string,
+			err error) bool {
+			return errors.Is(err, os.ErrDeadlineExceeded)
+		}},
 	} {
 		t.Run(c.fault.String(), func(t *testing.T) {
 			s := newServer(t)
@@ -234,16 +241,19 @@ func TestWhatHangsDoesNotLearnThatTheServerIsGone(t *testing.T) {
 }
 
 func TestASeedDecidesTheSameHoweverTheClientsTakeTurns(t *testing.T) {
-	odds := faultproxy.Odds{faultproxy.Delay: .2, faultproxy.Slow: .2, faultproxy.DropReply: .1, faultproxy.Refuse: .2, faultproxy.DropRequest: .1}
+	odds := faultproxy.Odds{faultproxy.Delay: .2, faultproxy.Slow: .2, faultproxy.DropReply: .1,
+		faultproxy.Refuse: .2, faultproxy.DropRequest: .1}
 	run := func(seed uint64, order []int) string {
 		s := newServer(t)
-		p := faultproxy.New(t, s.Addr().String(), faultproxy.Config{Seed: seed, Odds: odds, Delay: time.Microsecond, Pace: time.Microsecond})
+		p := faultproxy.New(t, s.Addr().String(), faultproxy.Config{Seed: seed, Odds: odds,
+			Delay: time.Microsecond, Pace: time.Microsecond})
 		p.On()
 		var conns []*client
 		for range 4 { // their numbers are those in which they connect
 			c := dial(t, p)
 			conns = append(conns, c)
-			eventually(t, "the connection is not accepted", func() bool { return strings.HasPrefix(p.Summary(), fmt.Sprint(len(conns))) })
+			eventually(t, "the connection is not accepted",
+				func() bool { return strings.HasPrefix(p.Summary(), fmt.Sprint(len(conns))) })
 		}
 		for _, i := range order {
 			for n := range 10 {
@@ -306,7 +316,9 @@ func TestAFailureNamesItsSeed(t *testing.T) {
 		if err == nil {
 			t.Fatalf("it does not fail:\n%s", out)
 		}
-		for _, want := range []string{"VERGE_SEED=" + seed + " go test -run", "seed " + seed + ";", "1/1: drop reply"} {
+		for _, want := range []string{
+			"VERGE_SEED=" + seed + " go test -run", "seed " + seed + ";", "1/1: drop reply",
+		} {
 			if !strings.Contains(string(out), want) {
 				t.Errorf("the failure does not say %q:\n%s", want, out)
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/webhook"
-	"github.com/verge-id/verge/testharness/history"
+	"github.com/verge-id/verge/testharness/internal/history"
 )
 
 // recovery is how soon after a fault everything must be as if it had not been (I10).

@@ -21,7 +21,7 @@ var browser = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// answer is what came back; status 0: nothing did.
+// answer is the answer to a request. Status 0: there was none.
 type answer struct {
 	status   int
 	header   http.Header
@@ -64,7 +64,8 @@ func (s *service) do(method, target string, body []byte, contentType string) ans
 }
 
 func (s *service) start(integration string) answer {
-	return s.do("POST", s.url+api.StartPath, []byte(`{"integration_id":"`+integration+`","callback_url":"https://shop.example/return","state":"s"}`), "application/json")
+	body := `{"integration_id":"` + integration + `","callback_url":"https://shop.example/return","state":"s"}`
+	return s.do("POST", s.url+api.StartPath, []byte(body), "application/json")
 }
 
 func (s *service) validate(resultToken string) answer {
@@ -87,7 +88,7 @@ func (s *service) submit(f form) answer {
 
 var hopLink = regexp.MustCompile(`<a data-hop[^>]* href="([^"]*)"`)
 
-// hop is where a page sends the browser on to, nil if it stays.
+// hop is where a page sends the browser on, nil if it does not.
 func hop(page answer) *url.URL {
 	m := hopLink.FindSubmatch(page.body)
 	if m == nil {
@@ -100,7 +101,7 @@ func hop(page answer) *url.URL {
 	return to
 }
 
-// form is what a user can send.
+// form is a form that a user can send.
 type form struct {
 	action string
 	fields url.Values

@@ -13,8 +13,8 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
-	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/faultproxy"
+	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/stores"
 )
 
@@ -136,7 +136,7 @@ func TestI1HoldsWhereClocksDiffer(t *testing.T) {
 				id, err := session.NewID(s.Host().Random, integrationID, session.L1, 25, verge.Now(), 0)
 				must(t, err)
 				completed := verge.Now()
-				result, err := testharness.Issue(t.Context(), s.Host().KV, s.Host().Sealer, id, completed)
+				result, err := kit.Issue(t.Context(), s.Host().KV, s.Host().Sealer, id, completed)
 				must(t, err)
 				if a := s.validate(result); a.status != 200 {
 					t.Fatalf("the first time: %d %s", a.status, a.body)

@@ -18,14 +18,14 @@
 //	I11  the store's own errors use up no attempt
 //	I12  a rotation of the key ring fails no request and loses no event
 //	I13  a stranger's key ring changes nothing
-//	I14  a momentary storage failure needs nobody: nothing that was acknowledged
-//	     is lost, nothing is used twice, and no one has to restart anything
+//	I14  a momentary storage failure needs no operator: nothing that was
+//	     acknowledged is lost, nothing is used twice, nothing has to be restarted
 //	I15  idle connections cost nobody else anything
 //
 // # Which test proves what
 //
-// Every scene under load (TestFaultsOf…) ends in an audit of I1 to I7, I10 and
-// I11, each a subtest by its name:
+// Every test under load (TestFaultsOf…) ends in an audit of I1 to I7, I10 and
+// I11. Each of them is a subtest of that name:
 //
 //	TestFaultsOfCalls            memory, bolt: refused, lost and late calls, replies lost
 //	TestFaultsOfTheNetwork       miniredis, redis: the proxy of package faultproxy, at random;
@@ -68,18 +68,18 @@
 //
 // # What a clock that jumps does
 //
-// Verge goes by its own clock. Set 10 minutes ahead, it ends every session
-// that is younger, and retries what waits, at once; set back, what was put off
-// waits for the old time to come again, attempts in flight at that moment
-// with it, and new events are not held up. Neither makes a token valid twice,
-// ends a session before its time by that clock, or uses up an attempt. A
-// receiver with the right time refuses events whose timestamp is 5 minutes
-// off (401), which gives them up, visibly: no service can tell that from a
+// Verge goes by its own clock. When the clock is set 10 minutes ahead, every
+// younger session ends at once, and everything that waits is retried at once. When
+// it is set back, what was put off waits until the old time comes again, and so do
+// the attempts in flight at that moment. New events are not delayed. Neither makes
+// a token valid twice, ends a session early by that clock, or uses up an attempt.
+// A receiver with the right time answers 401 to events whose timestamp is 5
+// minutes off, so they are given up, visibly. A service cannot tell this from a
 // receiver that does not want them.
 //
 // # Seeds
 //
-// A failure under random faults says the seed; VERGE_SEED=n replays the same
-// decisions, though not the same turns that goroutines took.
-// VERGE_FAULT_TIMES=20 runs the scenes at random so much longer.
+// A failure under random faults says the seed. VERGE_SEED=n replays the same
+// decisions, but goroutines may take other turns. VERGE_FAULT_TIMES=20 runs the
+// tests of random faults 20 times longer.
 package invariants

@@ -18,8 +18,8 @@ import (
 	"github.com/verge-id/verge/kvadapters/redis"
 )
 
-// impatient are options of a Redis URL: a silent connection is given up
-// within a test's patience.
+// impatient are options of a Redis URL that give a silent connection up soon
+// enough for a test.
 const impatient = "read_timeout=700ms&write_timeout=700ms&dial_timeout=700ms&pool_timeout=1s&pool_size=24"
 
 func openRedis(t testing.TB, url string) kv.KV {
@@ -48,7 +48,8 @@ func openBolt(t testing.TB) kv.KV {
 
 func openMemory(testing.TB) kv.KV { return memory.New(memory.Config{}) }
 
-// startMiniredis is a server of the Redis protocol that needs nothing installed.
+// startMiniredis starts a server of the Redis protocol for which nothing has to be
+// installed.
 func startMiniredis(t testing.TB) *miniredis.Miniredis {
 	t.Helper()
 	m := miniredis.NewMiniRedis()
@@ -75,7 +76,7 @@ func newFaulty(store kv.KV, seed uint64, odds map[kvtest.Fault]float64) *faulty 
 	return f
 }
 
-// times is how much longer than in CI tests that look for the rare shall run:
+// times is how much longer than in CI the tests of random faults run:
 // VERGE_FAULT_TIMES=20.
 func times() int {
 	n, _ := strconv.Atoi(os.Getenv("VERGE_FAULT_TIMES"))

@@ -13,13 +13,15 @@ import (
 
 const clients = 4
 
-// network are odds at which most walks get through and no run goes unharmed.
+// network are odds at which most walks succeed and every run meets faults.
 var network = faultproxy.Odds{
 	faultproxy.Delay: .05, faultproxy.Slow: .01, faultproxy.Refuse: .1,
-	faultproxy.DropRequest: .015, faultproxy.DropReply: .03, faultproxy.HangRequest: .003, faultproxy.HangReply: .006,
+	faultproxy.DropRequest: .015, faultproxy.DropReply: .03, faultproxy.HangRequest: .003,
+	faultproxy.HangReply: .006,
 }
 
-// trouble is a scene: load, a fault under it, its end, and what must then be.
+// trouble puts load on a service, lets a fault begin and end, and audits what came
+// of it.
 func trouble(t *testing.T, c setup, seed uint64, fault func(b *book)) {
 	t.Helper()
 	b := newBook(newService(t, c), seed)
@@ -38,7 +40,7 @@ func trouble(t *testing.T, c setup, seed uint64, fault func(b *book)) {
 // stale is how long the directory remembers what it has read.
 const stale = 5 * time.Second
 
-// A store in this process, whose calls fail.
+// A store in this process whose calls fail.
 func TestFaultsOfCalls(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(testing.TB) kv.KV{"memory": openMemory, "bolt": openBolt} {
@@ -54,7 +56,7 @@ func TestFaultsOfCalls(t *testing.T) {
 					time.Sleep(25 * time.Millisecond)
 					f.Deliver(context.Background())
 					if n%2 == 0 && n < 60 { // no token lives for more than 5 minutes
-						clock.Jump(stale) // what the directory remembers is old: deliveries ask the store as well
+						clock.Jump(stale) // so that the directory asks the store, too
 					}
 				}
 				f.on.Store(false)

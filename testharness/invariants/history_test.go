@@ -15,9 +15,9 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/kvadapters/kvtest"
-	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/faultproxy"
-	"github.com/verge-id/verge/testharness/history"
+	"github.com/verge-id/verge/testharness/internal/history"
+	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/stores"
 )
 
@@ -124,7 +124,7 @@ func issue(t *testing.T, s *service) (result string) {
 	if !within(recovery, func() bool {
 		id, err := session.NewID(rand.Reader, integrationID, session.L1, 25, s.clock.Now(), 0)
 		must(t, err)
-		result, last = testharness.Issue(t.Context(), s.Host().KV, s.Host().Sealer, id, s.clock.Now())
+		result, last = kit.Issue(t.Context(), s.Host().KV, s.Host().Sealer, id, s.clock.Now())
 		return last == nil
 	}) {
 		t.Fatal(last)

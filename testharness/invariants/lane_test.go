@@ -8,15 +8,14 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// I9: an endpoint that hangs adds nothing that could be felt to what the
-// others wait for. Two services take the same load in turns, one of them with
-// a dead endpoint besides; what is compared is the median of their 99th
-// percentiles, in one run on one machine.
+// I9: an endpoint that hangs does not noticeably delay the others. Two services
+// take the same load in turns, and one of them also has a dead endpoint. The test
+// compares the medians of their 99th percentiles, in one run on one machine.
 //
-// The invariant's "under 10 %" is of a few milliseconds here, less than what
-// the machine itself adds at times, so the bound is a fifth of the time that
-// one attempt at the dead endpoint takes: whoever had to wait for a place
-// behind it would wait that long, or several times that.
+// The invariant's "under 10 %" would be a part of a few milliseconds here, less
+// than the machine itself adds at times. So the bound is a fifth of the time that
+// one attempt at the dead endpoint takes. An event that had to wait for such an
+// attempt to end would wait that long, or several times that.
 func TestI9ADeadEndpointDelaysNobody(t *testing.T) {
 	const rounds, each, pause = 3, 100, 8 * time.Millisecond
 	calm := newService(t, setup{Store: openMemory(t)})
@@ -24,7 +23,7 @@ func TestI9ADeadEndpointDelaysNobody(t *testing.T) {
 	hole := newSink(t)
 	hole.always(func(webhook.Event, int) reply { return reply{hang: true} })
 	dead.configure(otherID, hole.URL)
-	for range 200 { // a backlog, more than all places that there are for one receiver
+	for range 200 { // more than one receiver may have under way
 		dead.start(otherID)
 	}
 	if !within(recovery, func() bool { return len(hole.all()) >= 16 }) {
@@ -44,8 +43,8 @@ func TestI9ADeadEndpointDelaysNobody(t *testing.T) {
 	}
 }
 
-// p99 is how late the events of so many sessions came, while as many begin
-// whose events go to the other integration.
+// p99 is how late the events of that many sessions came, while as many others
+// began whose events go to the other integration.
 func p99(t *testing.T, s *service, n int, pause time.Duration) time.Duration {
 	t.Helper()
 	posts := func() (mine []post) {

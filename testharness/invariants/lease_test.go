@@ -13,9 +13,9 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// I10 with the times that operators have: whatever the store was doing as it
-// went away, what it left leased is due again before the 30 s are over. Verge's
-// clock is moved there; a lease is by that clock.
+// I10 with the times of production: whatever the store was doing when it went
+// away, what was leased then is due again within 30 s. The test moves Verge's
+// clock there, which decides when a lease ends.
 func TestI10LeasesEndWithinTheRecovery(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -23,7 +23,9 @@ func TestI10LeasesEndWithinTheRecovery(t *testing.T) {
 		lose func(c kvtest.Call) bool
 	}{
 		{"the reply to a claim is lost", func(c kvtest.Call) bool { return c.Method == "Claim" }},
-		{"a record and its repetition are lost", func(c kvtest.Call) bool { return c.Method == "Commit" && len(c.Tx.Held) > 0 }},
+		{"a record and its repetition are lost", func(c kvtest.Call) bool {
+			return c.Method == "Commit" && len(c.Tx.Held) > 0
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -46,23 +48,25 @@ func TestI10LeasesEndWithinTheRecovery(t *testing.T) {
 			posts := len(s.sink.all())
 			clock.Jump(recovery)
 			if !within(10*time.Second, func() bool {
-				return s.posted(ids, webhook.TypeStarted) == len(ids) && len(s.sink.all()) >= max(3, 2*posts) && s.inFlight(0) == 0
+				return s.posted(ids, webhook.TypeStarted) == len(ids) && len(s.sink.all()) >= max(3, 2*posts) &&
+					s.inFlight(0) == 0
 			}) {
-				t.Errorf("I10: %v after the store's return %d of %d events are posted, %d leases in flight", recovery, s.posted(ids, webhook.TypeStarted), len(ids), s.inFlight(0))
+				t.Errorf("I10: %v after the store's return %d of %d events are posted, %d leases in flight",
+					recovery, s.posted(ids, webhook.TypeStarted), len(ids), s.inFlight(0))
 			}
 			s.auditPosts(t)
 		})
 	}
 }
 
-// I4 without faults: exactly one POST for each key, on every engine, also
-// where the receiver takes its time.
+// I4 without faults: exactly one POST for each key, on every engine, also if the
+// receiver is slow.
 func TestI4ExactlyOnceWithoutFaults(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, c setup) {
 		c.Sink.always(func(e webhook.Event, n int) reply {
-			// Slow, but within what 16 requests at once can take of this load:
-			// what a slow receiver cannot take is put off for ever longer.
+			// Slow, but 16 requests at once can deliver this load. What a receiver
+			// cannot take in time is put off for longer and longer.
 			return reply{after: time.Duration(len(e.ID)+int(e.ID[5])) * 300 * time.Microsecond}
 		})
 		c.Partitions = 3
@@ -93,13 +97,13 @@ func once(t *testing.T, c setup) {
 	}
 }
 
-// I5: after a 2xx and after a 4xx there is no other POST; a 5xx in between is
-// followed by one.
+// I5: no POST follows a 2xx or a 4xx. A 5xx before that is followed by one.
 func TestI5NoPostAfterTheLastWord(t *testing.T) {
 	t.Parallel()
 	statuses := []int{200, 204, 299, 400, 401, 404, 410, 429, 499}
 	eachEngine(t, func(t *testing.T, c setup) {
-		c.Schedule = webhook.Schedule{Delays: []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond}}
+		const soon = 50 * time.Millisecond
+		c.Schedule = webhook.Schedule{Delays: []time.Duration{soon, soon, soon}}
 		var n atomic.Int64
 		c.Sink.always(func(e webhook.Event, nth int) reply {
 			if nth == 1 {
@@ -110,7 +114,7 @@ func TestI5NoPostAfterTheLastWord(t *testing.T) {
 		s := newService(t, c)
 		ids := s.begin(2 * len(statuses))
 		within(recovery, func() bool { return n.Load() == int64(len(ids)) && s.inFlight(0) == 0 })
-		time.Sleep(2 * time.Second) // for what must not come; a lease ends in 2.5 s of the first attempt
+		time.Sleep(2 * time.Second) // a POST that must not come would come now: a lease ends after 2.5 s
 		for _, id := range ids {
 			if got := s.sink.count(id + ":" + webhook.TypeStarted); got != 2 {
 				t.Errorf("I5: %d POSTs, want one that failed and one that had an answer", got)
@@ -130,16 +134,19 @@ func TestI5NoPostAfterTheLastWord(t *testing.T) {
 	})
 }
 
-// I11: a receiver that fails, behind a store that fails. Nothing but the
-// receiver's answers counts as an attempt.
+// I11: the receiver fails, and the store fails. Only the receiver's answers count
+// as attempts.
 func TestI11OnlyReceiversUseUpAttempts(t *testing.T) {
 	t.Parallel()
-	delays := []time.Duration{100 * time.Millisecond, 100 * time.Millisecond, 100 * time.Millisecond, 100 * time.Millisecond}
+	const soon = 100 * time.Millisecond
+	delays := []time.Duration{soon, soon, soon, soon}
 	for name, open := range map[string]func(testing.TB) kv.KV{"memory": openMemory, "bolt": openBolt} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			seed := faultproxy.Seed(t, 1)
-			f := newFaulty(open(t), seed, map[kvtest.Fault]float64{kvtest.Refuse: .2, kvtest.LoseRequest: .1, kvtest.LoseReply: .1})
+			f := newFaulty(open(t), seed, map[kvtest.Fault]float64{
+				kvtest.Refuse: .2, kvtest.LoseRequest: .1, kvtest.LoseReply: .1,
+			})
 			clock := &clock{}
 			s := newService(t, setup{Store: f, Schedule: webhook.Schedule{Delays: delays}, Clock: clock})
 			s.sink.always(func(webhook.Event, int) reply { return reply{status: 500} })

@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// sink is a publisher's server. It takes down every POST before it answers.
+// sink is a publisher's server. It records every POST before it answers.
 type sink struct {
 	URL string
 
@@ -46,7 +46,7 @@ func newSink(t testing.TB) *sink {
 	return s
 }
 
-// always answers every POST, of which it is the nth with its key, from 1.
+// always answers every POST. n counts those with the same key, from 1.
 func (s *sink) always(answer func(e webhook.Event, n int) reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,13 +58,13 @@ func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at := time.Now()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, webhook.MaxBody))
 	if err != nil {
-		return // whoever sent it is gone
+		return // the sender is gone
 	}
 	p := post{body: body, at: at}
 	if err := json.Unmarshal(body, &p.Event); err != nil {
 		s.t.Errorf("the sink got no event: %s", body)
 	}
-	// By its own time: Verge's clock may be the one that jumps.
+	// With its own time, since Verge's clock may jump.
 	sent, _ := strconv.ParseInt(r.Header.Get("X-Service-Timestamp"), 10, 64)
 	if err := webhook.Verify(webhookSecret, r.Header, body, time.Unix(sent, 0), 0); err != nil {
 		s.t.Errorf("the sink got an event that does not verify: %v", err)

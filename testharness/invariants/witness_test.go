@@ -16,9 +16,9 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// witness stands at the two edges of a service, its store and its way out, and
-// sees what neither a receiver nor a client can: which leases are in flight,
-// and what the service knew when it posted.
+// witness stands between a service and its store, and between a service and its
+// receivers. It sees what neither receivers nor clients can see: which leases are
+// in flight, and what the service knew when it posted.
 type witness struct {
 	kv.KV
 	fetch host.Fetcher
@@ -27,15 +27,15 @@ type witness struct {
 
 	mu     sync.Mutex
 	events map[string]*seen     // by event id
-	leases map[string]time.Time // by task, until when: claimed, and no outcome recorded that we know of
-	early  []string             // I5, I7: what should not be
+	leases map[string]time.Time // ends by task: claimed, and no outcome that was surely recorded
+	early  []string             // what I5 and I7 forbid
 }
 
 // seen is what was seen of one event.
 type seen struct {
 	attempts []attempt
-	over     bool // delivered or dead, and the store has said that it has it
-	unsure   int  // records of which the store did not say so
+	over     bool // delivered or dead, and the store has confirmed the record
+	unsure   int  // records that the store has not confirmed
 }
 
 // attempt is one POST by the clock of the service.
@@ -47,10 +47,11 @@ type attempt struct {
 const eventTask = "e/"
 
 func newWitness(t testing.TB, store kv.KV, fetch host.Fetcher, now func() time.Time) *witness {
-	return &witness{KV: store, fetch: fetch, now: now, t: t, events: map[string]*seen{}, leases: map[string]time.Time{}}
+	return &witness{KV: store, fetch: fetch, now: now, t: t, events: map[string]*seen{},
+		leases: map[string]time.Time{}}
 }
 
-// store is the witness as a store with the capabilities of the one behind it.
+// store is the witness as a store, with the optional interfaces of the real one.
 func (w *witness) store() kv.KV {
 	if m, ok := w.KV.(kv.Meter); ok {
 		return struct {
@@ -71,7 +72,9 @@ func (w *witness) event(id string) *seen {
 }
 
 // Claim implements kv.KV.
-func (w *witness) Claim(ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int) ([]kv.Task, time.Time, error) {
+func (w *witness) Claim(
+	ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int,
+) ([]kv.Task, time.Time, error) {
 	tasks, next, err := w.KV.Claim(ctx, p, now, lease, n)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,7 +120,8 @@ func (w *witness) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchR
 	a := attempt{began: w.now()}
 	w.mu.Lock()
 	if w.event(e.ID).over {
-		w.early = append(w.early, fmt.Sprintf("%s %s is posted once more, though its end was recorded", e.ID, e.Type))
+		w.early = append(w.early,
+			fmt.Sprintf("%s %s is posted once more, though its end was recorded", e.ID, e.Type))
 	}
 	w.mu.Unlock()
 	resp, err := w.fetch.Fetch(ctx, req)
@@ -129,8 +133,8 @@ func (w *witness) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchR
 	return resp, err
 }
 
-// inFlight is how many leases of deliveries are claimed, have no outcome and
-// were not over so long ago.
+// inFlight is how many deliveries are claimed, have no outcome, and have a lease that
+// had not ended that long ago.
 func (w *witness) inFlight(ago time.Duration) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,7 +146,7 @@ func (w *witness) inFlight(ago time.Duration) (n int) {
 	return n
 }
 
-// of is what was seen of an event.
+// of returns what was seen of an event.
 func (w *witness) of(id string) seen {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,8 +155,7 @@ func (w *witness) of(id string) seen {
 	return s
 }
 
-// unsure is how many records there were of which the store did not say that it
-// has them.
+// unsure is how many records the store has not confirmed.
 func (w *witness) unsure() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -162,7 +165,7 @@ func (w *witness) unsure() (n int) {
 	return n
 }
 
-// improper is what was seen and must not be.
+// improper is what was seen and is forbidden.
 func (w *witness) improper() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,16 +1,21 @@
 // Command mutants breaks the service on purpose, one small way at a time, and
 // asks the tests whether they notice: `make mutants`.
 //
-// Each mutant of the table is one plausible mistake, named by the promise it
-// breaks. It is built through an overlay, so the tree never changes, and tested
-// by the packages and tests that the table names, in that order, until one
-// fails. A mutant that no test catches is a promise that nobody guards: the
-// program says which and exits 1. So it does if a mutant does not compile, or
-// if the test that caught it fails without it as well.
+// Each mutant of the table is one plausible mistake, named by the promise that
+// it breaks. It is built through an overlay, so the tree never changes. The
+// packages and tests that the table names try it, in that order, until one
+// fails. If none fails, nobody guards that promise: the program says which one
+// it is and exits 1. It also exits 1 if a mutant does not compile, or if the
+// test that caught it fails without it as well.
 //
-// Tests that need a program which is not installed are skipped, and a mutant
-// that only they could have caught counts as not asked; with
-// VERGE_REQUIRE_REAL=1 it counts as alive.
+// The table says which code a mutant changes by the package and by the code
+// itself. Layout, comments, the file within the package, and the names of
+// local variables do not matter. A test reports every entry whose code is not
+// found, or is found twice.
+//
+// Tests that need a program which is not installed are skipped. A mutant that
+// only they could have caught counts as not asked; with VERGE_REQUIRE_REAL=1 it
+// counts as not caught.
 package main
 
 import (
@@ -29,17 +34,31 @@ import (
 // mutant is one mistake.
 type mutant struct {
 	breaks string // the promise, said by what goes wrong
-	file   string // below the module's root
-	old    string // occurs exactly once in file
-	new    string // what stands there instead
 
-	// ask names a package, and behind a space the tests of it (as go test
-	// -run takes them) where all of them would take long. The first one that
+	// pkg is the directory of the code, below the module's root. Its Go,
+	// JavaScript and Lua files are searched, tests excepted.
+	pkg string
+
+	// of names the declaration that holds the code ("validate",
+	// "Ring.Seal"); in other languages than Go, it is the file's name. It is
+	// empty where the package has the code only once.
+	of string
+
+	// old is the code to change. It stands exactly once in pkg, or in of. It
+	// need not be whole statements. $name stands for any code in which
+	// brackets come in pairs, also for none.
+	old string
+
+	// new stands there instead. $name is the code that it stood for in old.
+	new string
+
+	// ask names a package, and after a space the tests of it (as go test
+	// -run takes them) if all of them would take long. The first one that
 	// fails has caught the mutant.
 	ask []string
 
 	// hang says that the mutant is caught by a test that does not come to its
-	// end. Of any other mutant that is no catch: it may be the machine.
+	// end. For any other mutant that is no catch: it may be the machine.
 	hang bool
 }
 
@@ -57,7 +76,7 @@ func (v verdict) String() string {
 	case v.err != nil:
 		return "ERROR: " + v.err.Error()
 	case v.test != "":
-		return v.pkg + " " + v.test
+		return v.catch.pkg + " " + v.test
 	case v.skipped != "":
 		return "not asked: " + v.skipped
 	}
@@ -65,42 +84,55 @@ func (v verdict) String() string {
 }
 
 func main() {
-	only := flag.String("only", "", "try just the mutants whose name or file contains this")
+	only := flag.String("only", "", "try just the mutants whose name or package contains this")
 	list := flag.Bool("list", false, "list the mutants and try none")
 	jobs := flag.Int("jobs", 2, "how many to try at once")
 	limit := flag.Duration("timeout", 3*time.Minute, "how long one package's tests may take")
 	flag.Parse()
 	var chosen []mutant
 	for _, m := range table {
-		if strings.Contains(m.breaks, *only) || strings.Contains(m.file, *only) {
+		if strings.Contains(m.breaks, *only) || strings.Contains(m.pkg, *only) {
 			chosen = append(chosen, m)
 		}
 	}
-	if *list {
-		for _, m := range chosen {
-			fmt.Printf("%s: %s\n", m.file, m.breaks)
-		}
-		return
+	root, err := moduleRoot()
+	if err == nil && *list {
+		err = show(newTree(root), chosen)
+	} else if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		err = run(ctx, root, chosen, *jobs, *limit)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, chosen, *jobs, *limit); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, chosen []mutant, jobs int, limit time.Duration) error {
-	root, err := moduleRoot()
-	if err != nil {
-		return err
+// show prints where each mutant changes the code.
+func show(t *tree, chosen []mutant) error {
+	for _, m := range chosen {
+		p, err := t.find(m)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.breaks, err)
+		}
+		fmt.Printf("%s: %s\n", p, m.breaks)
 	}
+	return nil
+}
+
+func run(ctx context.Context, root string, chosen []mutant, jobs int, limit time.Duration) error {
 	work, err := os.MkdirTemp("", "verge-mutants")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
 
+	tree := newTree(root)
+	changes := make([]change, len(chosen))
+	for i, m := range chosen {
+		changes[i].file, changes[i].text, changes[i].err = tree.apply(m)
+	}
 	verdicts := make([]verdict, len(chosen))
 	next := make(chan int)
 	var workers sync.WaitGroup
@@ -108,7 +140,7 @@ func run(ctx context.Context, chosen []mutant, jobs int, limit time.Duration) er
 		workers.Go(func() {
 			for i := range next {
 				begin := time.Now()
-				v := try(ctx, root, filepath.Join(work, fmt.Sprint(i)), chosen[i], limit)
+				v := try(ctx, root, filepath.Join(work, fmt.Sprint(i)), chosen[i], changes[i], limit)
 				v.took = time.Since(begin)
 				verdicts[i] = v
 				fmt.Printf("%4.0f s  %s\n        %s\n", v.took.Seconds(), v.breaks, v)

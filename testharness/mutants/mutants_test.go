@@ -20,23 +20,24 @@ func TestTheTableHolds(t *testing.T) {
 	if len(table) < 30 {
 		t.Errorf("%d mutants; at least 30 are promised", len(table))
 	}
+	tree := newTree(root)
 	seen := map[string]bool{}
 	for _, m := range table {
 		if seen[m.breaks] {
 			t.Errorf("%s: twice", m.breaks)
 		}
 		seen[m.breaks] = true
-		mutated, err := m.apply(root)
+		file, mutated, err := tree.apply(m)
 		if err != nil {
 			t.Errorf("%s: %v", m.breaks, err)
 			continue
 		}
-		if filepath.Ext(m.file) == ".go" {
-			if _, err := parser.ParseFile(token.NewFileSet(), m.file, mutated, 0); err != nil {
+		if filepath.Ext(file) == ".go" {
+			if _, err := parser.ParseFile(token.NewFileSet(), file, mutated, 0); err != nil {
 				t.Errorf("%s: the mutated file does not parse: %v", m.breaks, err)
 			}
 		}
-		if m.old == m.new {
+		if strings.TrimSpace(m.old) == strings.TrimSpace(m.new) {
 			t.Errorf("%s: nothing is changed", m.breaks)
 		}
 		if len(m.ask) == 0 {
@@ -90,10 +91,11 @@ func TestRead(t *testing.T) {
 		pkg  = `{"Action":"fail"}` + "\n"
 		pass = `{"Action":"pass","Test":"TestA"}` + "\n"
 		hung = `{"Action":"output","Test":"TestA","Output":"panic: test timed out after 1m0s\n"}` + "\n"
-		skip = `{"Action":"output","Test":"TestB","Output":"    b_test.go:9: SKIP: etcd is not installed\n"}` + "\n" +
-			`{"Action":"skip","Test":"TestB"}` + "\n"
+		skip = `{"Action":"output","Test":"TestB","Output":"    b_test.go:9: SKIP: etcd is not installed\n"}` +
+			"\n" + `{"Action":"skip","Test":"TestB"}` + "\n"
 		header = `{"Action":"output","Test":"TestB","Output":"--- SKIP: TestB (0.00s)\n"}` + "\n"
-		build  = `{"Action":"build-output","Output":"# core/api\n"}` + "\n" + `{"Action":"build-output","Output":"x.go:1:1: no\n"}` + "\n" +
+		build  = `{"Action":"build-output","Output":"# core/api\n"}` + "\n" +
+			`{"Action":"build-output","Output":"x.go:1:1: no\n"}` + "\n" +
 			`{"Action":"build-fail"}` + "\n" + `{"Action":"fail","FailedBuild":"core/api"}` + "\n"
 	)
 	for _, c := range []struct {
@@ -104,8 +106,10 @@ func TestRead(t *testing.T) {
 		{"all pass", run + pass, outcome{}, ""},
 		{"the subtest is named, not its test", run + sub + fail + pkg, outcome{failed: "TestA/contract_8"}, ""},
 		{"a process that dies has failed", run + pkg, outcome{failed: "(the test binary ended)"}, ""},
-		{"a time that ran out is no failure like others", run + hung + fail + pkg, outcome{failed: "TestA", hung: true}, ""},
-		{"a failure before the time ran out is one", run + sub + hung + fail + pkg, outcome{failed: "TestA/contract_8"}, ""},
+		{"a time that ran out is no failure like others",
+			run + hung + fail + pkg, outcome{failed: "TestA", hung: true}, ""},
+		{"a failure before the time ran out is one",
+			run + sub + hung + fail + pkg, outcome{failed: "TestA/contract_8"}, ""},
 		{"a program that is missing", run + pass + skip, outcome{skipped: "etcd is not installed"}, ""},
 		{"a test skipped for another reason is passed over", run + pass + header, outcome{}, ""},
 		{"what does not compile is not caught", build, outcome{}, "does not compile: # core/api x.go:1:1: no"},

@@ -25,7 +25,7 @@ var leftOut = []string{"core/api/openapi_test.go"}
 // catch is the test that failed first.
 type catch struct {
 	pkg  string // "./core/api"
-	test string // "TestBodies/contract_3:_twice"; the package's name in brackets where it ended without a test's failure
+	test string // "TestBodies/contract_3:_twice"; in brackets, how the tests ended if none of them failed
 }
 
 // top is the catch by the test function, without subtests.
@@ -34,22 +34,20 @@ func (c catch) top() catch {
 	return catch{c.pkg, name}
 }
 
-// apply returns the mutated file.
-func (m mutant) apply(root string) ([]byte, error) {
-	b, err := os.ReadFile(filepath.Join(root, m.file))
-	if err != nil {
-		return nil, err
-	}
-	if n := bytes.Count(b, []byte(m.old)); n != 1 {
-		return nil, fmt.Errorf("the old text is in %s %d times, not once", m.file, n)
-	}
-	return bytes.Replace(b, []byte(m.old), []byte(m.new), 1), nil
+// change is what a mutant does to the tree.
+type change struct {
+	file string // below the module's root
+	text []byte // what it holds then
+	err  error  // why the table's entry cannot be applied
 }
 
 // try tests one mutant. Its files lie below dir.
-func try(ctx context.Context, root, dir string, m mutant, limit time.Duration) verdict {
-	v := verdict{mutant: m}
-	overlay, err := m.overlay(root, dir)
+func try(ctx context.Context, root, dir string, m mutant, c change, limit time.Duration) verdict {
+	v := verdict{mutant: m, err: c.err}
+	if v.err != nil {
+		return v
+	}
+	overlay, err := c.overlay(root, dir)
 	if err != nil {
 		v.err = err
 		return v
@@ -61,7 +59,8 @@ func try(ctx context.Context, root, dir string, m mutant, limit time.Duration) v
 		case err != nil:
 			v.err = err
 		case out.hung && !m.hang:
-			v.err = fmt.Errorf("%s %s did not end within %s; if that is how the mutant shows, say hang", pkg, out.failed, limit)
+			v.err = fmt.Errorf("%s %s did not end within %s; if the mutant is caught that way, set hang",
+				pkg, out.failed, limit)
 		case out.failed != "":
 			v.catch = catch{pkg, out.failed}
 		}
@@ -76,19 +75,15 @@ func try(ctx context.Context, root, dir string, m mutant, limit time.Duration) v
 }
 
 // overlay writes the mutated file, and the file that tells go of it.
-func (m mutant) overlay(root, dir string) (string, error) {
-	mutated, err := m.apply(root)
-	if err != nil {
-		return "", err
-	}
+func (c change) overlay(root, dir string) (string, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", err
 	}
-	instead := filepath.Join(dir, filepath.Base(m.file))
-	if err := os.WriteFile(instead, mutated, 0o600); err != nil {
+	instead := filepath.Join(dir, filepath.Base(c.file))
+	if err := os.WriteFile(instead, c.text, 0o600); err != nil {
 		return "", err
 	}
-	replace := map[string]string{filepath.Join(root, m.file): instead}
+	replace := map[string]string{filepath.Join(root, c.file): instead}
 	for _, file := range leftOut {
 		replace[filepath.Join(root, file)] = "" // as if it were not there
 	}
@@ -106,7 +101,7 @@ func confirm(ctx context.Context, root string, verdicts []verdict, limit time.Du
 	tests := map[string][]string{}
 	for _, v := range verdicts {
 		if v.test != "" && !strings.HasPrefix(v.test, "(") {
-			tests[v.pkg] = append(tests[v.pkg], regexp.QuoteMeta(v.top().test))
+			tests[v.catch.pkg] = append(tests[v.catch.pkg], regexp.QuoteMeta(v.top().test))
 		}
 	}
 	wrong := map[catch]string{}
@@ -148,7 +143,9 @@ type event struct {
 // goTest runs the package's tests, those that match, with the overlay. The
 // overlay is passed in the environment, so that it reaches every go command
 // that a test runs itself.
-func goTest(ctx context.Context, root, overlay string, limit time.Duration, pkg, tests string) (outcome, error) {
+func goTest(
+	ctx context.Context, root, overlay string, limit time.Duration, pkg, tests string,
+) (outcome, error) {
 	args := []string{"test", "-json", "-failfast", "-vet=off", "-timeout", limit.String()}
 	if overlay != "" {
 		args = append(args, "-count=1")

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Certificate is one that is its own CA, good for 127.0.0.1 on both sides of a
+// Certificate is its own CA. It is valid for 127.0.0.1 on both sides of a
 // connection, for as long as a test lasts.
 type Certificate struct {
 	CertFile, KeyFile string // PEM

@@ -15,11 +15,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
-// Etcd is a real etcd on loopback ports. The server that can be embedded is no
-// dependency of the tests: it brings in 61 modules, the client 18.
+// Etcd is a real etcd on loopback ports. The tests do not embed the server as a
+// library: that would add 61 modules, the client adds 18.
 type Etcd struct {
 	Addr string // of clients, host:port
 
@@ -42,8 +42,8 @@ func StartEtcd(t testing.TB, args ...string) *Etcd {
 // EtcdCluster is servers that know each other.
 type EtcdCluster []*Etcd
 
-// StartEtcdTLS runs one server that speaks TLS at addr, and there with clients
-// alone that have the certificate, beside plain HTTP at its Addr.
+// StartEtcdTLS runs one server that speaks TLS at addr, only with clients that
+// have the certificate, and plain HTTP at its Addr.
 func StartEtcdTLS(t testing.TB, c Certificate) (e *Etcd, addr string) {
 	t.Helper()
 	addr = freePorts(t, 1)[0]
@@ -62,7 +62,7 @@ func StartEtcdCluster(t testing.TB, n int, args ...string) EtcdCluster {
 
 func startEtcd(t testing.TB, n int, more func(*Etcd) []string) EtcdCluster {
 	t.Helper()
-	program := testharness.Program(t, "etcd")
+	program := kit.Program(t, "etcd")
 	ports := freePorts(t, 2*n)
 	var cluster EtcdCluster
 	var members []string
@@ -74,7 +74,8 @@ func startEtcd(t testing.TB, n int, more func(*Etcd) []string) EtcdCluster {
 	for i, e := range cluster {
 		peer := "http://" + ports[2*i+1]
 		e.args = append([]string{
-			"--name", e.name, "--data-dir", filepath.Join(t.TempDir(), "data"), "--logger", "zap", "--log-level", "error",
+			"--name", e.name, "--data-dir", filepath.Join(t.TempDir(), "data"), "--logger", "zap", "--log-level",
+			"error",
 			"--listen-client-urls", "http://" + e.Addr, "--advertise-client-urls", "http://" + e.Addr,
 			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 			"--initial-cluster", strings.Join(members, ","), "--initial-cluster-token", t.Name(),
@@ -93,8 +94,8 @@ func (e *Etcd) Start() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.cmd = exec.Command(e.program, e.args...)
-	// The environment configures etcd as well as its flags do, so it gets
-	// none but this, without which it refuses to run on arm64.
+	// The environment configures etcd as its flags do, so it gets an empty
+	// one but for this variable, without which it refuses to run on arm64.
 	e.cmd.Env = []string{"ETCD_UNSUPPORTED_ARCH=arm64"}
 	e.cmd.Stderr = &e.log
 	if err := e.cmd.Start(); err != nil {
@@ -181,7 +182,7 @@ func (c EtcdCluster) Wait() {
 				break
 			}
 			if time.Since(start) > time.Minute {
-				e.Kill() // and with it whoever writes the log
+				e.Kill() // so that nobody writes the log any more
 				e.t.Fatalf("etcd %s does not answer: %v\n%s", e.name, err, e.log.String())
 			}
 		}

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// freeze stops a process and waits until each of its threads stands still: the
-// signal alone leaves one that runs on another processor the time for an
-// answer. Where there is no /proc nothing can be waited for.
+// freeze stops a process and waits until each of its threads has stopped. After
+// the signal alone, a thread on another processor could still send an answer.
+// Where there is no /proc, freeze cannot wait.
 func freeze(t testing.TB, p *os.Process) {
 	t.Helper()
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
@@ -32,8 +32,9 @@ func still(pid int) bool {
 		if err != nil {
 			continue // the thread is gone
 		}
-		// The state is behind the program's name, which may hold anything.
-		if _, state, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" ")); len(state) > 0 && state[0] != 'T' {
+		// The state comes after the program's name, which may contain anything.
+		_, state, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
+		if len(state) > 0 && state[0] != 'T' {
 			return false
 		}
 	}

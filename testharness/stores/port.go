@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// FreePort is a port of the loopback for a server that is about to start, or to
-// start again, and so is the one 10,000 above it, on which the nodes of a
-// Cluster talk to each other. Both lie below what systems give to outgoing
-// connections, of which the tests make thousands: those would take a free port
-// before its server does.
+// FreePort is a free port of the loopback for a server that is about to start.
+// The port 10,000 above it is free, too: the nodes of a Cluster use it among
+// themselves. Both are below the range that systems give to outgoing
+// connections. The tests make thousands of those, and one of them could take the
+// port before the server does.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {

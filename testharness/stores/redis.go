@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 // Redis is a redis-server, or a Sentinel, on a loopback port.
@@ -31,8 +31,8 @@ type Redis struct {
 // Durable are the arguments of a server that survives kill -9.
 var Durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-// StartRedis runs a server that ends with the test. It keeps everything in
-// memory alone, unless args, which come last on its command line, say otherwise.
+// StartRedis runs a server that ends with the test. It keeps everything only in
+// memory, unless args say otherwise, which come last on its command line.
 func StartRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
 	r := &Redis{t: t, Port: FreePort(t), Dir: t.TempDir(), args: args}
@@ -54,8 +54,9 @@ func StartSentinel(t testing.TB, file string) *Redis {
 // when it answers.
 func (r *Redis) Start() {
 	r.t.Helper()
-	program := testharness.Program(r.t, "redis-server")
-	args := []string{"--port", fmt.Sprint(r.Port), "--bind", "127.0.0.1", "--dir", r.Dir, "--logfile", filepath.Join(r.Dir, "log")}
+	program := kit.Program(r.t, "redis-server")
+	args := []string{"--port", fmt.Sprint(r.Port), "--bind", "127.0.0.1", "--dir", r.Dir, "--logfile",
+		filepath.Join(r.Dir, "log")}
 	if r.sentinel != "" {
 		args = append([]string{r.sentinel, "--sentinel"}, args...)
 	} else {
@@ -108,7 +109,7 @@ func (r *Redis) Addr() string { return fmt.Sprintf("127.0.0.1:%d", r.Port) }
 // URL is what package redis opens.
 func (r *Redis) URL() string { return "redis://" + r.Addr() }
 
-// Do is a command of an operator.
+// Do sends the server a command, as an operator would.
 func (r *Redis) Do(args ...any) any {
 	r.t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: r.Addr(), Protocol: 2})
@@ -128,7 +129,8 @@ func StartCluster(t testing.TB, n int) Cluster {
 	t.Helper()
 	nodes := make(Cluster, n)
 	for i := range nodes {
-		nodes[i] = StartRedis(t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, Durable...)...)
+		nodes[i] = StartRedis(t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"},
+			Durable...)...)
 	}
 	for i, r := range nodes {
 		r.Do("cluster", "addslotsrange", i*16384/n, (i+1)*16384/n-1)
@@ -141,14 +143,15 @@ func StartCluster(t testing.TB, n int) Cluster {
 	return nodes
 }
 
-// Wait returns when all nodes know all and serve all slots.
+// Wait returns when every node knows all others and all slots are served.
 func (c Cluster) Wait() {
 	for _, r := range c {
 		r.t.Helper()
 		ok := false
 		for range 1500 {
 			info := fmt.Sprint(r.Do("cluster", "info"))
-			if ok = strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", len(c))); ok {
+			all := fmt.Sprintf("cluster_known_nodes:%d", len(c))
+			if ok = strings.Contains(info, "cluster_state:ok") && strings.Contains(info, all); ok {
 				break
 			}
 			time.Sleep(20 * time.Millisecond)

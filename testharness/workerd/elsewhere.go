@@ -14,8 +14,8 @@ import (
 	"github.com/verge-id/verge/wasm/effect"
 )
 
-// entering is a store of this process that a site is on, and the contexts of
-// the entries under way, whose end ends what the store is asked for.
+// entering is a store of this process that a site uses, and the contexts of the
+// entries under way. When such a context ends, so do the calls to the store.
 type entering struct {
 	here bool // there is such a store
 
@@ -43,7 +43,7 @@ func (e *entering) within(request context.Context) (context.Context, context.Can
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, entry := range e.contexts {
-		if entry.Err() != nil { // AfterFunc would take a moment to say so
+		if entry.Err() != nil { // AfterFunc would only tell a moment later
 			cancel()
 		}
 		context.AfterFunc(entry, cancel)
@@ -51,8 +51,9 @@ func (e *entering) within(request context.Context) (context.Context, context.Can
 	return ctx, cancel
 }
 
-// carryOut serves a store's effects until the test ends and returns the URL to
-// which they are posted: a kind and the body, answered by a status and the reply.
+// carryOut serves a store's effects until the test ends. It returns the URL to
+// post them to. A request is a kind and the body, an answer is a status and the
+// reply.
 func (e *entering) carryOut(t testing.TB, store kv.KV) (url string) {
 	t.Helper()
 	e.here, e.contexts = true, map[int]context.Context{}

@@ -2,9 +2,9 @@ package workerd
 
 import "syscall"
 
-// inMemory is where files cost no disk, "" if there is no such place with room
-// enough: in a container it may have 64 MB. Durable Objects with SQLite are
-// always in files, and every answer waits for them.
+// inMemory is a directory in memory, or "" if there is none with enough room: in
+// a container it may have only 64 MB. Durable Objects with SQLite are always
+// files, and every answer waits until they are written.
 func inMemory() string {
 	const place, enough = "/dev/shm", 1 << 30
 	var fs syscall.Statfs_t

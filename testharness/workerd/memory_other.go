@@ -2,5 +2,5 @@
 
 package workerd
 
-// inMemory is where files cost no disk: nowhere that is known.
+// inMemory is a directory in memory. None is known here.
 func inMemory() string { return "" }

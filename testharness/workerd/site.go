@@ -16,36 +16,36 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Config is what a site runs. Guest needs what verge_config needs, the key ring
-// included; everything else may be zero.
+// Config is what a site runs. Guest has to have everything that verge_config
+// needs, with the key ring. All other members may be zero.
 type Config struct {
-	// Guest is the configuration. An empty BaseURL is the site's own, for
-	// which Dev has to be set.
+	// Guest is the configuration. An empty BaseURL stands for the site's own,
+	// which needs Dev.
 	Guest abi.Config
 
 	// Module is what runs: "" is Verge, "other" is Options.Other.
 	Module string
 
-	// Store keeps what the site keeps. Its effects are then carried out in
-	// this process, and no alarm is ever set. Nil: the site's Durable Objects.
+	// Store is the site's store. This process then carries out the effects,
+	// and no alarm is ever set. Nil: the site's Durable Objects.
 	Store kv.KV
 
-	// Now is where the site's clock stands until it is moved; then no alarm
-	// is ever set, and RunDue does what is due. Zero: the clock runs, Offset
-	// before the real one, and alarms are set.
+	// Now is what the site's clock shows until it is moved. No alarm is ever
+	// set then, and RunDue does what is due. Zero: the clock runs, Offset ahead
+	// of the real one, and alarms are set.
 	Now    time.Time
 	Offset time.Duration
 
 	HandleTimeout time.Duration // of a public request; 0: 15 s
 	FetchTimeout  time.Duration // of a fetch; 0: 10 s
-	Places        int           // requests at once; 0: 1024
-	Memory        int           // bytes from which on a guest is replaced; 0: 48 MiB
+	Places        int           // how many requests at once; 0: 1024
+	Memory        int           // how many bytes a guest may have before it is replaced; 0: 48 MiB
 }
 
 // Site is one service. Its methods may be called concurrently.
 type Site struct {
 	ID       string
-	BaseURL  string // http://, a name that only Client and browsers find
+	BaseURL  string // http:// and a name that only Client and browsers can resolve
 	AdminURL string // the operators' side
 
 	server *Server
@@ -58,8 +58,8 @@ type Site struct {
 	mu         sync.Mutex
 	now        time.Time
 	offset     time.Duration
-	partitions map[kv.Partition]bool // that were asked for through KV
-	keeps      []kv.Partition        // that the guest keeps something in
+	partitions map[kv.Partition]bool // those that KV was asked for
+	keeps      []kv.Partition        // those that the guest uses
 }
 
 // Site makes a service that ends with the test.
@@ -68,11 +68,13 @@ func (s *Server) Site(t testing.TB, c Config) *Site {
 	id := "h" + strconv.FormatInt(s.ids.Add(1), 10)
 	_, port, _ := strings.Cut(s.Addr, ":")
 	site := &Site{
-		ID: id, BaseURL: "http://" + id + ".localhost:" + port, AdminURL: "http://admin-" + id + ".localhost:" + port,
-		server: s, t: t, partitions: map[kv.Partition]bool{},
+		ID: id, BaseURL: "http://" + id + ".localhost:" + port,
+		AdminURL: "http://admin-" + id + ".localhost:" + port,
+		server:   s, t: t, partitions: map[kv.Partition]bool{},
 	}
 	own := s.client.Transport.(*transport)
-	site.client = &http.Client{Transport: &transport{Transport: own.Transport, server: s, site: id}, CheckRedirect: s.client.CheckRedirect}
+	site.client = &http.Client{Transport: &transport{Transport: own.Transport, server: s, site: id},
+		CheckRedirect: s.client.CheckRedirect}
 	s.mu.Lock()
 	s.sites[id] = site
 	s.mu.Unlock()
@@ -81,8 +83,8 @@ func (s *Server) Site(t testing.TB, c Config) *Site {
 	return site
 }
 
-// Configure replaces what the site runs and where its clock stands; what it
-// keeps stays. So a store can be had before it is known what will run on it.
+// Configure replaces what the site runs and what its clock shows. What it has
+// stored stays. So a test can have the store before it knows what will run on it.
 func (s *Site) Configure(c Config) {
 	s.t.Helper()
 	if c.Guest.BaseURL == "" {
@@ -93,15 +95,16 @@ func (s *Site) Configure(c Config) {
 		elsewhere = s.entering.carryOut(s.t, c.Store)
 	}
 	made, err := json.Marshal(map[string]any{
-		"store": elsewhere, "guest": c.Guest, "module": c.Module, "handle_ms": c.HandleTimeout.Milliseconds(), "fetch_ms": c.FetchTimeout.Milliseconds(),
-		"places": c.Places, "memory": c.Memory,
+		"store": elsewhere, "guest": c.Guest, "module": c.Module, "handle_ms": c.HandleTimeout.Milliseconds(),
+		"fetch_ms": c.FetchTimeout.Milliseconds(),
+		"places":   c.Places, "memory": c.Memory,
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.mu.Lock()
 	s.made, s.now, s.offset = made, c.Now, c.Offset
-	s.keeps = []kv.Partition{"c", "limits"} // and behind them those of sessions
+	s.keeps = []kv.Partition{"c", "limits"} // and then those of sessions
 	for n := range max(c.Guest.Partitions, 1) {
 		s.keeps = append(s.keeps, kv.Partition(fmt.Sprint("p", n)))
 	}
@@ -109,7 +112,7 @@ func (s *Site) Configure(c Config) {
 	s.make()
 }
 
-// make tells the server of the site and where its clock stands.
+// make tells the server of the site and its clock.
 func (s *Site) make() {
 	s.t.Helper()
 	s.must(s.server.control(context.Background(), "PUT", s.ID, s.made))
@@ -129,12 +132,12 @@ func (s *Site) post(what string, body []byte) []byte {
 	return s.must(s.server.control(context.Background(), "POST", s.ID+"/"+what, body))
 }
 
-// Client sends every request to this site, whatever host its URL names: also
-// those for a BaseURL of the test's own. It follows nothing. Its Transport can
-// be wrapped in others.
+// Client sends every request to this site, whatever host its URL names, so also
+// requests for the test's own BaseURL. It follows no redirect. Its Transport may be
+// wrapped in another one.
 func (s *Site) Client() *http.Client { return s.client }
 
-// Close drops the site and what it keeps.
+// Close drops the site and its store.
 func (s *Site) Close() {
 	s.server.mu.Lock()
 	_, there := s.server.sites[s.ID]
@@ -159,7 +162,7 @@ func (s *Site) Close() {
 	}
 }
 
-// Now is where the site's clock stands, or what it shows.
+// Now is what the site's clock shows.
 func (s *Site) Now() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +172,7 @@ func (s *Site) Now() time.Time {
 	return s.now
 }
 
-// SetClock moves a clock that stands to an instant.
+// SetClock moves a clock that does not run to an instant.
 func (s *Site) SetClock(now time.Time) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -178,8 +181,8 @@ func (s *Site) SetClock(now time.Time) {
 	s.tellClock()
 }
 
-// Advance moves the clock on, one that stands and one that runs. What a clock
-// that runs has then passed, its alarms do at once.
+// Advance moves the clock forward, whether it runs or not. If it runs, the alarms
+// that it has passed fire at once.
 func (s *Site) Advance(d time.Duration) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -221,9 +224,9 @@ func (s *Site) RunDue(ctx context.Context) (next time.Time, err error) {
 	return jobs.Next, jobs.Outcome.Err()
 }
 
-// Entry submits an entry to the site's guest and returns its result. Where
-// Config has a Store, the end of ctx ends what that is asked for meanwhile, as
-// a host that cancels would, and the guest has the last word.
+// Entry submits an entry to the site's guest and returns its result. If Config
+// has a Store, the end of ctx also ends the calls to it, as it does in a host that
+// cancels. The guest decides what it answers then.
 func (s *Site) Entry(ctx context.Context, e abi.Entry, message []byte) ([]byte, error) {
 	if ctx.Done() != nil && s.entering.here {
 		defer s.entering.begin(ctx)()
@@ -252,7 +255,7 @@ func (s *Site) Abandon(e abi.Entry, message []byte) {
 	s.post("abandon", append([]byte{byte(e)}, message...))
 }
 
-// Forget has the next request make a new guest, which has read nothing yet.
+// Forget makes the next request use a new guest, which has read nothing yet.
 func (s *Site) Forget() {
 	s.t.Helper()
 	s.post("forget", nil)
@@ -264,7 +267,7 @@ func (s *Site) Logs() string {
 	return string(s.post("logs", nil))
 }
 
-// Counts is how often each event worth a metric happened.
+// Counts is how often each event that has a metric happened.
 func (s *Site) Counts() map[string]int {
 	s.t.Helper()
 	counts := map[string]int{}
@@ -274,13 +277,14 @@ func (s *Site) Counts() map[string]int {
 	return counts
 }
 
-// BreakAlarm has the end of the next alarm fail: it cannot tell when the next is due.
+// BreakAlarm makes the next alarm fail at its end, when it asks for the time of the
+// one after it.
 func (s *Site) BreakAlarm() {
 	s.t.Helper()
 	s.post("break-alarm", nil)
 }
 
-// MostJobs is how many jobs one alarm has run at the most.
+// MostJobs is the largest number of jobs that one alarm has run.
 func (s *Site) MostJobs() (n int) {
 	s.t.Helper()
 	if err := json.Unmarshal(s.post("most-jobs", nil), &n); err != nil {
@@ -289,8 +293,8 @@ func (s *Site) MostJobs() (n int) {
 	return n
 }
 
-// Guest is how large the site's guest is, in bytes, and how many requests are
-// in it; zeros while there is none.
+// Guest is the size of the site's guest, in bytes, and the number of requests in
+// it. Both are zero while there is no guest.
 func (s *Site) Guest() (bytes, live int) {
 	s.t.Helper()
 	var state struct{ Bytes, Live int }
@@ -300,7 +304,7 @@ func (s *Site) Guest() (bytes, live int) {
 	return state.Bytes, state.Live
 }
 
-// KV is the site's Durable Objects as a store, which is a kv.Meter too.
+// KV is the site's Durable Objects as a store. It is also a kv.Meter.
 func (s *Site) KV() kv.KV {
 	return store{func(ctx context.Context, p kv.Partition, message []byte) ([]byte, error) {
 		s.mu.Lock()
@@ -321,9 +325,11 @@ var (
 	_ kv.Meter = store{}
 )
 
-// effect has one carried out. Without a reply nobody can say
-// whether it happened; one that was not sent did not.
-func (s store) effect(ctx context.Context, p kv.Partition, k abi.Kind, body []byte) (abi.Status, []byte, error) {
+// effect has a Durable Object carry out one effect. Without a reply, its outcome is
+// unknown, unless it was not sent.
+func (s store) effect(
+	ctx context.Context, p kv.Partition, k abi.Kind, body []byte,
+) (abi.Status, []byte, error) {
 	if err := context.Cause(ctx); err != nil {
 		return abi.Unavailable, nil, fmt.Errorf("workerd: %w: %w", kv.ErrUnavailable, err)
 	}
@@ -368,8 +374,11 @@ func (s store) Commit(ctx context.Context, tx kv.Tx) error {
 }
 
 // Claim implements kv.KV.
-func (s store) Claim(ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int) ([]kv.Task, time.Time, error) {
-	_, reply, err := s.effect(ctx, p, abi.KVClaim, abi.AppendClaim(nil, abi.Claim{Partition: p, Now: now, Lease: lease, N: n}))
+func (s store) Claim(
+	ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int,
+) ([]kv.Task, time.Time, error) {
+	_, reply, err := s.effect(ctx, p, abi.KVClaim, abi.AppendClaim(nil,
+		abi.Claim{Partition: p, Now: now, Lease: lease, N: n}))
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -378,7 +387,8 @@ func (s store) Claim(ctx context.Context, p kv.Partition, now time.Time, lease t
 
 // List implements kv.KV.
 func (s store) List(ctx context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
-	_, reply, err := s.effect(ctx, prefix.Partition, abi.KVList, abi.AppendList(nil, abi.List{Prefix: prefix, After: after, N: n}))
+	_, reply, err := s.effect(ctx, prefix.Partition, abi.KVList,
+		abi.AppendList(nil, abi.List{Prefix: prefix, After: after, N: n}))
 	if err != nil {
 		return nil, err
 	}
@@ -386,16 +396,19 @@ func (s store) List(ctx context.Context, prefix kv.Key, after string, n int) ([]
 }
 
 // Spend implements kv.Meter.
-func (s store) Spend(ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
-	_, reply, err := s.effect(ctx, p, abi.KVSpend, abi.AppendSpend(nil, abi.Spend{Partition: p, Now: now, Charges: charges}))
+func (s store) Spend(
+	ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge,
+) ([]time.Time, error) {
+	_, reply, err := s.effect(ctx, p, abi.KVSpend, abi.AppendSpend(nil,
+		abi.Spend{Partition: p, Now: now, Charges: charges}))
 	if err != nil {
 		return nil, err
 	}
 	return abi.ReadTimes(reply)
 }
 
-// Fleet has the tests' entry run isolates that share counters (test/worker.js,
-// fleet), and returns what it answers. Both are JSON.
+// Fleet has the tests' entry run isolates that share counters (fleet in
+// test/worker.js), and returns its answer. Both are JSON.
 func (s *Server) Fleet(t testing.TB, fleet []byte) []byte {
 	t.Helper()
 	b, err := s.control(context.Background(), "POST", "fleet", fleet)

@@ -1,6 +1,7 @@
 // Package workerd runs Verge on a real workerd, the runtime of Cloudflare
-// Workers, in tests: the modules of edge/workers, the guest built from this
-// source, Durable Objects with SQLite and alarms.
+// Workers, in Verge's own tests: the modules of edge/workers, the guest built
+// from this source, Durable Objects with SQLite and alarms. It is not for
+// publishers.
 //
 // Use [Start] for a process of the test's own, [Shared] for the one that all
 // tests of a binary share, and [Server.Site] for a service in it: hundreds of
@@ -35,7 +36,7 @@ import (
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/edge/workers"
-	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/wasm/abi"
 )
 
@@ -47,13 +48,13 @@ type Options struct {
 	// Worker runs the deployed entry. Nil: sites.
 	Worker *Worker
 
-	// Bare is the source of a Worker that runs in the place of all others, a
-	// floor to measure beside. "": there is none.
+	// Bare is the source of a Worker that runs instead of all others, to compare
+	// measurements with. "": there is none.
 	Bare string
 
-	// Isolates is how many isolates run the entry, each with its own memory, on
-	// the same Durable Objects: as the platform runs a Worker that is busy or is
-	// asked for in several places. 0: one.
+	// Isolates is how many isolates run the entry on the same Durable Objects,
+	// each with its own memory. The platform does so when a Worker is busy, or
+	// is used in several places. 0: one.
 	Isolates int
 
 	forget bool // remove the directory with the process
@@ -66,9 +67,9 @@ type Worker struct {
 	AdminHost string            // ADMIN_HOST; "": none
 	Secrets   map[string]string // VERGE_KEYRING, VERGE_OPERATOR_TOKEN, and those that Site names
 
-	Unbound string // a class that is not bound, as in a configuration of an earlier release; "": all are
+	Unbound string // a class that is not bound, as by a configuration of an earlier release; "": all are bound
 
-	ConfigText string // VERGE_CONFIG as text, in the place of Config; "": Config
+	ConfigText string // VERGE_CONFIG as text, instead of Config; "": Config
 }
 
 // Server is a workerd.
@@ -79,7 +80,7 @@ type Server struct {
 	module []byte
 	o      Options
 	others []string // addresses of the other isolates
-	door   string   // address of the door to what a deployed Worker keeps
+	door   string   // address that KV asks for the partitions of a deployed Worker
 	forget bool
 	client *http.Client
 	ids    atomic.Int64
@@ -103,11 +104,11 @@ const Proto = "X-Verge-Proto"
 // Start runs a workerd that ends with the test.
 func Start(t testing.TB, o *Options) *Server {
 	t.Helper()
-	program := testharness.Program(t, "workerd")
+	program := kit.Program(t, "workerd")
 	if o == nil {
 		o = &Options{}
 	}
-	s, err := start(program, testharness.Module(t), t.TempDir(), *o)
+	s, err := start(program, kit.Module(t), t.TempDir(), *o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,8 +125,8 @@ func Start(t testing.TB, o *Options) *Server {
 // with the process, and so does what it kept.
 func Shared(t testing.TB) *Server {
 	t.Helper()
-	program := testharness.Program(t, "workerd")
-	module := testharness.Module(t)
+	program := kit.Program(t, "workerd")
+	module := kit.Module(t)
 	shared.Do(func() {
 		var dir string
 		if dir, shared.err = os.MkdirTemp(inMemory(), "verge-workerd-"); shared.err == nil {
@@ -157,7 +158,8 @@ func (s *Server) Close() { s.kill() }
 func (s *Server) PID() int { return s.pid }
 
 func start(program string, module []byte, dir string, o Options) (*Server, error) {
-	s := &Server{dir: dir, module: module, o: o, forget: o.forget, others: make([]string, max(o.Isolates, 1)-1), Addr: "127.0.0.1:0", sites: map[string]*Site{}}
+	s := &Server{dir: dir, module: module, o: o, forget: o.forget,
+		others: make([]string, max(o.Isolates, 1)-1), Addr: "127.0.0.1:0", sites: map[string]*Site{}}
 	s.client = &http.Client{Transport: &transport{server: s, Transport: &http.Transport{
 		DisableCompression: true, MaxIdleConnsPerHost: 128,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -212,7 +214,8 @@ func (s *Server) write() error {
 		}
 		fmt.Fprintf(&modules, "    (name = %q, %s = embed %q),\n", name, kind, name)
 		path := filepath.Join(s.dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, files[name], 0o644)); err != nil {
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, files[name], 0o644))
+		if err != nil {
 			return err
 		}
 	}
@@ -223,7 +226,8 @@ func (s *Server) write() error {
 	var services, sockets, others strings.Builder
 	for n := range s.others {
 		fmt.Fprintf(&services, "    (name = \"worker%d\", worker = .worker%d),\n", n, n)
-		fmt.Fprintf(&sockets, "    (name = \"http%d\", address = \"127.0.0.1:0\", service = \"worker%d\", http = (forwardedProtoHeader = %q)),\n", n, n, Proto)
+		fmt.Fprintf(&sockets, "    (name = \"http%d\", address = \"127.0.0.1:0\", service = \"worker%d\", "+
+			"http = (forwardedProtoHeader = %q)),\n", n, n, Proto)
 		there, err := bindings(o.Worker, `, serviceName = "worker"`)
 		if err != nil {
 			return err
@@ -285,7 +289,8 @@ const worker :Workerd.Worker = (
   durableObjectStorage = (localDisk = "disk"),
   globalOutbound = "internet",
 );
-%s`, disk, services.String(), Proto, sockets.String(), modules.String(), binds, Compatibility, others.String())
+%s`, disk, services.String(), Proto, sockets.String(),
+		modules.String(), binds, Compatibility, others.String())
 	return os.WriteFile(filepath.Join(s.dir, "config.capnp"), []byte(config), 0o644)
 }
 
@@ -293,7 +298,8 @@ const worker :Workerd.Worker = (
 // effect: a kind and the body, answered by a status and the reply.
 const door = `export default { async fetch(request, env) {
   const name = new URL(request.url).pathname.slice(1), message = new Uint8Array(await request.arrayBuffer());
-  const reply = await env.PARTITION.get(env.PARTITION.idFromName(name)).effect(name, message[0], message.slice(1));
+  const partition = env.PARTITION.get(env.PARTITION.idFromName(name));
+  const reply = await partition.effect(name, message[0], message.slice(1));
   return new Response(new Blob([Uint8Array.of(reply.status), reply.body]));
 } };
 `
@@ -306,7 +312,8 @@ func bindings(w *Worker, service string) (string, error) {
 		if w != nil && w.Unbound == class {
 			continue
 		}
-		fmt.Fprintf(&b, "    (name = %q, durableObjectNamespace = (className = %q%s)),\n", strings.ToUpper(class), class, service)
+		fmt.Fprintf(&b, "    (name = %q, durableObjectNamespace = (className = %q%s)),\n", strings.ToUpper(class),
+			class, service)
 	}
 	if w == nil {
 		return b.String(), nil
@@ -350,13 +357,15 @@ func (s *Server) run(program string) error {
 		return err
 	}
 	defer told.Close()
-	// The shell lives as long as our end of its standard input, and so does
-	// workerd, whatever becomes of this process.
+	// The shell, and with it workerd, ends as soon as this process closes the
+	// shell's standard input, which it also does by dying.
 	forget := ""
 	if s.forget {
 		forget = s.dir
 	}
-	cmd := exec.Command("sh", "-c", `dir=$1; shift; "$@" </dev/null & pid=$!; echo "{\"event\":\"run\",\"pid\":$pid}" >&3; cat >/dev/null; kill -9 $pid; wait; [ -z "$dir" ] || rm -rf "$dir"`, "sh", forget,
+	const guard = `dir=$1; shift; "$@" </dev/null & pid=$!; echo "{\"event\":\"run\",\"pid\":$pid}" >&3; ` +
+		`cat >/dev/null; kill -9 $pid; wait; [ -z "$dir" ] || rm -rf "$dir"`
+	cmd := exec.Command("sh", "-c", guard, "sh", forget,
 		program, "serve", "--control-fd=3", "--socket-addr", "http="+s.Addr, filepath.Join(s.dir, "config.capnp"))
 	cmd.ExtraFiles = []*os.File{tells}
 	cmd.Stdout, cmd.Stderr = (*logger)(s), (*logger)(s)
@@ -401,7 +410,7 @@ func (s *Server) run(program string) error {
 	return nil
 }
 
-// sockets is on how many the process listens.
+// sockets is how many sockets the process listens on.
 func (s *Server) sockets() int {
 	if s.o.Worker != nil {
 		return 2 + len(s.others)
@@ -415,12 +424,12 @@ func (s *Server) kill() {
 	s.cmd.Wait()
 }
 
-// Restart kills the process without a warning and starts it again. Sites
-// are there again, with what they kept.
+// Restart kills the process without a warning and starts it again. The sites are
+// there again, with their stores.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.kill()
-	if err := s.run(testharness.Program(t, "workerd")); err != nil {
+	if err := s.run(kit.Program(t, "workerd")); err != nil {
 		t.Fatal(err)
 	}
 	s.mu.Lock()
@@ -431,7 +440,7 @@ func (s *Server) Restart(t testing.TB) {
 }
 
 // Redeploy restarts the process with another configuration of the deployed
-// Worker. What it keeps stays.
+// Worker. Its store stays.
 func (s *Server) Redeploy(t testing.TB, change func(*Worker)) {
 	t.Helper()
 	s.kill()
@@ -439,13 +448,13 @@ func (s *Server) Redeploy(t testing.TB, change func(*Worker)) {
 	if err := s.write(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.run(testharness.Program(t, "workerd")); err != nil {
+	if err := s.run(kit.Program(t, "workerd")); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // Client sends every request to the server, whatever host its URL names, as a
-// proxy that ends TLS in front of it would. It follows nothing.
+// proxy would that ends TLS in front of it. It follows no redirect.
 func (s *Server) Client() *http.Client { return s.client }
 
 // ClientOf is Client for one of several isolates, from 0 on.
@@ -458,7 +467,8 @@ func (s *Server) ClientOf(isolate int) *http.Client {
 	other.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, s.others[isolate-1])
 	}
-	return &http.Client{Transport: &transport{Transport: other, server: s}, CheckRedirect: s.client.CheckRedirect}
+	return &http.Client{Transport: &transport{Transport: other, server: s},
+		CheckRedirect: s.client.CheckRedirect}
 }
 
 type transport struct {
@@ -480,7 +490,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.Transport.RoundTrip(r)
 }
 
-// Log is what the process has written.
+// Log is the output of the process.
 func (s *Server) Log() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -496,7 +506,7 @@ func (l *logger) Write(b []byte) (int, error) {
 	return l.log.Write(b)
 }
 
-// KV is what the deployed Worker keeps, past the Worker.
+// KV is the store of the deployed Worker, reached without the Worker.
 func (s *Server) KV() kv.KV {
 	return store{func(ctx context.Context, p kv.Partition, message []byte) ([]byte, error) {
 		return s.ask(ctx, "POST", "http://"+s.door+"/"+url.PathEscape(string(p)), http.DefaultClient, message)
@@ -508,7 +518,9 @@ func (s *Server) control(ctx context.Context, method, path string, body []byte) 
 	return s.ask(ctx, method, "http://control.localhost/"+path, s.client, body)
 }
 
-func (s *Server) ask(ctx context.Context, method, target string, client *http.Client, body []byte) ([]byte, error) {
+func (s *Server) ask(
+	ctx context.Context, method, target string, client *http.Client, body []byte,
+) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

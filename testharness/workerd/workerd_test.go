@@ -29,12 +29,14 @@ func config(t *testing.T) workerd.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return workerd.Config{Now: start, Guest: abi.Config{Dev: true, Keyring: text, Host: "verge.example", OperatorToken: "op_of_the_tests_of_workerd"}}
+	return workerd.Config{Now: start, Guest: abi.Config{Dev: true, Keyring: text, Host: "verge.example",
+		OperatorToken: "op_of_the_tests_of_workerd"}}
 }
 
 func put(t *testing.T, s kv.KV, name, value string) {
 	t.Helper()
-	if err := s.Commit(t.Context(), kv.Tx{ID: name + value, Partition: "p0", Puts: []kv.Put{{Name: name, Value: []byte(value)}}}); err != nil {
+	tx := kv.Tx{ID: name + value, Partition: "p0", Puts: []kv.Put{{Name: name, Value: []byte(value)}}}
+	if err := s.Commit(t.Context(), tx); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -121,7 +123,8 @@ func TestSite(t *testing.T) {
 	}
 }
 
-// A store comes before what runs on it, and may be one of this process.
+// A test gets the store before it says what runs on it. The store may be in this
+// process.
 func TestConfigure(t *testing.T) {
 	c := config(t)
 	site := workerd.Shared(t).Site(t, workerd.Config{Now: start})

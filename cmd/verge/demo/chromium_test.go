@@ -18,6 +18,7 @@ import (
 
 	"github.com/verge-id/verge/cmd/verge/demo"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 // step is one thing that the browser does.
@@ -42,7 +43,7 @@ type walk struct {
 
 func newWalk(t *testing.T, before ...step) *walk {
 	t.Helper()
-	chromium := testharness.Program(t, "chromium", "chromium-browser", "google-chrome")
+	chromium := kit.Program(t, "chromium", "chromium-browser", "google-chrome")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

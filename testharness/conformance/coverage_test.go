@@ -1,0 +1,57 @@
+package conformance_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/testharness/internal/proof"
+)
+
+// Every test that SPEC_COVERAGE.md names exists, each of its rows names one or says why there is none, and each of its
+// chapters is one of CONTRACT.md.
+func TestSpecCoverage(t *testing.T) {
+	text, err := os.ReadFile("SPEC_COVERAGE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	contract, err := os.ReadFile("../../core/CONTRACT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := proof.In("../..", "testharness/conformance")
+	rows := 0
+	for n, line := range strings.Split(string(text), "\n") {
+		if chapter, ok := strings.CutPrefix(line, "## "); ok && !strings.Contains(string(contract), "# "+chapter+"\n") {
+			t.Errorf("line %d: CONTRACT.md has no chapter %q", n+1, chapter)
+		}
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 || strings.Contains(line, "---") || strings.TrimSpace(cells[1]) == "sentence" {
+			if strings.HasPrefix(line, "|") && len(cells) != 4 {
+				t.Errorf("line %d is no row of two cells", n+1)
+			}
+			continue
+		}
+		rows++
+		cell := strings.TrimSpace(cells[2])
+		named := 0
+		quoted := strings.Split(cell, "`")
+		for i := 1; i < len(quoted); i += 2 {
+			err := tests.Find(quoted[i])
+			if errors.Is(err, proof.ErrNoName) {
+				continue // some other word
+			}
+			named++
+			if err != nil {
+				t.Errorf("line %d: %v", n+1, err)
+			}
+		}
+		if named == 0 && !strings.HasPrefix(cell, "Not testable: ") {
+			t.Errorf("line %d: no test and no reason: %s", n+1, cells[1])
+		}
+	}
+	if rows < 155 {
+		t.Errorf("%d rows, there are more sentences than that", rows)
+	}
+}

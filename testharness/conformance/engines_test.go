@@ -1,0 +1,527 @@
+package conformance_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/bolt"
+	"github.com/verge-id/verge/kvadapters/etcd"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/kvadapters/redis"
+	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/workerd"
+)
+
+// The tests of this package run on the store that VERGE_HARNESS_KV names, and
+// on miniredis if it names none. VERGE_HARNESS_URL is the server of redis,
+// cluster or etcd. There, every harness uses a prefix of its own, and does not
+// remove what it wrote. VERGE_HARNESS_ENGINE says what runs the core: nothing
+// (natively), wasm (a guest of this process), or workerd (a Worker, which has a
+// store of its own).
+var (
+	engineName = os.Getenv("VERGE_HARNESS_KV")
+	engineURL  = os.Getenv("VERGE_HARNESS_URL")
+	inGuest    = os.Getenv("VERGE_HARNESS_ENGINE") == "wasm"
+	inWorker   = os.Getenv("VERGE_HARNESS_ENGINE") == "workerd"
+)
+
+// engines are what TestEngines runs all tests on: a store under the native core,
+// or another engine. If server is not nil, it starts the real program and
+// returns its URL, and a function that counts the keys there.
+var engines = []struct {
+	name, engine, kv, program string
+	server                    func(t *testing.T) (url string, keys func() int64)
+}{
+	{name: "memory", kv: "memory"},
+	{name: "bolt", kv: "bolt"},
+	{name: "miniredis", kv: "miniredis"},
+	{name: "wasm", engine: "wasm", kv: "miniredis"},
+	{name: "workerd", engine: "workerd", program: "workerd", server: func(t *testing.T) (string, func() int64) {
+		kit.Program(t, "workerd")
+		return "", func() int64 { return 1 } // the child starts a server of its own
+	}},
+	{"redis", "", "redis", "redis-server", func(t *testing.T) (string, func() int64) {
+		s := stores.StartRedis(t, stores.Durable...)
+		return s.URL(), func() int64 { return s.Do("dbsize").(int64) }
+	}},
+	{"cluster", "", "cluster", "redis-server", func(t *testing.T) (string, func() int64) {
+		nodes := stores.StartCluster(t, 3)
+		return nodes.URL(), func() int64 { // of the node with the fewest: all must be used
+			return min(nodes[0].Do("dbsize").(int64), nodes[1].Do("dbsize").(int64), nodes[2].Do("dbsize").(int64))
+		}
+	}},
+	{"etcd", "", "etcd", "etcd", func(t *testing.T) (string, func() int64) {
+		s := stores.StartEtcd(t)
+		return s.URL(""), func() int64 {
+			r, err := s.Client().Get(context.Background(), "", clientv3.WithPrefix(), clientv3.WithCountOnly())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.Count
+		}
+	}},
+}
+
+// onEngine is Options.KV for the engine. It is nil if New uses that store by itself.
+func onEngine(t testing.TB) func(func() time.Time) kv.KV {
+	if inWorker || engineName == "" || engineName == "miniredis" {
+		return nil
+	}
+	return engine(t)
+}
+
+// engine returns a function that opens a store on the engine. The first call
+// opens an empty one. A call after that one is closed opens the same store, but
+// memory is empty again.
+func engine(t testing.TB) func(now func() time.Time) kv.KV {
+	t.Helper()
+	if inWorker {
+		return durableObjects(t)
+	}
+	prefix := "test-" + strings.ToLower(rand.Text())
+	opened := func(s kv.KV, err error) kv.KV {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.(io.Closer).Close() })
+		return s
+	}
+	onRedis := func(url string) func(func() time.Time) kv.KV {
+		return func(now func() time.Time) kv.KV {
+			t.Helper()
+			s, err := redis.Open(t.Context(), url, redis.Config{Prefix: prefix})
+			return kvtest.Clocked(opened(s, err), now)
+		}
+	}
+	switch engineName {
+	case "memory":
+		return inMemory
+	case "bolt":
+		path := filepath.Join(t.TempDir(), "verge.db")
+		return func(now func() time.Time) kv.KV {
+			t.Helper()
+			s, err := bolt.Open(path, bolt.Config{Now: now})
+			return opened(s, err)
+		}
+	case "", "miniredis":
+		return onRedis("redis://" + miniredis.RunT(t).Addr())
+	case "redis", "cluster":
+		return onRedis(engineURL)
+	case "etcd":
+		return func(now func() time.Time) kv.KV {
+			t.Helper()
+			s, err := etcd.Open(t.Context(), engineURL+prefix, etcd.Config{Now: now})
+			return opened(s, err)
+		}
+	}
+	t.Fatalf("VERGE_HARNESS_KV is %q, which is no engine", engineName)
+	return nil
+}
+
+// TestEngines checks that the store is on the right server, by the keys that are
+// left there.
+func TestEngineIsTheOneNamed(t *testing.T) {
+	onServer := kvtest.Clocked(new(redis.Store), nil)
+	want := map[string]kv.KV{"": new(redis.Store), "miniredis": new(redis.Store), "memory": new(memory.Store),
+		"bolt": new(bolt.Store), "redis": onServer, "cluster": onServer, "etcd": new(etcd.Store)}[engineName]
+	if inWorker {
+		want = new(workerd.Site).KV()
+	}
+	h := newHarness(t, nil)
+	if reflect.TypeOf(h.KV) != reflect.TypeOf(want) {
+		t.Errorf("on %q the store is a %T, want a %T", engineName, h.KV, want)
+	}
+	if _, is := h.Engine.(*guest); is != inGuest {
+		t.Errorf("the core runs as a guest: %v, want %v", is, inGuest)
+	}
+	if _, is := h.Engine.(worker); is != inWorker {
+		t.Errorf("the core runs as a Worker: %v, want %v", is, inWorker)
+	}
+}
+
+// inMemory is a store for tests that ask 100,000 times and are not about the store.
+func inMemory(now func() time.Time) kv.KV { return memory.New(memory.Config{Now: now}) }
+
+// suites are the rows of TestEngines' table: the tests that run on every engine.
+var suites = []struct {
+	name  string
+	tests []string
+}{
+	{"walk", []string{"TestWalk"}},
+	{"requests", []string{"TestBodies", "TestPathsAndMethods", "TestRequestAndCorrelationIDs", "TestCORS",
+		"TestNotFound", "TestProduction"}},
+	{"start", []string{"TestStartAnswer", "TestStartFields", "TestCallbackURL", "TestCallbackVectors",
+		"TestURLLengths"}},
+	{"idempotency", []string{"TestIdempotencyKey"}},
+	{"validate", []string{"TestValidateAnswer", "TestSingleUse", "TestResultIdentity"}},
+	{"reconcile", []string{"TestReconcileTable", "TestReconcileErrors", "TestOutcomeLife", "TestWhatIsKept"}},
+	{"credentials", []string{"TestCredentials", "TestKeys", "TestRevocationElsewhere"}},
+	{"limits", []string{"TestLimits", "TestLimitHeaders", "TestClientAddress"}},
+	{"tokens", []string{"TestTokenKinds", "TestExactExpiry", "TestKeyRing", "TestSessionID"}},
+	{"races", []string{"TestRaces", "TestLateAnswers"}},
+	{"hosted pages", []string{"TestGETShows", "TestPageHeaders", "TestPeopleGetPages", "TestOutcomes",
+		"TestClicks", "TestForeignPosts", "TestPageLanguage", "TestEndedLinks", "TestCallbackRedirect"}},
+	{"webhooks", []string{"TestEventGolden", "TestEventsAreDescribed", "TestSignatureHeaders", "TestSchedule",
+		"TestGivenUp", "TestReadiness", "TestWebhooksOff"}},
+	{"faults", []string{"TestStoreFaults", "TestHangingStore", "TestFaultsUnderDelivery"}},
+	{"secrets", []string{"TestNoSecretIsTold"}},
+	{"partitions", []string{"TestPartitions"}},
+	{"restart", []string{"TestRestart"}},
+	{"harness", []string{"TestEngineIsTheOneNamed", "TestOwnReceiver", "TestAdvance"}},
+}
+
+// once are the tests that do not have to run on every engine, and why.
+var once = map[string]string{
+	"TestSpecCoverage":            "no store",
+	"TestEngines":                 "runs the engines",
+	"TestEveryTestIsInASuite":     "no store",
+	"TestTally":                   "no store",
+	"TestWalkInAGuest":            "is about one engine",
+	"TestEveryBitOfAToken":        "in memory: asks too often, and is not about the store",
+	"TestMutatedTokens":           "in memory: asks too often, and is not about the store",
+	"TestSingleUseIsLinearizable": "in memory: 20,000 histories",
+}
+
+// The same tests on every engine, as a table of engine and suite.
+func TestEngines(t *testing.T) {
+	if engineName != "" || inGuest || inWorker {
+		t.Skip("SKIP: this run is of one engine")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests []string
+	for _, s := range suites {
+		tests = append(tests, s.tests...)
+	}
+	columns := make([]column, len(engines))
+	t.Cleanup(func() {
+		text := table(columns)
+		t.Log("\n" + text)
+		// go test -artifacts keeps the file, for those who run without -v.
+		if err := os.WriteFile(filepath.Join(t.ArtifactDir(), "engines.txt"), []byte(text), 0o644); err != nil {
+			t.Error(err)
+		}
+	})
+	room := make(chan struct{}, 2) // for an engine and its child
+	for i, e := range engines {
+		c := &columns[i]
+		c.name = e.name
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			room <- struct{}{}
+			defer func() { <-room }()
+			defer func() {
+				if t.Skipped() {
+					c.none = "SKIP: " + e.program + " is not installed"
+				} else if c.cells == nil {
+					c.none = "FAIL: see TestEngines/" + e.name
+				}
+			}()
+			url, keys := "", func() int64 { return 1 }
+			if e.server != nil {
+				url, keys = e.server(t)
+			}
+			args := []string{"-test.v", "-test.timeout=10m", "-test.run=^(" + strings.Join(tests, "|") + ")$"}
+			if testing.Short() {
+				args = append(args, "-test.short")
+			}
+			child := exec.CommandContext(t.Context(), program, args...)
+			// A child has few living objects, and by default collects garbage most of the time.
+			child.Env = append(os.Environ(), "VERGE_HARNESS_ENGINE="+e.engine, "VERGE_HARNESS_KV="+e.kv,
+				"VERGE_HARNESS_URL="+url, "GOGC=400")
+			var out bytes.Buffer
+			child.Stdout, child.Stderr = &out, &out
+			err := child.Run()
+			if keys() == 0 {
+				t.Fatal("the child has left nothing on the server: it ran on something else")
+			}
+			c.cells = tally(out.String())
+			c.took = child.ProcessState.UserTime() + child.ProcessState.SystemTime()
+			failed := slices.ContainsFunc(c.cells, func(c cell) bool { return c.failed > 0 })
+			if err != nil || failed {
+				t.Errorf("%v\n%sAgain: VERGE_HARNESS_ENGINE=%s VERGE_HARNESS_KV=%s go test ./testharness/conformance, "+
+					"with VERGE_HARNESS_URL where a server is needed",
+					err, complaints(out.String()), e.engine, e.kv)
+			}
+		})
+	}
+}
+
+// cell is the result of one suite on one engine.
+type cell struct {
+	cases, failed, skipped int
+	reason                 string // of the last one skipped
+}
+
+func (c cell) String() string {
+	switch {
+	case c.failed > 0:
+		return fmt.Sprintf("FAIL %d of %d", c.failed, c.cases)
+	case c.skipped == c.cases:
+		return "SKIP"
+	case c.skipped > 0:
+		return fmt.Sprintf("%d ok, %d SKIP", c.cases-c.skipped, c.skipped)
+	}
+	return fmt.Sprintf("%d ok", c.cases)
+}
+
+// column is the results of one engine.
+type column struct {
+	name  string
+	cells []cell // in the order of suites
+	none  string // instead of cells: SKIP or FAIL, and why
+	took  time.Duration
+}
+
+// The lines of -test.v that count: whose output follows, why a test was skipped,
+// and the result of a test.
+var (
+	current  = regexp.MustCompile(`^=== (?:RUN|NAME|CONT) +(\S+)$`)
+	skipping = regexp.MustCompile(`^ +\S+\.go:\d+: SKIP: (.+)$`)
+	reported = regexp.MustCompile(`^ *--- (PASS|FAIL|SKIP): (\S+) \([0-9.]+s\)$`)
+)
+
+// tally counts the cases of each suite: subtests that have no subtests, and tests
+// that failed by themselves. A test that did not end has failed.
+func tally(output string) []cell {
+	verdicts, reasons := map[string]string{}, map[string]string{}
+	inner := map[string]bool{}     // has subtests
+	explained := map[string]bool{} // has one that failed
+	name := ""
+	for line := range strings.Lines(output) {
+		line = strings.TrimRight(line, "\n")
+		if m := current.FindStringSubmatch(line); m != nil {
+			name = m[1]
+		} else if m := skipping.FindStringSubmatch(line); m != nil {
+			reasons[name] = m[1]
+		} else if m := reported.FindStringSubmatch(line); m != nil {
+			verdicts[m[2]] = m[1]
+			for i, b := range m[2] {
+				if b == '/' {
+					inner[m[2][:i]] = true
+					explained[m[2][:i]] = explained[m[2][:i]] || m[1] == "FAIL"
+				}
+			}
+		}
+	}
+	cells := make([]cell, len(suites))
+	suiteOf := map[string]*cell{}
+	for i, s := range suites {
+		for _, test := range s.tests {
+			suiteOf[test] = &cells[i]
+			if verdicts[test] == "" {
+				cells[i].cases++
+				cells[i].failed++
+			}
+		}
+	}
+	for name, verdict := range verdicts {
+		top, _, _ := strings.Cut(name, "/")
+		c := suiteOf[top]
+		switch {
+		case c == nil:
+		case verdict == "FAIL" && !explained[name]:
+			c.cases++
+			c.failed++
+		case inner[name]:
+		case verdict == "SKIP":
+			c.cases++
+			c.skipped++
+			c.reason = reasons[name]
+		case verdict == "PASS":
+			c.cases++
+		}
+	}
+	return cells
+}
+
+// table shows all columns side by side, and below them why something was skipped.
+func table(columns []column) string {
+	var out, notes strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
+	row := func(name string, text func(column) string) {
+		fmt.Fprint(w, name)
+		for _, c := range columns {
+			fmt.Fprint(w, "\t", text(c))
+		}
+		fmt.Fprintln(w)
+	}
+	row("suite", func(c column) string { return c.name })
+	for i, s := range suites {
+		row(s.name, func(c column) string {
+			if c.none != "" {
+				return c.none[:len("SKIP")]
+			}
+			if c.cells[i].skipped > 0 {
+				fmt.Fprintf(&notes, "%s on %s: SKIP: %s\n", s.name, c.name, c.cells[i].reason)
+			}
+			return c.cells[i].String()
+		})
+	}
+	row("time of CPU", func(c column) string {
+		if c.none != "" {
+			fmt.Fprintf(&notes, "%s: %s\n", c.name, c.none)
+			return ""
+		}
+		return fmt.Sprintf("%.1f s", c.took.Seconds())
+	})
+	w.Flush()
+	return out.String() + notes.String()
+}
+
+// complaints is the beginning of a child's output, without what went well. Of the
+// service's log it has the errors, except those of single requests.
+func complaints(output string) string {
+	const most = 30_000
+	var out strings.Builder
+	of, said := "", ""
+	for line := range strings.Lines(output) {
+		trimmed := strings.TrimLeft(line, " ")
+		if strings.HasPrefix(trimmed, "=== ") {
+			of = line
+			continue
+		}
+		logged := strings.HasPrefix(trimmed, `{"time":`)
+		failure := strings.Contains(line, `"level":"ERROR"`) && !strings.Contains(line, `"msg":"request failed"`)
+		if strings.HasPrefix(trimmed, "--- PASS") || trimmed == "PASS\n" || logged && !failure {
+			continue
+		}
+		m := current.FindStringSubmatch(strings.TrimSpace(of))
+		if m != nil && m[1] != said && !strings.HasPrefix(trimmed, "--- ") {
+			said = m[1]
+			out.WriteString(said + "\n")
+		}
+		if out.Len()+len(line) > most {
+			out.WriteString("… and more\n")
+			break
+		}
+		out.WriteString(line)
+	}
+	return out.String()
+}
+
+func TestTally(t *testing.T) {
+	output := `=== RUN   TestWalk
+=== RUN   TestWalk/L1
+    walk_test.go:27: callback
+    harness.go:277: the service's log:
+        {"time":"2026-11-21T03:50:56Z","level":"INFO"}
+        {"time":"2026-11-21T03:50:56Z","level":"ERROR","msg":"request failed"}
+        {"time":"2026-11-21T03:50:56Z","level":"ERROR","msg":"a guest failed"}
+--- FAIL: TestWalk (0.02s)
+    --- FAIL: TestWalk/L1 (0.01s)
+    --- PASS: TestWalk/L2 (0.01s)
+--- FAIL: TestPartitions (1.00s)
+    --- PASS: TestPartitions/a (0.00s)
+    --- PASS: TestPartitions/a/b (0.00s)
+    --- PASS: TestPartitions/a/c (0.00s)
+=== RUN   TestRestart
+    vectors_test.go:125: SKIP: memory keeps nothing
+--- SKIP: TestRestart (0.00s)
+--- PASS: TestEngineIsTheOneNamed (0.00s)
+=== RUN   TestOwnReceiver
+--- PASS: TestOwnReceiver (0.00s)
+--- PASS: TestAdvance (0.00s)
+    --- SKIP: TestAdvance/x (0.00s)
+--- PASS: TestReconcileTable (0.00s)
+panic: the child ends here
+`
+	want := map[string]string{
+		"walk":       "FAIL 1 of 2",
+		"partitions": "FAIL 1 of 3",
+		"restart":    "SKIP",
+		"harness":    "2 ok, 1 SKIP",
+		"reconcile":  "FAIL 3 of 4",
+		"secrets":    "FAIL 1 of 1",
+	}
+	cells := tally(output)
+	for i, c := range cells {
+		if w, ok := want[suites[i].name]; ok && c.String() != w {
+			t.Errorf("%s: %q, want %q", suites[i].name, c, w)
+		}
+	}
+	text := table([]column{{name: "memory", cells: cells}, {name: "etcd", none: "SKIP: etcd is not installed"}})
+	for _, want := range []string{
+		"\nwalk           FAIL 1 of 2    SKIP\n",
+		"\nrestart on memory: SKIP: memory keeps nothing\n",
+		"\netcd: SKIP: etcd is not installed\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the table does not hold %q:\n%s", want, text)
+		}
+	}
+	got := complaints(output)
+	for _, want := range []string{
+		"TestWalk/L1\n    walk_test.go:27: callback\n", "a guest failed", "--- FAIL: TestPartitions", "panic: ",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the complaints do not hold %q:\n%s", want, got)
+		}
+	}
+	for _, unwanted := range []string{"TestWalk/L2", `"level":"INFO"`, "request failed", "TestAdvance\n"} {
+		if strings.Contains(got, unwanted) {
+			t.Errorf("the complaints hold %q:\n%s", unwanted, got)
+		}
+	}
+}
+
+// A test that is new has to say whether it runs on every engine.
+func TestEveryTestIsInASuite(t *testing.T) {
+	places := map[string]int{}
+	for _, s := range suites {
+		for _, test := range s.tests {
+			places[test]++
+		}
+	}
+	for test := range once {
+		places[test]++
+	}
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	seen := 0
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range declared.FindAllSubmatch(source, -1) {
+			test := string(m[1])
+			seen++
+			if n := places[test]; n != 1 {
+				t.Errorf("%s: %s is in %d places of suites and once in engines_test.go, want 1", file, test, n)
+			}
+			delete(places, test)
+		}
+	}
+	for test := range places {
+		t.Errorf("engines_test.go names %s, which is no test", test)
+	}
+	if seen < 50 {
+		t.Errorf("only %d tests seen", seen)
+	}
+}

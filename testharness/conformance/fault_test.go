@@ -1,0 +1,482 @@
+package conformance_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/testharness"
+)
+
+// faults is a store whose failures can be switched on and off.
+type faults struct {
+	*kvtest.Faulty
+	engine func(func() time.Time) kv.KV
+	decide atomic.Pointer[func(kvtest.Call) kvtest.Fault]
+}
+
+func newFaults(t testing.TB) *faults { return &faults{engine: engine(t)} }
+
+func (f *faults) open(now func() time.Time) kv.KV {
+	f.Faulty = &kvtest.Faulty{KV: f.engine(now), Decide: func(c kvtest.Call) kvtest.Fault {
+		if d := f.decide.Load(); d != nil {
+			return (*d)(c)
+		}
+		return kvtest.Pass
+	}}
+	return f.Faulty
+}
+
+func (f *faults) set(decide func(kvtest.Call) kvtest.Fault) { f.decide.Store(&decide) }
+func (f *faults) off()                                      { f.decide.Store(nil) }
+
+// faultKinds are all ways in which one call can fail.
+var faultKinds = []kvtest.Fault{
+	kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay, kvtest.Hang,
+}
+
+func request(method, path, query string, body []byte, pairs ...string) *web.Request {
+	return &web.Request{
+		Method: method, Path: path, Query: query, Body: body,
+		Header: web.Header(headers(pairs...)),
+		Client: netip.MustParseAddr("192.0.2.1"),
+	}
+}
+
+// Every request with every fault at every one of its calls to the store: it
+// answers 503 or what is true, and grants nothing that is not. When the store
+// is back, nothing is lost and nothing doubled.
+func TestStoreFaults(t *testing.T) {
+	w := newFaultyWorld(t)
+	operations := []struct {
+		name    string
+		prepare func(t *testing.T) operation
+	}{
+		{"start", w.start},
+		{"start with Idempotency-Key", w.startWithKey},
+		{"start that fails at initiation", w.startThatFails},
+		{"validate", w.validate},
+		{"validate with Idempotency-Key", w.validateWithKey},
+		{"reconcile", w.reconcile},
+		{"hosted GET", w.look},
+		{"hosted GET of the hop", w.lookAtTheHop},
+		{"hosted POST approve", w.post("approve", "COMPLETED")},
+		{"hosted POST reject", w.post("reject", "FAILED")},
+		{"hosted POST fail_attempt", w.post("fail_attempt", "PENDING")},
+		{"hosted POST cancel", w.post("cancel", "PENDING")},
+	}
+	met := 0
+	for _, op := range operations {
+		for _, fault := range faultKinds {
+			reached := false
+			for _, stale := range []bool{false, true} {
+				for at := 1; w.failAt(t, op.name, op.prepare, failure{fault, at, stale}); at++ {
+					reached = true
+				}
+			}
+			if t.Failed() {
+				return
+			}
+			if reached {
+				met++
+			}
+		}
+	}
+	if want := len(operations) * len(faultKinds); met != want {
+		t.Errorf("%d of %d operations and faults met", met, want)
+	}
+	w.Advance(time.Hour)
+	w.checkEvents(t)
+}
+
+// operation is one request that a fault hits. check gets the answer once the
+// store is back. mayHaveApplied says that the fault may have left the change
+// behind.
+type operation struct {
+	req   *web.Request
+	check func(r *web.Response, mayHaveApplied bool)
+}
+
+// failure is what goes wrong with a request: the fault, and at which of its
+// calls to the store. If stale, the directory has to ask the store as well.
+type failure struct {
+	fault kvtest.Fault
+	at    int
+	stale bool
+}
+
+// faultyWorld is a service with a store that can fail, and what its clients
+// know of their sessions.
+type faultyWorld struct {
+	*testharness.Harness
+	store     *faults
+	auth      []string
+	completed map[string]bool // sessions that gave a result token
+	told      map[string]bool // sessions whose id a client knows
+	keys      int             // Idempotency-Keys so far
+}
+
+func newFaultyWorld(t *testing.T) *faultyWorld {
+	t.Helper()
+	store := newFaults(t)
+	h := newHarness(t, &opts{KV: store.open, Configure: unlimited})
+	return &faultyWorld{
+		Harness: h, store: store, completed: map[string]bool{}, told: map[string]bool{},
+		auth: []string{"Authorization", "Bearer " + h.Publisher.SecretKey, "Content-Type", "application/json"},
+	}
+}
+
+// failAt does an operation twice, once with a store that fails at one call and
+// once with one that goes on failing. It reports whether there is such a call
+// and all went well.
+func (w *faultyWorld) failAt(
+	t *testing.T, name string, prepare func(t *testing.T) operation, f failure,
+) bool {
+	reached := false
+	for _, lasting := range []bool{false, true} {
+		title := fmt.Sprintf("contract 5: %s, %s at call %d, lasting %v, stale %v",
+			name, f.fault, f.at, lasting, f.stale)
+		ok := t.Run(title, func(t *testing.T) {
+			op := prepare(t)
+			if f.stale {
+				w.Pause(6 * time.Second)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			calls := 0
+			w.store.set(func(kvtest.Call) kvtest.Fault {
+				if calls++; calls == f.at || lasting && calls > f.at {
+					reached = true
+					if f.fault == kvtest.Hang {
+						cancel() // a timeout might end the calls before, on an engine that is slow
+					}
+					return f.fault
+				}
+				return kvtest.Pass
+			})
+			r := w.Engine.Handle(ctx, op.req)
+			w.store.off()
+			if f.fault == kvtest.Delay {
+				w.store.Deliver(context.Background())
+			}
+			op.check(r, f.fault == kvtest.LoseReply || f.fault == kvtest.Delay)
+		})
+		if !ok {
+			return false
+		}
+	}
+	return reached
+}
+
+// checkEvents wants two events of every session that a client knows. If the
+// session gave a result token, one of them is verification.completed.
+func (w *faultyWorld) checkEvents(t *testing.T) {
+	t.Helper()
+	types := map[string][]string{}
+	for _, d := range w.Sink.Deliveries() {
+		types[d.Event.SessionID] = append(types[d.Event.SessionID], d.Event.Type)
+	}
+	for id, ts := range types {
+		slices.Sort(ts)
+		if len(ts) != 2 || ts[1] != "verification.started" && ts[0] != "verification.started" {
+			t.Errorf("spec: a session has sent %v", ts)
+		}
+		if w.completed[id] && !slices.Contains(ts, "verification.completed") {
+			t.Errorf("spec: a completed session has sent %v", ts)
+		}
+	}
+	for _, ids := range []map[string]bool{w.completed, w.told} {
+		for id := range ids {
+			if len(types[id]) == 0 {
+				t.Errorf("spec: a session that was told of has sent nothing")
+			}
+		}
+	}
+	t.Logf("%d sessions", len(types))
+}
+
+func (w *faultyWorld) status(id string) string { return w.Reconcile(id).Text("status") }
+
+// session starts a session whose id is known.
+func (w *faultyWorld) session() testharness.Started {
+	s := w.Start(nil)
+	w.told[s.SessionID] = true
+	return s
+}
+
+// key is a header of the publisher with an Idempotency-Key that is new.
+func (w *faultyWorld) key() []string {
+	w.keys++
+	return append(slices.Clone(w.auth), "Idempotency-Key", fmt.Sprint("k", w.keys))
+}
+
+func (w *faultyWorld) start(t *testing.T) operation {
+	req := request("POST", api.StartPath, "", w.StartBody(nil), w.auth...)
+	return operation{req, func(r *web.Response, _ bool) { w.checkStarted(t, r) }}
+}
+
+func (w *faultyWorld) startWithKey(t *testing.T) operation {
+	req := request("POST", api.StartPath, "", w.StartBody(nil), w.key()...)
+	return operation{req, func(r *web.Response, _ bool) {
+		first := w.checkStarted(t, r)
+		repeated := w.Engine.Handle(context.Background(), req)
+		var again testharness.Started
+		json.Unmarshal(repeated.Body, &again)
+		if repeated.Status != 200 || granted(r) && again != first {
+			t.Errorf("contract 11: repeated: %d %s", repeated.Status, repeated.Body)
+		}
+		w.told[again.SessionID] = true
+	}}
+}
+
+func (w *faultyWorld) checkStarted(t *testing.T, r *web.Response) (s testharness.Started) {
+	t.Helper()
+	wantOr503(t, r, 200)
+	json.Unmarshal(r.Body, &s)
+	if granted(r) {
+		w.told[s.SessionID] = true
+		if status := w.status(s.SessionID); status != "PENDING" {
+			t.Errorf("a session that was told of is %q", status)
+		}
+	}
+	return s
+}
+
+func (w *faultyWorld) startThatFails(t *testing.T) operation {
+	start := w.StartBody(body{"external_user_id": "sandbox:init_error"})
+	return operation{request("POST", api.StartPath, "", start, w.auth...), func(r *web.Response, _ bool) {
+		wantOr503(t, r, 502)
+		if r.Status != 502 {
+			return
+		}
+		var e struct {
+			Session string `json:"session_id"`
+		}
+		json.Unmarshal(r.Body, &e)
+		w.told[e.Session] = true
+		if s := w.status(e.Session); s != "FAILED" {
+			t.Errorf("the session is %s", s)
+		}
+	}}
+}
+
+func (w *faultyWorld) validate(t *testing.T) operation {
+	back := w.Approve(w.Start(nil))
+	w.completed[back.SessionID] = true
+	req := request("POST", api.ValidatePath, "", validateBody(back.ResultToken), w.auth...)
+	return operation{req, func(r *web.Response, mayHaveApplied bool) {
+		wantOr503(t, r, 200)
+		next := w.Engine.Handle(context.Background(), req)
+		right := next.Status == 200 || mayHaveApplied && next.Status == 409
+		if granted(r) {
+			right = next.Status == 409
+		}
+		if !right {
+			t.Errorf("first %d, then %d %s", r.Status, next.Status, next.Body)
+		}
+		wantError(t, w.Validate(back.ResultToken), 409, "ALREADY_USED")
+	}}
+}
+
+func (w *faultyWorld) validateWithKey(t *testing.T) operation {
+	back := w.Approve(w.Start(nil))
+	w.completed[back.SessionID] = true
+	req := request("POST", api.ValidatePath, "", validateBody(back.ResultToken), w.key()...)
+	return operation{req, func(r *web.Response, _ bool) {
+		wantOr503(t, r, 200)
+		next := w.Engine.Handle(context.Background(), req)
+		if next.Status != 200 || granted(r) && string(next.Body) != string(r.Body) {
+			t.Errorf("contract 11: a lost answer is a lost result: then %d %s", next.Status, next.Body)
+		}
+		wantError(t, w.Validate(back.ResultToken), 409, "ALREADY_USED")
+	}}
+}
+
+func (w *faultyWorld) reconcile(t *testing.T) operation {
+	s := w.session()
+	req := request("GET", api.SessionsPath+s.SessionID, "", nil, w.auth...)
+	return operation{req, func(r *web.Response, _ bool) {
+		wantOr503(t, r, 200)
+		if status := w.status(s.SessionID); status != "PENDING" {
+			t.Errorf("then %s", status)
+		}
+	}}
+}
+
+func (w *faultyWorld) look(t *testing.T) operation {
+	s := w.session()
+	req := request("GET", api.HostedPath, "flow="+flowOf(t, s.RedirectURL), nil)
+	return operation{req, func(r *web.Response, _ bool) {
+		wantPageOr503(t, r, 200)
+		if p := w.Open(s.RedirectURL); p.Kind != "method" {
+			t.Errorf("then %s", p.Kind)
+		}
+	}}
+}
+
+func (w *faultyWorld) lookAtTheHop(t *testing.T) operation {
+	s := w.Start(nil)
+	w.completed[w.Approve(s).SessionID] = true
+	req := request("GET", api.HostedPath, "flow="+flowOf(t, s.RedirectURL), nil)
+	return operation{req, func(r *web.Response, _ bool) {
+		wantPageOr503(t, r, 200)
+		wantStatus(t, w.Validate(w.Open(s.RedirectURL).Callback.ResultToken), 200)
+	}}
+}
+
+// post is a user who sends the form of an outcome, after which the session is
+// to have the status want.
+func (w *faultyWorld) post(outcome, want string) func(t *testing.T) operation {
+	return func(t *testing.T) operation {
+		s := w.session()
+		form := w.Open(s.RedirectURL).Form(outcome).Fields.Encode()
+		req := request("POST", api.HostedPath, "", []byte(form), "Content-Type", formType)
+		return operation{req, func(r *web.Response, mayHaveApplied bool) {
+			wantPageOr503(t, r, 303)
+			now, got := w.Open(s.RedirectURL), w.status(s.SessionID)
+			right := got == "PENDING" || mayHaveApplied && got == want
+			if granted(r) {
+				right = got == want
+			}
+			if !right {
+				t.Errorf("answered %d, and the session is %s", r.Status, got)
+			}
+			if (now.Callback != nil) != (got == "COMPLETED") {
+				t.Errorf("sent on to %+v though the session is %s", now.Callback, got)
+			}
+			w.tryAgain(t, s, now, got)
+		}}
+	}
+}
+
+const formType = "application/x-www-form-urlencoded"
+
+// tryAgain is the user who comes back to a session and now wants to be approved.
+func (w *faultyWorld) tryAgain(t *testing.T, s testharness.Started, page *testharness.Page, status string) {
+	t.Helper()
+	if page.Kind == "method" {
+		page = page.Submit("approve")
+	}
+	back := page.Callback
+	if (back != nil) != (status != "FAILED") {
+		t.Errorf("after %s a new try leads to %+v", status, back)
+	}
+	if back != nil {
+		w.completed[s.SessionID] = true
+		wantStatus(t, w.Validate(back.ResultToken), 200)
+	}
+}
+
+func granted(r *web.Response) bool { return r.Status == 200 || r.Status == 303 }
+
+// wantOr503 wants an answer of the API with that status, or the one of a store
+// that fails.
+func wantOr503(t *testing.T, r *web.Response, good int) {
+	t.Helper()
+	if r.Status == good {
+		return
+	}
+	var e struct{ Code string }
+	json.Unmarshal(r.Body, &e)
+	if r.Status != 503 || e.Code != "UNAVAILABLE" || r.Header.Get("Retry-After") == "" {
+		t.Errorf("contract 5: answered %d %s (Retry-After %q)", r.Status, e.Code, r.Header.Get("Retry-After"))
+	}
+	if bytes.Contains(r.Body, []byte("kv")) || bytes.Contains(r.Body, []byte("injected")) {
+		t.Errorf("contract 5: the answer repeats the cause: %s", r.Body)
+	}
+}
+
+// wantPageOr503 is wantOr503 of a page.
+func wantPageOr503(t *testing.T, r *web.Response, good int) {
+	t.Helper()
+	unavailable := bytes.Contains(r.Body, []byte(`data-page="unavailable"`))
+	if r.Status != good && (r.Status != 503 || r.Header.Get("Retry-After") == "" || !unavailable) {
+		t.Errorf("answered %d with\n%.300s", r.Status, r.Body)
+	}
+}
+
+// What a client sees of a store that hangs, through the whole server.
+func TestHangingStore(t *testing.T) {
+	f := newFaults(t)
+	h := newHarness(t, &opts{KV: f.open, HandleTimeout: time.Second, Configure: unlimited})
+	s := h.Start(nil)
+	page := h.Open(s.RedirectURL)
+	token := h.Approve(h.Start(nil)).ResultToken
+	for name, ask := range map[string]func() *testharness.Response{
+		"start":       func() *testharness.Response { return h.TryStart(nil) },
+		"validate":    func() *testharness.Response { return h.Validate(token) },
+		"reconcile":   func() *testharness.Response { return h.Reconcile(s.SessionID) },
+		"hosted POST": func() *testharness.Response { return page.Post("approve") },
+	} {
+		t.Run("contract 5: the store hangs under "+name, func(t *testing.T) {
+			f.set(func(kvtest.Call) kvtest.Fault { return kvtest.Hang })
+			r := ask()
+			f.off()
+			wantStatus(t, r, 503)
+			if r.Header.Get("Retry-After") == "" {
+				t.Error("no Retry-After")
+			}
+		})
+	}
+	wantStatus(t, h.Validate(token), 200)
+	wantStatus(t, h.Validate(page.Submit("approve").Callback.ResultToken), 200)
+}
+
+// A store that fails during deliveries: nothing is lost, its errors use up no
+// attempt, and an event that is sent twice has the same bytes.
+func TestFaultsUnderDelivery(t *testing.T) {
+	for seed := range uint64(5) {
+		t.Run(fmt.Sprintf("contract 27: seed %d", seed), func(t *testing.T) {
+			f := newFaults(t)
+			h := newHarness(t, &opts{KV: f.open, Configure: unlimited})
+			want := map[string][]string{}
+			for n, how := range []string{"approve", "reject", "cancel", "withdraw", "", "approve"} {
+				s := h.Start(body{"external_user_id": fmt.Sprint("u", n)})
+				ending(h, s, how)
+				end := map[string]string{"approve": "completed", "reject": "failed", "withdraw": "failed"}[how]
+				if end == "" {
+					end = "expired"
+				}
+				want[s.SessionID] = []string{"verification." + end, "verification.started"}
+			}
+			f.set(kvtest.Seeded(seed, map[kvtest.Fault]float64{
+				kvtest.Refuse: .2, kvtest.LoseRequest: .1, kvtest.LoseReply: .2,
+			}))
+			for range 60 { // long enough for leases to run out
+				h.Engine.RunDue(context.Background())
+				h.Pause(20 * time.Second)
+			}
+			f.off()
+			h.Advance(time.Hour)
+			got, bodies := map[string][]string{}, map[string]string{}
+			for _, e := range h.Sink.Events() {
+				got[e.SessionID] = append(got[e.SessionID], e.Type)
+			}
+			for _, d := range h.Sink.Deliveries() {
+				if first, twice := bodies[d.Event.IdempotencyKey]; twice && first != string(d.Body) {
+					t.Errorf("contract 25: sent twice and not the same: %s\n%s", first, d.Body)
+				}
+				bodies[d.Event.IdempotencyKey] = string(d.Body)
+			}
+			for id, types := range want {
+				slices.Sort(got[id])
+				if !slices.Equal(got[id], types) {
+					t.Errorf("events %v, want %v", got[id], types)
+				}
+			}
+			if list := dead(t, h); len(list) != 0 {
+				t.Errorf("the store's errors have used up attempts: %v", list)
+			}
+		})
+	}
+}

@@ -1,0 +1,142 @@
+package conformance_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pb33f/libopenapi"
+	validator "github.com/pb33f/libopenapi-validator"
+	"github.com/pb33f/libopenapi-validator/schema_validation"
+	"github.com/pb33f/libopenapi/datamodel/high/base"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/testharness"
+)
+
+// description is core/api/openapi.yaml, read once for all tests.
+type description struct {
+	validator validator.Validator
+	events    map[string]*base.Schema // by type
+	schemas   schema_validation.SchemaValidator
+}
+
+var readDescription = sync.OnceValues(func() (*description, error) {
+	document, err := libopenapi.NewDocument(api.OpenAPI())
+	if err != nil {
+		return nil, err
+	}
+	model, err := document.BuildV3Model()
+	if err != nil {
+		return nil, err
+	}
+	v := validator.NewValidatorFromV3Model(&model.Model)
+	d := &description{validator: v, events: map[string]*base.Schema{},
+		schemas: schema_validation.NewSchemaValidator()}
+	for _, typ := range []string{
+		webhook.TypeStarted, webhook.TypeCompleted, webhook.TypeFailed, webhook.TypeExpired,
+	} {
+		name := strings.TrimPrefix(typ, "verification.")
+		proxy, _ := model.Model.Components.Schemas.Get(strings.ToUpper(name[:1]) + name[1:] + "Event")
+		d.events[typ] = proxy.Schema()
+	}
+	return d, nil
+})
+
+// described reports whether the description has the request's operation.
+func described(r *testharness.Response) bool {
+	if r.Status == http.StatusRequestURITooLong { // the request reached no operation
+		return false
+	}
+	switch path := r.Request.URL.Path; r.Request.Method {
+	case "POST":
+		return path == api.StartPath || path == api.ValidatePath
+	case "OPTIONS":
+		return path == api.StartPath
+	case "GET":
+		id, ok := strings.CutPrefix(path, api.SessionsPath)
+		return ok && id != "" && !strings.Contains(id, "/")
+	}
+	return false
+}
+
+// checkDescribed checks an answer against the description. If it is a success, it
+// checks the request too: the description must allow what the service accepts.
+func checkDescribed(t testing.TB, r *testharness.Response) {
+	t.Helper()
+	if !described(r) {
+		return
+	}
+	d, err := readDescription()
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := r.Request.Clone(r.Request.Context())
+	req.Body = io.NopCloser(bytes.NewReader(r.RequestBody))
+	answer := &http.Response{StatusCode: r.Status, Header: r.Header,
+		Body: io.NopCloser(bytes.NewReader(r.Body)), Request: req}
+	if ok, problems := d.validator.ValidateHttpResponse(req, answer); !ok {
+		for _, p := range problems {
+			t.Errorf("openapi.yaml does not describe the %d to %s %s: %v\n%s", r.Status, req.Method, req.URL.Path, p,
+				r.Body)
+		}
+	}
+	if r.Status != http.StatusOK || req.Method != "POST" {
+		return
+	}
+	req.Body = io.NopCloser(bytes.NewReader(r.RequestBody))
+	req.Header.Set("Content-Type", "application/json") // a missing one is taken as that
+	if ok, problems := d.validator.GetRequestBodyValidator().ValidateRequestBody(req); !ok {
+		for _, p := range problems {
+			t.Errorf("openapi.yaml does not describe a request to %s that was accepted: %v\n%.300s", req.URL.Path, p,
+				r.RequestBody)
+		}
+	}
+}
+
+// Every event that can be sent, with the bytes that are sent.
+func TestEventsAreDescribed(t *testing.T) {
+	d, err := readDescription()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHarness(t, &opts{Configure: unlimited})
+	for _, how := range []string{"approve", "reject", "withdraw", "unknown", "cancel"} {
+		for _, change := range []body{
+			nil,
+			{"state": "s", "external_user_id": "u"},
+			{"integration_id": h.Publisher.L2.ID, "state": ""},
+		} {
+			ending(h, h.Start(change), how)
+		}
+	}
+	p := h.Open(h.Start(nil).RedirectURL)
+	p.Submit("fail_attempt").Submit("fail_attempt").Submit("fail_attempt")
+	h.MakeReady(h.Publisher.L1)
+	h.Advance(time.Hour)
+	seen := map[string]int{}
+	for _, delivery := range h.Sink.Deliveries() {
+		if delivery.Err != nil {
+			continue // a negative probe
+		}
+		seen[delivery.Event.Type]++
+		var value any
+		if err := json.Unmarshal(delivery.Body, &value); err != nil {
+			t.Fatal(err)
+		}
+		if ok, problems := d.schemas.ValidateSchemaObject(d.events[delivery.Event.Type], value); !ok {
+			t.Errorf("%s: %v", delivery.Body, problems)
+		}
+	}
+	for typ := range d.events {
+		if seen[typ] < 3 {
+			t.Errorf("%d of %s seen", seen[typ], typ)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package conformance_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/wasm/settings"
+)
+
+// onWasm is Options.Engine if the core runs as a guest, else nil.
+func onWasm(t testing.TB) func(core.Config, host.Host, token.Keyring) testharness.Engine {
+	if !inGuest {
+		return nil
+	}
+	return func(c core.Config, h host.Host, _ token.Keyring) testharness.Engine { return newGuest(t, c, h) }
+}
+
+// With VERGE_HARNESS_ENGINE=wasm, all tests run in a guest. This one always does.
+func TestWalkInAGuest(t *testing.T) {
+	h := newHarness(t, &opts{Engine: func(c core.Config, on host.Host,
+		_ token.Keyring) testharness.Engine {
+		return newGuest(t, c, on)
+	}})
+	started := h.Start(nil)
+	back := h.Approve(started)
+	wantStatus(t, h.Validate(back.ResultToken), 200)
+	wantError(t, h.Validate(back.ResultToken), 409, "ALREADY_USED")
+	h.Settle()
+	if types := h.Sink.Types(started.SessionID); len(types) != 2 {
+		t.Errorf("events %v", types)
+	}
+}
+
+// shared is the module that all harnesses of a run have instances of.
+var shared struct {
+	once   sync.Once
+	module *wasmhost.Module
+	err    error
+}
+
+func compiled(t testing.TB) *wasmhost.Module {
+	t.Helper()
+	wasm := kit.Module(t)
+	shared.once.Do(func() {
+		shared.module, shared.err = wasmhost.Compile(context.Background(), wasm, wasmhost.CompileConfig{})
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.module
+}
+
+type guest struct {
+	*wasmhost.Engine
+	t testing.TB
+}
+
+func newGuest(t testing.TB, c core.Config, h host.Host) *guest {
+	t.Helper()
+	g := &guest{t: t}
+	packed, err := settings.Pack(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed.LogLevel = -4
+	meter, ok := h.KV.(kv.Meter)
+	if !ok {
+		meter = ratelimit.NewLocal(0).Meter()
+	}
+	g.Engine, err = wasmhost.New(t.Context(), wasmhost.Config{Compiled: compiled(t), Guest: packed, KV: h.KV,
+		Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
+		Log: h.Log, Count: h.Count, Instances: 1, Random: h.Random,
+		Clock: wasmhost.Clock{Wall: h.Now, Mono: func() time.Duration { return h.Now().Sub(testharness.Epoch) }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.Close() })
+	return g
+}
+
+// Forget implements testharness.Engine. New instances have read nothing yet.
+func (g *guest) Forget() {
+	if err := g.Renew(context.Background()); err != nil {
+		g.t.Fatal(err)
+	}
+}

@@ -1,0 +1,97 @@
+package conformance_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/workerd"
+	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
+)
+
+// worker is a service in workerd: the harness' requests go to the Worker, and
+// no part of edge/server is between.
+type worker struct {
+	*workerd.Site
+	unasked
+}
+
+// unasked are the methods of an engine that only a runner asks for. A Worker
+// claims its tasks itself, so a test that calls one of them panics.
+type unasked struct{ testharness.Engine }
+
+var _ testharness.Remote = worker{}
+
+// onWorker is Options.Remote if the core runs in workerd, else nil. A harness
+// without a store of its own gets the site's Durable Objects.
+func onWorker(t testing.TB) func(testharness.RemoteConfig) testharness.Remote {
+	if !inWorker {
+		return nil
+	}
+	return func(c testharness.RemoteConfig) testharness.Remote {
+		t.Helper()
+		guest, err := settings.Pack(c.Core)
+		if err != nil {
+			t.Fatal(err)
+		}
+		guest.LogLevel, guest.Host = -4, c.Host
+		if guest.Keyring, err = c.Keyring.Marshal(); err != nil {
+			t.Fatal(err)
+		}
+		return worker{Site: workerd.Shared(t).Site(t, workerd.Config{
+			Guest: guest, Store: c.KV, Now: c.Now, HandleTimeout: c.HandleTimeout, FetchTimeout: c.WebhookTimeout,
+		})}
+	}
+}
+
+// durableObjects is a store whose items expire by now. It is in a site that does
+// nothing else and whose own clock stands still.
+func durableObjects(t testing.TB) func(now func() time.Time) kv.KV {
+	t.Helper()
+	objects := workerd.Shared(t).Site(t, workerd.Config{Now: testharness.Epoch}).KV()
+	return func(now func() time.Time) kv.KV { return kvtest.Clocked(objects, now) }
+}
+
+func (w worker) PublicURL() string            { return w.Site.BaseURL }
+func (w worker) AdminURL() string             { return w.Site.AdminURL }
+func (w worker) KV() kv.KV                    { return w.Site.KV() }
+func (w worker) Transport() http.RoundTripper { return w.Client().Transport }
+
+// Metrics implements testharness.Remote.
+func (w worker) Metrics() string {
+	var b strings.Builder
+	for event, n := range w.Counts() {
+		fmt.Fprintf(&b, "verge_events_total{event=%q} %d\n", event, n)
+	}
+	return b.String()
+}
+
+// Handle implements testharness.Engine, for tests that ask without the server.
+func (w worker) Handle(ctx context.Context, req *web.Request) *web.Response {
+	return w.answer(ctx, abi.Handle, req)
+}
+
+// Admin implements testharness.Engine.
+func (w worker) Admin(ctx context.Context, req *web.Request) *web.Response {
+	return w.answer(ctx, abi.Admin, req)
+}
+
+func (w worker) answer(ctx context.Context, e abi.Entry, req *web.Request) *web.Response {
+	b, err := w.Entry(ctx, e, abi.AppendRequest(nil, req))
+	if err != nil {
+		return &web.Response{Status: 503}
+	}
+	resp, err := abi.ReadResponse(b)
+	if err != nil {
+		return &web.Response{Status: 500}
+	}
+	return resp
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/verge-id/verge/edge/transcript"
+	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/testharness/kit"
+)
+
+// With the clock and the randomness fixed, the core as a guest answers every
+// request of the corpus with the same bytes as natively and asks for the same
+// effects, byte for byte.
+func TestEnginesAreTheSame(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.gz")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no corpus: %v", err)
+	}
+	guest, err := wasmhost.Compile(t.Context(), kit.Module(t), wasmhost.CompileConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { guest.Close() })
+	engines := []transcript.Engine{{}, {Guest: guest}, {Guest: guest, HostSeals: true}}
+	totals := make([]transcript.Summary, len(engines))
+	for _, path := range files {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			f, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			recorded, err := transcript.Read(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n, e := range engines {
+				sum, differs, err := recorded.Replay(t.Context(), e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if differs != nil {
+					t.Fatalf("%s differs at %s", e, differs)
+				}
+				totals[n].Add(sum)
+			}
+		})
+	}
+	for n, e := range engines {
+		t.Logf("%s: %+v", e, totals[n])
+		if totals[n] != totals[0] || totals[n].Steps < 2000 {
+			t.Errorf("%s: %+v, and natively %+v", e, totals[n], totals[0])
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package kit
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Program returns the path of a real program that a test drives: of the first of
+// the names that is installed. If none is, the test is skipped. With
+// VERGE_REQUIRE_REAL=1, as in CI, it fails instead.
+func Program(t testing.TB, names ...string) string {
+	t.Helper()
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	if os.Getenv("VERGE_REQUIRE_REAL") == "1" {
+		t.Fatalf("%s is not installed, and VERGE_REQUIRE_REAL=1 forbids to skip; .ci/install installs it", names[0])
+	}
+	t.Skipf("SKIP: %s is not installed; .ci/install installs it", names[0])
+	return ""
+}
