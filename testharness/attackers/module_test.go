@@ -44,7 +44,7 @@ var signedModule = foothold{"A WebAssembly module that is trusted", []row{
 		says:  "Sent by an operator, it does not replace a later version.",
 		tries: "an older signed module, or one below `module_min_version`",
 		gets:  "409, and the module in use goes on",
-		proof: []string{"cmd/verge:TestOlderModulesAreRefused", "cmd/verge:TestTrust"},
+		proof: []string{"edge/modules:TestOlderModulesAreRefused", "edge/modules:TestTrust"},
 	},
 }}
 
@@ -53,14 +53,14 @@ var unsignedModule = foothold{"A WebAssembly module that nobody trusts", []row{
 		says:  "It runs in dev alone: elsewhere a module needs its digest in the configuration or a signature by the key that is there.",
 		tries: "a module without pin and signature, with a signature by another key, with another module's signature",
 		gets:  "refused, with the reason; the module in use goes on",
-		proof: []string{"cmd/verge:TestTrust/nothing pinned where something must be", "cmd/verge:TestTrust/signed by another key",
-			"cmd/verge:TestTrust/another module's signature", "cmd/verge:TestModulesThatAreRefused", "cmd/verge:TestHangUpReadsPins"},
+		proof: []string{"edge/modules:TestTrust/nothing pinned where something must be", "edge/modules:TestTrust/signed by another key",
+			"edge/modules:TestTrust/another module's signature", "cmd/verge:TestModulesThatAreRefused", "cmd/verge:TestHangUpReadsPins"},
 	},
 	{
 		says:  "Pin and signature do not protect from who can write to the directory of compiled modules, which is machine code.",
 		tries: "a directory of compiled modules that others can write to, or one above it",
 		gets:  "refused at start, with what to do",
-		proof: []string{"cmd/verge:TestOwnDirectory"},
+		proof: []string{"edge/modules:TestCheckCache"},
 	},
 }}
 
