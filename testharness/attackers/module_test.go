@@ -50,7 +50,7 @@ var signedModule = foothold{"A WebAssembly module that is trusted", []row{
 		says:  "Sent by an operator, it does not replace a later version.",
 		tries: "an older signed module, or one below `module_min_version`",
 		gets:  "409, and the module in use goes on",
-		proof: []string{"cmd/verge:TestOlderModulesAreRefused", "cmd/verge:TestTrust"},
+		proof: []string{"edge/modules:TestOlderModulesAreRefused", "edge/modules:TestTrust"},
 	},
 }}
 
@@ -61,9 +61,9 @@ var unsignedModule = foothold{"A WebAssembly module that nobody trusts", []row{
 		tries: "a module without pin and signature, with a signature by another key, with another module's " +
 			"signature",
 		gets: "refused, with the reason; the module in use goes on",
-		proof: []string{"cmd/verge:TestTrust/nothing pinned where something must be",
-			"cmd/verge:TestTrust/signed by another key",
-			"cmd/verge:TestTrust/another module's signature", "cmd/verge:TestModulesThatAreRefused",
+		proof: []string{"edge/modules:TestTrust/nothing pinned where something must be",
+			"edge/modules:TestTrust/signed by another key",
+			"edge/modules:TestTrust/another module's signature", "cmd/verge:TestModulesThatAreRefused",
 			"cmd/verge:TestHangUpReadsPins"},
 	},
 	{
@@ -71,7 +71,7 @@ var unsignedModule = foothold{"A WebAssembly module that nobody trusts", []row{
 			"which is machine code.",
 		tries: "a directory of compiled modules that others can write to, or one above it",
 		gets:  "refused at start, with what to do",
-		proof: []string{"cmd/verge:TestOwnDirectory"},
+		proof: []string{"edge/modules:TestCheckCache"},
 	},
 }}
 
