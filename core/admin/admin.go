@@ -43,7 +43,7 @@ type Admin struct {
 
 // Patterns of the routes.
 const (
-	IndexPath        = "/"       // GET, without a token
+	indexPath        = "/"       // GET, without a token
 	Root             = "/admin/" // every other path begins with it
 	Prefix           = Root + "v1/"
 	IntegrationsPath = Prefix + "integrations"           // GET
@@ -62,7 +62,7 @@ The command line speaks it: verge integration list, verge delivery list, verge k
 
 `
 	for _, r := range routes {
-		if r.Pattern == IndexPath {
+		if r.Pattern == indexPath {
 			continue
 		}
 		for _, method := range r.Methods {
@@ -88,7 +88,7 @@ type handler func(a *Admin, ctx context.Context, req request) (*web.Response, er
 // routes has every route of operators. Package web says how to add one. Handle
 // answers the first one itself, since it needs no token.
 var routes = web.Table[handler]{
-	{Methods: []string{"GET", "HEAD"}, Pattern: IndexPath, Label: label, Only: isGet},
+	{Methods: []string{"GET", "HEAD"}, Pattern: indexPath, Label: label, Only: isGet},
 	{Methods: get, Pattern: IntegrationsPath, Label: label, Handle: (*Admin).integrations},
 	{Methods: post, Pattern: TestPath, Label: label, Handle: (*Admin).test},
 	{Methods: get, Pattern: KeysPath, Label: label, Handle: (*Admin).keys},
@@ -117,7 +117,7 @@ func Routes() web.Listing { return routes.Listing() }
 // Handle answers one request; an *reply.Error among the errors is for the caller.
 func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, error) {
 	route, id, allow := routes.Find(req)
-	if route != nil && route.Pattern == IndexPath {
+	if route != nil && route.Pattern == indexPath {
 		return index(), nil
 	}
 	if !a.authorized(req) {

@@ -80,13 +80,13 @@ func (t Table[H]) Find(req *Request) (route *Route[H], text string, allow []stri
 		if !slices.Contains(r.Methods, req.Method) {
 			continue
 		}
-		if text, ok := Match(r.Pattern, req.Path); ok && r.isFor(req) {
+		if text, ok := match(r.Pattern, req.Path); ok && r.isFor(req) {
 			return r, text, nil
 		}
 	}
 	for i := range t {
 		r := &t[i]
-		if _, ok := Match(r.Pattern, req.Path); ok && r.isFor(req) {
+		if _, ok := match(r.Pattern, req.Path); ok && r.isFor(req) {
 			allow = append(allow, r.Methods...)
 		}
 	}
@@ -103,7 +103,7 @@ func (t Table[H]) At(method, path string) Route[H] {
 	var other *Route[H]
 	for i := range t {
 		r := &t[i]
-		if _, ok := Match(r.Pattern, path); !ok {
+		if _, ok := match(r.Pattern, path); !ok {
 			continue
 		}
 		if slices.Contains(r.Methods, method) {
@@ -119,9 +119,9 @@ func (t Table[H]) At(method, path string) Route[H] {
 	return Route[H]{Pattern: other.Pattern, Label: other.Label}
 }
 
-// Match reports whether a path fits a pattern, and returns the text that
+// match reports whether a path fits a pattern, and returns the text that
 // stands for the placeholder.
-func Match(pattern, path string) (text string, ok bool) {
+func match(pattern, path string) (text string, ok bool) {
 	before, rest, has := strings.Cut(pattern, "{")
 	if !has {
 		return "", pattern == path

@@ -42,7 +42,7 @@ func TestMatch(t *testing.T) {
 		{"{...}", "*", "*", true},
 		{"{...}", "", "", true},
 	} {
-		if text, ok := Match(c.pattern, c.path); ok != c.ok || ok && text != c.text {
+		if text, ok := match(c.pattern, c.path); ok != c.ok || ok && text != c.text {
 			t.Errorf("%q fits %q: %v, with %q, want %v, with %q", c.path, c.pattern, ok, text, c.ok, c.text)
 		}
 	}

@@ -38,28 +38,29 @@ type Handler func(ctx context.Context, req *web.Request) *web.Response
 // credential before it reads.
 type Stream func(ctx context.Context, req *web.Request, body io.Reader) *web.Response
 
-// Config is what a server needs. Engine and Public are required. The zero value of
-// any other field works, and means what the field's comment says.
+// Config is what a server needs. Engine, Routes and Public are required. The zero value
+// of any other field works, and means what the field's comment says.
 type Config struct {
 	Engine engine.Engine
 	Public net.Listener
 
+	// Routes are the routes of Engine. They give the labels for the log and for
+	// metrics, and the limits of bodies.
+	Routes web.Listing
+
 	// Store is asked by health checks and at every 503. Nil: none is asked.
 	Store Store
 
-	// Admin answers the requests to AdminListener. Both nil: no admin API.
+	// Admin answers the requests to AdminListener, and AdminRoutes are its routes.
+	// All nil: no admin API.
 	Admin         Handler
+	AdminRoutes   web.Listing
 	AdminListener net.Listener
 
 	// AdminStreams answer requests to the admin listener, by path, in place of
 	// Admin. They are for the host's own routes, whose bodies may be larger than
 	// the core's. A body may take AdminTimeout to arrive. Nil: none.
 	AdminStreams map[string]Stream
-
-	// Routes are the routes of Engine, and AdminRoutes those of Admin. They give
-	// the labels for the log and for metrics, and the limits of bodies. Nil: the
-	// label of every request is "other" or "admin", and the limit web.MaxBody.
-	Routes, AdminRoutes web.Listing
 
 	// Ops serves /healthz, /readyz and /metrics in plain HTTP to whoever can
 	// reach it, so it belongs on an address that the public cannot. Nil: none.
@@ -153,17 +154,20 @@ type Server struct {
 	ops      *http.Server
 }
 
-// New returns a server that does not serve yet. It panics if Engine or Public is
-// missing, if only one of Admin and AdminListener is there, or if ProxyHeader is
-// neither of the two: these are mistakes in the program.
+// New returns a server that does not serve yet. It panics if Engine, Routes or Public
+// is missing, if Admin is there without AdminRoutes or AdminListener, if AdminListener
+// is there without Admin, or if ProxyHeader is neither of the two: these are mistakes in
+// the program.
 func New(c Config) *Server {
 	switch {
 	case c.Engine == nil:
 		panic("server: Config.Engine is nil")
 	case c.Public == nil:
 		panic("server: Config.Public is nil; pass a listener")
-	case (c.Admin == nil) != (c.AdminListener == nil):
-		panic("server: Config.Admin and Config.AdminListener go together")
+	case c.Routes == nil:
+		panic("server: Config.Routes is nil; pass those of the core")
+	case (c.Admin == nil) != (c.AdminListener == nil), c.Admin != nil && c.AdminRoutes == nil:
+		panic("server: Config.Admin, Config.AdminRoutes and Config.AdminListener go together")
 	}
 	switch c.ProxyHeader {
 	case "":
@@ -197,12 +201,6 @@ func New(c Config) *Server {
 	}
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics()
-	}
-	if c.Routes == nil {
-		c.Routes = web.Listing{{Pattern: "{...}", Label: "other"}}
-	}
-	if c.AdminRoutes == nil {
-		c.AdminRoutes = web.Listing{{Pattern: "{...}", Label: "admin"}}
 	}
 	trusted := make([]netip.Prefix, len(c.TrustedProxies))
 	for i, p := range c.TrustedProxies {

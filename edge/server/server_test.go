@@ -140,9 +140,16 @@ func listen(t testing.TB) net.Listener {
 	return l
 }
 
-// start runs a server; stop drains it and returns Run's error.
+// start runs a server, with the core's routes if c has none. stop drains it and
+// returns Run's error.
 func start(t testing.TB, c Config) (base string, stop func() error) {
 	c.Public = listen(t)
+	if c.Routes == nil {
+		c.Routes = core.Routes()
+	}
+	if c.Admin != nil && c.AdminRoutes == nil {
+		c.AdminRoutes = core.AdminRoutes()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	s := New(c)
@@ -547,7 +554,7 @@ func TestLogsAndMetricsHoldNoSecret(t *testing.T) {
 	var logs lockedBuffer
 	ops := listen(t)
 	metrics := NewMetrics()
-	base, stop := start(t, Config{Ops: ops, Metrics: metrics, Routes: core.Routes(),
+	base, stop := start(t, Config{Ops: ops, Metrics: metrics,
 		Log: slog.New(slog.NewJSONHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Engine: fake{handle: func(_ context.Context, r *web.Request) *web.Response {
 			metrics.Count("session_completed")
@@ -620,8 +627,7 @@ func TestLogsAndMetricsHoldNoSecret(t *testing.T) {
 // Every label comes from the tables, whatever is asked for.
 func TestLabelsComeFromTheTables(t *testing.T) {
 	ops, admin := listen(t), listen(t)
-	base, _ := start(t, Config{Engine: fake{}, Routes: core.Routes(), Ops: ops,
-		AdminRoutes: core.AdminRoutes(), AdminListener: admin,
+	base, _ := start(t, Config{Engine: fake{}, Ops: ops, AdminListener: admin,
 		Admin: func(context.Context, *web.Request) *web.Response { return ok("{}") }})
 	operators := "http://" + admin.Addr().String()
 	known := map[string]bool{routeNone: true}

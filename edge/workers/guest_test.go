@@ -31,8 +31,10 @@ func on(t *testing.T, server *workerd.Server, c workerd.Config) (*service, *work
 func TestAGuestThatFails(t *testing.T) {
 	bad := kit.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")
 	server := workerd.Start(t, &workerd.Options{Other: bad})
-	for path, cause := range map[string]string{"/trap": "trap", "/memory": "out_of_memory",
-		"/header": "protocol", "/outbox": "protocol", "/record": "protocol", "/stranger": "protocol", "/park": "protocol"} {
+	for path, cause := range map[string]string{
+		"/trap": "trap", "/memory": "out_of_memory", "/header": "protocol", "/outbox": "protocol",
+		"/record": "protocol", "/stranger": "protocol", "/park": "protocol",
+	} {
 		t.Run(path[1:], func(t *testing.T) {
 			s, site := on(t, server, workerd.Config{})
 			s.want(s.do("GET", s.base+"/", nil, nil), http.StatusOK, "")

@@ -14,20 +14,22 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// deploy runs what is deployed, as an operator configures it.
+// deploy runs the Worker as it is deployed, with an operator's configuration.
 func deploy(t *testing.T, in *inbox, change func(*workerd.Worker)) (*service, *workerd.Server) {
 	t.Helper()
 	return deployOn(t, 1, in, change)
 }
 
 // deployOn is deploy in several isolates.
-func deployOn(t *testing.T, isolates int, in *inbox, change func(*workerd.Worker)) (*service, *workerd.Server) {
+func deployOn(t *testing.T, isolates int, in *inbox, change func(*workerd.Worker)) (
+	*service, *workerd.Server) {
 	t.Helper()
 	w := &workerd.Worker{
-		Config: abi.Config{BaseURL: "http://verge.localhost", Dev: true, Partitions: 2, Retries: []abi.Milliseconds{200, 200, 200, 200, 200}, JitterPercent: -1},
-		Site:   shop(in, "secret_env", "SHOP_WEBHOOK_SECRET"),
-		Secrets: map[string]string{"VERGE_KEYRING": string(keyring(t)), "VERGE_OPERATOR_TOKEN": operatorToken + "\n",
-			"SHOP_WEBHOOK_SECRET": webhookSecret + "\n"},
+		Config: abi.Config{BaseURL: "http://verge.localhost", Dev: true, Partitions: 2,
+			Retries: []abi.Milliseconds{200, 200, 200, 200, 200}, JitterPercent: -1},
+		Site: shop(in, "secret_env", "SHOP_WEBHOOK_SECRET"),
+		Secrets: map[string]string{"VERGE_KEYRING": string(keyring(t)),
+			"VERGE_OPERATOR_TOKEN": operatorToken + "\n", "SHOP_WEBHOOK_SECRET": webhookSecret + "\n"},
 	}
 	w.AdminHost = "verge.localhost" // under /admin/ of the public host
 	if change != nil {
@@ -37,7 +39,7 @@ func deployOn(t *testing.T, isolates int, in *inbox, change func(*workerd.Worker
 	return &service{t: t, client: server.Client(), base: w.Config.BaseURL, admin: w.Config.BaseURL}, server
 }
 
-// A variable holds 5 KB, so that a site may be in several.
+// A variable holds 5 KB, so a site may be in several variables.
 func TestASiteInTwoVariables(t *testing.T) {
 	s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) {
 		integrations, err := json.Marshal(map[string]any{"integrations": w.Site.(map[string]any)["integrations"]})
@@ -51,8 +53,8 @@ func TestASiteInTwoVariables(t *testing.T) {
 	s.start()
 }
 
-// From an operator's configuration alone: the site is there, the admin API
-// makes a key and tests the webhook, and a verification goes all its way.
+// An operator's configuration is enough: the site is there, the admin API makes a key
+// and tests the webhook, and a verification can be completed.
 func TestWalkOnTheDeployedEntry(t *testing.T) {
 	in := newInbox(t)
 	s, _ := deploy(t, in, nil)
@@ -78,13 +80,13 @@ func jsonOf(t *testing.T, a answer) (m map[string]any) {
 	return m
 }
 
-// What was written is there after workerd was killed, and what was due is done.
+// After workerd was killed, what was written is still there, and what was due is done.
 func TestARestartLosesNothing(t *testing.T) {
 	in := newInbox(t)
 	in.answer(http.StatusInternalServerError)
 	s, server := deploy(t, in, func(w *workerd.Worker) {
 		w.Config.Retries = []abi.Milliseconds{1500, 1500, 1500}
-		w.Config.AttemptTime, w.Config.Lease = 1000, 2100 // what was under way comes free that soon
+		w.Config.AttemptTime, w.Config.Lease = 1000, 2100 // the leases of the killed process end soon
 	})
 	s.makeKey()
 	id, redirect := s.start()
@@ -135,11 +137,16 @@ func TestDoor(t *testing.T) {
 			header.Set("X-Correlation-Id", "mine & yours")
 			a := s.do(c.method, s.base+c.path, header, []byte(c.body))
 			s.want(a, c.status, c.code)
-			if a.header.Get("X-Correlation-Id") != "mine & yours" || !strings.HasPrefix(a.header.Get("X-Request-Id"), "req_") {
+			id := a.header.Get("X-Request-Id")
+			if a.header.Get("X-Correlation-Id") != "mine & yours" || !strings.HasPrefix(id, "req_") {
 				t.Errorf("contract 4: headers %v", a.header)
 			}
-			if c.code != "" && (a.text("correlation_id") != "mine & yours" || a.text("request_id") != a.header.Get("X-Request-Id") ||
-				a.header.Get("Content-Type") != "application/json; charset=utf-8" || a.header.Get("Cache-Control") != "no-store") {
+			if c.code == "" {
+				return
+			}
+			if a.text("correlation_id") != "mine & yours" || a.text("request_id") != id ||
+				a.header.Get("Content-Type") != "application/json; charset=utf-8" ||
+				a.header.Get("Cache-Control") != "no-store" {
 				t.Errorf("contract 1, 5: %v %s", a.header, a.body)
 			}
 		})
@@ -153,23 +160,29 @@ func TestDoor(t *testing.T) {
 		t.Errorf("HEAD: %d %s", a.status, a.body)
 	}
 	session := "svc_sess_" + strings.Repeat("AbC-1_z9", 10)
-	for _, path := range []string{"/john-smith", "/verify/john-smith", "/docs/john-smith", api.SessionsPath + "john-smith", api.SessionsPath + "svc_sess_john-smith",
-		"/admin/v1/john-smith", "/admin/v1/keys/john-smith/john-smith/john-smith", api.SessionsPath + session, "/admin/v1/integrations/" + trace} {
+	for _, path := range []string{"/john-smith", "/verify/john-smith", "/docs/john-smith",
+		api.SessionsPath + "john-smith", api.SessionsPath + "svc_sess_john-smith", api.SessionsPath + session,
+		"/admin/v1/john-smith", "/admin/v1/keys/john-smith/john-smith/john-smith",
+		"/admin/v1/integrations/" + trace} {
 		s.do("GET", s.base+path, http.Header{"X-Correlation-Id": {"john-smith"}}, nil)
 	}
 	s.do("GET", s.base+"/", http.Header{"X-Correlation-Id": {trace}}, nil)
 	for _, text := range []string{s.key, operatorToken, webhookSecret, "john-smith"} {
 		if strings.Contains(server.Log(), text) {
-			t.Errorf("contract 13: the log tells a secret, or a caller's text:\n%s", server.Log())
+			t.Errorf("contract 13: the log has a secret or a caller's text:\n%s", server.Log())
 		}
 	}
-	for _, text := range []string{fmt.Sprintf(`"correlation_id":"sha256:%x`, sha256.Sum256([]byte("john-smith")))[:len(`"correlation_id":"sha256:`)+16] + `"`, `"correlation_id":"` + trace + `"`,
-		`"path":"` + api.SessionsPath + session + `"`, `"path":"` + api.SessionsPath + `…"`, `"path":"/admin/v1/keys/…/…/…"`, `"path":"/admin/v1/integrations/` + trace + `"`} {
+	sum := sha256.Sum256([]byte("john-smith"))
+	for _, text := range []string{
+		fmt.Sprintf(`"correlation_id":"sha256:%x"`, sum[:8]), `"correlation_id":"` + trace + `"`,
+		`"path":"` + api.SessionsPath + session + `"`, `"path":"` + api.SessionsPath + `…"`,
+		`"path":"/admin/v1/keys/…/…/…"`, `"path":"/admin/v1/integrations/` + trace + `"`,
+	} {
 		soon(t, text+" in the log", func() bool { return strings.Contains(server.Log(), text) })
 	}
 }
 
-// A custom domain of the platform answers both protocols.
+// A custom domain of the platform passes on both protocols.
 func TestPlainHTTPIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		base, host, proto string
@@ -184,7 +197,8 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) { w.Config.BaseURL = c.base })
-			a := s.do("GET", "http://"+c.host+"/nowhere", http.Header{workerd.Proto: {c.proto}, "X-Correlation-Id": {"mine"}}, nil)
+			header := http.Header{workerd.Proto: {c.proto}, "X-Correlation-Id": {"mine"}}
+			a := s.do("GET", "http://"+c.host+"/nowhere", header, nil)
 			s.want(a, c.status, c.code)
 			if a.text("correlation_id") != "mine" || !strings.HasPrefix(a.text("request_id"), "req_") {
 				t.Errorf("contract 4, 5: %s", a.body)
@@ -193,12 +207,13 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 	}
 }
 
-// contract 30: the address is the platform's word and no other header's.
+// contract 30: the client's address is what the platform says, and no other header.
 func TestClientAddressOfThePlatform(t *testing.T) {
 	s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) { w.Config.SecretPerIP = 3 })
 	from := func(address, forwarded string) int {
 		t.Helper()
-		return s.do("POST", s.base+api.ValidatePath, http.Header{"Cf-Connecting-Ip": {address}, "X-Forwarded-For": {forwarded}}, []byte("{}")).status
+		header := http.Header{"Cf-Connecting-Ip": {address}, "X-Forwarded-For": {forwarded}}
+		return s.do("POST", s.base+api.ValidatePath, header, []byte("{}")).status
 	}
 	for i, c := range []struct {
 		address, forwarded string
@@ -206,7 +221,8 @@ func TestClientAddressOfThePlatform(t *testing.T) {
 	}{
 		{"192.0.2.1", "198.51.100.1", 401}, {"192.0.2.1", "198.51.100.2", 401}, {"192.0.2.1", "198.51.100.3", 401},
 		{"192.0.2.1", "198.51.100.4", 429}, {"192.0.2.2", "198.51.100.4", 401},
-		{"2001:db8::1", "", 401}, {"2001:db8::2", "", 401}, {"2001:db8::ffff:3", "", 401}, {"2001:db8::4", "", 429}, {"2001:db8:0:1::4", "", 401},
+		{"2001:db8::1", "", 401}, {"2001:db8::2", "", 401}, {"2001:db8::ffff:3", "", 401}, {"2001:db8::4", "", 429},
+		{"2001:db8:0:1::4", "", 401},
 	} {
 		if got := from(c.address, c.forwarded); got != c.status {
 			t.Errorf("request %d, from %s: %d, want %d", i, c.address, got, c.status)
@@ -219,16 +235,17 @@ func TestAdminHost(t *testing.T) {
 	if a := s.do("GET", s.base+"/admin/v1/keys", bearer(operatorToken), nil); a.status != http.StatusNotFound {
 		t.Errorf("the public host: %d %s", a.status, a.body)
 	}
-	if a := s.do("GET", "http://operators.localhost/admin/v1/keys", bearer(operatorToken), nil); a.status != http.StatusOK {
+	const operators = "http://operators.localhost"
+	if a := s.do("GET", operators+"/admin/v1/keys", bearer(operatorToken), nil); a.status != http.StatusOK {
 		t.Errorf("the operators' host: %d %s", a.status, a.body)
 	}
-	if a := s.do("POST", "http://operators.localhost"+api.ValidatePath, nil, nil); a.status != http.StatusUnauthorized {
+	if a := s.do("POST", operators+api.ValidatePath, nil, nil); a.status != http.StatusUnauthorized {
 		t.Errorf("the public API on the operators' host: %d %s", a.status, a.body)
 	}
 }
 
-// Without a host of their own, operators are not served: the right token is an
-// unknown path's 404, as any other.
+// Without a host of their own, operators are not served: also with the right token,
+// the answer is 404, as for any unknown path.
 func TestNoOperatorsWithoutAHostOfTheirs(t *testing.T) {
 	s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) { w.AdminHost = "" })
 	for _, token := range []string{operatorToken, "guess"} {
@@ -245,23 +262,37 @@ func TestNoOperatorsWithoutAHostOfTheirs(t *testing.T) {
 	}
 }
 
-// A configuration that is wrong serves nobody, and the log says what is wrong.
+// If the configuration is wrong, nobody is served, and the log says what is wrong.
 func TestAConfigurationThatIsWrong(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*workerd.Worker)
 		log    string
 	}{
-		"no key ring":             {func(w *workerd.Worker) { delete(w.Secrets, "VERGE_KEYRING") }, "the configuration has no key ring"},
-		"a key ring that is not":  {func(w *workerd.Worker) { w.Secrets["VERGE_KEYRING"] = "hush" }, "VERGE_KEYRING is no JSON"},
-		"no binding LIMITS":       {func(w *workerd.Worker) { w.Unbound = "Limits" }, "LIMITS is missing"},
-		"a missing secret":        {func(w *workerd.Worker) { delete(w.Secrets, "SHOP_WEBHOOK_SECRET") }, "there is no secret SHOP_WEBHOOK_SECRET"},
-		"text that is no JSON":    {func(w *workerd.Worker) { w.ConfigText = `{"base_url": "hush` }, "VERGE_CONFIG is no JSON"},
-		"JSON that is no object":  {func(w *workerd.Worker) { w.ConfigText = `["hush"]` }, "VERGE_CONFIG is no JSON object"},
-		"a base_url that is none": {func(w *workerd.Worker) { w.ConfigText = `{"base_url": "hush"}` }, "base_url is no URL"},
+		"no key ring": {func(w *workerd.Worker) {
+			delete(w.Secrets, "VERGE_KEYRING")
+		}, "the configuration has no key ring"},
+		"a key ring that is not": {func(w *workerd.Worker) {
+			w.Secrets["VERGE_KEYRING"] = "hush"
+		}, "VERGE_KEYRING is no JSON"},
+		"no binding LIMITS": {func(w *workerd.Worker) { w.Unbound = "Limits" }, "LIMITS is missing"},
+		"a missing secret": {func(w *workerd.Worker) {
+			delete(w.Secrets, "SHOP_WEBHOOK_SECRET")
+		}, "there is no secret SHOP_WEBHOOK_SECRET"},
+		"text that is no JSON": {func(w *workerd.Worker) {
+			w.ConfigText = `{"base_url": "hush`
+		}, "VERGE_CONFIG is no JSON"},
+		"JSON that is no object": {func(w *workerd.Worker) {
+			w.ConfigText = `["hush"]`
+		}, "VERGE_CONFIG is no JSON object"},
+		"a base_url that is none": {func(w *workerd.Worker) {
+			w.ConfigText = `{"base_url": "hush"}`
+		}, "base_url is no URL"},
 		"a webhook never reached": {func(w *workerd.Worker) {
 			w.Secrets["VERGE_SITE_2"] = `{"integrations": [{"id": "x", "webhook_url": "https://10.1.2.3/hush"}]}`
 		}, "integration x: no event would ever reach its webhook_url: the address is not public"},
-		"a short secret": {func(w *workerd.Worker) { w.Secrets["SHOP_WEBHOOK_SECRET"] = "hush" }, "must have at least 16"},
+		"a short secret": {func(w *workerd.Worker) {
+			w.Secrets["SHOP_WEBHOOK_SECRET"] = "hush"
+		}, "must have at least 16"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, server := deploy(t, newInbox(t), c.change)

@@ -1,10 +1,10 @@
-// The test's entry: many services, called sites, in one workerd, each with its
-// own guest, clock and Durable Objects. It is not deployed. What answers and
-// what keeps is production's, only put together anew.
+// The tests' entry: many services, called sites, in one workerd, each with its own
+// guest, clock and Durable Objects. It is not deployed. It puts together the code that
+// is.
 //
-// A request is for the site that X-Verge-Site names or the first label of its
-// host: h12.localhost, and admin-h12.localhost for the operators' side. What is
-// for the control host changes sites.
+// A request is for the site that X-Verge-Site names, or else the first label of its
+// host: h12.localhost, and admin-h12.localhost for the operators' side. Requests to the
+// control host change sites.
 
 import * as abi from "../src/abi.js";
 import { Counters } from "../src/counters.js";
@@ -40,8 +40,10 @@ class Site {
     this.timeout = handle_ms || 15_000;
     this.egress = egress({ loopback: true, timeout: fetch_ms || 10_000 });
     this.engine = new Engine({
-      module: modules[module || "verge"], config: JSON.stringify(guest), now: () => this.now(), log: (line) => this.log(line),
-      count: (event) => { this.counts[event] = (this.counts[event] ?? 0) + 1; }, places: places || undefined, memory: memory || undefined,
+      module: modules[module || "verge"], config: JSON.stringify(guest),
+      now: () => this.now(), log: (line) => this.log(line),
+      count: (event) => { this.counts[event] = (this.counts[event] ?? 0) + 1; },
+      places: places || undefined, memory: memory || undefined,
     });
   }
 
@@ -51,7 +53,9 @@ class Site {
     this.offset = BigInt(offset ?? 0);
   }
   now() { return this.at ?? BigInt(Date.now()) * millisecond + this.offset; }
-  alarmAt(due) { return this.at !== null ? null : Number((due - this.offset + millisecond - 1n) / millisecond); }
+  alarmAt(due) {
+    return this.at !== null ? null : Number((due - this.offset + millisecond - 1n) / millisecond);
+  }
 
   log(line) { this.logs.push(JSON.stringify(line)); }
   effects(env) {
@@ -160,24 +164,29 @@ export default {
       run: (entry, message) => run(entry, message, entry === abi.entry.admin ? 75_000 : site.timeout),
       client: clientOf,
       isAdmin: () => admin,
-      ready: async () => abi.read(abi.outcome, await run(abi.entry.ready, abi.empty, 2_000)).status === abi.status.ok,
+      ready: async () => {
+        const { status } = abi.read(abi.outcome, await run(abi.entry.ready, abi.empty, 2_000));
+        return status === abi.status.ok;
+      },
       log: (line) => site.log(line),
     });
   },
 };
 
-// routed is what the door makes of a request.
+// routed is what the door knows of a request.
 function routed({ door, method, path }) {
   const table = new Table(door === "admin" ? adminRoutes : publicRoutes);
   const route = table.at(method, path);
-  return { label: route.label, limit: route.maxBody, shown: door === "admin" ? operatorsPath(table.words(), path) : logPath(route, path) };
+  const shown = door === "admin" ? operatorsPath(table.words(), path) : logPath(route, path);
+  return { label: route.label, limit: route.maxBody, shown };
 }
 
 async function control(request, env, ctx) {
   const [, id, what] = new URL(request.url).pathname.split("/");
   const body = new Uint8Array(await request.arrayBuffer());
   if (id === "codec") {
-    const type = { list: "listing", fetch_error: "fetchError", claim_jobs: "claimJobs", job: "jobUntil" }[what] ?? what;
+    const names = { list: "listing", fetch_error: "fetchError", claim_jobs: "claimJobs", job: "jobUntil" };
+    const type = names[what] ?? what;
     try {
       return new Response(abi.write(abi[type], abi.read(abi[type], body)));
     } catch (e) {
@@ -193,20 +202,25 @@ async function control(request, env, ctx) {
   if (id === "off-limits") return new Response(offLimits(abi.textOf(body), what === "loopback"));
   const site = sites.get(id);
   if (!site) return new Response("no such site", { status: 404 });
-  const entry = (code, message = abi.empty, timeout = 60_000) => site.engine.run(code, message, site.effects(env), timeout);
+  const entry = (code, message = abi.empty, timeout = 60_000) => {
+    return site.engine.run(code, message, site.effects(env), timeout);
+  };
   switch (what ?? request.method) {
     case "DELETE":
       sites.delete(id);
       for (const partition of JSON.parse(abi.textOf(body))) {
-        await env.PARTITION.get(env.PARTITION.idFromName(`${id}/${partition}`)).forget().catch(() => {}); // it aborts itself
+        const object = env.PARTITION.get(env.PARTITION.idFromName(`${id}/${partition}`));
+        await object.forget().catch(() => {}); // it aborts itself
       }
       return new Response();
     case "clock": {
       const clock = JSON.parse(abi.textOf(body));
       site.setClock(clock);
-      // Alarms that are set were right by the clock as it was.
-      const look = (partition) => ({ kind: abi.kind.claim, body: abi.write(abi.claim, { partition, now: 0n, lease: 0n, n: 0 }) });
-      for (const partition of site.store ? [] : clock.partitions ?? []) await site.effects(env)(look(partition));
+      // Alarms were set by the old clock. A claim of nothing sets them anew.
+      for (const partition of site.store ? [] : clock.partitions ?? []) {
+        const body = abi.write(abi.claim, { partition, now: 0n, lease: 0n, n: 0 });
+        await site.effects(env)({ kind: abi.kind.claim, body });
+      }
       return new Response();
     }
     case "forget": site.engine.forget(); return new Response();
@@ -230,13 +244,13 @@ async function control(request, env, ctx) {
   return new Response("no such control", { status: 404 });
 }
 
-// fleet runs isolates that share counters, and returns what each request was
-// answered. Only this moves the clock, so that the same fleet does the same.
+// fleet runs isolates that share counters, and returns the answer to each request. It
+// alone moves the clock, so that the same fleet always does the same.
 //   isolates  how many
 //   requests  [{at, isolate, charges: [{name, cost, burst}]}], in microseconds
-//   evict     [{at, isolate}]: it forgets all that it knew; the object where isolate is -1
-//   delays    of the questions and answers on their way, one after the other
-//   lost      the numbers of those that never arrive
+//   evict     [{at, isolate}]: the isolate forgets all; -1 stands for the object
+//   delays    of questions and answers, one after the other
+//   lost      the numbers of questions and answers that never arrive
 async function fleet({ isolates, requests, evict, delays, lost }) {
   const events = []; // {at, run}, in order
   let clock = 0, ways = 0, holders = 0;
@@ -263,7 +277,9 @@ async function fleet({ isolates, requests, evict, delays, lost }) {
     });
   }
   const answers = requests.map(({ at, isolate, charges }) => new Promise((done) => plan(at, async () => {
-    const exact = charges.map(({ name, cost, burst }) => ({ name, cost: BigInt(cost) * 1000n, burst: BigInt(burst) * 1000n }));
+    const exact = charges.map(({ name, cost, burst }) => {
+      return { name, cost: BigInt(cost) * 1000n, burst: BigInt(burst) * 1000n };
+    });
     try {
       const tats = await all[isolate].spend("limits", BigInt(at) * 1000n, exact);
       done({ tats: tats.map((tat) => (tat === null ? 0 : Number(tat / 1000n))) });
@@ -275,13 +291,13 @@ async function fleet({ isolates, requests, evict, delays, lost }) {
     const { at, run } = events.shift();
     clock = at;
     run();
-    for (let i = 0; i < 50; i++) await null; // all that follows from it without a way
+    for (let i = 0; i < 50; i++) await null; // all that follows without a question or an answer
   }
   return { answers: await Promise.all(answers), ways };
 }
 
-// clientOf is contract 30 with the loopback trusted, as the harness's native
-// server has it: the right-most entry of X-Forwarded-For that is not itself a
+// clientOf is the client's address by contract 30, with the loopback trusted, as in the
+// harness's native server: the right-most entry of X-Forwarded-For that is not a
 // trusted proxy.
 const loopback = { address: Uint8Array.of(127, 0, 0, 0), bits: 8 };
 
@@ -290,7 +306,8 @@ function clientOf(request) {
   for (const entry of (request.headers.get("X-Forwarded-For") ?? "").split(",").reverse()) {
     const text = entry.trim();
     if (text === "") continue;
-    const address = parseAddress(text) ?? parseAddress(text.replace(/:\d{1,5}$/, "").replace(/^\[(.*)\]$/, "$1"));
+    const bare = text.replace(/:\d{1,5}$/, "").replace(/^\[(.*)\]$/, "$1");
+    const address = parseAddress(text) ?? parseAddress(bare);
     if (!address) return at;
     at = address;
     if (address.length !== 4 || !within(address, loopback)) return at;

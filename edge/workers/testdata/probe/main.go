@@ -1,8 +1,8 @@
 //go:build wasip1
 
-// Command probe is a guest that tells a test what its host does: /clock reads
-// the clock around a computation and around an effect, and any other path has
-// its body fetched.
+// Command probe is a guest that tells a test what its host does. /clock reads the clock
+// around a computation and around an effect. Any other path fetches the URL in its
+// body.
 package main
 
 import (
@@ -86,7 +86,8 @@ func selfTest(request uint32) {
 	case "clock":
 		self.Now = self.Now.Add(time.Second)
 	case "effect":
-		put(abi.Record{Request: request, Op: 1, Kind: abi.KVGet, Body: abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})})
+		key := abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})
+		put(abi.Record{Request: request, Op: 1, Kind: abi.KVGet, Body: key})
 		return
 	}
 	put(abi.Record{Request: request, Kind: abi.Respond, Body: abi.AppendSelf(nil, self)})
@@ -123,9 +124,11 @@ func vergeSubmit(request uint32, n int32) uint32 {
 			break
 		}
 		before[request] = begin
-		put(abi.Record{Request: request, Op: 1, Kind: abi.KVGet, Body: abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})})
+		key := abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})
+		put(abi.Record{Request: request, Op: 1, Kind: abi.KVGet, Body: key})
 	case "/echo":
-		respond(request, 200, fmt.Sprintf("%s %q %q %v %v %q", req.Method, req.Path, req.Query, req.Header, req.Client, req.Body))
+		respond(request, 200, fmt.Sprintf("%s %q %q %v %v %q",
+			req.Method, req.Path, req.Query, req.Header, req.Client, req.Body))
 	case abi.CanaryPath:
 		canary(request)
 	case "/panic":
