@@ -1419,8 +1419,8 @@ func (g *groupState) unlock() {}`,
 	{
 		breaks: "redis: a caller whose time is up while its commit travels is told that nothing changed",
 		file:   "kvadapters/redis/batch.go",
-		old:    `return nil, !p.aboard.CompareAndSwap(false, true), context.Cause(ctx)`,
-		new:    `return nil, p.aboard.CompareAndSwap(false, true), context.Cause(ctx)`,
+		old:    `return nil, !p.claimed.CompareAndSwap(false, true), context.Cause(ctx)`,
+		new:    `return nil, p.claimed.CompareAndSwap(false, true), context.Cause(ctx)`,
 		ask:    []string{redis + "TestACallerWhoLeaves"},
 	},
 	{
