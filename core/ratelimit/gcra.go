@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Limit allows Count requests per period: at once if need be, and then again
-// one whenever a Count-th of the period has gone by. In any window there are
-// so at most Count requests plus what the window's length gives back.
+// Limit allows Count requests in a period Per. They may come all at once. After that one more is
+// allowed whenever a Count-th part of the period has passed. So any window has at most Count requests
+// plus those that its own length gives back.
 type Limit struct {
 	Count int
 	Per   time.Duration
 }
 
-// PerMinute is the limit of so many requests a minute.
+// PerMinute is the limit of count requests a minute.
 func PerMinute(count int) Limit { return Limit{count, time.Minute} }
 
-// cost is what one request adds to a counter, rounded up so that a period
-// that Count does not divide never allows more, and to microseconds so that a
-// store that keeps no finer time decides the same.
+// cost is what one request adds to a counter. It is rounded up, so that a period that Count does not
+// divide never allows more than Count. It is in whole microseconds, so that a store with no finer time
+// decides the same.
 func (l Limit) cost() time.Duration {
 	if l.Count < 1 || l.Per < time.Microsecond {
-		panic(fmt.Sprintf("ratelimit: a limit of %d per %v allows nothing or everything", l.Count, l.Per))
+		panic(fmt.Sprintf("ratelimit: a limit of %d per %v: Count and Per must be positive", l.Count, l.Per))
 	}
 	step := time.Duration(l.Count) * time.Microsecond
 	return (l.Per + step - 1) / step * time.Microsecond
@@ -29,21 +29,20 @@ func (l Limit) cost() time.Duration {
 
 func (l Limit) burst() time.Duration { return l.cost() * time.Duration(l.Count) }
 
-// Decision is what a limit says to one request.
+// Decision is a limit's answer to one request.
 type Decision struct {
 	Allowed    bool
 	NewTAT     time.Time     // the counter afterwards
 	Remaining  int           // requests that would be allowed at once afterwards
-	Reset      time.Duration // until the whole Count is there again
+	Reset      time.Duration // until the whole Count is allowed again
 	RetryAfter time.Duration // until a request would be allowed; zero if one would be now
 }
 
-// Decide is the generic cell rate algorithm. tat is the counter, the
-// theoretical arrival time: the instant at which it is full again. The zero
-// time is a counter that was never used.
+// Decide is the generic cell rate algorithm. tat is the counter, as its theoretical arrival time: the
+// instant when the whole Count is allowed again. The zero time is a counter that was never used.
 //
-// A clock that went back leaves tat further ahead than a counter can get;
-// then less is allowed, never more.
+// If the clock goes back, tat can be further ahead than the counter could reach. Then less is allowed,
+// never more.
 func Decide(tat, now time.Time, limit Limit) Decision {
 	d := limit.standing(tat, now)
 	if d.Remaining < 1 {
@@ -54,7 +53,7 @@ func Decide(tat, now time.Time, limit Limit) Decision {
 	return d
 }
 
-// standing is how a counter stands at now, nothing being asked of it.
+// standing returns the state of a counter at now, without a request.
 func (l Limit) standing(tat, now time.Time) Decision {
 	if tat.Before(now) {
 		tat = now
