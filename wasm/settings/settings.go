@@ -1,6 +1,6 @@
-// Package settings carries the core's configuration over to a guest: hosts
-// turn theirs into the ABI's with Pack, and the guest turns it back with
-// Unpack, so that a service is configured alike whatever runs it.
+// Package settings transfers the core's configuration to a guest. Hosts turn their configuration into
+// the ABI's with Pack. The guest turns it back with Unpack. So a service has the same configuration
+// whatever runs it.
 package settings
 
 import (
@@ -17,9 +17,9 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Pack returns what Unpack makes c of again; sealing is for the caller to add.
-// What the ABI cannot say is an error: times of less than a millisecond, limits
-// that are not per minute, and providers, since a guest has its own.
+// Pack returns the configuration that Unpack turns back into c. The caller adds what is needed for
+// sealing. Pack returns an error for what the ABI cannot express: times of less than a millisecond,
+// limits that are not per minute, and providers, since a guest has its own.
 func Pack(c core.Config) (abi.Config, error) {
 	var bad error
 	ms := func(what string, d time.Duration) abi.Milliseconds {
@@ -30,17 +30,27 @@ func Pack(c core.Config) (abi.Config, error) {
 	}
 	perMinute := func(what string, l ratelimit.Limit) int {
 		if l != (ratelimit.Limit{}) && l.Per != time.Minute {
-			bad = errors.Join(bad, fmt.Errorf("limit %s of %d per %s: a guest counts per minute", what, l.Count, l.Per))
+			bad = errors.Join(bad, fmt.Errorf("limit %s of %d per %s: a guest counts per minute",
+				what, l.Count, l.Per))
 		}
 		return l.Count
 	}
 	a := abi.Config{
-		BaseURL: c.BaseURL, Dev: c.Dev, Test: c.Test, OperatorToken: c.OperatorToken,
-		Partitions: c.Partitions, Attempts: c.Attempts,
-		OutcomeLife: ms("outcome life", c.OutcomeLife), AttemptTime: ms("attempt time", c.AttemptTime), Lease: ms("lease", c.Lease),
-		PublicPerIP: perMinute("public per IP", c.Limits.PublicPerIP), PublicPerKey: perMinute("public per key", c.Limits.PublicPerKey),
-		SecretPerIP: perMinute("secret per IP", c.Limits.SecretPerIP), ReconcilePerKey: perMinute("reconcile per key", c.Limits.ReconcilePerKey),
-		PreflightsPerIP: perMinute("preflights per IP", c.Limits.PreflightsPerIP), PagesPerIP: perMinute("pages per IP", c.Limits.PagesPerIP),
+		BaseURL:              c.BaseURL,
+		Dev:                  c.Dev,
+		Test:                 c.Test,
+		OperatorToken:        c.OperatorToken,
+		Partitions:           c.Partitions,
+		Attempts:             c.Attempts,
+		OutcomeLife:          ms("outcome life", c.OutcomeLife),
+		AttemptTime:          ms("attempt time", c.AttemptTime),
+		Lease:                ms("lease", c.Lease),
+		PublicPerIP:          perMinute("public per IP", c.Limits.PublicPerIP),
+		PublicPerKey:         perMinute("public per key", c.Limits.PublicPerKey),
+		SecretPerIP:          perMinute("secret per IP", c.Limits.SecretPerIP),
+		ReconcilePerKey:      perMinute("reconcile per key", c.Limits.ReconcilePerKey),
+		PreflightsPerIP:      perMinute("preflights per IP", c.Limits.PreflightsPerIP),
+		PagesPerIP:           perMinute("pages per IP", c.Limits.PagesPerIP),
 		FailedOperatorsPerIP: perMinute("failed operators per IP", c.Limits.FailedOperatorsPerIP),
 		JitterPercent:        c.Schedule.JitterPercent,
 	}
@@ -53,16 +63,27 @@ func Pack(c core.Config) (abi.Config, error) {
 	return a, bad
 }
 
-// Unpack returns the core's configuration, with the providers that a guest
-// has, which go by the clock now.
+// Unpack returns the core's configuration, with the providers that a guest has. Their clock is now.
 func Unpack(a abi.Config, now func() time.Time) core.Config {
 	c := core.Config{
-		BaseURL: a.BaseURL, Dev: a.Dev, Test: a.Test, OperatorToken: a.OperatorToken,
-		Partitions: a.Partitions, Attempts: a.Attempts,
-		OutcomeLife: a.OutcomeLife.Duration(), AttemptTime: a.AttemptTime.Duration(), Lease: a.Lease.Duration(),
-		Limits: api.Limits{PublicPerIP: perMinute(a.PublicPerIP), PublicPerKey: perMinute(a.PublicPerKey),
-			SecretPerIP: perMinute(a.SecretPerIP), ReconcilePerKey: perMinute(a.ReconcilePerKey),
-			PreflightsPerIP: perMinute(a.PreflightsPerIP), PagesPerIP: perMinute(a.PagesPerIP), FailedOperatorsPerIP: perMinute(a.FailedOperatorsPerIP)},
+		BaseURL:       a.BaseURL,
+		Dev:           a.Dev,
+		Test:          a.Test,
+		OperatorToken: a.OperatorToken,
+		Partitions:    a.Partitions,
+		Attempts:      a.Attempts,
+		OutcomeLife:   a.OutcomeLife.Duration(),
+		AttemptTime:   a.AttemptTime.Duration(),
+		Lease:         a.Lease.Duration(),
+		Limits: api.Limits{
+			PublicPerIP:          perMinute(a.PublicPerIP),
+			PublicPerKey:         perMinute(a.PublicPerKey),
+			SecretPerIP:          perMinute(a.SecretPerIP),
+			ReconcilePerKey:      perMinute(a.ReconcilePerKey),
+			PreflightsPerIP:      perMinute(a.PreflightsPerIP),
+			PagesPerIP:           perMinute(a.PagesPerIP),
+			FailedOperatorsPerIP: perMinute(a.FailedOperatorsPerIP),
+		},
 		Schedule: webhook.Schedule{JitterPercent: a.JitterPercent},
 	}
 	if a.Retries != nil {
@@ -77,7 +98,7 @@ func Unpack(a abi.Config, now func() time.Time) core.Config {
 	return c
 }
 
-// perMinute leaves zero to the core, whose zero is the contract's.
+// perMinute keeps zero, which the core replaces with the contract's value.
 func perMinute(n int) ratelimit.Limit {
 	if n == 0 {
 		return ratelimit.Limit{}
