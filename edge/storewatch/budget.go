@@ -19,24 +19,24 @@ type budget struct {
 
 type budgetKey struct{}
 
-// WithBudget returns the context of a request that may wait for the store for
-// no longer than d, all its calls together. A call that runs out of it ends as
-// one whose deadline is over: a read with kv.ErrUnavailable, a commit that may
-// have reached the store with kv.ErrUnknown. Calls after that are not begun:
-// kv.ErrUnavailable. The request itself goes on, to say so.
+// WithBudget returns the context of a request whose calls may together wait at most d for the store. A
+// call that uses up the budget ends as if its deadline had passed: a read with kv.ErrUnavailable, a
+// commit that may have reached the store with kv.ErrUnknown. Later calls are not begun and return
+// kv.ErrUnavailable. The request itself goes on, so that it can answer.
 //
-// It relies on the store to return when its context is done. All do, except for
-// a read of bolt's file from a disk that hangs.
+// WithBudget relies on the store to return when its context is done. All stores do, except for a read
+// of bolt's file from a disk that hangs.
 func WithBudget(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, budgetKey{}, &budget{whole: d, left: d})
 }
 
 func (b *budget) err() error {
-	return fmt.Errorf("the request has waited %v for the store, its whole budget (store.budget): %w", b.whole, context.DeadlineExceeded)
+	return fmt.Errorf("the request has waited %v for the store, its whole budget (store.budget): %w",
+		b.whole, context.DeadlineExceeded)
 }
 
-// spend begins one call; done ends it. A context without a budget bounds
-// nothing: background jobs have bounds of their own.
+// spend begins one call; done ends it. A context without a budget has no limit here, because background
+// jobs have limits of their own.
 func spend(ctx context.Context) (within context.Context, done func(), err error) {
 	b, ok := ctx.Value(budgetKey{}).(*budget)
 	if !ok {
