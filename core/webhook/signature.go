@@ -91,11 +91,11 @@ func Verify(
 	signatures := values(header, HeaderSignature)
 	switch len(signatures) {
 	case 0:
-		return refuse(1, "%s is missing; look whether a proxy drops it, or whether the service sent this at all",
+		return refuse(1, "%s is missing; check whether a proxy drops it, and whether the service sent this request",
 			HeaderSignature)
 	case 1:
 	default:
-		return refuse(1, "%s is there %d times; look whether a proxy doubles it", HeaderSignature, len(signatures))
+		return refuse(1, "%s occurs %d times; check whether a proxy doubles it", HeaderSignature, len(signatures))
 	}
 	sig, err := parseSignature(signatures[0])
 	if err != nil {
@@ -104,18 +104,19 @@ func Verify(
 
 	for _, other := range values(header, HeaderTimestamp) {
 		if other != sig.ts {
-			return refuse(2, "%s differs from t in %s; look whether a proxy sets it", HeaderTimestamp, HeaderSignature)
+			return refuse(2, "%s differs from t in %s; check whether a proxy sets it",
+				HeaderTimestamp, HeaderSignature)
 		}
 	}
 
 	if secret == "" {
-		return refuse(4, "no webhook secret given; look at this receiver's configuration")
+		return refuse(4, "no webhook secret given; check this receiver's configuration")
 	}
 	if !hmac.Equal(mac(secret, sig.ts, body), sig.v1) {
 		// The error must not contain the secret or the right HMAC. Errors end in logs and in answers,
 		// and the HMAC is what an attacker lacks.
-		return refuse(5, "v1 does not match; look whether the secret is this integration's, "+
-			"and whether the body is the raw bytes received and not JSON that was parsed and written again")
+		return refuse(5, "v1 does not match; check that the secret is this integration's, "+
+			"and that the body is the raw bytes received and not JSON that was parsed and written again")
 	}
 
 	if tolerance <= 0 {
@@ -124,10 +125,11 @@ func Verify(
 	limit := int64(tolerance / time.Second)
 	switch age := now.Unix() - sig.t; {
 	case age > limit:
-		return refuse(6, "signed %d s ago, more than %d s; look at this receiver's clock, or take it for a replay",
+		return refuse(6, "signed %d s ago, more than %d s; check this receiver's clock; "+
+			"if it is right, this is a replay",
 			age, limit)
 	case -age > limit:
-		return refuse(6, "signed %d s in the future, more than %d s; look at this receiver's clock", -age, limit)
+		return refuse(6, "signed %d s in the future, more than %d s; check this receiver's clock", -age, limit)
 	}
 	return nil
 }
