@@ -13,22 +13,23 @@ import (
 
 func TestCountName(t *testing.T) {
 	for _, c := range []struct{ name, event, want string }{
-		{"one of the list", CountLateAnswer, "late_answer_ignored"},
-		{"one that nobody listed", "svc_sk_secret", "other"},
-		{"one that is no UTF-8", "\xff", "other"},
+		{"a name of the list", CountLateAnswer, "late_answer_ignored"},
+		{"a name that is not in the list", "svc_sk_secret", "other"},
+		{"a name that is not UTF-8", "\xff", "other"},
 		{"none", "", "other"},
-		{"one of another spelling", strings.ToUpper(CountLateAnswer), "other"},
+		{"another spelling of a name of the list", strings.ToUpper(CountLateAnswer), "other"},
 	} {
 		if got := CountName(c.event); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
-	if slices.Contains(counts, countOther) || len(slices.Compact(slices.Sorted(slices.Values(counts)))) != len(counts) {
-		t.Errorf("the list has a name twice, or the one for all others: %q", counts)
+	distinct := slices.Compact(slices.Sorted(slices.Values(counts)))
+	if slices.Contains(counts, countOther) || len(distinct) != len(counts) {
+		t.Errorf("the list has a name twice, or it has the name for all others: %q", counts)
 	}
 }
 
-// A name that the list does not have would be counted as "other".
+// TestTheCoreCountsByTheList: a name that is not in the list would be counted as "other".
 func TestTheCoreCountsByTheList(t *testing.T) {
 	calls := 0
 	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
@@ -51,7 +52,8 @@ func TestTheCoreCountsByTheList(t *testing.T) {
 			calls++
 			ast.Inspect(call.Args[0], func(n ast.Node) bool {
 				if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
-					t.Errorf("%s: %s is counted as a text: add a constant to core/host/counts.go", set.Position(l.Pos()), l.Value)
+					t.Errorf("%s: Count gets the text %s: add a constant to core/host/counts.go",
+						set.Position(l.Pos()), l.Value)
 				}
 				return true
 			})

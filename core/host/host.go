@@ -1,6 +1,5 @@
-// Package host is what the core asks of whoever runs it, beside the KV:
-// time, randomness, sealing, outbound HTTP and a place for logs. An engine
-// fills in a Host; nothing in the core reaches past it.
+// Package host is what the core needs from the engine that runs it, besides the KV: time, randomness,
+// sealing, outbound HTTP and a log. An engine fills in a Host. Nothing in the core reaches past it.
 package host
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Host is handed to the core once. Fields marked optional may be zero.
+// Host is given to the core once. Fields that are marked optional may be zero.
 type Host struct {
 	KV     kv.KV
 	Sealer Sealer
@@ -25,68 +24,66 @@ type Host struct {
 	// Random yields cryptographically secure bytes and never fails.
 	Random io.Reader
 
-	// Log takes internal causes. Nil discards. The core hands it no secret,
-	// token, state, external user id or callback query.
+	// Log gets internal causes. Nil discards them. The core gives it no secret, token, state, external
+	// user id or callback query.
 	Log *slog.Logger
 
-	// Count takes events worth a metric, one of the Count constants. Nil discards.
+	// Count gets events that are worth a metric: one of the Count constants. Nil discards them.
 	Count func(event string)
 
-	// Wake hints that a task now falls due in p at due, so that a runner that
-	// sleeps can look again. A lost hint only delays. Nil: the runner polls.
+	// Wake hints that a task of p falls due at due, so that a sleeping runner can look again. If a hint
+	// is lost, the task only runs later. Nil: the runner polls.
 	Wake func(p kv.Partition, due time.Time)
 }
 
-// ErrNotAuthentic is the one answer to a token that this key ring, purpose
-// and host did not seal, whatever is wrong with it: telling more would help
-// only whoever altered it.
+// ErrNotAuthentic is the only answer to a token that was not sealed with this key ring, for this
+// purpose and host. A more exact answer would help only an attacker who altered the token.
 var ErrNotAuthentic = errors.New("host: not authentic")
 
-// ErrKeyAwaited says that other instances seal with the key of this token and
-// that this instance does not have that key yet (contract 16). The token may be
-// good: whoever asks is told to come again, and nothing is decided.
+// ErrKeyAwaited says that other instances seal with the key of this token and that this instance does
+// not have the key yet (contract 16). The token may be good. The caller is told to come again, and
+// nothing is decided.
 var ErrKeyAwaited = errors.New("host: sealed with a key that this instance has not read yet")
 
-// ClockMargin is by how much the clocks of instances may differ.
+// ClockMargin is the largest difference that the clocks of instances may have.
 const ClockMargin = 5 * time.Minute
 
-// Dated reports whether something dated at could come from a key that sealed
-// until then, zero for one that still seals. A key that was replaced opens what
-// is older than its successor and nothing newer, so that a ring which leaked
-// and was rotated forges nothing new (contract 16).
+// Dated reports whether something that is dated at can come from a key that sealed until the given
+// time. A zero until means that the key still seals. A replaced key opens what is older than its
+// successor and nothing newer. So an attacker with a ring that leaked and was rotated cannot forge
+// anything new (contract 16).
 func Dated(at, until time.Time) bool {
 	return until.IsZero() || !at.After(until.Add(ClockMargin))
 }
 
-// MACSize is the length of a MAC: the key's id in 4 bytes, and 16 of the tag.
+// MACSize is the length of a MAC: 4 bytes of the key's id and 16 bytes of the tag.
 const MACSize = 20
 
-// Sealer keeps the keys. Natively it is token.Ring; a WASM guest is offered
-// the same ring as an import, so that it holds no keys.
+// Sealer keeps the keys. Natively it is token.Ring. A WASM guest gets the same ring as an import, so
+// that it holds no keys.
 //
-// A purpose separates: what was made for one never opens as another.
+// Purposes are separate: what was made for one never opens for another.
 type Sealer interface {
 	// Seal returns claims, a JSON object, as a sealed token.
 	Seal(purpose string, claims []byte) ([]byte, error)
 
-	// Open returns the claims of a token that Seal made for this purpose, and
-	// when the successor of the key that sealed it began to seal, zero if it has
-	// none: the caller holds that against the token's own date (Dated). The
-	// error is ErrNotAuthentic or ErrKeyAwaited.
+	// Open returns the claims of a token that Seal made for this purpose. until is when the successor
+	// of its key began to seal, or zero if there is none. The caller compares that with the token's own
+	// date (Dated). The error is ErrNotAuthentic or ErrKeyAwaited.
 	Open(purpose string, sealed []byte) (claims []byte, until time.Time, err error)
 
-	// MAC authenticates a message in MACSize bytes with the key that seals; the result names the key.
+	// MAC authenticates a message in MACSize bytes, with the key that seals. The result names the key.
 	MAC(purpose string, message []byte) ([]byte, error)
 
-	// CheckMAC finds out in constant time whether MAC made mac, with any key of
-	// the ring. until and err are as with Open. A nil mac asks about something
-	// that the store holds without one: until is when every instance began to
-	// write MACs, and the error says that this ring never did otherwise.
+	// CheckMAC checks in constant time whether MAC made mac with any key of the ring. until and err are
+	// as in Open. A nil mac is a question about an item that the store holds without a MAC. Then until
+	// is when every instance began to write MACs, and an error says that this ring has always written
+	// them.
 	CheckMAC(purpose string, message, mac []byte) (until time.Time, err error)
 }
 
-// Fetcher is the guarded way out (contract 26, 28): https to public addresses
-// only, no redirects, no proxies, the whole exchange within its limits.
+// Fetcher is the guarded way to other servers (contract 26, 28). It allows only https to public
+// addresses, follows no redirects, uses no proxies, and keeps the whole exchange within its limits.
 type Fetcher interface {
 	// Fetch returns the answer, whatever its status, or a *FetchError.
 	Fetch(ctx context.Context, req FetchRequest) (FetchResponse, error)
@@ -100,33 +97,33 @@ type FetchRequest struct {
 	Body   []byte
 }
 
-// FetchResponse is what came back. Body is cut at the fetcher's limit.
+// FetchResponse is the answer. Body is cut at the fetcher's limit.
 type FetchResponse struct {
 	Status int
 	Header map[string]string // canonical names, first value of each
 	Body   []byte
 }
 
-// FetchError says why there is no answer, in words that may be shown to an
-// operator: Reason is one of the Fetch constants.
+// FetchError says why there is no answer. Reason is one of the Fetch constants, so an operator may see
+// it.
 type FetchError struct {
 	Reason string
 	Err    error
 }
 
-// Why a fetch has no answer. Events that died before there were the finer ones
-// say network_error for all of those.
+// Reasons why a fetch has no answer. Events that died before some of these reasons existed have
+// network_error for all of those.
 const (
-	FetchBlocked   = "destination_not_allowed" // scheme, address or port is off limits
+	FetchBlocked   = "destination_not_allowed" // scheme, address or port is not allowed
 	FetchTimeout   = "timeout"
 	FetchDNS       = "dns_error"
 	FetchRefused   = "connection_refused"
 	FetchTLS       = "tls_error"
-	FetchMalformed = "malformed_answer" // begun, and no whole HTTP answer
-	FetchNetwork   = "network_error"    // everything else, like a connection that broke
+	FetchMalformed = "malformed_answer" // it began, but is not a complete HTTP answer
+	FetchNetwork   = "network_error"    // everything else, such as a broken connection
 )
 
-// FetchCause puts a Fetch constant into words for an operator, "" for any other text.
+// FetchCause returns a sentence for an operator about a Fetch constant, or "" for any other text.
 func FetchCause(reason string) string {
 	switch reason {
 	case FetchBlocked:

@@ -19,8 +19,8 @@ import (
 // Partition holds the configuration.
 const Partition kv.Partition = "c"
 
-// cacheLife is how long a read may be believed: a revocation holds
-// everywhere within this time (contract 12).
+// cacheLife is how long a read may be used, so that a revocation holds everywhere within this time
+// (contract 12).
 const cacheLife = 5 * time.Second
 
 // ErrNotFound: there is no such publisher, integration or key.
@@ -42,7 +42,7 @@ type cached struct {
 	read  time.Time
 }
 
-// allOrigins names, in the cache alone, the browser origins of all integrations.
+// allOrigins is the name in the cache for the browser origins of all integrations.
 const allOrigins = "origins"
 
 // NewDirectory returns the directory that h's KV holds.
@@ -51,7 +51,15 @@ func NewDirectory(h host.Host) *Directory {
 	if err != nil {
 		panic(err) // only for a size below 1
 	}
-	d := &Directory{kv: h.KV, sealer: h.Sealer, now: h.Now, random: h.Random, log: h.Log, count: h.Count, cache: cache}
+	d := &Directory{
+		kv:     h.KV,
+		sealer: h.Sealer,
+		now:    h.Now,
+		random: h.Random,
+		log:    h.Log,
+		count:  h.Count,
+		cache:  cache,
+	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -71,13 +79,13 @@ func lookup[T any](ctx context.Context, d *Directory, name string) (*T, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Believed from before the read was sent, so that its own duration counts too.
+	// The age counts from before the read was sent, so that its own duration is included.
 	d.cache.Add(name, cached{v, now})
 	return v, nil
 }
 
-// read bypasses the cache and returns the item's version beside the value. An
-// item that no instance of this service wrote is token.ErrRecord.
+// read bypasses the cache. It returns the item's version besides the value. The error is
+// token.ErrRecord if no instance of this service wrote the item.
 func read[T any](ctx context.Context, d *Directory, name string) (*T, string, error) {
 	item, err := d.kv.Get(ctx, kv.Key{Partition: Partition, Name: name})
 	if errors.Is(err, kv.ErrNotFound) {
@@ -93,8 +101,8 @@ func read[T any](ctx context.Context, d *Directory, name string) (*T, string, er
 // decode checks an item's MAC and reads it.
 func decode[T any](d *Directory, item kv.Item) (*T, error) {
 	until, err := token.CheckRecord(d.sealer, item.Key.String(), item.Value)
-	// Items without a MAC are an earlier release's. Reseal has signed them all
-	// once the first key seals that lets nothing pass without one.
+	// An item without a MAC is from an earlier release. Reseal has signed all of them by the time when
+	// the first key seals that accepts nothing without a MAC.
 	if err == nil && token.RecordedWith(item.Value) == "" && !host.Dated(d.now().Add(-unsignedLife), until) {
 		err = fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
 	}
@@ -115,11 +123,11 @@ func decode[T any](d *Directory, item kv.Item) (*T, error) {
 	return v, nil
 }
 
-// unsignedLife is how long after the first bound key began to seal an item
-// without a MAC is still read, beside the clocks' margin: Reseal needs seconds.
+// unsignedLife is how long an item without a MAC is still read after the first bound key began to seal.
+// The clocks' margin is added. Reseal needs seconds.
 const unsignedLife = 10 * time.Minute
 
-// write puts one JSON item. With version it replaces just that version, "" for a new item.
+// write puts one JSON item. If version is given, it replaces only that version; "" means a new item.
 func (d *Directory) write(ctx context.Context, name string, v any, version *string) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -143,7 +151,7 @@ func (d *Directory) write(ctx context.Context, name string, v any, version *stri
 	return kv.CommitSurely(ctx, d.kv, tx)
 }
 
-// listPage is how many items are asked for at once.
+// listPage is how many items one request asks for.
 const listPage = 200
 
 func list[T any](ctx context.Context, d *Directory, prefix string) ([]T, error) {
@@ -157,7 +165,7 @@ func list[T any](ctx context.Context, d *Directory, prefix string) ([]T, error) 
 			after = it.Key.Name
 			v, err := decode[T](d, it)
 			if errors.Is(err, token.ErrRecord) {
-				continue // it is none of ours
+				continue // this service did not write it
 			}
 			if err != nil {
 				return nil, err
@@ -185,13 +193,12 @@ func (d *Directory) Integration(ctx context.Context, id string) (*Integration, e
 	return lookup[Integration](ctx, d, "c/int/"+id)
 }
 
-// Integrations lists all of them.
+// Integrations returns all integrations.
 func (d *Directory) Integrations(ctx context.Context) ([]Integration, error) {
 	return list[Integration](ctx, d, "c/int/")
 }
 
-// BrowserOrigin reports whether any integration lets browsers on pages of
-// that origin use its public key.
+// BrowserOrigin reports whether any integration allows pages of that origin to use its public key.
 func (d *Directory) BrowserOrigin(ctx context.Context, origin string) (bool, error) {
 	now := d.now()
 	c, ok := d.cache.Get(allOrigins)
@@ -212,9 +219,8 @@ func (d *Directory) BrowserOrigin(ctx context.Context, origin string) (bool, err
 	return c.value.(map[string]bool)[origin], nil
 }
 
-// PutIntegration adds or replaces an integration. A secret that is not empty
-// is sealed and replaces the kept one; with an empty one the kept one stays,
-// sealed again with the ring's first key.
+// PutIntegration adds or replaces an integration. A secret that is not empty is sealed and replaces the
+// stored one. If it is empty, the stored one stays and is sealed again with the ring's first key.
 func (d *Directory) PutIntegration(ctx context.Context, i Integration, secret string) error {
 	if secret != "" {
 		return d.putIntegration(ctx, i, secret, nil)
@@ -227,12 +233,13 @@ func (d *Directory) PutIntegration(ctx context.Context, i Integration, secret st
 				return err
 			}
 		} else if errors.Is(err, token.ErrRecord) && i.Webhook.Sends() {
-			return fmt.Errorf("the integration that is kept is not this key ring's; set its webhook secret again: %w", err)
+			return fmt.Errorf("the integration that is kept is not this key ring's; set its webhook secret again: %w",
+				err)
 		} else if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, token.ErrRecord) {
 			return err
 		}
-		// Under the version whose secret it keeps: whoever changes the secret
-		// at the same time must not get the old one back.
+		// The write replaces only the version whose secret it keeps. Otherwise it could undo a change
+		// of the secret that another operator makes at the same time.
 		err = d.putIntegration(ctx, i, kept, &version)
 		if conflict := (*kv.Conflict)(nil); !errors.As(err, &conflict) {
 			return err
@@ -241,7 +248,7 @@ func (d *Directory) PutIntegration(ctx context.Context, i Integration, secret st
 	return fmt.Errorf("%w: integration %s changed %d times under one request", kv.ErrUnavailable, i.ID, maxRaces)
 }
 
-// maxRaces bounds how often a write is tried again after somebody else's.
+// maxRaces limits how often a write is tried again after another write came first.
 const maxRaces = 8
 
 func (d *Directory) putIntegration(ctx context.Context, i Integration, secret string, version *string) error {
@@ -251,7 +258,8 @@ func (d *Directory) putIntegration(ctx context.Context, i Integration, secret st
 		claims.URL, i.Webhook.URL, i.Webhook.Hidden = i.Webhook.URL, "", true
 	}
 	if len(secret) > maxSecret {
-		return fmt.Errorf("integration %s: the webhook secret has %d bytes; at most %d are allowed", i.ID, len(secret), maxSecret)
+		return fmt.Errorf("integration %s: the webhook secret has %d bytes; at most %d are allowed",
+			i.ID, len(secret), maxSecret)
 	}
 	if secret != "" || i.Webhook.Hidden {
 		b, err := json.Marshal(claims)
@@ -270,10 +278,9 @@ func (d *Directory) putIntegration(ctx context.Context, i Integration, secret st
 // maxSecret is the longest webhook secret in bytes.
 const maxSecret = 1024
 
-// secretClaims binds a secret to its integration: copied to another's
-// record, it does not open there.
+// secretClaims binds a secret to its integration: a copy in another integration's record does not open.
 //
-// The URL is sealed with it, since it may hold a secret of the receiver.
+// The URL is sealed with it, because it may hold a secret of the receiver.
 type secretClaims struct {
 	Integration string `json:"int"`
 	Secret      string `json:"sec"`
@@ -289,8 +296,8 @@ func (d *Directory) WebhookSecret(i *Integration) (string, error) {
 	return c.Secret, err
 }
 
-// revealURL fills in a URL that is kept sealed. If it does not open, the
-// integration still sends events, which then wait until it does.
+// revealURL fills in a URL that is stored sealed. If it does not open, the integration still makes
+// events, which wait until it does.
 func (d *Directory) revealURL(i *Integration) {
 	if !i.Webhook.Hidden {
 		return
@@ -307,29 +314,30 @@ func (d *Directory) openWebhook(i *Integration) (c secretClaims, err error) {
 	}
 	b, _, err := d.sealer.Open(token.Secret, sealed)
 	if err != nil {
-		return c, fmt.Errorf("integration %s: the webhook secret does not open with this key ring; set it again: %w", i.ID, err)
+		return c, fmt.Errorf("integration %s: the webhook secret does not open with this key ring; "+
+			"set it again: %w", i.ID, err)
 	}
 	if err := json.Unmarshal(b, &c); err != nil || c.Integration != i.ID {
-		return secretClaims{}, fmt.Errorf("integration %s: the sealed webhook secret is another integration's", i.ID)
+		return secretClaims{}, fmt.Errorf("integration %s: the sealed webhook secret is another integration's",
+			i.ID)
 	}
 	return c, nil
 }
 
-// Key returns the key record of a key's text: ErrNotFound if it is not well
-// formed (without asking the KV) or unknown. Whether it is Active is the
-// caller's to ask.
+// Key returns the record of a key's text. It returns ErrNotFound if the text is not well formed
+// (without asking the KV) or unknown. The caller checks whether the key is Active.
 func (d *Directory) Key(ctx context.Context, prefix, text string) (*Key, error) {
 	return d.KeyOf(ctx, Present(prefix, text))
 }
 
-// KeyOf is Key for a text that is read already.
+// KeyOf is Key for a text that was already read.
 func (d *Directory) KeyOf(ctx context.Context, p Presented) (*Key, error) {
 	if p.name == "" {
 		return nil, ErrNotFound
 	}
 	k, err := lookup[Key](ctx, d, p.name)
 	if errors.Is(err, token.ErrRecord) {
-		return nil, ErrNotFound // whoever can write to the store makes no key
+		return nil, ErrNotFound // write access to the store must not be enough to make a key
 	}
 	if err == nil && k.Public() != p.public {
 		return nil, ErrNotFound
@@ -337,8 +345,8 @@ func (d *Directory) KeyOf(ctx context.Context, p Presented) (*Key, error) {
 	return k, err
 }
 
-// SeenKey returns the record of a key as it was seen last, however long ago,
-// without asking the KV; nil if it was not. The caller must not change it.
+// SeenKey returns the record of a key as it was last read, however long ago, without asking the KV. It
+// is nil if the key was never read. The caller must not change it.
 func (d *Directory) SeenKey(p Presented) *Key {
 	if c, ok := d.cache.Peek(p.name); ok && p.name != "" {
 		return c.value.(*Key)
@@ -346,8 +354,8 @@ func (d *Directory) SeenKey(p Presented) *Key {
 	return nil
 }
 
-// SeenIntegration returns the integration as it was seen last, however long
-// ago, without asking the KV; nil if it was not. The caller must not change it.
+// SeenIntegration returns the integration as it was last read, however long ago, without asking the KV.
+// It is nil if the integration was never read. The caller must not change it.
 func (d *Directory) SeenIntegration(id string) *Integration {
 	if c, ok := d.cache.Peek("c/int/" + id); ok {
 		return c.value.(*Integration)
@@ -355,9 +363,11 @@ func (d *Directory) SeenIntegration(id string) *Integration {
 	return nil
 }
 
-// CreateKey makes a key of the publisher, a public one if integrationID is
-// not empty, and returns its text, which is not kept.
-func (d *Directory) CreateKey(ctx context.Context, publisherID, integrationID string, expires *time.Time) (string, Key, error) {
+// CreateKey makes a key of the publisher, a public one if integrationID is not empty. It returns the
+// key's text, which is not stored.
+func (d *Directory) CreateKey(
+	ctx context.Context, publisherID, integrationID string, expires *time.Time,
+) (string, Key, error) {
 	if _, err := d.Publisher(ctx, publisherID); err != nil {
 		return "", Key{}, err
 	}
@@ -378,11 +388,11 @@ func (d *Directory) CreateKey(ctx context.Context, publisherID, integrationID st
 	}
 	k := Key{ID: keyID(text), PublisherID: publisherID, IntegrationID: integrationID,
 		Last4: text[len(text)-4:], Created: d.now().UTC().Truncate(time.Second), Expires: expires}
-	// As a new item: a commit that arrives late must not undo a revocation.
+	// The key is written as a new item, so that a commit that arrives late cannot undo a revocation.
 	return text, k, d.putKey(ctx, text, k, new(string))
 }
 
-// ImportKey keeps a key whose text was made elsewhere, by GenerateKey.
+// ImportKey stores a key whose text GenerateKey made elsewhere.
 func (d *Directory) ImportKey(ctx context.Context, text string, k Key) error {
 	prefix := SecretPrefix
 	if k.Public() {
@@ -408,7 +418,7 @@ func (d *Directory) Keys(ctx context.Context) ([]Key, error) {
 	return list[Key](ctx, d, keyItems)
 }
 
-// RevokeKey ends a key by its id: at once here, within 5 seconds everywhere.
+// RevokeKey ends a key by its id. That holds here at once, and everywhere within 5 seconds.
 func (d *Directory) RevokeKey(ctx context.Context, id string) (Key, error) {
 	hash, ok := trimKeyID(id)
 	if !ok {

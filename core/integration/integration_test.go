@@ -24,7 +24,7 @@ const (
 
 var ctx = context.Background()
 
-// world is a Directory on a test's host, with its calls counted.
+// world is a directory on a store that counts its calls, with a clock that the test moves.
 type world struct {
 	*Directory
 	*testhost.Host
@@ -54,12 +54,15 @@ func (w *world) count(c kvtest.Call) kvtest.Fault {
 // another is a second instance on the same store.
 func (w *world) another() *Directory { return NewDirectory(w.Host.Host) }
 
-// ring has its keys in the order given: 0 is the first key, 1 the second.
+// ring returns a ring with its keys in the given order: 0 is the first key, 1 the second.
 func ring(t testing.TB, order ...int) *token.Ring {
 	t.Helper()
 	var keys []token.Key
 	for _, n := range order {
-		keys = append(keys, token.Key{ID: []string{"9f02ab31", "07c1d2e4"}[n], Secret: bytes.Repeat([]byte{byte(n + 1)}, 32)})
+		keys = append(keys, token.Key{
+			ID:     []string{"9f02ab31", "07c1d2e4"}[n],
+			Secret: bytes.Repeat([]byte{byte(n + 1)}, 32),
+		})
 	}
 	r, err := token.NewRing("verify.verge.example", &coretest.Random{}, keys...)
 	if err != nil {
@@ -69,9 +72,16 @@ func ring(t testing.TB, order ...int) *token.Ring {
 }
 
 func sample() Integration {
-	return Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Method: "sandbox",
-		Webhook: Webhook{URL: "https://hooks.publisher.example/verge"}, BrowserOrigins: []string{"https://www.publisher.example"},
-		CallbackOrigins: []string{"https://www.publisher.example"}}
+	return Integration{
+		ID:              testUUID,
+		PublisherID:     "pub_a",
+		Level:           "L1",
+		ChallengeAge:    25,
+		Method:          "sandbox",
+		Webhook:         Webhook{URL: "https://hooks.publisher.example/verge"},
+		BrowserOrigins:  []string{"https://www.publisher.example"},
+		CallbackOrigins: []string{"https://www.publisher.example"},
+	}
 }
 
 // seed puts a publisher with an integration.
@@ -100,7 +110,7 @@ func TestKeysHaveTheFormOfTheContract(t *testing.T) {
 			t.Errorf("contract 12: a key of prefix %s passes for one of %s", prefix, other)
 		}
 	}
-	// All bits of the random bytes are in the text: the greatest number still fits.
+	// All bits of the random bytes must be in the text, so the greatest number must fit.
 	least, err := GenerateKey(SecretPrefix, bytes.NewReader(make([]byte, 32)))
 	coretest.Must(t, err)
 	most, err := GenerateKey(SecretPrefix, bytes.NewReader(bytes.Repeat([]byte{0xff}, 32)))
@@ -116,7 +126,7 @@ func TestKeysHaveTheFormOfTheContract(t *testing.T) {
 	}
 }
 
-// The form is published, for scanners; a key of today must be one tomorrow.
+// The form of a key is published for scanners, so keys that exist must stay well formed.
 func TestAPublishedKeyIsWellFormed(t *testing.T) {
 	key, err := GenerateKey(SecretPrefix, bytes.NewReader(bytes.Repeat([]byte{0xab}, 32)))
 	coretest.Must(t, err)
@@ -163,13 +173,13 @@ func TestAMistypedKeyFailsWithoutALookUp(t *testing.T) {
 	if _, err := w.Key(ctx, SecretPrefix, key); err != nil || w.gets.Load() != 1 {
 		t.Errorf("the key itself: %v after %d look-ups", err, w.gets.Load())
 	}
-	// A public key is never looked at as a secret one, well formed as it is.
+	// A public key must not be accepted as a secret one, although it is well formed.
 	public, _, err := w.CreateKey(ctx, "pub_a", testUUID, nil)
 	coretest.Must(t, err)
 	refuse("a public key where a secret one is asked for", public)
 }
 
-// The record decides what a key may, beside the prefix that its holder writes.
+// The record decides what a key may do, not only the prefix that its holder writes.
 func TestARecordOfTheOtherKindIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
@@ -177,7 +187,8 @@ func TestARecordOfTheOtherKindIsRefused(t *testing.T) {
 	coretest.Must(t, err)
 	coretest.Must(t, w.putKey(ctx, text, Key{PublisherID: "pub_a", IntegrationID: testUUID}, nil))
 	if k, err := w.Key(ctx, SecretPrefix, text); !errors.Is(err, ErrNotFound) {
-		t.Errorf("spec, Authentication: the record of a public key passes under a secret key's prefix: %+v, %v", k, err)
+		t.Errorf("spec, Authentication: the record of a public key passes under a secret key's prefix: %+v, %v",
+			k, err)
 	}
 	if err := w.ImportKey(ctx, text, Key{PublisherID: "pub_a", IntegrationID: testUUID}); err == nil {
 		t.Error("spec, Authentication: a secret key's text was kept as a public key")
@@ -205,7 +216,8 @@ func TestCreateKey(t *testing.T) {
 		{"contract 12: no such integration", "pub_a", otherUUID},
 		{"contract 5, 404: another publisher's integration", "pub_b", testUUID},
 	} {
-		if text, _, err := w.CreateKey(ctx, c.publisher, c.integration, nil); !errors.Is(err, ErrNotFound) || text != "" {
+		text, _, err := w.CreateKey(ctx, c.publisher, c.integration, nil)
+		if !errors.Is(err, ErrNotFound) || text != "" {
 			t.Errorf("%s: key %q, %v", c.name, text, err)
 		}
 	}
@@ -268,7 +280,14 @@ func TestARevocationHoldsEverywhereWithinFiveSeconds(t *testing.T) {
 	if err != nil || !again.Revoked.Equal(*revoked.Revoked) {
 		t.Errorf("revoked twice: %+v, %v, want the first time", again, err)
 	}
-	for _, id := range []string{"", "key_", "key_0000000000000000", key.ID + "0", key.ID[:19], strings.TrimPrefix(key.ID, "key_")} {
+	for _, id := range []string{
+		"",
+		"key_",
+		"key_0000000000000000",
+		key.ID + "0",
+		key.ID[:19],
+		strings.TrimPrefix(key.ID, "key_"),
+	} {
 		if k, err := w.RevokeKey(ctx, id); !errors.Is(err, ErrNotFound) {
 			t.Errorf("revoking %q: %+v, %v", id, k, err)
 		}
@@ -302,7 +321,7 @@ func TestTheCacheLivesFiveSecondsExactly(t *testing.T) {
 			t.Errorf("contract 12: %s: %d reads, want %d", step.name, got, step.want)
 		}
 	}
-	// What is not there is not believed to stay away.
+	// An absent item must not be cached as absent.
 	if _, err := d.Publisher(ctx, "pub_new"); !errors.Is(err, ErrNotFound) {
 		t.Fatal(err)
 	}
@@ -356,7 +375,7 @@ func TestTheKVFailingIsNotNotFound(t *testing.T) {
 	}
 }
 
-// dump is everything that a reader of the store sees.
+// dump returns everything that a reader of the store can see.
 func (w *world) dump(t testing.TB) string {
 	t.Helper()
 	items, err := w.Store.List(ctx, kv.Key{Partition: Partition}, "", 1000)
@@ -377,11 +396,17 @@ func TestTheStoreHoldsNeitherKeyNorSecret(t *testing.T) {
 	coretest.Must(t, err)
 	coretest.Must(t, w.RecordReadiness(ctx, w.integration(t, w.Directory), secret, true))
 	dump := w.dump(t)
-	if !strings.Contains(dump, "pub_a") || strings.Count(dump, "c/key/") != 2 || !strings.Contains(dump, "c/ready/") {
+	if strings.Count(dump, "c/key/") != 2 || !strings.Contains(dump, "pub_a") ||
+		!strings.Contains(dump, "c/ready/") {
 		t.Fatal("the dump misses what was put")
 	}
 	for _, text := range []string{sk, pk} {
-		for _, part := range []string{text, text[len(SecretPrefix):], text[:20], text[len(SecretPrefix) : len(SecretPrefix)+12]} {
+		for _, part := range []string{
+			text,
+			text[len(SecretPrefix):],
+			text[:20],
+			text[len(SecretPrefix) : len(SecretPrefix)+12],
+		} {
 			if strings.Contains(dump, part) {
 				t.Errorf("contract 12: the store holds %q of a key", part)
 			}
@@ -448,7 +473,8 @@ func TestPutIntegrationKeepsTheSecretAndSealsItAgain(t *testing.T) {
 		t.Errorf("put: %+v", kept)
 	}
 	if got, err := d.WebhookSecret(kept); err != nil || got != secret {
-		t.Errorf("contract 16: after a rotation and without the old key the secret is %q, %v: it was not sealed again", got, err)
+		t.Errorf("contract 16: after a rotation and without the old key the secret is %q, %v: "+
+			"it was not sealed again", got, err)
 	}
 
 	// Where the kept secret does not open, the write must not lose it.
@@ -544,16 +570,26 @@ func TestReadiness(t *testing.T) {
 		{"contract 5, 409: never tested", func() {}, false},
 		{"contract 29: tested and not ready", func() { test(false) }, false},
 		{"contract 29: tested and ready", func() { test(true) }, true},
-		{"contract 29: another name or age changes nothing", func() { put(func(i *Integration) { i.ChallengeAge = 40; i.Name = "x" }, "") }, true},
-		{"spec, Delivery 5: another URL resets", func() { put(func(i *Integration) { i.Webhook.URL += "2" }, "") }, false},
+		{"contract 29: another name or age changes nothing", func() {
+			put(func(i *Integration) { i.ChallengeAge = 40; i.Name = "x" }, "")
+		}, true},
+		{"spec, Delivery 5: another URL resets", func() {
+			put(func(i *Integration) { i.Webhook.URL += "2" }, "")
+		}, false},
 		{"contract 29: the URL that was tested is ready", func() { put(same, "") }, true},
 		{"spec, Delivery 5: another secret resets", func() { put(same, "whsec_another") }, false},
 		{"contract 29: the secret that was tested is ready", func() { put(same, secret) }, true},
-		{"contract 29: URL and secret changed at once", func() { put(func(i *Integration) { i.Webhook.URL += "2" }, "whsec_another") }, false},
+		{"contract 29: URL and secret changed at once", func() {
+			put(func(i *Integration) { i.Webhook.URL += "2" }, "whsec_another")
+		}, false},
 		{"contract 29: tested as it now stands", func() { test(true) }, true},
 		{"contract 29: what was tested before is not ready any more", func() { put(same, secret) }, false},
-		{"contract 5, 409: no webhook URL counts as not ready", func() { put(func(i *Integration) { i.Webhook.URL = "" }, "") }, false},
-		{"contract 5, 409: switched off explicitly needs no test", func() { put(func(i *Integration) { i.Webhook = Webhook{Off: true} }, "") }, true},
+		{"contract 5, 409: no webhook URL counts as not ready", func() {
+			put(func(i *Integration) { i.Webhook.URL = "" }, "")
+		}, false},
+		{"contract 5, 409: switched off explicitly needs no test", func() {
+			put(func(i *Integration) { i.Webhook = Webhook{Off: true} }, "")
+		}, true},
 	} {
 		step.do()
 		if got := ready(w.Directory); got != step.want {
@@ -652,7 +688,7 @@ func TestADamagedItemIsAnErrorThatNamesIt(t *testing.T) {
 	}
 }
 
-// A late commit of a key's making must not bring a revoked key back to life.
+// A commit that made a key and arrives late must not revive the key after it was revoked.
 func TestADelayedCreationDoesNotUndoARevocation(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
@@ -674,7 +710,8 @@ func TestADelayedCreationDoesNotUndoARevocation(t *testing.T) {
 	}
 }
 
-// Two operators at once: whoever leaves the secret as it is must not bring back an old one.
+// Two operators write at the same time. The one who leaves the secret as it is must not restore an old
+// one.
 func TestKeepingTheSecretDoesNotUndoAChangeOfIt(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)

@@ -17,10 +17,9 @@ const (
 	PublicPrefix = "svc_pk_"
 )
 
-// An API key is its prefix, 32 random bytes in base62 (43 digits, most
-// significant first) and the CRC-32 (IEEE) of all that in base62 (6 digits).
-// The checksum is no secret: it lets a mistyped key fail without a look-up
-// and lets scanners recognise a leaked one (contract 12).
+// An API key consists of its prefix, 32 random bytes in base62 (43 digits, most significant first), and
+// the CRC-32 (IEEE) of all that in base62 (6 digits). The checksum is no secret. With it a mistyped key
+// fails without a look-up, and scanners can recognise a leaked key (contract 12).
 const (
 	keyBytes       = 32
 	keyDigits      = 43
@@ -29,7 +28,7 @@ const (
 	base62         = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// Key is what is kept of an API key.
+// Key is the stored record of an API key.
 type Key struct {
 	ID            string     `json:"id"` // key_…, from the hash
 	PublisherID   string     `json:"publisher_id"`
@@ -40,7 +39,7 @@ type Key struct {
 	Revoked       *time.Time `json:"revoked,omitempty"`
 }
 
-// Public reports whether the key may start sessions of its integration from a browser, and nothing else.
+// Public reports whether the key may only start sessions of its integration, from a browser.
 func (k Key) Public() bool { return k.IntegrationID != "" }
 
 // Active reports whether the key authenticates at now.
@@ -48,7 +47,7 @@ func (k Key) Active(now time.Time) bool {
 	return k.Revoked == nil && (k.Expires == nil || now.Before(*k.Expires))
 }
 
-// GenerateKey makes the text of a fresh key with the prefix.
+// GenerateKey makes the text of a new key with the prefix.
 func GenerateKey(prefix string, random io.Reader) (string, error) {
 	b := make([]byte, keyBytes)
 	if _, err := io.ReadFull(random, b); err != nil {
@@ -79,14 +78,14 @@ var isBase62 = func() (is [256]bool) {
 	return is
 }()
 
-// Presented is the text of a key, checked and hashed once. The zero value is a
-// text that is not well formed.
+// Presented is the text of a key after one check and one hash. The zero value is a text that is not
+// well formed.
 type Presented struct {
 	name   string // of its item
 	public bool
 }
 
-// Present reads what is presented as a key with the prefix.
+// Present reads a text that a caller presents as a key with the prefix.
 func Present(prefix, text string) Presented {
 	if !WellFormed(prefix, text) {
 		return Presented{}
@@ -94,8 +93,8 @@ func Present(prefix, text string) Presented {
 	return Presented{itemName(text), prefix == PublicPrefix}
 }
 
-// ID is what the key's record has for an ID, should there be one; "" for a
-// text that is not well formed.
+// ID returns the ID that the key's record has, if there is a record. It is "" for a text that is not
+// well formed.
 func (p Presented) ID() string {
 	if p.name == "" {
 		return ""
@@ -103,8 +102,8 @@ func (p Presented) ID() string {
 	return keyIDOf(p.name)
 }
 
-// itemName is what a key is found by. A plain hash is enough: there are 256
-// random bits in a key, nothing to guess.
+// itemName returns the name under which a key is stored. A plain hash is enough, because the 256 random
+// bits of a key cannot be guessed.
 func itemName(text string) string {
 	h := sha256.Sum256([]byte(text))
 	return string(hex.AppendEncode([]byte(keyItems), h[:]))

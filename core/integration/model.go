@@ -16,8 +16,8 @@ type Publisher struct {
 	Name string `json:"name"`
 }
 
-// Integration is how one publisher verifies in one place: jurisdictions and
-// provider behaviour differ by integration, not by request.
+// Integration is how one publisher verifies in one place. Jurisdiction and provider behaviour differ by
+// integration and not by request.
 type Integration struct {
 	ID           string  `json:"id"` // UUID, lower case
 	PublisherID  string  `json:"publisher_id"`
@@ -27,24 +27,25 @@ type Integration struct {
 	Method       string  `json:"method"`        // name of the provider's method
 	Webhook      Webhook `json:"webhook"`
 
-	// CallbackOrigins limits callback_url, BrowserOrigins says where a public
-	// key may be used from: scheme://host[:port]. An empty list of callback
-	// origins allows any callback to a secret key and nothing to a public one
-	// (AllowsPublicKeys); an empty list of browser origins allows none.
+	// CallbackOrigins limits callback_url. BrowserOrigins says from which pages a public key may be
+	// used. An origin is scheme://host[:port]. An empty list of callback origins allows any callback
+	// for a secret key and none for a public one (AllowsPublicKeys). An empty list of browser origins
+	// allows no page.
 	CallbackOrigins []string `json:"callback_origins,omitempty"`
 	BrowserOrigins  []string `json:"browser_origins,omitempty"`
 }
 
 // Webhook is where an integration's events go.
 type Webhook struct {
-	// Off switches events off explicitly: none are made, no test is needed.
+	// Off switches events off explicitly: none are made, and no test is needed.
 	Off bool `json:"off,omitempty"`
-	// URL is the destination; empty, like Off, sends nothing, but does not count as ready.
+	// URL is the destination. If it is empty, nothing is sent, as with Off, but the integration does
+	// not count as ready.
 	URL string `json:"url,omitempty"`
-	// Sealed is the signing secret and the URL, sealed with the integration's id.
+	// Sealed is the signing secret and the URL, sealed together with the integration's id.
 	Sealed string `json:"sealed,omitempty"`
-	// Hidden says that the URL is in Sealed alone. It is set in the store, and
-	// elsewhere only while Sealed does not open.
+	// Hidden says that the URL is only in Sealed. It is set in the store. Elsewhere it is set only
+	// while Sealed does not open.
 	Hidden bool `json:"hidden,omitempty"`
 }
 
@@ -54,16 +55,17 @@ func (w Webhook) Sends() bool { return !w.Off && (w.URL != "" || w.Hidden) }
 // PublisherPrefix begins every publisher id.
 const PublisherPrefix = "pub_"
 
-// Validate reports everything that is wrong with p, one problem a line.
+// Validate reports everything that is wrong with p, one problem in each line.
 func (p Publisher) Validate() error {
 	if rest, ok := strings.CutPrefix(p.ID, PublisherPrefix); !ok || !isToken(rest) {
-		return fmt.Errorf("publisher %q: id must be %s followed by 1 to 64 letters, digits, - or _", p.ID, PublisherPrefix)
+		return fmt.Errorf("publisher %q: id must be %s followed by 1 to 64 letters, digits, - or _",
+			p.ID, PublisherPrefix)
 	}
 	return nil
 }
 
-// Validate reports everything that is wrong with i, one problem a line.
-// methods are the names of the methods that the service has; dev allows http to loopback.
+// Validate reports everything that is wrong with i, one problem in each line. methods are the names of
+// the methods that the service has. dev allows http to a loopback host.
 func (i Integration) Validate(methods []string, dev bool) error {
 	var errs []error
 	bad := func(format string, args ...any) {
@@ -93,7 +95,8 @@ func (i Integration) Validate(methods []string, dev bool) error {
 		}
 	}
 	if len(i.BrowserOrigins) > 0 && !i.AllowsPublicKeys(dev) {
-		bad("browser_origins are for public keys, and a public key needs callback_origins too; list the origins that users may return to")
+		bad("browser_origins are for public keys, and a public key needs callback_origins too; " +
+			"list the origins that users may return to")
 	}
 	if w := i.Webhook; w.URL != "" {
 		if w.Off {
@@ -106,10 +109,9 @@ func (i Integration) Validate(methods []string, dev bool) error {
 	return errors.Join(errs...)
 }
 
-// AllowsPublicKeys reports whether the integration may have public keys, and
-// those that it has may start (contract 8). Anybody can read a public key, and
-// whoever chooses the callback receives the result token: so the callbacks must
-// be limited. Dev mode takes any.
+// AllowsPublicKeys reports whether the integration may have public keys, and whether those that it has
+// may start sessions (contract 8). Anybody can read a public key, and whoever chooses the callback gets
+// the result token. So the callbacks must be limited. Dev mode allows any.
 func (i Integration) AllowsPublicKeys(dev bool) bool { return dev || len(i.CallbackOrigins) > 0 }
 
 func isToken(s string) bool {

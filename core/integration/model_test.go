@@ -41,8 +41,15 @@ func TestValidateIntegration(t *testing.T) {
 		{"spec, Integration: as it should be", func(*Integration) {}, false, ""},
 		{"spec, Integration: L2", func(i *Integration) { i.Level = "L2" }, false, ""},
 		{"spec, Integration: no UUID", func(i *Integration) { i.ID = "x" }, false, "UUID"},
-		{"contract 25: with the prefix of events", func(i *Integration) { i.ID = "int_" + testUUID }, false, "UUID"},
-		{"spec, Integration: UUID in upper case", func(i *Integration) { i.ID = strings.ToUpper(testUUID) }, false, "lower case"},
+		{
+			"contract 25: with the prefix of events",
+			func(i *Integration) { i.ID = "int_" + testUUID },
+			false,
+			"UUID",
+		},
+		{"spec, Integration: UUID in upper case", func(i *Integration) {
+			i.ID = strings.ToUpper(testUUID)
+		}, false, "lower case"},
 		{"spec, Integration: level L3", func(i *Integration) { i.Level = "L3" }, false, "level"},
 		{"spec, Integration: no level", func(i *Integration) { i.Level = "" }, false, "level"},
 		{"spec, Integration: age 0", func(i *Integration) { i.ChallengeAge = 0 }, false, "challenge_age"},
@@ -51,20 +58,49 @@ func TestValidateIntegration(t *testing.T) {
 		{"spec, Integration: age 100", func(i *Integration) { i.ChallengeAge = 100 }, false, "challenge_age"},
 		{"spec, Integration: a negative age", func(i *Integration) { i.ChallengeAge = -1 }, false, "challenge_age"},
 		{"spec, Integration: no method", func(i *Integration) { i.Method = "" }, false, "method"},
-		{"spec, Integration: a method that is not there", func(i *Integration) { i.Method = "palm" }, false, "sandbox, wallet"},
-		{"contract 28: webhook over http", func(i *Integration) { i.Webhook.URL = "http://a.example" }, false, "webhook url"},
-		{"contract 28: webhook over http in dev", func(i *Integration) { i.Webhook.URL = "http://127.0.0.1:1/x" }, true, ""},
-		{"contract 28: webhook with another scheme in dev", func(i *Integration) { i.Webhook.URL = "ftp://a.example" }, true, "webhook url"},
-		{"contract 28: webhook with a user name", func(i *Integration) { i.Webhook.URL = "https://u:p@a.example" }, false, "webhook url"},
-		{"contract 28: webhook with a fragment", func(i *Integration) { i.Webhook.URL = "https://a.example/#x" }, false, "webhook url"},
+		{
+			"spec, Integration: a method that is not there",
+			func(i *Integration) { i.Method = "palm" },
+			false,
+			"sandbox, wallet",
+		},
+		{"contract 28: webhook over http", func(i *Integration) {
+			i.Webhook.URL = "http://a.example"
+		}, false, "webhook url"},
+		{"contract 28: webhook over http in dev", func(i *Integration) {
+			i.Webhook.URL = "http://127.0.0.1:1/x"
+		}, true, ""},
+		{"contract 28: webhook with another scheme in dev", func(i *Integration) {
+			i.Webhook.URL = "ftp://a.example"
+		}, true, "webhook url"},
+		{"contract 28: webhook with a user name", func(i *Integration) {
+			i.Webhook.URL = "https://u:p@a.example"
+		}, false, "webhook url"},
+		{"contract 28: webhook with a fragment", func(i *Integration) {
+			i.Webhook.URL = "https://a.example/#x"
+		}, false, "webhook url"},
 		{"contract 28: a relative webhook", func(i *Integration) { i.Webhook.URL = "/x" }, false, "webhook url"},
-		{"contract 28: a webhook of more than 2048 bytes", func(i *Integration) { i.Webhook.URL = "https://a.example/" + strings.Repeat("x", 2048) }, false, "webhook url"},
-		{"contract 8: pages may use a public key, and its callbacks are not limited", func(i *Integration) { i.CallbackOrigins = nil }, false, "callback_origins"},
+		{"contract 28: a webhook of more than 2048 bytes", func(i *Integration) {
+			i.Webhook.URL = "https://a.example/" + strings.Repeat("x", 2048)
+		}, false, "webhook url"},
+		{
+			"contract 8: pages may use a public key, and its callbacks are not limited",
+			func(i *Integration) { i.CallbackOrigins = nil },
+			false,
+			"callback_origins",
+		},
 		{"contract 8: the same in dev", func(i *Integration) { i.CallbackOrigins = nil }, true, ""},
-		{"contract 8: no page, and callbacks not limited: for secret keys", func(i *Integration) { i.CallbackOrigins, i.BrowserOrigins = nil, nil }, false, ""},
+		{"contract 8: no page, and callbacks not limited: for secret keys", func(i *Integration) {
+			i.CallbackOrigins, i.BrowserOrigins = nil, nil
+		}, false, ""},
 		{"contract 5, 409: webhook off", func(i *Integration) { i.Webhook = Webhook{Off: true} }, false, ""},
 		{"contract 5, 409: no webhook yet", func(i *Integration) { i.Webhook = Webhook{} }, false, ""},
-		{"contract 5, 409: off, and yet with a URL", func(i *Integration) { i.Webhook.Off = true }, false, "choose one"},
+		{
+			"contract 5, 409: off, and yet with a URL",
+			func(i *Integration) { i.Webhook.Off = true },
+			false,
+			"choose one",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			i := sample()
@@ -116,7 +152,14 @@ func TestValidateIntegration(t *testing.T) {
 		}
 	}
 
-	everything := Integration{ID: "x", Level: "L9", ChallengeAge: 500, Method: "palm", Webhook: Webhook{URL: "x"}, CallbackOrigins: []string{"x"}}
+	everything := Integration{
+		ID:              "x",
+		Level:           "L9",
+		ChallengeAge:    500,
+		Method:          "palm",
+		Webhook:         Webhook{URL: "x"},
+		CallbackOrigins: []string{"x"},
+	}
 	err := everything.Validate(methods, false)
 	if err == nil || strings.Count(err.Error(), "\n")+1 != 6 {
 		t.Errorf("six things are wrong, and it says: %v", err)

@@ -15,16 +15,14 @@ import (
 type Readiness struct {
 	Ready bool      `json:"ready"`
 	At    time.Time `json:"at"`
-	// Tested is a MAC of the URL and the secret that were tested, so that who
-	// reads the store cannot guess at the secret. A change of either makes it
-	// differ, which is the whole of "changing the URL or the secret resets
-	// readiness": nothing has to remember to reset. Earlier releases kept a
-	// plain SHA-256.
+	// Tested is a MAC of the URL and the secret that were tested, so that a reader of the store cannot
+	// guess the secret. If either changes, the MAC no longer matches. So a change resets readiness
+	// without any further code. Earlier releases kept a plain SHA-256.
 	Tested string `json:"tested"`
 }
 
-// Ready reports whether i may start sessions as far as its webhook goes:
-// switched off, or tested as it stands now.
+// Ready reports whether i may start sessions as far as its webhook is concerned: it is switched off, or
+// it was tested as it is now.
 func (d *Directory) Ready(ctx context.Context, i *Integration) (bool, error) {
 	if i.Webhook.Off {
 		return true, nil
@@ -49,7 +47,7 @@ func (d *Directory) Ready(ctx context.Context, i *Integration) (bool, error) {
 	return d.tested(r.Tested, i.Webhook.URL, secret), nil
 }
 
-// RecordReadiness keeps the result of a test of i with that secret.
+// RecordReadiness stores the result of a test of i with that secret.
 func (d *Directory) RecordReadiness(ctx context.Context, i *Integration, secret string, ready bool) error {
 	tested, err := d.fingerprint(i.Webhook.URL, secret)
 	if err != nil {
@@ -58,16 +56,16 @@ func (d *Directory) RecordReadiness(ctx context.Context, i *Integration, secret 
 	return d.write(ctx, "c/ready/"+i.ID, Readiness{Ready: ready, At: d.now().UTC(), Tested: tested}, nil)
 }
 
-// fingerprint is what Readiness keeps of a URL and a secret.
+// fingerprint returns what Readiness stores of a URL and a secret.
 func (d *Directory) fingerprint(url, secret string) (string, error) {
 	if token.RecordsUnsigned(d.sealer, d.now()) {
-		return plainFingerprint(url, secret), nil // an earlier release reads it, too
+		return plainFingerprint(url, secret), nil // an earlier release must be able to read it
 	}
 	mac, err := d.sealer.MAC(token.Secret, testedMessage(url, secret))
 	return token.EncodeText("", mac), err
 }
 
-// tested reports whether a kept fingerprint is that of the URL and the secret.
+// tested reports whether a stored fingerprint is that of the URL and the secret.
 func (d *Directory) tested(kept, url, secret string) bool {
 	if mac, ok := token.DecodeText("", kept); ok && len(mac) == host.MACSize {
 		_, err := d.sealer.CheckMAC(token.Secret, testedMessage(url, secret), mac)

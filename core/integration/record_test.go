@@ -13,8 +13,8 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// bound is a world whose ring's keys are this release's: nothing without a MAC
-// is believed.
+// bound gives the world a ring whose keys are this release's, so that nothing without a MAC is
+// accepted.
 func bound(t *testing.T, w *world) token.Keyring {
 	t.Helper()
 	kr, err := token.GenerateKeyring(w.Host.Random, w.Clock.Now())
@@ -44,8 +44,8 @@ func (w *world) plant(t *testing.T, name string, value []byte) {
 	w.Directory = NewDirectory(w.Host.Host)
 }
 
-// TestWhoCanWriteToTheStore: contract 19. They make no key and no integration,
-// and change none.
+// TestWhoCanWriteToTheStore: contract 19. Someone who can write to the store can neither make nor
+// change a key or an integration.
 func TestWhoCanWriteToTheStore(t *testing.T) {
 	t.Run("contract 19: a key of their own", func(t *testing.T) {
 		w := newWorld(t)
@@ -80,11 +80,12 @@ func TestWhoCanWriteToTheStore(t *testing.T) {
 		bound(t, w)
 		w.seed(t)
 		it := w.raw(t, "c/int/"+testUUID)
-		w.plant(t, "c/int/"+testUUID, []byte(strings.Replace(string(it.Value), `"challenge_age"`, `"x":1,"challenge_age"`, 1)))
+		w.plant(t, "c/int/"+testUUID, []byte(strings.Replace(string(it.Value), `"challenge_age"`,
+			`"x":1,"challenge_age"`, 1)))
 		if i, err := w.Integration(ctx, testUUID); !errors.Is(err, token.ErrRecord) {
 			t.Errorf("contract 19: an altered integration is %+v, %v", i, err)
 		}
-		// Its operator's configuration puts it right.
+		// The operator's configuration repairs it.
 		coretest.Must(t, w.PutIntegration(ctx, sample(), secret))
 		if _, err := w.Integration(ctx, testUUID); err != nil {
 			t.Errorf("put again: %v", err)
@@ -92,8 +93,8 @@ func TestWhoCanWriteToTheStore(t *testing.T) {
 	})
 }
 
-// TestWhoCanReadTheStore: contract 19. Neither the URL nor
-// anything that a guess at the secret could be held against is in the clear.
+// TestWhoCanReadTheStore: contract 19. The store holds in clear neither the URL nor anything that would
+// confirm a guess of the secret.
 func TestWhoCanReadTheStore(t *testing.T) {
 	w := newWorld(t)
 	bound(t, w)
@@ -109,7 +110,11 @@ func TestWhoCanReadTheStore(t *testing.T) {
 	}
 	for _, name := range []string{"c/int/" + testUUID, "c/ready/" + testUUID} {
 		value := string(w.raw(t, name).Value)
-		for _, clear := range []string{sample().Webhook.URL, secret, plainFingerprint(sample().Webhook.URL, secret)} {
+		for _, clear := range []string{
+			sample().Webhook.URL,
+			secret,
+			plainFingerprint(sample().Webhook.URL, secret),
+		} {
 			if strings.Contains(value, clear) {
 				t.Errorf("contract 19: %s holds %q: %s", name, clear, value)
 			}
@@ -117,8 +122,8 @@ func TestWhoCanReadTheStore(t *testing.T) {
 	}
 }
 
-// TestAnEarlierReleasesStore: what it left is read, is written anew once a bound
-// key seals, and nothing without a MAC is believed some minutes later.
+// TestAnEarlierReleasesStore: items of an earlier release are read. They are written again once a bound
+// key seals. Some minutes later nothing without a MAC is accepted.
 func TestAnEarlierReleasesStore(t *testing.T) {
 	w := newWorld(t)
 	legacy := token.Keyring{Keys: []token.RingKey{{Key: token.Key{ID: "9f02ab31", Secret: make([]byte, 32), Created: w.Clock.Now()}}}}
@@ -129,7 +134,12 @@ func TestAnEarlierReleasesStore(t *testing.T) {
 	i, err := w.Integration(ctx, testUUID)
 	coretest.Must(t, err)
 	coretest.Must(t, w.RecordReadiness(ctx, i, secret, true))
-	names := []string{itemName(text), "c/int/" + testUUID, "c/ready/" + testUUID, "c/pub/" + sample().PublisherID}
+	names := []string{
+		itemName(text),
+		"c/int/" + testUUID,
+		"c/ready/" + testUUID,
+		"c/pub/" + sample().PublisherID,
+	}
 	for _, name := range names { // as the release before wrote them
 		it := w.raw(t, name)
 		body, _, _ := strings.Cut(string(it.Value), `,"m":"`)

@@ -10,10 +10,9 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// Reseal signs everything that the directory holds, and seals every webhook
-// secret, with the key that seals now, so that no older key is needed for any.
-// What that key has made already stays as it is. A secret that no key of the
-// ring opens is lost already, stays, and is no error.
+// Reseal signs everything in the directory, and seals every webhook secret, with the key that seals
+// now, so that no older key is needed. It leaves what that key has already made. A secret that no key
+// of the ring opens is already lost. It stays and is no error.
 func (d *Directory) Reseal(ctx context.Context) error {
 	mac, err := d.sealer.MAC(token.Secret, nil)
 	if err != nil {
@@ -58,7 +57,7 @@ func (r resealing) each(ctx context.Context, prefix string,
 	}
 }
 
-// rewrite puts an item back as it is, signed anew.
+// rewrite writes an item again unchanged, with a new signature.
 func rewrite[T any](ctx context.Context, d *Directory, it kv.Item) error {
 	v, err := decode[T](d, it)
 	if err != nil {
@@ -73,7 +72,8 @@ func (r resealing) integration(ctx context.Context, d *Directory, it kv.Item) er
 		return err
 	}
 	sealed, _ := token.DecodeText("", i.Webhook.Sealed)
-	if r.key != "" && token.RecordedWith(it.Value) == r.key && (len(sealed) == 0 || token.SealedWith(sealed) == r.key) {
+	signed := r.key != "" && token.RecordedWith(it.Value) == r.key
+	if signed && (len(sealed) == 0 || token.SealedWith(sealed) == r.key) {
 		return nil
 	}
 	if _, err := d.openWebhook(i); err != nil && len(sealed) > 0 {
@@ -82,7 +82,7 @@ func (r resealing) integration(ctx context.Context, d *Directory, it kv.Item) er
 	return d.PutIntegration(ctx, *i, "")
 }
 
-// readiness keeps what was tested, under the MAC of the key that seals.
+// readiness keeps the test's result, under the MAC of the key that seals.
 func (r resealing) readiness(ctx context.Context, d *Directory, it kv.Item) error {
 	v, err := decode[Readiness](d, it)
 	if err != nil {
@@ -97,7 +97,7 @@ func (r resealing) readiness(ctx context.Context, d *Directory, it kv.Item) erro
 	}
 	secret, err := d.WebhookSecret(i)
 	if err != nil || !d.tested(v.Tested, i.Webhook.URL, secret) {
-		return nil // it counts for nothing as it stands
+		return nil // it counts for nothing in its present state
 	}
 	if v.Tested, err = d.fingerprint(i.Webhook.URL, secret); err != nil {
 		return err
@@ -105,8 +105,8 @@ func (r resealing) readiness(ctx context.Context, d *Directory, it kv.Item) erro
 	return d.write(ctx, it.Key.Name, v, &it.Tx)
 }
 
-// Belongs reports whether the directory is one of this key ring: something in it
-// was signed or sealed with a key of the ring, or nothing with any other.
+// Belongs reports whether the directory belongs to this key ring: a key of the ring signed or sealed
+// something in it, or no other key did.
 func (d *Directory) Belongs(ctx context.Context) (bool, error) {
 	ours, others := false, false
 	r := resealing{Directory: d}
@@ -117,7 +117,7 @@ func (d *Directory) Belongs(ctx context.Context) (bool, error) {
 				ours, others = ours || err == nil, others || err != nil
 				return nil
 			}
-			var i Integration // all that an earlier release has sealed
+			var i Integration // the only items that an earlier release has sealed
 			if json.Unmarshal(it.Value, &i) != nil || i.Webhook.Sealed == "" {
 				return nil
 			}

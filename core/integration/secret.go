@@ -7,20 +7,18 @@ import (
 	"strings"
 )
 
-// A webhook secret that a person makes up can be guessed by whoever has one
-// signed event: they try words and years until the signature matches, and
-// nothing slows them down.
+// Someone who has one signed event can guess a webhook secret that a person made up: they try words and
+// years until the signature matches. Nothing slows them down.
 
-// minSecret is the least length of a webhook secret in bytes, and minUnguessed
-// how many of them must be left once everything is taken out that guessers try
-// first.
+// minSecret is the least length of a webhook secret in bytes. minUnguessed is how many bytes must
+// remain when everything that guessers try first is removed.
 const (
 	minSecret    = 16
 	minUnguessed = 10
 )
 
-// guessed are words that people build secrets of. Longer ones stand before
-// those that they contain.
+// guessed are words of which people make secrets. A longer word comes before a shorter one that it
+// contains.
 var guessed = []string{
 	"supersecret", "changeme", "password", "passwort", "passw0rd", "webhooks", "webhook", "whsec", "signing",
 	"production", "staging", "integration", "verification", "verify", "verge", "publisher", "example", "default",
@@ -31,9 +29,8 @@ var guessed = []string{
 	"test", "prod", "demo", "hook", "key", "live", "api", "dev", "www", "com", "org",
 }
 
-// WeakSecret says why a webhook secret is too easy to guess, "" if it is not.
-// names are the publisher's and the integration's own, which are tried first. In
-// dev only the length counts.
+// WeakSecret returns why a webhook secret is too easy to guess, or "" if it is not. names are the names
+// of the publisher and the integration, which guessers try first. In dev only the length counts.
 func WeakSecret(secret string, dev bool, names ...string) string {
 	if len(secret) < minSecret {
 		return fmt.Sprintf("it has %d characters; it must have at least %d", len(secret), minSecret)
@@ -71,7 +68,7 @@ func isYear(s string) bool {
 	return len(s) == 4 && (strings.HasPrefix(s, "19") || strings.HasPrefix(s, "20"))
 }
 
-// repeated counts the characters of s that are one of the two before them.
+// repeated counts the characters of s that equal one of the two before them.
 func repeated(s string) (n int) {
 	for i := 1; i < len(s); i++ {
 		if s[i] == s[i-1] || i > 1 && s[i] == s[i-2] {

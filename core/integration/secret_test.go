@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWeakSecret: what an operator chooses must not be what a guesser tries.
+// TestWeakSecret: a secret must not consist of what guessers try first.
 func TestWeakSecret(t *testing.T) {
 	for _, c := range []struct {
 		name, secret string

@@ -21,9 +21,9 @@ import (
 
 var ctx = context.Background()
 
-const poll = 3 * time.Second // what the edge does
+const poll = 3 * time.Second // the interval at which the edge calls Tend
 
-// fleet is a store, and the instances that share it.
+// fleet is a store and the instances that share it.
 type fleet struct {
 	t      *testing.T
 	clock  *kvtest.Clock
@@ -33,7 +33,12 @@ type fleet struct {
 
 func newFleet(t *testing.T) *fleet {
 	clock := kvtest.NewClock()
-	return &fleet{t: t, clock: clock, store: memory.New(memory.Config{Now: clock.Now}), random: &coretest.Random{}}
+	return &fleet{
+		t:      t,
+		clock:  clock,
+		store:  memory.New(memory.Config{Now: clock.Now}),
+		random: &coretest.Random{},
+	}
 }
 
 func (f *fleet) generate() token.Keyring {
@@ -43,7 +48,7 @@ func (f *fleet) generate() token.Keyring {
 	return kr
 }
 
-// instance is one that has joined, its clock off by skew.
+// instance is a member of the fleet whose clock is wrong by skew.
 type instance struct {
 	*Ring
 	f       *fleet
@@ -75,7 +80,7 @@ func (i *instance) write(name string) error {
 	return i.KV().Commit(ctx, kv.Tx{ID: id, Partition: "p0", Puts: []kv.Put{{Name: name, Value: []byte("x")}}})
 }
 
-// everything is what the store holds.
+// everything returns all that the store holds.
 func (f *fleet) everything() string {
 	var b strings.Builder
 	for _, p := range []kv.Partition{"c", "p0"} {
@@ -88,8 +93,8 @@ func (f *fleet) everything() string {
 	return b.String()
 }
 
-// TestARotationFailsNoRequest: contract 16 and I12. Files reach the instances
-// at different times, clocks differ, and every token opens everywhere.
+// TestARotationFailsNoRequest: contract 16 and I12. The file reaches the instances at different times,
+// and their clocks differ. Every token must open everywhere.
 func TestARotationFailsNoRequest(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -99,9 +104,18 @@ func TestARotationFailsNoRequest(t *testing.T) {
 	}{
 		{"contract 16: one file for all", time.Minute, [3]time.Duration{}, [3]time.Duration{}},
 		{"contract 16: one file, sealing at once", 0, [3]time.Duration{}, [3]time.Duration{}},
-		{"contract 16: copies, seconds apart", time.Minute, [3]time.Duration{0, 7 * time.Second, 35 * time.Second}, [3]time.Duration{}},
-		{"contract 16: clocks half a minute apart", time.Minute, [3]time.Duration{0, 2 * time.Second, 5 * time.Second},
-			[3]time.Duration{30 * time.Second, 0, -30 * time.Second}},
+		{
+			"contract 16: copies, seconds apart",
+			time.Minute,
+			[3]time.Duration{0, 7 * time.Second, 35 * time.Second},
+			[3]time.Duration{},
+		},
+		{
+			"contract 16: clocks half a minute apart",
+			time.Minute,
+			[3]time.Duration{0, 2 * time.Second, 5 * time.Second},
+			[3]time.Duration{30 * time.Second, 0, -30 * time.Second},
+		},
 		{"contract 16: all copies come after their time", 10 * time.Second,
 			[3]time.Duration{61 * time.Second, 62 * time.Second, 63 * time.Second}, [3]time.Duration{}},
 	} {
@@ -127,7 +141,7 @@ func TestARotationFailsNoRequest(t *testing.T) {
 					if at == c.arrives[n].Truncate(time.Second) {
 						coretest.Must(t, i.Use(after))
 					}
-					if (at/time.Second)%3 == time.Duration(n) { // each looks in its own second
+					if (at/time.Second)%3 == time.Duration(n) { // each instance looks in a second of its own
 						coretest.Must(t, i.Tend(ctx))
 					}
 				}
@@ -158,8 +172,8 @@ func TestARotationFailsNoRequest(t *testing.T) {
 	}
 }
 
-// TestAnInstanceThatComesTooLate: contract 16. It is told to wait, writes
-// nothing, and goes on once it has the file.
+// TestAnInstanceThatComesTooLate: contract 16. The instance is told to wait and writes nothing. It goes
+// on once it has the file.
 func TestAnInstanceThatComesTooLate(t *testing.T) {
 	f := newFleet(t)
 	before := f.generate()
@@ -197,7 +211,8 @@ func TestAnInstanceThatComesTooLate(t *testing.T) {
 	if err := late.write("late"); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("contract 16: a write gets %v, want ErrUnavailable", err)
 	}
-	if _, _, err := late.KV().Claim(ctx, "p0", f.clock.Now(), time.Minute, 10); !errors.Is(err, kv.ErrUnavailable) {
+	_, _, err = late.KV().Claim(ctx, "p0", f.clock.Now(), time.Minute, 10)
+	if !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("contract 16: a claim gets %v, want ErrUnavailable", err)
 	}
 	if f.everything() != kept {
@@ -212,8 +227,8 @@ func TestAnInstanceThatComesTooLate(t *testing.T) {
 	}
 }
 
-// TestWhatWasSeenLongAgoRefusesNoToken: contract 16. Who has not reached the
-// store for a while cannot say which keys the fleet uses by now.
+// TestWhatWasSeenLongAgoRefusesNoToken: contract 16. An instance that has not reached the store for a
+// while cannot know which keys the fleet uses by now.
 func TestWhatWasSeenLongAgoRefusesNoToken(t *testing.T) {
 	f := newFleet(t)
 	before := f.generate()
@@ -238,7 +253,7 @@ func TestAStrangersRingChangesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		make func(f *fleet, ours token.Keyring) token.Keyring
-		old  bool // the store is an earlier release's, without a set
+		old  bool // an earlier release used the store, which has no set
 	}{
 		{"another ring", func(f *fleet, _ token.Keyring) token.Keyring { return f.generate() }, false},
 		{"another secret under the same id", func(f *fleet, ours token.Keyring) token.Keyring {
@@ -246,7 +261,9 @@ func TestAStrangersRingChangesNothing(t *testing.T) {
 			kr.Keys[0].ID = ours.Keys[0].ID
 			return kr
 		}, false},
-		{"a store that an earlier release has used", func(f *fleet, _ token.Keyring) token.Keyring { return f.generate() }, true},
+		{"a store that an earlier release has used", func(f *fleet, _ token.Keyring) token.Keyring {
+			return f.generate()
+		}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFleet(t)
@@ -255,7 +272,9 @@ func TestAStrangersRingChangesNothing(t *testing.T) {
 			coretest.Must(t, err)
 			on := host.Host{KV: f.store, Sealer: ring, Now: f.clock.Now, Random: f.random}
 			coretest.Must(t, integration.NewDirectory(on).PutIntegration(ctx, integration.Integration{
-				ID: "694069ac-4d4e-475f-906b-2f11c5eca7bd", Webhook: integration.Webhook{URL: "https://hooks.example"}}, "a secret of ours"))
+				ID:      "694069ac-4d4e-475f-906b-2f11c5eca7bd",
+				Webhook: integration.Webhook{URL: "https://hooks.example"},
+			}, "a secret of ours"))
 			if !c.old {
 				f.instance(ours, 0)
 			}
@@ -281,19 +300,25 @@ func TestAStrangersRingChangesNothing(t *testing.T) {
 	}
 }
 
-// TestOnlyAKeyOfTheRingMakesASet: contract 16, authenticated. Who can write to
-// the store makes no set, adds no key and moves no time.
+// TestOnlyAKeyOfTheRingMakesASet: contract 16, authenticated. Someone who can only write to the store
+// cannot make a set, add a key or move a time.
 func TestOnlyAKeyOfTheRingMakesASet(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		alter func(value string) string
 	}{
 		{"contract 16: a key is added", func(v string) string {
-			return strings.Replace(v, "[", `[{"id":"01020304","fingerprint":"0011223344556677","from":"2027-01-01T00:00:00Z"},`, 1)
+			return strings.Replace(v, "[",
+				`[{"id":"01020304","fingerprint":"0011223344556677","from":"2027-01-01T00:00:00Z"},`, 1)
 		}},
-		{"contract 16: a key is retired", func(v string) string { return strings.Replace(v, `"from"`, `"retired":true,"from"`, 1) }},
+		{"contract 16: a key is retired", func(v string) string {
+			return strings.Replace(v, `"from"`, `"retired":true,"from"`, 1)
+		}},
 		{"contract 16: a time is moved", func(v string) string { return strings.Replace(v, "2026", "2036", 1) }},
-		{"contract 16: without a MAC", func(v string) string { line, _, _ := strings.Cut(v, "\n"); return line + "\n{}" }},
+		{"contract 16: without a MAC", func(v string) string {
+			line, _, _ := strings.Cut(v, "\n")
+			return line + "\n{}"
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFleet(t)
@@ -304,10 +329,14 @@ func TestOnlyAKeyOfTheRingMakesASet(t *testing.T) {
 			if altered == string(item.Value) {
 				t.Fatal("nothing was altered")
 			}
-			coretest.Must(t, f.store.Commit(ctx, kv.Tx{ID: "forger", Partition: key.Partition, Puts: []kv.Put{{Name: key.Name, Value: []byte(altered)}}}))
+			coretest.Must(t, f.store.Commit(ctx, kv.Tx{
+				ID:        "forger",
+				Partition: key.Partition,
+				Puts:      []kv.Put{{Name: key.Name, Value: []byte(altered)}},
+			}))
 			coretest.Must(t, i.Tend(ctx))
 			if err := i.Ready(); err == nil {
-				t.Error("contract 16: the altered set is believed")
+				t.Error("contract 16: the altered set was accepted")
 			}
 			if now, err := f.store.Get(ctx, key); err != nil || now.Tx != "forger" {
 				t.Errorf("contract 16: an instance that cannot tell has changed the set (%v)", err)
@@ -316,8 +345,8 @@ func TestOnlyAKeyOfTheRingMakesASet(t *testing.T) {
 	}
 }
 
-// TestRetiring: a retired key is no missing one, and is out of use everywhere,
-// at an instance whose file still has it too.
+// TestRetiring: a retired key does not count as missing. No instance uses it any more, not even one
+// whose file still has it.
 func TestRetiring(t *testing.T) {
 	f := newFleet(t)
 	ring := f.generate()
@@ -394,8 +423,8 @@ func TestSecretsAreSealedAgainOnlyWithAKeyThatSeals(t *testing.T) {
 	}
 }
 
-// TestAReplacedKeyEndsWhenItsSuccessorBegins: until is by the set's time, which
-// is later than the file's where the file came late.
+// TestAReplacedKeyEndsWhenItsSuccessorBegins: until follows the set's time, which is later than the
+// file's if the file came late.
 func TestAReplacedKeyEndsWhenItsSuccessorBegins(t *testing.T) {
 	f := newFleet(t)
 	ring := f.generate()
@@ -417,7 +446,8 @@ func TestAReplacedKeyEndsWhenItsSuccessorBegins(t *testing.T) {
 		t.Errorf("the replaced key ends %s, %v; its successor began to seal at %s", until, err, begins)
 	}
 	if !host.Dated(begins, until) || host.Dated(until.Add(host.ClockMargin+time.Millisecond), until) {
-		t.Error("contract 16: what is dated before the replacement opens, what is dated after it and the margin does not")
+		t.Error("contract 16: want that to open what is dated before the replacement, " +
+			"and nothing dated after it and the margin")
 	}
 }
 
@@ -435,7 +465,7 @@ func FuzzParse(f *testing.F) {
 		line, _, _ := bytes.Cut(b, []byte("\n"))
 		want, _, _ := bytes.Cut(good, []byte("\n"))
 		if vouched && !bytes.Equal(line, want) {
-			t.Errorf("a set that no key made is vouched for: %q", b)
+			t.Errorf("parse accepts the MAC of a set that no key made: %q", b)
 		}
 		advance(s, ring, time.Unix(1_800_000_200, 0))
 		compare(s, vouched, ring)

@@ -24,14 +24,14 @@ var key = kv.Key{Partition: integration.Partition, Name: "c/ring"}
 type Config struct {
 	host.Host // KV, Now and Random are needed; the Sealer is not used
 
-	// Name is the host name that tokens are bound to.
+	// Name is the host name to which tokens are bound.
 	Name string
 
 	// Keyring is what the ring's file holds.
 	Keyring token.Keyring
 
-	// Awaited is called where a token names a key that this instance lacks: its
-	// file should be read again. Nil: nobody wants to know.
+	// Awaited is called when a token names a key that this instance lacks, so that the file is read
+	// again. Nil: no call.
 	Awaited func()
 }
 
@@ -41,7 +41,7 @@ type Ring struct {
 	cfg       Config
 	directory *integration.Directory
 	state     atomic.Pointer[state]
-	mu        sync.Mutex // of writers of state; never held while the store is asked
+	mu        sync.Mutex // held while state is replaced, never during a call to the store
 }
 
 var _ host.Sealer = (*Ring)(nil)
@@ -51,13 +51,12 @@ type state struct {
 	file     token.Keyring
 	ring     *token.Ring
 	set      Set
-	joined   bool      // the store was asked, and set is what it holds
-	seen     time.Time // when it was asked last
+	joined   bool      // the store was asked, and set is its set
+	seen     time.Time // when the store was asked last
 	standing Standing
 }
 
-// New returns the ring that cfg describes. Until Tend has succeeded once, its
-// KV refuses every write.
+// New returns the ring that cfg describes. Its KV refuses every write until Tend has succeeded once.
 func New(cfg Config) (*Ring, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -70,7 +69,7 @@ func New(cfg Config) (*Ring, error) {
 	return r, r.Use(cfg.Keyring)
 }
 
-// Use takes over what the ring's file holds now. Call Tend afterwards.
+// Use replaces the ring with the current content of its file. Call Tend afterwards.
 func (r *Ring) Use(file token.Keyring) error {
 	return r.change(func(s *state) {
 		s.file = file
@@ -80,7 +79,7 @@ func (r *Ring) Use(file token.Keyring) error {
 	})
 }
 
-// change stores a new state and makes its ring.
+// change stores a new state and builds its ring.
 func (r *Ring) change(edit func(*state)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,10 +100,9 @@ func (r *Ring) change(edit func(*state)) error {
 	return nil
 }
 
-// Tend compares the ring with the store's set, tells the set of keys that are
-// about to seal or were retired, and seals the webhook secrets again with a key
-// that has begun to seal. Call it every few seconds. An error says that the
-// store did not answer; the next call tries again.
+// Tend compares the ring with the store's set. It adds keys to the set that are about to seal, and
+// marks keys that were retired. It seals the webhook secrets again if a key has begun to seal. Call it
+// every few seconds. An error means that the store did not answer; the next call tries again.
 func (r *Ring) Tend(ctx context.Context) error {
 	for range maxRaces {
 		set, version, err := r.meet(ctx)
@@ -127,8 +125,8 @@ func (r *Ring) Tend(ctx context.Context) error {
 
 const maxRaces = 8
 
-// meet reads the set and finds out how the ring stands to it. version is "" if
-// the store holds none yet, and set is then the ring's own.
+// meet reads the set and compares the ring with it. version is "" if the store has no set yet; then set
+// is the ring's own.
 func (r *Ring) meet(ctx context.Context) (set Set, version string, err error) {
 	file, asked := r.state.Load().file, r.cfg.Now()
 	item, err := r.cfg.KV.Get(ctx, key)
@@ -152,18 +150,20 @@ func (r *Ring) meet(ctx context.Context) (set Set, version string, err error) {
 		}
 		standing, version = compare(set, vouched, file), item.Tx
 	}
-	return set, version, r.change(func(s *state) { s.set, s.joined, s.seen, s.standing = set, true, asked, standing })
+	return set, version, r.change(func(s *state) {
+		s.set, s.joined, s.seen, s.standing = set, true, asked, standing
+	})
 }
 
-// belongs reports whether a store without a set, which an earlier release has
-// used, was that of this ring.
+// belongs reports whether this ring was used with a store that has no set because an earlier release
+// used it.
 func (r *Ring) belongs(ctx context.Context) (bool, error) {
 	on := r.cfg.Host
 	on.Sealer = r.state.Load().ring
 	return integration.NewDirectory(on).Belongs(ctx)
 }
 
-// write replaces the set. done is false where another instance was quicker.
+// write replaces the set. done is false if another instance was faster.
 func (r *Ring) write(ctx context.Context, next Set, version string) (done bool, err error) {
 	id, err := kv.NewTxID(r.cfg.Random)
 	if err != nil {
@@ -182,8 +182,7 @@ func (r *Ring) write(ctx context.Context, next Set, version string) (done bool, 
 	return true, r.change(func(s *state) { s.set = next })
 }
 
-// reseal seals the webhook secrets with the newest key once it seals, and notes
-// in the set that it was done.
+// reseal seals the webhook secrets with the newest key once it seals, and notes that in the set.
 func (r *Ring) reseal(ctx context.Context, set Set, version string) error {
 	sealing := r.state.Load().ring.SealingKey()
 	i := slices.IndexFunc(set.Keys, func(k Key) bool { return k.ID == sealing && !k.Resealed })
@@ -199,14 +198,14 @@ func (r *Ring) reseal(ctx context.Context, set Set, version string) error {
 	return err
 }
 
-// Standing returns how the ring stood to the store's set when Tend last saw it.
+// Standing returns how the ring compared with the store's set when Tend last saw it.
 func (r *Ring) Standing() Standing { return r.state.Load().standing }
 
-// SealingKey is the id of the key that seals now.
+// SealingKey returns the id of the key that seals now.
 func (r *Ring) SealingKey() string { return r.state.Load().ring.SealingKey() }
 
-// Ready returns nil if this instance may serve: the store was seen, and the
-// ring has every key that the fleet seals with.
+// Ready returns nil if this instance may serve: it has seen the store's set, and its ring has every key
+// that the fleet seals with.
 func (r *Ring) Ready() error {
 	switch s := r.state.Load(); {
 	case !s.joined:
@@ -243,9 +242,8 @@ func (r *Ring) Lags() error {
 		"bring this instance their key ring by then", k, k.From.UTC().Format(time.RFC3339))
 }
 
-// Adopt makes the store's set this ring's, whoever's it was. What another ring
-// sealed is lost with that ring: live sessions, events that wait, and webhook
-// secrets, which have to be set again.
+// Adopt replaces the store's set with this ring's own, whichever ring made it. What another ring sealed
+// is lost with that ring: live sessions, waiting events and webhook secrets, which must be set again.
 func (r *Ring) Adopt(ctx context.Context) error {
 	for range maxRaces {
 		version := ""
@@ -264,8 +262,8 @@ func (r *Ring) Adopt(ctx context.Context) error {
 	return fmt.Errorf("%w: the set of keys changed %d times under one change", kv.ErrUnavailable, maxRaces)
 }
 
-// Meet compares the ring with the store's set and changes nothing there. Ready
-// then says how it stands.
+// Meet compares the ring with the store's set and changes nothing in the store. Ready then returns the
+// result.
 func (r *Ring) Meet(ctx context.Context) error {
 	_, _, err := r.meet(ctx)
 	return err
@@ -290,9 +288,8 @@ func ringNames(ring token.Keyring) string {
 	return names(keys)
 }
 
-// awaited turns a refusal into host.ErrKeyAwaited where the fleet uses the key
-// of that id and this ring does not have it, or where the set was seen so long
-// ago that a key could have begun to seal since.
+// awaited turns a refusal into host.ErrKeyAwaited if the fleet uses the key of that id and this ring
+// lacks it. It does so too if the set was seen so long ago that the key could have begun to seal since.
 func (r *Ring) awaited(err error, id string) error {
 	s := r.state.Load()
 	current := s.joined && r.cfg.Now().Sub(s.seen).Abs() < Settle

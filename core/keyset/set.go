@@ -11,34 +11,33 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// Set is which keys the instances that share a store use, newest first.
+// Set lists the keys that the instances sharing a store use, newest first.
 type Set struct {
 	Keys []Key
 }
 
-// Key is one key of the set. It holds nothing that opens anything.
+// Key is one key of the set. It contains no secret.
 type Key struct {
 	ID          string    `json:"id"`
 	Fingerprint string    `json:"fingerprint"`       // token.Key.Fingerprint
-	From        time.Time `json:"from"`              // when it begins to seal, at every instance
-	Retired     bool      `json:"retired,omitempty"` // no instance may use it any more
+	From        time.Time `json:"from"`              // when it begins to seal at every instance
+	Retired     bool      `json:"retired,omitempty"` // no instance may use it
 
 	// Resealed is set once the webhook secrets have been sealed with this key.
 	Resealed bool `json:"resealed,omitempty"`
 }
 
-// String names the key as log lines and messages do.
+// String names the key as logs and messages do.
 func (k Key) String() string { return fmt.Sprintf("%s (fingerprint %s)", k.ID, k.Fingerprint) }
 
-// The item is two lines: the keys as JSON, and the MAC that each key of the
-// ring of whoever wrote it made over the first line.
+// The item is two lines: the keys as JSON, and the MACs over that line. The writer adds one MAC for
+// each key of its ring.
 //
 //	[{"id":"9f02ab31","fingerprint":"5b0c…","from":"2026-11-20T22:11:00Z"}]
 //	{"9f02ab31":"<base64>","07c1d2e4":"<base64>"}
 //
-// One MAC for each key lets an instance check the set as long as it has any one
-// of the writer's keys, so that it can tell a ring that lags behind from a
-// stranger's.
+// So an instance can check the set as long as it has any one of the writer's keys. That lets it tell a
+// ring that is out of date from a stranger's.
 func (s Set) marshal(ring token.Keyring) []byte {
 	line, err := json.Marshal(s.Keys)
 	if err != nil {
@@ -55,11 +54,10 @@ func (s Set) marshal(ring token.Keyring) []byte {
 	return append(append(line, '\n'), second...)
 }
 
-// maxKeys bounds what is read: a ring has a few keys.
+// maxKeys bounds what is read. A ring has only a few keys.
 const maxKeys = 256
 
-// parse reads an item. vouched reports whether a key of the ring made one of
-// its MACs.
+// parse reads an item. vouched reports whether a key of the ring made one of its MACs.
 func parse(b []byte, ring token.Keyring) (s Set, vouched bool, err error) {
 	line, second, _ := bytes.Cut(b, []byte{'\n'})
 	var macs map[string][]byte
@@ -82,7 +80,7 @@ func (s Set) find(id string) (Key, bool) {
 	return s.Keys[i], true
 }
 
-// newest is when the newest key begins to seal.
+// newest returns when the newest key begins to seal.
 func (s Set) newest() (from time.Time) {
 	for _, k := range s.Keys {
 		if !k.Retired {
@@ -98,24 +96,22 @@ func (s Set) has(id string) bool {
 	return ok && !k.Retired
 }
 
-// Standing is how a ring relates to the set.
+// Standing is the result of comparing a ring with the set.
 type Standing struct {
-	// Missing are keys of the set that the ring lacks: the ring's file is older
-	// than the others'.
+	// Missing are keys of the set that the ring lacks, because its file is older than the others'.
 	Missing []Key
 
-	// Stranger is set where the ring shares no key with the set: it belongs to
-	// another fleet. Missing then holds the set's keys.
+	// Stranger is set if the ring shares no key with the set, because it belongs to another fleet.
+	// Missing then holds all keys of the set.
 	Stranger bool
 }
 
-// Whole reports whether the ring has every key that the fleet seals with at
-// now. A missing key whose time has not come yet does no harm: what this
-// instance seals until then is as good as ever.
+// Whole reports whether the ring has every key that the fleet seals with at now. A missing key that
+// does not seal yet does no harm: until then all instances can open what this instance seals.
 func (s Standing) Whole(now time.Time) bool { return !s.Stranger && s.Lacking(now) == 0 }
 
-// Lacking is how many keys the fleet seals with at now and the ring lacks. A key
-// that is announced and waits for its time is not one of them yet.
+// Lacking returns how many keys the fleet seals with at now that the ring lacks. It does not count a
+// key that is announced but does not seal yet.
 func (s Standing) Lacking(now time.Time) (n int) {
 	for _, k := range s.Missing {
 		if s.Stranger || !now.Before(k.From) {
@@ -125,7 +121,7 @@ func (s Standing) Lacking(now time.Time) (n int) {
 	return n
 }
 
-// compare returns how the ring stands to a set that the store holds.
+// compare compares the ring with a set that the store holds.
 func compare(s Set, vouched bool, ring token.Keyring) (st Standing) {
 	for _, k := range s.Keys {
 		i := slices.IndexFunc(ring.Keys, func(r token.RingKey) bool { return r.ID == k.ID })
@@ -134,7 +130,7 @@ func compare(s Set, vouched bool, ring token.Keyring) (st Standing) {
 		case i < 0:
 			st.Missing = append(st.Missing, k)
 		case ring.Keys[i].Fingerprint() != k.Fingerprint:
-			// The same id with another secret is no accident of a slow copy.
+			// A file that came late cannot explain the same id with another secret.
 			vouched = false
 		}
 	}
@@ -148,25 +144,25 @@ func retired(ring token.Keyring, id string) bool {
 	return slices.ContainsFunc(ring.Retired, func(r token.RetiredKey) bool { return r.ID == id })
 }
 
-// Settle is how long a key is in the set before anything is sealed with it:
-// longer than every instance takes to look at the store again.
+// Settle is how long a key is in the set before it seals anything. It is longer than every instance
+// takes to look at the store again.
 const Settle = 10 * time.Second
 
-// announceAhead is how long before its time a key is put into the set.
+// announceAhead is how long before its time a key is added to the set.
 const announceAhead = 2 * Settle
 
-// first returns the set that a ring makes of an empty store. The ring was in
-// use before there was a set, so its keys seal from when the ring says.
+// first returns the set that a ring makes for a store without one. The ring was in use before, so its
+// keys seal from the ring's own times.
 func first(ring token.Keyring, now time.Time) (s Set) {
 	older := slices.ContainsFunc(ring.Keys, func(k token.RingKey) bool { return !k.Bound })
 	for i, k := range ring.Keys {
 		if i < ring.Sealing(now) {
-			continue // its time has not come; it is announced then
+			continue // its time has not come; advance adds it later
 		}
 		from := begins(ring, i)
 		if k.Bound && older {
-			// An earlier release has used the store, which signs nothing: what
-			// it left is signed before this key begins (integration.Reseal).
+			// An earlier release has used the store and signed nothing. What it left is signed before
+			// this key begins (integration.Reseal).
 			from = later(from, now.Add(Settle))
 		}
 		s.Keys = append(s.Keys, Key{ID: k.ID, Fingerprint: k.Fingerprint(), From: from})
@@ -174,21 +170,21 @@ func first(ring token.Keyring, now time.Time) (s Set) {
 	return s
 }
 
-// begins is when the key at i seals from, by the ring alone.
+// begins returns when the key at i begins to seal, according to the ring only.
 func begins(ring token.Keyring, i int) time.Time {
 	k := ring.Keys[i]
 	switch {
 	case !k.SealsFrom.IsZero():
 		return k.SealsFrom
 	case i+1 < len(ring.Keys):
-		return ring.Keys[i+1].Replaced // an earlier release's key
+		return ring.Keys[i+1].Replaced // a key of an earlier release
 	}
 	return k.Created
 }
 
-// advance returns the set with what the ring's operator has changed: keys that
-// are about to seal are added, keys that were retired are marked. changed
-// reports whether there was anything. The ring must be whole.
+// advance returns the set with the changes that the ring's operator made: it adds keys that are about
+// to seal and marks keys that were retired. changed reports whether there was any. The ring must be
+// whole.
 func advance(s Set, ring token.Keyring, now time.Time) (next Set, changed bool) {
 	next.Keys = slices.Clone(s.Keys)
 	for i, k := range next.Keys {
@@ -202,8 +198,8 @@ func advance(s Set, ring token.Keyring, now time.Time) (next Set, changed bool) 
 		if _, ok := s.find(k.ID); ok || now.Before(from.Add(-announceAhead)) {
 			continue
 		}
-		// A key that an operator has put back is older than one that seals, and
-		// only opens. Any other waits until every instance knows of it.
+		// A key that an operator has put back is older than one that seals, so it only opens. Any other
+		// key waits until every instance has heard of it.
 		if from.After(newest) {
 			from = later(from, now.Add(Settle))
 		}
@@ -214,9 +210,8 @@ func advance(s Set, ring token.Keyring, now time.Time) (next Set, changed bool) 
 	return next, changed
 }
 
-// effective returns the ring as it may be used: the keys that are not retired,
-// with the times that hold for the whole fleet. A key that the store's set does
-// not have yet opens and does not seal.
+// effective returns the ring as it may be used: without the retired keys, and with the times that hold
+// for the whole fleet. A key that is not in the store's set yet opens but does not seal.
 func effective(s Set, ring token.Keyring) token.Keyring {
 	var out token.Keyring
 	for _, k := range ring.Keys {
@@ -241,7 +236,7 @@ func effective(s Set, ring token.Keyring) token.Keyring {
 	return out
 }
 
-// never is when a key seals that may not seal.
+// never is the time from which a key seals that must not seal.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func later(a, b time.Time) time.Time {

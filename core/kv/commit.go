@@ -17,15 +17,17 @@ func NewTxID(random io.Reader) (string, error) {
 	return hex.EncodeToString(b[:]), nil
 }
 
-// CommitSurely commits tx and, where the reply is lost, finds out by
-// committing the same tx once more: it applies, for the first and only time;
-// or a check finds the item that tx itself wrote, so it had applied; or a
-// check or lease fails otherwise. Then the error is a *Conflict as well as
-// ErrUnknown: tx never will apply, but it may have, before somebody else
-// overwrote it. Whoever puts what nobody overwrites knows by the *Conflict
-// that it has not. A tx handed to it checks every item that it puts, or does
-// no harm when done twice. What stays unknown is ErrUnknown alone and grants
-// nothing.
+// CommitSurely commits tx. If the reply is lost, it finds out what happened by committing the same tx
+// once more. There are three cases:
+//
+//   - tx applies now, for the first and only time.
+//   - A check finds the item that tx itself wrote, so tx had applied.
+//   - A check or lease fails for another reason. Then the error is a *Conflict as well as ErrUnknown.
+//     tx will never apply, but it may have applied before another transaction overwrote it. If nobody
+//     overwrites the items that tx puts, the *Conflict means that it has not applied.
+//
+// A tx that is passed to CommitSurely must check every item that it puts, or do no harm if it is done
+// twice. If the outcome stays unknown, the error is ErrUnknown only, and the caller grants nothing.
 func CommitSurely(ctx context.Context, store KV, tx Tx) error {
 	err := store.Commit(ctx, tx)
 	if !errors.Is(err, ErrUnknown) {
@@ -43,6 +45,6 @@ func CommitSurely(ctx context.Context, store KV, tx Tx) error {
 			}
 		}
 	}
-	// Even a refusal that surely did nothing leaves the first try open.
+	// Even if the second try certainly did nothing, the first may have applied.
 	return fmt.Errorf("%w: %w", ErrUnknown, err)
 }

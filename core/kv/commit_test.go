@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// scripted answers commits as told and notes them; nothing else may be asked of it.
+// scripted gives prepared answers to commits and notes them. Its other methods must not be called.
 type scripted struct {
 	KV
 	answers []error
@@ -20,7 +20,7 @@ type scripted struct {
 func (s *scripted) Commit(_ context.Context, tx Tx) error {
 	s.seen = append(s.seen, tx)
 	if len(s.seen) > len(s.answers) {
-		return errors.New("one commit too many")
+		return errors.New("a commit more than the script has answers for")
 	}
 	return s.answers[len(s.seen)-1]
 }
@@ -36,23 +36,56 @@ func TestCommitSurely(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		answers []error
-		want    error // nil: it is known to have applied
-		also    error // is wrapped as well
+		want    error // nil: tx is known to have applied
+		also    error // another error that it wraps
 		commits int
 	}{
 		{"applied", []error{nil}, nil, nil, 1},
 		{"another's write", []error{other}, other, nil, 1},
 		{"lease lost", []error{lease}, lease, nil, 1},
-		{"unavailable: nothing changed and nothing is tried again", []error{ErrUnavailable}, ErrUnavailable, nil, 1},
-		{"applied, the reply lost: the second finds its own write", []error{ErrUnknown, &Conflict{Items: []Item{item("mine")}}}, nil, nil, 2},
-		{"applied, the reply lost: its own write among others, and the lease that it ended",
-			[]error{ErrUnknown, &Conflict{Items: []Item{item("other"), item("mine")}, Lost: []string{"task"}}}, nil, nil, 2},
+		{
+			"unavailable: nothing changed and nothing is tried again",
+			[]error{ErrUnavailable},
+			ErrUnavailable,
+			nil,
+			1,
+		},
+		{
+			"applied, the reply lost: the second finds its own write",
+			[]error{ErrUnknown, &Conflict{Items: []Item{item("mine")}}},
+			nil,
+			nil,
+			2,
+		},
+		{"applied, the reply lost: the second finds its own write among others, and the lease that it ended",
+			[]error{
+				ErrUnknown,
+				&Conflict{Items: []Item{item("other"), item("mine")}, Lost: []string{"task"}},
+			}, nil, nil, 2},
 		{"not applied, the reply lost: the second applies", []error{ErrUnknown, nil}, nil, nil, 2},
-		{"not applied, the reply lost: another was quicker, or came later", []error{ErrUnknown, other}, ErrUnknown, other, 2},
-		{"not applied, the reply lost: the lease is another's", []error{ErrUnknown, lease}, ErrUnknown, lease, 2},
-		{"the reply lost: what was checked is gone", []error{ErrUnknown, empty}, ErrUnknown, empty, 2},
+		{
+			"not applied, the reply lost: another transaction came before the second",
+			[]error{ErrUnknown, other},
+			ErrUnknown,
+			other,
+			2,
+		},
+		{
+			"not applied, the reply lost: another claim has the lease",
+			[]error{ErrUnknown, lease},
+			ErrUnknown,
+			lease,
+			2,
+		},
+		{"the reply lost: the checked item is gone", []error{ErrUnknown, empty}, ErrUnknown, empty, 2},
 		{"both replies lost", []error{ErrUnknown, ErrUnknown}, ErrUnknown, nil, 2},
-		{"the reply lost, then unavailable: the first may still have applied", []error{ErrUnknown, ErrUnavailable}, ErrUnknown, ErrUnavailable, 2},
+		{
+			"the reply lost, then unavailable: the first may still have applied",
+			[]error{ErrUnknown, ErrUnavailable},
+			ErrUnknown,
+			ErrUnavailable,
+			2,
+		},
 		{"the reply lost, then an error without a name", []error{ErrUnknown, weird}, ErrUnknown, weird, 2},
 	} {
 		t.Run("contract 5, 503: "+c.name, func(t *testing.T) {
@@ -62,18 +95,18 @@ func TestCommitSurely(t *testing.T) {
 				t.Errorf("error %v, want %v", err, c.want)
 			}
 			if c.also != nil && !errors.Is(err, c.also) {
-				t.Errorf("error %v does not say %v", err, c.also)
+				t.Errorf("error %v does not wrap %v", err, c.also)
 			}
 			var conflict, wanted *Conflict
 			if errors.As(err, &conflict) != (errors.As(c.want, &wanted) || errors.As(c.also, &wanted)) {
-				t.Errorf("error %v: a conflict is what a check or lease found, and nothing else", err)
+				t.Errorf("error %v: want a conflict only if a check or lease failed", err)
 			}
 			if len(store.seen) != c.commits {
 				t.Errorf("%d commits, want %d", len(store.seen), c.commits)
 			}
 			for _, got := range store.seen {
 				if !reflect.DeepEqual(got, tx) {
-					t.Errorf("committed %+v, want the same transaction, its ID above all", got)
+					t.Errorf("committed %+v, want the same transaction with the same ID", got)
 				}
 			}
 		})
@@ -86,17 +119,20 @@ func TestNewTxID(t *testing.T) {
 		t.Errorf("id %q, %v, want all 128 bits in hexadecimal", id, err)
 	}
 	if id, err := NewTxID(bytes.NewReader(make([]byte, 15))); err == nil {
-		t.Errorf("of 15 random bytes it made %q", id)
+		t.Errorf("with only 15 random bytes it made %q, want an error", id)
 	}
 }
 
 func TestConflictItem(t *testing.T) {
-	c := &Conflict{Items: []Item{{Key: Key{"p", "a"}, Tx: "1"}, {Key: Key{"p", "b"}, Tx: "2"}}, Lost: []string{"t"}}
+	c := &Conflict{
+		Items: []Item{{Key: Key{"p", "a"}, Tx: "1"}, {Key: Key{"p", "b"}, Tx: "2"}},
+		Lost:  []string{"t"},
+	}
 	if it, ok := c.Item("b"); !ok || it.Tx != "2" {
 		t.Errorf("item b: %+v, %v", it, ok)
 	}
 	if it, ok := c.Item("t"); ok {
-		t.Errorf("a lost task is given as the item %+v", it)
+		t.Errorf("a lost task is returned as the item %+v", it)
 	}
 	for _, name := range []string{"a", "b", "t"} {
 		if !strings.Contains(c.Error(), name) {
@@ -114,8 +150,8 @@ func TestTxValidate(t *testing.T) {
 		change func(*Tx)
 		want   string // in the error, "" for none
 	}{
-		{"the least", func(*Tx) {}, ""},
-		{"the most of everything", func(tx *Tx) {
+		{"the smallest", func(*Tx) {}, ""},
+		{"everything at its limit", func(tx *Tx) {
 			tx.ID, tx.Partition = strings.Repeat("i", 64), Partition(name)
 			for range MaxTx - 5 {
 				tx.Checks = append(tx.Checks, Check{Name: name})
@@ -135,11 +171,15 @@ func TestTxValidate(t *testing.T) {
 		{"a put with a space", func(tx *Tx) { tx.Puts = []Put{{Name: "a b"}} }, "put"},
 		{"a put outside ASCII", func(tx *Tx) { tx.Puts = []Put{{Name: "ä"}} }, "put"},
 		{"a put with a control character", func(tx *Tx) { tx.Puts = []Put{{Name: "a\x7f"}} }, "put"},
-		{"a value too long", func(tx *Tx) { tx.Puts = []Put{{Name: "a", Value: make([]byte, MaxValue+1)}} }, "65537 bytes"},
+		{"a value too long", func(tx *Tx) {
+			tx.Puts = []Put{{Name: "a", Value: make([]byte, MaxValue+1)}}
+		}, "65537 bytes"},
 		{"a delete with a line feed", func(tx *Tx) { tx.Deletes = []string{"a\n"} }, "delete"},
 		{"a task with a long ID", func(tx *Tx) { tx.Schedule = []Task{{ID: name + "n", Due: due}} }, "task"},
 		{"a task without due time", func(tx *Tx) { tx.Schedule = []Task{{ID: "t"}} }, "due"},
-		{"a payload too long", func(tx *Tx) { tx.Schedule = []Task{{ID: "t", Due: due, Payload: make([]byte, MaxValue+1)}} }, "65537 bytes"},
+		{"a payload too long", func(tx *Tx) {
+			tx.Schedule = []Task{{ID: "t", Due: due, Payload: make([]byte, MaxValue+1)}}
+		}, "65537 bytes"},
 		{"a cancel without ID", func(tx *Tx) { tx.Cancel = []string{""} }, "cancelled"},
 	} {
 		t.Run("limits: "+c.name, func(t *testing.T) {

@@ -1,14 +1,12 @@
-// Package kv is the port through which the core keeps the little it keeps:
-// outcomes, "used" marks, tasks and configuration.
+// Package kv is the port through which the core stores data: outcomes, "used" marks, tasks and
+// configuration.
 //
-// An adapter supplies atomicity and nothing else. What a write means (single
-// use, attempts, a lost reply) is decided once, in the core. Package kvtest
-// is the proof that an adapter keeps the promises made here; passing it is
-// the only thing that makes a store an adapter.
+// An adapter supplies atomicity and nothing else. The core decides, in one place, what a write means:
+// single use, attempts, a lost reply. Package kvtest checks the promises that are made here. A store
+// that passes it is an adapter.
 //
-// One rule shapes everything: a transaction stays inside one partition. It is
-// what lets the same core run on one file, on a cluster that hashes keys to
-// nodes, and on one durable object per partition.
+// One rule shapes the port: a transaction stays inside one partition. So the same core can run on one
+// file, on a cluster that hashes keys to nodes, and on one durable object per partition.
 package kv
 
 import (
@@ -23,7 +21,7 @@ import (
 const (
 	MaxName  = 256       // bytes in a name; printable ASCII without spaces
 	MaxValue = 64 * 1024 // bytes in a value or a task's payload
-	MaxTx    = 64        // checks, puts, deletes, tasks, cancels and leases of one Tx together
+	MaxTx    = 64        // checks, puts, deletes, tasks, cancels and leases of one Tx, added up
 )
 
 // Partition is a set of keys and tasks that can change together.
@@ -45,8 +43,8 @@ type Item struct {
 	Expires time.Time // zero: never
 }
 
-// Check demands that the item under Name was last written by transaction Tx,
-// or, where Tx is empty, that there is no such item.
+// Check demands that transaction Tx was the last to write the item under Name. If Tx is empty, it
+// demands that there is no such item.
 type Check struct {
 	Name string
 	Tx   string
@@ -64,55 +62,52 @@ type Task struct {
 	ID      string
 	Due     time.Time
 	Payload []byte
-	Lease   string // set by Claim: proves, in Tx.Held, that this claim still stands
+	Lease   string // set by Claim; in Tx.Held it proves that this claim is still the latest
 }
 
-// Held demands that the task's latest claim is the one that returned Lease.
-// A lease that has run out but that nobody took over still holds: nobody else
-// can have acted on it.
+// Held demands that the task's latest claim is the one that returned Lease. A lease that has run out
+// still holds as long as no other claim took the task, because nobody else can have acted on it.
 type Held struct {
 	TaskID string
 	Lease  string
 }
 
-// Tx is one atomic change of one partition: all of it happens or none.
-// Checks and Held are evaluated first, against the state before the change.
+// Tx is one atomic change of one partition: either all of it happens or nothing. Checks and Held are
+// evaluated first, against the state before the change.
 type Tx struct {
-	// ID is chosen by the caller, unique for ever, 1 to 64 bytes. Every item
-	// written carries it, so that after ErrUnknown the caller can read back
-	// and tell its own write from another's.
+	// ID is chosen by the caller. It is unique for ever and has 1 to 64 bytes. Every written item
+	// carries it, so that after ErrUnknown the caller can read back and recognise its own write.
 	ID        string
 	Partition Partition
 	Checks    []Check
 	Held      []Held
 	Puts      []Put
-	Deletes   []string // a name that is absent is no error
+	Deletes   []string // deleting an absent name is no error
 	Schedule  []Task   // adds the task, or replaces the one of the same ID and ends its lease
-	Cancel    []string // removes tasks by ID, leased or not; absent is no error
+	Cancel    []string // removes tasks by ID, leased or not; an absent one is no error
 }
 
 var (
-	// ErrNotFound says that the key holds nothing, or nothing any more.
+	// ErrNotFound says that the key holds nothing, or that its item has expired.
 	ErrNotFound = errors.New("kv: not found")
 
-	// ErrUnavailable says that the store could not be asked and that nothing changed.
+	// ErrUnavailable says that the store did not do what was asked and that nothing changed.
 	ErrUnavailable = errors.New("kv: store unavailable")
 
-	// ErrUnknown says that a commit may or may not have happened, now or
-	// later. The caller reads back and compares Tx.ID; until it knows, it
-	// grants nothing.
+	// ErrUnknown says that a commit may or may not have happened, now or later. The caller reads back
+	// and compares Tx.ID. It grants nothing until it knows.
 	ErrUnknown = errors.New("kv: outcome unknown")
 )
 
-// Failed reports whether err is the store's trouble: what was asked of it was
-// not done, or may not have been. Whoever watches the store tells of that, once;
-// a request that meets it has nothing to add.
+// Failed reports whether err is a failure of the store: it did not do what was asked, or may not have
+// done it. The watcher of the store reports such a failure once, so a request that meets it need not
+// log it.
 func Failed(err error) bool { return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown) }
 
 // Conflict is the error of a commit whose check or lease failed. Nothing changed.
 type Conflict struct {
-	Items []Item   // what is there instead, for each failed check whose name holds something
-	Lost  []string // IDs of the tasks in Held that are not held any more
+	Items []Item   // for each failed check, the item under its name, if there is one
+	Lost  []string // IDs of the tasks in Held whose lease is no longer valid
 }
 
 func (c *Conflict) Error() string {
@@ -134,42 +129,43 @@ func (c *Conflict) Item(name string) (Item, bool) {
 	return Item{}, false
 }
 
-// KV is a store. Methods may be called concurrently. Any error other than the
-// ones named wraps ErrUnavailable or, from Commit alone, ErrUnknown.
+// KV is a store. Its methods may be called concurrently. Every error that is not named below wraps
+// ErrUnavailable or, for Commit only, ErrUnknown.
 type KV interface {
-	// Get returns the item or ErrNotFound. It sees every commit that returned before it was called.
+	// Get returns the item or ErrNotFound. It sees every commit that returned before Get was called.
 	Get(ctx context.Context, key Key) (Item, error)
 
-	// Commit applies all of tx or nothing; once it returns nil, the change
-	// survives what the adapter promises to survive. A failed check or lease
-	// is a *Conflict. ErrUnknown means that the outcome cannot be known.
+	// Commit applies all of tx or nothing. After it has returned nil, the change survives what the
+	// adapter promises to survive. If a check or lease fails, the error is a *Conflict. ErrUnknown
+	// means that the outcome cannot be known.
 	Commit(ctx context.Context, tx Tx) error
 
-	// Claim leases up to n tasks of the partition that are due at now, until
-	// now+lease, earliest first; no other claim returns them meanwhile. next
-	// is when the earliest task not claimed falls due or comes free again,
-	// zero if there is none, so that the caller can sleep until then.
-	Claim(ctx context.Context, p Partition, now time.Time, lease time.Duration, n int) (tasks []Task, next time.Time, err error)
+	// Claim leases up to n tasks of the partition that are due at now, earliest first, until now+lease.
+	// No other claim returns them until then. next is when the earliest task that was not claimed falls
+	// due or comes free again, so that the caller can sleep until then. It is zero if there is no such
+	// task.
+	Claim(
+		ctx context.Context, p Partition, now time.Time, lease time.Duration, n int,
+	) (tasks []Task, next time.Time, err error)
 
-	// List returns up to n items whose names begin with prefix.Name, in byte
-	// order, beginning behind the name after ("" for the first page).
+	// List returns up to n items whose names begin with prefix.Name, in byte order. It begins behind the
+	// name that after says ("" for the first page).
 	List(ctx context.Context, prefix Key, after string, n int) ([]Item, error)
 }
 
-// Charge is one step of a rate counter: the counter's theoretical arrival
-// time (TAT) becomes max(TAT, now) + Cost, if that is at most now + Burst.
+// Charge is one step of a rate counter. The counter's theoretical arrival time (TAT) becomes max(TAT,
+// now) + Cost, if that is at most now + Burst.
 type Charge struct {
 	Name  string
 	Cost  time.Duration
 	Burst time.Duration
 }
 
-// Meter is a capability of stores that several instances share: rate counters
-// in one atomic step. A store without it is taken to have one instance only,
-// whose counters may stay in that instance's memory.
+// Meter is a capability of stores that several instances share: it changes rate counters in one atomic
+// step. If a store lacks it, the core assumes a single instance, which may keep the counters in its
+// memory.
 type Meter interface {
-	// Spend applies all charges, or none if one of them is over its burst,
-	// and returns the TATs as they were before, in the order of charges (the
-	// zero time for a counter not yet known).
+	// Spend applies all charges, or none if one of them exceeds its burst. It returns the TATs as they
+	// were before, in the order of charges. A counter that does not exist yet has the zero time.
 	Spend(ctx context.Context, p Partition, now time.Time, charges []Charge) ([]time.Time, error)
 }

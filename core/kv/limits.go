@@ -2,10 +2,9 @@ package kv
 
 import "fmt"
 
-// Validate reports the first limit that tx breaks. Adapters call it before
-// they touch anything, so that a caller which oversteps learns it from the
-// store it is tested on and not from the one it runs on. The error wraps
-// ErrUnavailable: nothing changed.
+// Validate reports the first limit that tx breaks. Adapters call it before they do anything, so that a
+// caller that breaks a limit learns it in tests on any store. The error wraps ErrUnavailable, because
+// nothing changed.
 func (tx Tx) Validate() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: transaction %q: %s", ErrUnavailable, tx.ID, fmt.Sprintf(format, args...))
@@ -16,7 +15,8 @@ func (tx Tx) Validate() error {
 	if !validName(string(tx.Partition)) {
 		return bad("partition %q is not a name", tx.Partition)
 	}
-	if n := len(tx.Checks) + len(tx.Held) + len(tx.Puts) + len(tx.Deletes) + len(tx.Schedule) + len(tx.Cancel); n > MaxTx {
+	n := len(tx.Checks) + len(tx.Held) + len(tx.Puts) + len(tx.Deletes) + len(tx.Schedule) + len(tx.Cancel)
+	if n > MaxTx {
 		return bad("%d parts, want at most %d", n, MaxTx)
 	}
 	for _, c := range tx.Checks {

@@ -45,13 +45,21 @@ func TestValidate(t *testing.T) {
 		{"empty name put", func(tx *kv.Tx) { tx.Puts = []kv.Put{{}} }, `put to ""`},
 		{"name too long", func(tx *kv.Tx) { tx.Puts = []kv.Put{{Name: long + "n"}} }, "which is not a name"},
 		{"name with a space", func(tx *kv.Tx) { tx.Puts = []kv.Put{{Name: "a b"}} }, "which is not a name"},
-		{"name with a control character", func(tx *kv.Tx) { tx.Deletes = []string{"a\x00b"} }, "which is not a name"},
+		{"name with a control character", func(tx *kv.Tx) {
+			tx.Deletes = []string{"a\x00b"}
+		}, "which is not a name"},
 		{"name beyond ASCII", func(tx *kv.Tx) { tx.Deletes = []string{"ä"} }, "which is not a name"},
 		{"name with DEL", func(tx *kv.Tx) { tx.Cancel = []string{"a\x7f"} }, "is not a name"},
-		{"value too long", func(tx *kv.Tx) { tx.Puts = []kv.Put{{Name: "a", Value: append(big, 0)}} }, `value of "a" has 65537 bytes`},
-		{"payload too long", func(tx *kv.Tx) { tx.Schedule = []kv.Task{{ID: "t", Due: due, Payload: append(big, 0)}} }, `payload of task "t" has 65537 bytes`},
+		{"value too long", func(tx *kv.Tx) {
+			tx.Puts = []kv.Put{{Name: "a", Value: append(big, 0)}}
+		}, `value of "a" has 65537 bytes`},
+		{"payload too long", func(tx *kv.Tx) {
+			tx.Schedule = []kv.Task{{ID: "t", Due: due, Payload: append(big, 0)}}
+		}, `payload of task "t" has 65537 bytes`},
 		{"task without ID", func(tx *kv.Tx) { tx.Schedule = []kv.Task{{Due: due}} }, `task "" is not a name`},
-		{"task without due time", func(tx *kv.Tx) { tx.Schedule = []kv.Task{{ID: "t"}} }, `task "t" has no due time`},
+		{"task without due time", func(tx *kv.Tx) {
+			tx.Schedule = []kv.Task{{ID: "t"}}
+		}, `task "t" has no due time`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tx := kv.Tx{ID: "id", Partition: "p"}

@@ -9,7 +9,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Why an event is dead or put off.
+// Reasons why an event is dead or put off.
 const (
 	refused   = "refused"   // the receiver answered 4xx: theirs to mend
 	exhausted = "exhausted" // every attempt failed; Last says how the last one did
@@ -28,7 +28,7 @@ const (
 	unreadable = "unreadable"
 )
 
-// Dead is an event that will not be tried again by itself.
+// Dead is an event that is not tried again unless an operator resends it.
 type Dead struct {
 	Event       string    `json:"event"` // evt_…
 	Type        string    `json:"type"`
@@ -45,13 +45,13 @@ var ErrNotDead = errors.New("outbox: no such dead event")
 
 const deadPrefix = "d/"
 
-// Dead lists up to n dead events of a partition behind the event id after.
+// Dead lists up to n dead events of a partition whose ids come after the given one.
 func (o *Outbox) Dead(ctx context.Context, p kv.Partition, after string, n int) ([]Dead, error) {
 	return listed[Dead](ctx, o.KV, kv.Key{Partition: p, Name: deadPrefix}, after, n)
 }
 
-// listed returns what up to n items say whose names are prefix and an event
-// id, behind the event id after.
+// listed returns the contents of up to n items whose names are prefix and an event id that comes after
+// the given one.
 func listed[T any](ctx context.Context, store kv.KV, prefix kv.Key, after string, n int) ([]T, error) {
 	if after != "" {
 		after = prefix.Name + after
@@ -69,8 +69,8 @@ func listed[T any](ctx context.Context, store kv.KV, prefix kv.Key, after string
 	return out, nil
 }
 
-// Resend puts a dead event back on the schedule from its beginning, due at
-// once: the same id, the same bytes. ErrNotDead if p holds no such dead event.
+// Resend schedules a dead event again from the beginning, due at once, with the same id and the same
+// bytes. The error is ErrNotDead if p holds no such dead event.
 func (o *Outbox) Resend(ctx context.Context, p kv.Partition, event string) error {
 	key := kv.Key{Partition: p, Name: deadPrefix + event}
 	item, err := o.KV.Get(ctx, key)
@@ -105,9 +105,9 @@ func (o *Outbox) Resend(ctx context.Context, p kv.Partition, event string) error
 	var conflict *kv.Conflict
 	switch {
 	case errors.As(err, &conflict) && lost:
-		err = nil // a delete leaves no trace of whose it was, but resent it is
+		err = nil // another caller may have deleted it, but the event is resent in any case
 	case errors.As(err, &conflict):
-		return ErrNotDead // somebody else has just resent it
+		return ErrNotDead // another caller has just resent it
 	case lost && err != nil:
 		return fmt.Errorf("%w: %w", kv.ErrUnknown, err)
 	}

@@ -43,17 +43,16 @@ type Outbox struct {
 	Directory *integration.Directory
 	Schedule  webhook.Schedule // the zero value is the contract's
 
-	// AttemptTime bounds one attempt: no POST begins under a lease that might
-	// run out before it ends.
+	// AttemptTime limits one attempt: no POST begins under a lease that might run out before the
+	// attempt ends.
 	AttemptTime time.Duration
 }
 
-// Deliver makes one attempt of a leased delivery and records the outcome
-// under that lease. A lease that cannot cover an attempt, or that somebody
-// took over, ends without a POST or without a record: whoever holds the task
-// now decides. What is our own fault puts the event off and counts no attempt.
-// The error is the store's alone; the task then comes free when its lease runs
-// out.
+// Deliver makes one attempt of a leased delivery and records the result under that lease. If the lease
+// is too short for an attempt, Deliver posts nothing. If another has taken the task over, Deliver
+// records nothing, because that holder decides now. A fault of this service puts the event off and does
+// not count as an attempt. Only the store's errors are returned; the task then comes free when its
+// lease runs out.
 func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byte) error {
 	target, secret, reason, err := o.target(ctx, m.Integration)
 	if err != nil {
@@ -73,14 +72,14 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	if err != nil || !m.owns(eventID(job), body) {
 		return o.bury(ctx, job, m, sealed, unreadable, unreadable)
 	}
-	// Asked here and not sooner: the look-up above took as long as it took.
+	// Read the clock after the look-up above, which may have taken long.
 	now := o.Now()
 	if now.Add(o.AttemptTime).After(job.Until) {
 		return nil
 	}
 	status, fetchErr := o.Post(ctx, target.Webhook.URL, webhook.Headers(secret, now, body), body)
 	if ctx.Err() != nil {
-		// We were told to stop: that says nothing about the receiver.
+		// The context ended because this instance stops. That says nothing about the receiver.
 		return fmt.Errorf("outbox: %w", ctx.Err())
 	}
 	m.Attempts++
@@ -89,7 +88,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	case webhook.Delivered:
 		o.count(host.CountWebhookDelivered)
 		tx := kv.Tx{Cancel: []string{job.Task.ID}}
-		if m.Attempts > 1 { // else it never waited
+		if m.Attempts > 1 { // otherwise the event never waited
 			tx.Deletes = []string{waitingPrefix + eventID(job)}
 		}
 		return o.record(ctx, job, tx)
@@ -108,24 +107,36 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	o.Log.Info("webhook will be tried again", "event", eventID(job), "type", m.Type,
 		"integration", m.Integration, "attempts", m.Attempts, "last", last, "in", delay.Round(time.Second).String())
 	ended := o.Now()
-	w := Waiting{Event: eventID(job), Type: m.Type, Session: m.Session, Integration: m.Integration,
-		Last: last, Attempts: m.Attempts, At: ended.UTC().Truncate(time.Millisecond), Due: ended.Add(delay).UTC().Truncate(time.Millisecond)}
+	w := Waiting{
+		Event:       eventID(job),
+		Type:        m.Type,
+		Session:     m.Session,
+		Integration: m.Integration,
+		Last:        last,
+		Attempts:    m.Attempts,
+		At:          ended.UTC().Truncate(time.Millisecond),
+		Due:         ended.Add(delay).UTC().Truncate(time.Millisecond),
+	}
 	return o.record(ctx, job, kv.Tx{
 		Schedule: []kv.Task{{ID: job.Task.ID, Due: ended.Add(delay), Payload: join(m, sealed)}},
 		Puts:     []kv.Put{w.put()},
 	})
 }
 
-// Post makes one signed request: the path of every event and of the readiness
-// test alike. err is a *host.FetchError or the context's.
-func (o *Outbox) Post(ctx context.Context, url string, header map[string]string, body []byte) (status int, err error) {
+// Post makes one signed request. Events and the readiness test both use it. err is a *host.FetchError
+// or the context's error.
+func (o *Outbox) Post(
+	ctx context.Context, url string, header map[string]string, body []byte,
+) (status int, err error) {
 	resp, err := o.Fetch.Fetch(ctx, host.FetchRequest{Method: "POST", URL: url, Header: header, Body: body})
 	return resp.Status, err
 }
 
-// target returns where the events of an integration go and how they are
-// signed, or the reason why they cannot go anywhere.
-func (o *Outbox) target(ctx context.Context, id string) (i *integration.Integration, secret, reason string, err error) {
+// target returns where the events of an integration go and how they are signed, or the reason why they
+// cannot be sent.
+func (o *Outbox) target(
+	ctx context.Context, id string,
+) (i *integration.Integration, secret, reason string, err error) {
 	i, err = o.Directory.Integration(ctx, id)
 	if errors.Is(err, integration.ErrNotFound) {
 		return nil, "", noTarget, nil
@@ -144,9 +155,9 @@ func (o *Outbox) target(ctx context.Context, id string) (i *integration.Integrat
 	return i, secret, "", nil
 }
 
-// postpone puts an event off for a fault of ours. It counts no attempt and
-// never gives the event up (contract 27): once the operator has mended the
-// fault, the event goes out. An event says so in the log once.
+// postpone puts an event off because of a fault of this service. It counts no attempt and never gives
+// the event up (contract 27): once the operator has removed the fault, the event is sent. The log
+// mentions each event once.
 func (o *Outbox) postpone(ctx context.Context, job host.Job, m Meta, sealed []byte, reason string) error {
 	if m.Postponed == 0 {
 		o.Log.Error("webhook is put off until this service is mended", "event", eventID(job), "type", m.Type,
@@ -159,14 +170,14 @@ func (o *Outbox) postpone(ctx context.Context, job host.Job, m Meta, sealed []by
 		ID: job.Task.ID, Due: o.Now().Add(delay), Payload: join(m, sealed)}}})
 }
 
-// An event that is put off is looked at again after 10 s, then at twice the
-// interval each time, and at least every 10 minutes.
+// An event that is put off is looked at again after 10 s. The interval then doubles each time, up to 10
+// minutes.
 const (
 	postponeFirst = 10 * time.Second
 	postponeMost  = 10 * time.Minute
 )
 
-// bury moves the task to the dead events.
+// bury makes the task a dead event.
 func (o *Outbox) bury(ctx context.Context, job host.Job, m Meta, sealed []byte, reason, last string) error {
 	d := Dead{Event: eventID(job), Type: m.Type, Session: m.Session, Integration: m.Integration,
 		Reason: reason, Last: last, Attempts: m.Attempts, At: o.Now().UTC().Truncate(time.Millisecond)}
@@ -180,8 +191,8 @@ func (o *Outbox) bury(ctx context.Context, job host.Job, m Meta, sealed []byte, 
 	})
 }
 
-// record commits tx under the job's lease. A lost lease is no error: then the
-// task is somebody else's, or an earlier try of this very record applied.
+// record commits tx under the job's lease. A lost lease is no error: either another holds the task, or
+// an earlier try of this same record applied.
 func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 	id, err := kv.NewTxID(o.Random)
 	if err != nil {
@@ -196,9 +207,8 @@ func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 		err = nil
 	}
 	if err == nil && o.Wake != nil {
-		// The runner looked for what is due next while this task was leased,
-		// and so did not see it. After a conflict too: the try that applied
-		// may be ours.
+		// The runner looked for the next due task while this one was leased, so it did not see it.
+		// After a conflict the runner is woken too, because the try that applied may be this one's.
 		for _, t := range tx.Schedule {
 			o.Wake(tx.Partition, t.Due)
 		}
@@ -206,22 +216,24 @@ func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 	return err
 }
 
-// Drop removes a task that nobody will ever be able to run: it is damaged, or
-// the key of its session is retired.
+// Drop removes a task that can never be run: it is damaged, or the key of its session is retired.
 func (o *Outbox) Drop(ctx context.Context, job host.Job, why error) error {
 	o.Log.Error("task is dropped", "task", job.Task.ID, "error", why.Error())
 	o.count(host.CountTaskDropped)
-	return o.record(ctx, job, kv.Tx{Cancel: []string{job.Task.ID}, Deletes: []string{waitingPrefix + eventID(job)}})
+	return o.record(ctx, job, kv.Tx{
+		Cancel:  []string{job.Task.ID},
+		Deletes: []string{waitingPrefix + eventID(job)},
+	})
 }
 
-// Defer gives the lease back until then, without counting an attempt.
+// Defer returns the lease. The task falls due at until, and no attempt is counted.
 func (o *Outbox) Defer(ctx context.Context, job host.Job, until time.Time) error {
 	return o.record(ctx, job, kv.Tx{Schedule: []kv.Task{{ID: job.Task.ID, Due: until, Payload: job.Task.Payload}}})
 }
 
 func eventID(job host.Job) string { return strings.TrimPrefix(job.Task.ID, taskID("")) }
 
-// answer puts in words what came back, for operators.
+// answer describes the result of an attempt for operators.
 func answer(status int, err error) string {
 	var fetch *host.FetchError
 	switch {

@@ -33,7 +33,8 @@ const (
 
 var ctx = context.Background()
 
-// world is an Outbox on a test's host, with a receiver that answers as told.
+// world is an Outbox on a store that fails when told to, with a receiver whose answers the test chooses
+// and a clock that the test moves.
 type world struct {
 	*Outbox
 	*testhost.Host
@@ -80,7 +81,7 @@ func fails(reason string) func(host.FetchRequest) (int, error) {
 	}
 }
 
-// task is the delivery of e, due now.
+// task returns the delivery of e, due now.
 func (w *world) task(t testing.TB, e webhook.Event) kv.Task {
 	t.Helper()
 	task, err := Event(w.Sealer, e, testUUID, w.Clock.Now())
@@ -88,7 +89,7 @@ func (w *world) task(t testing.TB, e webhook.Event) kv.Task {
 	return task
 }
 
-// body opens what Read has returned.
+// body opens a sealed body that Read has returned.
 func (w *world) body(t testing.TB, sealed []byte) []byte {
 	t.Helper()
 	b, err := Body(w.Sealer, sealed)
@@ -108,7 +109,7 @@ func (w *world) schedule(t testing.TB) webhook.Event {
 	return e
 }
 
-// claim leases what is due and returns when the next one is.
+// claim leases what is due and returns when the next task falls due.
 func (w *world) claim(t testing.TB) (jobs []host.Job, next time.Time) {
 	t.Helper()
 	now := w.Clock.Now()
@@ -136,7 +137,7 @@ func (w *world) run(t testing.TB, job host.Job) error {
 	return w.Deliver(ctx, job, m, body)
 }
 
-// idle checks that nothing is scheduled any more, now or later.
+// idle checks that nothing is scheduled, now or later.
 func (w *world) idle(t testing.TB) {
 	t.Helper()
 	if jobs, next := w.claim(t); len(jobs) > 0 || !next.IsZero() {
@@ -151,7 +152,7 @@ func (w *world) dead(t testing.TB) []Dead {
 	return dead
 }
 
-// TestDeliverJudgesTheAnswer has one attempt for each kind of answer.
+// TestDeliverJudgesTheAnswer makes one attempt for each kind of answer.
 func TestDeliverJudgesTheAnswer(t *testing.T) {
 	const gone, again, delivered = "gone", "again", "delivered"
 	for _, c := range []struct {
@@ -243,7 +244,7 @@ func TestWhatIsPosted(t *testing.T) {
 	}
 }
 
-// TestEveryAttemptOfTheSchedule goes from the first failure to the dead events.
+// TestEveryAttemptOfTheSchedule makes all attempts, from the first failure to the dead event.
 func TestEveryAttemptOfTheSchedule(t *testing.T) {
 	w := newWorld(t)
 	e := w.schedule(t)
@@ -321,7 +322,7 @@ func TestNoTarget(t *testing.T) {
 	}
 }
 
-// awaiting is a Sealer that lacks a key which other instances use.
+// awaiting is a Sealer that lacks a key that other instances use.
 type awaiting struct{ host.Sealer }
 
 func (awaiting) Open(string, []byte) ([]byte, time.Time, error) {
@@ -451,7 +452,7 @@ func TestALeaseThatIsLostRecordsNothing(t *testing.T) {
 	}
 }
 
-// A lease that ran out, but that nobody took, still holds.
+// A lease that has run out still holds as long as nobody took the task over.
 func TestALeaseThatRanOutButWasNotTakenStillRecords(t *testing.T) {
 	w := newWorld(t)
 	w.schedule(t)
@@ -490,7 +491,7 @@ func TestTheStoresErrorUsesNoAttempt(t *testing.T) {
 	}
 }
 
-// The store answers again by the time something could be recorded.
+// The store answers again by the time when something could be recorded.
 func TestALookUpThatFailsGivesNothingUp(t *testing.T) {
 	w := newWorld(t)
 	w.schedule(t)
@@ -538,8 +539,8 @@ func TestStoppingSaysNothingAboutTheReceiver(t *testing.T) {
 	}
 }
 
-// Each outcome is recorded once, whatever is lost: afterwards the event is
-// delivered, dead or scheduled, never two of them, never none.
+// Each result is recorded once, whatever reply is lost. Afterwards the event is either delivered, dead
+// or scheduled.
 func TestLostRepliesDoubleNothing(t *testing.T) {
 	all := []kvtest.Fault{kvtest.Pass, kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay}
 	for name, answer := range map[string]func(host.FetchRequest) (int, error){"200": status(200), "400": status(400), "500": status(500)} {
@@ -617,7 +618,7 @@ func TestDeferCountsNoAttempt(t *testing.T) {
 	}
 }
 
-// kill makes n dead events and returns their ids in no order.
+// kill makes n dead events and returns their ids.
 func (w *world) kill(t testing.TB, n int) map[string]bool {
 	t.Helper()
 	w.answer = status(400)
@@ -850,7 +851,7 @@ func TestAnEventWhoseKeyIsGoneIsVisiblyDead(t *testing.T) {
 	}
 }
 
-// The longest event that the contract allows fits into a task and a dead event.
+// The longest event that the contract allows must fit into a task and into a dead event.
 func TestTheLongestEventFits(t *testing.T) {
 	w := newWorld(t)
 	state, user := strings.Repeat("\u2028", 1024/3), strings.Repeat("\"", 256)
@@ -869,8 +870,8 @@ func TestTheLongestEventFits(t *testing.T) {
 	}
 }
 
-// TestAnEventGoesToItsOwnIntegration: contract 19. Whoever can write to the
-// store changes what is clear of a task, and no event reaches another receiver.
+// TestAnEventGoesToItsOwnIntegration: contract 19. Someone who can write to the store can change the
+// unsealed part of a task. Still no event may reach another receiver.
 func TestAnEventGoesToItsOwnIntegration(t *testing.T) {
 	const theirs = "11111111-4d4e-475f-906b-2f11c5eca7bd"
 	for _, c := range []struct {

@@ -23,22 +23,21 @@ const (
 	Expire  Kind = "expire"  // end a session whose life is over
 )
 
-// Meta is the first line of a task's payload. The event's body follows it,
-// sealed: it holds the publisher's state and external user id, and a store
-// may keep what it has deleted for a while (contract 19).
+// Meta is the first line of a task's payload. The event's body follows it. The body is sealed, because
+// it holds the publisher's state and external user id, and a store may keep deleted data for a while
+// (contract 19).
 type Meta struct {
 	Kind        Kind   `json:"k"`
 	Session     string `json:"sid"`
 	Integration string `json:"int"`
 	Type        string `json:"typ,omitempty"`
 	Attempts    int    `json:"n,omitempty"` // made so far
-	Postponed   int    `json:"h,omitempty"` // how often a fault of ours put it off
+	Postponed   int    `json:"h,omitempty"` // how often a fault of this service put it off
 }
 
-// owns reports whether the sealed body is the event that the task names, of the
-// integration that it names. What is not sealed of a task says where the event
-// goes; who can write to the store must not send one publisher's event to
-// another (contract 19).
+// owns reports whether the sealed body is the event that the task names, of the integration that it
+// names. The unsealed part of a task says where the event goes. Someone who can write to the store must
+// not be able to send one publisher's event to another (contract 19).
 func (m Meta) owns(event string, body []byte) bool {
 	o, err := web.ReadObject(body)
 	id, _, ok1 := o.String("id")
@@ -53,12 +52,12 @@ func Event(sealer host.Sealer, e webhook.Event, integration string, now time.Tim
 		return kv.Task{}, err
 	}
 	m := Meta{Kind: Deliver, Session: e.SessionID, Integration: integration, Type: e.Type}
-	// Whole milliseconds, which every store keeps: one that rounds up would
-	// have the event wait for the next.
+	// Every store keeps whole milliseconds. If a store rounds up a finer time, the event would wait for
+	// the next millisecond.
 	return kv.Task{ID: taskID(e.ID), Due: now.Truncate(time.Millisecond), Payload: join(m, sealed)}, nil
 }
 
-// Body returns the bytes of an event that Read or a dead event has sealed.
+// Body opens the sealed bytes of an event that come from Read or from a dead event.
 func Body(sealer host.Sealer, sealed []byte) ([]byte, error) {
 	body, _, err := sealer.Open(token.Event, sealed)
 	return body, err

@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Stores keep whole milliseconds and may round up; an event that falls due
-// between two of them would wait for its first attempt.
+// Stores keep whole milliseconds and may round up. An event that falls due between two of them would
+// wait for its first attempt.
 func TestAnEventIsDueAtOnceOnAStoreThatRoundsUp(t *testing.T) {
 	w := newWorld(t)
 	for _, fine := range []time.Duration{0, 1, 999_999 * time.Nanosecond} {

@@ -7,10 +7,10 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Waiting is an event whose last attempt failed and that will be tried again.
-// A task cannot be listed; this stands beside it, written by the commit that
-// schedules the retry and gone with the one that ends the event. So an event
-// that its first attempt delivers, as most do, costs nothing more.
+// Waiting is an event whose last attempt failed and that will be tried again. Tasks cannot be listed,
+// so this item exists besides the task. The commit that schedules the retry writes it, and the commit
+// that ends the event deletes it. Most events are delivered at the first attempt, and for those it
+// costs nothing.
 type Waiting struct {
 	Event       string    `json:"event"` // evt_…
 	Type        string    `json:"type"`
@@ -24,14 +24,14 @@ type Waiting struct {
 
 const waitingPrefix = "w/"
 
-// Waiting lists up to n events of a partition that wait for a retry, behind
-// the event id after.
+// Waiting lists up to n events of a partition that wait for a retry and whose ids come after the given
+// one.
 func (o *Outbox) Waiting(ctx context.Context, p kv.Partition, after string, n int) ([]Waiting, error) {
 	return listed[Waiting](ctx, o.KV, kv.Key{Partition: p, Name: waitingPrefix}, after, n)
 }
 
-// put keeps w until long after its retry: while no instance runs, nothing is
-// tried and yet it waits.
+// put keeps w until long after its retry. While no instance runs nothing is tried, and the event still
+// waits.
 func (w Waiting) put() kv.Put {
 	return kv.Put{Name: waitingPrefix + w.Event, Value: join(w, nil), Expires: w.Due.Add(deadLife)}
 }

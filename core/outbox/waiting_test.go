@@ -16,8 +16,8 @@ func (w *world) waiting(t testing.TB) []Waiting {
 	return all
 }
 
-// Contract 27: an event that will be tried again is visible with why, from its
-// first failure until its end, whatever that is.
+// Contract 27: an event that will be tried again is visible, with the reason, from its first failure
+// until it ends.
 func TestAnEventThatWaitsForARetryIsVisible(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(t *testing.T, w *world)
@@ -61,7 +61,7 @@ func TestAnEventThatWaitsForARetryIsVisible(t *testing.T) {
 	}
 }
 
-// What an attempt records under a lease that was lost is recorded by nobody.
+// If the lease was lost, nothing of the attempt is recorded.
 func TestAWaitingEventIsWrittenWithItsRetryOrNotAtAll(t *testing.T) {
 	w := newWorld(t)
 	w.schedule(t)

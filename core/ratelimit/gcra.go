@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Limit allows Count requests per period: at once if need be, and then again
-// one whenever a Count-th of the period has gone by. In any window there are
-// so at most Count requests plus what the window's length gives back.
+// Limit allows Count requests in a period Per. They may come all at once. After that one more is
+// allowed whenever a Count-th part of the period has passed. So any window has at most Count requests
+// plus those that its own length gives back.
 type Limit struct {
 	Count int
 	Per   time.Duration
 }
 
-// PerMinute is the limit of so many requests a minute.
+// PerMinute is the limit of count requests a minute.
 func PerMinute(count int) Limit { return Limit{count, time.Minute} }
 
 // Validate refuses a limit that would allow nothing, or everything.
@@ -42,7 +42,7 @@ type decision struct {
 	Allowed    bool
 	NewTAT     time.Time     // the counter afterwards
 	Remaining  int           // requests that would be allowed at once afterwards
-	Reset      time.Duration // until the whole Count is there again
+	Reset      time.Duration // until the whole Count is allowed again
 	RetryAfter time.Duration // until a request would be allowed; zero if one would be now
 }
 

@@ -16,14 +16,13 @@ const (
 	// otherwise: twice the /64s of a /48, in some 20 MB.
 	defaultCounters = 1 << 17
 
-	// lookedAt is how many counters of a shard are looked at for each new one.
+	// lookedAt is how many counters of a shard are checked for each new one.
 	lookedAt = 8
 )
 
-// Local keeps counters in this process. It forgets those that are full again,
-// and is bounded: when more clients come than it has room for, it forgets a
-// counter that owes little before one that owes much, so that whoever is at
-// the limit stays there.
+// Local keeps counters in the memory of this process. It forgets counters that are at rest. Its size is
+// bounded: if more clients come than it has room for, it forgets those counters first that are closest
+// to rest. So a client that is at its limit stays there.
 type Local struct {
 	seed   maphash.Seed
 	max    int // per shard
@@ -37,7 +36,7 @@ type shard struct {
 	tats map[string]time.Time
 }
 
-// NewLocal returns a Local of at most about so many counters, zero for 131072.
+// NewLocal returns a Local with at most about that many counters. Zero means 131072.
 func NewLocal(counters int) *Local {
 	if counters == 0 {
 		counters = defaultCounters
@@ -49,13 +48,15 @@ func NewLocal(counters int) *Local {
 	return l
 }
 
-// Meter is the same for who asks for a partition: one process has one.
+// Meter returns the Local as a kv.Meter. It ignores the partition, because one process has only one.
 func (l *Local) Meter() kv.Meter { return localMeter{l} }
 
 type localMeter struct{ *Local }
 
 // Spend implements kv.Meter.
-func (m localMeter) Spend(ctx context.Context, _ kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+func (m localMeter) Spend(
+	ctx context.Context, _ kv.Partition, now time.Time, charges []kv.Charge,
+) ([]time.Time, error) {
 	return m.Local.Spend(ctx, now, charges)
 }
 
@@ -67,7 +68,7 @@ func (l *Local) Spend(_ context.Context, now time.Time, charges []kv.Charge) ([]
 		n := maphash.String(l.seed, c.Name) % shards
 		of[i], used[n] = &l.shards[n], true
 	}
-	// In the shards' order, so that no two calls wait for one another.
+	// Lock in the shards' order, so that two calls cannot deadlock.
 	for n := range used {
 		if used[n] {
 			l.shards[n].Lock()
@@ -78,9 +79,9 @@ func (l *Local) Spend(_ context.Context, now time.Time, charges []kv.Charge) ([]
 	before, fits := make([]time.Time, len(charges)), true
 	for i, c := range charges {
 		tat := of[i].tats[c.Name]
-		// Further ahead than a burst is only what a clock that went back has
-		// left behind. Cut, a client waits for one request's worth and not
-		// until the old time comes round again.
+		// Only a clock that went back leaves a counter further ahead than a burst. The counter is cut
+		// to the burst, so that the client waits for one request's cost and not until the old time
+		// comes round again.
 		if limit := now.Add(c.Burst); tat.After(limit) {
 			tat = limit
 			of[i].tats[c.Name] = tat
@@ -110,8 +111,8 @@ func (s *shard) put(name string, tat, now time.Time, most int) {
 	s.tats[name] = tat
 }
 
-// makeRoom looks at a few counters, which a map offers in no foreseeable
-// order. That is enough: as many more are looked at as are ever added.
+// makeRoom checks a few counters, which a map returns in random order. That is enough, because it
+// checks several for each one that is added.
 func (s *shard) makeRoom(now time.Time, most int) {
 	var leastName string
 	var least time.Time

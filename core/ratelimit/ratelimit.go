@@ -1,13 +1,12 @@
 // Package ratelimit decides whether a request may be served now (spec, Limits;
 // contract 21 and 30).
 //
-// A Store keeps the counters, and a Limiter holds one request against several
-// limits at once: it counts against all of them or, if one denies, against
-// none. Use FromMeter where several instances share a store that can count, and
-// NewLocal where there is one instance. The decision itself is a pure function.
+// Decide is the pure decision. A Store keeps the counters. A Limiter checks one request against several
+// limits at once: it counts against all of them or, if one denies, against none. Use FromMeter if
+// several instances share a store that can count, and NewLocal if there is one instance.
 //
-// A store that cannot answer is an error and never a yes: the caller serves
-// nothing until it can count again.
+// If a store cannot answer, the result is an error and never a yes. The caller then serves nothing
+// until it can count again.
 package ratelimit
 
 import (
@@ -27,13 +26,13 @@ import (
 
 // Store keeps counters.
 type Store interface {
-	// Spend applies all charges, or none if one of them is over its burst,
-	// and returns the counters as they were before, in the order of charges:
-	// kv.Meter's promise. The charges name different counters.
+	// Spend applies all charges, or none if one of them exceeds its burst. It returns the counters as
+	// they were before, in the order of charges, as kv.Meter promises. The charges name different
+	// counters.
 	Spend(ctx context.Context, now time.Time, charges []kv.Charge) ([]time.Time, error)
 }
 
-// FromMeter is the store that instances share: their meter's counters in one partition.
+// FromMeter returns the store that instances share: the meter's counters in one partition.
 func FromMeter(m kv.Meter, p kv.Partition) Store { return metered{m, p} }
 
 type metered struct {
@@ -45,11 +44,11 @@ func (m metered) Spend(ctx context.Context, now time.Time, charges []kv.Charge) 
 	return m.meter.Spend(ctx, m.partition, now, charges)
 }
 
-// Rule is one limit that a request is held against.
+// Rule is one limit for a request.
 type Rule struct {
 	Name   string // of the policy, as headers show it: lower-case letters, digits, hyphens
-	Key    string // who is counted: an address, a key's id; never a secret
-	Client bool   // Key is an address, which a store does not keep in clear
+	Key    string // what is counted: an address as clientKey returns it, or a key's id; never a secret
+	Client bool   // Key is an address, which must not be in the store in clear
 	Limit  Limit
 }
 
@@ -63,14 +62,13 @@ type Result struct {
 	Allowed    bool
 	RetryAfter int // whole seconds, at least 1; zero if allowed
 
-	// Values of the headers RateLimit-Policy and RateLimit
-	// (draft-ietf-httpapi-ratelimit-headers), one list member per rule. Where
-	// nothing remains, t says when something will, not when all of it will:
-	// so it never contradicts Retry-After.
+	// Policy and RateLimit are the values of the headers RateLimit-Policy and RateLimit
+	// (draft-ietf-httpapi-ratelimit-headers), with one list member for each rule. If nothing remains, t
+	// says when one request will be allowed, not when all will be. So it never contradicts Retry-After.
 	Policy, RateLimit string
 }
 
-// First is the result with the headers of the first rule alone.
+// First returns the result with the headers of the first rule only.
 func (r Result) First() Result {
 	r.Policy, _, _ = strings.Cut(r.Policy, separator)
 	r.RateLimit, _, _ = strings.Cut(r.RateLimit, separator)
@@ -84,31 +82,30 @@ func (r Result) And(later Result) Result {
 	return r
 }
 
-// separator of list members; no member has it within.
+// separator separates list members. No member contains it.
 const separator = ", "
 
-// Limiter holds requests against rules.
+// Limiter checks requests against rules.
 type Limiter struct {
 	Store Store
 
-	// MAC, if there is one, hides client addresses from whoever reads the store:
-	// their counters are named by a hash, with a key of the day that is MAC's of
-	// that day. All instances must have the same. A day's names tell nothing on
-	// another day. At midnight, and when MAC has another key, counters begin
-	// anew: at most one period's requests are let through once more.
+	// MAC, if it is set, hides client addresses from readers of the store. Their counters are named by
+	// a hash, whose key is the MAC of the day. All instances must have the same MAC. The names of one
+	// day reveal nothing on another day. At midnight, and when MAC gets another key, counters begin
+	// anew: then at most one period's requests are allowed a second time.
 	MAC func(message []byte) ([]byte, error)
 
 	hiding atomic.Pointer[hiding]
 }
 
-// hiding is what client addresses are hashed with.
+// hiding is the key with which client addresses are hashed, and when it was asked for.
 type hiding struct {
 	minute time.Time
 	key    []byte
 }
 
-// hide returns the name of a client's counter. The key is asked for anew each
-// minute, so that instances soon have the same one after the MAC's has changed.
+// hide returns the name of a client's counter. It asks for the key again each minute, so that soon
+// after a change of the MAC all instances have the same one.
 func (l *Limiter) hide(now time.Time, policy, key string) (string, error) {
 	h, minute := l.hiding.Load(), now.UTC().Truncate(time.Minute)
 	if h == nil || !h.minute.Equal(minute) {
@@ -123,9 +120,9 @@ func (l *Limiter) hide(now time.Time, policy, key string) (string, error) {
 	return policy + "/#" + base64.RawURLEncoding.EncodeToString(sum[:16]), nil
 }
 
-// Take counts one request at now against all rules, or against none of them
-// if one denies. The rules differ in name or key. An error means that the
-// store did not answer; the request must be denied.
+// Take counts one request at now against all rules, or against none of them if one denies. The rules
+// must differ in name or key. An error means that the store did not answer, and the request must be
+// denied.
 func (l *Limiter) Take(ctx context.Context, now time.Time, rules []Rule) (Result, error) {
 	now = now.Truncate(time.Microsecond)
 	charges := make([]kv.Charge, len(rules))
@@ -157,7 +154,7 @@ func (l *Limiter) Take(ctx context.Context, now time.Time, rules []Rule) (Result
 			result.RetryAfter = max(result.RetryAfter, seconds(d.RetryAfter))
 		}
 	}
-	if !result.Allowed { // the rules that would have allowed it were not charged either
+	if !result.Allowed { // no rule was charged, not even those that would have allowed it
 		for i, r := range rules {
 			decisions[i] = r.Limit.standing(tats[i], now)
 		}
@@ -194,7 +191,7 @@ func appendItem(b []byte, name string) []byte {
 	return append(b, '"')
 }
 
-// seconds rounds up, so that whoever waits that long does not come too early.
+// seconds rounds up, so that a client that waits that long is not too early.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
 // clientKey is what a client address counts as: IPv6 by its /64, the least
@@ -211,9 +208,8 @@ func clientKey(addr netip.Addr) string {
 	return netip.PrefixFrom(addr, 64).Masked().String()
 }
 
-// counterName joins policy and key to a name that kv accepts. A key that does
-// not fit is hashed; a number sign, with which no other name goes on, keeps
-// the two kinds apart.
+// counterName joins policy and key to a name that kv accepts. It hashes a key that does not fit. Such a
+// name goes on with a number sign, which no other name does, so the two kinds cannot be confused.
 func counterName(policy, key string) string {
 	name := policy + "/" + key
 	if len(name) <= kv.MaxName && !strings.HasPrefix(key, "#") && printable(key) {

@@ -53,12 +53,12 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestLimitThatMeansNothingPanics(t *testing.T) {
+func TestALimitWithoutCountOrPeriodPanics(t *testing.T) {
 	for _, l := range []Limit{{}, {0, time.Minute}, {-1, time.Minute}, {1, 0}, {1, -time.Second}} {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("%+v was taken", l)
+					t.Errorf("%+v was accepted", l)
 				}
 			}()
 			decide(time.Time{}, noon, l)
@@ -66,8 +66,8 @@ func TestLimitThatMeansNothingPanics(t *testing.T) {
 	}
 }
 
-// TestNeverMoreThanTheLimit throws requests at random times, the clock
-// stumbling now and then, and looks at every window between two of them.
+// TestNeverMoreThanTheLimit makes requests at random times, with a clock that sometimes goes back, and
+// checks every window between two of them.
 func TestNeverMoreThanTheLimit(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -75,8 +75,10 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 		store, now := NewLocal(0), noon
 		var allowed []time.Time
 		for range 400 {
-			now = now.Add(time.Duration(r.Int64N(int64(limit.Per/time.Duration(limit.Count)) * 3 / 2))).Truncate(time.Microsecond)
-			tats, err := store.Spend(context.Background(), now, []kv.Charge{{Name: "a", Cost: limit.cost(), Burst: limit.burst()}})
+			pause := time.Duration(r.Int64N(int64(limit.Per/time.Duration(limit.Count)) * 3 / 2))
+			now = now.Add(pause).Truncate(time.Microsecond)
+			tats, err := store.Spend(context.Background(), now,
+				[]kv.Charge{{Name: "a", Cost: limit.cost(), Burst: limit.burst()}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +93,8 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 			for j := i; j < len(allowed); j++ {
 				elapsed := allowed[j].Sub(allowed[i])
 				if most := limit.Count + int(elapsed*time.Duration(limit.Count)/limit.Per); j-i+1 > most {
-					t.Fatalf("seed %d: %+v let %d through within %v, at most %d are right", seed, limit, j-i+1, elapsed, most)
+					t.Fatalf("seed %d: %+v allowed %d requests within %v, want at most %d",
+						seed, limit, j-i+1, elapsed, most)
 				}
 			}
 		}
@@ -99,7 +102,10 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 }
 
 func TestTake(t *testing.T) {
-	both := []Rule{{Name: "public-ip", Key: "192.0.2.7", Limit: PerMinute(60)}, {Name: "public-key", Key: "k1", Limit: PerMinute(600)}}
+	both := []Rule{
+		{Name: "public-ip", Key: "192.0.2.7", Limit: PerMinute(60)},
+		{Name: "public-key", Key: "k1", Limit: PerMinute(600)},
+	}
 	l := &Limiter{Store: NewLocal(0)}
 	take := func(now time.Time, rules []Rule) Result {
 		t.Helper()
@@ -121,19 +127,44 @@ func TestTake(t *testing.T) {
 	for range 58 {
 		take(noon, both)
 	}
-	check("spec: the 60th of one address is allowed", take(noon, both), Result{true, 0, policy, `"public-ip";r=0;t=1, "public-key";r=540;t=6`})
-	check("spec: the 61st is not, and costs the key nothing", take(noon, both), Result{false, 1, policy, `"public-ip";r=0;t=1, "public-key";r=540;t=6`})
-	check("a second early by a microsecond", take(noon.Add(time.Second-time.Microsecond), both), Result{false, 1, policy, `"public-ip";r=0;t=1, "public-key";r=549;t=6`})
-	check("after exactly a second one more", take(noon.Add(time.Second), both), Result{true, 0, policy, `"public-ip";r=0;t=1, "public-key";r=549;t=6`})
-	check("and only one", take(noon.Add(time.Second), both), Result{false, 1, policy, `"public-ip";r=0;t=1, "public-key";r=549;t=6`})
+	check("spec: the 60th of one address is allowed",
+		take(noon, both), Result{true, 0, policy, `"public-ip";r=0;t=1, "public-key";r=540;t=6`})
+	check("spec: the 61st is not, and costs the key nothing",
+		take(noon, both), Result{false, 1, policy, `"public-ip";r=0;t=1, "public-key";r=540;t=6`})
+	check("a second early by a microsecond",
+		take(noon.Add(time.Second-time.Microsecond), both), Result{
+			false,
+			1,
+			policy,
+			`"public-ip";r=0;t=1, "public-key";r=549;t=6`,
+		})
+	check("after exactly a second one more",
+		take(noon.Add(time.Second), both), Result{true, 0, policy, `"public-ip";r=0;t=1, "public-key";r=549;t=6`})
+	check("and only one", take(noon.Add(time.Second), both), Result{
+		false,
+		1,
+		policy,
+		`"public-ip";r=0;t=1, "public-key";r=549;t=6`,
+	})
 
 	other := []Rule{{Name: "public-ip", Key: "192.0.2.8", Limit: PerMinute(60)}, both[1]}
-	check("another address counts for itself", take(noon.Add(time.Second), other), Result{true, 0, policy, `"public-ip";r=59;t=1, "public-key";r=548;t=6`})
-	check("a minute later all is there again", take(noon.Add(2*time.Minute), both), Result{true, 0, policy, `"public-ip";r=59;t=1, "public-key";r=599;t=1`})
+	check("another address counts for itself",
+		take(noon.Add(time.Second), other), Result{true, 0, policy, `"public-ip";r=59;t=1, "public-key";r=548;t=6`})
+	check("a minute later all is there again",
+		take(noon.Add(2*time.Minute), both), Result{
+			true,
+			0,
+			policy,
+			`"public-ip";r=59;t=1, "public-key";r=599;t=1`,
+		})
 
-	slow := []Rule{{Name: "a", Key: "k", Limit: Limit{1, time.Minute}}, {Name: "b", Key: "k", Limit: Limit{1, 90 * time.Second}}}
+	slow := []Rule{
+		{Name: "a", Key: "k", Limit: Limit{1, time.Minute}},
+		{Name: "b", Key: "k", Limit: Limit{1, 90 * time.Second}},
+	}
 	take(noon, slow)
-	check("contract 5: the longest wait of all that deny, rounded up", take(noon.Add(500*time.Millisecond), slow),
+	check("contract 5: the longest wait of all that deny, rounded up",
+		take(noon.Add(500*time.Millisecond), slow),
 		Result{false, 90, `"a";q=1;w=60, "b";q=1;w=90`, `"a";r=0;t=60, "b";r=0;t=90`})
 	check("no rules", take(noon, nil), Result{Allowed: true})
 }
@@ -186,25 +217,29 @@ func TestTakeFailsClosed(t *testing.T) {
 	}
 	result, err = (&Limiter{Store: brokenStore{}}).Take(context.Background(), noon, rules)
 	if err == nil || result.Allowed {
-		t.Errorf("store that forgets to answer: got %+v, %v", result, err)
+		t.Errorf("store that returns no counters: got %+v, %v", result, err)
 	}
 }
 
 type meterFunc func(p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error)
 
-func (f meterFunc) Spend(_ context.Context, p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+func (f meterFunc) Spend(
+	_ context.Context, p kv.Partition, now time.Time, charges []kv.Charge,
+) ([]time.Time, error) {
 	return f(p, now, charges)
 }
 
 func TestFromMeter(t *testing.T) {
 	meter := meterFunc(func(p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
-		if want := (kv.Charge{Name: "a/k", Cost: time.Second, Burst: time.Minute}); p != "limits" || !now.Equal(noon) || len(charges) != 1 || charges[0] != want {
+		want := (kv.Charge{Name: "a/k", Cost: time.Second, Burst: time.Minute})
+		if p != "limits" || !now.Equal(noon) || len(charges) != 1 || charges[0] != want {
 			t.Errorf("got %q, %v, %+v", p, now, charges)
 		}
 		return []time.Time{noon.Add(time.Minute)}, nil
 	})
 	l := &Limiter{Store: FromMeter(meter, "limits")}
-	result, err := l.Take(context.Background(), noon.Add(999), []Rule{{Name: "a", Key: "k", Limit: PerMinute(60)}})
+	result, err := l.Take(context.Background(), noon.Add(999),
+		[]Rule{{Name: "a", Key: "k", Limit: PerMinute(60)}})
 	if err != nil || result.Allowed {
 		t.Errorf("got %+v, %v", result, err)
 	}
@@ -221,17 +256,17 @@ func TestLocalIsBounded(t *testing.T) {
 		charge(fmt.Sprintf("2001:db8:0:%x::/64", i), noon, time.Second)
 	}
 	if n := l.counters(); n > 1600 {
-		t.Errorf("%d counters, at most 1600 wanted", n)
+		t.Errorf("%d counters, want at most 1600", n)
 	}
 	if charge("heavy", noon, time.Second).IsZero() {
-		t.Error("the counter at its limit was forgotten for ones that owe little")
+		t.Error("the counter at its limit was forgotten, though others were closer to rest")
 	}
 	later := noon.Add(time.Hour)
 	for i := range 2000 {
 		charge(fmt.Sprintf("late-%d", i), later.Add(time.Duration(i)*time.Minute), time.Second)
 	}
 	if n := l.counters(); n > 600 {
-		t.Errorf("%d counters left although all but one are full again", n)
+		t.Errorf("%d counters are left, although all but one are at rest", n)
 	}
 }
 
@@ -245,7 +280,11 @@ func (l *Local) counters() (n int) {
 func TestLocalKeepsNothingOfADenial(t *testing.T) {
 	l := NewLocal(0)
 	for range 10 {
-		if _, err := l.Spend(context.Background(), noon, []kv.Charge{{Name: "a", Cost: 1, Burst: 1}, {Name: "b", Cost: 2, Burst: 1}}); err != nil {
+		_, err := l.Spend(context.Background(), noon, []kv.Charge{
+			{Name: "a", Cost: 1, Burst: 1},
+			{Name: "b", Cost: 2, Burst: 1},
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -254,14 +293,18 @@ func TestLocalKeepsNothingOfADenial(t *testing.T) {
 	}
 }
 
-func TestLocalConcurrently(t *testing.T) {
+func TestLocalHoldsTheLimitUnderConcurrentCalls(t *testing.T) {
 	l := &Limiter{Store: NewLocal(0)}
 	var allowed atomic.Int64
 	var wait sync.WaitGroup
 	for g := range 8 {
 		wait.Go(func() {
-			// Each in another order, so that unordered locks would block one another.
-			rules := []Rule{{Name: "a", Key: "k", Limit: PerMinute(60)}, {Name: "b", Key: fmt.Sprint(g), Limit: PerMinute(600)}, {Name: "c", Key: "k", Limit: PerMinute(600)}}
+			// Each goroutine has another order, so that locks taken without an order would deadlock.
+			rules := []Rule{
+				{Name: "a", Key: "k", Limit: PerMinute(60)},
+				{Name: "b", Key: fmt.Sprint(g), Limit: PerMinute(600)},
+				{Name: "c", Key: "k", Limit: PerMinute(600)},
+			}
 			if g%2 == 0 {
 				rules[0], rules[2] = rules[2], rules[0]
 			}
@@ -300,27 +343,45 @@ func TestCounterName(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	seen := map[string]string{}
 	posing := strings.TrimPrefix(counterName("secret-ip", "é"), "secret-ip/")
-	for _, key := range []string{"", "k", "192.0.2.7", "2001:db8::/64", "with space", "é", "\n", long, long + "y", "#", posing} {
+	for _, key := range []string{
+		"",
+		"k",
+		"192.0.2.7",
+		"2001:db8::/64",
+		"with space",
+		"é",
+		"\n",
+		long,
+		long + "y",
+		"#",
+		posing,
+	} {
 		name := counterName("secret-ip", key)
-		if len(name) > kv.MaxName || strings.IndexFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0 {
-			t.Errorf("%q: %q is no name", key, name)
+		if len(name) > kv.MaxName || strings.IndexFunc(name, func(r rune) bool {
+			return r <= ' ' ||
+				r > '~'
+		}) >= 0 {
+			t.Errorf("the key %q gives %q, which is not a name", key, name)
 		}
 		if other, dup := seen[name]; dup {
-			t.Errorf("%q and %q are both %q", key, other, name)
+			t.Errorf("the keys %q and %q both give %q", key, other, name)
 		}
 		seen[name] = key
 	}
 	if got := counterName("secret-ip", "192.0.2.7"); got != "secret-ip/192.0.2.7" {
-		t.Errorf("a key that fits is kept readable: got %q", got)
+		t.Errorf("a key that fits gives %q, want it readable", got)
 	}
 	if got := counterName("a", strings.Repeat("x", kv.MaxName-2)); len(got) != kv.MaxName {
-		t.Errorf("a key that just fits is kept: got %q", got)
+		t.Errorf("a key that just fits gives %q, want it readable", got)
 	}
 }
 
 func BenchmarkTake(b *testing.B) {
 	l := &Limiter{Store: NewLocal(0)}
-	rules := []Rule{{Name: "public-ip", Key: "192.0.2.7", Limit: PerMinute(60)}, {Name: "public-key", Key: "k1", Limit: PerMinute(600)}}
+	rules := []Rule{
+		{Name: "public-ip", Key: "192.0.2.7", Limit: PerMinute(60)},
+		{Name: "public-key", Key: "k1", Limit: PerMinute(600)},
+	}
 	now := noon
 	b.ReportAllocs()
 	for b.Loop() {
@@ -331,7 +392,7 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// names notes the counters that are charged.
+// names notes which counters are charged.
 type names struct {
 	Store
 	seen []string
@@ -358,9 +419,13 @@ func TestAStoreKeepsNoClientAddress(t *testing.T) {
 	named := func(l *Limiter, now time.Time, client string) string {
 		t.Helper()
 		store.seen, store.Store = nil, NewLocal(0)
-		rules := []Rule{ClientRule("secret-ip", netip.MustParseAddr(client), PerMinute(60)), {Name: "reconcile-key", Key: "key_1", Limit: PerMinute(60)}}
+		rules := []Rule{
+			ClientRule("secret-ip", netip.MustParseAddr(client), PerMinute(60)),
+			{Name: "reconcile-key", Key: "key_1", Limit: PerMinute(60)},
+		}
 		result, err := l.Take(context.Background(), now, rules)
-		if err != nil || !result.Allowed || store.seen[1] != "reconcile-key/key_1" || !strings.HasPrefix(store.seen[0], "secret-ip/#") {
+		named := store.seen[1] == "reconcile-key/key_1" && strings.HasPrefix(store.seen[0], "secret-ip/#")
+		if err != nil || !result.Allowed || !named {
 			t.Fatalf("%v %v %v", store.seen, result, err)
 		}
 		return store.seen[0]
@@ -370,7 +435,7 @@ func TestAStoreKeepsNoClientAddress(t *testing.T) {
 		t.Errorf("contract 13: the counter is named %s", first)
 	}
 	if got := named(other, noon, "192.0.2.7"); got != first {
-		t.Errorf("contract 30: two instances count one address apart: %s, %s", got, first)
+		t.Errorf("contract 30: two instances count one address under different names: %s, %s", got, first)
 	}
 	if named(l, noon, "192.0.2.8") == first {
 		t.Error("contract 30: two addresses are counted together")
@@ -386,17 +451,20 @@ func TestAStoreKeepsNoClientAddress(t *testing.T) {
 		named(l, noon, "192.0.2.7")
 	}
 	if asked != 1 {
-		t.Errorf("the key of the day is asked for %d times", asked)
+		t.Errorf("the key of the day was asked for %d times", asked)
 	}
 	secret = "rotated"
 	if named(l, noon, "192.0.2.7") != first {
-		t.Error("contract 30: it changes within a minute, and each instance at another time")
+		t.Error("contract 30: the name changed within a minute, when not all instances have the new key")
 	}
-	if now := noon.Add(time.Minute); named(l, now, "192.0.2.7") == first || named(l, now, "192.0.2.7") != named(other, now, "192.0.2.7") {
-		t.Error("contract 30: after a rotation instances count one address apart")
+	now := noon.Add(time.Minute)
+	if named(l, now, "192.0.2.7") == first || named(l, now, "192.0.2.7") != named(other, now, "192.0.2.7") {
+		t.Error("contract 30: after a rotation instances count one address under different names")
 	}
 	l.MAC = func([]byte) ([]byte, error) { return nil, errors.New("no key") }
-	if result, err := l.Take(context.Background(), noon.Add(time.Hour), []Rule{ClientRule("a", netip.Addr{}, PerMinute(60))}); err == nil || result.Allowed {
-		t.Errorf("what cannot be counted is denied: %v, %v", result, err)
+	result, err := l.Take(context.Background(), noon.Add(time.Hour),
+		[]Rule{ClientRule("a", netip.Addr{}, PerMinute(60))})
+	if err == nil || result.Allowed {
+		t.Errorf("a request that cannot be counted: %v, %v, want an error", result, err)
 	}
 }

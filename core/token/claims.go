@@ -17,22 +17,21 @@ const (
 	ResultPrefix   = "svc_rt_"
 )
 
-// FlowClaims is what redirect_url carries: ids, the way back and nothing that
-// can be looked up elsewhere, so that the URL stays short. The texts a
-// publisher chooses are []byte, hence base64 in JSON: JSON's own escapes
-// could make them six times longer.
+// FlowClaims is what redirect_url carries: ids, the way back, and nothing that can be looked up
+// elsewhere, so that the URL stays short. Texts that a publisher chooses are []byte and so base64 in
+// JSON, because JSON's own escapes could make them six times longer.
 type FlowClaims struct {
 	Session  string `json:"sid"`
 	Callback []byte `json:"cb"`
 	State    []byte `json:"st,omitempty"`
-	HasState bool   `json:"hs,omitempty"` // whether State was given, be it empty
+	HasState bool   `json:"hs,omitempty"` // whether State was given, even if it is empty
 	User     []byte `json:"us,omitempty"`
 	HasUser  bool   `json:"hu,omitempty"`
 	Language string `json:"lg,omitempty"`
 	Expires  Time   `json:"exp"`
 }
 
-// marshal is encoding/json's for every start.
+// marshal writes what encoding/json would write, but faster: every start needs it.
 func (c FlowClaims) marshal() []byte {
 	w := web.NewObjectWriter(96 + len(c.Session) + (len(c.Callback)+len(c.State)+len(c.User))/3*4)
 	w.Text("sid", c.Session)
@@ -56,15 +55,15 @@ func (c FlowClaims) marshal() []byte {
 	return w.End()
 }
 
-// SetState and SetUser keep what the publisher gave; nil is not given, and
-// differs from given and empty. StateText and UserText return it.
+// SetState and SetUser keep what the publisher gave. nil means not given, which differs from given and
+// empty. StateText and UserText return it.
 func (c *FlowClaims) SetState(s *string) { c.State, c.HasState = given(s) }
 func (c *FlowClaims) SetUser(s *string)  { c.User, c.HasUser = given(s) }
 
-// StateText returns the state that was given, nil if none was.
+// StateText returns the state that was given, or nil if none was.
 func (c *FlowClaims) StateText() *string { return optional(c.State, c.HasState) }
 
-// UserText returns the external user id that was given, nil if none was.
+// UserText returns the external user id that was given, or nil if none was.
 func (c *FlowClaims) UserText() *string { return optional(c.User, c.HasUser) }
 
 func given(s *string) ([]byte, bool) {
@@ -82,30 +81,29 @@ func optional(b []byte, has bool) *string {
 	return &s
 }
 
-// ProviderClaims is what a provider asks to get back with the user's next step.
+// ProviderClaims is what a provider gets back with the user's next step.
 type ProviderClaims struct {
 	Session string `json:"sid"`
-	Attempt int    `json:"at,omitempty"` // that the step belongs to: how many have failed before it
+	Attempt int    `json:"at,omitempty"` // of the step: how many attempts failed before it
 	State   []byte `json:"st"`
 	Issued  Time   `json:"iat"`
 }
 
-// ResultClaims name a completed session. There is no separate token id: the
-// session is the identity, so every result token of a session is the same
-// one to "used" (contract 17).
+// ResultClaims name a completed session. There is no separate token id, because the session is the
+// identity: all result tokens of a session count as one when one of them is used (contract 17).
 type ResultClaims struct {
 	Session   string `json:"sid"`
 	Completed Time   `json:"iat"`
 
-	// Outcome is the transaction that wrote the completed outcome: the token is
-	// good only while that is in the store. "" in tokens of an earlier release.
+	// Outcome is the transaction that wrote the completed outcome. The token is valid only while that
+	// outcome is in the store. "" in tokens of an earlier release.
 	Outcome string `json:"tx,omitempty"`
 }
 
-// ResultLife is how long after completion a result token is good.
+// ResultLife is how long after completion a result token is valid.
 const ResultLife = 5 * time.Minute
 
-// Expires is when the token is no longer good: at that very instant it is not.
+// Expires is the instant from which the token is no longer valid.
 func (c ResultClaims) Expires() time.Time { return c.Completed.Time().Add(ResultLife) }
 
 // SealFlow returns the flow token of c.
@@ -113,22 +111,21 @@ func SealFlow(s host.Sealer, c FlowClaims) (string, error) {
 	return sealText(s, Flow, FlowPrefix, padded(c.marshal()))
 }
 
-// paddedTo is the step in which flow tokens grow: without it the length of a
-// link, which logs and referrers show, would tell that of what the publisher
-// gave together, and so tell one user from another.
+// paddedTo is the step in which flow tokens grow. Logs and referrers show the length of a link. Without
+// padding that length would reveal the total length of what the publisher gave, and so tell users
+// apart.
 const paddedTo = 64
 
-// padded fills a JSON object up to the next step, with spaces before its end
-// that no reader minds.
+// padded fills a JSON object up to the next step with spaces before its end, which no reader minds.
 func padded(object []byte) []byte {
 	end := len(object) - 1
 	room := (paddedTo - len(object)%paddedTo) % paddedTo
 	return append(append(object[:end], strings.Repeat(" ", room)...), '}')
 }
 
-// OpenFlow returns the claims of an authentic flow token, expired or not, and
-// until when its key was in use (host.Dated): the caller holds that against the
-// session's creation. The error is one of Sealer.Open's.
+// OpenFlow returns the claims of an authentic flow token, expired or not, and the time until which its
+// key was in use. The caller compares that with the session's creation (host.Dated). The error is one
+// of Sealer.Open's.
 func OpenFlow(s host.Sealer, text string) (claims FlowClaims, until time.Time, err error) {
 	return open[FlowClaims](s, Flow, FlowPrefix, text)
 }
@@ -138,8 +135,7 @@ func SealProvider(s host.Sealer, c ProviderClaims) (string, error) {
 	return seal(s, Provider, ProviderPrefix, c)
 }
 
-// OpenProvider returns the claims of an authentic provider token. The error is
-// one of Sealer.Open's.
+// OpenProvider returns the claims of an authentic provider token. The error is one of Sealer.Open's.
 func OpenProvider(s host.Sealer, text string) (ProviderClaims, error) {
 	c, until, err := open[ProviderClaims](s, Provider, ProviderPrefix, text)
 	if err == nil && !host.Dated(c.Issued.Time(), until) {

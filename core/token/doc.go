@@ -1,16 +1,14 @@
-// Package token seals what Verge hands to browsers and publishers instead of
-// keeping it: the flow token in redirect_url, the provider token, the result
-// token (contract 15 to 17).
+// Package token seals data that Verge gives to browsers and publishers instead of storing it: the flow
+// token in redirect_url, the provider token and the result token (contract 15 to 17).
 //
-// A token is a JWS (RFC 7515, HS256) inside an AEAD envelope
-// (XChaCha20-Poly1305): nobody without the key ring reads, alters or makes
-// one. Keys are derived per purpose (HKDF-SHA256, RFC 5869), and purpose, host
-// and format version are associated data, so a token of one kind never opens
-// as another. Use SealFlow, OpenFlow and their like; Ring is the key ring
-// they work with, Keyring the file it is kept in.
+// A token is a JWS (RFC 7515, HS256) inside an AEAD envelope (XChaCha20-Poly1305). Without the key ring
+// nobody can read, alter or make one. Keys are derived per purpose (HKDF-SHA256, RFC 5869). Purpose,
+// host and format version are associated data, so a token of one kind never opens as another. Use
+// SealFlow, OpenFlow and the functions like them. They work with Ring, the key ring. Keyring is the
+// form of the file in which the ring is kept.
 //
-// Promised: what one release seals, every later release of the same format
-// version opens. testdata/tokens.json has vectors that another language can
-// check. Not promised: secrecy against a holder of the key ring, or that a
-// token has not been used; single use is the KV's to tell.
+// Promised: every later release of the same format version opens what one release seals.
+// testdata/tokens.json has vectors that an implementation in another language can check. Not promised:
+// secrecy against a holder of the key ring, or that a token was not used before. Only the KV knows
+// that.
 package token

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Keyring is the key ring as it is kept in a file:
+// Keyring is the key ring in the form of its file:
 //
 //	{"version":1,
 //	 "keys":[
@@ -19,15 +19,14 @@ import (
 //	  {"id":"07c1d2e4","secret":"…","created":"…","replaced":"2026-11-20T22:11:00Z"}],
 //	 "retired":[{"id":"51d0ee82","at":"2026-11-01T08:00:00Z"}]}
 //
-// Keys are listed newest first. The newest key whose seals_from has come seals,
-// all open. A key without seals_from comes from an earlier release and seals
-// from its creation on. Whoever reads the file can read and make every token:
-// keep it like a TLS private key.
+// Keys are listed newest first. The newest key whose seals_from has come seals; all keys open. A key
+// without seals_from comes from an earlier release and seals from its creation. Anyone who can read the
+// file can read and make every token, so keep it like a TLS private key.
 type Keyring struct {
 	Keys []RingKey
 
-	// Retired names the keys that were taken out. It tells an instance whose
-	// ring is older than the fleet's from one whose operator removed a key.
+	// Retired names the keys that were taken out. So an instance can tell a ring that is older than the
+	// fleet's from a ring whose operator removed a key.
 	Retired []RetiredKey
 }
 
@@ -37,13 +36,12 @@ type RingKey struct {
 	SealsFrom time.Time // zero: from its creation
 	Replaced  time.Time // when its successor begins to seal; zero for the newest
 
-	// Bound says that the key was made by a release that binds session ids to
-	// the host name and leaves nothing in the store without a MAC. A file's key
-	// is bound if it has seals_from.
+	// Bound says that a release made the key which binds session ids to the host name and stores
+	// nothing without a MAC. In a file, a key is bound if it has seals_from.
 	Bound bool
 }
 
-// RetiredKey is what the file keeps of a key that was retired.
+// RetiredKey is the file's record of a retired key.
 type RetiredKey struct {
 	ID string    `json:"id"`
 	At time.Time `json:"at"`
@@ -66,11 +64,12 @@ type keyFile struct {
 // GenerateKeyring makes a ring of one fresh key, which seals at once.
 func GenerateKeyring(random io.Reader, now time.Time) (Keyring, error) {
 	var kr Keyring
-	err := kr.Rotate(random, now, 0) // not in the return: Go leaves open which operand is taken first
+	// not in the return, because Go does not say which operand it evaluates first
+	err := kr.Rotate(random, now, 0)
 	return kr, err
 }
 
-// ParseKeyring reads the file's bytes. Errors never repeat a secret.
+// ParseKeyring reads the file's bytes. Its errors never repeat a secret.
 func ParseKeyring(b []byte) (Keyring, error) {
 	var f keyringFile
 	if err := json.Unmarshal(b, &f); err != nil {
@@ -85,13 +84,14 @@ func ParseKeyring(b []byte) (Keyring, error) {
 	}
 	var kr Keyring
 	for i, k := range f.Keys {
-		// Not repeated either: whoever mixed up the members has put the secret here.
+		// The id is not repeated either: if the operator mixed up the members, it holds the secret.
 		if _, err := parseKeyID(k.ID); err != nil {
 			return Keyring{}, fmt.Errorf("key ring: key %d: %w", i+1, err)
 		}
 		secret, err := base64.RawURLEncoding.Strict().DecodeString(k.Secret)
 		if err != nil || len(secret) != secretSize {
-			return Keyring{}, fmt.Errorf("key ring: key %d (%s): the secret is not %d bytes of base64url", i+1, k.ID, secretSize)
+			return Keyring{}, fmt.Errorf("key ring: key %d (%s): the secret is not %d bytes of base64url",
+				i+1, k.ID, secretSize)
 		}
 		rk := RingKey{Key: Key{ID: k.ID, Secret: secret, Created: k.Created}}
 		if k.SealsFrom != nil {
@@ -101,7 +101,8 @@ func ParseKeyring(b []byte) (Keyring, error) {
 			rk.Replaced = *k.Replaced
 		}
 		if i > 0 && rk.Replaced.IsZero() {
-			return Keyring{}, fmt.Errorf("key ring: key %d (%s) has no \"replaced\" time though it is not the first", i+1, k.ID)
+			return Keyring{}, fmt.Errorf("key ring: key %d (%s) has no \"replaced\" time though it is not the first",
+				i+1, k.ID)
 		}
 		kr.Keys = append(kr.Keys, rk)
 	}
@@ -117,7 +118,7 @@ func ParseKeyring(b []byte) (Keyring, error) {
 	return kr, nil
 }
 
-// Marshal returns the file's bytes; ParseKeyring reads them back.
+// Marshal returns the file's bytes, which ParseKeyring reads.
 func (kr Keyring) Marshal() ([]byte, error) {
 	f := keyringFile{Version: 1, Retired: kr.Retired}
 	for _, k := range kr.Keys {
@@ -134,9 +135,8 @@ func (kr Keyring) Marshal() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// Rotate puts a fresh key first, which seals after the delay. What older keys
-// sealed goes on being good. It refuses while another key waits for its time:
-// keys take over in the order in which they stand.
+// Rotate puts a new key first, which seals after the delay. What older keys sealed stays valid. It
+// refuses while another key waits for its time, because keys must take over in the order of the list.
 func (kr *Keyring) Rotate(random io.Reader, now time.Time, delay time.Duration) error {
 	if len(kr.Keys) > 0 && now.Before(kr.Keys[0].SealsFrom) {
 		return fmt.Errorf("key ring: key %s waits already and seals from %s; wait for it, or retire it first",
@@ -149,8 +149,8 @@ func (kr *Keyring) Rotate(random io.Reader, now time.Time, delay time.Duration) 
 	fresh := RingKey{Key: k, SealsFrom: k.Created.Add(delay), Bound: true}
 	kr.Keys = slices.Clone(kr.Keys) // a server may read a copy of kr meanwhile
 	if len(kr.Keys) > 0 {
-		// Rounded up: the older key seals until now, and Created may lie up to a
-		// second before.
+		// The time is rounded up: the older key seals until now, and Created may lie up to a second
+		// before.
 		fresh.SealsFrom = fresh.SealsFrom.Add(time.Second)
 		kr.Keys[0].Replaced = fresh.SealsFrom
 	}
@@ -158,8 +158,8 @@ func (kr *Keyring) Rotate(random io.Reader, now time.Time, delay time.Duration) 
 	return nil
 }
 
-// Sealing returns the index of the key that seals at now: the newest whose
-// time has come, and the oldest if none has.
+// Sealing returns the index of the key that seals at now: the newest whose time has come, or the oldest
+// if none has.
 func (kr Keyring) Sealing(now time.Time) int {
 	i := slices.IndexFunc(kr.Keys, func(k RingKey) bool { return !now.Before(k.SealsFrom) })
 	if i < 0 {
@@ -168,10 +168,9 @@ func (kr Keyring) Sealing(now time.Time) int {
 	return i
 }
 
-// Retire removes a key. Without force it refuses while anything that the key
-// sealed or authenticated can still be asked for: life is the longest such
-// span, a session's life and how long its outcome is kept. A key that never
-// sealed can go at any time.
+// Retire removes a key. Without force it refuses while anyone can still ask for something that the key
+// sealed or authenticated. life is the longest such span: a session's life and the time for which its
+// outcome is kept. A key that never sealed can be retired at any time.
 func (kr *Keyring) Retire(id string, now time.Time, life time.Duration, force bool) error {
 	i := slices.IndexFunc(kr.Keys, func(k RingKey) bool { return k.ID == id })
 	sealing := kr.Sealing(now)
@@ -189,7 +188,7 @@ func (kr *Keyring) Retire(id string, now time.Time, life time.Duration, force bo
 	}
 	kr.Keys = slices.Clone(kr.Keys) // a server may read a copy of kr meanwhile
 	if i > 0 {
-		// Its predecessor's time ends when the next newer key's begins.
+		// The predecessor's time ends when the next newer key's begins.
 		for n := i + 1; n < len(kr.Keys) && kr.Keys[n].Replaced.Equal(kr.Keys[i].SealsFrom); n++ {
 			kr.Keys[n].Replaced = kr.Keys[i].Replaced
 		}
@@ -200,8 +199,8 @@ func (kr *Keyring) Retire(id string, now time.Time, life time.Duration, force bo
 	return nil
 }
 
-// Ring returns the ring for one host name. It seals and opens by the times of
-// the keys; now is the clock.
+// Ring returns the ring for one host name. It seals and opens by the times of the keys. now is the
+// clock.
 func (kr Keyring) Ring(host string, random io.Reader, now func() time.Time) (*Ring, error) {
 	return newRing(host, random, now, kr.Keys)
 }

@@ -111,7 +111,7 @@ func TestRetire(t *testing.T) {
 		id    string
 		now   time.Time
 		force bool
-		want  string // in the error, "" for none
+		want  string // part of the error; "" for none
 	}{
 		{"contract 16: an instant too early", second, free.Add(-time.Nanosecond), false, "until"},
 		{"contract 16: at the boundary", second, free, false, ""},
@@ -129,7 +129,7 @@ func TestRetire(t *testing.T) {
 					t.Errorf("error %v, want one that says %q", err, c.want)
 				}
 				if len(kr.Keys) != 3 {
-					t.Errorf("refused, and yet %d keys are left", len(kr.Keys))
+					t.Errorf("refused, but %d keys are left", len(kr.Keys))
 				}
 				return
 			}
@@ -141,7 +141,7 @@ func TestRetire(t *testing.T) {
 					t.Error("the retired key is still there")
 				}
 				if k.Replaced.IsZero() != (i == 0) {
-					t.Errorf("key %d: replaced at %v; the first one and no other seals", i, k.Replaced)
+					t.Errorf("key %d: replaced at %v; want only the first to seal", i, k.Replaced)
 				}
 			}
 		})
@@ -183,14 +183,47 @@ func TestParseKeyringRefuses(t *testing.T) {
 		{"contract 16: no keys", `{"version":1,"keys":[]}`, "no keys"},
 		{"contract 16: an array", `[` + key + `]`, "form"},
 		{"contract 16: a secret that is a number", `{"version":1,"keys":[{"id":"9f02ab31","secret":5}]}`, "form"},
-		{"contract 16: a time that is none", `{"version":1,"keys":[{"id":"9f02ab31","secret":"` + secret + `","created":"` + secret + `"}]}`, "form"},
-		{"contract 16: a short secret", `{"version":1,"keys":[{"id":"9f02ab31","secret":"` + secret[:40] + `"}]}`, "32 bytes"},
-		{"contract 16: a padded secret", `{"version":1,"keys":[{"id":"9f02ab31","secret":"` + secret + `="}]}`, "32 bytes"},
-		{"contract 16: a secret with unused bits", `{"version":1,"keys":[{"id":"9f02ab31","secret":"` + secret[:42] + `9"}]}`, "32 bytes"},
-		{"contract 16: id and secret mixed up", `{"version":1,"keys":[{"secret":"9f02ab31","id":"` + secret + `"}]}`, "hexadecimal"},
-		{"contract 16: an id in upper case", strings.Replace(`{"version":1,"keys":[`+key+`]}`, "9f02ab31", "9F02AB31", 1), "hexadecimal"},
-		{"contract 16: a second key that was never replaced", `{"version":1,"keys":[` + key + `,` + key + `]}`, "replaced"},
-		{"contract 16: a second key replaced at the zero time", `{"version":1,"keys":[` + key + `,` + strings.Replace(key, `}`, `,"replaced":"0001-01-01T00:00:00Z"}`, 1) + `]}`, "replaced"},
+		{
+			"contract 16: a time that is none",
+			`{"version":1,"keys":[{"id":"9f02ab31","secret":"` + secret + `","created":"` + secret + `"}]}`,
+			"form",
+		},
+		{
+			"contract 16: a short secret",
+			`{"version":1,"keys":[{"id":"9f02ab31","secret":"` + secret[:40] + `"}]}`,
+			"32 bytes",
+		},
+		{
+			"contract 16: a padded secret",
+			`{"version":1,"keys":[{"id":"9f02ab31","secret":"` + secret + `="}]}`,
+			"32 bytes",
+		},
+		{
+			"contract 16: a secret with unused bits",
+			`{"version":1,"keys":[{"id":"9f02ab31","secret":"` + secret[:42] + `9"}]}`,
+			"32 bytes",
+		},
+		{
+			"contract 16: id and secret mixed up",
+			`{"version":1,"keys":[{"secret":"9f02ab31","id":"` + secret + `"}]}`,
+			"hexadecimal",
+		},
+		{
+			"contract 16: an id in upper case",
+			strings.Replace(`{"version":1,"keys":[`+key+`]}`, "9f02ab31", "9F02AB31", 1),
+			"hexadecimal",
+		},
+		{
+			"contract 16: a second key that was never replaced",
+			`{"version":1,"keys":[` + key + `,` + key + `]}`,
+			"replaced",
+		},
+		{
+			"contract 16: a second key replaced at the zero time",
+			`{"version":1,"keys":[` + key + `,` + strings.Replace(key, `}`,
+				`,"replaced":"0001-01-01T00:00:00Z"}`, 1) + `]}`,
+			"replaced",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := ParseKeyring([]byte(c.file))
@@ -206,9 +239,15 @@ func TestParseKeyringRefuses(t *testing.T) {
 
 func TestErrorsOfARingNeverRepeatASecret(t *testing.T) {
 	secret := base64.RawURLEncoding.EncodeToString(vectorRing[0].Secret)
-	for _, k := range []Key{{ID: secret, Secret: vectorRing[0].Secret}, {ID: "9f02ab31", Secret: []byte(secret)}} {
+	for _, k := range []Key{
+		{ID: secret, Secret: vectorRing[0].Secret},
+		{ID: "9f02ab31", Secret: []byte(secret)},
+	} {
 		_, err := NewRing(vectorHost, nil, k)
-		if err == nil || strings.Contains(err.Error(), secret[:20]) || strings.Contains(err.Error(), fmt.Sprint(k.Secret)) {
+		if err == nil {
+			t.Fatalf("contract 13: the ring took the key %v", k)
+		}
+		if strings.Contains(err.Error(), secret[:20]) || strings.Contains(err.Error(), fmt.Sprint(k.Secret)) {
 			t.Errorf("contract 13: error %v", err)
 		}
 	}
@@ -221,7 +260,9 @@ func FuzzParseKeyring(f *testing.F) {
 	}
 	f.Add(b)
 	f.Add([]byte(`{"version":1,"keys":[]}`))
-	f.Add([]byte(`{"version":1,"keys":[{"id":"9f02ab31","secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00+01:00","replaced":"0001-01-01T00:00:00Z"}]}`))
+	f.Add([]byte(`{"version":1,"keys":[{"id":"9f02ab31",` +
+		`"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8",` +
+		`"created":"2026-11-20T22:10:00+01:00","replaced":"0001-01-01T00:00:00Z"}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		kr, err := ParseKeyring(b)
 		if err != nil {
@@ -242,8 +283,8 @@ func FuzzParseKeyring(f *testing.F) {
 	})
 }
 
-// TestAReplacedKeyForgesNothingNew: contract 16. Who holds a ring that leaked
-// and was rotated makes tokens that look older than the rotation, and no others.
+// TestAReplacedKeyForgesNothingNew: contract 16. An attacker with a ring that leaked and was rotated
+// can make only tokens that look older than the rotation.
 func TestAReplacedKeyForgesNothingNew(t *testing.T) {
 	random := &coretest.Random{}
 	ring, err := GenerateKeyring(random, ringTime)
@@ -269,7 +310,11 @@ func TestAReplacedKeyForgesNothingNew(t *testing.T) {
 	}{
 		{"contract 16: dated before the replacement", replaced.Add(-time.Minute), nil},
 		{"contract 16: dated within the clocks' margin", replaced.Add(time.Second + host.ClockMargin), nil},
-		{"contract 16: dated after it", replaced.Add(time.Second + host.ClockMargin + time.Millisecond), host.ErrNotAuthentic},
+		{
+			"contract 16: dated after it",
+			replaced.Add(time.Second + host.ClockMargin + time.Millisecond),
+			host.ErrNotAuthentic,
+		},
 		{"contract 16: dated today", replaced.Add(19 * 24 * time.Hour), host.ErrNotAuthentic},
 	} {
 		t.Run(c.name, func(t *testing.T) {

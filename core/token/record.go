@@ -9,15 +9,14 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// What the store holds as JSON ends in a MAC of its own, which binds it to the
-// name under which it lies (contract 19):
+// A JSON item in the store ends with a MAC of its own, which binds it to the name under which it is
+// stored (contract 19):
 //
 //	{"s":"completed","t":1795212600123,"m":"<27 base64url digits>"}
 //
-// The MAC is over the name, a zero byte, and the object up to the comma before
-// "m". So who can write to the store can delete an item or put an older one
-// back, and can neither make one nor move it. An earlier release, which knows no
-// "m", reads such an object all the same.
+// The MAC covers the name, a zero byte, and the object up to the comma before "m". So someone who can
+// write to the store can delete an item or put an older one back, but can neither make an item nor move
+// it. An earlier release does not know "m" and reads such an object anyway.
 
 const (
 	recordOpen  = `,"m":"`
@@ -26,15 +25,14 @@ const (
 
 var recordTail = len(recordOpen) + text.EncodedLen(host.MACSize) + len(recordClose)
 
-// ErrRecord says that the store holds something that no instance of this fleet
-// wrote there.
+// ErrRecord says that no instance of this fleet wrote what the store holds there.
 var ErrRecord = errors.New("token: the store's item is not authentic")
 
-// SignRecord returns a JSON object, which is not empty, with its MAC in it.
+// SignRecord returns a JSON object with its MAC added. The object must have members.
 func SignRecord(s host.Sealer, name string, object []byte) ([]byte, error) {
 	body, ok := bytes.CutSuffix(object, []byte("}"))
 	if !ok || len(body) < 2 {
-		return nil, errors.New("token: only a JSON object with members is signed")
+		return nil, errors.New("token: only a JSON object with members can be signed")
 	}
 	mac, err := s.MAC(Record, recordMessage(name, body))
 	if err != nil {
@@ -45,11 +43,10 @@ func SignRecord(s host.Sealer, name string, object []byte) ([]byte, error) {
 	return append(text.AppendEncode(out, mac), recordClose...), nil
 }
 
-// CheckRecord reports until when the key that signed an object, which lies under
-// the name, was in use: the caller holds that against the object's own date
-// (host.Dated). An object without a MAC is one of an earlier release, and until
-// is when the last of those can have been written. The error is ErrRecord, or
-// host.ErrKeyAwaited.
+// CheckRecord checks an object that is stored under the name. It returns the time until which the key
+// that signed it was in use. The caller compares that with the object's own date (host.Dated). An
+// object without a MAC is from an earlier release, and until is the latest time when such an object can
+// have been written. The error is ErrRecord or host.ErrKeyAwaited.
 func CheckRecord(s host.Sealer, name string, value []byte) (until time.Time, err error) {
 	body, mac := splitRecord(value)
 	until, err = s.CheckMAC(Record, recordMessage(name, body), mac)
@@ -59,18 +56,20 @@ func CheckRecord(s host.Sealer, name string, value []byte) (until time.Time, err
 	return until, err
 }
 
-// RecordedWith returns the id of the key that signed an object, "" for one
-// without a MAC.
+// RecordedWith returns the id of the key that signed an object, or "" if it has no MAC.
 func RecordedWith(value []byte) string {
 	_, mac := splitRecord(value)
 	return MACedWith(mac)
 }
 
-// splitRecord returns what is MACed and the MAC, nil if there is none. Only the
-// form that SignRecord writes counts as one.
+// splitRecord returns the bytes that the MAC covers, and the MAC, or nil if there is none. Only the
+// form that SignRecord writes counts as a MAC.
 func splitRecord(value []byte) (body, mac []byte) {
 	at := len(value) - recordTail
-	if at < 2 || !bytes.HasPrefix(value[at:], []byte(recordOpen)) || !bytes.HasSuffix(value, []byte(recordClose)) {
+	if at < 2 {
+		return value, nil
+	}
+	if !bytes.HasPrefix(value[at:], []byte(recordOpen)) || !bytes.HasSuffix(value, []byte(recordClose)) {
 		return value, nil
 	}
 	mac, err := text.DecodeString(string(value[at+len(recordOpen) : len(value)-len(recordClose)]))
@@ -85,9 +84,9 @@ func recordMessage(name string, body []byte) []byte {
 	return append(append(append(b, name...), 0), body...)
 }
 
-// RecordsUnsigned reports whether other instances may still be of a release that
-// signs no records: no bound key of the ring has begun to seal. What such a
-// release could not read must not be written then.
+// RecordsUnsigned reports whether other instances may still run a release that signs no records: that
+// is so as long as no bound key of the ring has begun to seal. Until then nothing may be written that
+// such a release could not read.
 func RecordsUnsigned(s host.Sealer, now time.Time) bool {
 	until, err := s.CheckMAC(Record, nil, nil)
 	return err == nil && (until.IsZero() || now.Before(until))

@@ -21,18 +21,17 @@ const (
 	secretSize = 32
 )
 
-// Key is one root secret of a ring. Everything it seals is sealed with a key
-// derived from it for one purpose.
+// Key is one root secret of a ring. It seals nothing itself: a key is derived from it for each purpose.
 type Key struct {
 	ID      string // 8 hexadecimal digits
 	Secret  []byte // 32 bytes
 	Created time.Time
 }
 
-// String names the key and never shows its secret, whatever prints it.
+// String names the key. It never shows the secret.
 func (k Key) String() string { return "key " + k.ID }
 
-// GoString does as String, for %#v.
+// GoString returns what String returns, for %#v.
 func (k Key) GoString() string { return k.String() }
 
 // generateKey makes a fresh key.
@@ -41,22 +40,26 @@ func generateKey(random io.Reader, now time.Time) (Key, error) {
 	if _, err := io.ReadFull(random, b); err != nil {
 		return Key{}, fmt.Errorf("token: reading randomness: %w", err)
 	}
-	return Key{ID: hex.EncodeToString(b[:keyIDSize]), Secret: b[keyIDSize:], Created: now.UTC().Truncate(time.Second)}, nil
+	return Key{
+		ID:      hex.EncodeToString(b[:keyIDSize]),
+		Secret:  b[keyIDSize:],
+		Created: now.UTC().Truncate(time.Second),
+	}, nil
 }
 
-// Fingerprint tells keys apart without showing them: 16 hexadecimal digits that
-// are derived from the secret and let nobody find it. Two keys may have the
-// same id by accident or by copying; they never have the same fingerprint.
+// Fingerprint tells keys apart without showing them: 16 hexadecimal digits that are derived from the
+// secret and do not reveal it. Two keys can have the same id, by chance or by copying. They never have
+// the same fingerprint.
 func (k Key) Fingerprint() string {
 	sum, err := hkdf.Key(sha256.New, k.Secret, nil, labelFingerprint, 8)
 	if err != nil {
-		panic(err) // only for a length that no hash allows
+		panic(err) // cannot happen: the length is allowed
 	}
 	return hex.EncodeToString(sum)
 }
 
-// Vouch returns the MAC by which holders of this key recognise a message about
-// the ring itself.
+// Vouch returns a MAC over a message about the ring itself. Holders of this key recognise the message
+// by it.
 func (k Key) Vouch(message []byte) []byte {
 	key, err := hkdf.Key(sha256.New, k.Secret, nil, labelMAC+keySet, secretSize)
 	if err != nil {
@@ -68,17 +71,17 @@ func (k Key) Vouch(message []byte) []byte {
 // SameMAC compares MACs in constant time.
 func SameMAC(a, b []byte) bool { return hmac.Equal(a, b) }
 
-// Ring is the key ring of one host name: the newest key whose time has come
-// seals, all open. It implements host.Sealer and may be used concurrently.
+// Ring is the key ring of one host name. The newest key whose time has come seals; all keys open. It
+// implements host.Sealer and may be used concurrently.
 type Ring struct {
 	host   string
 	random io.Reader
 	now    func() time.Time // nil: every key's time has come
 	keys   []*derived       // newest first
 
-	// absent is until when things were kept in the store without a MAC: when
-	// the first bound key began to seal. missing says that the ring has no key
-	// from before, so that nothing without a MAC was ever kept with it.
+	// absent is the time until which items without a MAC were stored: when the first bound key began to
+	// seal. missing says that the ring has no key from before, so that no item without a MAC was ever
+	// stored with it.
 	absent  time.Time
 	missing bool
 
@@ -87,12 +90,11 @@ type Ring struct {
 
 var _ host.Sealer = (*Ring)(nil)
 
-// derived holds what a purpose may use of one root key. Nothing is derived
-// on the request path.
+// derived holds the keys of all purposes for one root key. Nothing is derived while a request waits.
 type derived struct {
 	id    [keyIDSize]byte
-	from  time.Time // when it begins to seal; zero: it has begun
-	until time.Time // when its successor begins; zero: it has none
+	from  time.Time // when the key begins to seal; zero: it has begun
+	until time.Time // when its successor begins to seal; zero: there is none
 	use   map[string]purposeKeys
 }
 
@@ -104,9 +106,8 @@ type purposeKeys struct {
 	prefix []byte // of every message that is MACed
 }
 
-// NewRing returns the ring of keys, the sealing one first. Tokens are bound
-// to the host name: a staging deployment that shares keys with production
-// still opens none of its tokens.
+// NewRing returns the ring of keys, of which the first seals. Tokens are bound to the host name: a
+// staging deployment that shares its keys with production still cannot open production's tokens.
 func NewRing(host string, random io.Reader, keys ...Key) (*Ring, error) {
 	timeless := make([]RingKey, len(keys))
 	for i, k := range keys {
@@ -130,7 +131,7 @@ func newRing(host string, random io.Reader, now func() time.Time, keys []RingKey
 		}
 		d.from, d.until = k.SealsFrom, k.Replaced
 		if k.Bound {
-			r.absent, r.missing = k.SealsFrom, true // until an older key says otherwise
+			r.absent, r.missing = k.SealsFrom, true // unless there is an older key
 		} else {
 			r.missing = false
 		}
@@ -140,8 +141,7 @@ func newRing(host string, random io.Reader, now func() time.Time, keys []RingKey
 	return r, nil
 }
 
-// sealing returns the key that seals now: the newest whose time has come, and
-// the oldest if none has.
+// sealing returns the key that seals now: the newest whose time has come, or the oldest if none has.
 func (r *Ring) sealing() *derived {
 	last := len(r.keys) - 1
 	if r.now == nil || r.keys[0].from.IsZero() {
@@ -156,7 +156,7 @@ func (r *Ring) sealing() *derived {
 	return r.keys[last]
 }
 
-// SealingKey is the id of the key that seals now.
+// SealingKey returns the id of the key that seals now.
 func (r *Ring) SealingKey() string {
 	id := r.sealing().id
 	return hex.EncodeToString(id[:])
@@ -169,7 +169,7 @@ func derive(k RingKey, host string) (*derived, error) {
 		return nil, fmt.Errorf("token: %w", err)
 	}
 	if len(k.Secret) != secretSize {
-		// The secret itself is never printed, not even a wrong one.
+		// The error must not show the secret, not even a wrong one.
 		return nil, fmt.Errorf("token: key %s: the secret has %d bytes, not %d", k.ID, len(k.Secret), secretSize)
 	}
 	for _, purpose := range purposes {
@@ -231,8 +231,8 @@ func (r *Ring) CheckMAC(purpose string, message, mac []byte) (until time.Time, e
 	return d.until, nil
 }
 
-// SealedWith returns the id of the key that made a sealed token, "" where the
-// bytes are none. It says nothing of whether the token is authentic.
+// SealedWith returns the id of the key that made a sealed token, or "" if the bytes are no token. It
+// does not check whether the token is authentic.
 func SealedWith(sealed []byte) string {
 	if len(sealed) < sealHead || sealed[0] != sealVersion {
 		return ""
@@ -240,8 +240,7 @@ func SealedWith(sealed []byte) string {
 	return hex.EncodeToString(sealed[1 : 1+keyIDSize])
 }
 
-// MACedWith returns the id of the key that made a MAC, "" where the bytes are
-// none.
+// MACedWith returns the id of the key that made a MAC, or "" if the bytes are no MAC.
 func MACedWith(mac []byte) string {
 	if len(mac) != host.MACSize {
 		return ""

@@ -15,13 +15,13 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// Purposes. A key is derived for each, and each is bound into what it seals.
+// Purposes. Each has keys of its own and is bound into what it seals.
 const (
 	Flow      = "flow"           // redirect_url
 	Provider  = "provider"       // what a provider carries through the browser
 	Result    = "result"         // svc_rt_
 	SessionID = "session-id"     // MAC of svc_sess_
-	TestID    = "test-id"        // MAC of the svc_sess_ of a webhook test, behind which no session stands
+	TestID    = "test-id"        // MAC of the svc_sess_ of a webhook test, for which there is no session
 	Secret    = "webhook-secret" // webhook secrets at rest
 	Replay    = "replay"         // answers kept for an Idempotency-Key
 	Event     = "event"          // events at rest
@@ -30,7 +30,7 @@ const (
 
 var purposes = []string{Flow, Provider, Result, SessionID, Secret, Replay, Event, TestID, Record}
 
-// HKDF labels; a new format version gets new ones.
+// HKDF labels. A new format version needs new ones.
 const (
 	labelAEAD        = "verge/v1/aead/"
 	labelJWS         = "verge/v1/jws/"
@@ -38,7 +38,7 @@ const (
 	labelFingerprint = "verge/v1/fingerprint"
 )
 
-// keySet is the purpose of Key.Vouch, which is not a Sealer's.
+// keySet is the purpose of Key.Vouch. A Sealer does not have it.
 const keySet = "key-set"
 
 // A sealed token, version 1:
@@ -49,8 +49,9 @@ const keySet = "key-set"
 //	      29  n bytes    XChaCha20-Poly1305 of the packed JWS
 //
 // Associated data: "verge" 0x00 version key-id purpose 0x00 host.
-// Packed JWS: the three parts of an HS256 compact JWS, decoded, so that base64
-// is paid for once: uint16 length and header, uint16 length and payload, signature.
+//
+// The packed JWS has the three parts of an HS256 compact JWS, decoded, so that base64 is applied only
+// once: uint16 length and header, uint16 length and payload, signature.
 const (
 	sealVersion = 0x01
 	sealHead    = 1 + keyIDSize + chacha20poly1305.NonceSizeX
@@ -65,7 +66,7 @@ func (r *Ring) Seal(purpose string, claims []byte) ([]byte, error) {
 	return r.seal(purpose, claims, nonce)
 }
 
-// seal takes the nonce, for test vectors.
+// seal is Seal with a given nonce, for test vectors.
 func (r *Ring) seal(purpose string, claims, nonce []byte) ([]byte, error) {
 	d := r.sealing()
 	pk, ok := d.use[purpose]
@@ -87,12 +88,11 @@ func (r *Ring) seal(purpose string, claims, nonce []byte) ([]byte, error) {
 	return pk.aead.Seal(out, nonce, packed, r.associated(d, purpose)), nil
 }
 
-// Open implements host.Sealer. Checked, in this order: version, key id known,
-// AEAD tag under the purpose's key with purpose and host as associated data,
-// packing, JWS header, JWS signature. The header must be the very one that
-// Seal writes for this key and purpose, so that no header can choose an
-// algorithm or a key. Times are claims like others and the caller's to judge:
-// an expired token is authentic.
+// Open implements host.Sealer. It checks, in this order: the version; that the key id is known; the
+// AEAD tag under the purpose's key, with purpose and host as associated data; the packing; the JWS
+// header; the JWS signature. The header must be exactly the one that Seal writes for this key and
+// purpose, so that no header can choose an algorithm or a key. Open does not judge times: an expired
+// token is authentic, and the caller checks its claims.
 func (r *Ring) Open(purpose string, sealed []byte) (claims []byte, until time.Time, err error) {
 	if len(sealed) < sealHead+chacha20poly1305.Overhead || sealed[0] != sealVersion {
 		return nil, until, host.ErrNotAuthentic
@@ -122,7 +122,7 @@ func jwsHeader(keyID, purpose string) []byte {
 	return []byte(`{"alg":"HS256","kid":"` + keyID + `","typ":"verge-` + purpose + `+jwt"}`)
 }
 
-// signingString is the compact form without its signature (RFC 7515, 5.1).
+// signingString returns the compact form without its signature (RFC 7515, 5.1).
 func signingString(header, claims []byte) string {
 	enc := base64.RawURLEncoding
 	b := make([]byte, 0, enc.EncodedLen(len(header))+1+enc.EncodedLen(len(claims)))
@@ -172,7 +172,7 @@ func unpack(b []byte) (header, claims, signature []byte, ok bool) {
 // maxText is the longest sealed token in text that is looked at.
 const maxText = 8 * 1024
 
-// text is strict: unpadded base64url with zero trailing bits.
+// text is a strict encoding: unpadded base64url with zero trailing bits.
 var text = base64.RawURLEncoding.Strict()
 
 // EncodeText writes sealed bytes as prefix and base64url.
@@ -181,22 +181,23 @@ func EncodeText(prefix string, sealed []byte) string {
 	return string(text.AppendEncode(append(b, prefix...), sealed))
 }
 
-// DecodeText reverses EncodeText. One token has one text: anything that
-// merely decodes to the same bytes is refused.
+// DecodeText reverses EncodeText. One token has one text: another text that decodes to the same bytes
+// is refused.
 func DecodeText(prefix, s string) ([]byte, bool) {
 	body, ok := strings.CutPrefix(s, prefix)
 	if !ok || len(s) > maxText {
 		return nil, false
 	}
 	b, err := text.DecodeString(body)
-	// The decoder skips line breaks, which would be a second spelling: a longer one.
+	// The decoder skips line breaks, so a text with line breaks is longer than the encoding of its
+	// bytes.
 	if err != nil || text.EncodedLen(len(b)) != len(body) {
 		return nil, false
 	}
 	return b, true
 }
 
-// Time is a claim's time: whole milliseconds since 1970, UTC.
+// Time is the time of a claim in whole milliseconds since 1970, UTC.
 type Time int64
 
 // At returns t as a claim.

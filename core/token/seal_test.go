@@ -63,7 +63,7 @@ func TestATokenOfOnePurposeOpensAsNoOther(t *testing.T) {
 		}
 	}
 	if _, err := ring.Seal("unknown", testClaims); err == nil {
-		t.Error("a purpose that nobody knows was sealed for")
+		t.Error("Seal accepted an unknown purpose")
 	}
 }
 
@@ -80,10 +80,10 @@ func TestAnOldKeyOpensAndOnlyTheFirstSeals(t *testing.T) {
 	before := mustRing(t, vectorHost, vectorRing[1])
 	after := mustRing(t, vectorHost, vectorRing...)
 	if _, _, err := after.Open(Result, mustSeal(t, before, Result)); err != nil {
-		t.Errorf("contract 16: sealed before a rotation, it does not open after it: %v", err)
+		t.Errorf("contract 16: a token from before a rotation does not open after it: %v", err)
 	}
 	if _, _, err := before.Open(Result, mustSeal(t, after, Result)); err != host.ErrNotAuthentic {
-		t.Errorf("contract 16: after a rotation the old key seals still: error %v", err)
+		t.Errorf("contract 16: after a rotation the old key still seals: error %v", err)
 	}
 	mac, err := before.MAC(SessionID, []byte("m"))
 	if err != nil || !isMAC(after, SessionID, []byte("m"), mac) {
@@ -165,9 +165,9 @@ func TestMAC(t *testing.T) {
 		}
 	}
 	if _, err := ring.MAC("unknown", message); err == nil {
-		t.Error("a MAC was made for a purpose that nobody knows")
+		t.Error("MAC accepted an unknown purpose")
 	}
-	// The key id of one key in front of another's tag.
+	// The MAC has the key id of one key and the tag of another.
 	if isMAC(ring, SessionID, message, append([]byte{0x07, 0xc1, 0xd2, 0xe4}, mac[4:]...)) {
 		t.Error("a tag is accepted under another key's id")
 	}
@@ -190,7 +190,8 @@ func TestNewRingRefuses(t *testing.T) {
 		{"contract 16: an id that is not hexadecimal", []Key{{ID: "9f02ab3x", Secret: k.Secret}}, "8 lower-case"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := NewRing(vectorHost, &coretest.Random{}, c.keys...); err == nil || !strings.Contains(err.Error(), c.want) {
+			_, err := NewRing(vectorHost, &coretest.Random{}, c.keys...)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one that says %q", err, c.want)
 			}
 		})
@@ -201,7 +202,12 @@ func TestTypedTokens(t *testing.T) {
 	ring := mustRing(t, vectorHost, vectorRing...)
 	state, empty := "ü & \u0000", ""
 	for _, given := range []*string{nil, &empty, &state} {
-		c := FlowClaims{Session: "s", Callback: []byte("https://a.example/?q=<&>"), Language: "fr", Expires: 1795212600123}
+		c := FlowClaims{
+			Session:  "s",
+			Callback: []byte("https://a.example/?q=<&>"),
+			Language: "fr",
+			Expires:  1795212600123,
+		}
 		c.SetState(given)
 		c.SetUser(given)
 		text, err := SealFlow(ring, c)
@@ -209,7 +215,9 @@ func TestTypedTokens(t *testing.T) {
 			t.Fatalf("flow token %q, %v", text, err)
 		}
 		got, _, err := OpenFlow(ring, text)
-		if err != nil || got.Session != c.Session || string(got.Callback) != string(c.Callback) || got.Language != "fr" || got.Expires != c.Expires {
+		same := got.Session == c.Session && string(got.Callback) == string(c.Callback) &&
+			got.Language == "fr" && got.Expires == c.Expires
+		if err != nil || !same {
 			t.Errorf("flow claims came back as %+v, %v", got, err)
 		}
 		for name, back := range map[string]*string{"state": got.StateText(), "user": got.UserText()} {
@@ -217,7 +225,7 @@ func TestTypedTokens(t *testing.T) {
 				t.Errorf("contract 8: %s %v came back as %v: given and empty differs from not given", name, given, back)
 			}
 		}
-		// A prefix names the kind; the purpose under it must hold as well.
+		// The prefix names the kind. The purpose must match as well.
 		body := strings.TrimPrefix(text, FlowPrefix)
 		if _, err := OpenProvider(ring, ProviderPrefix+body); err != host.ErrNotAuthentic {
 			t.Errorf("contract 15: a flow token opens as a provider token: %v", err)
@@ -230,15 +238,17 @@ func TestTypedTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := OpenProvider(ring, text); err != nil || c.Session != "s" || !bytes.Equal(c.State, []byte{0, 255}) || c.Issued != 1 {
+	c, err := OpenProvider(ring, text)
+	if err != nil || c.Session != "s" || !bytes.Equal(c.State, []byte{0, 255}) || c.Issued != 1 {
 		t.Errorf("provider claims came back as %+v, %v", c, err)
 	}
 	sealed, err := ring.Seal(Result, []byte(`{"sid":5}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := OpenResult(ring, EncodeText(ResultPrefix, sealed)); err != host.ErrNotAuthentic || c != (ResultClaims{}) {
-		t.Errorf("claims of another shape open as %+v, %v", c, err)
+	result, err := OpenResult(ring, EncodeText(ResultPrefix, sealed))
+	if err != host.ErrNotAuthentic || result != (ResultClaims{}) {
+		t.Errorf("claims of another shape open as %+v, %v", result, err)
 	}
 }
 
@@ -279,7 +289,17 @@ func TestDecodeTextTakesOneTextPerToken(t *testing.T) {
 }
 
 func FuzzDecodeText(f *testing.F) {
-	for _, s := range []string{"", "svc_rt_", "svc_rt_AA", "svc_rt_AB", "svc_rt_AA==", "svc_rt_A\nA", "svc_rt_-_-_", "svc_rt_+/", "svc_ft_AA"} {
+	for _, s := range []string{
+		"",
+		"svc_rt_",
+		"svc_rt_AA",
+		"svc_rt_AB",
+		"svc_rt_AA==",
+		"svc_rt_A\nA",
+		"svc_rt_-_-_",
+		"svc_rt_+/",
+		"svc_ft_AA",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -290,7 +310,7 @@ func FuzzDecodeText(f *testing.F) {
 	})
 }
 
-// FuzzOpen offers bytes as sealed, and the same bytes as what an envelope holds.
+// FuzzOpen opens the bytes as a sealed token, and as the content of an envelope.
 func FuzzOpen(f *testing.F) {
 	vectors := readVectors(f)
 	for _, v := range vectors.Valid {
@@ -306,7 +326,7 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, purpose := range purposes {
 			if claims, _, err := ring.Open(purpose, b); err != host.ErrNotAuthentic || claims != nil {
-				t.Errorf("bytes that nobody sealed for this host open for %s as %q, %v", purpose, claims, err)
+				t.Errorf("bytes that were not sealed for this host open for %s as %q, %v", purpose, claims, err)
 			}
 		}
 		c := good(Result)

@@ -68,15 +68,25 @@ type macVector struct {
 
 var vectorDescription = []string{
 	"Sealed tokens of format version 1, for anyone who writes the format anew, in any language.",
-	"keys is the ring, the sealing key first; secret is base64url without padding (RFC 4648, 5). host is the name that the ring is for.",
-	"valid: opening token (text: prefix, then base64url) for purpose gives exactly claims, a JSON text. Sealing claims with key and nonce (hexadecimal) gives exactly token.",
-	"invalid: opening token for purpose must fail; all failures look the same to the caller. reason says what is wrong and is for the reader alone.",
-	"Keys of a purpose: HKDF-SHA256 of the secret, no salt, 32 bytes, info \"verge/v1/aead/\", \"verge/v1/jws/\" or \"verge/v1/mac/\" followed by the purpose.",
-	"Token bytes: 0x01, key id (4 bytes), nonce (24 bytes), XChaCha20-Poly1305 ciphertext of the packed JWS. Associated data: \"verge\" 0x00 0x01 key-id purpose 0x00 host.",
-	"Packed JWS: 2 bytes big-endian length and header, 2 bytes length and payload, signature (HMAC-SHA256 of base64url(header) \".\" base64url(payload), RFC 7515).",
-	"Header: alg HS256, kid the key id in hexadecimal, typ \"verge-\" purpose \"+jwt\", members in that order and no white space.",
-	"Text: unpadded base64url whose unused bits are zero; no line break, no other character; at most 8192 bytes with its prefix.",
-	"macs: mac is the key id (4 bytes) and the first 16 bytes of HMAC-SHA256 of message with the purpose's mac key. It does not depend on host.",
+	"keys is the ring, the sealing key first; secret is base64url without padding (RFC 4648, " +
+		"5). host is the name that the ring is for.",
+	"valid: opening token (text: prefix, then base64url) for purpose gives exactly claims, " +
+		"a JSON text. Sealing claims with key and nonce (hexadecimal) gives exactly token.",
+	"invalid: opening token for purpose must fail; all failures look the same to the caller. reason says " +
+		"what is wrong and is for the reader alone.",
+	"Keys of a purpose: HKDF-SHA256 of the secret, no salt, 32 bytes, info \"verge/v1/aead/\", " +
+		"\"verge/v1/jws/\" or \"verge/v1/mac/\" followed by the purpose.",
+	"Token bytes: 0x01, key id (4 bytes), nonce (24 bytes), " +
+		"XChaCha20-Poly1305 ciphertext of the packed JWS. Associated data: " +
+		"\"verge\" 0x00 0x01 key-id purpose 0x00 host.",
+	"Packed JWS: 2 bytes big-endian length and header, 2 bytes length and payload, " +
+		"signature (HMAC-SHA256 of base64url(header) \".\" base64url(payload), RFC 7515).",
+	"Header: alg HS256, kid the key id in hexadecimal, typ \"verge-\" purpose \"+jwt\", " +
+		"members in that order and no white space.",
+	"Text: unpadded base64url whose unused bits are zero; no line break, no other character; " +
+		"at most 8192 bytes with its prefix.",
+	"macs: mac is the key id (4 bytes) and the first 16 bytes of HMAC-SHA256 of message with the " +
+		"purpose's mac key. It does not depend on host.",
 }
 
 const vectorHost = "verify.verge.example"
@@ -96,7 +106,7 @@ func counting(n int, from byte) []byte {
 
 func mustRing(t testing.TB, host string, keys ...Key) *Ring {
 	t.Helper()
-	// A reader that gives out is found by a panic further on, not by a weak nonce.
+	// If the reader runs out, a later call panics. A weak nonce cannot result.
 	r, err := NewRing(host, &coretest.Random{}, keys...)
 	if err != nil {
 		t.Fatal(err)
@@ -115,8 +125,7 @@ func vectorKeys(k Key, purpose string) (aead, jws, mac []byte) {
 	return derived("verge/v1/aead/"), derived("verge/v1/jws/"), derived("verge/v1/mac/")
 }
 
-// craft makes a token the way description says, so that each part can be
-// wrong by itself with everything around it right.
+// craft makes a token from its description, so that one part can be wrong while all others are right.
 type craft struct {
 	key       Key
 	purpose   string // of the keys and the associated data
@@ -185,7 +194,12 @@ func makeVectors(t *testing.T) vectorFile {
 	const session = "svc_sess_AWlAtGxNTkdfkGsvEcXsp70BGQGhx1PzwAAAAAECAwQFBgcICQoLnwKrMQABAgMEBQYHCAkKCwwNDg8"
 	completed := time.Date(2026, 11, 20, 22, 10, 0, 123e6, time.UTC)
 	state, user, empty := "xyz & <ü>", "user-42", ""
-	flow := FlowClaims{Session: session, Callback: []byte("https://www.publisher.example/return?a=1"), Language: "de", Expires: At(completed)}
+	flow := FlowClaims{
+		Session:  session,
+		Callback: []byte("https://www.publisher.example/return?a=1"),
+		Language: "de",
+		Expires:  At(completed),
+	}
 	bare := flow
 	bare.Language = ""
 	full, blank := flow, flow
@@ -201,10 +215,28 @@ func makeVectors(t *testing.T) vectorFile {
 		{"flow token with state, user and language", Flow, FlowPrefix, full, 0},
 		{"flow token with nothing optional", Flow, FlowPrefix, bare, 0},
 		{"flow token whose state and user are given and empty", Flow, FlowPrefix, blank, 0},
-		{"provider token", Provider, ProviderPrefix, ProviderClaims{Session: session, State: []byte{0, 1, 0xff}, Issued: At(completed)}, 0},
+		{
+			"provider token",
+			Provider,
+			ProviderPrefix,
+			ProviderClaims{Session: session, State: []byte{0, 1, 0xff}, Issued: At(completed)},
+			0,
+		},
 		{"result token", Result, ResultPrefix, ResultClaims{Session: session, Completed: At(completed)}, 0},
-		{"result token of an older key of the ring", Result, ResultPrefix, ResultClaims{Session: session, Completed: At(completed)}, 1},
-		{"webhook secret at rest", Secret, "", map[string]string{"int": "694069ac-4d4e-475f-906b-2f11c5eca7bd", "sec": "whsec_only_for_tests"}, 0},
+		{
+			"result token of an older key of the ring",
+			Result,
+			ResultPrefix,
+			ResultClaims{Session: session, Completed: At(completed)},
+			1,
+		},
+		{
+			"webhook secret at rest",
+			Secret,
+			"",
+			map[string]string{"int": "694069ac-4d4e-475f-906b-2f11c5eca7bd", "sec": "whsec_only_for_tests"},
+			0,
+		},
 		{"kept answer", Replay, "", map[string]string{"name": "r/x"}, 0},
 		{"empty claims", Result, ResultPrefix, struct{}{}, 0},
 	} {
@@ -218,7 +250,15 @@ func makeVectors(t *testing.T) vectorFile {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Valid = append(f.Valid, validVector{v.name, v.purpose, v.prefix, key.ID, hex.EncodeToString(nonce), string(claims), EncodeText(v.prefix, sealed)})
+		f.Valid = append(f.Valid, validVector{
+			v.name,
+			v.purpose,
+			v.prefix,
+			key.ID,
+			hex.EncodeToString(nonce),
+			string(claims),
+			EncodeText(v.prefix, sealed),
+		})
 	}
 
 	bad := func(name, reason, token string) {
@@ -230,7 +270,8 @@ func makeVectors(t *testing.T) vectorFile {
 	}
 	for _, purpose := range purposes {
 		if purpose != Result {
-			bad("other purpose: "+purpose, "sealed for "+purpose+" in the right way, then given the prefix of a result token", good(purpose).text())
+			bad("other purpose: "+purpose,
+				"sealed for "+purpose+" in the right way, then given the prefix of a result token", good(purpose).text())
 		}
 	}
 	c := right
@@ -264,7 +305,9 @@ func makeVectors(t *testing.T) vectorFile {
 	body := strings.TrimPrefix(text, ResultPrefix)
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	last := alphabet[strings.IndexByte(alphabet, body[len(body)-1])|1]
-	bad("trailing bits in base64", "the unused bits of the last character are not zero; the bytes are those of a good token", text[:len(text)-1]+string(last))
+	bad("trailing bits in base64",
+		"the unused bits of the last character are not zero; the bytes are those of a good token",
+		text[:len(text)-1]+string(last))
 	bad("newline inside", "a line feed in the middle of a good token", text[:40]+"\n"+text[40:])
 	bad("carriage return at the end", "a carriage return behind a good token", text+"\r")
 	bad("space in front", "a space in front of a good token", " "+text)
@@ -301,7 +344,9 @@ func makeVectors(t *testing.T) vectorFile {
 		c.header = strings.Replace(c.header, "HS256", "none", 1)
 		c.signature = func([]byte) []byte { return nil }
 	})
-	inside("JWS alg none, signed", "alg is none, with a signature of HS256", func(c *craft) { c.header = strings.Replace(c.header, "HS256", "none", 1) })
+	inside("JWS alg none, signed", "alg is none, with a signature of HS256", func(c *craft) {
+		c.header = strings.Replace(c.header, "HS256", "none", 1)
+	})
 	inside("JWS alg HS512", "alg is HS512, signed with that and the right key", func(c *craft) {
 		c.header = strings.Replace(c.header, "HS256", "HS512", 1)
 		_, key, _ := vectorKeys(c.key, c.purpose)
@@ -313,20 +358,38 @@ func makeVectors(t *testing.T) vectorFile {
 			return s
 		}
 	})
-	inside("JWS without alg", "the header names no alg", func(c *craft) { c.header = strings.Replace(c.header, `"alg":"HS256",`, "", 1) })
-	inside("wrong kid", "kid is that of the ring's other key", func(c *craft) { c.header = strings.Replace(c.header, "9f02ab31", "07c1d2e4", 1) })
-	inside("no kid", "the header names no kid", func(c *craft) { c.header = strings.Replace(c.header, `"kid":"9f02ab31",`, "", 1) })
-	inside("wrong typ", "typ is that of a flow token", func(c *craft) { c.header = strings.Replace(c.header, "verge-result", "verge-flow", 1) })
-	inside("typ JWT", "typ is plain JWT", func(c *craft) { c.header = strings.Replace(c.header, "verge-result+jwt", "JWT", 1) })
-	inside("signed with another purpose's key", "the signature is by the key of flow tokens", func(c *craft) { _, c.jwsKey, _ = vectorKeys(c.key, Flow) })
+	inside("JWS without alg", "the header names no alg", func(c *craft) {
+		c.header = strings.Replace(c.header, `"alg":"HS256",`, "", 1)
+	})
+	inside("wrong kid", "kid is that of the ring's other key", func(c *craft) {
+		c.header = strings.Replace(c.header, "9f02ab31", "07c1d2e4", 1)
+	})
+	inside("no kid", "the header names no kid", func(c *craft) {
+		c.header = strings.Replace(c.header, `"kid":"9f02ab31",`, "", 1)
+	})
+	inside("wrong typ", "typ is that of a flow token", func(c *craft) {
+		c.header = strings.Replace(c.header, "verge-result", "verge-flow", 1)
+	})
+	inside("typ JWT", "typ is plain JWT", func(c *craft) {
+		c.header = strings.Replace(c.header, "verge-result+jwt", "JWT", 1)
+	})
+	inside("signed with another purpose's key", "the signature is by the key of flow tokens", func(c *craft) {
+		_, c.jwsKey, _ = vectorKeys(c.key, Flow)
+	})
 	inside("signature of other claims", "a bit of the signature is flipped", func(c *craft) {
 		c.packed = func(b []byte) []byte { b[len(b)-1] ^= 1; return b }
 	})
 	inside("header is no JSON", "the header is not JSON", func(c *craft) { c.header = "HS256" })
 	inside("payload is no JSON", "the payload is not JSON", func(c *craft) { c.payload = "sid" })
-	inside("truncated packing: nothing", "there is nothing at all", func(c *craft) { c.packed = func([]byte) []byte { return nil } })
-	inside("truncated packing: half a length", "there is one byte", func(c *craft) { c.packed = func(b []byte) []byte { return b[:1] } })
-	inside("truncated packing: half a header", "the header ends before its length", func(c *craft) { c.packed = func(b []byte) []byte { return b[:20] } })
+	inside("truncated packing: nothing", "there is nothing at all", func(c *craft) {
+		c.packed = func([]byte) []byte { return nil }
+	})
+	inside("truncated packing: half a length", "there is one byte", func(c *craft) {
+		c.packed = func(b []byte) []byte { return b[:1] }
+	})
+	inside("truncated packing: half a header", "the header ends before its length", func(c *craft) {
+		c.packed = func(b []byte) []byte { return b[:20] }
+	})
 	inside("truncated packing: no payload", "there is a header alone", func(c *craft) {
 		c.packed = func(b []byte) []byte { return b[:2+len(c.header)] }
 	})
@@ -348,7 +411,12 @@ func makeVectors(t *testing.T) vectorFile {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.MACs = append(f.MACs, macVector{m.purpose, vectorRing[m.key].ID, hex.EncodeToString([]byte(m.message)), hex.EncodeToString(mac)})
+		f.MACs = append(f.MACs, macVector{
+			m.purpose,
+			vectorRing[m.key].ID,
+			hex.EncodeToString([]byte(m.message)),
+			hex.EncodeToString(mac),
+		})
 	}
 	return f
 }
@@ -380,9 +448,8 @@ func readVectors(t testing.TB) (f vectorFile) {
 	return f
 }
 
-// The published file is a promise: what it holds, every later release opens.
-// So it is compared and not made again, unless -update says that the format
-// has a new version.
+// The published file is a promise: every later release opens what it holds. So the test compares it and
+// does not write it again, unless -update says that the format has a new version.
 func TestVectorsAreAsPublished(t *testing.T) {
 	want := encodeVectors(t, makeVectors(t))
 	if *update {
@@ -395,7 +462,8 @@ func TestVectorsAreAsPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs from what this code seals and derives: that breaks every token alive; a new format needs a new version", vectorPath)
+		t.Errorf("%s differs from what this code seals and derives: that breaks every token alive; "+
+			"a new format needs a new version", vectorPath)
 	}
 }
 
@@ -413,14 +481,14 @@ func TestValidVectors(t *testing.T) {
 				t.Errorf("opens as %s, %v, want %s", claims, err, v.Claims)
 			}
 			if by := independent(f, v); by != v.Claims {
-				t.Errorf("read by the description alone it holds %s, want %s", by, v.Claims)
+				t.Errorf("read by the description only it holds %s, want %s", by, v.Claims)
 			}
 		})
 	}
 }
 
-// independent opens a valid vector by the file's description and with nothing
-// of this package, so that the description is known to suffice.
+// independent opens a valid vector by the file's description only, without this package. So the
+// description is known to suffice.
 func independent(f vectorFile, v validVector) string {
 	sealed, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(v.Token, v.Prefix))
 	if err != nil {
@@ -438,7 +506,8 @@ func independent(f vectorFile, v validVector) string {
 	if err != nil {
 		return err.Error()
 	}
-	packed, err := aead.Open(nil, sealed[5:29], sealed[29:], []byte("verge\x00\x01"+string(id)+v.Purpose+"\x00"+f.Host))
+	packed, err := aead.Open(nil, sealed[5:29], sealed[29:],
+		[]byte("verge\x00\x01"+string(id)+v.Purpose+"\x00"+f.Host))
 	if err != nil {
 		return err.Error()
 	}
@@ -446,11 +515,13 @@ func independent(f vectorFile, v validVector) string {
 	header, rest := packed[2:2+n], packed[2+n:]
 	n = binary.BigEndian.Uint16(rest)
 	payload, signature := rest[2:2+n], rest[2+n:]
-	if want := `{"alg":"HS256","kid":"` + v.Key + `","typ":"verge-` + v.Purpose + `+jwt"}`; string(header) != want {
+	want := `{"alg":"HS256","kid":"` + v.Key + `","typ":"verge-` + v.Purpose + `+jwt"}`
+	if string(header) != want {
 		return "header " + string(header)
 	}
 	h := hmac.New(sha256.New, jwsKey)
-	h.Write([]byte(base64.RawURLEncoding.EncodeToString(header) + "." + base64.RawURLEncoding.EncodeToString(payload)))
+	encode := base64.RawURLEncoding.EncodeToString
+	h.Write([]byte(encode(header) + "." + encode(payload)))
 	if !hmac.Equal(h.Sum(nil), signature) {
 		return "signature"
 	}
@@ -460,10 +531,10 @@ func independent(f vectorFile, v validVector) string {
 func TestInvalidVectors(t *testing.T) {
 	f := readVectors(t)
 	ring := mustRing(t, f.Host, fileKeys(t, f)...)
-	// The craft that the negatives are made with is right when nothing is
-	// made wrong; otherwise they would fail for a reason of their own.
+	// A craft without a mistake must make a valid token. Otherwise the invalid vectors would fail for
+	// another reason.
 	if _, err := OpenResult(ring, good(Result).text()); err != nil {
-		t.Fatalf("the token that the invalid ones are made of does not open: %v", err)
+		t.Fatalf("the token from which the invalid ones are made does not open: %v", err)
 	}
 	for _, v := range f.Invalid {
 		t.Run("contract 15: "+v.Name, func(t *testing.T) {
@@ -489,7 +560,7 @@ func TestMACVectors(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := ring.CheckMAC(v.Purpose, message, mac); (err == nil) != (k.ID == v.Key) {
-				t.Errorf("a ring of key %s says %v to a MAC by key %s", k.ID, err, v.Key)
+				t.Errorf("a ring of key %s returns %v for a MAC by key %s", k.ID, err, v.Key)
 			}
 		}
 	}

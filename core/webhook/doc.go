@@ -1,9 +1,8 @@
-// Package webhook has the events that the service sends to publishers, their
-// signature, and the rules of their delivery, all as pure functions.
+// Package webhook has the events that the service sends to publishers, their signature, and the rules
+// of their delivery. Everything in it is a pure function.
 //
-// A publisher's server written in Go needs two things from it: Verify, for
-// every request that arrives at its webhook address, and Event, to read the
-// body once Verify has returned nil.
+// A publisher's server that is written in Go needs two things from it: Verify, for every request that
+// arrives at its webhook address, and Event, to read the body after Verify has returned nil.
 //
 //	func receive(w http.ResponseWriter, r *http.Request) {
 //		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, webhook.MaxBody))
@@ -24,34 +23,33 @@
 //		w.WriteHeader(http.StatusNoContent)
 //	}
 //
-// In another language, follow the description of Verify and run your code
-// against testdata/signature_vectors.json, which names for each request the
-// step at which it must be refused.
+// In another language, follow the description of Verify and test your code with
+// testdata/signature_vectors.json. For each request the file names the step at which it must be
+// refused.
 //
 // # What a receiver can rely on
 //
-// An event is posted once, unless something fails: an answer that got lost, a
-// time-out, a crash on either side. Then it is posted again, so deduplicate by
-// IdempotencyKey. Every attempt of an event carries the same ID and the very
-// same bytes; only the two signature headers are new, because t is the time
-// of the attempt.
+// An event is posted once, unless something fails: an answer that is lost, a time-out, a crash on
+// either side. Then it is posted again, so deduplicate by IdempotencyKey. Every attempt of an event
+// carries the same ID and exactly the same bytes. Only the two signature headers are new, because t is
+// the time of the attempt.
 //
-// Events arrive in any order, and one may be given up while another of the
-// same session arrives. Correlate by SessionID and let a terminal event
-// (completed, failed, expired) win over a started one that comes later.
+// Events arrive in any order, and one event of a session may be given up while another arrives.
+// Correlate by SessionID. Let a terminal event (completed, failed, expired) win over a started one that
+// comes later.
 //
-// A 2xx answer ends the delivery, and so does a 4xx: it says that the event
-// is unwanted. Everything else is tried again on the Schedule. Answer first
-// and work later, for a slow answer counts as none.
+// A 2xx answer ends the delivery. So does a 4xx answer, because it says that the event is unwanted.
+// After any other result the event is tried again on the Schedule. Answer first and work later: a slow
+// answer counts as no answer.
 //
-// Members may be added to events under the same SchemaVersion; ignore those
-// you do not know.
+// Later releases may add members to events under the same SchemaVersion. Ignore members that you do not
+// know.
 //
 // # What it does not do
 //
-// Verify keeps no record of requests: the same request, sent again inside the
-// tolerance, verifies again. Deduplication is what makes that harmless.
+// Verify keeps no record of requests. If the same request is sent again within the tolerance, it
+// verifies again. Deduplication makes that harmless.
 //
-// This package imports nothing else of the service, so that a publisher who
-// imports it gets nothing else.
+// This package imports nothing else of the service, so that a publisher who imports it gets nothing
+// else.
 package webhook

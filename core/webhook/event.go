@@ -12,9 +12,8 @@ import (
 // SchemaVersion is the version of the envelope and data that this package writes.
 const SchemaVersion = "2026-01-07"
 
-// MaxBody is a bound for receivers: no event is longer. The longest strings
-// in one are the publisher's own, state and external user id (contract 8),
-// and JSON makes at most six bytes of one.
+// MaxBody is a limit for receivers: no event is longer. The longest strings in an event are the
+// publisher's own, state and external user id (contract 8). JSON makes at most six bytes of one byte.
 const MaxBody = 16 * 1024
 
 // Event types.
@@ -24,9 +23,8 @@ const (
 	TypeFailed    = "verification.failed"
 	TypeExpired   = "verification.expired"
 
-	// TypeCancelled is kept so that receivers which list it still compile. It
-	// has no constructor: a cancelled session stays started and no event is
-	// sent for it.
+	// TypeCancelled is kept so that receivers that list it still compile. It has no constructor: a
+	// cancelled session stays started, and no event is sent for it.
 	TypeCancelled = "verification.cancelled"
 )
 
@@ -47,13 +45,13 @@ const (
 	FailureUnknown          = "UNKNOWN"
 )
 
-// FailureMessage returns the sentence that goes with a failure code, in
-// English, for the publisher's developers and not for the user. A code that
-// is none of the five gets the sentence of FailureUnknown.
+// FailureMessage returns the English sentence for a failure code. It is for the publisher's developers,
+// not for the user. An unknown code gets the sentence of FailureUnknown.
 func FailureMessage(code string) string {
 	switch code {
 	case FailureProviderRejected:
-		return "The provider rejected the verification, for example because the age was not met or the document was not valid."
+		return "The provider rejected the verification, for example because the age was not met or the " +
+			"document was not valid."
 	case FailureUserCancelled:
 		return "The user closed or abandoned the verification."
 	case FailureTimeout:
@@ -64,9 +62,8 @@ func FailureMessage(code string) string {
 	return "The verification failed for a reason that is not known."
 }
 
-// Event is one event: the envelope, and data that depends on the type. Make
-// one with Started, Completed, Failed or Expired, or read one by unmarshalling
-// a body that Verify has accepted.
+// Event is one event: the envelope, and data that depends on the type. Make one with Started,
+// Completed, Failed or Expired. Read one by unmarshalling a body that Verify has accepted.
 //
 // Timestamps are RFC 3339 in UTC with milliseconds; time.Parse(time.RFC3339, …)
 // reads them.
@@ -76,15 +73,15 @@ type Event struct {
 	CreatedAt      string `json:"created_at"`
 	SchemaVersion  string `json:"schema_version"`
 	PublisherID    string `json:"publisher_id"`   // pub_…
-	IntegrationID  string `json:"integration_id"` // int_<uuid>; the API names the same integration by the UUID alone
+	IntegrationID  string `json:"integration_id"` // int_<uuid>; the API uses the UUID without the prefix
 	SessionID      string `json:"session_id"`
 	Test           bool   `json:"test"`
 	IdempotencyKey string `json:"idempotency_key"` // <session_id>:<type>
 	Data           Data   `json:"data"`
 }
 
-// Data is what an event says beyond its envelope. A nil member is absent from
-// the JSON; a pointer to an empty string is a string that was given and is empty.
+// Data is what an event says besides its envelope. A nil member is absent from the JSON. A pointer to
+// an empty string is a string that was given and is empty.
 type Data struct {
 	Status         string   `json:"status"`
 	ExpiresAt      *string  `json:"expires_at,omitempty"`       // started, expired
@@ -92,7 +89,8 @@ type Data struct {
 	Failure        *Failure `json:"failure,omitempty"`          // failed
 	ExternalUserID *string  `json:"external_user_id,omitempty"` // completed, failed; if given at start
 	PublisherState *string  `json:"publisher_state,omitempty"`  // completed, failed; if given at start
-	Message        *string  `json:"message,omitempty"`          // of a test alone: what it is, for people
+	// only in a test: says what the event is, for people
+	Message *string `json:"message,omitempty"`
 }
 
 // Result is the outcome of a completed session.
@@ -121,8 +119,8 @@ type Head struct {
 // IntegrationPrefix begins an integration's id in events (contract 25).
 const IntegrationPrefix = "int_"
 
-// NewID returns a fresh event id: evt_ and a version 4 UUID of 122 bits from
-// random. It panics if random fails, for then nothing made from it is unique.
+// NewID returns a new event id: evt_ and a version 4 UUID with 122 bits from random. It panics if
+// random fails, because then no id would be unique.
 func NewID(random io.Reader) string {
 	id, err := uuid.New(random)
 	if err != nil {
@@ -131,14 +129,14 @@ func NewID(random io.Reader) string {
 	return "evt_" + id
 }
 
-// Started says that a session was durably created and accepted for provider
-// initiation. It does not promise that a browser ever got there.
+// Started says that a session was durably created and accepted for provider initiation. It does not
+// promise that a browser ever got there.
 func Started(h Head, expiresAt time.Time) Event {
 	return h.event(TypeStarted, Data{Status: StatusStarted, ExpiresAt: instant(expiresAt)})
 }
 
-// Completed says that a session was verified. user and state are what the
-// publisher gave at start, nil if it gave none.
+// Completed says that a session was verified. user and state are what the publisher gave at start, or
+// nil if it gave none.
 func Completed(h Head, level string, challengeAge int, user, state *string) Event {
 	return h.event(TypeCompleted, Data{
 		Status:         StatusCompleted,
@@ -148,8 +146,8 @@ func Completed(h Head, level string, challengeAge int, user, state *string) Even
 	})
 }
 
-// Failed says that a session failed for good. message is FailureMessage(code)
-// unless there is a better one; user and state are as in Completed.
+// Failed says that a session finally failed. message is FailureMessage(code) unless there is a better
+// one. user and state are as in Completed.
 func Failed(h Head, code, message string, user, state *string) Event {
 	return h.event(TypeFailed, Data{
 		Status:         StatusFailed,
@@ -159,7 +157,7 @@ func Failed(h Head, code, message string, user, state *string) Event {
 	})
 }
 
-// Expired says that a session reached its end without an outcome.
+// Expired says that a session ended without an outcome.
 func Expired(h Head, expiresAt time.Time) Event {
 	return h.event(TypeExpired, Data{Status: StatusExpired, ExpiresAt: instant(expiresAt)})
 }
@@ -179,9 +177,9 @@ func (h Head) event(typ string, data Data) Event {
 	}
 }
 
-// Body returns the event as JSON: what is signed, stored and posted. Equal
-// events give equal bytes, members stand in the order of the contract,
-// and text is not escaped for HTML, so that a developer can read it.
+// Body returns the event as JSON. This is what is signed, stored and posted. Equal events give equal
+// bytes. Members are in the order of the specification. Text is not escaped for HTML, so that a
+// developer can read it.
 func (e Event) Body() []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -19,7 +19,7 @@ const (
 // Want is the answer that a probe must get.
 type Want string
 
-// What probes want. A refusal is 401 and nothing else (step 7 of Verify).
+// The answers that probes want. A refusal must be 401 (step 7 of Verify).
 const (
 	WantAccepted Want = "2xx"
 	WantRefused  Want = "401"
@@ -33,41 +33,62 @@ type Probe struct {
 	Want   Want
 }
 
-// ProbeResult is what came back: a status or, where there was no answer, why.
+// ProbeResult is the result of a probe: a status or, if there was no answer, the reason.
 type ProbeResult struct {
 	Name   string
 	Status int
 	Reason string // why there is no answer, in words, e.g. "timeout"; empty if there is one
 }
 
-// Unanswered reports whether there was no answer at all. After a good probe
-// without one the others need not be sent: they would only meet the same.
+// Unanswered reports whether there was no answer at all. If the good probe had no answer, the others
+// need not be sent: they would get none either.
 func (r ProbeResult) Unanswered() bool { return r.Reason != "" }
 
 // probeStale is how old the stale probe is: twice the tolerance.
 const probeStale = 10 * time.Minute
 
-// probeRules lists the probes in the order they are sent. The good one comes
-// first: a receiver that deduplicates before it verifies has then seen the
-// event's key, and gives itself away on the next.
+// probeRules lists the probes in the order in which they are sent. The good one is first. A receiver
+// that deduplicates before it verifies has then seen the event's key, so the next probe finds that
+// mistake.
 var probeRules = []struct {
 	name string
 	want Want
 	hint string
 }{
-	{ProbeGood, WantAccepted, "a correctly signed event was not accepted; check the webhook secret, the clock and that the raw body is verified"},
-	{ProbeBadSignature, WantRefused, "v1 was not the HMAC of this request; compare all of it, before anything else"},
-	{ProbeStaleTimestamp, WantRefused, "the signature was right but t was 10 minutes old; refuse more than 300 seconds"},
-	{ProbeDifferingTimestamp, WantRefused, HeaderTimestamp + " differed from t; refuse that although the signature is right"},
-	{ProbeAlteredBody, WantRefused, "white space was added to the body after signing; verify the raw bytes, not JSON that was parsed and written again"},
+	{
+		ProbeGood,
+		WantAccepted,
+		"a correctly signed event was not accepted; check the webhook secret, " +
+			"the clock and that the raw body is verified",
+	},
+	{
+		ProbeBadSignature,
+		WantRefused,
+		"v1 was not the HMAC of this request; compare all of it, before anything else",
+	},
+	{
+		ProbeStaleTimestamp,
+		WantRefused,
+		"the signature was right but t was 10 minutes old; refuse more than 300 seconds",
+	},
+	{
+		ProbeDifferingTimestamp,
+		WantRefused,
+		HeaderTimestamp + " differed from t; refuse that although the signature is right",
+	},
+	{
+		ProbeAlteredBody,
+		WantRefused,
+		"white space was added to the body after signing; verify the raw bytes, " +
+			"not JSON that was parsed and written again",
+	},
 }
 
-// testMessage tells whoever reads a test event in a log that its session is
-// not worth looking for.
+// testMessage tells readers of a log that the session of a test event does not exist.
 const testMessage = "This event tests your webhook. No session stands behind it."
 
-// ReadinessEvent is the event to probe with: a started one with test set. Its
-// session does not exist, and its data says so.
+// ReadinessEvent returns the event for the probes: a started event with test set. Its session does not
+// exist, and its data says so.
 func ReadinessEvent(h Head) Event {
 	h.Test = true
 	e := Started(h, h.CreatedAt.Add(10*time.Minute))
@@ -76,18 +97,16 @@ func ReadinessEvent(h Head) Event {
 	return e
 }
 
-// Probes returns the requests that find out whether a receiver verifies. body
-// is ReadinessEvent(…).Body(). Each negative probe has exactly one thing
-// wrong, and everything else right, so that only a receiver that does that
-// one check refuses it.
+// Probes returns the requests that find out whether a receiver verifies. body is
+// ReadinessEvent(…).Body(). Each negative probe has exactly one mistake, so that only a receiver that
+// makes the matching check refuses it.
 func Probes(secret string, body []byte, now time.Time) []Probe {
 	probes := make([]Probe, 0, len(probeRules))
 	for _, rule := range probeRules {
 		p := Probe{Name: rule.name, Header: Headers(secret, now, body), Body: body, Want: rule.want}
 		switch rule.name {
 		case ProbeBadSignature:
-			// Only the last digit is wrong: a receiver that compares a prefix
-			// is found too.
+			// Only the last digit is wrong, to find a receiver that compares only a prefix.
 			s := p.Header[HeaderSignature]
 			last := byte('0')
 			if strings.HasSuffix(s, "0") {
@@ -99,8 +118,8 @@ func Probes(secret string, body []byte, now time.Time) []Probe {
 		case ProbeDifferingTimestamp:
 			p.Header[HeaderTimestamp] = strconv.FormatInt(now.Unix()-1, 10)
 		case ProbeAlteredBody:
-			// The JSON means the same, so a receiver that verifies what it
-			// wrote again itself is found too.
+			// The JSON means the same, to find a receiver that parses the body, writes it again and
+			// verifies that.
 			p.Body = append([]byte{' '}, body...)
 		}
 		probes = append(probes, p)
@@ -108,17 +127,16 @@ func Probes(secret string, body []byte, now time.Time) []Probe {
 	return probes
 }
 
-// Judge returns whether the receiver is ready and, if it is not, one sentence
-// for each probe that failed: its name, what came back, and what to mend. A
-// probe without a result has failed; so has one with any wrong result.
+// Judge returns whether the receiver is ready. If it is not, it also returns one sentence for each
+// probe that failed: its name, the result, and what to correct. A probe fails if it has no result or
+// any wrong one.
 //
-// What kept answers from coming is said once, for all the probes that met it,
-// with no word on what their receiver should check: it may never have seen
-// them. Where the good one had no answer, those that were not sent for that
-// reason are not named.
+// If several probes had no answer for the same reason, one sentence names them all. It gives no advice
+// for the receiver, which may never have seen them. If the good probe had no answer, the probes that
+// were therefore not sent are not named.
 func Judge(results []ProbeResult) (ready bool, reasons []string) {
-	var said []string            // what is wrong, in order
-	names := map[string]string{} // of the probes with which it is
+	var said []string            // the mistakes, in order
+	names := map[string]string{} // of the probes that found each mistake
 	say := func(name, wrong string) {
 		if names[wrong] == "" {
 			said, names[wrong] = append(said, wrong), name
@@ -151,8 +169,8 @@ func Judge(results []ProbeResult) (ready bool, reasons []string) {
 	return ready, reasons
 }
 
-// worst returns the first wrong result of a probe, or else its last one. sent
-// says whether there is any.
+// worst returns the first wrong result of a probe, or its last result if none is wrong. sent says
+// whether there is any.
 func worst(results []ProbeResult, name string, want Want) (r ProbeResult, sent bool) {
 	for _, each := range results {
 		if each.Name != name {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A receiver as a publisher might have written it, with one check left out.
+// receiver is a publisher's receiver that lacks one check.
 func receiver(without string) func(Probe) int {
 	return func(p Probe) int {
 		header := map[string][]string{}
@@ -62,12 +62,24 @@ func TestReadiness(t *testing.T) {
 		failing []string
 	}{
 		{"contract 29: a receiver with every check is ready", "", nil},
-		{"contract 29: bad signature", "the comparison", []string{ProbeBadSignature, ProbeStaleTimestamp, ProbeDifferingTimestamp, ProbeAlteredBody}},
-		{"contract 29: bad signature, found by its last digit", "the tail of the comparison", []string{ProbeBadSignature}},
+		{
+			"contract 29: bad signature",
+			"the comparison",
+			[]string{ProbeBadSignature, ProbeStaleTimestamp, ProbeDifferingTimestamp, ProbeAlteredBody},
+		},
+		{
+			"contract 29: bad signature, found by its last digit",
+			"the tail of the comparison",
+			[]string{ProbeBadSignature},
+		},
 		{"contract 29: stale timestamp", "the tolerance", []string{ProbeStaleTimestamp}},
 		{"contract 29: differing X-Service-Timestamp", "the other header", []string{ProbeDifferingTimestamp}},
 		{"contract 29: altered body", "the raw body", []string{ProbeAlteredBody}},
-		{"contract 29: a refusal is 401 and nothing else", "401", []string{ProbeBadSignature, ProbeStaleTimestamp, ProbeDifferingTimestamp, ProbeAlteredBody}},
+		{
+			"contract 29: a refusal is 401 and nothing else",
+			"401",
+			[]string{ProbeBadSignature, ProbeStaleTimestamp, ProbeDifferingTimestamp, ProbeAlteredBody},
+		},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
 			answer := receiver(tc.without)
@@ -131,20 +143,42 @@ func TestJudgeSaysWhatCameBack(t *testing.T) {
 		want    string // in the only reason; empty: ready
 	}{
 		{"all as wanted", all(func(string, *ProbeResult) {}), ""},
-		{"the status is named", on(ProbeGood, func(r *ProbeResult) { r.Status = 500 }), "good: wanted 2xx, but the answer was 500"},
+		{
+			"the status is named",
+			on(ProbeGood, func(r *ProbeResult) { r.Status = 500 }),
+			"good: wanted 2xx, but the answer was 500",
+		},
 		{"a redirect is told", on(ProbeGood, func(r *ProbeResult) { r.Status = 302 }), "redirect (302)"},
-		{"no answer is told", on(ProbeStaleTimestamp, func(r *ProbeResult) { r.Status, r.Reason = 0, "timeout" }), "stale_timestamp: wanted 401, but there was no answer (timeout)"},
-		{"no answer outweighs a status", on(ProbeAlteredBody, func(r *ProbeResult) { r.Reason = "network_error" }), "altered_body"},
-		{"what kept answers from coming is said once, without a hint", all(func(name string, r *ProbeResult) {
+		{"no answer is told", on(ProbeStaleTimestamp, func(r *ProbeResult) {
+			r.Status, r.Reason = 0, "timeout"
+		}), "stale_timestamp: wanted 401, but there was no answer (timeout)"},
+		{"no answer outweighs a status", on(ProbeAlteredBody, func(r *ProbeResult) {
+			r.Reason = "network_error"
+		}), "altered_body"},
+		{"one reason why there was no answer is said once, without a hint", all(func(name string, r *ProbeResult) {
 			if name != ProbeGood {
 				r.Status, r.Reason = 0, "timeout"
 			}
-		}), "bad_signature, stale_timestamp, differing_timestamp, altered_body: wanted 401, but there was no answer (timeout)"},
-		{"after a good one without answer the others are not asked for", []ProbeResult{{Name: ProbeGood, Reason: "dns_error"}},
+		}), "bad_signature, stale_timestamp, differing_timestamp, altered_body: " +
+			"wanted 401, but there was no answer (timeout)"},
+		{"if the good probe had no answer, the others are not missed",
+			[]ProbeResult{{Name: ProbeGood, Reason: "dns_error"}},
 			"good: wanted 2xx, but there was no answer (dns_error)"},
-		{"a probe that was not sent has failed", all(func(string, *ProbeResult) {})[:4], "altered_body: wanted 401, but it was not sent"},
-		{"one wrong result of two counts, first", append([]ProbeResult{{Name: ProbeGood, Status: 401}}, all(func(string, *ProbeResult) {})...), "good"},
-		{"one wrong result of two counts, last", append(all(func(string, *ProbeResult) {}), ProbeResult{Name: ProbeGood, Status: 401}), "good"},
+		{
+			"a probe that was not sent has failed",
+			all(func(string, *ProbeResult) {})[:4],
+			"altered_body: wanted 401, but it was not sent",
+		},
+		{
+			"one wrong result of two counts, first",
+			append([]ProbeResult{{Name: ProbeGood, Status: 401}}, all(func(string, *ProbeResult) {})...),
+			"good",
+		},
+		{
+			"one wrong result of two counts, last",
+			append(all(func(string, *ProbeResult) {}), ProbeResult{Name: ProbeGood, Status: 401}),
+			"good",
+		},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
 			ready, reasons := Judge(tc.results)

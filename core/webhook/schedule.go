@@ -7,14 +7,15 @@ import (
 	"github.com/verge-id/verge/core/problem"
 )
 
-// Verdict is what the answer to one attempt means for the event.
+// Verdict is what the result of one attempt means for the event.
 type Verdict int
 
-// The zero Verdict is Retry, so that what nobody judged is not lost.
+// Retry is the zero Verdict, so that an event is not lost if nobody judged its attempt.
 const (
 	Retry     Verdict = iota // try again, while the Schedule has more
 	Delivered                // 2xx: done
-	GivenUp                  // 4xx: the receiver does not want it; trying again would not change that
+	// 4xx: the receiver does not want the event, and another attempt would not change that
+	GivenUp
 )
 
 func (v Verdict) String() string {
@@ -27,10 +28,9 @@ func (v Verdict) String() string {
 	return "retry"
 }
 
-// Classify judges one attempt by the status of its answer or, where there was
-// none, by err: nothing that went wrong on the way says that the receiver
-// does not want the event. A redirect is not followed and so is no answer
-// either (contract 26); nor is a status that HTTP does not define.
+// Classify judges one attempt by the status of its answer or, if there was none, by err. An error on
+// the way does not say that the receiver refuses the event. A redirect is not followed, so it does not
+// count as an answer (contract 26). Nor does a status that HTTP does not define.
 func Classify(status int, err error) Verdict {
 	switch {
 	case err != nil:
@@ -49,12 +49,12 @@ var contractDelays = []time.Duration{
 	1 * time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour,
 }
 
-// Schedule is when an event is tried again. The zero value is the contract's:
-// nine retries over about sixteen hours.
+// Schedule says when an event is tried again. The zero value is the contract's schedule: nine retries
+// over about sixteen hours.
 type Schedule struct {
-	// Delays are the waits after the first attempt, the second, and so on;
-	// one attempt more than there are delays, then the event is dead. Nil is
-	// the contract's nine. Empty but not nil: one attempt and no retry.
+	// Delays are the waits after the first attempt, after the second, and so on. There is one attempt
+	// more than there are delays; then the event is dead. Nil: the contract's nine. Empty but not nil:
+	// one attempt and no retry.
 	Delays []time.Duration
 
 	// JitterPercent spreads each delay evenly by so much up and down, so that
@@ -97,12 +97,12 @@ func (s Schedule) Next(attempts int, rnd uint64) (delay time.Duration, more bool
 		jitter = 0
 	}
 	spread := base / 100 * time.Duration(min(jitter, 100))
-	// The high word of rnd × n is even over [0, n) to within n/2⁶⁴.
+	// The high word of rnd × n is uniform over [0, n), with an error below n/2⁶⁴.
 	up, _ := bits.Mul64(rnd, 2*uint64(spread)+1)
 	return base - spread + time.Duration(up), true
 }
 
-// Attempts is how many attempts an event has in all.
+// Attempts returns how many attempts an event has in all.
 func (s Schedule) Attempts() int { return len(s.delays()) + 1 }
 
 func (s Schedule) delays() []time.Duration {

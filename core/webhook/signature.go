@@ -16,28 +16,27 @@ const (
 	HeaderTimestamp = "X-Service-Timestamp" // unix seconds, equal to t
 )
 
-// DefaultTolerance is how far t may be from the receiver's clock, in either
-// direction. A difference of exactly this much is still accepted.
+// DefaultTolerance is how far t may be from the receiver's clock in either direction. A difference of
+// exactly this much is accepted.
 const DefaultTolerance = 300 * time.Second
 
-// maxSignature bounds the header before anything looks into it. Ours has 81
-// bytes; the rest is room for versions yet to come.
+// maxSignature limits the header before it is parsed. Our header has 81 bytes. The rest is for later
+// versions.
 const maxSignature = 1024
 
-// maxTimestampDigits keeps t below the year 33,659, so that no difference of
-// two times can overflow.
+// maxTimestampDigits keeps t below the year 33,659, so that a difference of two times cannot overflow.
 const maxTimestampDigits = 12
 
 // Sign returns the value of HeaderSignature for one attempt at t.
 //
-// The secret must not be empty: Verify refuses every signature made with an
-// empty one, since anybody could have made it.
+// The secret must not be empty. Verify refuses every signature that was made with an empty secret,
+// because anybody could have made it.
 func Sign(secret string, t time.Time, body []byte) string {
 	ts := strconv.FormatInt(t.Unix(), 10)
 	return "t=" + ts + ",v1=" + hex.EncodeToString(mac(secret, ts, body))
 }
 
-// Headers returns all headers of one attempt at t, Content-Type included.
+// Headers returns all headers of one attempt at t, including Content-Type.
 func Headers(secret string, t time.Time, body []byte) map[string]string {
 	return map[string]string{
 		"Content-Type":  "application/json; charset=utf-8",
@@ -46,8 +45,8 @@ func Headers(secret string, t time.Time, body []byte) map[string]string {
 	}
 }
 
-// mac binds time and body. A dot cannot occur in ts, so no two pairs of time
-// and body share a signing string.
+// mac binds the time to the body. ts contains no dot, so no two pairs of time and body have the same
+// signing string.
 func mac(secret, ts string, body []byte) []byte {
 	h := hmac.New(sha256.New, []byte(secret))
 	h.Write([]byte(ts))
@@ -66,11 +65,10 @@ func (e *VerifyError) Error() string {
 	return fmt.Sprintf("webhook refused at step %d: %s", e.Step, e.Reason)
 }
 
-// Verify returns nil if the request was signed with secret and is recent, and
-// a *VerifyError otherwise, which the receiver answers with status 401 (step
-// 7). header is an http.Header; names are matched without regard to case, so
-// that any framework's map will do. body is the raw body, byte for byte, from
-// before anything parsed it. A tolerance of zero or less is DefaultTolerance.
+// Verify returns nil if the request was signed with secret and is recent. Otherwise it returns a
+// *VerifyError, and the receiver answers with status 401 (step 7). header is an http.Header. Case does
+// not matter in its names, so any framework's map will do. body is the raw body, byte for byte, before
+// anything parsed it. A tolerance of zero or less is DefaultTolerance.
 //
 // The steps, in order; the first to fail is reported:
 //
@@ -85,16 +83,19 @@ func (e *VerifyError) Error() string {
 //  5. v1 is that HMAC, compared as bytes in constant time.
 //  6. t is no further from now than the tolerance, in whole seconds.
 //
-// A request that is both old and badly signed is reported at step 5: what an
-// unauthentic t says is not worth reporting.
-func Verify(secret string, header map[string][]string, body []byte, now time.Time, tolerance time.Duration) error {
+// A request that is both old and badly signed is reported at step 5, because the t of an unauthentic
+// request means nothing.
+func Verify(
+	secret string, header map[string][]string, body []byte, now time.Time, tolerance time.Duration,
+) error {
 	signatures := values(header, HeaderSignature)
 	switch len(signatures) {
 	case 0:
-		return refuse(1, "%s is missing; look whether a proxy drops it, or whether the service sent this at all", HeaderSignature)
+		return refuse(1, "%s is missing; check whether a proxy drops it, and whether the service sent this request",
+			HeaderSignature)
 	case 1:
 	default:
-		return refuse(1, "%s is there %d times; look whether a proxy doubles it", HeaderSignature, len(signatures))
+		return refuse(1, "%s occurs %d times; check whether a proxy doubles it", HeaderSignature, len(signatures))
 	}
 	sig, err := parseSignature(signatures[0])
 	if err != nil {
@@ -103,17 +104,19 @@ func Verify(secret string, header map[string][]string, body []byte, now time.Tim
 
 	for _, other := range values(header, HeaderTimestamp) {
 		if other != sig.ts {
-			return refuse(2, "%s differs from t in %s; look whether a proxy sets it", HeaderTimestamp, HeaderSignature)
+			return refuse(2, "%s differs from t in %s; check whether a proxy sets it",
+				HeaderTimestamp, HeaderSignature)
 		}
 	}
 
 	if secret == "" {
-		return refuse(4, "no webhook secret given; look at this receiver's configuration")
+		return refuse(4, "no webhook secret given; check this receiver's configuration")
 	}
 	if !hmac.Equal(mac(secret, sig.ts, body), sig.v1) {
-		// Neither the secret nor the right HMAC may ever show here: errors
-		// end in logs and in answers, and the HMAC is what an attacker lacks.
-		return refuse(5, "v1 does not match; look whether the secret is this integration's, and whether the body is the raw bytes received and not JSON that was parsed and written again")
+		// The error must not contain the secret or the right HMAC. Errors end in logs and in answers,
+		// and the HMAC is what an attacker lacks.
+		return refuse(5, "v1 does not match; check that the secret is this integration's, "+
+			"and that the body is the raw bytes received and not JSON that was parsed and written again")
 	}
 
 	if tolerance <= 0 {
@@ -122,21 +125,23 @@ func Verify(secret string, header map[string][]string, body []byte, now time.Tim
 	limit := int64(tolerance / time.Second)
 	switch age := now.Unix() - sig.t; {
 	case age > limit:
-		return refuse(6, "signed %d s ago, more than %d s; look at this receiver's clock, or take it for a replay", age, limit)
+		return refuse(6, "signed %d s ago, more than %d s; check this receiver's clock; "+
+			"if it is right, this is a replay",
+			age, limit)
 	case -age > limit:
-		return refuse(6, "signed %d s in the future, more than %d s; look at this receiver's clock", -age, limit)
+		return refuse(6, "signed %d s in the future, more than %d s; check this receiver's clock", -age, limit)
 	}
 	return nil
 }
 
 // signature is a header that has passed step 1.
 type signature struct {
-	ts string // t as it was written, which is what was signed
+	ts string // t as it is in the header, because that text was signed
 	t  int64
 	v1 []byte
 }
 
-// parseSignature does step 1 on the header's value.
+// parseSignature does step 1 for the header's value.
 func parseSignature(s string) (sig signature, err error) {
 	if len(s) > maxSignature {
 		return sig, refuse(1, "%s has %d bytes, more than %d", HeaderSignature, len(s), maxSignature)
@@ -150,9 +155,8 @@ func parseSignature(s string) (sig signature, err error) {
 		if name != "t" && name != "v1" {
 			continue
 		}
-		// Two of a kind are refused and not chosen between: a receiver that
-		// takes the first and one that takes the last would disagree on what
-		// was signed.
+		// An element that occurs twice is refused. If it were not, a receiver that takes the first and
+		// one that takes the last would disagree about what was signed.
 		if _, twice := found[name]; twice {
 			return sig, refuse(1, "%s has %s twice", HeaderSignature, name)
 		}
@@ -167,7 +171,8 @@ func parseSignature(s string) (sig signature, err error) {
 	var ok bool
 	sig.ts = found["t"]
 	if sig.t, ok = parseTimestamp(sig.ts); !ok {
-		return sig, refuse(1, "t in %s is not a decimal number of up to %d digits", HeaderSignature, maxTimestampDigits)
+		return sig, refuse(1, "t in %s is not a decimal number of up to %d digits",
+			HeaderSignature, maxTimestampDigits)
 	}
 	sig.v1, err = hex.DecodeString(found["v1"])
 	if err != nil || len(sig.v1) != sha256.Size {
@@ -176,8 +181,8 @@ func parseSignature(s string) (sig signature, err error) {
 	return sig, nil
 }
 
-// parseTimestamp holds t to its one encoding, so that a receiver that signs
-// the text and one that signs the number sign the same bytes.
+// parseTimestamp accepts only one encoding of t. So a receiver that signs the text and one that signs
+// the number sign the same bytes.
 func parseTimestamp(s string) (t int64, ok bool) {
 	if len(s) > maxTimestampDigits {
 		return 0, false
@@ -186,9 +191,8 @@ func parseTimestamp(s string) (t int64, ok bool) {
 	return t, err == nil && t >= 0 && strconv.FormatInt(t, 10) == s
 }
 
-// values collects a header under all spellings of its name. One request can
-// hold several only in a map that did not come from net/http; then they are
-// duplicates, and treated so.
+// values collects a header under all spellings of its name. Only a map that does not come from net/http
+// can have several. They count as duplicates.
 func values(header map[string][]string, name string) []string {
 	var all []string
 	for k, v := range header {

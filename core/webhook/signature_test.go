@@ -17,7 +17,7 @@ var (
 	testBody = []byte(`{"type":"verification.started"}`)
 )
 
-// step returns the step at which err refused, 0 for none.
+// step returns the step at which err refused, or 0 if it is nil.
 func step(t *testing.T, err error) int {
 	t.Helper()
 	if err == nil {
@@ -58,7 +58,7 @@ func vectors(t testing.TB) []vector {
 	return file.Vectors
 }
 
-// The vectors were computed by another implementation of HMAC than Go's.
+// An implementation of HMAC other than Go's computed the vectors.
 func TestVectors(t *testing.T) {
 	seen := map[int]int{}
 	for _, v := range vectors(t) {
@@ -74,7 +74,8 @@ func TestVectors(t *testing.T) {
 			if v.Secret != "" && strings.Contains(err.Error(), v.Secret) {
 				t.Errorf("the error shows the secret: %v", err)
 			}
-			if want := Sign(v.Secret, time.Unix(v.Now, 0), v.Body); strings.Contains(err.Error(), want[len(want)-64:]) {
+			want := Sign(v.Secret, time.Unix(v.Now, 0), v.Body)
+			if strings.Contains(err.Error(), want[len(want)-64:]) {
 				t.Errorf("the error shows the right HMAC: %v", err)
 			}
 		})
@@ -103,7 +104,7 @@ func TestSignVerify(t *testing.T) {
 		lower[strings.ToLower(name)] = value
 	}
 	if err := Verify(testSecret, lower, testBody, testNow, 0); err != nil {
-		t.Errorf("header names have no case: %v", err)
+		t.Errorf("a header name in another case: %v", err)
 	}
 
 	both := signed()
@@ -112,7 +113,7 @@ func TestSignVerify(t *testing.T) {
 		t.Errorf("a header under two spellings is two headers: refused at step %d, want 1", got)
 	}
 
-	// Every bit of the body and of the signature counts.
+	// A change of any bit of the body or the signature must be noticed.
 	for i := range testBody {
 		for bit := range 8 {
 			body := append([]byte(nil), testBody...)
@@ -128,7 +129,8 @@ func TestSignVerify(t *testing.T) {
 		n, _ := strconv.ParseUint(digits[i:i+1], 16, 8)
 		for bit := range 4 {
 			h := signed()
-			h[HeaderSignature] = []string{good[:len(good)-64] + digits[:i] + strconv.FormatUint(n^1<<bit, 16) + digits[i+1:]}
+			flipped := digits[:i] + strconv.FormatUint(n^1<<bit, 16) + digits[i+1:]
+			h[HeaderSignature] = []string{good[:len(good)-64] + flipped}
 			if got := step(t, Verify(testSecret, h, testBody, testNow, 0)); got != 5 {
 				t.Fatalf("spec, Signature 5: bit %d of digit %d of v1 altered: refused at step %d", bit, i, got)
 			}
@@ -149,7 +151,7 @@ func TestToleranceBounds(t *testing.T) {
 		{"spec, Signature 6: 300 s early is inside", testNow.Add(-300 * time.Second), 0, 0},
 		{"spec, Signature 6: 301 s early is outside", testNow.Add(-301 * time.Second), 0, 6},
 		{"a negative tolerance is the default", testNow.Add(300 * time.Second), -time.Second, 0},
-		{"a tolerance given is the one used", testNow.Add(11 * time.Second), 10 * time.Second, 6},
+		{"a given tolerance is used", testNow.Add(11 * time.Second), 10 * time.Second, 6},
 		{"a clock at the end of time does not wrap", time.Unix(1<<62, 0), 0, 6},
 		{"a clock before 1970 does not wrap", time.Unix(-1<<62, 0), 0, 6},
 	} {
@@ -197,7 +199,7 @@ func FuzzVerify(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Accepted means that our own signature at its t is the same one.
+		// If the request is accepted, our own signature at its t must be the same.
 		sig, err := parseSignature(header)
 		if err != nil {
 			t.Fatal(err)

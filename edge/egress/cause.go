@@ -15,8 +15,8 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// stage is how far an exchange came. The transport tells of it from goroutines
-// of its own, also after it has given up.
+// stage notes how far an exchange came. The transport reports to it from goroutines of its own, even
+// after the exchange has given up.
 type stage struct {
 	handshakeFailed, answered atomic.Bool
 }
@@ -28,18 +28,20 @@ func (s *stage) trace() *httptrace.ClientTrace {
 	}
 }
 
-// errLookup marks what Config.Lookup returns.
+// errLookup marks the errors of Config.Lookup.
 var errLookup = errors.New("name not resolved")
 
-// reason says why there is no answer. Errors alone do not tell: the transport
-// words a handshake that failed and an answer that broke off in many ways.
+// reason returns why there is no answer. The errors alone do not tell: the transport has many different
+// texts for a failed handshake and for an answer that broke off.
 func (s *stage) reason(ctx context.Context, err error) string {
 	var ne net.Error
 	var dns *net.DNSError
 	switch {
 	case isAny(err, errNotAllowed, ssrf.ErrProhibitedIP, ssrf.ErrProhibitedNetwork, ssrf.ErrInvalidHostPort):
 		return host.FetchBlocked
-	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
+	case errors.Is(ctx.Err(), context.DeadlineExceeded),
+		errors.Is(err, os.ErrDeadlineExceeded),
+		errors.As(err, &ne) && ne.Timeout():
 		return host.FetchTimeout
 	case errors.As(err, &dns), errors.Is(err, errLookup):
 		return host.FetchDNS

@@ -1,24 +1,22 @@
-// Package egress is the guarded way out: the host.Fetcher through which
-// webhooks are delivered and providers are asked (contract 26, 28).
+// Package egress is the guarded way to other servers: the host.Fetcher that delivers webhooks and asks
+// providers (contract 26, 28).
 //
-// Use [New] with a zero Config in production. What is promised for every
-// exchange:
+// Use [New] with a zero Config in production. Every exchange has these promises:
 //
-//   - https only, TLS 1.2 or newer, to public addresses only. The address is
-//     checked on the socket, after name resolution and just before it
-//     connects, so a name that resolves to something else the second time (DNS
-//     rebinding) gains nothing. Every port is allowed: the contract bounds
-//     addresses, and receivers do listen elsewhere than on 443.
-//   - No redirect is followed, no proxy taken from the environment, no cookie
-//     kept, nothing decompressed.
-//   - Connecting takes at most 3 s, the whole exchange 10 s, body included: an
-//     answer that stalls behind its status is a timeout and no answer. At most
-//     64 KiB of the body are read; the rest is cut off, which is no error.
-//   - A request is sent once, except that one whose first byte could not be
-//     written to a kept connection goes out on a new one.
+//   - Only https, with TLS 1.2 or newer, and only to public addresses. The address is checked on the
+//     socket, after name resolution and just before it connects. So a name that resolves to something
+//     else the second time (DNS rebinding) gains nothing. Every port is allowed: the contract limits
+//     addresses, and receivers also listen on other ports than 443.
+//   - It follows no redirect, takes no proxy from the environment, keeps no cookie and decompresses
+//     nothing.
+//   - Connecting takes at most 3 s, and the whole exchange, with the body, at most 10 s. An answer that
+//     stalls after its status is a timeout and not an answer. At most 64 KiB of the body are read. The
+//     rest is cut off, which is no error.
+//   - A request is sent once. There is one exception: if its first byte could not be written to a kept
+//     connection, it is sent on a new one.
 //
-// Not guaranteed: that a public address belongs to the receiver its name
-// suggests. TLS says so; the guard does not.
+// Not promised: that a public address belongs to the receiver whose name it has. TLS proves that, the
+// guard does not.
 package egress
 
 import (
@@ -44,33 +42,32 @@ import (
 	"github.com/verge-id/verge/core/problem"
 )
 
-// Config's zero value is the contract's.
+// Config's zero value has the contract's values.
 type Config struct {
-	// Dev also allows loopback addresses, and plain http to them. It is for a
-	// developer's machine: on a server it opens every service that trusts
-	// the loopback interface to whoever may set a webhook URL.
+	// Dev also allows loopback addresses, and plain http to them. It is for a developer's machine. On a
+	// server it would let everyone who may set a webhook URL reach the services that trust the loopback
+	// interface.
 	Dev bool
 
-	ConnectTimeout time.Duration // name resolution and TCP together, and TLS again; 0: 3 s
-	Timeout        time.Duration // the whole exchange; 0: 10 s
+	ConnectTimeout time.Duration // for name resolution and TCP together, and again for TLS; 0: 3 s
+	Timeout        time.Duration // for the whole exchange; 0: 10 s
 	MaxBody        int           // bytes of an answer's body that are read; 0: 64 KiB
-	MaxHeader      int           // bytes of an answer's header, more is an error; 0: 16 KiB
+	MaxHeader      int           // bytes of an answer's header; more is an error; 0: 16 KiB
 
-	// IdleTimeout is how long a connection is kept for the next request. It
-	// stays under the 5 s after which common receivers (Node's default) close
-	// on their side: a POST that meets that close is lost and retried late.
-	// 0: 4 s.
+	// IdleTimeout is how long a connection is kept for the next request. It is below the 5 s after
+	// which many receivers close the connection (Node's default): a POST that meets such a close is
+	// lost and retried late. 0: 4 s.
 	IdleTimeout time.Duration
 
-	// IdlePerHost is how many connections are kept per receiver; more may be
-	// open, how many is for the caller to bound. 0: 16.
+	// IdlePerHost is how many connections are kept per receiver. More may be open; the caller limits
+	// how many. 0: 16.
 	IdlePerHost int
 
 	RootCAs   *x509.CertPool // nil: the system's
-	UserAgent string         // where a request sets none; "": "Verge"
+	UserAgent string         // for requests that set none; "": "Verge"
 
-	// Lookup resolves names. Nil: the system's resolver. Its answers are not
-	// trusted: the guard judges them like any other.
+	// Lookup resolves names. Nil: the system's resolver. Its answers are not trusted: the guard checks
+	// them like all others.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
@@ -112,14 +109,15 @@ type Client struct {
 
 var _ host.Fetcher = (*Client)(nil)
 
-// errNotAllowed marks refusals that need no address to be decided.
+// These errors mark refusals for which no address has to be known.
 var (
 	errNotAllowed = errors.New("destination not allowed")
-	errNumeric    = fmt.Errorf("%w: the host is a number in disguise, write the address plainly or use a name", errNotAllowed)
-	errPlain      = fmt.Errorf("%w: plain http goes to loopback addresses only", errNotAllowed)
+	errNumeric    = fmt.Errorf("%w: the host is a number in disguise, write the address plainly or use a name",
+		errNotAllowed)
+	errPlain = fmt.Errorf("%w: plain http goes to loopback addresses only", errNotAllowed)
 )
 
-// New returns a client; it opens nothing yet.
+// New returns a client. It opens no connection yet.
 func New(c Config) *Client {
 	or(&c.ConnectTimeout, 3*time.Second)
 	or(&c.Timeout, 10*time.Second)
@@ -131,8 +129,8 @@ func New(c Config) *Client {
 
 	options := []ssrf.Option{
 		ssrf.WithAnyPort(),
-		// Azure's host agent hands out machine credentials on an address
-		// that no registry reserves.
+		// Azure's host agent gives out the machine's credentials on this address, which no registry
+		// reserves.
 		ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("168.63.129.16/32")),
 	}
 	if c.Dev {
@@ -153,8 +151,7 @@ func New(c Config) *Client {
 		MaxIdleConns:           1024,
 		MaxIdleConnsPerHost:    c.IdlePerHost,
 		IdleConnTimeout:        c.IdleTimeout,
-		// HTTP/2 would put all of a receiver's events on one connection, to
-		// stall together.
+		// HTTP/2 would put all events of a receiver on one connection, where they would stall together.
 		Protocols: http1,
 	}
 	return cl
@@ -167,16 +164,16 @@ func or[T comparable](v *T, def T) {
 	}
 }
 
-// Fetch is one exchange. Errors are *host.FetchError; none quotes the URL,
-// whose path or query may hold a receiver's secret.
+// Fetch does one exchange. Its errors are *host.FetchError. None quotes the URL, whose path or query
+// may hold a receiver's secret.
 func (c *Client) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	var seen stage
 	resp, err := c.exchange(httptrace.WithClientTrace(ctx, seen.trace()), req)
 	if err != nil {
-		// The transport reports its own cancellation in several wordings; the
-		// deadline is what they have in common.
+		// The transport reports its own cancellation in several texts. All of them come with a passed
+		// deadline.
 		return host.FetchResponse{}, &host.FetchError{Reason: seen.reason(ctx, err), Err: err}
 	}
 	return resp, nil
@@ -200,37 +197,40 @@ func (c *Client) exchange(ctx context.Context, req host.FetchRequest) (host.Fetc
 	if r.Header.Get("User-Agent") == "" {
 		r.Header.Set("User-Agent", c.cfg.UserAgent)
 	}
-	// The transport and not an http.Client: redirects and cookies are the
-	// client's doing.
+	// The transport is used directly, because an http.Client would follow redirects and keep cookies.
 	resp, err := c.transport.RoundTrip(r)
 	if err != nil {
 		return host.FetchResponse{}, err
 	}
-	// Closing with the body half read closes the connection too, which ends
-	// whatever else the receiver wanted to send.
+	// If the body was read only in part, closing it closes the connection too. That ends whatever else
+	// the receiver sends.
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		// Nobody asked, and the transport no longer watches the deadline of
-		// such a connection.
+		// Nobody asked for that. The transport also no longer watches the deadline of such a
+		// connection.
 		return host.FetchResponse{}, errors.New("the receiver switched protocols")
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(c.cfg.MaxBody)))
 	if err == nil {
-		// The end of a body may be the receiver's answer to our hanging up at
-		// the deadline: TLS says goodbye before the connection is closed.
+		// The end of the body may be the receiver's reaction to our close at the deadline: TLS sends a
+		// close notification before the connection closes.
 		err = ctx.Err()
 	}
 	if err != nil {
 		return host.FetchResponse{}, fmt.Errorf("the answer broke off behind status %d: %w", resp.StatusCode, err)
 	}
-	out := host.FetchResponse{Status: resp.StatusCode, Header: make(map[string]string, len(resp.Header)), Body: body}
+	out := host.FetchResponse{
+		Status: resp.StatusCode,
+		Header: make(map[string]string, len(resp.Header)),
+		Body:   body,
+	}
 	for k, v := range resp.Header {
 		out.Header[k] = v[0]
 	}
 	return out, nil
 }
 
-// destination checks what can be told from the URL alone.
+// destination checks what the URL alone shows.
 func (c *Client) destination(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -247,9 +247,8 @@ func (c *Client) destination(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// Check refuses a URL to which Fetch will never send anything, so that it can
-// be refused when somebody configures it. It asks no DNS: a name that leads
-// to an address which is off limits is found out when it is dialled.
+// Check refuses a URL to which Fetch will never send anything, so that it can be refused when it is
+// configured. It does not ask the DNS. A name with a private address is found only when it is dialled.
 func (c *Client) Check(raw string) error {
 	u, err := c.destination(raw)
 	if err != nil {
@@ -257,7 +256,7 @@ func (c *Client) Check(raw string) error {
 	}
 	name := u.Hostname()
 	if isLocalhost(name) {
-		name = "127.0.0.1" // what it means everywhere (RFC 6761)
+		name = "127.0.0.1" // its meaning by RFC 6761
 	}
 	if looksNumeric(name) {
 		return errNumeric
@@ -266,7 +265,7 @@ func (c *Client) Check(raw string) error {
 	if err != nil {
 		return nil
 	}
-	addr = addr.Unmap() // as it is dialled
+	addr = addr.Unmap() // as dial uses it
 	if u.Scheme == "http" && !addr.IsLoopback() {
 		return errPlain
 	}
@@ -281,10 +280,9 @@ func isLocalhost(name string) bool {
 	return name == "localhost" || strings.HasSuffix(name, ".localhost")
 }
 
-// looksNumeric tells 2130706433, 0x7f.1, 0177.0.0.1 and 127.0.0.1. from
-// names and from plain addresses. No name of the DNS ends in a number, while
-// some resolvers read such a thing as an IPv4 address and others ask the DNS:
-// what it means must not depend on that.
+// looksNumeric distinguishes 2130706433, 0x7f.1, 0177.0.0.1 and 127.0.0.1. from names and from plain
+// addresses. No name of the DNS ends in a number. Yet some resolvers read such a text as an IPv4
+// address and others ask the DNS. The meaning of a URL must not depend on that.
 func looksNumeric(name string) bool {
 	if _, err := netip.ParseAddr(name); err == nil {
 		return false
@@ -309,9 +307,9 @@ func isLoopback(address string) bool {
 	return err == nil && a.Addr().Unmap().IsLoopback()
 }
 
-// dial connects to the first address of the name that answers. The guard sits
-// in the dialer's Control, which runs for each socket with the address it is
-// about to connect to. The name is in ASCII here, whatever script the URL has.
+// dial connects to the first address of the name that answers. The guard is in the dialer's Control,
+// which runs for each socket with the address to which it is about to connect. Here the name is in
+// ASCII, whatever script the URL has.
 func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	name, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -30,26 +30,30 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// privateV4 has one or more addresses of every range that must not be reached.
+// privateV4 has at least one address of every range that must not be reached.
 var privateV4 = []string{
 	"0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.100.100.200", "100.127.255.254",
-	"127.0.0.1", "127.1.2.3", "127.255.255.254", "168.63.129.16", "169.254.0.1", "169.254.169.254", "169.254.170.2",
-	"172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.0.192", "192.0.2.1", "192.88.99.1", "192.168.0.1", "192.168.255.255",
-	"198.18.0.1", "198.19.255.255", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255",
+	"127.0.0.1", "127.1.2.3", "127.255.255.254",
+	"168.63.129.16", "169.254.0.1", "169.254.169.254", "169.254.170.2",
+	"172.16.0.1", "172.31.255.255",
+	"192.0.0.1", "192.0.0.192", "192.0.2.1", "192.88.99.1", "192.168.0.1", "192.168.255.255",
+	"198.18.0.1", "198.19.255.255", "198.51.100.1", "203.0.113.1",
+	"224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255",
 }
 
 var privateV6 = []string{
-	"::", "::1", "::2", "::127.0.0.1", "::ffff:0:127.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::1", "100::1", "2001::1",
-	"2001:10::1", "2001:20::1", "2001:db8::1", "2002:7f00:1::", "3fff::1", "5f00::1", "fc00::1", "fd00::1", "fd00:ec2::254",
-	"fd20:ce::254", "fe80::1", "febf::1", "fec0::1", "ff01::1", "ff02::1", "ff05::2", "ff0e::1",
+	"::", "::1", "::2", "::127.0.0.1", "::ffff:0:127.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::1", "100::1",
+	"2001::1", "2001:10::1", "2001:20::1", "2001:db8::1", "2002:7f00:1::", "3fff::1", "5f00::1",
+	"fc00::1", "fd00::1", "fd00:ec2::254", "fd20:ce::254", "fe80::1", "febf::1", "fec0::1",
+	"ff01::1", "ff02::1", "ff05::2", "ff0e::1",
 }
 
-// spellings are ways to write an IPv4 address that some resolver, gateway or
-// tunnel understands.
+// spellings returns ways to write an IPv4 address that some resolver, gateway or tunnel understands.
 func spellings(a netip.Addr) []string {
 	b := a.As4()
 	n := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
-	wide := strings.NewReplacer("0", "０", "1", "１", "2", "２", "3", "３", "4", "４", "5", "５", "6", "６", "7", "７", "8", "８", "9", "９", ".", "。")
+	wide := strings.NewReplacer("0", "０", "1", "１", "2", "２", "3", "３", "4", "４", "5", "５", "6",
+		"６", "7", "７", "8", "８", "9", "９", ".", "。")
 	return []string{
 		a.String(),
 		a.String() + ".",
@@ -70,7 +74,7 @@ func spellings(a netip.Addr) []string {
 	}
 }
 
-// Contract 28: public addresses only, however they are written.
+// Contract 28: only public addresses, however they are written.
 func TestPrivateDestinationsAreBlocked(t *testing.T) {
 	var hosts []string
 	for _, s := range privateV4 {
@@ -79,7 +83,8 @@ func TestPrivateDestinationsAreBlocked(t *testing.T) {
 	for _, s := range privateV6 {
 		hosts = append(hosts, "["+s+"]")
 	}
-	hosts = append(hosts, "[fe80::1%25lo]", "[::1%25lo]", "①②⑦.⓪.⓪.①", "127.0.0.1..", "0x7f.1", "0x", "1", "0", "foo.0x7f000001")
+	hosts = append(hosts, "[fe80::1%25lo]",
+		"[::1%25lo]", "①②⑦.⓪.⓪.①", "127.0.0.1..", "0x7f.1", "0x", "1", "0", "foo.0x7f000001")
 	if len(hosts) < 300 {
 		t.Fatalf("only %d spellings", len(hosts))
 	}
@@ -92,7 +97,7 @@ func TestPrivateDestinationsAreBlocked(t *testing.T) {
 		if got := why(err); got != host.FetchBlocked {
 			t.Errorf("contract 28: https://%s: %v", h, err)
 		}
-		// A digit of another script becomes one only when the name is dialled.
+		// A digit of another script becomes an ASCII digit only when the name is dialled.
 		ascii := !strings.ContainsFunc(h, func(r rune) bool { return r > 0x7f })
 		if err := c.Check("https://" + h + ":8443/"); err == nil && ascii {
 			t.Errorf("contract 28: https://%s can be configured", h)
@@ -100,12 +105,13 @@ func TestPrivateDestinationsAreBlocked(t *testing.T) {
 	}
 }
 
-// What can never be reached is refused before there is an event, and nothing else is.
+// A URL that can never be reached must be refused before there is an event. All others must be
+// accepted.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		url string
 		dev bool
-		why string // in the error; "": good
+		why string // part of the error; "": the URL is accepted
 	}{
 		{"https://hooks.publisher.example/x?y=hunter2", false, ""},
 		{"https://hooks.publisher.example:8443", false, ""},
@@ -138,7 +144,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A receiver that is down is down in one of five ways, and each has its word.
+// There are five reasons why a receiver does not answer, and each has its own word.
 func TestWhyThereIsNoAnswer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -160,23 +166,27 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		{"the name has no address", "https://empty.example", host.FetchDNS},
 		{"it does not speak TLS", "https://" + plain.Listener.Addr().String(), host.FetchTLS},
 	} {
-		_, err := New(Config{Dev: true, Lookup: lookup}).Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: c.url})
+		_, err := New(Config{Dev: true, Lookup: lookup}).Fetch(t.Context(),
+			host.FetchRequest{Method: "POST", URL: c.url})
 		if why(err) != c.want || host.FetchCause(c.want) == "" {
 			t.Errorf("%s: %v, want %s", c.rule, err, c.want)
 		}
 	}
-	// The system's own resolver, whatever it knows of names that cannot exist (RFC 6761).
-	_, err = New(Config{Dev: true}).Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: "https://nowhere.invalid"})
+	// This uses the system's own resolver, whatever it does with names that cannot exist (RFC 6761).
+	_, err = New(Config{Dev: true}).Fetch(t.Context(),
+		host.FetchRequest{Method: "POST", URL: "https://nowhere.invalid"})
 	if got := why(err); got != host.FetchDNS && got != host.FetchTimeout {
 		t.Errorf("a name that does not exist: %v", err)
 	}
 }
 
-// Contract 28: what counts is the address dialled, not what the name meant before.
+// Contract 28: the address that is dialled counts, not the one that the name had before.
 func TestNamesWithPrivateAddressesAreBlocked(t *testing.T) {
 	for _, s := range append(append([]string(nil), privateV4...), privateV6...) {
 		for _, a := range []netip.Addr{netip.MustParseAddr(s), netip.AddrFrom16(netip.MustParseAddr(s).As16())} {
-			c := New(Config{Lookup: func(context.Context, string) ([]netip.Addr, error) { return []netip.Addr{a}, nil }})
+			c := New(Config{Lookup: func(context.Context, string) ([]netip.Addr, error) {
+				return []netip.Addr{a}, nil
+			}})
 			_, err := c.Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: "https://receiver.example/"})
 			if why(err) != host.FetchBlocked {
 				t.Errorf("contract 28: a name that means %v: %v", a, err)
@@ -185,10 +195,12 @@ func TestNamesWithPrivateAddressesAreBlocked(t *testing.T) {
 	}
 }
 
-// Contract 28: DNS rebinding. The first answer may be dialled, the second not:
-// the receiver that the first one reached is asked once and no more.
+// Contract 28: DNS rebinding. The first answer may be dialled, the second may not. The receiver that
+// the first one reached gets only one request.
 func TestRebinding(t *testing.T) {
-	s, roots := receiver(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
+	s, roots := receiver(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+	})
 	at := netip.MustParseAddrPort(s.Listener.Addr().String())
 	answers := []string{"127.0.0.1", "10.0.0.1", "169.254.169.254", "fd00:ec2::254"}
 	var asked int
@@ -197,7 +209,10 @@ func TestRebinding(t *testing.T) {
 		return []netip.Addr{netip.MustParseAddr(answers[asked-1])}, nil
 	}})
 	for i, answer := range answers {
-		_, err := c.Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: fmt.Sprintf("https://example.com:%d/", at.Port())})
+		_, err := c.Fetch(t.Context(), host.FetchRequest{
+			Method: "POST",
+			URL:    fmt.Sprintf("https://example.com:%d/", at.Port()),
+		})
 		if want := map[bool]string{true: "", false: host.FetchBlocked}[i == 0]; why(err) != want {
 			t.Errorf("resolved to %s: got %v, want reason %q", answer, err, want)
 		}
@@ -207,18 +222,26 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// The guard must not be a wall: public addresses, on any port.
+// The guard must allow public addresses on any port.
 func TestPublicDestinationsAreAllowed(t *testing.T) {
 	c := New(Config{})
-	for _, s := range []string{"8.8.8.8:443", "1.1.1.1:8443", "9.255.255.255:22", "172.32.0.1:443", "192.169.0.1:443", "[2606:4700::1111]:443", "[2a00:1450::1]:10443"} {
+	for _, s := range []string{
+		"8.8.8.8:443",
+		"1.1.1.1:8443",
+		"9.255.255.255:22",
+		"172.32.0.1:443",
+		"192.169.0.1:443",
+		"[2606:4700::1111]:443",
+		"[2a00:1450::1]:10443",
+	} {
 		if err := c.guard.SafeAddrPort(netip.MustParseAddrPort(s)); err != nil {
 			t.Errorf("%s: %v", s, err)
 		}
 	}
 }
 
-// Contract 28: what dev mode allows beyond https is loopback. The address is
-// one that no guard lets through, so that a failure sends nothing anywhere.
+// Contract 28: beyond https, dev mode allows only loopback. No guard lets the test's address through,
+// so a failing test sends nothing anywhere.
 func TestPlainHTTPGoesToLoopbackOnly(t *testing.T) {
 	c := New(Config{Dev: true, Lookup: func(context.Context, string) ([]netip.Addr, error) {
 		return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
@@ -226,7 +249,8 @@ func TestPlainHTTPGoesToLoopbackOnly(t *testing.T) {
 	for _, url := range []string{"http://192.0.2.1/", "http://hooks.publisher.example/"} {
 		_, err := c.Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: url})
 		var fetch *host.FetchError
-		if !errors.As(err, &fetch) || fetch.Reason != host.FetchBlocked || !strings.Contains(err.Error(), "loopback addresses only") {
+		blocked := errors.As(err, &fetch) && fetch.Reason == host.FetchBlocked
+		if !blocked || !strings.Contains(err.Error(), "loopback addresses only") {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
@@ -266,7 +290,8 @@ func TestURLsThatAreRefused(t *testing.T) {
 func TestExchange(t *testing.T) {
 	s, roots := receiver(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if r.Method != "POST" || r.URL.RequestURI() != "/hook?x=1" || string(body) != "payload" || r.Header.Get("X-Service-Signature") != "t=1,v1=ab" {
+		signed := r.Header.Get("X-Service-Signature") == "t=1,v1=ab"
+		if r.Method != "POST" || r.URL.RequestURI() != "/hook?x=1" || string(body) != "payload" || !signed {
 			t.Errorf("got %s %s %q %v", r.Method, r.URL, body, r.Header)
 		}
 		if r.Header.Get("Accept-Encoding") != "" || r.Header.Get("User-Agent") != "Verge" || r.ProtoMajor != 1 {
@@ -289,20 +314,24 @@ func TestExchange(t *testing.T) {
 // Contract 28: no proxy from the environment.
 func TestEnvironmentProxyIsIgnored(t *testing.T) {
 	var proxied atomic.Bool
-	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { proxied.Store(true) }))
+	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		proxied.Store(true)
+	}))
 	defer proxy.Close()
 	for _, v := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"} {
 		t.Setenv(v, proxy.URL)
 	}
-	c := New(Config{Dev: true, Lookup: func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such name") }})
-	// A name and not loopback: the environment's proxy never serves that.
+	c := New(Config{Dev: true, Lookup: func(context.Context, string) ([]netip.Addr, error) {
+		return nil, errors.New("no such name")
+	}})
+	// The URL has a name that is not loopback, because the environment's proxy never serves loopback.
 	_, err := c.Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: "http://receiver.example/"})
 	if why(err) != host.FetchDNS || proxied.Load() || c.transport.Proxy != nil {
 		t.Errorf("contract 28: got %v, proxied %v", err, proxied.Load())
 	}
 }
 
-// Receivers that misbehave at the level of HTTP.
+// These receivers misbehave at the level of HTTP.
 func TestReceivers(t *testing.T) {
 	stall := func(r *http.Request) { <-r.Context().Done() }
 	flush := func(w http.ResponseWriter) { http.NewResponseController(w).Flush() }
@@ -320,7 +349,9 @@ func TestReceivers(t *testing.T) {
 			}
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, "", 307, 0},
-		{"contract 26: at most 64 KiB are read of a body without end", func(w http.ResponseWriter, r *http.Request) {
+		{"contract 26: at most 64 KiB are read of a body without end", func(
+			w http.ResponseWriter, r *http.Request,
+		) {
 			for chunk := make([]byte, 1<<16); r.Context().Err() == nil; {
 				if _, err := w.Write(chunk); err != nil {
 					return
@@ -332,14 +363,20 @@ func TestReceivers(t *testing.T) {
 			w.Write(make([]byte, 1<<20))
 			stall(r)
 		}, "", 200, 64 << 10},
-		{"contract 26: exactly 64 KiB", func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, 64<<10)) }, "", 200, 64 << 10},
-		{"contract 26: no header within the deadline", func(w http.ResponseWriter, r *http.Request) { stall(r) }, host.FetchTimeout, 0, 0},
+		{"contract 26: exactly 64 KiB", func(w http.ResponseWriter, r *http.Request) {
+			w.Write(make([]byte, 64<<10))
+		}, "", 200, 64 << 10},
+		{"contract 26: no header within the deadline", func(w http.ResponseWriter, r *http.Request) {
+			stall(r)
+		}, host.FetchTimeout, 0, 0},
 		{"contract 26: 2xx, then nothing", func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(200)
 			flush(w)
 			stall(r)
 		}, host.FetchTimeout, 0, 0},
-		{"contract 26: the deadline holds for the body, byte by byte", func(w http.ResponseWriter, r *http.Request) {
+		{"contract 26: the deadline holds for the body, byte by byte", func(
+			w http.ResponseWriter, r *http.Request,
+		) {
 			for r.Context().Err() == nil {
 				w.Write([]byte("x"))
 				flush(w)
@@ -369,7 +406,8 @@ func TestReceivers(t *testing.T) {
 			cl := New(Config{Dev: true, RootCAs: roots, Timeout: deadline(c.reason)})
 			resp, err := cl.Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: s.URL, Body: []byte("payload")})
 			if why(err) != c.reason || resp.Status != c.status || (c.body > 0 && len(resp.Body) != c.body) {
-				t.Errorf("got status %d, %d bytes, %v; want %d, %d bytes, reason %q", resp.Status, len(resp.Body), err, c.status, c.body, c.reason)
+				t.Errorf("got status %d, %d bytes, %v; want %d, %d bytes, reason %q",
+					resp.Status, len(resp.Body), err, c.status, c.body, c.reason)
 			}
 		})
 	}
@@ -378,7 +416,7 @@ func TestReceivers(t *testing.T) {
 	}
 }
 
-// deadline is short where the test waits for it, and out of the way elsewhere.
+// deadline is short if the test waits for it, and long otherwise.
 func deadline(reason string) time.Duration {
 	if reason == host.FetchTimeout {
 		return 150 * time.Millisecond
@@ -395,14 +433,15 @@ func TestGzipBomb(t *testing.T) {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Write(bomb.Bytes())
 	})
-	resp, err := New(Config{Dev: true, RootCAs: roots}).Fetch(t.Context(), host.FetchRequest{Method: "GET", URL: s.URL})
+	resp, err := New(Config{Dev: true, RootCAs: roots}).Fetch(t.Context(),
+		host.FetchRequest{Method: "GET", URL: s.URL})
 	if err != nil || !bytes.Equal(resp.Body, bomb.Bytes()[:min(bomb.Len(), 64<<10)]) {
 		t.Errorf("the body was not left as it came: %d of %d bytes, %v", len(resp.Body), bomb.Len(), err)
 	}
 }
 
-// goodbye is a connection whose other side, when we hang up, ends its answer
-// as if it had been whole: over TLS that can cross our own goodbye.
+// goodbye is a connection whose other side ends its answer, as if it were complete, when we hang up.
+// Over TLS this can cross our own close notification.
 type goodbye struct {
 	net.Conn
 	answer        *strings.Reader
@@ -426,7 +465,7 @@ func (g *goodbye) Read(b []byte) (int, error) {
 	return 0, io.EOF
 }
 
-func TestAnEndThatComesOfOurHangingUpIsATimeout(t *testing.T) {
+func TestAnAnswerThatEndsBecauseWeHungUpIsATimeout(t *testing.T) {
 	cl := New(Config{Dev: true, Timeout: deadline(host.FetchTimeout)})
 	cl.transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
 		return &goodbye{answer: strings.NewReader("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf"),
@@ -438,7 +477,7 @@ func TestAnEndThatComesOfOurHangingUpIsATimeout(t *testing.T) {
 	}
 }
 
-// Receivers that misbehave below HTTP.
+// These receivers misbehave below the level of HTTP.
 func TestConnections(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
@@ -483,7 +522,11 @@ func TestConnections(t *testing.T) {
 				}
 			}()
 			cl := New(Config{Dev: true, Timeout: deadline(c.reason)})
-			_, err = cl.Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: "http://" + l.Addr().String(), Body: []byte("x")})
+			_, err = cl.Fetch(t.Context(), host.FetchRequest{
+				Method: "POST",
+				URL:    "http://" + l.Addr().String(),
+				Body:   []byte("x"),
+			})
 			if why(err) != c.reason {
 				t.Errorf("got %v, want reason %q", err, c.reason)
 			}
@@ -512,10 +555,14 @@ func TestTLS(t *testing.T) {
 			cert := certificate(t, c.name, c.notAfter)
 			s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 			s.Config.ErrorLog = log.New(io.Discard, "", 0)
-			s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS10, MaxVersion: c.maxVersion}
+			s.TLS = &tls.Config{
+				Certificates: []tls.Certificate{cert},
+				MinVersion:   tls.VersionTLS10,
+				MaxVersion:   c.maxVersion,
+			}
 			url := ""
 			if c.stalled {
-				l, err := net.Listen("tcp", "127.0.0.1:0") // accepts by its backlog, says nothing
+				l, err := net.Listen("tcp", "127.0.0.1:0") // its backlog accepts connections, and nobody answers
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -542,7 +589,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// Contract 26: one connection for many events, and none kept once a body was cut.
+// Contract 26: many events share one connection, and a connection is not kept after a body was cut.
 func TestConnectionReuse(t *testing.T) {
 	for _, c := range []struct {
 		rule  string
@@ -554,7 +601,9 @@ func TestConnectionReuse(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			var opened atomic.Int64
-			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, c.bytes)) }))
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Write(make([]byte, c.bytes))
+			}))
 			s.Config.ConnState = func(_ net.Conn, st http.ConnState) {
 				if st == http.StateNew {
 					opened.Add(1)
@@ -576,15 +625,24 @@ func TestConnectionReuse(t *testing.T) {
 }
 
 func FuzzDestination(f *testing.F) {
-	for _, s := range []string{"https://a/", "http://127.0.0.1", "https://[::1]:80/", "https://a@b", "https://0x7f.1", "//x", "https://a:b", "https://%31"} {
+	for _, s := range []string{
+		"https://a/",
+		"http://127.0.0.1",
+		"https://[::1]:80/",
+		"https://a@b",
+		"https://0x7f.1",
+		"//x",
+		"https://a:b",
+		"https://%31",
+	} {
 		f.Add(s)
 	}
 	c := New(Config{Lookup: func(context.Context, string) ([]netip.Addr, error) {
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 	}})
 	f.Fuzz(func(t *testing.T, raw string) {
-		// Every name means loopback here and no test address is public, so
-		// whatever the URL, it is refused: short of a public address literal.
+		// Every name means loopback here, and no test address is public. So every URL must be refused,
+		// except one with a literal public address.
 		if u, err := c.destination(raw); err == nil {
 			if a, err := netip.ParseAddr(u.Hostname()); err == nil && c.guard.SafeAddr(a.Unmap()) == nil {
 				t.Skip("a public address")
@@ -612,7 +670,7 @@ func why(err error) string {
 	return ""
 }
 
-// receiver is an HTTPS server on loopback and the roots that trust it.
+// receiver starts an HTTPS server on loopback and returns the roots that trust it.
 func receiver(t *testing.T, serve http.HandlerFunc) (*httptest.Server, *x509.CertPool) {
 	s := httptest.NewUnstartedServer(serve)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)

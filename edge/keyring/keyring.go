@@ -1,10 +1,9 @@
-// Package keyring keeps the key ring of a running server up to date: it follows
-// the ring's file and the set of keys that the instances share in the store, so
-// that a rotation needs no restart (contract 16).
+// Package keyring keeps the key ring of a running server up to date. It follows the ring's file and the
+// set of keys that the instances share in the store, so that a rotation needs no restart (contract 16).
 //
-// Open compares the ring with the store before anything is served, and refuses
-// one that is not the store's. Run then looks at both every few seconds. The
-// rules are those of package core/keyset.
+// Open compares the ring with the store before anything is served, and refuses a ring that does not
+// belong to the store. Run then looks at both every few seconds. The rules are those of package
+// core/keyset.
 package keyring
 
 import (
@@ -19,19 +18,18 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// Each is how often the file and the store are looked at. It is well below
-// keyset.Settle, so that every instance knows of a key before it seals.
+// Each is how often the server looks at the file and the store. It is well below keyset.Settle, so that
+// every instance learns of a key before it seals.
 const Each = 3 * time.Second
 
-// rereadMost is how soon after one look the next one may follow where a token
-// names a key that is awaited.
+// rereadMost is how soon the next look may follow if a token names a key that is awaited.
 const rereadMost = 500 * time.Millisecond
 
 // Config is what a Live needs.
 type Config struct {
 	host.Host // KV, Now, Random and Log are needed
 
-	// Name is the host name that tokens are bound to.
+	// Name is the host name to which tokens are bound.
 	Name string
 
 	// Keyring is the ring to begin with.
@@ -40,8 +38,8 @@ type Config struct {
 	// File reads the ring's file again. Nil: the ring never changes.
 	File func() ([]byte, error)
 
-	// Observe is told after each look how many keys the fleet seals with that
-	// this instance lacks, and which key seals. Nil: nobody wants to know.
+	// Observe is called after each look. It gets the number of keys that the fleet seals with and this
+	// instance lacks, and the id of the key that seals. Nil: no call.
 	Observe func(missing int, sealing string)
 }
 
@@ -50,17 +48,21 @@ type Live struct {
 	*keyset.Ring
 	cfg     Config
 	awaited chan struct{}
-	last    []byte // what the file held when it was taken over
+	last    []byte // the file's content when it was last used
 	said    string // the last complaint
 }
 
-// Open returns the ring once the store has been asked about it. A ring that is
-// not the store's, or that lacks a key which the other instances use, is an
-// error that says whose it is.
+// Open returns the ring after it has been compared with the store. It fails if the ring does not belong
+// to the store, or lacks a key that the other instances use. The error says whose ring it is.
 func Open(ctx context.Context, cfg Config) (*Live, error) {
 	l := &Live{cfg: cfg, awaited: make(chan struct{}, 1)}
 	var err error
-	l.Ring, err = keyset.New(keyset.Config{Host: cfg.Host, Name: cfg.Name, Keyring: cfg.Keyring, Awaited: l.await})
+	l.Ring, err = keyset.New(keyset.Config{
+		Host:    cfg.Host,
+		Name:    cfg.Name,
+		Keyring: cfg.Keyring,
+		Awaited: l.await,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +79,7 @@ func Open(ctx context.Context, cfg Config) (*Live, error) {
 	return l, nil
 }
 
-// await asks for a look at the file as soon as may be.
+// await asks for an early look at the file.
 func (l *Live) await() {
 	select {
 	case l.awaited <- struct{}{}:
@@ -85,9 +87,8 @@ func (l *Live) await() {
 	}
 }
 
-// Run follows file and store until ctx is done. A file that is missing, open
-// to others or damaged is reported and changes nothing: the server goes on with
-// the keys it has.
+// Run follows the file and the store until ctx is done. If the file is missing, readable by others or
+// damaged, Run reports that and changes nothing: the server goes on with the keys that it has.
 func (l *Live) Run(ctx context.Context) {
 	for {
 		select {
@@ -119,7 +120,7 @@ func (l *Live) look(ctx context.Context) {
 	switch {
 	case ctx.Err() != nil:
 	case kv.Failed(err):
-		// The store fails, which whoever watches over it says once.
+		// The store fails. Whoever watches the store reports that once.
 		l.cfg.Log.Debug("key ring", "error", err.Error())
 	case err != nil && err.Error() != l.said:
 		l.said = err.Error()
@@ -133,7 +134,7 @@ func (l *Live) look(ctx context.Context) {
 	}
 }
 
-// reread takes over what the file holds, if that has changed.
+// reread uses what the file holds, if that has changed.
 func (l *Live) reread() error {
 	if l.cfg.File == nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 )
 
-// file is a ring's file.
+// file is a key ring file.
 type file struct {
 	mu    sync.Mutex
 	b     []byte
@@ -69,14 +69,14 @@ type live struct {
 	sealing string
 }
 
-// missingKeys is what the metric was told last.
+// missingKeys returns what the metric last got.
 func (l *live) missingKeys() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.missing
 }
 
-// sealingKey is what the metric was told last.
+// sealingKey returns what the metric last got.
 func (l *live) sealingKey() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +89,12 @@ func start(t *testing.T, store *memory.Store, kr token.Keyring) (*live, error) {
 	l.file.save(t, kr)
 	var err error
 	l.Live, err = Open(t.Context(), Config{
-		Host: host.Host{KV: store, Now: time.Now, Random: rand.Reader, Log: slog.New(slog.NewTextHandler(l.log, nil))},
+		Host: host.Host{
+			KV:     store,
+			Now:    time.Now,
+			Random: rand.Reader,
+			Log:    slog.New(slog.NewTextHandler(l.log, nil)),
+		},
 		Name: "verify.example", Keyring: kr, File: l.file.read,
 		Observe: func(missing int, sealing string) {
 			l.mu.Lock()
@@ -111,7 +116,7 @@ func generate(t *testing.T) token.Keyring {
 
 func settle() { time.Sleep(2*Each + time.Second); synctest.Wait() }
 
-// TestFollow rotates, damages and retires under a running server's eyes (contract 16).
+// TestFollow rotates a key, damages the file and retires a key while the server runs (contract 16).
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kr := generate(t)
@@ -139,7 +144,7 @@ func TestFollow(t *testing.T) {
 		l.file.save(t, kr)
 		settle()
 		if got := token.SealedWith(seal()); got != kr.Keys[1].ID || l.sealingKey() != got {
-			t.Errorf("contract 16: before its time the new key seals: %s, the metric says %s", got, l.sealingKey())
+			t.Errorf("contract 16: before the new key's time %s seals, and the metric says %s", got, l.sealingKey())
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -157,7 +162,7 @@ func TestFollow(t *testing.T) {
 		settle()
 		settle()
 		if _, _, err := l.Open(token.Flow, old); err != nil || l.Ready() != nil {
-			t.Errorf("a damaged file took the keys away: %v", err)
+			t.Errorf("after the file was damaged a token does not open: %v", err)
 		}
 		if n := strings.Count(l.log.String(), "cannot be read again"); n != 2 {
 			t.Errorf("two faults were reported %d times:\n%s", n, l.log)
@@ -206,12 +211,14 @@ func TestAnAwaitedKeyIsReadAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := late.missingKeys(); late.Ready() == nil || n != 1 {
-			t.Errorf("contract 16: an instance without the fleet's key is ready (%v) and lacks %d keys by its metric", late.Ready(), n)
+			t.Errorf("contract 16: an instance without the fleet's key is ready (%v) and lacks %d keys by its metric",
+				late.Ready(), n)
 		}
-		if n := strings.Count(late.log.String(), "level=ERROR"); n != 2 { // it lags; it is not ready
+		// one because it lags, one because it is not ready
+		if n := strings.Count(late.log.String(), "level=ERROR"); n != 2 {
 			t.Errorf("the log has %d errors, want one for each state:\n%s", n, late.log)
 		}
-		late.file.wasRead() // the next look by itself is far away
+		late.file.wasRead() // the next regular look is far away
 		late.file.save(t, kr)
 		if _, _, err := late.Open(token.Flow, sealed); !errors.Is(err, host.ErrKeyAwaited) {
 			t.Errorf("contract 16: %v, want ErrKeyAwaited", err)
@@ -219,12 +226,12 @@ func TestAnAwaitedKeyIsReadAtOnce(t *testing.T) {
 		time.Sleep(2 * rereadMost)
 		synctest.Wait()
 		if _, _, err := late.Open(token.Flow, sealed); err != nil || late.Ready() != nil {
-			t.Errorf("contract 16: at once afterwards: %v, ready %v", err, late.Ready())
+			t.Errorf("contract 16: right after the file was read: %v, ready %v", err, late.Ready())
 		}
 	})
 }
 
-// TestOpenRefusesAStrangersRing: it must not start, and says whose the ring is.
+// TestOpenRefusesAStrangersRing: the server must not start, and the error must say whose the ring is.
 func TestOpenRefusesAStrangersRing(t *testing.T) {
 	store := memory.New(memory.Config{Now: time.Now})
 	ours, theirs := generate(t), generate(t)

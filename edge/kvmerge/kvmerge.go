@@ -1,13 +1,12 @@
-// Package kvmerge merges reads of one partition that are asked for at the same
-// time. It is for the configuration: every instance reads a key or an integration anew every five
-// seconds (core/integration), and all requests that come meanwhile miss at once:
-// without this each of them asks the store.
+// Package kvmerge merges reads of one partition that are asked for at the same time. It is for the
+// configuration. Every five seconds every instance reads a key or an integration again
+// (core/integration), and all requests that come meanwhile miss the cache. Without this package each of
+// them would ask the store.
 //
-// A merged read keeps kv.Get's promise: it sees every commit that returned
-// before it was called. For it is answered by a read that was sent after it was
-// called, never by one that is under way: those who come while one is under way
-// wait for it to end, and then share the next. So of any number at once, two
-// reach the store.
+// A merged read keeps kv.Get's promise: it sees every commit that returned before it was called. The
+// reason is that its answer comes from a read that was sent after it was called, never from one that is
+// under way. Callers that come during a read wait for its end and then share the next read. So two of
+// any number of concurrent reads reach the store.
 package kvmerge
 
 import (
@@ -22,15 +21,14 @@ import (
 )
 
 const (
-	// patience is how long a read under way keeps the next from being sent: one
-	// that hangs must not hold up those on other connections.
+	// patience is how long a read under way keeps the next from being sent. A read that hangs must not
+	// hold up reads on other connections.
 	patience = 100 * time.Millisecond
-	// longest is how long a read may take that nobody's context ends.
+	// longest is how long a read may take, because no caller's context ends it.
 	longest = 10 * time.Second
 )
 
-// Over returns the store with its reads of the partition merged, a kv.Meter if
-// the store is one.
+// Over returns the store with its reads of the partition merged. It is a kv.Meter if the store is one.
 func Over(store kv.KV, p kv.Partition) kv.KV {
 	m := merging{KV: store, partition: p, gets: &group[kv.Key, kv.Item]{}, lists: &group[page, []kv.Item]{}}
 	if meter, ok := store.(kv.Meter); ok {
@@ -49,7 +47,7 @@ type merging struct {
 	lists     *group[page, []kv.Item]
 }
 
-// page is what a List asks for.
+// page holds the arguments of a List.
 type page struct {
 	prefix kv.Key
 	after  string
@@ -70,7 +68,9 @@ func (m merging) List(ctx context.Context, prefix kv.Key, after string, n int) (
 	if prefix.Partition != m.partition {
 		return m.KV.List(ctx, prefix, after, n)
 	}
-	shared, err := m.lists.do(ctx, page{prefix, after, n}, func(ctx context.Context) ([]kv.Item, error) { return m.KV.List(ctx, prefix, after, n) })
+	shared, err := m.lists.do(ctx, page{prefix, after, n}, func(ctx context.Context) ([]kv.Item, error) {
+		return m.KV.List(ctx, prefix, after, n)
+	})
 	var items []kv.Item
 	for _, it := range shared {
 		items = append(items, own(it))
@@ -78,7 +78,7 @@ func (m merging) List(ctx context.Context, prefix kv.Key, after string, n int) (
 	return items, err
 }
 
-// own is an item that its caller may change.
+// own returns a copy of the item, which its caller may change.
 func own(it kv.Item) kv.Item {
 	it.Value = bytes.Clone(it.Value)
 	return it
@@ -90,20 +90,21 @@ type group[K comparable, V any] struct {
 	keys map[K]*reads[V]
 }
 
-// reads are those of one key that have not ended: at least one of the two.
+// reads are the reads of one key that have not ended: sent, next, or both.
 type reads[V any] struct {
-	sent *read[V] // the latest that reached the store
-	next *read[V] // the one that those who come now share; nil: nobody waits
+	sent *read[V] // the latest that was sent to the store
+	next *read[V] // the read that new callers share; nil: nobody waits
 }
 
-// read is one read for all who share it.
+// read is one read for all callers that share it.
 type read[V any] struct {
-	done  chan struct{} // closed once value and err are there
+	done  chan struct{} // closed when value and err are set
 	value V
 	err   error
 }
 
-// do returns what fetch returns, called by whoever, after do was.
+// do returns the result of a fetch that begins after do was called. This caller or another one begins
+// it.
 func (g *group[K, V]) do(ctx context.Context, key K, fetch func(context.Context) (V, error)) (V, error) {
 	r := g.join(key, fetch)
 	select {
@@ -115,8 +116,8 @@ func (g *group[K, V]) do(ctx context.Context, key K, fetch func(context.Context)
 	}
 }
 
-// join returns the read that whoever comes now shares. It is not sent yet, or
-// has just been, by this caller.
+// join returns the read that a new caller shares. It has not been sent yet, or this caller has just
+// sent it.
 func (g *group[K, V]) join(key K, fetch func(context.Context) (V, error)) *read[V] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -137,7 +138,7 @@ func (g *group[K, V]) join(key K, fetch func(context.Context) (V, error)) *read[
 	return rs.next
 }
 
-// sendAfter sends next once before has ended, or has had its time.
+// sendAfter sends next when before has ended or has taken too long.
 func (g *group[K, V]) sendAfter(key K, before, next *read[V], fetch func(context.Context) (V, error)) {
 	patient := time.NewTimer(patience)
 	defer patient.Stop()
@@ -146,19 +147,21 @@ func (g *group[K, V]) sendAfter(key K, before, next *read[V], fetch func(context
 	case <-patient.C:
 	}
 	g.mu.Lock()
-	rs := g.keys[key] // it is kept as long as somebody waits
+	rs := g.keys[key] // the entry exists as long as a caller waits
 	rs.sent, rs.next = next, nil
 	g.mu.Unlock()
 	g.send(key, next, fetch)
 }
 
-// send reads for everybody who waits, whoever of them gives up.
+// send reads for all callers that wait. A caller that gives up does not end the read.
 func (g *group[K, V]) send(key K, r *read[V], fetch func(context.Context) (V, error)) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), longest, errors.New("the store did not answer"))
+	late := errors.New("the store did not answer")
+	ctx, cancel := context.WithTimeoutCause(context.Background(), longest, late)
 	defer cancel()
 	r.value, r.err = fetch(ctx)
 	g.mu.Lock()
-	if rs := g.keys[key]; rs != nil && rs.sent == r && rs.next == nil { // else it is another's to end
+	// otherwise another read removes the entry
+	if rs := g.keys[key]; rs != nil && rs.sent == r && rs.next == nil {
 		delete(g.keys, key)
 	}
 	g.mu.Unlock()

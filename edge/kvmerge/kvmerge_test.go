@@ -16,7 +16,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 )
 
-// TestKV: a store is one still, whichever partition is merged.
+// TestKV: the merged store must keep all promises, whichever partition is merged.
 func TestKV(t *testing.T) {
 	kvtest.Run(t, func(t *testing.T) kvtest.Harness {
 		clock := kvtest.NewClock()
@@ -28,11 +28,11 @@ func TestKV(t *testing.T) {
 	})
 }
 
-// slow is a store whose reads take a second, or until they are given up.
+// slow is a store whose reads take a second or end with their context.
 type slow struct {
 	kv.KV
 	gets, lists atomic.Int32
-	hang        atomic.Int32 // how many reads hang first
+	hang        atomic.Int32 // how many of the next reads hang
 }
 
 func (s *slow) wait(ctx context.Context) error {
@@ -48,7 +48,7 @@ func (s *slow) wait(ctx context.Context) error {
 	}
 }
 
-// Get reads before the reply is under way, and so returns what was there then.
+// Get reads before the pause, so it returns what was there when it was called.
 func (s *slow) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	s.gets.Add(1)
 	it, err := s.KV.Get(ctx, key)
@@ -68,7 +68,12 @@ var (
 
 func put(t *testing.T, store kv.KV, p kv.Partition, value string) {
 	t.Helper()
-	if err := store.Commit(ctx, kv.Tx{ID: "tx-" + value, Partition: p, Puts: []kv.Put{{Name: name.Name, Value: []byte(value)}}}); err != nil {
+	err := store.Commit(ctx, kv.Tx{
+		ID:        "tx-" + value,
+		Partition: p,
+		Puts:      []kv.Put{{Name: name.Name, Value: []byte(value)}},
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -90,29 +95,29 @@ func TestReadsAtOnceAreTwo(t *testing.T) {
 				if err != nil || string(it.Value) != "1" || it.Tx != "tx-1" {
 					t.Errorf("contract 30: %q, %v", it.Value, err)
 				}
-				it.Value[0] = 'x' // each has its own
+				it.Value[0] = 'x' // each caller has a copy of its own
 			})
 			wait.Go(func() {
-				if its, err := store.List(ctx, kv.Key{Partition: "c", Name: "c/"}, "", 10); err != nil || len(its) != 1 || string(its[0].Value) != "1" {
+				its, err := store.List(ctx, kv.Key{Partition: "c", Name: "c/"}, "", 10)
+				if err != nil || len(its) != 1 || string(its[0].Value) != "1" {
 					t.Errorf("contract 30: %v, %v", its, err)
 				}
 			})
 		}
 		wait.Wait()
 		if gets, lists := s.gets.Load(), s.lists.Load(); gets != 2 || lists != 2 {
-			t.Errorf("contract 30: 100 misses at once ask the store %d and %d times", gets, lists)
+			t.Errorf("contract 30: 100 concurrent misses asked the store %d and %d times", gets, lists)
 		}
 		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("they took %s, and a read takes 1 s", took)
+			t.Errorf("they took %s, though a read takes 1 s", took)
 		}
 		if it, err := store.Get(ctx, name); err != nil || s.gets.Load() != 3 || string(it.Value) != "1" {
-			t.Errorf("a read that comes alone is not sent: %v", err)
+			t.Errorf("a single read: %v", err)
 		}
 	})
 }
 
-// Whoever reads after a commit has returned sees it, though a read from before
-// it is under way.
+// A read must see every commit that has returned before it, even if an older read is under way.
 func TestAReadSeesWhatWasCommittedBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, store := open()
@@ -123,7 +128,11 @@ func TestAReadSeesWhatWasCommittedBeforeIt(t *testing.T) {
 				wait.Go(func() {
 					it, err := store.Get(ctx, name)
 					its, listErr := store.List(ctx, kv.Key{Partition: "c", Name: "c/"}, "", 10)
-					if err != nil || listErr != nil || string(it.Value) < fmt.Sprint(n) || string(its[0].Value) < fmt.Sprint(n) {
+					if err != nil || listErr != nil {
+						t.Errorf("kv.Get: %v, kv.List: %v", err, listErr)
+						return
+					}
+					if string(it.Value) < fmt.Sprint(n) || string(its[0].Value) < fmt.Sprint(n) {
 						t.Errorf("kv.Get: %q and %q are older than %d", it.Value, its[0].Value, n)
 					}
 				})
@@ -136,8 +145,8 @@ func TestAReadSeesWhatWasCommittedBeforeIt(t *testing.T) {
 	})
 }
 
-// A read that hangs holds nobody up who comes later, and whoever gives up
-// harms nobody who waits with them.
+// A read that hangs must not hold up later reads. A caller that gives up must not harm others that wait
+// for the same read.
 func TestAReadThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := open()
@@ -147,7 +156,8 @@ func TestAReadThatHangs(t *testing.T) {
 		defer cancel()
 		var wait sync.WaitGroup
 		wait.Go(func() {
-			if _, err := store.Get(short, name); !errors.Is(err, kv.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			_, err := store.Get(short, name)
+			if !errors.Is(err, kv.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("who gives up is told: %v", err)
 			}
 		})
@@ -169,7 +179,7 @@ func TestAReadThatHangs(t *testing.T) {
 		if took := time.Since(began); took > 1200*time.Millisecond || s.gets.Load() != 2 {
 			t.Errorf("%d reads, %s", s.gets.Load(), took)
 		}
-		time.Sleep(time.Minute) // the one that hung is given up, and gone
+		time.Sleep(time.Minute) // the read that hung has been given up
 		if it, err := store.Get(ctx, name); err != nil || string(it.Value) != "1" {
 			t.Errorf("%q, %v", it.Value, err)
 		}
@@ -200,12 +210,12 @@ func TestOtherPartitionsAndErrorsPass(t *testing.T) {
 		}
 	})
 	if _, ok := kvmerge.Over(&slow{}, "c").(kv.Meter); ok {
-		t.Error("it counts, and the store does not")
+		t.Error("the merged store is a meter, though the store is none")
 	}
 	if _, ok := kvmerge.Over(struct {
 		kv.KV
 		kv.Meter
 	}{}, "c").(kv.Meter); !ok {
-		t.Error("it does not count, and the store does")
+		t.Error("the merged store is no meter, though the store is one")
 	}
 }

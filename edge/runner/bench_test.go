@@ -11,7 +11,7 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 )
 
-// endless always has another job, each of which takes 4 ms, in 8 lanes.
+// endless is an outbox that always has another job. Each job takes 4 ms. The jobs are in 8 lanes.
 type endless struct {
 	engine.Engine // nil
 
@@ -21,7 +21,9 @@ type endless struct {
 
 func (e *endless) Partitions() []kv.Partition { return []kv.Partition{"p"} }
 
-func (e *endless) Claim(_ context.Context, _ kv.Partition, n int) (jobs []host.Job, next time.Time, err error) {
+func (e *endless) Claim(
+	_ context.Context, _ kv.Partition, n int,
+) (jobs []host.Job, next time.Time, err error) {
 	for range n {
 		jobs = append(jobs, host.Job{Task: kv.Task{Due: time.Now()}, Lane: string(rune('a' + len(jobs)%8))})
 	}

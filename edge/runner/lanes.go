@@ -6,28 +6,27 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// lanes decides which job runs when: pure state, no clock and no goroutine of
-// its own. Its owner holds the lock.
+// lanes decides which job runs when. It is pure state, without a clock or a goroutine of its own. Its
+// owner holds the lock.
 //
-// A lane is quick while, with all its places taken, it does at least 640 jobs a
-// second, and keeps finishing them. A quick
-// lane with more work than places only needs a moment, so claiming pauses for
-// it: giving leases back would cost more than the jobs do. Any other lane's
-// surplus is put off, 5 s first and twice as long each time it comes back to
-// find the lane still full, up to 5 min, half as much again at random. So a dead receiver with a large
-// backlog costs a few places and, ever more rarely, a round of leases.
+// A lane is quick if it does at least 640 jobs a second while all its places are taken, and keeps
+// finishing them. If a quick lane has more jobs than places, it needs only a moment, so claiming pauses
+// for it: returning the leases would cost more than the jobs. The surplus of any other lane is put off,
+// at first for 5 s. Each time it comes back and the lane is still full, it is put off for twice as
+// long, up to 5 min, with up to half as much again at random. So a dead receiver with a large backlog
+// costs a few places and, more and more rarely, a round of leases.
 type lanes struct {
 	concurrency, perLane int
 	maxWait              time.Duration
 	rand                 func() float64
 
 	by        map[string]*lane
-	ready     []*lane // lanes with jobs waiting, in the order of their turns
-	laned     int     // running jobs of lanes
-	timers    int     // running jobs without one
+	ready     []*lane // lanes with waiting jobs, in the order of their turns
+	laned     int     // running jobs that have a lane
+	timers    int     // running jobs without a lane
 	queued    int
-	deferring int       // leases on their way back
-	tight     bool      // room said 0: whoever makes room should nudge
+	deferring int       // leases that are being returned
+	tight     bool      // room returned 0, so whoever makes room should nudge the watches
 	swept     time.Time // when idle lanes were last forgotten
 	closed    bool
 }
@@ -39,11 +38,11 @@ type lane struct {
 	inReady bool
 
 	usual time.Duration // moving average of a job's time
-	alive time.Time     // last job finished or, after idleness, the next one claimed
-	known bool          // a job has finished
+	alive time.Time     // when the last job finished or, after an idle time, the next was claimed
+	known bool          // a job of the lane has finished
 
-	delay time.Duration // of the present round of putting off; 0: none yet
-	until time.Time     // when the present round ends
+	delay time.Duration // of the current round of putting off; 0: none yet
+	until time.Time     // when the current round ends
 }
 
 type waiting struct {
@@ -57,7 +56,7 @@ type deferral struct {
 }
 
 const (
-	quickPlace = time.Second / 640 // times the places: the longest a quick lane's job takes
+	quickPlace = time.Second / 640 // times the number of places: the longest time of a quick lane's job
 	quickAlive = 250 * time.Millisecond
 	quickNew   = 25 * time.Millisecond
 	delayMin   = 5 * time.Second
@@ -65,15 +64,21 @@ const (
 )
 
 func newLanes(concurrency, perLane int, maxWait time.Duration, rand func() float64) lanes {
-	return lanes{concurrency: concurrency, perLane: perLane, maxWait: maxWait, rand: rand, by: map[string]*lane{}}
+	return lanes{
+		concurrency: concurrency,
+		perLane:     perLane,
+		maxWait:     maxWait,
+		rand:        rand,
+		by:          map[string]*lane{},
+	}
 }
 
 func (l *lanes) running() int { return l.laned + l.timers }
 
 func (l *lanes) quickJob() time.Duration { return quickPlace * time.Duration(l.perLane) }
 
-// quick also takes a lane for quick that has only just begun, as most are, but
-// not for long: after a restart all dead receivers look new, one after another.
+// quick also counts a lane as quick that has only just begun, since most lanes are quick. It does so
+// only for a short time: after a restart all dead receivers look new, one after another.
 func (l *lanes) quick(now time.Time, ln *lane) bool {
 	grace := quickAlive
 	if !ln.known {
@@ -82,9 +87,8 @@ func (l *lanes) quick(now time.Time, ln *lane) bool {
 	return ln.usual <= l.quickJob() && now.Sub(ln.alive) <= grace
 }
 
-// places is how many jobs of one lane may run. Once half of all places are
-// taken, a lane gets a quarter of its usual number, so that it takes many
-// hanging lanes, not a few, to leave none for the others.
+// places returns how many jobs of one lane may run. When half of all places are taken, a lane gets a
+// quarter of its usual number. So many lanes must hang, not just a few, before the others get no place.
 func (l *lanes) places() int {
 	if l.laned < l.concurrency/2 {
 		return l.perLane
@@ -92,8 +96,8 @@ func (l *lanes) places() int {
 	return max(1, l.perLane/4)
 }
 
-// room is how many jobs to claim now. 0 means to wait: for a quick lane to
-// catch up, or because there is more claimed than can begin soon.
+// room returns how many jobs to claim now. 0 means to wait: for a quick lane to catch up, or because
+// more is claimed than can begin soon.
 func (l *lanes) room(now time.Time) int {
 	n := min(batchMax, 16*l.concurrency-l.queued, batchMax-l.deferring)
 	if n > 0 {
@@ -108,7 +112,7 @@ func (l *lanes) room(now time.Time) int {
 	return max(n, 0)
 }
 
-// add takes in a claimed job, or says until when to put it off.
+// add accepts a claimed job, or returns until when to put it off.
 func (l *lanes) add(now time.Time, j host.Job) (deferral, bool) {
 	ln := l.by[j.Lane]
 	if ln == nil {
@@ -116,7 +120,7 @@ func (l *lanes) add(now time.Time, j host.Job) (deferral, bool) {
 		l.by[j.Lane] = ln
 	}
 	if ln.running == 0 && len(ln.queue) == 0 && ln.usual <= l.quickJob() {
-		ln.alive = now // it was idle, which is no sign of slowness
+		ln.alive = now // it was idle, which does not mean that it is slow
 	}
 	if j.Lane != "" && len(ln.queue) >= l.queueMax()+max(0, l.perLane-ln.running) && !l.quick(now, ln) {
 		return l.putOff(now, ln, j), false
@@ -127,8 +131,8 @@ func (l *lanes) add(now time.Time, j host.Job) (deferral, bool) {
 	return deferral{}, true
 }
 
-// queueMax is how many jobs of a lane that is not quick may wait. Where many
-// such lanes have jobs waiting already, none: they would fill the runner.
+// queueMax returns how many jobs of a lane that is not quick may wait. It is 0 if many such lanes have
+// waiting jobs, because their jobs would fill the runner.
 func (l *lanes) queueMax() int {
 	if l.queued >= 4*l.concurrency {
 		return 0
@@ -143,13 +147,13 @@ func (l *lanes) enqueue(ln *lane) {
 	}
 }
 
-// putOff spreads the jobs of a round over half its length behind its end:
-// coming back all at once they would find a receiver that has recovered full
-// again. None comes back before the end, where it would only be put off again.
+// putOff spreads the jobs of a round over a time after the round's end that is half as long as the
+// round. If all came back at once, they would overload a receiver that has recovered. None comes back
+// before the end, because it would only be put off again.
 func (l *lanes) putOff(now time.Time, ln *lane, j host.Job) deferral {
 	if !now.Before(ln.until) {
 		if now.Sub(ln.until) > ln.delay {
-			ln.delay = 0 // the last round came back and found place
+			ln.delay = 0 // the jobs of the last round found places
 		}
 		ln.delay = min(max(2*ln.delay, delayMin), delayMax)
 		ln.until = now.Add(ln.delay)
@@ -158,7 +162,7 @@ func (l *lanes) putOff(now time.Time, ln *lane, j host.Job) deferral {
 	return deferral{j, ln.until.Add(time.Duration(l.rand() * float64(ln.delay/2)))}
 }
 
-// start picks the jobs that may begin, the lanes taking turns.
+// start picks the jobs that may begin. The lanes take turns.
 func (l *lanes) start(now time.Time) []host.Job {
 	if l.closed {
 		return nil
@@ -212,8 +216,8 @@ func (l *lanes) done(now time.Time, name string, took time.Duration) {
 	}
 }
 
-// late takes out what has waited too long or stands in a queue that is too
-// long for a lane that is quick no more, and forgets lanes that are idle.
+// late removes jobs that have waited too long, or whose lane is no longer quick and has too long a
+// queue. It also forgets idle lanes.
 func (l *lanes) late(now time.Time) []deferral {
 	var out []deferral
 	ready := l.ready
@@ -250,7 +254,7 @@ func (l *lanes) late(now time.Time) []deferral {
 	return out
 }
 
-// nextLate is when late may have something to do; zero: not without a new job.
+// nextLate returns when late may have something to do. Zero: not before a new job comes.
 func (l *lanes) nextLate(now time.Time) time.Time {
 	var t time.Time
 	for _, ln := range l.ready {
@@ -268,7 +272,7 @@ func (l *lanes) nextLate(now time.Time) time.Time {
 	return t
 }
 
-// close gives up all that waits; nothing starts any more.
+// close gives up all waiting jobs. No job starts after it.
 func (l *lanes) close(now time.Time) []deferral {
 	l.closed = true
 	var out []deferral

@@ -1,24 +1,24 @@
-// Package runner claims the tasks of an engine as they fall due and runs them
-// side by side, so that nobody's trouble becomes another's.
+// Package runner drives an outbox. It claims tasks when they fall due and runs them side by side, so
+// that one task's trouble does not become another's.
 //
 // Give [New] an engine, hand [Runner.Wake] to the core as host.Host.Wake, and
 // call [Runner.Run] with a context that ends on SIGTERM.
 //
 // # What is promised
 //
-//   - One lane (see host.Job) that hangs, fails or has a large backlog costs
-//     the others no more than PerLane running jobs and a small queue. What a
-//     slow lane cannot take goes back to the store, for longer and longer.
+//   - If a lane (see host.Job) hangs, fails or has a large backlog, it costs the others at most PerLane
+//     running jobs and a small queue. Jobs that a slow lane cannot take go back to the store, for
+//     longer and longer.
 //   - Jobs without a lane, the timers, never wait for a lane.
-//   - A task that falls due now is claimed now, if Wake says so. Nothing is
-//     polled that is not due, beyond one claim of each partition a PollInterval.
-//   - A partition that fails is asked again with growing pauses and no end;
-//     once it is back, so is the runner. It costs the other partitions nothing.
-//   - On drain no job is begun, none running is cut before DrainTimeout, and
-//     the leases of those not begun are given back at once.
+//   - If Wake reports a task that falls due now, it is claimed now. Apart from one claim of each
+//     partition in a PollInterval, nothing is claimed before it is due.
+//   - A partition that fails is asked again, with growing pauses and without end. When it answers
+//     again, the runner goes on. It does not hold up the other partitions.
+//   - During a drain no job begins, no running job is cut before DrainTimeout, and the leases of jobs
+//     that have not begun are returned at once.
 //
-// Not promised: order, and exactly one run per task. A process that is killed
-// leaves its leases to run out, and another runs the job again.
+// Not promised: an order, and exactly one run per task. If a process is killed, its leases run out, and
+// another process runs the jobs again.
 package runner
 
 import (
@@ -44,39 +44,38 @@ type Metrics interface {
 	ClaimFailed()
 }
 
-// Config: Engine is required; any other field's zero value works.
+// Config configures a Runner. Outbox is required. The zero value of any other field works.
 type Config struct {
 	Engine engine.Engine // whose tasks are claimed and run
 
-	Concurrency int // jobs of lanes that run at once, and as many again of timers; 0: 256
-	PerLane     int // jobs of one lane that run at once; 0: 16
+	Concurrency int // how many jobs with lanes run at once, and how many timers; 0: 256
+	PerLane     int // how many jobs of one lane run at once; 0: 16
 
-	// MaxWait is how long a claimed job may wait for its turn before its
-	// lease is given back. A lease must outlast MaxWait and a run together,
-	// or another instance takes over a job that is running here. 0: 5 s.
+	// MaxWait is how long a claimed job may wait for its turn before its lease is returned. A lease
+	// must be longer than MaxWait and a run together. Otherwise another instance takes over a job that
+	// is running here. 0: 5 s.
 	MaxWait time.Duration
 
-	// PollInterval bounds the sleep between claims of one partition: other
-	// instances schedule tasks too and cannot wake this one. They look after
-	// what they schedule themselves, so that it is how long the tasks of one
-	// that was killed wait at most. 0: 1 s.
+	// PollInterval limits the sleep between claims of one partition, because other instances schedule
+	// tasks too and cannot wake this one. They run what they schedule themselves. So PollInterval is
+	// how long tasks of a killed instance wait at most. 0: 1 s.
 	PollInterval time.Duration
 
-	// Exclusive says that no other process schedules into the store, so that
-	// the runner may sleep until the next task falls due.
+	// Exclusive says that no other process schedules into the store, so that the runner may sleep until
+	// the next task falls due.
 	Exclusive bool
 
-	// Gap is the least time between two claims of a partition while nothing is
-	// overdue: a busy service schedules many tasks in the time of one claim,
-	// and one claim for several is cheaper. 0: 2 ms.
+	// Gap is the least time between two claims of a partition while nothing is overdue. A busy service
+	// schedules many tasks in the time of one claim, and one claim for several tasks is cheaper. 0: 2
+	// ms.
 	Gap time.Duration
 
-	DrainTimeout time.Duration // for jobs that run when Run's context ends; 0: 15 s
+	DrainTimeout time.Duration // for jobs that still run when Run's context ends; 0: 15 s
 
 	Now     func() time.Time // nil: time.Now
-	Rand    func() float64   // in [0,1), spreads what is put off; nil: math/rand
+	Rand    func() float64   // in [0,1), spreads jobs that are put off; nil: math/rand
 	Log     *slog.Logger     // nil discards
-	Metrics Metrics          // nil: nobody is told
+	Metrics Metrics          // nil: none
 }
 
 // maxPartitions bounds what an idle runner asks its store for: each partition is
@@ -97,11 +96,11 @@ const (
 	claimTimeout = 10 * time.Second
 	backoffMin   = 100 * time.Millisecond
 	backoffMax   = 5 * time.Second
-	deferring    = 64 // leases given back at once
+	deferring    = 64 // how many leases are returned at once
 	emptyGap     = 10 * time.Millisecond
 
-	// clockLook is how often a sleeper looks at the clock: one that was set
-	// ahead, and a machine that slept, show on no timer.
+	// clockLook is how often a sleeper looks at the clock. A timer does not notice a clock that was set
+	// ahead or a machine that slept.
 	clockLook = 5 * time.Second
 )
 
@@ -109,7 +108,7 @@ const (
 type Runner struct {
 	cfg     Config
 	watches []*watch
-	gaveUp  chan struct{} // bounds how many leases are given back at once
+	gaveUp  chan struct{} // limits how many leases are returned at once
 
 	mu     sync.Mutex
 	lanes  lanes
@@ -121,14 +120,14 @@ type Runner struct {
 type watch struct {
 	*Runner
 	partition kv.Partition
-	most      int           // tasks a claim
+	most      int           // tasks of one claim
 	nudge     chan struct{} // "look again": a wake, a free place; holds one
 
 	mu     sync.Mutex
 	wakeAt time.Time // earliest Wake since the last claim; zero: none
 }
 
-// New returns a runner that does not run yet. It panics without an Engine.
+// New returns a runner, which does not run yet. It panics if Outbox is nil.
 func New(c Config) *Runner {
 	if c.Engine == nil {
 		panic("runner: Config.Engine is nil")
@@ -158,15 +157,15 @@ func New(c Config) *Runner {
 	}
 	partitions := c.Engine.Partitions()
 	for _, p := range partitions {
-		// Shares, for all may claim at the same time.
+		// Each partition gets a share, because all may claim at the same time.
 		most := max(batchMax/len(partitions), batchMin)
 		r.watches = append(r.watches, &watch{Runner: r, partition: p, most: most, nudge: make(chan struct{}, 1)})
 	}
 	return r
 }
 
-// Wake fits host.Host.Wake: a task of p now falls due at due. It never blocks
-// and may be called before Run.
+// Wake can be used as host.Host.Wake: it says that a task of p falls due at due. It never blocks and
+// may be called before Run.
 func (r *Runner) Wake(p kv.Partition, due time.Time) {
 	for _, w := range r.watches {
 		if w.partition == p {
@@ -194,18 +193,18 @@ func (w *watch) look() {
 	}
 }
 
-// lookAll is for whoever made room where there was none.
+// lookAll makes all watches look again. It is called after room was made.
 func (r *Runner) lookAll() {
 	for _, w := range r.watches {
 		w.look()
 	}
 }
 
-// Run claims and runs until ctx is done, then drains. It returns nil, or an
-// error if jobs still ran when DrainTimeout was over. It can be called once.
+// Run claims and runs jobs until ctx is done, and then drains. It returns nil, or an error if jobs
+// still ran when DrainTimeout was over. It can be called once.
 func (r *Runner) Run(ctx context.Context) error {
-	// Jobs outlive ctx: a delivery cut in the middle is one the receiver may
-	// get twice. So do claims, or their leases would be lost until they run out.
+	// Jobs outlive ctx: if a delivery is cut in the middle, the receiver may get it twice. Claims
+	// outlive ctx too: otherwise their leases would be lost until they run out.
 	jobCtx, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	r.jobCtx = jobCtx
@@ -218,19 +217,20 @@ func (r *Runner) Run(ctx context.Context) error {
 	return r.drain(cut)
 }
 
-// run claims and has jobs run until ctx is done.
+// run claims jobs and starts them until ctx is done.
 func (w *watch) run(ctx context.Context) {
 	var (
 		r       = w.Runner
 		backoff time.Duration
 		due     = r.cfg.Now() // when to claim next; zero: when woken
-		floor   time.Time     // no claim before, whoever wakes
-		last    time.Time     // when it was last looked
+		floor   time.Time     // no claim before this time, even after a wake
+		last    time.Time     // the time of the last look
 	)
 	for ctx.Err() == nil {
 		now := r.cfg.Now()
 		if now.Round(0).Before(last) {
-			due, floor = now, now // the clock was set back; else we would wait for it to come here again
+			// the clock was set back; otherwise the watch would wait for the old time to come again
+			due, floor = now, now
 		}
 		last = now.Round(0)
 		n, again := r.tend(now)
@@ -240,7 +240,8 @@ func (w *watch) run(ctx context.Context) {
 			at = floor
 		}
 		if n == 0 {
-			// Full: a job that ends nudges, and what waits too long is put off.
+			// The runner is full. A job that ends nudges this watch, and jobs that wait too long are
+			// put off.
 			w.wait(ctx, now, again)
 			continue
 		}
@@ -266,14 +267,14 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// nextClaim says when to claim again after a claim that left nothing due.
+// nextClaim returns when to claim again after a claim that left nothing due.
 func (r *Runner) nextClaim(now time.Time, jobs []host.Job, next time.Time) time.Time {
 	for _, j := range jobs {
-		// What is not done by then comes free, and no wake will say so.
+		// A job that has not finished by then comes free, and no wake reports that.
 		next = earliest(next, j.Until)
 	}
 	if len(jobs) == 0 && !next.IsZero() && next.Before(now.Add(emptyGap)) {
-		// A store that has nothing must not be asked in a loop, whatever its next.
+		// A store without tasks must not be asked in a loop, whatever next it returns.
 		next = now.Add(emptyGap)
 	}
 	if !r.cfg.Exclusive {
@@ -282,7 +283,7 @@ func (r *Runner) nextClaim(now time.Time, jobs []host.Job, next time.Time) time.
 	return next
 }
 
-// earliest is the earlier of two times of which either may be zero, "never".
+// earliest returns the earlier of two times. Zero means never.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b
@@ -290,7 +291,7 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// woken folds what Wake said meanwhile into the time of the next claim.
+// woken returns the time of the next claim, with the wakes since the last claim taken into account.
 func (w *watch) woken(due time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -299,8 +300,8 @@ func (w *watch) woken(due time.Time) time.Time {
 
 func (w *watch) claim(n int) ([]host.Job, time.Time, error) {
 	w.mu.Lock()
-	// Before the claim: a wake that arrives during it may be for a task that
-	// the claim does not see.
+	// This happens before the claim: a wake that arrives during the claim may be for a task that the
+	// claim does not see.
 	w.wakeAt = time.Time{}
 	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(w.jobCtx, claimTimeout)
@@ -308,8 +309,8 @@ func (w *watch) claim(n int) ([]host.Job, time.Time, error) {
 	return w.cfg.Engine.Claim(ctx, w.partition, n)
 }
 
-// tend puts off what has waited too long, and says how many jobs to claim and
-// when to tend again at the latest.
+// tend puts off jobs that have waited too long. It returns how many jobs to claim, and when to tend
+// again at the latest.
 func (r *Runner) tend(now time.Time) (n int, again time.Time) {
 	r.mu.Lock()
 	late := r.lanes.late(now)
@@ -340,7 +341,7 @@ func (r *Runner) begin(now time.Time, jobs []host.Job) {
 	}
 }
 
-// run does one job and then begins those that it made place for.
+// run does one job and then begins the jobs for which it made place.
 func (r *Runner) run(began time.Time, j host.Job) {
 	err := r.guard(j)
 	now := r.cfg.Now()
@@ -360,8 +361,8 @@ func (r *Runner) run(began time.Time, j host.Job) {
 	}
 }
 
-// warn says what could not be done. Where the store fails, that is said once,
-// by who watches the store, and not for every partition and job.
+// warn logs what could not be done. If the store fails, the store's watch logs that once, so it is not
+// logged for every partition and job.
 func (r *Runner) warn(err error, message string, args ...any) {
 	level := slog.LevelWarn
 	if kv.Failed(err) {
@@ -373,7 +374,7 @@ func (r *Runner) warn(err error, message string, args ...any) {
 func (r *Runner) guard(j host.Job) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			// The value may quote the event; its type and place are enough.
+			// The value may quote the event, so only its type and its place are logged.
 			err = fmt.Errorf("runner: the job panicked with a %T", v)
 			r.cfg.Log.Error("panic in a job", "task", j.Task.ID, "stack", string(debug.Stack()))
 		}
@@ -401,8 +402,8 @@ func (r *Runner) putOff(ds []deferral) {
 	}
 }
 
-// wait sleeps until the time (zero: for ever), a nudge, or ctx's end, but at
-// most for clockLook.
+// wait sleeps until the given time (zero: for ever), a nudge, or the end of ctx, but at most for
+// clockLook.
 func (w *watch) wait(ctx context.Context, now, until time.Time) {
 	var c <-chan time.Time
 	if !until.IsZero() {
@@ -431,9 +432,10 @@ func (r *Runner) drain(cut context.CancelFunc) error {
 		return nil
 	}
 	cut()
-	// They were told; those that listen shall not find the store closed.
+	// The jobs' contexts have ended. Those that react should still find the store open.
 	within(done, time.Second)
-	return fmt.Errorf("runner: jobs still running after %v were cut, they will run again: raise DrainTimeout or look for what holds them", r.cfg.DrainTimeout)
+	return fmt.Errorf("runner: jobs still running after %v were cut and will run again: "+
+		"raise DrainTimeout, or find out what holds them up", r.cfg.DrainTimeout)
 }
 
 func within(done <-chan struct{}, d time.Duration) bool {

@@ -17,7 +17,7 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 )
 
-// outbox is a store of tasks in memory whose jobs take as long as their lane says.
+// outbox is a store of tasks in memory. How long a job takes depends on its lane.
 type outbox struct {
 	engine.Engine // nil: the runner needs no more of it than the methods below
 
@@ -25,11 +25,11 @@ type outbox struct {
 	tasks  map[string]*task
 	takes  map[string]time.Duration // by lane
 	down   bool                     // Claim fails
-	dead   bool                     // there is a second partition, whose claims hang and fail
+	dead   bool                     // there is a second partition, whose claims hang and then fail
 	fail   map[string]bool          // lanes whose outcome the store refuses
 	panics map[string]bool
 	lease  time.Duration // 0: for ever
-	off    time.Duration // of the clock by which tasks are due
+	off    time.Duration // added to the clock by which tasks fall due
 
 	added   int
 	claims  int
@@ -50,8 +50,16 @@ type task struct {
 func (t *task) free(now time.Time) bool { return !t.leased || !t.until.IsZero() && !t.until.After(now) }
 
 func newOutbox() *outbox {
-	return &outbox{tasks: map[string]*task{}, takes: map[string]time.Duration{}, fail: map[string]bool{}, panics: map[string]bool{},
-		ended: map[string]time.Time{}, began: map[string][]time.Time{}, running: map[string]int{}, most: map[string]int{}}
+	return &outbox{
+		tasks:   map[string]*task{},
+		takes:   map[string]time.Duration{},
+		fail:    map[string]bool{},
+		panics:  map[string]bool{},
+		ended:   map[string]time.Time{},
+		began:   map[string][]time.Time{},
+		running: map[string]int{},
+		most:    map[string]int{},
+	}
 }
 
 func (o *outbox) add(n int, lane string, due time.Time) {
@@ -70,7 +78,9 @@ func (o *outbox) Partitions() []kv.Partition {
 	return []kv.Partition{"p"}
 }
 
-func (o *outbox) Claim(ctx context.Context, p kv.Partition, n int) (jobs []host.Job, next time.Time, err error) {
+func (o *outbox) Claim(
+	ctx context.Context, p kv.Partition, n int,
+) (jobs []host.Job, next time.Time, err error) {
 	if p != "p" {
 		<-ctx.Done()
 		return nil, time.Time{}, kv.ErrUnavailable
@@ -117,7 +127,7 @@ func (o *outbox) Run(ctx context.Context, j host.Job) error {
 	takes, fail, panics := o.takes[j.Lane], o.fail[j.Lane], o.panics[j.Lane]
 	o.mu.Unlock()
 	var err error
-	if takes > 0 { // two timers that are due at once crash the race detector in a bubble
+	if takes > 0 { // because two timers that are due at once crash the race detector in a bubble
 		select {
 		case <-time.After(takes):
 		case <-ctx.Done():
@@ -148,7 +158,7 @@ func (o *outbox) Defer(_ context.Context, j host.Job, until time.Time) error {
 	return nil
 }
 
-// done counts the lane's finished tasks; worst is the latest of them.
+// done counts the lane's finished tasks. worst is the time of the latest one.
 func (o *outbox) done(lane string) (n int, worst time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -169,7 +179,7 @@ func (o *outbox) count(field *int) int {
 	return *field
 }
 
-// bubble runs f beside a runner, in fake time, and then drains the runner.
+// bubble runs f beside a runner in fake time and then drains the runner.
 func bubble(t *testing.T, c Config, f func(t *testing.T, o *outbox, r *Runner)) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox()
@@ -185,7 +195,7 @@ func bubble(t *testing.T, c Config, f func(t *testing.T, o *outbox, r *Runner)) 
 	})
 }
 
-// Contract 27: one receiver that hangs never delays another's events.
+// Contract 27: a receiver that hangs never delays another's events.
 func TestHangingLaneDelaysNobody(t *testing.T) {
 	for _, hanging := range []int{1, 20} {
 		t.Run(fmt.Sprintf("%d hanging lanes", hanging), func(t *testing.T) {
@@ -197,7 +207,7 @@ func TestHangingLaneDelaysNobody(t *testing.T) {
 					o.add(200, lane, time.Now())
 				}
 				r.Wake("p", time.Now())
-				time.Sleep(2 * time.Second) // the dead lanes are known by now
+				time.Sleep(2 * time.Second) // so that the runner knows the dead lanes
 
 				sent := 0
 				for end := time.Now().Add(15 * time.Second); time.Now().Before(end); sent++ {
@@ -220,7 +230,7 @@ func TestHangingLaneDelaysNobody(t *testing.T) {
 	}
 }
 
-// The price of a lane that hangs from the first moment on is paid once.
+// A lane that hangs from the first moment on may delay the others only once.
 func TestLaneThatTurnsOutToHang(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.takes["dead"] = 10 * time.Second
@@ -234,11 +244,11 @@ func TestLaneThatTurnsOutToHang(t *testing.T) {
 	})
 }
 
-// A dead receiver with a large backlog costs few leases, and ever fewer.
+// A dead receiver with a large backlog must cost few leases, and fewer and fewer.
 func TestBacklogOfADeadLaneIsCheap(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.takes["dead"] = 10 * time.Second
-		o.fail["dead"] = true // keeps its lease here, so that only what is put off comes back
+		o.fail["dead"] = true // so that the job keeps its lease, and only jobs that were put off come back
 		o.add(1000, "dead", time.Now())
 		r.Wake("p", time.Now())
 		time.Sleep(10 * time.Minute)
@@ -255,7 +265,7 @@ func TestBacklogOfADeadLaneIsCheap(t *testing.T) {
 	})
 }
 
-// Once the receiver is back, its backlog goes out at full speed.
+// Once the receiver is back, its backlog must be delivered at full speed.
 func TestLaneRecovers(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.takes["dead"] = 10 * time.Second
@@ -273,7 +283,7 @@ func TestLaneRecovers(t *testing.T) {
 	})
 }
 
-// A quick lane's burst is run, not put off.
+// A burst of a quick lane must be run and not put off.
 func TestQuickLaneIsNotPutOff(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.takes["quick"] = 4 * time.Millisecond
@@ -315,9 +325,9 @@ func TestWake(t *testing.T) {
 	for _, c := range []struct {
 		rule string
 		cfg  Config
-		in   time.Duration // how far ahead the task is due
+		in   time.Duration // how long until the task is due
 		wake bool
-		want time.Duration // between its being due and its run
+		want time.Duration // between its due time and its run
 	}{
 		{"due now and woken: at once", Config{Exclusive: true}, 0, true, 2 * time.Millisecond},
 		{"due later and woken: when due", Config{Exclusive: true}, time.Hour, true, 0},
@@ -341,24 +351,24 @@ func TestWake(t *testing.T) {
 	}
 }
 
-// The clock may be set, and a machine sleeps: what is due by the new time runs
-// soon, and nothing waits for the old one to come again.
+// A clock may be set, and a machine may sleep. A task that is due by the new time must run soon, and
+// none may wait for the old time to come again.
 func TestAClockThatJumps(t *testing.T) {
 	for _, exclusive := range []bool{true, false} {
 		for _, c := range []struct {
 			rule string
 			jump time.Duration
-			due  time.Duration // of a task, by the clock before
+			due  time.Duration // of a task, by the clock before the change
 		}{
-			{"set ahead, over what is due", time.Hour, 30 * time.Minute},
-			{"set back, before something falls due", -time.Hour, -time.Hour + time.Second},
+			{"set ahead, past the due time", time.Hour, 30 * time.Minute},
+			{"set back, with a task that falls due soon", -time.Hour, -time.Hour + time.Second},
 		} {
 			t.Run(fmt.Sprintf("%s, exclusive: %v", c.rule, exclusive), func(t *testing.T) {
 				var off atomic.Int64
-				// Without the monotonic reading, as clocks that are set have none.
+				// Without the monotonic reading, which a clock that is set does not have.
 				now := func() time.Time { return time.Now().Round(0).Add(time.Duration(off.Load())) }
 				bubble(t, Config{Exclusive: exclusive, Now: now}, func(t *testing.T, o *outbox, r *Runner) {
-					o.add(1, "later", now().Add(24*time.Hour)) // which it sleeps for
+					o.add(1, "later", now().Add(24*time.Hour)) // for which the runner sleeps
 					r.Wake("p", now())
 					time.Sleep(time.Minute)
 					due := now().Add(c.due)
@@ -377,7 +387,7 @@ func TestAClockThatJumps(t *testing.T) {
 					}
 					time.Sleep(7 * time.Second)
 					if n, _ := o.done("a"); n != 1 {
-						t.Error("7 s later it has not run")
+						t.Error("the task has not run 7 s later")
 					}
 				})
 			})
@@ -385,7 +395,7 @@ func TestAClockThatJumps(t *testing.T) {
 	}
 }
 
-// Nothing to do costs one claim a PollInterval, and none at all when exclusive.
+// An idle runner may make one claim in a PollInterval, and none if it is exclusive.
 func TestIdleIsCheap(t *testing.T) {
 	for exclusive, most := range map[bool]int{true: 1, false: 61} {
 		bubble(t, Config{Exclusive: exclusive}, func(t *testing.T, o *outbox, r *Runner) {
@@ -398,8 +408,8 @@ func TestIdleIsCheap(t *testing.T) {
 	}
 }
 
-// A job whose outcome the store refused comes free with its lease. Nobody
-// wakes the runner for that, nor did the claim that took the job say when.
+// A job whose result the store refused comes free with its lease. No wake reports that, and the claim
+// that took the job did not return the time.
 func TestAnOutcomeThatWasNotRecordedRunsAgain(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.lease, o.fail["a"] = time.Minute, true
@@ -417,7 +427,7 @@ func TestAnOutcomeThatWasNotRecordedRunsAgain(t *testing.T) {
 	})
 }
 
-// A partition whose claims hang costs the others nothing.
+// A partition whose claims hang must not hold up the others.
 func TestADeadPartitionDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox()
@@ -439,7 +449,7 @@ func TestADeadPartitionDelaysNoOther(t *testing.T) {
 	})
 }
 
-// I10: full recovery within 30 s of the store's return, no restart.
+// I10: full recovery within 30 s of the store's return, without a restart.
 func TestStoreFailsAndReturns(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.mu.Lock()
@@ -447,7 +457,7 @@ func TestStoreFailsAndReturns(t *testing.T) {
 		o.mu.Unlock()
 		o.add(100, "a", time.Now())
 		r.Wake("p", time.Now())
-		go func() { // wakes go on meanwhile and must not defeat the pauses
+		go func() { // wakes that come meanwhile must not shorten the pauses
 			for range 600 {
 				r.Wake("p", time.Now())
 				time.Sleep(100 * time.Millisecond)
@@ -468,7 +478,7 @@ func TestStoreFailsAndReturns(t *testing.T) {
 	})
 }
 
-func TestPanicInAJobHurtsNoOther(t *testing.T) {
+func TestAPanicInAJobHarmsNoOtherJob(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.panics["bad"] = true
 		o.add(50, "bad", time.Now())
@@ -490,7 +500,13 @@ func TestDrain(t *testing.T) {
 		wantErr   bool
 		wantAfter time.Duration
 	}{
-		{"running jobs finish, the others' leases are given back", 10 * time.Second, 16, false, 9 * time.Second},
+		{
+			"running jobs finish, and the leases of the others are returned",
+			10 * time.Second,
+			16,
+			false,
+			9 * time.Second,
+		},
 		{"a job that outlasts DrainTimeout is cut and reported", time.Minute, 0, true, 15 * time.Second},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -520,7 +536,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// Jobs that fall due in one instant run once each, whatever the batch.
+// Jobs that fall due at one instant must run once each, whatever the batch.
 func TestEachJobRunsOnce(t *testing.T) {
 	bubble(t, Config{Concurrency: 20, PerLane: 3}, func(t *testing.T, o *outbox, r *Runner) {
 		for i := range 30 {

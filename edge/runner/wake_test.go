@@ -11,8 +11,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// slow is an outbox in which something happens while the answer to a claim is
-// on its way.
+// slow is an outbox in which something happens while the answer to a claim is on its way.
 type slow struct {
 	*outbox
 	meanwhile func()
@@ -24,7 +23,7 @@ func (s slow) Claim(ctx context.Context, p kv.Partition, n int) ([]host.Job, tim
 	return jobs, next, err
 }
 
-// The claim has not seen the task, and nothing but its wake will ever tell.
+// The claim has not seen the task, and only its wake reports it.
 func TestAWakeDuringAClaimIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r *Runner
@@ -42,7 +41,7 @@ func TestAWakeDuringAClaimIsHeard(t *testing.T) {
 		defer func() { cancel(); <-out }()
 		time.Sleep(time.Minute)
 		if n, _ := o.done("a"); n != 1 {
-			t.Errorf("%d of 1 task done, which fell due during a claim", n)
+			t.Errorf("%d of 1 task done; the task fell due during a claim", n)
 		}
 	})
 }

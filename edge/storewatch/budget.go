@@ -40,18 +40,19 @@ func CheckBudget(d time.Duration) error {
 // have reached the store with kv.ErrUnknown. Calls after that are not begun:
 // kv.ErrUnavailable. The request itself goes on, to say so.
 //
-// It relies on the store to return when its context is done. All do, except for
-// a read of bolt's file from a disk that hangs.
+// WithBudget relies on the store to return when its context is done. All stores do, except for a read
+// of bolt's file from a disk that hangs.
 func WithBudget(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, budgetKey{}, &budget{whole: d, left: d})
 }
 
 func (b *budget) err() error {
-	return fmt.Errorf("the request has waited %v for the store, its whole budget (store.budget): %w", b.whole, context.DeadlineExceeded)
+	return fmt.Errorf("the request has waited %v for the store, its whole budget (store.budget): %w",
+		b.whole, context.DeadlineExceeded)
 }
 
-// spend begins one call; done ends it. A context without a budget bounds
-// nothing: background jobs have bounds of their own.
+// spend begins one call; done ends it. A context without a budget has no limit here, because background
+// jobs have limits of their own.
 func spend(ctx context.Context) (within context.Context, done func(), err error) {
 	b, ok := ctx.Value(budgetKey{}).(*budget)
 	if !ok {

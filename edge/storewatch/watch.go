@@ -1,18 +1,15 @@
-// Package storewatch stands between an engine and its store, for native and
-// guest engines alike. A [Watch] is the store, and does two things more:
+// Package storewatch stands between an engine and its store, for native and guest engines alike. A
+// [Watch] is the store, and does two more things:
 //
-//   - It bounds what one request may ask of the store, all its calls together:
-//     see [WithBudget].
-//   - It tells when the store begins to fail and when it answers again: one
-//     line in the log for each, however many requests are refused meanwhile,
-//     a metric, and what health checks and Retry-After go by.
+//   - It limits how long all calls of one request may together wait for the store: see [WithBudget].
+//   - It reports when the store begins to fail and when it answers again. There is one line in the log
+//     for each, however many requests are refused meanwhile, and a metric. Health checks and
+//     Retry-After use its state.
 //
-// Reads, writes (commits and claims) and rate counters are told apart, for a
-// full disk fails the one and serves the other. Failing begins with the first
-// error and ends with the first success that comes at least five seconds after
-// the last error: a store that fails now and then is one that fails. A store
-// that knows its own state, as bolt does, says so by [Watch.Told], and is
-// believed at once.
+// Reads, writes (commits and claims) and rate counters are separate, because a full disk fails writes
+// but serves reads. Failing begins with the first error. It ends with the first success that comes at
+// least five seconds after the last error: a store that fails now and then is failing. A store that
+// knows its own state, as bolt does, reports it with [Watch.Told]. That counts at once.
 package storewatch
 
 import (
@@ -25,13 +22,13 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Metrics is told what happens. Methods are called concurrently.
+// Metrics learns what happens. Its methods are called concurrently.
 type Metrics interface {
 	StoreFailing(what string, failing bool)
 	StoreRefused(what string)
 }
 
-// What a store is asked for.
+// The kinds of calls.
 const (
 	Reads    = "reads"
 	Writes   = "writes"
@@ -39,30 +36,28 @@ const (
 )
 
 const (
-	// settle is how long a store has to go without an error to be well again.
+	// settle is how long a store must be without an error until it counts as working again.
 	settle = 5 * time.Second
 
-	// stale is for how long an error says something of a store that nobody has
-	// asked since.
+	// stale is how long an error counts if nobody has asked the store since.
 	stale = time.Minute
 
-	// retryMost bounds what callers are told to wait, in seconds.
+	// retryMost limits how long callers are told to wait, in seconds.
 	retryMost = 30
 )
 
-// Config: every zero value works.
+// Config configures a Watch. Every zero value works.
 type Config struct {
 	Log     *slog.Logger // nil discards
-	Metrics Metrics      // nil: nobody is told
+	Metrics Metrics      // nil: none
 
-	// Tells says that the store reports by Told whether it can write. Errors
-	// of writes then say nothing more, unless they are that it was too slow.
-	// Nor do errors of reads that meet such a trouble: the store opens its
-	// file anew then, and readers are refused for a moment.
+	// Tells says that the store reports with Told whether it can write. Then errors of writes do not
+	// count, except for those that say that the store was too slow. Errors of reads during such a
+	// trouble do not count either: the store opens its file anew then and refuses readers for a moment.
 	Tells bool
 }
 
-// Watch is the store. Make it with New; hand engines what KV returns.
+// Watch is the store. Make it with New, and give engines what KV returns.
 type Watch struct {
 	store   kv.KV
 	log     *slog.Logger
@@ -72,21 +67,21 @@ type Watch struct {
 	reads, writes, counters state
 }
 
-// state is how one thing goes that the store is asked for.
+// state is the state of one kind of call.
 type state struct {
 	what string
 
 	mu       sync.Mutex
 	failing  bool
-	told     bool      // by the store itself, which will also say when it is over
-	tellings int       // how often the store has told something
-	cause    error     // the first
-	since    time.Time // the first error
-	last     time.Time // the latest
+	told     bool      // the store itself reported the failure and will report its end
+	tellings int       // how often the store has reported something
+	cause    error     // the first error
+	since    time.Time // the time of the first error
+	last     time.Time // the time of the latest error
 	refused  int
 }
 
-// New returns the watch over store.
+// New returns the watch of store.
 func New(store kv.KV, c Config) *Watch {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -104,7 +99,7 @@ func New(store kv.KV, c Config) *Watch {
 
 func (w *Watch) all() []*state { return []*state{&w.reads, &w.writes, &w.counters} }
 
-// KV is the watched store, and a kv.Meter if the store is one.
+// KV returns the watched store. It is a kv.Meter if the store is one.
 func (w *Watch) KV() kv.KV {
 	if m, ok := w.store.(kv.Meter); ok {
 		return struct {
@@ -115,8 +110,8 @@ func (w *Watch) KV() kv.KV {
 	return watched{w}
 }
 
-// Told is for a store that knows by itself whether it can write: why it cannot,
-// or nil once it can.
+// Told is called by a store that knows whether it can write: with the reason why it cannot, or with nil
+// when it can again.
 func (w *Watch) Told(failing error) {
 	w.writes.mu.Lock()
 	defer w.writes.mu.Unlock()
@@ -129,8 +124,7 @@ func (w *Watch) Told(failing error) {
 	w.recovers(&w.writes)
 }
 
-// Failing is why the store cannot do all that it is for; nil if it can, as far
-// as is known.
+// Failing returns why the store cannot do all its work. It returns nil if no reason is known.
 func (w *Watch) Failing() error {
 	var errs []error
 	for _, s := range w.all() {
@@ -141,8 +135,8 @@ func (w *Watch) Failing() error {
 	return errors.Join(errs...)
 }
 
-// RetryAfter is how many seconds a caller should wait who was refused now: half
-// as long as the store has failed, from one to thirty. Zero: it does not fail.
+// RetryAfter returns how many seconds a caller should wait that is refused now: half as long as the
+// store has failed, from one to thirty. Zero: the store does not fail.
 func (w *Watch) RetryAfter() int {
 	seconds := 0
 	for _, s := range w.all() {
@@ -153,7 +147,7 @@ func (w *Watch) RetryAfter() int {
 	return seconds
 }
 
-// look also ends a failing of which nobody has heard for long.
+// look returns the state. It ends a failure of which nothing was heard for long.
 func (w *Watch) look(s *state) (since time.Time, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,12 +157,13 @@ func (w *Watch) look(s *state) (since time.Time, cause error) {
 	return s.since, s.cause
 }
 
-// heard takes note of what the store answered. asked is the context of whoever
-// asked: if they gave up, the error says nothing of the store. proof is whether
-// a success shows that the store can do what s is about.
+// heard notes what the store answered. asked is the caller's context: if the caller gave up, the error
+// says nothing about the store. proof says whether a success shows that the store can do the calls of
+// s.
 func (w *Watch) heard(asked context.Context, s *state, err error, proof bool) {
 	var conflict *kv.Conflict
-	well := err == nil || errors.Is(err, kv.ErrNotFound) || errors.As(err, &conflict) && !errors.Is(err, kv.ErrUnknown)
+	well := err == nil || errors.Is(err, kv.ErrNotFound) ||
+		errors.As(err, &conflict) && !errors.Is(err, kv.ErrUnknown)
 	if !well && errors.Is(asked.Err(), context.Canceled) || well && !proof {
 		return
 	}
@@ -200,12 +195,13 @@ func (w *Watch) recovers(s *state) {
 	if !s.failing {
 		return
 	}
-	w.log.Warn("the store answers again", "what", s.what, "after", time.Since(s.since).Round(time.Millisecond).String(), "refused", s.refused)
+	w.log.Warn("the store answers again",
+		"what", s.what, "after", time.Since(s.since).Round(time.Millisecond).String(), "refused", s.refused)
 	s.failing, s.cause, s.refused = false, nil, 0
 	w.metrics.StoreFailing(s.what, false)
 }
 
-// watched and metered are the store.
+// watched and metered are the store that engines get.
 type watched struct{ w *Watch }
 
 func (s watched) Get(ctx context.Context, key kv.Key) (item kv.Item, err error) {
@@ -234,8 +230,10 @@ func (s watched) Commit(ctx context.Context, tx kv.Tx) error {
 	})
 }
 
-// Claim proves that the store can write if there was something to claim.
-func (s watched) Claim(ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int) (tasks []kv.Task, next time.Time, err error) {
+// Claim shows that the store can write, if there was something to claim.
+func (s watched) Claim(
+	ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int,
+) (tasks []kv.Task, next time.Time, err error) {
 	err = s.w.ask(ctx, &s.w.writes, func(ctx context.Context) (bool, error) {
 		tasks, next, err = s.w.store.Claim(ctx, p, now, lease, n)
 		return len(tasks) > 0, err
@@ -248,7 +246,9 @@ type metered struct {
 	meter kv.Meter
 }
 
-func (s metered) Spend(ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge) (tats []time.Time, err error) {
+func (s metered) Spend(
+	ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge,
+) (tats []time.Time, err error) {
 	err = s.w.ask(ctx, &s.w.counters, func(ctx context.Context) (bool, error) {
 		tats, err = s.meter.Spend(ctx, p, now, charges)
 		return true, err
@@ -267,16 +267,15 @@ func (w *Watch) ask(ctx context.Context, s *state, call func(context.Context) (p
 	done()
 	if s == &w.reads && err != nil {
 		if trouble, now := w.toldTrouble(); trouble || now != before {
-			return err // of the trouble that the store has told about
+			return err // it belongs to the trouble that the store has reported
 		}
 	}
 	w.heard(ctx, s, err, proof)
 	return err
 }
 
-// toldTrouble reports whether the store says that it cannot write, and how
-// often it has told something: a trouble that began and ended between two
-// calls shows in the number.
+// toldTrouble returns whether the store says that it cannot write, and how often it has reported
+// something. The number shows a trouble that began and ended between two calls.
 func (w *Watch) toldTrouble() (trouble bool, tellings int) {
 	w.writes.mu.Lock()
 	defer w.writes.mu.Unlock()

@@ -14,12 +14,12 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// fake is a store that answers err, after so long or when it is told to give up.
+// fake is a store that answers err, after some time or when its context ends.
 type fake struct {
 	kv.KV
 	err   error
 	takes time.Duration
-	raw   bool // its error says nothing of kv
+	raw   bool // its error is none of package kv
 	tasks int
 	calls int
 }
@@ -44,14 +44,18 @@ func (f *fake) List(ctx context.Context, _ kv.Key, _ string, _ int) ([]kv.Item, 
 	return nil, f.answer(ctx, kv.ErrUnavailable)
 }
 func (f *fake) Commit(ctx context.Context, _ kv.Tx) error { return f.answer(ctx, kv.ErrUnknown) }
-func (f *fake) Claim(ctx context.Context, _ kv.Partition, _ time.Time, _ time.Duration, _ int) ([]kv.Task, time.Time, error) {
+func (f *fake) Claim(
+	ctx context.Context, _ kv.Partition, _ time.Time, _ time.Duration, _ int,
+) ([]kv.Task, time.Time, error) {
 	return make([]kv.Task, f.tasks), time.Time{}, f.answer(ctx, kv.ErrUnavailable)
 }
 
-// counting is a fake that is a kv.Meter, too.
+// counting is a fake that is also a kv.Meter.
 type counting struct{ *fake }
 
-func (c counting) Spend(ctx context.Context, _ kv.Partition, _ time.Time, _ []kv.Charge) ([]time.Time, error) {
+func (c counting) Spend(
+	ctx context.Context, _ kv.Partition, _ time.Time, _ []kv.Charge,
+) ([]time.Time, error) {
 	return nil, c.answer(ctx, kv.ErrUnavailable)
 }
 
@@ -79,29 +83,30 @@ func TestOneBudgetForAllThatARequestAsks(t *testing.T) {
 		if _, err := store.Get(ctx, kv.Key{}); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(time.Hour) // at something else, which is not the store's
+		time.Sleep(time.Hour) // spent on something other than the store
 		if _, err := store.(kv.Meter).Spend(ctx, "", begin, nil); err != nil {
 			t.Error(err)
 		}
 		waited := time.Now()
-		if err := store.Commit(ctx, kv.Tx{}); !errors.Is(err, kv.ErrUnknown) || !strings.Contains(err.Error(), "store.budget") {
+		err := store.Commit(ctx, kv.Tx{})
+		if !errors.Is(err, kv.ErrUnknown) || !strings.Contains(err.Error(), "store.budget") {
 			t.Errorf("a commit that runs out of the budget: %v, want ErrUnknown with the budget's name", err)
 		}
 		if left := time.Since(waited); left != time.Second {
-			t.Errorf("after two calls of 2 s the third was waited for %v, want 1 s of 5", left)
+			t.Errorf("after two calls of 2 s the third took %v, want 1 s, the rest of 5 s", left)
 		}
 		calls := f.calls
 		if _, err := store.Get(ctx, kv.Key{}); !errors.Is(err, kv.ErrUnavailable) {
 			t.Errorf("a read after the budget: %v, want ErrUnavailable", err)
 		}
 		if err := store.Commit(ctx, kv.Tx{}); !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
-			t.Errorf("a commit after the budget: %v, want ErrUnavailable: it was not begun", err)
+			t.Errorf("a commit after the budget: %v, want ErrUnavailable, because it was not begun", err)
 		}
 		if f.calls != calls {
-			t.Errorf("the store was asked %d times more by a request that has no time left for it", f.calls-calls)
+			t.Errorf("a request without budget asked the store %d more times", f.calls-calls)
 		}
 		if ctx.Err() != nil {
-			t.Error("the request itself was ended, which has to say what became of it")
+			t.Error("the request itself was ended, so it cannot answer")
 		}
 		if _, err := store.Get(WithBudget(t.Context(), 5*time.Second), kv.Key{}); err != nil {
 			t.Errorf("another request: %v", err)
@@ -123,19 +128,19 @@ func TestAStoreThatHangsIsLeftWhenTheBudgetIsOver(t *testing.T) {
 					t.Errorf("%v, want ErrUnknown", err)
 				}
 				if took := time.Since(begin); took != 5*time.Second {
-					t.Errorf("it was waited for %v, want 5 s", took)
+					t.Errorf("the call took %v, want 5 s", took)
 				}
 			})
 		})
 	}
 }
 
-func TestAMeterIsPassedThroughOnlyWhereThereIsOne(t *testing.T) {
+func TestTheWatchIsAMeterOnlyIfTheStoreIsOne(t *testing.T) {
 	if _, ok := New(&fake{}, Config{}).KV().(kv.Meter); ok {
-		t.Error("a store that cannot count is taken for one that can: instances would not share limits")
+		t.Error("the watch of a store without counters is a meter: instances would not share limits")
 	}
 	if _, ok := New(counting{&fake{}}, Config{}).KV().(kv.Meter); !ok {
-		t.Error("a store that counts is taken for one that cannot")
+		t.Error("the watch of a store with counters is no meter")
 	}
 }
 
@@ -151,11 +156,17 @@ func TestOneLineForEachStateAndNotForEachRequest(t *testing.T) {
 			f.err = kv.ErrNotFound
 			store.Get(t.Context(), kv.Key{})
 			f.err = &kv.Conflict{}
-			store.Commit(t.Context(), kv.Tx{}) // a success now and then does not make it well
+			store.Commit(t.Context(), kv.Tx{}) // a single success does not end the failure
 			time.Sleep(10 * time.Millisecond)
 		}
-		if got := log.String(); lines(log) != 1 || !strings.Contains(got, "the disk is full") || !strings.Contains(got, "what=writes") || !strings.Contains(got, "level=ERROR") {
+		got := log.String()
+		if lines(log) != 1 {
 			t.Errorf("a thousand refusals made the log:\n%.600s", got)
+		}
+		for _, part := range []string{"the disk is full", "what=writes", "level=ERROR"} {
+			if !strings.Contains(got, part) {
+				t.Errorf("the log has no %q:\n%.600s", part, got)
+			}
 		}
 		if !m.failing[Writes] || m.failing[Reads] || m.refused[Writes] != 1000 {
 			t.Errorf("metrics: %+v, want writes failing, a thousand times", m)
@@ -172,16 +183,18 @@ func TestOneLineForEachStateAndNotForEachRequest(t *testing.T) {
 		time.Sleep(settle)
 		store.Claim(t.Context(), "", time.Now(), time.Minute, 1)
 		if w.Failing() == nil {
-			t.Error("a claim that found nothing, and so wrote nothing, made the writes well")
+			t.Error("a claim that found nothing, and so wrote nothing, ended the failure of writes")
 		}
 		store.Commit(t.Context(), kv.Tx{})
-		if got := log.String(); lines(log) != 2 || !strings.Contains(got, "refused=1000") || w.Failing() != nil || w.RetryAfter() != 0 || m.failing[Writes] {
-			t.Errorf("the store is well again, %v, and the log is:\n%.600s", w.Failing(), got)
+		got = log.String()
+		told := lines(log) == 2 && strings.Contains(got, "refused=1000")
+		if !told || w.Failing() != nil || w.RetryAfter() != 0 || m.failing[Writes] {
+			t.Errorf("the store works again, but Failing is %v, and the log is:\n%.600s", w.Failing(), got)
 		}
 	})
 }
 
-func TestWhoGivesUpSaysNothingOfTheStore(t *testing.T) {
+func TestACallerThatGivesUpDoesNotMakeTheStoreFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, log, _ := watching(&fake{takes: time.Hour}, false)
 		gone, cancel := context.WithCancel(t.Context())
@@ -190,12 +203,12 @@ func TestWhoGivesUpSaysNothingOfTheStore(t *testing.T) {
 			t.Error("no error")
 		}
 		if w.Failing() != nil || lines(log) > 0 {
-			t.Errorf("a client that went away made the store failing: %s", log)
+			t.Errorf("a client that went away made the store count as failing: %s", log)
 		}
 	})
 }
 
-func TestAnOldErrorIsNotHeldAgainstAStoreThatNobodyAsks(t *testing.T) {
+func TestAnOldErrorNoLongerCountsIfNobodyAsksTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{err: kv.ErrUnavailable}
 		w, _, _ := watching(f, false)
@@ -207,7 +220,7 @@ func TestAnOldErrorIsNotHeldAgainstAStoreThatNobodyAsks(t *testing.T) {
 	})
 }
 
-func TestAStoreThatTellsIsBelieved(t *testing.T) {
+func TestTheReportOfAStoreCountsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
 		w, log, _ := watching(f, true)
@@ -215,18 +228,18 @@ func TestAStoreThatTellsIsBelieved(t *testing.T) {
 		time.Sleep(time.Hour)
 		w.KV().Commit(t.Context(), kv.Tx{})
 		if w.Failing() == nil {
-			t.Error("it says that it fails, and is not believed")
+			t.Error("the store reports that it fails, but the watch does not")
 		}
 		w.Told(nil)
-		f.err = kv.ErrUnavailable // of a commit that was refused before that
+		f.err = kv.ErrUnavailable // from a commit that was refused before
 		w.KV().Commit(t.Context(), kv.Tx{})
 		if err := w.Failing(); err != nil || lines(log) != 2 {
-			t.Errorf("it says that it is well, and Failing is %v:\n%s", err, log)
+			t.Errorf("the store reports that it works, but Failing is %v:\n%s", err, log)
 		}
 		f.err, f.takes = nil, time.Hour
 		w.KV().Commit(WithBudget(t.Context(), time.Second), kv.Tx{})
 		if w.Failing() == nil {
-			t.Error("it hangs, which it cannot know, and is taken for well")
+			t.Error("the store hangs, which it cannot report, but does not count as failing")
 		}
 	})
 }
@@ -242,17 +255,17 @@ func (m *meanwhile) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	return m.fake.Get(ctx, key)
 }
 
-// A store that tells refuses readers for a moment while it opens its file anew.
-func TestReadersWhoMeetATroubleThatWasToldAreNoFailureOfTheirOwn(t *testing.T) {
+// A store that reports its state refuses readers for a moment while it opens its file anew.
+func TestReadsRefusedDuringAReportedTroubleAreNoFailure(t *testing.T) {
 	refused := errors.New("the file is opened anew")
 	for _, c := range []struct {
 		name   string
 		during func(w *Watch)
-		failed bool // by the reads, besides what was told
+		failed bool // whether reads count as failing, besides what was reported
 	}{
-		{"it has begun and goes on", func(w *Watch) { w.Told(refused) }, false},
-		{"it began and ended during the call", func(w *Watch) { w.Told(refused); w.Told(nil) }, false},
-		{"there was none", func(*Watch) {}, true},
+		{"the trouble has begun and goes on", func(w *Watch) { w.Told(refused) }, false},
+		{"the trouble began and ended during the call", func(w *Watch) { w.Told(refused); w.Told(nil) }, false},
+		{"there was no trouble", func(*Watch) {}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := &fake{err: fmt.Errorf("%w: %w", kv.ErrUnavailable, refused)}

@@ -9,18 +9,17 @@ import (
 	"time"
 )
 
-// Why an activation has done nothing.
+// Reasons why an activation has done nothing.
 var (
 	ErrActive = errors.New("wasmhost: this module is active already")
 	ErrClosed = errors.New("wasmhost: the engine is closed")
 )
 
-// Activate has a new module take all requests from now on, once it has passed
-// its tests. Those that are under way end where they are. Where a test fails,
-// nothing changes.
+// Activate makes a new module take all requests from now on, after it has passed its tests. Requests
+// that are under way end in the guests where they are. If a test fails, nothing changes.
 //
-// The module is then on probation; see Config. What it falls back to is the
-// last one that has stood its own.
+// The new module is then on probation; see Config. If it fails, the last module that has passed its own
+// probation takes over again.
 func (e *Engine) Activate(ctx context.Context, wasm []byte) error {
 	sum := sha256.Sum256(wasm)
 	digest := hex.EncodeToString(sum[:])
@@ -33,12 +32,12 @@ func (e *Engine) Activate(ctx context.Context, wasm []byte) error {
 		e.cfg.Observer.ModuleActivated(digest, err)
 		return err
 	}
-	defer m.Close() // the instances keep it
+	defer m.Close() // the instances hold it
 	e.cfg.Observer.ModuleCompiled(time.Since(begin))
 	return e.ActivateCompiled(ctx, m)
 }
 
-// ActivateCompiled is Activate with a module that engines share.
+// ActivateCompiled is Activate with a module that several engines share.
 func (e *Engine) ActivateCompiled(ctx context.Context, m *Module) error {
 	e.activating.Lock()
 	defer e.activating.Unlock()
@@ -53,8 +52,7 @@ func (e *Engine) ActivateCompiled(ctx context.Context, m *Module) error {
 	return err
 }
 
-// Renew replaces all instances with new ones of the same module, which have
-// read nothing yet.
+// Renew replaces all instances with new ones of the same module, whose caches are empty.
 func (e *Engine) Renew(ctx context.Context) error {
 	e.activating.Lock()
 	defer e.activating.Unlock()
@@ -78,7 +76,7 @@ func (e *Engine) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Digest is the SHA-256 of the module that takes requests.
+// Digest returns the SHA-256 of the module that takes requests.
 func (e *Engine) Digest() string { return e.generation.Load().module.digest }
 
 func (e *Engine) active(digest string) bool {
@@ -86,7 +84,7 @@ func (e *Engine) active(digest string) bool {
 	return g != nil && g.module.digest == digest
 }
 
-// install has a generation of another module take the requests, on probation.
+// install makes a generation of another module take the requests, on probation.
 func (e *Engine) install(next *generation) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -97,11 +95,11 @@ func (e *Engine) install(next *generation) error {
 	now := e.generation.Load()
 	e.take(next)
 	if now == nil {
-		return nil // there is nothing to fall back to
+		return nil // there is no earlier module
 	}
 	before := e.forgetBefore()
 	if before != nil {
-		e.retire(now) // it has proven nothing
+		e.retire(now) // it has not passed its probation
 	} else {
 		before = now
 	}
@@ -116,7 +114,7 @@ func (e *Engine) install(next *generation) error {
 	return nil
 }
 
-// prove ends a probation that was stood.
+// prove ends a probation that the module has passed.
 func (e *Engine) prove(trial int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -125,8 +123,8 @@ func (e *Engine) prove(trial int) {
 	}
 }
 
-// suspect is told that a guest of g has failed. It rolls back if g takes the
-// requests and is on probation.
+// suspect is called when a guest of g has failed. It rolls back if g takes the requests and is on
+// probation.
 func (e *Engine) suspect(g *generation, cause string) {
 	before := e.rollBack(g)
 	if before == nil {
@@ -149,7 +147,7 @@ func (e *Engine) rollBack(g *generation) (before *generation) {
 	return before
 }
 
-// take, retire and forgetBefore are called with mu held, before Close.
+// take, retire and forgetBefore are called with mu held and before Close.
 func (e *Engine) take(g *generation) {
 	e.generation.Store(g)
 	e.changed.tell()
@@ -180,7 +178,7 @@ func (e *Engine) closed() bool {
 	}
 }
 
-// signal wakes all who wait for its next channel.
+// signal wakes everyone who waits for its next channel.
 type signal struct {
 	mu sync.Mutex
 	c  chan struct{}

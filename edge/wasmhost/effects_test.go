@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/edge/wasmhost"
 )
 
-// panicking is a store and a way out that do nothing else.
+// panicking is a store and a fetcher that panic.
 type panicking struct{ kv.KV }
 
 func (panicking) Get(context.Context, kv.Key) (kv.Item, error) { panic("a secret") }
@@ -21,7 +21,7 @@ func (panicking) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, 
 	panic("a secret")
 }
 
-// vast is a store and a way out whose answers are larger than a guest takes.
+// vast is a store and a fetcher whose answers are larger than a guest accepts.
 type vast struct{ kv.KV }
 
 var vastness = make([]byte, 17<<20)
@@ -36,8 +36,8 @@ func (vast) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, error
 	return host.FetchResponse{Status: 200, Body: vastness}, nil
 }
 
-// An effect that goes wrong in the host is an error of the one request that
-// asked for it, and an unknown outcome where it was a commit.
+// An effect that fails in the host must be an error only of the request that asked for it. For a commit
+// the outcome must be unknown.
 func TestEffectsThatFailInTheHost(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -59,16 +59,20 @@ func TestEffectsThatFailInTheHost(t *testing.T) {
 			defer cancel()
 			beside := make(chan int, 1)
 			go func() { beside <- get(e, ctx, "/park").Status }()
-			eventually(t, "a request is under way", func() bool { s := e.Stats(); return s.InFlight == 1 && s.Queued == 0 })
+			eventually(t, "a request is under way", func() bool {
+				s := e.Stats()
+				return s.InFlight == 1 && s.Queued == 0
+			})
 			for path, status := range map[string]string{"/get": "3", "/commit": "4", "/fetch": "5"} {
 				r := get(e, t.Context(), path)
-				if body := string(r.Body); r.Status != 200 || !strings.HasPrefix(body, status) || !strings.Contains(body, c.says) {
+				body := string(r.Body)
+				if r.Status != 200 || !strings.HasPrefix(body, status) || !strings.Contains(body, c.says) {
 					t.Errorf("%s: %d %.80q, want the status %s of the ABI and %q", path, r.Status, body, status, c.says)
 				}
 			}
 			cancel()
 			if status := <-beside; status != 301 {
-				t.Errorf("a request beside them: %d", status)
+				t.Errorf("a request under way at the same time: %d", status)
 			}
 			if strings.Contains(log.String(), "a secret") || strings.Contains(log.String(), "a guest failed") {
 				t.Errorf("the log: %s", &log)

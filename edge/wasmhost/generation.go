@@ -17,18 +17,18 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// generation is the instances of one module. Each has a slot, in which another
-// takes its place when it fails or is full.
+// generation is the instances of one module. Each instance has a slot. If it fails or is full, another
+// instance takes the slot.
 type generation struct {
 	engine *Engine
 	module *Module
 	slots  []atomic.Pointer[instance]
 	turn   atomic.Uint32
 
-	mu     sync.Mutex // held while an instance is put into its slot
-	drawn  []string   // by slot, what its instance drew first for random; nil: they are not tested yet
+	mu     sync.Mutex // held while an instance takes its slot
+	drawn  []string   // by slot, the first random bytes of its instance; nil: the instances are not tested yet
 	ending bool
-	over   chan struct{} // closed with ending
+	over   chan struct{} // closed when ending is set
 
 	ended  sync.WaitGroup // instances that take requests
 	owners sync.WaitGroup // instances whose owner has not returned
@@ -39,7 +39,12 @@ func (e *Engine) newGeneration(ctx context.Context, m *Module) (_ *generation, e
 	if err := m.hold(); err != nil {
 		return nil, err
 	}
-	g := &generation{engine: e, module: m, slots: make([]atomic.Pointer[instance], e.cfg.Instances), over: make(chan struct{})}
+	g := &generation{
+		engine: e,
+		module: m,
+		slots:  make([]atomic.Pointer[instance], e.cfg.Instances),
+		over:   make(chan struct{}),
+	}
 	defer func() {
 		if err != nil {
 			g.drain()
@@ -56,8 +61,8 @@ func (e *Engine) newGeneration(ctx context.Context, m *Module) (_ *generation, e
 	return g, nil
 }
 
-// start puts a new instance into a slot, or closes it if the generation has
-// begun to end by then.
+// start puts a new instance into a slot. If the generation has begun to end meanwhile, it closes the
+// instance.
 func (g *generation) start(ctx context.Context, slot int) error {
 	e, begin := g.engine, time.Now()
 	ctx = withSealer(ctx, e.cfg.Sealer)
@@ -72,7 +77,7 @@ func (g *generation) start(ctx context.Context, slot int) error {
 	if g.ending {
 		return mod.Close(ctx)
 	}
-	if err := g.module.hold(); err != nil { // for its owner, who may never return
+	if err := g.module.hold(); err != nil { // for its owner, which may never return
 		return errors.Join(err, mod.Close(ctx))
 	}
 	in := e.newInstance(g.module, mod, words, uint32(cmp.Or(e.cfg.MemoryFull, g.module.memoryMax/4)))
@@ -96,8 +101,8 @@ func (g *generation) start(ctx context.Context, slot int) error {
 	return nil
 }
 
-// prepare makes a guest and tests it. One that does not return in time is left
-// behind, with the goroutine that waits for it: nobody can end it from outside.
+// prepare makes a guest and tests it. If the guest does not return in time, prepare leaves it behind,
+// together with the goroutine that waits for it: it cannot be ended from outside.
 func (g *generation) prepare(ctx context.Context, slot int, words *lastWords) (api.Module, error) {
 	if err := g.module.hold(); err != nil {
 		return nil, err
@@ -116,8 +121,8 @@ func (g *generation) prepare(ctx context.Context, slot int, words *lastWords) (a
 				err = errors.Join(err, mod.Close(ctx))
 			}
 		}
-		// Before the caller goes on, which may close the module and expect it
-		// to be gone. If it is, the guest is closed with it.
+		// This happens before the caller goes on, because the caller may close the module and expect it
+		// to be gone. If it is gone, the guest is closed with it.
 		g.module.release()
 		select {
 		case prepared <- guest{mod, err}:
@@ -131,18 +136,20 @@ func (g *generation) prepare(ctx context.Context, slot int, words *lastWords) (a
 	case p := <-prepared:
 		return p.mod, p.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wasmhost: a guest of module %s does not start in time: %w", short(g.module.digest), ctx.Err())
+		return nil, fmt.Errorf("wasmhost: a guest of module %s does not start in time: %w",
+			short(g.module.digest), ctx.Err())
 	}
 }
 
-// failed replaces an instance that has failed, and counts that against the module.
+// failed replaces an instance that has failed and counts the failure against the module.
 func (g *generation) failed(slot int, in *instance, err error) {
 	if in.failed.Swap(true) {
-		return // an export that was given up has returned after all
+		return // an export that was given up has returned late
 	}
 	cause := causeOf(err)
 	g.engine.cfg.Observer.GuestFailed(cause)
-	g.engine.cfg.Log.Error("a guest failed and is replaced", moduleKey, short(g.module.digest), "cause", cause, "error", bounded{err}.Error())
+	g.engine.cfg.Log.Error("a guest failed and is replaced",
+		moduleKey, short(g.module.digest), "cause", cause, "error", bounded{err}.Error())
 	g.engine.suspect(g, cause)
 	g.replace(slot, in)
 }
@@ -153,9 +160,9 @@ const (
 	replaceMax = 5 * time.Second
 )
 
-// replace puts another instance into the slot of one that has failed or is
-// full, once even if it is both, and lets that one end. A full one works on
-// until then.
+// replace puts another instance into the slot of one that has failed or is full, and lets the old one
+// end. If the old one is both, it is replaced only once. A full instance goes on working until it has
+// been replaced.
 func (g *generation) replace(slot int, old *instance) {
 	if old.replaced.Swap(true) || g.module.hold() != nil {
 		return
@@ -168,7 +175,8 @@ func (g *generation) replace(slot int, old *instance) {
 				break
 			}
 			g.engine.cfg.Observer.GuestFailed(CauseStart)
-			g.engine.cfg.Log.Error("a guest cannot be replaced, will try again", moduleKey, short(g.module.digest), "error", bounded{err}.Error(), "within", pause)
+			g.engine.cfg.Log.Error("a guest cannot be replaced, will try again",
+				moduleKey, short(g.module.digest), "error", bounded{err}.Error(), "within", pause)
 			g.engine.suspect(g, CauseStart)
 			select {
 			case <-time.After(pause):
@@ -180,8 +188,7 @@ func (g *generation) replace(slot int, old *instance) {
 	}()
 }
 
-// do has one of the instances work on a message. errNoGuest says that none has
-// begun.
+// do makes one of the instances work on a message. errNoGuest means that no instance has begun.
 func (g *generation) do(ctx context.Context, message []byte) ([]byte, error) {
 	first := int(g.turn.Add(1))
 	for i := range g.slots {
@@ -196,8 +203,7 @@ func (g *generation) do(ctx context.Context, message []byte) ([]byte, error) {
 	return nil, errNoGuest
 }
 
-// drain ends the instances once their requests are over. With the last of them
-// the module is let go of.
+// drain ends the instances when their requests are over. The last of them releases the module.
 func (g *generation) drain() error {
 	g.mu.Lock()
 	if g.ending {
@@ -220,25 +226,26 @@ func (g *generation) drain() error {
 	case <-returned:
 		return nil
 	case <-time.After(grace):
-		// The code that it still runs stays where it is: its owner holds the module.
-		return fmt.Errorf("wasmhost: a guest of module %s does not return; it ends with this process", short(g.module.digest))
+		// The code that it still runs stays in memory, because its owner holds the module.
+		return fmt.Errorf("wasmhost: a guest of module %s does not return; it ends with this process",
+			short(g.module.digest))
 	}
 }
 
-// selfTestTime is how long a module's tests may take, all together.
+// selfTestTime is how long all tests of a module may take together.
 const selfTestTime = 30 * time.Second
 
-// clockOff is by how much a guest's clock may differ from the host's.
+// clockOff is how much a guest's clock may differ from the host's.
 const clockOff = time.Second
 
-// selfTest refuses a module whose instances share their randomness, go by
-// another clock, or cannot answer.
+// selfTest refuses a module whose instances have the same randomness, use another clock, or cannot
+// answer.
 func (g *generation) selfTest(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, selfTestTime)
 	defer cancel()
 	seen, drawn := map[string]bool{}, make([]string, len(g.slots))
 	for i := range g.slots {
-		for n := range 2 { // of one instance, too
+		for n := range 2 { // twice, because one instance may repeat itself too
 			self, err := g.self(ctx, g.slots[i].Load())
 			if err != nil {
 				return err
@@ -270,8 +277,8 @@ func random(self abi.Self) bool {
 	return len(self.Random) == 32 && !bytes.Equal(self.Random, make([]byte, 32))
 }
 
-// testReplacement refuses a guest that draws what another of its generation has
-// drawn. The first ones are tested all together, by selfTest.
+// testReplacement refuses a guest whose first random bytes are those of another guest of its
+// generation. selfTest tests the first guests of a generation.
 func (g *generation) testReplacement(ctx context.Context, slot int, mod api.Module) error {
 	g.mu.Lock()
 	tested := g.drawn != nil
@@ -300,8 +307,7 @@ func (g *generation) self(ctx context.Context, in *instance) (abi.Self, error) {
 	return abi.ReadSelf(b)
 }
 
-// canary is a request that the core answers without the KV: if it answers this
-// one as it should, it runs.
+// canary makes a request that the core answers without the KV. If the answer is right, the core works.
 func (g *generation) canary(ctx context.Context) error {
 	b, err := g.do(ctx, abi.AppendRequest([]byte{byte(abi.Handle)}, &web.Request{Method: "GET", Path: abi.CanaryPath}))
 	if err != nil {

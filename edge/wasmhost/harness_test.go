@@ -22,8 +22,7 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// holding is a store whose commits of a publisher's requests happen and are
-// then not answered, while it holds.
+// holding is a store. While it holds, commits of a publisher's requests happen but are not answered.
 type holding struct {
 	kv.KV
 	hold     atomic.Bool
@@ -58,21 +57,32 @@ type forgetful struct{ *wasmhost.Engine }
 
 func (f forgetful) Forget() { f.Renew(context.Background()) }
 
-// inGuest returns what makes a harness's engine of one guest.
-func inGuest(t *testing.T, m *wasmhost.Module, change func(*wasmhost.Config)) func(core.Config, host.Host, token.Keyring) testharness.Engine {
+// inGuest returns a function that makes a harness's engine with one guest.
+func inGuest(
+	t *testing.T, m *wasmhost.Module, change func(*wasmhost.Config),
+) func(core.Config, host.Host, token.Keyring) testharness.Engine {
 	return func(cfg core.Config, on host.Host, _ token.Keyring) testharness.Engine {
 		packed, err := settings.Pack(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := wasmhost.Config{Compiled: m, Guest: packed, KV: on.KV, Meter: ratelimit.NewLocal(0).Meter(), Fetch: on.Fetch,
-			Sealer: on.Sealer, Log: on.Log, Instances: 1, Clock: wasmhost.Clock{Wall: on.Now}}
+		c := wasmhost.Config{
+			Compiled:  m,
+			Guest:     packed,
+			KV:        on.KV,
+			Meter:     ratelimit.NewLocal(0).Meter(),
+			Fetch:     on.Fetch,
+			Sealer:    on.Sealer,
+			Log:       on.Log,
+			Instances: 1,
+			Clock:     wasmhost.Clock{Wall: on.Now},
+		}
 		change(&c)
 		return forgetful{start(t, c)}
 	}
 }
 
-// leaving is a store during whose commits whoever asked goes away.
+// leaving is a store during whose commits the caller goes away.
 type leaving struct {
 	kv.KV
 	leave   atomic.Pointer[context.CancelFunc]
@@ -89,9 +99,9 @@ func (l *leaving) Commit(ctx context.Context, tx kv.Tx) error {
 	return kv.ErrUnknown
 }
 
-// Nothing of a request reaches the store once whoever asked is gone: the guest
-// hears of it a moment later, and would ask what became of its commit.
-func TestNothingIsBegunForWhomIsGone(t *testing.T) {
+// After the caller is gone, nothing of a request may reach the store. The guest hears of it a moment
+// later and would otherwise ask what became of its commit.
+func TestNoEffectBeginsAfterTheCallerIsGone(t *testing.T) {
 	store := &leaving{}
 	h := testharness.New(t, &testharness.Options{
 		KV: func(now func() time.Time) kv.KV {
@@ -106,7 +116,11 @@ func TestNothingIsBegunForWhomIsGone(t *testing.T) {
 		store.leave.Store(&leave)
 		r := h.Engine.Handle(ctx, &web.Request{Method: "POST", Path: api.StartPath, Body: h.StartBody(nil),
 			Client: netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}),
-			Header: web.Header{"Authorization": {"Bearer " + h.Publisher.SecretKey}, "Content-Type": {"application/json"}, "Idempotency-Key": {fmt.Sprint("key-", n)}}})
+			Header: web.Header{
+				"Authorization":   {"Bearer " + h.Publisher.SecretKey},
+				"Content-Type":    {"application/json"},
+				"Idempotency-Key": {fmt.Sprint("key-", n)},
+			}})
 		if r.Status != 503 || r.Header.Get("Retry-After") == "" {
 			t.Fatalf("answered %d %s", r.Status, r.Body)
 		}
@@ -117,25 +131,31 @@ func TestNothingIsBegunForWhomIsGone(t *testing.T) {
 	}
 }
 
-// A request whose commit has happened and which then failed has granted
-// nothing, but it has happened: its event is delivered, and asked again it is
-// the same session.
+// A request whose commit has happened and which then failed has granted nothing. But the commit counts:
+// its event is delivered, and a second request gets the same session.
 func TestCommitsWhoseRequestFailed(t *testing.T) {
 	m := shared(t, goodGuest)
 	for _, c := range []struct {
 		name  string
-		cause string        // of the guest's failure; "": none
-		time  time.Duration // for a request
+		cause string        // of the guest's failure; "": it does not fail
+		time  time.Duration // how long a request may take
 		fail  func(h *testharness.Harness, sealer *breaking)
 	}{
-		{"contract 5: the guest traps while the commit is under way", wasmhost.CauseHost, 30 * time.Second, func(h *testharness.Harness, sealer *breaking) {
+		{"contract 5: the guest traps while the commit is under way", wasmhost.CauseHost, 30 * time.Second, func(
+			h *testharness.Harness, sealer *breaking,
+		) {
 			sealer.now.Store(true)
 			flow := token.FlowPrefix + strings.Repeat("A", 200)
 			if r := h.Do("GET", api.HostedPath+"?flow="+flow, nil, nil); r.Status != 503 {
 				t.Errorf("the request in which the guest trapped: %d %s", r.Status, r.Body)
 			}
 		}},
-		{"contract 5: its deadline passes while the commit is under way", "", 300 * time.Millisecond, func(*testharness.Harness, *breaking) {}},
+		{
+			"contract 5: its deadline passes while the commit is under way",
+			"",
+			300 * time.Millisecond,
+			func(*testharness.Harness, *breaking) {},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := &holding{happened: make(chan struct{}, 1), release: make(chan struct{})}
@@ -172,13 +192,15 @@ func TestCommitsWhoseRequestFailed(t *testing.T) {
 			}
 			again := ask()
 			if again.Status != 200 || again.JSON()["session_id"] != events[0].SessionID {
-				t.Errorf("asked again: %d %s, and the event was of %s", again.Status, again.Body, events[0].SessionID)
+				t.Errorf("the second request: %d %s, but the event was of %s",
+					again.Status, again.Body, events[0].SessionID)
 			}
 			h.Settle()
 			if n := len(h.Sink.Events()); n != 1 {
 				t.Errorf("%d events, want one", n)
 			}
-			if got, want := told.count("failed: "+wasmhost.CauseHost), map[bool]int{true: 1}[c.cause != ""]; got != want {
+			got, want := told.count("failed: "+wasmhost.CauseHost), map[bool]int{true: 1}[c.cause != ""]
+			if got != want {
 				t.Errorf("%d guests failed, want %d", got, want)
 			}
 		})

@@ -20,11 +20,10 @@ import (
 	"github.com/verge-id/verge/wasm/effect"
 )
 
-// What a guest says may be wrong in every part, and be meant to harm: it comes
-// from a module that somebody else may have built. It costs that guest its
-// place and the module its probation, and nobody else anything. So it is heard
-// under recover, by the rules of the ABI, and no more of it is taken than the
-// core would ever say.
+// Limits of what a guest may say. A guest may come from a module that somebody else has built, so any
+// part of what it says may be wrong or hostile. Such a guest loses its place, and its module fails its
+// probation, but nothing else suffers. So the host reads the outbox under recover and by the rules of
+// the ABI, and accepts no more than the core would ever say.
 const (
 	maxNotices = 256      // of one export
 	maxMessage = 4 << 10  // bytes of a log line's message, and of a failure's text
@@ -33,20 +32,20 @@ const (
 	maxValue   = 8 << 10  // bytes of an attribute's value
 	maxLine    = 32 << 10 // bytes of a line's attributes together
 	maxHeaders = 128      // values of an answer's header
-	maxHeader  = 64 << 10 // bytes of it
+	maxHeader  = 64 << 10 // bytes of an answer's header
 	maxID      = 128      // bytes of X-Request-Id, which access logs repeat
 	maxLane    = kv.MaxName
 )
 
-// errPanicked says that a guest has found a fault of the host.
+// errPanicked means that a guest's record has met a bug in the host.
 var errPanicked = errors.New("what it said made the host panic")
 
-// hear takes what an export left in the outbox that was called for c. An error
-// is why the guest cannot be relied on.
+// hear reads the outbox of an export that was called for c. An error says why the guest cannot be
+// relied on.
 func (in *instance) hear(c *call, out []byte) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			// The value may quote a request; its type and place are enough.
+			// The value may quote a request, so only its type and its place are logged.
 			err = fmt.Errorf("%w (%T): %s", errPanicked, v, debug.Stack())
 		}
 	}()
@@ -63,7 +62,8 @@ func (in *instance) hear(c *call, out []byte) (err error) {
 			}
 			err = in.heed(rec)
 		case rec.Request != c.id || in.calls[c.id] != c:
-			err = fmt.Errorf("a record of request %d, which is not under way or not the one that was called for", rec.Request)
+			err = fmt.Errorf("a record of request %d, which is not under way or not the one that was called for",
+				rec.Request)
 		case rec.Kind == abi.Respond:
 			err = in.answered(c, rec.Body)
 		case c.asking:
@@ -79,8 +79,8 @@ func (in *instance) hear(c *call, out []byte) (err error) {
 	return nil
 }
 
-// answered ends a request. Where its effect is still under way, its context has
-// to be over, or the host would go on for a request that nobody counts.
+// answered ends a request. If an effect of it is still under way, the request's context must be over.
+// Otherwise the host would go on for a request that it no longer counts.
 func (in *instance) answered(c *call, body []byte) error {
 	if c.asking && c.ctx.Err() == nil {
 		return errors.New("an answer to a request that waits for an effect")
@@ -94,8 +94,7 @@ func (in *instance) answered(c *call, body []byte) error {
 	return nil
 }
 
-// heed takes a notice. One of a kind that this host does not know is of a
-// module that is newer.
+// heed handles a notice. A notice of an unknown kind comes from a module that is newer than this host.
 func (in *instance) heed(rec abi.Record) error {
 	p := &in.engine.ports
 	switch rec.Kind {
@@ -116,21 +115,21 @@ func (in *instance) heed(rec abi.Record) error {
 		if err != nil {
 			return err
 		}
-		if slices.Contains(in.engine.partitions, partition) { // no runner looks after others
+		if slices.Contains(in.engine.partitions, partition) { // no runner handles other partitions
 			p.wake(partition, due)
 		}
 	}
 	return nil
 }
 
-// ours are the names of what a log line has from the host.
+// ours are the names of the members that the host adds to a log line.
 var ours = []string{slog.TimeKey, slog.LevelKey, slog.MessageKey, slog.SourceKey, moduleKey}
 
-// moduleKey names the module in every line that is a guest's: whatever such a
-// line says, it cannot be taken for one of the host.
+// moduleKey names the module in every line that comes from a guest. So such a line cannot be taken for
+// one of the host.
 const moduleKey = "module"
 
-// lineOf is the line of a guest's record, of bounded size.
+// lineOf returns the log line of a guest's record, with a limited size.
 func lineOf(l abi.LogRecord) (slog.Level, string, []slog.Attr) {
 	attrs := make([]slog.Attr, 0, min(len(l.Attrs), maxAttrs))
 	room := maxLine
@@ -149,7 +148,7 @@ func lineOf(l abi.LogRecord) (slog.Level, string, []slog.Attr) {
 	return levelOf(l.Level), cut(l.Message, maxMessage), attrs
 }
 
-// levelOf is the level at or below n that logs of the host have.
+// levelOf returns the highest level of the host's logs that is not above n.
 func levelOf(n int8) slog.Level {
 	for _, level := range []slog.Level{slog.LevelError, slog.LevelWarn, slog.LevelInfo} {
 		if slog.Level(n) >= level {
@@ -159,7 +158,7 @@ func levelOf(n int8) slog.Level {
 	return slog.LevelDebug
 }
 
-// plain is the value that JSON is of, or its text.
+// plain returns the value of b as JSON, or its text if it is not JSON.
 func plain(b []byte) any {
 	var v any
 	if len(b) > maxValue || json.Unmarshal(b, &v) != nil {
@@ -168,7 +167,7 @@ func plain(b []byte) any {
 	return v
 }
 
-// cut is the beginning of a text.
+// cut returns the beginning of a text.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -176,15 +175,15 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// bounded is an error of which a guest or its module may have chosen the text.
+// bounded limits the text of an error, which a guest or its module may have chosen.
 type bounded struct{ error }
 
 func (b bounded) Error() string { return cut(b.error.Error(), maxMessage) }
 func (b bounded) Unwrap() error { return b.error }
 
-// checkAnswer refuses an answer that the server could not send as it is. Names
-// of headers have to be canonical: under another spelling of Content-Length or
-// Transfer-Encoding a guest would decide where the answer ends.
+// checkAnswer refuses an answer that the server could not send unchanged. Names of headers must be
+// canonical. With another spelling of Content-Length or Transfer-Encoding a guest would decide where
+// the answer ends.
 func checkAnswer(p *web.Response) error {
 	if p.Status < 200 || p.Status > 599 {
 		return fmt.Errorf("an answer with status %d", p.Status)
@@ -203,18 +202,21 @@ func checkAnswer(p *web.Response) error {
 		}
 	}
 	if id := p.Header.Get("X-Request-Id"); values > maxHeaders || size > maxHeader || len(id) > maxID {
-		return fmt.Errorf("an answer with %d headers of %d bytes and a request id of %d bytes", values, size, len(id))
+		return fmt.Errorf("an answer with %d headers of %d bytes and a request id of %d bytes",
+			values, size, len(id))
 	}
 	return nil
 }
 
-// checkJobs refuses jobs that are not what was asked for.
+// checkJobs refuses jobs that were not asked for.
 func checkJobs(j abi.Jobs, p kv.Partition, n int) error {
 	if len(j.Jobs) > n || !effect.Plausible(j.Next) {
-		return fmt.Errorf("%w: %d jobs where %d were asked for, the next at %d s", abi.ErrMalformed, len(j.Jobs), n, j.Next.Unix())
+		return fmt.Errorf("%w: %d jobs where %d were asked for, the next at %d s",
+			abi.ErrMalformed, len(j.Jobs), n, j.Next.Unix())
 	}
 	for _, job := range j.Jobs {
-		if job.Partition != p || len(job.Lane) > maxLane || !effect.Plausible(job.Until) || !effect.Plausible(job.Task.Due) ||
+		timed := effect.Plausible(job.Until) && effect.Plausible(job.Task.Due)
+		if job.Partition != p || len(job.Lane) > maxLane || !timed ||
 			len(job.Task.ID) > kv.MaxName || len(job.Task.Payload) > kv.MaxValue {
 			return fmt.Errorf("%w: a job that no store has", abi.ErrMalformed)
 		}

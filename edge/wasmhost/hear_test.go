@@ -20,7 +20,7 @@ import (
 	"github.com/verge-id/verge/wasm/effect"
 )
 
-// A line of a guest has the host's members once, with the host's values.
+// A line of a guest must have the host's members once, with the host's values.
 func TestLinesOfGuests(t *testing.T) {
 	text := func(s string) []byte { b, _ := json.Marshal(s); return b }
 	attr := func(key, value string) abi.LogAttr { return abi.LogAttr{Key: key, Value: text(value)} }
@@ -32,27 +32,69 @@ func TestLinesOfGuests(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		in   abi.LogRecord
-		want string // without the time
+		want string // the line without its time
 	}{
-		{"as it is", abi.LogRecord{Level: 4, Message: "m", Attrs: []abi.LogAttr{attr("session", "s"), {Key: "n", Value: []byte("3")}}},
+		{"a plain record", abi.LogRecord{
+			Level:   4,
+			Message: "m",
+			Attrs:   []abi.LogAttr{attr("session", "s"), {Key: "n", Value: []byte("3")}},
+		},
 			`"level":"WARN","msg":"m","module":"abc","session":"s","n":3}`},
-		{"members of the host", abi.LogRecord{Message: "m", Attrs: []abi.LogAttr{attr("time", "1970"), attr("LEVEL", "x"), attr("msg", "x"), attr("source", "x"), attr("module", "x")}},
-			`"level":"INFO","msg":"m","module":"abc","guest.time":"1970","guest.LEVEL":"x","guest.msg":"x","guest.source":"x","guest.module":"x"}`},
-		{"a line in a line", abi.LogRecord{Message: "m\n{\"msg\":\"serving\"}", Attrs: []abi.LogAttr{attr("a\n{}", "b\n{}")}},
+		{"members of the host", abi.LogRecord{
+			Message: "m",
+			Attrs: []abi.LogAttr{
+				attr("time", "1970"),
+				attr("LEVEL", "x"),
+				attr("msg", "x"),
+				attr("source", "x"),
+				attr("module", "x"),
+			},
+		},
+			`"level":"INFO","msg":"m","module":"abc","guest.time":"1970","guest.LEVEL":"x",` +
+				`"guest.msg":"x","guest.source":"x","guest.module":"x"}`},
+		{"a line break with a forged line", abi.LogRecord{
+			Message: "m\n{\"msg\":\"serving\"}",
+			Attrs:   []abi.LogAttr{attr("a\n{}", "b\n{}")},
+		},
 			`"level":"INFO","msg":"m\n{\"msg\":\"serving\"}","module":"abc","a\n{}":"b\n{}"}`},
-		{"a level of its own", abi.LogRecord{Level: 127, Message: "m"}, `"level":"ERROR","msg":"m","module":"abc"}`},
-		{"a level between", abi.LogRecord{Level: 3, Message: "m"}, `"level":"INFO","msg":"m","module":"abc"}`},
-		{"a level below", abi.LogRecord{Level: -128, Message: "m"}, `"level":"DEBUG","msg":"m","module":"abc"}`},
-		{"a value that is no JSON", abi.LogRecord{Message: "m", Attrs: []abi.LogAttr{{Key: "a", Value: []byte(`{"b"`)}}}, `"level":"INFO","msg":"m","module":"abc","a":"{\"b\""}`},
-		{"no value", abi.LogRecord{Message: "m", Attrs: []abi.LogAttr{{Key: "a"}}}, `"level":"INFO","msg":"m","module":"abc","a":""}`},
-		{"a long message", abi.LogRecord{Message: long}, `"level":"INFO","msg":"` + long[:4<<10] + `…","module":"abc"}`},
-		{"a long name", abi.LogRecord{Message: "m", Attrs: []abi.LogAttr{attr(long, "b")}}, `"level":"INFO","msg":"m","module":"abc","` + long[:64] + `…":"b"}`},
+		{"a level above all", abi.LogRecord{Level: 127, Message: "m"}, `"level":"ERROR","msg":"m","module":"abc"}`},
+		{"a level between two", abi.LogRecord{Level: 3, Message: "m"}, `"level":"INFO","msg":"m","module":"abc"}`},
+		{
+			"a level below all",
+			abi.LogRecord{Level: -128, Message: "m"},
+			`"level":"DEBUG","msg":"m","module":"abc"}`,
+		},
+		{
+			"a value that is not JSON",
+			abi.LogRecord{Message: "m", Attrs: []abi.LogAttr{{Key: "a", Value: []byte(`{"b"`)}}},
+			`"level":"INFO","msg":"m","module":"abc","a":"{\"b\""}`,
+		},
+		{
+			"no value",
+			abi.LogRecord{Message: "m", Attrs: []abi.LogAttr{{Key: "a"}}},
+			`"level":"INFO","msg":"m","module":"abc","a":""}`,
+		},
+		{
+			"a long message",
+			abi.LogRecord{Message: long},
+			`"level":"INFO","msg":"` + long[:4<<10] + `…","module":"abc"}`,
+		},
+		{
+			"a long name",
+			abi.LogRecord{Message: "m", Attrs: []abi.LogAttr{attr(long, "b")}},
+			`"level":"INFO","msg":"m","module":"abc","` + long[:64] + `…":"b"}`,
+		},
 		{"a long value", abi.LogRecord{Message: "m", Attrs: []abi.LogAttr{attr("a", long)}},
 			`"level":"INFO","msg":"m","module":"abc","a":"\"` + long[:8<<10-2] + `…"}`},
-		{"a name cut in a letter", abi.LogRecord{Message: "m", Attrs: []abi.LogAttr{attr("x"+long, "b")}}, `"level":"INFO","msg":"m","module":"abc","x` + long[:62] + `…":"b"}`},
+		{
+			"a name that is cut inside a letter",
+			abi.LogRecord{Message: "m", Attrs: []abi.LogAttr{attr("x"+long, "b")}},
+			`"level":"INFO","msg":"m","module":"abc","x` + long[:62] + `…":"b"}`,
+		},
 	} {
 		var b bytes.Buffer
-		log := slog.New(slog.NewJSONHandler(&b, &slog.HandlerOptions{Level: slog.LevelDebug})).With(moduleKey, "abc")
+		log := slog.New(slog.NewJSONHandler(&b,
+			&slog.HandlerOptions{Level: slog.LevelDebug})).With(moduleKey, "abc")
 		level, message, attrs := lineOf(c.in)
 		log.LogAttrs(t.Context(), level, message, attrs...)
 		_, got, _ := strings.Cut(b.String(), `Z",`)
@@ -73,25 +115,32 @@ func TestLinesOfGuests(t *testing.T) {
 	}
 }
 
-func TestJobsThatNobodyAskedFor(t *testing.T) {
+func TestJobsThatWereNotAskedForAreRefused(t *testing.T) {
 	now := time.Now()
 	far := time.Date(300000, 1, 1, 0, 0, 0, 0, time.UTC)
-	good := host.Job{Partition: "p0", Task: kv.Task{ID: "t", Due: now, Payload: make([]byte, kv.MaxValue)}, Until: now, Lane: "lane"}
+	good := host.Job{
+		Partition: "p0",
+		Task:      kv.Task{ID: "t", Due: now, Payload: make([]byte, kv.MaxValue)},
+		Until:     now,
+		Lane:      "lane",
+	}
 	for _, c := range []struct {
 		name   string
 		change func(*abi.Jobs)
 		ok     bool
 	}{
-		{"what was asked for", func(*abi.Jobs) {}, true},
+		{"the job that was asked for", func(*abi.Jobs) {}, true},
 		{"none", func(j *abi.Jobs) { j.Jobs = nil }, true},
-		{"more of them", func(j *abi.Jobs) { j.Jobs = append(j.Jobs, good, good) }, false},
-		{"another partition's", func(j *abi.Jobs) { j.Jobs[0].Partition = "p1" }, false},
+		{"more jobs than asked for", func(j *abi.Jobs) { j.Jobs = append(j.Jobs, good, good) }, false},
+		{"a job of another partition", func(j *abi.Jobs) { j.Jobs[0].Partition = "p1" }, false},
 		{"a lane of a kilobyte", func(j *abi.Jobs) { j.Jobs[0].Lane = strings.Repeat("l", 1<<10) }, false},
 		{"a task named by a kilobyte", func(j *abi.Jobs) { j.Jobs[0].Task.ID = strings.Repeat("l", 1<<10) }, false},
-		{"a payload that no store has", func(j *abi.Jobs) { j.Jobs[0].Task.Payload = make([]byte, kv.MaxValue+1) }, false},
+		{"a payload that no store has", func(j *abi.Jobs) {
+			j.Jobs[0].Task.Payload = make([]byte, kv.MaxValue+1)
+		}, false},
 		{"due in the year 300000", func(j *abi.Jobs) { j.Jobs[0].Task.Due = far }, false},
-		{"leased until then", func(j *abi.Jobs) { j.Jobs[0].Until = far }, false},
-		{"the next one then", func(j *abi.Jobs) { j.Next = far }, false},
+		{"leased until the year 300000", func(j *abi.Jobs) { j.Jobs[0].Until = far }, false},
+		{"the next job in the year 300000", func(j *abi.Jobs) { j.Next = far }, false},
 	} {
 		j := abi.Jobs{Jobs: []host.Job{good}, Next: now}
 		c.change(&j)
@@ -101,15 +150,15 @@ func TestJobsThatNobodyAskedFor(t *testing.T) {
 	}
 }
 
-// astray is a fetcher that looks at what it is asked.
+// astray is a fetcher that reads its request and returns no answer.
 type astray struct{}
 
 func (astray) Fetch(_ context.Context, q host.FetchRequest) (host.FetchResponse, error) {
 	return host.FetchResponse{Status: 200, Body: []byte(q.URL)}, nil
 }
 
-// FuzzOutbox: whatever is in an outbox, it is heard without a panic, and so are
-// its effects carried out; and no more of them than one at once.
+// FuzzOutbox: whatever an outbox holds, it must be read without a panic. The same holds for carrying
+// out its effects. At most one effect may be accepted at once.
 func FuzzOutbox(f *testing.F) {
 	add := func(records ...abi.Record) {
 		var b []byte
@@ -120,29 +169,50 @@ func FuzzOutbox(f *testing.F) {
 	}
 	now := time.Unix(1795212600, 0)
 	for kind, body := range map[abi.Kind][]byte{
-		abi.KVGet:    abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"}),
-		abi.KVCommit: abi.AppendTx(nil, kv.Tx{ID: "t", Partition: "p0", Puts: []kv.Put{{Name: "n", Value: []byte("v")}}, Schedule: []kv.Task{{ID: "t", Due: now}}}),
-		abi.KVClaim:  abi.AppendClaim(nil, abi.Claim{Partition: "p0", Now: now, Lease: time.Second, N: 3}),
-		abi.KVList:   abi.AppendList(nil, abi.List{Prefix: kv.Key{Partition: "p0", Name: "n"}, N: 3}),
-		abi.KVSpend:  abi.AppendSpend(nil, abi.Spend{Partition: "l", Now: now, Charges: []kv.Charge{{Name: "c", Cost: 1, Burst: 2}}}),
-		abi.Fetch:    abi.AppendFetch(nil, host.FetchRequest{Method: "GET", URL: "https://shop.example", Header: map[string]string{"A": "b"}}),
-		abi.Respond:  abi.AppendResponse(nil, &web.Response{Status: 200, Header: web.Header{"A": {"b"}}}),
-		abi.Log:      abi.AppendLog(nil, abi.LogRecord{Message: "m", Attrs: []abi.LogAttr{{Key: "a", Value: []byte(`{"b":[1]}`)}}}),
-		abi.Count:    []byte(host.CountLateAnswer),
-		abi.Wake:     abi.AppendWake(nil, "p0", now),
+		abi.KVGet: abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"}),
+		abi.KVCommit: abi.AppendTx(nil, kv.Tx{
+			ID:        "t",
+			Partition: "p0",
+			Puts:      []kv.Put{{Name: "n", Value: []byte("v")}},
+			Schedule:  []kv.Task{{ID: "t", Due: now}},
+		}),
+		abi.KVClaim: abi.AppendClaim(nil, abi.Claim{Partition: "p0", Now: now, Lease: time.Second, N: 3}),
+		abi.KVList:  abi.AppendList(nil, abi.List{Prefix: kv.Key{Partition: "p0", Name: "n"}, N: 3}),
+		abi.KVSpend: abi.AppendSpend(nil, abi.Spend{
+			Partition: "l",
+			Now:       now,
+			Charges:   []kv.Charge{{Name: "c", Cost: 1, Burst: 2}},
+		}),
+		abi.Fetch: abi.AppendFetch(nil, host.FetchRequest{
+			Method: "GET",
+			URL:    "https://shop.example",
+			Header: map[string]string{"A": "b"},
+		}),
+		abi.Respond: abi.AppendResponse(nil, &web.Response{Status: 200, Header: web.Header{"A": {"b"}}}),
+		abi.Log: abi.AppendLog(nil, abi.LogRecord{
+			Message: "m",
+			Attrs:   []abi.LogAttr{{Key: "a", Value: []byte(`{"b":[1]}`)}},
+		}),
+		abi.Count: []byte(host.CountLateAnswer),
+		abi.Wake:  abi.AppendWake(nil, "p0", now),
 	} {
 		add(abi.Record{Request: 1, Op: 1, Kind: kind, Body: body})
-		add(abi.Record{Request: 1, Kind: abi.Count, Body: []byte{0xff}}, abi.Record{Request: 1, Op: 1, Kind: kind, Body: body}, abi.Record{Request: 2, Kind: kind, Body: body})
+		add(abi.Record{Request: 1, Kind: abi.Count, Body: []byte{0xff}},
+			abi.Record{Request: 1, Op: 1, Kind: kind, Body: body}, abi.Record{Request: 2, Kind: kind, Body: body})
 	}
 	f.Fuzz(func(t *testing.T, out []byte) {
 		var log bytes.Buffer
 		logger := slog.New(slog.NewJSONHandler(&log, nil))
 		c := &call{ctx: t.Context(), id: 1, result: make(chan result, 1), stop: func() bool { return true }}
 		e := &Engine{cfg: Config{Log: logger, Observer: nobody{}}, partitions: []kv.Partition{"p0"}}
-		e.ports = ports{effect.Ports{KV: memory.New(memory.Config{}), Meter: ratelimit.NewLocal(0).Meter(), Fetch: astray{}},
+		e.ports = ports{effect.Ports{
+			KV:    memory.New(memory.Config{}),
+			Meter: ratelimit.NewLocal(0).Meter(),
+			Fetch: astray{},
+		},
 			func(event string) {
 				if event != host.CountName(event) {
-					t.Errorf("%q is counted", event)
+					t.Errorf("the host counted %q", event)
 				}
 			},
 			func(p kv.Partition, due time.Time) {
@@ -150,7 +220,13 @@ func FuzzOutbox(f *testing.F) {
 					t.Errorf("told of %q at %s", p, due)
 				}
 			}}
-		in := &instance{engine: e, log: logger, calls: map[uint32]*call{1: c}, events: make(chan event, 2), ended: make(chan struct{})}
+		in := &instance{
+			engine: e,
+			log:    logger,
+			calls:  map[uint32]*call{1: c},
+			events: make(chan event, 2),
+			ended:  make(chan struct{}),
+		}
 		if err := in.hear(c, out); errors.Is(err, errPanicked) {
 			t.Fatal(err)
 		}
@@ -170,7 +246,7 @@ func FuzzOutbox(f *testing.F) {
 	})
 }
 
-// An export speaks for the request that it was called for.
+// An export speaks only for the request for which it was called.
 func TestRecordsInAnothersName(t *testing.T) {
 	for _, kind := range []abi.Kind{abi.Respond, abi.KVGet, abi.Fetch, 9} {
 		for _, of := range []uint32{0, 2, 3} {
@@ -180,7 +256,8 @@ func TestRecordsInAnothersName(t *testing.T) {
 			one, two := newCall(1), newCall(2)
 			in := &instance{calls: map[uint32]*call{1: one, 2: two}}
 			err := in.hear(one, abi.AppendRecord(nil, abi.Record{Request: of, Op: 1, Kind: kind}))
-			if err == nil || errors.Is(err, errPanicked) || len(in.calls) != 2 || one.asking || two.asking || len(two.result) != 0 {
+			refused := err != nil && !errors.Is(err, errPanicked)
+			if !refused || len(in.calls) != 2 || one.asking || two.asking || len(two.result) != 0 {
 				t.Errorf("kind %d in the name of request %d, called for 1: %v", kind, of, err)
 			}
 		}

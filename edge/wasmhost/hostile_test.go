@@ -23,26 +23,32 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// record is one of the request that says it.
+// record is a record of the request that says it.
 func record(kind abi.Kind, body []byte) []byte {
 	return abi.AppendRecord(nil, abi.Record{Kind: kind, Body: body})
 }
 
-// effect is record with the number that effects have.
+// effect is a record with a number, as effects have.
 func effect(kind abi.Kind, body []byte) []byte {
 	return abi.AppendRecord(nil, abi.Record{Kind: kind, Op: 1, Body: body})
 }
 
 func answer(status int, header web.Header) []byte {
-	return record(abi.Respond, abi.AppendResponse(nil, &web.Response{Status: status, Header: header, Body: []byte("said")}))
+	return record(abi.Respond,
+		abi.AppendResponse(nil, &web.Response{Status: status, Header: header, Body: []byte("said")}))
 }
 
-// say has a guest say what the test has put together.
+// say makes a guest say records that the test has made.
 func say(e *wasmhost.Engine, ctx context.Context, records ...[]byte) *web.Response {
-	return e.Handle(ctx, &web.Request{Method: "POST", Path: "/say", Header: web.Header{}, Body: bytes.Join(records, nil)})
+	return e.Handle(ctx, &web.Request{
+		Method: "POST",
+		Path:   "/say",
+		Header: web.Header{},
+		Body:   bytes.Join(records, nil),
+	})
 }
 
-// heard is what a host has been told by guests.
+// heard collects what guests have told the host.
 type heard struct {
 	mu     sync.Mutex
 	counts []string
@@ -71,8 +77,8 @@ func fetch(change func(*host.FetchRequest)) []byte {
 	return effect(abi.Fetch, abi.AppendFetch(nil, q))
 }
 
-// What a guest says is believed as far as the core could have said it. What
-// nobody can rely on costs the guest its place, and its neighbours nothing.
+// The host accepts what the core could have said. If a guest says something else, that guest loses its
+// place, and its neighbours lose nothing.
 func TestWhatGuestsSay(t *testing.T) {
 	now := time.Now()
 	far := time.Date(300000, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -91,54 +97,208 @@ func TestWhatGuestsSay(t *testing.T) {
 		name   string
 		says   [][]byte
 		status int
-		fails  bool   // the guest
-		counts string // what is counted
-		wakes  string // which partitions are told of
+		fails  bool   // whether the guest fails
+		counts string // the names that are counted
+		wakes  string // the partitions that are woken
 	}{
-		{name: "a count of the list", says: [][]byte{record(abi.Count, []byte(host.CountWebhookDead)), good}, status: 200, counts: "webhook_dead"},
-		{name: "a count that is no UTF-8", says: [][]byte{record(abi.Count, []byte{0xff}), good}, status: 200, counts: "other"},
-		{name: "a count of a megabyte", says: [][]byte{record(abi.Count, make([]byte, 1<<20)), good}, status: 200, counts: "other"},
-		{name: "a count of nothing", says: [][]byte{record(abi.Count, nil), good}, status: 200, counts: "other"},
+		{
+			name:   "a count with a name of the list",
+			says:   [][]byte{record(abi.Count, []byte(host.CountWebhookDead)), good},
+			status: 200,
+			counts: "webhook_dead",
+		},
+		{
+			name:   "a count whose name is not UTF-8",
+			says:   [][]byte{record(abi.Count, []byte{0xff}), good},
+			status: 200,
+			counts: "other",
+		},
+		{
+			name:   "a count with a name of a megabyte",
+			says:   [][]byte{record(abi.Count, make([]byte, 1<<20)), good},
+			status: 200,
+			counts: "other",
+		},
+		{
+			name:   "a count without a name",
+			says:   [][]byte{record(abi.Count, nil), good},
+			status: 200,
+			counts: "other",
+		},
 		{name: "a notice that this host does not know", says: [][]byte{record(77, []byte("?")), good}, status: 200},
-		{name: "a log that cannot be read", says: [][]byte{record(abi.Log, []byte{1, 2}), good}, status: 503, fails: true},
-		{name: "as many notices as an export may leave", says: [][]byte{many(256, record(77, nil)), good}, status: 200},
-		{name: "one notice more", says: [][]byte{many(257, record(77, nil)), good}, status: 503, fails: true},
+		{
+			name:   "a log that cannot be read",
+			says:   [][]byte{record(abi.Log, []byte{1, 2}), good},
+			status: 503,
+			fails:  true,
+		},
+		{
+			name:   "as many notices as an export may leave",
+			says:   [][]byte{many(256, record(77, nil)), good},
+			status: 200,
+		},
+		{
+			name:   "one notice more than that",
+			says:   [][]byte{many(257, record(77, nil)), good},
+			status: 503,
+			fails:  true,
+		},
 
 		{name: "a task that falls due", says: [][]byte{wake("p0", now), good}, status: 200, wakes: "p0"},
-		{name: "one of no partition of ours", says: [][]byte{wake("p7", now), wake("c", now), wake("", now), good}, status: 200},
-		{name: "one at no time", says: [][]byte{wake("p0", time.Time{}), good}, status: 200, wakes: "p0"},
-		{name: "one in the year 300000", says: [][]byte{wake("p0", far), good}, status: 503, fails: true},
-		{name: "one before 1970", says: [][]byte{wake("p0", time.Unix(-1, 0)), good}, status: 503, fails: true},
-		{name: "one that cannot be read", says: [][]byte{record(abi.Wake, []byte("p0")), good}, status: 503, fails: true},
+		{
+			name:   "a task of a partition that does not exist",
+			says:   [][]byte{wake("p7", now), wake("c", now), wake("", now), good},
+			status: 200,
+		},
+		{name: "a task without a time", says: [][]byte{wake("p0", time.Time{}), good}, status: 200, wakes: "p0"},
+		{name: "a task in the year 300000", says: [][]byte{wake("p0", far), good}, status: 503, fails: true},
+		{name: "a task before 1970", says: [][]byte{wake("p0", time.Unix(-1, 0)), good}, status: 503, fails: true},
+		{
+			name:   "a wake that cannot be read",
+			says:   [][]byte{record(abi.Wake, []byte("p0")), good},
+			status: 503,
+			fails:  true,
+		},
 
-		{name: "two effects at once", says: [][]byte{many(2, effect(abi.KVGet, abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})))}, status: 503, fails: true},
-		{name: "an effect and an answer", says: [][]byte{effect(abi.KVGet, abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})), good}, status: 503, fails: true},
+		{
+			name:   "two effects at once",
+			says:   [][]byte{many(2, effect(abi.KVGet, abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})))},
+			status: 503,
+			fails:  true,
+		},
+		{
+			name:   "an effect and an answer",
+			says:   [][]byte{effect(abi.KVGet, abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})), good},
+			status: 503,
+			fails:  true,
+		},
 		{name: "two answers", says: [][]byte{good, good}, status: 200, fails: true},
-		{name: "an effect that cannot be read", says: [][]byte{effect(abi.KVCommit, []byte{1})}, status: 503, fails: true},
-		{name: "a list of all that there is", says: [][]byte{effect(abi.KVList, abi.AppendList(nil, abi.List{Prefix: kv.Key{Partition: "p0"}, N: 1<<31 - 1}))}, status: 503, fails: true},
-		{name: "a claim of all that there is", says: [][]byte{effect(abi.KVClaim, abi.AppendClaim(nil, abi.Claim{Partition: "p0", Now: now, Lease: time.Second, N: 1025}))}, status: 503, fails: true},
-		{name: "a claim for ever", says: [][]byte{effect(abi.KVClaim, abi.AppendClaim(nil, abi.Claim{Partition: "p0", Now: now, Lease: 1<<63 - 1, N: 1}))}, status: 503, fails: true},
-		{name: "a claim as of the year 300000", says: [][]byte{effect(abi.KVClaim, abi.AppendClaim(nil, abi.Claim{Partition: "p0", Now: far, Lease: time.Second, N: 1}))}, status: 503, fails: true},
-		{name: "more charges than a transaction has parts", says: [][]byte{effect(abi.KVSpend, abi.AppendSpend(nil, abi.Spend{Partition: "l", Now: now, Charges: charges}))}, status: 503, fails: true},
-		{name: "a charge that gives back", says: [][]byte{effect(abi.KVSpend, abi.AppendSpend(nil, abi.Spend{Partition: "l", Now: now, Charges: []kv.Charge{{Name: "c", Cost: -1}}}))}, status: 503, fails: true},
-		{name: "a name of a megabyte", says: [][]byte{effect(abi.KVGet, abi.AppendKey(nil, kv.Key{Partition: "p0", Name: strings.Repeat("n", 1<<20)}))}, status: 503, fails: true},
-		{name: "an item that expires in the year 300000", says: [][]byte{effect(abi.KVCommit, abi.AppendTx(nil, kv.Tx{ID: "t", Partition: "p0", Puts: []kv.Put{{Name: "n", Expires: far}}}))}, status: 503, fails: true},
-		{name: "a task of the year 300000", says: [][]byte{effect(abi.KVCommit, abi.AppendTx(nil, kv.Tx{ID: "t", Partition: "p0", Schedule: []kv.Task{{ID: "n", Due: far}}}))}, status: 503, fails: true},
-		{name: "a fetch with 65 fields", says: [][]byte{fetch(func(q *host.FetchRequest) { q.Header = fields })}, status: 503, fails: true},
-		{name: "a fetch with a long field", says: [][]byte{fetch(func(q *host.FetchRequest) { q.Header = map[string]string{"A": strings.Repeat("a", 1<<15)} })}, status: 503, fails: true},
-		{name: "a fetch of a long URL", says: [][]byte{fetch(func(q *host.FetchRequest) { q.URL += strings.Repeat("a", 1<<14) })}, status: 503, fails: true},
-		{name: "a fetch by a long method", says: [][]byte{fetch(func(q *host.FetchRequest) { q.Method = strings.Repeat("G", 17) })}, status: 503, fails: true},
-		{name: "a fetch with a large body", says: [][]byte{fetch(func(q *host.FetchRequest) { q.Body = make([]byte, 3<<20) })}, status: 503, fails: true},
+		{
+			name:   "an effect that cannot be read",
+			says:   [][]byte{effect(abi.KVCommit, []byte{1})},
+			status: 503,
+			fails:  true,
+		},
+		{
+			name: "a list of everything",
+			says: [][]byte{effect(abi.KVList,
+				abi.AppendList(nil, abi.List{Prefix: kv.Key{Partition: "p0"}, N: 1<<31 - 1}))},
+			status: 503,
+			fails:  true,
+		},
+		{
+			name: "a claim of everything",
+			says: [][]byte{effect(abi.KVClaim,
+				abi.AppendClaim(nil, abi.Claim{Partition: "p0", Now: now, Lease: time.Second, N: 1025}))},
+			status: 503,
+			fails:  true,
+		},
+		{
+			name: "a claim for ever",
+			says: [][]byte{effect(abi.KVClaim,
+				abi.AppendClaim(nil, abi.Claim{Partition: "p0", Now: now, Lease: 1<<63 - 1, N: 1}))},
+			status: 503,
+			fails:  true,
+		},
+		{
+			name: "a claim as of the year 300000",
+			says: [][]byte{effect(abi.KVClaim,
+				abi.AppendClaim(nil, abi.Claim{Partition: "p0", Now: far, Lease: time.Second, N: 1}))},
+			status: 503,
+			fails:  true,
+		},
+		{
+			name: "more charges than a transaction has parts",
+			says: [][]byte{effect(abi.KVSpend,
+				abi.AppendSpend(nil, abi.Spend{Partition: "l", Now: now, Charges: charges}))},
+			status: 503,
+			fails:  true,
+		},
+		{
+			name: "a charge that gives back",
+			says: [][]byte{effect(abi.KVSpend, abi.AppendSpend(nil, abi.Spend{
+				Partition: "l",
+				Now:       now,
+				Charges:   []kv.Charge{{Name: "c", Cost: -1}},
+			}))},
+			status: 503,
+			fails:  true,
+		},
+		{
+			name: "a name of a megabyte",
+			says: [][]byte{effect(abi.KVGet,
+				abi.AppendKey(nil, kv.Key{Partition: "p0", Name: strings.Repeat("n", 1<<20)}))},
+			status: 503,
+			fails:  true,
+		},
+		{
+			name: "an item that expires in the year 300000",
+			says: [][]byte{effect(abi.KVCommit, abi.AppendTx(nil, kv.Tx{
+				ID:        "t",
+				Partition: "p0",
+				Puts:      []kv.Put{{Name: "n", Expires: far}},
+			}))},
+			status: 503,
+			fails:  true,
+		},
+		{
+			name: "a task of the year 300000",
+			says: [][]byte{effect(abi.KVCommit, abi.AppendTx(nil, kv.Tx{
+				ID:        "t",
+				Partition: "p0",
+				Schedule:  []kv.Task{{ID: "n", Due: far}},
+			}))},
+			status: 503,
+			fails:  true,
+		},
+		{
+			name:   "a fetch with 65 fields",
+			says:   [][]byte{fetch(func(q *host.FetchRequest) { q.Header = fields })},
+			status: 503,
+			fails:  true,
+		},
+		{name: "a fetch with a long field", says: [][]byte{fetch(func(q *host.FetchRequest) {
+			q.Header = map[string]string{"A": strings.Repeat("a", 1<<15)}
+		})}, status: 503, fails: true},
+		{name: "a fetch of a long URL", says: [][]byte{fetch(func(q *host.FetchRequest) {
+			q.URL += strings.Repeat("a", 1<<14)
+		})}, status: 503, fails: true},
+		{name: "a fetch by a long method", says: [][]byte{fetch(func(q *host.FetchRequest) {
+			q.Method = strings.Repeat("G", 17)
+		})}, status: 503, fails: true},
+		{name: "a fetch with a large body", says: [][]byte{fetch(func(q *host.FetchRequest) {
+			q.Body = make([]byte, 3<<20)
+		})}, status: 503, fails: true},
 
 		{name: "an answer with no status", says: [][]byte{answer(0, web.Header{})}, status: 503},
-		{name: "an answer that is none yet", says: [][]byte{answer(101, web.Header{})}, status: 503},
-		{name: "a length of its own", says: [][]byte{answer(200, web.Header{"content-length": {"1"}})}, status: 503},
-		{name: "a coding of its own", says: [][]byte{answer(200, web.Header{"transfer-Encoding": {"chunked"}})}, status: 503},
-		{name: "a header that ends the head", says: [][]byte{answer(200, web.Header{"X": {"a\r\n\r\nb"}})}, status: 503},
-		{name: "a header that is not named", says: [][]byte{answer(200, web.Header{"A b": {"c"}})}, status: 503},
+		{name: "an answer that is only informational", says: [][]byte{answer(101, web.Header{})}, status: 503},
+		{
+			name:   "a header with a length",
+			says:   [][]byte{answer(200, web.Header{"content-length": {"1"}})},
+			status: 503,
+		},
+		{
+			name:   "a header with a coding",
+			says:   [][]byte{answer(200, web.Header{"transfer-Encoding": {"chunked"}})},
+			status: 503,
+		},
+		{
+			name:   "a header that ends the head",
+			says:   [][]byte{answer(200, web.Header{"X": {"a\r\n\r\nb"}})},
+			status: 503,
+		},
+		{name: "a header with an invalid name", says: [][]byte{answer(200, web.Header{"A b": {"c"}})}, status: 503},
 		{name: "129 headers", says: [][]byte{answer(200, headers)}, status: 503},
-		{name: "a long header", says: [][]byte{answer(200, web.Header{"X": {strings.Repeat("a", 1<<16)}})}, status: 503},
-		{name: "a long request id", says: [][]byte{answer(200, web.Header{"X-Request-Id": {strings.Repeat("a", 129)}})}, status: 503},
+		{
+			name:   "a long header",
+			says:   [][]byte{answer(200, web.Header{"X": {strings.Repeat("a", 1<<16)}})},
+			status: 503,
+		},
+		{
+			name:   "a long request id",
+			says:   [][]byte{answer(200, web.Header{"X-Request-Id": {strings.Repeat("a", 129)}})},
+			status: 503,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -153,9 +313,12 @@ func TestWhatGuestsSay(t *testing.T) {
 			want := 0
 			if c.fails {
 				want = 1
-				eventually(t, "the guest is given up", func() bool { return seen.count("failed: "+wasmhost.CauseProtocol) == 1 })
+				eventually(t, "the guest is given up", func() bool {
+					return seen.count("failed: "+wasmhost.CauseProtocol) == 1
+				})
 			}
-			if r := get(e, t.Context(), "/"); r.Status != 200 || seen.count("failed: "+wasmhost.CauseProtocol) != want {
+			r := get(e, t.Context(), "/")
+			if r.Status != 200 || seen.count("failed: "+wasmhost.CauseProtocol) != want {
 				t.Errorf("the next request: %d, told of %q", r.Status, seen.all)
 			}
 			if got := strings.Join(told.counts, " "); got != c.counts {
@@ -168,7 +331,7 @@ func TestWhatGuestsSay(t *testing.T) {
 	}
 }
 
-// A fault of the host that a guest finds ends that guest alone.
+// If a guest finds a bug of the host, only that guest may fail.
 func TestAPanicOverWhatAGuestSays(t *testing.T) {
 	var log bytes.Buffer
 	told := &observed{}
@@ -176,23 +339,27 @@ func TestAPanicOverWhatAGuestSays(t *testing.T) {
 	cfg.Instances, cfg.Observer, cfg.Log = 1, told, slog.New(slog.NewTextHandler(&log, nil))
 	cfg.Count = func(string) { panic("a secret") }
 	e := start(t, cfg)
-	if r := say(e, t.Context(), answer(200, web.Header{}), record(abi.Count, []byte(host.CountWebhookDead))); r.Status != 200 {
+	r := say(e, t.Context(), answer(200, web.Header{}), record(abi.Count, []byte(host.CountWebhookDead)))
+	if r.Status != 200 {
 		t.Errorf("%d", r.Status)
 	}
-	eventually(t, "the guest is given up", func() bool { return told.count("failed: "+wasmhost.CauseProtocol) == 1 })
+	eventually(t, "the guest is given up", func() bool {
+		return told.count("failed: "+wasmhost.CauseProtocol) == 1
+	})
 	if r := get(e, t.Context(), "/"); r.Status != 200 {
 		t.Errorf("the next request: %d", r.Status)
 	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(log.String(), "what it said made the host panic (string)") || strings.Contains(log.String(), "a secret") {
+	said := strings.Contains(log.String(), "what it said made the host panic (string)")
+	if !said || strings.Contains(log.String(), "a secret") {
 		t.Errorf("the log: %s", &log)
 	}
 }
 
-// lines is where a host logs. Each line has to be of one piece, of bounded size
-// and with the host's own members once.
+// lines is the destination of a host's log. Each line must be complete, of limited size, and have the
+// host's own members once.
 type lines struct {
 	t     testing.TB
 	count atomic.Int64
@@ -203,7 +370,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	l.count.Add(1)
 	members := map[string]int{}
 	d := json.NewDecoder(bytes.NewReader(p))
-	for _, err := d.Token(); err == nil && d.More(); { // behind the brace: names and values in turn
+	for _, err := d.Token(); err == nil && d.More(); { // after the brace: names and values in turn
 		var name json.Token
 		var value any
 		if name, err = d.Token(); err == nil {
@@ -211,8 +378,9 @@ func (l *lines) Write(p []byte) (int, error) {
 			err = d.Decode(&value)
 		}
 	}
-	if len(p) > 128<<10 || bytes.IndexByte(p, '\n') != len(p)-1 || !json.Valid(p) ||
-		members["time"] != 1 || members["level"] != 1 || members["msg"] != 1 || members["module"] > 1 || members["source"] != 0 {
+	whole := len(p) <= 128<<10 && bytes.IndexByte(p, '\n') == len(p)-1 && json.Valid(p)
+	once := members["time"] == 1 && members["level"] == 1 && members["msg"] == 1
+	if !whole || !once || members["module"] > 1 || members["source"] != 0 {
 		if l.bad.Add(1) < 5 {
 			l.t.Errorf("a line of %d bytes with the members %v: %.300q", len(p), members, p)
 		}
@@ -220,11 +388,26 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// hostile puts together what a guest could say: every kind of record, well
-// formed, malformed, in any order and in anybody's name.
+// hostile makes what a guest could say: every kind of record, well formed or malformed, in any order
+// and in any request's name.
 func hostile(r *rand.Rand) []byte {
 	text := func() string {
-		all := []string{"", "p0", "p1", "c", "l", "n", "\xff\xfe", "time", "level", "msg", "module", "a\nb", "{}", strings.Repeat("x", r.IntN(1<<r.IntN(18)))}
+		all := []string{
+			"",
+			"p0",
+			"p1",
+			"c",
+			"l",
+			"n",
+			"\xff\xfe",
+			"time",
+			"level",
+			"msg",
+			"module",
+			"a\nb",
+			"{}",
+			strings.Repeat("x", r.IntN(1<<r.IntN(18))),
+		}
 		return all[r.IntN(len(all))]
 	}
 	number := func() int64 {
@@ -249,13 +432,19 @@ func hostile(r *rand.Rand) []byte {
 			some(func() { tx.Held = append(tx.Held, kv.Held{TaskID: text(), Lease: text()}) })
 			some(func() { tx.Puts = append(tx.Puts, kv.Put{Name: text(), Value: []byte(text()), Expires: when()}) })
 			some(func() { tx.Deletes = append(tx.Deletes, text()) })
-			some(func() { tx.Schedule = append(tx.Schedule, kv.Task{ID: text(), Due: when(), Payload: []byte(text())}) })
+			some(func() {
+				tx.Schedule = append(tx.Schedule, kv.Task{ID: text(), Due: when(), Payload: []byte(text())})
+			})
 			some(func() { tx.Cancel = append(tx.Cancel, text()) })
 			return abi.AppendTx(nil, tx)
 		case abi.KVClaim:
 			return abi.AppendClaim(nil, abi.Claim{Partition: kv.Partition(text()), Now: when(), Lease: span(), N: n()})
 		case abi.KVList:
-			return abi.AppendList(nil, abi.List{Prefix: kv.Key{Partition: kv.Partition(text()), Name: text()}, After: text(), N: n()})
+			return abi.AppendList(nil, abi.List{
+				Prefix: kv.Key{Partition: kv.Partition(text()), Name: text()},
+				After:  text(),
+				N:      n(),
+			})
 		case abi.KVSpend:
 			s := abi.Spend{Partition: kv.Partition(text()), Now: when()}
 			some(func() { s.Charges = append(s.Charges, kv.Charge{Name: text(), Cost: span(), Burst: span()}) })
@@ -280,7 +469,22 @@ func hostile(r *rand.Rand) []byte {
 		}
 		return []byte(text())
 	}
-	kinds := []abi.Kind{0, abi.KVGet, abi.KVCommit, abi.KVClaim, abi.KVList, abi.KVSpend, abi.Fetch, 7, abi.Respond, abi.Log, abi.Count, abi.Wake, 20, 255}
+	kinds := []abi.Kind{
+		0,
+		abi.KVGet,
+		abi.KVCommit,
+		abi.KVClaim,
+		abi.KVList,
+		abi.KVSpend,
+		abi.Fetch,
+		7,
+		abi.Respond,
+		abi.Log,
+		abi.Count,
+		abi.Wake,
+		20,
+		255,
+	}
 	var out []byte
 	for range 1 + r.IntN(4) {
 		rec := abi.Record{Kind: kinds[r.IntN(len(kinds))], Op: uint32(r.IntN(3))}
@@ -302,10 +506,9 @@ func hostile(r *rand.Rand) []byte {
 	return out
 }
 
-// A module that says everything that can be said, in any order, ends nothing
-// but its own guests: another module of the same process and the same store
-// answers all the time, no line of the log is forged, and afterwards everything
-// is as before.
+// A module that says everything that can be said, in any order, may end nothing but its own guests.
+// Another module of the same process and the same store must answer all the time. No line of the log
+// may be forged. Afterwards everything must be as before.
 func TestAHostileModule(t *testing.T) {
 	const each = 150
 	seed := faultproxy.Seed(t, 1)
@@ -324,14 +527,20 @@ func TestAHostileModule(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, uint64(w)))
 		all.Go(func() {
 			for range each {
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // most wait for ever
-				resp := bad.Handle(ctx, &web.Request{Method: "POST", Path: "/say", Header: web.Header{}, Client: netip.MustParseAddr("192.0.2.1"), Body: hostile(r)})
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // most of these requests never end
+				resp := bad.Handle(ctx, &web.Request{
+					Method: "POST",
+					Path:   "/say",
+					Header: web.Header{},
+					Client: netip.MustParseAddr("192.0.2.1"),
+					Body:   hostile(r),
+				})
 				cancel()
 				if resp.Status < 200 || resp.Status > 599 {
 					t.Errorf("answered with status %d", resp.Status)
 				}
 				if r := get(neighbour, t.Context(), "/nowhere"); r.Status != 404 {
-					t.Errorf("the neighbour answers %d", r.Status)
+					t.Errorf("the other module answers %d", r.Status)
 				}
 			}
 		})
@@ -341,9 +550,12 @@ func TestAHostileModule(t *testing.T) {
 		t.Errorf("afterwards: %d", r.Status)
 	}
 	if err := neighbour.Ready(t.Context()); err != nil {
-		t.Errorf("afterwards the neighbour is not ready: %v", err)
+		t.Errorf("afterwards the other module is not ready: %v", err)
 	}
-	eventually(t, "no request is left", func() bool { s := bad.Stats(); return s.InFlight == 0 && s.Queued == 0 })
+	eventually(t, "no request is left", func() bool {
+		s := bad.Stats()
+		return s.InFlight == 0 && s.Queued == 0
+	})
 	for _, event := range told.counts {
 		if event != host.CountName(event) {
 			t.Errorf("%.40q was counted", event)

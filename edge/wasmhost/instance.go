@@ -16,70 +16,67 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// instance is one guest with its one owner, the goroutine that run is: nobody
-// else calls its exports.
+// instance is one guest. The goroutine that runs run owns it, and only the owner calls its exports.
 type instance struct {
 	module api.Module
 	engine *Engine
 	words  *lastWords
-	log    *slog.Logger // of what the guest says
+	log    *slog.Logger // for what the guest says
 
 	reserve, submit, complete, cancel api.Function
 
 	events chan event
-	ended  chan struct{} // closed by end: it takes no more events
+	ended  chan struct{} // closed by end; then the instance takes no more events
 	end    func()
-	since  atomic.Int64 // when the export that runs was called, on the host's clock; 0: none runs
+	since  atomic.Int64 // when the running export was called, on the host's clock; 0: none runs
 
 	calls  map[uint32]*call
 	last   uint32
-	limit  uint32 // bytes of memory from which on it is to be replaced
-	memory uint32 // bytes that the engine's sum has of it
+	limit  uint32 // bytes of memory from which the instance is to be replaced
+	memory uint32 // bytes of this instance in the engine's sum
 
 	replaced atomic.Bool
 	failed   atomic.Bool
-	full     func() // called by its owner, when its memory is
-	stuck    func() // called when it is given up as one that does not return
+	full     func() // called by the owner when the memory is full
+	stuck    func() // called when the instance is given up because it does not return
 
-	// interrupt ends the export that runs, where the module was compiled to be
-	// interruptible. Nobody but its owner may close the guest: an export that
-	// runs uses what is then gone.
+	// interrupt ends the running export, if the module was compiled to be interruptible. Only the owner
+	// may close the guest, because a running export uses what a close would remove.
 	interrupt context.CancelFunc
 }
 
-// call is one request that an instance works on.
+// call is one request on which an instance works.
 type call struct {
 	ctx     context.Context
 	id      uint32
 	message []byte
 	state   atomic.Int32
-	result  chan result // one, if the instance begins the call and does not end before it
+	result  chan result // gets one result if the instance begins the call
 	stop    func() bool // ends the watch on ctx
-	asking  bool        // an effect of it is under way; its owner's alone
+	asking  bool        // an effect of it is under way; only the owner uses this
 }
 
-// States of a call: it is the guest's as soon as it is begun, and only until
-// then can it be given to another one.
+// States of a call. Once the guest has begun it, it cannot be given to another guest.
 const (
 	waiting int32 = iota
 	begun
 	withdrawn
 )
 
-// result is what a request ended with.
+// result is how a request ended.
 type result struct {
 	body []byte
 	err  error
 }
 
-// event is what reaches an instance from outside.
+// event is what an instance gets from outside.
 type event struct {
 	call   *call
 	kind   eventKind
 	op     uint32
 	status abi.Status
 	body   []byte
-	err    error // why the effect cannot be one of the core
+	err    error // why the effect cannot come from the core
 }
 
 type eventKind uint8
@@ -88,10 +85,10 @@ const (
 	submitted eventKind = iota
 	completed
 	cancelled
-	draining // end once no request is under way
+	draining // end when no request is under way
 )
 
-// send gives the instance an event; false if it has ended.
+// send gives the instance an event. It returns false if the instance has ended.
 func (in *instance) send(e event) bool {
 	select {
 	case in.events <- e:
@@ -101,7 +98,7 @@ func (in *instance) send(e event) bool {
 	}
 }
 
-// run owns the instance until it has drained, nil, or failed.
+// run owns the instance until it has drained (then it returns nil) or failed.
 func (in *instance) run(ctx context.Context) (err error) {
 	defer in.weigh(0)
 	defer in.interrupt()
@@ -115,7 +112,7 @@ func (in *instance) run(ctx context.Context) (err error) {
 		}
 		select {
 		case <-in.ended:
-			return nil // given up as one that does not return, though now it has
+			return nil // it was given up because it did not return, but now it has
 		default:
 		}
 		in.since.Store(int64(time.Since(epoch)))
@@ -155,17 +152,17 @@ func (in *instance) run(ctx context.Context) (err error) {
 		}
 	}
 	for _, c := range in.calls {
-		c.finish(result{err: errPoisoned}) // nothing that it still says could be trusted
+		c.finish(result{err: errPoisoned}) // nothing that the guest still says can be trusted
 	}
 	in.end()
 	return err
 }
 
-// errDeaf: such a request would be under way for ever, and the end of its guest
-// would wait for it.
+// errDeaf ends a guest with such a request: the request would be under way for ever, and the guest's
+// end would wait for it.
 var errDeaf = errors.New("it does not answer a request that was cancelled")
 
-// weigh keeps the engine's sum of memory.
+// weigh updates the engine's sum of memory.
 func (in *instance) weigh(size uint32) {
 	if size != in.memory {
 		in.engine.memory.Add(int64(size) - int64(in.memory))
@@ -173,12 +170,12 @@ func (in *instance) weigh(size uint32) {
 	}
 }
 
-// grace is how long a request whose context is done may take to say so, and so
-// the longest that an export may run.
+// grace is how long a request may take to answer after its context is done. So it is also the longest
+// time for an export.
 const grace = time.Second
 
-// do has the instance work on a call, and returns within a moment of the end of
-// the call's context. errNoGuest says that it has not begun.
+// do makes the instance work on a call. It returns shortly after the end of the call's context at the
+// latest. errNoGuest means that the instance has not begun.
 func (in *instance) do(c *call) ([]byte, error) {
 	in.engine.queued.Add(1)
 	select {
@@ -188,7 +185,7 @@ func (in *instance) do(c *call) ([]byte, error) {
 		return nil, errNoGuest
 	case <-c.ctx.Done():
 		in.engine.queued.Add(-1)
-		in.abandonIfStuck() // its queue is full
+		in.abandonIfStuck() // the queue is full
 		return nil, errLate
 	}
 	var late <-chan time.Time
@@ -202,7 +199,7 @@ func (in *instance) do(c *call) ([]byte, error) {
 				return nil, errNoGuest
 			}
 			select {
-			case r := <-c.result: // it came in the same moment
+			case r := <-c.result: // the result came at the same moment
 				return r.body, r.err
 			default:
 				return nil, errPoisoned
@@ -220,7 +217,7 @@ func (in *instance) do(c *call) ([]byte, error) {
 	}
 }
 
-// withdraw takes back a call that has not begun, and then never will.
+// withdraw takes back a call that has not begun, so that it never will.
 func (in *instance) withdraw(c *call) bool {
 	if !c.state.CompareAndSwap(waiting, withdrawn) {
 		return false
@@ -229,7 +226,7 @@ func (in *instance) withdraw(c *call) bool {
 	return true
 }
 
-// abandonIfStuck gives up an instance that does not return from an export.
+// abandonIfStuck gives up an instance whose export does not return.
 func (in *instance) abandonIfStuck() {
 	since := in.since.Load()
 	if since == 0 || time.Since(epoch)-time.Duration(since) < grace {
@@ -260,7 +257,7 @@ func (in *instance) begin(ctx context.Context, c *call) error {
 	c.stop = func() bool { return true }
 	switch {
 	case c.ctx.Err() != nil:
-		c.finish(result{err: errLate}) // its answer would reach nobody
+		c.finish(result{err: errLate}) // the caller is gone, so nobody would get the answer
 		return nil
 	case len(c.message) > abi.MaxInbox:
 		c.finish(result{err: errTooLarge})
@@ -276,8 +273,10 @@ func (in *instance) begin(ctx context.Context, c *call) error {
 	})
 }
 
-// message puts b into the inbox and calls an export with its length, for c.
-func (in *instance) message(ctx context.Context, c *call, b []byte, export func(n uint64) ([]uint64, error)) error {
+// message puts b into the inbox and calls an export for c with b's length.
+func (in *instance) message(
+	ctx context.Context, c *call, b []byte, export func(n uint64) ([]uint64, error),
+) error {
 	at, err := in.reserve.Call(ctx, uint64(len(b)))
 	if err != nil {
 		return in.trapped(err)
@@ -289,7 +288,7 @@ func (in *instance) message(ctx context.Context, c *call, b []byte, export func(
 	return in.export(c, results, err)
 }
 
-// export hears the outbox that an export has returned which was called for c.
+// export reads the outbox that an export returned, which was called for c.
 func (in *instance) export(c *call, results []uint64, err error) error {
 	if err != nil {
 		return in.trapped(err)
@@ -304,21 +303,21 @@ func (in *instance) export(c *call, results []uint64, err error) error {
 	return nil
 }
 
-// carryOut does what a request asks for.
+// carryOut carries out the effect that a request asks for.
 func (in *instance) carryOut(c *call, rec abi.Record) {
 	begin := time.Now()
 	done := event{call: c, kind: completed, op: rec.Op}
 	defer func() {
 		if v := recover(); v != nil {
-			// The value may quote what was asked; its type and place are enough.
+			// The value may quote the effect, so only its type and its place are logged.
 			in.engine.cfg.Log.Error("panic in an effect", "type", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
 			done.status, done.body = lost(rec.Kind, "the host failed")
 		}
 		in.send(done)
 	}()
 	if err := c.ctx.Err(); err != nil {
-		// Nobody waits for it, as the guest hears next. It is not begun, so
-		// that nothing of a request reaches the store after its answer.
+		// The caller is gone, which the guest hears next. The effect is not begun, so that nothing of a
+		// request reaches the store after its answer.
 		if done.status, done.body = lost(rec.Kind, err.Error()); rec.Kind == abi.KVCommit {
 			done.status = abi.Unavailable
 		}
@@ -326,14 +325,15 @@ func (in *instance) carryOut(c *call, rec abi.Record) {
 	}
 	done.status, done.body, done.err = in.engine.ports.Carry(c.ctx, rec.Kind, rec.Body)
 	if len(done.body) > abi.MaxInbox {
-		done.status, done.body = lost(rec.Kind, fmt.Sprintf("a reply of %d bytes is too large for a guest", len(done.body)))
+		done.status, done.body = lost(rec.Kind, fmt.Sprintf("a reply of %d bytes is too large for a guest",
+			len(done.body)))
 	}
 	if name := effectNames[rec.Kind]; name != "" {
 		in.engine.cfg.Observer.EffectDone(name, time.Since(begin))
 	}
 }
 
-// outbox copies what the header points to: the next export changes it.
+// outbox returns a copy of what the header points to, because the next export changes it.
 func outbox(m api.Module, header uint32) ([]byte, error) {
 	h, ok := m.Memory().Read(header, 12)
 	if !ok {
@@ -355,7 +355,7 @@ func (c *call) finish(r result) {
 	c.result <- r
 }
 
-// newInstance returns the guest as one that takes requests once run is called.
+// newInstance makes an instance of the guest. It takes requests when run is called.
 func (e *Engine) newInstance(m *Module, mod api.Module, words *lastWords, limit uint32) *instance {
 	in := &instance{
 		module: mod, engine: e, words: words, log: e.cfg.Log.With(moduleKey, short(m.digest)),

@@ -18,7 +18,7 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// publisher is one that an engine's store knows, and what it asks for.
+// publisher is a publisher that an engine's store knows, with the requests that it makes.
 type publisher struct {
 	t     testing.TB
 	store kv.KV
@@ -42,8 +42,15 @@ func newPublisher(t testing.TB, c wasmhost.Config) *publisher {
 	if err := d.PutPublisher(t.Context(), integration.Publisher{ID: "pub", Name: "P"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.PutIntegration(t.Context(), integration.Integration{ID: integrationID, PublisherID: "pub", Name: "I", Level: "L1",
-		ChallengeAge: 25, Method: sandbox.Method, Webhook: integration.Webhook{Off: true}}, ""); err != nil {
+	if err := d.PutIntegration(t.Context(), integration.Integration{
+		ID:           integrationID,
+		PublisherID:  "pub",
+		Name:         "I",
+		Level:        "L1",
+		ChallengeAge: 25,
+		Method:       sandbox.Method,
+		Webhook:      integration.Webhook{Off: true},
+	}, ""); err != nil {
 		t.Fatal(err)
 	}
 	if p.key, _, err = d.CreateKey(t.Context(), "pub", "", nil); err != nil {
@@ -54,7 +61,11 @@ func newPublisher(t testing.TB, c wasmhost.Config) *publisher {
 
 func (p *publisher) ask(e *wasmhost.Engine, method, path, body string) int {
 	return e.Handle(p.t.Context(), &web.Request{Method: method, Path: path, Body: []byte(body),
-		Header: web.Header{"Authorization": {"Bearer " + p.key}, "Content-Type": {"application/json"}, "User-Agent": {"a test"}}}).Status
+		Header: web.Header{
+			"Authorization": {"Bearer " + p.key},
+			"Content-Type":  {"application/json"},
+			"User-Agent":    {"a test"},
+		}}).Status
 }
 
 func (p *publisher) id() session.ID {
@@ -79,7 +90,8 @@ func (p *publisher) reconcile(e *wasmhost.Engine, session string) int {
 
 func (p *publisher) start(e *wasmhost.Engine) int {
 	return p.ask(e, "POST", "/api/v1/verify/start",
-		`{"integration_id":"`+integrationID+`","callback_url":"https://shop.example/return","state":"q7Zk1v0mXo2hT5c8"}`)
+		`{"integration_id":"`+integrationID+`","callback_url":"https://shop.example/return",`+
+			`"state":"q7Zk1v0mXo2hT5c8"}`)
 }
 
 func (p *publisher) validate(e *wasmhost.Engine) int {
@@ -90,8 +102,8 @@ func (p *publisher) validate(e *wasmhost.Engine) int {
 	return p.ask(e, "POST", "/api/v1/verify/validate", `{"result_token":"`+result+`"}`)
 }
 
-// slow is a store that answers reads after a while, the first n of them only
-// when all of these are there.
+// slow is a store that answers reads after a while. It answers the first n reads only when all of them
+// have come.
 type slow struct {
 	kv.KV
 	n    int
@@ -126,9 +138,8 @@ func (s *slow) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	return s.KV.Get(ctx, key)
 }
 
-// A thousand requests wait for the store at the same time, in as many guests
-// as there are processors: none waits for another one's answer, and what they
-// keep while they wait is little.
+// A thousand requests wait for the store at the same time, in two guests. None may wait for another's
+// answer, and they may use only little memory while they wait.
 func TestAThousandRequestsWaitInOneProcess(t *testing.T) {
 	const n = 1000
 	c := config(t, goodGuest)
@@ -156,7 +167,8 @@ func TestAThousandRequestsWaitInOneProcess(t *testing.T) {
 		}
 	}
 	if store.most != n || parked.InFlight != n || parked.Instances != 2 {
-		t.Errorf("%d requests at the store at once, %d in flight, in %d guests; want %d, %d, 2", store.most, parked.InFlight, parked.Instances, n, n)
+		t.Errorf("%d requests at the store at once, %d in flight, in %d guests; want %d, %d, 2",
+			store.most, parked.InFlight, parked.Instances, n, n)
 	}
 	over := e.Stats().Memory
 	t.Logf("%d requests parked in %d guests: %.1f MiB of linear memory, %.1f MiB when all were answered",
@@ -166,8 +178,7 @@ func TestAThousandRequestsWaitInOneProcess(t *testing.T) {
 	}
 }
 
-// What a request leaves behind, were it a hundred bytes, would be a megabyte
-// by the end.
+// If a request left behind only a hundred bytes, that would be a megabyte by the end of the test.
 func TestAGuestsMemoryIsFlat(t *testing.T) {
 	const half = 10_000
 	c := config(t, goodGuest)

@@ -18,8 +18,8 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Module is a compiled guest. Any number of engines may run the same one at
-// once: to compile it takes seconds, to make an instance of it milliseconds.
+// Module is a compiled guest. Any number of engines may run the same module at once. To compile one
+// takes seconds, to make an instance of it milliseconds.
 type Module struct {
 	digest    string
 	runtime   wazero.Runtime
@@ -27,20 +27,19 @@ type Module struct {
 	memoryMax int64
 
 	mu    sync.Mutex
-	users int // whoever compiled it, until Close, and each generation of instances
+	users int // one for the caller of Compile, until Close, and one for each generation of instances
 	close func() error
 }
 
-// CompileConfig is what belongs to a module rather than to an engine of it. The
-// zero value works.
+// CompileConfig has the settings of a module rather than of an engine. The zero value works.
 type CompileConfig struct {
 	MemoryMax     int64                   // see Config
 	Interruptible bool                    // see Config
 	Cache         wazero.CompilationCache // see Config
 }
 
-// exports are the functions that a guest must have, with their results and
-// parameters, all i32.
+// exports are the functions that a guest must have, with the number of their parameters and results,
+// all i32.
 var exports = map[string]struct{ params, results int }{
 	"verge_abi":      {0, 1},
 	"verge_reserve":  {1, 1},
@@ -51,15 +50,15 @@ var exports = map[string]struct{ params, results int }{
 	"_initialize":    {0, 0},
 }
 
-// Compile makes a module of its bytes and checks what can be seen from outside.
-// Whoever gets one calls Close.
+// Compile compiles a module and checks everything that can be seen from outside. The caller must call
+// Close.
 func Compile(ctx context.Context, wasm []byte, c CompileConfig) (_ *Module, err error) {
 	c.MemoryMax = cmp.Or(c.MemoryMax, memoryMax)
 	sum := sha256.Sum256(wasm)
 	m := &Module{digest: hex.EncodeToString(sum[:]), memoryMax: c.MemoryMax, users: 1}
 	m.close = sync.OnceValue(m.release)
-	// Without debug information: with it wazero gives each access to memory its
-	// own way out, which names the line, and a request takes 1.8 times as long.
+	// Debug information is off. With it wazero gives each memory access an exit of its own that names
+	// the line, and a request takes 1.8 times as long.
 	rc := wazero.NewRuntimeConfigCompiler().
 		WithMemoryLimitPages(uint32(c.MemoryMax / pageSize)).
 		WithCloseOnContextDone(c.Interruptible).
@@ -101,7 +100,8 @@ func Compile(ctx context.Context, wasm []byte, c CompileConfig) (_ *Module, err 
 		wrong = append(wrong, "it does not export its memory")
 	}
 	if len(wrong) > 0 {
-		return nil, fmt.Errorf("wasmhost: module %s is no guest of this version: %s", short(m.digest), strings.Join(wrong, "; "))
+		return nil, fmt.Errorf("wasmhost: module %s is no guest of this version: %s",
+			short(m.digest), strings.Join(wrong, "; "))
 	}
 	return m, nil
 }
@@ -109,8 +109,7 @@ func Compile(ctx context.Context, wasm []byte, c CompileConfig) (_ *Module, err 
 // Digest is the SHA-256 of the module's bytes.
 func (m *Module) Digest() string { return m.digest }
 
-// Close lets go of the module: engines that run it go on, and with the last of
-// them it is gone.
+// Close releases the module. Engines that run it go on, and the last of them removes it.
 func (m *Module) Close() error { return m.close() }
 
 // hold keeps the module until release.
@@ -144,17 +143,17 @@ func i32s(types []api.ValueType, n int) bool {
 
 func short(digest string) string { return digest[:12] }
 
-// features are WebAssembly's, without tables that grow: no limit of memory
-// counts what is in them.
+// features are WebAssembly's, without tables that grow, because no memory limit counts the content of
+// tables.
 const features = api.CoreFeaturesV2 &^ api.CoreFeatureReferenceTypes
 
 const (
 	pageSize  = 64 << 10  // WebAssembly's
-	memoryMax = 256 << 20 // unless configured
+	memoryMax = 256 << 20 // the default
 )
 
-// instantiate makes a guest that is configured and takes requests. Its exports
-// must be called with a context that withSealer has made.
+// instantiate makes a configured guest that takes requests. Its exports must be called with a context
+// from withSealer.
 func (m *Module) instantiate(ctx context.Context, c *Config, words *lastWords) (api.Module, error) {
 	mc := wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").
 		WithStderr(words).
@@ -201,7 +200,7 @@ func configure(ctx context.Context, mod api.Module, config []byte) error {
 	return fmt.Errorf("the guest refuses its configuration: %s", text)
 }
 
-// draw has a guest that works on nothing yet test itself, which it answers at once.
+// draw makes a guest that has no work yet test itself. It must answer at once.
 func draw(ctx context.Context, mod api.Module) (abi.Self, error) {
 	at, err := mod.ExportedFunction("verge_reserve").Call(ctx, 1)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Observer is told what happens, for metrics; its methods are called
-// concurrently. What can be read at any time is in Stats.
+// Observer learns what happens, for metrics. Its methods are called concurrently. Stats has what can be
+// read at any time.
 type Observer interface {
 	ModuleCompiled(took time.Duration)
-	GuestStarted(took time.Duration)              // configured, too
-	GuestRecycled()                               // its memory was full
+	GuestStarted(took time.Duration)              // includes its configuration
+	GuestRecycled()                               // it was replaced because its memory was full
 	GuestFailed(cause string)                     // one of the causes
 	EffectDone(kind string, took time.Duration)   // get, commit, claim, list, spend or fetch
 	ModuleActivated(digest string, refused error) // digest "": it could not be read
@@ -23,19 +23,19 @@ type Observer interface {
 // Causes of a guest's failure.
 const (
 	CauseMemory   = "out_of_memory"
-	CauseTrap     = "trap"     // a panic that it did not recover from, or code that WebAssembly forbids
-	CauseDeadline = "deadline" // it did not return
-	CauseProtocol = "protocol" // what it said cannot be relied on
+	CauseTrap     = "trap"     // a panic without recover, or an operation that WebAssembly forbids
+	CauseDeadline = "deadline" // an export did not return
+	CauseProtocol = "protocol" // it said something that cannot be relied on
 	CauseHost     = "host"     // a function that it imports failed
-	CauseStart    = "start"    // it could not be started in the place of another one
+	CauseStart    = "start"    // it could not be started to replace another guest
 )
 
 // Stats is the state of an engine at one moment.
 type Stats struct {
 	Digest    string // of the module that takes requests
-	InFlight  int    // requests that an engine was asked and has not answered
+	InFlight  int    // requests that the engine got and has not answered
 	Queued    int    // those of them that no guest has begun
-	Instances int    // guests, those that drain or do not return included
+	Instances int    // guests, including those that drain or do not return
 	Memory    int64  // bytes of their linear memories
 }
 
@@ -55,12 +55,12 @@ func causeOf(err error) string {
 	return CauseTrap
 }
 
-// hostPanic is a panic in a function that guests import.
+// hostPanic is a panic in a function of the host that guests import.
 type hostPanic struct{ value any }
 
 func (hostPanic) Error() string { return "a function of the host panicked" }
 
-// trapped says why an export did not return.
+// trapped returns why an export did not return.
 func (in *instance) trapped(err error) error {
 	f := &failure{CauseTrap, err}
 	switch {
@@ -72,8 +72,8 @@ func (in *instance) trapped(err error) error {
 	return f
 }
 
-// lastWords is the beginning of what a guest writes to standard error, where
-// Go's runtime says why it ends. It is not logged: a panic may quote a request.
+// lastWords is the beginning of what a guest writes to standard error, where Go's runtime writes why it
+// ends. It is not logged, because a panic may quote a request.
 type lastWords struct{ b []byte }
 
 const maxLastWords = 4 << 10
@@ -89,10 +89,15 @@ func (w *lastWords) says(text string) bool {
 }
 
 var effectNames = map[abi.Kind]string{
-	abi.KVGet: "get", abi.KVCommit: "commit", abi.KVClaim: "claim", abi.KVList: "list", abi.KVSpend: "spend", abi.Fetch: "fetch",
+	abi.KVGet:    "get",
+	abi.KVCommit: "commit",
+	abi.KVClaim:  "claim",
+	abi.KVList:   "list",
+	abi.KVSpend:  "spend",
+	abi.Fetch:    "fetch",
 }
 
-// nobody is an Observer that is told nothing.
+// nobody is an Observer that does nothing.
 type nobody struct{}
 
 func (nobody) ModuleCompiled(time.Duration)     {}

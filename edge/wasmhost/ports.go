@@ -9,14 +9,14 @@ import (
 	"github.com/verge-id/verge/wasm/effect"
 )
 
-// ports are what effects are carried out on, and who hears notices.
+// ports carry out effects and get notices.
 type ports struct {
 	effect.Ports
 	count func(event string)
 	wake  func(p kv.Partition, due time.Time)
 }
 
-// lost is the reply to an effect of which nobody knows what became.
+// lost returns the reply to an effect whose result is unknown.
 func lost(k abi.Kind, text string) (abi.Status, []byte) {
 	switch k {
 	case abi.KVCommit:

@@ -19,12 +19,12 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// version is a guest with another digest: it has a section more, which means nothing.
+// version returns the guest with another digest: it has one more section, without a meaning.
 func version(t testing.TB, pkg string, n byte) []byte {
 	return append(bytes.Clone(kit.Build(t, pkg)), 0, 3, 1, 'v', n)
 }
 
-// observed is an Observer that keeps what it is told.
+// observed is an Observer that keeps what it learns.
 type observed struct {
 	mu  sync.Mutex
 	all []string
@@ -64,7 +64,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// calendar is a clock that can be put into years in which badguest does not start.
+// calendar is a clock that can be set to years in which badguest does not start.
 type calendar struct{ wrong atomic.Bool }
 
 func (c *calendar) wall() time.Time {
@@ -86,7 +86,7 @@ func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
 		}},
 		{wasmhost.CauseProtocol, func(t *testing.T, e *wasmhost.Engine, _ *calendar) {
 			if r := say(e, t.Context(), record(abi.Log, []byte{1})); r.Status != 503 {
-				t.Errorf("the request in the guest that logged what is no log: %d", r.Status)
+				t.Errorf("the request in the guest whose log could not be read: %d", r.Status)
 			}
 		}},
 		{wasmhost.CauseDeadline, func(t *testing.T, e *wasmhost.Engine, _ *calendar) {
@@ -98,7 +98,7 @@ func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
 		}},
 		{wasmhost.CauseStart, func(t *testing.T, e *wasmhost.Engine, clock *calendar) {
 			clock.wrong.Store(true)
-			for range 5 { // it is full, and works on
+			for range 5 { // the guest is full and goes on working
 				if r := get(e, t.Context(), "/grow"); r.Status != 200 {
 					t.Errorf("a request that fills a guest: %d", r.Status)
 				}
@@ -109,7 +109,8 @@ func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
 			before, next := version(t, badGuest, 1), version(t, badGuest, 2)
 			told, clock := &observed{}, &calendar{}
 			cfg := config(t, badGuest)
-			cfg.Module, cfg.Instances, cfg.MemoryFull, cfg.Observer, cfg.Clock.Wall = before, 1, 24<<20, told, clock.wall
+			cfg.Module, cfg.Instances, cfg.MemoryFull = before, 1, 24<<20
+			cfg.Observer, cfg.Clock.Wall = told, clock.wall
 			cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 			e := start(t, cfg)
 			first := e.Digest()
@@ -119,7 +120,10 @@ func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			beside := make(chan int, 1)
 			go func() { beside <- get(e, ctx, "/park").Status }()
-			eventually(t, "a request of the module before", func() bool { s := e.Stats(); return s.InFlight == 1 && s.Queued == 0 })
+			eventually(t, "a request of the module before", func() bool {
+				s := e.Stats()
+				return s.InFlight == 1 && s.Queued == 0
+			})
 
 			if err := e.Activate(t.Context(), next); err != nil || e.Digest() == first {
 				t.Fatalf("%v, the digest is %s", err, e.Digest())
@@ -138,7 +142,7 @@ func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
 			if status := <-beside; status != 301 {
 				t.Errorf("a request from before the activation does not go on: %d", status)
 			}
-			// The one before is on no probation: a guest of it is replaced.
+			// The module before is not on probation, so a guest of it that fails is replaced.
 			get(e, t.Context(), "/trap")
 			if r := get(e, t.Context(), "/"); r.Status != 200 || e.Digest() != first {
 				t.Errorf("after a trap of the module before: %d, digest %s", r.Status, e.Digest())
@@ -164,12 +168,13 @@ func TestProbation(t *testing.T) {
 			second := e.Digest()
 			eventually(t, "the guests of the module before are gone", func() bool { return e.Stats().Instances == 1 })
 			get(e, t.Context(), "/trap")
-			if r := get(e, t.Context(), "/"); r.Status != 200 || e.Digest() != second || told.count("rolled back: trap") != 0 {
+			r := get(e, t.Context(), "/")
+			if r.Status != 200 || e.Digest() != second || told.count("rolled back: trap") != 0 {
 				t.Errorf("%d, told of %q", r.Status, told.all)
 			}
 		})
 	}
-	t.Run("one module after the other: back to the one that has stood it", func(t *testing.T) {
+	t.Run("of several modules the last one that has passed its probation takes over", func(t *testing.T) {
 		e, _ := engine(t, 0)
 		first := e.Digest()
 		for _, m := range modules[1:] {
@@ -184,7 +189,7 @@ func TestProbation(t *testing.T) {
 		get(e, t.Context(), "/trap")
 		eventually(t, "the first one takes requests", func() bool { return e.Digest() == first })
 	})
-	t.Run("Close ends the guests of the module before, too", func(t *testing.T) {
+	t.Run("Close also ends the guests of the module before", func(t *testing.T) {
 		e, _ := engine(t, 0)
 		if err := e.Activate(t.Context(), modules[1]); err != nil {
 			t.Fatal(err)
@@ -196,7 +201,8 @@ func TestProbation(t *testing.T) {
 	t.Run("a module that is refused has no probation", func(t *testing.T) {
 		e, told := engine(t, 0)
 		first := e.Digest()
-		if err := e.Activate(t.Context(), []byte("MZ")); err == nil || e.Digest() != first || told.count("activated: false") != 1 {
+		err := e.Activate(t.Context(), []byte("MZ"))
+		if err == nil || e.Digest() != first || told.count("activated: false") != 1 {
 			t.Errorf("%v, told of %q", err, told.all)
 		}
 		get(e, t.Context(), "/trap")
@@ -206,19 +212,19 @@ func TestProbation(t *testing.T) {
 	})
 }
 
-// turning is a source of randomness that another can take the place of.
+// turning is a source of randomness that a test can replace.
 type turning struct{ now atomic.Pointer[io.Reader] }
 
 func (r *turning) turn(to io.Reader) { r.now.Store(&to) }
 
 func (r *turning) Read(p []byte) (int, error) { return (*r.now.Load()).Read(p) }
 
-// A guest that takes another's place has to have randomness of its own, too.
+// The randomness of a guest that replaces another must also be its own.
 func TestReplacementsAreTested(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		bad    io.Reader
-		passes int // guests that take a place before one repeats another
+		passes int // how many guests start before one repeats another's randomness
 	}{
 		{"no randomness", zeros{}, 0},
 		{"the randomness of another guest", &sameForAll{}, 1},
@@ -251,7 +257,7 @@ func TestReplacementsAreTested(t *testing.T) {
 	}
 }
 
-// Only requests that a guest has begun are lost with it.
+// Only requests that a guest has begun may be lost with it.
 func TestRequestsThatWaitForAGuestAreNotLost(t *testing.T) {
 	cfg := config(t, badGuest)
 	cfg.Instances = 1
@@ -285,7 +291,7 @@ func TestRequestsThatWaitForAGuestAreNotLost(t *testing.T) {
 	close(over)
 	asking.Wait()
 	if n := refused.Load(); n != 0 {
-		t.Errorf("%d requests were refused that no guest had begun", n)
+		t.Errorf("%d requests were refused, though no guest had begun them", n)
 	}
 	if s := e.Stats(); s.InFlight != 0 || s.Queued != 0 {
 		t.Errorf("after all is over: %+v", s)

@@ -11,7 +11,7 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// sealerKey is where the context of an export has its engine's Sealer:
+// sealerKey is the key of the engine's Sealer in the context of an export. The context has it because
 // instances of several engines import the same functions.
 type sealerKey struct{}
 
@@ -19,8 +19,8 @@ func withSealer(ctx context.Context, s host.Sealer) context.Context {
 	return context.WithValue(ctx, sealerKey{}, s)
 }
 
-// offerSealing makes the module "verge" that guests import. Without a Sealer
-// its functions say that there is none.
+// offerSealing makes the module "verge" that guests import. Without a Sealer its functions return that
+// there is none.
 func offerSealing(ctx context.Context, r wazero.Runtime) error {
 	b := r.NewHostModuleBuilder("verge")
 	for name, do := range map[string]func(s host.Sealer, purpose string, in []byte) ([]byte, error){
@@ -66,13 +66,15 @@ func offerSealing(ctx context.Context, r wazero.Runtime) error {
 	return err
 }
 
-// offer exports a function of six i32 with a result.
-func offer(b wazero.HostModuleBuilder, name string, do func(s host.Sealer, m api.Memory, args []uint64) int32) {
+// offer exports a function with six i32 parameters and a result.
+func offer(
+	b wazero.HostModuleBuilder, name string, do func(s host.Sealer, m api.Memory, args []uint64) int32,
+) {
 	six, one := make([]api.ValueType, 6), []api.ValueType{api.ValueTypeI32}
 	for i := range six {
 		six[i] = api.ValueTypeI32
 	}
-	b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, m api.Module, stack []uint64) {
+	call := func(ctx context.Context, m api.Module, stack []uint64) {
 		defer func() {
 			if v := recover(); v != nil {
 				panic(hostPanic{v})
@@ -83,14 +85,15 @@ func offer(b wazero.HostModuleBuilder, name string, do func(s host.Sealer, m api
 			n = do(s, m.Memory(), stack)
 		}
 		stack[0] = api.EncodeI32(n)
-	}), six, one).Export(name)
+	}
+	b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(call), six, one).Export(name)
 }
 
-// maxSealed bounds what a guest has sealed or authenticated at once: sixteen
-// times the largest value of a store.
+// maxSealed limits what a guest may seal or authenticate at once: sixteen times the largest value of a
+// store.
 const maxSealed = 1 << 20
 
-// read is the part of the memory whose address and length begin args.
+// read returns the part of the memory whose address and length are the first two of args.
 func read(m api.Memory, args []uint64) ([]byte, bool) {
 	if uint32(args[1]) > maxSealed {
 		return nil, false

@@ -19,7 +19,7 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// either is two engines, of which one works.
+// either is two engines, of which one is used at a time.
 type either struct {
 	engine.Engine // nil: a harness needs no more of it than the methods below
 
@@ -43,22 +43,31 @@ func (e either) Forget() {
 	}
 }
 
-// A guest that seals by itself and one whose host does it understand each
-// other, each way: flow, provider and result tokens, session IDs and what is
-// sealed in the store.
+// A guest that seals by itself and one whose host seals must understand each other in both directions:
+// flow, provider and result tokens, session IDs, and what is sealed in the store.
 func TestGuestsAndHostsSealAlike(t *testing.T) {
 	m := shared(t, goodGuest)
 	const byHost, byGuest = 0, 1
 	var now atomic.Int32
-	h := testharness.New(t, &testharness.Options{Engine: func(cfg core.Config, on host.Host, ring token.Keyring) testharness.Engine {
+	h := testharness.New(t, &testharness.Options{Engine: func(
+		cfg core.Config, on host.Host, ring token.Keyring,
+	) testharness.Engine {
 		e := either{now: &now}
 		for who := range e.both {
 			packed, err := settings.Pack(cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := wasmhost.Config{Compiled: m, Guest: packed, KV: on.KV, Meter: ratelimit.NewLocal(0).Meter(), Fetch: on.Fetch,
-				Log: on.Log, Instances: 1, Clock: wasmhost.Clock{Wall: on.Now}}
+			c := wasmhost.Config{
+				Compiled:  m,
+				Guest:     packed,
+				KV:        on.KV,
+				Meter:     ratelimit.NewLocal(0).Meter(),
+				Fetch:     on.Fetch,
+				Log:       on.Log,
+				Instances: 1,
+				Clock:     wasmhost.Clock{Wall: on.Now},
+			}
 			if meter, ok := on.KV.(kv.Meter); ok {
 				c.Meter = meter
 			}
@@ -77,7 +86,10 @@ func TestGuestsAndHostsSealAlike(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		first, then int32
-	}{{"begun by a guest of its own, ended by one of a host", byGuest, byHost}, {"the other way round", byHost, byGuest}} {
+	}{
+		{"begun by a guest of its own, ended by one of a host", byGuest, byHost},
+		{"the other way round", byHost, byGuest},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			now.Store(c.first)
 			s := h.Start(nil)
@@ -91,7 +103,7 @@ func TestGuestsAndHostsSealAlike(t *testing.T) {
 				t.Errorf("the result is not understood: %d %s", r.Status, r.Body)
 			}
 			h.Settle()
-			types := h.Sink.Types(s.SessionID) // both are due at once, in no order
+			types := h.Sink.Types(s.SessionID) // both are due at once, so their order may differ
 			if slices.Sort(types); !slices.Equal(types, []string{"verification.completed", "verification.started"}) {
 				t.Errorf("events %v", types)
 			}

@@ -6,20 +6,19 @@ import (
 	"fmt"
 )
 
-// What a module may have at most of anything that it only counts. The library
-// that compiles takes a count for true and reserves memory for it, and a process
-// that cannot have its memory ends; a module of 15 bytes did that.
+// The most that a module may have of anything that it declares with a count. The compiling library
+// trusts a count and reserves memory for it, and a process that cannot get the memory ends. A module of
+// 15 bytes once did that.
 const (
 	maxCount  = 1 << 17 // functions, types, elements of its table and so on; Go's guest has some thousands
 	maxLocals = 50_000  // of a function, as in browsers
 )
 
-// checkShape refuses a module of other parts than a guest needs, or one whose
-// counts are not borne out by as many bytes. What is in the parts is for the
-// compiler to check.
+// checkShape refuses a module that has other parts than a guest needs, or whose counts are larger than
+// the bytes that follow. The compiler checks the content of the parts.
 func checkShape(wasm []byte) error {
 	r := &parts{b: wasm}
-	r.take(8) // the compiler reads these first
+	r.take(8) // the compiler has read these before
 	for !r.failed() && len(r.b) > 0 {
 		id := r.byte()
 		s := &parts{b: r.take(r.number())}
@@ -33,8 +32,15 @@ func checkShape(wasm []byte) error {
 	return r.err
 }
 
-// opaque are sections that are not read to their end.
-var opaque = map[byte]bool{customSection: true, functionSection: true, memorySection: true, globalSection: true, startSection: true, countSection: true}
+// opaque are the sections that are not read to their end.
+var opaque = map[byte]bool{
+	customSection:   true,
+	functionSection: true,
+	memorySection:   true,
+	globalSection:   true,
+	startSection:    true,
+	countSection:    true,
+}
 
 const (
 	customSection   = 0
@@ -135,8 +141,8 @@ func (r *parts) section(id byte) error {
 	return r.err
 }
 
-// parts takes numbers and bytes from the front of b. After the first that is
-// not there it has failed, and yields zeros.
+// parts takes numbers and bytes from the front of b. If one is missing, parts has failed and returns
+// zeros afterwards.
 type parts struct {
 	b   []byte
 	err error
@@ -174,7 +180,7 @@ func (r *parts) want(b byte) {
 	}
 }
 
-// number reads an unsigned number of 32 bits.
+// number reads an unsigned number of at most 32 bits.
 func (r *parts) number() int {
 	var v uint64
 	for shift := 0; shift < 35; shift += 7 {
@@ -193,7 +199,7 @@ func (r *parts) number() int {
 
 func (r *parts) bytes() []byte { return r.take(r.number()) }
 
-// count reads how many follow, each of one byte at least.
+// count reads how many things follow, each of at least one byte.
 func (r *parts) count() int {
 	n := r.number()
 	if n > maxCount || n > len(r.b) {
@@ -217,7 +223,7 @@ func (r *parts) each(one func()) {
 	}
 }
 
-// constant skips where something begins: a number, or a global's value.
+// constant skips an expression that says where something begins or what value a global has.
 func (r *parts) constant() {
 	switch op := r.byte(); op {
 	case 0x41, 0x23:

@@ -26,13 +26,13 @@ func ours() [][]byte {
 	return all
 }
 
-// Requests, guests that fail or are full, activations, rollbacks and renewals
-// all at once, and Close in the midst of it: every request is answered, and
-// nothing is left running.
+// Requests, guests that fail or are full, activations, rollbacks and renewals happen at the same time,
+// and Close comes in the middle. Every request must be answered, and nothing may be left running.
 func TestEverythingAtOnce(t *testing.T) {
 	var modules []*wasmhost.Module
 	for n := range 3 {
-		m, err := wasmhost.Compile(t.Context(), version(t, badGuest, byte(n)), wasmhost.CompileConfig{Cache: cache(), MemoryMax: 64 << 20})
+		m, err := wasmhost.Compile(t.Context(), version(t, badGuest, byte(n)),
+			wasmhost.CompileConfig{Cache: cache(), MemoryMax: 64 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,8 @@ func TestEverythingAtOnce(t *testing.T) {
 	}
 	for range 3 {
 		cfg := config(t, badGuest)
-		cfg.Module, cfg.Compiled, cfg.Instances, cfg.MemoryFull, cfg.Probation = nil, modules[0], 2, 16<<20, 20*time.Millisecond
+		cfg.Module, cfg.Compiled, cfg.Instances = nil, modules[0], 2
+		cfg.MemoryFull, cfg.Probation = 16<<20, 20*time.Millisecond
 		e := start(t, cfg)
 		over := make(chan struct{})
 		var all sync.WaitGroup
@@ -72,8 +73,9 @@ func TestEverythingAtOnce(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		})
 		loop(func() {
-			if err := e.ActivateCompiled(t.Context(), modules[rand.IntN(3)]); err != nil && !errors.Is(err, wasmhost.ErrActive) && !errors.Is(err, wasmhost.ErrClosed) {
-				t.Logf("an activation: %v", err) // its guest may have been asked to trap while it was tested
+			err := e.ActivateCompiled(t.Context(), modules[rand.IntN(3)])
+			if err != nil && !errors.Is(err, wasmhost.ErrActive) && !errors.Is(err, wasmhost.ErrClosed) {
+				t.Logf("an activation: %v", err) // its guest may have got a request that makes it trap during its tests
 			}
 			e.Renew(t.Context())
 		})
@@ -93,8 +95,8 @@ func TestEverythingAtOnce(t *testing.T) {
 	}
 }
 
-// Behind a guest that is busy, requests that are over leave the queue by
-// themselves, whatever its length, and never reach it.
+// If a guest is busy, requests that are over must leave its queue by themselves, however long the queue
+// is, and never reach the guest.
 func TestRequestsThatEndInTheQueue(t *testing.T) {
 	cfg := config(t, badGuest)
 	cfg.Instances = 1
@@ -140,7 +142,7 @@ func TestCloseWhileActivating(t *testing.T) {
 	go func() {
 		done <- e.Activate(t.Context(), append(bytes.Clone(kit.Module(t)), 0, 3, 1, 'v', byte(rand.IntN(256))))
 	}()
-	time.Sleep(50 * time.Millisecond) // it compiles, for longer than that
+	time.Sleep(50 * time.Millisecond) // compiling takes longer than that
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
@@ -150,5 +152,8 @@ func TestCloseWhileActivating(t *testing.T) {
 	if err := e.Activate(t.Context(), kit.Build(t, badGuest)); !errors.Is(err, wasmhost.ErrClosed) {
 		t.Errorf("an activation afterwards: %v", err)
 	}
-	eventually(t, "no guest is left", func() bool { s := e.Stats(); return s.Instances == 0 && s.Memory == 0 && len(ours()) == 0 })
+	eventually(t, "no guest is left", func() bool {
+		s := e.Stats()
+		return s.Instances == 0 && s.Memory == 0 && len(ours()) == 0
+	})
 }

@@ -1,11 +1,10 @@
-// Package wasmhost runs the core as a WebAssembly guest in this process: an
-// engine with the same methods as *core.Service, on any kv.KV.
+// Package wasmhost runs the core as a WebAssembly guest in this process. It is an engine with the same
+// methods as *core.Service, on any kv.KV.
 //
-// A module has the authority of what it is handed: the Sealer, the KV, the way
-// out. It has no more. Whatever its guests say, malformed, excessive or in any
-// order, costs the guest that says it its place; the host goes on, other guests
-// and engines do too, and a module on probation is rolled back. See hear.go and
-// package effect for what is believed, shape.go for what may be compiled.
+// A module can use what it is given and nothing else: the Sealer, the KV and the Fetcher. If a guest
+// says something malformed, excessive or out of order, that guest loses its place. The host, other
+// guests and other engines go on, and a module on probation is rolled back. hear.go and package effect
+// say what is accepted from a guest, shape.go says what may be compiled.
 package wasmhost
 
 import (
@@ -32,18 +31,18 @@ import (
 	"github.com/verge-id/verge/wasm/effect"
 )
 
-// Config of an Engine. Module or Compiled, Guest, KV, Meter and Fetch are
-// needed; every other zero value works.
+// Config configures an Engine. Module or Compiled, Guest, KV, Meter and Fetch are needed. Every other
+// zero value works.
 type Config struct {
 	Module []byte     // the guest, as `make wasm` builds it
-	Guest  abi.Config // of the service; a zero Partitions is one
+	Guest  abi.Config // the service's configuration; a zero Partitions means one
 
-	// Compiled is the guest instead of Module, for engines that share it. It
-	// has been compiled with a MemoryMax and so on of its own.
+	// Compiled is the guest instead of Module, for engines that share it. Its MemoryMax and
+	// Interruptible were set when it was compiled.
 	Compiled *Module
 
 	KV    kv.KV
-	Meter kv.Meter // rate counters: the KV's own where instances share it
+	Meter kv.Meter // rate counters; the KV's own if instances share it
 	Fetch host.Fetcher
 
 	// Sealer keeps the keys outside of the guest. Nil: Guest.Keyring has them.
@@ -51,37 +50,37 @@ type Config struct {
 
 	Log   *slog.Logger                        // nil discards
 	Count func(event string)                  // nil discards
-	Wake  func(p kv.Partition, due time.Time) // nil: nobody is told
+	Wake  func(p kv.Partition, due time.Time) // nil discards
 
-	Instances  int   // guests that run at the same time; 0: as many as processors
-	MemoryMax  int64 // bytes of one guest's memory, above which it fails; 0: 256 MiB
-	MemoryFull int64 // from which on it is replaced once it has no request; 0: a quarter of MemoryMax
+	Instances int   // guests that run at the same time; 0: one for each processor
+	MemoryMax int64 // the most bytes of one guest's memory; above it the guest fails; 0: 256 MiB
+	// bytes of memory from which a guest is replaced once it has no request; 0: a quarter of MemoryMax
+	MemoryFull int64
 
-	// Interruptible lets a deadline end a guest that does not return. It costs
-	// a guest two thirds of its speed; the module that is built from this
-	// source does not need it. Without it, one that loops and calls nothing
-	// stops the whole process at the next garbage collection, which waits for
-	// it: a module that nobody trusts must not run so.
+	// Interruptible lets a deadline end a guest that does not return. It costs a guest two thirds of
+	// its speed, and the module that is built from this source does not need it. Without it, a guest
+	// that loops without a call stops the whole process at the next garbage collection, which waits for
+	// it. So an untrusted module must not run without it.
 	Interruptible bool
 
-	// Probation is how long a module that was activated is watched: if a guest
-	// of it fails in that time, or cannot be started, the module before takes
-	// over again, whose guests are kept for that. 0: 30 s; below: not at all.
+	// Probation is how long an activated module is watched. If a guest of it fails in that time or
+	// cannot be started, the module before it takes over again. Its guests are kept for that. 0: 30 s.
+	// Negative: no probation.
 	Probation time.Duration
 
-	Observer Observer // nil: nobody is told
+	Observer Observer // nil: none
 
-	Cache  wazero.CompilationCache // nil: compiled anew at every start
+	Cache  wazero.CompilationCache // nil: the module is compiled again at every start
 	Random io.Reader               // nil: crypto/rand
 	Clock  Clock                   // zero: the system's
 
 	guest []byte
 }
 
-// Clock is what a guest takes for the time.
+// Clock is the time that a guest gets.
 type Clock struct {
 	Wall func() time.Time     // nil: time.Now
-	Mono func() time.Duration // since some instant; nil: the system's
+	Mono func() time.Duration // since some instant; nil: the system's monotonic clock
 }
 
 func (c Config) withDefaults() Config {
@@ -118,7 +117,7 @@ func (c Clock) wall() (sec int64, nsec int32) {
 
 func (c Clock) nano() int64 {
 	if c.Mono != nil {
-		return int64(c.Mono()) + 1 // Go's runtime takes 0 for a clock that does not work
+		return int64(c.Mono()) + 1 // Go's runtime treats 0 as a clock that does not work
 	}
 	return int64(time.Since(epoch))
 }
@@ -131,16 +130,16 @@ type Engine struct {
 	ports      ports
 	partitions []kv.Partition
 
-	activating sync.Mutex // held by the one activation that is under way
+	activating sync.Mutex // held by the activation that is under way
 
-	mu         sync.Mutex // held while a generation takes another's place
+	mu         sync.Mutex // held while one generation replaces another
 	generation atomic.Pointer[generation]
-	before     *generation // takes over again if the present one fails on probation; nil: none is
+	before     *generation // takes over again if the current one fails on probation; nil: there is no probation
 	trial      int         // counts probations
-	proven     *time.Timer // ends this one
+	proven     *time.Timer // ends the current probation
 	retiring   sync.WaitGroup
 	over       chan struct{} // closed by Close
-	changed    signal        // there may be a guest where there was none
+	changed    signal        // tells that a guest may have become available
 
 	inFlight, queued, instances, memory atomic.Int64
 }
@@ -155,7 +154,11 @@ func New(ctx context.Context, c Config) (*Engine, error) {
 	if c.guest, err = json.Marshal(c.Guest); err != nil {
 		return nil, fmt.Errorf("wasmhost: %w", err)
 	}
-	e := &Engine{cfg: c, ports: ports{effect.Ports{KV: c.KV, Meter: c.Meter, Fetch: c.Fetch}, c.Count, c.Wake}, over: make(chan struct{})}
+	e := &Engine{
+		cfg:   c,
+		ports: ports{effect.Ports{KV: c.KV, Meter: c.Meter, Fetch: c.Fetch}, c.Count, c.Wake},
+		over:  make(chan struct{}),
+	}
 	for n := range max(c.Guest.Partitions, 1) {
 		e.partitions = append(e.partitions, kv.Partition(fmt.Sprint("p", n)))
 	}
@@ -170,20 +173,19 @@ func New(ctx context.Context, c Config) (*Engine, error) {
 	return e, nil
 }
 
-// Why a request has no result.
+// Reasons why a request has no result.
 var (
 	errNoResult = errors.New("wasmhost: the guest failed on this request")
-	errPoisoned = errors.New("wasmhost: the guest failed") // and with it all of its requests
+	errPoisoned = errors.New("wasmhost: the guest failed") // so all of its requests failed
 	errNoGuest  = errors.New("wasmhost: no guest takes requests")
 	errLate     = errors.New("wasmhost: the guest did not answer in time")
 	errTooLarge = errors.New("wasmhost: the request is too large for a guest")
 )
 
-// noGuestTime is how long a request waits for a guest to be started where there
-// is none, or none that is not failing.
+// noGuestTime is how long a request waits for a guest if there is none, or none that works.
 const noGuestTime = 5 * time.Second
 
-// do has a guest run an entry and returns its result.
+// do makes a guest run an entry and returns the result.
 func (e *Engine) do(ctx context.Context, entry abi.Entry, body func([]byte) []byte) ([]byte, error) {
 	message := []byte{byte(entry)}
 	if body != nil {
@@ -198,7 +200,7 @@ func (e *Engine) do(ctx context.Context, entry abi.Entry, body func([]byte) []by
 		if err != errNoGuest {
 			return result, err
 		}
-		// None has begun: another one may, once it is there.
+		// No guest has begun the request, so another guest may run it when one is there.
 		if enough == nil {
 			enough = time.After(noGuestTime)
 		}
@@ -214,9 +216,9 @@ func (e *Engine) do(ctx context.Context, entry abi.Entry, body func([]byte) []by
 	}
 }
 
-// Handle answers a request of the public API or of a hosted page. Where the
-// guest fails, the answer is a bare status, which the server words: 503 if the
-// request may be tried again, 500 if it was the request that the core failed on.
+// Handle answers a request of the public API or of a hosted page. If the guest fails, the answer is a
+// status without a body, and the server adds the text: 503 if the request may be tried again, 500 if
+// the core failed because of this request.
 func (e *Engine) Handle(ctx context.Context, req *web.Request) *web.Response {
 	return e.answer(ctx, abi.Handle, req)
 }
@@ -249,12 +251,12 @@ func (e *Engine) Ready(ctx context.Context) error {
 	return e.outcome(ctx, abi.Ready, nil)
 }
 
-// Run does what a claimed task is for.
+// Run does the work of a claimed task.
 func (e *Engine) Run(ctx context.Context, job host.Job) error {
 	return e.outcome(ctx, abi.Run, func(b []byte) []byte { return abi.AppendJob(b, job, time.Time{}) })
 }
 
-// Defer gives a claimed task back until then.
+// Defer gives a claimed task back until the given time.
 func (e *Engine) Defer(ctx context.Context, job host.Job, until time.Time) error {
 	return e.outcome(ctx, abi.Defer, func(b []byte) []byte { return abi.AppendJob(b, job, until) })
 }
@@ -276,7 +278,7 @@ func (e *Engine) outcome(ctx context.Context, entry abi.Entry, body func([]byte)
 	return outcomeOf(o)
 }
 
-// outcomeOf is the error that a guest reports. The text is the guest's.
+// outcomeOf returns the error that a guest reports. Its text is the guest's.
 func outcomeOf(o abi.Outcome) error {
 	o.Text = cut(o.Text, maxMessage)
 	return o.Err()
@@ -293,8 +295,11 @@ func (e *Engine) RunDue(ctx context.Context) (next time.Time, err error) {
 	return next, err
 }
 
-// jobs has an entry of those run that answer with jobs; RunDue wants none, and takes no argument.
-func (e *Engine) jobs(ctx context.Context, entry abi.Entry, wanted abi.ClaimJobs) ([]host.Job, time.Time, error) {
+// jobs runs one of the entries that answer with jobs. For RunDue, wanted is zero, because that entry
+// takes no argument.
+func (e *Engine) jobs(
+	ctx context.Context, entry abi.Entry, wanted abi.ClaimJobs,
+) ([]host.Job, time.Time, error) {
 	var body func([]byte) []byte
 	if entry == abi.ClaimDue {
 		body = func(b []byte) []byte { return abi.AppendClaimJobs(b, wanted) }
@@ -313,7 +318,7 @@ func (e *Engine) jobs(ctx context.Context, entry abi.Entry, wanted abi.ClaimJobs
 	return j.Jobs, j.Next, outcomeOf(j.Outcome)
 }
 
-// Partitions are those that tasks lie in.
+// Partitions returns the partitions that hold tasks.
 func (e *Engine) Partitions() []kv.Partition { return e.partitions }
 
 // Stats returns the state of the engine.
@@ -322,8 +327,7 @@ func (e *Engine) Stats() Stats {
 		Instances: int(e.instances.Load()), Memory: e.memory.Load()}
 }
 
-// Close ends the guests once their requests are over. An activation that is
-// under way then has no effect.
+// Close ends the guests when their requests are over. An activation that is under way has no effect.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	if e.closed() {

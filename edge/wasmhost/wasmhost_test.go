@@ -26,7 +26,7 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// cache spares the tests of a process compiling the same module again.
+// cache saves the tests of a process from compiling the same module again.
 var cache = sync.OnceValue(wazero.NewCompilationCache)
 
 const (
@@ -34,7 +34,7 @@ const (
 	badGuest  = "github.com/verge-id/verge/edge/wasmhost/testdata/badguest"
 )
 
-// config is one that works, of a guest that seals by itself.
+// config returns a working configuration of a guest that seals by itself.
 func config(t testing.TB, pkg string) wasmhost.Config {
 	return wasmhost.Config{
 		Module: kit.Build(t, pkg),
@@ -73,7 +73,8 @@ func get(e *wasmhost.Engine, ctx context.Context, path string) *web.Response {
 
 func TestTheCoreAnswers(t *testing.T) {
 	e := start(t, config(t, goodGuest))
-	if r := get(e, t.Context(), "/nowhere"); r.Status != 404 || !strings.Contains(string(r.Body), "NOT_FOUND") || r.Header.Get("X-Request-Id") == "" {
+	r := get(e, t.Context(), "/nowhere")
+	if r.Status != 404 || !strings.Contains(string(r.Body), "NOT_FOUND") || r.Header.Get("X-Request-Id") == "" {
 		t.Errorf("%d %v %s", r.Status, r.Header, r.Body)
 	}
 	if err := e.Ready(t.Context()); err != nil {
@@ -81,7 +82,7 @@ func TestTheCoreAnswers(t *testing.T) {
 	}
 }
 
-// shared is a module that the tests of a process compile once.
+// shared returns a module that the tests of a process compile once.
 func shared(t testing.TB, pkg string) *wasmhost.Module {
 	t.Helper()
 	m, err := wasmhost.Compile(t.Context(), kit.Build(t, pkg), wasmhost.CompileConfig{Cache: cache()})
@@ -92,7 +93,7 @@ func shared(t testing.TB, pkg string) *wasmhost.Module {
 	return m
 }
 
-// counting is a Sealer that opens nothing and counts what it is asked.
+// counting is a Sealer that opens nothing and counts its calls.
 type counting struct{ asked *atomic.Int32 }
 
 func (c counting) Open(string, []byte) ([]byte, time.Time, error) {
@@ -115,9 +116,15 @@ func TestEnginesShareAModule(t *testing.T) {
 		c.Guest.Keyring, c.Sealer = nil, counting{&asked[i]}
 		engines[i] = start(t, c)
 	}
-	engines[1].Handle(t.Context(), &web.Request{Method: "GET", Path: api.HostedPath, Query: "flow=" + token.FlowPrefix + strings.Repeat("A", 200), Header: web.Header{}})
+	engines[1].Handle(t.Context(), &web.Request{
+		Method: "GET",
+		Path:   api.HostedPath,
+		Query:  "flow=" + token.FlowPrefix + strings.Repeat("A", 200),
+		Header: web.Header{},
+	})
 	if asked[0].Load() != 0 || asked[1].Load() == 0 {
-		t.Errorf("the sealers were asked %d and %d times, want only the one of the engine that was", asked[0].Load(), asked[1].Load())
+		t.Errorf("the sealers were asked %d and %d times, want only the one of the engine that was",
+			asked[0].Load(), asked[1].Load())
 	}
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
@@ -141,7 +148,7 @@ func TestEnginesShareAModule(t *testing.T) {
 	}
 }
 
-// parked is a store that answers nobody until it is opened.
+// parked is a store that answers no call until it is opened.
 type parked struct {
 	kv.KV
 	open chan struct{}
@@ -167,12 +174,12 @@ func TestManyRequestsInOneInstance(t *testing.T) {
 	for range n {
 		all.Go(func() { errs <- e.Ready(t.Context()) })
 	}
-	time.Sleep(100 * time.Millisecond) // those that are under way by then are parked
+	time.Sleep(100 * time.Millisecond) // requests that are under way by then are parked
 	if len(errs) != 0 {
 		t.Errorf("%d requests are over though the store has answered none", len(errs))
 	}
 	if r := get(e, t.Context(), "/nowhere"); r.Status != 404 {
-		t.Errorf("a request beside them: %d", r.Status)
+		t.Errorf("a request under way at the same time: %d", r.Status)
 	}
 	close(store.open)
 	all.Wait()
@@ -199,12 +206,12 @@ func TestADeadlineEndsARequest(t *testing.T) {
 	}
 }
 
-// Whatever a guest does, its requests are refused and the next one is served.
+// Whatever a guest does, its requests must be refused, and the next one must be served.
 func TestGuestsThatFail(t *testing.T) {
 	for _, c := range []struct {
 		path          string
 		status        int
-		cause         string // "": the others in the instance are spared
+		cause         string // of the guest's failure; "": only this request fails
 		deadline      time.Duration
 		interruptible bool
 	}{
@@ -215,12 +222,18 @@ func TestGuestsThatFail(t *testing.T) {
 		{path: "/huge", status: 503, cause: wasmhost.CauseProtocol},
 		{path: "/record", status: 503, cause: wasmhost.CauseProtocol},
 		{path: "/stranger", status: 503, cause: wasmhost.CauseProtocol},
-		{path: "/loop", status: 503, cause: wasmhost.CauseDeadline, deadline: 50 * time.Millisecond, interruptible: true},
+		{
+			path:          "/loop",
+			status:        503,
+			cause:         wasmhost.CauseDeadline,
+			deadline:      50 * time.Millisecond,
+			interruptible: true,
+		},
 		{path: "/slow", status: 503, cause: wasmhost.CauseDeadline, deadline: 50 * time.Millisecond},
 		{path: "/deaf", status: 503, cause: wasmhost.CauseProtocol, deadline: 50 * time.Millisecond},
 		{path: "/junk", status: 503},
 		{path: "/empty", status: 500},
-		{path: "/effect", status: 200}, // one that no host knows
+		{path: "/effect", status: 200}, // an effect that no host knows
 	} {
 		t.Run(c.path[1:], func(t *testing.T) {
 			t.Parallel()
@@ -231,7 +244,10 @@ func TestGuestsThatFail(t *testing.T) {
 			defer cancel()
 			beside := make(chan int, 1)
 			go func() { beside <- get(e, ctx, "/park").Status }()
-			eventually(t, "a request is under way", func() bool { s := e.Stats(); return s.InFlight == 1 && s.Queued == 0 })
+			eventually(t, "a request is under way", func() bool {
+				s := e.Stats()
+				return s.InFlight == 1 && s.Queued == 0
+			})
 
 			own := t.Context()
 			if c.deadline > 0 {
@@ -249,12 +265,19 @@ func TestGuestsThatFail(t *testing.T) {
 				want = 301
 			}
 			if status := <-beside; status != want {
-				t.Errorf("a request beside it: %d, want %d", status, want)
+				t.Errorf("a request in the same guest: %d, want %d", status, want)
 			}
 			if r := get(e, t.Context(), "/"); r.Status != 200 {
 				t.Errorf("the next request: %d", r.Status)
 			}
-			for _, cause := range []string{wasmhost.CauseTrap, wasmhost.CauseMemory, wasmhost.CauseProtocol, wasmhost.CauseDeadline, wasmhost.CauseHost, wasmhost.CauseStart} {
+			for _, cause := range []string{
+				wasmhost.CauseTrap,
+				wasmhost.CauseMemory,
+				wasmhost.CauseProtocol,
+				wasmhost.CauseDeadline,
+				wasmhost.CauseHost,
+				wasmhost.CauseStart,
+			} {
 				n := 0
 				if cause == c.cause {
 					n = 1
@@ -271,7 +294,7 @@ func TestGuestsThatFail(t *testing.T) {
 	}
 }
 
-func TestAFullInstanceIsReplacedAndFailsNobody(t *testing.T) {
+func TestAFullInstanceIsReplacedAndNoRequestFails(t *testing.T) {
 	cfg := config(t, badGuest)
 	cfg.Instances, cfg.MemoryMax, cfg.MemoryFull = 1, 256<<20, 32<<20
 	e := start(t, cfg)
@@ -296,14 +319,24 @@ func TestModulesThatAreRefused(t *testing.T) {
 		change func(*wasmhost.Config)
 		says   string
 	}{
-		{"no module at all", func(c *wasmhost.Config) { c.Module = []byte("MZ") }, "no WebAssembly"},
-		{"one that exports nothing of ours", func(c *wasmhost.Config) { c.Module = []byte("\x00asm\x01\x00\x00\x00") }, "does not export verge_submit"},
-		{"a configuration that the core refuses", func(c *wasmhost.Config) { c.Guest.BaseURL = "http://x" }, "refuses its configuration"},
-		{"nobody seals", func(c *wasmhost.Config) { c.Guest.Keyring = nil }, "does not seal"},
-		{"another version of the ABI", func(c *wasmhost.Config) { c.Module = ofVersion(3) }, "the guest speaks version 3 of the ABI, this host 2"},
-		{"a clock that is off", func(c *wasmhost.Config) { c.Clock.Wall = hasty(2 * time.Second) }, "its clock is off by -"},
+		{"bytes that are no module", func(c *wasmhost.Config) { c.Module = []byte("MZ") }, "no WebAssembly"},
+		{"a module without our exports", func(c *wasmhost.Config) {
+			c.Module = []byte("\x00asm\x01\x00\x00\x00")
+		}, "does not export verge_submit"},
+		{"a configuration that the core refuses", func(c *wasmhost.Config) {
+			c.Guest.BaseURL = "http://x"
+		}, "refuses its configuration"},
+		{"no way to seal", func(c *wasmhost.Config) { c.Guest.Keyring = nil }, "does not seal"},
+		{"another version of the ABI", func(c *wasmhost.Config) {
+			c.Module = ofVersion(3)
+		}, "the guest speaks version 3 of the ABI, this host 2"},
+		{"a clock that is off", func(c *wasmhost.Config) {
+			c.Clock.Wall = hasty(2 * time.Second)
+		}, "its clock is off by -"},
 		{"randomness that is always the same", func(c *wasmhost.Config) { c.Random = zeros{} }, "repeats itself"},
-		{"randomness that the instances share", func(c *wasmhost.Config) { c.Random = &sameForAll{} }, "repeats itself"},
+		{"randomness that the instances share", func(c *wasmhost.Config) {
+			c.Random = &sameForAll{}
+		}, "repeats itself"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := config(t, goodGuest)
@@ -323,7 +356,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// sameForAll gives every 32 bytes that are asked for the same ones.
+// sameForAll gives the same 32 bytes to everyone who asks for that many.
 type sameForAll struct{}
 
 func (sameForAll) Read(p []byte) (int, error) {
@@ -331,16 +364,15 @@ func (sameForAll) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// hasty is a clock that goes on by so much each time it is read: what the guest
-// took for the time is not it any more when the host looks.
+// hasty is a clock that moves on by d each time it is read. So the guest's time is no longer right when
+// the host looks.
 func hasty(by time.Duration) func() time.Time {
 	var reads atomic.Int64
 	begin := time.Now()
 	return func() time.Time { return begin.Add(time.Duration(reads.Add(1)) * by) }
 }
 
-// ofVersion is a module that exports all that a guest has to, and says which
-// version of the ABI it speaks.
+// ofVersion returns a module that has all exports of a guest and reports the given version of the ABI.
 func ofVersion(version byte) []byte {
 	counted := func(parts ...[]byte) []byte {
 		return append([]byte{byte(len(parts))}, bytes.Join(parts, nil)...)
@@ -353,8 +385,13 @@ func ofVersion(version byte) []byte {
 	constant := func(n byte) []byte { return []byte{0x41, n} }
 	var types, kinds, exports, bodies [][]byte
 	for i, f := range []function{
-		{"verge_abi", 0, constant(version)}, {"verge_reserve", 1, constant(0)}, {"verge_config", 1, constant(0)},
-		{"verge_submit", 2, constant(0)}, {"verge_complete", 4, constant(0)}, {"verge_cancel", 2, constant(0)}, {"_initialize", 0, nil},
+		{"verge_abi", 0, constant(version)},
+		{"verge_reserve", 1, constant(0)},
+		{"verge_config", 1, constant(0)},
+		{"verge_submit", 2, constant(0)},
+		{"verge_complete", 4, constant(0)},
+		{"verge_cancel", 2, constant(0)},
+		{"_initialize", 0, nil},
 	} {
 		i32s := func(n int) []byte { return append([]byte{byte(n)}, bytes.Repeat([]byte{0x7f}, n)...) }
 		results := 1
@@ -364,14 +401,21 @@ func ofVersion(version byte) []byte {
 		types = append(types, slices.Concat([]byte{0x60}, i32s(f.params), i32s(results)))
 		kinds = append(kinds, []byte{byte(i)})
 		exports = append(exports, slices.Concat([]byte{byte(len(f.name))}, []byte(f.name), []byte{0, byte(i)}))
-		bodies = append(bodies, slices.Concat([]byte{byte(len(f.instructions) + 2), 0}, f.instructions, []byte{0x0b}))
+		bodies = append(bodies,
+			slices.Concat([]byte{byte(len(f.instructions) + 2), 0}, f.instructions, []byte{0x0b}))
 	}
 	exports = append(exports, []byte("\x06memory\x02\x00"))
 	module := []byte("\x00asm\x01\x00\x00\x00")
 	for _, s := range []struct {
 		id   byte
 		body []byte
-	}{{1, counted(types...)}, {3, counted(kinds...)}, {5, []byte{1, 0, 1}}, {7, counted(exports...)}, {10, counted(bodies...)}} {
+	}{
+		{1, counted(types...)},
+		{3, counted(kinds...)},
+		{5, []byte{1, 0, 1}},
+		{7, counted(exports...)},
+		{10, counted(bodies...)},
+	} {
 		module = append(binary.AppendUvarint(append(module, s.id), uint64(len(s.body))), s.body...)
 	}
 	return module

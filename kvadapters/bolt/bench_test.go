@@ -90,7 +90,11 @@ func BenchmarkClaimAmongAMillion(b *testing.B) {
 					if i < leased {
 						due = start.Add(-time.Hour)
 					}
-					tx.Schedule = append(tx.Schedule, kv.Task{ID: fmt.Sprintf("svc_sess_%020d", i), Due: due, Payload: make([]byte, 100)})
+					tx.Schedule = append(tx.Schedule, kv.Task{
+						ID:      fmt.Sprintf("svc_sess_%020d", i),
+						Due:     due,
+						Payload: make([]byte, 100),
+					})
 				}
 				if err := store.Commit(context.Background(), tx); err != nil {
 					b.Error(err)
@@ -99,7 +103,8 @@ func BenchmarkClaimAmongAMillion(b *testing.B) {
 		})
 	}
 	wg.Wait()
-	if tasks, _, err := store.Claim(context.Background(), "p", start, 24*time.Hour, leased); err != nil || len(tasks) != leased {
+	tasks, _, err := store.Claim(context.Background(), "p", start, 24*time.Hour, leased)
+	if err != nil || len(tasks) != leased {
 		b.Fatal(len(tasks), err)
 	}
 	b.ResetTimer()

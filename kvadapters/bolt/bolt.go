@@ -1,33 +1,31 @@
-// Package bolt keeps a kv.KV in one file on a local disk: the store of a
-// service that runs as one process.
+// Package bolt keeps a kv.KV in one file on a local disk. It is the store of a service that runs as one
+// process.
 //
-// It promises that a commit which returned is on disk and survives kill -9
-// and, on a disk that honours fsync, a power cut. Commits that are made at
-// the same time share a disk write, so more callers mean more commits per
-// second and not longer waits. One process at a time can open the file.
+// It promises that a commit which returned is on disk: it survives kill -9 and, on a disk that honours
+// fsync, a power cut. Commits that are made at the same time share a disk write, so more callers mean
+// more commits per second instead of longer waits. Only one process at a time can open the file.
 //
-// Leases are kept in memory: a restart frees every leased task at once, and
-// whoever held one finds it lost.
+// Leases are kept in memory. A restart frees every leased task at once, and the holder of a lease finds
+// it lost.
 //
 // # A disk that fails
 //
-// After a failed write (the disk is full, read-only, or reports an error) the
-// Store writes nothing more and recovers by itself: it tries every two seconds
-// or sooner whether the disk takes writes again, opens the file anew, makes
-// sure that every commit it acknowledged is there, finds out what became of
-// the write that failed, and goes on. Leases stand meanwhile. Until then
+// A write can fail because the disk is full, is read-only or reports an error. After that the Store
+// writes nothing more and recovers by itself. At least every two seconds it tries whether the disk
+// takes writes again. If it does, the Store opens the file anew, makes sure that every commit it
+// acknowledged is there, finds out what became of the failed write, and goes on. Leases stay valid
+// meanwhile. Until it goes on,
 //
-//   - the callers of the failed write get ErrUnknown, or the result if the
-//     recovery was at once; later commits get ErrUnavailable;
-//   - reads are answered from what is known to be on disk. What the failed
-//     write may have left in the operating system's cache is not shown to
-//     anybody before it is written and synced again: to answer from it would
-//     be to grant on the strength of what a power cut takes back;
-//   - no task can be claimed: whatever came of it could not be recorded.
+//   - the callers of the failed write get ErrUnknown, or the result if the first attempt to recover
+//     succeeded; later commits get ErrUnavailable;
+//   - reads are answered only from what is known to be on disk. The failed write may have left pages in
+//     the operating system's cache. Nobody sees them before they are written and synced again: a power
+//     cut could still take them back, but not an answer that was given from them;
+//   - no task can be claimed, because the result of its work could not be recorded.
 //
-// A Store that finds another file in the place of its own, a damaged one, one
-// that lacks an acknowledged commit or that another process holds, gives up:
-// see GaveUp. The process should end then with an error.
+// A Store gives up if it finds another file in the place of its own, a damaged file, a file that lacks
+// an acknowledged commit, or a file that another process holds: see GaveUp. The process should then end
+// with an error.
 package bolt
 
 import (
@@ -51,12 +49,11 @@ type Config struct {
 	// Now is the clock by which items expire. Nil: time.Now.
 	Now func() time.Time
 
-	// LockTimeout is how long Open waits for another process to let go of
-	// the file. Zero: one second.
+	// LockTimeout is how long Open waits for another process to release the file. Zero: one second.
 	LockTimeout time.Duration
 
-	// SweepEvery is how often expired items are looked for. They are
-	// invisible long before. Zero: one second.
+	// SweepEvery is how often the Store looks for expired items. They are invisible as soon as they
+	// expire. Zero: one second.
 	SweepEvery time.Duration
 
 	// Disk is for tests of a disk that fails.
@@ -71,15 +68,14 @@ type Store struct {
 	disk        Disk
 	identity    os.FileInfo // of the file that was opened
 
-	// opened is held for reading while a transaction reads, for writing while
-	// the file is opened anew. db is nil if that failed.
+	// opened is held for reading while a transaction reads, and for writing while the file is opened
+	// anew. db is nil if that failed.
 	opened sync.RWMutex
 	db     *bbolt.DB
 
-	// committed is the latest transaction that is on disk for certain. bbolt
-	// shows a later one to readers as soon as its meta page is written, before
-	// that is synced; written is closed, and another put in its place, when
-	// that is over.
+	// committed is the latest transaction that is certainly on disk. bbolt shows a later one to readers
+	// as soon as its meta page is written, before that page is synced. When a write ends, the writer
+	// closes written and puts a new channel in its place.
 	committed atomic.Uint64
 	written   atomic.Pointer[chan struct{}]
 
@@ -90,11 +86,11 @@ type Store struct {
 	gaveUp  chan struct{}
 	wedged  atomic.Bool // closing the file would wait for ever
 
-	pause     time.Duration // before the next attempt to recover; the writer's
-	recovered time.Time     // when the last one succeeded
+	pause     time.Duration // before the next attempt to recover; only the writer uses it
+	recovered time.Time     // when the last attempt succeeded
 
 	lease struct {
-		opens uint64 // sets the leases of this process apart from those before it
+		opens uint64 // tells the leases of this process from those of earlier ones
 		count atomic.Uint64
 	}
 	tasksMu sync.Mutex // guards the map, not the partitions in it
@@ -177,7 +173,7 @@ func (s *Store) view(ctx context.Context, f func(*bbolt.Tx) error) error {
 		if ctx.Err() != nil {
 			return unavailable(s.path, context.Cause(ctx))
 		}
-		written := *s.written.Load() // before the transaction begins: its end is not missed
+		written := *s.written.Load() // loaded before the transaction begins, so that its end is not missed
 		err := s.read(f)
 		switch {
 		case err == nil, errors.Is(err, kv.ErrNotFound):
@@ -199,10 +195,9 @@ var (
 	errNotOpened = errors.New("the file could not be opened again")
 )
 
-// read runs f in a read transaction, unless that shows what may not be on disk.
-// It turns what a damaged page does to a reader, a panic or a fault in the
-// mapped file, into an error: one bad page must not take down a process that
-// can serve all others.
+// read runs f in a read transaction, unless the transaction shows what may not be on disk. A damaged
+// page can make a reader panic, or fault in the mapped file. read turns both into an error, so that one
+// bad page does not end a process that can still serve all others.
 func (s *Store) read(f func(*bbolt.Tx) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -223,8 +218,7 @@ func (s *Store) read(f func(*bbolt.Tx) error) (err error) {
 	})
 }
 
-// Close finishes the commits that are under way, refuses all later ones and
-// releases the file.
+// Close finishes the commits that are under way, refuses all later ones and releases the file.
 func (s *Store) Close() error {
 	var err error
 	s.close.Do(func() {

@@ -6,17 +6,16 @@ import (
 	"io"
 )
 
-// check walks the pages of a file that nobody writes to and reports the first
-// that is not what it should be. bbolt trusts its pages: one that leads back
-// to another would keep a reader going for ever, which nothing can recover.
-// Of the leaves, nearly all of the file, only the headers are read.
+// check walks the pages of a file that nobody writes to and reports the first bad page. bbolt trusts
+// its pages: a page that leads back to an earlier one would keep a reader going for ever, and nothing
+// could recover from that. Leaves are nearly all of the file; check reads only their headers.
 //
-// A page is a header of id (8), flags (2), number of elements (2) and number
-// of further pages it runs over (4), and its elements. An element of a branch
-// is where its key is (4), the key's length (4) and the page it leads to (8).
-// One of a leaf is flags (4), where its key is, counted from the element (4),
-// and the lengths of key (4) and value (4). The value of a bucket begins with
-// the page of its root (8), zero if the bucket is so small that it follows.
+// A page consists of a header and its elements. The header is id (8), flags (2), number of elements (2)
+// and number of overflow pages (4). An element of a branch is the key's position (4), the key's length
+// (4) and the number of the child page (8). An element of a leaf is flags (4), the key's position
+// relative to the element (4), the key's length (4) and the value's length (4). The value of a bucket
+// begins with the page number of its root (8), which is zero if the bucket is so small that it follows
+// inline.
 func check(r io.ReaderAt, m meta) error {
 	w := walk{r: r, m: m, seen: make([]bool, m.pages)}
 	root, err := w.page(m.root, true)
@@ -24,7 +23,7 @@ func check(r io.ReaderAt, m meta) error {
 		return err
 	}
 	if root.flags != leafPage {
-		return nil // a file of more top-level buckets than ours; prepare says so
+		return nil // the file has more top-level buckets than a Store makes; prepare reports that
 	}
 	for i := range root.count {
 		at := pageHeader + i*elementSize
@@ -65,7 +64,7 @@ type walk struct {
 type page struct {
 	flags uint16
 	count int
-	data  []byte // with the header; of a leaf only where asked for
+	data  []byte // with the header; of a leaf only the header, unless more is asked for
 }
 
 func (w *walk) tree(id uint64) error {
@@ -89,8 +88,8 @@ func (w *walk) tree(id uint64) error {
 	return nil
 }
 
-// page reads the page and checks that it is one of a tree, in its own place,
-// inside the file and not met before.
+// page reads a page and checks that it belongs to a tree, that it is in its own place and inside the
+// file, and that the walk has not met it before. Of a leaf it reads the elements only if leaves is set.
 func (w *walk) page(id uint64, leaves bool) (page, error) {
 	if id < 2 || id >= w.m.pages {
 		return page{}, damaged(fmt.Sprintf("a page number, %d, lies outside of the file's %d pages", id, w.m.pages))

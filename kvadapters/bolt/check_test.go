@@ -14,7 +14,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-func TestCheckFindsPagesThatLeadAstray(t *testing.T) {
+func TestCheckFindsPagesWithWrongLinks(t *testing.T) {
 	good := filled(t)
 	m, ok := latestMeta(bytes.NewReader(good))
 	if !ok {
@@ -36,19 +36,33 @@ func TestCheckFindsPagesThatLeadAstray(t *testing.T) {
 		damage func(b []byte)
 		want   string
 	}{
-		{"a branch that leads to itself", func(b []byte) { order.PutUint64(b[firstChild:], uint64(branch)) }, "two ways lead to page"},
+		{"a branch that leads to itself", func(b []byte) {
+			order.PutUint64(b[firstChild:], uint64(branch))
+		}, "two ways lead to page"},
 		{"two elements that lead to one leaf", func(b []byte) {
 			order.PutUint64(b[firstChild+elementSize:], order.Uint64(b[firstChild:]))
 		}, "two ways lead to page"},
-		{"a child behind the end", func(b []byte) { order.PutUint64(b[firstChild:], m.pages) }, "lies outside of the file"},
-		{"a child that is a meta page", func(b []byte) { order.PutUint64(b[firstChild:], 0) }, "lies outside of the file"},
+		{"a child behind the end", func(b []byte) {
+			order.PutUint64(b[firstChild:], m.pages)
+		}, "lies outside of the file"},
+		{"a child that is a meta page", func(b []byte) {
+			order.PutUint64(b[firstChild:], 0)
+		}, "lies outside of the file"},
 		{"a leaf in another's place", func(b []byte) { order.PutUint64(b[leaf:], 99) }, "holds page 99"},
 		{"a page of another kind", func(b []byte) { order.PutUint16(b[leaf+8:], 0x10) }, "has the flags 0x10"},
-		{"a leaf that runs over the end", func(b []byte) { order.PutUint32(b[leaf+12:], 1<<31) }, "runs over the end"},
+		{"a leaf that runs over the end", func(b []byte) {
+			order.PutUint32(b[leaf+12:], 1<<31)
+		}, "runs over the end"},
 		{"an empty branch", func(b []byte) { order.PutUint16(b[branch*size+10:], 0) }, "leads nowhere"},
-		{"a branch with more elements than fit", func(b []byte) { order.PutUint16(b[branch*size+10:], 0xffff) }, "damaged"},
-		{"a root with more elements than fit", func(b []byte) { order.PutUint16(b[int(m.root)*size+10:], 0xffff) }, "damaged"},
-		{"a root whose element lies outside", func(b []byte) { order.PutUint32(b[int(m.root)*size+pageHeader+4:], 1<<31) }, "lies outside of it"},
+		{"a branch with more elements than fit", func(b []byte) {
+			order.PutUint16(b[branch*size+10:], 0xffff)
+		}, "damaged"},
+		{"a root with more elements than fit", func(b []byte) {
+			order.PutUint16(b[int(m.root)*size+10:], 0xffff)
+		}, "damaged"},
+		{"a root whose element lies outside", func(b []byte) {
+			order.PutUint32(b[int(m.root)*size+pageHeader+4:], 1<<31)
+		}, "lies outside of it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := bytes.Clone(good)
@@ -62,7 +76,7 @@ func TestCheckFindsPagesThatLeadAstray(t *testing.T) {
 			}
 			if s, err := Open(path, Config{}); err == nil {
 				s.Close()
-				t.Error("opened")
+				t.Error("open accepted the damaged file")
 			} else if !strings.Contains(err.Error(), path) {
 				t.Errorf("open: %v, want the path in it", err)
 			}
@@ -91,19 +105,22 @@ func itemsRoot(t *testing.T, file []byte) (id int) {
 	return id
 }
 
-func TestADamagedRecordIsAnErrorToThoseWhoMeetItOnly(t *testing.T) {
+func TestADamagedRecordFailsOnlyTheCallsThatReadIt(t *testing.T) {
 	s := testStore(t, Config{})
 	if err := s.Commit(t.Context(), putTx("1", "good")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketItems).Put(itemKey("p", "bad"), []byte("cut")) }); err != nil {
+	damage := func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketItems).Put(itemKey("p", "bad"), []byte("cut"))
+	}
+	if err := s.db.Update(damage); err != nil {
 		t.Fatal(err)
 	}
 	s.committed.Add(1)
 	check := func(call string, err error) {
 		t.Helper()
 		if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "damaged") {
-			t.Errorf("%s: %v, want ErrUnavailable that speaks of damage", call, err)
+			t.Errorf("%s: %v, want ErrUnavailable that says damaged", call, err)
 		}
 	}
 	check("get", second(s.Get(t.Context(), kv.Key{Partition: "p", Name: "bad"})))

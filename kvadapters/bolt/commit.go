@@ -16,7 +16,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Bounds of what waits for the disk.
+// Limits of the commits that wait for the disk.
 const (
 	maxGroup      = 1024     // commits in one write
 	maxGroupBytes = 16 << 20 // of values and payloads in one write; the last commit may exceed it
@@ -29,8 +29,8 @@ var (
 	errOverloaded = fmt.Errorf("%d commits wait for the disk already", maxQueued)
 )
 
-// change is a kv.Tx made ready to be written, with copies of all that its
-// caller may alter once Commit has returned; or one step of the sweeper.
+// change is a kv.Tx that is ready to be written, or one step of the sweeper. It copies everything that
+// the caller may alter once Commit has returned.
 type change struct {
 	partition kv.Partition
 	checks    []kv.Check
@@ -42,8 +42,8 @@ type change struct {
 	bytes     int
 	sweep     bool
 
-	// taken is set by whoever comes first: the writer, which then answers on
-	// done, or the caller that gives up waiting.
+	// taken is set by the first of two: the writer, which then answers on done, or a caller that stops
+	// waiting.
 	taken atomic.Bool
 	done  chan error
 }
@@ -74,7 +74,11 @@ func prepared(tx kv.Tx) *change {
 		if !p.Expires.IsZero() {
 			expires = sortable(p.Expires)
 		}
-		c.puts = append(c.puts, putItem{key: itemKey(tx.Partition, p.Name), expires: expires, record: encodeItem(expires, tx.ID, p.Value)})
+		c.puts = append(c.puts, putItem{
+			key:     itemKey(tx.Partition, p.Name),
+			expires: expires,
+			record:  encodeItem(expires, tx.ID, p.Value),
+		})
 		c.bytes += len(p.Value)
 	}
 	for _, name := range tx.Deletes {
@@ -82,7 +86,12 @@ func prepared(tx kv.Tx) *change {
 	}
 	for _, t := range tx.Schedule {
 		due := sortable(t.Due)
-		c.schedule = append(c.schedule, putTask{id: t.ID, due: due, dueKey: dueKey(tx.Partition, due, t.ID), record: encodeTask(due, t.Payload)})
+		c.schedule = append(c.schedule, putTask{
+			id:     t.ID,
+			due:    due,
+			dueKey: dueKey(tx.Partition, due, t.ID),
+			record: encodeTask(due, t.Payload),
+		})
 		c.bytes += len(t.Payload)
 	}
 	return c
@@ -128,7 +137,7 @@ type queue struct {
 	mu      sync.Mutex
 	waiting []*change
 	closed  bool
-	wake    chan struct{} // holds a token while something changed that the writer has not seen
+	wake    chan struct{} // holds a token while there is a change that the writer has not seen
 }
 
 func (q *queue) add(c *change) error {
@@ -159,7 +168,7 @@ func (q *queue) signal() {
 	}
 }
 
-// take returns what waits, without those whose callers gave up.
+// take returns the waiting changes without those whose callers gave up.
 func (q *queue) take() (group []*change) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -173,8 +182,8 @@ func (q *queue) take() (group []*change) {
 	return group
 }
 
-// next waits for changes and returns as many as one write may carry, without
-// those whose callers gave up. It returns nil once the queue is closed and empty.
+// next waits for changes and returns as many as one write may carry, without those whose callers gave
+// up. It returns nil once the queue is closed and empty.
 func (q *queue) next() []*change {
 	for {
 		q.mu.Lock()
@@ -206,9 +215,8 @@ func (q *queue) next() []*change {
 	}
 }
 
-// write is the only goroutine that writes: it commits at once whatever is
-// queued, so an idle Store adds no wait, and what arrives meanwhile shares the
-// next write.
+// write runs in the only goroutine that writes. It commits at once whatever is queued, so an idle Store
+// adds no wait. Changes that arrive during a write share the next one.
 func (s *Store) write() {
 	debug.SetPanicOnFault(true)
 	for group := s.queue.next(); group != nil; group = s.queue.next() {
@@ -216,9 +224,9 @@ func (s *Store) write() {
 	}
 }
 
-// writeGroup evaluates each change against the state that those before it
-// leave, writes all that stand in one bolt transaction, and only then answers
-// any of them: also a refusal tells of changes that must be on disk first.
+// writeGroup evaluates each change against the state that the changes before it leave. It writes all
+// that pass in one bolt transaction. It answers none of them before that, not even a refused one: the
+// refusal may rest on a change of the same group, which must be on disk first.
 func (s *Store) writeGroup(group []*change) {
 	if err := s.stopped(); err != nil {
 		for _, c := range group {
@@ -242,8 +250,8 @@ func (s *Store) writeGroup(group []*change) {
 			if tx == nil || err == nil {
 				return
 			}
-			// A failed commit has rolled itself back. Where even rolling back
-			// fails, bbolt's own lock may never be free again.
+			// A failed commit has rolled itself back. If the rollback fails too, bbolt may never
+			// release its own lock.
 			if e := recovered(tx.Rollback); e != nil && !errors.Is(e, berrors.ErrTxClosed) {
 				err = errors.Join(err, e)
 				s.wedged.Store(true)
@@ -300,9 +308,9 @@ func (s *Store) writeGroup(group []*change) {
 	}
 }
 
-// answer tells each change of the group what came of it: refused where its
-// checks did not stand, wrote where it wants to write, else read. Of a group
-// that failed, a refusal is none: it goes by changes that may not be there.
+// answer tells each change of the group its result: its refusal if its checks failed, wrote if it wants
+// to write, else read. If the group failed, a refusal does not count, because it may rest on changes
+// that are not on disk.
 func answer(group []*change, refused []error, read, wrote error) {
 	for i, c := range group {
 		switch {
@@ -316,12 +324,12 @@ func answer(group []*change, refused []error, read, wrote error) {
 	}
 }
 
-// wakeReaders has those look again who found a write under way.
+// wakeReaders makes readers that found a write under way look again.
 func (s *Store) wakeReaders() {
 	close(*s.written.Swap(new(make(chan struct{}))))
 }
 
-// refuseQueued answers those who came before it was known that nothing is written.
+// refuseQueued answers the callers that queued before the Store stopped writing.
 func (s *Store) refuseQueued() {
 	for _, c := range s.queue.take() {
 		c.done <- s.stopped()
@@ -349,8 +357,8 @@ func (s *Store) count(group []*change, refused []error, wrote bool, swept int) {
 	}
 }
 
-// groupState is what a group has changed in memory's terms so far. Nothing of
-// it reaches memory before it is on disk.
+// groupState is what a group has changed so far. The maps in memory learn of it only once it is on
+// disk.
 type groupState struct {
 	store   *Store
 	locked  map[kv.Partition]*tasks
@@ -374,8 +382,8 @@ func (g *groupState) unlock() {
 	}
 }
 
-// apply writes c into tx if its checks and leases stand. refused is the
-// *kv.Conflict if they do not; err means that the whole group failed.
+// apply writes c into tx if its checks and leases pass. If they do not, refused is the *kv.Conflict. An
+// err means that the whole group failed.
 func (g *groupState) apply(tx *bbolt.Tx, c *change) (refused, err error) {
 	now := g.store.now()
 	if c.sweep {
@@ -421,7 +429,7 @@ func (g *groupState) apply(tx *bbolt.Tx, c *change) (refused, err error) {
 	return nil, nil
 }
 
-// evaluate returns nil if every check and lease of c stands.
+// evaluate returns nil if every check and every lease of c passes.
 func (g *groupState) evaluate(tx *bbolt.Tx, c *change, now time.Time) error {
 	var conflict kv.Conflict
 	failed := false
@@ -451,8 +459,8 @@ func (g *groupState) evaluate(tx *bbolt.Tx, c *change, now time.Time) error {
 	return &conflict
 }
 
-// publish tells memory of the tasks that are now on disk, in the order in
-// which the group changed them.
+// publish updates the tasks in memory with what is now on disk, in the order in which the group changed
+// them.
 func (g *groupState) publish(group []*change, refused []error) {
 	for i, c := range group {
 		if refused[i] != nil || !c.touchesTasks() {
@@ -497,13 +505,16 @@ func deleteItem(tx *bbolt.Tx, key []byte) error {
 	return items.Delete(key)
 }
 
-// sweep removes the longest expired items, at most sweepStep of them.
+// sweep removes at most sweepStep items, those that expired first.
 func (g *groupState) sweep(tx *bbolt.Tx, now time.Time) error {
 	expiry := tx.Bucket(bucketExpiry)
 	limit := sortable(now)
-	var keys [][]byte // collected first: a cursor does not survive deletes
+	var keys [][]byte // collected first, because deletes make a cursor invalid
 	c := expiry.Cursor()
-	for k, _ := c.First(); k != nil && len(keys) < sweepStep && binary.BigEndian.Uint64(k) <= limit; k, _ = c.Next() {
+	for k, _ := c.First(); k != nil && len(keys) < sweepStep; k, _ = c.Next() {
+		if binary.BigEndian.Uint64(k) > limit {
+			break
+		}
 		keys = append(keys, append([]byte(nil), k...))
 	}
 	for _, k := range keys {
@@ -518,9 +529,8 @@ func (g *groupState) sweep(tx *bbolt.Tx, now time.Time) error {
 	return nil
 }
 
-// sweep asks the writer, every so often, to remove expired items in steps
-// that commits can share. It asks only where there are some, so that an idle
-// Store does not write.
+// sweep asks the writer at each tick to remove expired items, in steps that share a write with commits.
+// It asks only if there are some, so that an idle Store does not write.
 func (s *Store) sweep(every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -532,7 +542,7 @@ func (s *Store) sweep(every time.Duration) {
 		}
 		for s.anyExpired() {
 			if s.submit(context.Background(), &change{sweep: true, done: make(chan error, 1)}) != nil {
-				break // reported to whoever commits next
+				break // the next commit reports the cause
 			}
 		}
 	}

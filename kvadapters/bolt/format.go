@@ -10,9 +10,9 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// The file holds five buckets. A partition and what follows are separated by
-// a zero byte, which occurs in neither. Times are nanoseconds since 1970, big
-// endian with the sign bit flipped, so that they sort as bytes.
+// The file holds five buckets. A zero byte, which occurs neither in a partition's name nor in what
+// follows it, separates the two. Times are nanoseconds since 1970, big endian with the sign bit
+// flipped, so that they sort as bytes.
 //
 //	verge   "format"              → "1"
 //	        "opens"               → how often the file was opened, 8 bytes
@@ -21,8 +21,7 @@ import (
 //	tasks   partition 0 ID        → due (8), payload
 //	due     partition 0 due, ID   →
 //
-// Items that never expire have expires zero, which no time encodes to, and no
-// entry in expiry.
+// An item that never expires has zero for expires, which no time encodes to, and no entry in expiry.
 const format = "1"
 
 var (
@@ -41,7 +40,7 @@ var (
 	maxTime = time.Unix(0, math.MaxInt64)
 )
 
-// sortable encodes t, which lies, or is taken to lie, between 1677 and 2262.
+// sortable encodes t. It moves a time before 1677 or after 2262 to that limit.
 func sortable(t time.Time) uint64 {
 	switch {
 	case t.Before(minTime):
@@ -84,8 +83,8 @@ func encodeItem(expires uint64, tx string, value []byte) []byte {
 	return append(b, value...)
 }
 
-// decodeItem panics on a record that encodeItem did not make, like bbolt on a
-// damaged page; callers recover from both alike.
+// decodeItem panics on a record that encodeItem did not make, as bbolt does on a damaged page. Callers
+// recover from both.
 func decodeItem(b []byte) record {
 	n := 9 + int(b[8])
 	return record{expires: binary.BigEndian.Uint64(b), tx: b[9:n], value: b[n:]}

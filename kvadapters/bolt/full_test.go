@@ -19,14 +19,13 @@ import (
 	"github.com/verge-id/verge/kvadapters/bolt"
 )
 
-// fullChild, set to a path, makes the test binary fill its disk.
+// fullChild names the variable that makes the test binary fill the disk of the path in it.
 const fullChild = "VERGE_BOLT_FULL_CHILD"
 
 func init() { children[fullChild] = commitUntilFull }
 
-// commitUntilFull may write files of two megabytes, and commits until that is
-// not enough. It prints each commit that returned nil, then what went wrong
-// with the first that did not.
+// commitUntilFull limits its files to two megabytes and commits until one no longer fits. It prints
+// each commit that returned nil, and then the error of the first that did not.
 func commitUntilFull(path string) {
 	signal.Ignore(syscall.SIGXFSZ)
 	limit := syscall.Rlimit{Cur: 2 << 20, Max: 64 << 20}
@@ -46,12 +45,16 @@ func commitUntilFull(path string) {
 		}
 		fmt.Println("kept", i)
 	}
-	fmt.Println("unknown", errors.Is(err, kv.ErrUnknown) && strings.Contains(err.Error(), path) && strings.Contains(err.Error(), syscall.EFBIG.Error()))
+	unknown := errors.Is(err, kv.ErrUnknown)
+	says := func(part string) bool { return strings.Contains(err.Error(), part) }
+	fmt.Println("unknown", unknown && says(path) && says(syscall.EFBIG.Error()))
+
 	fmt.Println("because", err)
 	_, get := s.Get(context.Background(), kv.Key{Partition: "p", Name: "0"})
 	commit := s.Commit(context.Background(), fullTx(1001))
 	fmt.Println("read", get)
-	fmt.Println("stopped", errors.Is(commit, kv.ErrUnavailable) && !errors.Is(commit, kv.ErrUnknown) && s.Failing() != nil)
+	refused := errors.Is(commit, kv.ErrUnavailable) && !errors.Is(commit, kv.ErrUnknown)
+	fmt.Println("stopped", refused && s.Failing() != nil)
 	limit.Cur = limit.Max
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		fmt.Println("setrlimit:", err)
@@ -64,10 +67,14 @@ func commitUntilFull(path string) {
 }
 
 func fullTx(i int) kv.Tx {
-	return kv.Tx{ID: fmt.Sprint("tx", i), Partition: "p", Puts: []kv.Put{{Name: fmt.Sprint(i), Value: make([]byte, 50_000)}}}
+	return kv.Tx{
+		ID:        fmt.Sprint("tx", i),
+		Partition: "p",
+		Puts:      []kv.Put{{Name: fmt.Sprint(i), Value: make([]byte, 50_000)}},
+	}
 }
 
-func TestAFullDiskLosesNothingAndIsNeverTakenForSuccess(t *testing.T) {
+func TestAFullDiskLosesNoCommitAndNoFailureLooksLikeSuccess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "verge.db")
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), fullChild+"="+path)
@@ -81,7 +88,7 @@ func TestAFullDiskLosesNothingAndIsNeverTakenForSuccess(t *testing.T) {
 	}
 	for want, why := range map[string]string{
 		"unknown true": "the commit that met the full disk was not ErrUnknown with the path and the system's error",
-		"read <nil>":   "what is on disk could not be read any more",
+		"read <nil>":   "a commit that is on disk could not be read",
 		"stopped true": "the store went on after a failed write",
 		"again <nil>":  "the store did not go on by itself once there was room",
 		"closed <nil>": "the store did not close",
@@ -96,8 +103,9 @@ func TestAFullDiskLosesNothingAndIsNeverTakenForSuccess(t *testing.T) {
 	}
 	defer s.Close()
 	for i := range kept {
-		if it, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: fmt.Sprint(i)}); err != nil || len(it.Value) != 50_000 {
-			t.Errorf("commit %d returned before the disk was full: %v", i, err)
+		it, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: fmt.Sprint(i)})
+		if err != nil || len(it.Value) != 50_000 {
+			t.Errorf("commit %d returned before the disk was full, and cannot be read now: %v", i, err)
 		}
 	}
 	if err := s.Commit(t.Context(), fullTx(1002)); err != nil {

@@ -18,11 +18,11 @@ import (
 	"github.com/verge-id/verge/kvadapters/bolt"
 )
 
-// killChild, set to a path, makes the test binary the process that is killed.
+// killChild names the variable that makes the test binary the process that is killed.
 const killChild = "VERGE_BOLT_KILL_CHILD"
 
-// children are what the test binary does instead of testing if the variable
-// of that name is set.
+// children maps the name of a variable to what the test binary does instead of testing if that variable
+// is set.
 var children = map[string]func(path string){killChild: commitForEver}
 
 func TestMain(m *testing.M) {
@@ -35,12 +35,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writers commit at the same time, so that a kill meets groups.
+// writers is how many goroutines commit at the same time, so that a kill interrupts groups.
 const writers = 8
 
-// commitForEver counts, in each writer's own items, as fast as the disk lets
-// it, and prints each count after its commit returned. Each commit moves one
-// number through two items and a task and takes away the task before.
+// commitForEver counts in each writer's own items, as fast as the disk allows, and prints each count
+// after its commit returned. Each commit moves one number through two items and a task, and removes the
+// task before it.
 func commitForEver(path string) {
 	s, err := bolt.Open(path, bolt.Config{})
 	if err != nil {
@@ -52,7 +52,8 @@ func commitForEver(path string) {
 	for w := range writers {
 		wg.Go(func() {
 			n := 0
-			if it, err := s.Get(context.Background(), kv.Key{Partition: "p", Name: fmt.Sprintf("a%d", w)}); err == nil {
+			it, err := s.Get(context.Background(), kv.Key{Partition: "p", Name: fmt.Sprintf("a%d", w)})
+			if err == nil {
 				n, _ = strconv.Atoi(string(it.Value))
 			}
 			for {
@@ -85,10 +86,10 @@ func countTx(w, n int) kv.Tx {
 	}
 }
 
-// A kill leaves the system's cache as it is, so this proves the order of
-// write and answer and that bolt's file is whole at every instant; that the
-// data is past the cache is fsync's own promise.
-func TestKill9LosesNoCommitThatReturnedAndLeavesNoHalf(t *testing.T) {
+// A kill leaves the operating system's cache as it is. So this test proves that the write comes before
+// the answer and that bolt's file is whole at every instant. It cannot prove that the data has left the
+// cache: fsync promises that.
+func TestKill9LosesNoCommitThatReturnedAndLeavesNoHalfOfOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "verge.db")
 	rng := rand.New(rand.NewPCG(3, 5))
 	acked := make([]int, writers)
@@ -103,8 +104,8 @@ func TestKill9LosesNoCommitThatReturnedAndLeavesNoHalf(t *testing.T) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// Killed after a random number of acknowledgements and a random
-		// moment more, so as to meet every stage of a write.
+		// Kill after a random number of acknowledgements and a random moment more, so as to meet every
+		// stage of a write.
 		left, pause := 1+rng.IntN(300), time.Duration(rng.IntN(3000))*time.Microsecond
 		var kill sync.Once
 		for lines := bufio.NewScanner(out); lines.Scan(); left-- {
@@ -156,7 +157,8 @@ func verifyCounts(t *testing.T, path string, round int, acked []int) {
 		a, b := value(fmt.Sprintf("a%d", w)), value(fmt.Sprintf("b%d", w))
 		n, _ := strconv.Atoi(a)
 		if n < acked[w] {
-			t.Errorf("round %d: writer %d's commit %d returned before the kill, but the file holds %d", round, w, acked[w], n)
+			t.Errorf("round %d: writer %d's commit %d returned before the kill, but the file holds %d",
+				round, w, acked[w], n)
 		}
 		if a != b {
 			t.Errorf("round %d: writer %d: half a transaction: its two items hold %q and %q", round, w, a, b)
@@ -166,7 +168,8 @@ func verifyCounts(t *testing.T, path string, round int, acked []int) {
 		}
 		total++
 		if id := fmt.Sprintf("t-%d-%d", w, n); pending[id] != a {
-			t.Errorf("round %d: writer %d: half a transaction: the items hold %s, the task %s holds %q", round, w, a, id, pending[id])
+			t.Errorf("round %d: writer %d: half a transaction: the items hold %s, the task %s holds %q",
+				round, w, a, id, pending[id])
 		}
 		for i := 1; i <= n; i++ {
 			if value(fmt.Sprintf("log/%d/%d", w, i)) != strconv.Itoa(i) {
@@ -175,6 +178,7 @@ func verifyCounts(t *testing.T, path string, round int, acked []int) {
 		}
 	}
 	if len(pending) != total {
-		t.Errorf("round %d: %d tasks are there of %d writers, each with one", round, len(pending), total)
+		t.Errorf("round %d: the file holds %d tasks of %d writers, want one of each writer",
+			round, len(pending), total)
 	}
 }

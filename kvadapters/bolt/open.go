@@ -19,10 +19,9 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Open opens the file at path and creates it, and the directories above it,
-// if they are not there. The file can be read by its owner only. A file that
-// another process holds, that is damaged or that is not a Store's is an error
-// that says so.
+// Open opens the file at path. It creates the file and the directories above it if they are missing.
+// Only the owner can read the file. Open fails if another process holds the file, if it is damaged, or
+// if it is not a Store's, and the error says which.
 func Open(path string, c Config) (*Store, error) {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -77,27 +76,33 @@ func Open(path string, c Config) (*Store, error) {
 	return s, nil
 }
 
-// errLocked says that the file is another process's.
-var errLocked = errors.New("another process has it open; stop that process, or give this one a file of its own")
+// errLocked says that another process holds the file.
+var errLocked = errors.New("another process has it open; " +
+	"stop that process, or give this one a file of its own")
 
-// openDB takes the file's lock.
-func openDB(path string, timeout time.Duration, open func(string, int, os.FileMode) (*os.File, error)) (*bbolt.DB, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: timeout, FreelistType: bbolt.FreelistMapType, OpenFile: open})
+// openDB opens the file and takes its lock.
+func openDB(
+	path string, timeout time.Duration, open func(string, int, os.FileMode) (*os.File, error),
+) (*bbolt.DB, error) {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: timeout,
+		FreelistType: bbolt.FreelistMapType,
+		OpenFile:     open,
+	})
 	if errors.Is(err, berrors.ErrTimeout) {
 		return nil, errLocked
 	}
 	return db, err
 }
 
-// openChecked takes the file's lock, and only then looks at its pages.
+// openChecked takes the file's lock before it looks at its pages.
 func openChecked(path string, c Config) (db *bbolt.DB, opens, txid uint64, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
 			err = damaged(r)
 		}
-		// After a panic bbolt may hold its own lock for ever, and Close would
-		// wait for it; the file is then released with the process.
+		// After a panic bbolt may hold its own lock for ever, and Close would wait for it. The process
+		// releases the file when it ends.
 		if err != nil && db != nil && !errors.Is(err, errPanicked) {
 			_ = db.Close()
 		}
@@ -116,8 +121,8 @@ func openChecked(path string, c Config) (db *bbolt.DB, opens, txid uint64, err e
 	return db, opens, txid, err
 }
 
-// count counts that the file was opened, which shows at once a file that
-// cannot be written. txid is the transaction that did.
+// count adds one to the number of times that the file was opened. A file that cannot be written fails
+// here. txid is the transaction of this write.
 func count(db *bbolt.DB, commit func(*bbolt.Tx) error) (opens, txid uint64, err error) {
 	tx, err := db.Begin(true)
 	if err != nil {
@@ -143,7 +148,7 @@ func checkFile(path string) error {
 	return check(f, m)
 }
 
-// errPanicked marks what recovered made of a panic.
+// errPanicked marks an error that recovered made of a panic.
 var errPanicked = errors.New("unreadable")
 
 func recovered(f func() error) (err error) {
@@ -155,8 +160,8 @@ func recovered(f func() error) (err error) {
 	return f()
 }
 
-// prepare makes an empty file a Store's, or checks that it is one, and counts
-// that it was opened.
+// prepare makes an empty file a Store's, or checks that the file is one. It counts that the file was
+// opened.
 func prepare(tx *bbolt.Tx) (opens uint64, err error) {
 	verge := tx.Bucket(bucketVerge)
 	if verge == nil {
@@ -174,7 +179,8 @@ func prepare(tx *bbolt.Tx) (opens uint64, err error) {
 		}
 	}
 	if got := verge.Get(keyFormat); !bytes.Equal(got, []byte(format)) {
-		return 0, fmt.Errorf("written in format %q, this version reads format %q only; use the version that wrote it", got, format)
+		return 0, fmt.Errorf("written in format %q, this version reads format %q only; "+
+			"use the version that wrote it", got, format)
 	}
 	for _, name := range [][]byte{bucketItems, bucketExpiry, bucketTasks, bucketDue} {
 		b := tx.Bucket(name)
@@ -191,20 +197,19 @@ func prepare(tx *bbolt.Tx) (opens uint64, err error) {
 	return opens, verge.Put(keyOpens, binary.BigEndian.AppendUint64(nil, opens))
 }
 
-// Where bbolt's file format keeps what precheck reads, in bytes from the
-// beginning of a page, and what it must find there.
+// Positions in bbolt's file format that precheck reads, in bytes from the beginning of a page, and the
+// values that it must find there.
 const (
-	metaAt       = 16 // behind the page header
+	metaAt       = 16 // after the page header
 	metaSize     = 64
 	metaMagic    = 0xED0CDAED
 	metaVersion  = 2
 	smallestFile = 2 * 1024 // two pages of the smallest size
 )
 
-// precheck tells a file that is no bolt file, or one that was cut off, before
-// bbolt maps it: reading a mapped file behind its end kills the process.
-// It needs no lock, because a process that holds the file keeps one of the two
-// meta pages valid at every instant and only ever makes the file longer.
+// precheck recognises a file that is not a bolt file, or that was cut off, before bbolt maps it: a read
+// behind the end of a mapped file kills the process. It needs no lock. A process that holds the file
+// keeps one of the two meta pages valid at every instant and only ever makes the file longer.
 func precheck(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -225,13 +230,15 @@ func precheck(path string) error {
 		return nil
 	}
 	if info.Size() < smallestFile {
-		return fmt.Errorf("%d bytes are too few for a bolt file: not one, or cut off; restore it from a copy or name another path", info.Size())
+		return fmt.Errorf("%d bytes are too few for a bolt file: not one, or cut off; "+
+			"restore it from a copy or name another path", info.Size())
 	}
 	latest, ok := latestMeta(f)
 	if !ok {
-		return errors.New("neither of its two meta pages is valid: not a bolt file, or damaged; restore it from a copy or name another path")
+		return errors.New("neither of its two meta pages is valid: not a bolt file, or damaged; " +
+			"restore it from a copy or name another path")
 	}
-	// The size is asked again: the file may have grown since, with the meta page.
+	// Ask for the size again: the file may have grown together with the meta page.
 	if info, err = f.Stat(); err != nil {
 		return err
 	}
@@ -249,9 +256,8 @@ type meta struct {
 	txid     uint64
 }
 
-// latestMeta returns the valid meta page of the later transaction. The second
-// page lies behind the first, whose size only a valid first one tells: all
-// sizes that bbolt knows are tried.
+// latestMeta returns the valid meta page of the later transaction. The second page follows the first,
+// and only a valid first page tells the page size. So latestMeta tries all sizes that bbolt knows.
 func latestMeta(r io.ReaderAt) (latest meta, ok bool) {
 	latest, ok = readMeta(r, 0)
 	for size := int64(1024); size <= 16<<20; size *= 2 {
@@ -262,9 +268,9 @@ func latestMeta(r io.ReaderAt) (latest meta, ok bool) {
 	return latest, ok
 }
 
-// readMeta reads the meta page at the offset. The layout: magic (4), version
-// (4), page size (4), flags (4), root bucket's page (8) and sequence (8), freelist (8), number of
-// pages (8), txid (8), FNV-1a of all that (8), in the machine's byte order.
+// readMeta reads the meta page at the offset. The layout: magic (4), version (4), page size (4), flags
+// (4), root bucket's page (8) and sequence (8), freelist (8), number of pages (8), txid (8), FNV-1a of
+// all that (8), in the machine's byte order.
 func readMeta(r io.ReaderAt, at int64) (meta, bool) {
 	var b [metaSize]byte
 	if _, err := r.ReadAt(b[:], at+metaAt); err != nil {
@@ -273,14 +279,22 @@ func readMeta(r io.ReaderAt, at int64) (meta, bool) {
 	order := binary.NativeEndian
 	sum := fnv.New64a()
 	sum.Write(b[:metaSize-8])
-	if order.Uint32(b[0:]) != metaMagic || order.Uint32(b[4:]) != metaVersion || order.Uint64(b[56:]) != sum.Sum64() {
+	valid := order.Uint32(b[0:]) == metaMagic && order.Uint32(b[4:]) == metaVersion &&
+		order.Uint64(b[56:]) == sum.Sum64()
+	if !valid {
 		return meta{}, false
 	}
-	return meta{at: at, pageSize: order.Uint32(b[8:]), root: order.Uint64(b[16:]), pages: order.Uint64(b[40:]), txid: order.Uint64(b[48:])}, true
+	return meta{
+		at:       at,
+		pageSize: order.Uint32(b[8:]),
+		root:     order.Uint64(b[16:]),
+		pages:    order.Uint64(b[40:]),
+		txid:     order.Uint64(b[48:]),
+	}, true
 }
 
-// makeDir makes dir and what is missing above it, each name on disk before
-// the next is made in it.
+// makeDir makes dir and the missing directories above it. Each name is on disk before the next one is
+// made in it.
 func makeDir(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -303,7 +317,7 @@ func makeDir(dir string) error {
 
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
-		return nil // knows no sync of a directory
+		return nil // cannot sync a directory
 	}
 	d, err := os.Open(dir)
 	if err != nil {

@@ -83,7 +83,11 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		{"the second meta page lost", write(zeroed(page, 2*page)), ""},
 		{"both meta pages lost", write(zeroed(0, 2*page)), "neither of its two meta pages is valid"},
 		{"a short text", write([]byte("hello")), "too few for a bolt file"},
-		{"a long text", write([]byte(strings.Repeat("hello, I am no database\n", 5000))), "not a bolt file, or damaged"},
+		{
+			"a long text",
+			write([]byte(strings.Repeat("hello, I am no database\n", 5000))),
+			"not a bolt file, or damaged",
+		},
 		{"cut off behind the first page", write(good[:page]), "cut off"},
 		{"cut off behind the meta pages", write(good[:2*page]), "cut off"},
 		{"cut off inside a page", write(good[:3*page+100]), "cut off"},
@@ -137,7 +141,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 			}
 			if err == nil {
 				s.Close()
-				t.Fatal("opened")
+				t.Fatal("open succeeded, want an error")
 			}
 			if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
 				t.Errorf("got  %v\nwant the path and %q", err, c.want)
@@ -154,10 +158,9 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	})
 }
 
-// A damaged page can be met by any call. Whatever it does to bbolt, the
-// process lives on and the caller learns of it as an error; a wrong answer is
-// possible, because bbolt keeps no checksums of data pages.
-func TestDamageNeverKillsTheProcess(t *testing.T) {
+// Any call can meet a damaged page. Whatever the page does to bbolt, the process must live on. A call
+// may return an error or a wrong answer, because bbolt keeps no checksums of data pages.
+func TestADamagedPageNeverKillsTheProcess(t *testing.T) {
 	good := filled(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	page := os.Getpagesize()
@@ -188,7 +191,7 @@ func TestDamageNeverKillsTheProcess(t *testing.T) {
 			continue
 		}
 		for i := range 10 {
-			// Only that they return is asked.
+			// The calls only have to return.
 			_ = s.Commit(t.Context(), putTx(fmt.Sprint("new-", i), fmt.Sprintf("%d-%d", i, i)))
 			_, _ = s.Get(t.Context(), kv.Key{Partition: "p", Name: fmt.Sprintf("%d-%d", i, 2*i)})
 			_, _ = s.List(t.Context(), kv.Key{Partition: "p"}, "", 1000)
@@ -198,9 +201,9 @@ func TestDamageNeverKillsTheProcess(t *testing.T) {
 	}
 }
 
-func TestFilesAreTheOwnersOnly(t *testing.T) {
+func TestOnlyTheOwnerCanReadFileAndDirectories(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("has no such modes")
+		t.Skip("Windows has no such modes")
 	}
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	path := filepath.Join(dir, "verge.db")

@@ -10,33 +10,32 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Disk is what a Store does to its file. Tests of a disk that fails replace a
-// member; each that is nil is the real thing.
+// Disk is what a Store does to its file. A test of a failing disk replaces a member. A nil member is
+// the real operation.
 type Disk struct {
-	// Open opens the file, at first and again after a failed write.
+	// Open opens the file, when the Store opens and again after a failed write.
 	Open func(name string, flag int, perm os.FileMode) (*os.File, error)
 
 	// Commit puts a transaction on disk.
 	Commit func(*bbolt.Tx) error
 }
 
-// Pauses between two attempts to recover. A failure soon after a recovery
-// keeps the longer pause: a disk that fails again and again is not worn out
-// by attempts.
+// Pauses between two attempts to recover. A failure soon after a recovery keeps the longer pause, so
+// that the attempts do not wear out a disk that fails again and again.
 const (
 	firstPause = 100 * time.Millisecond
 	mostPause  = 2 * time.Second
 	calm       = time.Minute
 )
 
-// room is what the disk must take before the Store writes again. Less would
-// let small commits through and refuse large ones, in turns.
+// room is how much the disk must take before the Store writes again. With less room, small commits
+// would pass and large ones would fail.
 const room = 1 << 20
 
 // growth is by how much bbolt makes a file longer at a time.
 const growth = 16 << 20
 
-// trouble is why nothing is written.
+// trouble is the reason why the Store writes nothing.
 type trouble struct {
 	cause error
 	final bool
@@ -44,16 +43,16 @@ type trouble struct {
 
 func (t *trouble) err() error {
 	if t.final {
-		return fmt.Errorf("given up, restart the service once its cause is mended: %w", t.cause)
+		return fmt.Errorf("given up; remove the cause and restart the service: %w", t.cause)
 	}
-	return fmt.Errorf("nothing is written until the disk takes it again, which is tried every %v or sooner: %w", mostPause, t.cause)
+	return fmt.Errorf("nothing is written until the disk takes writes again; the next try is in at most %v: %w",
+		mostPause, t.cause)
 }
 
-// errFinal marks what only another process, or a person, can mend.
+// errFinal marks a failure from which the Store cannot recover alone.
 var errFinal = errors.New("the store cannot go on")
 
-// Failing is why nothing can be written now; nil if nothing is known to be in
-// the way.
+// Failing returns why nothing can be written now. It returns nil if no cause is known.
 func (s *Store) Failing() error {
 	if t := s.trouble.Load(); t != nil {
 		return s.failing(t)
@@ -63,9 +62,9 @@ func (s *Store) Failing() error {
 
 func (s *Store) failing(t *trouble) error { return fmt.Errorf("%s: %w", s.path, t.err()) }
 
-// GaveUp is closed once the Store can never write again: the file is another
-// one, is damaged, has lost commits that were acknowledged, or is held by
-// another process. Failing says which. The process should end.
+// GaveUp returns a channel that is closed once the Store can never write again: the file was replaced,
+// is damaged, has lost acknowledged commits, or is held by another process. Failing says which. The
+// process should end.
 func (s *Store) GaveUp() <-chan struct{} { return s.gaveUp }
 
 // Tell has the Store call told when writes begin to fail, with the reason, and
@@ -102,15 +101,14 @@ func (s *Store) stop(t *trouble) {
 	}
 }
 
-// recovery is what becomes of a write that failed. Only the writer has one.
+// recovery finds out what became of a failed write. Only the writer has one.
 type recovery struct {
 	*Store
 	landed  bool // the write is on disk after all
-	settled bool // it is known whether it landed: it is not written later
+	settled bool // landed is known and does not change any more
 }
 
-// begin stops the writing and tries at once to go on, unless the disk failed a
-// moment ago as well.
+// begin stops writing and tries at once to recover, unless the disk also failed a moment ago.
 func (r *recovery) begin(cause error) {
 	r.stop(&trouble{cause: cause, final: r.wedged.Load()})
 	if time.Since(r.recovered) > calm {
@@ -119,8 +117,8 @@ func (r *recovery) begin(cause error) {
 	}
 }
 
-// finish tries until the Store writes again, is closed or gives up. Whoever
-// wants to write meanwhile is refused.
+// finish tries to recover until the Store writes again, is closed or gives up. Meanwhile it refuses
+// commits.
 func (r *recovery) finish() {
 	for {
 		t := r.trouble.Load()
@@ -158,9 +156,9 @@ func (r *recovery) attempt() {
 	}
 }
 
-// reopen makes sure that the disk takes writes, that what was acknowledged is
-// there, and what became of the write that failed; then it writes. Until the
-// disk takes writes, the file stays open as it is, for those who read.
+// reopen makes sure that the disk takes writes and that the acknowledged commits are there. It finds
+// out what became of the failed write, and then writes once. Until the disk takes writes, the file
+// stays open as it is for readers.
 func (r *recovery) reopen() error {
 	if err := r.probe(); err != nil {
 		return err
@@ -173,21 +171,20 @@ func (r *recovery) reopen() error {
 	}
 	_, txid, err := count(r.db, r.disk.Commit)
 	if err != nil {
-		// What the file has of this write, the next attempt finds out: nobody
-		// was promised it.
+		// The next attempt finds out what the file has of this write. Nobody was promised it.
 		return err
 	}
 	r.committed.Store(txid)
 	return nil
 }
 
-// openAnew leaves nothing of what bbolt remembers of the write that failed.
-// Readers wait for it, so it waits for no write.
+// openAnew drops everything that bbolt remembers of the failed write. It holds readers up, so it does
+// not wait for a write.
 func (r *recovery) openAnew() error {
 	r.opened.Lock()
 	defer r.opened.Unlock()
 	if r.db != nil {
-		_ = r.db.Close() // what can be wrong with it shows when it is opened
+		_ = r.db.Close() // opening the file shows whatever is wrong with it
 		r.db = nil
 	}
 	db, err := openDB(r.path, r.lockTimeout, func(name string, flag int, perm os.FileMode) (*os.File, error) {
@@ -202,8 +199,8 @@ func (r *recovery) openAnew() error {
 	return err
 }
 
-// probe reports whether the disk takes a write that makes the file larger, and
-// walks the file's pages. Both are done beside those who read.
+// probe checks that the disk takes a write that makes the file larger, and walks the file's pages.
+// Readers go on meanwhile.
 func (r *recovery) probe() error {
 	f, err := r.disk.Open(r.path, os.O_RDWR, 0)
 	if err != nil {
@@ -227,11 +224,11 @@ func (r *recovery) probe() error {
 	return check(f, m)
 }
 
-// grow writes behind the end of the file as far as bbolt would make it longer,
-// and cuts that off again. bbolt reads nothing there, and nobody else writes.
+// grow writes behind the end of the file as far as bbolt would extend it, and cuts that off again.
+// bbolt reads nothing there, and nobody else writes.
 func grow(f *os.File, size int64) error {
 	if runtime.GOOS == "windows" {
-		return f.Sync() // a file that is mapped cannot be cut there
+		return f.Sync() // Windows cannot cut a mapped file
 	}
 	_, err := f.WriteAt(make([]byte, room), size+growth-room)
 	if err == nil {
@@ -240,12 +237,11 @@ func grow(f *os.File, size int64) error {
 	return errors.Join(err, f.Truncate(size))
 }
 
-// settle makes certain what the disk holds of the write that failed. After a
-// failed fsync the operating system's cache may show what the disk has not got,
-// and no later fsync puts it there. A write's pages were synced before its meta
-// page was written, so only that one is in doubt: if it can be read, it is
-// written once more and synced. If that is cut off, the other meta page holds,
-// with all that was acknowledged.
+// settle makes certain what the disk holds of the failed write. After a failed fsync the operating
+// system's cache may show what the disk does not have, and no later fsync writes it. A write syncs its
+// pages before it writes its meta page, so only that page is in doubt. If it can be read, settle writes
+// it once more and syncs it. If that write is cut off, the other meta page is valid and has all that
+// was acknowledged.
 func (r *recovery) settle() error {
 	f, err := r.disk.Open(r.path, os.O_RDWR, 0)
 	if err != nil {
@@ -258,8 +254,10 @@ func (r *recovery) settle() error {
 	}
 	known := r.committed.Load()
 	if latest.txid < known || latest.txid > known+1 {
-		return fmt.Errorf("%w: the file is at transaction %d, but %d was written and acknowledged: it has lost commits or was replaced; "+
-			"look at the disk, and if commits are lost rotate the key ring and retire the old key by force", errFinal, latest.txid, known)
+		return fmt.Errorf("%w: the file is at transaction %d, but %d was written and acknowledged: "+
+			"it has lost commits or was replaced; look at the disk, "+
+			"and if commits are lost rotate the key ring and retire the old key by force",
+			errFinal, latest.txid, known)
 	}
 	if latest.txid > known {
 		page := make([]byte, metaAt+metaSize)

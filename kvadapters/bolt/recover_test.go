@@ -15,11 +15,11 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// fakeDisk fails as a test says. Its zero value is a good one.
+// fakeDisk fails as a test tells it to. Its zero value works.
 type fakeDisk struct {
 	mu     sync.Mutex
-	commit func(*bbolt.Tx) error // nil: a good one
-	away   error                 // of whoever opens the file to write
+	commit func(*bbolt.Tx) error // nil: commits succeed
+	away   error                 // what opening the file to write returns
 }
 
 func (d *fakeDisk) set(commit func(*bbolt.Tx) error, away error) {
@@ -50,7 +50,7 @@ func (d *fakeDisk) disk() Disk {
 	}
 }
 
-// once fails the next commit alone.
+// once makes only the next commit fail.
 func (d *fakeDisk) once(fail func(*bbolt.Tx) error) func(*bbolt.Tx) error {
 	return func(tx *bbolt.Tx) error {
 		d.mu.Lock()
@@ -60,7 +60,7 @@ func (d *fakeDisk) once(fail func(*bbolt.Tx) error) func(*bbolt.Tx) error {
 	}
 }
 
-// Ways in which a write fails.
+// The three functions below are ways in which a write fails.
 func notWritten(tx *bbolt.Tx) error { return errors.Join(syscall.ENOSPC, tx.Rollback()) }
 
 func writtenNotSynced(tx *bbolt.Tx) error { return errors.Join(tx.Commit(), syscall.EIO) }
@@ -106,7 +106,7 @@ func recovers(t *testing.T, s *Store) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); s.Failing() != nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("the disk is well, and the store is not: %v", s.Failing())
+			t.Fatalf("the disk works again, but the store does not: %v", s.Failing())
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestAWriteThatFailsOnceIsResolvedAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail func(*bbolt.Tx) error
 		want error
-		then error // of reading it
+		then error // of a later read
 	}{
 		"nothing reached the disk":            {notWritten, kv.ErrUnavailable, kv.ErrNotFound},
 		"all reached it, and its fsync fails": {writtenNotSynced, nil, nil},
@@ -125,8 +125,9 @@ func TestAWriteThatFailsOnceIsResolvedAtOnce(t *testing.T) {
 			d := &fakeDisk{}
 			s, path := onDisk(t, d)
 			d.set(d.once(c.fail), nil)
-			if err := s.Commit(t.Context(), putTx("failed", "failed")); !errors.Is(err, c.want) || errors.Is(err, kv.ErrUnknown) {
-				t.Errorf("the commit: %v, want %v: the file says what became of it", err, c.want)
+			err := s.Commit(t.Context(), putTx("failed", "failed"))
+			if !errors.Is(err, c.want) || errors.Is(err, kv.ErrUnknown) {
+				t.Errorf("the commit: %v, want %v: the file shows what became of it", err, c.want)
 			}
 			if err := s.Failing(); err != nil {
 				t.Errorf("it is still failing: %v", err)
@@ -140,7 +141,7 @@ func TestAWriteThatFailsOnceIsResolvedAtOnce(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
-			s, err := Open(path, Config{})
+			s, err = Open(path, Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -154,27 +155,29 @@ func TestAWriteThatFailsOnceIsResolvedAtOnce(t *testing.T) {
 	}
 }
 
-func TestADiskThatIsAwayStopsWritesAloneAndNeedsNobody(t *testing.T) {
+func TestADiskThatIsAwayStopsOnlyWritesAndTheStoreRecoversByItself(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail   func(*bbolt.Tx) error
-		hidden error // what readers are told of the failed write, and of all else that may not be on disk
+		hidden error // what a read of anything that may not be on disk returns
 		after  error
 	}{
-		"nothing reached the disk":                {notWritten, nil, kv.ErrNotFound},
-		"all reached it, and nobody knows by now": {writtenNotSynced, kv.ErrUnavailable, nil},
+		"nothing reached the disk":                  {notWritten, nil, kv.ErrNotFound},
+		"all reached it, and the store cannot tell": {writtenNotSynced, kv.ErrUnavailable, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &fakeDisk{}
 			s, _ := onDisk(t, d)
 			held := leased(t, s)
-			if err := s.Commit(t.Context(), kv.Tx{ID: "due", Partition: "q", Schedule: []kv.Task{{ID: "due", Due: time.Unix(1, 0)}}}); err != nil {
+			due := kv.Tx{ID: "due", Partition: "q", Schedule: []kv.Task{{ID: "due", Due: time.Unix(1, 0)}}}
+			if err := s.Commit(t.Context(), due); err != nil {
 				t.Fatal(err)
 			}
 			d.set(c.fail, syscall.EROFS)
 
 			tx := putTx("failed", "failed")
 			tx.Schedule = []kv.Task{{ID: "new", Due: time.Unix(1, 0)}}
-			if err := s.Commit(t.Context(), tx); !errors.Is(err, kv.ErrUnknown) || !strings.Contains(err.Error(), s.path) {
+			err := s.Commit(t.Context(), tx)
+			if !errors.Is(err, kv.ErrUnknown) || !strings.Contains(err.Error(), s.path) {
 				t.Errorf("the commit whose write failed: %v, want ErrUnknown with the path", err)
 			}
 			if err := get(t, s, "before"); !errors.Is(err, c.hidden) {
@@ -183,11 +186,13 @@ func TestADiskThatIsAwayStopsWritesAloneAndNeedsNobody(t *testing.T) {
 			if err := get(t, s, "failed"); err == nil {
 				t.Error("a reader is shown what may not be on disk")
 			}
-			if err := s.Commit(t.Context(), putTx("later", "later")); !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
+			err = s.Commit(t.Context(), putTx("later", "later"))
+			if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
 				t.Errorf("a later commit: %v, want ErrUnavailable", err)
 			}
-			if tasks, _, err := s.Claim(t.Context(), "q", time.Unix(9, 0), time.Minute, 9); !errors.Is(err, kv.ErrUnavailable) {
-				t.Errorf("a claim: %v, %v, want ErrUnavailable: what came of it could not be recorded", tasks, err)
+			claimed, _, err := s.Claim(t.Context(), "q", time.Unix(9, 0), time.Minute, 9)
+			if !errors.Is(err, kv.ErrUnavailable) {
+				t.Errorf("a claim: %v, %v, want ErrUnavailable: its result could not be recorded", claimed, err)
 			}
 
 			d.set(nil, nil)
@@ -198,12 +203,14 @@ func TestADiskThatIsAwayStopsWritesAloneAndNeedsNobody(t *testing.T) {
 				}
 			}
 			tasks, _, err := s.Claim(t.Context(), "p", time.Unix(9, 0), time.Minute, 9)
-			if landed := c.after == nil; err != nil || landed != (len(tasks) == 1 && tasks[0].ID == "new") || !landed && len(tasks) > 0 {
+			landed := c.after == nil
+			hasNew := len(tasks) == 1 && tasks[0].ID == "new"
+			if err != nil || landed != hasNew || !landed && len(tasks) > 0 {
 				t.Errorf("afterwards, a claim returns %v, %v", tasks, err)
 			}
 			done := kv.Tx{ID: "done", Partition: "p", Held: []kv.Held{held}, Cancel: []string{held.TaskID}}
 			if err := s.Commit(t.Context(), done); err != nil {
-				t.Errorf("a lease from before: %v, want it to stand: its holder is still at work", err)
+				t.Errorf("a lease from before: %v, want it to be valid: its holder is still at work", err)
 			}
 		})
 	}
@@ -212,7 +219,8 @@ func TestADiskThatIsAwayStopsWritesAloneAndNeedsNobody(t *testing.T) {
 // leased schedules a task and claims it.
 func leased(t *testing.T, s *Store) kv.Held {
 	t.Helper()
-	if err := s.Commit(t.Context(), kv.Tx{ID: "old", Partition: "p", Schedule: []kv.Task{{ID: "old", Due: time.Unix(1, 0)}}}); err != nil {
+	old := kv.Tx{ID: "old", Partition: "p", Schedule: []kv.Task{{ID: "old", Due: time.Unix(1, 0)}}}
+	if err := s.Commit(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	tasks, _, err := s.Claim(t.Context(), "p", time.Unix(2, 0), time.Minute, 1)
@@ -222,7 +230,7 @@ func leased(t *testing.T, s *Store) kv.Held {
 	return kv.Held{TaskID: "old", Lease: tasks[0].Lease}
 }
 
-func TestRecoveryRefusesAFileThatIsNotWhatItWas(t *testing.T) {
+func TestRecoveryRefusesAReplacedOlderOrDamagedFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(t *testing.T, path string, early []byte)
 		says   string
@@ -232,8 +240,12 @@ func TestRecoveryRefusesAFileThatIsNotWhatItWas(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "another file"},
-		"an earlier state of it": {func(t *testing.T, path string, early []byte) { overwrite(t, path, early) }, "lost commits"},
-		"a page that is damaged": {func(t *testing.T, path string, _ []byte) { overwrite(t, path, make([]byte, 2*os.Getpagesize())) }, "damaged"},
+		"an earlier state of it": {func(t *testing.T, path string, early []byte) {
+			overwrite(t, path, early)
+		}, "lost commits"},
+		"a page that is damaged": {func(t *testing.T, path string, _ []byte) {
+			overwrite(t, path, make([]byte, 2*os.Getpagesize()))
+		}, "damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &fakeDisk{}
@@ -258,7 +270,8 @@ func TestRecoveryRefusesAFileThatIsNotWhatItWas(t *testing.T) {
 			case <-time.After(30 * time.Second):
 				t.Fatalf("it does not give up: %v", s.Failing())
 			}
-			if err := s.Commit(t.Context(), putTx("later", "later")); !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), c.says) {
+			err = s.Commit(t.Context(), putTx("later", "later"))
+			if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("a commit: %v, want one that says %q", err, c.says)
 			}
 		})
@@ -291,7 +304,7 @@ func TestChangesOfStateAreTold(t *testing.T) {
 	d.set(notWritten, syscall.EIO)
 	for range 5 {
 		if err := s.Commit(t.Context(), putTx("failed", "failed")); err == nil {
-			t.Error("a commit went through")
+			t.Error("a commit succeeded on a failing disk")
 		}
 	}
 	s.Tell(func(failing error) { late <- failing; told <- failing })
@@ -305,15 +318,14 @@ func TestChangesOfStateAreTold(t *testing.T) {
 		t.Error(err)
 	}
 	if len(told) != 2 {
-		t.Fatalf("%d changes were told, want 2", len(told))
+		t.Fatalf("Changed was called %d times, want 2", len(told))
 	}
 	if failing, well := <-told, <-told; !errors.Is(failing, syscall.ENOSPC) || well != nil {
-		t.Errorf("it was told %v, then %v; want the cause, then nil", failing, well)
+		t.Errorf("Changed was called with %v, then %v; want the cause, then nil", failing, well)
 	}
 }
 
-// A write is shown to readers once it is on disk and not when it begins to be
-// in the file.
+// A reader sees a write once it is on disk, and not as soon as it is in the file.
 func TestAReaderWaitsForWhatIsNotYetSynced(t *testing.T) {
 	d := &fakeDisk{}
 	s, _ := onDisk(t, d)
@@ -330,7 +342,7 @@ func TestAReaderWaitsForWhatIsNotYetSynced(t *testing.T) {
 	go func() { read <- get(t, s, "new") }()
 	select {
 	case err := <-read:
-		t.Errorf("a reader was answered %v before the write was synced", err)
+		t.Errorf("a reader got the answer %v before the write was synced", err)
 		read <- err
 	case <-time.After(50 * time.Millisecond):
 	}

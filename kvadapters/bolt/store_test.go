@@ -29,8 +29,8 @@ func putTx(id, name string) kv.Tx {
 	return kv.Tx{ID: id, Partition: "p", Puts: []kv.Put{{Name: name, Value: []byte(id)}}}
 }
 
-// stall makes the store's next write to the disk wait: entered is closed when
-// it has begun, and closing release lets it go on.
+// stall makes the store's next write to the disk wait. entered is closed when the write has begun.
+// Closing release lets it go on.
 func stall(s *Store) (entered, release chan struct{}) {
 	entered, release = make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -57,7 +57,7 @@ func queued(s *Store, n int) {
 	}
 }
 
-func TestCommitsThatWaitShareOneWriteAndStandOrFallAlone(t *testing.T) {
+func TestWaitingCommitsShareOneWriteAndEachHasItsOwnResult(t *testing.T) {
 	s := testStore(t, Config{})
 	entered, release := stall(s)
 	first := make(chan error, 1)
@@ -88,13 +88,13 @@ func TestCommitsThatWaitShareOneWriteAndStandOrFallAlone(t *testing.T) {
 		case err == nil:
 			won++
 			if it.Tx != fmt.Sprintf("tx-%d", i) {
-				t.Errorf("tx-%d was told that it won, but %s is what is stored", i, it.Tx)
+				t.Errorf("tx-%d got no error, but the store holds the item of %s", i, it.Tx)
 			}
 		case !errors.As(err, &c):
 			t.Errorf("tx-%d: %v, want a conflict", i, err)
 		default:
 			if found, ok := c.Item(it.Key.Name); !ok || found.Tx != it.Tx {
-				t.Errorf("tx-%d was told of %q, but %s won inside the same write", i, found.Tx, it.Tx)
+				t.Errorf("tx-%d got a conflict with %q, but %s won inside the same write", i, found.Tx, it.Tx)
 			}
 		}
 	}
@@ -103,14 +103,14 @@ func TestCommitsThatWaitShareOneWriteAndStandOrFallAlone(t *testing.T) {
 	}
 	want := Stats{Transactions: 2, Commits: 1 + names, Conflicts: names * (each - 1), Largest: names}
 	if got := s.Stats(); got != want {
-		t.Errorf("stats %+v, want %+v: all that waited go in one write", got, want)
+		t.Errorf("stats %+v, want %+v: all waiting commits go in one write", got, want)
 	}
 	if got, want := s.Stats().Mean(), (1.0+names)/2; got != want {
 		t.Errorf("mean %v, want %v", got, want)
 	}
 }
 
-func TestHeldSeesWhatEarlierCommitsOfTheSameWriteDidToTheTask(t *testing.T) {
+func TestACommitSeesWhatEarlierCommitsOfItsWriteDidToItsTask(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*kv.Tx)
@@ -123,7 +123,8 @@ func TestHeldSeesWhatEarlierCommitsOfTheSameWriteDidToTheTask(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := testStore(t, Config{})
 			due := time.Unix(1, 0)
-			if err := s.Commit(t.Context(), kv.Tx{ID: "0", Partition: "p", Schedule: []kv.Task{{ID: "t", Due: due}}}); err != nil {
+			scheduled := kv.Tx{ID: "0", Partition: "p", Schedule: []kv.Task{{ID: "t", Due: due}}}
+			if err := s.Commit(t.Context(), scheduled); err != nil {
 				t.Fatal(err)
 			}
 			tasks, _, err := s.Claim(t.Context(), "p", due, time.Minute, 1)
@@ -142,7 +143,11 @@ func TestHeldSeesWhatEarlierCommitsOfTheSameWriteDidToTheTask(t *testing.T) {
 			queued(s, 1)
 			last := make(chan error, 1)
 			go func() {
-				last <- s.Commit(t.Context(), kv.Tx{ID: "3", Partition: "p", Held: []kv.Held{{TaskID: "t", Lease: tasks[0].Lease}}, Puts: []kv.Put{{Name: "y"}}})
+				last <- s.Commit(t.Context(), kv.Tx{
+					ID: "3", Partition: "p",
+					Held: []kv.Held{{TaskID: "t", Lease: tasks[0].Lease}},
+					Puts: []kv.Put{{Name: "y"}},
+				})
 			}()
 			queued(s, 2)
 			close(release)
@@ -157,7 +162,7 @@ func TestHeldSeesWhatEarlierCommitsOfTheSameWriteDidToTheTask(t *testing.T) {
 	}
 }
 
-func TestACallerThatGivesUp(t *testing.T) {
+func TestACallerThatGivesUpLearnsWhetherItsCommitCanHappen(t *testing.T) {
 	s := testStore(t, Config{})
 	entered, release := stall(s)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -169,10 +174,12 @@ func TestACallerThatGivesUp(t *testing.T) {
 	queued(s, 1)
 	cancel(why)
 
-	if err := <-begun; !errors.Is(err, kv.ErrUnknown) || errors.Is(err, kv.ErrUnavailable) || !errors.Is(err, why) {
+	err := <-begun
+	if !errors.Is(err, kv.ErrUnknown) || errors.Is(err, kv.ErrUnavailable) || !errors.Is(err, why) {
 		t.Errorf("given up while it was written: %v, want ErrUnknown: it may have happened", err)
 	}
-	if err := <-waiting; !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) || !errors.Is(err, why) {
+	err = <-waiting
+	if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) || !errors.Is(err, why) {
 		t.Errorf("given up while it waited: %v, want ErrUnavailable: it has not happened and never will", err)
 	}
 	close(release)
@@ -187,12 +194,16 @@ func TestACallerThatGivesUp(t *testing.T) {
 	}
 }
 
-func TestAClaimGivesUpBehindAWriteThatHangs(t *testing.T) {
+func TestAClaimBehindAHangingWriteEndsWithItsContext(t *testing.T) {
 	s := testStore(t, Config{})
 	entered, release := stall(s)
 	done := make(chan error, 1)
 	go func() {
-		done <- s.Commit(t.Context(), kv.Tx{ID: "1", Partition: "p", Schedule: []kv.Task{{ID: "t", Due: time.Unix(1, 0)}}})
+		done <- s.Commit(t.Context(), kv.Tx{
+			ID:        "1",
+			Partition: "p",
+			Schedule:  []kv.Task{{ID: "t", Due: time.Unix(1, 0)}},
+		})
 	}()
 	<-entered
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -207,7 +218,8 @@ func TestAClaimGivesUpBehindAWriteThatHangs(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if tasks, _, err := s.Claim(t.Context(), "p", time.Unix(2, 0), time.Second, 1); err != nil || len(tasks) != 1 {
+	tasks, _, err := s.Claim(t.Context(), "p", time.Unix(2, 0), time.Second, 1)
+	if err != nil || len(tasks) != 1 {
 		t.Errorf("claim after the write: %v, %v", tasks, err)
 	}
 }
@@ -217,7 +229,11 @@ func second[T any](_ T, err error) error { return err }
 func TestExpiredItemsAreSwept(t *testing.T) {
 	var mu sync.Mutex
 	now := time.Unix(1000, 0)
-	s := testStore(t, Config{SweepEvery: time.Millisecond, Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }})
+	s := testStore(t, Config{SweepEvery: time.Millisecond, Now: func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return now
+	}})
 	const items = 3 * sweepStep
 	for i := 0; i < items; i += 64 {
 		tx := kv.Tx{ID: fmt.Sprint(i), Partition: "p"}
@@ -241,7 +257,8 @@ func TestExpiredItemsAreSwept(t *testing.T) {
 	if err := s.db.View(func(tx *bbolt.Tx) error {
 		for _, bucket := range [][]byte{bucketItems, bucketExpiry} {
 			if n := tx.Bucket(bucket).Stats().KeyN; n != items/2 {
-				t.Errorf("bucket %s holds %d entries after the sweep, want the %d of items that have not expired", bucket, n, items/2)
+				t.Errorf("bucket %s holds %d entries after the sweep, want the %d of items that have not expired",
+					bucket, n, items/2)
 			}
 		}
 		return nil
@@ -254,10 +271,12 @@ func TestExpiredItemsAreSwept(t *testing.T) {
 	}
 }
 
-// The sweep goes by an index of its own, which has to follow every put.
+// The sweep uses an index of its own, which has to follow every put.
 func TestAnItemThatIsPutAgainIsNotSweptByItsOldExpiry(t *testing.T) {
 	var now atomic.Int64
-	s := testStore(t, Config{SweepEvery: time.Millisecond, Now: func() time.Time { return time.Unix(now.Load(), 0) }})
+	s := testStore(t, Config{SweepEvery: time.Millisecond, Now: func() time.Time {
+		return time.Unix(now.Load(), 0)
+	}})
 	for n, expires := range map[string][2]time.Time{
 		"longer": {time.Unix(1000, 0), time.Unix(3000, 0)},
 		"ever":   {time.Unix(1000, 0), {}},
@@ -276,15 +295,16 @@ func TestAnItemThatIsPutAgainIsNotSweptByItsOldExpiry(t *testing.T) {
 	}
 	left, err := s.List(t.Context(), kv.Key{Partition: "p"}, "", 9)
 	if err != nil || len(left) != 2 || left[0].Key.Name != "ever" || left[1].Key.Name != "longer" {
-		t.Errorf("after the sweep there are %v, %v; want what was put again to last", left, err)
+		t.Errorf("after the sweep there are %v, %v; want the two items that were put again", left, err)
 	}
 }
 
-// Only a power cut shows whether a write was synced. This looks at what decides it.
-func TestNothingSwitchesTheSyncOff(t *testing.T) {
+// Only a power cut shows whether a write was synced. This test looks at the settings that decide it.
+func TestSyncIsOn(t *testing.T) {
 	s := testStore(t, Config{})
 	if s.db.NoSync || s.db.NoGrowSync {
-		t.Errorf("bbolt's NoSync is %v, its NoGrowSync %v: a commit returns before it is on disk", s.db.NoSync, s.db.NoGrowSync)
+		t.Errorf("bbolt's NoSync is %v, its NoGrowSync %v, want false: a commit would return before it is on disk",
+			s.db.NoSync, s.db.NoGrowSync)
 	}
 }
 
@@ -326,7 +346,8 @@ func TestTooManyWaitingCommitsAreRefused(t *testing.T) {
 		}
 	}
 	if err := q.add(&change{}); !errors.Is(err, errOverloaded) {
-		t.Errorf("commit number %d: %v, want a refusal: a disk that hangs must not fill the memory", maxQueued+1, err)
+		t.Errorf("commit number %d: %v, want a refusal: a disk that hangs must not fill the memory",
+			maxQueued+1, err)
 	}
 	if n := len(q.next()); n != maxGroup {
 		t.Errorf("one write carries %d commits, want at most %d", n, maxGroup)

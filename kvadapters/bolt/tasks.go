@@ -15,18 +15,15 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// tasks is what memory knows of one partition's tasks. The file has them all
-// in order of their due times; claims walk that order once, and behind them
-// moves the frontier: every task before it is in known, whether leased or
-// not, and no task behind it ever was. So a claim looks at the first of known
-// and the first behind the frontier and never passes the same leased task
-// twice, and memory grows with the tasks being worked on, not with those that
-// wait.
+// tasks is what memory knows of one partition's tasks. The file has them all in order of their due
+// times. Claims walk that order once. The frontier is how far they have come: every task before it is
+// in known, leased or not, and no task after it ever was. So a claim looks only at the first task of
+// known and at the first one after the frontier. It never passes the same leased task twice, and memory
+// grows with the tasks in work and not with those that wait.
 type tasks struct {
-	// lock is held by a claim while it runs, and by the writer from the
-	// evaluation of a commit that touches the partition's tasks until that
-	// commit is on disk: a claim in between would hand out a task that the
-	// commit is about to remove. A channel, so that a claim can give up.
+	// lock is held by a claim while it runs. The writer holds it from the evaluation of a commit that
+	// touches the partition's tasks until that commit is on disk: a claim in between would return a
+	// task that the commit is about to remove. It is a channel, so that a claim can stop waiting.
 	lock chan struct{}
 
 	frontier []byte // a key of bucketDue
@@ -37,7 +34,7 @@ type tasks struct {
 type knownTask struct {
 	id    string
 	ready uint64 // when it can be claimed: its due time, or the end of the lease
-	lease string // of the latest claim, also after it has run out; empty: never claimed
+	lease string // of the latest claim, even if it has run out; empty: never claimed
 }
 
 func (s *Store) tasksOf(p kv.Partition) *tasks {
@@ -59,7 +56,9 @@ func (s *Store) tasksOf(p kv.Partition) *tasks {
 }
 
 // Claim implements kv.KV. It writes nothing to the disk.
-func (s *Store) Claim(ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int) (claimed []kv.Task, next time.Time, err error) {
+func (s *Store) Claim(
+	ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int,
+) (claimed []kv.Task, next time.Time, err error) {
 	if ctx.Err() != nil {
 		return nil, time.Time{}, unavailable(s.path, context.Cause(ctx))
 	}
@@ -85,7 +84,7 @@ func (s *Store) Claim(ctx context.Context, p kv.Partition, now time.Time, lease 
 		defer known.Release()
 		more := known.First()
 		for {
-			// The earlier of the first task behind the frontier and the first known one.
+			// first is the earlier of the first task after the frontier and the first known one.
 			var first *knownTask
 			onDisk := key != nil && bytes.HasPrefix(key, prefix)
 			if onDisk {
@@ -106,10 +105,14 @@ func (s *Store) Claim(ctx context.Context, p kv.Partition, now time.Time, lease 
 				return fmt.Errorf("task %q has a due time but no body: %w", first.id, damaged("index"))
 			}
 			due, payload := decodeTask(body)
-			claimed = append(claimed, kv.Task{ID: first.id, Due: fromSortable(due), Payload: append([]byte{}, payload...)})
+			claimed = append(claimed, kv.Task{
+				ID:      first.id,
+				Due:     fromSortable(due),
+				Payload: append([]byte{}, payload...),
+			})
 			taken = append(taken, first)
 			if onDisk {
-				frontier = append(bytes.Clone(key), 0) // the key that follows at once
+				frontier = append(bytes.Clone(key), 0) // the next possible key
 				key, _ = cursor.Next()
 			} else {
 				more = known.Next()
@@ -131,13 +134,13 @@ func (s *Store) Claim(ctx context.Context, p kv.Partition, now time.Time, lease 
 	return claimed, next, nil
 }
 
-// holds reports whether lease is that of the task's latest claim.
+// holds reports whether the task's latest claim has this lease.
 func (t *tasks) holds(id, lease string) bool {
 	k := t.known[id]
 	return k != nil && k.lease != "" && k.lease == lease
 }
 
-// cancelled takes note of a task that the file holds no more.
+// cancelled forgets a task that the file no longer holds.
 func (t *tasks) cancelled(id string) {
 	if k := t.known[id]; k != nil {
 		t.order.Delete(k)
@@ -145,7 +148,7 @@ func (t *tasks) cancelled(id string) {
 	}
 }
 
-// scheduled takes note of a task that the file holds under that key.
+// scheduled notes a task that the file now holds under that key.
 func (t *tasks) scheduled(id string, due uint64, key []byte) {
 	t.cancelled(id)
 	if bytes.Compare(key, t.frontier) < 0 {

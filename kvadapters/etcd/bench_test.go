@@ -21,7 +21,7 @@ func benchStore(b *testing.B) *etcd.Store {
 	return s
 }
 
-// BenchmarkCommit is what one start costs: an item and a task, both new.
+// BenchmarkCommit measures what one start costs: an item and a task, both new.
 func BenchmarkCommit(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
@@ -60,7 +60,8 @@ func BenchmarkSpend(b *testing.B) {
 	s := benchStore(b)
 	for i := range b.N {
 		_, err := s.Spend(b.Context(), part, time.Now(), []kv.Charge{
-			{Name: "ip", Cost: time.Millisecond, Burst: time.Hour}, {Name: fmt.Sprint("k", i%100), Cost: time.Millisecond, Burst: time.Hour},
+			{Name: "ip", Cost: time.Millisecond, Burst: time.Hour},
+			{Name: fmt.Sprint("k", i%100), Cost: time.Millisecond, Burst: time.Hour},
 		})
 		if err != nil {
 			b.Fatal(err)
@@ -68,8 +69,8 @@ func BenchmarkSpend(b *testing.B) {
 	}
 }
 
-// BenchmarkClaim is what it costs to find out that nothing is due, with so
-// many tasks that wait, spread over ten minutes.
+// BenchmarkClaim measures what it costs to find out that nothing is due while many tasks wait, spread
+// over ten minutes.
 func BenchmarkClaim(b *testing.B) {
 	for _, pending := range []int{1000, 50_000} {
 		b.Run(fmt.Sprintf("pending=%d", pending), func(b *testing.B) {
@@ -78,7 +79,10 @@ func BenchmarkClaim(b *testing.B) {
 			for at := 0; at < pending; at += kv.MaxTx {
 				tx := kv.Tx{ID: "s", Partition: part}
 				for i := at; i < min(at+kv.MaxTx, pending); i++ {
-					tx.Schedule = append(tx.Schedule, kv.Task{ID: fmt.Sprint(i), Due: now.Add(time.Duration(i+1) * 10 * time.Minute / time.Duration(pending))})
+					tx.Schedule = append(tx.Schedule, kv.Task{
+						ID:  fmt.Sprint(i),
+						Due: now.Add(time.Duration(i+1) * 10 * time.Minute / time.Duration(pending)),
+					})
 				}
 				if err := s.Commit(b.Context(), tx); err != nil {
 					b.Fatal(err)

@@ -10,10 +10,9 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// TestACancelThatFindsItsTaskClaimedMeanwhileLeavesNothing has the claim come
-// exactly between the cancel's look at the task and its write: when the commit
+// The claim comes exactly between the cancel's look at the task and its write: it runs when the commit
 // asks for the time.
-func TestACancelThatFindsItsTaskClaimedMeanwhileLeavesNothing(t *testing.T) {
+func TestACancelWhoseTaskIsClaimedMeanwhileLeavesNothing(t *testing.T) {
 	server := stores.StartEtcd(t)
 	other := open(t, server.URL("verge"), etcd.Config{SweepEvery: -1})
 	due := time.Unix(1, 0)
@@ -36,6 +35,6 @@ func TestACancelThatFindsItsTaskClaimedMeanwhileLeavesNothing(t *testing.T) {
 		t.Errorf("%d claims got the task before it was cancelled, want one", claimed)
 	}
 	if left := keysUnder(t, server, "verge/"); !slices.Equal(left, []string{"verge/format"}) {
-		t.Errorf("a cancelled task leaves %q", left)
+		t.Errorf("after the cancel the keys are %q, want only the format", left)
 	}
 }

@@ -12,17 +12,19 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// maxClaim bounds the tasks of one claim: each is a transaction of its own
-// inside one request. What is left is due at once, and next says so.
+// maxClaim is the most tasks of one claim, because each is a transaction of its own inside one request.
+// If more are due, next is a time that has passed.
 const maxClaim = 100
 
-// Claim implements kv.KV. It makes one round trip where nothing is due and
-// something falls due within a second, up to two more to find next where not,
-// and one to take what is due. It returns at most 100 tasks.
+// Claim implements kv.KV. It makes one round trip if nothing is due and a task falls due within a
+// second, and up to two more to find next if none does. It makes one more to take what is due. It
+// returns at most 100 tasks.
 //
-// Each task is taken for itself: of two that claim at the same time each gets
-// what the other has not, and nobody starts over for all.
-func (s *Store) Claim(ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int) (claimed []kv.Task, next time.Time, err error) {
+// Each task is taken by a transaction of its own. So of two claims at the same time each gets the tasks
+// that the other does not get, and neither has to start over.
+func (s *Store) Claim(
+	ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int,
+) (claimed []kv.Task, next time.Time, err error) {
 	if err := cancelled(ctx, "claim"); err != nil {
 		return nil, time.Time{}, err
 	}
@@ -48,26 +50,28 @@ func (s *Store) Claim(ctx context.Context, p kv.Partition, now time.Time, lease 
 		if len(taken) == len(free) {
 			return claimed, next, nil
 		}
-		// Others took some: when those come free again is not known yet.
+		// Other claims took some. When those come free again is not known yet.
 	}
 	return claimed, now, nil
 }
 
-// entry is where a task stands in the order of claims.
+// entry is a task's place in the order of claims.
 type entry struct {
 	id       string
 	ready    uint64
 	revision int64
 }
 
-// windows are how far a claim looks ahead for next, before it looks at all
-// there is. etcd counts every key of a range even if asked for the first only,
-// so looking at everything costs in proportion to the tasks that wait.
+// windows are how far a claim looks ahead for next before it looks at all tasks. etcd counts every key
+// of a range even if it is asked only for the first. So a look at all tasks costs in proportion to the
+// tasks that wait.
 var windows = [...]time.Duration{time.Second, time.Minute}
 
-// ready returns up to n tasks that are ready at now, and when the first other
-// one is, leaving out the caller's own.
-func (s *Store) ready(ctx context.Context, p kv.Partition, now time.Time, n int, mine map[string]bool) (free []entry, next time.Time, err error) {
+// ready returns up to n tasks that are ready at now, and the time when the first other task is ready.
+// It leaves out the caller's own tasks.
+func (s *Store) ready(
+	ctx context.Context, p kv.Partition, now time.Time, n int, mine map[string]bool,
+) (free []entry, next time.Time, err error) {
 	rest, end := s.dueFrom(p, sortable(now)+1), s.dueFrom(p, sortable(now.Add(windows[0])))
 	look := func(from, end string, n int) clientv3.Op {
 		return clientv3.OpGet(from, clientv3.WithRange(end), clientv3.WithLimit(int64(n+len(mine))))
@@ -119,7 +123,7 @@ func (s *Store) entries(p kv.Partition, found []*mvccpb.KeyValue, mine map[strin
 	return out, nil
 }
 
-// take leases those of the tasks that stand where they were seen.
+// take leases those of the tasks that have not moved since they were seen.
 func (s *Store) take(ctx context.Context, p kv.Partition, free []entry, ends uint64) ([]kv.Task, error) {
 	var random [8]byte
 	if _, err := io.ReadFull(s.random, random[:]); err != nil {
@@ -158,7 +162,12 @@ func (s *Store) take(ctx context.Context, p kv.Partition, free []entry, ends uin
 		if !ok {
 			return taken, damaged(key, "holds no task")
 		}
-		taken = append(taken, kv.Task{ID: e.id, Due: fromSortable(due), Payload: append([]byte{}, payload...), Lease: newLease(ends, claim, i)})
+		taken = append(taken, kv.Task{
+			ID:      e.id,
+			Due:     fromSortable(due),
+			Payload: append([]byte{}, payload...),
+			Lease:   newLease(ends, claim, i),
+		})
 	}
 	return taken, nil
 }

@@ -12,13 +12,12 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// maxTries bounds how often one call meets others. Each try that fails means
-// that somebody else's succeeded.
+// maxTries bounds how often one call can lose to others. Each try that fails means that another call
+// succeeded.
 const maxTries = 64
 
-// change is a kv.Tx with what it says twice said once, as etcd demands. Of
-// what contradicts itself the later kind counts: a delete over a put, a
-// cancel over a schedule.
+// change is a kv.Tx without repetitions, as etcd demands. If parts contradict each other, the later
+// kind counts: a delete over a put, a cancel over a schedule.
 type change struct {
 	s      *Store
 	tx     kv.Tx
@@ -32,7 +31,13 @@ type change struct {
 type seen map[string]*mvccpb.KeyValue
 
 func (s *Store) change(tx kv.Tx) *change {
-	c := &change{s: s, tx: tx, puts: make(map[string]kv.Put), tasks: make(map[string]*kv.Task), leases: make(map[string]string)}
+	c := &change{
+		s:      s,
+		tx:     tx,
+		puts:   make(map[string]kv.Put),
+		tasks:  make(map[string]*kv.Task),
+		leases: make(map[string]string),
+	}
 	for _, p := range tx.Puts {
 		c.puts[p.Name] = p
 	}
@@ -68,8 +73,8 @@ func (s *Store) change(tx kv.Tx) *change {
 	return c
 }
 
-// entryOfHeld returns when the task is ready again, as its lease says. If the
-// lease stands, so does this.
+// entryOfHeld returns the time when the task is ready again, as its lease says. It is right if the
+// lease is still valid.
 func (c *change) entryOfHeld(id string) (uint64, bool) {
 	lease, ok := c.leases[id]
 	if !ok {
@@ -78,10 +83,9 @@ func (c *change) entryOfHeld(id string) (uint64, bool) {
 	return leaseEnds(lease)
 }
 
-// Commit implements kv.KV. It makes one round trip where nothing but absent
-// items, items by Tx, held tasks and new tasks are involved; two where it
-// cancels or replaces a task that it does not hold, or writes where an
-// expired item lies.
+// Commit implements kv.KV. It makes one round trip if it involves only absent items, items by Tx, held
+// tasks and new tasks. It makes two if it cancels or replaces a task that it does not hold, or writes
+// where an expired item lies.
 func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 	if err := cancelled(ctx, "commit"); err != nil {
 		return err
@@ -103,7 +107,7 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 	}
 	for range maxTries {
 		if err := cancelled(ctx, "commit"); err != nil {
-			return err // every try so far was refused
+			return err // the servers refused every try so far
 		}
 		now := sortable(s.now())
 		cmps, ops, err := c.plan(found, now)
@@ -111,7 +115,8 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 			return err
 		}
 		if size := c.size(cmps, ops); size > s.maxRequest {
-			return fmt.Errorf("etcd: %w: transaction %q takes %d bytes, the servers accept %d: split it, or raise --max-request-bytes and Config.MaxRequest",
+			return fmt.Errorf("etcd: %w: transaction %q takes %d bytes, the servers accept %d: "+
+				"split it, or raise --max-request-bytes and Config.MaxRequest",
 				kv.ErrUnavailable, tx.ID, size, s.maxRequest)
 		}
 		then, otherwise := nested(ops.list, c.gets)
@@ -127,7 +132,8 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 			return orConflict(conflict, err)
 		}
 	}
-	return fmt.Errorf("etcd: %w: transaction %q met %d others on its tasks and items, one after the other; nothing changed", kv.ErrUnavailable, tx.ID, maxTries)
+	return fmt.Errorf("etcd: %w: transaction %q lost to %d others on its tasks and items in a row; "+
+		"nothing changed", kv.ErrUnavailable, tx.ID, maxTries)
 }
 
 func orConflict(c *kv.Conflict, err error) error {
@@ -137,9 +143,9 @@ func orConflict(c *kv.Conflict, err error) error {
 	return c
 }
 
-// looksFirst reports whether a try without looking would most likely fail: a
-// task that is to be cancelled is mostly there, and where is not known. A
-// look costs the servers less than a write that is refused.
+// looksFirst reports whether a try without a look would most likely fail. In most cases a task that is
+// to be cancelled exists, and its place is not known. A look costs the servers less than a write that
+// they refuse.
 func (c *change) looksFirst() bool {
 	for id, task := range c.tasks {
 		if _, known := c.entryOfHeld(id); task == nil && !known {
@@ -208,8 +214,8 @@ func (o *ops) delete(key string) {
 	o.bytes += len(key)
 }
 
-// plan says what must be so, given what was found or, where nothing was
-// looked for, on the guess that nothing is in the way; and what to do then.
+// plan returns the compares that must hold and the operations to do then. They follow from what was
+// found or, without a look, from the guess that nothing is in the way.
 func (c *change) plan(found seen, now uint64) ([]clientv3.Cmp, *ops, error) {
 	var (
 		s    = c.s
@@ -230,7 +236,7 @@ func (c *change) plan(found seen, now uint64) ([]clientv3.Cmp, *ops, error) {
 		case stored == nil:
 			is(key, 0)
 		default:
-			is(key, stored.ModRevision) // it has expired, or evaluate would have refused
+			is(key, stored.ModRevision) // it has expired; otherwise evaluate would have refused
 		}
 	}
 	for _, held := range c.tx.Held {
@@ -260,8 +266,8 @@ func (c *change) plan(found seen, now uint64) ([]clientv3.Cmp, *ops, error) {
 			case err != nil:
 				return nil, nil, err
 			case there:
-				// The entry moves whenever the task changes hands, so that it
-				// is in its place says all.
+				// The entry moves whenever the task changes hands. So it is enough to check that it is
+				// in its place.
 				cmps = append(cmps, clientv3.Compare(clientv3.CreateRevision(s.due(p, ready, id)), ">", 0))
 			default:
 				is(s.task(p, id), 0)
@@ -283,7 +289,7 @@ func (c *change) plan(found seen, now uint64) ([]clientv3.Cmp, *ops, error) {
 	return cmps, &o, nil
 }
 
-// entry returns when the task that was found is ready.
+// entry returns the time when the task that was found is ready.
 func (c *change) entry(found seen, id string) (ready uint64, there bool, err error) {
 	key := c.s.task(c.tx.Partition, id)
 	stored := found[key]
@@ -304,7 +310,7 @@ func (c *change) entry(found seen, id string) (ready uint64, there bool, err err
 	return due, true, nil
 }
 
-// size is at least what the request takes on the wire.
+// size returns at least the number of bytes of the request on the wire.
 func (c *change) size(cmps []clientv3.Cmp, o *ops) int {
 	const each = 24 // tags and lengths of one operation or compare
 	size := o.bytes + each*(len(o.list)+len(cmps)+len(c.gets)) + 512

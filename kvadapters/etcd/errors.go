@@ -12,9 +12,9 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// sent is told by grpc itself whether a call began to leave this process. An
-// error code alone cannot tell: Unavailable stands for a refused dial and for
-// a connection that broke while the answer was on its way.
+// sent learns from grpc whether a call began to leave this process. An error code alone cannot tell:
+// Unavailable means either that a dial was refused or that a connection broke while the answer was on
+// its way.
 type sent struct{}
 
 var _ stats.Handler = sent{}
@@ -38,9 +38,9 @@ func (sent) HandleRPC(ctx context.Context, s stats.RPCStats) {
 func (sent) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (sent) HandleConn(context.Context, stats.ConnStats)                       {}
 
-// refusals are the answers of a server that has changed nothing. ErrNoSpace
-// is not among them: the request that crosses the quota is applied and
-// answered with it all the same. Nor is any kind of timeout or lost leader.
+// refusals are the answers of a server that has changed nothing. ErrNoSpace is not among them, because
+// the servers apply the request that crosses the quota and then answer it with this error. Timeouts and
+// lost leaders are not among them either.
 var refusals = []struct {
 	err  error
 	help string
@@ -53,7 +53,7 @@ var refusals = []struct {
 	{rpctypes.ErrAuthNotEnabled, "; the URL names a user, but the servers have authentication switched off"},
 	{rpctypes.ErrInvalidAuthToken, ""},
 	{rpctypes.ErrAuthOldRevision, ""},
-	{rpctypes.ErrTooManyRequests, "; the servers are behind with applying what they agreed on"},
+	{rpctypes.ErrTooManyRequests, "; the servers have not yet applied the requests that they agreed on"},
 	{rpctypes.ErrNoLeader, "; the server has lost the majority of its cluster"},
 	{rpctypes.ErrEmptyKey, ""},
 	{rpctypes.ErrDuplicateKey, ""},
@@ -73,14 +73,14 @@ func refused(err error) (help string, ok bool) {
 	return "", false
 }
 
-// failed is the error of a call that cannot have changed anything, or that
-// may have without harm.
+// failed returns the error of a call that cannot have changed anything, or that may have done so
+// without harm.
 func failed(doing string, err error) error {
 	help, _ := refused(err)
 	return fmt.Errorf("etcd: %s: %w: %w%s", doing, kv.ErrUnavailable, err, help)
 }
 
-// commitFailed is the error of a commit.
+// commitFailed returns the error of a commit.
 func commitFailed(err error, left bool) error {
 	help, ok := refused(err)
 	if ok || !left {
@@ -90,7 +90,8 @@ func commitFailed(err error, left bool) error {
 }
 
 func damaged(key, what string) error {
-	return fmt.Errorf("etcd: %w: key %q %s: another program writes under the prefix, or the store is damaged", kv.ErrUnavailable, key, what)
+	return fmt.Errorf("etcd: %w: key %q %s: another program writes under the prefix, or the store is damaged",
+		kv.ErrUnavailable, key, what)
 }
 
 func cancelled(ctx context.Context, doing string) error {

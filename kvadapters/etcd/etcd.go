@@ -1,57 +1,49 @@
-// Package etcd keeps a kv.KV on etcd 3.4 or later: one server or a cluster. It
-// is for operators who run etcd already and want that no acknowledged write is
-// ever lost, failovers included, more than they want many writes a second.
-// Use Open with a URL.
+// Package etcd keeps a kv.KV on etcd 3.4 or later: one server or a cluster. It is for operators who
+// already run etcd and for whom it matters more that no acknowledged write is ever lost, not even in a
+// failover, than how many writes a second they get. Use Open with a URL.
 //
 // # What it promises
 //
-// A commit is one etcd transaction: it happens as a whole or not at all, in
-// one order for all instances and partitions, and is on the disks of a
-// majority before it returns. Neither kill -9 of any server nor the election
-// of another leader takes it back. Reads are linearizable as well. A cluster
-// without a majority answers kv.ErrUnavailable.
+// A commit is one etcd transaction: it happens completely or not at all, in one order for all instances
+// and partitions. It is on the disks of a majority before it returns. Neither kill -9 of any server nor
+// the election of another leader takes it back. Reads are linearizable too. A cluster without a
+// majority answers kv.ErrUnavailable.
 //
-// A commit is sent once. If no byte of it left this process, or a server
-// refused it, it is kv.ErrUnavailable; if the connection breaks, the leader
-// changes or the time is up after that, it is kv.ErrUnknown. A refusal for
-// want of space is ErrUnknown too: etcd applies the request that crosses its
-// quota and then says that it has no space.
+// A commit is sent once. If no byte of it left this process, or a server refused it, it returns
+// kv.ErrUnavailable. If after that the connection breaks, the leader changes or the time is up, it
+// returns kv.ErrUnknown. A refusal for lack of space is ErrUnknown too: etcd applies the request that
+// crosses its quota and then reports that it has no space.
 //
-// What expires is gone at its exact instant by Config.Now of whoever asks,
-// since the instant is stored with it. Claims and charges go by the times
-// that their callers give. So the clocks of all instances must agree to
-// within what their tokens and leases can bear.
+// An item expires exactly when Config.Now of the instance that reads it reaches its expiry, because the
+// expiry is stored with the item. Claims and charges use the times that their callers give. So the
+// clocks of all instances must differ by less than tokens and leases can tolerate.
 //
-// Leases of tasks are in etcd: a restart of everything keeps them. Each ends
-// in a number that is drawn for its claim, and stands until another claim,
-// schedule or cancel of the task.
+// Leases of tasks are in etcd, so they survive a restart of everything. A lease ends with a number that
+// is drawn for its claim. It is valid until another claim, schedule or cancel of the task.
 //
 // # What it costs
 //
-// Every write waits for a majority's fsync; expect hundreds a second with
-// one caller, some thousands with many, on good disks. Get and List are one
-// round trip. A Commit is one, but two if it cancels or replaces a task that
-// it does not hold or writes where an expired item lies. Claim is one to
-// three, and one more where something is due; it returns at most 100 tasks.
-// Spend is one while no other instance charges the same counters.
+// Every write waits for a majority's fsync. Expect hundreds a second with one caller and some thousands
+// with many, on good disks. Get and List are one round trip. A Commit is one round trip, or two if it
+// cancels or replaces a task that it does not hold or writes where an expired item lies. Claim is one
+// to three, and one more if something is due; it returns at most 100 tasks. Spend is one as long as no
+// other instance charges the same counters.
 //
-// A transaction within kv.MaxTx keeps within etcd's limit of 128 operations:
-// where it has more, they go as transactions inside the transaction. A
-// transaction above Config.MaxRequest (1.5 MiB, as with the servers) is
-// refused before it is sent; kv's own limits would allow 4 MiB.
+// A transaction within kv.MaxTx keeps within etcd's limit of 128 operations: if it has more, they are
+// packed into transactions inside the transaction. A transaction above Config.MaxRequest (1.5 MiB, the
+// servers' default) is refused before it is sent, although kv's own limits allow 4 MiB.
 //
 // # How items expire
 //
-// Every expiring item has an entry in order of expiry, and each instance looks
-// every Config.SweepEvery for entries that are past, 32 at a time. An entry
-// goes in one transaction with its item, if both are as they were seen, so any
-// number of instances can sweep. RATIONALE.md above this folder says why
-// etcd's own leases are not used.
+// Every expiring item has an entry in order of expiry. Every Config.SweepEvery each instance looks for
+// past entries, 32 at a time. One transaction deletes an entry with its item, if both are as they were
+// seen. So any number of instances can sweep. RATIONALE.md above this folder says why etcd's own leases
+// are not used.
 //
-// # What is where
+// # Layout in etcd
 //
-// All under the URL's prefix, parts separated by spaces, times as 16 hex
-// digits of nanoseconds that sort:
+// All keys are under the URL's prefix. Their parts are separated by spaces. Times are nanoseconds as 16
+// hex digits that sort:
 //
 //	format                            "1"
 //	i <partition> <name>              an item: Tx, expiry, value
@@ -63,26 +55,23 @@
 //	m <partition> <name>              a rate counter: its TAT
 //	x <minute> m <partition> <name>   its entry for the sweep
 //
-// A claim moves the task's entry to the end of the lease, so no claim passes a
-// task that another holds; and a lease names that instant, so its holder
-// finishes the task without reading first.
+// A claim moves the task's entry to the end of the lease, so no claim passes a task that another one
+// holds. The lease contains that instant, so its holder can finish the task without reading first.
 //
-// # What an operator sets
+// # Settings of the servers
 //
-//   - --auto-compaction-mode=periodic --auto-compaction-retention=1m, or the
-//     like: until compaction etcd keeps every old version, and claims pass the
-//     entries of tasks that are long done. Verge reads no old versions. This
-//     is for the whole cluster: a cluster shared with others that watch or
-//     read the past keeps what they need.
-//   - --quota-backend-bytes: 2 GiB unless set, 8 GiB at most. Count four times
-//     what lives (items for as long as they are kept, events until delivered)
-//     and defragment now and then. A full quota refuses every write until
-//     space is made and the alarm is disarmed.
-//   - Disks on which an fsync takes less than 10 ms; three or five servers.
+//   - --auto-compaction-mode=periodic --auto-compaction-retention=1m, or something like it. Until a
+//     compaction etcd keeps every old version, and claims pass the entries of tasks that were finished
+//     long ago. Verge reads no old versions. The setting is for the whole cluster: if you share it with
+//     programs that watch or read the past, keep what they need.
+//   - --quota-backend-bytes: 2 GiB by default, 8 GiB at most. Plan for four times what is kept (items
+//     until they expire, events until they are delivered) and defragment now and then. A full quota
+//     refuses every write until there is space again and the alarm is disarmed.
+//   - Disks on which an fsync takes less than 10 ms, and three or five servers.
 //   - With authentication: a user whose role has readwrite on the prefix.
 //
-// etcd keeps all keys in memory, some hundred bytes for each: millions of open
-// sessions belong on Redis.
+// etcd keeps all keys in memory, with some hundred bytes for each. Use Redis for millions of open
+// sessions.
 package etcd
 
 import (
@@ -110,33 +99,33 @@ type Config struct {
 	// Now is the clock by which items expire. Nil: time.Now.
 	Now func() time.Time
 
-	// Random makes leases unique; 8 bytes a claim. Nil: crypto/rand. It is
-	// read concurrently.
+	// Random makes leases unique; each claim reads 8 bytes. It must allow concurrent reads. Nil:
+	// crypto/rand.
 	Random io.Reader
 
-	// TLS holds roots and client certificate. Nil: plain for etcd://, the
-	// system's roots for etcds://. Set, it makes etcd:// TLS as well.
+	// TLS holds the roots and the client's certificate. If it is set, etcd:// uses TLS as well. Nil: no
+	// TLS for etcd://, and the system's roots for etcds://.
 	TLS *tls.Config
 
-	// Timeout bounds every round trip, within the caller's context. Zero: 5 s,
-	// which outlasts the election of a leader with etcd's defaults.
+	// Timeout bounds every round trip, within the caller's context. Zero: 5 s, which is longer than the
+	// election of a leader takes with etcd's defaults.
 	Timeout time.Duration
 
-	// MaxRequest is the servers' --max-request-bytes. A transaction above it
-	// is refused before it is sent. Zero: 1.5 MiB, as with the servers.
+	// MaxRequest is the servers' --max-request-bytes. A larger transaction is refused before it is
+	// sent. Zero: 1.5 MiB, the servers' default.
 	MaxRequest int
 
-	// SweepEvery is how often the Store looks for what has expired. Zero:
-	// 10 s. Negative: never; another instance has to.
+	// SweepEvery is how often the Store looks for what has expired. Zero: 10 s. Negative: never, so
+	// another instance has to.
 	SweepEvery time.Duration
 
-	// SweepGrace is how long what has expired stays in etcd, unseen. It must
-	// exceed what the clocks of two instances can differ by, or one deletes
-	// what has not expired for the other. Zero: 1 minute.
+	// SweepGrace is how long expired items stay in etcd, invisible. It must exceed the difference
+	// between the clocks of two instances. Otherwise one instance deletes what has not yet expired for
+	// the other. Zero: 1 minute.
 	SweepGrace time.Duration
 }
 
-// Valid finds what is wrong with a URL as far as that can be told without a server.
+// Valid reports what is wrong with a URL, as far as it can tell without a server.
 func Valid(url string) error {
 	_, err := parseURL(url)
 	return err
@@ -163,22 +152,21 @@ var (
 	_ kv.Meter = (*Store)(nil)
 )
 
-// maxCounters bounds the rate counters whose state is remembered; one that is
-// forgotten costs a second round trip.
+// maxCounters bounds the rate counters whose state is remembered. A counter that was forgotten costs a
+// second round trip.
 const maxCounters = 64 * 1024
 
-// readTries is how often a read is sent while no server answers, about 25 ms
-// apart: enough to pass over one that has just died, and too few to hold up a
-// denial for all of Config.Timeout. Transactions are sent once.
+// readTries is how often a read is sent while no server answers, about 25 ms apart. That is enough to
+// get past a server that has just died, and few enough that a denial does not take all of
+// Config.Timeout. Transactions are sent once.
 const readTries = 10
 
 // Open connects to the servers of the URL
 //
 //	etcd://[user:password@]host[:port][,host[:port]...][/prefix]
 //
-// (etcds:// for TLS; the prefix is "verge" where none is given) and proves by
-// one small transaction that they can be written to. After that the Store
-// finds its way back from every outage by itself.
+// (etcds:// for TLS; without a prefix it is "verge") and proves by one small transaction that the
+// servers can be written to. After that the Store recovers from every outage by itself.
 func Open(ctx context.Context, url string, c Config) (*Store, error) {
 	addr, err := parseURL(url)
 	if err != nil {
@@ -213,7 +201,12 @@ func open(ctx context.Context, addr address, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	retry := backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second}
+	retry := backoff.Config{
+		BaseDelay:  100 * time.Millisecond,
+		Multiplier: 1.6,
+		Jitter:     0.2,
+		MaxDelay:   2 * time.Second,
+	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            addr.endpoints,
 		TLS:                  c.TLS,
@@ -224,11 +217,10 @@ func open(ctx context.Context, addr address, c Config) (*Store, error) {
 		DialKeepAliveTimeout: 3 * time.Second,
 		MaxCallSendMsgSize:   c.MaxRequest + 512<<10,
 		MaxUnaryRetries:      readTries,
-		Logger:               zap.NewNop(), // what went wrong is in the errors
+		Logger:               zap.NewNop(), // the errors say what went wrong
 		DialOptions: []grpc.DialOption{
 			grpc.WithStatsHandler(sent{}),
-			// By itself grpc would wait for up to two minutes before it tries
-			// a server again.
+			// By default grpc would wait up to two minutes before it tries a server again.
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: 2 * time.Second}),
 			grpc.WithChainUnaryInterceptor(failFast),
 		},
@@ -258,14 +250,16 @@ func open(ctx context.Context, addr address, c Config) (*Store, error) {
 	return s, nil
 }
 
-// failFast undoes the client's habit of waiting for a server until the time is
-// up: an outage would hold every caller for all of Config.Timeout, and then
-// hide its cause.
-func failFast(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+// failFast makes a call fail at once if no server can be reached. By default the client waits until the
+// time is up: an outage would hold every caller for all of Config.Timeout and then hide its cause.
+func failFast(
+	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+) error {
 	return invoke(ctx, method, req, reply, cc, append(opts, grpc.WaitForReady(false))...)
 }
 
-// Close ends the sweep and closes the connections. Calls under way fail.
+// Close ends the sweep and closes the connections. Calls that are under way fail.
 func (s *Store) Close() error {
 	var err error
 	s.once.Do(func() {
@@ -286,25 +280,29 @@ func (s *Store) checkFormat(ctx context.Context) error {
 		return failed("opening", err)
 	}
 	if found, ok := ranged(resp)[key]; ok && string(found.Value) != format {
-		return fmt.Errorf("etcd: key %q says format %q, this version reads format %q: use the version that wrote it, or another prefix", key, found.Value, format)
+		return fmt.Errorf("etcd: key %q says format %q, but this version reads format %q: "+
+			"use the version that wrote it, or another prefix", key, found.Value, format)
 	}
 	return nil
 }
 
-// txn makes one round trip. left says whether any of it left this process.
-func (s *Store) txn(ctx context.Context, cmps []clientv3.Cmp, then, otherwise []clientv3.Op) (resp *clientv3.TxnResponse, left bool, err error) {
+// txn makes one round trip. left says whether any part of it left this process.
+func (s *Store) txn(
+	ctx context.Context, cmps []clientv3.Cmp, then, otherwise []clientv3.Op,
+) (resp *clientv3.TxnResponse, left bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	var flag *atomic.Bool
 	ctx, flag = withSent(ctx)
-	// A server cut off from its cluster then says so at once, before it has
-	// taken the request on.
-	resp, err = s.client.Txn(clientv3.WithRequireLeader(ctx)).If(cmps...).Then(then...).Else(otherwise...).Commit()
+	// With this a server that is cut off from its cluster says so at once, before it accepts the
+	// request.
+	ctx = clientv3.WithRequireLeader(ctx)
+	resp, err = s.client.Txn(ctx).If(cmps...).Then(then...).Else(otherwise...).Commit()
 	return resp, flag.Load(), err
 }
 
-// read gets the keys as of one instant. It is linearizable and, without
-// anything to write, costs the servers no entry in their log.
+// read gets the keys as of one instant. The read is linearizable. It writes nothing, so it adds no
+// entry to the servers' log.
 func (s *Store) read(ctx context.Context, gets []clientv3.Op) (map[string]*mvccpb.KeyValue, error) {
 	gets, _ = nested(gets, nil)
 	resp, _, err := s.txn(ctx, nil, gets, nil)
@@ -330,20 +328,17 @@ func ranged(resp *clientv3.TxnResponse) map[string]*mvccpb.KeyValue {
 	return found
 }
 
-// Limits of etcd's --max-txn-ops, 128 unless set otherwise: it bounds the
-// compares and each branch of a transaction, and what a transaction inside
-// has left is what the one around it did not use; but it does not add up the
-// transactions inside. A kv.Tx within kv.MaxTx has at most 128 compares, and
-// where it has more than 128 operations it has few enough compares to leave
-// room for 32 (each part has two compares, or two operations, or one compare
-// and four operations).
+// Limits that follow from etcd's --max-txn-ops, which is 128 by default. It bounds the compares and
+// each branch of a transaction. A transaction inside another may use what the outer one left over; the
+// inner ones are not added up. A kv.Tx within kv.MaxTx has at most 128 compares. If it has more than
+// 128 operations, its compares are few enough to leave room for 32: each part has two compares, or two
+// operations, or one compare and four operations.
 const (
 	maxOps   = 128
 	innerOps = 32
 )
 
-// nested packs the branches into transactions inside the transaction where
-// they are too many for one.
+// nested packs the branches into transactions inside the transaction if they are too long for one.
 func nested(then, otherwise []clientv3.Op) (_, _ []clientv3.Op) {
 	if len(then) <= maxOps && len(otherwise) <= maxOps {
 		return then, otherwise
@@ -384,13 +379,15 @@ func (s *Store) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	return rec.export(key), nil
 }
 
-func (s *Store) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+func (s *Store) get(
+	ctx context.Context, key string, opts ...clientv3.OpOption,
+) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	return s.client.Get(clientv3.WithRequireLeader(ctx), key, opts...)
 }
 
-// listPage bounds one answer of the server.
+// listPage bounds how many items one answer of the server has.
 const listPage = 256
 
 // List implements kv.KV. A page of more than 256 items is read in several

@@ -21,7 +21,7 @@ func open(t *testing.T, url string, c etcd.Config) *etcd.Store {
 	return s
 }
 
-// prefixes gives every store one of its own on a server that they share.
+// prefixes numbers the stores that share a server, so that each has a prefix of its own.
 var prefixes atomic.Int64
 
 func freshPrefix() string { return fmt.Sprint("kv", prefixes.Add(1)) }

@@ -24,7 +24,7 @@ type proxy struct {
 	net.Listener
 	server string
 
-	muted atomic.Bool // nothing of what the server sends arrives
+	muted atomic.Bool // drop everything that the server sends
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -84,24 +84,29 @@ func (p *proxy) cut() {
 func (p *proxy) url() string { return "etcd://" + p.Addr().String() + "/verge" }
 
 func used(id string) kv.Tx {
-	return kv.Tx{ID: id, Partition: part, Checks: []kv.Check{{Name: "used"}}, Puts: []kv.Put{{Name: "used", Expires: time.Now().Add(time.Hour)}}}
+	return kv.Tx{
+		ID:        id,
+		Partition: part,
+		Checks:    []kv.Check{{Name: "used"}},
+		Puts:      []kv.Put{{Name: "used", Expires: time.Now().Add(time.Hour)}},
+	}
 }
 
 func wantUnknown(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, kv.ErrUnknown) || errors.Is(err, kv.ErrUnavailable) {
-		t.Errorf("%v, want ErrUnknown alone", err)
+		t.Errorf("%v, want ErrUnknown and not ErrUnavailable", err)
 	}
 }
 
 func wantUnavailable(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
-		t.Errorf("%v, want ErrUnavailable alone", err)
+		t.Errorf("%v, want ErrUnavailable and not ErrUnknown", err)
 	}
 }
 
-// eventually waits for the store to be back; recovery asks for no restart.
+// eventually waits until the store answers again. Recovery must need no restart.
 func eventually(t *testing.T, s kv.KV) {
 	t.Helper()
 	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
@@ -130,7 +135,8 @@ func TestALostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
 		lose func()
 	}{
 		{"the connection breaks before the answer", func() {
-			for start := time.Now(); !committed(used("the connection breaks before the answer")) && time.Since(start) < time.Second; {
+			tx := used("the connection breaks before the answer")
+			for start := time.Now(); !committed(tx) && time.Since(start) < time.Second; {
 				time.Sleep(time.Millisecond)
 			}
 			p.cut()
@@ -148,10 +154,10 @@ func TestALostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
 			p.muted.Store(false)
 			eventually(t, s)
 			if err := kv.CommitSurely(t.Context(), s, tx); err == nil {
-				t.Error("the same commit went through once more, though its own check stands against it")
+				t.Error("the same commit succeeded twice, though its own check forbids it")
 			}
-			// From the start: the first try's reply is lost, the second
-			// finds its own item.
+			// CommitSurely starts over: the reply to its first try is lost, and its second try finds
+			// the item of the first.
 			commit(t, direct, kv.Tx{ID: "clear", Deletes: []string{"used"}})
 			p.muted.Store(true)
 			go func() {
@@ -163,14 +169,14 @@ func TestALostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
 			}()
 			retrying := retryAfter{s, func() { eventually(t, s) }}
 			if err := kv.CommitSurely(t.Context(), retrying, tx); err != nil {
-				t.Errorf("CommitSurely: %v, want nil: the item is its own", err)
+				t.Errorf("CommitSurely: %v, want nil, because the item is its own", err)
 			}
 			commit(t, direct, kv.Tx{ID: "clear", Deletes: []string{"used"}})
 		})
 	}
 }
 
-// retryAfter lets the store come back after an unknown outcome.
+// retryAfter waits until the store answers again after an unknown outcome.
 type retryAfter struct {
 	kv.KV
 	back func()
@@ -184,12 +190,13 @@ func (r retryAfter) Commit(ctx context.Context, tx kv.Tx) error {
 	return err
 }
 
-func TestAStoreThatCannotBeReachedIsUnavailableAndCameByNoHarm(t *testing.T) {
+func TestAnUnreachableStoreIsUnavailableAndComesBackUnchanged(t *testing.T) {
 	server := stores.StartEtcd(t)
-	s := open(t, server.URL("verge"), etcd.Config{Timeout: time.Hour}) // what fails, fails without waiting
+	// so that a call that waits for it would be noticed
+	s := open(t, server.URL("verge"), etcd.Config{Timeout: time.Hour})
 	commit(t, s, kv.Tx{ID: "task", Schedule: []kv.Task{{ID: "t", Due: time.Unix(1, 0)}}})
 	server.Kill()
-	// The break of the connection is noticed in the background.
+	// The client notices the broken connection in the background.
 	for start := time.Now(); time.Since(start) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
 		if err := s.Commit(t.Context(), used("down")); !errors.Is(err, kv.ErrUnknown) {
 			break
@@ -207,7 +214,7 @@ func TestAStoreThatCannotBeReachedIsUnavailableAndCameByNoHarm(t *testing.T) {
 	_, err = etcd.Open(t.Context(), server.URL("verge"), etcd.Config{})
 	wantUnavailable(t, err)
 	if !strings.Contains(err.Error(), "connection refused") {
-		t.Errorf("open: %v, want the cause: nothing listens there", err)
+		t.Errorf("open: %v, want the cause, that nothing listens there", err)
 	}
 
 	server.Start()
@@ -219,7 +226,7 @@ func TestAStoreThatCannotBeReachedIsUnavailableAndCameByNoHarm(t *testing.T) {
 	}
 }
 
-func TestAContextThatEndsOnTheWayIsUnknown(t *testing.T) {
+func TestAContextThatEndsOnTheWayMakesACommitUnknown(t *testing.T) {
 	server := stores.StartEtcd(t)
 	p := startProxy(t, server.Addr)
 	s := open(t, p.url(), etcd.Config{})
@@ -233,18 +240,22 @@ func TestAContextThatEndsOnTheWayIsUnknown(t *testing.T) {
 	eventually(t, s)
 }
 
-// The request that crosses the quota is applied and refused.
+// etcd applies the request that crosses the quota and then refuses it.
 func TestAFullQuotaIsUnknownAndWritesReturnOnceThereIsSpace(t *testing.T) {
 	server := stores.StartEtcd(t, "--quota-backend-bytes", "4194304")
 	s := open(t, server.URL("verge"), etcd.Config{})
 	var err error
 	n := 0
 	for ; err == nil && n < 500; n++ {
-		err = s.Commit(t.Context(), kv.Tx{ID: fmt.Sprint(n), Partition: part, Puts: []kv.Put{{Name: "a", Value: make([]byte, kv.MaxValue)}}})
+		err = s.Commit(t.Context(), kv.Tx{
+			ID:        fmt.Sprint(n),
+			Partition: part,
+			Puts:      []kv.Put{{Name: "a", Value: make([]byte, kv.MaxValue)}},
+		})
 	}
 	wantUnknown(t, err)
 	if err == nil || !strings.Contains(err.Error(), "compact, defragment") {
-		t.Errorf("%v, want a word on how to make space", err)
+		t.Errorf("%v, want advice on how to make space", err)
 	}
 	if _, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "a"}); err != nil {
 		t.Errorf("get while there is no space: %v", err)
@@ -267,7 +278,7 @@ func TestAFullQuotaIsUnknownAndWritesReturnOnceThereIsSpace(t *testing.T) {
 	commit(t, s, used("space"))
 }
 
-func TestUserAndPasswordAndWhatTheyMayDo(t *testing.T) {
+func TestUserPasswordAndPermissionsAreChecked(t *testing.T) {
 	server := stores.StartEtcd(t)
 	c := server.Client()
 	must := func(_ any, err error) {
@@ -280,7 +291,8 @@ func TestUserAndPasswordAndWhatTheyMayDo(t *testing.T) {
 	must(c.UserAdd(ctx, "root", "r%ot"))
 	must(c.UserGrantRole(ctx, "root", "root"))
 	must(c.RoleAdd(ctx, "verge"))
-	must(c.RoleGrantPermission(ctx, "verge", "verge/", clientv3.GetPrefixRangeEnd("verge/"), clientv3.PermissionType(clientv3.PermReadWrite)))
+	must(c.RoleGrantPermission(ctx, "verge", "verge/", clientv3.GetPrefixRangeEnd("verge/"),
+		clientv3.PermissionType(clientv3.PermReadWrite)))
 	must(c.UserAdd(ctx, "v", "pa:ss"))
 	must(c.UserGrantRole(ctx, "v", "verge"))
 	must(c.AuthEnable(ctx))
@@ -296,7 +308,7 @@ func TestUserAndPasswordAndWhatTheyMayDo(t *testing.T) {
 		_, err := etcd.Open(ctx, url, etcd.Config{})
 		wantUnavailable(t, err)
 		if err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "wrong@")) {
-			t.Errorf("%v, want a word on %q and no password", err, want)
+			t.Errorf("%v, want it to say %q and no password", err, want)
 		}
 	}
 }
@@ -306,13 +318,14 @@ func TestAnotherFormatIsRefused(t *testing.T) {
 	if _, err := server.Client().Put(t.Context(), "verge/format", "2"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := etcd.Open(t.Context(), server.URL("verge"), etcd.Config{}); err == nil || !strings.Contains(err.Error(), `format "2"`) {
+	_, err := etcd.Open(t.Context(), server.URL("verge"), etcd.Config{})
+	if err == nil || !strings.Contains(err.Error(), `format "2"`) {
 		t.Errorf("open: %v, want an error that names the format", err)
 	}
 }
 
-// load lets callers use up tokens, each by two at once, until told to stop.
-// It returns, by token, who was told that it won.
+// load makes callers use up tokens, two callers for each token, until it is told to stop. For each
+// token it notes who was told that it won.
 type load struct {
 	stop chan struct{}
 	wg   sync.WaitGroup
@@ -358,19 +371,18 @@ func startLoad(stores ...kv.KV) *load {
 	return l
 }
 
-// progress waits until n more tokens were used up.
+// progress waits until n more tokens are used up.
 func (l *load) progress(t *testing.T, n int64) {
 	t.Helper()
 	from := l.won.Load()
 	for start := time.Now(); l.won.Load() < from+n; time.Sleep(5 * time.Millisecond) {
 		if time.Since(start) > 30*time.Second {
-			t.Fatalf("I10: for 30 s fewer than %d commits went through", n)
+			t.Fatalf("I10: fewer than %d commits succeeded in 30 s", n)
 		}
 	}
 }
 
-// verify demands that no token was won twice and that each winner's item and
-// task are there.
+// verify checks that no token was won twice and that each winner's item and task are there.
 func (l *load) verify(t *testing.T, s kv.KV) {
 	t.Helper()
 	close(l.stop)
@@ -408,7 +420,7 @@ func (l *load) verify(t *testing.T, s kv.KV) {
 		}
 		it, ok := items[name]
 		if !ok || it.Tx != winners[0] {
-			t.Errorf("I3: %s was told that it won %s, which now holds %q", winners[0], name, it.Tx)
+			t.Errorf("I3: %s was told that it won %s, which now holds the item of %q", winners[0], name, it.Tx)
 		}
 	}
 	for name, it := range items {
@@ -454,8 +466,8 @@ func TestALeaderKilledUnderLoadLosesNoAcknowledgedWrite(t *testing.T) {
 	l.verify(t, s1)
 }
 
-// Followers that are frozen cannot agree, so what reaches the leader stays
-// open; a leader that has given up its office refuses at once.
+// Frozen followers cannot agree, so a commit that reaches the leader stays open. A leader that has
+// stepped down refuses at once.
 func TestWithoutAMajorityNothingIsGranted(t *testing.T) {
 	servers := stores.StartEtcdCluster(t, 3, "--heartbeat-interval", "50", "--election-timeout", "500")
 	leads := servers.Leader()
@@ -479,7 +491,7 @@ func TestWithoutAMajorityNothingIsGranted(t *testing.T) {
 	wantUnavailable(t, err)
 	followers((*stores.Etcd).Thaw)
 	eventually(t, s)
-	// Whatever became of the open one, it holds against all others or not at all.
+	// The open commit either holds against all others or did not happen.
 	err = s.Commit(t.Context(), used("after"))
 	it, getErr := s.Get(t.Context(), kv.Key{Partition: part, Name: "used"})
 	if getErr != nil || (err == nil) != (it.Tx == "after") {

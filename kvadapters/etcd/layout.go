@@ -11,11 +11,11 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// format is what the key "format" under the prefix holds.
+// format is the value of the key "format" under the prefix.
 const format = "1"
 
-// minute is the step of a counter's entry for the sweep: a counter that is
-// charged all the time then rewrites the entry once a minute at most.
+// minute is the step of the entry by which the sweep finds a counter. So a counter that is charged all
+// the time rewrites its entry once a minute at most.
 const minute = time.Minute
 
 var (
@@ -26,7 +26,7 @@ var (
 // never is the expiry of an item without one: later than any time.
 const never = math.MaxUint64
 
-// sortable encodes t, which lies, or is taken to lie, between 1677 and 2262.
+// sortable encodes t. It moves a time before 1677 or after 2262 to that limit.
 func sortable(t time.Time) uint64 {
 	switch {
 	case t.Before(minTime):
@@ -39,8 +39,8 @@ func sortable(t time.Time) uint64 {
 
 func fromSortable(u uint64) time.Time { return time.Unix(0, int64(u^1<<63)).UTC() }
 
-// layout makes the keys. A space separates their parts: no partition, name
-// or ID contains one, and an operator can still read them in etcdctl.
+// layout makes the keys. A space separates their parts: no partition, name or ID contains one, and an
+// operator can read the keys in etcdctl.
 type layout struct{ prefix string }
 
 func (l layout) format() string { return l.prefix + "format" }
@@ -59,13 +59,13 @@ func (l layout) due(p kv.Partition, ready uint64, id string) string {
 	return l.dueFrom(p, ready) + " " + id
 }
 
-// dueFrom sorts before the entries of all tasks of the partition that are
-// ready at that instant or later, and behind all others.
+// dueFrom sorts before the entries of all tasks of the partition that are ready at that instant or
+// later, and after all others.
 func (l layout) dueFrom(p kv.Partition, ready uint64) string {
 	return fmt.Sprintf("%sd %s %016x", l.prefix, p, ready)
 }
 
-// dueEnd sorts behind all entries of the partition.
+// dueEnd sorts after all entries of the partition.
 func (l layout) dueEnd(p kv.Partition) string { return l.prefix + "d " + string(p) + " g" }
 
 // splitDue takes apart an entry of the partition.
@@ -81,14 +81,14 @@ func (l layout) splitDue(p kv.Partition, key string) (ready uint64, id string, e
 	return ready, rest[17:], nil
 }
 
-// expiry is the entry by which the sweep finds the item or counter of that key.
+// expiry returns the entry by which the sweep finds the item or counter of that key.
 func (l layout) expiry(at uint64, key string) string {
 	return l.expiryFrom(at) + " " + strings.TrimPrefix(key, l.prefix)
 }
 
 func (l layout) expiryFrom(at uint64) string { return fmt.Sprintf("%sx %016x", l.prefix, at) }
 
-// splitExpiry returns the key of the item or counter.
+// splitExpiry returns the key of the item or counter that the entry is for.
 func (l layout) splitExpiry(entry string) (string, error) {
 	rest, ok := strings.CutPrefix(entry, l.prefix+"x ")
 	if !ok || len(rest) < 20 || rest[16] != ' ' || rest[17] != 'i' && rest[17] != 'm' || rest[18] != ' ' {
@@ -112,9 +112,8 @@ func hex16(s string) (uint64, bool) {
 //
 //	length of Tx (1)  Tx  expires (8)  0x01  value
 //
-// Tx and expiry come first, so that etcd can decide a Check by comparing
-// bytes: the item is the one that Tx wrote, and lives past now, exactly if
-// its record lies between aliveAfter(Tx, now) and lastOf(Tx).
+// Tx and expiry come first, so that etcd can decide a Check by comparing bytes. The item was written by
+// Tx and has not expired at now exactly if its record lies between aliveAfter(Tx, now) and lastOf(Tx).
 type record struct {
 	tx      string
 	expires uint64
@@ -135,8 +134,8 @@ func bound(tx string, expires uint64) string {
 	return string(append(binary.BigEndian.AppendUint64(b, expires), 2))
 }
 
-// aliveAfter is greater than every record of tx that expires at now or
-// before, and less than every one that expires later.
+// aliveAfter is greater than every record of tx that expires at now or before, and less than every
+// record that expires later.
 func aliveAfter(tx string, now uint64) string { return bound(tx, now) }
 
 // lastOf is greater than every record of tx.
@@ -174,8 +173,8 @@ func decodeTask(b []byte) (due uint64, payload []byte, ok bool) {
 	return binary.BigEndian.Uint64(b), b[8:], true
 }
 
-// A lease says where the entry of its task is: it begins with the instant
-// when it ends. So whoever holds a task finishes it without reading first.
+// newLease returns a lease that begins with the instant when it ends. That tells where the entry of its
+// task is, so the holder finishes the task without reading first.
 func newLease(ends uint64, claim string, n int) string {
 	return fmt.Sprintf("%016x-%s-%d", ends, claim, n)
 }
@@ -185,7 +184,7 @@ func leaseEnds(lease string) (uint64, bool) {
 		return 0, false
 	}
 	ready, ok := hex16(lease[:16])
-	// One encoding only: an upper-case lease names another entry's key.
+	// Accept only one encoding: an upper-case lease names another entry's key.
 	return ready, ok && fmt.Sprintf("%016x", ready) == lease[:16]
 }
 
@@ -200,7 +199,7 @@ func decodeCounter(b []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(b), true
 }
 
-// counterExpiry is the end of the minute in which the counter is back at rest.
+// counterExpiry returns the end of the minute in which the counter is back at rest.
 func counterExpiry(tat uint64) uint64 {
 	return sortable(fromSortable(tat).Truncate(minute).Add(minute))
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// What etcd decides by comparing bytes must be what the adapter would decide
-// by reading.
-func FuzzARecordLiesBetweenItsBoundsExactlyIfItIsThatOfTxAndAlive(f *testing.F) {
+// etcd decides by comparing bytes. The result must be what the adapter would decide by reading the
+// record.
+func FuzzBoundsHoldExactlyTheLiveRecordsOfATx(f *testing.F) {
 	f.Add("tx", "tx", uint64(5), uint64(5), []byte("v"))
 	f.Add("tx", "tx", uint64(6), uint64(5), []byte{})
 	f.Add("tx", "tx", uint64(5), uint64(6), []byte{0xff, 0xff, 0xff})
@@ -30,7 +30,8 @@ func FuzzARecordLiesBetweenItsBoundsExactlyIfItIsThatOfTxAndAlive(f *testing.F) 
 		}
 		between := stored > aliveAfter(asked, now) && stored < lastOf(asked)
 		if want := tx == asked && !rec.expired(now); between != want {
-			t.Errorf("the record of %q until %d lies between the bounds of %q at %d: %v, want %v", tx, expires, asked, now, between, want)
+			t.Errorf("the record of %q until %d lies between the bounds of %q at %d: %v, want %v",
+				tx, expires, asked, now, between, want)
 		}
 	})
 }
@@ -46,21 +47,23 @@ func FuzzDecodersTakeAnything(f *testing.F) {
 	f.Add([]byte(l.expiry(7, l.meter("p", "name"))))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if rec, ok := decodeItem(b); ok && encodeItem(rec.tx, rec.expires, rec.value) != string(b) {
-			t.Errorf("%q is read as an item, but not what an item is written as", b)
+			t.Errorf("%q is read as an item, but encodes differently", b)
 		}
 		if due, payload, ok := decodeTask(b); ok && encodeTask(due, payload) != string(b) {
-			t.Errorf("%q is read as a task, but not what a task is written as", b)
+			t.Errorf("%q is read as a task, but encodes differently", b)
 		}
 		if tat, ok := decodeCounter(b); ok && encodeCounter(tat) != string(b) {
-			t.Errorf("%q is read as a counter, but not what a counter is written as", b)
+			t.Errorf("%q is read as a counter, but encodes differently", b)
 		}
 		if ends, ok := leaseEnds(string(b)); ok && !strings.HasPrefix(string(b), newLease(ends, "", 0)[:17]) {
 			t.Errorf("%q is read as a lease until %d", b, ends)
 		}
-		if ready, id, err := l.splitDue("p", string(b)); err == nil && !strings.EqualFold(l.due("p", ready, id), string(b)) {
+		ready, id, err := l.splitDue("p", string(b))
+		if err == nil && !strings.EqualFold(l.due("p", ready, id), string(b)) {
 			t.Errorf("%q is read as an entry of task %q", b, id)
 		}
-		if key, err := l.splitExpiry(string(b)); err == nil && !strings.HasSuffix(string(b), strings.TrimPrefix(key, "verge/")) {
+		key, err := l.splitExpiry(string(b))
+		if err == nil && !strings.HasSuffix(string(b), strings.TrimPrefix(key, "verge/")) {
 			t.Errorf("%q is read as an entry of %q", b, key)
 		}
 	})
@@ -79,11 +82,11 @@ func TestEntriesSortByTime(t *testing.T) {
 				t.Errorf("the entry %q does not sort before %q, both within their partition", before, after)
 			}
 			if from := l.dueFrom(p, sortable(at)); before >= from || after < from {
-				t.Errorf("%q does not part the entries before it from those since", from)
+				t.Errorf("%q does not sort between the earlier entries and the others", from)
 			}
 		}
 		if sortable(at) == never || sortable(at) == 0 && i < len(times)-2 {
-			t.Errorf("%v encodes to what means never", at)
+			t.Errorf("%v encodes to the value that means never", at)
 		}
 	}
 }

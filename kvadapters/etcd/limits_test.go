@@ -23,14 +23,15 @@ func commit(t *testing.T, s kv.KV, tx kv.Tx) {
 	}
 }
 
-// Everything within kv.MaxTx goes through servers with their default of 128
-// operations, whatever it is made of.
+// Servers with the default limit of 128 operations must accept every transaction within kv.MaxTx,
+// whatever it consists of.
 func TestEveryMixOfPartsFitsIntoADefaultServer(t *testing.T) {
 	server := stores.StartEtcd(t)
 	clock := kvtest.NewClock()
 	soon := clock.Now().Add(time.Hour)
 	for _, taskParts := range []int{0, 1, 2, 10, 21, 32, 43, 50, 63, 64} {
-		for _, other := range []string{"checks by Tx", "checks of expired items", "puts that expire", "held tasks"} {
+		others := []string{"checks by Tx", "checks of expired items", "puts that expire", "held tasks"}
+		for _, other := range others {
 			t.Run(fmt.Sprintf("%d tasks replaced beside %s", taskParts, other), func(t *testing.T) {
 				s := open(t, server.URL(freshPrefix()), etcd.Config{Now: clock.Now})
 				var tx kv.Tx
@@ -88,30 +89,30 @@ func TestEveryMixOfPartsFitsIntoADefaultServer(t *testing.T) {
 	}
 }
 
-func TestATransactionAboveTheServersRequestSizeIsRefusedAndSaysWhatToDo(t *testing.T) {
+func TestATooLargeTransactionIsRefusedWithAdvice(t *testing.T) {
 	server := stores.StartEtcd(t)
 	s := open(t, server.URL("verge"), etcd.Config{})
 	tx := kv.Tx{ID: "big"}
-	for i := range 25 { // with what goes around them more than 1.5 MiB
+	for i := range 25 { // together with their encoding more than 1.5 MiB
 		tx.Puts = append(tx.Puts, kv.Put{Name: fmt.Sprint("n", i), Value: make([]byte, kv.MaxValue)})
 	}
 	tx.Partition = part
 	refused := func(s kv.KV, want string) {
 		t.Helper()
 		err := s.Commit(t.Context(), tx)
-		if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) || !strings.Contains(err.Error(), want) {
-			t.Errorf("commit: %v, want ErrUnavailable and a word on %s", err, want)
+		unavailable := errors.Is(err, kv.ErrUnavailable) && !errors.Is(err, kv.ErrUnknown)
+		if !unavailable || !strings.Contains(err.Error(), want) {
+			t.Errorf("commit: %v, want ErrUnavailable that says %s", err, want)
 		}
 		if _, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "n0"}); !errors.Is(err, kv.ErrNotFound) {
 			t.Errorf("an item of the refused transaction: %v, want ErrNotFound", err)
 		}
 	}
 	refused(s, "split it, or raise --max-request-bytes")
-	// An adapter that was told of larger requests than the servers take
-	// hears it from them.
+	// If the adapter is configured for larger requests than the servers take, the servers refuse.
 	refused(open(t, server.URL("verge"), etcd.Config{MaxRequest: 8 << 20}), "Config.MaxRequest is above")
 
-	tx.Puts = tx.Puts[:23] // what the adapter lets pass, the server takes
+	tx.Puts = tx.Puts[:23] // the server takes what the adapter sends
 	value := make([]byte, kv.MaxValue)
 	for _, less := range []int{0, 8 << 10, 16 << 10, 24 << 10} {
 		tx.Puts[22].Value = value[less:]
@@ -119,7 +120,7 @@ func TestATransactionAboveTheServersRequestSizeIsRefusedAndSaysWhatToDo(t *testi
 	}
 }
 
-func TestWhatIsSaidTwiceCountsAsInMemory(t *testing.T) {
+func TestRepeatedPartsOfATransactionCountAsInMemory(t *testing.T) {
 	s := open(t, stores.StartEtcd(t).URL("verge"), etcd.Config{})
 	due := time.Unix(1, 0)
 	commit(t, s, kv.Tx{
@@ -142,8 +143,8 @@ func TestWhatIsSaidTwiceCountsAsInMemory(t *testing.T) {
 	}
 }
 
-// Where an expired item lies, absence cannot be compared for: the commit
-// demands that it is still the item which was seen.
+// If an expired item is in the way, a compare for absence would fail. The commit demands instead that
+// the item is still the one that was seen.
 func TestOneOfManyReplacesAnExpiredItem(t *testing.T) {
 	clock := kvtest.NewClock()
 	s := open(t, stores.StartEtcd(t).URL("verge"), etcd.Config{Now: clock.Now})
@@ -154,7 +155,12 @@ func TestOneOfManyReplacesAnExpiredItem(t *testing.T) {
 		const callers = 8
 		for i := range callers {
 			go func() {
-				errs <- s.Commit(t.Context(), kv.Tx{ID: fmt.Sprint(i), Partition: part, Checks: []kv.Check{{Name: name}}, Puts: []kv.Put{{Name: name}}})
+				errs <- s.Commit(t.Context(), kv.Tx{
+					ID:        fmt.Sprint(i),
+					Partition: part,
+					Checks:    []kv.Check{{Name: name}},
+					Puts:      []kv.Put{{Name: name}},
+				})
 			}()
 		}
 		won := 0

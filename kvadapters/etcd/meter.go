@@ -11,19 +11,20 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// counter is a rate counter as some answer of the servers had it. The zero
-// counter is one that they do not hold.
+// counter is a rate counter as the servers last answered it. The zero counter means that they do not
+// hold it.
 type counter struct {
 	revision int64
 	tat      uint64
 }
 
-// Spend implements kv.Meter by compare-and-set: one round trip while no other
-// instance charges the same counters, as what the last one left behind is
-// remembered; a denial takes one more that writes nothing. After 64 lost
-// races it is ErrUnavailable and nothing was charged. A lost reply is
-// ErrUnavailable too, and the charge may have been made.
-func (s *Store) Spend(ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+// Spend implements kv.Meter by compare-and-set. It remembers what the last charge left, so it makes one
+// round trip as long as no other instance charges the same counters. A denial makes one more, which
+// writes nothing. After 64 lost races the error is ErrUnavailable and nothing was charged. After a lost
+// reply it is ErrUnavailable too, and the charge may have been made.
+func (s *Store) Spend(
+	ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge,
+) ([]time.Time, error) {
 	if err := cancelled(ctx, "spend"); err != nil {
 		return nil, err
 	}
@@ -38,9 +39,10 @@ func (s *Store) Spend(ctx context.Context, p kv.Partition, now time.Time, charge
 		known[keys[i]], _ = s.counters.Get(keys[i])
 	}
 	if len(gets) > maxOps/4 {
-		return nil, fmt.Errorf("etcd: %w: %d counters charged at once, want at most %d", kv.ErrUnavailable, len(gets), maxOps/4)
+		return nil, fmt.Errorf("etcd: %w: %d counters in one charge, want at most %d",
+			kv.ErrUnavailable, len(gets), maxOps/4)
 	}
-	current := false // whether the servers said so within this call
+	current := false // whether the servers confirmed the state within this call
 	for range maxTries {
 		before, after, ok := spend(keys, known, now, charges)
 		if !ok {
@@ -85,12 +87,14 @@ func (s *Store) Spend(ctx context.Context, p kv.Partition, now time.Time, charge
 		}
 		current = true
 	}
-	return nil, fmt.Errorf("etcd: %w: %d others charged the same counters first, one after the other; nothing was charged", kv.ErrUnavailable, maxTries)
+	return nil, fmt.Errorf("etcd: %w: %d others in a row charged the same counters first; nothing was charged",
+		kv.ErrUnavailable, maxTries)
 }
 
-// spend decides the charges: the TATs before, and after if no charge is over
-// its burst.
-func spend(keys []string, known map[string]counter, now time.Time, charges []kv.Charge) (before []time.Time, after map[string]uint64, ok bool) {
+// spend decides the charges. It returns the TATs before and, if no charge exceeds its burst, after.
+func spend(
+	keys []string, known map[string]counter, now time.Time, charges []kv.Charge,
+) (before []time.Time, after map[string]uint64, ok bool) {
 	before = make([]time.Time, len(charges))
 	after = make(map[string]uint64, len(charges))
 	ok = true

@@ -43,8 +43,11 @@ func (m model) spend(now time.Time, charges []kv.Charge) []time.Time {
 
 func TestSpendDoesWhatMeterPromises(t *testing.T) {
 	server := stores.StartEtcd(t)
-	// Two instances take turns, so that what each remembers is often stale.
-	stores := []*etcd.Store{open(t, server.URL("verge"), etcd.Config{}), open(t, server.URL("verge"), etcd.Config{})}
+	// Two instances take turns, so that what one remembers is often out of date.
+	stores := []*etcd.Store{
+		open(t, server.URL("verge"), etcd.Config{}),
+		open(t, server.URL("verge"), etcd.Config{}),
+	}
 	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		p := kv.Partition(fmt.Sprint("p", seed))
@@ -70,7 +73,7 @@ func TestSpendDoesWhatMeterPromises(t *testing.T) {
 	}
 }
 
-func TestInstancesTogetherSpendNoMoreThanTheBurst(t *testing.T) {
+func TestInstancesTogetherSpendAtMostTheBurst(t *testing.T) {
 	server := stores.StartEtcd(t)
 	now := time.Unix(1_800_000_000, 0)
 	const allowed = 60
@@ -103,7 +106,8 @@ func TestInstancesTogetherSpendNoMoreThanTheBurst(t *testing.T) {
 	}
 	before, err := open(t, server.URL("verge"), etcd.Config{}).Spend(t.Context(), part, now, charges)
 	if err != nil || !before[0].Equal(now.Add(allowed*time.Second)) {
-		t.Errorf("the wide counter stands at %v, %v, want %v: a charge over one burst is charged to none", before[0], err, now.Add(allowed*time.Second))
+		t.Errorf("the wide counter stands at %v, %v, want %v: a charge over one burst must charge no counter",
+			before[0], err, now.Add(allowed*time.Second))
 	}
 }
 
@@ -127,7 +131,7 @@ func keysUnder(t *testing.T, server *stores.Etcd, prefix string) []string {
 	return keys
 }
 
-func TestWhatHasExpiredLeavesEtcdAndNothingElseDoes(t *testing.T) {
+func TestWhatHasExpiredIsSweptAndNothingElse(t *testing.T) {
 	server := stores.StartEtcd(t)
 	clock := kvtest.NewClock()
 	const grace = time.Minute
@@ -139,12 +143,22 @@ func TestWhatHasExpiredLeavesEtcdAndNothingElseDoes(t *testing.T) {
 		commit(t, s, kv.Tx{ID: "brief", Puts: []kv.Put{{Name: fmt.Sprintf("brief%02d", i), Expires: soon}}})
 	}
 	commit(t, s, kv.Tx{ID: "1", Puts: []kv.Put{
-		{Name: "prolonged", Expires: soon}, {Name: "kept", Expires: soon}, {Name: "shortened", Expires: later}, {Name: "deleted", Expires: soon}, {Name: "twice", Expires: soon},
+		{Name: "prolonged", Expires: soon},
+		{Name: "kept", Expires: soon},
+		{Name: "shortened", Expires: later},
+		{Name: "deleted", Expires: soon},
+		{Name: "twice", Expires: soon},
 	}})
 	commit(t, s, kv.Tx{ID: "2", Puts: []kv.Put{
-		{Name: "prolonged", Expires: later}, {Name: "kept"}, {Name: "shortened", Expires: soon}, {Name: "forever"}, {Name: "twice", Expires: soon.Add(1)},
+		{Name: "prolonged", Expires: later},
+		{Name: "kept"},
+		{Name: "shortened", Expires: soon},
+		{Name: "forever"},
+		{Name: "twice", Expires: soon.Add(1)},
 	}, Deletes: []string{"deleted"}})
-	if _, err := s.Spend(t.Context(), part, clock.Now(), []kv.Charge{{Name: "c", Cost: time.Second, Burst: time.Hour}}); err != nil {
+	_, err := s.Spend(t.Context(), part, clock.Now(),
+		[]kv.Charge{{Name: "c", Cost: time.Second, Burst: time.Hour}})
+	if err != nil {
 		t.Fatal(err)
 	}
 	wait := func(want ...string) {
@@ -161,11 +175,12 @@ func TestWhatHasExpiredLeavesEtcdAndNothingElseDoes(t *testing.T) {
 	clock.Advance(10*time.Second + grace - time.Nanosecond)
 	time.Sleep(100 * time.Millisecond) // many sweeps
 	if n := len(keysUnder(t, server, "verge/i p brief")); n != 100 {
-		t.Errorf("%d of 100 items are there before their grace is over", n)
+		t.Errorf("%d of 100 items are left before their grace is over, want all", n)
 	}
 	clock.Advance(2 * grace) // past the counter's minute as well
 	expiry := keysUnder(t, server, "verge/x ")
-	wait("verge/format", "verge/i p forever", "verge/i p kept", "verge/i p prolonged", expiry[len(expiry)-2], expiry[len(expiry)-1])
+	wait("verge/format", "verge/i p forever", "verge/i p kept", "verge/i p prolonged",
+		expiry[len(expiry)-2], expiry[len(expiry)-1])
 	for _, name := range []string{"forever", "kept", "prolonged"} {
 		if it, err := s.Get(t.Context(), kv.Key{Partition: part, Name: name}); err != nil || it.Tx != "2" {
 			t.Errorf("%s: %+v, %v, want what transaction 2 wrote", name, it, err)
@@ -173,16 +188,16 @@ func TestWhatHasExpiredLeavesEtcdAndNothingElseDoes(t *testing.T) {
 	}
 	clock.Advance(time.Hour + grace)
 	wait("verge/format", "verge/i p forever", "verge/i p kept")
-	// A counter that the sweep took is remembered by nobody.
-	before, err := s.Spend(t.Context(), part, clock.Now(), []kv.Charge{{Name: "c", Cost: time.Second, Burst: time.Hour}})
+	// No instance may remember a counter that the sweep removed.
+	before, err := s.Spend(t.Context(), part, clock.Now(),
+		[]kv.Charge{{Name: "c", Cost: time.Second, Burst: time.Hour}})
 	if err != nil || !before[0].IsZero() {
 		t.Errorf("the swept counter stands at %v, %v, want zero", before, err)
 	}
 }
 
-// The entry of a claimed task moves behind those that are due, and a finished
-// one leaves nothing.
-func TestClaimsPassNoTaskThatIsClaimed(t *testing.T) {
+// The entry of a claimed task moves behind those that are due. A finished task leaves nothing.
+func TestAClaimedTaskMovesOutOfTheWayOfClaims(t *testing.T) {
 	server := stores.StartEtcd(t)
 	clock := kvtest.NewClock()
 	s := open(t, server.URL("verge"), etcd.Config{Now: clock.Now})
@@ -200,15 +215,19 @@ func TestClaimsPassNoTaskThatIsClaimed(t *testing.T) {
 		t.Errorf("the entries are\n%q\nwant the two that were not claimed\n%q\nto come first", after, first[3:])
 	}
 	for _, task := range tasks {
-		commit(t, s, kv.Tx{ID: "done", Held: []kv.Held{{TaskID: task.ID, Lease: task.Lease}}, Cancel: []string{task.ID}})
+		commit(t, s, kv.Tx{
+			ID:     "done",
+			Held:   []kv.Held{{TaskID: task.ID, Lease: task.Lease}},
+			Cancel: []string{task.ID},
+		})
 	}
 	commit(t, s, kv.Tx{ID: "done", Cancel: []string{"t3", "t4"}})
 	if left := keysUnder(t, server, "verge/"); !slices.Equal(left, []string{"verge/format"}) {
-		t.Errorf("finished tasks leave %q", left)
+		t.Errorf("after the tasks are finished the keys are %q, want only the format", left)
 	}
 }
 
-// A cancel that does not hold its task must find where a claim has moved it.
+// A cancel without a lease must find the entry where a claim has moved it.
 func TestACancelThatMeetsAClaimLeavesNothing(t *testing.T) {
 	server := stores.StartEtcd(t)
 	s := open(t, server.URL("verge"), etcd.Config{SweepEvery: -1})
@@ -225,7 +244,7 @@ func TestACancelThatMeetsAClaimLeavesNothing(t *testing.T) {
 		claimed.Wait()
 	}
 	if left := keysUnder(t, server, "verge/"); !slices.Equal(left, []string{"verge/format"}) {
-		t.Errorf("cancelled tasks leave %q", left)
+		t.Errorf("after the cancels the keys are %q, want only the format", left)
 	}
 }
 
@@ -235,7 +254,9 @@ func TestATaskAndACounterHaveOneEntryEach(t *testing.T) {
 	due := time.Unix(1, 0)
 	for i := range 3 {
 		commit(t, s, kv.Tx{ID: "s", Schedule: []kv.Task{{ID: "t", Due: due}}}) // at the same instant
-		if _, err := s.Spend(t.Context(), part, due.Add(time.Duration(i)*time.Hour), []kv.Charge{{Name: "c", Cost: 1, Burst: 1}}); err != nil {
+		_, err := s.Spend(t.Context(), part, due.Add(time.Duration(i)*time.Hour),
+			[]kv.Charge{{Name: "c", Cost: 1, Burst: 1}})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -246,8 +267,8 @@ func TestATaskAndACounterHaveOneEntryEach(t *testing.T) {
 	}
 }
 
-// A commit is one entry of the servers' log, also where it has to look first:
-// looking writes nothing.
+// A commit is one entry in the servers' log, even if it has to look first, because a look writes
+// nothing.
 func TestACommitIsOneWrite(t *testing.T) {
 	server := stores.StartEtcd(t)
 	s := open(t, server.URL("verge"), etcd.Config{SweepEvery: -1})
@@ -269,7 +290,9 @@ func TestACommitIsOneWrite(t *testing.T) {
 		return tasks[0].Lease
 	}
 	spend := func() {
-		if _, err := s.Spend(t.Context(), part, due, []kv.Charge{{Name: "c", Cost: time.Second, Burst: 2 * time.Second}}); err != nil {
+		_, err := s.Spend(t.Context(), part, due,
+			[]kv.Charge{{Name: "c", Cost: time.Second, Burst: 2 * time.Second}})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -280,17 +303,31 @@ func TestACommitIsOneWrite(t *testing.T) {
 		do     func()
 	}{
 		{"a new item with a new task", 1, func() {
-			commit(t, s, kv.Tx{ID: "1", Checks: []kv.Check{{Name: "a"}}, Puts: []kv.Put{{Name: "a"}}, Schedule: []kv.Task{{ID: "t", Due: due}}})
+			commit(t, s, kv.Tx{
+				ID:       "1",
+				Checks:   []kv.Check{{Name: "a"}},
+				Puts:     []kv.Put{{Name: "a"}},
+				Schedule: []kv.Task{{ID: "t", Due: due}},
+			})
 		}},
 		{"an overwrite checked by Tx", 1, func() {
 			commit(t, s, kv.Tx{ID: "2", Checks: []kv.Check{{Name: "a", Tx: "1"}}, Puts: []kv.Put{{Name: "a"}}})
 		}},
 		{"a claim", 1, func() { lease = claim() }},
 		{"a holder that finishes", 1, func() {
-			commit(t, s, kv.Tx{ID: "3", Held: []kv.Held{{TaskID: "t", Lease: lease}}, Cancel: []string{"t"}, Schedule: []kv.Task{{ID: "u", Due: due}}})
+			commit(t, s, kv.Tx{
+				ID:       "3",
+				Held:     []kv.Held{{TaskID: "t", Lease: lease}},
+				Cancel:   []string{"t"},
+				Schedule: []kv.Task{{ID: "u", Due: due}},
+			})
 		}},
-		{"a cancel of a task not held", 1, func() { commit(t, s, kv.Tx{ID: "4", Cancel: []string{"u"}, Puts: []kv.Put{{Name: "b"}}}) }},
-		{"checks alone", 0, func() { commit(t, s, kv.Tx{ID: "5", Checks: []kv.Check{{Name: "a", Tx: "2"}, {Name: "c"}}}) }},
+		{"a cancel of a task not held", 1, func() {
+			commit(t, s, kv.Tx{ID: "4", Cancel: []string{"u"}, Puts: []kv.Put{{Name: "b"}}})
+		}},
+		{"checks alone", 0, func() {
+			commit(t, s, kv.Tx{ID: "5", Checks: []kv.Check{{Name: "a", Tx: "2"}, {Name: "c"}}})
+		}},
 		{"a claim of nothing", 0, func() { _, _, _ = s.Claim(t.Context(), part, due, time.Minute, 1) }},
 		{"a charge", 1, spend},
 		{"another charge", 1, spend},

@@ -7,13 +7,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Scratch is a place on servers that are in use, for whoever tries them: empty
-// stores under the URL's prefix, which is what the user may write, and Erase,
-// which removes all of it.
+// Scratch is a place for tests on servers that are in use. Its stores begin empty and are under the
+// URL's prefix, where the user may write. Erase removes everything that they wrote.
 type Scratch struct{ root *Store }
 
-// OpenScratch is Open for a Scratch. name must be unique, and like a prefix in
-// a URL. Its stores never sweep.
+// OpenScratch is Open for a Scratch. The name must be unique and valid as a prefix in a URL. The stores
+// never sweep.
 func OpenScratch(ctx context.Context, url string, c Config, name string) (*Scratch, error) {
 	addr, err := parseURL(url)
 	if err != nil {
@@ -28,10 +27,10 @@ func OpenScratch(ctx context.Context, url string, c Config, name string) (*Scrat
 	return &Scratch{root}, nil
 }
 
-// KeysBegin is how all its keys begin, and no other keys.
+// KeysBegin returns how all its keys begin. No other key begins like this.
 func (s *Scratch) KeysBegin() string { return s.root.prefix }
 
-// Store returns the store of that name. It is not to be closed.
+// Store returns the store of that name. The caller must not close it.
 func (s *Scratch) Store(name string) *Store {
 	r := s.root
 	return &Store{
@@ -40,12 +39,13 @@ func (s *Scratch) Store(name string) *Store {
 	}
 }
 
-// Erase removes everything under KeysBegin, a few at a time, so that nobody
-// else's request waits for long behind it. Nothing may be under way.
+// Erase removes everything under KeysBegin, a few keys at a time, so that no other request waits long
+// behind it. No call may be under way.
 func (s *Scratch) Erase(ctx context.Context) error {
 	end := clientv3.GetPrefixRangeEnd(s.root.prefix)
 	for {
-		page, err := s.root.get(ctx, s.root.prefix, clientv3.WithRange(end), clientv3.WithLimit(listPage), clientv3.WithKeysOnly())
+		page, err := s.root.get(ctx, s.root.prefix,
+			clientv3.WithRange(end), clientv3.WithLimit(listPage), clientv3.WithKeysOnly())
 		if err != nil {
 			return failed("erasing", err)
 		}
@@ -53,7 +53,8 @@ func (s *Scratch) Erase(ctx context.Context) error {
 			return nil
 		}
 		last := string(page.Kvs[len(page.Kvs)-1].Key)
-		if _, _, err := s.root.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(s.root.prefix, clientv3.WithRange(last+"\x00"))}, nil); err != nil {
+		erase := clientv3.OpDelete(s.root.prefix, clientv3.WithRange(last+"\x00"))
+		if _, _, err := s.root.txn(ctx, nil, []clientv3.Op{erase}, nil); err != nil {
 			return failed("erasing", err)
 		}
 	}
@@ -62,23 +63,24 @@ func (s *Scratch) Erase(ctx context.Context) error {
 // Close closes the connections. It erases nothing.
 func (s *Scratch) Close() error { return s.root.Close() }
 
-// Server is what a server says of itself to those who may ask.
+// Server is what a server reports about itself.
 type Server struct {
 	Addr    string
-	Version string // empty: it does not answer, or may not be asked
+	Version string // empty: it does not answer or refuses the question
 	Quota   int64  // --quota-backend-bytes; 0: unknown to this version
 	Size    int64  // of the database, in bytes
 	Alarms  []string
 }
 
-// Servers asks the servers of the URL, and how many members their cluster has;
-// 0 members: it may not be asked.
+// Servers asks the servers of the URL about themselves, and how many members their cluster has. 0
+// members means that the servers refuse the question.
 func (s *Scratch) Servers(ctx context.Context) (servers []Server, members int) {
 	for _, endpoint := range s.root.client.Endpoints() {
 		server := Server{Addr: strings.TrimPrefix(strings.TrimPrefix(endpoint, "https://"), "http://")}
 		asking, cancel := context.WithTimeout(ctx, s.root.timeout)
 		if status, err := s.root.client.Status(asking, endpoint); err == nil {
-			server.Version, server.Size, server.Quota, server.Alarms = status.Version, status.DbSize, status.DbSizeQuota, status.Errors
+			server.Version, server.Alarms = status.Version, status.Errors
+			server.Size, server.Quota = status.DbSize, status.DbSizeQuota
 		}
 		cancel()
 		servers = append(servers, server)

@@ -7,12 +7,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// sweepStep bounds what one request of the sweep removes, so that no other
-// request waits for long behind it.
+// sweepStep bounds what one request of the sweep removes, so that no other request waits long behind
+// it.
 const sweepStep = 32
 
-// sweepUntil removes what has expired until life ends. A failed step is tried
-// again by the next one: nothing depends on when it happens.
+// sweepUntil removes what has expired until life ends. If a step fails, the next one tries again:
+// nothing depends on when an expired item is removed.
 func (s *Store) sweepUntil(life context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -31,14 +31,13 @@ func (s *Store) sweepUntil(life context.Context, every time.Duration) {
 	}
 }
 
-// sweep makes one step and returns how many entries it looked at. Several
-// instances may sweep at the same time: each entry goes together with its
-// item, if both are still as they were seen.
+// sweep makes one step and returns how many entries it looked at. Several instances may sweep at the
+// same time: each entry is deleted together with its item, if both are still as they were seen.
 func (s *Store) sweep(ctx context.Context) (int, error) {
-	// This instant and not a later one: what is decided by it is decided for
-	// the items below as well.
+	// The limit is read once: it must be the same for the entries and for the items below.
 	limit := sortable(s.now().Add(-s.grace))
-	page, err := s.get(ctx, s.expiryFrom(0), clientv3.WithRange(s.expiryFrom(limit)), clientv3.WithLimit(sweepStep))
+	page, err := s.get(ctx, s.expiryFrom(0),
+		clientv3.WithRange(s.expiryFrom(limit)), clientv3.WithLimit(sweepStep))
 	if err != nil || len(page.Kvs) == 0 {
 		return 0, err
 	}
@@ -54,14 +53,15 @@ func (s *Store) sweep(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// An item that was put several times, with an entry each, goes with the
-	// first of them. The second must not demand it, or it stays for a sweep more.
+	// An item that was put several times has several entries and is deleted with the first. The
+	// transaction of the second must not demand that the item exists, or that entry would stay until
+	// the next sweep.
 	gone := make(map[string]bool)
 	each := make([]clientv3.Op, len(keys))
 	for i, key := range keys {
 		entry := string(page.Kvs[i].Key)
-		// A put of the same item and expiry writes the entry anew: then it is
-		// no longer the one that was seen.
+		// A put of the same item with the same expiry writes the entry again. Then it is no longer the
+		// one that was seen.
 		cmps := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(entry), "=", page.Kvs[i].ModRevision)}
 		ops := []clientv3.Op{clientv3.OpDelete(entry)}
 		if stored := found[key]; stored != nil && !gone[key] && s.dead(key, stored.Value, limit) {
@@ -75,7 +75,7 @@ func (s *Store) sweep(ctx context.Context) (int, error) {
 	return len(keys), err
 }
 
-// dead reports whether the item or counter of that key may go.
+// dead reports whether the item or counter of that key may be deleted.
 func (s *Store) dead(key string, value []byte, limit uint64) bool {
 	if key[len(s.prefix)] == 'm' {
 		tat, ok := decodeCounter(value)

@@ -14,14 +14,15 @@ import (
 func TestTLS(t *testing.T) {
 	c := stores.NewCertificate(t)
 	_, addr := stores.StartEtcdTLS(t, c)
-	trusting, known := &tls.Config{RootCAs: c.Roots}, &tls.Config{RootCAs: c.Roots, Certificates: []tls.Certificate{c.Pair}}
+	trusting := &tls.Config{RootCAs: c.Roots}
+	known := &tls.Config{RootCAs: c.Roots, Certificates: []tls.Certificate{c.Pair}}
 	for _, tt := range []struct {
 		name, url string
 		tls       *tls.Config
 		ok        bool
 	}{
-		{"the system's CAs do not know it", "etcds://" + addr, nil, false},
-		{"it does not know us", "etcds://" + addr, trusting, false},
+		{"the client's CAs do not know the server", "etcds://" + addr, nil, false},
+		{"the server does not know the client", "etcds://" + addr, trusting, false},
 		{"both know each other", "etcds://" + addr, known, true},
 		{"a configuration for TLS makes etcd:// TLS as well", "etcd://" + addr, known, true},
 		{"without TLS", "etcd://" + addr, nil, false},

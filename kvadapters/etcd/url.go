@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// address is what an etcd URL says.
+// address is a parsed URL.
 type address struct {
 	tls            bool
 	user, password string
@@ -22,10 +22,11 @@ const defaultPort = "2379"
 //
 //	etcd[s]://[user:password@]host[:port][,host[:port]...][/prefix]
 //
-// Errors do not repeat the URL: it may hold a password.
+// An error does not repeat the URL, because it may hold a password.
 func parseURL(s string) (address, error) {
 	bad := func(format string, args ...any) (address, error) {
-		return address{}, fmt.Errorf("etcd: the store's URL %s; want etcd://[user:password@]host:port[,host:port...][/prefix], or etcds:// for TLS",
+		return address{}, fmt.Errorf("etcd: the store's URL %s; want "+
+			"etcd://[user:password@]host:port[,host:port...][/prefix], or etcds:// for TLS",
 			fmt.Sprintf(format, args...))
 	}
 	var a address
@@ -34,7 +35,7 @@ func parseURL(s string) (address, error) {
 	case !ok || scheme != "etcd" && scheme != "etcds":
 		return bad("does not begin with etcd:// or etcds://")
 	case strings.ContainsAny(rest, "?#"):
-		return bad("has a query or a fragment, which mean nothing here")
+		return bad("has a query or a fragment, which it must not have")
 	}
 	a.tls = scheme == "etcds"
 
@@ -89,7 +90,8 @@ func hostPort(s string) (string, bool) {
 			return "", false
 		}
 	} else if strings.ContainsFunc(host, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '-' && r != '_'
+		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		return !letter && (r < '0' || r > '9') && r != '.' && r != '-' && r != '_'
 	}) {
 		return "", false
 	}

@@ -8,11 +8,23 @@ import (
 
 func TestParseURL(t *testing.T) {
 	for url, want := range map[string]address{
-		"etcd://localhost":                            {endpoints: []string{"localhost:2379"}, prefix: "verge/"},
-		"etcd://localhost/":                           {endpoints: []string{"localhost:2379"}, prefix: "verge/"},
-		"etcds://a:1,b.example:2,c/x/y/":              {tls: true, endpoints: []string{"a:1", "b.example:2", "c:2379"}, prefix: "x/y/"},
-		"etcd://[::1]:5,[::2]":                        {endpoints: []string{"[::1]:5", "[::2]:2379"}, prefix: "verge/"},
-		"etcd://root:p%40ss%3A%2F@10.0.0.1:2379/%7Ez": {user: "root", password: "p@ss:/", endpoints: []string{"10.0.0.1:2379"}, prefix: "~z/"},
+		"etcd://localhost":  {endpoints: []string{"localhost:2379"}, prefix: "verge/"},
+		"etcd://localhost/": {endpoints: []string{"localhost:2379"}, prefix: "verge/"},
+		"etcds://a:1,b.example:2,c/x/y/": {
+			tls:       true,
+			endpoints: []string{"a:1", "b.example:2", "c:2379"},
+			prefix:    "x/y/",
+		},
+		"etcd://[::1]:5,[::2]": {
+			endpoints: []string{"[::1]:5", "[::2]:2379"},
+			prefix:    "verge/",
+		},
+		"etcd://root:p%40ss%3A%2F@10.0.0.1:2379/%7Ez": {
+			user:      "root",
+			password:  "p@ss:/",
+			endpoints: []string{"10.0.0.1:2379"},
+			prefix:    "~z/",
+		},
 	} {
 		got, err := parseURL(url)
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -41,7 +53,7 @@ func TestParseURL(t *testing.T) {
 	} {
 		_, err := parseURL(url)
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want an error that speaks of %q", url, err, want)
+			t.Errorf("%s: %v, want an error that says %q", url, err, want)
 		} else if strings.Contains(err.Error(), "secr") {
 			t.Errorf("%s: the error repeats the password: %v", url, err)
 		}
@@ -49,7 +61,13 @@ func TestParseURL(t *testing.T) {
 }
 
 func FuzzParseURL(f *testing.F) {
-	for _, s := range []string{"etcd://localhost", "etcds://u:p@a:1,[::1]:2/x/y", "etcd://a/%41", "etcd://@/", "etcd://u:%zz@a"} {
+	for _, s := range []string{
+		"etcd://localhost",
+		"etcds://u:p@a:1,[::1]:2/x/y",
+		"etcd://a/%41",
+		"etcd://@/",
+		"etcd://u:%zz@a",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -10,20 +10,18 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// beyond is how far Clocked puts every expiry off: no test runs into it, and
-// no store's range of times ends before it.
+// beyond is how much later than its own expiry the store expires an item. No test runs that long, and
+// the time is still within every store's range.
 const beyond = 200 * 365 * 24 * time.Hour
 
-// Clocked returns the store as one whose items expire by now, for tests that
-// move a clock over a store whose own clock runs, such as a real Redis. The
-// store is told expiries two centuries late, so that nothing really expires in
-// it; what has expired by now is hidden from Get and List and absent to
-// checks. Stores of which one is written through Clocked are read through it.
+// Clocked returns the store with another clock: its items expire by now. It is for tests that move a
+// clock over a store whose own clock runs, such as a real Redis. The store gets expiries that are two
+// centuries late, so that nothing really expires in it. Get and List hide what has expired by now, and
+// checks treat it as absent. Read a store through Clocked if you wrote it through Clocked.
 //
-// A Commit that meets an expired item takes it out first, in a transaction of
-// its own, and reads the clock once: it happens at that instant. Tasks are
-// untouched, since Claim is told the time. The result is a kv.Meter if the
-// store is one; the store still forgets counters by its own clock.
+// A Commit reads the clock once and happens at that instant. If it meets an expired item, it first
+// removes that item in a transaction of its own. Tasks are unchanged, because Claim is given the time.
+// The result is a kv.Meter if the store is one. The store still forgets counters by its own clock.
 func Clocked(store kv.KV, now func() time.Time) kv.KV {
 	c := &clocked{store: store, now: now}
 	if m, ok := store.(kv.Meter); ok {
@@ -87,8 +85,8 @@ func (c *clocked) Commit(ctx context.Context, tx kv.Tx) error {
 		tx.Puts[i] = p
 	}
 
-	// To the store an expired item is still there: it would satisfy a check of
-	// its transaction, and contradict a check of absence.
+	// The store still has the expired item: it would satisfy a check of its transaction and contradict
+	// a check of absence.
 	for _, check := range tx.Checks {
 		if check.Tx == "" {
 			continue
@@ -140,17 +138,19 @@ func (c *clocked) remove(ctx context.Context, it kv.Item) error {
 	if err == nil || errors.As(err, &conflict) {
 		return nil
 	}
-	// Even if it is unknown whether that happened: nobody can see it, and the
+	// The error is right even if the removal has an unknown outcome: nobody can see the item, and the
 	// caller's transaction was not tried.
 	return fmt.Errorf("kvtest: %w: removing the expired %s: %v", kv.ErrUnavailable, it.Key, err)
 }
 
 // Claim implements kv.KV.
-func (c *clocked) Claim(ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int) ([]kv.Task, time.Time, error) {
+func (c *clocked) Claim(
+	ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int,
+) ([]kv.Task, time.Time, error) {
 	return c.store.Claim(ctx, p, now, lease, n)
 }
 
-// told is the item with the expiry that Commit was told.
+// told returns the item with the expiry that the caller of Commit gave.
 func told(it kv.Item) kv.Item {
 	if !it.Expires.IsZero() {
 		it.Expires = it.Expires.Add(-beyond)

@@ -46,12 +46,17 @@ func TestClockedKeepsEveryPromise(t *testing.T) {
 	})
 }
 
-// What the promises of kv do not tell apart.
+// TestClocked covers what the promises of kv do not distinguish.
 func TestClocked(t *testing.T) {
 	ctx := context.Background()
 	key := kv.Key{Partition: "p", Name: "a"}
 	put := func(id string, expires time.Time, checks ...kv.Check) kv.Tx {
-		return kv.Tx{ID: id, Partition: "p", Checks: checks, Puts: []kv.Put{{Name: "a", Value: []byte(id), Expires: expires}}}
+		return kv.Tx{
+			ID:        id,
+			Partition: "p",
+			Checks:    checks,
+			Puts:      []kv.Put{{Name: "a", Value: []byte(id), Expires: expires}},
+		}
 	}
 	commit := func(t *testing.T, s kv.KV, tx kv.Tx) {
 		t.Helper()
@@ -78,7 +83,7 @@ func TestClocked(t *testing.T) {
 			t.Errorf("its put expires at %v, want %v", tx.Puts[0].Expires, want)
 		}
 	})
-	t.Run("a conflict with what is there and what has expired shows the former alone", func(t *testing.T) {
+	t.Run("a conflict shows the item that is there and not the expired one", func(t *testing.T) {
 		clock := kvtest.NewClock()
 		s := kvtest.Clocked(memory.New(memory.Config{Now: clock.Now}), clock.Now)
 		commit(t, s, put("t1", clock.Now().Add(time.Second)))
@@ -87,10 +92,10 @@ func TestClocked(t *testing.T) {
 		err := s.Commit(ctx, put("t3", time.Time{}, kv.Check{Name: "a"}, kv.Check{Name: "b"}))
 		var c *kv.Conflict
 		if !errors.As(err, &c) || len(c.Items) != 1 || c.Items[0].Key.Name != "b" {
-			t.Errorf("%v, want a conflict on b alone", err)
+			t.Errorf("%v, want a conflict on b only", err)
 		}
 	})
-	t.Run("where an expired item cannot be taken out nothing has changed", func(t *testing.T) {
+	t.Run("if an expired item cannot be removed nothing changes", func(t *testing.T) {
 		clock := kvtest.NewClock()
 		f := &kvtest.Faulty{KV: memory.New(memory.Config{Now: clock.Now})}
 		s := kvtest.Clocked(f, clock.Now)
@@ -107,13 +112,13 @@ func TestClocked(t *testing.T) {
 		}
 		err := s.Commit(ctx, put("t2", time.Time{}, kv.Check{Name: "a"}))
 		if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
-			t.Errorf("%v, want kv.ErrUnavailable alone: the transaction was not tried", err)
+			t.Errorf("%v, want kv.ErrUnavailable and not kv.ErrUnknown: the transaction was not tried", err)
 		}
 		if _, err := s.Get(ctx, key); !errors.Is(err, kv.ErrNotFound) {
 			t.Errorf("then Get returns %v", err)
 		}
 	})
-	t.Run("what others write in an expired item's place stays", func(t *testing.T) {
+	t.Run("an item that another writes in an expired item's place stays", func(t *testing.T) {
 		clock := kvtest.NewClock()
 		under := memory.New(memory.Config{Now: clock.Now})
 		f := &kvtest.Faulty{KV: under}
@@ -124,7 +129,7 @@ func TestClocked(t *testing.T) {
 		commits := 0
 		f.Decide = func(c kvtest.Call) kvtest.Fault {
 			if c.Method == "Commit" {
-				if commits++; commits == 2 { // s is about to take t1 out
+				if commits++; commits == 2 { // s is about to remove t1
 					commit(t, other, put("t2", time.Time{}))
 				}
 			}
@@ -136,25 +141,25 @@ func TestClocked(t *testing.T) {
 			t.Errorf("%v, want a conflict with t2", err)
 		}
 		if it, err := s.Get(ctx, key); err != nil || it.Tx != "t2" {
-			t.Errorf("then it holds what %q wrote, %v", it.Tx, err)
+			t.Errorf("then it holds the item of %q, %v", it.Tx, err)
 		}
 	})
 	t.Run("it is a meter if the store is one", func(t *testing.T) {
 		clock := kvtest.NewClock()
 		if _, is := kvtest.Clocked(memory.New(memory.Config{}), clock.Now).(kv.Meter); is {
-			t.Error("memory became a meter")
+			t.Error("Clocked over memory is a meter, though memory is none")
 		}
 		s, is := kvtest.Clocked(meter{}, clock.Now).(kv.Meter)
 		if !is {
-			t.Fatal("a meter is none any more")
+			t.Fatal("Clocked over a meter is no meter")
 		}
 		if tats, err := s.Spend(ctx, "p", clock.Now(), []kv.Charge{{}}); len(tats) != 1 || err != nil {
-			t.Errorf("the meter is not asked: %v, %v", tats, err)
+			t.Errorf("Clocked does not ask the meter: %v, %v", tats, err)
 		}
 	})
 }
 
-// meter is a store of which only the counters are asked.
+// meter is a store that has only counters.
 type meter struct{ kv.KV }
 
 func (meter) Spend(_ context.Context, _ kv.Partition, _ time.Time, charges []kv.Charge) ([]time.Time, error) {

@@ -15,14 +15,14 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 )
 
-// Two stores built on different structures do as told at random, on one
-// clock, and must answer alike to the last detail: whoever develops on memory
-// meets nothing else on bolt.
+// Two stores with different structures get the same random calls on the same clock. Their answers must
+// be the same in every detail, so that code developed on memory meets no surprise on bolt.
 func TestMemoryAndBoltAnswerAlike(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			clock := kvtest.NewClock()
-			onDisk, err := bolt.Open(filepath.Join(t.TempDir(), "verge.db"), bolt.Config{Now: clock.Now, SweepEvery: time.Millisecond})
+			onDisk, err := bolt.Open(filepath.Join(t.TempDir(), "verge.db"),
+				bolt.Config{Now: clock.Now, SweepEvery: time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +47,7 @@ type differ struct {
 	clock  *kvtest.Clock
 	stores [2]kv.KV
 	txs    []string
-	leases [2][]kv.Held // both stores' leases of the same claims, in parallel
+	leases [2][]kv.Held // the leases of the same claims, one list for each store
 }
 
 func (d *differ) pick(prefix string, n int) string { return fmt.Sprint(prefix, d.rng.IntN(n)) }
@@ -90,7 +90,11 @@ func (d *differ) commit(n int, p kv.Partition) {
 		tx.Deletes = append(tx.Deletes, d.pick("n", 8))
 	}
 	for i := range d.rng.IntN(4) {
-		tx.Schedule = append(tx.Schedule, kv.Task{ID: d.pick("t", 30), Due: d.soon(), Payload: fmt.Append(nil, n, i)})
+		tx.Schedule = append(tx.Schedule, kv.Task{
+			ID:      d.pick("t", 30),
+			Due:     d.soon(),
+			Payload: fmt.Append(nil, n, i),
+		})
 	}
 	for range d.rng.IntN(2) {
 		tx.Cancel = append(tx.Cancel, d.pick("t", 30))
@@ -152,7 +156,8 @@ func (d *differ) list(p kv.Partition) {
 		}
 		outcomes[i] = fmt.Sprint(show(items))
 		for _, it := range items {
-			if one, err := s.Get(d.Context(), it.Key); err != nil || !slices.Equal(show([]kv.Item{one}), show([]kv.Item{it})) {
+			one, err := s.Get(d.Context(), it.Key)
+			if err != nil || !slices.Equal(show([]kv.Item{one}), show([]kv.Item{it})) {
 				d.Errorf("get of the listed %v: %v, %v", it, one, err)
 			}
 		}

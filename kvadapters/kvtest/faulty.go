@@ -18,25 +18,24 @@ const (
 	// Pass lets the call through.
 	Pass Fault = iota
 
-	// Refuse returns ErrUnavailable; the store is not asked.
+	// Refuse returns ErrUnavailable. The store is not asked.
 	Refuse
 
-	// LoseRequest is what a caller sees whose request was lost on the way:
-	// Commit returns ErrUnknown, and the store was not asked. The others
-	// return ErrUnavailable.
+	// LoseRequest is a request that is lost on the way. The store is not asked. Commit returns
+	// ErrUnknown, the other methods return ErrUnavailable.
 	LoseRequest
 
-	// LoseReply asks the store and loses its answer: Commit returns
-	// ErrUnknown, though it may have happened (or met a conflict). The others
-	// return ErrUnavailable; tasks that Claim leased stay leased.
+	// LoseReply asks the store and loses its answer. Commit returns ErrUnknown, though it may have
+	// happened or met a conflict. The other methods return ErrUnavailable. Tasks that Claim leased stay
+	// leased.
 	LoseReply
 
-	// Delay makes Commit return ErrUnknown at once and reach the store only
-	// with Deliver: the "later" in "may or may not have happened, now or
-	// later". On the others it is LoseRequest.
+	// Delay makes Commit return ErrUnknown at once. The commit reaches the store only with Deliver: it
+	// is the "later" in "may or may not have happened, now or later". On the other methods Delay is
+	// LoseRequest.
 	Delay
 
-	// Hang waits until the context is done and is then LoseRequest.
+	// Hang waits until the context is done. Then it is LoseRequest.
 	Hang
 )
 
@@ -53,19 +52,19 @@ type Call struct {
 	Method string // "Get", "Commit", "Claim" or "List"
 
 	Key       kv.Key // of Get; the prefix of List
-	Tx        *kv.Tx // of Commit; not to be changed
+	Tx        *kv.Tx // of Commit; must not be changed
 	Partition kv.Partition
 }
 
-// ErrFault is wrapped by every error that Faulty made up, so that a test can
-// tell it from the store's own.
+// ErrFault is wrapped by every error that Faulty makes, so that a test can tell it from the store's own
+// errors.
 var ErrFault = errors.New("kvtest: injected fault")
 
-// Faulty is a store that fails as told. The zero Decide lets everything pass.
+// Faulty is a store that fails as Decide says. If Decide is nil, every call passes.
 type Faulty struct {
 	KV kv.KV
 
-	// Decide is asked before each call, concurrently if the calls are.
+	// Decide is called before each call. It is called concurrently if the calls are.
 	Decide func(Call) Fault
 
 	mu      sync.Mutex
@@ -75,8 +74,8 @@ type Faulty struct {
 
 var _ kv.KV = (*Faulty)(nil)
 
-// Seeded decides at random, the same for the same seed and order of calls:
-// each fault with its probability, otherwise Pass.
+// Seeded decides at random: each fault has its probability, and otherwise the call passes. The
+// decisions are the same for the same seed and order of calls.
 func Seeded(seed uint64, probability map[Fault]float64) func(Call) Fault {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -93,7 +92,7 @@ func Seeded(seed uint64, probability map[Fault]float64) func(Call) Fault {
 	}
 }
 
-// Script decides call by call in the given order and lets all later calls pass.
+// Script returns the faults in order, one for each call. All later calls pass.
 func Script(faults ...Fault) func(Call) Fault {
 	return func(c Call) Fault {
 		if c.N <= len(faults) {
@@ -128,7 +127,9 @@ func (f *Faulty) List(ctx context.Context, prefix kv.Key, after string, n int) (
 }
 
 // Claim implements kv.KV.
-func (f *Faulty) Claim(ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int) ([]kv.Task, time.Time, error) {
+func (f *Faulty) Claim(
+	ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int,
+) ([]kv.Task, time.Time, error) {
 	fault := f.decide(Call{Method: "Claim", Partition: p})
 	if fault == Pass {
 		return f.KV.Claim(ctx, p, now, lease, n)
@@ -157,8 +158,8 @@ func (f *Faulty) Commit(ctx context.Context, tx kv.Tx) error {
 	return failed(ctx, fault, kv.ErrUnknown)
 }
 
-// Deliver hands the delayed commits to the store, in their order, and returns
-// what came of each: nil, a *kv.Conflict or the store's error.
+// Deliver sends the delayed commits to the store in their order and returns the result of each: nil, a
+// *kv.Conflict or the store's error.
 func (f *Faulty) Deliver(ctx context.Context) []error {
 	f.mu.Lock()
 	delayed := f.delayed

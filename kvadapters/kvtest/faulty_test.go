@@ -17,7 +17,7 @@ func TestFaultyCommit(t *testing.T) {
 		fault   kvtest.Fault
 		want    error // nil: none
 		applied bool
-		later   bool // applied by Deliver
+		later   bool // Deliver applies it
 	}{
 		{kvtest.Pass, nil, true, false},
 		{kvtest.Refuse, kv.ErrUnavailable, false, false},
@@ -48,9 +48,9 @@ func TestFaultyCommit(t *testing.T) {
 			if applied := err == nil; applied != c.applied {
 				t.Errorf("applied: %v, want %v", applied, c.applied)
 			}
-			value[0] = 'x' // the caller has its slice back
+			value[0] = 'x' // after Commit the caller may change its slice
 			if n := len(f.Deliver(t.Context())); (n == 1) != c.later {
-				t.Errorf("%d commits were delivered later", n)
+				t.Errorf("Deliver sent %d commits", n)
 			}
 			it, err := f.Get(t.Context(), key)
 			if there := err == nil; there != (c.applied || c.later) || there && string(it.Value) != "1" {
@@ -64,10 +64,16 @@ func TestFaultyCommit(t *testing.T) {
 }
 
 func TestFaultyClaimThatLosesItsReplyKeepsTheLease(t *testing.T) {
-	for fault, leased := range map[kvtest.Fault]bool{kvtest.LoseReply: true, kvtest.LoseRequest: false, kvtest.Refuse: false, kvtest.Delay: false} {
+	for fault, leased := range map[kvtest.Fault]bool{
+		kvtest.LoseReply:   true,
+		kvtest.LoseRequest: false,
+		kvtest.Refuse:      false,
+		kvtest.Delay:       false,
+	} {
 		f := &kvtest.Faulty{KV: memory.New(memory.Config{}), Decide: kvtest.Script(kvtest.Pass, fault)}
 		due := time.Unix(1, 0)
-		if err := f.Commit(t.Context(), kv.Tx{ID: "1", Partition: "p", Schedule: []kv.Task{{ID: "t", Due: due}}}); err != nil {
+		err := f.Commit(t.Context(), kv.Tx{ID: "1", Partition: "p", Schedule: []kv.Task{{ID: "t", Due: due}}})
+		if err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := f.Claim(t.Context(), "p", due, time.Minute, 1); !errors.Is(err, kv.ErrUnavailable) {
@@ -83,7 +89,8 @@ func TestFaultyClaimThatLosesItsReplyKeepsTheLease(t *testing.T) {
 func TestFaultyReads(t *testing.T) {
 	for _, fault := range []kvtest.Fault{kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay} {
 		f := &kvtest.Faulty{KV: memory.New(memory.Config{}), Decide: kvtest.Script(fault, fault)}
-		if _, err := f.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrNotFound) {
+		_, err := f.Get(t.Context(), kv.Key{Partition: "p", Name: "a"})
+		if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrNotFound) {
 			t.Errorf("get under %v: %v, want ErrUnavailable", fault, err)
 		}
 		if _, err := f.List(t.Context(), kv.Key{Partition: "p"}, "", 1); !errors.Is(err, kv.ErrUnavailable) {
@@ -100,15 +107,21 @@ func TestSeededIsTheSameForTheSameSeed(t *testing.T) {
 	for range 10_000 {
 		fault := a(kvtest.Call{})
 		if fault != b(kvtest.Call{}) {
-			t.Fatal("one seed decided in two ways")
+			t.Fatal("one seed gave two sequences")
 		}
 		differs = differs || fault != other(kvtest.Call{})
 		count[fault]++
 	}
 	if !differs {
-		t.Error("two seeds decided alike ten thousand times")
+		t.Error("two seeds gave the same ten thousand decisions")
 	}
-	for fault, want := range map[kvtest.Fault]int{kvtest.Pass: 6000, kvtest.Refuse: 1000, kvtest.LoseReply: 2000, kvtest.Delay: 1000, kvtest.Hang: 0} {
+	for fault, want := range map[kvtest.Fault]int{
+		kvtest.Pass:      6000,
+		kvtest.Refuse:    1000,
+		kvtest.LoseReply: 2000,
+		kvtest.Delay:     1000,
+		kvtest.Hang:      0,
+	} {
 		if got := count[fault]; got < want-300 || got > want+300 {
 			t.Errorf("%v was decided %d times of 10,000, want about %d", fault, got, want)
 		}

@@ -1,6 +1,5 @@
-// Package kvtest proves that a store keeps the promises of package kv. Use
-// Run in an adapter's test, and Faulty to give other tests a store that
-// fails in every way a store can.
+// Package kvtest checks that a store keeps the promises of package kv. Use Run in an adapter's test.
+// Use Faulty to give other tests a store that fails in every way a store can.
 //
 // An adapter's own test is a few lines:
 //
@@ -12,9 +11,8 @@
 //		})
 //	}
 //
-// Every subtest is named by the promise it guards; package promises has their
-// texts. The suite uses times of whole milliseconds only: a store may keep no
-// finer ones.
+// Each subtest has the name of the promise that it checks; the texts are in package promises. The suite
+// uses only times of whole milliseconds, because a store may keep no finer ones.
 package kvtest
 
 import (
@@ -29,18 +27,18 @@ import (
 // Harness is one empty store with its clock.
 type Harness = promises.Harness
 
-// Clock is a clock that stands still until it is moved.
+// Clock is a clock that moves only when Advance is called.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewClock returns a clock that stands at an arbitrary whole second.
+// NewClock returns a clock at an arbitrary whole second.
 func NewClock() *Clock {
 	return &Clock{now: time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)}
 }
 
-// Now returns where the clock stands.
+// Now returns the clock's time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,8 +52,8 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// Run checks every promise of package kv. open is called once for each
-// subtest and returns a store that holds nothing; it closes it by t.Cleanup.
+// Run checks every promise of package kv. It calls open once for each subtest. open returns an empty
+// store and closes it by t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, group := range promises.Groups() {
 		t.Run(group.Name, func(t *testing.T) {

@@ -16,10 +16,9 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Linearizable records the given number of histories of concurrent clients,
-// seeded by their numbers, some of whose requests and replies are lost, each
-// in a partition of its own, and fails the test on the first that no order of
-// instants explains.
+// Linearizable records the given number of histories of concurrent clients. Each history has its number
+// as seed and a partition of its own, and some of its requests and replies are lost. The test fails on
+// the first history that no order of instants explains.
 func Linearizable(t *testing.T, store kv.KV, histories int) {
 	t.Helper()
 	for seed := range uint64(histories) {
@@ -29,29 +28,29 @@ func Linearizable(t *testing.T, store kv.KV, histories int) {
 	}
 }
 
-// explain records one history and returns an error if it is in no order.
+// explain records one history and returns an error if no order of instants explains it.
 func explain(t *testing.T, store kv.KV, seed uint64, p kv.Partition) error {
 	t.Helper()
 	history := record(t, store, seed, p)
 	if result := porcupine.CheckOperationsTimeout(sequential, history, time.Minute); result != porcupine.Ok {
-		return fmt.Errorf("seed %d: %v: no order of instants explains what the clients were told:\n%v", seed, result, history)
+		return fmt.Errorf("seed %d: %v: no order of instants explains the answers that the clients got:\n%v",
+			seed, result, history)
 	}
 	return nil
 }
 
-// The promises of Get and Commit say together that each takes effect at one
-// instant between its call and its return. Here concurrent clients record
-// what they were told, and porcupine looks for an order of instants that
-// explains it. A commit of unknown outcome has no return: it may take effect
-// at any later instant, or never.
+// The promises of Get and Commit together say that each call takes effect at one instant between its
+// start and its return. Here concurrent clients record the answers that they got, and porcupine looks
+// for an order of instants that explains them. A commit of unknown outcome has no return: it may take
+// effect at any later instant, or never.
 
-// cells are the keys of one history, and its state: who wrote each, "" for
-// a key that holds nothing.
+// cellNames are the keys of one history. cells is its state: the writer of each key, or "" if the key
+// holds nothing.
 var cellNames = [3]string{"a", "b", "c"}
 
 type cells [len(cellNames)]string
 
-// operation is one call: a Get of one cell or, with id, a Commit.
+// operation is one call: a Get of one cell or, if id is set, a Commit.
 type operation struct {
 	get    int
 	id     string
@@ -60,10 +59,10 @@ type operation struct {
 	delete []int
 }
 
-// answer is what the caller was told.
+// answer is what a call returned.
 type answer struct {
 	tx       string         // of Get
-	conflict map[int]string // of a refused commit: the items found instead
+	conflict map[int]string // of a refused commit: the items that it found
 	refused  bool
 	unknown  bool
 }
@@ -119,7 +118,7 @@ func record(t *testing.T, store kv.KV, seed uint64, p kv.Partition) []porcupine.
 	for client := range clients {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(seed, uint64(client)))
-			var seen cells // what this client last knew: its checks mostly hold
+			var seen cells // what this client last saw, so that most of its checks hold
 			for n := range calls {
 				op := operation{get: rng.IntN(len(cellNames))}
 				if rng.IntN(2) == 0 {
@@ -163,7 +162,13 @@ func record(t *testing.T, store kv.KV, seed uint64, p kv.Partition) []porcupine.
 					}
 				}
 				mu.Lock()
-				history = append(history, porcupine.Operation{ClientId: client, Input: op, Call: call, Output: out, Return: ret})
+				history = append(history, porcupine.Operation{
+					ClientId: client,
+					Input:    op,
+					Call:     call,
+					Output:   out,
+					Return:   ret,
+				})
 				mu.Unlock()
 				if rng.IntN(10) == 0 {
 					faulty.Deliver(context.Background())

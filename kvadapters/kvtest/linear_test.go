@@ -14,21 +14,24 @@ import (
 
 const histories = 40
 
-// A check that passes every store proves nothing: these must not pass.
+// If the check passed every store, it would prove nothing. These stores must fail it.
 func TestStoresThatBreakAPromiseAreNotLinearizable(t *testing.T) {
 	for name, broken := range map[string]func(kv.KV) kv.KV{
-		"checks are made before the commit and not with it": func(s kv.KV) kv.KV { return &checksApart{KV: s} },
-		"puts and deletes are two commits":                  func(s kv.KV) kv.KV { return &halves{KV: s} },
-		"reads are sometimes one write behind":              func(s kv.KV) kv.KV { return &stale{KV: s, old: make(map[kv.Key]kv.Item)} },
+		"checks are made before the commit": func(s kv.KV) kv.KV { return &checksApart{KV: s} },
+		"puts and deletes are two commits":  func(s kv.KV) kv.KV { return &halves{KV: s} },
+		"reads are sometimes one write behind": func(s kv.KV) kv.KV {
+			return &stale{KV: s, old: make(map[kv.Key]kv.Item)}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(10 * histories) {
 				store := broken(memory.New(memory.Config{}))
-				if porcupine.CheckOperationsTimeout(sequential, record(t, store, seed, "p"), time.Minute) == porcupine.Illegal {
+				if porcupine.CheckOperationsTimeout(sequential, record(t, store, seed, "p"),
+					time.Minute) == porcupine.Illegal {
 					return
 				}
 			}
-			t.Error("every history of a broken store was explained")
+			t.Error("the check explained every history of a broken store")
 		})
 	}
 }

@@ -1,9 +1,8 @@
-// Package memory keeps a kv.KV in the process: for tests, for development
-// and for measuring the core without a disk.
+// Package memory keeps a kv.KV in the memory of the process. It is for tests, for development and for
+// measuring the core without a disk.
 //
-// It promises atomicity and nothing that outlives the process. Everything is
-// lost when the Store is garbage, so a service that must not forget that a
-// token was used does not run on it.
+// It promises that a commit is atomic. It does not promise that anything outlives the process. A
+// service that must remember which tokens were used cannot run on it.
 package memory
 
 import (
@@ -46,8 +45,8 @@ func New(c Config) *Store {
 	return &Store{now: c.Now, partitions: make(map[kv.Partition]*partition)}
 }
 
-// partition holds every item twice, by name and, if it ever expires, by
-// expiry; and every task twice, by ID and by when it can next be claimed.
+// partition holds every item twice: by name and, if it ever expires, by expiry. It holds every task
+// twice: by ID and by the time when it can next be claimed.
 type partition struct {
 	mu     sync.Mutex
 	items  *btree.BTreeG[*item]
@@ -57,7 +56,7 @@ type partition struct {
 	bytes  int64
 }
 
-// item and its value never change once stored: a put replaces the whole.
+// item never changes once it is stored, nor does its value: a put replaces the item.
 type item struct {
 	name    string
 	value   []byte
@@ -69,12 +68,12 @@ type task struct {
 	id      string
 	due     time.Time
 	payload []byte
-	lease   string    // of the latest claim, also after it has run out; empty: never claimed
+	lease   string    // of the latest claim, even if it has run out; empty: never claimed
 	ready   time.Time // when it can be claimed: due, or the end of the lease
 }
 
 func newPartition() *partition {
-	unlocked := btree.Options{NoLocks: true} // partition.mu already excludes
+	unlocked := btree.Options{NoLocks: true} // partition.mu already guards them
 	return &partition{
 		items: btree.NewBTreeGOptions(func(a, b *item) bool { return a.name < b.name }, unlocked),
 		expiry: btree.NewBTreeGOptions(func(a, b *item) bool {
@@ -87,8 +86,8 @@ func newPartition() *partition {
 	}
 }
 
-// existing returns nil for a partition that nothing was ever committed to, so
-// that merely asking for partitions costs no memory.
+// existing returns nil for a partition without any commit, so that a question about a partition costs
+// no memory.
 func (s *Store) existing(p kv.Partition) *partition {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -135,8 +134,7 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 	if err := tx.Validate(); err != nil {
 		return fmt.Errorf("memory: %w", err)
 	}
-	// What is stored is built before the lock is taken: copying values is
-	// most of the work of a commit.
+	// Build what is stored before taking the lock: copying values is most of the work of a commit.
 	puts := make([]*item, len(tx.Puts))
 	for i, put := range tx.Puts {
 		puts[i] = &item{name: put.Name, value: clone(put.Value), tx: tx.ID, expires: put.Expires.Round(0)}
@@ -167,14 +165,16 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 	for _, id := range tx.Cancel {
 		p.cancel(id)
 	}
-	// More than was put, so that expired items cannot pile up; a few, so that
-	// no commit pays for many.
+	// Sweep more items than this commit put, so that expired items cannot pile up. Sweep only a few
+	// more, so that no commit pays for many.
 	p.sweep(now, len(puts)+2)
 	return nil
 }
 
 // Claim implements kv.KV.
-func (s *Store) Claim(ctx context.Context, name kv.Partition, now time.Time, lease time.Duration, n int) ([]kv.Task, time.Time, error) {
+func (s *Store) Claim(
+	ctx context.Context, name kv.Partition, now time.Time, lease time.Duration, n int,
+) ([]kv.Task, time.Time, error) {
 	if err := cancelled(ctx); err != nil {
 		return nil, time.Time{}, err
 	}
@@ -185,7 +185,7 @@ func (s *Store) Claim(ctx context.Context, name kv.Partition, now time.Time, lea
 	now = now.Round(0)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sweep(s.now(), 64) // a partition that nobody writes to is still emptied
+	p.sweep(s.now(), 64) // so that a partition without commits loses its expired items too
 
 	var claimed []*task
 	var next time.Time
@@ -233,7 +233,7 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 	return items, nil
 }
 
-// Size is what a Store holds, counting expired items that are not swept yet.
+// Size is what a Store holds. It counts expired items that are not swept yet.
 type Size struct {
 	Items int
 	Tasks int
@@ -282,7 +282,7 @@ func (p *partition) evaluate(tx kv.Tx, now time.Time) error {
 	return &c
 }
 
-// live returns the item of that name, or nil if there is none any more.
+// live returns the item of that name, or nil if there is none or it has expired.
 func (p *partition) live(name string, now time.Time) *item {
 	it, ok := p.items.Get(&item{name: name})
 	if !ok || it.expired(now) {
@@ -355,7 +355,8 @@ func (it *item) export(p kv.Partition) kv.Item {
 
 func (t *task) size() int64 { return int64(len(t.id) + len(t.payload)) }
 
-// clone copies to exactly the needed size; an empty value comes back empty, not nil.
+// clone makes a copy of exactly the needed size. The copy of an empty or nil value is empty and not
+// nil.
 func clone(b []byte) []byte {
 	c := make([]byte, len(b))
 	copy(c, b)

@@ -21,7 +21,11 @@ func TestKV(t *testing.T) {
 
 func put(t *testing.T, s *memory.Store, name string, expires time.Time) {
 	t.Helper()
-	err := s.Commit(context.Background(), kv.Tx{ID: "id", Partition: "p", Puts: []kv.Put{{Name: name, Value: make([]byte, 100), Expires: expires}}})
+	err := s.Commit(context.Background(), kv.Tx{
+		ID:        "id",
+		Partition: "p",
+		Puts:      []kv.Put{{Name: name, Value: make([]byte, 100), Expires: expires}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +39,8 @@ func TestExpiredItemsDoNotPileUp(t *testing.T) {
 		clock.Advance(time.Second)
 	}
 	if got := s.Size(); got.Items > 20 {
-		t.Errorf("%d items are kept where each of 10,000 puts lives through the next nine", got.Items)
+		t.Errorf("the store keeps %d items; each of the 10,000 expired after nine more puts, so want at most 20",
+			got.Items)
 	}
 
 	for i := range 1000 {
@@ -48,7 +53,7 @@ func TestExpiredItemsDoNotPileUp(t *testing.T) {
 		}
 	}
 	if got := s.Size(); got != (memory.Size{}) {
-		t.Errorf("a partition that is only asked for tasks still holds %+v", got)
+		t.Errorf("a partition whose only calls are claims still holds %+v, want nothing", got)
 	}
 }
 
@@ -67,10 +72,11 @@ func TestSizeFollowsEveryChange(t *testing.T) {
 	due := time.Unix(1, 0)
 	commit(kv.Tx{Puts: []kv.Put{{Name: "a", Value: make([]byte, 9)}}}, memory.Size{Items: 1, Bytes: 10})
 	commit(kv.Tx{Puts: []kv.Put{{Name: "a", Value: make([]byte, 99)}}}, memory.Size{Items: 1, Bytes: 100})
-	commit(kv.Tx{Schedule: []kv.Task{{ID: "t", Due: due, Payload: make([]byte, 9)}}}, memory.Size{Items: 1, Tasks: 1, Bytes: 110})
+	commit(kv.Tx{Schedule: []kv.Task{{ID: "t", Due: due, Payload: make([]byte, 9)}}},
+		memory.Size{Items: 1, Tasks: 1, Bytes: 110})
 	commit(kv.Tx{Schedule: []kv.Task{{ID: "t", Due: due}}}, memory.Size{Items: 1, Tasks: 1, Bytes: 101})
 	commit(kv.Tx{Deletes: []string{"a"}, Cancel: []string{"t", "u"}}, memory.Size{})
 	if _, err := s.Get(t.Context(), kv.Key{Partition: "q", Name: "a"}); err == nil {
-		t.Error("an item in a partition that was never written")
+		t.Error("get found an item in a partition that has no commit")
 	}
 }

@@ -12,78 +12,76 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Small requests of many callers travel together: written at once, answered
-// at once, each with an answer of its own. It costs a server and a client
-// more to send and receive a request than to carry it out. Nobody waits for
-// company: what comes in while batches are under way makes up the next one.
+// Small requests of many callers are sent in batches. A batch is written at once and answered at once,
+// and each request has an answer of its own. Sending and receiving a request costs a server and a
+// client more than carrying it out. No request waits for others to come: the requests that arrive while
+// batches are under way make up the next batch.
 const (
-	// near is how many batches may be under way to one node. One that is away
-	// for longer than patience counts no more, so that a connection that has
-	// died, or a slow network, holds up nobody but those aboard; until there
-	// are far of those.
-	near     = 1
-	far      = 8
-	patience = 500 * time.Microsecond
+	// quickMost is how many batches may be under way to one node. A batch that takes longer than
+	// slowAfter counts as slow, of which slowMost more may be under way. So a dead connection or a slow
+	// network holds up only the requests of its own batch.
+	quickMost = 1
+	slowMost  = 8
+	slowAfter = 500 * time.Microsecond
 
-	batchMost  = 64       // requests in one
-	batchBytes = 16 << 10 // a larger request travels alone
+	batchMost  = 64       // requests in one batch
+	batchBytes = 16 << 10 // a larger request is sent alone
 )
 
-// batcher sends the requests for one node.
+// batcher sends the requests of one kind for one node.
 type batcher struct {
-	send func([]*passenger)
+	send func([]*pending)
 
 	mu    sync.Mutex
-	queue []*passenger
-	near  int
-	far   int
+	queue []*pending
+	quick int // batches under way
+	slow  int // batches under way for longer than slowAfter, not counted in quick
 }
 
-// passenger is a request on its way in a batch.
-type passenger struct {
+// pending is a request that waits for its batch or is under way in it.
+type pending struct {
 	request
-	node   *redis.Client
-	aboard atomic.Bool   // claimed, by the batch that takes it or the caller who leaves
-	done   chan struct{} // closed when what follows is set
+	node    *redis.Client
+	claimed atomic.Bool   // set by the batch that takes the request, or by the caller that gives up before
+	done    chan struct{} // closed when the fields below are set
 
 	reply any
 	sent  bool
 	err   error
 }
 
-// do sends the request with others and returns what send of a Store does. A
-// caller whose ctx ends leaves: before the batch does, and then surely nothing
-// is sent, or behind it.
+// do sends the request in a batch and returns what Store.send does. A caller whose ctx ends returns at
+// once. If no batch has taken the request by then, it is never sent.
 func (b *batcher) do(ctx context.Context, node *redis.Client, r request) (reply any, sent bool, err error) {
-	p := &passenger{request: r, node: node, done: make(chan struct{})}
+	p := &pending{request: r, node: node, done: make(chan struct{})}
 	b.mu.Lock()
 	b.queue = append(b.queue, p)
-	b.depart()
+	b.start()
 	b.mu.Unlock()
 	select {
 	case <-p.done:
 		return p.reply, p.sent, p.err
 	case <-ctx.Done():
-		return nil, !p.aboard.CompareAndSwap(false, true), context.Cause(ctx)
+		return nil, !p.claimed.CompareAndSwap(false, true), context.Cause(ctx)
 	}
 }
 
-// depart begins a batch if somebody waits and one may leave. It needs mu.
-func (b *batcher) depart() {
-	if len(b.queue) > 0 && b.near < near && b.near+b.far < near+far {
-		b.near++
-		go b.fly()
+// start begins a batch if a request waits and a batch may begin. The caller holds mu.
+func (b *batcher) start() {
+	if len(b.queue) > 0 && b.quick < quickMost && b.quick+b.slow < quickMost+slowMost {
+		b.quick++
+		go b.sendNext()
 	}
 }
 
-// fly sends one batch.
-func (b *batcher) fly() {
-	runtime.Gosched() // whoever is about to ask comes along
+// sendNext sends one batch.
+func (b *batcher) sendNext() {
+	runtime.Gosched() // callers that are about to ask get into this batch
 	b.mu.Lock()
 	n := min(len(b.queue), batchMost)
-	batch := make([]*passenger, 0, n)
+	batch := make([]*pending, 0, n)
 	for _, p := range b.queue[:n] {
-		if p.aboard.CompareAndSwap(false, true) {
+		if p.claimed.CompareAndSwap(false, true) {
 			batch = append(batch, p)
 		}
 	}
@@ -92,65 +90,65 @@ func (b *batcher) fly() {
 	}
 	b.mu.Unlock()
 
-	late := time.AfterFunc(patience, func() {
+	late := time.AfterFunc(slowAfter, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.near, b.far = b.near-1, b.far+1
-		b.depart()
+		b.quick, b.slow = b.quick-1, b.slow+1
+		b.start()
 	})
 	b.send(batch)
 	b.mu.Lock()
 	if late.Stop() {
-		b.near--
+		b.quick--
 	} else {
-		b.far--
+		b.slow--
 	}
-	b.depart()
+	b.start()
 	b.mu.Unlock()
 	for _, p := range batch {
 		close(p.done)
 	}
 }
 
-// route is where a batch goes. Commits that wait for replicas hold up their
-// connection, so they have one of their own.
+// route is where a batch goes. Commits that wait for replicas hold up their connection, so they have a
+// batcher of their own.
 type route struct {
 	addr  string
 	waits bool
 }
 
-// together sends the request for the node in a batch.
-func (s *Store) together(ctx context.Context, node *redis.Client, r request) (reply any, sent bool, err error) {
+// sendBatched sends the request for the node in a batch.
+func (s *Store) sendBatched(
+	ctx context.Context, node *redis.Client, r request,
+) (reply any, sent bool, err error) {
 	to := route{node.Options().Addr, r.commit && s.config.Replicas > 0}
 	b, ok := s.batchers.Load(to)
 	if !ok {
-		b, _ = s.batchers.LoadOrStore(to, &batcher{send: func(batch []*passenger) { s.sendBatch(to, batch) }})
+		b, _ = s.batchers.LoadOrStore(to, &batcher{send: func(batch []*pending) { s.sendBatch(to, batch) }})
 	}
 	return b.(*batcher).do(ctx, node, r)
 }
 
-// seat is a command of a pipeline, and whom it is for: one request, or several
-// spends in one.
-type seat struct {
+// command is a command of a pipeline. It carries out one request, or several spends merged into one.
+type command struct {
 	request
-	of      []*passenger
+	of      []*pending
 	reached atomic.Bool
 	cmd     *redis.Cmd
 }
 
-// sendBatch does the requests. Spends of one partition become one run of
-// their script, which costs the server little more than one of them would; it
-// changes nothing before it has read everything, so that where one of them
-// cannot be counted, each is tried for itself.
-func (s *Store) sendBatch(to route, batch []*passenger) {
+// sendBatch does the requests. It merges the spends of one partition into one run of their script,
+// which costs the server little more than a single spend. The script changes nothing before it has read
+// everything. So if it cannot count one of the spends, sendBatch tries each alone.
+func (s *Store) sendBatch(to route, batch []*pending) {
 	if len(batch) == 0 {
 		return
 	}
-	// Of one address; where its client was replaced meanwhile, the last knows.
+	// All requests have the same address. If its client was replaced meanwhile, the last request has
+	// the new one.
 	node := batch[len(batch)-1].node
-	// What writes goes first: from the first answer the client sees that it is
-	// connected to a primary no more.
-	slices.SortStableFunc(batch, func(a, b *passenger) int {
+	// Writes go first: their answer shows the client that its connection no longer leads to a primary.
+	slices.SortStableFunc(batch, func(a, b *pending) int {
 		switch {
 		case a.repeatable == b.repeatable:
 			return 0
@@ -159,65 +157,65 @@ func (s *Store) sendBatch(to route, batch []*passenger) {
 		}
 		return 1
 	})
-	seats := make([]*seat, 0, len(batch))
+	commands := make([]*command, 0, len(batch))
 	for _, p := range batch {
 		i := -1
 		if p.spend != nil {
-			i = slices.IndexFunc(seats, func(s *seat) bool { return s.spend != nil && s.base == p.base })
+			i = slices.IndexFunc(commands, func(c *command) bool { return c.spend != nil && c.base == p.base })
 		}
 		if i < 0 {
-			seats = append(seats, &seat{request: p.request, of: []*passenger{p}})
+			commands = append(commands, &command{request: p.request, of: []*pending{p}})
 		} else {
-			seats[i].of = append(seats[i].of, p)
+			commands[i].of = append(commands[i].of, p)
 		}
 	}
-	for _, seat := range seats {
-		if len(seat.of) > 1 {
-			spends := make([]*spend, len(seat.of))
-			for i, p := range seat.of {
+	for _, c := range commands {
+		if len(c.of) > 1 {
+			spends := make([]*spend, len(c.of))
+			for i, p := range c.of {
 				spends[i] = p.spend
 			}
-			seat.keys, seat.args = merge(spends...)
+			c.keys, c.args = merge(spends...)
 		}
 	}
-	s.carry(node, to.waits, seats)
+	s.pipeline(node, to.waits, commands)
 
-	var again []*seat
-	for _, together := range seats {
+	var again []*command
+	for _, c := range commands {
 		var refusal redis.Error
-		if len(together.of) > 1 && errors.As(together.cmd.Err(), &refusal) {
-			for _, p := range together.of {
-				again = append(again, &seat{request: p.request, of: []*passenger{p}})
+		if len(c.of) > 1 && errors.As(c.cmd.Err(), &refusal) {
+			for _, p := range c.of {
+				again = append(again, &command{request: p.request, of: []*pending{p}})
 			}
 		}
 	}
 	if len(again) > 0 {
-		s.carry(node, to.waits, again)
+		s.pipeline(node, to.waits, again)
 	}
 }
 
-// carry does the commands in one pipeline. It belongs to no caller, so the
-// client's timeouts bound it and nobody's context.
-func (s *Store) carry(node *redis.Client, waits bool, seats []*seat) {
+// pipeline does the commands in one pipeline. Several callers wait for it, so the client's timeouts
+// bound it and no caller's context does.
+func (s *Store) pipeline(node *redis.Client, waits bool, commands []*command) {
 	ctx := context.Background()
 	pipe := node.Pipeline()
-	for _, seat := range seats {
-		seat.cmd = redis.NewCmd(ctx, seat.command(false, &seat.reached)...)
-		pipe.Process(ctx, seat.cmd)
+	for _, c := range commands {
+		c.cmd = redis.NewCmd(ctx, c.command(false, &c.reached)...)
+		pipe.Process(ctx, c.cmd)
 	}
 	var waited *redis.IntCmd
 	if waits {
 		waited = s.wait(ctx, pipe)
 	}
 	pipe.Exec(ctx)
-	for _, seat := range seats {
-		reply, err := seat.cmd.Result()
+	for _, c := range commands {
+		reply, err := c.cmd.Result()
 		if waits {
-			reply, err = s.waited(seat.request, reply, err, waited)
+			reply, err = s.waited(c.request, reply, err, waited)
 		}
 		parts, _ := reply.([]any)
-		for _, p := range seat.of {
-			p.reply, p.sent, p.err = reply, seat.reached.Load(), err
+		for _, p := range c.of {
+			p.reply, p.sent, p.err = reply, c.reached.Load(), err
 			if p.spend != nil && len(parts) >= len(p.spend.charges) {
 				n := len(p.spend.charges)
 				p.reply, parts = parts[:n:n], parts[n:]

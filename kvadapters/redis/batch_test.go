@@ -16,15 +16,15 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// gate is a send that tells of each batch and lets none through unasked.
+// gate is a send that reports each batch and holds it until the test lets it go.
 type gate struct {
-	batches chan []*passenger
+	batches chan []*pending
 	open    chan struct{}
 }
 
 func newGate() (*batcher, *gate) {
-	g := &gate{make(chan []*passenger, 100), make(chan struct{})}
-	return &batcher{send: func(batch []*passenger) {
+	g := &gate{make(chan []*pending, 100), make(chan struct{})}
+	return &batcher{send: func(batch []*pending) {
 		g.batches <- batch
 		<-g.open
 		for _, p := range batch {
@@ -33,7 +33,7 @@ func newGate() (*batcher, *gate) {
 	}}, g
 }
 
-// queued waits until so many requests wait for a batch.
+// queued waits until n requests wait for a batch.
 func queued(b *batcher, n int) {
 	for {
 		b.mu.Lock()
@@ -46,37 +46,38 @@ func queued(b *batcher, n int) {
 	}
 }
 
-func TestABatchThatIsStuckHoldsUpOnlyThoseAboard(t *testing.T) {
+func TestAStuckBatchHoldsUpOnlyItsOwnRequests(t *testing.T) {
 	b, g := newGate()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer close(g.open)
-	for i := range near + far {
+	for i := range quickMost + slowMost {
 		wg.Go(func() { b.do(context.Background(), nil, request{base: fmt.Sprint(i)}) })
 		if batch := <-g.batches; len(batch) != 1 || batch[0].base != fmt.Sprint(i) {
 			t.Errorf("batch %d has %d requests", i, len(batch))
 		}
 	}
-	// Now connections enough are stuck: the rest waits, and travels together.
+	// As many batches are stuck as may be under way. The further requests wait and make up the next
+	// batch.
 	for range batchMost + 1 {
 		wg.Go(func() { b.do(context.Background(), nil, request{}) })
 	}
 	queued(b, batchMost+1)
-	time.Sleep(2 * patience)
+	time.Sleep(2 * slowAfter)
 	if len(g.batches) > 0 {
-		t.Errorf("more than %d batches are under way", near+far)
+		t.Errorf("more than %d batches are under way", quickMost+slowMost)
 	}
 	g.open <- struct{}{}
 	if batch := <-g.batches; len(batch) != batchMost {
-		t.Errorf("%d requests travel together, want %d", len(batch), batchMost)
+		t.Errorf("the next batch has %d requests, want %d", len(batch), batchMost)
 	}
 	queued(b, 1)
 }
 
-func TestACallerWhoLeavesKnowsWhetherTheRequestDid(t *testing.T) {
+func TestACallerWhoLeavesLearnsWhetherTheRequestWasSent(t *testing.T) {
 	b, g := newGate()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("left")
+	why := errors.New("given up")
 	type answer struct {
 		sent bool
 		err  error
@@ -89,30 +90,32 @@ func TestACallerWhoLeavesKnowsWhetherTheRequestDid(t *testing.T) {
 		}()
 		return c
 	}
-	// Those that are stuck leave room for no other.
+	// As many batches are stuck as may be under way, so that the next request waits.
 	var stuck []chan answer
-	for range near + far {
-		stuck = append(stuck, ask("aboard"))
+	for range quickMost + slowMost {
+		stuck = append(stuck, ask("stuck"))
 		<-g.batches
 	}
-	left := ask("left behind")
+	left := ask("waiting")
 	queued(b, 1)
 	cancel(why)
 	for _, c := range stuck {
 		if a := <-c; !a.sent || a.err != why {
-			t.Errorf("aboard: %v, want sent, and why the caller left", a)
+			t.Errorf("a request in a batch: %v, want sent and the caller's reason", a)
 		}
 	}
 	if a := <-left; a.sent || a.err != why {
-		t.Errorf("not aboard: %v, want surely not sent", a)
+		t.Errorf("a request that waited: %v, want not sent and the caller's reason", a)
 	}
 	close(g.open)
-	if reply, sent, err := b.do(context.Background(), nil, request{base: "next"}); reply != "next" || !sent || err != nil {
+	reply, sent, err := b.do(context.Background(), nil, request{base: "next"})
+	if reply != "next" || !sent || err != nil {
 		t.Errorf("afterwards: %v, %v, %v", reply, sent, err)
 	}
 	for len(g.batches) > 0 {
-		if batch := <-g.batches; slices.ContainsFunc(batch, func(p *passenger) bool { return p.base == "left behind" }) {
-			t.Error("sent behind the back of the caller who was told that it was not")
+		batch := <-g.batches
+		if slices.ContainsFunc(batch, func(p *pending) bool { return p.base == "waiting" }) {
+			t.Error("a request was sent after its caller learned that it was not")
 		}
 	}
 }
@@ -126,7 +129,8 @@ func TestBatch(t *testing.T) {
 	}
 	defer s.Close()
 	node := s.client.(*redis.Client)
-	if err := s.Commit(t.Context(), kv.Tx{ID: "1", Partition: "p", Puts: []kv.Put{{Name: "a", Value: []byte("v")}}}); err != nil {
+	err = s.Commit(t.Context(), kv.Tx{ID: "1", Partition: "p", Puts: []kv.Put{{Name: "a", Value: []byte("v")}}})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.Lpush("{verge:limits}r:list", "stray"); err != nil {
@@ -134,19 +138,20 @@ func TestBatch(t *testing.T) {
 	}
 
 	now := time.Now().UnixMicro()
-	spends := func(names ...string) *passenger {
+	spends := func(names ...string) *pending {
 		sp := &spend{at: now}
 		for _, name := range names {
 			sp.charges = append(sp.charges, charge{"{verge:limits}r:" + name, 1000, 2000})
 		}
 		r := request{base: "{verge:limits}", script: spendScript, spend: sp}
 		r.keys, r.args = merge(sp)
-		return &passenger{request: r, node: node}
+		return &pending{request: r, node: node}
 	}
-	get := func(name string) *passenger {
-		return &passenger{request: request{base: "{verge:p}", repeatable: true, args: []any{"get", "{verge:p}i:" + name}}, node: node}
+	get := func(name string) *pending {
+		r := request{base: "{verge:p}", repeatable: true, args: []any{"get", "{verge:p}i:" + name}}
+		return &pending{request: r, node: node}
 	}
-	// The scripts are known, as they mostly are.
+	// The server knows the scripts, as it does in most cases.
 	for _, sc := range []*script{spendScript, commitScript} {
 		if err := node.ScriptLoad(t.Context(), sc.text).Err(); err != nil {
 			t.Fatal(err)
@@ -154,7 +159,7 @@ func TestBatch(t *testing.T) {
 	}
 	a, absent := get("a"), get("absent")
 	first, second, third := spends("x", "y"), spends("x"), spends("x", "z")
-	s.sendBatch(route{}, []*passenger{a, first, absent, second, third})
+	s.sendBatch(route{}, []*pending{a, first, absent, second, third})
 	if a.err != nil || !a.sent || len(text(a.reply)) != itemHeader+len("1v") {
 		t.Errorf("get: %q, %v", a.reply, a.err)
 	}
@@ -163,12 +168,12 @@ func TestBatch(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		p    *passenger
+		p    *pending
 		want []any
 	}{
 		{"the first", first, []any{int64(-1), int64(-1)}},
 		{"the second sees the first", second, []any{now + 1000}},
-		{"the third is over the burst of one and charges neither", third, []any{now + 2000, int64(-1)}},
+		{"the third exceeds the burst of one counter and charges neither", third, []any{now + 2000, int64(-1)}},
 	} {
 		if got, _ := c.p.reply.([]any); c.p.err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, %v, want %v", c.name, c.p.reply, c.p.err, c.want)
@@ -180,32 +185,34 @@ func TestBatch(t *testing.T) {
 		}
 	}
 	if m.Exists("{verge:limits}r:z") {
-		t.Error("counter z was charged by a request that another counter denied")
+		t.Error("a request charged counter z although another counter denied it")
 	}
 
 	good, bad, other := spends("z"), spends("list"), spends("z")
-	s.sendBatch(route{}, []*passenger{good, bad, other})
+	s.sendBatch(route{}, []*pending{good, bad, other})
 	if bad.err == nil || good.err != nil || other.err != nil {
-		t.Errorf("one counter is none: %v; those who travel with it: %v, %v", bad.err, good.err, other.err)
+		t.Errorf("a spend on a counter that is no number: %v; the others of its batch: %v, %v",
+			bad.err, good.err, other.err)
 	}
 	if v, _ := m.Get("{verge:limits}r:z"); v != fmt.Sprint(now+2000) {
 		t.Errorf("counter z holds %q, want each of its two requests counted once: %d", v, now+2000)
 	}
 	m.Set("{verge:limits}r:text", "stray")
-	if _, err := s.Spend(t.Context(), "limits", time.Now(), []kv.Charge{{Name: "text", Cost: 1, Burst: 1}}); !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "choose another prefix") {
+	_, err = s.Spend(t.Context(), "limits", time.Now(), []kv.Charge{{Name: "text", Cost: 1, Burst: 1}})
+	if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "choose another prefix") {
 		t.Errorf("a counter that is no number: %v", err)
 	}
 	m.Close()
-	gone := []*passenger{get("a"), spends("x")}
+	gone := []*pending{get("a"), spends("x")}
 	s.sendBatch(route{}, gone)
 	for _, p := range gone {
 		if p.err == nil {
-			t.Error("an answer of a server that is gone")
+			t.Error("a request to a stopped server returned no error")
 		}
 	}
 }
 
-func TestKeysAreNamedOnceInAMerge(t *testing.T) {
+func TestMergeListsEachKeyOnce(t *testing.T) {
 	keys, args := merge(
 		&spend{1, []charge{{"a", 2, 3}, {"b", 4, 5}}},
 		&spend{6, []charge{{"b", 7, 8}}},

@@ -1,13 +1,13 @@
--- Leases tasks, by moving their score to the end of the lease and noting who
--- holds it. Everything is read before the first write.
+-- Leases tasks: moves their score to the end of the lease and notes the holder.
+-- Reads everything before the first write.
 --
 -- KEYS: names, expiries, due, tasks.
 -- ARGV: now, end of the lease, n, n + 1, how many names to sweep, the claim's id.
--- Returns when the next task falls due ('' for never), then id and task of each.
+-- Returns when the next task falls due ('' for never), then the id and the body of each task.
 local call = redis.call
 local n = tonumber(ARGV[3])
 local due, reply = {}, {''}
--- Mostly nothing is due, and that is all there is to learn.
+-- In most cases nothing is due, and the first task shows that.
 local first = call('ZRANGEBYSCORE', KEYS[3], '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
 if #first > 0 and tonumber(first[2]) > tonumber(ARGV[1]) then
 	reply[1] = first[2]

@@ -1,11 +1,11 @@
--- One transaction. All that can fail is read before the first write, because
--- a script that fails half-way keeps what it has written.
+-- Does one transaction. Reads everything that can fail before the first write,
+-- because a script that fails half-way keeps what it has written.
 --
 -- KEYS: names and expiries, if something is put or deleted; due and tasks, if
 -- something is held, scheduled or cancelled; then items.
 -- ARGV: a head of one byte each: whether to sweep, the number of checks, held,
--- puts, deletes, schedule, cancel, and which of KEYS each check, put and
--- delete is about; then, in this order, what else each of them needs.
+-- puts, deletes, schedule and cancel, and the index in KEYS of each check, put
+-- and delete. The other arguments of each of them follow, in this order.
 local call, byte, sub = redis.call, string.byte, string.sub
 local head = ARGV[1]
 local sweep, checks, held, puts, deletes, schedule, cancel = byte(head, 1, 7)
@@ -41,8 +41,8 @@ if found then
 	return {found, lost}
 end
 
--- A wrong type fails here, or in the first write, which is to the names or,
--- where nothing is put or deleted, to the tasks.
+-- A key of a wrong type makes the script fail here or in the first write. The
+-- first write is to the names or, if nothing is put or deleted, to the tasks.
 if puts + deletes > 0 then
 	call('ZCARD', expiries)
 	if schedule + cancel > 0 then

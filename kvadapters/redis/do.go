@@ -17,7 +17,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// script is known to a server by the hash of its text.
+// script is a Lua script. A server knows it by the hash of its text.
 type script struct{ text, sha string }
 
 func newScript(text string) *script {
@@ -44,22 +44,21 @@ var (
 	probeScript  = newScript(probeText)
 )
 
-// request is a command, or a script, on the primary that owns a partition.
+// request is a command or a script for the primary that owns a partition.
 type request struct {
 	base   string
 	script *script // nil: args are a command
 	keys   []string
 	args   []any
-	spend  *spend // what keys and args were made from, if that can be merged with others
+	spend  *spend // what keys and args were made from, if others can be merged with it
 
-	repeatable bool // doing it twice does no harm: it only reads
+	repeatable bool // it only reads, so doing it twice does no harm
 	commit     bool // waits for the replicas; a lost reply is ErrUnknown
-	size       int  // about how many bytes it has, where others may travel with it; 0: it travels alone
+	size       int  // about how many bytes it has, if it may be sent in a batch; 0: it is sent alone
 }
 
-// marked is the last argument of a command. Being encoded is the last that
-// happens to it before it is sent; an error before that is from a command
-// that surely never was.
+// marked is the last argument of a command. The client encodes it last before it sends the command. So
+// an error before that means that the command was certainly not sent.
 type marked struct {
 	value any
 	sent  *atomic.Bool
@@ -73,16 +72,15 @@ func (m marked) MarshalBinary() ([]byte, error) {
 	return []byte(text(m.value)), nil
 }
 
-// Attempts at one request, with pauses between: a server that names another
-// one, or that is moving keys, has done nothing. Together they stay below
-// half a second.
+// Attempts at one request, with pauses between them. A server that names another server, or that is
+// moving keys, has done nothing. All pauses together stay below half a second.
 const (
 	attempts   = 6
 	firstPause = 10 * time.Millisecond
 )
 
-// do sends the request until it is answered or refused for good. Its errors
-// are redis.Nil and those of package kv.
+// do sends the request until the server answers or finally refuses it. Its errors are redis.Nil and
+// those of package kv.
 func (s *Store) do(ctx context.Context, r request) (any, error) {
 	load, asking, addr := false, false, ""
 	var last error
@@ -100,7 +98,7 @@ func (s *Store) do(ctx context.Context, r request) (any, error) {
 		case err == nil, errors.Is(err, redis.Nil), errors.Is(err, kv.ErrUnknown):
 			return reply, err
 		case !errors.As(err, &refusal):
-			if ctx.Err() == nil { // else it says nothing about the server
+			if ctx.Err() == nil { // otherwise the error says nothing about the server
 				s.reload(ctx)
 			}
 			if r.repeatable && attempt == 0 {
@@ -147,11 +145,12 @@ func (s *Store) do(ctx context.Context, r request) (any, error) {
 	return nil, s.unavailable(r, last)
 }
 
-// send does the request once on the node. sent is false where surely nothing
-// left this process.
-func (s *Store) send(ctx context.Context, node *redis.Client, r request, load, asking bool) (reply any, sent bool, err error) {
+// send does the request once on the node. sent is false only if certainly nothing left this process.
+func (s *Store) send(
+	ctx context.Context, node *redis.Client, r request, load, asking bool,
+) (reply any, sent bool, err error) {
 	if !load && !asking && r.size > 0 && r.size <= batchBytes {
-		return s.together(ctx, node, r)
+		return s.sendBatched(ctx, node, r)
 	}
 	waits := r.commit && s.config.Replicas > 0
 	var reached atomic.Bool
@@ -162,7 +161,7 @@ func (s *Store) send(ctx context.Context, node *redis.Client, r request, load, a
 		return reply, reached.Load(), err
 	}
 
-	// One pipeline is one connection: ASKING and WAIT are about that alone.
+	// One pipeline uses one connection: ASKING and WAIT apply only to that.
 	pipe := node.Pipeline()
 	if asking {
 		pipe.Process(ctx, redis.NewCmd(ctx, "asking"))
@@ -180,7 +179,7 @@ func (s *Store) send(ctx context.Context, node *redis.Client, r request, load, a
 	return reply, reached.Load(), err
 }
 
-// command is what the request sends: with load, the script itself.
+// command returns what the request sends. With load, it contains the script itself.
 func (r request) command(load bool, reached *atomic.Bool) []any {
 	args := make([]any, 0, 3+len(r.keys)+len(r.args))
 	if r.script != nil {
@@ -199,14 +198,14 @@ func (r request) command(load bool, reached *atomic.Bool) []any {
 	return args
 }
 
-// wait adds to a pipeline the wait for the replicas to have what came before.
+// wait adds a WAIT to a pipeline: until the replicas have the commands before it.
 func (s *Store) wait(ctx context.Context, pipe redis.Pipeliner) *redis.IntCmd {
 	cmd := redis.NewIntCmd(ctx, "wait", s.config.Replicas, s.config.WaitTimeout.Milliseconds())
 	pipe.Process(ctx, cmd)
 	return cmd
 }
 
-// waited returns the answer to a commit as it is after the wait.
+// waited returns the answer to a commit after the wait for replicas.
 func (s *Store) waited(r request, reply any, err error, wait *redis.IntCmd) (any, error) {
 	if err != nil || reply != int64(1) {
 		return reply, err
@@ -216,9 +215,11 @@ func (s *Store) waited(r request, reply any, err error, wait *redis.IntCmd) (any
 		return reply, nil
 	}
 	if err == nil {
-		err = fmt.Errorf("%d of %d replicas had it after %v", replicas, s.config.Replicas, s.config.WaitTimeout)
+		err = fmt.Errorf("%d of %d replicas have confirmed it after %v",
+			replicas, s.config.Replicas, s.config.WaitTimeout)
 	}
-	return nil, s.unknown(r, fmt.Errorf("the primary has the commit, but is not sure of its replicas: %w", err))
+	return nil, s.unknown(r, fmt.Errorf("the primary has the commit, but not enough replicas have "+
+		"confirmed it: %w", err))
 }
 
 func (s *Store) cluster() *redis.ClusterClient {
@@ -226,7 +227,7 @@ func (s *Store) cluster() *redis.ClusterClient {
 	return c
 }
 
-// node is the primary at addr, or the one that owns the slot of base.
+// node returns the primary at addr, or the one that owns the slot of base if addr is empty.
 func (s *Store) node(ctx context.Context, base, addr string) (*redis.Client, error) {
 	cluster := s.cluster()
 	if cluster == nil {
@@ -250,7 +251,7 @@ func (s *Store) node(ctx context.Context, base, addr string) (*redis.Client, err
 	return cluster.MasterForKey(ctx, base)
 }
 
-// reload has the client ask the Cluster anew who owns what; at its own pace.
+// reload makes the client ask the Cluster again which node owns which slot. It does not wait for that.
 func (s *Store) reload(ctx context.Context) {
 	if cluster := s.cluster(); cluster != nil {
 		cluster.ReloadState(ctx)

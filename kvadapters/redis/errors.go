@@ -9,19 +9,22 @@ import (
 
 const clusterHint = "say so in the URL, redis+cluster:// or rediss+cluster://"
 
-const noPermission = "the ACL user may not do this: it needs its keys, ~{prefix:* where the prefix is verge unless set, and the commands that kvadapters/redis lists"
+const noPermission = "the ACL user may not do this: it needs its keys, " +
+	"~{prefix:* where the prefix is verge unless set, and the commands that kvadapters/redis lists"
 
-// refusals are the codes of answers after which surely nothing has changed,
-// and what to do about each. Redis gives them before a script runs, or at its
-// first write.
+// refusals are the codes of answers that certainly changed nothing, with advice for each. Redis gives
+// them before a script runs or at its first write.
 var refusals = []struct{ code, advice string }{
 	{"OOM", "the server's maxmemory is used up: raise it, or find what fills the server"},
 	{"READONLY", "this server is a replica: point the URL at the primary, or at Sentinel"},
 	{"NOPERM", noPermission},
 	{"ERR The user executing the script", noPermission},
-	{"NOAUTH", "the server wants a password: put it in the URL, or in what the URL is made from"},
+	{"NOAUTH", "the server wants a password: put it in the URL, or in the settings that make the URL"},
 	{"WRONGPASS", "user and password are not the server's: correct them"},
-	{"WRONGTYPE", "a key under our prefix was written by something else: choose another prefix, or remove that key"},
+	{
+		"WRONGTYPE",
+		"a key under our prefix was written by something else: choose another prefix, or remove that key",
+	},
 	{"MISCONF", "the server cannot write to its disk: see its log"},
 	{"NOREPLICAS", "fewer replicas than min-replicas-to-write are connected: bring them back"},
 	{"CLUSTERDOWN", "no node of the Cluster serves this slot: wait for its failover, or see cluster info"},
@@ -34,34 +37,39 @@ var refusals = []struct{ code, advice string }{
 	{"BUSY", "another script keeps the server busy: see its slowlog"},
 	{"NOSCRIPT", "the server does not keep scripts"},
 	{"DENIED", "the server is in protected mode: bind it and give it a password"},
-	{"NOPROTO", "the server is too old: it takes Redis 6.2"},
+	{"NOPROTO", "the server is too old: Verge needs Redis 6.2 or later"},
 	{"VERGEDAMAGED", "a key was evicted or removed: set maxmemory-policy noeviction and restore a copy"},
 	{"ERR max number of clients", "raise maxclients, or lower pool_size in the URL"},
-	{"ERR unknown command", "the server is too old, or has this command renamed: it takes Redis 6.2"},
-	{"ERR This instance has cluster support disabled", "it is no Cluster: write redis:// or rediss:// in the URL"},
+	{"ERR unknown command", "the server is too old or has renamed this command: Verge needs Redis 6.2 or later"},
+	{
+		"ERR This instance has cluster support disabled",
+		"the server is not part of a Cluster: write redis:// or rediss:// in the URL",
+	},
 	{"ERR AUTH", "the server has no password set, or no such user: correct the URL"},
 	{"ERR DB index", "the server has no database of that number: correct the URL"},
-	{"ERR syntax", "the server is too old: it takes Redis 6.2"},
+	{"ERR syntax", "the server is too old: Verge needs Redis 6.2 or later"},
 }
 
-// halfway marks a script that was stopped after its first write.
+// halfway marks a script that failed after its first write.
 const halfway = "VERGEHALF"
 
-// explain returns what to do about an answer, and whether surely nothing changed.
+// explain returns advice on an answer, and whether the request certainly changed nothing.
 func explain(answer string) (advice string, nothing bool) {
 	if strings.Contains(answer, halfway) {
-		return "a permission was withdrawn under way and a transaction stopped half-way: give the ACL user its permissions back", false
+		return "a permission was withdrawn while a transaction ran, and it stopped half-way: " +
+			"give the ACL user its permissions back", false
 	}
 	for _, r := range refusals {
-		// Before Redis 7 the code of an error within a script is not in front.
-		if strings.HasPrefix(answer, r.code) || strings.HasPrefix(answer, "ERR") && strings.Contains(answer, ": "+r.code+" ") {
+		// Before Redis 7 an error within a script does not begin with its code.
+		inScript := strings.HasPrefix(answer, "ERR") && strings.Contains(answer, ": "+r.code+" ")
+		if strings.HasPrefix(answer, r.code) || inScript {
 			return r.advice, true
 		}
 	}
 	return "", false
 }
 
-// refused is the error of a request that the server answered with err.
+// refused returns the error of a request that the server answered with err.
 func (s *Store) refused(r request, err error) error {
 	advice, nothing := explain(err.Error())
 	if advice != "" {
@@ -73,7 +81,7 @@ func (s *Store) refused(r request, err error) error {
 	return s.lost(r, err)
 }
 
-// lost is the error of a request that may have been done.
+// lost returns the error of a request that the server may have done.
 func (s *Store) lost(r request, err error) error {
 	if r.commit {
 		return s.unknown(r, err)

@@ -22,7 +22,7 @@ import (
 
 var due = time.Unix(1, 0)
 
-// mark is what validate commits: used once, by whoever comes first.
+// mark returns the kind of transaction that validate commits: the first one wins.
 func mark(id, name string) kv.Tx {
 	return kv.Tx{ID: id, Partition: "p", Checks: []kv.Check{{Name: name}},
 		Puts: []kv.Put{{Name: name, Value: []byte(id), Expires: time.Now().Add(time.Hour)}}}
@@ -104,10 +104,15 @@ func TestReplicaIsRefused(t *testing.T) {
 	wantRefused(t, s.Commit(t.Context(), mark("1", "a")), "READONLY", "point the URL at the primary")
 }
 
-func TestFullServerRefusesAndServesAgainOnceThereIsRoom(t *testing.T) {
+func TestAFullServerRefusesWritesUntilItHasRoom(t *testing.T) {
 	s := stores.StartRedis(t, "--maxmemory", "20mb", "--maxmemory-policy", "noeviction")
 	store := open(t, s.URL(), redis.Config{})
-	commit(t, store, kv.Tx{ID: "first", Partition: "p", Puts: []kv.Put{{Name: "first"}}, Schedule: []kv.Task{{ID: "t", Due: due}}})
+	commit(t, store, kv.Tx{
+		ID:        "first",
+		Partition: "p",
+		Puts:      []kv.Put{{Name: "first"}},
+		Schedule:  []kv.Task{{ID: "t", Due: due}},
+	})
 	s.Do("config", "set", "maxmemory", "1")
 	tx := mark("late", "a")
 	tx.Deletes, tx.Cancel = []string{"first"}, []string{"t"}
@@ -116,7 +121,7 @@ func TestFullServerRefusesAndServesAgainOnceThereIsRoom(t *testing.T) {
 	if _, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: "first"}); err != nil {
 		t.Errorf("first: %v, though the commit that deletes it was refused", err)
 	}
-	// What gives memory back goes through.
+	// A commit that frees memory is accepted.
 	commit(t, store, kv.Tx{ID: "free", Partition: "p", Deletes: []string{"first"}})
 	s.Do("config", "set", "maxmemory", "20mb")
 	commit(t, store, mark("late", "a"))
@@ -130,7 +135,7 @@ func TestEvictingServerIsRefused(t *testing.T) {
 	}
 }
 
-func TestMissingReplicasDeny(t *testing.T) {
+func TestMissingReplicasMakeCommitsFail(t *testing.T) {
 	t.Run("min-replicas-to-write: the server does nothing", func(t *testing.T) {
 		s := stores.StartRedis(t)
 		store := open(t, s.URL(), redis.Config{})
@@ -139,7 +144,7 @@ func TestMissingReplicasDeny(t *testing.T) {
 		s.Do("config", "set", "min-replicas-to-write", "0")
 		wantAbsent(t, store, "a", "its commit was refused")
 	})
-	t.Run("Replicas: the primary alone is not enough", func(t *testing.T) {
+	t.Run("Replicas: the primary's confirmation is not enough", func(t *testing.T) {
 		primary := stores.StartRedis(t)
 		store := open(t, primary.URL(), redis.Config{Replicas: 1, WaitTimeout: 50 * time.Millisecond})
 		err := store.Commit(t.Context(), mark("1", "a"))
@@ -148,11 +153,12 @@ func TestMissingReplicasDeny(t *testing.T) {
 		}
 		var conflict *kv.Conflict
 		if err := store.Commit(t.Context(), mark("2", "a")); !errors.As(err, &conflict) {
-			t.Errorf("got %v, want a conflict: the primary has it", err)
+			t.Errorf("got %v, want a conflict, because the primary has it", err)
 		}
 		stores.StartRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.Port))
 		for range 500 {
-			if err = store.Commit(t.Context(), kv.Tx{ID: "3", Partition: "p", Puts: []kv.Put{{Name: "b"}}}); err == nil {
+			err = store.Commit(t.Context(), kv.Tx{ID: "3", Partition: "p", Puts: []kv.Put{{Name: "b"}}})
+			if err == nil {
 				break
 			}
 			time.Sleep(20 * time.Millisecond)
@@ -163,11 +169,13 @@ func TestMissingReplicasDeny(t *testing.T) {
 	})
 	t.Run("Replicas, on a Cluster: the node that owns the slot is asked", func(t *testing.T) {
 		nodes := stores.StartCluster(t, 3)
-		store := open(t, "redis+cluster://"+nodes[0].Addr(), redis.Config{Replicas: 1, WaitTimeout: 50 * time.Millisecond})
+		store := open(t, "redis+cluster://"+nodes[0].Addr(),
+			redis.Config{Replicas: 1, WaitTimeout: 50 * time.Millisecond})
 		for i := range 9 {
 			tx := mark("1", "a")
 			tx.Partition = kv.Partition(fmt.Sprint("p", i))
-			if err := store.Commit(t.Context(), tx); !errors.Is(err, kv.ErrUnknown) || !strings.Contains(err.Error(), "0 of 1 replicas") {
+			err := store.Commit(t.Context(), tx)
+			if !errors.Is(err, kv.ErrUnknown) || !strings.Contains(err.Error(), "0 of 1 replicas") {
 				t.Errorf("got %v, want ErrUnknown: no replica has it", err)
 			}
 		}
@@ -176,15 +184,17 @@ func TestMissingReplicasDeny(t *testing.T) {
 
 func TestCredentials(t *testing.T) {
 	s := stores.StartRedis(t)
-	// What the package's documentation lists.
-	s.Do("acl", "setuser", "verge", "reset", "on", ">canary7", "~{verge:*", "+get", "+set", "+del", "+mget", "+zadd", "+zrem", "+zcard",
-		"+zrangebyscore", "+zrangebylex", "+hset", "+hget", "+hdel", "+hlen", "+eval", "+evalsha", "+time", "+wait", "+info", "+ping", "+client", "+hello")
+	// These are the permissions that the package's documentation lists.
+	s.Do("acl", "setuser", "verge", "reset", "on", ">canary7", "~{verge:*",
+		"+get", "+set", "+del", "+mget", "+zadd", "+zrem", "+zcard", "+zrangebyscore", "+zrangebylex",
+		"+hset", "+hget", "+hdel", "+hlen", "+eval", "+evalsha", "+time", "+wait", "+info",
+		"+ping", "+client", "+hello")
 	s.Do("acl", "setuser", "less", "reset", "on", ">canary7", "~*", "+@all", "-hset")
 	s.Do("acl", "setuser", "blind", "reset", "on", ">canary7", "~*", "+@all", "-info")
 	s.Do("acl", "setuser", "elsewhere", "reset", "on", ">canary7", "~other:*", "+@all")
 	for _, c := range []struct {
 		name, userinfo string
-		words          []string // nil: it opens
+		words          []string // of the error; nil: Open succeeds
 	}{
 		{"the documented permissions are enough", "verge:canary7@", nil},
 		{"INFO may be forbidden", "blind:canary7@", nil},
@@ -204,7 +214,7 @@ func TestCredentials(t *testing.T) {
 			}
 			wantRefused(t, err, c.words...)
 			if err != nil && strings.Contains(err.Error(), "canary") {
-				t.Errorf("the error says the password: %v", err)
+				t.Errorf("the error repeats the password: %v", err)
 			}
 		})
 	}
@@ -213,23 +223,29 @@ func TestCredentials(t *testing.T) {
 	wantRefused(t, err, "NOAUTH", "wants a password")
 }
 
-// kvWalk does everything once.
+// kvWalk makes each call of a store once.
 func kvWalk(t *testing.T, s *redis.Store) {
 	t.Helper()
-	commit(t, s, kv.Tx{ID: "w", Partition: "w", Puts: []kv.Put{{Name: "a"}, {Name: "b", Expires: time.Now().Add(time.Hour)}},
+	commit(t, s, kv.Tx{ID: "w", Partition: "w", Puts: []kv.Put{
+		{Name: "a"},
+		{Name: "b", Expires: time.Now().Add(time.Hour)},
+	},
 		Deletes: []string{"c"}, Schedule: []kv.Task{{ID: "t", Due: due}}, Cancel: []string{"u"}})
 	if items, err := s.List(t.Context(), kv.Key{Partition: "w"}, "", 9); err != nil || len(items) != 2 {
 		t.Errorf("list: %v, %v", items, err)
 	}
-	if tasks, _, err := s.Claim(t.Context(), "w", time.Now(), time.Millisecond, 9); err != nil || len(tasks) != 1 {
+	tasks, _, err := s.Claim(t.Context(), "w", time.Now(), time.Millisecond, 9)
+	if err != nil || len(tasks) != 1 {
 		t.Errorf("claim: %v, %v", tasks, err)
 	}
-	if _, err := s.Spend(t.Context(), "w", time.Now(), []kv.Charge{{Name: "c", Cost: time.Second, Burst: time.Minute}}); err != nil {
+	_, err = s.Spend(t.Context(), "w", time.Now(),
+		[]kv.Charge{{Name: "c", Cost: time.Second, Burst: time.Minute}})
+	if err != nil {
 		t.Errorf("spend: %v", err)
 	}
 }
 
-func TestPermissionWithdrawnUnderWayIsNeverTakenForNothing(t *testing.T) {
+func TestPermissionWithdrawnDuringACommitMakesItUnknown(t *testing.T) {
 	s := stores.StartRedis(t)
 	s.Do("acl", "setuser", "verge", "reset", "on", ">pw", "~*", "+@all")
 	store := open(t, "redis://verge:pw@"+s.Addr(), redis.Config{})
@@ -237,12 +253,13 @@ func TestPermissionWithdrawnUnderWayIsNeverTakenForNothing(t *testing.T) {
 	tx := mark("1", "a")
 	tx.Schedule = []kv.Task{{ID: "t", Due: due}}
 	err := store.Commit(t.Context(), tx)
-	if !errors.Is(err, kv.ErrUnknown) || errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "half-way") {
+	unknown := errors.Is(err, kv.ErrUnknown) && !errors.Is(err, kv.ErrUnavailable)
+	if !unknown || !strings.Contains(err.Error(), "half-way") {
 		t.Errorf("got %v, want ErrUnknown: the item was written, the task was not", err)
 	}
 }
 
-func TestKeyOfAnotherTypeIsRefusedAndNothingIsWritten(t *testing.T) {
+func TestACommitThatMeetsAKeyOfAnotherTypeWritesNothing(t *testing.T) {
 	s := stores.StartRedis(t)
 	store := open(t, s.URL(), redis.Config{})
 	for _, key := range []string{"n", "x", "d", "t", "i:checked"} {
@@ -255,16 +272,19 @@ func TestKeyOfAnotherTypeIsRefusedAndNothingIsWritten(t *testing.T) {
 			}
 			wantRefused(t, store.Commit(t.Context(), kv.Tx{
 				ID: "1", Partition: "p", Checks: []kv.Check{{Name: "checked"}},
-				Puts: []kv.Put{{Name: "a"}, {Name: "b", Expires: time.Now().Add(time.Hour)}}, Schedule: []kv.Task{{ID: "t", Due: due}},
+				Puts: []kv.Put{
+					{Name: "a"},
+					{Name: "b", Expires: time.Now().Add(time.Hour)},
+				}, Schedule: []kv.Task{{ID: "t", Due: due}},
 			}), "WRONGTYPE", "choose another prefix")
 			if size := s.Do("dbsize"); size != int64(1) {
-				t.Errorf("%v keys, want the stray one only", size)
+				t.Errorf("%v keys, want only the stray one", size)
 			}
 		})
 	}
 }
 
-func TestServerThatIsKilledAndComesBackIsUsedAgainAndHasForgottenNothing(t *testing.T) {
+func TestAKilledServerThatComesBackIsUsedAgainAndHasForgottenNothing(t *testing.T) {
 	s := stores.StartRedis(t, stores.Durable...)
 	store := open(t, s.URL(), redis.Config{})
 	var (
@@ -278,7 +298,7 @@ func TestServerThatIsKilledAndComesBackIsUsedAgainAndHasForgottenNothing(t *test
 		wg.Go(func() {
 			for i := 0; !stop.Load(); i++ {
 				id := fmt.Sprintf("%d-%d", w, i)
-				tx := mark(id, "n"+fmt.Sprint(w, "/", i/2)) // each name is tried twice
+				tx := mark(id, "n"+fmt.Sprint(w, "/", i/2)) // two commits try each name
 				tx.Schedule = []kv.Task{{ID: id, Due: due}}
 				switch err := kv.CommitSurely(t.Context(), store, tx); {
 				case err == nil:
@@ -306,16 +326,17 @@ func TestServerThatIsKilledAndComesBackIsUsedAgainAndHasForgottenNothing(t *test
 	stop.Store(true)
 	wg.Wait()
 	if denied.Load() == 0 || len(granted) < 100 {
-		t.Fatalf("%d granted, %d denied: the kills met nothing", len(granted), denied.Load())
+		t.Fatalf("%d granted, %d denied: want some of both, so that the kills interrupt commits",
+			len(granted), denied.Load())
 	}
-	// The pool looks for a server that was away once a second.
+	// Once a second the pool looks for a server that was away.
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		err := store.Commit(t.Context(), kv.Tx{ID: "back", Partition: "p"})
 		if err == nil {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("I10: the server is back for long, but: %v", err)
+			t.Fatalf("I10: the server came back ten seconds ago, but: %v", err)
 		}
 	}
 	tasks := map[string]bool{}
@@ -333,7 +354,7 @@ func TestServerThatIsKilledAndComesBackIsUsedAgainAndHasForgottenNothing(t *test
 	}
 	for name, id := range granted {
 		if it, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: name}); err != nil || it.Tx != id {
-			t.Errorf("%s was granted to %s, now it is of %s, %v", name, id, it.Tx, err)
+			t.Errorf("%s was granted to %s, but the store has it from %s, %v", name, id, it.Tx, err)
 		}
 		if !tasks[id] {
 			t.Errorf("the task of %s is lost, though its commit returned", id)
@@ -342,10 +363,10 @@ func TestServerThatIsKilledAndComesBackIsUsedAgainAndHasForgottenNothing(t *test
 	t.Logf("%d granted, %d denied", len(granted), denied.Load())
 }
 
-// proxy stands before a server and cuts connections.
+// proxy stands in front of a server and cuts connections.
 type proxy struct {
 	net.Listener
-	cutReply, cutRequest atomic.Int64 // so many times, what comes next
+	cutReply, cutRequest atomic.Int64 // how many of the next replies or requests to cut
 }
 
 func newProxy(t *testing.T, addr string) *proxy {
@@ -406,24 +427,27 @@ func TestLostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
 				}
 				time.Sleep(20 * time.Millisecond)
 			}
-			store := open(t, "redis://"+p.Addr().String(), redis.Config{Replicas: replicas, WaitTimeout: 5 * time.Second})
-			commit(t, store, mark("first", "first")) // the script is known
+			store := open(t, "redis://"+p.Addr().String(),
+				redis.Config{Replicas: replicas, WaitTimeout: 5 * time.Second})
+			commit(t, store, mark("first", "first")) // so that the server knows the script
 			direct := open(t, s.URL(), redis.Config{})
 
-			// A connection is open already, so that what is cut is the request itself.
+			// A connection is already open, so that the proxy cuts the request itself.
 			warm := func() { commit(t, store, kv.Tx{ID: "warm", Partition: "p"}) }
 			warm()
 			p.cutReply.Store(1)
-			if err := store.Commit(t.Context(), mark("1", "a")); !errors.Is(err, kv.ErrUnknown) || errors.Is(err, kv.ErrUnavailable) {
+			err := store.Commit(t.Context(), mark("1", "a"))
+			if !errors.Is(err, kv.ErrUnknown) || errors.Is(err, kv.ErrUnavailable) {
 				t.Errorf("the reply is lost: %v, want ErrUnknown", err)
 			}
 			if it, err := direct.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil || it.Tx != "1" {
-				t.Errorf("a is of %s, %v, want that of the commit whose reply was lost", it.Tx, err)
+				t.Errorf("a is from %s, %v, want it from the commit whose reply was lost", it.Tx, err)
 			}
 
 			warm()
 			p.cutRequest.Store(1)
-			if err := store.Commit(t.Context(), mark("2", "b")); !errors.Is(err, kv.ErrUnknown) || errors.Is(err, kv.ErrUnavailable) {
+			err = store.Commit(t.Context(), mark("2", "b"))
+			if !errors.Is(err, kv.ErrUnknown) || errors.Is(err, kv.ErrUnavailable) {
 				t.Errorf("the request is lost: %v, want ErrUnknown", err)
 			}
 			wantAbsent(t, direct, "b", "the request was lost")
@@ -431,16 +455,17 @@ func TestLostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
 			warm()
 			p.cutReply.Store(1)
 			if err := kv.CommitSurely(t.Context(), store, mark("3", "c")); err != nil {
-				t.Errorf("the reply is lost: %v, want to find the own write", err)
+				t.Errorf("the reply is lost: %v, want nil, because the write is there", err)
 			}
 			warm()
 			p.cutRequest.Store(1)
 			if err := kv.CommitSurely(t.Context(), store, mark("4", "d")); err != nil {
-				t.Errorf("the request is lost: %v, want it done the second time", err)
+				t.Errorf("the request is lost: %v, want nil, because the second attempt writes", err)
 			}
 			for i, name := range []string{"c", "d"} {
-				if it, err := direct.Get(t.Context(), kv.Key{Partition: "p", Name: name}); err != nil || it.Tx != fmt.Sprint(3+i) {
-					t.Errorf("%s is of %s, %v", name, it.Tx, err)
+				it, err := direct.Get(t.Context(), kv.Key{Partition: "p", Name: name})
+				if err != nil || it.Tx != fmt.Sprint(3+i) {
+					t.Errorf("%s is from %s, %v", name, it.Tx, err)
 				}
 			}
 
@@ -449,20 +474,22 @@ func TestLostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
 			}
 			p.cutReply.Store(1)
 			if it, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil || it.Tx != "1" {
-				t.Errorf("a read whose reply is lost is done again: %s, %v", it.Tx, err)
+				t.Errorf("a read whose reply is lost: %s, %v, want the item, because the read is repeated", it.Tx, err)
 			}
 			commit(t, store, kv.Tx{ID: "5", Partition: "p", Schedule: []kv.Task{{ID: "t", Due: due}}})
 			if _, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := store.Claim(t.Context(), "empty", time.Now(), time.Hour, 1); err != nil { // the script is known
+			// the script is known
+			if _, _, err := store.Claim(t.Context(), "empty", time.Now(), time.Hour, 1); err != nil {
 				t.Fatal(err)
 			}
 			p.cutReply.Store(1)
-			_, _, err := store.Claim(t.Context(), "p", time.Now(), time.Hour, 1)
+			_, _, err = store.Claim(t.Context(), "p", time.Now(), time.Hour, 1)
 			wantRefused(t, err)
-			if tasks, _, err := direct.Claim(t.Context(), "p", time.Now(), time.Hour, 1); err != nil || len(tasks) != 0 {
-				t.Errorf("claimed %v, %v: the task is leased to whom the reply did not reach", tasks, err)
+			tasks, _, err := direct.Claim(t.Context(), "p", time.Now(), time.Hour, 1)
+			if err != nil || len(tasks) != 0 {
+				t.Errorf("claimed %v, %v, want none: the task is leased by the claim whose reply was lost", tasks, err)
 			}
 		})
 	}
@@ -483,7 +510,7 @@ func TestClusterThatMovesASlot(t *testing.T) {
 	commit(t, store, mark("1", "a"))
 	to.Do("cluster", "setslot", slot, "importing", id(from))
 	from.Do("cluster", "setslot", slot, "migrating", id(to))
-	// Half of it has arrived: reads follow, commits wait.
+	// Half of the slot's keys have moved: reads follow them, commits wait.
 	from.Do("migrate", "127.0.0.1", to.Port, "{verge:p}i:a", 0, 5000)
 	if it, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil || it.Tx != "1" {
 		t.Errorf("an item that has moved: %s, %v", it.Tx, err)
@@ -497,12 +524,12 @@ func TestClusterThatMovesASlot(t *testing.T) {
 	}
 	var conflict *kv.Conflict
 	if err := store.Commit(t.Context(), mark("3", "a")); !errors.As(err, &conflict) {
-		t.Errorf("the slot has moved: %v, want the conflict with what moved along", err)
+		t.Errorf("the slot has moved: %v, want a conflict with the item that moved with it", err)
 	}
 	commit(t, store, mark("4", "b"))
 }
 
-func TestClusterWhoseNodeIsAwayServesTheRestAndAllOnceItIsBack(t *testing.T) {
+func TestAClusterWithoutOneNodeServesTheOtherPartitions(t *testing.T) {
 	nodes := stores.StartCluster(t, 3)
 	nodes[0].Do("config", "set", "cluster-require-full-coverage", "no")
 	nodes[2].Do("config", "set", "cluster-require-full-coverage", "no")
@@ -525,7 +552,7 @@ func TestClusterWhoseNodeIsAwayServesTheRestAndAllOnceItIsBack(t *testing.T) {
 	wantRefused(t, put(1, "down"))
 	for _, node := range []int64{0, 2} {
 		if err := put(node, "meanwhile"); err != nil {
-			t.Errorf("node %d is there, but: %v", node, err)
+			t.Errorf("node %d is up, but: %v", node, err)
 		}
 	}
 	nodes[1].Start()
@@ -540,11 +567,11 @@ func TestClusterWhoseNodeIsAwayServesTheRestAndAllOnceItIsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := store.Get(t.Context(), kv.Key{Partition: partitions[1], Name: "before"}); err != nil {
-		t.Errorf("what the node had before: %v", err)
+		t.Errorf("an item that the node had before it went away: %v", err)
 	}
 }
 
-func TestSingleClientOnAClusterIsToldSo(t *testing.T) {
+func TestASingleClientOnAClusterLearnsTheRightURL(t *testing.T) {
 	s := stores.StartRedis(t, "--cluster-enabled", "yes")
 	_, err := redis.Open(t.Context(), s.URL(), redis.Config{})
 	wantRefused(t, err, "redis+cluster://")
@@ -560,13 +587,15 @@ func TestSentinelFailover(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	conf := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor verge 127.0.0.1 %d 1\nsentinel down-after-milliseconds verge 500\nsentinel failover-timeout verge 2000\n", primary.Port)
+	text := fmt.Sprintf("sentinel monitor verge 127.0.0.1 %d 1\nsentinel down-after-milliseconds verge "+
+		"500\nsentinel failover-timeout verge 2000\n", primary.Port)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	sentinel := stores.StartSentinel(t, conf)
 	url := "redis+sentinel://" + sentinel.Addr() + "/?master_name=verge"
-	store := open(t, url, redis.Config{}) // stays open; afterwards no replica is left to wait for
+	// opened before the failover, because no replica is left to wait for after it
+	store := open(t, url, redis.Config{})
 	commit(t, open(t, url, redis.Config{Replicas: 1}), mark("1", "a"))
 	for range 1000 {
 		if strings.Contains(fmt.Sprint(sentinel.Do("info", "sentinel")), "slaves=1") {
@@ -583,7 +612,7 @@ func TestSentinelFailover(t *testing.T) {
 			break
 		}
 		if err == nil {
-			t.Fatal("used twice: the replica had not what Replicas waited for")
+			t.Fatal("a mark was granted twice: the new primary lacks a commit that Replicas waited for")
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("no failover: %v", err)

@@ -8,9 +8,9 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// An item is a version, its expiry in milliseconds (0: never), the length of
-// the transaction's ID, the ID, the value. The commit script reads the ID.
-// A task is a version, its due time in milliseconds, the payload.
+// An item is a version, its expiry in milliseconds (0: never), the length of the transaction's ID, the
+// ID, and the value. The commit script reads the ID. A task is a version, its due time in milliseconds,
+// and the payload.
 const (
 	version    = 1
 	itemHeader = 1 + 8 + 1
@@ -29,7 +29,7 @@ func encodeItem(tx string, expires int64, value []byte) []byte {
 func decodeItem(key kv.Key, reply any) (kv.Item, error) {
 	b, ok := reply.(string)
 	if !ok || len(b) < itemHeader || b[0] != version || len(b) < itemHeader+int(b[9]) {
-		return kv.Item{}, damaged("the item %s is not one of ours, or of a later version", key)
+		return kv.Item{}, damaged("the item %s was written by another program or by a later version", key)
 	}
 	body := itemHeader + int(b[9])
 	item := kv.Item{Key: key, Tx: b[itemHeader:body], Value: []byte(b[body:])}
@@ -49,7 +49,7 @@ func encodeTask(due int64, payload []byte) []byte {
 func decodeTask(id string, reply any) (kv.Task, error) {
 	b, ok := reply.(string)
 	if !ok || len(b) < taskHeader || b[0] != version {
-		return kv.Task{}, damaged("the task %q is not one of ours, or of a later version", id)
+		return kv.Task{}, damaged("the task %q was written by another program or by a later version", id)
 	}
 	return kv.Task{
 		ID:      id,
@@ -58,11 +58,11 @@ func decodeTask(id string, reply any) (kv.Task, error) {
 	}, nil
 }
 
-// exact is the largest integer that a score or a number of Lua holds exactly.
+// exact is the largest integer that a score, or a number in Lua, holds exactly.
 const exact = 1<<53 - 1
 
-// floor and ceil are whole milliseconds. A time too far away for a score is
-// the last that is not.
+// floor and ceil return whole milliseconds. They move a time that is too far away for a score to the
+// last one that is not.
 func floor(t time.Time) int64 {
 	seconds := t.Unix()
 	switch {
@@ -82,8 +82,8 @@ func ceil(t time.Time) int64 {
 	return ms
 }
 
-// expiry is 0 for never. What expired before 1970 expired then, which makes
-// no difference to anybody and is a TTL that Redis accepts.
+// expiry returns the time in milliseconds, or 0 for never. It moves an expiry before 1970 to just after
+// 1970: both are long over, and Redis accepts the later one as a TTL.
 func expiry(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -97,5 +97,6 @@ func text(v any) string {
 }
 
 func damaged(format string, args ...any) error {
-	return fmt.Errorf("redis: %w: %s; does anything else write under this prefix, or evict?", kv.ErrUnavailable, fmt.Sprintf(format, args...))
+	return fmt.Errorf("redis: %w: %s; find out whether another program writes under this prefix or the "+
+		"server evicts keys", kv.ErrUnavailable, fmt.Sprintf(format, args...))
 }

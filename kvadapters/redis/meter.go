@@ -10,21 +10,27 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Spend implements kv.Meter. It counts in whole microseconds: costs are
-// rounded up and bursts down. Where the reply is lost, the charges may have
-// been applied: the caller denies and pays, which errs to the safe side.
-func (s *Store) Spend(ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+// Spend implements kv.Meter. It counts in whole microseconds: it rounds costs up and bursts down. If
+// the reply is lost, the charges may have been applied. The caller then denies and has still paid,
+// which is the safe side.
+func (s *Store) Spend(
+	ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge,
+) ([]time.Time, error) {
 	if len(charges) == 0 {
 		return nil, nil
 	}
 	base := s.base(p)
-	r := request{base: base, script: spendScript, spend: &spend{at: now.UnixMicro(), charges: make([]charge, len(charges))}}
+	r := request{
+		base:   base,
+		script: spendScript,
+		spend:  &spend{at: now.UnixMicro(), charges: make([]charge, len(charges))},
+	}
 	at := r.spend.at
 	for i, c := range charges {
 		cost, burst := int64((c.Cost+time.Microsecond-1)/time.Microsecond), int64(c.Burst/time.Microsecond)
-		// Both within a duration, so the sum cannot overflow.
+		// Both times are within a Duration, so their sum cannot overflow.
 		if at < 0 || cost < 0 || burst < 0 || at > exact/2 || cost > exact/4 || burst > exact/4 {
-			return nil, fmt.Errorf("redis: %w: charge of %v within %v to %q at %v: outside of what a counter holds exactly",
+			return nil, fmt.Errorf("redis: %w: charge of %v within %v to %q at %v: a counter cannot hold this exactly",
 				kv.ErrUnavailable, c.Cost, c.Burst, c.Name, now)
 		}
 		r.spend.charges[i] = charge{base + "r:" + c.Name, cost, burst}
@@ -37,13 +43,13 @@ func (s *Store) Spend(ctx context.Context, p kv.Partition, now time.Time, charge
 	}
 	before, _ := reply.([]any)
 	if len(before) != len(charges) {
-		return nil, damaged("%d charges are answered by %v", len(charges), reply)
+		return nil, damaged("the answer to %d charges is %v", len(charges), reply)
 	}
 	tats := make([]time.Time, len(charges))
 	for i, v := range before {
 		us, ok := v.(int64)
 		if !ok {
-			return nil, damaged("the counter %q is answered by %v", charges[i].Name, v)
+			return nil, damaged("the answer for the counter %q is %v", charges[i].Name, v)
 		}
 		if us >= 0 {
 			tats[i] = time.UnixMicro(us).UTC()
@@ -52,7 +58,7 @@ func (s *Store) Spend(ctx context.Context, p kv.Partition, now time.Time, charge
 	return tats, nil
 }
 
-// spend is what one Spend asks for, in microseconds.
+// spend is what one call of Spend asks for, in microseconds.
 type spend struct {
 	at      int64
 	charges []charge
@@ -63,8 +69,7 @@ type charge struct {
 	cost, burst int64
 }
 
-// merge returns what one run of the script needs to do all the spends, one
-// after the other.
+// merge returns the keys and arguments for one run of the script that does all the spends in order.
 func merge(spends ...*spend) (keys []string, args []any) {
 	args = make([]any, 0, 5*len(spends))
 	number := func(n int64) { args = append(args, strconv.FormatInt(n, 10)) }

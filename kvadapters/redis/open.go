@@ -21,20 +21,18 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Open connects to the server of the URL and checks that it is fit (see
-// Check). The URL is one of
+// Open connects to the server of the URL and runs Check on it. The URL is one of
 //
 //	redis://[user[:password]@]host[:6379][/db]
 //	redis+cluster://[user[:password]@]host[:6379][?addr=host:port&addr=...]
 //	redis+sentinel://[user[:password]@]sentinel[:26379]/[db]?master_name=name[&addr=sentinel:port...]
 //	unix://[user[:password]@]/path/to/socket[?db=n]
 //
-// and rediss, rediss+cluster and rediss+sentinel for TLS. User and password
-// of a Sentinel URL are the Sentinels'; the servers' own are its options
-// username and password. go-redis' options may follow, among them
-// dial_timeout, read_timeout, write_timeout, pool_size, pool_timeout and
-// min_idle_conns, as in ?read_timeout=2s&pool_size=50. No error repeats the
-// URL. Open turns go-redis' own log off.
+// and rediss, rediss+cluster and rediss+sentinel for TLS. In a Sentinel URL, user and password are
+// those of the Sentinels; the options username and password are those of the servers. Options of
+// go-redis may follow, among them dial_timeout, read_timeout, write_timeout, pool_size, pool_timeout
+// and min_idle_conns, as in ?read_timeout=2s&pool_size=50. No error repeats the URL. Open turns
+// go-redis' own log off.
 func Open(ctx context.Context, rawURL string, c Config) (*Store, error) {
 	silence()
 	client, err := connect(rawURL, c)
@@ -48,17 +46,18 @@ func Open(ctx context.Context, rawURL string, c Config) (*Store, error) {
 	}
 	if err != nil {
 		client.Close()
-		if strings.HasPrefix(rawURL, "rediss") && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF)) {
-			// Its reason comes after the handshake, and gets lost where we write sooner.
-			err = fmt.Errorf("%w: so closes a server with a client's certificate required, where none is sent: see Config.TLS", err)
+		closed := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF)
+		if strings.HasPrefix(rawURL, "rediss") && closed {
+			// The server's reason comes after the handshake. It is lost if we write before we read it.
+			err = fmt.Errorf("%w: a server closes the connection like this if it requires a client's certificate "+
+				"and gets none: see Config.TLS", err)
 		}
 		return nil, err
 	}
 	return s, nil
 }
 
-// Valid finds what is wrong with a URL and a Config as far as that can be told
-// without a server.
+// Valid reports what is wrong with a URL and a Config, as far as it can tell without a server.
 func Valid(rawURL string, c Config) error {
 	client, err := connect(rawURL, c)
 	if err != nil {
@@ -69,38 +68,50 @@ func Valid(rawURL string, c Config) error {
 	return err
 }
 
-// connections in a pool where the URL says nothing: a request that does not
-// travel with others (see batcher) waits for its reply on one of its own.
+// connections is the size of a pool if the URL sets none. A request that is not sent in a batch (see
+// batcher) has a connection to itself while it waits for its reply.
 const connections = 64
 
-// readTimeout is how long a reply may take where the URL says nothing; the
-// wait for replicas comes on top.
+// readTimeout is how long a reply may take if the URL does not say. The wait for replicas is added to
+// it.
 const (
 	readTimeout = 3 * time.Second
 	defaultWait = time.Second
 )
 
-// connect makes a client; it talks to nobody yet.
+// connect makes a client. It does not connect yet.
 func connect(rawURL string, c Config) (redis.UniversalClient, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		var detail *url.Error // says the whole URL, with its password
+		var detail *url.Error // repeats the whole URL, with its password
 		if errors.As(err, &detail) {
 			err = detail.Err
 		}
-		if strings.Contains(err.Error(), "port") || strings.Contains(err.Error(), "userinfo") || strings.Contains(err.Error(), "escape") {
-			err = errors.New("what stands between // and / is not user:password@host:port; escape special characters of the password")
+		reason := err.Error()
+		inAddress := func(part string) bool { return strings.Contains(reason, part) }
+		if inAddress("port") || inAddress("userinfo") || inAddress("escape") {
+			err = errors.New("the part between // and / is not user:password@host:port; " +
+				"escape special characters of the password")
 		}
 		return nil, fmt.Errorf("redis: the URL cannot be read: %w", err)
 	}
 	scheme, kind, _ := strings.Cut(u.Scheme, "+")
 	if scheme != "redis" && scheme != "rediss" && (scheme != "unix" || kind != "") {
-		return nil, fmt.Errorf("redis: scheme %q: want redis, rediss or unix, or with +cluster or +sentinel", u.Scheme)
+		return nil, fmt.Errorf("redis: scheme %q: want redis or rediss, "+
+			"alone or with +cluster or +sentinel, or unix", u.Scheme)
 	}
 	u.Scheme = scheme
-	for _, fixed := range []string{"max_retries", "protocol", "read_only", "route_by_latency", "route_randomly", "replica_only"} {
+	for _, fixed := range []string{
+		"max_retries",
+		"protocol",
+		"read_only",
+		"route_by_latency",
+		"route_randomly",
+		"replica_only",
+	} {
 		if u.Query().Has(fixed) {
-			return nil, fmt.Errorf("redis: option %s of the URL is not the operator's: no other value keeps this store's promises", fixed)
+			return nil, fmt.Errorf("redis: remove option %s from the URL: with another value the store cannot "+
+				"keep its promises", fixed)
 		}
 	}
 	switch kind {
@@ -131,13 +142,15 @@ func connect(rawURL string, c Config) (redis.UniversalClient, error) {
 			return nil, unreadable(err, u)
 		}
 		if o.MasterName == "" {
-			return nil, errors.New("redis: the URL names no master; add ?master_name=, as in the Sentinels' \"sentinel monitor\"")
+			return nil, errors.New("redis: the URL names no master; " +
+				"add ?master_name=, as in the Sentinels' \"sentinel monitor\"")
 		}
 		common{&o.TLSConfig, &o.ReadTimeout, &o.PoolSize, &o.DialerRetries, &o.MaxRetries, &o.Protocol,
 			&o.ContextTimeoutEnabled, &o.DisableIdentity}.set(u, c)
 		return redis.NewFailoverClient(o), nil
 	}
-	return nil, fmt.Errorf("redis: scheme %s+%s: want %s, %s+cluster or %s+sentinel", scheme, kind, scheme, scheme, scheme)
+	return nil, fmt.Errorf("redis: scheme %s+%s: want %s, %s+cluster or %s+sentinel",
+		scheme, kind, scheme, scheme, scheme)
 }
 
 // common are the options that all kinds of clients have, in a type for each kind.
@@ -176,7 +189,7 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// quiet: no notices about maintenance, which only some vendors' servers send.
+// quiet turns off notices about maintenance, which only the servers of some vendors send.
 var quiet = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 
 // unreadable is the parser's error unless that repeats a secret.
@@ -194,17 +207,18 @@ func unreadable(err error, u *url.URL) error {
 	return fmt.Errorf("redis: the URL cannot be read: %s", strings.TrimPrefix(words, "redis: "))
 }
 
-// Check reports what makes the servers unfit: a replica, an old version, a
-// policy that evicts, a missing permission, a Cluster taken for a single
-// server. Its errors wrap kv.ErrUnavailable.
+// Check reports what makes the servers unfit: a replica, an old version, a policy that evicts, a
+// missing permission, or a Cluster where a single server is expected. Its errors wrap
+// kv.ErrUnavailable.
 func (s *Store) Check(ctx context.Context) error {
 	probe := request{base: "{" + s.config.Prefix + ":}"}
 	inspect := func(ctx context.Context, node *redis.Client) error {
 		info, err := node.Info(ctx).Result()
 		if err != nil {
 			var refusal redis.Error
-			if errors.As(err, &refusal) && (strings.HasPrefix(err.Error(), "NOPERM") || strings.HasPrefix(err.Error(), "ERR")) {
-				return nil // not every operator lets a client ask
+			if errors.As(err, &refusal) && (strings.HasPrefix(err.Error(), "NOPERM") ||
+				strings.HasPrefix(err.Error(), "ERR")) {
+				return nil // an operator may forbid INFO
 			}
 			return s.refused(probe, err)
 		}
@@ -239,11 +253,15 @@ func (s *Store) Check(ctx context.Context) error {
 	if _, err := s.do(ctx, probe); err != nil {
 		return err
 	}
-	// The commands that no script makes.
+	// These commands are in no script.
 	if _, err := s.List(ctx, kv.Key{}, "", 1); err != nil {
 		return err
 	}
-	if _, err := s.do(ctx, request{base: probe.base, repeatable: true, args: []any{"mget", probe.base + "i:"}}); err != nil {
+	if _, err := s.do(ctx, request{
+		base:       probe.base,
+		repeatable: true,
+		args:       []any{"mget", probe.base + "i:"},
+	}); err != nil {
 		return err
 	}
 	if s.config.Replicas > 0 {
@@ -253,7 +271,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// unfit reads what INFO says.
+// unfit returns why a server with this INFO is unfit.
 func unfit(info string, cluster bool) error {
 	said := make(map[string]string)
 	for lines := bufio.NewScanner(strings.NewReader(info)); lines.Scan(); {
@@ -267,7 +285,7 @@ func unfit(info string, cluster bool) error {
 		a, errA := strconv.Atoi(major)
 		b, errB := strconv.Atoi(minor)
 		if errA == nil && errB == nil && (a < 6 || a == 6 && b < 2) {
-			return fmt.Errorf("the server is Redis %s: it takes 6.2", v)
+			return fmt.Errorf("the server is Redis %s: Verge needs 6.2 or later", v)
 		}
 	}
 	if said["role"] == "slave" {
@@ -277,7 +295,8 @@ func unfit(info string, cluster bool) error {
 		return errors.New("the server belongs to a Cluster: " + clusterHint)
 	}
 	if policy, ok := said["maxmemory_policy"]; ok && policy != "noeviction" && said["maxmemory"] != "0" {
-		return fmt.Errorf("maxmemory-policy is %s, which removes used marks when memory runs out: set it to noeviction", policy)
+		return fmt.Errorf("maxmemory-policy is %s, which removes the marks of used tokens when memory runs "+
+			"out: set it to noeviction", policy)
 	}
 	return nil
 }

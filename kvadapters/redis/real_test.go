@@ -53,7 +53,12 @@ func TestPartitionsSpreadOverAClustersNodes(t *testing.T) {
 	nodes := stores.StartCluster(t, 3)
 	s := open(t, "redis+cluster://"+nodes[0].Addr(), redis.Config{})
 	for i := range 64 {
-		tx := kv.Tx{ID: "id", Partition: kv.Partition(fmt.Sprint("p", i)), Puts: []kv.Put{{Name: "a"}}, Schedule: []kv.Task{{ID: "t", Due: time.Unix(1, 0)}}}
+		tx := kv.Tx{
+			ID:        "id",
+			Partition: kv.Partition(fmt.Sprint("p", i)),
+			Puts:      []kv.Put{{Name: "a"}},
+			Schedule:  []kv.Task{{ID: "t", Due: time.Unix(1, 0)}},
+		}
 		if err := s.Commit(t.Context(), tx); err != nil {
 			t.Fatal(err)
 		}

@@ -1,75 +1,71 @@
-// Package redis keeps a kv.KV on Redis (from 6.2) or Valkey: one server, one
-// watched by Sentinel, or a Cluster. It is the store of a service that runs as
-// several processes. Use Open with a URL, or New with a client of your own. It
-// is tried on Redis 7.0; Valkey has the same commands, but has not been tried.
+// Package redis keeps a kv.KV on Redis (from 6.2) or Valkey: one server, a server watched by Sentinel,
+// or a Cluster. It is the store of a service that runs as several processes. Use Open with a URL, or
+// New with a client of your own. It is tested on Redis 7.0. Valkey has the same commands, but is not
+// tested.
 //
 // # What it promises
 //
-// A commit is one Lua script, which Redis runs alone and writes to its log
-// and to its replicas as one: it happens as a whole or not at all. A script
-// that the server does not know, after SCRIPT FLUSH or a restart, is sent to
-// it again. Commit and Claim are never repeated behind the caller's back: a
-// commit whose reply is lost is kv.ErrUnknown and not a guess.
+// A commit is one Lua script. Redis runs it alone and writes it to its log and its replicas as one, so
+// it happens completely or not at all. If the server does not know the script, after SCRIPT FLUSH or a
+// restart, the store sends it again. The store never repeats a Commit or a Claim by itself: a commit
+// whose reply is lost returns kv.ErrUnknown.
 //
-// A commit that returned is as durable as the server makes it. With
-// "appendonly yes" and "appendfsync always" it survives kill -9 and a power
-// cut; with "appendfsync everysec" kill -9 alone, and a power cut takes the
-// last second; without appendonly a restart takes all since the last snapshot.
+// A commit that returned is as durable as the server makes it. With "appendonly yes" and "appendfsync
+// always" it survives kill -9 and a power cut. With "appendfsync everysec" it survives kill -9, but a
+// power cut loses the last second. Without appendonly a restart loses everything since the last
+// snapshot.
 //
-// Replication is asynchronous, and a failover to a replica that lags forgets
-// commits that had returned: a token used in those moments can be used once
-// more. Config.Replicas makes every commit wait for so many replicas and
-// denies (kv.ErrUnknown) where they do not answer. That, together with
-// min-replicas-to-write, narrows the loss to a failover which promotes a
-// replica that is not among those that had answered; it does not close it,
-// nor does anything on Redis. Whoever cannot bear that loss takes a store
-// that is consistent by design.
+// Replication is asynchronous. A failover to a replica that lags behind loses commits that had
+// returned: a token used in those moments can be used once more. Config.Replicas makes every commit
+// wait for that many replicas and returns kv.ErrUnknown if they do not confirm it. Together with
+// min-replicas-to-write this limits the loss to a failover that promotes a replica which had not
+// confirmed. Nothing on Redis rules that out. Operators who cannot accept this loss need a store that
+// is consistent by design, such as etcd.
 //
-// Leases are on the server: they outlive whoever holds them. Items expire by
-// the clock of the primary, tasks fall due by the time that Claim is given.
-// Times are kept in milliseconds; expiries and due times are rounded up.
+// Leases are on the server, so they outlive the process that holds them. Items expire by the clock of
+// the primary. Tasks fall due by the time that is passed to Claim. Times are kept in milliseconds;
+// expiries and due times are rounded up.
 //
-// While a Cluster moves a slot, the partitions in it can answer
-// kv.ErrUnavailable until they have arrived.
+// While a Cluster moves a slot, calls on its partitions can return kv.ErrUnavailable until the move is
+// complete.
 //
-// Where many ask at once, commits, reads and charges of rate counters for one
-// node travel together in few connections, and charges of one partition are
-// one run of their script. Each has an answer of its own; a connection that is
-// cut leaves those in it unknown, and one that hangs holds up nobody else.
+// If many callers ask at once, commits, reads and charges of rate counters for one node share a few
+// connections, and charges of one partition share one run of their script. Each call has its own
+// answer. If a connection is cut, the calls on it end as unknown. A connection that hangs holds up only
+// its own calls.
 //
-// # What an operator sets
+// # Settings of the server
 //
-//	appendonly yes                 or a restart forgets
-//	appendfsync always             or a power cut takes the last second
-//	maxmemory-policy noeviction    or used marks vanish; Open refuses another
-//	min-replicas-to-write 1        with replicas, beside Config.Replicas
+//	appendonly yes                 otherwise a restart loses commits
+//	appendfsync always             otherwise a power cut loses the last second
+//	maxmemory-policy noeviction    otherwise marks of used tokens vanish; Open refuses another
+//	min-replicas-to-write 1        with replicas, besides Config.Replicas
 //	min-replicas-max-lag 10
 //
-// An ACL user needs, where Config.Prefix is verge,
+// If Config.Prefix is verge, an ACL user needs
 //
 //	~{verge:* +get +set +del +mget +zadd +zrem +zcard +zrangebyscore
 //	+zrangebylex +hset +hget +hdel +hlen +eval +evalsha +time +wait +info
 //	+ping +client +hello
 //
-// and on a Cluster +cluster, +asking and +command besides. Without +info, Open cannot
-// see the eviction policy and trusts the operator. Open tries every command
-// once, so that a permission that is missing shows there and not under way.
-// With +config|get as well, `verge kv check` can say what a restart would cost.
+// and on a Cluster also +cluster, +asking and +command. Without +info, Open cannot read the eviction
+// policy and trusts the operator. Open tries every command once, so that a missing permission shows
+// when the service starts. With +config|get as well, `verge kv check` can report what a restart would
+// lose.
 //
-// # How it lies in Redis
+// # Layout in Redis
 //
-// All keys of a partition have one hash tag and so lie on one node:
+// All keys of a partition have the same hash tag and so are on the same node:
 //
 //	{verge:p}i:<name>   string: an item: expiry, transaction, value; with a TTL
 //	{verge:p}n          zset:   all items' names, for List in byte order
-//	{verge:p}x          zset:   names by expiry, to clear n of those that expired
-//	{verge:p}d          zset:   task IDs by when they can be claimed
+//	{verge:p}x          zset:   names by expiry, to find the expired ones
+//	{verge:p}d          zset:   task IDs by the time when they can be claimed
 //	{verge:p}t          hash:   =<id> due time and payload, @<id> the latest lease
 //	{verge:p}r:<name>   string: a rate counter in microseconds; with a TTL
 //
-// verge is Config.Prefix, p the partition, whose "}" and "%" are escaped.
-// Names that expired are taken out of n a few at a time, by commits and
-// claims. Nothing looks through the keyspace.
+// verge is Config.Prefix and p is the partition, with "}" and "%" escaped. Commits and claims remove
+// expired names from n and x, a few at a time. Nothing scans the keyspace.
 package redis
 
 import (
@@ -94,21 +90,21 @@ import (
 
 // Config of a Store. The zero value works.
 type Config struct {
-	// Prefix begins every key, so that a server can be shared: letters,
+	// Prefix begins every key, so that several services can share a server. It consists of letters,
 	// digits, "-", "_" and ".". Empty: "verge".
 	Prefix string
 
-	// Replicas is how many replicas must have a commit before it returns nil.
-	// Fewer within WaitTimeout: kv.ErrUnknown, though the primary has it.
-	// Zero: the primary alone answers.
+	// Replicas is how many replicas must have a commit before it returns nil. If fewer confirm it
+	// within WaitTimeout, the commit returns kv.ErrUnknown, though the primary has it. Zero: the commit
+	// waits only for the primary.
 	Replicas int
 
-	// WaitTimeout is how long a commit waits for Replicas. Zero: one second.
-	// A client given to New needs a longer ReadTimeout than this.
+	// WaitTimeout is how long a commit waits for Replicas. Zero: one second. A client given to New
+	// needs a longer ReadTimeout than this.
 	WaitTimeout time.Duration
 
-	// TLS is what Open uses for rediss and its kin, for a private CA or a
-	// client's certificate. Nil: the system's CAs. New does not look at it.
+	// TLS is what Open uses for a rediss URL, with or without +cluster or +sentinel. It is needed for a
+	// private CA or a client's certificate. Nil: the system's CAs. New ignores it.
 	TLS *tls.Config
 
 	// Random makes leases unique. Nil: crypto/rand.
@@ -131,21 +127,23 @@ var (
 	_ kv.Meter = (*Store)(nil)
 )
 
-// New returns a Store on a *redis.Client (also of Sentinel) or a
-// *redis.ClusterClient. It asks the server nothing; see Check. The client
-// repeats nothing by itself (MaxRetries: -1), since a commit that is repeated
-// hides that its first reply was lost. Closing it is left to the caller.
+// New returns a Store on a *redis.Client (also one of Sentinel) or a *redis.ClusterClient. It sends
+// nothing to the server; see Check. The client must not repeat commands by itself (MaxRetries: -1),
+// because a repeated commit hides that its first reply was lost. The caller closes the client.
 func New(client redis.UniversalClient, c Config) (*Store, error) {
 	if c.Prefix == "" {
 		c.Prefix = "verge"
 	}
 	for _, b := range []byte(c.Prefix) {
-		if !('a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_' || b == '.') {
-			return nil, fmt.Errorf("redis: prefix %q: only letters, digits, \"-\", \"_\" and \".\" can begin a key", c.Prefix)
+		if !('a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_' ||
+			b == '.') {
+			return nil, fmt.Errorf("redis: prefix %q: only letters, digits, \"-\", \"_\" and \".\" can begin a key",
+				c.Prefix)
 		}
 	}
 	if c.Replicas < 0 || c.WaitTimeout < 0 {
-		return nil, fmt.Errorf("redis: %d replicas within %v: neither can be negative", c.Replicas, c.WaitTimeout)
+		return nil, fmt.Errorf("redis: Replicas is %d and WaitTimeout is %v: neither can be negative",
+			c.Replicas, c.WaitTimeout)
 	}
 	if c.WaitTimeout == 0 {
 		c.WaitTimeout = defaultWait
@@ -162,17 +160,21 @@ func New(client redis.UniversalClient, c Config) (*Store, error) {
 		retries, timeout = client.Options().MaxRetries, client.Options().ReadTimeout
 	case *redis.ClusterClient:
 		if o := client.Options(); o.ReadOnly || o.RouteByLatency || o.RouteRandomly {
-			return nil, errors.New("redis: the client reads from replicas, which lag; turn ReadOnly, RouteByLatency and RouteRandomly off")
+			return nil, errors.New("redis: the client reads from replicas, which lag behind; " +
+				"turn ReadOnly, RouteByLatency and RouteRandomly off")
 		}
 		retries, timeout = client.Options().MaxRetries, client.Options().ReadTimeout
 	default:
-		return nil, fmt.Errorf("redis: a %T does not say which server owns a key; use *redis.Client or *redis.ClusterClient", client)
+		return nil, fmt.Errorf("redis: a %T does not say which server owns a key; "+
+			"use *redis.Client or *redis.ClusterClient", client)
 	}
 	if retries > 0 {
-		return nil, fmt.Errorf("redis: the client repeats commands up to %d times by itself; set MaxRetries to -1", retries)
+		return nil, fmt.Errorf("redis: the client repeats commands up to %d times by itself; set MaxRetries to -1",
+			retries)
 	}
 	if c.Replicas > 0 && timeout > 0 && timeout <= c.WaitTimeout {
-		return nil, fmt.Errorf("redis: the client's ReadTimeout %v ends before WaitTimeout %v does; make it longer", timeout, c.WaitTimeout)
+		return nil, fmt.Errorf("redis: the client's ReadTimeout %v ends before WaitTimeout %v does; make it longer",
+			timeout, c.WaitTimeout)
 	}
 	return &Store{config: c, client: client}, nil
 }
@@ -185,21 +187,26 @@ func (s *Store) Close() error {
 	return s.client.Close()
 }
 
-// base begins all keys of the partition: its hash tag. An escaped "}" cannot
-// end the tag early, and no two partitions have one base.
+// base returns the beginning of all keys of the partition, which is its hash tag. An escaped "}" cannot
+// end the tag early, and no two partitions have the same base.
 func (s *Store) base(p kv.Partition) string {
 	return "{" + s.config.Prefix + ":" + escaper.Replace(string(p)) + "}"
 }
 
 var escaper = strings.NewReplacer("%", "%25", "}", "%7D")
 
-// fixed are the keys that every partition has.
+// fixed returns the keys that every partition has.
 func fixed(base string) []string { return []string{base + "n", base + "x", base + "d", base + "t"} }
 
 // Get implements kv.KV.
 func (s *Store) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	base := s.base(key.Partition)
-	reply, err := s.do(ctx, request{base: base, repeatable: true, size: 1, args: []any{"get", base + "i:" + key.Name}})
+	reply, err := s.do(ctx, request{
+		base:       base,
+		repeatable: true,
+		size:       1,
+		args:       []any{"get", base + "i:" + key.Name},
+	})
 	if errors.Is(err, redis.Nil) {
 		return kv.Item{}, kv.ErrNotFound
 	}
@@ -209,11 +216,11 @@ func (s *Store) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	return decodeItem(key, reply)
 }
 
-// List implements kv.KV. Each item is as it was at some instant during the
-// call, not all at the same.
+// List implements kv.KV. It reads each item at some instant during the call, but not all at the same
+// instant.
 func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
 	base := s.base(prefix.Partition)
-	from, to := "["+prefix.Name, "["+prefix.Name+"\xff" // behind every name, which is ASCII
+	from, to := "["+prefix.Name, "["+prefix.Name+"\xff" // sorts after every name, because names are ASCII
 	if after >= prefix.Name && after != "" {
 		from = "(" + after
 	}
@@ -222,7 +229,7 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 	}
 	var items []kv.Item
 	for len(items) < n {
-		const most = 128 // names asked for at once, and so values
+		const most = 128 // names, and so values, in one request
 		want := min(max(n-len(items), 16), most)
 		reply, err := s.do(ctx, request{base: base, repeatable: true,
 			args: []any{"zrangebylex", base + "n", from, to, "limit", "0", strconv.Itoa(want)}})
@@ -231,7 +238,7 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 		}
 		names, ok := reply.([]any)
 		if !ok {
-			return nil, damaged("the index answers %T", reply)
+			return nil, damaged("the answer of the index is a %T", reply)
 		}
 		if len(names) == 0 {
 			break
@@ -247,7 +254,7 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 		}
 		values, ok := reply.([]any)
 		if !ok || len(values) != len(names) {
-			return nil, damaged("%d names have values of %T", len(names), reply)
+			return nil, damaged("the answer to a request for the values of %d names is a %T", len(names), reply)
 		}
 		expired := false
 		for i, value := range values {
@@ -265,7 +272,7 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 			items = append(items, item)
 		}
 		if expired {
-			// The page is right without it; the next one is shorter with it.
+			// This page is right without the sweep. The next one is shorter with it.
 			s.do(ctx, request{base: base, script: sweepScript, keys: fixed(base), args: []any{strconv.Itoa(2 * most)}})
 		}
 		if len(names) < want {
@@ -276,11 +283,11 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 	return items, nil
 }
 
-// Commits and claims clear the index of names that expired. One in sweepEvery
-// does it for all since, so that the others do not pay for looking.
+// Commits and claims remove expired names from the index. One in sweepEvery does so for all, so that
+// the others do not pay for the search.
 const (
 	sweepEvery  = 8
-	sweepAtOnce = 64 // and by a commit, 8 for each of its puts more
+	sweepAtOnce = 64 // a commit adds 8 for each of its puts
 )
 
 // Commit implements kv.KV.
@@ -332,7 +339,7 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 		expires := expiry(p.Expires)
 		last := ""
 		if expires != 0 {
-			last = strconv.FormatInt(expires-1, 10) // Redis counts a key gone only after its time
+			last = strconv.FormatInt(expires-1, 10) // Redis removes a key only after this time
 		}
 		r.args = append(r.args, encodeItem(tx.ID, expires, p.Value), last)
 		r.size += len(p.Value)
@@ -356,12 +363,12 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 	return conflict(tx, reply)
 }
 
-// conflict reads what the script found instead: pairs of a check's number and
-// the item, and numbers of leases.
+// conflict reads what the script found: pairs of a failed check's number and the item it found, and the
+// numbers of lost leases.
 func conflict(tx kv.Tx, reply any) error {
 	parts, _ := reply.([]any)
 	if len(parts) != 2 {
-		return damaged("a commit is answered by %v", reply)
+		return damaged("the answer to a commit is %v", reply)
 	}
 	found, _ := parts[0].([]any)
 	lost, _ := parts[1].([]any)
@@ -369,7 +376,7 @@ func conflict(tx kv.Tx, reply any) error {
 	for i := 0; i+1 < len(found); i += 2 {
 		n, _ := found[i].(int64)
 		if n < 0 || n >= int64(len(tx.Checks)) {
-			return damaged("the failed check %d is none", n)
+			return damaged("the answer names a check %d, which the commit does not have", n)
 		}
 		item, err := decodeItem(kv.Key{Partition: tx.Partition, Name: tx.Checks[n].Name}, found[i+1])
 		if err != nil {
@@ -380,20 +387,22 @@ func conflict(tx kv.Tx, reply any) error {
 	for _, v := range lost {
 		n, _ := v.(int64)
 		if n < 0 || n >= int64(len(tx.Held)) {
-			return damaged("the lost lease %d is none", n)
+			return damaged("the answer names a lease %d, which the commit does not have", n)
 		}
 		c.Lost = append(c.Lost, tx.Held[n].TaskID)
 	}
 	return c
 }
 
-// MaxClaim is the most that one Claim returns, whatever it is asked for: the
-// server does nothing else meanwhile. Then next is a time that has come.
+// MaxClaim is the most tasks that one Claim returns, because the server does nothing else during a
+// claim. If more are due, next is a time that has passed.
 const MaxClaim = 1000
 
-// Claim implements kv.KV. Where the reply is lost, the error is
-// kv.ErrUnavailable and the tasks stay leased until the lease ends.
-func (s *Store) Claim(ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int) ([]kv.Task, time.Time, error) {
+// Claim implements kv.KV. If the reply is lost, the error is kv.ErrUnavailable and the tasks stay
+// leased until the lease ends.
+func (s *Store) Claim(
+	ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int,
+) ([]kv.Task, time.Time, error) {
 	n = min(max(n, 0), MaxClaim)
 	var fence [16]byte
 	if _, err := io.ReadFull(s.config.Random, fence[:]); err != nil {
@@ -402,8 +411,8 @@ func (s *Store) Claim(ctx context.Context, p kv.Partition, now time.Time, lease 
 	id := hex.EncodeToString(fence[:])
 	base := s.base(p)
 	sweep := 0
-	// Its turn shifts: where claims go round the partitions, it would always
-	// meet the same.
+	// The turn shifts by one after 64 claims. Otherwise claims that go round the partitions would
+	// always sweep the same ones.
 	if turn := s.claims.Add(1); turn%sweepEvery == turn/64%sweepEvery {
 		sweep = sweepEvery * sweepAtOnce
 	}
@@ -416,13 +425,13 @@ func (s *Store) Claim(ctx context.Context, p kv.Partition, now time.Time, lease 
 	}
 	parts, _ := reply.([]any)
 	if len(parts)%2 != 1 {
-		return nil, time.Time{}, damaged("a claim is answered by %v", reply)
+		return nil, time.Time{}, damaged("the answer to a claim is %v", reply)
 	}
 	var next time.Time
 	if at := text(parts[0]); at != "" {
 		ms, err := strconv.ParseFloat(at, 64)
 		if err != nil {
-			return nil, time.Time{}, damaged("a task falls due at %q", at)
+			return nil, time.Time{}, damaged("the answer names the due time %q", at)
 		}
 		next = time.UnixMilli(int64(ms)).UTC()
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Scratch is a place on servers that are in use, for whoever tries them: empty
-// stores beside those that are there, within the same key pattern of an ACL,
-// and Erase, which removes all of it.
+// Scratch is a place for tests on servers that are in use. Its stores begin empty, stay apart from the
+// stores on the server and match the same key pattern of an ACL. Erase removes everything that they
+// wrote.
 type Scratch struct {
 	root *Store
 
@@ -25,7 +25,7 @@ type Scratch struct {
 	wrote map[string]map[string]bool // keys that may be there, by base
 }
 
-// OpenScratch is Open for a Scratch. name must be unique, in the characters of
+// OpenScratch is Open for a Scratch. The name must be unique and consist of the characters of
 // Config.Prefix.
 func OpenScratch(ctx context.Context, rawURL string, c Config, name string) (*Scratch, error) {
 	silence()
@@ -42,7 +42,7 @@ func OpenScratch(ctx context.Context, rawURL string, c Config, name string) (*Sc
 	root.config.Prefix += ":" + name
 	s := &Scratch{root: root, wrote: make(map[string]map[string]bool)}
 	if err := root.Check(ctx); err != nil {
-		// What the probe was denied came after what it was not.
+		// A probe that was denied one command may already have written with another.
 		s.Erase(ctx)
 		s.Close()
 		return nil, err
@@ -50,10 +50,10 @@ func OpenScratch(ctx context.Context, rawURL string, c Config, name string) (*Sc
 	return s, nil
 }
 
-// KeysBegin is how the keys of all its stores begin, and no other keys.
+// KeysBegin returns how the keys of all its stores begin. No other key begins like this.
 func (s *Scratch) KeysBegin() string { return "{" + s.root.config.Prefix }
 
-// ScratchStore is a Store of a Scratch.
+// ScratchStore is one store of a Scratch.
 type ScratchStore struct {
 	*Store
 	scratch *Scratch
@@ -64,7 +64,7 @@ var (
 	_ kv.Meter = (*ScratchStore)(nil)
 )
 
-// Store returns the store of that name, in the characters of Config.Prefix.
+// Store returns the store of that name. The name consists of the characters of Config.Prefix.
 func (s *Scratch) Store(name string) *ScratchStore {
 	c := s.root.config
 	c.Prefix += "-" + name
@@ -83,7 +83,9 @@ func (s *ScratchStore) Commit(ctx context.Context, tx kv.Tx) error {
 }
 
 // Spend implements kv.Meter.
-func (s *ScratchStore) Spend(ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+func (s *ScratchStore) Spend(
+	ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge,
+) ([]time.Time, error) {
 	base := s.base(p)
 	keys := make([]string, len(charges))
 	for i, c := range charges {
@@ -93,8 +95,8 @@ func (s *ScratchStore) Spend(ctx context.Context, p kv.Partition, now time.Time,
 	return s.Store.Spend(ctx, p, now, charges)
 }
 
-// note remembers keys before they are written: what a lost reply leaves behind
-// is erased as well, without a look through the keyspace.
+// note remembers keys before they are written. So Erase also removes what a commit with a lost reply
+// left behind, without scanning the keyspace.
 func (s *Scratch) note(base string, keys []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,14 +108,14 @@ func (s *Scratch) note(base string, keys []string) {
 	}
 }
 
-// Erase removes whatever the stores wrote. Nothing may be under way in them.
+// Erase removes everything that the stores wrote. No call may be under way in them.
 func (s *Scratch) Erase(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The probe of Check leaves nothing, unless it ended under way.
+	// The probe of Check removes its own keys, unless it ended early.
 	probe := s.root.base("")
 	jobs := []request{{base: probe, args: []any{"del", probe + "i:", probe + "n", probe + "t"}}}
-	const atOnce = 256 // no other client waits for long behind one of these
+	const atOnce = 256 // few enough that other clients do not wait long
 	for base, keys := range s.wrote {
 		r := request{base: base}
 		for key := range keys {
@@ -140,25 +142,28 @@ func (s *Scratch) Erase(ctx context.Context) error {
 // Close closes the connections. It erases nothing.
 func (s *Scratch) Close() error { return s.root.Close() }
 
-// Server is what a primary says of itself to those who may ask.
+// Server is what a primary reports about itself.
 type Server struct {
 	Addr string
 
-	Product  string // "Redis 7.2.4", "Valkey 8.0.1"; empty: it may not be asked
-	Replicas string // how many are connected; empty: it may not be asked
+	Product  string // "Redis 7.2.4", "Valkey 8.0.1"; empty: the ACL forbids the question
+	Replicas string // how many are connected; empty: the ACL forbids the question
 
-	// Settings are those that decide what is kept, as CONFIG GET or INFO has
-	// them. One that is missing may not be asked.
+	// Settings decide what the server keeps, as CONFIG GET or INFO reports them. If the ACL forbids the
+	// question, a setting is missing.
 	Settings map[string]string
 
-	// Ahead is by how much its clock is ahead of now, give or take Within.
+	// Ahead is by how much the server's clock is ahead of now. The error is at most Within.
 	Ahead, Within time.Duration
 }
 
 // AskedSettings are the Settings that Servers asks for.
-var AskedSettings = []string{"appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "min-replicas-to-write", "min-replicas-max-lag", "cluster-require-full-coverage"}
+var AskedSettings = []string{
+	"appendonly", "appendfsync", "maxmemory", "maxmemory-policy",
+	"min-replicas-to-write", "min-replicas-max-lag", "cluster-require-full-coverage",
+}
 
-// Servers asks every primary. Only its clock must be told; for all Settings an
+// Servers asks every primary. It fails only if a primary does not tell its clock. For all Settings an
 // ACL user needs +config|get besides what the package's documentation lists.
 func (s *Scratch) Servers(ctx context.Context, now func() time.Time) ([]Server, error) {
 	if s.root.cluster() == nil {
@@ -182,8 +187,8 @@ func (s *Scratch) server(ctx context.Context, node *redis.Client, now func() tim
 	server := Server{Addr: node.Options().Addr, Settings: make(map[string]string), Within: -1}
 	probe := request{base: s.root.base("")}
 
-	// Of several, the fastest answer says it best: the clock was read
-	// somewhere between asking and being told.
+	// The fastest of several answers is the most exact: the server read its clock at some time between
+	// the question and the answer.
 	for range 9 {
 		asked := now()
 		said, err := node.Time(ctx).Result()
@@ -235,13 +240,13 @@ func (s *Scratch) server(ctx context.Context, node *redis.Client, now func() tim
 	return server, nil
 }
 
-// isAnswer reports whether a server said no, as to those who may not ask.
+// isAnswer reports whether err is a server's refusal, such as one for a missing permission.
 func isAnswer(err error) bool {
 	var answer redis.Error
 	return errors.As(err, &answer)
 }
 
-// answered is the error of a question to a server.
+// answered returns the error of a question to a server about itself.
 func (s *Store) answered(r request, err error) error {
 	if isAnswer(err) {
 		return s.refused(r, err)

@@ -1,9 +1,9 @@
--- Counts requests, one after the other: charges all of a request's counters
--- or none. Numbers are microseconds below 2^53.
+-- Counts requests in order. For each request it charges all counters or none.
+-- Numbers are microseconds below 2^53.
 --
--- KEYS: counters. ARGV: of each request, now and how many charges, and of each
--- charge which of KEYS, cost and burst.
--- Returns for each charge the counter as it was, -1 for one that is not known.
+-- KEYS: counters. ARGV: for each request, now and the number of its charges; for
+-- each charge, the index in KEYS, the cost and the burst.
+-- Returns for each charge the counter as it was before, or -1 if there was none.
 local number, max = tonumber, math.max
 local tats, ttls, before = {}, {}, {}
 local a, last = 1, #ARGV
@@ -14,7 +14,8 @@ while a < last do
 		local k = number(ARGV[c])
 		local tat = tats[k]
 		if not tat then
-			tat = number(redis.call('GET', KEYS[k]) or -1) or error('WRONGTYPE the counter ' .. KEYS[k] .. ' is no number')
+			tat = number(redis.call('GET', KEYS[k]) or -1) or
+				error('WRONGTYPE the counter ' .. KEYS[k] .. ' is no number')
 			tats[k] = tat
 		end
 		before[#before + 1] = tat
@@ -24,9 +25,10 @@ while a < last do
 		for c = a + 2, stop, 3 do
 			local k = number(ARGV[c])
 			local tat = max(tats[k], now) + number(ARGV[c + 1])
-			-- A counter that now has overtaken means the same as none. It is kept
-			-- ten seconds longer, for instances whose clocks lag; and no longer, so
-			-- that one whose clock was set back does not wait for the old time.
+			-- A counter that lies before now means the same as no counter. It is
+			-- kept ten seconds longer for instances whose clocks lag. It is not kept
+			-- longer than that, so that an instance whose clock was set back does
+			-- not wait for the old time.
 			tats[k], ttls[k] = tat, math.ceil((tat - now) / 1000) + 10000
 		end
 	end

@@ -23,13 +23,17 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-func TestNamesThatExpiredLeaveTheIndex(t *testing.T) {
+func TestExpiredNamesLeaveTheIndex(t *testing.T) {
 	for _, way := range []string{"commits", "claims", "lists"} {
 		t.Run(way, func(t *testing.T) {
 			m, clock, advance := mini(t)
 			s := open(t, "redis://"+m.Addr(), redis.Config{})
 			put := func(i int, life time.Duration) {
-				commit(t, s, kv.Tx{ID: "id", Partition: "p", Puts: []kv.Put{{Name: fmt.Sprint("n", i), Expires: clock.Now().Add(life)}}})
+				commit(t, s, kv.Tx{
+					ID:        "id",
+					Partition: "p",
+					Puts:      []kv.Put{{Name: fmt.Sprint("n", i), Expires: clock.Now().Add(life)}},
+				})
 			}
 			size := func(key string) int {
 				names, _ := m.ZMembers("{verge:p}" + key)
@@ -44,7 +48,7 @@ func TestNamesThatExpiredLeaveTheIndex(t *testing.T) {
 					most = max(most, size("n"), size("x"))
 				}
 				if most > 40 {
-					t.Errorf("%d names are kept where each of 2,000 lives through the next nine", most)
+					t.Errorf("the index keeps %d names; each of the 2,000 expires after nine more", most)
 				}
 				return
 			case "claims":
@@ -67,19 +71,23 @@ func TestNamesThatExpiredLeaveTheIndex(t *testing.T) {
 				}
 			}
 			if n, x := size("n"), size("x"); n+x > 0 {
-				t.Errorf("%d names and %d expiries are left of what has all expired", n, x)
+				t.Errorf("%d names and %d expiries are left, though all have expired", n, x)
 			}
 		})
 	}
 }
 
-func TestClaimsThatGoRoundThePartitionsSweepEachOfThem(t *testing.T) {
+func TestClaimsThatGoRoundThePartitionsSweepEachPartition(t *testing.T) {
 	const partitions = 16
 	m, clock, advance := mini(t)
 	s := open(t, "redis://"+m.Addr(), redis.Config{})
 	name := func(i int) kv.Partition { return kv.Partition(fmt.Sprint("p", i)) }
 	for i := range partitions {
-		commit(t, s, kv.Tx{ID: "id", Partition: name(i), Puts: []kv.Put{{Name: "a", Expires: clock.Now().Add(time.Second)}}})
+		commit(t, s, kv.Tx{
+			ID:        "id",
+			Partition: name(i),
+			Puts:      []kv.Put{{Name: "a", Expires: clock.Now().Add(time.Second)}},
+		})
 	}
 	advance(time.Minute)
 	for range 64 {
@@ -90,28 +98,38 @@ func TestClaimsThatGoRoundThePartitionsSweepEachOfThem(t *testing.T) {
 		}
 	}
 	if keys := m.Keys(); len(keys) > 0 {
-		t.Errorf("what expired is still in the index: %q", keys)
+		t.Errorf("expired names are still in the index: %q", keys)
 	}
 }
 
 func TestPartitionsWithBracesShareNoKey(t *testing.T) {
 	m, _, _ := mini(t)
 	s := open(t, "redis://"+m.Addr(), redis.Config{})
-	// Unescaped, the second would begin like an item of the first.
-	keys := []kv.Key{{Partition: "p", Name: "x}i:y"}, {Partition: "p}i:x", Name: "y"}, {Partition: "p%7Di:x", Name: "y"}}
+	// Without the escape, keys of the second would begin like items of the first.
+	keys := []kv.Key{
+		{Partition: "p", Name: "x}i:y"},
+		{Partition: "p}i:x", Name: "y"},
+		{Partition: "p%7Di:x", Name: "y"},
+	}
 	for i, k := range keys {
-		commit(t, s, kv.Tx{ID: fmt.Sprint(i), Partition: k.Partition, Checks: []kv.Check{{Name: k.Name}}, Puts: []kv.Put{{Name: k.Name}}})
+		commit(t, s, kv.Tx{
+			ID:        fmt.Sprint(i),
+			Partition: k.Partition,
+			Checks:    []kv.Check{{Name: k.Name}},
+			Puts:      []kv.Put{{Name: k.Name}},
+		})
 	}
 	for i, k := range keys {
 		if it, err := s.Get(t.Context(), k); err != nil || it.Tx != fmt.Sprint(i) {
-			t.Errorf("%v is of %q, %v", k, it.Tx, err)
+			t.Errorf("%v is from %q, %v", k, it.Tx, err)
 		}
 	}
 }
 
 func TestPrefixesShareNothing(t *testing.T) {
 	m, _, _ := mini(t)
-	a, b := open(t, "redis://"+m.Addr(), redis.Config{}), open(t, "redis://"+m.Addr(), redis.Config{Prefix: "other"})
+	a, b := open(t, "redis://"+m.Addr(), redis.Config{}), open(t, "redis://"+m.Addr(),
+		redis.Config{Prefix: "other"})
 	commit(t, a, mark("1", "a"))
 	wantAbsent(t, b, "a", "another prefix has it")
 	for _, key := range m.Keys() {
@@ -126,12 +144,17 @@ func TestTimesFinerThanAMillisecondAreRoundedUp(t *testing.T) {
 	s := open(t, "redis://"+m.Addr(), redis.Config{})
 	fine := clock.Now().Add(time.Hour + time.Microsecond)
 	want := clock.Now().Add(time.Hour + time.Millisecond)
-	commit(t, s, kv.Tx{ID: "1", Partition: "p", Puts: []kv.Put{{Name: "a", Expires: fine}}, Schedule: []kv.Task{{ID: "t", Due: fine}}})
+	commit(t, s, kv.Tx{
+		ID:        "1",
+		Partition: "p",
+		Puts:      []kv.Put{{Name: "a", Expires: fine}},
+		Schedule:  []kv.Task{{ID: "t", Due: fine}},
+	})
 	if it, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil || !it.Expires.Equal(want) {
-		t.Errorf("expires %v, %v, want %v: a mark must not go before its token", it.Expires, err, want)
+		t.Errorf("expires %v, %v, want %v: a mark must not expire before its token", it.Expires, err, want)
 	}
 	if tasks, _, _ := s.Claim(t.Context(), "p", fine, time.Second, 1); len(tasks) != 0 {
-		t.Errorf("claimed %v before its due time is over", tasks)
+		t.Errorf("claimed %v before it is due", tasks)
 	}
 	if tasks, _, err := s.Claim(t.Context(), "p", want, time.Second, 1); err != nil || len(tasks) != 1 {
 		t.Errorf("claimed %v, %v", tasks, err)
@@ -141,18 +164,25 @@ func TestTimesFinerThanAMillisecondAreRoundedUp(t *testing.T) {
 func TestFarTimesAreKept(t *testing.T) {
 	m, clock, _ := mini(t)
 	s := open(t, "redis://"+m.Addr(), redis.Config{})
-	for _, at := range []time.Time{time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), time.Date(1, 1, 1, 0, 0, 1, 0, time.UTC), time.Unix(0, 0).UTC()} {
+	for _, at := range []time.Time{
+		time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
+		time.Date(1, 1, 1, 0, 0, 1, 0, time.UTC),
+		time.Unix(0, 0).UTC(),
+	} {
 		commit(t, s, kv.Tx{ID: "1", Partition: "p", Schedule: []kv.Task{{ID: "t", Due: at}}})
-		if _, next, err := s.Claim(t.Context(), "p", at.Add(-time.Second), time.Second, 1); err != nil || !next.Equal(at) {
+		_, next, err := s.Claim(t.Context(), "p", at.Add(-time.Second), time.Second, 1)
+		if err != nil || !next.Equal(at) {
 			t.Errorf("a task at %v: next %v, %v", at, next, err)
 		}
-		if tasks, _, err := s.Claim(t.Context(), "p", at, time.Second, 1); err != nil || len(tasks) != 1 || !tasks[0].Due.Equal(at) {
+		tasks, _, err := s.Claim(t.Context(), "p", at, time.Second, 1)
+		if err != nil || len(tasks) != 1 || !tasks[0].Due.Equal(at) {
 			t.Errorf("a task at %v: claimed %v, %v", at, tasks, err)
 		}
 	}
-	// So far away that no score holds it: not lost, and not due.
+	// A time that no score can hold: the task must not be lost and must not be due.
 	commit(t, s, kv.Tx{ID: "1", Partition: "q", Schedule: []kv.Task{{ID: "t", Due: time.Unix(1<<60, 0)}}})
-	if tasks, next, err := s.Claim(t.Context(), "q", clock.Now(), time.Second, 1); err != nil || len(tasks) != 0 || next.IsZero() {
+	tasks, next, err := s.Claim(t.Context(), "q", clock.Now(), time.Second, 1)
+	if err != nil || len(tasks) != 0 || next.IsZero() {
 		t.Errorf("claimed %v, next %v, %v", tasks, next, err)
 	}
 }
@@ -179,12 +209,12 @@ func TestLeasesOfOneClaimDiffer(t *testing.T) {
 	wantRefused(t, err, "randomness")
 }
 
-// The commands that a claim makes, and how long the server takes for them,
-// with as many tasks pending.
+// claimCost returns how many commands some claims make and how long the server takes for them.
 func claimCost(t testing.TB, s *stores.Redis, store *redis.Store, p kv.Partition) (calls int, usec int64) {
 	t.Helper()
 	stats := func() (calls int, usec int64) {
-		for _, m := range regexp.MustCompile(`cmdstat_(\w+):calls=(\d+),usec=(\d+)`).FindAllStringSubmatch(fmt.Sprint(s.Do("info", "commandstats")), -1) {
+		line := regexp.MustCompile(`cmdstat_(\w+):calls=(\d+),usec=(\d+)`)
+		for _, m := range line.FindAllStringSubmatch(fmt.Sprint(s.Do("info", "commandstats")), -1) {
 			if m[1] == "evalsha" {
 				us, _ := strconv.ParseInt(m[3], 10, 64)
 				usec += us
@@ -201,7 +231,8 @@ func claimCost(t testing.TB, s *stores.Redis, store *redis.Store, p kv.Partition
 	const rounds = 50
 	s.Do("config", "resetstat")
 	for range rounds {
-		if tasks, _, err := store.Claim(context.Background(), p, time.Unix(2e9, 0), time.Hour, 10); err != nil || len(tasks) != 10 {
+		tasks, _, err := store.Claim(context.Background(), p, time.Unix(2e9, 0), time.Hour, 10)
+		if err != nil || len(tasks) != 10 {
 			t.Fatalf("claimed %d, %v", len(tasks), err)
 		}
 	}
@@ -209,7 +240,7 @@ func claimCost(t testing.TB, s *stores.Redis, store *redis.Store, p kv.Partition
 	return calls, usec / rounds
 }
 
-// fill schedules n tasks the quick way: as the commit script leaves them.
+// fill schedules n tasks quickly. It writes what the commit script would write.
 func fill(t testing.TB, s *stores.Redis, p kv.Partition, n int) {
 	t.Helper()
 	for from := 1; from <= n; from += 20_000 {
@@ -220,7 +251,7 @@ func fill(t testing.TB, s *stores.Redis, p kv.Partition, n int) {
 	}
 }
 
-func TestClaimAsksNoMoreOfTheServerWithAMillionPendingThanWithAThousand(t *testing.T) {
+func TestAClaimCostsTheServerTheSameWithAThousandAndAMillionPending(t *testing.T) {
 	s := stores.StartRedis(t)
 	store := open(t, s.URL(), redis.Config{})
 	fill(t, s, "few", 1000)
@@ -239,18 +270,24 @@ func TestClaimAsksNoMoreOfTheServerWithAMillionPendingThanWithAThousand(t *testi
 func TestIdleClaimWritesNothing(t *testing.T) {
 	s := stores.StartRedis(t, stores.Durable...)
 	store := open(t, s.URL(), redis.Config{})
-	commit(t, store, kv.Tx{ID: "1", Partition: "p", Puts: []kv.Put{{Name: "a"}}, Schedule: []kv.Task{{ID: "t", Due: time.Now().Add(time.Hour)}}})
+	commit(t, store, kv.Tx{
+		ID:        "1",
+		Partition: "p",
+		Puts:      []kv.Put{{Name: "a"}},
+		Schedule:  []kv.Task{{ID: "t", Due: time.Now().Add(time.Hour)}},
+	})
 	size := func() string {
 		return regexp.MustCompile(`aof_current_size:\d+`).FindString(fmt.Sprint(s.Do("info", "persistence")))
 	}
 	before := size()
 	for range 20 {
-		if tasks, _, err := store.Claim(t.Context(), "p", time.Now(), time.Second, 10); err != nil || len(tasks) != 0 {
+		tasks, _, err := store.Claim(t.Context(), "p", time.Now(), time.Second, 10)
+		if err != nil || len(tasks) != 0 {
 			t.Fatal(tasks, err)
 		}
 	}
 	if after := size(); before == "" || after != before {
-		t.Errorf("the log grew from %s to %s", before, after)
+		t.Errorf("idle claims grew the server's log from %s to %s", before, after)
 	}
 }
 
@@ -262,12 +299,13 @@ func TestClaimIsCapped(t *testing.T) {
 	if err != nil || len(tasks) != redis.MaxClaim || next.After(time.Unix(9, 0)) {
 		t.Errorf("%d tasks, next %v, %v, want %d and a time that has come", len(tasks), next, err, redis.MaxClaim)
 	}
-	if tasks, _, err := store.Claim(t.Context(), "p", time.Unix(9, 0), time.Hour, -1); err != nil || len(tasks) != 0 {
-		t.Errorf("%d tasks, %v, where none were asked for", len(tasks), err)
+	tasks, _, err = store.Claim(t.Context(), "p", time.Unix(9, 0), time.Hour, -1)
+	if err != nil || len(tasks) != 0 {
+		t.Errorf("%d tasks, %v, want none for a claim of -1", len(tasks), err)
 	}
 }
 
-func TestTaskWithoutBodyIsSaidAndNotLost(t *testing.T) {
+func TestAClaimReportsATaskWithoutABody(t *testing.T) {
 	m, clock, _ := mini(t)
 	s := open(t, "redis://"+m.Addr(), redis.Config{})
 	commit(t, s, kv.Tx{ID: "1", Partition: "p", Schedule: []kv.Task{{ID: "t", Due: due}}})
@@ -305,10 +343,11 @@ func TestSpend(t *testing.T) {
 			want(spend(now, minute, hour), time.Time{}, time.Time{})
 			want(spend(now, minute, hour), now.Add(20*time.Second), now.Add(time.Second))
 			want(spend(now, minute, hour), now.Add(40*time.Second), now.Add(2*time.Second))
-			// The minute is used up: both stay as they are.
+			// The minute is used up: both counters must stay as they are.
 			want(spend(now, minute, hour), now.Add(60*time.Second), now.Add(3*time.Second))
-			want(spend(now.Add(20*time.Second-time.Microsecond), minute, hour), now.Add(60*time.Second), now.Add(3*time.Second))
-			// To the microsecond.
+			want(spend(now.Add(20*time.Second-time.Microsecond), minute, hour), now.Add(60*time.Second),
+				now.Add(3*time.Second))
+			// The charge must be allowed exactly when the minute has room again, to the microsecond.
 			want(spend(now.Add(20*time.Second), minute), now.Add(60*time.Second))
 			want(spend(now.Add(20*time.Second), minute), now.Add(80*time.Second))
 			want(spend(now.Add(20*time.Second), hour), now.Add(3*time.Second))
@@ -318,7 +357,7 @@ func TestSpend(t *testing.T) {
 			_, err := s.Spend(t.Context(), "limits", time.Unix(-1, 0), []kv.Charge{minute})
 			wantRefused(t, err, "minute")
 
-			// kv.Meter's promise, word for word, also under clocks that jump.
+			// The model is kv.Meter's promise, word for word. It must hold for clocks that jump too.
 			model := map[string]time.Time{}
 			for i := range 300 {
 				at := now.Add(time.Duration(i*i%7000) * time.Millisecond)
@@ -377,37 +416,37 @@ func TestInstancesShareOneLimit(t *testing.T) {
 		t.Errorf("%d of 400 were allowed, want 50", allowed.Load())
 	}
 	if ttl := s.Do("pttl", "{verge:limits}r:c").(int64); ttl <= 0 || ttl > 60_000 {
-		t.Errorf("the counter is kept for %d ms, want until it is full again and ten seconds", ttl)
+		t.Errorf("the counter is kept for %d ms, want until it is full again and ten seconds more", ttl)
 	}
 }
 
 func TestOpenRefuses(t *testing.T) {
 	for _, c := range []struct{ name, url, want string }{
 		{"another scheme", "http://h", "scheme"},
-		{"another kind", "redis+ring://h", "redis+cluster or redis+sentinel"},
+		{"an unknown kind", "redis+ring://h", "redis+cluster or redis+sentinel"},
 		{"no scheme", "localhost:6379", "scheme"},
-		{"a port that is none", "redis://u:canary@h:port", "user:password@host:port"},
+		{"a port that is no number", "redis://u:canary@h:port", "user:password@host:port"},
 		{"a password with a slash", "redis://u:canary/x@h:1", "user:password@host:port"},
-		{"an escape that is none", "redis://u:canary%zz@h:1", "URL"},
-		{"a database that is none", "redis://u:canary@h/canary", "URL"},
+		{"an invalid escape", "redis://u:canary%zz@h:1", "URL"},
+		{"a database that is no number", "redis://u:canary@h/canary", "URL"},
 		{"Sentinel without the master's name", "redis+sentinel://u:canary@h", "master_name"},
-		{"an option that is none", "redis://u:canary@h?canary=1", "URL"},
+		{"an unknown option", "redis://u:canary@h?canary=1", "URL"},
 		{"retries", "redis://u:canary@h?max_retries=3", "max_retries"},
 		{"reads from replicas", "redis+cluster://u:canary@h?read_only=true", "read_only"},
 		{"nobody there", "redis://u:canary@127.0.0.1:1", "refused"},
-		{"no Cluster there", "redis+cluster://u:canary@127.0.0.1:1", "refused"},
+		{"no Cluster at the address", "redis+cluster://u:canary@127.0.0.1:1", "refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := redis.Open(t.Context(), c.url, redis.Config{})
 			if err == nil {
 				s.Close()
-				t.Fatal("opened")
+				t.Fatal("Open succeeded, want an error")
 			}
 			if !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%q does not say %q", err, c.want)
 			}
 			if strings.Contains(err.Error(), "canary") {
-				t.Errorf("the error says a secret: %v", err)
+				t.Errorf("the error repeats a secret: %v", err)
 			}
 		})
 	}
@@ -421,13 +460,38 @@ func TestNewRefuses(t *testing.T) {
 		config redis.Config
 		want   string
 	}{
-		{"a client that repeats", single(goredis.Options{}), redis.Config{}, "MaxRetries"},
+		{"a client that repeats commands", single(goredis.Options{}), redis.Config{}, "MaxRetries"},
 		{"a ring", goredis.NewRing(&goredis.RingOptions{}), redis.Config{}, "ClusterClient"},
-		{"reads from replicas", goredis.NewClusterClient(&goredis.ClusterOptions{ReadOnly: true}), redis.Config{}, "ReadOnly"},
-		{"a prefix that ends the hash tag", single(goredis.Options{MaxRetries: -1}), redis.Config{Prefix: "a}b"}, "prefix"},
-		{"a prefix that could be another's", single(goredis.Options{MaxRetries: -1}), redis.Config{Prefix: "a:b"}, "prefix"},
-		{"fewer replicas than none", single(goredis.Options{MaxRetries: -1}), redis.Config{Replicas: -1}, "replicas"},
-		{"a wait longer than the client's", single(goredis.Options{MaxRetries: -1}), redis.Config{Replicas: 1, WaitTimeout: time.Minute}, "ReadTimeout"},
+		{
+			"reads from replicas",
+			goredis.NewClusterClient(&goredis.ClusterOptions{ReadOnly: true}),
+			redis.Config{},
+			"ReadOnly",
+		},
+		{
+			"a prefix that ends the hash tag",
+			single(goredis.Options{MaxRetries: -1}),
+			redis.Config{Prefix: "a}b"},
+			"prefix",
+		},
+		{
+			"a prefix that could lead into another partition",
+			single(goredis.Options{MaxRetries: -1}),
+			redis.Config{Prefix: "a:b"},
+			"prefix",
+		},
+		{
+			"a negative number of replicas",
+			single(goredis.Options{MaxRetries: -1}),
+			redis.Config{Replicas: -1},
+			"Replicas is -1",
+		},
+		{
+			"a wait longer than the client's",
+			single(goredis.Options{MaxRetries: -1}),
+			redis.Config{Replicas: 1, WaitTimeout: time.Minute},
+			"ReadTimeout",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			defer c.client.Close()
@@ -441,18 +505,23 @@ func TestNewRefuses(t *testing.T) {
 func TestTLS(t *testing.T) {
 	c := stores.NewCertificate(t)
 	port := stores.FreePort(t)
-	stores.StartRedis(t, "--tls-port", fmt.Sprint(port), "--tls-cert-file", c.CertFile, "--tls-key-file", c.KeyFile,
+	stores.StartRedis(t, "--tls-port", fmt.Sprint(port),
+		"--tls-cert-file", c.CertFile, "--tls-key-file", c.KeyFile,
 		"--tls-ca-cert-file", c.CertFile, "--tls-auth-clients", "yes")
 	url := fmt.Sprintf("rediss://127.0.0.1:%d", port)
 
 	_, err := redis.Open(t.Context(), url, redis.Config{})
 	wantRefused(t, err, "certificate")
 	_, err = redis.Open(t.Context(), url, redis.Config{TLS: &tls.Config{RootCAs: c.Roots}})
-	wantRefused(t, err, "certificate required")
-	kvWalk(t, open(t, url, redis.Config{TLS: &tls.Config{RootCAs: c.Roots, Certificates: []tls.Certificate{c.Pair}}}))
+	if err == nil || !strings.Contains(err.Error(), "certificate required") {
+		// The server's reason can be lost. Then the error says what it may have been.
+		wantRefused(t, err, "requires a client's certificate")
+	}
+	kvWalk(t,
+		open(t, url, redis.Config{TLS: &tls.Config{RootCAs: c.Roots, Certificates: []tls.Certificate{c.Pair}}}))
 }
 
-func TestServerThatClosesATLSConnectionWithoutAWordIsExplained(t *testing.T) {
+func TestAServerThatClosesATLSConnectionWithoutAReasonIsExplained(t *testing.T) {
 	c := stores.NewCertificate(t)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{c.Pair}})
 	if err != nil {
@@ -466,15 +535,16 @@ func TestServerThatClosesATLSConnectionWithoutAWordIsExplained(t *testing.T) {
 				return
 			}
 			conn.(*tls.Conn).Handshake()
-			conn.(*tls.Conn).NetConn().(*net.TCPConn).SetLinger(0) // a reset, that overtakes any reason
+			conn.(*tls.Conn).NetConn().(*net.TCPConn).SetLinger(0) // a reset, which overtakes any reason
 			conn.(*tls.Conn).NetConn().Close()
 		}
 	}()
-	_, err = redis.Open(t.Context(), "rediss://"+l.Addr().String(), redis.Config{TLS: &tls.Config{RootCAs: c.Roots}})
-	wantRefused(t, err, "certificate required", "Config.TLS")
+	_, err = redis.Open(t.Context(), "rediss://"+l.Addr().String(),
+		redis.Config{TLS: &tls.Config{RootCAs: c.Roots}})
+	wantRefused(t, err, "requires a client's certificate", "Config.TLS")
 }
 
-// A commit as validate makes it.
+// The commit has the shape of validate's.
 func BenchmarkCommit(b *testing.B) {
 	s := stores.StartRedis(b)
 	store, err := redis.Open(context.Background(), s.URL(), redis.Config{})
@@ -497,7 +567,7 @@ func BenchmarkCommit(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
 }
 
-// BenchmarkSetNX is what BenchmarkCommit is to be held against.
+// BenchmarkSetNX is the standard of comparison for BenchmarkCommit.
 func BenchmarkSetNX(b *testing.B) {
 	s := stores.StartRedis(b)
 	c := goredis.NewClient(&goredis.Options{Addr: s.Addr(), Protocol: 2, PoolSize: 64})

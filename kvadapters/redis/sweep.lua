@@ -1,4 +1,4 @@
--- Takes names that expired out of the index.
+-- Removes expired names from the index.
 --
 -- KEYS: names, expiries. ARGV: how many at most.
 local time = redis.call('TIME')

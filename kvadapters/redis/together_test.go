@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// atOnce does the commits at the same time and returns their errors.
+// atOnce makes n commits at the same time and returns their errors.
 func atOnce(t *testing.T, s kv.KV, n int, tx func(i int) kv.Tx) []error {
 	t.Helper()
 	errs := make([]error, n)
@@ -25,7 +25,7 @@ func atOnce(t *testing.T, s kv.KV, n int, tx func(i int) kv.Tx) []error {
 	return errs
 }
 
-func TestCommitsThatTravelTogetherWaitForReplicasEach(t *testing.T) {
+func TestEachCommitOfABatchWaitsForReplicas(t *testing.T) {
 	primary := stores.StartRedis(t)
 	replica := stores.StartRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.Port))
 	for range 500 {
@@ -36,7 +36,7 @@ func TestCommitsThatTravelTogetherWaitForReplicasEach(t *testing.T) {
 	}
 	s := open(t, primary.URL(), redis.Config{Replicas: 1, WaitTimeout: time.Second})
 	commit(t, s, mark("first", "taken"))
-	// Every third is refused for itself, whoever travels with it.
+	// Every third commit is refused because of its own check.
 	pick := func(round string) func(i int) kv.Tx {
 		return func(i int) kv.Tx {
 			if i%3 == 0 {
@@ -51,23 +51,25 @@ func TestCommitsThatTravelTogetherWaitForReplicasEach(t *testing.T) {
 	}
 	for i, err := range atOnce(t, s, 60, pick("there")) {
 		if i%3 == 0 && !conflicts(err) || i%3 != 0 && err != nil {
-			t.Errorf("commit %d, the replica is there: %v", i, err)
+			t.Errorf("commit %d, with a replica: %v", i, err)
 		}
 	}
 	replica.Freeze()
 	for i, err := range atOnce(t, s, 60, pick("frozen")) {
-		if i%3 == 0 && !conflicts(err) || i%3 != 0 && (!errors.Is(err, kv.ErrUnknown) || !strings.Contains(err.Error(), "0 of 1 replicas")) {
-			t.Errorf("commit %d, the replica is frozen: %v", i, err)
+		conflict := i%3 == 0 && conflicts(err)
+		unknown := i%3 != 0 && errors.Is(err, kv.ErrUnknown) && strings.Contains(err.Error(), "0 of 1 replicas")
+		if !conflict && !unknown {
+			t.Errorf("commit %d, with a frozen replica: %v", i, err)
 		}
 	}
-	// What does not wait is not held up by what does.
+	// A call that does not wait for replicas is not held up by one that does.
 	if _, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "taken"}); err != nil {
 		t.Error(err)
 	}
 	replica.Thaw()
 }
 
-func TestThoseWhoTravelTogetherAreToldApart(t *testing.T) {
+func TestEachCommitOfABatchGetsItsOwnAnswer(t *testing.T) {
 	primary := stores.StartRedis(t)
 	s := open(t, primary.URL(), redis.Config{})
 	commit(t, s, mark("first", "taken"))
@@ -98,8 +100,9 @@ func TestThoseWhoTravelTogetherAreToldApart(t *testing.T) {
 				t.Errorf("commit %d: %v", i, err)
 				continue
 			}
-			if it, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: fmt.Sprint(i)}); err != nil || it.Tx != fmt.Sprint(i) {
-				t.Errorf("item %d is of %q, %v", i, it.Tx, err)
+			it, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: fmt.Sprint(i)})
+			if err != nil || it.Tx != fmt.Sprint(i) {
+				t.Errorf("item %d is from %q, %v", i, it.Tx, err)
 			}
 		}
 	}

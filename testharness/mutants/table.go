@@ -1404,8 +1404,8 @@ func (g *groupState) unlock() {}`,
 	{
 		breaks: "redis: a caller whose time is up while its commit travels is told that nothing changed",
 		pkg:    "kvadapters/redis",
-		old:    `!p.aboard.CompareAndSwap(false, true), context`,
-		new:    `p.aboard.CompareAndSwap(false, true), context`,
+		old:    `return nil, !p.claimed.CompareAndSwap(false, true), context.Cause(ctx)`,
+		new:    `return nil, p.claimed.CompareAndSwap(false, true), context.Cause(ctx)`,
 		ask:    []string{redis + "TestACallerWhoLeaves"},
 	},
 	{

@@ -1,12 +1,11 @@
-// Package abi is the wire format between the core as a WASM guest and its
-// host, for both sides. ABI.md beside it describes the same for whoever writes
-// a host in another language; the tests hold the two together.
+// Package abi is the wire format between the core as a WASM guest and its host. Both sides use it.
+// ../ABI.md describes the same format for authors of hosts in other languages. Tests check that the two
+// agree.
 //
-// A guest never blocks and never calls its host for I/O. The host submits a
-// request; the guest runs it as far as it can, puts what it wants done into an
-// outbox (effects), and returns. When an effect is done the host completes it,
-// and the guest goes on where that request stood. Any number of requests are
-// under way in one instance at once, but only one export runs at a time.
+// A guest never blocks and never calls its host for I/O. The host submits a request. The guest runs it
+// as far as it can, puts the effects that it wants into an outbox, and returns. When an effect is done
+// the host completes it, and the guest goes on with that request. Any number of requests can be under
+// way in one instance, but only one export runs at a time.
 package abi
 
 import (
@@ -16,14 +15,14 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Version is what verge_abi returns. A host refuses a module of another one.
+// Version is what verge_abi returns. A host refuses a module with another version.
 const Version = 2
 
-// MaxOutbox is the most bytes that one export may leave in the outbox.
+// MaxOutbox is the largest number of bytes that one export may leave in the outbox.
 const MaxOutbox = 32 << 20
 
-// MaxInbox is the most bytes that verge_reserve grants: a page of the largest
-// items that a List may return fits.
+// MaxInbox is the largest number of bytes that verge_reserve grants. A page of the largest items that a
+// List may return fits into it.
 const MaxInbox = 16 << 20
 
 // CanaryPath is a path of the public API that every module answers with 200 and
@@ -45,10 +44,10 @@ const (
 	Apply    Entry = 9 // put publishers and integrations into the KV, unless they are there: JSON → Outcome
 )
 
-// Kind is what a record of the outbox is.
+// Kind says what a record of the outbox is.
 type Kind uint8
 
-// Effects, each to be answered with verge_complete.
+// Effects. The host answers each with verge_complete.
 const (
 	KVGet    Kind = 1 // Key → Item
 	KVCommit Kind = 2 // Tx → nothing, or Conflict
@@ -58,7 +57,7 @@ const (
 	Fetch    Kind = 6 // Fetch → Fetched, or FetchError
 )
 
-// Notices, which want no answer.
+// Notices. They have no answer.
 const (
 	Respond Kind = 16 // the request is over; what its entry returns
 	Log     Kind = 17 // a line for the log: LogRecord
@@ -66,8 +65,8 @@ const (
 	Wake    Kind = 19 // a task now falls due: Wake
 )
 
-// Status is how an effect ended, the argument of verge_complete, and how a
-// request without a Response did.
+// Status is how an effect ended. It is the argument of verge_complete. It also says how a request
+// without a Response ended.
 type Status uint8
 
 const (
@@ -77,7 +76,7 @@ const (
 	Unavailable Status = 3 // nothing changed; the text of the error follows
 	Unknown     Status = 4 // KVCommit: may or may not have happened; the text follows
 	NoAnswer    Status = 5 // Fetch: FetchError follows
-	Failed      Status = 6 // of a request alone: none of the above; the text follows
+	Failed      Status = 6 // only of a request: none of the above; the text follows
 )
 
 // Reason is why the host cancels a request.
@@ -94,7 +93,7 @@ type Outcome struct {
 	Text   string
 }
 
-// OutcomeOf words an error.
+// OutcomeOf turns an error into an Outcome.
 func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
@@ -107,7 +106,7 @@ func OutcomeOf(err error) Outcome {
 	return Outcome{Failed, err.Error()}
 }
 
-// Err is the error again, as far as errors.Is tells.
+// Err turns the Outcome back into an error, as far as errors.Is can tell.
 func (o Outcome) Err() error {
 	switch o.Status {
 	case OK:
@@ -120,7 +119,7 @@ func (o Outcome) Err() error {
 	return errors.New(o.Text)
 }
 
-// remote is an error from the other side: its whole text, and what it is.
+// remote is an error from the other side: its whole text, and the error that it is.
 type remote struct {
 	text string
 	is   error
@@ -129,16 +128,16 @@ type remote struct {
 func (e remote) Error() string { return e.text }
 func (e remote) Unwrap() error { return e.is }
 
-// FetchErrorOf is the error that a Fetch without an answer ended with.
+// FetchErrorOf returns the error of a Fetch without an answer.
 func FetchErrorOf(reason, text string) error {
 	return &host.FetchError{Reason: reason, Err: errors.New(text)}
 }
 
-// Results of the sealing imports below zero.
+// Results of the sealing imports that are below zero.
 const (
-	SealNotOffered   = -1 // the guest has to use the keys of its configuration
+	SealNotOffered   = -1 // the guest must use the keys of its configuration
 	SealNotAuthentic = -2
 	SealFailed       = -3
-	SealTooSmall     = -4 // the room for the result
+	SealTooSmall     = -4 // the room for the result is too small
 	SealKeyAwaited   = -5 // other instances use the key, and this one does not have it yet
 )

@@ -48,10 +48,11 @@ func list[T any](w *writer, all []T, one func(T)) {
 	}
 }
 
-// reader takes the primitives off b. After the first error it yields zeros.
+// reader takes the primitives off b. After the first error it returns zeros.
 type reader struct {
-	b   []byte
-	all string // the message once more, from the first text on: texts are parts of it and cost no memory each
+	b []byte
+	// the message again, from its first text on; texts are parts of it, so that they need no memory of their own
+	all string
 	err error
 }
 
@@ -93,8 +94,8 @@ func (r *reader) i64() int64 {
 	return 0
 }
 
-// count reads a length. Each of what follows has at least one byte, so that a
-// length that lies reserves no memory.
+// count reads a length. Each of the things that follow has at least one byte, so a false length
+// reserves no memory.
 func (r *reader) count() int {
 	n := r.u32()
 	if int64(n) > int64(len(r.b)) {
@@ -104,7 +105,7 @@ func (r *reader) count() int {
 	return int(n)
 }
 
-// small reads a number that has to fit an int on every platform.
+// small reads a number that must fit into an int on every platform.
 func (r *reader) small() int {
 	n := r.u32()
 	if n > math.MaxInt32 {
@@ -114,7 +115,7 @@ func (r *reader) small() int {
 	return int(n)
 }
 
-// bytes returns a part of the message; nil where there is none.
+// bytes returns a part of the message, or nil if it is empty.
 func (r *reader) bytes() []byte {
 	if b := r.take(r.count()); len(b) > 0 {
 		return b
@@ -141,7 +142,7 @@ func (r *reader) time() time.Time {
 		return time.Time{}
 	}
 	t := time.Unix(s, int64(ns)).UTC()
-	// The zero time has one form, and what Unix cannot give back is none.
+	// The zero time has only one form. A time that Unix cannot return is refused.
 	if ns >= 1e9 || t.IsZero() || t.Unix() != s {
 		r.fail("no time: %d s and %d ns", s, ns)
 		return time.Time{}
@@ -149,8 +150,8 @@ func (r *reader) time() time.Time {
 	return t
 }
 
-// reserved is for how many members of a list there is room at once: it may
-// claim more than follow.
+// reserved is for how many members of a list memory is reserved at first, because a list can claim more
+// members than it has.
 const reserved = 16
 
 func readList[T any](r *reader, one func() T) []T {
@@ -169,7 +170,7 @@ func readList[T any](r *reader, one func() T) []T {
 	return all
 }
 
-// end returns the error, which something left over is as well.
+// end returns the error. Bytes that are left over are an error too.
 func (r *reader) end() error {
 	if len(r.b) > 0 {
 		r.fail("%d bytes left over", len(r.b))

@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// Config is what verge_config takes, as JSON. A member that is left out has
-// the contract's value; one that does not exist is refused, and so is a number
-// that is 0 (see zeros).
+// Config is what verge_config takes, as JSON. A member that is left out has the contract's value. A
+// member that does not exist is refused, and so is a number that is 0 (see zeros).
 type Config struct {
 	BaseURL       string `json:"base_url"`
 	Dev           bool   `json:"dev,omitempty"`
@@ -26,7 +25,7 @@ type Config struct {
 	AttemptTime Milliseconds `json:"attempt_time_ms,omitempty"`
 	Lease       Milliseconds `json:"lease_ms,omitempty"`
 
-	// Requests a minute.
+	// The limits are requests a minute.
 	PublicPerIP     int `json:"public_per_ip,omitempty"`
 	PublicPerKey    int `json:"public_per_key,omitempty"`
 	SecretPerIP     int `json:"secret_per_ip,omitempty"`
@@ -36,24 +35,22 @@ type Config struct {
 	PagesPerIP           int `json:"pages_per_ip,omitempty"`
 	FailedOperatorsPerIP int `json:"failed_operators_per_ip,omitempty"`
 
-	// Retries are the waits between webhook attempts: null for the contract's,
-	// empty for none.
+	// Retries are the waits between webhook attempts. null: the contract's. Empty: no retries.
 	Retries       []Milliseconds `json:"retries_ms"`
 	JitterPercent int            `json:"jitter_percent,omitempty"` // negative: none
 
-	LogLevel int8 `json:"log_level,omitempty"` // the least that is worth a notice, as in LogRecord
+	LogLevel int8 `json:"log_level,omitempty"` // the lowest level that gets a notice, as in LogRecord
 
-	// Keyring is a key ring file, for a guest that seals by itself. Without
-	// it the host seals, by the imports.
+	// Keyring is a key ring file, for a guest that seals by itself. Without it the host seals, through
+	// the imports.
 	Keyring json.RawMessage `json:"keyring,omitempty"`
 
-	// Host is what tokens are bound to, beside the keys. Needed with Keyring.
+	// Host is the host name to which tokens are bound. It is needed with Keyring.
 	Host string `json:"host,omitempty"`
 
-	// KeySet has the guest compare its Keyring with the set of keys in the
-	// store, for a host that runs several guests of which each may have another
-	// version of the ring (contract 16). Such a guest asks the store for the set
-	// every few seconds, within a request.
+	// KeySet makes the guest compare its Keyring with the set of keys in the store. It is for a host
+	// that runs several guests, each of which may have another version of the ring (contract 16). Such
+	// a guest asks the store for the set every few seconds, during a request.
 	KeySet bool `json:"key_set,omitempty"`
 }
 
@@ -63,10 +60,10 @@ type Milliseconds int64
 // MillisecondsOf rounds d down.
 func MillisecondsOf(d time.Duration) Milliseconds { return Milliseconds(d / time.Millisecond) }
 
-// Duration is the same as a duration.
+// Duration returns the same time as a time.Duration.
 func (ms Milliseconds) Duration() time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// ReadConfig reads the argument of verge_config. Errors repeat no value of it.
+// ReadConfig reads the argument of verge_config. Its errors repeat no value of it.
 func ReadConfig(b []byte) (Config, error) {
 	var c Config
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -86,19 +83,19 @@ func ReadConfig(b []byte) (Config, error) {
 		return c, errors.New("abi: something follows the configuration")
 	}
 	if names := zeros(b, c); len(names) > 0 {
-		return c, fmt.Errorf("abi: the configuration's %s must not be 0: give more, or leave it out for the default "+
+		return c, fmt.Errorf("abi: the configuration's %s must not be 0: "+
+			"give more, or leave it out for the default "+
 			"(a negative jitter_percent is none)", strings.Join(names, ", "))
 	}
 	return c, nil
 }
 
-// zeros names the numbers that were written as 0. In a Config that means the
-// default, and whoever writes it means something else. A log_level, which is
-// of another type, may be 0.
+// zeros names the numbers that were written as 0. In a Config 0 means the default, so whoever writes it
+// means something else. log_level has another type and may be 0.
 func zeros(b []byte, c Config) (names []string) {
 	var written map[string]json.RawMessage
 	if json.Unmarshal(b, &written) != nil {
-		return nil // it was read before
+		return nil // it has been read without an error before
 	}
 	v := reflect.ValueOf(c)
 	for i := range v.NumField() {
@@ -106,7 +103,7 @@ func zeros(b []byte, c Config) (names []string) {
 			continue
 		}
 		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		for given, raw := range written { // in any case, as encoding/json reads names
+		for given, raw := range written { // case does not matter, as in encoding/json
 			if strings.EqualFold(given, name) && string(raw) != "null" {
 				names = append(names, name)
 			}

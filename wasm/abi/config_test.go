@@ -9,9 +9,22 @@ import (
 )
 
 func TestConfig(t *testing.T) {
-	want := Config{BaseURL: "https://verge.example", Test: true, OperatorToken: "op", Partitions: 4, Attempts: 2,
-		OutcomeLife: MillisecondsOf(time.Hour), Lease: 29_000, AttemptTime: 14_000, SecretPerIP: 5, Retries: []Milliseconds{5000}, JitterPercent: -1,
-		LogLevel: -4, Keyring: json.RawMessage(`{"version":1}`), Host: "verge.example"}
+	want := Config{
+		BaseURL:       "https://verge.example",
+		Test:          true,
+		OperatorToken: "op",
+		Partitions:    4,
+		Attempts:      2,
+		OutcomeLife:   MillisecondsOf(time.Hour),
+		Lease:         29_000,
+		AttemptTime:   14_000,
+		SecretPerIP:   5,
+		Retries:       []Milliseconds{5000},
+		JitterPercent: -1,
+		LogLevel:      -4,
+		Keyring:       json.RawMessage(`{"version":1}`),
+		Host:          "verge.example",
+	}
 	b, err := json.Marshal(want)
 	if err != nil {
 		t.Fatal(err)
@@ -20,15 +33,17 @@ func TestConfig(t *testing.T) {
 		t.Errorf("%v: %+v\nwant %+v", err, got, want)
 	}
 	if got, err := ReadConfig([]byte(`{"base_url":"x","retries_ms":[]}`)); err != nil || got.Retries == nil {
-		t.Errorf("no retries are not the contract's: %+v, %v", got, err)
+		t.Errorf("an empty list of retries: %+v, %v, want it empty and not the contract's", got, err)
 	}
-	if _, err := ReadConfig([]byte(`{"base_url":"x","attempts":null,"log_level":0,"retries_ms":[0]}`)); err != nil {
-		t.Errorf("no number is 0 where that would mean the default, and yet: %v", err)
+	_, err = ReadConfig([]byte(`{"base_url":"x","attempts":null,"log_level":0,"retries_ms":[0]}`))
+	if err != nil {
+		t.Errorf("no number is a 0 that means the default, but the error is %v", err)
 	}
+	zeros := `{"partitions":0,"outcome_life_ms":0,"attempt_time_ms":0,"lease_ms":-0,"PUBLIC_PER_IP":0,
+		"public_per_key":0,"secret_per_ip":0,"reconcile_per_key":0,"jitter_percent":0}`
 	for in, says := range map[string]string{
 		`{"attempts":0}`: "configuration's attempts must not be 0: give more, or leave it out for the default",
-		`{"partitions":0,"outcome_life_ms":0,"attempt_time_ms":0,"lease_ms":-0,"PUBLIC_PER_IP":0,"public_per_key":0,"secret_per_ip":0,
-			"reconcile_per_key":0,"jitter_percent":0}`: "partitions, outcome_life_ms, attempt_time_ms, lease_ms, public_per_ip, " +
+		zeros: "partitions, outcome_life_ms, attempt_time_ms, lease_ms, public_per_ip, " +
 			"public_per_key, secret_per_ip, reconcile_per_key, jitter_percent must not be 0",
 		`{"base_urls":"x"}`:               "base_urls",
 		`{"operator_token":"canary7"`:     "cannot be read",
@@ -36,7 +51,8 @@ func TestConfig(t *testing.T) {
 		`{"partitions":"canary7"}`:        "partitions must not be a string",
 		`{"base_url":"x"}{"canary7":"x"}`: "something follows",
 	} {
-		if _, err := ReadConfig([]byte(in)); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "canary7") {
+		_, err := ReadConfig([]byte(in))
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "canary7") {
 			t.Errorf("%s: %v, want %s", in, err, says)
 		}
 	}
@@ -54,7 +70,7 @@ func FuzzReadConfig(f *testing.F) {
 			t.Fatal(err)
 		}
 		if d, err := ReadConfig(again); err != nil {
-			t.Errorf("%s is read, and as %s refused: %v (%+v)", b, again, err, d)
+			t.Errorf("%s is accepted, but written again as %s it is refused: %v (%+v)", b, again, err, d)
 		}
 	})
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Every message has an Append function, which adds it to a buffer, and a Read
-// function, which takes exactly what Append writes: read and appended again, a
-// message is the same bytes. What Read returns may point into what it read.
+// Every message has an Append function, which adds it to a buffer, and a Read function, which accepts
+// exactly what Append writes. A message that is read and appended again gives the same bytes. What Read
+// returns may point into its argument.
 
 // AppendRequest appends the argument of Handle and Admin.
 func AppendRequest(b []byte, q *web.Request) []byte {
@@ -56,9 +56,9 @@ func ReadResponse(b []byte) (*web.Response, error) {
 	return p, r.end()
 }
 
-// header writes names in byte order, so that equal headers are equal bytes.
+// header writes names in byte order, so that equal headers give equal bytes.
 func (w *writer) header(h web.Header) {
-	names := make([]string, 0, 16) // on the stack, for as many as requests and answers have
+	names := make([]string, 0, 16) // on the stack; it is enough for requests and answers
 	for name := range h {
 		names = append(names, name)
 	}
@@ -77,7 +77,7 @@ func (w *writer) header(h web.Header) {
 func (r *reader) header() web.Header {
 	count := r.count()
 	h, before := make(web.Header, min(count, reserved)), ""
-	single := make([]string, min(count, reserved)) // most names have one value: memory for all of these
+	single := make([]string, min(count, reserved)) // memory for all names that have one value, as most do
 	for n := range count {
 		name := r.str()
 		if n > 0 && name <= before {
@@ -169,10 +169,12 @@ func ReadTx(b []byte) (kv.Tx, error) {
 		Partition: kv.Partition(r.str()),
 		Checks:    readList(&r, func() kv.Check { return kv.Check{Name: r.str(), Tx: r.str()} }),
 		Held:      readList(&r, func() kv.Held { return kv.Held{TaskID: r.str(), Lease: r.str()} }),
-		Puts:      readList(&r, func() kv.Put { return kv.Put{Name: r.str(), Value: r.bytes(), Expires: r.time()} }),
-		Deletes:   readList(&r, r.str),
-		Schedule:  readList(&r, r.task),
-		Cancel:    readList(&r, r.str),
+		Puts: readList(&r, func() kv.Put {
+			return kv.Put{Name: r.str(), Value: r.bytes(), Expires: r.time()}
+		}),
+		Deletes:  readList(&r, r.str),
+		Schedule: readList(&r, r.task),
+		Cancel:   readList(&r, r.str),
 	}
 	return tx, r.end()
 }
@@ -202,7 +204,7 @@ func ReadConflict(b []byte) (*kv.Conflict, error) {
 	return &kv.Conflict{Items: readList(&r, r.item), Lost: readList(&r, r.str)}, r.end()
 }
 
-// Claim is the arguments of kv.KV's Claim.
+// Claim holds the arguments of kv.KV's Claim.
 type Claim struct {
 	Partition kv.Partition
 	Now       time.Time
@@ -223,7 +225,12 @@ func AppendClaim(b []byte, c Claim) []byte {
 // ReadClaim reads the argument of the effect Claim.
 func ReadClaim(b []byte) (Claim, error) {
 	r := reader{b: b}
-	return Claim{Partition: kv.Partition(r.str()), Now: r.time(), Lease: time.Duration(r.i64()), N: r.small()}, r.end()
+	return Claim{
+		Partition: kv.Partition(r.str()),
+		Now:       r.time(),
+		Lease:     time.Duration(r.i64()),
+		N:         r.small(),
+	}, r.end()
 }
 
 // AppendTasks appends the reply to the effect Claim.
@@ -241,7 +248,7 @@ func ReadTasks(b []byte) (tasks []kv.Task, next time.Time, err error) {
 	return tasks, next, r.end()
 }
 
-// List is the arguments of kv.KV's List.
+// List holds the arguments of kv.KV's List.
 type List struct {
 	Prefix kv.Key
 	After  string
@@ -276,7 +283,7 @@ func ReadItems(b []byte) ([]kv.Item, error) {
 	return readList(&r, r.item), r.end()
 }
 
-// Spend is the arguments of kv.Meter's Spend.
+// Spend holds the arguments of kv.Meter's Spend.
 type Spend struct {
 	Partition kv.Partition
 	Now       time.Time
@@ -381,7 +388,7 @@ func ReadFetchError(b []byte) (reason, text string, err error) {
 	return reason, text, r.end()
 }
 
-// ClaimJobs is the arguments of the service's Claim.
+// ClaimJobs holds the arguments of the service's Claim.
 type ClaimJobs struct {
 	Partition kv.Partition
 	N         int
@@ -403,7 +410,7 @@ func ReadClaimJobs(b []byte) (ClaimJobs, error) {
 
 // Jobs is the result of the service's Claim and RunDue.
 type Jobs struct {
-	Jobs    []host.Job // none of RunDue
+	Jobs    []host.Job // RunDue returns none
 	Next    time.Time
 	Outcome Outcome
 }
@@ -517,7 +524,7 @@ type LogRecord struct {
 	Attrs   []LogAttr
 }
 
-// LogAttr is an attribute. Value is JSON.
+// LogAttr is an attribute. Its Value is JSON.
 type LogAttr struct {
 	Key   string
 	Value []byte
@@ -539,15 +546,15 @@ func ReadLog(b []byte) (LogRecord, error) {
 		Attrs: readList(&r, func() LogAttr { return LogAttr{Key: r.str(), Value: r.bytes()} })}, r.end()
 }
 
-// Record is one entry of the guest's outbox.
+// Record is one record of the guest's outbox.
 type Record struct {
 	Request uint32
-	Op      uint32 // of an effect, to be named in verge_complete; 0 otherwise
+	Op      uint32 // of an effect, for verge_complete; otherwise 0
 	Kind    Kind
 	Body    []byte
 }
 
-// AppendRecord appends an entry of the outbox.
+// AppendRecord appends a record to an outbox.
 func AppendRecord(b []byte, rec Record) []byte {
 	w := writer{b}
 	w.u32(rec.Request)
@@ -557,7 +564,7 @@ func AppendRecord(b []byte, rec Record) []byte {
 	return w.b
 }
 
-// ReadRecord takes the first entry off the outbox.
+// ReadRecord takes the first record off an outbox.
 func ReadRecord(b []byte) (rec Record, rest []byte, err error) {
 	r := reader{b: b}
 	rec = Record{Request: r.u32(), Op: r.u32(), Kind: Kind(r.u8()), Body: r.bytes()}

@@ -9,9 +9,8 @@ import (
 // UntilSize is how many bytes AppendUntil appends.
 const UntilSize = 8
 
-// AppendUntil appends the instant until which a key was in use, as the imports
-// open and check_mac return it: 8 bytes, big endian, milliseconds since 1970, 0
-// for a key that still is.
+// AppendUntil appends the instant until which a key was in use, as the imports open and check_mac
+// return it: 8 bytes, big endian, milliseconds since 1970. It is 0 for a key that is still in use.
 func AppendUntil(b []byte, until time.Time) []byte {
 	ms := int64(0)
 	if !until.IsZero() {
@@ -20,7 +19,7 @@ func AppendUntil(b []byte, until time.Time) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(ms))
 }
 
-// ReadUntil reads what AppendUntil has written, and returns what follows it.
+// ReadUntil reads what AppendUntil has written and returns the bytes that follow.
 func ReadUntil(b []byte) (rest []byte, until time.Time, err error) {
 	if len(b) < UntilSize {
 		return nil, until, errors.New("abi: the host's answer is too short")

@@ -1,7 +1,7 @@
-// Package effect is the core's ports on the wire format of package abi, from
-// both sides. Store and Fetcher turn each call of the core into an effect and
-// the reply into what the call returns: a guest is handed them. Ports carries
-// effects out: a host has it. What goes in at one end comes out at the other.
+// Package effect carries the calls of the core's ports over the wire format of package abi. It has both
+// sides. A guest uses Store and Fetcher, which turn each call of the core into an effect and the reply
+// into the call's result. A host uses Ports, which carry effects out. The two sides are inverse to each
+// other.
 package effect
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Func has somebody do something and returns the reply.
+// Func makes the other side carry out an effect and returns the reply.
 type Func func(kind abi.Kind, body []byte) (abi.Status, []byte)
 
-// room is what nearly every call fits into: a guest pays dearly for a buffer
-// that grows from nothing.
+// room returns a buffer that is large enough for nearly every call, because growing a buffer is
+// expensive in a guest.
 func room() []byte { return make([]byte, 0, 256) }
 
-// Store is a KV and a Meter each of whose calls is an effect. A reply that
-// makes no sense is an unknown outcome, which grants nothing.
+// Store is a KV and a Meter. Each call of it is an effect. If a reply makes no sense, the outcome is
+// unknown, which grants nothing.
 type Store Func
 
 var (
@@ -56,8 +56,11 @@ func (s Store) Commit(_ context.Context, tx kv.Tx) error {
 }
 
 // Claim implements kv.KV.
-func (s Store) Claim(_ context.Context, p kv.Partition, now time.Time, lease time.Duration, n int) ([]kv.Task, time.Time, error) {
-	status, reply := s(abi.KVClaim, abi.AppendClaim(room(), abi.Claim{Partition: p, Now: now, Lease: lease, N: n}))
+func (s Store) Claim(
+	_ context.Context, p kv.Partition, now time.Time, lease time.Duration, n int,
+) ([]kv.Task, time.Time, error) {
+	status, reply := s(abi.KVClaim,
+		abi.AppendClaim(room(), abi.Claim{Partition: p, Now: now, Lease: lease, N: n}))
 	if status != abi.OK {
 		return nil, time.Time{}, failure(status, reply, kv.ErrUnavailable)
 	}
@@ -75,7 +78,9 @@ func (s Store) List(_ context.Context, prefix kv.Key, after string, n int) ([]kv
 }
 
 // Spend implements kv.Meter.
-func (s Store) Spend(_ context.Context, p kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+func (s Store) Spend(
+	_ context.Context, p kv.Partition, now time.Time, charges []kv.Charge,
+) ([]time.Time, error) {
 	status, reply := s(abi.KVSpend, abi.AppendSpend(room(), abi.Spend{Partition: p, Now: now, Charges: charges}))
 	times, err := read(status, reply, kv.ErrUnavailable, abi.ReadTimes)
 	if err == nil && len(times) != len(charges) {
@@ -84,8 +89,10 @@ func (s Store) Spend(_ context.Context, p kv.Partition, now time.Time, charges [
 	return times, err
 }
 
-// read decodes a reply that is OK.
-func read[T any](status abi.Status, reply []byte, otherwise error, decode func([]byte) (T, error)) (T, error) {
+// read decodes a reply with the status OK.
+func read[T any](
+	status abi.Status, reply []byte, otherwise error, decode func([]byte) (T, error),
+) (T, error) {
 	var none T
 	if status != abi.OK {
 		return none, failure(status, reply, otherwise)
@@ -97,8 +104,8 @@ func read[T any](status abi.Status, reply []byte, otherwise error, decode func([
 	return v, nil
 }
 
-// failure is the error of a reply that is not OK; otherwise is what a status
-// that does not belong here is taken for.
+// failure returns the error of a reply with another status than OK. otherwise is the error for a status
+// that does not belong here.
 func failure(status abi.Status, reply []byte, otherwise error) error {
 	switch {
 	case status == abi.Unavailable:
@@ -109,7 +116,7 @@ func failure(status abi.Status, reply []byte, otherwise error) error {
 	return fmt.Errorf("%w: the host answers with status %d", otherwise, status)
 }
 
-// Fetcher is a way out each of whose calls is an effect.
+// Fetcher is a host.Fetcher. Each call of it is an effect.
 type Fetcher Func
 
 var _ host.Fetcher = Fetcher(nil)
@@ -129,5 +136,8 @@ func (f Fetcher) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResp
 			return host.FetchResponse{}, abi.FetchErrorOf(reason, text)
 		}
 	}
-	return host.FetchResponse{}, &host.FetchError{Reason: host.FetchNetwork, Err: fmt.Errorf("the host answers with status %d", status)}
+	return host.FetchResponse{}, &host.FetchError{
+		Reason: host.FetchNetwork,
+		Err:    fmt.Errorf("the host answers with status %d", status),
+	}
 }

@@ -9,15 +9,14 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Ports are what effects are carried out on. All are needed.
+// Ports carry effects out. All fields are needed.
 type Ports struct {
 	KV    kv.KV
 	Meter kv.Meter
 	Fetch host.Fetcher
 }
 
-// Do carries out one effect and returns the reply. An effect that cannot be
-// read is one that nobody can rely on: nothing was done.
+// Do carries out one effect and returns the reply. If the effect cannot be read, it does nothing.
 func (p *Ports) Do(ctx context.Context, kind abi.Kind, body []byte) (abi.Status, []byte) {
 	status, reply, err := p.Carry(ctx, kind, body)
 	if err != nil {
@@ -26,8 +25,8 @@ func (p *Ports) Do(ctx context.Context, kind abi.Kind, body []byte) (abi.Status,
 	return status, reply
 }
 
-// Carry is Do for a host that gives up a guest which asks for what the core
-// never asks for. An error is why; nothing was done then.
+// Carry is Do for a host that gives up a guest whose effects ask for more than the core ever does. The
+// error says what was excessive; then nothing was done.
 func (p *Ports) Carry(ctx context.Context, kind abi.Kind, body []byte) (abi.Status, []byte, error) {
 	switch kind {
 	case abi.KVGet:
@@ -78,7 +77,9 @@ func (p *Ports) Carry(ctx context.Context, kind abi.Kind, body []byte) (abi.Stat
 	return abi.Unavailable, []byte("the host knows no such effect"), nil
 }
 
-func carry[T any](body []byte, read func([]byte) (T, error), check func(T) error, do func(T) (abi.Status, []byte)) (abi.Status, []byte, error) {
+func carry[T any](
+	body []byte, read func([]byte) (T, error), check func(T) error, do func(T) (abi.Status, []byte),
+) (abi.Status, []byte, error) {
 	v, err := read(body)
 	if err == nil {
 		err = check(v)
@@ -95,7 +96,7 @@ func reply(err error, body func() []byte) (abi.Status, []byte) {
 		return abi.OK, body()
 	}
 	o := abi.OutcomeOf(err)
-	if o.Status == abi.Failed { // a store's errors are one of the two
+	if o.Status == abi.Failed { // a store's errors are Unavailable or Unknown
 		o.Status = abi.Unavailable
 	}
 	return o.Status, []byte(o.Text)

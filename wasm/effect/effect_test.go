@@ -19,8 +19,8 @@ var (
 	at  = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 )
 
-// port is a store, a meter and a way out that answers as it is told and keeps
-// what it was asked.
+// port is a store, a meter and a fetcher. It returns the answers that a test sets and keeps the
+// arguments.
 type port struct {
 	asked []any
 	err   error
@@ -36,21 +36,24 @@ func (p *port) ask(args ...any) error { p.asked = args; return p.err }
 
 func (p *port) Get(_ context.Context, k kv.Key) (kv.Item, error) { return anItem, p.ask(k) }
 func (p *port) Commit(_ context.Context, tx kv.Tx) error         { return p.ask(tx) }
-func (p *port) Claim(_ context.Context, q kv.Partition, now time.Time, lease time.Duration, n int) ([]kv.Task, time.Time, error) {
+func (p *port) Claim(
+	_ context.Context, q kv.Partition, now time.Time, lease time.Duration, n int,
+) ([]kv.Task, time.Time, error) {
 	return []kv.Task{aTask}, at, p.ask(q, now, lease, n)
 }
 func (p *port) List(_ context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
 	return []kv.Item{anItem}, p.ask(prefix, after, n)
 }
-func (p *port) Spend(_ context.Context, q kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+func (p *port) Spend(
+	_ context.Context, q kv.Partition, now time.Time, charges []kv.Charge,
+) ([]time.Time, error) {
 	return []time.Time{at}, p.ask(q, now, charges)
 }
 func (p *port) Fetch(_ context.Context, q host.FetchRequest) (host.FetchResponse, error) {
 	return answer, p.ask(q)
 }
 
-// What is asked at one end is asked at the other, and what is answered there
-// comes back, errors included.
+// The arguments at one end must arrive at the other, and the answers must come back, including errors.
 func TestThereAndBack(t *testing.T) {
 	p := &port{}
 	carry := &effect.Ports{KV: p, Meter: p, Fetch: p}
@@ -59,25 +62,42 @@ func TestThereAndBack(t *testing.T) {
 
 	tx := kv.Tx{ID: "tx", Partition: "p0", Puts: []kv.Put{{Name: "n", Value: []byte("v")}}}
 	charges := []kv.Charge{{Name: "c", Cost: time.Second, Burst: time.Minute}}
-	request := host.FetchRequest{Method: "POST", URL: "https://shop.example", Header: map[string]string{"A": "b"}, Body: []byte("b")}
+	request := host.FetchRequest{
+		Method: "POST",
+		URL:    "https://shop.example",
+		Header: map[string]string{"A": "b"},
+		Body:   []byte("b"),
+	}
 	unavailable, unknown := []error{kv.ErrUnavailable}, []error{kv.ErrUnavailable, kv.ErrUnknown}
 	for _, c := range []struct {
 		name   string
 		call   func() ([]any, error)
 		asked  []any
 		want   []any
-		errors []error // that come back as themselves
+		errors []error // that must come back as the same errors
 	}{
-		{"get", func() ([]any, error) { v, err := store.Get(ctx, anItem.Key); return []any{v}, err }, []any{anItem.Key}, []any{anItem}, append([]error{kv.ErrNotFound}, unavailable...)},
+		{"get", func() ([]any, error) {
+			v, err := store.Get(ctx, anItem.Key)
+			return []any{v}, err
+		}, []any{anItem.Key}, []any{anItem}, append([]error{kv.ErrNotFound}, unavailable...)},
 		{"commit", func() ([]any, error) { return nil, store.Commit(ctx, tx) }, []any{tx}, nil, unknown},
 		{"claim", func() ([]any, error) {
 			v, next, err := store.Claim(ctx, "p0", at, time.Second, 3)
 			return []any{v, next}, err
 		},
 			[]any{kv.Partition("p0"), at, time.Second, 3}, []any{[]kv.Task{aTask}, at}, unavailable},
-		{"list", func() ([]any, error) { v, err := store.List(ctx, anItem.Key, "a", 3); return []any{v}, err }, []any{anItem.Key, "a", 3}, []any{[]kv.Item{anItem}}, unavailable},
-		{"spend", func() ([]any, error) { v, err := store.Spend(ctx, "l", at, charges); return []any{v}, err }, []any{kv.Partition("l"), at, charges}, []any{[]time.Time{at}}, unavailable},
-		{"fetch", func() ([]any, error) { v, err := fetcher.Fetch(ctx, request); return []any{v}, err }, []any{request}, []any{answer}, nil},
+		{"list", func() ([]any, error) {
+			v, err := store.List(ctx, anItem.Key, "a", 3)
+			return []any{v}, err
+		}, []any{anItem.Key, "a", 3}, []any{[]kv.Item{anItem}}, unavailable},
+		{"spend", func() ([]any, error) {
+			v, err := store.Spend(ctx, "l", at, charges)
+			return []any{v}, err
+		}, []any{kv.Partition("l"), at, charges}, []any{[]time.Time{at}}, unavailable},
+		{"fetch", func() ([]any, error) {
+			v, err := fetcher.Fetch(ctx, request)
+			return []any{v}, err
+		}, []any{request}, []any{answer}, nil},
 	} {
 		p.err = nil
 		got, err := c.call()
@@ -104,27 +124,41 @@ func TestThereAndBack(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		reason string
-	}{{&host.FetchError{Reason: host.FetchBlocked, Err: errors.New("off limits")}, host.FetchBlocked}, {errors.New("off limits"), host.FetchNetwork}} {
+	}{
+		{&host.FetchError{Reason: host.FetchBlocked, Err: errors.New("off limits")}, host.FetchBlocked},
+		{errors.New("off limits"), host.FetchNetwork},
+	} {
 		p.err = c.err
 		var fetch *host.FetchError
-		if _, err := fetcher.Fetch(ctx, request); !errors.As(err, &fetch) || fetch.Reason != c.reason || fetch.Err.Error() != "off limits" {
+		_, err := fetcher.Fetch(ctx, request)
+		if !errors.As(err, &fetch) || fetch.Reason != c.reason || fetch.Err.Error() != "off limits" {
 			t.Errorf("%v comes back as %v", c.err, err)
 		}
 	}
 }
 
-// What cannot be read was surely not done.
+// An effect that cannot be read must not be carried out.
 func TestWhatCannotBeRead(t *testing.T) {
 	p := &port{}
 	carry := &effect.Ports{KV: p, Meter: p, Fetch: p}
-	for _, k := range []abi.Kind{0, abi.KVGet, abi.KVCommit, abi.KVClaim, abi.KVList, abi.KVSpend, abi.Fetch, abi.Respond, 99} {
+	for _, k := range []abi.Kind{
+		0,
+		abi.KVGet,
+		abi.KVCommit,
+		abi.KVClaim,
+		abi.KVList,
+		abi.KVSpend,
+		abi.Fetch,
+		abi.Respond,
+		99,
+	} {
 		if status, _ := carry.Do(ctx, k, []byte{1}); status != abi.Unavailable || p.asked != nil {
 			t.Errorf("kind %d: status %d, asked %v", k, status, p.asked)
 		}
 	}
 }
 
-// What the core may ask for is carried out, and nothing that goes beyond.
+// What the core may ask for is carried out. Anything beyond that is not.
 func TestWhatIsExcessive(t *testing.T) {
 	last := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 	over := last.Add(time.Second)
@@ -154,10 +188,16 @@ func TestWhatIsExcessive(t *testing.T) {
 		return asked{abi.KVSpend, abi.AppendSpend(nil, abi.Spend{Partition: "l", Now: now, Charges: charges})}
 	}
 	put := func(expires time.Time) asked {
-		return asked{abi.KVCommit, abi.AppendTx(nil, kv.Tx{ID: "t", Partition: "p0", Puts: []kv.Put{{Name: "n", Expires: expires}}})}
+		return asked{
+			abi.KVCommit,
+			abi.AppendTx(nil, kv.Tx{ID: "t", Partition: "p0", Puts: []kv.Put{{Name: "n", Expires: expires}}}),
+		}
 	}
 	schedule := func(due time.Time) asked {
-		return asked{abi.KVCommit, abi.AppendTx(nil, kv.Tx{ID: "t", Partition: "p0", Schedule: []kv.Task{{ID: "n", Due: due}}})}
+		return asked{
+			abi.KVCommit,
+			abi.AppendTx(nil, kv.Tx{ID: "t", Partition: "p0", Schedule: []kv.Task{{ID: "n", Due: due}}}),
+		}
 	}
 	fetch := func(q host.FetchRequest) asked { return asked{abi.Fetch, abi.AppendFetch(nil, q)} }
 	for _, c := range []struct {
@@ -173,34 +213,52 @@ func TestWhatIsExcessive(t *testing.T) {
 		{"a lease", claim(at, year, 1), claim(at, year+1, 1)},
 		{"a lease that ends before it begins", claim(at, 0, 1), claim(at, -1, 1)},
 		{"the time of a claim", claim(last, time.Second, 1), claim(over, time.Second, 1)},
-		{"a time before there were any", claim(time.Unix(0, 0), time.Second, 1), claim(time.Unix(-1, 0), time.Second, 1)},
+		{
+			"a time before there were any",
+			claim(time.Unix(0, 0), time.Second, 1),
+			claim(time.Unix(-1, 0), time.Second, 1),
+		},
 		{"the time of charges", spend(last), spend(over)},
 		{"charges", spend(at, make([]kv.Charge, 64)...), spend(at, make([]kv.Charge, 65)...)},
 		{"a charge", spend(at, kv.Charge{Cost: year}), spend(at, kv.Charge{Cost: year + 1})},
-		{"a charge below nothing", spend(at, kv.Charge{}), spend(at, kv.Charge{Cost: -1})},
+		{"a negative charge", spend(at, kv.Charge{}), spend(at, kv.Charge{Cost: -1})},
 		{"a burst", spend(at, kv.Charge{Burst: year}), spend(at, kv.Charge{Burst: year + 1})},
-		{"a burst below nothing", spend(at, kv.Charge{}), spend(at, kv.Charge{Burst: -1})},
-		{"a counter's name", spend(at, kv.Charge{Name: text(16 << 10)}), spend(at, kv.Charge{Name: text(16<<10 + 1)})},
+		{"a negative burst", spend(at, kv.Charge{}), spend(at, kv.Charge{Burst: -1})},
+		{
+			"a counter's name",
+			spend(at, kv.Charge{Name: text(16 << 10)}),
+			spend(at, kv.Charge{Name: text(16<<10 + 1)}),
+		},
 		{"an item's end", put(last), put(over)},
 		{"an item without end", put(time.Time{}), put(time.Unix(-1, 0))},
 		{"a task's time", schedule(last), schedule(over)},
 		{"a URL", fetch(host.FetchRequest{URL: text(8 << 10)}), fetch(host.FetchRequest{URL: text(8<<10 + 1)})},
 		{"a method", fetch(host.FetchRequest{Method: text(16)}), fetch(host.FetchRequest{Method: text(17)})},
 		{"fields", fetch(host.FetchRequest{Header: fields(64)}), fetch(host.FetchRequest{Header: fields(65)})},
-		{"bytes of fields", fetch(host.FetchRequest{Header: map[string]string{"A": text(16<<10 - 1)}}), fetch(host.FetchRequest{Header: map[string]string{"A": text(16 << 10)}})},
-		{"a body", fetch(host.FetchRequest{Body: make([]byte, 2<<20)}), fetch(host.FetchRequest{Body: make([]byte, 2<<20+1)})},
+		{
+			"bytes of fields",
+			fetch(host.FetchRequest{Header: map[string]string{"A": text(16<<10 - 1)}}),
+			fetch(host.FetchRequest{Header: map[string]string{"A": text(16 << 10)}}),
+		},
+		{
+			"a body",
+			fetch(host.FetchRequest{Body: make([]byte, 2<<20)}),
+			fetch(host.FetchRequest{Body: make([]byte, 2<<20+1)}),
+		},
 	} {
 		p := &port{}
 		carry := &effect.Ports{KV: p, Meter: p, Fetch: p}
-		if status, _, err := carry.Carry(ctx, c.good.kind, c.good.body); err != nil || status != abi.OK || p.asked == nil {
-			t.Errorf("%s: as much as there may be: status %d, %v", c.name, status, err)
+		status, _, err := carry.Carry(ctx, c.good.kind, c.good.body)
+		if err != nil || status != abi.OK || p.asked == nil {
+			t.Errorf("%s: at the limit: status %d, %v", c.name, status, err)
 		}
 		p.asked = nil
-		if _, _, err := carry.Carry(ctx, c.bad.kind, c.bad.body); !errors.Is(err, effect.ErrExcessive) || p.asked != nil {
-			t.Errorf("%s: more than that: %v, asked %v", c.name, err, p.asked)
+		_, _, err = carry.Carry(ctx, c.bad.kind, c.bad.body)
+		if !errors.Is(err, effect.ErrExcessive) || p.asked != nil {
+			t.Errorf("%s: above the limit: %v, asked %v", c.name, err, p.asked)
 		}
 		if status, _ := carry.Do(ctx, c.bad.kind, c.bad.body); status != abi.Unavailable {
-			t.Errorf("%s: more than that: status %d", c.name, status)
+			t.Errorf("%s: above the limit: status %d", c.name, status)
 		}
 	}
 }

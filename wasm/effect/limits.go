@@ -10,36 +10,35 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// ErrExcessive says that an effect asks for more than the core ever does,
-// whatever it is asked itself: the guest is not the core, or broken.
+// ErrExcessive says that an effect asks for more than the core ever does, whatever request it serves.
+// So the guest is not the core, or it is broken.
 var ErrExcessive = errors.New("effect: asks for more than is granted")
 
-// What an effect may ask for at most. A Tx has limits of its own, which every
-// store checks.
+// The most that an effect may ask for. A Tx has limits of its own, which every store checks.
 const (
 	maxPage    = 1024                 // items of a List, tasks of a Claim
-	maxName    = 16 << 10             // bytes of a name that is looked for: a request's whole URL may be in it
+	maxName    = 16 << 10             // bytes of a name to look up, which may contain a request's whole URL
 	maxCharges = kv.MaxTx             // of a Spend
-	maxURL     = 8 << 10              // bytes of a Fetch's
-	maxMethod  = 16                   // likewise
+	maxURL     = 8 << 10              // bytes of a Fetch's URL
+	maxMethod  = 16                   // bytes of a Fetch's method
 	maxFields  = 64                   // header fields of a Fetch
-	maxHeader  = 16 << 10             // bytes of them together
+	maxHeader  = 16 << 10             // bytes of all header fields together
 	maxBody    = 2 << 20              // bytes of a Fetch's body
 	maxSpan    = 366 * 24 * time.Hour // of a lease, a counter's step or its burst
-	lastSecond = 253402300799         // of the year 9999: later times have no form in RFC 3339
+	lastSecond = 253402300799         // of the year 9999; RFC 3339 cannot express later times
 )
 
 func excessive(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrExcessive, fmt.Sprintf(format, args...))
 }
 
-// Plausible reports whether a time is none at all or lies in 1970 to 9999.
-// Others overflow what stores and schedules count in.
+// Plausible reports whether a time is the zero time or lies between 1970 and 9999. Other times overflow
+// the numbers of stores and schedules.
 func Plausible(t time.Time) bool {
 	return t.IsZero() || t.Unix() >= 0 && t.Unix() <= lastSecond
 }
 
-// page is the n of a List or a Claim.
+// page checks the n of a List or a Claim.
 func page(n int) error {
 	if n < 0 || n > maxPage {
 		return excessive("%d items at once, of at most %d", n, maxPage)
@@ -103,8 +102,10 @@ func checkFetch(q host.FetchRequest) error {
 	for k, v := range q.Header {
 		size += len(k) + len(v)
 	}
-	if len(q.Method) > maxMethod || len(q.URL) > maxURL || len(q.Header) > maxFields || size > maxHeader || len(q.Body) > maxBody {
-		return excessive("a fetch with %d bytes of method, %d of URL, %d header fields of %d bytes and %d bytes of body",
+	tooLong := len(q.Method) > maxMethod || len(q.URL) > maxURL || len(q.Body) > maxBody
+	if tooLong || len(q.Header) > maxFields || size > maxHeader {
+		return excessive("a fetch with %d bytes of method, %d of URL, "+
+			"%d header fields of %d bytes and %d bytes of body",
 			len(q.Method), len(q.URL), len(q.Header), size, len(q.Body))
 	}
 	return nil

@@ -18,8 +18,8 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// configure makes the guest that a configuration describes. sealer is the
-// host's, for a configuration without a key ring.
+// configure makes the guest that a configuration describes. sealer is the host's; it is used if the
+// configuration has no key ring.
 func configure(message []byte, sealer host.Sealer) (*guest, error) {
 	c, err := abi.ReadConfig(message)
 	if err != nil {
@@ -48,7 +48,7 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 	return g, nil
 }
 
-// seal has the guest seal by itself, with the configuration's key ring.
+// seal makes the guest seal by itself, with the configuration's key ring.
 func (g *guest) seal(h *host.Host, c abi.Config) error {
 	file, err := token.ParseKeyring(c.Keyring)
 	if err != nil {
@@ -66,9 +66,8 @@ func (g *guest) seal(h *host.Host, c abi.Config) error {
 	return nil
 }
 
-// tending is a store before each call to which the ring is tended, if that is
-// due: a guest has no time of its own, and a request that asks the store for
-// nothing needs no set of keys.
+// tending returns a store that tends the ring before each call, if that is due. A guest gets no time of
+// its own, and a request that does not ask the store needs no set of keys.
 func (g *guest) tending(store kv.KV) kv.KV {
 	t := tending{store, g}
 	if m, ok := store.(kv.Meter); ok {
@@ -113,8 +112,8 @@ func (t meteredTending) Spend(ctx context.Context, p kv.Partition, now time.Time
 	return t.meter.Spend(ctx, p, now, charges)
 }
 
-// complaint is what is wrong with the ring, "" for nothing. A ring that lags
-// behind is a warning until the key that it lacks begins to seal.
+// complaint returns what is wrong with the ring, or "" if nothing is. If the ring lacks a key that does
+// not seal yet, the complaint is a warning.
 func (g *guest) complaint() (text string, level int) {
 	if err := g.ring.Ready(); err != nil {
 		return err.Error(), int(slog.LevelError)
@@ -125,16 +124,15 @@ func (g *guest) complaint() (text string, level int) {
 	return "", 0
 }
 
-// tendEach is how often the guest looks at the store's set of keys. No request
-// goes by what was seen twice as long ago: both are well below keyset.Settle, so
-// that the guest knows of a key before anything is sealed with it.
+// tendEach is how often the guest looks at the store's set of keys. No request relies on a look that is
+// twice as old. Both times are well below keyset.Settle, so the guest learns of a key before anything
+// is sealed with it.
 const tendEach = 3 * time.Second
 
-// tend compares the ring with the store's set of keys, if that is due. One
-// request at a time does all that is to be done. Others meanwhile go on with
-// what was seen a moment ago. Where that is too old, as after a time without
-// requests, each looks for itself: it must not take a key for unknown that has
-// begun to seal in between.
+// tend compares the ring with the store's set of keys, if that is due. One request at a time does all
+// of the work. The others use the result of the last look. If that is too old, as after a time without
+// requests, each of them looks itself: otherwise it could treat a key as unknown that has begun to seal
+// since.
 func (g *guest) tend(ctx context.Context) {
 	if g.ring == nil {
 		return
@@ -142,7 +140,7 @@ func (g *guest) tend(ctx context.Context) {
 	now := time.Now()
 	look := g.ring.Tend
 	switch {
-	case g.met.IsZero(): // nobody may write before the ring was compared once
+	case g.met.IsZero(): // no request may write before the ring was compared once
 	case now.Sub(g.tended).Abs() >= tendEach:
 	case now.Sub(g.met).Abs() >= 2*tendEach:
 		look = g.ring.Meet
@@ -161,7 +159,11 @@ func (g *guest) tend(ctx context.Context) {
 		g.notice(abi.Count, []byte(host.CountKeyMissing))
 	}
 	if text != g.said && text != "" {
-		g.log(abi.LogRecord{Level: int8(level), Message: "key ring", Attrs: []abi.LogAttr{{Key: "error", Value: quoted(text)}}})
+		g.log(abi.LogRecord{
+			Level:   int8(level),
+			Message: "key ring",
+			Attrs:   []abi.LogAttr{{Key: "error", Value: quoted(text)}},
+		})
 	}
 	g.said = text
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// taskContext is ended by the host, who keeps the time of it. The zero value
-// is one that has not ended.
+// taskContext is a context that the host ends, because the host keeps the time. The zero value has not
+// ended.
 type taskContext struct {
-	done chan struct{} // made for the first that asks, who is rare
+	done chan struct{} // made when Done is first called, which is rare
 	err  error
 }
 
@@ -28,7 +28,7 @@ func (c *taskContext) end(reason abi.Reason) {
 	}
 }
 
-// Deadline implements context.Context: the guest is not told.
+// Deadline implements context.Context. The guest does not know the deadline.
 func (c *taskContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // Done implements context.Context.

@@ -8,21 +8,21 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// What the exports share. They run one at a time.
+// The exports share these variables. They run one at a time.
 var (
 	instance *guest // nil until configured
 	inbox    []byte
 	complain []byte // why the last verge_config failed
 
-	// header is what exports return the address of: address and length of the
-	// outbox, and how many requests are under way.
+	// header holds what exports return the address of: address and length of the outbox, and the number
+	// of requests under way.
 	header [3]uint32
 )
 
 func address(b []byte) uint32 { return uint32(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
-// message takes the first n bytes of the inbox. Each message has memory of its
-// own, since what is read from it may point into it for as long as it likes.
+// message takes the first n bytes of the inbox. Each message has memory of its own, because values that
+// are read from it may point into it for any length of time.
 func message(n int32) []byte {
 	if n < 0 || int(n) > len(inbox) {
 		panic("more bytes than were reserved")

@@ -16,7 +16,7 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// service is the core as the guest drives it.
+// service is the part of the core that the guest calls.
 type service interface {
 	Handle(ctx context.Context, req *web.Request) *web.Response
 	Admin(ctx context.Context, req *web.Request) *web.Response
@@ -30,22 +30,21 @@ type service interface {
 
 var _ service = (*core.Service)(nil)
 
-// guest runs requests side by side on one thread: each is a coroutine that is
-// parked while the host carries out an effect of it. Its methods are what the
-// exports call, one at a time.
+// guest runs requests side by side on one thread. Each is a coroutine, which is parked while the host
+// carries out an effect of it. The exports call its methods, one at a time.
 type guest struct {
 	service service
 	tasks   map[uint32]*task
-	running *task // whose coroutine has the thread
+	running *task // its coroutine has the thread
 	ops     uint32
 	idle    []*routine
 	out     []byte // the outbox
-	scratch []byte // where the body of the next record is put together
+	scratch []byte // memory for the body of the next record
 
-	ring   *keyset.Ring // nil: the host seals, or the ring is nobody else's
-	met    time.Time    // when the ring was compared with the store's set of keys last
-	tended time.Time    // when that was tried last
-	said   string       // the last complaint about it
+	ring   *keyset.Ring // nil: the host seals, or no other guest uses the ring
+	met    time.Time    // when the ring was last compared with the store's set of keys
+	tended time.Time    // when that was last tried
+	said   string       // the last complaint about the ring
 }
 
 // task is a request under way.
@@ -53,9 +52,9 @@ type task struct {
 	id      uint32
 	ctx     taskContext
 	routine *routine
-	op      uint32 // the effect that it waits for; 0: none
+	op      uint32 // the effect for which it waits; 0: none
 	kind    abi.Kind
-	status  abi.Status // of that effect's reply
+	status  abi.Status // of the reply to that effect
 	reply   []byte
 	over    bool
 }
@@ -65,7 +64,8 @@ func newGuest(s service) *guest { return &guest{service: s, tasks: map[uint32]*t
 // submit begins a request and runs it until it is over or parked.
 func (g *guest) submit(id uint32, message []byte) {
 	if g.tasks[id] != nil {
-		panic(fmt.Sprintf("request %d is under way already", id)) // the host has lost count: nothing it says can be trusted
+		// the host has lost count, so nothing that it says can be trusted
+		panic(fmt.Sprintf("request %d is under way already", id))
 	}
 	t := &task{id: id}
 	g.tasks[id] = t
@@ -77,8 +77,8 @@ func (g *guest) submit(id uint32, message []byte) {
 	g.resume(t)
 }
 
-// complete hands a task the reply to its effect. A reply that nobody waits for
-// any more, because the request was cancelled, is dropped.
+// complete gives a task the reply to its effect. If the request was cancelled meanwhile, the reply is
+// dropped.
 func (g *guest) complete(id, op uint32, status abi.Status, reply []byte) {
 	if t := g.tasks[id]; t != nil && t.op == op && op != 0 {
 		t.status, t.reply = status, reply
@@ -86,8 +86,8 @@ func (g *guest) complete(id, op uint32, status abi.Status, reply []byte) {
 	}
 }
 
-// cancel ends the context of a request. What it waits for is then as good as
-// lost, and what it asks for afterwards is not even tried.
+// cancel ends the context of a request. The effect for which it waits counts as lost. Effects that it
+// asks for afterwards are not sent.
 func (g *guest) cancel(id uint32, reason abi.Reason) {
 	t := g.tasks[id]
 	if t == nil {
@@ -100,7 +100,7 @@ func (g *guest) cancel(id uint32, reason abi.Reason) {
 	}
 }
 
-// abandoned is the reply to an effect that is not waited for any more.
+// abandoned returns the reply to an effect for which the request no longer waits.
 func abandoned(k abi.Kind, err error) (abi.Status, []byte) {
 	switch k {
 	case abi.KVCommit:
@@ -125,12 +125,12 @@ func (g *guest) resume(t *task) {
 	}
 }
 
-// effect has the host do something for the running task and returns its reply.
+// effect makes the host do something for the running task and returns the reply.
 func (g *guest) effect(k abi.Kind, body []byte) (abi.Status, []byte) {
 	t := g.running
 	if err := t.ctx.Err(); err != nil {
 		if k == abi.KVCommit {
-			return abi.Unavailable, []byte(err.Error()) // it was not sent: nothing changed
+			return abi.Unavailable, []byte(err.Error()) // it was not sent, so nothing changed
 		}
 		return abandoned(k, err)
 	}
@@ -145,7 +145,7 @@ func (g *guest) effect(k abi.Kind, body []byte) (abi.Status, []byte) {
 	return t.status, reply
 }
 
-// notice tells the host something, in the name of whoever runs.
+// notice tells the host something in the name of the running task.
 func (g *guest) notice(k abi.Kind, body []byte) {
 	id := uint32(0)
 	if g.running != nil {
@@ -161,19 +161,18 @@ func (g *guest) put(request, op uint32, k abi.Kind, body []byte) {
 	}
 }
 
-// body is an empty buffer for the body of the record that is put next. put
-// keeps what it has grown to.
+// body returns an empty buffer for the body of the next record. put keeps the buffer with its size.
 func (g *guest) body() []byte { return g.scratch[:0] }
 
-// maxKept is how many bytes a buffer may have that is used again: one large
-// page of a list must not cost its memory for ever.
+// maxKept is the largest size of a buffer that is used again, so that one large page of a list does not
+// keep its memory for ever.
 const maxKept = 64 << 10
 
-// finish ends a request that panicked with an answer that grants nothing: the
-// others in here are none the wiser.
+// finish ends a request that panicked with an answer that grants nothing. The other requests do not
+// notice.
 func (g *guest) finish(t *task) {
 	if v := recover(); v != nil {
-		// The value may quote the request; its type and place are enough.
+		// The value may quote the request, so only its type and its place are logged.
 		g.log(abi.LogRecord{Level: 8, Message: "panic in a request", Attrs: []abi.LogAttr{
 			{Key: "type", Value: quoted(fmt.Sprintf("%T", v))}, {Key: "stack", Value: quoted(string(debug.Stack()))}}})
 		g.put(t.id, 0, abi.Respond, nil)
@@ -181,12 +180,16 @@ func (g *guest) finish(t *task) {
 	t.over = true
 }
 
-// serve runs the entry of a request and puts its result into the outbox. An
-// empty result says that there is none.
+// serve runs the entry of a request and puts its result into the outbox. An empty result means that
+// there is none.
 func (g *guest) serve(t *task, message []byte) {
 	respond := func(body []byte) { g.put(t.id, 0, abi.Respond, body) }
 	malformed := func(err error) {
-		g.log(abi.LogRecord{Level: 8, Message: "the host submitted what is no entry", Attrs: []abi.LogAttr{{Key: "error", Value: quoted(err.Error())}}})
+		g.log(abi.LogRecord{
+			Level:   8,
+			Message: "the host submitted what is no entry",
+			Attrs:   []abi.LogAttr{{Key: "error", Value: quoted(err.Error())}},
+		})
 		respond(nil)
 	}
 	if len(message) == 0 {
@@ -237,7 +240,7 @@ func (g *guest) serve(t *task, message []byte) {
 		next, err := g.service.RunDue(&t.ctx)
 		respond(abi.AppendJobs(nil, abi.Jobs{Next: next, Outcome: abi.OutcomeOf(err)}))
 	case abi.Apply:
-		g.tend(&t.ctx) // a site is marked with the key that seals in the fleet, not by this ring alone
+		g.tend(&t.ctx) // so that the site is marked with the key that seals in the whole fleet
 		respond(abi.AppendOutcome(nil, abi.OutcomeOf(g.service.Apply(&t.ctx, body))))
 	case abi.SelfTest:
 		random := make([]byte, 32)
@@ -248,8 +251,7 @@ func (g *guest) serve(t *task, message []byte) {
 	}
 }
 
-// take returns what has gathered in the outbox. It stays as it is until the
-// next export is called.
+// take returns what has gathered in the outbox. It is valid until the next export is called.
 func (g *guest) take() []byte {
 	out := g.out
 	if g.out = g.out[:0]; cap(out) > maxKept {

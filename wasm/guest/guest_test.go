@@ -19,7 +19,7 @@ import (
 	"github.com/verge-id/verge/wasm/effect"
 )
 
-// fake is a service whose Handle is the test's.
+// fake is a service whose Handle a test sets.
 type fake struct {
 	*guest
 	handle func(ctx context.Context, req *web.Request) *web.Response
@@ -56,8 +56,8 @@ func (f *fake) RunDue(context.Context) (time.Time, error) { return at, kv.ErrUna
 
 var at = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 
-// newFake returns a guest whose Handle reads the key that the path names, as
-// often as the query is long, and answers with what it got.
+// newFake returns a guest whose Handle reads the key that the path names, once for each byte of the
+// query, and answers with what it got.
 func newFake() *fake {
 	f := &fake{guest: newGuest(nil)}
 	f.service = f
@@ -72,7 +72,7 @@ func newFake() *fake {
 	return f
 }
 
-// outbox returns what the last call has left there.
+// outbox returns what the last call has left in the outbox.
 func (f *fake) outbox(t *testing.T) (all []abi.Record) {
 	t.Helper()
 	for rest := f.take(); len(rest) > 0; {
@@ -104,13 +104,14 @@ func wantBody(t *testing.T, rec abi.Record, id uint32, body string) {
 	t.Helper()
 	resp, err := abi.ReadResponse(rec.Body)
 	if err != nil || rec.Kind != abi.Respond || rec.Request != id || string(resp.Body) != body {
-		t.Errorf("request %d: record %d of request %d: %s, %v, want %s", id, rec.Kind, rec.Request, resp.Body, err, body)
+		t.Errorf("request %d: record %d of request %d: %s, %v, want %s",
+			id, rec.Kind, rec.Request, resp.Body, err, body)
 	}
 }
 
 func item(value string) []byte { return abi.AppendItem(nil, kv.Item{Value: []byte(value)}) }
 
-// The example of ABI.md, byte for byte.
+// The guest must do exactly what the example in ABI.md shows, byte for byte.
 func TestTheExampleOfTheDocument(t *testing.T) {
 	doc, err := os.ReadFile("../ABI.md")
 	if err != nil {
@@ -121,13 +122,20 @@ func TestTheExampleOfTheDocument(t *testing.T) {
 	first := hex.EncodeToString(f.take())
 	f.complete(1, 1, abi.NotFound, nil)
 	second := hex.EncodeToString(f.take())
-	if want := "01000000" + "01000000" + "01" + "0e000000" + "01000000" + "63" + "05000000" + "7265616479"; first != want {
+	want := "01000000" + "01000000" + "01" + "0e000000" + "01000000" + "63" + "05000000" + "7265616479"
+	if first != want {
 		t.Errorf("the effect is %s, want %s", first, want)
 	}
 	if want := "01000000" + "00000000" + "10" + "05000000" + "0000000000"; second != want {
 		t.Errorf("the result is %s, want %s", second, want)
 	}
-	for _, words := range []string{"01000000 01000000 01 0e000000", "01000000 63", "05000000 7265616479", "01000000 00000000 10 05000000", "00 00000000"} {
+	for _, words := range []string{
+		"01000000 01000000 01 0e000000",
+		"01000000 63",
+		"05000000 7265616479",
+		"01000000 00000000 10 05000000",
+		"00 00000000",
+	} {
 		if !strings.Contains(string(doc), words) {
 			t.Errorf("ABI.md does not have %q", words)
 		}
@@ -141,7 +149,8 @@ func TestRequestsAreSideBySide(t *testing.T) {
 	for id := uint32(1); id <= n; id++ {
 		f.begin(id, fmt.Sprint("k", id), "xx")
 		rec := f.one(t)
-		if key, err := abi.ReadKey(rec.Body); err != nil || key.Name != fmt.Sprint("k", id) || rec.Request != id || rec.Kind != abi.KVGet {
+		key, err := abi.ReadKey(rec.Body)
+		if err != nil || key.Name != fmt.Sprint("k", id) || rec.Request != id || rec.Kind != abi.KVGet {
 			t.Fatalf("request %d asks for %v with record %+v, %v", id, key, rec, err)
 		}
 		ops[id] = rec.Op
@@ -149,7 +158,7 @@ func TestRequestsAreSideBySide(t *testing.T) {
 	if len(f.tasks) != n {
 		t.Errorf("%d requests under way, want %d", len(f.tasks), n)
 	}
-	for id := uint32(n); id >= 1; id-- { // the last first
+	for id := uint32(n); id >= 1; id-- { // in reverse order
 		f.complete(id, ops[id], abi.OK, item(fmt.Sprint("a", id)))
 		ops[id] = f.one(t).Op
 	}
@@ -158,11 +167,11 @@ func TestRequestsAreSideBySide(t *testing.T) {
 		wantBody(t, f.one(t), id, fmt.Sprintf("a%d<nil>,kv: not found", id))
 	}
 	if len(f.tasks) != 0 || len(f.idle) != n {
-		t.Errorf("%d requests are left, %d coroutines are there for the next", len(f.tasks), len(f.idle))
+		t.Errorf("%d requests are left, %d coroutines are idle", len(f.tasks), len(f.idle))
 	}
 	f.begin(n+1, "k", "x")
 	if f.one(t); len(f.idle) != n-1 {
-		t.Errorf("a coroutine was made though %d wait", len(f.idle))
+		t.Errorf("a new coroutine was made, though %d are idle", len(f.idle))
 	}
 }
 
@@ -175,7 +184,7 @@ func TestARequestWithoutEffectsIsOverAtOnce(t *testing.T) {
 	}
 }
 
-func TestRepliesThatNobodyWaitsForChangeNothing(t *testing.T) {
+func TestRepliesToCancelledOrFinishedRequestsChangeNothing(t *testing.T) {
 	f := newFake()
 	f.begin(1, "k", "x")
 	op := f.one(t).Op
@@ -193,7 +202,7 @@ func TestRepliesThatNobodyWaitsForChangeNothing(t *testing.T) {
 	}
 }
 
-func TestAPanicEndsItsRequestAlone(t *testing.T) {
+func TestAPanicEndsOnlyItsRequest(t *testing.T) {
 	f := newFake()
 	well := f.handle
 	f.handle = func(ctx context.Context, req *web.Request) *web.Response {
@@ -208,17 +217,23 @@ func TestAPanicEndsItsRequestAlone(t *testing.T) {
 	f.begin(2, "bad", "")
 	f.complete(2, f.one(t).Op, abi.NotFound, nil)
 	all := f.outbox(t)
-	if len(all) != 2 || all[0].Kind != abi.Log || all[1].Kind != abi.Respond || all[1].Request != 2 || all[1].Body != nil {
+	if len(all) != 2 || all[0].Kind != abi.Log {
 		t.Fatalf("%+v", all)
 	}
-	if l, err := abi.ReadLog(all[0].Body); err != nil || l.Level != 8 || strings.Contains(fmt.Sprintf("%s", l.Attrs), "canary7") || !strings.Contains(fmt.Sprintf("%s", l.Attrs), "guest_test.go") {
+	if end := all[1]; end.Kind != abi.Respond || end.Request != 2 || end.Body != nil {
+		t.Fatalf("%+v", all)
+	}
+	l, err := abi.ReadLog(all[0].Body)
+	attrs := fmt.Sprintf("%s", l.Attrs)
+	placed := strings.Contains(attrs, "guest_test.go")
+	if err != nil || l.Level != 8 || strings.Contains(attrs, "canary7") || !placed {
 		t.Errorf("logged %+v, %v", l, err)
 	}
 	f.complete(1, good, abi.OK, item("v"))
 	wantBody(t, f.one(t), 1, "v<nil>")
 	f.begin(3, "bad", "")
 	if len(f.tasks) != 1 {
-		t.Error("it takes no more requests")
+		t.Error("the guest accepts no more requests")
 	}
 }
 
@@ -248,11 +263,14 @@ func TestCancel(t *testing.T) {
 			t.Errorf("after the cancel: %+v", rec)
 		}
 		var failed *host.FetchError
-		if !errors.Is(get, kv.ErrUnavailable) || !errors.Is(again, kv.ErrUnavailable) || !errors.As(fetched, &failed) || failed.Reason != host.FetchTimeout {
-			t.Errorf("get %v, then %v, fetch %v", get, again, fetched)
+		if !errors.Is(get, kv.ErrUnavailable) || !errors.Is(again, kv.ErrUnavailable) {
+			t.Errorf("get %v, then %v, want unavailable", get, again)
+		}
+		if !errors.As(fetched, &failed) || failed.Reason != host.FetchTimeout {
+			t.Errorf("fetch %v, want a timeout", fetched)
 		}
 		if !errors.Is(late, kv.ErrUnavailable) {
-			t.Errorf("a commit that was not sent: %v, want surely unavailable", late)
+			t.Errorf("a commit that was not sent: %v, want unavailable", late)
 		}
 		f.complete(1, op, abi.OK, item("late"))
 		f.cancel(1, c.reason)
@@ -268,15 +286,18 @@ func TestCancel(t *testing.T) {
 		f.begin(2, "", "")
 		f.cancel(2, c.reason)
 		if !errors.Is(commit, kv.ErrUnknown) {
-			t.Errorf("a commit that was sent and not waited for: %v, want unknown", commit)
+			t.Errorf("a commit that was sent and then cancelled: %v, want unknown", commit)
 		}
 	}
 }
 
-// Whatever the host replies, the core gets one of the errors that its ports
-// name, and a commit whose reply makes no sense is not known.
+// Whatever the host replies, the core must get one of the errors that its ports name. A commit whose
+// reply makes no sense is unknown.
 func TestReplies(t *testing.T) {
-	conflict := &kv.Conflict{Items: []kv.Item{{Key: kv.Key{Partition: "p", Name: "n"}, Tx: "x"}}, Lost: []string{"t"}}
+	conflict := &kv.Conflict{
+		Items: []kv.Item{{Key: kv.Key{Partition: "p", Name: "n"}, Tx: "x"}},
+		Lost:  []string{"t"},
+	}
 	junk := []byte{1, 2, 3}
 	ctx := new(taskContext)
 	calls := map[string]func(f *fake) error{
@@ -286,8 +307,11 @@ func TestReplies(t *testing.T) {
 			_, _, err := effect.Store(f.effect).Claim(ctx, "p", at, time.Second, 1)
 			return err
 		},
-		"list":  func(f *fake) error { _, err := effect.Store(f.effect).List(ctx, kv.Key{}, "", 1); return err },
-		"spend": func(f *fake) error { _, err := effect.Store(f.effect).Spend(ctx, "p", at, []kv.Charge{{}}); return err },
+		"list": func(f *fake) error { _, err := effect.Store(f.effect).List(ctx, kv.Key{}, "", 1); return err },
+		"spend": func(f *fake) error {
+			_, err := effect.Store(f.effect).Spend(ctx, "p", at, []kv.Charge{{}})
+			return err
+		},
 	}
 	for _, c := range []struct {
 		call   string
@@ -354,8 +378,11 @@ func TestFetchReplies(t *testing.T) {
 		f.handle = func(ctx context.Context, _ *web.Request) *web.Response {
 			resp, err := effect.Fetcher(f.effect).Fetch(ctx, host.FetchRequest{URL: "https://x.example"})
 			var failed *host.FetchError
-			errors.As(err, &failed)
-			if resp.Status != c.code || (failed == nil) != (c.reason == "") || failed != nil && failed.Reason != c.reason {
+			reason := ""
+			if errors.As(err, &failed) {
+				reason = failed.Reason
+			}
+			if resp.Status != c.code || reason != c.reason {
 				t.Errorf("status %d: %d, %v", c.status, resp.Status, err)
 			}
 			return &web.Response{Header: web.Header{}}
@@ -367,7 +394,9 @@ func TestFetchReplies(t *testing.T) {
 
 func TestEntries(t *testing.T) {
 	f := newFake()
-	f.run = func(_ context.Context, job host.Job) error { return fmt.Errorf("%s: %w", job.Task.ID, kv.ErrUnknown) }
+	f.run = func(_ context.Context, job host.Job) error {
+		return fmt.Errorf("%s: %w", job.Task.ID, kv.ErrUnknown)
+	}
 	job := host.Job{Partition: "p", Task: kv.Task{ID: "t1"}}
 	outcome := func(rec abi.Record) abi.Outcome {
 		o, err := abi.ReadOutcome(rec.Body)
@@ -392,7 +421,9 @@ func TestEntries(t *testing.T) {
 		t.Errorf("claim asks for %+v, %v", c, err)
 	}
 	f.complete(3, rec.Op, abi.OK, abi.AppendTasks(nil, []kv.Task{job.Task}, at))
-	if j, err := abi.ReadJobs(f.one(t).Body); err != nil || !j.Next.Equal(at) || j.Outcome.Status != abi.OK || !reflect.DeepEqual(j.Jobs, []host.Job{job}) {
+	j, err := abi.ReadJobs(f.one(t).Body)
+	whole := j.Outcome.Status == abi.OK && reflect.DeepEqual(j.Jobs, []host.Job{job})
+	if err != nil || !j.Next.Equal(at) || !whole {
 		t.Errorf("claim: %+v, %v", j, err)
 	}
 	f.submit(4, abi.AppendJob([]byte{byte(abi.Run)}, job, time.Time{}))
@@ -404,12 +435,14 @@ func TestEntries(t *testing.T) {
 		t.Errorf("defer: %+v", o)
 	}
 	f.submit(6, []byte{byte(abi.RunDue)})
-	if j, err := abi.ReadJobs(f.one(t).Body); err != nil || !j.Next.Equal(at) || j.Outcome.Status != abi.Unavailable {
+	j, err = abi.ReadJobs(f.one(t).Body)
+	if err != nil || !j.Next.Equal(at) || j.Outcome.Status != abi.Unavailable {
 		t.Errorf("run due: %+v, %v", j, err)
 	}
 
 	f.submit(7, []byte{byte(abi.SelfTest)})
-	if self, err := abi.ReadSelf(f.one(t).Body); err != nil || len(self.Random) != 32 || time.Since(self.Now).Abs() > time.Minute {
+	self, err := abi.ReadSelf(f.one(t).Body)
+	if err != nil || len(self.Random) != 32 || time.Since(self.Now).Abs() > time.Minute {
 		t.Errorf("self-test: %+v, %v", self, err)
 	}
 
@@ -418,7 +451,15 @@ func TestEntries(t *testing.T) {
 		t.Errorf("apply: %+v", o)
 	}
 
-	for _, bad := range [][]byte{nil, {0}, {10}, {255, 1}, {byte(abi.Handle)}, {byte(abi.ClaimDue), 1}, {byte(abi.Run), 1}} {
+	for _, bad := range [][]byte{
+		nil,
+		{0},
+		{10},
+		{255, 1},
+		{byte(abi.Handle)},
+		{byte(abi.ClaimDue), 1},
+		{byte(abi.Run), 1},
+	} {
 		f.submit(9, bad)
 		all := f.outbox(t)
 		if len(all) != 2 || all[0].Kind != abi.Log || all[1].Kind != abi.Respond || all[1].Body != nil {
@@ -432,7 +473,8 @@ func TestLog(t *testing.T) {
 	log := slog.New(logger{guest: f.guest, level: slog.LevelInfo}).With("a", 1).WithGroup("g").With("b", "x")
 	f.handle = func(context.Context, *web.Request) *web.Response {
 		log.Debug("not worth it")
-		log.Warn("hello", "list", []string{"y"}, "err", errors.New("boom"), slog.Group("h", "d", 2*time.Second), "f", func() {})
+		log.Warn("hello", "list", []string{"y"}, "err", errors.New("boom"),
+			slog.Group("h", "d", 2*time.Second), "f", func() {})
 		return &web.Response{Header: web.Header{}}
 	}
 	f.begin(4, "", "")
@@ -443,19 +485,26 @@ func TestLog(t *testing.T) {
 	l, err := abi.ReadLog(all[0].Body)
 	got := fmt.Sprintf("%d %s", l.Level, l.Message)
 	for _, a := range l.Attrs {
-		if !strings.HasPrefix(a.Key, "g.f") { // a function: some text, which one does not matter
+		if !strings.HasPrefix(a.Key, "g.f") { // a function is logged as some text, no matter which
 			got += fmt.Sprintf(" %s=%s", a.Key, a.Value)
 		}
 	}
-	if want := `4 hello a=1 g.b="x" g.list=["y"] g.err="boom" g.h.d="2s"`; err != nil || got != want || len(l.Attrs) != 6 {
+	want := `4 hello a=1 g.b="x" g.list=["y"] g.err="boom" g.h.d="2s"`
+	if err != nil || got != want || len(l.Attrs) != 6 {
 		t.Errorf("%v: %s\nwant %s", err, got, want)
 	}
 }
 
 func TestConfigure(t *testing.T) {
-	const ring = `"keyring":{"version":1,"keys":[{"id":"9f02ab31","secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]},"host":"verge.example"`
+	const ring = `"keyring":{"version":1,"keys":[{"id":"9f02ab31",` +
+		`"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]},` +
+		`"host":"verge.example"`
 	for _, c := range []struct{ name, config, err string }{
-		{"a key ring of its own", `{"base_url":"https://verge.example","test":true,` + ring + `,"retries_ms":[5000],"secret_per_ip":5}`, ""},
+		{
+			"a key ring of its own",
+			`{"base_url":"https://verge.example","test":true,` + ring + `,"retries_ms":[5000],"secret_per_ip":5}`,
+			"",
+		},
 		{"no way to seal", `{"base_url":"https://verge.example","test":true}`, "the host does not seal"},
 		{"an unknown member", `{"base":"x"}`, "unknown field"},
 		{"what the core refuses", `{"base_url":"http://verge.example","test":true,` + ring + `}`, "base_url: "},

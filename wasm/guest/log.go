@@ -9,7 +9,7 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// logger hands records to the host, who knows the time and where they go.
+// logger gives records to the host, which knows the time and the destination.
 type logger struct {
 	*guest
 	level slog.Level
@@ -48,7 +48,7 @@ func (l logger) WithGroup(name string) slog.Handler {
 	return l
 }
 
-// flatten adds an attribute; those of a group have its name before theirs.
+// flatten adds an attribute. The name of a group is put in front of the names of its attributes.
 func flatten(attrs []abi.LogAttr, group string, a slog.Attr) []abi.LogAttr {
 	v := a.Value.Resolve()
 	if v.Kind() == slog.KindGroup {
@@ -85,7 +85,7 @@ func jsonOf(v slog.Value) []byte {
 func quoted(s string) []byte {
 	b, err := json.Marshal(s)
 	if err != nil {
-		return []byte(`""`) // no string fails
+		return []byte(`""`) // cannot happen with a string
 	}
 	return b
 }

@@ -12,31 +12,43 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// The host's imports. Each writes its result to out, which has room bytes, and
-// returns its length or one of the negative results of package abi.
+// The host's imports. Each writes its result to out, which has room for that many bytes, and returns
+// the result's length or one of the negative results of package abi.
 
 //go:wasmimport verge seal
 //go:noescape
-func importSeal(purpose unsafe.Pointer, purposeLen uint32, claims unsafe.Pointer, claimsLen uint32, out unsafe.Pointer, room uint32) int32
+func importSeal(
+	purpose unsafe.Pointer, purposeLen uint32, claims unsafe.Pointer, claimsLen uint32,
+	out unsafe.Pointer, room uint32,
+) int32
 
 //go:wasmimport verge open
 //go:noescape
-func importOpen(purpose unsafe.Pointer, purposeLen uint32, sealed unsafe.Pointer, sealedLen uint32, out unsafe.Pointer, room uint32) int32
+func importOpen(
+	purpose unsafe.Pointer, purposeLen uint32, sealed unsafe.Pointer, sealedLen uint32,
+	out unsafe.Pointer, room uint32,
+) int32
 
 //go:wasmimport verge mac
 //go:noescape
-func importMAC(purpose unsafe.Pointer, purposeLen uint32, message unsafe.Pointer, messageLen uint32, out unsafe.Pointer, room uint32) int32
+func importMAC(
+	purpose unsafe.Pointer, purposeLen uint32, message unsafe.Pointer, messageLen uint32,
+	out unsafe.Pointer, room uint32,
+) int32
 
-// importCheckMAC takes the message with its MAC behind it.
+// importCheckMAC takes the message followed by its MAC.
 //
 //go:wasmimport verge check_mac
 //go:noescape
-func importCheckMAC(purpose unsafe.Pointer, purposeLen uint32, message unsafe.Pointer, messageLen uint32, out unsafe.Pointer, room uint32) int32
+func importCheckMAC(
+	purpose unsafe.Pointer, purposeLen uint32, message unsafe.Pointer, messageLen uint32,
+	out unsafe.Pointer, room uint32,
+) int32
 
-// hostSealer is a Sealer whose keys stay with the host.
+// hostSealer is a Sealer whose keys stay in the host.
 type hostSealer struct{}
 
-// offered is the host's Sealer, nil if it has none.
+// offered returns the host's Sealer, or nil if it offers none.
 func offered() host.Sealer {
 	var s hostSealer
 	if _, err := s.MAC("self-test", nil); errors.Is(err, errNotOffered) {
@@ -55,15 +67,19 @@ func slice(b []byte) (unsafe.Pointer, uint32) {
 	return unsafe.Pointer(unsafe.SliceData(b)), uint32(len(b))
 }
 
-// envelope is room for what seal and open return of so many bytes: an envelope
-// is a third longer than what is in it, and a header.
+// envelope returns how much room the result of seal or open needs for n bytes: an envelope is a third
+// longer than its content and has a header.
 func envelope(n int) int { return 2*n + 512 }
 
-// macRoom is room for a MAC, which is short.
+// macRoom is room for a MAC.
 const macRoom = 64
 
 // sealed calls an import with room for its result.
-func sealed(f func(purpose unsafe.Pointer, purposeLen uint32, in unsafe.Pointer, inLen uint32, out unsafe.Pointer, room uint32) int32, purpose string, in []byte, room int) ([]byte, error) {
+func sealed(
+	f func(
+		purpose unsafe.Pointer, purposeLen uint32, in unsafe.Pointer, inLen uint32, out unsafe.Pointer, room uint32,
+	) int32, purpose string, in []byte, room int,
+) ([]byte, error) {
 	out := make([]byte, room)
 	p, pn := data(purpose)
 	i, in_ := slice(in)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// The instructions that matter here (WebAssembly 2.0, 5.4).
+// Instructions that matter here (WebAssembly 2.0, 5.4).
 const (
 	opUnreachable  = 0x00
 	opBlock        = 0x02
@@ -29,31 +29,31 @@ const (
 	void = 0x40 // the type of a block without results
 )
 
-// A label names what a branch goes to: a block, loop or if, each its own.
-// WebAssembly counts them from the inside instead; encode does so in the end.
+// A label names the target of a branch: a block, loop or if. Each has a label of its own. WebAssembly
+// counts them from the inside instead; encode converts them.
 type label int
 
-// instr is an instruction, or a whole jump of Go's.
+// instr is an instruction, or a whole jump of Go's compiler.
 type instr struct {
 	op     byte
-	raw    []byte  // as it was written; nil if it was not
+	raw    []byte  // as it was written; nil if this package made it
 	n      int64   // constant, or index of a local
-	label  label   // of block, loop, if and end: its own; of a branch: its target
+	label  label   // its own, of block, loop, if and end; the target, of a branch
 	labels []label // of br_table
 	jump   *jump   // of opJump
 }
 
-// opJump stands for "i32.const PC_B, local.set $PC_B, br $dispatch", and for
-// the same within an if. No instruction has this number.
+// opJump stands for "i32.const PC_B, local.set $PC_B, br $dispatch", and for the same inside an if. No
+// instruction has this number.
 const opJump = 0xff
 
 type jump struct {
 	to   *basic // the basic block at pc
 	pc   instr  // the constant
-	when bool   // only if what is on the stack is not zero
+	when bool   // jump only if the value on the stack is not zero
 }
 
-// decode returns the instructions of a function; the label of its body is 0.
+// decode returns the instructions of a function. The label of its body is 0.
 func decode(b []byte) (code []instr, err error) {
 	open := []label{0}
 	last := label(0)
@@ -86,7 +86,7 @@ func decode(b []byte) (code []instr, err error) {
 			for n := r.uint(); n > 0 && !r.failed && err == nil; n-- {
 				i.labels = append(i.labels, branch(r.uint()))
 			}
-			i.labels = append(i.labels, branch(r.uint())) // for all others
+			i.labels = append(i.labels, branch(r.uint())) // the default target
 		case op == opI32Const || op == opI64Const:
 			i.n = r.int()
 		case op == 0x10 || op >= opLocalGet && op <= 0x24: // call; locals, globals
@@ -110,7 +110,8 @@ func decode(b []byte) (code []instr, err error) {
 			default:
 				return nil, fmt.Errorf("unknown instruction 0xfc %d", sub)
 			}
-		case op <= 0x01 || op == opElse || op == opReturn || op == 0x1a || op == 0x1b || op >= opI32Eqz && op <= 0xc4:
+		case op <= 0x01 || op == opElse || op == opReturn || op == 0x1a || op == 0x1b ||
+			op >= opI32Eqz && op <= 0xc4:
 		default:
 			return nil, fmt.Errorf("unknown instruction %#x", op)
 		}
@@ -126,8 +127,8 @@ func decode(b []byte) (code []instr, err error) {
 	return code, err
 }
 
-// encode is the inverse of decode. A branch to what is not around it is an
-// error; no jump of Go's may be left.
+// encode is the inverse of decode. It fails if a branch leads to a block that is not around it, or if a
+// jump of Go's is left.
 func encode(b []byte, code []instr) (_ []byte, err error) {
 	open := []label{0}
 	depth := func(l label) uint64 {

@@ -5,27 +5,27 @@ import (
 	"slices"
 )
 
-// function is a function of the shape that the package's comment shows.
+// function is a function of the shape that the package comment shows.
 type function struct {
 	locals   []byte
 	head     []instr // before the dispatch
-	dispatch label   // of the loop around it; -1: nothing jumps
+	dispatch label   // of the loop around it; -1: there is no jump
 	table    []*basic
 	blocks   []*basic // in the order they are written in
 	tail     []instr  // after the last block and the loop's end
 }
 
-// basic is a basic block: what follows the end of one of the table's blocks.
+// basic is a basic block: the code after the end of one of the table's blocks.
 type basic struct {
 	label   label
 	code    []instr
 	at      int  // its place among the blocks
-	entered bool // a goroutine may come back to here, or some jump goes through the table
-	loop    int  // number of blocks of the loop that begins here, itself counted
-	forward bool // some jump forward goes here
+	entered bool // a goroutine may come back to here, or a jump to here goes through the table
+	loop    int  // number of blocks of the loop that begins here, including this one
+	forward bool // a forward jump goes here
 }
 
-// parse returns nil if the body is of another shape.
+// parse returns nil if the body has another shape.
 func parse(body []byte) (*function, error) {
 	r := &reader{b: body}
 	for n := r.uint(); n > 0 && !r.failed; n-- {
@@ -44,7 +44,7 @@ func parse(body []byte) (*function, error) {
 	if d < 2 || !localPC(code[d-1], opLocalGet) {
 		return nil, nil
 	}
-	// The table's blocks, from the inside; its last entry is the outermost.
+	// The table's blocks, from the inside. Its last entry is the outermost.
 	byLabel := map[label]*basic{}
 	outermost := code[d].labels[len(code[d].labels)-1]
 	i := d - 2
@@ -75,7 +75,7 @@ func parse(body []byte) (*function, error) {
 	}) || f.table[0] != f.blocks[0] {
 		return nil, nil
 	}
-	// What stands behind each block's end is the basic block.
+	// The code after each block's end is a basic block.
 	rest := code[d+1:]
 	for n, b := range f.blocks {
 		if rest[0].op != opEnd || rest[0].label != b.label {
@@ -115,11 +115,11 @@ func parse(body []byte) (*function, error) {
 	return f, nil
 }
 
-// localPC says whether an instruction is about PC_B, the first parameter.
+// localPC reports whether an instruction uses PC_B, the first parameter.
 func localPC(i instr, op byte) bool { return i.op == op && i.n == 0 }
 
-// findJumps puts a jump where its instructions stand. It returns false if
-// something else uses PC_B, the loop or the blocks.
+// findJumps replaces the instructions of each jump with one jump. It returns false if anything else
+// uses PC_B, the loop or the blocks.
 func (f *function) findJumps(b *basic) bool {
 	var out []instr
 	for i := 0; i < len(b.code); i++ {
@@ -135,12 +135,13 @@ func (f *function) findJumps(b *basic) bool {
 		case x.op == opIf && jumps(i+1) && i+4 < len(b.code) && b.code[i+4].op == opEnd:
 			out = append(out, instr{op: opJump, jump: &jump{to: f.block(b.code[i+1].n), pc: b.code[i+1], when: true}})
 			i += 4
-		case localPC(x, opLocalSet) && i+3 < len(b.code) && b.code[i+1].op == opI32Const && localPC(b.code[i+2], opLocalGet) && b.code[i+3].op == opCallIndirect:
-			out = append(out, b.code[i:i+4]...) // Go's compiler has the function's number there for a moment
+		case localPC(x, opLocalSet) && i+3 < len(b.code) && b.code[i+1].op == opI32Const &&
+			localPC(b.code[i+2], opLocalGet) && b.code[i+3].op == opCallIndirect:
+			out = append(out, b.code[i:i+4]...) // Go's compiler keeps the function's number in PC_B for a moment
 			i += 3
 		case localPC(x, opLocalGet) || localPC(x, opLocalSet) || localPC(x, opLocalTee) || x.op == opBrTable:
 			return false
-		case (x.op == opBr || x.op == opBrIf) && (x.label == f.dispatch || slices.ContainsFunc(f.blocks, func(b *basic) bool { return b.label == x.label })):
+		case (x.op == opBr || x.op == opBrIf) && f.owns(x.label):
 			return false
 		default:
 			out = append(out, x)
@@ -150,12 +151,17 @@ func (f *function) findJumps(b *basic) bool {
 	return true
 }
 
+// owns reports whether the label is that of the dispatch loop or of one of the table's blocks.
+func (f *function) owns(l label) bool {
+	return l == f.dispatch || slices.ContainsFunc(f.blocks, func(b *basic) bool { return b.label == l })
+}
+
 // block returns the basic block at an address within the function.
 func (f *function) block(pc int64) *basic {
 	return f.table[min(uint64(pc), uint64(len(f.table)-1))]
 }
 
-// falls says whether a block goes on to the one behind it.
+// falls reports whether a block goes on to the next one.
 func (b *basic) falls() bool {
 	if len(b.code) == 0 {
 		return true
@@ -169,7 +175,7 @@ func (b *basic) falls() bool {
 	return true
 }
 
-// jumps calls yield with each jump from a block.
+// jumps calls yield for each jump from a block.
 func (f *function) jumps(yield func(from *basic, j *jump) bool) {
 	for _, b := range f.blocks {
 		for _, i := range b.code {
@@ -180,22 +186,22 @@ func (f *function) jumps(yield func(from *basic, j *jump) bool) {
 	}
 }
 
-// reloop finds out what can be entered and which jumps are loops. It orders
-// the blocks so that a loop's stand side by side, its head first.
+// reloop finds out which blocks can be entered and which jumps are loops. It orders the blocks so that
+// those of a loop are side by side, with its head first.
 func (f *function) reloop(pc uint64) {
 	f.blocks[0].entered = true
 	for _, b := range f.blocks {
 		for _, i := range b.code {
 			if i.op == opI64Const && uint64(i.n)>>16 == pc {
-				// A call's return address, and the one before it: there a
-				// function goes on after a recovered panic.
+				// The block of a call's return address can be entered. So can the one before it, where
+				// a function goes on after a recovered panic.
 				back := i.n & math.MaxUint16
 				f.block(back).entered = true
 				f.block(max(back, 1) - 1).entered = true
 			}
 		}
 	}
-	// From the last on: loops within a loop come before it.
+	// Go from the last block to the first, so that inner loops come before outer ones.
 	for n := len(f.blocks) - 1; n >= 0; n-- {
 		if to := f.blocks[n]; f.goesBackTo(to) && !f.makeLoop(to) {
 			to.entered = true
@@ -217,10 +223,9 @@ func (f *function) goesBackTo(to *basic) bool {
 	return false
 }
 
-// makeLoop makes a loop of the blocks from one to the last that jumps back to
-// it, if nothing but its head is entered from elsewhere. The head is that
-// block, or a later one where Go's compiler has put a loop's last blocks in
-// front of its first.
+// makeLoop makes a loop of the blocks from first to the last one that jumps back to it, if nothing else
+// enters any of them except the head. The head is first, or a later block if Go's compiler has put a
+// loop's last blocks in front of its head.
 func (f *function) makeLoop(first *basic) bool {
 	last := first.at
 	for again := true; again; {
@@ -264,15 +269,15 @@ func (f *function) makeLoop(first *basic) bool {
 	return true
 }
 
-// rotate puts the blocks in front of a loop's head behind the loop's last.
+// rotate moves the blocks in front of a loop's head behind the loop's last block.
 func (f *function) rotate(first, head *basic, last int) bool {
 	before, after := f.blocks[head.at-1], f.blocks[last]
 	if after.falls() && last+1 == len(f.blocks) {
 		return false
 	}
 	for from, j := range f.jumps {
-		// What is moved must go to the head or out, or the jump would be one
-		// back into the middle; and it must be no loop itself.
+		// A moved block must go only to the head or out of the loop. Otherwise its jump would lead back
+		// into the middle. It must not be a loop itself.
 		moved := from.at >= first.at && from.at < head.at
 		if moved && (j.to.at > head.at && j.to.at <= last || j.to == first) {
 			return false

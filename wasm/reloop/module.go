@@ -31,9 +31,9 @@ func split(b []byte) ([]section, error) {
 	return all, nil
 }
 
-// functionPCs returns the upper part of the addresses inside each function
-// (PC_F), by its place in the code section: its slot in the table. The lower
-// 16 bits of an address are PC_B.
+// functionPCs returns the upper part of the addresses inside each function (PC_F), by the function's
+// place in the code section. The upper part is the function's slot in the table. The lower 16 bits of
+// an address are PC_B.
 func functionPCs(sections []section) (map[int]uint64, error) {
 	imported := uint64(0)
 	pcs := map[int]uint64{}
@@ -45,7 +45,7 @@ func functionPCs(sections []section) (map[int]uint64, error) {
 				r.bytes(r.uint())
 				r.bytes(r.uint())
 				if r.byte() != 0 {
-					return nil, errors.New("reloop: imports others than functions")
+					return nil, errors.New("reloop: the module imports something other than functions")
 				}
 				r.uint()
 				imported++
@@ -72,8 +72,8 @@ func functionPCs(sections []section) (map[int]uint64, error) {
 	return pcs, nil
 }
 
-// reader takes numbers and bytes from the front of b. After the first that is
-// not there it has failed, and everything it returns is zero.
+// reader takes numbers and bytes from the front of b. If one is missing, the reader has failed, and
+// everything that it returns afterwards is zero.
 type reader struct {
 	b      []byte
 	failed bool

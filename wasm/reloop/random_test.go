@@ -11,9 +11,8 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// Functions of Go's shape with jumps from anywhere to anywhere do the same
-// before and after, whatever the conditions say and wherever a goroutine comes
-// back to them.
+// Random functions of Go's shape, with jumps from anywhere to anywhere, must do the same before and
+// after. That must hold for any result of the conditions and wherever a goroutine comes back to them.
 func TestRandomFunctions(t *testing.T) {
 	t.Parallel()
 	const functions, runs = 2000, 6
@@ -46,12 +45,13 @@ func TestRandomFunctions(t *testing.T) {
 		}
 	}
 	if loops < functions/3 || rotated < functions/50 {
-		t.Errorf("of %d functions %d have loops and %d of them were rotated: that shows little", functions, loops, rotated)
+		t.Errorf("of %d functions only %d have loops and %d of them were rotated: too few for a useful test",
+			functions, loops, rotated)
 	}
 }
 
-// randomFunction returns one whose basic blocks say that they run, and end
-// with a jump, one or two on a condition, a call, a return, or the next block.
+// randomFunction returns a function whose basic blocks report that they run. Each ends with a jump, one
+// or two conditional jumps, a call, a return, or the next block.
 func randomFunction(r *rand.Rand) string {
 	var out strings.Builder
 	p := func(format string, a ...any) { fmt.Fprintf(&out, format+"\n", a...) }
@@ -107,11 +107,13 @@ func randomFunction(r *rand.Rand) string {
 	return out.String()
 }
 
-// callable returns a module that exports a function of this body as f. It may
-// call three of its host's: one that takes down that a block ran, one for each
-// condition, and one that takes the address a goroutine comes back to.
+// callable returns a module that exports a function with this body as f. The function may call three
+// functions of its host: one notes that a block ran, one returns the next condition, and one notes the
+// address to which a goroutine comes back.
 func callable(b []byte) []byte {
-	section := func(id byte, b string) string { return string(append(appendUint([]byte{id}, uint64(len(b))), b...)) }
+	section := func(id byte, b string) string {
+		return string(append(appendUint([]byte{id}, uint64(len(b))), b...))
+	}
 	code := string(append(appendUint([]byte{1}, uint64(len(b))), b...))
 	return []byte("\x00asm\x01\x00\x00\x00" +
 		section(1, "\x04\x60\x01\x7f\x01\x7f\x60\x01\x7f\x00\x60\x00\x01\x7f\x60\x01\x7e\x00") +
@@ -123,7 +125,7 @@ func callable(b []byte) []byte {
 		section(codeSection, code))
 }
 
-// machine runs such modules and writes down what they do.
+// machine runs such modules and notes what they do.
 type machine struct {
 	runtime wazero.Runtime
 	random  *rand.Rand
@@ -131,7 +133,7 @@ type machine struct {
 	back    int64
 }
 
-const enough = 120 // things to be done
+const enough = 120 // most events of one run
 
 func newMachine(t *testing.T) *machine {
 	ctx := context.Background()
@@ -152,8 +154,8 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-// trace calls f, and where it stops in the middle again: with the address of
-// its last call or, as after a recovered panic, the one before it.
+// trace calls f. If f stops in the middle, trace calls it again with the address of its last call or,
+// as after a recovered panic, with the one before it.
 func (m *machine) trace(t *testing.T, wasm []byte, run uint64) string {
 	ctx := context.Background()
 	guest, err := m.runtime.InstantiateWithConfig(ctx, wasm, wazero.NewModuleConfig().WithName(""))

@@ -1,11 +1,10 @@
-// Package reloop gives the functions of a Go program for WebAssembly their
-// control flow back. Use [Module] on what `go build` made for wasip1, before
-// it is shipped; what comes out answers, calls and stores what the input did.
+// Package reloop restores the control flow of the functions of a Go program for WebAssembly. Use
+// [Module] on what `go build` made for wasip1, before the module is shipped. The result answers, calls
+// and stores what the input did.
 //
-// WebAssembly knows no goto, and a goroutine must be able to leave its
-// functions in the middle and to come back. So Go's compiler writes each
-// function as a loop around one br_table, which jumps to the basic block that
-// the function's parameter PC_B names:
+// WebAssembly has no goto, and a goroutine must be able to leave its functions in the middle and to
+// come back. So Go's compiler writes each function as a loop around one br_table, which jumps to the
+// basic block that the function's parameter PC_B names:
 //
 //	loop $dispatch
 //	  block $2
@@ -21,19 +20,18 @@
 //	  …
 //	end
 //
-// Each jump is an indirect one, and to a compiler of WebAssembly each basic
-// block can follow each other: it cannot keep values in registers, nor know
-// that an address was checked before. Three rules mend that:
+// Each jump is indirect. To a WebAssembly compiler any basic block can follow any other. So it cannot
+// keep values in registers, and it does not know that an address was checked before. Three rules change
+// that:
 //
-//   - A jump forward leaves the block of its target, without the table.
-//   - A jump back becomes a loop of its own where nothing else enters it.
-//   - Only what a goroutine can come back to stays in the table: the entry,
-//     and the places after a call, whose addresses the function stores itself.
-//     All other entries trap.
+//   - A forward jump leaves the block of its target, without the table.
+//   - A backward jump becomes a loop of its own if nothing else enters the loop.
+//   - Only the places to which a goroutine can come back stay in the table: the entry, and the places
+//     after a call, whose addresses the function itself stores. All other entries trap.
 //
-// A function that does not look like this is left as it is. What this rests on
-// is the way Go's compiler writes code, not a promise of it; [Module] checks
-// the shape of all that it changes, and the core's tests run on what it made.
+// A function with another shape is left as it is. All this depends on how Go's compiler writes code,
+// which Go does not promise. So [Module] checks the shape of everything that it changes, and the core's
+// tests run on its result.
 package reloop
 
 import (
@@ -41,9 +39,8 @@ import (
 	"fmt"
 )
 
-// Module returns a module with the same sections, types and functions, whose
-// code is relooped. Of others than Go's modules for wasip1 it returns an error
-// or the very same bytes.
+// Module returns a module with the same sections, types and functions, whose code is relooped. For a
+// module that Go did not make for wasip1 it returns an error or exactly the same bytes.
 func Module(wasm []byte) ([]byte, error) {
 	if len(wasm) < 8 || string(wasm[:8]) != "\x00asm\x01\x00\x00\x00" {
 		return nil, fmt.Errorf("reloop: not a WebAssembly module of version 1")
@@ -70,7 +67,7 @@ func Module(wasm []byte) ([]byte, error) {
 	return out, nil
 }
 
-// body returns a function's body relooped, or as it is if it has another shape.
+// body returns a function's body relooped, or unchanged if it has another shape.
 func body(b []byte, pc uint64) ([]byte, error) {
 	f, err := parse(b)
 	if f == nil || err != nil {

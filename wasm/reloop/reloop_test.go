@@ -15,8 +15,8 @@ import (
 	"github.com/verge-id/verge/wasm/reloop"
 )
 
-// A program that goes every way control can flow prints the same natively, as
-// a module, and as one that was relooped.
+// A program with every kind of control flow must print the same natively, as a module, and as a
+// relooped module.
 func TestFlow(t *testing.T) {
 	t.Parallel()
 	want, err := exec.Command("go", "run", "./testdata/flow").Output()
@@ -41,7 +41,8 @@ func TestFlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(relooped) >= len(written) {
-		t.Errorf("relooped the module has %d bytes, before %d: nothing has become of its jumps", len(relooped), len(written))
+		t.Errorf("the relooped module has %d bytes, the original %d: its jumps have not changed",
+			len(relooped), len(written))
 	}
 	for name, wasm := range map[string][]byte{"as Go wrote it": written, "relooped": relooped} {
 		t.Run(name, func(t *testing.T) {
@@ -49,12 +50,13 @@ func TestFlow(t *testing.T) {
 			got := run(t, wasm)
 			for i, line := range strings.Split(string(want), "\n") {
 				if lines := strings.Split(got, "\n"); i >= len(lines) || lines[i] != line {
-					t.Errorf("natively:\n%s\nhere:\n%s", line, strings.Join(lines[min(i, len(lines)):min(i+1, len(lines))], ""))
+					t.Errorf("natively:\n%s\nhere:\n%s",
+						line, strings.Join(lines[min(i, len(lines)):min(i+1, len(lines))], ""))
 				}
 			}
 		})
 	}
-	t.Run("twice is once", func(t *testing.T) {
+	t.Run("a relooped module does not change again", func(t *testing.T) {
 		again, err := reloop.Module(relooped)
 		if err != nil {
 			t.Fatal(err)

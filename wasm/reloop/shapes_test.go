@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write what the functions become into testdata/shapes")
 
-// The function at 0x10000 of each file becomes what the file says. Labels are
-// named, and in what comes out in the order in which they open.
+// The function at 0x10000 of each file must become what the file says. Labels have names. In the result
+// the names follow the order in which the labels open.
 func TestShapes(t *testing.T) {
 	files, err := filepath.Glob("testdata/shapes/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -48,9 +48,11 @@ func TestShapes(t *testing.T) {
 
 var names = map[string][]byte{
 	"unreachable": {opUnreachable}, "nop": {0x01}, "return": {opReturn}, "i32.eqz": {opI32Eqz},
-	"local.get": {opLocalGet}, "local.set": {opLocalSet}, "call": {0x10}, "call_indirect": {opCallIndirect, 0, 0},
+	"local.get": {opLocalGet}, "local.set": {opLocalSet},
+	"call": {0x10}, "call_indirect": {opCallIndirect, 0, 0},
 	"i32.const": {opI32Const}, "i64.const": {opI64Const},
-	"block": {opBlock}, "loop": {opLoop}, "if": {opIf}, "end": {opEnd}, "br": {opBr}, "br_if": {opBrIf}, "br_table": {opBrTable},
+	"block": {opBlock}, "loop": {opLoop}, "if": {opIf}, "end": {opEnd},
+	"br": {opBr}, "br_if": {opBrIf}, "br_table": {opBrTable},
 }
 
 // assemble returns the body of a function without locals.
@@ -85,7 +87,7 @@ func assemble(t testing.TB, text string) []byte {
 				t.Fatalf("%q: %v", line, err)
 			}
 			i.raw = appendUint(slices.Clone(op), uint64(i.n))
-			if i.op == opI64Const { // signed: a 0 on top keeps it positive
+			if i.op == opI64Const { // it is signed, and a leading 0 keeps it positive
 				last := len(i.raw) - 1
 				i.raw[last] |= 0x80
 				i.raw = append(i.raw, 0)
@@ -148,13 +150,17 @@ func TestMalformed(t *testing.T) {
 		{"nothing", nil, "not a WebAssembly module"},
 		{"another version", []byte("\x00asm\x02\x00\x00\x00"), "not a WebAssembly module"},
 		{"a section that ends early", []byte("\x00asm\x01\x00\x00\x00\x0a\x05\x00"), "truncated"},
-		{"more functions than can be", moduleOf([]byte(huge + "\x01\x02\x03")...), "truncated"},
+		{"more functions than are possible", moduleOf([]byte(huge + "\x01\x02\x03")...), "truncated"},
 		{"bytes behind the last function", moduleOf(0, 1, 2, 3), "bytes behind the last function"},
-		{"a table of all there is", moduleOf([]byte("\x01\x13\x00\x02\x40\x20\x00\x0e" + huge + "\x0b\x0b")...), "truncated"},
+		{
+			"a table that claims all that is left",
+			moduleOf([]byte("\x01\x13\x00\x02\x40\x20\x00\x0e" + huge + "\x0b\x0b")...),
+			"truncated",
+		},
 		{"a branch out of the function", moduleOf(1, 5, 0, opBr, 1, opEnd, opEnd), "a branch leaves 2 blocks"},
 		{"an end too many", moduleOf(1, 3, 0, opEnd, opEnd), "an end of nothing"},
 		{"an end too few", moduleOf(1, 4, 0, opBlock, 0x40, opEnd), "1 blocks are not closed"},
-		{"an instruction nobody knows", moduleOf(1, 3, 0, 0xfe, opEnd), "function 0: unknown instruction 0xfe"},
+		{"an unknown instruction", moduleOf(1, 3, 0, 0xfe, opEnd), "function 0: unknown instruction 0xfe"},
 		{"memory.init", moduleOf(1, 4, 0, 0xfc, 8, opEnd), "unknown instruction 0xfc 8"},
 	} {
 		if out, err := Module(c.in); err == nil || !strings.Contains(err.Error(), c.wrong) {
@@ -163,8 +169,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// Whatever the bytes are, what becomes of them is a module or an error, and
-// what is no module of Go's stays as it is.
+// For any bytes the result must be a module or an error. A module that Go did not make must stay
+// unchanged.
 func FuzzModule(f *testing.F) {
 	a, err := txtar.ParseFile("testdata/shapes/call.txtar")
 	if err != nil {
@@ -183,7 +189,7 @@ func FuzzModule(f *testing.F) {
 			return
 		}
 		if again, err := Module(out); err != nil {
-			t.Errorf("what came out of it is refused: %v", err)
+			t.Errorf("the result is refused: %v", err)
 		} else if third, err := Module(again); err != nil || len(third) > len(again)+len(again)/2 {
 			t.Errorf("it grows each time: %d, %d, %d bytes (%v)", len(out), len(again), len(third), err)
 		}

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// writer writes a function's blocks in their order.
+// writer writes a function's blocks in order.
 type writer struct {
 	f     *function
 	out   []instr
-	loops map[*basic]label // of those begun, by their heads
+	loops map[*basic]label // labels of the open loops, by their heads
 	next  label
-	again bool // some jump goes through the table
+	again bool // a jump goes through the table
 }
 
 func (w *writer) add(op byte, l label) { w.out = append(w.out, instr{op: op, label: l}) }
@@ -21,7 +21,7 @@ func (w *writer) label() label {
 	return w.next
 }
 
-// encode returns the function's body. An error means that reloop is wrong.
+// encode returns the function's body. An error means that this package has a bug.
 func (f *function) encode() ([]byte, error) {
 	w := &writer{f: f, loops: map[*basic]label{}, next: -1}
 	w.out = append(w.out, f.head...)
@@ -35,7 +35,7 @@ func (f *function) encode() ([]byte, error) {
 		}
 	}
 	if !w.again && !slices.ContainsFunc(f.blocks[1:], func(b *basic) bool { return b.entered }) {
-		table, unused = nil, false // it is called and never come back to
+		table, unused = nil, false // the function is called, and no goroutine comes back to it
 	}
 	if w.again {
 		w.add(opLoop, f.dispatch)
@@ -57,8 +57,8 @@ func (f *function) encode() ([]byte, error) {
 	return encode(append([]byte(nil), f.locals...), w.out)
 }
 
-// table returns where the addresses of the function lead to: the last entry
-// is for all behind it, and traps, as those do that nothing enters.
+// table returns where the addresses of the function lead. The last entry is for all later addresses. It
+// traps, and so do the entries of blocks that nothing enters.
 func (w *writer) table(dead label) (labels []label, unused bool) {
 	for _, b := range w.f.table {
 		l := b.label
@@ -76,21 +76,21 @@ func (w *writer) table(dead label) (labels []label, unused bool) {
 	return labels, unused
 }
 
-// around says whether a block is within the loop that begins at head.
+// around reports whether a block is within the loop that begins at head.
 func around(head, b *basic) bool {
 	return b.at >= head.at && b.at < head.at+head.loop
 }
 
-// throughTable says whether a jump can go neither forward nor to the head of
-// a loop around it.
+// throughTable reports whether a jump must go through the table, because it goes neither forward nor to
+// the head of a loop around it.
 func throughTable(from *basic, j *jump) bool {
 	return j.to.at <= from.at && !around(j.to, from)
 }
 
-// blocks writes the blocks from one place to another, those of a loop or all.
+// blocks writes the blocks from one place to another: those of a loop, or all.
 func (w *writer) blocks(from, to int, table []label) {
 	all := w.f.blocks
-	// Each block that is entered or jumped to begins where another ends.
+	// A block that is entered or jumped to begins where another ends.
 	var begins []*basic
 	for at := from; at < to; at++ {
 		b := all[at]
@@ -105,7 +105,7 @@ func (w *writer) blocks(from, to int, table []label) {
 		w.add(opBlock, begins[i].label)
 	}
 	if table != nil {
-		// Almost always the function is called; a branch that is almost always
+		// The function is called far more often than it is resumed. A branch that is almost always
 		// taken costs less than the table.
 		pc := instr{op: opLocalGet, raw: []byte{opLocalGet, 0}}
 		w.out = append(w.out, pc, instr{op: opI32Eqz, raw: []byte{opI32Eqz}}, instr{op: opBrIf, label: table[0]},

@@ -1,6 +1,6 @@
-// Package settings carries the core's configuration over to a guest: hosts
-// turn theirs into the ABI's with Pack, and the guest turns it back with
-// Unpack, so that a service is configured alike whatever runs it.
+// Package settings transfers the core's configuration to a guest. Hosts turn their configuration into
+// the ABI's with Pack. The guest turns it back with Unpack. So a service has the same configuration
+// whatever runs it.
 package settings
 
 import (
@@ -17,10 +17,9 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Pack returns what Unpack makes c of again; sealing is for the caller to add.
-// What the ABI cannot say is an error, a problem.List: times that are not whole
-// milliseconds, and limits that are not per minute. Providers are left out, since
-// a guest has its own.
+// Pack returns the configuration that Unpack turns back into c. The caller adds what is needed for
+// sealing. Pack returns an error for what the ABI cannot express: times of less than a millisecond,
+// limits that are not per minute, and providers, since a guest has its own.
 func Pack(c core.Config) (abi.Config, error) {
 	var wrong problem.List
 	ms := func(member string, d time.Duration) abi.Milliseconds {
@@ -79,16 +78,27 @@ func Explain(err error) error {
 	return err
 }
 
-// Unpack returns the core's configuration, with the providers that a guest
-// has, which go by the clock now.
+// Unpack returns the core's configuration, with the providers that a guest has. Their clock is now.
 func Unpack(a abi.Config, now func() time.Time) core.Config {
 	c := core.Config{
-		BaseURL: a.BaseURL, Dev: a.Dev, Test: a.Test, OperatorToken: a.OperatorToken,
-		Partitions: a.Partitions, Attempts: a.Attempts,
-		OutcomeLife: a.OutcomeLife.Duration(), AttemptTime: a.AttemptTime.Duration(), Lease: a.Lease.Duration(),
-		Limits: api.Limits{PublicPerIP: perMinute(a.PublicPerIP), PublicPerKey: perMinute(a.PublicPerKey),
-			SecretPerIP: perMinute(a.SecretPerIP), ReconcilePerKey: perMinute(a.ReconcilePerKey),
-			PreflightsPerIP: perMinute(a.PreflightsPerIP), PagesPerIP: perMinute(a.PagesPerIP), FailedOperatorsPerIP: perMinute(a.FailedOperatorsPerIP)},
+		BaseURL:       a.BaseURL,
+		Dev:           a.Dev,
+		Test:          a.Test,
+		OperatorToken: a.OperatorToken,
+		Partitions:    a.Partitions,
+		Attempts:      a.Attempts,
+		OutcomeLife:   a.OutcomeLife.Duration(),
+		AttemptTime:   a.AttemptTime.Duration(),
+		Lease:         a.Lease.Duration(),
+		Limits: api.Limits{
+			PublicPerIP:          perMinute(a.PublicPerIP),
+			PublicPerKey:         perMinute(a.PublicPerKey),
+			SecretPerIP:          perMinute(a.SecretPerIP),
+			ReconcilePerKey:      perMinute(a.ReconcilePerKey),
+			PreflightsPerIP:      perMinute(a.PreflightsPerIP),
+			PagesPerIP:           perMinute(a.PagesPerIP),
+			FailedOperatorsPerIP: perMinute(a.FailedOperatorsPerIP),
+		},
 		Schedule: webhook.Schedule{JitterPercent: a.JitterPercent},
 	}
 	if a.Retries != nil {
@@ -103,7 +113,7 @@ func Unpack(a abi.Config, now func() time.Time) core.Config {
 	return c
 }
 
-// perMinute leaves zero to the core, whose zero is the contract's.
+// perMinute keeps zero, which the core replaces with the contract's value.
 func perMinute(n int) ratelimit.Limit {
 	if n == 0 {
 		return ratelimit.Limit{}

@@ -19,17 +19,23 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// full has no member that is zero, but for the providers.
+// full sets every member except the providers.
 var full = core.Config{
 	BaseURL: "https://verge.example", Test: true, Dev: true, OperatorToken: "op", Partitions: 3, Attempts: 2,
 	OutcomeLife: time.Hour, AttemptTime: 1500 * time.Millisecond, Lease: 29 * time.Second,
-	Limits: api.Limits{PublicPerIP: ratelimit.PerMinute(1), PublicPerKey: ratelimit.PerMinute(2),
-		SecretPerIP: ratelimit.PerMinute(3), ReconcilePerKey: ratelimit.PerMinute(4),
-		PreflightsPerIP: ratelimit.PerMinute(5), PagesPerIP: ratelimit.PerMinute(6), FailedOperatorsPerIP: ratelimit.PerMinute(7)},
+	Limits: api.Limits{
+		PublicPerIP:          ratelimit.PerMinute(1),
+		PublicPerKey:         ratelimit.PerMinute(2),
+		SecretPerIP:          ratelimit.PerMinute(3),
+		ReconcilePerKey:      ratelimit.PerMinute(4),
+		PreflightsPerIP:      ratelimit.PerMinute(5),
+		PagesPerIP:           ratelimit.PerMinute(6),
+		FailedOperatorsPerIP: ratelimit.PerMinute(7),
+	},
 	Schedule: webhook.Schedule{Delays: []time.Duration{5 * time.Second}, JitterPercent: -1},
 }
 
-func TestWhatIsPackedIsUnpacked(t *testing.T) {
+func TestUnpackReturnsWhatWasPacked(t *testing.T) {
 	for name, c := range map[string]core.Config{
 		"everything": full,
 		"nothing":    {BaseURL: "x"},
@@ -48,16 +54,16 @@ func TestWhatIsPackedIsUnpacked(t *testing.T) {
 			t.Errorf("%s: %+v\ncame back as %+v", name, c, back)
 		}
 	}
-	// A member that is new in the core has to be carried over as well.
+	// If the core gets a new member, it must be transferred as well.
 	v := reflect.ValueOf(full)
 	for i := range v.NumField() {
 		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != (name == "Providers") {
-			t.Errorf("the test does not know of %s", name)
+			t.Errorf("the test does not set %s", name)
 		}
 	}
 }
 
-func TestWhatAGuestCannotBeToldIsRefused(t *testing.T) {
+func TestPackRefusesWhatTheABICannotExpress(t *testing.T) {
 	for says, change := range map[string]func(*core.Config){
 		"Lease: 1.0005s is not a whole number of milliseconds": func(c *core.Config) { c.Lease = time.Second + 500*time.Microsecond },
 		"Limits.SecretPerIP: 5 per 1h0m0s; a guest counts per minute": func(c *core.Config) {

@@ -14,7 +14,10 @@ import (
 var commitPromises = []Promise{
 	{Atomicity, nothing, "a check without Tx holds only while there is no item", func(r *run) {
 		id := r.commit(kv.Tx{Checks: []kv.Check{{Name: "a"}}, Puts: []kv.Put{{Name: "a", Value: []byte("1")}}})
-		c := r.conflict("a is there", kv.Tx{Checks: []kv.Check{{Name: "a"}}, Puts: []kv.Put{{Name: "a", Value: []byte("2")}}})
+		c := r.conflict("a is there", kv.Tx{
+			Checks: []kv.Check{{Name: "a"}},
+			Puts:   []kv.Put{{Name: "a", Value: []byte("2")}},
+		})
 		it, ok := c.Item("a")
 		if !ok {
 			r.Fatalf("the conflict does not carry the item that is there instead")
@@ -24,17 +27,27 @@ var commitPromises = []Promise{
 	}},
 	{Atomicity, nothing, "a check by Tx holds only while that transaction wrote the item last", func(r *run) {
 		first := r.put("a", "1", never)
-		next := r.commit(kv.Tx{Checks: []kv.Check{{Name: "a", Tx: first}}, Puts: []kv.Put{{Name: "a", Value: []byte("2"), Expires: r.at(600 * second)}}})
+		next := r.commit(kv.Tx{
+			Checks: []kv.Check{{Name: "a", Tx: first}},
+			Puts:   []kv.Put{{Name: "a", Value: []byte("2"), Expires: r.at(600 * second)}},
+		})
 		c := r.conflict(next+" overwrote a", kv.Tx{Checks: []kv.Check{{Name: "a", Tx: first}}})
 		it, ok := c.Item("a")
 		if !ok {
 			r.Fatalf("the conflict does not carry the item that is there instead")
 		}
-		r.wantItem(it, kv.Item{Key: kv.Key{Partition: part, Name: "a"}, Value: []byte("2"), Tx: next, Expires: r.at(600 * second)})
+		r.wantItem(it, kv.Item{
+			Key:     kv.Key{Partition: part, Name: "a"},
+			Value:   []byte("2"),
+			Tx:      next,
+			Expires: r.at(600 * second),
+		})
 		r.commit(kv.Tx{Checks: []kv.Check{{Name: "a", Tx: next}}})
 	}},
-	{Atomicity, nothing, "a check by Tx fails on a name that holds nothing and the conflict carries no item for it", func(r *run) {
-		c := r.conflict("nothing was ever written to a", kv.Tx{Checks: []kv.Check{{Name: "a", Tx: "someone"}}, Puts: []kv.Put{{Name: "b"}}})
+	{Atomicity, nothing, "a check by Tx fails on a name that holds nothing and the conflict carries no " +
+		"item for it", func(r *run) {
+		c := r.conflict("nothing was ever written to a",
+			kv.Tx{Checks: []kv.Check{{Name: "a", Tx: "someone"}}, Puts: []kv.Put{{Name: "b"}}})
 		if len(c.Items) != 0 {
 			r.Errorf("the conflict carries %q, want no item: nothing is there instead", names(c.Items))
 		}
@@ -63,7 +76,8 @@ var commitPromises = []Promise{
 		})
 		for _, name := range []string{"a", "b"} {
 			if it := r.get(name); it.Tx != id {
-				r.Errorf("%s was written by %s, want %s: every item carries the transaction that wrote it", name, it.Tx, id)
+				r.Errorf("%s was written by %s, want %s: every item carries the transaction that wrote it",
+					name, it.Tx, id)
 			}
 		}
 		r.wantAbsent("old", "the transaction deleted it")
@@ -100,11 +114,21 @@ var commitPromises = []Promise{
 		r.wantUntouched(kept)
 	}},
 	{Atomicity, nothing, "checks see the state before the change", func(r *run) {
-		id := r.commit(kv.Tx{ID: "self", Checks: []kv.Check{{Name: "a"}, {Name: "b"}}, Puts: []kv.Put{{Name: "a"}, {Name: "b"}}})
-		r.commit(kv.Tx{Checks: []kv.Check{{Name: "a", Tx: id}, {Name: "b", Tx: id}}, Deletes: []string{"a"}, Puts: []kv.Put{{Name: "b"}}})
-		r.conflict("the check is made before the transaction's own put", kv.Tx{ID: "own", Checks: []kv.Check{{Name: "a", Tx: "own"}}, Puts: []kv.Put{{Name: "a"}}})
+		id := r.commit(kv.Tx{
+			ID:     "self",
+			Checks: []kv.Check{{Name: "a"}, {Name: "b"}},
+			Puts:   []kv.Put{{Name: "a"}, {Name: "b"}},
+		})
+		r.commit(kv.Tx{
+			Checks:  []kv.Check{{Name: "a", Tx: id}, {Name: "b", Tx: id}},
+			Deletes: []string{"a"},
+			Puts:    []kv.Put{{Name: "b"}},
+		})
+		r.conflict("the check is made before the transaction's own put",
+			kv.Tx{ID: "own", Checks: []kv.Check{{Name: "a", Tx: "own"}}, Puts: []kv.Put{{Name: "a"}}})
 	}},
-	{Atomicity, nothing, "of many concurrent commits on an absent name exactly one wins and the others learn which", func(r *run) {
+	{Atomicity, nothing, "of many concurrent commits on an absent name exactly one wins and the others " +
+		"learn which", func(r *run) {
 		for round := range 10 {
 			name := "used-" + strconv.Itoa(round)
 			errs := make([]error, 64)
@@ -130,7 +154,8 @@ var commitPromises = []Promise{
 					r.Errorf("%s was refused, but it is what %s holds", id, name)
 				default:
 					if it, _ := c.Item(name); it.Tx != winner.Tx || string(it.Value) != string(winner.Value) {
-						r.Errorf("%s was told that %q of %q won, but %q of %q did", id, it.Value, it.Tx, winner.Value, winner.Tx)
+						r.Errorf("%s was told that %q of %q won, but %q of %q did",
+							id, it.Value, it.Tx, winner.Value, winner.Tx)
 					}
 				}
 			}
@@ -164,46 +189,48 @@ var commitPromises = []Promise{
 		a, _ := strconv.Atoi(string(r.get("a").Value))
 		b, _ := strconv.Atoi(string(r.get("b").Value))
 		if a+b != 2000 {
-			r.Errorf("the sum of a and b is %d, want 2000: a commit went through though one of its checks had failed", a+b)
+			r.Errorf("the sum of a and b is %d, want 2000: a commit succeeded though one of its checks had failed",
+				a+b)
 		}
 	}},
-	{Visibility, nothing, "Get sees every commit that returned before it was called, whoever made it", func(r *run) {
-		var latest atomic.Int64
-		var writer sync.WaitGroup
-		writer.Go(func() {
-			for i := int64(1); i <= 100; i++ {
-				err := r.KV.Commit(r.ctx, kv.Tx{
-					ID: fmt.Sprintf("w-%d", i), Partition: part,
-					Puts: []kv.Put{{Name: "n", Value: []byte(strconv.FormatInt(i, 10))}},
-				})
-				if err != nil {
-					r.Errorf("commit: %v", err)
+	{Visibility, nothing,
+		"Get sees every commit that returned before it was called, whoever made it", func(r *run) {
+			var latest atomic.Int64
+			var writer sync.WaitGroup
+			writer.Go(func() {
+				for i := int64(1); i <= 100; i++ {
+					err := r.KV.Commit(r.ctx, kv.Tx{
+						ID: fmt.Sprintf("w-%d", i), Partition: part,
+						Puts: []kv.Put{{Name: "n", Value: []byte(strconv.FormatInt(i, 10))}},
+					})
+					if err != nil {
+						r.Errorf("commit: %v", err)
+					}
+					latest.Store(i)
 				}
-				latest.Store(i)
-			}
-		})
-		parallel(4, func(int) {
-			for latest.Load() < 100 && !r.Failed() {
-				floor := latest.Load()
-				it, err := r.KV.Get(r.ctx, kv.Key{Partition: part, Name: "n"})
-				if errors.Is(err, kv.ErrNotFound) && floor == 0 {
-					continue
+			})
+			parallel(4, func(int) {
+				for latest.Load() < 100 && !r.Failed() {
+					floor := latest.Load()
+					it, err := r.KV.Get(r.ctx, kv.Key{Partition: part, Name: "n"})
+					if errors.Is(err, kv.ErrNotFound) && floor == 0 {
+						continue
+					}
+					if err != nil {
+						r.Errorf("get: %v", err)
+						return
+					}
+					if got, _ := strconv.ParseInt(string(it.Value), 10, 64); got < floor {
+						r.Errorf("get returned write %d after write %d had returned", got, floor)
+					}
 				}
-				if err != nil {
-					r.Errorf("get: %v", err)
-					return
-				}
-				if got, _ := strconv.ParseInt(string(it.Value), 10, 64); got < floor {
-					r.Errorf("get returned write %d after write %d had returned", got, floor)
-				}
-			}
-		})
-		writer.Wait()
-	}},
+			})
+			writer.Wait()
+		}},
 }
 
-// update adds x to the number under a and, if b is another name, y to that
-// under b, in one commit, trying until no check fails.
+// update adds x to the number under a in one commit and, if b is another name, y to the number under b.
+// It tries until no check fails.
 func (r *run) update(a, id string, x int, b string, y int) {
 	for attempt := 0; ; attempt++ {
 		tx := kv.Tx{ID: fmt.Sprintf("%s-%d", id, attempt), Partition: part}
@@ -237,15 +264,16 @@ func (r *run) update(a, id string, x int, b string, y int) {
 	}
 }
 
-// wantUntouched checks that a refused transaction changed none of: the item
-// "there", the item "old" of transaction kept, the task "old".
+// wantUntouched checks that a refused transaction changed nothing: neither the item "there", nor the
+// item "old" of transaction kept, nor the task "old".
 func (r *run) wantUntouched(kept string) {
 	r.Helper()
 	r.wantAbsent("a", "the transaction that put it was refused")
 	r.wantAbsent("absent", "nothing ever wrote it")
 	r.wantValue("there", "1")
 	if it := r.get("old"); it.Tx != kept || string(it.Value) != "1" {
-		r.Errorf("old holds %q of %s, want 1 of %s: the transaction that overwrote it was refused", it.Value, it.Tx, kept)
+		r.Errorf("old holds %q of %s, want 1 of %s: the transaction that overwrote it was refused",
+			it.Value, it.Tx, kept)
 	}
 	if task := r.claimOne("old", r.start, second); string(task.Payload) != "1" {
 		r.Errorf("the task's payload is %q, want 1", task.Payload)

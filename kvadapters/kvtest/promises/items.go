@@ -25,12 +25,18 @@ var itemPromises = []Promise{
 		expires := r.at(600*second + 123*time.Millisecond)
 		forever, limited := r.put("a", "1", never), r.put("b", "2", expires)
 		r.wantItem(r.get("a"), kv.Item{Key: kv.Key{Partition: part, Name: "a"}, Value: []byte("1"), Tx: forever})
-		r.wantItem(r.get("b"), kv.Item{Key: kv.Key{Partition: part, Name: "b"}, Value: []byte("2"), Tx: limited, Expires: expires})
+		r.wantItem(r.get("b"), kv.Item{
+			Key:     kv.Key{Partition: part, Name: "b"},
+			Value:   []byte("2"),
+			Tx:      limited,
+			Expires: expires,
+		})
 	}},
 	{Values, nothing, "an empty value is a value", func(r *run) {
 		id := r.put("a", "", never)
 		r.wantItem(r.get("a"), kv.Item{Key: kv.Key{Partition: part, Name: "a"}, Tx: id})
-		r.conflict("a check for absence finds an item, though its value is empty", kv.Tx{Checks: []kv.Check{{Name: "a"}}})
+		r.conflict("a check for absence finds an item, though its value is empty",
+			kv.Tx{Checks: []kv.Check{{Name: "a"}}})
 	}},
 	{Expiry, nothing, "an overwrite replaces value, Tx and expiry", func(r *run) {
 		first := r.put("a", "1", r.at(2*second))
@@ -38,7 +44,12 @@ var itemPromises = []Promise{
 		if first == later {
 			r.Fatalf("the suite used one ID twice")
 		}
-		r.wantItem(r.get("a"), kv.Item{Key: kv.Key{Partition: part, Name: "a"}, Value: []byte("2"), Tx: later, Expires: r.at(600 * second)})
+		r.wantItem(r.get("a"), kv.Item{
+			Key:     kv.Key{Partition: part, Name: "a"},
+			Value:   []byte("2"),
+			Tx:      later,
+			Expires: r.at(600 * second),
+		})
 		r.put("b", "1", r.at(2*second))
 		r.put("b", "2", never)
 		r.put("c", "1", never)
@@ -87,7 +98,7 @@ var itemPromises = []Promise{
 		r.wantValue("a", "2")
 	}},
 	{Values, nothing, "values are copied in and out", func(r *run) {
-		// Long enough that a store has no reason to keep a small copy.
+		// The text is so long that a store has no reason to keep a small copy.
 		text := strings.Repeat("text", 4000)
 		value, payload := []byte(text), []byte(text)
 		wantText := func() {
@@ -159,12 +170,17 @@ var itemPromises = []Promise{
 		}
 	}},
 	{Values, nothing, "partitions know nothing of each other", func(r *run) {
-		// Joined with their names by a slash these keys would be one.
-		keys := []kv.Key{{Partition: "p", Name: "a/b"}, {Partition: "p/a", Name: "b"}, {Partition: "p0", Name: "a/b"}}
+		// If partition and name were joined by a slash, the first two keys would be the same.
+		keys := []kv.Key{
+			{Partition: "p", Name: "a/b"},
+			{Partition: "p/a", Name: "b"},
+			{Partition: "p0", Name: "a/b"},
+		}
 		for i, k := range keys {
 			for _, other := range keys[i:] {
 				if _, err := r.KV.Get(r.ctx, other); !errors.Is(err, kv.ErrNotFound) {
-					r.Errorf("%q in %q: %v, want ErrNotFound: only other partitions were written", other.Name, other.Partition, err)
+					r.Errorf("%q in %q: %v, want ErrNotFound: only other partitions were written",
+						other.Name, other.Partition, err)
 				}
 			}
 			r.commit(kv.Tx{
@@ -199,7 +215,8 @@ var itemPromises = []Promise{
 		want := func(call string, err error) {
 			r.Helper()
 			if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
-				r.Errorf("%s with a context that is done: %v, want an error that wraps ErrUnavailable and not ErrUnknown", call, err)
+				r.Errorf("%s with a context that is done: %v, want an error that wraps ErrUnavailable and not ErrUnknown",
+					call, err)
 			}
 		}
 		_, err := r.KV.Get(ctx, kv.Key{Partition: part, Name: "a"})
@@ -221,8 +238,8 @@ var itemPromises = []Promise{
 	}},
 }
 
-// churn makes more commits and asks for more tasks than there are items to
-// sweep, so that a store which cleans up along the way has cleaned up.
+// churn makes more commits and claims than there are items to sweep, so that a store which cleans up
+// during calls has cleaned up.
 func (r *run) churn() {
 	r.Helper()
 	for range 8 {

@@ -7,7 +7,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// spend charges counters of partition p of a store that has them.
+// spend charges counters of partition p. The store must have counters.
 func (r *run) spend(p kv.Partition, now time.Time, charges ...kv.Charge) []time.Time {
 	r.Helper()
 	tats, err := r.KV.(kv.Meter).Spend(r.ctx, p, now, charges)
@@ -15,7 +15,7 @@ func (r *run) spend(p kv.Partition, now time.Time, charges ...kv.Charge) []time.
 		r.Fatalf("spend: %v", err)
 	}
 	if len(tats) != len(charges) {
-		r.Fatalf("%d charges are answered by %d times", len(charges), len(tats))
+		r.Fatalf("the answer to %d charges has %d times", len(charges), len(tats))
 	}
 	return tats
 }
@@ -35,7 +35,8 @@ var meterPromises = []Promise{
 		r.wantTAT(r.spend(part, r.start, charge)[0], r.at(4*second), "it was charged twice")
 		r.wantTAT(r.spend(part, r.start, charge)[0], r.at(4*second), "the third charge was over the burst")
 		r.wantTAT(r.spend(part, r.at(2*second), charge)[0], r.at(4*second), "nothing was charged since")
-		r.wantTAT(r.spend(part, r.at(2*second), charge)[0], r.at(6*second), "two seconds later there was room for one charge")
+		r.wantTAT(r.spend(part, r.at(2*second), charge)[0], r.at(6*second),
+			"two seconds later there was room for one charge")
 	}},
 	{Counters, Meter, "all charges happen or none", func(r *run) {
 		narrow := kv.Charge{Name: "narrow", Cost: second, Burst: second}
@@ -61,7 +62,7 @@ var meterPromises = []Promise{
 			}
 		})
 		if n := passed.Load(); n != burst {
-			r.Errorf("%d of %d charges went through at the same time, want the %d that the burst allows", n, 3*burst, burst)
+			r.Errorf("%d of %d concurrent charges succeeded, want the %d that the burst allows", n, 3*burst, burst)
 		}
 	}},
 	{Counters, Meter, "counters of one name in two partitions are two", func(r *run) {

@@ -1,7 +1,6 @@
-// Package promises is what package kv promises, sentence by sentence, each
-// with its proof. Adapters' tests run all of them through package kvtest; the
-// command "verge kv check" runs those that are safe on an operator's own
-// store. So it does not import package testing.
+// Package promises holds what package kv promises, sentence by sentence, each with its proof. Adapters'
+// tests run all of them through package kvtest. The command "verge kv check" runs those that are safe
+// on an operator's own store, so this package must not import package testing.
 package promises
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// T is whom a proof tells what it saw. A *testing.T is one.
+// T is where a proof reports its findings. A *testing.T is one.
 type T interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -31,17 +30,15 @@ type Harness struct {
 	// Now is the clock by which the store expires items.
 	Now func() time.Time
 
-	// Advance moves that clock. Where it cannot be moved, Advance sleeps and
-	// ClockRuns is true.
+	// Advance moves that clock. If the clock cannot be moved, Advance sleeps and ClockRuns is true.
 	Advance func(time.Duration)
 
-	// ClockRuns says that the clock does not stand still between calls of
-	// Advance. The exact instant of expiry is then not tested.
+	// ClockRuns says that the clock moves between calls of Advance. Then the exact instant of expiry is
+	// not tested.
 	ClockRuns bool
 
-	// Reopen loses everything that the store does not promise to keep (it
-	// closes and opens it, or restarts its server) and returns it again.
-	// Nil: the store promises no durability.
+	// Reopen loses everything that the store does not promise to keep and returns the store again: it
+	// closes and opens it, or restarts its server. Nil: the store promises no durability.
 	Reopen func() kv.KV
 }
 
@@ -56,7 +53,7 @@ type Promise struct {
 // Subject is what a promise is about, in an operator's words.
 type Subject string
 
-// The subjects, in the order in which they make sense.
+// The subjects, in the order in which to read them.
 const (
 	Atomicity  Subject = "atomicity"
 	Visibility Subject = "read your writes"
@@ -68,20 +65,20 @@ const (
 	Durability Subject = "durability"
 )
 
-// Needs is what a proof takes besides a store. A proof without needs is safe
-// on a store that is in use, in a place of its own, and takes seconds.
+// Needs is what a proof needs besides a store. A proof without needs takes seconds and is safe on a
+// store that is in use, if it has a place of its own there.
 type Needs uint
 
 const (
-	StillClock Needs = 1 << iota // a clock that stands still unless it is moved
-	Restart                      // that the store is restarted
-	Idle                         // a store that serves nobody else: the proof keeps it busy
-	Meter                        // that the store has the capability kv.Meter
+	StillClock Needs = 1 << iota // a clock that moves only when it is told to
+	Restart                      // a restart of the store
+	Idle                         // a store without other users, because the proof keeps it busy
+	Meter                        // a store with the capability kv.Meter
 
 	nothing Needs = 0
 )
 
-// Lacking is why the promise cannot be proven with h, and "" if it can.
+// Lacking returns why the promise cannot be proven with h, or "" if it can.
 func (p Promise) Lacking(h Harness) string {
 	_, meter := h.KV.(kv.Meter)
 	switch {
@@ -95,14 +92,14 @@ func (p Promise) Lacking(h Harness) string {
 	return ""
 }
 
-// Prove tells t whatever speaks against the promise. The store must be empty
-// and Lacking silent. Calls end with ctx.
+// Prove reports to t everything that contradicts the promise. The store must be empty and Lacking must
+// return "". Calls end with ctx.
 func (p Promise) Prove(ctx context.Context, t T, h Harness) {
 	t.Helper()
 	p.prove(&run{T: t, Harness: h, ctx: ctx, start: h.Now().Truncate(time.Millisecond)})
 }
 
-// Group is the promises about one part of the port.
+// Group holds the promises about one part of the port.
 type Group struct {
 	Name     string
 	Promises []Promise
@@ -121,7 +118,7 @@ func Groups() []Group {
 	}
 }
 
-// run is one proof under way.
+// run is one running proof.
 type run struct {
 	T
 	Harness
@@ -132,11 +129,11 @@ type run struct {
 	txs int
 }
 
-// part is the partition where nothing else is said.
+// part is the partition of everything that names no other.
 const part = kv.Partition("p0")
 
-// second is the unit of all expiries and leases: a store on a real clock
-// sleeps through it, one that counts in seconds can still express it.
+// second is the unit of all expiries and leases. A store on a real clock sleeps for it, and a store
+// that counts in seconds can still express it.
 const second = time.Second
 
 func (r *run) at(d time.Duration) time.Time { return r.start.Add(d) }
@@ -148,8 +145,7 @@ func (r *run) nextID() string {
 	return fmt.Sprintf("tx-%d", r.txs)
 }
 
-// try commits in partition part, unless tx names another, under a new ID,
-// unless tx has one.
+// try commits tx. Unless tx names another partition or ID, it commits in part and under a new ID.
 func (r *run) try(tx kv.Tx) (string, error) {
 	if tx.ID == "" {
 		tx.ID = r.nextID()
@@ -160,17 +156,17 @@ func (r *run) try(tx kv.Tx) (string, error) {
 	return tx.ID, r.KV.Commit(r.ctx, tx)
 }
 
-// commit commits what nothing stands against.
+// commit commits a transaction that nothing contradicts.
 func (r *run) commit(tx kv.Tx) (id string) {
 	r.Helper()
 	id, err := r.try(tx)
 	if err != nil {
-		r.Fatalf("a commit against which nothing stands failed: %v", err)
+		r.Fatalf("a commit that nothing contradicts failed: %v", err)
 	}
 	return id
 }
 
-// conflict commits what must be refused.
+// conflict commits a transaction that must be refused, and returns the conflict.
 func (r *run) conflict(why string, tx kv.Tx) *kv.Conflict {
 	r.Helper()
 	_, err := r.try(tx)
@@ -232,7 +228,7 @@ func (r *run) claim(now time.Time, lease time.Duration, n int) ([]kv.Task, time.
 	return tasks, next
 }
 
-// claimOne claims and expects exactly the task of that ID.
+// claimOne claims and demands that exactly the task of that ID is returned.
 func (r *run) claimOne(id string, now time.Time, lease time.Duration) kv.Task {
 	r.Helper()
 	tasks, _ := r.claim(now, lease, 10)
@@ -284,14 +280,15 @@ func names(items []kv.Item) []string {
 
 func (r *run) wantItem(got, want kv.Item) {
 	r.Helper()
-	if got.Key != want.Key || !bytes.Equal(got.Value, want.Value) || got.Tx != want.Tx || !got.Expires.Equal(want.Expires) {
+	same := got.Key == want.Key && bytes.Equal(got.Value, want.Value) &&
+		got.Tx == want.Tx && got.Expires.Equal(want.Expires)
+	if !same {
 		r.Errorf("got item %v = %q of %s until %s,\nwant     %v = %q of %s until %s",
 			got.Key, got.Value, got.Tx, stamp(got.Expires), want.Key, want.Value, want.Tx, stamp(want.Expires))
 	}
 }
 
-// parallel calls f(0) to f(n-1) at the same time and waits. f reports by
-// Errorf only.
+// parallel calls f(0) to f(n-1) at the same time and waits for all. f must report only by Errorf.
 func parallel(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})

@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// A command links this package, and a command has no flags of package testing.
+// A command links this package, and a command must not get the flags of package testing.
 func TestNothingHereNeedsPackageTesting(t *testing.T) {
 	goCommand, err := exec.LookPath("go")
 	if err != nil {
@@ -23,7 +23,8 @@ func TestNothingHereNeedsPackageTesting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if deps := strings.Fields(string(out)); slices.Contains(deps, "testing") || !slices.Contains(deps, "context") {
+	deps := strings.Fields(string(out))
+	if slices.Contains(deps, "testing") || !slices.Contains(deps, "context") {
 		t.Errorf("the dependencies are %v", deps)
 	}
 }
@@ -36,9 +37,10 @@ type metered struct {
 }
 
 func TestLacking(t *testing.T) {
-	plain, full := Harness{KV: store{}, ClockRuns: true}, Harness{KV: metered{}, Reopen: func() kv.KV { return nil }}
+	plain := Harness{KV: store{}, ClockRuns: true}
+	full := Harness{KV: metered{}, Reopen: func() kv.KV { return nil }}
 	for needs, lacking := range map[Needs]string{
-		nothing: "", Idle: "", // what is not there can be had, what is busy can wait: the caller's choice
+		nothing: "", Idle: "", // the caller decides about these
 		StillClock: "needs a clock", Restart: "no durability", Meter: "no rate counters",
 	} {
 		p := Promise{Needs: needs}
@@ -51,7 +53,7 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-func TestPromisesAreToldApart(t *testing.T) {
+func TestPromisesHaveDistinctNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, group := range Groups() {
 		for _, p := range group.Promises {
@@ -66,7 +68,7 @@ func TestPromisesAreToldApart(t *testing.T) {
 	}
 }
 
-// away is a store that nobody reaches.
+// away is a store that cannot be reached.
 type away struct{}
 
 func (away) Get(context.Context, kv.Key) (kv.Item, error) { return kv.Item{}, kv.ErrUnavailable }
@@ -74,14 +76,16 @@ func (away) Commit(context.Context, kv.Tx) error          { return kv.ErrUnavail
 func (away) List(context.Context, kv.Key, string, int) ([]kv.Item, error) {
 	return nil, kv.ErrUnavailable
 }
-func (away) Claim(context.Context, kv.Partition, time.Time, time.Duration, int) ([]kv.Task, time.Time, error) {
+func (away) Claim(
+	context.Context, kv.Partition, time.Time, time.Duration, int,
+) ([]kv.Task, time.Time, error) {
 	return nil, time.Time{}, kv.ErrUnavailable
 }
 func (away) Spend(context.Context, kv.Partition, time.Time, []kv.Charge) ([]time.Time, error) {
 	return nil, errors.New("away")
 }
 
-// told hears without a *testing.T.
+// told collects reports without a *testing.T.
 type told struct {
 	mu    sync.Mutex
 	first string
@@ -110,8 +114,8 @@ func (t *told) Failed() bool {
 	return t.first != ""
 }
 
-// Every proof says something against a store that answers nothing.
-func TestNoPromiseHoldsByItself(t *testing.T) {
+// Every proof must report something about a store that never answers.
+func TestNoProofPassesAStoreThatNeverAnswers(t *testing.T) {
 	for _, group := range Groups() {
 		for _, p := range group.Promises {
 			w := new(told)
@@ -121,10 +125,15 @@ func TestNoPromiseHoldsByItself(t *testing.T) {
 						panic(v)
 					}
 				}()
-				p.Prove(t.Context(), w, Harness{KV: away{}, Now: time.Now, Advance: func(time.Duration) {}, Reopen: func() kv.KV { return away{} }})
+				p.Prove(t.Context(), w, Harness{
+					KV:      away{},
+					Now:     time.Now,
+					Advance: func(time.Duration) {},
+					Reopen:  func() kv.KV { return away{} },
+				})
 			}()
 			if w.first == "" {
-				t.Errorf("%s/%s holds on a store that does nothing", group.Name, p.Name)
+				t.Errorf("%s/%s holds on a store that never answers", group.Name, p.Name)
 			}
 		}
 	}

@@ -17,7 +17,8 @@ var taskPromises = []Promise{
 		r.wantNoneDue(due.Add(-time.Millisecond), "the task falls due a millisecond later")
 		task := r.claimOne("t", due, second)
 		if !task.Due.Equal(due) || string(task.Payload) != "x" {
-			r.Errorf("the task came back due at %s with payload %q, want %s and x", stamp(task.Due), task.Payload, stamp(due))
+			r.Errorf("the task came back due at %s with payload %q, want %s and x",
+				stamp(task.Due), task.Payload, stamp(due))
 		}
 	}},
 	{Leases, nothing, "a partition without tasks has none to claim and no next", func(r *run) {
@@ -89,21 +90,26 @@ var taskPromises = []Promise{
 			due := r.at(time.Duration(1+i) * 5 * second)
 			task := r.claimOne(id, due, 3600*second)
 			if string(task.Payload) != "2" || !task.Due.Equal(due) {
-				r.Errorf("%s came back due at %s with payload %q, want %s and 2", id, stamp(task.Due), task.Payload, stamp(due))
+				r.Errorf("%s came back due at %s with payload %q, want %s and 2",
+					id, stamp(task.Due), task.Payload, stamp(due))
 			}
 		}
 		r.wantNoneDue(r.at(20*second), "each was replaced, not added")
 	}},
-	{Leases, nothing, "a cancelled task is gone, claimed or not, and cancelling what is absent is no error", func(r *run) {
-		r.schedule(kv.Task{ID: "a", Due: r.start}, kv.Task{ID: "b", Due: r.at(second)})
-		r.claimOne("a", r.start, 10*second)
-		r.commit(kv.Tx{Cancel: []string{"a", "b", "c"}})
-		r.wantNoneDue(r.at(3600*second), "both tasks were cancelled")
-		r.schedule(kv.Task{ID: "a", Due: r.start})
-		r.claimOne("a", r.start, second)
-	}},
+	{Leases, nothing,
+		"a cancelled task is gone, claimed or not, and cancelling what is absent is no error", func(r *run) {
+			r.schedule(kv.Task{ID: "a", Due: r.start}, kv.Task{ID: "b", Due: r.at(second)})
+			r.claimOne("a", r.start, 10*second)
+			r.commit(kv.Tx{Cancel: []string{"a", "b", "c"}})
+			r.wantNoneDue(r.at(3600*second), "both tasks were cancelled")
+			r.schedule(kv.Task{ID: "a", Due: r.start})
+			r.claimOne("a", r.start, second)
+		}},
 	{Leases, nothing, "an item and a task of one name are two things", func(r *run) {
-		r.commit(kv.Tx{Puts: []kv.Put{{Name: "x", Value: []byte("item")}}, Schedule: []kv.Task{{ID: "x", Due: r.start}}})
+		r.commit(kv.Tx{
+			Puts:     []kv.Put{{Name: "x", Value: []byte("item")}},
+			Schedule: []kv.Task{{ID: "x", Due: r.start}},
+		})
 		r.commit(kv.Tx{Deletes: []string{"x"}})
 		r.claimOne("x", r.start, second)
 		r.put("x", "item", never)
@@ -123,7 +129,7 @@ var taskPromises = []Promise{
 					r.Fatalf("%s was claimed twice within its lease", t.ID)
 				}
 				if t.Due.Before(last) {
-					r.Fatalf("%s, due at %s, was claimed behind a task due at %s", t.ID, stamp(t.Due), stamp(last))
+					r.Fatalf("%s, due at %s, was claimed after a task due at %s", t.ID, stamp(t.Due), stamp(last))
 				}
 				seen[t.ID], last = true, t.Due
 			}
@@ -194,9 +200,9 @@ var leasePromises = []Promise{
 			var tasks []kv.Task
 			var claimErr, commitErr error
 			parallel(2, func(w int) {
-				if w == 0 { // the lapsed holder finishes
+				if w == 0 { // the holder whose lease has run out finishes the task
 					_, commitErr = r.try(kv.Tx{Held: []kv.Held{{TaskID: id, Lease: old.Lease}}, Cancel: []string{id}})
-				} else { // another takes over
+				} else { // another claim takes the task over
 					tasks, _, claimErr = r.KV.Claim(r.ctx, part, r.at(second), second, 1)
 				}
 			})
@@ -205,7 +211,8 @@ var leasePromises = []Promise{
 				r.Fatalf("claim: %v, commit: %v", claimErr, commitErr)
 			}
 			if took, finished := len(tasks) == 1, commitErr == nil; took == finished {
-				r.Fatalf("round %d: the old holder finished: %v, a new one took over: %v, want exactly one", i, finished, took)
+				r.Fatalf("round %d: the old holder finished: %v, a new one took over: %v, want exactly one",
+					i, finished, took)
 			}
 			r.commit(kv.Tx{Cancel: []string{id}})
 		}
@@ -213,7 +220,10 @@ var leasePromises = []Promise{
 	{Leases, nothing, "Held stands under the latest claim", func(r *run) {
 		r.schedule(kv.Task{ID: "t", Due: r.start})
 		task := r.claimOne("t", r.start, 10*second)
-		r.commit(kv.Tx{Held: []kv.Held{{TaskID: "t", Lease: task.Lease}}, Puts: []kv.Put{{Name: "a", Value: []byte("1")}}})
+		r.commit(kv.Tx{
+			Held: []kv.Held{{TaskID: "t", Lease: task.Lease}},
+			Puts: []kv.Put{{Name: "a", Value: []byte("1")}},
+		})
 		r.wantValue("a", "1")
 		r.commit(kv.Tx{Held: []kv.Held{{TaskID: "t", Lease: task.Lease}}, Cancel: []string{"t"}})
 		r.wantLost(task, "the task was cancelled")
@@ -260,9 +270,11 @@ var leasePromises = []Promise{
 			Held:     []kv.Held{{TaskID: "t", Lease: task.Lease}},
 			Schedule: []kv.Task{{ID: "t", Due: r.at(5 * second), Payload: []byte("2")}},
 		})
-		r.wantNoneDue(r.at(5*second-time.Millisecond), "it was put off for a millisecond longer")
-		if again := r.claimOne("t", r.at(5*second), second); string(again.Payload) != "2" || !again.Due.Equal(r.at(5*second)) {
-			r.Errorf("the task came back due at %s with payload %q, want %s and 2", stamp(again.Due), again.Payload, stamp(r.at(5*second)))
+		r.wantNoneDue(r.at(5*second-time.Millisecond), "it falls due a millisecond later")
+		again := r.claimOne("t", r.at(5*second), second)
+		if string(again.Payload) != "2" || !again.Due.Equal(r.at(5*second)) {
+			r.Errorf("the task came back due at %s with payload %q, want %s and 2",
+				stamp(again.Due), again.Payload, stamp(r.at(5*second)))
 		}
 	}},
 	{Leases, nothing, "an empty, guessed or borrowed lease holds nothing", func(r *run) {
@@ -301,17 +313,26 @@ var durabilityPromises = []Promise{
 		r.put("short", "1", r.at(2*second))
 		r.schedule(kv.Task{ID: "cancelled", Due: r.start}, kv.Task{ID: "moved", Due: r.start})
 		id := r.commit(kv.Tx{
-			Puts:     []kv.Put{{Name: "a", Value: []byte("1"), Expires: r.at(600 * second)}},
-			Deletes:  []string{"gone"},
-			Schedule: []kv.Task{{ID: "t", Due: r.at(second), Payload: []byte("x")}, {ID: "moved", Due: r.at(5 * second)}},
-			Cancel:   []string{"cancelled"},
+			Puts:    []kv.Put{{Name: "a", Value: []byte("1"), Expires: r.at(600 * second)}},
+			Deletes: []string{"gone"},
+			Schedule: []kv.Task{
+				{ID: "t", Due: r.at(second), Payload: []byte("x")},
+				{ID: "moved", Due: r.at(5 * second)},
+			},
+			Cancel: []string{"cancelled"},
 		})
 		r.KV = r.Reopen()
-		r.wantItem(r.get("a"), kv.Item{Key: kv.Key{Partition: part, Name: "a"}, Value: []byte("1"), Tx: id, Expires: r.at(600 * second)})
+		r.wantItem(r.get("a"), kv.Item{
+			Key:     kv.Key{Partition: part, Name: "a"},
+			Value:   []byte("1"),
+			Tx:      id,
+			Expires: r.at(600 * second),
+		})
 		r.wantAbsent("gone", "it was deleted")
 		task := r.claimOne("t", r.at(second), 10*second)
 		if string(task.Payload) != "x" || !task.Due.Equal(r.at(second)) {
-			r.Errorf("the task came back due at %s with payload %q, want %s and x", stamp(task.Due), task.Payload, stamp(r.at(second)))
+			r.Errorf("the task came back due at %s with payload %q, want %s and x",
+				stamp(task.Due), task.Payload, stamp(r.at(second)))
 		}
 		r.claimOne("moved", r.at(5*second), 10*second)
 		r.Advance(3 * second)
@@ -332,19 +353,21 @@ var durabilityPromises = []Promise{
 	}},
 }
 
-// wantLost checks that a commit which demands the task's lease is refused.
+// wantLost checks that a commit is refused if it demands the task's lease.
 func (r *run) wantLost(task kv.Task, why string) {
 	r.Helper()
-	c := r.conflict(why, kv.Tx{Held: []kv.Held{{TaskID: task.ID, Lease: task.Lease}}, Puts: []kv.Put{{Name: "lost"}}})
+	c := r.conflict(why, kv.Tx{
+		Held: []kv.Held{{TaskID: task.ID, Lease: task.Lease}},
+		Puts: []kv.Put{{Name: "lost"}},
+	})
 	if !slices.Equal(c.Lost, []string{task.ID}) {
 		r.Errorf("the conflict names the lost tasks %q, want %q, because %s", c.Lost, task.ID, why)
 	}
 	r.wantAbsent("lost", "its commit was refused")
 }
 
-// scheduleMany schedules task number i of total at i milliseconds, through
-// full transactions of several callers, so that a store which groups commits
-// can group them.
+// scheduleMany schedules task number i of total at i milliseconds. It uses full transactions of several
+// callers, so that a store which groups commits can group them.
 func (r *run) scheduleMany(total int) {
 	r.Helper()
 	const callers = 8
@@ -352,7 +375,11 @@ func (r *run) scheduleMany(total int) {
 		for at := w * kv.MaxTx; at < total; at += callers * kv.MaxTx {
 			var tx kv.Tx
 			for i := at; i < min(at+kv.MaxTx, total); i++ {
-				tx.Schedule = append(tx.Schedule, kv.Task{ID: fmt.Sprintf("t%05d", i), Due: r.at(time.Duration(i) * time.Millisecond), Payload: []byte("x")})
+				tx.Schedule = append(tx.Schedule, kv.Task{
+					ID:      fmt.Sprintf("t%05d", i),
+					Due:     r.at(time.Duration(i) * time.Millisecond),
+					Payload: []byte("x"),
+				})
 			}
 			if _, err := r.try(tx); err != nil {
 				r.Errorf("commit: %v", err)

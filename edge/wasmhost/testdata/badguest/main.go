@@ -1,6 +1,6 @@
 //go:build wasip1
 
-// Command badguest is a guest that fails as the path of a request says.
+// Command badguest is a guest that fails in the way that the path of a request names.
 package main
 
 import (
@@ -58,10 +58,10 @@ func ask(request uint32, kind abi.Kind, body []byte) {
 	out = abi.AppendRecord(nil, abi.Record{Request: request, Op: 1, Kind: kind, Body: body})
 }
 
-// say puts into the outbox what somebody else has put together. A record of
-// request 0 is one of this request; what cannot be read stays as it is.
+// say puts records into the outbox that a test has made. A record of request 0 becomes one of this
+// request. Bytes that cannot be read stay as they are.
 func say(request uint32, records []byte) {
-	parked[request] = true // until an answer among them, or the host's
+	parked[request] = true // until one of the records, or the host, ends the request
 	for len(records) > 0 {
 		rec, rest, err := abi.ReadRecord(records)
 		if err != nil {
@@ -85,7 +85,11 @@ func vergeSubmit(request uint32, n int32) uint32 {
 	if abi.Entry(message[0]) == abi.SelfTest {
 		random := make([]byte, 32)
 		rand.Read(random)
-		out = abi.AppendRecord(nil, abi.Record{Request: request, Kind: abi.Respond, Body: abi.AppendSelf(nil, abi.Self{Random: random, Now: time.Now()})})
+		out = abi.AppendRecord(nil, abi.Record{
+			Request: request,
+			Kind:    abi.Respond,
+			Body:    abi.AppendSelf(nil, abi.Self{Random: random, Now: time.Now()}),
+		})
 		return outbox()
 	}
 	req, err := abi.ReadRequest(message[1:])
@@ -95,7 +99,7 @@ func vergeSubmit(request uint32, n int32) uint32 {
 	switch req.Path {
 	case "/park":
 		parked[request] = true
-	case "/deaf": // not even to its cancellation
+	case "/deaf": // does not even react to its cancellation
 	case "/trap":
 		var nobody *int
 		*nobody = 1
@@ -130,9 +134,14 @@ func vergeSubmit(request uint32, n int32) uint32 {
 	case "/get":
 		ask(request, abi.KVGet, abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "name"}))
 	case "/commit":
-		ask(request, abi.KVCommit, abi.AppendTx(nil, kv.Tx{ID: "tx", Partition: "p0", Puts: []kv.Put{{Name: "name", Value: []byte("value")}}}))
+		ask(request, abi.KVCommit, abi.AppendTx(nil, kv.Tx{
+			ID:        "tx",
+			Partition: "p0",
+			Puts:      []kv.Put{{Name: "name", Value: []byte("value")}},
+		}))
 	case "/fetch":
-		ask(request, abi.Fetch, abi.AppendFetch(nil, host.FetchRequest{Method: "GET", URL: "https://shop.example/"}))
+		ask(request, abi.Fetch,
+			abi.AppendFetch(nil, host.FetchRequest{Method: "GET", URL: "https://shop.example/"}))
 	case "/say":
 		say(request, req.Body)
 	case "/junk":

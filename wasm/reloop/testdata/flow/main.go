@@ -1,5 +1,5 @@
-// Command flow goes all the ways a Go program's control can flow, and prints
-// what it saw. Relooped or not, it must print the same.
+// Command flow uses every kind of control flow of a Go program and prints what it saw. It must print
+// the same with and without reloop.
 package main
 
 import (
@@ -416,7 +416,15 @@ func library() any {
 	out, err := json.Marshal(v)
 	bad := json.Unmarshal([]byte(`{"a":[1,2`), &v)
 	words := regexp.MustCompile(`(\w)(\d+|[^\s,]*?)x`).FindAllString("abcx, d12x ex  nope zz9x", -1)
-	return []any{len(out), err, bad, words, fmt.Sprintf("%x", sha256.Sum256(out)), strings.Fields(" a  b c "), strings.ToUpper("größe")}
+	return []any{
+		len(out),
+		err,
+		bad,
+		words,
+		fmt.Sprintf("%x", sha256.Sum256(out)),
+		strings.Fields(" a  b c "),
+		strings.ToUpper("größe"),
+	}
 }
 
 func numbers() any {
@@ -425,5 +433,12 @@ func numbers() any {
 		f = math.Sqrt(f*float64(i+2)) + math.Floor(f)/3
 		u = u*6364136223846793005 + uint64(int64(f)) | u>>7
 	}
-	return []any{fmt.Sprintf("%.9g", f), u, int32(int64(u)) >> 3, uint8(u) << 1, math.MaxInt64 / (int64(u%97) + 1), int64(u) % 1009}
+	return []any{
+		fmt.Sprintf("%.9g", f),
+		u,
+		int32(int64(u)) >> 3,
+		uint8(u) << 1,
+		math.MaxInt64 / (int64(u%97) + 1),
+		int64(u) % 1009,
+	}
 }
