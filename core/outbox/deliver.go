@@ -228,7 +228,8 @@ func (o *Outbox) Drop(ctx context.Context, job host.Job, why error) error {
 
 // Defer returns the lease. The task falls due at until, and no attempt is counted.
 func (o *Outbox) Defer(ctx context.Context, job host.Job, until time.Time) error {
-	return o.record(ctx, job, kv.Tx{Schedule: []kv.Task{{ID: job.Task.ID, Due: until, Payload: job.Task.Payload}}})
+	return o.record(ctx, job,
+		kv.Tx{Schedule: []kv.Task{{ID: job.Task.ID, Due: until, Payload: job.Task.Payload}}})
 }
 
 func eventID(job host.Job) string { return strings.TrimPrefix(job.Task.ID, taskID("")) }

@@ -63,7 +63,7 @@ func (s *Store) Claim(
 		return nil, time.Time{}, unavailable(s.path, context.Cause(ctx))
 	}
 	if err := s.stopped(); err != nil {
-		return nil, time.Time{}, err // what came of a task could not be recorded
+		return nil, time.Time{}, err // the result of a task could not be recorded
 	}
 	t := s.tasksOf(p)
 	select {

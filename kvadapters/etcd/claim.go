@@ -141,7 +141,8 @@ func (s *Store) take(ctx context.Context, p kv.Partition, free []entry, ends uin
 		if was != becomes {
 			ops = append(ops, clientv3.OpDelete(was))
 		}
-		each[i] = clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(was), "=", e.revision)}, ops, nil)
+		each[i] = clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(was), "=", e.revision)},
+			ops, nil)
 	}
 	resp, _, err := s.txn(ctx, nil, each, nil)
 	if err != nil {
