@@ -60,7 +60,8 @@ type Activated struct {
 }
 
 var errNativeEngine = errors.New("this server's engine is native: it runs no module, " +
-	"so there is none to replace; a new release of it takes a restart. With engine.name = \"wasm\" modules are replaced while it serves")
+	"so there is none to replace; a new release of it takes a restart. " +
+	"With engine.name = \"wasm\" modules are replaced while it serves")
 
 var errOtherModule = &api.Error{Code: api.Unavailable, RetryAfter: 5,
 	Message: "Another module is being activated; try again when that is over."}
