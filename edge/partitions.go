@@ -21,8 +21,8 @@ var partitionsKey = kv.Key{Partition: integration.Partition, Name: "c/partitions
 type PartitionsError struct{ Configured, Used int }
 
 func (e *PartitionsError) Error() string {
-	return fmt.Sprintf("store.partitions: %d, but sessions of this store are spread over %d; set it to %d or more",
-		e.Configured, e.Used, e.Used)
+	return fmt.Sprintf("store.partitions: %d, but sessions of this store are spread over %d; "+
+		"set it to %d or more", e.Configured, e.Used, e.Used)
 }
 
 // keepPartitions notes the number in the store and refuses one that is smaller

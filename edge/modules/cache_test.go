@@ -17,7 +17,8 @@ import (
 // answering is a module whose function "f" returns n.
 func answering(n byte) []byte {
 	return []byte("\x00asm\x01\x00\x00\x00" + // type () -> i32, function, export, code
-		"\x01\x05\x01\x60\x00\x01\x7f" + "\x03\x02\x01\x00" + "\x07\x05\x01\x01f\x00\x00" + "\x0a\x06\x01\x04\x00\x41" + string(n) + "\x0b")
+		"\x01\x05\x01\x60\x00\x01\x7f" + "\x03\x02\x01\x00" +
+		"\x07\x05\x01\x01f\x00\x00" + "\x0a\x06\x01\x04\x00\x41" + string(n) + "\x0b")
 }
 
 // TestCompiledModules damages what is kept in every way that a disk or a
@@ -124,7 +125,8 @@ func TestCompiledModules(t *testing.T) {
 		if got := run(answering(1)); got != 1 {
 			t.Errorf("%s: the module answers %d", name, got)
 		}
-		if said := log.String(); !strings.Contains(name, "list") && !strings.Contains(said, "a compiled module was damaged and is compiled anew") {
+		const says = "a compiled module was damaged and is compiled anew"
+		if said := log.String(); !strings.Contains(name, "list") && !strings.Contains(said, says) {
 			t.Errorf("%s: the log says %q", name, said)
 		}
 		if now, err := os.ReadFile(mine[0]); err != nil || !bytes.Equal(now, good) {
@@ -137,7 +139,8 @@ func TestCompiledModules(t *testing.T) {
 	if err := os.WriteFile(outside, []byte("not ours"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, digestOf([]byte("x"))+listSuffix), []byte(digestOf([]byte("x"))+"  ../outside\n"), 0o600); err != nil {
+	x := digestOf([]byte("x"))
+	if err := os.WriteFile(filepath.Join(dir, x+listSuffix), []byte(x+"  ../outside\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for n := range byte(keptModules + 3) {
@@ -158,7 +161,8 @@ func TestCompiledModules(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if c := OpenCache(dir, time.Now, slog.New(slog.NewTextHandler(&log, nil))); c != nil || !strings.Contains(log.String(), "can be written by others (mode 0777)") {
+	c := OpenCache(dir, time.Now, slog.New(slog.NewTextHandler(&log, nil)))
+	if c != nil || !strings.Contains(log.String(), "can be written by others (mode 0777)") {
 		t.Errorf("a directory that is open to others is used: %s", &log)
 	}
 }

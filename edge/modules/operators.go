@@ -26,7 +26,8 @@ const CodeRefused reply.Code = "MODULE_REFUSED"
 const sent = "activated by an operator"
 
 var errNativeEngine = errors.New("this server's engine is native: it runs no module, " +
-	"so there is none to replace; a new release of it takes a restart. With engine.name = \"wasm\" modules are replaced while it serves")
+	"so there is none to replace; a new release of it takes a restart. " +
+	"With engine.name = \"wasm\" modules are replaced while it serves")
 
 var errOtherModule = &reply.Error{Code: reply.Unavailable, RetryAfter: 5,
 	Message: "Another module is being activated; try again when that is over."}

@@ -104,7 +104,8 @@ func runModules(t *testing.T, first Module, told *hooked) *Switch {
 
 func trap(t *testing.T, m *Switch) {
 	t.Helper()
-	if r := m.host.Handle(t.Context(), &web.Request{Method: "GET", Path: "/trap", Header: web.Header{}}); r.Status != 503 {
+	req := &web.Request{Method: "GET", Path: "/trap", Header: web.Header{}}
+	if r := m.host.Handle(t.Context(), req); r.Status != 503 {
 		t.Errorf("the request in the guest that trapped: %d", r.Status)
 	}
 }
@@ -145,7 +146,8 @@ func TestRollbacksAreNoted(t *testing.T) {
 		}
 		close(late)
 		eventually(t, "the rollback is told", func() bool { return m.State().Rejected != nil })
-		if s := m.State(); s.Active.Digest != all[2].Digest || s.Active.Source != "file c" || m.host.Digest() != all[2].Digest {
+		s := m.State()
+		if s.Active.Digest != all[2].Digest || s.Active.Source != "file c" || m.host.Digest() != all[2].Digest {
 			t.Errorf("active is %+v, the host runs %s, want the third one", s.Active, m.host.Digest())
 		}
 	})
@@ -241,12 +243,14 @@ func TestOlderModulesAreRefused(t *testing.T) {
 		if version >= 0 {
 			header.Set(admin.ModuleSignatureHeader, Sign(private, next.Digest, version).String())
 		}
-		return m.Answer(t.Context(), &web.Request{Method: "POST", Path: Path, Header: header}, bytes.NewReader(next.WASM))
+		req := &web.Request{Method: "POST", Path: Path, Header: header}
+		return m.Answer(t.Context(), req, bytes.NewReader(next.WASM))
 	}
 	refused := func(next Module, version int64, says string) {
 		t.Helper()
 		runs := *m.State().Active
-		if r := send(next, version); r.Status != 409 || !strings.Contains(string(r.Body), says) || *m.State().Active != runs {
+		r := send(next, version)
+		if r.Status != 409 || !strings.Contains(string(r.Body), says) || *m.State().Active != runs {
 			t.Errorf("version %d: %d %s, and %+v runs", version, r.Status, r.Body, m.State().Active)
 		}
 	}
@@ -268,7 +272,9 @@ func TestOlderModulesAreRefused(t *testing.T) {
 	refused(all[2], 3, "the module in use has version 4")
 
 	trap(t, m)
-	eventually(t, "the module before runs again", func() bool { return m.State().Rejected != nil && m.State().Active.Digest == all[0].Digest })
+	eventually(t, "the module before runs again", func() bool {
+		return m.State().Rejected != nil && m.State().Active.Digest == all[0].Digest
+	})
 	runs(all[0], 3)
 	if r := send(all[2], 3); r.Status != 200 {
 		t.Errorf("the same version as of the module that runs again: %d %s", r.Status, r.Body)

@@ -19,6 +19,7 @@ func TestTrust(t *testing.T) {
 	wasm := []byte("\x00asm\x01\x00\x00\x00")
 	digest, other := digestOf(wasm), digestOf([]byte("another"))
 	good, old := Sign(private, digest, 7), Sign(private, digest, 0)
+	later := strings.Replace(string(signedText(digest, 0)), "version 1", "version 2", 1)
 	of := func(text []byte, key ed25519.PrivateKey) *Signature { return &Signature{0, ed25519.Sign(key, text)} }
 	for _, c := range []struct {
 		name      string
@@ -41,19 +42,26 @@ func TestTrust(t *testing.T) {
 		{"an empty signature", Trust{Key: public}, &Signature{}, "its signature is not one", 0},
 		{"signed by another key", Trust{Key: public}, Sign(stranger, digest, 7), "its signature is not one", 0},
 		{"another module's signature", Trust{Key: public}, Sign(private, other, 7), "its signature is not one", 0},
-		{"a signature of the digest and nothing else", Trust{Key: public}, of([]byte(digest), private), "its signature is not one", 0},
+		{"a signature of the digest and nothing else", Trust{Key: public}, of([]byte(digest), private),
+			"its signature is not one", 0},
 		{"a signature of the module itself", Trust{Key: public}, of(wasm, private), "its signature is not one", 0},
-		{"a signature for a later version", Trust{Key: public}, of([]byte(strings.Replace(string(signedText(digest, 0)), "version 1", "version 2", 1)), private), "its signature is not one", 0},
+		{"a signature for a later version", Trust{Key: public}, of([]byte(later), private), "its signature is not one", 0},
 
 		{"the least version", Trust{Key: public, MinVersion: 7}, good, "", 7},
-		{"a version below the least", Trust{Key: public, MinVersion: 8}, good, "its signature says version 7, but module_min_version is 8", 0},
-		{"no version where there is a least", Trust{Key: public, MinVersion: 1}, old, "its signature says no version, but module_min_version is 1", 0},
-		{"a version that somebody has raised", Trust{Key: public}, &Signature{8, good.bytes}, "its signature is not one", 0},
-		{"a version that somebody has put in", Trust{Key: public}, &Signature{7, old.bytes}, "its signature is not one", 0},
-		{"a version that somebody has taken out", Trust{Key: public}, &Signature{0, good.bytes}, "its signature is not one", 0},
+		{"a version below the least", Trust{Key: public, MinVersion: 8}, good,
+			"its signature says version 7, but module_min_version is 8", 0},
+		{"no version where there is a least", Trust{Key: public, MinVersion: 1}, old,
+			"its signature says no version, but module_min_version is 1", 0},
+		{"a version that somebody has raised", Trust{Key: public}, &Signature{8, good.bytes},
+			"its signature is not one", 0},
+		{"a version that somebody has put in", Trust{Key: public}, &Signature{7, old.bytes},
+			"its signature is not one", 0},
+		{"a version that somebody has taken out", Trust{Key: public}, &Signature{0, good.bytes},
+			"its signature is not one", 0},
 	} {
 		version, err := c.trust.Check(Module{Digest: digest, Signature: c.signature})
-		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) || version != c.version {
+		if (err == nil) != (c.says == "") || version != c.version ||
+			err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %d, %v, want %d, %q", c.name, version, err, c.version, c.says)
 		}
 	}
@@ -86,7 +94,8 @@ func TestSignatures(t *testing.T) {
 		{"", -1},
 	} {
 		s, err := ParseSignature(c.text)
-		if (err == nil) != (c.version >= 0) || err == nil && (s.Version != c.version || s.String() != strings.TrimSpace(c.text)) {
+		if (err == nil) != (c.version >= 0) ||
+			err == nil && (s.Version != c.version || s.String() != strings.TrimSpace(c.text)) {
 			t.Errorf("%q: %+v, %v", c.text, s, err)
 		}
 	}
