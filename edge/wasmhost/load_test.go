@@ -205,12 +205,18 @@ func TestAGuestsMemoryIsFlat(t *testing.T) {
 			}
 		}
 	}
-	some()
-	before := e.Stats().Memory
-	some()
-	after := e.Stats().Memory
-	t.Logf("%d bytes after %d requests, %d after twice as many", before, half, after)
-	if after != before {
-		t.Errorf("the guest's memory grew from %d to %d bytes", before, after)
+	// The heap may still settle by a page. A leak grows with every round.
+	const rounds = 6
+	var sizes []uint64
+	for len(sizes) < rounds {
+		some()
+		sizes = append(sizes, uint64(e.Stats().Memory))
+		if n := len(sizes); n > 1 && sizes[n-1] == sizes[n-2] {
+			break
+		}
+	}
+	t.Logf("bytes after each %d requests: %d", half, sizes)
+	if len(sizes) == rounds {
+		t.Errorf("the guest's memory grows with every %d requests: %d bytes", half, sizes)
 	}
 }

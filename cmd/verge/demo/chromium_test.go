@@ -82,10 +82,19 @@ func (w *walk) do(steps ...step) {
 }
 
 // press clicks the one element that the selector finds and waits until the
-// page that it leads to is there.
+// page that it leads to is there. A hop page may leave before it is loaded.
+// Chromium then never reports that it is, so after 20 s it is enough that the
+// browser is at another address than before.
 func (w *walk) press(selector string) {
 	w.t.Helper()
-	if _, err := chromedp.RunResponse(w.ctx, chromedp.Click(selector)); err != nil {
+	before := w.location()
+	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+	defer cancel()
+	_, err := chromedp.RunResponse(ctx, chromedp.Click(selector))
+	if ctx.Err() != nil && w.ctx.Err() == nil && w.location() != before {
+		return
+	}
+	if err != nil {
 		w.t.Fatalf("pressing %s: %v\nat: %s\nthe page reads:\n%s", selector, err, w.location(), w.text())
 	}
 }
