@@ -13,7 +13,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test mutants bench build wasm check generate fuzz clean
+.PHONY: help run test check-all mutants bench build wasm check generate fuzz clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,9 +21,11 @@ help: ## show this list
 run: build ## run everything on this machine: service, demo site, webhook inbox
 	@$(VERGE) dev
 
-test: ## run all tests; what needs a program that is missing says SKIP
+# The short tests walk every promise. VERGE_LONG=1 adds all seeds, all kills and
+# the race detector.
+test: ## run the tests, in short; with VERGE_LONG=1 all of them. A missing program says SKIP
 	@rm -rf dist/_artifacts && mkdir -p dist
-	$(GO) test $(RACE) -timeout 30m -artifacts -outputdir $(CURDIR)/dist ./...
+	$(GO) test $(if $(VERGE_LONG),$(RACE),-short) -timeout 30m -artifacts -outputdir $(CURDIR)/dist ./...
 	@find dist/_artifacts -name engines.txt -exec cat {} + 2>/dev/null || true
 
 mutants: ## break the code, one small way at a time, and see that a test notices each
@@ -41,6 +43,9 @@ wasm: ## build the core as a WebAssembly module into dist/, and say its size
 	$(GO) run ./cmd/generate/reloop dist/verge.wasm
 	@gzip -9 -n -c dist/verge.wasm > cmd/verge/module/verge.wasm.gz
 	@printf '%s bytes, %s with gzip\n' "$$(wc -c < dist/verge.wasm | tr -d ' ')" "$$(wc -c < cmd/verge/module/verge.wasm.gz | tr -d ' ')"
+
+check-all: check ## what CI runs: check, then all tests at their full length
+	VERGE_LONG=1 $(MAKE) test
 
 check: ## build for both platforms, vet, lint, known vulnerabilities, generated files
 	$(GO) build ./...
