@@ -97,18 +97,3 @@ func (d *door) page(req *web.Request, status int) (page *web.Response) {
 
 // newRequestID returns the id of an answer that the engine did not give (contract 4).
 func newRequestID() string { return "req_" + rand.Text() }
-
-// correlationID returns the caller's X-Correlation-Id if it has 1 to 128 printable
-// ASCII characters (contract 4), and "" if not.
-func correlationID(h web.Header) string {
-	id := h.Get("X-Correlation-Id")
-	if len(id) > 128 {
-		return ""
-	}
-	for i := range len(id) {
-		if id[i] < ' ' || id[i] > '~' {
-			return ""
-		}
-	}
-	return id
-}
