@@ -108,7 +108,9 @@ func Page(serve func() *web.Response) Handler {
 
 // Serve runs a handler on a route whose bodies have at most maxBody bytes. The
 // header goes on the answer, an error's too.
-func (a *API) Serve(ctx context.Context, req *web.Request, maxBody int, h Handler) (*web.Response, Lines, error) {
+func (a *API) Serve(
+	ctx context.Context, req *web.Request, maxBody int, h Handler,
+) (*web.Response, Lines, error) {
 	c := &call{API: a, ctx: ctx, req: req, maxBody: maxBody, now: a.Now(), header: make(Lines, 0, 5)}
 	resp, err := h(c)
 	return resp, c.header, err
