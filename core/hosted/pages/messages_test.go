@@ -43,7 +43,8 @@ func TestLanguagesSayTheSameThings(t *testing.T) {
 			case strings.TrimSpace(text) == "" || text != strings.TrimSpace(text):
 				t.Errorf("%s: %q is empty or has blanks around it", lang, key)
 			case !slices.Equal(placeholders(text), placeholders(want)):
-				t.Errorf("%s: %q has the placeholders %v, English has %v", lang, key, placeholders(text), placeholders(want))
+				t.Errorf("%s: %q has the placeholders %v, English has %v",
+					lang, key, placeholders(text), placeholders(want))
 			case lang != language.Default && text == want:
 				t.Errorf("%s: %q is still English", lang, key)
 			case strings.ContainsAny(text, "<>&"):

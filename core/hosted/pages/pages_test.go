@@ -44,7 +44,9 @@ func views() map[string]View {
 	}
 	for _, k := range Kinds {
 		add(string(k), func(v *View) { v.Kind = k })
-		add(string(k)+", no site, no time", func(v *View) { v.Kind, v.SiteOrigin, v.ExpiresAt = k, "", time.Time{} })
+		add(string(k)+", no site, no time", func(v *View) {
+			v.Kind, v.SiteOrigin, v.ExpiresAt = k, "", time.Time{}
+		})
 		add(string(k)+", retry", func(v *View) { v.Kind, v.RetryURL = k, "/verify?flow=a.b-c" })
 	}
 	for _, level := range []string{"L1", "L2"} {
@@ -157,7 +159,8 @@ func checkDocument(t *testing.T, doc *html.Node, lang string) {
 		if attr(meta, "name") == "viewport" {
 			viewports++
 			content := attr(meta, "content")
-			if !strings.Contains(content, "width=device-width") || strings.Contains(content, "user-scalable") || strings.Contains(content, "maximum-scale") {
+			if !strings.Contains(content, "width=device-width") || strings.Contains(content, "user-scalable") ||
+				strings.Contains(content, "maximum-scale") {
 				t.Errorf("WCAG 1.4.4: viewport %q is not the phone's or cannot be zoomed", content)
 			}
 		}
@@ -314,32 +317,47 @@ func TestPagesSay(t *testing.T) {
 		says             []string
 		not              []string
 	}{
-		{"spec L1: age estimation against the challenge age", "method L1", "en", []string{"whether you look 25 or older", "About 8 minutes left", "Requested by shop.example"}, []string{"identity document", "Test mode"}},
-		{"spec L2: an identity document", "method L2", "de", []string{"Ausweisdokument", "Noch etwa 8 Minuten"}, []string{"25"}},
+		{"spec L1: age estimation against the challenge age", "method L1", "en",
+			[]string{"whether you look 25 or older", "About 8 minutes left", "Requested by shop.example"},
+			[]string{"identity document", "Test mode"}},
+		{"spec L2: an identity document", "method L2", "de", []string{"Ausweisdokument", "Noch etwa 8 Minuten"},
+			[]string{"25"}},
 		{"contract 19: what is kept", "method L1", "en", []string{"no image, no document and no birth date"}, nil},
 		{"a test looks like one", "sandbox", "en", []string{"Test mode", "Choose how this test ends"}, nil},
 		{"contract 23: attempts left", "attempts left 2", "en", []string{"2 attempts left"}, nil},
-		{"contract 23: one attempt left", "attempts left 1", "en", []string{"1 attempt left"}, []string{"attempts left"}},
-		{"contract 23: an unknown number is not mentioned", "attempts left 0", "en", []string{"Please try again."}, []string{"attempt left", "attempts left"}},
-		{"contract 23: final no", "failed PROVIDER_REJECTED", "en", []string{"was not confirmed"}, []string{"minutes left"}},
+		{"contract 23: one attempt left", "attempts left 1", "en", []string{"1 attempt left"},
+			[]string{"attempts left"}},
+		{"contract 23: an unknown number is not mentioned", "attempts left 0", "en", []string{"Please try again."},
+			[]string{"attempt left", "attempts left"}},
+		{"contract 23: final no", "failed PROVIDER_REJECTED", "en", []string{"was not confirmed"},
+			[]string{"minutes left"}},
 		{"contract 23: withdrawn", "failed USER_CANCELLED", "de", []string{"Einwilligung widerrufen"}, nil},
 		{"contract 23: last attempt failed", "failed MAX_ATTEMPTS", "en", []string{"No attempts left"}, nil},
 		{"an unclassified failure", "failed UNKNOWN", "en", []string{"did not succeed"}, nil},
-		{"a code of the future reads as unclassified", "failed SOMETHING_NEW", "en", []string{"did not succeed"}, []string{"SOMETHING"}},
+		{"a code of the future reads as unclassified", "failed SOMETHING_NEW", "en", []string{"did not succeed"},
+			[]string{"SOMETHING"}},
 		{"contract 20: TIMEOUT is an expiry", "failed TIMEOUT", "en", []string{"has expired"}, nil},
 		{"contract 24: expired", "expired", "de", []string{"abgelaufen", "Zurück zu shop.example"}, nil},
-		{"contract 24: confirmed, and too late", "expired, confirmed", "en", []string{"has expired", "Your age was confirmed", "Back to shop.example"}, []string{"10 minutes", "try again"}},
+		{"contract 24: confirmed, and too late", "expired, confirmed", "en",
+			[]string{"has expired", "Your age was confirmed", "Back to shop.example"},
+			[]string{"10 minutes", "try again"}},
 		{"contract 24: used", "used", "de", []string{"schon benutzt"}, nil},
-		{"contract 24: a used link says that it worked", "used", "en", []string{"has been used", "It worked", "nothing more to do"}, []string{"try again", "start from there"}},
-		{"contract 22: a way back from a form that was stopped", "not_allowed, retry", "en", []string{"was stopped", "Try again", "Back to shop.example"}, nil},
-		{"contract 22: or at least what to do", "not_allowed, no site, no time", "en", []string{"go back to the site"}, []string{"Try again"}},
+		{"contract 24: a used link says that it worked", "used", "en",
+			[]string{"has been used", "It worked", "nothing more to do"}, []string{"try again", "start from there"}},
+		{"contract 22: a way back from a form that was stopped", "not_allowed, retry", "en",
+			[]string{"was stopped", "Try again", "Back to shop.example"}, nil},
+		{"contract 22: or at least what to do", "not_allowed, no site, no time", "en",
+			[]string{"go back to the site"}, []string{"Try again"}},
 		{"contract 22: an unknown path", "not_found", "pt", []string{"não existe"}, nil},
 		{"contract 22: an overloaded service", "unavailable, reload", "en", []string{"busy", "Try again"}, nil},
 		{"contract 22: an over-long link", "too_long", "it", []string{"troppo lungo"}, nil},
-		{"contract 22: the front page says what this is", "home, no site, no time", "es", []string{"edad", "empieza en el sitio web que la pide"}, nil},
+		{"contract 22: the front page says what this is", "home, no site, no time", "es",
+			[]string{"edad", "empieza en el sitio web que la pide"}, nil},
 		{"contract 24: damaged", "damaged", "de", []string{"beschädigt"}, nil},
-		{"contract 24: no site without an authentic token", "damaged, no site, no time", "en", []string{"damaged"}, []string{"Back to", "Requested by"}},
-		{"contract 23: cancelling is not the end", "cancelled, retry", "en", []string{"Try again", "About 8 minutes left"}, nil},
+		{"contract 24: no site without an authentic token", "damaged, no site, no time", "en", []string{"damaged"},
+			[]string{"Back to", "Requested by"}},
+		{"contract 23: cancelling is not the end", "cancelled, retry", "en",
+			[]string{"Try again", "About 8 minutes left"}, nil},
 		{"less than a minute", "left 30s", "en", []string{"Less than a minute left"}, nil},
 		{"one minute", "left 1m0s", "de", []string{"Noch etwa 1 Minute"}, []string{"Minuten"}},
 		{"no time known", "method, no site, no time", "en", nil, []string{"left"}},
@@ -404,7 +422,8 @@ func TestTimeLeft(t *testing.T) {
 // FuzzSite promises that whatever the callback was, the one foreign address on
 // the page is an http(s) origin and nothing more.
 func FuzzSite(f *testing.F) {
-	for _, s := range []string{"https://shop.example", "https://a@b:1/c?d#e", "javascript:x", "//x", "https://[::1]", "http://\u202e", `https://"><script>`} {
+	for _, s := range []string{"https://shop.example", "https://a@b:1/c?d#e", "javascript:x", "//x",
+		"https://[::1]", "http://\u202e", `https://"><script>`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
@@ -416,7 +435,8 @@ func FuzzSite(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%q became %q: %v", raw, attr(a, "href"), err)
 			}
-			if u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Path+u.RawQuery+u.Fragment != "" {
+			if u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil ||
+				u.Path+u.RawQuery+u.Fragment != "" {
 				t.Errorf("%q became %q", raw, u)
 			}
 		}
@@ -438,14 +458,19 @@ func TestRenderRefuses(t *testing.T) {
 		{"a hop on our host", "completed", func(v *View) { v.HopURL = "/verify" }},
 		{"a hop without a scheme", "completed", func(v *View) { v.HopURL = "//evil.example" }},
 		{"a hop that runs", "completed", func(v *View) { v.HopURL = "javascript:alert(1)" }},
-		{"a hop that runs, with a host", "completed", func(v *View) { v.HopURL = "javascript://shop.example/%0aalert(1)" }},
+		{"a hop that runs, with a host", "completed",
+			func(v *View) { v.HopURL = "javascript://shop.example/%0aalert(1)" }},
 		{"a hop to an app, which no method has yet", "completed", func(v *View) { v.HopURL = "myapp://return" }},
-		{"a hop with a blank in front, which a refresh drops", "completed", func(v *View) { v.HopURL = " https://shop.example/" }},
+		{"a hop with a blank in front, which a refresh drops", "completed",
+			func(v *View) { v.HopURL = " https://shop.example/" }},
 		{"a hop with a blank behind", "completed", func(v *View) { v.HopURL = "https://shop.example/ " }},
-		{"a hop with a line feed, which browsers drop", "completed", func(v *View) { v.HopURL = "https://shop.example/\na" }},
+		{"a hop with a line feed, which browsers drop", "completed",
+			func(v *View) { v.HopURL = "https://shop.example/\na" }},
 		{"a hop with a quote", "completed", func(v *View) { v.HopURL = `https://shop.example/"` }},
-		{"a hop in quotes, which a refresh takes off", "completed", func(v *View) { v.HopURL = `'https://shop.example/'` }},
-		{"a hop with a backslash, which browsers turn around", "completed", func(v *View) { v.HopURL = `https://shop.example\@evil.example/` }},
+		{"a hop in quotes, which a refresh takes off", "completed",
+			func(v *View) { v.HopURL = `'https://shop.example/'` }},
+		{"a hop with a backslash, which browsers turn around", "completed",
+			func(v *View) { v.HopURL = `https://shop.example\@evil.example/` }},
 		{"a hop that is not ASCII", "completed", func(v *View) { v.HopURL = "https://shop.example/ü" }},
 		{"a hop on a page that has none", "expired", func(v *View) { v.HopURL = "ftp://shop.example/" }},
 		{"an Action on another host", "progress", func(v *View) { v.Action = "https://evil.example" }},

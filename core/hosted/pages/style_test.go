@@ -16,7 +16,8 @@ func TestStyleIsAddressedByItsContent(t *testing.T) {
 	s := Style()
 	sum := sha256.Sum256(s.Body)
 	hash := hex.EncodeToString(sum[:8])
-	if s.Path != "/verify/assets/verge."+hash+".css" || s.ETag != `"`+hash+`"` || s.ContentType != "text/css; charset=utf-8" {
+	if s.Path != "/verify/assets/verge."+hash+".css" || s.ETag != `"`+hash+`"` ||
+		s.ContentType != "text/css; charset=utf-8" {
 		t.Errorf("the asset is %s, %s, %s", s.Path, s.ETag, s.ContentType)
 	}
 	doc, _ := render(t, views()["method"])
