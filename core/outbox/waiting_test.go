@@ -45,8 +45,8 @@ func TestAnEventThatWaitsForARetryIsVisible(t *testing.T) {
 				w.answer = fails(last)
 				coretest.Must(t, w.run(t, w.claimOne(t)))
 				_, next := w.claim(t)
-				want := Waiting{Event: e.ID, Type: e.Type, Session: e.SessionID, Integration: testUUID, Last: last, Attempts: n + 1,
-					At: w.Clock.Now().Truncate(time.Millisecond), Due: next.Truncate(time.Millisecond)}
+				want := Waiting{Event: e.ID, Type: e.Type, Session: e.SessionID, Integration: testUUID, Last: last,
+					Attempts: n + 1, At: w.Clock.Now().Truncate(time.Millisecond), Due: next.Truncate(time.Millisecond)}
 				if got := w.waiting(t); len(got) != 1 || got[0] != want {
 					t.Fatalf("%+v, want %+v", got, want)
 				}
@@ -88,7 +88,8 @@ func TestAWaitingEventExpires(t *testing.T) {
 		t.Error("an event that is still to be tried is not visible")
 	}
 	w.Clock.Advance(time.Millisecond)
-	if items, err := w.Memory.List(ctx, kv.Key{Partition: part, Name: waitingPrefix}, "", 5); err != nil || len(items) != 0 {
+	items, err := w.Memory.List(ctx, kv.Key{Partition: part, Name: waitingPrefix}, "", 5)
+	if err != nil || len(items) != 0 {
 		t.Errorf("%d are kept, %v", len(items), err)
 	}
 }
