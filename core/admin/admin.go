@@ -225,7 +225,10 @@ func (a *Admin) createKey(ctx context.Context, req request) (*web.Response, erro
 	// public key could get a secret one, or one that never expires.
 	for _, name := range []string{"publisher_id", "integration_id", "expires"} {
 		if text, present, ok := body.String(name); !ok || present && text == "" {
-			return nil, &reply.Error{Code: reply.InvalidRequest, Message: name + " must be a string that is not empty."}
+			return nil, &reply.Error{
+				Code:    reply.InvalidRequest,
+				Message: name + " must be a string that is not empty.",
+			}
 		}
 	}
 	var kr KeyRequest

@@ -202,8 +202,8 @@ func TestCreateKey(t *testing.T) {
 	expires := w.Clock.Now().Add(time.Hour)
 	text, k, err := w.CreateKey(ctx, "pub_a", testUUID, &expires)
 	coretest.Must(t, err)
-	if !WellFormed(PublicPrefix, text) || !k.Public() || k.PublisherID != "pub_a" || k.IntegrationID != testUUID ||
-		k.Last4 != text[len(text)-4:] || !k.Created.Equal(w.Clock.Now()) || !strings.HasPrefix(k.ID, "key_") {
+	if !WellFormed(PublicPrefix, text) || !k.Public() || k.PublisherID != "pub_a" ||
+		k.IntegrationID != testUUID || k.Last4 != text[len(text)-4:] || !k.Created.Equal(w.Clock.Now()) || !strings.HasPrefix(k.ID, "key_") {
 		t.Errorf("contract 12: key %+v", k)
 	}
 	got, err := w.another().Key(ctx, PublicPrefix, text)
@@ -678,7 +678,8 @@ func TestListsGoThroughAllPages(t *testing.T) {
 
 func TestADamagedItemIsAnErrorThatNamesIt(t *testing.T) {
 	w := newWorld(t)
-	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "x", Partition: Partition, Puts: []kv.Put{{Name: "c/int/" + testUUID, Value: []byte("{")}}}))
+	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "x", Partition: Partition,
+		Puts: []kv.Put{{Name: "c/int/" + testUUID, Value: []byte("{")}}}))
 	_, err1 := w.Integration(ctx, testUUID)
 	_, err2 := w.Integrations(ctx)
 	for _, err := range []error{err1, err2} {

@@ -87,7 +87,8 @@ func (i Integration) Validate(methods []string, dev bool) error {
 	if !known {
 		bad("method is %q; this service has: %s", i.Method, strings.Join(methods, ", "))
 	}
-	for name, list := range map[string][]string{"callback_origins": i.CallbackOrigins, "browser_origins": i.BrowserOrigins} {
+	for name, list := range map[string][]string{"callback_origins": i.CallbackOrigins,
+		"browser_origins": i.BrowserOrigins} {
 		for _, o := range list {
 			if !weburl.IsOrigin(o, dev) {
 				bad("%s has %q; an origin is https://host or https://host:port, nothing behind it", name, o)

@@ -40,7 +40,8 @@ func (w *world) raw(t *testing.T, name string) kv.Item {
 
 func (w *world) plant(t *testing.T, name string, value []byte) {
 	t.Helper()
-	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "forger", Partition: Partition, Puts: []kv.Put{{Name: name, Value: value}}}))
+	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "forger", Partition: Partition,
+		Puts: []kv.Put{{Name: name, Value: value}}}))
 	w.Directory = NewDirectory(w.Host.Host)
 }
 
@@ -52,7 +53,8 @@ func TestWhoCanWriteToTheStore(t *testing.T) {
 		bound(t, w)
 		text, err := GenerateKey(SecretPrefix, w.Host.Random)
 		coretest.Must(t, err)
-		b, err := json.Marshal(Key{ID: keyID(text), PublisherID: "pub_a", Last4: text[len(text)-4:], Created: w.Clock.Now()})
+		b, err := json.Marshal(Key{ID: keyID(text), PublisherID: "pub_a", Last4: text[len(text)-4:],
+			Created: w.Clock.Now()})
 		coretest.Must(t, err)
 		w.plant(t, itemName(text), b)
 		if k, err := w.Key(ctx, SecretPrefix, text); !errors.Is(err, ErrNotFound) {
@@ -126,7 +128,8 @@ func TestWhoCanReadTheStore(t *testing.T) {
 // key seals. Some minutes later nothing without a MAC is accepted.
 func TestAnEarlierReleasesStore(t *testing.T) {
 	w := newWorld(t)
-	legacy := token.Keyring{Keys: []token.RingKey{{Key: token.Key{ID: "9f02ab31", Secret: make([]byte, 32), Created: w.Clock.Now()}}}}
+	legacy := token.Keyring{Keys: []token.RingKey{{Key: token.Key{ID: "9f02ab31", Secret: make([]byte, 32),
+		Created: w.Clock.Now()}}}}
 	w.use(t, legacy)
 	w.seed(t)
 	text, _, err := w.CreateKey(ctx, sample().PublisherID, "", nil)

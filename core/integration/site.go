@@ -175,5 +175,6 @@ func (d *Directory) Apply(ctx context.Context, s Site) error {
 	if err != nil {
 		return err
 	}
-	return kv.CommitSurely(ctx, d.kv, kv.Tx{ID: id, Partition: Partition, Puts: []kv.Put{{Name: siteMark, Value: mark}}})
+	return kv.CommitSurely(ctx, d.kv, kv.Tx{ID: id, Partition: Partition,
+		Puts: []kv.Put{{Name: siteMark, Value: mark}}})
 }

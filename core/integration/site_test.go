@@ -14,7 +14,8 @@ import (
 func aSite() Site {
 	return Site{
 		Publishers: []Publisher{{ID: "pub_shop", Name: "Shop"}},
-		Integrations: []SiteIntegration{{ID: testUUID, Publisher: "pub_shop", Name: "Checkout", Level: "L2", ChallengeAge: 18, Method: "sandbox",
+		Integrations: []SiteIntegration{{ID: testUUID, Publisher: "pub_shop", Name: "Checkout",
+			Level: "L2", ChallengeAge: 18, Method: "sandbox",
 			CallbackOrigins: []string{"https://a.example"}, BrowserOrigins: []string{"https://b.example"},
 			WebhookURL: "https://shop.example/hooks", Secret: "whsec_Jx2m9QpL0vTzR4kW7nBd"}},
 	}
@@ -51,12 +52,14 @@ func TestSiteValidate(t *testing.T) {
 			s.Integrations[0].WebhookURL, s.Integrations[0].Secret, s.Integrations[0].WebhookOff = "", "", true
 		}},
 		{`publisher "shop": id must be`, func(s *Site) { s.Publishers[0].ID = "shop" }},
-		{`publisher "pub_shop": it is there twice`, func(s *Site) { s.Publishers = append(s.Publishers, s.Publishers[0]) }},
+		{`publisher "pub_shop": it is there twice`,
+			func(s *Site) { s.Publishers = append(s.Publishers, s.Publishers[0]) }},
 		{"it is there twice", func(s *Site) { s.Integrations = append(s.Integrations, s.Integrations[0]) }},
 		{`there is no publisher "pub_other"`, func(s *Site) { s.Integrations[0].Publisher = "pub_other" }},
 		{`method is "oidc"`, func(s *Site) { s.Integrations[0].Method = "oidc" }},
 		{"has no webhook_url", func(s *Site) { s.Integrations[0].WebhookURL, s.Integrations[0].Secret = "", "" }},
-		{"a webhook secret but no webhook_url", func(s *Site) { s.Integrations[0].WebhookURL, s.Integrations[0].WebhookOff = "", true }},
+		{"a webhook secret but no webhook_url",
+			func(s *Site) { s.Integrations[0].WebhookURL, s.Integrations[0].WebhookOff = "", true }},
 		{"what guessers try first", func(s *Site) { s.Integrations[0].Secret = "summer-2026-shop" }},
 		{"its webhook secret: it has 1025 bytes; at most 1024 are allowed", func(s *Site) {
 			s.Integrations[0].Secret = strings.Repeat("Jx2m9QpL", 128) + "0"
@@ -143,7 +146,8 @@ func TestApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := w.WebhookSecret(i)
-	if err != nil || got != aSite().Integrations[0].Secret || i.PublisherID != "pub_shop" || i.Webhook.URL != "https://shop.example/hooks" {
+	if err != nil || got != aSite().Integrations[0].Secret || i.PublisherID != "pub_shop" ||
+		i.Webhook.URL != "https://shop.example/hooks" {
 		t.Errorf("%+v, secret %q, %v", i, got, err)
 	}
 	if p, err := w.Publisher(ctx, "pub_shop"); err != nil || p.Name != "Shop" {
