@@ -149,7 +149,8 @@ func TestEveryCitationOfTheContractIsThere(t *testing.T) {
 // eachText calls visit with every text of the repository that may cite the contract.
 func eachText(t *testing.T, visit func(path, text string)) {
 	t.Helper()
-	kinds := []string{".go", ".md", ".txtar", ".js", ".lua", ".templ", ".yaml", ".toml", ".jsonc", ".css", ".html"}
+	kinds := []string{".go", ".md", ".txtar", ".js", ".lua", ".templ", ".yaml", ".toml", ".jsonc",
+		".css", ".html"}
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:

@@ -106,7 +106,8 @@ func goList(t *testing.T, patterns ...string) map[string]listed {
 	if err != nil {
 		t.Skip("there is no go command to ask for imports")
 	}
-	cmd := exec.Command(goCommand, append([]string{"list", "-deps", "-json=ImportPath,Name,Standard,Imports,Deps"}, patterns...)...)
+	args := append([]string{"list", "-deps", "-json=ImportPath,Name,Standard,Imports,Deps"}, patterns...)
+	cmd := exec.Command(goCommand, args...)
 	cmd.Dir = ".."
 	out, err := cmd.Output()
 	if err != nil {
@@ -131,7 +132,8 @@ func goList(t *testing.T, patterns ...string) map[string]listed {
 
 func TestTheCoreReachesForNothing(t *testing.T) {
 	packages := goList(t, "./core/...")
-	banned := []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall", "unsafe", "math/rand", "math/rand/v2", "crypto/rand", "testing"}
+	banned := []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall", "unsafe", "math/rand",
+		"math/rand/v2", "crypto/rand", "testing"}
 	cores := 0
 	var reachable []string
 	for _, p := range packages {
@@ -267,7 +269,8 @@ func forbidden(name, imported string, floor func(string) int) string {
 		if name == "wasm/abi" && !slices.Contains([]string{"core/web", "core/host", "core/kv"}, imported) {
 			return "both sides share the wire format and nothing else"
 		}
-		if name == "wasm/effect" && !under("wasm/abi") && !slices.Contains([]string{"core/host", "core/kv"}, imported) {
+		if name == "wasm/effect" && !under("wasm/abi") &&
+			!slices.Contains([]string{"core/host", "core/kv"}, imported) {
 			return "both sides share the ports and nothing else"
 		}
 		if !inCore(imported) && !under("wasm") {
@@ -313,7 +316,8 @@ func TestTheAssemblyLinksWhatItIsHanded(t *testing.T) {
 // imports does not tell time.Now from time.Duration.
 func TestTheCoreHasNoClockAndStartsNothing(t *testing.T) {
 	ambient := map[string][]string{
-		"time":         {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Local", "LoadLocation"},
+		"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick",
+			"Local", "LoadLocation"},
 		"crypto/rand":  {"Read", "Reader", "Int", "Prime", "Text"},
 		"math/rand":    nil,
 		"math/rand/v2": nil,
@@ -365,7 +369,8 @@ func TestTheCoreHasNoClockAndStartsNothing(t *testing.T) {
 				}
 				imported, ok := names[x.Name]
 				if list := ambient[imported]; ok && (list == nil || slices.Contains(list, n.Sel.Name)) {
-					t.Errorf("architecture, core: %s uses %s.%s; time and randomness are handed in", set.Position(n.Pos()), imported, n.Sel.Name)
+					t.Errorf("architecture, core: %s uses %s.%s; time and randomness are handed in",
+						set.Position(n.Pos()), imported, n.Sel.Name)
 				}
 			}
 			return true

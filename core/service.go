@@ -196,7 +196,9 @@ func (s *Service) Partitions() []kv.Partition { return s.partitions }
 
 // Claim leases up to n due tasks of the partition. next is when to look
 // again, zero if nothing is scheduled.
-func (s *Service) Claim(ctx context.Context, p kv.Partition, n int) (jobs []host.Job, next time.Time, err error) {
+func (s *Service) Claim(
+	ctx context.Context, p kv.Partition, n int,
+) (jobs []host.Job, next time.Time, err error) {
 	now := s.host.Now()
 	tasks, next, err := s.host.KV.Claim(ctx, p, now, s.lease, n)
 	for _, t := range tasks {

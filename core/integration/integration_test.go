@@ -203,7 +203,8 @@ func TestCreateKey(t *testing.T) {
 	text, k, err := w.CreateKey(ctx, "pub_a", testUUID, &expires)
 	coretest.Must(t, err)
 	if !WellFormed(PublicPrefix, text) || !k.Public() || k.PublisherID != "pub_a" ||
-		k.IntegrationID != testUUID || k.Last4 != text[len(text)-4:] || !k.Created.Equal(w.Clock.Now()) || !strings.HasPrefix(k.ID, "key_") {
+		k.IntegrationID != testUUID || k.Last4 != text[len(text)-4:] ||
+		!k.Created.Equal(w.Clock.Now()) || !strings.HasPrefix(k.ID, "key_") {
 		t.Errorf("contract 12: key %+v", k)
 	}
 	got, err := w.another().Key(ctx, PublicPrefix, text)
