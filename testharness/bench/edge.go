@@ -83,7 +83,8 @@ func onWorkerd(length time.Duration, module []byte, only string) error {
 			s.close()
 		}
 	}()
-	fmt.Printf("%-32s %8s %8s %8s %8s %7s %6s\n", "workerd, 16 connections", "a second", "floor", "CPU ms", "floor", "ratio", "goal")
+	fmt.Printf("%-32s %8s %8s %8s %8s %7s %6s\n",
+		"workerd, 16 connections", "a second", "floor", "CPU ms", "floor", "ratio", "goal")
 	for _, line := range edgeLines {
 		if !strings.Contains(line.name, only) {
 			continue
@@ -133,7 +134,8 @@ func (s *edgeService) measure(line edgeLine, bare *edgeService, length time.Dura
 		verge, bareRate = append(verge, v.rate), append(bareRate, f.rate)
 		cpu, bareCPU, ratio = append(cpu, v.cpu/1000), append(bareCPU, f.cpu/1000), append(ratio, v.cpu/f.cpu)
 	}
-	fmt.Printf("%-32s %8.0f %8.0f %8.2f %8.2f %7.1f %6.2f\n", line.name, median(verge), median(bareRate), median(cpu), median(bareCPU), median(ratio), line.goal)
+	fmt.Printf("%-32s %8.0f %8.0f %8.2f %8.2f %7.1f %6.2f\n",
+		line.name, median(verge), median(bareRate), median(cpu), median(bareCPU), median(ratio), line.goal)
 	return nil
 }
 
@@ -195,8 +197,8 @@ func deployEdge(program string, module []byte, partitions int) (*edgeService, er
 			PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free},
 		Site: map[string]any{
 			"publishers": []any{map[string]any{"id": publisher, "name": "Bench"}},
-			"integrations": []any{map[string]any{"id": integration1, "publisher": publisher, "name": "Bench", "level": "L1",
-				"challenge_age": 25, "method": "sandbox", "webhook_off": true}},
+			"integrations": []any{map[string]any{"id": integration1, "publisher": publisher, "name": "Bench",
+				"level": "L1", "challenge_age": 25, "method": "sandbox", "webhook_off": true}},
 		},
 		Secrets: map[string]string{"VERGE_KEYRING": string(keyring), "VERGE_OPERATOR_TOKEN": edgeToken},
 	}})
@@ -213,7 +215,8 @@ func deployEdge(program string, module []byte, partitions int) (*edgeService, er
 }
 
 func (s *edgeService) makeKey() (string, error) {
-	req, err := http.NewRequest("POST", "http://"+edgeHost+"/admin/v1/keys", strings.NewReader(`{"publisher_id":"`+publisher+`"}`))
+	req, err := http.NewRequest("POST", "http://"+edgeHost+"/admin/v1/keys",
+		strings.NewReader(`{"publisher_id":"`+publisher+`"}`))
 	if err != nil {
 		return "", err
 	}
@@ -255,7 +258,8 @@ const edgeLeast = 500
 
 // session makes the id of a session that a start could have made just now, in the nth partition.
 func (s *edgeService) session(n int) (session.ID, error) {
-	return session.NewID(rand.Reader, integration1, session.L1, 25, time.Now(), session.Partition(n%s.partitions))
+	return session.NewID(rand.Reader, integration1, session.L1, 25, time.Now(),
+		session.Partition(n%s.partitions))
 }
 
 func (s *edgeService) starts(int) (func() []byte, error) {

@@ -127,8 +127,8 @@ func TestVariety(t *testing.T) {
 		"event spend done", "event spend unavailable", "event fetch done", "event fetch no answer",
 		"event log done", "event count done", "event wake done",
 	}
-	for _, code := range []reply.Code{reply.InvalidRequest, reply.InvalidToken, reply.Unauthorized, reply.Forbidden,
-		reply.NotFound, reply.MethodNotAllowed, reply.AlreadyUsed, reply.IntegrationNotReady,
+	for _, code := range []reply.Code{reply.InvalidRequest, reply.InvalidToken, reply.Unauthorized,
+		reply.Forbidden, reply.NotFound, reply.MethodNotAllowed, reply.AlreadyUsed, reply.IntegrationNotReady,
 		reply.TokenExpired, reply.PayloadTooLarge, reply.UnsupportedMediaType, reply.RateLimited, reply.Internal,
 		reply.ProviderUnavailable, reply.Unavailable} {
 		want = append(want, "code "+string(code))

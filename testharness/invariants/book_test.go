@@ -77,7 +77,8 @@ func (b *book) proper(what string, a answer, good ...int) bool {
 	default:
 		b.protest("%s: %d %.200s", what, a.status, a.body)
 	}
-	if strings.Contains(string(a.body), `"valid":true`) || hop(a) != nil || strings.Contains(a.location, "result_token") {
+	if strings.Contains(string(a.body), `"valid":true`) || hop(a) != nil ||
+		strings.Contains(a.location, "result_token") {
 		b.protest("%s: %d grants something: %.200s", what, a.status, a.body)
 	}
 	return false
@@ -248,14 +249,16 @@ func (b *book) audit(t *testing.T, since time.Time) {
 	b.mu.Lock()
 	lives := slices.Clone(b.lives)
 	b.mu.Unlock()
-	t.Logf("%d sessions, %d whole walks, answers by status: %v, %d POSTs", len(lives), b.walks.Load(), b.calls, len(s.sink.all()))
+	t.Logf("%d sessions, %d whole walks, answers by status: %v, %d POSTs",
+		len(lives), b.walks.Load(), b.calls, len(s.sink.all()))
 
 	ends := map[string]string{} // by session, of those that have one
 	for _, l := range lives {
 		a, ok := b.again(t.Context(), "reconcile", func() answer { return s.reconcile(l.id) }, 200)
 		status := a.text("status")
 		if !ok || l.ended != "" && status != l.ended || status == "EXPIRED" {
-			t.Errorf("I2: session %s ended %q as its user was told, and reconciles %d %s", l.id, l.ended, a.status, status)
+			t.Errorf("I2: session %s ended %q as its user was told, and reconciles %d %s",
+				l.id, l.ended, a.status, status)
 		}
 		if status != "PENDING" {
 			ends[l.id] = strings.ToLower(status)
@@ -278,7 +281,8 @@ func (b *book) audit(t *testing.T, since time.Time) {
 			for _, l := range lives {
 				for _, end := range []string{"started", ends[l.id]} {
 					key := l.id + ":verification." + end
-					if end != "" && s.sink.count(key) == 0 && !slices.ContainsFunc(dead, func(d outbox.Dead) bool { return d.Session+":"+d.Type == key }) {
+					failed := func(d outbox.Dead) bool { return d.Session+":"+d.Type == key }
+					if end != "" && s.sink.count(key) == 0 && !slices.ContainsFunc(dead, failed) {
 						missing = append(missing, key)
 					}
 				}
@@ -286,7 +290,8 @@ func (b *book) audit(t *testing.T, since time.Time) {
 			return len(missing) == 0
 		})
 		if !ok {
-			t.Errorf("%v after the fault %d events are neither delivered nor dead: %.5s", recovery, len(missing), missing)
+			t.Errorf("%v after the fault %d events are neither delivered nor dead: %.5s",
+				recovery, len(missing), missing)
 		}
 	})
 	b.settle(t)
@@ -297,7 +302,8 @@ func (b *book) audit(t *testing.T, since time.Time) {
 		}
 	})
 	t.Run("I14: a failing store is a line for each state and not for each request", func(t *testing.T) {
-		for _, words := range []string{"request failed", "hosted page unavailable", "cannot claim", "was not recorded"} {
+		for _, words := range []string{"request failed", "hosted page unavailable", "cannot claim",
+			"was not recorded"} {
 			if n := s.log.count(words); n > 0 {
 				t.Errorf("%d lines say %q: %s", n, words, s.log.tail(1500))
 			}
@@ -336,7 +342,8 @@ func (b *book) singleUse(t *testing.T) {
 func (s *service) auditPosts(t *testing.T) {
 	ids, bodies, ends, counts := map[string]string{}, map[string]string{}, map[string]string{}, map[string]int{}
 	posts := s.sink.all()
-	t.Run("I4: an event is posted once, and once more for each lease whose outcome was not recorded, with the same bytes", func(t *testing.T) {
+	t.Run("I4: an event is posted once, and once more for each lease whose outcome was not recorded, "+
+		"with the same bytes", func(t *testing.T) {
 		extra := 0
 		for _, p := range posts {
 			counts[p.ID]++

@@ -72,8 +72,10 @@ func TestI7ExpiredNeverEarlyAndSoonAfter(t *testing.T) {
 		s := newService(t, c)
 		expired := func(what string, ids []string, since time.Time) {
 			t.Helper()
-			if !within(time.Until(since.Add(recovery)), func() bool { return s.posted(ids, webhook.TypeExpired) == len(ids) }) {
-				t.Errorf("I7: %s: %v later %d of %d sessions have expired", what, recovery, s.posted(ids, webhook.TypeExpired), len(ids))
+			all := func() bool { return s.posted(ids, webhook.TypeExpired) == len(ids) }
+			if !within(time.Until(since.Add(recovery)), all) {
+				t.Errorf("I7: %s: %v later %d of %d sessions have expired",
+					what, recovery, s.posted(ids, webhook.TypeExpired), len(ids))
 			}
 			t.Logf("%s: after %v", what, time.Since(since).Round(time.Millisecond))
 			for _, id := range ids {
@@ -148,7 +150,8 @@ func TestI1HoldsWhereClocksDiffer(t *testing.T) {
 						break
 					}
 					if a.status != 409 {
-						t.Fatalf("I1: %v after its use, at %v of its 5 minutes: %d %s", of.Now(), verge.Now().Sub(completed), a.status, a.body)
+						t.Fatalf("I1: %v after its use, at %v of its 5 minutes: %d %s",
+							of.Now(), verge.Now().Sub(completed), a.status, a.body)
 					}
 					const step = 29 * time.Second
 					of.Advance(step)
@@ -183,7 +186,8 @@ func TestI6CompletionRacesExpiry(t *testing.T) {
 				if i%3 == 0 {
 					at = rng.IntN(800) - 700 // on a slow machine as well, some win and some lose
 				}
-				racers = append(racers, racer{a.text("session_id"), choices["approve"], time.Duration(at) * time.Millisecond})
+				racers = append(racers, racer{a.text("session_id"), choices["approve"],
+					time.Duration(at) * time.Millisecond})
 			}
 			c.Clock.Jump(session.Life - 900*time.Millisecond) // the first began a moment ago
 			var wg sync.WaitGroup
@@ -215,7 +219,8 @@ func TestI6CompletionRacesExpiry(t *testing.T) {
 					t.Errorf("I6: %s is %s, and there is no such event", r.id, status)
 				}
 				if completed != (status == "COMPLETED") {
-					t.Errorf("I6: %s: the user was answered %d %.60s, and it is %s", r.id, told[i].status, told[i].location, status)
+					t.Errorf("I6: %s: the user was answered %d %.60s, and it is %s",
+						r.id, told[i].status, told[i].location, status)
 				}
 				ends[status]++
 			}

@@ -60,14 +60,15 @@ func TestFaultsOfRedis(t *testing.T) {
 			t.Parallel()
 			s := stores.StartRedis(t, c.args...)
 			seed := faultproxy.Seed(t, 1)
-			trouble(t, setup{Store: openRedis(t, s.URL()+"?"+impatient), Shared: true, Partitions: 4}, seed, func(b *book) {
-				c.fault(s)
-				b.mu.Lock()
-				defer b.mu.Unlock()
-				if c.name != "SCRIPT FLUSH" && b.calls[503] == 0 {
-					t.Errorf("the fault met nothing: %v", b.calls)
-				}
-			})
+			trouble(t, setup{Store: openRedis(t, s.URL()+"?"+impatient), Shared: true, Partitions: 4}, seed,
+				func(b *book) {
+					c.fault(s)
+					b.mu.Lock()
+					defer b.mu.Unlock()
+					if c.name != "SCRIPT FLUSH" && b.calls[503] == 0 {
+						t.Errorf("the fault met nothing: %v", b.calls)
+					}
+				})
 		})
 	}
 }
@@ -159,9 +160,11 @@ func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 		}
 		return missing == 0
 	}) {
-		t.Errorf("I3, I10: %v after redis is back %d of %d events are not delivered", recovery, missing, len(sessions))
+		t.Errorf("I3, I10: %v after redis is back %d of %d events are not delivered",
+			recovery, missing, len(sessions))
 	}
-	t.Logf("%d acknowledged events, the last delivered %v after the return; %d were posted and %d leases in flight at the kill",
+	t.Logf("%d acknowledged events, the last delivered %v after the return; "+
+		"%d were posted and %d leases in flight at the kill",
 		len(sessions), time.Since(back).Round(time.Millisecond), posted, flying)
 	if len(sessions) < 1000 || posted < 100 || flying == 0 {
 		t.Errorf("the kill met nothing: %d events, %d posted before, %d leases", len(sessions), posted, flying)
@@ -199,8 +202,12 @@ func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 func TestRedisThatLosesEverything(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(s *stores.Redis){
-		"FLUSHALL":                 func(s *stores.Redis) { s.Do("flushall") },
-		"restart without its data": func(s *stores.Redis) { s.Kill(); time.Sleep(300 * time.Millisecond); s.Start() },
+		"FLUSHALL": func(s *stores.Redis) { s.Do("flushall") },
+		"restart without its data": func(s *stores.Redis) {
+			s.Kill()
+			time.Sleep(300 * time.Millisecond)
+			s.Start()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -228,12 +235,14 @@ func TestRedisThatLosesEverything(t *testing.T) {
 				t.Fatal("nothing was validated before the loss")
 			}
 			denied := func() bool {
-				return s.start(integrationID).status == 401 && s.validate(old.token).status == 401 && s.reconcile(old.id).status == 401
+				return s.start(integrationID).status == 401 && s.validate(old.token).status == 401 &&
+					s.reconcile(old.id).status == 401
 			}
 			var wg sync.WaitGroup
 			for range clients {
 				wg.Go(func() { // some will be started as the last thing before Verge forgets
-					for end := time.Now().Add(10 * time.Second); s.start(integrationID).status == 200 && time.Now().Before(end); {
+					end := time.Now().Add(10 * time.Second)
+					for s.start(integrationID).status == 200 && time.Now().Before(end) {
 					}
 				})
 			}

@@ -145,13 +145,20 @@ func (s *service) seed() {
 
 func (s *service) configure(id, url string) {
 	s.t.Helper()
-	must(s.t, s.Directory().PutIntegration(context.Background(), integration.Integration{ID: id, PublisherID: publisherID, Name: id,
-		Level: "L1", ChallengeAge: 25, Method: sandbox.Method, Webhook: integration.Webhook{URL: url}}, webhookSecret))
+	must(s.t, s.Directory().PutIntegration(context.Background(),
+		integration.Integration{ID: id, PublisherID: publisherID, Name: id, Level: "L1",
+			ChallengeAge: 25, Method: sandbox.Method, Webhook: integration.Webhook{URL: url}}, webhookSecret))
 }
 
 func unlimited() api.Limits {
 	free := ratelimit.PerMinute(1_000_000_000)
-	return api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free, PagesPerIP: free}
+	return api.Limits{
+		PublicPerIP:     free,
+		PublicPerKey:    free,
+		SecretPerIP:     free,
+		ReconcilePerKey: free,
+		PagesPerIP:      free,
+	}
 }
 
 // background runs f; stop ends it and waits.

@@ -1046,9 +1046,10 @@ switch reason {`,
 	{
 		breaks: "hosted pages are asked for without a limit (contract 30)",
 		pkg:    "core",
-		old:    "return s.api.Serve(ctx, req, maxBody, api.Page(func() *web.Response {\n			return page(s.hosted, ctx, req, maxBody)\n		}))",
-		new:    "return page(s.hosted, ctx, req, maxBody), nil, nil",
-		ask:    []string{"./core TestPages"},
+		old: "return s.api.Serve(ctx, req, maxBody, api.Page(func() *web.Response {\n" +
+			"			return page(s.hosted, ctx, req, maxBody)\n		}))",
+		new: "return page(s.hosted, ctx, req, maxBody), nil, nil",
+		ask: []string{"./core TestPages"},
 	},
 	{
 		breaks: "preflights are asked for without a limit (contract 30)",
