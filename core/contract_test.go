@@ -26,7 +26,8 @@ var (
 // lineBreak of a comment or of text, which may come in the middle of a citation.
 var lineBreak = regexp.MustCompile(`\n[\t ]*(?:// )?`)
 
-// maxRule is above every number of a rule. A larger number behind one is a status: "contract 5, 401".
+// maxRule is greater than the number of any rule. A larger number after a rule is an HTTP status: "contract
+// 5, 401".
 const maxRule = 100
 
 // contract is what CONTRACT.md has to be cited: rules by number, chapters with their own numbered rules.

@@ -54,7 +54,7 @@ var floors = []string{
 // assemblies are the packages of the edge that know the whole core.
 var assemblies = []string{"edge", "edge/modules"}
 
-// leaves import this of ours and nothing else, no library either.
+// leaves may import these packages of ours and nothing else, not even a library.
 var leaves = map[string][]string{
 	"core/uuid":        nil,
 	"core/weburl":      nil,
@@ -79,7 +79,7 @@ var aboveLeaves = map[string][]string{
 	"edge/transcript": {"core", "core/token", "wasm/settings"},
 }
 
-// listed is a package as go list has it, test files left out.
+// listed is a package as go list reports it, without its test files.
 type listed struct {
 	ImportPath string
 	Name       string
@@ -284,8 +284,8 @@ func forbidden(name, imported string, floor func(string) int) string {
 	return ""
 }
 
-// Whoever embeds Verge hands in the store, and links no other one. The runtime
-// for WebAssembly is linked by whoever runs modules.
+// A program that embeds Verge hands in the store, and links no other one. Only a program that runs modules
+// links the runtime for WebAssembly.
 func TestTheAssemblyLinksWhatItIsHanded(t *testing.T) {
 	const wazero = "github.com/tetratelabs/wazero"
 	runModules := []string{"edge/modules", "edge/transcript", "edge/wasmhost"}

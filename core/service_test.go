@@ -82,7 +82,7 @@ func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchRespo
 	return host.FetchResponse{Status: w.status}, nil
 }
 
-// begin starts a session in a partition: an event that is due, and a timer.
+// begin starts a session in a partition. That makes an event that is due, and a timer.
 func (w *world) begin(t testing.TB, partition session.Partition) lifecycle.Session {
 	t.Helper()
 	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), partition)
@@ -321,7 +321,7 @@ func TestRunDueReturnsTheNextAttempt(t *testing.T) {
 	}
 }
 
-// The timer of an integration that is gone ends its session and tells nobody.
+// If the integration is gone, its session's timer ends the session and makes no event.
 func TestTheTimerOfAnIntegrationThatIsGone(t *testing.T) {
 	w := newWorld(t, nil)
 	s := w.begin(t, 0)
@@ -389,7 +389,7 @@ func TestRunDueTakesAFewOfEachPartition(t *testing.T) {
 	}
 }
 
-// What can be reached runs, though another partition cannot be asked.
+// Tasks of the partitions that answer run, even if another partition does not answer.
 func TestRunDueRunsTheOtherPartitionsBesideAnError(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Partitions = 2 })
 	w.begin(t, 0)

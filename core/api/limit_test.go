@@ -221,8 +221,8 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	}
 }
 
-// TestPreflightsAndPagesAreLimitedByAddress: nobody of them has a key, and each
-// costs the store up to three reads.
+// TestPreflightsAndPagesAreLimitedByAddress: they come without a key, and each costs the store up to three
+// reads.
 func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 	w := newWorld(t)
 	c := &counted{Store: w.Limiter.Store, KV: w.Store}
@@ -262,7 +262,8 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 	}
 }
 
-// TestAKeyIsCountedThoughThatWasNotForeseen: what was seen last is old news.
+// TestAKeyIsCountedThoughThatWasNotForeseen: what the directory read last said that the key would not be
+// counted. That was out of date.
 func TestAKeyIsCountedThoughThatWasNotForeseen(t *testing.T) {
 	w := newWorld(t)
 	c := &counted{Store: w.Limiter.Store, KV: w.Store}
@@ -280,7 +281,7 @@ func TestAKeyIsCountedThoughThatWasNotForeseen(t *testing.T) {
 	if got, _ := ask(); got != reply.Forbidden {
 		t.Fatalf("a page of another origin: %q", got)
 	}
-	// Somewhere else it is allowed; here that shows when the cache is too old.
+	// Another instance allows the origin. This one learns it when its cache has expired.
 	elsewhere := integration.NewDirectory(w.Host.Host)
 	i, err := elsewhere.Integration(ctx, testUUID)
 	coretest.Must(t, err)

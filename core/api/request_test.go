@@ -397,8 +397,7 @@ func TestStartNamesEveryBadField(t *testing.T) {
 	}
 }
 
-// A public key that is none leaves nobody to look anything up for, and the
-// rest of the body can be checked all the same.
+// If public_key is no key, the caller stays unknown. The rest of the body is checked anyway.
 func TestStartNamesEveryBadFieldToNobodyToo(t *testing.T) {
 	w := newWorld(t)
 	_, e := w.ask(Start, StartPath, web.Header{"Idempotency-Key": {""}},
@@ -484,7 +483,7 @@ func TestIdempotentStartKeepsAFailedInitiation(t *testing.T) {
 	}
 }
 
-// 16 times the same start at once make one session.
+// The same start, sent 16 times at once, makes one session.
 func TestIdempotentStartInParallel(t *testing.T) {
 	w := newWorld(t)
 	bodies := make([]string, 16)
@@ -526,7 +525,7 @@ func TestIdempotentStartThatWasOvertaken(t *testing.T) {
 	}
 }
 
-// A kept answer is sealed and opens nowhere but in its place.
+// A kept answer is sealed. It opens only in its own place.
 func TestAKeptAnswerShowsNothing(t *testing.T) {
 	w := newWorld(t)
 	h := with(bearer(w.sk), "Idempotency-Key", "k1")

@@ -33,7 +33,7 @@ const testUUID = testhost.UUID
 
 var ctx = context.Background()
 
-// scripted decides what it is told to.
+// scripted is a provider that decides what the test tells it.
 type scripted struct {
 	decision provider.Decision
 	err      error
@@ -128,10 +128,10 @@ func (w *world) get(query string) *web.Response {
 	return w.Show(ctx, &web.Request{Method: "GET", Path: api.HostedPath, Query: query, Header: web.Header{}})
 }
 
-// here is the query of this flow's own address, to which a POST leads.
+// here returns the query of a flow's own address, to which a POST leads.
 func here(flow string) string { return "flow=" + url.QueryEscape(flow) }
 
-// hop is where a page sends the browser on to, nil if it stays.
+// hop returns the address to which a page sends the browser, or nil if the browser stays.
 func hop(t testing.TB, page *web.Response) *url.URL {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(page.Body))
@@ -472,7 +472,7 @@ func TestOnlyApprovalYieldsAResultToken(t *testing.T) {
 	if resp.Status != 503 || w.commits != 0 || bytes.Contains(resp.Body, []byte("cause")) {
 		t.Errorf("provider.Act: an error decides something: %d, %d commits", resp.Status, w.commits)
 	}
-	// The browser's mistake, or an attacker's: neither a fault of ours nor one to log.
+	// This is a mistake of the browser, or of an attacker. It is no fault of the service and is not logged.
 	w.provider.err = fmt.Errorf("%w: cause", provider.ErrStep)
 	w.Logged.Reset()
 	resp = w.post(flow, nil)
@@ -587,7 +587,7 @@ func TestAStoreThatFailsGrantsNothing(t *testing.T) {
 			t.Errorf("a page that the store fails writes a line of its own, and thousands may fail in a second:\n%s",
 				&w.Logged)
 		}
-		// The same click again is told the truth.
+		// The same click again gets the true answer.
 		if resp := w.post(flow, nil); resp.Status != 303 || hop(t, w.get(here(flow))) == nil {
 			t.Errorf("%v, then well: %d", fail, resp.Status)
 		}

@@ -332,7 +332,7 @@ func TestTheCacheLivesFiveSecondsExactly(t *testing.T) {
 	}
 }
 
-// A slow read counts its own duration: the answer is as old as the question.
+// The age of an answer counts from when its read was sent, so that a slow read is not used for longer.
 func TestASlowReadIsNotBelievedLonger(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)

@@ -78,8 +78,8 @@ func TestSiteValidate(t *testing.T) {
 	}
 }
 
-// The host decides in which order the writes of a site are made, and how many at
-// once: none depends on another.
+// The host decides in which order the writes of a site are made, and how many at once. No write depends on
+// another.
 func TestPut(t *testing.T) {
 	w := newWorld(t)
 	backwards := func(writes []func() error) error {
@@ -119,8 +119,8 @@ func TestPut(t *testing.T) {
 	}
 }
 
-// Contract 46: what was applied last is not applied again, and what differs in
-// anything is. What the site names no more stays.
+// Contract 46: the site that was applied last is not applied again. A site with any difference is. What a
+// site no longer names stays in the store.
 func TestApply(t *testing.T) {
 	w := newWorld(t)
 	writes := 0
@@ -179,7 +179,7 @@ func TestApply(t *testing.T) {
 	apply(NewDirectory(rotated), changed, false)
 }
 
-// One that was applied in part is not taken for whole.
+// A site that was applied in part does not count as applied.
 func TestApplyThatFails(t *testing.T) {
 	w := newWorld(t)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {

@@ -53,7 +53,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// script lets the next commits meet these faults, everything else pass.
+// script makes the next commits meet these faults. All other calls pass.
 func (w *world) script(faults ...kvtest.Fault) {
 	w.commits.Store(0)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
@@ -69,7 +69,7 @@ func (w *world) script(faults ...kvtest.Fault) {
 
 var withWebhook = integration.Webhook{URL: "https://hooks.publisher.example/verge"}
 
-// session makes one; whether it sends events is up to the webhook.
+// session makes a session. It sends events if the webhook does.
 func (w *world) session(t testing.TB, hook integration.Webhook) Session {
 	t.Helper()
 	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), 3)
@@ -81,8 +81,8 @@ func (w *world) session(t testing.TB, hook integration.Webhook) Session {
 		Integration: &integration.Integration{ID: testUUID, PublisherID: "pub_a", Webhook: hook}}
 }
 
-// tasks returns the events and the timer that are scheduled, whenever due. It
-// leases them on a copy of time far away, so it comes last in a test.
+// tasks returns all events and timers that are scheduled. It leases them at a time far in the future, so a
+// test calls it last.
 func (w *world) tasks(t testing.TB) (events []webhook.Event, timers []kv.Task) {
 	t.Helper()
 	all, _, err := w.Memory.Claim(ctx, "p3", w.Clock.Now().Add(1000*time.Hour), time.Hour, 1000)
@@ -413,8 +413,8 @@ func TestOutcomesAreKeptAsLongAsTheSettingSays(t *testing.T) {
 	}
 }
 
-// Whatever happens to a session at once, one outcome wins, everyone learns
-// which, and one event says so.
+// If several things happen to a session at once, one outcome wins. Every caller learns it, and one event
+// reports it.
 func TestRaces(t *testing.T) {
 	triggers := []session.Trigger{session.Succeeded, session.Rejected, session.Withdrawn, session.Unclassified}
 	for _, c := range []struct {
@@ -474,8 +474,8 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// One form that is posted many times at once is one attempt, and each attempt
-// that has a form of its own counts.
+// A form that is posted many times at once counts as one attempt. Attempts with a form of their own all
+// count.
 func TestAnAttemptCountsOnce(t *testing.T) {
 	w := newWorld(t)
 	w.Attempts = 9
@@ -513,7 +513,7 @@ func TestAnotherAttemptIsNotEvaluated(t *testing.T) {
 					t.Errorf("it is answered %+v, %v, and kept is %+v", r, err, w.record(t, s))
 				}
 				w.wantEvents(t, true, webhook.TypeStarted)
-				// The session's end is not the attempts' business.
+				// The session expires at whatever attempt it is.
 				w.Clock.Advance(session.Life)
 				if r, err = w.Fire(ctx, s, trigger, attempt); err != nil || r.State != session.Expired {
 					t.Errorf("after its life it is answered %+v, %v", r, err)
@@ -523,8 +523,8 @@ func TestAnotherAttemptIsNotEvaluated(t *testing.T) {
 	}
 }
 
-// After each lost reply the outcome and its event are there once, whatever
-// the caller was told; what it was told is either true or unknown.
+// After each lost reply the store holds the outcome once and its event once. The caller was told the
+// outcome, or that it is unknown.
 func TestLostRepliesDoubleNothing(t *testing.T) {
 	all := []kvtest.Fault{kvtest.Pass, kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay}
 	for _, trigger := range []session.Trigger{session.Succeeded, session.AttemptFailed} {
@@ -560,8 +560,8 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 	}
 }
 
-// Another browser's attempt may come between a commit whose reply was lost
-// and its repetition, which then finds neither its own write nor its absence.
+// A commit's reply is lost, and another browser's attempt is written before the commit is repeated. The
+// repetition then finds neither its own write nor the record from before it.
 func TestALostReplyUnderARaceCountsNoAttemptTwice(t *testing.T) {
 	for _, c := range []struct {
 		fault    kvtest.Fault
@@ -604,7 +604,7 @@ func TestALostReplyUnderARaceCountsNoAttemptTwice(t *testing.T) {
 	}
 }
 
-// claimTimer leases the timer, which must be due at now, until now and 60 s.
+// claimTimer leases the timer for 60 s. The timer must be due at now.
 func (w *world) claimTimer(t testing.TB, now time.Time) host.Job {
 	t.Helper()
 	tasks, _, err := w.Memory.Claim(ctx, "p3", now, time.Minute, 100)
@@ -646,7 +646,7 @@ func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
 	if r := w.record(t, s); r.Terminal() {
 		t.Errorf("contract 20: %+v before the 10 minutes were over", r)
 	}
-	// Set to the end of the session, so that it does not come round and round until then.
+	// The timer is set to the end of the session, so that it does not fire again and again until then.
 	_, next, err := w.Memory.Claim(ctx, "p3", w.Clock.Now(), time.Minute, 1)
 	if err != nil || !next.Equal(s.ID.Expires()) {
 		t.Errorf("it is due at %s, %v, want %s", next, err, s.ID.Expires())
@@ -678,8 +678,8 @@ func TestATimerThatFiresLateFindsTheOutcome(t *testing.T) {
 	w.wantEvents(t, false, webhook.TypeStarted, webhook.TypeCompleted)
 }
 
-// A session may have ended without its timer, where its integration sent no
-// events then; the timer goes, and says nothing.
+// A session may end without its timer, if its integration sent no events at that time. The timer is then
+// removed, and no event is made.
 func TestATimerThatWasForgottenGoes(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
@@ -709,7 +709,7 @@ func TestATimerWhoseLeaseIsLostDoesNothing(t *testing.T) {
 	w.wantEvents(t, true, webhook.TypeStarted)
 }
 
-// A store that fails leaves the timer where it is: it comes free again.
+// If the store fails, the timer stays and comes free again.
 func TestATimerSurvivesTheStoresErrors(t *testing.T) {
 	for _, faults := range [][]kvtest.Fault{
 		{kvtest.Refuse}, {kvtest.LoseRequest, kvtest.LoseRequest}, {kvtest.LoseReply},
@@ -750,9 +750,8 @@ func TestADamagedRecordDecidesNothing(t *testing.T) {
 	w.wantEvents(t, false)
 }
 
-// TestRandomFaults lets many sessions meet a store that fails at random, and
-// runs their timers until nothing is due: none is without an outcome, none
-// has two events of one type or two terminal ones.
+// TestRandomFaults runs many sessions on a store that fails at random, and then their timers until nothing
+// is due. Every session has an outcome. None has two events of one type, or two terminal events.
 func TestRandomFaults(t *testing.T) {
 	for seed := range uint64(20) {
 		w := newWorld(t)

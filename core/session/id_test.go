@@ -437,8 +437,8 @@ func TestAReplacedKeyForgesNoNewID(t *testing.T) {
 	}
 }
 
-// TestAnIDIsBoundToTheHost: contract 14. Another deployment with the same ring
-// issues ids that are none here; those of an earlier release's key still are.
+// TestAnIDIsBoundToTheHost: contract 14. An id of another deployment with the same ring is refused. An id
+// made with a key of an earlier release is still accepted.
 func TestAnIDIsBoundToTheHost(t *testing.T) {
 	for _, bound := range []bool{true, false} {
 		keyring := token.Keyring{Keys: []token.RingKey{{Key: testKeys[0], SealsFrom: testTime, Bound: bound}}}

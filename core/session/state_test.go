@@ -174,7 +174,7 @@ func TestRecordRoundTrip(t *testing.T) {
 			t.Errorf("%+v came back as %+v, %v", r, back, err)
 		}
 	}
-	// Kept to the millisecond, which is what publishers are told.
+	// The time is kept to the millisecond, as publishers are told it.
 	r := Record{State: Completed, At: testTime.Add(999 * time.Microsecond)}
 	if back, err := ParseRecord(r.Marshal()); err != nil || !back.At.Equal(testTime) {
 		t.Errorf("contract 2: %s came back as %s, %v", r.At, back.At, err)

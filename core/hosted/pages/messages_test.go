@@ -84,8 +84,8 @@ func TestNoKeyTwice(t *testing.T) {
 	}
 }
 
-// TestTextsAreThereAndUsed watches which texts the pages take: all that they
-// take exist, and there are none that no page takes.
+// TestTextsAreThereAndUsed notes which texts the pages take. Each of them exists, and no page leaves a text
+// unused.
 func TestTextsAreThereAndUsed(t *testing.T) {
 	english, err := readMessages(language.Default)
 	if err != nil {

@@ -310,7 +310,7 @@ func TestSandboxFormIsWhatProgramsLookFor(t *testing.T) {
 	}
 }
 
-// TestPagesSay looks for what makes a page that page, in two languages.
+// TestPagesSay looks for the words by which a user recognises each page.
 func TestPagesSay(t *testing.T) {
 	for _, c := range []struct {
 		rule, view, lang string
@@ -419,8 +419,7 @@ func TestTimeLeft(t *testing.T) {
 	}
 }
 
-// FuzzSite promises that whatever the callback was, the one foreign address on
-// the page is an http(s) origin and nothing more.
+// FuzzSite checks that for every callback the only foreign address on the page is an http(s) origin.
 func FuzzSite(f *testing.F) {
 	for _, s := range []string{"https://shop.example", "https://a@b:1/c?d#e", "javascript:x", "//x",
 		"https://[::1]", "http://\u202e", `https://"><script>`} {
@@ -490,7 +489,7 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-// shape is a document without its texts and values: what hostile text would change.
+// shape describes a document without its texts and values. Hostile text would change it.
 func shape(n *html.Node) string {
 	var b strings.Builder
 	for d := range n.Descendants() {
@@ -534,7 +533,7 @@ func TestHostileTextStaysText(t *testing.T) {
 			}
 		}
 	}
-	// What stands in an address cannot be escaped, only refused.
+	// The value becomes part of an address. It cannot be escaped, so it must be refused.
 	v := with("plain")
 	v.Action = `/"><script>`
 	doc, _ := render(t, v)
