@@ -107,11 +107,10 @@ var (
 	post = []string{"POST"}
 )
 
-// isGet lets the index be there for no other method: whoever has no token learns
-// nothing else.
+// isGet limits the index to GET, so that a caller without a token learns nothing else.
 func isGet(req *web.Request) bool { return req.Method == "GET" || req.Method == "HEAD" }
 
-// Routes are the routes of operators, for the door of an engine.
+// Routes lists the routes of operators, for the server in front of an engine.
 func Routes() web.Listing { return routes.Listing() }
 
 // Handle answers one request; an *reply.Error among the errors is for the caller.

@@ -68,10 +68,10 @@ type call struct {
 // would cost a WASM guest more than the answer's own header does.
 type Lines []Line
 
-// Line is one of them.
+// Line is one header line.
 type Line struct{ Name, Value string }
 
-// Set adds a line, in place of the one of that name.
+// Set adds a line. It replaces a line of the same name.
 func (l *Lines) Set(name, value string) {
 	for i := range *l {
 		if (*l)[i].Name == name {

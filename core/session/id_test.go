@@ -207,7 +207,8 @@ func makeIDVectors(t *testing.T) idVectors {
 	for n, id := range []ID{first, second, first} {
 		key := testKeys[n/2]
 		f.Valid = append(f.Valid, validID{id.Integration, id.Level.String(), id.ChallengeAge,
-			id.Created.UnixMilli(), uint16(id.Partition), hex.EncodeToString(id.Random[:]), key.ID, format(t, id, key)})
+			id.Created.UnixMilli(), uint16(id.Partition), hex.EncodeToString(id.Random[:]), key.ID,
+			format(t, id, key)})
 	}
 
 	right := format(t, first, testKeys...)

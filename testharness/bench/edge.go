@@ -142,8 +142,7 @@ func (s *edgeService) measure(line edgeLine, bare *edgeService, length time.Dura
 // edgeFirst is how many answers a second are expected before any were measured.
 const edgeFirst = 1_000
 
-// enough is how many requests that can be sent but once a round needs, if it is
-// twice as fast as the one before.
+// enough is how many single-use requests a round needs if it is twice as fast as the one before.
 func (s *edgeService) enough(rate float64, length time.Duration) int {
 	return edgeLeast + edgeConnections + int(2*rate*length.Seconds())
 }
@@ -237,8 +236,8 @@ func (s *edgeService) makeKey() (string, error) {
 	return made.Key, nil
 }
 
-// pace is loop over the edge's connections, with workerd's CPU. On a machine
-// that is busy it goes on until there are answers enough to measure by.
+// pace is loop over the edge's connections, with workerd's CPU. On a busy machine it goes on until there
+// are enough answers to measure.
 func (s *edgeService) pace(length time.Duration, next func() []byte) (pace, error) {
 	before, begin, answers := busyOf(s.server.PID()), time.Now(), 0.0
 	for answers < edgeLeast {
@@ -253,7 +252,7 @@ func (s *edgeService) pace(length time.Duration, next func() []byte) (pace, erro
 	return pace{answers / time.Since(begin).Seconds(), float64(cpu.Microseconds()) / answers}, nil
 }
 
-// edgeLeast is of how many answers the CPU is taken, at least.
+// edgeLeast is the least number of answers by which CPU time is measured.
 const edgeLeast = 500
 
 // session makes the id of a session that a start could have made just now, in the nth partition.
@@ -312,7 +311,7 @@ func (s *edgeService) validates(n int) (func() []byte, error) {
 	return once(all), errors.Join(errs...)
 }
 
-// around returns a request after the other, and begins anew.
+// around returns one request after the other, and then begins again.
 func around(all [][]byte) func() []byte {
 	var at atomic.Int64
 	return func() []byte { return all[int(at.Add(1)-1)%len(all)] }

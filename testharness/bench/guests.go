@@ -40,8 +40,8 @@ func guests(module []byte) engineOf {
 	}
 }
 
-// engines prints what the guests of a module answer beside what the core does
-// natively, on a memory store: the store that hides least of the difference.
+// engines prints how many requests the guests of a module answer, beside the native core. It uses a memory
+// store, which hides least of the difference.
 func engines(length time.Duration, only string, module []byte) error {
 	lines := []struct {
 		name string
@@ -107,7 +107,7 @@ func (s *service) validations(n int) (func() []byte, error) {
 	return once(requests), err
 }
 
-// once returns a request after the other, nil behind the last.
+// once returns one request after the other, and nil after the last.
 func once(requests [][]byte) func() []byte {
 	var at atomic.Int64
 	return func() []byte {

@@ -43,7 +43,7 @@ type service struct {
 	stopServe func()
 }
 
-// ring is the one of all services, since they follow each other on a store.
+// ring is the key ring of all services, because they follow each other on a store.
 var ring = sync.OnceValues(func() (token.Keyring, error) {
 	return token.GenerateKeyring(rand.Reader, time.Now())
 })
@@ -85,7 +85,7 @@ func newServiceOn(runs engineOf, store kv.KV, sink string) (*service, error) {
 	return s, nil
 }
 
-// resume begins with jobs.
+// resume begins to run jobs.
 func (s *service) resume() {
 	stop := background(s.Work)
 	s.pause = func() { stop(); s.pause = func() {} }
@@ -99,7 +99,7 @@ func (s *service) stop() {
 	}
 }
 
-// background runs f and returns what ends it and waits for that.
+// background runs f. stop ends it and waits until it has ended.
 func background(f func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

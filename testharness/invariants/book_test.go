@@ -59,8 +59,8 @@ func (b *book) protest(format string, args ...any) {
 	b.wrong = append(b.wrong, fmt.Sprintf(format, args...))
 }
 
-// proper takes down an answer: one of those, or nothing is granted and the
-// client is told to come again (I2).
+// proper notes an answer. The answer must have one of the good statuses. Otherwise it must grant nothing
+// and tell the client to come again (I2).
 func (b *book) proper(what string, a answer, good ...int) bool {
 	b.mu.Lock()
 	b.calls[a.status]++
@@ -84,7 +84,7 @@ func (b *book) proper(what string, a answer, good ...int) bool {
 	return false
 }
 
-// again asks until the answer is one of those, a few times.
+// again asks a few times, until the answer has one of the good statuses.
 func (b *book) again(ctx context.Context, what string, ask func() answer, good ...int) (answer, bool) {
 	for range 6 {
 		a := ask()
@@ -137,7 +137,7 @@ func (b *book) walk(ctx context.Context, rng *rand.Rand) bool {
 	return ok
 }
 
-// attend is the user in front of the hosted pages, who tries again when told to.
+// attend acts as the user in front of the hosted pages. It tries again when a page says so.
 func (b *book) attend(ctx context.Context, l *life, redirect string, outcomes []string) bool {
 	s := b.service
 	for tries, did := 0, 0; tries < 12; tries++ {
@@ -157,7 +157,7 @@ func (b *book) attend(ctx context.Context, l *life, redirect string, outcomes []
 		want := outcomes[min(did, len(outcomes)-1)]
 		f, ok := choices[want]
 		if !ok {
-			// It ended under a request of which we never had the answer.
+			// The session ended by a request whose answer never came.
 			final, ok := b.again(ctx, "reconcile", func() answer { return s.reconcile(l.id) }, 200)
 			if ok {
 				l.ended = final.text("status")
@@ -214,7 +214,7 @@ func (b *book) exchange(ctx context.Context, l *life) bool {
 	return false
 }
 
-// load has clients walk until stop, which waits for them.
+// load lets clients walk until stop is called. stop waits for them.
 func (b *book) load(clients int) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -230,8 +230,8 @@ func (b *book) load(clients int) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-// recovers wants a new walk to succeed while 30 s have not passed since the
-// fault ended, with no restart of Verge (I10).
+// recovers wants a new walk to succeed within 30 s of the end of the fault, without a restart of Verge
+// (I10).
 func (b *book) recovers(t *testing.T, since time.Time) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(b.seed, 1<<32))
@@ -241,8 +241,8 @@ func (b *book) recovers(t *testing.T, since time.Time) {
 	t.Logf("a walk succeeded %v after the fault", time.Since(since).Round(time.Millisecond))
 }
 
-// audit holds what clients were told against what is, once all is settled. The
-// fault ended at since.
+// audit waits until all is settled. Then it compares what clients were told with what the service holds.
+// The fault ended at since.
 func (b *book) audit(t *testing.T, since time.Time) {
 	t.Helper()
 	s := b.service
@@ -315,8 +315,8 @@ func (b *book) audit(t *testing.T, since time.Time) {
 	s.auditPosts(t)
 }
 
-// singleUse sees that no token validated twice, and explains what was said
-// about each that lived in one life of the store.
+// singleUse checks that no token validated twice. If the store lost nothing during the life of a token,
+// some order of the requests must explain what was answered about it.
 func (b *book) singleUse(t *testing.T) {
 	t.Helper()
 	b.mu.Lock()
@@ -337,8 +337,7 @@ func (b *book) singleUse(t *testing.T) {
 	t.Logf("%d tokens were used as they should", tokens)
 }
 
-// auditPosts holds against each other what the receiver got and what the
-// service knew.
+// auditPosts compares what the receiver got with what the service knew.
 func (s *service) auditPosts(t *testing.T) {
 	ids, bodies, ends, counts := map[string]string{}, map[string]string{}, map[string]string{}, map[string]int{}
 	posts := s.sink.all()
@@ -408,8 +407,8 @@ func (b *book) report(t *testing.T) {
 	b.wrong = nil
 }
 
-// settle waits until no lease is left over that could post once more: those
-// whose outcome is recorded and those that ended and that nobody took over.
+// settle waits until no lease is left that could post once more. A lease cannot if its outcome is recorded,
+// or if it has ended and nobody has taken it over.
 func (b *book) settle(t *testing.T) {
 	t.Helper()
 	const poll = 2 * time.Second
@@ -418,7 +417,7 @@ func (b *book) settle(t *testing.T) {
 	}
 }
 
-// dead are the events that will not be tried again.
+// dead returns the events that will not be tried again.
 func (s *service) dead(t testing.TB) (all []outbox.Dead) {
 	t.Helper()
 	box := &outbox.Outbox{KV: s.Host().KV}

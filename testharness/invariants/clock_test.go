@@ -18,8 +18,8 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// engines that need no network between, for tests that are about time. The
-// clock is Verge's; each store keeps its own, which is right.
+// engines are those without a network between Verge and its store, for tests about time. A test moves the
+// clock of Verge. Each store has a clock of its own, which is right.
 var engines = []struct {
 	name   string
 	shared bool
@@ -64,8 +64,8 @@ func (s *service) posted(ids []string, event string) (n int) {
 	return n
 }
 
-// I7: expired comes at the 10 minutes of Verge's clock, not before, and soon
-// after: when the clock creeps, when it jumps, and when nothing ran meanwhile.
+// I7: the expired event comes soon after the 10 minutes of Verge's clock, and never before. This holds when
+// the clock creeps, when it jumps, and when nothing ran meanwhile.
 func TestI7ExpiredNeverEarlyAndSoonAfter(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, c setup) {
@@ -121,8 +121,8 @@ func TestI7ExpiredNeverEarlyAndSoonAfter(t *testing.T) {
 	})
 }
 
-// I1 while the clock of Verge and that of the store differ by 10 minutes and
-// Verge's jumps: the used mark outlives the token.
+// I1 holds while the clocks of Verge and the store differ by 10 minutes and Verge's clock jumps, because
+// the used mark outlives the token.
 func TestI1HoldsWhereClocksDiffer(t *testing.T) {
 	for _, off := range []time.Duration{-10 * time.Minute, 0, 10 * time.Minute} {
 		for _, jump := range []time.Duration{-10 * time.Minute, 0} {
@@ -234,7 +234,7 @@ func TestI6CompletionRacesExpiry(t *testing.T) {
 	})
 }
 
-// lingering is a store whose commits take their time before and after they happen.
+// lingering returns a store whose commits take some time before and after they happen.
 func lingering(store kv.KV) kv.KV {
 	l := slow{store}
 	if m, ok := store.(kv.Meter); ok {
@@ -254,9 +254,8 @@ func (s slow) Commit(ctx context.Context, tx kv.Tx) error {
 	return s.KV.Commit(ctx, tx)
 }
 
-// I8: a receiver that only fails gets exactly the attempts of the schedule,
-// none sooner than the schedule says, whatever the clock does; and a clock that
-// is set back stops nobody's new events.
+// I8: a receiver that only fails gets exactly the attempts of the schedule. None comes sooner than the
+// schedule says, whatever the clock does. A clock that is set back does not stop new events.
 func TestI8AttemptsKeepTheSchedule(t *testing.T) {
 	t.Parallel()
 	delays := []time.Duration{200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond}
@@ -279,7 +278,7 @@ func TestI8AttemptsKeepTheSchedule(t *testing.T) {
 						t.Errorf("I3: %v after the clock was set back new events are not posted", recovery)
 					}
 					t.Logf("new events after %v", time.Since(since).Round(time.Millisecond))
-					// What was due by the old time waits for it; nobody has that patience.
+					// What was due by the old time waits for that time. The test does not wait so long.
 					c.Clock.Jump(-jump)
 					ids = append(ids, fresh...)
 				}

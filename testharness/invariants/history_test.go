@@ -120,7 +120,7 @@ func TestI1ValidateIsLinearizable(t *testing.T) {
 				}
 			}
 			t.Logf("answers: %v", seen)
-			// On a Cluster whose slot moves only some requests meet it.
+			// On a Cluster whose slot moves, only some requests meet the move.
 			if seen["valid"] < c.tokens/4 || seen["used"] < c.tokens || seen["unknown"] == 0 && c.engine != "cluster" {
 				t.Errorf("the test does not test that: %v", seen)
 			}
@@ -131,8 +131,7 @@ func TestI1ValidateIsLinearizable(t *testing.T) {
 	}
 }
 
-// issue completes a session in a store that may fail: another one, until it
-// does not.
+// issue completes a session on a store that may fail. After a failure it tries another session.
 func issue(t *testing.T, s *service) (result string) {
 	t.Helper()
 	var last error
@@ -178,7 +177,7 @@ func race(t *testing.T, all []*service, rng *mrand.Rand) *history.Recorder {
 	return &exchanges
 }
 
-// validateAs is validate under an Idempotency-Key, and its status alone.
+// validateAs is validate under an Idempotency-Key. It returns the status alone.
 func (s *service) validateAs(resultToken, key string) int {
 	req, err := http.NewRequest("POST", s.url+api.ValidatePath,
 		strings.NewReader(`{"result_token":"`+resultToken+`"}`))

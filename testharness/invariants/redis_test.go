@@ -112,10 +112,9 @@ func TestFaultsOfACluster(t *testing.T) {
 	})
 }
 
-// kill -9 of redis for 2 s under 1,000 events, with the times that operators
-// have: none is lost, the extra POSTs are at most the leases in flight, and
-// all is delivered within 30 s of its return, with no restart and no attempt
-// used up.
+// A kill -9 of Redis for 2 s under 1,000 events, with the times that operators have. No event is lost, and
+// there is at most one extra POST for each lease in flight. All events are delivered within 30 s of the
+// return of Redis, with no restart and no attempt used up.
 func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 	t.Parallel()
 	s := stores.StartRedis(t, stores.Durable...)
@@ -141,7 +140,7 @@ func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 	within(recovery, func() bool { mu.Lock(); defer mu.Unlock(); return len(sessions) >= 400 })
 	s.Kill()
 	posted := len(sv.sink.all())
-	time.Sleep(500 * time.Millisecond) // what Redis said last has been read: claims among it, and records
+	time.Sleep(500 * time.Millisecond) // Verge has read the last replies of Redis, also those to claims and records
 	flying := sv.inFlight(0)
 	time.Sleep(1500 * time.Millisecond)
 	s.Start()
@@ -240,7 +239,7 @@ func TestRedisThatLosesEverything(t *testing.T) {
 			}
 			var wg sync.WaitGroup
 			for range clients {
-				wg.Go(func() { // some will be started as the last thing before Verge forgets
+				wg.Go(func() { // some sessions start just before Verge forgets
 					end := time.Now().Add(10 * time.Second)
 					for s.start(integrationID).status == 200 && time.Now().Before(end) {
 					}
