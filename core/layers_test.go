@@ -130,7 +130,7 @@ func goList(t *testing.T, patterns ...string) map[string]listed {
 	return packages
 }
 
-func TestTheCoreReachesForNothing(t *testing.T) {
+func TestTheCoreImportsNoAmbientPackage(t *testing.T) {
 	packages := goList(t, "./core/...")
 	banned := []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall", "unsafe", "math/rand",
 		"math/rand/v2", "crypto/rand", "testing"}
@@ -208,12 +208,12 @@ func TestImportsPointDown(t *testing.T) {
 			}
 		}
 		if inCore(name) && floor(name) < 0 {
-			t.Errorf("architecture: %s has no place among the floors of layers_test.go", name)
+			t.Errorf("architecture: %s is not in floors of layers_test.go; put it where its imports allow", name)
 		}
 	}
 	for _, name := range floors {
 		if !seen[name] {
-			t.Errorf("architecture: %s has a floor, but is not there", name)
+			t.Errorf("architecture: %s is in floors, but there is no such package", name)
 		}
 	}
 }

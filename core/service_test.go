@@ -225,7 +225,7 @@ func TestCorrelationID(t *testing.T) {
 	}
 	resp := w.ask("GET", "/nowhere", nil, "")
 	if resp.Header.Has("X-Correlation-Id") || bytes.Contains(resp.Body, []byte("correlation")) {
-		t.Errorf("contract 4: none was given, and it says %v %s", resp.Header, resp.Body)
+		t.Errorf("contract 4: no id was given, and the answer has %v %s", resp.Header, resp.Body)
 	}
 }
 
@@ -297,7 +297,7 @@ func TestRunDue(t *testing.T) {
 		t.Errorf("posted %v, next %v", w.posts, next)
 	}
 	if _, err := w.RunDue(ctx); err != nil || len(w.posts) != 6 {
-		t.Errorf("run again it posted %v, %v", w.posts, err)
+		t.Errorf("a second run posted %v, %v", w.posts, err)
 	}
 }
 
@@ -317,12 +317,12 @@ func TestRunDueReturnsTheNextAttempt(t *testing.T) {
 		return kvtest.Pass
 	}
 	if _, err := w.RunDue(ctx); !errors.Is(err, kv.ErrUnavailable) {
-		t.Errorf("a store that cannot be asked: %v", err)
+		t.Errorf("the store does not answer: got %v", err)
 	}
 }
 
 // If the integration is gone, its session's timer ends the session and makes no event.
-func TestTheTimerOfAnIntegrationThatIsGone(t *testing.T) {
+func TestTheTimerOfADeletedIntegration(t *testing.T) {
 	w := newWorld(t, nil)
 	s := w.begin(t, 0)
 	_, err := w.RunDue(ctx)
@@ -385,7 +385,7 @@ func TestRunDueTakesAFewOfEachPartition(t *testing.T) {
 		t.Errorf("%d of 41 posted, %v", len(w.posts), err)
 	}
 	if len(claimed) < 6 || !slices.Equal(claimed[:4], []kv.Partition{"p0", "p1", "p0", "p1"}) {
-		t.Errorf("claims of %v, want the partitions by turns", claimed)
+		t.Errorf("claimed from %v, want the partitions in turn", claimed)
 	}
 }
 
@@ -459,7 +459,7 @@ func TestATaskThatCannotRunIsDroppedAndHarmsNoOther(t *testing.T) {
 	left, _, err := w.Memory.Claim(ctx, "p0", w.Clock.Now().Add(1000*time.Hour), time.Hour, 10)
 	coretest.Must(t, err)
 	if len(left) != 0 {
-		t.Errorf("%d tasks come back for ever", len(left))
+		t.Errorf("%d tasks are never removed", len(left))
 	}
 }
 

@@ -197,7 +197,8 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 		e, header := ask(w.pk)
 		if code(e) != reply.RateLimited || e.RetryAfter != 30 ||
 			header.Get("Ratelimit") != `"public-ip";r=2;t=30, "public-key";r=0;t=30` {
-			t.Errorf("the key is at its limit, the address is charged nothing: %v, %s", e, header.Get("Ratelimit"))
+			t.Errorf("want the key refused at its limit and the address not charged: %v, %s",
+				e, header.Get("Ratelimit"))
 		}
 	}
 	other := w.key(t, "pub_a", testUUID, nil)
@@ -254,7 +255,7 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 			t.Errorf("contract 30: %s: number 601: %v %v", name, e, lines)
 		}
 		if c.reads != 0 || served != 0 {
-			t.Errorf("contract 30: %s: number 601 is served all the same, or reads the store %d times", name, c.reads)
+			t.Errorf("contract 30: %s: number 601 is served, or reads the store %d times", name, c.reads)
 		}
 		if e, _ := ask("192.0.2.2"); e != nil {
 			t.Errorf("contract 30: %s: another address: %v", name, e)
@@ -262,9 +263,9 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 	}
 }
 
-// TestAKeyIsCountedThoughThatWasNotForeseen: what the directory read last said that the key would not be
+// TestAKeyIsCountedThoughTheCacheDidNotExpectIt: what the directory read last said that the key would not be
 // counted. That was out of date.
-func TestAKeyIsCountedThoughThatWasNotForeseen(t *testing.T) {
+func TestAKeyIsCountedThoughTheCacheDidNotExpectIt(t *testing.T) {
 	w := newWorld(t)
 	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	w.Limiter = &ratelimit.Limiter{Store: c}

@@ -398,7 +398,7 @@ func TestStartNamesEveryBadField(t *testing.T) {
 }
 
 // If public_key is no key, the caller stays unknown. The rest of the body is checked anyway.
-func TestStartNamesEveryBadFieldToNobodyToo(t *testing.T) {
+func TestStartNamesEveryBadFieldToUnknownCallersToo(t *testing.T) {
 	w := newWorld(t)
 	_, e := w.ask(Start, StartPath, web.Header{"Idempotency-Key": {""}},
 		`{"public_key":5,"callback_url":"x","state":"\n"}`)
@@ -415,7 +415,7 @@ func TestStartNamesEveryBadFieldToNobodyToo(t *testing.T) {
 		t.Errorf("contract 5, 400: details %v, want %v", got, want)
 	}
 	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":null`)); code(e) != reply.Unauthorized {
-		t.Errorf("contract 3 and 9: public_key null and nothing else is no credential: %v", e)
+		t.Errorf("contract 3 and 9: a public_key that is null is no credential; got %v", e)
 	}
 }
 
@@ -771,7 +771,7 @@ func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 	check("too many", reply.RateLimited, startBody(`"public_key":"`+w.pk+`"`))
 	_, header := ask(own, "{")
 	if !strings.Contains(header.Get("Access-Control-Expose-Headers"), "Retry-After") {
-		t.Errorf("contract 7: the page cannot read when to try again: %v", header)
+		t.Errorf("contract 7: the page cannot read Retry-After: %v", header)
 	}
 }
 

@@ -164,7 +164,7 @@ func TestCallbackHop(t *testing.T) {
 		_, flow := w.flow(t, given)
 		w.provider.decision.Verdict = provider.Approved
 		if r := w.post(flow, nil); r.Status != 303 || r.Header.Get("Location") != api.HostedPath+"?"+here(flow) {
-			t.Fatalf("contract 22: a POST leads elsewhere than to this flow: %d to %s",
+			t.Fatalf("contract 22: a POST does not lead back to this flow: %d to %s",
 				r.Status, r.Header.Get("Location"))
 		}
 		w.commits = 0
@@ -187,7 +187,7 @@ func TestCallbackHop(t *testing.T) {
 		w.Clock.Advance(5*time.Minute - time.Millisecond)
 		w.provider.decision.Verdict = provider.Rejected
 		if r := w.post(flow, nil); r.Status != 303 {
-			t.Errorf("contract 18: a late answer is answered %d", r.Status)
+			t.Errorf("contract 18: a late POST is answered %d", r.Status)
 		}
 		again := hop(t, w.get(here(flow)))
 		if again == nil {

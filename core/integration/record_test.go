@@ -166,7 +166,7 @@ func TestAnEarlierReleasesStore(t *testing.T) {
 	}
 	holds("with the ring as it was")
 	if v := string(w.raw(t, "c/int/"+testUUID).Value); !strings.Contains(v, sample().Webhook.URL) {
-		t.Errorf("while the release before may run, its URL is hidden from it: %s", v)
+		t.Errorf("the URL is sealed while an earlier release may still run and cannot read it: %s", v)
 	}
 
 	coretest.Must(t, legacy.Rotate(w.Host.Random, w.Clock.Now(), time.Minute))
@@ -188,7 +188,7 @@ func TestAnEarlierReleasesStore(t *testing.T) {
 	body, _, _ := strings.Cut(string(it.Value), `,"m":"`)
 	w.plant(t, itemName(text), []byte(body+"}"))
 	if _, err := w.Key(ctx, SecretPrefix, text); !errors.Is(err, ErrNotFound) {
-		t.Errorf("contract 19: a key without a MAC is believed for ever: %v", err)
+		t.Errorf("contract 19: a key without a MAC is accepted for ever: %v", err)
 	}
 }
 

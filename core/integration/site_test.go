@@ -73,7 +73,7 @@ func TestSiteValidate(t *testing.T) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 		if err != nil && strings.Contains(err.Error(), "short") {
-			t.Errorf("the error tells the secret: %v", err)
+			t.Errorf("the error shows the secret: %v", err)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestPut(t *testing.T) {
 
 	broken := errors.New("no thread is left")
 	if err := w.Put(ctx, aSite(), func([]func() error) error { return broken }); !errors.Is(err, broken) {
-		t.Errorf("%v, want what the host says", err)
+		t.Errorf("got %v, want the error of the host", err)
 	}
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
@@ -115,7 +115,7 @@ func TestPut(t *testing.T) {
 	}
 	err := w.Put(ctx, aSite(), nil)
 	if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "publisher pub_shop") {
-		t.Errorf("%v, want the write that failed", err)
+		t.Errorf("got %v, want the error of the write that failed", err)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestApply(t *testing.T) {
 
 	apply(w.Directory, Site{}, true)
 	if _, err := w.another().Integration(ctx, testUUID); err != nil {
-		t.Errorf("an integration that the site names no more: %v", err)
+		t.Errorf("an integration that the site no longer names: %v", err)
 	}
 	apply(w.Directory, changed, true)
 

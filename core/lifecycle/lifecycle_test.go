@@ -122,7 +122,7 @@ func (w *world) wantEvents(t testing.TB, timer bool, types ...string) []webhook.
 		t.Errorf("spec, Events: scheduled are %v, want %v", got, want)
 	}
 	if (len(timers) == 1) != timer || len(timers) > 1 {
-		t.Errorf("%d timers are scheduled, want one: %v", len(timers), timer)
+		t.Errorf("%d timers are scheduled; want one: %v", len(timers), timer)
 	}
 	return events
 }
@@ -204,7 +204,7 @@ func TestBeginWakesTheRunner(t *testing.T) {
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 	if len(w.woken) != 2 || !w.woken[0].Equal(w.Clock.Now()) || !w.woken[1].Equal(s.ID.Expires()) {
-		t.Errorf("woken for %v, want now and %s", w.woken, s.ID.Expires())
+		t.Errorf("the runner was woken for %v, want now and %s", w.woken, s.ID.Expires())
 	}
 }
 
@@ -272,7 +272,7 @@ func TestBeginConflictsOnTheExtraCheckAlone(t *testing.T) {
 		t.Fatalf("error %v, want a conflict", err)
 	}
 	if it, ok := conflict.Item("r/x"); !ok || string(it.Value) != "theirs" {
-		t.Errorf("contract 11: the conflict carries %+v, not the answer that is there", conflict)
+		t.Errorf("contract 11: the conflict has %+v and not the kept answer", conflict)
 	}
 	w.wantEvents(t, false)
 }
@@ -405,7 +405,7 @@ func TestOutcomesAreKeptAsLongAsTheSettingSays(t *testing.T) {
 	coretest.Must(t, err)
 	w.Clock.Advance(session.Life + outcomeLife - time.Millisecond)
 	if r := w.record(t, s); r != first {
-		t.Errorf("contract 21: an instant before it is over the outcome is %+v", r)
+		t.Errorf("contract 21: an instant before its life is over the outcome is %+v", r)
 	}
 	w.Clock.Advance(time.Millisecond)
 	if r := w.record(t, s); r != (session.Record{}) {
@@ -452,7 +452,7 @@ func TestRaces(t *testing.T) {
 				wait.Wait()
 				final := w.record(t, s)
 				if !final.Terminal() {
-					t.Fatalf("no outcome: %+v", final)
+					t.Fatalf("the session has no outcome: %+v", final)
 				}
 				for n, r := range records {
 					if errs[n] != nil || r.Terminal() && r != final {
@@ -539,7 +539,7 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 					kept := w.record(t, s)
 					switch {
 					case err != nil && (first == kvtest.Pass || first != kvtest.Refuse && second == kvtest.Pass):
-						t.Errorf("one lost reply was not found out about: %v", err)
+						t.Errorf("one lost reply left the outcome unknown: %v", err)
 					case err == nil && r != kept:
 						t.Errorf("returned %+v, kept is %+v", r, kept)
 					case err != nil && r != (session.Record{}),
@@ -649,10 +649,10 @@ func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
 	// The timer is set to the end of the session, so that it does not fire again and again until then.
 	_, next, err := w.Memory.Claim(ctx, "p3", w.Clock.Now(), time.Minute, 1)
 	if err != nil || !next.Equal(s.ID.Expires()) {
-		t.Errorf("it is due at %s, %v, want %s", next, err, s.ID.Expires())
+		t.Errorf("the timer is due at %s, %v, want %s", next, err, s.ID.Expires())
 	}
 	if len(w.woken) == 0 || !w.woken[len(w.woken)-1].Equal(s.ID.Expires()) {
-		t.Errorf("woken for %v, want %s at last", w.woken, s.ID.Expires())
+		t.Errorf("the runner was woken for %v, want %s as the last time", w.woken, s.ID.Expires())
 	}
 	w.Clock.Advance(time.Millisecond)
 	coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, w.Clock.Now())))
@@ -673,14 +673,14 @@ func TestATimerThatFiresLateFindsTheOutcome(t *testing.T) {
 	w.Clock.Advance(session.Life)
 	coretest.Must(t, w.Expire(ctx, s, job))
 	if r := w.record(t, s); r != first {
-		t.Errorf("contract 18: the timer made %+v of %+v", r, first)
+		t.Errorf("contract 18: the timer changed the record to %+v from %+v", r, first)
 	}
 	w.wantEvents(t, false, webhook.TypeStarted, webhook.TypeCompleted)
 }
 
 // A session may end without its timer, if its integration sent no events at that time. The timer is then
 // removed, and no event is made.
-func TestATimerThatWasForgottenGoes(t *testing.T) {
+func TestATimerOfAnEndedSessionIsRemoved(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
 	_, err := w.Fire(ctx, s, session.Succeeded, 0)
@@ -704,7 +704,7 @@ func TestATimerWhoseLeaseIsLostDoesNothing(t *testing.T) {
 		t.Errorf("a lost lease is an error: %v", err)
 	}
 	if r := w.record(t, s); r != (session.Record{}) {
-		t.Errorf("whoever lost the lease wrote %+v", r)
+		t.Errorf("the runner that lost the lease wrote %+v", r)
 	}
 	w.wantEvents(t, true, webhook.TypeStarted)
 }
@@ -851,6 +851,6 @@ func TestWhoCanWriteToTheStoreMakesNoOutcome(t *testing.T) {
 		t.Errorf("contract 19: another session's outcome, moved, is %+v, %v", r, err)
 	}
 	if r, _, err := w.Load(ctx, done.ID); err != nil || r.State != session.Completed {
-		t.Errorf("its own: %+v, %v", r, err)
+		t.Errorf("the session's own outcome: %+v, %v", r, err)
 	}
 }

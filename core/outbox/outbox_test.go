@@ -220,7 +220,7 @@ func TestDeliverJudgesTheAnswer(t *testing.T) {
 					t.Errorf("contract 26: tried again after %s, want 5 s ±20 %%; dead %+v", d, dead)
 				}
 				if len(woken) != 1 || !woken[0].Equal(next) {
-					t.Errorf("contract 26: the runner was told of %v and sleeps through %v", woken, next)
+					t.Errorf("contract 26: the runner was woken for %v and not for %v", woken, next)
 				}
 				if !strings.Contains(w.Logged.String(), c.last) {
 					t.Errorf("the log does not say %q: %s", c.last, &w.Logged)
@@ -291,7 +291,7 @@ func TestEveryAttemptOfTheSchedule(t *testing.T) {
 			header[name] = []string{value}
 		}
 		if err := webhook.Verify(secret, header, p.Body, w.at[n], 0); err != nil {
-			t.Errorf("contract 25: attempt %d, t is not its time: %v", n+1, err)
+			t.Errorf("contract 25: in attempt %d, t is not the time of the attempt: %v", n+1, err)
 		}
 		seen[p.Header[webhook.HeaderTimestamp]] = true
 	}
@@ -300,7 +300,7 @@ func TestEveryAttemptOfTheSchedule(t *testing.T) {
 	}
 	w.Clock.Advance(deadLife - time.Millisecond)
 	if len(w.dead(t)) != 1 {
-		t.Error("contract 27: it is not visible for 30 days")
+		t.Error("contract 27: the dead event is not visible for 30 days")
 	}
 	w.Clock.Advance(time.Millisecond)
 	if len(w.dead(t)) != 0 {
@@ -490,7 +490,7 @@ func TestTheStoresErrorUsesNoAttempt(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if len(w.posts) != 0 {
-		t.Error("it was posted though nobody knows where to")
+		t.Error("it was posted although its destination is unknown")
 	}
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
@@ -526,7 +526,7 @@ func TestALookUpThatFailsGivesNothingUp(t *testing.T) {
 	}
 	w.Store.Decide = nil
 	if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 0 {
-		t.Errorf("doc: our own store's error gave the event up: %d posts, dead %+v", len(w.posts), dead)
+		t.Errorf("doc: an error of the store gave the event up: %d posts, dead %+v", len(w.posts), dead)
 	}
 	w.Clock.Advance(lease)
 	if m, _, _ := Read(w.claimOne(t).Task); m.Attempts != 0 {
@@ -589,7 +589,7 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 					scheduled := !next.IsZero()
 					leased := scheduled && next.Equal(job.Until)
 					if err == nil && leased {
-						t.Error("nothing was recorded, and it is no error")
+						t.Error("nothing was recorded, and Run returned no error")
 					}
 					switch {
 					case leased: // comes free again, as if nothing had been
@@ -636,7 +636,7 @@ func TestDeferCountsNoAttempt(t *testing.T) {
 		t.Error(err)
 	}
 	if _, next := w.claim(t); !next.Equal(again.Until) {
-		t.Errorf("whoever lost the lease moved the task to %s", next)
+		t.Errorf("the runner that lost the lease moved the task to %s", next)
 	}
 }
 
@@ -671,7 +671,7 @@ func TestDeadEventsArePaged(t *testing.T) {
 		}
 		for _, d := range page {
 			if !ids[d.Event] || d.Event <= after {
-				t.Errorf("contract 27: %s behind %s", d.Event, after)
+				t.Errorf("contract 27: %s is listed after %s", d.Event, after)
 			}
 			delete(ids, d.Event)
 			after = d.Event
@@ -714,7 +714,7 @@ func TestResend(t *testing.T) {
 	job := w.claimOne(t)
 	m, _, err := Read(job.Task)
 	if err != nil || m != (Meta{Kind: Deliver, Session: e.SessionID, Integration: testUUID, Type: e.Type}) {
-		t.Errorf("contract 27: it starts from %+v, %v", m, err)
+		t.Errorf("contract 27: the resent event starts from %+v, %v", m, err)
 	}
 	coretest.Must(t, w.run(t, job))
 	if len(w.posts) != 2 || !bytes.Equal(w.posts[1].Body, e.Body()) || !bytes.Equal(w.posts[0].Body, e.Body()) {
@@ -891,13 +891,13 @@ func TestTheLongestEventFits(t *testing.T) {
 	var back webhook.Event
 	coretest.Must(t, json.Unmarshal(e.Body(), &back))
 	if *back.Data.PublisherState != state {
-		t.Error("the state does not survive")
+		t.Error("the event does not keep the state")
 	}
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
 	w.answer = status(400)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	if len(w.dead(t)) != 1 {
-		t.Error("contract 27: it is not among the dead")
+		t.Error("contract 27: the event is not among the dead events")
 	}
 }
 

@@ -39,7 +39,7 @@ func TestAnEventThatWaitsForARetryIsVisible(t *testing.T) {
 			w := newWorld(t)
 			e := w.schedule(t)
 			if got := w.waiting(t); len(got) != 0 {
-				t.Errorf("nobody has tried it, and yet it waits for a retry: %+v", got)
+				t.Errorf("an event that was not tried yet waits for a retry: %+v", got)
 			}
 			for n, last := range []string{host.FetchRefused, host.FetchTLS, host.FetchDNS} {
 				w.answer = fails(last)
@@ -55,7 +55,7 @@ func TestAnEventThatWaitsForARetryIsVisible(t *testing.T) {
 			c.end(t, w)
 			w.idle(t)
 			if got := w.waiting(t); len(got) != 0 || len(w.dead(t)) != c.dead {
-				t.Errorf("it has ended and still waits: %+v; dead: %+v", got, w.dead(t))
+				t.Errorf("the event has ended and still waits: %+v; dead: %+v", got, w.dead(t))
 			}
 		})
 	}
@@ -90,6 +90,6 @@ func TestAWaitingEventExpires(t *testing.T) {
 	w.Clock.Advance(time.Millisecond)
 	items, err := w.Memory.List(ctx, kv.Key{Partition: part, Name: waitingPrefix}, "", 5)
 	if err != nil || len(items) != 0 {
-		t.Errorf("%d are kept, %v", len(items), err)
+		t.Errorf("%d waiting events are kept, %v", len(items), err)
 	}
 }

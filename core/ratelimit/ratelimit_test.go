@@ -459,7 +459,7 @@ func TestAStoreKeepsNoClientAddress(t *testing.T) {
 	}
 	secret = "rotated"
 	if named(l, noon, "192.0.2.7") != first {
-		t.Error("contract 30: the name changed within a minute, when not all instances have the new key")
+		t.Error("contract 30: the name changed within a minute, before all instances have the new key")
 	}
 	now := noon.Add(time.Minute)
 	if named(l, now, "192.0.2.7") == first || named(l, now, "192.0.2.7") != named(other, now, "192.0.2.7") {

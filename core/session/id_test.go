@@ -66,7 +66,7 @@ func TestTheIDOfAWebhookTestIsOfNoSession(t *testing.T) {
 		t.Errorf("contract 14: %q has not the form of an id, which is %q", test, issued)
 	}
 	if _, err := ParseID(r, test); !errors.Is(err, ErrForged) {
-		t.Errorf("contract 29: no session stands behind it, and yet ParseID returns %v", err)
+		t.Errorf("contract 29: the id of a test has no session; ParseID returns %v", err)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestNamesOfWhatIsKept(t *testing.T) {
 	}
 	id.Partition = 7
 	if id.Key().Partition != "p7" || id.UsedKey().Partition != "p7" || id.Partition.Name() != "p7" {
-		t.Errorf("what is kept of a session in partition 7 lies under %v and %v", id.Key(), id.UsedKey())
+		t.Errorf("the items of a session in partition 7 are under %v and %v", id.Key(), id.UsedKey())
 	}
 }
 
@@ -302,7 +302,7 @@ func TestIDVectorsAreAsPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want.Bytes()) {
-		t.Errorf("%s differs from the ids that this code makes: that loses every session alive; "+
+		t.Errorf("%s differs from the ids that this code makes. Every live session would be lost: "+
 			"a new format needs a new version", idPath)
 	}
 }

@@ -158,7 +158,7 @@ func TestVariety(t *testing.T) {
 	}
 	want = slices.DeleteFunc(want, func(w string) bool { return seen[w] })
 	if len(want) > 0 {
-		t.Errorf("it does not occur: %q", want)
+		t.Errorf("the corpus lacks %q", want)
 	}
 }
 

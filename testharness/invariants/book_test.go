@@ -257,7 +257,7 @@ func (b *book) audit(t *testing.T, since time.Time) {
 		a, ok := b.again(t.Context(), "reconcile", func() answer { return s.reconcile(l.id) }, 200)
 		status := a.text("status")
 		if !ok || l.ended != "" && status != l.ended || status == "EXPIRED" {
-			t.Errorf("I2: session %s ended %q as its user was told, and reconciles %d %s",
+			t.Errorf("I2: the user of session %s was told that it ended %q, but reconcile answers %d %s",
 				l.id, l.ended, a.status, status)
 		}
 		if status != "PENDING" {
@@ -327,14 +327,14 @@ func (b *book) singleUse(t *testing.T) {
 			t.Errorf("I1: the token of %s validated %d times", l.id, l.won)
 		}
 		if l.token == "" || l.from != l.to || l.from%2 == 1 {
-			continue // of a token whose outcome was lost no order of requests explains the answers
+			continue // its outcome was lost, so no order of the requests explains the answers
 		}
 		tokens++
 		if err := history.Explain(l.history.History()); err != nil {
 			t.Errorf("I1: %v", err)
 		}
 	}
-	t.Logf("%d tokens were used as they should", tokens)
+	t.Logf("%d tokens were used as they should be", tokens)
 }
 
 // auditPosts compares what the receiver got with what the service knew.

@@ -80,7 +80,7 @@ func TestI7ExpiredNeverEarlyAndSoonAfter(t *testing.T) {
 			t.Logf("%s: after %v", what, time.Since(since).Round(time.Millisecond))
 			for _, id := range ids {
 				if a := s.reconcile(id); a.text("status") != "EXPIRED" {
-					t.Errorf("I7: %s: an expired session reconciles %s", what, a.body)
+					t.Errorf("I7: %s: reconcile says of an expired session %s", what, a.body)
 				}
 			}
 		}
@@ -216,10 +216,10 @@ func TestI6CompletionRacesExpiry(t *testing.T) {
 					return status == "COMPLETED" && s.sink.count(r.id+":"+webhook.TypeCompleted) > 0 ||
 						status == "EXPIRED" && s.sink.count(r.id+":"+webhook.TypeExpired) > 0
 				}) {
-					t.Errorf("I6: %s is %s, and there is no such event", r.id, status)
+					t.Errorf("I6: %s is %s, but there is no event that says so", r.id, status)
 				}
 				if completed != (status == "COMPLETED") {
-					t.Errorf("I6: %s: the user was answered %d %.60s, and it is %s",
+					t.Errorf("I6: %s: the user was answered %d %.60s, but the session is %s",
 						r.id, told[i].status, told[i].location, status)
 				}
 				ends[status]++
@@ -227,7 +227,7 @@ func TestI6CompletionRacesExpiry(t *testing.T) {
 		}
 		t.Logf("ends: %v", ends)
 		if ends["COMPLETED"] == 0 || ends["EXPIRED"] == 0 {
-			t.Errorf("there was no race: %v", ends)
+			t.Errorf("the sessions did not race with their expiry: %v", ends)
 		}
 		b.settle(t)
 		s.auditPosts(t)

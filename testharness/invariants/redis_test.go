@@ -66,7 +66,7 @@ func TestFaultsOfRedis(t *testing.T) {
 					b.mu.Lock()
 					defer b.mu.Unlock()
 					if c.name != "SCRIPT FLUSH" && b.calls[503] == 0 {
-						t.Errorf("the fault met nothing: %v", b.calls)
+						t.Errorf("the fault hit no request: %v", b.calls)
 					}
 				})
 		})
@@ -107,7 +107,7 @@ func TestFaultsOfACluster(t *testing.T) {
 		stop()
 		b.audit(t, since)
 		if b.calls[503] == 0 {
-			t.Errorf("the fault met nothing: %v", b.calls)
+			t.Errorf("the fault hit no request: %v", b.calls)
 		}
 	})
 }
@@ -140,7 +140,8 @@ func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 	within(recovery, func() bool { mu.Lock(); defer mu.Unlock(); return len(sessions) >= 400 })
 	s.Kill()
 	posted := len(sv.sink.all())
-	time.Sleep(500 * time.Millisecond) // Verge has read the last replies of Redis, also those to claims and records
+	// Until then Verge has read the last replies of Redis, also those to claims and records.
+	time.Sleep(500 * time.Millisecond)
 	flying := sv.inFlight(0)
 	time.Sleep(1500 * time.Millisecond)
 	s.Start()
@@ -166,7 +167,7 @@ func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 		"%d were posted and %d leases in flight at the kill",
 		len(sessions), time.Since(back).Round(time.Millisecond), posted, flying)
 	if len(sessions) < 1000 || posted < 100 || flying == 0 {
-		t.Errorf("the kill met nothing: %d events, %d posted before, %d leases", len(sessions), posted, flying)
+		t.Errorf("the kill hit no delivery: %d events, %d posted before, %d leases", len(sessions), posted, flying)
 	}
 	newBook(sv, 0).settle(t)
 	extra, keys := 0, map[string]bool{}
@@ -247,7 +248,7 @@ func TestRedisThatLosesEverything(t *testing.T) {
 			}
 			wg.Wait()
 			if !within(10*time.Second, denied) {
-				t.Error("I2: what the store does not know is not denied")
+				t.Error("I2: requests are not denied although the store has lost everything")
 			}
 			b.report(t)
 			b.settle(t)

@@ -167,7 +167,7 @@ func background(t testing.TB, f func(context.Context) error) (stop func()) {
 	go func() {
 		defer close(done)
 		if err := f(ctx); err != nil {
-			t.Errorf("it did not end well: %v", err)
+			t.Errorf("it ended with an error: %v", err)
 		}
 	}()
 	return func() { cancel(); <-done }

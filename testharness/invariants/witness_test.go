@@ -115,7 +115,7 @@ func (w *witness) Commit(ctx context.Context, tx kv.Tx) error {
 func (w *witness) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	var e webhook.Event
 	if err := json.Unmarshal(req.Body, &e); err != nil {
-		w.t.Errorf("posted what is no event: %v", err)
+		w.t.Errorf("the service posted something that is no event: %v", err)
 	}
 	a := attempt{began: w.now()}
 	w.mu.Lock()

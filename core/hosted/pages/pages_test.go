@@ -161,12 +161,12 @@ func checkDocument(t *testing.T, doc *html.Node, lang string) {
 			content := attr(meta, "content")
 			if !strings.Contains(content, "width=device-width") || strings.Contains(content, "user-scalable") ||
 				strings.Contains(content, "maximum-scale") {
-				t.Errorf("WCAG 1.4.4: viewport %q is not the phone's or cannot be zoomed", content)
+				t.Errorf("WCAG 1.4.4: the viewport %q does not fit a phone or cannot be zoomed", content)
 			}
 		}
 	}
 	if viewports != 1 {
-		t.Errorf("%d viewports", viewports)
+		t.Errorf("the page has %d viewports, want 1", viewports)
 	}
 	ids := map[string]bool{}
 	for d := range doc.Descendants() {
@@ -210,7 +210,7 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 			switch {
 			case d.Data == "a" && (a.Val == v.SiteOrigin || v.HopURL != "" && a.Val == v.HopURL):
 				if attr(d, "rel") != "noreferrer" {
-					t.Error("contract 24: the link to the site hands over where it came from")
+					t.Error("contract 24: the link to the site sends a referrer")
 				}
 			case v.Reload && d.Data == "a" && a.Val == "":
 			case !strings.HasPrefix(a.Val, "/") || strings.HasPrefix(a.Val, "//"):
@@ -235,10 +235,10 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 		site = site || v.SiteOrigin != "" && attr(a, "href") == v.SiteOrigin
 	}
 	if want := v.SiteOrigin != "" && v.HopURL == ""; site != want {
-		t.Errorf("contract 24: a plain link to the site: %v, want %v", site, want)
+		t.Errorf("contract 24: the page has a plain link to the site: %v, want %v", site, want)
 	}
 	if got := len(find(doc, "a")); v.RetryURL != "" && !strings.Contains(raw, `href="`+v.RetryURL+`"`) {
-		t.Errorf("no link to retry among %d", got)
+		t.Errorf("none of %d links leads to RetryURL", got)
 	}
 }
 
@@ -286,7 +286,7 @@ func checkForms(t *testing.T, doc *html.Node, v View) {
 		}
 		buttons := find(f, "button")
 		if len(buttons) != 1 || attr(buttons[0], "type") != "submit" {
-			t.Errorf("the form %q has not one submit button", outcome)
+			t.Errorf("the form %q does not have exactly one submit button", outcome)
 		}
 	}
 	want := []string{}
@@ -305,7 +305,7 @@ func TestSandboxFormIsWhatProgramsLookFor(t *testing.T) {
 	_, raw := render(t, views()["sandbox"])
 	for _, o := range sandboxOutcomes {
 		if want := `<form data-outcome="` + o + `" method="post" action="/verify">`; strings.Count(raw, want) != 1 {
-			t.Errorf("architecture, verge dev: %s is not there once", want)
+			t.Errorf("architecture, verge dev: the page does not have %s exactly once", want)
 		}
 	}
 }
@@ -529,7 +529,7 @@ func TestHostileTextStaysText(t *testing.T) {
 		want := strings.NewReplacer("\x00", "\uFFFD", "\xff", "\uFFFD").Replace(hostile)
 		for _, f := range find(doc, "form") {
 			if got := attr(find(f, "input")[0], "value"); got != want {
-				t.Errorf("flow %q arrives as %q", hostile, got)
+				t.Errorf("the flow token %q is posted as %q", hostile, got)
 			}
 		}
 	}
