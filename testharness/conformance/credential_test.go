@@ -200,7 +200,7 @@ func (k keyMaker) form(t *testing.T) {
 	pk, _ := k.create(t, body{"integration_id": k.Publisher.L1.ID})
 	whole := len(sk) == len("svc_sk_")+43+6 && len(pk) == len(sk)
 	if !whole || !strings.HasPrefix(sk, "svc_sk_") || !strings.HasPrefix(pk, "svc_pk_") {
-		t.Errorf("%d %d", len(sk), len(pk))
+		t.Errorf("keys of %d and %d characters, or with a wrong prefix", len(sk), len(pk))
 	}
 	wantStatus(t, k.try(sk), 200)
 }
