@@ -617,7 +617,7 @@ func TestValidateConsumesOnce(t *testing.T) {
 	if oks.Load() != 1 || used.Load() != 31 {
 		t.Errorf("spec, validate: %d of 32 consumed it, %d were told", oks.Load(), used.Load())
 	}
-	// Contract 17: a token of the same session sealed anew is the same token.
+	// Contract 17: a token of the same session that is sealed again is the same token.
 	text, err := id.Format(w.Sealer)
 	coretest.Must(t, err)
 	again, err := token.SealResult(w.Sealer, w.claims(t, id, text))

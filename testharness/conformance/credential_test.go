@@ -292,8 +292,7 @@ func TestRevocationElsewhere(t *testing.T) {
 	a := newHarness(t, nil)
 	b := newHarness(t, &opts{KV: sharing(a), Keyring: a.Keyring})
 	sk, pk := a.Publisher.SecretKey, a.Publisher.L1.PublicKey
-	// b has written the integrations anew. The keys of a are still good, beside
-	// b's own.
+	// b has written the integrations again. The keys of a are still good, beside b's own.
 	try := func() (secret, public int) {
 		return start(b, testharness.Bearer(sk), string(b.StartBody(nil))).Status,
 			start(b, nil, string(b.StartBody(body{"public_key": pk}))).Status

@@ -111,7 +111,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// The code stays found when a developer moves it or names its variables anew.
+// The code is still found after a developer has moved it or renamed its variables.
 func TestApplyAfterAChange(t *testing.T) {
 	m := mutant{pkg: "door", old: `d.log = append(d.log, "-"+visitor)`, new: `forget(d, visitor)`}
 	for _, c := range []struct {

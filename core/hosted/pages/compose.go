@@ -62,7 +62,7 @@ type form struct {
 // hopeful are the pages from which the session can still be completed.
 var hopeful = []Kind{Method, Progress, Cancelled}
 
-// restartable are the pages that end here: only the site can begin anew.
+// restartable are the pages that end the flow. Only the site can start a new session.
 var restartable = []Kind{Failed, Expired, Damaged, NotAllowed}
 
 // compose finds the words. It gets the texts of lang as a parameter, so that a test can see which ones it
