@@ -1083,7 +1083,8 @@ switch reason {`,
 		breaks: "whoever shares an operator's address locks the operator out (contract 30)",
 		pkg:    "core/admin",
 		old:    `if !a.authorized(req) { return nil, a.refuse(ctx, req) }`,
-		new: `if err := a.refuse(ctx, req); !a.authorized(req) || reply.AsError(err, false).Code == reply.RateLimited {
+		new: `if err := a.refuse(ctx, req); !a.authorized(req) ||
+		reply.AsError(err, false).Code == reply.RateLimited {
 		return nil, err
 	}`,
 		ask: []string{"./core/admin"},
