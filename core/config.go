@@ -14,8 +14,8 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Config says what kind of service it is. BaseURL and Providers are needed;
-// every other zero value is the contract's.
+// Config says what kind of service it is. BaseURL and Providers are needed. Any other field that is zero
+// has the value that the contract gives.
 type Config struct {
 	// BaseURL is where users and publishers reach the service: scheme and
 	// host, nothing behind it. https unless Dev.
@@ -34,17 +34,17 @@ type Config struct {
 	// Providers carry out the methods that integrations name.
 	Providers []provider.Provider
 
-	// Partitions is over how many KV partitions sessions are spread. Zero: 1.
-	// It may grow and, once no session of the old count is kept any more, shrink.
+	// Partitions is the number of KV partitions over which sessions are spread. Zero: 1. It may grow. It
+	// may shrink once no session of the old count is kept any more.
 	Partitions int
 
-	// Attempts is how many failed ones a user has. Zero: 3.
+	// Attempts is how many failed attempts a user has. Zero: 3.
 	Attempts int
 
 	// OutcomeLife is how long outcomes can be reconciled. Zero: 30 days.
 	OutcomeLife time.Duration
 
-	// Limits are the rates. Each that is zero is the specification's or the contract's.
+	// Limits are the rates. A rate that is zero has the value of the specification or of the contract.
 	Limits api.Limits
 
 	// Schedule is when webhooks are tried again.
@@ -54,17 +54,17 @@ type Config struct {
 	// room for the record. Zero: 14 s.
 	AttemptTime time.Duration
 
-	// Lease is how long a claimed task is nobody else's, more than twice the
-	// AttemptTime. Zero: 29 s: a task whose lease outlived the connection to
-	// the store, its claim's reply lost or its outcome not recorded, is due
-	// again within half a minute of the store's return.
+	// Lease is how long a claimed task belongs to its claimant. It is more than twice the AttemptTime.
+	// Zero: 29 s. If the store fails, the reply to a claim can be lost, or the outcome of a task not
+	// recorded. Such a task keeps its lease. With 29 s it is due again within half a minute of the store's
+	// return.
 	Lease time.Duration
 }
 
 // minOutcomeLife is the shortest time for which outcomes are kept.
 const minOutcomeLife = time.Hour
 
-// withDefaults puts the standard value in place of each that is zero.
+// withDefaults gives every field that is zero its standard value.
 func (c Config) withDefaults() Config {
 	setZero(&c.Partitions, 1)
 	setZero(&c.Attempts, 3)
@@ -81,8 +81,7 @@ func setZero[T comparable](v *T, standard T) {
 	}
 }
 
-// FetchesWithin sets AttemptTime and Lease for a Fetcher that gives up after
-// that time.
+// FetchesWithin sets AttemptTime and Lease for a Fetcher that gives up after timeout.
 func (c *Config) FetchesWithin(timeout time.Duration) {
 	c.AttemptTime = outbox.AttemptTimeFor(timeout)
 	c.Lease = 2*c.AttemptTime + time.Second

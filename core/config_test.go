@@ -132,7 +132,7 @@ func TestNewRefusesABadConfig(t *testing.T) {
 	}
 }
 
-// All that is wrong is said at once, each problem with its member.
+// Validate reports all problems at once, each with its member.
 func TestConfigSaysAllThatIsWrong(t *testing.T) {
 	c := Config{BaseURL: "http://verify.verge.example", OperatorToken: "short", Partitions: -1, Attempts: -1,
 		OutcomeLife: time.Second, Lease: time.Second}

@@ -26,7 +26,8 @@ var (
 // lineBreak of a comment or of text, which may come in the middle of a citation.
 var lineBreak = regexp.MustCompile(`\n[\t ]*(?:// )?`)
 
-// maxRule is above every number of a rule. A larger number behind one is a status: "contract 5, 401".
+// maxRule is greater than the number of any rule. A larger number after a rule is an HTTP status: "contract
+// 5, 401".
 const maxRule = 100
 
 // contract is what CONTRACT.md has to be cited: rules by number, chapters with their own numbered rules.
@@ -149,7 +150,8 @@ func TestEveryCitationOfTheContractIsThere(t *testing.T) {
 // eachText calls visit with every text of the repository that may cite the contract.
 func eachText(t *testing.T, visit func(path, text string)) {
 	t.Helper()
-	kinds := []string{".go", ".md", ".txtar", ".js", ".lua", ".templ", ".yaml", ".toml", ".jsonc", ".css", ".html"}
+	kinds := []string{".go", ".md", ".txtar", ".js", ".lua", ".templ", ".yaml", ".toml", ".jsonc",
+		".css", ".html"}
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:

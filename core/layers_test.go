@@ -54,7 +54,7 @@ var floors = []string{
 // assemblies are the packages of the edge that know the whole core.
 var assemblies = []string{"edge", "edge/modules"}
 
-// leaves import this of ours and nothing else, no library either.
+// leaves may import these packages of ours and nothing else, not even a library.
 var leaves = map[string][]string{
 	"core/uuid":        nil,
 	"core/weburl":      nil,
@@ -79,7 +79,7 @@ var aboveLeaves = map[string][]string{
 	"edge/transcript": {"core", "core/token", "wasm/settings"},
 }
 
-// listed is a package as go list has it, test files left out.
+// listed is a package as go list reports it, without its test files.
 type listed struct {
 	ImportPath string
 	Name       string
@@ -106,7 +106,8 @@ func goList(t *testing.T, patterns ...string) map[string]listed {
 	if err != nil {
 		t.Skip("there is no go command to ask for imports")
 	}
-	cmd := exec.Command(goCommand, append([]string{"list", "-deps", "-json=ImportPath,Name,Standard,Imports,Deps"}, patterns...)...)
+	args := append([]string{"list", "-deps", "-json=ImportPath,Name,Standard,Imports,Deps"}, patterns...)
+	cmd := exec.Command(goCommand, args...)
 	cmd.Dir = ".."
 	out, err := cmd.Output()
 	if err != nil {
@@ -129,9 +130,10 @@ func goList(t *testing.T, patterns ...string) map[string]listed {
 	return packages
 }
 
-func TestTheCoreReachesForNothing(t *testing.T) {
+func TestTheCoreImportsNoAmbientPackage(t *testing.T) {
 	packages := goList(t, "./core/...")
-	banned := []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall", "unsafe", "math/rand", "math/rand/v2", "crypto/rand", "testing"}
+	banned := []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall", "unsafe", "math/rand",
+		"math/rand/v2", "crypto/rand", "testing"}
 	cores := 0
 	var reachable []string
 	for _, p := range packages {
@@ -206,12 +208,12 @@ func TestImportsPointDown(t *testing.T) {
 			}
 		}
 		if inCore(name) && floor(name) < 0 {
-			t.Errorf("architecture: %s has no place among the floors of layers_test.go", name)
+			t.Errorf("architecture: %s is not in floors of layers_test.go; put it where its imports allow", name)
 		}
 	}
 	for _, name := range floors {
 		if !seen[name] {
-			t.Errorf("architecture: %s has a floor, but is not there", name)
+			t.Errorf("architecture: %s is in floors, but there is no such package", name)
 		}
 	}
 }
@@ -267,7 +269,8 @@ func forbidden(name, imported string, floor func(string) int) string {
 		if name == "wasm/abi" && !slices.Contains([]string{"core/web", "core/host", "core/kv"}, imported) {
 			return "both sides share the wire format and nothing else"
 		}
-		if name == "wasm/effect" && !under("wasm/abi") && !slices.Contains([]string{"core/host", "core/kv"}, imported) {
+		if name == "wasm/effect" && !under("wasm/abi") &&
+			!slices.Contains([]string{"core/host", "core/kv"}, imported) {
 			return "both sides share the ports and nothing else"
 		}
 		if !inCore(imported) && !under("wasm") {
@@ -281,8 +284,8 @@ func forbidden(name, imported string, floor func(string) int) string {
 	return ""
 }
 
-// Whoever embeds Verge hands in the store, and links no other one. The runtime
-// for WebAssembly is linked by whoever runs modules.
+// A program that embeds Verge hands in the store, and links no other one. Only a program that runs modules
+// links the runtime for WebAssembly.
 func TestTheAssemblyLinksWhatItIsHanded(t *testing.T) {
 	const wazero = "github.com/tetratelabs/wazero"
 	runModules := []string{"edge/modules", "edge/transcript", "edge/wasmhost"}
@@ -313,7 +316,8 @@ func TestTheAssemblyLinksWhatItIsHanded(t *testing.T) {
 // imports does not tell time.Now from time.Duration.
 func TestTheCoreHasNoClockAndStartsNothing(t *testing.T) {
 	ambient := map[string][]string{
-		"time":         {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Local", "LoadLocation"},
+		"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick",
+			"Local", "LoadLocation"},
 		"crypto/rand":  {"Read", "Reader", "Int", "Prime", "Text"},
 		"math/rand":    nil,
 		"math/rand/v2": nil,
@@ -365,7 +369,8 @@ func TestTheCoreHasNoClockAndStartsNothing(t *testing.T) {
 				}
 				imported, ok := names[x.Name]
 				if list := ambient[imported]; ok && (list == nil || slices.Contains(list, n.Sel.Name)) {
-					t.Errorf("architecture, core: %s uses %s.%s; time and randomness are handed in", set.Position(n.Pos()), imported, n.Sel.Name)
+					t.Errorf("architecture, core: %s uses %s.%s; time and randomness are handed in",
+						set.Position(n.Pos()), imported, n.Sel.Name)
 				}
 			}
 			return true

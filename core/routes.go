@@ -43,8 +43,7 @@ var public = web.Table[handler]{
 	{Pattern: "{...}", Label: "other"},
 }
 
-// Methods of routes, as Allow names them. HEAD is GET whose body the engine
-// leaves out.
+// Methods of routes, as Allow names them. HEAD is answered as GET, and the engine leaves out the body.
 var (
 	get        = []string{"GET"}
 	getAndHead = []string{"GET", "HEAD"}
@@ -52,10 +51,10 @@ var (
 	options    = []string{"OPTIONS"}
 )
 
-// Routes are those of Service.Handle, for the door of an engine.
+// Routes lists the routes of Service.Handle, for the server in front of an engine.
 func Routes() web.Listing { return public.Listing() }
 
-// AdminRoutes are those of Service.Admin.
+// AdminRoutes lists the routes of Service.Admin.
 func AdminRoutes() web.Listing { return admin.Routes() }
 
 // route answers a request of the public side.

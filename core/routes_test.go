@@ -62,7 +62,7 @@ func line(methods, pattern, label string, limit int) string {
 	return fmt.Sprintf("%-8s %-36s %-8s %d", methods, pattern, label, limit)
 }
 
-// TestTheTablesHold what their readers rely on.
+// TestTheTablesHold checks what the readers of the tables rely on.
 func TestTheTablesHold(t *testing.T) {
 	for _, r := range public {
 		if (r.Handle == nil) != (len(r.Methods) == 0) {
@@ -75,7 +75,7 @@ func TestTheTablesHold(t *testing.T) {
 			if !regexp.MustCompile(`^(/[^{}]*(\{(\w*|(\w*\.\.\.))\}[^{}]*)?|\{\.\.\.\})$`).MatchString(r.Pattern) {
 				t.Errorf("%s: %q is no pattern", name, r.Pattern)
 			}
-			// The server counts as "none" what was no request.
+			// The server uses "none" for what was no request.
 			if !regexp.MustCompile(`^[a-z]+$`).MatchString(r.Label) || r.Label == "none" {
 				t.Errorf("%s: %s has the label %q", name, r.Pattern, r.Label)
 			}

@@ -82,11 +82,11 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	return s, nil
 }
 
-// maxCounters bounds the rate counters of one instance's memory: about 100 bytes each.
+// maxCounters is how many rate counters an instance keeps in memory. Each takes about 100 bytes.
 const maxCounters = 1 << 18
 
-// limiterOf counts in the store where instances share it, else in this
-// instance's memory, which needs no hashes.
+// limiterOf returns a limiter that counts in the store if instances share it. Otherwise it counts in this
+// instance's memory, where the names of counters need no hash.
 func limiterOf(h host.Host) *ratelimit.Limiter {
 	m, ok := h.KV.(kv.Meter)
 	if !ok {
@@ -99,8 +99,8 @@ func limiterOf(h host.Host) *ratelimit.Limiter {
 // Directory returns the store of publishers, integrations and keys.
 func (s *Service) Directory() *integration.Directory { return s.directory }
 
-// Apply checks a site, integration.Site as JSON, and puts it into the store if
-// it is not what was put there last.
+// Apply checks a site, which is an integration.Site as JSON. It puts the site into the store, unless it was
+// the last one put there.
 func (s *Service) Apply(ctx context.Context, site []byte) error {
 	parsed, err := integration.ReadSite(site)
 	if err != nil {
@@ -134,9 +134,8 @@ func (s *Service) Admin(ctx context.Context, req *web.Request) *web.Response {
 	}, false)
 }
 
-// answer gives a request its id, and its error, if that is what came of it,
-// to the log in full and to the caller as the contract has it: as a page where
-// that is a person.
+// answer gives a request its id and has it served. An error goes to the log in full, and to the caller as
+// the contract says. A person gets it as a page.
 func (s *Service) answer(ctx context.Context, req *web.Request,
 	serve func(context.Context, *web.Request) (*web.Response, api.Lines, error), person bool) *web.Response {
 	requestID, err := newRequestID(s.host.Random)
@@ -152,7 +151,7 @@ func (s *Service) answer(ctx context.Context, req *web.Request,
 		if e.Code == reply.Internal || e.Code == reply.Unavailable {
 			level := slog.LevelError
 			if kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) {
-				level = slog.LevelDebug // who watches the store and the ring says it once
+				level = slog.LevelDebug // the watchers of the store and the ring report it once
 			}
 			s.host.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", requestID),
 				slog.String("code", string(e.Code)), slog.String("error", err.Error()))
@@ -172,7 +171,7 @@ func (s *Service) answer(ctx context.Context, req *web.Request,
 	return resp
 }
 
-// asPage is the page for a person in place of a refusal in JSON.
+// asPage returns the page that a person gets instead of a refusal in JSON.
 func asPage(refusal *web.Response, req *web.Request) *web.Response {
 	page := hosted.Refusal(refusal.Status, req)
 	for _, name := range []string{"Allow", "Retry-After"} {
@@ -191,12 +190,14 @@ func newRequestID(random io.Reader) (string, error) {
 	return string(hex.AppendEncode([]byte("req_"), b[:])), nil
 }
 
-// Partitions are those that sessions, and so tasks, are spread over.
+// Partitions returns the partitions over which sessions, and so tasks, are spread.
 func (s *Service) Partitions() []kv.Partition { return s.partitions }
 
-// Claim leases up to n due tasks of the partition. next is when to look
-// again, zero if nothing is scheduled.
-func (s *Service) Claim(ctx context.Context, p kv.Partition, n int) (jobs []host.Job, next time.Time, err error) {
+// Claim leases up to n due tasks of the partition. next is when to look again. It is zero if nothing is
+// scheduled.
+func (s *Service) Claim(
+	ctx context.Context, p kv.Partition, n int,
+) (jobs []host.Job, next time.Time, err error) {
 	now := s.host.Now()
 	tasks, next, err := s.host.KV.Claim(ctx, p, now, s.lease, n)
 	for _, t := range tasks {
@@ -209,8 +210,8 @@ func (s *Service) Claim(ctx context.Context, p kv.Partition, n int) (jobs []host
 	return jobs, next, err
 }
 
-// Run does what a claimed task is for. Its errors are the store's: the task
-// comes free again when its lease runs out.
+// Run carries out a claimed task. It returns only errors of the store. After one, the task comes free again
+// when its lease runs out.
 func (s *Service) Run(ctx context.Context, job host.Job) error {
 	m, sealed, err := outbox.Read(job.Task)
 	if err != nil {
@@ -228,7 +229,7 @@ func (s *Service) Run(ctx context.Context, job host.Job) error {
 	}
 	i, err := s.directory.Integration(ctx, id.Integration)
 	if errors.Is(err, integration.ErrNotFound) {
-		i, err = &integration.Integration{ID: id.Integration}, nil // gone meanwhile: nobody to tell
+		i, err = &integration.Integration{ID: id.Integration}, nil // it was deleted meanwhile, so no event is sent
 	}
 	if err != nil {
 		return err
@@ -236,20 +237,20 @@ func (s *Service) Run(ctx context.Context, job host.Job) error {
 	return s.lifecycle.Expire(ctx, lifecycle.Session{ID: id, Text: m.Session, Integration: i}, job)
 }
 
-// Defer gives a claimed task back until then, without counting an attempt.
+// Defer gives a claimed task back. The task is due again at until, and no attempt is counted.
 func (s *Service) Defer(ctx context.Context, job host.Job, until time.Time) error {
 	return s.outbox.Defer(ctx, job, until)
 }
 
-// RunDue runs everything that is due, one task after the other, and returns
-// when the next task falls due, zero if there is none. It is for hosts
-// without threads; others claim and run side by side.
+// RunDue runs everything that is due, one task after the other. It returns when the next task falls due, or
+// zero if there is none. It is for hosts without threads. Other hosts claim tasks and run them side by
+// side.
 func (s *Service) RunDue(ctx context.Context) (next time.Time, err error) {
 	for ran := true; ran && err == nil; {
 		ran, next = false, time.Time{}
-		for _, p := range s.partitions { // a few of each, so that none starves
+		for _, p := range s.partitions { // a few of each, so that no partition waits for all of another
 			jobs, pNext, claimErr := s.Claim(ctx, p, 16)
-			err = errors.Join(err, claimErr) // the other partitions' tasks run all the same
+			err = errors.Join(err, claimErr) // the tasks of the other partitions still run
 			for _, job := range jobs {
 				err = errors.Join(err, s.Run(ctx, job))
 				ran = true

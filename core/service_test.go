@@ -61,8 +61,10 @@ func newWorld(t testing.TB, configure func(*Config)) *world {
 	w.Service, err = New(cfg, w.Host.Host)
 	coretest.Must(t, err)
 	coretest.Must(t, w.Directory().PutPublisher(ctx, integration.Publisher{ID: "pub_a"}))
-	coretest.Must(t, w.Directory().PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
-		Method: "real", Webhook: integration.Webhook{URL: "https://hooks.publisher.example/"}}, "whsec_only_for_tests"))
+	coretest.Must(t, w.Directory().PutIntegration(ctx,
+		integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
+			Method: "real", Webhook: integration.Webhook{URL: "https://hooks.publisher.example/"}},
+		"whsec_only_for_tests"))
 	return w
 }
 
@@ -80,7 +82,7 @@ func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchRespo
 	return host.FetchResponse{Status: w.status}, nil
 }
 
-// begin starts a session in a partition: an event that is due, and a timer.
+// begin starts a session in a partition. That makes an event that is due, and a timer.
 func (w *world) begin(t testing.TB, partition session.Partition) lifecycle.Session {
 	t.Helper()
 	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), partition)
@@ -99,14 +101,16 @@ func (w *world) ask(method, path string, header web.Header, body string) *web.Re
 		header = web.Header{}
 	}
 	path, query, _ := strings.Cut(path, "?")
-	return w.Handle(ctx, &web.Request{Method: method, Path: path, Query: query, Header: header, Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")})
+	return w.Handle(ctx, &web.Request{Method: method, Path: path, Query: query, Header: header,
+		Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")})
 }
 
 // TestRoutes asks for every path with every method.
 func TestRoutes(t *testing.T) {
 	w := newWorld(t, nil)
 	sid := w.begin(t, 0).Text
-	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get", ""}
+	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT",
+		"PROPFIND", "get", ""}
 	for _, c := range []struct {
 		path    string
 		allow   string
@@ -152,7 +156,8 @@ func TestRoutes(t *testing.T) {
 				if resp.Status != want {
 					t.Fatalf("status %d: %s", resp.Status, resp.Body)
 				}
-				if got := resp.Header.Get("Allow"); want == 405 && got != c.allow || want != 405 && resp.Header.Has("Allow") {
+				got := resp.Header.Get("Allow")
+				if want == 405 && got != c.allow || want != 405 && resp.Header.Has("Allow") {
 					t.Errorf("Allow %q, want %q", got, c.allow)
 				}
 				if id := resp.Header.Get("X-Request-Id"); !strings.HasPrefix(id, "req_") || len(id) != 28 {
@@ -163,10 +168,12 @@ func TestRoutes(t *testing.T) {
 				}
 				var body map[string]any
 				coretest.Must(t, json.Unmarshal(resp.Body, &body))
-				if body["code"] != code || body["error_code"] != code || body["error"] != body["message"] || body["error"] == "" || body["request_id"] != resp.Header.Get("X-Request-Id") {
+				if body["code"] != code || body["error_code"] != code || body["error"] != body["message"] ||
+					body["error"] == "" || body["request_id"] != resp.Header.Get("X-Request-Id") {
 					t.Errorf("contract 5: %s", resp.Body)
 				}
-				if resp.Header.Get("Content-Type") != "application/json; charset=utf-8" || resp.Header.Get("Cache-Control") != "no-store" {
+				if resp.Header.Get("Content-Type") != "application/json; charset=utf-8" ||
+					resp.Header.Get("Cache-Control") != "no-store" {
 					t.Errorf("contract 1: header %v", resp.Header)
 				}
 			})
@@ -199,7 +206,8 @@ func TestCorrelationID(t *testing.T) {
 				if !c.echoed {
 					want = ""
 				}
-				if got := resp.Header.Get("X-Correlation-Id"); got != want || resp.Header.Has("X-Correlation-Id") != c.echoed {
+				got := resp.Header.Get("X-Correlation-Id")
+				if got != want || resp.Header.Has("X-Correlation-Id") != c.echoed {
 					t.Errorf("%s: echoed is %q, want %q", path, got, want)
 				}
 				if !isError {
@@ -215,8 +223,9 @@ func TestCorrelationID(t *testing.T) {
 			}
 		})
 	}
-	if resp := w.ask("GET", "/nowhere", nil, ""); resp.Header.Has("X-Correlation-Id") || bytes.Contains(resp.Body, []byte("correlation")) {
-		t.Errorf("contract 4: none was given, and it says %v %s", resp.Header, resp.Body)
+	resp := w.ask("GET", "/nowhere", nil, "")
+	if resp.Header.Has("X-Correlation-Id") || bytes.Contains(resp.Body, []byte("correlation")) {
+		t.Errorf("contract 4: no id was given, and the answer has %v %s", resp.Header, resp.Body)
 	}
 }
 
@@ -227,14 +236,17 @@ func TestAStoreThatFailsIs503AndItsCauseStaysInTheLog(t *testing.T) {
 	w.Clock.Advance(5 * time.Second) // nothing is cached any more
 	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
 	resp := w.ask("POST", "/api/v1/verify/start", web.Header{"Authorization": {"Bearer " + sk}}, "{}")
-	if resp.Status != 503 || resp.Header.Get("Retry-After") == "" || !bytes.Contains(resp.Body, []byte(`"code":"UNAVAILABLE"`)) {
+	if resp.Status != 503 || resp.Header.Get("Retry-After") == "" ||
+		!bytes.Contains(resp.Body, []byte(`"code":"UNAVAILABLE"`)) {
 		t.Errorf("contract 5: %d %v %s", resp.Status, resp.Header, resp.Body)
 	}
-	if bytes.Contains(resp.Body, []byte("fault")) || !strings.Contains(w.Logged.String(), "injected fault") || !strings.Contains(w.Logged.String(), resp.Header.Get("X-Request-Id")) {
+	if bytes.Contains(resp.Body, []byte("fault")) || !strings.Contains(w.Logged.String(), "injected fault") ||
+		!strings.Contains(w.Logged.String(), resp.Header.Get("X-Request-Id")) {
 		t.Errorf("contract 5: the cause is for the log alone, with the request id:\n%s\n%s", resp.Body, &w.Logged)
 	}
 	if got := w.Logged.String(); strings.Contains(got, "level=ERROR") || !strings.Contains(got, "level=DEBUG") {
-		t.Errorf("a request that the store fails writes a line of its own beyond debug, and thousands may fail in a second:\n%s", got)
+		t.Errorf("a request that the store fails writes a line of its own beyond debug, "+
+			"and thousands may fail in a second:\n%s", got)
 	}
 	if strings.Contains(w.Logged.String(), sk[:20]) {
 		t.Errorf("contract 13: the log holds a key: %s", &w.Logged)
@@ -254,7 +266,8 @@ func TestWithoutRandomnessNothingIsServed(t *testing.T) {
 	h.Random = bytes.NewReader(nil)
 	s, err := New(good(), h)
 	coretest.Must(t, err)
-	if resp := s.Handle(ctx, &web.Request{Method: "GET", Path: "/docs"}); resp.Status != 500 || !bytes.Contains(resp.Body, []byte("INTERNAL")) {
+	resp := s.Handle(ctx, &web.Request{Method: "GET", Path: "/docs"})
+	if resp.Status != 500 || !bytes.Contains(resp.Body, []byte("INTERNAL")) {
 		t.Errorf("contract 5: %d %s", resp.Status, resp.Body)
 	}
 }
@@ -278,12 +291,13 @@ func TestRunDue(t *testing.T) {
 	next, err = w.RunDue(ctx)
 	coretest.Must(t, err)
 	slices.Sort(w.posts)
-	want := []string{webhook.TypeCompleted, webhook.TypeExpired, webhook.TypeExpired, webhook.TypeStarted, webhook.TypeStarted, webhook.TypeStarted}
+	want := []string{webhook.TypeCompleted, webhook.TypeExpired, webhook.TypeExpired, webhook.TypeStarted,
+		webhook.TypeStarted, webhook.TypeStarted}
 	if !slices.Equal(w.posts, want) || !next.IsZero() {
 		t.Errorf("posted %v, next %v", w.posts, next)
 	}
 	if _, err := w.RunDue(ctx); err != nil || len(w.posts) != 6 {
-		t.Errorf("run again it posted %v, %v", w.posts, err)
+		t.Errorf("a second run posted %v, %v", w.posts, err)
 	}
 }
 
@@ -303,17 +317,18 @@ func TestRunDueReturnsTheNextAttempt(t *testing.T) {
 		return kvtest.Pass
 	}
 	if _, err := w.RunDue(ctx); !errors.Is(err, kv.ErrUnavailable) {
-		t.Errorf("a store that cannot be asked: %v", err)
+		t.Errorf("the store does not answer: got %v", err)
 	}
 }
 
-// The timer of an integration that is gone ends its session and tells nobody.
-func TestTheTimerOfAnIntegrationThatIsGone(t *testing.T) {
+// If the integration is gone, its session's timer ends the session and makes no event.
+func TestTheTimerOfADeletedIntegration(t *testing.T) {
 	w := newWorld(t, nil)
 	s := w.begin(t, 0)
 	_, err := w.RunDue(ctx)
 	coretest.Must(t, err)
-	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c", Deletes: []string{"c/int/" + testUUID}}))
+	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c",
+		Deletes: []string{"c/int/" + testUUID}}))
 	w.Clock.Advance(session.Life)
 	next, err := w.RunDue(ctx)
 	if err != nil || !next.IsZero() || len(w.posts) != 1 {
@@ -341,7 +356,8 @@ func TestClaimIsOfOnePartition(t *testing.T) {
 			t.Errorf("%s: %d jobs, %v", p, len(jobs), err)
 		}
 		for _, j := range jobs {
-			if !j.Until.Equal(w.Clock.Now().Add(29*time.Second)) || j.Lane != testUUID || j.Task.Lease == "" || j.Partition != p {
+			if !j.Until.Equal(w.Clock.Now().Add(29*time.Second)) || j.Lane != testUUID || j.Task.Lease == "" ||
+				j.Partition != p {
 				t.Errorf("%s: job %+v", p, j)
 			}
 		}
@@ -369,11 +385,11 @@ func TestRunDueTakesAFewOfEachPartition(t *testing.T) {
 		t.Errorf("%d of 41 posted, %v", len(w.posts), err)
 	}
 	if len(claimed) < 6 || !slices.Equal(claimed[:4], []kv.Partition{"p0", "p1", "p0", "p1"}) {
-		t.Errorf("claims of %v, want the partitions by turns", claimed)
+		t.Errorf("claimed from %v, want the partitions in turn", claimed)
 	}
 }
 
-// What can be reached runs, though another partition cannot be asked.
+// Tasks of the partitions that answer run, even if another partition does not answer.
 func TestRunDueRunsTheOtherPartitionsBesideAnError(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Partitions = 2 })
 	w.begin(t, 0)
@@ -426,7 +442,8 @@ func TestATaskThatCannotRunIsDroppedAndHarmsNoOther(t *testing.T) {
 	w := newWorld(t, nil)
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p0", Schedule: []kv.Task{
 		{ID: "damaged", Due: w.Clock.Now().Add(-time.Second), Payload: []byte("?")},
-		{ID: "x/forged", Due: w.Clock.Now().Add(-time.Second), Payload: []byte(`{"k":"expire","sid":"svc_sess_x"}` + "\n")},
+		{ID: "x/forged", Due: w.Clock.Now().Add(-time.Second),
+			Payload: []byte(`{"k":"expire","sid":"svc_sess_x"}` + "\n")},
 	}}))
 	w.begin(t, 0)
 	if _, err := w.RunDue(ctx); err != nil {
@@ -442,14 +459,18 @@ func TestATaskThatCannotRunIsDroppedAndHarmsNoOther(t *testing.T) {
 	left, _, err := w.Memory.Claim(ctx, "p0", w.Clock.Now().Add(1000*time.Hour), time.Hour, 10)
 	coretest.Must(t, err)
 	if len(left) != 0 {
-		t.Errorf("%d tasks come back for ever", len(left))
+		t.Errorf("%d tasks are never removed", len(left))
 	}
 }
 
 // A person who is refused reads why, in their language (contract 22, 30).
 func TestPagesOverTheirRateAreRefusedWithAPage(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.PagesPerIP = ratelimit.PerMinute(4) })
-	german := web.Header{"Accept": {"text/html"}, "Accept-Language": {"de"}, "Content-Type": {"application/x-www-form-urlencoded"}}
+	german := web.Header{
+		"Accept":          {"text/html"},
+		"Accept-Language": {"de"},
+		"Content-Type":    {"application/x-www-form-urlencoded"},
+	}
 	for n, method := range []string{"GET", "POST", "HEAD", "GET"} {
 		r := w.ask(method, api.HostedPath+"?flow=x", german, "flow=x")
 		if r.Status != 400 || !strings.HasPrefix(r.Header.Get("Ratelimit-Policy"), `"page-ip";q=4;w=60`) {
@@ -458,12 +479,14 @@ func TestPagesOverTheirRateAreRefusedWithAPage(t *testing.T) {
 	}
 	for _, method := range []string{"GET", "POST", "HEAD"} {
 		r := w.ask(method, api.HostedPath+"?flow=x", german, "flow=x")
-		if r.Status != 429 || r.Header.Get("Retry-After") != "15" || !strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") ||
+		if r.Status != 429 || r.Header.Get("Retry-After") != "15" ||
+			!strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") ||
 			r.Header.Get("Content-Language") != "de" || r.Header.Get("Content-Security-Policy") == "" {
 			t.Errorf("contract 22, 30: %s: %d %v", method, r.Status, r.Header)
 		}
 	}
-	if r := w.ask("PUT", api.HostedPath, german, ""); r.Status != 405 || r.Header.Get("Allow") != "GET, HEAD, POST" {
+	r := w.ask("PUT", api.HostedPath, german, "")
+	if r.Status != 405 || r.Header.Get("Allow") != "GET, HEAD, POST" {
 		t.Errorf("contract 5, 405: %d %v", r.Status, r.Header)
 	}
 	for _, path := range []string{"/docs", "/"} {
@@ -480,7 +503,9 @@ type shared struct {
 	names []string
 }
 
-func (m *shared) Spend(ctx context.Context, _ kv.Partition, now time.Time, charges []kv.Charge) ([]time.Time, error) {
+func (m *shared) Spend(
+	ctx context.Context, _ kv.Partition, now time.Time, charges []kv.Charge,
+) ([]time.Time, error) {
 	for _, c := range charges {
 		m.names = append(m.names, c.Name)
 	}

@@ -107,11 +107,10 @@ var (
 	post = []string{"POST"}
 )
 
-// isGet lets the index be there for no other method: whoever has no token learns
-// nothing else.
+// isGet limits the index to GET, so that a caller without a token learns nothing else.
 func isGet(req *web.Request) bool { return req.Method == "GET" || req.Method == "HEAD" }
 
-// Routes are the routes of operators, for the door of an engine.
+// Routes lists the routes of operators, for the server in front of an engine.
 func Routes() web.Listing { return routes.Listing() }
 
 // Handle answers one request; an *reply.Error among the errors is for the caller.
@@ -225,7 +224,10 @@ func (a *Admin) createKey(ctx context.Context, req request) (*web.Response, erro
 	// public key could get a secret one, or one that never expires.
 	for _, name := range []string{"publisher_id", "integration_id", "expires"} {
 		if text, present, ok := body.String(name); !ok || present && text == "" {
-			return nil, &reply.Error{Code: reply.InvalidRequest, Message: name + " must be a string that is not empty."}
+			return nil, &reply.Error{
+				Code:    reply.InvalidRequest,
+				Message: name + " must be a string that is not empty.",
+			}
 		}
 	}
 	var kr KeyRequest

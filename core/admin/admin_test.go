@@ -206,7 +206,7 @@ func TestTheIndexNamesEveryRouteAndNeedsNoToken(t *testing.T) {
 		t.Errorf("the index has %d routes, want 7:\n%s", n, resp.Body)
 	}
 	if w.Store.Calls() != calls {
-		t.Error("it asked the store")
+		t.Error("the index asked the store")
 	}
 	if _, err := w.Handle(ctx, &web.Request{Method: "POST", Path: "/", Header: web.Header{}}); err == nil {
 		t.Error("POST is answered")
@@ -304,7 +304,7 @@ func TestANullMemberOfAKeyRequestCountsAsAbsent(t *testing.T) {
 }
 
 // A request must never get a key that can do more than the one it asked for.
-func TestAKeyIsWhatWasAskedForOrNone(t *testing.T) {
+func TestARequestMakesTheKeyItAsksForOrNone(t *testing.T) {
 	w := newWorld(t)
 	now := w.Clock.Now().Format(time.RFC3339)
 	for _, c := range []struct {
@@ -350,7 +350,7 @@ func TestNoPublicKeyWithoutCallbackOrigins(t *testing.T) {
 		const body = `{"publisher_id":"pub_a","integration_id":"` + testUUID + `"}`
 		if dev {
 			if e := w.ask(t, "POST", KeysPath, body, nil); e != nil {
-				t.Errorf("contract 8: dev mode is excepted: %v", e)
+				t.Errorf("contract 8: dev mode allows any callback, but got %v", e)
 			}
 			continue
 		}
@@ -421,7 +421,7 @@ func TestTheWebhookTest(t *testing.T) {
 			i, err := w.Directory.Integration(ctx, testUUID)
 			coretest.Must(t, err)
 			if ready, err := w.Directory.Ready(ctx, i); err != nil || ready != report.Ready {
-				t.Errorf("kept is ready %v, %v", ready, err)
+				t.Errorf("the store says ready %v, %v", ready, err)
 			}
 		})
 	}
@@ -470,7 +470,7 @@ func TestTheWebhookTestGoesOnAfterAnAnswer(t *testing.T) {
 }
 
 // An integration that was ready is not ready any more after a test that fails.
-func TestAFailedTestTakesReadinessBack(t *testing.T) {
+func TestAFailedTestEndsReadiness(t *testing.T) {
 	w := newWorld(t)
 	for _, want := range []bool{true, false, true} {
 		w.answer = w.receiver
@@ -562,7 +562,7 @@ func TestDeliveriesArePagedOverPartitions(t *testing.T) {
 					t.Fatal(e)
 				}
 				if page.Deliveries == nil || len(page.Deliveries) > 200 {
-					t.Fatalf("a page of %d, null: %v", len(page.Deliveries), page.Deliveries == nil)
+					t.Fatalf("a page has %d events; null: %v", len(page.Deliveries), page.Deliveries == nil)
 				}
 				for _, d := range page.Deliveries {
 					if !want[d.Event] {
@@ -575,7 +575,7 @@ func TestDeliveriesArePagedOverPartitions(t *testing.T) {
 				}
 			}
 			if len(want) != 0 {
-				t.Errorf("%d are not shown", len(want))
+				t.Errorf("%d events are not shown", len(want))
 			}
 		})
 	}

@@ -68,10 +68,10 @@ type call struct {
 // would cost a WASM guest more than the answer's own header does.
 type Lines []Line
 
-// Line is one of them.
+// Line is one header line.
 type Line struct{ Name, Value string }
 
-// Set adds a line, in place of the one of that name.
+// Set adds a line. It replaces a line of the same name.
 func (l *Lines) Set(name, value string) {
 	for i := range *l {
 		if (*l)[i].Name == name {
@@ -108,7 +108,9 @@ func Page(serve func() *web.Response) Handler {
 
 // Serve runs a handler on a route whose bodies have at most maxBody bytes. The
 // header goes on the answer, an error's too.
-func (a *API) Serve(ctx context.Context, req *web.Request, maxBody int, h Handler) (*web.Response, Lines, error) {
+func (a *API) Serve(
+	ctx context.Context, req *web.Request, maxBody int, h Handler,
+) (*web.Response, Lines, error) {
 	c := &call{API: a, ctx: ctx, req: req, maxBody: maxBody, now: a.Now(), header: make(Lines, 0, 5)}
 	resp, err := h(c)
 	return resp, c.header, err

@@ -44,9 +44,10 @@ var errOrigin = &reply.Error{Code: reply.Forbidden,
 var errCallbackOrigins = &reply.Error{Code: reply.Forbidden, Message: "A public key needs the " +
 	"integration's callback origins. Add the origin of callback_url to its callback_origins."}
 
-// publicRefusal is why the integration's public key may not start this request, nil if it may. It may not if
-// the request comes from a page whose origin the integration does not list, or if the integration has no
-// callback origins. A request without Origin comes from no page: from an app, for example.
+// publicRefusal returns why the integration's public key may not start this request, or nil if it may. It
+// may not if the request comes from a page whose origin the integration does not list, or if the
+// integration has no callback origins. A request without Origin comes from no page: from an app, for
+// example.
 func (c *call) publicRefusal(i *integration.Integration) error {
 	if c.req.Header.Has("Origin") && !slices.Contains(i.BrowserOrigins, c.req.Header.Get("Origin")) {
 		return errOrigin

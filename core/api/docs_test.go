@@ -12,7 +12,8 @@ func TestDocsPageNamesWhatItLoads(t *testing.T) {
 			t.Errorf("the page has no %s", path)
 		}
 	}
-	for _, id := range []string{"startVerification", "validateResult", "getSession", "quick-start", "verify-a-webhook", "errors", "webhooks"} {
+	for _, id := range []string{"startVerification", "validateResult", "getSession", "quick-start",
+		"verify-a-webhook", "errors", "webhooks"} {
 		if !strings.Contains(page, ` id="`+id+`"`) {
 			t.Errorf("the page has no anchor %s", id)
 		}

@@ -18,7 +18,7 @@ type Limits struct {
 	FailedOperatorsPerIP ratelimit.Limit // of operators' tokens that are wrong
 }
 
-// WithDefaults has the contract's rate in place of each that is zero.
+// WithDefaults returns l with the contract's rate in place of every rate that is zero.
 func (l Limits) WithDefaults() Limits {
 	for _, d := range []struct {
 		limit *ratelimit.Limit
@@ -64,7 +64,8 @@ func (c *call) take(address ratelimit.Rule, ofKey ...ratelimit.Rule) error {
 		return &reply.Error{Code: reply.RateLimited, RetryAfter: result.RetryAfter,
 			Message: "Too many requests. Retry-After says when to try again."}
 	}
-	// How much is left of a key's limit is for its holder alone, and nobody has proven to be that yet.
+	// Only the holder of a key may see how much is left of its limit. The caller has not proven yet to be
+	// the holder.
 	c.limitHeaders(result.First())
 	for _, r := range ofKey {
 		c.charged = r.Key

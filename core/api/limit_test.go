@@ -54,7 +54,14 @@ func (c *counted) forget(w *world) {
 func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 	w := newWorld(t)
 	many := ratelimit.PerMinute(1000)
-	w.Limits = Limits{PublicPerIP: many, PublicPerKey: many, SecretPerIP: many, ReconcilePerKey: many, PreflightsPerIP: many, PagesPerIP: many}
+	w.Limits = Limits{
+		PublicPerIP:     many,
+		PublicPerKey:    many,
+		SecretPerIP:     many,
+		ReconcilePerKey: many,
+		PreflightsPerIP: many,
+		PagesPerIP:      many,
+	}
 	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	unknown := map[string]string{}
@@ -94,29 +101,46 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 	}{
 		{"start, secret key", Start, StartPath, bearer(w.sk), startBody(), "", secret, secret, secret},
 		{"start, public key", Start, StartPath, nil, key(w.pk), "", both, both, both},
-		{"start, public key, from a page", Start, StartPath, web.Header{"Origin": {own}}, key(w.pk), "", both, both, both},
-		{"validate", Validate, ValidatePath, bearer(w.sk), `{"result_token":"` + result + `"}`, "", secret, secret, secret},
+		{"start, public key, from a page", Start, StartPath, web.Header{"Origin": {own}}, key(w.pk), "",
+			both, both, both},
+		{"validate", Validate, ValidatePath, bearer(w.sk), `{"result_token":"` + result + `"}`, "",
+			secret, secret, secret},
 		{"reconcile", Reconcile, session, bearer(w.sk), "", "", reconcile, reconcile, reconcile},
 
-		{"preflight", Preflight, StartPath, web.Header{"Origin": {own}, "Access-Control-Request-Method": {"POST"}}, "", "", preflight, preflight, preflight},
-		{"preflight, from another page", Preflight, StartPath, web.Header{"Origin": {other}, "Access-Control-Request-Method": {"POST"}}, "", reply.Forbidden, preflight, preflight, preflight},
-		{"preflight that is none", Preflight, StartPath, nil, "", reply.MethodNotAllowed, preflight, preflight, preflight},
-		{"a hosted page", Page(func() *web.Response { return &web.Response{Status: 200} }), HostedPath, nil, "", "", page, page, page},
+		{"preflight", Preflight, StartPath, web.Header{"Origin": {own}, "Access-Control-Request-Method": {"POST"}},
+			"", "", preflight, preflight, preflight},
+		{"preflight, from another page", Preflight, StartPath,
+			web.Header{"Origin": {other}, "Access-Control-Request-Method": {"POST"}}, "",
+			reply.Forbidden, preflight, preflight, preflight},
+		{"preflight that is none", Preflight, StartPath, nil, "", reply.MethodNotAllowed,
+			preflight, preflight, preflight},
+		{"a hosted page", Page(func() *web.Response { return &web.Response{Status: 200} }), HostedPath, nil, "", "",
+			page, page, page},
 
-		{"start, unknown secret key", Start, StartPath, bearer(unknown["svc_sk_"]), startBody(), reply.Unauthorized, secret, secret, secret},
-		{"validate, unknown key", Validate, ValidatePath, bearer(unknown["svc_sk_"]), "{}", reply.Unauthorized, secret, secret, secret},
+		{"start, unknown secret key", Start, StartPath, bearer(unknown["svc_sk_"]), startBody(), reply.Unauthorized,
+			secret, secret, secret},
+		{"validate, unknown key", Validate, ValidatePath, bearer(unknown["svc_sk_"]), "{}", reply.Unauthorized,
+			secret, secret, secret},
 		{"validate, no key", Validate, ValidatePath, nil, "{}", reply.Unauthorized, secret, secret, secret},
-		{"reconcile, unknown key", Reconcile, session, bearer(unknown["svc_sk_"]), "", reply.Unauthorized, reconcile, reconcile, secret},
-		{"reconcile, mistyped key", Reconcile, session, bearer(w.sk + "x"), "", reply.Unauthorized, secret, secret, secret},
+		{"reconcile, unknown key", Reconcile, session, bearer(unknown["svc_sk_"]), "", reply.Unauthorized,
+			reconcile, reconcile, secret},
+		{"reconcile, mistyped key", Reconcile, session, bearer(w.sk + "x"), "", reply.Unauthorized,
+			secret, secret, secret},
 		{"reconcile, public key", Reconcile, session, bearer(w.pk), "", reply.Forbidden, secret, secret, secret},
-		{"reconcile, from a page", Reconcile, session, with(bearer(w.sk), "Origin", own), "", reply.Forbidden, secret, secret, secret},
+		{"reconcile, from a page", Reconcile, session, with(bearer(w.sk), "Origin", own), "", reply.Forbidden,
+			secret, secret, secret},
 		{"start, nobody", Start, StartPath, nil, startBody(), reply.Unauthorized, public, public, public},
-		{"start, unknown public key", Start, StartPath, nil, key(unknown["svc_pk_"]), reply.Unauthorized, both, both, public},
-		{"start, mistyped public key", Start, StartPath, nil, key(w.pk + "x"), reply.Unauthorized, public, public, public},
-		{"start, public key of another type", Start, StartPath, nil, startBody(`"public_key":7`), reply.InvalidRequest, public, public, public},
+		{"start, unknown public key", Start, StartPath, nil, key(unknown["svc_pk_"]), reply.Unauthorized,
+			both, both, public},
+		{"start, mistyped public key", Start, StartPath, nil, key(w.pk + "x"), reply.Unauthorized,
+			public, public, public},
+		{"start, public key of another type", Start, StartPath, nil, startBody(`"public_key":7`),
+			reply.InvalidRequest, public, public, public},
 		{"start, no JSON", Start, StartPath, nil, "{", reply.InvalidRequest, public, public, public},
-		{"start, revoked public key", Start, StartPath, nil, key(revoked), reply.Unauthorized, both, public, public},
-		{"start, from another page", Start, StartPath, web.Header{"Origin": {other}}, key(w.pk), reply.Forbidden, both, public, public},
+		{"start, revoked public key", Start, StartPath, nil, key(revoked), reply.Unauthorized,
+			both, public, public},
+		{"start, from another page", Start, StartPath, web.Header{"Origin": {other}}, key(w.pk), reply.Forbidden,
+			both, public, public},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			c.forget(w)
@@ -126,8 +150,8 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 				if header == nil {
 					header = web.Header{}
 				}
-				_, told, err := w.Serve(ctx, &web.Request{Method: "POST", Path: x.path, Header: header, Body: []byte(x.body),
-					Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, x.handler)
+				_, told, err := w.Serve(ctx, &web.Request{Method: "POST", Path: x.path, Header: header,
+					Body: []byte(x.body), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, x.handler)
 				var e *reply.Error
 				errors.As(err, &e)
 				if want := x.want; code(e) != want && !(turn == 1 && code(e) == reply.AlreadyUsed) {
@@ -142,7 +166,8 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 					policies = append(policies, name)
 				}
 				if !slices.Equal(policies, x.told) || strings.Count(told.Get("Ratelimit"), ";r=") != len(x.told) {
-					t.Errorf("contract 30: turn %d: RateLimit-Policy %q, RateLimit %q, want %v", turn+1, told.Get("Ratelimit-Policy"), told.Get("Ratelimit"), x.told)
+					t.Errorf("contract 30: turn %d: RateLimit-Policy %q, RateLimit %q, want %v",
+						turn+1, told.Get("Ratelimit-Policy"), told.Get("Ratelimit"), x.told)
 				}
 			}
 		})
@@ -156,7 +181,8 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	w.Limits.PublicPerIP, w.Limits.PublicPerKey = ratelimit.PerMinute(4), ratelimit.PerMinute(2)
 	ask := func(key string) (*reply.Error, Lines) {
 		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{},
-			Body: []byte(startBody(`"public_key":"` + key + `"`)), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, Start)
+			Body: []byte(startBody(`"public_key":"` + key + `"`)), Client: netip.MustParseAddr("192.0.2.1")},
+			web.MaxBody, Start)
 		var e *reply.Error
 		errors.As(err, &e)
 		return e, header
@@ -169,8 +195,10 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	}
 	for range 3 {
 		e, header := ask(w.pk)
-		if code(e) != reply.RateLimited || e.RetryAfter != 30 || header.Get("Ratelimit") != `"public-ip";r=2;t=30, "public-key";r=0;t=30` {
-			t.Errorf("the key is at its limit, the address is charged nothing: %v, %s", e, header.Get("Ratelimit"))
+		if code(e) != reply.RateLimited || e.RetryAfter != 30 ||
+			header.Get("Ratelimit") != `"public-ip";r=2;t=30, "public-key";r=0;t=30` {
+			t.Errorf("want the key refused at its limit and the address not charged: %v, %s",
+				e, header.Get("Ratelimit"))
 		}
 	}
 	other := w.key(t, "pub_a", testUUID, nil)
@@ -194,8 +222,8 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	}
 }
 
-// TestPreflightsAndPagesAreLimitedByAddress: nobody of them has a key, and each
-// costs the store up to three reads.
+// TestPreflightsAndPagesAreLimitedByAddress: they come without a key, and each costs the store up to three
+// reads.
 func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 	w := newWorld(t)
 	c := &counted{Store: w.Limiter.Store, KV: w.Store}
@@ -205,8 +233,11 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 		"pages":      Page(func() *web.Response { served++; return &web.Response{Status: 200} }),
 	} {
 		ask := func(from string) (*reply.Error, Lines) {
-			_, lines, err := w.Serve(ctx, &web.Request{Method: "OPTIONS", Path: StartPath, Client: netip.MustParseAddr(from),
-				Header: web.Header{"Origin": {"https://www.publisher.example"}, "Access-Control-Request-Method": {"POST"}}}, web.MaxBody, h)
+			_, lines, err := w.Serve(ctx, &web.Request{Method: "OPTIONS", Path: StartPath,
+				Client: netip.MustParseAddr(from), Header: web.Header{
+					"Origin":                        {"https://www.publisher.example"},
+					"Access-Control-Request-Method": {"POST"},
+				}}, web.MaxBody, h)
 			var e *reply.Error
 			errors.As(err, &e)
 			return e, lines
@@ -218,11 +249,13 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 		}
 		c.forget(w)
 		c.reads, served = 0, 0
-		if e, lines := ask("192.0.2.1"); code(e) != reply.RateLimited || e.RetryAfter < 1 || !strings.HasSuffix(lines.Get("Ratelimit-Policy"), `-ip";q=600;w=60`) {
+		e, lines := ask("192.0.2.1")
+		if code(e) != reply.RateLimited || e.RetryAfter < 1 ||
+			!strings.HasSuffix(lines.Get("Ratelimit-Policy"), `-ip";q=600;w=60`) {
 			t.Errorf("contract 30: %s: number 601: %v %v", name, e, lines)
 		}
 		if c.reads != 0 || served != 0 {
-			t.Errorf("contract 30: %s: number 601 is served all the same, or reads the store %d times", name, c.reads)
+			t.Errorf("contract 30: %s: number 601 is served, or reads the store %d times", name, c.reads)
 		}
 		if e, _ := ask("192.0.2.2"); e != nil {
 			t.Errorf("contract 30: %s: another address: %v", name, e)
@@ -230,16 +263,18 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 	}
 }
 
-// TestAKeyIsCountedThoughThatWasNotForeseen: what was seen last is old news.
-func TestAKeyIsCountedThoughThatWasNotForeseen(t *testing.T) {
+// TestAKeyIsCountedThoughTheCacheDidNotExpectIt: what the directory read last said that the key would not be
+// counted. That was out of date.
+func TestAKeyIsCountedThoughTheCacheDidNotExpectIt(t *testing.T) {
 	w := newWorld(t)
 	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	c.forget(w)
 	const late = "https://late.publisher.example"
 	ask := func() (reply.Code, Lines) {
-		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{"Origin": {late}},
-			Body: []byte(startBody(`"public_key":"` + w.pk + `"`)), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, Start)
+		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath,
+			Header: web.Header{"Origin": {late}}, Client: netip.MustParseAddr("192.0.2.1"),
+			Body: []byte(startBody(`"public_key":"` + w.pk + `"`))}, web.MaxBody, Start)
 		var e *reply.Error
 		errors.As(err, &e)
 		return code(e), header
@@ -247,7 +282,7 @@ func TestAKeyIsCountedThoughThatWasNotForeseen(t *testing.T) {
 	if got, _ := ask(); got != reply.Forbidden {
 		t.Fatalf("a page of another origin: %q", got)
 	}
-	// Somewhere else it is allowed; here that shows when the cache is too old.
+	// Another instance allows the origin. This one learns it when its cache has expired.
 	elsewhere := integration.NewDirectory(w.Host.Host)
 	i, err := elsewhere.Integration(ctx, testUUID)
 	coretest.Must(t, err)

@@ -125,7 +125,12 @@ func TestOpenAPIStatuses(t *testing.T) {
 		"webhook verification.expired":            "2XX 401 4XX 5XX",
 		"webhook verification.cancelled":          "2XX 401 4XX 5XX",
 	}
-	headers := map[string][]string{"401": {"WWW-Authenticate"}, "405": {"Allow"}, "429": {"Retry-After", "RateLimit", "RateLimit-Policy"}, "503": {"Retry-After"}}
+	headers := map[string][]string{
+		"401": {"WWW-Authenticate"},
+		"405": {"Allow"},
+		"429": {"Retry-After", "RateLimit", "RateLimit-Policy"},
+		"503": {"Retry-After"},
+	}
 	got := map[string]string{}
 	operations(doc, func(name string, op *v3.Operation) {
 		var statuses []string
@@ -157,8 +162,10 @@ func TestOpenAPISchemasAreStrict(t *testing.T) {
 	const callback = `"callback_url":"https://www.publisher.example/return"`
 	const failure = `"code":"INTERNAL","error_code":"INTERNAL","error":"x","message":"x","request_id":"req_1"`
 	event := func(typ, data string) string {
-		return fmt.Sprintf(`{"id":"evt_6f1c8a52-0d8e-4c53-9a53-0d6f2b1f7c11","type":%q,"created_at":"2026-11-20T22:10:00.000Z","schema_version":"2026-01-07",`+
-			`"publisher_id":"pub_1","integration_id":"int_3f0e6a52-6f0a-4c1e-9a53-0d6c2f3b7a11","session_id":"svc_sess_1","test":false,"idempotency_key":"svc_sess_1:%s","data":%s}`, typ, typ, data)
+		return fmt.Sprintf(`{"id":"evt_6f1c8a52-0d8e-4c53-9a53-0d6f2b1f7c11","type":%q,`+
+			`"created_at":"2026-11-20T22:10:00.000Z","schema_version":"2026-01-07","publisher_id":"pub_1",`+
+			`"integration_id":"int_3f0e6a52-6f0a-4c1e-9a53-0d6c2f3b7a11","session_id":"svc_sess_1",`+
+			`"test":false,"idempotency_key":"svc_sess_1:%s","data":%s}`, typ, typ, data)
 	}
 	requests := []string{"StartRequest", "ValidateRequest"} // contract 3: unknown members are ignored
 	for name, proxy := range doc.Components.Schemas.FromOldest() {
@@ -176,35 +183,56 @@ func TestOpenAPISchemasAreStrict(t *testing.T) {
 		rule, schema, json string
 		want               bool
 	}{
-		{"contract 3: unknown members of a request are ignored", "StartRequest", `{` + integration + `,` + callback + `,"more":1}`, true},
-		{"contract 8: an empty state counts as given", "StartRequest", `{` + integration + `,` + callback + `,"state":""}`, true},
-		{"contract 8: state of any text", "StartRequest", `{` + integration + `,` + callback + `,"state":"é😀 "}`, true},
-		{"contract 8: state has no control characters", "StartRequest", `{` + integration + `,` + callback + `,"state":"a\u0085"}`, false},
-		{"contract 8: state over its length", "StartRequest", `{` + integration + `,` + callback + `,"state":"` + strings.Repeat("a", 1025) + `"}`, false},
-		{"contract 8: external_user_id over its length", "StartRequest", `{` + integration + `,` + callback + `,"external_user_id":"` + strings.Repeat("a", 257) + `"}`, false},
-		{"contract 8: callback_url over its length", "StartRequest", `{` + integration + `,"callback_url":"https://p.example/` + strings.Repeat("a", 2048) + `"}`, false},
-		{"contract 8: callback_url has no fragment", "StartRequest", `{` + integration + `,"callback_url":"https://p.example/#"}`, false},
-		{"contract 10: language is one of six", "StartRequest", `{` + integration + `,` + callback + `,"language":"nl"}`, false},
+		{"contract 3: unknown members of a request are ignored", "StartRequest",
+			`{` + integration + `,` + callback + `,"more":1}`, true},
+		{"contract 8: an empty state counts as given", "StartRequest",
+			`{` + integration + `,` + callback + `,"state":""}`, true},
+		{"contract 8: state of any text", "StartRequest",
+			`{` + integration + `,` + callback + `,"state":"é😀 "}`, true},
+		{"contract 8: state has no control characters", "StartRequest",
+			`{` + integration + `,` + callback + `,"state":"a\u0085"}`, false},
+		{"contract 8: state over its length", "StartRequest",
+			`{` + integration + `,` + callback + `,"state":"` + strings.Repeat("a", 1025) + `"}`, false},
+		{"contract 8: external_user_id over its length", "StartRequest",
+			`{` + integration + `,` + callback + `,"external_user_id":"` + strings.Repeat("a", 257) + `"}`, false},
+		{"contract 8: callback_url over its length", "StartRequest",
+			`{` + integration + `,"callback_url":"https://p.example/` + strings.Repeat("a", 2048) + `"}`, false},
+		{"contract 8: callback_url has no fragment", "StartRequest",
+			`{` + integration + `,"callback_url":"https://p.example/#"}`, false},
+		{"contract 10: language is one of six", "StartRequest",
+			`{` + integration + `,` + callback + `,"language":"nl"}`, false},
 		{"spec: integration_id is required", "StartRequest", `{` + callback + `}`, false},
 		{"spec: callback_url is required", "StartRequest", `{` + integration + `}`, false},
-		{"spec: integration_id is a UUID", "StartRequest", `{"integration_id":"int_3f0e6a52-6f0a-4c1e-9a53-0d6c2f3b7a11",` + callback + `}`, false},
+		{"spec: integration_id is a UUID", "StartRequest",
+			`{"integration_id":"int_3f0e6a52-6f0a-4c1e-9a53-0d6c2f3b7a11",` + callback + `}`, false},
 		{"contract 3: an optional member may be null", "StartRequest",
-			`{` + integration + `,` + callback + `,"state":null,"external_user_id":null,"language":null,"public_key":null}`, true},
-		{"contract 3: a required member may not be null", "StartRequest", `{"integration_id":null,` + callback + `}`, false},
+			`{` + integration + `,` + callback +
+				`,"state":null,"external_user_id":null,"language":null,"public_key":null}`, true},
+		{"contract 3: a required member may not be null", "StartRequest",
+			`{"integration_id":null,` + callback + `}`, false},
 		{"contract 3: the result token may not be null", "ValidateRequest", `{"result_token":null}`, false},
 		{"spec: result_token has its prefix", "ValidateRequest", `{"result_token":"svc_sess_1"}`, false},
 		{"contract 5: an error", "Error", `{` + failure + `}`, true},
 		{"contract 5: an error is closed", "Error", `{` + failure + `,"session_id":"svc_sess_1"}`, false},
-		{"contract 5: the error of 502 has session_id", "ProviderUnavailableError", `{` + failure + `,"session_id":"svc_sess_1"}`, true},
+		{"contract 5: the error of 502 has session_id", "ProviderUnavailableError",
+			`{` + failure + `,"session_id":"svc_sess_1"}`, true},
 		{"contract 5: the error of 502 needs session_id", "ProviderUnavailableError", `{` + failure + `}`, false},
-		{"spec: an event", "StartedEvent", event("verification.started", `{"status":"started","expires_at":"2026-11-20T22:20:00.000Z"}`), true},
+		{"spec: an event", "StartedEvent",
+			event("verification.started", `{"status":"started","expires_at":"2026-11-20T22:20:00.000Z"}`), true},
 		{"contract 29: a test's event says what it is", "StartedEvent",
-			event("verification.started", `{"status":"started","expires_at":"2026-11-20T22:20:00.000Z","message":"x"}`), true},
-		{"spec: an event is closed", "StartedEvent", strings.Replace(event("verification.started", `{"status":"started","expires_at":"2026-11-20T22:20:00.000Z"}`), "{", `{"more":1,`, 1), false},
-		{"spec: an event of another type", "StartedEvent", event("verification.expired", `{"status":"started","expires_at":"2026-11-20T22:20:00.000Z"}`), false},
-		{"spec: another event's data", "FailedEvent", event("verification.failed", `{"status":"expired","expires_at":"2026-11-20T22:20:00.000Z"}`), false},
-		{"spec: a failure code is one of five", "FailedEvent", event("verification.failed", `{"status":"failed","failure":{"code":"OTHER","message":"x"}}`), false},
-		{"spec: cancelled is kept", "CancelledEvent", event("verification.cancelled", `{"status":"cancelled"}`), true},
+			event("verification.started",
+				`{"status":"started","expires_at":"2026-11-20T22:20:00.000Z","message":"x"}`), true},
+		{"spec: an event is closed", "StartedEvent",
+			strings.Replace(event("verification.started",
+				`{"status":"started","expires_at":"2026-11-20T22:20:00.000Z"}`), "{", `{"more":1,`, 1), false},
+		{"spec: an event of another type", "StartedEvent",
+			event("verification.expired", `{"status":"started","expires_at":"2026-11-20T22:20:00.000Z"}`), false},
+		{"spec: another event's data", "FailedEvent",
+			event("verification.failed", `{"status":"expired","expires_at":"2026-11-20T22:20:00.000Z"}`), false},
+		{"spec: a failure code is one of five", "FailedEvent",
+			event("verification.failed", `{"status":"failed","failure":{"code":"OTHER","message":"x"}}`), false},
+		{"spec: cancelled is kept", "CancelledEvent",
+			event("verification.cancelled", `{"status":"cancelled"}`), true},
 	} {
 		proxy, found := doc.Components.Schemas.Get(c.schema)
 		if !found {
@@ -279,10 +307,12 @@ func TestOpenAPIFitsTheEvents(t *testing.T) {
 	head := webhook.Head{ID: "evt_6f1c8a52-0d8e-4c53-9a53-0d6f2b1f7c11", CreatedAt: at, PublisherID: "pub_1",
 		IntegrationID: "3f0e6a52-6f0a-4c1e-9a53-0d6c2f3b7a11", SessionID: "svc_sess_1", Test: true}
 	for name, events := range map[string][]webhook.Event{
-		"StartedEvent":   {webhook.Started(head, at)},
-		"CompletedEvent": {webhook.Completed(head, "L1", 25, nil, nil), webhook.Completed(head, "L2", 25, &given, &given)},
-		"FailedEvent":    {webhook.Failed(head, webhook.FailureUnknown, "x", nil, nil), webhook.Failed(head, webhook.FailureMaxAttempts, "x", &given, &given)},
-		"ExpiredEvent":   {webhook.Expired(head, at)},
+		"StartedEvent": {webhook.Started(head, at)},
+		"CompletedEvent": {webhook.Completed(head, "L1", 25, nil, nil),
+			webhook.Completed(head, "L2", 25, &given, &given)},
+		"FailedEvent": {webhook.Failed(head, webhook.FailureUnknown, "x", nil, nil),
+			webhook.Failed(head, webhook.FailureMaxAttempts, "x", &given, &given)},
+		"ExpiredEvent": {webhook.Expired(head, at)},
 	} {
 		proxy, _ := doc.Components.Schemas.Get(name)
 		for _, event := range events {

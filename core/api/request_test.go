@@ -50,7 +50,14 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	h := testhost.New(t)
 	w := &world{Host: h}
-	life := &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3, OutcomeLife: 30 * 24 * time.Hour}
+	life := &lifecycle.Lifecycle{
+		KV:          h.KV,
+		Sealer:      h.Sealer,
+		Now:         h.Now,
+		Random:      h.Random,
+		Attempts:    3,
+		OutcomeLife: 30 * 24 * time.Hour,
+	}
 	w.API = &API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		BaseURL: "https://verify.verge.example", Partitions: 4, Directory: integration.NewDirectory(h.Host),
 		Lifecycle: life, Results: &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: life},
@@ -59,11 +66,14 @@ func newWorld(t testing.TB) *world {
 	for n, id := range []string{testUUID, otherUUID} {
 		publisher := []string{"pub_a", "pub_b"}[n]
 		coretest.Must(t, w.Directory.PutPublisher(ctx, integration.Publisher{ID: publisher}))
-		coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: id, PublisherID: publisher, Level: "L1", ChallengeAge: 25,
-			Method: sandbox.Method, Webhook: integration.Webhook{Off: true}, BrowserOrigins: []string{"https://www.publisher.example"},
-			CallbackOrigins: []string{"https://www.publisher.example"}}, ""))
+		page := []string{"https://www.publisher.example"}
+		coretest.Must(t, w.Directory.PutIntegration(ctx,
+			integration.Integration{ID: id, PublisherID: publisher, Level: "L1", ChallengeAge: 25,
+				Method: sandbox.Method, Webhook: integration.Webhook{Off: true},
+				BrowserOrigins: page, CallbackOrigins: page}, ""))
 	}
-	w.sk, w.pk, w.otherSK = w.key(t, "pub_a", "", nil), w.key(t, "pub_a", testUUID, nil), w.key(t, "pub_b", "", nil)
+	w.sk, w.pk = w.key(t, "pub_a", "", nil), w.key(t, "pub_a", testUUID, nil)
+	w.otherSK = w.key(t, "pub_b", "", nil)
 	return w
 }
 
@@ -92,7 +102,8 @@ func (w *world) ask(h Handler, path string, header web.Header, body string) ([]b
 	if header == nil {
 		header = web.Header{}
 	}
-	resp, _, err := w.Serve(ctx, &web.Request{Method: "POST", Path: path, Header: header, Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, h)
+	resp, _, err := w.Serve(ctx, &web.Request{Method: "POST", Path: path, Header: header, Body: []byte(body),
+		Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, h)
 	if err != nil {
 		return nil, reply.AsError(err, errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown))
 	}
@@ -107,7 +118,8 @@ func code(e *reply.Error) reply.Code {
 }
 
 func startBody(members ...string) string {
-	return "{" + strings.Join(append([]string{`"integration_id":"` + testUUID + `"`, `"callback_url":"https://www.publisher.example/return"`}, members...), ",") + "}"
+	return "{" + strings.Join(append([]string{`"integration_id":"` + testUUID + `"`,
+		`"callback_url":"https://www.publisher.example/return"`}, members...), ",") + "}"
 }
 
 // complete has a session succeed.
@@ -174,34 +186,60 @@ func TestWhoMayCallWhat(t *testing.T) {
 		start, validate, reconcile reply.Code
 	}{
 		{"spec, Authentication 1: a secret key", bearer(w.sk), "", ok, ok, ok},
-		{"spec, Authentication 1: the scheme in lower case", web.Header{"Authorization": {"bearer " + w.sk}}, "", ok, ok, ok},
+		{"spec, Authentication 1: the scheme in lower case", web.Header{"Authorization": {"bearer " + w.sk}}, "",
+			ok, ok, ok},
 		{"spec, Authentication 2: a public key in the body", nil, w.pk, ok, reply.Forbidden, reply.Unauthorized},
-		{"spec, Authentication 3: a public key as bearer", bearer(w.pk), "", reply.Forbidden, reply.Forbidden, reply.Forbidden},
+		{"spec, Authentication 3: a public key as bearer", bearer(w.pk), "",
+			reply.Forbidden, reply.Forbidden, reply.Forbidden},
 		{"contract 9: both", bearer(w.sk), w.pk, reply.InvalidRequest, ok, ok},
 		{"contract 9: neither", nil, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: an empty header", web.Header{"Authorization": {""}}, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: an empty bearer", web.Header{"Authorization": {"Bearer "}}, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: no scheme", web.Header{"Authorization": {w.sk}}, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: another scheme", web.Header{"Authorization": {"Basic " + w.sk}}, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: two headers", web.Header{"Authorization": {"Bearer " + w.sk, "Bearer " + w.sk}}, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: something behind the key", bearer(w.sk + " x"), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: mistyped", bearer(w.sk[:20] + "!" + w.sk[21:]), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: unknown", bearer(unknown), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: expired", bearer(expired), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: revoked", bearer(revoked), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: an unknown public key as bearer", bearer(unknownPK), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: an unknown public key", nil, unknownPK, reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: a revoked public key", nil, revokedPK, reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: a secret key as public_key", nil, w.sk, reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: a bad bearer is not saved by a public key", bearer(unknown), w.pk, reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 403: a secret key from a page", with(bearer(w.sk), "Origin", "https://www.publisher.example"), "", reply.Forbidden, reply.Forbidden, reply.Forbidden},
-		{"contract 5, 403: a secret key with Sec-Fetch-Site", with(bearer(w.sk), "Sec-Fetch-Site", "none"), "", reply.Forbidden, reply.Forbidden, reply.Forbidden},
-		{"contract 5: Sec-Fetch-Mode is what servers send", with(bearer(w.sk), "Sec-Fetch-Mode", "cors"), "", ok, ok, ok},
-		{"contract 5, 401: an unknown key from a page", with(bearer(unknown), "Origin", "https://www.publisher.example"), "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 7: a public key from an allowed page", web.Header{"Origin": {"https://www.publisher.example"}}, w.pk, ok, reply.Forbidden, reply.Unauthorized},
-		{"contract 5, 403: a public key from another page", web.Header{"Origin": {"https://evil.example"}}, w.pk, reply.Forbidden, reply.Forbidden, reply.Unauthorized},
-		{"contract 5, 403: a public key from no page's origin", web.Header{"Origin": {"null"}}, w.pk, reply.Forbidden, reply.Forbidden, reply.Unauthorized},
-		{"contract 5, 404: another publisher's key", bearer(w.otherSK), "", reply.NotFound, reply.InvalidToken, reply.NotFound},
+		{"contract 5, 401: an empty header", web.Header{"Authorization": {""}}, "",
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: an empty bearer", web.Header{"Authorization": {"Bearer "}}, "",
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: no scheme", web.Header{"Authorization": {w.sk}}, "",
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: another scheme", web.Header{"Authorization": {"Basic " + w.sk}}, "",
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: two headers", web.Header{"Authorization": {"Bearer " + w.sk, "Bearer " + w.sk}}, "",
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: something behind the key", bearer(w.sk + " x"), "",
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: mistyped", bearer(w.sk[:20] + "!" + w.sk[21:]), "",
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: unknown", bearer(unknown), "",
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: expired", bearer(expired), "",
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: revoked", bearer(revoked), "",
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: an unknown public key as bearer", bearer(unknownPK), "",
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: an unknown public key", nil, unknownPK,
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: a revoked public key", nil, revokedPK,
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: a secret key as public_key", nil, w.sk,
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 401: a bad bearer is not saved by a public key", bearer(unknown), w.pk,
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 403: a secret key from a page", with(bearer(w.sk), "Origin", "https://www.publisher.example"),
+			"", reply.Forbidden, reply.Forbidden, reply.Forbidden},
+		{"contract 5, 403: a secret key with Sec-Fetch-Site", with(bearer(w.sk), "Sec-Fetch-Site", "none"), "",
+			reply.Forbidden, reply.Forbidden, reply.Forbidden},
+		{"contract 5: Sec-Fetch-Mode is what servers send", with(bearer(w.sk), "Sec-Fetch-Mode", "cors"), "",
+			ok, ok, ok},
+		{"contract 5, 401: an unknown key from a page",
+			with(bearer(unknown), "Origin", "https://www.publisher.example"), "",
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 7: a public key from an allowed page", web.Header{"Origin": {"https://www.publisher.example"}},
+			w.pk, ok, reply.Forbidden, reply.Unauthorized},
+		{"contract 5, 403: a public key from another page", web.Header{"Origin": {"https://evil.example"}}, w.pk,
+			reply.Forbidden, reply.Forbidden, reply.Unauthorized},
+		{"contract 5, 403: a public key from no page's origin", web.Header{"Origin": {"null"}}, w.pk,
+			reply.Forbidden, reply.Forbidden, reply.Unauthorized},
+		{"contract 5, 404: another publisher's key", bearer(w.otherSK), "",
+			reply.NotFound, reply.InvalidToken, reply.NotFound},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			// Contract 30 is not what is asked here.
@@ -233,9 +271,11 @@ func TestWhoMayCallWhat(t *testing.T) {
 
 func TestAPublicKeyStartsItsOwnIntegrationOnly(t *testing.T) {
 	w := newWorld(t)
-	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: "22222222-4d4e-475f-906b-2f11c5eca7bd", PublisherID: "pub_a", Level: "L2",
-		ChallengeAge: 18, Method: sandbox.Method, Webhook: integration.Webhook{Off: true}}, ""))
-	body := strings.Replace(startBody(`"public_key":"`+w.pk+`"`), testUUID, "22222222-4d4e-475f-906b-2f11c5eca7bd", 1)
+	coretest.Must(t, w.Directory.PutIntegration(ctx,
+		integration.Integration{ID: "22222222-4d4e-475f-906b-2f11c5eca7bd", PublisherID: "pub_a", Level: "L2",
+			ChallengeAge: 18, Method: sandbox.Method, Webhook: integration.Webhook{Off: true}}, ""))
+	body := strings.Replace(startBody(`"public_key":"`+w.pk+`"`), testUUID,
+		"22222222-4d4e-475f-906b-2f11c5eca7bd", 1)
 	if _, e := w.ask(Start, StartPath, nil, body); code(e) != reply.Forbidden {
 		t.Errorf("contract 12: %v, want FORBIDDEN", e)
 	}
@@ -263,7 +303,8 @@ func TestBodies(t *testing.T) {
 		{"JSON twice", "application/json and application/json", startBody(), ""},
 		{"JSON and another", "application/json and text/plain", startBody(), reply.UnsupportedMediaType},
 		{"unknown members", "", startBody(`"unknown":{"a":[1,null]}`), ""},
-		{"as large as may be", "", startBody(`"x":"` + strings.Repeat("x", web.MaxBody-len(startBody(`"x":""`))) + `"`), ""},
+		{"as large as may be", "",
+			startBody(`"x":"` + strings.Repeat("x", web.MaxBody-len(startBody(`"x":""`))) + `"`), ""},
 		{"too large", "", long, reply.PayloadTooLarge},
 		{"empty", "", "", reply.InvalidRequest},
 		{"an array", "", "[" + startBody() + "]", reply.InvalidRequest},
@@ -292,30 +333,42 @@ func TestStartNamesEveryBadField(t *testing.T) {
 		name, body string
 		want       []string // field:code, in any order; none: accepted
 	}{
-		{"contract 8: everything at its longest", startBody(`"state":"`+strings.Repeat("x", 1024)+`"`, `"external_user_id":"`+strings.Repeat("x", 256)+`"`, `"language":"it"`), nil},
+		{"contract 8: everything at its longest", startBody(`"state":"`+strings.Repeat("x", 1024)+`"`,
+			`"external_user_id":"`+strings.Repeat("x", 256)+`"`, `"language":"it"`), nil},
 		{"contract 8: empty strings", startBody(`"state":""`, `"external_user_id":""`), nil},
 		{"contract 8: any Unicode", startBody(`"state":"ü\u2028\ufeff\ud83d\ude00"`), nil},
-		{"contract 8: state too long", startBody(`"state":"` + strings.Repeat("x", 1025) + `"`), []string{"state:length"}},
-		{"contract 8: state too long in bytes", startBody(`"state":"` + strings.Repeat("ü", 513) + `"`), []string{"state:length"}},
-		{"contract 8: user too long", startBody(`"external_user_id":"` + strings.Repeat("x", 257) + `"`), []string{"external_user_id:length"}},
+		{"contract 8: state too long", startBody(`"state":"` + strings.Repeat("x", 1025) + `"`),
+			[]string{"state:length"}},
+		{"contract 8: state too long in bytes", startBody(`"state":"` + strings.Repeat("ü", 513) + `"`),
+			[]string{"state:length"}},
+		{"contract 8: user too long", startBody(`"external_user_id":"` + strings.Repeat("x", 257) + `"`),
+			[]string{"external_user_id:length"}},
 		{"contract 8: control character", startBody(`"state":"a\u0000"`), []string{"state:value"}},
 		{"contract 8: line feed", startBody(`"external_user_id":"a\n"`), []string{"external_user_id:value"}},
 		{"contract 8: a C1 control character", startBody(`"state":"\u0085"`), []string{"state:value"}},
 		{"contract 8: DEL", startBody(`"state":"\u007f"`), []string{"state:value"}},
-		{"contract 5, 400: wrong types", startBody(`"state":5`, `"external_user_id":[null]`, `"language":true`), []string{"state:type", "external_user_id:type", "language:type"}},
-		{"contract 3: an optional member that is null", startBody(`"state":null`, `"external_user_id":null`, `"language":null`, `"public_key": null `), nil},
-		{"contract 3: a required member that is null", `{"integration_id":null,"callback_url":null}`, []string{"integration_id:required", "callback_url:required"}},
+		{"contract 5, 400: wrong types", startBody(`"state":5`, `"external_user_id":[null]`, `"language":true`),
+			[]string{"state:type", "external_user_id:type", "language:type"}},
+		{"contract 3: an optional member that is null",
+			startBody(`"state":null`, `"external_user_id":null`, `"language":null`, `"public_key": null `), nil},
+		{"contract 3: a required member that is null", `{"integration_id":null,"callback_url":null}`,
+			[]string{"integration_id:required", "callback_url:required"}},
 		{"contract 3: a member twice, once null", startBody(`"state":null`, `"state":"a"`), []string{":format"}},
 		{"spec, Limits: language", startBody(`"language":"nl"`), []string{"language:value"}},
 		{"spec, Limits: language in upper case", startBody(`"language":"DE"`), []string{"language:value"}},
 		{"spec, Limits: a region", startBody(`"language":"de-AT"`), []string{"language:value"}},
 		{"spec, Limits: empty language", startBody(`"language":""`), []string{"language:value"}},
 		{"contract 5, 400: nothing at all", `{}`, []string{"integration_id:required", "callback_url:required"}},
-		{"contract 5, 400: all at once", `{"integration_id":"x","callback_url":"http://x","state":"\n","external_user_id":5,"language":"x"}`,
-			[]string{"integration_id:format", "callback_url:format", "state:value", "external_user_id:type", "language:value"}},
-		{"contract 25: the prefix of events", strings.Replace(startBody(), testUUID, "int_"+testUUID, 1), []string{"integration_id:format"}},
-		{"contract 9: a public key beside the secret one", startBody(`"public_key":"x"`), []string{"public_key:conflict"}},
-		{"contract 9: a public key of another type beside the secret one", startBody(`"public_key":5`), []string{"public_key:type"}},
+		{"contract 5, 400: all at once",
+			`{"integration_id":"x","callback_url":"http://x","state":"\n","external_user_id":5,"language":"x"}`,
+			[]string{"integration_id:format", "callback_url:format", "state:value", "external_user_id:type",
+				"language:value"}},
+		{"contract 25: the prefix of events", strings.Replace(startBody(), testUUID, "int_"+testUUID, 1),
+			[]string{"integration_id:format"}},
+		{"contract 9: a public key beside the secret one", startBody(`"public_key":"x"`),
+			[]string{"public_key:conflict"}},
+		{"contract 9: a public key of another type beside the secret one", startBody(`"public_key":5`),
+			[]string{"public_key:type"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, e := w.ask(Start, StartPath, bearer(w.sk), c.body)
@@ -344,11 +397,11 @@ func TestStartNamesEveryBadField(t *testing.T) {
 	}
 }
 
-// A public key that is none leaves nobody to look anything up for, and the
-// rest of the body can be checked all the same.
-func TestStartNamesEveryBadFieldToNobodyToo(t *testing.T) {
+// If public_key is no key, the caller stays unknown. The rest of the body is checked anyway.
+func TestStartNamesEveryBadFieldToUnknownCallersToo(t *testing.T) {
 	w := newWorld(t)
-	_, e := w.ask(Start, StartPath, web.Header{"Idempotency-Key": {""}}, `{"public_key":5,"callback_url":"x","state":"\n"}`)
+	_, e := w.ask(Start, StartPath, web.Header{"Idempotency-Key": {""}},
+		`{"public_key":5,"callback_url":"x","state":"\n"}`)
 	if code(e) != reply.InvalidRequest {
 		t.Fatalf("%v, want INVALID_REQUEST", e)
 	}
@@ -356,16 +409,19 @@ func TestStartNamesEveryBadFieldToNobodyToo(t *testing.T) {
 	for _, d := range e.Details {
 		got = append(got, d.Field+":"+d.Code)
 	}
-	if want := []string{"public_key:type", "Idempotency-Key:conflict", "integration_id:required", "callback_url:format", "state:value"}; !slices.Equal(got, want) {
+	want := []string{"public_key:type", "Idempotency-Key:conflict", "integration_id:required",
+		"callback_url:format", "state:value"}
+	if !slices.Equal(got, want) {
 		t.Errorf("contract 5, 400: details %v, want %v", got, want)
 	}
 	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":null`)); code(e) != reply.Unauthorized {
-		t.Errorf("contract 3 and 9: public_key null and nothing else is no credential: %v", e)
+		t.Errorf("contract 3 and 9: a public_key that is null is no credential; got %v", e)
 	}
 }
 
 func TestPrintable(t *testing.T) {
-	for s, want := range map[string]bool{"": false, "x": true, " ~": true, strings.Repeat("x", 255): true, strings.Repeat("x", 256): false,
+	for s, want := range map[string]bool{"": false, "x": true, " ~": true,
+		strings.Repeat("x", 255): true, strings.Repeat("x", 256): false,
 		"a\n": false, "\x7f": false, "ü": false, "\xff": false, "\ufffd": false} {
 		if printable(s, 255) != want {
 			t.Errorf("contract 11: %q is printable: %v", s, !want)
@@ -387,7 +443,8 @@ func TestIdempotentStart(t *testing.T) {
 	if again, e := ask(w.sk, "key 1", startBody()); e != nil || again != first {
 		t.Errorf("contract 11: the same again gives\n%s, %v, want\n%s", again, e, first)
 	}
-	if _, e := ask(w.sk, "key 1", startBody(`"state":"x"`)); code(e) != reply.InvalidRequest || len(e.Details) != 1 || e.Details[0].Field != "Idempotency-Key" {
+	_, e = ask(w.sk, "key 1", startBody(`"state":"x"`))
+	if code(e) != reply.InvalidRequest || len(e.Details) != 1 || e.Details[0].Field != "Idempotency-Key" {
 		t.Errorf("contract 11: another body gives %v", e)
 	}
 	if other, e := ask(w.sk, "key 2", startBody()); e != nil || other == first {
@@ -405,7 +462,8 @@ func TestIdempotentStart(t *testing.T) {
 	if later, e := ask(w.sk, "key 1", startBody()); e != nil || later == first {
 		t.Errorf("contract 11: after 10 minutes it gives the old session (%v)", e)
 	}
-	for _, bad := range []web.Header{{"Idempotency-Key": {""}}, {"Idempotency-Key": {strings.Repeat("x", 256)}}, {"Idempotency-Key": {"a\n"}}, {"Idempotency-Key": {"a", "a"}}} {
+	for _, bad := range []web.Header{{"Idempotency-Key": {""}}, {"Idempotency-Key": {strings.Repeat("x", 256)}},
+		{"Idempotency-Key": {"a\n"}}, {"Idempotency-Key": {"a", "a"}}} {
 		bad["Authorization"] = []string{"Bearer " + w.sk}
 		if _, e := w.ask(Start, StartPath, bad, startBody()); code(e) != reply.InvalidRequest {
 			t.Errorf("contract 11: %q: %v", bad["Idempotency-Key"], e)
@@ -419,12 +477,13 @@ func TestIdempotentStartKeepsAFailedInitiation(t *testing.T) {
 	h := with(bearer(w.sk), "Idempotency-Key", "k")
 	_, first := w.ask(Start, StartPath, h, body)
 	_, again := w.ask(Start, StartPath, h, body)
-	if code(first) != reply.ProviderUnavailable || first.Session == "" || code(again) != reply.ProviderUnavailable || again.Session != first.Session {
+	if code(first) != reply.ProviderUnavailable || first.Session == "" ||
+		code(again) != reply.ProviderUnavailable || again.Session != first.Session {
 		t.Errorf("contract 5, 502; 11: %+v, then %+v", first, again)
 	}
 }
 
-// 16 times the same start at once make one session.
+// The same start, sent 16 times at once, makes one session.
 func TestIdempotentStartInParallel(t *testing.T) {
 	w := newWorld(t)
 	bodies := make([]string, 16)
@@ -466,7 +525,7 @@ func TestIdempotentStartThatWasOvertaken(t *testing.T) {
 	}
 }
 
-// A kept answer is sealed and opens nowhere but in its place.
+// A kept answer is sealed. It opens only in its own place.
 func TestAKeptAnswerShowsNothing(t *testing.T) {
 	w := newWorld(t)
 	h := with(bearer(w.sk), "Idempotency-Key", "k1")
@@ -481,7 +540,8 @@ func TestAKeptAnswerShowsNothing(t *testing.T) {
 		items, err := w.Memory.List(ctx, kv.Key{Partition: session.Partition(n).Name()}, "", 100)
 		coretest.Must(t, err)
 		for _, it := range items {
-			if bytes.Contains(it.Value, []byte("svc_")) || bytes.Contains(it.Value, []byte("the-state")) || bytes.Contains(it.Value, []byte("verify.verge")) {
+			if bytes.Contains(it.Value, []byte("svc_")) || bytes.Contains(it.Value, []byte("the-state")) ||
+				bytes.Contains(it.Value, []byte("verify.verge")) {
 				t.Errorf("contract 19: %s holds %q", it.Key, it.Value)
 			}
 			kept = it
@@ -489,11 +549,17 @@ func TestAKeptAnswerShowsNothing(t *testing.T) {
 	}
 	flow, err := url.Parse(resp.RedirectURL)
 	coretest.Must(t, err)
-	if claims, _, err := token.OpenFlow(w.Sealer, flow.Query().Get("flow")); err != nil || claims.Session != resp.SessionID {
+	claims, _, err := token.OpenFlow(w.Sealer, flow.Query().Get("flow"))
+	if err != nil || claims.Session != resp.SessionID {
 		t.Fatalf("redirect_url: %+v, %v", claims, err)
 	}
 	// Moved under another key, it does not become that key's answer.
-	c := &call{API: w.API, ctx: ctx, req: &web.Request{Body: []byte(startBody(`"state":"the-state-of-the-publisher"`))}, now: w.Clock.Now()}
+	c := &call{
+		API: w.API,
+		ctx: ctx,
+		req: &web.Request{Body: []byte(startBody(`"state":"the-state-of-the-publisher"`))},
+		now: w.Clock.Now(),
+	}
 	sum := sha256.Sum256(c.req.Body)
 	r := &replay{call: c, name: "r/another", request: sum[:]}
 	if resp, err := r.repeat(kept); err == nil {
@@ -551,7 +617,7 @@ func TestValidateConsumesOnce(t *testing.T) {
 	if oks.Load() != 1 || used.Load() != 31 {
 		t.Errorf("spec, validate: %d of 32 consumed it, %d were told", oks.Load(), used.Load())
 	}
-	// Contract 17: a token of the same session sealed anew is the same token.
+	// Contract 17: a token of the same session that is sealed again is the same token.
 	text, err := id.Format(w.Sealer)
 	coretest.Must(t, err)
 	again, err := token.SealResult(w.Sealer, w.claims(t, id, text))
@@ -559,7 +625,8 @@ func TestValidateConsumesOnce(t *testing.T) {
 	if again == result {
 		t.Fatal("sealed twice to the same text")
 	}
-	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+again+`"}`); code(e) != reply.AlreadyUsed {
+	_, e := w.ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+again+`"}`)
+	if code(e) != reply.AlreadyUsed {
 		t.Errorf("contract 17: sealed anew, it validates again: %v", e)
 	}
 	w.Clock.Advance(5*time.Minute - time.Millisecond)
@@ -585,7 +652,8 @@ func TestIdempotentValidate(t *testing.T) {
 	if again, e := w.ask(Validate, ValidatePath, h, body); e != nil || !bytes.Equal(again, first) {
 		t.Errorf("contract 11: the same again gives %s, %v, want %s", again, e, first)
 	}
-	if _, e := w.ask(Validate, ValidatePath, with(bearer(w.sk), "Idempotency-Key", "l"), body); code(e) != reply.AlreadyUsed {
+	_, e = w.ask(Validate, ValidatePath, with(bearer(w.sk), "Idempotency-Key", "l"), body)
+	if code(e) != reply.AlreadyUsed {
 		t.Errorf("contract 11: another key: %v", e)
 	}
 	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != reply.AlreadyUsed {
@@ -625,7 +693,8 @@ func TestValidateUnderLostReplies(t *testing.T) {
 				}
 				return kvtest.Pass
 			}
-			if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != c.first || e != nil && e.RetryAfter < 1 {
+			_, e := w.ask(Validate, ValidatePath, bearer(w.sk), body)
+			if code(e) != c.first || e != nil && e.RetryAfter < 1 {
 				t.Errorf("first %v, want %q", e, c.first)
 			}
 			w.Store.Deliver(ctx)
@@ -651,7 +720,8 @@ func TestErrorsNeverRepeatTheRequest(t *testing.T) {
 		_, e := w.ask(h, path, header, body)
 		add(e)
 	}
-	ask(Start, StartPath, bearer(w.sk), startBody(`"state":"`+mark+`\n"`, `"language":"`+mark+`"`, `"external_user_id":"`+strings.Repeat(mark, 99)+`"`, `"public_key":"`+mark+`"`))
+	ask(Start, StartPath, bearer(w.sk), startBody(`"state":"`+mark+`\n"`, `"language":"`+mark+`"`,
+		`"external_user_id":"`+strings.Repeat(mark, 99)+`"`, `"public_key":"`+mark+`"`))
 	ask(Start, StartPath, bearer(w.sk), `{"integration_id":"`+mark+`","callback_url":"`+mark+`://u:`+mark+`@x"}`)
 	ask(Start, StartPath, bearer(w.sk), `{"`+mark+`":`+mark+`}`)
 	ask(Start, StartPath, with(bearer(w.sk), "Idempotency-Key", mark+"\n"), startBody())
@@ -673,8 +743,9 @@ func TestErrorsNeverRepeatTheRequest(t *testing.T) {
 func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 	w := newWorld(t)
 	ask := func(origin, body string) (reply.Code, Lines) {
-		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{"Origin": {origin}},
-			Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, Start)
+		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath,
+			Header: web.Header{"Origin": {origin}}, Body: []byte(body),
+			Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, Start)
 		var e *reply.Error
 		errors.As(err, &e)
 		return code(e), header
@@ -684,7 +755,8 @@ func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 		t.Helper()
 		for _, origin := range []string{own, other} {
 			got, header := ask(origin, body)
-			if got != want || (header.Get("Access-Control-Allow-Origin") != "") != (origin == own) || (header.Get("Vary") != "") != (origin == own) {
+			if got != want || (header.Get("Access-Control-Allow-Origin") != "") != (origin == own) ||
+				(header.Get("Vary") != "") != (origin == own) {
 				t.Errorf("contract 7: %s, from %s: %s %v", rule, origin, got, header)
 			}
 		}
@@ -697,8 +769,9 @@ func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 		ask(own, "{")
 	}
 	check("too many", reply.RateLimited, startBody(`"public_key":"`+w.pk+`"`))
-	if _, header := ask(own, "{"); !strings.Contains(header.Get("Access-Control-Expose-Headers"), "Retry-After") {
-		t.Errorf("contract 7: the page cannot read when to try again: %v", header)
+	_, header := ask(own, "{")
+	if !strings.Contains(header.Get("Access-Control-Expose-Headers"), "Retry-After") {
+		t.Errorf("contract 7: the page cannot read Retry-After: %v", header)
 	}
 }
 
@@ -713,11 +786,13 @@ func TestAPublicKeyIsForThePagesThatItsIntegrationLists(t *testing.T) {
 		{"contract 5, 403: none is listed", nil, reply.Forbidden},
 	} {
 		w := newWorld(t)
-		coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
-			Method: sandbox.Method, Webhook: integration.Webhook{Off: true}, BrowserOrigins: c.listed,
-			CallbackOrigins: []string{"https://www.publisher.example"}}, ""))
+		coretest.Must(t, w.Directory.PutIntegration(ctx,
+			integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
+				Method: sandbox.Method, Webhook: integration.Webhook{Off: true}, BrowserOrigins: c.listed,
+				CallbackOrigins: []string{"https://www.publisher.example"}}, ""))
 		body := startBody(`"public_key":"` + w.pk + `"`)
-		if _, e := w.ask(Start, StartPath, web.Header{"Origin": {"https://www.publisher.example"}}, body); code(e) != c.want {
+		_, e := w.ask(Start, StartPath, web.Header{"Origin": {"https://www.publisher.example"}}, body)
+		if code(e) != c.want {
 			t.Errorf("%s: %v, want %q", c.rule, e, c.want)
 		}
 		if _, e := w.ask(Start, StartPath, nil, body); code(e) != "" {
@@ -737,20 +812,25 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 		callback        string
 		public, private reply.Code
 	}{
-		{"contract 8: none are listed, as of keys that were made before", false, nil, "https://evil.example/x", reply.Forbidden, ""},
+		{"contract 8: none are listed, as of keys that were made before", false, nil, "https://evil.example/x",
+			reply.Forbidden, ""},
 		{"contract 8: none are listed, in dev mode", true, nil, "https://evil.example/x", "", ""},
 		{"contract 8: an empty list is none", false, []string{}, page + "/return", reply.Forbidden, ""},
 		{"contract 8: inside those that are listed", false, []string{page}, page + "/return", "", ""},
-		{"contract 8: outside them", false, []string{page}, "https://evil.example/x", reply.InvalidRequest, reply.InvalidRequest},
+		{"contract 8: outside them", false, []string{page}, "https://evil.example/x", reply.InvalidRequest,
+			reply.InvalidRequest},
 	} {
 		w := newWorld(t)
 		w.Dev = c.dev
-		coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
-			Method: sandbox.Method, Webhook: integration.Webhook{Off: true}, BrowserOrigins: []string{page}, CallbackOrigins: c.allowed}, ""))
+		coretest.Must(t, w.Directory.PutIntegration(ctx,
+			integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
+				Method: sandbox.Method, Webhook: integration.Webhook{Off: true}, BrowserOrigins: []string{page},
+				CallbackOrigins: c.allowed}, ""))
 		body := `{"integration_id":"` + testUUID + `","callback_url":"` + c.callback + `"}`
 		public := body[:len(body)-1] + `,"public_key":"` + w.pk + `"}`
 		for _, header := range []web.Header{nil, {"Origin": {page}}} {
-			_, lines, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: with(header, "X", "x"), Body: []byte(public)}, web.MaxBody, Start)
+			_, lines, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: with(header, "X", "x"),
+				Body: []byte(public)}, web.MaxBody, Start)
 			var e *reply.Error
 			if errors.As(err, &e); code(e) != c.public {
 				t.Errorf("%s: with the public key and %v: %v, want %q", c.rule, header, err, c.public)
@@ -773,8 +853,10 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 func TestNoIdempotencyKeyWithAPublicKey(t *testing.T) {
 	w := newWorld(t)
 	for _, value := range []string{"order-1001", "", strings.Repeat("x", 256)} {
-		_, e := w.ask(Start, StartPath, web.Header{"Idempotency-Key": {value}}, startBody(`"public_key":"`+w.pk+`"`))
-		if code(e) != reply.InvalidRequest || len(e.Details) != 1 || e.Details[0].Field != "Idempotency-Key" || e.Details[0].Code != detailConflict {
+		_, e := w.ask(Start, StartPath, web.Header{"Idempotency-Key": {value}},
+			startBody(`"public_key":"`+w.pk+`"`))
+		if code(e) != reply.InvalidRequest || len(e.Details) != 1 || e.Details[0].Field != "Idempotency-Key" ||
+			e.Details[0].Code != detailConflict {
 			t.Errorf("contract 11: %q: %v", value, e)
 		}
 	}
@@ -790,7 +872,8 @@ func TestGuessingCountsAgainstTheAddress(t *testing.T) {
 		}
 	}
 	for _, key := range []string{unknown, w.sk} {
-		if _, e := w.ask(Validate, ValidatePath, bearer(key), "{}"); code(e) != reply.RateLimited || e.RetryAfter < 1 {
+		_, e := w.ask(Validate, ValidatePath, bearer(key), "{}")
+		if code(e) != reply.RateLimited || e.RetryAfter < 1 {
 			t.Errorf("contract 30: guess 601: %v", e)
 		}
 	}
@@ -812,31 +895,38 @@ func TestAResultTokenAloneProvesNothing(t *testing.T) {
 		claims func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims
 		want   reply.Code
 	}{
-		{"contract 17: a session that was not completed", func(_ *testing.T, w *world, _ session.ID, text string) token.ResultClaims {
-			return token.ResultClaims{Session: text, Completed: token.At(w.Clock.Now()), Outcome: "0123456789abcdef0123456789abcdef"}
-		}, reply.InvalidToken},
-		{"contract 17: the same, in the form of an earlier release", func(_ *testing.T, w *world, _ session.ID, text string) token.ResultClaims {
-			return token.ResultClaims{Session: text, Completed: token.At(w.Clock.Now())}
-		}, reply.InvalidToken},
-		{"contract 17: another write than the one that completed it", func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
-			w.complete(t, id, text)
-			c := w.claims(t, id, text)
-			c.Outcome = "0123456789abcdef0123456789abcdef"
-			return c
-		}, reply.InvalidToken},
-		{"contract 17: a token of an earlier release, of another time", func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
-			w.complete(t, id, text)
-			c := w.claims(t, id, text)
-			return token.ResultClaims{Session: text, Completed: c.Completed + 1}
-		}, reply.InvalidToken},
-		{"contract 17: a token of an earlier release", func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
-			w.complete(t, id, text)
-			return token.ResultClaims{Session: text, Completed: w.claims(t, id, text).Completed}
-		}, ""},
-		{"contract 17: the token of the completed session", func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
-			w.complete(t, id, text)
-			return w.claims(t, id, text)
-		}, ""},
+		{"contract 17: a session that was not completed",
+			func(_ *testing.T, w *world, _ session.ID, text string) token.ResultClaims {
+				return token.ResultClaims{Session: text, Completed: token.At(w.Clock.Now()),
+					Outcome: "0123456789abcdef0123456789abcdef"}
+			}, reply.InvalidToken},
+		{"contract 17: the same, in the form of an earlier release",
+			func(_ *testing.T, w *world, _ session.ID, text string) token.ResultClaims {
+				return token.ResultClaims{Session: text, Completed: token.At(w.Clock.Now())}
+			}, reply.InvalidToken},
+		{"contract 17: another write than the one that completed it",
+			func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
+				w.complete(t, id, text)
+				c := w.claims(t, id, text)
+				c.Outcome = "0123456789abcdef0123456789abcdef"
+				return c
+			}, reply.InvalidToken},
+		{"contract 17: a token of an earlier release, of another time",
+			func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
+				w.complete(t, id, text)
+				c := w.claims(t, id, text)
+				return token.ResultClaims{Session: text, Completed: c.Completed + 1}
+			}, reply.InvalidToken},
+		{"contract 17: a token of an earlier release",
+			func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
+				w.complete(t, id, text)
+				return token.ResultClaims{Session: text, Completed: w.claims(t, id, text).Completed}
+			}, ""},
+		{"contract 17: the token of the completed session",
+			func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
+				w.complete(t, id, text)
+				return w.claims(t, id, text)
+			}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -846,7 +936,8 @@ func TestAResultTokenAloneProvesNothing(t *testing.T) {
 			coretest.Must(t, err)
 			result, err := token.SealResult(w.Sealer, c.claims(t, w, id, text))
 			coretest.Must(t, err)
-			if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+result+`"}`); code(e) != c.want {
+			_, e := w.ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+result+`"}`)
+			if code(e) != c.want {
 				t.Errorf("%v, want %q", e, c.want)
 			}
 		})

@@ -37,7 +37,7 @@ func (r startResponse) marshal() []byte {
 	return w.End()
 }
 
-// startRequest is what a body says that has passed every check.
+// startRequest is what a body says after it has passed every check.
 type startRequest struct {
 	integrationID string
 	callback      string

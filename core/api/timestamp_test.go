@@ -13,7 +13,8 @@ func TestTimestamp(t *testing.T) {
 			t.Errorf("%v is %s, want %s", at, got, want)
 		}
 	}
-	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(1, 999_999_999), time.Unix(1<<31, 5_000_000), time.UnixMilli(1<<48 - 1),
+	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(1, 999_999_999), time.Unix(1<<31, 5_000_000),
+		time.UnixMilli(1<<48 - 1),
 		time.Date(2026, 2, 28, 23, 59, 59, 999_499_999, time.FixedZone("", -7*3600))} {
 		check(at)
 	}

@@ -108,7 +108,7 @@ func (c *call) openResult(key *integration.Key, text string) (result.Token, erro
 	return t, nil
 }
 
-// toldOf is what a publisher is told of a token that is not redeemed. Any other error stays as it is.
+// toldOf returns what a publisher is told of a token that is not redeemed. Any other error stays as it is.
 func toldOf(err error) error {
 	switch {
 	case errors.Is(err, result.ErrInvalid):

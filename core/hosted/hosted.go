@@ -233,14 +233,14 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 	return v, nil
 }
 
-// record returns what holds of the session now.
+// record returns the record of the session as it holds now.
 func (v *visit) record() (session.Record, error) {
 	r, version, err := v.Lifecycle.Load(v.ctx, v.session.ID)
 	v.version = version
 	return r.As(v.now, v.session.ID.Expires()), err
 }
 
-// ended says how a session has ended.
+// ended returns the page that says how a session has ended.
 func (v *visit) ended(r session.Record) *web.Response {
 	switch r.State {
 	case session.Completed:
@@ -251,7 +251,8 @@ func (v *visit) ended(r session.Record) *web.Response {
 	return v.page(410, pages.View{Kind: pages.Expired})
 }
 
-// completed is the hop to the callback, unless the result has been used or has expired.
+// completed returns the hop page to the callback. If the result has been used or has expired, it returns a
+// page that says so.
 func (v *visit) completed(r session.Record) *web.Response {
 	text, err := v.Results.Issue(v.ctx, v.session, r, v.version, v.now)
 	switch {
@@ -279,7 +280,7 @@ func (v *visit) method(r session.Record, n pages.Notice) *web.Response {
 		Extra: []pages.Field{attemptField(r)}})
 }
 
-// attemptField is the hidden input that says which attempt a form belongs to.
+// attemptField returns the hidden input that says to which attempt a form belongs.
 func attemptField(r session.Record) pages.Field {
 	return pages.Field{Name: attemptParam, Value: strconv.Itoa(r.Attempts)}
 }
@@ -319,7 +320,7 @@ func (v *visit) url(name, value string) string {
 	return u
 }
 
-// unavailable is for an error that decides nothing: the user may try again.
+// unavailable answers an error that decides nothing. The user may try again.
 func (v *visit) unavailable(err error) *web.Response {
 	level := slog.LevelError
 	if kv.Failed(err) {

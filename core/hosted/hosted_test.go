@@ -33,7 +33,7 @@ const testUUID = testhost.UUID
 
 var ctx = context.Background()
 
-// scripted decides what it is told to.
+// scripted is a provider that decides what the test tells it.
 type scripted struct {
 	decision provider.Decision
 	err      error
@@ -46,7 +46,9 @@ func (*scripted) Initiate(context.Context, provider.Session) error { return nil 
 func (*scripted) Prompt(provider.Session) provider.Prompt {
 	return provider.Prompt{Choices: []string{"approve"}, Sandbox: true}
 }
-func (p *scripted) Act(_ context.Context, _ provider.Session, _ url.Values, state []byte) (provider.Decision, error) {
+func (p *scripted) Act(
+	_ context.Context, _ provider.Session, _ url.Values, state []byte,
+) (provider.Decision, error) {
 	p.acts++
 	p.state = state
 	return p.decision, p.err
@@ -64,13 +66,21 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	h := testhost.New(t)
 	w := &world{Host: h, provider: &scripted{}}
-	life := &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3, OutcomeLife: time.Hour}
+	life := &lifecycle.Lifecycle{
+		KV:          h.KV,
+		Sealer:      h.Sealer,
+		Now:         h.Now,
+		Random:      h.Random,
+		Attempts:    3,
+		OutcomeLife: time.Hour,
+	}
 	w.Hosted = &Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log,
 		BaseURL: "https://verify.verge.example", Directory: integration.NewDirectory(h.Host),
 		Lifecycle: life, Results: &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: life},
 		Providers: map[string]provider.Provider{"scripted": w.provider}}
-	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Method: "scripted",
-		Webhook: integration.Webhook{Off: true}}, ""))
+	coretest.Must(t, w.Directory.PutIntegration(ctx,
+		integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
+			Method: "scripted", Webhook: integration.Webhook{Off: true}}, ""))
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
 			w.commits++
@@ -89,7 +99,12 @@ func (w *world) flow(t testing.TB, state *string) (session.ID, string) {
 	coretest.Must(t, err)
 	text, err := id.Format(w.Sealer)
 	coretest.Must(t, err)
-	claims := token.FlowClaims{Session: text, Callback: []byte(callback), Language: "en", Expires: token.At(id.Expires())}
+	claims := token.FlowClaims{
+		Session:  text,
+		Callback: []byte(callback),
+		Language: "en",
+		Expires:  token.At(id.Expires()),
+	}
 	claims.SetState(state)
 	flow, err := token.SealFlow(w.Sealer, claims)
 	coretest.Must(t, err)
@@ -105,17 +120,18 @@ func (w *world) post(flow string, header web.Header, fields ...string) *web.Resp
 	for name, values := range header {
 		h[name] = values
 	}
-	return w.Act(ctx, &web.Request{Method: "POST", Path: api.HostedPath, Header: h, Body: []byte(form.Encode())}, web.MaxBody)
+	return w.Act(ctx, &web.Request{Method: "POST", Path: api.HostedPath, Header: h, Body: []byte(form.Encode())},
+		web.MaxBody)
 }
 
 func (w *world) get(query string) *web.Response {
 	return w.Show(ctx, &web.Request{Method: "GET", Path: api.HostedPath, Query: query, Header: web.Header{}})
 }
 
-// here is the query of this flow's own address, to which a POST leads.
+// here returns the query of a flow's own address, to which a POST leads.
 func here(flow string) string { return "flow=" + url.QueryEscape(flow) }
 
-// hop is where a page sends the browser on to, nil if it stays.
+// hop returns the address to which a page sends the browser, or nil if the browser stays.
 func hop(t testing.TB, page *web.Response) *url.URL {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(page.Body))
@@ -148,7 +164,8 @@ func TestCallbackHop(t *testing.T) {
 		_, flow := w.flow(t, given)
 		w.provider.decision.Verdict = provider.Approved
 		if r := w.post(flow, nil); r.Status != 303 || r.Header.Get("Location") != api.HostedPath+"?"+here(flow) {
-			t.Fatalf("contract 22: a POST leads elsewhere than to this flow: %d to %s", r.Status, r.Header.Get("Location"))
+			t.Fatalf("contract 22: a POST does not lead back to this flow: %d to %s",
+				r.Status, r.Header.Get("Location"))
 		}
 		w.commits = 0
 		first := w.get(here(flow))
@@ -157,7 +174,8 @@ func TestCallbackHop(t *testing.T) {
 			t.Fatalf("contract 22: %d goes on to %s", first.Status, to)
 		}
 		q := to.Query()
-		if q.Get("result_token") == "" || q.Get("session_id") == "" || q.Has("state") != (given != nil) || given != nil && q.Get("state") != *given {
+		if q.Get("result_token") == "" || q.Get("session_id") == "" || q.Has("state") != (given != nil) ||
+			given != nil && q.Get("state") != *given {
 			t.Errorf("spec, Callback redirect: %v, state given %v", q, given)
 		}
 		if csp := first.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "form-action 'self';") {
@@ -169,7 +187,7 @@ func TestCallbackHop(t *testing.T) {
 		w.Clock.Advance(5*time.Minute - time.Millisecond)
 		w.provider.decision.Verdict = provider.Rejected
 		if r := w.post(flow, nil); r.Status != 303 {
-			t.Errorf("contract 18: a late answer is answered %d", r.Status)
+			t.Errorf("contract 18: a late POST is answered %d", r.Status)
 		}
 		again := hop(t, w.get(here(flow)))
 		if again == nil {
@@ -181,10 +199,13 @@ func TestCallbackHop(t *testing.T) {
 			t.Errorf("contract 17: reloaded, the token says %+v and not %+v (%v)", b, a, err)
 		}
 		if w.provider.acts != 1 || w.commits != 0 {
-			t.Errorf("contract 18, 22: the provider was asked %d times, and looking committed %d times", w.provider.acts, w.commits)
+			t.Errorf("contract 18, 22: the provider was asked %d times, and looking committed %d times",
+				w.provider.acts, w.commits)
 		}
 		w.Clock.Advance(time.Millisecond)
-		if late := w.get(here(flow)); late.Status != 410 || hop(t, late) != nil || kind(late) != "expired" || !bytes.Contains(late.Body, []byte("was confirmed")) {
+		late := w.get(here(flow))
+		if late.Status != 410 || hop(t, late) != nil || kind(late) != "expired" ||
+			!bytes.Contains(late.Body, []byte("was confirmed")) {
 			t.Errorf("contract 17: after 5 minutes it is handed out again: %d", late.Status)
 		}
 	}
@@ -196,14 +217,16 @@ func TestAUsedLink(t *testing.T) {
 	w.provider.decision.Verdict = provider.Approved
 	w.post(flow, nil)
 	mark := id.UsedKey()
-	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "used", Partition: mark.Partition, Puts: []kv.Put{{Name: mark.Name, Value: []byte("{}")}}}))
+	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "used", Partition: mark.Partition,
+		Puts: []kv.Put{{Name: mark.Name, Value: []byte("{}")}}}))
 	for range 2 { // within the token's 5 minutes, and after them
 		r := w.post(flow, nil)
 		if r.Status != 303 || r.Header.Get("Location") != api.HostedPath+"?"+here(flow) {
 			t.Errorf("contract 24: a POST on a used link leads to %d %s", r.Status, r.Header.Get("Location"))
 		}
 		p := w.get(here(flow))
-		if p.Status != 409 || kind(p) != "used" || hop(t, p) != nil || bytes.Contains(p.Body, []byte(token.ResultPrefix)) {
+		if p.Status != 409 || kind(p) != "used" || hop(t, p) != nil ||
+			bytes.Contains(p.Body, []byte(token.ResultPrefix)) {
 			t.Errorf("contract 24: a used link shows %d %s", p.Status, kind(p))
 		}
 		if text := string(p.Body); !strings.Contains(text, "It worked") || strings.Contains(text, "ry again") {
@@ -253,14 +276,16 @@ func TestAFormBelongsToAnAttempt(t *testing.T) {
 			after, _, err := w.Lifecycle.Load(ctx, id)
 			coretest.Must(t, err)
 			if r.Status != c.status || w.provider.acts == 1 != c.acts || (after == before) == c.acts {
-				t.Errorf("answered %d, the provider was asked %d times, and %+v became %+v", r.Status, w.provider.acts, before, after)
+				t.Errorf("answered %d, the provider was asked %d times, and %+v became %+v",
+					r.Status, w.provider.acts, before, after)
 			}
 			if r.Status != 303 || c.acts {
 				return
 			}
 			_, query, _ := strings.Cut(r.Header.Get("Location"), "?")
 			p := w.get(query)
-			if want := fmt.Sprintf("%d attempt", 3-before.Attempts); kind(p) != "method" || !bytes.Contains(p.Body, []byte(want)) ||
+			want := fmt.Sprintf("%d attempt", 3-before.Attempts)
+			if kind(p) != "method" || !bytes.Contains(p.Body, []byte(want)) ||
 				!bytes.Contains(p.Body, fmt.Appendf(nil, `name="attempt" value="%d"`, before.Attempts)) {
 				t.Errorf("the page that holds now is %s and does not say %q: %s", kind(p), want, p.Body)
 			}
@@ -298,7 +323,8 @@ func TestAProviderTokenBelongsToOneAttempt(t *testing.T) {
 	u, err := url.Parse(w.post(flow, nil, "attempt", "0").Header.Get("Location"))
 	coretest.Must(t, err)
 	pending := u.Query().Get("provider")
-	if p := w.get(u.RawQuery); kind(p) != "progress" || !bytes.Contains(p.Body, []byte(`name="attempt" value="0"`)) {
+	p := w.get(u.RawQuery)
+	if kind(p) != "progress" || !bytes.Contains(p.Body, []byte(`name="attempt" value="0"`)) {
 		t.Errorf("its own attempt shows %s", kind(p))
 	}
 	w.provider.decision = provider.Decision{Verdict: provider.AttemptFailed}
@@ -308,8 +334,10 @@ func TestAProviderTokenBelongsToOneAttempt(t *testing.T) {
 	}
 	w.provider.acts, w.provider.decision.Verdict = 0, provider.Approved
 	for _, attempt := range []string{"0", "1"} {
-		if r := w.post(flow, nil, "provider", pending, "attempt", attempt); r.Status != 303 || w.provider.acts != 0 {
-			t.Errorf("contract 23: with a form of attempt %s, %d, and the provider was asked %d times", attempt, r.Status, w.provider.acts)
+		r := w.post(flow, nil, "provider", pending, "attempt", attempt)
+		if r.Status != 303 || w.provider.acts != 0 {
+			t.Errorf("contract 23: with a form of attempt %s, %d, and the provider was asked %d times",
+				attempt, r.Status, w.provider.acts)
 		}
 	}
 	if r, _, err := w.Lifecycle.Load(ctx, id); err != nil || r.Terminal() {
@@ -319,8 +347,10 @@ func TestAProviderTokenBelongsToOneAttempt(t *testing.T) {
 	u, err = url.Parse(w.post(flow, nil, "attempt", "1").Header.Get("Location"))
 	coretest.Must(t, err)
 	w.provider.acts = 0
-	if r := w.post(flow, nil, "provider", u.Query().Get("provider"), "attempt", "0"); r.Status != 303 || w.provider.acts != 0 {
-		t.Errorf("contract 23: an older form with a newer token: %d, and the provider was asked %d times", r.Status, w.provider.acts)
+	r := w.post(flow, nil, "provider", u.Query().Get("provider"), "attempt", "0")
+	if r.Status != 303 || w.provider.acts != 0 {
+		t.Errorf("contract 23: an older form with a newer token: %d, and the provider was asked %d times",
+			r.Status, w.provider.acts)
 	}
 }
 
@@ -357,7 +387,8 @@ func TestAFormThatIsStoppedHasAWayBack(t *testing.T) {
 			t.Errorf("contract 22: %d, the page lacks %s: %s", r.Status, want, r.Body)
 		}
 	}
-	if r := w.post(flow[:len(flow)-2], foreign); r.Status != 403 || kind(r) != "not_allowed" || bytes.Contains(r.Body, []byte("publisher.example")) {
+	r = w.post(flow[:len(flow)-2], foreign)
+	if r.Status != 403 || kind(r) != "not_allowed" || bytes.Contains(r.Body, []byte("publisher.example")) {
 		t.Errorf("contract 24: a link to the site, though the token is not authentic: %d %s", r.Status, r.Body)
 	}
 	if w.provider.acts != 0 || w.commits != 0 {
@@ -366,14 +397,18 @@ func TestAFormThatIsStoppedHasAWayBack(t *testing.T) {
 }
 
 func TestRefusal(t *testing.T) {
-	for status, want := range map[int]string{400: "refused", 404: "not_found", 405: "refused", 408: "too_slow", 413: "refused", 414: "too_long",
-		417: "refused", 429: "unavailable", 431: "too_long", 500: "unavailable", 501: "unavailable", 503: "unavailable", 505: "unavailable"} {
+	for status, want := range map[int]string{400: "refused", 404: "not_found", 405: "refused", 408: "too_slow",
+		413: "refused", 414: "too_long", 417: "refused", 429: "unavailable", 431: "too_long", 500: "unavailable",
+		501: "unavailable", 503: "unavailable", 505: "unavailable"} {
 		for lang, header := range map[string]web.Header{"fr": {"Accept-Language": {"fr-CA,fr;q=0.9"}}, "en": nil} {
 			r := Refusal(status, &web.Request{Method: "GET", Path: "/x", Header: header})
-			if r.Status != status || kind(r) != want || r.Header.Get("Content-Language") != lang || r.Header.Get("Content-Type") != "text/html; charset=utf-8" {
-				t.Errorf("contract 22: %d is shown as %d %s in %s", status, r.Status, kind(r), r.Header.Get("Content-Language"))
+			if r.Status != status || kind(r) != want || r.Header.Get("Content-Language") != lang ||
+				r.Header.Get("Content-Type") != "text/html; charset=utf-8" {
+				t.Errorf("contract 22: %d is shown as %d %s in %s",
+					status, r.Status, kind(r), r.Header.Get("Content-Language"))
 			}
-			if !strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") || r.Header.Get("Cache-Control") != "no-store" {
+			if !strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") ||
+				r.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("contract 22: %d has the headers %v", status, r.Header)
 			}
 		}
@@ -391,7 +426,8 @@ func TestRefusal(t *testing.T) {
 
 func TestTheFrontPage(t *testing.T) {
 	r := Home(&web.Request{Header: web.Header{"Accept-Language": {"it"}}})
-	if r.Status != 200 || kind(r) != "home" || r.Header.Get("Content-Language") != "it" || !strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") {
+	if r.Status != 200 || kind(r) != "home" || r.Header.Get("Content-Language") != "it" ||
+		!strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("contract 22: %d %s %v", r.Status, kind(r), r.Header)
 	}
 }
@@ -402,7 +438,8 @@ func TestAssets(t *testing.T) {
 		"/favicon.ico":     {"image/x-icon", "max-age=86400", "\x00\x00\x01\x00\x01\x00"},
 	} {
 		r := Asset(path)
-		if r == nil || r.Status != 200 || r.Header.Get("Content-Type") != c.contentType || !strings.Contains(r.Header.Get("Cache-Control"), c.cache) ||
+		if r == nil || r.Status != 200 || r.Header.Get("Content-Type") != c.contentType ||
+			!strings.Contains(r.Header.Get("Cache-Control"), c.cache) ||
 			r.Header.Get("Etag") == "" || !bytes.HasPrefix(r.Body, []byte(c.begins)) {
 			t.Errorf("contract 22: %s is %+v", path, r)
 		}
@@ -418,8 +455,10 @@ func TestOnlyApprovalYieldsAResultToken(t *testing.T) {
 		_, flow := w.flow(t, nil)
 		w.provider.decision = provider.Decision{Verdict: verdict, State: []byte("s")}
 		resp := w.post(flow, nil)
-		if strings.Contains(resp.Header.Get("Location"), token.ResultPrefix) || bytes.Contains(resp.Body, []byte(token.ResultPrefix)) {
-			t.Errorf("contract 22: the answer to the POST has the token: %d to %s", resp.Status, resp.Header.Get("Location"))
+		if strings.Contains(resp.Header.Get("Location"), token.ResultPrefix) ||
+			bytes.Contains(resp.Body, []byte(token.ResultPrefix)) {
+			t.Errorf("contract 22: the answer to the POST has the token: %d to %s",
+				resp.Status, resp.Header.Get("Location"))
 		}
 		shown := w.get(here(flow))
 		if got := bytes.Contains(shown.Body, []byte(token.ResultPrefix)); got != (verdict == provider.Approved) {
@@ -429,14 +468,17 @@ func TestOnlyApprovalYieldsAResultToken(t *testing.T) {
 	w := newWorld(t)
 	_, flow := w.flow(t, nil)
 	w.provider.decision.Verdict, w.provider.err = provider.Approved, errors.New("cause")
-	if resp := w.post(flow, nil); resp.Status != 503 || w.commits != 0 || bytes.Contains(resp.Body, []byte("cause")) {
+	resp := w.post(flow, nil)
+	if resp.Status != 503 || w.commits != 0 || bytes.Contains(resp.Body, []byte("cause")) {
 		t.Errorf("provider.Act: an error decides something: %d, %d commits", resp.Status, w.commits)
 	}
-	// The browser's mistake, or an attacker's: neither a fault of ours nor one to log.
+	// This is a mistake of the browser, or of an attacker. It is no fault of the service and is not logged.
 	w.provider.err = fmt.Errorf("%w: cause", provider.ErrStep)
 	w.Logged.Reset()
-	if resp := w.post(flow, nil); resp.Status != 400 || w.commits != 0 || bytes.Contains(resp.Body, []byte("cause")) || w.Logged.Len() > 0 {
-		t.Errorf("contract 5, 400: a form that no page has: %d, %d commits, log %s", resp.Status, w.commits, &w.Logged)
+	resp = w.post(flow, nil)
+	if resp.Status != 400 || w.commits != 0 || bytes.Contains(resp.Body, []byte("cause")) || w.Logged.Len() > 0 {
+		t.Errorf("contract 5, 400: a form that no page has: %d, %d commits, log %s",
+			resp.Status, w.commits, &w.Logged)
 	}
 }
 
@@ -445,15 +487,19 @@ func TestGETChangesNothing(t *testing.T) {
 	_, flow := w.flow(t, nil)
 	w.provider.decision.Verdict = provider.Approved
 	f := "flow=" + url.QueryEscape(flow)
-	for _, query := range []string{f, f + "&outcome=approve", f + "&show=cancelled", f + "&show=attempt", f + "&show=x", f + "&provider=x", f + "&" + f} {
-		if resp := w.get(query); resp.Status != 200 || resp.Header.Get("Cache-Control") != "no-store" || !strings.Contains(resp.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
+	for _, query := range []string{f, f + "&outcome=approve", f + "&show=cancelled", f + "&show=attempt",
+		f + "&show=x", f + "&provider=x", f + "&" + f} {
+		resp := w.get(query)
+		if resp.Status != 200 || resp.Header.Get("Cache-Control") != "no-store" ||
+			!strings.Contains(resp.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
 			t.Errorf("contract 22: %d %v", resp.Status, resp.Header)
 		}
 	}
 	if w.provider.acts != 0 || w.commits != 0 {
 		t.Errorf("contract 22: GET asked the provider %d times and committed %d times", w.provider.acts, w.commits)
 	}
-	for _, query := range []string{"", "flow=", "flow=x", "flow=%zz", "flow=" + flow[:len(flow)-2], "flow=" + token.ResultPrefix + strings.TrimPrefix(flow, token.FlowPrefix)} {
+	for _, query := range []string{"", "flow=", "flow=x", "flow=%zz", "flow=" + flow[:len(flow)-2],
+		"flow=" + token.ResultPrefix + strings.TrimPrefix(flow, token.FlowPrefix)} {
 		if resp := w.get(query); resp.Status != 400 || bytes.Contains(resp.Body, []byte("publisher.example")) {
 			t.Errorf("contract 24: %q is answered with %d: %s", query, resp.Status, resp.Body)
 		}
@@ -478,7 +524,8 @@ func TestAProviderTokenBelongsToOneSession(t *testing.T) {
 			t.Errorf("contract 15: another session's provider token: %d", resp.Status)
 		}
 	}
-	if resp := w.post(flow, nil, "provider", pending); resp.Status != 303 || string(w.provider.state) != "step 1" {
+	resp = w.post(flow, nil, "provider", pending)
+	if resp.Status != 303 || string(w.provider.state) != "step 1" {
 		t.Errorf("its own: %d, the provider was handed %q", resp.Status, w.provider.state)
 	}
 }
@@ -490,12 +537,14 @@ func TestPostsOfOtherSitesAreRefused(t *testing.T) {
 		ok     bool
 	}{
 		{"a browser that says nothing", nil, true},
-		{"our own page", web.Header{"Sec-Fetch-Site": {"same-origin"}, "Origin": {"https://verify.verge.example"}}, true},
+		{"our own page",
+			web.Header{"Sec-Fetch-Site": {"same-origin"}, "Origin": {"https://verify.verge.example"}}, true},
 		{"our own page in an old browser", web.Header{"Origin": {"https://verify.verge.example"}}, true},
 		{"the address bar", web.Header{"Sec-Fetch-Site": {"none"}}, true},
 		{"another site", web.Header{"Sec-Fetch-Site": {"cross-site"}}, false},
 		{"another host of our site", web.Header{"Sec-Fetch-Site": {"same-site"}}, false},
-		{"another site that forges Origin cannot forge both", web.Header{"Sec-Fetch-Site": {"cross-site"}, "Origin": {"https://verify.verge.example"}}, false},
+		{"another site that forges Origin cannot forge both",
+			web.Header{"Sec-Fetch-Site": {"cross-site"}, "Origin": {"https://verify.verge.example"}}, false},
 		{"another site in an old browser", web.Header{"Origin": {"https://evil.example"}}, false},
 		{"our host over http", web.Header{"Origin": {"http://verify.verge.example"}}, false},
 		{"a host that begins like ours", web.Header{"Origin": {"https://verify.verge.example.evil"}}, false},
@@ -525,17 +574,20 @@ func TestAStoreThatFailsGrantsNothing(t *testing.T) {
 			return kvtest.Pass
 		}
 		resp := w.post(flow, nil)
-		if resp.Status != 503 || resp.Header.Get("Retry-After") == "" || resp.Header.Has("Location") || bytes.Contains(resp.Body, []byte(token.ResultPrefix)) {
+		if resp.Status != 503 || resp.Header.Get("Retry-After") == "" || resp.Header.Has("Location") ||
+			bytes.Contains(resp.Body, []byte(token.ResultPrefix)) {
 			t.Errorf("contract 5, 503: %v: %d %v", fail, resp.Status, resp.Header)
 		}
 		w.Store.Decide = nil
-		if r, _, err := w.Lifecycle.Load(ctx, id); err != nil || (r.State == session.Completed) != (fail == kvtest.LoseReply) {
+		r, _, err := w.Lifecycle.Load(ctx, id)
+		if err != nil || (r.State == session.Completed) != (fail == kvtest.LoseReply) {
 			t.Errorf("%v: kept is %+v, %v", fail, r, err)
 		}
 		if strings.Contains(w.Logged.String(), "level=ERROR") {
-			t.Errorf("a page that the store fails writes a line of its own, and thousands may fail in a second:\n%s", &w.Logged)
+			t.Errorf("a page that the store fails writes a line of its own, and thousands may fail in a second:\n%s",
+				&w.Logged)
 		}
-		// The same click again is told the truth.
+		// The same click again gets the true answer.
 		if resp := w.post(flow, nil); resp.Status != 303 || hop(t, w.get(here(flow))) == nil {
 			t.Errorf("%v, then well: %d", fail, resp.Status)
 		}

@@ -119,7 +119,7 @@ func TestKeysHaveTheFormOfTheContract(t *testing.T) {
 		t.Errorf("contract 12: 32 zero bytes give %q", least)
 	}
 	if most[len(SecretPrefix)] == '0' || len(most) != len(least) {
-		t.Errorf("contract 12: the greatest 32 bytes give %q, which has lost its first digits or needs more", most)
+		t.Errorf("contract 12: the greatest 32 bytes give %q: it has lost digits or has too many", most)
 	}
 	if key, err := GenerateKey(SecretPrefix, bytes.NewReader(make([]byte, 31))); err == nil {
 		t.Errorf("of 31 random bytes it made %q", key)
@@ -202,8 +202,9 @@ func TestCreateKey(t *testing.T) {
 	expires := w.Clock.Now().Add(time.Hour)
 	text, k, err := w.CreateKey(ctx, "pub_a", testUUID, &expires)
 	coretest.Must(t, err)
-	if !WellFormed(PublicPrefix, text) || !k.Public() || k.PublisherID != "pub_a" || k.IntegrationID != testUUID ||
-		k.Last4 != text[len(text)-4:] || !k.Created.Equal(w.Clock.Now()) || !strings.HasPrefix(k.ID, "key_") {
+	if !WellFormed(PublicPrefix, text) || !k.Public() || k.PublisherID != "pub_a" ||
+		k.IntegrationID != testUUID || k.Last4 != text[len(text)-4:] ||
+		!k.Created.Equal(w.Clock.Now()) || !strings.HasPrefix(k.ID, "key_") {
 		t.Errorf("contract 12: key %+v", k)
 	}
 	got, err := w.another().Key(ctx, PublicPrefix, text)
@@ -242,7 +243,7 @@ func TestTwoKeysAreValidAtOnce(t *testing.T) {
 	_, err = w.RevokeKey(ctx, oldKey.ID)
 	coretest.Must(t, err)
 	if k, err := w.Key(ctx, SecretPrefix, fresh); err != nil || !k.Active(w.Clock.Now()) {
-		t.Errorf("contract 12: revoking the old key took the new one with it: %+v, %v", k, err)
+		t.Errorf("contract 12: revoking the old key revoked the new one too: %+v, %v", k, err)
 	}
 }
 
@@ -267,13 +268,13 @@ func TestARevocationHoldsEverywhereWithinFiveSeconds(t *testing.T) {
 		t.Errorf("revoked: %+v", revoked)
 	}
 	if active(w.Directory) {
-		t.Error("contract 12: where it was revoked it is active still")
+		t.Error("contract 12: the key is still active at the instance that revoked it")
 	}
 	w.Clock.Advance(5*time.Second - time.Nanosecond)
 	active(elsewhere) // may be either; a read must not make the old answer younger
 	w.Clock.Advance(time.Nanosecond)
 	if active(elsewhere) {
-		t.Error("contract 12: after 5 seconds another instance takes it for active")
+		t.Error("contract 12: after 5 seconds another instance still accepts the key")
 	}
 
 	again, err := w.RevokeKey(ctx, key.ID)
@@ -331,8 +332,8 @@ func TestTheCacheLivesFiveSecondsExactly(t *testing.T) {
 	}
 }
 
-// A slow read counts its own duration: the answer is as old as the question.
-func TestASlowReadIsNotBelievedLonger(t *testing.T) {
+// The age of an answer counts from when its read was sent, so that a slow read is not used for longer.
+func TestASlowReadIsNotUsedLonger(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	d := w.another()
@@ -346,7 +347,7 @@ func TestASlowReadIsNotBelievedLonger(t *testing.T) {
 	w.Clock.Advance(time.Second)
 	w.gets.Store(0)
 	if w.integration(t, d); w.gets.Load() != 1 {
-		t.Error("contract 12: a read that took 4 s was believed for 5 s more")
+		t.Error("contract 12: a read that took 4 s was used for 5 s more")
 	}
 }
 
@@ -481,7 +482,7 @@ func TestPutIntegrationKeepsTheSecretAndSealsItAgain(t *testing.T) {
 	lost := w.Host.Host
 	lost.Sealer = ring(t, 0)
 	if err := NewDirectory(lost).PutIntegration(ctx, sample(), ""); err == nil {
-		t.Error("contract 16: a secret that does not open with this ring was thrown away")
+		t.Error("contract 16: a secret that does not open with this ring was deleted")
 	}
 	if got, err := d.WebhookSecret(w.integration(t, NewDirectory(retired))); err != nil || got != secret {
 		t.Errorf("contract 16: the secret is %q, %v", got, err)
@@ -514,7 +515,7 @@ func TestResealLeavesNothingToAnOldKey(t *testing.T) {
 
 	coretest.Must(t, w.Reseal(ctx))
 	if after := w.raw(t, "c/int/"+lost.ID); after.Tx != before.Tx {
-		t.Error("a secret that does not open was thrown away")
+		t.Error("a secret that does not open was deleted")
 	}
 
 	rotated := w.Host.Host
@@ -535,7 +536,7 @@ func TestASecretHasALimit(t *testing.T) {
 		t.Error(err)
 	}
 	if err := w.PutIntegration(ctx, sample(), strings.Repeat("s", maxSecret+1)); err == nil {
-		t.Error("it was taken")
+		t.Error("it was accepted")
 	}
 }
 
@@ -645,19 +646,19 @@ func TestBrowserOrigin(t *testing.T) {
 	other.BrowserOrigins = []string{"https://new.example"}
 	coretest.Must(t, w.PutIntegration(ctx, other, ""))
 	if !allowed(w.Directory, "https://new.example") {
-		t.Error("contract 7: a new origin does not hold at once where it was put")
+		t.Error("contract 7: the instance that stored a new origin does not allow it at once")
 	}
 	w.Clock.Advance(5*time.Second - 1)
 	if allowed(d, "https://new.example") {
-		t.Error("the cache did not live 5 s")
+		t.Error("the cache was not used for 5 s")
 	}
 	w.Clock.Advance(1)
 	if !allowed(d, "https://new.example") || allowed(d, "https://app.publisher.example:8443") {
-		t.Error("contract 7: after 5 s another instance has the old origins")
+		t.Error("contract 7: after 5 s another instance still has the old origins")
 	}
 }
 
-func TestListsGoThroughAllPages(t *testing.T) {
+func TestListsReadAllPages(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	const n = 401
@@ -678,7 +679,8 @@ func TestListsGoThroughAllPages(t *testing.T) {
 
 func TestADamagedItemIsAnErrorThatNamesIt(t *testing.T) {
 	w := newWorld(t)
-	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "x", Partition: Partition, Puts: []kv.Put{{Name: "c/int/" + testUUID, Value: []byte("{")}}}))
+	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "x", Partition: Partition,
+		Puts: []kv.Put{{Name: "c/int/" + testUUID, Value: []byte("{")}}}))
 	_, err1 := w.Integration(ctx, testUUID)
 	_, err2 := w.Integrations(ctx)
 	for _, err := range []error{err1, err2} {

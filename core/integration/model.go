@@ -87,7 +87,8 @@ func (i Integration) Validate(methods []string, dev bool) error {
 	if !known {
 		bad("method is %q; this service has: %s", i.Method, strings.Join(methods, ", "))
 	}
-	for name, list := range map[string][]string{"callback_origins": i.CallbackOrigins, "browser_origins": i.BrowserOrigins} {
+	for name, list := range map[string][]string{"callback_origins": i.CallbackOrigins,
+		"browser_origins": i.BrowserOrigins} {
 		for _, o := range list {
 			if !weburl.IsOrigin(o, dev) {
 				bad("%s has %q; an origin is https://host or https://host:port, nothing behind it", name, o)
@@ -109,9 +110,9 @@ func (i Integration) Validate(methods []string, dev bool) error {
 	return errors.Join(errs...)
 }
 
-// AllowsPublicKeys reports whether the integration may have public keys, and whether those that it has
-// may start sessions (contract 8). Anybody can read a public key, and whoever chooses the callback gets
-// the result token. So the callbacks must be limited. Dev mode allows any.
+// AllowsPublicKeys reports whether the integration may have public keys, and whether those that it has may
+// start sessions (contract 8). Anybody can read a public key, and the one who chooses the callback gets the
+// result token. So the callbacks must be limited. Dev mode allows any.
 func (i Integration) AllowsPublicKeys(dev bool) bool { return dev || len(i.CallbackOrigins) > 0 }
 
 func isToken(s string) bool {

@@ -162,6 +162,6 @@ func TestValidateIntegration(t *testing.T) {
 	}
 	err := everything.Validate(methods, false)
 	if err == nil || strings.Count(err.Error(), "\n")+1 != 6 {
-		t.Errorf("six things are wrong, and it says: %v", err)
+		t.Errorf("want all six problems, got: %v", err)
 	}
 }

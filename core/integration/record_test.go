@@ -40,7 +40,8 @@ func (w *world) raw(t *testing.T, name string) kv.Item {
 
 func (w *world) plant(t *testing.T, name string, value []byte) {
 	t.Helper()
-	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "forger", Partition: Partition, Puts: []kv.Put{{Name: name, Value: value}}}))
+	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "forger", Partition: Partition,
+		Puts: []kv.Put{{Name: name, Value: value}}}))
 	w.Directory = NewDirectory(w.Host.Host)
 }
 
@@ -52,7 +53,8 @@ func TestWhoCanWriteToTheStore(t *testing.T) {
 		bound(t, w)
 		text, err := GenerateKey(SecretPrefix, w.Host.Random)
 		coretest.Must(t, err)
-		b, err := json.Marshal(Key{ID: keyID(text), PublisherID: "pub_a", Last4: text[len(text)-4:], Created: w.Clock.Now()})
+		b, err := json.Marshal(Key{ID: keyID(text), PublisherID: "pub_a", Last4: text[len(text)-4:],
+			Created: w.Clock.Now()})
 		coretest.Must(t, err)
 		w.plant(t, itemName(text), b)
 		if k, err := w.Key(ctx, SecretPrefix, text); !errors.Is(err, ErrNotFound) {
@@ -126,7 +128,8 @@ func TestWhoCanReadTheStore(t *testing.T) {
 // key seals. Some minutes later nothing without a MAC is accepted.
 func TestAnEarlierReleasesStore(t *testing.T) {
 	w := newWorld(t)
-	legacy := token.Keyring{Keys: []token.RingKey{{Key: token.Key{ID: "9f02ab31", Secret: make([]byte, 32), Created: w.Clock.Now()}}}}
+	legacy := token.Keyring{Keys: []token.RingKey{{Key: token.Key{ID: "9f02ab31", Secret: make([]byte, 32),
+		Created: w.Clock.Now()}}}}
 	w.use(t, legacy)
 	w.seed(t)
 	text, _, err := w.CreateKey(ctx, sample().PublisherID, "", nil)
@@ -163,7 +166,7 @@ func TestAnEarlierReleasesStore(t *testing.T) {
 	}
 	holds("with the ring as it was")
 	if v := string(w.raw(t, "c/int/"+testUUID).Value); !strings.Contains(v, sample().Webhook.URL) {
-		t.Errorf("while the release before may run, its URL is hidden from it: %s", v)
+		t.Errorf("the URL is sealed while an earlier release may still run and cannot read it: %s", v)
 	}
 
 	coretest.Must(t, legacy.Rotate(w.Host.Random, w.Clock.Now(), time.Minute))
@@ -185,7 +188,7 @@ func TestAnEarlierReleasesStore(t *testing.T) {
 	body, _, _ := strings.Cut(string(it.Value), `,"m":"`)
 	w.plant(t, itemName(text), []byte(body+"}"))
 	if _, err := w.Key(ctx, SecretPrefix, text); !errors.Is(err, ErrNotFound) {
-		t.Errorf("contract 19: a key without a MAC is believed for ever: %v", err)
+		t.Errorf("contract 19: a key without a MAC is accepted for ever: %v", err)
 	}
 }
 

@@ -102,9 +102,9 @@ func (i SiteIntegration) integration() Integration {
 		Webhook: Webhook{URL: i.WebhookURL, Off: i.WebhookOff}}
 }
 
-// Put puts the publishers and integrations of a valid Site into the store. What
-// is there and unchanged stays as ready as it was. What the site has no more
-// stays: sessions of it may be under way.
+// Put puts the publishers and integrations of a valid Site into the store. An integration that has not
+// changed stays as ready as it was. What the site no longer names stays in the store, because its sessions
+// may still be under way.
 //
 // run carries out the writes, which do not depend on each other, and returns an
 // error if one fails. A host with threads makes them side by side, since they
@@ -133,7 +133,7 @@ func (d *Directory) Put(ctx context.Context, s Site, run func(writes []func() er
 	if err := run(writes); err != nil {
 		return err
 	}
-	return d.Reseal(ctx) // those too that the site has no more
+	return d.Reseal(ctx) // also what the site no longer names
 }
 
 // oneByOne makes one write after the other until one fails.
@@ -146,12 +146,12 @@ func oneByOne(writes []func() error) error {
 	return nil
 }
 
-// siteMark is the item that says which site was applied last, and with which
-// first key. What is kept cannot be guessed at: a site holds secrets.
+// siteMark is the item that says which site was applied last, and with which first key. A site holds
+// secrets, so the item must not help anyone to guess them.
 const siteMark = "c/site"
 
-// Apply is Put, one write after the other, unless the Site is what was applied
-// last with the same first key of the ring.
+// Apply puts s into the store as Put does, one write after the other. It does nothing if the same Site was
+// applied last, with the same first key of the ring.
 func (d *Directory) Apply(ctx context.Context, s Site) error {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -175,5 +175,6 @@ func (d *Directory) Apply(ctx context.Context, s Site) error {
 	if err != nil {
 		return err
 	}
-	return kv.CommitSurely(ctx, d.kv, kv.Tx{ID: id, Partition: Partition, Puts: []kv.Put{{Name: siteMark, Value: mark}}})
+	return kv.CommitSurely(ctx, d.kv, kv.Tx{ID: id, Partition: Partition,
+		Puts: []kv.Put{{Name: siteMark, Value: mark}}})
 }

@@ -14,7 +14,8 @@ import (
 func aSite() Site {
 	return Site{
 		Publishers: []Publisher{{ID: "pub_shop", Name: "Shop"}},
-		Integrations: []SiteIntegration{{ID: testUUID, Publisher: "pub_shop", Name: "Checkout", Level: "L2", ChallengeAge: 18, Method: "sandbox",
+		Integrations: []SiteIntegration{{ID: testUUID, Publisher: "pub_shop", Name: "Checkout",
+			Level: "L2", ChallengeAge: 18, Method: "sandbox",
 			CallbackOrigins: []string{"https://a.example"}, BrowserOrigins: []string{"https://b.example"},
 			WebhookURL: "https://shop.example/hooks", Secret: "whsec_Jx2m9QpL0vTzR4kW7nBd"}},
 	}
@@ -51,12 +52,14 @@ func TestSiteValidate(t *testing.T) {
 			s.Integrations[0].WebhookURL, s.Integrations[0].Secret, s.Integrations[0].WebhookOff = "", "", true
 		}},
 		{`publisher "shop": id must be`, func(s *Site) { s.Publishers[0].ID = "shop" }},
-		{`publisher "pub_shop": it is there twice`, func(s *Site) { s.Publishers = append(s.Publishers, s.Publishers[0]) }},
+		{`publisher "pub_shop": it is there twice`,
+			func(s *Site) { s.Publishers = append(s.Publishers, s.Publishers[0]) }},
 		{"it is there twice", func(s *Site) { s.Integrations = append(s.Integrations, s.Integrations[0]) }},
 		{`there is no publisher "pub_other"`, func(s *Site) { s.Integrations[0].Publisher = "pub_other" }},
 		{`method is "oidc"`, func(s *Site) { s.Integrations[0].Method = "oidc" }},
 		{"has no webhook_url", func(s *Site) { s.Integrations[0].WebhookURL, s.Integrations[0].Secret = "", "" }},
-		{"a webhook secret but no webhook_url", func(s *Site) { s.Integrations[0].WebhookURL, s.Integrations[0].WebhookOff = "", true }},
+		{"a webhook secret but no webhook_url",
+			func(s *Site) { s.Integrations[0].WebhookURL, s.Integrations[0].WebhookOff = "", true }},
 		{"what guessers try first", func(s *Site) { s.Integrations[0].Secret = "summer-2026-shop" }},
 		{"its webhook secret: it has 1025 bytes; at most 1024 are allowed", func(s *Site) {
 			s.Integrations[0].Secret = strings.Repeat("Jx2m9QpL", 128) + "0"
@@ -70,13 +73,13 @@ func TestSiteValidate(t *testing.T) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 		if err != nil && strings.Contains(err.Error(), "short") {
-			t.Errorf("the error tells the secret: %v", err)
+			t.Errorf("the error shows the secret: %v", err)
 		}
 	}
 }
 
-// The host decides in which order the writes of a site are made, and how many at
-// once: none depends on another.
+// The host decides in which order the writes of a site are made, and how many at once. No write depends on
+// another.
 func TestPut(t *testing.T) {
 	w := newWorld(t)
 	backwards := func(writes []func() error) error {
@@ -102,7 +105,7 @@ func TestPut(t *testing.T) {
 
 	broken := errors.New("no thread is left")
 	if err := w.Put(ctx, aSite(), func([]func() error) error { return broken }); !errors.Is(err, broken) {
-		t.Errorf("%v, want what the host says", err)
+		t.Errorf("got %v, want the error of the host", err)
 	}
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
@@ -112,12 +115,12 @@ func TestPut(t *testing.T) {
 	}
 	err := w.Put(ctx, aSite(), nil)
 	if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "publisher pub_shop") {
-		t.Errorf("%v, want the write that failed", err)
+		t.Errorf("got %v, want the error of the write that failed", err)
 	}
 }
 
-// Contract 46: what was applied last is not applied again, and what differs in
-// anything is. What the site names no more stays.
+// Contract 46: the site that was applied last is not applied again. A site with any difference is. What a
+// site no longer names stays in the store.
 func TestApply(t *testing.T) {
 	w := newWorld(t)
 	writes := 0
@@ -143,7 +146,8 @@ func TestApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := w.WebhookSecret(i)
-	if err != nil || got != aSite().Integrations[0].Secret || i.PublisherID != "pub_shop" || i.Webhook.URL != "https://shop.example/hooks" {
+	if err != nil || got != aSite().Integrations[0].Secret || i.PublisherID != "pub_shop" ||
+		i.Webhook.URL != "https://shop.example/hooks" {
 		t.Errorf("%+v, secret %q, %v", i, got, err)
 	}
 	if p, err := w.Publisher(ctx, "pub_shop"); err != nil || p.Name != "Shop" {
@@ -165,7 +169,7 @@ func TestApply(t *testing.T) {
 
 	apply(w.Directory, Site{}, true)
 	if _, err := w.another().Integration(ctx, testUUID); err != nil {
-		t.Errorf("an integration that the site names no more: %v", err)
+		t.Errorf("an integration that the site no longer names: %v", err)
 	}
 	apply(w.Directory, changed, true)
 
@@ -175,7 +179,7 @@ func TestApply(t *testing.T) {
 	apply(NewDirectory(rotated), changed, false)
 }
 
-// One that was applied in part is not taken for whole.
+// A site that was applied in part does not count as applied.
 func TestApplyThatFails(t *testing.T) {
 	w := newWorld(t)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {

@@ -12,14 +12,13 @@ import (
 // All are the languages, in the order in which they are offered (contract 10).
 var All = []string{"en", "de", "es", "fr", "pt", "it"}
 
-// Default is for whoever asks for none of them (contract 10).
+// Default is the language for somebody who asks for none of them (contract 10).
 const Default = "en"
 
 // Known reports whether the service speaks the language.
 func Known(lang string) bool { return slices.Contains(All, lang) }
 
-// maxAcceptLanguage is as much of the header as is read. Browsers send some
-// 50 bytes; whoever sends more is not choosing a language.
+// maxAcceptLanguage is how many bytes of the header are read. Browsers send about 50.
 const maxAcceptLanguage = 1024
 
 // Match returns the language that an Accept-Language value (RFC 9110, 12.5.4) prefers. The highest weight

@@ -31,11 +31,11 @@ type Lifecycle struct {
 	Count  func(event string)                  // as in host.Host
 	Wake   func(p kv.Partition, due time.Time) // as in host.Host
 
-	Attempts    int           // how many failed ones a user has, of which the last is final (contract 23)
+	Attempts    int           // how many failed attempts a user has; the last one is final (contract 23)
 	OutcomeLife time.Duration // how long outcomes are kept (contract 21)
 }
 
-// Session is a session with what its events need to say.
+// Session is a session, together with what its events say.
 type Session struct {
 	ID          session.ID
 	Text        string // the id as publishers know it
@@ -43,8 +43,8 @@ type Session struct {
 	User, State *string // as given at start; nil: not given
 }
 
-// Load returns the record of a session, and its version for the next write to compare with. A record that no
-// instance of this service wrote is an error (contract 19).
+// Load returns the record of a session, and the version with which the next write compares. A record that
+// no instance of this service wrote is an error (contract 19).
 func (l *Lifecycle) Load(ctx context.Context, id session.ID) (r session.Record, version string, err error) {
 	item, err := l.KV.Get(ctx, id.Key())
 	if errors.Is(err, kv.ErrNotFound) {
@@ -115,9 +115,9 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks
 	return nil
 }
 
-// Fire applies what came of an attempt, and returns the record that holds then, whoever has written it.
-// attempt is how many attempts had failed before this one. If the session is at another attempt, the trigger
-// changes nothing: a form that is posted twice counts once (contract 23).
+// Fire applies the result of an attempt. It returns the record that holds afterwards, even if another
+// caller has written it. attempt is how many attempts had failed before this one. If the session is at
+// another attempt, the trigger changes nothing: a form that is posted twice counts once (contract 23).
 func (l *Lifecycle) Fire(ctx context.Context, s Session, t session.Trigger, attempt int) (
 	session.Record, error) {
 	r, _, err := l.fire(ctx, s, t, attempt, nil)
@@ -131,7 +131,7 @@ const anyAttempt = -1
 // writes a few times.
 const maxRaces = 16
 
-// fire also reports whether it was this call that changed the record.
+// fire is Fire. It also reports whether this call changed the record.
 func (l *Lifecycle) fire(ctx context.Context, s Session, t session.Trigger, attempt int, held []kv.Held) (
 	session.Record, bool, error) {
 	late := false
@@ -188,7 +188,7 @@ func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
 	held := []kv.Held{{TaskID: job.Task.ID, Lease: job.Task.Lease}}
 	r, ended, err := l.fire(ctx, s, session.TimeUp, anyAttempt, held)
 	if ended || errors.Is(err, errLeaseLost) {
-		return nil // the commit that ended the session took the timer with it
+		return nil // the commit that ended the session removed the timer too
 	}
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ func (l *Lifecycle) identify(tx *kv.Tx) (err error) {
 	return err
 }
 
-// announce tells the runner of what tx has scheduled.
+// announce tells the runner when the tasks fall due that tx has scheduled.
 func (l *Lifecycle) announce(tx kv.Tx) {
 	if l.Wake == nil {
 		return
@@ -271,7 +271,7 @@ func (l *Lifecycle) announce(tx kv.Tx) {
 	}
 }
 
-// countOf is what is counted when a session ends.
+// countOf returns the name under which the end of a session is counted.
 func countOf(s session.State) string {
 	switch s {
 	case session.Completed:

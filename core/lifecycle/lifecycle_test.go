@@ -53,7 +53,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// script lets the next commits meet these faults, everything else pass.
+// script makes the next commits meet these faults. All other calls pass.
 func (w *world) script(faults ...kvtest.Fault) {
 	w.commits.Store(0)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
@@ -69,7 +69,7 @@ func (w *world) script(faults ...kvtest.Fault) {
 
 var withWebhook = integration.Webhook{URL: "https://hooks.publisher.example/verge"}
 
-// session makes one; whether it sends events is up to the webhook.
+// session makes a session. It sends events if the webhook does.
 func (w *world) session(t testing.TB, hook integration.Webhook) Session {
 	t.Helper()
 	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), 3)
@@ -81,8 +81,8 @@ func (w *world) session(t testing.TB, hook integration.Webhook) Session {
 		Integration: &integration.Integration{ID: testUUID, PublisherID: "pub_a", Webhook: hook}}
 }
 
-// tasks returns the events and the timer that are scheduled, whenever due. It
-// leases them on a copy of time far away, so it comes last in a test.
+// tasks returns all events and timers that are scheduled. It leases them at a time far in the future, so a
+// test calls it last.
 func (w *world) tasks(t testing.TB) (events []webhook.Event, timers []kv.Task) {
 	t.Helper()
 	all, _, err := w.Memory.Claim(ctx, "p3", w.Clock.Now().Add(1000*time.Hour), time.Hour, 1000)
@@ -122,7 +122,7 @@ func (w *world) wantEvents(t testing.TB, timer bool, types ...string) []webhook.
 		t.Errorf("spec, Events: scheduled are %v, want %v", got, want)
 	}
 	if (len(timers) == 1) != timer || len(timers) > 1 {
-		t.Errorf("%d timers are scheduled, want one: %v", len(timers), timer)
+		t.Errorf("%d timers are scheduled; want one: %v", len(timers), timer)
 	}
 	return events
 }
@@ -135,7 +135,8 @@ func (w *world) record(t testing.TB, s Session) session.Record {
 }
 
 func TestBeginWithoutWebhookDoesNotTouchTheKV(t *testing.T) {
-	for name, hook := range map[string]integration.Webhook{"no URL": {}, "switched off": {Off: true}, "off, though with a URL": {Off: true, URL: withWebhook.URL}} {
+	for name, hook := range map[string]integration.Webhook{"no URL": {}, "switched off": {Off: true},
+		"off, though with a URL": {Off: true, URL: withWebhook.URL}} {
 		w := newWorld(t)
 		before := w.Store.Calls()
 		coretest.Must(t, w.Begin(ctx, w.session(t, hook), true, nil, nil))
@@ -159,11 +160,15 @@ func TestBeginIsOneCommit(t *testing.T) {
 		state     session.State // kept, "" for nothing
 	}{
 		{"spec, States: started", withWebhook, true, nil, nil, true, []string{webhook.TypeStarted}, ""},
-		{"contract 11: started, with a kept answer", withWebhook, true, checks, extra, true, []string{webhook.TypeStarted}, ""},
+		{"contract 11: started, with a kept answer", withWebhook, true, checks, extra, true,
+			[]string{webhook.TypeStarted}, ""},
 		{"contract 11: a kept answer alone", integration.Webhook{Off: true}, true, checks, extra, false, nil, ""},
-		{"spec, States: initiation fails", withWebhook, false, nil, nil, false, []string{webhook.TypeStarted, webhook.TypeFailed}, session.Failed},
-		{"spec, States: initiation fails without webhook", integration.Webhook{}, false, nil, nil, false, nil, session.Failed},
-		{"contract 11: initiation fails, with a kept answer", withWebhook, false, checks, extra, false, []string{webhook.TypeStarted, webhook.TypeFailed}, session.Failed},
+		{"spec, States: initiation fails", withWebhook, false, nil, nil, false,
+			[]string{webhook.TypeStarted, webhook.TypeFailed}, session.Failed},
+		{"spec, States: initiation fails without webhook", integration.Webhook{}, false, nil, nil, false, nil,
+			session.Failed},
+		{"contract 11: initiation fails, with a kept answer", withWebhook, false, checks, extra, false,
+			[]string{webhook.TypeStarted, webhook.TypeFailed}, session.Failed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -174,16 +179,19 @@ func TestBeginIsOneCommit(t *testing.T) {
 			}
 			if r := w.record(t, s); r.State != c.state {
 				t.Errorf("kept is %+v, want state %q", r, c.state)
-			} else if c.state == session.Failed && (r.FailureCode != webhook.FailureUnknown || !r.At.Equal(w.Clock.Now())) {
+			} else if c.state == session.Failed &&
+				(r.FailureCode != webhook.FailureUnknown || !r.At.Equal(w.Clock.Now())) {
 				t.Errorf("kept is %+v", r)
 			}
 			if len(c.extra) > 0 {
-				if it, err := w.Memory.Get(ctx, kv.Key{Partition: "p3", Name: "r/x"}); err != nil || string(it.Value) != "answer" {
+				it, err := w.Memory.Get(ctx, kv.Key{Partition: "p3", Name: "r/x"})
+				if err != nil || string(it.Value) != "answer" {
 					t.Errorf("the extra put: %+v, %v", it, err)
 				}
 			}
 			for _, e := range w.wantEvents(t, c.timer, c.events...) {
-				if e.SessionID != s.Text || e.PublisherID != "pub_a" || e.IntegrationID != "int_"+testUUID || e.IdempotencyKey != s.Text+":"+e.Type || e.Test {
+				if e.SessionID != s.Text || e.PublisherID != "pub_a" || e.IntegrationID != "int_"+testUUID ||
+					e.IdempotencyKey != s.Text+":"+e.Type || e.Test {
 					t.Errorf("spec, Envelope: event %+v", e)
 				}
 			}
@@ -196,7 +204,7 @@ func TestBeginWakesTheRunner(t *testing.T) {
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 	if len(w.woken) != 2 || !w.woken[0].Equal(w.Clock.Now()) || !w.woken[1].Equal(s.ID.Expires()) {
-		t.Errorf("woken for %v, want now and %s", w.woken, s.ID.Expires())
+		t.Errorf("the runner was woken for %v, want now and %s", w.woken, s.ID.Expires())
 	}
 }
 
@@ -214,14 +222,21 @@ func TestBeginAfterALostReply(t *testing.T) {
 		deliver   bool
 		events    []string
 	}{
-		{"no check: applied, and nobody is told", []kvtest.Fault{kvtest.LoseReply}, true, nil, nil, kv.ErrUnknown, 1, false, []string{webhook.TypeStarted}},
+		{"no check: applied, and nobody is told", []kvtest.Fault{kvtest.LoseReply}, true, nil, nil, kv.ErrUnknown,
+			1, false, []string{webhook.TypeStarted}},
 		{"no check: not applied", []kvtest.Fault{kvtest.LoseRequest}, true, nil, nil, kv.ErrUnknown, 1, false, nil},
-		{"a check: applied", []kvtest.Fault{kvtest.LoseReply}, true, check, extra, nil, 2, false, []string{webhook.TypeStarted}},
-		{"a check: not applied", []kvtest.Fault{kvtest.LoseRequest}, true, check, extra, nil, 2, false, []string{webhook.TypeStarted}},
-		{"a check: applied later", []kvtest.Fault{kvtest.Delay}, true, check, extra, nil, 2, true, []string{webhook.TypeStarted}},
-		{"a check: both replies lost", []kvtest.Fault{kvtest.LoseReply, kvtest.LoseReply}, true, check, extra, kv.ErrUnknown, 2, false, []string{webhook.TypeStarted}},
-		{"initiation failed: applied", []kvtest.Fault{kvtest.LoseReply}, false, nil, nil, nil, 2, false, []string{webhook.TypeStarted, webhook.TypeFailed}},
-		{"initiation failed: applied later", []kvtest.Fault{kvtest.Delay}, false, nil, nil, nil, 2, true, []string{webhook.TypeStarted, webhook.TypeFailed}},
+		{"a check: applied", []kvtest.Fault{kvtest.LoseReply}, true, check, extra, nil, 2, false,
+			[]string{webhook.TypeStarted}},
+		{"a check: not applied", []kvtest.Fault{kvtest.LoseRequest}, true, check, extra, nil, 2, false,
+			[]string{webhook.TypeStarted}},
+		{"a check: applied later", []kvtest.Fault{kvtest.Delay}, true, check, extra, nil, 2, true,
+			[]string{webhook.TypeStarted}},
+		{"a check: both replies lost", []kvtest.Fault{kvtest.LoseReply, kvtest.LoseReply}, true, check, extra,
+			kv.ErrUnknown, 2, false, []string{webhook.TypeStarted}},
+		{"initiation failed: applied", []kvtest.Fault{kvtest.LoseReply}, false, nil, nil, nil, 2, false,
+			[]string{webhook.TypeStarted, webhook.TypeFailed}},
+		{"initiation failed: applied later", []kvtest.Fault{kvtest.Delay}, false, nil, nil, nil, 2, true,
+			[]string{webhook.TypeStarted, webhook.TypeFailed}},
 		{"refused", []kvtest.Fault{kvtest.Refuse}, true, nil, nil, kv.ErrUnavailable, 1, false, nil},
 	} {
 		t.Run("contract 5, 503: "+c.name, func(t *testing.T) {
@@ -249,14 +264,15 @@ func TestBeginAfterALostReply(t *testing.T) {
 
 func TestBeginConflictsOnTheExtraCheckAlone(t *testing.T) {
 	w := newWorld(t)
-	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "other", Partition: "p3", Puts: []kv.Put{{Name: "r/x", Value: []byte("theirs")}}}))
+	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "other", Partition: "p3",
+		Puts: []kv.Put{{Name: "r/x", Value: []byte("theirs")}}}))
 	err := w.Begin(ctx, w.session(t, withWebhook), true, []kv.Check{{Name: "r/x"}}, []kv.Put{{Name: "r/x"}})
 	var conflict *kv.Conflict
 	if !errors.As(err, &conflict) {
 		t.Fatalf("error %v, want a conflict", err)
 	}
 	if it, ok := conflict.Item("r/x"); !ok || string(it.Value) != "theirs" {
-		t.Errorf("contract 11: the conflict carries %+v, not the answer that is there", conflict)
+		t.Errorf("contract 11: the conflict has %+v and not the kept answer", conflict)
 	}
 	w.wantEvents(t, false)
 }
@@ -271,9 +287,12 @@ func TestFire(t *testing.T) {
 		event   string // "" for none
 	}{
 		{"spec, States: verification succeeds", session.Succeeded, session.Completed, "", webhook.TypeCompleted},
-		{"contract 23: a provider's final no", session.Rejected, session.Failed, webhook.FailureProviderRejected, webhook.TypeFailed},
-		{"contract 23: withdrawn for good", session.Withdrawn, session.Failed, webhook.FailureUserCancelled, webhook.TypeFailed},
-		{"spec, Failure codes: unclassified", session.Unclassified, session.Failed, webhook.FailureUnknown, webhook.TypeFailed},
+		{"contract 23: a provider's final no", session.Rejected, session.Failed, webhook.FailureProviderRejected,
+			webhook.TypeFailed},
+		{"contract 23: withdrawn for good", session.Withdrawn, session.Failed, webhook.FailureUserCancelled,
+			webhook.TypeFailed},
+		{"spec, Failure codes: unclassified", session.Unclassified, session.Failed, webhook.FailureUnknown,
+			webhook.TypeFailed},
 		{"spec, States: the user cancels", session.Cancelled, session.Started, "", ""},
 		{"spec, States: an attempt fails", session.AttemptFailed, session.Started, "", ""},
 		{"contract 20: a timer that fires early", session.TimeUp, session.Started, "", ""},
@@ -299,13 +318,16 @@ func TestFire(t *testing.T) {
 				if e.Type == webhook.TypeStarted {
 					continue
 				}
-				if d := e.Data; d.ExternalUserID == nil || *d.ExternalUserID != "user-42" || d.PublisherState == nil || *d.PublisherState != "" {
+				d := e.Data
+				if d.ExternalUserID == nil || *d.ExternalUserID != "user-42" ||
+					d.PublisherState == nil || *d.PublisherState != "" {
 					t.Errorf("spec, data by event: user and state of %+v; an empty state counts as given", d)
 				}
-				if c.code != "" && (e.Data.Failure == nil || e.Data.Failure.Code != c.code || e.Data.Failure.Message == "") {
+				if c.code != "" && (d.Failure == nil || d.Failure.Code != c.code || d.Failure.Message == "") {
 					t.Errorf("spec, data by event: failure %+v", e.Data.Failure)
 				}
-				if c.state == session.Completed && *e.Data.Result != (webhook.Result{Verified: true, Level: "L1", ChallengeAge: 25}) {
+				verified := webhook.Result{Verified: true, Level: "L1", ChallengeAge: 25}
+				if c.state == session.Completed && *d.Result != verified {
 					t.Errorf("spec, data by event: result %+v", e.Data.Result)
 				}
 			}
@@ -348,7 +370,8 @@ func TestALateAnswerIsIgnoredAndCounted(t *testing.T) {
 	first, err := w.Fire(ctx, s, session.Rejected, 0)
 	coretest.Must(t, err)
 	w.Clock.Advance(time.Second)
-	for n, trigger := range []session.Trigger{session.Succeeded, session.Rejected, session.AttemptFailed, session.Withdrawn} {
+	for n, trigger := range []session.Trigger{session.Succeeded, session.Rejected, session.AttemptFailed,
+		session.Withdrawn} {
 		r, err := w.Fire(ctx, s, trigger, 0)
 		if err != nil || r != first {
 			t.Errorf("contract 18: %s afterwards gives %+v, %v, want %+v", trigger, r, err, first)
@@ -382,7 +405,7 @@ func TestOutcomesAreKeptAsLongAsTheSettingSays(t *testing.T) {
 	coretest.Must(t, err)
 	w.Clock.Advance(session.Life + outcomeLife - time.Millisecond)
 	if r := w.record(t, s); r != first {
-		t.Errorf("contract 21: an instant before it is over the outcome is %+v", r)
+		t.Errorf("contract 21: an instant before its life is over the outcome is %+v", r)
 	}
 	w.Clock.Advance(time.Millisecond)
 	if r := w.record(t, s); r != (session.Record{}) {
@@ -390,8 +413,8 @@ func TestOutcomesAreKeptAsLongAsTheSettingSays(t *testing.T) {
 	}
 }
 
-// Whatever happens to a session at once, one outcome wins, everyone learns
-// which, and one event says so.
+// If several things happen to a session at once, one outcome wins. Every caller learns it, and one event
+// reports it.
 func TestRaces(t *testing.T) {
 	triggers := []session.Trigger{session.Succeeded, session.Rejected, session.Withdrawn, session.Unclassified}
 	for _, c := range []struct {
@@ -400,7 +423,8 @@ func TestRaces(t *testing.T) {
 		mixed  []session.Trigger
 	}{
 		{"contract 18: terminal triggers", false, triggers},
-		{"contract 18: with attempts among them", false, append([]session.Trigger{session.AttemptFailed}, triggers...)},
+		{"contract 18: with attempts among them", false,
+			append([]session.Trigger{session.AttemptFailed}, triggers...)},
 		{"contract 18: completion and expiry", true, append([]session.Trigger{session.TimeUp}, triggers...)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -428,14 +452,15 @@ func TestRaces(t *testing.T) {
 				wait.Wait()
 				final := w.record(t, s)
 				if !final.Terminal() {
-					t.Fatalf("no outcome: %+v", final)
+					t.Fatalf("the session has no outcome: %+v", final)
 				}
 				for n, r := range records {
 					if errs[n] != nil || r.Terminal() && r != final {
 						t.Errorf("call %d was told %+v, %v, but the outcome is %+v", n, r, errs[n], final)
 					}
 				}
-				event := map[session.State]string{session.Completed: webhook.TypeCompleted, session.Failed: webhook.TypeFailed, session.Expired: webhook.TypeExpired}[final.State]
+				event := map[session.State]string{session.Completed: webhook.TypeCompleted,
+					session.Failed: webhook.TypeFailed, session.Expired: webhook.TypeExpired}[final.State]
 				for _, e := range w.wantEvents(t, false, webhook.TypeStarted, event) {
 					if e.Type == webhook.TypeFailed && e.Data.Failure.Code != final.FailureCode {
 						t.Errorf("the event says %s, the outcome %s", e.Data.Failure.Code, final.FailureCode)
@@ -449,8 +474,8 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// One form that is posted many times at once is one attempt, and each attempt
-// that has a form of its own counts.
+// A form that is posted many times at once counts as one attempt. Attempts with a form of their own all
+// count.
 func TestAnAttemptCountsOnce(t *testing.T) {
 	w := newWorld(t)
 	w.Attempts = 9
@@ -459,7 +484,8 @@ func TestAnAttemptCountsOnce(t *testing.T) {
 		var wait sync.WaitGroup
 		for range 8 {
 			wait.Go(func() {
-				if r, err := w.Fire(ctx, s, session.AttemptFailed, attempt); err != nil || r.Attempts != attempt+1 || r.Terminal() {
+				r, err := w.Fire(ctx, s, session.AttemptFailed, attempt)
+				if err != nil || r.Attempts != attempt+1 || r.Terminal() {
 					t.Errorf("contract 23: attempt %d is answered %+v, %v", attempt, r, err)
 				}
 			})
@@ -473,7 +499,8 @@ func TestAnAttemptCountsOnce(t *testing.T) {
 
 func TestAnotherAttemptIsNotEvaluated(t *testing.T) {
 	for _, attempt := range []int{0, 2, 3, 1 << 30} {
-		for _, trigger := range []session.Trigger{session.Succeeded, session.Rejected, session.Withdrawn, session.Unclassified, session.AttemptFailed} {
+		for _, trigger := range []session.Trigger{session.Succeeded, session.Rejected, session.Withdrawn,
+			session.Unclassified, session.AttemptFailed} {
 			t.Run(fmt.Sprintf("contract 23: %s of attempt %d at attempt 1", trigger, attempt), func(t *testing.T) {
 				w := newWorld(t)
 				s := w.session(t, withWebhook)
@@ -486,7 +513,7 @@ func TestAnotherAttemptIsNotEvaluated(t *testing.T) {
 					t.Errorf("it is answered %+v, %v, and kept is %+v", r, err, w.record(t, s))
 				}
 				w.wantEvents(t, true, webhook.TypeStarted)
-				// The session's end is not the attempts' business.
+				// The session expires at whatever attempt it is.
 				w.Clock.Advance(session.Life)
 				if r, err = w.Fire(ctx, s, trigger, attempt); err != nil || r.State != session.Expired {
 					t.Errorf("after its life it is answered %+v, %v", r, err)
@@ -496,8 +523,8 @@ func TestAnotherAttemptIsNotEvaluated(t *testing.T) {
 	}
 }
 
-// After each lost reply the outcome and its event are there once, whatever
-// the caller was told; what it was told is either true or unknown.
+// After each lost reply the store holds the outcome once and its event once. The caller was told the
+// outcome, or that it is unknown.
 func TestLostRepliesDoubleNothing(t *testing.T) {
 	all := []kvtest.Fault{kvtest.Pass, kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay}
 	for _, trigger := range []session.Trigger{session.Succeeded, session.AttemptFailed} {
@@ -512,10 +539,11 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 					kept := w.record(t, s)
 					switch {
 					case err != nil && (first == kvtest.Pass || first != kvtest.Refuse && second == kvtest.Pass):
-						t.Errorf("one lost reply was not found out about: %v", err)
+						t.Errorf("one lost reply left the outcome unknown: %v", err)
 					case err == nil && r != kept:
 						t.Errorf("returned %+v, kept is %+v", r, kept)
-					case err != nil && (!errors.Is(err, kv.ErrUnavailable) && !errors.Is(err, kv.ErrUnknown) || r != (session.Record{})):
+					case err != nil && r != (session.Record{}),
+						err != nil && !errors.Is(err, kv.ErrUnavailable) && !errors.Is(err, kv.ErrUnknown):
 						t.Errorf("error %v with %+v", err, r)
 					}
 					if kept.Attempts > 1 {
@@ -532,8 +560,8 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 	}
 }
 
-// Another browser's attempt may come between a commit whose reply was lost
-// and its repetition, which then finds neither its own write nor its absence.
+// A commit's reply is lost, and another browser's attempt is written before the commit is repeated. The
+// repetition then finds neither its own write nor the record from before it.
 func TestALostReplyUnderARaceCountsNoAttemptTwice(t *testing.T) {
 	for _, c := range []struct {
 		fault    kvtest.Fault
@@ -546,7 +574,8 @@ func TestALostReplyUnderARaceCountsNoAttemptTwice(t *testing.T) {
 		{kvtest.LoseRequest, session.AttemptFailed, 0, 1},
 		{kvtest.LoseRequest, session.Succeeded, 0, 1}, // the other came first: ours is of an earlier attempt
 	} {
-		t.Run(fmt.Sprintf("contract 18: %v of %s under attempt %d", c.fault, c.trigger, c.other), func(t *testing.T) {
+		name := fmt.Sprintf("contract 18: %v of %s under attempt %d", c.fault, c.trigger, c.other)
+		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			s := w.session(t, withWebhook)
 			commits := 0
@@ -575,7 +604,7 @@ func TestALostReplyUnderARaceCountsNoAttemptTwice(t *testing.T) {
 	}
 }
 
-// claimTimer leases the timer, which must be due at now, until now and 60 s.
+// claimTimer leases the timer for 60 s. The timer must be due at now.
 func (w *world) claimTimer(t testing.TB, now time.Time) host.Job {
 	t.Helper()
 	tasks, _, err := w.Memory.Claim(ctx, "p3", now, time.Minute, 100)
@@ -595,11 +624,13 @@ func TestTheTimerEndsASession(t *testing.T) {
 	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 	w.Clock.Advance(session.Life + 3*time.Second)
 	coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, w.Clock.Now())))
-	if r := w.record(t, s); r.State != session.Expired || r.FailureCode != webhook.FailureTimeout || !r.At.Equal(s.ID.Expires()) {
+	r := w.record(t, s)
+	if r.State != session.Expired || r.FailureCode != webhook.FailureTimeout || !r.At.Equal(s.ID.Expires()) {
 		t.Errorf("contract 20: %+v, want expired at %s", r, s.ID.Expires())
 	}
 	for _, e := range w.wantEvents(t, false, webhook.TypeStarted, webhook.TypeExpired) {
-		if e.Type == webhook.TypeExpired && (e.Data.ExpiresAt == nil || *e.Data.ExpiresAt != s.ID.Expires().Format("2006-01-02T15:04:05.000Z")) {
+		expires := s.ID.Expires().Format("2006-01-02T15:04:05.000Z")
+		if e.Type == webhook.TypeExpired && (e.Data.ExpiresAt == nil || *e.Data.ExpiresAt != expires) {
 			t.Errorf("spec, data by event: %+v", e.Data)
 		}
 	}
@@ -615,12 +646,13 @@ func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
 	if r := w.record(t, s); r.Terminal() {
 		t.Errorf("contract 20: %+v before the 10 minutes were over", r)
 	}
-	// Set to the end of the session, so that it does not come round and round until then.
-	if _, next, err := w.Memory.Claim(ctx, "p3", w.Clock.Now(), time.Minute, 1); err != nil || !next.Equal(s.ID.Expires()) {
-		t.Errorf("it is due at %s, %v, want %s", next, err, s.ID.Expires())
+	// The timer is set to the end of the session, so that it does not fire again and again until then.
+	_, next, err := w.Memory.Claim(ctx, "p3", w.Clock.Now(), time.Minute, 1)
+	if err != nil || !next.Equal(s.ID.Expires()) {
+		t.Errorf("the timer is due at %s, %v, want %s", next, err, s.ID.Expires())
 	}
 	if len(w.woken) == 0 || !w.woken[len(w.woken)-1].Equal(s.ID.Expires()) {
-		t.Errorf("woken for %v, want %s at last", w.woken, s.ID.Expires())
+		t.Errorf("the runner was woken for %v, want %s as the last time", w.woken, s.ID.Expires())
 	}
 	w.Clock.Advance(time.Millisecond)
 	coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, w.Clock.Now())))
@@ -641,19 +673,20 @@ func TestATimerThatFiresLateFindsTheOutcome(t *testing.T) {
 	w.Clock.Advance(session.Life)
 	coretest.Must(t, w.Expire(ctx, s, job))
 	if r := w.record(t, s); r != first {
-		t.Errorf("contract 18: the timer made %+v of %+v", r, first)
+		t.Errorf("contract 18: the timer changed the record to %+v from %+v", r, first)
 	}
 	w.wantEvents(t, false, webhook.TypeStarted, webhook.TypeCompleted)
 }
 
-// A session may have ended without its timer, where its integration sent no
-// events then; the timer goes, and says nothing.
-func TestATimerThatWasForgottenGoes(t *testing.T) {
+// A session may end without its timer, if its integration sent no events at that time. The timer is then
+// removed, and no event is made.
+func TestATimerOfAnEndedSessionIsRemoved(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
 	_, err := w.Fire(ctx, s, session.Succeeded, 0)
 	coretest.Must(t, err)
-	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3", Schedule: []kv.Task{outbox.Timer(s.ID, s.Text)}}))
+	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3",
+		Schedule: []kv.Task{outbox.Timer(s.ID, s.Text)}}))
 	w.Clock.Advance(session.Life)
 	coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, w.Clock.Now())))
 	w.wantEvents(t, false, webhook.TypeCompleted)
@@ -671,15 +704,16 @@ func TestATimerWhoseLeaseIsLostDoesNothing(t *testing.T) {
 		t.Errorf("a lost lease is an error: %v", err)
 	}
 	if r := w.record(t, s); r != (session.Record{}) {
-		t.Errorf("whoever lost the lease wrote %+v", r)
+		t.Errorf("the runner that lost the lease wrote %+v", r)
 	}
 	w.wantEvents(t, true, webhook.TypeStarted)
 }
 
-// A store that fails leaves the timer where it is: it comes free again.
+// If the store fails, the timer stays and comes free again.
 func TestATimerSurvivesTheStoresErrors(t *testing.T) {
 	for _, faults := range [][]kvtest.Fault{
-		{kvtest.Refuse}, {kvtest.LoseRequest, kvtest.LoseRequest}, {kvtest.LoseReply}, {kvtest.LoseReply, kvtest.LoseReply},
+		{kvtest.Refuse}, {kvtest.LoseRequest, kvtest.LoseRequest}, {kvtest.LoseReply},
+		{kvtest.LoseReply, kvtest.LoseReply},
 		{kvtest.LoseReply, kvtest.Refuse}, {kvtest.Delay}, {kvtest.Delay, kvtest.Delay},
 	} {
 		t.Run(fmt.Sprintf("spec, States: expiry under %v", faults), func(t *testing.T) {
@@ -707,7 +741,8 @@ func TestATimerSurvivesTheStoresErrors(t *testing.T) {
 func TestADamagedRecordDecidesNothing(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3", Puts: []kv.Put{{Name: s.ID.Key().Name, Value: []byte("?")}}}))
+	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3",
+		Puts: []kv.Put{{Name: s.ID.Key().Name, Value: []byte("?")}}}))
 	r, err := w.Fire(ctx, s, session.Succeeded, 0)
 	if err == nil || r != (session.Record{}) {
 		t.Errorf("%+v, %v", r, err)
@@ -715,9 +750,8 @@ func TestADamagedRecordDecidesNothing(t *testing.T) {
 	w.wantEvents(t, false)
 }
 
-// TestRandomFaults lets many sessions meet a store that fails at random, and
-// runs their timers until nothing is due: none is without an outcome, none
-// has two events of one type or two terminal ones.
+// TestRandomFaults runs many sessions on a store that fails at random, and then their timers until nothing
+// is due. Every session has an outcome. None has two events of one type, or two terminal events.
 func TestRandomFaults(t *testing.T) {
 	for seed := range uint64(20) {
 		w := newWorld(t)
@@ -727,10 +761,12 @@ func TestRandomFaults(t *testing.T) {
 			coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 			sessions = append(sessions, s)
 		}
-		w.Store.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{kvtest.Refuse: .1, kvtest.LoseRequest: .1, kvtest.LoseReply: .2, kvtest.Delay: .1})
+		w.Store.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{kvtest.Refuse: .1, kvtest.LoseRequest: .1,
+			kvtest.LoseReply: .2, kvtest.Delay: .1})
 		for n, s := range sessions {
 			for range 3 {
-				_, err := w.Fire(ctx, s, []session.Trigger{session.Succeeded, session.Rejected, session.AttemptFailed, session.Cancelled}[n%4], 0)
+				_, err := w.Fire(ctx, s, []session.Trigger{session.Succeeded, session.Rejected, session.AttemptFailed,
+					session.Cancelled}[n%4], 0)
 				if err != nil && !errors.Is(err, kv.ErrUnavailable) && !errors.Is(err, kv.ErrUnknown) {
 					t.Fatal(err)
 				}
@@ -793,7 +829,8 @@ func TestWhoCanWriteToTheStoreMakesNoOutcome(t *testing.T) {
 		return id, Session{ID: id, Text: text, Integration: &integration.Integration{ID: testUUID}}, id.Key()
 	}
 	plant := func(key kv.Key, value []byte) {
-		coretest.Must(t, w.KV.Commit(ctx, kv.Tx{ID: "forger", Partition: key.Partition, Puts: []kv.Put{{Name: key.Name, Value: value}}}))
+		coretest.Must(t, w.KV.Commit(ctx, kv.Tx{ID: "forger", Partition: key.Partition,
+			Puts: []kv.Put{{Name: key.Name, Value: value}}}))
 	}
 	completed := session.Record{State: session.Completed, At: w.Clock.Now()}.Marshal()
 
@@ -814,6 +851,6 @@ func TestWhoCanWriteToTheStoreMakesNoOutcome(t *testing.T) {
 		t.Errorf("contract 19: another session's outcome, moved, is %+v, %v", r, err)
 	}
 	if r, _, err := w.Load(ctx, done.ID); err != nil || r.State != session.Completed {
-		t.Errorf("its own: %+v, %v", r, err)
+		t.Errorf("the session's own outcome: %+v, %v", r, err)
 	}
 }

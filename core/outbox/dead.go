@@ -11,12 +11,12 @@ import (
 
 // Reasons why an event is dead or put off.
 const (
-	refused   = "refused"   // the receiver answered 4xx: theirs to mend
+	refused   = "refused"   // the receiver answered 4xx; only the receiver can repair that
 	exhausted = "exhausted" // every attempt failed; Last says how the last one did
 	noTarget  = "no_target" // the integration is gone, or sends no events any more
 
-	// noSecret: the webhook secret cannot be opened. That is ours to mend, and
-	// puts events off; earlier releases gave them up for it.
+	// noSecret: the webhook secret cannot be opened. The operator can repair that, so events are put off.
+	// Earlier releases gave them up.
 	noSecret = "no_secret"
 
 	// keyAwaited: another instance sealed the event with a key that this one

@@ -19,14 +19,14 @@ import (
 // deadLife is how long a dead event stays visible (contract 27).
 const deadLife = 30 * 24 * time.Hour
 
-// AttemptTime is one attempt by the contract's times (26), with room for the record.
+// AttemptTime is how long one attempt may take by contract 26, with room for the record.
 const AttemptTime = 10*time.Second + recordTime
 
 // recordTime is how long the record of an attempt may take.
 const recordTime = 4 * time.Second
 
-// AttemptTimeFor is one attempt by a Fetcher that gives up after that time, with
-// room for the record.
+// AttemptTimeFor is how long one attempt may take with a Fetcher that gives up after fetch, with room for
+// the record.
 func AttemptTimeFor(fetch time.Duration) time.Duration { return fetch + recordTime }
 
 // Outbox delivers events. All fields but Count, Wake and Schedule are needed.

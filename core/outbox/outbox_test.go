@@ -52,15 +52,16 @@ func newWorld(t testing.TB) *world {
 	h := testhost.New(t)
 	w := &world{Host: h, counts: map[string]int{}, answer: status(200)}
 	h.Fetch, h.Count = w, func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() }
-	w.Outbox = &Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random, Log: h.Log, Count: h.Count,
-		Directory: integration.NewDirectory(h.Host), AttemptTime: AttemptTime}
+	w.Outbox = &Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random, Log: h.Log,
+		Count: h.Count, Directory: integration.NewDirectory(h.Host), AttemptTime: AttemptTime}
 	w.put(t, integration.Webhook{URL: hookURL}, secret)
 	return w
 }
 
 func (w *world) put(t testing.TB, hook integration.Webhook, secret string) {
 	t.Helper()
-	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Webhook: hook}, secret))
+	coretest.Must(t, w.Directory.PutIntegration(ctx,
+		integration.Integration{ID: testUUID, PublisherID: "pub_a", Webhook: hook}, secret))
 }
 
 // Fetch implements host.Fetcher.
@@ -101,8 +102,8 @@ func (w *world) body(t testing.TB, sealed []byte) []byte {
 func (w *world) schedule(t testing.TB) webhook.Event {
 	t.Helper()
 	state := "line 1\nline 2"
-	e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(), PublisherID: "pub_a",
-		IntegrationID: testUUID, SessionID: "svc_sess_x"}, "L1", 25, nil, &state)
+	e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(),
+		PublisherID: "pub_a", IntegrationID: testUUID, SessionID: "svc_sess_x"}, "L1", 25, nil, &state)
 	id, err := kv.NewTxID(w.Random)
 	coretest.Must(t, err)
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: id, Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
@@ -177,7 +178,8 @@ func TestDeliverJudgesTheAnswer(t *testing.T) {
 		{"contract 26: timeout", fails(host.FetchTimeout), again, "timeout"},
 		{"contract 26: network error", fails(host.FetchNetwork), again, "network_error"},
 		{"contract 28: destination blocked", fails(host.FetchBlocked), again, "destination_not_allowed"},
-		{"contract 26: an error without a name", func(host.FetchRequest) (int, error) { return 0, errors.New(hookURL) }, again, "network_error"},
+		{"contract 26: an error without a name",
+			func(host.FetchRequest) (int, error) { return 0, errors.New(hookURL) }, again, "network_error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -198,17 +200,27 @@ func TestDeliverJudgesTheAnswer(t *testing.T) {
 				}
 			case gone:
 				w.idle(t)
-				want := Dead{Event: e.ID, Type: e.Type, Session: e.SessionID, Integration: testUUID, Reason: refused, Last: c.last, Attempts: 1, At: w.Clock.Now()}
+				want := Dead{
+					Event:       e.ID,
+					Type:        e.Type,
+					Session:     e.SessionID,
+					Integration: testUUID,
+					Reason:      refused,
+					Last:        c.last,
+					Attempts:    1,
+					At:          w.Clock.Now(),
+				}
 				if len(dead) != 1 || dead[0] != want {
 					t.Errorf("contract 27: dead %+v, want %+v", dead, want)
 				}
 			case again:
 				jobs, next := w.claim(t)
-				if d := next.Sub(w.Clock.Now()); len(jobs) != 0 || d < 4*time.Second || d > 6*time.Second || len(dead) != 0 {
+				d := next.Sub(w.Clock.Now())
+				if len(jobs) != 0 || d < 4*time.Second || d > 6*time.Second || len(dead) != 0 {
 					t.Errorf("contract 26: tried again after %s, want 5 s ±20 %%; dead %+v", d, dead)
 				}
 				if len(woken) != 1 || !woken[0].Equal(next) {
-					t.Errorf("contract 26: the runner was told of %v and sleeps through %v", woken, next)
+					t.Errorf("contract 26: the runner was woken for %v and not for %v", woken, next)
 				}
 				if !strings.Contains(w.Logged.String(), c.last) {
 					t.Errorf("the log does not say %q: %s", c.last, &w.Logged)
@@ -249,8 +261,8 @@ func TestEveryAttemptOfTheSchedule(t *testing.T) {
 	w := newWorld(t)
 	e := w.schedule(t)
 	w.answer = status(503)
-	waits := []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
-		time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour}
+	waits := []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute,
+		30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour}
 	for n, wait := range waits {
 		coretest.Must(t, w.run(t, w.claimOne(t)))
 		if len(w.dead(t)) != 0 {
@@ -265,7 +277,8 @@ func TestEveryAttemptOfTheSchedule(t *testing.T) {
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	w.idle(t)
 	dead := w.dead(t)
-	if len(dead) != 1 || dead[0].Reason != exhausted || dead[0].Last != "status 503" || dead[0].Attempts != 10 || dead[0].Event != e.ID {
+	if len(dead) != 1 || dead[0].Reason != exhausted || dead[0].Last != "status 503" || dead[0].Attempts != 10 ||
+		dead[0].Event != e.ID {
 		t.Fatalf("contract 26: dead %+v", dead)
 	}
 	seen := map[string]bool{}
@@ -278,7 +291,7 @@ func TestEveryAttemptOfTheSchedule(t *testing.T) {
 			header[name] = []string{value}
 		}
 		if err := webhook.Verify(secret, header, p.Body, w.at[n], 0); err != nil {
-			t.Errorf("contract 25: attempt %d, t is not its time: %v", n+1, err)
+			t.Errorf("contract 25: in attempt %d, t is not the time of the attempt: %v", n+1, err)
 		}
 		seen[p.Header[webhook.HeaderTimestamp]] = true
 	}
@@ -287,7 +300,7 @@ func TestEveryAttemptOfTheSchedule(t *testing.T) {
 	}
 	w.Clock.Advance(deadLife - time.Millisecond)
 	if len(w.dead(t)) != 1 {
-		t.Error("contract 27: it is not visible for 30 days")
+		t.Error("contract 27: the dead event is not visible for 30 days")
 	}
 	w.Clock.Advance(time.Millisecond)
 	if len(w.dead(t)) != 0 {
@@ -301,10 +314,13 @@ func TestNoTarget(t *testing.T) {
 		change func(t *testing.T, w *world)
 		reason string
 	}{
-		{"contract 27: switched off meanwhile", func(t *testing.T, w *world) { w.put(t, integration.Webhook{Off: true}, "") }, noTarget},
-		{"contract 27: without URL meanwhile", func(t *testing.T, w *world) { w.put(t, integration.Webhook{}, "") }, noTarget},
+		{"contract 27: switched off meanwhile",
+			func(t *testing.T, w *world) { w.put(t, integration.Webhook{Off: true}, "") }, noTarget},
+		{"contract 27: without URL meanwhile",
+			func(t *testing.T, w *world) { w.put(t, integration.Webhook{}, "") }, noTarget},
 		{"contract 27: the integration is gone", func(t *testing.T, w *world) {
-			coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c", Deletes: []string{"c/int/" + testUUID}}))
+			coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c",
+				Deletes: []string{"c/int/" + testUUID}}))
 			w.Directory = integration.NewDirectory(w.Host.Host)
 		}, noTarget},
 	} {
@@ -362,7 +378,8 @@ func TestOurOwnFaultPutsAnEventOff(t *testing.T) {
 				coretest.Must(t, w.run(t, w.claimOne(t)))
 				jobs, next := w.claim(t)
 				if len(jobs) != 0 || next.IsZero() || next.Sub(w.Clock.Now()) > postponeMost {
-					t.Fatalf("look %d: %d jobs are due and the next at %s; want it put off, by %s at most", n, len(jobs), next, postponeMost)
+					t.Fatalf("look %d: %d jobs are due and the next at %s; want it put off, by %s at most",
+						n, len(jobs), next, postponeMost)
 				}
 				w.Clock.Advance(next.Sub(w.Clock.Now()))
 			}
@@ -427,7 +444,8 @@ func TestALeaseTooShortForAnAttemptPostsNothing(t *testing.T) {
 }
 
 func TestALeaseThatIsLostRecordsNothing(t *testing.T) {
-	for name, answer := range map[string]func(host.FetchRequest) (int, error){"delivered": status(200), "refused": status(400), "failed": status(500)} {
+	for name, answer := range map[string]func(host.FetchRequest) (int, error){"delivered": status(200),
+		"refused": status(400), "failed": status(500)} {
 		w := newWorld(t)
 		w.schedule(t)
 		job := w.claimOne(t)
@@ -472,7 +490,7 @@ func TestTheStoresErrorUsesNoAttempt(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if len(w.posts) != 0 {
-		t.Error("it was posted though nobody knows where to")
+		t.Error("it was posted although its destination is unknown")
 	}
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
@@ -508,7 +526,7 @@ func TestALookUpThatFailsGivesNothingUp(t *testing.T) {
 	}
 	w.Store.Decide = nil
 	if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 0 {
-		t.Errorf("doc: our own store's error gave the event up: %d posts, dead %+v", len(w.posts), dead)
+		t.Errorf("doc: an error of the store gave the event up: %d posts, dead %+v", len(w.posts), dead)
 	}
 	w.Clock.Advance(lease)
 	if m, _, _ := Read(w.claimOne(t).Task); m.Attempts != 0 {
@@ -543,7 +561,8 @@ func TestStoppingSaysNothingAboutTheReceiver(t *testing.T) {
 // or scheduled.
 func TestLostRepliesDoubleNothing(t *testing.T) {
 	all := []kvtest.Fault{kvtest.Pass, kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay}
-	for name, answer := range map[string]func(host.FetchRequest) (int, error){"200": status(200), "400": status(400), "500": status(500)} {
+	for name, answer := range map[string]func(host.FetchRequest) (int, error){"200": status(200),
+		"400": status(400), "500": status(500)} {
 		for _, first := range all {
 			for _, second := range all {
 				t.Run(fmt.Sprintf("doc: %s, %v then %v", name, first, second), func(t *testing.T) {
@@ -570,14 +589,16 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 					scheduled := !next.IsZero()
 					leased := scheduled && next.Equal(job.Until)
 					if err == nil && leased {
-						t.Error("nothing was recorded, and it is no error")
+						t.Error("nothing was recorded, and Run returned no error")
 					}
 					switch {
 					case leased: // comes free again, as if nothing had been
 						if len(dead) != 0 {
 							t.Errorf("scheduled and dead: %+v", dead)
 						}
-					case name == "200" && (scheduled || len(dead) > 0), name == "400" && (scheduled || len(dead) != 1), name == "500" && (!scheduled || len(dead) > 0):
+					case name == "200" && (scheduled || len(dead) > 0),
+						name == "400" && (scheduled || len(dead) != 1),
+						name == "500" && (!scheduled || len(dead) > 0):
 						t.Errorf("scheduled %v, dead %+v", scheduled, dead)
 					case name == "500":
 						w.Clock.Advance(next.Sub(w.Clock.Now()))
@@ -607,14 +628,15 @@ func TestDeferCountsNoAttempt(t *testing.T) {
 	}
 	w.Clock.Advance(90 * time.Second)
 	again := w.claimOne(t)
-	if m, sealed, err := Read(again.Task); err != nil || m.Attempts != 0 || !bytes.Equal(w.body(t, sealed), e.Body()) {
+	m, sealed, err := Read(again.Task)
+	if err != nil || m.Attempts != 0 || !bytes.Equal(w.body(t, sealed), e.Body()) {
 		t.Errorf("came back as %+v, %v", m, err)
 	}
 	if err := w.Defer(ctx, job, until.Add(time.Hour)); err != nil { // a lease that is gone
 		t.Error(err)
 	}
 	if _, next := w.claim(t); !next.Equal(again.Until) {
-		t.Errorf("whoever lost the lease moved the task to %s", next)
+		t.Errorf("the runner that lost the lease moved the task to %s", next)
 	}
 }
 
@@ -649,7 +671,7 @@ func TestDeadEventsArePaged(t *testing.T) {
 		}
 		for _, d := range page {
 			if !ids[d.Event] || d.Event <= after {
-				t.Errorf("contract 27: %s behind %s", d.Event, after)
+				t.Errorf("contract 27: %s is listed after %s", d.Event, after)
 			}
 			delete(ids, d.Event)
 			after = d.Event
@@ -690,8 +712,9 @@ func TestResend(t *testing.T) {
 	}
 	w.answer = status(500)
 	job := w.claimOne(t)
-	if m, _, err := Read(job.Task); err != nil || m != (Meta{Kind: Deliver, Session: e.SessionID, Integration: testUUID, Type: e.Type}) {
-		t.Errorf("contract 27: it starts from %+v, %v", m, err)
+	m, _, err := Read(job.Task)
+	if err != nil || m != (Meta{Kind: Deliver, Session: e.SessionID, Integration: testUUID, Type: e.Type}) {
+		t.Errorf("contract 27: the resent event starts from %+v, %v", m, err)
 	}
 	coretest.Must(t, w.run(t, job))
 	if len(w.posts) != 2 || !bytes.Equal(w.posts[1].Body, e.Body()) || !bytes.Equal(w.posts[0].Body, e.Body()) {
@@ -771,7 +794,8 @@ func TestResendInParallel(t *testing.T) {
 
 func TestADamagedDeadEventIsNamed(t *testing.T) {
 	w := newWorld(t)
-	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Puts: []kv.Put{{Name: "d/evt_x", Value: []byte("no line feed")}}}))
+	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: part,
+		Puts: []kv.Put{{Name: "d/evt_x", Value: []byte("no line feed")}}}))
 	if _, err := w.Dead(ctx, part, "", 5); err == nil || !strings.Contains(err.Error(), "evt_x") {
 		t.Errorf("listing: %v", err)
 	}
@@ -786,7 +810,8 @@ func TestTasksRoundTrip(t *testing.T) {
 	e := webhook.Started(webhook.Head{ID: "evt_" + testUUID, CreatedAt: now, SessionID: "svc_sess_x"}, now)
 	task := w.task(t, e)
 	m, body, err := Read(task)
-	if err != nil || m != (Meta{Kind: Deliver, Session: "svc_sess_x", Integration: testUUID, Type: webhook.TypeStarted}) || !bytes.Equal(w.body(t, body), e.Body()) || !task.Due.Equal(now) {
+	want := Meta{Kind: Deliver, Session: "svc_sess_x", Integration: testUUID, Type: webhook.TypeStarted}
+	if err != nil || m != want || !bytes.Equal(w.body(t, body), e.Body()) || !task.Due.Equal(now) {
 		t.Errorf("event task %+v: %+v, %s, %v", task, m, body, err)
 	}
 	if id := eventID(host.Job{Task: task}); id != e.ID {
@@ -795,7 +820,9 @@ func TestTasksRoundTrip(t *testing.T) {
 	sid := session.ID{Integration: testUUID, Created: now}
 	task = Timer(sid, "svc_sess_x")
 	m, body, err = Read(task)
-	if err != nil || m != (Meta{Kind: Expire, Session: "svc_sess_x", Integration: testUUID}) || len(body) != 0 || !task.Due.Equal(now.Add(session.Life)) || task.ID != sid.TimerID() {
+	want = Meta{Kind: Expire, Session: "svc_sess_x", Integration: testUUID}
+	if err != nil || m != want || len(body) != 0 ||
+		!task.Due.Equal(now.Add(session.Life)) || task.ID != sid.TimerID() {
 		t.Errorf("timer task %+v: %+v, %q, %v", task, m, body, err)
 	}
 	for _, payload := range []string{"", "{}", "{}\n", "x\n", `{"k":"other"}` + "\n", `{"k":"deliver"}`, "\n"} {
@@ -806,7 +833,8 @@ func TestTasksRoundTrip(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	for _, s := range []string{"{\"k\":\"deliver\"}\n{}", "{\"k\":\"expire\"}\n", "", "\n\n", `{"k":"deliver","n":3}` + "\na\nb"} {
+	for _, s := range []string{"{\"k\":\"deliver\"}\n{}", "{\"k\":\"expire\"}\n", "", "\n\n",
+		`{"k":"deliver","n":3}` + "\na\nb"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, payload []byte) {
@@ -816,7 +844,8 @@ func FuzzRead(f *testing.F) {
 		}
 		again, bodyAgain, err := Read(kv.Task{Payload: join(m, body)})
 		if err != nil || again != m || !bytes.Equal(bodyAgain, body) {
-			t.Errorf("%q is read as %+v and %q; written and read again as %+v and %q, %v", payload, m, body, again, bodyAgain, err)
+			t.Errorf("%q is read as %+v and %q; written and read again as %+v and %q, %v",
+				payload, m, body, again, bodyAgain, err)
 		}
 	})
 }
@@ -824,8 +853,8 @@ func FuzzRead(f *testing.F) {
 func TestAStoreHoldsNeitherStateNorUserInTheClear(t *testing.T) {
 	w := newWorld(t)
 	state, user := "canary-state", "canary-user"
-	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(), IntegrationID: testUUID,
-		SessionID: "svc_sess_x"}, webhook.FailureUnknown, "", &user, &state)
+	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(),
+		IntegrationID: testUUID, SessionID: "svc_sess_x"}, webhook.FailureUnknown, "", &user, &state)
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
 	job := w.claimOne(t)
 	if bytes.Contains(job.Task.Payload, []byte("canary")) {
@@ -855,18 +884,20 @@ func TestAnEventWhoseKeyIsGoneIsVisiblyDead(t *testing.T) {
 func TestTheLongestEventFits(t *testing.T) {
 	w := newWorld(t)
 	state, user := strings.Repeat("\u2028", 1024/3), strings.Repeat("\"", 256)
-	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(), PublisherID: "pub_" + strings.Repeat("a", 64),
-		IntegrationID: testUUID, SessionID: "svc_sess_" + strings.Repeat("A", 79)}, webhook.FailureUnknown, webhook.FailureMessage(""), &user, &state)
+	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(),
+		PublisherID: "pub_" + strings.Repeat("a", 64), IntegrationID: testUUID,
+		SessionID: "svc_sess_" + strings.Repeat("A", 79)},
+		webhook.FailureUnknown, webhook.FailureMessage(""), &user, &state)
 	var back webhook.Event
 	coretest.Must(t, json.Unmarshal(e.Body(), &back))
 	if *back.Data.PublisherState != state {
-		t.Error("the state does not survive")
+		t.Error("the event does not keep the state")
 	}
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
 	w.answer = status(400)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	if len(w.dead(t)) != 1 {
-		t.Error("contract 27: it is not among the dead")
+		t.Error("contract 27: the event is not among the dead events")
 	}
 }
 
@@ -892,14 +923,15 @@ func TestAnEventGoesToItsOwnIntegration(t *testing.T) {
 			w := newWorld(t)
 			coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: theirs, PublisherID: "pub_b",
 				Webhook: integration.Webhook{URL: "https://theirs.example/hook"}}, "their secret"))
-			e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(), PublisherID: "pub_a",
-				IntegrationID: testUUID, SessionID: "svc_sess_x"}, "L1", 25, nil, nil)
+			e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(),
+				PublisherID: "pub_a", IntegrationID: testUUID, SessionID: "svc_sess_x"}, "L1", 25, nil, nil)
 			task := w.task(t, e)
 			c.alter(w, &task)
 			coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "forger", Partition: part, Schedule: []kv.Task{task}}))
 			coretest.Must(t, w.run(t, w.claimOne(t)))
 			if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 1 || dead[0].Reason != unreadable {
-				t.Errorf("%d posts, given up %+v; want no post and one event given up as %s", len(w.posts), dead, unreadable)
+				t.Errorf("%d posts, given up %+v; want no post and one event given up as %s",
+					len(w.posts), dead, unreadable)
 			}
 		})
 	}

@@ -39,14 +39,14 @@ func TestAnEventThatWaitsForARetryIsVisible(t *testing.T) {
 			w := newWorld(t)
 			e := w.schedule(t)
 			if got := w.waiting(t); len(got) != 0 {
-				t.Errorf("nobody has tried it, and yet it waits for a retry: %+v", got)
+				t.Errorf("an event that was not tried yet waits for a retry: %+v", got)
 			}
 			for n, last := range []string{host.FetchRefused, host.FetchTLS, host.FetchDNS} {
 				w.answer = fails(last)
 				coretest.Must(t, w.run(t, w.claimOne(t)))
 				_, next := w.claim(t)
-				want := Waiting{Event: e.ID, Type: e.Type, Session: e.SessionID, Integration: testUUID, Last: last, Attempts: n + 1,
-					At: w.Clock.Now().Truncate(time.Millisecond), Due: next.Truncate(time.Millisecond)}
+				want := Waiting{Event: e.ID, Type: e.Type, Session: e.SessionID, Integration: testUUID, Last: last,
+					Attempts: n + 1, At: w.Clock.Now().Truncate(time.Millisecond), Due: next.Truncate(time.Millisecond)}
 				if got := w.waiting(t); len(got) != 1 || got[0] != want {
 					t.Fatalf("%+v, want %+v", got, want)
 				}
@@ -55,7 +55,7 @@ func TestAnEventThatWaitsForARetryIsVisible(t *testing.T) {
 			c.end(t, w)
 			w.idle(t)
 			if got := w.waiting(t); len(got) != 0 || len(w.dead(t)) != c.dead {
-				t.Errorf("it has ended and still waits: %+v; dead: %+v", got, w.dead(t))
+				t.Errorf("the event has ended and still waits: %+v; dead: %+v", got, w.dead(t))
 			}
 		})
 	}
@@ -88,7 +88,8 @@ func TestAWaitingEventExpires(t *testing.T) {
 		t.Error("an event that is still to be tried is not visible")
 	}
 	w.Clock.Advance(time.Millisecond)
-	if items, err := w.Memory.List(ctx, kv.Key{Partition: part, Name: waitingPrefix}, "", 5); err != nil || len(items) != 0 {
-		t.Errorf("%d are kept, %v", len(items), err)
+	items, err := w.Memory.List(ctx, kv.Key{Partition: part, Name: waitingPrefix}, "", 5)
+	if err != nil || len(items) != 0 {
+		t.Errorf("%d waiting events are kept, %v", len(items), err)
 	}
 }

@@ -2,8 +2,8 @@
 // of verification, such as an identity document wallet or a facial age
 // estimation. Each method lives in a folder of its own beside this file.
 //
-// A provider decides and nothing else. Attempts, expiry, events and tokens
-// are the core's; whatever a provider answers late changes nothing.
+// A provider decides and nothing else. The core keeps attempts, expiry, events and tokens. What a provider
+// answers too late changes nothing.
 package provider
 
 import (
@@ -35,15 +35,14 @@ type Provider interface {
 	// Prompt is what the method's page offers the user. It shows and changes nothing.
 	Prompt(s Session) Prompt
 
-	// Act decides what the user's step means. state is what the Decision of
-	// the step before asked to get back, nil on the first step; it has been
-	// sealed meanwhile and is authentic. An error means that nothing is known
-	// and nothing is decided: ErrStep that the form is none of the page's, any
-	// other that the user is asked to try again.
+	// Act decides what the user's step means. state is the State of the step before, or nil on the first
+	// step. It was sealed meanwhile and is authentic. An error means that nothing is known and nothing is
+	// decided. ErrStep says that the page has no such form. After any other error the user is asked to try
+	// again.
 	Act(ctx context.Context, s Session, form url.Values, state []byte) (Decision, error)
 }
 
-// ErrStep: the form is none that the method's page offers at this point.
+// ErrStep says that the method's page offers no such form at this point.
 var ErrStep = errors.New("provider: no such step")
 
 // Prompt is a method's page.
@@ -55,7 +54,7 @@ type Prompt struct {
 // Verdict is what a provider decides.
 type Verdict int
 
-// Verdicts. The zero Verdict decides nothing, so that what nobody decided denies.
+// Verdicts. The zero Verdict is Unclassified, so that what nobody has decided is denied.
 const (
 	Unclassified  Verdict = iota // ended, for no reason that we know
 	Approved                     // verified
@@ -66,7 +65,7 @@ const (
 	Pending                      // not decided yet: ask again with State
 )
 
-// Decision is a verdict and, for Pending, what to be handed back next time.
+// Decision is a verdict. For Pending it also has the state that the provider gets back next time.
 type Decision struct {
 	Verdict Verdict
 	State   []byte // at most 256 bytes

@@ -24,9 +24,9 @@ func (l Limit) Validate() error {
 	return nil
 }
 
-// cost is what one request adds to a counter, rounded up so that a period
-// that Count does not divide never allows more, and to microseconds so that a
-// store that keeps no finer time decides the same.
+// cost is what one request adds to a counter. It is rounded up, so that a period that Count does not divide
+// never allows more. It is in whole microseconds, so that a store that keeps no finer time decides the
+// same.
 func (l Limit) cost() time.Duration {
 	if err := l.Validate(); err != nil {
 		panic("ratelimit: " + err.Error())
@@ -62,7 +62,7 @@ func decide(tat, now time.Time, limit Limit) decision {
 	return d
 }
 
-// standing is how a counter stands at now, nothing being asked of it.
+// standing returns how a counter stands at now if nothing is asked of it.
 func (l Limit) standing(tat, now time.Time) decision {
 	if tat.Before(now) {
 		tat = now

@@ -1,9 +1,9 @@
 // Package ratelimit decides whether a request may be served now (spec, Limits;
 // contract 21 and 30).
 //
-// Decide is the pure decision. A Store keeps the counters. A Limiter checks one request against several
-// limits at once: it counts against all of them or, if one denies, against none. Use FromMeter if
-// several instances share a store that can count, and NewLocal if there is one instance.
+// The pure decision is decide. A Store keeps the counters. A Limiter checks one request against several
+// limits at once: it counts against all of them or, if one denies, against none. Use FromMeter if several
+// instances share a store that can count, and NewLocal if there is one instance.
 //
 // If a store cannot answer, the result is an error and never a yes. The caller then serves nothing
 // until it can count again.
@@ -194,9 +194,9 @@ func appendItem(b []byte, name string) []byte {
 // seconds rounds up, so that a client that waits that long is not too early.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// clientKey is what a client address counts as: IPv6 by its /64, the least
-// that one subscriber gets, since an address within it costs nothing. Without
-// an address all count as one.
+// clientKey is what a client address counts as. An IPv6 address counts by its /64: that is the least that
+// one subscriber gets, and another address in it costs nothing. All clients without an address count as
+// one.
 func clientKey(addr netip.Addr) string {
 	addr = addr.Unmap()
 	switch {

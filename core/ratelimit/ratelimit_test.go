@@ -31,19 +31,23 @@ func TestDecide(t *testing.T) {
 		{"a counter full again allows", noon.Add(-time.Hour), minute,
 			decision{Allowed: true, NewTAT: noon.Add(time.Second), Remaining: 59, Reset: time.Second}},
 		{"the 60th is allowed and says when the next will be", noon.Add(59 * time.Second), minute,
-			decision{Allowed: true, NewTAT: noon.Add(60 * time.Second), Reset: 60 * time.Second, RetryAfter: time.Second}},
+			decision{Allowed: true, NewTAT: noon.Add(60 * time.Second), Reset: 60 * time.Second,
+				RetryAfter: time.Second}},
 		{"the 61st is not", noon.Add(60 * time.Second), minute,
 			decision{NewTAT: noon.Add(60 * time.Second), Reset: 60 * time.Second, RetryAfter: time.Second}},
 		{"a nanosecond early is early", noon.Add(59*time.Second + 1), minute,
 			decision{NewTAT: noon.Add(59*time.Second + 1), Reset: 59*time.Second + 1, RetryAfter: 1}},
 		{"a nanosecond late gives no more", noon.Add(59*time.Second - 1), minute,
-			decision{Allowed: true, NewTAT: noon.Add(60*time.Second - 1), Reset: 60*time.Second - 1, RetryAfter: time.Second - 1}},
+			decision{Allowed: true, NewTAT: noon.Add(60*time.Second - 1), Reset: 60*time.Second - 1,
+				RetryAfter: time.Second - 1}},
 		{"600 a minute cost 100 ms each", noon, PerMinute(600),
-			decision{Allowed: true, NewTAT: noon.Add(100 * time.Millisecond), Remaining: 599, Reset: 100 * time.Millisecond}},
+			decision{Allowed: true, NewTAT: noon.Add(100 * time.Millisecond), Remaining: 599,
+				Reset: 100 * time.Millisecond}},
 		{"a limit of one", noon, Limit{1, time.Second},
 			decision{Allowed: true, NewTAT: noon.Add(time.Second), Reset: time.Second, RetryAfter: time.Second}},
 		{"a period that the count does not divide is rounded up", noon, Limit{7, time.Second},
-			decision{Allowed: true, NewTAT: noon.Add(142858 * time.Microsecond), Remaining: 6, Reset: 142858 * time.Microsecond}},
+			decision{Allowed: true, NewTAT: noon.Add(142858 * time.Microsecond), Remaining: 6,
+				Reset: 142858 * time.Microsecond}},
 		{"the clock went back an hour: denied, and said for how long", noon.Add(time.Hour), minute,
 			decision{NewTAT: noon.Add(time.Hour), Reset: time.Hour, RetryAfter: time.Hour - 59*time.Second}},
 	} {
@@ -455,7 +459,7 @@ func TestAStoreKeepsNoClientAddress(t *testing.T) {
 	}
 	secret = "rotated"
 	if named(l, noon, "192.0.2.7") != first {
-		t.Error("contract 30: the name changed within a minute, when not all instances have the new key")
+		t.Error("contract 30: the name changed within a minute, before all instances have the new key")
 	}
 	now := noon.Add(time.Minute)
 	if named(l, now, "192.0.2.7") == first || named(l, now, "192.0.2.7") != named(other, now, "192.0.2.7") {

@@ -57,7 +57,7 @@ var statuses = []struct {
 	{Unavailable, 503},
 }
 
-// Codes returns all of them, in the order of their statuses.
+// Codes returns all codes, in the order of their statuses.
 func Codes() []Code {
 	codes := make([]Code, len(statuses))
 	for i, s := range statuses {

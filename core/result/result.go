@@ -1,8 +1,8 @@
 // Package result issues result tokens and redeems each of them once (contract 17).
 //
 // A result token proves nothing by itself, however well it is sealed. Redeem commits a mark under the
-// session's id, on the condition that the store has no such mark and still holds the very outcome for which
-// the token was issued. So a token is redeemed at most once, whoever tries and however often.
+// session's id, if the store has no such mark and still holds the very outcome for which the token was
+// issued. So a token is redeemed at most once, whoever tries and however often.
 package result
 
 import (
@@ -102,9 +102,9 @@ func (m mark) marshal() []byte {
 // to the token, so that the link can still say that the result was used.
 const markMargin = session.Life
 
-// Redeem uses the token up at now and returns when that was. by names the caller: whoever comes again with
-// the same name gets the first answer again, and "" is nobody. The error is ErrInvalid, ErrExpired, ErrUsed,
-// or one of the store's.
+// Redeem redeems the token at now, and returns when it was redeemed. by names the caller. A caller that
+// comes again with the same name gets the first answer again. "" names no caller. The error is ErrInvalid,
+// ErrExpired, ErrUsed, or one of the store's.
 func (t *Tokens) Redeem(ctx context.Context, tok Token, by string, now time.Time) (time.Time, error) {
 	if !now.Before(tok.claims.Expires()) {
 		return time.Time{}, ErrExpired

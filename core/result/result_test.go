@@ -145,7 +145,7 @@ func TestATokenExpires(t *testing.T) {
 	}
 	w.Clock.Advance(time.Minute)
 	if _, err := w.Redeem(ctx, tok, "", w.Clock.Now().Add(-2*time.Minute)); !errors.Is(err, ErrUsed) {
-		t.Errorf("that a token is used is forgotten for a clock that is behind: %v", err)
+		t.Errorf("an instance whose clock is behind does not see that the token is used: %v", err)
 	}
 }
 

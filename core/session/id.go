@@ -41,7 +41,7 @@ const (
 
 var idText = base64.RawURLEncoding.Strict()
 
-// ID is a session id taken apart.
+// ID has the parts of a session id.
 type ID struct {
 	Integration  string // UUID, lower case
 	Level        Level
@@ -62,7 +62,7 @@ func (p Partition) Name() kv.Partition {
 	return kv.Partition("p" + strconv.Itoa(int(p)))
 }
 
-// firstNames are there because each request asks for the name several times, and few services have more.
+// firstNames saves work: each request asks for a name several times, and few services have more partitions.
 var firstNames = [...]kv.Partition{"p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7",
 	"p8", "p9", "p10", "p11", "p12", "p13", "p14", "p15"}
 
@@ -155,8 +155,7 @@ func (id ID) format(sealer host.Sealer, purpose string) (string, error) {
 	return token.EncodeText(Prefix, append(b, mac...)), nil
 }
 
-// ParseID takes the text apart and checks its MAC. The error is ErrMalformed, ErrForged or
-// host.ErrKeyAwaited.
+// ParseID reads the text and checks its MAC. The error is ErrMalformed, ErrForged or host.ErrKeyAwaited.
 func ParseID(sealer host.Sealer, s string) (ID, error) {
 	text, ok := strings.CutPrefix(s, Prefix)
 	if !ok || len(text) != idText.EncodedLen(idSize) {

@@ -47,7 +47,8 @@ func ring(t testing.TB, keys ...token.Key) *token.Ring {
 
 func testID(t testing.TB) ID {
 	t.Helper()
-	id, err := NewID(bytes.NewReader(counting(12, 1)), testUUID, L2, 25, testTime.Add(456*time.Microsecond), 0xbeef)
+	id, err := NewID(bytes.NewReader(counting(12, 1)), testUUID, L2, 25,
+		testTime.Add(456*time.Microsecond), 0xbeef)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,7 @@ func TestTheIDOfAWebhookTestIsOfNoSession(t *testing.T) {
 		t.Errorf("contract 14: %q has not the form of an id, which is %q", test, issued)
 	}
 	if _, err := ParseID(r, test); !errors.Is(err, ErrForged) {
-		t.Errorf("contract 29: no session stands behind it, and yet ParseID returns %v", err)
+		t.Errorf("contract 29: the id of a test has no session; ParseID returns %v", err)
 	}
 }
 
@@ -92,7 +93,8 @@ func TestIDRoundTrip(t *testing.T) {
 		{"contract 14: the first partition", func(id *ID) { id.Partition = 0 }},
 		{"contract 14: the last partition", func(id *ID) { id.Partition = 0xffff }},
 		{"contract 14: created in 1970", func(id *ID) { id.Created = time.UnixMilli(0).UTC() }},
-		{"contract 14: created as late as 48 bits go", func(id *ID) { id.Created = time.UnixMilli(1<<48 - 1).UTC() }},
+		{"contract 14: created as late as 48 bits go",
+			func(id *ID) { id.Created = time.UnixMilli(1<<48 - 1).UTC() }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			id := base
@@ -143,7 +145,7 @@ func TestNamesOfWhatIsKept(t *testing.T) {
 	}
 	id.Partition = 7
 	if id.Key().Partition != "p7" || id.UsedKey().Partition != "p7" || id.Partition.Name() != "p7" {
-		t.Errorf("what is kept of a session in partition 7 lies under %v and %v", id.Key(), id.UsedKey())
+		t.Errorf("the items of a session in partition 7 are under %v and %v", id.Key(), id.UsedKey())
 	}
 }
 
@@ -179,11 +181,15 @@ type invalidVector struct {
 
 var idDescription = []string{
 	"Session ids of format version 1, for anyone who writes the format anew, in any language.",
-	"keys is the ring; secret is base64url without padding. created is in milliseconds since 1970, random in hexadecimal.",
-	"valid: id is the text of the members above it, made with key, and opens with the ring. malformed: no session id by its form. forged: the form is right, the MAC is not.",
+	"keys is the ring; secret is base64url without padding. " +
+		"created is in milliseconds since 1970, random in hexadecimal.",
+	"valid: id is the text of the members above it, made with key, and opens with the ring. " +
+		"malformed: no session id by its form. forged: the form is right, the MAC is not.",
 	"Text: svc_sess_ and 79 characters of unpadded base64url whose unused bits are zero.",
-	"Bytes: 0x01, integration (UUID, 16), level (1), challenge age (1), created (6, big endian), partition (2, big endian), random (12), key id (4), tag (16).",
-	"Tag: the first 16 bytes of HMAC-SHA256 of the 39 bytes in front of the key id. Its key: HKDF-SHA256 of the secret, no salt, 32 bytes, info \"verge/v1/mac/session-id\".",
+	"Bytes: 0x01, integration (UUID, 16), level (1), challenge age (1), created (6, big endian), " +
+		"partition (2, big endian), random (12), key id (4), tag (16).",
+	"Tag: the first 16 bytes of HMAC-SHA256 of the 39 bytes in front of the key id. " +
+		"Its key: HKDF-SHA256 of the secret, no salt, 32 bytes, info \"verge/v1/mac/session-id\".",
 }
 
 func makeIDVectors(t *testing.T) idVectors {
@@ -192,11 +198,17 @@ func makeIDVectors(t *testing.T) idVectors {
 		f.Keys = append(f.Keys, idKey{k.ID, base64.RawURLEncoding.EncodeToString(k.Secret)})
 	}
 	first := testID(t)
-	second := ID{Integration: "00000000-0000-0000-0000-000000000000", Level: L1, ChallengeAge: 18, Created: time.UnixMilli(1795212600000).UTC()}
+	second := ID{
+		Integration:  "00000000-0000-0000-0000-000000000000",
+		Level:        L1,
+		ChallengeAge: 18,
+		Created:      time.UnixMilli(1795212600000).UTC(),
+	}
 	for n, id := range []ID{first, second, first} {
 		key := testKeys[n/2]
-		f.Valid = append(f.Valid, validID{id.Integration, id.Level.String(), id.ChallengeAge, id.Created.UnixMilli(),
-			uint16(id.Partition), hex.EncodeToString(id.Random[:]), key.ID, format(t, id, key)})
+		f.Valid = append(f.Valid, validID{id.Integration, id.Level.String(), id.ChallengeAge,
+			id.Created.UnixMilli(), uint16(id.Partition), hex.EncodeToString(id.Random[:]), key.ID,
+			format(t, id, key)})
 	}
 
 	right := format(t, first, testKeys...)
@@ -215,7 +227,8 @@ func makeIDVectors(t *testing.T) idVectors {
 	malformed("slash for a character", right[:40]+"/"+right[41:])
 	malformed("plus for a character", right[:40]+"+"+right[41:])
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-	malformed("unused bits set", right[:len(right)-1]+string(alphabet[strings.IndexByte(alphabet, right[len(right)-1])|1]))
+	malformed("unused bits set", right[:len(right)-1]+
+		string(alphabet[strings.IndexByte(alphabet, right[len(right)-1])|1]))
 
 	body, err := base64.RawURLEncoding.DecodeString(right[len(Prefix):])
 	if err != nil {
@@ -289,7 +302,8 @@ func TestIDVectorsAreAsPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want.Bytes()) {
-		t.Errorf("%s differs from the ids that this code makes: that loses every session alive; a new format needs a new version", idPath)
+		t.Errorf("%s differs from the ids that this code makes. Every live session would be lost: "+
+			"a new format needs a new version", idPath)
 	}
 }
 
@@ -306,7 +320,8 @@ func TestIDVectors(t *testing.T) {
 	r := ring(t, keys...)
 	for _, v := range f.Valid {
 		id, err := ParseID(r, v.ID)
-		got := validID{id.Integration, id.Level.String(), id.ChallengeAge, id.Created.UnixMilli(), uint16(id.Partition), hex.EncodeToString(id.Random[:]), v.Key, v.ID}
+		got := validID{id.Integration, id.Level.String(), id.ChallengeAge, id.Created.UnixMilli(),
+			uint16(id.Partition), hex.EncodeToString(id.Random[:]), v.Key, v.ID}
 		if err != nil || got != v {
 			t.Errorf("contract 14: %s holds %+v, %v, want %+v", v.ID, got, err, v)
 		}
@@ -332,7 +347,8 @@ func TestEveryBitOfAnIDCounts(t *testing.T) {
 		for bit := range 8 {
 			b := bytes.Clone(body)
 			b[at] ^= 1 << bit
-			if id, err := ParseID(r, Prefix+base64.RawURLEncoding.EncodeToString(b)); err != ErrForged || id != (ID{}) {
+			id, err := ParseID(r, Prefix+base64.RawURLEncoding.EncodeToString(b))
+			if err != ErrForged || id != (ID{}) {
 				t.Errorf("contract 14: with bit %d of byte %d flipped: %+v, %v", bit, at, id, err)
 			}
 		}
@@ -395,7 +411,8 @@ func TestAReplacedKeyForgesNoNewID(t *testing.T) {
 	replaced := testTime.Add(time.Hour)
 	rotated := token.Keyring{Keys: []token.RingKey{
 		{Key: testKeys[0], SealsFrom: replaced}, {Key: testKeys[1], Replaced: replaced}}}
-	now, err := rotated.Ring("verify.verge.example", nil, func() time.Time { return replaced.Add(24 * time.Hour) })
+	later := func() time.Time { return replaced.Add(24 * time.Hour) }
+	now, err := rotated.Ring("verify.verge.example", nil, later)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,8 +438,8 @@ func TestAReplacedKeyForgesNoNewID(t *testing.T) {
 	}
 }
 
-// TestAnIDIsBoundToTheHost: contract 14. Another deployment with the same ring
-// issues ids that are none here; those of an earlier release's key still are.
+// TestAnIDIsBoundToTheHost: contract 14. An id of another deployment with the same ring is refused. An id
+// made with a key of an earlier release is still accepted.
 func TestAnIDIsBoundToTheHost(t *testing.T) {
 	for _, bound := range []bool{true, false} {
 		keyring := token.Keyring{Keys: []token.RingKey{{Key: testKeys[0], SealsFrom: testTime, Bound: bound}}}

@@ -8,7 +8,8 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-var allTriggers = []Trigger{InitiationFailed, Succeeded, Rejected, AttemptFailed, Withdrawn, Unclassified, Cancelled, TimeUp}
+var allTriggers = []Trigger{InitiationFailed, Succeeded, Rejected, AttemptFailed, Withdrawn, Unclassified,
+	Cancelled, TimeUp}
 
 // TestStateMachine goes through every state and every trigger at every time
 // that matters: alive, the last instant, the instant of expiry, long after.
@@ -69,7 +70,8 @@ func TestStateMachine(t *testing.T) {
 					if want.state == Started {
 						at = time.Time{}
 					}
-					t.Run(fmt.Sprintf("%s%q with %d attempts, %s, %s", rule, from, made, trigger, now.name), func(t *testing.T) {
+					name := fmt.Sprintf("%s%q with %d attempts, %s, %s", rule, from, made, trigger, now.name)
+					t.Run(name, func(t *testing.T) {
 						next, changed := r.Apply(trigger, now.at, expires, attempts)
 						if next != (Record{want.state, want.attempts, want.code, at}) || changed != want.changed {
 							t.Errorf("becomes %+v, changed %v, want %+v at %s", next, changed, want, at)
@@ -85,7 +87,9 @@ func TestStateMachine(t *testing.T) {
 			{State: Expired, FailureCode: webhook.FailureTimeout, At: expires},
 		} {
 			for _, trigger := range allTriggers {
-				t.Run(fmt.Sprintf("contract 18: %s %s is final, %s, %s", final.State, final.FailureCode, trigger, now.name), func(t *testing.T) {
+				name := fmt.Sprintf("contract 18: %s %s is final, %s, %s",
+					final.State, final.FailureCode, trigger, now.name)
+				t.Run(name, func(t *testing.T) {
 					if next, changed := final.Apply(trigger, now.at, expires, attempts); next != final || changed {
 						t.Errorf("becomes %+v, changed %v", next, changed)
 					}
@@ -110,7 +114,8 @@ func TestADuplicateTriggerChangesNothing(t *testing.T) {
 }
 
 func TestAnUnknownTriggerDecidesNothing(t *testing.T) {
-	if next, changed := (Record{}).Apply("something new", testTime, testTime.Add(Life), 3); changed || next.State != Started {
+	next, changed := (Record{}).Apply("something new", testTime, testTime.Add(Life), 3)
+	if changed || next.State != Started {
 		t.Errorf("it becomes %+v, changed %v", next, changed)
 	}
 }
@@ -132,9 +137,12 @@ func TestAs(t *testing.T) {
 		want Record
 	}{
 		{"contract 20: nothing has happened", Record{}, testTime, Record{State: Started}},
-		{"contract 20: an instant before expiry", Record{Attempts: 2}, expires.Add(-1), Record{State: Started, Attempts: 2}},
-		{"contract 20: expired at once, before the timer", Record{State: Started, Attempts: 2}, expires, Record{Expired, 2, webhook.FailureTimeout, expires}},
-		{"contract 20: expired at its expiry, whenever asked", Record{}, expires.Add(time.Hour), Record{Expired, 0, webhook.FailureTimeout, expires}},
+		{"contract 20: an instant before expiry", Record{Attempts: 2}, expires.Add(-1),
+			Record{State: Started, Attempts: 2}},
+		{"contract 20: expired at once, before the timer", Record{State: Started, Attempts: 2}, expires,
+			Record{Expired, 2, webhook.FailureTimeout, expires}},
+		{"contract 20: expired at its expiry, whenever asked", Record{}, expires.Add(time.Hour),
+			Record{Expired, 0, webhook.FailureTimeout, expires}},
 		{"contract 18: completed stays", done, expires.Add(time.Hour), done},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -146,7 +154,8 @@ func TestAs(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
-	for state, want := range map[State]string{"": "PENDING", Started: "PENDING", Completed: "COMPLETED", Failed: "FAILED", Expired: "EXPIRED"} {
+	for state, want := range map[State]string{"": "PENDING", Started: "PENDING", Completed: "COMPLETED",
+		Failed: "FAILED", Expired: "EXPIRED"} {
 		if got := state.Status(); got != want {
 			t.Errorf("contract 20: %q is shown as %s, want %s", state, got, want)
 		}
@@ -165,7 +174,7 @@ func TestRecordRoundTrip(t *testing.T) {
 			t.Errorf("%+v came back as %+v, %v", r, back, err)
 		}
 	}
-	// Kept to the millisecond, which is what publishers are told.
+	// The time is kept to the millisecond, as publishers are told it.
 	r := Record{State: Completed, At: testTime.Add(999 * time.Microsecond)}
 	if back, err := ParseRecord(r.Marshal()); err != nil || !back.At.Equal(testTime) {
 		t.Errorf("contract 2: %s came back as %s, %v", r.At, back.At, err)
@@ -173,7 +182,9 @@ func TestRecordRoundTrip(t *testing.T) {
 }
 
 func TestParseRecordRefuses(t *testing.T) {
-	for _, s := range []string{"", "null", "{}", "[]", "completed", `{"s":""}`, `{"s":"done"}`, `{"s":"COMPLETED"}`, `{"s":5}`, `{"s":"started","n":"1"}`, `{"s":"failed","c":1}`, `{"s":"completed","t":"1"}`, `{"s":"completed","t":1.5}`, `{"s":"started"} x`} {
+	for _, s := range []string{"", "null", "{}", "[]", "completed", `{"s":""}`, `{"s":"done"}`,
+		`{"s":"COMPLETED"}`, `{"s":5}`, `{"s":"started","n":"1"}`, `{"s":"failed","c":1}`,
+		`{"s":"completed","t":"1"}`, `{"s":"completed","t":1.5}`, `{"s":"started"} x`} {
 		if r, err := ParseRecord([]byte(s)); err == nil {
 			t.Errorf("%q is read as %+v: a damaged record decides nothing", s, r)
 		}
@@ -181,7 +192,8 @@ func TestParseRecordRefuses(t *testing.T) {
 }
 
 func FuzzParseRecord(f *testing.F) {
-	for _, s := range []string{`{"s":"started","n":2}`, `{"s":"completed","t":1795212600123}`, `{"s":"failed","c":"MAX_ATTEMPTS","n":3,"t":1}`, `{"s":"expired"}`, `{}`, ``} {
+	for _, s := range []string{`{"s":"started","n":2}`, `{"s":"completed","t":1795212600123}`,
+		`{"s":"failed","c":"MAX_ATTEMPTS","n":3,"t":1}`, `{"s":"expired"}`, `{}`, ``} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

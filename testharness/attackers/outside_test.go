@@ -180,7 +180,7 @@ var browser = foothold{"A browser", []row{
 			s := newService(t, nil)
 			started := s.Start(nil)
 			if p := s.Open(started.RedirectURL[:len(started.RedirectURL)-2]); p.Status != 400 || p.Kind != "damaged" {
-				t.Errorf("%d %s", p.Status, p.Kind)
+				t.Errorf("the page is %d %s, want 400 damaged", p.Status, p.Kind)
 			}
 			wantStatus(t, s, started.SessionID, "PENDING")
 		},
@@ -367,7 +367,7 @@ var publicKey = foothold{"A public key, which anybody can read", []row{
 			r := s.startPublic(testharness.Headers("Origin", "https://evil.example"), nil)
 			want(t, r, 403, "FORBIDDEN")
 			if r.Header.Get("Access-Control-Allow-Origin") != "" {
-				t.Errorf("%v", r.Header)
+				t.Errorf("a page of another origin may read the answer: %v", r.Header)
 			}
 		},
 	},
@@ -380,7 +380,7 @@ var publicKey = foothold{"A public key, which anybody can read", []row{
 			r := s.startPublic(testharness.Headers("Idempotency-Key", "order-1001"), nil)
 			want(t, r, 400, "INVALID_REQUEST")
 			if d := r.Details(); len(d) != 1 || d[0] != "Idempotency-Key" {
-				t.Errorf("%v", d)
+				t.Errorf("the details name %v, want Idempotency-Key", d)
 			}
 		},
 	},
@@ -409,13 +409,13 @@ var othersKey = foothold{"Another publisher's secret key", []row{
 			none := s.Do("GET", api.SessionsPath+nobodys, header, nil)
 			want(t, theirs, 404, "NOT_FOUND")
 			if theirs.Text("message") != none.Text("message") {
-				t.Errorf("%s and %s", theirs.Body, none.Body)
+				t.Errorf("the answers differ: %s and %s", theirs.Body, none.Body)
 			}
 			theirs = s.startAs(header, nil)
 			none = s.startAs(header, body{"integration_id": "00000000-0000-4000-8000-000000000000"})
 			want(t, theirs, 404, "NOT_FOUND")
 			if theirs.Text("message") != none.Text("message") {
-				t.Errorf("%s and %s", theirs.Body, none.Body)
+				t.Errorf("the answers differ: %s and %s", theirs.Body, none.Body)
 			}
 		},
 	},

@@ -136,7 +136,8 @@ func document() []byte {
 	var b bytes.Buffer
 	b.WriteString(`# What one foothold is worth
 
-Made from the tables of this package by ` + "`go generate`" + `: edit those. A test tries each row: here, against a
+Made from the tables of this package by ` + "`go generate`: edit those. " +
+		"A test tries each row: here, against a" + `
 running service, or where the last column says. What the service promises everybody is in
 [core/CONTRACT.md](../../core/CONTRACT.md).
 `)

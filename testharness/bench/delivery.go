@@ -104,7 +104,8 @@ func delivery(name string, open storage) error {
 			return fmt.Errorf("delivery: %d of %d events arrived within a minute", receiver.count, backlog)
 		}
 	}
-	fmt.Printf("webhook delivery, %s, backlog of %d to one receiver: %.0f a second (goal 2500)\n", name, backlog, median(rates))
+	fmt.Printf("webhook delivery, %s, backlog of %d to one receiver: %.0f a second (goal 2500)\n",
+		name, backlog, median(rates))
 
 	const steady = 500
 	sent := make(map[string]time.Time, steady)
@@ -128,7 +129,8 @@ func delivery(name string, open storage) error {
 		late = append(late, receiver.arrived[id].Sub(at))
 	}
 	slices.Sort(late)
-	fmt.Printf("webhook delivery, %s, at 100 a second, start sent to event received: p50 %s, p99 %s (goal 20ms)\n\n",
+	fmt.Printf("webhook delivery, %s, at 100 a second, start sent to event received: "+
+		"p50 %s, p99 %s (goal 20ms)\n\n",
 		name, late[steady/2].Round(10*time.Microsecond), late[steady*99/100].Round(10*time.Microsecond))
 	return nil
 }
@@ -148,7 +150,8 @@ func (s *service) begin(n int) error {
 			for range n / connections {
 				id, text, err := s.session()
 				if err == nil {
-					err = l.Begin(context.Background(), lifecycle.Session{ID: id, Text: text, Integration: i}, true, nil, nil)
+					err = l.Begin(context.Background(),
+						lifecycle.Session{ID: id, Text: text, Integration: i}, true, nil, nil)
 				}
 				if err != nil {
 					errs <- err
@@ -163,7 +166,8 @@ func (s *service) begin(n int) error {
 		if err != nil {
 			return err
 		}
-		if err := l.Begin(context.Background(), lifecycle.Session{ID: id, Text: text, Integration: i}, true, nil, nil); err != nil {
+		session := lifecycle.Session{ID: id, Text: text, Integration: i}
+		if err := l.Begin(context.Background(), session, true, nil, nil); err != nil {
 			return err
 		}
 	}

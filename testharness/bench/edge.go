@@ -83,7 +83,8 @@ func onWorkerd(length time.Duration, module []byte, only string) error {
 			s.close()
 		}
 	}()
-	fmt.Printf("%-32s %8s %8s %8s %8s %7s %6s\n", "workerd, 16 connections", "a second", "floor", "CPU ms", "floor", "ratio", "goal")
+	fmt.Printf("%-32s %8s %8s %8s %8s %7s %6s\n",
+		"workerd, 16 connections", "a second", "floor", "CPU ms", "floor", "ratio", "goal")
 	for _, line := range edgeLines {
 		if !strings.Contains(line.name, only) {
 			continue
@@ -133,15 +134,15 @@ func (s *edgeService) measure(line edgeLine, bare *edgeService, length time.Dura
 		verge, bareRate = append(verge, v.rate), append(bareRate, f.rate)
 		cpu, bareCPU, ratio = append(cpu, v.cpu/1000), append(bareCPU, f.cpu/1000), append(ratio, v.cpu/f.cpu)
 	}
-	fmt.Printf("%-32s %8.0f %8.0f %8.2f %8.2f %7.1f %6.2f\n", line.name, median(verge), median(bareRate), median(cpu), median(bareCPU), median(ratio), line.goal)
+	fmt.Printf("%-32s %8.0f %8.0f %8.2f %8.2f %7.1f %6.2f\n",
+		line.name, median(verge), median(bareRate), median(cpu), median(bareCPU), median(ratio), line.goal)
 	return nil
 }
 
 // edgeFirst is how many answers a second are expected before any were measured.
 const edgeFirst = 1_000
 
-// enough is how many requests that can be sent but once a round needs, if it is
-// twice as fast as the one before.
+// enough is how many single-use requests a round needs if it is twice as fast as the one before.
 func (s *edgeService) enough(rate float64, length time.Duration) int {
 	return edgeLeast + edgeConnections + int(2*rate*length.Seconds())
 }
@@ -195,8 +196,8 @@ func deployEdge(program string, module []byte, partitions int) (*edgeService, er
 			PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free},
 		Site: map[string]any{
 			"publishers": []any{map[string]any{"id": publisher, "name": "Bench"}},
-			"integrations": []any{map[string]any{"id": integration1, "publisher": publisher, "name": "Bench", "level": "L1",
-				"challenge_age": 25, "method": "sandbox", "webhook_off": true}},
+			"integrations": []any{map[string]any{"id": integration1, "publisher": publisher, "name": "Bench",
+				"level": "L1", "challenge_age": 25, "method": "sandbox", "webhook_off": true}},
 		},
 		Secrets: map[string]string{"VERGE_KEYRING": string(keyring), "VERGE_OPERATOR_TOKEN": edgeToken},
 	}})
@@ -213,7 +214,8 @@ func deployEdge(program string, module []byte, partitions int) (*edgeService, er
 }
 
 func (s *edgeService) makeKey() (string, error) {
-	req, err := http.NewRequest("POST", "http://"+edgeHost+"/admin/v1/keys", strings.NewReader(`{"publisher_id":"`+publisher+`"}`))
+	req, err := http.NewRequest("POST", "http://"+edgeHost+"/admin/v1/keys",
+		strings.NewReader(`{"publisher_id":"`+publisher+`"}`))
 	if err != nil {
 		return "", err
 	}
@@ -234,8 +236,8 @@ func (s *edgeService) makeKey() (string, error) {
 	return made.Key, nil
 }
 
-// pace is loop over the edge's connections, with workerd's CPU. On a machine
-// that is busy it goes on until there are answers enough to measure by.
+// pace is loop over the edge's connections, with workerd's CPU. On a busy machine it goes on until there
+// are enough answers to measure.
 func (s *edgeService) pace(length time.Duration, next func() []byte) (pace, error) {
 	before, begin, answers := busyOf(s.server.PID()), time.Now(), 0.0
 	for answers < edgeLeast {
@@ -250,12 +252,13 @@ func (s *edgeService) pace(length time.Duration, next func() []byte) (pace, erro
 	return pace{answers / time.Since(begin).Seconds(), float64(cpu.Microseconds()) / answers}, nil
 }
 
-// edgeLeast is of how many answers the CPU is taken, at least.
+// edgeLeast is the least number of answers by which CPU time is measured.
 const edgeLeast = 500
 
 // session makes the id of a session that a start could have made just now, in the nth partition.
 func (s *edgeService) session(n int) (session.ID, error) {
-	return session.NewID(rand.Reader, integration1, session.L1, 25, time.Now(), session.Partition(n%s.partitions))
+	return session.NewID(rand.Reader, integration1, session.L1, 25, time.Now(),
+		session.Partition(n%s.partitions))
 }
 
 func (s *edgeService) starts(int) (func() []byte, error) {
@@ -308,7 +311,7 @@ func (s *edgeService) validates(n int) (func() []byte, error) {
 	return once(all), errors.Join(errs...)
 }
 
-// around returns a request after the other, and begins anew.
+// around returns one request after the other, and then begins again.
 func around(all [][]byte) func() []byte {
 	var at atomic.Int64
 	return func() []byte { return all[int(at.Add(1)-1)%len(all)] }

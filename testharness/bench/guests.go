@@ -40,22 +40,25 @@ func guests(module []byte) engineOf {
 	}
 }
 
-// engines prints what the guests of a module answer beside what the core does
-// natively, on a memory store: the store that hides least of the difference.
+// engines prints how many requests the guests of a module answer, beside the native core. It uses a memory
+// store, which hides least of the difference.
 func engines(length time.Duration, only string, module []byte) error {
 	lines := []struct {
 		name string
 		next func(s *service) (func() []byte, error)
 	}{
 		{"start, wasm", func(s *service) (func() []byte, error) { return always(s.startRequest()), nil }},
-		{"validate, wasm", func(s *service) (func() []byte, error) { return s.validations(int(mostPerSecond * length.Seconds())) }},
+		{"validate, wasm", func(s *service) (func() []byte, error) {
+			return s.validations(int(mostPerSecond * length.Seconds()))
+		}},
 		{"reconcile, wasm", func(s *service) (func() []byte, error) {
 			_, text, err := s.session()
 			return always(request("GET", api.SessionsPath+text, s.key, "")), err
 		}},
 	}
 	heading := sync.OnceFunc(func() {
-		fmt.Printf("%-28s %10s %10s %7s %6s %7s\n", "answers per second", "wasm", "native", "ratio", "goal", "of CPU")
+		fmt.Printf("%-28s %10s %10s %7s %6s %7s\n",
+			"answers per second", "wasm", "native", "ratio", "goal", "of CPU")
 	})
 	for _, line := range lines {
 		if !strings.Contains(line.name, only) {
@@ -84,9 +87,11 @@ func engines(length time.Duration, only string, module []byte) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", line.name, err)
 			}
-			wasm, bare, ratio, cpu = append(wasm, w.rate), append(bare, n.rate), append(ratio, w.rate/n.rate), append(cpu, n.cpu/w.cpu)
+			wasm, bare = append(wasm, w.rate), append(bare, n.rate)
+			ratio, cpu = append(ratio, w.rate/n.rate), append(cpu, n.cpu/w.cpu)
 		}
-		fmt.Printf("%-28s %10.0f %10.0f %7.2f %6s %7.2f  %.2f to %.2f\n", line.name, median(wasm), median(bare), median(ratio), "0.50", median(cpu),
+		fmt.Printf("%-28s %10.0f %10.0f %7.2f %6s %7.2f  %.2f to %.2f\n",
+			line.name, median(wasm), median(bare), median(ratio), "0.50", median(cpu),
 			slices.Min(ratio), slices.Max(ratio))
 	}
 	return nil
@@ -102,7 +107,7 @@ func (s *service) validations(n int) (func() []byte, error) {
 	return once(requests), err
 }
 
-// once returns a request after the other, nil behind the last.
+// once returns one request after the other, and nil after the last.
 func once(requests [][]byte) func() []byte {
 	var at atomic.Int64
 	return func() []byte {

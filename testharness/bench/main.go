@@ -42,7 +42,9 @@ func main() {
 	length := flag.Duration("round", time.Second, "length of a round")
 	binary := flag.String("verge", "", "verge binary to time from exec to first answer; empty: leave that out")
 	module := flag.String("module", "", "WebAssembly module to run the core from; empty: leave its lines out")
-	only := flag.String("only", "", "measure just what has this in its name: an endpoint or a store, delivery, claims, idle, footprint, parked, edge, startup; flat, which takes minutes, is measured only so")
+	only := flag.String("only", "", "measure just what has this in its name: "+
+		"an endpoint or a store, delivery, claims, idle, footprint, parked, edge, startup; "+
+		"flat, which takes minutes, is measured only so")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of the run to this file")
 	flag.Parse()
 	debug.SetGCPercent(400) // as cmd/verge does; the floor has it too
@@ -94,7 +96,9 @@ func run(length time.Duration, binary, module, only string) error {
 		run  func() error
 	}{
 		{"delivery, bolt", func() error { return delivery("bolt", onBolt) }},
-		{"delivery, redis", func() error { return onRedis(redis, func() error { return delivery("redis", redis.storage) }) }},
+		{"delivery, redis", func() error {
+			return onRedis(redis, func() error { return delivery("redis", redis.storage) })
+		}},
 		{"claims", func() error { return allClaims(redis) }},
 		{"idle", func() error { return onRedis(redis, redis.idle) }},
 		{"footprint", footprint},

@@ -43,7 +43,7 @@ type service struct {
 	stopServe func()
 }
 
-// ring is the one of all services, since they follow each other on a store.
+// ring is the key ring of all services, because they follow each other on a store.
 var ring = sync.OnceValues(func() (token.Keyring, error) {
 	return token.GenerateKeyring(rand.Reader, time.Now())
 })
@@ -85,7 +85,7 @@ func newServiceOn(runs engineOf, store kv.KV, sink string) (*service, error) {
 	return s, nil
 }
 
-// resume begins with jobs.
+// resume begins to run jobs.
 func (s *service) resume() {
 	stop := background(s.Work)
 	s.pause = func() { stop(); s.pause = func() {} }
@@ -99,7 +99,7 @@ func (s *service) stop() {
 	}
 }
 
-// background runs f and returns what ends it and waits for that.
+// background runs f. stop ends it and waits until it has ended.
 func background(f func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -114,16 +114,16 @@ func background(f func(context.Context) error) (stop func()) {
 
 func (s *service) lifecycle() *lifecycle.Lifecycle {
 	h := s.Host()
-	return &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Count: h.Count, Wake: h.Wake,
-		Attempts: 3, OutcomeLife: 30 * 24 * time.Hour}
+	return &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Count: h.Count,
+		Wake: h.Wake, Attempts: 3, OutcomeLife: 30 * 24 * time.Hour}
 }
 
 func seed(ctx context.Context, d *integration.Directory, sink string) (key string, err error) {
 	if err := d.PutPublisher(ctx, integration.Publisher{ID: publisher, Name: "Bench"}); err != nil {
 		return "", err
 	}
-	i := integration.Integration{ID: integration1, PublisherID: publisher, Name: "Bench", Level: "L1", ChallengeAge: 25,
-		Method: sandbox.Method, Webhook: integration.Webhook{URL: sink, Off: sink == ""}}
+	i := integration.Integration{ID: integration1, PublisherID: publisher, Name: "Bench", Level: "L1",
+		ChallengeAge: 25, Method: sandbox.Method, Webhook: integration.Webhook{URL: sink, Off: sink == ""}}
 	if err := d.PutIntegration(ctx, i, webhookSecret); err != nil {
 		return "", err
 	}
@@ -132,7 +132,8 @@ func seed(ctx context.Context, d *integration.Directory, sink string) (key strin
 }
 
 const startBody = `{"integration_id":"` + integration1 +
-	`","callback_url":"https://shop.example/return?from=verge","state":"q7Zk1v0mXo2hT5c8","external_user_id":"customer-4711"}`
+	`","callback_url":"https://shop.example/return?from=verge","state":"q7Zk1v0mXo2hT5c8",` +
+	`"external_user_id":"customer-4711"}`
 
 func (s *service) startRequest() []byte { return request("POST", api.StartPath, s.key, startBody) }
 

@@ -46,22 +46,22 @@ func TestStartAnswer(t *testing.T) {
 	})
 	t.Run("spec: session_id starts with svc_sess_", func(t *testing.T) {
 		if !strings.HasPrefix(r.Text("session_id"), "svc_sess_") {
-			t.Errorf("%v", m)
+			t.Errorf("session_id lacks its prefix: %v", m)
 		}
 	})
 	t.Run("spec: redirect_url is a full URL of the service", func(t *testing.T) {
 		if !strings.HasPrefix(r.Text("redirect_url"), h.BaseURL+"/verify?flow=") {
-			t.Errorf("%v", m)
+			t.Errorf("redirect_url is not such a URL: %v", m)
 		}
 	})
 	const title = "contract 2: expires_at is 10 minutes after creation, RFC 3339 in UTC with milliseconds"
 	t.Run(title, func(t *testing.T) {
 		if m["expires_at"] != "2026-11-20T22:20:00.000Z" {
-			t.Errorf("%v", m["expires_at"])
+			t.Errorf("expires_at is %v", m["expires_at"])
 		}
 		h.Advance(1234567 * time.Microsecond)
 		if at := h.Start(nil).ExpiresAt; at != "2026-11-20T22:20:01.234Z" {
-			t.Errorf("%v", at)
+			t.Errorf("1.234567 s later expires_at is %v", at)
 		}
 	})
 }
@@ -489,14 +489,14 @@ func TestRequestAndCorrelationIDs(t *testing.T) {
 	}
 	t.Run("contract 4: none asked for, none sent", func(t *testing.T) {
 		if r := h.Validate("x"); r.Header.Get("X-Correlation-Id") != "" || r.JSON()["correlation_id"] != nil {
-			t.Errorf("%v %s", r.Header, r.Body)
+			t.Errorf("the answer has a correlation id: %v %s", r.Header, r.Body)
 		}
 	})
 	t.Run("contract 5: refusals that the core has no part in look the same", func(t *testing.T) {
 		r := h.Do("GET", "/api/v1/verify/sessions/x?"+strings.Repeat("a", 9000),
 			also(with(h), "X-Correlation-Id", "c-1"), nil)
 		if wantError(t, r, 414, "URI_TOO_LONG"); r.JSON()["correlation_id"] != "c-1" {
-			t.Errorf("%d %s", r.Status, r.Body)
+			t.Errorf("the correlation id is not repeated: %d %s", r.Status, r.Body)
 		}
 	})
 }
@@ -515,7 +515,7 @@ func TestCORS(t *testing.T) {
 		if r.Header.Get("Access-Control-Allow-Origin") != i.BrowserOrigin ||
 			r.Header.Get("Access-Control-Allow-Methods") != "POST" ||
 			!strings.Contains(allowed, "Content-Type") || r.Header.Get("Vary") != "Origin" {
-			t.Errorf("%v", r.Header)
+			t.Errorf("wrong headers of a preflight: %v", r.Header)
 		}
 		if r.Header.Get("Access-Control-Allow-Credentials") != "" || strings.Contains(allowed, "Authorization") {
 			t.Errorf("a browser is offered the secret key's header: %v", r.Header)
@@ -548,7 +548,7 @@ func TestCORS(t *testing.T) {
 			"Content-Type", "application/json"), string(h.StartBody(body{"public_key": i.PublicKey})))
 		wantStatus(t, r, 200)
 		if r.Header.Get("Access-Control-Allow-Origin") != i.BrowserOrigin || r.Header.Get("Vary") != "Origin" {
-			t.Errorf("%v", r.Header)
+			t.Errorf("the page cannot read the answer: %v", r.Header)
 		}
 	})
 	t.Run("contract 7: a page can read errors too", func(t *testing.T) {
@@ -556,7 +556,7 @@ func TestCORS(t *testing.T) {
 			string(h.StartBody(body{"public_key": i.PublicKey, "state": 1})))
 		wantError(t, r, 400, "INVALID_REQUEST")
 		if r.Header.Get("Access-Control-Allow-Origin") != i.BrowserOrigin {
-			t.Errorf("%v", r.Header)
+			t.Errorf("the page cannot read the error: %v", r.Header)
 		}
 	})
 	t.Run("contract 7: a preflight for another method", func(t *testing.T) {
@@ -646,7 +646,7 @@ func (h repeats) sameSession(t *testing.T) {
 	a, b := h.start("k1", nil), h.start("k1", nil)
 	wantStatus(t, a, 200)
 	if string(a.Body) != string(b.Body) {
-		t.Errorf("%s\n%s", a.Body, b.Body)
+		t.Errorf("the same request got two answers:\n%s\n%s", a.Body, b.Body)
 	}
 	h.Settle()
 	if types := h.Sink.Types(a.Text("session_id")); len(types) != 1 {
@@ -661,11 +661,11 @@ func (h repeats) sameForTenMinutes(t *testing.T) {
 	a := h.start("k2", nil)
 	h.Advance(10*time.Minute - time.Millisecond)
 	if b := h.start("k2", nil); string(a.Body) != string(b.Body) {
-		t.Errorf("%s\n%s", a.Body, b.Body)
+		t.Errorf("within 10 minutes the same request got two answers:\n%s\n%s", a.Body, b.Body)
 	}
 	h.Advance(time.Millisecond)
 	if b := h.start("k2", nil); b.Status != 200 || string(a.Body) == string(b.Body) {
-		t.Errorf("%s\n%s", a.Body, b.Body)
+		t.Errorf("after 10 minutes the same request got the old answer:\n%s\n%s", a.Body, b.Body)
 	}
 }
 
@@ -738,7 +738,7 @@ func (h repeats) sameAnswer(t *testing.T) {
 	wantStatus(t, a, 200)
 	h.Advance(5*time.Minute - time.Millisecond)
 	if b := h.validate("v1", token); string(a.Body) != string(b.Body) {
-		t.Errorf("%s\n%s", a.Body, b.Body)
+		t.Errorf("the same request got two answers:\n%s\n%s", a.Body, b.Body)
 	}
 	wantError(t, h.validate("v2", token), 409, "ALREADY_USED")
 	wantError(t, h.Validate(token), 409, "ALREADY_USED")

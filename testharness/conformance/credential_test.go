@@ -200,7 +200,7 @@ func (k keyMaker) form(t *testing.T) {
 	pk, _ := k.create(t, body{"integration_id": k.Publisher.L1.ID})
 	whole := len(sk) == len("svc_sk_")+43+6 && len(pk) == len(sk)
 	if !whole || !strings.HasPrefix(sk, "svc_sk_") || !strings.HasPrefix(pk, "svc_pk_") {
-		t.Errorf("%d %d", len(sk), len(pk))
+		t.Errorf("keys of %d and %d characters, or with a wrong prefix", len(sk), len(pk))
 	}
 	wantStatus(t, k.try(sk), 200)
 }
@@ -292,8 +292,7 @@ func TestRevocationElsewhere(t *testing.T) {
 	a := newHarness(t, nil)
 	b := newHarness(t, &opts{KV: sharing(a), Keyring: a.Keyring})
 	sk, pk := a.Publisher.SecretKey, a.Publisher.L1.PublicKey
-	// b has written the integrations anew. The keys of a are still good, beside
-	// b's own.
+	// b has written the integrations again. The keys of a are still good, beside b's own.
 	try := func() (secret, public int) {
 		return start(b, testharness.Bearer(sk), string(b.StartBody(nil))).Status,
 			start(b, nil, string(b.StartBody(body{"public_key": pk}))).Status

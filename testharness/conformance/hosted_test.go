@@ -175,12 +175,12 @@ func TestPageHeaders(t *testing.T) {
 		wantStatus(t, r, 303)
 		check(t, "the 303", r.Header)
 		if to := r.Header.Get("Location"); len(r.Body) != 0 || h.BaseURL+to != s.RedirectURL {
-			t.Errorf("%q %s", r.Body, to)
+			t.Errorf("want an empty body and a redirect to the flow: %q, to %s", r.Body, to)
 		}
 		p := h.Open(s.RedirectURL)
 		callback := testharness.Callback + "?result_token="
 		if p.Status != 200 || p.Callback == nil || !strings.HasPrefix(p.Callback.URL, callback) {
-			t.Fatalf("%d %+v", p.Status, p.Callback)
+			t.Fatalf("the page is %d and does not hop to the callback: %+v", p.Status, p.Callback)
 		}
 		refresh := `<meta http-equiv="refresh" content="0;url=` + html.EscapeString(p.Callback.URL) + `">`
 		if !strings.Contains(string(p.Body), refresh) {
@@ -196,7 +196,7 @@ func TestPageHeaders(t *testing.T) {
 			check(t, "method", p.Header)
 			back := p.Submit("approve").Callback
 			if back == nil || !strings.HasPrefix(back.URL, callback+"?result_token=") {
-				t.Errorf("%+v", back)
+				t.Errorf("the page does not hop to the callback: %+v", back)
 			}
 		})
 	}
@@ -282,10 +282,10 @@ func TestOutcomes(t *testing.T) {
 			s := h.Start(nil)
 			p := h.Open(s.RedirectURL).Submit(outcome)
 			if p.Kind != "failed" || p.Callback != nil || len(p.Forms) != 0 {
-				t.Errorf("%s %v", p.Kind, p.Forms)
+				t.Errorf("the page is %s with the forms %v, want failed and no form", p.Kind, p.Forms)
 			}
 			if m := h.Reconcile(s.SessionID).JSON(); m["failure_code"] != code {
-				t.Errorf("%v", m)
+				t.Errorf("reconcile has another failure_code: %v", m)
 			}
 		})
 	}
@@ -315,7 +315,7 @@ func cancelAndRetry(t *testing.T, h *testharness.Harness) {
 	h.Advance(time.Second)
 	p := h.Open(s.RedirectURL).Submit("cancel")
 	if p.Kind != "cancelled" || p.Status != 200 {
-		t.Fatalf("%d %s", p.Status, p.Kind)
+		t.Fatalf("the page is %d %s, want 200 cancelled", p.Status, p.Kind)
 	}
 	h.Settle()
 	wantTypes(t, h, s.SessionID, "verification.started") // and no terminal one
@@ -342,7 +342,7 @@ func cancelAndLeave(t *testing.T, h *testharness.Harness) {
 	h.Advance(10 * time.Minute)
 	wantTypes(t, h, s.SessionID, "verification.started", "verification.expired")
 	if p := h.Open(s.RedirectURL); p.Kind != "expired" {
-		t.Errorf("%s", p.Kind)
+		t.Errorf("the page is %s, want expired", p.Kind)
 	}
 }
 
@@ -366,13 +366,13 @@ func failAtInitiation(t *testing.T, h *testharness.Harness) {
 	m := h.Reconcile(id).JSON()
 	if m["status"] != "FAILED" || m["failure_code"] != "UNKNOWN" ||
 		m["completed_at"] != "2026-11-20T22:10:00.000Z" {
-		t.Errorf("%v", m)
+		t.Errorf("reconcile says %v", m)
 	}
 	h.Advance(time.Hour)
 	types := h.Sink.Types(id)
 	slices.Sort(types)
 	if !slices.Equal(types, []string{"verification.failed", "verification.started"}) {
-		t.Errorf("%v", types)
+		t.Errorf("the events are %v", types)
 	}
 }
 
@@ -380,13 +380,13 @@ func waitForTheProvider(t *testing.T, h *testharness.Harness) {
 	s := h.Start(body{"external_user_id": "sandbox:slow"})
 	p := h.Open(s.RedirectURL).Submit("approve")
 	if p.Kind != "progress" || len(p.Forms) != 1 {
-		t.Fatalf("%s %v", p.Kind, p.Forms)
+		t.Fatalf("the page is %s with the forms %v, want progress and one form", p.Kind, p.Forms)
 	}
 	if again := p.Submit("check"); again.Kind != "progress" {
 		t.Errorf("too early: %s", again.Kind)
 	}
 	if m := h.Reconcile(s.SessionID).JSON(); m["status"] != "PENDING" {
-		t.Errorf("%v", m)
+		t.Errorf("reconcile does not say PENDING: %v", m)
 	}
 	h.Advance(3 * time.Second)
 	if again := p.Reload(); again.Kind != "progress" {
@@ -394,7 +394,7 @@ func waitForTheProvider(t *testing.T, h *testharness.Harness) {
 	}
 	back := p.Submit("check").Callback
 	if back == nil {
-		t.Fatal("not approved")
+		t.Fatal("the session was not approved")
 	}
 	wantStatus(t, h.Validate(back.ResultToken), 200)
 }
@@ -419,7 +419,7 @@ func failEveryAttempt(t *testing.T, h *testharness.Harness, attempts int) {
 		t.Errorf("after the last: %s", p.Kind)
 	}
 	if m := h.Reconcile(s.SessionID).JSON(); m["failure_code"] != "MAX_ATTEMPTS" {
-		t.Errorf("%v", m)
+		t.Errorf("reconcile does not say MAX_ATTEMPTS: %v", m)
 	}
 }
 
@@ -447,7 +447,7 @@ func TestClicks(t *testing.T) {
 			wg.Wait()
 			for _, r := range answers {
 				if r.Status != 303 || h.BaseURL+r.Header.Get("Location") != s.RedirectURL {
-					t.Errorf("%d to %s", r.Status, r.Header.Get("Location"))
+					t.Errorf("answered %d, redirected to %s; want 303 and the flow", r.Status, r.Header.Get("Location"))
 				}
 			}
 			if now := p.Reload(); (now.Callback != nil) != (outcome == "approve") {
@@ -462,7 +462,7 @@ func TestClicks(t *testing.T) {
 		p := h.Open(s.RedirectURL)
 		p.Submit("reject")
 		if again := p.Submit("approve"); again.Callback != nil || again.Kind != "failed" {
-			t.Errorf("%+v", again)
+			t.Errorf("a rejected session can still be approved: %+v", again)
 		}
 		one(t, s, "verification.failed")
 	})
@@ -472,11 +472,11 @@ func TestClicks(t *testing.T) {
 		for range 4 {
 			next := p.Submit("fail_attempt")
 			if next.Kind != "method" || !strings.Contains(string(next.Body), "2 attempts left") {
-				t.Errorf("%s", next.Body)
+				t.Errorf("want the method page with 2 attempts left:\n%s", next.Body)
 			}
 		}
 		if m := h.Reconcile(s.SessionID).JSON(); m["status"] != "PENDING" {
-			t.Errorf("%v", m)
+			t.Errorf("reconcile does not say PENDING: %v", m)
 		}
 	})
 	for _, outcome := range []string{"approve", "reject", "withdraw", "unknown", "cancel"} {
@@ -501,7 +501,8 @@ func TestClicks(t *testing.T) {
 			next := p.Submit("approve")
 			if next.Kind != "used" || next.Status != 409 || next.Callback != nil ||
 				!strings.Contains(string(next.Body), "It worked") {
-				t.Errorf("%d %s to %+v", next.Status, next.Kind, next.Callback)
+				t.Errorf("the page is %d %s and hops to %+v, want 409 used and no hop",
+					next.Status, next.Kind, next.Callback)
 			}
 			h.Advance(6 * time.Minute)
 		}

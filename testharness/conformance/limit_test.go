@@ -175,7 +175,7 @@ func TestClientAddress(t *testing.T) {
 	t.Run("contract 13: no address in an error", func(t *testing.T) {
 		full("192.0.2.77")
 		if r := at("192.0.2.77"); strings.Contains(string(r.Body), "192.0.2") {
-			t.Errorf("%s", r.Body)
+			t.Errorf("the error has the address: %s", r.Body)
 		}
 	})
 }

@@ -133,10 +133,10 @@ func TestOutcomeLife(t *testing.T) {
 			end := testharness.Epoch.Add(10*time.Minute + c.life)
 			h.AdvanceTo(end.Add(-time.Millisecond))
 			if m := h.Reconcile(completed.SessionID).JSON(); m["status"] != "COMPLETED" {
-				t.Errorf("%v", m)
+				t.Errorf("reconcile does not say COMPLETED: %v", m)
 			}
 			if m := h.Reconcile(pending.SessionID).JSON(); m["status"] != "EXPIRED" {
-				t.Errorf("%v", m)
+				t.Errorf("reconcile does not say EXPIRED: %v", m)
 			}
 			h.AdvanceTo(end)
 			wantError(t, h.Reconcile(completed.SessionID), 404, "NOT_FOUND")

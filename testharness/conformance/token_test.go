@@ -80,7 +80,7 @@ func TestTokenKinds(t *testing.T) {
 			for _, text := range []string{text, rename(text, text[:strings.LastIndex(text[:10], "_")+1], "svc_ft_")} {
 				t.Run("contract 15: "+name+" at the hosted flow", func(t *testing.T) {
 					if p := h.Open(h.BaseURL + api.HostedPath + "?flow=" + text); p.Status != 400 || p.Kind != "damaged" {
-						t.Errorf("%d %s", p.Status, p.Kind)
+						t.Errorf("the page is %d %s, want 400 damaged", p.Status, p.Kind)
 					}
 				})
 			}
@@ -96,7 +96,7 @@ func TestTokenKinds(t *testing.T) {
 					r := h.Do("POST", api.HostedPath, headers("Content-Type", "application/x-www-form-urlencoded"),
 						[]byte(form.Encode()))
 					if r.Status != 400 {
-						t.Errorf("%d", r.Status)
+						t.Errorf("answered %d, want 400", r.Status)
 					}
 				})
 			}
@@ -105,7 +105,7 @@ func TestTokenKinds(t *testing.T) {
 			t.Run("contract 15: "+name+" as secret key", func(t *testing.T) {
 				r := h.ValidateAs(testharness.Bearer(text), result)
 				if r.Status != 401 && !(name == "public key" && r.Status == 403) {
-					t.Errorf("%d %s", r.Status, r.Body)
+					t.Errorf("answered %d %s, want 401", r.Status, r.Body)
 				}
 			})
 		}
@@ -302,7 +302,7 @@ func TestResultIdentity(t *testing.T) {
 	})
 	t.Run("contract 24: a link whose token was used says so", func(t *testing.T) {
 		if p := h.Open(s.RedirectURL); p.Kind != "used" || p.Status != 409 {
-			t.Errorf("%d %s", p.Status, p.Kind)
+			t.Errorf("the page is %d %s, want 409 used", p.Status, p.Kind)
 		}
 	})
 	t.Run("contract 17: the 5 minutes run from completion, not from the reload", func(t *testing.T) {
@@ -339,19 +339,19 @@ func TestExactExpiry(t *testing.T) {
 		h.Advance(10*time.Minute - ms)
 		p := h.Open(s.RedirectURL)
 		if p.Kind != "method" {
-			t.Errorf("%q", p.Kind)
+			t.Errorf("the page is %q, want method", p.Kind)
 		}
 		if status := h.Reconcile(s.SessionID).JSON()["status"]; status != "PENDING" {
-			t.Errorf("%v", status)
+			t.Errorf("the session is %v, want PENDING", status)
 		}
 		back := p.Submit("approve").Callback
 		if back == nil {
-			t.Fatal("not approved")
+			t.Fatal("the session was not approved")
 		}
 		h.Advance(ms)
 		wantStatus(t, h.Validate(back.ResultToken), 200)
 		if types := h.Sink.Types(s.SessionID); slices.Contains(types, "verification.expired") {
-			t.Errorf("%v", types)
+			t.Errorf("a completed session has sent %v", types)
 		}
 	})
 	for _, timer := range []struct {
@@ -368,10 +368,10 @@ func TestExactExpiry(t *testing.T) {
 			timer.move(h, 10*time.Minute)
 			m := h.Reconcile(s.SessionID).JSON()
 			if m["status"] != "EXPIRED" || m["failure_code"] != "TIMEOUT" || m["completed_at"] != s.ExpiresAt {
-				t.Errorf("%v", m)
+				t.Errorf("the session is not EXPIRED at its end: %v", m)
 			}
 			if p := h.Open(s.RedirectURL); p.Kind != "expired" || p.Status != 410 {
-				t.Errorf("%d %s", p.Status, p.Kind)
+				t.Errorf("the page is %d %s, want 410 expired", p.Status, p.Kind)
 			}
 			for _, outcome := range []string{"approve", "reject", "cancel", "fail_attempt"} {
 				if p := page.Submit(outcome); p.Callback != nil || p.Kind != "expired" {
@@ -384,7 +384,7 @@ func TestExactExpiry(t *testing.T) {
 				t.Errorf("events %v", types)
 			}
 			if m2 := h.Reconcile(s.SessionID).JSON(); m2["status"] != "EXPIRED" || m2["completed_at"] != s.ExpiresAt {
-				t.Errorf("%v", m2)
+				t.Errorf("the session is no longer EXPIRED as it was: %v", m2)
 			}
 		})
 	}
@@ -409,7 +409,7 @@ func TestLateAnswers(t *testing.T) {
 			}
 			after := h.Reconcile(s.SessionID)
 			if string(before.Body) != string(after.Body) || after.JSON()["status"] != status {
-				t.Errorf("%s\n%s", before.Body, after.Body)
+				t.Errorf("the outcome has changed:\n%s\n%s", before.Body, after.Body)
 			}
 			h.Advance(time.Hour)
 			if types := h.Sink.Types(s.SessionID); len(types) != 2 {
@@ -427,7 +427,7 @@ func TestLateAnswers(t *testing.T) {
 			h.Open(s.RedirectURL).Submit("fail_attempt") // always with the first flow token
 		}
 		if m := h.Reconcile(s.SessionID).JSON(); m["failure_code"] != "MAX_ATTEMPTS" {
-			t.Errorf("%v", m)
+			t.Errorf("reconcile does not say MAX_ATTEMPTS: %v", m)
 		}
 	})
 }
@@ -572,7 +572,7 @@ func TestKeyRing(t *testing.T) {
 	}
 	t.Run("contract 16: rotation never invalidates a live session or token", func(t *testing.T) {
 		if p := open(next, pending.RedirectURL); p.Kind != "method" {
-			t.Errorf("%s", p.Kind)
+			t.Errorf("the page is %s, want method", p.Kind)
 		}
 		wantStatus(t, next.Reconcile(pending.SessionID), 200)
 		wantStatus(t, next.Validate(done.ResultToken), 200)
@@ -588,7 +588,7 @@ func TestKeyRing(t *testing.T) {
 	t.Run(title, func(t *testing.T) {
 		id := ring.Keys[1].ID
 		if err := ring.Retire(id, old.Now().Add(time.Hour), 30*24*time.Hour, false); err == nil {
-			t.Error("retired")
+			t.Error("the key was retired, want a refusal")
 		}
 		forced := ring
 		forced.Keys = slices.Clone(ring.Keys)

@@ -142,7 +142,7 @@ func TestRestart(t *testing.T) {
 		back := second.Open(second.BaseURL + api.HostedPath + "?flow=" +
 			flowOf(t, pending.RedirectURL)).Submit("approve").Callback
 		if back == nil || back.State != "s" {
-			t.Fatalf("%+v", back)
+			t.Fatalf("the page hops to %+v, want a result and the state", back)
 		}
 		wantStatus(t, second.Validate(back.ResultToken), 200)
 	})

@@ -110,7 +110,7 @@ func TestEventGolden(t *testing.T) {
 				return
 			}
 		}
-		t.Errorf("%+v", h.Sink.Events())
+		t.Errorf("no event says MAX_ATTEMPTS: %+v", h.Sink.Events())
 	})
 }
 
@@ -272,7 +272,7 @@ func successEnds(t *testing.T) {
 			t.Errorf("%d: %d attempts, want 3", status, n)
 		}
 		if list := dead(t, h); len(list) != 0 {
-			t.Errorf("%v", list)
+			t.Errorf("want no dead event: %v", list)
 		}
 	}
 }
@@ -307,7 +307,7 @@ func redirects(t *testing.T) {
 	h.Advance(9 * time.Minute)
 	for _, d := range h.Sink.Deliveries() {
 		if d.Path == "/elsewhere" {
-			t.Error("followed")
+			t.Error("the redirect was followed")
 		}
 	}
 }
@@ -367,7 +367,7 @@ func sentAgain(t *testing.T) {
 		t.Errorf("%d attempts", len(of))
 	}
 	if list := dead(t, h); len(list) != 0 {
-		t.Errorf("%v", list)
+		t.Errorf("want no dead event: %v", list)
 	}
 	wantError(t, h.Admin("POST", "/admin/v1/deliveries/"+id+"/resend", nil), 404, "NOT_FOUND")
 	wantError(t, h.Admin("POST", "/admin/v1/deliveries/evt_x/resend", nil), 400, "INVALID_REQUEST")
@@ -380,11 +380,11 @@ func thirtyDays(t *testing.T) {
 	h.Settle()
 	h.Advance(30*24*time.Hour - time.Millisecond)
 	if list := dead(t, h); len(list) != 1 {
-		t.Errorf("%v", list)
+		t.Errorf("want one dead event until 30 days are over: %v", list)
 	}
 	h.Advance(time.Millisecond)
 	if list := dead(t, h); len(list) != 0 {
-		t.Errorf("%v", list)
+		t.Errorf("want no dead event after 30 days: %v", list)
 	}
 }
 
@@ -399,7 +399,7 @@ func oneOfTwo(t *testing.T) {
 		t.Errorf("%d attempts", len(ds))
 	}
 	if list := dead(t, h); len(list) != 1 {
-		t.Errorf("%v", list)
+		t.Errorf("want one dead event: %v", list)
 	}
 }
 
@@ -431,7 +431,7 @@ func neverCancelled(t *testing.T) {
 	h.Advance(time.Hour)
 	for _, e := range h.Sink.Events() {
 		if e.Type == webhook.TypeCancelled {
-			t.Error("sent")
+			t.Error("verification.cancelled was sent")
 		}
 	}
 }
@@ -468,7 +468,7 @@ func TestReadiness(t *testing.T) {
 				reasons, _ := m["reasons"].([]any)
 				if r.Status != 200 || m["ready"] != false || len(reasons) != 1 ||
 					!strings.HasPrefix(fmt.Sprint(reasons[0]), probe+":") {
-					t.Errorf("%d %s", r.Status, r.Body)
+					t.Errorf("want 200, not ready, and one reason of the probe: %d %s", r.Status, r.Body)
 				}
 				wantError(t, h.TryStart(nil), 409, "INTEGRATION_NOT_READY")
 			})
@@ -520,7 +520,7 @@ func receiverVerifies(t *testing.T) {
 	r := testWebhook(h)
 	wantStatus(t, r, 200)
 	if r.JSON()["ready"] != true {
-		t.Fatalf("%s", r.Body)
+		t.Fatalf("want it ready: %s", r.Body)
 	}
 	ds := h.Sink.Deliveries()
 	if len(ds) != 5 || ds[0].Err != nil || !ds[0].Event.Test || ds[0].Event.Type != "verification.started" {
@@ -542,7 +542,7 @@ func everyProbeNamed(t *testing.T) {
 	h.Sink.Always(testharness.Answer(500))
 	reasons, _ := testWebhook(h).JSON()["reasons"].([]any)
 	if len(reasons) != 5 {
-		t.Errorf("%v", reasons)
+		t.Errorf("want five reasons: %v", reasons)
 	}
 }
 
@@ -582,7 +582,7 @@ func operatorsSeeReady(t *testing.T) {
 		t.Error("a secret is shown, sealed or not")
 	}
 	if len(ready) != 4 || !ready[h.Publisher.L1.ID] || ready[h.Publisher.L2.ID] {
-		t.Errorf("%v", ready)
+		t.Errorf("want four integrations, of which L1 is ready and L2 is not: %v", ready)
 	}
 }
 
@@ -591,7 +591,7 @@ func noSessionOfATest(t *testing.T) {
 	h.MakeReady(h.Publisher.L1)
 	h.Advance(time.Hour)
 	if events := h.Sink.Events(); len(events) != 1 || !events[0].Test {
-		t.Errorf("%+v", events)
+		t.Errorf("want one event, which says that it is a test: %+v", events)
 	}
 }
 
@@ -624,10 +624,10 @@ func TestWebhooksOff(t *testing.T) {
 				t.Errorf("%d requests", n)
 			}
 			if m := h.Reconcile(left.SessionID).JSON(); m["status"] != "EXPIRED" {
-				t.Errorf("%v", m)
+				t.Errorf("reconcile does not say EXPIRED: %v", m)
 			}
 			if m := h.Reconcile(done.SessionID).JSON(); m["status"] != "COMPLETED" {
-				t.Errorf("%v", m)
+				t.Errorf("reconcile does not say COMPLETED: %v", m)
 			}
 		})
 	}
@@ -638,7 +638,7 @@ func TestWebhooksOff(t *testing.T) {
 		h.Reconfigure(h.Publisher.L1, "", func(i *integration.Integration) { i.Webhook.URL = "" })
 		h.Settle()
 		if list := dead(t, h); len(list) != 1 || list[0]["reason"] != "no_target" {
-			t.Errorf("%v", list)
+			t.Errorf("want one dead event with the reason no_target: %v", list)
 		}
 	})
 }

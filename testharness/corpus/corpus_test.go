@@ -127,8 +127,8 @@ func TestVariety(t *testing.T) {
 		"event spend done", "event spend unavailable", "event fetch done", "event fetch no answer",
 		"event log done", "event count done", "event wake done",
 	}
-	for _, code := range []reply.Code{reply.InvalidRequest, reply.InvalidToken, reply.Unauthorized, reply.Forbidden,
-		reply.NotFound, reply.MethodNotAllowed, reply.AlreadyUsed, reply.IntegrationNotReady,
+	for _, code := range []reply.Code{reply.InvalidRequest, reply.InvalidToken, reply.Unauthorized,
+		reply.Forbidden, reply.NotFound, reply.MethodNotAllowed, reply.AlreadyUsed, reply.IntegrationNotReady,
 		reply.TokenExpired, reply.PayloadTooLarge, reply.UnsupportedMediaType, reply.RateLimited, reply.Internal,
 		reply.ProviderUnavailable, reply.Unavailable} {
 		want = append(want, "code "+string(code))
@@ -158,7 +158,7 @@ func TestVariety(t *testing.T) {
 	}
 	want = slices.DeleteFunc(want, func(w string) bool { return seen[w] })
 	if len(want) > 0 {
-		t.Errorf("it does not occur: %q", want)
+		t.Errorf("the corpus lacks %q", want)
 	}
 }
 

@@ -59,8 +59,8 @@ func (b *book) protest(format string, args ...any) {
 	b.wrong = append(b.wrong, fmt.Sprintf(format, args...))
 }
 
-// proper takes down an answer: one of those, or nothing is granted and the
-// client is told to come again (I2).
+// proper notes an answer. The answer must have one of the good statuses. Otherwise it must grant nothing
+// and tell the client to come again (I2).
 func (b *book) proper(what string, a answer, good ...int) bool {
 	b.mu.Lock()
 	b.calls[a.status]++
@@ -77,13 +77,14 @@ func (b *book) proper(what string, a answer, good ...int) bool {
 	default:
 		b.protest("%s: %d %.200s", what, a.status, a.body)
 	}
-	if strings.Contains(string(a.body), `"valid":true`) || hop(a) != nil || strings.Contains(a.location, "result_token") {
+	if strings.Contains(string(a.body), `"valid":true`) || hop(a) != nil ||
+		strings.Contains(a.location, "result_token") {
 		b.protest("%s: %d grants something: %.200s", what, a.status, a.body)
 	}
 	return false
 }
 
-// again asks until the answer is one of those, a few times.
+// again asks a few times, until the answer has one of the good statuses.
 func (b *book) again(ctx context.Context, what string, ask func() answer, good ...int) (answer, bool) {
 	for range 6 {
 		a := ask()
@@ -136,7 +137,7 @@ func (b *book) walk(ctx context.Context, rng *rand.Rand) bool {
 	return ok
 }
 
-// attend is the user in front of the hosted pages, who tries again when told to.
+// attend acts as the user in front of the hosted pages. It tries again when a page says so.
 func (b *book) attend(ctx context.Context, l *life, redirect string, outcomes []string) bool {
 	s := b.service
 	for tries, did := 0, 0; tries < 12; tries++ {
@@ -156,7 +157,7 @@ func (b *book) attend(ctx context.Context, l *life, redirect string, outcomes []
 		want := outcomes[min(did, len(outcomes)-1)]
 		f, ok := choices[want]
 		if !ok {
-			// It ended under a request of which we never had the answer.
+			// The session ended by a request whose answer never came.
 			final, ok := b.again(ctx, "reconcile", func() answer { return s.reconcile(l.id) }, 200)
 			if ok {
 				l.ended = final.text("status")
@@ -213,7 +214,7 @@ func (b *book) exchange(ctx context.Context, l *life) bool {
 	return false
 }
 
-// load has clients walk until stop, which waits for them.
+// load lets clients walk until stop is called. stop waits for them.
 func (b *book) load(clients int) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -229,8 +230,8 @@ func (b *book) load(clients int) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-// recovers wants a new walk to succeed while 30 s have not passed since the
-// fault ended, with no restart of Verge (I10).
+// recovers wants a new walk to succeed within 30 s of the end of the fault, without a restart of Verge
+// (I10).
 func (b *book) recovers(t *testing.T, since time.Time) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(b.seed, 1<<32))
@@ -240,22 +241,24 @@ func (b *book) recovers(t *testing.T, since time.Time) {
 	t.Logf("a walk succeeded %v after the fault", time.Since(since).Round(time.Millisecond))
 }
 
-// audit holds what clients were told against what is, once all is settled. The
-// fault ended at since.
+// audit waits until all is settled. Then it compares what clients were told with what the service holds.
+// The fault ended at since.
 func (b *book) audit(t *testing.T, since time.Time) {
 	t.Helper()
 	s := b.service
 	b.mu.Lock()
 	lives := slices.Clone(b.lives)
 	b.mu.Unlock()
-	t.Logf("%d sessions, %d whole walks, answers by status: %v, %d POSTs", len(lives), b.walks.Load(), b.calls, len(s.sink.all()))
+	t.Logf("%d sessions, %d whole walks, answers by status: %v, %d POSTs",
+		len(lives), b.walks.Load(), b.calls, len(s.sink.all()))
 
 	ends := map[string]string{} // by session, of those that have one
 	for _, l := range lives {
 		a, ok := b.again(t.Context(), "reconcile", func() answer { return s.reconcile(l.id) }, 200)
 		status := a.text("status")
 		if !ok || l.ended != "" && status != l.ended || status == "EXPIRED" {
-			t.Errorf("I2: session %s ended %q as its user was told, and reconciles %d %s", l.id, l.ended, a.status, status)
+			t.Errorf("I2: the user of session %s was told that it ended %q, but reconcile answers %d %s",
+				l.id, l.ended, a.status, status)
 		}
 		if status != "PENDING" {
 			ends[l.id] = strings.ToLower(status)
@@ -278,7 +281,8 @@ func (b *book) audit(t *testing.T, since time.Time) {
 			for _, l := range lives {
 				for _, end := range []string{"started", ends[l.id]} {
 					key := l.id + ":verification." + end
-					if end != "" && s.sink.count(key) == 0 && !slices.ContainsFunc(dead, func(d outbox.Dead) bool { return d.Session+":"+d.Type == key }) {
+					failed := func(d outbox.Dead) bool { return d.Session+":"+d.Type == key }
+					if end != "" && s.sink.count(key) == 0 && !slices.ContainsFunc(dead, failed) {
 						missing = append(missing, key)
 					}
 				}
@@ -286,7 +290,8 @@ func (b *book) audit(t *testing.T, since time.Time) {
 			return len(missing) == 0
 		})
 		if !ok {
-			t.Errorf("%v after the fault %d events are neither delivered nor dead: %.5s", recovery, len(missing), missing)
+			t.Errorf("%v after the fault %d events are neither delivered nor dead: %.5s",
+				recovery, len(missing), missing)
 		}
 	})
 	b.settle(t)
@@ -297,7 +302,8 @@ func (b *book) audit(t *testing.T, since time.Time) {
 		}
 	})
 	t.Run("I14: a failing store is a line for each state and not for each request", func(t *testing.T) {
-		for _, words := range []string{"request failed", "hosted page unavailable", "cannot claim", "was not recorded"} {
+		for _, words := range []string{"request failed", "hosted page unavailable", "cannot claim",
+			"was not recorded"} {
 			if n := s.log.count(words); n > 0 {
 				t.Errorf("%d lines say %q: %s", n, words, s.log.tail(1500))
 			}
@@ -309,8 +315,8 @@ func (b *book) audit(t *testing.T, since time.Time) {
 	s.auditPosts(t)
 }
 
-// singleUse sees that no token validated twice, and explains what was said
-// about each that lived in one life of the store.
+// singleUse checks that no token validated twice. If the store lost nothing during the life of a token,
+// some order of the requests must explain what was answered about it.
 func (b *book) singleUse(t *testing.T) {
 	t.Helper()
 	b.mu.Lock()
@@ -321,22 +327,22 @@ func (b *book) singleUse(t *testing.T) {
 			t.Errorf("I1: the token of %s validated %d times", l.id, l.won)
 		}
 		if l.token == "" || l.from != l.to || l.from%2 == 1 {
-			continue // of a token whose outcome was lost no order of requests explains the answers
+			continue // its outcome was lost, so no order of the requests explains the answers
 		}
 		tokens++
 		if err := history.Explain(l.history.History()); err != nil {
 			t.Errorf("I1: %v", err)
 		}
 	}
-	t.Logf("%d tokens were used as they should", tokens)
+	t.Logf("%d tokens were used as they should be", tokens)
 }
 
-// auditPosts holds against each other what the receiver got and what the
-// service knew.
+// auditPosts compares what the receiver got with what the service knew.
 func (s *service) auditPosts(t *testing.T) {
 	ids, bodies, ends, counts := map[string]string{}, map[string]string{}, map[string]string{}, map[string]int{}
 	posts := s.sink.all()
-	t.Run("I4: an event is posted once, and once more for each lease whose outcome was not recorded, with the same bytes", func(t *testing.T) {
+	t.Run("I4: an event is posted once, and once more for each lease whose outcome was not recorded, "+
+		"with the same bytes", func(t *testing.T) {
 		extra := 0
 		for _, p := range posts {
 			counts[p.ID]++
@@ -401,8 +407,8 @@ func (b *book) report(t *testing.T) {
 	b.wrong = nil
 }
 
-// settle waits until no lease is left over that could post once more: those
-// whose outcome is recorded and those that ended and that nobody took over.
+// settle waits until no lease is left that could post once more. A lease cannot if its outcome is recorded,
+// or if it has ended and nobody has taken it over.
 func (b *book) settle(t *testing.T) {
 	t.Helper()
 	const poll = 2 * time.Second
@@ -411,7 +417,7 @@ func (b *book) settle(t *testing.T) {
 	}
 }
 
-// dead are the events that will not be tried again.
+// dead returns the events that will not be tried again.
 func (s *service) dead(t testing.TB) (all []outbox.Dead) {
 	t.Helper()
 	box := &outbox.Outbox{KV: s.Host().KV}

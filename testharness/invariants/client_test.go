@@ -88,7 +88,7 @@ func (s *service) submit(f form) answer {
 
 var hopLink = regexp.MustCompile(`<a data-hop[^>]* href="([^"]*)"`)
 
-// hop is where a page sends the browser on, nil if it does not.
+// hop returns the address to which a page sends the browser, or nil if there is none.
 func hop(page answer) *url.URL {
 	m := hopLink.FindSubmatch(page.body)
 	if m == nil {
@@ -107,7 +107,7 @@ type form struct {
 	fields url.Values
 }
 
-// forms are those of a page, by outcome.
+// forms returns the forms of a page, by outcome.
 func forms(target string, page []byte) map[string]form {
 	out := map[string]form{}
 	doc, err := html.Parse(bytes.NewReader(page))

@@ -18,8 +18,8 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// engines that need no network between, for tests that are about time. The
-// clock is Verge's; each store keeps its own, which is right.
+// engines are those without a network between Verge and its store, for tests about time. A test moves the
+// clock of Verge. Each store has a clock of its own, which is right.
 var engines = []struct {
 	name   string
 	shared bool
@@ -64,21 +64,23 @@ func (s *service) posted(ids []string, event string) (n int) {
 	return n
 }
 
-// I7: expired comes at the 10 minutes of Verge's clock, not before, and soon
-// after: when the clock creeps, when it jumps, and when nothing ran meanwhile.
+// I7: the expired event comes soon after the 10 minutes of Verge's clock, and never before. This holds when
+// the clock creeps, when it jumps, and when nothing ran meanwhile.
 func TestI7ExpiredNeverEarlyAndSoonAfter(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, c setup) {
 		s := newService(t, c)
 		expired := func(what string, ids []string, since time.Time) {
 			t.Helper()
-			if !within(time.Until(since.Add(recovery)), func() bool { return s.posted(ids, webhook.TypeExpired) == len(ids) }) {
-				t.Errorf("I7: %s: %v later %d of %d sessions have expired", what, recovery, s.posted(ids, webhook.TypeExpired), len(ids))
+			all := func() bool { return s.posted(ids, webhook.TypeExpired) == len(ids) }
+			if !within(time.Until(since.Add(recovery)), all) {
+				t.Errorf("I7: %s: %v later %d of %d sessions have expired",
+					what, recovery, s.posted(ids, webhook.TypeExpired), len(ids))
 			}
 			t.Logf("%s: after %v", what, time.Since(since).Round(time.Millisecond))
 			for _, id := range ids {
 				if a := s.reconcile(id); a.text("status") != "EXPIRED" {
-					t.Errorf("I7: %s: an expired session reconciles %s", what, a.body)
+					t.Errorf("I7: %s: reconcile says of an expired session %s", what, a.body)
 				}
 			}
 		}
@@ -119,8 +121,8 @@ func TestI7ExpiredNeverEarlyAndSoonAfter(t *testing.T) {
 	})
 }
 
-// I1 while the clock of Verge and that of the store differ by 10 minutes and
-// Verge's jumps: the used mark outlives the token.
+// I1 holds while the clocks of Verge and the store differ by 10 minutes and Verge's clock jumps, because
+// the used mark outlives the token.
 func TestI1HoldsWhereClocksDiffer(t *testing.T) {
 	for _, off := range []time.Duration{-10 * time.Minute, 0, 10 * time.Minute} {
 		for _, jump := range []time.Duration{-10 * time.Minute, 0} {
@@ -148,7 +150,8 @@ func TestI1HoldsWhereClocksDiffer(t *testing.T) {
 						break
 					}
 					if a.status != 409 {
-						t.Fatalf("I1: %v after its use, at %v of its 5 minutes: %d %s", of.Now(), verge.Now().Sub(completed), a.status, a.body)
+						t.Fatalf("I1: %v after its use, at %v of its 5 minutes: %d %s",
+							of.Now(), verge.Now().Sub(completed), a.status, a.body)
 					}
 					const step = 29 * time.Second
 					of.Advance(step)
@@ -183,7 +186,8 @@ func TestI6CompletionRacesExpiry(t *testing.T) {
 				if i%3 == 0 {
 					at = rng.IntN(800) - 700 // on a slow machine as well, some win and some lose
 				}
-				racers = append(racers, racer{a.text("session_id"), choices["approve"], time.Duration(at) * time.Millisecond})
+				racers = append(racers, racer{a.text("session_id"), choices["approve"],
+					time.Duration(at) * time.Millisecond})
 			}
 			c.Clock.Jump(session.Life - 900*time.Millisecond) // the first began a moment ago
 			var wg sync.WaitGroup
@@ -212,24 +216,25 @@ func TestI6CompletionRacesExpiry(t *testing.T) {
 					return status == "COMPLETED" && s.sink.count(r.id+":"+webhook.TypeCompleted) > 0 ||
 						status == "EXPIRED" && s.sink.count(r.id+":"+webhook.TypeExpired) > 0
 				}) {
-					t.Errorf("I6: %s is %s, and there is no such event", r.id, status)
+					t.Errorf("I6: %s is %s, but there is no event that says so", r.id, status)
 				}
 				if completed != (status == "COMPLETED") {
-					t.Errorf("I6: %s: the user was answered %d %.60s, and it is %s", r.id, told[i].status, told[i].location, status)
+					t.Errorf("I6: %s: the user was answered %d %.60s, but the session is %s",
+						r.id, told[i].status, told[i].location, status)
 				}
 				ends[status]++
 			}
 		}
 		t.Logf("ends: %v", ends)
 		if ends["COMPLETED"] == 0 || ends["EXPIRED"] == 0 {
-			t.Errorf("there was no race: %v", ends)
+			t.Errorf("the sessions did not race with their expiry: %v", ends)
 		}
 		b.settle(t)
 		s.auditPosts(t)
 	})
 }
 
-// lingering is a store whose commits take their time before and after they happen.
+// lingering returns a store whose commits take some time before and after they happen.
 func lingering(store kv.KV) kv.KV {
 	l := slow{store}
 	if m, ok := store.(kv.Meter); ok {
@@ -249,9 +254,8 @@ func (s slow) Commit(ctx context.Context, tx kv.Tx) error {
 	return s.KV.Commit(ctx, tx)
 }
 
-// I8: a receiver that only fails gets exactly the attempts of the schedule,
-// none sooner than the schedule says, whatever the clock does; and a clock that
-// is set back stops nobody's new events.
+// I8: a receiver that only fails gets exactly the attempts of the schedule. None comes sooner than the
+// schedule says, whatever the clock does. A clock that is set back does not stop new events.
 func TestI8AttemptsKeepTheSchedule(t *testing.T) {
 	t.Parallel()
 	delays := []time.Duration{200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond}
@@ -274,7 +278,7 @@ func TestI8AttemptsKeepTheSchedule(t *testing.T) {
 						t.Errorf("I3: %v after the clock was set back new events are not posted", recovery)
 					}
 					t.Logf("new events after %v", time.Since(since).Round(time.Millisecond))
-					// What was due by the old time waits for it; nobody has that patience.
+					// What was due by the old time waits for that time. The test does not wait so long.
 					c.Clock.Jump(-jump)
 					ids = append(ids, fresh...)
 				}

@@ -1,8 +1,7 @@
-// Package invariants proves what Verge promises while its store, the network,
-// its clock and its receivers fail: services as `verge serve` puts them
-// together, on real stores, the real clock and a real runner, under the load
-// of clients that walk whole verifications. What clients were told and what
-// receivers got is then held against what is.
+// Package invariants proves what Verge promises while its store, the network, its clock and its receivers
+// fail. The services are put together as `verge serve` does it, on real stores, the real clock and a real
+// runner. Clients load them with whole verifications. The tests then compare what clients were told and
+// what receivers got with what the service holds.
 //
 //	I1   a result token validates at most once, linearizable per token
 //	I2   any error, timeout or unknown outcome denies
@@ -68,14 +67,12 @@
 //
 // # What a clock that jumps does
 //
-// Verge goes by its own clock. When the clock is set 10 minutes ahead, every
-// younger session ends at once, and everything that waits is retried at once. When
-// it is set back, what was put off waits until the old time comes again, and so do
-// the attempts in flight at that moment. New events are not delayed. Neither makes
-// a token valid twice, ends a session early by that clock, or uses up an attempt.
-// A receiver with the right time answers 401 to events whose timestamp is 5
-// minutes off, so they are given up, visibly. A service cannot tell this from a
-// receiver that does not want them.
+// Verge goes by its own clock. When the clock is set 10 minutes ahead, every younger session ends at once,
+// and everything that waits is retried at once. When it is set back, what was put off waits until the old
+// time comes again. So do the attempts that are in flight at that moment. New events are not delayed.
+// Neither makes a token valid twice, ends a session early by that clock, or uses up an attempt. A receiver
+// with the right time answers 401 to events whose timestamp is 5 minutes off, so they are given up,
+// visibly. A service cannot tell this from a receiver that does not want them.
 //
 // # Seeds
 //

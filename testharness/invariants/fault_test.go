@@ -89,7 +89,7 @@ func TestFaultsOfTheNetwork(t *testing.T) {
 				p.Off()
 				t.Log(p.Summary())
 				if p.Count(faultproxy.DropReply) == 0 || p.Count(faultproxy.DropRequest) == 0 {
-					t.Error("the faults met nothing")
+					t.Error("the faults hit no request")
 				}
 			})
 		})

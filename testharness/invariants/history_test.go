@@ -26,8 +26,18 @@ import (
 // Verge and its store are lost. Some order must explain what they were told.
 func TestI1ValidateIsLinearizable(t *testing.T) {
 	t.Parallel()
-	lossy := faultproxy.Odds{faultproxy.DropReply: .1, faultproxy.DropRequest: .05, faultproxy.Delay: .1, faultproxy.HangReply: .002}
-	calls := map[kvtest.Fault]float64{kvtest.Refuse: .05, kvtest.LoseRequest: .1, kvtest.LoseReply: .15, kvtest.Delay: .1}
+	lossy := faultproxy.Odds{
+		faultproxy.DropReply:   .1,
+		faultproxy.DropRequest: .05,
+		faultproxy.Delay:       .1,
+		faultproxy.HangReply:   .002,
+	}
+	calls := map[kvtest.Fault]float64{
+		kvtest.Refuse:      .05,
+		kvtest.LoseRequest: .1,
+		kvtest.LoseReply:   .15,
+		kvtest.Delay:       .1,
+	}
 	inProcess := func(store kv.KV, seed uint64) (open func() kv.KV, on func()) {
 		f := newFaulty(store, seed, calls)
 		return func() kv.KV { return f }, func() {
@@ -52,8 +62,12 @@ func TestI1ValidateIsLinearizable(t *testing.T) {
 		tokens    int
 		prepare   func(t *testing.T, seed uint64) (open func() kv.KV, on func())
 	}{
-		{"memory", 1, 60, func(t *testing.T, seed uint64) (func() kv.KV, func()) { return inProcess(openMemory(t), seed) }},
-		{"bolt", 1, 40, func(t *testing.T, seed uint64) (func() kv.KV, func()) { return inProcess(openBolt(t), seed) }},
+		{"memory", 1, 60, func(t *testing.T, seed uint64) (func() kv.KV, func()) {
+			return inProcess(openMemory(t), seed)
+		}},
+		{"bolt", 1, 40, func(t *testing.T, seed uint64) (func() kv.KV, func()) {
+			return inProcess(openBolt(t), seed)
+		}},
 		{"miniredis", 2, 40, func(t *testing.T, seed uint64) (func() kv.KV, func()) {
 			return proxied(t, startMiniredis(t).Addr(), seed)
 		}},
@@ -91,7 +105,8 @@ func TestI1ValidateIsLinearizable(t *testing.T) {
 			first := newService(t, setup{Store: open(), Shared: c.instances > 1})
 			all := []*service{first}
 			for range c.instances - 1 {
-				all = append(all, newService(t, setup{Store: open(), Shared: true, Keyring: first.keyring, Key: first.key, Sink: first.sink}))
+				all = append(all, newService(t, setup{Store: open(), Shared: true, Keyring: first.keyring, Key: first.key,
+					Sink: first.sink}))
 			}
 			on()
 			seen := map[string]int{}
@@ -105,19 +120,18 @@ func TestI1ValidateIsLinearizable(t *testing.T) {
 				}
 			}
 			t.Logf("answers: %v", seen)
-			// On a Cluster whose slot moves only some requests meet it.
+			// On a Cluster whose slot moves, only some requests meet the move.
 			if seen["valid"] < c.tokens/4 || seen["used"] < c.tokens || seen["unknown"] == 0 && c.engine != "cluster" {
-				t.Errorf("the test does not test that: %v", seen)
+				t.Errorf("too few requests met a fault for this test: %v", seen)
 			}
 			if len(seen) > 3 {
-				t.Errorf("I2: answers that must not be: %v", seen)
+				t.Errorf("I2: forbidden answers: %v", seen)
 			}
 		})
 	}
 }
 
-// issue completes a session in a store that may fail: another one, until it
-// does not.
+// issue completes a session on a store that may fail. After a failure it tries another session.
 func issue(t *testing.T, s *service) (result string) {
 	t.Helper()
 	var last error
@@ -163,9 +177,10 @@ func race(t *testing.T, all []*service, rng *mrand.Rand) *history.Recorder {
 	return &exchanges
 }
 
-// validateAs is validate under an Idempotency-Key, and its status alone.
+// validateAs is validate under an Idempotency-Key. It returns the status alone.
 func (s *service) validateAs(resultToken, key string) int {
-	req, err := http.NewRequest("POST", s.url+api.ValidatePath, strings.NewReader(`{"result_token":"`+resultToken+`"}`))
+	req, err := http.NewRequest("POST", s.url+api.ValidatePath,
+		strings.NewReader(`{"result_token":"`+resultToken+`"}`))
 	if err != nil {
 		return 0
 	}

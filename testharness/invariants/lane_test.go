@@ -43,8 +43,8 @@ func TestI9ADeadEndpointDelaysNobody(t *testing.T) {
 	}
 }
 
-// p99 is how late the events of that many sessions came, while as many others
-// began whose events go to the other integration.
+// p99 returns the 99th percentile of how late the events of n sessions came. Meanwhile n other sessions
+// began, whose events go to the other integration.
 func p99(t *testing.T, s *service, n int, pause time.Duration) time.Duration {
 	t.Helper()
 	posts := func() (mine []post) {

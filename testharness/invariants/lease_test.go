@@ -188,7 +188,7 @@ func TestI11OnlyReceiversUseUpAttempts(t *testing.T) {
 				}
 			}
 			if s.unsure() == 0 || len(ids) == 0 {
-				t.Error("the faults met nothing")
+				t.Error("the faults hit no request")
 			}
 		})
 	}

@@ -45,8 +45,7 @@ type setup struct {
 	Key        string        // secret key that is configured already, by another service on the store
 }
 
-// service is Verge as `verge serve` runs it, whose store and way out have a
-// witness.
+// service is Verge as `verge serve` runs it. A witness stands before its store and before its receivers.
 type service struct {
 	*edge.Service
 	*witness
@@ -63,8 +62,8 @@ type service struct {
 	forgot bool // its store has lost everything once
 }
 
-// Times that make a lease run out within a test's patience. A lease is more
-// than twice an attempt, and longer than a job waits and runs.
+// Times that are short enough for a test to wait until a lease runs out. A lease is more than twice an
+// attempt, and longer than a job waits and runs.
 const (
 	shortAttempt = time.Second
 	shortLease   = 2500 * time.Millisecond
@@ -126,8 +125,8 @@ func (s *service) resume() {
 	s.pause = func() { stop(); s.pause = func() {} }
 }
 
-// seed configures what clients use; again after the store has lost it, with
-// the same key.
+// seed configures what clients use. After the store has lost that, seed is called again and uses the same
+// key.
 func (s *service) seed() {
 	s.t.Helper()
 	ctx, d := context.Background(), s.Directory()
@@ -145,13 +144,20 @@ func (s *service) seed() {
 
 func (s *service) configure(id, url string) {
 	s.t.Helper()
-	must(s.t, s.Directory().PutIntegration(context.Background(), integration.Integration{ID: id, PublisherID: publisherID, Name: id,
-		Level: "L1", ChallengeAge: 25, Method: sandbox.Method, Webhook: integration.Webhook{URL: url}}, webhookSecret))
+	must(s.t, s.Directory().PutIntegration(context.Background(),
+		integration.Integration{ID: id, PublisherID: publisherID, Name: id, Level: "L1",
+			ChallengeAge: 25, Method: sandbox.Method, Webhook: integration.Webhook{URL: url}}, webhookSecret))
 }
 
 func unlimited() api.Limits {
 	free := ratelimit.PerMinute(1_000_000_000)
-	return api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free, PagesPerIP: free}
+	return api.Limits{
+		PublicPerIP:     free,
+		PublicPerKey:    free,
+		SecretPerIP:     free,
+		ReconcilePerKey: free,
+		PagesPerIP:      free,
+	}
 }
 
 // background runs f; stop ends it and waits.
@@ -161,13 +167,13 @@ func background(t testing.TB, f func(context.Context) error) (stop func()) {
 	go func() {
 		defer close(done)
 		if err := f(ctx); err != nil {
-			t.Errorf("it did not end well: %v", err)
+			t.Errorf("it ended with an error: %v", err)
 		}
 	}()
 	return func() { cancel(); <-done }
 }
 
-// clock is the real one, and what it is off by. The zero clock is right.
+// clock is the real clock, off by some time. The zero clock is right.
 type clock struct{ off atomic.Int64 }
 
 func (c *clock) Now() time.Time       { return time.Now().Round(0).Add(time.Duration(c.off.Load())) }
@@ -190,7 +196,7 @@ func (b *logBuffer) tail(n int) string {
 	return string(b.buf.Bytes()[max(0, b.buf.Len()-n):])
 }
 
-// count is how many lines hold the words.
+// count returns how many lines hold the words.
 func (b *logBuffer) count(words string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -204,7 +210,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// within polls until ok, and returns false if that was not before the time is up.
+// within polls until ok returns true. It returns false if the time is up before that.
 func within(d time.Duration, ok func() bool) bool {
 	for end := time.Now().Add(d); ; time.Sleep(20 * time.Millisecond) {
 		if ok() {

@@ -95,14 +95,14 @@ func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(re.status)
 }
 
-// all are the POSTs so far.
+// all returns the POSTs so far.
 func (s *sink) all() []post {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]post(nil), s.posts...)
 }
 
-// count is how many POSTs had the idempotency key.
+// count returns how many POSTs had the idempotency key.
 func (s *sink) count(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

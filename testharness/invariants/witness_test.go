@@ -115,7 +115,7 @@ func (w *witness) Commit(ctx context.Context, tx kv.Tx) error {
 func (w *witness) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	var e webhook.Event
 	if err := json.Unmarshal(req.Body, &e); err != nil {
-		w.t.Errorf("posted what is no event: %v", err)
+		w.t.Errorf("the service posted something that is no event: %v", err)
 	}
 	a := attempt{began: w.now()}
 	w.mu.Lock()
@@ -133,8 +133,8 @@ func (w *witness) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchR
 	return resp, err
 }
 
-// inFlight is how many deliveries are claimed, have no outcome, and have a lease that
-// had not ended that long ago.
+// inFlight counts the deliveries that are claimed, have no outcome, and have a lease that had not ended
+// that long ago.
 func (w *witness) inFlight(ago time.Duration) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,7 +155,7 @@ func (w *witness) of(id string) seen {
 	return s
 }
 
-// unsure is how many records the store has not confirmed.
+// unsure returns how many records the store has not confirmed.
 func (w *witness) unsure() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,7 +165,7 @@ func (w *witness) unsure() (n int) {
 	return n
 }
 
-// improper is what was seen and is forbidden.
+// improper returns what was seen and is forbidden.
 func (w *witness) improper() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -292,8 +292,8 @@ func (m *matcher) same(w word, at, i int) bool {
 	return true
 }
 
-// telling reports whether the code that was found would be known again: code
-// of other names has to have two words at least that are not variables.
+// telling reports whether the match is specific enough. If names differ, it needs at least two words that
+// are not variables.
 func (m *matcher) telling() bool {
 	if m.exact {
 		return true

@@ -111,7 +111,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// The code stays found when a developer moves it or names its variables anew.
+// The code is still found after a developer has moved it or renamed its variables.
 func TestApplyAfterAChange(t *testing.T) {
 	m := mutant{pkg: "door", old: `d.log = append(d.log, "-"+visitor)`, new: `forget(d, visitor)`}
 	for _, c := range []struct {
@@ -136,7 +136,7 @@ func TestApplyAfterAChange(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			changed := strings.Replace(door["door/door.go"], c.from, c.to, 1)
 			if changed == door["door/door.go"] {
-				t.Fatal("nothing is changed")
+				t.Fatal("the mutant changes nothing")
 			}
 			got, err := apply(t, map[string]string{"door/elsewhere.go": changed}, m)
 			if err != nil {
@@ -183,7 +183,7 @@ func TestApplyRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := apply(t, door, c.m)
 			if err == nil {
-				t.Fatal("it is applied")
+				t.Fatal("the mutant was applied, want an error")
 			}
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {

@@ -1,12 +1,11 @@
 // Command mutants breaks the service on purpose, one small way at a time, and
 // asks the tests whether they notice: `make mutants`.
 //
-// Each mutant of the table is one plausible mistake, named by the promise that
-// it breaks. It is built through an overlay, so the tree never changes. The
-// packages and tests that the table names try it, in that order, until one
-// fails. If none fails, nobody guards that promise: the program says which one
-// it is and exits 1. It also exits 1 if a mutant does not compile, or if the
-// test that caught it fails without it as well.
+// Each mutant of the table is one plausible mistake, named by the promise that it breaks. It is built
+// through an overlay, so the tree never changes. The packages and tests that the table names try it, in
+// that order, until one fails. If none fails, no test guards that promise: the program names the promise
+// and exits 1. It also exits 1 if a mutant does not compile, or if the test that caught it fails without it
+// as well.
 //
 // The table says which code a mutant changes by the package and by the code
 // itself. Layout, comments, the file within the package, and the names of
@@ -160,7 +159,7 @@ func run(ctx context.Context, root string, chosen []mutant, jobs int, limit time
 	return report(verdicts, confirm(ctx, root, verdicts, limit))
 }
 
-// report prints the table. wrong says which catches are none, and why.
+// report prints the table. wrong says which catches do not count, and why.
 func report(verdicts []verdict, wrong map[catch]string) error {
 	fmt.Println()
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)

@@ -24,7 +24,7 @@ func TestTheTableHolds(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range table {
 		if seen[m.breaks] {
-			t.Errorf("%s: twice", m.breaks)
+			t.Errorf("%s: the table has it twice", m.breaks)
 		}
 		seen[m.breaks] = true
 		file, mutated, err := tree.apply(m)
@@ -38,10 +38,10 @@ func TestTheTableHolds(t *testing.T) {
 			}
 		}
 		if strings.TrimSpace(m.old) == strings.TrimSpace(m.new) {
-			t.Errorf("%s: nothing is changed", m.breaks)
+			t.Errorf("%s: new changes nothing", m.breaks)
 		}
 		if len(m.ask) == 0 {
-			t.Errorf("%s: nobody is asked", m.breaks)
+			t.Errorf("%s: no test is named in ask", m.breaks)
 		}
 		for _, ask := range m.ask {
 			pkg, tests, _ := strings.Cut(ask, " ")

@@ -1046,9 +1046,10 @@ switch reason {`,
 	{
 		breaks: "hosted pages are asked for without a limit (contract 30)",
 		pkg:    "core",
-		old:    "return s.api.Serve(ctx, req, maxBody, api.Page(func() *web.Response {\n			return page(s.hosted, ctx, req, maxBody)\n		}))",
-		new:    "return page(s.hosted, ctx, req, maxBody), nil, nil",
-		ask:    []string{"./core TestPages"},
+		old: "return s.api.Serve(ctx, req, maxBody, api.Page(func() *web.Response {\n" +
+			"			return page(s.hosted, ctx, req, maxBody)\n		}))",
+		new: "return page(s.hosted, ctx, req, maxBody), nil, nil",
+		ask: []string{"./core TestPages"},
 	},
 	{
 		breaks: "preflights are asked for without a limit (contract 30)",
@@ -1082,7 +1083,8 @@ switch reason {`,
 		breaks: "whoever shares an operator's address locks the operator out (contract 30)",
 		pkg:    "core/admin",
 		old:    `if !a.authorized(req) { return nil, a.refuse(ctx, req) }`,
-		new: `if err := a.refuse(ctx, req); !a.authorized(req) || api.AsError(err, false).Code == api.RateLimited {
+		new: `if err := a.refuse(ctx, req); !a.authorized(req) ||
+		reply.AsError(err, false).Code == reply.RateLimited {
 		return nil, err
 	}`,
 		ask: []string{"./core/admin"},

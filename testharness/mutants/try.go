@@ -183,7 +183,7 @@ func goTest(
 	return out, nil
 }
 
-// read makes an outcome of go test's output. The error says why it is none.
+// read makes an outcome of go test's output. The error says why that is not possible.
 func read(r io.Reader) (out outcome, err error) {
 	var compiler strings.Builder
 	lines := bufio.NewScanner(r)

@@ -11,7 +11,7 @@ import (
 	"github.com/verge-id/verge/core/weburl"
 )
 
-// page is a View turned into words: all that is left to do is to lay it out.
+// page is a View turned into words. Only its layout is left to do.
 type page struct {
 	lang    string
 	title   string
@@ -62,7 +62,7 @@ type form struct {
 // hopeful are the pages from which the session can still be completed.
 var hopeful = []Kind{Method, Progress, Cancelled}
 
-// restartable are the pages that end here: only the site can begin anew.
+// restartable are the pages that end the flow. Only the site can start a new session.
 var restartable = []Kind{Failed, Expired, Damaged, NotAllowed}
 
 // compose finds the words. It gets the texts of lang as a parameter, so that a test can see which ones it
@@ -77,7 +77,7 @@ func compose(v View, lang string, t texts) (page, error) {
 	if (v.Kind == Completed || v.HopURL != "") && !weburl.IsHop(v.HopURL) {
 		return page{}, errors.New("HopURL must be an http(s) address without blanks and quotes")
 	}
-	// An expiry that is reported as a failure reads as what it is.
+	// An expiry that is reported as a failure is shown as an expiry.
 	if v.Kind == Failed && v.FailureCode == "TIMEOUT" {
 		v.Kind = Expired
 	}

@@ -43,7 +43,8 @@ func TestLanguagesSayTheSameThings(t *testing.T) {
 			case strings.TrimSpace(text) == "" || text != strings.TrimSpace(text):
 				t.Errorf("%s: %q is empty or has blanks around it", lang, key)
 			case !slices.Equal(placeholders(text), placeholders(want)):
-				t.Errorf("%s: %q has the placeholders %v, English has %v", lang, key, placeholders(text), placeholders(want))
+				t.Errorf("%s: %q has the placeholders %v, English has %v",
+					lang, key, placeholders(text), placeholders(want))
 			case lang != language.Default && text == want:
 				t.Errorf("%s: %q is still English", lang, key)
 			case strings.ContainsAny(text, "<>&"):
@@ -83,8 +84,8 @@ func TestNoKeyTwice(t *testing.T) {
 	}
 }
 
-// TestTextsAreThereAndUsed watches which texts the pages take: all that they
-// take exist, and there are none that no page takes.
+// TestTextsAreThereAndUsed notes which texts the pages take. Each of them exists, and no page leaves a text
+// unused.
 func TestTextsAreThereAndUsed(t *testing.T) {
 	english, err := readMessages(language.Default)
 	if err != nil {

@@ -54,7 +54,7 @@ const (
 	Home     Kind = "home"      // what this is
 )
 
-// Kinds are all of them.
+// Kinds has every Kind.
 var Kinds = []Kind{Method, Progress, Completed, Failed, Expired, Used, Damaged, Cancelled, Unavailable,
 	NotAllowed, NotFound, TooSlow, TooLong, Refused, Home}
 

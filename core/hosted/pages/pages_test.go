@@ -44,7 +44,9 @@ func views() map[string]View {
 	}
 	for _, k := range Kinds {
 		add(string(k), func(v *View) { v.Kind = k })
-		add(string(k)+", no site, no time", func(v *View) { v.Kind, v.SiteOrigin, v.ExpiresAt = k, "", time.Time{} })
+		add(string(k)+", no site, no time", func(v *View) {
+			v.Kind, v.SiteOrigin, v.ExpiresAt = k, "", time.Time{}
+		})
 		add(string(k)+", retry", func(v *View) { v.Kind, v.RetryURL = k, "/verify?flow=a.b-c" })
 	}
 	for _, level := range []string{"L1", "L2"} {
@@ -157,13 +159,14 @@ func checkDocument(t *testing.T, doc *html.Node, lang string) {
 		if attr(meta, "name") == "viewport" {
 			viewports++
 			content := attr(meta, "content")
-			if !strings.Contains(content, "width=device-width") || strings.Contains(content, "user-scalable") || strings.Contains(content, "maximum-scale") {
-				t.Errorf("WCAG 1.4.4: viewport %q is not the phone's or cannot be zoomed", content)
+			if !strings.Contains(content, "width=device-width") || strings.Contains(content, "user-scalable") ||
+				strings.Contains(content, "maximum-scale") {
+				t.Errorf("WCAG 1.4.4: the viewport %q does not fit a phone or cannot be zoomed", content)
 			}
 		}
 	}
 	if viewports != 1 {
-		t.Errorf("%d viewports", viewports)
+		t.Errorf("the page has %d viewports, want 1", viewports)
 	}
 	ids := map[string]bool{}
 	for d := range doc.Descendants() {
@@ -207,7 +210,7 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 			switch {
 			case d.Data == "a" && (a.Val == v.SiteOrigin || v.HopURL != "" && a.Val == v.HopURL):
 				if attr(d, "rel") != "noreferrer" {
-					t.Error("contract 24: the link to the site hands over where it came from")
+					t.Error("contract 24: the link to the site sends a referrer")
 				}
 			case v.Reload && d.Data == "a" && a.Val == "":
 			case !strings.HasPrefix(a.Val, "/") || strings.HasPrefix(a.Val, "//"):
@@ -232,10 +235,10 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 		site = site || v.SiteOrigin != "" && attr(a, "href") == v.SiteOrigin
 	}
 	if want := v.SiteOrigin != "" && v.HopURL == ""; site != want {
-		t.Errorf("contract 24: a plain link to the site: %v, want %v", site, want)
+		t.Errorf("contract 24: the page has a plain link to the site: %v, want %v", site, want)
 	}
 	if got := len(find(doc, "a")); v.RetryURL != "" && !strings.Contains(raw, `href="`+v.RetryURL+`"`) {
-		t.Errorf("no link to retry among %d", got)
+		t.Errorf("none of %d links leads to RetryURL", got)
 	}
 }
 
@@ -283,7 +286,7 @@ func checkForms(t *testing.T, doc *html.Node, v View) {
 		}
 		buttons := find(f, "button")
 		if len(buttons) != 1 || attr(buttons[0], "type") != "submit" {
-			t.Errorf("the form %q has not one submit button", outcome)
+			t.Errorf("the form %q does not have exactly one submit button", outcome)
 		}
 	}
 	want := []string{}
@@ -302,44 +305,59 @@ func TestSandboxFormIsWhatProgramsLookFor(t *testing.T) {
 	_, raw := render(t, views()["sandbox"])
 	for _, o := range sandboxOutcomes {
 		if want := `<form data-outcome="` + o + `" method="post" action="/verify">`; strings.Count(raw, want) != 1 {
-			t.Errorf("architecture, verge dev: %s is not there once", want)
+			t.Errorf("architecture, verge dev: the page does not have %s exactly once", want)
 		}
 	}
 }
 
-// TestPagesSay looks for what makes a page that page, in two languages.
+// TestPagesSay looks for the words by which a user recognises each page.
 func TestPagesSay(t *testing.T) {
 	for _, c := range []struct {
 		rule, view, lang string
 		says             []string
 		not              []string
 	}{
-		{"spec L1: age estimation against the challenge age", "method L1", "en", []string{"whether you look 25 or older", "About 8 minutes left", "Requested by shop.example"}, []string{"identity document", "Test mode"}},
-		{"spec L2: an identity document", "method L2", "de", []string{"Ausweisdokument", "Noch etwa 8 Minuten"}, []string{"25"}},
+		{"spec L1: age estimation against the challenge age", "method L1", "en",
+			[]string{"whether you look 25 or older", "About 8 minutes left", "Requested by shop.example"},
+			[]string{"identity document", "Test mode"}},
+		{"spec L2: an identity document", "method L2", "de", []string{"Ausweisdokument", "Noch etwa 8 Minuten"},
+			[]string{"25"}},
 		{"contract 19: what is kept", "method L1", "en", []string{"no image, no document and no birth date"}, nil},
 		{"a test looks like one", "sandbox", "en", []string{"Test mode", "Choose how this test ends"}, nil},
 		{"contract 23: attempts left", "attempts left 2", "en", []string{"2 attempts left"}, nil},
-		{"contract 23: one attempt left", "attempts left 1", "en", []string{"1 attempt left"}, []string{"attempts left"}},
-		{"contract 23: an unknown number is not mentioned", "attempts left 0", "en", []string{"Please try again."}, []string{"attempt left", "attempts left"}},
-		{"contract 23: final no", "failed PROVIDER_REJECTED", "en", []string{"was not confirmed"}, []string{"minutes left"}},
+		{"contract 23: one attempt left", "attempts left 1", "en", []string{"1 attempt left"},
+			[]string{"attempts left"}},
+		{"contract 23: an unknown number is not mentioned", "attempts left 0", "en", []string{"Please try again."},
+			[]string{"attempt left", "attempts left"}},
+		{"contract 23: final no", "failed PROVIDER_REJECTED", "en", []string{"was not confirmed"},
+			[]string{"minutes left"}},
 		{"contract 23: withdrawn", "failed USER_CANCELLED", "de", []string{"Einwilligung widerrufen"}, nil},
 		{"contract 23: last attempt failed", "failed MAX_ATTEMPTS", "en", []string{"No attempts left"}, nil},
 		{"an unclassified failure", "failed UNKNOWN", "en", []string{"did not succeed"}, nil},
-		{"a code of the future reads as unclassified", "failed SOMETHING_NEW", "en", []string{"did not succeed"}, []string{"SOMETHING"}},
+		{"a code of the future reads as unclassified", "failed SOMETHING_NEW", "en", []string{"did not succeed"},
+			[]string{"SOMETHING"}},
 		{"contract 20: TIMEOUT is an expiry", "failed TIMEOUT", "en", []string{"has expired"}, nil},
 		{"contract 24: expired", "expired", "de", []string{"abgelaufen", "Zurück zu shop.example"}, nil},
-		{"contract 24: confirmed, and too late", "expired, confirmed", "en", []string{"has expired", "Your age was confirmed", "Back to shop.example"}, []string{"10 minutes", "try again"}},
+		{"contract 24: confirmed, and too late", "expired, confirmed", "en",
+			[]string{"has expired", "Your age was confirmed", "Back to shop.example"},
+			[]string{"10 minutes", "try again"}},
 		{"contract 24: used", "used", "de", []string{"schon benutzt"}, nil},
-		{"contract 24: a used link says that it worked", "used", "en", []string{"has been used", "It worked", "nothing more to do"}, []string{"try again", "start from there"}},
-		{"contract 22: a way back from a form that was stopped", "not_allowed, retry", "en", []string{"was stopped", "Try again", "Back to shop.example"}, nil},
-		{"contract 22: or at least what to do", "not_allowed, no site, no time", "en", []string{"go back to the site"}, []string{"Try again"}},
+		{"contract 24: a used link says that it worked", "used", "en",
+			[]string{"has been used", "It worked", "nothing more to do"}, []string{"try again", "start from there"}},
+		{"contract 22: a way back from a form that was stopped", "not_allowed, retry", "en",
+			[]string{"was stopped", "Try again", "Back to shop.example"}, nil},
+		{"contract 22: or at least what to do", "not_allowed, no site, no time", "en",
+			[]string{"go back to the site"}, []string{"Try again"}},
 		{"contract 22: an unknown path", "not_found", "pt", []string{"não existe"}, nil},
 		{"contract 22: an overloaded service", "unavailable, reload", "en", []string{"busy", "Try again"}, nil},
 		{"contract 22: an over-long link", "too_long", "it", []string{"troppo lungo"}, nil},
-		{"contract 22: the front page says what this is", "home, no site, no time", "es", []string{"edad", "empieza en el sitio web que la pide"}, nil},
+		{"contract 22: the front page says what this is", "home, no site, no time", "es",
+			[]string{"edad", "empieza en el sitio web que la pide"}, nil},
 		{"contract 24: damaged", "damaged", "de", []string{"beschädigt"}, nil},
-		{"contract 24: no site without an authentic token", "damaged, no site, no time", "en", []string{"damaged"}, []string{"Back to", "Requested by"}},
-		{"contract 23: cancelling is not the end", "cancelled, retry", "en", []string{"Try again", "About 8 minutes left"}, nil},
+		{"contract 24: no site without an authentic token", "damaged, no site, no time", "en", []string{"damaged"},
+			[]string{"Back to", "Requested by"}},
+		{"contract 23: cancelling is not the end", "cancelled, retry", "en",
+			[]string{"Try again", "About 8 minutes left"}, nil},
 		{"less than a minute", "left 30s", "en", []string{"Less than a minute left"}, nil},
 		{"one minute", "left 1m0s", "de", []string{"Noch etwa 1 Minute"}, []string{"Minuten"}},
 		{"no time known", "method, no site, no time", "en", nil, []string{"left"}},
@@ -401,10 +419,10 @@ func TestTimeLeft(t *testing.T) {
 	}
 }
 
-// FuzzSite promises that whatever the callback was, the one foreign address on
-// the page is an http(s) origin and nothing more.
+// FuzzSite checks that for every callback the only foreign address on the page is an http(s) origin.
 func FuzzSite(f *testing.F) {
-	for _, s := range []string{"https://shop.example", "https://a@b:1/c?d#e", "javascript:x", "//x", "https://[::1]", "http://\u202e", `https://"><script>`} {
+	for _, s := range []string{"https://shop.example", "https://a@b:1/c?d#e", "javascript:x", "//x",
+		"https://[::1]", "http://\u202e", `https://"><script>`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
@@ -416,7 +434,8 @@ func FuzzSite(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%q became %q: %v", raw, attr(a, "href"), err)
 			}
-			if u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Path+u.RawQuery+u.Fragment != "" {
+			if u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil ||
+				u.Path+u.RawQuery+u.Fragment != "" {
 				t.Errorf("%q became %q", raw, u)
 			}
 		}
@@ -438,14 +457,19 @@ func TestRenderRefuses(t *testing.T) {
 		{"a hop on our host", "completed", func(v *View) { v.HopURL = "/verify" }},
 		{"a hop without a scheme", "completed", func(v *View) { v.HopURL = "//evil.example" }},
 		{"a hop that runs", "completed", func(v *View) { v.HopURL = "javascript:alert(1)" }},
-		{"a hop that runs, with a host", "completed", func(v *View) { v.HopURL = "javascript://shop.example/%0aalert(1)" }},
+		{"a hop that runs, with a host", "completed",
+			func(v *View) { v.HopURL = "javascript://shop.example/%0aalert(1)" }},
 		{"a hop to an app, which no method has yet", "completed", func(v *View) { v.HopURL = "myapp://return" }},
-		{"a hop with a blank in front, which a refresh drops", "completed", func(v *View) { v.HopURL = " https://shop.example/" }},
+		{"a hop with a blank in front, which a refresh drops", "completed",
+			func(v *View) { v.HopURL = " https://shop.example/" }},
 		{"a hop with a blank behind", "completed", func(v *View) { v.HopURL = "https://shop.example/ " }},
-		{"a hop with a line feed, which browsers drop", "completed", func(v *View) { v.HopURL = "https://shop.example/\na" }},
+		{"a hop with a line feed, which browsers drop", "completed",
+			func(v *View) { v.HopURL = "https://shop.example/\na" }},
 		{"a hop with a quote", "completed", func(v *View) { v.HopURL = `https://shop.example/"` }},
-		{"a hop in quotes, which a refresh takes off", "completed", func(v *View) { v.HopURL = `'https://shop.example/'` }},
-		{"a hop with a backslash, which browsers turn around", "completed", func(v *View) { v.HopURL = `https://shop.example\@evil.example/` }},
+		{"a hop in quotes, which a refresh takes off", "completed",
+			func(v *View) { v.HopURL = `'https://shop.example/'` }},
+		{"a hop with a backslash, which browsers turn around", "completed",
+			func(v *View) { v.HopURL = `https://shop.example\@evil.example/` }},
 		{"a hop that is not ASCII", "completed", func(v *View) { v.HopURL = "https://shop.example/ü" }},
 		{"a hop on a page that has none", "expired", func(v *View) { v.HopURL = "ftp://shop.example/" }},
 		{"an Action on another host", "progress", func(v *View) { v.Action = "https://evil.example" }},
@@ -465,7 +489,7 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-// shape is a document without its texts and values: what hostile text would change.
+// shape describes a document without its texts and values. Hostile text would change it.
 func shape(n *html.Node) string {
 	var b strings.Builder
 	for d := range n.Descendants() {
@@ -505,11 +529,11 @@ func TestHostileTextStaysText(t *testing.T) {
 		want := strings.NewReplacer("\x00", "\uFFFD", "\xff", "\uFFFD").Replace(hostile)
 		for _, f := range find(doc, "form") {
 			if got := attr(find(f, "input")[0], "value"); got != want {
-				t.Errorf("flow %q arrives as %q", hostile, got)
+				t.Errorf("the flow token %q is posted as %q", hostile, got)
 			}
 		}
 	}
-	// What stands in an address cannot be escaped, only refused.
+	// The value becomes part of an address. It cannot be escaped, so it must be refused.
 	v := with("plain")
 	v.Action = `/"><script>`
 	doc, _ := render(t, v)

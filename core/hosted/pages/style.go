@@ -35,7 +35,7 @@ var style = Asset{
 	Body:         css,
 }
 
-// favicon is where browsers look for it without being told.
+// favicon has the path at which browsers look for it by themselves.
 var favicon = Asset{
 	Path:         "/favicon.ico",
 	ContentType:  "image/x-icon",

@@ -16,7 +16,8 @@ func TestStyleIsAddressedByItsContent(t *testing.T) {
 	s := Style()
 	sum := sha256.Sum256(s.Body)
 	hash := hex.EncodeToString(sum[:8])
-	if s.Path != "/verify/assets/verge."+hash+".css" || s.ETag != `"`+hash+`"` || s.ContentType != "text/css; charset=utf-8" {
+	if s.Path != "/verify/assets/verge."+hash+".css" || s.ETag != `"`+hash+`"` ||
+		s.ContentType != "text/css; charset=utf-8" {
 		t.Errorf("the asset is %s, %s, %s", s.Path, s.ETag, s.ContentType)
 	}
 	doc, _ := render(t, views()["method"])
@@ -73,12 +74,13 @@ func block(t *testing.T, sheet, head string) string {
 	return ""
 }
 
-func TestMotionOnlyWhereItIsWelcome(t *testing.T) {
+func TestMotionOnlyWithoutReducedMotion(t *testing.T) {
 	welcome := block(t, string(css), "@media (prefers-reduced-motion: no-preference)")
 	for _, word := range []string{"animation:", "transition:"} {
 		all, inside := strings.Count(string(css), word), strings.Count(welcome, word)
 		if inside == 0 || all != inside {
-			t.Errorf("WCAG 2.3.3: %d of %d %q are for those who welcome motion", inside, all, word)
+			t.Errorf("WCAG 2.3.3: only %d of %d %q are inside prefers-reduced-motion: no-preference",
+				inside, all, word)
 		}
 	}
 }
@@ -168,7 +170,7 @@ func TestContrast(t *testing.T) {
 	}
 	for _, use := range regexp.MustCompile(`var\(--([a-z-]+)\)`).FindAllStringSubmatch(string(css), -1) {
 		if !paired[use[1]] {
-			t.Errorf("--%s is used and its contrast never computed", use[1])
+			t.Errorf("--%s is used, but the test does not compute its contrast", use[1])
 		}
 	}
 	// A colour written anywhere else would escape this test.

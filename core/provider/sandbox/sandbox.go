@@ -57,11 +57,16 @@ func (*Provider) Initiate(_ context.Context, s provider.Session) error {
 
 // Prompt implements provider.Provider.
 func (*Provider) Prompt(provider.Session) provider.Prompt {
-	return provider.Prompt{Choices: []string{Approve, Reject, FailAttempt, Withdraw, Unknown, Cancel}, Sandbox: true}
+	return provider.Prompt{
+		Choices: []string{Approve, Reject, FailAttempt, Withdraw, Unknown, Cancel},
+		Sandbox: true,
+	}
 }
 
 // Act implements provider.Provider: the outcome is the one that was asked for.
-func (p *Provider) Act(_ context.Context, s provider.Session, form url.Values, state []byte) (provider.Decision, error) {
+func (p *Provider) Act(
+	_ context.Context, s provider.Session, form url.Values, state []byte,
+) (provider.Decision, error) {
 	switch outcome := form.Get("outcome"); outcome {
 	case Approve:
 		if s.User != nil && *s.User == UserSlow {
@@ -89,6 +94,7 @@ func (p *Provider) Act(_ context.Context, s provider.Session, form url.Values, s
 	case Cancel:
 		return provider.Decision{Verdict: provider.Cancelled}, nil
 	default:
-		return provider.Decision{}, fmt.Errorf("%w: no outcome of %d bytes is known", provider.ErrStep, len(outcome))
+		return provider.Decision{}, fmt.Errorf("%w: no outcome of %d bytes is known",
+			provider.ErrStep, len(outcome))
 	}
 }

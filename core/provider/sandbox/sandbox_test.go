@@ -33,7 +33,8 @@ func TestEveryOutcome(t *testing.T) {
 		t.Errorf("the page offers %v", choices)
 	}
 	for _, outcome := range []string{"", "APPROVE", "approved", check} {
-		if d, err := p.Act(context.Background(), provider.Session{}, url.Values{"outcome": {outcome}}, nil); !errors.Is(err, provider.ErrStep) || d.Verdict == provider.Approved {
+		d, err := p.Act(context.Background(), provider.Session{}, url.Values{"outcome": {outcome}}, nil)
+		if !errors.Is(err, provider.ErrStep) || d.Verdict == provider.Approved {
 			t.Errorf("%q decides %+v", outcome, d)
 		}
 	}
@@ -54,7 +55,8 @@ func TestASlowApproval(t *testing.T) {
 	for _, step := range []struct {
 		advance time.Duration
 		want    provider.Verdict
-	}{{0, provider.Pending}, {SlowTime - time.Millisecond, provider.Pending}, {time.Millisecond, provider.Approved}, {time.Hour, provider.Approved}} {
+	}{{0, provider.Pending}, {SlowTime - time.Millisecond, provider.Pending},
+		{time.Millisecond, provider.Approved}, {time.Hour, provider.Approved}} {
 		now = now.Add(step.advance)
 		if d, err = act(check, d.State); err != nil || d.Verdict != step.want {
 			t.Fatalf("after another %s: %+v, %v", step.advance, d, err)
