@@ -116,7 +116,11 @@ const errorRef = "#/components/schemas/Error"
 
 func (d *document) page() page {
 	info := d.sub(d.root, "info")
-	p := page{Title: text(info, "title"), Summary: text(info, "summary"), Intro: markdown(text(info, "description"))}
+	p := page{
+		Title:   text(info, "title"),
+		Summary: text(info, "summary"),
+		Intro:   markdown(text(info, "description")),
+	}
 	if schema := d.sub(d.sub(d.sub(d.root, "components"), "schemas"), "Error"); schema != nil {
 		p.Error = &body{Fields: d.fields("", schema)}
 	}
@@ -128,7 +132,8 @@ func (d *document) page() page {
 	}
 	for _, path := range d.sub(d.root, "paths") {
 		for _, method := range path.Value.(node) {
-			p.Operations = append(p.Operations, d.operation(strings.ToUpper(method.Key.(string)), path.Key.(string), method.Value.(node)))
+			p.Operations = append(p.Operations,
+				d.operation(strings.ToUpper(method.Key.(string)), path.Key.(string), method.Value.(node)))
 		}
 	}
 	for _, hook := range d.sub(d.root, "webhooks") {
@@ -149,12 +154,17 @@ func (d *document) operation(method, path string, n node) operation {
 	for _, item := range list(n, "parameters") {
 		p := d.resolve(item.(node))
 		f := d.field(text(p, "name"), d.sub(p, "schema"))
-		f.Where, f.Required, f.Description = text(p, "in"), get(p, "required") == true, inline(text(p, "description"))
+		f.Where, f.Required = text(p, "in"), get(p, "required") == true
+		f.Description = inline(text(p, "description"))
 		op.Parameters = append(op.Parameters, f)
 	}
 	for _, item := range d.sub(n, "responses") {
 		r := d.resolve(item.Value.(node))
-		answer := response{Status: fmt.Sprint(item.Key), Description: inline(text(r, "description")), Body: d.body(r)}
+		answer := response{
+			Status:      fmt.Sprint(item.Key),
+			Description: inline(text(r, "description")),
+			Body:        d.body(r),
+		}
 		for _, item := range d.sub(r, "headers") {
 			h := d.resolve(item.Value.(node))
 			f := d.field(item.Key.(string), d.sub(h, "schema"))
@@ -275,7 +285,8 @@ func (d *document) field(name string, schema node) field {
 		}
 	}
 	for _, limit := range []struct{ keyword, words string }{
-		{"minLength", "at least %v characters"}, {"maxLength", "at most %v characters"}, {"minimum", "at least %v"}, {"maximum", "at most %v"},
+		{"minLength", "at least %v characters"}, {"maxLength", "at most %v characters"},
+		{"minimum", "at least %v"}, {"maximum", "at most %v"},
 	} {
 		if v := get(schema, limit.keyword); v != nil && v != uint64(1) {
 			f.Limits = append(f.Limits, fmt.Sprintf(limit.words, v))

@@ -60,7 +60,8 @@ func Render(description []byte) (page []byte, err error) {
 }
 
 // The text is our own, but it needs no HTML in it: goldmark leaves such out.
-var commonMark = goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+var commonMark = goldmark.New(goldmark.WithExtensions(extension.Table),
+	goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 
 func markdown(text string) template.HTML {
 	var b bytes.Buffer

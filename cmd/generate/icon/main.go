@@ -58,7 +58,10 @@ func draw(size int) image.Image {
 		for x := range size {
 			onTile, onMark := 0, 0
 			for i := range fine * fine {
-				p := point{(float64(x) + (float64(i%fine)+.5)/fine) / float64(size) * 32, (float64(y) + (float64(i/fine)+.5)/fine) / float64(size) * 32}
+				p := point{
+					x: (float64(x) + (float64(i%fine)+.5)/fine) / float64(size) * 32,
+					y: (float64(y) + (float64(i/fine)+.5)/fine) / float64(size) * 32,
+				}
 				if p.inTile() {
 					onTile++
 				}
@@ -78,7 +81,8 @@ func mix(onTile, onMark int) color.NRGBA {
 		return color.NRGBA{}
 	}
 	blend := func(a, b uint8) uint8 { return uint8((int(a)*(onTile-onMark) + int(b)*onMark) / onTile) }
-	return color.NRGBA{blend(tile.R, ink.R), blend(tile.G, ink.G), blend(tile.B, ink.B), uint8(255 * onTile / (fine * fine))}
+	opaque := uint8(255 * onTile / (fine * fine))
+	return color.NRGBA{blend(tile.R, ink.R), blend(tile.G, ink.G), blend(tile.B, ink.B), opaque}
 }
 
 // point is a place on a picture of 32 by 32.

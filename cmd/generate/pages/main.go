@@ -72,10 +72,12 @@ func compile(name string) ([]byte, error) {
 func rewrite(src []byte) ([]byte, error) {
 	for _, imp := range []struct{ from, to string }{
 		{"\nimport \"github.com/a-h/templ\"\n", "\nimport templ \"" + runtimePackage + "\"\n"},
-		{"\nimport templruntime \"github.com/a-h/templ/runtime\"\n", "\nimport templruntime \"" + runtimePackage + "\"\n"},
+		{"\nimport templruntime \"github.com/a-h/templ/runtime\"\n",
+			"\nimport templruntime \"" + runtimePackage + "\"\n"},
 	} {
 		if n := bytes.Count(src, []byte(imp.from)); n != 1 {
-			return nil, fmt.Errorf("%q occurs %d times in what %s made, not once: its output has changed, look at it", strings.TrimSpace(imp.from), n, compiler)
+			return nil, fmt.Errorf("%q occurs %d times in what %s made, not once: "+
+				"its output has changed, look at it", strings.TrimSpace(imp.from), n, compiler)
 		}
 		src = bytes.Replace(src, []byte(imp.from), []byte(imp.to), 1)
 	}
