@@ -203,8 +203,17 @@ func (e *noting) Close() error { e.add("the engine is closed"); return nil }
 // something still uses.
 func TestTheOrderInWhichRunLetsGo(t *testing.T) {
 	n := &notes{}
-	e := &noting{notes: n, requested: make(chan struct{}), working: make(chan struct{}), goOn: make(chan struct{})}
-	e.jobs = []host.Job{{Partition: "p0", Task: kv.Task{ID: "t", Due: time.Now()}, Until: time.Now().Add(time.Minute)}}
+	e := &noting{
+		notes:     n,
+		requested: make(chan struct{}),
+		working:   make(chan struct{}),
+		goOn:      make(chan struct{}),
+	}
+	e.jobs = []host.Job{{
+		Partition: "p0",
+		Task:      kv.Task{ID: "t", Due: time.Now()},
+		Until:     time.Now().Add(time.Minute),
+	}}
 	conf := config(t)
 	conf.Engine = func(_ context.Context, s edge.Setup) (engine.Engine, error) {
 		e.Engine = s.Native

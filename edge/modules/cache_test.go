@@ -101,9 +101,11 @@ func TestCompiledModules(t *testing.T) {
 		}
 	}
 	for name, damage := range map[string]func() error{
-		"empty":                       func() error { return os.Truncate(mine[0], 0) },
-		"cut short":                   func() error { return os.Truncate(mine[0], int64(len(good)-5)) },
-		"longer":                      func() error { return os.WriteFile(mine[0], append(bytes.Clone(good), 0), 0o600) },
+		"empty":     func() error { return os.Truncate(mine[0], 0) },
+		"cut short": func() error { return os.Truncate(mine[0], int64(len(good)-5)) },
+		"longer": func() error {
+			return os.WriteFile(mine[0], append(bytes.Clone(good), 0), 0o600)
+		},
 		"no such format":              func() error { return os.WriteFile(mine[0], []byte("hello"), 0o600) },
 		"a bit of its head":           flip(0),
 		"a bit of its count":          flip(len("WAZEVO") + 1 + int(good[6]) + 3),

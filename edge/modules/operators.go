@@ -124,7 +124,10 @@ func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *repl
 	}
 	if text := req.Header.Get(admin.ModuleSignatureHeader); text != "" {
 		if next.Signature, err = ParseSignature(text); err != nil {
-			return next, &reply.Error{Code: reply.InvalidRequest, Message: admin.ModuleSignatureHeader + ": " + err.Error()}
+			return next, &reply.Error{
+				Code:    reply.InvalidRequest,
+				Message: admin.ModuleSignatureHeader + ": " + err.Error(),
+			}
 		}
 	}
 	return next, nil

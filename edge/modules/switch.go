@@ -241,7 +241,12 @@ func (s *Switch) reject(refused Module, source string, why error) {
 		"digest", refused.Digest, "source", source, "error", why.Error())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rejected = &admin.ModuleRejected{Digest: refused.Digest, Source: source, At: s.seconds(), Reason: why.Error()}
+	s.rejected = &admin.ModuleRejected{
+		Digest: refused.Digest,
+		Source: source,
+		At:     s.seconds(),
+		Reason: why.Error(),
+	}
 }
 
 // observer tells the switch, too, what the host tells.

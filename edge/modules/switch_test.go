@@ -90,9 +90,11 @@ func runModules(t *testing.T, first Module, told *hooked) *Switch {
 	s := NewSwitch(Config{Module: &first})
 	s.token, s.log, s.now, s.tells = testToken, slog.New(slog.DiscardHandler), time.Now, told
 	var err error
-	s.host, err = wasmhost.New(t.Context(), wasmhost.Config{Module: first.WASM, Instances: 1, Probation: time.Hour,
-		Cache: compiledHere(), KV: memory.New(memory.Config{}), Meter: ratelimit.NewLocal(0).Meter(),
-		Fetch: unfetched{}, Observer: observer{told, s}})
+	s.host, err = wasmhost.New(t.Context(), wasmhost.Config{
+		Module: first.WASM, Instances: 1, Probation: time.Hour, Cache: compiledHere(),
+		KV: memory.New(memory.Config{}), Meter: ratelimit.NewLocal(0).Meter(),
+		Fetch: unfetched{}, Observer: observer{told, s},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,12 +162,14 @@ func TestWhereAModuleComesFrom(t *testing.T) {
 	m := runModules(t, all[0], &hooked{})
 	again := all[0]
 	again.Source = sent
-	if changed, err := m.activate(t.Context(), again); changed || err != nil || m.State().Active.Source != "file a" {
+	changed, err := m.activate(t.Context(), again)
+	if changed || err != nil || m.State().Active.Source != "file a" {
 		t.Errorf("sent once more by an operator: %v, %v, %+v", changed, err, m.State().Active)
 	}
 	moved := all[0]
 	moved.Source = "file d"
-	if changed, err := m.activate(t.Context(), moved); changed || err != nil || m.State().Active.Source != "file d" {
+	changed, err = m.activate(t.Context(), moved)
+	if changed || err != nil || m.State().Active.Source != "file d" {
 		t.Errorf("configured as another file: %v, %v, %+v", changed, err, m.State().Active)
 	}
 }
@@ -206,7 +210,8 @@ func TestASlowUploadBlocksNoSIGHUP(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("SIGHUP waits for the upload")
 	}
-	if r := m.Answer(t.Context(), req, strings.NewReader("")); r.Status != 503 || r.Header.Get("Retry-After") == "" {
+	r := m.Answer(t.Context(), req, strings.NewReader(""))
+	if r.Status != 503 || r.Header.Get("Retry-After") == "" {
 		t.Errorf("another upload beside it: %d %v", r.Status, r.Header)
 	}
 	close(body.open)
@@ -264,7 +269,8 @@ func TestOlderModulesAreRefused(t *testing.T) {
 	refused(all[1], -1, "it is not signed")
 	refused(all[1], 0, "its signature says no version, but module_min_version is 2")
 	refused(all[1], 1, "its signature says version 1, but module_min_version is 2")
-	refused(all[1], 2, "its signature says version 2, and the module in use has version 3: to go back, configure")
+	refused(all[1], 2, "its signature says version 2, and the module in use has version 3: "+
+		"to go back, configure")
 	if r := send(all[1], 4); r.Status != 200 || !strings.Contains(string(r.Body), `"version":4`) {
 		t.Errorf("a later version: %d %s", r.Status, r.Body)
 	}

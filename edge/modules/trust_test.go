@@ -45,7 +45,8 @@ func TestTrust(t *testing.T) {
 		{"a signature of the digest and nothing else", Trust{Key: public}, of([]byte(digest), private),
 			"its signature is not one", 0},
 		{"a signature of the module itself", Trust{Key: public}, of(wasm, private), "its signature is not one", 0},
-		{"a signature for a later version", Trust{Key: public}, of([]byte(later), private), "its signature is not one", 0},
+		{"a signature for a later version", Trust{Key: public}, of([]byte(later), private),
+			"its signature is not one", 0},
 
 		{"the least version", Trust{Key: public, MinVersion: 7}, good, "", 7},
 		{"a version below the least", Trust{Key: public, MinVersion: 8}, good,
