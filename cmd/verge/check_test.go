@@ -38,7 +38,8 @@ func refusedAlike(ts *testscript.TestScript, neg bool, args []string) {
 // same words, and the other way round.
 func TestCheckAndStartSayTheSame(t *testing.T) {
 	for _, c := range []struct{ more, says string }{
-		{`base_url = "https://Verify.example.com"`, `base_url: "https://Verify.example.com" is not how browsers write it`},
+		{`base_url = "https://Verify.example.com"`,
+			`base_url: "https://Verify.example.com" is not how browsers write it`},
 		{`base_url = "https://verify.example.com:443"`, "leave out a default port"},
 		{`base_url = "https://verify.example.com/x"`, "base_url: "},
 		{`outcome_life = "59m"`, "outcome_life: 59m0s is too short; it must be at least 1h0m0s"},

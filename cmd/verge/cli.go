@@ -115,7 +115,12 @@ func newParser(ctx context.Context, p *program) (*kong.Kong, *bool, error) {
 	parser, err := kong.New(new(cli),
 		kong.Name("verge"),
 		kong.Description(about),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100, NoAppDescFormat: true}),
+		kong.ConfigureHelp(kong.HelpOptions{
+			Compact:         true,
+			FlagsLast:       true,
+			WrapUpperBound:  100,
+			NoAppDescFormat: true,
+		}),
 		kong.ExplicitGroups(groups),
 		kong.Writers(p.stdout, p.stderr),
 		kong.Exit(func(int) { *helped = true }),

@@ -177,7 +177,8 @@ func readConfig(fsys afero.Fs, path string, c *config, ps *problems) error {
 	case errors.As(err, &unknown):
 		for _, e := range unknown.Errors {
 			line, _ := e.Position()
-			ps.add("line %d: there is no setting %q; `verge serve --example` shows all", line, strings.Join(e.Key(), "."))
+			ps.add("line %d: there is no setting %q; `verge serve --example` shows all",
+				line, strings.Join(e.Key(), "."))
 		}
 		return nil
 	case errors.As(err, &malformed):

@@ -90,7 +90,8 @@ func crowded(t *testing.T, in *served, size, held int) {
 	crowd := newHalfSent(t, in.at.Public, size, time.Duration(size-held)*time.Second/256)
 	eventually(t, "the crowd", func() bool { return connections(t, in.at.Ops) >= held })
 	var rounds []time.Duration
-	for end := time.Now().Add(2 * patience); int(crowd.sent.Load()) < size*5/4; time.Sleep(100 * time.Millisecond) {
+	end := time.Now().Add(2 * patience)
+	for ; int(crowd.sent.Load()) < size*5/4; time.Sleep(100 * time.Millisecond) {
 		within := walks(in, 40)
 		if rounds = append(rounds, within.took); within.failed != "" {
 			t.Fatalf("I15: within a crowd of %d half-sent requests: %s", size, within.failed)
@@ -99,14 +100,16 @@ func crowded(t *testing.T, in *served, size, held int) {
 			t.Fatalf("waited in vain for the crowd to begin anew: %d halves sent", crowd.sent.Load())
 		}
 	}
-	t.Logf("I15: 40 walks alone in %v, within a crowd of %d in %v (median of %d); %d halves sent", alone.took, size, median(rounds), len(rounds), crowd.sent.Load())
+	t.Logf("I15: 40 walks alone in %v, within a crowd of %d in %v (median of %d); %d halves sent",
+		alone.took, size, median(rounds), len(rounds), crowd.sent.Load())
 	eventually(t, "the crowd to be there still", func() bool { return connections(t, in.at.Ops) >= held })
 	crowd.stop()
 
 	// One line for each kind of refusal in ten seconds.
 	lines := 0
 	for line := range strings.Lines(in.logs.String()) {
-		if strings.Contains(line, `"status":408`) || strings.Contains(line, "too many connections") || strings.Contains(line, "net/http") {
+		if strings.Contains(line, `"status":408`) || strings.Contains(line, "too many connections") ||
+			strings.Contains(line, "net/http") {
 			lines++
 		}
 	}
@@ -182,7 +185,8 @@ type halfSent struct {
 func newHalfSent(t *testing.T, address string, size int, pause time.Duration) *halfSent {
 	halves := []string{
 		"POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\nContent-",
-		"POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n",
+		"POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" +
+			"Content-Length: 100\r\n\r\n",
 		"POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nflow=",
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -84,7 +84,8 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		return err
 	}
 	ready := readyFile{
-		BaseURL: httpURL(open.public), DemoURL: httpURL(open.demo), AdminURL: httpURL(open.admin), OpsURL: httpURL(open.ops),
+		BaseURL: httpURL(open.public), DemoURL: httpURL(open.demo),
+		AdminURL: httpURL(open.admin), OpsURL: httpURL(open.ops),
 		seeds: seeds, WebhookURL: c.WebhookURL, Engine: c.Engine, KV: at.String(), PID: os.Getpid(),
 	}
 	ready.ConsoleURL = ready.AdminURL
@@ -103,7 +104,12 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 
 	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(c.LogLevel)}))
 	in, err := assemble(ctx, settings{
-		core:    core.Config{BaseURL: ready.BaseURL, Dev: true, OperatorToken: seeds.OperatorToken, Partitions: at.Partitions()},
+		core: core.Config{
+			BaseURL:       ready.BaseURL,
+			Dev:           true,
+			OperatorToken: seeds.OperatorToken,
+			Partitions:    at.Partitions(),
+		},
 		egress:  out,
 		store:   at.ForOwner(seeds.PublisherID),
 		engine:  runs,
@@ -190,7 +196,12 @@ func (l *devListeners) listen(c *devCmd) (err error) {
 		l    *net.Listener
 		addr string
 		flag string
-	}{{&l.public, c.Addr, "--addr"}, {&l.demo, c.DemoAddr, "--demo-addr"}, {&l.admin, c.AdminAddr, "--admin-addr"}, {&l.ops, c.OpsAddr, "--ops-addr"}} {
+	}{
+		{&l.public, c.Addr, "--addr"},
+		{&l.demo, c.DemoAddr, "--demo-addr"},
+		{&l.admin, c.AdminAddr, "--admin-addr"},
+		{&l.ops, c.OpsAddr, "--ops-addr"},
+	} {
 		if err := checkAddr(open.addr); err != nil {
 			l.close()
 			return usagef("%s: %w", open.flag, err)

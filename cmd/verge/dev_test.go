@@ -34,8 +34,8 @@ func devHere(t *testing.T, p *program, args ...string) (pub *publisher, stop fun
 	t.Cleanup(cancel)
 	exit := make(chan int, 1)
 	go func() {
-		exit <- run(ctx, append([]string{"dev", "--addr", "127.0.0.1:0", "--demo-addr", "127.0.0.1:0", "--kv", "memory",
-			"--data", "/data", "--ready-file", told}, args...), p)
+		exit <- run(ctx, append([]string{"dev", "--addr", "127.0.0.1:0", "--demo-addr", "127.0.0.1:0",
+			"--kv", "memory", "--data", "/data", "--ready-file", told}, args...), p)
 	}()
 	var ready readyFile
 	eventually(t, "the ready file", func() bool {
@@ -75,7 +75,8 @@ func TestDevWalk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if location, err := pub.choose(redirect, "reject"); err != nil || strings.Contains(location, "result_token") {
+	location, err := pub.choose(redirect, "reject")
+	if err != nil || strings.Contains(location, "result_token") {
 		t.Errorf("a rejected session leads to %q, %v", location, err)
 	}
 
@@ -96,7 +97,8 @@ func TestDevWalk(t *testing.T) {
 			t.Errorf("%s is still there although nothing is ready any more", path)
 		}
 	}
-	if bytes.Contains(stdout.Bytes(), []byte(pub.SecretKey)) || bytes.Contains(stderr.Bytes(), []byte(pub.SecretKey)) {
+	if bytes.Contains(stdout.Bytes(), []byte(pub.SecretKey)) ||
+		bytes.Contains(stderr.Bytes(), []byte(pub.SecretKey)) {
 		t.Error("contract 13: the secret key went to an output that is no terminal")
 	}
 }
@@ -139,13 +141,17 @@ func TestDevReadyFile(t *testing.T) {
 	if err := json.Unmarshal(b, &members); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"base_url", "demo_url", "console_url", "operator_token", "publisher_id", "integration_id",
-		"integration_id_l2", "secret_key", "public_key", "webhook_secret", "webhook_url", "engine", "kv", "pid"} {
+	for _, name := range []string{
+		"base_url", "demo_url", "console_url", "operator_token", "publisher_id",
+		"integration_id", "integration_id_l2", "secret_key", "public_key",
+		"webhook_secret", "webhook_url", "engine", "kv", "pid",
+	} {
 		if v := members[name]; v == nil || v == "" || v == 0.0 {
 			t.Errorf("the ready file's %s is %v", name, v)
 		}
 	}
-	if pub.WebhookURL != pub.DemoURL+"/webhooks" || pub.Engine != "native" || pub.KV != "memory" || pub.PID != os.Getpid() {
+	if pub.WebhookURL != pub.DemoURL+"/webhooks" || pub.Engine != "native" || pub.KV != "memory" ||
+		pub.PID != os.Getpid() {
 		t.Errorf("the ready file says %+v", pub.readyFile)
 	}
 }
@@ -212,12 +218,22 @@ func TestWelcome(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.welcome(readyFile{BaseURL: "http://127.0.0.1:8080", DemoURL: "http://127.0.0.1:8090", WebhookURL: "http://127.0.0.1:8090/webhooks", seeds: s},
-			"/data", []string{"0.0.0.0:8080"})
+		ready := readyFile{
+			BaseURL:    "http://127.0.0.1:8080",
+			DemoURL:    "http://127.0.0.1:8090",
+			WebhookURL: "http://127.0.0.1:8090/webhooks",
+			seeds:      s,
+		}
+		p.welcome(ready, "/data", []string{"0.0.0.0:8080"})
 		if shown := strings.Contains(stdout.String(), s.SecretKey); shown != terminal {
 			t.Errorf("on a terminal: %v, the secret key is shown: %v", terminal, shown)
 		}
-		for _, want := range []string{"http://127.0.0.1:8090/inbox", "/data/dev.json", "Other machines can reach 0.0.0.0:8080", s.PublicKey} {
+		for _, want := range []string{
+			"http://127.0.0.1:8090/inbox",
+			"/data/dev.json",
+			"Other machines can reach 0.0.0.0:8080",
+			s.PublicKey,
+		} {
 			if !strings.Contains(stdout.String(), want) {
 				t.Errorf("%q is not said in %s", want, stdout)
 			}

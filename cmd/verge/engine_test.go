@@ -46,7 +46,8 @@ func TestEngineWasm(t *testing.T) {
 				}
 			}
 			for _, run := range []string{"first", "again"} {
-				dev := startDev(t, dir, "--engine", "wasm", "--module", module, "--kv", kv, "--webhook-url", sink.URL, "--log-level", "warn")
+				dev := startDev(t, dir, "--engine", "wasm", "--module", module, "--kv", kv,
+					"--webhook-url", sink.URL, "--log-level", "warn")
 				sink.trust(dev.WebhookSecret)
 				if dev.Engine != "wasm" {
 					t.Errorf("the ready file says engine %q", dev.Engine)
@@ -146,9 +147,10 @@ func TestModulesThatCannotServe(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		code := run(t.Context(), []string{"dev", "--addr", "127.0.0.1:0", "--demo-addr", "127.0.0.1:0", "--kv", "memory",
-			"--data", dir, "--engine", "wasm", "--module", path}, p)
-		if code != exitFailed || !strings.Contains(stderr.String(), "engine wasm: ") || !strings.Contains(stderr.String(), c.says) {
+		code := run(t.Context(), []string{"dev", "--addr", "127.0.0.1:0", "--demo-addr", "127.0.0.1:0",
+			"--kv", "memory", "--data", dir, "--engine", "wasm", "--module", path}, p)
+		said := stderr.String()
+		if code != exitFailed || !strings.Contains(said, "engine wasm: ") || !strings.Contains(said, c.says) {
 			t.Errorf("%s: exit code %d: %s", name, code, stderr)
 		}
 	}
@@ -172,7 +174,8 @@ func TestServeWasm(t *testing.T) {
 			t.Parallel()
 			sink := newEvents(t)
 			sink.trust(testSecret)
-			site := newSite(t, c.open(t), sink.URL, g.section(module, "module_sha256 = \""+digestOf(kit.Module(t))+"\""))
+			site := newSite(t, c.open(t), sink.URL,
+				g.section(module, "module_sha256 = \""+digestOf(kit.Module(t))+"\""))
 			var token string
 			for _, run := range []string{"first", "again"} {
 				in := site.start()
@@ -195,13 +198,15 @@ func TestServeWasm(t *testing.T) {
 					t.Errorf("validate: %d %s", status, body)
 				}
 				p := operator()
-				if code, out := operate(p, in.at, "integration", "list"); code != exitOK || !strings.Contains(out, testIntegration) {
+				code, out := operate(p, in.at, "integration", "list")
+				if code != exitOK || !strings.Contains(out, testIntegration) {
 					t.Errorf("an operator's command: exit code %d: %s", code, out)
 				}
 				eventually(t, "its events", func() bool { return sink.has(id, "started") && sink.has(id, "completed") })
 				in.cmd.Process.Signal(syscall.SIGTERM)
 				<-in.ended
-				if code := in.cmd.ProcessState.ExitCode(); code != exitOK || strings.Contains(in.logs.String(), `"level":"ERROR"`) {
+				code = in.cmd.ProcessState.ExitCode()
+				if code != exitOK || strings.Contains(in.logs.String(), `"level":"ERROR"`) {
 					t.Errorf("%s run: exit code %d: %s", run, code, in.logs)
 				}
 			}
@@ -226,8 +231,9 @@ func wantGuestMetrics(t *testing.T, ops string) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`verge_wasm_module_info{sha256="`, "verge_wasm_compile_seconds_count 1", "verge_wasm_guest_start_seconds_count ",
-		"verge_wasm_requests_in_flight ", "verge_wasm_requests_queued 0", "verge_wasm_guests ", "verge_wasm_memory_bytes ",
+		`verge_wasm_module_info{sha256="`, "verge_wasm_compile_seconds_count 1",
+		"verge_wasm_guest_start_seconds_count ", "verge_wasm_requests_in_flight ",
+		"verge_wasm_requests_queued 0", "verge_wasm_guests ", "verge_wasm_memory_bytes ",
 		"verge_wasm_guests_recycled_total 0", `verge_wasm_activations_total{result="ok"} 1`,
 		`verge_wasm_effect_seconds_count{kind="commit"} `, `verge_wasm_effect_seconds_count{kind="get"} `,
 	} {
@@ -235,7 +241,11 @@ func wantGuestMetrics(t *testing.T, ops string) {
 			t.Errorf("the metrics do not have %s:\n%s", want, text)
 		}
 	}
-	for _, unwanted := range []string{"\nverge_wasm_guest_failures_total{", "\nverge_wasm_rollbacks_total{", "\nverge_wasm_memory_bytes 0"} {
+	for _, unwanted := range []string{
+		"\nverge_wasm_guest_failures_total{",
+		"\nverge_wasm_rollbacks_total{",
+		"\nverge_wasm_memory_bytes 0",
+	} {
 		if strings.Contains(string(text), unwanted) {
 			t.Errorf("the metrics have %s:\n%s", unwanted, text)
 		}

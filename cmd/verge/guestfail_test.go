@@ -27,14 +27,16 @@ func TestGuestsThatFailUnderAServer(t *testing.T) {
 		open  func(t *testing.T) string
 		kinds []string
 	}{
-		{"bolt", func(t *testing.T) string { return "bolt:" + filepath.Join(t.TempDir(), "verge.db") }, []string{"trap", "memory", "loop"}},
+		{"bolt", func(t *testing.T) string { return "bolt:" + filepath.Join(t.TempDir(), "verge.db") },
+			[]string{"trap", "memory", "loop"}},
 		{"redis", func(t *testing.T) string { return stores.StartRedis(t).URL() }, []string{"trap"}},
 	} {
 		t.Run(c.store, func(t *testing.T) {
 			t.Parallel()
 			sink := newEvents(t)
 			sink.trust(testSecret)
-			site := newSite(t, c.open(t), sink.URL, unlimited+g.section(module, "module_key = \""+g.public+"\"\ninterruptible = true"))
+			site := newSite(t, c.open(t), sink.URL,
+				unlimited+g.section(module, "module_key = \""+g.public+"\"\ninterruptible = true"))
 			in := site.start()
 
 			// Beside them, others walk. What befalls them is a 503, and nothing else.
@@ -73,7 +75,8 @@ func TestGuestsThatFailUnderAServer(t *testing.T) {
 				}
 				if kind != "loop" {
 					status, body := in.startFor(t, kind+":start")
-					if status != 503 || !strings.Contains(body, `"code":"UNAVAILABLE"`) || strings.Contains(body, "redirect_url") {
+					if status != 503 || !strings.Contains(body, `"code":"UNAVAILABLE"`) ||
+						strings.Contains(body, "redirect_url") {
 						t.Errorf("%s at the start: %d %s", kind, status, body)
 					}
 					servedAgain(t, in)
@@ -147,7 +150,10 @@ func TestGuestsThatFailUnderAServer(t *testing.T) {
 func (in *served) startFor(t *testing.T, user string) (status int, body string) {
 	t.Helper()
 	status, _, raw, err := in.api("POST", "/api/v1/verify/start", map[string]string{
-		"integration_id": testIntegration, "callback_url": "https://shop.example/callback", "external_user_id": user})
+		"integration_id":   testIntegration,
+		"callback_url":     "https://shop.example/callback",
+		"external_user_id": user,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +163,10 @@ func (in *served) startFor(t *testing.T, user string) (status int, body string) 
 // servedAgain waits no longer than a guest takes to be replaced.
 func servedAgain(t *testing.T, in *served) {
 	t.Helper()
-	eventually(t, "a request that is served", func() bool { _, err := quietWalk(in.publisher); return err == nil })
+	eventually(t, "a request that is served", func() bool {
+		_, err := quietWalk(in.publisher)
+		return err == nil
+	})
 }
 
 // walkOn goes through a verification and says what was acknowledged before it failed.
@@ -194,7 +203,8 @@ func TestRollbackUnderAServer(t *testing.T) {
 	before := in.modules(t).Active
 	code, out := operate(operator(), in.at, "module", "activate", bad, "--json")
 	var done admin.ModuleActivated
-	if code != exitOK || json.Unmarshal([]byte(out), &done) != nil || !done.Changed || done.Digest == before.Digest {
+	if code != exitOK || json.Unmarshal([]byte(out), &done) != nil || !done.Changed ||
+		done.Digest == before.Digest {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	first, err := quietWalk(in.publisher)
@@ -207,7 +217,8 @@ func TestRollbackUnderAServer(t *testing.T) {
 	eventually(t, "the module before", func() bool { return in.modules(t).Active.Digest == before.Digest })
 	s := in.modules(t)
 	if s.Active.Source != before.Source || s.Rejected == nil || s.Rejected.Digest != done.Digest ||
-		s.Rejected.Source != sentByOperator || !strings.Contains(s.Rejected.Reason, "failed soon after it was activated (trap)") {
+		s.Rejected.Source != sentByOperator ||
+		!strings.Contains(s.Rejected.Reason, "failed soon after it was activated (trap)") {
 		t.Errorf("%+v, refused %+v", s.Active, s.Rejected)
 	}
 	second, err := quietWalk(in.publisher)
@@ -217,8 +228,11 @@ func TestRollbackUnderAServer(t *testing.T) {
 	if status, body := in.startFor(t, "trap:start"); status != 200 {
 		t.Errorf("the request on which the other one failed: %d %s", status, body)
 	}
-	eventually(t, "the events", func() bool { return sink.has(first, "completed") && sink.has(second, "completed") })
-	if code, out := operate(operator(), in.at, "module", "show"); code != exitOK || !strings.Contains(out, "refused   ") {
+	eventually(t, "the events", func() bool {
+		return sink.has(first, "completed") && sink.has(second, "completed")
+	})
+	code, out = operate(operator(), in.at, "module", "show")
+	if code != exitOK || !strings.Contains(out, "refused   ") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 }

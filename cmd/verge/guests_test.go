@@ -72,7 +72,9 @@ func (g *guests) compile(path string, options ...string) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	if out, err := exec.Command("go", append([]string{"run", "./testdata/compile", g.cache(), path}, options...)...).CombinedOutput(); err != nil {
+	args := append([]string{"run", "./testdata/compile", g.cache(), path}, options...)
+	out, err := exec.Command("go", args...).CombinedOutput()
+	if err != nil {
 		g.t.Fatalf("%v: %s", err, out)
 	}
 	// The list by which a server takes what is there for its own.
@@ -98,7 +100,8 @@ func digestOf(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
 
 // section is for a configuration file.
 func (g *guests) section(path, more string) string {
-	return fmt.Sprintf("\n[engine]\nname = \"wasm\"\nmodule = %q\nmodule_cache = %q\n%s\n", path, g.cache(), more)
+	return fmt.Sprintf("\n[engine]\nname = \"wasm\"\nmodule = %q\nmodule_cache = %q\n%s\n",
+		path, g.cache(), more)
 }
 
 // another is a module that does the same and has other bytes: at its end there
@@ -168,7 +171,9 @@ func fail(s provider.Session, when string) {
 var hoard [][]byte
 `
 	dir := t.TempDir()
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{sandbox: filepath.Join(dir, "sandbox.go")}})
+	overlay, err := json.Marshal(map[string]any{
+		"Replace": map[string]string{sandbox: filepath.Join(dir, "sandbox.go")},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +182,8 @@ var hoard [][]byte
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-overlay", filepath.Join(dir, "overlay.json"),
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w",
+		"-overlay", filepath.Join(dir, "overlay.json"),
 		"-o", filepath.Join(dir, "failing.wasm"), "github.com/verge-id/verge/wasm/guest")
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

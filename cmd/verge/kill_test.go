@@ -35,7 +35,8 @@ func TestKill(t *testing.T) {
 		lease time.Duration // what a process that was killed keeps from the next one
 	}{
 		{"bolt", func(t *testing.T) string { return "bolt:" + filepath.Join(t.TempDir(), "verge.db") }, 0},
-		{"redis", func(t *testing.T) string { return stores.StartRedis(t, stores.Durable...).URL() }, 29 * time.Second},
+		{"redis", func(t *testing.T) string { return stores.StartRedis(t, stores.Durable...).URL() },
+			29 * time.Second},
 	} {
 		t.Run(c.store, func(t *testing.T) {
 			t.Parallel()
@@ -144,7 +145,8 @@ func killing(t *testing.T, kv string, kills int, lease time.Duration, rng *rand.
 		t.Errorf("I4: %s", what)
 	}
 	if started < kills || completed == 0 || validated == 0 {
-		t.Errorf("little was put to the test: %d started, %d completed, %d validated", started, completed, validated)
+		t.Errorf("little was put to the test: %d started, %d completed, %d validated",
+			started, completed, validated)
 	}
 	t.Logf("%d kills: %d sessions started, %d completed, %d validated", kills, started, completed, validated)
 }

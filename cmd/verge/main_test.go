@@ -19,7 +19,8 @@ func TestMain(m *testing.M) {
 	// that a script runs as "verge" keeps those that the script has set.
 	if filepath.Base(os.Args[0]) != "verge" {
 		for _, v := range os.Environ() {
-			if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "VERGE_") && !slices.Contains(ofTests, name) {
+			name, _, _ := strings.Cut(v, "=")
+			if strings.HasPrefix(name, "VERGE_") && !slices.Contains(ofTests, name) {
 				os.Unsetenv(name)
 			}
 		}

@@ -48,7 +48,8 @@ func (c *moduleKeygenCmd) Run(p *program) error {
 	}
 	// The key is alone on stdout, so that a script can take it from there.
 	fmt.Fprintln(p.stdout, modules.FormatPublicKey(public))
-	fmt.Fprintf(p.stderr, "Wrote the private key to %s (mode 0600). The public one, above, is for module_key.\n", c.File)
+	fmt.Fprintf(p.stderr, "Wrote the private key to %s (mode 0600). The public one, above, is for module_key.\n",
+		c.File)
 	return nil
 }
 
@@ -99,7 +100,8 @@ func (c *moduleSignCmd) Run(p *program) error {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "Wrote %s: SHA-256 %s, version %d, signed by %s.\n",
-		modules.SignatureFile(c.Module), m.Digest, c.Version, modules.FormatPublicKey(key.Public().(ed25519.PublicKey)))
+		modules.SignatureFile(c.Module), m.Digest, c.Version,
+		modules.FormatPublicKey(key.Public().(ed25519.PublicKey)))
 	return nil
 }
 

@@ -55,8 +55,8 @@ func (c *config) check(p *program, ps *problems) plan {
 }
 
 // noMethod is why mode production is refused.
-const noMethod = "production has no verification method in this release: the sandbox is the only one, and it " +
-	"verifies nobody. Set mode = \"test\" for a deployment against which publishers try their code"
+const noMethod = "production has no verification method in this release: the sandbox is the only one, " +
+	"and it verifies nobody. Set mode = \"test\" for a deployment against which publishers try their code"
 
 // judge has the packages that use the settings judge them. token is what the
 // configuration calls the operator token.
@@ -148,12 +148,19 @@ func (c *config) checkKeyring(p *program, pl *plan, ps *problems) {
 // checkEngine reads the module, too.
 func (c *config) checkEngine(p *program, ps *problems) engineAt {
 	e := c.Engine
-	at := engineAt{name: cmp.Or(e.Name, nativeEngine), module: e.Module, cache: e.ModuleCache, interruptible: e.Interruptible}
+	at := engineAt{
+		name:          cmp.Or(e.Name, nativeEngine),
+		module:        e.Module,
+		cache:         e.ModuleCache,
+		interruptible: e.Interruptible,
+	}
 	switch at.name {
 	case wasmEngine:
 	case nativeEngine:
-		if e.Module != "" || e.ModuleSHA256 != "" || e.ModuleKey != "" || e.MinVersion != 0 || e.ModuleCache != "" || e.Interruptible {
-			ps.add("engine: module, module_sha256, module_key, module_min_version, module_cache and interruptible are for name = %q; it is %s", wasmEngine, at.name)
+		if e.Module != "" || e.ModuleSHA256 != "" || e.ModuleKey != "" || e.MinVersion != 0 ||
+			e.ModuleCache != "" || e.Interruptible {
+			ps.add("engine: module, module_sha256, module_key, module_min_version, "+
+				"module_cache and interruptible are for name = %q; it is %s", wasmEngine, at.name)
 		}
 		return at
 	default:

@@ -81,7 +81,9 @@ func newPublisher(r readyFile) *publisher {
 }
 
 // api makes one call and returns status and body.
-func (p *publisher) api(method, path string, in any) (status int, header http.Header, body []byte, err error) {
+func (p *publisher) api(
+	method, path string, in any,
+) (status int, header http.Header, body []byte, err error) {
 	raw, err := json.Marshal(in)
 	if err != nil {
 		return 0, nil, nil, err
@@ -248,7 +250,8 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var event webhook.Event
-	if err := errors.Join(webhook.Verify(e.secret, r.Header, body, time.Now(), 0), json.Unmarshal(body, &event)); err != nil {
+	err = errors.Join(webhook.Verify(e.secret, r.Header, body, time.Now(), 0), json.Unmarshal(body, &event))
+	if err != nil {
 		e.wrong = append(e.wrong, err.Error())
 		w.WriteHeader(http.StatusUnauthorized)
 		return

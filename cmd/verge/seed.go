@@ -110,7 +110,12 @@ func loadKeyring(fsys afero.Fs, dir string, random io.Reader, now time.Time) (to
 func (s seeds) site(webhookURL, demoOrigin string) integration.Site {
 	l1 := integration.SiteIntegration{ID: s.IntegrationID, Name: "Age estimation", Level: "L1", ChallengeAge: 25,
 		BrowserOrigins: []string{demoOrigin}}
-	l2 := integration.SiteIntegration{ID: s.IntegrationIDL2, Name: "Identity document", Level: "L2", ChallengeAge: 18}
+	l2 := integration.SiteIntegration{
+		ID:           s.IntegrationIDL2,
+		Name:         "Identity document",
+		Level:        "L2",
+		ChallengeAge: 18,
+	}
 	site := integration.Site{
 		Publishers:   []integration.Publisher{{ID: s.PublisherID, Name: "Oak & Ember (demo)"}},
 		Integrations: []integration.SiteIntegration{l1, l2},
@@ -156,13 +161,16 @@ func (s seeds) plant(ctx context.Context, d *integration.Directory, site integra
 
 // plantKey imports a key that is not there yet, and leaves one that is as it
 // is: a key that was revoked must not come back with a restart.
-func plantKey(ctx context.Context, d *integration.Directory, text, prefix string, k integration.Key, log *slog.Logger) error {
+func plantKey(
+	ctx context.Context, d *integration.Directory, text, prefix string, k integration.Key, log *slog.Logger,
+) error {
 	known, err := d.Key(ctx, prefix, text)
 	if errors.Is(err, integration.ErrNotFound) {
 		return d.ImportKey(ctx, text, k)
 	}
 	if err == nil && !known.Active(k.Created) {
-		log.Warn("a seeded key was revoked and stays so; delete the data directory to start afresh", "key", known.ID)
+		log.Warn("a seeded key was revoked and stays so; delete the data directory to start afresh",
+			"key", known.ID)
 	}
 	return err
 }

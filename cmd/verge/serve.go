@@ -65,7 +65,8 @@ Examples:
     verge serve --example > verge.toml
     verge serve --config verge.toml --check
     VERGE_OPERATOR_TOKEN=$(cat token) verge serve --config verge.toml --log-level warn
-    verge serve --config verge.toml --engine wasm --module verge.wasm --module-sha256 $(sha256sum < verge.wasm | cut -c-64)`
+    verge serve --config verge.toml --engine wasm --module verge.wasm \
+        --module-sha256 $(sha256sum < verge.wasm | cut -c-64)`
 }
 
 //go:embed example.toml
@@ -105,7 +106,8 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	for _, w := range pl.warnings {
 		pl.log.Warn("the configuration allows what may not be meant", "what", w)
 	}
-	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.store.String(), in.modules.Attr(), "version", thisBuild().Version,
+	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.store.String(),
+		in.modules.Attr(), "version", thisBuild().Version,
 		"public", addrOf(pl.public), "admin", addrOf(pl.admin), "ops", addrOf(pl.ops))
 	go func() {
 		for range hangUps {
@@ -153,7 +155,8 @@ func (c *serveCmd) plan(p *program) (plan, config, error) {
 		}
 	}
 	if at, err := kvadapters.ParseAddress(conf.KV); err == nil && at.HasPassword() {
-		ps.add("kv: it has a password, and this file is no place for one; put the password into a file named by store.password_file, or the URL into VERGE_KV")
+		ps.add("kv: it has a password, and this file is no place for one; " +
+			"put the password into a file named by store.password_file, or the URL into VERGE_KV")
 	}
 	c.overlay(&conf)
 	pl := conf.check(p, &ps)

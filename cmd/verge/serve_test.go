@@ -57,7 +57,11 @@ func serveFiles(t *testing.T, files map[string]string) *program {
 	t.Helper()
 	p, _, _ := testProgram()
 	p.getenv = func(name string) (string, bool) {
-		v, ok := map[string]string{"VERGE_OPERATOR_TOKEN": testToken, "HOOK": testSecret, "HOOK2": testSecret + "-another"}[name]
+		v, ok := map[string]string{
+			"VERGE_OPERATOR_TOKEN": testToken,
+			"HOOK":                 testSecret,
+			"HOOK2":                testSecret + "-another",
+		}[name]
 		return v, ok
 	}
 	ring, err := token.GenerateKeyring(p.random, p.now())
@@ -85,7 +89,8 @@ func serveHere(t *testing.T, p *program, args ...string) (at serving, stop func(
 	t.Cleanup(cancel)
 	exit := make(chan int, 1)
 	go func() {
-		exit <- run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, args...), &running)
+		exit <- run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0",
+			"--admin-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, args...), &running)
 	}()
 	eventually(t, "the server", func() bool {
 		if len(exit) > 0 {
@@ -168,11 +173,13 @@ func TestServeReadiness(t *testing.T) {
 			at, stop := serveHere(t, p, "--config", tt.config)
 			code, out := operate(p, at, "integration", "list", "--json")
 			var all []struct{ Ready bool }
-			if code != exitOK || json.Unmarshal([]byte(out), &all) != nil || len(all) != 1 || all[0].Ready != tt.ready {
+			if code != exitOK || json.Unmarshal([]byte(out), &all) != nil || len(all) != 1 ||
+				all[0].Ready != tt.ready {
 				t.Errorf("exit code %d: %s", code, out)
 			}
 			if tt.name == "never tested" {
-				if code, out := operate(p, at, "integration", "test", testIntegration); code != exitOK || !strings.Contains(out, "Ready.") {
+				code, out := operate(p, at, "integration", "test", testIntegration)
+				if code != exitOK || !strings.Contains(out, "Ready.") {
 					t.Errorf("test: exit code %d: %s", code, out)
 				}
 			}
@@ -185,7 +192,9 @@ func TestServeReadiness(t *testing.T) {
 
 // TestServeNotReady: contract 5, INTEGRATION_NOT_READY, which mode test has in common with production.
 func TestServeNotReady(t *testing.T) {
-	p := serveFiles(t, map[string]string{"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")})
+	p := serveFiles(t, map[string]string{
+		"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK"),
+	})
 	at, stop := serveHere(t, p, "--config", "/verge.toml")
 	defer stop()
 	code, out := operate(p, at, "key", "create", "--publisher", "pub_example", "--json")
@@ -194,7 +203,8 @@ func TestServeNotReady(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	pub := newPublisher(readyFile{BaseURL: "http://" + at.Public, seeds: seeds{SecretKey: created.Key}})
-	if _, _, err := pub.start(testIntegration); err == nil || !strings.Contains(err.Error(), "INTEGRATION_NOT_READY") {
+	_, _, err := pub.start(testIntegration)
+	if err == nil || !strings.Contains(err.Error(), "INTEGRATION_NOT_READY") {
 		t.Errorf("start: %v", err)
 	}
 }
@@ -219,15 +229,18 @@ func TestServeDeadDeliveries(t *testing.T) {
 		_, out = operate(p, at, "delivery", "list")
 		return strings.Contains(out, id)
 	})
-	if !strings.Contains(out, "verification.started") || !strings.Contains(out, "refused") || !strings.Contains(out, "status 401") {
+	if !strings.Contains(out, "verification.started") || !strings.Contains(out, "refused") ||
+		!strings.Contains(out, "status 401") {
 		t.Errorf("list: %s", out)
 	}
-	if code, out := operate(p, at, "integration", "test", testIntegration); code != exitFailed || !strings.Contains(out, "NOT_READY:") {
+	code, out := operate(p, at, "integration", "test", testIntegration)
+	if code != exitFailed || !strings.Contains(out, "NOT_READY:") {
 		t.Errorf("test of a receiver that refuses everything: exit code %d: %s", code, out)
 	}
 
 	sink.trust(testSecret)
-	if code, out := operate(p, at, "delivery", "resend", "--all"); code != exitOK || !strings.Contains(out, "scheduled") {
+	code, out = operate(p, at, "delivery", "resend", "--all")
+	if code != exitOK || !strings.Contains(out, "scheduled") {
 		t.Errorf("resend: exit code %d: %s", code, out)
 	}
 	eventually(t, "the event", func() bool { return sink.has(id, "started") })
@@ -249,11 +262,13 @@ func TestServeShowsWhatIsDown(t *testing.T) {
 	p := serveFiles(t, map[string]string{"/verge.toml": configFor("dev", "memory", down, "HOOK")})
 	at, stop := serveHere(t, p, "--config", "/verge.toml")
 	defer stop()
-	if code, out := operate(p, at, "delivery", "list"); code != exitOK || !strings.Contains(out, "none waits for a retry") {
+	code, out := operate(p, at, "delivery", "list")
+	if code != exitOK || !strings.Contains(out, "none waits for a retry") {
 		t.Errorf("list: exit code %d: %s", code, out)
 	}
-	code, out := operate(p, at, "integration", "test", testIntegration)
-	if code != exitFailed || strings.Count(out, "connection_refused") != 1 || strings.Contains(out, "altered_body") || strings.Contains(out, "webhook secret") {
+	code, out = operate(p, at, "integration", "test", testIntegration)
+	if code != exitFailed || strings.Count(out, "connection_refused") != 1 ||
+		strings.Contains(out, "altered_body") || strings.Contains(out, "webhook secret") {
 		t.Errorf("test: exit code %d: %s", code, out)
 	}
 	_, out = operate(p, at, "key", "create", "--publisher", "pub_example", "--json")
@@ -270,7 +285,12 @@ func TestServeShowsWhatIsDown(t *testing.T) {
 		_, out = operate(p, at, "delivery", "list")
 		return strings.Contains(out, id)
 	})
-	for _, want := range []string{"Waiting for a retry:", "verification.started", "connection_refused", "No event has been given up."} {
+	for _, want := range []string{
+		"Waiting for a retry:",
+		"verification.started",
+		"connection_refused",
+		"No event has been given up.",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("list does not say %q: %s", want, out)
 		}
@@ -280,7 +300,8 @@ func TestServeShowsWhatIsDown(t *testing.T) {
 		State, Event, Last, Due string
 		Attempts                int
 	}
-	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 || all[0].State != "waiting" || all[0].Last != "connection_refused" ||
+	err = json.Unmarshal([]byte(out), &all)
+	if err != nil || len(all) != 1 || all[0].State != "waiting" || all[0].Last != "connection_refused" ||
 		all[0].Attempts < 1 || all[0].Due == "" {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -293,7 +314,10 @@ func TestServeTLS(t *testing.T) {
 		"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")})
 	at, stop := serveHere(t, p, "--config", "/verge.toml", "--tls-cert", "/tls.crt", "--tls-key", "/tls.key")
 	defer stop()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}, Timeout: patience}
+	client := &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}},
+		Timeout:   patience,
+	}
 	for url, want := range map[string]int{
 		"https://" + at.Public + "/readyz":             200,
 		"https://" + at.Admin + "/admin/v1/deliveries": 401,
@@ -319,10 +343,13 @@ func TestServePortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	p := serveFiles(t, map[string]string{"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")})
+	p := serveFiles(t, map[string]string{
+		"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK"),
+	})
 	stderr := new(bytes.Buffer)
 	p.stderr = stderr
-	code := run(context.Background(), []string{"serve", "--config", "/verge.toml", "--listen", "127.0.0.1:0", "--admin-listen", taken.Addr().String()}, p)
+	code := run(context.Background(), []string{"serve", "--config", "/verge.toml",
+		"--listen", "127.0.0.1:0", "--admin-listen", taken.Addr().String()}, p)
 	if code != exitFailed || !strings.Contains(stderr.String(), "listen.admin (--admin-listen)") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}

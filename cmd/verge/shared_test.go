@@ -61,7 +61,9 @@ func TestInstancesShare(t *testing.T) {
 					if valid.Load() != 1 {
 						t.Errorf("I1: the token of %s validated %d times", id, valid.Load())
 					}
-					eventually(t, "the events of "+id, func() bool { return sink.has(id, "started") && sink.has(id, "completed") })
+					eventually(t, "the events of "+id, func() bool {
+						return sink.has(id, "started") && sink.has(id, "completed")
+					})
 				}
 			})
 			t.Run("rate limits", func(t *testing.T) {
@@ -83,7 +85,8 @@ func TestInstancesShare(t *testing.T) {
 				}
 				// One comes free every two seconds.
 				if most := 31 + int(time.Since(begin)/(2*time.Second)); served < 30 || served > most {
-					t.Errorf("30 requests a minute were allowed, three instances served %d (at most %d by now)", served, most)
+					t.Errorf("30 requests a minute were allowed, three instances served %d (at most %d by now)",
+						served, most)
 				}
 			})
 			t.Run("keys revoked at one are refused by all", func(t *testing.T) {
@@ -142,7 +145,8 @@ func newHolding(t *testing.T) *holding {
 func (h *holding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	var event webhook.Event
-	if err != nil || webhook.Verify(testSecret, r.Header, body, time.Now(), 0) != nil || json.Unmarshal(body, &event) != nil {
+	if err != nil || webhook.Verify(testSecret, r.Header, body, time.Now(), 0) != nil ||
+		json.Unmarshal(body, &event) != nil {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -206,7 +210,10 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			if _, _, err := frozen.start(testIntegration); err != nil {
 				t.Errorf("it does not serve any more: %v", err)
 			}
-			eventually(t, "an event of the one that was frozen", func() bool { events, _ := sink.count(); return events == 2*each+1 })
+			eventually(t, "an event of the one that was frozen", func() bool {
+				events, _ := sink.count()
+				return events == 2*each+1
+			})
 			time.Sleep(8 * time.Second) // a failure that was recorded is tried again after 4 to 6 s
 			// I4: the extra requests are those that were in hand, the bytes the same.
 			if events, posts := sink.count(); events != 2*each+1 || posts != 2*16+2*each+1 {
@@ -221,7 +228,8 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			}
 			p, _, _ := testProgram()
 			p.getenv = func(string) (string, bool) { return testToken, true }
-			if code, out := operate(p, third.at, "delivery", "list"); code != exitOK || !strings.Contains(out, "No event has been given up") {
+			code, out := operate(p, third.at, "delivery", "list")
+			if code != exitOK || !strings.Contains(out, "No event has been given up") {
 				t.Errorf("exit code %d: %s", code, out)
 			}
 		})

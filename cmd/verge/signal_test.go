@@ -48,7 +48,8 @@ func TestTerminateUnderLoad(t *testing.T) {
 					return
 				}
 				requests.Add(2)
-				status, _, body, err := client.api("POST", "/api/v1/verify/validate", map[string]string{"result_token": token})
+				status, _, body, err := client.api("POST", "/api/v1/verify/validate",
+					map[string]string{"result_token": token})
 				if refused(err) {
 					return
 				}
@@ -78,7 +79,8 @@ func TestTerminateUnderLoad(t *testing.T) {
 // handshake, the kernel resets instead of refusing.
 func refused(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial" && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET))
+	return errors.As(err, &op) && op.Op == "dial" &&
+		(errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET))
 }
 
 // TestSecondSignal: whoever asks twice does not want to wait for a receiver that hangs.
@@ -122,7 +124,9 @@ func TestHangUp(t *testing.T) {
 		t.Errorf("dev: %v", err)
 	}
 
-	p := serveFiles(t, map[string]string{"/verge.toml": configFor("test", "memory", "https://hooks.publisher.example/", "HOOK")})
+	p := serveFiles(t, map[string]string{
+		"/verge.toml": configFor("test", "memory", "https://hooks.publisher.example/", "HOOK"),
+	})
 	at, stop := serveHere(t, p, "--config", "/verge.toml")
 	if err := syscall.Kill(syscall.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)

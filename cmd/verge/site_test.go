@@ -67,7 +67,8 @@ func (s *site) launch() *served {
 	s.t.Helper()
 	in := &served{logs: new(lines), ended: make(chan struct{})}
 	in.cmd = exec.Command(cmp.Or(s.binary, "verge"), "serve", "--config", s.config,
-		"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-level", "info")
+		"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
+		"--log-level", "info")
 	in.cmd.Env = append(os.Environ(), "VERGE_OPERATOR_TOKEN="+testToken, "HOOK="+testSecret)
 	in.cmd.Stderr = in.logs
 	if err := in.cmd.Start(); err != nil {
@@ -99,7 +100,10 @@ func (s *site) ready(in *served) {
 	if s.key == "" {
 		s.key = s.createKey(in.at)
 	}
-	in.publisher = newPublisher(readyFile{BaseURL: "http://" + in.at.Public, seeds: seeds{SecretKey: s.key, IntegrationID: testIntegration}})
+	in.publisher = newPublisher(readyFile{
+		BaseURL: "http://" + in.at.Public,
+		seeds:   seeds{SecretKey: s.key, IntegrationID: testIntegration},
+	})
 }
 
 // kill is kill -9.

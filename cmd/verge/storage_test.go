@@ -154,23 +154,28 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 	eventually(t, "the failure to be met", func() bool { return count(in.logs, "the store fails") > 0 })
 	if !now.brief {
 		time.Sleep(2500 * time.Millisecond) // of requests that are refused
-		if status, _, body, err := in.api("GET", "/api/v1/verify/sessions/"+early, nil); err != nil || status != 200 {
+		status, _, body, err := in.api("GET", "/api/v1/verify/sessions/"+early, nil)
+		if err != nil || status != 200 {
 			t.Errorf("reconcile, which writes nothing: %v %d %s", err, status, body)
 		}
-		if location, err := in.choose(redirect, "approve"); err == nil || !strings.Contains(err.Error(), "503") || strings.Contains(err.Error(), "the page") {
+		location, err := in.choose(redirect, "approve")
+		if err == nil || !strings.Contains(err.Error(), "503") || strings.Contains(err.Error(), "the page") {
 			t.Errorf("the page writes nothing and its form does: %q, %v", location, err)
 		}
 		status, header, body, err := in.api("POST", "/api/v1/verify/start", map[string]string{
 			"integration_id": testIntegration, "callback_url": "https://shop.example/callback"})
-		if wait, _ := strconv.Atoi(header.Get("Retry-After")); err != nil || status != 503 || wait < 2 || wait > 30 {
+		wait, _ := strconv.Atoi(header.Get("Retry-After"))
+		if err != nil || status != 503 || wait < 2 || wait > 30 {
 			t.Errorf("start: %v %d, Retry-After %q: %s", err, status, header.Get("Retry-After"), body)
 		}
 		for _, path := range []string{"/healthz", "/readyz"} {
-			if status, body := fetch(t, in.at.Ops, path); status != 200 || !strings.Contains(body, `"degraded"`) || !strings.Contains(body, "verge.db") {
+			status, body := fetch(t, in.at.Ops, path)
+			if status != 200 || !strings.Contains(body, `"degraded"`) || !strings.Contains(body, "verge.db") {
 				t.Errorf("%s while nothing can be written: %d %s", path, status, body)
 			}
 		}
-		if _, body := fetch(t, in.at.Ops, "/metrics"); !strings.Contains(body, `verge_store_failing{what="writes"} 1`) {
+		_, metrics := fetch(t, in.at.Ops, "/metrics")
+		if !strings.Contains(metrics, `verge_store_failing{what="writes"} 1`) {
 			t.Error("the metrics do not say that the store fails")
 		}
 	}
@@ -178,7 +183,8 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 	before := done()
 	since := time.Now()
 	eventually(t, "walks afterwards, with no restart", func() bool { return done() > before+20 })
-	t.Logf("%v after the end of the failure 20 walks had come to their end", time.Since(since).Round(time.Millisecond))
+	t.Logf("%v after the end of the failure 20 walks had come to their end",
+		time.Since(since).Round(time.Millisecond))
 	close(over)
 	walkers.Wait()
 	if status, body := fetch(t, in.at.Ops, "/healthz"); status != 200 || !strings.Contains(body, `"ok"`) {
@@ -190,7 +196,8 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 	default:
 	}
 	audit(t, in, sink, all)
-	if fails, again := count(in.logs, "the store fails"), count(in.logs, "the store answers again"); fails != 1 || again != 1 {
+	fails, again := count(in.logs, "the store fails"), count(in.logs, "the store answers again")
+	if fails != 1 || again != 1 {
 		t.Errorf("%d lines say that the store fails and %d that it answers again, want one for each", fails, again)
 	}
 	if n := count(in.logs, `"level":"ERROR"`) + count(in.logs, `"level":"WARN"`); n != 2 {
@@ -284,7 +291,9 @@ func fullDisk(t *testing.T) (string, trouble) {
 func fileLimit(t *testing.T) (string, trouble) {
 	dir := t.TempDir()
 	limit := func(in *served, bytes uint64) {
-		if err := unix.Prlimit(in.cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}, nil); err != nil {
+		err := unix.Prlimit(in.cmd.Process.Pid, unix.RLIMIT_FSIZE,
+			&unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}, nil)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -302,7 +311,8 @@ func said(mode string, brief bool) func(t *testing.T) (string, trouble) {
 		return dir, trouble{
 			brief: brief,
 			begin: func(*served) {
-				if err := errors.Join(os.WriteFile(file+".new", []byte(mode), 0o600), os.Rename(file+".new", file)); err != nil {
+				err := errors.Join(os.WriteFile(file+".new", []byte(mode), 0o600), os.Rename(file+".new", file))
+				if err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -346,7 +356,8 @@ func TestAStoreThatLostWhatItAcknowledgedEndsTheProcess(t *testing.T) {
 			return false
 		}
 	})
-	if code := in.cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(in.logs.String(), "given up") {
+	code := in.cmd.ProcessState.ExitCode()
+	if code != exitFailed || !strings.Contains(in.logs.String(), "given up") {
 		t.Errorf("exit code %d, want %d and why: %s", code, exitFailed, in.logs)
 	}
 }
@@ -358,7 +369,8 @@ func TestAFrozenStoreHoldsNobodyLongerThanTheBudget(t *testing.T) {
 			redis := stores.StartRedis(t)
 			sink := newEvents(t)
 			sink.trust(testSecret)
-			site := newSite(t, redis.URL(), sink.URL, unlimited+"\n[store]\nbudget = \"1s\"\n"+engineSection(t, engine))
+			site := newSite(t, redis.URL(), sink.URL,
+				unlimited+"\n[store]\nbudget = \"1s\"\n"+engineSection(t, engine))
 			in := site.start()
 			_, redirect, err := in.start(testIntegration)
 			if err != nil {

@@ -46,7 +46,8 @@ func TestUpgrade(t *testing.T) {
 	var running []member
 	for n, stage := range stages {
 		if n == len(stages)-1 {
-			if code := run(t.Context(), []string{"keyring", "rotate", site.ring, "--seals-in", "0s"}, onDisk()); code != exitOK {
+			code := run(t.Context(), []string{"keyring", "rotate", site.ring, "--seals-in", "0s"}, onDisk())
+			if code != exitOK {
 				t.Fatal("rotate: exit code ", code)
 			}
 			time.Sleep(20 * time.Second) // its time has come, and all is signed
@@ -81,7 +82,8 @@ func TestUpgrade(t *testing.T) {
 			if valid, status, body := running[1].validate(result); !valid {
 				t.Errorf("%s: a result of the stage before: %d %s", stage.name, status, body)
 			}
-			if status, _, body, err := running[0].api("GET", "/api/v1/verify/sessions/"+s.id, nil); err != nil || status != 200 {
+			status, _, body, err := running[0].api("GET", "/api/v1/verify/sessions/"+s.id, nil)
+			if err != nil || status != 200 {
 				t.Errorf("%s: a session of the stage before: %d %s %v", stage.name, status, body, err)
 			}
 		}
@@ -107,7 +109,9 @@ func TestUpgrade(t *testing.T) {
 			carried = append(carried, s)
 		}
 		for _, id := range w.sessions() {
-			eventually(t, "the events of "+id, func() bool { return sink.has(id, "started") && sink.has(id, "completed") })
+			eventually(t, "the events of "+id, func() bool {
+				return sink.has(id, "started") && sink.has(id, "completed")
+			})
 		}
 		t.Logf("%s: %d requests, %d failed", stage.name, w.requests.Load(), len(w.failed()))
 	}
@@ -124,7 +128,8 @@ func withoutLimits(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.NewReplacer("preflights_per_ip = 1000000\n", "", "pages_per_ip = 1000000\n", "").Replace(string(b))
+	added := strings.NewReplacer("preflights_per_ip = 1000000\n", "", "pages_per_ip = 1000000\n", "")
+	text := added.Replace(string(b))
 	path += ".before"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -50,16 +50,21 @@ func newWalk(t *testing.T, before ...step) *walk {
 	}
 	url := "http://" + l.Addr().String()
 	h := testharness.New(t, &testharness.Options{WebhookURL: url + "/webhooks"})
-	site := demo.New(demo.Config{BaseURL: h.BaseURL, DemoURL: url, SecretKey: h.Publisher.SecretKey,
-		WebhookSecret: h.Publisher.L1.WebhookSecret, IntegrationL1: h.Publisher.L1.ID, IntegrationL2: h.Publisher.L2.ID, Now: h.Now})
+	site := demo.New(demo.Config{
+		BaseURL: h.BaseURL, DemoURL: url,
+		SecretKey: h.Publisher.SecretKey, WebhookSecret: h.Publisher.L1.WebhookSecret,
+		IntegrationL1: h.Publisher.L1.ID, IntegrationL2: h.Publisher.L2.ID,
+		Now: h.Now,
+	})
 	server := &http.Server{Handler: site}
 	go server.Serve(l)
 	t.Cleanup(func() { site.Close(); server.Close() })
 
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("no-proxy-server", true), chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1"))...)
+		chromedp.Flag("no-proxy-server", true), chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1"))
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stop)
 	ctx, end := chromedp.NewContext(allocator)
 	t.Cleanup(end)
@@ -169,7 +174,8 @@ func (w *walk) inbox(types ...string) {
 	w.Settle()
 	w.open(w.url + "/inbox")
 	w.picture("inbox")
-	got := get(w, chromedp.Evaluate[[]string](`[...document.querySelectorAll("#deliveries > li")].map(li => li.innerText)`))
+	got := get(w, chromedp.Evaluate[[]string](
+		`[...document.querySelectorAll("#deliveries > li")].map(li => li.innerText)`))
 	if len(got) != len(types) {
 		w.t.Fatalf("the inbox has %d events, want %v:\n%s", len(got), types, strings.Join(got, "\n---\n"))
 	}

@@ -104,7 +104,10 @@ func New(conf Config) *Site {
 	mux.HandleFunc("GET /inbox.json", s.listInbox)
 	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)))
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
-		s.problem(w, http.StatusNotFound, problem{Title: "There is no such page", Text: "The address may be mistyped."})
+		s.problem(w, http.StatusNotFound, problem{
+			Title: "There is no such page",
+			Text:  "The address may be mistyped.",
+		})
 	})
 	s.handler = s.guard(http.NewCrossOriginProtection().Handler(mux))
 	return s

@@ -91,7 +91,8 @@ func (v *fakeVerge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out = map[string]any{
 			"session_id": id, "status": "FAILED", "verified": false,
 			"failure_code": "MAX_ATTEMPTS", "failure_reason": "too many", "level": "L1", "challenge_age": 25,
-			"completed_at": "2026-11-20T22:11:00.000Z", "expires_at": "2026-11-20T22:20:00.000Z", "result_available": false,
+			"completed_at": "2026-11-20T22:11:00.000Z", "expires_at": "2026-11-20T22:20:00.000Z",
+			"result_available": false,
 		}
 	}
 	json.NewEncoder(w).Encode(out)
@@ -103,7 +104,8 @@ func apiRefusal(status int, code string) func(http.ResponseWriter) {
 			w.Header().Set("Retry-After", "7")
 		}
 		w.WriteHeader(status)
-		fmt.Fprintf(w, `{"code":%q,"error_code":%q,"error":"m <script>","message":"m","request_id":"req_1","details":[{"field":"language","code":"x","message":"unknown"}]}`, code, code)
+		fmt.Fprintf(w, `{"code":%q,"error_code":%q,"error":"m <script>","message":"m","request_id":"req_1",`+
+			`"details":[{"field":"language","code":"x","message":"unknown"}]}`, code, code)
 	}
 }
 
@@ -201,7 +203,11 @@ func (f *fixture) begin(v *visitor, form url.Values) (sessionID string, callback
 	f.verge.mu.Lock()
 	id := fmt.Sprintf("svc_sess_%d", len(f.verge.starts))
 	f.verge.mu.Unlock()
-	return id, url.Values{"session_id": {id}, "state": {f.lastStart()["state"].(string)}, "result_token": {"svc_rt_for_" + id}}
+	return id, url.Values{
+		"session_id":   {id},
+		"state":        {f.lastStart()["state"].(string)},
+		"result_token": {"svc_rt_for_" + id},
+	}
 }
 
 func TestStart(t *testing.T) {
@@ -211,8 +217,11 @@ func TestStart(t *testing.T) {
 		want map[string]any // beside state and callback_url
 	}{
 		{"spec Start: nothing chosen", url.Values{}, map[string]any{"integration_id": l1}},
-		{"spec Start: L2 is another integration", url.Values{"level": {"L2"}, "language": {""}, "external_user_id": {""}}, map[string]any{"integration_id": l2}},
-		{"spec Start: language and user go along", url.Values{"level": {"L1"}, "language": {"pt"}, "external_user_id": {"sandbox:init_error"}},
+		{"spec Start: L2 is another integration",
+			url.Values{"level": {"L2"}, "language": {""}, "external_user_id": {""}},
+			map[string]any{"integration_id": l2}},
+		{"spec Start: language and user go along",
+			url.Values{"level": {"L1"}, "language": {"pt"}, "external_user_id": {"sandbox:init_error"}},
 			map[string]any{"integration_id": l1, "language": "pt", "external_user_id": "sandbox:init_error"}},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
@@ -253,7 +262,10 @@ func TestCallbackAccepts(t *testing.T) {
 	}
 	for range 2 {
 		resp, body := v.get("/result")
-		for _, want := range []string{"Your age is verified", id, l1, "25", "L1", "2026-11-20T22:11:12.345Z", "2026-11-20T22:10:00.000Z"} {
+		for _, want := range []string{
+			"Your age is verified", id, l1, "25", "L1",
+			"2026-11-20T22:11:12.345Z", "2026-11-20T22:10:00.000Z",
+		} {
 			if !strings.Contains(body, want) {
 				t.Errorf("the result page (%d) does not say %q", resp.StatusCode, want)
 			}
@@ -290,24 +302,44 @@ func TestCallbackRejects(t *testing.T) {
 		says    string
 		noCalls bool
 	}{
-		{rule: "spec Authentication 7: another state", alter: func(c values) { c.Set("state", "x") }, status: 400, says: "STATE_MISMATCH", noCalls: true},
-		{rule: "spec Authentication 7: no state", alter: func(c values) { c.Del("state") }, status: 400, says: "STATE_MISMATCH", noCalls: true},
-		{rule: "spec Authentication 7: empty state", alter: func(c values) { c.Set("state", "") }, status: 400, says: "STATE_MISMATCH", noCalls: true},
-		{rule: "spec Authentication 7: the state of nobody", other: true, status: 400, says: "STATE_MISMATCH", noCalls: true},
-		{rule: "spec Authentication 7: a session not started here", alter: func(c values) { c.Set("session_id", "svc_sess_9") }, status: 400, says: "STATE_MISMATCH", noCalls: true},
-		{rule: "spec Authentication 7: no state matches no session", alter: func(c values) { c.Set("session_id", "svc_sess_9"); c.Set("state", "") }, status: 400, says: "STATE_MISMATCH", noCalls: true},
-		{rule: "two states", alter: func(c values) { c.Add("state", "x") }, status: 400, says: "once each", noCalls: true},
-		{rule: "no result token", alter: func(c values) { c.Del("result_token") }, status: 400, says: "once each", noCalls: true},
-		{rule: "the facts are of another session", facts: func(f map[string]any) { f["session_id"] = "svc_sess_9" }, status: 502, says: "Nothing was granted"},
-		{rule: "the facts are of another integration", facts: func(f map[string]any) { f["integration_id"] = l2 }, status: 502, says: "Nothing was granted"},
-		{rule: "not verified", facts: func(f map[string]any) { f["verified"] = false }, status: 502, says: "Nothing was granted"},
-		{rule: "not valid", facts: func(f map[string]any) { f["valid"] = false }, status: 502, says: "Nothing was granted"},
-		{rule: "contract 5: ALREADY_USED", refuse: apiRefusal(409, "ALREADY_USED"), status: 409, says: "used before"},
-		{rule: "contract 5: EXPIRED", refuse: apiRefusal(410, "EXPIRED"), status: 410, says: "five minutes"},
-		{rule: "contract 5: INVALID_TOKEN", refuse: apiRefusal(400, "INVALID_TOKEN"), status: 400, says: "altered"},
-		{rule: "contract 5: UNAUTHORIZED is the shop's fault", refuse: apiRefusal(401, "UNAUTHORIZED"), status: 502, says: "secret key"},
-		{rule: "an answer that is none", refuse: func(w http.ResponseWriter) { io.WriteString(w, "<html>") }, status: 502, says: "not the JSON"},
-		{rule: "a redirect is no answer", refuse: func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(302) }, status: 502, says: "not one of the API"},
+		{rule: "spec Authentication 7: another state", status: 400, says: "STATE_MISMATCH", noCalls: true,
+			alter: func(c values) { c.Set("state", "x") }},
+		{rule: "spec Authentication 7: no state", status: 400, says: "STATE_MISMATCH", noCalls: true,
+			alter: func(c values) { c.Del("state") }},
+		{rule: "spec Authentication 7: empty state", status: 400, says: "STATE_MISMATCH", noCalls: true,
+			alter: func(c values) { c.Set("state", "") }},
+		{rule: "spec Authentication 7: the state of nobody", other: true,
+			status: 400, says: "STATE_MISMATCH", noCalls: true},
+		{rule: "spec Authentication 7: a session not started here",
+			status: 400, says: "STATE_MISMATCH", noCalls: true,
+			alter: func(c values) { c.Set("session_id", "svc_sess_9") }},
+		{rule: "spec Authentication 7: no state matches no session",
+			status: 400, says: "STATE_MISMATCH", noCalls: true,
+			alter: func(c values) { c.Set("session_id", "svc_sess_9"); c.Set("state", "") }},
+		{rule: "two states", status: 400, says: "once each", noCalls: true,
+			alter: func(c values) { c.Add("state", "x") }},
+		{rule: "no result token", status: 400, says: "once each", noCalls: true,
+			alter: func(c values) { c.Del("result_token") }},
+		{rule: "the facts are of another session", status: 502, says: "Nothing was granted",
+			facts: func(f map[string]any) { f["session_id"] = "svc_sess_9" }},
+		{rule: "the facts are of another integration", status: 502, says: "Nothing was granted",
+			facts: func(f map[string]any) { f["integration_id"] = l2 }},
+		{rule: "not verified", status: 502, says: "Nothing was granted",
+			facts: func(f map[string]any) { f["verified"] = false }},
+		{rule: "not valid", status: 502, says: "Nothing was granted",
+			facts: func(f map[string]any) { f["valid"] = false }},
+		{rule: "contract 5: ALREADY_USED", status: 409, says: "used before",
+			refuse: apiRefusal(409, "ALREADY_USED")},
+		{rule: "contract 5: EXPIRED", status: 410, says: "five minutes",
+			refuse: apiRefusal(410, "EXPIRED")},
+		{rule: "contract 5: INVALID_TOKEN", status: 400, says: "altered",
+			refuse: apiRefusal(400, "INVALID_TOKEN")},
+		{rule: "contract 5: UNAUTHORIZED is the shop's fault", status: 502, says: "secret key",
+			refuse: apiRefusal(401, "UNAUTHORIZED")},
+		{rule: "an answer that is none", status: 502, says: "not the JSON",
+			refuse: func(w http.ResponseWriter) { io.WriteString(w, "<html>") }},
+		{rule: "a redirect is no answer", status: 502, says: "not one of the API",
+			refuse: func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(302) }},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
 			f := newFixture(t)
@@ -388,7 +420,9 @@ func TestStartShowsTheAPIsRefusal(t *testing.T) {
 	t.Run("the service is down", func(t *testing.T) {
 		f := newFixture(t)
 		f.verge.Close()
-		if resp, body := f.visitor().post("/start", nil); resp.StatusCode != 502 || !strings.Contains(body, "could not be reached") || strings.Contains(body, secretKey) {
+		resp, body := f.visitor().post("/start", nil)
+		if resp.StatusCode != 502 || !strings.Contains(body, "could not be reached") ||
+			strings.Contains(body, secretKey) {
 			t.Errorf("%d %s", resp.StatusCode, body)
 		}
 	})
@@ -397,7 +431,9 @@ func TestStartShowsTheAPIsRefusal(t *testing.T) {
 func TestSessionPage(t *testing.T) {
 	f := newFixture(t)
 	_, body := f.visitor().get("/sessions/svc_sess_7")
-	for _, want := range []string{"svc_sess_7", "FAILED", "MAX_ATTEMPTS", "too many", "2026-11-20T22:11:00.000Z"} {
+	for _, want := range []string{
+		"svc_sess_7", "FAILED", "MAX_ATTEMPTS", "too many", "2026-11-20T22:11:00.000Z",
+	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not say %q", want)
 		}
@@ -414,17 +450,20 @@ func TestGuard(t *testing.T) {
 	for _, path := range []string{"/", "/inbox", "/inbox.json", "/nowhere", "/callback", "/static/inbox.js"} {
 		resp, body := f.visitor().get(path)
 		policy := resp.Header.Get("Content-Security-Policy")
-		if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
+		if !strings.Contains(policy, "default-src 'none'") ||
+			!strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
 			t.Errorf("%s: policy %q", path, policy)
 		}
-		if strings.Contains(body, " style=") || strings.Contains(body, "<script>") || strings.Contains(body, "<style") {
+		if strings.Contains(body, " style=") || strings.Contains(body, "<script>") ||
+			strings.Contains(body, "<style") {
 			t.Errorf("%s holds what its own policy forbids", path)
 		}
 		if strings.Contains(body, secretKey) || strings.Contains(body, webhookSecret) {
 			t.Errorf("%s shows a secret", path)
 		}
 	}
-	if resp, _ := f.visitor().get("/"); !strings.HasSuffix(resp.Header.Get("Content-Security-Policy"), "form-action 'self' "+f.verge.URL) {
+	resp, _ := f.visitor().get("/")
+	if !strings.HasSuffix(resp.Header.Get("Content-Security-Policy"), "form-action 'self' "+f.verge.URL) {
 		t.Error("contract 22: form-action must name the service, or Chromium stops the redirect to it")
 	}
 	req, _ := http.NewRequest("POST", f.URL+"/start", nil)
@@ -499,8 +538,12 @@ func TestWebhooks(t *testing.T) {
 	}{
 		{"spec Signature: as the service signs", body, nil, 200, 0},
 		{"spec Signature 1: no signature", body, func(h http.Header) { h.Del(webhook.HeaderSignature) }, 401, 1},
-		{"spec Signature 2: another timestamp", body, func(h http.Header) { h.Set(webhook.HeaderTimestamp, "1") }, 401, 2},
-		{"spec Signature 5: another secret", body, func(h http.Header) { h.Set(webhook.HeaderSignature, webhook.Sign("x", testNow, body)) }, 401, 5},
+		{"spec Signature 2: another timestamp", body, func(h http.Header) {
+			h.Set(webhook.HeaderTimestamp, "1")
+		}, 401, 2},
+		{"spec Signature 5: another secret", body, func(h http.Header) {
+			h.Set(webhook.HeaderSignature, webhook.Sign("x", testNow, body))
+		}, 401, 5},
 		{"spec Signature 6: too old", body, func(h http.Header) {
 			h.Set(webhook.HeaderSignature, webhook.Sign(webhookSecret, testNow.Add(-301*time.Second), body))
 			h.Del(webhook.HeaderTimestamp)
@@ -524,7 +567,8 @@ func TestWebhooks(t *testing.T) {
 				t.Fatalf("%d deliveries in the inbox, want 1", len(list))
 			}
 			d := list[0]
-			if d.Step != tc.step || d.Verified != (tc.step == 0) || d.Body != string(tc.body) || d.ReceivedAt != "2026-11-20T22:10:00.000Z" {
+			if d.Step != tc.step || d.Verified != (tc.step == 0) || d.Body != string(tc.body) ||
+				d.ReceivedAt != "2026-11-20T22:10:00.000Z" {
 				t.Errorf("the inbox says %+v", d)
 			}
 			_, page := f.visitor().get("/inbox")
@@ -578,11 +622,13 @@ func TestDuplicates(t *testing.T) {
 		t.Fatalf("%d deliveries, want %d", len(list), len(want))
 	}
 	for i, d := range list {
-		if d.Attempt != want[i].attempt || d.Duplicate != want[i].duplicate || d.SameBytes != want[i].same || d.Seq != i+1 {
+		if d.Attempt != want[i].attempt || d.Duplicate != want[i].duplicate ||
+			d.SameBytes != want[i].same || d.Seq != i+1 {
 			t.Errorf("delivery %d: %+v, want %+v", i, d, want[i])
 		}
 	}
-	if _, page := f.visitor().get("/inbox"); !strings.Contains(page, "Attempt 2, same bytes") || !strings.Contains(page, "Attempt 3, other bytes") {
+	_, page := f.visitor().get("/inbox")
+	if !strings.Contains(page, "Attempt 2, same bytes") || !strings.Contains(page, "Attempt 3, other bytes") {
 		t.Errorf("the page does not mark duplicates: %s", page)
 	}
 }
@@ -595,7 +641,9 @@ func TestForgeriesAreNoAttempts(t *testing.T) {
 		if real {
 			f.deliver(body, nil)
 		} else {
-			f.deliver(forged, func(h http.Header) { h.Set(webhook.HeaderSignature, webhook.Sign("x", testNow, forged)) })
+			f.deliver(forged, func(h http.Header) {
+				h.Set(webhook.HeaderSignature, webhook.Sign("x", testNow, forged))
+			})
 		}
 	}
 	list := f.list()
@@ -640,7 +688,8 @@ func TestMarks(t *testing.T) {
 // stream reads n events from the stream: their ids and what they show.
 func (f *fixture) stream(query, lastEventID string, n int, ready func()) (ids, rows []string) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 30*time.Second) // a stream that never speaks fails the test
+	// If the stream stays silent, the test fails.
+	ctx, cancel := context.WithTimeout(f.t.Context(), 30*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "GET", f.URL+"/inbox/stream"+query, nil)
 	if err != nil {

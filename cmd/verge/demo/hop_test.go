@@ -110,10 +110,13 @@ func TestHop(t *testing.T) {
 	p := newPublisher(t, "127.0.0.1:0")
 	for _, c := range []struct{ name, callback, end string }{
 		{"a callback that stays", p.at("shop.localhost", "/end"), p.at("shop.localhost", "/end?")},
-		{"a callback that redirects from the apex to www", p.at("shop.localhost", "/apex"), p.at("www.shop.localhost", "/end?")},
-		{"a callback that redirects to another site", p.at("shop.localhost", "/away"), p.at("other.example", "/end?")},
+		{"a callback that redirects from the apex to www",
+			p.at("shop.localhost", "/apex"), p.at("www.shop.localhost", "/end?")},
+		{"a callback that redirects to another site",
+			p.at("shop.localhost", "/away"), p.at("other.example", "/end?")},
 		{"a host with an underscore", p.at("my_shop.localhost", "/end"), p.at("my_shop.localhost", "/end?")},
-		{"a host with an underscore that redirects", p.at("my_shop.localhost", "/apex"), p.at("www.shop.localhost", "/end?")},
+		{"a host with an underscore that redirects",
+			p.at("my_shop.localhost", "/apex"), p.at("www.shop.localhost", "/end?")},
 	} {
 		t.Run("contract 22: "+c.name, func(t *testing.T) {
 			w := *w
@@ -125,7 +128,8 @@ func TestHop(t *testing.T) {
 			if from != "" {
 				t.Errorf("the publisher is told where the user came from: %s", from)
 			}
-			if !strings.HasPrefix(asked, c.end) || !strings.Contains(asked, "session_id="+s.SessionID+"&state=the%20state") {
+			if !strings.HasPrefix(asked, c.end) ||
+				!strings.Contains(asked, "session_id="+s.SessionID+"&state=the%20state") {
 				t.Errorf("the publisher was asked for %s", asked)
 			}
 		})
@@ -147,7 +151,8 @@ func TestHop(t *testing.T) {
 		w := *w
 		w.t = t
 		script := func(off bool) step {
-			return command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off})
+			return command(emulation.SetScriptExecutionDisabled,
+				emulation.SetScriptExecutionDisabledParams{Value: off})
 		}
 		w.begin(p.at("shop.localhost", "/apex"))
 		w.do(script(true), chromedp.Reload())
@@ -205,8 +210,10 @@ func TestHopAddress(t *testing.T) {
 	callbacks := []string{
 		v4.at("127.0.0.1", "/"), v4.at("127.0.0.1", "/?"), v4.at("127.0.0.1", "/?a"), v4.at("127.0.0.1", "/?a&"),
 		v4.at("127.0.0.1", "/;url=http://other.example/"), v4.at("127.0.0.1", "/?url='http://other.example/'"),
-		v4.at("127.0.0.1", "/'a'?'b'"), v4.at("127.0.0.1", "/a;b,c;d?e;f,g"), v4.at("127.0.0.1", "/%22%27%2C%3B%20%09%0A?%22%27%2C%3B%20%09%0A"),
-		v4.at("127.0.0.1", "/&amp;?a&amp;b&lt;&quot;&#39;&copy"), v4.at("127.0.0.1", "//a//b"), v4.at("127.0.0.1", "/a:b@c?d:e@f/g?h"),
+		v4.at("127.0.0.1", "/'a'?'b'"), v4.at("127.0.0.1", "/a;b,c;d?e;f,g"),
+		v4.at("127.0.0.1", "/%22%27%2C%3B%20%09%0A?%22%27%2C%3B%20%09%0A"),
+		v4.at("127.0.0.1", "/&amp;?a&amp;b&lt;&quot;&#39;&copy"),
+		v4.at("127.0.0.1", "//a//b"), v4.at("127.0.0.1", "/a:b@c?d:e@f/g?h"),
 		v4.at("127.0.0.1", "/[]()*!$~-._+=?[]()*!$~-._+="), v4.at("127.0.0.1", "/"+strings.Repeat("'", 1000)),
 		v4.at("LOCALHOST", "/Upper?CASE"), v4.at("a_b.localhost", "/x"), v4.at("_.localhost", "/"),
 	}

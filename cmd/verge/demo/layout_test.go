@@ -22,7 +22,8 @@ func colours(scheme string) step {
 
 // accept has requests ask for pages in a language.
 func accept(language string) step {
-	return command(network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": language}})
+	return command(network.SetExtraHTTPHeaders,
+		network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": language}})
 }
 
 // TestLayout looks at every page on phones and on a desktop, with the longest
@@ -47,7 +48,8 @@ func TestLayout(t *testing.T) {
 		return s.RedirectURL
 	}
 	pages := map[string]string{
-		"home": w.BaseURL + "/", "not-found": w.BaseURL + "/nowhere", "damaged": w.BaseURL + api.HostedPath, "docs": w.BaseURL + "/docs",
+		"home": w.BaseURL + "/", "docs": w.BaseURL + "/docs",
+		"not-found": w.BaseURL + "/nowhere", "damaged": w.BaseURL + api.HostedPath,
 	}
 	callbacks := map[string]string{"-long": long}
 	if pictures() != "" {
@@ -119,8 +121,10 @@ func (w *walk) holds(name string) {
 	}
 	f := get(w, chromedp.Evaluate[found](`({
 		Wide: document.documentElement.scrollWidth, View: document.documentElement.clientWidth,
-		Lost: [...document.querySelectorAll("body *")].filter(e => e.scrollWidth > e.clientWidth && e.tabIndex < 0 &&
-			["auto", "scroll"].includes(getComputedStyle(e).overflowX)).map(e => e.outerHTML.slice(0, 80))})`))
+		Lost: [...document.querySelectorAll("body *")]
+			.filter(e => e.scrollWidth > e.clientWidth && e.tabIndex < 0 &&
+				["auto", "scroll"].includes(getComputedStyle(e).overflowX))
+			.map(e => e.outerHTML.slice(0, 80))})`))
 	if f.Wide > f.View {
 		w.t.Errorf("%s is %d wide on a screen of %d", name, f.Wide, f.View)
 	}

@@ -53,7 +53,10 @@ func (s *Site) shop(w http.ResponseWriter, r *http.Request) {
 func (s *Site) start(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 16*1024)
 	if err := r.ParseForm(); err != nil {
-		s.problem(w, http.StatusBadRequest, problem{Title: "The form could not be read", Text: "Go back and try again."})
+		s.problem(w, http.StatusBadRequest, problem{
+			Title: "The form could not be read",
+			Text:  "Go back and try again.",
+		})
 		return
 	}
 	req := startRequest{
@@ -114,7 +117,8 @@ func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, http.StatusBadRequest, problem{
 			Title: "This verification was not started here",
 			Text: "The state in the address is not the one this browser was given, so the result was not looked at. " +
-				"That happens when the link was opened in another browser, or when somebody else made it. Start again from the shop.",
+				"That happens when the link was opened in another browser, " +
+				"or when somebody else made it. Start again from the shop.",
 			Code: "STATE_MISMATCH",
 		})
 		return
@@ -134,7 +138,8 @@ func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 		s.remember(w, r, func(b *browser) { delete(b.attempts, id[0]) })
 		s.problem(w, http.StatusBadGateway, problem{
 			Title: "The result does not belong to this verification",
-			Text:  "The service answered, but for another session or integration, or without a verified age. Nothing was granted.",
+			Text: "The service answered, but for another session or integration, " +
+				"or without a verified age. Nothing was granted.",
 		})
 		return
 	}
@@ -171,7 +176,13 @@ func (s *Site) forget(w http.ResponseWriter, r *http.Request) {
 		delete(s.browsers.byID, c.Value)
 		s.browsers.mu.Unlock()
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{
+		Name:     cookieName,
+		Path:     "/",
+		MaxAge:   -1,
+		HttpOnly: true,
+		SameSite: http.SameSiteLaxMode,
+	})
 	seeOther(w, "/")
 }
 
@@ -223,19 +234,30 @@ func (s *Site) problem(w http.ResponseWriter, status int, p problem) {
 // advice says what a code means to whoever stands in the shop. Where there is
 // none, the API's own message has to do.
 var advice = map[string]string{
-	"ALREADY_USED":          "This result was used before, and a result works once. Nothing was granted. Start again from the shop.",
-	"EXPIRED":               "More than five minutes went by between the verification and its validation. Nothing was granted. Start again from the shop.",
-	"INVALID_TOKEN":         "The service does not know this result: it was altered, or it was not made for this shop. Nothing was granted.",
+	"ALREADY_USED": "This result was used before, and a result works once. Nothing was granted. " +
+		"Start again from the shop.",
+	"EXPIRED": "More than five minutes went by between the verification and its validation. " +
+		"Nothing was granted. Start again from the shop.",
+	"INVALID_TOKEN": "The service does not know this result: it was altered, " +
+		"or it was not made for this shop. Nothing was granted.",
 	"UNAUTHORIZED":          "The service does not accept this shop's secret key.",
 	"INTEGRATION_NOT_READY": "The signed webhook test of this integration has not reported Ready yet.",
-	"PROVIDER_UNAVAILABLE":  "The verification provider did not answer, so the session failed at once. Try again in a moment.",
-	"UNAVAILABLE":           "The service cannot reach its store and therefore grants nothing. Try again in a moment.",
-	"NOT_FOUND":             "The service knows no such session or integration: it is another publisher's, or older than what is kept, or the id is mistyped.",
+	"PROVIDER_UNAVAILABLE": "The verification provider did not answer, " +
+		"so the session failed at once. Try again in a moment.",
+	"UNAVAILABLE": "The service cannot reach its store and therefore grants nothing. Try again in a moment.",
+	"NOT_FOUND": "The service knows no such session or integration: " +
+		"it is another publisher's, or older than what is kept, or the id is mistyped.",
 }
 
 func (s *Site) apiProblem(w http.ResponseWriter, title string, e *apiError) {
 	s.conf.Log.Warn("demo: api call failed", "status", e.Status, "code", e.Code, "request_id", e.RequestID)
-	p := problem{Title: title, Text: advice[e.Code], Code: e.Code, RequestID: e.RequestID, SessionID: e.SessionID}
+	p := problem{
+		Title:     title,
+		Text:      advice[e.Code],
+		Code:      e.Code,
+		RequestID: e.RequestID,
+		SessionID: e.SessionID,
+	}
 	if p.Text == "" {
 		p.Text = e.Message
 	}
