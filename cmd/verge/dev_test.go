@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/afero"
 )
 
-// testProgram is a world of its own, with files in memory.
+// testProgram returns a program with its files in memory.
 func testProgram() (p *program, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
 	return &program{fs: afero.NewMemMapFs(), stdin: bytes.NewReader(nil), stdout: stdout, stderr: stderr,
@@ -70,7 +70,7 @@ func TestDevWalk(t *testing.T) {
 	if valid, status, _ := pub.validate(token); valid || status != http.StatusConflict {
 		t.Errorf("spec, Result token, single use: the second validation answered %d", status)
 	}
-	// The other integration is there as well, and its provider says no.
+	// The other integration works too. Here the provider rejects the user.
 	rejected, redirect, err := pub.start(pub.IntegrationIDL2)
 	if err != nil {
 		t.Fatal(err)
@@ -94,12 +94,12 @@ func TestDevWalk(t *testing.T) {
 	}
 	for _, path := range []string{"/told/ready.json", "/data/ready.json"} {
 		if ok, _ := afero.Exists(p.fs, path); ok {
-			t.Errorf("%s is still there although nothing is ready any more", path)
+			t.Errorf("%s is still there, but the service has ended", path)
 		}
 	}
 	if bytes.Contains(stdout.Bytes(), []byte(pub.SecretKey)) ||
 		bytes.Contains(stderr.Bytes(), []byte(pub.SecretKey)) {
-		t.Error("contract 13: the secret key went to an output that is no terminal")
+		t.Error("contract 13: the secret key was printed to an output that is not a terminal")
 	}
 }
 
@@ -156,7 +156,8 @@ func TestDevReadyFile(t *testing.T) {
 	}
 }
 
-// TestDevPublicKey starts from a page of the demo's origin, as its integration allows, and from elsewhere.
+// TestDevPublicKey starts sessions from a page of the demo's origin, which its integration allows, and
+// from another origin.
 func TestDevPublicKey(t *testing.T) {
 	p, _, _ := testProgram()
 	pub, stop := devHere(t, p)
@@ -187,7 +188,8 @@ func TestDevPublicKey(t *testing.T) {
 	}
 }
 
-// TestDevSeedsStay restarts on the same data directory: what a developer has copied stays good.
+// TestDevSeedsStay restarts on the same data directory. The values that a developer has copied stay
+// valid.
 func TestDevSeedsStay(t *testing.T) {
 	p, _, _ := testProgram()
 	first, stop := devHere(t, p)
@@ -209,7 +211,7 @@ func TestDevSeedsStay(t *testing.T) {
 	}
 }
 
-// TestWelcome: the secret key is for a person's eyes, not for logs.
+// TestWelcome shows that the secret key is printed to a terminal, and never into a log.
 func TestWelcome(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
 		p, stdout, _ := testProgram()
@@ -235,7 +237,7 @@ func TestWelcome(t *testing.T) {
 			s.PublicKey,
 		} {
 			if !strings.Contains(stdout.String(), want) {
-				t.Errorf("%q is not said in %s", want, stdout)
+				t.Errorf("the welcome does not say %q: %s", want, stdout)
 			}
 		}
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// TestEngineWasm walks through a verification in `verge dev --engine wasm` on
-// every store, and once more after a restart, which finds the compiled module.
+// TestEngineWasm does a verification in `verge dev --engine wasm` on every store, and another after a
+// restart, which finds the compiled module.
 func TestEngineWasm(t *testing.T) {
 	g := newGuests(t)
 	module := g.put("verge.wasm", kit.Module(t))
@@ -40,7 +40,7 @@ func TestEngineWasm(t *testing.T) {
 				kv = c.open(t)
 			}
 			sink, dir := newEvents(t), t.TempDir()
-			if c.kv != "memory" { // one compiles it, which under the race detector takes half a minute
+			if c.kv != "memory" { // only one compiles: with the race detector that takes half a minute
 				if err := os.CopyFS(moduleCache(filepath.Join(dir, "data")), os.DirFS(g.cache())); err != nil {
 					t.Fatal(err)
 				}
@@ -83,18 +83,18 @@ func TestEngineWasm(t *testing.T) {
 	}
 }
 
-// noGuest is a WebAssembly module, and no guest.
+// noGuest is a WebAssembly module that is not a guest.
 var noGuest = []byte("\x00asm\x01\x00\x00\x00")
 
-// The built-in module is the binary's own: it needs no signature, but where a
-// SHA-256 is pinned it has to be that one.
+// The built-in module needs no signature, because it is part of the binary. But if a SHA-256 is pinned,
+// it must have that one.
 func TestBuiltInModule(t *testing.T) {
 	if _, err := builtInOf(fstest.MapFS{}); err != errNotBuiltIn {
 		t.Errorf("a binary without one: %v", err)
 	}
 	for _, damaged := range []string{"", "hello", "\x1f\x8b\x08"} {
 		if m, err := builtInOf(fstest.MapFS{builtInFile: {Data: []byte(damaged)}}); err == nil {
-			t.Errorf("%q is taken for %+v", damaged, m)
+			t.Errorf("%q was read as the module %+v", damaged, m)
 		}
 	}
 	var packed bytes.Buffer
@@ -131,7 +131,7 @@ func TestBuiltInModule(t *testing.T) {
 	}
 }
 
-// A module is refused before anything is served.
+// The command refuses a module before it serves anything.
 func TestModulesThatCannotServe(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ content, says string }{
@@ -156,9 +156,8 @@ func TestModulesThatCannotServe(t *testing.T) {
 	}
 }
 
-// TestServeWasm walks through verifications in `verge serve --engine wasm`, with
-// the module's SHA-256 pinned, and once more after a restart, which finds the
-// compiled module and the state.
+// TestServeWasm does verifications in `verge serve --engine wasm` with the module's SHA-256 pinned, and
+// again after a restart, which finds the compiled module and the state.
 func TestServeWasm(t *testing.T) {
 	g := newGuests(t)
 	module := g.put("verge.wasm", kit.Module(t))
@@ -180,7 +179,7 @@ func TestServeWasm(t *testing.T) {
 			for _, run := range []string{"first", "again"} {
 				in := site.start()
 				if in.at.Engine != wasmEngine || in.at.Module != digestOf(kit.Module(t)) {
-					t.Errorf("%s run: it says that it runs %q %q", run, in.at.Engine, in.at.Module)
+					t.Errorf("%s run: the log says engine %q, module %q", run, in.at.Engine, in.at.Module)
 				}
 				if token != "" {
 					if valid, status, body := in.validate(token); valid || status != 409 {
@@ -217,8 +216,7 @@ func TestServeWasm(t *testing.T) {
 	}
 }
 
-// wantGuestMetrics reads the metrics of a server that has served some requests
-// in guests, none of which has failed.
+// wantGuestMetrics checks the metrics of a server whose guests have served requests without a failure.
 func wantGuestMetrics(t *testing.T, ops string) {
 	t.Helper()
 	resp, err := http.Get(ops + "/metrics")
@@ -256,7 +254,7 @@ func TestWhereCompiledModulesGo(t *testing.T) {
 	for _, c := range []struct{ xdg, home, want string }{
 		{"/cache", "/home/v", "/cache/verge/modules"},
 		{"", "/home/v", "/home/v/.cache/verge/modules"},
-		{"relative", "/home/v", "/home/v/.cache/verge/modules"}, // as the XDG specification has it
+		{"relative", "/home/v", "/home/v/.cache/verge/modules"}, // XDG: ignore a relative path
 		{"", "", ""},
 	} {
 		got := defaultModuleCache(func(name string) (string, bool) {

@@ -18,7 +18,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// lines is an output that is read while it is written.
+// lines is an output that a test can read while the program writes it.
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -36,7 +36,7 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// serving is what a server's log says once it serves.
+// serving is the log line by which a server says that it serves.
 type serving struct {
 	Msg    string `json:"msg"`
 	Public string `json:"public"`
@@ -52,7 +52,7 @@ const (
 	testSecret      = "whsec_Jx2m9QpL0vTzR4kW7nBd"
 )
 
-// serveFiles writes what `verge serve` reads and returns its program.
+// serveFiles writes the files that `verge serve` reads and returns a program that has them.
 func serveFiles(t *testing.T, files map[string]string) *program {
 	t.Helper()
 	p, _, _ := testProgram()
@@ -145,8 +145,8 @@ secret_env = %q
 `, mode, base, kv, testIntegration, webhookURL, secretEnv)
 }
 
-// TestServeReadiness: the configuration is applied at every start. What did
-// not change stays ready; contract 29: another URL or secret does not.
+// TestServeReadiness shows that every start applies the configuration. An integration that did not
+// change stays ready. One with another URL or secret does not (contract 29).
 func TestServeReadiness(t *testing.T) {
 	sink := newEvents(t)
 	sink.trust(testSecret)
@@ -190,7 +190,7 @@ func TestServeReadiness(t *testing.T) {
 	}
 }
 
-// TestServeNotReady: contract 5, INTEGRATION_NOT_READY, which mode test has in common with production.
+// TestServeNotReady shows that mode test answers INTEGRATION_NOT_READY, as production does (contract 5).
 func TestServeNotReady(t *testing.T) {
 	p := serveFiles(t, map[string]string{
 		"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK"),
@@ -209,9 +209,10 @@ func TestServeNotReady(t *testing.T) {
 	}
 }
 
-// TestServeDeadDeliveries lets a receiver refuse an event, and an operator find it and send it again.
+// TestServeDeadDeliveries lets a receiver refuse an event. An operator finds the event and sends it
+// again.
 func TestServeDeadDeliveries(t *testing.T) {
-	sink := newEvents(t) // trusts nobody yet, so it answers 401
+	sink := newEvents(t) // it has no secret yet, so it answers 401
 	p := serveFiles(t, map[string]string{"/verge.toml": configFor("dev", "memory", sink.URL, "HOOK")})
 	at, stop := serveHere(t, p, "--config", "/verge.toml")
 	defer stop()
@@ -250,8 +251,8 @@ func TestServeDeadDeliveries(t *testing.T) {
 	})
 }
 
-// TestServeShowsWhatIsDown takes an operator through a receiver that is down:
-// the test names the cause once, and what waits for it can be seen.
+// TestServeShowsWhatIsDown shows what an operator sees of a receiver that is down. The integration's
+// test names the cause once, and the list shows the events that wait.
 func TestServeShowsWhatIsDown(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -307,7 +308,7 @@ func TestServeShowsWhatIsDown(t *testing.T) {
 	}
 }
 
-// TestServeTLS speaks TLS where a certificate is configured, metrics aside.
+// TestServeTLS shows that a certificate makes the listeners speak TLS, except for that of the metrics.
 func TestServeTLS(t *testing.T) {
 	cert, key, pool := selfSigned(t, aCertificate())
 	p := serveFiles(t, map[string]string{"/tls.crt": cert, "/tls.key": key,
@@ -336,7 +337,8 @@ func TestServeTLS(t *testing.T) {
 	}
 }
 
-// TestServePortInUse says which setting to change, and lets the port go that it had already.
+// TestServePortInUse shows that the error names the setting to change, and that the command closes the
+// listeners that it had opened.
 func TestServePortInUse(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -355,7 +357,7 @@ func TestServePortInUse(t *testing.T) {
 	}
 }
 
-// TestWritePrivate: a failed write leaves the old file, and no other behind.
+// TestWritePrivate shows that a failed write leaves the old file and no other.
 func TestWritePrivate(t *testing.T) {
 	fs := afero.NewMemMapFs()
 	if err := writePrivate(fs, "/d/f", []byte("old")); err != nil {
@@ -369,7 +371,7 @@ func TestWritePrivate(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 	if err := writePrivate(afero.NewReadOnlyFs(fs), "/d/f", []byte("newer")); err == nil {
-		t.Error("a file system that cannot be written was written")
+		t.Error("writing to a read-only file system succeeded")
 	}
 	names, err := afero.ReadDir(fs, "/d")
 	if err != nil || len(names) != 1 {
@@ -379,6 +381,6 @@ func TestWritePrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := readPrivate(fs, "/d/f"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-		t.Errorf("a secret that others can read was read: %v", err)
+		t.Errorf("readPrivate accepted a secret that others can read: %v", err)
 	}
 }

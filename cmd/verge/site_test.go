@@ -25,7 +25,7 @@ type site struct {
 	key    string // a secret key of its publisher
 }
 
-// newSite writes the configuration. more is what follows in it.
+// newSite writes the configuration. more is added at its end.
 func newSite(t *testing.T, kv, webhookURL, more string) *site {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ type served struct {
 	at    serving
 	cmd   *exec.Cmd
 	logs  *lines
-	ended chan struct{} // closed once it has
+	ended chan struct{} // closed when the process has ended
 }
 
 // start runs one more process and returns once it serves.
@@ -106,7 +106,7 @@ func (s *site) ready(in *served) {
 	})
 }
 
-// kill is kill -9.
+// kill sends SIGKILL.
 func (in *served) kill() { in.cmd.Process.Kill() }
 
 func (s *site) createKey(at serving) string {
@@ -121,7 +121,7 @@ func (s *site) createKey(at serving) string {
 	return created.Key
 }
 
-// unlimited takes the rate limits out of the way.
+// unlimited sets rate limits that no test reaches.
 const unlimited = `
 [limits]
 public_per_ip = 1000000
@@ -132,7 +132,7 @@ preflights_per_ip = 1000000
 pages_per_ip = 1000000
 `
 
-// within reports whether done came true before so long.
+// within reports whether done returns true before that time is over.
 func within(d time.Duration, done func() bool) bool {
 	for end := time.Now().Add(d); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {

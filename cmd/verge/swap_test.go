@@ -23,7 +23,7 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// operator runs commands against a process, with files of this machine.
+// operator returns a program that runs commands against a process, with the files of this machine.
 func operator() *program {
 	p, _, _ := testProgram()
 	p.fs = afero.NewOsFs()
@@ -31,7 +31,7 @@ func operator() *program {
 	return p
 }
 
-// modules is what the process says of its module.
+// modules returns what the process says about its module.
 func (in *served) modules(t *testing.T) (s admin.ModuleState) {
 	t.Helper()
 	code, out := operate(operator(), in.at, "module", "show", "--json")
@@ -48,7 +48,7 @@ func (in *served) hangUp(t *testing.T) {
 	}
 }
 
-// quietWalk goes through a verification, of which nothing may fail.
+// quietWalk does a verification. No part of it may fail.
 func quietWalk(p *publisher) (id string, err error) {
 	id, redirect, err := p.start(p.IntegrationID)
 	if err != nil {
@@ -64,8 +64,8 @@ func quietWalk(p *publisher) (id string, err error) {
 	return id, nil
 }
 
-// TestSwapUnderLoad replaces the module again and again while every endpoint is
-// used: no request fails, and no event is lost.
+// TestSwapUnderLoad replaces the module again and again while clients use every endpoint. No request
+// fails, and no event is lost.
 func TestSwapUnderLoad(t *testing.T) {
 	g := newGuests(t)
 	good := kit.Module(t)
@@ -163,8 +163,8 @@ func TestSwapUnderLoad(t *testing.T) {
 	t.Logf("%d walks in 4 swaps", len(ids))
 }
 
-// TestModulesThatAreRefused: whoever sends them and how, the log and the
-// operators' API say why, and the one in use goes on.
+// TestModulesThatAreRefused gives a server modules that it must refuse, by each way that there is. The
+// log and the operators' API say why, and the module in use goes on.
 func TestModulesThatAreRefused(t *testing.T) {
 	g := newGuests(t)
 	good := kit.Module(t)
@@ -235,7 +235,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 						return r != nil && r.Source != sentByOperator && strings.Contains(r.Reason, c.says)
 					})
 					if !strings.Contains(in.logs.String(), "module refused; the one in use stays") {
-						t.Error("the log does not say it")
+						t.Error("the log does not say that the module was refused")
 					}
 				}
 				refused++
@@ -254,7 +254,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 			}
 		})
 	}
-	t.Run("too large, or nobody's", func(t *testing.T) {
+	t.Run("too large, or without a valid token", func(t *testing.T) {
 		patient := newPublisher(in.readyFile)
 		patient.http.Transport.(*http.Transport).ExpectContinueTimeout = patience
 		for _, c := range []struct {
@@ -307,7 +307,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 			t.Errorf("%d %v %s %v", status, header, body, err)
 		}
 	})
-	t.Run("each is counted", func(t *testing.T) {
+	t.Run("each refusal is counted", func(t *testing.T) {
 		want := "\nverge_wasm_activations_total{result=\"refused\"} " + fmt.Sprint(refused) + "\n"
 		if status, text := in.page(t, in.at.Ops, "/metrics"); status != 200 || !strings.Contains(text, want) {
 			_, has, _ := strings.Cut(text, "\nverge_wasm_activations_total{result=\"refused\"}")
@@ -335,12 +335,12 @@ const sentByOperator = "activated by an operator"
 // largestModule is the size in bytes above which no module is read.
 const largestModule = 32 << 20
 
-// endless is zeros without end.
+// endless reads as zeros without end.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// TestNativeSwapsNothing: where there is no module, none is replaced, and it is said.
+// TestNativeSwapsNothing shows that the native engine refuses a module and says why.
 func TestNativeSwapsNothing(t *testing.T) {
 	g := newGuests(t)
 	module := g.put("module.wasm", noGuest)
@@ -360,7 +360,7 @@ func TestNativeSwapsNothing(t *testing.T) {
 	if _, _, err := in.publisher.start(testIntegration); err != nil {
 		t.Error(err)
 	}
-	// The path is there all the same, and the index lists it beside the core's.
+	// The path exists all the same, and the index lists it beside those of the core.
 	status, index := in.page(t, in.at.Admin, "/")
 	for _, path := range []string{
 		"  GET   " + admin.ModulePath,
@@ -373,7 +373,7 @@ func TestNativeSwapsNothing(t *testing.T) {
 	}
 }
 
-// page is what one of the process's listeners shows.
+// page returns the answer of one of the process's listeners.
 func (in *served) page(t *testing.T, at, path string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequest("GET", "http://"+at+path, nil)
@@ -387,9 +387,9 @@ func (in *served) page(t *testing.T, at, path string) (status int, body string) 
 	return status, string(b)
 }
 
-// TestHangUpReadsPins: SIGHUP takes the pins that the file has now, for the
-// module there and for what operators send afterwards; a file that is no
-// configuration any more changes nothing.
+// TestHangUpReadsPins shows that SIGHUP reads the pins of the file again. They hold for the module in
+// the file and for modules that operators send afterwards. A file that is no configuration any more
+// changes nothing.
 func TestHangUpReadsPins(t *testing.T) {
 	g := newGuests(t)
 	good := kit.Module(t)

@@ -13,11 +13,10 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// TestUpgrade goes from the release before to this one and back, under load,
-// instance by instance, with the ring and the store that the release before has
-// made, and forth again, to the first rotation. VERGE_BEFORE names the binary of
-// the release before. Sessions and result tokens of each stage are used in the
-// next one.
+// TestUpgrade upgrades two instances from the release before to this one, under load and one after the
+// other, then goes back, and then upgrades again and rotates the key ring. The ring and the store are
+// those that the release before has made. VERGE_BEFORE names its binary. Each stage uses sessions and
+// result tokens of the stage before.
 func TestUpgrade(t *testing.T) {
 	before := os.Getenv("VERGE_BEFORE")
 	if before == "" {
@@ -31,7 +30,7 @@ func TestUpgrade(t *testing.T) {
 
 	stages := []struct {
 		name string
-		old  []bool // of each of the two instances
+		old  []bool // whether each of the two instances is of the release before
 	}{
 		{"the release before", []bool{true, true}},
 		{"one instance upgraded", []bool{true, false}},
@@ -50,7 +49,7 @@ func TestUpgrade(t *testing.T) {
 			if code != exitOK {
 				t.Fatal("rotate: exit code ", code)
 			}
-			time.Sleep(20 * time.Second) // its time has come, and all is signed
+			time.Sleep(20 * time.Second) // until the new key seals and every record is signed
 		}
 		for i, old := range stage.old {
 			if n > 0 && stages[n-1].old[i] == old {
@@ -120,8 +119,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// withoutLimits writes a configuration that the release before reads: it knows
-// no limits of pages and preflights.
+// withoutLimits writes a configuration for the release before, which has no limits of pages and
+// preflights.
 func withoutLimits(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -137,7 +136,7 @@ func withoutLimits(t *testing.T, path string) string {
 	return path
 }
 
-// asBefore writes a ring's file as the release before does.
+// asBefore writes the file of a ring in the form of the release before.
 func asBefore(t *testing.T, path string) {
 	t.Helper()
 	b, err := os.ReadFile(path)

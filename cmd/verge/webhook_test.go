@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// TestWebhookVerifyVectors gives the command every vector that publishers test their receivers with.
+// TestWebhookVerifyVectors gives the command every vector with which publishers test their receivers.
 func TestWebhookVerifyVectors(t *testing.T) {
 	b, err := os.ReadFile("../../core/webhook/testdata/signature_vectors.json")
 	if err != nil {
@@ -89,7 +89,7 @@ func TestParseRequest(t *testing.T) {
 	}
 }
 
-// FuzzParseRequest: a signed request that was saved unchanged verifies, whatever its body is.
+// FuzzParseRequest shows that a signed request that was saved unchanged verifies with any body.
 func FuzzParseRequest(f *testing.F) {
 	f.Add([]byte("POST / HTTP/1.1\r\nA: b\r\n\r\nbody"))
 	f.Add([]byte("POST / HTTP/1.1\nContent-Length: 4\n\nbody\n"))
@@ -123,7 +123,7 @@ func TestLifeSpan(t *testing.T) {
 	}
 }
 
-// A 0 that a person wrote is refused in every flag that has a default, and says so.
+// Every flag that has a default refuses a 0 and says so.
 func TestAFlagThatIsZeroIsRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"key", "create", "--publisher", "pub_x", "--expires", "0s"},
