@@ -109,7 +109,7 @@ func TestRenderSaysWhatIsBroken(t *testing.T) {
 	}
 }
 
-// TestPageKeepsToItsPolicy holds the page against default-src 'none'; style-src 'self'.
+// TestPageKeepsToItsPolicy checks that the page works with default-src 'none'; style-src 'self'.
 func TestPageKeepsToItsPolicy(t *testing.T) {
 	page, err := os.ReadFile("../../../core/api/docs.html")
 	if err != nil {

@@ -32,8 +32,7 @@ func command[P, R any](c cdp.Command[P, R], params P) step {
 	})
 }
 
-// walk is a real browser in front of the demo and the whole service, whose
-// clock the test moves.
+// walk is a real browser that uses the demo and the whole service. The test moves the service's clock.
 type walk struct {
 	*testharness.Harness
 	t   *testing.T
@@ -86,8 +85,7 @@ func (w *walk) do(steps ...step) {
 	}
 }
 
-// press clicks the one element that the selector finds and waits until the
-// page that it leads to is there.
+// press clicks the one element that the selector finds and waits for the next page.
 func (w *walk) press(selector string) {
 	w.t.Helper()
 	if _, err := chromedp.RunResponse(w.ctx, chromedp.Click(selector)); err != nil {
@@ -95,12 +93,12 @@ func (w *walk) press(selector string) {
 	}
 }
 
-// arrives waits until the browser has gone on by itself to an address that
-// begins like this, and its page is there.
+// arrives waits until the browser has gone on by itself to an address that begins with prefix and has
+// loaded that page.
 func (w *walk) arrives(prefix string) {
 	w.t.Helper()
 	w.wait(prefix, func() bool {
-		// On its way from one page to the next a browser knows neither.
+		// Between two pages a browser has neither a state nor an address.
 		at, err := chromedp.Run(w.ctx, chromedp.Evaluate[string](`document.readyState + " " + location.href`))
 		return err == nil && strings.HasPrefix(at, "complete "+prefix)
 	})
@@ -136,7 +134,7 @@ func (w *walk) verify() {
 	}
 }
 
-// get returns what a step finds.
+// get runs a step and returns its result.
 func get[T any](w *walk, find chromedp.Action[T]) T {
 	w.t.Helper()
 	v, err := chromedp.Run(w.ctx, find)
@@ -167,8 +165,8 @@ func (w *walk) reads(parts ...string) {
 	}
 }
 
-// inbox delivers what is due and fails the test unless just these events are
-// there and their signatures were found good.
+// inbox delivers the events that are due. It fails the test unless the inbox has exactly these events,
+// with good signatures.
 func (w *walk) inbox(types ...string) {
 	w.t.Helper()
 	w.Settle()
@@ -179,7 +177,7 @@ func (w *walk) inbox(types ...string) {
 	if len(got) != len(types) {
 		w.t.Fatalf("the inbox has %d events, want %v:\n%s", len(got), types, strings.Join(got, "\n---\n"))
 	}
-	// Both were sent side by side, so that their order is no promise.
+	// Both were sent at the same time, so their order is not certain.
 	for _, want := range types {
 		if !slices.ContainsFunc(got, func(entry string) bool {
 			return strings.HasPrefix(entry, want) && strings.Contains(entry, "Signature verified")

@@ -25,7 +25,7 @@ const (
 	l2            = "22222222-2222-4222-8222-222222222222"
 )
 
-// fakeVerge answers the three calls as the spec says, unless told otherwise.
+// fakeVerge answers the three calls as the spec says, unless a test wants another answer.
 type fakeVerge struct {
 	*httptest.Server
 	mu        sync.Mutex
@@ -68,7 +68,7 @@ func (v *fakeVerge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		v.starts = append(v.starts, in)
 		out = map[string]any{
 			"session_id": fmt.Sprintf("svc_sess_%d", len(v.starts)),
-			// What net/http would "repair", were it handed to http.Redirect.
+			// http.Redirect would change these addresses.
 			"redirect_url": v.URL + "/v/../v?t=a%2Fb&u=%20x#é",
 			"expires_at":   "2026-11-20T22:20:00.000Z",
 		}
@@ -194,7 +194,7 @@ func (f *fixture) validates() int {
 	return len(f.verge.validates)
 }
 
-// begin starts a verification and returns the callback a success would make.
+// begin starts a verification and returns the query of the callback after a success.
 func (f *fixture) begin(v *visitor, form url.Values) (sessionID string, callback url.Values) {
 	f.t.Helper()
 	if resp, body := v.post("/start", form); resp.StatusCode != 303 {
@@ -495,7 +495,7 @@ func TestBrowsersAreBounded(t *testing.T) {
 	}
 }
 
-// post delivers body as the service would, after change.
+// post delivers body as the service would. change may alter the headers.
 func (f *fixture) deliver(body []byte, change func(http.Header)) int {
 	f.t.Helper()
 	req, err := http.NewRequest("POST", f.URL+"/webhooks", strings.NewReader(string(body)))
@@ -738,26 +738,26 @@ func TestStream(t *testing.T) {
 	f.deliver(event("svc_sess_1"), nil)
 	f.deliver(event("svc_sess_2"), nil)
 
-	// From the mark that the page carried, nothing twice and nothing missing.
+	// From the page's mark on, the stream has every delivery exactly once.
 	ids, rows := f.stream("?after="+f.inbox.mark(1), "", 2, func() { f.deliver(event("svc_sess_3"), nil) })
 	if !strings.Contains(rows[0], "svc_sess_2") || !strings.Contains(rows[1], "svc_sess_3") {
 		t.Errorf("behind the mark came %q", rows)
 	}
 
-	// A browser that reconnects names the last it saw; the query is still the page's.
+	// A browser that connects again names the last event that it saw. The query is still the page's.
 	f.deliver(event("svc_sess_4"), nil)
 	_, rows = f.stream("?after="+f.inbox.mark(1), ids[1], 1, nil)
 	if !strings.Contains(rows[0], "svc_sess_4") {
 		t.Errorf("after reconnecting came %q", rows)
 	}
 
-	// A mark from before a restart hides nothing of what came since.
+	// A mark from before a restart hides no later delivery.
 	_, rows = f.stream("", "00000000-99", 4, nil)
 	if !strings.Contains(rows[0], "svc_sess_1") {
 		t.Errorf("after a restart came %q", rows)
 	}
 
-	// Text cannot break out of its row into a line of the stream's own.
+	// A delivery's text cannot add lines of its own to the stream.
 	f.deliver([]byte("a\r\rid: x\r\rdata: y"), nil)
 	ids, rows = f.stream("", f.inbox.mark(4), 1, nil)
 	if len(ids) != 1 || ids[0] != f.inbox.mark(5) || !strings.Contains(rows[0], "id: x") {

@@ -16,8 +16,7 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// publisher is a site under many names that redirects as it is told, and
-// takes down what it was asked for.
+// publisher is a site with many host names. It redirects as a test wants, and records the requests.
 type publisher struct {
 	port string
 
@@ -81,14 +80,14 @@ func (p *publisher) last() (asked, from string) {
 	return p.asked[len(p.asked)-1], p.from[len(p.from)-1]
 }
 
-// back presses the Back button, and does not wait for where it leads to: the
-// hop would go on meanwhile.
+// back presses the Back button. It does not wait for the next page, because the hop may already go on
+// from there.
 func (w *walk) back() {
 	w.t.Helper()
 	get(w, chromedp.Evaluate[bool]("setTimeout(() => history.back(), 0), true"))
 }
 
-// begin opens a session with that callback.
+// begin starts a session with that callback and opens its page.
 func (w *walk) begin(callback string) testharness.Started {
 	w.t.Helper()
 	s := w.Start(testharness.Body{"callback_url": callback, "state": "the state"})
@@ -126,7 +125,7 @@ func TestHop(t *testing.T) {
 			w.arrives(c.end)
 			asked, from := p.last()
 			if from != "" {
-				t.Errorf("the publisher is told where the user came from: %s", from)
+				t.Errorf("the browser told the publisher where the user came from: %s", from)
 			}
 			if !strings.HasPrefix(asked, c.end) ||
 				!strings.Contains(asked, "session_id="+s.SessionID+"&state=the%20state") {
@@ -202,8 +201,8 @@ func TestHop(t *testing.T) {
 	})
 }
 
-// TestHopAddress hops to addresses with every character that a callback may
-// have: browsers read the address of a refresh by rules of its own.
+// TestHopAddress hops to addresses with every character that a callback may have. Browsers have rules of
+// their own for the address of a refresh.
 func TestHopAddress(t *testing.T) {
 	w := newWalk(t)
 	v4 := newPublisher(t, "127.0.0.1:0")
@@ -252,8 +251,8 @@ func hopTo(t *testing.T, w *walk, p *publisher, callback string) {
 	t.Helper()
 	s := w.Start(testharness.Body{"callback_url": callback})
 	want := w.Approve(s).URL
-	// What browsers write otherwise in every address: the host in lower case,
-	// and an apostrophe in a query.
+	// Browsers change two things in every address: they write the host in lower case, and they escape
+	// an apostrophe in a query.
 	host, rest, _ := strings.Cut(strings.TrimPrefix(want, "http://"), "/")
 	path, query, _ := strings.Cut(rest, "?")
 	want = "http://" + strings.ToLower(host) + "/" + path + "?" + strings.ReplaceAll(query, "'", "%27")

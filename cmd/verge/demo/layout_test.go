@@ -14,20 +14,20 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// colours has pages shown as for somebody who prefers that scheme.
+// colours makes the browser prefer that colour scheme.
 func colours(scheme string) step {
 	return command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 }
 
-// accept has requests ask for pages in a language.
+// accept makes the browser ask for pages in that language.
 func accept(language string) step {
 	return command(network.SetExtraHTTPHeaders,
 		network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": language}})
 }
 
-// TestLayout looks at every page on phones and on a desktop, with the longest
-// host name that there is, and keeps pictures of them (walk.picture).
+// TestLayout opens every page on phones and on a desktop, with the longest possible host name, and keeps
+// pictures of them (walk.picture).
 func TestLayout(t *testing.T) {
 	w := newWalk(t)
 	label := strings.Repeat("averylonghostname", 3)
@@ -109,8 +109,8 @@ func TestLayout(t *testing.T) {
 	})
 }
 
-// holds fails the test if the page scrolls sideways, or something in it does
-// that the keyboard does not reach.
+// holds fails the test if the page scrolls sideways, or if something in it scrolls that the keyboard
+// does not reach.
 func (w *walk) holds(name string) {
 	w.t.Helper()
 	w.picture(name)
