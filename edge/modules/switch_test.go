@@ -24,7 +24,7 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// hooked is an Observer that has a test do something when it is told.
+// hooked is an Observer that calls functions of a test.
 type hooked struct {
 	wasmhost.Observer
 	activated  func(digest string)
@@ -37,7 +37,7 @@ func (h *hooked) GuestFailed(string)                {}
 func (h *hooked) ModuleActivated(d string, _ error) { h.activated(d) }
 func (h *hooked) ModuleRolledBack(_, _, _ string)   { h.rolledBack() }
 
-// unfetched is a fetcher that reaches nobody.
+// unfetched is a Fetcher that reaches no server.
 type unfetched struct{}
 
 func (unfetched) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, error) {
@@ -46,26 +46,26 @@ func (unfetched) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, 
 
 const testToken = "op_test_test_test_test_test_0032"
 
-// patience bounds waits whose end is certain unless something is broken.
+// patience is how long a test waits for what must happen.
 const patience = 30 * time.Second
 
 func eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("this did not happen in time: %s", what)
 		}
 	}
 }
 
-// another is a module that does the same and has other bytes: at its end there
-// is a section that means nothing.
+// another returns a module that does the same and has other bytes: a section without a meaning is
+// added at its end.
 func another(wasm []byte, text string) []byte {
 	content := append([]byte{byte(len("test"))}, "test"+text...)
 	return append(append(bytes.Clone(wasm), 0, byte(len(content))), content...)
 }
 
-// badModules are of guests that trap when they are asked for /trap.
+// badModules returns modules whose guests trap on a request for /trap.
 func badModules(t *testing.T) (all [3]Module) {
 	t.Helper()
 	wasm := kit.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")
@@ -80,10 +80,10 @@ func badModules(t *testing.T) (all [3]Module) {
 	return all
 }
 
-// compiledHere spares the tests of a process compiling the same module again.
+// compiledHere is a cache that all tests of this process share, so that each module is compiled once.
 var compiledHere = sync.OnceValue(wazero.NewCompilationCache)
 
-// runModules has a host in this process run a module.
+// runModules runs a module on a host in this process.
 func runModules(t *testing.T, first Module, told *hooked) *Switch {
 	t.Helper()
 	told.activated, told.rolledBack = func(string) {}, func() {}
@@ -112,7 +112,7 @@ func trap(t *testing.T, m *Switch) {
 	}
 }
 
-// Whenever it is told of, a rollback is told right.
+// The switch reports a rollback correctly, whenever the host reports it.
 func TestRollbacksAreNoted(t *testing.T) {
 	all := badModules(t)
 	t.Run("before the activation is over", func(t *testing.T) {
@@ -155,8 +155,7 @@ func TestRollbacksAreNoted(t *testing.T) {
 	})
 }
 
-// A module that runs already comes from where it is configured, not from whoever
-// sends it once more.
+// The source of a module that runs already is the configured one, even if an operator sends it again.
 func TestWhereAModuleComesFrom(t *testing.T) {
 	all := badModules(t)
 	m := runModules(t, all[0], &hooked{})
@@ -174,7 +173,7 @@ func TestWhereAModuleComesFrom(t *testing.T) {
 	}
 }
 
-// opening tells that it is read, and goes on once it may.
+// opening is a body that reports its first read and then waits until the test lets it go on.
 type opening struct {
 	io.Reader
 	read, open chan struct{}
@@ -189,7 +188,7 @@ func (o *opening) Read(p []byte) (int, error) {
 	return o.Reader.Read(p)
 }
 
-// An operator who sends slowly keeps nobody else from changing the module.
+// While an operator sends a module slowly, others can change the module.
 func TestASlowUploadBlocksNoSIGHUP(t *testing.T) {
 	all := badModules(t)
 	m := runModules(t, all[0], &hooked{})
@@ -212,19 +211,19 @@ func TestASlowUploadBlocksNoSIGHUP(t *testing.T) {
 	}
 	r := m.Answer(t.Context(), req, strings.NewReader(""))
 	if r.Status != 503 || r.Header.Get("Retry-After") == "" {
-		t.Errorf("another upload beside it: %d %v", r.Status, r.Header)
+		t.Errorf("another upload at the same time: %d %v", r.Status, r.Header)
 	}
 	close(body.open)
 	if r := <-answer; r.Status != 409 || !strings.Contains(string(r.Body), "module_sha256 pins "+all[2].Digest) {
-		t.Errorf("the upload, which what is trusted since then does not allow: %d %s", r.Status, r.Body)
+		t.Errorf("the new pins do not allow the upload: %d %s", r.Status, r.Body)
 	}
 	if d := m.host.Digest(); d != all[2].Digest {
 		t.Errorf("%s runs", d)
 	}
 }
 
-// The operator token takes modules forward only; what has failed goes back by
-// itself, and on purpose who can change the configuration.
+// The operator token alone cannot bring back an older module. A module that fails is rolled back by
+// itself, and a change of the configuration can go back on purpose.
 func TestOlderModulesAreRefused(t *testing.T) {
 	all := badModules(t)
 	public, private, err := ed25519.GenerateKey(rand.Reader)
