@@ -108,7 +108,7 @@ func (w *walk) wait(what string, done func() bool) {
 	w.t.Helper()
 	for !done() {
 		if err := w.ctx.Err(); err != nil {
-			w.t.Fatalf("waited in vain for %s: %v", what, err)
+			w.t.Fatalf("this did not happen in time: %s: %v", what, err)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

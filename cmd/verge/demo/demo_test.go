@@ -275,18 +275,18 @@ func TestCallbackAccepts(t *testing.T) {
 		t.Errorf("validate was called %d times: reloading must not validate again", n)
 	}
 	if _, body := v.get("/"); !strings.Contains(body, "You can order") {
-		t.Error("the shop does not know its verified customer")
+		t.Error("the shop does not recognise its verified customer")
 	}
 	if _, body := f.visitor().get("/"); strings.Contains(body, "You can order") {
-		t.Error("another browser is taken for the verified customer")
+		t.Error("the shop takes another browser for the verified customer")
 	}
 
 	v.post("/forget", nil)
 	if _, body := v.get("/"); strings.Contains(body, "You can order") {
-		t.Error("forgetting did not forget")
+		t.Error("the shop still remembers a browser after /forget")
 	}
 	if resp, _ := v.get("/result"); resp.Header.Get("Location") != "/" {
-		t.Error("a stranger is shown a result")
+		t.Error("the shop shows a result to a browser that it does not know")
 	}
 }
 
@@ -336,7 +336,7 @@ func TestCallbackRejects(t *testing.T) {
 			refuse: apiRefusal(400, "INVALID_TOKEN")},
 		{rule: "contract 5: UNAUTHORIZED is the shop's fault", status: 502, says: "secret key",
 			refuse: apiRefusal(401, "UNAUTHORIZED")},
-		{rule: "an answer that is none", status: 502, says: "not the JSON",
+		{rule: "an answer that is not JSON", status: 502, says: "not the JSON",
 			refuse: func(w http.ResponseWriter) { io.WriteString(w, "<html>") }},
 		{rule: "a redirect is no answer", status: 502, says: "not one of the API",
 			refuse: func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(302) }},
@@ -357,10 +357,10 @@ func TestCallbackRejects(t *testing.T) {
 				t.Errorf("%d, want %d saying %q: %s", resp.StatusCode, tc.status, tc.says, body)
 			}
 			if tc.noCalls && f.validates() != 0 {
-				t.Error("the token was consumed although the state did not hold")
+				t.Error("the token was consumed, but the state was wrong")
 			}
 			if strings.Contains(body, "svc_rt_") || strings.Contains(body, "m <script>") {
-				t.Errorf("the page repeats what it must not: %s", body)
+				t.Errorf("the page repeats text that it must not show: %s", body)
 			}
 			if _, body := v.get("/"); strings.Contains(body, "You can order") {
 				t.Error("something was granted")
@@ -413,7 +413,7 @@ func TestStartShowsTheAPIsRefusal(t *testing.T) {
 				}
 			}
 			if tc.status == 429 && resp.Header.Get("Retry-After") != "7" {
-				t.Error("Retry-After is lost")
+				t.Error("the answer has no Retry-After")
 			}
 		})
 	}
@@ -456,7 +456,7 @@ func TestGuard(t *testing.T) {
 		}
 		if strings.Contains(body, " style=") || strings.Contains(body, "<script>") ||
 			strings.Contains(body, "<style") {
-			t.Errorf("%s holds what its own policy forbids", path)
+			t.Errorf("%s has content that its own policy forbids", path)
 		}
 		if strings.Contains(body, secretKey) || strings.Contains(body, webhookSecret) {
 			t.Errorf("%s shows a secret", path)
@@ -610,7 +610,7 @@ func TestDuplicates(t *testing.T) {
 		}
 	}
 	if got := f.deliver(first, func(h http.Header) { h.Set(webhook.HeaderTimestamp, "1") }); got != 401 {
-		t.Errorf("a known key does not excuse from verification: %d, want 401", got)
+		t.Errorf("a forged request with a known key: %d, want 401", got)
 	}
 	want := []struct {
 		attempt   int
@@ -648,14 +648,14 @@ func TestForgeriesAreNoAttempts(t *testing.T) {
 	}
 	list := f.list()
 	if d := list[1]; d.Duplicate || d.Attempt != 1 || !d.SameBytes {
-		t.Errorf("a forgery that came first took the event's place: %+v", d)
+		t.Errorf("an earlier forgery replaced the event: %+v", d)
 	}
 	if d := list[3]; !d.Duplicate || d.Attempt != 2 || !d.SameBytes {
 		t.Errorf("a forgery in between hid the duplicate: %+v", d)
 	}
 	for _, i := range []int{0, 2} {
 		if d := list[i]; d.Verified || d.Attempt != 0 {
-			t.Errorf("a forgery counts: %+v", d)
+			t.Errorf("a forgery counts as an attempt: %+v", d)
 		}
 	}
 }
@@ -670,7 +670,7 @@ func TestInboxKeepsTheLast(t *testing.T) {
 		t.Errorf("%d kept, from %d to %d", len(all), all[0].Seq, all[len(all)-1].Seq)
 	}
 	if some, _ := in.after(keptDeliveries + 1); len(some) != 2 {
-		t.Errorf("%d behind the third last, want 2", len(some))
+		t.Errorf("%d deliveries after the third last, want 2", len(some))
 	}
 }
 
@@ -741,7 +741,7 @@ func TestStream(t *testing.T) {
 	// From the page's mark on, the stream has every delivery exactly once.
 	ids, rows := f.stream("?after="+f.inbox.mark(1), "", 2, func() { f.deliver(event("svc_sess_3"), nil) })
 	if !strings.Contains(rows[0], "svc_sess_2") || !strings.Contains(rows[1], "svc_sess_3") {
-		t.Errorf("behind the mark came %q", rows)
+		t.Errorf("after the mark came %q", rows)
 	}
 
 	// A browser that connects again names the last event that it saw. The query is still the page's.

@@ -243,7 +243,7 @@ func TestHopAddress(t *testing.T) {
 		t.Run("contract 8: byte for byte: "+callback, func(t *testing.T) { hopTo(t, w, v4, callback) })
 	}
 	if taken < len(callbacks)-6 {
-		t.Errorf("only %d of %d callbacks were taken", taken, len(callbacks))
+		t.Errorf("the API accepted only %d of %d callbacks", taken, len(callbacks))
 	}
 }
 
