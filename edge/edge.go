@@ -1,38 +1,31 @@
-// Package edge puts Verge together: the core, its store, its key ring, the way
-// out, the network and the runner of what falls due. `verge serve` and
-// `verge dev` are this package and a command line.
+// Package edge puts Verge together: the core, its store, its key ring, the client for outbound requests,
+// the network, and the runner of tasks. `verge serve` and `verge dev` are this package and a command
+// line.
 //
-// To embed Verge in a Go program, call [Open] with a [Config] and then
-// [Service.Run] with a context that ends on SIGTERM; see the example. Publishers
-// and integrations are written through [Service.Directory].
+// To embed Verge in a Go program, call [Open] with a [Config]. Then call [Service.Run] with a context
+// that ends on SIGTERM; see the example. [Service.Directory] holds the publishers and integrations.
 //
 // # What to hand in
 //
-// The store is a kv.KV of package kvadapters or your own, so a program links
-// the one that it uses and no other. The core runs in this process unless
-// Config.Engine says otherwise: package edge/modules has it run as a
-// WebAssembly module, and a program that does not import that package links no
-// WebAssembly runtime.
+// The store is a kv.KV, from package kvadapters or your own. So a program links only the store that it
+// uses. The core runs in this process unless Config.Engine says otherwise. Package edge/modules runs it
+// as a WebAssembly module. A program that does not import that package links no WebAssembly runtime.
 //
 // # What is promised
 //
-//   - Open serves nothing. It returns an error where the configuration is not
-//     safe, the key ring is not the store's, or fewer partitions are configured
-//     than the store's sessions are spread over.
-//   - Run answers every request that it began to read, and either finishes the
-//     jobs in hand or gives them back. It closes the engine after that, and the
-//     store last.
-//   - A request that waits for the store for longer than its budget is answered
-//     503. A store that fails is one line of the log, and one more when it is
-//     well again. A store that is lost for good ends Run with an error.
-//   - The service is not ready while the other instances seal with a key that
-//     it does not have.
-//   - Open takes over the listeners and the store: they are closed when Run
-//     returns, by Close, and where Open fails.
+//   - Open serves nothing. It returns an error if the configuration is not safe, if the key ring does
+//     not belong to the store, or if fewer partitions are configured than the store's sessions use.
+//   - Run answers every request that it began to read. It finishes the jobs in hand or gives them back.
+//     Then it closes the engine, and the store last.
+//   - A request that waits for the store for longer than its budget is answered 503. If the store fails,
+//     the log has one line, and one more when the store works again. If the store is lost for good, Run
+//     ends with an error.
+//   - The service is not ready while the other instances seal with a key that it does not have.
+//   - Open takes over the listeners and the store. They are closed when Run returns, by Close, and if
+//     Open fails.
 //
-// Not promised: that a store is shared correctly if Store.Shared is wrong. Two
-// processes that both take a store for their own leave each other's events
-// waiting.
+// Not promised: that processes share a store correctly if Store.Shared is wrong. If two processes both
+// believe that a store is theirs alone, the events of each may wait for the other.
 package edge
 
 import (
@@ -66,15 +59,15 @@ import (
 	"github.com/verge-id/verge/edge/storewatch"
 )
 
-// Config says what a service is made of. Core.BaseURL, Store.KV, Keyring and
-// Public are needed; every other zero value works.
+// Config says what a service is made of. Core.BaseURL, Store.KV, Keyring and Public are needed. Every
+// other zero value works.
 type Config struct {
-	// Core is the configuration of the service itself. If Providers is empty,
-	// they are those of this release: the sandbox where Dev or Test is set, and
-	// none in production, which Open then refuses.
+	// Core is the configuration of the service itself. If Providers is empty, Open takes those of
+	// this release: the sandbox if Dev or Test is set. For production there is none, so Open refuses
+	// it.
 	Core core.Config
 
-	// Store keeps everything.
+	// Store keeps all state.
 	Store Store
 
 	// Engine opens what runs the core. Nil: this process does, natively.
@@ -83,33 +76,32 @@ type Config struct {
 	// Keyring seals sessions and tokens. Every instance on the store has the same.
 	Keyring token.Keyring
 
-	// KeyringFile reads the file that Keyring is from again, so that a rotation
-	// needs no restart. Nil: the ring never changes.
+	// KeyringFile reads the file of Keyring again, so that a rotation needs no restart. Nil: the ring
+	// never changes.
 	KeyringFile func() ([]byte, error)
 
-	// Egress is the way out, to webhooks' receivers and to providers. The zero
-	// value is the contract's.
+	// Egress configures the client for requests to webhook receivers and providers. The zero value
+	// has the limits of the contract.
 	Egress egress.Config
 
-	// Fetch is the way out instead of one that Egress describes. Nil: that one.
+	// Fetch sends outbound requests instead of the client that Egress configures. Nil: that client
+	// does.
 	Fetch host.Fetcher
 
-	// Server has limits, timeouts, TLS, proxies and what else the network
-	// needs. Open fills in the engine, the store, the listeners, the log and,
-	// where they are nil, the metrics and the page.
+	// Server has limits, timeouts, TLS, proxies and everything else for the network. Open fills in
+	// the engine, the store, the listeners and the log. It fills in the metrics and the page if they
+	// are nil.
 	Server server.Config
 
-	// Runner has how many jobs run at once and how long they may wait. Open
-	// fills in the rest.
+	// Runner says how many jobs run at once and how long they may wait. Open fills in the rest.
 	Runner runner.Config
 
-	// StoreBudget is how long one request may wait for the store, all its calls
-	// together. Zero: 5 s.
+	// StoreBudget is how long all calls of one request to the store may take together. Zero: 5 s.
 	StoreBudget time.Duration
 
-	// Public is where users and publishers are answered. Admin is for the
-	// operators' API, which asks for Core.OperatorToken; nil: there is none. Ops
-	// is for health and metrics, which ask for nothing; nil: there are none.
+	// Public serves users and publishers. Admin serves the operators' API, which asks for
+	// Core.OperatorToken; nil: there is none. Ops serves health and metrics, which ask for no
+	// credential; nil: there are none.
 	Public, Admin, Ops net.Listener
 
 	Log    *slog.Logger     // nil discards
@@ -117,28 +109,26 @@ type Config struct {
 	Random io.Reader        // nil: crypto/rand
 }
 
-// Store is a KV with what Open has to know about it. If KV is a Teller, it is
-// listened to.
+// Store is a KV with what Open has to know about it. If KV is a Teller, Open uses what it tells.
 type Store struct {
 	KV kv.KV
 
-	// Shared says that other processes may work on the store, too. Then their
-	// tasks are looked for, and reads that are asked for at the same time are
-	// merged, since each costs a round trip.
+	// Shared says that other processes may use the store, too. Then the service looks for their
+	// tasks. It also merges reads that are asked for at the same time, since each costs a round trip.
 	Shared bool
 
-	// Close is called once nobody uses the KV any more. Nil: nothing is.
+	// Close is called when the KV is not used any more. May be nil.
 	Close func() error
 }
 
-// Teller is a KV that knows by itself whether it can be written.
+// Teller is a KV that knows whether it can be written.
 type Teller interface {
-	// Tell has the store call told when it can no longer be written, with the
-	// reason, and with nil when it can be again. told returns at once.
+	// Tell makes the store call told with the reason when it can no longer be written, and with nil
+	// when it can be written again. told returns at once.
 	Tell(told func(failing error))
 
-	// GaveUp is closed once the store can never be written again. Failing is
-	// the reason why it cannot be written now.
+	// GaveUp is closed when the store can never be written again. Failing returns the reason why it
+	// cannot be written now.
 	GaveUp() <-chan struct{}
 	Failing() error
 }
@@ -177,13 +167,12 @@ func (c Config) withDefaults() Config {
 		c.Server.Page = hosted.Refusal
 	}
 	c.Server.Routes, c.Server.AdminRoutes = core.Routes(), core.AdminRoutes()
-	c.StoreBudget = cmp.Or(c.StoreBudget, 5*time.Second) // less than a request may take, so that it is answered
+	c.StoreBudget = cmp.Or(c.StoreBudget, 5*time.Second) // shorter than a request, to leave time for an answer
 	return c
 }
 
-// Providers returns the verification methods of this release that a service with
-// this configuration can offer. The sandbox verifies nobody, so only Dev and Test
-// have it.
+// Providers returns the verification methods of this release that a service with this configuration can
+// offer. The sandbox verifies nobody, so only Dev and Test have it.
 func Providers(c core.Config, now func() time.Time) []provider.Provider {
 	if c.Dev || c.Test {
 		return []provider.Provider{&sandbox.Provider{Now: now}}
@@ -198,15 +187,15 @@ type Service struct {
 	ring   *keyring.Live
 	host   host.Host
 	native *core.Service
-	opened engine.Engine // nil: Open has failed before it
-	engine engine.Engine // the same as the network sees it
+	opened engine.Engine // nil if Open failed before it made one
+	engine engine.Engine // the same with the limits for requests from the network
 	server *server.Server
 	runner atomic.Pointer[runner.Runner] // nil: nothing runs
 	close  func() error
 }
 
-// Open puts a service together. Whoever gets one calls Run or Close. It panics
-// without Store.KV or Public, which are mistakes in the program.
+// Open puts a service together. The caller must call Run or Close. Open panics without Store.KV or
+// Public, because that is a mistake in the program.
 func Open(ctx context.Context, c Config) (*Service, error) {
 	switch {
 	case c.Store.KV == nil:
@@ -229,8 +218,8 @@ func (s *Service) open(ctx context.Context) error {
 		return fmt.Errorf("base URL: %w", err)
 	}
 	s.watchStore()
-	// A token is bound to the host's name without the port: in dev a restart
-	// may bring another port.
+	// A token is bound to the host's name without the port, because in dev the port may change with
+	// a restart.
 	s.ring, err = keyring.Open(ctx, keyring.Config{
 		Host: host.Host{KV: s.watch.KV(), Now: c.Now, Random: c.Random, Log: c.Log},
 		Name: base.Hostname(), Keyring: c.Keyring, File: c.KeyringFile, Observe: c.Server.Metrics.Keyring,
@@ -259,7 +248,7 @@ func (s *Service) open(ctx context.Context) error {
 	return nil
 }
 
-// watchStore puts the watch over the store.
+// watchStore makes storewatch observe the store.
 func (s *Service) watchStore() {
 	c := &s.config
 	teller, tells := c.Store.KV.(Teller)
@@ -284,10 +273,10 @@ func (s *Service) serverConfig() server.Config {
 	return c
 }
 
-// An instance that shares its store leaves pollEach between two looks for tasks
-// that another one has left behind. That is seldom enough that hundreds of idle
-// instances are no load, and often enough that the tasks of one that died are
-// taken over within a minute. No partition waits longer than pollMost.
+// An instance that shares its store waits pollEach between two looks for tasks that another instance has
+// left behind. That is rare enough that hundreds of idle instances are no load. It is frequent enough
+// that the tasks of an instance that died are taken over within a minute. No partition waits longer than
+// pollMost.
 const (
 	pollEach = 2 * time.Second
 	pollMost = 30 * time.Second
@@ -301,29 +290,28 @@ func (s *Service) runnerConfig() runner.Config {
 	return c
 }
 
-// wake tells the runner of a task. While nothing runs it tells nobody: a runner
-// that begins looks for itself.
+// wake tells the runner about a task. If no runner runs, it does nothing: a runner looks for tasks when
+// it begins.
 func (s *Service) wake(p kv.Partition, due time.Time) {
 	if r := s.runner.Load(); r != nil {
 		r.Wake(p, due)
 	}
 }
 
-// Directory is where publishers, integrations and keys are kept.
+// Directory returns the directory of publishers, integrations and keys.
 func (s *Service) Directory() *integration.Directory { return s.native.Directory() }
 
-// Engine is what answers requests and runs jobs. Its requests have the budget
-// of those that come over the network.
+// Engine returns the engine that answers requests and runs jobs. Its requests have the same budget as
+// those that come over the network.
 func (s *Service) Engine() engine.Engine { return s.engine }
 
-// Host is what the core runs on: the store as it is watched, the key ring, the
-// way out.
+// Host returns what the core runs on: the observed store, the key ring, and the client for outbound
+// requests.
 func (s *Service) Host() host.Host { return s.host }
 
-// Run serves and works until ctx is done or the store is lost. Then it lets go
-// in the order of dependence: requests are answered, jobs in hand finish or are
-// given back, the engine closes, and the store closes last. It can be called
-// once.
+// Run serves requests and runs tasks until ctx is done or the store is lost. Then it ends everything in
+// the order of dependence: it answers requests, finishes jobs in hand or gives them back, closes the
+// engine, and closes the store last. It must be called only once.
 func (s *Service) Run(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -358,10 +346,9 @@ func (s *Service) endIfLost(ctx context.Context, end context.CancelCauseFunc) {
 	}
 }
 
-// Serve answers requests and follows the key ring until ctx is done, and then
-// drains; see server.Server.Run. It is the half of Run without jobs, for a
-// program that has them run elsewhere or by itself. It can be called once, and
-// Close comes after it.
+// Serve answers requests and follows the key ring until ctx is done, and then drains; see
+// server.Server.Run. It is Run without jobs, for a program whose jobs run elsewhere. It must be called
+// only once. Call Close after it.
 func (s *Service) Serve(ctx context.Context) error {
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -369,9 +356,8 @@ func (s *Service) Serve(ctx context.Context) error {
 	return s.server.Run(ctx)
 }
 
-// Work runs what falls due until ctx is done, and then drains; see
-// runner.Runner.Run. It is the other half of Run. Once it has returned, it may
-// be called again.
+// Work runs tasks as they fall due until ctx is done, and then drains; see runner.Runner.Run. It is the
+// other half of Run. After it has returned, it may be called again.
 func (s *Service) Work(ctx context.Context) error {
 	r := runner.New(s.runnerConfig())
 	s.runner.Store(r)
@@ -379,14 +365,14 @@ func (s *Service) Work(ctx context.Context) error {
 	return r.Run(ctx)
 }
 
-// Close lets go of everything that Open was handed. It is for a service that
-// does not run, or whose Serve and Work have returned; Run does it by itself.
+// Close closes everything that Open took over. It is for a service that does not run, or whose Serve and
+// Work have returned. Run calls it itself.
 func (s *Service) Close() error { return s.close() }
 
 func (s *Service) letGo() error {
 	for _, l := range []net.Listener{s.config.Public, s.config.Admin, s.config.Ops} {
 		if l != nil {
-			l.Close() // one that has served is closed already, which is no error here
+			l.Close() // a listener that has served is closed already; that is no error here
 		}
 	}
 	var errs []error

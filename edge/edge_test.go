@@ -26,7 +26,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 )
 
-// notes is what happened, in order.
+// notes records what happened, in order.
 type notes struct {
 	mu  sync.Mutex
 	all []string
@@ -44,7 +44,7 @@ func (n *notes) String() string {
 	return strings.Join(n.all, ", ")
 }
 
-// telling is a store that knows by itself whether it can be written.
+// telling is a store that is a Teller.
 type telling struct {
 	kv.KV
 	told   func(error)
@@ -69,7 +69,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// config is one that works.
+// config returns a configuration that works.
 func config(t *testing.T) edge.Config {
 	t.Helper()
 	ring, err := token.GenerateKeyring(rand.Reader, time.Now())
@@ -96,7 +96,7 @@ func open(t *testing.T, c edge.Config) *edge.Service {
 	return s
 }
 
-// get asks a listener.
+// get sends a GET to a listener.
 func get(t *testing.T, l net.Listener, path string) (status int, body string) {
 	t.Helper()
 	resp, err := http.Get("http://" + l.Addr().String() + path)
@@ -168,7 +168,7 @@ func TestFewerPartitionsThanTheStoreKnows(t *testing.T) {
 	}
 }
 
-// noting is an engine that notes what it does, and does it only once it may.
+// noting is an engine that records what it does. It waits until the test lets it go on.
 type noting struct {
 	engine.Engine
 	*notes
@@ -192,19 +192,27 @@ func (e *noting) Claim(context.Context, kv.Partition, int) ([]host.Job, time.Tim
 func (e *noting) Run(context.Context, host.Job) error {
 	close(e.working)
 	<-e.goOn
-	time.Sleep(50 * time.Millisecond) // it ends after the request, whatever the scheduler does
+	time.Sleep(50 * time.Millisecond) // so that the job surely ends after the request
 	e.add("a job is done")
 	return nil
 }
 
 func (e *noting) Close() error { e.add("the engine is closed"); return nil }
 
-// The order of shutdown is that of dependence: nothing is let go of that
-// something still uses.
+// Run ends everything in the order of dependence: it closes nothing that is still used.
 func TestTheOrderInWhichRunLetsGo(t *testing.T) {
 	n := &notes{}
-	e := &noting{notes: n, requested: make(chan struct{}), working: make(chan struct{}), goOn: make(chan struct{})}
-	e.jobs = []host.Job{{Partition: "p0", Task: kv.Task{ID: "t", Due: time.Now()}, Until: time.Now().Add(time.Minute)}}
+	e := &noting{
+		notes:     n,
+		requested: make(chan struct{}),
+		working:   make(chan struct{}),
+		goOn:      make(chan struct{}),
+	}
+	e.jobs = []host.Job{{
+		Partition: "p0",
+		Task:      kv.Task{ID: "t", Due: time.Now()},
+		Until:     time.Now().Add(time.Minute),
+	}}
 	conf := config(t)
 	conf.Engine = func(_ context.Context, s edge.Setup) (engine.Engine, error) {
 		e.Engine = s.Native
@@ -287,7 +295,7 @@ func TestAStoreThatTellsIsHeard(t *testing.T) {
 	}
 }
 
-// hanging is a store that answers nothing once it hangs.
+// hanging is a store that the test can make hang.
 type hanging struct {
 	kv.KV
 	hangs chan struct{}
@@ -347,7 +355,7 @@ func TestARequestWaitsForTheStoreNoLongerThanItsBudget(t *testing.T) {
 	}
 }
 
-// Work can end and begin again, while requests are served all the time.
+// Work can end and begin again while Serve answers requests all the time.
 func TestWorkCanBeginAgain(t *testing.T) {
 	s := open(t, config(t))
 	for range 2 {
@@ -359,6 +367,6 @@ func TestWorkCanBeginAgain(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		s.Host().Wake("p0", time.Now()) // nobody is there, and it does no harm
+		s.Host().Wake("p0", time.Now()) // no runner runs, and the call does no harm
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 )
 
-// A program that has Verge inside: a store in memory, a publisher with one
-// integration, and the sandbox, which verifies nobody.
+// This program embeds Verge, with a store in memory, a publisher with one integration, and the sandbox,
+// which verifies nobody.
 func Example() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(err)

@@ -11,13 +11,12 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// partitionsKey holds the largest number of partitions that sessions of this
-// store were ever spread over.
+// partitionsKey holds the largest number of partitions that this store has had.
 var partitionsKey = kv.Key{Partition: integration.Partition, Name: "c/partitions"}
 
-// PartitionsError refuses a Config.Core.Partitions that is smaller than it once
-// was on this store. Nobody would look at the partitions that are left out, and
-// their events would wait for ever. No restart mends it, only another number.
+// PartitionsError refuses a Config.Core.Partitions that is smaller than it once was on this store. Nobody
+// would look at the partitions that are left out, and their events would wait for ever. A restart does
+// not help, only another number.
 type PartitionsError struct{ Configured, Used int }
 
 func (e *PartitionsError) Error() string {
@@ -25,10 +24,9 @@ func (e *PartitionsError) Error() string {
 		"set it to %d or more", e.Configured, e.Used, e.Used)
 }
 
-// keepPartitions notes the number in the store and refuses one that is smaller
-// than the number there.
+// keepPartitions stores the number. It refuses one that is smaller than the number there.
 func keepPartitions(ctx context.Context, store kv.KV, random io.Reader, n int) error {
-	for range 5 { // instances that start at once meet here
+	for range 5 { // instances that start at the same time may conflict
 		before, check := 0, kv.Check{Name: partitionsKey.Name}
 		switch it, err := store.Get(ctx, partitionsKey); {
 		case err == nil:

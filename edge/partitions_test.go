@@ -46,7 +46,10 @@ func TestPartitionsOfInstancesThatStartAtOnce(t *testing.T) {
 }
 
 func TestPartitionsOnAStoreThatFails(t *testing.T) {
-	store := &kvtest.Faulty{KV: memory.New(memory.Config{}), Decide: kvtest.Script(kvtest.Pass, kvtest.LoseReply)}
+	store := &kvtest.Faulty{
+		KV:     memory.New(memory.Config{}),
+		Decide: kvtest.Script(kvtest.Pass, kvtest.LoseReply),
+	}
 	if err := keepPartitions(t.Context(), store, rand.Reader, 2); err != nil {
 		t.Errorf("its own write, whose reply was lost: %v", err)
 	}

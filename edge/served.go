@@ -11,9 +11,8 @@ import (
 	"github.com/verge-id/verge/edge/storewatch"
 )
 
-// served is an engine as the network sees it. Each request has one budget for
-// all its calls to the store, and the engine is ready only while its instance
-// has every key that the fleet uses.
+// served is an engine for requests from the network. Each request has one budget for all its calls to
+// the store. The engine is ready only while its instance has every key that the fleet uses.
 type served struct {
 	engine.Engine
 	ring   *keyring.Live

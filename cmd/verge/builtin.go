@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/edge/modules"
 )
 
-// builtIn holds the module that `make wasm` has put there, if it has.
+// builtIn holds the module that `make wasm` puts there. Without `make wasm` there is none.
 //
 //go:embed all:module
 var builtIn embed.FS
@@ -25,7 +25,7 @@ const (
 var errNotBuiltIn = errors.New("this binary has no module built in: " +
 	"`make build` builds one that has, or name a file with --module")
 
-// builtInModule is the module that came with this binary, and is trusted as the binary is.
+// builtInModule returns the module that is part of this binary. It is trusted as the binary is.
 func builtInModule() (modules.Module, error) { return builtInOf(builtIn) }
 
 func builtInOf(fsys fs.FS) (modules.Module, error) {

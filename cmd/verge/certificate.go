@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/afero"
 )
 
-// checkTLS reads the certificate with which Verge itself ends TLS, and refuses
-// one with which no browser would get through.
+// checkTLS reads the certificate for Verge's own listeners, and refuses one that no browser would
+// accept.
 func (c *config) checkTLS(p *program, pl *plan, ps *problems) {
 	pair, err := loadPair(p, c.TLS.Cert, c.TLS.Key)
 	ps.addLines("tls", err)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// aCertificate is valid for what configFor serves, and for loopback.
+// aCertificate returns a certificate that is valid for the host of configFor and for loopback.
 func aCertificate() *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: big.NewInt(1),
@@ -148,7 +148,7 @@ func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 	}
 }
 
-// A client certificate that a store's servers will refuse is an error too.
+// The command also refuses a client certificate that a store's servers would refuse.
 func TestServeRefusesAStoresCertificateThatHasExpired(t *testing.T) {
 	template := aCertificate()
 	template.NotAfter = time.Now().Add(-time.Minute)
@@ -172,7 +172,7 @@ func TestServeRefusesAStoresCertificateThatHasExpired(t *testing.T) {
 	}
 }
 
-// runFor runs a command and returns all that it prints.
+// runFor runs a command and returns everything that it prints.
 func runFor(t *testing.T, p *program, args []string) (code int, said string) {
 	t.Helper()
 	var out strings.Builder

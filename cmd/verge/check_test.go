@@ -10,9 +10,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// refusedAlike is what the scripts call refused. `refused ARGS` runs
-// `verge serve ARGS --check` and `verge serve ARGS`: both have to refuse the
-// configuration in the same words and with exit code 2.
+// refusedAlike is the scripts' command refused. `refused ARGS` runs `verge serve ARGS --check` and
+// `verge serve ARGS`. Both have to refuse the configuration in the same words and with exit code 2.
 func refusedAlike(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("`! refused` is not supported; run `verge serve` with --check")
@@ -34,11 +33,12 @@ func refusedAlike(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestCheckAndStartSayTheSame: what a start would refuse, --check refuses in the
-// same words, and the other way round.
+// TestCheckAndStartSayTheSame shows that --check refuses the same configurations as a start, in the
+// same words.
 func TestCheckAndStartSayTheSame(t *testing.T) {
 	for _, c := range []struct{ more, says string }{
-		{`base_url = "https://Verify.example.com"`, `base_url: "https://Verify.example.com" is not how browsers write it`},
+		{`base_url = "https://Verify.example.com"`,
+			`base_url: "https://Verify.example.com" is not how browsers write it`},
 		{`base_url = "https://verify.example.com:443"`, "leave out a default port"},
 		{`base_url = "https://verify.example.com/x"`, "base_url: "},
 		{`outcome_life = "59m"`, "outcome_life: 59m0s is too short; it must be at least 1h0m0s"},
@@ -73,7 +73,7 @@ func TestCheckAndStartSayTheSame(t *testing.T) {
 			config := configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")
 			if strings.HasPrefix(c.more, "[") {
 				config += c.more + "\n"
-			} else { // in place of a good value, and before the first table
+			} else { // replaces a good value, or stands before the first table
 				key, _, _ := strings.Cut(c.more, "=")
 				replaced := func(line string) bool { return strings.HasPrefix(line, key) }
 				lines := slices.DeleteFunc(strings.Split(config, "\n"), replaced)
@@ -86,7 +86,7 @@ func TestCheckAndStartSayTheSame(t *testing.T) {
 				t.Fatalf("--check ends with %d: %s\nwant %d and %q", code, said, exitUsage, c.says)
 			}
 			if strings.Contains(said, "main.") || strings.Contains(said, testSecret) {
-				t.Errorf("it tells a name of the program, or a secret: %s", said)
+				t.Errorf("the message has a name of the program's code, or a secret: %s", said)
 			}
 			if startCode, startSaid := runFor(t, p, args); startCode != code || startSaid != said {
 				t.Errorf("--check ends with %d: %s\na start with %d: %s", code, said, startCode, startSaid)

@@ -96,7 +96,7 @@ func execute(ctx context.Context, args []string, p *program) error {
 	switch {
 	case len(args) == 0:
 		args = []string{"--help"}
-	case len(args) == 1 && args[0] == "--version": // no flag of all commands: `module sign` has one of its own
+	case len(args) == 1 && args[0] == "--version": // a global flag would hide that of `module sign`
 		args = []string{"version"}
 	}
 	command, err := parser.Parse(args)
@@ -109,13 +109,18 @@ func execute(ctx context.Context, args []string, p *program) error {
 	return command.Run()
 }
 
-// newParser returns the parser and whether it has answered with help.
+// newParser returns the parser, and a variable that says after parsing whether it printed help.
 func newParser(ctx context.Context, p *program) (*kong.Kong, *bool, error) {
 	helped := new(bool)
 	parser, err := kong.New(new(cli),
 		kong.Name("verge"),
 		kong.Description(about),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100, NoAppDescFormat: true}),
+		kong.ConfigureHelp(kong.HelpOptions{
+			Compact:         true,
+			FlagsLast:       true,
+			WrapUpperBound:  100,
+			NoAppDescFormat: true,
+		}),
 		kong.ExplicitGroups(groups),
 		kong.Writers(p.stdout, p.stderr),
 		kong.Exit(func(int) { *helped = true }),
@@ -133,8 +138,8 @@ func (c *helpCmd) Run(ctx context.Context, p *program) error {
 	return execute(ctx, append(c.Command, "--help"), p)
 }
 
-// explain words a mistyped flag or command: what was probably meant, and where
-// else there is something of that name. All other errors keep the parser's words.
+// explain returns the error for a mistyped flag or command. It says what was probably meant, or
+// which other command has something of that name. All other errors keep the parser's words.
 func explain(app *kong.Application, err error) error {
 	var parse *kong.ParseError
 	if !errors.As(err, &parse) {
@@ -152,8 +157,8 @@ func explain(app *kong.Application, err error) error {
 	return errors.New(strings.Join(append(said, "run `"+at.FullPath()+" --help`"), "; "))
 }
 
-// stoppedAt returns the command that the parser had come to, and the flag or
-// argument that this command does not have; "" if something else is wrong.
+// stoppedAt returns the command that the parser had reached, and the flag or argument that this
+// command does not have. The word is "" if something else is wrong.
 func stoppedAt(app *kong.Application, c *kong.Context) (at *kong.Node, word string) {
 	at = app.Node
 	var rest []string
@@ -173,19 +178,19 @@ func stoppedAt(app *kong.Application, c *kong.Context) (at *kong.Node, word stri
 	word, _, _ = strings.Cut(rest[0], "=")
 	if !strings.HasPrefix(word, "-") {
 		if taken < len(at.Positional) {
-			return at, "" // it is expected, and its value is wrong
+			return at, "" // the command has this argument, but its value is wrong
 		}
 		return at, rest[0]
 	}
 	for _, flag := range c.Flags() {
 		if word == "--"+flag.Name || flag.Short != 0 && word == "-"+string(flag.Short) {
-			return at, "" // there is such a flag, and its value is wrong
+			return at, "" // the command has this flag, but its value is wrong
 		}
 	}
 	return at, word
 }
 
-// flagsLike says what may have been meant by a flag, or which commands have it.
+// flagsLike suggests flags with a similar name, or else the commands that have this flag.
 func flagsLike(app *kong.Application, c *kong.Context, word string) (hints []string) {
 	name := strings.TrimLeft(word, "-")
 	var meant []string
@@ -207,8 +212,8 @@ func flagsLike(app *kong.Application, c *kong.Context, word string) (hints []str
 	return hints
 }
 
-// commandsLike says which command may have been meant: one of at, or one of that
-// name that belongs to another group.
+// commandsLike suggests commands below at with a similar name, or else commands of other groups
+// that have this name.
 func commandsLike(app *kong.Application, at *kong.Node, word string) (hints []string) {
 	var meant []string
 	for _, child := range at.Children {
@@ -227,7 +232,7 @@ func commandsLike(app *kong.Application, at *kong.Node, word string) (hints []st
 	return didYouMean(meant)
 }
 
-// didYouMean asks whether one of them was meant.
+// didYouMean asks whether one of these was meant. It returns nil for none.
 func didYouMean(these []string) []string {
 	if len(these) == 0 {
 		return nil
@@ -235,22 +240,19 @@ func didYouMean(these []string) []string {
 	return []string{"did you mean " + strings.Join(these, " or ") + "?"}
 }
 
-// akin reports whether one of two names is the other one's last part, like key
-// and module-key.
+// akin reports whether one name is the last part of the other, as key is of module-key.
 func akin(a, b string) bool {
 	return strings.HasSuffix(a, "-"+b) || strings.HasSuffix(b, "-"+a)
 }
 
-// near reports whether typed is the beginning of name, or differs from it by at
-// most two characters.
+// near reports whether name begins with typed, or differs from it by at most two characters.
 func near(name, typed string) bool {
 	return strings.HasPrefix(name, typed) || distance(name, typed) <= 2
 }
 
-// distance is how many characters have to be put in, taken out or replaced to
-// make b of a.
+// distance returns how many characters have to be inserted, removed or replaced to turn a into b.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1) // from the part of a that was seen to each beginning of b
+	row := make([]int, len(b)+1) // the distance from the part of a seen so far to each prefix of b
 	for j := range row {
 		row[j] = j
 	}

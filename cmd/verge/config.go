@@ -13,11 +13,10 @@ import (
 	"github.com/verge-id/verge/core/problem"
 )
 
-// config is the configuration as it is written down: the file's members, and
-// over them what environment and flags say. example.toml explains each. What
-// is not set has its zero value; plan gives it its meaning. A number or a
-// duration whose zero would mean its default is a pointer, so that plan can
-// tell a 0 that a person wrote (see given).
+// config is the configuration as people write it: the file's members, overridden by the environment
+// and by flags. example.toml explains each member. A member that is not set has its zero value, and
+// plan gives that its meaning. A number or a duration whose zero means the default is a pointer, so
+// that plan can recognise a 0 that a person wrote (see given).
 type config struct {
 	Mode              string   `toml:"mode"`
 	BaseURL           string   `toml:"base_url"`
@@ -118,18 +117,17 @@ type integrationConfig struct {
 	WebhookOff bool   `toml:"webhook_off"`
 }
 
-// span is a duration as the file has it, which plan reads. It is a text, so that
-// a number without a unit is refused.
+// span is a duration as the file has it. It is a text, so that a number without a unit is refused.
 type span string
 
-// problems collects everything that is wrong, so that it can be mended at once.
+// problems collects everything that is wrong, so that a person can correct all of it at once.
 type problems []string
 
 func (ps *problems) add(format string, args ...any) {
 	*ps = append(*ps, fmt.Sprintf(format, args...))
 }
 
-// addLines adds each line of err, which may be nil, behind what it is about.
+// addLines adds each line of err as a problem of its own that begins with about. err may be nil.
 func (ps *problems) addLines(about string, err error) {
 	if err == nil {
 		return
@@ -142,15 +140,16 @@ func (ps *problems) addLines(about string, err error) {
 	}
 }
 
-// take adds what the owner of some settings found wrong with them. keys are what
-// the file calls their members.
+// take adds the problems that the owner of some settings found in them. keys maps the owner's names
+// to those of the file.
 func (ps *problems) take(wrong problem.List, keys map[string]string) {
 	for _, p := range wrong.Rename(keys) {
 		ps.add("%s", p.Error())
 	}
 }
 
-// err words the problems of the configuration that came from source; nil if there are none.
+// err returns one error with all problems of the configuration that came from source. It returns
+// nil if there are none.
 func (ps problems) err(source string) error {
 	if len(ps) == 0 {
 		return nil
@@ -162,9 +161,9 @@ func (ps problems) err(source string) error {
 	return usagef("%s: %d %s\n  - %s", source, len(ps), noun, strings.Join(ps, "\n  - "))
 }
 
-// readConfig reads the file into c. Unknown keys are problems like others, and
-// do not hide them; a file that is no TOML, or has a value of a wrong type, is
-// an error, since whatever else is wrong may only follow from it.
+// readConfig reads the file into c. An unknown key is a problem like others and does not hide them.
+// A file that is not TOML, or that has a value of a wrong type, is an error, because other problems
+// may only follow from it.
 func readConfig(fsys afero.Fs, path string, c *config, ps *problems) error {
 	b, err := afero.ReadFile(fsys, path)
 	if err != nil {
@@ -177,7 +176,8 @@ func readConfig(fsys afero.Fs, path string, c *config, ps *problems) error {
 	case errors.As(err, &unknown):
 		for _, e := range unknown.Errors {
 			line, _ := e.Position()
-			ps.add("line %d: there is no setting %q; `verge serve --example` shows all", line, strings.Join(e.Key(), "."))
+			ps.add("line %d: there is no setting %q; `verge serve --example` shows all",
+				line, strings.Join(e.Key(), "."))
 		}
 		return nil
 	case errors.As(err, &malformed):
@@ -193,7 +193,7 @@ func readConfig(fsys afero.Fs, path string, c *config, ps *problems) error {
 	return nil
 }
 
-// wanted says what the value of a setting must be; "" for a key that is none.
+// wanted says what the value of a setting must be. It returns "" if there is no such setting.
 func wanted(key toml.Key) string {
 	t := reflect.TypeFor[config]()
 	for _, name := range key {

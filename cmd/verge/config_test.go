@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/afero"
 )
 
-// FuzzConfig: no file makes the check panic, and whatever has a problem is refused.
+// FuzzConfig shows that no file makes the check panic, and that it refuses every file with a problem.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(exampleConfig))
 	f.Add([]byte(configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")))

@@ -21,12 +21,12 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// TestI15IdleConnectionsCostNobodyElseAnything lets one address hold half-sent
-// requests, renewed as they end, while a publisher at another one walks whole
-// verifications (contract, Load): it is answered as it was before they came,
-// and so are health checks. Held to the limit of an address, and with a limit
-// that lets all of them stay. A third of them sends half a head; of 1,536 the
-// others are as many as there are places for requests in hand.
+// TestI15IdleConnectionsCostNobodyElseAnything lets one address hold half-sent requests. Each one that
+// ends is replaced. Meanwhile a publisher at another address does whole verifications (contract,
+// Load). The service has to answer them and health checks as it did before the crowd came. One run has
+// the standard limit for an address, another a limit that lets the whole crowd stay. A third of the
+// crowd sends half a head. Of 1,536, the other two thirds are as many as the requests that the service
+// handles at a time.
 func TestI15IdleConnectionsCostNobodyElseAnything(t *testing.T) {
 	modules := newGuests(t)
 	guest := sync.OnceValue(func() string {
@@ -63,7 +63,7 @@ func TestI15IdleConnectionsCostNobodyElseAnything(t *testing.T) {
 			if c.wasm {
 				more += guest()
 			}
-			if c.crowd < 8000 { // of which this process can hold no two
+			if c.crowd < 8000 { // this process cannot hold two larger crowds at the same time
 				t.Parallel()
 			}
 			sink := newEvents(t)
@@ -78,35 +78,38 @@ func TestI15IdleConnectionsCostNobodyElseAnything(t *testing.T) {
 	}
 }
 
-// crowded walks through the same verifications without and within a crowd of
-// so many, of whom so many are connected at a time.
+// crowded does the same verifications without a crowd and beside one. size is how many the crowd has,
+// and held is how many of them are connected at a time.
 func crowded(t *testing.T, in *served, size, held int) {
 	alone := walks(in, 40)
 	if alone.failed != "" {
 		t.Fatalf("alone: %s", alone.failed)
 	}
 	begin := time.Now()
-	// Those that are cut off for there being too many of them begin anew some 500 a second.
+	// The server cuts off those above its limit. About 500 of them connect again each second.
 	crowd := newHalfSent(t, in.at.Public, size, time.Duration(size-held)*time.Second/256)
 	eventually(t, "the crowd", func() bool { return connections(t, in.at.Ops) >= held })
 	var rounds []time.Duration
-	for end := time.Now().Add(2 * patience); int(crowd.sent.Load()) < size*5/4; time.Sleep(100 * time.Millisecond) {
+	end := time.Now().Add(2 * patience)
+	for ; int(crowd.sent.Load()) < size*5/4; time.Sleep(100 * time.Millisecond) {
 		within := walks(in, 40)
 		if rounds = append(rounds, within.took); within.failed != "" {
 			t.Fatalf("I15: within a crowd of %d half-sent requests: %s", size, within.failed)
 		}
 		if time.Now().After(end) {
-			t.Fatalf("waited in vain for the crowd to begin anew: %d halves sent", crowd.sent.Load())
+			t.Fatalf("the crowd has not connected again in time: %d halves sent", crowd.sent.Load())
 		}
 	}
-	t.Logf("I15: 40 walks alone in %v, within a crowd of %d in %v (median of %d); %d halves sent", alone.took, size, median(rounds), len(rounds), crowd.sent.Load())
+	t.Logf("I15: 40 walks alone in %v, within a crowd of %d in %v (median of %d); %d halves sent",
+		alone.took, size, median(rounds), len(rounds), crowd.sent.Load())
 	eventually(t, "the crowd to be there still", func() bool { return connections(t, in.at.Ops) >= held })
 	crowd.stop()
 
-	// One line for each kind of refusal in ten seconds.
+	// The server logs one line for each kind of refusal in ten seconds.
 	lines := 0
 	for line := range strings.Lines(in.logs.String()) {
-		if strings.Contains(line, `"status":408`) || strings.Contains(line, "too many connections") || strings.Contains(line, "net/http") {
+		if strings.Contains(line, `"status":408`) || strings.Contains(line, "too many connections") ||
+			strings.Contains(line, "net/http") {
 			lines++
 		}
 	}
@@ -120,14 +123,13 @@ func median(all []time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
-// walking is how walks went.
+// walking is the result of some walks.
 type walking struct {
 	took   time.Duration
-	failed string // the first thing that did
+	failed string // the first failure
 }
 
-// walks walks through n verifications, four at a time, and asks after the
-// service's health beside each.
+// walks does n verifications, four at a time, and a health check beside each.
 func walks(in *served, n int) walking {
 	begin := time.Now()
 	var failed atomic.Pointer[string]
@@ -172,8 +174,8 @@ func walks(in *served, n int) walking {
 	return w
 }
 
-// halfSent is a crowd at 127.0.0.2 that sends half of a request each and then
-// waits, and begins anew some time after it was cut off, at most pause.
+// halfSent is a crowd of clients at 127.0.0.2. Each sends half of a request and then waits. After the
+// server cuts it off, it pauses and connects again.
 type halfSent struct {
 	sent atomic.Int64
 	stop func()
@@ -182,7 +184,8 @@ type halfSent struct {
 func newHalfSent(t *testing.T, address string, size int, pause time.Duration) *halfSent {
 	halves := []string{
 		"POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\nContent-",
-		"POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n",
+		"POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" +
+			"Content-Length: 100\r\n\r\n",
 		"POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nflow=",
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -212,7 +215,7 @@ func newHalfSent(t *testing.T, address string, size int, pause time.Duration) *h
 	return crowd
 }
 
-// connections reads how many the public listener has.
+// connections reads how many connections the public listener has.
 func connections(t *testing.T, ops string) int {
 	t.Helper()
 	resp, err := http.Get("http://" + ops + "/metrics")

@@ -38,7 +38,7 @@ type devCmd struct {
 func (devCmd) Help() string {
 	return `One process with nothing to install: the service, its store, a sandbox that
 verifies nobody, and a demo shop with an inbox that shows the webhooks it gets.
-A publisher, two integrations and their keys are seeded; they stay the same as
+There is a publisher with two integrations and their keys. They stay the same as
 long as the data directory does.
 
 Rate limits are those of production. SIGTERM or Ctrl-C drains and exits with 0.
@@ -84,7 +84,8 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		return err
 	}
 	ready := readyFile{
-		BaseURL: httpURL(open.public), DemoURL: httpURL(open.demo), AdminURL: httpURL(open.admin), OpsURL: httpURL(open.ops),
+		BaseURL: httpURL(open.public), DemoURL: httpURL(open.demo),
+		AdminURL: httpURL(open.admin), OpsURL: httpURL(open.ops),
 		seeds: seeds, WebhookURL: c.WebhookURL, Engine: c.Engine, KV: at.String(), PID: os.Getpid(),
 	}
 	ready.ConsoleURL = ready.AdminURL
@@ -103,7 +104,12 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 
 	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(c.LogLevel)}))
 	in, err := assemble(ctx, settings{
-		core:    core.Config{BaseURL: ready.BaseURL, Dev: true, OperatorToken: seeds.OperatorToken, Partitions: at.Partitions()},
+		core: core.Config{
+			BaseURL:       ready.BaseURL,
+			Dev:           true,
+			OperatorToken: seeds.OperatorToken,
+			Partitions:    at.Partitions(),
+		},
 		egress:  out,
 		store:   at.ForOwner(seeds.PublisherID),
 		engine:  runs,
@@ -142,10 +148,10 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	served := make(chan error, 1)
 	go func() {
 		served <- in.Run(ctx)
-		cancel(nil) // if it was not asked to stop, it failed: the rest stops too
+		cancel(nil) // if nobody asked it to stop, it failed, and the rest stops too
 	}()
 
-	// The listeners accept since before, so whoever reads the ready file is answered.
+	// The listeners accept already, so a client that reads the ready file gets an answer.
 	for _, path := range readyFiles {
 		if err := ready.write(p.fs, path); err != nil {
 			cancel(fmt.Errorf("ready file: %w", err))
@@ -159,7 +165,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		p.fs.Remove(path)
 	}
 	err = <-served
-	// The shop goes last: the webhooks that were under way are for its inbox.
+	// The shop ends last, because its inbox receives the webhooks that are still under way.
 	stop, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer done()
 	err = errors.Join(err, shop.Shutdown(stop))
@@ -169,7 +175,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	return err
 }
 
-// store is where --kv says that the state is kept.
+// store returns the store that --kv names.
 func (c *devCmd) store() (kvadapters.Address, error) {
 	if c.KV == "bolt" {
 		return kvadapters.Address{Kind: kvadapters.Bolt, Path: filepath.Join(c.Data, storeFile)}, nil
@@ -181,8 +187,8 @@ func (c *devCmd) store() (kvadapters.Address, error) {
 	return at, nil
 }
 
-// devListeners are bound before anything else is made, so that the addresses
-// in URLs are those that were really taken.
+// devListeners are bound before anything else is made, so that URLs have the addresses that were
+// really taken.
 type devListeners struct{ public, demo, admin, ops net.Listener }
 
 func (l *devListeners) listen(c *devCmd) (err error) {
@@ -190,7 +196,12 @@ func (l *devListeners) listen(c *devCmd) (err error) {
 		l    *net.Listener
 		addr string
 		flag string
-	}{{&l.public, c.Addr, "--addr"}, {&l.demo, c.DemoAddr, "--demo-addr"}, {&l.admin, c.AdminAddr, "--admin-addr"}, {&l.ops, c.OpsAddr, "--ops-addr"}} {
+	}{
+		{&l.public, c.Addr, "--addr"},
+		{&l.demo, c.DemoAddr, "--demo-addr"},
+		{&l.admin, c.AdminAddr, "--admin-addr"},
+		{&l.ops, c.OpsAddr, "--ops-addr"},
+	} {
 		if err := checkAddr(open.addr); err != nil {
 			l.close()
 			return usagef("%s: %w", open.flag, err)
@@ -203,7 +214,7 @@ func (l *devListeners) listen(c *devCmd) (err error) {
 	return nil
 }
 
-// close is for ways out on which nobody serves; closing twice does no harm.
+// close closes the listeners when dev ends before it serves. Closing twice does no harm.
 func (l *devListeners) close() {
 	for _, open := range []net.Listener{l.public, l.demo, l.admin, l.ops} {
 		if open != nil {

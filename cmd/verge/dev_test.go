@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/afero"
 )
 
-// testProgram is a world of its own, with files in memory.
+// testProgram returns a program with its files in memory.
 func testProgram() (p *program, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
 	return &program{fs: afero.NewMemMapFs(), stdin: bytes.NewReader(nil), stdout: stdout, stderr: stderr,
@@ -34,8 +34,8 @@ func devHere(t *testing.T, p *program, args ...string) (pub *publisher, stop fun
 	t.Cleanup(cancel)
 	exit := make(chan int, 1)
 	go func() {
-		exit <- run(ctx, append([]string{"dev", "--addr", "127.0.0.1:0", "--demo-addr", "127.0.0.1:0", "--kv", "memory",
-			"--data", "/data", "--ready-file", told}, args...), p)
+		exit <- run(ctx, append([]string{"dev", "--addr", "127.0.0.1:0", "--demo-addr", "127.0.0.1:0",
+			"--kv", "memory", "--data", "/data", "--ready-file", told}, args...), p)
 	}()
 	var ready readyFile
 	eventually(t, "the ready file", func() bool {
@@ -70,12 +70,13 @@ func TestDevWalk(t *testing.T) {
 	if valid, status, _ := pub.validate(token); valid || status != http.StatusConflict {
 		t.Errorf("spec, Result token, single use: the second validation answered %d", status)
 	}
-	// The other integration is there as well, and its provider says no.
+	// The other integration works too. Here the provider rejects the user.
 	rejected, redirect, err := pub.start(pub.IntegrationIDL2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if location, err := pub.choose(redirect, "reject"); err != nil || strings.Contains(location, "result_token") {
+	location, err := pub.choose(redirect, "reject")
+	if err != nil || strings.Contains(location, "result_token") {
 		t.Errorf("a rejected session leads to %q, %v", location, err)
 	}
 
@@ -93,11 +94,12 @@ func TestDevWalk(t *testing.T) {
 	}
 	for _, path := range []string{"/told/ready.json", "/data/ready.json"} {
 		if ok, _ := afero.Exists(p.fs, path); ok {
-			t.Errorf("%s is still there although nothing is ready any more", path)
+			t.Errorf("%s is still there, but the service has ended", path)
 		}
 	}
-	if bytes.Contains(stdout.Bytes(), []byte(pub.SecretKey)) || bytes.Contains(stderr.Bytes(), []byte(pub.SecretKey)) {
-		t.Error("contract 13: the secret key went to an output that is no terminal")
+	if bytes.Contains(stdout.Bytes(), []byte(pub.SecretKey)) ||
+		bytes.Contains(stderr.Bytes(), []byte(pub.SecretKey)) {
+		t.Error("contract 13: the secret key was printed to an output that is not a terminal")
 	}
 }
 
@@ -139,18 +141,23 @@ func TestDevReadyFile(t *testing.T) {
 	if err := json.Unmarshal(b, &members); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"base_url", "demo_url", "console_url", "operator_token", "publisher_id", "integration_id",
-		"integration_id_l2", "secret_key", "public_key", "webhook_secret", "webhook_url", "engine", "kv", "pid"} {
+	for _, name := range []string{
+		"base_url", "demo_url", "console_url", "operator_token", "publisher_id",
+		"integration_id", "integration_id_l2", "secret_key", "public_key",
+		"webhook_secret", "webhook_url", "engine", "kv", "pid",
+	} {
 		if v := members[name]; v == nil || v == "" || v == 0.0 {
 			t.Errorf("the ready file's %s is %v", name, v)
 		}
 	}
-	if pub.WebhookURL != pub.DemoURL+"/webhooks" || pub.Engine != "native" || pub.KV != "memory" || pub.PID != os.Getpid() {
+	if pub.WebhookURL != pub.DemoURL+"/webhooks" || pub.Engine != "native" || pub.KV != "memory" ||
+		pub.PID != os.Getpid() {
 		t.Errorf("the ready file says %+v", pub.readyFile)
 	}
 }
 
-// TestDevPublicKey starts from a page of the demo's origin, as its integration allows, and from elsewhere.
+// TestDevPublicKey starts sessions from a page of the demo's origin, which its integration allows, and
+// from another origin.
 func TestDevPublicKey(t *testing.T) {
 	p, _, _ := testProgram()
 	pub, stop := devHere(t, p)
@@ -181,7 +188,8 @@ func TestDevPublicKey(t *testing.T) {
 	}
 }
 
-// TestDevSeedsStay restarts on the same data directory: what a developer has copied stays good.
+// TestDevSeedsStay restarts on the same data directory. The values that a developer has copied stay
+// valid.
 func TestDevSeedsStay(t *testing.T) {
 	p, _, _ := testProgram()
 	first, stop := devHere(t, p)
@@ -203,7 +211,7 @@ func TestDevSeedsStay(t *testing.T) {
 	}
 }
 
-// TestWelcome: the secret key is for a person's eyes, not for logs.
+// TestWelcome shows that the secret key is printed to a terminal, and never into a log.
 func TestWelcome(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
 		p, stdout, _ := testProgram()
@@ -212,14 +220,24 @@ func TestWelcome(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.welcome(readyFile{BaseURL: "http://127.0.0.1:8080", DemoURL: "http://127.0.0.1:8090", WebhookURL: "http://127.0.0.1:8090/webhooks", seeds: s},
-			"/data", []string{"0.0.0.0:8080"})
+		ready := readyFile{
+			BaseURL:    "http://127.0.0.1:8080",
+			DemoURL:    "http://127.0.0.1:8090",
+			WebhookURL: "http://127.0.0.1:8090/webhooks",
+			seeds:      s,
+		}
+		p.welcome(ready, "/data", []string{"0.0.0.0:8080"})
 		if shown := strings.Contains(stdout.String(), s.SecretKey); shown != terminal {
 			t.Errorf("on a terminal: %v, the secret key is shown: %v", terminal, shown)
 		}
-		for _, want := range []string{"http://127.0.0.1:8090/inbox", "/data/dev.json", "Other machines can reach 0.0.0.0:8080", s.PublicKey} {
+		for _, want := range []string{
+			"http://127.0.0.1:8090/inbox",
+			"/data/dev.json",
+			"Other machines can reach 0.0.0.0:8080",
+			s.PublicKey,
+		} {
 			if !strings.Contains(stdout.String(), want) {
-				t.Errorf("%q is not said in %s", want, stdout)
+				t.Errorf("the welcome does not say %q: %s", want, stdout)
 			}
 		}
 	}

@@ -56,8 +56,8 @@ func (a *engineAt) load(fsys afero.Fs) error {
 	return a.take(modules.Read(fsys, a.module))
 }
 
-// take checks a module that was read. The built-in one needs no signature: it
-// is trusted as the binary is. But if a SHA-256 is pinned, it has to have that.
+// take checks a module that was read. The built-in module needs no signature, because it is trusted
+// as the binary is. But if a SHA-256 is pinned, the module must have it.
 func (a *engineAt) take(m modules.Module, err error) error {
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (a *engineAt) take(m modules.Module, err error) error {
 	return nil
 }
 
-// config is what runs the engine.
+// config returns what edge/modules needs to run the engine.
 func (a engineAt) config() modules.Config {
 	if a.name != wasmEngine {
 		return modules.Config{}
@@ -81,11 +81,11 @@ func (a engineAt) config() modules.Config {
 	return modules.Config{Module: &a.loaded, Trust: a.trust, Cache: a.cache, Interruptible: a.interruptible}
 }
 
-// moduleCache is where in a data directory compiled modules are kept.
+// moduleCache returns the directory for compiled modules within a data directory.
 func moduleCache(dir string) string { return filepath.Join(dir, "modules") }
 
-// defaultModuleCache is where compiled modules go if nobody says: the user's
-// own cache, or nowhere if it has none.
+// defaultModuleCache returns the directory for compiled modules if none is configured. It is in the
+// cache of the user. If the user has no cache, it is "", and no compiled module is kept.
 func defaultModuleCache(getenv func(string) (string, bool)) string {
 	if dir, _ := getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "verge", "modules")

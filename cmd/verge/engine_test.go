@@ -19,8 +19,8 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// TestEngineWasm walks through a verification in `verge dev --engine wasm` on
-// every store, and once more after a restart, which finds the compiled module.
+// TestEngineWasm does a verification in `verge dev --engine wasm` on every store, and another after a
+// restart, which finds the compiled module.
 func TestEngineWasm(t *testing.T) {
 	g := newGuests(t)
 	module := g.put("verge.wasm", kit.Module(t))
@@ -40,13 +40,14 @@ func TestEngineWasm(t *testing.T) {
 				kv = c.open(t)
 			}
 			sink, dir := newEvents(t), t.TempDir()
-			if c.kv != "memory" { // one compiles it, which under the race detector takes half a minute
+			if c.kv != "memory" { // only one compiles: with the race detector that takes half a minute
 				if err := os.CopyFS(moduleCache(filepath.Join(dir, "data")), os.DirFS(g.cache())); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for _, run := range []string{"first", "again"} {
-				dev := startDev(t, dir, "--engine", "wasm", "--module", module, "--kv", kv, "--webhook-url", sink.URL, "--log-level", "warn")
+				dev := startDev(t, dir, "--engine", "wasm", "--module", module, "--kv", kv,
+					"--webhook-url", sink.URL, "--log-level", "warn")
 				sink.trust(dev.WebhookSecret)
 				if dev.Engine != "wasm" {
 					t.Errorf("the ready file says engine %q", dev.Engine)
@@ -82,18 +83,18 @@ func TestEngineWasm(t *testing.T) {
 	}
 }
 
-// noGuest is a WebAssembly module, and no guest.
+// noGuest is a WebAssembly module that is not a guest.
 var noGuest = []byte("\x00asm\x01\x00\x00\x00")
 
-// The built-in module is the binary's own: it needs no signature, but where a
-// SHA-256 is pinned it has to be that one.
+// The built-in module needs no signature, because it is part of the binary. But if a SHA-256 is pinned,
+// it must have that one.
 func TestBuiltInModule(t *testing.T) {
 	if _, err := builtInOf(fstest.MapFS{}); err != errNotBuiltIn {
 		t.Errorf("a binary without one: %v", err)
 	}
 	for _, damaged := range []string{"", "hello", "\x1f\x8b\x08"} {
 		if m, err := builtInOf(fstest.MapFS{builtInFile: {Data: []byte(damaged)}}); err == nil {
-			t.Errorf("%q is taken for %+v", damaged, m)
+			t.Errorf("%q was read as the module %+v", damaged, m)
 		}
 	}
 	var packed bytes.Buffer
@@ -130,7 +131,7 @@ func TestBuiltInModule(t *testing.T) {
 	}
 }
 
-// A module is refused before anything is served.
+// The command refuses a module before it serves anything.
 func TestModulesThatCannotServe(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ content, says string }{
@@ -146,17 +147,17 @@ func TestModulesThatCannotServe(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		code := run(t.Context(), []string{"dev", "--addr", "127.0.0.1:0", "--demo-addr", "127.0.0.1:0", "--kv", "memory",
-			"--data", dir, "--engine", "wasm", "--module", path}, p)
-		if code != exitFailed || !strings.Contains(stderr.String(), "engine wasm: ") || !strings.Contains(stderr.String(), c.says) {
+		code := run(t.Context(), []string{"dev", "--addr", "127.0.0.1:0", "--demo-addr", "127.0.0.1:0",
+			"--kv", "memory", "--data", dir, "--engine", "wasm", "--module", path}, p)
+		said := stderr.String()
+		if code != exitFailed || !strings.Contains(said, "engine wasm: ") || !strings.Contains(said, c.says) {
 			t.Errorf("%s: exit code %d: %s", name, code, stderr)
 		}
 	}
 }
 
-// TestServeWasm walks through verifications in `verge serve --engine wasm`, with
-// the module's SHA-256 pinned, and once more after a restart, which finds the
-// compiled module and the state.
+// TestServeWasm does verifications in `verge serve --engine wasm` with the module's SHA-256 pinned, and
+// again after a restart, which finds the compiled module and the state.
 func TestServeWasm(t *testing.T) {
 	g := newGuests(t)
 	module := g.put("verge.wasm", kit.Module(t))
@@ -172,12 +173,13 @@ func TestServeWasm(t *testing.T) {
 			t.Parallel()
 			sink := newEvents(t)
 			sink.trust(testSecret)
-			site := newSite(t, c.open(t), sink.URL, g.section(module, "module_sha256 = \""+digestOf(kit.Module(t))+"\""))
+			site := newSite(t, c.open(t), sink.URL,
+				g.section(module, "module_sha256 = \""+digestOf(kit.Module(t))+"\""))
 			var token string
 			for _, run := range []string{"first", "again"} {
 				in := site.start()
 				if in.at.Engine != wasmEngine || in.at.Module != digestOf(kit.Module(t)) {
-					t.Errorf("%s run: it says that it runs %q %q", run, in.at.Engine, in.at.Module)
+					t.Errorf("%s run: the log says engine %q, module %q", run, in.at.Engine, in.at.Module)
 				}
 				if token != "" {
 					if valid, status, body := in.validate(token); valid || status != 409 {
@@ -195,13 +197,15 @@ func TestServeWasm(t *testing.T) {
 					t.Errorf("validate: %d %s", status, body)
 				}
 				p := operator()
-				if code, out := operate(p, in.at, "integration", "list"); code != exitOK || !strings.Contains(out, testIntegration) {
+				code, out := operate(p, in.at, "integration", "list")
+				if code != exitOK || !strings.Contains(out, testIntegration) {
 					t.Errorf("an operator's command: exit code %d: %s", code, out)
 				}
 				eventually(t, "its events", func() bool { return sink.has(id, "started") && sink.has(id, "completed") })
 				in.cmd.Process.Signal(syscall.SIGTERM)
 				<-in.ended
-				if code := in.cmd.ProcessState.ExitCode(); code != exitOK || strings.Contains(in.logs.String(), `"level":"ERROR"`) {
+				code = in.cmd.ProcessState.ExitCode()
+				if code != exitOK || strings.Contains(in.logs.String(), `"level":"ERROR"`) {
 					t.Errorf("%s run: exit code %d: %s", run, code, in.logs)
 				}
 			}
@@ -212,8 +216,7 @@ func TestServeWasm(t *testing.T) {
 	}
 }
 
-// wantGuestMetrics reads the metrics of a server that has served some requests
-// in guests, none of which has failed.
+// wantGuestMetrics checks the metrics of a server whose guests have served requests without a failure.
 func wantGuestMetrics(t *testing.T, ops string) {
 	t.Helper()
 	resp, err := http.Get(ops + "/metrics")
@@ -226,8 +229,9 @@ func wantGuestMetrics(t *testing.T, ops string) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`verge_wasm_module_info{sha256="`, "verge_wasm_compile_seconds_count 1", "verge_wasm_guest_start_seconds_count ",
-		"verge_wasm_requests_in_flight ", "verge_wasm_requests_queued 0", "verge_wasm_guests ", "verge_wasm_memory_bytes ",
+		`verge_wasm_module_info{sha256="`, "verge_wasm_compile_seconds_count 1",
+		"verge_wasm_guest_start_seconds_count ", "verge_wasm_requests_in_flight ",
+		"verge_wasm_requests_queued 0", "verge_wasm_guests ", "verge_wasm_memory_bytes ",
 		"verge_wasm_guests_recycled_total 0", `verge_wasm_activations_total{result="ok"} 1`,
 		`verge_wasm_effect_seconds_count{kind="commit"} `, `verge_wasm_effect_seconds_count{kind="get"} `,
 	} {
@@ -235,7 +239,11 @@ func wantGuestMetrics(t *testing.T, ops string) {
 			t.Errorf("the metrics do not have %s:\n%s", want, text)
 		}
 	}
-	for _, unwanted := range []string{"\nverge_wasm_guest_failures_total{", "\nverge_wasm_rollbacks_total{", "\nverge_wasm_memory_bytes 0"} {
+	for _, unwanted := range []string{
+		"\nverge_wasm_guest_failures_total{",
+		"\nverge_wasm_rollbacks_total{",
+		"\nverge_wasm_memory_bytes 0",
+	} {
 		if strings.Contains(string(text), unwanted) {
 			t.Errorf("the metrics have %s:\n%s", unwanted, text)
 		}
@@ -246,7 +254,7 @@ func TestWhereCompiledModulesGo(t *testing.T) {
 	for _, c := range []struct{ xdg, home, want string }{
 		{"/cache", "/home/v", "/cache/verge/modules"},
 		{"", "/home/v", "/home/v/.cache/verge/modules"},
-		{"relative", "/home/v", "/home/v/.cache/verge/modules"}, // as the XDG specification has it
+		{"relative", "/home/v", "/home/v/.cache/verge/modules"}, // XDG: ignore a relative path
 		{"", "", ""},
 	} {
 		got := defaultModuleCache(func(name string) (string, bool) {

@@ -47,8 +47,8 @@ func readPrivate(fsys afero.Fs, path string) ([]byte, error) {
 
 func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// writable tries to write into dir or, as the store makes missing directories
-// itself, into the nearest one above it that is there.
+// writable tries to write into dir. If dir does not exist, it tries the nearest directory above it
+// that does, because the store makes missing directories itself.
 func writable(fsys afero.Fs, dir string) error {
 	for {
 		info, err := fsys.Stat(dir)

@@ -13,12 +13,11 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// TestGuestsThatFailUnderAServer has guests fail in the middle of requests
-// while others are served: whoever had a request in that guest is told 503, as
-// the API has it, nothing is granted, no event of what was acknowledged is
-// lost, and the next request is served.
+// TestGuestsThatFailUnderAServer makes guests fail in the middle of a request while others are served.
+// Each request in such a guest is answered with the API's 503, and grants nothing. No event of an
+// acknowledged transition is lost, and the next request is served.
 func TestGuestsThatFailUnderAServer(t *testing.T) {
-	t.Parallel() // waits for leases, as does the next one
+	t.Parallel() // this test and the next one wait for leases
 	g := newGuests(t)
 	module := g.put("failing.wasm", failing(t))
 	g.compile(module, "interruptible")
@@ -27,17 +26,19 @@ func TestGuestsThatFailUnderAServer(t *testing.T) {
 		open  func(t *testing.T) string
 		kinds []string
 	}{
-		{"bolt", func(t *testing.T) string { return "bolt:" + filepath.Join(t.TempDir(), "verge.db") }, []string{"trap", "memory", "loop"}},
+		{"bolt", func(t *testing.T) string { return "bolt:" + filepath.Join(t.TempDir(), "verge.db") },
+			[]string{"trap", "memory", "loop"}},
 		{"redis", func(t *testing.T) string { return stores.StartRedis(t).URL() }, []string{"trap"}},
 	} {
 		t.Run(c.store, func(t *testing.T) {
 			t.Parallel()
 			sink := newEvents(t)
 			sink.trust(testSecret)
-			site := newSite(t, c.open(t), sink.URL, unlimited+g.section(module, "module_key = \""+g.public+"\"\ninterruptible = true"))
+			site := newSite(t, c.open(t), sink.URL,
+				unlimited+g.section(module, "module_key = \""+g.public+"\"\ninterruptible = true"))
 			in := site.start()
 
-			// Beside them, others walk. What befalls them is a 503, and nothing else.
+			// Meanwhile others do verifications. The only failure that they may see is a 503.
 			var beside struct {
 				sync.Mutex
 				acknowledged []*walked
@@ -59,7 +60,7 @@ func TestGuestsThatFailUnderAServer(t *testing.T) {
 						if err != nil {
 							beside.hit++
 							if !strings.Contains(err.Error(), "503") {
-								t.Errorf("a request beside: %v", err)
+								t.Errorf("another request meanwhile: %v", err)
 							}
 						}
 						beside.Unlock()
@@ -69,11 +70,12 @@ func TestGuestsThatFailUnderAServer(t *testing.T) {
 			var victims []*walked
 			for _, kind := range c.kinds {
 				if kind == "loop" && testing.Short() {
-					continue // takes the server's 15 s each time
+					continue // each time it takes the server's whole limit of 15 s
 				}
 				if kind != "loop" {
 					status, body := in.startFor(t, kind+":start")
-					if status != 503 || !strings.Contains(body, `"code":"UNAVAILABLE"`) || strings.Contains(body, "redirect_url") {
+					if status != 503 || !strings.Contains(body, `"code":"UNAVAILABLE"`) ||
+						strings.Contains(body, "redirect_url") {
 						t.Errorf("%s at the start: %d %s", kind, status, body)
 					}
 					servedAgain(t, in)
@@ -84,7 +86,7 @@ func TestGuestsThatFailUnderAServer(t *testing.T) {
 					RedirectURL string `json:"redirect_url"`
 				}
 				if status != 200 || json.Unmarshal([]byte(body), &s) != nil {
-					// Another one's failure may have hit it: once more.
+					// It may have been in a guest that failed on another request, so it tries again.
 					servedAgain(t, in)
 					if status, body = in.startFor(t, kind+":act"); status != 200 || json.Unmarshal([]byte(body), &s) != nil {
 						t.Fatalf("%s: start: %d %s", kind, status, body)
@@ -92,7 +94,7 @@ func TestGuestsThatFailUnderAServer(t *testing.T) {
 				}
 				token, err := in.approve(s.RedirectURL)
 				if err == nil || token != "" || !strings.Contains(err.Error(), "503") {
-					t.Errorf("%s: what the guest failed on was granted: %q, %v", kind, token, err)
+					t.Errorf("%s: the guest failed, and a result was granted: %q, %v", kind, token, err)
 				}
 				servedAgain(t, in)
 				var state []byte
@@ -101,7 +103,7 @@ func TestGuestsThatFailUnderAServer(t *testing.T) {
 					return err == nil && status == 200
 				})
 				if strings.Contains(string(state), "COMPLETED") || strings.Contains(string(state), `"valid":true`) {
-					t.Errorf("%s: nothing may be granted: %s", kind, state)
+					t.Errorf("%s: the guest failed, and something was granted: %s", kind, state)
 				}
 				victims = append(victims, &walked{id: s.SessionID, started: true})
 			}
@@ -120,7 +122,7 @@ func TestGuestsThatFailUnderAServer(t *testing.T) {
 				}
 				return lost
 			}
-			// What a guest had claimed when it failed is due again after its lease, 29 s.
+			// The tasks that a guest had claimed when it failed are due again after their lease, 29 s.
 			if !within(patience, func() bool { return len(lost()) == 0 }) {
 				t.Errorf("I3: lost: %v", lost())
 			}
@@ -133,7 +135,7 @@ func TestGuestsThatFailUnderAServer(t *testing.T) {
 				t.Error(what)
 			}
 			if beside.hit == len(beside.acknowledged) {
-				t.Error("nobody beside was served")
+				t.Error("no other request was served meanwhile")
 			}
 			if n := strings.Count(in.logs.String(), "is replaced"); n < len(victims) {
 				t.Errorf("%d guests were replaced, want at least %d: %s", n, len(victims), in.logs)
@@ -147,20 +149,26 @@ func TestGuestsThatFailUnderAServer(t *testing.T) {
 func (in *served) startFor(t *testing.T, user string) (status int, body string) {
 	t.Helper()
 	status, _, raw, err := in.api("POST", "/api/v1/verify/start", map[string]string{
-		"integration_id": testIntegration, "callback_url": "https://shop.example/callback", "external_user_id": user})
+		"integration_id":   testIntegration,
+		"callback_url":     "https://shop.example/callback",
+		"external_user_id": user,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return status, string(raw)
 }
 
-// servedAgain waits no longer than a guest takes to be replaced.
+// servedAgain waits until a request is served, as it is once the server has replaced the guest.
 func servedAgain(t *testing.T, in *served) {
 	t.Helper()
-	eventually(t, "a request that is served", func() bool { _, err := quietWalk(in.publisher); return err == nil })
+	eventually(t, "a request that is served", func() bool {
+		_, err := quietWalk(in.publisher)
+		return err == nil
+	})
 }
 
-// walkOn goes through a verification and says what was acknowledged before it failed.
+// walkOn does a verification and returns what was acknowledged before it failed.
 func walkOn(p *publisher) (*walked, error) {
 	w := new(walked)
 	id, redirect, err := p.start(p.IntegrationID)
@@ -179,9 +187,8 @@ func walkOn(p *publisher) (*walked, error) {
 	return w, nil
 }
 
-// TestRollbackUnderAServer activates a module that passes every test and fails
-// on the requests of users: the one before runs again by itself, and operators
-// are told.
+// TestRollbackUnderAServer activates a module that passes every test but fails on the requests of
+// users. The server goes back to the module before by itself, and tells operators.
 func TestRollbackUnderAServer(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t)
@@ -194,12 +201,13 @@ func TestRollbackUnderAServer(t *testing.T) {
 	before := in.modules(t).Active
 	code, out := operate(operator(), in.at, "module", "activate", bad, "--json")
 	var done admin.ModuleActivated
-	if code != exitOK || json.Unmarshal([]byte(out), &done) != nil || !done.Changed || done.Digest == before.Digest {
+	if code != exitOK || json.Unmarshal([]byte(out), &done) != nil || !done.Changed ||
+		done.Digest == before.Digest {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	first, err := quietWalk(in.publisher)
 	if err != nil {
-		t.Fatalf("while nothing makes it fail: %v", err)
+		t.Fatalf("a verification before the module fails: %v", err)
 	}
 	if status, body := in.startFor(t, "trap:start"); status != 503 {
 		t.Errorf("%d %s", status, body)
@@ -207,7 +215,8 @@ func TestRollbackUnderAServer(t *testing.T) {
 	eventually(t, "the module before", func() bool { return in.modules(t).Active.Digest == before.Digest })
 	s := in.modules(t)
 	if s.Active.Source != before.Source || s.Rejected == nil || s.Rejected.Digest != done.Digest ||
-		s.Rejected.Source != sentByOperator || !strings.Contains(s.Rejected.Reason, "failed soon after it was activated (trap)") {
+		s.Rejected.Source != sentByOperator ||
+		!strings.Contains(s.Rejected.Reason, "failed soon after it was activated (trap)") {
 		t.Errorf("%+v, refused %+v", s.Active, s.Rejected)
 	}
 	second, err := quietWalk(in.publisher)
@@ -215,10 +224,13 @@ func TestRollbackUnderAServer(t *testing.T) {
 		t.Error(err)
 	}
 	if status, body := in.startFor(t, "trap:start"); status != 200 {
-		t.Errorf("the request on which the other one failed: %d %s", status, body)
+		t.Errorf("the request on which the refused module failed: %d %s", status, body)
 	}
-	eventually(t, "the events", func() bool { return sink.has(first, "completed") && sink.has(second, "completed") })
-	if code, out := operate(operator(), in.at, "module", "show"); code != exitOK || !strings.Contains(out, "refused   ") {
+	eventually(t, "the events", func() bool {
+		return sink.has(first, "completed") && sink.has(second, "completed")
+	})
+	code, out = operate(operator(), in.at, "module", "show")
+	if code != exitOK || !strings.Contains(out, "refused   ") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 }

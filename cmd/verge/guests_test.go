@@ -20,8 +20,7 @@ import (
 	"github.com/verge-id/verge/wasm/reloop"
 )
 
-// guests is a directory of modules, with a key that signs them and a cache in
-// which they are compiled.
+// guests is a directory of modules, with a key that signs them and a cache for compiled ones.
 type guests struct {
 	t      *testing.T
 	dir    string
@@ -45,7 +44,7 @@ func (g *guests) cache() string           { return g.path("compiled") }
 func (g *guests) put(name string, wasm []byte) (path string) {
 	g.t.Helper()
 	path = g.path(name)
-	fs := afero.NewOsFs() // whole or not at all, as whoever swaps a module in use has to
+	fs := afero.NewOsFs() // writePrivate replaces a module in use as a whole, as operators have to
 	if err := writePrivate(fs, path, wasm); err != nil {
 		g.t.Fatal(err)
 	}
@@ -65,17 +64,19 @@ func (g *guests) sign(path string, key ed25519.PrivateKey, version int64) {
 	}
 }
 
-// compile puts a module into the cache, out of the race detector's reach.
+// compile puts a module into the cache. It does so in a process without the race detector.
 func (g *guests) compile(path string, options ...string) {
 	g.t.Helper()
 	wasm, err := os.ReadFile(path)
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	if out, err := exec.Command("go", append([]string{"run", "./testdata/compile", g.cache(), path}, options...)...).CombinedOutput(); err != nil {
+	args := append([]string{"run", "./testdata/compile", g.cache(), path}, options...)
+	out, err := exec.Command("go", args...).CombinedOutput()
+	if err != nil {
 		g.t.Fatalf("%v: %s", err, out)
 	}
-	// The list by which a server takes what is there for its own.
+	// A server trusts only compiled modules that this list names.
 	files, err := filepath.Glob(filepath.Join(g.cache(), "wazero-*", "*"))
 	if err != nil {
 		g.t.Fatal(err)
@@ -96,34 +97,35 @@ func (g *guests) compile(path string, options ...string) {
 // digestOf is the SHA-256 of bytes, as module_sha256 pins it.
 func digestOf(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
 
-// section is for a configuration file.
+// section returns the section of a configuration file for the module at path.
 func (g *guests) section(path, more string) string {
-	return fmt.Sprintf("\n[engine]\nname = \"wasm\"\nmodule = %q\nmodule_cache = %q\n%s\n", path, g.cache(), more)
+	return fmt.Sprintf("\n[engine]\nname = \"wasm\"\nmodule = %q\nmodule_cache = %q\n%s\n",
+		path, g.cache(), more)
 }
 
-// another is a module that does the same and has other bytes: at its end there
-// is a section that means nothing.
+// another returns a module that does the same and has other bytes: a section without a meaning is
+// added at its end.
 func another(wasm []byte, text string) []byte {
 	content := append([]byte{byte(len("test"))}, "test"+text...)
 	return append(append(bytes.Clone(wasm), 0, byte(len(content))), content...)
 }
 
-// changed is a module in which one text stands in the place of another of the same length.
+// changed returns a module in which one text replaces another of the same length.
 func changed(t *testing.T, wasm []byte, from, to string) []byte {
 	t.Helper()
 	if len(from) != len(to) || !bytes.Contains(wasm, []byte(from)) {
-		t.Fatalf("%q cannot be put in the place of %q", to, from)
+		t.Fatalf("%q cannot replace %q", to, from)
 	}
 	return bytes.ReplaceAll(wasm, []byte(from), []byte(to))
 }
 
-// notAnswering does not answer its canary request as it should.
+// notAnswering returns a module that does not answer its canary request correctly.
 func notAnswering(t *testing.T) []byte {
 	return changed(t, kit.Module(t), "/api/v1/openapi.yaml", "/api/v1/openapi.yamx")
 }
 
-// failing is the core as a guest that fails in the middle of a request when its
-// external user's name says so.
+// failing returns the core as a guest that fails in the middle of a request if the name of the
+// external user says so.
 func failing(t *testing.T) []byte {
 	t.Helper()
 	sandbox, err := filepath.Abs("../../core/provider/sandbox/sandbox.go")
@@ -168,7 +170,9 @@ func fail(s provider.Session, when string) {
 var hoard [][]byte
 `
 	dir := t.TempDir()
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{sandbox: filepath.Join(dir, "sandbox.go")}})
+	overlay, err := json.Marshal(map[string]any{
+		"Replace": map[string]string{sandbox: filepath.Join(dir, "sandbox.go")},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +181,8 @@ var hoard [][]byte
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-overlay", filepath.Join(dir, "overlay.json"),
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w",
+		"-overlay", filepath.Join(dir, "overlay.json"),
 		"-o", filepath.Join(dir, "failing.wasm"), "github.com/verge-id/verge/wasm/guest")
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -7,9 +7,8 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// TestAnIdleInstanceSeesWhatAnotherLeft: nobody wakes an instance for tasks
-// that another one has scheduled, and on an empty store it learnt of none to
-// wait for. It has to look.
+// TestAnIdleInstanceSeesWhatAnotherLeft shows that an instance looks for tasks by itself. Nobody wakes
+// it for tasks that another instance has scheduled, and its own last look was at an empty store.
 func TestAnIdleInstanceSeesWhatAnotherLeft(t *testing.T) {
 	sink := newHolding(t)
 	sink.fail()
@@ -20,7 +19,7 @@ func TestAnIdleInstanceSeesWhatAnotherLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "a first attempt", func() bool { _, posts := sink.count(); return posts == 1 })
-	time.Sleep(time.Second) // for its record: the next attempt is 4 to 6 s away, else as far as the lease
+	time.Sleep(time.Second) // until the failure is recorded, so that the next attempt is due in 4 to 6 s
 	busy.kill()
 	sink.open.Store(true)
 	if !within(time.Minute, func() bool { _, posts := sink.count(); return posts > 1 }) {

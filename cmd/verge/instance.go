@@ -45,7 +45,7 @@ type instance struct {
 	modules *modules.Switch
 }
 
-// assemble opens the store and puts the instance together. Whoever gets one calls Run or Close.
+// assemble opens the store and puts the instance together. The caller must call Run or Close.
 func assemble(ctx context.Context, s settings) (*instance, error) {
 	store, closeStore, err := s.store.Open(ctx, kvadapters.OpenConfig{Now: s.now, Disk: boltDisk})
 	if err != nil {

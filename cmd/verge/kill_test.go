@@ -11,31 +11,30 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// walked is what a publisher knows of one session: what the service has
-// acknowledged, whatever happened afterwards.
+// walked is what a publisher knows of one session: everything that the service has acknowledged.
 type walked struct {
 	id        string
 	started   bool // start was answered 200
-	completed bool // the browser was sent back with a result token
+	completed bool // the service sent the browser back with a result token
 	token     string
 	valid     int // validations that were answered with valid: true
 }
 
-// TestKill kills the process at random points of many walks, starts another
-// one on the same store, and holds them to what was acknowledged:
+// TestKill kills the process at random points of many verifications and starts another one on the same
+// store. It checks that everything that was acknowledged stays true:
 //
-//   - I3: every started session's started event and every completed one's
-//     completed event arrive at last, with the same bytes each time (I4).
-//   - I1: no result token validates twice, neither at the same time nor before
-//     and after a crash.
+//   - I3: the started event of every started session and the completed event of every completed one
+//     arrive in the end, with the same bytes each time (I4).
+//   - I1: no result token validates twice, neither at the same time nor before and after a crash.
 func TestKill(t *testing.T) {
 	for _, c := range []struct {
 		store string
 		open  func(t *testing.T) string
-		lease time.Duration // what a process that was killed keeps from the next one
+		lease time.Duration // how long a killed process keeps its tasks from the next one
 	}{
 		{"bolt", func(t *testing.T) string { return "bolt:" + filepath.Join(t.TempDir(), "verge.db") }, 0},
-		{"redis", func(t *testing.T) string { return stores.StartRedis(t, stores.Durable...).URL() }, 29 * time.Second},
+		{"redis", func(t *testing.T) string { return stores.StartRedis(t, stores.Durable...).URL() },
+			29 * time.Second},
 	} {
 		t.Run(c.store, func(t *testing.T) {
 			t.Parallel()
@@ -57,8 +56,8 @@ func killing(t *testing.T, kv string, kills int, lease time.Duration, rng *rand.
 	for n := range kills {
 		in := site.start()
 
-		// What was validated before the crash stays so, to begin with what was
-		// validated last.
+		// A token that was validated before the crash does not validate again. The last ones come
+		// first.
 		for i := range min(len(all), 4) {
 			w := all[len(all)-1-i]
 			if i%2 == 1 {
@@ -109,7 +108,7 @@ func killing(t *testing.T, kv string, kills int, lease time.Duration, rng *rand.
 	var started, completed, validated int
 	for _, w := range all {
 		if w.token != "" {
-			// One more at the end, for the tokens whose validation was cut off.
+			// The tokens whose validation the kill cut off are validated once more at the end.
 			if valid, _, _ := in.validate(w.token); valid {
 				w.valid++
 			}
@@ -144,13 +143,13 @@ func killing(t *testing.T, kv string, kills int, lease time.Duration, rng *rand.
 		t.Errorf("I4: %s", what)
 	}
 	if started < kills || completed == 0 || validated == 0 {
-		t.Errorf("little was put to the test: %d started, %d completed, %d validated", started, completed, validated)
+		t.Errorf("the test did too little: %d started, %d completed, %d validated",
+			started, completed, validated)
 	}
 	t.Logf("%d kills: %d sessions started, %d completed, %d validated", kills, started, completed, validated)
 }
 
-// walk goes through one verification as far as the process lives, and
-// validates twice at once.
+// walk does one verification until the process is killed. It validates twice at the same time.
 func walk(p *publisher, w *walked) {
 	id, redirect, err := p.start(p.IntegrationID)
 	if err != nil {

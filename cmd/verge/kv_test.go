@@ -25,7 +25,7 @@ func miniredisHere(t *testing.T) *miniredis.Miniredis {
 	return m
 }
 
-// TestKVCheckRefusals gives the command what it cannot check.
+// TestKVCheckRefusals names stores that the command cannot check.
 func TestKVCheckRefusals(t *testing.T) {
 	m := miniredisHere(t)
 	m.RequireUserAuth("verge", "right")

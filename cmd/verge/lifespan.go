@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// lifeSpan is a duration that people write: Go's units, and days.
+// lifeSpan is a duration as people write it: in Go's units, or in days.
 type lifeSpan time.Duration
 
 func (l lifeSpan) String() string { return time.Duration(l).String() }
 
-// Validate is called by the flags' parser for a flag that is there.
+// Validate refuses a 0 in a flag. The parser calls it only for a flag that was given.
 func (l lifeSpan) Validate() error { return moreThanNothing(l) }
 
-// moreThanNothing refuses a 0, which the rest of the program takes for the
-// default: whoever writes it wants none of something, or to switch it off, and
-// would get neither.
+// moreThanNothing refuses a 0. A person who writes 0 wants to switch something off, but the rest of
+// the program would take it for the default.
 func moreThanNothing[T ~int | ~int64](written T) error {
 	if written > 0 {
 		return nil
@@ -29,7 +28,7 @@ func moreThanNothing[T ~int | ~int64](written T) error {
 	return fmt.Errorf("%v is too little; it must be %s; leave it out for the default", written, least)
 }
 
-// notNegative refuses a number below 0 where 0 has a meaning of its own.
+// notNegative refuses a number below 0. It is for settings of which 0 has a meaning of its own.
 func notNegative(ps *problems, name string, n int) bool {
 	if n < 0 {
 		ps.add("%s: %d is negative; it must be at least 0", name, n)
@@ -37,8 +36,8 @@ func notNegative(ps *problems, name string, n int) bool {
 	return n >= 0
 }
 
-// given returns what a person wrote as name, or 0, which the rest of the
-// program takes for the default, where nothing is written.
+// given returns the value that a person wrote for name. If there is none, or if it is refused, given
+// returns 0, which the rest of the program takes for the default.
 func given[T ~int | ~int64](ps *problems, name string, written *T) T {
 	if written == nil {
 		return 0
@@ -50,7 +49,7 @@ func given[T ~int | ~int64](ps *problems, name string, written *T) T {
 	return *written
 }
 
-// givenSpan is given for a duration.
+// givenSpan does for a duration what given does for a number.
 func givenSpan(ps *problems, name string, written *span) time.Duration {
 	if written == nil {
 		return 0
@@ -73,8 +72,8 @@ func readSpan(ps *problems, name string, written span) (d time.Duration, ok bool
 	return time.Duration(l), true
 }
 
-// UnmarshalText reads 90d, 12h, 1h30m or 5s; the flags' parser and the
-// configuration's use it alike. Nothing is negative here.
+// UnmarshalText reads a text such as 90d, 12h, 1h30m or 5s. Flags and the configuration both use it.
+// It refuses negative durations.
 func (l *lifeSpan) UnmarshalText(text []byte) error {
 	s := string(text)
 	if days, ok := strings.CutSuffix(s, "d"); ok {

@@ -2,7 +2,7 @@ package main
 
 import "log/slog"
 
-// logLevel reads a level's name; which names there are has been checked.
+// logLevel returns the level of that name. The configuration's check has refused all other names.
 func logLevel(name string) slog.Level {
 	var level slog.Level
 	if level.UnmarshalText([]byte(name)) != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/afero"
 )
 
-// program is what commands may touch of the world, sockets aside.
+// program is all of the world that commands may touch, except for sockets.
 type program struct {
 	fs       afero.Fs
 	stdin    io.Reader
@@ -29,9 +29,9 @@ type program struct {
 func main() {
 	unsetEmpty(os.Environ())
 	if os.Getenv("GOGC") == "" {
-		// What lives on the heap is a few megabytes, what a request leaves
-		// behind a few kilobytes: by the default the collector would run
-		// some fifty times a second under load to save twenty megabytes.
+		// The live heap is a few megabytes, and a request leaves a few kilobytes behind. With
+		// the default, the collector would run about fifty times a second under load, only to
+		// save twenty megabytes.
 		debug.SetGCPercent(400)
 	}
 	ctx, release := untilSignal(context.Background())
@@ -49,8 +49,8 @@ func main() {
 	os.Exit(code)
 }
 
-// unsetEmpty makes an empty VERGE_… variable mean what people mean by it: that
-// it is not set. The parser would take it for a value.
+// unsetEmpty unsets each VERGE_… variable that is empty. People mean by it that it is not set, but
+// the parser would take it for a value.
 func unsetEmpty(environ []string) {
 	for _, v := range environ {
 		if name, value, _ := strings.Cut(v, "="); value == "" && strings.HasPrefix(name, "VERGE_") {
@@ -59,21 +59,22 @@ func unsetEmpty(environ []string) {
 	}
 }
 
-// isTerminal takes any character device for one, which of the likely ones only /dev/null is not.
+// isTerminal takes every character device for a terminal. Of those that are likely here, only
+// /dev/null is none.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Exit codes. A supervisor need not restart what ended with exitUsage: the
-// same command line and configuration will be refused again.
+// Exit codes. A supervisor need not restart a process that ended with exitUsage: it would refuse
+// the same command line and configuration again.
 const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
 )
 
-// run is the whole command with its exit code.
+// run runs the command that args name and returns the exit code.
 func run(ctx context.Context, args []string, p *program) int {
 	err := execute(ctx, args, p)
 	var said saidError
@@ -97,7 +98,7 @@ func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// saidError fails the command whose own output has said why.
+// saidError fails a command whose output has already said why.
 type saidError struct{}
 
 func (saidError) Error() string { return "failed" }

@@ -12,14 +12,15 @@ import (
 	"github.com/verge-id/verge/kvadapters/bolt"
 )
 
-// TestMain makes this test binary the verge command as well, for scripts and
-// for the tests that need a process to send signals to.
+// TestMain makes this test binary the verge command as well. Scripts use it, and so do tests that send
+// signals to a process.
 func TestMain(m *testing.M) {
-	// Whoever runs the tests may have set variables for a real server. A child
-	// that a script runs as "verge" keeps those that the script has set.
+	// A person who runs the tests may have set variables for a real server. A child that a script
+	// runs as "verge" keeps the variables that the script has set.
 	if filepath.Base(os.Args[0]) != "verge" {
 		for _, v := range os.Environ() {
-			if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "VERGE_") && !slices.Contains(ofTests, name) {
+			name, _, _ := strings.Cut(v, "=")
+			if strings.HasPrefix(name, "VERGE_") && !slices.Contains(ofTests, name) {
 				os.Unsetenv(name)
 			}
 		}
@@ -33,11 +34,10 @@ func TestMain(m *testing.M) {
 // ofTests are the variables that the tests themselves read.
 var ofTests = []string{"VERGE_REQUIRE_REAL", "VERGE_SEED", "VERGE_LONG", "VERGE_BEFORE"}
 
-// testDisk is the disk of a verge that a test has started: a good one, unless
-// the test said otherwise.
+// testDisk is the disk of a verge that a test has started. It works, unless the test wants it to fail.
 var testDisk = func() (good bolt.Disk) { return good }
 
-// TestScripts runs the command as a user does: testdata/script has one file for each thing that it promises.
+// TestScripts runs the command as a user does. testdata/script has one file for each promise.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",

@@ -18,13 +18,13 @@ type moduleKeygenCmd struct {
 
 // Help is shown by `verge module keygen --help`.
 func (moduleKeygenCmd) Help() string {
-	return `The public key is printed: pin it with module_key, and a server runs no module
-that this key has not signed. Keep the private key away from servers: whoever
-has it decides what they run.
+	return `The command prints the public key. Pin it with module_key, and a server runs no
+module that this key has not signed. Keep the private key away from servers:
+whoever has it decides what they run.
 
-Both are plain Ed25519 keys: the file is PKCS #8 in PEM, as "openssl genpkey
--algorithm ed25519" makes it too, and what is printed is the 32 bytes of the
-public key in base64.
+Both are plain Ed25519 keys. The file is PKCS #8 in PEM, as "openssl genpkey
+-algorithm ed25519" makes it too. The command prints the 32 bytes of the public
+key in base64.
 
 Example:
 
@@ -48,7 +48,8 @@ func (c *moduleKeygenCmd) Run(p *program) error {
 	}
 	// The key is alone on stdout, so that a script can take it from there.
 	fmt.Fprintln(p.stdout, modules.FormatPublicKey(public))
-	fmt.Fprintf(p.stderr, "Wrote the private key to %s (mode 0600). The public one, above, is for module_key.\n", c.File)
+	fmt.Fprintf(p.stderr, "Wrote the private key to %s (mode 0600). The public one, above, is for module_key.\n",
+		c.File)
 	return nil
 }
 
@@ -63,15 +64,15 @@ func (moduleSignCmd) Help() string {
 	return `Writes the signature beside the module, as FILE.sig, where a server and
 "verge module activate" look for it.
 
-A server goes back to no lower version than module_min_version, nor, by "verge
-module activate", than the one that it runs: so nobody brings back a module that
-was replaced for its faults. A date is a good version: 20261120.
+A server takes no version below module_min_version. By "verge module activate"
+it also takes none below the one that it runs. So nobody can bring back a module
+that was replaced for its faults. A date is a good version: 20261120.
 
-It is Ed25519 over the three lines "verge module, format 2", "sha256 " with the
-module's SHA-256 in hex, and "version " with the number, each with a line feed.
-FILE.sig is one line: "verge-module-2", the number, and the 64 bytes in base64.
-A signature of an earlier release, the base64 alone, says no version: it counts
-as 0, and serves where module_min_version is not set.
+The signature is Ed25519 over three lines, each with a line feed: "verge module,
+format 2", "sha256 " with the module's SHA-256 in hex, and "version " with the
+number. FILE.sig is one line: "verge-module-2", the number, and the 64 bytes in
+base64. A signature of an earlier release is the base64 alone. It has no version
+and counts as 0, so it is good only if module_min_version is not set.
 
 Example:
 
@@ -99,7 +100,8 @@ func (c *moduleSignCmd) Run(p *program) error {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "Wrote %s: SHA-256 %s, version %d, signed by %s.\n",
-		modules.SignatureFile(c.Module), m.Digest, c.Version, modules.FormatPublicKey(key.Public().(ed25519.PublicKey)))
+		modules.SignatureFile(c.Module), m.Digest, c.Version,
+		modules.FormatPublicKey(key.Public().(ed25519.PublicKey)))
 	return nil
 }
 
@@ -113,7 +115,7 @@ type moduleVerifyCmd struct {
 
 // Help is shown by `verge module verify --help`.
 func (moduleVerifyCmd) Help() string {
-	return `Says what a server would say that has the same pins.
+	return `Says what a server with the same pins would say.
 
 Example:
 
@@ -158,7 +160,7 @@ func (c *moduleDigestCmd) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	var version int64 // that the signature says, which nobody has checked
+	var version int64 // from the signature, which is not checked here
 	if m.Signature != nil {
 		version = m.Signature.Version
 	}
@@ -216,14 +218,15 @@ type moduleActivateCmd struct {
 
 // Help is shown by `verge module activate --help`.
 func (moduleActivateCmd) Help() string {
-	return `The server compiles and tests the module; then it takes every new request, and
-those under way end in the old one. One that the server does not trust, whose
-signature says a lower version than that of the one in use, or that fails a test
-is refused, and nothing changes. Outside dev the server has to have a pin, or it
-trusts none. If a guest of it fails within half
-a minute, the module before takes over again by itself: "verge module show" says.
+	return `The server compiles and tests the module. Then the module takes every new
+request, and requests under way end in the old one. The server refuses a module
+that it does not trust, that fails a test, or whose signature says a lower
+version than that of the one in use. Then nothing changes. Outside dev, a server
+without a pin trusts no module. If a guest of the new module fails within half a
+minute, the server goes back to the module before by itself, and "verge module
+show" says so.
 
-It holds for this process and until it ends. After a restart, or on SIGHUP, the
+The change holds until this process ends. After a restart, or on SIGHUP, the
 configured module runs: put the new one there too, and give it to every other
 instance.
 

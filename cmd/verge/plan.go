@@ -16,23 +16,22 @@ import (
 	wasmsettings "github.com/verge-id/verge/wasm/settings"
 )
 
-// plan is a configuration that was found good: what is served, and where.
+// plan is a checked configuration: what the server serves, and where.
 type plan struct {
 	settings
 	listen   struct{ public, admin, ops string } // "" admin or ops: none
 	site     integration.Site
-	warnings problems // of what is allowed, and yet may not be meant
+	warnings problems // about what is allowed but may be a mistake
 }
 
-// off is what an address says to have no such listener.
+// off in place of an address means that there is no such listener.
 const off = "off"
 
-// check turns a configuration into a plan, and adds everything that keeps it
-// from being a safe one to ps. It changes nothing in the world.
+// check turns a configuration into a plan. It adds to ps everything that is wrong or not safe. It
+// changes nothing in the world.
 //
-// The packages that use a value judge it, in a method Validate or a function
-// Check. What is judged here is what only this file has: how a value is written,
-// and which files and addresses it names.
+// The packages that use a value judge it, in a method Validate or a function Check. This file judges
+// only how a value is written, and which files and addresses it names.
 func (c *config) check(p *program, ps *problems) plan {
 	var pl plan
 	pl.now, pl.random = p.now, p.random
@@ -55,11 +54,11 @@ func (c *config) check(p *program, ps *problems) plan {
 }
 
 // noMethod is why mode production is refused.
-const noMethod = "production has no verification method in this release: the sandbox is the only one, and it " +
-	"verifies nobody. Set mode = \"test\" for a deployment against which publishers try their code"
+const noMethod = "production has no verification method in this release: the sandbox is the only one, " +
+	"and it verifies nobody. Set mode = \"test\" for a deployment against which publishers try their code"
 
-// judge has the packages that use the settings judge them. token is what the
-// configuration calls the operator token.
+// judge calls the checks of the packages that use the settings. token is the name that the
+// configuration has for the operator token.
 func (pl *plan) judge(token string, ps *problems) {
 	keys := map[string]string{"OperatorToken": token, "BaseURL": "base_url", "Providers": "mode",
 		"Partitions": "store.partitions", "Attempts": "attempts", "OutcomeLife": "outcome_life",
@@ -97,11 +96,11 @@ func (c *config) checkMode(pl *plan, ps *problems) {
 		pl.core.Dev, pl.egress.Dev = true, true
 	default:
 		ps.add("mode: %q is none of production, test, dev", c.Mode)
-		pl.core.Test = true // so that the rest is judged
+		pl.core.Test = true // so that the other settings can be judged
 	}
 }
 
-// readOperatorToken returns what the configuration calls the operator token.
+// readOperatorToken reads the operator token. source is the name that the configuration has for it.
 func (c *config) readOperatorToken(p *program, pl *plan, ps *problems) (source string) {
 	if pl.listen.admin == "" {
 		return ""
@@ -145,15 +144,22 @@ func (c *config) checkKeyring(p *program, pl *plan, ps *problems) {
 	pl.keyringFile = func() ([]byte, error) { return readPrivate(p.fs, c.Keyring) }
 }
 
-// checkEngine reads the module, too.
+// checkEngine checks the engine's settings and reads its module.
 func (c *config) checkEngine(p *program, ps *problems) engineAt {
 	e := c.Engine
-	at := engineAt{name: cmp.Or(e.Name, nativeEngine), module: e.Module, cache: e.ModuleCache, interruptible: e.Interruptible}
+	at := engineAt{
+		name:          cmp.Or(e.Name, nativeEngine),
+		module:        e.Module,
+		cache:         e.ModuleCache,
+		interruptible: e.Interruptible,
+	}
 	switch at.name {
 	case wasmEngine:
 	case nativeEngine:
-		if e.Module != "" || e.ModuleSHA256 != "" || e.ModuleKey != "" || e.MinVersion != 0 || e.ModuleCache != "" || e.Interruptible {
-			ps.add("engine: module, module_sha256, module_key, module_min_version, module_cache and interruptible are for name = %q; it is %s", wasmEngine, at.name)
+		if e.Module != "" || e.ModuleSHA256 != "" || e.ModuleKey != "" || e.MinVersion != 0 ||
+			e.ModuleCache != "" || e.Interruptible {
+			ps.add("engine: module, module_sha256, module_key, module_min_version, "+
+				"module_cache and interruptible are for name = %q; it is %s", wasmEngine, at.name)
 		}
 		return at
 	default:
@@ -163,7 +169,7 @@ func (c *config) checkEngine(p *program, ps *problems) engineAt {
 	before := len(*ps)
 	at.trust = parseTrust(e.ModuleSHA256, e.ModuleKey, e.MinVersion, ps)
 	at.trust.Pinned = c.Mode != "dev"
-	if len(*ps) == before { // else it is not known what the module has to be
+	if len(*ps) == before { // otherwise the pins are not known
 		if err := at.load(p.fs); err != nil {
 			ps.add("engine.module: %v", err)
 		}
@@ -185,7 +191,7 @@ func (c *config) checkEngine(p *program, ps *problems) engineAt {
 	return at
 }
 
-// parseTrust reads the pins, each of which may be left out.
+// parseTrust reads the pins of a module. Each of them may be empty.
 func parseTrust(sha256, key string, minVersion int64, ps *problems) (t modules.Trust) {
 	var err error
 	if sha256 != "" {
@@ -228,8 +234,8 @@ func (c *config) checkProxies(pl *plan, ps *problems) {
 	}
 }
 
-// checkNumbers takes over what may be left out: it stays zero, and the default is
-// the core's or, where a module runs, the module's own.
+// checkNumbers reads the numbers that may be left out. One that is left out stays zero: the default
+// is the core's or, where a module runs, the module's own.
 func (c *config) checkNumbers(pl *plan, ps *problems) {
 	pl.core.Attempts = given(ps, "attempts", c.Attempts)
 	pl.core.OutcomeLife = givenSpan(ps, "outcome_life", c.OutcomeLife)

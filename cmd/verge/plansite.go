@@ -22,7 +22,7 @@ func (c *config) checkSite(p *program, pl *plan, ps *problems) {
 		secret, err := given.secret(p)
 		if err != nil {
 			ps.add("integration %q: %v", given.ID, err)
-			// The site is judged with a good one, for the sake of its other problems.
+			// A good secret takes its place, so that Validate finds only the other problems.
 			secret, err = integration.GenerateSecret(p.random)
 			ps.addLines("", err)
 		}
@@ -33,12 +33,12 @@ func (c *config) checkSite(p *program, pl *plan, ps *problems) {
 			WebhookURL: given.WebhookURL, WebhookOff: given.WebhookOff, Secret: secret})
 		pl.checkReach(given.ID, given.WebhookURL, ps)
 	}
-	// Production has no method at all. That is said once, and not for each integration.
+	// Production has no method at all. judge says so once, so it is not said of each integration.
 	ps.addLines("", pl.site.Validate([]string{sandbox.Method}, pl.core.Dev))
 }
 
-// checkReach refuses a destination that no event would ever reach. A URL that is
-// not https is the site's problem already, except in dev mode, which has http.
+// checkReach refuses a webhook URL that no event would ever reach. It ignores a URL that is not
+// https, because Site.Validate refuses that. Only dev mode allows http.
 func (pl *plan) checkReach(id, webhookURL string, ps *problems) {
 	if u, err := url.Parse(webhookURL); err != nil || u.Host == "" || u.Scheme != "https" && !pl.core.Dev {
 		return
@@ -48,8 +48,8 @@ func (pl *plan) checkReach(id, webhookURL string, ps *problems) {
 	}
 }
 
-// secret reads the webhook's secret from where the configuration says that it
-// is. Without a webhook it needs none.
+// secret reads the webhook's secret from the place that the configuration names. Without a webhook
+// it returns "".
 func (i integrationConfig) secret(p *program) (string, error) {
 	switch {
 	case i.SecretFile != "" && i.SecretEnv != "":
@@ -73,8 +73,8 @@ func (i integrationConfig) secret(p *program) (string, error) {
 	return "", nil
 }
 
-// apply puts the site into the store, and warns of integrations that start no
-// session because their webhook was not tested.
+// apply puts the site into the store. It warns of integrations that start no session because their
+// webhook has not passed its test.
 func (pl *plan) apply(ctx context.Context, d *integration.Directory) error {
 	if err := d.Put(ctx, pl.site, sideBySide); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (pl *plan) apply(ctx context.Context, d *integration.Directory) error {
 	return sideBySide(looks)
 }
 
-// sideBySide does 64 things at once and returns the first error.
+// sideBySide runs all, at most 64 at once, and returns the first error.
 func sideBySide(all []func() error) error {
 	var group errgroup.Group
 	group.SetLimit(64)

@@ -35,7 +35,7 @@ func (c *config) checkStore(p *program, pl *plan, ps *problems) {
 	c.checkStoreOptions(p, at, pl, ps)
 }
 
-// checkStoreOptions judges what the store needs beside its URL.
+// checkStoreOptions checks the settings of the store other than its URL.
 func (c *config) checkStoreOptions(p *program, at kvadapters.Address, pl *plan, ps *problems) {
 	s := c.Store
 	if !at.Shared() && (s.PasswordFile != "" || s.CA != "" || s.Cert != "" || s.Key != "") {
@@ -58,7 +58,7 @@ func (c *config) checkStoreOptions(p *program, at kvadapters.Address, pl *plan, 
 	ps.addLines("store", err)
 	at.Prefix, at.Replicas, at.Wait = s.Prefix, s.Replicas, givenSpan(ps, "store.wait", s.Wait)
 	if !notNegative(ps, "store.replicas", s.Replicas) {
-		// no store is judged with it
+		// The number is refused already, so the store is not judged with it.
 	} else if err := at.Valid(); err != nil {
 		ps.add("kv: %v", err)
 	} else if open := at.Exposed(); open != "" && !s.TrustedNetwork {

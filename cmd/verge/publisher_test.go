@@ -27,7 +27,7 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// patience bounds waits whose end is certain unless something is broken.
+// patience is how long a test waits for what must happen.
 const patience = 60 * time.Second
 
 // eventually waits for done to report true.
@@ -35,7 +35,7 @@ func eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("this did not happen in time: %s", what)
 		}
 	}
 }
@@ -61,12 +61,12 @@ func checkMode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// publisher uses a running `verge dev` as a publisher and its users do.
+// publisher uses a running service as a publisher and its users do.
 type publisher struct {
 	readyFile
 	http *http.Client
 
-	// redirects says that the service is of a release that has no hop page yet.
+	// redirects says that the service is of an earlier release, which has no hop page.
 	redirects bool
 }
 
@@ -81,7 +81,9 @@ func newPublisher(r readyFile) *publisher {
 }
 
 // api makes one call and returns status and body.
-func (p *publisher) api(method, path string, in any) (status int, header http.Header, body []byte, err error) {
+func (p *publisher) api(
+	method, path string, in any,
+) (status int, header http.Header, body []byte, err error) {
 	raw, err := json.Marshal(in)
 	if err != nil {
 		return 0, nil, nil, err
@@ -137,8 +139,8 @@ func (p *publisher) page(target string) (status int, page string, err error) {
 	return status, string(body), err
 }
 
-// choose opens the page at redirect and submits the form of outcome. It
-// returns where the next page sends the browser on to, "" if it stays.
+// choose opens the page at redirect and submits the form of outcome. It returns the address to which
+// the next page sends the browser, or "" if the browser stays.
 func (p *publisher) choose(redirect, outcome string) (location string, err error) {
 	u, err := url.Parse(redirect)
 	if err != nil {
@@ -222,9 +224,9 @@ type events struct {
 	secret string
 	byKey  map[string]webhook.Event
 	bodies map[string]string
-	wrong  []string // what should not have come
+	wrong  []string // what is wrong with requests that came
 
-	hang    chan struct{} // not nil: no answer before it is closed
+	hang    chan struct{} // if not nil, no request is answered before it is closed
 	hanging atomic.Int64
 }
 
@@ -248,7 +250,8 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var event webhook.Event
-	if err := errors.Join(webhook.Verify(e.secret, r.Header, body, time.Now(), 0), json.Unmarshal(body, &event)); err != nil {
+	err = errors.Join(webhook.Verify(e.secret, r.Header, body, time.Now(), 0), json.Unmarshal(body, &event))
+	if err != nil {
 		e.wrong = append(e.wrong, err.Error())
 		w.WriteHeader(http.StatusUnauthorized)
 		return
@@ -280,7 +283,7 @@ func (e *events) has(session, kind string) bool {
 	return ok
 }
 
-// process is a `verge dev` of its own.
+// process is a `verge dev` in a process of its own.
 type process struct {
 	*publisher
 	cmd  *exec.Cmd
@@ -309,7 +312,7 @@ func startDev(t *testing.T, dir string, args ...string) *process {
 		}
 		var err error
 		ready, err = readReady(afero.NewOsFs(), path)
-		return err == nil && ready.PID == cmd.Process.Pid // an older one may be that of a killed process
+		return err == nil && ready.PID == cmd.Process.Pid // a killed process may have left an older file
 	})
 	return &process{newPublisher(ready), cmd, logs}
 }

@@ -41,7 +41,8 @@ func (c *replayCmd) Run(ctx context.Context, p *program) error {
 	if err := at.check(); err != nil {
 		return usageError{err}
 	}
-	// All are read before any is replayed, so that an error in the last comes before pages about the first.
+	// All are read before any is replayed. So an error in the last file is not printed below pages of
+	// output about the first.
 	recorded := make([]*transcript.Transcript, len(c.File))
 	for n, path := range c.File {
 		var err error

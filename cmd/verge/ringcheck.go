@@ -47,8 +47,8 @@ func (pl *plan) checkRing(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// misplaced makes a mistake in the configuration of an error that says that the
-// key ring does not fit the store. It returns any other error as it is.
+// misplaced turns the error that the key ring does not fit the store into a mistake of the
+// configuration. It returns every other error as it is.
 func (pl *plan) misplaced(err error) error {
 	if errors.Is(err, keyset.ErrUnfit) {
 		return usagef("%s is no place for this key ring: %w", pl.store, err)

@@ -19,8 +19,8 @@ import (
 	"github.com/verge-id/verge/core/uuid"
 )
 
-// seeds are the values that `verge dev` invents once and then keeps in its
-// data directory, so that what a developer has copied stays good.
+// seeds are the values that `verge dev` invents once and then keeps in its data directory, so that
+// the values that a developer has copied stay valid.
 type seeds struct {
 	OperatorToken   string `json:"operator_token"`
 	PublisherID     string `json:"publisher_id"`
@@ -106,11 +106,16 @@ func loadKeyring(fsys afero.Fs, dir string, random io.Reader, now time.Time) (to
 	return ring, writePrivate(fsys, path, b)
 }
 
-// site is the publisher and the two integrations that are seeded.
+// site returns the publisher and the two integrations of `verge dev`.
 func (s seeds) site(webhookURL, demoOrigin string) integration.Site {
 	l1 := integration.SiteIntegration{ID: s.IntegrationID, Name: "Age estimation", Level: "L1", ChallengeAge: 25,
 		BrowserOrigins: []string{demoOrigin}}
-	l2 := integration.SiteIntegration{ID: s.IntegrationIDL2, Name: "Identity document", Level: "L2", ChallengeAge: 18}
+	l2 := integration.SiteIntegration{
+		ID:           s.IntegrationIDL2,
+		Name:         "Identity document",
+		Level:        "L2",
+		ChallengeAge: 18,
+	}
 	site := integration.Site{
 		Publishers:   []integration.Publisher{{ID: s.PublisherID, Name: "Oak & Ember (demo)"}},
 		Integrations: []integration.SiteIntegration{l1, l2},
@@ -122,8 +127,8 @@ func (s seeds) site(webhookURL, demoOrigin string) integration.Site {
 	return site
 }
 
-// plant puts the seeds into a directory. Doing it again changes nothing but
-// the addresses, which may be other ones in each run.
+// plant puts the seeds into a directory. A second call changes only the addresses, which may differ
+// from run to run.
 func (s seeds) plant(ctx context.Context, d *integration.Directory, site integration.Site, now time.Time,
 	log *slog.Logger) error {
 	if err := d.Put(ctx, site, sideBySide); err != nil {
@@ -140,9 +145,9 @@ func (s seeds) plant(ctx context.Context, d *integration.Directory, site integra
 		},
 	}
 	for _, i := range site.Integrations {
-		// Recorded and not tested: nothing in dev depends on it, and probes
-		// that nobody asked for, four of them badly signed, would be the
-		// first thing in the receiver's log. `verge integration test` sends them.
+		// The integration is recorded as ready without a test, since nothing in dev depends on
+		// it. The test would put five requests into the receiver's log that nobody asked for,
+		// four of them badly signed. `verge integration test` sends them.
 		writes = append(writes, func() error {
 			kept, err := d.Integration(ctx, i.ID)
 			if err != nil {
@@ -154,15 +159,18 @@ func (s seeds) plant(ctx context.Context, d *integration.Directory, site integra
 	return sideBySide(writes)
 }
 
-// plantKey imports a key that is not there yet, and leaves one that is as it
-// is: a key that was revoked must not come back with a restart.
-func plantKey(ctx context.Context, d *integration.Directory, text, prefix string, k integration.Key, log *slog.Logger) error {
+// plantKey imports a key that is not there yet. It changes no key that is there, because a revoked
+// key must not come back with a restart.
+func plantKey(
+	ctx context.Context, d *integration.Directory, text, prefix string, k integration.Key, log *slog.Logger,
+) error {
 	known, err := d.Key(ctx, prefix, text)
 	if errors.Is(err, integration.ErrNotFound) {
 		return d.ImportKey(ctx, text, k)
 	}
 	if err == nil && !known.Active(k.Created) {
-		log.Warn("a seeded key was revoked and stays so; delete the data directory to start afresh", "key", known.ID)
+		log.Warn("a seeded key was revoked and stays so; delete the data directory to start afresh",
+			"key", known.ID)
 	}
 	return err
 }

@@ -42,30 +42,33 @@ type serveCmd struct {
 // Help is shown by `verge serve --help`.
 func (serveCmd) Help() string {
 	return `A flag goes before the environment, the environment before the file. Publishers
-and integrations are in the file alone; secrets are in files of their own or in
-the environment, and never in a flag, which every user of the machine can read.
+and integrations are in the file alone. Secrets are in files of their own or in
+the environment. They are never in a flag, which every user of the machine can
+read.
 
-A configuration that is half set or not safe is refused with everything that is
-wrong with it, and exit code 2.
+The command refuses a configuration that is half set or not safe. It says
+everything that is wrong with it, and exits with 2.
 
-SIGTERM and SIGINT drain: requests and webhooks in hand finish, the store is
-closed, the exit code is 0. A second signal ends the process at once.
+SIGTERM and SIGINT drain: requests and webhooks in hand finish, the server
+closes its store, and the exit code is 0. A second signal ends the process at
+once.
 
 SIGHUP reads module, module_sha256, module_key and module_min_version of
-[engine] again and has the module take the requests from then on; those under way end in the old one, and
-none is lost. A module that is not trusted or fails its tests is refused, the
-log and "verge module show" say why, and nothing changes: the old pins hold on,
-too. To stop trusting a key that has leaked, replace module_key and the module
-with its signature together, then send the signal, or restart. Everything else
-takes a restart, but for the key ring, which is read again by itself when it
-changes.
+[engine] again. From then on the module takes every new request. Requests under
+way end in the old one, and none is lost. The server refuses a module that it
+does not trust or that fails its tests. Then nothing changes, the old pins hold
+on, too, and the log and "verge module show" say why. To stop trusting a key that
+has leaked, replace module_key and the module with its signature together, then
+send the signal, or restart. The server reads the key ring again by itself when
+it changes. Every other change takes a restart.
 
 Examples:
 
     verge serve --example > verge.toml
     verge serve --config verge.toml --check
     VERGE_OPERATOR_TOKEN=$(cat token) verge serve --config verge.toml --log-level warn
-    verge serve --config verge.toml --engine wasm --module verge.wasm --module-sha256 $(sha256sum < verge.wasm | cut -c-64)`
+    verge serve --config verge.toml --engine wasm --module verge.wasm \
+        --module-sha256 $(sha256sum < verge.wasm | cut -c-64)`
 }
 
 //go:embed example.toml
@@ -105,7 +108,8 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	for _, w := range pl.warnings {
 		pl.log.Warn("the configuration allows what may not be meant", "what", w)
 	}
-	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.store.String(), in.modules.Attr(), "version", thisBuild().Version,
+	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.store.String(),
+		in.modules.Attr(), "version", thisBuild().Version,
 		"public", addrOf(pl.public), "admin", addrOf(pl.admin), "ops", addrOf(pl.ops))
 	go func() {
 		for range hangUps {
@@ -135,7 +139,7 @@ func (c *serveCmd) engineAgain(p *program) (engineAt, error) {
 	return at, nil
 }
 
-// source names where the configuration comes from, for messages.
+// source says in messages where the configuration comes from.
 func (c *serveCmd) source() string {
 	if c.Config == "" {
 		return "configuration (no --config file)"
@@ -153,14 +157,15 @@ func (c *serveCmd) plan(p *program) (plan, config, error) {
 		}
 	}
 	if at, err := kvadapters.ParseAddress(conf.KV); err == nil && at.HasPassword() {
-		ps.add("kv: it has a password, and this file is no place for one; put the password into a file named by store.password_file, or the URL into VERGE_KV")
+		ps.add("kv: it has a password, and this file is no place for one; " +
+			"put the password into a file named by store.password_file, or the URL into VERGE_KV")
 	}
 	c.overlay(&conf)
 	pl := conf.check(p, &ps)
 	return pl, conf, ps.err(c.source())
 }
 
-// overlay puts what flags and environment say over the file's values.
+// overlay replaces the file's values by those that flags and the environment give.
 func (c *serveCmd) overlay(conf *config) {
 	for _, o := range []struct {
 		given string

@@ -18,7 +18,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// lines is an output that is read while it is written.
+// lines is an output that a test can read while the program writes it.
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -36,7 +36,7 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// serving is what a server's log says once it serves.
+// serving is the log line by which a server says that it serves.
 type serving struct {
 	Msg    string `json:"msg"`
 	Public string `json:"public"`
@@ -52,12 +52,16 @@ const (
 	testSecret      = "whsec_Jx2m9QpL0vTzR4kW7nBd"
 )
 
-// serveFiles writes what `verge serve` reads and returns its program.
+// serveFiles writes the files that `verge serve` reads and returns a program that has them.
 func serveFiles(t *testing.T, files map[string]string) *program {
 	t.Helper()
 	p, _, _ := testProgram()
 	p.getenv = func(name string) (string, bool) {
-		v, ok := map[string]string{"VERGE_OPERATOR_TOKEN": testToken, "HOOK": testSecret, "HOOK2": testSecret + "-another"}[name]
+		v, ok := map[string]string{
+			"VERGE_OPERATOR_TOKEN": testToken,
+			"HOOK":                 testSecret,
+			"HOOK2":                testSecret + "-another",
+		}[name]
 		return v, ok
 	}
 	ring, err := token.GenerateKeyring(p.random, p.now())
@@ -85,7 +89,8 @@ func serveHere(t *testing.T, p *program, args ...string) (at serving, stop func(
 	t.Cleanup(cancel)
 	exit := make(chan int, 1)
 	go func() {
-		exit <- run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, args...), &running)
+		exit <- run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0",
+			"--admin-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, args...), &running)
 	}()
 	eventually(t, "the server", func() bool {
 		if len(exit) > 0 {
@@ -140,8 +145,8 @@ secret_env = %q
 `, mode, base, kv, testIntegration, webhookURL, secretEnv)
 }
 
-// TestServeReadiness: the configuration is applied at every start. What did
-// not change stays ready; contract 29: another URL or secret does not.
+// TestServeReadiness shows that every start applies the configuration. An integration that did not
+// change stays ready. One with another URL or secret does not (contract 29).
 func TestServeReadiness(t *testing.T) {
 	sink := newEvents(t)
 	sink.trust(testSecret)
@@ -168,11 +173,13 @@ func TestServeReadiness(t *testing.T) {
 			at, stop := serveHere(t, p, "--config", tt.config)
 			code, out := operate(p, at, "integration", "list", "--json")
 			var all []struct{ Ready bool }
-			if code != exitOK || json.Unmarshal([]byte(out), &all) != nil || len(all) != 1 || all[0].Ready != tt.ready {
+			if code != exitOK || json.Unmarshal([]byte(out), &all) != nil || len(all) != 1 ||
+				all[0].Ready != tt.ready {
 				t.Errorf("exit code %d: %s", code, out)
 			}
 			if tt.name == "never tested" {
-				if code, out := operate(p, at, "integration", "test", testIntegration); code != exitOK || !strings.Contains(out, "Ready.") {
+				code, out := operate(p, at, "integration", "test", testIntegration)
+				if code != exitOK || !strings.Contains(out, "Ready.") {
 					t.Errorf("test: exit code %d: %s", code, out)
 				}
 			}
@@ -183,9 +190,11 @@ func TestServeReadiness(t *testing.T) {
 	}
 }
 
-// TestServeNotReady: contract 5, INTEGRATION_NOT_READY, which mode test has in common with production.
+// TestServeNotReady shows that mode test answers INTEGRATION_NOT_READY, as production does (contract 5).
 func TestServeNotReady(t *testing.T) {
-	p := serveFiles(t, map[string]string{"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")})
+	p := serveFiles(t, map[string]string{
+		"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK"),
+	})
 	at, stop := serveHere(t, p, "--config", "/verge.toml")
 	defer stop()
 	code, out := operate(p, at, "key", "create", "--publisher", "pub_example", "--json")
@@ -194,14 +203,16 @@ func TestServeNotReady(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	pub := newPublisher(readyFile{BaseURL: "http://" + at.Public, seeds: seeds{SecretKey: created.Key}})
-	if _, _, err := pub.start(testIntegration); err == nil || !strings.Contains(err.Error(), "INTEGRATION_NOT_READY") {
+	_, _, err := pub.start(testIntegration)
+	if err == nil || !strings.Contains(err.Error(), "INTEGRATION_NOT_READY") {
 		t.Errorf("start: %v", err)
 	}
 }
 
-// TestServeDeadDeliveries lets a receiver refuse an event, and an operator find it and send it again.
+// TestServeDeadDeliveries lets a receiver refuse an event. An operator finds the event and sends it
+// again.
 func TestServeDeadDeliveries(t *testing.T) {
-	sink := newEvents(t) // trusts nobody yet, so it answers 401
+	sink := newEvents(t) // it has no secret yet, so it answers 401
 	p := serveFiles(t, map[string]string{"/verge.toml": configFor("dev", "memory", sink.URL, "HOOK")})
 	at, stop := serveHere(t, p, "--config", "/verge.toml")
 	defer stop()
@@ -219,15 +230,18 @@ func TestServeDeadDeliveries(t *testing.T) {
 		_, out = operate(p, at, "delivery", "list")
 		return strings.Contains(out, id)
 	})
-	if !strings.Contains(out, "verification.started") || !strings.Contains(out, "refused") || !strings.Contains(out, "status 401") {
+	if !strings.Contains(out, "verification.started") || !strings.Contains(out, "refused") ||
+		!strings.Contains(out, "status 401") {
 		t.Errorf("list: %s", out)
 	}
-	if code, out := operate(p, at, "integration", "test", testIntegration); code != exitFailed || !strings.Contains(out, "NOT_READY:") {
+	code, out := operate(p, at, "integration", "test", testIntegration)
+	if code != exitFailed || !strings.Contains(out, "NOT_READY:") {
 		t.Errorf("test of a receiver that refuses everything: exit code %d: %s", code, out)
 	}
 
 	sink.trust(testSecret)
-	if code, out := operate(p, at, "delivery", "resend", "--all"); code != exitOK || !strings.Contains(out, "scheduled") {
+	code, out = operate(p, at, "delivery", "resend", "--all")
+	if code != exitOK || !strings.Contains(out, "scheduled") {
 		t.Errorf("resend: exit code %d: %s", code, out)
 	}
 	eventually(t, "the event", func() bool { return sink.has(id, "started") })
@@ -237,8 +251,8 @@ func TestServeDeadDeliveries(t *testing.T) {
 	})
 }
 
-// TestServeShowsWhatIsDown takes an operator through a receiver that is down:
-// the test names the cause once, and what waits for it can be seen.
+// TestServeShowsWhatIsDown shows what an operator sees of a receiver that is down. The integration's
+// test names the cause once, and the list shows the events that wait.
 func TestServeShowsWhatIsDown(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -249,11 +263,13 @@ func TestServeShowsWhatIsDown(t *testing.T) {
 	p := serveFiles(t, map[string]string{"/verge.toml": configFor("dev", "memory", down, "HOOK")})
 	at, stop := serveHere(t, p, "--config", "/verge.toml")
 	defer stop()
-	if code, out := operate(p, at, "delivery", "list"); code != exitOK || !strings.Contains(out, "none waits for a retry") {
+	code, out := operate(p, at, "delivery", "list")
+	if code != exitOK || !strings.Contains(out, "none waits for a retry") {
 		t.Errorf("list: exit code %d: %s", code, out)
 	}
-	code, out := operate(p, at, "integration", "test", testIntegration)
-	if code != exitFailed || strings.Count(out, "connection_refused") != 1 || strings.Contains(out, "altered_body") || strings.Contains(out, "webhook secret") {
+	code, out = operate(p, at, "integration", "test", testIntegration)
+	if code != exitFailed || strings.Count(out, "connection_refused") != 1 ||
+		strings.Contains(out, "altered_body") || strings.Contains(out, "webhook secret") {
 		t.Errorf("test: exit code %d: %s", code, out)
 	}
 	_, out = operate(p, at, "key", "create", "--publisher", "pub_example", "--json")
@@ -270,7 +286,12 @@ func TestServeShowsWhatIsDown(t *testing.T) {
 		_, out = operate(p, at, "delivery", "list")
 		return strings.Contains(out, id)
 	})
-	for _, want := range []string{"Waiting for a retry:", "verification.started", "connection_refused", "No event has been given up."} {
+	for _, want := range []string{
+		"Waiting for a retry:",
+		"verification.started",
+		"connection_refused",
+		"No event has been given up.",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("list does not say %q: %s", want, out)
 		}
@@ -280,20 +301,24 @@ func TestServeShowsWhatIsDown(t *testing.T) {
 		State, Event, Last, Due string
 		Attempts                int
 	}
-	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 || all[0].State != "waiting" || all[0].Last != "connection_refused" ||
+	err = json.Unmarshal([]byte(out), &all)
+	if err != nil || len(all) != 1 || all[0].State != "waiting" || all[0].Last != "connection_refused" ||
 		all[0].Attempts < 1 || all[0].Due == "" {
 		t.Errorf("%v: %s", err, out)
 	}
 }
 
-// TestServeTLS speaks TLS where a certificate is configured, metrics aside.
+// TestServeTLS shows that a certificate makes the listeners speak TLS, except for that of the metrics.
 func TestServeTLS(t *testing.T) {
 	cert, key, pool := selfSigned(t, aCertificate())
 	p := serveFiles(t, map[string]string{"/tls.crt": cert, "/tls.key": key,
 		"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")})
 	at, stop := serveHere(t, p, "--config", "/verge.toml", "--tls-cert", "/tls.crt", "--tls-key", "/tls.key")
 	defer stop()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}, Timeout: patience}
+	client := &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}},
+		Timeout:   patience,
+	}
 	for url, want := range map[string]int{
 		"https://" + at.Public + "/readyz":             200,
 		"https://" + at.Admin + "/admin/v1/deliveries": 401,
@@ -312,23 +337,27 @@ func TestServeTLS(t *testing.T) {
 	}
 }
 
-// TestServePortInUse says which setting to change, and lets the port go that it had already.
+// TestServePortInUse shows that the error names the setting to change, and that the command closes the
+// listeners that it had opened.
 func TestServePortInUse(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	p := serveFiles(t, map[string]string{"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")})
+	p := serveFiles(t, map[string]string{
+		"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK"),
+	})
 	stderr := new(bytes.Buffer)
 	p.stderr = stderr
-	code := run(context.Background(), []string{"serve", "--config", "/verge.toml", "--listen", "127.0.0.1:0", "--admin-listen", taken.Addr().String()}, p)
+	code := run(context.Background(), []string{"serve", "--config", "/verge.toml",
+		"--listen", "127.0.0.1:0", "--admin-listen", taken.Addr().String()}, p)
 	if code != exitFailed || !strings.Contains(stderr.String(), "listen.admin (--admin-listen)") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
 
-// TestWritePrivate: a failed write leaves the old file, and no other behind.
+// TestWritePrivate shows that a failed write leaves the old file and no other.
 func TestWritePrivate(t *testing.T) {
 	fs := afero.NewMemMapFs()
 	if err := writePrivate(fs, "/d/f", []byte("old")); err != nil {
@@ -342,7 +371,7 @@ func TestWritePrivate(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 	if err := writePrivate(afero.NewReadOnlyFs(fs), "/d/f", []byte("newer")); err == nil {
-		t.Error("a file system that cannot be written was written")
+		t.Error("writing to a read-only file system succeeded")
 	}
 	names, err := afero.ReadDir(fs, "/d")
 	if err != nil || len(names) != 1 {
@@ -352,6 +381,6 @@ func TestWritePrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := readPrivate(fs, "/d/f"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-		t.Errorf("a secret that others can read was read: %v", err)
+		t.Errorf("readPrivate accepted a secret that others can read: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// sharedStores are those that several processes can work on.
+// sharedStores are the stores that several processes can share.
 var sharedStores = []struct {
 	name string
 	open func(t *testing.T) string
@@ -26,8 +26,8 @@ var sharedStores = []struct {
 	{"etcd", func(t *testing.T) string { return stores.StartEtcd(t).URL("verge") }},
 }
 
-// TestInstancesShare starts three processes at once on an empty store and
-// sends every request of a walk to another one of them.
+// TestInstancesShare starts three processes at once on an empty store, and sends the requests of each
+// verification to different ones.
 func TestInstancesShare(t *testing.T) {
 	for _, c := range sharedStores {
 		t.Run(c.name, func(t *testing.T) {
@@ -61,7 +61,9 @@ func TestInstancesShare(t *testing.T) {
 					if valid.Load() != 1 {
 						t.Errorf("I1: the token of %s validated %d times", id, valid.Load())
 					}
-					eventually(t, "the events of "+id, func() bool { return sink.has(id, "started") && sink.has(id, "completed") })
+					eventually(t, "the events of "+id, func() bool {
+						return sink.has(id, "started") && sink.has(id, "completed")
+					})
 				}
 			})
 			t.Run("rate limits", func(t *testing.T) {
@@ -81,9 +83,10 @@ func TestInstancesShare(t *testing.T) {
 						t.Fatalf("%d %s", status, body)
 					}
 				}
-				// One comes free every two seconds.
+				// The limit allows one more every two seconds.
 				if most := 31 + int(time.Since(begin)/(2*time.Second)); served < 30 || served > most {
-					t.Errorf("30 requests a minute were allowed, three instances served %d (at most %d by now)", served, most)
+					t.Errorf("30 requests a minute were allowed, three instances served %d (at most %d by now)",
+						served, most)
 				}
 			})
 			t.Run("keys revoked at one are refused by all", func(t *testing.T) {
@@ -115,12 +118,12 @@ func TestInstancesShare(t *testing.T) {
 	}
 }
 
-// holding is a receiver that answers nothing until it is told what.
+// holding is a receiver that holds each request until the test says how to answer it.
 type holding struct {
 	URL   string
 	held  atomic.Int64
 	open  atomic.Bool   // answer 204 at once
-	reply chan struct{} // closed by fail: those that are held get a 500
+	reply chan struct{} // fail closes it, and the requests that are held get a 500
 	fail  func()
 
 	mu    sync.Mutex
@@ -142,7 +145,8 @@ func newHolding(t *testing.T) *holding {
 func (h *holding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	var event webhook.Event
-	if err != nil || webhook.Verify(testSecret, r.Header, body, time.Now(), 0) != nil || json.Unmarshal(body, &event) != nil {
+	if err != nil || webhook.Verify(testSecret, r.Header, body, time.Now(), 0) != nil ||
+		json.Unmarshal(body, &event) != nil {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -167,14 +171,14 @@ func (h *holding) count() (events, posts int) {
 	return len(h.posts), posts
 }
 
-// TestLeasesOfTheDeadAndTheFrozen: of three processes, one is killed and one
-// stopped while each has deliveries in hand and more of them waiting. The third
-// takes over after the lease. The stopped one goes on afterwards: what it had in
-// hand fails only then, and it must neither record that nor deliver the rest.
+// TestLeasesOfTheDeadAndTheFrozen has three processes. Each of two has deliveries in hand and more that
+// wait. One of these is killed and the other is stopped. The third takes over after the lease. Then the
+// stopped process goes on. Only now its deliveries fail, and it must neither record that nor deliver
+// the rest.
 func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 	for _, c := range sharedStores {
 		if c.name == "cluster" {
-			continue // the same scripts as on one server, and this takes a minute
+			continue // it runs the same scripts as a single server, and this test takes a minute
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -204,11 +208,14 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			sink.fail()
 			frozen.cmd.Process.Signal(syscall.SIGCONT)
 			if _, _, err := frozen.start(testIntegration); err != nil {
-				t.Errorf("it does not serve any more: %v", err)
+				t.Errorf("the process that was stopped does not serve any more: %v", err)
 			}
-			eventually(t, "an event of the one that was frozen", func() bool { events, _ := sink.count(); return events == 2*each+1 })
-			time.Sleep(8 * time.Second) // a failure that was recorded is tried again after 4 to 6 s
-			// I4: the extra requests are those that were in hand, the bytes the same.
+			eventually(t, "an event of the one that was frozen", func() bool {
+				events, _ := sink.count()
+				return events == 2*each+1
+			})
+			time.Sleep(8 * time.Second) // if it had recorded a failure, the next try would come in 4 to 6 s
+			// I4: the extra requests are the deliveries that were in hand, with the same bytes.
 			if events, posts := sink.count(); events != 2*each+1 || posts != 2*16+2*each+1 {
 				t.Errorf("I4, I5: %d events in %d requests, want %d in %d", events, posts, 2*each+1, 2*16+2*each+1)
 			}
@@ -221,7 +228,8 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			}
 			p, _, _ := testProgram()
 			p.getenv = func(string) (string, bool) { return testToken, true }
-			if code, out := operate(p, third.at, "delivery", "list"); code != exitOK || !strings.Contains(out, "No event has been given up") {
+			code, out := operate(p, third.at, "delivery", "list")
+			if code != exitOK || !strings.Contains(out, "No event has been given up") {
 				t.Errorf("exit code %d: %s", code, out)
 			}
 		})

@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// TestTerminateUnderLoad sends SIGTERM while clients, half of them on
-// kept-alive connections and half with a new one for each request, use every
-// endpoint: whoever gets a connection is answered, and the process exits with
-// 0. Being refused a connection afterwards is no failure.
+// TestTerminateUnderLoad sends SIGTERM while clients use every endpoint. Half of them keep their
+// connections, and half open a new one for each request. Every client that gets a connection gets an
+// answer, and the process exits with 0. A refused connection afterwards is no failure.
 func TestTerminateUnderLoad(t *testing.T) {
 	sink := newEvents(t)
 	dev := startDev(t, t.TempDir(), "--webhook-url", sink.URL, "--log-level", "warn")
@@ -48,7 +47,8 @@ func TestTerminateUnderLoad(t *testing.T) {
 					return
 				}
 				requests.Add(2)
-				status, _, body, err := client.api("POST", "/api/v1/verify/validate", map[string]string{"result_token": token})
+				status, _, body, err := client.api("POST", "/api/v1/verify/validate",
+					map[string]string{"result_token": token})
 				if refused(err) {
 					return
 				}
@@ -73,15 +73,16 @@ func TestTerminateUnderLoad(t *testing.T) {
 	t.Logf("%d requests answered, %d of them after SIGTERM was sent", requests.Load(), requests.Load()-before)
 }
 
-// refused tells that nobody listens any more: there was no connection, so the
-// request was never taken. Where the listener closes in the middle of the
-// handshake, the kernel resets instead of refusing.
+// refused reports whether there was no connection, so that the server never had the request. If the
+// listener closes in the middle of a handshake, the kernel resets the connection instead of refusing
+// it.
 func refused(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial" && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET))
+	return errors.As(err, &op) && op.Op == "dial" &&
+		(errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET))
 }
 
-// TestSecondSignal: whoever asks twice does not want to wait for a receiver that hangs.
+// TestSecondSignal shows that a second signal ends the process, even if a receiver hangs.
 func TestSecondSignal(t *testing.T) {
 	sink := newEvents(t)
 	sink.hang = make(chan struct{})
@@ -100,19 +101,18 @@ func TestSecondSignal(t *testing.T) {
 	select {
 	case err := <-ended:
 		t.Fatalf("the first signal does not wait for the job in hand: %v", err)
-	case <-time.After(1500 * time.Millisecond): // longer than idle connections are given
+	case <-time.After(1500 * time.Millisecond): // longer than the server waits for idle connections
 	}
 	if err := dev.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	<-ended
 	if code := dev.cmd.ProcessState.ExitCode(); code != exitFailed {
-		t.Errorf("exit code %d: a process that was cut off has not drained", code)
+		t.Errorf("exit code %d says that the process drained, but the second signal cut it off", code)
 	}
 }
 
-// TestHangUp: a terminal that closes ends dev in good order, and a server,
-// which reads its files again by itself, goes on.
+// TestHangUp shows that SIGHUP makes dev drain, as when a terminal closes, and that a server goes on.
 func TestHangUp(t *testing.T) {
 	dev := startDev(t, t.TempDir())
 	if err := dev.cmd.Process.Signal(syscall.SIGHUP); err != nil {
@@ -122,12 +122,14 @@ func TestHangUp(t *testing.T) {
 		t.Errorf("dev: %v", err)
 	}
 
-	p := serveFiles(t, map[string]string{"/verge.toml": configFor("test", "memory", "https://hooks.publisher.example/", "HOOK")})
+	p := serveFiles(t, map[string]string{
+		"/verge.toml": configFor("test", "memory", "https://hooks.publisher.example/", "HOOK"),
+	})
 	at, stop := serveHere(t, p, "--config", "/verge.toml")
 	if err := syscall.Kill(syscall.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(50 * time.Millisecond) // a signal that is not ignored has ended this process by now
+	time.Sleep(50 * time.Millisecond) // if the signal were not ignored, it would have ended this process by now
 	if code, out := operate(p, at, "integration", "list"); code != exitOK {
 		t.Errorf("after the signal: exit code %d: %s", code, out)
 	}

@@ -25,7 +25,7 @@ type site struct {
 	key    string // a secret key of its publisher
 }
 
-// newSite writes the configuration. more is what follows in it.
+// newSite writes the configuration. more is added at its end.
 func newSite(t *testing.T, kv, webhookURL, more string) *site {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ type served struct {
 	at    serving
 	cmd   *exec.Cmd
 	logs  *lines
-	ended chan struct{} // closed once it has
+	ended chan struct{} // closed when the process has ended
 }
 
 // start runs one more process and returns once it serves.
@@ -67,7 +67,8 @@ func (s *site) launch() *served {
 	s.t.Helper()
 	in := &served{logs: new(lines), ended: make(chan struct{})}
 	in.cmd = exec.Command(cmp.Or(s.binary, "verge"), "serve", "--config", s.config,
-		"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-level", "info")
+		"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
+		"--log-level", "info")
 	in.cmd.Env = append(os.Environ(), "VERGE_OPERATOR_TOKEN="+testToken, "HOOK="+testSecret)
 	in.cmd.Stderr = in.logs
 	if err := in.cmd.Start(); err != nil {
@@ -99,10 +100,13 @@ func (s *site) ready(in *served) {
 	if s.key == "" {
 		s.key = s.createKey(in.at)
 	}
-	in.publisher = newPublisher(readyFile{BaseURL: "http://" + in.at.Public, seeds: seeds{SecretKey: s.key, IntegrationID: testIntegration}})
+	in.publisher = newPublisher(readyFile{
+		BaseURL: "http://" + in.at.Public,
+		seeds:   seeds{SecretKey: s.key, IntegrationID: testIntegration},
+	})
 }
 
-// kill is kill -9.
+// kill sends SIGKILL.
 func (in *served) kill() { in.cmd.Process.Kill() }
 
 func (s *site) createKey(at serving) string {
@@ -117,7 +121,7 @@ func (s *site) createKey(at serving) string {
 	return created.Key
 }
 
-// unlimited takes the rate limits out of the way.
+// unlimited sets rate limits that no test reaches.
 const unlimited = `
 [limits]
 public_per_ip = 1000000
@@ -128,7 +132,7 @@ preflights_per_ip = 1000000
 pages_per_ip = 1000000
 `
 
-// within reports whether done came true before so long.
+// within reports whether done returns true before that time is over.
 func within(d time.Duration, done func() bool) bool {
 	for end := time.Now().Add(d); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {

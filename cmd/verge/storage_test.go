@@ -32,7 +32,7 @@ const diskTrouble = "DISK_TROUBLE"
 
 func init() { testDisk = troubled }
 
-// troubled is the disk of a child process, which fails as a test says.
+// troubled returns the disk of a child process. It fails as the test says.
 func troubled() bolt.Disk {
 	says := os.Getenv(diskTrouble)
 	if says == "" {
@@ -68,12 +68,12 @@ func troubled() bolt.Disk {
 
 // trouble is a fault of the disk that ends.
 type trouble struct {
-	brief      bool // over before anybody could look
+	brief      bool // ends too early for the test to look at it
 	begin, end func(in *served)
 }
 
-// TestI14AMomentaryStorageFailureNeedsNobody has a disk fail and be well again
-// under a `verge serve` that is walked through all the time.
+// TestI14AMomentaryStorageFailureNeedsNobody makes a disk fail and work again below a `verge serve`,
+// while clients do verifications all the time.
 func TestI14AMomentaryStorageFailureNeedsNobody(t *testing.T) {
 	for _, c := range []struct {
 		name, engine string
@@ -102,7 +102,7 @@ func engineSection(t *testing.T, name string) string {
 	g := newGuests(t)
 	module := g.put("verge.wasm", kit.Module(t))
 	g.compile(module)
-	return g.section(module, fmt.Sprintf("module_key = %q", g.public)) // unpinned, it is warned of
+	return g.section(module, fmt.Sprintf("module_key = %q", g.public)) // without a pin there is a warning
 }
 
 func failAndRecover(t *testing.T, dir string, now trouble, more string) {
@@ -153,24 +153,29 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 	now.begin(in)
 	eventually(t, "the failure to be met", func() bool { return count(in.logs, "the store fails") > 0 })
 	if !now.brief {
-		time.Sleep(2500 * time.Millisecond) // of requests that are refused
-		if status, _, body, err := in.api("GET", "/api/v1/verify/sessions/"+early, nil); err != nil || status != 200 {
+		time.Sleep(2500 * time.Millisecond) // meanwhile requests are refused
+		status, _, body, err := in.api("GET", "/api/v1/verify/sessions/"+early, nil)
+		if err != nil || status != 200 {
 			t.Errorf("reconcile, which writes nothing: %v %d %s", err, status, body)
 		}
-		if location, err := in.choose(redirect, "approve"); err == nil || !strings.Contains(err.Error(), "503") || strings.Contains(err.Error(), "the page") {
-			t.Errorf("the page writes nothing and its form does: %q, %v", location, err)
+		location, err := in.choose(redirect, "approve")
+		if err == nil || !strings.Contains(err.Error(), "503") || strings.Contains(err.Error(), "the page") {
+			t.Errorf("the page must work, and its form must fail: %q, %v", location, err)
 		}
 		status, header, body, err := in.api("POST", "/api/v1/verify/start", map[string]string{
 			"integration_id": testIntegration, "callback_url": "https://shop.example/callback"})
-		if wait, _ := strconv.Atoi(header.Get("Retry-After")); err != nil || status != 503 || wait < 2 || wait > 30 {
+		wait, _ := strconv.Atoi(header.Get("Retry-After"))
+		if err != nil || status != 503 || wait < 2 || wait > 30 {
 			t.Errorf("start: %v %d, Retry-After %q: %s", err, status, header.Get("Retry-After"), body)
 		}
 		for _, path := range []string{"/healthz", "/readyz"} {
-			if status, body := fetch(t, in.at.Ops, path); status != 200 || !strings.Contains(body, `"degraded"`) || !strings.Contains(body, "verge.db") {
+			status, body := fetch(t, in.at.Ops, path)
+			if status != 200 || !strings.Contains(body, `"degraded"`) || !strings.Contains(body, "verge.db") {
 				t.Errorf("%s while nothing can be written: %d %s", path, status, body)
 			}
 		}
-		if _, body := fetch(t, in.at.Ops, "/metrics"); !strings.Contains(body, `verge_store_failing{what="writes"} 1`) {
+		_, metrics := fetch(t, in.at.Ops, "/metrics")
+		if !strings.Contains(metrics, `verge_store_failing{what="writes"} 1`) {
 			t.Error("the metrics do not say that the store fails")
 		}
 	}
@@ -178,7 +183,8 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 	before := done()
 	since := time.Now()
 	eventually(t, "walks afterwards, with no restart", func() bool { return done() > before+20 })
-	t.Logf("%v after the end of the failure 20 walks had come to their end", time.Since(since).Round(time.Millisecond))
+	t.Logf("%v after the end of the failure 20 walks had come to their end",
+		time.Since(since).Round(time.Millisecond))
 	close(over)
 	walkers.Wait()
 	if status, body := fetch(t, in.at.Ops, "/healthz"); status != 200 || !strings.Contains(body, `"ok"`) {
@@ -190,7 +196,8 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 	default:
 	}
 	audit(t, in, sink, all)
-	if fails, again := count(in.logs, "the store fails"), count(in.logs, "the store answers again"); fails != 1 || again != 1 {
+	fails, again := count(in.logs, "the store fails"), count(in.logs, "the store answers again")
+	if fails != 1 || again != 1 {
 		t.Errorf("%d lines say that the store fails and %d that it answers again, want one for each", fails, again)
 	}
 	if n := count(in.logs, `"level":"ERROR"`) + count(in.logs, `"level":"WARN"`); n != 2 {
@@ -198,7 +205,7 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 	}
 }
 
-// audit holds what was acknowledged against what is.
+// audit checks that everything that was acknowledged is true.
 func audit(t *testing.T, in *served, sink *events, all []*walked) {
 	t.Helper()
 	var started, refused, validated int
@@ -247,7 +254,7 @@ func fetch(t *testing.T, addr, path string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// fullDisk is a small file system, which is filled and freed.
+// fullDisk returns a small file system that the test fills and frees again.
 func fullDisk(t *testing.T) (string, trouble) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=24m,mode=700"); err != nil {
@@ -280,11 +287,13 @@ func fullDisk(t *testing.T) (string, trouble) {
 	}
 }
 
-// fileLimit is a disk that is full for one process.
+// fileLimit returns a disk that is full for one process only.
 func fileLimit(t *testing.T) (string, trouble) {
 	dir := t.TempDir()
 	limit := func(in *served, bytes uint64) {
-		if err := unix.Prlimit(in.cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}, nil); err != nil {
+		err := unix.Prlimit(in.cmd.Process.Pid, unix.RLIMIT_FSIZE,
+			&unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}, nil)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -294,7 +303,7 @@ func fileLimit(t *testing.T) (string, trouble) {
 	}
 }
 
-// said is a fault that the child process makes by itself.
+// said returns a fault that the child process makes by itself.
 func said(mode string, brief bool) func(t *testing.T) (string, trouble) {
 	return func(t *testing.T) (string, trouble) {
 		dir := t.TempDir()
@@ -302,7 +311,8 @@ func said(mode string, brief bool) func(t *testing.T) (string, trouble) {
 		return dir, trouble{
 			brief: brief,
 			begin: func(*served) {
-				if err := errors.Join(os.WriteFile(file+".new", []byte(mode), 0o600), os.Rename(file+".new", file)); err != nil {
+				err := errors.Join(os.WriteFile(file+".new", []byte(mode), 0o600), os.Rename(file+".new", file))
+				if err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -315,8 +325,8 @@ func said(mode string, brief bool) func(t *testing.T) (string, trouble) {
 	}
 }
 
-// What no recovery can mend ends the process with an error, so that a
-// supervisor restarts it and an operator looks.
+// If no recovery is possible, the process ends with an error, so that a supervisor restarts it and an
+// operator looks at it.
 func TestAStoreThatLostWhatItAcknowledgedEndsTheProcess(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(diskTrouble, filepath.Join(dir, "trouble"))
@@ -346,19 +356,21 @@ func TestAStoreThatLostWhatItAcknowledgedEndsTheProcess(t *testing.T) {
 			return false
 		}
 	})
-	if code := in.cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(in.logs.String(), "given up") {
+	code := in.cmd.ProcessState.ExitCode()
+	if code != exitFailed || !strings.Contains(in.logs.String(), "given up") {
 		t.Errorf("exit code %d, want %d and why: %s", code, exitFailed, in.logs)
 	}
 }
 
-// TestAFrozenStoreHoldsNobodyLongerThanTheBudget stops a Redis.
+// TestAFrozenStoreHoldsNobodyLongerThanTheBudget stops a Redis and measures how long requests wait.
 func TestAFrozenStoreHoldsNobodyLongerThanTheBudget(t *testing.T) {
 	for _, engine := range []string{nativeEngine, wasmEngine} {
 		t.Run(engine, func(t *testing.T) {
 			redis := stores.StartRedis(t)
 			sink := newEvents(t)
 			sink.trust(testSecret)
-			site := newSite(t, redis.URL(), sink.URL, unlimited+"\n[store]\nbudget = \"1s\"\n"+engineSection(t, engine))
+			site := newSite(t, redis.URL(), sink.URL,
+				unlimited+"\n[store]\nbudget = \"1s\"\n"+engineSection(t, engine))
 			in := site.start()
 			_, redirect, err := in.start(testIntegration)
 			if err != nil {
@@ -375,12 +387,12 @@ func TestAFrozenStoreHoldsNobodyLongerThanTheBudget(t *testing.T) {
 			var took []time.Duration
 			eventually(t, "two pages in the log", func() bool { took = pagesRefused(in.logs); return len(took) == 2 })
 			for _, took := range took {
-				// The store's own patience, 3 s for each try, is what it took without a budget.
+				// Without a budget it would take the store's own timeout, 3 s for each try.
 				if took < 900*time.Millisecond || took > 2900*time.Millisecond {
 					t.Errorf("503 after %v, want it after the second of the budget", took)
 				}
 			}
-			if n := count(in.logs, `"what":"counters"`); n != 1 { // which a page asks first
+			if n := count(in.logs, `"what":"counters"`); n != 1 { // a page asks the counters first
 				t.Errorf("%d lines say that counters fail, want one: %s", n, in.logs)
 			}
 			eventually(t, "the store", func() bool { _, err := in.approve(redirect); return err == nil })
@@ -388,7 +400,7 @@ func TestAFrozenStoreHoldsNobodyLongerThanTheBudget(t *testing.T) {
 	}
 }
 
-// pagesRefused are the times after which hosted pages were answered 503.
+// pagesRefused returns how long each hosted page took to be answered with 503.
 func pagesRefused(logs *lines) (took []time.Duration) {
 	for line := range strings.Lines(logs.String()) {
 		var l struct {

@@ -11,11 +11,12 @@ import (
 	"github.com/verge-id/verge/kvadapters/bolt"
 )
 
-// boltDisk is the disk below a bolt store. Tests replace it by one that fails.
+// boltDisk is the disk of a bolt store. Tests replace it by one that fails.
 var boltDisk bolt.Disk
 
-// clientTLS reads the certificates for a store's servers: ca is whom we trust, cert and key prove who we are.
-// It returns nil, which means the system's CAs, if none is named.
+// clientTLS reads the certificates for the connection to a store's servers. ca names the authorities
+// that we trust; cert and key prove who we are. If none is named, it returns nil, which means the
+// authorities of the system.
 func clientTLS(p *program, ca, cert, key string) (*tls.Config, error) {
 	if ca == "" && cert == "" && key == "" {
 		return nil, nil

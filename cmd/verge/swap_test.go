@@ -23,7 +23,7 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// operator runs commands against a process, with files of this machine.
+// operator returns a program that runs commands against a process, with the files of this machine.
 func operator() *program {
 	p, _, _ := testProgram()
 	p.fs = afero.NewOsFs()
@@ -31,7 +31,7 @@ func operator() *program {
 	return p
 }
 
-// modules is what the process says of its module.
+// modules returns what the process says about its module.
 func (in *served) modules(t *testing.T) (s admin.ModuleState) {
 	t.Helper()
 	code, out := operate(operator(), in.at, "module", "show", "--json")
@@ -48,7 +48,7 @@ func (in *served) hangUp(t *testing.T) {
 	}
 }
 
-// quietWalk goes through a verification, of which nothing may fail.
+// quietWalk does a verification. No part of it may fail.
 func quietWalk(p *publisher) (id string, err error) {
 	id, redirect, err := p.start(p.IntegrationID)
 	if err != nil {
@@ -64,8 +64,8 @@ func quietWalk(p *publisher) (id string, err error) {
 	return id, nil
 }
 
-// TestSwapUnderLoad replaces the module again and again while every endpoint is
-// used: no request fails, and no event is lost.
+// TestSwapUnderLoad replaces the module again and again while clients use every endpoint. No request
+// fails, and no event is lost.
 func TestSwapUnderLoad(t *testing.T) {
 	g := newGuests(t)
 	good := kit.Module(t)
@@ -77,9 +77,12 @@ func TestSwapUnderLoad(t *testing.T) {
 	g.put("used.wasm", versions[0])
 	sink := newEvents(t)
 	sink.trust(testSecret)
-	site := newSite(t, "bolt:"+filepath.Join(t.TempDir(), "verge.db"), sink.URL, unlimited+g.section(used, "module_key = \""+g.public+"\""))
+	site := newSite(t, "bolt:"+filepath.Join(t.TempDir(), "verge.db"), sink.URL,
+		unlimited+g.section(used, "module_key = \""+g.public+"\""))
 	in := site.start()
-	if s := in.modules(t); s.Active.Digest != digestOf(versions[0]) || s.Active.Source != used || in.at.Engine != wasmEngine || in.at.Module != s.Active.Digest {
+	s := in.modules(t)
+	if s.Active.Digest != digestOf(versions[0]) || s.Active.Source != used ||
+		in.at.Engine != wasmEngine || in.at.Module != s.Active.Digest {
 		t.Errorf("%+v, and the log says %+v", s.Active, in.at)
 	}
 
@@ -124,7 +127,8 @@ func TestSwapUnderLoad(t *testing.T) {
 			eventually(t, "the swap", func() bool { return in.modules(t).Active.Digest == digestOf(next) })
 		} else {
 			code, out := operate(operator(), in.at, "module", "activate", g.path(fmt.Sprint("version", n%2, ".wasm")))
-			if code != exitOK || !strings.Contains(out, digestOf(next)+" is active.") || !strings.Contains(out, "After a restart or a SIGHUP the configured module runs") {
+			if code != exitOK || !strings.Contains(out, digestOf(next)+" is active.") ||
+				!strings.Contains(out, "After a restart or a SIGHUP the configured module runs") {
 				t.Errorf("swap %d: exit code %d: %s", n, code, out)
 			}
 			if s := in.modules(t); s.Active.Digest != digestOf(next) {
@@ -159,8 +163,8 @@ func TestSwapUnderLoad(t *testing.T) {
 	t.Logf("%d walks in 4 swaps", len(ids))
 }
 
-// TestModulesThatAreRefused: whoever sends them and how, the log and the
-// operators' API say why, and the one in use goes on.
+// TestModulesThatAreRefused gives a server modules that it must refuse, by each way that there is. The
+// log and the operators' API say why, and the module in use goes on.
 func TestModulesThatAreRefused(t *testing.T) {
 	g := newGuests(t)
 	good := kit.Module(t)
@@ -190,13 +194,18 @@ func TestModulesThatAreRefused(t *testing.T) {
 		compiles bool
 	}{
 		{"not signed", fine, unsigned, "it is not signed, but module_key pins the key " + g.public, false},
-		{"signed by another key", fine, func(path string) error { g.sign(path, stranger, 1); return nil }, "its signature is not one that the key of module_key", false},
-		{"another module's signature", fine, othersSignature, "its signature is not one that the key of module_key", false},
-		{"changed after it was signed", fine, func(path string) error { return os.WriteFile(path, another(good, "other"), 0o600) }, "its signature is not one", false},
+		{"signed by another key", fine, func(path string) error { g.sign(path, stranger, 1); return nil },
+			"its signature is not one that the key of module_key", false},
+		{"another module's signature", fine, othersSignature,
+			"its signature is not one that the key of module_key", false},
+		{"changed after it was signed", fine,
+			func(path string) error { return os.WriteFile(path, another(good, "other"), 0o600) },
+			"its signature is not one", false},
 		{"cut short", fine[:len(fine)/2], nil, "no WebAssembly that can be run", false},
 		{"no guest", []byte("\x00asm\x01\x00\x00\x00"), nil, "is no guest of this version", false},
 		{"what the host does not offer", changed(t, good, "random_get", "random_gex"), nil, "random_gex", true},
-		{"a canary that is not answered", notAnswering(t), nil, "it answers the canary request with status 404", true},
+		{"a canary that is not answered", notAnswering(t), nil,
+			"it answers the canary request with status 404", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.compiles {
@@ -226,12 +235,13 @@ func TestModulesThatAreRefused(t *testing.T) {
 						return r != nil && r.Source != sentByOperator && strings.Contains(r.Reason, c.says)
 					})
 					if !strings.Contains(in.logs.String(), "module refused; the one in use stays") {
-						t.Error("the log does not say it")
+						t.Error("the log does not say that the module was refused")
 					}
 				}
 				refused++
 				s := in.modules(t)
-				if s.Rejected == nil || !strings.Contains(s.Rejected.Reason, c.says) || reason != "" && !strings.Contains(reason, c.says) {
+				if s.Rejected == nil || !strings.Contains(s.Rejected.Reason, c.says) ||
+					reason != "" && !strings.Contains(reason, c.says) {
 					t.Errorf("%s: %+v, told %q, want %q", how, s.Rejected, reason, c.says)
 				}
 				if s.Active.Digest != digestOf(good) {
@@ -244,7 +254,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 			}
 		})
 	}
-	t.Run("too large, or nobody's", func(t *testing.T) {
+	t.Run("too large, or without a valid token", func(t *testing.T) {
 		patient := newPublisher(in.readyFile)
 		patient.http.Transport.(*http.Transport).ExpectContinueTimeout = patience
 		for _, c := range []struct {
@@ -254,7 +264,8 @@ func TestModulesThatAreRefused(t *testing.T) {
 			code   string
 		}{
 			{testToken, bytes.NewReader(make([]byte, largestModule+1)), 413, "PAYLOAD_TOO_LARGE"},
-			{testToken, io.LimitReader(endless{}, largestModule+1), 413, "PAYLOAD_TOO_LARGE"}, // its length is not told before
+			// The request does not say the length.
+			{testToken, io.LimitReader(endless{}, largestModule+1), 413, "PAYLOAD_TOO_LARGE"},
 			{"not-the-operators-token", bytes.NewReader(fine), 401, "UNAUTHORIZED"},
 			{"", bytes.NewReader(fine), 401, "UNAUTHORIZED"},
 		} {
@@ -275,11 +286,16 @@ func TestModulesThatAreRefused(t *testing.T) {
 			if id == "" || !strings.Contains(string(body), id) {
 				t.Errorf("contract 4: X-Request-Id %q, body %s", id, body)
 			}
-			eventually(t, "contract 4: the request's ID in the log", func() bool { return strings.Contains(in.logs.String(), id) })
+			eventually(t, "contract 4: the request's ID in the log", func() bool {
+				return strings.Contains(in.logs.String(), id)
+			})
 		}
 		stranger := operator()
-		stranger.getenv = func(name string) (string, bool) { return "not-the-operators-token", name == "VERGE_OPERATOR_TOKEN" }
-		if code, out := operate(stranger, in.at, "module", "activate", used); code != exitFailed || !strings.Contains(out, "does not accept this operator token") {
+		stranger.getenv = func(name string) (string, bool) {
+			return "not-the-operators-token", name == "VERGE_OPERATOR_TOKEN"
+		}
+		code, out := operate(stranger, in.at, "module", "activate", used)
+		if code != exitFailed || !strings.Contains(out, "does not accept this operator token") {
 			t.Errorf("exit code %d: %s", code, out)
 		}
 		req, err := http.NewRequest("DELETE", "http://"+in.at.Admin+admin.ModulePath, nil)
@@ -291,7 +307,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 			t.Errorf("%d %v %s %v", status, header, body, err)
 		}
 	})
-	t.Run("each is counted", func(t *testing.T) {
+	t.Run("each refusal is counted", func(t *testing.T) {
 		want := "\nverge_wasm_activations_total{result=\"refused\"} " + fmt.Sprint(refused) + "\n"
 		if status, text := in.page(t, in.at.Ops, "/metrics"); status != 200 || !strings.Contains(text, want) {
 			_, has, _ := strings.Cut(text, "\nverge_wasm_activations_total{result=\"refused\"}")
@@ -299,11 +315,14 @@ func TestModulesThatAreRefused(t *testing.T) {
 		}
 	})
 	t.Run("the one in use", func(t *testing.T) {
-		if code, out := operate(operator(), in.at, "module", "activate", used); code != exitOK || !strings.Contains(out, "is active already, since ") {
+		code, out := operate(operator(), in.at, "module", "activate", used)
+		if code != exitOK || !strings.Contains(out, "is active already, since ") {
 			t.Errorf("exit code %d: %s", code, out)
 		}
 		in.hangUp(t)
-		eventually(t, "the log", func() bool { return strings.Count(in.logs.String(), "module is active already") >= 2 })
+		eventually(t, "the log", func() bool {
+			return strings.Count(in.logs.String(), "module is active already") >= 2
+		})
 	})
 	if s := in.modules(t); s.Active.Digest != digestOf(good) {
 		t.Errorf("%+v", s.Active)
@@ -316,20 +335,22 @@ const sentByOperator = "activated by an operator"
 // largestModule is the size in bytes above which no module is read.
 const largestModule = 32 << 20
 
-// endless is zeros without end.
+// endless reads as zeros without end.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// TestNativeSwapsNothing: where there is no module, none is replaced, and it is said.
+// TestNativeSwapsNothing shows that the native engine refuses a module and says why.
 func TestNativeSwapsNothing(t *testing.T) {
 	g := newGuests(t)
 	module := g.put("module.wasm", noGuest)
 	in := newSite(t, "memory", newEvents(t).URL, "").start()
-	if s := in.modules(t); s.Engine != nativeEngine || s.Active != nil || in.at.Engine != nativeEngine || in.at.Module != "" {
+	s := in.modules(t)
+	if s.Engine != nativeEngine || s.Active != nil || in.at.Engine != nativeEngine || in.at.Module != "" {
 		t.Errorf("%+v, and the log says %+v", s, in.at)
 	}
-	if code, out := operate(operator(), in.at, "module", "activate", module); code != exitFailed || !strings.Contains(out, "engine is native: it runs no module") {
+	code, out := operate(operator(), in.at, "module", "activate", module)
+	if code != exitFailed || !strings.Contains(out, "engine is native: it runs no module") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	in.hangUp(t)
@@ -339,16 +360,20 @@ func TestNativeSwapsNothing(t *testing.T) {
 	if _, _, err := in.publisher.start(testIntegration); err != nil {
 		t.Error(err)
 	}
-	// The path is there all the same, and the index lists it beside the core's.
+	// The path exists all the same, and the index lists it beside those of the core.
 	status, index := in.page(t, in.at.Admin, "/")
-	for _, path := range []string{"  GET   " + admin.ModulePath, "  POST  " + admin.ModulePath, "  GET   " + admin.KeysPath} {
+	for _, path := range []string{
+		"  GET   " + admin.ModulePath,
+		"  POST  " + admin.ModulePath,
+		"  GET   " + admin.KeysPath,
+	} {
 		if status != 200 || !strings.Contains(index, path+"\n") {
 			t.Errorf("%d, no %q in %s", status, path, index)
 		}
 	}
 }
 
-// page is what one of the process's listeners shows.
+// page returns the answer of one of the process's listeners.
 func (in *served) page(t *testing.T, at, path string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequest("GET", "http://"+at+path, nil)
@@ -362,9 +387,9 @@ func (in *served) page(t *testing.T, at, path string) (status int, body string) 
 	return status, string(b)
 }
 
-// TestHangUpReadsPins: SIGHUP takes the pins that the file has now, for the
-// module there and for what operators send afterwards; a file that is no
-// configuration any more changes nothing.
+// TestHangUpReadsPins shows that SIGHUP reads the pins of the file again. They hold for the module in
+// the file and for modules that operators send afterwards. A file that is no configuration any more
+// changes nothing.
 func TestHangUpReadsPins(t *testing.T) {
 	g := newGuests(t)
 	good := kit.Module(t)
@@ -397,11 +422,13 @@ func TestHangUpReadsPins(t *testing.T) {
 			t.Errorf("%s: %+v", what, s.Active)
 		}
 	}
-	if code, out := operate(operator(), in.at, "module", "activate", second); code != exitFailed || !strings.Contains(out, "module_sha256 pins "+digestOf(good)) {
+	code, out := operate(operator(), in.at, "module", "activate", second)
+	if code != exitFailed || !strings.Contains(out, "module_sha256 pins "+digestOf(good)) {
 		t.Errorf("another module than the pinned one: exit code %d: %s", code, out)
 	}
 	configure(g.section(second, pin(good)))
-	refused("a pin that was left behind", "its SHA-256 is "+digestOf(another(good, "two"))+", but module_sha256 pins "+digestOf(good))
+	refused("a pin that was left behind",
+		"its SHA-256 is "+digestOf(another(good, "two"))+", but module_sha256 pins "+digestOf(good))
 	configure(g.section(g.path("none.wasm"), ""))
 	refused("a module that is not there", "none.wasm: no such file")
 	configure("[engine]\nname = \"wasm")
@@ -413,8 +440,11 @@ func TestHangUpReadsPins(t *testing.T) {
 
 	configure(g.section(second, pin(another(good, "two"))))
 	in.hangUp(t)
-	eventually(t, "the swap", func() bool { return in.modules(t).Active.Digest == digestOf(another(good, "two")) })
-	if code, out := operate(operator(), in.at, "module", "activate", first); code != exitFailed || !strings.Contains(out, "module_sha256 pins "+digestOf(another(good, "two"))) {
+	eventually(t, "the swap", func() bool {
+		return in.modules(t).Active.Digest == digestOf(another(good, "two"))
+	})
+	code, out = operate(operator(), in.at, "module", "activate", first)
+	if code != exitFailed || !strings.Contains(out, "module_sha256 pins "+digestOf(another(good, "two"))) {
 		t.Errorf("the module that was pinned before: exit code %d: %s", code, out)
 	}
 	if _, _, err := in.publisher.start(testIntegration); err != nil {

@@ -13,11 +13,10 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// TestUpgrade goes from the release before to this one and back, under load,
-// instance by instance, with the ring and the store that the release before has
-// made, and forth again, to the first rotation. VERGE_BEFORE names the binary of
-// the release before. Sessions and result tokens of each stage are used in the
-// next one.
+// TestUpgrade upgrades two instances from the release before to this one, under load and one after the
+// other, then goes back, and then upgrades again and rotates the key ring. The ring and the store are
+// those that the release before has made. VERGE_BEFORE names its binary. Each stage uses sessions and
+// result tokens of the stage before.
 func TestUpgrade(t *testing.T) {
 	before := os.Getenv("VERGE_BEFORE")
 	if before == "" {
@@ -31,7 +30,7 @@ func TestUpgrade(t *testing.T) {
 
 	stages := []struct {
 		name string
-		old  []bool // of each of the two instances
+		old  []bool // whether each of the two instances is of the release before
 	}{
 		{"the release before", []bool{true, true}},
 		{"one instance upgraded", []bool{true, false}},
@@ -46,10 +45,11 @@ func TestUpgrade(t *testing.T) {
 	var running []member
 	for n, stage := range stages {
 		if n == len(stages)-1 {
-			if code := run(t.Context(), []string{"keyring", "rotate", site.ring, "--seals-in", "0s"}, onDisk()); code != exitOK {
+			code := run(t.Context(), []string{"keyring", "rotate", site.ring, "--seals-in", "0s"}, onDisk())
+			if code != exitOK {
 				t.Fatal("rotate: exit code ", code)
 			}
-			time.Sleep(20 * time.Second) // its time has come, and all is signed
+			time.Sleep(20 * time.Second) // until the new key seals and every record is signed
 		}
 		for i, old := range stage.old {
 			if n > 0 && stages[n-1].old[i] == old {
@@ -81,7 +81,8 @@ func TestUpgrade(t *testing.T) {
 			if valid, status, body := running[1].validate(result); !valid {
 				t.Errorf("%s: a result of the stage before: %d %s", stage.name, status, body)
 			}
-			if status, _, body, err := running[0].api("GET", "/api/v1/verify/sessions/"+s.id, nil); err != nil || status != 200 {
+			status, _, body, err := running[0].api("GET", "/api/v1/verify/sessions/"+s.id, nil)
+			if err != nil || status != 200 {
 				t.Errorf("%s: a session of the stage before: %d %s %v", stage.name, status, body, err)
 			}
 		}
@@ -107,7 +108,9 @@ func TestUpgrade(t *testing.T) {
 			carried = append(carried, s)
 		}
 		for _, id := range w.sessions() {
-			eventually(t, "the events of "+id, func() bool { return sink.has(id, "started") && sink.has(id, "completed") })
+			eventually(t, "the events of "+id, func() bool {
+				return sink.has(id, "started") && sink.has(id, "completed")
+			})
 		}
 		t.Logf("%s: %d requests, %d failed", stage.name, w.requests.Load(), len(w.failed()))
 	}
@@ -116,15 +119,16 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// withoutLimits writes a configuration that the release before reads: it knows
-// no limits of pages and preflights.
+// withoutLimits writes a configuration for the release before, which has no limits of pages and
+// preflights.
 func withoutLimits(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.NewReplacer("preflights_per_ip = 1000000\n", "", "pages_per_ip = 1000000\n", "").Replace(string(b))
+	added := strings.NewReplacer("preflights_per_ip = 1000000\n", "", "pages_per_ip = 1000000\n", "")
+	text := added.Replace(string(b))
 	path += ".before"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -132,7 +136,7 @@ func withoutLimits(t *testing.T, path string) string {
 	return path
 }
 
-// asBefore writes a ring's file as the release before does.
+// asBefore writes the file of a ring in the form of the release before.
 func asBefore(t *testing.T, path string) {
 	t.Helper()
 	b, err := os.ReadFile(path)

@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// TestWebhookVerifyVectors gives the command every vector that publishers test their receivers with.
+// TestWebhookVerifyVectors gives the command every vector with which publishers test their receivers.
 func TestWebhookVerifyVectors(t *testing.T) {
 	b, err := os.ReadFile("../../core/webhook/testdata/signature_vectors.json")
 	if err != nil {
@@ -89,7 +89,7 @@ func TestParseRequest(t *testing.T) {
 	}
 }
 
-// FuzzParseRequest: a signed request that was saved unchanged verifies, whatever its body is.
+// FuzzParseRequest shows that a signed request that was saved unchanged verifies with any body.
 func FuzzParseRequest(f *testing.F) {
 	f.Add([]byte("POST / HTTP/1.1\r\nA: b\r\n\r\nbody"))
 	f.Add([]byte("POST / HTTP/1.1\nContent-Length: 4\n\nbody\n"))
@@ -111,17 +111,19 @@ func FuzzParseRequest(f *testing.F) {
 
 func TestLifeSpan(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"90d": 90 * 24 * time.Hour, "0d": 0, "12h": 12 * time.Hour, "1h30m": 90 * time.Minute, "5s": 5 * time.Second,
+		"90d": 90 * 24 * time.Hour, "0d": 0, "12h": 12 * time.Hour,
+		"1h30m": 90 * time.Minute, "5s": 5 * time.Second,
 		"": -1, "d": -1, "-1d": -1, "-1s": -1, "1.5d": -1, "90": -1, "99999d": -1, "a month": -1,
 	} {
 		var l lifeSpan
-		if err := l.UnmarshalText([]byte(text)); (err != nil) != (want < 0) || err == nil && time.Duration(l) != want {
+		err := l.UnmarshalText([]byte(text))
+		if (err != nil) != (want < 0) || err == nil && time.Duration(l) != want {
 			t.Errorf("%q: %v, %v", text, time.Duration(l), err)
 		}
 	}
 }
 
-// A 0 that a person wrote is refused in every flag that has a default, and says so.
+// Every flag that has a default refuses a 0 and says so.
 func TestAFlagThatIsZeroIsRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"key", "create", "--publisher", "pub_x", "--expires", "0s"},

@@ -66,6 +66,10 @@ func (l *Lifecycle) authentic(id session.ID, item kv.Item) error {
 	if err == nil && !host.Dated(id.Created, until) {
 		err = fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
 	}
+	if errors.Is(err, token.ErrRecord) {
+		l.count(host.CountNotAuthentic)
+		err = fmt.Errorf("the store holds what this service did not write: %w", err)
+	}
 	return err
 }
 

@@ -26,7 +26,7 @@ import (
 	"github.com/verge-id/verge/core/outbox"
 )
 
-// Config says whom to ask and as whom.
+// Config says which server to ask, and with which operator token.
 type Config struct {
 	// URL is the address of the admin listener, as in "http://127.0.0.1:8081". It must be https, unless the host
 	// is this machine: the operator token would be sent in the clear.
@@ -57,7 +57,7 @@ type Client struct {
 	http  *http.Client
 }
 
-// New makes a client. It asks nobody yet.
+// New makes a client. It sends nothing yet.
 func New(c Config) (*Client, error) {
 	base := strings.TrimSuffix(c.URL, "/")
 	prefix, from := "", ""
@@ -90,7 +90,7 @@ func isThisMachine(host string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// Error is a server's answer that it did not do what it was asked for.
+// Error is the answer of a server that refused a request or failed.
 type Error struct {
 	Status    int    `json:"-"`    // of HTTP
 	Code      string `json:"code"` // like NOT_FOUND

@@ -1,8 +1,7 @@
-// Package engine is what the edge and its tests know of whatever runs the core.
+// Package engine holds the one interface of everything that runs the core.
 //
-// There are two engines: *core.Service runs the core in this process, natively,
-// and *wasmhost.Engine runs it as a WebAssembly guest. To everybody around them
-// they are the same.
+// There are two engines. *core.Service runs the core natively, in this process. *wasmhost.Engine runs it
+// as a WebAssembly guest. The packages that use an engine need not know which one it is.
 package engine
 
 import (
@@ -22,12 +21,11 @@ const (
 
 // Engine runs the core. Its methods may be called concurrently.
 //
-// An engine that has a method Close() error is closed by whoever opened it,
-// after its last request and job.
+// If an engine has a method Close() error, the caller that opened it calls Close after the last request
+// and job.
 type Engine interface {
-	// Handle answers a request of the public API or of a hosted page. It
-	// returns soon after ctx is done. An answer with status 503 or 500 and
-	// neither header nor body is put into words by the server.
+	// Handle answers a request of the public API or of a hosted page. It returns soon after ctx is
+	// done. If it returns status 503 or 500 with neither header nor body, the server adds both.
 	Handle(ctx context.Context, req *web.Request) *web.Response
 
 	// Admin answers a request of the operators' API, under the same rules.
@@ -39,23 +37,22 @@ type Engine interface {
 	// Apply checks a site, integration.Site as JSON, and puts it into the store.
 	Apply(ctx context.Context, site []byte) error
 
-	// Partitions are all that tasks lie in, the same at every call.
+	// Partitions returns all partitions that may have tasks. They are the same at every call.
 	Partitions() []kv.Partition
 
-	// Claim leases up to n due tasks of the partition. next is when the
-	// earliest one not claimed falls due or comes free, zero if there is none.
+	// Claim leases up to n due tasks of the partition. next is when the earliest task that was not
+	// claimed falls due or comes free. It is zero if there is none.
 	Claim(ctx context.Context, p kv.Partition, n int) (jobs []host.Job, next time.Time, err error)
 
-	// Run does a claimed job and records the outcome. An error is the store's:
-	// a delivery that failed is an outcome and no error. After an error the
-	// job comes back when its lease runs out.
+	// Run does a claimed job and records the outcome. Only the store causes an error: a delivery
+	// that failed is an outcome. After an error the job comes back when its lease runs out.
 	Run(ctx context.Context, job host.Job) error
 
-	// Defer gives the lease of a job back, to be claimed no sooner than until,
-	// without counting an attempt. A lease that was lost meanwhile is no error.
+	// Defer gives back the lease of a job without counting an attempt. The job can be claimed again
+	// from until on. A lease that was lost meanwhile is no error.
 	Defer(ctx context.Context, job host.Job, until time.Time) error
 
-	// RunDue claims and runs everything that is due, one job after the other.
-	// It returns when the next task falls due, zero if there is none.
+	// RunDue claims and runs everything that is due, one job after the other. It returns the time
+	// when the next task falls due, or zero if there is none.
 	RunDue(ctx context.Context) (next time.Time, err error)
 }

@@ -22,22 +22,20 @@ import (
 	"github.com/verge-id/verge/edge/wasmhost"
 )
 
-// Cache keeps compiled modules in a directory, so that a restart need not
-// compile. A nil Cache keeps none.
+// Cache keeps compiled modules in a directory, so that a restart need not compile. A nil Cache keeps
+// none.
 //
-// The files are machine code: whoever can write into the directory decides what
-// the server runs, whatever is pinned or signed. So nobody but the server's user
-// may be able to write there or into the directories above it; else somebody
-// could put another directory in its place. A directory that is open to others
-// is not used.
+// The files are machine code. Whoever can write into the directory decides what the server runs,
+// whatever is pinned or signed. So only the server's user may be able to write there, or into the
+// directories above it: otherwise somebody could replace the directory. A directory that is open to
+// others is not used.
 //
-// A disk can lose bytes, and a process can end in the middle of a write. So each
-// module has a list of its files with their SHA-256, in the format of sha256sum,
-// and a file that is not as listed is removed before it is read. The library
-// checks only a part of a file. It refuses to start on what it finds wrong, and
-// runs what it does not check.
+// A disk can lose bytes, and a process can end in the middle of a write. So each module has a list of
+// its files with their SHA-256, in the format of sha256sum. A file that differs from its list is removed
+// before anything reads it. The library itself checks only a part of each file. It refuses to start on
+// what it finds wrong, and runs what it does not check.
 //
-// Nothing here makes a start fail: without the cache it is only slower.
+// A faulty cache never makes a start fail. Without the cache a start only takes longer.
 type Cache struct {
 	dir      string
 	fs       afero.Fs
@@ -46,11 +44,11 @@ type Cache struct {
 	log      *slog.Logger
 }
 
-// keptModules is how many modules stay in the cache, those that were used last.
+// keptModules is how many modules stay in the cache. The least recently used ones are removed.
 const keptModules = 4
 
-// OpenCache returns the cache in a directory, and nil if dir is empty or the
-// directory cannot be used; the log then says why.
+// OpenCache returns the cache in a directory. It returns nil if dir is empty or the directory cannot be
+// used. In the second case the log says why.
 func OpenCache(dir string, now func() time.Time, log *slog.Logger) *Cache {
 	if dir == "" {
 		return nil
@@ -58,7 +56,7 @@ func OpenCache(dir string, now func() time.Time, log *slog.Logger) *Cache {
 	c := &Cache{dir: dir, fs: afero.NewOsFs(), now: now, log: log}
 	err := c.fs.MkdirAll(dir, 0o700)
 	if err == nil {
-		c.dir, err = resolved(c.fs, dir) // so that what was checked is used, wherever a link leads later
+		c.dir, err = resolved(c.fs, dir) // a link may change after the check, so it is followed only once
 	}
 	if err == nil {
 		err = ownDirectory(c.fs, c.dir)
@@ -73,8 +71,7 @@ func OpenCache(dir string, now func() time.Time, log *slog.Logger) *Cache {
 	return c
 }
 
-// CheckCache refuses a directory that others can write into, or can put another
-// one in the place of. It need not be there yet.
+// CheckCache refuses a directory that others can write into or replace. The directory need not exist.
 func CheckCache(fsys afero.Fs, dir string) error {
 	err := ownDirectory(fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,7 +80,7 @@ func CheckCache(fsys afero.Fs, dir string) error {
 	return err
 }
 
-// ownDirectory is CheckCache for a directory that is there.
+// ownDirectory is CheckCache for a directory that exists.
 func ownDirectory(fsys afero.Fs, dir string) error {
 	info, err := fsys.Stat(dir)
 	switch {
@@ -100,9 +97,9 @@ func ownDirectory(fsys afero.Fs, dir string) error {
 	return ownParents(fsys, dir)
 }
 
-// ownParents refuses a directory, which need not be there yet, if somebody else
-// can rename one above it, as sshd does with the files of keys. Where the sticky
-// bit is set, as on /tmp, nobody can rename what is another's.
+// ownParents refuses a directory if somebody else can rename a directory above it. The directory need
+// not exist. sshd has the same rule for files of keys. Where the sticky bit is set, as on /tmp, nobody
+// can rename what belongs to another user.
 func ownParents(fsys afero.Fs, dir string) error {
 	at, err := filepath.Abs(dir)
 	if err != nil {
@@ -137,7 +134,7 @@ func ownParents(fsys afero.Fs, dir string) error {
 	}
 }
 
-// resolved is the path without links, from the root.
+// resolved returns the absolute path without links.
 func resolved(fsys afero.Fs, path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if _, disk := fsys.(*afero.OsFs); err == nil && disk {
@@ -146,7 +143,8 @@ func resolved(fsys afero.Fs, path string) (string, error) {
 	return path, err
 }
 
-// before makes the directory fit to be read for the module.
+// before removes files that must not be read for the module: its own that differ from its list, and
+// those that no list has.
 func (c *Cache) before(digest string) {
 	if c == nil {
 		return
@@ -167,20 +165,20 @@ func (c *Cache) before(digest string) {
 			c.log.Warn("a compiled module was damaged and is compiled anew", "file", path)
 			c.remove(path)
 		case !listed[path] && (!strings.HasSuffix(path, ".tmp") || c.older(path, time.Hour)):
-			c.remove(path) // of a process that ended before it listed it
+			c.remove(path) // the process that wrote it ended before it listed it
 		}
 	}
 }
 
-// after notes what the directory holds of the module, which has been compiled
-// or read, and removes what has not been used for longest.
+// after lists the files of the module, which has been compiled or read, and removes the least recently
+// used modules.
 func (c *Cache) after(digest string) {
 	if c == nil {
 		return
 	}
 	lists, err := c.lists()
 	if err != nil {
-		return // said before
+		return // before has logged it
 	}
 	others := map[string]bool{}
 	for module, list := range lists {
@@ -194,7 +192,7 @@ func (c *Cache) after(digest string) {
 			fmt.Fprintf(&text, "%s  %s\n", sum, path)
 		}
 	}
-	// It is written even where nothing changed: its time is that of the last use.
+	// The list is written even if nothing changed, because its time is that of the last use.
 	if err := c.write(c.listFile(digest), text.Bytes()); err != nil {
 		c.log.Warn("the cache of compiled modules cannot be written", "error", err.Error())
 		return
@@ -204,13 +202,13 @@ func (c *Cache) after(digest string) {
 	slices.SortFunc(modules, func(a, b string) int { return c.used(b).Compare(c.used(a)) })
 	for n, module := range modules {
 		if n >= keptModules-1 {
-			c.remove(module + listSuffix) // then its files are listed nowhere, and before removes them next time
+			c.remove(module + listSuffix) // before removes the files next time, since no list has them
 		}
 	}
 }
 
-// write puts a list in the place of the one before, so that a server that starts
-// meanwhile reads the one or the other.
+// write replaces a list as a whole, so that a server that starts meanwhile reads the old list or the new
+// one.
 func (c *Cache) write(path string, list []byte) error {
 	f, err := afero.TempFile(c.fs, c.dir, ".list-*")
 	if err != nil {
@@ -232,7 +230,7 @@ func (c *Cache) listFile(digest string) string {
 	return filepath.Join(c.dir, digest+listSuffix)
 }
 
-// lists are the SHA-256 of files by path, by module.
+// lists returns the SHA-256 of each module's files by path.
 func (c *Cache) lists() (map[string]map[string]string, error) {
 	names, err := afero.Glob(c.fs, filepath.Join(c.dir, "*"+listSuffix))
 	if err != nil {
@@ -255,8 +253,8 @@ func (c *Cache) lists() (map[string]map[string]string, error) {
 	return lists, nil
 }
 
-// files are the paths, in the directory, of what the library keeps: in a
-// directory for each of its versions.
+// files returns the paths within the directory of the files that the library keeps. It has a directory
+// for each of its versions.
 func (c *Cache) files() (paths []string) {
 	all, _ := afero.Glob(c.fs, filepath.Join(c.dir, "wazero-*", "*"))
 	for _, path := range all {
@@ -300,8 +298,7 @@ func (c *Cache) remove(path string) {
 	}
 }
 
-// Compile compiles a module, or reads it compiled from the cache. Whoever gets
-// one closes it.
+// Compile compiles a module, or reads the compiled one from the cache. The caller closes it.
 func (c *Cache) Compile(ctx context.Context, m Module) (*wasmhost.Module, error) {
 	c.before(m.Digest)
 	compiled, err := wasmhost.Compile(ctx, m.WASM, wasmhost.CompileConfig{Cache: c.library()})
@@ -311,7 +308,7 @@ func (c *Cache) Compile(ctx context.Context, m Module) (*wasmhost.Module, error)
 	return compiled, err
 }
 
-// library is the cache as the library takes it.
+// library returns the cache in the library's own type.
 func (c *Cache) library() wazero.CompilationCache {
 	if c == nil {
 		return nil

@@ -21,12 +21,12 @@ func answering(n byte) []byte {
 		"\x07\x05\x01\x01f\x00\x00" + "\x0a\x06\x01\x04\x00\x41" + string(n) + "\x0b")
 }
 
-// TestCompiledModules damages what is kept in every way that a disk or a
-// process that ended early can, and each time gets the right code, compiled anew.
+// TestCompiledModules damages the cache in every way that a disk or a process that ended early can. Each
+// time the module is compiled again, and the right code runs.
 func TestCompiledModules(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "modules")
 	var log bytes.Buffer
-	// run does with a module what a server that starts does.
+	// run does with a module what a server does when it starts.
 	run := func(wasm []byte) (result uint64) {
 		t.Helper()
 		log.Reset()
@@ -80,7 +80,7 @@ func TestCompiledModules(t *testing.T) {
 		t.Errorf("an undamaged one was compiled anew: %v", err)
 	}
 
-	another := run(answering(2)) // whose code is to be taken for the first one's
+	another := run(answering(2)) // a later case puts its code in place of the first one's
 	var other []byte
 	for _, path := range entries() {
 		if path != mine[0] {
@@ -101,9 +101,11 @@ func TestCompiledModules(t *testing.T) {
 		}
 	}
 	for name, damage := range map[string]func() error{
-		"empty":                       func() error { return os.Truncate(mine[0], 0) },
-		"cut short":                   func() error { return os.Truncate(mine[0], int64(len(good)-5)) },
-		"longer":                      func() error { return os.WriteFile(mine[0], append(bytes.Clone(good), 0), 0o600) },
+		"empty":     func() error { return os.Truncate(mine[0], 0) },
+		"cut short": func() error { return os.Truncate(mine[0], int64(len(good)-5)) },
+		"longer": func() error {
+			return os.WriteFile(mine[0], append(bytes.Clone(good), 0), 0o600)
+		},
 		"no such format":              func() error { return os.WriteFile(mine[0], []byte("hello"), 0o600) },
 		"a bit of its head":           flip(0),
 		"a bit of its count":          flip(len("WAZEVO") + 1 + int(good[6]) + 3),
@@ -134,7 +136,7 @@ func TestCompiledModules(t *testing.T) {
 		}
 	}
 
-	// It does not grow without end, and a list names nothing outside of it.
+	// The cache does not grow for ever, and a list cannot name a file outside of it.
 	outside := filepath.Join(filepath.Dir(dir), "outside")
 	if err := os.WriteFile(outside, []byte("not ours"), 0o600); err != nil {
 		t.Fatal(err)
@@ -146,7 +148,7 @@ func TestCompiledModules(t *testing.T) {
 	for n := range byte(keptModules + 3) {
 		run(answering(10 + n))
 	}
-	if n := len(entries()); n > keptModules+1 { // the one that fell out last goes when somebody looks next
+	if n := len(entries()); n > keptModules+1 { // the last one is removed at the next use
 		t.Errorf("%d modules are kept, want %d", n, keptModules)
 	}
 	if _, err := os.Stat(outside); err != nil {
@@ -167,7 +169,7 @@ func TestCompiledModules(t *testing.T) {
 	}
 }
 
-// What the cache must not be is told before anything starts.
+// CheckCache refuses a wrong directory before anything starts.
 func TestCheckCache(t *testing.T) {
 	fsys := afero.NewMemMapFs()
 	if err := fsys.Mkdir("/open", 0o770); err != nil {
@@ -190,6 +192,6 @@ func TestCheckCache(t *testing.T) {
 		}
 	}
 	if err := CheckCache(fsys, "/none"); err != nil {
-		t.Errorf("one that is not there yet: %v", err)
+		t.Errorf("a directory that does not exist yet: %v", err)
 	}
 }

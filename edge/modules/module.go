@@ -17,15 +17,15 @@ type Module struct {
 	WASM      []byte
 	Digest    string     // SHA-256 of WASM, in hex
 	Signature *Signature // nil: none
-	Version   int64      // that a signature says which Trust has checked; 0: none
+	Version   int64      // from a signature that Trust has checked; 0: none
 	Source    string     // where it came from, for people: a file's path, for example
 }
 
-// maxSize bounds a module: five times what `make wasm` builds.
+// maxSize is the largest size of a module. It is five times that of the one that `make wasm` builds.
 const maxSize = 32 << 20
 
-// New takes bytes that may be a module. Whether they are one is known once they
-// are compiled; New refuses files of another kind.
+// New makes a Module of bytes. It refuses files of another kind, but only compiling shows whether the
+// bytes really are a module.
 func New(wasm []byte, source string) (Module, error) {
 	if !bytes.HasPrefix(wasm, []byte("\x00asm\x01\x00\x00\x00")) {
 		return Module{}, fmt.Errorf("%s is no WebAssembly module: it does not begin like one", source)
@@ -33,7 +33,7 @@ func New(wasm []byte, source string) (Module, error) {
 	return Module{WASM: wasm, Digest: digestOf(wasm), Source: source}, nil
 }
 
-// digestOf names a module.
+// digestOf returns the SHA-256 by which a module is named.
 func digestOf(wasm []byte) string {
 	sum := sha256.Sum256(wasm)
 	return hex.EncodeToString(sum[:])

@@ -16,7 +16,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 )
 
-// A switch hands a service its engine, and operators are told which one it is.
+// A switch gives a service its engine, and operators see which one it is.
 func TestAServiceWithASwitch(t *testing.T) {
 	bad := badModules(t)[0]
 	for _, c := range []struct {
@@ -67,7 +67,7 @@ func TestAServiceWithASwitch(t *testing.T) {
 	}
 }
 
-// Where a switch cannot start what it is given, the service does not open.
+// If a switch cannot start its module, the service does not open.
 func TestAServiceWhoseModuleIsNone(t *testing.T) {
 	public, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

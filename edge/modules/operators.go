@@ -22,7 +22,7 @@ const Path = admin.ModulePath
 // CodeRefused is the code of an answer that says why a module is not activated.
 const CodeRefused reply.Code = "MODULE_REFUSED"
 
-// sent is where a module came from that an operator has sent.
+// sent is the source of a module that an operator has sent.
 const sent = "activated by an operator"
 
 var errNativeEngine = errors.New("this server's engine is native: it runs no module, " +
@@ -43,11 +43,11 @@ func (s *Switch) Answer(ctx context.Context, req *web.Request, body io.Reader) *
 			resp.Status = 409
 		}
 	}
-	resp.Header.Set("X-Request-Id", id) // the log has it from here
+	resp.Header.Set("X-Request-Id", id) // the server's log takes it from this header
 	return resp
 }
 
-// answer looks at the credential before it reads the body.
+// answer checks the credential before it reads the body.
 func (s *Switch) answer(ctx context.Context, req *web.Request, body io.Reader) (*web.Response, *reply.Error) {
 	if !s.authorized(req) {
 		return nil, &reply.Error{Code: reply.Unauthorized,
@@ -72,7 +72,7 @@ func (s *Switch) answer(ctx context.Context, req *web.Request, body io.Reader) (
 		s.refuse(next, sent, errors.New(e.Message))
 		return nil, e
 	}
-	// It is locked only now: a slow upload keeps no SIGHUP waiting.
+	// The lock is taken only after the upload, so that a slow upload does not delay a SIGHUP.
 	if !s.changing.TryLock() {
 		return nil, errOtherModule
 	}
@@ -89,9 +89,8 @@ func (s *Switch) answer(ctx context.Context, req *web.Request, body io.Reader) (
 	return reply.JSON(200, admin.ModuleActivated{ModuleInUse: *s.State().Active, Changed: changed}), nil
 }
 
-// forward refuses a module that is not trusted, or is older than the one in
-// use. With the operator token alone, modules go forward only; whoever can
-// change the configuration can go back.
+// forward refuses a module that is not trusted, or that is older than the one in use. The operator token
+// alone cannot bring back an older module. Only a change of the configuration can.
 func (s *Switch) forward(next Module) (version int64, err error) {
 	if version, err = s.trust.Check(next); err != nil {
 		return 0, err
@@ -104,8 +103,8 @@ func (s *Switch) forward(next Module) (version int64, err error) {
 	return version, nil
 }
 
-// receive reads a module that an operator sends. Whether it is trusted is
-// decided later, since that may change meanwhile.
+// receive reads a module that an operator sends. It does not decide whether the module is trusted,
+// because a SIGHUP may change that meanwhile.
 func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *reply.Error) {
 	if !s.receiving.TryLock() {
 		return next, errOtherModule
@@ -124,7 +123,10 @@ func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *repl
 	}
 	if text := req.Header.Get(admin.ModuleSignatureHeader); text != "" {
 		if next.Signature, err = ParseSignature(text); err != nil {
-			return next, &reply.Error{Code: reply.InvalidRequest, Message: admin.ModuleSignatureHeader + ": " + err.Error()}
+			return next, &reply.Error{
+				Code:    reply.InvalidRequest,
+				Message: admin.ModuleSignatureHeader + ": " + err.Error(),
+			}
 		}
 	}
 	return next, nil
@@ -134,14 +136,14 @@ func refusal(err error) *reply.Error {
 	return &reply.Error{Code: CodeRefused, Message: err.Error()}
 }
 
-// authorized compares hashes, like the core's own check of the same token.
+// authorized compares hashes, as the core does in its own check of the same token.
 func (s *Switch) authorized(req *web.Request) bool {
 	given, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	want, got := sha256.Sum256([]byte(s.token)), sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && ok && s.token != ""
 }
 
-// listed adds Path to the index of the core's operators' API.
+// listed adds Path to the core's index of the operators' API.
 func listed(resp *web.Response, req *web.Request) *web.Response {
 	if req.Path == "/" && resp.Status == 200 {
 		resp.Body = append(slices.Clip(resp.Body), "  GET   "+Path+"\n  POST  "+Path+"\n"...)

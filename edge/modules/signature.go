@@ -13,22 +13,21 @@ import (
 	"strings"
 )
 
-// Signature is what a key says about a module: that it is the key's, and its
-// version, so that a module that was replaced is not taken for the one that
-// replaced it.
+// Signature says that the owner of a key released a module, and with which version. The version tells a
+// module from those that it replaced.
 type Signature struct {
-	Version int64 // 0: it says none, as before there were any
+	Version int64 // 0: none, as in signatures of earlier releases
 	bytes   []byte
 }
 
-// Sign signs the module with that SHA-256. A version of 0 says none.
+// Sign signs the module with that SHA-256. A version of 0 makes a signature without a version.
 func Sign(key ed25519.PrivateKey, digest string, version int64) *Signature {
 	return &Signature{version, ed25519.Sign(key, signedText(digest, version))}
 }
 
-// signedText is what the signature of a module signs. It is a text so that
-// openssl can make and check it, too. Its first line says what it is about, so
-// that a signature that the key made for anything else is none of a module.
+// signedText returns what the signature of a module signs. It is a text, so that openssl can make and
+// check a signature, too. Its first line says that it is about a module, so that no signature that the
+// key made for another purpose is good for a module.
 func signedText(digest string, version int64) []byte {
 	if version == 0 {
 		return []byte("verge module, version 1\nsha256 " + digest + "\n")
@@ -36,8 +35,8 @@ func signedText(digest string, version int64) []byte {
 	return fmt.Appendf(nil, "verge module, format 2\nsha256 %s\nversion %d\n", digest, version)
 }
 
-// MaxVersion is the largest version of a module: room for a date and a time,
-// and a number that JSON keeps everywhere.
+// MaxVersion is the largest version of a module. It has room for a date and a time, and every JSON
+// parser keeps it exact.
 const MaxVersion = 1e15
 
 // VersionText puts a version into words.
@@ -70,11 +69,11 @@ func ParsePublicKey(s string) (ed25519.PublicKey, error) {
 	return b, nil
 }
 
-// signatureFormat begins a signature that says a version. One that says none
-// has the 64 bytes in base64 and nothing else.
+// signatureFormat is the beginning of a signature with a version. A signature without one is only the 64
+// bytes in base64.
 const signatureFormat = "verge-module-2"
 
-// String is one line, for a file as for a header.
+// String returns the signature as one line, for a file or a header.
 func (s *Signature) String() string {
 	text := base64.StdEncoding.EncodeToString(s.bytes)
 	if s.Version == 0 {

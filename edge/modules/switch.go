@@ -21,11 +21,11 @@ import (
 
 // Config says which module runs and which ones may.
 type Config struct {
-	// Module runs first. It must be one that Trust has checked. Nil: none, the
-	// engine is native, and operators are told so.
+	// Module runs first. Trust must have checked it. Nil: there is none, the engine is native, and
+	// operators see that.
 	Module *Module
 
-	// Trust is what other modules are held to.
+	// Trust decides about all later modules.
 	Trust Trust
 
 	// Cache is a directory for compiled modules. Empty: none are kept.
@@ -35,28 +35,28 @@ type Config struct {
 	Interruptible bool
 }
 
-// Switch is which module an instance runs, and how that is changed while it
-// serves: by Reload, to the configured one, and by an operator's request, to one
-// that comes with it. Make it with NewSwitch; it serves one edge.Service.
+// Switch runs a module and replaces it while the instance serves: Reload by the configured module, and
+// an operator's request by the module that comes with it. NewSwitch makes one. It serves one
+// edge.Service.
 type Switch struct {
 	config Config
 	host   *wasmhost.Engine  // nil: the engine is native
-	tells  wasmhost.Observer // is told of refusals that the host knows nothing of
+	tells  wasmhost.Observer // gets the refusals that the host does not see
 	cache  *Cache
 	token  string // the operator's
 	log    *slog.Logger
 	now    func() time.Time
 
-	// receiving is held by the one upload that is under way. An upload has
-	// megabytes and takes as long as its sender likes.
+	// receiving is held by the one upload that is under way. An upload has megabytes, and its sender
+	// decides how long it takes.
 	receiving sync.Mutex
 
-	changing sync.Mutex // held by the one change that is under way; guards trust
+	changing sync.Mutex // held by the one change that is under way; protects trust
 	trust    Trust
 
 	mu       sync.Mutex
 	active   admin.ModuleInUse
-	origins  map[string]origin // of all that were to be active, by digest
+	origins  map[string]origin // of all modules that were to be activated, by digest
 	rejected *admin.ModuleRejected
 }
 
@@ -66,8 +66,8 @@ type origin struct {
 	version int64
 }
 
-// activationTime bounds compiling and testing a module, which takes seconds.
-// A module whose test does not end is given up then.
+// activationTime is the longest time for compiling and testing a module, which usually takes seconds. A
+// module whose test takes longer is refused.
 const activationTime = 3 * time.Minute
 
 // NewSwitch returns a switch that runs nothing until Open.
@@ -75,8 +75,8 @@ func NewSwitch(c Config) *Switch {
 	return &Switch{config: c, trust: c.Trust, origins: map[string]origin{}}
 }
 
-// Open starts the engine that Config describes. It is an edge.Config.Engine, and
-// is called once.
+// Open starts the engine that Config describes. It is for edge.Config.Engine. It must be called only
+// once.
 func (s *Switch) Open(ctx context.Context, at edge.Setup) (engine.Engine, error) {
 	s.token, s.log, s.now = at.Core.OperatorToken, at.Host.Log, at.Host.Now
 	if s.config.Module == nil {
@@ -123,7 +123,7 @@ func (s *Switch) start(ctx context.Context, at edge.Setup) error {
 	return nil
 }
 
-// native is the native engine, whose operators are shown Path, too.
+// native is the native engine. Its index of the operators' API has Path, too.
 type native struct{ engine.Engine }
 
 // Admin implements engine.Engine.
@@ -131,7 +131,7 @@ func (e native) Admin(ctx context.Context, req *web.Request) *web.Response {
 	return listed(e.Engine.Admin(ctx, req), req)
 }
 
-// running is the engine of guests.
+// running is the engine that runs guests.
 type running struct {
 	*wasmhost.Engine
 	s *Switch
@@ -142,17 +142,16 @@ func (e running) Admin(ctx context.Context, req *web.Request) *web.Response {
 	return listed(e.Engine.Admin(ctx, req), req)
 }
 
-// Close ends the guests once their requests are over. It waits for a change that
-// is under way.
+// Close ends the guests when their requests are over. It waits for a change that is under way.
 func (e running) Close() error {
 	e.s.changing.Lock()
 	defer e.s.changing.Unlock()
 	return e.Engine.Close()
 }
 
-// Reload activates the module that load returns, and trusts what load says from
-// then on. It is for SIGHUP, so it reports what became of it to the log. The
-// Module that load returns with an error is the one that is said to be refused.
+// Reload activates the module that load returns, and uses the Trust of load from then on. It is for
+// SIGHUP, so it reports the result to the log. If load returns an error, its Module is reported as the
+// refused one.
 func (s *Switch) Reload(ctx context.Context, load func() (Config, error)) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -183,16 +182,15 @@ func (s *Switch) Reload(ctx context.Context, load func() (Config, error)) {
 	}
 }
 
-// activate has the module, which is trusted, take the requests from now on. It
-// reports whether the module did not before.
+// activate lets a trusted module take the requests from now on. It reports whether that is a change.
 func (s *Switch) activate(ctx context.Context, next Module) (changed bool, err error) {
 	begin := s.now()
 	s.cache.before(next.Digest)
-	was := s.comesFrom(next) // first, for the host may go back from it before Activate returns
+	was := s.comesFrom(next) // before Activate, because the host may roll back before Activate returns
 	err = s.host.Activate(ctx, next.WASM)
 	if errors.Is(err, wasmhost.ErrActive) {
 		s.log.Info("module is active already", "digest", next.Digest, "source", next.Source)
-		if next.Source == sent { // it is still where it came from first
+		if next.Source == sent { // it still has the source from which it came first
 			s.comesFrom(was)
 		}
 		return false, nil
@@ -209,7 +207,7 @@ func (s *Switch) activate(ctx context.Context, next Module) (changed bool, err e
 	return true, nil
 }
 
-// comesFrom notes a module's origin and returns the module with the one before.
+// comesFrom records a module's origin. It returns the module with the origin that was recorded before.
 func (s *Switch) comesFrom(now Module) (was Module) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,8 +217,8 @@ func (s *Switch) comesFrom(now Module) (was Module) {
 	return was
 }
 
-// follow notes which module the host runs. It is called after each change.
-// Several changes may be told in any order; the host's word counts.
+// follow records which module the host runs. It is called after each change. It asks the host, because
+// several changes may be reported in any order.
 func (s *Switch) follow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,29 +227,34 @@ func (s *Switch) follow() {
 	}
 }
 
-// refuse notes and counts a refusal that the host knows nothing of.
+// refuse records and counts a refusal that the host does not see.
 func (s *Switch) refuse(refused Module, source string, why error) {
 	s.tells.ModuleActivated(refused.Digest, why)
 	s.reject(refused, source, why)
 }
 
-// reject notes a refusal. The log has it too: whoever sent a signal reads it there.
+// reject records and logs a refusal. An operator who has sent a signal sees it only in the log.
 func (s *Switch) reject(refused Module, source string, why error) {
 	s.log.Error("module refused; the one in use stays",
 		"digest", refused.Digest, "source", source, "error", why.Error())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rejected = &admin.ModuleRejected{Digest: refused.Digest, Source: source, At: s.seconds(), Reason: why.Error()}
+	s.rejected = &admin.ModuleRejected{
+		Digest: refused.Digest,
+		Source: source,
+		At:     s.seconds(),
+		Reason: why.Error(),
+	}
 }
 
-// observer tells the switch, too, what the host tells.
+// observer passes the host's reports on and tells the switch, too.
 type observer struct {
 	wasmhost.Observer
 	s *Switch
 }
 
-// ModuleRolledBack is told by the host, which goes back by itself to a module
-// before if a guest of the new one fails soon after it was activated.
+// ModuleRolledBack is called by the host when it has gone back to the module before, because a guest of
+// the new one failed soon after its activation.
 func (o observer) ModuleRolledBack(from, to, cause string) {
 	o.Observer.ModuleRolledBack(from, to, cause)
 	s := o.s
@@ -265,7 +268,7 @@ func (o observer) ModuleRolledBack(from, to, cause string) {
 
 func (s *Switch) seconds() time.Time { return s.now().UTC().Truncate(time.Second) }
 
-// State is what operators are told.
+// State returns what operators see.
 func (s *Switch) State() admin.ModuleState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,7 +281,7 @@ func (s *Switch) State() admin.ModuleState {
 	return admin.ModuleState{Engine: engine.WASM, Active: &active, Rejected: s.rejected}
 }
 
-// Attr names the engine and the module in use, for a log.
+// Attr returns a log attribute that names the engine and the module in use.
 func (s *Switch) Attr() slog.Attr {
 	if s.host == nil {
 		return slog.String("engine", engine.Native)

@@ -24,7 +24,7 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// hooked is an Observer that has a test do something when it is told.
+// hooked is an Observer that calls functions of a test.
 type hooked struct {
 	wasmhost.Observer
 	activated  func(digest string)
@@ -37,7 +37,7 @@ func (h *hooked) GuestFailed(string)                {}
 func (h *hooked) ModuleActivated(d string, _ error) { h.activated(d) }
 func (h *hooked) ModuleRolledBack(_, _, _ string)   { h.rolledBack() }
 
-// unfetched is a fetcher that reaches nobody.
+// unfetched is a Fetcher that reaches no server.
 type unfetched struct{}
 
 func (unfetched) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, error) {
@@ -46,26 +46,26 @@ func (unfetched) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, 
 
 const testToken = "op_test_test_test_test_test_0032"
 
-// patience bounds waits whose end is certain unless something is broken.
+// patience is how long a test waits for what must happen.
 const patience = 30 * time.Second
 
 func eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("this did not happen in time: %s", what)
 		}
 	}
 }
 
-// another is a module that does the same and has other bytes: at its end there
-// is a section that means nothing.
+// another returns a module that does the same and has other bytes: a section without a meaning is
+// added at its end.
 func another(wasm []byte, text string) []byte {
 	content := append([]byte{byte(len("test"))}, "test"+text...)
 	return append(append(bytes.Clone(wasm), 0, byte(len(content))), content...)
 }
 
-// badModules are of guests that trap when they are asked for /trap.
+// badModules returns modules whose guests trap on a request for /trap.
 func badModules(t *testing.T) (all [3]Module) {
 	t.Helper()
 	wasm := kit.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")
@@ -80,19 +80,21 @@ func badModules(t *testing.T) (all [3]Module) {
 	return all
 }
 
-// compiledHere spares the tests of a process compiling the same module again.
+// compiledHere is a cache that all tests of this process share, so that each module is compiled once.
 var compiledHere = sync.OnceValue(wazero.NewCompilationCache)
 
-// runModules has a host in this process run a module.
+// runModules runs a module on a host in this process.
 func runModules(t *testing.T, first Module, told *hooked) *Switch {
 	t.Helper()
 	told.activated, told.rolledBack = func(string) {}, func() {}
 	s := NewSwitch(Config{Module: &first})
 	s.token, s.log, s.now, s.tells = testToken, slog.New(slog.DiscardHandler), time.Now, told
 	var err error
-	s.host, err = wasmhost.New(t.Context(), wasmhost.Config{Module: first.WASM, Instances: 1, Probation: time.Hour,
-		Cache: compiledHere(), KV: memory.New(memory.Config{}), Meter: ratelimit.NewLocal(0).Meter(),
-		Fetch: unfetched{}, Observer: observer{told, s}})
+	s.host, err = wasmhost.New(t.Context(), wasmhost.Config{
+		Module: first.WASM, Instances: 1, Probation: time.Hour, Cache: compiledHere(),
+		KV: memory.New(memory.Config{}), Meter: ratelimit.NewLocal(0).Meter(),
+		Fetch: unfetched{}, Observer: observer{told, s},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +112,7 @@ func trap(t *testing.T, m *Switch) {
 	}
 }
 
-// Whenever it is told of, a rollback is told right.
+// The switch reports a rollback correctly, whenever the host reports it.
 func TestRollbacksAreNoted(t *testing.T) {
 	all := badModules(t)
 	t.Run("before the activation is over", func(t *testing.T) {
@@ -153,24 +155,25 @@ func TestRollbacksAreNoted(t *testing.T) {
 	})
 }
 
-// A module that runs already comes from where it is configured, not from whoever
-// sends it once more.
+// The source of a module that runs already is the configured one, even if an operator sends it again.
 func TestWhereAModuleComesFrom(t *testing.T) {
 	all := badModules(t)
 	m := runModules(t, all[0], &hooked{})
 	again := all[0]
 	again.Source = sent
-	if changed, err := m.activate(t.Context(), again); changed || err != nil || m.State().Active.Source != "file a" {
+	changed, err := m.activate(t.Context(), again)
+	if changed || err != nil || m.State().Active.Source != "file a" {
 		t.Errorf("sent once more by an operator: %v, %v, %+v", changed, err, m.State().Active)
 	}
 	moved := all[0]
 	moved.Source = "file d"
-	if changed, err := m.activate(t.Context(), moved); changed || err != nil || m.State().Active.Source != "file d" {
+	changed, err = m.activate(t.Context(), moved)
+	if changed || err != nil || m.State().Active.Source != "file d" {
 		t.Errorf("configured as another file: %v, %v, %+v", changed, err, m.State().Active)
 	}
 }
 
-// opening tells that it is read, and goes on once it may.
+// opening is a body that reports its first read and then waits until the test lets it go on.
 type opening struct {
 	io.Reader
 	read, open chan struct{}
@@ -185,7 +188,7 @@ func (o *opening) Read(p []byte) (int, error) {
 	return o.Reader.Read(p)
 }
 
-// An operator who sends slowly keeps nobody else from changing the module.
+// While an operator sends a module slowly, others can change the module.
 func TestASlowUploadBlocksNoSIGHUP(t *testing.T) {
 	all := badModules(t)
 	m := runModules(t, all[0], &hooked{})
@@ -206,20 +209,21 @@ func TestASlowUploadBlocksNoSIGHUP(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("SIGHUP waits for the upload")
 	}
-	if r := m.Answer(t.Context(), req, strings.NewReader("")); r.Status != 503 || r.Header.Get("Retry-After") == "" {
-		t.Errorf("another upload beside it: %d %v", r.Status, r.Header)
+	r := m.Answer(t.Context(), req, strings.NewReader(""))
+	if r.Status != 503 || r.Header.Get("Retry-After") == "" {
+		t.Errorf("another upload at the same time: %d %v", r.Status, r.Header)
 	}
 	close(body.open)
 	if r := <-answer; r.Status != 409 || !strings.Contains(string(r.Body), "module_sha256 pins "+all[2].Digest) {
-		t.Errorf("the upload, which what is trusted since then does not allow: %d %s", r.Status, r.Body)
+		t.Errorf("the new pins do not allow the upload: %d %s", r.Status, r.Body)
 	}
 	if d := m.host.Digest(); d != all[2].Digest {
 		t.Errorf("%s runs", d)
 	}
 }
 
-// The operator token takes modules forward only; what has failed goes back by
-// itself, and on purpose who can change the configuration.
+// The operator token alone cannot bring back an older module. A module that fails is rolled back by
+// itself, and a change of the configuration can go back on purpose.
 func TestOlderModulesAreRefused(t *testing.T) {
 	all := badModules(t)
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -264,7 +268,8 @@ func TestOlderModulesAreRefused(t *testing.T) {
 	refused(all[1], -1, "it is not signed")
 	refused(all[1], 0, "its signature says no version, but module_min_version is 2")
 	refused(all[1], 1, "its signature says version 1, but module_min_version is 2")
-	refused(all[1], 2, "its signature says version 2, and the module in use has version 3: to go back, configure")
+	refused(all[1], 2, "its signature says version 2, and the module in use has version 3: "+
+		"to go back, configure")
 	if r := send(all[1], 4); r.Status != 200 || !strings.Contains(string(r.Body), `"version":4`) {
 		t.Errorf("a later version: %d %s", r.Status, r.Body)
 	}

@@ -6,17 +6,17 @@ import (
 	"fmt"
 )
 
-// Trust says which modules may run. Its zero value trusts all of them: then the
-// file's permissions and the operator token keep others out.
+// Trust says which modules may run. Its zero value trusts all of them. Then only the file's permissions
+// and the operator token protect the server.
 type Trust struct {
-	SHA256     string            // of the only one, in hex; "": any
-	Key        ed25519.PublicKey // that must have signed it; nil: none
-	Pinned     bool              // SHA256 or Key must be given
-	MinVersion int64             // the least that its signature may say; 0: any, also one that says none
+	SHA256     string            // of the only module that may run, in hex; "": any
+	Key        ed25519.PublicKey // must have signed the module; nil: no signature is needed
+	Pinned     bool              // SHA256 or Key must be set
+	MinVersion int64             // the lowest version that may run; 0: any, or none
 }
 
-// Check refuses a module that is not trusted. The version is the one in a
-// signature that was checked, 0 if none was.
+// Check refuses a module that is not trusted. The version is that of the signature, if Check has verified
+// one, and otherwise 0.
 func (t Trust) Check(m Module) (version int64, err error) {
 	digest, s := m.Digest, m.Signature
 	switch {

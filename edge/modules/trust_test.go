@@ -26,7 +26,7 @@ func TestTrust(t *testing.T) {
 		trust     Trust
 		signature *Signature
 		says      string // "": it may run
-		version   int64  // then
+		version   int64  // what Check returns if it may run
 	}{
 		{"nothing pinned", Trust{}, nil, "", 0},
 		{"nothing pinned, and a signature that nobody checks", Trust{}, good, "", 0},
@@ -45,7 +45,8 @@ func TestTrust(t *testing.T) {
 		{"a signature of the digest and nothing else", Trust{Key: public}, of([]byte(digest), private),
 			"its signature is not one", 0},
 		{"a signature of the module itself", Trust{Key: public}, of(wasm, private), "its signature is not one", 0},
-		{"a signature for a later version", Trust{Key: public}, of([]byte(later), private), "its signature is not one", 0},
+		{"a signature for a later version", Trust{Key: public}, of([]byte(later), private),
+			"its signature is not one", 0},
 
 		{"the least version", Trust{Key: public, MinVersion: 7}, good, "", 7},
 		{"a version below the least", Trust{Key: public, MinVersion: 8}, good,
@@ -67,12 +68,12 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// A signature has one form.
+// ParseSignature accepts a signature in one form only.
 func TestSignatures(t *testing.T) {
 	zeros := strings.Repeat("A", 86) + "=="
 	for _, c := range []struct {
 		text    string
-		version int64 // below 0: it is none
+		version int64 // below 0: the text is refused
 	}{
 		{zeros, 0},
 		{"verge-module-2 1 " + zeros, 1},
@@ -101,7 +102,7 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// FuzzPins: what is read as a pin or a signature is written as the same text again.
+// FuzzPins shows that every text that is read as a pin or a signature is written as the same text again.
 func FuzzPins(f *testing.F) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package runner drives an outbox. It claims tasks when they fall due and runs them side by side, so
 // that one task's trouble does not become another's.
 //
-// Give [New] an engine, hand [Runner.Wake] to the core as host.Host.Wake, and
-// call [Runner.Run] with a context that ends on SIGTERM.
+// Give [New] an engine and the core [Runner.Wake] as host.Host.Wake. Then call [Runner.Run] with a
+// context that ends on SIGTERM.
 //
 // # What is promised
 //
@@ -78,8 +78,8 @@ type Config struct {
 	Metrics Metrics          // nil: none
 }
 
-// maxPartitions bounds what an idle runner asks its store for: each partition is
-// asked for anew, even if nothing is due.
+// maxPartitions limits the load of an idle runner, which makes claims of each partition even if nothing
+// is due.
 const maxPartitions = 256
 
 // CheckPartitions refuses more partitions than a runner can look after.

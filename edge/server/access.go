@@ -15,13 +15,13 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// routeNone is the label of what was no request.
+// routeNone is the label for connections that sent no request.
 const routeNone = "none"
 
-// logPath is the path as the log may hold it (contract 13), "" for none. A path
-// is the caller's text. People paste keys, tokens and their users' names into
-// it, where an id belongs and elsewhere. So the log has what the pattern of the
-// route has, and what stands for a placeholder only if it has the form of an id.
+// logPath returns the path in a form that the log may have (contract 13), or "" for none. A path is the
+// caller's text. People paste keys, tokens and their users' names into it, in place of an id and
+// elsewhere. So the log has the text of the route's pattern. It has the text at a placeholder only if
+// that has the form of an id.
 func logPath(pattern, path string) string {
 	before, name, after := web.Placeholder(pattern)
 	if before == pattern {
@@ -48,16 +48,15 @@ func orElided(text string, show bool) string {
 	return elided
 }
 
-// Of session ids, no more than what tells them from other text: the prefix and
-// so much base64url.
+// A session id is recognised by its prefix and by the length of the base64url text after it.
 const (
 	sessionPrefix = "svc_sess_"
 	minSession    = 60
 	maxSession    = 200
 )
 
-// isSession reports whether text has the form of a session id. Such an id opens
-// nothing, and operators search for it.
+// isSession reports whether text has the form of a session id. The log may have it, because the id gives
+// access to nothing, and operators search for it.
 func isSession(text string) bool {
 	rest, ok := strings.CutPrefix(text, sessionPrefix)
 	if !ok || len(rest) > maxSession {

@@ -6,8 +6,8 @@ import (
 	"github.com/verge-id/verge/core/problem"
 )
 
-// Validate returns everything that is wrong with the settings that an operator
-// chooses. What is missing of the rest is a mistake in the program: New panics.
+// Validate returns everything that is wrong with the settings that an operator chooses. If another
+// required setting is missing, that is a mistake in the program, and New panics.
 func (c Config) Validate() problem.List {
 	var wrong problem.List
 	for _, p := range c.TrustedProxies {

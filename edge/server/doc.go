@@ -76,8 +76,8 @@
 //
 // # Health
 //
-// GET /healthz is for what restarts the process, GET /readyz for what sends it
-// requests:
+// GET /healthz is for the supervisor that restarts the process, GET /readyz for the balancer that sends
+// it requests:
 //
 //	                                 /healthz         /readyz
 //	all is well                      200 "ok"         200 "ok"

@@ -35,7 +35,7 @@ func (s *Server) serveAlive(w http.ResponseWriter, detail bool) {
 	}
 }
 
-// putOff raises Retry-After to what the store advises while it fails.
+// putOff raises Retry-After to the store's own value while the store fails.
 func (s *Server) putOff(resp *web.Response) {
 	if resp.Status != http.StatusServiceUnavailable || s.cfg.Store == nil {
 		return

@@ -513,9 +513,9 @@ func TestTrustedProxiesHaveManyConnections(t *testing.T) {
 	}
 }
 
-// What the package's documentation says of HTTP/2, where net/http does not let us
-// replace its answers. The test writes frames itself, because Go's client knows the
-// limits, and repeats a request whose stream was reset.
+// For HTTP/2, net/http does not let us replace its answers. The package's documentation says what they
+// are. The test writes frames itself, because Go's client knows the limits, and repeats a request whose
+// stream was reset.
 func TestAnswersOfNetHTTPOverHTTP2(t *testing.T) {
 	server, client := secure(t)
 	base, _ := start(t, Config{TLS: server, Engine: fake{}})

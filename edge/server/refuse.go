@@ -38,10 +38,15 @@ var (
 // json is the refusal in the shape of contract 5.
 func (why refusal) json(correlationID string) *web.Response {
 	e, requestID := reply.Error{Code: why.code, Message: why.text}, newRequestID()
-	return &web.Response{Status: why.status, Body: e.Body(requestID, correlationID), Header: why.header(web.Header{
+	header := web.Header{
 		"Content-Type":  {"application/json; charset=utf-8"},
 		"Cache-Control": {"no-store"},
-	}, requestID, correlationID)}
+	}
+	return &web.Response{
+		Status: why.status,
+		Header: why.header(header, requestID, correlationID),
+		Body:   e.Body(requestID, correlationID),
+	}
 }
 
 // header completes the header of a refusal in any shape (contract 4).

@@ -18,8 +18,8 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 )
 
-// Store says of the engine's store what health checks and refused callers should
-// know. Its methods are called concurrently and return at once.
+// Store tells health checks and refused callers about the state of the engine's store. Its methods are
+// called concurrently and return at once.
 type Store interface {
 	// Failing returns why the store cannot do all of its work, nil if it can.
 	Failing() error

@@ -57,8 +57,8 @@ type store struct {
 func (s *store) Failing() error  { return s.failing }
 func (s *store) RetryAfter() int { return s.wait }
 
-// A store that fails shows in the word of a health check and not in its status. A
-// restart would not mend the store, and would take away what needs no write.
+// If the store fails, the word of a health check says so, and the status does not change. A restart would
+// not repair the store, and would stop the answers that need no write.
 func TestAFailingStoreShowsInTheWordOfHealthAndNotInItsStatus(t *testing.T) {
 	st := &store{failing: errors.New("the disk at 10.1.2.3 is full")}
 	ops := listen(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// budget is what is left of a request's time with the store.
+// budget holds how much longer a request may wait for the store.
 type budget struct {
 	whole time.Duration
 
@@ -19,14 +19,14 @@ type budget struct {
 
 type budgetKey struct{}
 
-// Bounds of a request's time with the store. A slow commit takes longer than the
-// one, and a request has no more than 15 s as a whole, which is more than the other.
+// The shortest and the longest budget. A slow commit takes longer than minBudget. A whole request has
+// 15 s, so maxBudget leaves time for an answer.
 const (
 	minBudget = 100 * time.Millisecond
 	maxBudget = 12 * time.Second
 )
 
-// CheckBudget refuses a time with the store that is no use to a request.
+// CheckBudget refuses a budget that is too short or too long for a request.
 func CheckBudget(d time.Duration) error {
 	if d < minBudget || d > maxBudget {
 		return fmt.Errorf("%s is not from %s to %s", d, minBudget, maxBudget)
@@ -34,11 +34,10 @@ func CheckBudget(d time.Duration) error {
 	return nil
 }
 
-// WithBudget returns the context of a request that may wait for the store for
-// no longer than d, all its calls together. A call that runs out of it ends as
-// one whose deadline is over: a read with kv.ErrUnavailable, a commit that may
-// have reached the store with kv.ErrUnknown. Calls after that are not begun:
-// kv.ErrUnavailable. The request itself goes on, to say so.
+// WithBudget returns the context of a request whose calls to the store may together take no longer than
+// d. A call that uses up the budget ends as if its deadline were over: a read with kv.ErrUnavailable, a
+// commit that may have reached the store with kv.ErrUnknown. Later calls are not begun and return
+// kv.ErrUnavailable. The request itself goes on, so that it can answer.
 //
 // WithBudget relies on the store to return when its context is done. All stores do, except for a read
 // of bolt's file from a disk that hangs.

@@ -147,7 +147,7 @@ func (w *Watch) RetryAfter() int {
 	return seconds
 }
 
-// look returns the state. It ends a failure of which nothing was heard for long.
+// look returns the state. It ends a failure if the last error is old.
 func (w *Watch) look(s *state) (since time.Time, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

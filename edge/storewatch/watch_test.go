@@ -19,7 +19,7 @@ type fake struct {
 	kv.KV
 	err   error
 	takes time.Duration
-	raw   bool // its error is none of package kv
+	raw   bool // errors of the context are returned as they are, without one of package kv
 	tasks int
 	calls int
 }

@@ -75,7 +75,9 @@ func (s *stage) logger() *slog.Logger {
 }
 
 // start starts a core on the stage. end closes it.
-func (e Engine) start(ctx context.Context, c abi.Config, s *stage) (r engine.Engine, end func() error, err error) {
+func (e Engine) start(
+	ctx context.Context, c abi.Config, s *stage,
+) (r engine.Engine, end func() error, err error) {
 	c.LogLevel = int8(slog.LevelDebug)
 	keys, err := token.ParseKeyring(c.Keyring)
 	if err != nil {

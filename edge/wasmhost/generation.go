@@ -309,7 +309,8 @@ func (g *generation) self(ctx context.Context, in *instance) (abi.Self, error) {
 
 // canary makes a request that the core answers without the KV. If the answer is right, the core works.
 func (g *generation) canary(ctx context.Context) error {
-	b, err := g.do(ctx, abi.AppendRequest([]byte{byte(abi.Handle)}, &web.Request{Method: "GET", Path: abi.CanaryPath}))
+	request := &web.Request{Method: "GET", Path: abi.CanaryPath}
+	b, err := g.do(ctx, abi.AppendRequest([]byte{byte(abi.Handle)}, request))
 	if err != nil {
 		return err
 	}

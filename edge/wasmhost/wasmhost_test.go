@@ -39,7 +39,8 @@ func config(t testing.TB, pkg string) wasmhost.Config {
 	return wasmhost.Config{
 		Module: kit.Build(t, pkg),
 		Guest: abi.Config{BaseURL: "https://verge.example", Test: true, Host: "verge.example",
-			Keyring: []byte(`{"version":1,"keys":[{"id":"9f02ab31","secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]}`)},
+			Keyring: []byte(`{"version":1,"keys":[{"id":"9f02ab31",` +
+				`"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]}`)},
 		KV: memory.New(memory.Config{}), Meter: free{}, Fetch: nowhere{}, Cache: cache(),
 	}
 }

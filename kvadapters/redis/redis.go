@@ -149,7 +149,8 @@ func New(client redis.UniversalClient, c Config) (*Store, error) {
 		c.WaitTimeout = defaultWait
 	}
 	if c.WaitTimeout < time.Millisecond {
-		return nil, fmt.Errorf("redis: a wait of %v for replicas is too short: it must be at least 1ms", c.WaitTimeout)
+		return nil, fmt.Errorf("redis: a wait of %v for replicas is too short: it must be at least 1ms",
+			c.WaitTimeout)
 	}
 	if c.Random == nil {
 		c.Random = rand.Reader

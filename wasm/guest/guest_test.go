@@ -508,7 +508,8 @@ func TestConfigure(t *testing.T) {
 		{"no way to seal", `{"base_url":"https://verge.example","test":true}`, "the host does not seal"},
 		{"an unknown member", `{"base":"x"}`, "unknown field"},
 		{"what the core refuses", `{"base_url":"http://verge.example","test":true,` + ring + `}`, "base_url: "},
-		{"no method outside of test", `{"base_url":"https://verge.example",` + ring + `}`, "no verification method"},
+		{"no method outside of test", `{"base_url":"https://verge.example",` + ring + `}`,
+			"no verification method"},
 		{"a damaged ring", `{"base_url":"https://verge.example","test":true,"keyring":{"version":7}}`, "key ring"},
 	} {
 		g, err := configure([]byte(c.config), nil)

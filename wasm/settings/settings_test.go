@@ -65,11 +65,15 @@ func TestUnpackReturnsWhatWasPacked(t *testing.T) {
 
 func TestPackRefusesWhatTheABICannotExpress(t *testing.T) {
 	for says, change := range map[string]func(*core.Config){
-		"Lease: 1.0005s is not a whole number of milliseconds": func(c *core.Config) { c.Lease = time.Second + 500*time.Microsecond },
+		"Lease: 1.0005s is not a whole number of milliseconds": func(c *core.Config) {
+			c.Lease = time.Second + 500*time.Microsecond
+		},
 		"Limits.SecretPerIP: 5 per 1h0m0s; a guest counts per minute": func(c *core.Config) {
 			c.Limits.SecretPerIP = ratelimit.Limit{Count: 5, Per: time.Hour}
 		},
-		"Schedule.Delays: 1ns is not a whole number": func(c *core.Config) { c.Schedule.Delays = []time.Duration{1} },
+		"Schedule.Delays: 1ns is not a whole number": func(c *core.Config) {
+			c.Schedule.Delays = []time.Duration{1}
+		},
 	} {
 		c := full
 		change(&c)

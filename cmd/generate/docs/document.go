@@ -18,7 +18,7 @@ type (
 		Intro                template.HTML
 		Headings             []heading
 		Operations, Webhooks []operation
-		Error                *body // what most answers that are no success have, shown once
+		Error                *body // the body of most answers that are no success; the page shows it once
 	}
 	heading   struct{ ID, Text string }
 	operation struct {
@@ -52,7 +52,7 @@ type (
 	}
 )
 
-// brokenDocument says what the description lacks.
+// brokenDocument says what is missing in the description.
 type brokenDocument string
 
 func (b brokenDocument) Error() string { return "openapi.yaml: " + string(b) }
@@ -89,7 +89,7 @@ func list(n node, key string) []any {
 	return l
 }
 
-// sub is the mapping under key, its reference followed; nil if there is none.
+// sub returns the mapping under key, after following its reference. It returns nil if there is none.
 func (d *document) sub(n node, key string) node {
 	m, _ := get(n, key).(node)
 	return d.resolve(m)
@@ -116,7 +116,11 @@ const errorRef = "#/components/schemas/Error"
 
 func (d *document) page() page {
 	info := d.sub(d.root, "info")
-	p := page{Title: text(info, "title"), Summary: text(info, "summary"), Intro: markdown(text(info, "description"))}
+	p := page{
+		Title:   text(info, "title"),
+		Summary: text(info, "summary"),
+		Intro:   markdown(text(info, "description")),
+	}
 	if schema := d.sub(d.sub(d.sub(d.root, "components"), "schemas"), "Error"); schema != nil {
 		p.Error = &body{Fields: d.fields("", schema)}
 	}
@@ -128,7 +132,8 @@ func (d *document) page() page {
 	}
 	for _, path := range d.sub(d.root, "paths") {
 		for _, method := range path.Value.(node) {
-			p.Operations = append(p.Operations, d.operation(strings.ToUpper(method.Key.(string)), path.Key.(string), method.Value.(node)))
+			p.Operations = append(p.Operations,
+				d.operation(strings.ToUpper(method.Key.(string)), path.Key.(string), method.Value.(node)))
 		}
 	}
 	for _, hook := range d.sub(d.root, "webhooks") {
@@ -149,12 +154,17 @@ func (d *document) operation(method, path string, n node) operation {
 	for _, item := range list(n, "parameters") {
 		p := d.resolve(item.(node))
 		f := d.field(text(p, "name"), d.sub(p, "schema"))
-		f.Where, f.Required, f.Description = text(p, "in"), get(p, "required") == true, inline(text(p, "description"))
+		f.Where, f.Required = text(p, "in"), get(p, "required") == true
+		f.Description = inline(text(p, "description"))
 		op.Parameters = append(op.Parameters, f)
 	}
 	for _, item := range d.sub(n, "responses") {
 		r := d.resolve(item.Value.(node))
-		answer := response{Status: fmt.Sprint(item.Key), Description: inline(text(r, "description")), Body: d.body(r)}
+		answer := response{
+			Status:      fmt.Sprint(item.Key),
+			Description: inline(text(r, "description")),
+			Body:        d.body(r),
+		}
 		for _, item := range d.sub(r, "headers") {
 			h := d.resolve(item.Value.(node))
 			f := d.field(item.Key.(string), d.sub(h, "schema"))
@@ -166,7 +176,7 @@ func (d *document) operation(method, path string, n node) operation {
 	return op
 }
 
-// auth says in a word who may call.
+// auth says in a few words who may call.
 func (d *document) auth(n node) string {
 	secret, anyone := false, false
 	for _, item := range list(n, "security") {
@@ -187,7 +197,7 @@ func (d *document) auth(n node) string {
 	return ""
 }
 
-// body is what a request or response holds under its one media type.
+// body returns the content of a request or response, which has one media type.
 func (d *document) body(n node) *body {
 	content := d.sub(n, "content")
 	if len(content) == 0 {
@@ -210,7 +220,7 @@ func (d *document) body(n node) *body {
 	return b
 }
 
-// fields lists the members of an object, those of objects in it behind a dot.
+// fields lists the members of an object. A member of an inner object has a name with a dot.
 func (d *document) fields(prefix string, schema node) []field {
 	properties, required := d.properties(schema)
 	var fields []field
@@ -227,8 +237,8 @@ func (d *document) fields(prefix string, schema node) []field {
 	return fields
 }
 
-// properties gathers an object's members and those of its allOf: what stands
-// nearer says more and replaces, but keeps the place and the description.
+// properties collects the members of an object and those of its allOf. If both have a member, the
+// object's own replaces the other, but keeps its place and its description.
 func (d *document) properties(schema node) (properties node, required []any) {
 	for _, part := range list(schema, "allOf") {
 		more, names := d.properties(d.resolve(part.(node)))
@@ -240,14 +250,14 @@ func (d *document) properties(schema node) (properties node, required []any) {
 			properties = append(properties, item)
 			continue
 		}
-		// The nearer keywords come first, where get finds them.
+		// The object's own keywords come first, so that get finds them.
 		merged := append(slices.Clone(d.resolve(item.Value.(node))), d.resolve(properties[at].Value.(node))...)
 		properties[at].Value = merged
 	}
 	return properties, append(required, list(schema, "required")...)
 }
 
-// field describes one schema, its reference already followed.
+// field describes one schema, whose reference is already followed.
 func (d *document) field(name string, schema node) field {
 	f := field{Name: name, Description: inline(text(schema, "description"))}
 	variants := list(schema, "anyOf")
@@ -275,7 +285,8 @@ func (d *document) field(name string, schema node) field {
 		}
 	}
 	for _, limit := range []struct{ keyword, words string }{
-		{"minLength", "at least %v characters"}, {"maxLength", "at most %v characters"}, {"minimum", "at least %v"}, {"maximum", "at most %v"},
+		{"minLength", "at least %v characters"}, {"maxLength", "at most %v characters"},
+		{"minimum", "at least %v"}, {"maximum", "at most %v"},
 	} {
 		if v := get(schema, limit.keyword); v != nil && v != uint64(1) {
 			f.Limits = append(f.Limits, fmt.Sprintf(limit.words, v))
@@ -291,7 +302,7 @@ func join(a, b string) string {
 	return a + " or " + b
 }
 
-// indented is a value as JSON, members in their order.
+// indented returns a value as JSON, with the members in their order.
 func indented(value any) string {
 	var compact, b bytes.Buffer
 	writeJSON(&compact, value)

@@ -45,8 +45,8 @@ func Render(description []byte) (page []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// The document is our own and the walk over it has many places that ask
-	// for what must be there; they all end here.
+	// Many places need a part of the document that must be there. If it is missing, they panic, and
+	// the panic ends here.
 	defer func() {
 		if broken, is := recover().(brokenDocument); is {
 			page, err = nil, broken
@@ -59,15 +59,16 @@ func Render(description []byte) (page []byte, err error) {
 	return b.Bytes(), nil
 }
 
-// The text is our own, but it needs no HTML in it: goldmark leaves such out.
-var commonMark = goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+// The text needs no HTML, so goldmark removes it.
+var commonMark = goldmark.New(goldmark.WithExtensions(extension.Table),
+	goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 
 func markdown(text string) template.HTML {
 	var b bytes.Buffer
 	if err := commonMark.Convert([]byte(text), &b); err != nil {
 		panic(brokenDocument("markdown: " + err.Error()))
 	}
-	// A table may have to be scrolled, too.
+	// A table may be too wide, too.
 	html := strings.ReplaceAll(b.String(), "<table>", `<table tabindex="0" aria-label="Table">`)
 	return template.HTML(fence.ReplaceAllStringFunc(html, reachable))
 }
@@ -75,8 +76,8 @@ func markdown(text string) template.HTML {
 // fence is how goldmark begins a block of code.
 var fence = regexp.MustCompile(`<pre><code(?: class="language-(\w+)")?>`)
 
-// reachable lets the keyboard into a block of code, which may have to be
-// scrolled (WCAG 2.1.1), and gives it a name to be announced by.
+// reachable lets the keyboard reach a block of code, which a user may have to scroll (WCAG 2.1.1), and
+// gives it a name for screen readers.
 func reachable(begin string) string {
 	name := "Code"
 	if language := fence.FindStringSubmatch(begin)[1]; language != "" {
@@ -85,7 +86,7 @@ func reachable(begin string) string {
 	return strings.Replace(begin, "<pre>", `<pre tabindex="0" role="group" aria-label="`+name+`">`, 1)
 }
 
-// inline is markdown for the inside of a line.
+// inline renders Markdown within a line.
 func inline(text string) template.HTML {
 	html := strings.TrimSpace(string(markdown(text)))
 	html = strings.TrimSuffix(strings.TrimPrefix(html, "<p>"), "</p>")

@@ -36,13 +36,22 @@ paths:
       security: [{secretKey: []}]
       parameters:
         - {name: X, in: header, required: true, description: An x., schema: {type: string, maxLength: 9}}
-      requestBody: {content: {application/json: {schema: {$ref: '#/components/schemas/Child'}, example: {b: 1, a: ["<", null]}}}}
-      responses: {'204': {description: Done.}, '400': {description: Bad., content: {application/json: {schema: {$ref: '#/components/schemas/Error'}}}}}
+      requestBody:
+        content:
+          application/json: {schema: {$ref: '#/components/schemas/Child'}, example: {b: 1, a: ["<", null]}}
+      responses:
+        '204': {description: Done.}
+        '400':
+          description: Bad.
+          content: {application/json: {schema: {$ref: '#/components/schemas/Error'}}}
 webhooks: {w: {post: {operationId: on, summary: W, deprecated: true}}}
 components:
   schemas:
     Error: {type: object, properties: {oops: {type: string}}}
-    Parent: {type: object, required: [a], properties: {a: {type: string, description: From the parent.}, b: {type: [number, 'null']}}}
+    Parent:
+      type: object
+      required: [a]
+      properties: {a: {type: string, description: From the parent.}, b: {type: [number, 'null']}}
     Child:
       allOf: [{$ref: '#/components/schemas/Parent'}]
       properties: {a: {const: fixed}, c: {type: object, properties: {d: {type: string, enum: [x, y]}}}}
@@ -54,22 +63,25 @@ func TestRender(t *testing.T) {
 		t.Fatal(err)
 	}
 	for rule, want := range map[string]string{
-		"the introduction is Markdown":       `<p>Some <em>text</em>.</p>`,
-		"its headings are in the contents":   `<li><a href="#a-part">A part</a></li>`,
-		"and can be linked to":               `<h2 id="a-part">A part</h2>`,
-		"an operation can be linked to":      `id="op"`,
-		"text is escaped":                    `Sum &lt;b&gt;`,
-		"who may call":                       `Authentication: secret key<`,
-		"a parameter says where it stands":   `<dt><code>X</code> <span class="type">string, in header</span> <strong>required</strong></dt>`,
-		"a limit":                            `<span class="limit">at most 9 characters</span>`,
-		"a member joined from two schemas":   `<dt><code>a</code> <span class="type">string</span> <strong>required</strong></dt>` + "\n" + `<dd>From the parent. Always <code>fixed</code>.</dd>`,
-		"a member of several types":          `<span class="type">number or null</span>`,
-		"a member of a member":               `<dt><code>c.d</code>`,
-		"the values of an enum":              `One of <code>x</code>, <code>y</code>.`,
-		"examples are JSON in written order": "{\n  &#34;b&#34;: 1,\n  &#34;a&#34;: [\n    &#34;&lt;&#34;,\n    null\n  ]\n}",
-		"an error refers to the one place":   `<h5>Body: an <a href="#errors">error</a></h5>`,
-		"the one place shows its members":    `<dt><code>oops</code>`,
-		"what is deprecated is marked":       `class="operation deprecated" id="on"`,
+		"the introduction is Markdown":     `<p>Some <em>text</em>.</p>`,
+		"its headings are in the contents": `<li><a href="#a-part">A part</a></li>`,
+		"and can be linked to":             `<h2 id="a-part">A part</h2>`,
+		"an operation can be linked to":    `id="op"`,
+		"text is escaped":                  `Sum &lt;b&gt;`,
+		"who may call":                     `Authentication: secret key<`,
+		"a parameter says where it stands": `<dt><code>X</code> <span class="type">string, in header</span> ` +
+			`<strong>required</strong></dt>`,
+		"a limit": `<span class="limit">at most 9 characters</span>`,
+		"a member joined from two schemas": `<dt><code>a</code> <span class="type">string</span> ` +
+			`<strong>required</strong></dt>` + "\n" + `<dd>From the parent. Always <code>fixed</code>.</dd>`,
+		"a member of several types": `<span class="type">number or null</span>`,
+		"a member of a member":      `<dt><code>c.d</code>`,
+		"the values of an enum":     `One of <code>x</code>, <code>y</code>.`,
+		"examples are JSON in written order": "{\n  &#34;b&#34;: 1,\n" +
+			"  &#34;a&#34;: [\n    &#34;&lt;&#34;,\n    null\n  ]\n}",
+		"an error refers to the one place": `<h5>Body: an <a href="#errors">error</a></h5>`,
+		"the one place shows its members":  `<dt><code>oops</code>`,
+		"what is deprecated is marked":     `class="operation deprecated" id="on"`,
 	} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("%s: %s is not in\n%s", rule, want, page)
@@ -85,8 +97,10 @@ func TestRender(t *testing.T) {
 
 func TestRenderSaysWhatIsBroken(t *testing.T) {
 	for _, c := range []struct{ rule, text, want string }{
-		{"a reference to nothing", strings.Replace(small, "schemas/Parent'", "schemas/Missing'", 1), "nothing is at #/components/schemas/Missing"},
-		{"an operation without a name", strings.Replace(small, "operationId: op", "x: y", 1), "POST /p has no operationId"},
+		{"a reference to nothing", strings.Replace(small, "schemas/Parent'", "schemas/Missing'", 1),
+			"nothing is at #/components/schemas/Missing"},
+		{"an operation without a name", strings.Replace(small, "operationId: op", "x: y", 1),
+			"POST /p has no operationId"},
 		{"no YAML", "a: [", "sequence"},
 	} {
 		if _, err := Render([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -95,7 +109,7 @@ func TestRenderSaysWhatIsBroken(t *testing.T) {
 	}
 }
 
-// TestPageKeepsToItsPolicy holds the page against default-src 'none'; style-src 'self'.
+// TestPageKeepsToItsPolicy checks that the page works with default-src 'none'; style-src 'self'.
 func TestPageKeepsToItsPolicy(t *testing.T) {
 	page, err := os.ReadFile("../../../core/api/docs.html")
 	if err != nil {
@@ -109,7 +123,8 @@ func TestPageKeepsToItsPolicy(t *testing.T) {
 		"a second sheet":     `(?s)rel="stylesheet".*rel="stylesheet"`,
 		"a value left empty": `<code></code>|<no value>|%!`,
 
-		"code that the keyboard does not reach (WCAG 2.1.1)": `<pre>|<pre [^t]|<pre tabindex="0">|aria-label=""|<table>`,
+		"code that the keyboard does not reach (WCAG 2.1.1)": `<pre>|<pre [^t]|<pre tabindex="0">|` +
+			`aria-label=""|<table>`,
 	} {
 		if found := regexp.MustCompile(pattern).Find(page); found != nil {
 			t.Errorf("the page has %s: %.80q", rule, found)

@@ -1,7 +1,6 @@
 // Command generate draws favicon.ico, the mark of the pages on a tile.
 //
-// It is run by go generate, from the folder that has the file. It is a tool
-// for building, never part of the core.
+// go generate runs it in the folder that has the file. It is a build tool and never part of the core.
 package main
 
 import (
@@ -49,7 +48,7 @@ var (
 	ink  = color.NRGBA{0xff, 0xff, 0xff, 0xff}
 )
 
-// fine is how many points of a pixel are looked at, in each direction.
+// fine is how many points of a pixel are sampled in each direction.
 const fine = 8
 
 func draw(size int) image.Image {
@@ -58,7 +57,10 @@ func draw(size int) image.Image {
 		for x := range size {
 			onTile, onMark := 0, 0
 			for i := range fine * fine {
-				p := point{(float64(x) + (float64(i%fine)+.5)/fine) / float64(size) * 32, (float64(y) + (float64(i/fine)+.5)/fine) / float64(size) * 32}
+				p := point{
+					x: (float64(x) + (float64(i%fine)+.5)/fine) / float64(size) * 32,
+					y: (float64(y) + (float64(i/fine)+.5)/fine) / float64(size) * 32,
+				}
 				if p.inTile() {
 					onTile++
 				}
@@ -72,26 +74,28 @@ func draw(size int) image.Image {
 	return m
 }
 
-// mix is the colour of a pixel by how many of its points are on what.
+// mix returns the colour of a pixel from how many of its points are on the tile and on the mark.
 func mix(onTile, onMark int) color.NRGBA {
 	if onTile == 0 {
 		return color.NRGBA{}
 	}
 	blend := func(a, b uint8) uint8 { return uint8((int(a)*(onTile-onMark) + int(b)*onMark) / onTile) }
-	return color.NRGBA{blend(tile.R, ink.R), blend(tile.G, ink.G), blend(tile.B, ink.B), uint8(255 * onTile / (fine * fine))}
+	opaque := uint8(255 * onTile / (fine * fine))
+	return color.NRGBA{blend(tile.R, ink.R), blend(tile.G, ink.G), blend(tile.B, ink.B), opaque}
 }
 
 // point is a place on a picture of 32 by 32.
 type point struct{ x, y float64 }
 
-// inTile has round corners.
+// inTile reports whether the point is on the tile, which has round corners.
 func (p point) inTile() bool {
 	const radius = 7
 	dx, dy := max(radius-p.x, p.x-(32-radius), 0), max(radius-p.y, p.y-(32-radius), 0)
 	return math.Hypot(dx, dy) <= radius
 }
 
-// inMark has the strokes of the mark in document.templ, a little smaller.
+// inMark reports whether the point is on a stroke of the mark. The mark is that of document.templ, a
+// little smaller.
 func (p point) inMark() bool {
 	for _, s := range [][2]point{{{9, 9.5}, {16, 22.5}}, {{16, 22.5}, {23, 9.5}}, {{14, 9.5}, {18, 9.5}}} {
 		if p.from(s[0], s[1]) <= 1.5 {
@@ -101,7 +105,7 @@ func (p point) inMark() bool {
 	return false
 }
 
-// from is the distance from the stroke between a and b.
+// from returns the distance from the stroke between a and b.
 func (p point) from(a, b point) float64 {
 	dx, dy := b.x-a.x, b.y-a.y
 	t := min(max(((p.x-a.x)*dx+(p.y-a.y)*dy)/(dx*dx+dy*dy), 0), 1)

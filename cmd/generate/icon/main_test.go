@@ -21,7 +21,7 @@ func TestIconIsWhatIsEmbedded(t *testing.T) {
 	if int(at+size) != len(made) {
 		t.Errorf("the picture is said to have %d bytes from %d, the file has %d", size, at, len(made))
 	}
-	// Another version of Go may pack the same picture otherwise.
+	// Another version of Go may compress the same picture to other bytes.
 	a, errA := png.Decode(bytes.NewReader(made[at:]))
 	b, errB := png.Decode(bytes.NewReader(kept[at:]))
 	if errA != nil || errB != nil || a.Bounds() != b.Bounds() || a.Bounds().Dx() != 32 {

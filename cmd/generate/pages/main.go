@@ -1,10 +1,9 @@
 // Command generate compiles the .templ files of the current folder into Go
 // that runs on core/web/templrt instead of templ's own runtime.
 //
-// It is run by go generate, from the folder of the templates. Running it twice
-// changes nothing, so "go generate && git diff --exit-code" proves that the
-// committed code is current. It is a tool for building, never part of the
-// core: it may use os and run programs.
+// go generate runs it in the folder of the templates. A second run changes nothing, so
+// "go generate && git diff --exit-code" proves that the committed code is current. It is a build tool
+// and never part of the core, so it may use os and run programs.
 package main
 
 import (
@@ -17,7 +16,7 @@ import (
 	"strings"
 )
 
-// compiler is used by version and kept out of go.mod: no code of it is linked.
+// compiler is named with its version and is not in go.mod, because none of its code is linked.
 const compiler = "github.com/a-h/templ/cmd/templ@v0.3.977"
 
 const runtimePackage = "github.com/verge-id/verge/core/web/templrt"
@@ -53,8 +52,8 @@ func run() error {
 	return nil
 }
 
-// compile asks for one file on standard output, so that a failure half-way
-// leaves no file behind that imports the wrong runtime.
+// compile asks for one file on standard output. So a failure half-way leaves no file that imports the
+// wrong runtime.
 func compile(name string) ([]byte, error) {
 	cmd := exec.Command("go", "run", compiler, "generate", "-f", name, "-stdout")
 	cmd.Env = append(os.Environ(), "GOOS=", "GOARCH=")
@@ -67,15 +66,17 @@ func compile(name string) ([]byte, error) {
 	return out, nil
 }
 
-// rewrite exchanges the two runtime imports and leaves every other byte alone,
-// apart from formatting. Ours is one package under both names.
+// rewrite replaces the two runtime imports. Apart from formatting, it changes no other byte. Our runtime
+// is one package, imported under both names.
 func rewrite(src []byte) ([]byte, error) {
 	for _, imp := range []struct{ from, to string }{
 		{"\nimport \"github.com/a-h/templ\"\n", "\nimport templ \"" + runtimePackage + "\"\n"},
-		{"\nimport templruntime \"github.com/a-h/templ/runtime\"\n", "\nimport templruntime \"" + runtimePackage + "\"\n"},
+		{"\nimport templruntime \"github.com/a-h/templ/runtime\"\n",
+			"\nimport templruntime \"" + runtimePackage + "\"\n"},
 	} {
 		if n := bytes.Count(src, []byte(imp.from)); n != 1 {
-			return nil, fmt.Errorf("%q occurs %d times in what %s made, not once: its output has changed, look at it", strings.TrimSpace(imp.from), n, compiler)
+			return nil, fmt.Errorf("%q occurs %d times in what %s made, not once: "+
+				"its output has changed, look at it", strings.TrimSpace(imp.from), n, compiler)
 		}
 		src = bytes.Replace(src, []byte(imp.from), []byte(imp.to), 1)
 	}

@@ -32,8 +32,10 @@ func a() templ.Component { return templruntime.GeneratedTemplate(nil) }
 
 func TestRewriteRefusesWhatItDoesNotKnow(t *testing.T) {
 	for rule, src := range map[string]string{
-		"a compiler that imports otherwise":    strings.Replace(generated, `import "github.com/a-h/templ"`, `import t "github.com/a-h/templ"`, 1),
-		"no runtime import":                    strings.Replace(generated, "import templruntime", "// import templruntime", 1),
+		"a compiler that imports otherwise": strings.Replace(generated,
+			`import "github.com/a-h/templ"`, `import t "github.com/a-h/templ"`, 1),
+		"no runtime import": strings.Replace(generated,
+			"import templruntime", "// import templruntime", 1),
 		"a template that imports templ itself": generated + "\nimport \"github.com/a-h/templ/safehtml\"\n",
 		"what is not Go":                       generated + "}",
 	} {

@@ -1,6 +1,5 @@
-// Command reloop rewrites a WebAssembly module that `go build` made, in its
-// place: package wasm/reloop says what becomes of it. It is a tool for
-// building, run by make wasm.
+// Command reloop rewrites the file of a WebAssembly module that `go build` made. Package wasm/reloop says
+// how. It is a build tool that make wasm runs.
 package main
 
 import (

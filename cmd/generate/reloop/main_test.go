@@ -26,7 +26,8 @@ func TestRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := run(c.args)
-			if c.wrong == "" && err != nil || c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)) {
+			if c.wrong == "" && err != nil ||
+				c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)) {
 				t.Errorf("%v, want %q", err, c.wrong)
 			}
 			if got, err := os.ReadFile(file); err != nil || string(got) != c.content {

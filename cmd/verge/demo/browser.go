@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// browser is what the shop remembers of one browser, bound to it by a cookie:
-// the verifications it was sent away for, and the last one it came back from.
+// browser is what the shop remembers about one browser, which it knows by a cookie: the verifications
+// under way, and the last one that the shop accepted.
 type browser struct {
 	seen     time.Time
 	attempts map[string]attempt // by session id
@@ -22,8 +22,8 @@ type attempt struct {
 	StartedAt     time.Time
 	ExpiresAt     string
 
-	// IdempotencyKey goes with validate, so that a repeated callback repeats
-	// the answer instead of finding the token used.
+	// IdempotencyKey is sent with validate. With it, a repeated callback gets the same answer
+	// again, and not the error that the token is used.
 	IdempotencyKey string
 }
 
@@ -33,10 +33,10 @@ type verified struct {
 	StartedAt time.Time
 }
 
-// Bounds of what is remembered. The oldest goes first.
+// Limits of what is remembered. The oldest is forgotten first.
 const (
 	maxBrowsers = 1000
-	maxAttempts = 20 // of one browser; a tab each
+	maxAttempts = 20 // of one browser, for example one in each tab
 )
 
 type browsers struct {
@@ -46,7 +46,7 @@ type browsers struct {
 
 const cookieName = "demo_shop"
 
-// remembered returns a copy of what is known of r's browser; empty if nothing.
+// remembered returns a copy of what is known about r's browser. It is empty if nothing is known.
 func (s *Site) remembered(r *http.Request) (b browser) {
 	s.browsers.mu.Lock()
 	defer s.browsers.mu.Unlock()
@@ -66,8 +66,8 @@ func (s *Site) remembered(r *http.Request) (b browser) {
 	return b
 }
 
-// remember changes what is known of r's browser. One that is not known yet
-// gets a cookie with an id of our choice, never the one it came with.
+// remember changes what is known about r's browser. A browser that is not known yet gets a cookie with
+// a new id. The shop never takes over an id that a browser sends.
 func (s *Site) remember(w http.ResponseWriter, r *http.Request, change func(*browser)) {
 	s.browsers.mu.Lock()
 	defer s.browsers.mu.Unlock()
@@ -86,8 +86,8 @@ func (s *Site) remember(w http.ResponseWriter, r *http.Request, change func(*bro
 		http.SetCookie(w, &http.Cookie{
 			Name: cookieName, Value: id, Path: "/",
 			HttpOnly: true,
-			// Lax and not Strict: the way back from the service is a
-			// navigation that another site began.
+			// With Strict, the browser would not send the cookie on its way back, because
+			// another site, the service, begins that navigation.
 			SameSite: http.SameSiteLaxMode,
 			Secure:   strings.HasPrefix(s.conf.DemoURL, "https:"),
 		})

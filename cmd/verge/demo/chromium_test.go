@@ -32,8 +32,7 @@ func command[P, R any](c cdp.Command[P, R], params P) step {
 	})
 }
 
-// walk is a real browser in front of the demo and the whole service, whose
-// clock the test moves.
+// walk is a real browser that uses the demo and the whole service. The test moves the service's clock.
 type walk struct {
 	*testharness.Harness
 	t   *testing.T
@@ -50,16 +49,21 @@ func newWalk(t *testing.T, before ...step) *walk {
 	}
 	url := "http://" + l.Addr().String()
 	h := testharness.New(t, &testharness.Options{WebhookURL: url + "/webhooks"})
-	site := demo.New(demo.Config{BaseURL: h.BaseURL, DemoURL: url, SecretKey: h.Publisher.SecretKey,
-		WebhookSecret: h.Publisher.L1.WebhookSecret, IntegrationL1: h.Publisher.L1.ID, IntegrationL2: h.Publisher.L2.ID, Now: h.Now})
+	site := demo.New(demo.Config{
+		BaseURL: h.BaseURL, DemoURL: url,
+		SecretKey: h.Publisher.SecretKey, WebhookSecret: h.Publisher.L1.WebhookSecret,
+		IntegrationL1: h.Publisher.L1.ID, IntegrationL2: h.Publisher.L2.ID,
+		Now: h.Now,
+	})
 	server := &http.Server{Handler: site}
 	go server.Serve(l)
 	t.Cleanup(func() { site.Close(); server.Close() })
 
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("no-proxy-server", true), chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1"))...)
+		chromedp.Flag("no-proxy-server", true), chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1"))
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stop)
 	ctx, end := chromedp.NewContext(allocator)
 	t.Cleanup(end)
@@ -81,10 +85,9 @@ func (w *walk) do(steps ...step) {
 	}
 }
 
-// press clicks the one element that the selector finds and waits until the
-// page that it leads to is there. A hop page may leave before it is loaded.
-// Chromium then never reports that it is, so after 20 s it is enough that the
-// browser is at another address than before.
+// press clicks the one element that the selector finds and waits for the next
+// page. A hop page may leave before it is loaded. Chromium then never reports
+// that it is, so after 20 s it is enough that the browser is at another address.
 func (w *walk) press(selector string) {
 	w.t.Helper()
 	before := w.location()
@@ -99,12 +102,12 @@ func (w *walk) press(selector string) {
 	}
 }
 
-// arrives waits until the browser has gone on by itself to an address that
-// begins like this, and its page is there.
+// arrives waits until the browser has gone on by itself to an address that begins with prefix and has
+// loaded that page.
 func (w *walk) arrives(prefix string) {
 	w.t.Helper()
 	w.wait(prefix, func() bool {
-		// On its way from one page to the next a browser knows neither.
+		// Between two pages a browser has neither a state nor an address.
 		at, err := chromedp.Run(w.ctx, chromedp.Evaluate[string](`document.readyState + " " + location.href`))
 		return err == nil && strings.HasPrefix(at, "complete "+prefix)
 	})
@@ -114,7 +117,7 @@ func (w *walk) wait(what string, done func() bool) {
 	w.t.Helper()
 	for !done() {
 		if err := w.ctx.Err(); err != nil {
-			w.t.Fatalf("waited in vain for %s: %v", what, err)
+			w.t.Fatalf("this did not happen in time: %s: %v", what, err)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -140,7 +143,7 @@ func (w *walk) verify() {
 	}
 }
 
-// get returns what a step finds.
+// get runs a step and returns its result.
 func get[T any](w *walk, find chromedp.Action[T]) T {
 	w.t.Helper()
 	v, err := chromedp.Run(w.ctx, find)
@@ -171,18 +174,19 @@ func (w *walk) reads(parts ...string) {
 	}
 }
 
-// inbox delivers what is due and fails the test unless just these events are
-// there and their signatures were found good.
+// inbox delivers the events that are due. It fails the test unless the inbox has exactly these events,
+// with good signatures.
 func (w *walk) inbox(types ...string) {
 	w.t.Helper()
 	w.Settle()
 	w.open(w.url + "/inbox")
 	w.picture("inbox")
-	got := get(w, chromedp.Evaluate[[]string](`[...document.querySelectorAll("#deliveries > li")].map(li => li.innerText)`))
+	got := get(w, chromedp.Evaluate[[]string](
+		`[...document.querySelectorAll("#deliveries > li")].map(li => li.innerText)`))
 	if len(got) != len(types) {
 		w.t.Fatalf("the inbox has %d events, want %v:\n%s", len(got), types, strings.Join(got, "\n---\n"))
 	}
-	// Both were sent side by side, so that their order is no promise.
+	// Both were sent at the same time, so their order is not certain.
 	for _, want := range types {
 		if !slices.ContainsFunc(got, func(entry string) bool {
 			return strings.HasPrefix(entry, want) && strings.Contains(entry, "Signature verified")

@@ -56,8 +56,8 @@ type sessionView struct {
 	ResultAvailable bool    `json:"result_available"`
 }
 
-// apiError is an answer of the API that is not 200, or none at all: then
-// Status is 0 and Code is empty.
+// apiError is an answer of the API that is not 200. If there was no answer, Status is 0 and Code is
+// empty.
 type apiError struct {
 	Status     int           `json:"-"`
 	RetryAfter time.Duration `json:"-"`
@@ -87,8 +87,8 @@ func (c client) start(ctx context.Context, req startRequest) (out started, err *
 	return out, err
 }
 
-// validate exchanges a result token for the facts. A second call with the same
-// idempotency key repeats the first answer, so one that got lost is not lost.
+// validate exchanges a result token for the facts. A second call with the same idempotency key repeats
+// the first answer. So the shop still gets an answer that was lost on the way.
 func (c client) validate(ctx context.Context, resultToken, idempotencyKey string) (out facts, err *apiError) {
 	body := map[string]string{"result_token": resultToken}
 	err = c.call(ctx, "POST", "/api/v1/verify/validate", idempotencyKey, body, &out)

@@ -1,13 +1,12 @@
-// Package demo is the publisher of `verge dev`: a small shop that has to know
-// its customers' age, and an inbox that shows the webhooks it receives.
+// Package demo is the publisher of `verge dev`: a small shop that has to know its customers' age, and
+// an inbox that shows the webhooks it receives.
 //
-// It is written the way a publisher would write it and has no way into the
-// service but the public API: client.go makes the three calls, shop.go sends a
-// browser on its way and takes it back, inbox.go receives webhooks and checks
-// them with core/webhook. Copy from it.
+// It is written as a publisher would write it, and it uses the service only through the public API.
+// client.go makes the three calls. shop.go sends a browser to the service and takes it back. inbox.go
+// receives webhooks and checks them with core/webhook. Copy from it.
 //
-// It is a demonstration. Everything lives in memory, anybody who reaches it
-// sees the inbox, and `verge dev` therefore binds it to the loopback address.
+// It is a demonstration. It keeps everything in memory. Anybody who can reach it sees the inbox, so
+// `verge dev` binds it to the loopback address.
 package demo
 
 import (
@@ -25,7 +24,7 @@ import (
 	"time"
 )
 
-// Config is what a publisher has from its dashboard, and where things are.
+// Config has the values that a publisher finds in its dashboard, and the addresses of both sides.
 type Config struct {
 	BaseURL string // of the service, without a trailing slash
 	DemoURL string // of this site, as browsers reach it, without a trailing slash
@@ -35,8 +34,8 @@ type Config struct {
 	IntegrationL1 string // bare UUID
 	IntegrationL2 string // bare UUID; empty: the page offers L1 only
 
-	// HTTPClient calls the API. Nil: one that gives up after 15 seconds and
-	// follows no redirect, so that the secret key goes nowhere else.
+	// HTTPClient calls the API. Nil: a client that gives up after 15 seconds and follows no
+	// redirect, so that the secret key goes to no other server.
 	HTTPClient *http.Client
 
 	Now    func() time.Time // nil: time.Now
@@ -44,8 +43,8 @@ type Config struct {
 	Log    *slog.Logger     // nil: discard
 }
 
-// Site is the whole site. Register Close with http.Server.RegisterOnShutdown,
-// or an open inbox keeps the server from shutting down.
+// Site is the whole site. Register Close with http.Server.RegisterOnShutdown. Otherwise an open inbox
+// keeps the server from shutting down.
 type Site struct {
 	conf     Config
 	api      client
@@ -104,7 +103,10 @@ func New(conf Config) *Site {
 	mux.HandleFunc("GET /inbox.json", s.listInbox)
 	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)))
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
-		s.problem(w, http.StatusNotFound, problem{Title: "There is no such page", Text: "The address may be mistyped."})
+		s.problem(w, http.StatusNotFound, problem{
+			Title: "There is no such page",
+			Text:  "The address may be mistyped.",
+		})
 	})
 	s.handler = s.guard(http.NewCrossOriginProtection().Handler(mux))
 	return s
@@ -119,8 +121,8 @@ func (s *Site) Close() { s.closeOnce.Do(func() { close(s.closed) }) }
 func (s *Site) guard(next http.Handler) http.Handler {
 	policy := "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
-	// The form on the shop page is answered by a redirect to the service, and
-	// Chromium holds a form's redirects to form-action too.
+	// The answer to the shop's form is a redirect to the service. Chromium applies form-action to
+	// redirects of a form, too.
 	if u, err := url.Parse(s.conf.BaseURL); err == nil && u.Host != "" {
 		policy += " " + u.Scheme + "://" + u.Host
 	}
@@ -129,9 +131,8 @@ func (s *Site) guard(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		// Not no-referrer: a form would then be posted with "Origin: null",
-		// and a browser that sends no Sec-Fetch-Site could not be told from a
-		// foreign site's.
+		// With no-referrer, browsers would post a form with "Origin: null". A browser that sends
+		// no Sec-Fetch-Site would then look like one on another site.
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r)
@@ -158,7 +159,7 @@ var pages = func() map[string]*template.Template {
 	return set
 }()
 
-// short keeps both ends of a long id, which is where people compare them.
+// short keeps both ends of a long id, because people compare ids at their ends.
 func short(id string) string {
 	const head, tail = 16, 6
 	if len(id) <= head+tail+1 {
@@ -167,7 +168,7 @@ func short(id string) string {
 	return id[:head] + "…" + id[len(id)-tail:]
 }
 
-// render answers with a page, whole or not at all.
+// render answers with a page. If the template fails, it sends no part of the page.
 func (s *Site) render(w http.ResponseWriter, status int, name string, data any) {
 	var b bytes.Buffer
 	if err := pages[name].ExecuteTemplate(&b, "layout", data); err != nil {

@@ -25,7 +25,7 @@ const (
 	l2            = "22222222-2222-4222-8222-222222222222"
 )
 
-// fakeVerge answers the three calls as the spec says, unless told otherwise.
+// fakeVerge answers the three calls as the spec says, unless a test wants another answer.
 type fakeVerge struct {
 	*httptest.Server
 	mu        sync.Mutex
@@ -68,7 +68,7 @@ func (v *fakeVerge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		v.starts = append(v.starts, in)
 		out = map[string]any{
 			"session_id": fmt.Sprintf("svc_sess_%d", len(v.starts)),
-			// What net/http would "repair", were it handed to http.Redirect.
+			// http.Redirect would change these addresses.
 			"redirect_url": v.URL + "/v/../v?t=a%2Fb&u=%20x#é",
 			"expires_at":   "2026-11-20T22:20:00.000Z",
 		}
@@ -91,7 +91,8 @@ func (v *fakeVerge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out = map[string]any{
 			"session_id": id, "status": "FAILED", "verified": false,
 			"failure_code": "MAX_ATTEMPTS", "failure_reason": "too many", "level": "L1", "challenge_age": 25,
-			"completed_at": "2026-11-20T22:11:00.000Z", "expires_at": "2026-11-20T22:20:00.000Z", "result_available": false,
+			"completed_at": "2026-11-20T22:11:00.000Z", "expires_at": "2026-11-20T22:20:00.000Z",
+			"result_available": false,
 		}
 	}
 	json.NewEncoder(w).Encode(out)
@@ -103,7 +104,8 @@ func apiRefusal(status int, code string) func(http.ResponseWriter) {
 			w.Header().Set("Retry-After", "7")
 		}
 		w.WriteHeader(status)
-		fmt.Fprintf(w, `{"code":%q,"error_code":%q,"error":"m <script>","message":"m","request_id":"req_1","details":[{"field":"language","code":"x","message":"unknown"}]}`, code, code)
+		fmt.Fprintf(w, `{"code":%q,"error_code":%q,"error":"m <script>","message":"m","request_id":"req_1",`+
+			`"details":[{"field":"language","code":"x","message":"unknown"}]}`, code, code)
 	}
 }
 
@@ -192,7 +194,7 @@ func (f *fixture) validates() int {
 	return len(f.verge.validates)
 }
 
-// begin starts a verification and returns the callback a success would make.
+// begin starts a verification and returns the query of the callback after a success.
 func (f *fixture) begin(v *visitor, form url.Values) (sessionID string, callback url.Values) {
 	f.t.Helper()
 	if resp, body := v.post("/start", form); resp.StatusCode != 303 {
@@ -201,7 +203,11 @@ func (f *fixture) begin(v *visitor, form url.Values) (sessionID string, callback
 	f.verge.mu.Lock()
 	id := fmt.Sprintf("svc_sess_%d", len(f.verge.starts))
 	f.verge.mu.Unlock()
-	return id, url.Values{"session_id": {id}, "state": {f.lastStart()["state"].(string)}, "result_token": {"svc_rt_for_" + id}}
+	return id, url.Values{
+		"session_id":   {id},
+		"state":        {f.lastStart()["state"].(string)},
+		"result_token": {"svc_rt_for_" + id},
+	}
 }
 
 func TestStart(t *testing.T) {
@@ -211,8 +217,11 @@ func TestStart(t *testing.T) {
 		want map[string]any // beside state and callback_url
 	}{
 		{"spec Start: nothing chosen", url.Values{}, map[string]any{"integration_id": l1}},
-		{"spec Start: L2 is another integration", url.Values{"level": {"L2"}, "language": {""}, "external_user_id": {""}}, map[string]any{"integration_id": l2}},
-		{"spec Start: language and user go along", url.Values{"level": {"L1"}, "language": {"pt"}, "external_user_id": {"sandbox:init_error"}},
+		{"spec Start: L2 is another integration",
+			url.Values{"level": {"L2"}, "language": {""}, "external_user_id": {""}},
+			map[string]any{"integration_id": l2}},
+		{"spec Start: language and user go along",
+			url.Values{"level": {"L1"}, "language": {"pt"}, "external_user_id": {"sandbox:init_error"}},
 			map[string]any{"integration_id": l1, "language": "pt", "external_user_id": "sandbox:init_error"}},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
@@ -253,7 +262,10 @@ func TestCallbackAccepts(t *testing.T) {
 	}
 	for range 2 {
 		resp, body := v.get("/result")
-		for _, want := range []string{"Your age is verified", id, l1, "25", "L1", "2026-11-20T22:11:12.345Z", "2026-11-20T22:10:00.000Z"} {
+		for _, want := range []string{
+			"Your age is verified", id, l1, "25", "L1",
+			"2026-11-20T22:11:12.345Z", "2026-11-20T22:10:00.000Z",
+		} {
 			if !strings.Contains(body, want) {
 				t.Errorf("the result page (%d) does not say %q", resp.StatusCode, want)
 			}
@@ -263,18 +275,18 @@ func TestCallbackAccepts(t *testing.T) {
 		t.Errorf("validate was called %d times: reloading must not validate again", n)
 	}
 	if _, body := v.get("/"); !strings.Contains(body, "You can order") {
-		t.Error("the shop does not know its verified customer")
+		t.Error("the shop does not recognise its verified customer")
 	}
 	if _, body := f.visitor().get("/"); strings.Contains(body, "You can order") {
-		t.Error("another browser is taken for the verified customer")
+		t.Error("the shop takes another browser for the verified customer")
 	}
 
 	v.post("/forget", nil)
 	if _, body := v.get("/"); strings.Contains(body, "You can order") {
-		t.Error("forgetting did not forget")
+		t.Error("the shop still remembers a browser after /forget")
 	}
 	if resp, _ := v.get("/result"); resp.Header.Get("Location") != "/" {
-		t.Error("a stranger is shown a result")
+		t.Error("the shop shows a result to a browser that it does not know")
 	}
 }
 
@@ -290,24 +302,44 @@ func TestCallbackRejects(t *testing.T) {
 		says    string
 		noCalls bool
 	}{
-		{rule: "spec Authentication 7: another state", alter: func(c values) { c.Set("state", "x") }, status: 400, says: "STATE_MISMATCH", noCalls: true},
-		{rule: "spec Authentication 7: no state", alter: func(c values) { c.Del("state") }, status: 400, says: "STATE_MISMATCH", noCalls: true},
-		{rule: "spec Authentication 7: empty state", alter: func(c values) { c.Set("state", "") }, status: 400, says: "STATE_MISMATCH", noCalls: true},
-		{rule: "spec Authentication 7: the state of nobody", other: true, status: 400, says: "STATE_MISMATCH", noCalls: true},
-		{rule: "spec Authentication 7: a session not started here", alter: func(c values) { c.Set("session_id", "svc_sess_9") }, status: 400, says: "STATE_MISMATCH", noCalls: true},
-		{rule: "spec Authentication 7: no state matches no session", alter: func(c values) { c.Set("session_id", "svc_sess_9"); c.Set("state", "") }, status: 400, says: "STATE_MISMATCH", noCalls: true},
-		{rule: "two states", alter: func(c values) { c.Add("state", "x") }, status: 400, says: "once each", noCalls: true},
-		{rule: "no result token", alter: func(c values) { c.Del("result_token") }, status: 400, says: "once each", noCalls: true},
-		{rule: "the facts are of another session", facts: func(f map[string]any) { f["session_id"] = "svc_sess_9" }, status: 502, says: "Nothing was granted"},
-		{rule: "the facts are of another integration", facts: func(f map[string]any) { f["integration_id"] = l2 }, status: 502, says: "Nothing was granted"},
-		{rule: "not verified", facts: func(f map[string]any) { f["verified"] = false }, status: 502, says: "Nothing was granted"},
-		{rule: "not valid", facts: func(f map[string]any) { f["valid"] = false }, status: 502, says: "Nothing was granted"},
-		{rule: "contract 5: ALREADY_USED", refuse: apiRefusal(409, "ALREADY_USED"), status: 409, says: "used before"},
-		{rule: "contract 5: EXPIRED", refuse: apiRefusal(410, "EXPIRED"), status: 410, says: "five minutes"},
-		{rule: "contract 5: INVALID_TOKEN", refuse: apiRefusal(400, "INVALID_TOKEN"), status: 400, says: "altered"},
-		{rule: "contract 5: UNAUTHORIZED is the shop's fault", refuse: apiRefusal(401, "UNAUTHORIZED"), status: 502, says: "secret key"},
-		{rule: "an answer that is none", refuse: func(w http.ResponseWriter) { io.WriteString(w, "<html>") }, status: 502, says: "not the JSON"},
-		{rule: "a redirect is no answer", refuse: func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(302) }, status: 502, says: "not one of the API"},
+		{rule: "spec Authentication 7: another state", status: 400, says: "STATE_MISMATCH", noCalls: true,
+			alter: func(c values) { c.Set("state", "x") }},
+		{rule: "spec Authentication 7: no state", status: 400, says: "STATE_MISMATCH", noCalls: true,
+			alter: func(c values) { c.Del("state") }},
+		{rule: "spec Authentication 7: empty state", status: 400, says: "STATE_MISMATCH", noCalls: true,
+			alter: func(c values) { c.Set("state", "") }},
+		{rule: "spec Authentication 7: the state of nobody", other: true,
+			status: 400, says: "STATE_MISMATCH", noCalls: true},
+		{rule: "spec Authentication 7: a session not started here",
+			status: 400, says: "STATE_MISMATCH", noCalls: true,
+			alter: func(c values) { c.Set("session_id", "svc_sess_9") }},
+		{rule: "spec Authentication 7: no state matches no session",
+			status: 400, says: "STATE_MISMATCH", noCalls: true,
+			alter: func(c values) { c.Set("session_id", "svc_sess_9"); c.Set("state", "") }},
+		{rule: "two states", status: 400, says: "once each", noCalls: true,
+			alter: func(c values) { c.Add("state", "x") }},
+		{rule: "no result token", status: 400, says: "once each", noCalls: true,
+			alter: func(c values) { c.Del("result_token") }},
+		{rule: "the facts are of another session", status: 502, says: "Nothing was granted",
+			facts: func(f map[string]any) { f["session_id"] = "svc_sess_9" }},
+		{rule: "the facts are of another integration", status: 502, says: "Nothing was granted",
+			facts: func(f map[string]any) { f["integration_id"] = l2 }},
+		{rule: "not verified", status: 502, says: "Nothing was granted",
+			facts: func(f map[string]any) { f["verified"] = false }},
+		{rule: "not valid", status: 502, says: "Nothing was granted",
+			facts: func(f map[string]any) { f["valid"] = false }},
+		{rule: "contract 5: ALREADY_USED", status: 409, says: "used before",
+			refuse: apiRefusal(409, "ALREADY_USED")},
+		{rule: "contract 5: EXPIRED", status: 410, says: "five minutes",
+			refuse: apiRefusal(410, "EXPIRED")},
+		{rule: "contract 5: INVALID_TOKEN", status: 400, says: "altered",
+			refuse: apiRefusal(400, "INVALID_TOKEN")},
+		{rule: "contract 5: UNAUTHORIZED is the shop's fault", status: 502, says: "secret key",
+			refuse: apiRefusal(401, "UNAUTHORIZED")},
+		{rule: "an answer that is not JSON", status: 502, says: "not the JSON",
+			refuse: func(w http.ResponseWriter) { io.WriteString(w, "<html>") }},
+		{rule: "a redirect is no answer", status: 502, says: "not one of the API",
+			refuse: func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(302) }},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
 			f := newFixture(t)
@@ -325,10 +357,10 @@ func TestCallbackRejects(t *testing.T) {
 				t.Errorf("%d, want %d saying %q: %s", resp.StatusCode, tc.status, tc.says, body)
 			}
 			if tc.noCalls && f.validates() != 0 {
-				t.Error("the token was consumed although the state did not hold")
+				t.Error("the token was consumed, but the state was wrong")
 			}
 			if strings.Contains(body, "svc_rt_") || strings.Contains(body, "m <script>") {
-				t.Errorf("the page repeats what it must not: %s", body)
+				t.Errorf("the page repeats text that it must not show: %s", body)
 			}
 			if _, body := v.get("/"); strings.Contains(body, "You can order") {
 				t.Error("something was granted")
@@ -381,14 +413,16 @@ func TestStartShowsTheAPIsRefusal(t *testing.T) {
 				}
 			}
 			if tc.status == 429 && resp.Header.Get("Retry-After") != "7" {
-				t.Error("Retry-After is lost")
+				t.Error("the answer has no Retry-After")
 			}
 		})
 	}
 	t.Run("the service is down", func(t *testing.T) {
 		f := newFixture(t)
 		f.verge.Close()
-		if resp, body := f.visitor().post("/start", nil); resp.StatusCode != 502 || !strings.Contains(body, "could not be reached") || strings.Contains(body, secretKey) {
+		resp, body := f.visitor().post("/start", nil)
+		if resp.StatusCode != 502 || !strings.Contains(body, "could not be reached") ||
+			strings.Contains(body, secretKey) {
 			t.Errorf("%d %s", resp.StatusCode, body)
 		}
 	})
@@ -397,7 +431,9 @@ func TestStartShowsTheAPIsRefusal(t *testing.T) {
 func TestSessionPage(t *testing.T) {
 	f := newFixture(t)
 	_, body := f.visitor().get("/sessions/svc_sess_7")
-	for _, want := range []string{"svc_sess_7", "FAILED", "MAX_ATTEMPTS", "too many", "2026-11-20T22:11:00.000Z"} {
+	for _, want := range []string{
+		"svc_sess_7", "FAILED", "MAX_ATTEMPTS", "too many", "2026-11-20T22:11:00.000Z",
+	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not say %q", want)
 		}
@@ -414,17 +450,20 @@ func TestGuard(t *testing.T) {
 	for _, path := range []string{"/", "/inbox", "/inbox.json", "/nowhere", "/callback", "/static/inbox.js"} {
 		resp, body := f.visitor().get(path)
 		policy := resp.Header.Get("Content-Security-Policy")
-		if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
+		if !strings.Contains(policy, "default-src 'none'") ||
+			!strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
 			t.Errorf("%s: policy %q", path, policy)
 		}
-		if strings.Contains(body, " style=") || strings.Contains(body, "<script>") || strings.Contains(body, "<style") {
-			t.Errorf("%s holds what its own policy forbids", path)
+		if strings.Contains(body, " style=") || strings.Contains(body, "<script>") ||
+			strings.Contains(body, "<style") {
+			t.Errorf("%s has content that its own policy forbids", path)
 		}
 		if strings.Contains(body, secretKey) || strings.Contains(body, webhookSecret) {
 			t.Errorf("%s shows a secret", path)
 		}
 	}
-	if resp, _ := f.visitor().get("/"); !strings.HasSuffix(resp.Header.Get("Content-Security-Policy"), "form-action 'self' "+f.verge.URL) {
+	resp, _ := f.visitor().get("/")
+	if !strings.HasSuffix(resp.Header.Get("Content-Security-Policy"), "form-action 'self' "+f.verge.URL) {
 		t.Error("contract 22: form-action must name the service, or Chromium stops the redirect to it")
 	}
 	req, _ := http.NewRequest("POST", f.URL+"/start", nil)
@@ -456,7 +495,7 @@ func TestBrowsersAreBounded(t *testing.T) {
 	}
 }
 
-// post delivers body as the service would, after change.
+// post delivers body as the service would. change may alter the headers.
 func (f *fixture) deliver(body []byte, change func(http.Header)) int {
 	f.t.Helper()
 	req, err := http.NewRequest("POST", f.URL+"/webhooks", strings.NewReader(string(body)))
@@ -499,8 +538,12 @@ func TestWebhooks(t *testing.T) {
 	}{
 		{"spec Signature: as the service signs", body, nil, 200, 0},
 		{"spec Signature 1: no signature", body, func(h http.Header) { h.Del(webhook.HeaderSignature) }, 401, 1},
-		{"spec Signature 2: another timestamp", body, func(h http.Header) { h.Set(webhook.HeaderTimestamp, "1") }, 401, 2},
-		{"spec Signature 5: another secret", body, func(h http.Header) { h.Set(webhook.HeaderSignature, webhook.Sign("x", testNow, body)) }, 401, 5},
+		{"spec Signature 2: another timestamp", body, func(h http.Header) {
+			h.Set(webhook.HeaderTimestamp, "1")
+		}, 401, 2},
+		{"spec Signature 5: another secret", body, func(h http.Header) {
+			h.Set(webhook.HeaderSignature, webhook.Sign("x", testNow, body))
+		}, 401, 5},
 		{"spec Signature 6: too old", body, func(h http.Header) {
 			h.Set(webhook.HeaderSignature, webhook.Sign(webhookSecret, testNow.Add(-301*time.Second), body))
 			h.Del(webhook.HeaderTimestamp)
@@ -524,7 +567,8 @@ func TestWebhooks(t *testing.T) {
 				t.Fatalf("%d deliveries in the inbox, want 1", len(list))
 			}
 			d := list[0]
-			if d.Step != tc.step || d.Verified != (tc.step == 0) || d.Body != string(tc.body) || d.ReceivedAt != "2026-11-20T22:10:00.000Z" {
+			if d.Step != tc.step || d.Verified != (tc.step == 0) || d.Body != string(tc.body) ||
+				d.ReceivedAt != "2026-11-20T22:10:00.000Z" {
 				t.Errorf("the inbox says %+v", d)
 			}
 			_, page := f.visitor().get("/inbox")
@@ -566,7 +610,7 @@ func TestDuplicates(t *testing.T) {
 		}
 	}
 	if got := f.deliver(first, func(h http.Header) { h.Set(webhook.HeaderTimestamp, "1") }); got != 401 {
-		t.Errorf("a known key does not excuse from verification: %d, want 401", got)
+		t.Errorf("a forged request with a known key: %d, want 401", got)
 	}
 	want := []struct {
 		attempt   int
@@ -578,11 +622,13 @@ func TestDuplicates(t *testing.T) {
 		t.Fatalf("%d deliveries, want %d", len(list), len(want))
 	}
 	for i, d := range list {
-		if d.Attempt != want[i].attempt || d.Duplicate != want[i].duplicate || d.SameBytes != want[i].same || d.Seq != i+1 {
+		if d.Attempt != want[i].attempt || d.Duplicate != want[i].duplicate ||
+			d.SameBytes != want[i].same || d.Seq != i+1 {
 			t.Errorf("delivery %d: %+v, want %+v", i, d, want[i])
 		}
 	}
-	if _, page := f.visitor().get("/inbox"); !strings.Contains(page, "Attempt 2, same bytes") || !strings.Contains(page, "Attempt 3, other bytes") {
+	_, page := f.visitor().get("/inbox")
+	if !strings.Contains(page, "Attempt 2, same bytes") || !strings.Contains(page, "Attempt 3, other bytes") {
 		t.Errorf("the page does not mark duplicates: %s", page)
 	}
 }
@@ -595,19 +641,21 @@ func TestForgeriesAreNoAttempts(t *testing.T) {
 		if real {
 			f.deliver(body, nil)
 		} else {
-			f.deliver(forged, func(h http.Header) { h.Set(webhook.HeaderSignature, webhook.Sign("x", testNow, forged)) })
+			f.deliver(forged, func(h http.Header) {
+				h.Set(webhook.HeaderSignature, webhook.Sign("x", testNow, forged))
+			})
 		}
 	}
 	list := f.list()
 	if d := list[1]; d.Duplicate || d.Attempt != 1 || !d.SameBytes {
-		t.Errorf("a forgery that came first took the event's place: %+v", d)
+		t.Errorf("an earlier forgery replaced the event: %+v", d)
 	}
 	if d := list[3]; !d.Duplicate || d.Attempt != 2 || !d.SameBytes {
 		t.Errorf("a forgery in between hid the duplicate: %+v", d)
 	}
 	for _, i := range []int{0, 2} {
 		if d := list[i]; d.Verified || d.Attempt != 0 {
-			t.Errorf("a forgery counts: %+v", d)
+			t.Errorf("a forgery counts as an attempt: %+v", d)
 		}
 	}
 }
@@ -622,7 +670,7 @@ func TestInboxKeepsTheLast(t *testing.T) {
 		t.Errorf("%d kept, from %d to %d", len(all), all[0].Seq, all[len(all)-1].Seq)
 	}
 	if some, _ := in.after(keptDeliveries + 1); len(some) != 2 {
-		t.Errorf("%d behind the third last, want 2", len(some))
+		t.Errorf("%d deliveries after the third last, want 2", len(some))
 	}
 }
 
@@ -640,7 +688,8 @@ func TestMarks(t *testing.T) {
 // stream reads n events from the stream: their ids and what they show.
 func (f *fixture) stream(query, lastEventID string, n int, ready func()) (ids, rows []string) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 30*time.Second) // a stream that never speaks fails the test
+	// If the stream stays silent, the test fails.
+	ctx, cancel := context.WithTimeout(f.t.Context(), 30*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "GET", f.URL+"/inbox/stream"+query, nil)
 	if err != nil {
@@ -689,26 +738,26 @@ func TestStream(t *testing.T) {
 	f.deliver(event("svc_sess_1"), nil)
 	f.deliver(event("svc_sess_2"), nil)
 
-	// From the mark that the page carried, nothing twice and nothing missing.
+	// From the page's mark on, the stream has every delivery exactly once.
 	ids, rows := f.stream("?after="+f.inbox.mark(1), "", 2, func() { f.deliver(event("svc_sess_3"), nil) })
 	if !strings.Contains(rows[0], "svc_sess_2") || !strings.Contains(rows[1], "svc_sess_3") {
-		t.Errorf("behind the mark came %q", rows)
+		t.Errorf("after the mark came %q", rows)
 	}
 
-	// A browser that reconnects names the last it saw; the query is still the page's.
+	// A browser that connects again names the last event that it saw. The query is still the page's.
 	f.deliver(event("svc_sess_4"), nil)
 	_, rows = f.stream("?after="+f.inbox.mark(1), ids[1], 1, nil)
 	if !strings.Contains(rows[0], "svc_sess_4") {
 		t.Errorf("after reconnecting came %q", rows)
 	}
 
-	// A mark from before a restart hides nothing of what came since.
+	// A mark from before a restart hides no later delivery.
 	_, rows = f.stream("", "00000000-99", 4, nil)
 	if !strings.Contains(rows[0], "svc_sess_1") {
 		t.Errorf("after a restart came %q", rows)
 	}
 
-	// Text cannot break out of its row into a line of the stream's own.
+	// A delivery's text cannot add lines of its own to the stream.
 	f.deliver([]byte("a\r\rid: x\r\rdata: y"), nil)
 	ids, rows = f.stream("", f.inbox.mark(4), 1, nil)
 	if len(ids) != 1 || ids[0] != f.inbox.mark(5) || !strings.Contains(rows[0], "id: x") {

@@ -16,8 +16,7 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// publisher is a site under many names that redirects as it is told, and
-// takes down what it was asked for.
+// publisher is a site with many host names. It redirects as a test wants, and records the requests.
 type publisher struct {
 	port string
 
@@ -81,14 +80,14 @@ func (p *publisher) last() (asked, from string) {
 	return p.asked[len(p.asked)-1], p.from[len(p.from)-1]
 }
 
-// back presses the Back button, and does not wait for where it leads to: the
-// hop would go on meanwhile.
+// back presses the Back button. It does not wait for the next page, because the hop may already go on
+// from there.
 func (w *walk) back() {
 	w.t.Helper()
 	get(w, chromedp.Evaluate[bool]("setTimeout(() => history.back(), 0), true"))
 }
 
-// begin opens a session with that callback.
+// begin starts a session with that callback and opens its page.
 func (w *walk) begin(callback string) testharness.Started {
 	w.t.Helper()
 	s := w.Start(testharness.Body{"callback_url": callback, "state": "the state"})
@@ -110,10 +109,13 @@ func TestHop(t *testing.T) {
 	p := newPublisher(t, "127.0.0.1:0")
 	for _, c := range []struct{ name, callback, end string }{
 		{"a callback that stays", p.at("shop.localhost", "/end"), p.at("shop.localhost", "/end?")},
-		{"a callback that redirects from the apex to www", p.at("shop.localhost", "/apex"), p.at("www.shop.localhost", "/end?")},
-		{"a callback that redirects to another site", p.at("shop.localhost", "/away"), p.at("other.example", "/end?")},
+		{"a callback that redirects from the apex to www",
+			p.at("shop.localhost", "/apex"), p.at("www.shop.localhost", "/end?")},
+		{"a callback that redirects to another site",
+			p.at("shop.localhost", "/away"), p.at("other.example", "/end?")},
 		{"a host with an underscore", p.at("my_shop.localhost", "/end"), p.at("my_shop.localhost", "/end?")},
-		{"a host with an underscore that redirects", p.at("my_shop.localhost", "/apex"), p.at("www.shop.localhost", "/end?")},
+		{"a host with an underscore that redirects",
+			p.at("my_shop.localhost", "/apex"), p.at("www.shop.localhost", "/end?")},
 	} {
 		t.Run("contract 22: "+c.name, func(t *testing.T) {
 			w := *w
@@ -123,9 +125,10 @@ func TestHop(t *testing.T) {
 			w.arrives(c.end)
 			asked, from := p.last()
 			if from != "" {
-				t.Errorf("the publisher is told where the user came from: %s", from)
+				t.Errorf("the browser told the publisher where the user came from: %s", from)
 			}
-			if !strings.HasPrefix(asked, c.end) || !strings.Contains(asked, "session_id="+s.SessionID+"&state=the%20state") {
+			if !strings.HasPrefix(asked, c.end) ||
+				!strings.Contains(asked, "session_id="+s.SessionID+"&state=the%20state") {
 				t.Errorf("the publisher was asked for %s", asked)
 			}
 		})
@@ -147,7 +150,8 @@ func TestHop(t *testing.T) {
 		w := *w
 		w.t = t
 		script := func(off bool) step {
-			return command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off})
+			return command(emulation.SetScriptExecutionDisabled,
+				emulation.SetScriptExecutionDisabledParams{Value: off})
 		}
 		w.begin(p.at("shop.localhost", "/apex"))
 		w.do(script(true), chromedp.Reload())
@@ -197,16 +201,18 @@ func TestHop(t *testing.T) {
 	})
 }
 
-// TestHopAddress hops to addresses with every character that a callback may
-// have: browsers read the address of a refresh by rules of its own.
+// TestHopAddress hops to addresses with every character that a callback may have. Browsers have rules of
+// their own for the address of a refresh.
 func TestHopAddress(t *testing.T) {
 	w := newWalk(t)
 	v4 := newPublisher(t, "127.0.0.1:0")
 	callbacks := []string{
 		v4.at("127.0.0.1", "/"), v4.at("127.0.0.1", "/?"), v4.at("127.0.0.1", "/?a"), v4.at("127.0.0.1", "/?a&"),
 		v4.at("127.0.0.1", "/;url=http://other.example/"), v4.at("127.0.0.1", "/?url='http://other.example/'"),
-		v4.at("127.0.0.1", "/'a'?'b'"), v4.at("127.0.0.1", "/a;b,c;d?e;f,g"), v4.at("127.0.0.1", "/%22%27%2C%3B%20%09%0A?%22%27%2C%3B%20%09%0A"),
-		v4.at("127.0.0.1", "/&amp;?a&amp;b&lt;&quot;&#39;&copy"), v4.at("127.0.0.1", "//a//b"), v4.at("127.0.0.1", "/a:b@c?d:e@f/g?h"),
+		v4.at("127.0.0.1", "/'a'?'b'"), v4.at("127.0.0.1", "/a;b,c;d?e;f,g"),
+		v4.at("127.0.0.1", "/%22%27%2C%3B%20%09%0A?%22%27%2C%3B%20%09%0A"),
+		v4.at("127.0.0.1", "/&amp;?a&amp;b&lt;&quot;&#39;&copy"),
+		v4.at("127.0.0.1", "//a//b"), v4.at("127.0.0.1", "/a:b@c?d:e@f/g?h"),
 		v4.at("127.0.0.1", "/[]()*!$~-._+=?[]()*!$~-._+="), v4.at("127.0.0.1", "/"+strings.Repeat("'", 1000)),
 		v4.at("LOCALHOST", "/Upper?CASE"), v4.at("a_b.localhost", "/x"), v4.at("_.localhost", "/"),
 	}
@@ -237,7 +243,7 @@ func TestHopAddress(t *testing.T) {
 		t.Run("contract 8: byte for byte: "+callback, func(t *testing.T) { hopTo(t, w, v4, callback) })
 	}
 	if taken < len(callbacks)-6 {
-		t.Errorf("only %d of %d callbacks were taken", taken, len(callbacks))
+		t.Errorf("the API accepted only %d of %d callbacks", taken, len(callbacks))
 	}
 }
 
@@ -245,8 +251,8 @@ func hopTo(t *testing.T, w *walk, p *publisher, callback string) {
 	t.Helper()
 	s := w.Start(testharness.Body{"callback_url": callback})
 	want := w.Approve(s).URL
-	// What browsers write otherwise in every address: the host in lower case,
-	// and an apostrophe in a query.
+	// Browsers change two things in every address: they write the host in lower case, and they escape
+	// an apostrophe in a query.
 	host, rest, _ := strings.Cut(strings.TrimPrefix(want, "http://"), "/")
 	path, query, _ := strings.Cut(rest, "?")
 	want = "http://" + strings.ToLower(host) + "/" + path + "?" + strings.ReplaceAll(query, "'", "%27")

@@ -18,8 +18,8 @@ import (
 // keptDeliveries is how many requests the inbox keeps; the oldest go first.
 const keptDeliveries = 200
 
-// delivery is one request that arrived at the webhook address. What it says
-// is worth nothing unless Verified.
+// delivery is one request that arrived at the webhook address. Unless Verified, anybody may have sent
+// it.
 type delivery struct {
 	Seq            int    `json:"seq"`
 	ReceivedAt     string `json:"received_at"`
@@ -32,8 +32,8 @@ type delivery struct {
 	IdempotencyKey string `json:"idempotency_key"`
 	Test           bool   `json:"test"`
 
-	// Attempt counts the verified requests of one idempotency key, from 1. A
-	// publisher acts on the first alone.
+	// Attempt counts the verified requests of one idempotency key, from 1. A publisher acts only on
+	// the first.
 	Attempt   int  `json:"attempt,omitempty"`
 	Duplicate bool `json:"duplicate"`
 	SameBytes bool `json:"same_bytes"` // as the first of its key
@@ -50,7 +50,7 @@ func (d delivery) Pretty() string {
 	return b.String()
 }
 
-// Name is the event's type without the part that all share.
+// Name is the event's type without the prefix that all types share.
 func (d delivery) Name() string {
 	if d.Type == "" {
 		return "not an event"
@@ -65,7 +65,7 @@ func (d delivery) Clock() string {
 
 // inbox keeps the last deliveries and wakes those who wait for the next.
 type inbox struct {
-	run string // tells this process's sequence numbers from an earlier one's
+	run string // distinguishes the sequence numbers of this process from those of an earlier one
 
 	mu      sync.Mutex
 	last    int
@@ -77,8 +77,7 @@ func newInbox(run string) *inbox {
 	return &inbox{run: run, changed: make(chan struct{})}
 }
 
-// add numbers the delivery, finds out whether its event was here before, and
-// keeps it.
+// add numbers the delivery, notes whether its event came before, and keeps it.
 func (in *inbox) add(d delivery) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -105,8 +104,8 @@ func (in *inbox) add(d delivery) {
 	in.changed = make(chan struct{})
 }
 
-// after returns copies of the kept deliveries numbered above seq, oldest
-// first, and a channel that is closed when there is another.
+// after returns copies of the kept deliveries with a number above seq, oldest first. It closes the
+// channel when there is another delivery.
 func (in *inbox) after(seq int) ([]delivery, <-chan struct{}) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -118,8 +117,8 @@ func (in *inbox) after(seq int) ([]delivery, <-chan struct{}) {
 	return nil, in.changed
 }
 
-// mark is what a stream gives out as event id. One of an earlier process
-// counts from before the first, for this one has seen nothing of it.
+// mark is the event id of a stream. A mark of an earlier process means "from the first delivery on",
+// because this process has none of that one's deliveries.
 func (in *inbox) mark(seq int) string { return in.run + "-" + strconv.Itoa(seq) }
 
 func (in *inbox) parseMark(s string) int {
@@ -195,9 +194,9 @@ func (s *Site) listInbox(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(all)
 }
 
-// streamInbox sends every delivery that comes after the mark in Last-Event-ID
-// or, on a first connection, in the query: nothing is lost between the page
-// and the stream or across a reconnect, as far as the inbox keeps it.
+// streamInbox sends every delivery after the mark in Last-Event-ID or, on a first connection, in the
+// query. So no delivery that the inbox still keeps is lost between the page and the stream, or when the
+// browser connects again.
 func (s *Site) streamInbox(w http.ResponseWriter, r *http.Request) {
 	mark := r.Header.Get("Last-Event-ID")
 	if mark == "" {
@@ -206,7 +205,7 @@ func (s *Site) streamInbox(w http.ResponseWriter, r *http.Request) {
 	seq := s.inbox.parseMark(mark)
 
 	out := http.NewResponseController(w)
-	out.SetWriteDeadline(time.Time{}) // a stream has no end; a server without deadlines has none to lift
+	out.SetWriteDeadline(time.Time{}) // a stream has no end; it does not matter if there was no deadline
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
 	fmt.Fprint(w, "retry: 1000\n\n")
@@ -222,7 +221,7 @@ func (s *Site) streamInbox(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 			fmt.Fprintf(w, "id: %s\n", s.inbox.mark(d.Seq))
-			// A carriage return ends a line in this format too.
+			// A carriage return also ends a line in this format.
 			for line := range strings.SplitSeq(strings.ReplaceAll(row.String(), "\r", "\n"), "\n") {
 				fmt.Fprintf(w, "data: %s\n", line)
 			}
@@ -235,7 +234,7 @@ func (s *Site) streamInbox(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-changed:
 		case <-alive.C:
-			fmt.Fprint(w, ": alive\n\n") // finds out whether anybody still listens
+			fmt.Fprint(w, ": alive\n\n") // fails if the client is gone
 		case <-r.Context().Done():
 			return
 		case <-s.closed:

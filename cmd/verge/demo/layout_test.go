@@ -14,19 +14,20 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// colours has pages shown as for somebody who prefers that scheme.
+// colours makes the browser prefer that colour scheme.
 func colours(scheme string) step {
 	return command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 }
 
-// accept has requests ask for pages in a language.
+// accept makes the browser ask for pages in that language.
 func accept(language string) step {
-	return command(network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": language}})
+	return command(network.SetExtraHTTPHeaders,
+		network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": language}})
 }
 
-// TestLayout looks at every page on phones and on a desktop, with the longest
-// host name that there is, and keeps pictures of them (walk.picture).
+// TestLayout opens every page on phones and on a desktop, with the longest possible host name, and keeps
+// pictures of them (walk.picture).
 func TestLayout(t *testing.T) {
 	w := newWalk(t)
 	label := strings.Repeat("averylonghostname", 3)
@@ -47,7 +48,8 @@ func TestLayout(t *testing.T) {
 		return s.RedirectURL
 	}
 	pages := map[string]string{
-		"home": w.BaseURL + "/", "not-found": w.BaseURL + "/nowhere", "damaged": w.BaseURL + api.HostedPath, "docs": w.BaseURL + "/docs",
+		"home": w.BaseURL + "/", "docs": w.BaseURL + "/docs",
+		"not-found": w.BaseURL + "/nowhere", "damaged": w.BaseURL + api.HostedPath,
 	}
 	callbacks := map[string]string{"-long": long}
 	if pictures() != "" {
@@ -107,8 +109,8 @@ func TestLayout(t *testing.T) {
 	})
 }
 
-// holds fails the test if the page scrolls sideways, or something in it does
-// that the keyboard does not reach.
+// holds fails the test if the page scrolls sideways, or if something in it scrolls that the keyboard
+// does not reach.
 func (w *walk) holds(name string) {
 	w.t.Helper()
 	w.picture(name)
@@ -119,8 +121,10 @@ func (w *walk) holds(name string) {
 	}
 	f := get(w, chromedp.Evaluate[found](`({
 		Wide: document.documentElement.scrollWidth, View: document.documentElement.clientWidth,
-		Lost: [...document.querySelectorAll("body *")].filter(e => e.scrollWidth > e.clientWidth && e.tabIndex < 0 &&
-			["auto", "scroll"].includes(getComputedStyle(e).overflowX)).map(e => e.outerHTML.slice(0, 80))})`))
+		Lost: [...document.querySelectorAll("body *")]
+			.filter(e => e.scrollWidth > e.clientWidth && e.tabIndex < 0 &&
+				["auto", "scroll"].includes(getComputedStyle(e).overflowX))
+			.map(e => e.outerHTML.slice(0, 80))})`))
 	if f.Wide > f.View {
 		w.t.Errorf("%s is %d wide on a screen of %d", name, f.Wide, f.View)
 	}

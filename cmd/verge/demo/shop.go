@@ -49,11 +49,14 @@ func (s *Site) shop(w http.ResponseWriter, r *http.Request) {
 	s.render(w, http.StatusOK, "shop", page)
 }
 
-// start makes a session and sends the browser to it.
+// start creates a session and sends the browser to it.
 func (s *Site) start(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 16*1024)
 	if err := r.ParseForm(); err != nil {
-		s.problem(w, http.StatusBadRequest, problem{Title: "The form could not be read", Text: "Go back and try again."})
+		s.problem(w, http.StatusBadRequest, problem{
+			Title: "The form could not be read",
+			Text:  "Go back and try again.",
+		})
 		return
 	}
 	req := startRequest{
@@ -82,18 +85,18 @@ func (s *Site) start(w http.ResponseWriter, r *http.Request) {
 			IdempotencyKey: s.random(16),
 		}
 	})
-	// Not http.Redirect: the address is opaque and goes out as it came in.
+	// http.Redirect would change the address. It is opaque and goes out as it came in.
 	w.Header().Set("Location", session.RedirectURL)
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// callback takes the browser back. The result is accepted if all of this holds:
+// callback takes the browser back. It accepts the result if all of this is true:
 //
-//   - this browser was sent away for this session, and state is the one it was given
-//   - the service consumed the result token for us and says valid and verified
-//   - the facts are of the same session, and of the integration it was started with
+//   - the shop sent this browser away for this session, with this state
+//   - the service consumed the result token for the shop and says valid and verified
+//   - the facts are of the same session, and of the integration with which it was started
 //
-// What was accepted is shown by another page, so that reloading it asks for nothing.
+// Another page shows what was accepted, so that reloading it makes no further call.
 func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	id, state, token := q["session_id"], q["state"], q["result_token"]
@@ -114,14 +117,15 @@ func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, http.StatusBadRequest, problem{
 			Title: "This verification was not started here",
 			Text: "The state in the address is not the one this browser was given, so the result was not looked at. " +
-				"That happens when the link was opened in another browser, or when somebody else made it. Start again from the shop.",
+				"That happens when the link was opened in another browser, " +
+				"or when somebody else made it. Start again from the shop.",
 			Code: "STATE_MISMATCH",
 		})
 		return
 	}
 	f, apiErr := s.api.validate(r.Context(), token[0], a.IdempotencyKey)
 	if apiErr != nil {
-		// The attempt is over, unless reloading can still bring the answer.
+		// The attempt is over, unless a reload can still get the answer.
 		title := "Not validated yet: reload this page"
 		if !apiErr.temporary() {
 			title = "The result could not be validated"
@@ -134,7 +138,8 @@ func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 		s.remember(w, r, func(b *browser) { delete(b.attempts, id[0]) })
 		s.problem(w, http.StatusBadGateway, problem{
 			Title: "The result does not belong to this verification",
-			Text:  "The service answered, but for another session or integration, or without a verified age. Nothing was granted.",
+			Text: "The service answered, but for another session or integration, " +
+				"or without a verified age. Nothing was granted.",
 		})
 		return
 	}
@@ -164,14 +169,20 @@ func (s *Site) result(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// forget makes the browser a stranger again, to try another outcome.
+// forget deletes everything about the browser, so that a person can try another outcome.
 func (s *Site) forget(w http.ResponseWriter, r *http.Request) {
 	if c, err := r.Cookie(cookieName); err == nil {
 		s.browsers.mu.Lock()
 		delete(s.browsers.byID, c.Value)
 		s.browsers.mu.Unlock()
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{
+		Name:     cookieName,
+		Path:     "/",
+		MaxAge:   -1,
+		HttpOnly: true,
+		SameSite: http.SameSiteLaxMode,
+	})
 	seeOther(w, "/")
 }
 
@@ -182,7 +193,7 @@ type sessionPage struct {
 	AskedAt  string
 }
 
-// session shows what the service says of one session: the recovery view.
+// session shows what the service says about one session. It is the recovery view.
 func (s *Site) session(w http.ResponseWriter, r *http.Request) {
 	view, apiErr := s.api.reconcile(r.Context(), r.PathValue("id"))
 	if apiErr != nil {
@@ -201,7 +212,7 @@ func (s *Site) session(w http.ResponseWriter, r *http.Request) {
 	s.render(w, http.StatusOK, "session", page)
 }
 
-// timeLayout is how the API writes times, and so how this site does.
+// timeLayout is the form of times in the API. This site uses it too.
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
 // problem is a page that says what went wrong and what to do.
@@ -220,22 +231,33 @@ func (s *Site) problem(w http.ResponseWriter, status int, p problem) {
 	s.render(w, status, "problem", p)
 }
 
-// advice says what a code means to whoever stands in the shop. Where there is
-// none, the API's own message has to do.
+// advice says what a code means for a visitor of the shop. For other codes the shop shows the API's own
+// message.
 var advice = map[string]string{
-	"ALREADY_USED":          "This result was used before, and a result works once. Nothing was granted. Start again from the shop.",
-	"EXPIRED":               "More than five minutes went by between the verification and its validation. Nothing was granted. Start again from the shop.",
-	"INVALID_TOKEN":         "The service does not know this result: it was altered, or it was not made for this shop. Nothing was granted.",
+	"ALREADY_USED": "This result was used before, and a result works once. Nothing was granted. " +
+		"Start again from the shop.",
+	"EXPIRED": "More than five minutes went by between the verification and its validation. " +
+		"Nothing was granted. Start again from the shop.",
+	"INVALID_TOKEN": "The service does not know this result: it was altered, " +
+		"or it was not made for this shop. Nothing was granted.",
 	"UNAUTHORIZED":          "The service does not accept this shop's secret key.",
 	"INTEGRATION_NOT_READY": "The signed webhook test of this integration has not reported Ready yet.",
-	"PROVIDER_UNAVAILABLE":  "The verification provider did not answer, so the session failed at once. Try again in a moment.",
-	"UNAVAILABLE":           "The service cannot reach its store and therefore grants nothing. Try again in a moment.",
-	"NOT_FOUND":             "The service knows no such session or integration: it is another publisher's, or older than what is kept, or the id is mistyped.",
+	"PROVIDER_UNAVAILABLE": "The verification provider did not answer, " +
+		"so the session failed at once. Try again in a moment.",
+	"UNAVAILABLE": "The service cannot reach its store and therefore grants nothing. Try again in a moment.",
+	"NOT_FOUND": "The service knows no such session or integration: " +
+		"it is another publisher's, or older than what is kept, or the id is mistyped.",
 }
 
 func (s *Site) apiProblem(w http.ResponseWriter, title string, e *apiError) {
 	s.conf.Log.Warn("demo: api call failed", "status", e.Status, "code", e.Code, "request_id", e.RequestID)
-	p := problem{Title: title, Text: advice[e.Code], Code: e.Code, RequestID: e.RequestID, SessionID: e.SessionID}
+	p := problem{
+		Title:     title,
+		Text:      advice[e.Code],
+		Code:      e.Code,
+		RequestID: e.RequestID,
+		SessionID: e.SessionID,
+	}
 	if p.Text == "" {
 		p.Text = e.Message
 	}
@@ -246,7 +268,7 @@ func (s *Site) apiProblem(w http.ResponseWriter, title string, e *apiError) {
 		w.Header().Set("Retry-After", fmt.Sprint(int(e.RetryAfter/time.Second)))
 		p.Details = append(p.Details, fmt.Sprintf("Try again in %s.", e.RetryAfter))
 	}
-	// To this shop's visitor the API's refusal of the shop is the shop's own fault.
+	// If the API refuses the shop, that is the shop's fault and not its visitor's.
 	status := e.Status
 	if status < 400 || status >= 500 || status == http.StatusUnauthorized || status == http.StatusForbidden {
 		status = http.StatusBadGateway

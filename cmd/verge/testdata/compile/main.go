@@ -1,5 +1,5 @@
-// Command compile puts a module into a cache of compiled ones, for tests under
-// the race detector: with that, compiling takes fifteen times as long.
+// Command compile puts a compiled module into a cache. Tests under the race detector use it, because
+// with the detector compiling takes fifteen times as long.
 //
 //	go run ./testdata/compile DIR MODULE [interruptible]
 package main
