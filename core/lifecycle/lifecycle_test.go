@@ -853,4 +853,7 @@ func TestWhoCanWriteToTheStoreMakesNoOutcome(t *testing.T) {
 	if r, _, err := w.Load(ctx, done.ID); err != nil || r.State != session.Completed {
 		t.Errorf("the session's own outcome: %+v, %v", r, err)
 	}
+	if n := w.counts[host.CountNotAuthentic]; n != 2 {
+		t.Errorf("contract 19: two forged records were counted %d times", n)
+	}
 }
