@@ -140,7 +140,7 @@ func failing(t *testing.T) []byte {
 	for _, change := range [][2]string{
 		{"import (\n", "import (\n\t\"sync\"\n"},
 		{") Initiate(_ context.Context, s provider.Session) error {\n", "$0\tfail(s, \"start\")\n"},
-		{", form url.Values, state []byte) (provider.Decision, error) {\n", "$0\tfail(s, \"act\")\n"},
+		{"\tswitch outcome := form.Get(\"outcome\"); outcome {\n", "\tfail(s, \"act\")\n$0"},
 	} {
 		if strings.Count(text, change[0]) != 1 {
 			t.Fatalf("the sandbox has changed: where is %q?", change[0])
