@@ -3,22 +3,12 @@ package main
 import (
 	"math/rand/v2"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/verge-id/verge/testharness/faultproxy"
 	"github.com/verge-id/verge/testharness/stores"
 )
-
-// walked is what a publisher knows of one session: everything that the service has acknowledged.
-type walked struct {
-	id        string
-	started   bool // start was answered 200
-	completed bool // the service sent the browser back with a result token
-	token     string
-	valid     int // validations that were answered with valid: true
-}
 
 // TestKill kills the process at random points of many verifications and starts another one on the same
 // store. It checks that everything that was acknowledged stays true:
@@ -71,36 +61,12 @@ func killing(t *testing.T, kv string, kills int, lease time.Duration, rng *rand.
 			}
 		}
 
-		var mu sync.Mutex
-		var walkers sync.WaitGroup
-		fresh, over := 0, make(chan struct{})
-		for range 4 {
-			walkers.Go(func() {
-				for {
-					select {
-					case <-over:
-						return
-					default:
-					}
-					w := new(walked)
-					walk(in.publisher, w)
-					mu.Lock()
-					all = append(all, w)
-					fresh++
-					mu.Unlock()
-				}
-			})
-		}
+		users := startVisitors(in.publisher)
 		quota := 1 + rng.IntN(24) // walks ended before the kill
-		eventually(t, "walks", func() bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return fresh >= quota
-		})
+		eventually(t, "walks", func() bool { return users.count(func(*walked) bool { return true }) >= quota })
 		time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
 		in.kill()
-		close(over)
-		walkers.Wait()
+		all = append(all, users.stop()...)
 		<-in.ended
 	}
 
@@ -147,30 +113,4 @@ func killing(t *testing.T, kv string, kills int, lease time.Duration, rng *rand.
 			started, completed, validated)
 	}
 	t.Logf("%d kills: %d sessions started, %d completed, %d validated", kills, started, completed, validated)
-}
-
-// walk does one verification until the process is killed. It validates twice at the same time.
-func walk(p *publisher, w *walked) {
-	id, redirect, err := p.start(p.IntegrationID)
-	if err != nil {
-		return
-	}
-	w.id, w.started = id, true
-	token, err := p.approve(redirect)
-	if err != nil || token == "" {
-		return
-	}
-	w.completed, w.token = true, token
-	twice := make(chan bool, 2)
-	for range 2 {
-		go func() {
-			valid, _, _ := p.validate(token)
-			twice <- valid
-		}()
-	}
-	for range 2 {
-		if <-twice {
-			w.valid++
-		}
-	}
 }

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -115,39 +114,8 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 		t.Fatal(err)
 	}
 
-	var mu sync.Mutex
-	var all []*walked
-	var walkers sync.WaitGroup
-	over := make(chan struct{})
-	for range 4 {
-		walkers.Go(func() {
-			for {
-				select {
-				case <-over:
-					return
-				default:
-				}
-				w := new(walked)
-				walk(in.publisher, w)
-				mu.Lock()
-				all = append(all, w)
-				mu.Unlock()
-				if !w.started {
-					time.Sleep(5 * time.Millisecond) // the machine is shared
-				}
-			}
-		})
-	}
-	done := func() (n int) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, w := range all {
-			if w.valid > 0 {
-				n++
-			}
-		}
-		return n
-	}
+	users := startVisitors(in.publisher)
+	done := func() int { return users.count(func(w *walked) bool { return w.valid > 0 }) }
 	eventually(t, "walks before", func() bool { return done() > 20 })
 
 	now.begin(in)
@@ -185,8 +153,7 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 	eventually(t, "walks afterwards, with no restart", func() bool { return done() > before+20 })
 	t.Logf("%v after the end of the failure 20 walks had come to their end",
 		time.Since(since).Round(time.Millisecond))
-	close(over)
-	walkers.Wait()
+	all := users.stop()
 	if status, body := fetch(t, in.at.Ops, "/healthz"); status != 200 || !strings.Contains(body, `"ok"`) {
 		t.Errorf("healthz afterwards: %d %s", status, body)
 	}
