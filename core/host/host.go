@@ -18,6 +18,11 @@ type Host struct {
 	Sealer Sealer
 	Fetch  Fetcher
 
+	// Sign signs a message with the private key of that name. The algorithm is a JWS name: ES256, RS256, PS256
+	// or EdDSA. The signature has the form that JWS gives it. The keys stay with the engine, so that neither the
+	// core nor a guest ever holds one. Nil: there are no keys.
+	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
+
 	// Now is the wall clock.
 	Now func() time.Time
 
@@ -95,6 +100,13 @@ type FetchRequest struct {
 	URL    string
 	Header map[string]string
 	Body   []byte
+
+	// For is the name of the verification method that asks, or "" for a webhook. The operator may allow a
+	// method a private CA and private addresses.
+	For string
+
+	// Timeout bounds the whole exchange. Zero, or more than the fetcher's own limit: that limit.
+	Timeout time.Duration
 }
 
 // FetchResponse is the answer. Body is cut at the fetcher's limit.

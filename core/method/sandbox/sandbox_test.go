@@ -8,20 +8,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/method"
 )
 
 var testTime = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 
 func TestEveryOutcome(t *testing.T) {
 	p := &Provider{Now: func() time.Time { return testTime }}
-	want := map[string]provider.Verdict{
-		Approve: provider.Approved, Reject: provider.Rejected, FailAttempt: provider.AttemptFailed,
-		Withdraw: provider.Withdrawn, Unknown: provider.Unclassified, Cancel: provider.Cancelled,
+	want := map[string]method.Verdict{
+		Approve: method.Approved, Reject: method.Rejected, FailAttempt: method.AttemptFailed,
+		Withdraw: method.Withdrawn, Unknown: method.Unclassified, Cancel: method.Cancelled,
 	}
-	choices := p.Prompt(provider.Session{}).Choices
+	choices := p.Prompt(method.Session{}).Choices
 	for outcome, verdict := range want {
-		d, err := p.Act(context.Background(), provider.Session{}, url.Values{"outcome": {outcome}}, nil)
+		d, err := p.Act(context.Background(), method.Session{}, url.Values{"outcome": {outcome}}, nil)
 		if err != nil || d.Verdict != verdict || d.State != nil {
 			t.Errorf("architecture, sandbox: %s gives %+v, %v", outcome, d, err)
 		}
@@ -29,12 +29,12 @@ func TestEveryOutcome(t *testing.T) {
 			t.Errorf("architecture, sandbox: %s is not on the page", outcome)
 		}
 	}
-	if len(choices) != len(want) || !p.Prompt(provider.Session{}).Sandbox {
+	if len(choices) != len(want) || !p.Prompt(method.Session{}).Sandbox {
 		t.Errorf("the page offers %v", choices)
 	}
 	for _, outcome := range []string{"", "APPROVE", "approved", check} {
-		d, err := p.Act(context.Background(), provider.Session{}, url.Values{"outcome": {outcome}}, nil)
-		if !errors.Is(err, provider.ErrStep) || d.Verdict == provider.Approved {
+		d, err := p.Act(context.Background(), method.Session{}, url.Values{"outcome": {outcome}}, nil)
+		if !errors.Is(err, method.ErrStep) || d.Verdict == method.Approved {
 			t.Errorf("%q decides %+v", outcome, d)
 		}
 	}
@@ -44,19 +44,19 @@ func TestASlowApproval(t *testing.T) {
 	now := testTime
 	p := &Provider{Now: func() time.Time { return now }}
 	user := UserSlow
-	s := provider.Session{User: &user}
-	act := func(outcome string, state []byte) (provider.Decision, error) {
+	s := method.Session{User: &user}
+	act := func(outcome string, state []byte) (method.Decision, error) {
 		return p.Act(context.Background(), s, url.Values{"outcome": {outcome}}, state)
 	}
 	d, err := act(Approve, nil)
-	if err != nil || d.Verdict != provider.Pending || len(d.State) == 0 || len(d.State) > 256 {
+	if err != nil || d.Verdict != method.Pending || len(d.State) == 0 || len(d.State) > 256 {
 		t.Fatalf("%+v, %v, want pending with a state", d, err)
 	}
 	for _, step := range []struct {
 		advance time.Duration
-		want    provider.Verdict
-	}{{0, provider.Pending}, {SlowTime - time.Millisecond, provider.Pending},
-		{time.Millisecond, provider.Approved}, {time.Hour, provider.Approved}} {
+		want    method.Verdict
+	}{{0, method.Pending}, {SlowTime - time.Millisecond, method.Pending},
+		{time.Millisecond, method.Approved}, {time.Hour, method.Approved}} {
 		now = now.Add(step.advance)
 		if d, err = act(check, d.State); err != nil || d.Verdict != step.want {
 			t.Fatalf("after another %s: %+v, %v", step.advance, d, err)
@@ -66,7 +66,7 @@ func TestASlowApproval(t *testing.T) {
 		}
 	}
 	for _, state := range [][]byte{nil, {}, make([]byte, 7), make([]byte, 9)} {
-		if d, err := act(check, state); !errors.Is(err, provider.ErrStep) {
+		if d, err := act(check, state); !errors.Is(err, method.ErrStep) {
 			t.Errorf("a state of %d bytes decides %+v", len(state), d)
 		}
 	}
@@ -79,7 +79,7 @@ func TestInitiate(t *testing.T) {
 		user *string
 		ok   bool
 	}{{nil, true}, {&other, true}, {&initError, false}} {
-		if err := p.Initiate(context.Background(), provider.Session{User: c.user}); (err == nil) != c.ok {
+		if err := p.Initiate(context.Background(), method.Session{User: c.user}); (err == nil) != c.ok {
 			t.Errorf("architecture, sandbox: user %v: %v", c.user, err)
 		}
 	}

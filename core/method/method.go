@@ -1,0 +1,191 @@
+// Package method is the port of verification methods. A method is a configured way to verify, such as "bankid".
+// Its kind is the protocol that it speaks, such as oidc. Each kind lives in a folder of its own beside this
+// file, and package kinds lists them all.
+//
+// To add a kind, implement Method, describe it by a Kind, add that to the list, and run methodtest.Run.
+//
+// A method decides and nothing else. The core keeps attempts, expiry, events and tokens. The core also seals a
+// method's state, owns cookies, addresses and pages, and knows the words in six languages. So a method never
+// sees the KV, a cookie or a header. What it answers too late changes nothing.
+package method
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/problem"
+)
+
+// Kind is a protocol of verification.
+type Kind struct {
+	Name    string // as in configurations: oidc
+	Level   string // the highest level that it can prove: L1 or L2
+	Sandbox bool   // it verifies nobody, so it runs in dev and test mode only
+
+	// Check reports what is wrong with a method's settings. Problems name the members of the settings.
+	Check func(c Config) problem.List
+
+	// Narrow reports what is wrong with an integration's settings for a method. They may only be stricter
+	// than the method's own. Nil: an integration has nothing to set.
+	Narrow func(c Config, integration json.RawMessage) problem.List
+
+	// Open returns the method. Its Config has passed Check. Open asks nobody.
+	Open func(c Config, h Host) (Method, error)
+}
+
+// Config is a method as the operator configures it.
+type Config struct {
+	Name  string // as integrations and pages name it: 1 to 32 lower case letters, digits and -
+	Kind  string // a Kind's name
+	Level string // the highest level that it may prove here: L1 or L2. Empty: the Kind's
+	Title string // what users read. Empty: the words for its kind
+
+	Settings json.RawMessage   // a JSON object with the kind's own members. Empty: none
+	Secrets  map[string]string // by what the kind calls them, such as client_secret. Never logged
+	Keys     []string          // names of the private keys that Host.Sign has for it
+
+	Dev bool // http is allowed to a loopback host, as for callbacks
+}
+
+// HasNoSettings reports whether the configuration says nothing that only its kind would know.
+func (c Config) HasNoSettings() bool {
+	return (len(c.Settings) == 0 || string(c.Settings) == "{}") && len(c.Secrets) == 0 && len(c.Keys) == 0
+}
+
+// Host is what a method asks for. It is the core's own host, made narrow.
+type Host struct {
+	Now    func() time.Time
+	Random io.Reader
+
+	// Fetch asks the other side. It adds the method's name, by which the edge knows the private CA and the
+	// network that the operator has allowed.
+	Fetch host.Fetcher
+
+	// Sign signs with a private key that never enters the core (host.Host.Sign).
+	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
+}
+
+// Session is what a method is told of a session.
+type Session struct {
+	ID           string // svc_sess_…
+	Level        string // L1 or L2
+	ChallengeAge int    // the least age that an estimate must reach
+	MinimumAge   int    // the age that a proof of age must prove
+	Language     string // of the page, one of the six
+	ExpiresAt    time.Time
+	User         *string // the publisher's external user id; nil: not given
+
+	Attempt   int             // how many attempts have failed
+	ReturnURL string          // where another site sends the browser back to
+	Settings  json.RawMessage // the integration's own, which Kind.Narrow has passed; nil: none
+}
+
+// Method carries out one configured method. Its functions may be called concurrently.
+type Method interface {
+	// Begin prepares the first step. The core calls it when a session starts that has no other method, and
+	// else when the user chooses this one. An error says that the method is not available now; its text goes
+	// to the log.
+	Begin(ctx context.Context, s Session) error
+
+	// Show is what the page of this step offers. It asks nobody and changes nothing. state is the State of
+	// the step before, or nil on the first step.
+	Show(s Session, state []byte) View
+
+	// Act decides what a step of the user means. An error means that nothing is known and nothing is
+	// decided. ErrStep says that the page has no such form. After any other error the user may try again.
+	Act(ctx context.Context, s Session, step Step) (Decision, error)
+}
+
+// ErrStep says that the method's page offers no such form at this point.
+var ErrStep = errors.New("method: no such step")
+
+// View is a method's page. The pages know its words by the kind.
+type View struct {
+	Choices []string // one form each, as the form's outcome; the first is the one that most people want
+	Waiting bool     // the other side has not decided yet; the page says so
+	Camera  bool     // the page takes a picture, which arrives as Step.File
+	Sandbox bool     // the page says that nothing real is verified
+}
+
+// Step is what a user did: a POST of the page's form, or, with Back, the return from another site.
+type Step struct {
+	Form  url.Values // of the form, or the query of the return; a name is there once
+	Back  bool       // the browser came back from the address of a Leave, and it is the same browser
+	File  []byte     // the picture of a page with Camera, at most MaxFile bytes; nil: the form has none
+	State []byte     // of the step before; it was sealed and belongs to this session, method and attempt
+}
+
+// MaxFile is the most bytes of a picture (contract 37).
+const MaxFile = 1 << 20
+
+// Verdict is what a method decides.
+type Verdict int
+
+// Verdicts. The zero Verdict is Unclassified, so that what nobody has decided is denied.
+const (
+	Unclassified  Verdict = iota // ended, for no reason that we know
+	Approved                     // verified
+	Rejected                     // a final no
+	AttemptFailed                // no, but another attempt may succeed
+	Withdrawn                    // the user has withdrawn for good
+	Cancelled                    // the user left; nothing is decided
+	Pending                      // not decided yet: go on with State
+)
+
+// Decision is a verdict. For Pending it also has how the step goes on.
+type Decision struct {
+	Verdict Verdict
+
+	// State is what the method gets back with the next step: at most MaxState bytes. Only for Pending.
+	State []byte
+
+	// Leave sends the browser to another site. The next step is its return. Only for Pending.
+	Leave *Leave
+
+	// Reason says why an attempt failed, for the page's words. Only for AttemptFailed.
+	Reason Reason
+}
+
+// MaxState is the most bytes of a Decision's State.
+const MaxState = 512
+
+// Leave is an errand of the browser to another site. The browser comes back to Session.ReturnURL with the
+// handle as the query parameter "state". The core lets the return through only in the browser that left
+// (contract 34), and then calls Act with Step.Back.
+type Leave struct {
+	URL    string // https, or http to a loopback host in dev; at most 2,048 bytes
+	Handle string // of NewHandle
+}
+
+// NewHandle returns a random name of 128 bits for an errand, in base64url.
+func NewHandle(random io.Reader) (string, error) {
+	var b [16]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", fmt.Errorf("method: reading randomness: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(b[:]), nil
+}
+
+// Reason is why an attempt failed.
+type Reason string
+
+// Reasons. A page has words for each.
+const (
+	Below   Reason = "below"    // the estimate is below what it must reach
+	Unsure  Reason = "unsure"   // the estimate is too uncertain
+	NotLive Reason = "not_live" // the picture is not of a live person
+	NoFace  Reason = "no_face"  // no face, or more than one, is in the picture
+)
+
+// Refusal is an error about an answer of the other side that must not be believed, such as a bad signature.
+// The reason is a constant text, for logs and metrics. It repeats nothing of the answer.
+type Refusal struct{ Reason string }
+
+func (r *Refusal) Error() string { return "refused: " + r.Reason }
