@@ -35,6 +35,9 @@ var floors = []string{
 	"core/webhook",
 	"core/token",
 	"core/internal/testhost",
+	"core/method",
+	"core/method/sandbox",
+	"core/method/kinds",
 	"core/session",
 	"core/integration",
 	"core/keyset",
@@ -42,8 +45,6 @@ var floors = []string{
 	"core/outbox",
 	"core/lifecycle",
 	"core/result",
-	"core/provider",
-	"core/provider/sandbox",
 	"core/hosted/pages",
 	"core/api",
 	"core/hosted",
@@ -66,7 +67,7 @@ var leaves = map[string][]string{
 	"core/problem":     nil,
 	"core/reply":       {"core/web"},
 	"core/webhook":     {"core/problem", "core/uuid"}, // publishers import it
-	"core/provider":    nil,                           // so do those who write one
+	"core/method":      {"core/host", "core/problem"}, // those who write a kind do, too
 }
 
 // aboveLeaves are the packages that one of the edge may import beside the core's leaves.

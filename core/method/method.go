@@ -29,6 +29,9 @@ type Kind struct {
 	Level   string // the highest level that it can prove: L1 or L2
 	Sandbox bool   // it verifies nobody, so it runs in dev and test mode only
 
+	// Estimates says that it compares an estimate with the challenge age, and proves no exact age.
+	Estimates bool
+
 	// Check reports what is wrong with a method's settings. Problems name the members of the settings.
 	Check func(c Config) problem.List
 
@@ -51,7 +54,8 @@ type Config struct {
 	Secrets  map[string]string // by what the kind calls them, such as client_secret. Never logged
 	Keys     []string          // names of the private keys that Host.Sign has for it
 
-	Dev bool // http is allowed to a loopback host, as for callbacks
+	// Dev allows http to a loopback host, as for callbacks. NewCatalog sets it.
+	Dev bool
 }
 
 // HasNoSettings reports whether the configuration says nothing that only its kind would know.
