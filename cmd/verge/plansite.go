@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/edge/egress"
 )
 
@@ -33,8 +32,11 @@ func (c *config) checkSite(p *program, pl *plan, ps *problems) {
 			WebhookURL: given.WebhookURL, WebhookOff: given.WebhookOff, Secret: secret})
 		pl.checkReach(given.ID, given.WebhookURL, ps)
 	}
-	// Production has no method at all. judge says so once, so it is not said of each integration.
-	ps.addLines("", pl.site.Validate([]string{sandbox.Method}, pl.core.Dev))
+	methods, wrong := pl.core.Catalog()
+	if len(wrong) > 0 || len(methods) == 0 {
+		return // judge says what is wrong with the methods, so it is not said of each integration
+	}
+	ps.addLines("", pl.site.Validate(methods, pl.core.Dev))
 }
 
 // checkReach refuses a webhook URL that no event would ever reach. It ignores a URL that is not
