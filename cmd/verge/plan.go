@@ -20,6 +20,7 @@ type plan struct {
 	settings
 	listen   struct{ public, admin, ops string } // "" admin or ops: none
 	site     integration.Site
+	methods  []methodFiles
 	warnings problems // about what is allowed but may be a mistake
 }
 
@@ -47,6 +48,7 @@ func (c *config) check(p *program, ps *problems) plan {
 	c.checkProxies(&pl, ps)
 	c.checkNumbers(&pl, ps)
 	c.checkWebhooks(&pl, ps)
+	c.checkMethods(p, &pl, ps)
 	c.checkSite(p, &pl, ps)
 	pl.judge(token, ps)
 	return pl
