@@ -35,10 +35,11 @@ func (c *config) checkSite(p *program, pl *plan, ps *problems) {
 			WebhookURL: given.WebhookURL, WebhookOff: given.WebhookOff, Secret: secret})
 		pl.checkReach(given.ID, given.WebhookURL, ps)
 	}
-	methods, wrong := pl.core.Catalog()
-	if len(wrong) > 0 || len(methods) == 0 {
-		return // judge says what is wrong with the methods, so it is not said of each integration
+	judged := pl.core
+	if len(judged.Methods) == 0 {
+		judged.Test = true // judge says that there is no method, so it is not said of each integration
 	}
+	methods, _ := judged.Catalog()
 	ps.addLines("", pl.site.Validate(methods, pl.core.Dev))
 }
 
