@@ -312,6 +312,19 @@ func TestTheAssemblyLinksWhatItIsHanded(t *testing.T) {
 	}
 }
 
+// Publishers' tests import the harness. They link the runtime for WebAssembly only if they ask for it.
+func TestTheHarnessLinksNoRuntimeForWebAssembly(t *testing.T) {
+	packages := goList(t, "./testharness")
+	if _, ok := packages[module+"/edge"]; !ok {
+		t.Error("architecture: the harness does not put its service together by package edge")
+	}
+	for path := range packages {
+		if strings.HasPrefix(path, "github.com/tetratelabs/wazero") || path == module+"/edge/wasmhost" {
+			t.Errorf("architecture: testharness links %s", path)
+		}
+	}
+}
+
 // TestTheCoreHasNoClockAndStartsNothing reads the source: what a package
 // imports does not tell time.Now from time.Duration.
 func TestTheCoreHasNoClockAndStartsNothing(t *testing.T) {
