@@ -776,8 +776,8 @@ func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 		t.Helper()
 		for _, origin := range []string{own, other} {
 			got, header := ask(origin, body)
-			if got != want || (header.Get("Access-Control-Allow-Origin") != "") != (origin == own) ||
-				(header.Get("Vary") != "") != (origin == own) {
+			if got != want || (header.get("Access-Control-Allow-Origin") != "") != (origin == own) ||
+				(header.get("Vary") != "") != (origin == own) {
 				t.Errorf("contract 7: %s, from %s: %s %v", rule, origin, got, header)
 			}
 		}
@@ -791,7 +791,7 @@ func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 	}
 	check("too many", reply.RateLimited, startBody(`"public_key":"`+w.pk+`"`))
 	_, header := ask(own, "{")
-	if !strings.Contains(header.Get("Access-Control-Expose-Headers"), "Retry-After") {
+	if !strings.Contains(header.get("Access-Control-Expose-Headers"), "Retry-After") {
 		t.Errorf("contract 7: the page cannot read Retry-After: %v", header)
 	}
 }
@@ -859,7 +859,7 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 			if code(e) == reply.Forbidden && !strings.Contains(e.Message, "callback_origins") {
 				t.Errorf("%s: %q does not say what to configure", c.rule, e.Message)
 			}
-			if got := lines.Get("Access-Control-Allow-Origin"); (got == page) != (header != nil) {
+			if got := lines.get("Access-Control-Allow-Origin"); (got == page) != (header != nil) {
 				t.Errorf("contract 7: %s: the page that may use the key cannot read why not: %q", c.rule, got)
 			}
 		}

@@ -19,9 +19,9 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// Each is how often the server looks at the file and the store. It is well below keyset.Settle, so that
+// lookEach is how often the server looks at the file and the store. It is well below keyset.Settle, so that
 // every instance learns of a key before it seals.
-const Each = 3 * time.Second
+const lookEach = 3 * time.Second
 
 // rereadMost is how soon the next look may follow if a token names a key that is awaited.
 const rereadMost = 500 * time.Millisecond
@@ -97,7 +97,7 @@ func (l *Live) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(Each):
+		case <-time.After(lookEach):
 		case <-l.awaited:
 		}
 		l.Look(ctx) // it logs its error
