@@ -254,7 +254,7 @@ func forbidden(name, imported string, floor func(string) int) string {
 		if slices.Contains(aboveLeaves[name], imported) {
 			return ""
 		}
-		if !under("edge") && !under("wasm/abi") && !under("wasm/effect") &&
+		if !under("edge") && !under("wasm/abi") && !under("wasm/effect") && !under("wasm/cursor") &&
 			!slices.Contains([]string{"core/web", "core/reply", "core/host", "core/kv", "core/problem"}, imported) {
 			return "the edge knows the core by its leaves alone"
 		}
@@ -266,7 +266,11 @@ func forbidden(name, imported string, floor func(string) int) string {
 			return "an adapter imports core/kv and nothing else"
 		}
 	case "wasm":
-		if name == "wasm/abi" && !slices.Contains([]string{"core/web", "core/host", "core/kv"}, imported) {
+		if name == "wasm/cursor" {
+			return "a leaf imports nothing"
+		}
+		if name == "wasm/abi" && !under("wasm/cursor") &&
+			!slices.Contains([]string{"core/web", "core/host", "core/kv"}, imported) {
 			return "both sides share the wire format and nothing else"
 		}
 		if name == "wasm/effect" && !under("wasm/abi") &&
