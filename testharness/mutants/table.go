@@ -435,7 +435,7 @@ return unfit`,
 		breaks: "--check passes fewer partitions than the store's sessions use",
 		pkg:    "cmd/verge",
 		old:    `edge.CheckPartitions(ctx, store, pl.core.Partitions)`,
-		new:    `error(nil)`,
+		new:    `edge.CheckPartitions(ctx, store, 1<<16)`,
 		ask:    []string{"./cmd/verge TestCheckCompares"},
 	},
 	{
