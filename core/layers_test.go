@@ -255,7 +255,7 @@ func forbidden(name, imported string, floor func(string) int) string {
 		if slices.Contains(aboveLeaves[name], imported) {
 			return ""
 		}
-		if !under("edge") && !under("wasm/abi") && !under("wasm/effect") &&
+		if !under("edge") && !under("wasm/abi") && !under("wasm/effect") && !under("wasm/cursor") &&
 			!slices.Contains([]string{"core/web", "core/reply", "core/host", "core/kv", "core/problem"}, imported) {
 			return "the edge knows the core by its leaves alone"
 		}
@@ -267,7 +267,11 @@ func forbidden(name, imported string, floor func(string) int) string {
 			return "an adapter imports core/kv and nothing else"
 		}
 	case "wasm":
-		if name == "wasm/abi" && !slices.Contains([]string{"core/web", "core/host", "core/kv"}, imported) {
+		if name == "wasm/cursor" {
+			return "a leaf imports nothing"
+		}
+		if name == "wasm/abi" && !under("wasm/cursor") &&
+			!slices.Contains([]string{"core/web", "core/host", "core/kv"}, imported) {
 			return "both sides share the wire format and nothing else"
 		}
 		if name == "wasm/effect" && !under("wasm/abi") &&
@@ -310,6 +314,19 @@ func TestTheAssemblyLinksWhatItIsHanded(t *testing.T) {
 	}
 	if len(linked) != len(runModules) {
 		t.Errorf("architecture: %v link %s, want %v: is it still there by that name?", linked, wazero, runModules)
+	}
+}
+
+// Publishers' tests import the harness. They link the runtime for WebAssembly only if they ask for it.
+func TestTheHarnessLinksNoRuntimeForWebAssembly(t *testing.T) {
+	packages := goList(t, "./testharness")
+	if _, ok := packages[module+"/edge"]; !ok {
+		t.Error("architecture: the harness does not put its service together by package edge")
+	}
+	for path := range packages {
+		if strings.HasPrefix(path, "github.com/tetratelabs/wazero") || path == module+"/edge/wasmhost" {
+			t.Errorf("architecture: testharness links %s", path)
+		}
 	}
 }
 

@@ -57,8 +57,8 @@ import (
 	"github.com/verge-id/verge/edge/storewatch"
 )
 
-// Config says what a service is made of. Core.BaseURL, Store.KV, Keyring and Public are needed. Every
-// other zero value works.
+// Config says what a service is made of. Core.BaseURL, Store.KV and Keyring are needed. Every other zero
+// value works.
 type Config struct {
 	// Core is the configuration of the service itself.
 	Core core.Config
@@ -75,6 +75,10 @@ type Config struct {
 	// KeyringFile reads the file of Keyring again, so that a rotation needs no restart. Nil: the ring
 	// never changes.
 	KeyringFile func() ([]byte, error)
+
+	// KeyringByHand says that the program calls Service.Tend itself. False: Serve does so every few
+	// seconds, as instances that share a store need it.
+	KeyringByHand bool
 
 	// Egress configures the client for requests to webhook receivers and providers. The zero value
 	// has the limits of the contract.
@@ -95,9 +99,10 @@ type Config struct {
 	// StoreBudget is how long all calls of one request to the store may take together. Zero: 5 s.
 	StoreBudget time.Duration
 
-	// Public serves users and publishers. Admin serves the operators' API, which asks for
+	// Public serves users and publishers. Nil: the service has no network, for a program that only
+	// works jobs, or that calls Service.Engine itself. Admin serves the operators' API, which asks for
 	// Core.OperatorToken; nil: there is none. Ops serves health and metrics, which ask for no
-	// credential; nil: there are none.
+	// credential; nil: there are none. Both need Public.
 	Public, Admin, Ops net.Listener
 
 	Log    *slog.Logger     // nil discards
@@ -171,21 +176,21 @@ type Service struct {
 	ring   *keyring.Live
 	host   host.Host
 	native *core.Service
-	opened engine.Engine // nil if Open failed before it made one
-	engine engine.Engine // the same with the limits for requests from the network
-	server *server.Server
+	opened engine.Engine                 // nil if Open failed before it made one
+	engine engine.Engine                 // the same with the limits for requests from the network
+	server *server.Server                // nil: there is no network
 	runner atomic.Pointer[runner.Runner] // nil: nothing runs
 	close  func() error
 }
 
-// Open puts a service together. The caller must call Run or Close. Open panics without Store.KV or
-// Public, because that is a mistake in the program.
+// Open puts a service together. The caller must call Run or Close. Open panics without Store.KV, and with
+// Admin or Ops but no Public, because that is a mistake in the program.
 func Open(ctx context.Context, c Config) (*Service, error) {
 	switch {
 	case c.Store.KV == nil:
 		panic("edge: Config.Store.KV is nil")
-	case c.Public == nil:
-		panic("edge: Config.Public is nil; pass a listener")
+	case c.Public == nil && (c.Admin != nil || c.Ops != nil):
+		panic("edge: Config.Public is nil, but Admin or Ops is not; pass a listener")
 	}
 	s := &Service{config: c.withDefaults()}
 	s.close = sync.OnceValue(s.letGo)
@@ -228,7 +233,9 @@ func (s *Service) open(ctx context.Context) error {
 	}
 	s.opened = opened
 	s.engine = served{s.opened, s.ring, c.StoreBudget}
-	s.server = server.New(s.serverConfig())
+	if c.Public != nil {
+		s.server = server.New(s.serverConfig())
+	}
 	return nil
 }
 
@@ -331,14 +338,24 @@ func (s *Service) endIfLost(ctx context.Context, end context.CancelCauseFunc) {
 }
 
 // Serve answers requests and follows the key ring until ctx is done, and then drains; see
-// server.Server.Run. It is Run without jobs, for a program whose jobs run elsewhere. It must be called
-// only once. Call Close after it.
+// server.Server.Run. It is Run without jobs, for a program whose jobs run elsewhere. A service without a
+// network follows the key ring only. Serve must be called only once. Call Close after it.
 func (s *Service) Serve(ctx context.Context) error {
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	go s.ring.Run(following)
+	if !s.config.KeyringByHand {
+		go s.ring.Run(following)
+	}
+	if s.server == nil {
+		<-ctx.Done()
+		return nil
+	}
 	return s.server.Run(ctx)
 }
+
+// Tend reads the key ring's file again and compares the ring with the store now, for a program that knows
+// that the file has changed, or that has set KeyringByHand.
+func (s *Service) Tend(ctx context.Context) error { return s.ring.Look(ctx) }
 
 // Work runs tasks as they fall due until ctx is done, and then drains; see runner.Runner.Run. It is the
 // other half of Run. After it has returned, it may be called again.

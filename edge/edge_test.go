@@ -7,8 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -368,5 +370,77 @@ func TestWorkCanBeginAgain(t *testing.T) {
 			t.Error(err)
 		}
 		s.Host().Wake("p0", time.Now()) // no runner runs, and the call does no harm
+	}
+}
+
+func TestAServiceWithoutANetwork(t *testing.T) {
+	conf := config(t)
+	conf.Public.Close()
+	conf.Public = nil
+	s := open(t, conf)
+	if r := s.Engine().Handle(t.Context(), &web.Request{Method: "GET", Path: "/none"}); r.Status != 404 {
+		t.Errorf("its engine answers %d, want 404", r.Status)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	select {
+	case err := <-ended:
+		t.Fatalf("it ended before its context: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+
+	for name, change := range map[string]func(*edge.Config){
+		"operators' API": func(c *edge.Config) { c.Admin = listen(t) },
+		"health":         func(c *edge.Config) { c.Ops = listen(t) },
+	} {
+		t.Run(name+" without a public listener is a mistake in the program", func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("Open did not panic")
+				}
+			}()
+			c := config(t)
+			c.Public.Close()
+			c.Public = nil
+			change(&c)
+			edge.Open(t.Context(), c)
+		})
+	}
+}
+
+// A program that tends the key ring by hand decides when a rotation is seen.
+func TestAKeyRingThatIsTendedByHand(t *testing.T) {
+	conf := config(t)
+	conf.KeyringByHand = true
+	file, err := conf.Keyring.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reads atomic.Int32
+	conf.KeyringFile = func() ([]byte, error) { reads.Add(1); return file, nil }
+	s := open(t, conf)
+	opened := reads.Load()
+	next := conf.Keyring
+	next.Keys = slices.Clone(next.Keys)
+	if err := next.Rotate(rand.Reader, time.Now(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if file, err = next.Marshal(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Tend(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := reads.Load() - opened; n != 1 {
+		t.Errorf("the file was read %d times, want once", n)
+	}
+	item, err := conf.Store.KV.Get(t.Context(), kv.Key{Partition: integration.Partition, Name: "c/ring"})
+	if err != nil || !strings.Contains(string(item.Value), next.Keys[0].ID) {
+		t.Errorf("the store's set is %s, %v; want the new key %s in it", item.Value, err, next.Keys[0].ID)
 	}
 }

@@ -24,32 +24,45 @@ func (e *PartitionsError) Error() string {
 		"set it to %d or more", e.Configured, e.Used, e.Used)
 }
 
+// CheckPartitions refuses a number of partitions as Open does, with a *PartitionsError, and changes nothing
+// in the store.
+func CheckPartitions(ctx context.Context, store kv.KV, n int) error {
+	_, _, err := comparePartitions(ctx, store, n)
+	return err
+}
+
+// comparePartitions returns the number in the store, 0 if there is none, and the transaction that wrote it.
+func comparePartitions(ctx context.Context, store kv.KV, n int) (before int, tx string, err error) {
+	switch it, err := store.Get(ctx, partitionsKey); {
+	case err == nil:
+		if before, err = strconv.Atoi(string(it.Value)); err != nil {
+			return 0, "", fmt.Errorf("store: %s is no number of partitions: was it written by something else?",
+				partitionsKey)
+		}
+		tx = it.Tx
+	case !errors.Is(err, kv.ErrNotFound):
+		return 0, "", fmt.Errorf("store: %w", err)
+	}
+	if before > n {
+		return before, tx, &PartitionsError{Configured: n, Used: before}
+	}
+	return before, tx, nil
+}
+
 // keepPartitions stores the number. It refuses one that is smaller than the number there.
 func keepPartitions(ctx context.Context, store kv.KV, random io.Reader, n int) error {
 	for range 5 { // instances that start at the same time may conflict
-		before, check := 0, kv.Check{Name: partitionsKey.Name}
-		switch it, err := store.Get(ctx, partitionsKey); {
-		case err == nil:
-			if before, err = strconv.Atoi(string(it.Value)); err != nil {
-				return fmt.Errorf("store: %s is no number of partitions: was it written by something else?",
-					partitionsKey)
-			}
-			check.Tx = it.Tx
-		case !errors.Is(err, kv.ErrNotFound):
-			return fmt.Errorf("store: %w", err)
-		}
-		if before > n {
-			return &PartitionsError{Configured: n, Used: before}
-		}
-		if before == n {
-			return nil
+		before, tx, err := comparePartitions(ctx, store, n)
+		if err != nil || before == n {
+			return err
 		}
 		id, err := kv.NewTxID(random)
 		if err != nil {
 			return err
 		}
-		err = store.Commit(ctx, kv.Tx{ID: id, Partition: partitionsKey.Partition, Checks: []kv.Check{check},
-			Puts: []kv.Put{{Name: partitionsKey.Name, Value: []byte(strconv.Itoa(n))}}})
+		err = store.Commit(ctx, kv.Tx{ID: id, Partition: partitionsKey.Partition,
+			Checks: []kv.Check{{Name: partitionsKey.Name, Tx: tx}},
+			Puts:   []kv.Put{{Name: partitionsKey.Name, Value: []byte(strconv.Itoa(n))}}})
 		var conflict *kv.Conflict
 		if err != nil && !errors.As(err, &conflict) && !errors.Is(err, kv.ErrUnknown) {
 			return fmt.Errorf("store: %w", err)

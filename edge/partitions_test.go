@@ -22,7 +22,11 @@ func TestPartitionsOnlyGrow(t *testing.T) {
 		{4, "store.partitions: 4, but sessions of this store are spread over 16; set it to 16 or more"},
 		{17, ""}, {16, "spread over 17"},
 	} {
+		checked := CheckPartitions(t.Context(), store, c.n)
 		err := keepPartitions(t.Context(), store, rand.Reader, c.n)
+		if (checked == nil) != (err == nil) || err != nil && checked.Error() != err.Error() {
+			t.Errorf("%d partitions: %v, but the check said %v", c.n, err, checked)
+		}
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%d partitions: %v, want %q", c.n, err, c.err)
 		}

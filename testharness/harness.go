@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -21,6 +22,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/server"
@@ -108,6 +110,7 @@ type Harness struct {
 	adminAt string
 	opsAt   string // "": the service is remote
 	remote  Remote // nil: it is not
+	service *edge.Service
 }
 
 // Engine runs the core.
@@ -171,13 +174,19 @@ func New(t testing.TB, opts *Options) *Harness {
 	}
 	h.Sink = newSink(t, h.Now)
 
-	metrics := server.NewMetrics()
-	log := slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if h.opts.Remote != nil {
-		h.startRemote(log, metrics)
-		h.seed()
-		return h
+		h.startRemote()
+	} else {
+		h.startHere()
 	}
+	h.seed()
+	h.serve()
+	return h
+}
+
+// startHere makes a service that runs in this process.
+func (h *Harness) startHere() {
+	h.t.Helper()
 	public, admin, ops := h.listen(), h.listen(), h.listen()
 	h.BaseURL = cmp.Or(h.productionURL(), "http://"+public.Addr().String())
 	h.adminAt, h.opsAt = "http://"+admin.Addr().String(), "http://"+ops.Addr().String()
@@ -185,18 +194,42 @@ func New(t testing.TB, opts *Options) *Harness {
 		Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 128}, // and no proxy
 		base:      h.BaseURL, addr: public.Addr().String(),
 	})
-	h.startCore(log, metrics)
-	h.seed()
-	h.serve(server.Config{
-		Engine: h.Engine, Public: public,
-		Admin: h.Engine.Admin, AdminListener: admin,
-		Routes: core.Routes(), AdminRoutes: core.AdminRoutes(),
-		Ops: ops, Log: log, Metrics: metrics,
-		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-		HandleTimeout:  h.opts.HandleTimeout,
-		IdleGrace:      time.Nanosecond,
+	h.open(edge.Config{
+		Core: h.config(), Public: public, Admin: admin, Ops: ops,
+		Server: server.Config{
+			TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			HandleTimeout:  h.opts.HandleTimeout,
+			IdleGrace:      time.Nanosecond,
+		},
 	})
-	return h
+}
+
+// startEngine is edge.Config.Engine.
+func (h *Harness) startEngine(_ context.Context, s edge.Setup) (engine.Engine, error) {
+	h.Service = s.Native
+	switch {
+	case h.remote != nil:
+		return s.Native, nil
+	case h.opts.Engine != nil:
+		h.Engine = h.opts.Engine(s.Core, s.Host, h.Keyring)
+	default:
+		h.Engine = native{s.Native}
+	}
+	return h.Engine, nil
+}
+
+// open puts the service together as `verge serve` does, on the harness's store and clock. Nothing of it
+// runs by itself: Settle does what is due, and looks at the key ring.
+func (h *Harness) open(c edge.Config) {
+	h.t.Helper()
+	c.Engine = h.startEngine
+	c.Store.KV, c.Keyring, c.KeyringByHand = h.KV, h.Keyring, true
+	c.Egress = egress.Config{Dev: true, Timeout: h.opts.WebhookTimeout}
+	c.Now, c.Random = h.Now, h.opts.Random
+	c.Log = slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	var err error
+	h.service, err = edge.Open(context.Background(), c)
+	h.must(err)
 }
 
 func (h *Harness) productionURL() string {
@@ -268,33 +301,6 @@ func (h *Harness) config() core.Config {
 	return c
 }
 
-func (h *Harness) host(log *slog.Logger, metrics *server.Metrics) host.Host {
-	h.t.Helper()
-	ring, err := h.Keyring.Ring(ringHost, h.opts.Random, h.Now)
-	h.must(err)
-	return host.Host{
-		KV: h.KV, Sealer: ring, Now: h.Now, Random: h.opts.Random, Log: log, Count: metrics.Count,
-		Fetch: egress.New(egress.Config{Dev: true, Timeout: h.opts.WebhookTimeout}),
-	}
-}
-
-// ringHost is one name for all harnesses, so that two which share a ring also
-// share tokens.
-const ringHost = "verge.example"
-
-func (h *Harness) startCore(log *slog.Logger, metrics *server.Metrics) {
-	h.t.Helper()
-	cfg := h.config()
-	on := h.host(log, metrics)
-	var err error
-	h.Service, err = core.New(cfg, on)
-	h.must(err)
-	h.Engine = native{h.Service}
-	if h.opts.Engine != nil {
-		h.Engine = h.opts.Engine(cfg, on, h.Keyring)
-	}
-}
-
 func (h *Harness) seed() {
 	h.t.Helper()
 	h.Publisher = h.seedPublisher("pub_shop", "5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a", "/shop")
@@ -335,14 +341,14 @@ func (h *Harness) seedIntegration(p *Publisher, i *Integration) {
 	h.must(err)
 }
 
-func (h *Harness) serve(c server.Config) {
+func (h *Harness) serve() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- server.New(c).Run(ctx) }()
+	go func() { done <- h.service.Serve(ctx) }()
 	h.t.Cleanup(func() {
 		h.client.CloseIdleConnections()
 		stop()
-		if err := <-done; err != nil {
+		if err := errors.Join(<-done, h.service.Close()); err != nil {
 			h.t.Errorf("testharness: the server did not end well: %v", err)
 		}
 		if h.t.Failed() {
@@ -374,13 +380,15 @@ func (h *Harness) Reconfigure(i *Integration, secret string, change func(*integr
 // Now is what the clock shows.
 func (h *Harness) Now() time.Time { return h.clock.Now() }
 
-// Settle runs everything that is due now: it delivers webhooks and ends
-// sessions. It returns when the next thing falls due, zero if nothing will.
+// Settle runs everything that is due now: it delivers webhooks, ends sessions
+// and looks at the key ring. It returns when the next thing falls due, zero if
+// nothing will.
 //
 // An error of the store fails the test. A test of such errors calls
 // Engine.RunDue instead.
 func (h *Harness) Settle() (next time.Time) {
 	h.t.Helper()
+	h.must(h.service.Tend(context.Background()))
 	next, err := h.Engine.RunDue(context.Background())
 	h.must(err)
 	return next

@@ -1,14 +1,13 @@
 package testharness
 
 import (
-	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
-	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/edge"
 )
 
 // Remote is a service outside of this process: an engine and the server in
@@ -42,9 +41,13 @@ type RemoteConfig struct {
 	HandleTimeout  time.Duration // 0: 15 s
 }
 
-// startRemote starts the service elsewhere. A native service on the same store
-// writes the publishers.
-func (h *Harness) startRemote(log *slog.Logger, metrics *server.Metrics) {
+// ringHost is what the tokens of every Remote are bound to, so that two which share a ring share tokens,
+// too: each has a BaseURL of its own.
+const ringHost = "verge.example"
+
+// startRemote starts the service elsewhere. A service without a network, on the same store, writes the
+// publishers.
+func (h *Harness) startRemote() {
 	h.t.Helper()
 	h.BaseURL = h.productionURL()
 	cfg := h.config()
@@ -60,9 +63,6 @@ func (h *Harness) startRemote(log *slog.Logger, metrics *server.Metrics) {
 	if h.KV == nil {
 		h.KV = r.KV()
 	}
-
-	cfg.BaseURL = h.BaseURL
-	var err error
-	h.Service, err = core.New(cfg, h.host(log, metrics))
-	h.must(err)
+	cfg.BaseURL = "https://" + ringHost
+	h.open(edge.Config{Core: cfg})
 }

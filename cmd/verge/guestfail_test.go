@@ -38,94 +38,16 @@ func TestGuestsThatFailUnderAServer(t *testing.T) {
 				unlimited+g.section(module, "module_key = \""+g.public+"\"\ninterruptible = true"))
 			in := site.start()
 
-			// Meanwhile others do verifications. The only failure that they may see is a 503.
-			var beside struct {
-				sync.Mutex
-				acknowledged []*walked
-				hit          int
-			}
-			over := make(chan struct{})
-			var walkers sync.WaitGroup
-			for range 3 {
-				walkers.Go(func() {
-					for {
-						select {
-						case <-over:
-							return
-						default:
-						}
-						w, err := walkOn(in.publisher)
-						beside.Lock()
-						beside.acknowledged = append(beside.acknowledged, w)
-						if err != nil {
-							beside.hit++
-							if !strings.Contains(err.Error(), "503") {
-								t.Errorf("another request meanwhile: %v", err)
-							}
-						}
-						beside.Unlock()
-					}
-				})
-			}
+			others := walkBeside(t, in.publisher, 3)
 			var victims []*walked
 			for _, kind := range c.kinds {
 				if kind == "loop" && testing.Short() {
 					continue // each time it takes the server's whole limit of 15 s
 				}
-				if kind != "loop" {
-					status, body := in.startFor(t, kind+":start")
-					if status != 503 || !strings.Contains(body, `"code":"UNAVAILABLE"`) ||
-						strings.Contains(body, "redirect_url") {
-						t.Errorf("%s at the start: %d %s", kind, status, body)
-					}
-					servedAgain(t, in)
-				}
-				status, body := in.startFor(t, kind+":act")
-				var s struct {
-					SessionID   string `json:"session_id"`
-					RedirectURL string `json:"redirect_url"`
-				}
-				if status != 200 || json.Unmarshal([]byte(body), &s) != nil {
-					// It may have been in a guest that failed on another request, so it tries again.
-					servedAgain(t, in)
-					if status, body = in.startFor(t, kind+":act"); status != 200 || json.Unmarshal([]byte(body), &s) != nil {
-						t.Fatalf("%s: start: %d %s", kind, status, body)
-					}
-				}
-				token, err := in.approve(s.RedirectURL)
-				if err == nil || token != "" || !strings.Contains(err.Error(), "503") {
-					t.Errorf("%s: the guest failed, and a result was granted: %q, %v", kind, token, err)
-				}
-				servedAgain(t, in)
-				var state []byte
-				eventually(t, "its state", func() bool {
-					status, _, state, err = in.api("GET", "/api/v1/verify/sessions/"+s.SessionID, nil)
-					return err == nil && status == 200
-				})
-				if strings.Contains(string(state), "COMPLETED") || strings.Contains(string(state), `"valid":true`) {
-					t.Errorf("%s: the guest failed, and something was granted: %s", kind, state)
-				}
-				victims = append(victims, &walked{id: s.SessionID, started: true})
+				victims = append(victims, failOn(t, in, kind))
 			}
-			close(over)
-			walkers.Wait()
-
-			all := append(victims, beside.acknowledged...)
-			lost := func() (lost []string) {
-				for _, w := range all {
-					if w.started && !sink.has(w.id, "started") {
-						lost = append(lost, w.id+" started")
-					}
-					if w.completed && !sink.has(w.id, "completed") {
-						lost = append(lost, w.id+" completed")
-					}
-				}
-				return lost
-			}
-			// The tasks that a guest had claimed when it failed are due again after their lease, 29 s.
-			if !within(patience, func() bool { return len(lost()) == 0 }) {
-				t.Errorf("I3: lost: %v", lost())
-			}
+			acknowledged, hit := others.end()
+			sink.lostNothing(t, append(victims, acknowledged...))
 			for _, w := range victims {
 				if sink.has(w.id, "completed") {
 					t.Errorf("%s was completed", w.id)
@@ -134,14 +56,116 @@ func TestGuestsThatFailUnderAServer(t *testing.T) {
 			for _, what := range sink.complaints() {
 				t.Error(what)
 			}
-			if beside.hit == len(beside.acknowledged) {
+			if hit == len(acknowledged) {
 				t.Error("no other request was served meanwhile")
 			}
 			if n := strings.Count(in.logs.String(), "is replaced"); n < len(victims) {
 				t.Errorf("%d guests were replaced, want at least %d: %s", n, len(victims), in.logs)
 			}
-			t.Logf("%d walks beside, of which %d were hit", len(beside.acknowledged), beside.hit)
+			t.Logf("%d walks beside, of which %d were hit", len(acknowledged), hit)
 		})
+	}
+}
+
+// beside are clients that do verifications while guests fail. The only failure that they may see is a 503.
+type beside struct {
+	over    chan struct{}
+	walkers sync.WaitGroup
+
+	mu           sync.Mutex
+	acknowledged []*walked
+	hit          int
+}
+
+func walkBeside(t *testing.T, p *publisher, clients int) *beside {
+	b := &beside{over: make(chan struct{})}
+	for range clients {
+		b.walkers.Go(func() {
+			for {
+				select {
+				case <-b.over:
+					return
+				default:
+				}
+				w, err := walkOn(p)
+				b.mu.Lock()
+				b.acknowledged = append(b.acknowledged, w)
+				if err != nil {
+					b.hit++
+					if !strings.Contains(err.Error(), "503") {
+						t.Errorf("another request meanwhile: %v", err)
+					}
+				}
+				b.mu.Unlock()
+			}
+		})
+	}
+	return b
+}
+
+// end returns what the clients have done, and how many of their walks met a failure.
+func (b *beside) end() (acknowledged []*walked, hit int) {
+	close(b.over)
+	b.walkers.Wait()
+	return b.acknowledged, b.hit
+}
+
+// failOn makes a guest fail on a start and on a user's decision. It returns the session of the latter.
+func failOn(t *testing.T, in *served, kind string) *walked {
+	t.Helper()
+	if kind != "loop" {
+		status, body := in.startFor(t, kind+":start")
+		if status != 503 || !strings.Contains(body, `"code":"UNAVAILABLE"`) ||
+			strings.Contains(body, "redirect_url") {
+			t.Errorf("%s at the start: %d %s", kind, status, body)
+		}
+		servedAgain(t, in)
+	}
+	status, body := in.startFor(t, kind+":act")
+	var s struct {
+		SessionID   string `json:"session_id"`
+		RedirectURL string `json:"redirect_url"`
+	}
+	if status != 200 || json.Unmarshal([]byte(body), &s) != nil {
+		// It may have been in a guest that failed on another request, so it tries again.
+		servedAgain(t, in)
+		if status, body = in.startFor(t, kind+":act"); status != 200 || json.Unmarshal([]byte(body), &s) != nil {
+			t.Fatalf("%s: start: %d %s", kind, status, body)
+		}
+	}
+	token, err := in.approve(s.RedirectURL)
+	if err == nil || token != "" || !strings.Contains(err.Error(), "503") {
+		t.Errorf("%s: the guest failed, and a result was granted: %q, %v", kind, token, err)
+	}
+	servedAgain(t, in)
+	var state []byte
+	eventually(t, "its state", func() bool {
+		status, _, state, err = in.api("GET", "/api/v1/verify/sessions/"+s.SessionID, nil)
+		return err == nil && status == 200
+	})
+	if strings.Contains(string(state), "COMPLETED") || strings.Contains(string(state), `"valid":true`) {
+		t.Errorf("%s: the guest failed, and something was granted: %s", kind, state)
+	}
+	return &walked{id: s.SessionID, started: true}
+}
+
+// lostNothing waits for the events of everything that was acknowledged. The tasks that a guest had claimed
+// when it failed are due again after their lease, 29 s.
+func (e *events) lostNothing(t *testing.T, all []*walked) {
+	t.Helper()
+	lost := func() (lost []string) {
+		for _, w := range all {
+			if w.started && !e.has(w.id, "started") {
+				lost = append(lost, w.id+" started")
+			}
+			if w.completed && !e.has(w.id, "completed") {
+				lost = append(lost, w.id+" completed")
+			}
+		}
+		return lost
+	}
+	if !within(patience, func() bool { return len(lost()) == 0 }) {
+		t.Errorf("I3: lost: %v", lost())
 	}
 }
 

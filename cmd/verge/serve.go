@@ -89,7 +89,7 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		}
 		fmt.Fprintf(p.stdout, "%s is good: mode %s, %s, %s, %d publishers, %d integrations\n",
 			c.source(), conf.Mode, conf.BaseURL, pl.engine, len(pl.site.Publishers), len(pl.site.Integrations))
-		return pl.checkRing(ctx, p.stdout)
+		return pl.compareStore(ctx, p)
 	}
 	hangUps, release := hangUps()
 	defer release()

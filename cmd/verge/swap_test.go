@@ -163,169 +163,203 @@ func TestSwapUnderLoad(t *testing.T) {
 	t.Logf("%d walks in 4 swaps", len(ids))
 }
 
+// refusing is a server on a module that is good, which is given modules that it must refuse.
+type refusing struct {
+	*served
+	*guests
+	good, fine []byte // the module that runs, and one that nobody has compiled
+	used       string // the file of the module that runs
+	refused    int    // how many modules the server has refused
+}
+
 // TestModulesThatAreRefused gives a server modules that it must refuse, by each way that there is. The
 // log and the operators' API say why, and the module in use goes on.
 func TestModulesThatAreRefused(t *testing.T) {
 	g := newGuests(t)
-	good := kit.Module(t)
-	used := g.put("used.wasm", good)
-	g.compile(used)
+	r := &refusing{guests: g, good: kit.Module(t)}
+	r.fine = another(r.good, "never compiled")
+	r.used = g.put("used.wasm", r.good)
+	g.compile(r.used)
 	sink := newEvents(t)
 	sink.trust(testSecret)
-	site := newSite(t, "memory", sink.URL, unlimited+g.section(used, "module_key = \""+g.public+"\""))
-	in := site.start()
+	site := newSite(t, "memory", sink.URL, unlimited+g.section(r.used, "module_key = \""+g.public+"\""))
+	r.served = site.start()
 
 	_, stranger, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fine := another(good, "never compiled")
 	unsigned := func(path string) error { return os.Remove(modules.SignatureFile(path)) }
 	othersSignature := func(path string) error {
-		text := modules.Sign(g.key, digestOf(good), 1).String()
+		text := modules.Sign(g.key, digestOf(r.good), 1).String()
 		return os.WriteFile(modules.SignatureFile(path), []byte(text), 0o600)
 	}
-	refused := 0
-	for _, c := range []struct {
-		name     string
-		wasm     []byte
-		change   func(path string) error
-		says     string
-		compiles bool
-	}{
-		{"not signed", fine, unsigned, "it is not signed, but module_key pins the key " + g.public, false},
-		{"signed by another key", fine, func(path string) error { g.sign(path, stranger, 1); return nil },
+	signedBy := func(path string) error { g.sign(path, stranger, 1); return nil }
+	altered := func(path string) error { return os.WriteFile(path, another(r.good, "other"), 0o600) }
+	for _, c := range []refusedModule{
+		{"a module that is not signed", r.fine, unsigned,
+			"it is not signed, but module_key pins the key " + g.public, false},
+		{"a module that another key signed", r.fine, signedBy,
 			"its signature is not one that the key of module_key", false},
-		{"another module's signature", fine, othersSignature,
+		{"a module with another module's signature", r.fine, othersSignature,
 			"its signature is not one that the key of module_key", false},
-		{"changed after it was signed", fine,
-			func(path string) error { return os.WriteFile(path, another(good, "other"), 0o600) },
-			"its signature is not one", false},
-		{"cut short", fine[:len(fine)/2], nil, "no WebAssembly that can be run", false},
-		{"no guest", []byte("\x00asm\x01\x00\x00\x00"), nil, "is no guest of this version", false},
-		{"what the host does not offer", changed(t, good, "random_get", "random_gex"), nil, "random_gex", true},
-		{"a canary that is not answered", notAnswering(t), nil,
+		{"a module that was changed after it was signed", r.fine, altered, "its signature is not one", false},
+		{"a module that was cut short", r.fine[:len(r.fine)/2], nil, "no WebAssembly that can be run", false},
+		{"a module that is no guest", []byte("\x00asm\x01\x00\x00\x00"), nil,
+			"is no guest of this version", false},
+		{"a module that needs what the host does not offer", changed(t, r.good, "random_get", "random_gex"), nil,
+			"random_gex", true},
+		{"a module that does not answer the canary", notAnswering(t), nil,
 			"it answers the canary request with status 404", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.compiles {
 				g.compile(g.put("compiled first.wasm", c.wasm))
 			}
-			for _, how := range []string{"activate", "SIGHUP"} {
-				path := g.put("next.wasm", c.wasm)
-				if how == "SIGHUP" {
-					path = g.put("used.wasm", c.wasm)
-				}
-				if c.change != nil {
-					if err := c.change(path); err != nil {
-						t.Fatal(err)
-					}
-				}
-				var reason string
-				if how == "activate" {
-					code, out := operate(operator(), in.at, "module", "activate", path)
-					if code != exitFailed || !strings.Contains(out, "MODULE_REFUSED") {
-						t.Errorf("exit code %d: %s", code, out)
-					}
-					reason = out
-				} else {
-					in.hangUp(t)
-					eventually(t, "the refusal", func() bool {
-						r := in.modules(t).Rejected
-						return r != nil && r.Source != sentByOperator && strings.Contains(r.Reason, c.says)
-					})
-					if !strings.Contains(in.logs.String(), "module refused; the one in use stays") {
-						t.Error("the log does not say that the module was refused")
-					}
-				}
-				refused++
-				s := in.modules(t)
-				if s.Rejected == nil || !strings.Contains(s.Rejected.Reason, c.says) ||
-					reason != "" && !strings.Contains(reason, c.says) {
-					t.Errorf("%s: %+v, told %q, want %q", how, s.Rejected, reason, c.says)
-				}
-				if s.Active.Digest != digestOf(good) {
-					t.Errorf("%s: %s runs", how, s.Active.Digest)
-				}
-				if _, err := quietWalk(in.publisher); err != nil {
-					t.Errorf("%s: afterwards: %v", how, err)
-				}
-				g.put("used.wasm", good)
-			}
+			r.refuses(t, c, "next.wasm", r.activate)
+			r.refuses(t, c, "used.wasm", r.reload)
 		})
 	}
-	t.Run("too large, or without a valid token", func(t *testing.T) {
-		patient := newPublisher(in.readyFile)
-		patient.http.Transport.(*http.Transport).ExpectContinueTimeout = patience
-		for _, c := range []struct {
-			token  string
-			body   io.Reader
-			status int
-			code   string
-		}{
-			{testToken, bytes.NewReader(make([]byte, largestModule+1)), 413, "PAYLOAD_TOO_LARGE"},
-			// The request does not say the length.
-			{testToken, io.LimitReader(endless{}, largestModule+1), 413, "PAYLOAD_TOO_LARGE"},
-			{"not-the-operators-token", bytes.NewReader(fine), 401, "UNAUTHORIZED"},
-			{"", bytes.NewReader(fine), 401, "UNAUTHORIZED"},
-		} {
-			req, err := http.NewRequest("POST", "http://"+in.at.Admin+admin.ModulePath, c.body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set("Authorization", "Bearer "+c.token)
-			req.Header.Set("Expect", "100-continue")
-			status, header, body, err := patient.do(req)
-			if err != nil || status != c.status || !strings.Contains(string(body), c.code) {
-				t.Errorf("%d %s %v, want %d", status, body, err, c.status)
-			}
-			if status == 413 {
-				refused++
-			}
-			id := header.Get("X-Request-Id")
-			if id == "" || !strings.Contains(string(body), id) {
-				t.Errorf("contract 4: X-Request-Id %q, body %s", id, body)
-			}
-			eventually(t, "contract 4: the request's ID in the log", func() bool {
-				return strings.Contains(in.logs.String(), id)
-			})
-		}
-		stranger := operator()
-		stranger.getenv = func(name string) (string, bool) {
-			return "not-the-operators-token", name == "VERGE_OPERATOR_TOKEN"
-		}
-		code, out := operate(stranger, in.at, "module", "activate", used)
-		if code != exitFailed || !strings.Contains(out, "does not accept this operator token") {
-			t.Errorf("exit code %d: %s", code, out)
-		}
-		req, err := http.NewRequest("DELETE", "http://"+in.at.Admin+admin.ModulePath, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+testToken)
-		if status, header, body, err := in.do(req); status != 405 || header.Get("Allow") != "GET, POST" {
-			t.Errorf("%d %v %s %v", status, header, body, err)
-		}
-	})
+	t.Run("a module that is too large, or comes without a valid token", r.refusesBefore)
+	t.Run("an operator token that is not accepted is told so", r.refusesStrangers)
 	t.Run("each refusal is counted", func(t *testing.T) {
-		want := "\nverge_wasm_activations_total{result=\"refused\"} " + fmt.Sprint(refused) + "\n"
-		if status, text := in.page(t, in.at.Ops, "/metrics"); status != 200 || !strings.Contains(text, want) {
+		want := "\nverge_wasm_activations_total{result=\"refused\"} " + fmt.Sprint(r.refused) + "\n"
+		if status, text := r.page(t, r.at.Ops, "/metrics"); status != 200 || !strings.Contains(text, want) {
 			_, has, _ := strings.Cut(text, "\nverge_wasm_activations_total{result=\"refused\"}")
 			t.Errorf("%d, the metrics do not have %q but %.10q", status, want, has)
 		}
 	})
-	t.Run("the one in use", func(t *testing.T) {
-		code, out := operate(operator(), in.at, "module", "activate", used)
+	t.Run("the module in use is not activated again", func(t *testing.T) {
+		code, out := operate(operator(), r.at, "module", "activate", r.used)
 		if code != exitOK || !strings.Contains(out, "is active already, since ") {
 			t.Errorf("exit code %d: %s", code, out)
 		}
-		in.hangUp(t)
+		r.hangUp(t)
 		eventually(t, "the log", func() bool {
-			return strings.Count(in.logs.String(), "module is active already") >= 2
+			return strings.Count(r.logs.String(), "module is active already") >= 2
 		})
 	})
-	if s := in.modules(t); s.Active.Digest != digestOf(good) {
+	if s := r.modules(t); s.Active.Digest != digestOf(r.good) {
 		t.Errorf("%+v", s.Active)
+	}
+}
+
+// refusedModule is a module, what is done to its signed file, and the reason that the server gives.
+type refusedModule struct {
+	name     string
+	wasm     []byte
+	change   func(path string) error // nil: nothing
+	says     string
+	compiles bool // whether it can be compiled, which would otherwise be what is wrong
+}
+
+// refuses puts the module into a file, brings the server to look at it, and checks that the server
+// refuses it and goes on. bring returns what the operator was told, "" for nothing.
+func (r *refusing) refuses(
+	t *testing.T, c refusedModule, file string, bring func(*testing.T, string, refusedModule) (told string),
+) {
+	t.Helper()
+	path := r.put(file, c.wasm)
+	if c.change != nil {
+		if err := c.change(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told := bring(t, path, c)
+	r.refused++
+	s := r.modules(t)
+	if s.Rejected == nil || !strings.Contains(s.Rejected.Reason, c.says) ||
+		told != "" && !strings.Contains(told, c.says) {
+		t.Errorf("%s: %+v, told %q, want %q", file, s.Rejected, told, c.says)
+	}
+	if s.Active.Digest != digestOf(r.good) {
+		t.Errorf("%s: %s runs", file, s.Active.Digest)
+	}
+	if _, err := quietWalk(r.publisher); err != nil {
+		t.Errorf("%s: afterwards: %v", file, err)
+	}
+	r.put("used.wasm", r.good)
+}
+
+// activate sends the module as an operator.
+func (r *refusing) activate(t *testing.T, path string, _ refusedModule) (told string) {
+	t.Helper()
+	code, out := operate(operator(), r.at, "module", "activate", path)
+	if code != exitFailed || !strings.Contains(out, "MODULE_REFUSED") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	return out
+}
+
+// reload makes the server read its file of the module again, and waits for the refusal.
+func (r *refusing) reload(t *testing.T, _ string, c refusedModule) (told string) {
+	t.Helper()
+	r.hangUp(t)
+	eventually(t, "the refusal", func() bool {
+		rejected := r.modules(t).Rejected
+		return rejected != nil && rejected.Source != sentByOperator && strings.Contains(rejected.Reason, c.says)
+	})
+	if !strings.Contains(r.logs.String(), "module refused; the one in use stays") {
+		t.Error("the log does not say that the module was refused")
+	}
+	return ""
+}
+
+// refusesBefore sends modules that the server refuses before it looks at them.
+func (r *refusing) refusesBefore(t *testing.T) {
+	patient := newPublisher(r.readyFile)
+	patient.http.Transport.(*http.Transport).ExpectContinueTimeout = patience
+	for _, c := range []struct {
+		token  string
+		body   io.Reader
+		status int
+		code   string
+	}{
+		{testToken, bytes.NewReader(make([]byte, largestModule+1)), 413, "PAYLOAD_TOO_LARGE"},
+		// The request does not say the length.
+		{testToken, io.LimitReader(endless{}, largestModule+1), 413, "PAYLOAD_TOO_LARGE"},
+		{"not-the-operators-token", bytes.NewReader(r.fine), 401, "UNAUTHORIZED"},
+		{"", bytes.NewReader(r.fine), 401, "UNAUTHORIZED"},
+	} {
+		req, err := http.NewRequest("POST", "http://"+r.at.Admin+admin.ModulePath, c.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+c.token)
+		req.Header.Set("Expect", "100-continue")
+		status, header, body, err := patient.do(req)
+		if err != nil || status != c.status || !strings.Contains(string(body), c.code) {
+			t.Errorf("%d %s %v, want %d", status, body, err, c.status)
+		}
+		if status == 413 {
+			r.refused++
+		}
+		id := header.Get("X-Request-Id")
+		if id == "" || !strings.Contains(string(body), id) {
+			t.Errorf("contract 4: X-Request-Id %q, body %s", id, body)
+		}
+		eventually(t, "contract 4: the request's ID in the log", func() bool {
+			return strings.Contains(r.logs.String(), id)
+		})
+	}
+	req, err := http.NewRequest("DELETE", "http://"+r.at.Admin+admin.ModulePath, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+testToken)
+	if status, header, body, err := r.do(req); status != 405 || header.Get("Allow") != "GET, POST" {
+		t.Errorf("%d %v %s %v", status, header, body, err)
+	}
+}
+
+func (r *refusing) refusesStrangers(t *testing.T) {
+	stranger := operator()
+	stranger.getenv = func(name string) (string, bool) {
+		return "not-the-operators-token", name == "VERGE_OPERATOR_TOKEN"
+	}
+	code, out := operate(stranger, r.at, "module", "activate", r.used)
+	if code != exitFailed || !strings.Contains(out, "does not accept this operator token") {
+		t.Errorf("exit code %d: %s", code, out)
 	}
 }
 

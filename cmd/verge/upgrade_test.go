@@ -40,8 +40,7 @@ func TestUpgrade(t *testing.T) {
 		{"all upgraded again", []bool{false, false}},
 		{"after the first rotation", []bool{false, false}},
 	}
-	type open struct{ id, redirect, result string }
-	var carried []open
+	var carried []unfinished
 	var running []member
 	for n, stage := range stages {
 		if n == len(stages)-1 {
@@ -70,21 +69,7 @@ func TestUpgrade(t *testing.T) {
 			<-last.ended
 		}
 		for _, s := range carried {
-			result := s.result
-			var err error
-			if result == "" {
-				if result, err = running[0].approve(s.redirect); err != nil {
-					t.Errorf("%s: a session of the stage before: %v", stage.name, err)
-					continue
-				}
-			}
-			if valid, status, body := running[1].validate(result); !valid {
-				t.Errorf("%s: a result of the stage before: %d %s", stage.name, status, body)
-			}
-			status, _, body, err := running[0].api("GET", "/api/v1/verify/sessions/"+s.id, nil)
-			if err != nil || status != 200 {
-				t.Errorf("%s: a session of the stage before: %d %s %v", stage.name, status, body, err)
-			}
+			goesOn(t, stage.name, s, running)
 		}
 		w := &walkers{fleet: running}
 		w.begin(2)
@@ -93,20 +78,7 @@ func TestUpgrade(t *testing.T) {
 		for _, what := range w.failed() {
 			t.Errorf("%s: %s", stage.name, what)
 		}
-		carried = nil
-		for k := range 20 {
-			id, redirect, err := running[k%2].start(testIntegration)
-			if err != nil {
-				t.Fatalf("%s: %v", stage.name, err)
-			}
-			s := open{id: id, redirect: redirect}
-			if k%4 > 1 {
-				if s.result, err = running[k%2].approve(redirect); err != nil {
-					t.Fatalf("%s: %v", stage.name, err)
-				}
-			}
-			carried = append(carried, s)
-		}
+		carried = leftOpen(t, stage.name, running)
 		for _, id := range w.sessions() {
 			eventually(t, "the events of "+id, func() bool {
 				return sink.has(id, "started") && sink.has(id, "completed")
@@ -116,6 +88,48 @@ func TestUpgrade(t *testing.T) {
 	}
 	for _, what := range sink.complaints() {
 		t.Error(what)
+	}
+}
+
+// unfinished is a session that one stage begins and the next one ends. result is "" before the user decides.
+type unfinished struct{ id, redirect, result string }
+
+// leftOpen begins sessions for the next stage.
+func leftOpen(t *testing.T, stage string, running []member) (all []unfinished) {
+	t.Helper()
+	for k := range 20 {
+		id, redirect, err := running[k%2].start(testIntegration)
+		if err != nil {
+			t.Fatalf("%s: %v", stage, err)
+		}
+		s := unfinished{id: id, redirect: redirect}
+		if k%4 > 1 {
+			if s.result, err = running[k%2].approve(redirect); err != nil {
+				t.Fatalf("%s: %v", stage, err)
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// goesOn ends a session of the stage before.
+func goesOn(t *testing.T, stage string, s unfinished, running []member) {
+	t.Helper()
+	result := s.result
+	var err error
+	if result == "" {
+		if result, err = running[0].approve(s.redirect); err != nil {
+			t.Errorf("%s: a session of the stage before: %v", stage, err)
+			return
+		}
+	}
+	if valid, status, body := running[1].validate(result); !valid {
+		t.Errorf("%s: a result of the stage before: %d %s", stage, status, body)
+	}
+	status, _, body, err := running[0].api("GET", "/api/v1/verify/sessions/"+s.id, nil)
+	if err != nil || status != 200 {
+		t.Errorf("%s: a session of the stage before: %d %s %v", stage, status, body, err)
 	}
 }
 

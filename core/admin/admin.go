@@ -45,13 +45,13 @@ type Admin struct {
 const (
 	indexPath        = "/"       // GET, without a token
 	Root             = "/admin/" // every other path begins with it
-	Prefix           = Root + "v1/"
-	IntegrationsPath = Prefix + "integrations"           // GET
-	TestPath         = Prefix + "integrations/{id}/test" // POST
-	KeysPath         = Prefix + "keys"                   // GET, POST
-	RevokePath       = Prefix + "keys/{id}/revoke"       // POST
-	DeliveriesPath   = Prefix + "deliveries"             // GET; ?state=dead (the default) or waiting
-	ResendPath       = Prefix + "deliveries/{id}/resend" // POST
+	prefix           = Root + "v1/"
+	IntegrationsPath = prefix + "integrations"           // GET
+	TestPath         = prefix + "integrations/{id}/test" // POST
+	KeysPath         = prefix + "keys"                   // GET, POST
+	RevokePath       = prefix + "keys/{id}/revoke"       // POST
+	DeliveriesPath   = prefix + "deliveries"             // GET; ?state=dead (the default) or waiting
+	ResendPath       = prefix + "deliveries/{id}/resend" // POST
 )
 
 // index tells whoever opens this listener in a browser what it is. It needs no

@@ -202,7 +202,7 @@ func TestTheIndexNamesEveryRouteAndNeedsNoToken(t *testing.T) {
 			t.Errorf("the index lacks %q:\n%s", line, resp.Body)
 		}
 	}
-	if n := strings.Count(string(resp.Body), Prefix); n != 7 {
+	if n := strings.Count(string(resp.Body), prefix); n != 7 {
 		t.Errorf("the index has %d routes, want 7:\n%s", n, resp.Body)
 	}
 	if w.Store.Calls() != calls {

@@ -5,7 +5,7 @@ import "time"
 // The module that an engine runs. The core does not know that it is one: its host answers this path, for a
 // server with the engine wasm. The wire form is here because it is part of the operators' API.
 const (
-	ModulePath = Prefix + "module" // GET; POST with the module as the body
+	ModulePath = prefix + "module" // GET; POST with the module as the body
 
 	// ModuleSignatureHeader of a POST has what `verge module sign` writes.
 	ModuleSignatureHeader = "Verge-Module-Signature"

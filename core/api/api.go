@@ -67,30 +67,20 @@ type call struct {
 
 // Lines are headers for an answer that is not there yet. Every request gathers a few of them. A map for them
 // would cost a WASM guest more than the answer's own header does.
-type Lines []Line
+type Lines []line
 
-// Line is one header line.
-type Line struct{ Name, Value string }
+// line is one header line.
+type line struct{ Name, Value string }
 
-// Set adds a line. It replaces a line of the same name.
-func (l *Lines) Set(name, value string) {
+// set adds a line. It replaces a line of the same name.
+func (l *Lines) set(name, value string) {
 	for i := range *l {
 		if (*l)[i].Name == name {
 			(*l)[i].Value = value
 			return
 		}
 	}
-	*l = append(*l, Line{name, value})
-}
-
-// Get returns the value of a line, "" if there is none of that name.
-func (l Lines) Get(name string) string {
-	for _, line := range l {
-		if line.Name == name {
-			return line.Value
-		}
-	}
-	return ""
+	*l = append(*l, line{name, value})
 }
 
 // Handler answers the requests to one path.

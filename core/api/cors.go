@@ -72,8 +72,8 @@ func (c *call) readable(err error) error {
 }
 
 func (c *call) corsHeaders(origin string) {
-	c.header.Set("Access-Control-Allow-Origin", origin)
-	c.header.Set("Vary", "Origin")
-	c.header.Set("Access-Control-Expose-Headers",
+	c.header.set("Access-Control-Allow-Origin", origin)
+	c.header.set("Vary", "Origin")
+	c.header.set("Access-Control-Expose-Headers",
 		"X-Request-Id, X-Correlation-Id, Retry-After, RateLimit, RateLimit-Policy")
 }

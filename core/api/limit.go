@@ -87,8 +87,8 @@ func (c *call) takeKey(rule ratelimit.Rule) error {
 }
 
 func (c *call) limitHeaders(r ratelimit.Result) {
-	c.header.Set("Ratelimit-Policy", r.Policy)
-	c.header.Set("Ratelimit", r.RateLimit)
+	c.header.set("Ratelimit-Policy", r.Policy)
+	c.header.set("Ratelimit", r.RateLimit)
 }
 
 // secretIP limits the address of a request that a secret key belongs on.

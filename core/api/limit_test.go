@@ -49,9 +49,14 @@ func (c *counted) forget(w *world) {
 	w.Directory = integration.NewDirectory(h)
 }
 
-// TestARequestCostsOneStepOfTheLimits: on a store that instances share, every
-// step is a round trip.
-func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
+// metering is a world whose limits count their steps and refuse nobody.
+type metering struct {
+	*world
+	counted *counted
+}
+
+func newMetering(t *testing.T) *metering {
+	t.Helper()
 	w := newWorld(t)
 	many := ratelimit.PerMinute(1000)
 	w.Limits = Limits{
@@ -64,113 +69,154 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 	}
 	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	w.Limiter = &ratelimit.Limiter{Store: c}
-	unknown := map[string]string{}
-	for _, prefix := range []string{integration.SecretPrefix, integration.PublicPrefix} {
-		text, err := integration.GenerateKey(prefix, w.Random)
-		coretest.Must(t, err)
-		unknown[prefix] = text
-	}
-	revoked := w.key(t, "pub_a", testUUID, nil)
-	revokedID := integration.Present(integration.PublicPrefix, revoked).ID()
-	_, err := w.Directory.RevokeKey(ctx, revokedID)
-	coretest.Must(t, err)
+	return &metering{w, c}
+}
+
+// session is the path of a session that is completed, and its result token.
+func (w *metering) session(t *testing.T) (path, result string) {
+	t.Helper()
 	id, result := w.completed(t)
 	text, err := id.Format(w.Sealer)
 	coretest.Must(t, err)
-	session := SessionsPath + text
+	return SessionsPath + text, result
+}
 
-	var (
-		secret    = []string{"secret-ip"}
-		reconcile = []string{"secret-ip", "reconcile-key"}
-		public    = []string{"public-ip"}
-		both      = []string{"public-ip", "public-key"}
-		preflight = []string{"preflight-ip"}
-		page      = []string{"page-ip"}
-	)
-	const own, other = "https://www.publisher.example", "https://evil.example"
-	key := func(text string) string { return startBody(`"public_key":"` + text + `"`) }
-	for _, x := range []struct {
-		name         string
-		handler      Handler
-		path         string
-		header       web.Header
-		body         string
-		want         reply.Code
-		fresh, later []string // charged while the key was not seen yet, and afterwards
-		told         []string // policies that the answer names
-	}{
-		{"start, secret key", Start, StartPath, bearer(w.sk), startBody(), "", secret, secret, secret},
-		{"start, public key", Start, StartPath, nil, key(w.pk), "", both, both, both},
-		{"start, public key, from a page", Start, StartPath, web.Header{"Origin": {own}}, key(w.pk), "",
-			both, both, both},
-		{"validate", Validate, ValidatePath, bearer(w.sk), `{"result_token":"` + result + `"}`, "",
-			secret, secret, secret},
-		{"reconcile", Reconcile, session, bearer(w.sk), "", "", reconcile, reconcile, reconcile},
+// The limits that requests are charged, by the names of their policies.
+var (
+	onSecret    = []string{"secret-ip"}
+	onReconcile = []string{"secret-ip", "reconcile-key"}
+	onPublic    = []string{"public-ip"}
+	onBoth      = []string{"public-ip", "public-key"}
+	onPreflight = []string{"preflight-ip"}
+	onPage      = []string{"page-ip"}
+)
 
-		{"preflight", Preflight, StartPath, web.Header{"Origin": {own}, "Access-Control-Request-Method": {"POST"}},
-			"", "", preflight, preflight, preflight},
-		{"preflight, from another page", Preflight, StartPath,
-			web.Header{"Origin": {other}, "Access-Control-Request-Method": {"POST"}}, "",
-			reply.Forbidden, preflight, preflight, preflight},
-		{"preflight that is none", Preflight, StartPath, nil, "", reply.MethodNotAllowed,
-			preflight, preflight, preflight},
-		{"a hosted page", Page(func() *web.Response { return &web.Response{Status: 200} }), HostedPath, nil, "", "",
-			page, page, page},
+// get returns the value of a header line, "" if there is none of that name.
+func (l Lines) get(name string) string {
+	for _, line := range l {
+		if line.Name == name {
+			return line.Value
+		}
+	}
+	return ""
+}
 
-		{"start, unknown secret key", Start, StartPath, bearer(unknown["svc_sk_"]), startBody(), reply.Unauthorized,
-			secret, secret, secret},
-		{"validate, unknown key", Validate, ValidatePath, bearer(unknown["svc_sk_"]), "{}", reply.Unauthorized,
-			secret, secret, secret},
-		{"validate, no key", Validate, ValidatePath, nil, "{}", reply.Unauthorized, secret, secret, secret},
-		{"reconcile, unknown key", Reconcile, session, bearer(unknown["svc_sk_"]), "", reply.Unauthorized,
-			reconcile, reconcile, secret},
-		{"reconcile, mistyped key", Reconcile, session, bearer(w.sk + "x"), "", reply.Unauthorized,
-			secret, secret, secret},
-		{"reconcile, public key", Reconcile, session, bearer(w.pk), "", reply.Forbidden, secret, secret, secret},
-		{"reconcile, from a page", Reconcile, session, with(bearer(w.sk), "Origin", own), "", reply.Forbidden,
-			secret, secret, secret},
-		{"start, nobody", Start, StartPath, nil, startBody(), reply.Unauthorized, public, public, public},
-		{"start, unknown public key", Start, StartPath, nil, key(unknown["svc_pk_"]), reply.Unauthorized,
-			both, both, public},
-		{"start, mistyped public key", Start, StartPath, nil, key(w.pk + "x"), reply.Unauthorized,
-			public, public, public},
-		{"start, public key of another type", Start, StartPath, nil, startBody(`"public_key":7`),
-			reply.InvalidRequest, public, public, public},
-		{"start, no JSON", Start, StartPath, nil, "{", reply.InvalidRequest, public, public, public},
-		{"start, revoked public key", Start, StartPath, nil, key(revoked), reply.Unauthorized,
-			both, public, public},
-		{"start, from another page", Start, StartPath, web.Header{"Origin": {other}}, key(w.pk), reply.Forbidden,
-			both, public, public},
+// A charged is a request and what it is charged. On a store that instances share, every step is a round
+// trip, so a request costs one.
+type charged struct {
+	name         string
+	handler      Handler
+	path         string
+	header       web.Header
+	body         string
+	want         reply.Code
+	fresh, later []string // charged while the key was not seen yet, and afterwards
+	told         []string // policies that the answer names
+}
+
+const (
+	ownPage   = "https://www.publisher.example"
+	otherPage = "https://evil.example"
+)
+
+func startWith(publicKey string) string { return startBody(`"public_key":"` + publicKey + `"`) }
+
+func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
+	w := newMetering(t)
+	session, result := w.session(t)
+	asks := web.Header{"Origin": {ownPage}, "Access-Control-Request-Method": {"POST"}}
+	asksElsewhere := web.Header{"Origin": {otherPage}, "Access-Control-Request-Method": {"POST"}}
+	page := Page(func() *web.Response { return &web.Response{Status: 200} })
+	for _, x := range []charged{
+		{"a start with a secret key", Start, StartPath, bearer(w.sk), startBody(), "",
+			onSecret, onSecret, onSecret},
+		{"a start with a public key", Start, StartPath, nil, startWith(w.pk), "", onBoth, onBoth, onBoth},
+		{"a start with a public key from a page", Start, StartPath, web.Header{"Origin": {ownPage}},
+			startWith(w.pk), "", onBoth, onBoth, onBoth},
+		{"a validation", Validate, ValidatePath, bearer(w.sk), `{"result_token":"` + result + `"}`, "",
+			onSecret, onSecret, onSecret},
+		{"a reconciliation", Reconcile, session, bearer(w.sk), "", "", onReconcile, onReconcile, onReconcile},
+		{"a preflight", Preflight, StartPath, asks, "", "",
+			onPreflight, onPreflight, onPreflight},
+		{"a preflight from another page", Preflight, StartPath, asksElsewhere, "", reply.Forbidden,
+			onPreflight, onPreflight, onPreflight},
+		{"a preflight that is none", Preflight, StartPath, nil, "", reply.MethodNotAllowed,
+			onPreflight, onPreflight, onPreflight},
+		{"a hosted page", page, HostedPath, nil, "", "", onPage, onPage, onPage},
 	} {
-		t.Run(x.name, func(t *testing.T) {
-			c.forget(w)
-			for turn, charged := range [][]string{x.fresh, x.later} {
-				c.steps = nil
-				header := x.header
-				if header == nil {
-					header = web.Header{}
-				}
-				_, told, err := w.Serve(ctx, &web.Request{Method: "POST", Path: x.path, Header: header,
-					Body: []byte(x.body), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, x.handler)
-				var e *reply.Error
-				errors.As(err, &e)
-				if want := x.want; code(e) != want && !(turn == 1 && code(e) == reply.AlreadyUsed) {
-					t.Errorf("turn %d: %v, want %q", turn+1, err, want)
-				}
-				if len(c.steps) != 1 || !slices.Equal(c.steps[0], charged) {
-					t.Errorf("turn %d: %v is charged, want %v in one step", turn+1, c.steps, charged)
-				}
-				var policies []string
-				for _, p := range strings.Split(told.Get("Ratelimit-Policy"), ", ") {
-					name, _, _ := strings.Cut(strings.TrimPrefix(p, `"`), `"`)
-					policies = append(policies, name)
-				}
-				if !slices.Equal(policies, x.told) || strings.Count(told.Get("Ratelimit"), ";r=") != len(x.told) {
-					t.Errorf("contract 30: turn %d: RateLimit-Policy %q, RateLimit %q, want %v",
-						turn+1, told.Get("Ratelimit-Policy"), told.Get("Ratelimit"), x.told)
-				}
-			}
-		})
+		t.Run(x.name, func(t *testing.T) { w.costs(t, x) })
+	}
+}
+
+func TestARefusedRequestCostsOneStepOfTheLimits(t *testing.T) {
+	w := newMetering(t)
+	unknownSK, unknownPK := w.newKey(t, integration.SecretPrefix), w.newKey(t, integration.PublicPrefix)
+	revoked := w.key(t, "pub_a", testUUID, nil)
+	_, err := w.Directory.RevokeKey(ctx, integration.Present(integration.PublicPrefix, revoked).ID())
+	coretest.Must(t, err)
+	session, _ := w.session(t)
+	for _, x := range []charged{
+		{"a start with an unknown secret key", Start, StartPath, bearer(unknownSK), startBody(), reply.Unauthorized,
+			onSecret, onSecret, onSecret},
+		{"a validation with an unknown key", Validate, ValidatePath, bearer(unknownSK), "{}", reply.Unauthorized,
+			onSecret, onSecret, onSecret},
+		{"a validation without a key", Validate, ValidatePath, nil, "{}", reply.Unauthorized,
+			onSecret, onSecret, onSecret},
+		{"a reconciliation with an unknown key", Reconcile, session, bearer(unknownSK), "", reply.Unauthorized,
+			onReconcile, onReconcile, onSecret},
+		{"a reconciliation with a mistyped key", Reconcile, session, bearer(w.sk + "x"), "", reply.Unauthorized,
+			onSecret, onSecret, onSecret},
+		{"a reconciliation with a public key", Reconcile, session, bearer(w.pk), "", reply.Forbidden,
+			onSecret, onSecret, onSecret},
+		{"a reconciliation from a page", Reconcile, session, with(bearer(w.sk), "Origin", ownPage), "",
+			reply.Forbidden, onSecret, onSecret, onSecret},
+		{"a start without a key", Start, StartPath, nil, startBody(), reply.Unauthorized,
+			onPublic, onPublic, onPublic},
+		{"a start with an unknown public key", Start, StartPath, nil, startWith(unknownPK), reply.Unauthorized,
+			onBoth, onBoth, onPublic},
+		{"a start with a mistyped public key", Start, StartPath, nil, startWith(w.pk + "x"), reply.Unauthorized,
+			onPublic, onPublic, onPublic},
+		{"a start with a public key that is no text", Start, StartPath, nil, startBody(`"public_key":7`),
+			reply.InvalidRequest, onPublic, onPublic, onPublic},
+		{"a start whose body is no JSON", Start, StartPath, nil, "{", reply.InvalidRequest,
+			onPublic, onPublic, onPublic},
+		{"a start with a revoked public key", Start, StartPath, nil, startWith(revoked), reply.Unauthorized,
+			onBoth, onPublic, onPublic},
+		{"a start from another page", Start, StartPath, web.Header{"Origin": {otherPage}}, startWith(w.pk),
+			reply.Forbidden, onBoth, onPublic, onPublic},
+	} {
+		t.Run(x.name, func(t *testing.T) { w.costs(t, x) })
+	}
+}
+
+// costs sends the request twice.
+func (w *metering) costs(t *testing.T, x charged) {
+	w.counted.forget(w.world)
+	for turn, charged := range [][]string{x.fresh, x.later} {
+		w.counted.steps = nil
+		header := x.header
+		if header == nil {
+			header = web.Header{}
+		}
+		_, told, err := w.Serve(ctx, &web.Request{Method: "POST", Path: x.path, Header: header,
+			Body: []byte(x.body), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, x.handler)
+		var e *reply.Error
+		errors.As(err, &e)
+		if want := x.want; code(e) != want && !(turn == 1 && code(e) == reply.AlreadyUsed) {
+			t.Errorf("turn %d: %v, want %q", turn+1, err, want)
+		}
+		if len(w.counted.steps) != 1 || !slices.Equal(w.counted.steps[0], charged) {
+			t.Errorf("turn %d: %v is charged, want %v in one step", turn+1, w.counted.steps, charged)
+		}
+		var policies []string
+		for _, p := range strings.Split(told.get("Ratelimit-Policy"), ", ") {
+			name, _, _ := strings.Cut(strings.TrimPrefix(p, `"`), `"`)
+			policies = append(policies, name)
+		}
+		if !slices.Equal(policies, x.told) || strings.Count(told.get("Ratelimit"), ";r=") != len(x.told) {
+			t.Errorf("contract 30: turn %d: RateLimit-Policy %q, RateLimit %q, want %v",
+				turn+1, told.get("Ratelimit-Policy"), told.get("Ratelimit"), x.told)
+		}
 	}
 }
 
@@ -196,9 +242,9 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	for range 3 {
 		e, header := ask(w.pk)
 		if code(e) != reply.RateLimited || e.RetryAfter != 30 ||
-			header.Get("Ratelimit") != `"public-ip";r=2;t=30, "public-key";r=0;t=30` {
+			header.get("Ratelimit") != `"public-ip";r=2;t=30, "public-key";r=0;t=30` {
 			t.Errorf("want the key refused at its limit and the address not charged: %v, %s",
-				e, header.Get("Ratelimit"))
+				e, header.get("Ratelimit"))
 		}
 	}
 	other := w.key(t, "pub_a", testUUID, nil)
@@ -251,7 +297,7 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 		c.reads, served = 0, 0
 		e, lines := ask("192.0.2.1")
 		if code(e) != reply.RateLimited || e.RetryAfter < 1 ||
-			!strings.HasSuffix(lines.Get("Ratelimit-Policy"), `-ip";q=600;w=60`) {
+			!strings.HasSuffix(lines.get("Ratelimit-Policy"), `-ip";q=600;w=60`) {
 			t.Errorf("contract 30: %s: number 601: %v %v", name, e, lines)
 		}
 		if c.reads != 0 || served != 0 {
@@ -296,7 +342,7 @@ func TestAKeyIsCountedThoughTheCacheDidNotExpectIt(t *testing.T) {
 		if got != "" || fmt.Sprint(c.steps) != want {
 			t.Errorf("turn %d: %q, charged %v, want %s", turn+1, got, c.steps, want)
 		}
-		if p := header.Get("Ratelimit-Policy"); p != `"public-ip";q=60;w=60, "public-key";q=600;w=60` {
+		if p := header.get("Ratelimit-Policy"); p != `"public-ip";q=60;w=60, "public-key";q=600;w=60` {
 			t.Errorf("turn %d: RateLimit-Policy %s", turn+1, p)
 		}
 	}

@@ -153,16 +153,43 @@ func (w *world) completed(t testing.TB) (session.ID, string) {
 	return id, result
 }
 
+// A caller is who calls, and what the API answers to a start, a validation and a reconciliation.
+type caller struct {
+	name                       string
+	header                     web.Header
+	public                     string // in the body, "" for none
+	start, validate, reconcile reply.Code
+}
+
+const ok = reply.Code("")
+
 func TestWhoMayCallWhat(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []caller{
+		{"spec, Authentication 1: a secret key may call everything", bearer(w.sk), "", ok, ok, ok},
+		{"spec, Authentication 1: the scheme may be in lower case",
+			web.Header{"Authorization": {"bearer " + w.sk}}, "", ok, ok, ok},
+		{"spec, Authentication 2: a public key in the body may start only", nil, w.pk,
+			ok, reply.Forbidden, reply.Unauthorized},
+		{"spec, Authentication 3: a public key as bearer may call nothing", bearer(w.pk), "",
+			reply.Forbidden, reply.Forbidden, reply.Forbidden},
+		{"contract 9: a start with both keys is no valid request", bearer(w.sk), w.pk,
+			reply.InvalidRequest, ok, ok},
+		{"contract 9: without a key nothing may be called", nil, "",
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 5, 404: another publisher's key finds nothing", bearer(w.otherSK), "",
+			reply.NotFound, reply.InvalidToken, reply.NotFound},
+	} {
+		t.Run(c.name, func(t *testing.T) { w.calls(t, c) })
+	}
+}
+
+func TestWhoHasNoKeyIsUnauthorized(t *testing.T) {
 	w := newWorld(t)
 	later := w.Clock.Now().Add(time.Hour)
 	expired := w.key(t, "pub_a", "", &later)
-	revoked := w.key(t, "pub_a", "", nil)
-	revokedPK := w.key(t, "pub_a", testUUID, nil)
-	unknown, err := integration.GenerateKey(integration.SecretPrefix, w.Random)
-	coretest.Must(t, err)
-	unknownPK, err := integration.GenerateKey(integration.PublicPrefix, w.Random)
-	coretest.Must(t, err)
+	revoked, revokedPK := w.key(t, "pub_a", "", nil), w.key(t, "pub_a", testUUID, nil)
+	unknown, unknownPK := w.newKey(t, integration.SecretPrefix), w.newKey(t, integration.PublicPrefix)
 	w.Clock.Advance(time.Hour)
 	keys, err := w.Directory.Keys(ctx)
 	coretest.Must(t, err)
@@ -172,99 +199,93 @@ func TestWhoMayCallWhat(t *testing.T) {
 			coretest.Must(t, err)
 		}
 	}
+	for _, c := range []struct {
+		name   string
+		header web.Header
+		public string // in the body, "" for none
+	}{
+		{"contract 5, 401: an empty header is no key", web.Header{"Authorization": {""}}, ""},
+		{"contract 5, 401: an empty bearer is no key", web.Header{"Authorization": {"Bearer "}}, ""},
+		{"contract 5, 401: a key needs the scheme", web.Header{"Authorization": {w.sk}}, ""},
+		{"contract 5, 401: no other scheme will do", web.Header{"Authorization": {"Basic " + w.sk}}, ""},
+		{"contract 5, 401: two headers are no key",
+			web.Header{"Authorization": {"Bearer " + w.sk, "Bearer " + w.sk}}, ""},
+		{"contract 5, 401: nothing may follow the key", bearer(w.sk + " x"), ""},
+		{"contract 5, 401: a mistyped key is refused", bearer(w.sk[:20] + "!" + w.sk[21:]), ""},
+		{"contract 5, 401: an unknown key is refused", bearer(unknown), ""},
+		{"contract 5, 401: an expired key is refused", bearer(expired), ""},
+		{"contract 5, 401: a revoked key is refused", bearer(revoked), ""},
+		{"contract 5, 401: an unknown public key as bearer is refused", bearer(unknownPK), ""},
+		{"contract 5, 401: an unknown public key is refused", nil, unknownPK},
+		{"contract 5, 401: a revoked public key is refused", nil, revokedPK},
+		{"contract 5, 401: a secret key is no public_key", nil, w.sk},
+		{"contract 5, 401: a bad bearer is not saved by a public key", bearer(unknown), w.pk},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w.calls(t, caller{"", c.header, c.public, reply.Unauthorized, reply.Unauthorized, reply.Unauthorized})
+		})
+	}
+}
+
+func TestWhatPagesMayCall(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []caller{
+		{"contract 5, 403: a page may not use a secret key",
+			with(bearer(w.sk), "Origin", "https://www.publisher.example"), "",
+			reply.Forbidden, reply.Forbidden, reply.Forbidden},
+		{"contract 5, 403: nor may what sends Sec-Fetch-Site", with(bearer(w.sk), "Sec-Fetch-Site", "none"), "",
+			reply.Forbidden, reply.Forbidden, reply.Forbidden},
+		{"contract 5: Sec-Fetch-Mode is what servers send", with(bearer(w.sk), "Sec-Fetch-Mode", "cors"), "",
+			ok, ok, ok},
+		{"contract 5, 401: a page with an unknown key is told so",
+			with(bearer(w.newKey(t, integration.SecretPrefix)), "Origin", "https://www.publisher.example"), "",
+			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+		{"contract 7: an allowed page may start with a public key",
+			web.Header{"Origin": {"https://www.publisher.example"}}, w.pk, ok, reply.Forbidden, reply.Unauthorized},
+		{"contract 5, 403: another page may not", web.Header{"Origin": {"https://evil.example"}}, w.pk,
+			reply.Forbidden, reply.Forbidden, reply.Unauthorized},
+		{"contract 5, 403: a page without an origin may not", web.Header{"Origin": {"null"}}, w.pk,
+			reply.Forbidden, reply.Forbidden, reply.Unauthorized},
+	} {
+		t.Run(c.name, func(t *testing.T) { w.calls(t, c) })
+	}
+}
+
+// newKey returns a key that is well formed and that nobody has.
+func (w *world) newKey(t *testing.T, prefix string) string {
+	t.Helper()
+	text, err := integration.GenerateKey(prefix, w.Random)
+	coretest.Must(t, err)
+	return text
+}
+
+func (w *world) calls(t *testing.T, c caller) {
+	// Contract 30 is not what is asked here.
+	w.Limiter = &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}
 	sid, err := session.NewID(w.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
 	coretest.Must(t, err)
 	sidText, err := sid.Format(w.Sealer)
 	coretest.Must(t, err)
-	const ok = reply.Code("")
-
-	for _, c := range []struct {
-		name                       string
-		header                     web.Header
-		public                     string // in the body, "" for none
-		start, validate, reconcile reply.Code
-	}{
-		{"spec, Authentication 1: a secret key", bearer(w.sk), "", ok, ok, ok},
-		{"spec, Authentication 1: the scheme in lower case", web.Header{"Authorization": {"bearer " + w.sk}}, "",
-			ok, ok, ok},
-		{"spec, Authentication 2: a public key in the body", nil, w.pk, ok, reply.Forbidden, reply.Unauthorized},
-		{"spec, Authentication 3: a public key as bearer", bearer(w.pk), "",
-			reply.Forbidden, reply.Forbidden, reply.Forbidden},
-		{"contract 9: both", bearer(w.sk), w.pk, reply.InvalidRequest, ok, ok},
-		{"contract 9: neither", nil, "", reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: an empty header", web.Header{"Authorization": {""}}, "",
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: an empty bearer", web.Header{"Authorization": {"Bearer "}}, "",
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: no scheme", web.Header{"Authorization": {w.sk}}, "",
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: another scheme", web.Header{"Authorization": {"Basic " + w.sk}}, "",
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: two headers", web.Header{"Authorization": {"Bearer " + w.sk, "Bearer " + w.sk}}, "",
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: something behind the key", bearer(w.sk + " x"), "",
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: mistyped", bearer(w.sk[:20] + "!" + w.sk[21:]), "",
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: unknown", bearer(unknown), "",
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: expired", bearer(expired), "",
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: revoked", bearer(revoked), "",
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: an unknown public key as bearer", bearer(unknownPK), "",
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: an unknown public key", nil, unknownPK,
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: a revoked public key", nil, revokedPK,
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: a secret key as public_key", nil, w.sk,
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 401: a bad bearer is not saved by a public key", bearer(unknown), w.pk,
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 5, 403: a secret key from a page", with(bearer(w.sk), "Origin", "https://www.publisher.example"),
-			"", reply.Forbidden, reply.Forbidden, reply.Forbidden},
-		{"contract 5, 403: a secret key with Sec-Fetch-Site", with(bearer(w.sk), "Sec-Fetch-Site", "none"), "",
-			reply.Forbidden, reply.Forbidden, reply.Forbidden},
-		{"contract 5: Sec-Fetch-Mode is what servers send", with(bearer(w.sk), "Sec-Fetch-Mode", "cors"), "",
-			ok, ok, ok},
-		{"contract 5, 401: an unknown key from a page",
-			with(bearer(unknown), "Origin", "https://www.publisher.example"), "",
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
-		{"contract 7: a public key from an allowed page", web.Header{"Origin": {"https://www.publisher.example"}},
-			w.pk, ok, reply.Forbidden, reply.Unauthorized},
-		{"contract 5, 403: a public key from another page", web.Header{"Origin": {"https://evil.example"}}, w.pk,
-			reply.Forbidden, reply.Forbidden, reply.Unauthorized},
-		{"contract 5, 403: a public key from no page's origin", web.Header{"Origin": {"null"}}, w.pk,
-			reply.Forbidden, reply.Forbidden, reply.Unauthorized},
-		{"contract 5, 404: another publisher's key", bearer(w.otherSK), "",
-			reply.NotFound, reply.InvalidToken, reply.NotFound},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			// Contract 30 is not what is asked here.
-			w.Limiter = &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}
-			var public []string
-			if c.public != "" {
-				public = []string{`"public_key":"` + c.public + `"`}
-			}
-			if _, e := w.ask(Start, StartPath, c.header, startBody(public...)); code(e) != c.start {
-				t.Errorf("start: %v, want %q", e, c.start)
-			}
-			_, result := w.completed(t)
-			body := "{" + strings.Join(append(public, `"result_token":"`+result+`"`), ",") + "}"
-			_, e := w.ask(Validate, ValidatePath, c.header, body)
-			if code(e) != c.validate {
-				t.Errorf("validate: %v, want %q", e, c.validate)
-			}
-			if c.validate != ok { // spec, Authentication 6; contract 5: never consumed by the attempt
-				if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); e != nil {
-					t.Errorf("the refused attempt has consumed the token: %v", e)
-				}
-			}
-			if _, e := w.ask(Reconcile, SessionsPath+sidText, c.header, ""); code(e) != c.reconcile {
-				t.Errorf("reconcile: %v, want %q", e, c.reconcile)
-			}
-		})
+	var public []string
+	if c.public != "" {
+		public = []string{`"public_key":"` + c.public + `"`}
+	}
+	if _, e := w.ask(Start, StartPath, c.header, startBody(public...)); code(e) != c.start {
+		t.Errorf("start: %v, want %q", e, c.start)
+	}
+	_, result := w.completed(t)
+	body := "{" + strings.Join(append(public, `"result_token":"`+result+`"`), ",") + "}"
+	_, e := w.ask(Validate, ValidatePath, c.header, body)
+	if code(e) != c.validate {
+		t.Errorf("validate: %v, want %q", e, c.validate)
+	}
+	if c.validate != ok { // spec, Authentication 6; contract 5: never consumed by the attempt
+		if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); e != nil {
+			t.Errorf("the refused attempt has consumed the token: %v", e)
+		}
+	}
+	if _, e := w.ask(Reconcile, SessionsPath+sidText, c.header, ""); code(e) != c.reconcile {
+		t.Errorf("reconcile: %v, want %q", e, c.reconcile)
 	}
 }
 
@@ -754,8 +775,8 @@ func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 		t.Helper()
 		for _, origin := range []string{own, other} {
 			got, header := ask(origin, body)
-			if got != want || (header.Get("Access-Control-Allow-Origin") != "") != (origin == own) ||
-				(header.Get("Vary") != "") != (origin == own) {
+			if got != want || (header.get("Access-Control-Allow-Origin") != "") != (origin == own) ||
+				(header.get("Vary") != "") != (origin == own) {
 				t.Errorf("contract 7: %s, from %s: %s %v", rule, origin, got, header)
 			}
 		}
@@ -769,7 +790,7 @@ func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 	}
 	check("too many", reply.RateLimited, startBody(`"public_key":"`+w.pk+`"`))
 	_, header := ask(own, "{")
-	if !strings.Contains(header.Get("Access-Control-Expose-Headers"), "Retry-After") {
+	if !strings.Contains(header.get("Access-Control-Expose-Headers"), "Retry-After") {
 		t.Errorf("contract 7: the page cannot read Retry-After: %v", header)
 	}
 }
@@ -837,7 +858,7 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 			if code(e) == reply.Forbidden && !strings.Contains(e.Message, "callback_origins") {
 				t.Errorf("%s: %q does not say what to configure", c.rule, e.Message)
 			}
-			if got := lines.Get("Access-Control-Allow-Origin"); (got == page) != (header != nil) {
+			if got := lines.get("Access-Control-Allow-Origin"); (got == page) != (header != nil) {
 				t.Errorf("contract 7: %s: the page that may use the key cannot read why not: %q", c.rule, got)
 			}
 		}

@@ -35,78 +35,18 @@ func TestValidatePublisher(t *testing.T) {
 // testCatalog has the methods of the tests' service.
 var testCatalog = testhost.Catalog(testhost.Kind("sandbox", nil, true), testhost.Kind("wallet", nil, false))
 
-func TestValidateIntegration(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		change func(*Integration)
-		dev    bool
-		want   string // in the error, "" for none
-	}{
-		{"spec, Integration: as it should be", func(*Integration) {}, false, ""},
-		{"spec, Integration: L2", func(i *Integration) { i.Level = "L2" }, false, ""},
-		{"spec, Integration: no UUID", func(i *Integration) { i.ID = "x" }, false, "UUID"},
-		{
-			"contract 25: with the prefix of events",
-			func(i *Integration) { i.ID = "int_" + testUUID },
-			false,
-			"UUID",
-		},
-		{"spec, Integration: UUID in upper case", func(i *Integration) {
-			i.ID = strings.ToUpper(testUUID)
-		}, false, "lower case"},
-		{"spec, Integration: level L3", func(i *Integration) { i.Level = "L3" }, false, "level"},
-		{"spec, Integration: no level", func(i *Integration) { i.Level = "" }, false, "level"},
-		{"spec, Integration: age 0", func(i *Integration) { i.ChallengeAge = 0 }, false, "challenge_age"},
-		{"spec, Integration: age 1", func(i *Integration) { i.ChallengeAge = 1 }, false, ""},
-		{"spec, Integration: age 99", func(i *Integration) { i.ChallengeAge = 99 }, false, ""},
-		{"spec, Integration: age 100", func(i *Integration) { i.ChallengeAge = 100 }, false, "challenge_age"},
-		{"spec, Integration: a negative age", func(i *Integration) { i.ChallengeAge = -1 }, false, "challenge_age"},
-		{"spec, Integration: no method", func(i *Integration) { i.Method = "" }, false, "method"},
-		{
-			"spec, Integration: a method that is not there",
-			func(i *Integration) { i.Method = "palm" },
-			false,
-			"sandbox, wallet",
-		},
-		{"contract 28: webhook over http", func(i *Integration) {
-			i.Webhook.URL = "http://a.example"
-		}, false, "webhook url"},
-		{"contract 28: webhook over http in dev", func(i *Integration) {
-			i.Webhook.URL = "http://127.0.0.1:1/x"
-		}, true, ""},
-		{"contract 28: webhook with another scheme in dev", func(i *Integration) {
-			i.Webhook.URL = "ftp://a.example"
-		}, true, "webhook url"},
-		{"contract 28: webhook with a user name", func(i *Integration) {
-			i.Webhook.URL = "https://u:p@a.example"
-		}, false, "webhook url"},
-		{"contract 28: webhook with a fragment", func(i *Integration) {
-			i.Webhook.URL = "https://a.example/#x"
-		}, false, "webhook url"},
-		{"contract 28: a relative webhook", func(i *Integration) { i.Webhook.URL = "/x" }, false, "webhook url"},
-		{"contract 28: a webhook of more than 2048 bytes", func(i *Integration) {
-			i.Webhook.URL = "https://a.example/" + strings.Repeat("x", 2048)
-		}, false, "webhook url"},
-		{
-			"contract 8: pages may use a public key, and its callbacks are not limited",
-			func(i *Integration) { i.CallbackOrigins = nil },
-			false,
-			"callback_origins",
-		},
-		{"contract 8: the same in dev", func(i *Integration) { i.CallbackOrigins = nil }, true, ""},
-		{"contract 8: no page, and callbacks not limited: for secret keys", func(i *Integration) {
-			i.CallbackOrigins, i.BrowserOrigins = nil, nil
-		}, false, ""},
-		{"contract 5, 409: webhook off", func(i *Integration) { i.Webhook = Webhook{Off: true} }, false, ""},
-		{"contract 5, 409: no webhook yet", func(i *Integration) { i.Webhook = Webhook{} }, false, ""},
-		{
-			"contract 5, 409: off, and yet with a URL",
-			func(i *Integration) { i.Webhook.Off = true },
-			false,
-			"choose one",
-		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+// A judged is a change of a valid integration, and what Validate says of it.
+type judged struct {
+	rule   string
+	change func(*Integration)
+	dev    bool
+	want   string // in the error, "" for none
+}
+
+func judge(t *testing.T, cases []judged) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.rule, func(t *testing.T) {
 			i := sample()
 			c.change(&i)
 			err := i.Validate(testCatalog, c.dev)
@@ -118,7 +58,58 @@ func TestValidateIntegration(t *testing.T) {
 			}
 		})
 	}
+}
 
+func TestValidateIntegration(t *testing.T) {
+	id := func(id string) func(*Integration) { return func(i *Integration) { i.ID = id } }
+	level := func(level string) func(*Integration) { return func(i *Integration) { i.Level = level } }
+	age := func(age int) func(*Integration) { return func(i *Integration) { i.ChallengeAge = age } }
+	method := func(name string) func(*Integration) { return func(i *Integration) { i.Method = name } }
+	judge(t, []judged{
+		{"spec, Integration: the sample is accepted", func(*Integration) {}, false, ""},
+		{"spec, Integration: L2 is a level", level("L2"), false, ""},
+		{"spec, Integration: L3 is no level", level("L3"), false, "level"},
+		{"spec, Integration: a level is needed", level(""), false, "level"},
+		{"spec, Integration: the id is a UUID", id("x"), false, "UUID"},
+		{"contract 25: the id is without the prefix that events give it", id("int_" + testUUID), false, "UUID"},
+		{"spec, Integration: the UUID is in lower case", id(strings.ToUpper(testUUID)), false, "lower case"},
+		{"spec, Integration: the challenge age may be 1", age(1), false, ""},
+		{"spec, Integration: the challenge age may be 99", age(99), false, ""},
+		{"spec, Integration: the challenge age is not 0", age(0), false, "challenge_age"},
+		{"spec, Integration: the challenge age is not 100", age(100), false, "challenge_age"},
+		{"spec, Integration: the challenge age is not negative", age(-1), false, "challenge_age"},
+		{"spec, Integration: a method is needed", method(""), false, "method"},
+		{"spec, Integration: the error for an unknown method names those that exist",
+			method("palm"), false, "sandbox, wallet"},
+		{"contract 8: a public key that pages use needs callback origins",
+			func(i *Integration) { i.CallbackOrigins = nil }, false, "callback_origins"},
+		{"contract 8: in dev it does not", func(i *Integration) { i.CallbackOrigins = nil }, true, ""},
+		{"contract 8: secret keys alone need no callback origins", func(i *Integration) {
+			i.CallbackOrigins, i.BrowserOrigins = nil, nil
+		}, false, ""},
+	})
+}
+
+func TestValidateTheWebhookOfAnIntegration(t *testing.T) {
+	url := func(url string) func(*Integration) { return func(i *Integration) { i.Webhook.URL = url } }
+	judge(t, []judged{
+		{"contract 28: a webhook is over https", url("http://a.example"), false, "webhook url"},
+		{"contract 28: in dev a webhook may be over http", url("http://127.0.0.1:1/x"), true, ""},
+		{"contract 28: in dev no other scheme is allowed", url("ftp://a.example"), true, "webhook url"},
+		{"contract 28: a webhook has no user name", url("https://u:p@a.example"), false, "webhook url"},
+		{"contract 28: a webhook has no fragment", url("https://a.example/#x"), false, "webhook url"},
+		{"contract 28: a webhook is absolute", url("/x"), false, "webhook url"},
+		{"contract 28: a webhook has at most 2048 bytes",
+			url("https://a.example/" + strings.Repeat("x", 2048)), false, "webhook url"},
+		{"contract 5, 409: webhooks may be off",
+			func(i *Integration) { i.Webhook = Webhook{Off: true} }, false, ""},
+		{"contract 5, 409: a webhook may be set later", func(i *Integration) { i.Webhook = Webhook{} }, false, ""},
+		{"contract 5, 409: webhooks that are off have no URL",
+			func(i *Integration) { i.Webhook.Off = true }, false, "choose one"},
+	})
+}
+
+func TestValidateTheOriginsOfAnIntegration(t *testing.T) {
 	for _, c := range []struct {
 		origin  string
 		ok, dev bool // dev: allowed in dev alone
@@ -155,7 +146,9 @@ func TestValidateIntegration(t *testing.T) {
 			}
 		}
 	}
+}
 
+func TestValidateNamesEveryProblemOfAnIntegration(t *testing.T) {
 	everything := Integration{
 		ID:              "x",
 		Level:           "L9",

@@ -96,7 +96,7 @@ func (s Site) Validate(methods method.Catalog, dev bool) error {
 		case len(i.Secret) > maxSecret:
 			bad("its webhook secret: it has %d bytes; at most %d are allowed", len(i.Secret), maxSecret)
 		case i.WebhookURL != "":
-			if why := WeakSecret(i.Secret, dev, i.Publisher, i.Name); why != "" {
+			if why := weakSecret(i.Secret, dev, i.Publisher, i.Name); why != "" {
 				bad("its webhook secret: %s", why)
 			}
 		}

@@ -50,7 +50,7 @@ var _ host.Sealer = (*Ring)(nil)
 type state struct {
 	file     token.Keyring
 	ring     *token.Ring
-	set      Set
+	set      keySet
 	joined   bool      // the store was asked, and set is its set
 	seen     time.Time // when the store was asked last
 	standing Standing
@@ -127,7 +127,7 @@ const maxRaces = 8
 
 // meet reads the set and compares the ring with it. version is "" if the store has no set yet; then set
 // is the ring's own.
-func (r *Ring) meet(ctx context.Context) (set Set, version string, err error) {
+func (r *Ring) meet(ctx context.Context) (set keySet, version string, err error) {
 	file, asked := r.state.Load().file, r.cfg.Now()
 	item, err := r.cfg.KV.Get(ctx, key)
 	var standing Standing
@@ -164,7 +164,7 @@ func (r *Ring) belongs(ctx context.Context) (bool, error) {
 }
 
 // write replaces the set. done is false if another instance was faster.
-func (r *Ring) write(ctx context.Context, next Set, version string) (done bool, err error) {
+func (r *Ring) write(ctx context.Context, next keySet, version string) (done bool, err error) {
 	id, err := kv.NewTxID(r.cfg.Random)
 	if err != nil {
 		return false, err
@@ -183,7 +183,7 @@ func (r *Ring) write(ctx context.Context, next Set, version string) (done bool, 
 }
 
 // reseal seals the webhook secrets with the newest key once it seals, and notes that in the set.
-func (r *Ring) reseal(ctx context.Context, set Set, version string) error {
+func (r *Ring) reseal(ctx context.Context, set keySet, version string) error {
 	sealing := r.state.Load().ring.SealingKey()
 	i := slices.IndexFunc(set.Keys, func(k Key) bool { return k.ID == sealing && !k.Resealed })
 	if i < 0 {
@@ -192,7 +192,7 @@ func (r *Ring) reseal(ctx context.Context, set Set, version string) error {
 	if err := r.directory.Reseal(ctx); err != nil {
 		return err
 	}
-	next := Set{Keys: slices.Clone(set.Keys)}
+	next := keySet{Keys: slices.Clone(set.Keys)}
 	next.Keys[i].Resealed = true
 	_, err := r.write(ctx, next, version)
 	return err
@@ -213,7 +213,7 @@ func (r *Ring) Ready() error {
 	case s.standing.Stranger:
 		return unfit(fmt.Sprintf("the key ring is another fleet's: the store is used with key %s; "+
 			"this ring has key %s", names(s.standing.Missing), ringNames(s.file)))
-	case len(s.standing.Missing) > 0 && !s.standing.Whole(r.cfg.Now()):
+	case len(s.standing.Missing) > 0 && !s.standing.whole(r.cfg.Now()):
 		return unfit(fmt.Sprintf("the key ring lacks key %s, which other instances use: bring this instance their "+
 			"key ring; it has key %s", names(s.standing.Missing), ringNames(s.file)))
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// Set lists the keys that the instances sharing a store use, newest first.
-type Set struct {
+// keySet lists the keys that the instances sharing a store use, newest first.
+type keySet struct {
 	Keys []Key
 }
 
@@ -38,7 +38,7 @@ func (k Key) String() string { return fmt.Sprintf("%s (fingerprint %s)", k.ID, k
 //
 // So an instance can check the set as long as it has any one of the writer's keys. That lets it tell a
 // ring that is out of date from a stranger's.
-func (s Set) marshal(ring token.Keyring) []byte {
+func (s keySet) marshal(ring token.Keyring) []byte {
 	line, err := json.Marshal(s.Keys)
 	if err != nil {
 		panic(err) // strings and times always marshal
@@ -58,11 +58,11 @@ func (s Set) marshal(ring token.Keyring) []byte {
 const maxKeys = 256
 
 // parse reads an item. vouched reports whether a key of the ring made one of its MACs.
-func parse(b []byte, ring token.Keyring) (s Set, vouched bool, err error) {
+func parse(b []byte, ring token.Keyring) (s keySet, vouched bool, err error) {
 	line, second, _ := bytes.Cut(b, []byte{'\n'})
 	var macs map[string][]byte
 	if json.Unmarshal(line, &s.Keys) != nil || json.Unmarshal(second, &macs) != nil || len(s.Keys) > maxKeys {
-		return Set{}, false, errors.New("keyset: the store's item is damaged")
+		return keySet{}, false, errors.New("keyset: the store's item is damaged")
 	}
 	for _, k := range ring.Keys {
 		if mac, ok := macs[k.ID]; ok && token.SameMAC(mac, k.Vouch(line)) {
@@ -72,7 +72,7 @@ func parse(b []byte, ring token.Keyring) (s Set, vouched bool, err error) {
 	return s, vouched, nil
 }
 
-func (s Set) find(id string) (Key, bool) {
+func (s keySet) find(id string) (Key, bool) {
 	i := slices.IndexFunc(s.Keys, func(k Key) bool { return k.ID == id })
 	if i < 0 {
 		return Key{}, false
@@ -81,7 +81,7 @@ func (s Set) find(id string) (Key, bool) {
 }
 
 // newest returns when the newest key begins to seal.
-func (s Set) newest() (from time.Time) {
+func (s keySet) newest() (from time.Time) {
 	for _, k := range s.Keys {
 		if !k.Retired {
 			from = later(from, k.From)
@@ -91,7 +91,7 @@ func (s Set) newest() (from time.Time) {
 }
 
 // has reports whether the fleet uses a key of that id.
-func (s Set) has(id string) bool {
+func (s keySet) has(id string) bool {
 	k, ok := s.find(id)
 	return ok && !k.Retired
 }
@@ -106,9 +106,9 @@ type Standing struct {
 	Stranger bool
 }
 
-// Whole reports whether the ring has every key that the fleet seals with at now. A missing key that
+// whole reports whether the ring has every key that the fleet seals with at now. A missing key that
 // does not seal yet does no harm: until then all instances can open what this instance seals.
-func (s Standing) Whole(now time.Time) bool { return !s.Stranger && s.Lacking(now) == 0 }
+func (s Standing) whole(now time.Time) bool { return !s.Stranger && s.Lacking(now) == 0 }
 
 // Lacking returns how many keys the fleet seals with at now that the ring lacks. It does not count a
 // key that is announced but does not seal yet.
@@ -122,7 +122,7 @@ func (s Standing) Lacking(now time.Time) (n int) {
 }
 
 // compare compares the ring with a set that the store holds.
-func compare(s Set, vouched bool, ring token.Keyring) (st Standing) {
+func compare(s keySet, vouched bool, ring token.Keyring) (st Standing) {
 	for _, k := range s.Keys {
 		i := slices.IndexFunc(ring.Keys, func(r token.RingKey) bool { return r.ID == k.ID })
 		switch {
@@ -153,7 +153,7 @@ const announceAhead = 2 * Settle
 
 // first returns the set that a ring makes for a store without one. The ring was in use before, so its
 // keys seal from the ring's own times.
-func first(ring token.Keyring, now time.Time) (s Set) {
+func first(ring token.Keyring, now time.Time) (s keySet) {
 	older := slices.ContainsFunc(ring.Keys, func(k token.RingKey) bool { return !k.Bound })
 	for i, k := range ring.Keys {
 		if i < ring.Sealing(now) {
@@ -185,7 +185,7 @@ func begins(ring token.Keyring, i int) time.Time {
 // advance returns the set with the changes that the ring's operator made: it adds keys that are about
 // to seal and marks keys that were retired. changed reports whether there was any. The ring must be
 // whole.
-func advance(s Set, ring token.Keyring, now time.Time) (next Set, changed bool) {
+func advance(s keySet, ring token.Keyring, now time.Time) (next keySet, changed bool) {
 	next.Keys = slices.Clone(s.Keys)
 	for i, k := range next.Keys {
 		if !k.Retired && retired(ring, k.ID) {
@@ -212,7 +212,7 @@ func advance(s Set, ring token.Keyring, now time.Time) (next Set, changed bool) 
 
 // effective returns the ring as it may be used: without the retired keys, and with the times that hold
 // for the whole fleet. A key that is not in the store's set yet opens but does not seal.
-func effective(s Set, ring token.Keyring) token.Keyring {
+func effective(s keySet, ring token.Keyring) token.Keyring {
 	var out token.Keyring
 	for _, k := range ring.Keys {
 		known, ok := s.find(k.ID)

@@ -48,13 +48,13 @@ func (m metered) Spend(ctx context.Context, now time.Time, charges []kv.Charge) 
 type Rule struct {
 	Name   string // of the policy, as headers show it: lower-case letters, digits, hyphens
 	Key    string // what is counted: an address as clientKey returns it, or a key's id; never a secret
-	Client bool   // Key is an address, which must not be in the store in clear
+	client bool   // Key is an address, which must not be in the store in clear
 	Limit  Limit
 }
 
 // ClientRule is a limit on a client's address.
 func ClientRule(name string, addr netip.Addr, limit Limit) Rule {
-	return Rule{Name: name, Key: clientKey(addr), Client: true, Limit: limit}
+	return Rule{Name: name, Key: clientKey(addr), client: true, Limit: limit}
 }
 
 // Result is the answer to one request.
@@ -128,7 +128,7 @@ func (l *Limiter) Take(ctx context.Context, now time.Time, rules []Rule) (Result
 	charges := make([]kv.Charge, len(rules))
 	for i, r := range rules {
 		name := counterName(r.Name, r.Key)
-		if r.Client && l.MAC != nil {
+		if r.client && l.MAC != nil {
 			var err error
 			if name, err = l.hide(now, r.Name, r.Key); err != nil {
 				return Result{}, fmt.Errorf("ratelimit: naming the counter: %w", err)

@@ -86,8 +86,8 @@ type Detail struct {
 
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
-// Status returns the HTTP status of the error, 0 for a code that is not among ours.
-func (e *Error) Status() int {
+// status returns the HTTP status of the error, 0 for a code that is not among ours.
+func (e *Error) status() int {
 	for _, s := range statuses {
 		if s.code == e.Code {
 			return s.status
@@ -137,7 +137,7 @@ func (e *Error) Body(requestID, correlationID string) []byte {
 
 // Response returns the answer that says e.
 func (e *Error) Response(requestID, correlationID string) *web.Response {
-	resp := Written(e.Status(), e.Body(requestID, correlationID))
+	resp := Written(e.status(), e.Body(requestID, correlationID))
 	if e.RetryAfter > 0 {
 		resp.Header.Set("Retry-After", strconv.Itoa(e.RetryAfter))
 	}

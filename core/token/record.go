@@ -34,7 +34,7 @@ func SignRecord(s host.Sealer, name string, object []byte) ([]byte, error) {
 	if !ok || len(body) < 2 {
 		return nil, errors.New("token: only a JSON object with members can be signed")
 	}
-	mac, err := s.MAC(Record, recordMessage(name, body))
+	mac, err := s.MAC(recordMAC, recordMessage(name, body))
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func SignRecord(s host.Sealer, name string, object []byte) ([]byte, error) {
 // have been written. The error is ErrRecord or host.ErrKeyAwaited.
 func CheckRecord(s host.Sealer, name string, value []byte) (until time.Time, err error) {
 	body, mac := splitRecord(value)
-	until, err = s.CheckMAC(Record, recordMessage(name, body), mac)
+	until, err = s.CheckMAC(recordMAC, recordMessage(name, body), mac)
 	if errors.Is(err, host.ErrNotAuthentic) {
 		err = fmt.Errorf("%w: %s", ErrRecord, name)
 	}
@@ -88,6 +88,6 @@ func recordMessage(name string, body []byte) []byte {
 // is so as long as no bound key of the ring has begun to seal. Until then nothing may be written that
 // such a release could not read.
 func RecordsUnsigned(s host.Sealer, now time.Time) bool {
-	until, err := s.CheckMAC(Record, nil, nil)
+	until, err := s.CheckMAC(recordMAC, nil, nil)
 	return err == nil && (until.IsZero() || now.Before(until))
 }

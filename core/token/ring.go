@@ -214,7 +214,7 @@ func (r *Ring) MAC(purpose string, message []byte) ([]byte, error) {
 
 // CheckMAC implements host.Sealer.
 func (r *Ring) CheckMAC(purpose string, message, mac []byte) (until time.Time, err error) {
-	if mac == nil && purpose == Record && !r.missing {
+	if mac == nil && purpose == recordMAC && !r.missing {
 		return r.absent, nil
 	}
 	if len(mac) != host.MACSize {

@@ -25,10 +25,10 @@ const (
 	Secret    = "webhook-secret" // webhook secrets at rest
 	Replay    = "replay"         // answers kept for an Idempotency-Key
 	Event     = "event"          // events at rest
-	Record    = "record"         // MAC of what the store holds
+	recordMAC = "record"         // MAC of what the store holds
 )
 
-var purposes = []string{Flow, Provider, Result, SessionID, Secret, Replay, Event, TestID, Record}
+var purposes = []string{Flow, Provider, Result, SessionID, Secret, Replay, Event, TestID, recordMAC}
 
 // HKDF labels. A new format version needs new ones.
 const (

@@ -186,11 +186,20 @@ func (c craft) text() string {
 }
 
 func makeVectors(t *testing.T) vectorFile {
-	f := vectorFile{Description: vectorDescription, Host: vectorHost}
+	f := &vectorFile{Description: vectorDescription, Host: vectorHost}
 	for _, k := range vectorRing {
 		f.Keys = append(f.Keys, vectorKey{k.ID, base64.RawURLEncoding.EncodeToString(k.Secret)})
 	}
+	f.addValid(t)
+	f.addMisplaced(t)
+	f.addMiswritten(t)
+	f.addBadJWS(t)
+	f.addBadPacking()
+	f.addMACs(t)
+	return *f
+}
 
+func (f *vectorFile) addValid(t *testing.T) {
 	const session = "svc_sess_AWlAtGxNTkdfkGsvEcXsp70BGQGhx1PzwAAAAAECAwQFBgcICQoLnwKrMQABAgMEBQYHCAkKCwwNDg8"
 	completed := time.Date(2026, 11, 20, 22, 10, 0, 123e6, time.UTC)
 	state, user, empty := "xyz & <ü>", "user-42", ""
@@ -260,32 +269,37 @@ func makeVectors(t *testing.T) vectorFile {
 			EncodeText(v.prefix, sealed),
 		})
 	}
+}
 
-	bad := func(name, reason, token string) {
-		f.Invalid = append(f.Invalid, invalidVector{name, reason, Result, ResultPrefix, token})
-	}
+// bad adds an invalid vector.
+func (f *vectorFile) bad(name, reason, token string) {
+	f.Invalid = append(f.Invalid, invalidVector{name, reason, Result, ResultPrefix, token})
+}
+
+// addMisplaced adds tokens that were sealed for something else, or of which a bit has changed.
+func (f *vectorFile) addMisplaced(t *testing.T) {
 	right := good(Result)
 	if base64.RawURLEncoding.EncodedLen(len(right.bytes()))%4 == 0 {
 		t.Fatal("the crafted token leaves no unused bits; change its claims so that one can be set")
 	}
 	for _, purpose := range purposes {
 		if purpose != Result {
-			bad("other purpose: "+purpose,
+			f.bad("other purpose: "+purpose,
 				"sealed for "+purpose+" in the right way, then given the prefix of a result token", good(purpose).text())
 		}
 	}
 	c := right
 	c.host = "staging.verge.example"
-	bad("other host", "sealed with the same keys for staging.verge.example", c.text())
+	f.bad("other host", "sealed with the same keys for staging.verge.example", c.text())
 	c = right
 	c.key.ID, c.header = "00000000", strings.Replace(c.header, "9f02ab31", "00000000", 1)
-	bad("unknown key id", "the ring has no key 00000000", c.text())
+	f.bad("unknown key id", "the ring has no key 00000000", c.text())
 	c = right
 	c.key.ID, c.header = "07c1d2e4", strings.Replace(c.header, "9f02ab31", "07c1d2e4", 1)
-	bad("another key's id", "sealed by 9f02ab31 under the name of 07c1d2e4", c.text())
+	f.bad("another key's id", "sealed by 9f02ab31 under the name of 07c1d2e4", c.text())
 	c = right
 	c.version = 2
-	bad("wrong version", "format version 2", c.text())
+	f.bad("wrong version", "format version 2", c.text())
 
 	flipped := func(at int, mask byte) string {
 		b := right.bytes()
@@ -295,37 +309,41 @@ func makeVectors(t *testing.T) vectorFile {
 		b[at] ^= mask
 		return EncodeText(ResultPrefix, b)
 	}
-	bad("flipped bit in the version", "bit 7 of byte 0", flipped(0, 0x80))
-	bad("flipped bit in the key id", "bit 0 of byte 1", flipped(1, 1))
-	bad("flipped bit in the nonce", "bit 0 of byte 5", flipped(5, 1))
-	bad("flipped bit in the ciphertext", "bit 3 of byte 29", flipped(29, 8))
-	bad("flipped bit in the tag", "bit 0 of the last byte", flipped(-1, 1))
+	f.bad("flipped bit in the version", "bit 7 of byte 0", flipped(0, 0x80))
+	f.bad("flipped bit in the key id", "bit 0 of byte 1", flipped(1, 1))
+	f.bad("flipped bit in the nonce", "bit 0 of byte 5", flipped(5, 1))
+	f.bad("flipped bit in the ciphertext", "bit 3 of byte 29", flipped(29, 8))
+	f.bad("flipped bit in the tag", "bit 0 of the last byte", flipped(-1, 1))
+}
 
+// addMiswritten adds good tokens whose text is not the one that this format has for them.
+func (f *vectorFile) addMiswritten(t *testing.T) {
+	right := good(Result)
 	text := right.text()
 	body := strings.TrimPrefix(text, ResultPrefix)
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	last := alphabet[strings.IndexByte(alphabet, body[len(body)-1])|1]
-	bad("trailing bits in base64",
+	f.bad("trailing bits in base64",
 		"the unused bits of the last character are not zero; the bytes are those of a good token",
 		text[:len(text)-1]+string(last))
-	bad("newline inside", "a line feed in the middle of a good token", text[:40]+"\n"+text[40:])
-	bad("carriage return at the end", "a carriage return behind a good token", text+"\r")
-	bad("space in front", "a space in front of a good token", " "+text)
-	bad("padding", "a good token padded with =", text+strings.Repeat("=", 4-len(body)%4))
+	f.bad("newline inside", "a line feed in the middle of a good token", text[:40]+"\n"+text[40:])
+	f.bad("carriage return at the end", "a carriage return behind a good token", text+"\r")
+	f.bad("space in front", "a space in front of a good token", " "+text)
+	f.bad("padding", "a good token padded with =", text+strings.Repeat("=", 4-len(body)%4))
 	std := strings.NewReplacer("-", "+", "_", "/").Replace(body)
 	if std == body {
 		t.Fatal("the crafted token has neither - nor _; change its claims")
 	}
-	bad("standard alphabet", "a good token in base64 with + and /", ResultPrefix+std)
-	bad("wrong prefix", "a good token with the prefix of a flow token", FlowPrefix+body)
-	bad("no prefix", "a good token without its prefix", body)
-	bad("prefix in upper case", "a good token whose prefix is in upper case", "SVC_RT_"+body)
-	bad("prefix twice", "the prefix of a good token, repeated", ResultPrefix+text)
-	bad("prefix alone", "nothing behind the prefix", ResultPrefix)
-	bad("empty", "no token at all", "")
-	bad("cut off", "the last 4 characters of a good token are missing", text[:len(text)-4])
-	bad("too long", "more than 8192 bytes", ResultPrefix+strings.Repeat("A", 8200))
-	bad("a JWS without its envelope", "the compact JWS that a good token holds, in clear text", func() string {
+	f.bad("standard alphabet", "a good token in base64 with + and /", ResultPrefix+std)
+	f.bad("wrong prefix", "a good token with the prefix of a flow token", FlowPrefix+body)
+	f.bad("no prefix", "a good token without its prefix", body)
+	f.bad("prefix in upper case", "a good token whose prefix is in upper case", "SVC_RT_"+body)
+	f.bad("prefix twice", "the prefix of a good token, repeated", ResultPrefix+text)
+	f.bad("prefix alone", "nothing behind the prefix", ResultPrefix)
+	f.bad("empty", "no token at all", "")
+	f.bad("cut off", "the last 4 characters of a good token are missing", text[:len(text)-4])
+	f.bad("too long", "more than 8192 bytes", ResultPrefix+strings.Repeat("A", 8200))
+	f.bad("a JWS without its envelope", "the compact JWS that a good token holds, in clear text", func() string {
 		_, key, _ := vectorKeys(vectorRing[0], Result)
 		jws := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sid": "svc_sess_x"})
 		s, err := jws.SignedString(key)
@@ -334,20 +352,24 @@ func makeVectors(t *testing.T) vectorFile {
 		}
 		return ResultPrefix + s
 	}())
+}
 
-	inside := func(name, reason string, change func(*craft)) {
-		c := good(Result)
-		change(&c)
-		bad(name, "the envelope is good; inside it "+reason, c.text())
-	}
-	inside("JWS alg none", "alg is none and there is no signature", func(c *craft) {
+// inside adds a token whose envelope is good.
+func (f *vectorFile) inside(name, reason string, change func(*craft)) {
+	c := good(Result)
+	change(&c)
+	f.bad(name, "the envelope is good; inside it "+reason, c.text())
+}
+
+func (f *vectorFile) addBadJWS(t *testing.T) {
+	f.inside("JWS alg none", "alg is none and there is no signature", func(c *craft) {
 		c.header = strings.Replace(c.header, "HS256", "none", 1)
 		c.signature = func([]byte) []byte { return nil }
 	})
-	inside("JWS alg none, signed", "alg is none, with a signature of HS256", func(c *craft) {
+	f.inside("JWS alg none, signed", "alg is none, with a signature of HS256", func(c *craft) {
 		c.header = strings.Replace(c.header, "HS256", "none", 1)
 	})
-	inside("JWS alg HS512", "alg is HS512, signed with that and the right key", func(c *craft) {
+	f.inside("JWS alg HS512", "alg is HS512, signed with that and the right key", func(c *craft) {
 		c.header = strings.Replace(c.header, "HS256", "HS512", 1)
 		_, key, _ := vectorKeys(c.key, c.purpose)
 		c.signature = func(input []byte) []byte {
@@ -358,51 +380,56 @@ func makeVectors(t *testing.T) vectorFile {
 			return s
 		}
 	})
-	inside("JWS without alg", "the header names no alg", func(c *craft) {
+	f.inside("JWS without alg", "the header names no alg", func(c *craft) {
 		c.header = strings.Replace(c.header, `"alg":"HS256",`, "", 1)
 	})
-	inside("wrong kid", "kid is that of the ring's other key", func(c *craft) {
+	f.inside("wrong kid", "kid is that of the ring's other key", func(c *craft) {
 		c.header = strings.Replace(c.header, "9f02ab31", "07c1d2e4", 1)
 	})
-	inside("no kid", "the header names no kid", func(c *craft) {
+	f.inside("no kid", "the header names no kid", func(c *craft) {
 		c.header = strings.Replace(c.header, `"kid":"9f02ab31",`, "", 1)
 	})
-	inside("wrong typ", "typ is that of a flow token", func(c *craft) {
+	f.inside("wrong typ", "typ is that of a flow token", func(c *craft) {
 		c.header = strings.Replace(c.header, "verge-result", "verge-flow", 1)
 	})
-	inside("typ JWT", "typ is plain JWT", func(c *craft) {
+	f.inside("typ JWT", "typ is plain JWT", func(c *craft) {
 		c.header = strings.Replace(c.header, "verge-result+jwt", "JWT", 1)
 	})
-	inside("signed with another purpose's key", "the signature is by the key of flow tokens", func(c *craft) {
+	f.inside("signed with another purpose's key", "the signature is by the key of flow tokens", func(c *craft) {
 		_, c.jwsKey, _ = vectorKeys(c.key, Flow)
 	})
-	inside("signature of other claims", "a bit of the signature is flipped", func(c *craft) {
+	f.inside("signature of other claims", "a bit of the signature is flipped", func(c *craft) {
 		c.packed = func(b []byte) []byte { b[len(b)-1] ^= 1; return b }
 	})
-	inside("header is no JSON", "the header is not JSON", func(c *craft) { c.header = "HS256" })
-	inside("payload is no JSON", "the payload is not JSON", func(c *craft) { c.payload = "sid" })
-	inside("truncated packing: nothing", "there is nothing at all", func(c *craft) {
+	f.inside("header is no JSON", "the header is not JSON", func(c *craft) { c.header = "HS256" })
+	f.inside("payload is no JSON", "the payload is not JSON", func(c *craft) { c.payload = "sid" })
+}
+
+func (f *vectorFile) addBadPacking() {
+	f.inside("truncated packing: nothing", "there is nothing at all", func(c *craft) {
 		c.packed = func([]byte) []byte { return nil }
 	})
-	inside("truncated packing: half a length", "there is one byte", func(c *craft) {
+	f.inside("truncated packing: half a length", "there is one byte", func(c *craft) {
 		c.packed = func(b []byte) []byte { return b[:1] }
 	})
-	inside("truncated packing: half a header", "the header ends before its length", func(c *craft) {
+	f.inside("truncated packing: half a header", "the header ends before its length", func(c *craft) {
 		c.packed = func(b []byte) []byte { return b[:20] }
 	})
-	inside("truncated packing: no payload", "there is a header alone", func(c *craft) {
+	f.inside("truncated packing: no payload", "there is a header alone", func(c *craft) {
 		c.packed = func(b []byte) []byte { return b[:2+len(c.header)] }
 	})
-	inside("truncated packing: no signature", "the signature is missing", func(c *craft) {
+	f.inside("truncated packing: no signature", "the signature is missing", func(c *craft) {
 		c.packed = func(b []byte) []byte { return b[:len(b)-32] }
 	})
-	inside("truncated packing: half a signature", "the signature is cut to 128 bits", func(c *craft) {
+	f.inside("truncated packing: half a signature", "the signature is cut to 128 bits", func(c *craft) {
 		c.packed = func(b []byte) []byte { return b[:len(b)-16] }
 	})
-	inside("more than a signature", "a byte follows the signature", func(c *craft) {
+	f.inside("more than a signature", "a byte follows the signature", func(c *craft) {
 		c.packed = func(b []byte) []byte { return append(b, 0) }
 	})
+}
 
+func (f *vectorFile) addMACs(t *testing.T) {
 	for _, m := range []struct {
 		purpose, message string
 		key              int
@@ -418,7 +445,6 @@ func makeVectors(t *testing.T) vectorFile {
 			hex.EncodeToString(mac),
 		})
 	}
-	return f
 }
 
 const vectorPath = "testdata/tokens.json"

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -18,9 +19,9 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// Each is how often the server looks at the file and the store. It is well below keyset.Settle, so that
+// lookEach is how often the server looks at the file and the store. It is well below keyset.Settle, so that
 // every instance learns of a key before it seals.
-const Each = 3 * time.Second
+const lookEach = 3 * time.Second
 
 // rereadMost is how soon the next look may follow if a token names a key that is awaited.
 const rereadMost = 500 * time.Millisecond
@@ -48,8 +49,10 @@ type Live struct {
 	*keyset.Ring
 	cfg     Config
 	awaited chan struct{}
-	last    []byte // the file's content when it was last used
-	said    string // the last complaint
+
+	mu   sync.Mutex
+	last []byte // the file's content when it was last used
+	said string // the last complaint
 }
 
 // Open returns the ring after it has been compared with the store. It fails if the ring does not belong
@@ -94,10 +97,10 @@ func (l *Live) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(Each):
+		case <-time.After(lookEach):
 		case <-l.awaited:
 		}
-		l.look(ctx)
+		l.Look(ctx) // it logs its error
 		select {
 		case <-ctx.Done():
 			return
@@ -106,15 +109,19 @@ func (l *Live) Run(ctx context.Context) {
 	}
 }
 
-func (l *Live) look(ctx context.Context) {
+// Look reads the file again and compares the ring with the store, as Run does every few seconds. It logs
+// what has changed, and what is wrong. The error is about the file or the store; Ready tells whether the
+// ring fits.
+func (l *Live) Look(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	before, sealed := l.Ready(), l.SealingKey()
-	err := l.reread()
-	if err != nil {
-		err = fmt.Errorf("the key ring cannot be read again; the keys in use stay: %w", err)
-	} else if err = l.Tend(ctx); err != nil {
-		err = fmt.Errorf("the key ring cannot be compared with the store's set of keys: %w", err)
-	} else if err = l.Ready(); err == nil {
-		err = l.Lags()
+	looked := l.compare(ctx)
+	err := looked
+	if err == nil {
+		if err = l.Ready(); err == nil {
+			err = l.Lags()
+		}
 	}
 	l.observe()
 	switch {
@@ -132,6 +139,18 @@ func (l *Live) look(ctx context.Context) {
 	if now := l.SealingKey(); now != sealed {
 		l.cfg.Log.Info("another key of the ring seals", "key", now, "before", sealed)
 	}
+	return looked
+}
+
+// compare compares what the file holds now with the store.
+func (l *Live) compare(ctx context.Context) error {
+	if err := l.reread(); err != nil {
+		return fmt.Errorf("the key ring cannot be read again; the keys in use stay: %w", err)
+	}
+	if err := l.Tend(ctx); err != nil {
+		return fmt.Errorf("the key ring cannot be compared with the store's set of keys: %w", err)
+	}
+	return nil
 }
 
 // reread uses what the file holds, if that has changed.

@@ -114,7 +114,7 @@ func generate(t *testing.T) token.Keyring {
 	return kr
 }
 
-func settle() { time.Sleep(2*Each + time.Second); synctest.Wait() }
+func settle() { time.Sleep(2*lookEach + time.Second); synctest.Wait() }
 
 // TestFollow rotates a key, damages the file and retires a key while the server runs (contract 16).
 func TestFollow(t *testing.T) {

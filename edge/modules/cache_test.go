@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,100 +22,121 @@ func answering(n byte) []byte {
 		"\x07\x05\x01\x01f\x00\x00" + "\x0a\x06\x01\x04\x00\x41" + string(n) + "\x0b")
 }
 
+// caching is a directory of compiled modules, as servers use it one after the other.
+type caching struct {
+	t   *testing.T
+	dir string
+	log bytes.Buffer // of the server that runs
+}
+
+func newCaching(t *testing.T) *caching {
+	t.Helper()
+	return &caching{t: t, dir: filepath.Join(t.TempDir(), "modules")}
+}
+
+// run does with a module what a server does when it starts. It returns what the module answers.
+func (d *caching) run(wasm []byte) (result uint64) {
+	d.t.Helper()
+	d.log.Reset()
+	ctx := context.Background()
+	c := OpenCache(d.dir, time.Now, slog.New(slog.NewTextHandler(&d.log, nil)))
+	if c == nil {
+		d.t.Fatalf("no cache: %s", &d.log)
+	}
+	c.before(digestOf(wasm))
+	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithCompilationCache(c.compiled))
+	defer c.compiled.Close(ctx)
+	defer r.Close(ctx)
+	mod, err := r.Instantiate(ctx, wasm)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	c.after(digestOf(wasm))
+	got, err := mod.ExportedFunction("f").Call(ctx)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return got[0]
+}
+
+// entries returns the files of compiled modules.
+func (d *caching) entries() []string {
+	d.t.Helper()
+	all, err := filepath.Glob(filepath.Join(d.dir, "wazero-*", "*"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return all
+}
+
+// compile runs a module that is new to the cache. It returns the file of its code, and the code.
+func (d *caching) compile(n byte) (path string, code []byte) {
+	d.t.Helper()
+	before := d.entries()
+	if got := d.run(answering(n)); got != uint64(n) {
+		d.t.Fatalf("the module answers %d, want %d", got, n)
+	}
+	for _, path := range d.entries() {
+		if !slices.Contains(before, path) {
+			code, err := os.ReadFile(path)
+			if err != nil || len(code) == 0 {
+				d.t.Fatalf("%d bytes, %v", len(code), err)
+			}
+			return path, code
+		}
+	}
+	d.t.Fatal("no file is kept")
+	return "", nil
+}
+
+func TestCompiledModulesAreUsedAgain(t *testing.T) {
+	d := newCaching(t)
+	path, _ := d.compile(1)
+	if n := len(d.entries()); n != 1 {
+		t.Fatalf("%d files are kept", n)
+	}
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.run(answering(1)); d.log.Len() > 0 {
+		t.Errorf("an undamaged one: %s", &d.log)
+	}
+	if now, err := os.Stat(path); err != nil || !os.SameFile(before, now) {
+		t.Errorf("an undamaged one was compiled anew: %v", err)
+	}
+}
+
 // TestCompiledModules damages the cache in every way that a disk or a process that ended early can. Each
 // time the module is compiled again, and the right code runs.
 func TestCompiledModules(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "modules")
-	var log bytes.Buffer
-	// run does with a module what a server does when it starts.
-	run := func(wasm []byte) (result uint64) {
-		t.Helper()
-		log.Reset()
-		ctx := context.Background()
-		c := OpenCache(dir, time.Now, slog.New(slog.NewTextHandler(&log, nil)))
-		if c == nil {
-			t.Fatalf("no cache: %s", &log)
-		}
-		c.before(digestOf(wasm))
-		r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithCompilationCache(c.compiled))
-		defer c.compiled.Close(ctx)
-		defer r.Close(ctx)
-		mod, err := r.Instantiate(ctx, wasm)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.after(digestOf(wasm))
-		got, err := mod.ExportedFunction("f").Call(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got[0]
-	}
-	entries := func() []string {
-		t.Helper()
-		all, err := filepath.Glob(filepath.Join(dir, "wazero-*", "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
-	if got := run(answering(1)); got != 1 {
-		t.Fatalf("%d", got)
-	}
-	mine := entries()
-	if len(mine) != 1 {
-		t.Fatalf("%d files are kept", len(mine))
-	}
-	good, err := os.ReadFile(mine[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, err := os.Stat(mine[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if run(answering(1)); log.Len() > 0 {
-		t.Errorf("an undamaged one: %s", &log)
-	}
-	if now, err := os.Stat(mine[0]); err != nil || !os.SameFile(before, now) {
-		t.Errorf("an undamaged one was compiled anew: %v", err)
-	}
-
-	another := run(answering(2)) // a later case puts its code in place of the first one's
-	var other []byte
-	for _, path := range entries() {
-		if path != mine[0] {
-			if other, err = os.ReadFile(path); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if another != 2 || other == nil {
-		t.Fatalf("%d, %d bytes", another, len(other))
-	}
-	list := filepath.Join(dir, digestOf(answering(1))+listSuffix)
+	d := newCaching(t)
+	mine, good := d.compile(1)
+	_, other := d.compile(2)
+	list := filepath.Join(d.dir, digestOf(answering(1))+listSuffix)
 	flip := func(at int) func() error {
 		return func() error {
 			bad := bytes.Clone(good)
 			bad[(at+len(bad))%len(bad)] ^= 1
-			return os.WriteFile(mine[0], bad, 0o600)
+			return os.WriteFile(mine, bad, 0o600)
 		}
 	}
+	write := func(b []byte) func() error {
+		return func() error { return os.WriteFile(mine, b, 0o600) }
+	}
 	for name, damage := range map[string]func() error{
-		"empty":     func() error { return os.Truncate(mine[0], 0) },
-		"cut short": func() error { return os.Truncate(mine[0], int64(len(good)-5)) },
-		"longer": func() error {
-			return os.WriteFile(mine[0], append(bytes.Clone(good), 0), 0o600)
-		},
-		"no such format":              func() error { return os.WriteFile(mine[0], []byte("hello"), 0o600) },
-		"a bit of its head":           flip(0),
-		"a bit of its count":          flip(len("WAZEVO") + 1 + int(good[6]) + 3),
-		"a bit of a function's place": flip(len("WAZEVO") + 1 + int(good[6]) + 4),
-		"a bit of its end":            flip(-1),
-		"another module's code":       func() error { return os.WriteFile(mine[0], other, 0o600) },
-		"its list cut short":          func() error { return os.Truncate(list, 10) },
-		"its list gone":               func() error { return os.Remove(list) },
-		"its list and a bit of it": func() error {
+		"the code is empty":                      write(nil),
+		"the code is cut short":                  write(good[:len(good)-5]),
+		"the code is longer":                     write(append(bytes.Clone(good), 0)),
+		"the code has no such format":            write([]byte("hello")),
+		"a bit of its head is flipped":           flip(0),
+		"a bit of its count is flipped":          flip(len("WAZEVO") + 1 + int(good[6]) + 3),
+		"a bit of a function's place is flipped": flip(len("WAZEVO") + 1 + int(good[6]) + 4),
+		"a bit of its end is flipped":            flip(-1),
+		"the code is another module's":           write(other),
+		"its list is cut short":                  func() error { return os.Truncate(list, 10) },
+		"its list is gone":                       func() error { return os.Remove(list) },
+		"its list is gone and a bit is flipped": func() error {
 			if err := flip(len(good) / 2)(); err != nil {
 				return err
 			}
@@ -124,48 +146,56 @@ func TestCompiledModules(t *testing.T) {
 		if err := damage(); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if got := run(answering(1)); got != 1 {
+		if got := d.run(answering(1)); got != 1 {
 			t.Errorf("%s: the module answers %d", name, got)
 		}
 		const says = "a compiled module was damaged and is compiled anew"
-		if said := log.String(); !strings.Contains(name, "list") && !strings.Contains(said, says) {
+		if said := d.log.String(); !strings.Contains(name, "list") && !strings.Contains(said, says) {
 			t.Errorf("%s: the log says %q", name, said)
 		}
-		if now, err := os.ReadFile(mine[0]); err != nil || !bytes.Equal(now, good) {
+		if now, err := os.ReadFile(mine); err != nil || !bytes.Equal(now, good) {
 			t.Errorf("%s: afterwards the cache does not have it again: %v", name, err)
 		}
 	}
+}
 
-	// The cache does not grow for ever, and a list cannot name a file outside of it.
-	outside := filepath.Join(filepath.Dir(dir), "outside")
+// The cache does not grow for ever, and a list cannot name a file outside of it.
+func TestCompiledModulesAreRemovedInTime(t *testing.T) {
+	d := newCaching(t)
+	d.compile(1)
+	outside := filepath.Join(filepath.Dir(d.dir), "outside")
 	if err := os.WriteFile(outside, []byte("not ours"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	x := digestOf([]byte("x"))
-	if err := os.WriteFile(filepath.Join(dir, x+listSuffix), []byte(x+"  ../outside\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(d.dir, x+listSuffix), []byte(x+"  ../outside\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for n := range byte(keptModules + 3) {
-		run(answering(10 + n))
+		d.run(answering(10 + n))
 	}
-	if n := len(entries()); n > keptModules+1 { // the last one is removed at the next use
+	if n := len(d.entries()); n > keptModules+1 { // the last one is removed at the next use
 		t.Errorf("%d modules are kept, want %d", n, keptModules)
 	}
 	if _, err := os.Stat(outside); err != nil {
 		t.Errorf("a file outside of it: %v", err)
 	}
-	for _, path := range append(entries(), dir) {
+}
+
+func TestCompiledModulesAreForTheirOwnerOnly(t *testing.T) {
+	d := newCaching(t)
+	d.compile(1)
+	for _, path := range append(d.entries(), d.dir) {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s can be read by others: %v", path, err)
 		}
 	}
-
-	if err := os.Chmod(dir, 0o777); err != nil {
+	if err := os.Chmod(d.dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	c := OpenCache(dir, time.Now, slog.New(slog.NewTextHandler(&log, nil)))
-	if c != nil || !strings.Contains(log.String(), "can be written by others (mode 0777)") {
-		t.Errorf("a directory that is open to others is used: %s", &log)
+	c := OpenCache(d.dir, time.Now, slog.New(slog.NewTextHandler(&d.log, nil)))
+	if c != nil || !strings.Contains(d.log.String(), "can be written by others (mode 0777)") {
+		t.Errorf("a directory that is open to others is used: %s", &d.log)
 	}
 }
 

@@ -52,7 +52,7 @@ func Read(fsys afero.Fs, path string) (Module, error) {
 	if err != nil {
 		return m, err
 	}
-	if m.Signature, err = ParseSignature(string(b)); err != nil {
+	if m.Signature, err = parseSignature(string(b)); err != nil {
 		err = fmt.Errorf("%s: %w", SignatureFile(path), err)
 	}
 	return m, err

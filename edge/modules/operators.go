@@ -19,8 +19,8 @@ import (
 // Path is where operators ask for the module and send another one. The core knows nothing of it.
 const Path = admin.ModulePath
 
-// CodeRefused is the code of an answer that says why a module is not activated.
-const CodeRefused reply.Code = "MODULE_REFUSED"
+// codeRefused is the code of an answer that says why a module is not activated.
+const codeRefused reply.Code = "MODULE_REFUSED"
 
 // sent is the source of a module that an operator has sent.
 const sent = "activated by an operator"
@@ -39,7 +39,7 @@ func (s *Switch) Answer(ctx context.Context, req *web.Request, body io.Reader) *
 	resp, e := s.answer(ctx, req, body)
 	if e != nil {
 		resp = e.Response(id, "")
-		if e.Code == CodeRefused {
+		if e.Code == codeRefused {
 			resp.Status = 409
 		}
 	}
@@ -122,7 +122,7 @@ func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *repl
 		return next, refusal(errors.New("it is no WebAssembly module: it does not begin like one"))
 	}
 	if text := req.Header.Get(admin.ModuleSignatureHeader); text != "" {
-		if next.Signature, err = ParseSignature(text); err != nil {
+		if next.Signature, err = parseSignature(text); err != nil {
 			return next, &reply.Error{
 				Code:    reply.InvalidRequest,
 				Message: admin.ModuleSignatureHeader + ": " + err.Error(),
@@ -133,7 +133,7 @@ func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *repl
 }
 
 func refusal(err error) *reply.Error {
-	return &reply.Error{Code: CodeRefused, Message: err.Error()}
+	return &reply.Error{Code: codeRefused, Message: err.Error()}
 }
 
 // authorized compares hashes, as the core does in its own check of the same token.

@@ -85,8 +85,8 @@ func (s *Signature) String() string {
 var errNoSignature = errors.New("no signature: want what `verge module sign` writes, \"" + signatureFormat +
 	"\", the version and 88 characters of base64, with a space between")
 
-// ParseSignature reads a signature as String writes it.
-func ParseSignature(text string) (*Signature, error) {
+// parseSignature reads a signature as String writes it.
+func parseSignature(text string) (*Signature, error) {
 	s, encoded := &Signature{}, strings.TrimSpace(text)
 	if rest, ok := strings.CutPrefix(encoded, signatureFormat+" "); ok {
 		number, after, _ := strings.Cut(rest, " ")

@@ -68,7 +68,7 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// ParseSignature accepts a signature in one form only.
+// parseSignature accepts a signature in one form only.
 func TestSignatures(t *testing.T) {
 	zeros := strings.Repeat("A", 86) + "=="
 	for _, c := range []struct {
@@ -94,7 +94,7 @@ func TestSignatures(t *testing.T) {
 		{zeros + zeros, -1},
 		{"", -1},
 	} {
-		s, err := ParseSignature(c.text)
+		s, err := parseSignature(c.text)
 		if (err == nil) != (c.version >= 0) ||
 			err == nil && (s.Version != c.version || s.String() != strings.TrimSpace(c.text)) {
 			t.Errorf("%q: %+v, %v", c.text, s, err)
@@ -123,7 +123,7 @@ func FuzzPins(f *testing.F) {
 		if key, err := ParsePublicKey(s); err == nil && FormatPublicKey(key) != stripLines(s) {
 			t.Errorf("key %q is written %q", s, FormatPublicKey(key))
 		}
-		if sig, err := ParseSignature(s); err == nil && sig.String() != stripLines(strings.TrimSpace(s)) {
+		if sig, err := parseSignature(s); err == nil && sig.String() != stripLines(strings.TrimSpace(s)) {
 			t.Errorf("signature %q is written %q", s, sig.String())
 		}
 		if digest, err := ParseDigest(s); err == nil && digest != strings.ToLower(s) {

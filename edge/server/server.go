@@ -253,10 +253,6 @@ func ConnsFor(files uint64) int {
 	return max(int(files/4*3), 8)
 }
 
-// Handler returns the handler of the public listener, for tests that have
-// connections of their own.
-func (s *Server) Handler() http.Handler { return s.public }
-
 // Run serves until ctx is done, and then drains: /readyz turns 503 at once, the
 // listeners stay open for DrainDelay, kept-alive connections stay open for
 // IdleGrace, and requests in flight are answered. Run returns nil after a complete

@@ -671,7 +671,7 @@ func TestAccessLog(t *testing.T) {
 	r := httptest.NewRequest("GET", "/api/v1/verify/sessions/"+aSession, nil)
 	r.RemoteAddr = "[2001:db8::1]:5"
 	r.Header.Set("X-Correlation-Id", "5F0C6F0E-3c1c-4c6e-9a52-0d6a3a2f9b11")
-	s.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	s.public.ServeHTTP(httptest.NewRecorder(), r)
 	var line map[string]any
 	if err := json.Unmarshal([]byte(logs.String()), &line); err != nil {
 		t.Fatal(err)

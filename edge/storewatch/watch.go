@@ -30,9 +30,9 @@ type Metrics interface {
 
 // The kinds of calls.
 const (
-	Reads    = "reads"
-	Writes   = "writes"
-	Counters = "counters"
+	reads    = "reads"
+	writes   = "writes"
+	counters = "counters"
 )
 
 const (
@@ -90,7 +90,7 @@ func New(store kv.KV, c Config) *Watch {
 		c.Metrics = nobody{}
 	}
 	w := &Watch{store: store, log: c.Log, metrics: c.Metrics, tells: c.Tells}
-	w.reads.what, w.writes.what, w.counters.what = Reads, Writes, Counters
+	w.reads.what, w.writes.what, w.counters.what = reads, writes, counters
 	for _, s := range w.all() {
 		w.metrics.StoreFailing(s.what, false)
 	}

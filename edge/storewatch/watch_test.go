@@ -168,7 +168,7 @@ func TestOneLineForEachStateAndNotForEachRequest(t *testing.T) {
 				t.Errorf("the log has no %q:\n%.600s", part, got)
 			}
 		}
-		if !m.failing[Writes] || m.failing[Reads] || m.refused[Writes] != 1000 {
+		if !m.failing[writes] || m.failing[reads] || m.refused[writes] != 1000 {
 			t.Errorf("metrics: %+v, want writes failing, a thousand times", m)
 		}
 		if err := w.Failing(); !errors.Is(err, full) {
@@ -188,7 +188,7 @@ func TestOneLineForEachStateAndNotForEachRequest(t *testing.T) {
 		store.Commit(t.Context(), kv.Tx{})
 		got = log.String()
 		told := lines(log) == 2 && strings.Contains(got, "refused=1000")
-		if !told || w.Failing() != nil || w.RetryAfter() != 0 || m.failing[Writes] {
+		if !told || w.Failing() != nil || w.RetryAfter() != 0 || m.failing[writes] {
 			t.Errorf("the store works again, but Failing is %v, and the log is:\n%.600s", w.Failing(), got)
 		}
 	})
@@ -275,8 +275,8 @@ func TestReadsRefusedDuringAReportedTroubleAreNoFailure(t *testing.T) {
 			if _, err := w.KV().Get(t.Context(), kv.Key{}); err == nil {
 				t.Fatal("the error was swallowed")
 			}
-			if m.failing[Reads] != c.failed {
-				t.Errorf("reads are said to fail: %v, want %v", m.failing[Reads], c.failed)
+			if m.failing[reads] != c.failed {
+				t.Errorf("reads are said to fail: %v, want %v", m.failing[reads], c.failed)
 			}
 		})
 	}

@@ -29,95 +29,42 @@ func answer(t *testing.T, s *transcript.Step, change func(*web.Response)) {
 
 // Whatever is changed in a transcript, a replay finds the first place where it makes a difference,
 // and says so in words.
-func TestDifferences(t *testing.T) {
-	text := stored(t, "results")
-	pristine := read(t, text)
-	// at is the first step of that name, from 0.
+// replayed is a recorded transcript, with the places of steps in it, from 0.
+type replayed struct {
+	text                             []byte
+	pending, approve, validate, used int
+}
+
+func newReplayed(t *testing.T) replayed {
+	t.Helper()
+	r := replayed{text: stored(t, "results")}
+	pristine := read(t, r.text)
 	at := func(name string) int {
 		return slices.IndexFunc(pristine.Steps, func(s transcript.Step) bool { return s.Name == name })
 	}
-	// event is the first event of a kind in a step.
-	event := func(s *transcript.Step, k abi.Kind) *transcript.Event {
-		return &s.Events[slices.IndexFunc(s.Events, func(e transcript.Event) bool { return e.Kind == k })]
-	}
-	pending, approve, validate, used := at("pending"), at("approve"), at("validate"), at("contract 5: used")
-	for _, c := range []struct {
-		name  string
-		alter func(steps []transcript.Step) []transcript.Step
-		step  int // from 0
-		says  []string
-	}{
-		{"the status of an answer", func(s []transcript.Step) []transcript.Step {
-			answer(t, &s[validate], func(r *web.Response) { r.Status = 409 })
-			return s
-		}, validate, []string{"validate\n", "POST /api/v1/verify/validate", "at 2026-11-20T22:10:00",
-			"the answer: recorded (-) and replayed (+)", "-   Status: 409", "+   Status: 200", "commit p0: done"}},
-		{"a member of an answer's body", func(s []transcript.Step) []transcript.Step {
-			answer(t, &s[validate], func(r *web.Response) {
-				r.Body = bytes.Replace(r.Body, []byte(`"challenge_age":25`), []byte(`"challenge_age":18`), 1)
-			})
-			return s
-		}, validate, []string{`-     "challenge_age": 18,`, `+     "challenge_age": 25,`, `      "level": "L1"`}},
-		{"white space in an answer's body", func(s []transcript.Step) []transcript.Step {
-			answer(t, &s[validate], func(r *web.Response) { r.Body = append(r.Body, '\n') })
-			return s
-		}, validate, []string{"the answer"}},
-		{"a header of an answer", func(s []transcript.Step) []transcript.Step {
-			answer(t, &s[pending], func(r *web.Response) { delete(r.Header, "Cache-Control") })
-			return s
-		}, pending, []string{"GET /api/v1/verify/sessions/svc_sess_", "+   Header.Cache-Control[0]: no-store"}},
-		{"what an effect is about", func(s []transcript.Step) []transcript.Step {
-			event(&s[pending], abi.KVGet).Body = abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "s/another"})
-			return s
-		}, pending, []string{"event 2 of 2", "-   p0/s/another", "+   p0/s/"}},
-		{"the reply to an effect", func(s []transcript.Step) []transcript.Step {
-			e := event(&s[validate], abi.KVCommit)
-			e.Status, e.Reply = abi.Unavailable, []byte("gone")
-			return s
-		}, validate, []string{"event 3", "+ log", "error=gone"}},
-		{"a status of an effect that changes the answer alone", func(s []transcript.Step) []transcript.Step {
-			e := event(&s[used], abi.KVCommit)
-			e.Status, e.Reply = abi.OK, nil
-			return s
-		}, used, []string{"the answer", "-   Status: 409", "+   Status: 200", "ALREADY_USED"}},
-		{"an effect fewer", func(s []transcript.Step) []transcript.Step {
-			s[validate].Events = s[validate].Events[:len(s[validate].Events)-1]
-			return s
-		}, validate, []string{"- answer", "+ commit", "+   Partition: p"}},
-		{"an effect more", func(s []transcript.Step) []transcript.Step {
-			s[validate].Events = append(s[validate].Events, s[pending].Events...)
-			return s
-		}, validate, []string{"event ", "- spend", "+ answer"}},
-		{"the order of effects", func(s []transcript.Step) []transcript.Step {
-			e := s[pending].Events
-			e[0], e[1] = e[1], e[0]
-			return s
-		}, pending, []string{"event 1 of 2", "- get", "+ spend"}},
-		{"the order of steps", func(s []transcript.Step) []transcript.Step {
-			s[validate].Now, s[used].Now = s[used].Now, s[validate].Now
-			s[validate], s[used] = s[used], s[validate]
-			return s
-		}, validate, []string{"contract 5: used"}},
-		{"a step fewer", func(s []transcript.Step) []transcript.Step { return s[1:] }, 0, []string{"pending"}},
-		{"the clock", func(s []transcript.Step) []transcript.Step {
-			s[approve].Now = s[approve].Now.Add(time.Millisecond)
-			return s
-		}, approve, []string{"approve", "+   Now: "}},
-		{"the randomness", func(s []transcript.Step) []transcript.Step {
-			s[approve].Seed++
-			return s
-		}, approve, []string{"approve", "ID: "}},
-		{"a notice", func(s []transcript.Step) []transcript.Step {
-			event(&s[approve], abi.Count).Body = []byte("session_failed")
-			return s
-		}, approve, []string{"-   session_failed", "+   session_completed"}},
-		{"the request", func(s []transcript.Step) []transcript.Step {
-			s[validate].Body = bytes.Replace(s[validate].Body, []byte("result_token"), []byte("result_taken"), 1)
-			return s
-		}, validate, []string{"INVALID_REQUEST"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			altered := read(t, text)
+	r.pending, r.approve = at("pending"), at("approve")
+	r.validate, r.used = at("validate"), at("contract 5: used")
+	return r
+}
+
+// firstEvent returns the first event of a kind in a step.
+func firstEvent(s *transcript.Step, k abi.Kind) *transcript.Event {
+	return &s.Events[slices.IndexFunc(s.Events, func(e transcript.Event) bool { return e.Kind == k })]
+}
+
+// An alteration of a transcript is seen in a step, from 0, and the replay says what differs.
+type alteration struct {
+	of    string
+	alter func(steps []transcript.Step) []transcript.Step
+	step  int
+	says  []string
+}
+
+func (r replayed) differs(t *testing.T, cases []alteration) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.of, func(t *testing.T) {
+			altered := read(t, r.text)
 			altered.Steps = c.alter(altered.Steps)
 			var again bytes.Buffer // after the change it is still a transcript
 			if err := altered.Write(&again); err != nil {
@@ -137,6 +84,92 @@ func TestDifferences(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestDifferencesOfAnswers(t *testing.T) {
+	r := newReplayed(t)
+	r.differs(t, []alteration{
+		{"the status of an answer", func(s []transcript.Step) []transcript.Step {
+			answer(t, &s[r.validate], func(r *web.Response) { r.Status = 409 })
+			return s
+		}, r.validate, []string{"validate\n", "POST /api/v1/verify/validate", "at 2026-11-20T22:10:00",
+			"the answer: recorded (-) and replayed (+)", "-   Status: 409", "+   Status: 200", "commit p0: done"}},
+		{"a member of an answer's body", func(s []transcript.Step) []transcript.Step {
+			answer(t, &s[r.validate], func(r *web.Response) {
+				r.Body = bytes.Replace(r.Body, []byte(`"challenge_age":25`), []byte(`"challenge_age":18`), 1)
+			})
+			return s
+		}, r.validate, []string{`-     "challenge_age": 18,`, `+     "challenge_age": 25,`, `      "level": "L1"`}},
+		{"white space in an answer's body", func(s []transcript.Step) []transcript.Step {
+			answer(t, &s[r.validate], func(r *web.Response) { r.Body = append(r.Body, '\n') })
+			return s
+		}, r.validate, []string{"the answer"}},
+		{"a header of an answer", func(s []transcript.Step) []transcript.Step {
+			answer(t, &s[r.pending], func(r *web.Response) { delete(r.Header, "Cache-Control") })
+			return s
+		}, r.pending, []string{"GET /api/v1/verify/sessions/svc_sess_", "+   Header.Cache-Control[0]: no-store"}},
+	})
+}
+
+func TestDifferencesOfEffects(t *testing.T) {
+	r := newReplayed(t)
+	r.differs(t, []alteration{
+		{"what an effect is about", func(s []transcript.Step) []transcript.Step {
+			firstEvent(&s[r.pending], abi.KVGet).Body = abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "s/another"})
+			return s
+		}, r.pending, []string{"event 2 of 2", "-   p0/s/another", "+   p0/s/"}},
+		{"the reply to an effect", func(s []transcript.Step) []transcript.Step {
+			e := firstEvent(&s[r.validate], abi.KVCommit)
+			e.Status, e.Reply = abi.Unavailable, []byte("gone")
+			return s
+		}, r.validate, []string{"event 3", "+ log", "error=gone"}},
+		{"a status of an effect that changes the answer alone", func(s []transcript.Step) []transcript.Step {
+			e := firstEvent(&s[r.used], abi.KVCommit)
+			e.Status, e.Reply = abi.OK, nil
+			return s
+		}, r.used, []string{"the answer", "-   Status: 409", "+   Status: 200", "ALREADY_USED"}},
+		{"an effect fewer", func(s []transcript.Step) []transcript.Step {
+			s[r.validate].Events = s[r.validate].Events[:len(s[r.validate].Events)-1]
+			return s
+		}, r.validate, []string{"- answer", "+ commit", "+   Partition: p"}},
+		{"an effect more", func(s []transcript.Step) []transcript.Step {
+			s[r.validate].Events = append(s[r.validate].Events, s[r.pending].Events...)
+			return s
+		}, r.validate, []string{"event ", "- spend", "+ answer"}},
+		{"the order of effects", func(s []transcript.Step) []transcript.Step {
+			e := s[r.pending].Events
+			e[0], e[1] = e[1], e[0]
+			return s
+		}, r.pending, []string{"event 1 of 2", "- get", "+ spend"}},
+	})
+}
+
+func TestDifferencesOfSteps(t *testing.T) {
+	r := newReplayed(t)
+	r.differs(t, []alteration{
+		{"the order of steps", func(s []transcript.Step) []transcript.Step {
+			s[r.validate].Now, s[r.used].Now = s[r.used].Now, s[r.validate].Now
+			s[r.validate], s[r.used] = s[r.used], s[r.validate]
+			return s
+		}, r.validate, []string{"contract 5: used"}},
+		{"a step fewer", func(s []transcript.Step) []transcript.Step { return s[1:] }, 0, []string{"pending"}},
+		{"the clock", func(s []transcript.Step) []transcript.Step {
+			s[r.approve].Now = s[r.approve].Now.Add(time.Millisecond)
+			return s
+		}, r.approve, []string{"approve", "+   Now: "}},
+		{"the randomness", func(s []transcript.Step) []transcript.Step {
+			s[r.approve].Seed++
+			return s
+		}, r.approve, []string{"approve", "ID: "}},
+		{"a notice", func(s []transcript.Step) []transcript.Step {
+			firstEvent(&s[r.approve], abi.Count).Body = []byte("session_failed")
+			return s
+		}, r.approve, []string{"-   session_failed", "+   session_completed"}},
+		{"the request", func(s []transcript.Step) []transcript.Step {
+			s[r.validate].Body = bytes.Replace(s[r.validate].Body, []byte("result_token"), []byte("result_taken"), 1)
+			return s
+		}, r.validate, []string{"INVALID_REQUEST"}},
+	})
 }
 
 // However large the difference is, what is shown fits on a screen or two.

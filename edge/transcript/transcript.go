@@ -17,12 +17,12 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Version of the format.
-const Version = 1
+// formatVersion is the version of the format.
+const formatVersion = 1
 
-// MaxLine is the greatest length of a line in bytes. The largest message fits, even if each of its
+// maxLine is the greatest length of a line in bytes. The largest message fits, even if each of its
 // bytes has to be escaped.
-const MaxLine = 6*abi.MaxInbox + 1<<20
+const maxLine = 6*abi.MaxInbox + 1<<20
 
 // Transcript is the configuration of a service and what the service was asked, in order.
 type Transcript struct {
@@ -79,7 +79,7 @@ type event struct {
 func (t *Transcript) Write(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(head{Version, abi.Version, t.Config}); err != nil {
+	if err := e.Encode(head{formatVersion, abi.Version, t.Config}); err != nil {
 		return err
 	}
 	for _, s := range t.Steps {
@@ -145,8 +145,8 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 		part, err := in.ReadSlice('\n')
 		line = append(line, part...)
 		switch {
-		case len(line) > MaxLine:
-			return nil, fmt.Errorf("%w: it is longer than %d bytes", ErrFormat, MaxLine)
+		case len(line) > maxLine:
+			return nil, fmt.Errorf("%w: it is longer than %d bytes", ErrFormat, maxLine)
 		case err == nil, err == io.EOF && len(line) > 0:
 			return bytes.TrimSuffix(line, []byte("\n")), nil
 		case err != bufio.ErrBufferFull:
@@ -179,10 +179,10 @@ func (t *Transcript) readHead(line []byte) error {
 	switch err := json.Unmarshal(line, &version); {
 	case err != nil || version.Transcript == 0:
 		return fmt.Errorf("%w: it must be a head like {\"transcript\":%d,\"abi\":%d,\"config\":{…}}",
-			ErrFormat, Version, abi.Version)
-	case version.Transcript != Version || version.ABI != abi.Version:
+			ErrFormat, formatVersion, abi.Version)
+	case version.Transcript != formatVersion || version.ABI != abi.Version:
 		return fmt.Errorf("%w: version %d of ABI %d, and this program reads version %d of ABI %d",
-			ErrFormat, version.Transcript, version.ABI, Version, abi.Version)
+			ErrFormat, version.Transcript, version.ABI, formatVersion, abi.Version)
 	}
 	var h head
 	if err := decode(line, &h); err != nil {

@@ -77,30 +77,69 @@ func fetch(change func(*host.FetchRequest)) []byte {
 	return effect(abi.Fetch, abi.AppendFetch(nil, q))
 }
 
-// The host accepts what the core could have said. If a guest says something else, that guest loses its
-// place, and its neighbours lose nothing.
-func TestWhatGuestsSay(t *testing.T) {
-	now := time.Now()
-	far := time.Date(300000, 1, 1, 0, 0, 0, 0, time.UTC)
-	good := answer(200, web.Header{})
-	many := func(n int, of []byte) []byte { return bytes.Repeat(of, n) }
-	charges := make([]kv.Charge, kv.MaxTx+1)
-	fields := map[string]string{}
-	for n := range 65 {
-		fields["X-"+strings.Repeat("a", n+1)] = "v"
+// A guestSays is a case of what a guest says: the answer to the request, and what the host makes of it.
+type guestSays struct {
+	name   string
+	says   [][]byte
+	status int
+	fails  bool   // whether the guest fails
+	counts string // the names that are counted
+	wakes  string // the partitions that are woken
+}
+
+// testSays makes a guest say each case. The host accepts what the core could have said. If a guest says
+// something else, that guest loses its place, and its neighbours lose nothing.
+func testSays(t *testing.T, cases []guestSays) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var told heard
+			seen := &observed{}
+			cfg := config(t, badGuest)
+			cfg.Instances, cfg.Count, cfg.Wake, cfg.Observer = 1, told.count, told.wake, seen
+			e := start(t, cfg)
+			if r := say(e, t.Context(), c.says...); r.Status != c.status {
+				t.Errorf("%d %.80s, want %d", r.Status, r.Body, c.status)
+			}
+			want := 0
+			if c.fails {
+				want = 1
+				eventually(t, "the guest is given up", func() bool {
+					return seen.count("failed: "+wasmhost.CauseProtocol) == 1
+				})
+			}
+			r := get(e, t.Context(), "/")
+			if r.Status != 200 || seen.count("failed: "+wasmhost.CauseProtocol) != want {
+				t.Errorf("the next request: %d, told of %q", r.Status, seen.all)
+			}
+			if got := strings.Join(told.counts, " "); got != c.counts {
+				t.Errorf("counted %q, want %q", got, c.counts)
+			}
+			if len(told.wakes) > 0 != (c.wakes != "") || len(told.wakes) > 0 && string(told.wakes[0]) != c.wakes {
+				t.Errorf("told of tasks in %q, want %q", told.wakes, c.wakes)
+			}
+		})
 	}
-	headers := web.Header{}
-	for n := range 129 {
-		headers["X-"+strings.Repeat("a", n+1)] = []string{"v"}
+}
+
+// aYearFarOff is later than any time that fits into 64 bits of nanoseconds.
+var aYearFarOff = time.Date(300000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// saidGood is an answer that the host sends on.
+func saidGood() []byte { return answer(200, web.Header{}) }
+
+// named returns n names of headers that differ.
+func named(n int) (names []string) {
+	for i := range n {
+		names = append(names, "X-"+strings.Repeat("a", i+1))
 	}
-	for _, c := range []struct {
-		name   string
-		says   [][]byte
-		status int
-		fails  bool   // whether the guest fails
-		counts string // the names that are counted
-		wakes  string // the partitions that are woken
-	}{
+	return names
+}
+
+func TestWhatGuestsSayInNotices(t *testing.T) {
+	good := saidGood()
+	testSays(t, []guestSays{
 		{
 			name:   "a count with a name of the list",
 			says:   [][]byte{record(abi.Count, []byte(host.CountWebhookDead)), good},
@@ -134,16 +173,21 @@ func TestWhatGuestsSay(t *testing.T) {
 		},
 		{
 			name:   "as many notices as an export may leave",
-			says:   [][]byte{many(256, record(77, nil)), good},
+			says:   [][]byte{bytes.Repeat(record(77, nil), 256), good},
 			status: 200,
 		},
 		{
 			name:   "one notice more than that",
-			says:   [][]byte{many(257, record(77, nil)), good},
+			says:   [][]byte{bytes.Repeat(record(77, nil), 257), good},
 			status: 503,
 			fails:  true,
 		},
+	})
+}
 
+func TestWhatGuestsSayOfTasks(t *testing.T) {
+	now, far, good := time.Now(), aYearFarOff, saidGood()
+	testSays(t, []guestSays{
 		{name: "a task that falls due", says: [][]byte{wake("p0", now), good}, status: 200, wakes: "p0"},
 		{
 			name:   "a task of a partition that does not exist",
@@ -159,16 +203,21 @@ func TestWhatGuestsSay(t *testing.T) {
 			status: 503,
 			fails:  true,
 		},
+	})
+}
 
+func TestWhatGuestsSayAtOnce(t *testing.T) {
+	good, reads := saidGood(), effect(abi.KVGet, abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"}))
+	testSays(t, []guestSays{
 		{
 			name:   "two effects at once",
-			says:   [][]byte{many(2, effect(abi.KVGet, abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})))},
+			says:   [][]byte{reads, reads},
 			status: 503,
 			fails:  true,
 		},
 		{
 			name:   "an effect and an answer",
-			says:   [][]byte{effect(abi.KVGet, abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})), good},
+			says:   [][]byte{reads, good},
 			status: 503,
 			fails:  true,
 		},
@@ -179,6 +228,12 @@ func TestWhatGuestsSay(t *testing.T) {
 			status: 503,
 			fails:  true,
 		},
+	})
+}
+
+func TestWhatGuestsSayToTheStore(t *testing.T) {
+	now, far := time.Now(), aYearFarOff
+	testSays(t, []guestSays{
 		{
 			name: "a list of everything",
 			says: [][]byte{effect(abi.KVList,
@@ -210,7 +265,7 @@ func TestWhatGuestsSay(t *testing.T) {
 		{
 			name: "more charges than a transaction has parts",
 			says: [][]byte{effect(abi.KVSpend,
-				abi.AppendSpend(nil, abi.Spend{Partition: "l", Now: now, Charges: charges}))},
+				abi.AppendSpend(nil, abi.Spend{Partition: "l", Now: now, Charges: make([]kv.Charge, kv.MaxTx+1)}))},
 			status: 503,
 			fails:  true,
 		},
@@ -251,6 +306,15 @@ func TestWhatGuestsSay(t *testing.T) {
 			status: 503,
 			fails:  true,
 		},
+	})
+}
+
+func TestWhatGuestsSayInFetches(t *testing.T) {
+	fields := map[string]string{}
+	for _, name := range named(65) {
+		fields[name] = "v"
+	}
+	testSays(t, []guestSays{
 		{
 			name:   "a fetch with 65 fields",
 			says:   [][]byte{fetch(func(q *host.FetchRequest) { q.Header = fields })},
@@ -269,7 +333,15 @@ func TestWhatGuestsSay(t *testing.T) {
 		{name: "a fetch with a large body", says: [][]byte{fetch(func(q *host.FetchRequest) {
 			q.Body = make([]byte, 3<<20)
 		})}, status: 503, fails: true},
+	})
+}
 
+func TestWhatGuestsSayInAnswers(t *testing.T) {
+	headers := web.Header{}
+	for _, name := range named(129) {
+		headers[name] = []string{"v"}
+	}
+	testSays(t, []guestSays{
 		{name: "an answer with no status", says: [][]byte{answer(0, web.Header{})}, status: 503},
 		{name: "an answer that is only informational", says: [][]byte{answer(101, web.Header{})}, status: 503},
 		{
@@ -299,36 +371,7 @@ func TestWhatGuestsSay(t *testing.T) {
 			says:   [][]byte{answer(200, web.Header{"X-Request-Id": {strings.Repeat("a", 129)}})},
 			status: 503,
 		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			var told heard
-			seen := &observed{}
-			cfg := config(t, badGuest)
-			cfg.Instances, cfg.Count, cfg.Wake, cfg.Observer = 1, told.count, told.wake, seen
-			e := start(t, cfg)
-			if r := say(e, t.Context(), c.says...); r.Status != c.status {
-				t.Errorf("%d %.80s, want %d", r.Status, r.Body, c.status)
-			}
-			want := 0
-			if c.fails {
-				want = 1
-				eventually(t, "the guest is given up", func() bool {
-					return seen.count("failed: "+wasmhost.CauseProtocol) == 1
-				})
-			}
-			r := get(e, t.Context(), "/")
-			if r.Status != 200 || seen.count("failed: "+wasmhost.CauseProtocol) != want {
-				t.Errorf("the next request: %d, told of %q", r.Status, seen.all)
-			}
-			if got := strings.Join(told.counts, " "); got != c.counts {
-				t.Errorf("counted %q, want %q", got, c.counts)
-			}
-			if len(told.wakes) > 0 != (c.wakes != "") || len(told.wakes) > 0 && string(told.wakes[0]) != c.wakes {
-				t.Errorf("told of tasks in %q, want %q", told.wakes, c.wakes)
-			}
-		})
-	}
+	})
 }
 
 // If a guest finds a bug of the host, only that guest may fail.
@@ -388,110 +431,21 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// hostileKinds are kinds of records, some of which do not exist.
+var hostileKinds = []abi.Kind{0, abi.KVGet, abi.KVCommit, abi.KVClaim, abi.KVList, abi.KVSpend, abi.Fetch, 7,
+	abi.Respond, abi.Log, abi.Count, abi.Wake, 20, 255}
+
 // hostile makes what a guest could say: every kind of record, well formed or malformed, in any order
 // and in any request's name.
 func hostile(r *rand.Rand) []byte {
-	text := func() string {
-		all := []string{
-			"",
-			"p0",
-			"p1",
-			"c",
-			"l",
-			"n",
-			"\xff\xfe",
-			"time",
-			"level",
-			"msg",
-			"module",
-			"a\nb",
-			"{}",
-			strings.Repeat("x", r.IntN(1<<r.IntN(18))),
-		}
-		return all[r.IntN(len(all))]
-	}
-	number := func() int64 {
-		all := []int64{0, 1, -1, 1 << 31, 1<<63 - 1, -1 << 63, 1e9, r.Int64(), -r.Int64()}
-		return all[r.IntN(len(all))]
-	}
-	when := func() time.Time { return time.Unix(number(), number()%1e9) }
-	span := func() time.Duration { return time.Duration(number()) }
-	n := func() int { return int(uint32(number())) }
-	some := func(do func()) {
-		for range r.IntN(1 << r.IntN(8)) {
-			do()
-		}
-	}
-	body := func(k abi.Kind) []byte {
-		switch k {
-		case abi.KVGet:
-			return abi.AppendKey(nil, kv.Key{Partition: kv.Partition(text()), Name: text()})
-		case abi.KVCommit:
-			tx := kv.Tx{ID: text(), Partition: kv.Partition(text())}
-			some(func() { tx.Checks = append(tx.Checks, kv.Check{Name: text(), Tx: text()}) })
-			some(func() { tx.Held = append(tx.Held, kv.Held{TaskID: text(), Lease: text()}) })
-			some(func() { tx.Puts = append(tx.Puts, kv.Put{Name: text(), Value: []byte(text()), Expires: when()}) })
-			some(func() { tx.Deletes = append(tx.Deletes, text()) })
-			some(func() {
-				tx.Schedule = append(tx.Schedule, kv.Task{ID: text(), Due: when(), Payload: []byte(text())})
-			})
-			some(func() { tx.Cancel = append(tx.Cancel, text()) })
-			return abi.AppendTx(nil, tx)
-		case abi.KVClaim:
-			return abi.AppendClaim(nil, abi.Claim{Partition: kv.Partition(text()), Now: when(), Lease: span(), N: n()})
-		case abi.KVList:
-			return abi.AppendList(nil, abi.List{
-				Prefix: kv.Key{Partition: kv.Partition(text()), Name: text()},
-				After:  text(),
-				N:      n(),
-			})
-		case abi.KVSpend:
-			s := abi.Spend{Partition: kv.Partition(text()), Now: when()}
-			some(func() { s.Charges = append(s.Charges, kv.Charge{Name: text(), Cost: span(), Burst: span()}) })
-			return abi.AppendSpend(nil, s)
-		case abi.Fetch:
-			q := host.FetchRequest{Method: text(), URL: text(), Header: map[string]string{}, Body: []byte(text())}
-			some(func() { q.Header[text()] = text() })
-			return abi.AppendFetch(nil, q)
-		case abi.Respond:
-			p := &web.Response{Status: n(), Header: web.Header{}, Body: []byte(text())}
-			some(func() { p.Header[text()] = []string{text(), text()} })
-			return abi.AppendResponse(nil, p)
-		case abi.Log:
-			l := abi.LogRecord{Level: int8(number()), Message: text()}
-			some(func() {
-				value, _ := json.Marshal(text())
-				l.Attrs = append(l.Attrs, abi.LogAttr{Key: text(), Value: value})
-			})
-			return abi.AppendLog(nil, l)
-		case abi.Wake:
-			return abi.AppendWake(nil, kv.Partition(text()), when())
-		}
-		return []byte(text())
-	}
-	kinds := []abi.Kind{
-		0,
-		abi.KVGet,
-		abi.KVCommit,
-		abi.KVClaim,
-		abi.KVList,
-		abi.KVSpend,
-		abi.Fetch,
-		7,
-		abi.Respond,
-		abi.Log,
-		abi.Count,
-		abi.Wake,
-		20,
-		255,
-	}
+	random := hostility{r}
 	var out []byte
 	for range 1 + r.IntN(4) {
-		rec := abi.Record{Kind: kinds[r.IntN(len(kinds))], Op: uint32(r.IntN(3))}
+		rec := abi.Record{Kind: hostileKinds[r.IntN(len(hostileKinds))], Op: uint32(r.IntN(3))}
 		if r.IntN(8) == 0 {
 			rec.Request = r.Uint32N(20)
 		}
-		rec.Body = body(rec.Kind)
+		rec.Body = random.body(rec.Kind)
 		if len(rec.Body) > 0 && r.IntN(4) == 0 {
 			rec.Body = slices.Clone(rec.Body[:r.IntN(len(rec.Body))])
 		}
@@ -504,6 +458,90 @@ func hostile(r *rand.Rand) []byte {
 		out = out[:r.IntN(len(out))]
 	}
 	return out
+}
+
+// hostility makes the parts of records at random.
+type hostility struct{ *rand.Rand }
+
+func (r hostility) text() string {
+	all := []string{"", "p0", "p1", "c", "l", "n", "\xff\xfe", "time", "level", "msg", "module", "a\nb", "{}",
+		strings.Repeat("x", r.IntN(1<<r.IntN(18)))}
+	return all[r.IntN(len(all))]
+}
+
+func (r hostility) number() int64 {
+	all := []int64{0, 1, -1, 1 << 31, 1<<63 - 1, -1 << 63, 1e9, r.Int64(), -r.Int64()}
+	return all[r.IntN(len(all))]
+}
+
+func (r hostility) partition() kv.Partition { return kv.Partition(r.text()) }
+func (r hostility) when() time.Time         { return time.Unix(r.number(), r.number()%1e9) }
+func (r hostility) span() time.Duration     { return time.Duration(r.number()) }
+func (r hostility) count() int              { return int(uint32(r.number())) }
+
+// some does it several times, or not at all.
+func (r hostility) some(do func()) {
+	for range r.IntN(1 << r.IntN(8)) {
+		do()
+	}
+}
+
+// body makes a record's body, as its kind has it.
+func (r hostility) body(k abi.Kind) []byte {
+	switch k {
+	case abi.KVGet:
+		return abi.AppendKey(nil, kv.Key{Partition: r.partition(), Name: r.text()})
+	case abi.KVCommit:
+		return abi.AppendTx(nil, r.tx())
+	case abi.KVClaim:
+		return abi.AppendClaim(nil,
+			abi.Claim{Partition: r.partition(), Now: r.when(), Lease: r.span(), N: r.count()})
+	case abi.KVList:
+		return abi.AppendList(nil, abi.List{
+			Prefix: kv.Key{Partition: r.partition(), Name: r.text()},
+			After:  r.text(),
+			N:      r.count(),
+		})
+	case abi.KVSpend:
+		s := abi.Spend{Partition: r.partition(), Now: r.when()}
+		r.some(func() {
+			s.Charges = append(s.Charges, kv.Charge{Name: r.text(), Cost: r.span(), Burst: r.span()})
+		})
+		return abi.AppendSpend(nil, s)
+	case abi.Fetch:
+		q := host.FetchRequest{Method: r.text(), URL: r.text(), Header: map[string]string{}, Body: []byte(r.text())}
+		r.some(func() { q.Header[r.text()] = r.text() })
+		return abi.AppendFetch(nil, q)
+	case abi.Respond:
+		p := &web.Response{Status: r.count(), Header: web.Header{}, Body: []byte(r.text())}
+		r.some(func() { p.Header[r.text()] = []string{r.text(), r.text()} })
+		return abi.AppendResponse(nil, p)
+	case abi.Log:
+		l := abi.LogRecord{Level: int8(r.number()), Message: r.text()}
+		r.some(func() {
+			value, _ := json.Marshal(r.text())
+			l.Attrs = append(l.Attrs, abi.LogAttr{Key: r.text(), Value: value})
+		})
+		return abi.AppendLog(nil, l)
+	case abi.Wake:
+		return abi.AppendWake(nil, r.partition(), r.when())
+	}
+	return []byte(r.text())
+}
+
+func (r hostility) tx() kv.Tx {
+	tx := kv.Tx{ID: r.text(), Partition: r.partition()}
+	r.some(func() { tx.Checks = append(tx.Checks, kv.Check{Name: r.text(), Tx: r.text()}) })
+	r.some(func() { tx.Held = append(tx.Held, kv.Held{TaskID: r.text(), Lease: r.text()}) })
+	r.some(func() {
+		tx.Puts = append(tx.Puts, kv.Put{Name: r.text(), Value: []byte(r.text()), Expires: r.when()})
+	})
+	r.some(func() { tx.Deletes = append(tx.Deletes, r.text()) })
+	r.some(func() {
+		tx.Schedule = append(tx.Schedule, kv.Task{ID: r.text(), Due: r.when(), Payload: []byte(r.text())})
+	})
+	r.some(func() { tx.Cancel = append(tx.Cancel, r.text()) })
+	return tx
 }
 
 // A module that says everything that can be said, in any order, may end nothing but its own guests.

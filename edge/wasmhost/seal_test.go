@@ -77,7 +77,7 @@ func TestGuestsAndHostsSealAlike(t *testing.T) {
 				if c.Guest.Keyring, err = ring.Marshal(); err != nil {
 					t.Fatal(err)
 				}
-				c.Guest.Host = "verge.example" // the harness's
+				c.Guest.Host = "127.0.0.1" // the harness's
 			}
 			e.both[who] = start(t, c)
 		}

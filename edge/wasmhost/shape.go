@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+
+	"github.com/verge-id/verge/wasm/cursor"
 )
 
 // The most that a module may have of anything that it declares with a count. The compiling library
@@ -17,19 +19,24 @@ const (
 // checkShape refuses a module that has other parts than a guest needs, or whose counts are larger than
 // the bytes that follow. The compiler checks the content of the parts.
 func checkShape(wasm []byte) error {
-	r := &parts{b: wasm}
-	r.take(8) // the compiler has read these before
-	for !r.failed() && len(r.b) > 0 {
-		id := r.byte()
-		s := &parts{b: r.take(r.number())}
+	r := partsOf(wasm)
+	r.Take(8) // the compiler has read these before
+	for !r.failed() && len(r.Left) > 0 {
+		id := r.Byte()
+		s := partsOf(r.Take(r.number()))
 		if r.failed() {
 			break
 		}
-		if r.err = s.section(id); r.err == nil && len(s.b) > 0 && !opaque[id] {
-			r.err = fmt.Errorf("%d bytes are left over in its section %d", len(s.b), id)
+		if err := s.section(id); err != nil {
+			r.Fail(err)
+		} else if len(s.Left) > 0 && !opaque[id] {
+			r.Fail(fmt.Errorf("%d bytes are left over in its section %d", len(s.Left), id))
 		}
 	}
-	return r.err
+	if wrong := cursor.Malformed(""); errors.As(r.Err(), &wrong) {
+		return fmt.Errorf("it is not what a guest's module looks like: %w", wrong)
+	}
+	return r.Err()
 }
 
 // opaque are the sections that are not read to their end.
@@ -84,7 +91,7 @@ func (r *parts) section(id byte) error {
 	case tableSection:
 		if r.atMostOne() > 0 {
 			r.want(0x70) // of functions
-			limited := r.byte()
+			limited := r.Byte()
 			if r.number() > maxCount {
 				return fmt.Errorf("its table has room for more than %d functions", maxCount)
 			}
@@ -95,7 +102,7 @@ func (r *parts) section(id byte) error {
 	case exportSection:
 		r.each(func() {
 			r.bytes()
-			r.byte()
+			r.Byte()
 			r.number()
 		})
 	case startSection, countSection:
@@ -107,7 +114,7 @@ func (r *parts) section(id byte) error {
 		})
 	case codeSection:
 		r.each(func() {
-			body := &parts{b: r.bytes()}
+			body := partsOf(r.bytes())
 			locals := 0
 			body.each(func() {
 				if n := body.number(); n > maxLocals {
@@ -115,95 +122,54 @@ func (r *parts) section(id byte) error {
 				} else {
 					locals = min(locals+n, maxLocals+1)
 				}
-				body.byte()
+				body.Byte()
 			})
-			if r.err == nil {
-				r.err = body.err
+			if body.failed() {
+				r.Fail(body.Err())
 			}
-			if locals > maxLocals && r.err == nil {
-				r.err = fmt.Errorf("a function of it has more than %d variables", maxLocals)
+			if locals > maxLocals {
+				r.Fail(fmt.Errorf("a function of it has more than %d variables", maxLocals))
 			}
 		})
 	case dataSection:
 		r.each(func() {
-			switch kind := r.byte(); kind {
+			switch kind := r.Byte(); kind {
 			case 0:
 				r.constant()
 			case 1: // copied by an instruction
 			default:
-				r.fail("data of kind %d", kind)
+				r.Failf("data of kind %d", kind)
 			}
 			r.bytes()
 		})
 	default:
 		return fmt.Errorf("it has a section %d, which no guest needs", id)
 	}
-	return r.err
+	return r.Err()
 }
 
-// parts takes numbers and bytes from the front of b. If one is missing, parts has failed and returns
-// zeros afterwards.
-type parts struct {
-	b   []byte
-	err error
-}
+// parts are what a section consists of.
+type parts struct{ cursor.Cursor }
 
-func (r *parts) failed() bool { return r.err != nil }
+func partsOf(b []byte) *parts { return &parts{cursor.Cursor{Left: b}} }
 
-func (r *parts) fail(format string, args ...any) {
-	if r.err == nil {
-		r.err = fmt.Errorf("it is not what a guest's module looks like: "+format, args...)
-	}
-	r.b = nil
-}
-
-func (r *parts) take(n int) []byte {
-	if n > len(r.b) {
-		r.fail("%d bytes are wanted, %d are left", n, len(r.b))
-		return nil
-	}
-	v := r.b[:n:n]
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *parts) byte() byte {
-	if b := r.take(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
+func (r *parts) failed() bool { return r.Err() != nil }
 
 func (r *parts) want(b byte) {
-	if got := r.byte(); got != b && !r.failed() {
-		r.fail("%#x where %#x is expected", got, b)
+	if got := r.Byte(); got != b && !r.failed() {
+		r.Failf("%#x where %#x is expected", got, b)
 	}
 }
 
-// number reads an unsigned number of at most 32 bits.
-func (r *parts) number() int {
-	var v uint64
-	for shift := 0; shift < 35; shift += 7 {
-		c := r.byte()
-		v |= uint64(c&0x7f) << shift
-		if c < 0x80 {
-			if v > 1<<32-1 {
-				break
-			}
-			return int(v)
-		}
-	}
-	r.fail("a number of more than 32 bits")
-	return 0
-}
+func (r *parts) number() int { return int(r.Uint(32)) }
 
-func (r *parts) bytes() []byte { return r.take(r.number()) }
+func (r *parts) bytes() []byte { return r.Take(r.number()) }
 
 // count reads how many things follow, each of at least one byte.
 func (r *parts) count() int {
 	n := r.number()
-	if n > maxCount || n > len(r.b) {
-		r.fail("%d of something, with %d bytes left", n, len(r.b))
+	if n > maxCount || n > len(r.Left) {
+		r.Failf("%d of something, with %d bytes left", n, len(r.Left))
 		return 0
 	}
 	return n
@@ -212,7 +178,7 @@ func (r *parts) count() int {
 func (r *parts) atMostOne() int {
 	n := r.count()
 	if n > 1 {
-		r.fail("%d memories or tables", n)
+		r.Failf("%d memories or tables", n)
 	}
 	return n
 }
@@ -225,12 +191,12 @@ func (r *parts) each(one func()) {
 
 // constant skips an expression that says where something begins or what value a global has.
 func (r *parts) constant() {
-	switch op := r.byte(); op {
+	switch op := r.Byte(); op {
 	case 0x41, 0x23:
-		for r.byte() >= 0x80 {
+		for r.Byte() >= 0x80 {
 		}
 	default:
-		r.fail("instruction %#x", op)
+		r.Failf("instruction %#x", op)
 	}
 	r.want(0x0b)
 }

@@ -188,73 +188,98 @@ func TestOneIsolateIsExact(t *testing.T) {
 	}
 }
 
+// second is in the unit of a fleet's times.
+const second = 1_000_000
+
+// minute is a charge of a limit of count a minute.
+func minute(name string, count int) fleetCharge {
+	return fleetCharge{name, 60 * second / count, 60 * second}
+}
+
+// every has n requests, a step apart, to the isolates in turn.
+func every(isolates, n, step int, charges ...fleetCharge) fleet {
+	f := fleet{Isolates: isolates, Delays: []int{1000}}
+	for i := range n {
+		f.Requests = append(f.Requests, fleetRequest{start0 + i*step, i % isolates, charges})
+	}
+	return f
+}
+
+// allowed returns how many requests were allowed.
+func (f fleet) allowed(answers []fleetAnswer) (n int) {
+	for i, a := range answers {
+		if a.allowed(f.Requests[i]) {
+			n++
+		}
+	}
+	return n
+}
+
 func TestLeases(t *testing.T) {
-	second := 1_000_000
-	minute := func(name string, count int) fleetCharge {
-		return fleetCharge{name, 60 * second / count, 60 * second}
-	}
-	count := func(answers []fleetAnswer, f fleet) (n int) {
-		for i, a := range answers {
-			if a.allowed(f.Requests[i]) {
-				n++
-			}
-		}
-		return n
-	}
-	// every has n requests, a step apart, to the isolates in turn.
-	every := func(isolates, n, step int, charges ...fleetCharge) fleet {
-		f := fleet{Isolates: isolates, Delays: []int{1000}}
-		for i := range n {
-			f.Requests = append(f.Requests, fleetRequest{start0 + i*step, i % isolates, charges})
-		}
-		return f
-	}
 	t.Run("contract 30: one client has its 60 a minute from one isolate", func(t *testing.T) {
 		f := every(1, 100, 1, minute("a", 60))
 		f.Delays = nil
-		if answers, _ := f.run(t); count(answers, f) != 60 {
-			t.Errorf("%d were allowed", count(answers, f))
+		if answers, _ := f.run(t); f.allowed(answers) != 60 {
+			t.Errorf("%d were allowed", f.allowed(answers))
 		}
 	})
 	t.Run("contract 30: also if all come at once", func(t *testing.T) {
 		f := every(1, 100, 0, minute("a", 60))
-		if answers, _ := f.run(t); count(answers, f) != 60 {
-			t.Errorf("%d were allowed", count(answers, f))
+		if answers, _ := f.run(t); f.allowed(answers) != 60 {
+			t.Errorf("%d were allowed", f.allowed(answers))
 		}
 	})
 	t.Run("contract 30: from four isolates it has no more, and not many less", func(t *testing.T) {
 		f := every(4, 200, 100, minute("a", 60))
-		if answers, _ := f.run(t); count(answers, f) > 60 || count(answers, f) < 50 {
-			t.Errorf("%d were allowed", count(answers, f))
+		if answers, _ := f.run(t); f.allowed(answers) > 60 || f.allowed(answers) < 50 {
+			t.Errorf("%d were allowed", f.allowed(answers))
 		}
 	})
 	t.Run("a steady client below its limit is never refused, on many isolates", func(t *testing.T) {
 		f := every(20, 600, second/8, minute("k", 600))
-		if answers, _ := f.run(t); count(answers, f) != 600 {
-			t.Errorf("%d of 600 were allowed", count(answers, f))
+		if answers, _ := f.run(t); f.allowed(answers) != 600 {
+			t.Errorf("%d of 600 were allowed", f.allowed(answers))
 		}
 	})
 	t.Run("most requests ask no object", func(t *testing.T) {
 		f := every(1, 3000, second/2000, minute("k", 600_000))
-		if answers, ways := f.run(t); count(answers, f) != 3000 || ways > 200 {
-			t.Errorf("%d of 3000 were allowed, with %d questions", count(answers, f), ways/2)
+		if answers, ways := f.run(t); f.allowed(answers) != 3000 || ways > 200 {
+			t.Errorf("%d of 3000 were allowed, with %d questions", f.allowed(answers), ways/2)
 		}
 	})
 	t.Run("requests that are refused ask no object", func(t *testing.T) {
 		f := every(1, 1000, 1, minute("a", 6))
 		f.Delays = nil
-		if answers, ways := f.run(t); count(answers, f) != 6 || ways > 2*8 {
-			t.Errorf("%d of 1000 were allowed, with %d questions", count(answers, f), ways/2)
+		if answers, ways := f.run(t); f.allowed(answers) != 6 || ways > 2*8 {
+			t.Errorf("%d of 1000 were allowed, with %d questions", f.allowed(answers), ways/2)
 		}
 	})
+	t.Run("contract 30: lost counters let one period's requests through once more", func(t *testing.T) {
+		f := every(3, 900, 100, minute("a", 60))
+		f.Evict = []fleetEvict{{start0 + 30_000, -1}}
+		if answers, _ := f.run(t); f.allowed(answers) > 120 {
+			t.Errorf("%d were allowed", f.allowed(answers))
+		}
+	})
+	t.Run("nothing is allowed if the object cannot be asked", func(t *testing.T) {
+		f := every(1, 3, second, minute("a", 60))
+		f.Lost = []int{0, 1, 2, 3, 4, 5}
+		if answers, _ := f.run(t); f.allowed(answers) != 0 {
+			t.Errorf("%+v", answers)
+		}
+	})
+}
+
+// A request is charged to its address and to its key.
+func TestLeasesOfTwoLimits(t *testing.T) {
 	t.Run("a client at its limit costs the key nothing", func(t *testing.T) {
 		address, key := minute("a", 6), minute("k", 60)
 		f := every(1, 100, 1, address, key)
 		f.Delays = nil
 		f.Requests = append(f.Requests, fleetRequest{start0 + 101, 0, []fleetCharge{key}})
 		answers, _ := f.run(t)
-		if left := answers[100].remaining(f.Requests[100], 0); count(answers, f) != 7 || left != 53 {
-			t.Errorf("%d were allowed, and %d remain of the key's 60", count(answers, f), left)
+		if left := answers[100].remaining(f.Requests[100], 0); f.allowed(answers) != 7 || left != 53 {
+			t.Errorf("%d were allowed, and %d remain of the key's 60", f.allowed(answers), left)
 		}
 	})
 	t.Run("a key at its limit costs an address nothing", func(t *testing.T) {
@@ -267,6 +292,9 @@ func TestLeases(t *testing.T) {
 			t.Errorf("%d remain of the address' 60", left)
 		}
 	})
+}
+
+func TestLeasesThatAnIsolateDoesNotUse(t *testing.T) {
 	t.Run("cells that an isolate leases and does not use go to another after a second", func(t *testing.T) {
 		c := minute("k", 60)
 		f := every(1, 22, 1, c) // the isolate wishes for more and more, and has some left
@@ -278,15 +306,8 @@ func TestLeases(t *testing.T) {
 			f.Requests = append(f.Requests, fleetRequest{start0 + 61*second + 80 + i, 0, []fleetCharge{c}})
 		}
 		answers, _ := f.run(t)
-		if n := count(answers, f); n != 82 {
+		if n := f.allowed(answers); n != 82 {
 			t.Errorf("%d were allowed, want the first 22, and 60 a minute later", n)
-		}
-	})
-	t.Run("contract 30: lost counters let one period's requests through once more", func(t *testing.T) {
-		f := every(3, 900, 100, minute("a", 60))
-		f.Evict = []fleetEvict{{start0 + 30_000, -1}}
-		if answers, _ := f.run(t); count(answers, f) > 120 {
-			t.Errorf("%d were allowed", count(answers, f))
 		}
 	})
 	t.Run("an isolate with many requests leaves most cells to others", func(t *testing.T) {
@@ -297,15 +318,8 @@ func TestLeases(t *testing.T) {
 			f.Requests = append(f.Requests, fleetRequest{start0 + 32 + i, 1, []fleetCharge{c}})
 		}
 		answers, _ := f.run(t)
-		if n := count(answers, f) - 32; n < 22 {
+		if n := f.allowed(answers) - 32; n < 22 {
 			t.Errorf("the other isolate allowed %d of the 28 that were left", n)
-		}
-	})
-	t.Run("nothing is allowed if the object cannot be asked", func(t *testing.T) {
-		f := every(1, 3, second, minute("a", 60))
-		f.Lost = []int{0, 1, 2, 3, 4, 5}
-		if answers, _ := f.run(t); count(answers, f) != 0 {
-			t.Errorf("%+v", answers)
 		}
 	})
 }

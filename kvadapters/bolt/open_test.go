@@ -45,21 +45,91 @@ func filled(t *testing.T) []byte {
 	return b
 }
 
-func TestOpenSaysWhatIsWrong(t *testing.T) {
-	good := filled(t)
-	page := os.Getpagesize()
-	write := func(b []byte) func(*testing.T, string) {
-		return func(t *testing.T, path string) {
-			if err := os.WriteFile(path, b, 0o600); err != nil {
-				t.Fatal(err)
-			}
+// writing returns a function that makes a file with this content.
+func writing(b []byte) func(*testing.T, string) {
+	return func(t *testing.T, path string) {
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
-	zeroed := func(from, to int) []byte {
-		b := append([]byte(nil), good...)
-		clear(b[from:to])
-		return b
+}
+
+// zeroed returns a copy of a file of which a part is lost.
+func zeroed(good []byte, from, to int) []byte {
+	b := append([]byte(nil), good...)
+	clear(b[from:to])
+	return b
+}
+
+func TestOpenNeedsOneGoodMetaPage(t *testing.T) {
+	good, page := filled(t), os.Getpagesize()
+	for _, c := range []struct {
+		name string
+		make func(t *testing.T, path string)
+	}{
+		{"a file is made if there is none", func(*testing.T, string) {}},
+		{"an empty file is filled", writing(nil)},
+		{"a good file is opened", writing(good)},
+		{"the first meta page may be lost, as by a power cut during its write", writing(zeroed(good, 0, page))},
+		{"the second meta page may be lost", writing(zeroed(good, page, 2*page))},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "verge.db")
+			c.make(t, path)
+			s, err := Open(path, Config{LockTimeout: 60 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Commit(t.Context(), putTx("x", "x")); err != nil {
+				t.Error(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
+}
+
+// A noStore is a file that Open refuses, and what the error says besides its path.
+type noStore struct {
+	name string
+	make func(t *testing.T, path string)
+	want string
+}
+
+func (c noStore) isRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "verge.db")
+	c.make(t, path)
+	s, err := Open(path, Config{LockTimeout: 60 * time.Millisecond})
+	if err == nil {
+		s.Close()
+		t.Fatal("open succeeded, want an error")
+	}
+	if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+		t.Errorf("got  %v\nwant the path and %q", err, c.want)
+	}
+}
+
+func TestOpenSaysWhatIsDamaged(t *testing.T) {
+	good, page := filled(t), os.Getpagesize()
+	for _, c := range []noStore{
+		{"both meta pages are lost", writing(zeroed(good, 0, 2*page)), "neither of its two meta pages is valid"},
+		{"the file is a short text", writing([]byte("hello")), "too few for a bolt file"},
+		{
+			"the file is a long text",
+			writing([]byte(strings.Repeat("hello, I am no database\n", 5000))),
+			"not a bolt file, or damaged",
+		},
+		{"the file is cut off behind the first page", writing(good[:page]), "cut off"},
+		{"cut off behind the meta pages", writing(good[:2*page]), "cut off"},
+		{"the file is cut off inside a page", writing(good[:3*page+100]), "cut off"},
+		{"everything behind the meta pages is lost", writing(zeroed(good, 2*page, len(good))), "damaged"},
+	} {
+		t.Run(c.name, c.isRefused)
+	}
+}
+
+func TestOpenSaysWhatIsWrong(t *testing.T) {
 	withBolt := func(f func(*bbolt.Tx) error) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
 			db, err := bbolt.Open(path, 0o600, nil)
@@ -71,51 +141,31 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range []struct {
-		name string
-		make func(t *testing.T, path string)
-		want string // part of the error; empty: opens
-	}{
-		{"no file", func(*testing.T, string) {}, ""},
-		{"an empty file", write(nil), ""},
-		{"a good file", write(good), ""},
-		{"the first meta page lost, as by a power cut during its write", write(zeroed(0, page)), ""},
-		{"the second meta page lost", write(zeroed(page, 2*page)), ""},
-		{"both meta pages lost", write(zeroed(0, 2*page)), "neither of its two meta pages is valid"},
-		{"a short text", write([]byte("hello")), "too few for a bolt file"},
-		{
-			"a long text",
-			write([]byte(strings.Repeat("hello, I am no database\n", 5000))),
-			"not a bolt file, or damaged",
-		},
-		{"cut off behind the first page", write(good[:page]), "cut off"},
-		{"cut off behind the meta pages", write(good[:2*page]), "cut off"},
-		{"cut off inside a page", write(good[:3*page+100]), "cut off"},
-		{"everything behind the meta pages lost", write(zeroed(2*page, len(good))), "damaged"},
-		{"another program's bolt file", withBolt(func(tx *bbolt.Tx) error {
+	for _, c := range []noStore{
+		{"the file is another program's", withBolt(func(tx *bbolt.Tx) error {
 			_, err := tx.CreateBucket([]byte("theirs"))
 			return err
 		}), `another program (it begins with bucket "theirs")`},
-		{"a later format", withBolt(func(tx *bbolt.Tx) error {
+		{"the file has a later format", withBolt(func(tx *bbolt.Tx) error {
 			b, err := tx.CreateBucket(bucketVerge)
 			if err != nil {
 				return err
 			}
 			return b.Put(keyFormat, []byte("2"))
 		}), `written in format "2", this version reads format "1" only`},
-		{"a bucket missing", withBolt(func(tx *bbolt.Tx) error {
+		{"a bucket is missing", withBolt(func(tx *bbolt.Tx) error {
 			b, err := tx.CreateBucket(bucketVerge)
 			if err != nil {
 				return err
 			}
 			return b.Put(keyFormat, []byte("1"))
 		}), "is missing"},
-		{"a directory", func(t *testing.T, path string) {
+		{"the file is a directory", func(t *testing.T, path string) {
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
 			}
 		}, "not a regular file"},
-		{"held by another", func(t *testing.T, path string) {
+		{"another process has the file open", func(t *testing.T, path string) {
 			s, err := Open(path, Config{})
 			if err != nil {
 				t.Fatal(err)
@@ -123,34 +173,11 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 			t.Cleanup(func() { s.Close() })
 		}, "another process has it open"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "verge.db")
-			c.make(t, path)
-			s, err := Open(path, Config{LockTimeout: 60 * time.Millisecond})
-			if c.want == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := s.Commit(t.Context(), putTx("x", "x")); err != nil {
-					t.Error(err)
-				}
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-				return
-			}
-			if err == nil {
-				s.Close()
-				t.Fatal("open succeeded, want an error")
-			}
-			if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
-				t.Errorf("got  %v\nwant the path and %q", err, c.want)
-			}
-		})
+		t.Run(c.name, c.isRefused)
 	}
 	t.Run("a directory above it is a file", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "file")
-		write(nil)(t, path)
+		writing(nil)(t, path)
 		_, err := Open(filepath.Join(path, "verge.db"), Config{})
 		if err == nil || !strings.Contains(err.Error(), path+" is not a directory") {
 			t.Errorf("got %v, want an error that names %s", err, path)

@@ -46,38 +46,40 @@ func TestClockedKeepsEveryPromise(t *testing.T) {
 	})
 }
 
+var ctx, itemA = context.Background(), kv.Key{Partition: "p", Name: "a"}
+
+// putA is a transaction that writes itemA.
+func putA(id string, expires time.Time, checks ...kv.Check) kv.Tx {
+	return kv.Tx{
+		ID:        id,
+		Partition: "p",
+		Checks:    checks,
+		Puts:      []kv.Put{{Name: "a", Value: []byte(id), Expires: expires}},
+	}
+}
+
+func commit(t *testing.T, s kv.KV, tx kv.Tx) {
+	t.Helper()
+	if err := s.Commit(ctx, tx); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestClocked covers what the promises of kv do not distinguish.
 func TestClocked(t *testing.T) {
-	ctx := context.Background()
-	key := kv.Key{Partition: "p", Name: "a"}
-	put := func(id string, expires time.Time, checks ...kv.Check) kv.Tx {
-		return kv.Tx{
-			ID:        id,
-			Partition: "p",
-			Checks:    checks,
-			Puts:      []kv.Put{{Name: "a", Value: []byte(id), Expires: expires}},
-		}
-	}
-	commit := func(t *testing.T, s kv.KV, tx kv.Tx) {
-		t.Helper()
-		if err := s.Commit(ctx, tx); err != nil {
-			t.Fatal(err)
-		}
-	}
-
 	t.Run("nothing expires by the store's own clock", func(t *testing.T) {
 		clock, own := kvtest.NewClock(), kvtest.NewClock()
 		s := kvtest.Clocked(memory.New(memory.Config{Now: own.Now}), clock.Now)
-		commit(t, s, put("t1", clock.Now().Add(time.Second)))
+		commit(t, s, putA("t1", clock.Now().Add(time.Second)))
 		own.Advance(100 * 365 * 24 * time.Hour)
-		if it, err := s.Get(ctx, key); err != nil || !it.Expires.Equal(clock.Now().Add(time.Second)) {
+		if it, err := s.Get(ctx, itemA); err != nil || !it.Expires.Equal(clock.Now().Add(time.Second)) {
 			t.Errorf("got an item until %v, %v", it.Expires, err)
 		}
 	})
 	t.Run("the caller's transaction is not changed", func(t *testing.T) {
 		clock := kvtest.NewClock()
 		s := kvtest.Clocked(memory.New(memory.Config{Now: clock.Now}), clock.Now)
-		tx := put("t1", clock.Now().Add(time.Second))
+		tx := putA("t1", clock.Now().Add(time.Second))
 		commit(t, s, tx)
 		if want := clock.Now().Add(time.Second); !tx.Puts[0].Expires.Equal(want) {
 			t.Errorf("its put expires at %v, want %v", tx.Puts[0].Expires, want)
@@ -86,62 +88,13 @@ func TestClocked(t *testing.T) {
 	t.Run("a conflict shows the item that is there and not the expired one", func(t *testing.T) {
 		clock := kvtest.NewClock()
 		s := kvtest.Clocked(memory.New(memory.Config{Now: clock.Now}), clock.Now)
-		commit(t, s, put("t1", clock.Now().Add(time.Second)))
+		commit(t, s, putA("t1", clock.Now().Add(time.Second)))
 		commit(t, s, kv.Tx{ID: "t2", Partition: "p", Puts: []kv.Put{{Name: "b"}}})
 		clock.Advance(time.Second)
-		err := s.Commit(ctx, put("t3", time.Time{}, kv.Check{Name: "a"}, kv.Check{Name: "b"}))
+		err := s.Commit(ctx, putA("t3", time.Time{}, kv.Check{Name: "a"}, kv.Check{Name: "b"}))
 		var c *kv.Conflict
 		if !errors.As(err, &c) || len(c.Items) != 1 || c.Items[0].Key.Name != "b" {
 			t.Errorf("%v, want a conflict on b only", err)
-		}
-	})
-	t.Run("if an expired item cannot be removed nothing changes", func(t *testing.T) {
-		clock := kvtest.NewClock()
-		f := &kvtest.Faulty{KV: memory.New(memory.Config{Now: clock.Now})}
-		s := kvtest.Clocked(f, clock.Now)
-		commit(t, s, put("t1", clock.Now().Add(time.Second)))
-		clock.Advance(time.Second)
-		commits := 0
-		f.Decide = func(c kvtest.Call) kvtest.Fault {
-			if c.Method == "Commit" {
-				if commits++; commits == 2 {
-					return kvtest.LoseReply
-				}
-			}
-			return kvtest.Pass
-		}
-		err := s.Commit(ctx, put("t2", time.Time{}, kv.Check{Name: "a"}))
-		if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
-			t.Errorf("%v, want kv.ErrUnavailable and not kv.ErrUnknown: the transaction was not tried", err)
-		}
-		if _, err := s.Get(ctx, key); !errors.Is(err, kv.ErrNotFound) {
-			t.Errorf("then Get returns %v", err)
-		}
-	})
-	t.Run("an item that another writes in an expired item's place stays", func(t *testing.T) {
-		clock := kvtest.NewClock()
-		under := memory.New(memory.Config{Now: clock.Now})
-		f := &kvtest.Faulty{KV: under}
-		s := kvtest.Clocked(f, clock.Now)
-		other := kvtest.Clocked(under, clock.Now)
-		commit(t, s, put("t1", clock.Now().Add(time.Second)))
-		clock.Advance(time.Second)
-		commits := 0
-		f.Decide = func(c kvtest.Call) kvtest.Fault {
-			if c.Method == "Commit" {
-				if commits++; commits == 2 { // s is about to remove t1
-					commit(t, other, put("t2", time.Time{}))
-				}
-			}
-			return kvtest.Pass
-		}
-		err := s.Commit(ctx, put("t3", time.Time{}, kv.Check{Name: "a"}))
-		var c *kv.Conflict
-		if !errors.As(err, &c) || len(c.Items) != 1 || c.Items[0].Tx != "t2" {
-			t.Errorf("%v, want a conflict with t2", err)
-		}
-		if it, err := s.Get(ctx, key); err != nil || it.Tx != "t2" {
-			t.Errorf("then it holds the item of %q, %v", it.Tx, err)
 		}
 	})
 	t.Run("it is a meter if the store is one", func(t *testing.T) {
@@ -155,6 +108,59 @@ func TestClocked(t *testing.T) {
 		}
 		if tats, err := s.Spend(ctx, "p", clock.Now(), []kv.Charge{{}}); len(tats) != 1 || err != nil {
 			t.Errorf("Clocked does not ask the meter: %v, %v", tats, err)
+		}
+	})
+}
+
+// Clocked removes an expired item before it writes. That may fail, and another may be faster.
+func TestClockedRemovesWhatHasExpired(t *testing.T) {
+	t.Run("if an expired item cannot be removed nothing changes", func(t *testing.T) {
+		clock := kvtest.NewClock()
+		f := &kvtest.Faulty{KV: memory.New(memory.Config{Now: clock.Now})}
+		s := kvtest.Clocked(f, clock.Now)
+		commit(t, s, putA("t1", clock.Now().Add(time.Second)))
+		clock.Advance(time.Second)
+		commits := 0
+		f.Decide = func(c kvtest.Call) kvtest.Fault {
+			if c.Method == "Commit" {
+				if commits++; commits == 2 {
+					return kvtest.LoseReply
+				}
+			}
+			return kvtest.Pass
+		}
+		err := s.Commit(ctx, putA("t2", time.Time{}, kv.Check{Name: "a"}))
+		if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
+			t.Errorf("%v, want kv.ErrUnavailable and not kv.ErrUnknown: the transaction was not tried", err)
+		}
+		if _, err := s.Get(ctx, itemA); !errors.Is(err, kv.ErrNotFound) {
+			t.Errorf("then Get returns %v", err)
+		}
+	})
+	t.Run("an item that another writes in an expired item's place stays", func(t *testing.T) {
+		clock := kvtest.NewClock()
+		under := memory.New(memory.Config{Now: clock.Now})
+		f := &kvtest.Faulty{KV: under}
+		s := kvtest.Clocked(f, clock.Now)
+		other := kvtest.Clocked(under, clock.Now)
+		commit(t, s, putA("t1", clock.Now().Add(time.Second)))
+		clock.Advance(time.Second)
+		commits := 0
+		f.Decide = func(c kvtest.Call) kvtest.Fault {
+			if c.Method == "Commit" {
+				if commits++; commits == 2 { // s is about to remove t1
+					commit(t, other, putA("t2", time.Time{}))
+				}
+			}
+			return kvtest.Pass
+		}
+		err := s.Commit(ctx, putA("t3", time.Time{}, kv.Check{Name: "a"}))
+		var c *kv.Conflict
+		if !errors.As(err, &c) || len(c.Items) != 1 || c.Items[0].Tx != "t2" {
+			t.Errorf("%v, want a conflict with t2", err)
+		}
+		if it, err := s.Get(ctx, itemA); err != nil || it.Tx != "t2" {
+			t.Errorf("then it holds the item of %q, %v", it.Tx, err)
 		}
 	})
 }

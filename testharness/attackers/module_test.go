@@ -25,7 +25,8 @@ var signedModule = foothold{"A WebAssembly module that is trusted", []row{
 			"server.",
 		tries: "every notice and effect, malformed and in any order",
 		gets:  "the end of its own guest; a neighbour goes on answering",
-		proof: []string{"edge/wasmhost:TestAHostileModule", "edge/wasmhost:TestWhatGuestsSay",
+		proof: []string{"edge/wasmhost:TestAHostileModule", "edge/wasmhost:TestWhatGuestsSayInNotices",
+			"edge/wasmhost:TestWhatGuestsSayToTheStore",
 			"edge/wasmhost:TestAPanicOverWhatAGuestSays"},
 	},
 	{

@@ -262,6 +262,7 @@ func (s *service) rotated(file token.Keyring) *service {
 	must(s.t, file.Rotate(rand.Reader, s.Now(), 0))
 	next := s.sharing(file)
 	next.Pause(time.Hour)
+	next.Settle() // it signs what the store holds with the new key
 	return next
 }
 

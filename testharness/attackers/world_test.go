@@ -20,8 +20,8 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// hostName is what the tokens of every harness are bound to.
-const hostName = "verge.example"
+// hostName is what the tokens of every harness in dev mode are bound to.
+const hostName = "127.0.0.1"
 
 // partition is where a harness keeps sessions.
 const partition kv.Partition = "p0"

@@ -1,10 +1,8 @@
 package conformance_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"math/rand/v2"
 	"runtime"
@@ -16,11 +14,12 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness"
@@ -77,8 +76,7 @@ func TestSingleUseIsLinearizable(t *testing.T) {
 type world struct {
 	random    io.Reader
 	seed      func(uint64)
-	services  [2]*core.Service
-	sealer    plainSealer
+	services  [2]*edge.Service
 	key       string
 	faulty    *kvtest.Faulty
 	scheduler *scheduler
@@ -92,14 +90,17 @@ func newWorld(t testing.TB) *world {
 	w.seed = func(n uint64) { source.Seed([32]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24), 1}) }
 	now := func() time.Time { return w.started }
 	w.faulty = &kvtest.Faulty{KV: memory.New(memory.Config{Now: now})}
+	ring, err := token.GenerateKeyring(w.random, w.started)
+	must(err)
 	for n := range w.services {
-		var err error
-		w.services[n], err = core.New(core.Config{BaseURL: "https://verge.example", Dev: true,
-			Limits: unlimitedLimits()},
-			host.Host{KV: &stepped{w.faulty, w.scheduler}, Sealer: w.sealer, Now: now, Random: w.random})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.services[n], err = edge.Open(t.Context(), edge.Config{
+			Core:    core.Config{BaseURL: "https://verge.example", Dev: true, Limits: unlimitedLimits()},
+			Store:   edge.Store{KV: &stepped{w.faulty, w.scheduler}},
+			Keyring: ring, Now: now, Random: w.random,
+			StoreBudget: time.Minute, // a client waits for its turn during its calls
+		})
+		must(err)
+		t.Cleanup(func() { must(w.services[n].Close()) })
 	}
 	ctx, d := context.Background(), w.services[0].Directory()
 	if err := d.PutPublisher(ctx, integration.Publisher{ID: "pub_p"}); err != nil {
@@ -110,7 +111,6 @@ func newWorld(t testing.TB) *world {
 		ChallengeAge: 25, Method: sandbox.Name, Webhook: integration.Webhook{Off: true}}, ""); err != nil {
 		t.Fatal(err)
 	}
-	var err error
 	if w.key, _, err = d.CreateKey(ctx, "pub_p", "", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func (w *world) run(seed uint64) []porcupine.Operation {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	id, err := session.NewID(w.random, worldIntegration, session.L1, 25, w.started, 0)
 	must(err)
-	result, err := kit.Issue(context.Background(), w.faulty.KV, w.sealer, id, w.started)
+	result, err := kit.Issue(context.Background(), w.faulty.KV, w.services[0].Host().Sealer, id, w.started)
 	must(err)
 
 	w.faulty.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{
@@ -143,7 +143,7 @@ func (w *world) run(seed uint64) []porcupine.Operation {
 		if idempotency != "" {
 			req.Header.Set("Idempotency-Key", idempotency)
 		}
-		end(w.services[client%2].Handle(context.Background(), req).Status)
+		end(w.services[client%2].Engine().Handle(context.Background(), req).Status)
 	}
 	var clients []func()
 	for c := range 3 {
@@ -227,36 +227,6 @@ func (s *stepped) Commit(ctx context.Context, tx kv.Tx) error {
 	err := s.KV.Commit(ctx, tx)
 	s.scheduler.wait()
 	return err
-}
-
-// plainSealer seals nothing. Cryptography has its own tests. Here it would only
-// make each of 20,000 seeds slower.
-type plainSealer struct{}
-
-func (plainSealer) Seal(purpose string, claims []byte) ([]byte, error) {
-	return append([]byte(purpose+"\x00"), claims...), nil
-}
-
-func (plainSealer) Open(purpose string, sealed []byte) (claims []byte, until time.Time, err error) {
-	claims, ok := bytes.CutPrefix(sealed, []byte(purpose+"\x00"))
-	if !ok {
-		return nil, until, host.ErrNotAuthentic
-	}
-	return claims, until, nil
-}
-
-func (plainSealer) MAC(purpose string, message []byte) ([]byte, error) {
-	h := fnv.New128a()
-	h.Write([]byte(purpose))
-	h.Write(message)
-	return h.Sum([]byte{0, 0, 0, 0}), nil
-}
-
-func (p plainSealer) CheckMAC(purpose string, message, mac []byte) (until time.Time, err error) {
-	if want, _ := p.MAC(purpose, message); !bytes.Equal(want, mac) {
-		err = host.ErrNotAuthentic
-	}
-	return until, err
 }
 
 func must(err error) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/keyset"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness"
@@ -566,7 +567,8 @@ func TestKeyRing(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := newHarness(t, &opts{KV: sharing(old), Keyring: ring, Configure: unlimited})
-	next.Advance(2 * time.Second) // from now on, the new key seals
+	next.Advance(keyset.Settle) // from now on, the new key seals
+	old.Pause(keyset.Settle)
 	open := func(h *testharness.Harness, redirectURL string) *testharness.Page {
 		return h.Open(h.BaseURL + api.HostedPath + "?flow=" + flowOf(t, redirectURL))
 	}
@@ -577,12 +579,13 @@ func TestKeyRing(t *testing.T) {
 		wantStatus(t, next.Reconcile(pending.SessionID), 200)
 		wantStatus(t, next.Validate(done.ResultToken), 200)
 	})
-	t.Run("contract 16: the first key seals", func(t *testing.T) {
+	const awaited = "contract 16: the new key seals, and an instance without it refuses nothing for good"
+	t.Run(awaited, func(t *testing.T) {
 		s := next.Start(nil)
-		if p := open(old, s.RedirectURL); p.Kind != "damaged" {
-			t.Errorf("a service without the new key shows %q", p.Kind)
+		if p := open(old, s.RedirectURL); p.Status != 503 || p.Kind != "unavailable" {
+			t.Errorf("a service that waits for the new key shows %d %q", p.Status, p.Kind)
 		}
-		wantError(t, old.Reconcile(s.SessionID), 404, "NOT_FOUND")
+		wantError(t, old.Reconcile(s.SessionID), 503, "UNAVAILABLE")
 	})
 	const title = "contract 16: retiring is refused while what the key sealed can be alive, unless forced"
 	t.Run(title, func(t *testing.T) {

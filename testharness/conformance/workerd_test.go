@@ -42,7 +42,7 @@ func onWorker(t testing.TB) func(testharness.RemoteConfig) testharness.Remote {
 		if err != nil {
 			t.Fatal(err)
 		}
-		guest.LogLevel, guest.Host = -4, c.Host
+		guest.LogLevel, guest.Host, guest.KeySet = -4, c.Host, true // as the deployed Worker sets it
 		if guest.Keyring, err = c.Keyring.Marshal(); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -333,30 +334,31 @@ func limits(s *recording) {
 // faults has the store away, or lose requests or replies, at each effect of
 // everything that can be asked (contract 5, 503).
 func faults(s *recording) {
+	for _, c := range slices.Concat(s.requestsUnderFaults(), s.workUnderFaults()) {
+		s.failEachEffect(c)
+	}
+	s.damage("c", "c/int/"+s.shop.l2.id, "{")
+	s.ask("contract 5, 500: a damaged integration", "POST", api.StartPath, bearer(s.shop.secretKey),
+		s.startBody(members{"integration_id": s.shop.l2.id}))
+	s.admin("contract 5, 500: a damaged integration", "GET", adminPath+"integrations", nil, "")
+}
+
+// underFaults is something to do while its effects fail, and what comes before it, which may be nil.
+type underFaults struct {
+	name   string
+	before func()
+	do     func(name string)
+}
+
+// requestsUnderFaults are those of publishers and users.
+func (s *recording) requestsUnderFaults() []underFaults {
 	secret := bearer(s.shop.secretKey)
 	var v started
 	var result string
-	var job host.Job
 	fresh := func() { v = s.start(nil) }
 	approved := func() { fresh(); result = s.approve(v) }
-	due := func() {
-		s.settle()
-		fresh()
-		job = s.claim("claim", "p0", 1)[0]
-	}
-	dead := func() {
-		s.settle()
-		fresh()
-		s.receiver = answers(400)
-		s.runDue("an event that is given up")
-		s.receiver = nil
-	}
 	n := 0
-	for _, c := range []struct {
-		name   string
-		before func()
-		do     func(name string)
-	}{
+	return []underFaults{
 		{"start", nil, func(name string) { s.ask(name, "POST", api.StartPath, secret, s.startBody(nil)) }},
 		{"start without a webhook", nil, func(name string) {
 			s.ask(name, "POST", api.StartPath, secret, s.startBody(members{"integration_id": s.shop.silent.id}))
@@ -386,6 +388,26 @@ func faults(s *recording) {
 		{"validate with an Idempotency-Key", approved,
 			func(name string) { s.validate(name, result, "Idempotency-Key", "k") }},
 		{"reconcile", fresh, func(name string) { s.reconcile(name, v.ID) }},
+	}
+}
+
+// workUnderFaults are the jobs, and the requests of operators.
+func (s *recording) workUnderFaults() []underFaults {
+	var job host.Job
+	fresh := func() { s.start(nil) }
+	due := func() {
+		s.settle()
+		fresh()
+		job = s.claim("claim", "p0", 1)[0]
+	}
+	dead := func() {
+		s.settle()
+		fresh()
+		s.receiver = answers(400)
+		s.runDue("an event that is given up")
+		s.receiver = nil
+	}
+	return []underFaults{
 		{"ready", nil, func(name string) { s.do(name, abi.Ready, nil) }},
 		{"claim", fresh, func(name string) { s.claim(name, "p0", 4) }},
 		{"run", due, func(name string) { s.run(name, job) }},
@@ -412,39 +434,38 @@ func faults(s *recording) {
 			s.admin(name, "POST", adminPath+"keys", nil, members{"publisher_id": s.shop.id}.String())
 		}},
 		{"dead events", dead, func(name string) { s.admin(name, "GET", adminPath+"deliveries", nil, "") }},
-	} {
-		for at := 1; ; at++ {
-			reached := abi.Kind(0)
-			try := func(what string, f fault, lasting bool) {
-				if c.before != nil {
-					c.before()
+	}
+}
+
+// failEachEffect does it once for each effect that it has, and each way in which that effect can fail.
+func (s *recording) failEachEffect(c underFaults) {
+	for at := 1; ; at++ {
+		reached := abi.Kind(0)
+		try := func(what string, f fault, lasting bool) {
+			if c.before != nil {
+				c.before()
+			}
+			s.pause(5 * time.Second) // what was read before is not used any more
+			s.fault = func(n int, k abi.Kind) fault {
+				if n != at && !(lasting && n > at) {
+					return none
 				}
-				s.pause(5 * time.Second) // what was read before is not used any more
-				s.fault = func(n int, k abi.Kind) fault {
-					if n != at && !(lasting && n > at) {
-						return none
-					}
-					if n == at {
-						reached = k
-					}
-					return f
+				if n == at {
+					reached = k
 				}
-				c.do(fmt.Sprintf("%s: effect %d %s", c.name, at, what))
-				s.fault = nil
+				return f
 			}
-			try("fails", unavailable, false)
-			if reached == 0 {
-				break
-			}
-			if reached == abi.KVCommit {
-				try("is lost", vanished, false)
-				try("loses its reply", lost, false)
-				try("loses its reply, and all that follow", lost, true)
-			}
+			c.do(fmt.Sprintf("%s: effect %d %s", c.name, at, what))
+			s.fault = nil
+		}
+		try("fails", unavailable, false)
+		if reached == 0 {
+			break
+		}
+		if reached == abi.KVCommit {
+			try("is lost", vanished, false)
+			try("loses its reply", lost, false)
+			try("loses its reply, and all that follow", lost, true)
 		}
 	}
-	s.damage("c", "c/int/"+s.shop.l2.id, "{")
-	s.ask("contract 5, 500: a damaged integration", "POST", api.StartPath, secret,
-		s.startBody(members{"integration_id": s.shop.l2.id}))
-	s.admin("contract 5, 500: a damaged integration", "GET", adminPath+"integrations", nil, "")
 }

@@ -24,22 +24,29 @@ import (
 // I1 over HTTP, on every engine: clients race for one token after the other,
 // some under a shared Idempotency-Key, while requests and replies between
 // Verge and its store are lost. Some order must explain what they were told.
-func TestI1ValidateIsLinearizable(t *testing.T) {
-	t.Parallel()
-	lossy := faultproxy.Odds{
+// lossy is what happens to connections, and lossyCalls what happens to calls of a store in this process.
+var (
+	lossy = faultproxy.Odds{
 		faultproxy.DropReply:   .1,
 		faultproxy.DropRequest: .05,
 		faultproxy.Delay:       .1,
 		faultproxy.HangReply:   .002,
 	}
-	calls := map[kvtest.Fault]float64{
+	lossyCalls = map[kvtest.Fault]float64{
 		kvtest.Refuse:      .05,
 		kvtest.LoseRequest: .1,
 		kvtest.LoseReply:   .15,
 		kvtest.Delay:       .1,
 	}
-	inProcess := func(store kv.KV, seed uint64) (open func() kv.KV, on func()) {
-		f := newFaulty(store, seed, calls)
+)
+
+// overFaults opens a store that fails by a seed once on was called. Each call of open is an instance's own
+// way to it.
+type overFaults func(t *testing.T, seed uint64) (open func() kv.KV, on func())
+
+func inProcess(store func(testing.TB) kv.KV) overFaults {
+	return func(t *testing.T, seed uint64) (open func() kv.KV, on func()) {
+		f := newFaulty(store(t), seed, lossyCalls)
 		return func() kv.KV { return f }, func() {
 			f.on.Store(true)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -52,51 +59,55 @@ func TestI1ValidateIsLinearizable(t *testing.T) {
 			}()
 		}
 	}
-	proxied := func(t *testing.T, addr string, seed uint64) (open func() kv.KV, on func()) {
-		p := faultproxy.New(t, addr, faultproxy.Config{Seed: seed, Odds: lossy, Delay: 5 * time.Millisecond})
+}
+
+func proxied(addr func(*testing.T) string) overFaults {
+	return func(t *testing.T, seed uint64) (open func() kv.KV, on func()) {
+		p := faultproxy.New(t, addr(t), faultproxy.Config{Seed: seed, Odds: lossy, Delay: 5 * time.Millisecond})
 		return func() kv.KV { return openRedis(t, "redis://"+p.Addr()+"?"+impatient) }, p.On
 	}
+}
+
+// movingSlot is a Cluster whose slot of the sessions moves from node to node.
+func movingSlot(t *testing.T, _ uint64) (open func() kv.KV, on func()) {
+	nodes := stores.StartCluster(t, 3)
+	stop := make(chan struct{})
+	var moving sync.WaitGroup
+	t.Cleanup(func() { close(stop); moving.Wait() })
+	return func() kv.KV { return openRedis(t, nodes.URL()+"&"+impatient) }, func() {
+		moving.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					nodes.Move("{verge:p0}", time.Millisecond)
+				}
+			}
+		})
+	}
+}
+
+func etcdOverFaults(t *testing.T, seed uint64) (open func() kv.KV, on func()) {
+	p := faultproxy.New(t, stores.StartEtcd(t).Addr, faultproxy.Config{Seed: seed,
+		Odds: faultproxy.Odds{faultproxy.DropReply: .03, faultproxy.DropRequest: .02, faultproxy.Delay: .05}})
+	return func() kv.KV { return openEtcd(t, "etcd://"+p.Addr()+"/verge") }, p.On
+}
+
+func TestI1ValidateIsLinearizable(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		engine    string
 		instances int
 		tokens    int
-		prepare   func(t *testing.T, seed uint64) (open func() kv.KV, on func())
+		prepare   overFaults
 	}{
-		{"memory", 1, 60, func(t *testing.T, seed uint64) (func() kv.KV, func()) {
-			return inProcess(openMemory(t), seed)
-		}},
-		{"bolt", 1, 40, func(t *testing.T, seed uint64) (func() kv.KV, func()) {
-			return inProcess(openBolt(t), seed)
-		}},
-		{"miniredis", 2, 40, func(t *testing.T, seed uint64) (func() kv.KV, func()) {
-			return proxied(t, startMiniredis(t).Addr(), seed)
-		}},
-		{"redis", 2, 60, func(t *testing.T, seed uint64) (func() kv.KV, func()) {
-			return proxied(t, stores.StartRedis(t).Addr(), seed)
-		}},
-		{"cluster", 2, 40, func(t *testing.T, seed uint64) (func() kv.KV, func()) {
-			nodes := stores.StartCluster(t, 3)
-			stop := make(chan struct{})
-			var moving sync.WaitGroup
-			t.Cleanup(func() { close(stop); moving.Wait() })
-			return func() kv.KV { return openRedis(t, nodes.URL()+"&"+impatient) }, func() {
-				moving.Go(func() {
-					for {
-						select {
-						case <-stop:
-							return
-						default:
-							nodes.Move("{verge:p0}", time.Millisecond)
-						}
-					}
-				})
-			}
-		}},
-		{"etcd", 2, 40, func(t *testing.T, seed uint64) (func() kv.KV, func()) {
-			p := faultproxy.New(t, stores.StartEtcd(t).Addr, faultproxy.Config{Seed: seed,
-				Odds: faultproxy.Odds{faultproxy.DropReply: .03, faultproxy.DropRequest: .02, faultproxy.Delay: .05}})
-			return func() kv.KV { return openEtcd(t, "etcd://"+p.Addr()+"/verge") }, p.On
-		}},
+		{"memory", 1, 60, inProcess(openMemory)},
+		{"bolt", 1, 40, inProcess(openBolt)},
+		{"miniredis", 2, 40, proxied(func(t *testing.T) string { return startMiniredis(t).Addr() })},
+		{"redis", 2, 60, proxied(func(t *testing.T) string { return stores.StartRedis(t).Addr() })},
+		{"cluster", 2, 40, movingSlot},
+		{"etcd", 2, 40, etcdOverFaults},
 	} {
 		t.Run(c.engine, func(t *testing.T) {
 			t.Parallel()

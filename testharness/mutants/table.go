@@ -59,8 +59,8 @@ var table = []mutant{
 	{
 		breaks: "who can write to the store strips the MAC off a record (contract 19)",
 		pkg:    "core/token",
-		old:    `mac == nil && purpose == Record && !r.missing`,
-		new:    `mac == nil && purpose == Record`,
+		old:    `mac == nil && purpose == recordMAC && !r.missing`,
+		new:    `mac == nil && purpose == recordMAC`,
 		ask:    []string{"./core/integration"},
 	},
 	{
@@ -430,6 +430,13 @@ return unfit`,
 		old:    `slices.ContainsFunc(a.hosts(), isElsewhere)`,
 		new:    `slices.ContainsFunc(a.hosts()[:1], isElsewhere)`,
 		ask:    []string{"./kvadapters TestExposed"},
+	},
+	{
+		breaks: "--check passes fewer partitions than the store's sessions use",
+		pkg:    "cmd/verge",
+		old:    `edge.CheckPartitions(ctx, store, pl.core.Partitions)`,
+		new:    `edge.CheckPartitions(ctx, store, 1<<16)`,
+		ask:    []string{"./cmd/verge TestCheckCompares"},
 	},
 	{
 		breaks: "a store across the network passes --check (contract 19)",
@@ -1009,8 +1016,8 @@ switch reason {`,
 	{
 		breaks: "whoever reads the store reads client addresses (contract 13)",
 		pkg:    "core/ratelimit",
-		old:    `r.Client && l.MAC != nil`,
-		new:    `!r.Client && l.MAC != nil`,
+		old:    `r.client && l.MAC != nil`,
+		new:    `!r.client && l.MAC != nil`,
 		ask:    []string{"./core/ratelimit", "./core TestCounters"},
 	},
 	{

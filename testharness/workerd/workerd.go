@@ -177,87 +177,21 @@ func start(program string, module []byte, dir string, o Options) (*Server, error
 
 // write puts the modules and the configuration into the server's directory.
 func (s *Server) write() error {
-	o := s.o
-	files := map[string][]byte{"src/verge.wasm": s.module}
-	if err := fs.WalkDir(workers.Source, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		files[path], err = workers.Source.ReadFile(path)
-		return err
-	}); err != nil {
-		return err
-	}
-	entry := "test/worker.js"
-	if o.Bare != "" {
-		entry = "bare.js"
-		files = map[string][]byte{entry: []byte(o.Bare + "\nexport class Partition {}\nexport class Limits {}\n")}
-	} else if o.Worker != nil {
-		entry = "src/worker.js"
-		delete(files, "test/worker.js")
-	} else {
-		files["test/other.wasm"] = o.Other
-		if o.Other == nil {
-			files["test/other.wasm"] = []byte("\x00asm\x01\x00\x00\x00") // the empty module
-		}
-	}
-
-	var modules strings.Builder
-	names := slices.Sorted(maps.Keys(files))
-	slices.SortStableFunc(names, func(a, b string) int { // the first is the entry
-		return strings.Compare(fmt.Sprint(a != entry), fmt.Sprint(b != entry))
-	})
-	for _, name := range names {
-		kind := "esModule"
-		if strings.HasSuffix(name, ".wasm") {
-			kind = "wasm"
-		}
-		fmt.Fprintf(&modules, "    (name = %q, %s = embed %q),\n", name, kind, name)
-		path := filepath.Join(s.dir, name)
-		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, files[name], 0o644))
-		if err != nil {
-			return err
-		}
-	}
-	binds, err := bindings(o.Worker, "")
+	files, entry, err := s.files()
 	if err != nil {
 		return err
 	}
-	var services, sockets, others strings.Builder
-	for n := range s.others {
-		fmt.Fprintf(&services, "    (name = \"worker%d\", worker = .worker%d),\n", n, n)
-		fmt.Fprintf(&sockets, "    (name = \"http%d\", address = \"127.0.0.1:0\", service = \"worker%d\", "+
-			"http = (forwardedProtoHeader = %q)),\n", n, n, Proto)
-		there, err := bindings(o.Worker, `, serviceName = "worker"`)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&others, `
-const worker%d :Workerd.Worker = (
-  modules = [
-%s  ],
-  bindings = [
-%s  ],
-  compatibilityDate = %q,
-  globalOutbound = "internet",
-);
-`, n, modules.String(), there, Compatibility)
+	modules, err := s.writeModules(files, entry)
+	if err != nil {
+		return err
 	}
-	if o.Worker != nil {
-		services.WriteString("    (name = \"door\", worker = .door),\n")
-		sockets.WriteString("    (name = \"door\", address = \"127.0.0.1:0\", service = \"door\"),\n")
-		there, err := bindings(nil, `, serviceName = "worker"`)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&others, `
-const door :Workerd.Worker = (
-  modules = [ (name = "door.js", esModule = %s) ],
-  bindings = [
-%s  ],
-  compatibilityDate = %q,
-);
-`, quoted(door), there, Compatibility)
+	binds, err := bindings(s.o.Worker, "")
+	if err != nil {
+		return err
+	}
+	beside, err := s.beside(modules)
+	if err != nil {
+		return err
 	}
 	disk := filepath.Join(s.dir, "disk")
 	if err := os.MkdirAll(disk, 0o755); err != nil {
@@ -289,9 +223,105 @@ const worker :Workerd.Worker = (
   durableObjectStorage = (localDisk = "disk"),
   globalOutbound = "internet",
 );
-%s`, disk, services.String(), Proto, sockets.String(),
-		modules.String(), binds, Compatibility, others.String())
+%s`, disk, beside.services, Proto, beside.sockets,
+		modules, binds, Compatibility, beside.workers)
 	return os.WriteFile(filepath.Join(s.dir, "config.capnp"), []byte(config), 0o644)
+}
+
+// files returns the modules by their names, and which one is the entry.
+func (s *Server) files() (files map[string][]byte, entry string, err error) {
+	o := s.o
+	files = map[string][]byte{"src/verge.wasm": s.module}
+	if err := fs.WalkDir(workers.Source, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		files[path], err = workers.Source.ReadFile(path)
+		return err
+	}); err != nil {
+		return nil, "", err
+	}
+	entry = "test/worker.js"
+	if o.Bare != "" {
+		entry = "bare.js"
+		files = map[string][]byte{entry: []byte(o.Bare + "\nexport class Partition {}\nexport class Limits {}\n")}
+	} else if o.Worker != nil {
+		entry = "src/worker.js"
+		delete(files, "test/worker.js")
+	} else {
+		files["test/other.wasm"] = o.Other
+		if o.Other == nil {
+			files["test/other.wasm"] = []byte("\x00asm\x01\x00\x00\x00") // the empty module
+		}
+	}
+	return files, entry, nil
+}
+
+// writeModules writes the modules, and returns the list of them.
+func (s *Server) writeModules(files map[string][]byte, entry string) (list string, err error) {
+	var modules strings.Builder
+	names := slices.Sorted(maps.Keys(files))
+	slices.SortStableFunc(names, func(a, b string) int { // the first is the entry
+		return strings.Compare(fmt.Sprint(a != entry), fmt.Sprint(b != entry))
+	})
+	for _, name := range names {
+		kind := "esModule"
+		if strings.HasSuffix(name, ".wasm") {
+			kind = "wasm"
+		}
+		fmt.Fprintf(&modules, "    (name = %q, %s = embed %q),\n", name, kind, name)
+		path := filepath.Join(s.dir, name)
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, files[name], 0o644))
+		if err != nil {
+			return "", err
+		}
+	}
+	return modules.String(), nil
+}
+
+// others are the parts of the configuration for what runs beside the first isolate: the further isolates,
+// and the door to a deployed Worker's partitions.
+type others struct{ services, sockets, workers string }
+
+func (s *Server) beside(modules string) (others, error) {
+	o := s.o
+	var services, sockets, workers strings.Builder
+	for n := range s.others {
+		fmt.Fprintf(&services, "    (name = \"worker%d\", worker = .worker%d),\n", n, n)
+		fmt.Fprintf(&sockets, "    (name = \"http%d\", address = \"127.0.0.1:0\", service = \"worker%d\", "+
+			"http = (forwardedProtoHeader = %q)),\n", n, n, Proto)
+		there, err := bindings(o.Worker, `, serviceName = "worker"`)
+		if err != nil {
+			return others{}, err
+		}
+		fmt.Fprintf(&workers, `
+const worker%d :Workerd.Worker = (
+  modules = [
+%s  ],
+  bindings = [
+%s  ],
+  compatibilityDate = %q,
+  globalOutbound = "internet",
+);
+`, n, modules, there, Compatibility)
+	}
+	if o.Worker != nil {
+		services.WriteString("    (name = \"door\", worker = .door),\n")
+		sockets.WriteString("    (name = \"door\", address = \"127.0.0.1:0\", service = \"door\"),\n")
+		there, err := bindings(nil, `, serviceName = "worker"`)
+		if err != nil {
+			return others{}, err
+		}
+		fmt.Fprintf(&workers, `
+const door :Workerd.Worker = (
+  modules = [ (name = "door.js", esModule = %s) ],
+  bindings = [
+%s  ],
+  compatibilityDate = %q,
+);
+`, quoted(door), there, Compatibility)
+	}
+	return others{services.String(), sockets.String(), workers.String()}, nil
 }
 
 // door is a Worker that has the partition which the path names carry out an

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/verge-id/verge/wasm/cursor"
 )
 
 // ErrMalformed says that bytes are not a message of this version.
@@ -48,47 +50,33 @@ func list[T any](w *writer, all []T, one func(T)) {
 	}
 }
 
-// reader takes the primitives off b. After the first error it returns zeros.
+// reader takes the primitives off a message.
 type reader struct {
-	b []byte
+	cursor.Cursor
+
 	// the message again, from its first text on; texts are parts of it, so that they need no memory of their own
 	all string
-	err error
 }
 
-func (r *reader) fail(format string, args ...any) {
-	if r.err == nil {
-		r.err = fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
-	}
-	r.b = nil
-}
+func read(b []byte) reader { return reader{Cursor: cursor.Cursor{Left: b}} }
 
-func (r *reader) take(n int) []byte {
-	if n > len(r.b) {
-		r.fail("%d bytes are wanted, %d are left", n, len(r.b))
-		return nil
+// failed returns what is wrong with the message so far.
+func (r *reader) failed() error {
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	v := r.b[:n:n]
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) u8() uint8 {
-	if b := r.take(1); b != nil {
-		return b[0]
-	}
-	return 0
+	return nil
 }
 
 func (r *reader) u32() uint32 {
-	if b := r.take(4); b != nil {
+	if b := r.Take(4); b != nil {
 		return binary.LittleEndian.Uint32(b)
 	}
 	return 0
 }
 
 func (r *reader) i64() int64 {
-	if b := r.take(8); b != nil {
+	if b := r.Take(8); b != nil {
 		return int64(binary.LittleEndian.Uint64(b))
 	}
 	return 0
@@ -98,8 +86,8 @@ func (r *reader) i64() int64 {
 // reserves no memory.
 func (r *reader) count() int {
 	n := r.u32()
-	if int64(n) > int64(len(r.b)) {
-		r.fail("a length of %d with %d bytes left", n, len(r.b))
+	if int64(n) > int64(len(r.Left)) {
+		r.Failf("a length of %d with %d bytes left", n, len(r.Left))
 		return 0
 	}
 	return int(n)
@@ -109,7 +97,7 @@ func (r *reader) count() int {
 func (r *reader) small() int {
 	n := r.u32()
 	if n > math.MaxInt32 {
-		r.fail("%d is too large a number", n)
+		r.Failf("%d is too large a number", n)
 		return 0
 	}
 	return int(n)
@@ -117,7 +105,7 @@ func (r *reader) small() int {
 
 // bytes returns a part of the message, or nil if it is empty.
 func (r *reader) bytes() []byte {
-	if b := r.take(r.count()); len(b) > 0 {
+	if b := r.Take(r.count()); len(b) > 0 {
 		return b
 	}
 	return nil
@@ -129,10 +117,10 @@ func (r *reader) str() string {
 		return ""
 	}
 	if r.all == "" {
-		r.all = string(r.b)
+		r.all = string(r.Left)
 	}
-	at := len(r.all) - len(r.b)
-	r.b = r.b[n:]
+	at := len(r.all) - len(r.Left)
+	r.Left = r.Left[n:]
 	return r.all[at : at+n]
 }
 
@@ -144,7 +132,7 @@ func (r *reader) time() time.Time {
 	t := time.Unix(s, int64(ns)).UTC()
 	// The zero time has only one form. A time that Unix cannot return is refused.
 	if ns >= 1e9 || t.IsZero() || t.Unix() != s {
-		r.fail("no time: %d s and %d ns", s, ns)
+		r.Failf("no time: %d s and %d ns", s, ns)
 		return time.Time{}
 	}
 	return t
@@ -162,7 +150,7 @@ func readList[T any](r *reader, one func() T) []T {
 	all := make([]T, 0, min(n, reserved))
 	for range n {
 		v := one()
-		if r.err != nil {
+		if r.Err() != nil {
 			return nil
 		}
 		all = append(all, v)
@@ -172,8 +160,8 @@ func readList[T any](r *reader, one func() T) []T {
 
 // end returns the error. Bytes that are left over are an error too.
 func (r *reader) end() error {
-	if len(r.b) > 0 {
-		r.fail("%d bytes left over", len(r.b))
+	if len(r.Left) > 0 {
+		r.Failf("%d bytes left over", len(r.Left))
 	}
-	return r.err
+	return r.failed()
 }

@@ -29,12 +29,12 @@ func AppendRequest(b []byte, q *web.Request) []byte {
 
 // ReadRequest reads the argument of Handle and Admin.
 func ReadRequest(b []byte) (*web.Request, error) {
-	r := reader{b: b}
+	r := read(b)
 	q := &web.Request{Method: r.str(), Path: r.str(), Query: r.str(), Header: r.header(), Body: r.bytes()}
 	if client := r.bytes(); client != nil {
 		var ok bool
 		if q.Client, ok = netip.AddrFromSlice(client); !ok {
-			r.fail("an address of %d bytes", len(client))
+			r.Failf("an address of %d bytes", len(client))
 		}
 	}
 	return q, r.end()
@@ -51,7 +51,7 @@ func AppendResponse(b []byte, p *web.Response) []byte {
 
 // ReadResponse reads the result of Handle and Admin.
 func ReadResponse(b []byte) (*web.Response, error) {
-	r := reader{b: b}
+	r := read(b)
 	p := &web.Response{Status: r.small(), Header: r.header(), Body: r.bytes()}
 	return p, r.end()
 }
@@ -81,7 +81,7 @@ func (r *reader) header() web.Header {
 	for n := range count {
 		name := r.str()
 		if n > 0 && name <= before {
-			r.fail("header names out of order")
+			r.Failf("header names out of order")
 		}
 		var values []string
 		if of := r.count(); of == 1 && len(single) > 0 {
@@ -90,12 +90,12 @@ func (r *reader) header() web.Header {
 		} else if of > 0 {
 			values = make([]string, 0, min(of, reserved))
 			for range of {
-				if values = append(values, r.str()); r.err != nil {
+				if values = append(values, r.str()); r.Err() != nil {
 					return nil
 				}
 			}
 		}
-		if r.err != nil {
+		if r.Err() != nil {
 			return nil
 		}
 		h[name], before = values, name
@@ -112,7 +112,7 @@ func AppendKey(b []byte, k kv.Key) []byte {
 
 // ReadKey reads the argument of Get.
 func ReadKey(b []byte) (kv.Key, error) {
-	r := reader{b: b}
+	r := read(b)
 	return r.key(), r.end()
 }
 
@@ -132,7 +132,7 @@ func AppendItem(b []byte, it kv.Item) []byte {
 
 // ReadItem reads the reply to Get.
 func ReadItem(b []byte) (kv.Item, error) {
-	r := reader{b: b}
+	r := read(b)
 	return r.item(), r.end()
 }
 
@@ -163,7 +163,7 @@ func AppendTx(b []byte, tx kv.Tx) []byte {
 
 // ReadTx reads the argument of Commit.
 func ReadTx(b []byte) (kv.Tx, error) {
-	r := reader{b: b}
+	r := read(b)
 	tx := kv.Tx{
 		ID:        r.str(),
 		Partition: kv.Partition(r.str()),
@@ -200,7 +200,7 @@ func AppendConflict(b []byte, c *kv.Conflict) []byte {
 
 // ReadConflict reads the reply to a Commit that was refused.
 func ReadConflict(b []byte) (*kv.Conflict, error) {
-	r := reader{b: b}
+	r := read(b)
 	return &kv.Conflict{Items: readList(&r, r.item), Lost: readList(&r, r.str)}, r.end()
 }
 
@@ -224,7 +224,7 @@ func AppendClaim(b []byte, c Claim) []byte {
 
 // ReadClaim reads the argument of the effect Claim.
 func ReadClaim(b []byte) (Claim, error) {
-	r := reader{b: b}
+	r := read(b)
 	return Claim{
 		Partition: kv.Partition(r.str()),
 		Now:       r.time(),
@@ -243,7 +243,7 @@ func AppendTasks(b []byte, tasks []kv.Task, next time.Time) []byte {
 
 // ReadTasks reads the reply to the effect Claim.
 func ReadTasks(b []byte) (tasks []kv.Task, next time.Time, err error) {
-	r := reader{b: b}
+	r := read(b)
 	tasks, next = readList(&r, r.task), r.time()
 	return tasks, next, r.end()
 }
@@ -266,7 +266,7 @@ func AppendList(b []byte, l List) []byte {
 
 // ReadListing reads the argument of List.
 func ReadListing(b []byte) (List, error) {
-	r := reader{b: b}
+	r := read(b)
 	return List{Prefix: r.key(), After: r.str(), N: r.small()}, r.end()
 }
 
@@ -279,7 +279,7 @@ func AppendItems(b []byte, items []kv.Item) []byte {
 
 // ReadItems reads the reply to List.
 func ReadItems(b []byte) ([]kv.Item, error) {
-	r := reader{b: b}
+	r := read(b)
 	return readList(&r, r.item), r.end()
 }
 
@@ -301,7 +301,7 @@ func AppendSpend(b []byte, s Spend) []byte {
 
 // ReadSpend reads the argument of Spend.
 func ReadSpend(b []byte) (Spend, error) {
-	r := reader{b: b}
+	r := read(b)
 	return Spend{Partition: kv.Partition(r.str()), Now: r.time(), Charges: readList(&r, func() kv.Charge {
 		return kv.Charge{Name: r.str(), Cost: time.Duration(r.i64()), Burst: time.Duration(r.i64())}
 	})}, r.end()
@@ -316,7 +316,7 @@ func AppendTimes(b []byte, times []time.Time) []byte {
 
 // ReadTimes reads the reply to Spend.
 func ReadTimes(b []byte) ([]time.Time, error) {
-	r := reader{b: b}
+	r := read(b)
 	return readList(&r, r.time), r.end()
 }
 
@@ -332,7 +332,7 @@ func AppendFetch(b []byte, q host.FetchRequest) []byte {
 
 // ReadFetch reads the argument of Fetch.
 func ReadFetch(b []byte) (host.FetchRequest, error) {
-	r := reader{b: b}
+	r := read(b)
 	return host.FetchRequest{Method: r.str(), URL: r.str(), Header: r.fields(), Body: r.bytes()}, r.end()
 }
 
@@ -347,7 +347,7 @@ func AppendFetched(b []byte, p host.FetchResponse) []byte {
 
 // ReadFetched reads the reply to Fetch.
 func ReadFetched(b []byte) (host.FetchResponse, error) {
-	r := reader{b: b}
+	r := read(b)
 	return host.FetchResponse{Status: r.small(), Header: r.fields(), Body: r.bytes()}, r.end()
 }
 
@@ -363,10 +363,10 @@ func (r *reader) fields() map[string]string {
 	for n := range r.count() {
 		name := r.str()
 		if n > 0 && name <= before {
-			r.fail("header names out of order")
+			r.Failf("header names out of order")
 		}
 		f[name], before = r.str(), name
-		if r.err != nil {
+		if r.Err() != nil {
 			return nil
 		}
 	}
@@ -383,7 +383,7 @@ func AppendFetchError(b []byte, reason, text string) []byte {
 
 // ReadFetchError reads the reply to a Fetch without an answer.
 func ReadFetchError(b []byte) (reason, text string, err error) {
-	r := reader{b: b}
+	r := read(b)
 	reason, text = r.str(), r.str()
 	return reason, text, r.end()
 }
@@ -404,7 +404,7 @@ func AppendClaimJobs(b []byte, c ClaimJobs) []byte {
 
 // ReadClaimJobs reads the argument of the entry Claim.
 func ReadClaimJobs(b []byte) (ClaimJobs, error) {
-	r := reader{b: b}
+	r := read(b)
 	return ClaimJobs{Partition: kv.Partition(r.str()), N: r.small()}, r.end()
 }
 
@@ -426,7 +426,7 @@ func AppendJobs(b []byte, j Jobs) []byte {
 
 // ReadJobs reads the result of the entries Claim and RunDue.
 func ReadJobs(b []byte) (Jobs, error) {
-	r := reader{b: b}
+	r := read(b)
 	return Jobs{Jobs: readList(&r, r.job), Next: r.time(), Outcome: r.outcome()}, r.end()
 }
 
@@ -440,7 +440,7 @@ func AppendJob(b []byte, j host.Job, until time.Time) []byte {
 
 // ReadJob reads the argument of Run and Defer.
 func ReadJob(b []byte) (j host.Job, until time.Time, err error) {
-	r := reader{b: b}
+	r := read(b)
 	j, until = r.job(), r.time()
 	return j, until, r.end()
 }
@@ -465,7 +465,7 @@ func AppendOutcome(b []byte, o Outcome) []byte {
 
 // ReadOutcome reads the result of Ready, Run and Defer.
 func ReadOutcome(b []byte) (Outcome, error) {
-	r := reader{b: b}
+	r := read(b)
 	return r.outcome(), r.end()
 }
 
@@ -475,9 +475,9 @@ func (w *writer) outcome(o Outcome) {
 }
 
 func (r *reader) outcome() Outcome {
-	o := Outcome{Status: Status(r.u8()), Text: r.str()}
+	o := Outcome{Status: Status(r.Byte()), Text: r.str()}
 	if o.Status > Failed {
-		r.fail("there is no status %d", o.Status)
+		r.Failf("there is no status %d", o.Status)
 	}
 	return o
 }
@@ -498,7 +498,7 @@ func AppendSelf(b []byte, s Self) []byte {
 
 // ReadSelf reads the result of SelfTest.
 func ReadSelf(b []byte) (Self, error) {
-	r := reader{b: b}
+	r := read(b)
 	return Self{Random: r.bytes(), Now: r.time()}, r.end()
 }
 
@@ -512,7 +512,7 @@ func AppendWake(b []byte, p kv.Partition, due time.Time) []byte {
 
 // ReadWake reads the notice Wake.
 func ReadWake(b []byte) (p kv.Partition, due time.Time, err error) {
-	r := reader{b: b}
+	r := read(b)
 	p, due = kv.Partition(r.str()), r.time()
 	return p, due, r.end()
 }
@@ -541,8 +541,8 @@ func AppendLog(b []byte, l LogRecord) []byte {
 
 // ReadLog reads the notice Log.
 func ReadLog(b []byte) (LogRecord, error) {
-	r := reader{b: b}
-	return LogRecord{Level: int8(r.u8()), Message: r.str(),
+	r := read(b)
+	return LogRecord{Level: int8(r.Byte()), Message: r.str(),
 		Attrs: readList(&r, func() LogAttr { return LogAttr{Key: r.str(), Value: r.bytes()} })}, r.end()
 }
 
@@ -566,7 +566,7 @@ func AppendRecord(b []byte, rec Record) []byte {
 
 // ReadRecord takes the first record off an outbox.
 func ReadRecord(b []byte) (rec Record, rest []byte, err error) {
-	r := reader{b: b}
-	rec = Record{Request: r.u32(), Op: r.u32(), Kind: Kind(r.u8()), Body: r.bytes()}
-	return rec, r.b, r.err
+	r := read(b)
+	rec = Record{Request: r.u32(), Op: r.u32(), Kind: Kind(r.Byte()), Body: r.bytes()}
+	return rec, r.Left, r.failed()
 }

@@ -159,22 +159,25 @@ func TestWhatCannotBeRead(t *testing.T) {
 }
 
 // What the core may ask for is carried out. Anything beyond that is not.
+// asked is an effect that a guest asks for.
+type asked struct {
+	kind abi.Kind
+	body []byte
+}
+
+// A limit is an effect that is carried out, and one a little above it that is not.
+type limit struct {
+	of   string
+	good asked
+	bad  asked
+}
+
+func text(n int) string { return strings.Repeat("x", n) }
+
 func TestWhatIsExcessive(t *testing.T) {
 	last := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 	over := last.Add(time.Second)
-	text := func(n int) string { return strings.Repeat("x", n) }
 	year := 366 * 24 * time.Hour
-	fields := func(n int) map[string]string {
-		all := map[string]string{}
-		for i := range n {
-			all[text(i+1)] = ""
-		}
-		return all
-	}
-	type asked struct {
-		kind abi.Kind
-		body []byte
-	}
 	get := func(p, n string) asked {
 		return asked{abi.KVGet, abi.AppendKey(nil, kv.Key{Partition: kv.Partition(p), Name: n})}
 	}
@@ -199,12 +202,7 @@ func TestWhatIsExcessive(t *testing.T) {
 			abi.AppendTx(nil, kv.Tx{ID: "t", Partition: "p0", Schedule: []kv.Task{{ID: "n", Due: due}}}),
 		}
 	}
-	fetch := func(q host.FetchRequest) asked { return asked{abi.Fetch, abi.AppendFetch(nil, q)} }
-	for _, c := range []struct {
-		name string
-		good asked
-		bad  asked
-	}{
+	for _, c := range []limit{
 		{"a partition's name", get(text(16<<10), "n"), get(text(16<<10+1), "n")},
 		{"a name", get("p0", text(16<<10)), get("p0", text(16<<10+1))},
 		{"a place in a list", list(text(16<<10), 1), list(text(16<<10+1), 1)},
@@ -232,6 +230,21 @@ func TestWhatIsExcessive(t *testing.T) {
 		{"an item's end", put(last), put(over)},
 		{"an item without end", put(time.Time{}), put(time.Unix(-1, 0))},
 		{"a task's time", schedule(last), schedule(over)},
+	} {
+		c.holds(t)
+	}
+}
+
+func TestFetchesThatAreExcessive(t *testing.T) {
+	fields := func(n int) map[string]string {
+		all := map[string]string{}
+		for i := range n {
+			all[text(i+1)] = ""
+		}
+		return all
+	}
+	fetch := func(q host.FetchRequest) asked { return asked{abi.Fetch, abi.AppendFetch(nil, q)} }
+	for _, c := range []limit{
 		{"a URL", fetch(host.FetchRequest{URL: text(8 << 10)}), fetch(host.FetchRequest{URL: text(8<<10 + 1)})},
 		{"a method", fetch(host.FetchRequest{Method: text(16)}), fetch(host.FetchRequest{Method: text(17)})},
 		{"fields", fetch(host.FetchRequest{Header: fields(64)}), fetch(host.FetchRequest{Header: fields(65)})},
@@ -246,19 +259,24 @@ func TestWhatIsExcessive(t *testing.T) {
 			fetch(host.FetchRequest{Body: make([]byte, 2<<20+1)}),
 		},
 	} {
-		p := &port{}
-		carry := &effect.Ports{KV: p, Meter: p, Fetch: p}
-		status, _, err := carry.Carry(ctx, c.good.kind, c.good.body)
-		if err != nil || status != abi.OK || p.asked == nil {
-			t.Errorf("%s: at the limit: status %d, %v", c.name, status, err)
-		}
-		p.asked = nil
-		_, _, err = carry.Carry(ctx, c.bad.kind, c.bad.body)
-		if !errors.Is(err, effect.ErrExcessive) || p.asked != nil {
-			t.Errorf("%s: above the limit: %v, asked %v", c.name, err, p.asked)
-		}
-		if status, _ := carry.Do(ctx, c.bad.kind, c.bad.body); status != abi.Unavailable {
-			t.Errorf("%s: above the limit: status %d", c.name, status)
-		}
+		c.holds(t)
+	}
+}
+
+func (c limit) holds(t *testing.T) {
+	t.Helper()
+	p := &port{}
+	carry := &effect.Ports{KV: p, Meter: p, Fetch: p}
+	status, _, err := carry.Carry(ctx, c.good.kind, c.good.body)
+	if err != nil || status != abi.OK || p.asked == nil {
+		t.Errorf("%s: at the limit: status %d, %v", c.of, status, err)
+	}
+	p.asked = nil
+	_, _, err = carry.Carry(ctx, c.bad.kind, c.bad.body)
+	if !errors.Is(err, effect.ErrExcessive) || p.asked != nil {
+		t.Errorf("%s: above the limit: %v, asked %v", c.of, err, p.asked)
+	}
+	if status, _ := carry.Do(ctx, c.bad.kind, c.bad.body); status != abi.Unavailable {
+		t.Errorf("%s: above the limit: status %d", c.of, status)
 	}
 }

@@ -64,13 +64,13 @@ func decode(b []byte) (code []instr, err error) {
 		}
 		return open[len(open)-1-int(depth)]
 	}
-	r := &reader{b: b}
-	for len(r.b) > 0 && err == nil {
-		at := r.b
-		i := instr{op: r.byte()}
+	r := read(b)
+	for len(r.Left) > 0 && err == nil {
+		at := r.Left
+		i := instr{op: r.Byte()}
 		switch op := i.op; {
 		case op == opBlock || op == opLoop || op == opIf:
-			r.int()
+			r.Int()
 			last++
 			i.label = last
 			open = append(open, last)
@@ -83,19 +83,19 @@ func decode(b []byte) (code []instr, err error) {
 		case op == opBr || op == opBrIf:
 			i.label = branch(r.uint())
 		case op == opBrTable:
-			for n := r.uint(); n > 0 && !r.failed && err == nil; n-- {
+			for n := r.uint(); n > 0 && !r.failed() && err == nil; n-- {
 				i.labels = append(i.labels, branch(r.uint()))
 			}
 			i.labels = append(i.labels, branch(r.uint())) // the default target
 		case op == opI32Const || op == opI64Const:
-			i.n = r.int()
+			i.n = r.Int()
 		case op == 0x10 || op >= opLocalGet && op <= 0x24: // call; locals, globals
 			i.n = int64(r.uint())
 		case op == opCallIndirect || op >= 0x28 && op <= 0x3e: // loads and stores
 			r.uint()
 			r.uint()
 		case op == 0x3f || op == 0x40: // memory.size, memory.grow
-			r.byte()
+			r.Byte()
 		case op == 0x43: // f32.const
 			r.bytes(4)
 		case op == 0x44: // f64.const
@@ -106,7 +106,7 @@ func decode(b []byte) (code []instr, err error) {
 			case sub == 10: // memory.copy
 				r.bytes(2)
 			case sub == 11: // memory.fill
-				r.byte()
+				r.Byte()
 			default:
 				return nil, fmt.Errorf("unknown instruction 0xfc %d", sub)
 			}
@@ -115,10 +115,10 @@ func decode(b []byte) (code []instr, err error) {
 		default:
 			return nil, fmt.Errorf("unknown instruction %#x", op)
 		}
-		if r.failed {
+		if r.failed() {
 			return nil, errTruncated
 		}
-		i.raw = at[:len(at)-len(r.b)]
+		i.raw = at[:len(at)-len(r.Left)]
 		code = append(code, i)
 	}
 	if err == nil && len(open) != 0 {

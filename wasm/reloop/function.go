@@ -27,16 +27,16 @@ type basic struct {
 
 // parse returns nil if the body has another shape.
 func parse(body []byte) (*function, error) {
-	r := &reader{b: body}
-	for n := r.uint(); n > 0 && !r.failed; n-- {
+	r := read(body)
+	for n := r.uint(); n > 0 && !r.failed(); n-- {
 		r.uint()
-		r.byte()
+		r.Byte()
 	}
-	if r.failed {
+	if r.failed() {
 		return nil, errTruncated
 	}
-	f := &function{locals: body[:len(body)-len(r.b)], dispatch: -1}
-	code, err := decode(r.b)
+	f := &function{locals: body[:len(body)-len(r.Left)], dispatch: -1}
+	code, err := decode(r.Left)
 	if err != nil {
 		return nil, err
 	}

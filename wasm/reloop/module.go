@@ -1,6 +1,10 @@
 package reloop
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/verge-id/verge/wasm/cursor"
+)
 
 const (
 	importSection  = 2
@@ -20,10 +24,10 @@ type section struct {
 
 func split(b []byte) ([]section, error) {
 	var all []section
-	for r := (&reader{b: b}); len(r.b) > 0; {
-		s := section{id: r.byte()}
+	for r := read(b); len(r.Left) > 0; {
+		s := section{id: r.Byte()}
 		s.body = r.bytes(r.uint())
-		if r.failed {
+		if r.failed() {
 			return nil, errTruncated
 		}
 		all = append(all, s)
@@ -38,92 +42,51 @@ func functionPCs(sections []section) (map[int]uint64, error) {
 	imported := uint64(0)
 	pcs := map[int]uint64{}
 	for _, s := range sections {
-		r := &reader{b: s.body}
+		r := read(s.body)
 		switch s.id {
 		case importSection:
-			for n := r.uint(); n > 0 && !r.failed; n-- {
+			for n := r.uint(); n > 0 && !r.failed(); n-- {
 				r.bytes(r.uint())
 				r.bytes(r.uint())
-				if r.byte() != 0 {
+				if r.Byte() != 0 {
 					return nil, errors.New("reloop: the module imports something other than functions")
 				}
 				r.uint()
 				imported++
 			}
 		case elementSection:
-			if r.uint() != 1 || r.byte() != 0 || r.byte() != opI32Const {
+			if r.uint() != 1 || r.Byte() != 0 || r.Byte() != opI32Const {
 				return nil, errElements
 			}
-			slot := r.int()
-			if r.byte() != opEnd || slot < 0 {
+			slot := r.Int()
+			if r.Byte() != opEnd || slot < 0 {
 				return nil, errElements
 			}
-			for n := r.uint(); n > 0 && !r.failed; n-- {
+			for n := r.uint(); n > 0 && !r.failed(); n-- {
 				if f := r.uint(); f >= imported {
 					pcs[int(f-imported)] = uint64(slot)
 				}
 				slot++
 			}
 		}
-		if r.failed {
+		if r.failed() {
 			return nil, errTruncated
 		}
 	}
 	return pcs, nil
 }
 
-// reader takes numbers and bytes from the front of b. If one is missing, the reader has failed, and
-// everything that it returns afterwards is zero.
-type reader struct {
-	b      []byte
-	failed bool
-}
+// reader reads a module.
+type reader struct{ cursor.Cursor }
 
-func (r *reader) byte() byte {
-	if b := r.bytes(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
+func read(b []byte) *reader { return &reader{cursor.Cursor{Left: b}} }
+
+func (r *reader) failed() bool { return r.Err() != nil }
+
+func (r *reader) uint() uint64 { return r.Uint(64) }
 
 func (r *reader) bytes(n uint64) []byte {
-	if r.failed || n > uint64(len(r.b)) {
-		r.failed, r.b = true, nil
-		return nil
-	}
-	b := r.b[:n:n]
-	r.b = r.b[n:]
-	return b
-}
-
-func (r *reader) uint() uint64 {
-	var v uint64
-	for shift := 0; shift < 64; shift += 7 {
-		c := r.byte()
-		v |= uint64(c&0x7f) << shift
-		if c < 0x80 {
-			return v
-		}
-	}
-	r.failed, r.b = true, nil
-	return 0
-}
-
-func (r *reader) int() int64 {
-	var v int64
-	for shift := 0; shift < 64; {
-		c := r.byte()
-		v |= int64(c&0x7f) << shift
-		shift += 7
-		if c < 0x80 {
-			if shift < 64 && c&0x40 != 0 {
-				v |= -1 << shift
-			}
-			return v
-		}
-	}
-	r.failed, r.b = true, nil
-	return 0
+	return r.Take(int(min(n, uint64(len(r.Left))+1))) // n may be too large for an int
 }
 
 func appendUint(b []byte, v uint64) []byte {

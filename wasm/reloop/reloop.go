@@ -79,12 +79,12 @@ func body(b []byte, pc uint64) ([]byte, error) {
 
 // relooped returns a code section with every function relooped.
 func relooped(code []byte, pcs map[int]uint64) ([]byte, error) {
-	r := &reader{b: code}
+	r := read(code)
 	n := r.uint()
 	out := appendUint(nil, n)
 	for i := 0; uint64(i) < n; i++ {
 		b := r.bytes(r.uint())
-		if r.failed {
+		if r.failed() {
 			return nil, errTruncated
 		}
 		if pc, known := pcs[i]; known {
@@ -96,7 +96,7 @@ func relooped(code []byte, pcs map[int]uint64) ([]byte, error) {
 		out = appendUint(out, uint64(len(b)))
 		out = append(out, b...)
 	}
-	if len(r.b) > 0 {
+	if len(r.Left) > 0 {
 		return nil, errors.New("reloop: bytes behind the last function")
 	}
 	return out, nil

@@ -4,47 +4,65 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/keyset"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/kvadapters"
 )
 
-// ringCheckTime bounds how long `serve --check` waits for a store.
-const ringCheckTime = 5 * time.Second
+// storeCheckTime bounds how long `serve --check` waits for a store.
+const storeCheckTime = 5 * time.Second
 
-// checkRing prints which key of the ring seals. If other instances may share the store, it compares the ring
-// with the store's set of keys and changes nothing there. A store that does not answer is not an error of the
-// configuration: checkRing prints it and returns nil.
-func (pl *plan) checkRing(ctx context.Context, out io.Writer) error {
+// compareStore prints which key of the ring seals. If the store is there already, it compares the ring with
+// the store's set of keys, and store.partitions with the number that the store's sessions use. It changes
+// nothing there. A store that does not answer, or that another process has open, is not an error of the
+// configuration: compareStore prints it and returns nil.
+func (pl *plan) compareStore(ctx context.Context, p *program) error {
 	seals := pl.keyring.Keys[pl.keyring.Sealing(pl.now())]
 	said := fmt.Sprintf("key ring: key %s (fingerprint %s) seals", seals.ID, seals.Fingerprint())
-	if !pl.store.Shared() {
-		fmt.Fprintln(out, said)
+	if !pl.storeExists(p) {
+		fmt.Fprintln(p.stdout, said)
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, ringCheckTime)
+	ctx, cancel := context.WithTimeout(ctx, storeCheckTime)
 	defer cancel()
-	ring, closeStore, err := pl.storeRing(ctx)
+	store, ring, closeStore, err := pl.storeRing(ctx)
 	if err == nil {
-		err = ring.Meet(ctx)
 		defer closeStore()
+		err = ring.Meet(ctx)
+	}
+	if err == nil {
+		if err := pl.misplaced(ring.Ready()); err != nil {
+			return err
+		}
+		err = edge.CheckPartitions(ctx, store, pl.core.Partitions)
+	}
+	if few := (*edge.PartitionsError)(nil); errors.As(err, &few) {
+		return usageError{err}
 	}
 	if err != nil {
-		fmt.Fprintf(out, "%s; it was not compared with the store's set of keys: %v\n", said, err)
+		fmt.Fprintf(p.stdout, "%s; it was not compared with the store's set of keys: %v\n", said, err)
 		return nil
 	}
-	if err := pl.misplaced(ring.Ready()); err != nil {
-		return err
-	}
 	if err := ring.Lags(); err != nil {
-		fmt.Fprintln(out, "key ring:", err)
+		fmt.Fprintln(p.stdout, "key ring:", err)
 	}
-	fmt.Fprintln(out, said+", as in the store's set of keys")
+	fmt.Fprintln(p.stdout, said+", as in the store's set of keys")
 	return nil
+}
+
+// storeExists reports whether there may be a store. To look into a bolt file that does not exist, or that is
+// empty, would make one.
+func (pl *plan) storeExists(p *program) bool {
+	if pl.store.Kind == kvadapters.Bolt {
+		file, err := p.fs.Stat(pl.store.Path)
+		return err == nil && file.Size() > 0
+	}
+	return pl.store.Shared()
 }
 
 // misplaced turns the error that the key ring does not fit the store into a mistake of the
@@ -56,20 +74,20 @@ func (pl *plan) misplaced(err error) error {
 	return err
 }
 
-// storeRing opens the plan's store and returns the ring on it.
-func (pl *plan) storeRing(ctx context.Context) (*keyset.Ring, func() error, error) {
+// storeRing opens the plan's store and returns it with the ring on it.
+func (pl *plan) storeRing(ctx context.Context) (kv.KV, *keyset.Ring, func() error, error) {
 	store, closeStore, err := pl.store.Open(ctx, kvadapters.OpenConfig{Now: pl.now, Disk: boltDisk})
 	if err != nil {
-		return nil, nil, fmt.Errorf("store: %w", err)
+		return nil, nil, nil, fmt.Errorf("store: %w", err)
 	}
 	ring, err := keyset.New(keyset.Config{
 		Host:    host.Host{KV: store, Now: pl.now, Random: pl.random, Log: slog.New(slog.DiscardHandler)},
 		Keyring: pl.keyring,
 	})
 	if err != nil {
-		return nil, nil, errors.Join(err, closeStore())
+		return nil, nil, nil, errors.Join(err, closeStore())
 	}
-	return ring, closeStore, nil
+	return store, ring, closeStore, nil
 }
 
 type keyringAdoptCmd struct {
@@ -97,7 +115,7 @@ func (c *keyringAdoptCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	ring, closeStore, err := pl.storeRing(ctx)
+	_, ring, closeStore, err := pl.storeRing(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,92 @@
+package core
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// eachFile parses every Go file of the repository. The path has slashes and begins at the repository's root.
+func eachFile(t *testing.T, do func(path string, set *token.FileSet, file *ast.File)) {
+	t.Helper()
+	files := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && path != ".." &&
+			(strings.HasPrefix(name, ".") || name == "node_modules" || name == "testdata"):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".go"):
+			return nil
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, nil, 0)
+		if err == nil {
+			files++
+			do(strings.TrimPrefix(filepath.ToSlash(path), "../"), set, file)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 300 {
+		t.Fatalf("read %d files; the repository has more", files)
+	}
+}
+
+// A reader has to see what a test sets up, does and wants at once. A longer one becomes a table, or several
+// tests that share small helpers.
+func TestNoTestIsLong(t *testing.T) {
+	const most = 100
+	eachFile(t, func(path string, set *token.FileSet, file *ast.File) {
+		if !strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(path, "testharness/") &&
+			!strings.HasPrefix(path, "kvadapters/kvtest/") {
+			return
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			if n := set.Position(f.End()).Line - set.Position(f.Pos()).Line + 1; n > most {
+				t.Errorf("%s: %s has %d lines, more than %d; make a table of it, or several tests",
+					path, f.Name.Name, n, most)
+			}
+		}
+	})
+}
+
+// A service is put together by edge.Open, so that a test runs what operators run. Only what cannot have an
+// edge calls New: the guest, and replays, in which every effect is recorded.
+func TestServicesArePutTogetherInOnePlace(t *testing.T) {
+	allowed := []string{"edge/edge.go", "edge/transcript/stage.go", "testharness/corpus/recording.go",
+		"wasm/guest/configure.go", "wasm/settings/settings_test.go"}
+	seen := map[string]bool{}
+	eachFile(t, func(path string, set *token.FileSet, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok || s.Sel.Name != "New" {
+				return true
+			}
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == "core" {
+				seen[path] = true
+				if !slices.Contains(allowed, path) {
+					t.Errorf("%s puts a service together by core.New; use edge.Open", set.Position(n.Pos()))
+				}
+			}
+			return true
+		})
+	})
+	for _, path := range allowed {
+		if !seen[path] {
+			t.Errorf("%s does not call core.New any more; take it off this test's list", path)
+		}
+	}
+}
