@@ -568,8 +568,8 @@ return unfit`,
 	{
 		breaks: "half a MAC is enough",
 		pkg:    "core/token",
-		old:    `hmac.Equal(mac[keyIDSize:], tag($message))`,
-		new:    `hmac.Equal(mac[keyIDSize:keyIDSize+tagSize/2], tag($message)[:tagSize/2])`,
+		old:    `hmac.Equal(mac[keyIDSize:], pk.mac.tag($message))`,
+		new:    `hmac.Equal(mac[keyIDSize:keyIDSize+tagSize/2], pk.mac.tag($message)[:tagSize/2])`,
 		ask:    []string{"./core/token"},
 	},
 	{
