@@ -292,8 +292,9 @@ func (p *partition) live(name string, now time.Time) *item {
 }
 
 func (p *partition) put(it *item) {
-	p.delete(it.name)
-	p.items.Set(it)
+	if old, replaced := p.items.Set(it); replaced {
+		p.removed(old)
+	}
 	if !it.expires.IsZero() {
 		p.expiry.Set(it)
 	}
@@ -301,10 +302,13 @@ func (p *partition) put(it *item) {
 }
 
 func (p *partition) delete(name string) {
-	it, ok := p.items.Delete(&item{name: name})
-	if !ok {
-		return
+	if it, ok := p.items.Delete(&item{name: name}); ok {
+		p.removed(it)
 	}
+}
+
+// removed takes an item that is no longer among items out of the rest of p.
+func (p *partition) removed(it *item) {
 	if !it.expires.IsZero() {
 		p.expiry.Delete(it)
 	}

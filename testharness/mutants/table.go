@@ -1133,7 +1133,7 @@ switch reason {`,
 	{
 		breaks: "memory: an item that was put again is swept when it would have expired before",
 		pkg:    "kvadapters/memory",
-		old:    `p.delete(it.name); p.items.Set(it)`,
+		old:    `if old, replaced := p.items.Set(it); replaced { p.removed(old) }`,
 		new:    `p.items.Set(it)`,
 		ask:    []string{"./kvadapters/memory"},
 	},
