@@ -1133,8 +1133,8 @@ switch reason {`,
 	{
 		breaks: "memory: an item that was put again is swept when it would have expired before",
 		pkg:    "kvadapters/memory",
-		old:    `if old, replaced := p.items.Set(it); replaced { p.removed(old) }`,
-		new:    `p.items.Set(it)`,
+		old:    `p.delete(it.name); p.items[it.name] = it`,
+		new:    `p.items[it.name] = it`,
 		ask:    []string{"./kvadapters/memory"},
 	},
 	{
