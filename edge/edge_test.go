@@ -62,7 +62,7 @@ func newTelling() *telling {
 	return &telling{KV: memory.New(memory.Config{}), gaveUp: make(chan struct{})}
 }
 
-func listen(t *testing.T) net.Listener {
+func listen(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -72,7 +72,7 @@ func listen(t *testing.T) net.Listener {
 }
 
 // config returns a configuration that works.
-func config(t *testing.T) edge.Config {
+func config(t testing.TB) edge.Config {
 	t.Helper()
 	ring, err := token.GenerateKeyring(rand.Reader, time.Now())
 	if err != nil {
@@ -88,7 +88,7 @@ func config(t *testing.T) edge.Config {
 	}
 }
 
-func open(t *testing.T, c edge.Config) *edge.Service {
+func open(t testing.TB, c edge.Config) *edge.Service {
 	t.Helper()
 	s, err := edge.Open(t.Context(), c)
 	if err != nil {

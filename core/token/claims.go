@@ -3,7 +3,6 @@ package token
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -33,7 +32,7 @@ type FlowClaims struct {
 
 // marshal writes what encoding/json would write, but faster: every start needs it.
 func (c FlowClaims) marshal() []byte {
-	w := web.NewObjectWriter(96 + len(c.Session) + (len(c.Callback)+len(c.State)+len(c.User))/3*4)
+	w := web.NewObjectWriter(96 + len(c.Session) + (len(c.Callback)+len(c.State)+len(c.User))/3*4 + paddedTo)
 	w.Text("sid", c.Session)
 	w.Base64("cb", c.Callback)
 	if len(c.State) > 0 {
@@ -126,9 +125,11 @@ const paddedTo = 64
 
 // padded fills a JSON object up to the next step with spaces before its end, which no reader minds.
 func padded(object []byte) []byte {
-	end := len(object) - 1
-	room := (paddedTo - len(object)%paddedTo) % paddedTo
-	return append(append(object[:end], strings.Repeat(" ", room)...), '}')
+	object = object[:len(object)-1]
+	for (len(object)+1)%paddedTo != 0 {
+		object = append(object, ' ')
+	}
+	return append(object, '}')
 }
 
 // OpenFlow returns the claims of an authentic flow token, expired or not, and the time until which its

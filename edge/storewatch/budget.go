@@ -64,11 +64,70 @@ func spend(ctx context.Context) (within context.Context, done func(), err error)
 		return nil, nil, fmt.Errorf("%w: %w", kv.ErrUnavailable, b.err())
 	}
 	begin := time.Now()
-	within, cancel := context.WithTimeoutCause(ctx, left, b.err())
-	return within, func() {
-		cancel()
+	c := &call{Context: ctx, budget: b, end: begin.Add(left)}
+	return c, func() {
+		c.stop()
 		b.mu.Lock()
 		b.left -= time.Since(begin)
 		b.mu.Unlock()
 	}, nil
+}
+
+// call is the context of one call to the store. It is done when the budget is used up. A timer for that
+// costs more than an answer from memory does. So the timer starts when the store asks for the channel to
+// wait on, and not before.
+type call struct {
+	context.Context // of the request
+	budget          *budget
+	end             time.Time
+
+	mu     sync.Mutex
+	timed  context.Context // the request's with the timer; nil: no timer has started
+	cancel context.CancelFunc
+}
+
+// Done starts the timer.
+func (c *call) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timed == nil {
+		c.timed, c.cancel = context.WithDeadlineCause(c.Context, c.end, c.budget.err())
+	}
+	return c.timed.Done()
+}
+
+// Err needs no timer to tell whether the budget is used up.
+func (c *call) Err() error {
+	if !time.Now().Before(c.end) {
+		c.Done() // the timer ends as it starts
+	}
+	return c.current().Err()
+}
+
+// Deadline returns when the budget or the request ends, whichever is earlier.
+func (c *call) Deadline() (time.Time, bool) {
+	if d, ok := c.Context.Deadline(); ok && d.Before(c.end) {
+		return d, true
+	}
+	return c.end, true
+}
+
+// Value lets context.Cause find the cause, and contexts that a store derives from c end with it.
+func (c *call) Value(key any) any { return c.current().Value(key) }
+
+func (c *call) current() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timed == nil {
+		return c.Context
+	}
+	return c.timed
+}
+
+func (c *call) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cancel != nil {
+		c.cancel()
+	}
 }

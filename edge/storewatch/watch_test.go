@@ -135,6 +135,97 @@ func TestAStoreThatHangsIsLeftWhenTheBudgetIsOver(t *testing.T) {
 	}
 }
 
+// asked is a store that hands its context to a test.
+type asked struct {
+	kv.KV
+	get func(ctx context.Context)
+}
+
+func (a asked) Get(ctx context.Context, _ kv.Key) (kv.Item, error) {
+	a.get(ctx)
+	return kv.Item{}, nil
+}
+
+// A store may wait for its context, look at it now and then, or derive others from it.
+func TestAStoreLearnsInEveryWayThatTheBudgetIsOver(t *testing.T) {
+	type key struct{}
+	for name, waits := range map[string]func(t *testing.T, ctx context.Context){
+		"it waits": func(_ *testing.T, ctx context.Context) { <-ctx.Done() },
+		"it looks at it": func(t *testing.T, ctx context.Context) {
+			for range 5 {
+				if err := ctx.Err(); err != nil {
+					t.Errorf("it is over too soon: %v", err)
+				}
+				time.Sleep(time.Second)
+			}
+		},
+		"it derives another": func(t *testing.T, ctx context.Context) {
+			derived, cancel := context.WithTimeout(ctx, time.Hour)
+			defer cancel()
+			<-derived.Done()
+			if !strings.Contains(fmt.Sprint(context.Cause(derived)), "store.budget") {
+				t.Errorf("the derived context ended because of: %v", context.Cause(derived))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				request := context.WithValue(t.Context(), key{}, "of the request")
+				begin, asks := time.Now(), 0
+				w, _, _ := watching(asked{get: func(ctx context.Context) {
+					asks++
+					if end, ok := ctx.Deadline(); !ok || !end.Equal(begin.Add(5*time.Second)) {
+						t.Errorf("the deadline is %v, want 5 s after %v", end, begin)
+					}
+					if context.Cause(ctx) != nil {
+						t.Errorf("it is over at once: %v", context.Cause(ctx))
+					}
+					waits(t, ctx)
+					if took := time.Since(begin); took != 5*time.Second {
+						t.Errorf("it took %v, want 5 s", took)
+					}
+					if ctx.Err() != context.DeadlineExceeded {
+						t.Errorf("Err: %v, want DeadlineExceeded", ctx.Err())
+					}
+					if !strings.Contains(fmt.Sprint(context.Cause(ctx)), "store.budget") {
+						t.Errorf("the cause is %v, want the budget's name", context.Cause(ctx))
+					}
+					if ctx.Value(key{}) != "of the request" {
+						t.Error("the value of the request is gone")
+					}
+				}}, false)
+				w.KV().Get(WithBudget(request, 5*time.Second), kv.Key{})
+				if asks != 1 {
+					t.Errorf("the store was asked %d times", asks)
+				}
+			})
+		})
+	}
+}
+
+func TestARequestThatEndsEndsItsCallToTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := errors.New("the client is gone")
+		request, cancel := context.WithCancelCause(t.Context())
+		asks := 0
+		w, _, _ := watching(asked{get: func(ctx context.Context) {
+			asks++
+			cancel(gone)
+			if ctx.Err() != context.Canceled || context.Cause(ctx) != gone {
+				t.Errorf("before it waits: %v, because of %v", ctx.Err(), context.Cause(ctx))
+			}
+			<-ctx.Done()
+			if ctx.Err() != context.Canceled || context.Cause(ctx) != gone {
+				t.Errorf("after it waited: %v, because of %v", ctx.Err(), context.Cause(ctx))
+			}
+		}}, false)
+		w.KV().Get(WithBudget(request, 5*time.Second), kv.Key{})
+		if asks != 1 {
+			t.Errorf("the store was asked %d times", asks)
+		}
+	})
+}
+
 func TestTheWatchIsAMeterOnlyIfTheStoreIsOne(t *testing.T) {
 	if _, ok := New(&fake{}, Config{}).KV().(kv.Meter); ok {
 		t.Error("the watch of a store without counters is a meter: instances would not share limits")

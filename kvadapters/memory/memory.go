@@ -45,11 +45,12 @@ func New(c Config) *Store {
 	return &Store{now: c.Now, partitions: make(map[kv.Partition]*partition)}
 }
 
-// partition holds every item twice: by name and, if it ever expires, by expiry. It holds every task
-// twice: by ID and by the time when it can next be claimed.
+// partition holds every item by name, in the order of names for List and, if it ever expires, by expiry.
+// It holds every task twice: by ID and by the time when it can next be claimed.
 type partition struct {
 	mu     sync.Mutex
-	items  *btree.BTreeG[*item]
+	items  map[string]*item
+	names  *btree.BTreeG[*item]
 	expiry *btree.BTreeG[*item]
 	tasks  map[string]*task
 	ready  *btree.BTreeG[*task]
@@ -75,7 +76,8 @@ type task struct {
 func newPartition() *partition {
 	unlocked := btree.Options{NoLocks: true} // partition.mu already guards them
 	return &partition{
-		items: btree.NewBTreeGOptions(func(a, b *item) bool { return a.name < b.name }, unlocked),
+		items: make(map[string]*item),
+		names: btree.NewBTreeGOptions(func(a, b *item) bool { return a.name < b.name }, unlocked),
 		expiry: btree.NewBTreeGOptions(func(a, b *item) bool {
 			return cmp.Or(a.expires.Compare(b.expires), strings.Compare(a.name, b.name)) < 0
 		}, unlocked),
@@ -221,7 +223,7 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 	defer p.mu.Unlock()
 	now := s.now()
 	var items []kv.Item
-	p.items.Ascend(&item{name: max(prefix.Name, after)}, func(it *item) bool {
+	p.names.Ascend(&item{name: max(prefix.Name, after)}, func(it *item) bool {
 		if len(items) >= n || !strings.HasPrefix(it.name, prefix.Name) {
 			return false
 		}
@@ -247,7 +249,7 @@ func (s *Store) Size() Size {
 	var size Size
 	for _, p := range s.partitions {
 		p.mu.Lock()
-		size.Items += p.items.Len()
+		size.Items += len(p.items)
 		size.Tasks += len(p.tasks)
 		size.Bytes += p.bytes
 		p.mu.Unlock()
@@ -284,8 +286,8 @@ func (p *partition) evaluate(tx kv.Tx, now time.Time) error {
 
 // live returns the item of that name, or nil if there is none or it has expired.
 func (p *partition) live(name string, now time.Time) *item {
-	it, ok := p.items.Get(&item{name: name})
-	if !ok || it.expired(now) {
+	it := p.items[name]
+	if it == nil || it.expired(now) {
 		return nil
 	}
 	return it
@@ -293,7 +295,8 @@ func (p *partition) live(name string, now time.Time) *item {
 
 func (p *partition) put(it *item) {
 	p.delete(it.name)
-	p.items.Set(it)
+	p.items[it.name] = it
+	p.names.Set(it)
 	if !it.expires.IsZero() {
 		p.expiry.Set(it)
 	}
@@ -301,10 +304,12 @@ func (p *partition) put(it *item) {
 }
 
 func (p *partition) delete(name string) {
-	it, ok := p.items.Delete(&item{name: name})
-	if !ok {
+	it := p.items[name]
+	if it == nil {
 		return
 	}
+	delete(p.items, name)
+	p.names.Delete(it)
 	if !it.expires.IsZero() {
 		p.expiry.Delete(it)
 	}

@@ -575,8 +575,8 @@ return unfit`,
 	{
 		breaks: "half a MAC is enough",
 		pkg:    "core/token",
-		old:    `hmac.Equal(mac[keyIDSize:], tag($message))`,
-		new:    `hmac.Equal(mac[keyIDSize:keyIDSize+tagSize/2], tag($message)[:tagSize/2])`,
+		old:    `hmac.Equal(mac[keyIDSize:], pk.mac.tag($message))`,
+		new:    `hmac.Equal(mac[keyIDSize:keyIDSize+tagSize/2], pk.mac.tag($message)[:tagSize/2])`,
 		ask:    []string{"./core/token"},
 	},
 	{
@@ -1140,8 +1140,8 @@ switch reason {`,
 	{
 		breaks: "memory: an item that was put again is swept when it would have expired before",
 		pkg:    "kvadapters/memory",
-		old:    `p.delete(it.name); p.items.Set(it)`,
-		new:    `p.items.Set(it)`,
+		old:    `p.delete(it.name); p.items[it.name] = it`,
+		new:    `p.items[it.name] = it`,
 		ask:    []string{"./kvadapters/memory"},
 	},
 	{
