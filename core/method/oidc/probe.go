@@ -208,6 +208,9 @@ func (c *client) probeReturn(ctx context.Context, r *Report, meta metadata, retu
 	case other.refuses:
 		r.good("the return address %s is likely registered: with another one the provider answers %d",
 			returnURL, other.status)
+	case own.target != other.target:
+		r.good("the return address %s is likely registered: with another one the provider sends the browser "+
+			"elsewhere", returnURL)
 	default:
 		r.good("the provider answers the same to a return address that nobody has registered, so this cannot tell "+
 			"whether %s is registered; look it up at the provider", returnURL)
@@ -218,6 +221,7 @@ func (c *client) probeReturn(ctx context.Context, r *Report, meta metadata, retu
 type probed struct {
 	status  int
 	refuses bool   // it neither shows a page nor sends the browser on
+	target  string // where it sends the browser, without the query
 	returns string // the error with which it sends the browser back to us
 }
 
@@ -238,14 +242,16 @@ func (c *client) probeAuthorization(ctx context.Context, meta metadata, returnUR
 		return probed{}, err
 	}
 	p := probed{status: answer.Status, refuses: answer.Status >= 400}
-	target := answer.Header["Location"]
-	if strings.HasPrefix(target, returnURL+"?") {
-		u, err := url.Parse(target)
-		if err != nil {
-			return probed{}, errors.New("oidc: the authorization endpoint's Location is no address")
-		}
+	target, err := url.Parse(answer.Header["Location"])
+	if err != nil {
+		return probed{}, errors.New("oidc: the authorization endpoint's Location is no address")
+	}
+	query := target.Query()
+	target.RawQuery, target.Fragment = "", ""
+	p.target = target.String()
+	if p.target == returnURL && query.Has("error") {
 		p.returns = "of an unknown name"
-		if name := u.Query().Get("error"); returnErrors[name] != "" {
+		if name := query.Get("error"); returnErrors[name] != "" {
 			p.returns = name
 		}
 	}

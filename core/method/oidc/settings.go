@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -88,6 +89,13 @@ func (r *reader) text(name string) string {
 	return s
 }
 
+// required reports a text that is missing, or that is not good. What text has reported is not reported again.
+func (r *reader) required(name, value string, good bool, problem string) {
+	if !r.o.Value(name).Present() || value != "" && !good {
+		r.add(name, "%s", problem)
+	}
+}
+
 // oneOf reads a string that must be one of those; the first is the default.
 func (r *reader) oneOf(name string, all ...string) string {
 	if !r.value(name).Present() {
@@ -165,13 +173,10 @@ func readSettings(c method.Config) (s settings, wrong problem.List) {
 	r := &reader{o: o, wrong: &wrong, known: known}
 	s.dev = c.Dev
 	s.issuer = r.text("issuer")
-	if !weburl.IsEndpoint(s.issuer, c.Dev) || strings.Contains(s.issuer, "?") {
-		r.add("issuer", "%q must be the https address of the provider without a query, as its documents name it",
-			s.issuer)
-	}
-	if s.clientID = r.text("client_id"); s.clientID == "" {
-		r.add("client_id", "the name of this client at the provider is missing")
-	}
+	r.required("issuer", s.issuer, weburl.IsEndpoint(s.issuer, c.Dev) && !strings.Contains(s.issuer, "?"),
+		"it must be the https address of the provider without a query, as the provider's documents spell it")
+	s.clientID = r.text("client_id")
+	r.required("client_id", s.clientID, true, "the name of this client at the provider is missing")
 	s.readAuth(r, c)
 	s.scope = r.words("scope")
 	if !slices.Contains(s.scope, "openid") {
@@ -243,11 +248,13 @@ func (s *settings) readClaims(r *reader) {
 	if !v.Present() {
 		return
 	}
-	if _, ok := v.Object(); !ok || len(v.JSON()) > maxClaims {
+	var short bytes.Buffer
+	_, ok := v.Object()
+	if err := json.Compact(&short, []byte(v.JSON())); err != nil || !ok || short.Len() > maxClaims {
 		r.add("claims", "it must be a table of at most %d bytes, such as {\"id_token\":{\"birthdate\":null}}", maxClaims)
 		return
 	}
-	s.claims = v.JSON()
+	s.claims = short.String()
 }
 
 // ownParameters are those that a request has by other settings or for its safety.
@@ -294,12 +301,9 @@ func (s *settings) readCredential(r *reader) {
 	}
 	inner := &reader{prefix: r.prefix + "credential.", o: o, wrong: r.wrong}
 	s.credential = &credential{inner.path("claim"), inner.text("issuer"), inner.text("did")}
-	if s.credential.issuer == "" {
-		inner.add("issuer", "who signs the claim is missing")
-	}
-	if _, ok := didDocument(s.credential.did, s.dev); !ok {
-		inner.add("did", "%q must be did:web: and a host", s.credential.did)
-	}
+	inner.required("issuer", s.credential.issuer, true, "who signs the claim is missing")
+	_, ok = didDocument(s.credential.did, s.dev)
+	inner.required("did", s.credential.did, ok, "it must be did:web: and a host, such as did:web:identity.example")
 	inner.unknown()
 }
 

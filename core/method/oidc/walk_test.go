@@ -270,4 +270,3 @@ func wantRefusal(t *testing.T, rule string, d method.Decision, err error, reason
 		}
 	}
 }
-
