@@ -1,0 +1,225 @@
+package oidc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/weburl"
+)
+
+// metadata is what the provider says of itself (OpenID Connect Discovery 1.0).
+type metadata struct {
+	authorization, token, jwks string // always there
+	userinfo, par              string // "" where there is none
+	announcesIssuer            bool   // its returns carry iss (RFC 9207)
+
+	// For the operator's check alone.
+	requiresPAR                       bool
+	clientAuth, algorithms, challenge []string
+}
+
+// discover returns the metadata, at most ten minutes old.
+func (c *client) discover(ctx context.Context) (metadata, error) {
+	meta, _, err := c.metadata.get(c.host.Now(), func() (metadata, error) {
+		document, err := c.document(ctx, "discovery document",
+			strings.TrimSuffix(c.issuer, "/")+"/.well-known/openid-configuration")
+		if err != nil {
+			return metadata{}, err
+		}
+		return readMetadata(document, c.issuer, c.userinfo, c.dev)
+	})
+	return meta, err
+}
+
+// readMetadata takes only what a relying party needs. A document of another issuer is refused: whoever serves
+// it would become the issuer.
+func readMetadata(o web.Object, issuer string, userinfo, dev bool) (metadata, error) {
+	m := metadata{announcesIssuer: isTrue(o.Value("authorization_response_iss_parameter_supported")),
+		requiresPAR: isTrue(o.Value("require_pushed_authorization_requests")),
+		clientAuth:  texts(o.Value("token_endpoint_auth_methods_supported")),
+		algorithms:  texts(o.Value("id_token_signing_alg_values_supported")),
+		challenge:   texts(o.Value("code_challenge_methods_supported")),
+	}
+	if named, _ := o.Value("issuer").Text(); named != issuer {
+		return metadata{}, fmt.Errorf("oidc: the discovery document: %w", refused(otherIssuer))
+	}
+	for _, endpoint := range []struct {
+		name     string
+		into     *string
+		required bool
+	}{
+		{"authorization_endpoint", &m.authorization, true},
+		{"token_endpoint", &m.token, true},
+		{"jwks_uri", &m.jwks, true},
+		{"userinfo_endpoint", &m.userinfo, userinfo},
+		{"pushed_authorization_request_endpoint", &m.par, m.requiresPAR},
+	} {
+		v := o.Value(endpoint.name)
+		address, ok := v.Text()
+		if !v.Present() && !endpoint.required {
+			continue
+		}
+		if !ok || !weburl.IsEndpoint(address, dev) {
+			return metadata{}, fmt.Errorf("oidc: the discovery document: %s is no https address: %w",
+				endpoint.name, refused(badDiscovery))
+		}
+		*endpoint.into = address
+	}
+	return m, nil
+}
+
+func isTrue(v web.Value) bool {
+	yes, _ := v.Bool()
+	return yes
+}
+
+// texts returns the strings of a list and leaves everything else out.
+func texts(v web.Value) (all []string) {
+	list, _ := v.List()
+	for _, e := range list {
+		if s, ok := e.Text(); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// maxDocument is the size from which on an answer is not read. The fetcher cuts answers there, so one of this
+// size may have been longer.
+const maxDocument = 64 << 10
+
+// document fetches a JSON object. what names it in errors.
+func (c *client) document(ctx context.Context, what, address string) (web.Object, error) {
+	answer, err := c.ask(ctx, what, host.FetchRequest{
+		Method:  "GET",
+		URL:     address,
+		Header:  map[string]string{"Accept": "application/json"},
+		Timeout: documentTimeout,
+	})
+	if err != nil {
+		return web.Object{}, err
+	}
+	if answer.Status != 200 {
+		return web.Object{}, fmt.Errorf("oidc: the %s: status %d: %w", what, answer.Status, refused(badStatus))
+	}
+	return readJSON(what, answer.Body)
+}
+
+// ask fetches and refuses an answer that is too large.
+func (c *client) ask(ctx context.Context, what string, req host.FetchRequest) (host.FetchResponse, error) {
+	answer, err := c.host.Fetch.Fetch(ctx, req)
+	if err != nil {
+		return host.FetchResponse{}, fmt.Errorf("oidc: asking for the %s: %w", what, err)
+	}
+	if len(answer.Body) >= maxDocument {
+		return host.FetchResponse{}, fmt.Errorf("oidc: the %s: %w", what, refused(tooLarge))
+	}
+	return answer, nil
+}
+
+// readJSON does not wrap the reader's error: nothing of it helps, since the document is not at hand.
+func readJSON(what string, body []byte) (web.Object, error) {
+	o, err := web.ReadObject(body)
+	if err != nil {
+		return web.Object{}, fmt.Errorf("oidc: the %s: %w", what, refused(badJSON))
+	}
+	return o, nil
+}
+
+// mediaType returns the type of an answer, without its parameters and in lower case.
+func mediaType(answer host.FetchResponse) string {
+	t, _, err := mime.ParseMediaType(answer.Header["Content-Type"])
+	if err != nil {
+		return ""
+	}
+	return t
+}
+
+// Lives of what is kept of the provider.
+const (
+	keepFor    = 10 * time.Minute
+	renewEvery = time.Minute // for a key that is not known
+	burstTime  = 5 * time.Second
+	burst      = 4
+)
+
+// errBurst says that the provider was just asked often enough.
+var errBurst = errors.New("oidc: the provider has not answered the last requests; it is asked again in a few seconds")
+
+// kept is a document of the provider that is kept in memory. It may be used concurrently.
+//
+// Nothing waits for the request of another. So that many requests at once do not all ask the provider, at most
+// four begin to ask within five seconds, and only one while the document that has just expired can still serve.
+type kept[T any] struct {
+	mu    sync.Mutex
+	value T
+	at    time.Time // when value was asked for; zero: there is none
+
+	window  time.Time // when the current five seconds began
+	asked   int       // requests that began in them
+	renewed time.Time // when renew last asked
+}
+
+// get returns the document. fetched says that it was asked for just now.
+func (k *kept[T]) get(now time.Time, fetch func() (T, error)) (value T, fetched bool, err error) {
+	value, serves, mayAsk := k.look(now)
+	if !mayAsk {
+		if !serves {
+			return value, false, errBurst
+		}
+		return value, false, nil
+	}
+	value, err = fetch()
+	if err == nil {
+		k.put(value, now)
+	}
+	return value, true, err
+}
+
+// look returns the document, whether it serves, and whether the caller is to ask for a new one.
+func (k *kept[T]) look(now time.Time) (value T, serves, mayAsk bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	age := now.Sub(k.at)
+	if !k.at.IsZero() && age >= 0 && age < keepFor {
+		return k.value, true, false
+	}
+	if past := now.Sub(k.window); past < 0 || past >= burstTime {
+		k.window, k.asked = now, 0
+	}
+	most := burst
+	serves = !k.at.IsZero() && age >= 0 && age < keepFor+burstTime
+	if serves {
+		most = 1
+	}
+	if k.asked >= most {
+		return k.value, serves, false
+	}
+	k.asked++
+	return k.value, false, true
+}
+
+func (k *kept[T]) put(value T, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.value, k.at = value, now
+}
+
+// mayRenew reports whether a document that lacks something may be asked for before it expires: once a minute.
+// Whoever is told so must ask.
+func (k *kept[T]) mayRenew(now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if past := now.Sub(k.renewed); past >= 0 && past < renewEvery {
+		return false
+	}
+	k.renewed = now
+	return true
+}

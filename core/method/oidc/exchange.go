@@ -1,0 +1,146 @@
+package oidc
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+)
+
+// tokens are what a code is exchanged for.
+type tokens struct {
+	idToken string
+	access  string // "" if there is none
+}
+
+// Limits of what is exchanged.
+const (
+	maxJWT    = 16 << 10
+	maxAccess = 8 << 10
+)
+
+// exchange asks the token endpoint (RFC 6749, 4.1.3). The verifier proves that the code belongs to this errand.
+func (c *client) exchange(ctx context.Context, meta metadata, returnURL, code, verifier string) (tokens, error) {
+	answer, err := c.post(ctx, "token", meta, meta.token, url.Values{
+		"grant_type":    {"authorization_code"},
+		"code":          {code},
+		"redirect_uri":  {returnURL},
+		"code_verifier": {verifier},
+		"client_id":     {c.clientID},
+	})
+	if err != nil {
+		return tokens{}, err
+	}
+	if answer.Status != 200 {
+		return tokens{}, endpointError("token endpoint", answer)
+	}
+	if mediaType(answer) != "application/json" {
+		return tokens{}, fmt.Errorf("oidc: the token endpoint's answer: %w", refused(badMediaType))
+	}
+	o, err := readJSON("token endpoint's answer", answer.Body)
+	if err != nil {
+		return tokens{}, err
+	}
+	all := claims{o}
+	t := tokens{all.text("id_token"), all.text("access_token")}
+	kind := o.Value("token_type")
+	if t.idToken == "" || len(t.idToken) > maxJWT || !isPrintable(t.access, maxAccess) ||
+		kind.Present() && !strings.EqualFold(all.text("token_type"), "Bearer") {
+		return tokens{}, fmt.Errorf("oidc: the token endpoint's answer: %w", refused(badTokens))
+	}
+	return t, nil
+}
+
+// endpointError is the error for an answer that is not a success. Of the answer it has the status, and the
+// error if that is one of OAuth's.
+func endpointError(what string, answer host.FetchResponse) error {
+	reason := badStatus
+	if answer.Status == 400 || answer.Status == 401 || answer.Status == 403 {
+		reason = unknownError
+		if o, err := readJSON(what, answer.Body); err == nil {
+			if known, ok := tokenErrors[(claims{o}).text("error")]; ok {
+				reason = known
+			}
+		}
+	}
+	return fmt.Errorf("oidc: the %s: status %d: %w", what, answer.Status, refused(reason))
+}
+
+// post sends a form with the client's authentication. what names the request in errors.
+func (c *client) post(
+	ctx context.Context, what string, meta metadata, address string, form url.Values,
+) (host.FetchResponse, error) {
+	header := map[string]string{
+		"Accept":       "application/json",
+		"Content-Type": "application/x-www-form-urlencoded",
+	}
+	switch c.auth {
+	case authBasic:
+		// RFC 6749, 2.3.1: both are encoded as in a form first.
+		pair := url.QueryEscape(c.clientID) + ":" + url.QueryEscape(c.secret)
+		header["Authorization"] = "Basic " + base64.StdEncoding.EncodeToString([]byte(pair))
+	case authPost:
+		form.Set("client_id", c.clientID)
+		form.Set("client_secret", c.secret)
+	case authKey:
+		assertion, err := c.assertion(ctx, meta)
+		if err != nil {
+			return host.FetchResponse{}, err
+		}
+		form.Set("client_id", c.clientID)
+		form.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+		form.Set("client_assertion", assertion)
+	}
+	return c.ask(ctx, what, host.FetchRequest{
+		Method: "POST", URL: address, Header: header, Body: []byte(form.Encode()), Timeout: answerTimeout,
+	})
+}
+
+// assertionLife is how long a client assertion is good: long enough for clocks that differ a little.
+const assertionLife = time.Minute
+
+// assertion is a client assertion (RFC 7523). Its audience is the issuer, so that no other server to which it
+// is shown can use it, unless the provider insists on its token endpoint.
+func (c *client) assertion(ctx context.Context, meta metadata) (string, error) {
+	var id [16]byte
+	if _, err := io.ReadFull(c.host.Random, id[:]); err != nil {
+		return "", fmt.Errorf("oidc: reading randomness: %w", err)
+	}
+	audience := c.issuer
+	if c.audience == "token_endpoint" {
+		audience = meta.token
+	}
+	now := c.host.Now()
+	header, err := json.Marshal(struct {
+		Algorithm string `json:"alg"`
+		Type      string `json:"typ"`
+		KeyID     string `json:"kid,omitempty"`
+	}{c.keyAlg, "JWT", c.keyID})
+	if err != nil {
+		return "", err
+	}
+	payload, err := json.Marshal(struct {
+		Issuer   string `json:"iss"`
+		Subject  string `json:"sub"`
+		Audience string `json:"aud"`
+		ID       string `json:"jti"`
+		IssuedAt int64  `json:"iat"`
+		Expires  int64  `json:"exp"`
+	}{c.clientID, c.clientID, audience, base64.RawURLEncoding.EncodeToString(id[:]), now.Unix(),
+		now.Add(assertionLife).Unix()})
+	if err != nil {
+		return "", err
+	}
+	message := base64.RawURLEncoding.EncodeToString(header) + "." + base64.RawURLEncoding.EncodeToString(payload)
+	signature, err := c.host.Sign(ctx, c.keyName, c.keyAlg, []byte(message))
+	if err != nil {
+		return "", fmt.Errorf("oidc: signing the client assertion: %w", err)
+	}
+	return message + "." + base64.RawURLEncoding.EncodeToString(signature), nil
+}

@@ -1,0 +1,197 @@
+package oidc
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"encoding/base64"
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/verge-id/verge/core/web"
+)
+
+// Algorithms that a token may be signed with (contract 36).
+var algorithms = []string{"RS256", "PS256", "ES256", "EdDSA"}
+
+// Limits of a key set.
+const (
+	maxKeys = 64
+	minRSA  = 2048 // bits
+	maxRSA  = 8192
+)
+
+// key is a public key that signatures may be checked with.
+type key struct {
+	id     string   // "" if it has none
+	verify []string // the algorithms that it is for
+	public any      // *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey
+}
+
+type keySet []key
+
+// find returns the key for a token. A token without a key id is good only if the set leaves no choice.
+// No two keys of a set have the same id and algorithm: readKeys leaves such keys out.
+func (s keySet) find(id, algorithm string) (key, bool) {
+	var found []key
+	for _, k := range s {
+		if slices.Contains(k.verify, algorithm) && (id == "" || k.id == id) {
+			found = append(found, k)
+		}
+	}
+	if len(found) != 1 {
+		return key{}, false
+	}
+	return found[0], true
+}
+
+// providerKeys returns the provider's keys.
+func (c *client) providerKeys(ctx context.Context, meta metadata) keySource {
+	return keySource{&c.keys, func() (keySet, error) {
+		document, err := c.document(ctx, "key set", meta.jwks)
+		if err != nil {
+			return nil, err
+		}
+		return readKeys(document)
+	}}
+}
+
+// keySource is a key set that can be asked for again.
+type keySource struct {
+	kept  *kept[keySet]
+	fetch func() (keySet, error)
+}
+
+// find looks for a key and, once a minute, asks again for the set if the key is not there: the other side may
+// have a new one. A set that has just been fetched is not fetched again.
+func (s keySource) find(c *client, id, algorithm string) (key, error) {
+	now := c.host.Now()
+	keys, fetched, err := s.kept.get(now, s.fetch)
+	if err != nil {
+		return key{}, err
+	}
+	k, ok := keys.find(id, algorithm)
+	if !ok && !fetched && s.kept.mayRenew(now) {
+		if keys, err = s.fetch(); err != nil {
+			return key{}, err
+		}
+		s.kept.put(keys, now)
+		k, ok = keys.find(id, algorithm)
+	}
+	if !ok {
+		return key{}, refused(noKey)
+	}
+	return k, nil
+}
+
+// readKeys reads a JWK set (RFC 7517). Keys that cannot check a signature are left out, and so are two that a
+// token cannot tell apart.
+func readKeys(o web.Object) (keySet, error) {
+	list, ok := o.Value("keys").List()
+	if !ok || len(list) > maxKeys {
+		return nil, fmt.Errorf("oidc: the key set: %w", refused(badKeySet))
+	}
+	var keys keySet
+	for _, v := range list {
+		if jwk, ok := v.Object(); ok {
+			if k, ok := readKey(jwk); ok {
+				keys = append(keys, k)
+			}
+		}
+	}
+	return keys.distinct(), nil
+}
+
+func (s keySet) distinct() (distinct keySet) {
+	for i, k := range s {
+		same := func(other key) bool {
+			return k.id == other.id && slices.ContainsFunc(k.verify, func(alg string) bool {
+				return slices.Contains(other.verify, alg)
+			})
+		}
+		if k.id == "" || !slices.ContainsFunc(slices.Concat(s[:i], s[i+1:]), same) {
+			distinct = append(distinct, k)
+		}
+	}
+	return distinct
+}
+
+// readKey reads one JWK. It is not ok if the key is not for checking signatures, is of another type, or is
+// weak or malformed.
+func readKey(o web.Object) (k key, ok bool) {
+	c := claims{o}
+	if use := o.Value("use"); use.Present() && c.text("use") != "sig" {
+		return key{}, false
+	}
+	if ops := o.Value("key_ops"); ops.Present() && !slices.Contains(texts(ops), "verify") {
+		return key{}, false
+	}
+	switch c.text("kty") + " " + c.text("crv") {
+	case "RSA ":
+		k.verify = []string{"RS256", "PS256"}
+		k.public, ok = readRSA(c)
+	case "EC P-256":
+		k.verify = []string{"ES256"}
+		k.public, ok = readP256(c)
+	case "OKP Ed25519":
+		k.verify = []string{"EdDSA"}
+		var x []byte
+		if x, ok = decode(c.text("x")); ok && len(x) == ed25519.PublicKeySize {
+			k.public = ed25519.PublicKey(x)
+		} else {
+			ok = false
+		}
+	}
+	if !ok {
+		return key{}, false
+	}
+	if alg := o.Value("alg"); alg.Present() {
+		if !slices.Contains(k.verify, c.text("alg")) {
+			return key{}, false
+		}
+		k.verify = []string{c.text("alg")}
+	}
+	if id := o.Value("kid"); id.Present() {
+		if k.id = c.text("kid"); k.id == "" {
+			return key{}, false
+		}
+	}
+	return k, true
+}
+
+// readRSA allows exponents up to 32 bits, which is what all libraries can use.
+func readRSA(c claims) (*rsa.PublicKey, bool) {
+	n, okN := decode(c.text("n"))
+	e, okE := decode(c.text("e"))
+	if !okN || !okE || len(n) > maxRSA/8 || len(e) == 0 || len(e) > 4 {
+		return nil, false
+	}
+	public := &rsa.PublicKey{N: new(big.Int).SetBytes(n)}
+	for _, b := range e {
+		public.E = public.E<<8 | int(b)
+	}
+	if public.N.BitLen() < minRSA || public.N.Bit(0) == 0 || public.E < 3 || public.E%2 == 0 || public.E >= 1<<31-1 {
+		return nil, false
+	}
+	return public, true
+}
+
+// readP256 refuses a point that is not on the curve.
+func readP256(c claims) (*ecdsa.PublicKey, bool) {
+	x, okX := decode(c.text("x"))
+	y, okY := decode(c.text("y"))
+	if !okX || !okY || len(x) != 32 || len(y) != 32 {
+		return nil, false
+	}
+	public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
+	return public, err == nil
+}
+
+// decode reads base64url as JOSE writes it: without padding, and with no bit set that no byte uses.
+func decode(s string) ([]byte, bool) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	return raw, err == nil && len(s) == base64.RawURLEncoding.EncodedLen(len(raw))
+}

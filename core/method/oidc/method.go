@@ -1,0 +1,248 @@
+// Package oidc is the kind of method that verifies by an OpenID provider (contract 36): the browser logs in
+// there, and a claim that the provider signs proves the age.
+//
+// A method of this kind sends the browser away with a pushed request where the provider takes one, and with
+// PKCE, state and nonce always. Back with a code, it fetches the ID token and believes it only after every
+// check that verifyIDToken lists. Then proof.go decides by one claim. Nothing of a token or claim is kept or
+// logged.
+//
+// Which claim proves which age differs from provider to provider. Presets know it for some (presets.json). To
+// add one, add an entry and a vector in testdata/presets.json.
+package oidc
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/web"
+)
+
+// Name is the name of the kind.
+const Name = "oidc"
+
+// Kind describes it.
+var Kind = method.Kind{
+	Name:  Name,
+	Level: "L2",
+	Check: func(c method.Config) (wrong problem.List) {
+		_, wrong = readSettings(c)
+		return wrong
+	},
+	Narrow: narrow,
+	Open:   open,
+}
+
+// client is one configured method.
+type client struct {
+	settings
+	host     method.Host
+	metadata kept[metadata]
+	keys     kept[keySet] // of the provider
+	signers  kept[keySet] // of whom signs a credential inside the claims
+}
+
+func open(c method.Config, h method.Host) (method.Method, error) {
+	s, wrong := readSettings(c)
+	if err := wrong.Err(); err != nil {
+		return nil, fmt.Errorf("oidc: %w", err)
+	}
+	return &client{settings: s, host: h}, nil
+}
+
+// Begin implements method.Method. The provider must be there, and a claim must prove the session's age.
+func (c *client) Begin(ctx context.Context, s method.Session) error {
+	if _, err := c.proofFor(s.MinimumAge); err != nil {
+		return err
+	}
+	if _, err := c.acrFor(s); err != nil {
+		return err
+	}
+	_, err := c.discover(ctx)
+	return err
+}
+
+// begin is the one form of the page.
+const begin = "begin"
+
+// Show implements method.Method.
+func (*client) Show(method.Session, []byte) method.View { return method.View{Choices: []string{begin}} }
+
+// Act implements method.Method.
+func (c *client) Act(ctx context.Context, s method.Session, step method.Step) (method.Decision, error) {
+	if step.Back {
+		return c.back(ctx, s, step)
+	}
+	if step.Form.Get("outcome") != begin {
+		return method.Decision{}, method.ErrStep
+	}
+	e, err := newErrand(c.host.Random)
+	if err != nil {
+		return method.Decision{}, err
+	}
+	address, err := c.leave(ctx, s, e)
+	if err != nil {
+		return method.Decision{}, err
+	}
+	return method.Decision{
+		Verdict: method.Pending,
+		State:   e.state(),
+		Leave:   &method.Leave{URL: address, Handle: e.handle},
+	}, nil
+}
+
+// back decides what the browser brings back.
+func (c *client) back(ctx context.Context, s method.Session, step method.Step) (method.Decision, error) {
+	e, ok := readErrand(step.State)
+	if !ok {
+		return method.Decision{}, foreign(badErrand)
+	}
+	p, err := c.proofFor(s.MinimumAge)
+	if err != nil {
+		return method.Decision{}, err
+	}
+	acr, err := c.acrFor(s)
+	if err != nil {
+		return method.Decision{}, err
+	}
+	meta, err := c.discover(ctx)
+	if err != nil {
+		return method.Decision{}, err
+	}
+
+	query := step.Form
+	switch iss := query.Get("iss"); {
+	case iss == c.issuer:
+	case query.Has("iss"):
+		return method.Decision{}, foreign(badIssuer)
+	case meta.announcesIssuer:
+		return method.Decision{}, foreign(noIssuer)
+	}
+	code := query.Get("code")
+	switch answer := query.Get("error"); {
+	case query.Has("error") == query.Has("code"), code == "" && answer == "", !isPrintable(code, maxCode):
+		return method.Decision{}, foreign(badReturn)
+	case answer == "access_denied":
+		return method.Decision{Verdict: method.Cancelled}, nil
+	case answer != "":
+		reason, known := returnErrors[answer]
+		if !known {
+			reason = otherAnswer
+		}
+		return method.Decision{}, fmt.Errorf("oidc: the provider sent the browser back with an error: %w",
+			refused(reason))
+	}
+
+	granted, err := c.exchange(ctx, meta, s.ReturnURL, code, e.verifier)
+	if err != nil {
+		return method.Decision{}, err
+	}
+	claims, err := c.verifyIDToken(ctx, meta, granted.idToken, e.nonce, acr)
+	if err != nil {
+		return method.Decision{}, err
+	}
+	if c.userinfo {
+		if claims, err = c.fetchUserinfo(ctx, meta, granted, claims); err != nil {
+			return method.Decision{}, err
+		}
+	}
+	if c.credential != nil {
+		var there bool
+		claims, there, err = c.openCredential(ctx, claims)
+		if err != nil {
+			return method.Decision{}, err
+		}
+		if !there {
+			return method.Decision{Verdict: method.Unclassified}, nil
+		}
+	}
+	return method.Decision{Verdict: p.judge(claims.Object, s.MinimumAge, c.host.Now())}, nil
+}
+
+// foreign refuses a return that cannot be from this errand: the page has no such step.
+func foreign(reason string) error {
+	return fmt.Errorf("oidc: the return does not belong to this errand: %w, %w", method.ErrStep, refused(reason))
+}
+
+// maxCode is the most bytes of an authorization code.
+const maxCode = 2048
+
+// isPrintable reports whether s has visible ASCII alone and at most that many bytes. "" is printable.
+func isPrintable(s string, most int) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return len(s) <= most
+}
+
+// errand is what belongs to one trip of the browser.
+type errand struct {
+	nonce    string // binds the ID token to the errand
+	verifier string // of PKCE: binds the code to it (RFC 7636)
+	handle   string // the state that the browser carries; the core keeps it
+}
+
+// Lengths in bytes, before base64url. RFC 7636 asks for 43 characters, which are 32 bytes.
+const (
+	nonceSize     = 24
+	verifierSize  = 32
+	errandVersion = 1
+)
+
+func newErrand(random io.Reader) (errand, error) {
+	var raw [nonceSize + verifierSize]byte
+	if _, err := io.ReadFull(random, raw[:]); err != nil {
+		return errand{}, fmt.Errorf("oidc: reading randomness: %w", err)
+	}
+	handle, err := method.NewHandle(random)
+	if err != nil {
+		return errand{}, err
+	}
+	e, _ := readErrand(append([]byte{errandVersion}, raw[:]...))
+	e.handle = handle
+	return e, nil
+}
+
+// state is what the method gets back with the return: a version, the nonce and the verifier.
+func (e errand) state() []byte {
+	state := []byte{errandVersion}
+	for _, part := range []string{e.nonce, e.verifier} {
+		raw, err := base64.RawURLEncoding.DecodeString(part)
+		if err != nil {
+			panic("oidc: an errand that readErrand has not made") // a fault of ours, so it must be loud
+		}
+		state = append(state, raw...)
+	}
+	return state
+}
+
+func readErrand(state []byte) (errand, bool) {
+	if len(state) != 1+nonceSize+verifierSize || state[0] != errandVersion {
+		return errand{}, false
+	}
+	return errand{
+		nonce:    base64.RawURLEncoding.EncodeToString(state[1 : 1+nonceSize]),
+		verifier: base64.RawURLEncoding.EncodeToString(state[1+nonceSize:]),
+	}, true
+}
+
+// claims are what a signed token or the userinfo endpoint says.
+type claims struct{ web.Object }
+
+// text returns a claim that is a string, "" if it is another type or absent.
+func (c claims) text(name string) string {
+	s, _ := c.Value(name).Text()
+	return s
+}
+
+// Timeouts of each request to the provider. They are short because a person waits.
+const (
+	documentTimeout = 3 * time.Second
+	answerTimeout   = 5 * time.Second
+)

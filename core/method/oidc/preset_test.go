@@ -1,0 +1,181 @@
+package oidc_test
+
+import (
+	"encoding/json"
+	"net/url"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/oidc"
+	"github.com/verge-id/verge/testharness/oidctest"
+)
+
+// vector is a login with a preset: what must be asked for, what the provider claims, and what is decided.
+type vector struct {
+	Preset     string            `json:"preset"`
+	Why        string            `json:"why"`
+	Choices    map[string]string `json:"choices"`
+	MinimumAge int               `json:"minimum_age"` // 0: 18
+	Scope      string            `json:"scope"`       // "": not looked at
+	Parameters map[string]string `json:"parameters"`
+
+	Claims     map[string]any `json:"claims"`
+	Credential map[string]any `json:"credential"` // in the claim that the preset names; iss, aud, sub, iat, exp are added
+
+	Verdict string `json:"verdict"`
+	Refused string `json:"refused"` // the reason, instead of a verdict
+}
+
+const coreIdentity = "https://vocab.account.gov.uk/v1/coreIdentityJWT"
+
+func TestPresets(t *testing.T) {
+	raw, err := os.ReadFile("testdata/presets.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var vectors []vector
+	if err := json.Unmarshal(raw, &vectors); err != nil {
+		t.Fatal(err)
+	}
+	verdicts := map[string]method.Verdict{
+		"approved": method.Approved, "rejected": method.Rejected, "unclassified": method.Unclassified,
+	}
+	approved := map[string]bool{}
+	for _, v := range vectors {
+		t.Run(v.Preset+": "+v.Why, func(t *testing.T) {
+			own := settings{"preset": v.Preset}
+			for name, value := range v.Choices {
+				own[name] = value
+			}
+			w := newWalk(t, oidctest.Config{}, own)
+			if v.Preset == "govuk-one-login" { // its credentials come from an address of its own
+				own["credential"] = settings{"claim": []string{coreIdentity},
+					"issuer": "https://identity.account.gov.uk/", "did": w.provider.DID()}
+				own["issuer"], own["client_id"] = w.provider.URL, clientID
+				w.config.Settings = encode(t, own)
+				w.open()
+			}
+			if v.MinimumAge != 0 {
+				w.session.MinimumAge = v.MinimumAge
+			}
+			if v.Credential != nil {
+				v.Claims = map[string]any{coreIdentity: w.credential(v.Credential)}
+			}
+			w.provider.Answer(oidctest.Answer{Claims: v.Claims})
+
+			address, err := url.Parse(w.mustLeave().Leave.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			query := address.Query()
+			if v.Scope != "" && query.Get("scope") != v.Scope {
+				t.Errorf("the scope is %q, want %q", query.Get("scope"), v.Scope)
+			}
+			for name, want := range v.Parameters {
+				if query.Get(name) != want {
+					t.Errorf("%s is %q, want %q", name, query.Get(name), want)
+				}
+			}
+			d, err := w.login()
+			if v.Refused != "" {
+				wantRefusal(t, v.Why, d, err, v.Refused)
+				return
+			}
+			want, known := verdicts[v.Verdict]
+			if !known {
+				t.Fatalf("the verdict %q is not known", v.Verdict)
+			}
+			wantVerdict(t, v.Why, d, err, want)
+			approved[v.Preset] = approved[v.Preset] || want == method.Approved
+		})
+	}
+	for _, name := range oidc.Presets() {
+		if !approved[name] {
+			t.Errorf("no vector says what the preset %s approves", name)
+		}
+	}
+	if !slices.Contains(oidc.Presets(), "idura-age") {
+		t.Errorf("the presets are %q", oidc.Presets())
+	}
+}
+
+// credential signs claims as the issuer of GOV.UK's identities does.
+func (w *walk) credential(claims map[string]any) string {
+	w.t.Helper()
+	now := w.clock()
+	whole := map[string]any{"iss": "https://identity.account.gov.uk/", "aud": clientID, "sub": "person-1",
+		"iat": now.Unix(), "exp": now.Add(time.Minute).Unix()}
+	for name, v := range claims {
+		whole[name] = v
+	}
+	token, err := w.provider.SignCredential("ES256", whole)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return token
+}
+
+// TestPresetsAreGood: each preset is a method that nothing is wrong with, once its choices are made.
+func TestPresetsAreGood(t *testing.T) {
+	choices := settings{"idura-age": settings{"country": "NO"}, "oidc4ida": settings{"trust_framework": "eidas"}}
+	for _, name := range oidc.Presets() {
+		own := settings{"preset": name, "proof": nil}
+		if more, ok := choices[name].(settings); ok {
+			for choice, value := range more {
+				own[choice] = value
+			}
+		}
+		if wrong := oidc.Kind.Check(configured(t, own)); len(wrong) > 0 {
+			t.Errorf("%s: %v", name, wrong)
+		}
+	}
+}
+
+// TestCredentialKeys has the rows of DID documents that must not vouch for a credential.
+func TestCredentialKeys(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		change func(document map[string]any)
+		reason string // "": it is accepted
+	}{
+		{"as it is", func(map[string]any) {}, ""},
+		{"another id", func(d map[string]any) { d["id"] = "did:web:attacker.example" }, "jwks"},
+		{"no keys", func(d map[string]any) { delete(d, "assertionMethod") }, "jwks"},
+		{"a key of another controller", func(d map[string]any) {
+			d["assertionMethod"].([]any)[0].(map[string]any)["controller"] = "did:web:attacker.example"
+		}, "jwt_no_key"},
+		{"a key without an id", func(d map[string]any) {
+			delete(d["assertionMethod"].([]any)[0].(map[string]any), "id")
+		}, "jwt_no_key"},
+		{"things that are no keys", func(d map[string]any) {
+			d["assertionMethod"] = append(d["assertionMethod"].([]any), nil, 1, "did:web:x#y")
+		}, ""},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			w := newWalk(t, oidctest.Config{}, settings{"preset": "govuk-one-login"})
+			w.config.Settings = encode(t, settings{"preset": "govuk-one-login", "issuer": w.provider.URL,
+				"client_id": clientID, "credential": settings{"claim": []string{coreIdentity},
+					"issuer": "https://identity.account.gov.uk/", "did": w.provider.DID()}})
+			w.open()
+			w.provider.Answer(oidctest.Answer{Claims: map[string]any{coreIdentity: w.credential(map[string]any{
+				"vot": "P2", "vc": settings{"credentialSubject": settings{"birthDate": []any{settings{"value": "1990-01-01"}}}},
+			})}})
+			id, _ := w.provider.Key("ES256")
+			document := map[string]any{"id": w.provider.DID(), "assertionMethod": []any{map[string]any{
+				"type": "JsonWebKey", "id": w.provider.DID() + "#" + id, "controller": w.provider.DID(),
+				"publicKeyJwk": w.provider.KeySet()["keys"].([]any)[0],
+			}}}
+			c.change(document)
+			w.provider.Fault(oidctest.DIDPath, oidctest.Fault{Body: string(encode(t, document))})
+			d, err := w.login()
+			if c.reason == "" {
+				wantVerdict(t, c.rule, d, err, method.Approved)
+			} else {
+				wantRefusal(t, c.rule, d, err, c.reason)
+			}
+		})
+	}
+}

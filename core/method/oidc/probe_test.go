@@ -1,0 +1,155 @@
+package oidc_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/core/method/oidc"
+	"github.com/verge-id/verge/testharness/oidctest"
+)
+
+// TestProbe: what verge method check says of a provider.
+func TestProbe(t *testing.T) {
+	const elsewhere = "http://localhost:8080/verify/return/other"
+	for _, c := range []struct {
+		rule      string
+		provider  oidctest.Config
+		settings  settings
+		returnURL string
+		arrange   func(w *walk)
+		good, bad string // what a finding of that kind says; "": there is no bad one
+	}{
+		{"all is well", oidctest.Config{}, nil, returnURL, nil, "is likely registered", ""},
+		{"the client is accepted", oidctest.Config{}, nil, returnURL, nil, "the token endpoint accepts the client", ""},
+		{"the way to authenticate is offered", oidctest.Config{}, nil, returnURL, nil, "offers client_secret_basic", ""},
+		{"a return address that is not registered", oidctest.Config{}, nil, elsewhere, nil, "", "likely not registered"},
+		{"another secret", oidctest.Config{}, nil, returnURL,
+			func(w *walk) { w.config.Secrets = map[string]string{"client_secret": "another"} }, "", "does not accept the client"},
+		{"another client", oidctest.Config{}, settings{"client_id": "another"}, returnURL, nil, "",
+			"does not accept the client"},
+		{"pushed requests: all is well", oidctest.Config{PushedOnly: true}, nil, returnURL, nil, "took a pushed request", ""},
+		{"pushed requests: another return address", oidctest.Config{PushedOnly: true}, nil, elsewhere, nil, "",
+			"not registered"},
+		{"pushed requests: another secret", oidctest.Config{PushedOnly: true}, nil, returnURL,
+			func(w *walk) { w.config.Secrets = map[string]string{"client_secret": "another"} }, "", "does not accept the client"},
+		{"pushed requests: 500", oidctest.Config{PushedOnly: true}, nil, returnURL,
+			func(w *walk) { w.provider.Fault(oidctest.PushPath, oidctest.Fault{Status: 500}) }, "", "failed"},
+		{"a provider that sends the browser back with an error", oidctest.Config{}, nil, returnURL,
+			func(w *walk) { w.provider.Answer(oidctest.Answer{Error: "access_denied"}) }, "", "back at once"},
+		{"a way to authenticate that is not offered", oidctest.Config{}, nil, returnURL, func(w *walk) {
+			d := w.provider.Discovery()
+			d["token_endpoint_auth_methods_supported"] = []string{"private_key_jwt"}
+			w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(w.t, d))})
+		}, "", "offers private_key_jwt"},
+		{"a provider without PKCE S256", oidctest.Config{}, nil, returnURL, func(w *walk) {
+			d := w.provider.Discovery()
+			d["code_challenge_methods_supported"] = []string{"plain"}
+			w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(w.t, d))})
+		}, "", "PKCE"},
+		{"algorithms that cannot be checked", oidctest.Config{}, nil, returnURL, func(w *walk) {
+			d := w.provider.Discovery()
+			d["id_token_signing_alg_values_supported"] = []string{"ES512"}
+			w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(w.t, d))})
+		}, "", "ES512"},
+		{"the login page is the same for every return address", oidctest.Config{}, nil, elsewhere, func(w *walk) {
+			w.provider.Fault(oidctest.LoginPath, oidctest.Fault{Type: "text/html", Fill: 100 << 10})
+		}, "cannot tell", ""},
+		{"a credential's keys that are there", oidctest.Config{}, nil, returnURL, func(w *walk) {
+			w.config.Settings = encode(w.t, settings{"issuer": w.provider.URL, "client_id": clientID, "proof": plainProof,
+				"credential": settings{"claim": []string{"a"}, "issuer": "i", "did": w.provider.DID()}})
+		}, "has 1 keys", ""},
+		{"a credential's keys that are not there", oidctest.Config{}, nil, returnURL, func(w *walk) {
+			w.config.Settings = encode(w.t, settings{"issuer": w.provider.URL, "client_id": clientID, "proof": plainProof,
+				"credential": settings{"claim": []string{"a"}, "issuer": "i", "did": w.provider.DID()}})
+			w.provider.Fault(oidctest.DIDPath, oidctest.Fault{Status: 404})
+		}, "", "cannot be read"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			w := newWalk(t, c.provider, c.settings)
+			if c.arrange != nil {
+				c.arrange(w)
+			}
+			report, err := oidc.Probe(context.Background(), w.config, w.host, c.returnURL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var good, bad []string
+			for _, f := range report.Findings {
+				if f.Good {
+					good = append(good, f.Text)
+				} else {
+					bad = append(bad, f.Text)
+				}
+				if strings.Contains(f.Text, secret) {
+					t.Errorf("a finding has the secret: %s", f.Text)
+				}
+			}
+			if !strings.Contains(strings.Join(good, "\n"), c.good) {
+				t.Errorf("the good findings are %q, want %q", good, c.good)
+			}
+			if !strings.Contains(strings.Join(bad, "\n"), c.bad) || c.bad == "" && len(bad) > 0 {
+				t.Errorf("the bad findings are %q, want %q", bad, c.bad)
+			}
+			if report.Issuer != w.provider.URL || len(report.Keys) != 1 || report.Keys[0].ID != "es256-1" ||
+				report.Keys[0].Algorithms[0] != "ES256" || !report.ReturnsIssuer ||
+				report.Authorization != w.provider.URL+oidctest.LoginPath {
+				t.Errorf("it found %+v", report)
+			}
+		})
+	}
+}
+
+// TestProbeFails: what keeps a method from working at all is an error.
+func TestProbeFails(t *testing.T) {
+	w := newWalk(t, oidctest.Config{}, nil)
+	w.provider.Fault(oidctest.KeysPath, oidctest.Fault{Body: `{"keys":[]}`})
+	if r, err := oidc.Probe(context.Background(), w.config, w.host, returnURL); err == nil {
+		t.Errorf("a provider without keys: %+v", r)
+	}
+	w.provider.Fault(oidctest.KeysPath, oidctest.Fault{Status: 500})
+	if r, err := oidc.Probe(context.Background(), w.config, w.host, returnURL); err == nil {
+		t.Errorf("a provider whose keys cannot be read: %+v", r)
+	}
+	w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Drop: true})
+	if r, err := oidc.Probe(context.Background(), w.config, w.host, returnURL); err == nil || r.Issuer != w.provider.URL {
+		t.Errorf("a provider that is not there: %+v, %v", r, err)
+	}
+	w.config.Settings = nil
+	if r, err := oidc.Probe(context.Background(), w.config, w.host, returnURL); err == nil {
+		t.Errorf("no settings: %+v", r)
+	}
+}
+
+// TestProbeOfAnErrorPage: some providers send the browser to an error page of theirs.
+func TestProbeOfAnErrorPage(t *testing.T) {
+	pages := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		target := "/login?x=1"
+		if r.URL.Query().Get("redirect_uri") != returnURL {
+			target = "/error?x=1"
+		}
+		http.Redirect(rw, r, target, http.StatusFound)
+	}))
+	t.Cleanup(pages.Close)
+	w := newWalk(t, oidctest.Config{}, nil)
+	d := w.provider.Discovery()
+	d["authorization_endpoint"] = pages.URL + "/authorize"
+	w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(t, d))})
+	report, err := oidc.Probe(context.Background(), w.config, w.host, returnURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := report.Findings[len(report.Findings)-1]
+	if !last.Good || !strings.Contains(last.Text, "likely registered") {
+		t.Errorf("it says %+v", last)
+	}
+	var other bool
+	for _, f := range report.Findings {
+		other = other || strings.Contains(f.Text, "not on the issuer's host")
+	}
+	if !other {
+		t.Errorf("an endpoint on another host is not said: %+v", report.Findings)
+	}
+}

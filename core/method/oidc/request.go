@@ -1,0 +1,105 @@
+package oidc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/verge-id/verge/core/method"
+)
+
+// maxAddress is the most bytes of an address that the browser is sent to (method.Leave).
+const maxAddress = 2048
+
+// leave returns the address that the browser goes to. Where the provider takes pushed requests (RFC 9126), the
+// address has nothing but a reference, so that the user can neither read nor change what is asked.
+func (c *client) leave(ctx context.Context, s method.Session, e errand) (string, error) {
+	p, err := c.proofFor(s.MinimumAge)
+	if err != nil {
+		return "", err
+	}
+	acr, err := c.acrFor(s)
+	if err != nil {
+		return "", err
+	}
+	meta, err := c.discover(ctx)
+	if err != nil {
+		return "", err
+	}
+	request := c.request(s, e, p, acr)
+	if meta.par != "" {
+		reference, err := c.push(ctx, meta, request)
+		if err != nil {
+			return "", err
+		}
+		request = url.Values{"client_id": {c.clientID}, "request_uri": {reference}}
+	}
+	address := withQuery(meta.authorization, request)
+	if len(address) > maxAddress {
+		return "", errors.New("oidc: the address for the browser is too long; use fewer claims or parameters, " +
+			"or a provider that takes pushed requests")
+	}
+	return address, nil
+}
+
+// request is the authorization request (OpenID Connect Core, 3.1.2.1).
+func (c *client) request(s method.Session, e errand, p proof, acr []string) url.Values {
+	challenge := sha256.Sum256([]byte(e.verifier))
+	request := url.Values{
+		"response_type":         {"code"},
+		"client_id":             {c.clientID},
+		"redirect_uri":          {s.ReturnURL},
+		"scope":                 {strings.Join(slices.Concat(c.scope, p.scope), " ")},
+		"state":                 {e.handle},
+		"nonce":                 {e.nonce},
+		"code_challenge":        {base64.RawURLEncoding.EncodeToString(challenge[:])},
+		"code_challenge_method": {"S256"},
+	}
+	if s.Language != "" {
+		request.Set("ui_locales", s.Language)
+	}
+	if len(acr) > 0 {
+		request.Set("acr_values", strings.Join(acr, " "))
+	}
+	if c.claims != "" {
+		request.Set("claims", c.claims)
+	}
+	for _, p := range c.parameters {
+		request.Set(p[0], p[1])
+	}
+	return request
+}
+
+// push hands the request to the provider and returns its reference.
+func (c *client) push(ctx context.Context, meta metadata, request url.Values) (string, error) {
+	answer, err := c.post(ctx, "pushed request", meta, meta.par, request)
+	if err != nil {
+		return "", err
+	}
+	if answer.Status != 201 && answer.Status != 200 { // RFC 9126 says 201, not all providers do
+		return "", endpointError("pushed request", answer)
+	}
+	o, err := readJSON("answer to the pushed request", answer.Body)
+	if err != nil {
+		return "", err
+	}
+	reference := claims{o}.text("request_uri")
+	if reference == "" || !isPrintable(reference, 1024) {
+		return "", fmt.Errorf("oidc: the answer to the pushed request: %w", refused(badPush))
+	}
+	return reference, nil
+}
+
+// withQuery appends to an address that may have a query of its own (RFC 6749, 3.1).
+func withQuery(address string, query url.Values) string {
+	separator := "?"
+	if strings.Contains(address, "?") {
+		separator = "&"
+	}
+	return address + separator + strings.ReplaceAll(query.Encode(), "+", "%20")
+}

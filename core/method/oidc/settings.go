@@ -1,0 +1,432 @@
+package oidc
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/weburl"
+)
+
+// Names of the secret, and of the ways to authenticate as OpenID Connect names them.
+const (
+	SecretName = "client_secret"
+
+	authBasic = "client_secret_basic"
+	authPost  = "client_secret_post"
+	authKey   = "private_key_jwt"
+)
+
+// settings is a method's configuration, read and checked. In a configuration file each field is a member of
+// the method's table.
+type settings struct {
+	dev bool
+
+	issuer   string // as the provider's tokens and its discovery document spell it
+	clientID string
+
+	auth     string // client_auth; default: by what is given
+	secret   string
+	keyName  string // of Host.Sign
+	keyAlg   string // key_alg; default ES256
+	keyID    string // key_id: what the provider calls the key; "" is not sent
+	audience string // key_audience: issuer (default) or token_endpoint, for providers that insist on it
+
+	scope      []string    // always with openid
+	acrValues  []string    // any of which the ID token must have
+	claims     string      // the claims parameter, a JSON object; "" is not sent
+	parameters [][2]string // more of the authorization request, sorted by name
+	userinfo   bool        // the claims come from the userinfo endpoint, else from the ID token
+
+	credential *credential // the claims are in a signed claim
+	proofs     []proof
+}
+
+// credential is a claim that is itself a signed token, of an issuer that publishes its keys as did:web.
+type credential struct {
+	claim  []string
+	issuer string
+	did    string
+}
+
+// Limits of texts. They are far above what providers use.
+const (
+	maxText     = 256
+	maxSecret   = 1024
+	maxElements = 16
+	maxClaims   = 2048
+)
+
+// reader reads the members of a settings object and collects what is wrong.
+type reader struct {
+	prefix string // of the members' names
+	o      web.Object
+	wrong  *problem.List
+	known  []string
+}
+
+func (r *reader) value(name string) web.Value {
+	r.known = append(r.known, name)
+	return r.o.Value(name)
+}
+
+func (r *reader) add(name, format string, args ...any) { r.wrong.Add(r.prefix+name, format, args...) }
+
+// text reads a string of visible ASCII.
+func (r *reader) text(name string) string {
+	v := r.value(name)
+	s, ok := v.Text()
+	if v.Present() && (!ok || s == "" || !isPrintable(s, maxText)) {
+		r.add(name, "it must be a text of 1 to %d visible ASCII characters", maxText)
+		return ""
+	}
+	return s
+}
+
+// required reports a text that is missing, or that is not good. What text has reported is not reported again.
+func (r *reader) required(name, value string, good bool, problem string) {
+	if !r.o.Value(name).Present() || value != "" && !good {
+		r.add(name, "%s", problem)
+	}
+}
+
+// oneOf reads a string that must be one of those; the first is the default.
+func (r *reader) oneOf(name string, all ...string) string {
+	if !r.value(name).Present() {
+		return all[0]
+	}
+	s := r.text(name)
+	if s != "" && !slices.Contains(all, s) {
+		r.add(name, "%q is not known; use one of %s", s, strings.Join(all, ", "))
+	}
+	return s
+}
+
+func (r *reader) boolean(name string) bool {
+	v := r.value(name)
+	b, ok := v.Bool()
+	if v.Present() && !ok {
+		r.add(name, "it must be true or false")
+	}
+	return b
+}
+
+// words reads a list of strings, or one string of words with spaces between them.
+func (r *reader) words(name string) []string {
+	v := r.value(name)
+	if !v.Present() {
+		return nil
+	}
+	words := texts(v)
+	if s, ok := v.Text(); ok {
+		words = strings.Fields(s)
+	} else if list, _ := v.List(); len(words) != len(list) {
+		words = nil
+	}
+	bad := func(s string) bool { return s == "" || !isPrintable(s, maxText) || strings.ContainsAny(s, `"\`) }
+	if len(words) == 0 || len(words) > maxElements || slices.ContainsFunc(words, bad) {
+		r.add(name, "it must be a list of 1 to %d texts of visible ASCII characters without \" and \\", maxElements)
+		return nil
+	}
+	return words
+}
+
+// path reads a list of names that lead to a claim.
+func (r *reader) path(name string) []string {
+	v := r.value(name)
+	path := texts(v)
+	list, _ := v.List()
+	if len(path) == 0 || len(path) != len(list) || len(path) > maxElements || slices.Contains(path, "") {
+		r.add(name, "it must be a list of 1 to %d names that lead to the claim, such as [\"is_over_18\"]", maxElements)
+		return nil
+	}
+	return path
+}
+
+// unknown reports members that nothing has read.
+func (r *reader) unknown() {
+	for name := range r.o.All() {
+		if !slices.Contains(r.known, name) {
+			known := slices.Compact(slices.Sorted(slices.Values(r.known)))
+			r.add(name, "there is no such setting; these are: %s", strings.Join(known, ", "))
+		}
+	}
+}
+
+// readSettings reads a method's configuration and reports everything that is wrong with it.
+func readSettings(c method.Config) (s settings, wrong problem.List) {
+	o, err := readObject(c.Settings)
+	if err != nil {
+		wrong.Add("settings", "they are not one JSON object: %v", err)
+		return s, wrong
+	}
+	o, known, err := withPreset(o)
+	if list, ok := err.(problem.List); ok {
+		return s, list
+	}
+	r := &reader{o: o, wrong: &wrong, known: known}
+	s.dev = c.Dev
+	s.issuer = r.text("issuer")
+	r.required("issuer", s.issuer, weburl.IsEndpoint(s.issuer, c.Dev) && !strings.Contains(s.issuer, "?"),
+		"it must be the https address of the provider without a query, as the provider's documents spell it")
+	s.clientID = r.text("client_id")
+	r.required("client_id", s.clientID, true, "the name of this client at the provider is missing")
+	s.readAuth(r, c)
+	s.scope = r.words("scope")
+	if !slices.Contains(s.scope, "openid") {
+		s.scope = slices.Insert(s.scope, 0, "openid")
+	}
+	s.acrValues = r.words("acr_values")
+	s.readClaims(r)
+	s.readParameters(r)
+	s.userinfo = r.boolean("userinfo")
+	s.readCredential(r)
+	s.readProofs(r)
+	r.unknown()
+	return s, wrong
+}
+
+// readObject reads an object that may be left out.
+func readObject(raw json.RawMessage) (web.Object, error) {
+	if len(raw) == 0 {
+		return web.Object{}, nil
+	}
+	return web.ReadObject(raw)
+}
+
+// readAuth chooses the way to authenticate and checks that it has what it needs. No problem repeats the secret.
+func (s *settings) readAuth(r *reader, c method.Config) {
+	s.secret = c.Secrets[SecretName]
+	for name := range maps.Keys(c.Secrets) {
+		if name != SecretName {
+			r.add(name, "there is no such secret; the only one is %s", SecretName)
+		}
+	}
+	if len(s.secret) > maxSecret || strings.ContainsFunc(s.secret, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		r.add(SecretName, "it must have at most %d bytes and no control characters, such as a line break", maxSecret)
+	}
+	if len(c.Keys) > 1 {
+		r.add("private_key", "there are %d; give one", len(c.Keys))
+	}
+	if len(c.Keys) > 0 {
+		s.keyName = c.Keys[0]
+	}
+
+	s.keyAlg = r.oneOf("key_alg", "ES256", "RS256", "PS256", "EdDSA")
+	s.keyID = r.text("key_id")
+	s.audience = r.oneOf("key_audience", "issuer", "token_endpoint")
+	byDefault := authBasic
+	if s.secret == "" && s.keyName != "" {
+		byDefault = authKey
+	}
+	s.auth = byDefault
+	if r.value("client_auth").Present() {
+		s.auth = r.oneOf("client_auth", authBasic, authPost, authKey)
+	}
+	switch {
+	case s.secret == "" && s.keyName == "":
+		r.add("client_auth", "the provider must know the client; give client_secret_file or private_key_file")
+	case s.secret != "" && s.keyName != "" && !r.o.Has("client_auth"):
+		r.add("client_auth", "there is a secret and a private key; name the way that the provider expects: "+
+			"%s, %s or %s", authBasic, authPost, authKey)
+	case s.auth == authKey && s.keyName == "":
+		r.add("client_auth", "%s needs private_key_file", authKey)
+	case s.auth != authKey && s.secret == "":
+		r.add("client_auth", "%s needs client_secret_file", s.auth)
+	}
+}
+
+// readClaims reads the claims parameter (OpenID Connect Core, 5.5) as an object.
+func (s *settings) readClaims(r *reader) {
+	v := r.value("claims")
+	if !v.Present() {
+		return
+	}
+	var short bytes.Buffer
+	_, ok := v.Object()
+	if err := json.Compact(&short, []byte(v.JSON())); err != nil || !ok || short.Len() > maxClaims {
+		r.add("claims", "it must be a table of at most %d bytes, such as {\"id_token\":{\"birthdate\":null}}", maxClaims)
+		return
+	}
+	s.claims = short.String()
+}
+
+// ownParameters are those that a request has by other settings or for its safety.
+var ownParameters = []string{"response_type", "response_mode", "client_id", "redirect_uri", "scope", "state",
+	"nonce", "code_challenge", "code_challenge_method", "claims", "ui_locales", "request", "request_uri",
+	"client_secret", "client_assertion", "client_assertion_type"}
+
+// readParameters reads further parameters of the authorization request, such as login_hint. acr_values is
+// allowed for providers that choose a login by it and do not answer acr.
+func (s *settings) readParameters(r *reader) {
+	v := r.value("parameters")
+	if !v.Present() {
+		return
+	}
+	all, ok := v.Object()
+	if !ok {
+		r.add("parameters", "it must be a table of texts")
+		return
+	}
+	for name, v := range all.All() {
+		text, ok := v.Text()
+		switch {
+		case slices.Contains(ownParameters, name), name == "acr_values" && len(s.acrValues) > 0:
+			r.add("parameters."+name, "Verge sets it itself; leave it out")
+		case name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "":
+			r.add("parameters", "%q is no name of a parameter", name)
+		case !ok || len(text) > maxText || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }):
+			r.add("parameters."+name, "it must be a text of at most %d bytes", maxText)
+		}
+		s.parameters = append(s.parameters, [2]string{name, text})
+	}
+	slices.SortFunc(s.parameters, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
+}
+
+func (s *settings) readCredential(r *reader) {
+	v := r.value("credential")
+	if !v.Present() {
+		return
+	}
+	o, ok := v.Object()
+	if !ok {
+		r.add("credential", "it must be a table with claim, issuer and did")
+		return
+	}
+	inner := &reader{prefix: r.prefix + "credential.", o: o, wrong: r.wrong}
+	s.credential = &credential{inner.path("claim"), inner.text("issuer"), inner.text("did")}
+	inner.required("issuer", s.credential.issuer, true, "who signs the claim is missing")
+	_, ok = didDocument(s.credential.did, s.dev)
+	inner.required("did", s.credential.did, ok, "it must be did:web: and a host, such as did:web:identity.example")
+	inner.unknown()
+}
+
+func (s *settings) readProofs(r *reader) {
+	v := r.value("proof")
+	list, ok := v.List()
+	if !ok && v.Present() {
+		list = []web.Value{v}
+	}
+	if len(list) == 0 || len(list) > maxElements {
+		r.add("proof", "it must say which claim proves which age: a table, or a list of 1 to %d", maxElements)
+		return
+	}
+	for i, v := range list {
+		prefix := r.prefix + "proof."
+		if ok {
+			prefix = fmt.Sprintf("%sproof[%d].", r.prefix, i)
+		}
+		o, isObject := v.Object()
+		if !isObject {
+			r.add(strings.TrimSuffix(prefix, "."), "it must be a table")
+			continue
+		}
+		s.proofs = append(s.proofs, readProof(&reader{prefix: prefix, o: o, wrong: r.wrong}))
+	}
+}
+
+// maxAge is the highest age that anything proves. Nobody has been older for long.
+const maxAge = 120
+
+func readProof(r *reader) (p proof) {
+	p.claim = r.path("claim")
+	p.birthdate = r.boolean("birthdate")
+	if r.value("scope").Present() {
+		p.scope = r.words("scope")
+	}
+	age := r.value("age")
+	n, isAge := age.Integer()
+	equals := r.value("equals")
+	switch {
+	case p.birthdate:
+		if equals.Present() || age.Present() {
+			r.add("birthdate", "a date of birth proves every age; leave out equals and age")
+		}
+	case !isAge || n < 1 || n > maxAge:
+		r.add("age", "it must be the age, from 1 to %d, that the claim proves", maxAge)
+	default:
+		p.age = int(n)
+	}
+	if !p.birthdate {
+		p.equals = readWanted(r, equals)
+	}
+	if v := r.value("require"); v.Present() {
+		list, ok := v.List()
+		if !ok || len(list) > maxElements {
+			r.add("require", "it must be a list of at most %d tables with claim and equals", maxElements)
+		}
+		for i, v := range list {
+			o, ok := v.Object()
+			inner := &reader{prefix: fmt.Sprintf("%srequire[%d].", r.prefix, i), o: o, wrong: r.wrong}
+			if !ok {
+				inner.add("claim", "the condition must be a table with claim and equals")
+				continue
+			}
+			p.require = append(p.require, condition{inner.path("claim"), readWanted(inner, inner.value("equals"))})
+			inner.unknown()
+		}
+	}
+	r.unknown()
+	return p
+}
+
+// readWanted reads the value that a claim must have.
+func readWanted(r *reader, v web.Value) web.Value {
+	_, isText := v.Text()
+	_, isBool := v.Bool()
+	_, isInteger := v.Integer()
+	if !isText && !isBool && !isInteger {
+		r.add("equals", "it must be the exact value of the claim that says yes: true, a text or a whole number")
+	}
+	return v
+}
+
+// narrow reports what is wrong with an integration's settings. They may leave out acr_values of the method's.
+func narrow(c method.Config, integration json.RawMessage) (wrong problem.List) {
+	o, err := readObject(integration)
+	if err != nil {
+		wrong.Add("settings", "they are not one JSON object: %v", err)
+		return wrong
+	}
+	s, wrongMethod := readSettings(c)
+	if len(wrongMethod) > 0 {
+		return nil // the method's own Check reports these
+	}
+	r := &reader{o: o, wrong: &wrong}
+	for _, acr := range r.words("acr_values") {
+		if !slices.Contains(s.acrValues, acr) {
+			r.add("acr_values", "%q is not one of the method's, which are: %s", acr, strings.Join(s.acrValues, ", "))
+		}
+	}
+	for name := range o.All() {
+		if name != "acr_values" {
+			r.add(name, "an integration cannot set it; it can only choose some of the method's acr_values")
+		}
+	}
+	return wrong
+}
+
+// acrFor returns the acr values for a session: the method's, or those of them that the integration accepts.
+func (c *client) acrFor(s method.Session) ([]string, error) {
+	o, err := readObject(s.Settings)
+	if err != nil {
+		return nil, fmt.Errorf("oidc: the integration's settings: %w", err)
+	}
+	if !o.Value("acr_values").Present() {
+		return c.acrValues, nil
+	}
+	var wrong problem.List
+	accepted := (&reader{o: o, wrong: &wrong}).words("acr_values")
+	for _, acr := range accepted {
+		if !slices.Contains(c.acrValues, acr) {
+			return nil, fmt.Errorf("oidc: the integration accepts an acr value that the method does not have")
+		}
+	}
+	return accepted, wrong.Err()
+}

@@ -1,0 +1,116 @@
+package web
+
+import (
+	"iter"
+	"slices"
+	"strconv"
+)
+
+// Value is a value inside an object that ReadObject has read. A zero Value stands for a member that is absent
+// or null (contract 3).
+type Value struct{ raw string }
+
+// Value returns the member of exactly that name.
+func (o Object) Value(name string) Value { return Value{o.raw(name)} }
+
+// Has reports whether there is a member of that name, also if it is null.
+func (o Object) Has(name string) bool { return named(o.members, name) }
+
+// All yields the members in their order. A member that is null has a zero Value.
+func (o Object) All() iter.Seq2[string, Value] {
+	return func(yield func(string, Value) bool) {
+		for _, m := range o.members {
+			if !yield(m.name, valueOf(m.raw)) {
+				return
+			}
+		}
+	}
+}
+
+// Or returns the members of o, and behind them those members of defaults that o does not have. A member that
+// is null in o is one that it has.
+func (o Object) Or(defaults Object) Object {
+	both := Object{slices.Clone(o.members)}
+	for _, m := range defaults.members {
+		if !o.Has(m.name) {
+			both.members = append(both.members, m)
+		}
+	}
+	return both
+}
+
+func valueOf(raw string) Value {
+	if raw == "null" {
+		return Value{}
+	}
+	return Value{raw}
+}
+
+// Present reports whether there is a value that is not null.
+func (v Value) Present() bool { return v.raw != "" }
+
+// JSON returns the value's text, "null" for a zero Value.
+func (v Value) JSON() string {
+	if v.raw == "" {
+		return "null"
+	}
+	return v.raw
+}
+
+// Text returns a value that is a string.
+func (v Value) Text() (text string, ok bool) {
+	if v.raw == "" || v.raw[0] != '"' {
+		return "", false
+	}
+	return unescape(v.raw[1 : len(v.raw)-1]), true
+}
+
+// Bool returns a value that is true or false.
+func (v Value) Bool() (value, ok bool) { return v.raw == "true", v.raw == "true" || v.raw == "false" }
+
+// Integer returns a value that is an integer of 64 bits, without fraction and exponent.
+func (v Value) Integer() (n int64, ok bool) {
+	n, err := strconv.ParseInt(v.raw, 10, 64)
+	return n, err == nil
+}
+
+// Number returns a value that is a number and not too large for a float64.
+func (v Value) Number() (n float64, ok bool) {
+	if v.raw == "" || v.raw[0] != '-' && !isDigit(v.raw[0]) {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(v.raw, 64)
+	return n, err == nil
+}
+
+// Object returns a value that is an object.
+func (v Value) Object() (o Object, ok bool) {
+	if v.raw == "" || v.raw[0] != '{' {
+		return Object{}, false
+	}
+	s := scanner{text: v.raw}
+	members, err := s.object(1)
+	return Object{members}, err == nil
+}
+
+// List returns the elements of a value that is an array.
+func (v Value) List() (elements []Value, ok bool) {
+	if v.raw == "" || v.raw[0] != '[' {
+		return nil, false
+	}
+	s := scanner{text: v.raw, at: 1}
+	if s.peek() == ']' {
+		return nil, true
+	}
+	for {
+		s.peek()
+		start := s.at
+		if err := s.value(1); err != nil {
+			return nil, false
+		}
+		elements = append(elements, valueOf(s.text[start:s.at]))
+		if more, err := s.more(']'); err != nil || !more {
+			return elements, err == nil
+		}
+	}
+}
