@@ -353,8 +353,10 @@ func (h *Hosted) notAllowed(ctx context.Context, req *web.Request, flow string) 
 	return v.page(403, pages.View{Kind: pages.NotAllowed, RetryURL: v.url("", "")})
 }
 
-// sameSite reports whether a POST came from a page of ours, as far as the browser says. A browser that says
-// nothing is let through: it has the flow token, which no other site knows.
+// sameSite reports whether a POST came from a page of ours, as far as the browser says. Browsers of today
+// send Sec-Fetch-Site, over https and on loopback. Without it, "Origin: null" says nothing: an extension or
+// a proxy that withholds referrers (Referrer-Policy: no-referrer) makes browsers send it with our own forms,
+// too. A browser that says nothing is let through: it has the flow token, which no other site knows.
 func (h *Hosted) sameSite(req *web.Request) bool {
 	if site := req.Header.Get("Sec-Fetch-Site"); site != "" {
 		return site == "same-origin" || site == "none"
