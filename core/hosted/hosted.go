@@ -54,7 +54,6 @@ type Hosted struct {
 const (
 	shownParam     = "show"
 	shownCancelled = "cancelled"
-	shownAttempt   = "attempt"
 	providerParam  = "provider"
 	attemptParam   = "attempt"
 )
@@ -89,12 +88,8 @@ func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
 	if r.Terminal() {
 		return v.ended(r)
 	}
-	switch query.Get(shownParam) {
-	case shownCancelled:
+	if query.Get(shownParam) == shownCancelled {
 		return v.page(200, pages.View{Kind: pages.Cancelled, RetryURL: v.url("", "")})
-	case shownAttempt:
-		return v.method(r, pages.Notice{AttemptFailed: r.Attempts > 0,
-			AttemptsLeft: v.Lifecycle.Attempts - r.Attempts})
 	}
 	if pending := query.Get(providerParam); pending != "" {
 		if step, err := v.providerStep(pending); err == nil && step.Attempt == r.Attempts {
@@ -102,16 +97,16 @@ func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
 				Extra: []pages.Field{attemptField(r), {Name: providerParam, Value: pending}}})
 		}
 	}
-	return v.method(r, pages.Notice{})
+	return v.method(r)
 }
 
 // Act answers POST on the hosted path, where bodies have at most maxBody bytes.
 func (h *Hosted) Act(ctx context.Context, req *web.Request, maxBody int) *web.Response {
 	if len(req.Body) > maxBody {
-		return h.plain(413, pages.Damaged, req)
+		return h.plain(413, pages.TooLarge, req)
 	}
 	if web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded" {
-		return h.plain(415, pages.Damaged, req)
+		return h.plain(415, pages.NotAForm, req)
 	}
 	form, err := url.ParseQuery(string(req.Body))
 	if !h.sameSite(req) {
@@ -154,10 +149,9 @@ func (v *visit) act(r session.Record, form url.Values) *web.Response {
 			return v.page(400, pages.View{Kind: pages.Damaged})
 		}
 	}
-	// A form of another attempt is not evaluated (contract 23). The page shows how the session stands now. To
-	// an older form it says that its attempt has failed.
+	// A form of another attempt is not evaluated (contract 23). The page shows how the session stands now.
 	if attempt != r.Attempts || step.Attempt != r.Attempts {
-		return v.seeOther(v.url(shownParam, shownAttempt))
+		return v.seeOther(v.url("", ""))
 	}
 	d, err := v.provider.Act(v.ctx, v.provided(), form, step.State)
 	if errors.Is(err, provider.ErrStep) {
@@ -179,13 +173,10 @@ func (v *visit) act(r session.Record, form url.Values) *web.Response {
 	if err != nil {
 		return v.unavailable(err)
 	}
-	switch {
-	case r.Terminal():
-		return v.seeOther(v.url("", ""))
-	case trigger == session.Cancelled:
+	if trigger == session.Cancelled && !r.Terminal() {
 		return v.seeOther(v.url(shownParam, shownCancelled))
 	}
-	return v.seeOther(v.url(shownParam, shownAttempt))
+	return v.seeOther(v.url("", ""))
 }
 
 // triggers says what a provider's verdict does to the session.
@@ -270,13 +261,16 @@ func (v *visit) completed(r session.Record) *web.Response {
 	return v.hop(pages.View{Kind: pages.Completed}, weburl.AppendQuery(string(v.claims.Callback), params))
 }
 
-func (v *visit) method(r session.Record, n pages.Notice) *web.Response {
+// method returns the page on which the user chooses what to do. As long as the session is under way, it says
+// that attempts have failed, whenever it is opened.
+func (v *visit) method(r session.Record) *web.Response {
 	prompt := v.provider.Prompt(v.provided())
 	choices := make([]pages.Choice, len(prompt.Choices))
 	for i, c := range prompt.Choices {
 		choices[i].Outcome = c
 	}
-	return v.page(200, pages.View{Kind: pages.Method, Notice: n, Choices: choices,
+	notice := pages.Notice{AttemptFailed: r.Attempts > 0, AttemptsLeft: v.Lifecycle.Attempts - r.Attempts}
+	return v.page(200, pages.View{Kind: pages.Method, Notice: notice, Choices: choices,
 		Extra: []pages.Field{attemptField(r)}})
 }
 

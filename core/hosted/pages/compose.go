@@ -63,7 +63,7 @@ type form struct {
 var hopeful = []Kind{Method, Progress, Cancelled}
 
 // restartable are the pages that end the flow. Only the site can start a new session.
-var restartable = []Kind{Failed, Expired, Damaged, NotAllowed}
+var restartable = []Kind{Failed, Expired, Damaged, NotAllowed, TooLarge, NotAForm}
 
 // compose finds the words. It gets the texts of lang as a parameter, so that a test can see which ones it
 // takes.
@@ -212,6 +212,9 @@ var icons = map[Kind]string{
 	NotAllowed:  "shield",
 	NotFound:    "link",
 	TooSlow:     "clock",
+	TooLarge:    "cross",
+	NotAForm:    "cross",
+	TooOften:    "pause",
 	TooLong:     "link",
 	Refused:     "cross",
 	Home:        "shield",

@@ -72,6 +72,7 @@ func views() map[string]View {
 		add("failed "+code, func(v *View) { v.Kind, v.FailureCode = Failed, code })
 	}
 	add("expired, confirmed", func(v *View) { v.Kind, v.Confirmed = Expired, true })
+	add("too_often, reload", func(v *View) { v.Kind, v.Reload = TooOften, true })
 	add("unavailable, reload", func(v *View) { v.Kind, v.Reload = Unavailable, true })
 	for _, left := range []time.Duration{30 * time.Second, time.Minute} {
 		add("left "+left.String(), func(v *View) { v.Kind, v.ExpiresAt = Progress, noon.Add(left) })
@@ -350,6 +351,11 @@ func TestPagesSay(t *testing.T) {
 			[]string{"go back to the site"}, []string{"Try again"}},
 		{"contract 22: an unknown path", "not_found", "pt", []string{"não existe"}, nil},
 		{"contract 22: an overloaded service", "unavailable, reload", "en", []string{"busy", "Try again"}, nil},
+		{"contract 22: too many requests", "too_often, reload", "en", []string{"wait", "Try again"},
+			[]string{"busy", "fault"}},
+		{"contract 22: too many requests, in German", "too_often, reload", "de", []string{"viele Anfragen"}, nil},
+		{"contract 22: a form that is too large", "too_large", "fr", []string{"Trop de données"}, nil},
+		{"contract 22: a form that is none", "not_a_form", "es", []string{"leer este formulario"}, nil},
 		{"contract 22: an over-long link", "too_long", "it", []string{"troppo lungo"}, nil},
 		{"contract 22: the front page says what this is", "home, no site, no time", "es",
 			[]string{"edad", "empieza en el sitio web que la pide"}, nil},
