@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
@@ -16,13 +15,19 @@ import (
 // ringCheckTime bounds how long `serve --check` waits for a store.
 const ringCheckTime = 5 * time.Second
 
-// checkRing prints which key of the ring seals. If other instances may share the store, it compares the ring
-// with the store's set of keys and changes nothing there. A store that does not answer is not an error of the
-// configuration: checkRing prints it and returns nil.
-func (pl *plan) checkRing(ctx context.Context, out io.Writer) error {
+// checkRing prints which key of the ring seals, and whether a bolt store is there yet. If other instances may
+// share the store, it compares the ring with the store's set of keys and changes nothing there. A store that
+// does not answer is not an error of the configuration: checkRing prints it and returns nil.
+func (pl *plan) checkRing(ctx context.Context, p *program) error {
+	out := p.stdout
 	seals := pl.keyring.Keys[pl.keyring.Sealing(pl.now())]
 	said := fmt.Sprintf("key ring: key %s (fingerprint %s) seals", seals.ID, seals.Fingerprint())
 	if !pl.store.Shared() {
+		if pl.store.Kind == kvadapters.Bolt {
+			if _, err := p.fs.Stat(pl.store.Path); isMissing(err) {
+				fmt.Fprintf(out, "store: there is no file %s yet; the first start makes it\n", pl.store.Path)
+			}
+		}
 		fmt.Fprintln(out, said)
 		return nil
 	}
@@ -43,7 +48,11 @@ func (pl *plan) checkRing(ctx context.Context, out io.Writer) error {
 	if err := ring.Lags(); err != nil {
 		fmt.Fprintln(out, "key ring:", err)
 	}
-	fmt.Fprintln(out, said+", as in the store's set of keys")
+	if ring.Unused() {
+		fmt.Fprintln(out, said+"; the store has no set of keys yet, and the first start puts it there")
+	} else {
+		fmt.Fprintln(out, said+", as in the store's set of keys")
+	}
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/wasm/abi"
 )
@@ -443,7 +444,13 @@ func faults(s *recording) {
 			}
 		}
 	}
-	s.damage("c", "c/int/"+s.shop.l2.id, "{")
+	planted := kv.Key{Partition: "c", Name: "c/int/" + s.shop.l2.id}
+	s.plant(planted, []byte("{"))
+	s.ask("contract 5, 503: an integration that this service did not write", "POST", api.StartPath, secret,
+		s.startBody(members{"integration_id": s.shop.l2.id}))
+	damaged, err := token.SignRecord(s.sealer, planted.String(), []byte(`{"level":1}`))
+	check(err)
+	s.plant(planted, damaged)
 	s.ask("contract 5, 500: a damaged integration", "POST", api.StartPath, secret,
 		s.startBody(members{"integration_id": s.shop.l2.id}))
 	s.admin("contract 5, 500: a damaged integration", "GET", adminPath+"integrations", nil, "")
