@@ -132,7 +132,7 @@ func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, er
 		return nil, &reply.Error{Code: reply.MethodNotAllowed, Allow: allow,
 			Message: "This path does not take that method."}
 	}
-	return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such path."}
+	return nil, &reply.Error{Code: reply.NotFound, Message: reply.NoSuchPath}
 }
 
 // minToken is the length from which on a token counts as one that nobody can guess.
