@@ -557,3 +557,34 @@ func TestRenderIsAFunctionOfTheView(t *testing.T) {
 		}
 	}
 }
+
+// A long host name is cut in the middle, so that it leaves room for the page. Its end says whose site it is,
+// and must stay.
+func TestALongHostNameIsShortened(t *testing.T) {
+	long := strings.Repeat("a", 63)
+	for host, want := range map[string]string{
+		"shop.example": "shop.example",
+		"a-name-that-is-just-as-long-as-it-can-be.example": "a-name-that-is-just-as-long-as-it-can-be.example",
+		"www.paypal.com." + long + "." + long + ".shop.example.co.uk": "www.payp…" +
+			"aaaaaaaaaaaaaaaaa.shop.example.co.uk",
+		long + ".shop-with-a-very-long-name-that-somebody-chose.co.uk": "aaaaaaaa…" +
+			"shop-with-a-very-long-name-that-somebody-chose.co.uk",
+		long + "." + long + ".example.com:8443": "aaaaaaaa…" + long + ".example.com:8443",
+		"b." + long + ".co.uk":                  "b." + long + ".co.uk", // there is nothing to gain
+	} {
+		doc, _ := render(t, View{Kind: Damaged, Lang: "en", SiteOrigin: "https://" + host})
+		bdi := find(doc, "bdi")
+		if len(bdi) != 2 {
+			t.Fatalf("%s is named %d times", host, len(bdi))
+		}
+		for _, name := range bdi {
+			title := ""
+			if want != host {
+				title = host
+			}
+			if got := textOf(name); got != want || attr(name, "title") != title {
+				t.Errorf("%s is shown as %q with the title %q, want %q", host, got, attr(name, "title"), want)
+			}
+		}
+	}
+}
