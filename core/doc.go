@@ -34,7 +34,11 @@
 //   - A browser: It can read, alter, share and repeat what it is sent. What it
 //     is sent is sealed, and the store decides: it sees no state and no user
 //     id, undoes no outcome, wins back no attempt and uses no result twice.
-//     Another site in it can neither frame a page nor post a form.
+//     Another site in it can neither frame a page nor, where the browser names
+//     the site, post a form. Browsers of today name it over https. A form from
+//     one that does not is taken, even with "Origin: null", which privacy
+//     settings cause. To post that form, another site has to know the session's
+//     link.
 //   - A public key, which anybody can read: It starts sessions of its one
 //     integration, with a state and a user id of the caller's choice, and does
 //     nothing else. Result tokens of its sessions go to the callback origins

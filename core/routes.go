@@ -69,7 +69,7 @@ func (s *Service) route(ctx context.Context, req *web.Request) (*web.Response, a
 		return nil, nil, &reply.Error{Code: reply.MethodNotAllowed, Allow: allow,
 			Message: "This path does not take that method. Allow says which it does."}
 	}
-	return nil, nil, &reply.Error{Code: reply.NotFound, Message: "There is no such path."}
+	return nil, nil, &reply.Error{Code: reply.NotFound, Message: reply.NoSuchPath}
 }
 
 func onAPI(h api.Handler) handler {

@@ -144,8 +144,14 @@ func (s *Service) answer(ctx context.Context, req *web.Request,
 		resp, header, err = serve(ctx, req)
 	}
 	correlation := reply.CorrelationID(req.Header)
+	switch {
+	case errors.Is(err, host.ErrKeyAwaited):
+		err = errors.Join(keyAwaited, err)
+	case errors.Is(err, token.ErrRecord):
+		err = errors.Join(storeNotTrusted, err)
+	}
 	if err != nil {
-		e := reply.AsError(err, kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) ||
+		e := reply.AsError(err, kv.Failed(err) ||
 			errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
 		if e.Code == reply.Internal || e.Code == reply.Unavailable {
 			level := slog.LevelError
@@ -169,6 +175,16 @@ func (s *Service) answer(ctx context.Context, req *web.Request,
 	}
 	return resp
 }
+
+// keyAwaited is what a caller is told whose token is sealed with a key that this instance has not read yet.
+var keyAwaited = &reply.Error{Code: reply.Unavailable, RetryAfter: 1,
+	Message: "This instance has not read the newest key of its key ring yet; nothing was granted. Try again."}
+
+// storeNotTrusted is what a caller is told where the store holds a record that this service did not write. To
+// the caller this is like a store that does not answer: nothing is known, and nothing is granted.
+var storeNotTrusted = &reply.Error{Code: reply.Unavailable, RetryAfter: 1,
+	Message: "The service cannot rely on what its store holds for this request; nothing was granted. " +
+		"If it stays so, tell the operator the request id."}
 
 // asPage returns the page that a person gets instead of a refusal in JSON.
 func asPage(refusal *web.Response, req *web.Request) *web.Response {

@@ -27,6 +27,7 @@ import (
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"
@@ -257,6 +258,30 @@ func TestAStoreThatFailsIs503AndItsCauseStaysInTheLog(t *testing.T) {
 	w.Store.Decide = nil
 	if err := w.Ready(ctx); err != nil {
 		t.Errorf("Ready: %v", err)
+	}
+}
+
+// A caller gets 503 with the reason where a key of the ring is on its way, and where the store holds what
+// this service did not write. Neither is the fault of Verge that a 500 would say, and neither is a store that
+// cannot be reached.
+func TestWhatCannotBeReadIsUnavailableAndSaysWhy(t *testing.T) {
+	for _, c := range []struct {
+		name, says string
+		err        error
+	}{
+		{"a key that is awaited", "newest key of its key ring", host.ErrKeyAwaited},
+		{"a planted record", "cannot rely on what its store holds", token.ErrRecord},
+	} {
+		w := newWorld(t, nil)
+		serve := func(context.Context, *web.Request) (*web.Response, api.Lines, error) {
+			return nil, nil, fmt.Errorf("reading c:c/int/x: %w", c.err)
+		}
+		resp := w.answer(ctx, &web.Request{Method: "GET", Path: "/api/x"}, serve, false)
+		if resp.Status != 503 || resp.Header.Get("Retry-After") == "" ||
+			!bytes.Contains(resp.Body, []byte(c.says)) || bytes.Contains(resp.Body, []byte("cannot reach")) ||
+			bytes.Contains(resp.Body, []byte("c/int")) {
+			t.Errorf("contract 5, 503: %s: %d %v %s", c.name, resp.Status, resp.Header, resp.Body)
+		}
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
@@ -59,7 +59,7 @@ func benched(b *testing.B) (s *edge.Service, key string) {
 		b.Fatal(err)
 	}
 	i := integration.Integration{ID: benchIntegration, PublisherID: benchPublisher, Name: "Bench", Level: "L1",
-		ChallengeAge: 25, Method: sandbox.Method, Webhook: integration.Webhook{Off: true}}
+		ChallengeAge: 25, Method: sandbox.Name, Webhook: integration.Webhook{Off: true}}
 	if err := d.PutIntegration(b.Context(), i, ""); err != nil {
 		b.Fatal(err)
 	}

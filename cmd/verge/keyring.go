@@ -43,8 +43,8 @@ func (c *keyringGenerateCmd) Run(p *program) error {
 }
 
 type keyringRotateCmd struct {
-	File    string        `arg:"" help:"The ring."`
-	SealsIn time.Duration `default:"60s" help:"How long the new key waits before it seals. Every instance must have the file by then."`
+	File    string `arg:"" help:"The ring."`
+	SealsIn wait   `default:"60s" help:"How long the new key waits before it seals. Every instance must have the file by then."`
 }
 
 // Help is shown by `verge keyring rotate --help`.
@@ -68,28 +68,32 @@ func (c *keyringRotateCmd) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	if c.SealsIn < 0 || c.SealsIn > sealsInMost {
-		return usagef("--seals-in: %s; it must be from 0s to %s", c.SealsIn, sealsInMost)
+	if c.SealsIn > sealsInMost {
+		return usagef("--seals-in: %s is too long; it must be at most 30d", c.SealsIn)
 	}
-	if err := ring.Rotate(p.random, p.now(), c.SealsIn); err != nil {
+	if err := ring.Rotate(p.random, p.now(), time.Duration(c.SealsIn)); err != nil {
 		return err
 	}
 	if err := writeKeyring(p, c.File, ring); err != nil {
 		return err
 	}
+	if time.Duration(c.SealsIn) < keyset.Settle {
+		fmt.Fprintf(p.stdout, "Key %s seals %s after the first running server has read %s. Bring the file to every "+
+			"instance at once: one that gets it later is not ready until then. To have time for that, "+
+			"leave --seals-in out.\n"+
+			"Key %s opens what it sealed for as long as it is in the ring.\n",
+			ring.Keys[0].ID, keyset.Settle, c.File, ring.Keys[1].ID)
+		return nil
+	}
 	fmt.Fprintf(p.stdout, "Key %s seals from %s on. Bring %s to every instance by then; "+
 		"running servers read it by themselves.\n"+
 		"Key %s seals until then, and opens what it sealed for as long as it is in the ring.\n",
 		ring.Keys[0].ID, when(ring.Keys[0].SealsFrom), c.File, ring.Keys[1].ID)
-	if c.SealsIn < keyset.Settle {
-		fmt.Fprintf(p.stdout, "It waits in any case until %s after the first server has read it, "+
-			"so that the others know of it.\n", keyset.Settle)
-	}
 	return nil
 }
 
 // sealsInMost catches a mistyped time, which would put a rotation off for ever.
-const sealsInMost = 30 * 24 * time.Hour
+const sealsInMost = wait(30 * 24 * time.Hour)
 
 type keyringRetireCmd struct {
 	File  string   `arg:"" help:"The ring."`

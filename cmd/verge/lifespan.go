@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/alecthomas/kong"
 )
 
 // lifeSpan is a duration as people write it: in Go's units, or in days.
@@ -75,19 +78,43 @@ func readSpan(ps *problems, name string, written span) (d time.Duration, ok bool
 // UnmarshalText reads a text such as 90d, 12h, 1h30m or 5s. Flags and the configuration both use it.
 // It refuses negative durations.
 func (l *lifeSpan) UnmarshalText(text []byte) error {
-	s := string(text)
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 16)
-		if err != nil {
-			return fmt.Errorf("%q is no duration: write it like 90d, 12h or 5s", s)
-		}
-		*l = lifeSpan(time.Duration(n) * 24 * time.Hour)
-		return nil
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 {
-		return fmt.Errorf("%q is no duration: write it like 90d, 12h or 5s", s)
+	d, err := parseSpan(string(text))
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return fmt.Errorf("%q is too long; it must be at most 65535d", text)
+	case err != nil:
+		return fmt.Errorf("%q is no duration: write it like 90d, 12h or 5s", text)
+	case d < 0:
+		return fmt.Errorf("%q is negative; write it like 90d, 12h or 5s", text)
 	}
 	*l = lifeSpan(d)
 	return nil
 }
+
+// parseSpan is time.ParseDuration and knows days, up to 65535 of them.
+func parseSpan(s string) (time.Duration, error) {
+	days, ok := strings.CutSuffix(s, "d")
+	if !ok {
+		return time.ParseDuration(s)
+	}
+	n, err := strconv.ParseInt(days, 10, 17)
+	return time.Duration(n) * 24 * time.Hour, err
+}
+
+// Decode reads the value of a flag. It takes a word that begins with a hyphen, too: kong would take -1h for
+// a flag and say that the value is missing.
+func (l *lifeSpan) Decode(c *kong.DecodeContext) error {
+	word := c.Scan.Pop()
+	if word.IsEOL() {
+		return errors.New("it needs a duration, like 90d, 12h or 5s")
+	}
+	return l.UnmarshalText([]byte(word.String()))
+}
+
+// wait is a lifeSpan that may be 0.
+type wait time.Duration
+
+func (w wait) String() string { return time.Duration(w).String() }
+
+// Decode does what that of lifeSpan does.
+func (w *wait) Decode(c *kong.DecodeContext) error { return (*lifeSpan)(w).Decode(c) }

@@ -124,7 +124,7 @@ func TestAStrangerDoesNotJoin(t *testing.T) {
 		}
 		said = append(said, stranger.logs.String())
 	}
-	p, _, stderr := testProgram()
+	p, stdout, stderr := testProgram()
 	p.fs = afero.NewOsFs()
 	p.getenv = func(name string) (string, bool) {
 		v, ok := map[string]string{"VERGE_OPERATOR_TOKEN": testToken, "HOOK": testSecret}[name]
@@ -132,6 +132,9 @@ func TestAStrangerDoesNotJoin(t *testing.T) {
 	}
 	if code := run(t.Context(), []string{"serve", "--check", "--config", theirs.config}, p); code != exitUsage {
 		t.Errorf("I13: --check of a stranger's ring ends with %d, want %d", code, exitUsage)
+	}
+	if stdout.String() != "" {
+		t.Errorf("I13: --check of a stranger's ring has good news, too: %s", stdout)
 	}
 	for _, f := range prints {
 		if !strings.Contains(stderr.String(), f) {

@@ -17,14 +17,17 @@ import (
 // storeCheckTime bounds how long `serve --check` waits for a store.
 const storeCheckTime = 5 * time.Second
 
-// compareStore prints which key of the ring seals. If the store is there already, it compares the ring with
-// the store's set of keys, and store.partitions with the number that the store's sessions use. It changes
-// nothing there. A store that does not answer, or that another process has open, is not an error of the
-// configuration: compareStore prints it and returns nil.
+// compareStore prints which key of the ring seals, and whether a bolt store is there yet. If the store is
+// there, it compares the ring with the store's set of keys, and store.partitions with the number that the
+// store's sessions use. It changes nothing there. A store that does not answer, or that another process has
+// open, is not an error of the configuration: compareStore prints it and returns nil.
 func (pl *plan) compareStore(ctx context.Context, p *program) error {
 	seals := pl.keyring.Keys[pl.keyring.Sealing(pl.now())]
 	said := fmt.Sprintf("key ring: key %s (fingerprint %s) seals", seals.ID, seals.Fingerprint())
 	if !pl.storeExists(p) {
+		if pl.store.Kind == kvadapters.Bolt {
+			fmt.Fprintf(p.stdout, "store: there is no file %s yet; the first start makes it\n", pl.store.Path)
+		}
 		fmt.Fprintln(p.stdout, said)
 		return nil
 	}
@@ -51,7 +54,11 @@ func (pl *plan) compareStore(ctx context.Context, p *program) error {
 	if err := ring.Lags(); err != nil {
 		fmt.Fprintln(p.stdout, "key ring:", err)
 	}
-	fmt.Fprintln(p.stdout, said+", as in the store's set of keys")
+	if ring.Unused() {
+		fmt.Fprintln(p.stdout, said+"; the store has no set of keys yet, and the first start puts it there")
+	} else {
+		fmt.Fprintln(p.stdout, said+", as in the store's set of keys")
+	}
 	return nil
 }
 

@@ -140,6 +140,24 @@ func TestAFlagThatIsZeroIsRefused(t *testing.T) {
 	}
 }
 
+// A duration that cannot be meant is refused in words that say what is wrong with it.
+func TestADurationThatCannotBeMeantIsNamed(t *testing.T) {
+	for expires, says := range map[string]string{
+		"9999999d": `"9999999d" is too long; it must be at most 65535d`,
+		"-1h":      `"-1h" is negative; write it like 90d`,
+		"-1d":      `"-1d" is negative; write it like 90d`,
+		"soon":     `"soon" is no duration: write it like 90d`,
+	} {
+		for _, flag := range [][]string{{"--expires", expires}, {"--expires=" + expires}} {
+			p, _, stderr := testProgram()
+			code := run(t.Context(), append([]string{"key", "create", "--publisher", "pub_x"}, flag...), p)
+			if code != exitUsage || !strings.Contains(stderr.String(), "--expires: "+says) {
+				t.Errorf("%v: exit code %d: %s, want %q", flag, code, stderr, says)
+			}
+		}
+	}
+}
+
 func FuzzLifeSpan(f *testing.F) {
 	for _, seed := range []string{"90d", "5s", "1h30m", "-1s", "65535d", "1e9h"} {
 		f.Add(seed)

@@ -123,13 +123,16 @@ func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, er
 		return nil, a.refuse(ctx, req)
 	}
 	switch {
+	case route != nil && len(req.Body) > 0 && !req.TakenAsJSON():
+		return nil, &reply.Error{Code: reply.UnsupportedMediaType,
+			Message: "Send the body as application/json. Of curl's options, that is -H 'Content-Type: application/json'."}
 	case route != nil:
 		return route.Handle(a, ctx, request{req, id, route.BodyLimit()})
 	case allow != nil:
 		return nil, &reply.Error{Code: reply.MethodNotAllowed, Allow: allow,
 			Message: "This path does not take that method."}
 	}
-	return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such path."}
+	return nil, &reply.Error{Code: reply.NotFound, Message: reply.NoSuchPath}
 }
 
 // minToken is the length from which on a token counts as one that nobody can guess.

@@ -303,6 +303,48 @@ func TestANullMemberOfAKeyRequestCountsAsAbsent(t *testing.T) {
 	}
 }
 
+// A body that is sent as something else than JSON is refused, as it is by the publishers' API.
+func TestABodyMustBeSentAsJSON(t *testing.T) {
+	w := newWorld(t)
+	event := "/admin/v1/deliveries/evt_" + testUUID + "/resend"
+	const key = `{"publisher_id":"pub_a"}`
+	for _, c := range []struct {
+		path, body string
+		types      []string
+		refused    bool
+	}{
+		{KeysPath, key, nil, false},
+		{KeysPath, key, []string{"application/json"}, false},
+		{KeysPath, key, []string{"Application/JSON; charset=utf-8"}, false},
+		{KeysPath, key, []string{"application/problem+json"}, false},
+		{KeysPath, key, []string{"application/x-www-form-urlencoded"}, true},
+		{KeysPath, key, []string{"text/plain"}, true},
+		{KeysPath, key, []string{""}, true},
+		{KeysPath, key, []string{"application/json", "text/plain"}, true},
+		{testPath, "{}", []string{"text/plain"}, true},
+		{"/admin/v1/keys/key_0000000000000000/revoke", "{}", []string{"text/plain"}, true},
+		{event, "{}", []string{"text/plain"}, true},
+		{event, "", []string{"text/plain"}, false}, // there is no body
+	} {
+		header := web.Header{"Authorization": {"Bearer " + operator}}
+		if c.types != nil {
+			header["Content-Type"] = c.types
+		}
+		_, err := w.Handle(ctx, &web.Request{Method: "POST", Path: c.path, Body: []byte(c.body), Header: header})
+		var e *reply.Error
+		if errors.As(err, &e) && e.Code == reply.UnsupportedMediaType != c.refused {
+			t.Errorf("contract 5, 415: POST %s as %q: %v, want refused %v", c.path, c.types, e, c.refused)
+		} else if e == nil && c.refused {
+			t.Errorf("contract 5, 415: POST %s as %q was accepted", c.path, c.types)
+		}
+	}
+	all, err := w.Directory.Keys(ctx)
+	coretest.Must(t, err)
+	if len(all) != 4 {
+		t.Errorf("contract 5, 415: %d keys were made, want 4", len(all))
+	}
+}
+
 // A request must never get a key that can do more than the one it asked for.
 func TestARequestMakesTheKeyItAsksForOrNone(t *testing.T) {
 	w := newWorld(t)

@@ -21,12 +21,9 @@ func (c *call) body() (*fields, error) {
 	if len(c.req.Body) > c.maxBody {
 		return nil, &reply.Error{Code: reply.PayloadTooLarge, Message: web.LargerThan(c.maxBody)}
 	}
-	// If there are several, each must be JSON: some readers take the first, others the last.
-	for _, contentType := range c.req.Header["Content-Type"] {
-		if !isJSON(web.MediaType(contentType)) {
-			return nil, &reply.Error{Code: reply.UnsupportedMediaType,
-				Message: "Send the body as application/json."}
-		}
+	if !c.req.TakenAsJSON() {
+		return nil, &reply.Error{Code: reply.UnsupportedMediaType,
+			Message: "Send the body as application/json."}
 	}
 	object, err := web.ReadObject(c.req.Body)
 	if err != nil {
@@ -38,11 +35,6 @@ func (c *call) body() (*fields, error) {
 			Details: []reply.Detail{{Field: "", Code: detailFormat, Message: syntax.Problem}}}
 	}
 	return &fields{object: object}, nil
-}
-
-func isJSON(mediaType string) bool {
-	return mediaType == "application/json" ||
-		strings.HasPrefix(mediaType, "application/") && strings.HasSuffix(mediaType, "+json")
 }
 
 // Codes of a Detail.

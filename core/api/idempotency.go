@@ -108,6 +108,9 @@ func (r *replay) keep(resp *web.Response, refusal *reply.Error) ([]kv.Check, []k
 // repeat returns the answer that an item keeps.
 func (r *replay) repeat(item kv.Item) (*web.Response, error) {
 	claims, until, err := r.Sealer.Open(token.Replay, item.Value)
+	if errors.Is(err, host.ErrNotAuthentic) {
+		return nil, fmt.Errorf("%w: kept answer %s", token.ErrRecord, item.Key)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("api: kept answer: %w", err)
 	}
@@ -115,7 +118,7 @@ func (r *replay) repeat(item kv.Item) (*web.Response, error) {
 	// It was kept at most a session's life ago, so its key must have been in use then.
 	if err := json.Unmarshal(claims, &k); err != nil || k.Name != r.name ||
 		!host.Dated(r.now.Add(-session.Life), until) {
-		return nil, errors.New("api: kept answer: another one's")
+		return nil, fmt.Errorf("%w: kept answer %s: another one's", token.ErrRecord, item.Key)
 	}
 	if !bytes.Equal(k.Request, r.request) {
 		return nil, &reply.Error{Code: reply.InvalidRequest,

@@ -40,15 +40,8 @@ func (v *visit) choose(name string) *web.Response {
 // the query names none of them, the user chooses.
 func (v *visit) methodPage(r session.Record, query url.Values) *web.Response {
 	shown, name := query.Get(shownParam), query.Get(methodParam)
-	var n pages.Notice
-	switch shown {
-	case shownAttempt:
-		n.AttemptFailed = r.Attempts > 0
-		n.AttemptsLeft = v.Lifecycle.AttemptsOf(v.session) - r.Attempts
-		n.Reason = query.Get(reasonParam)
-	case shownTrouble:
-		n.Trouble = true
-	}
+	n := pages.Notice{AttemptFailed: r.Attempts > 0, AttemptsLeft: v.Lifecycle.AttemptsOf(v.session) - r.Attempts,
+		Reason: query.Get(reasonParam), Trouble: shown == shownTrouble}
 	m, known := v.offered(name)
 	if len(v.offers) > 1 && (name == "" || !known || shown == shownUnavailable) {
 		return v.page(200, pages.View{Kind: pages.Choose, Notice: n, Methods: v.options(shown, name)})

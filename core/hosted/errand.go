@@ -161,7 +161,7 @@ func (v *visit) leaving(r session.Record, handle string) *web.Response {
 	case err != nil || s.Session != v.session.Text:
 		return v.page(403, pages.View{Kind: pages.Elsewhere, RetryURL: v.url()})
 	case s.Attempt != r.Attempts:
-		return v.seeOther(v.url(shownParam, shownAttempt))
+		return v.seeOther(v.url())
 	}
 	m, ok := v.offered(s.Method)
 	if !ok {

@@ -65,7 +65,7 @@ type Hosted struct {
 // a user who changes one changes nothing.
 const (
 	shownParam  = "show"   // one of the shown constants
-	reasonParam = "why"    // a method.Reason, beside shownAttempt
+	reasonParam = "why"    // the method.Reason of the last attempt
 	methodParam = "method" // the name of a method; in a form, the one that the user chose
 	stepParam   = "provider"
 	errandParam = "errand"
@@ -76,7 +76,6 @@ const (
 // What GET shows beside the method page.
 const (
 	shownCancelled   = "cancelled"
-	shownAttempt     = "attempt"     // it has failed
 	shownTrouble     = "trouble"     // the other side failed, and no attempt was counted
 	shownUnavailable = "unavailable" // the method named beside it cannot begin
 )
@@ -129,10 +128,10 @@ func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
 // Act answers POST on the hosted path, where bodies have at most maxBody bytes.
 func (h *Hosted) Act(ctx context.Context, req *web.Request, maxBody int) *web.Response {
 	if len(req.Body) > maxBody {
-		return h.plain(413, pages.Damaged, req)
+		return h.plain(413, pages.TooLarge, req)
 	}
 	if web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded" {
-		return h.plain(415, pages.Damaged, req)
+		return h.plain(415, pages.NotAForm, req)
 	}
 	form, err := url.ParseQuery(string(req.Body))
 	return h.post(ctx, req, form, nil, err)
@@ -186,10 +185,9 @@ func (v *visit) act(r session.Record, form url.Values, file []byte) *web.Respons
 	case err != nil:
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
-	// A form of another attempt is not evaluated (contract 23). The page shows how the session stands now. To
-	// an older form it says that its attempt has failed.
+	// A form of another attempt is not evaluated (contract 23). The page shows how the session stands now.
 	if attempt != r.Attempts || s.Attempt != r.Attempts {
-		return v.seeOther(v.url(shownParam, shownAttempt))
+		return v.seeOther(v.url())
 	}
 	m, ok := v.offered(s.Method)
 	if !ok { // the operator took the method away meanwhile
@@ -233,7 +231,7 @@ func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string, d 
 	case trigger == session.Cancelled:
 		return v.seeOther(v.url(shownParam, shownCancelled))
 	}
-	params := []string{shownParam, shownAttempt}
+	var params []string
 	if d.Reason != "" {
 		params = append(params, reasonParam, string(d.Reason))
 	}
@@ -395,8 +393,10 @@ func (h *Hosted) notAllowed(ctx context.Context, req *web.Request, flow string) 
 	return v.page(403, pages.View{Kind: pages.NotAllowed, RetryURL: v.url()})
 }
 
-// sameSite reports whether a POST came from a page of ours, as far as the browser says. A browser that says
-// nothing is let through: it has the flow token, which no other site knows.
+// sameSite reports whether a POST came from a page of ours, as far as the browser says. Browsers of today
+// send Sec-Fetch-Site, over https and on loopback. Without it, "Origin: null" says nothing: an extension or
+// a proxy that withholds referrers (Referrer-Policy: no-referrer) makes browsers send it with our own forms,
+// too. A browser that says nothing is let through: it has the flow token, which no other site knows.
 func (h *Hosted) sameSite(req *web.Request) bool {
 	if site := req.Header.Get("Sec-Fetch-Site"); site != "" {
 		return site == "same-origin" || site == "none"

@@ -296,6 +296,24 @@ func TestAFormBelongsToAnAttempt(t *testing.T) {
 	}
 }
 
+// A user who opens the link again still has to know that an attempt has failed and how many are left.
+func TestTheLinkShowsWhatHoldsOfTheAttempts(t *testing.T) {
+	w := newWorld(t)
+	_, flow := w.flow(t, nil)
+	w.provider.decision.Verdict = method.AttemptFailed
+	for n, want := range []string{"", "You have 2 attempts left.", "You have 1 attempt left."} {
+		for _, query := range []string{here(flow), here(flow) + "&show=attempt", here(flow) + "&show=x"} {
+			p := w.get(query)
+			failed := bytes.Contains(p.Body, []byte("That did not work"))
+			if kind(p) != "method" || failed != (n > 0) || !bytes.Contains(p.Body, []byte(want)) {
+				t.Errorf("contract 23: after %d failed attempts %s shows %s, that one failed %v, and not %q",
+					n, query[len(here(flow)):], kind(p), failed, want)
+			}
+		}
+		w.post(flow, nil, "attempt", strconv.Itoa(n))
+	}
+}
+
 // Two posts of one form meet in the store: the provider is asked twice, and
 // one attempt counts.
 func TestOneFormPostedTwiceAtOnceCountsOnce(t *testing.T) {
@@ -401,8 +419,8 @@ func TestAFormThatIsStoppedHasAWayBack(t *testing.T) {
 
 func TestRefusal(t *testing.T) {
 	for status, want := range map[int]string{400: "refused", 404: "not_found", 405: "refused", 408: "too_slow",
-		413: "refused", 414: "too_long", 417: "refused", 429: "unavailable", 431: "too_long", 500: "unavailable",
-		501: "unavailable", 503: "unavailable", 505: "unavailable"} {
+		413: "too_large", 414: "too_long", 415: "not_a_form", 417: "refused", 429: "too_often", 431: "too_long",
+		500: "unavailable", 501: "unavailable", 503: "unavailable", 505: "unavailable"} {
 		for lang, header := range map[string]web.Header{"fr": {"Accept-Language": {"fr-CA,fr;q=0.9"}}, "en": nil} {
 			r := Refusal(status, &web.Request{Method: "GET", Path: "/x", Header: header})
 			if r.Status != status || kind(r) != want || r.Header.Get("Content-Language") != lang ||
@@ -422,8 +440,26 @@ func TestRefusal(t *testing.T) {
 	again := func(method string, status int) bool {
 		return bytes.Contains(Refusal(status, &web.Request{Method: method}).Body, []byte(`href=""`))
 	}
-	if !again("GET", 503) || !again("GET", 408) || again("POST", 503) || again("GET", 404) {
+	if !again("GET", 503) || !again("GET", 408) || !again("GET", 429) || again("POST", 503) || again("GET", 404) {
 		t.Error("contract 22: what can be tried again is offered again, and nothing else is")
+	}
+}
+
+// A form that cannot be read says nothing about the link, so its page must not call the link damaged.
+func TestAFormThatCannotBeReadHasAPageOfItsOwn(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		name, contentType, want string
+		size, status            int
+	}{
+		{"too large", "application/x-www-form-urlencoded", "too_large", web.MaxBody + 1, 413},
+		{"not a form", "application/json", "not_a_form", 2, 415},
+	} {
+		r := w.Act(ctx, &web.Request{Method: "POST", Path: "/verify", Body: bytes.Repeat([]byte("a"), c.size),
+			Header: web.Header{"Content-Type": {c.contentType}}}, web.MaxBody)
+		if r.Status != c.status || kind(r) != c.want || bytes.Contains(r.Body, []byte("damaged")) {
+			t.Errorf("contract 22: a form that is %s is shown as %d %s: %s", c.name, r.Status, kind(r), r.Body)
+		}
 	}
 }
 
@@ -542,6 +578,11 @@ func TestPostsOfOtherSitesAreRefused(t *testing.T) {
 		{"a browser that says nothing", nil, true},
 		{"our own page",
 			web.Header{"Sec-Fetch-Site": {"same-origin"}, "Origin": {"https://verify.verge.example"}}, true},
+		{"our own page in an old browser that withholds referrers", web.Header{"Origin": {"null"}}, true},
+		{"our own page in a browser that withholds referrers",
+			web.Header{"Sec-Fetch-Site": {"same-origin"}, "Origin": {"null"}}, true},
+		{"another site that hides in a sandboxed frame",
+			web.Header{"Sec-Fetch-Site": {"cross-site"}, "Origin": {"null"}}, false},
 		{"our own page in an old browser", web.Header{"Origin": {"https://verify.verge.example"}}, true},
 		{"the address bar", web.Header{"Sec-Fetch-Site": {"none"}}, true},
 		{"another site", web.Header{"Sec-Fetch-Site": {"cross-site"}}, false},

@@ -10,7 +10,7 @@ import (
 // Retry-After. req may be nil, or lack whatever could not be read of it.
 func Refusal(status int, req *web.Request) *web.Response {
 	kind := refusalKind(status)
-	again := kind == pages.Unavailable || kind == pages.TooSlow
+	again := kind == pages.Unavailable || kind == pages.TooSlow || kind == pages.TooOften
 	// Only a GET is offered again: a form must be sent again by the page that has it.
 	return render(status, pages.View{Kind: kind, Lang: languageOf(req),
 		Reload: again && req != nil && req.Method == "GET"})
@@ -22,9 +22,15 @@ func refusalKind(status int) pages.Kind {
 		return pages.NotFound
 	case status == 408:
 		return pages.TooSlow
+	case status == 413:
+		return pages.TooLarge
 	case status == 414, status == 431:
 		return pages.TooLong
-	case status == 429, status >= 500:
+	case status == 415:
+		return pages.NotAForm
+	case status == 429:
+		return pages.TooOften
+	case status >= 500:
 		return pages.Unavailable
 	}
 	return pages.Refused

@@ -48,7 +48,7 @@ func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web
 		v.countLate()
 		return v.seeOther(v.url())
 	case s.Attempt != r.Attempts:
-		return v.seeOther(v.url(shownParam, shownAttempt))
+		return v.seeOther(v.url())
 	case !ok:
 		return v.seeOther(v.url())
 	}
@@ -69,7 +69,7 @@ func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Reco
 		slog.String("method", m.Name), slog.String("error", err.Error()))
 	// A return that is loaded twice at once fails the second time, when the first has decided.
 	if now, err := v.record(); err == nil && (now.Terminal() || now.Attempts != r.Attempts) {
-		return v.seeOther(v.url(shownParam, shownAttempt))
+		return v.seeOther(v.url())
 	}
 	params := []string{shownParam, shownTrouble}
 	if len(v.offers) > 1 {

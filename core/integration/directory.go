@@ -108,7 +108,8 @@ func decode[T any](d *Directory, item kv.Item) (*T, error) {
 	}
 	if errors.Is(err, token.ErrRecord) {
 		d.count(host.CountNotAuthentic)
-		d.log.Error("the store holds what this service did not write", "item", item.Key.String())
+		d.log.Error("the store holds what this service did not write",
+			"kind", kindOf[T](), "item", item.Key.String())
 	}
 	if err != nil {
 		return nil, err
@@ -121,6 +122,21 @@ func decode[T any](d *Directory, item kv.Item) (*T, error) {
 		d.revealURL(i)
 	}
 	return v, nil
+}
+
+// kindOf says in the log what a record is.
+func kindOf[T any]() string {
+	switch any(new(T)).(type) {
+	case *Publisher:
+		return "publisher"
+	case *Integration:
+		return "integration"
+	case *Key:
+		return "API key"
+	case *Readiness:
+		return "readiness"
+	}
+	return "other"
 }
 
 // unsignedLife is how long an item without a MAC is still read after the first bound key began to seal.

@@ -87,6 +87,9 @@ func TestWhoCanWriteToTheStore(t *testing.T) {
 		if i, err := w.Integration(ctx, testUUID); !errors.Is(err, token.ErrRecord) {
 			t.Errorf("contract 19: an altered integration is %+v, %v", i, err)
 		}
+		if got := w.Logged.String(); !strings.Contains(got, "kind=integration") {
+			t.Errorf("contract 19: the log does not say what kind of record it is: %s", got)
+		}
 		// The operator's configuration repairs it.
 		coretest.Must(t, w.PutIntegration(ctx, sample(), secret))
 		if _, err := w.Integration(ctx, testUUID); err != nil {

@@ -52,6 +52,7 @@ type state struct {
 	ring     *token.Ring
 	set      keySet
 	joined   bool      // the store was asked, and set is its set
+	unused   bool      // when it was asked, it had none
 	seen     time.Time // when the store was asked last
 	standing Standing
 }
@@ -151,7 +152,7 @@ func (r *Ring) meet(ctx context.Context) (set keySet, version string, err error)
 		standing, version = compare(set, vouched, file), item.Tx
 	}
 	return set, version, r.change(func(s *state) {
-		s.set, s.joined, s.seen, s.standing = set, true, asked, standing
+		s.set, s.joined, s.unused, s.seen, s.standing = set, true, version == "", asked, standing
 	})
 }
 
@@ -179,7 +180,7 @@ func (r *Ring) write(ctx context.Context, next keySet, version string) (done boo
 	if err != nil {
 		return false, err
 	}
-	return true, r.change(func(s *state) { s.set = next })
+	return true, r.change(func(s *state) { s.set, s.unused = next, false })
 }
 
 // reseal seals the webhook secrets with the newest key once it seals, and notes that in the set.
@@ -229,6 +230,10 @@ type unfit string
 
 func (u unfit) Error() string        { return string(u) }
 func (u unfit) Is(target error) bool { return target == ErrUnfit }
+
+// Unused reports whether the store had no set of keys when Meet asked it: no instance of this release has
+// used it yet.
+func (r *Ring) Unused() bool { return r.state.Load().unused }
 
 // Lags returns an error where other instances have announced a key that this
 // ring lacks. It is ready until that key seals.

@@ -836,7 +836,8 @@ func TestWhoCanWriteToTheStoreMakesNoOutcome(t *testing.T) {
 
 	id, _, key := begin()
 	plant(key, completed)
-	if r, _, err := w.Load(ctx, id); !errors.Is(err, token.ErrRecord) {
+	r, _, err := w.Load(ctx, id)
+	if !errors.Is(err, token.ErrRecord) || !strings.Contains(err.Error(), "an outcome that this service did not") {
 		t.Errorf("contract 19: a planted outcome is %+v, %v", r, err)
 	}
 	_, done, from := begin()

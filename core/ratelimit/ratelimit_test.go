@@ -105,6 +105,28 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 	}
 }
 
+// A client that was quiet has the whole count at once, and what the first minute gives back. The contract
+// states these numbers.
+func TestTheFirstMinuteOfAQuietClientAllowsNearlyTwiceTheRate(t *testing.T) {
+	l := &Limiter{Store: NewLocal(0)}
+	rule := []Rule{{Name: "public-ip", Key: "192.0.2.7", Limit: PerMinute(60)}}
+	for minute, want := range []int{119, 60, 60} {
+		allowed := 0
+		for at := time.Duration(0); at < time.Minute; at += 50 * time.Millisecond {
+			result, err := l.Take(context.Background(), noon.Add(time.Duration(minute)*time.Minute+at), rule)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result.Allowed {
+				allowed++
+			}
+		}
+		if allowed != want {
+			t.Errorf("contract 30: minute %d allows %d requests, want %d", minute+1, allowed, want)
+		}
+	}
+}
+
 func TestTake(t *testing.T) {
 	both := []Rule{
 		{Name: "public-ip", Key: "192.0.2.7", Limit: PerMinute(60)},

@@ -77,6 +77,9 @@ type Error struct {
 	Session    string   // for ProviderUnavailable
 }
 
+// NoSuchPath is the message of a NotFound that is about the path and not about what the path names.
+const NoSuchPath = "There is no such path."
+
 // Detail is one bad field of a request.
 type Detail struct {
 	Field   string `json:"field"`

@@ -63,6 +63,20 @@ func (h Header) Has(name string) bool { return len(h[name]) > 0 }
 // Set replaces the values under the canonical name.
 func (h Header) Set(name, value string) { h[name] = []string{value} }
 
+// TakenAsJSON reports whether the body of a request counts as JSON: every Content-Type that it has is JSON.
+// All must be, because some readers take the first one and others the last. A request without a Content-Type
+// counts as JSON.
+func (r *Request) TakenAsJSON() bool {
+	for _, contentType := range r.Header["Content-Type"] {
+		media := MediaType(contentType)
+		if media != "application/json" &&
+			!(strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")) {
+			return false
+		}
+	}
+	return true
+}
+
 // MediaType returns the lower-case type of a Content-Type value, parameters cut off.
 func MediaType(contentType string) string {
 	t, _, _ := strings.Cut(contentType, ";")

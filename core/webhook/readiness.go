@@ -134,7 +134,13 @@ func Probes(secret string, body []byte, now time.Time) []Probe {
 // If several probes had no answer for the same reason, one sentence names them all. It gives no advice
 // for the receiver, which may never have seen them. If the good probe had no answer, the probes that
 // were therefore not sent are not named.
+//
+// If all probes had the same answer, and it is right for none of them, one sentence names them all: the
+// answer says nothing about the receiver's checks.
 func Judge(results []ProbeResult) (ready bool, reasons []string) {
+	if reason, ok := alike(results); ok {
+		return false, []string{reason}
+	}
 	var said []string            // the mistakes, in order
 	names := map[string]string{} // of the probes that found each mistake
 	say := func(name, wrong string) {
@@ -167,6 +173,26 @@ func Judge(results []ProbeResult) (ready bool, reasons []string) {
 		reasons = append(reasons, names[wrong]+": "+wrong)
 	}
 	return ready, reasons
+}
+
+// alike returns the one sentence for probes that all had the same answer, if it is right for none of them.
+func alike(results []ProbeResult) (reason string, ok bool) {
+	var names []string
+	var first ProbeResult
+	for n, rule := range probeRules {
+		r, sent := worst(results, rule.name, rule.want)
+		if n == 0 {
+			first = r
+		}
+		if !sent || r.Unanswered() || r.Status != first.Status || r.satisfies(rule.want) {
+			return "", false
+		}
+		names = append(names, rule.name)
+	}
+	return fmt.Sprintf("%s: wanted %s for the first and %s for the others, but each time %s: the receiver, or "+
+		"something in front of it, answers before it looks at the signature; check the URL, and let these "+
+		"requests through a login, a firewall or a bot filter",
+		strings.Join(names, ", "), WantAccepted, WantRefused, first.describe()), true
 }
 
 // worst returns the first wrong result of a probe, or its last result if none is wrong. sent says

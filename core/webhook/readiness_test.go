@@ -161,6 +161,13 @@ func TestJudgeSaysWhatCameBack(t *testing.T) {
 			}
 		}), "bad_signature, stale_timestamp, differing_timestamp, altered_body: " +
 			"wanted 401, but there was no answer (timeout)"},
+		{"one answer that is right for no probe is said once", all(func(_ string, r *ProbeResult) { r.Status = 403 }),
+			"good, bad_signature, stale_timestamp, differing_timestamp, altered_body: wanted 2xx for the first and " +
+				"401 for the others, but each time the answer was 403: "},
+		{"so is a redirect", all(func(_ string, r *ProbeResult) { r.Status = 308 }),
+			"but each time the answer was a redirect (308), which is never followed: "},
+		{"an answer that the refusals want is no such answer", all(func(_ string, r *ProbeResult) { r.Status = 401 }),
+			"good: wanted 2xx, but the answer was 401"},
 		{"if the good probe had no answer, the others are not missed",
 			[]ProbeResult{{Name: ProbeGood, Reason: "dns_error"}},
 			"good: wanted 2xx, but there was no answer (dns_error)"},

@@ -24,6 +24,7 @@ import (
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/reply"
 )
 
 // Config says which server to ask, and with which operator token.
@@ -238,7 +239,7 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 		return fmt.Errorf("the answer of %s broke off: %w", c.base, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return c.refused(resp.StatusCode, b)
+		return c.refused(resp.StatusCode, path, b)
 	}
 	if err := json.Unmarshal(b, out); err != nil {
 		return fmt.Errorf("the answer of %s is not the JSON expected, is its release another one? %w", c.base, err)
@@ -247,11 +248,17 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 }
 
 // refused is the error of an answer that is not 200.
-func (c *Client) refused(status int, body []byte) error {
+func (c *Client) refused(status int, path string, body []byte) error {
 	e := &Error{Status: status}
 	if json.Unmarshal(body, e) != nil || e.Code == "" {
 		return fmt.Errorf("%s%s answered status %d, not as an admin listener does: is that its address?",
 			c.base, c.from, status)
+	}
+	if status == http.StatusNotFound && e.Message == reply.NoSuchPath {
+		path, _, _ = strings.Cut(path, "?")
+		return fmt.Errorf("%s%s has no path %s, so it is no admin listener of this release: "+
+			"is it the public listener? Take the server's listen.admin, by default http://127.0.0.1:8081",
+			c.base, c.from, path)
 	}
 	if status == http.StatusUnauthorized {
 		return fmt.Errorf("%s does not accept this operator token: %w", c.base, e)

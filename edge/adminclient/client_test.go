@@ -188,6 +188,12 @@ func TestAnswersOfOthers(t *testing.T) {
 		w.Header().Set("Content-Length", "10")
 		io.WriteString(w, "{")
 	}
+	public := func(w http.ResponseWriter, r *http.Request) {
+		answer := testharness.New(t, nil).Service.Handle(r.Context(), &web.Request{Method: r.Method,
+			Path: r.URL.Path, Query: r.URL.RawQuery, Header: web.Header(r.Header)})
+		w.WriteHeader(answer.Status)
+		w.Write(answer.Body)
+	}
 	abort := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	for _, c := range []struct {
 		name   string
@@ -195,6 +201,8 @@ func TestAnswersOfOthers(t *testing.T) {
 		says   string
 	}{
 		{"a web server", http.NotFound, "answered status 404, not as an admin listener does: is that its address?"},
+		{"the public listener", public, "has no path /admin/v1/keys, so it is no admin listener of this release: " +
+			"is it the public listener? Take the server's listen.admin"},
 		{"a redirect", redirect, "answered status 302, not as an admin listener does"},
 		{"a page", page, "is not the JSON expected, is its release another one?"},
 		{"an answer that breaks off", short, "broke off"},

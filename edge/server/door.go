@@ -95,7 +95,7 @@ func (d *door) serve() error {
 
 // speak wraps a connection on which HTTP/1 is spoken.
 func (d *door) speak(c net.Conn, m *member) net.Conn {
-	return &spoken{Conn: c, m: m, told: func(resp *web.Response) { d.account(m, resp) }}
+	return &spoken{Conn: c, m: m, keep: d.show != nil, says: d.refuse, told: func(resp *web.Response) { d.account(m, resp) }}
 }
 
 // full answers and closes a connection that there is no room for. It reads nothing.
@@ -103,7 +103,7 @@ func (d *door) full(c net.Conn, why string) {
 	_, network := networkOf(c)
 	d.turnedAway(refused, network, why)
 	if d.s.cfg.TLS == nil {
-		say(c, serviceBusy)
+		say(c, serviceBusy.json(""))
 	}
 	c.Close()
 }
@@ -111,7 +111,9 @@ func (d *door) full(c net.Conn, why string) {
 // shakeFailed closes a connection whose TLS handshake failed.
 func (d *door) shakeFailed(m *member, err error) {
 	if spokePlain(err) {
-		d.account(m, say(m, plainOnTLS))
+		resp := plainOnTLS.json("")
+		say(m, resp)
+		d.account(m, resp)
 	} else {
 		d.seldomLog(slog.LevelWarn, "handshake", "TLS handshake failed", slog.String("listener", d.name),
 			slog.String("client", m.peer.network.String()), slog.String("error", err.Error()))

@@ -248,6 +248,65 @@ func TestAnswersOfNetHTTP(t *testing.T) {
 	})
 }
 
+// Contract 22: a person gets a page for what net/http refuses, as far as the head says
+// that a person asks.
+func TestAPersonGetsAPageForWhatNetHTTPRefuses(t *testing.T) {
+	const browser = "Host: x\r\nAccept: text/html,*/*;q=0.8\r\nAccept-Language: it\r\n"
+	large := "Cookie: " + strings.Repeat("a", 40<<10) + "\r\n\r\n"
+	server, client := secure(t)
+	for listener, c := range map[string]Config{"in the clear": {}, "over TLS": {TLS: server}} {
+		c.Engine = fake{}
+		c.Page = func(status int, req *web.Request) *web.Response {
+			return &web.Response{Status: status, Header: web.Header{"Content-Type": {"text/html; charset=utf-8"}},
+				Body: []byte(req.Path + " " + req.Header.Get("Accept-Language"))}
+		}
+		base, _ := start(t, c)
+		for _, tt := range []struct {
+			rule, request string
+			status        int
+			page          string // "": JSON
+		}{
+			{"a link with half an escape", "GET /verify%?flow=x HTTP/1.1\r\n" + browser + "\r\n", 400,
+				"/verify% it"},
+			{"a header over the limit", "GET /verify HTTP/1.1\r\n" + browser + large, 431, "/verify it"},
+			{"names of headers in lower case", "GET /% HTTP/1.1\r\nhost: x\r\naccept: text/html\r\n\r\n", 400, "/% "},
+			{"a path of the API", "GET /api/% HTTP/1.1\r\n" + browser + "\r\n", 400, ""},
+			{"a program", "GET /% HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n", 400, ""},
+			{"Accept comes too late", "GET / HTTP/1.1\r\n" + large[:3000] + "\r\n" + browser + large, 431, ""},
+			{"a link that is longer than a head may be", "GET /verify?flow=" + strings.Repeat("a", 40<<10) +
+				" HTTP/1.1\r\n" + browser + "\r\n", 414, ""},
+		} {
+			t.Run(listener+"/"+tt.rule, func(t *testing.T) {
+				conn := dial(t, base)
+				if c.TLS != nil {
+					conn = tls.Client(conn, client)
+				}
+				in := bufio.NewReader(conn)
+				// The head of the request before it must not count.
+				io.WriteString(conn, "GET /before HTTP/1.1\r\n"+browser+"\r\n")
+				before, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				io.Copy(io.Discard, before.Body)
+				io.WriteString(conn, tt.request)
+				resp, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(resp.Body)
+				page := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html")
+				if err != nil || resp.StatusCode != tt.status || resp.Header.Get("X-Request-Id") == "" ||
+					resp.Header.Get("Cache-Control") != "no-store" ||
+					page != (tt.page != "") || page && string(body) != tt.page {
+					t.Errorf("%d %v %s (%v), want %d and the page %q", resp.StatusCode, resp.Header, body, err,
+						tt.status, tt.page)
+				}
+			})
+		}
+	}
+}
+
 // What an engine answers arrives as it is, also if it looks like an answer of
 // net/http's: after any number of requests, in any size, after 100 Continue.
 func TestAnswersOfTheEngineAreLeftAlone(t *testing.T) {

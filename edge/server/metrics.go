@@ -157,6 +157,15 @@ func (m *Metrics) observe(route string, status int, took time.Duration) {
 	m.seconds.WithLabelValues(route).Observe(took.Seconds())
 }
 
+// serveMetrics asks the store for its state first. An instance that nobody uses hears nothing from its store,
+// so verge_store_failing would stay at 1 after the store is well again.
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	if s.cfg.Store != nil {
+		_ = s.cfg.Store.Failing() // sets the metric
+	}
+	s.metrics.handler().ServeHTTP(w, r)
+}
+
 func (m *Metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.reg, promhttp.HandlerOpts{})
 }

@@ -18,10 +18,11 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 )
 
-// Store tells health checks and refused callers about the state of the engine's store. Its methods are
-// called concurrently and return at once.
+// Store tells health checks, metrics and refused callers about the state of the engine's store. Its methods
+// are called concurrently and return at once.
 type Store interface {
-	// Failing returns why the store cannot do all of its work, nil if it can.
+	// Failing returns why the store cannot do all of its work, nil if it can. It first sets the metric of a
+	// failure that no longer counts to 0.
 	Failing() error
 
 	// RetryAfter is how many seconds a refused caller should wait. Zero: as long
@@ -48,7 +49,7 @@ type Config struct {
 	// metrics, and the limits of bodies.
 	Routes web.Listing
 
-	// Store is asked by health checks and at every 503. Nil: none is asked.
+	// Store is asked by health checks, by /metrics and at every 503. Nil: none is asked.
 	Store Store
 
 	// Admin answers the requests to AdminListener, and AdminRoutes are its routes.
@@ -222,7 +223,7 @@ func New(c Config) *Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+AlivePath, func(w http.ResponseWriter, _ *http.Request) { s.serveAlive(w, true) })
 	mux.HandleFunc("GET "+ReadyPath, func(w http.ResponseWriter, r *http.Request) { s.serveReady(w, r, true) })
-	mux.Handle("GET /metrics", s.metrics.handler())
+	mux.HandleFunc("GET /metrics", s.serveMetrics)
 	s.ops = &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: c.ReadHeaderTimeout,

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -60,17 +61,20 @@ func ownRefusal(answer []byte) refusal {
 type spoken struct {
 	net.Conn
 	m     *member
+	says  func(*web.Request, refusal) *web.Response
 	told  func(*web.Response) // is told of each answer that stands in for net/http's
 	busy  atomic.Bool         // from the handler's start until the answer is written
 	begun bool                // a part of the next head has come
 	line  bool                // the whole first line of it has come
+	head  []byte              // the first headKept bytes of it, or nothing if nobody is shown a page here
+	keep  bool                // heads are kept
 	over  bool                // our answer is written
 }
 
 // handled is called when the handler begins, and idle once its answer is written.
 func (c *spoken) handled() { c.busy.Store(true) }
 func (c *spoken) idle() {
-	c.begun, c.line = false, false
+	c.begun, c.line, c.head = false, false, c.head[:0]
 	c.busy.Store(false)
 	c.m.leave()
 }
@@ -79,6 +83,9 @@ func (c *spoken) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if !c.busy.Load() {
 		c.begun = c.begun || n > 0
+		if room := headKept - len(c.head); c.keep && room > 0 {
+			c.head = append(c.head, b[:min(n, room)]...)
+		}
 		c.line = c.line || bytes.IndexByte(b[:n], '\n') >= 0
 		if c.begun && errors.Is(err, os.ErrDeadlineExceeded) {
 			c.refuse(headTimeout)
@@ -112,19 +119,47 @@ func (c *spoken) refuse(why refusal) {
 		return
 	}
 	c.over = true
-	c.told(say(c.Conn, why))
+	resp := c.says(asked(c.head), why)
+	say(c.Conn, resp)
+	c.told(resp)
+}
+
+// headKept is how much of a head is looked at to find out whether a person waits for
+// the answer. Browsers send Accept among the first headers.
+const headKept = 2 << 10
+
+// asked returns what decides whether a request that net/http refuses is answered by a
+// page: its path and what it accepts. The method is left out, because net/http may have
+// read the first byte of it while the request before was with the handler. A last line
+// that may be cut off does not count.
+func asked(head []byte) *web.Request {
+	req := &web.Request{Header: web.Header{}}
+	lines := strings.Split(string(head), "\n")
+	for n, line := range lines[:len(lines)-1] {
+		if n == 0 {
+			if words := strings.Fields(line); len(words) > 1 {
+				req.Path, _, _ = strings.Cut(words[1], "?")
+			}
+			continue
+		}
+		name, value, _ := strings.Cut(line, ":")
+		switch name = http.CanonicalHeaderKey(name); name {
+		case "Accept", "Accept-Language":
+			req.Header[name] = append(req.Header[name], strings.TrimSpace(value))
+		}
+	}
+	return req
 }
 
 // say writes a refusal to a connection that has no request. It ignores errors, which
 // mean that the peer has gone.
-func say(c net.Conn, why refusal) *web.Response {
-	resp := why.json("")
+func say(c net.Conn, resp *web.Response) {
 	h := http.Header(resp.Header).Clone()
 	h.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	h.Set("Connection", "close")
 	h.Set("Content-Length", strconv.Itoa(len(resp.Body)))
 	var b bytes.Buffer
-	b.WriteString("HTTP/1.1 " + strconv.Itoa(why.status) + " " + http.StatusText(why.status) + "\r\n")
+	b.WriteString("HTTP/1.1 " + strconv.Itoa(resp.Status) + " " + http.StatusText(resp.Status) + "\r\n")
 	if err := h.Write(&b); err != nil {
 		panic(err) // writing to a buffer does not fail
 	}
@@ -132,5 +167,4 @@ func say(c net.Conn, why refusal) *web.Response {
 	b.Write(resp.Body)
 	c.SetWriteDeadline(time.Now().Add(sayTime))
 	c.Write(b.Bytes())
-	return resp
 }

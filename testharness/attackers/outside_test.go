@@ -3,6 +3,7 @@ package attackers
 import (
 	"crypto/rand"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -235,7 +236,7 @@ var browser = foothold{"A browser", []row{
 			"core/hosted:TestAProviderTokenBelongsToOneAttempt"},
 	},
 	{
-		says:  "Another site in it can neither frame a page nor post a form.",
+		says:  "Another site in it can neither frame a page nor, where the browser names the site, post a form.",
 		tries: "a form of another site that approves",
 		gets:  "403; the session stays as it was",
 		do: func(t *testing.T) {
@@ -271,6 +272,34 @@ var browser = foothold{"A browser", []row{
 					t.Errorf("%s can be framed: %v", p.Kind, p.Header)
 				}
 			}
+		},
+	},
+	{
+		says: "Browsers of today name it over https. A form from one that does not is taken, even with " +
+			"\"Origin: null\", which privacy settings cause. To post that form, another site has to know the " +
+			"session's link.",
+		tries: "a form of another site that approves, in a browser that does not name the site",
+		gets:  "400 without the session's link: the session stays as it was",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			started := s.Start(nil)
+			own := s.Open(started.RedirectURL).Form("approve").Fields
+			for _, flow := range []string{"", "x", "svc_flow_x"} {
+				fields := maps.Clone(own)
+				fields.Set("flow", flow)
+				header := form.Clone()
+				header.Set("Origin", "null")
+				if r := s.Do("POST", api.HostedPath, header, []byte(fields.Encode())); r.Status != 400 {
+					t.Errorf("with the flow token %q: %d", flow, r.Status)
+				}
+			}
+			wantStatus(t, s, started.SessionID, "PENDING")
+			header := form.Clone()
+			header.Set("Origin", "null")
+			if r := s.Do("POST", api.HostedPath, header, []byte(own.Encode())); r.Status != 303 {
+				t.Errorf("our own form, from an older browser that withholds referrers: %d", r.Status)
+			}
+			wantStatus(t, s, started.SessionID, "COMPLETED")
 		},
 	},
 }}

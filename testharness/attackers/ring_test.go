@@ -96,7 +96,7 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 	},
 	{
 		tries: "with the store to write to: the outcome of a session that is under way",
-		gets:  "500 and a page without a result",
+		gets:  "503 and a page without a result",
 		do: func(t *testing.T) {
 			s, old, _ := leaked(t)
 			started := s.Start(nil)
@@ -286,7 +286,7 @@ var earlierKeys = foothold{"Keys of an earlier release", []row{
 	},
 	{
 		tries: "to write outcomes and keys into the store",
-		gets:  "both are believed; after the rotation 500 and 401",
+		gets:  "both are believed; after the rotation 503 and 401",
 		do: func(t *testing.T) {
 			s, file := earlier(t)
 			plant := func(s *service) (started testharness.Started, key string) {

@@ -153,7 +153,7 @@ var writer = foothold{"Whoever writes to the store", []row{
 	{
 		says:  "They make no outcome, key or integration, and move none to another name.",
 		tries: "a completed outcome under a session's name",
-		gets:  "500 and a page without a result: what is not authentic decides nothing",
+		gets:  "503 and a page without a result: what is not authentic decides nothing",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			started := s.Start(nil)
@@ -163,7 +163,7 @@ var writer = foothold{"Whoever writes to the store", []row{
 	},
 	{
 		tries: "the outcome of a session of their own, moved to another's name",
-		gets:  "500 and a page without a result",
+		gets:  "503 and a page without a result",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			mine, started := s.Start(nil), s.Start(nil)
@@ -198,7 +198,7 @@ var writer = foothold{"Whoever writes to the store", []row{
 	},
 	{
 		tries: "an integration of their own making, an altered one, and one moved to another's name",
-		gets:  "500 for whoever uses it; no session and no event",
+		gets:  "503 for whoever uses it; no session and no event",
 		do: func(t *testing.T) {
 			for name, change := range map[string]func(s *service, value string) string{
 				"altered": func(_ *service, v string) string {
@@ -222,7 +222,7 @@ var writer = foothold{"Whoever writes to the store", []row{
 					t.Fatalf("%s: nothing changes", name)
 				}
 				s.plant(at, []byte(after))
-				if r := s.TryStart(nil); r.Status != 500 {
+				if r := s.TryStart(nil); r.Status != 503 || r.Code() != "UNAVAILABLE" || r.Header.Get("Retry-After") == "" {
 					t.Errorf("%s: %d %s", name, r.Status, r.Body)
 				}
 				s.Engine.RunDue(ctx)
@@ -315,7 +315,7 @@ var writer = foothold{"Whoever writes to the store", []row{
 // attacker has written.
 func (s *service) grantsNothing(started testharness.Started) {
 	s.t.Helper()
-	if r := s.Reconcile(started.SessionID); r.Status != 500 {
+	if r := s.Reconcile(started.SessionID); r.Status != 503 || r.Header.Get("Retry-After") == "" {
 		s.t.Errorf("reconcile: %d %s", r.Status, r.Body)
 	}
 	page := s.Do("GET", api.HostedPath+"?flow="+flowOf(s.t, started.RedirectURL), nil, nil)

@@ -73,6 +73,7 @@ const operatorToken = "op_of_the_corpus_of_answers"
 type recording struct {
 	now      time.Time
 	store    *memory.Store
+	sealer   host.Sealer
 	meter    meter
 	setup    *core.Service // sets up publishers; what it does is not recorded
 	recorder *transcript.Recorder
@@ -138,6 +139,7 @@ func begin(c abi.Config) *recording {
 	}
 	ring, err := keys.Ring(c.Host, random, func() time.Time { return s.now })
 	check(err)
+	s.sealer = ring
 	s.setup, err = core.New(settings.Unpack(c),
 		host.Host{KV: s.store, Sealer: ring,
 			Now: func() time.Time { return s.now }, Random: random, Fetch: s})
@@ -450,8 +452,8 @@ func (s *recording) settle() {
 	check(err)
 }
 
-// damage puts a value into the store that the service did not write.
-func (s *recording) damage(p kv.Partition, name, value string) {
-	check(s.store.Commit(context.Background(), kv.Tx{ID: "damage " + name, Partition: p,
-		Puts: []kv.Put{{Name: name, Value: []byte(value)}}}))
+// plant puts a value into the store past the service.
+func (s *recording) plant(key kv.Key, value []byte) {
+	check(s.store.Commit(context.Background(), kv.Tx{ID: "plant " + key.Name, Partition: key.Partition,
+		Puts: []kv.Put{{Name: key.Name, Value: value}}}))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method/sandbox"
+	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/wasm/abi"
 )
@@ -337,10 +338,7 @@ func faults(s *recording) {
 	for _, c := range slices.Concat(s.requestsUnderFaults(), s.workUnderFaults()) {
 		s.failEachEffect(c)
 	}
-	s.damage("c", "c/int/"+s.shop.l2.id, "{")
-	s.ask("contract 5, 500: a damaged integration", "POST", api.StartPath, bearer(s.shop.secretKey),
-		s.startBody(members{"integration_id": s.shop.l2.id}))
-	s.admin("contract 5, 500: a damaged integration", "GET", adminPath+"integrations", nil, "")
+	s.planted()
 }
 
 // underFaults is something to do while its effects fail, and what comes before it, which may be nil.
@@ -468,4 +466,19 @@ func (s *recording) failEachEffect(c underFaults) {
 			try("loses its reply, and all that follow", lost, true)
 		}
 	}
+}
+
+// planted asks for what others have put into the store.
+func (s *recording) planted() {
+	secret := bearer(s.shop.secretKey)
+	at := kv.Key{Partition: "c", Name: "c/int/" + s.shop.l2.id}
+	s.plant(at, []byte("{"))
+	s.ask("contract 5, 503: an integration that this service did not write", "POST", api.StartPath, secret,
+		s.startBody(members{"integration_id": s.shop.l2.id}))
+	damaged, err := token.SignRecord(s.sealer, at.String(), []byte(`{"level":1}`))
+	check(err)
+	s.plant(at, damaged)
+	s.ask("contract 5, 500: a damaged integration", "POST", api.StartPath, secret,
+		s.startBody(members{"integration_id": s.shop.l2.id}))
+	s.admin("contract 5, 500: a damaged integration", "GET", adminPath+"integrations", nil, "")
 }

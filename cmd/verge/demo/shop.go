@@ -244,7 +244,7 @@ var advice = map[string]string{
 	"INTEGRATION_NOT_READY": "The signed webhook test of this integration has not reported Ready yet.",
 	"PROVIDER_UNAVAILABLE": "The verification provider did not answer, " +
 		"so the session failed at once. Try again in a moment.",
-	"UNAVAILABLE": "The service cannot reach its store and therefore grants nothing. Try again in a moment.",
+	"UNAVAILABLE": "The service cannot answer just now, so it grants nothing. Try again in a moment.",
 	"NOT_FOUND": "The service knows no such session or integration: " +
 		"it is another publisher's, or older than what is kept, or the id is mistyped.",
 }

@@ -41,8 +41,8 @@ type page struct {
 }
 
 // sentence is a text around the name of the site. The name is set apart, so that its direction and characters
-// cannot disturb the words around it.
-type sentence struct{ before, site, after string }
+// cannot disturb the words around it. whole is the whole name if site is shortened, else "".
+type sentence struct{ before, site, after, whole string }
 
 type link struct{ text, href string }
 
@@ -73,7 +73,7 @@ type form struct {
 var hopeful = []Kind{Method, Progress, Choose, Cancelled}
 
 // restartable are the pages that end the flow. Only the site can start a new session.
-var restartable = []Kind{Failed, Expired, Damaged, NotAllowed}
+var restartable = []Kind{Failed, Expired, Damaged, NotAllowed, TooLarge, NotAForm}
 
 // compose finds the words. It gets the texts of lang as a parameter, so that a test can see which ones it
 // takes.
@@ -285,6 +285,9 @@ var icons = map[Kind]string{
 	NotAllowed:  "shield",
 	NotFound:    "link",
 	TooSlow:     "clock",
+	TooLarge:    "cross",
+	NotAForm:    "cross",
+	TooOften:    "pause",
 	TooLong:     "link",
 	Refused:     "cross",
 	Home:        "shield",
@@ -299,7 +302,40 @@ func localPath(s string) bool {
 
 func aroundSite(text, host string) sentence {
 	before, after, _ := strings.Cut(text, "{site}")
-	return sentence{before, host, after}
+	s := sentence{before: before, site: shortened(host), after: after}
+	if s.site != host {
+		s.whole = host
+	}
+	return s
+}
+
+// Lengths of the name of a site on a page, in characters.
+const (
+	longestHost = 48 // a longer one is shortened
+	hostHead    = 8  // of a shortened one
+	hostTail    = 36 // at least
+)
+
+// shortened returns a host name that does not fill a phone's page. It cuts a long one in the middle. The end
+// stays, since it says whose site it is: whoever has a domain chooses the names below it. The last three
+// labels stay whole, as in example.co.uk.
+func shortened(host string) string {
+	name := []rune(host)
+	if len(name) <= longestHost {
+		return host
+	}
+	tail := hostTail
+	for n, labels := len(name)-1, 1; n >= 0 && labels <= 3; n-- {
+		if name[n] == '.' {
+			labels++
+		} else {
+			tail = max(tail, len(name)-n)
+		}
+	}
+	if hostHead+tail >= len(name) {
+		return host
+	}
+	return string(name[:hostHead]) + "…" + string(name[len(name)-tail:])
 }
 
 func attemptsLeft(n int, t texts) string {

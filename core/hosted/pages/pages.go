@@ -50,16 +50,19 @@ const (
 	Unavailable Kind = "unavailable" // 503: a fault of ours, or too much to do
 	NotAllowed  Kind = "not_allowed" // 403: a form posted from another site
 
-	NotFound Kind = "not_found" // 404
-	TooSlow  Kind = "too_slow"  // 408
-	TooLong  Kind = "too_long"  // 414
-	Refused  Kind = "refused"   // whatever else is wrong with a request
-	Home     Kind = "home"      // what this is
+	NotFound Kind = "not_found"  // 404
+	TooSlow  Kind = "too_slow"   // 408
+	TooLarge Kind = "too_large"  // 413
+	TooLong  Kind = "too_long"   // 414
+	NotAForm Kind = "not_a_form" // 415
+	TooOften Kind = "too_often"  // 429
+	Refused  Kind = "refused"    // whatever else is wrong with a request
+	Home     Kind = "home"       // what this is
 )
 
 // Kinds has every Kind.
 var Kinds = []Kind{Method, Progress, Choose, Leaving, Elsewhere, Completed, Failed, Expired, Used, Damaged,
-	Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLong, Refused, Home}
+	Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLarge, TooLong, NotAForm, TooOften, Refused, Home}
 
 // View is one page. It needs Kind, and the fields that the comments call needed for that kind. Every other
 // field may be zero. The page then leaves out what the field would show.
@@ -150,7 +153,7 @@ type Option struct {
 	Unavailable bool
 }
 
-// Notice is what happened just before. The zero Notice says nothing.
+// Notice is what has happened to the attempts before this one. The zero Notice says nothing.
 type Notice struct {
 	AttemptFailed bool
 	AttemptsLeft  int    // 0 or less: the number is not mentioned

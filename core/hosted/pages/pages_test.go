@@ -90,6 +90,7 @@ func views() map[string]View {
 	}
 	add("completed elsewhere", func(v *View) { v.Kind, v.Confirmed = Elsewhere, true })
 	add("expired, confirmed", func(v *View) { v.Kind, v.Confirmed = Expired, true })
+	add("too_often, reload", func(v *View) { v.Kind, v.Reload = TooOften, true })
 	add("unavailable, reload", func(v *View) { v.Kind, v.Reload = Unavailable, true })
 	for _, left := range []time.Duration{30 * time.Second, time.Minute} {
 		add("left "+left.String(), func(v *View) { v.Kind, v.ExpiresAt = Progress, noon.Add(left) })
@@ -377,6 +378,11 @@ func TestPagesSay(t *testing.T) {
 			[]string{"go back to the site"}, []string{"Try again"}},
 		{"contract 22: an unknown path", "not_found", "pt", []string{"não existe"}, nil},
 		{"contract 22: an overloaded service", "unavailable, reload", "en", []string{"busy", "Try again"}, nil},
+		{"contract 22: too many requests", "too_often, reload", "en", []string{"wait", "Try again"},
+			[]string{"busy", "fault"}},
+		{"contract 22: too many requests, in German", "too_often, reload", "de", []string{"viele Anfragen"}, nil},
+		{"contract 22: a form that is too large", "too_large", "fr", []string{"Trop de données"}, nil},
+		{"contract 22: a form that is none", "not_a_form", "es", []string{"leer este formulario"}, nil},
 		{"contract 22: an over-long link", "too_long", "it", []string{"troppo lungo"}, nil},
 		{"contract 22: the front page says what this is", "home, no site, no time", "es",
 			[]string{"edad", "empieza en el sitio web que la pide"}, nil},
@@ -575,6 +581,37 @@ func TestRenderIsAFunctionOfTheView(t *testing.T) {
 	for range 20 {
 		if _, again := render(t, v); again != first {
 			t.Fatal("the same View gives different pages")
+		}
+	}
+}
+
+// A long host name is cut in the middle, so that it leaves room for the page. Its end says whose site it is,
+// and must stay.
+func TestALongHostNameIsShortened(t *testing.T) {
+	long := strings.Repeat("a", 63)
+	for host, want := range map[string]string{
+		"shop.example": "shop.example",
+		"a-name-that-is-just-as-long-as-it-can-be.example": "a-name-that-is-just-as-long-as-it-can-be.example",
+		"www.paypal.com." + long + "." + long + ".shop.example.co.uk": "www.payp…" +
+			"aaaaaaaaaaaaaaaaa.shop.example.co.uk",
+		long + ".shop-with-a-very-long-name-that-somebody-chose.co.uk": "aaaaaaaa…" +
+			"shop-with-a-very-long-name-that-somebody-chose.co.uk",
+		long + "." + long + ".example.com:8443": "aaaaaaaa…" + long + ".example.com:8443",
+		"b." + long + ".co.uk":                  "b." + long + ".co.uk", // there is nothing to gain
+	} {
+		doc, _ := render(t, View{Kind: Damaged, Lang: "en", SiteOrigin: "https://" + host})
+		bdi := find(doc, "bdi")
+		if len(bdi) != 2 {
+			t.Fatalf("%s is named %d times", host, len(bdi))
+		}
+		for _, name := range bdi {
+			title := ""
+			if want != host {
+				title = host
+			}
+			if got := textOf(name); got != want || attr(name, "title") != title {
+				t.Errorf("%s is shown as %q with the title %q, want %q", host, got, attr(name, "title"), want)
+			}
 		}
 	}
 }
