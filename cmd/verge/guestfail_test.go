@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
 )
 
@@ -69,7 +70,7 @@ func TestGuestsThatFailUnderAServer(t *testing.T) {
 			}
 			var victims []*walked
 			for _, kind := range c.kinds {
-				if kind == "loop" && testing.Short() {
+				if kind == "loop" && !long.Run(t, "TestGuestsThatFailUnderAServer") {
 					continue // each time it takes the server's whole limit of 15 s
 				}
 				if kind != "loop" {
