@@ -23,6 +23,11 @@ var Table = []Entry{
 		Short: "guests that trap and guests that take too much memory",
 	},
 	{
+		Package: "testharness/conformance", Test: "TestEngines",
+		Only:  "every test on every engine",
+		Short: "all but six on every engine; each of the six on memory, miniredis and one more (inTurn)",
+	},
+	{
 		Package: "testharness/conformance", Test: "TestMutatedTokens",
 		Only:  "100,000 random mutations of good tokens",
 		Short: "10,000 of them",
