@@ -9,8 +9,8 @@ var Table = []Entry{
 	},
 	{
 		Package: "cmd/verge", Test: "TestI15IdleConnectionsCostNobodyElseAnything",
-		Only:  "8,000 idle connections in front of guests",
-		Short: "1,536 connections in front of guests, 8,000 in front of the native core",
+		Only:  "8,000 idle connections under the standard limit for an address, and in front of guests",
+		Short: "1,536 connections in each of these, and 8,000 that are all held by the native core",
 	},
 	{
 		Package: "cmd/verge", Test: "TestRotationInAFleet",
@@ -21,6 +21,16 @@ var Table = []Entry{
 		Package: "cmd/verge", Test: "TestGuestsThatFailUnderAServer",
 		Only:  "a guest that never ends; each one takes the server's whole limit of 15 seconds",
 		Short: "guests that trap and guests that take too much memory",
+	},
+	{
+		Package: "kvadapters/etcd", Test: "TestKill9AndReturnUnderLoad",
+		Only:  "three kills of a server that comes back",
+		Short: "one",
+	},
+	{
+		Package: "kvadapters/etcd", Test: "TestALeaderKilledUnderLoadLosesNoAcknowledgedWrite",
+		Only:  "three kills of one leader after the other",
+		Short: "one",
 	},
 	{
 		Package: "testharness/conformance", Test: "TestEngines",
@@ -41,5 +51,15 @@ var Table = []Entry{
 		Package: "testharness/conformance", Test: "TestSingleUseIsLinearizable",
 		Only:  "20,000 histories of exchanges of one token",
 		Short: "2,000 histories",
+	},
+	{
+		Package: "testharness/invariants", Test: "TestI1ValidateIsLinearizable",
+		Only:  "40 to 60 tokens on each store that clients race for while requests and replies are lost",
+		Short: "half of them",
+	},
+	{
+		Package: "testharness/invariants", Test: "TestKillOfRedisUnderAThousandEvents",
+		Only:  "1,000 events in hand when Redis is killed",
+		Short: "400 events",
 	},
 }

@@ -154,11 +154,11 @@ func (p *progress) count(skips map[string]int) (t tally) {
 	return t
 }
 
-var said = regexp.MustCompile(`(?m)^ *\S+\.go:\d+: (?:SKIP: )?(.+)$`)
+var spoken = regexp.MustCompile(`(?m)^ *\S+\.go:\d+: (?:SKIP: )?(.+)$`)
 
 // reason is what a skipped test said last.
 func reason(output string) string {
-	all := said.FindAllStringSubmatch(output, -1)
+	all := spoken.FindAllStringSubmatch(output, -1)
 	if len(all) == 0 {
 		return "no reason given"
 	}
@@ -168,9 +168,11 @@ func reason(output string) string {
 // complaints is the output of the tests that failed or did not end, and of the package itself.
 func (p *progress) complaints() string {
 	var b strings.Builder
-	for _, name := range p.order {
+	// The package's own output comes last.
+	names := append(slices.DeleteFunc(slices.Clone(p.order), func(name string) bool { return name == "" }), "")
+	for _, name := range names {
 		one := p.tests[name]
-		if one.verdict == "pass" || one.verdict == "skip" {
+		if one == nil || one.verdict == "pass" || one.verdict == "skip" {
 			continue
 		}
 		for line := range strings.Lines(one.output.String()) {
