@@ -21,11 +21,14 @@ help: ## show this list
 run: build ## run everything on this machine: service, demo site, webhook inbox
 	@$(VERGE) dev
 
-# The short tests walk every promise. VERGE_LONG=1 adds all seeds, all kills and
-# the race detector.
+# The short tests walk every promise. VERGE_LONG=1 adds what testharness/long/table.go
+# lists, and the race detector. What takes longest begins first. Many tests wait
+# for servers and leases, so the short run has more packages at work than processors.
+LONGEST := ./cmd/verge ./testharness/conformance ./edge/workers ./testharness/invariants ./kvadapters/redis ./kvadapters/etcd
 test: ## run the tests, in short; with VERGE_LONG=1 all of them. A missing program says SKIP
 	@rm -rf dist/_artifacts && mkdir -p dist
-	$(GO) test $(if $(VERGE_LONG),$(RACE),-short) -timeout 30m -artifacts -outputdir $(CURDIR)/dist ./...
+	@$(GO) run ./testharness/internal/progress $(GO) test -json $(if $(VERGE_LONG),$(RACE),-short -p 3) \
+		-timeout 30m -artifacts -outputdir $(CURDIR)/dist $(LONGEST) ./...
 	@find dist/_artifacts -name engines.txt -exec cat {} + 2>/dev/null || true
 
 mutants: ## break the code, one small way at a time, and see that a test notices each

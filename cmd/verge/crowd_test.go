@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/long"
 )
 
 // TestI15IdleConnectionsCostNobodyElseAnything lets one address hold half-sent requests. Each one that
@@ -42,7 +42,7 @@ func TestI15IdleConnectionsCostNobodyElseAnything(t *testing.T) {
 		{crowd: 1536, perIP: 2048},
 		{crowd: 1536, wasm: true},
 		{crowd: 1536, perIP: 2048, wasm: true},
-		{crowd: 8000},
+		{crowd: 8000, long: true},
 		{crowd: 8000, perIP: 10000},
 		{crowd: 8000, wasm: true, long: true},
 		{crowd: 8000, perIP: 10000, wasm: true, long: true},
@@ -57,8 +57,8 @@ func TestI15IdleConnectionsCostNobodyElseAnything(t *testing.T) {
 			if files := server.OpenFiles(); server.ConnsFor(files) < c.crowd+100 {
 				t.Skipf("SKIP: %d connections need more than the %d files that a process may open here", c.crowd, files)
 			}
-			if c.long && os.Getenv("VERGE_LONG") != "1" {
-				t.Skip("SKIP: takes long; VERGE_LONG=1 runs it")
+			if c.long {
+				long.Skip(t, "TestI15IdleConnectionsCostNobodyElseAnything")
 			}
 			if c.wasm {
 				more += guest()

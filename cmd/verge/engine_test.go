@@ -22,6 +22,7 @@ import (
 // TestEngineWasm does a verification in `verge dev --engine wasm` on every store, and another after a
 // restart, which finds the compiled module.
 func TestEngineWasm(t *testing.T) {
+	t.Parallel()
 	g := newGuests(t)
 	module := g.put("verge.wasm", kit.Module(t))
 	g.compile(module)
@@ -159,6 +160,7 @@ func TestModulesThatCannotServe(t *testing.T) {
 // TestServeWasm does verifications in `verge serve --engine wasm` with the module's SHA-256 pinned, and
 // again after a restart, which finds the compiled module and the state.
 func TestServeWasm(t *testing.T) {
+	t.Parallel()
 	g := newGuests(t)
 	module := g.put("verge.wasm", kit.Module(t))
 	g.compile(module)

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/spf13/afero"
@@ -64,17 +65,20 @@ func (g *guests) sign(path string, key ed25519.PrivateKey, version int64) {
 	}
 }
 
-// compile puts a module into the cache. It does so in a process without the race detector.
+// compile puts a module into the cache. All tests share what was compiled once.
 func (g *guests) compile(path string, options ...string) {
 	g.t.Helper()
 	wasm, err := os.ReadFile(path)
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	args := append([]string{"run", "./testdata/compile", g.cache(), path}, options...)
-	out, err := exec.Command("go", args...).CombinedOutput()
-	if err != nil {
-		g.t.Fatalf("%v: %s", err, out)
+	dir := filepath.Join(shared, strings.Join(append(options, digestOf(wasm)), "-"))
+	once, _ := compiled.LoadOrStore(dir, sync.OnceValue(func() error { return compileInto(dir, path, options) }))
+	if err := once.(func() error)(); err != nil {
+		g.t.Fatal(err)
+	}
+	if err := os.CopyFS(g.cache(), os.DirFS(dir)); err != nil {
+		g.t.Fatal(err)
 	}
 	// A server trusts only compiled modules that this list names.
 	files, err := filepath.Glob(filepath.Join(g.cache(), "wazero-*", "*"))
@@ -92,6 +96,17 @@ func (g *guests) compile(path string, options ...string) {
 	if err := os.WriteFile(filepath.Join(g.cache(), digestOf(wasm)+".sha256"), list, 0o600); err != nil {
 		g.t.Fatal(err)
 	}
+}
+
+var compiled sync.Map // func() error, by the directory that has the result
+
+// compileInto compiles a module in a process without the race detector.
+func compileInto(dir, path string, options []string) error {
+	args := append([]string{"run", "./testdata/compile", dir, path}, options...)
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
 }
 
 // digestOf is the SHA-256 of bytes, as module_sha256 pins it.
@@ -128,13 +143,21 @@ func notAnswering(t *testing.T) []byte {
 // external user says so.
 func failing(t *testing.T) []byte {
 	t.Helper()
-	sandbox, err := filepath.Abs("../../core/method/sandbox/sandbox.go")
+	wasm, err := builtToFail()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return wasm
+}
+
+var builtToFail = sync.OnceValues(func() ([]byte, error) {
+	sandbox, err := filepath.Abs("../../core/method/sandbox/sandbox.go")
+	if err != nil {
+		return nil, err
+	}
 	source, err := os.ReadFile(sandbox)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	text := string(source)
 	for _, change := range [][2]string{
@@ -143,7 +166,7 @@ func failing(t *testing.T) []byte {
 		{"\tswitch outcome := step.Form.Get(\"outcome\"); outcome {\n", "\tfail(s, \"act\")\n$0"},
 	} {
 		if strings.Count(text, change[0]) != 1 {
-			t.Fatalf("the sandbox has changed: where is %q?", change[0])
+			return nil, fmt.Errorf("the sandbox has changed: where is %q?", change[0])
 		}
 		text = strings.Replace(text, change[0], strings.Replace(change[1], "$0", change[0], 1), 1)
 	}
@@ -169,16 +192,19 @@ func fail(s method.Session, when string) {
 
 var hoard [][]byte
 `
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp(shared, "failing")
+	if err != nil {
+		return nil, err
+	}
 	overlay, err := json.Marshal(map[string]any{
 		"Replace": map[string]string{sandbox: filepath.Join(dir, "sandbox.go")},
 	})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	for name, content := range map[string]string{"sandbox.go": text, "overlay.json": string(overlay)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
 	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w",
@@ -186,14 +212,11 @@ var hoard [][]byte
 		"-o", filepath.Join(dir, "failing.wasm"), "github.com/verge-id/verge/wasm/guest")
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		return nil, fmt.Errorf("%w: %s", err, out)
 	}
 	wasm, err := os.ReadFile(filepath.Join(dir, "failing.wasm"))
-	if err == nil {
-		wasm, err = reloop.Module(wasm)
-	}
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	return wasm
-}
+	return reloop.Module(wasm)
+})

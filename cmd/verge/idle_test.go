@@ -10,6 +10,7 @@ import (
 // TestAnIdleInstanceSeesWhatAnotherLeft shows that an instance looks for tasks by itself. Nobody wakes
 // it for tasks that another instance has scheduled, and its own last look was at an empty store.
 func TestAnIdleInstanceSeesWhatAnotherLeft(t *testing.T) {
+	t.Parallel()
 	sink := newHolding(t)
 	sink.fail()
 	site := newSite(t, stores.StartRedis(t, stores.Durable...).URL(), sink.URL, unlimited)

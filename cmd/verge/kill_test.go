@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/testharness/faultproxy"
+	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
 )
 
@@ -17,6 +18,7 @@ import (
 //     arrive in the end, with the same bytes each time (I4).
 //   - I1: no result token validates twice, neither at the same time nor before and after a crash.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		store string
 		open  func(t *testing.T) string
@@ -28,10 +30,7 @@ func TestKill(t *testing.T) {
 	} {
 		t.Run(c.store, func(t *testing.T) {
 			t.Parallel()
-			kills := 200
-			if testing.Short() {
-				kills = 4
-			}
+			kills := long.Pick(t, "TestKill", 4, 200)
 			seed := faultproxy.Seed(t, rand.Uint64())
 			killing(t, c.open(t), kills, c.lease, rand.New(rand.NewPCG(seed, 0)))
 		})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,14 +26,37 @@ func TestMain(m *testing.M) {
 			}
 		}
 	}
-	testscript.Main(m, map[string]func(){"verge": func() {
+	testscript.Main(tests{m}, map[string]func(){"verge": func() {
 		boltDisk = testDisk()
 		main()
 	}})
 }
 
+// tests are those of this package, in the process that runs them.
+type tests struct{ *testing.M }
+
+// shared is a directory for what several tests need and one of them makes.
+var shared string
+
+func (ts tests) Run() (code int) {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if !said {
+		// Most of these tests wait for a lease or for a server, so more of them run at once than there are
+		// processors.
+		flag.Set("test.parallel", "5")
+	}
+	var err error
+	if shared, err = os.MkdirTemp("", "verge-tests-"); err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(shared)
+	return ts.M.Run()
+}
+
 // ofTests are the variables that the tests themselves read.
-var ofTests = []string{"VERGE_REQUIRE_REAL", "VERGE_SEED", "VERGE_LONG", "VERGE_BEFORE"}
+var ofTests = []string{"VERGE_REQUIRE_REAL", "VERGE_SEED", "VERGE_BEFORE"}
 
 // testDisk is the disk of a verge that a test has started. It works, unless the test wants it to fail.
 var testDisk = func() (good bolt.Disk) { return good }

@@ -13,6 +13,7 @@ import (
 // The same command replays a guest. It finds a guest that answers differently: here one with another text for
 // a token that was used.
 func TestReplayInAGuest(t *testing.T) {
+	t.Parallel()
 	guests, wasm := newGuests(t), kit.Module(t)
 	const says, instead = "The result token has been used.", "The result token has been eaten"
 	corpus := "../../testharness/corpus/testdata/results.jsonl.gz"

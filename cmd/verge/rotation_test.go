@@ -15,13 +15,14 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
 )
 
 // rotating is how long the load around a rotation lasts. In the long run it is a minute, as operators see it;
 // otherwise it is just long enough for both phases.
-func rotating() (load, sealsIn time.Duration) {
-	if os.Getenv("VERGE_LONG") != "" {
+func rotating(t *testing.T) (load, sealsIn time.Duration) {
+	if long.Run(t, "TestRotationInAFleet") {
 		return time.Minute, 20 * time.Second
 	}
 	return 26 * time.Second, 12 * time.Second
@@ -30,14 +31,15 @@ func rotating() (load, sealsIn time.Duration) {
 // TestRotationInAFleet is I12: three instances share a store and are under load during a rotation. No request
 // fails, and no event is missing.
 func TestRotationInAFleet(t *testing.T) {
-	for _, store := range []struct {
+	t.Parallel()
+	for i, store := range []struct {
 		name string
 		open func(t *testing.T) string
 	}{
 		{"redis", func(t *testing.T) string { return stores.StartRedis(t).URL() }},
 		{"etcd", func(t *testing.T) string { return stores.StartEtcd(t).URL("verge") }},
 	} {
-		for _, files := range []struct {
+		for j, files := range []struct {
 			name   string
 			copied []time.Duration // to each instance, after the rotation
 		}{
@@ -45,13 +47,19 @@ func TestRotationInAFleet(t *testing.T) {
 			{"files copied seconds apart", []time.Duration{0, 3 * time.Second, 6 * time.Second}},
 		} {
 			t.Run(store.name+", "+files.name, func(t *testing.T) {
+				if i != j {
+					long.Skip(t, "TestRotationInAFleet")
+				}
 				t.Parallel()
 				sink := newEvents(t)
 				sink.trust(testSecret)
 				site := newSite(t, store.open(t), sink.URL, unlimited)
 				fleet := site.fleet(3, files.copied != nil)
-				load, sealsIn := rotating()
+				load, sealsIn := rotating(t)
 				w := &walkers{fleet: fleet}
+				if !long.Run(t, "TestRotationInAFleet") {
+					w.pause = 50 * time.Millisecond // without it they take all processors
+				}
 				w.begin(4)
 
 				time.Sleep(load / 8)
@@ -97,6 +105,7 @@ func TestRotationInAFleet(t *testing.T) {
 // TestAStrangerDoesNotJoin is I13: an instance with another ring ends at once and names both rings. `--check`
 // says the same. The other instances go on undisturbed.
 func TestAStrangerDoesNotJoin(t *testing.T) {
+	t.Parallel()
 	redis := stores.StartRedis(t)
 	sink := newEvents(t)
 	sink.trust(testSecret)
@@ -262,6 +271,7 @@ func (in *served) metric(t *testing.T, name string) string {
 // after it.
 type walkers struct {
 	fleet    []member
+	pause    time.Duration // of each walker between two verifications
 	requests atomic.Int64
 
 	mu       sync.Mutex
@@ -276,6 +286,7 @@ func (w *walkers) begin(n int) {
 		w.running.Go(func() {
 			for step := i; !w.stop.Load(); step++ {
 				w.walk(step, 0)
+				time.Sleep(w.pause)
 			}
 		})
 	}

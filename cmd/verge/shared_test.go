@@ -29,6 +29,7 @@ var sharedStores = []struct {
 // TestInstancesShare starts three processes at once on an empty store, and sends the requests of each
 // verification to different ones.
 func TestInstancesShare(t *testing.T) {
+	t.Parallel()
 	for _, c := range sharedStores {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -176,6 +177,7 @@ func (h *holding) count() (events, posts int) {
 // stopped process goes on. Only now its deliveries fail, and it must neither record that nor deliver
 // the rest.
 func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
+	t.Parallel()
 	for _, c := range sharedStores {
 		if c.name == "cluster" {
 			continue // it runs the same scripts as a single server, and this test takes a minute

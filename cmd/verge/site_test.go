@@ -20,9 +20,10 @@ import (
 type site struct {
 	t      *testing.T
 	config string
-	ring   string // the file that the configuration names
-	binary string // "": the one under test
-	key    string // a secret key of its publisher
+	ring   string   // the file that the configuration names
+	binary string   // "": the one under test
+	key    string   // a secret key of its publisher
+	env    []string // what its processes find in their environment beside the secrets
 }
 
 // newSite writes the configuration. more is added at its end.
@@ -70,6 +71,7 @@ func (s *site) launch() *served {
 		"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
 		"--log-level", "info")
 	in.cmd.Env = append(os.Environ(), "VERGE_OPERATOR_TOKEN="+testToken, "HOOK="+testSecret)
+	in.cmd.Env = append(in.cmd.Env, s.env...)
 	in.cmd.Stderr = in.logs
 	if err := in.cmd.Start(); err != nil {
 		s.t.Fatal(err)

@@ -86,8 +86,8 @@ func TestI14AMomentaryStorageFailureNeedsNobody(t *testing.T) {
 		{"one I/O error when all is written", nativeEngine, said("eio-late", true)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			dir, now := c.disk(t)
-			t.Setenv(diskTrouble, filepath.Join(dir, "trouble"))
 			failAndRecover(t, dir, now, engineSection(t, c.engine))
 		})
 	}
@@ -108,6 +108,7 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 	sink := newEvents(t)
 	sink.trust(testSecret)
 	site := newSite(t, "bolt:"+filepath.Join(dir, "verge.db"), sink.URL, unlimited+more)
+	site.env = []string{diskTrouble + "=" + filepath.Join(dir, "trouble")}
 	in := site.start()
 	early, redirect, err := in.start(testIntegration)
 	if err != nil {
@@ -295,11 +296,12 @@ func said(mode string, brief bool) func(t *testing.T) (string, trouble) {
 // If no recovery is possible, the process ends with an error, so that a supervisor restarts it and an
 // operator looks at it.
 func TestAStoreThatLostWhatItAcknowledgedEndsTheProcess(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	t.Setenv(diskTrouble, filepath.Join(dir, "trouble"))
 	sink := newEvents(t)
 	sink.trust(testSecret)
 	site := newSite(t, "bolt:"+filepath.Join(dir, "verge.db"), sink.URL, unlimited)
+	site.env = []string{diskTrouble + "=" + filepath.Join(dir, "trouble")}
 	in := site.start()
 	b, err := os.ReadFile(filepath.Join(dir, "verge.db"))
 	if err != nil {
@@ -333,6 +335,7 @@ func TestAStoreThatLostWhatItAcknowledgedEndsTheProcess(t *testing.T) {
 func TestAFrozenStoreHoldsNobodyLongerThanTheBudget(t *testing.T) {
 	for _, engine := range []string{nativeEngine, wasmEngine} {
 		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
 			redis := stores.StartRedis(t)
 			sink := newEvents(t)
 			sink.trust(testSecret)

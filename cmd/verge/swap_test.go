@@ -175,6 +175,7 @@ type refusing struct {
 // TestModulesThatAreRefused gives a server modules that it must refuse, by each way that there is. The
 // log and the operators' API say why, and the module in use goes on.
 func TestModulesThatAreRefused(t *testing.T) {
+	t.Parallel()
 	g := newGuests(t)
 	r := &refusing{guests: g, good: kit.Module(t)}
 	r.fine = another(r.good, "never compiled")
@@ -425,6 +426,7 @@ func (in *served) page(t *testing.T, at, path string) (status int, body string) 
 // the file and for modules that operators send afterwards. A file that is no configuration any more
 // changes nothing.
 func TestHangUpReadsPins(t *testing.T) {
+	t.Parallel()
 	g := newGuests(t)
 	good := kit.Module(t)
 	first, second := g.put("first.wasm", good), g.put("second.wasm", another(good, "two"))

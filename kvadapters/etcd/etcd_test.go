@@ -27,6 +27,7 @@ var prefixes atomic.Int64
 func freshPrefix() string { return fmt.Sprint("kv", prefixes.Add(1)) }
 
 func TestKV(t *testing.T) {
+	t.Parallel()
 	server := stores.StartEtcd(t)
 	kvtest.Run(t, func(t *testing.T) kvtest.Harness {
 		clock := kvtest.NewClock()
@@ -43,5 +44,6 @@ func TestKV(t *testing.T) {
 }
 
 func TestGetAndCommitAreLinearizable(t *testing.T) {
+	t.Parallel()
 	kvtest.Linearizable(t, open(t, stores.StartEtcd(t).URL("verge"), etcd.Config{}), 40)
 }

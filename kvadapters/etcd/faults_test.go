@@ -16,6 +16,7 @@ import (
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/etcd"
+	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
 )
 
@@ -436,10 +437,11 @@ func (l *load) verify(t *testing.T, s kv.KV) {
 }
 
 func TestKill9AndReturnUnderLoad(t *testing.T) {
+	t.Parallel()
 	server := stores.StartEtcd(t)
 	s := open(t, server.URL("verge"), etcd.Config{Timeout: 2 * time.Second})
 	l := startLoad(s)
-	for range 3 {
+	for range long.Pick(t, "TestKill9AndReturnUnderLoad", 1, 3) {
 		l.progress(t, 50)
 		server.Kill()
 		time.Sleep(200 * time.Millisecond)
@@ -450,11 +452,12 @@ func TestKill9AndReturnUnderLoad(t *testing.T) {
 }
 
 func TestALeaderKilledUnderLoadLosesNoAcknowledgedWrite(t *testing.T) {
+	t.Parallel()
 	servers := stores.StartEtcdCluster(t, 3, "--heartbeat-interval", "50", "--election-timeout", "500")
 	url := servers.URL("verge")
 	s1, s2 := open(t, url, etcd.Config{}), open(t, url, etcd.Config{})
 	l := startLoad(s1, s2)
-	for range 3 {
+	for range long.Pick(t, "TestALeaderKilledUnderLoadLosesNoAcknowledgedWrite", 1, 3) {
 		l.progress(t, 30)
 		old := servers.Leader()
 		old.Kill()
@@ -469,6 +472,7 @@ func TestALeaderKilledUnderLoadLosesNoAcknowledgedWrite(t *testing.T) {
 // Frozen followers cannot agree, so a commit that reaches the leader stays open. A leader that has
 // stepped down refuses at once.
 func TestWithoutAMajorityNothingIsGranted(t *testing.T) {
+	t.Parallel()
 	servers := stores.StartEtcdCluster(t, 3, "--heartbeat-interval", "50", "--election-timeout", "500")
 	leads := servers.Leader()
 	s := open(t, leads.URL("verge"), etcd.Config{Timeout: time.Second})

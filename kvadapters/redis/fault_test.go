@@ -136,6 +136,7 @@ func TestEvictingServerIsRefused(t *testing.T) {
 }
 
 func TestMissingReplicasMakeCommitsFail(t *testing.T) {
+	t.Parallel()
 	t.Run("min-replicas-to-write: the server does nothing", func(t *testing.T) {
 		s := stores.StartRedis(t)
 		store := open(t, s.URL(), redis.Config{})
@@ -530,6 +531,7 @@ func TestClusterThatMovesASlot(t *testing.T) {
 }
 
 func TestAClusterWithoutOneNodeServesTheOtherPartitions(t *testing.T) {
+	t.Parallel()
 	nodes := stores.StartCluster(t, 3)
 	nodes[0].Do("config", "set", "cluster-require-full-coverage", "no")
 	nodes[2].Do("config", "set", "cluster-require-full-coverage", "no")

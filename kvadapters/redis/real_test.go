@@ -12,6 +12,7 @@ import (
 )
 
 func TestKVOnRedis(t *testing.T) {
+	t.Parallel()
 	s := stores.StartRedis(t, stores.Durable...)
 	kvtest.Run(t, func(t *testing.T) kvtest.Harness {
 		s.Do("flushall")
@@ -27,6 +28,7 @@ func TestKVOnRedis(t *testing.T) {
 }
 
 func TestKVOnACluster(t *testing.T) {
+	t.Parallel()
 	nodes := stores.StartCluster(t, 3)
 	kvtest.Run(t, func(t *testing.T) kvtest.Harness {
 		for _, n := range nodes {

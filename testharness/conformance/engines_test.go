@@ -27,6 +27,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/kvadapters/redis"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
 	"github.com/verge-id/verge/testharness/workerd"
 )
@@ -44,13 +45,16 @@ var (
 	inWorker   = os.Getenv("VERGE_HARNESS_ENGINE") == "workerd"
 )
 
+// store is what TestEngines runs all tests on.
+type store struct {
+	name, engine, kv, program string
+	server                    func(t *testing.T) (url string, keys func() int64)
+}
+
 // engines are what TestEngines runs all tests on: a store under the native core,
 // or another engine. If server is not nil, it starts the real program and
 // returns its URL, and a function that counts the keys there.
-var engines = []struct {
-	name, engine, kv, program string
-	server                    func(t *testing.T) (url string, keys func() int64)
-}{
+var engines = []store{
 	{name: "memory", kv: "memory"},
 	{name: "bolt", kv: "bolt"},
 	{name: "miniredis", kv: "miniredis"},
@@ -192,14 +196,38 @@ var suites = []struct {
 
 // once are the tests that do not have to run on every engine, and why.
 var once = map[string]string{
-	"TestSpecCoverage":            "no store",
-	"TestEngines":                 "runs the engines",
-	"TestEveryTestIsInASuite":     "no store",
-	"TestTally":                   "no store",
-	"TestWalkInAGuest":            "is about one engine",
-	"TestEveryBitOfAToken":        "in memory: asks too often, and is not about the store",
-	"TestMutatedTokens":           "in memory: asks too often, and is not about the store",
-	"TestSingleUseIsLinearizable": "in memory: 20,000 histories",
+	"TestSpecCoverage":               "no store",
+	"TestEngines":                    "runs the engines",
+	"TestEveryTestIsInASuite":        "no store",
+	"TestTally":                      "no store",
+	"TestTheShortRunAsksEveryEngine": "no store",
+	"TestWalkInAGuest":               "is about one engine",
+	"TestEveryBitOfAToken":           "in memory: asks too often, and is not about the store",
+	"TestMutatedTokens":              "in memory: asks too often, and is not about the store",
+	"TestSingleUseIsLinearizable":    "in memory: 20,000 histories",
+}
+
+// inTurn are the tests that take most of the time. In the short run each has only the engine that is named
+// here, beside memory and the engine of the run itself. They take turns, so that every engine has one.
+var inTurn = map[string]string{
+	"TestCallbackVectors": "wasm",
+	"TestHangingStore":    "etcd",
+	"TestLimits":          "cluster",
+	"TestNoSecretIsTold":  "workerd",
+	"TestSchedule":        "bolt",
+	"TestStoreFaults":     "redis",
+}
+
+// testsFor returns the tests of all suites that run on the engine of that name.
+func testsFor(engine string, full bool) (tests []string) {
+	for _, s := range suites {
+		for _, test := range s.tests {
+			if turn := inTurn[test]; full || turn == "" || turn == engine || engine == "memory" {
+				tests = append(tests, test)
+			}
+		}
+	}
+	return tests
 }
 
 // The same tests on every engine, as a table of engine and suite.
@@ -210,10 +238,6 @@ func TestEngines(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
-	}
-	var tests []string
-	for _, s := range suites {
-		tests = append(tests, s.tests...)
 	}
 	columns := make([]column, len(engines))
 	t.Cleanup(func() {
@@ -232,6 +256,11 @@ func TestEngines(t *testing.T) {
 		c.name = e.name
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
+			full := long.Run(t, "TestEngines")
+			if !full && e.engine == "" && e.kv == "miniredis" {
+				c.none = "HERE: the other tests of this run are on it"
+				return
+			}
 			room <- struct{}{}
 			defer func() { <-room }()
 			defer func() {
@@ -245,8 +274,9 @@ func TestEngines(t *testing.T) {
 			if e.server != nil {
 				url, keys = e.server(t)
 			}
+			tests := testsFor(e.name, full)
 			args := []string{"-test.v", "-test.timeout=10m", "-test.run=^(" + strings.Join(tests, "|") + ")$"}
-			if testing.Short() {
+			if !full {
 				args = append(args, "-test.short")
 			}
 			child := exec.CommandContext(t.Context(), program, args...)
@@ -259,7 +289,7 @@ func TestEngines(t *testing.T) {
 			if keys() == 0 {
 				t.Fatal("the child has left nothing on the server: it ran on something else")
 			}
-			c.cells = tally(out.String())
+			c.cells = tally(out.String(), tests)
 			c.took = child.ProcessState.UserTime() + child.ProcessState.SystemTime()
 			failed := slices.ContainsFunc(c.cells, func(c cell) bool { return c.failed > 0 })
 			if err != nil || failed {
@@ -279,6 +309,8 @@ type cell struct {
 
 func (c cell) String() string {
 	switch {
+	case c.cases == 0:
+		return "not here" // another engine has its turn
 	case c.failed > 0:
 		return fmt.Sprintf("FAIL %d of %d", c.failed, c.cases)
 	case c.skipped == c.cases:
@@ -306,8 +338,9 @@ var (
 )
 
 // tally counts the cases of each suite: subtests that have no subtests, and tests
-// that failed by themselves. A test that did not end has failed.
-func tally(output string) []cell {
+// that failed by themselves. Of the tests that were to run, one that did not end has
+// failed.
+func tally(output string, tests []string) []cell {
 	verdicts, reasons := map[string]string{}, map[string]string{}
 	inner := map[string]bool{}     // has subtests
 	explained := map[string]bool{} // has one that failed
@@ -333,7 +366,7 @@ func tally(output string) []cell {
 	for i, s := range suites {
 		for _, test := range s.tests {
 			suiteOf[test] = &cells[i]
-			if verdicts[test] == "" {
+			if verdicts[test] == "" && slices.Contains(tests, test) {
 				cells[i].cases++
 				cells[i].failed++
 			}
@@ -458,7 +491,7 @@ panic: the child ends here
 		"reconcile":  "FAIL 3 of 4",
 		"secrets":    "FAIL 1 of 1",
 	}
-	cells := tally(output)
+	cells := tally(output, testsFor("memory", true))
 	for i, c := range cells {
 		if w, ok := want[suites[i].name]; ok && c.String() != w {
 			t.Errorf("%s: %q, want %q", suites[i].name, c, w)
@@ -485,6 +518,31 @@ panic: the child ends here
 	for _, unwanted := range []string{"TestWalk/L2", `"level":"INFO"`, "request failed", "TestAdvance\n"} {
 		if strings.Contains(got, unwanted) {
 			t.Errorf("the complaints hold %q:\n%s", unwanted, got)
+		}
+	}
+}
+
+// In the short run, too, every suite has a test on every engine, and every test is on memory and on another engine.
+func TestTheShortRunAsksEveryEngine(t *testing.T) {
+	for _, e := range engines {
+		tests := testsFor(e.name, false)
+		for _, s := range suites {
+			// The suite of secrets has one test, which takes turns.
+			if s.name != "secrets" && !slices.ContainsFunc(s.tests, func(test string) bool {
+				return slices.Contains(tests, test)
+			}) {
+				t.Errorf("the short run has nothing of %q on %s", s.name, e.name)
+			}
+		}
+	}
+	all := testsFor("memory", true)
+	if short := testsFor("memory", false); !slices.Equal(short, all) {
+		t.Errorf("in the short run memory has %d tests, want all %d", len(short), len(all))
+	}
+	for test, turn := range inTurn {
+		if !slices.Contains(all, test) || !slices.Contains(testsFor(turn, false), test) ||
+			!slices.ContainsFunc(engines, func(e store) bool { return e.name == turn && turn != "memory" }) {
+			t.Errorf("%s is to run on %q, want a test of a suite, and an engine that is not memory", test, turn)
 		}
 	}
 }

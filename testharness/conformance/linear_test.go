@@ -25,6 +25,7 @@ import (
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/internal/history"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/long"
 )
 
 // Single use, checked by porcupine: for every history of exchanges of one token,
@@ -33,10 +34,7 @@ import (
 // are told that the token is used. An exchange that was answered 503 may have got
 // the result at any later time.
 func TestSingleUseIsLinearizable(t *testing.T) {
-	seeds := 20_000
-	if testing.Short() {
-		seeds = 2_000
-	}
+	seeds := long.Pick(t, "TestSingleUseIsLinearizable", 2_000, 20_000)
 	workers := min(4, runtime.GOMAXPROCS(0))
 	var mu sync.Mutex
 	seen := map[string]int{}

@@ -18,6 +18,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/long"
 )
 
 func flowOf(t testing.TB, redirectURL string) string {
@@ -239,10 +240,7 @@ func mapsValues(m map[string]int) func(func(int) bool) {
 // Contract 15: 100,000 random mutations of good tokens, none accepted.
 func TestMutatedTokens(t *testing.T) {
 	h := newHarness(t, &opts{KV: inMemory, Configure: unlimited})
-	count := 100_000
-	if testing.Short() {
-		count = 10_000
-	}
+	count := long.Pick(t, "TestMutatedTokens", 10_000, 100_000)
 	a, b := h.Approve(h.Start(nil)).ResultToken, h.Approve(h.Start(nil)).ResultToken
 	flow := flowOf(t, h.Start(nil).RedirectURL)
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -467,10 +465,7 @@ func TestSingleUse(t *testing.T) {
 
 // Two browsers, or completion and expiry, finish one session at once.
 func TestRaces(t *testing.T) {
-	rounds := 60
-	if testing.Short() {
-		rounds = 10
-	}
+	rounds := long.Pick(t, "TestRaces", 10, 60)
 	terminal := func(types []string) (n int) {
 		for _, typ := range types {
 			if typ != "verification.started" {

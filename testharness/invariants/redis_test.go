@@ -7,6 +7,7 @@ import (
 
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/faultproxy"
+	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
 )
 
@@ -117,10 +118,11 @@ func TestFaultsOfACluster(t *testing.T) {
 // return of Redis, with no restart and no attempt used up.
 func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 	t.Parallel()
+	events := long.Pick(t, "TestKillOfRedisUnderAThousandEvents", 400, 1000)
 	s := stores.StartRedis(t, stores.Durable...)
 	sv := newService(t, setup{Store: openRedis(t, s.URL()), Shared: true, Partitions: 4, Standard: true})
 	sv.sink.always(func(webhook.Event, int) reply { return reply{after: 20 * time.Millisecond} })
-	sessions := make([]string, 0, 1000)
+	sessions := make([]string, 0, events)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	begin := func(n int) {
@@ -135,9 +137,9 @@ func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 		}
 	}
 	for range 8 {
-		wg.Go(func() { begin(125) })
+		wg.Go(func() { begin(events / 8) })
 	}
-	within(recovery, func() bool { mu.Lock(); defer mu.Unlock(); return len(sessions) >= 400 })
+	within(recovery, func() bool { mu.Lock(); defer mu.Unlock(); return len(sessions) >= events*2/5 })
 	s.Kill()
 	posted := len(sv.sink.all())
 	// Until then Verge has read the last replies of Redis, also those to claims and records.
@@ -147,7 +149,7 @@ func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 	s.Start()
 	back := time.Now()
 	wg.Wait()
-	for len(sessions) < 1000 && time.Since(back) < recovery {
+	for len(sessions) < events && time.Since(back) < recovery {
 		begin(1)
 	}
 	missing := 0
@@ -166,7 +168,7 @@ func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 	t.Logf("%d acknowledged events, the last delivered %v after the return; "+
 		"%d were posted and %d leases in flight at the kill",
 		len(sessions), time.Since(back).Round(time.Millisecond), posted, flying)
-	if len(sessions) < 1000 || posted < 100 || flying == 0 {
+	if len(sessions) < events || posted < events/10 || flying == 0 {
 		t.Errorf("the kill hit no delivery: %d events, %d posted before, %d leases", len(sessions), posted, flying)
 	}
 	newBook(sv, 0).settle(t)

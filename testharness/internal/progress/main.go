@@ -1,0 +1,78 @@
+// Command progress runs go test and says one line for each package when it ends: whether it is ok, how long
+// it took, and how many of its tests passed, failed and were skipped. What failed follows in full. At the end
+// it says what was skipped and why.
+//
+//	go run ./testharness/internal/progress go test -json -short ./...
+//
+// It exits with 1 if a test failed, or if go test itself did.
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"time"
+
+	"github.com/verge-id/verge/testharness/long"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "progress: name the command to run, such as: progress go test -json ./...")
+		os.Exit(2)
+	}
+	begin := time.Now()
+	cmd := exec.Command(os.Args[1], os.Args[2:]...)
+	cmd.Stderr = os.Stderr
+	r := newReport(os.Stdout)
+	err := run(cmd, r)
+	fmt.Printf("\n%s in %.0f s, with %.0f s of CPU\n", r.total(), time.Since(begin).Seconds(), cpu(cmd).Seconds())
+	if slices.Contains(os.Args[2:], "-short") {
+		fmt.Printf("%d entries of testharness/long/table.go say what only VERGE_LONG=1 covers\n", len(long.Table))
+	}
+	if r.failed() || err != nil {
+		// The command's own error is news only if no test has failed.
+		if !r.failed() {
+			fmt.Fprintf(os.Stderr, "progress: %s: %v\n", cmd, err)
+		}
+		os.Exit(1)
+	}
+}
+
+// run starts the command and reports what it writes until it ends.
+func run(cmd *exec.Cmd, r *report) error {
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			r.line(line)
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return errors.Join(err, cmd.Wait())
+		}
+	}
+	r.end()
+	return cmd.Wait()
+}
+
+// cpu is what the command and everything that it waited for have used.
+func cpu(cmd *exec.Cmd) time.Duration {
+	if cmd.ProcessState == nil {
+		return 0
+	}
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+}

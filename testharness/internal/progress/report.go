@@ -1,0 +1,205 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const module = "github.com/verge-id/verge/"
+
+// event is one line of go test -json (go doc test2json).
+type event struct {
+	Action      string
+	Package     string
+	ImportPath  string // of build-output
+	Test        string
+	Output      string
+	Elapsed     float64
+	FailedBuild string
+}
+
+// report says what the events of go test mean.
+type report struct {
+	w      io.Writer
+	open   map[string]*progress // packages that have begun and not ended
+	builds map[string]string    // what the compiler said, by import path
+	skips  map[string]int       // how many tests were skipped, by reason
+	sum    tally                // of all packages
+	ended  map[string]int       // how many packages ended, by result
+}
+
+func newReport(w io.Writer) *report {
+	return &report{
+		w: w, open: map[string]*progress{}, builds: map[string]string{}, skips: map[string]int{},
+		ended: map[string]int{},
+	}
+}
+
+// progress is what is known of a package while its tests run.
+type progress struct {
+	order []string         // its tests, in the order in which they began
+	tests map[string]*test // "" is the package itself
+}
+
+type test struct {
+	verdict string // pass, fail or skip; "" while it runs
+	output  strings.Builder
+}
+
+// tally counts the tests that have no subtests. A test counts as failed, too, if it failed by itself and not
+// because a subtest did.
+type tally struct{ ok, failed, skipped int }
+
+func (t tally) String() string {
+	s := fmt.Sprintf("%d ok", t.ok)
+	if t.failed > 0 {
+		s += fmt.Sprintf(", %d FAIL", t.failed)
+	}
+	if t.skipped > 0 {
+		s += fmt.Sprintf(", %d SKIP", t.skipped)
+	}
+	return s
+}
+
+// line takes one line of the output. A line that is no event is shown as it is.
+func (r *report) line(b []byte) {
+	var e event
+	if err := json.Unmarshal(b, &e); err != nil || e.Action == "" {
+		r.w.Write(b)
+		return
+	}
+	if e.Action == "build-output" {
+		r.builds[e.ImportPath] += e.Output
+	}
+	if e.Package == "" {
+		return
+	}
+	p := r.open[e.Package]
+	if p == nil {
+		p = &progress{tests: map[string]*test{}}
+		r.open[e.Package] = p
+	}
+	t := p.tests[e.Test]
+	if t == nil {
+		t = new(test)
+		p.tests[e.Test] = t
+		p.order = append(p.order, e.Test)
+	}
+	switch e.Action {
+	case "output":
+		t.output.WriteString(e.Output)
+	case "pass", "fail", "skip":
+		t.verdict = e.Action
+		if e.Test == "" {
+			r.ends(e, p)
+		}
+	}
+}
+
+// ends says the line of a package, and what failed in it.
+func (r *report) ends(e event, p *progress) {
+	delete(r.open, e.Package)
+	counts := p.count(r.skips)
+	r.sum.ok += counts.ok
+	r.sum.failed += counts.failed
+	r.sum.skipped += counts.skipped
+	if e.Action == "skip" {
+		return // it has no tests
+	}
+	r.ended[e.Action]++
+	word := "ok"
+	if e.Action == "fail" {
+		word = "FAIL"
+	}
+	name := strings.TrimPrefix(e.Package, module)
+	fmt.Fprintf(r.w, "%-4s  %-36s %6.1f s   %s\n", word, name, e.Elapsed, counts)
+	if e.Action == "pass" {
+		return
+	}
+	io.WriteString(r.w, r.builds[e.FailedBuild])
+	io.WriteString(r.w, p.complaints())
+}
+
+// count tells how the tests of the package ended, and adds the reasons of those that were skipped.
+func (p *progress) count(skips map[string]int) (t tally) {
+	inner, explained := map[string]bool{}, map[string]bool{} // has a subtest, and one that failed
+	for name, one := range p.tests {
+		for i, b := range name {
+			if b == '/' {
+				inner[name[:i]] = true
+				explained[name[:i]] = explained[name[:i]] || one.verdict != "pass" && one.verdict != "skip"
+			}
+		}
+	}
+	for name, one := range p.tests {
+		switch {
+		case name == "":
+		case one.verdict == "fail" || one.verdict == "":
+			if !explained[name] {
+				t.failed++
+			}
+		case inner[name]:
+		case one.verdict == "skip":
+			t.skipped++
+			skips[reason(one.output.String())]++
+		case one.verdict == "pass":
+			t.ok++
+		}
+	}
+	return t
+}
+
+var spoken = regexp.MustCompile(`(?m)^ *\S+\.go:\d+: (?:SKIP: )?(.+)$`)
+
+// reason is what a skipped test said last.
+func reason(output string) string {
+	all := spoken.FindAllStringSubmatch(output, -1)
+	if len(all) == 0 {
+		return "no reason given"
+	}
+	return all[len(all)-1][1]
+}
+
+// complaints is the output of the tests that failed or did not end, and of the package itself.
+func (p *progress) complaints() string {
+	var b strings.Builder
+	// The package's own output comes last.
+	names := append(slices.DeleteFunc(slices.Clone(p.order), func(name string) bool { return name == "" }), "")
+	for _, name := range names {
+		one := p.tests[name]
+		if one == nil || one.verdict == "pass" || one.verdict == "skip" {
+			continue
+		}
+		for line := range strings.Lines(one.output.String()) {
+			if strings.HasPrefix(line, "=== ") || name == "" && (line == "FAIL\n" || strings.HasPrefix(line, "FAIL\t")) {
+				continue
+			}
+			b.WriteString("    " + line)
+		}
+	}
+	return b.String()
+}
+
+// end reports the packages that began and did not end: go test itself has ended before them.
+func (r *report) end() {
+	for _, name := range slices.Sorted(maps.Keys(r.open)) {
+		r.ends(event{Action: "fail", Package: name}, r.open[name])
+	}
+}
+
+func (r *report) failed() bool { return r.ended["fail"] > 0 || r.ended["pass"] == 0 }
+
+// total says why tests were skipped, and sums up.
+func (r *report) total() string {
+	var b strings.Builder
+	for _, why := range slices.Sorted(maps.Keys(r.skips)) {
+		fmt.Fprintf(&b, "SKIP: %d tests: %s\n", r.skips[why], why)
+	}
+	fmt.Fprintf(&b, "%d packages ok, %d FAIL; tests: %s", r.ended["pass"], r.ended["fail"], r.sum)
+	return b.String()
+}

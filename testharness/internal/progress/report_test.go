@@ -1,0 +1,97 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// What go test says about a package that passes, one that fails, one that does not build, one that has no tests,
+// and one that ends in the middle of a test.
+const said = `{"Action":"start","Package":"github.com/verge-id/verge/core"}
+{"Action":"start","Package":"github.com/verge-id/verge/edge"}
+{"Action":"run","Package":"github.com/verge-id/verge/core","Test":"TestA"}
+{"Action":"output","Package":"github.com/verge-id/verge/core","Test":"TestA","Output":"=== RUN   TestA\n"}
+{"Action":"output","Package":"github.com/verge-id/verge/core","Test":"TestA","Output":"    a_test.go:5: not for anyone\n"}
+{"Action":"pass","Package":"github.com/verge-id/verge/core","Test":"TestA/x","Elapsed":1}
+{"Action":"output","Package":"github.com/verge-id/verge/core","Test":"TestA/y","Output":"    a_test.go:7: SKIP: there is no Redis\n"}
+{"Action":"skip","Package":"github.com/verge-id/verge/core","Test":"TestA/y","Elapsed":1}
+{"Action":"pass","Package":"github.com/verge-id/verge/core","Test":"TestA","Elapsed":1}
+{"Action":"run","Package":"github.com/verge-id/verge/edge","Test":"TestB"}
+{"Action":"output","Package":"github.com/verge-id/verge/edge","Test":"TestB","Output":"=== RUN   TestB\n"}
+{"Action":"output","Package":"github.com/verge-id/verge/edge","Test":"TestB/x","Output":"    b_test.go:9: got 1, want 2\n"}
+{"Action":"output","Package":"github.com/verge-id/verge/edge","Test":"TestB/x","Output":"    --- FAIL: TestB/x (0.00s)\n"}
+{"Action":"fail","Package":"github.com/verge-id/verge/edge","Test":"TestB/x","Elapsed":0}
+{"Action":"output","Package":"github.com/verge-id/verge/edge","Test":"TestB/y","Output":"    b_test.go:11: this one is well\n"}
+{"Action":"pass","Package":"github.com/verge-id/verge/edge","Test":"TestB/y","Elapsed":0}
+{"Action":"fail","Package":"github.com/verge-id/verge/edge","Test":"TestB","Elapsed":0}
+{"Action":"output","Package":"github.com/verge-id/verge/edge","Output":"FAIL\n"}
+{"Action":"output","Package":"github.com/verge-id/verge/edge","Output":"WARNING: DATA RACE\n"}
+{"Action":"fail","Package":"github.com/verge-id/verge/edge","Elapsed":2.5}
+{"Action":"output","Package":"github.com/verge-id/verge/core","Output":"PASS\n"}
+{"Action":"pass","Package":"github.com/verge-id/verge/core","Elapsed":12.34}
+{"ImportPath":"github.com/verge-id/verge/wasm/abi","Action":"build-output","Output":"abi.go:3:1: syntax error\n"}
+{"Action":"start","Package":"github.com/verge-id/verge/wasm/abi"}
+{"Action":"fail","Package":"github.com/verge-id/verge/wasm/abi","FailedBuild":"github.com/verge-id/verge/wasm/abi"}
+{"Action":"start","Package":"github.com/verge-id/verge/wasm/none"}
+{"Action":"skip","Package":"github.com/verge-id/verge/wasm/none","Elapsed":0}
+this line is no event
+{"Action":"start","Package":"github.com/verge-id/verge/cmd/verge"}
+{"Action":"run","Package":"github.com/verge-id/verge/cmd/verge","Test":"TestC"}
+{"Action":"output","Package":"github.com/verge-id/verge/cmd/verge","Test":"TestC","Output":"panic: out of cheese\n"}
+`
+
+const reported = `FAIL  edge                                    2.5 s   1 ok, 1 FAIL
+        b_test.go:9: got 1, want 2
+        --- FAIL: TestB/x (0.00s)
+    WARNING: DATA RACE
+ok    core                                   12.3 s   1 ok, 1 SKIP
+FAIL  wasm/abi                                0.0 s   0 ok
+abi.go:3:1: syntax error
+this line is no event
+FAIL  cmd/verge                               0.0 s   0 ok, 1 FAIL
+    panic: out of cheese
+`
+
+func TestReport(t *testing.T) {
+	var b strings.Builder
+	r := newReport(&b)
+	for line := range strings.Lines(said) {
+		r.line([]byte(line))
+	}
+	r.end()
+	if b.String() != reported {
+		t.Errorf("it said:\n%s\nwant:\n%s", b.String(), reported)
+	}
+	const total = "SKIP: 1 tests: there is no Redis\n1 packages ok, 3 FAIL; tests: 2 ok, 2 FAIL, 1 SKIP"
+	if r.total() != total || !r.failed() {
+		t.Errorf("failed: %v, total:\n%s\nwant:\n%s", r.failed(), r.total(), total)
+	}
+}
+
+// A run that tested nothing has not succeeded.
+func TestNothingIsAFailure(t *testing.T) {
+	var b strings.Builder
+	r := newReport(&b)
+	if err := run(exec.Command("true"), r); err != nil || !r.failed() {
+		t.Errorf("error %v, failed %v, want that it failed", err, r.failed())
+	}
+}
+
+// A command's own failure is one, even if every package that it reported passed.
+func TestTheCommandsFailureIsReturned(t *testing.T) {
+	events := t.TempDir() + "/events"
+	passed := `{"Action":"pass","Package":"github.com/verge-id/verge/core","Elapsed":1}` // no newline at its end
+	if err := os.WriteFile(events, []byte(passed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	r := newReport(&b)
+	if err := run(exec.Command("sh", "-c", "cat "+events+"; exit 3"), r); err == nil || r.failed() {
+		t.Errorf("error %v, failed %v, want an error and no failed package", err, r.failed())
+	}
+	if want := "ok    core                                    1.0 s   0 ok\n"; b.String() != want {
+		t.Errorf("it said %q, want %q", b.String(), want)
+	}
+}

@@ -1,0 +1,65 @@
+package long
+
+// Table says which promises are covered in full by the long run alone, and how far the short run goes.
+var Table = []Entry{
+	{
+		Package: "cmd/verge", Test: "TestKill",
+		Only:  "200 kills of a process on each of bolt and Redis",
+		Short: "4 kills on each",
+	},
+	{
+		Package: "cmd/verge", Test: "TestI15IdleConnectionsCostNobodyElseAnything",
+		Only:  "8,000 idle connections under the standard limit for an address, and in front of guests",
+		Short: "1,536 connections in each of these, and 8,000 that are all held by the native core",
+	},
+	{
+		Package: "cmd/verge", Test: "TestRotationInAFleet",
+		Only:  "a minute of full load around a rotation, and each way to hand out the file on both Redis and etcd",
+		Short: "26 seconds of light load; one file on Redis, files copied one after the other on etcd",
+	},
+	{
+		Package: "cmd/verge", Test: "TestGuestsThatFailUnderAServer",
+		Only:  "a guest that never ends; each one takes the server's whole limit of 15 seconds",
+		Short: "guests that trap and guests that take too much memory",
+	},
+	{
+		Package: "kvadapters/etcd", Test: "TestKill9AndReturnUnderLoad",
+		Only:  "three kills of a server that comes back",
+		Short: "one",
+	},
+	{
+		Package: "kvadapters/etcd", Test: "TestALeaderKilledUnderLoadLosesNoAcknowledgedWrite",
+		Only:  "three kills of one leader after the other",
+		Short: "one",
+	},
+	{
+		Package: "testharness/conformance", Test: "TestEngines",
+		Only:  "every test on every engine",
+		Short: "all but six on every engine; each of the six on memory, miniredis and one more (inTurn)",
+	},
+	{
+		Package: "testharness/conformance", Test: "TestMutatedTokens",
+		Only:  "100,000 random mutations of good tokens",
+		Short: "10,000 of them",
+	},
+	{
+		Package: "testharness/conformance", Test: "TestRaces",
+		Only:  "60 rounds of each race to end a session",
+		Short: "10 rounds",
+	},
+	{
+		Package: "testharness/conformance", Test: "TestSingleUseIsLinearizable",
+		Only:  "20,000 histories of exchanges of one token",
+		Short: "2,000 histories",
+	},
+	{
+		Package: "testharness/invariants", Test: "TestI1ValidateIsLinearizable",
+		Only:  "40 to 60 tokens on each store that clients race for while requests and replies are lost",
+		Short: "half of them",
+	},
+	{
+		Package: "testharness/invariants", Test: "TestKillOfRedisUnderAThousandEvents",
+		Only:  "1,000 events in hand when Redis is killed",
+		Short: "400 events",
+	},
+}
