@@ -47,6 +47,7 @@ const (
 	ValidatePath = "/api/v1/verify/validate"
 	SessionsPath = "/api/v1/verify/sessions/" // and the session id
 	HostedPath   = "/verify"                  // where redirect_url leads
+	FilePath     = HostedPath + "/file"       // where a form with a picture is posted
 	ReturnPath   = HostedPath + "/return/"    // and the name of the method that sent the browser away
 )
 

@@ -193,6 +193,9 @@ func (v *visit) act(r session.Record, form url.Values, file []byte) *web.Respons
 	if !ok { // the operator took the method away meanwhile
 		return v.seeOther(v.url())
 	}
+	if file != nil && !m.Show(v.told(m, r), s.State).Camera {
+		return v.page(400, pages.View{Kind: pages.Damaged})
+	}
 	d, err := m.Act(v.ctx, v.told(m, r), method.Step{Form: form, File: file, State: s.State})
 	if errors.Is(err, method.ErrStep) {
 		return v.page(400, pages.View{Kind: pages.Damaged})
