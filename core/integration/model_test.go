@@ -32,7 +32,7 @@ func TestValidatePublisher(t *testing.T) {
 
 var methods = []string{"sandbox", "wallet"}
 
-// A judged is a change of a valid integration, and what Validate says of it.
+// judged is a change of a valid integration, and what Validate must say of it.
 type judged struct {
 	rule   string
 	change func(*Integration)
@@ -40,6 +40,7 @@ type judged struct {
 	want   string // in the error, "" for none
 }
 
+// judge runs Validate on each change.
 func judge(t *testing.T, cases []judged) {
 	t.Helper()
 	for _, c := range cases {
