@@ -101,8 +101,8 @@ func (l Lines) get(name string) string {
 	return ""
 }
 
-// A charged is a request and what it is charged. On a store that instances share, every step is a round
-// trip, so a request costs one.
+// charged is a request, and what it must be charged in one step. On a store that instances share, every step
+// is a round trip.
 type charged struct {
 	name         string
 	handler      Handler

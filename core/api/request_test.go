@@ -153,7 +153,7 @@ func (w *world) completed(t testing.TB) (session.ID, string) {
 	return id, result
 }
 
-// A caller is who calls, and what the API answers to a start, a validation and a reconciliation.
+// caller is who calls, and what the API must answer to a start, a validation and a reconciliation.
 type caller struct {
 	name                       string
 	header                     web.Header
@@ -259,6 +259,7 @@ func (w *world) newKey(t *testing.T, prefix string) string {
 	return text
 }
 
+// calls starts, validates and reconciles with the caller's credentials.
 func (w *world) calls(t *testing.T, c caller) {
 	// Contract 30 is not what is asked here.
 	w.Limiter = &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}

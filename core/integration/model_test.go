@@ -35,7 +35,7 @@ func TestValidatePublisher(t *testing.T) {
 // testCatalog has the methods of the tests' service.
 var testCatalog = testhost.Catalog(testhost.Kind("sandbox", nil, true), testhost.Kind("wallet", nil, false))
 
-// A judged is a change of a valid integration, and what Validate says of it.
+// judged is a change of a valid integration, and what Validate must say of it.
 type judged struct {
 	rule   string
 	change func(*Integration)
@@ -43,6 +43,7 @@ type judged struct {
 	want   string // in the error, "" for none
 }
 
+// judge runs Validate on each change.
 func judge(t *testing.T, cases []judged) {
 	t.Helper()
 	for _, c := range cases {

@@ -18,7 +18,7 @@ type fakeConn struct {
 func (c *fakeConn) RemoteAddr() net.Addr { return c.from }
 func (c *fakeConn) Close() error         { c.closed = true; return nil }
 
-// A crowdCase says in words what happens to a crowd: with "a 10.0.0.1", connection a comes from that
+// crowdCase says in words what happens to a crowd: with "a 10.0.0.1", connection a comes from that
 // address, "a enter" and "a leave" begin and end a request on it, "a await" and "a arrived" begin and end
 // a body over HTTP/2, and "a close" closes it. gone are the connections that gave way, in that order. full
 // are those that were not let in.

@@ -52,7 +52,8 @@ func firstEvent(s *transcript.Step, k abi.Kind) *transcript.Event {
 	return &s.Events[slices.IndexFunc(s.Events, func(e transcript.Event) bool { return e.Kind == k })]
 }
 
-// An alteration of a transcript is seen in a step, from 0, and the replay says what differs.
+// alteration is a change of a transcript, the step in which a replay must see it, from 0, and what the replay
+// must say.
 type alteration struct {
 	of    string
 	alter func(steps []transcript.Step) []transcript.Step
@@ -60,6 +61,7 @@ type alteration struct {
 	says  []string
 }
 
+// differs replays each alteration.
 func (r replayed) differs(t *testing.T, cases []alteration) {
 	t.Helper()
 	for _, c := range cases {

@@ -77,7 +77,7 @@ func fetch(change func(*host.FetchRequest)) []byte {
 	return effect(abi.Fetch, abi.AppendFetch(nil, q))
 }
 
-// A guestSays is a case of what a guest says: the answer to the request, and what the host makes of it.
+// guestSays is what a guest says, the answer to the request, and what the host must make of it.
 type guestSays struct {
 	name   string
 	says   [][]byte

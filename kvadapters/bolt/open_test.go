@@ -90,7 +90,7 @@ func TestOpenNeedsOneGoodMetaPage(t *testing.T) {
 	}
 }
 
-// A noStore is a file that Open refuses, and what the error says besides its path.
+// noStore is a file that Open must refuse, and what the error must say besides the path.
 type noStore struct {
 	name string
 	make func(t *testing.T, path string)

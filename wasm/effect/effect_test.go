@@ -165,7 +165,7 @@ type asked struct {
 	body []byte
 }
 
-// A limit is an effect that is carried out, and one a little above it that is not.
+// limit is an effect that must be carried out, and one a little above it that must not.
 type limit struct {
 	of   string
 	good asked
@@ -263,6 +263,7 @@ func TestFetchesThatAreExcessive(t *testing.T) {
 	}
 }
 
+// holds asks for both effects.
 func (c limit) holds(t *testing.T) {
 	t.Helper()
 	p := &port{}
