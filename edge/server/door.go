@@ -234,7 +234,14 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request, m *member, client 
 	}
 	stream := d.streams[r.URL.Path]
 	if stream == nil {
-		if why := d.takeBody(r, m, req, maxBody); why != nil {
+		large := room{of: &d.s.largeBodies}
+		defer large.giveBack()
+		if maxBody > web.MaxBody && r.ContentLength > web.MaxBody {
+			// A picture takes longer than a form over the uplink of a phone. An error means that the connection
+			// has no deadlines, so there is none to extend.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(largeBodyTime))
+		}
+		if why := d.takeBody(r, m, req, maxBody, &large); why != nil {
 			return d.refuse(req, *why), why
 		}
 	}
@@ -257,8 +264,9 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request, m *member, client 
 	return d.guard(req, func() *web.Response { return d.handle(ctx, req) }), nil
 }
 
-// takeBody waits for the body. Meanwhile the request counts for its connection only.
-func (d *door) takeBody(r *http.Request, m *member, req *web.Request, maxBody int) *refusal {
+// takeBody waits for the body. Meanwhile the request counts for its connection only, and a large body for the
+// room that it has filled.
+func (d *door) takeBody(r *http.Request, m *member, req *web.Request, maxBody int, large *room) *refusal {
 	if r.ContentLength == 0 {
 		return nil
 	}
@@ -269,7 +277,10 @@ func (d *door) takeBody(r *http.Request, m *member, req *web.Request, maxBody in
 		defer m.arrived()
 	}
 	var err error
-	req.Body, err = readBody(r, maxBody)
+	req.Body, err = readBody(r, maxBody, large)
+	if errors.Is(err, errNoRoom) {
+		return &serviceBusy
+	}
 	if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
 		return &bodyTimeout
 	}
@@ -314,7 +325,7 @@ var bodyBuffers = sync.Pool{New: func() any { b := make([]byte, web.MaxBody+1); 
 // readBody reads at most one byte more than the route takes, so that the core can
 // tell that a body is too large. With the pooled buffer, a small body does not cost
 // 16 KiB. A larger one costs what has arrived of it.
-func readBody(r *http.Request, maxBody int) (body []byte, err error) {
+func readBody(r *http.Request, maxBody int, large *room) (body []byte, err error) {
 	buf := bodyBuffers.Get().(*[]byte)
 	defer bodyBuffers.Put(buf)
 	most := maxBody + 1
@@ -327,6 +338,9 @@ func readBody(r *http.Request, maxBody int) (body []byte, err error) {
 		case err != nil:
 			return nil, err
 		case n == len(*buf):
+			if !large.take(int64(n)) {
+				return nil, errNoRoom
+			}
 			body, n = append(body, *buf...), 0
 		}
 	}

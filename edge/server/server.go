@@ -153,6 +153,8 @@ type Server struct {
 	public   *door
 	admin    *door
 	ops      *http.Server
+
+	largeBodies atomic.Int64 // bytes; see room
 }
 
 // New returns a server that does not serve yet. It panics if Engine, Routes or Public
