@@ -52,7 +52,8 @@ func newWalk(t *testing.T, before ...step) *walk {
 	site := demo.New(demo.Config{
 		BaseURL: h.BaseURL, DemoURL: url,
 		SecretKey: h.Publisher.SecretKey, WebhookSecret: h.Publisher.L1.WebhookSecret,
-		IntegrationL1: h.Publisher.L1.ID, IntegrationL2: h.Publisher.L2.ID,
+		Offers: []demo.Offer{{IntegrationID: h.Publisher.L1.ID, Title: "Estimate my age"},
+			{IntegrationID: h.Publisher.L2.ID, Title: "Check a document"}},
 		Now: h.Now,
 	})
 	server := &http.Server{Handler: site}

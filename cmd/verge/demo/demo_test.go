@@ -130,7 +130,8 @@ func newFixture(t *testing.T) *fixture {
 	demoURL := "http://" + server.Listener.Addr().String()
 	site := New(Config{
 		BaseURL: verge.URL, DemoURL: demoURL,
-		SecretKey: secretKey, WebhookSecret: webhookSecret, IntegrationL1: l1, IntegrationL2: l2,
+		SecretKey: secretKey, WebhookSecret: webhookSecret, Offers: offers,
+		Counterparts: &Secrets{Bank: "bank secret", Camera: "camera-token"},
 		Now: func() time.Time { return testNow },
 	})
 	server.Config.Handler = site
@@ -218,10 +219,10 @@ func TestStart(t *testing.T) {
 	}{
 		{"spec Start: nothing chosen", url.Values{}, map[string]any{"integration_id": l1}},
 		{"spec Start: L2 is another integration",
-			url.Values{"level": {"L2"}, "language": {""}, "external_user_id": {""}},
+			url.Values{"integration": {l2}, "language": {""}, "external_user_id": {""}},
 			map[string]any{"integration_id": l2}},
 		{"spec Start: language and user go along",
-			url.Values{"level": {"L1"}, "language": {"pt"}, "external_user_id": {"sandbox:init_error"}},
+			url.Values{"integration": {l1}, "language": {"pt"}, "external_user_id": {"sandbox:init_error"}},
 			map[string]any{"integration_id": l1, "language": "pt", "external_user_id": "sandbox:init_error"}},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
