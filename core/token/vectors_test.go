@@ -239,6 +239,13 @@ func makeVectors(t *testing.T) vectorFile {
 		},
 		{"kept answer", Replay, "", map[string]string{"name": "r/x"}, 0},
 		{"empty claims", Result, ResultPrefix, struct{}{}, 0},
+		{
+			"a method's secret for a guest",
+			MethodSecret,
+			"",
+			map[string]string{"method": "bankid", "name": "client_secret", "secret": "only for tests"},
+			0,
+		},
 	} {
 		key := vectorRing[v.key]
 		claims, err := json.Marshal(v.claims)
