@@ -73,11 +73,3 @@ func reasonOf(reason string) string {
 	}
 	return among(methodReasons, reason)
 }
-
-// among returns name as the list has it, or "other".
-func among(list []string, name string) string {
-	if i := slices.Index(list, name); i >= 0 {
-		return list[i]
-	}
-	return countOther
-}

@@ -929,7 +929,7 @@ switch reason {`,
 	{
 		breaks: "a webhook to a private address can be configured",
 		pkg:    "edge/egress",
-		old:    `c.guard.SafeAddr(addr) != nil`,
+		old:    `c.safeAddr(addr) != nil`,
 		new:    `c.guard == nil`,
 		ask:    []string{"./edge/egress"},
 	},
@@ -1683,6 +1683,28 @@ func (g *groupState) unlock() {}`,
 		ask:    []string{"./edge/egress TestPrivateDestinations|TestPlainHTTP"},
 	},
 
+	{
+		breaks: "every method reaches the private network that one is allowed",
+		pkg:    "edge/egress",
+		old:    `w, ok := c.methods[method]; ok`,
+		new:    `w, ok := c.methods["bankid"]; ok`,
+		ask:    []string{"./edge/egress"},
+	},
+	{
+		breaks: "a method with a private network asks a cloud for the machine's credentials",
+		pkg:    "edge/egress",
+		old:    `return p.Contains(a)`,
+		new:    `return p.Contains(a) && p.Bits() == 0`,
+		ask:    []string{"./edge/egress TestOnlyTheMethod"},
+	},
+	{
+		breaks: "a request takes more time than the limit, because it asks for it",
+		pkg:    "edge/egress",
+		old:    `min(limit, req.Timeout)`,
+		new:    `req.Timeout`,
+		ask:    []string{"./edge/egress TestTheTimeOf"},
+	},
+
 	// The way in.
 	{
 		breaks: "anybody names their own address in X-Forwarded-For (contract 30)",
@@ -1999,8 +2021,8 @@ func (g *groupState) unlock() {}`,
 		breaks: "a guest counts what it likes, and ends the process with the byte 0xff",
 		pkg:    "core/host",
 		old:    `return countOther`,
-		new:    `return event`,
-		ask:    []string{"./core/host", "./edge/server TestCountsAre"},
+		new:    `return name`,
+		ask:    []string{"./core/host", "./edge/server TestCountsAre|TestMeasurementsAre"},
 	},
 	{
 		breaks: "a fault of the host that a guest finds is taken for its success",
