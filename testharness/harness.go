@@ -275,7 +275,8 @@ func (h *Harness) host(log *slog.Logger, metrics *server.Metrics) host.Host {
 	ring, err := h.Keyring.Ring(ringHost, h.opts.Random, h.Now)
 	h.must(err)
 	return host.Host{
-		KV: h.KV, Sealer: ring, Now: h.Now, Random: h.opts.Random, Log: log, Count: metrics.Count,
+		KV: h.KV, Sealer: ring, Now: h.Now, Random: h.opts.Random, Log: log,
+		Count: metrics.Count, Measure: metrics.Measure,
 		Fetch: egress.New(egress.Config{Dev: true, Timeout: h.opts.WebhookTimeout}),
 	}
 }
