@@ -26,9 +26,8 @@ func PackMethods(list []method.Config) []abi.Method {
 	return packed
 }
 
-// UnpackMethods returns the methods of a configuration whose secrets are plain (abi.OpenSecrets). dev is the
-// service's.
-func UnpackMethods(list []abi.Method, dev bool) []method.Config {
+// UnpackMethods returns the methods of a configuration whose secrets are plain (abi.OpenSecrets).
+func UnpackMethods(list []abi.Method) []method.Config {
 	var all []method.Config
 	for _, m := range list {
 		all = append(all, method.Config{
@@ -39,7 +38,6 @@ func UnpackMethods(list []abi.Method, dev bool) []method.Config {
 			Settings: m.Settings,
 			Secrets:  m.Secrets,
 			Keys:     m.Keys,
-			Dev:      dev,
 		})
 	}
 	return all
