@@ -88,6 +88,10 @@ type Config struct {
 	// does.
 	Fetch host.Fetcher
 
+	// Sign signs with the private keys of verification methods, such as (*signing.Signer).Sign. Nil: there are
+	// no keys.
+	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
+
 	// Server has limits, timeouts, TLS, proxies and everything else for the network. Open fills in
 	// the engine, the store, the listeners and the log. It fills in the metrics and the page if they
 	// are nil.
@@ -221,8 +225,9 @@ func (s *Service) open(ctx context.Context) error {
 		return err
 	}
 	s.host = host.Host{
-		KV: store, Sealer: s.ring, Fetch: c.Fetch,
-		Now: c.Now, Random: c.Random, Log: c.Log, Count: c.Server.Metrics.Count, Wake: s.wake,
+		KV: store, Sealer: s.ring, Fetch: measured{c.Fetch, c.Server.Metrics.Measure}, Sign: c.Sign,
+		Now: c.Now, Random: c.Random, Log: c.Log, Wake: s.wake,
+		Count: c.Server.Metrics.Count, Measure: c.Server.Metrics.Measure,
 	}
 	if s.native, err = core.New(c.Core, s.host); err != nil {
 		return err

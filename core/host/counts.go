@@ -31,9 +31,12 @@ var counts = []string{
 // CountName returns the name under which an event is counted: the event's own name if the list has it,
 // otherwise "other". A module that is newer than its host may count what the host does not know. A
 // hostile one counts anything.
-func CountName(event string) string {
-	if i := slices.Index(counts, event); i >= 0 {
-		return counts[i]
+func CountName(event string) string { return among(counts, event) }
+
+// among returns name as the list has it, or "other".
+func among(list []string, name string) string {
+	if i := slices.Index(list, name); i >= 0 {
+		return list[i]
 	}
 	return countOther
 }

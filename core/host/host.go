@@ -20,7 +20,8 @@ type Host struct {
 
 	// Sign signs a message with the private key of that name. The algorithm is a JWS name: ES256, RS256, PS256
 	// or EdDSA. The signature has the form that JWS gives it. The keys stay with the engine, so that neither the
-	// core nor a guest ever holds one. Nil: there are no keys.
+	// core nor a guest ever holds one. A name that no key has is ErrNoSuchKey. Any other error says that this
+	// key cannot sign so, and its text is for the log. Nil: there are no keys.
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
 
 	// Now is the wall clock.
@@ -36,6 +37,9 @@ type Host struct {
 	// Count gets events that are worth a metric: one of the Count constants. Nil discards them.
 	Count func(event string)
 
+	// Measure gets events of verification methods that are worth a metric. Nil discards them.
+	Measure func(m Measurement)
+
 	// Wake hints that a task of p falls due at due, so that a sleeping runner can look again. If a hint
 	// is lost, the task only runs later. Nil: the runner polls.
 	Wake func(p kv.Partition, due time.Time)
@@ -49,6 +53,12 @@ var ErrNotAuthentic = errors.New("host: not authentic")
 // not have the key yet (contract 16). The token may be good. The caller is told to come again, and
 // nothing is decided.
 var ErrKeyAwaited = errors.New("host: sealed with a key that this instance has not read yet")
+
+// ErrNoSuchKey is the answer of Sign for a name that no private key has.
+var ErrNoSuchKey = errors.New("host: there is no private key of that name")
+
+// MethodSecret is the purpose under which a host seals the secrets of methods for a guest.
+const MethodSecret = "method-secret"
 
 // ClockMargin is the largest difference that the clocks of instances may have.
 const ClockMargin = 5 * time.Minute

@@ -63,7 +63,7 @@ type Config struct {
 }
 
 // KeyName is the name by which Host.Sign knows a key of the method.
-func (c Config) KeyName(key string) string { return c.Name + "/" + key }
+func (c Config) KeyName(key string) string { return c.Name + "_" + key }
 
 // HasNoSettings reports whether the configuration says nothing that only its kind would know.
 func (c Config) HasNoSettings() bool {

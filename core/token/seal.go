@@ -26,9 +26,12 @@ const (
 	Replay    = "replay"         // answers kept for an Idempotency-Key
 	Event     = "event"          // events at rest
 	recordMAC = "record"         // MAC of what the store holds
+
+	MethodSecret = host.MethodSecret // secrets of methods in a guest's configuration
 )
 
-var purposes = []string{Flow, Provider, Result, SessionID, Secret, Replay, Event, TestID, recordMAC}
+var purposes = []string{Flow, Provider, Result, SessionID, Secret, Replay, Event, TestID, recordMAC,
+	MethodSecret}
 
 // HKDF labels. A new format version needs new ones.
 const (

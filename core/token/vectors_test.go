@@ -248,6 +248,13 @@ func (f *vectorFile) addValid(t *testing.T) {
 		},
 		{"kept answer", Replay, "", map[string]string{"name": "r/x"}, 0},
 		{"empty claims", Result, ResultPrefix, struct{}{}, 0},
+		{
+			"a method's secret for a guest",
+			MethodSecret,
+			"",
+			map[string]string{"method": "bankid", "name": "client_secret", "secret": "only for tests"},
+			0,
+		},
 	} {
 		key := vectorRing[v.key]
 		claims, err := json.Marshal(v.claims)

@@ -12,8 +12,13 @@
 //   - Connecting takes at most 3 s, and the whole exchange, with the body, at most 10 s. An answer that
 //     stalls after its status is a timeout and not an answer. At most 64 KiB of the body are read. The
 //     rest is cut off, which is no error.
+//     A request may ask for less time, and never for more.
 //   - A request is sent once. There is one exception: if its first byte could not be written to a kept
 //     connection, it is sent on a new one.
+//
+// A verification method may need what nobody else gets: a private certificate authority, or addresses of a
+// private network. The operator allows it by the method's name ([Allowance]). Such a method has connections
+// of its own, so no other request can use one that was made by its allowance.
 //
 // Not promised: that a public address belongs to the receiver whose name it has. TLS proves that, the
 // guard does not.
@@ -24,6 +29,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +38,7 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -66,9 +73,53 @@ type Config struct {
 	RootCAs   *x509.CertPool // nil: the system's
 	UserAgent string         // for requests that set none; "": "Verge"
 
+	// Methods has what single verification methods are allowed, by their names (host.FetchRequest.For).
+	// Nobody else gains anything by it. Nil: no method is allowed anything.
+	Methods map[string]Allowance
+
 	// Lookup resolves names. Nil: the system's resolver. Its answers are not trusted: the guard checks
 	// them like all others.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+}
+
+// Allowance is what a verification method is allowed beside public addresses and the roots of Config. The zero
+// value allows nothing.
+//
+// The core says for which method it asks. Whoever makes a module that Verge runs as a guest decides what that
+// module says. So an allowance is as safe as the module.
+type Allowance struct {
+	// RootCAs are trusted instead of Config.RootCAs. Nil: those.
+	RootCAs *x509.CertPool
+
+	// PrivateNetwork allows the addresses of private networks: 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 and
+	// fc00::/7. Loopback is still for Dev alone. Link-local addresses, and those on which clouds give out the
+	// machine's credentials, stay forbidden.
+	PrivateNetwork bool
+}
+
+// ParseRoots returns the certificate authorities of a PEM file. It refuses a file that has none, or something
+// else beside them, such as a private key.
+func ParseRoots(file []byte) (*x509.CertPool, error) {
+	pool, n := x509.NewCertPool(), 0
+	for {
+		block, rest := pem.Decode(file)
+		if block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			return nil, fmt.Errorf("block %d is a %s; only certificates belong there", n+1, block.Type)
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d cannot be read: %w", n+1, err)
+		}
+		pool.AddCert(cert)
+		n, file = n+1, rest
+	}
+	if n == 0 {
+		return nil, errors.New("there is no certificate in it; PEM begins with -----BEGIN CERTIFICATE-----")
+	}
+	return pool, nil
 }
 
 // maxTimeout bounds Config.Timeout: who claims a task leases it for longer than
@@ -102,6 +153,13 @@ func (c Config) Validate() problem.List {
 
 // Client is a host.Fetcher. It may be used concurrently.
 type Client struct {
+	*way    // of all requests that have none of their own
+	methods map[string]*way
+}
+
+// way is how requests reach their destination: the addresses that they may connect to, and the connections
+// that are kept for them.
+type way struct {
 	cfg       Config
 	guard     *ssrf.Guardian
 	transport *http.Transport
@@ -114,7 +172,8 @@ var (
 	errNotAllowed = errors.New("destination not allowed")
 	errNumeric    = fmt.Errorf("%w: the host is a number in disguise, write the address plainly or use a name",
 		errNotAllowed)
-	errPlain = fmt.Errorf("%w: plain http goes to loopback addresses only", errNotAllowed)
+	errMetadata = fmt.Errorf("%w: clouds give out the machine's credentials at this address", errNotAllowed)
+	errPlain    = fmt.Errorf("%w: plain http goes to loopback addresses only", errNotAllowed)
 )
 
 // New returns a client. It opens no connection yet.
@@ -127,23 +186,59 @@ func New(c Config) *Client {
 	or(&c.IdlePerHost, 16)
 	or(&c.UserAgent, "Verge")
 
+	cl := &Client{way: newWay(c, Allowance{}), methods: map[string]*way{}}
+	for name, a := range c.Methods {
+		if a != (Allowance{}) {
+			cl.methods[name] = newWay(c, a)
+		}
+	}
+	return cl
+}
+
+// These are the prefixes that Allowance.PrivateNetwork allows. The shared space 100.64.0.0/10 is not among
+// them: a cloud gives out credentials in it.
+var privateV4Prefixes = []netip.Prefix{
+	netip.MustParsePrefix("10.0.0.0/8"),
+	netip.MustParsePrefix("172.16.0.0/12"),
+	netip.MustParsePrefix("192.168.0.0/16"),
+}
+
+var privateV6Prefixes = []netip.Prefix{netip.MustParsePrefix("fc00::/7")}
+
+// metadata is where, within private networks, clouds give out the machine's credentials: AWS, Google, Oracle and
+// Scaleway.
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("fd00:ec2::/32"),
+	netip.MustParsePrefix("fd20:ce::/48"),
+	netip.MustParsePrefix("fd00:c1::/32"),
+	netip.MustParsePrefix("fd00:42::42/128"),
+}
+
+func newWay(c Config, a Allowance) *way {
+	if a.RootCAs != nil {
+		c.RootCAs = a.RootCAs
+	}
 	options := []ssrf.Option{
 		ssrf.WithAnyPort(),
 		// Azure's host agent gives out the machine's credentials on this address, which no registry
 		// reserves.
 		ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("168.63.129.16/32")),
 	}
+	var v4, v6 []netip.Prefix
 	if c.Dev {
-		options = append(options,
-			ssrf.WithAllowedV4Prefixes(netip.MustParsePrefix("127.0.0.0/8")),
-			ssrf.WithAllowedV6Prefixes(netip.MustParsePrefix("::1/128")))
+		v4 = append(v4, netip.MustParsePrefix("127.0.0.0/8"))
+		v6 = append(v6, netip.MustParsePrefix("::1/128"))
 	}
-	cl := &Client{cfg: c, guard: ssrf.New(options...)}
+	if a.PrivateNetwork {
+		v4, v6 = append(v4, privateV4Prefixes...), append(v6, privateV6Prefixes...)
+	}
+	options = append(options, ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...))
+	w := &way{cfg: c, guard: ssrf.New(options...)}
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
-	cl.transport = &http.Transport{
+	w.transport = &http.Transport{
 		Proxy:                  nil, // explicitly: the default transport asks the environment
-		DialContext:            cl.dial,
+		DialContext:            w.dial,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.RootCAs},
 		TLSHandshakeTimeout:    c.ConnectTimeout,
 		DisableCompression:     true,
@@ -154,7 +249,15 @@ func New(c Config) *Client {
 		// HTTP/2 would put all events of a receiver on one connection, where they would stall together.
 		Protocols: http1,
 	}
-	return cl
+	return w
+}
+
+// to returns the way of the method with that name, or the way of all others.
+func (c *Client) to(method string) *way {
+	if w, ok := c.methods[method]; ok {
+		return w
+	}
+	return c.way
 }
 
 func or[T comparable](v *T, def T) {
@@ -167,10 +270,14 @@ func or[T comparable](v *T, def T) {
 // Fetch does one exchange. Its errors are *host.FetchError. None quotes the URL, whose path or query
 // may hold a receiver's secret.
 func (c *Client) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	limit := c.cfg.Timeout
+	if req.Timeout > 0 {
+		limit = min(limit, req.Timeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var seen stage
-	resp, err := c.exchange(httptrace.WithClientTrace(ctx, seen.trace()), req)
+	resp, err := c.to(req.For).exchange(httptrace.WithClientTrace(ctx, seen.trace()), req)
 	if err != nil {
 		// The transport reports its own cancellation in several texts. All of them come with a passed
 		// deadline.
@@ -179,7 +286,7 @@ func (c *Client) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchRe
 	return resp, nil
 }
 
-func (c *Client) exchange(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+func (c *way) exchange(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	u, err := c.destination(req.URL)
 	if err != nil {
 		return host.FetchResponse{}, err
@@ -231,7 +338,7 @@ func (c *Client) exchange(ctx context.Context, req host.FetchRequest) (host.Fetc
 }
 
 // destination checks what the URL alone shows.
-func (c *Client) destination(raw string) (*url.URL, error) {
+func (c *way) destination(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the URL is malformed", errNotAllowed)
@@ -249,7 +356,12 @@ func (c *Client) destination(raw string) (*url.URL, error) {
 
 // Check refuses a URL to which Fetch will never send anything, so that it can be refused when it is
 // configured. It does not ask the DNS. A name with a private address is found only when it is dialled.
-func (c *Client) Check(raw string) error {
+func (c *Client) Check(raw string) error { return c.way.check(raw) }
+
+// CheckFor is Check for the requests of the method with that name.
+func (c *Client) CheckFor(method, raw string) error { return c.to(method).check(raw) }
+
+func (c *way) check(raw string) error {
 	u, err := c.destination(raw)
 	if err != nil {
 		return err
@@ -269,10 +381,31 @@ func (c *Client) Check(raw string) error {
 	if u.Scheme == "http" && !addr.IsLoopback() {
 		return errPlain
 	}
-	if c.guard.SafeAddr(addr) != nil {
+	if c.safeAddr(addr) != nil {
 		return fmt.Errorf("%w: %s is not a public address", errNotAllowed, u.Hostname())
 	}
 	return nil
+}
+
+// safe refuses a socket's address that this way does not lead to.
+func (c *way) safe(network, address string, conn syscall.RawConn) error {
+	if at, err := netip.ParseAddrPort(address); err == nil && isMetadata(at.Addr()) {
+		return errMetadata
+	}
+	return c.guard.Safe(network, address, conn)
+}
+
+// safeAddr is safe for an address that a URL has.
+func (c *way) safeAddr(addr netip.Addr) error {
+	if isMetadata(addr) {
+		return errMetadata
+	}
+	return c.guard.SafeAddr(addr)
+}
+
+func isMetadata(a netip.Addr) bool {
+	a = a.WithZone("") // a prefix contains no address that has a zone
+	return slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 func isLocalhost(name string) bool {
@@ -310,7 +443,7 @@ func isLoopback(address string) bool {
 // dial connects to the first address of the name that answers. The guard is in the dialer's Control,
 // which runs for each socket with the address to which it is about to connect. Here the name is in
 // ASCII, whatever script the URL has.
-func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (c *way) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	name, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
@@ -324,7 +457,7 @@ func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, erro
 			if ctx.Value(plain{}) != nil && !isLoopback(address) {
 				return errPlain
 			}
-			return c.guard.Safe(network, address, conn)
+			return c.safe(network, address, conn)
 		},
 	}
 	if _, err := netip.ParseAddr(name); err == nil || c.cfg.Lookup == nil {

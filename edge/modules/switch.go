@@ -109,8 +109,9 @@ func (s *Switch) start(ctx context.Context, at edge.Setup) error {
 	})
 	s.host, err = wasmhost.New(ctx, wasmhost.Config{
 		Module: first.WASM, Guest: guest, KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
-		Log: h.Log, Count: h.Count, Wake: h.Wake, Random: h.Random, Interruptible: s.config.Interruptible,
-		Observer: observer{metrics, s}, Cache: s.cache.library(),
+		Sign: h.Sign, Log: h.Log, Count: h.Count, Measure: h.Measure, Wake: h.Wake, Random: h.Random,
+		Interruptible: s.config.Interruptible,
+		Observer:      observer{metrics, s}, Cache: s.cache.library(),
 	})
 	slow.Stop()
 	if err != nil {

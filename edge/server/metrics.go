@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +21,9 @@ type Metrics struct {
 	seconds  *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 	events   *prometheus.CounterVec
+
+	methods methodMetrics
+	known   atomic.Pointer[map[string]bool] // the configured methods; nil: nobody has said which
 
 	connections *prometheus.GaugeVec
 	turnedAway  *prometheus.CounterVec
@@ -41,7 +45,8 @@ type Metrics struct {
 // process and of the build.
 func NewMetrics() *Metrics {
 	m := &Metrics{
-		reg: prometheus.NewRegistry(),
+		reg:     prometheus.NewRegistry(),
+		methods: newMethodMetrics(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_http_requests_total",
 			Help: "Requests answered, by route and status. " +
@@ -103,6 +108,7 @@ func NewMetrics() *Metrics {
 		}, []string{"what"}),
 	}
 	m.reg.MustRegister(m.requests, m.seconds, m.inFlight, m.connections, m.turnedAway, m.events,
+		m.methods.events, m.methods.fetch,
 		m.jobs, m.jobLag, m.jobSeconds, m.jobsRunning, m.deferred, m.claimErrors, m.missingKeys, m.sealingKey,
 		m.storeFailing, m.storeRefused,
 		collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),

@@ -21,17 +21,63 @@ func TestCountsAreNamesOfTheList(t *testing.T) {
 		strings.Repeat("x", 1<<20), "a\nverge_events_total{event=\"b\"} 1"} {
 		m.Count(event)
 	}
+	const want = `verge_events_total{event="other"} 5; verge_events_total{event="webhook_dead"} 1`
+	if got := scraped(m, "verge_events_total"); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// scraped returns the lines of the metrics that begin with one of the names.
+func scraped(m *Metrics, names ...string) string {
 	w := httptest.NewRecorder()
 	m.handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	var lines []string
 	for line := range strings.Lines(w.Body.String()) {
-		if strings.HasPrefix(line, "verge_events_total") {
-			lines = append(lines, strings.TrimSpace(line))
+		for _, name := range names {
+			if strings.HasPrefix(line, name) {
+				lines = append(lines, strings.TrimSpace(line))
+			}
 		}
 	}
-	const want = `verge_events_total{event="other"} 5; verge_events_total{event="webhook_dead"} 1`
-	if got := strings.Join(lines, "; "); got != want {
-		t.Errorf("%s\nwant %s", got, want)
+	return strings.Join(lines, "; ")
+}
+
+// Only a configured method becomes a label. What a module makes up about methods becomes no time series.
+func TestMeasurementsAreOfConfiguredMethods(t *testing.T) {
+	const total, seconds = "verge_method_total", "verge_method_fetch_seconds_"
+	m := NewMetrics()
+	m.Measure(host.Measurement{Method: "bankid", Event: host.MethodBegun})
+	const before = total + `{event="begun",method="other",reason=""} 1`
+	if got := scraped(m, total); got != before {
+		t.Errorf("before anybody has said which methods there are: %s\nwant %s", got, before)
+	}
+
+	m = NewMetrics()
+	m.Methods([]string{"bankid", "face"})
+	for _, e := range []host.Measurement{
+		{Method: "bankid", Event: host.MethodBegun},
+		{Method: "face", Event: host.MethodAttemptFailed, Reason: "below"},
+		{Method: "bankid", Event: host.MethodFetched, Took: 30 * time.Millisecond},
+		{Method: "bankid", Event: host.MethodFetchFailed, Reason: host.FetchTimeout, Took: 5 * time.Second},
+		{Method: "\xff", Event: "\xff", Reason: "\xff"},
+		{Method: strings.Repeat("x", 1<<20), Event: "svc_sk_secret", Reason: "4711"},
+		{Method: "a\n" + total + "{} 1", Event: "", Reason: ""},
+	} {
+		m.Measure(e)
+	}
+	for want, got := range map[string]string{
+		total + `{event="attempt_failed",method="face",reason="below"} 1; ` +
+			total + `{event="begun",method="bankid",reason=""} 1; ` +
+			total + `{event="fetch_failed",method="bankid",reason="timeout"} 1; ` +
+			total + `{event="fetched",method="bankid",reason=""} 1; ` +
+			total + `{event="other",method="other",reason=""} 1; ` +
+			total + `{event="other",method="other",reason="other"} 2`: scraped(m, total),
+		seconds + `sum{method="bankid"} 5.03; ` + seconds + `count{method="bankid"} 2`: scraped(m, seconds+"sum",
+			seconds+"count"),
+	} {
+		if got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
 	}
 }
 

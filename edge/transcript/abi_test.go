@@ -42,5 +42,5 @@ func TestNamesAreTheABIs(t *testing.T) {
 		}
 	}
 	check("entry", entries, 9, "self-test", func(n int) string { return transcript.EntryName(abi.Entry(n)) })
-	check("record", records, 10, "respond", func(n int) string { return transcript.KindName(abi.Kind(n)) })
+	check("record", records, 12, "respond", func(n int) string { return transcript.KindName(abi.Kind(n)) })
 }

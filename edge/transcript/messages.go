@@ -105,9 +105,11 @@ var kinds = map[abi.Kind]kind{
 	abi.KVSpend: asked("spend", of(abi.ReadSpend), of(abi.ReadTimes), nil),
 	abi.Fetch: {"fetch", of(abi.ReadFetch), map[abi.Status]reading{
 		abi.OK: of(abi.ReadFetched), abi.NoAnswer: of(readFetchError)}},
-	abi.Log:   {"log", text, nil},
-	abi.Count: {"count", text, nil},
-	abi.Wake:  {"wake", of(readWake), nil},
+	abi.Sign:    asked("sign", of(abi.ReadSign), text, map[abi.Status]reading{abi.NotFound: nothing}),
+	abi.Log:     {"log", text, nil},
+	abi.Count:   {"count", text, nil},
+	abi.Wake:    {"wake", of(readWake), nil},
+	abi.Measure: {"measure", of(abi.ReadTold), nil},
 }
 
 var statuses = map[abi.Status]string{

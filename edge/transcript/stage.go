@@ -57,6 +57,12 @@ func (s *stage) count(event string) { s.notice(abi.Count, []byte(event)) }
 
 func (s *stage) wake(p kv.Partition, due time.Time) { s.notice(abi.Wake, abi.AppendWake(nil, p, due)) }
 
+// measure tells an event of a method as a guest does: the lists make one text of all that they do not have.
+func (s *stage) measure(m host.Measurement) {
+	m = host.Told(m.Method, m.Event, m.Reason)
+	s.notice(abi.Measure, abi.AppendTold(nil, abi.Told{Method: m.Method, Event: m.Event, Reason: m.Reason}))
+}
+
 // Write implements io.Writer: a line of the log is a notice.
 func (s *stage) Write(line []byte) (int, error) {
 	s.notice(abi.Log, append([]byte(nil), line[:len(line)-1]...))
@@ -87,11 +93,11 @@ func (e Engine) start(
 	if err != nil {
 		return nil, nil, err
 	}
-	store, fetch := effect.Store(s.effect), effect.Fetcher(s.effect)
+	store, fetch, sign := effect.Store(s.effect), effect.Fetcher(s.effect), effect.Signer(s.effect).Sign
 	if e.Guest == nil {
 		r, err = core.New(settings.Unpack(c), host.Host{
-			KV: store, Fetch: fetch, Sealer: ring,
-			Now: s.clock, Random: &s.entropy, Log: s.logger(), Count: s.count, Wake: s.wake,
+			KV: store, Fetch: fetch, Sealer: ring, Sign: sign,
+			Now: s.clock, Random: &s.entropy, Log: s.logger(), Count: s.count, Measure: s.measure, Wake: s.wake,
 		})
 		return r, func() error { return nil }, err
 	}
@@ -101,8 +107,8 @@ func (e Engine) start(
 	}
 	g, err := wasmhost.New(ctx, wasmhost.Config{
 		Compiled: e.Guest, Guest: c, Sealer: sealer,
-		KV: store, Meter: store, Fetch: fetch,
-		Log: s.logger(), Count: s.count, Wake: s.wake,
+		KV: store, Meter: store, Fetch: fetch, Sign: sign,
+		Log: s.logger(), Count: s.count, Measure: s.measure, Wake: s.wake,
 		Instances: 1, MemoryFull: 1 << 31, // never replaced: a new instance would read again what this one knows
 		Random: &s.entropy,
 		Clock:  wasmhost.Clock{Wall: s.clock, Mono: func() time.Duration { return s.now.Sub(s.start) }},

@@ -21,6 +21,9 @@ func (panicking) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, 
 	panic("a secret")
 }
 
+// sign signs as host.Host does.
+func (panicking) sign(context.Context, string, string, []byte) ([]byte, error) { panic("a secret") }
+
 // vast is a store and a fetcher whose answers are larger than a guest accepts.
 type vast struct{ kv.KV }
 
@@ -35,6 +38,7 @@ func (vast) Commit(context.Context, kv.Tx) error {
 func (vast) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, error) {
 	return host.FetchResponse{Status: 200, Body: vastness}, nil
 }
+func (vast) sign(context.Context, string, string, []byte) ([]byte, error) { return vastness, nil }
 
 // An effect that fails in the host must be an error only of the request that asked for it. For a commit
 // the outcome must be unknown.
@@ -42,7 +46,10 @@ func TestEffectsThatFailInTheHost(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		kv   func(kv.KV) kv.KV
-		out  host.Fetcher
+		out  interface {
+			host.Fetcher
+			sign(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
+		}
 		says string
 	}{
 		{"panic", func(s kv.KV) kv.KV { return panicking{s} }, panicking{}, "the host failed"},
@@ -53,6 +60,7 @@ func TestEffectsThatFailInTheHost(t *testing.T) {
 			told := &observed{}
 			cfg := config(t, badGuest)
 			cfg.KV, cfg.Fetch, cfg.Instances, cfg.Observer = c.kv(cfg.KV), c.out, 1, told
+			cfg.Sign = c.out.sign
 			cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 			e := start(t, cfg)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -63,7 +71,7 @@ func TestEffectsThatFailInTheHost(t *testing.T) {
 				s := e.Stats()
 				return s.InFlight == 1 && s.Queued == 0
 			})
-			for path, status := range map[string]string{"/get": "3", "/commit": "4", "/fetch": "5"} {
+			for path, status := range map[string]string{"/get": "3", "/commit": "4", "/fetch": "5", "/sign": "3"} {
 				r := get(e, t.Context(), path)
 				body := string(r.Body)
 				if r.Status != 200 || !strings.HasPrefix(body, status) || !strings.Contains(body, c.says) {
@@ -77,7 +85,7 @@ func TestEffectsThatFailInTheHost(t *testing.T) {
 			if strings.Contains(log.String(), "a secret") || strings.Contains(log.String(), "a guest failed") {
 				t.Errorf("the log: %s", &log)
 			}
-			if n := strings.Count(log.String(), "panic in an effect"); n != map[string]int{"panic": 3}[c.name] {
+			if n := strings.Count(log.String(), "panic in an effect"); n != map[string]int{"panic": 4}[c.name] {
 				t.Errorf("the log tells of %d panics: %s", n, &log)
 			}
 			for _, cause := range []string{wasmhost.CauseTrap, wasmhost.CauseProtocol, wasmhost.CauseHost} {

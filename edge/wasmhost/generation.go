@@ -238,8 +238,8 @@ const selfTestTime = 30 * time.Second
 // clockOff is how much a guest's clock may differ from the host's.
 const clockOff = time.Second
 
-// selfTest refuses a module whose instances have the same randomness, use another clock, or cannot
-// answer.
+// selfTest refuses a module whose instances have the same randomness, use another clock, take the refusal of a
+// signature for something else, or cannot answer.
 func (g *generation) selfTest(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, selfTestTime)
 	defer cancel()
@@ -253,6 +253,9 @@ func (g *generation) selfTest(ctx context.Context) error {
 			sec, nsec := g.engine.cfg.Clock.wall()
 			if off := self.Now.Sub(time.Unix(sec, int64(nsec))); off.Abs() > clockOff {
 				return fmt.Errorf("its clock is off by %s", off)
+			}
+			if self.Signed != abi.NotFound {
+				return errSigned
 			}
 			if !random(self) || seen[string(self.Random)] {
 				return errRepeats
@@ -271,7 +274,10 @@ func (g *generation) selfTest(ctx context.Context) error {
 	return nil
 }
 
-var errRepeats = errors.New("what it takes for random repeats itself")
+var (
+	errRepeats = errors.New("what it takes for random repeats itself")
+	errSigned  = errors.New("it was told that there is no key of a name, and takes that for something else")
+)
 
 func random(self abi.Self) bool {
 	return len(self.Random) == 32 && !bytes.Equal(self.Random, make([]byte, 32))
@@ -289,6 +295,9 @@ func (g *generation) testReplacement(ctx context.Context, slot int, mod api.Modu
 	self, err := draw(ctx, mod)
 	if err != nil {
 		return fmt.Errorf("wasmhost: testing the guest: %w", err)
+	}
+	if self.Signed != abi.NotFound {
+		return fmt.Errorf("wasmhost: the guest is refused: %w", errSigned)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -72,6 +72,8 @@ func inGuest(
 			KV:        on.KV,
 			Meter:     ratelimit.NewLocal(0).Meter(),
 			Fetch:     on.Fetch,
+			Sign:      on.Sign,
+			Measure:   on.Measure,
 			Sealer:    on.Sealer,
 			Log:       on.Log,
 			Instances: 1,

@@ -28,7 +28,7 @@ const (
 	maxNotices = 256      // of one export
 	maxMessage = 4 << 10  // bytes of a log line's message, and of a failure's text
 	maxAttrs   = 64       // of a log line
-	maxKey     = 64       // bytes of an attribute's name
+	maxKey     = 64       // bytes of an attribute's name, and of a method's
 	maxValue   = 8 << 10  // bytes of an attribute's value
 	maxLine    = 32 << 10 // bytes of a line's attributes together
 	maxHeaders = 128      // values of an answer's header
@@ -107,6 +107,12 @@ func (in *instance) heed(rec abi.Record) error {
 		in.log.LogAttrs(context.Background(), level, message, attrs...)
 	case abi.Count:
 		p.count(host.CountName(string(rec.Body)))
+	case abi.Measure:
+		t, err := abi.ReadTold(rec.Body)
+		if err != nil {
+			return err
+		}
+		p.measure(host.Told(cut(t.Method, maxKey), t.Event, t.Reason))
 	case abi.Wake:
 		partition, due, err := abi.ReadWake(rec.Body)
 		if err == nil && !effect.Plausible(due) {

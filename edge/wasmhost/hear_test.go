@@ -188,6 +188,9 @@ func FuzzOutbox(f *testing.F) {
 			URL:    "https://shop.example",
 			Header: map[string]string{"A": "b"},
 		}),
+		abi.Sign: abi.AppendSign(nil, abi.SignRequest{Key: "k", Algorithm: "ES256", Message: []byte("m")}),
+		abi.Measure: abi.AppendTold(nil,
+			abi.Told{Method: "bankid", Event: host.MethodAttemptFailed, Reason: "below"}),
 		abi.Respond: abi.AppendResponse(nil, &web.Response{Status: 200, Header: web.Header{"A": {"b"}}}),
 		abi.Log: abi.AppendLog(nil, abi.LogRecord{
 			Message: "m",
@@ -205,21 +208,29 @@ func FuzzOutbox(f *testing.F) {
 		logger := slog.New(slog.NewJSONHandler(&log, nil))
 		c := &call{ctx: t.Context(), id: 1, result: make(chan result, 1), stop: func() bool { return true }}
 		e := &Engine{cfg: Config{Log: logger, Observer: nobody{}}, partitions: []kv.Partition{"p0"}}
-		e.ports = ports{effect.Ports{
-			KV:    memory.New(memory.Config{}),
-			Meter: ratelimit.NewLocal(0).Meter(),
-			Fetch: astray{},
-		},
-			func(event string) {
+		e.ports = ports{
+			Ports: effect.Ports{
+				KV:    memory.New(memory.Config{}),
+				Meter: ratelimit.NewLocal(0).Meter(),
+				Fetch: astray{},
+				Sign:  func(_ context.Context, _, _ string, message []byte) ([]byte, error) { return message, nil },
+			},
+			count: func(event string) {
 				if event != host.CountName(event) {
 					t.Errorf("the host counted %q", event)
 				}
 			},
-			func(p kv.Partition, due time.Time) {
+			measure: func(m host.Measurement) {
+				if m != host.Told(m.Method, m.Event, m.Reason) || len(m.Method) > maxKey+len("…") {
+					t.Errorf("the host measured %+v", m)
+				}
+			},
+			wake: func(p kv.Partition, due time.Time) {
 				if p != "p0" || !effect.Plausible(due) {
 					t.Errorf("told of %q at %s", p, due)
 				}
-			}}
+			},
+		}
 		in := &instance{
 			engine: e,
 			log:    logger,
@@ -248,7 +259,7 @@ func FuzzOutbox(f *testing.F) {
 
 // An export speaks only for the request for which it was called.
 func TestRecordsInAnothersName(t *testing.T) {
-	for _, kind := range []abi.Kind{abi.Respond, abi.KVGet, abi.Fetch, 9} {
+	for _, kind := range []abi.Kind{abi.Respond, abi.KVGet, abi.Fetch, abi.Sign, 9} {
 		for _, of := range []uint32{0, 2, 3} {
 			newCall := func(id uint32) *call {
 				return &call{ctx: t.Context(), id: id, result: make(chan result, 1), stop: func() bool { return true }}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
@@ -50,15 +51,22 @@ func say(e *wasmhost.Engine, ctx context.Context, records ...[]byte) *web.Respon
 
 // heard collects what guests have told the host.
 type heard struct {
-	mu     sync.Mutex
-	counts []string
-	wakes  []kv.Partition
+	mu       sync.Mutex
+	counts   []string
+	measured []host.Measurement
+	wakes    []kv.Partition
 }
 
 func (h *heard) count(event string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.counts = append(h.counts, event)
+}
+
+func (h *heard) measure(m host.Measurement) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.measured = append(h.measured, m)
 }
 
 func (h *heard) wake(p kv.Partition, _ time.Time) {
@@ -69,6 +77,15 @@ func (h *heard) wake(p kv.Partition, _ time.Time) {
 
 func wake(p string, due time.Time) []byte {
 	return record(abi.Wake, abi.AppendWake(nil, kv.Partition(p), due))
+}
+
+func told(method, event, reason string) []byte {
+	return record(abi.Measure, abi.AppendTold(nil, abi.Told{Method: method, Event: event, Reason: reason}))
+}
+
+func sign(key, algorithm string, message int) []byte {
+	q := abi.SignRequest{Key: key, Algorithm: algorithm, Message: make([]byte, message)}
+	return effect(abi.Sign, abi.AppendSign(nil, q))
 }
 
 func fetch(change func(*host.FetchRequest)) []byte {
@@ -85,6 +102,8 @@ type guestSays struct {
 	fails  bool   // whether the guest fails
 	counts string // the names that are counted
 	wakes  string // the partitions that are woken
+	tells  host.Measurement
+	signs  int32 // how many signatures are made; at most that many if the guest fails
 }
 
 // testSays makes a guest say each case. The host accepts what the core could have said. If a guest says
@@ -96,8 +115,17 @@ func testSays(t *testing.T, cases []guestSays) {
 			t.Parallel()
 			var told heard
 			seen := &observed{}
+			var signed atomic.Int32
 			cfg := config(t, badGuest)
 			cfg.Instances, cfg.Count, cfg.Wake, cfg.Observer = 1, told.count, told.wake, seen
+			cfg.Measure = told.measure
+			cfg.Sign = func(_ context.Context, key, _ string, _ []byte) ([]byte, error) {
+				if key != "client" {
+					return nil, host.ErrNoSuchKey
+				}
+				signed.Add(1)
+				return []byte("signature"), nil
+			}
 			e := start(t, cfg)
 			if r := say(e, t.Context(), c.says...); r.Status != c.status {
 				t.Errorf("%d %.80s, want %d", r.Status, r.Body, c.status)
@@ -115,6 +143,13 @@ func testSays(t *testing.T, cases []guestSays) {
 			}
 			if got := strings.Join(told.counts, " "); got != c.counts {
 				t.Errorf("counted %q, want %q", got, c.counts)
+			}
+			if len(told.measured) > 1 || len(told.measured) == 1 && told.measured[0] != c.tells ||
+				len(told.measured) == 0 && c.tells != (host.Measurement{}) {
+				t.Errorf("measured %+v, want %+v", told.measured, c.tells)
+			}
+			if got := signed.Load(); got > c.signs || got < c.signs && !c.fails {
+				t.Errorf("%d signatures were made, want %d", got, c.signs)
 			}
 			if len(told.wakes) > 0 != (c.wakes != "") || len(told.wakes) > 0 && string(told.wakes[0]) != c.wakes {
 				t.Errorf("told of tasks in %q, want %q", told.wakes, c.wakes)
@@ -140,6 +175,36 @@ func named(n int) (names []string) {
 func TestWhatGuestsSayInNotices(t *testing.T) {
 	good := saidGood()
 	testSays(t, []guestSays{
+		{
+			name:   "an event of a method",
+			says:   [][]byte{told("bankid", host.MethodAttemptFailed, "below"), good},
+			status: 200,
+			tells:  host.Measurement{Method: "bankid", Event: "attempt_failed", Reason: "below"},
+		},
+		{
+			name:   "an event and a reason that are in no list",
+			says:   [][]byte{told("bankid", "svc_sk_secret", "\xff"), good},
+			status: 200,
+			tells:  host.Measurement{Method: "bankid", Event: "other", Reason: "other"},
+		},
+		{
+			name:   "a fetch, which the host measures itself",
+			says:   [][]byte{told("bankid", host.MethodFetched, ""), good},
+			status: 200,
+			tells:  host.Measurement{Method: "bankid", Event: "other"},
+		},
+		{
+			name:   "an event of a method with a name of a megabyte",
+			says:   [][]byte{told(strings.Repeat("m", 1<<20), host.MethodBegun, ""), good},
+			status: 200,
+			tells:  host.Measurement{Method: strings.Repeat("m", 64) + "…", Event: "begun"},
+		},
+		{
+			name:   "an event that cannot be read",
+			says:   [][]byte{record(abi.Measure, []byte("bankid")), good},
+			status: 503,
+			fails:  true,
+		},
 		{
 			name:   "a count with a name of the list",
 			says:   [][]byte{record(abi.Count, []byte(host.CountWebhookDead)), good},
@@ -333,6 +398,50 @@ func TestWhatGuestsSayInFetches(t *testing.T) {
 		{name: "a fetch with a large body", says: [][]byte{fetch(func(q *host.FetchRequest) {
 			q.Body = make([]byte, 3<<20)
 		})}, status: 503, fails: true},
+		{name: "a fetch for a method with a long name", says: [][]byte{fetch(func(q *host.FetchRequest) {
+			q.For = strings.Repeat("m", 65)
+		})}, status: 503, fails: true},
+		{name: "a fetch that ends before it begins", says: [][]byte{fetch(func(q *host.FetchRequest) {
+			q.Timeout = -1
+		})}, status: 503, fails: true},
+		{name: "a fetch that may take for ever", says: [][]byte{fetch(func(q *host.FetchRequest) {
+			q.Timeout = 1<<63 - 1
+		})}, status: 503, fails: true},
+	})
+}
+
+func TestWhatGuestsSayOfSignatures(t *testing.T) {
+	many := func(n int, of []byte) []byte { return bytes.Repeat(of, n) }
+	testSays(t, []guestSays{
+		{name: "a signature with a key that there is", says: [][]byte{sign("client", "ES256", 10)}, status: 200, signs: 1},
+		{name: "a signature with a key that there is not", says: [][]byte{sign("root", "ES256", 10)}, status: 200},
+		{name: "a signature with the key of the self-test", says: [][]byte{sign("self-test", "ES256", 1)}, status: 200},
+		{
+			name:   "a signature with a key of a long name",
+			says:   [][]byte{sign(strings.Repeat("k", 65), "ES256", 10)},
+			status: 503,
+			fails:  true,
+		},
+		{
+			name:   "a signature by a long algorithm",
+			says:   [][]byte{sign("client", strings.Repeat("E", 17), 10)},
+			status: 503,
+			fails:  true,
+		},
+		{name: "a signature over too much", says: [][]byte{sign("client", "ES256", 5<<20)}, status: 503, fails: true},
+		{
+			name:   "a signature that cannot be read",
+			says:   [][]byte{effect(abi.Sign, []byte{1})},
+			status: 503,
+			fails:  true,
+		},
+		{
+			name:   "two signatures at once",
+			says:   [][]byte{many(2, sign("client", "ES256", 10))},
+			status: 503,
+			fails:  true,
+			signs:  1,
+		},
 	})
 }
 
@@ -432,8 +541,9 @@ func (l *lines) Write(p []byte) (int, error) {
 }
 
 // hostileKinds are kinds of records, some of which do not exist.
-var hostileKinds = []abi.Kind{0, abi.KVGet, abi.KVCommit, abi.KVClaim, abi.KVList, abi.KVSpend, abi.Fetch, 7,
-	abi.Respond, abi.Log, abi.Count, abi.Wake, 20, 255}
+var hostileKinds = []abi.Kind{0, abi.KVGet, abi.KVCommit, abi.KVClaim, abi.KVList, abi.KVSpend, abi.Fetch,
+	abi.Sign, 8,
+	abi.Respond, abi.Log, abi.Count, abi.Wake, abi.Measure, 21, 255}
 
 // hostile makes what a guest could say: every kind of record, well formed or malformed, in any order
 // and in any request's name.
@@ -509,9 +619,15 @@ func (r hostility) body(k abi.Kind) []byte {
 		})
 		return abi.AppendSpend(nil, s)
 	case abi.Fetch:
-		q := host.FetchRequest{Method: r.text(), URL: r.text(), Header: map[string]string{}, Body: []byte(r.text())}
+		q := host.FetchRequest{Method: r.text(), URL: r.text(), Header: map[string]string{}, Body: []byte(r.text()),
+			For: r.text(), Timeout: r.span()}
 		r.some(func() { q.Header[r.text()] = r.text() })
 		return abi.AppendFetch(nil, q)
+	case abi.Sign:
+		return abi.AppendSign(nil, abi.SignRequest{Key: r.text(), Algorithm: r.text(), Message: []byte(r.text())})
+	case abi.Measure:
+		events := []string{host.MethodBegun, host.MethodFetched, r.text()}
+		return abi.AppendTold(nil, abi.Told{Method: r.text(), Event: events[r.IntN(len(events))], Reason: r.text()})
 	case abi.Respond:
 		p := &web.Response{Status: r.count(), Header: web.Header{}, Body: []byte(r.text())}
 		r.some(func() { p.Header[r.text()] = []string{r.text(), r.text()} })
@@ -556,6 +672,8 @@ func TestAHostileModule(t *testing.T) {
 	engine := func(pkg string) *wasmhost.Engine {
 		cfg := config(t, pkg)
 		cfg.KV, cfg.Instances, cfg.Count, cfg.Wake = store, 2, told.count, told.wake
+		cfg.Measure = told.measure
+		cfg.Sign = func(_ context.Context, _, _ string, m []byte) ([]byte, error) { return m, nil }
 		cfg.Log = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		return start(t, cfg)
 	}
@@ -597,6 +715,12 @@ func TestAHostileModule(t *testing.T) {
 	for _, event := range told.counts {
 		if event != host.CountName(event) {
 			t.Errorf("%.40q was counted", event)
+		}
+	}
+	for _, m := range told.measured {
+		if again := host.Told(m.Method, m.Event, m.Reason); again.Event != m.Event || again.Reason != m.Reason ||
+			m.Took != 0 || len(m.Method) > 67 {
+			t.Errorf("%.200q was measured", fmt.Sprint(m))
 		}
 	}
 	for _, p := range told.wakes {

@@ -155,6 +155,10 @@ const (
 // instantiate makes a configured guest that takes requests. Its exports must be called with a context
 // from withSealer.
 func (m *Module) instantiate(ctx context.Context, c *Config, words *lastWords) (api.Module, error) {
+	config, err := c.guest()
+	if err != nil {
+		return nil, err
+	}
 	mc := wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").
 		WithStderr(words).
 		WithRandSource(c.Random).
@@ -164,7 +168,7 @@ func (m *Module) instantiate(ctx context.Context, c *Config, words *lastWords) (
 	if err != nil {
 		return nil, bounded{fmt.Errorf("wasmhost: starting the guest: %w", err)}
 	}
-	if err := configure(ctx, mod, c.guest); err != nil {
+	if err := configure(ctx, mod, config); err != nil {
 		mod.Close(ctx)
 		return nil, bounded{fmt.Errorf("wasmhost: %w", err)}
 	}
@@ -200,7 +204,8 @@ func configure(ctx context.Context, mod api.Module, config []byte) error {
 	return fmt.Errorf("the guest refuses its configuration: %s", text)
 }
 
-// draw makes a guest that has no work yet test itself. It must answer at once.
+// draw makes a guest that has no work yet test itself. It may ask for a signature with a key that there is not,
+// and must then answer at once.
 func draw(ctx context.Context, mod api.Module) (abi.Self, error) {
 	at, err := mod.ExportedFunction("verge_reserve").Call(ctx, 1)
 	if err != nil {
@@ -213,18 +218,36 @@ func draw(ctx context.Context, mod api.Module) (abi.Self, error) {
 	if err != nil {
 		return abi.Self{}, err
 	}
-	out, err := outbox(mod, uint32(header[0]))
+	rec, err := tested(mod, header[0])
 	if err != nil {
 		return abi.Self{}, err
 	}
-	for len(out) > 0 {
-		var rec abi.Record
-		if rec, out, err = abi.ReadRecord(out); err != nil {
+	if rec.Kind == abi.Sign {
+		if _, err := mod.ExportedFunction("verge_reserve").Call(ctx, 0); err != nil {
 			return abi.Self{}, err
 		}
-		if rec.Kind == abi.Respond {
-			return abi.ReadSelf(rec.Body)
+		complete := mod.ExportedFunction("verge_complete")
+		if header, err = complete.Call(ctx, 1, uint64(rec.Op), uint64(abi.NotFound), 0); err != nil {
+			return abi.Self{}, err
+		}
+		if rec, err = tested(mod, header[0]); err != nil {
+			return abi.Self{}, err
 		}
 	}
-	return abi.Self{}, errors.New("it does not answer its test")
+	if rec.Kind != abi.Respond {
+		return abi.Self{}, errors.New("it does not answer its test")
+	}
+	return abi.ReadSelf(rec.Body)
+}
+
+// tested returns what an outbox holds beside notices.
+func tested(mod api.Module, header uint64) (abi.Record, error) {
+	out, err := outbox(mod, uint32(header))
+	for err == nil && len(out) > 0 {
+		var rec abi.Record
+		if rec, out, err = abi.ReadRecord(out); err == nil && rec.Kind <= abi.Respond {
+			return rec, nil
+		}
+	}
+	return abi.Record{}, err
 }

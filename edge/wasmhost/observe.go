@@ -15,7 +15,7 @@ type Observer interface {
 	GuestStarted(took time.Duration)              // includes its configuration
 	GuestRecycled()                               // it was replaced because its memory was full
 	GuestFailed(cause string)                     // one of the causes
-	EffectDone(kind string, took time.Duration)   // get, commit, claim, list, spend or fetch
+	EffectDone(kind string, took time.Duration)   // get, commit, claim, list, spend, fetch or sign
 	ModuleActivated(digest string, refused error) // digest "": it could not be read
 	ModuleRolledBack(from, to, cause string)
 }
@@ -95,6 +95,7 @@ var effectNames = map[abi.Kind]string{
 	abi.KVList:   "list",
 	abi.KVSpend:  "spend",
 	abi.Fetch:    "fetch",
+	abi.Sign:     "sign",
 }
 
 // nobody is an Observer that does nothing.

@@ -12,8 +12,9 @@ import (
 // ports carry out effects and get notices.
 type ports struct {
 	effect.Ports
-	count func(event string)
-	wake  func(p kv.Partition, due time.Time)
+	count   func(event string)
+	measure func(m host.Measurement)
+	wake    func(p kv.Partition, due time.Time)
 }
 
 // lost returns the reply to an effect whose result is unknown.

@@ -64,6 +64,8 @@ func TestGuestsAndHostsSealAlike(t *testing.T) {
 				KV:        on.KV,
 				Meter:     ratelimit.NewLocal(0).Meter(),
 				Fetch:     on.Fetch,
+				Sign:      on.Sign,
+				Measure:   on.Measure,
 				Log:       on.Log,
 				Instances: 1,
 				Clock:     wasmhost.Clock{Wall: on.Now},

@@ -46,11 +46,16 @@ type Config struct {
 	Fetch host.Fetcher
 
 	// Sealer keeps the keys outside of the guest. Nil: Guest.Keyring has them.
+	// It also seals the secrets of Guest.Methods, so they are given in plain.
 	Sealer host.Sealer
 
-	Log   *slog.Logger                        // nil discards
-	Count func(event string)                  // nil discards
-	Wake  func(p kv.Partition, due time.Time) // nil discards
+	// Sign is host.Host's. The keys stay outside of the guest. Nil: there are none.
+	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
+
+	Log     *slog.Logger                        // nil discards
+	Count   func(event string)                  // nil discards
+	Measure func(m host.Measurement)            // nil discards
+	Wake    func(p kv.Partition, due time.Time) // nil discards
 
 	Instances int   // guests that run at the same time; 0: one for each processor
 	MemoryMax int64 // the most bytes of one guest's memory; above it the guest fails; 0: 256 MiB
@@ -73,8 +78,6 @@ type Config struct {
 	Cache  wazero.CompilationCache // nil: the module is compiled again at every start
 	Random io.Reader               // nil: crypto/rand
 	Clock  Clock                   // zero: the system's
-
-	guest []byte
 }
 
 // Clock is the time that a guest gets.
@@ -98,10 +101,30 @@ func (c Config) withDefaults() Config {
 	if c.Count == nil {
 		c.Count = func(string) {}
 	}
+	if c.Measure == nil {
+		c.Measure = func(host.Measurement) {}
+	}
 	if c.Wake == nil {
 		c.Wake = func(kv.Partition, time.Time) {}
 	}
 	return c
+}
+
+// guest returns the argument of verge_config for one guest. The secrets of methods are sealed for each guest
+// anew, because the key that sealed for the first one may be gone when another one is started.
+func (c *Config) guest() ([]byte, error) {
+	guest := c.Guest
+	if c.Sealer != nil {
+		var err error
+		if guest, err = abi.SealSecrets(guest, c.Sealer); err != nil {
+			return nil, fmt.Errorf("wasmhost: %w", err)
+		}
+	}
+	b, err := json.Marshal(guest)
+	if err != nil {
+		return nil, fmt.Errorf("wasmhost: the guest's configuration: %w", err)
+	}
+	return b, nil
 }
 
 var epoch = time.Now()
@@ -150,18 +173,20 @@ func New(ctx context.Context, c Config) (*Engine, error) {
 		return nil, errors.New("wasmhost: KV, Meter and Fetch are needed")
 	}
 	c = c.withDefaults()
-	var err error
-	if c.guest, err = json.Marshal(c.Guest); err != nil {
-		return nil, fmt.Errorf("wasmhost: %w", err)
-	}
 	e := &Engine{
-		cfg:   c,
-		ports: ports{effect.Ports{KV: c.KV, Meter: c.Meter, Fetch: c.Fetch}, c.Count, c.Wake},
-		over:  make(chan struct{}),
+		cfg: c,
+		ports: ports{
+			Ports:   effect.Ports{KV: c.KV, Meter: c.Meter, Fetch: c.Fetch, Sign: c.Sign},
+			count:   c.Count,
+			measure: c.Measure,
+			wake:    c.Wake,
+		},
+		over: make(chan struct{}),
 	}
 	for n := range max(c.Guest.Partitions, 1) {
 		e.partitions = append(e.partitions, kv.Partition(fmt.Sprint("p", n)))
 	}
+	var err error
 	if c.Compiled != nil {
 		err = e.ActivateCompiled(ctx, c.Compiled)
 	} else {

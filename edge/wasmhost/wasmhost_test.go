@@ -328,9 +328,15 @@ func TestModulesThatAreRefused(t *testing.T) {
 			c.Guest.BaseURL = "http://x"
 		}, "refuses its configuration"},
 		{"no way to seal", func(c *wasmhost.Config) { c.Guest.Keyring = nil }, "does not seal"},
-		{"another version of the ABI", func(c *wasmhost.Config) {
-			c.Module = ofVersion(3)
-		}, "the guest speaks version 3 of the ABI, this host 2"},
+		{"the version of the ABI before this one", func(c *wasmhost.Config) {
+			c.Module = ofVersion(2)
+		}, "the guest speaks version 2 of the ABI, this host 3"},
+		{"a later version of the ABI", func(c *wasmhost.Config) {
+			c.Module = ofVersion(4)
+		}, "the guest speaks version 4 of the ABI, this host 3"},
+		{"a guest that takes a refused signature for one", func(c *wasmhost.Config) {
+			c.Module, c.Guest.Host = kit.Build(t, badGuest), "misled.example"
+		}, "it was told that there is no key of a name"},
 		{"a clock that is off", func(c *wasmhost.Config) {
 			c.Clock.Wall = hasty(2 * time.Second)
 		}, "its clock is off by -"},

@@ -290,6 +290,23 @@ func TestAConfigurationThatIsWrong(t *testing.T) {
 		"a webhook never reached": {func(w *workerd.Worker) {
 			w.Secrets["VERGE_SITE_2"] = `{"integrations": [{"id": "x", "webhook_url": "https://10.1.2.3/hush"}]}`
 		}, "integration x: no event would ever reach its webhook_url: the address is not public"},
+		"a method's secret that is not there": {func(w *workerd.Worker) {
+			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, "methods": [` +
+				`{"name": "bankid", "kind": "oidc", "secrets_env": {"client_secret": "BANKID_SECRET"}}]}`
+		}, "method bankid: there is no secret BANKID_SECRET"},
+		"a method's key that is not there": {func(w *workerd.Worker) {
+			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, "methods": [` +
+				`{"name": "bankid", "kind": "oidc", "keys_env": {"client": "BANKID_KEY"}}]}`
+		}, "method bankid: there is no secret BANKID_KEY"},
+		"a key with the name of the self-test's": {func(w *workerd.Worker) {
+			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, "methods": [` +
+				`{"name": "bankid", "kind": "oidc", "keys_env": {"self-test": "SHOP_WEBHOOK_SECRET"}}]}`
+		}, "no key may be called self-test"},
+		"one name for two keys": {func(w *workerd.Worker) {
+			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, "methods": [` +
+				`{"name": "a", "kind": "oidc", "keys_env": {"client": "SHOP_WEBHOOK_SECRET"}},` +
+				`{"name": "b", "kind": "oidc", "keys_env": {"client": "VERGE_KEYRING"}}]}`
+		}, "method b: the key client is in VERGE_KEYRING, and another method has it in SHOP_WEBHOOK_SECRET"},
 		"a short secret": {func(w *workerd.Worker) {
 			w.Secrets["SHOP_WEBHOOK_SECRET"] = "hush"
 		}, "must have at least 16"},

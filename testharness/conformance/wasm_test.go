@@ -78,8 +78,8 @@ func newGuest(t testing.TB, c core.Config, h host.Host) *guest {
 		meter = ratelimit.NewLocal(0).Meter()
 	}
 	g.Engine, err = wasmhost.New(t.Context(), wasmhost.Config{Compiled: compiled(t), Guest: packed, KV: h.KV,
-		Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
-		Log: h.Log, Count: h.Count, Instances: 1, Random: h.Random,
+		Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer, Sign: h.Sign,
+		Log: h.Log, Count: h.Count, Measure: h.Measure, Instances: 1, Random: h.Random,
 		Clock: wasmhost.Clock{Wall: h.Now, Mono: func() time.Duration { return h.Now().Sub(testharness.Epoch) }}})
 	if err != nil {
 		t.Fatal(err)

@@ -64,7 +64,7 @@ func (e *entering) carryOut(t testing.TB, store kv.KV) (url string) {
 	ports := effect.Ports{KV: store, Meter: meter}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		message, err := io.ReadAll(http.MaxBytesReader(w, r.Body, abi.MaxOutbox))
-		if err != nil || len(message) == 0 || abi.Kind(message[0]) == abi.Fetch {
+		if err != nil || len(message) == 0 || abi.Kind(message[0]) >= abi.Fetch {
 			http.Error(w, "no effect of a store", http.StatusBadRequest)
 			return
 		}

@@ -36,10 +36,11 @@ type Config struct {
 	Now    time.Time
 	Offset time.Duration
 
-	HandleTimeout time.Duration // of a public request; 0: 15 s
-	FetchTimeout  time.Duration // of a fetch; 0: 10 s
-	Places        int           // how many requests at once; 0: 1024
-	Memory        int           // how many bytes a guest may have before it is replaced; 0: 48 MiB
+	HandleTimeout time.Duration     // of a public request; 0: 15 s
+	FetchTimeout  time.Duration     // of a fetch; 0: 10 s
+	Places        int               // how many requests at once; 0: 1024
+	Keys          map[string]string // private keys by name, each in PEM
+	Memory        int               // how many bytes a guest may have before it is replaced; 0: 48 MiB
 }
 
 // Site is one service. Its methods may be called concurrently.
@@ -97,7 +98,7 @@ func (s *Site) Configure(c Config) {
 	made, err := json.Marshal(map[string]any{
 		"store": elsewhere, "guest": c.Guest, "module": c.Module, "handle_ms": c.HandleTimeout.Milliseconds(),
 		"fetch_ms": c.FetchTimeout.Milliseconds(),
-		"places":   c.Places, "memory": c.Memory,
+		"places":   c.Places, "memory": c.Memory, "keys": c.Keys,
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -275,6 +276,31 @@ func (s *Site) Counts() map[string]int {
 		s.t.Errorf("%v", err)
 	}
 	return counts
+}
+
+// Measured is what the site measured of verification methods, in order.
+func (s *Site) Measured() (all []Measured) {
+	s.t.Helper()
+	if err := json.Unmarshal(s.post("measured", nil), &all); err != nil {
+		s.t.Fatal(err)
+	}
+	return all
+}
+
+// Measured is an event of a verification method.
+type Measured struct {
+	Method, Event, Reason string
+	Seconds               float64
+}
+
+// Effect has the site carry out an effect and returns the reply.
+func (s *Site) Effect(kind abi.Kind, body []byte) (abi.Status, []byte) {
+	s.t.Helper()
+	reply := s.post("effect", append([]byte{byte(kind)}, body...))
+	if len(reply) == 0 {
+		s.t.Fatal("an effect without a reply")
+	}
+	return abi.Status(reply[0]), reply[1:]
 }
 
 // BreakAlarm makes the next alarm fail at its end, when it asks for the time of the

@@ -16,7 +16,7 @@ import (
 )
 
 // Version is what verge_abi returns. A host refuses a module with another version.
-const Version = 2
+const Version = 3
 
 // MaxOutbox is the largest number of bytes that one export may leave in the outbox.
 const MaxOutbox = 32 << 20
@@ -29,6 +29,10 @@ const MaxInbox = 16 << 20
 // a body, and without an effect. A host asks it to see that a module runs.
 const CanaryPath = "/api/v1/openapi.yaml"
 
+// TestKey is the name of the key with which the self-test asks to sign. No key may have it, so the host
+// replies that there is no such key, and the guest says in Self what it has understood.
+const TestKey = "self-test"
+
 // Entry is what a host submits, the first byte of the inbox.
 type Entry uint8
 
@@ -40,7 +44,7 @@ const (
 	Run      Entry = 5 // run a leased task: Job → Outcome
 	Defer    Entry = 6 // give a leased task back until a time: Job → Outcome
 	RunDue   Entry = 7 // run everything that is due, one after the other: nothing → Jobs
-	SelfTest Entry = 8 // what the guest takes for random and for the time: nothing → Self
+	SelfTest Entry = 8 // what the guest takes for random, for the time and for a refusal: nothing → Self
 	Apply    Entry = 9 // put publishers and integrations into the KV, unless they are there: JSON → Outcome
 )
 
@@ -55,6 +59,7 @@ const (
 	KVList   Kind = 4 // List → Items
 	KVSpend  Kind = 5 // Spend → Times
 	Fetch    Kind = 6 // Fetch → Fetched, or FetchError
+	Sign     Kind = 7 // SignRequest → the signature, the whole body
 )
 
 // Notices. They have no answer.
@@ -63,6 +68,7 @@ const (
 	Log     Kind = 17 // a line for the log: LogRecord
 	Count   Kind = 18 // an event worth a metric: its name, the whole body
 	Wake    Kind = 19 // a task now falls due: Wake
+	Measure Kind = 20 // an event of a verification method: Told
 )
 
 // Status is how an effect ended. It is the argument of verge_complete. It also says how a request
@@ -71,7 +77,7 @@ type Status uint8
 
 const (
 	OK          Status = 0
-	NotFound    Status = 1 // KVGet: no such item
+	NotFound    Status = 1 // KVGet: no such item; Sign: no such key
 	Conflicted  Status = 2 // KVCommit: Conflict follows
 	Unavailable Status = 3 // nothing changed; the text of the error follows
 	Unknown     Status = 4 // KVCommit: may or may not have happened; the text follows

@@ -39,6 +39,9 @@ type Config struct {
 	Retries       []Milliseconds `json:"retries_ms"`
 	JitterPercent int            `json:"jitter_percent,omitempty"` // negative: none
 
+	// Methods are the configured ways to verify.
+	Methods []Method `json:"methods,omitempty"`
+
 	LogLevel int8 `json:"log_level,omitempty"` // the lowest level that gets a notice, as in LogRecord
 
 	// Keyring is a key ring file, for a guest that seals by itself. Without it the host seals, through
@@ -52,6 +55,21 @@ type Config struct {
 	// that runs several guests, each of which may have another version of the ring (contract 16). Such
 	// a guest asks the store for the set every few seconds, during a request.
 	KeySet bool `json:"key_set,omitempty"`
+}
+
+// Method is a configured way to verify: core/method's Config. Its level, if it has one, is L1 or L2.
+type Method struct {
+	Name  string `json:"name"`
+	Kind  string `json:"kind"`
+	Level string `json:"level,omitempty"`
+	Title string `json:"title,omitempty"`
+
+	Settings json.RawMessage `json:"settings,omitempty"` // the kind's own object
+
+	// Secrets are plain beside a Keyring. Without a Keyring they are sealed (see SealSecrets).
+	Secrets map[string]string `json:"secrets,omitempty"`
+
+	Keys []string `json:"keys,omitempty"` // names of the private keys with which the host signs for it
 }
 
 // Milliseconds is a duration as a number.

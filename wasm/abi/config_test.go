@@ -24,6 +24,18 @@ func TestConfig(t *testing.T) {
 		LogLevel:      -4,
 		Keyring:       json.RawMessage(`{"version":1}`),
 		Host:          "verge.example",
+		Methods: []Method{
+			{Name: "sandbox", Kind: "sandbox"},
+			{
+				Name:     "bankid",
+				Kind:     "oidc",
+				Level:    "L2",
+				Title:    "Bank ID",
+				Settings: json.RawMessage(`{"issuer":"https://id.example","scope":["openid"]}`),
+				Secrets:  map[string]string{"client_secret": "hush"},
+				Keys:     []string{"client"},
+			},
+		},
 	}
 	b, err := json.Marshal(want)
 	if err != nil {
@@ -45,11 +57,14 @@ func TestConfig(t *testing.T) {
 		`{"attempts":0}`: "configuration's attempts must not be 0: give more, or leave it out for the default",
 		zeros: "partitions, outcome_life_ms, attempt_time_ms, lease_ms, public_per_ip, " +
 			"public_per_key, secret_per_ip, reconcile_per_key, jitter_percent must not be 0",
-		`{"base_urls":"x"}`:               "base_urls",
-		`{"operator_token":"canary7"`:     "cannot be read",
-		`{"operator_token":"canary7",}`:   "no JSON at byte 29",
-		`{"partitions":"canary7"}`:        "partitions must not be a string",
-		`{"base_url":"x"}{"canary7":"x"}`: "something follows",
+		`{"methods":[{"name":"a","kinds":"b"}]}`:          "kinds",
+		`{"methods":[{"name":7}]}`:                        "methods.name must not be a number",
+		`{"methods":[{"secrets":{"a":{"canary7":"x"}}}]}`: "methods.secrets must not be a object",
+		`{"base_urls":"x"}`:                               "base_urls",
+		`{"operator_token":"canary7"`:                     "cannot be read",
+		`{"operator_token":"canary7",}`:                   "no JSON at byte 29",
+		`{"partitions":"canary7"}`:                        "partitions must not be a string",
+		`{"base_url":"x"}{"canary7":"x"}`:                 "something follows",
 	} {
 		_, err := ReadConfig([]byte(in))
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "canary7") {
@@ -60,6 +75,7 @@ func TestConfig(t *testing.T) {
 
 func FuzzReadConfig(f *testing.F) {
 	f.Add([]byte(`{"base_url":"https://verge.example","retries_ms":[1,2],"keyring":{}}`))
+	f.Add([]byte(`{"methods":[{"name":"a","kind":"b","settings":{"c":1},"secrets":{"d":"e"},"keys":["f"]}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, err := ReadConfig(b)
 		if err != nil {

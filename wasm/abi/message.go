@@ -327,13 +327,22 @@ func AppendFetch(b []byte, q host.FetchRequest) []byte {
 	w.str(q.URL)
 	w.fields(q.Header)
 	w.bytes(q.Body)
+	w.str(q.For)
+	w.i64(int64(q.Timeout))
 	return w.b
 }
 
 // ReadFetch reads the argument of Fetch.
 func ReadFetch(b []byte) (host.FetchRequest, error) {
 	r := read(b)
-	return host.FetchRequest{Method: r.str(), URL: r.str(), Header: r.fields(), Body: r.bytes()}, r.end()
+	return host.FetchRequest{
+		Method:  r.str(),
+		URL:     r.str(),
+		Header:  r.fields(),
+		Body:    r.bytes(),
+		For:     r.str(),
+		Timeout: time.Duration(r.i64()),
+	}, r.end()
 }
 
 // AppendFetched appends the reply to Fetch.
@@ -386,6 +395,28 @@ func ReadFetchError(b []byte) (reason, text string, err error) {
 	r := read(b)
 	reason, text = r.str(), r.str()
 	return reason, text, r.end()
+}
+
+// SignRequest holds the arguments of host.Host's Sign.
+type SignRequest struct {
+	Key       string
+	Algorithm string
+	Message   []byte
+}
+
+// AppendSign appends the argument of Sign.
+func AppendSign(b []byte, q SignRequest) []byte {
+	w := writer{b}
+	w.str(q.Key)
+	w.str(q.Algorithm)
+	w.bytes(q.Message)
+	return w.b
+}
+
+// ReadSign reads the argument of Sign.
+func ReadSign(b []byte) (SignRequest, error) {
+	r := read(b)
+	return SignRequest{Key: r.str(), Algorithm: r.str(), Message: r.bytes()}, r.end()
 }
 
 // ClaimJobs holds the arguments of the service's Claim.
@@ -475,17 +506,25 @@ func (w *writer) outcome(o Outcome) {
 }
 
 func (r *reader) outcome() Outcome {
-	o := Outcome{Status: Status(r.Byte()), Text: r.str()}
-	if o.Status > Failed {
-		r.Failf("there is no status %d", o.Status)
+	return Outcome{Status: r.status(), Text: r.str()}
+}
+
+func (r *reader) status() Status {
+	s := Status(r.Byte())
+	if s > Failed {
+		r.Failf("there is no status %d", s)
 	}
-	return o
+	return s
 }
 
 // Self is the result of SelfTest.
 type Self struct {
 	Random []byte // 32 bytes
 	Now    time.Time
+
+	// Signed is the status of the reply to the signature that the self-test asks for, as the guest has
+	// understood it: NotFound, since TestKey is no key's name.
+	Signed Status
 }
 
 // AppendSelf appends the result of SelfTest.
@@ -493,13 +532,14 @@ func AppendSelf(b []byte, s Self) []byte {
 	w := writer{b}
 	w.bytes(s.Random)
 	w.time(s.Now)
+	w.u8(uint8(s.Signed))
 	return w.b
 }
 
 // ReadSelf reads the result of SelfTest.
 func ReadSelf(b []byte) (Self, error) {
 	r := read(b)
-	return Self{Random: r.bytes(), Now: r.time()}, r.end()
+	return Self{Random: r.bytes(), Now: r.time(), Signed: r.status()}, r.end()
 }
 
 // AppendWake appends the notice Wake.
@@ -515,6 +555,24 @@ func ReadWake(b []byte) (p kv.Partition, due time.Time, err error) {
 	r := read(b)
 	p, due = kv.Partition(r.str()), r.time()
 	return p, due, r.end()
+}
+
+// Told is an event of a verification method, as a guest tells it. host.Told says what a host makes of it.
+type Told struct{ Method, Event, Reason string }
+
+// AppendTold appends the notice Measure.
+func AppendTold(b []byte, t Told) []byte {
+	w := writer{b}
+	w.str(t.Method)
+	w.str(t.Event)
+	w.str(t.Reason)
+	return w.b
+}
+
+// ReadTold reads the notice Measure.
+func ReadTold(b []byte) (Told, error) {
+	r := read(b)
+	return Told{Method: r.str(), Event: r.str(), Reason: r.str()}, r.end()
 }
 
 // LogRecord is one line of the guest's log.

@@ -106,11 +106,20 @@ var messages = []message{
 		Header: map[string]string{"Content-Type": "application/json", "Accept": "*/*"},
 		Body:   []byte("{}"),
 	}, AppendFetch, ReadFetch),
+	form("method_fetch", host.FetchRequest{
+		Method:  "GET",
+		URL:     "https://id.example/jwks",
+		Header:  map[string]string{"Accept": "application/json"},
+		For:     "bankid",
+		Timeout: 5 * time.Second,
+	}, AppendFetch, ReadFetch),
 	form("fetched", host.FetchResponse{Status: 204, Header: map[string]string{"Date": "x"}}, AppendFetched,
 		ReadFetched),
 	form("fetch_error", fetchFailure{host.FetchTimeout, "nobody answered"},
 		func(b []byte, v fetchFailure) []byte { return AppendFetchError(b, v.Reason, v.Text) },
 		func(b []byte) (v fetchFailure, err error) { v.Reason, v.Text, err = ReadFetchError(b); return v, err }),
+	form("sign", SignRequest{Key: "client", Algorithm: "ES256", Message: []byte("head.claims")},
+		AppendSign, ReadSign),
 	form("claim_jobs", ClaimJobs{Partition: "p0", N: 256}, AppendClaimJobs, ReadClaimJobs),
 	form("jobs", Jobs{
 		Jobs:    []host.Job{aJob},
@@ -121,10 +130,11 @@ var messages = []message{
 		func(b []byte, v jobAndUntil) []byte { return AppendJob(b, v.Job, v.Until) },
 		func(b []byte) (v jobAndUntil, err error) { v.Job, v.Until, err = ReadJob(b); return v, err }),
 	form("outcome", Outcome{Unknown, "no reply"}, AppendOutcome, ReadOutcome),
-	form("self", Self{Random: []byte{1, 2, 3}, Now: at}, AppendSelf, ReadSelf),
+	form("self", Self{Random: []byte{1, 2, 3}, Now: at, Signed: NotFound}, AppendSelf, ReadSelf),
 	form("wake", wakeUp{"p0", at},
 		func(b []byte, v wakeUp) []byte { return AppendWake(b, v.Partition, v.Due) },
 		func(b []byte) (v wakeUp, err error) { v.Partition, v.Due, err = ReadWake(b); return v, err }),
+	form("told", Told{Method: "bankid", Event: host.MethodRefused, Reason: "other"}, AppendTold, ReadTold),
 	form("log", LogRecord{
 		Level:   -4,
 		Message: "hello",
@@ -240,6 +250,10 @@ func TestWhatIsRefused(t *testing.T) {
 			return err
 		}},
 		{"a status that does not exist", func() error { _, err := ReadOutcome([]byte{7, 0, 0, 0, 0}); return err }},
+		{"a self-test with a status that does not exist", func() error {
+			_, err := ReadSelf(AppendSelf(nil, Self{Random: []byte{1}, Now: at, Signed: Failed + 1}))
+			return err
+		}},
 		{"a time of a second or more of nanoseconds", func() error {
 			_, err := ReadTimes(times(1, 1e9))
 			return err

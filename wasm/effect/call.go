@@ -1,5 +1,5 @@
 // Package effect carries the calls of the core's ports over the wire format of package abi. It has both
-// sides. A guest uses Store and Fetcher, which turn each call of the core into an effect and the reply
+// sides. A guest uses Store, Fetcher and Signer, which turn each call of the core into an effect and the reply
 // into the call's result. A host uses Ports, which carry effects out. The two sides are inverse to each
 // other.
 package effect
@@ -140,4 +140,22 @@ func (f Fetcher) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResp
 		Reason: host.FetchNetwork,
 		Err:    fmt.Errorf("the host answers with status %d", status),
 	}
+}
+
+// Signer signs as host.Host's Sign does. Each call of it is an effect.
+type Signer Func
+
+// Sign is host.Host's Sign.
+func (s Signer) Sign(_ context.Context, key, algorithm string, message []byte) ([]byte, error) {
+	q := abi.SignRequest{Key: key, Algorithm: algorithm, Message: message}
+	status, reply := s(abi.Sign, abi.AppendSign(make([]byte, 0, 64+len(message)), q))
+	switch {
+	case status == abi.OK && len(reply) > 0:
+		return reply, nil
+	case status == abi.NotFound:
+		return nil, host.ErrNoSuchKey
+	case status == abi.Unavailable:
+		return nil, abi.Outcome{Status: status, Text: string(reply)}.Err()
+	}
+	return nil, fmt.Errorf("the host answers a signature with status %d and %d bytes", status, len(reply))
 }

@@ -9,11 +9,14 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Ports carry effects out. All fields are needed.
+// Ports carry effects out. All fields but Sign are needed.
 type Ports struct {
 	KV    kv.KV
 	Meter kv.Meter
 	Fetch host.Fetcher
+
+	// Sign is host.Host's. Nil: there are no keys.
+	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
 }
 
 // Do carries out one effect and returns the reply. If the effect cannot be read, it does nothing.
@@ -72,6 +75,17 @@ func (p *Ports) Carry(ctx context.Context, kind abi.Kind, body []byte) (abi.Stat
 				return abi.NoAnswer, abi.AppendFetchError(nil, host.FetchNetwork, err.Error())
 			}
 			return abi.OK, abi.AppendFetched(nil, answer)
+		})
+	case abi.Sign:
+		return carry(body, abi.ReadSign, checkSign, func(q abi.SignRequest) (abi.Status, []byte) {
+			if p.Sign == nil || q.Key == abi.TestKey {
+				return abi.NotFound, nil
+			}
+			signature, err := p.Sign(ctx, q.Key, q.Algorithm, q.Message)
+			if errors.Is(err, host.ErrNoSuchKey) {
+				return abi.NotFound, nil
+			}
+			return reply(err, func() []byte { return signature })
 		})
 	}
 	return abi.Unavailable, []byte("the host knows no such effect"), nil

@@ -52,13 +52,19 @@ func (p *port) Spend(
 func (p *port) Fetch(_ context.Context, q host.FetchRequest) (host.FetchResponse, error) {
 	return answer, p.ask(q)
 }
+func (p *port) sign(_ context.Context, key, algorithm string, message []byte) ([]byte, error) {
+	return []byte("signature"), p.ask(key, algorithm, message)
+}
+
+// ports returns the host's side, with p behind each port.
+func (p *port) ports() *effect.Ports { return &effect.Ports{KV: p, Meter: p, Fetch: p, Sign: p.sign} }
 
 // The arguments at one end must arrive at the other, and the answers must come back, including errors.
 func TestThereAndBack(t *testing.T) {
 	p := &port{}
-	carry := &effect.Ports{KV: p, Meter: p, Fetch: p}
+	carry := p.ports()
 	do := func(k abi.Kind, body []byte) (abi.Status, []byte) { return carry.Do(ctx, k, body) }
-	store, fetcher := effect.Store(do), effect.Fetcher(do)
+	store, fetcher, signer := effect.Store(do), effect.Fetcher(do), effect.Signer(do)
 
 	tx := kv.Tx{ID: "tx", Partition: "p0", Puts: []kv.Put{{Name: "n", Value: []byte("v")}}}
 	charges := []kv.Charge{{Name: "c", Cost: time.Second, Burst: time.Minute}}
@@ -67,6 +73,9 @@ func TestThereAndBack(t *testing.T) {
 		URL:    "https://shop.example",
 		Header: map[string]string{"A": "b"},
 		Body:   []byte("b"),
+
+		For:     "bankid",
+		Timeout: 3 * time.Second,
 	}
 	unavailable, unknown := []error{kv.ErrUnavailable}, []error{kv.ErrUnavailable, kv.ErrUnknown}
 	for _, c := range []struct {
@@ -98,6 +107,10 @@ func TestThereAndBack(t *testing.T) {
 			v, err := fetcher.Fetch(ctx, request)
 			return []any{v}, err
 		}, []any{request}, []any{answer}, nil},
+		{"sign", func() ([]any, error) {
+			v, err := signer.Sign(ctx, "client", "ES256", []byte("message"))
+			return []any{v}, err
+		}, []any{"client", "ES256", []byte("message")}, []any{[]byte("signature")}, []error{host.ErrNoSuchKey}},
 	} {
 		p.err = nil
 		got, err := c.call()
@@ -115,6 +128,9 @@ func TestThereAndBack(t *testing.T) {
 	p.err = errors.New("boom")
 	if _, err := store.Get(ctx, anItem.Key); !errors.Is(err, kv.ErrUnavailable) || err.Error() != "boom" {
 		t.Errorf("an error that a store should not have: %v", err)
+	}
+	if _, err := signer.Sign(ctx, "client", "RS256", nil); err == nil || err.Error() != "boom" {
+		t.Errorf("a key that cannot sign so: %v", err)
 	}
 	p.err = &kv.Conflict{Items: []kv.Item{anItem}, Lost: []string{"t"}}
 	var conflict *kv.Conflict
@@ -140,7 +156,7 @@ func TestThereAndBack(t *testing.T) {
 // An effect that cannot be read must not be carried out.
 func TestWhatCannotBeRead(t *testing.T) {
 	p := &port{}
-	carry := &effect.Ports{KV: p, Meter: p, Fetch: p}
+	carry := p.ports()
 	for _, k := range []abi.Kind{
 		0,
 		abi.KVGet,
@@ -149,6 +165,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 		abi.KVList,
 		abi.KVSpend,
 		abi.Fetch,
+		abi.Sign,
 		abi.Respond,
 		99,
 	} {
@@ -243,6 +260,7 @@ func TestFetchesThatAreExcessive(t *testing.T) {
 		}
 		return all
 	}
+	year := 366 * 24 * time.Hour
 	fetch := func(q host.FetchRequest) asked { return asked{abi.Fetch, abi.AppendFetch(nil, q)} }
 	for _, c := range []limit{
 		{"a URL", fetch(host.FetchRequest{URL: text(8 << 10)}), fetch(host.FetchRequest{URL: text(8<<10 + 1)})},
@@ -258,6 +276,23 @@ func TestFetchesThatAreExcessive(t *testing.T) {
 			fetch(host.FetchRequest{Body: make([]byte, 2<<20)}),
 			fetch(host.FetchRequest{Body: make([]byte, 2<<20+1)}),
 		},
+		{"a method's name", fetch(host.FetchRequest{For: text(64)}), fetch(host.FetchRequest{For: text(65)})},
+		{"the time of a fetch", fetch(host.FetchRequest{Timeout: year}), fetch(host.FetchRequest{Timeout: year + 1})},
+		{"a negative time", fetch(host.FetchRequest{}), fetch(host.FetchRequest{Timeout: -1})},
+	} {
+		c.holds(t)
+	}
+}
+
+func TestSignaturesThatAreExcessive(t *testing.T) {
+	sign := func(key, algorithm string, message int) asked {
+		q := abi.SignRequest{Key: key, Algorithm: algorithm, Message: make([]byte, message)}
+		return asked{abi.Sign, abi.AppendSign(nil, q)}
+	}
+	for _, c := range []limit{
+		{"a key's name", sign(text(64), "ES256", 1), sign(text(65), "ES256", 1)},
+		{"an algorithm", sign("k", text(16), 1), sign("k", text(17), 1)},
+		{"a message to sign", sign("k", "ES256", 4<<20), sign("k", "ES256", 4<<20+1)},
 	} {
 		c.holds(t)
 	}
@@ -267,7 +302,7 @@ func TestFetchesThatAreExcessive(t *testing.T) {
 func (c limit) holds(t *testing.T) {
 	t.Helper()
 	p := &port{}
-	carry := &effect.Ports{KV: p, Meter: p, Fetch: p}
+	carry := p.ports()
 	status, _, err := carry.Carry(ctx, c.good.kind, c.good.body)
 	if err != nil || status != abi.OK || p.asked == nil {
 		t.Errorf("%s: at the limit: status %d, %v", c.of, status, err)
@@ -279,5 +314,46 @@ func (c limit) holds(t *testing.T) {
 	}
 	if status, _ := carry.Do(ctx, c.bad.kind, c.bad.body); status != abi.Unavailable {
 		t.Errorf("%s: above the limit: status %d", c.of, status)
+	}
+}
+
+// The self-test asks for a signature with a key that there is not. No host may sign with one of that name, and
+// one that has no keys answers the same.
+func TestThereIsNoKeyForTheSelfTest(t *testing.T) {
+	p := &port{}
+	without := p.ports()
+	without.Sign = nil
+	for name, c := range map[string]struct {
+		carry *effect.Ports
+		key   string
+	}{
+		"the self-test's key":    {p.ports(), abi.TestKey},
+		"a host without any key": {without, "client"},
+	} {
+		signer := effect.Signer(func(k abi.Kind, body []byte) (abi.Status, []byte) { return c.carry.Do(ctx, k, body) })
+		if _, err := signer.Sign(ctx, c.key, "ES256", nil); !errors.Is(err, host.ErrNoSuchKey) || p.asked != nil {
+			t.Errorf("%s: %v, asked %v", name, err, p.asked)
+		}
+	}
+}
+
+// What a host replies to a signature and makes no sense is an error, and never a signature.
+func TestSignaturesThatAreNone(t *testing.T) {
+	for _, c := range []struct {
+		status abi.Status
+		reply  string
+		says   string
+	}{
+		{abi.OK, "", "status 0 and 0 bytes"},
+		{abi.Unavailable, "the key is for ES256", "the key is for ES256"},
+		{abi.Unknown, "x", "status 4 and 1 bytes"},
+		{abi.NoAnswer, "", "status 5 and 0 bytes"},
+		{200, "", "status 200 and 0 bytes"},
+	} {
+		signer := effect.Signer(func(abi.Kind, []byte) (abi.Status, []byte) { return c.status, []byte(c.reply) })
+		got, err := signer.Sign(ctx, "client", "RS256", nil)
+		if got != nil || err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("status %d, %q: %x, %v, want %q", c.status, c.reply, got, err, c.says)
+		}
 	}
 }

@@ -24,6 +24,8 @@ const (
 	maxFields  = 64                   // header fields of a Fetch
 	maxHeader  = 16 << 10             // bytes of all header fields together
 	maxBody    = 2 << 20              // bytes of a Fetch's body
+	maxShort   = 64                   // bytes of the name of a verification method or of a key
+	maxMessage = 4 << 20              // bytes of a message to sign, which may hold a Fetch's body in base64
 	maxSpan    = 366 * 24 * time.Hour // of a lease, a counter's step or its burst
 	lastSecond = 253402300799         // of the year 9999; RFC 3339 cannot express later times
 )
@@ -107,6 +109,17 @@ func checkFetch(q host.FetchRequest) error {
 		return excessive("a fetch with %d bytes of method, %d of URL, "+
 			"%d header fields of %d bytes and %d bytes of body",
 			len(q.Method), len(q.URL), len(q.Header), size, len(q.Body))
+	}
+	if len(q.For) > maxShort || q.Timeout < 0 || q.Timeout > maxSpan {
+		return excessive("a fetch of %s for a method with a name of %d bytes", q.Timeout, len(q.For))
+	}
+	return nil
+}
+
+func checkSign(q abi.SignRequest) error {
+	if len(q.Key) > maxShort || len(q.Algorithm) > maxMethod || len(q.Message) > maxMessage {
+		return excessive("a signature over %d bytes with a key's name of %d bytes and an algorithm's of %d",
+			len(q.Message), len(q.Key), len(q.Algorithm))
 	}
 	return nil
 }

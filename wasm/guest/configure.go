@@ -28,10 +28,12 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 	g := newGuest(nil)
 	h := host.Host{
 		KV: effect.Store(g.effect), Sealer: sealer, Fetch: effect.Fetcher(g.effect),
-		Now: time.Now, Random: rand.Reader,
-		Log:   slog.New(logger{guest: g, level: slog.Level(c.LogLevel)}),
-		Count: func(event string) { g.notice(abi.Count, []byte(event)) },
-		Wake:  func(p kv.Partition, due time.Time) { g.notice(abi.Wake, abi.AppendWake(nil, p, due)) },
+		Sign: effect.Signer(g.effect).Sign,
+		Now:  time.Now, Random: rand.Reader,
+		Log:     slog.New(logger{guest: g, level: slog.Level(c.LogLevel)}),
+		Count:   func(event string) { g.notice(abi.Count, []byte(event)) },
+		Measure: g.measure,
+		Wake:    func(p kv.Partition, due time.Time) { g.notice(abi.Wake, abi.AppendWake(nil, p, due)) },
 	}
 	if len(c.Keyring) > 0 {
 		if err := g.seal(&h, c); err != nil {
@@ -40,6 +42,9 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 	}
 	if h.Sealer == nil {
 		return nil, errors.New("the host does not seal, and the configuration has no key ring")
+	}
+	if c, err = abi.OpenSecrets(c, h.Sealer); err != nil {
+		return nil, err
 	}
 	g.service, err = core.New(settings.Unpack(c), h)
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -440,10 +441,21 @@ func TestEntries(t *testing.T) {
 		t.Errorf("run due: %+v, %v", j, err)
 	}
 
-	f.submit(7, []byte{byte(abi.SelfTest)})
-	self, err := abi.ReadSelf(f.one(t).Body)
-	if err != nil || len(self.Random) != 32 || time.Since(self.Now).Abs() > time.Minute {
-		t.Errorf("self-test: %+v, %v", self, err)
+	for _, c := range []struct{ status, want abi.Status }{
+		{abi.NotFound, abi.NotFound}, {abi.OK, abi.OK}, {abi.Unavailable, abi.Failed},
+	} {
+		f.submit(7, []byte{byte(abi.SelfTest)})
+		rec = f.one(t)
+		q, err := abi.ReadSign(rec.Body)
+		if err != nil || rec.Kind != abi.Sign || q.Key != abi.TestKey || q.Algorithm != "ES256" {
+			t.Errorf("the self-test asks for %+v with record %+v, %v", q, rec, err)
+		}
+		f.complete(7, rec.Op, c.status, []byte("x"))
+		self, err := abi.ReadSelf(f.one(t).Body)
+		if err != nil || len(self.Random) != 32 || time.Since(self.Now).Abs() > time.Minute ||
+			self.Signed != c.want {
+			t.Errorf("self-test, a signature with status %d: %+v, %v", c.status, self, err)
+		}
 	}
 
 	f.submit(8, []byte("\x09{}"))
@@ -492,6 +504,57 @@ func TestLog(t *testing.T) {
 	want := `4 hello a=1 g.b="x" g.list=["y"] g.err="boom" g.h.d="2s"`
 	if err != nil || got != want || len(l.Attrs) != 6 {
 		t.Errorf("%v: %s\nwant %s", err, got, want)
+	}
+}
+
+// sealing is a Sealer that opens what begins with "sealed:" and seals nothing.
+type sealing struct{ host.Sealer }
+
+func (sealing) Open(purpose string, sealed []byte) ([]byte, time.Time, error) {
+	claims, ok := strings.CutPrefix(string(sealed), "sealed:")
+	if !ok || purpose != host.MethodSecret {
+		return nil, time.Time{}, host.ErrNotAuthentic
+	}
+	return []byte(claims), time.Time{}, nil
+}
+
+// A guest whose host seals opens the secrets of its methods when it is configured, and refuses one that does
+// not open.
+func TestSecretsOfMethods(t *testing.T) {
+	const claims = `{"method":"test","name":"client_secret","secret":"canary7"}`
+	good := base64.RawURLEncoding.EncodeToString([]byte("sealed:" + claims))
+	for _, c := range []struct {
+		name, secret string
+		opens        bool
+	}{
+		{"one that the host has sealed", good, true},
+		{"a plain one", "canary7", false},
+		{"one that somebody has altered", good[1:], false},
+	} {
+		config := `{"base_url":"https://verge.example","test":true,` +
+			`"methods":[{"name":"test","kind":"sandbox","secrets":{"client_secret":"` + c.secret + `"}}]}`
+		_, err := configure([]byte(config), sealing{})
+		refused := err != nil && strings.HasPrefix(err.Error(), "abi: methods.test.secrets.client_secret: ")
+		if refused == c.opens || err != nil && strings.Contains(err.Error(), "canary7") {
+			t.Errorf("%s: %v, want it opened: %v", c.name, err, c.opens)
+		}
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	f := newFake()
+	f.handle = func(context.Context, *web.Request) *web.Response {
+		f.measure(host.Measurement{Method: "bankid", Event: host.MethodAttemptFailed, Reason: "below", Took: 1})
+		return &web.Response{Header: web.Header{}}
+	}
+	f.begin(4, "", "")
+	all := f.outbox(t)
+	if len(all) != 2 || all[0].Kind != abi.Measure || all[0].Request != 4 || all[0].Op != 0 {
+		t.Fatalf("%+v", all)
+	}
+	got, err := abi.ReadTold(all[0].Body)
+	if want := (abi.Told{Method: "bankid", Event: "attempt_failed", Reason: "below"}); err != nil || got != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
 }
 

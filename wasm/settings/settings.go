@@ -34,7 +34,7 @@ func Pack(c core.Config) (abi.Config, error) {
 	}
 	a := abi.Config{
 		BaseURL: c.BaseURL, Dev: c.Dev, Test: c.Test, OperatorToken: c.OperatorToken,
-		Partitions: c.Partitions, Attempts: c.Attempts,
+		Partitions: c.Partitions, Attempts: c.Attempts, Methods: PackMethods(c.Methods),
 		OutcomeLife: ms("OutcomeLife", c.OutcomeLife), AttemptTime: ms("AttemptTime", c.AttemptTime),
 		Lease:                ms("Lease", c.Lease),
 		PublicPerIP:          perMinute("PublicPerIP", c.Limits.PublicPerIP),
@@ -85,6 +85,7 @@ func Unpack(a abi.Config) core.Config {
 		OperatorToken: a.OperatorToken,
 		Partitions:    a.Partitions,
 		Attempts:      a.Attempts,
+		Methods:       UnpackMethods(a.Methods),
 		OutcomeLife:   a.OutcomeLife.Duration(),
 		AttemptTime:   a.AttemptTime.Duration(),
 		Lease:         a.Lease.Duration(),

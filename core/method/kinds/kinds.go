@@ -4,10 +4,14 @@ package kinds
 
 import (
 	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/estimator"
+	"github.com/verge-id/verge/core/method/oidc"
 	"github.com/verge-id/verge/core/method/sandbox"
 )
 
 // All is every kind, in the order in which documents name them.
 var All = []method.Kind{
 	sandbox.Kind,
+	oidc.Kind,
+	estimator.Kind,
 }

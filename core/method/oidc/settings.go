@@ -17,6 +17,7 @@ import (
 // Names of the secret, and of the ways to authenticate as OpenID Connect names them.
 const (
 	SecretName = "client_secret"
+	keyFile    = "private_key"
 
 	authBasic = "client_secret_basic"
 	authPost  = "client_secret_post"
@@ -215,7 +216,7 @@ func (s *settings) readAuth(r *reader, c method.Config) {
 		r.add("private_key", "there are %d; give one", len(c.Keys))
 	}
 	if len(c.Keys) > 0 {
-		s.keyName = c.Keys[0]
+		s.keyName = c.KeyName(c.Keys[0])
 	}
 
 	s.keyAlg = r.oneOf("key_alg", "ES256", "RS256", "PS256", "EdDSA")

@@ -5,7 +5,7 @@
 // time. Bytes are Uint8Array. A str may hold any bytes: write takes text or bytes, and
 // read returns text.
 
-export const version = 2;
+export const version = 3;
 
 // The largest outbox (wasm/abi).
 export const maxOutbox = 32 << 20;
@@ -15,8 +15,8 @@ export const entry = {
 };
 
 export const kind = {
-  get: 1, commit: 2, claim: 3, list: 4, spend: 5, fetch: 6,
-  respond: 16, log: 17, count: 18, wake: 19,
+  get: 1, commit: 2, claim: 3, list: 4, spend: 5, fetch: 6, sign: 7,
+  respond: 16, log: 17, count: 18, wake: 19, measure: 20,
 };
 
 export const status = { ok: 0, notFound: 1, conflict: 2, unavailable: 3, unknown: 4, noAnswer: 5, failed: 6 };
@@ -182,7 +182,15 @@ const named = (of) => {
 const key = struct({ partition: str, name: str });
 const item = struct({ key, value: bytes, tx: str, expires: time });
 const task = struct({ id: str, due: time, payload: bytes, lease: str });
-const outcome = struct({ status: u8, text: str });
+const statusByte = {
+  read: (r) => {
+    const v = u8.read(r);
+    if (v > status.failed) throw new Malformed(`there is no status ${v}`);
+    return v;
+  },
+  write: u8.write,
+};
+const outcome = struct({ status: statusByte, text: str });
 const jobFields = { partition: str, task, until: time, lane: str };
 const job = struct(jobFields);
 
@@ -206,13 +214,17 @@ export const spend = struct({
   partition: str, now: time, charges: list(struct({ name: str, cost: duration, burst: duration })),
 });
 export const times = list(time);
-export const fetch = struct({ method: str, url: str, header: named(str), body: bytes });
+export const fetch = struct({
+  method: str, url: str, header: named(str), body: bytes, for: str, timeout: duration,
+});
 export const fetched = struct({ status: u32, header: named(str), body: bytes });
 export const fetchError = struct({ reason: str, text: str });
+export const sign = struct({ key: str, algorithm: str, message: bytes });
 export const claimJobs = struct({ partition: str, n: u32 });
 export const jobs = struct({ jobs: list(job), next: time, outcome });
 export const jobUntil = struct({ ...jobFields, again: time });
-export const self = struct({ random: bytes, now: time });
+export const self = struct({ random: bytes, now: time, signed: statusByte });
+export const told = struct({ method: str, event: str, reason: str });
 export const wake = struct({ partition: str, due: time });
 export const log = struct({ level: i8, message: str, attrs: list(struct({ key: str, value: bytes })) });
 export const record = struct({ request: u32, op: u32, kind: u8, body: bytes });

@@ -1,16 +1,17 @@
 // Carries out what the guest asks for: effects of the store in the Durable Objects,
-// charges of counters by leases, and fetches by egress.js.
+// charges of counters by leases, fetches by egress.js, and signatures by signing.js.
 
 import * as abi from "./abi.js";
 
 // effects returns the function that Engine.run takes. object returns what carries out
-// the effects of a partition. spend carries out a spend, and fetch a fetch; neither
-// rejects.
-export function effects(object, spend, fetch) {
+// the effects of a partition. spend carries out a spend, fetch a fetch and sign a
+// signature; none of them rejects.
+export function effects(object, spend, fetch, sign) {
   return ({ kind, body }) => {
     if (kind === abi.kind.spend) return spend(body);
     if (kind === abi.kind.fetch) return fetch(body);
-    if (kind > abi.kind.fetch) {
+    if (kind === abi.kind.sign) return sign(body);
+    if (kind > abi.kind.sign) {
       return { status: abi.status.unavailable, body: abi.bytesOf("the host knows no such effect") };
     }
     return stored(object, kind, body);

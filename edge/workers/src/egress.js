@@ -1,7 +1,7 @@
 // The outbound client, as edge/egress is natively: https only, no redirects, a time
 // limit for the whole exchange, a limit for the answer. This code checks what the URL
 // tells. Which address a name leads to only the platform can see, and the platform
-// has no way to private addresses.
+// has no way to private addresses, and no other certificate authorities than its own.
 
 import * as abi from "./abi.js";
 
@@ -17,12 +17,18 @@ const reason = {
 
 // egress returns the function that effects takes as fetch. It does not reject.
 // loopback also allows loopback addresses, and plain http to them, for development.
-export function egress({ loopback = false, timeout = timeLimit } = {}) {
+// measure takes {method, event, reason, seconds} of each fetch of a verification method.
+export function egress({ loopback = false, timeout: limit = timeLimit, measure = () => {} } = {}) {
   return async (body) => {
+    const begin = Date.now();
+    let req, header;
+    const tell = (event, reason) => {
+      if (req?.for) measure({ method: req.for, event, reason, seconds: (Date.now() - begin) / 1000 });
+    };
     const failed = (why, text) => {
+      tell("fetch_failed", why);
       return { status: abi.status.noAnswer, body: abi.write(abi.fetchError, { reason: why, text }) };
     };
-    let req, header;
     try {
       req = abi.read(abi.fetch, body);
       header = new Headers(req.header);
@@ -33,6 +39,7 @@ export function egress({ loopback = false, timeout = timeLimit } = {}) {
     if (off) return failed(reason.blocked, `destination not allowed: ${off}`);
     if (!header.has("User-Agent")) header.set("User-Agent", "Verge");
     header.set("Accept-Encoding", "identity");
+    const timeout = timeOf(req.timeout, limit);
     const signal = AbortSignal.timeout(timeout);
     let answered = false;
     try {
@@ -41,8 +48,10 @@ export function egress({ loopback = false, timeout = timeLimit } = {}) {
         body: req.method === "GET" || req.method === "HEAD" ? undefined : req.body,
       });
       answered = true;
-      return { status: abi.status.ok, body: abi.write(abi.fetched, {
-        status: resp.status, header: headersOf(resp), body: await read(resp.body, maxBody, signal) }) };
+      const reply = abi.write(abi.fetched, {
+        status: resp.status, header: headersOf(resp), body: await read(resp.body, maxBody, signal) });
+      tell("fetched", "");
+      return { status: abi.status.ok, body: reply };
     } catch (e) {
       // The platform has several messages for a timeout, so only the signal counts.
       if (signal.aborted) return failed(reason.timeout, `no whole answer within ${timeout / 1000} s`);
@@ -50,6 +59,13 @@ export function egress({ loopback = false, timeout = timeLimit } = {}) {
       return failed(answered ? reason.malformed : reason.network, text);
     }
   };
+}
+
+// timeOf is the time of one fetch in ms. It asks for less than the limit, or for the
+// limit with 0.
+function timeOf(asked, limit) {
+  const ms = Number(asked) / 1e6;
+  return ms > 0 ? Math.max(1, Math.min(Math.round(ms), limit)) : limit;
 }
 
 function headersOf(resp) {

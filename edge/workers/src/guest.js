@@ -43,11 +43,12 @@ export class Engine {
   // now      the wall clock in BigInt nanoseconds
   // log      takes {level, message, …} with plain values
   // count    takes the names of events that metrics count
+  // measure  takes events of verification methods, {method, event, reason}
   // places   how many requests may run at once
   // memory   bytes of memory; an instance that has more is replaced once it is idle,
   //          and one that has twice as many at once, while it ends its requests
-  constructor({ module, config, now, log = () => {}, count = () => {}, places = 1024, memory = 48 << 20 }) {
-    Object.assign(this, { module, config, now, log, count, places, memory });
+  constructor({ module, config, now, log = () => {}, count = () => {}, measure = () => {}, places = 1024, memory = 48 << 20 }) {
+    Object.assign(this, { module, config, now, log, count, measure, places, memory });
   }
 
   // run lets the guest work on an entry until it has a result. effects carries out one
@@ -132,14 +133,17 @@ class Guest {
   }
 
   // test refuses a guest that repeats its random bytes or those of the guest before,
-  // that does not use the host's clock, or that cannot answer. It returns the random
-  // bytes of this guest.
+  // that does not use the host's clock, that takes the refusal of a signature for
+  // something else, or that cannot answer. It returns the random bytes of this guest.
   test(before) {
     const drawn = [];
     for (let n = 0; n < 2; n++) { // twice, to compare the bytes of one instance, too
-      const { random, now } = abi.read(abi.self, this.#answer(abi.entry.selfTest, abi.empty));
+      const { random, now, signed } = abi.read(abi.self, this.#answer(abi.entry.selfTest, abi.empty));
       const { wall } = this.#clock;
       if (now !== wall) throw new Unavailable(`the guest takes ${now} for the time, and it is ${wall}`);
+      if (signed !== abi.status.notFound) {
+        throw new Unavailable("the guest was told that there is no key of a name, and takes that for something else");
+      }
       const text = random.join();
       if (random.length !== 32 || random.every((b) => b === 0) || [...before, ...drawn].includes(text)) {
         throw new Unavailable("what the guest takes for random repeats itself");
@@ -154,10 +158,18 @@ class Guest {
     return drawn;
   }
 
-  // answer is the result of an entry that has no effect.
+  // answer is the result of an entry that has no effect but the signature of the
+  // self-test, for which there is no key.
   #answer(entry, message) {
-    const submit = (id) => this.#exports.verge_submit(id, this.#put(entered(entry, message)));
-    const { result } = this.#step(this.#number(), submit);
+    const id = this.#number();
+    let at = this.#step(id, () => this.#exports.verge_submit(id, this.#put(entered(entry, message))));
+    if (at.effect?.kind === abi.kind.sign) {
+      const { op } = at.effect;
+      at = this.#step(id, () => {
+        return this.#exports.verge_complete(id, op, abi.status.notFound, this.#put(abi.empty));
+      });
+    }
+    const { result } = at;
     if (result === undefined) throw new Unavailable("the guest does not answer its test at once");
     return result;
   }
@@ -224,11 +236,13 @@ class Guest {
         switch (rec.kind) {
           case abi.kind.log: this.#log(rec.body); break;
           case abi.kind.count: this.engine.count(abi.textOf(rec.body)); break;
+          case abi.kind.measure: this.engine.measure(abi.read(abi.told, rec.body)); break;
           case abi.kind.wake: break; // the partition itself sees what is scheduled in it
           case abi.kind.respond:
             if (rec.request === id) at.result = rec.body;
             break;
           default:
+            if (rec.kind > abi.kind.respond) break; // a notice that this host does not know
             if (rec.request !== id || at.effect) throw new Error("an effect of nobody's");
             at.effect = rec;
         }

@@ -10,7 +10,7 @@ import { DurableObject } from "cloudflare:workers";
 import * as abi from "./abi.js";
 import { effects, objects } from "./effects.js";
 import { runDue } from "./runner.js";
-import { egressOf, engineOf, jobTime, log, spendOf } from "./service.js";
+import { egressOf, engineOf, jobTime, log, signerOf, spendOf } from "./service.js";
 import { Store } from "./store.js";
 
 const millisecond = 1_000_000n;
@@ -28,6 +28,7 @@ export class Partition extends DurableObject {
   engine() { return engineOf(this.env); }
   spender() { return spendOf(this.env); }
   fetcher() { return egressOf(this.env); }
+  signer() { return signerOf(this.env); }
   object() { return objects(this.env.PARTITION); }
   log(line) { log(line); }
 
@@ -114,7 +115,7 @@ export class Partition extends DurableObject {
     // This object carries out the effects of its own partition itself.
     const own = { effect: (kind, body) => this.effect(this.name, kind, body) };
     const of = (partition) => (partition === this.partition() ? own : object(partition));
-    const carryOut = effects(of, this.spender(), this.fetcher());
+    const carryOut = effects(of, this.spender(), this.fetcher(), this.signer());
     const run = (entry, type, message) => engine.run(entry, abi.write(type, message), carryOut, jobTime);
     const outcome = (o) => {
       if (o.status !== abi.status.ok) throw new Error(o.text);

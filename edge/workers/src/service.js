@@ -6,6 +6,7 @@ import { egress, offLimits } from "./egress.js";
 import { Engine } from "./guest.js";
 import { Leases } from "./leases.js";
 import { asking } from "./limits.js";
+import { signer, testKey } from "./signing.js";
 
 export const handleTime = 15_000; // ms for a public request
 export const adminTime = 75_000; // ms for an operator's request: a webhook test sends five requests
@@ -15,13 +16,24 @@ const millisecond = 1_000_000n;
 
 let engine = null;
 let leases = null;
+let signing = null;
 
 export function engineOf(env) {
   return (engine ??= new Engine({
     module, config: guestConfig(env), now: () => BigInt(Date.now()) * millisecond, log,
     count: (event) => env.METRICS?.writeDataPoint({ indexes: [event], doubles: [1] }),
+    measure: measureOf(env),
   }));
 }
+
+// measureOf returns what takes an event of a verification method. Its data point has
+// the index "method". Only a configured method is named there.
+const measureOf = (env) => ({ method, event, reason, seconds = 0 }) => {
+  const known = configOf(env).methods?.some(({ name }) => name === method);
+  env.METRICS?.writeDataPoint({
+    indexes: ["method"], blobs: [known ? method : "other", event, reason], doubles: [1, seconds],
+  });
+};
 
 // spendOf returns what carries out a spend. Without the objects of the counters,
 // nothing could be counted, so nothing is served.
@@ -31,7 +43,10 @@ export function spendOf(env) {
   return (body) => leases.effect(body);
 }
 
-export const egressOf = (env) => egress({ loopback: configOf(env).dev === true });
+export const egressOf = (env) => egress({ loopback: configOf(env).dev === true, measure: measureOf(env) });
+
+// signerOf returns what carries out a signature.
+export const signerOf = (env) => (signing ??= signer(keysOf(env)));
 
 // configOf reads the variable VERGE_CONFIG. wrangler passes it as an object, other
 // tools as text.
@@ -51,11 +66,50 @@ function parsed(value, name) {
   }
 }
 
+// secretOf is a secret of the Worker that the configuration names.
+function secretOf(env, name, whose) {
+  if (!env[name]) throw new Error(`${whose}: there is no secret ${name}; wrangler secret put ${name}`);
+  return env[name].trim(); // a file ends with a newline
+}
+
+// keysOf are the private keys of all methods by name, each as PEM. keys_env of a method
+// names the secret that holds a key.
+export function keysOf(env) {
+  const keys = {}, from = {};
+  for (const { name, keys_env = {} } of configOf(env).methods ?? []) {
+    for (const [key, secret] of Object.entries(keys_env)) {
+      if (key === testKey) throw new Error(`method ${name}: no key may be called ${testKey}`);
+      if (Object.hasOwn(from, key) && from[key] !== secret) {
+        throw new Error(`method ${name}: the key ${key} is in ${secret}, and another method has it in ${from[key]}`);
+      }
+      from[key] = secret;
+      keys[key] = secretOf(env, secret, `method ${name}`);
+    }
+  }
+  return keys;
+}
+
+// methodsOf are the methods as the guest takes them. secrets_env of a method names the
+// Worker's secrets that hold its own.
+const methodsOf = (env, methods) => methods.map(({ secrets_env = {}, keys_env, ...method }) => {
+  const secrets = { ...method.secrets };
+  for (const [name, secret] of Object.entries(secrets_env)) {
+    secrets[name] = secretOf(env, secret, `method ${method.name}`);
+  }
+  if (Object.keys(secrets).length > 0) method.secrets = secrets;
+  if (keys_env) method.keys = Object.keys(keys_env);
+  return method;
+});
+
 // guestConfig is the guest's configuration: the variable with the secrets in it.
 export function guestConfig(env) {
   const config = { ...configOf(env) };
+  if (config.methods) {
+    keysOf(env); // so that a key that is not there is said before the first user needs it
+    config.methods = methodsOf(env, config.methods);
+  }
   config.keyring = parsed(env.VERGE_KEYRING, "VERGE_KEYRING");
-  config.operator_token ??= env.VERGE_OPERATOR_TOKEN?.trim(); // a file ends with a newline
+  config.operator_token ??= env.VERGE_OPERATOR_TOKEN?.trim();
   if (config.keyring) config.key_set ??= true; // isolates of two versions may have different rings
   if (config.keyring && config.base_url) config.host ??= new URL(config.base_url).hostname;
   return JSON.stringify(config);
@@ -73,10 +127,7 @@ export function siteOf(env) {
     const off = i.webhook_url && offLimits(i.webhook_url, loopback);
     if (off) throw new Error(`integration ${i.id}: no event would ever reach its webhook_url: ${off}`);
     if (name === undefined) return i;
-    if (!env[name]) {
-      throw new Error(`integration ${i.id}: there is no secret ${name}; wrangler secret put ${name}`);
-    }
-    return { ...i, secret: env[name].trim() };
+    return { ...i, secret: secretOf(env, name, `integration ${i.id}`) };
   });
   const publishers = parts.flatMap((part) => part.publishers ?? []);
   return JSON.stringify({ ...Object.assign({}, ...parts), publishers, integrations });

@@ -5,7 +5,7 @@ import { refuse, serve } from "./door.js";
 import { effects, objects } from "./effects.js";
 import { isLoopback, parseAddress } from "./egress.js";
 import { adminRoot } from "./routes.js";
-import { adminTime, configOf, egressOf, engineOf, handleTime, log, siteOf, spendOf } from "./service.js";
+import { adminTime, configOf, egressOf, engineOf, handleTime, log, signerOf, siteOf, spendOf } from "./service.js";
 
 export { Limits } from "./limits.js";
 export { Partition } from "./partition.js";
@@ -28,7 +28,7 @@ export default {
     }
     // If the configuration is wrong, this throws, and the door answers 503.
     const run = (entry, message, timeout) => {
-      const carryOut = effects(objects(env.PARTITION), spendOf(env), egressOf(env));
+      const carryOut = effects(objects(env.PARTITION), spendOf(env), egressOf(env), signerOf(env));
       const result = engineOf(env).run(entry, message, carryOut, timeout);
       // A request is finished also if its client goes away.
       ctx.waitUntil(result.catch(() => {}));

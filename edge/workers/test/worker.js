@@ -15,6 +15,7 @@ import { Engine } from "../src/guest.js";
 import { Leases } from "../src/leases.js";
 import { asking } from "../src/limits.js";
 import { Partition as Production } from "../src/partition.js";
+import { signer } from "../src/signing.js";
 import { adminRoutes, publicRoutes } from "../src/routes.js";
 import { Table, logPath, operatorsPath } from "../src/table.js";
 import verge from "../src/verge.wasm";
@@ -29,20 +30,24 @@ const modules = { verge, other };
 const sites = new Map();
 
 class Site {
-  constructor(id, { store, guest, module, clock, handle_ms, fetch_ms, places, memory }) {
+  constructor(id, { store, guest, module, clock, handle_ms, fetch_ms, places, memory, keys }) {
     this.id = id;
     this.store = store || null;
     this.logs = [];
     this.counts = {};
+    this.measured = [];
     this.mostJobs = 0; // of one alarm
     this.broken = false; // the next alarm cannot tell when the next is due
     this.setClock(clock ?? {});
     this.timeout = handle_ms || 15_000;
-    this.egress = egress({ loopback: true, timeout: fetch_ms || 10_000 });
+    const measure = (m) => this.measured.push(m);
+    this.egress = egress({ loopback: true, timeout: fetch_ms || 10_000, measure });
+    this.signer = signer(keys ?? {});
     this.engine = new Engine({
       module: modules[module || "verge"], config: JSON.stringify(guest),
       now: () => this.now(), log: (line) => this.log(line),
       count: (event) => { this.counts[event] = (this.counts[event] ?? 0) + 1; },
+      measure,
       places: places || undefined, memory: memory || undefined,
     });
   }
@@ -61,9 +66,9 @@ class Site {
   effects(env) {
     if (this.store) {
       const object = elsewhere(this.store);
-      return effects(object, (body) => object().effect(abi.kind.spend, body), this.egress);
+      return effects(object, (body) => object().effect(abi.kind.spend, body), this.egress, this.signer);
     }
-    return effects(objects(env.PARTITION, this.id + "/"), this.spender(env), this.egress);
+    return effects(objects(env.PARTITION, this.id + "/"), this.spender(env), this.egress, this.signer);
   }
   spender(env) {
     this.leases ??= new Leases(asking(env.LIMITS, this.id + "/"));
@@ -118,6 +123,7 @@ export class Partition extends Production {
 
   spender() { return this.site().spender(this.env); }
   fetcher() { return this.site().egress; }
+  signer() { return this.site().signer; }
   object() { return objects(this.env.PARTITION, this.site().id + "/"); }
   log(line) { sites.get(this.name.slice(0, this.name.indexOf("/")))?.log(line); }
 
@@ -185,7 +191,7 @@ async function control(request, env, ctx) {
   const [, id, what] = new URL(request.url).pathname.split("/");
   const body = new Uint8Array(await request.arrayBuffer());
   if (id === "codec") {
-    const names = { list: "listing", fetch_error: "fetchError", claim_jobs: "claimJobs", job: "jobUntil" };
+    const names = { list: "listing", fetch_error: "fetchError", claim_jobs: "claimJobs", job: "jobUntil", method_fetch: "fetch" };
     const type = names[what] ?? what;
     try {
       return new Response(abi.write(abi[type], abi.read(abi[type], body)));
@@ -236,6 +242,7 @@ async function control(request, env, ctx) {
       return new Response(out);
     }
     case "logs": return new Response(site.logs.map((line) => line + "\n").join(""));
+    case "measured": return Response.json(site.measured);
     case "counts": return Response.json(site.counts);
     case "break-alarm": site.broken = true; return new Response();
     case "most-jobs": return Response.json(site.mostJobs);

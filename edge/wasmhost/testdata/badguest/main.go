@@ -22,6 +22,7 @@ var (
 	hoard  [][]byte
 	header [3]uint32
 	parked = map[uint32]bool{}
+	misled bool // it takes a refused signature for one
 )
 
 //go:wasmexport verge_abi
@@ -36,7 +37,12 @@ func vergeReserve(n int32) uint32 {
 func address(b []byte) uint32 { return uint32(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
 //go:wasmexport verge_config
-func vergeConfig(int32) uint32 {
+func vergeConfig(n int32) uint32 {
+	c, err := abi.ReadConfig(inbox[:n])
+	if err != nil {
+		panic(err)
+	}
+	misled = c.Host == "misled.example"
 	if time.Now().Year() < 2000 {
 		panic("no guest starts in those years")
 	}
@@ -83,12 +89,15 @@ func vergeSubmit(request uint32, n int32) uint32 {
 	out = nil
 	message := inbox[:n]
 	if abi.Entry(message[0]) == abi.SelfTest {
-		random := make([]byte, 32)
+		random, signed := make([]byte, 32), abi.NotFound
 		rand.Read(random)
+		if misled {
+			signed = abi.OK
+		}
 		out = abi.AppendRecord(nil, abi.Record{
 			Request: request,
 			Kind:    abi.Respond,
-			Body:    abi.AppendSelf(nil, abi.Self{Random: random, Now: time.Now()}),
+			Body:    abi.AppendSelf(nil, abi.Self{Random: random, Now: time.Now(), Signed: signed}),
 		})
 		return outbox()
 	}
@@ -142,6 +151,8 @@ func vergeSubmit(request uint32, n int32) uint32 {
 	case "/fetch":
 		ask(request, abi.Fetch,
 			abi.AppendFetch(nil, host.FetchRequest{Method: "GET", URL: "https://shop.example/"}))
+	case "/sign":
+		ask(request, abi.Sign, abi.AppendSign(nil, abi.SignRequest{Key: "client", Algorithm: "ES256"}))
 	case "/say":
 		say(request, req.Body)
 	case "/junk":

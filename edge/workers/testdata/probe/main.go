@@ -71,7 +71,7 @@ func compute() (sum uint32) {
 }
 
 func selfTest(request uint32) {
-	self := abi.Self{Random: make([]byte, 32), Now: time.Now()}
+	self := abi.Self{Random: make([]byte, 32), Now: time.Now(), Signed: abi.NotFound}
 	rand.Read(self.Random)
 	draws++
 	switch lie {
@@ -85,6 +85,8 @@ func selfTest(request uint32) {
 		self.Random = bytes.Repeat([]byte{draws}, 32)
 	case "clock":
 		self.Now = self.Now.Add(time.Second)
+	case "signed":
+		self.Signed = abi.OK
 	case "effect":
 		key := abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})
 		put(abi.Record{Request: request, Op: 1, Kind: abi.KVGet, Body: key})

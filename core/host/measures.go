@@ -1,0 +1,75 @@
+package host
+
+import (
+	"slices"
+	"time"
+)
+
+// Measurement is an event of a verification method that is worth a metric.
+type Measurement struct {
+	Method string        // the method's name
+	Event  string        // one of the Method constants
+	Reason string        // why; "" for an event that speaks for itself
+	Took   time.Duration // of MethodFetched and MethodFetchFailed
+}
+
+// The events of a method, all of them. Each is a time series for every method and reason, so new ones are
+// added here and nowhere else.
+const (
+	MethodBegun       = "begun"       // its first step was prepared
+	MethodUnavailable = "unavailable" // it could not begin
+	MethodLeft        = "left"        // the browser was sent to another site
+	MethodReturned    = "returned"    // the browser came back
+	MethodRefused     = "refused"     // an answer of the other side was not believed; the reason says why
+	MethodFailed      = "failed"      // a step failed for another cause, and nothing was decided
+
+	// the verdicts of method.Decision; a failed attempt has its reason
+	MethodApproved      = "approved"
+	MethodRejected      = "rejected"
+	MethodAttemptFailed = "attempt_failed"
+	MethodWithdrawn     = "withdrawn"
+	MethodCancelled     = "cancelled"
+	MethodUnclassified  = "unclassified"
+
+	// MethodFetched and MethodFetchFailed are requests to the other side. The engine's host measures them, and
+	// the core does not. The reason of the second is a Fetch constant.
+	MethodFetched     = "fetched"
+	MethodFetchFailed = "fetch_failed"
+)
+
+var methodEvents = []string{
+	MethodBegun, MethodUnavailable, MethodLeft, MethodReturned, MethodRefused, MethodFailed,
+	MethodApproved, MethodRejected, MethodAttemptFailed, MethodWithdrawn, MethodCancelled, MethodUnclassified,
+}
+
+var fetchEvents = []string{MethodFetched, MethodFetchFailed}
+
+// methodReasons has every reason that a method gives: those of failed attempts, of fetches, and of refusals.
+var methodReasons = []string{
+	"below", "unsure", "not_live", "no_face",
+	FetchBlocked, FetchTimeout, FetchDNS, FetchRefused, FetchTLS, FetchMalformed, FetchNetwork,
+}
+
+// Told returns the measurement of an event that a core has told. An event or a reason that is not in the
+// lists becomes "other": a module may be newer than its host, and a hostile one says anything. The events of
+// fetches become "other" too, since a core does not measure them. The name of the method is not checked,
+// because only the metrics know which methods are configured.
+func Told(method, event, reason string) Measurement {
+	return Measurement{Method: method, Event: among(methodEvents, event), Reason: reasonOf(reason)}
+}
+
+// Listed returns m with the event and the reason of the lists.
+func (m Measurement) Listed() Measurement {
+	if !slices.Contains(fetchEvents, m.Event) {
+		m.Event = among(methodEvents, m.Event)
+	}
+	m.Reason = reasonOf(m.Reason)
+	return m
+}
+
+func reasonOf(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return among(methodReasons, reason)
+}

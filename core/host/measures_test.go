@@ -1,0 +1,138 @@
+package host
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMeasurementsAreOfTheLists(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		give Measurement // as the engine's host reports it
+		want Measurement
+		told Measurement // if a core tells the same
+	}{
+		{
+			"an event that speaks for itself",
+			Measurement{Method: "bankid", Event: MethodBegun},
+			Measurement{Method: "bankid", Event: "begun"},
+			Measurement{Method: "bankid", Event: "begun"},
+		},
+		{
+			"a failed attempt with its reason",
+			Measurement{Method: "face", Event: MethodAttemptFailed, Reason: "below"},
+			Measurement{Method: "face", Event: "attempt_failed", Reason: "below"},
+			Measurement{Method: "face", Event: "attempt_failed", Reason: "below"},
+		},
+		{
+			"a fetch, which a core does not measure",
+			Measurement{Method: "bankid", Event: MethodFetchFailed, Reason: FetchTimeout, Took: time.Second},
+			Measurement{Method: "bankid", Event: "fetch_failed", Reason: "timeout", Took: time.Second},
+			Measurement{Method: "bankid", Event: "other", Reason: "timeout"},
+		},
+		{
+			"an event that is not in the list",
+			Measurement{Method: "bankid", Event: "svc_sk_secret"},
+			Measurement{Method: "bankid", Event: "other"},
+			Measurement{Method: "bankid", Event: "other"},
+		},
+		{
+			"a reason that is not in the list",
+			Measurement{Method: "bankid", Event: MethodRefused, Reason: "nonce 4711 is not 4712"},
+			Measurement{Method: "bankid", Event: "refused", Reason: "other"},
+			Measurement{Method: "bankid", Event: "refused", Reason: "other"},
+		},
+		{
+			"texts that are not UTF-8",
+			Measurement{Event: "\xff", Reason: "\xfe"},
+			Measurement{Event: "other", Reason: "other"},
+			Measurement{Event: "other", Reason: "other"},
+		},
+		{"none", Measurement{}, Measurement{Event: "other"}, Measurement{Event: "other"}},
+	} {
+		if got := c.give.Listed(); got != c.want {
+			t.Errorf("%s: listed as %+v, want %+v", c.name, got, c.want)
+		}
+		if got := Told(c.give.Method, c.give.Event, c.give.Reason); got != c.told {
+			t.Errorf("%s: told as %+v, want %+v", c.name, got, c.told)
+		}
+	}
+	for _, list := range [][]string{slices.Concat(methodEvents, fetchEvents), methodReasons} {
+		distinct := slices.Compact(slices.Sorted(slices.Values(list)))
+		if slices.Contains(list, countOther) || slices.Contains(list, "") || len(distinct) != len(list) {
+			t.Errorf("the list has a name twice, none, or the name for all others: %q", list)
+		}
+	}
+}
+
+// TestRefusalsAreOfTheList: a refusal whose reason is not in the list would be counted as "other". Reasons are
+// found where a kind of method writes them: as a text in a Refusal, or as the argument of a function whose name
+// begins with refus.
+func TestRefusalsAreOfTheList(t *testing.T) {
+	reason := func(set *token.FileSet, e ast.Expr) {
+		l, ok := e.(*ast.BasicLit)
+		if !ok || l.Kind != token.STRING {
+			return
+		}
+		text, err := strconv.Unquote(l.Value)
+		if err != nil || !slices.Contains(methodReasons, text) {
+			t.Errorf("%s: a refusal has the reason %s: add it to methodReasons in core/host/measures.go",
+				set.Position(l.Pos()), l.Value)
+		}
+	}
+	files := 0
+	err := filepath.WalkDir("../method", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		files++
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CompositeLit:
+				if !strings.HasSuffix(nameOf(n.Type), "Refusal") {
+					break
+				}
+				for _, e := range n.Elts {
+					if pair, ok := e.(*ast.KeyValueExpr); ok {
+						e = pair.Value
+					}
+					reason(set, e)
+				}
+			case *ast.CallExpr:
+				if strings.HasPrefix(strings.ToLower(nameOf(n.Fun)), "refus") {
+					for _, e := range n.Args {
+						reason(set, e)
+					}
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || files == 0 {
+		t.Fatalf("%d files were read: %v", files, err)
+	}
+}
+
+func nameOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	}
+	return ""
+}

@@ -1,0 +1,35 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+)
+
+// measured is a Fetcher that reports how long the other side of a verification method takes, and whether it
+// answers. It is in front of the client of every engine, so that a guest cannot report anything else.
+type measured struct {
+	host.Fetcher
+	tell func(m host.Measurement)
+}
+
+// Fetch implements host.Fetcher.
+func (f measured) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+	if req.For == "" { // a webhook, which has metrics of its own
+		return f.Fetcher.Fetch(ctx, req)
+	}
+	begin := time.Now()
+	resp, err := f.Fetcher.Fetch(ctx, req)
+	m := host.Measurement{Method: req.For, Event: host.MethodFetched, Took: time.Since(begin)}
+	if err != nil {
+		m.Event, m.Reason = host.MethodFetchFailed, host.FetchNetwork
+		var failed *host.FetchError
+		if errors.As(err, &failed) {
+			m.Reason = failed.Reason
+		}
+	}
+	f.tell(m)
+	return resp, err
+}

@@ -1,0 +1,54 @@
+package server
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/verge-id/verge/core/host"
+)
+
+// methodMetrics are the metrics of verification methods. Their labels come from the methods that are configured
+// and from the lists of core/host.
+type methodMetrics struct {
+	events *prometheus.CounterVec
+	fetch  *prometheus.HistogramVec
+}
+
+// otherMethod is the label of every method that is not configured.
+const otherMethod = "other"
+
+func newMethodMetrics() methodMetrics {
+	return methodMetrics{
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "verge_method_total",
+			Help: "What happened with verification methods, by method, event and reason; reason empty: the event " +
+				"says it all; other: what this release does not know, of a module that is newer or lies.",
+		}, []string{"method", "event", "reason"}),
+		fetch: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "verge_method_fetch_seconds",
+			Help:    "Time that the other side of a verification method took, whether or not it answered, by method.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"method"}),
+	}
+}
+
+// Methods says which methods are configured. All others share one label: a module may name anything, and each
+// label is a time series for ever.
+func (m *Metrics) Methods(names []string) {
+	known := map[string]bool{}
+	for _, name := range names {
+		known[name] = true
+	}
+	m.known.Store(&known)
+}
+
+// Measure counts an event of a method. It fits host.Host.Measure.
+func (m *Metrics) Measure(e host.Measurement) {
+	e = e.Listed()
+	if known := m.known.Load(); known == nil || !(*known)[e.Method] {
+		e.Method = otherMethod
+	}
+	m.methods.events.WithLabelValues(e.Method, e.Event, e.Reason).Inc()
+	if e.Event == host.MethodFetched || e.Event == host.MethodFetchFailed {
+		m.methods.fetch.WithLabelValues(e.Method).Observe(e.Took.Seconds())
+	}
+}

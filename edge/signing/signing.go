@@ -1,0 +1,174 @@
+// Package signing keeps the private keys of verification methods and signs with them: host.Host's Sign. So
+// neither the core nor a guest ever holds a private key.
+//
+// A key is a PEM file: PKCS#8, SEC 1 for elliptic curves, or PKCS#1 for RSA. Who may read such a file is judged
+// by whoever reads it, see Open. Each key signs by the algorithms of its kind and by no other:
+//
+//	P-256              ES256
+//	RSA, 2,048 bits    RS256, PS256
+//	Ed25519            EdDSA
+//
+// A signature has the form of JWS: for ES256 the 32 bytes of r and then the 32 of s.
+//
+// Not promised: that a key is used for one purpose alone. Whoever runs a module as a guest lets that module have
+// anything signed with these keys, as it lets it use the store.
+package signing
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// Signer signs with its keys. It may be used concurrently. A nil Signer has no keys.
+type Signer struct{ keys map[string]key }
+
+// key is a private key with the algorithms that fit it.
+type key struct {
+	private    crypto.Signer
+	algorithms []string
+}
+
+// Open reads the keys of files, which has a path for each key's name. read returns the content of a file with a
+// secret, or an error for a file that others may read; the program that has the rule for such files hands it in.
+// The error says everything that is wrong.
+func Open(files map[string]string, read func(path string) ([]byte, error)) (*Signer, error) {
+	s := &Signer{keys: map[string]key{}}
+	var wrong []error
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		b, err := read(files[name])
+		if err == nil {
+			err = s.add(name, b)
+		}
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("private key %q, %s: %w", name, files[name], err))
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
+	}
+	return s, nil
+}
+
+// maxName is the most bytes of a key's name that a guest may ask for.
+const maxName = 64
+
+func (s *Signer) add(name string, file []byte) error {
+	switch {
+	case name == "" || len(name) > maxName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "":
+		return fmt.Errorf("its name must have 1 to %d of the characters a to z, 0 to 9, - and _", maxName)
+	case name == abi.TestKey:
+		return fmt.Errorf("choose another name: a module that is tested asks for %q and must not get it", name)
+	}
+	k, err := parse(file)
+	if err != nil {
+		return err
+	}
+	s.keys[name] = k
+	return nil
+}
+
+// parse reads the one private key of a PEM file. Its errors quote nothing of the file but the names of blocks.
+func parse(file []byte) (key, error) {
+	var found []*pem.Block
+	for {
+		block, rest := pem.Decode(file)
+		if block == nil {
+			break
+		}
+		if file = rest; block.Type != "EC PARAMETERS" { // openssl writes them in front of a key
+			found = append(found, block)
+		}
+	}
+	if len(found) == 0 {
+		return key{}, errors.New("there is no private key in it; PEM begins with -----BEGIN PRIVATE KEY-----")
+	}
+	if len(found) > 1 {
+		return key{}, fmt.Errorf("there are %d things in it, and it must hold one private key alone", len(found))
+	}
+	block := found[0]
+	if block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "" {
+		return key{}, errors.New("the key is encrypted: nobody is there to type the password when the server " +
+			"starts, so decrypt it with `openssl pkey -in FILE -out FILE`, and let nobody else read the file")
+	}
+	var private any
+	var err error
+	switch block.Type {
+	case "PRIVATE KEY":
+		private, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+	case "EC PRIVATE KEY":
+		private, err = x509.ParseECPrivateKey(block.Bytes)
+	case "RSA PRIVATE KEY":
+		private, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+	default:
+		return key{}, fmt.Errorf("it holds a %s, and must hold a private key", block.Type)
+	}
+	if err != nil {
+		return key{}, fmt.Errorf("the private key cannot be read: %w", err)
+	}
+	return fitting(private)
+}
+
+// Sizes of RSA keys. Below the first a signature can be forged. Above the second one signature takes longer than
+// a request may wait for it.
+const (
+	minRSA = 2048
+	maxRSA = 8192
+)
+
+// fitting returns a key with the algorithms by which it may sign.
+func fitting(private any) (key, error) {
+	switch k := private.(type) {
+	case *ecdsa.PrivateKey:
+		if k.Curve != elliptic.P256() {
+			return key{}, fmt.Errorf("the key is of the curve %s, and only P-256 is supported", k.Params().Name)
+		}
+		return key{k, []string{"ES256"}}, nil
+	case *rsa.PrivateKey:
+		if n := k.N.BitLen(); n < minRSA || n > maxRSA {
+			return key{}, fmt.Errorf("the RSA key has %d bits, and must have %d to %d", n, minRSA, maxRSA)
+		}
+		return key{k, []string{"RS256", "PS256"}}, nil
+	case ed25519.PrivateKey:
+		return key{k, []string{"EdDSA"}}, nil
+	}
+	return key{}, errors.New("the key is neither of P-256 nor RSA nor Ed25519")
+}
+
+// Sign is host.Host's Sign.
+func (s *Signer) Sign(ctx context.Context, name, algorithm string, message []byte) ([]byte, error) {
+	if s == nil {
+		return nil, host.ErrNoSuchKey
+	}
+	k, ok := s.keys[name]
+	if !ok {
+		return nil, host.ErrNoSuchKey
+	}
+	if !slices.Contains(k.algorithms, algorithm) {
+		return nil, fmt.Errorf("signing: the private key %q signs by %s, and not by %.16q",
+			name, strings.Join(k.algorithms, " or "), algorithm)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	signature, err := jwt.GetSigningMethod(algorithm).Sign(string(message), k.private)
+	if err != nil {
+		return nil, fmt.Errorf("signing with the private key %q: %w", name, err)
+	}
+	return signature, nil
+}

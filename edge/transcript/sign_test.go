@@ -1,0 +1,89 @@
+package transcript
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/effect"
+)
+
+// What the host signs is different each time, so a replay gives the recorded signatures. What a core tells of
+// methods is compared like other notices.
+func TestSignaturesAreReplayed(t *testing.T) {
+	at := time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
+	signed := 0
+	config := abi.Config{BaseURL: "https://verge.example", Test: true, Host: "verge.example",
+		Keyring: []byte(`{"version":1,"keys":[{"id":"9f02ab31",` +
+			`"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]}`)}
+	r, err := NewRecorder(config, at, func(k abi.Kind, body []byte) (abi.Status, []byte) {
+		q, err := abi.ReadSign(body)
+		if k != abi.Sign || err != nil {
+			t.Errorf("an effect of kind %d: %v", k, err)
+		}
+		if q.Key != "client" {
+			return abi.NotFound, nil
+		}
+		signed++
+		return abi.OK, []byte{'s', 'i', 'g', 0xff, byte(signed)}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// The core of this test stands for any that signs while it answers.
+	ctx := context.Background()
+	core := func(s *stage) (first, second []byte, none error) {
+		sign := effect.Signer(s.effect).Sign
+		first, _ = sign(ctx, "client", "ES256", []byte("message"))
+		s.measure(host.Measurement{Method: "bankid", Event: host.MethodLeft, Took: time.Second})
+		second, _ = sign(ctx, "client", "ES256", []byte("message"))
+		_, none = sign(ctx, "another", "ES256", []byte("message"))
+		return first, second, none
+	}
+	one, two, none := core(r.stage)
+	if bytes.Equal(one, two) || signed != 2 || !errors.Is(none, host.ErrNoSuchKey) {
+		t.Fatalf("recorded %x, %x, %v", one, two, none)
+	}
+	step := *r.step
+	step.Name, step.Now, step.Entry = "sign", at, abi.Ready
+	step.Answer = abi.AppendOutcome(nil, abi.Outcome{})
+	r.Steps = append(r.Steps, step)
+	var text bytes.Buffer
+	if err := r.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Read(&text)
+	if err != nil || len(again.Steps) != 1 || len(again.Steps[0].Events) != 4 {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	for n, want := range []string{
+		"sign ES256 with client: done",
+		"measure Method: bankid, Event: left",
+		"sign ES256 with client: done",
+		"sign ES256 with another: not found",
+	} {
+		if got := again.Steps[0].Events[n].line(); got != want {
+			t.Errorf("event %d is shown as %q, want %q", n+1, got, want)
+		}
+	}
+
+	p := &player{step: &again.Steps[0], sum: &Summary{}}
+	s := &stage{effect: p.effect, notice: p.notice}
+	one2, two2, none := core(s)
+	d := p.end(step.Answer, nil)
+	if d != nil || !bytes.Equal(one2, one) || !bytes.Equal(two2, two) || !errors.Is(none, host.ErrNoSuchKey) ||
+		signed != 2 {
+		t.Errorf("replayed %x, %x, %v, %v; %d signatures in all", one2, two2, none, d, signed)
+	}
+
+	p = &player{step: &again.Steps[0], sum: &Summary{}}
+	_, err = effect.Signer(p.effect).Sign(ctx, "client", "ES256", []byte("another message"))
+	if err == nil || p.end(nil, nil) == nil {
+		t.Errorf("another message was signed: %v", err)
+	}
+}

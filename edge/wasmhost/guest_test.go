@@ -1,0 +1,69 @@
+package wasmhost
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// ring returns a key ring of tests, whose nonces are all different.
+func ring(t *testing.T) *token.Ring {
+	t.Helper()
+	file, err := token.ParseKeyring([]byte(`{"version":1,"keys":[{"id":"9f02ab31",` +
+		`"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := file.Ring("verge.example", &counter{}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// counter is a source of bytes that never repeats.
+type counter struct{ n byte }
+
+func (c *counter) Read(p []byte) (int, error) {
+	c.n++
+	copy(p, bytes.Repeat([]byte{c.n}, len(p)))
+	return len(p), nil
+}
+
+// The configuration of a guest whose host seals holds no secret of a method in clear. Each guest has secrets that
+// were sealed for it alone.
+func TestTheSecretsOfAGuestAreSealed(t *testing.T) {
+	c := Config{Guest: abi.Config{BaseURL: "https://verge.example", Methods: []abi.Method{
+		{Name: "bankid", Kind: "oidc", Secrets: map[string]string{"client_secret": "canary7"}},
+	}}}
+	plain, err := c.guest()
+	if err != nil || !strings.Contains(string(plain), "canary7") {
+		t.Errorf("without a Sealer the guest gets %s, %v", plain, err)
+	}
+	c.Sealer = ring(t)
+	first, err1 := c.guest()
+	second, err2 := c.guest()
+	if err1 != nil || err2 != nil || strings.Contains(string(first), "canary7") || bytes.Equal(first, second) {
+		t.Errorf("%v %v\n%s\n%s", err1, err2, first, second)
+	}
+	for _, sealed := range [][]byte{first, second} {
+		read, err := abi.ReadConfig(sealed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened, err := abi.OpenSecrets(read, c.Sealer)
+		if err != nil || opened.Methods[0].Secrets["client_secret"] != "canary7" {
+			t.Errorf("%+v, %v", opened.Methods, err)
+		}
+	}
+
+	c.Guest.Methods[0].Settings = json.RawMessage("{")
+	if b, err := c.guest(); err == nil {
+		t.Errorf("settings that are no JSON: %s", b)
+	}
+}

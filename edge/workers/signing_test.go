@@ -1,0 +1,168 @@
+package workers_test
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/testharness/workerd"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// A private key signs by the algorithms of its kind, as edge/signing does natively, and golang-jwt accepts the
+// signature. It signs by no other algorithm.
+func TestSignatures(t *testing.T) {
+	encode := func(kind string, der []byte, err error) string {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	pkcs8 := func(k any) string {
+		der, err := x509.MarshalPKCS8PrivateKey(k)
+		return encode("PRIVATE KEY", der, err)
+	}
+	ec, err1 := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	wide, err2 := rsa.GenerateKey(rand.Reader, 2048)
+	_, ed, err3 := ed25519.GenerateKey(rand.Reader)
+	t.Setenv("GODEBUG", "rsa1024min=0") // or no such key could be made
+	narrow, err4 := rsa.GenerateKey(rand.Reader, 1024)
+	for _, err := range []error{err1, err2, err3, err4} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	sec1, err := x509.MarshalECPrivateKey(ec)
+	site := workerd.Shared(t).Site(t, workerd.Config{Guest: abi.Config{Dev: true, Keyring: keyring(t), Host: "x"},
+		Keys: map[string]string{
+			"ec": pkcs8(ec), "rsa": pkcs8(wide), "ed": pkcs8(ed), "narrow": pkcs8(narrow),
+			"sec1": encode("EC PRIVATE KEY", sec1, err), "damaged": encode("PRIVATE KEY", []byte("hush"), nil),
+			"two": pkcs8(ec) + pkcs8(ec), "text": "hush", "self-test": pkcs8(ec),
+		}})
+	message := []byte("head.claims")
+	for _, c := range []struct {
+		key        string
+		public     crypto.PublicKey
+		algorithms string
+		says       string // of the other algorithms
+	}{
+		{"ec", &ec.PublicKey, "ES256", "does not sign by "},
+		{"rsa", &wide.PublicKey, "RS256 PS256", "does not sign by "},
+		{"ed", ed.Public(), "EdDSA", "does not sign by "},
+		{"narrow", nil, "", ""}, // RSA that is too short, or not RSA
+		{"sec1", nil, "", "is no PKCS#8 in PEM"},
+		{"damaged", nil, "", "or is damaged"},
+		{"two", nil, "", "is no PKCS#8 in PEM"},
+		{"text", nil, "", "is no PKCS#8 in PEM"},
+	} {
+		for _, algorithm := range []string{"ES256", "RS256", "PS256", "EdDSA"} {
+			for range 2 { // the second time the key has been imported
+				status, reply := site.Effect(abi.Sign,
+					abi.AppendSign(nil, abi.SignRequest{Key: c.key, Algorithm: algorithm, Message: message}))
+				if !strings.Contains(" "+c.algorithms+" ", " "+algorithm+" ") {
+					text := string(reply)
+					if status != abi.Unavailable || !strings.Contains(text, c.says) || strings.Contains(text, "hush") ||
+						!strings.HasPrefix(text, `signing: the private key "`+c.key+`" `) {
+						t.Errorf("%s, %s: status %d, %q, want %q", c.key, algorithm, status, reply, c.says)
+					}
+					continue
+				}
+				if status != abi.OK {
+					t.Errorf("%s, %s: status %d, %s", c.key, algorithm, status, reply)
+				} else if err := jwt.GetSigningMethod(algorithm).Verify(string(message), reply, c.public); err != nil {
+					t.Errorf("%s, %s: %v", c.key, algorithm, err)
+				}
+			}
+		}
+	}
+	for name, q := range map[string]abi.SignRequest{
+		"a key that there is not":          {Key: "unknown", Algorithm: "ES256"},
+		"a name that every object has":     {Key: "constructor", Algorithm: "ES256"},
+		"no name":                          {Algorithm: "ES256"},
+		"the self-test's, which no key is": {Key: abi.TestKey, Algorithm: "ES256"},
+	} {
+		if status, reply := site.Effect(abi.Sign, abi.AppendSign(nil, q)); status != abi.NotFound || len(reply) > 0 {
+			t.Errorf("%s: status %d, %s", name, status, reply)
+		}
+	}
+	for name, body := range map[string][]byte{
+		"malformed":         {1, 2},
+		"another algorithm": abi.AppendSign(nil, abi.SignRequest{Key: "ec", Algorithm: "toString"}),
+	} {
+		if status, reply := site.Effect(abi.Sign, body); status != abi.Unavailable {
+			t.Errorf("%s: status %d, %s", name, status, reply)
+		}
+	}
+}
+
+// The fetches of a method are measured, and may ask for less time than others have.
+func TestFetchesOfMethods(t *testing.T) {
+	release := make(chan struct{})
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hang" {
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		}
+	}))
+	defer receiver.Close()
+	defer close(release)
+	site := workerd.Shared(t).Site(t, workerd.Config{Guest: abi.Config{Dev: true, Keyring: keyring(t), Host: "x"},
+		FetchTimeout: 2 * time.Second})
+	fetch := func(q host.FetchRequest) abi.Status {
+		q.Method = "GET"
+		status, _ := site.Effect(abi.Fetch, abi.AppendFetch(nil, q))
+		return status
+	}
+	if s := fetch(host.FetchRequest{URL: receiver.URL}); s != abi.OK {
+		t.Errorf("a webhook: status %d", s)
+	}
+	if s := fetch(host.FetchRequest{URL: receiver.URL, For: "bankid", Timeout: time.Hour}); s != abi.OK {
+		t.Errorf("a method: status %d", s)
+	}
+	for asks, most := range map[time.Duration]time.Duration{
+		200 * time.Millisecond: 1900 * time.Millisecond, time.Nanosecond: 1900 * time.Millisecond,
+		0: 20 * time.Second, time.Hour: 20 * time.Second,
+	} {
+		begin := time.Now()
+		s := fetch(host.FetchRequest{URL: receiver.URL + "/hang", For: "bankid", Timeout: asks})
+		if took := time.Since(begin); s != abi.NoAnswer || took > most {
+			t.Errorf("one that hangs, asked for %s: status %d after %s", asks, s, took)
+		}
+	}
+	if s := fetch(host.FetchRequest{URL: "https://10.0.0.1/", For: "face"}); s != abi.NoAnswer {
+		t.Errorf("a private address: status %d", s)
+	}
+	counts := map[string]int{}
+	for _, m := range site.Measured() {
+		if m.Seconds < 0 || m.Seconds > 30 {
+			t.Errorf("measured %+v", m)
+		}
+		counts[strings.Join([]string{m.Method, m.Event, m.Reason}, " ")]++
+	}
+	for want, n := range map[string]int{
+		"bankid fetched ": 1, "bankid fetch_failed timeout": 4, "face fetch_failed destination_not_allowed": 1,
+	} {
+		if counts[want] != n {
+			t.Errorf("measured %q %d times, want %d", want, counts[want], n)
+		}
+		delete(counts, want)
+	}
+	if len(counts) > 0 {
+		t.Errorf("measured %v as well", counts)
+	}
+}

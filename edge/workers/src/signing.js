@@ -1,0 +1,70 @@
+// Signs for verification methods, as edge/signing does natively. The keys are secrets
+// of the Worker, and the guest never has them.
+
+import * as abi from "./abi.js";
+
+// How WebCrypto is asked for each algorithm. Its signatures have the form of JWS.
+const algorithms = {
+  ES256: { key: { name: "ECDSA", namedCurve: "P-256" }, sign: { name: "ECDSA", hash: "SHA-256" } },
+  RS256: { key: { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" }, sign: { name: "RSASSA-PKCS1-v1_5" } },
+  PS256: { key: { name: "RSA-PSS", hash: "SHA-256" }, sign: { name: "RSA-PSS", saltLength: 32 } },
+  EdDSA: { key: { name: "Ed25519" }, sign: { name: "Ed25519" } },
+};
+
+const minRSA = 2048; // bits; below that a signature can be forged
+
+// signer returns the function that effects takes as sign. It does not reject. keys has
+// the private keys by name, each as PEM.
+export function signer(keys) {
+  const imported = new Map(); // by name and algorithm
+  return async (body) => {
+    const refused = (text) => ({ status: abi.status.unavailable, body: abi.bytesOf(`signing: ${text}`) });
+    let asked;
+    try {
+      asked = abi.read(abi.sign, body);
+    } catch {
+      return refused("the request is malformed");
+    }
+    const { key: name, algorithm, message } = asked;
+    if (name === testKey || !Object.hasOwn(keys, name)) return { status: abi.status.notFound, body: abi.empty };
+    const failed = (why) => refused(`the private key ${JSON.stringify(name)} ${why}`);
+    if (!Object.hasOwn(algorithms, algorithm)) return failed("signs by no such algorithm");
+    const how = algorithms[algorithm], at = `${algorithm} ${name}`;
+    let key = imported.get(at);
+    if (key === undefined) {
+      // What an error says of a key is not shown, because it might quote the key.
+      const der = derOf(keys[name]);
+      if (der === null) return failed(`is no PKCS#8 in PEM; \`${howTo}\` writes that`);
+      try {
+        key = await crypto.subtle.importKey("pkcs8", der, how.key, false, ["sign"]);
+      } catch {
+        return failed(`does not sign by ${algorithm}, or is damaged`);
+      }
+      if (key.algorithm.modulusLength < minRSA) return failed(`has fewer than ${minRSA} bits`);
+      imported.set(at, key); // not the promise, which would belong to this request
+    }
+    try {
+      const signature = await crypto.subtle.sign(how.sign, key, message);
+      return { status: abi.status.ok, body: new Uint8Array(signature) };
+    } catch {
+      return failed(`did not sign by ${algorithm}`);
+    }
+  };
+}
+
+// testKey is the name with which a guest's self-test asks. No key may have it.
+export const testKey = "self-test";
+
+const howTo = "openssl pkcs8 -topk8 -nocrypt -in FILE";
+
+// derOf is the content of a PEM file with one private key in PKCS#8, null if it is
+// something else.
+export function derOf(pem) {
+  const m = /^\s*-----BEGIN PRIVATE KEY-----\s*([A-Za-z0-9+/=\s]+?)\s*-----END PRIVATE KEY-----\s*$/.exec(pem);
+  if (m === null) return null;
+  try {
+    return Uint8Array.from(atob(m[1].replace(/\s/g, "")), (c) => c.charCodeAt(0));
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,44 @@
+package settings
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/wasm/abi"
+)
+
+// PackMethods returns the methods that UnpackMethods turns back into list. Their secrets are plain. Dev is not
+// transferred, because it is the service's.
+func PackMethods(list []method.Config) []abi.Method {
+	var packed []abi.Method
+	for _, m := range list {
+		packed = append(packed, abi.Method{
+			Name:     m.Name,
+			Kind:     m.Kind,
+			Level:    m.Level,
+			Title:    m.Title,
+			Settings: slices.Clone(m.Settings),
+			Secrets:  maps.Clone(m.Secrets),
+			Keys:     slices.Clone(m.Keys),
+		})
+	}
+	return packed
+}
+
+// UnpackMethods returns the methods of a configuration whose secrets are plain (abi.OpenSecrets).
+func UnpackMethods(list []abi.Method) []method.Config {
+	var all []method.Config
+	for _, m := range list {
+		all = append(all, method.Config{
+			Name:     m.Name,
+			Kind:     m.Kind,
+			Level:    m.Level,
+			Title:    m.Title,
+			Settings: m.Settings,
+			Secrets:  m.Secrets,
+			Keys:     m.Keys,
+		})
+	}
+	return all
+}

@@ -1,0 +1,49 @@
+package settings_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
+)
+
+// What an operator configures for a method arrives in a guest, by way of the configuration's JSON.
+func TestMethodsComeBack(t *testing.T) {
+	full := method.Config{
+		Name: "bankid", Kind: "oidc", Level: "L2", Title: "Bank ID",
+		Settings: json.RawMessage(`{"issuer":"https://id.example"}`),
+		Secrets:  map[string]string{"client_secret": "hush"},
+		Keys:     []string{"client", "client-next"},
+		Dev:      true,
+	}
+	v := reflect.ValueOf(full)
+	for i := range v.NumField() {
+		if v.Field(i).IsZero() { // a new member must be transferred as well
+			t.Errorf("the test does not set %s", v.Type().Field(i).Name)
+		}
+	}
+	for name, list := range map[string][]method.Config{
+		"two":  {full, {Name: "sandbox", Kind: "sandbox", Dev: true}},
+		"none": nil,
+	} {
+		text, err := json.Marshal(abi.Config{BaseURL: "x", Methods: settings.PackMethods(list)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := abi.ReadConfig(text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if back := settings.UnpackMethods(c.Methods, true); !reflect.DeepEqual(back, list) {
+			t.Errorf("%s: %+v\ncame back as %+v", name, list, back)
+		}
+	}
+	packed := settings.PackMethods([]method.Config{full})
+	packed[0].Secrets["client_secret"], packed[0].Keys[0] = "changed", "changed"
+	if full.Secrets["client_secret"] != "hush" || full.Keys[0] != "client" {
+		t.Errorf("what was packed shares memory with the configuration: %+v", full)
+	}
+}
