@@ -25,6 +25,9 @@ const (
 	l2            = "22222222-2222-4222-8222-222222222222"
 )
 
+var offers = []Offer{{IntegrationID: l1, Title: "Estimate my age", Text: "Level L1"},
+	{IntegrationID: l2, Title: "Check a document", Text: "Level L2"}}
+
 // fakeVerge answers the three calls as the spec says, unless a test wants another answer.
 type fakeVerge struct {
 	*httptest.Server
@@ -132,7 +135,7 @@ func newFixture(t *testing.T) *fixture {
 		BaseURL: verge.URL, DemoURL: demoURL,
 		SecretKey: secretKey, WebhookSecret: webhookSecret, Offers: offers,
 		Counterparts: &Secrets{Bank: "bank secret", Camera: "camera-token"},
-		Now: func() time.Time { return testNow },
+		Now:          func() time.Time { return testNow },
 	})
 	server.Config.Handler = site
 	server.Config.RegisterOnShutdown(site.Close)

@@ -158,7 +158,8 @@ var estimates = []estimate{
 		estimatortest.Answer{Age: 27, Deviation: 9}},
 	{"no_face", "No face", "another try", estimatortest.Answer{NoFace: true}},
 	{"not_live", "Not a live person", "another try", estimatortest.Answer{Fake: true}},
-	{"broken", "Out of order", "no attempt is counted", estimatortest.Answer{Status: http.StatusInternalServerError}},
+	{"broken", "Out of order", "no attempt is counted",
+		estimatortest.Answer{Status: http.StatusInternalServerError}},
 }
 
 type estimatorPage struct {
