@@ -2,37 +2,43 @@ package core
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/kinds"
+	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/provider"
-	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Config says what kind of service it is. BaseURL and Providers are needed. Any other field that is zero
+// Config says what kind of service it is. BaseURL is needed, and Methods in production. Any other field that is zero
 // has the value that the contract gives.
 type Config struct {
 	// BaseURL is where users and publishers reach the service: scheme and
 	// host, nothing behind it. https unless Dev.
 	BaseURL string
 
-	// Test allows the sandbox provider, and nothing else that production does not.
+	// Test brings the sandbox, a method that verifies nobody, and nothing else that production has not.
 	Test bool
 
-	// Dev allows what Test does, an http BaseURL and http callbacks to
+	// Dev brings what Test does, allows an http BaseURL and http callbacks to
 	// loopback, and starts sessions on integrations that are not ready.
 	Dev bool
 
 	// OperatorToken opens the admin API: 24 characters or more. Empty: nobody is let in.
 	OperatorToken string
 
-	// Providers carry out the methods that integrations name.
-	Providers []provider.Provider
+	// Methods are the ways to verify that integrations name. In Test and Dev the sandbox is one of them,
+	// whether or not it is here.
+	Methods []method.Config
+
+	// Kinds are what Methods may be of. Nil: kinds.All.
+	Kinds []method.Kind
 
 	// Partitions is the number of KV partitions over which sessions are spread. Zero: 1. It may grow. It
 	// may shrink once no session of the old count is kept any more.
@@ -93,13 +99,17 @@ func (c Config) Validate() problem.List {
 	c = c.withDefaults()
 	var wrong problem.List
 	c.validateBaseURL(&wrong)
-	if len(c.Providers) == 0 {
-		wrong.Add("Providers", "no verification method is configured")
+	methods, bad := c.Catalog()
+	wrong = append(wrong, bad...)
+	if len(c.Methods) == 0 && !c.Dev && !c.Test {
+		wrong.Add("Methods", "no verification method is configured, and the sandbox, which verifies nobody, "+
+			"runs in dev and test mode only; configure a method, or set mode = \"test\" for a deployment "+
+			"against which publishers try their code")
 	}
-	for _, p := range c.Providers {
-		if p.Method() == sandbox.Method && !c.Dev && !c.Test {
-			wrong.Add("Providers", "the sandbox verifies nobody and runs in dev and test mode only; "+
-				"configure a real method")
+	for _, e := range methods {
+		if e.Of.Sandbox && !c.Dev && !c.Test {
+			wrong.Add("methods."+e.Name, "%s verifies nobody and runs in dev and test mode only; "+
+				"configure a real method", e.Kind)
 		}
 	}
 	if err := admin.CheckToken(c.OperatorToken); err != nil {
@@ -124,6 +134,19 @@ func (c Config) Validate() problem.List {
 			c.Lease, c.AttemptTime)
 	}
 	return wrong
+}
+
+// Catalog returns the methods of the service, and what is wrong with their configuration.
+func (c Config) Catalog() (method.Catalog, problem.List) {
+	known, methods := c.Kinds, c.Methods
+	if known == nil {
+		known = kinds.All
+	}
+	hasSandbox := slices.ContainsFunc(methods, func(m method.Config) bool { return m.Name == sandbox.Name })
+	if (c.Dev || c.Test) && !hasSandbox {
+		methods = append(slices.Clip(methods), method.Config{Name: sandbox.Name, Kind: sandbox.Name})
+	}
+	return method.NewCatalog(known, methods, c.Dev)
 }
 
 func (c Config) validateBaseURL(wrong *problem.List) {

@@ -10,8 +10,8 @@ import (
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
-	"github.com/verge-id/verge/core/provider"
-	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 )
 
@@ -25,7 +25,7 @@ func TestZeroConfigIsTheContract(t *testing.T) {
 		SecretPerIP: ratelimit.PerMinute(600), ReconcilePerKey: ratelimit.PerMinute(120),
 		PreflightsPerIP: ratelimit.PerMinute(600), PagesPerIP: ratelimit.PerMinute(600),
 		FailedOperatorsPerIP: ratelimit.PerMinute(20)}
-	c.Providers, want.Providers = nil, nil
+	c.Kinds, want.Kinds = nil, nil // functions cannot be compared
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("spec, Limits; contract 21, 23, 26:\n%+v, want\n%+v", c, want)
 	}
@@ -33,6 +33,8 @@ func TestZeroConfigIsTheContract(t *testing.T) {
 		t.Errorf("contract 26: an event has %d attempts, want 10", n)
 	}
 }
+
+var aSandbox = method.Config{Name: sandbox.Name, Kind: sandbox.Name}
 
 func TestConfig(t *testing.T) {
 	base := func(url string, dev bool) func(*Config) {
@@ -61,15 +63,23 @@ func TestConfig(t *testing.T) {
 		{"a query", base("https://verify.verge.example?x", false), "BaseURL: "},
 		{"a user name", base("https://u@verify.verge.example", false), "BaseURL: "},
 		{"a space", base("https://verify verge.example", false), "BaseURL: "},
-		{"no providers", func(c *Config) { c.Providers = nil }, "Providers: no verification method"},
+		{"contract 31: no method in production", func(c *Config) { c.Methods = nil }, "Methods: no verification method"},
+		{"contract 31: no method in test is the sandbox", func(c *Config) { c.Methods, c.Test = nil, true }, ""},
+		{"contract 31: a kind that does not exist", func(c *Config) { c.Methods[0].Kind = "retina" },
+			`methods.real.kind: "retina" is not known; this release has: `},
+		{"contract 31: two methods of one name", func(c *Config) { c.Methods = append(c.Methods, c.Methods[0]) },
+			"methods.real: it is there twice"},
+		{"contract 31: a method without a name", func(c *Config) { c.Methods[0].Name = "Bank ID" }, "methods: "},
+		{"contract 31: a level that does not exist", func(c *Config) { c.Methods[0].Level = "L3" },
+			"methods.real.level: "},
 		{"contract 31: the sandbox in production",
-			func(c *Config) { c.Providers = append(c.Providers, &sandbox.Provider{}) }, "Providers: the sandbox"},
+			func(c *Config) { c.Methods = append(c.Methods, aSandbox) }, "methods.sandbox: sandbox verifies nobody"},
 		{"contract 31: nothing but the sandbox in production",
-			func(c *Config) { c.Providers = []provider.Provider{&sandbox.Provider{}} }, "Providers: the sandbox"},
+			func(c *Config) { c.Methods = []method.Config{aSandbox} }, "methods.sandbox: sandbox verifies nobody"},
 		{"contract 31: the sandbox in test",
-			func(c *Config) { c.Test = true; c.Providers = append(c.Providers, &sandbox.Provider{}) }, ""},
+			func(c *Config) { c.Test, c.Methods = true, append(c.Methods, aSandbox) }, ""},
 		{"contract 31: the sandbox in dev",
-			func(c *Config) { c.Dev = true; c.Providers = append(c.Providers, &sandbox.Provider{}) }, ""},
+			func(c *Config) { c.Dev, c.Methods = true, append(c.Methods, aSandbox) }, ""},
 		{"test allows no http",
 			func(c *Config) { c.Test = true; c.BaseURL = "http://127.0.0.1:8080" }, "BaseURL: "},
 		{"contract 42: an operator token that can be guessed",
@@ -137,7 +147,7 @@ func TestConfigSaysAllThatIsWrong(t *testing.T) {
 	c := Config{BaseURL: "http://verify.verge.example", OperatorToken: "short", Partitions: -1, Attempts: -1,
 		OutcomeLife: time.Second, Lease: time.Second}
 	c.Limits.PagesPerIP, c.Schedule.JitterPercent = ratelimit.PerMinute(-1), 400
-	want := []string{"BaseURL", "Providers", "OperatorToken", "Partitions", "Attempts", "OutcomeLife",
+	want := []string{"BaseURL", "Methods", "OperatorToken", "Partitions", "Attempts", "OutcomeLife",
 		"Limits.PagesPerIP", "Schedule.JitterPercent", "Lease"}
 	var got []string
 	for _, p := range c.Validate() {

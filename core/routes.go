@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"strings"
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/api"
@@ -28,6 +29,7 @@ var public = web.Table[handler]{
 
 	{Methods: getAndHead, Pattern: api.HostedPath, Label: "verify", Handle: onPage(show)},
 	{Methods: post, Pattern: api.HostedPath, Label: "verify", Handle: onPage((*hosted.Hosted).Act)},
+	{Methods: get, Pattern: api.ReturnPath + "{method}", Label: "return", Handle: onPage(comeBack)},
 	{Methods: getAndHead, Pattern: pages.AssetsPath + "{}", Label: "verify", Only: isAsset, Handle: asset},
 	{Methods: getAndHead, Pattern: pages.Icon().Path, Label: "other", Handle: asset},
 	{Methods: getAndHead, Pattern: "/", Label: "other", Only: web.AsksForPage, Handle: home},
@@ -89,6 +91,10 @@ func onPage(page func(*hosted.Hosted, context.Context, *web.Request, int) *web.R
 
 func show(h *hosted.Hosted, ctx context.Context, req *web.Request, _ int) *web.Response {
 	return h.Show(ctx, req)
+}
+
+func comeBack(h *hosted.Hosted, ctx context.Context, req *web.Request, _ int) *web.Response {
+	return h.Return(ctx, req, strings.TrimPrefix(req.Path, api.ReturnPath))
 }
 
 func home(_ *Service, _ context.Context, req *web.Request, _ int) (*web.Response, api.Lines, error) {

@@ -25,6 +25,7 @@ func TestTheTables(t *testing.T) {
 			line("GET", "/api/v1/verify/sessions/{session}", "sessions", 16*kib),
 			line("GET HEAD", "/verify", "verify", 16*kib),
 			line("POST", "/verify", "verify", 16*kib),
+			line("GET", "/verify/return/{method}", "return", 16*kib),
 			line("GET HEAD", "/verify/assets/{}", "verify", 16*kib),
 			line("GET HEAD", "/favicon.ico", "other", 16*kib),
 			line("GET HEAD", "/", "other", 16*kib),

@@ -16,8 +16,8 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/outbox"
-	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/result"
@@ -31,7 +31,7 @@ type Service struct {
 	host       host.Host
 	lease      time.Duration
 	partitions []kv.Partition
-	methods    []string
+	methods    method.Catalog
 	dev        bool
 
 	directory *integration.Directory
@@ -51,14 +51,13 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	if h.Log == nil {
 		h.Log = slog.New(slog.DiscardHandler)
 	}
-	providers := make(map[string]provider.Provider, len(cfg.Providers))
-	for _, p := range cfg.Providers {
-		providers[p.Method()] = p
+	catalog, _ := cfg.Catalog() // Validate has found nothing wrong with it
+	methods, err := catalog.Open(method.Host{Now: h.Now, Random: h.Random, Fetch: h.Fetch, Sign: h.Sign})
+	if err != nil {
+		return nil, fmt.Errorf("verge: %w", err)
 	}
-	s := &Service{host: h, lease: cfg.Lease, dev: cfg.Dev, directory: integration.NewDirectory(h)}
-	for _, p := range cfg.Providers {
-		s.methods = append(s.methods, p.Method())
-	}
+	s := &Service{host: h, lease: cfg.Lease, dev: cfg.Dev, methods: catalog,
+		directory: integration.NewDirectory(h)}
 	for n := range cfg.Partitions {
 		s.partitions = append(s.partitions, session.Partition(n).Name())
 	}
@@ -72,10 +71,10 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	limiter := limiterOf(h)
 	s.api = &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions), Directory: s.directory,
-		Lifecycle: s.lifecycle, Results: results, Limiter: limiter, Limits: cfg.Limits, Providers: providers}
+		Lifecycle: s.lifecycle, Results: results, Limiter: limiter, Limits: cfg.Limits, Methods: methods}
 	s.hosted = &hosted.Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log, Count: h.Count,
 		BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Results: results,
-		Providers: providers}
+		Random: h.Random, Dev: cfg.Dev, Methods: methods}
 	s.admin = &admin.Admin{Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Token: cfg.OperatorToken, Limiter: limiter, Failures: cfg.Limits.FailedOperatorsPerIP, Dev: cfg.Dev,
 		Directory: s.directory, Outbox: s.outbox, Partitions: s.partitions}

@@ -21,9 +21,10 @@ import (
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/kinds"
+	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/outbox"
-	"github.com/verge-id/verge/core/provider"
-	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
@@ -35,10 +36,8 @@ const testUUID = testhost.UUID
 
 var ctx = context.Background()
 
-// real is a method that is not the sandbox.
-type real struct{ sandbox.Provider }
-
-func (*real) Method() string { return "real" }
+// real is a kind of method that acts as the sandbox does and is not one.
+var real = method.Kind{Name: "real", Level: "L2", Open: sandbox.Kind.Open}
 
 // world is a Service on a test's host, with a log that has Debug, too.
 type world struct {
@@ -69,7 +68,8 @@ func newWorld(t testing.TB, configure func(*Config)) *world {
 }
 
 func good() Config {
-	return Config{BaseURL: "https://verify.verge.example", Providers: []provider.Provider{&real{}}}
+	return Config{BaseURL: "https://verify.verge.example", Kinds: append([]method.Kind{real}, kinds.All...),
+		Methods: []method.Config{{Name: "real", Kind: "real"}}}
 }
 
 // Fetch implements host.Fetcher.
@@ -285,7 +285,7 @@ func TestRunDue(t *testing.T) {
 		t.Errorf("posted %v, next %v, want 3 and %s", w.posts, next, expires)
 	}
 	w.Clock.Advance(time.Minute)
-	_, err = w.lifecycle.Fire(ctx, sessions[1], session.Succeeded, 0)
+	_, err = w.lifecycle.Fire(ctx, sessions[1], lifecycle.Step{Trigger: session.Succeeded})
 	coretest.Must(t, err)
 	w.Clock.Advance(session.Life)
 	next, err = w.RunDue(ctx)

@@ -47,8 +47,6 @@ import (
 	"github.com/verge-id/verge/core/hosted"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/provider"
-	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
@@ -62,9 +60,7 @@ import (
 // Config says what a service is made of. Core.BaseURL, Store.KV, Keyring and Public are needed. Every
 // other zero value works.
 type Config struct {
-	// Core is the configuration of the service itself. If Providers is empty, Open takes those of
-	// this release: the sandbox if Dev or Test is set. For production there is none, so Open refuses
-	// it.
+	// Core is the configuration of the service itself.
 	Core core.Config
 
 	// Store keeps all state.
@@ -154,9 +150,6 @@ func (c Config) withDefaults() Config {
 	if c.Fetch == nil {
 		c.Fetch = egress.New(c.Egress)
 	}
-	if len(c.Core.Providers) == 0 {
-		c.Core.Providers = Providers(c.Core, c.Now)
-	}
 	if c.Engine == nil {
 		c.Engine = func(_ context.Context, s Setup) (engine.Engine, error) { return s.Native, nil }
 	}
@@ -169,15 +162,6 @@ func (c Config) withDefaults() Config {
 	c.Server.Routes, c.Server.AdminRoutes = core.Routes(), core.AdminRoutes()
 	c.StoreBudget = cmp.Or(c.StoreBudget, 5*time.Second) // shorter than a request, to leave time for an answer
 	return c
-}
-
-// Providers returns the verification methods of this release that a service with this configuration can
-// offer. The sandbox verifies nobody, so only Dev and Test have it.
-func Providers(c core.Config, now func() time.Time) []provider.Provider {
-	if c.Dev || c.Test {
-		return []provider.Provider{&sandbox.Provider{Now: now}}
-	}
-	return nil
 }
 
 // Service is Verge, put together. Its methods may be called concurrently.

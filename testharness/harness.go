@@ -19,8 +19,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/provider"
-	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
@@ -262,7 +261,6 @@ func (h *Harness) config() core.Config {
 		Dev:           !h.opts.Production,
 		Test:          true,
 		OperatorToken: h.OperatorToken,
-		Providers:     []provider.Provider{&sandbox.Provider{Now: h.Now}},
 	}
 	if h.opts.Configure != nil {
 		h.opts.Configure(&c)
@@ -329,7 +327,7 @@ func (h *Harness) seedIntegration(p *Publisher, i *Integration) {
 	}
 	h.must(d.PutIntegration(ctx, integration.Integration{
 		ID: i.ID, PublisherID: p.ID, Name: p.ID + " " + i.Level,
-		Level: i.Level, ChallengeAge: i.ChallengeAge, Method: sandbox.Method,
+		Level: i.Level, ChallengeAge: i.ChallengeAge, Method: sandbox.Name,
 		BrowserOrigins: []string{i.BrowserOrigin}, Webhook: integration.Webhook{URL: i.WebhookURL},
 	}, i.WebhookSecret))
 	var err error

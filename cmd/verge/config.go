@@ -91,6 +91,8 @@ type config struct {
 		Timeout *span `toml:"timeout"`
 	} `toml:"drain"`
 
+	// Methods are tables whose members depend on the kind (planmethod.go).
+	Methods      []map[string]any    `toml:"methods"`
 	Publishers   []publisherConfig   `toml:"publishers"`
 	Integrations []integrationConfig `toml:"integrations"`
 }
@@ -107,6 +109,7 @@ type integrationConfig struct {
 	Level           string   `toml:"level"`
 	ChallengeAge    int      `toml:"challenge_age"`
 	Method          string   `toml:"method"`
+	Methods         []string `toml:"methods"` // in place of Method
 	CallbackOrigins []string `toml:"callback_origins"`
 	BrowserOrigins  []string `toml:"browser_origins"`
 
@@ -115,6 +118,10 @@ type integrationConfig struct {
 	SecretFile string `toml:"secret_file"`
 	SecretEnv  string `toml:"secret_env"`
 	WebhookOff bool   `toml:"webhook_off"`
+
+	MinimumAge     *int                      `toml:"minimum_age"`
+	Attempts       *int                      `toml:"attempts"`
+	MethodSettings map[string]map[string]any `toml:"method_settings"`
 }
 
 // span is a duration as the file has it. It is a text, so that a number without a unit is refused.

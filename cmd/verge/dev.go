@@ -13,7 +13,6 @@ import (
 
 	"github.com/verge-id/verge/cmd/verge/demo"
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/kvadapters"
 )
@@ -94,7 +93,11 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	}
 
 	site := seeds.site(ready.WebhookURL, ready.DemoURL)
-	if err := site.Validate([]string{sandbox.Method}, true); err != nil {
+	methods, wrong := core.Config{Dev: true}.Catalog()
+	if err := wrong.Err(); err != nil {
+		return err
+	}
+	if err := site.Validate(methods, true); err != nil {
 		return usagef("--webhook-url: %w", err)
 	}
 	out := egress.Config{Dev: true}

@@ -128,7 +128,7 @@ func notAnswering(t *testing.T) []byte {
 // external user says so.
 func failing(t *testing.T) []byte {
 	t.Helper()
-	sandbox, err := filepath.Abs("../../core/provider/sandbox/sandbox.go")
+	sandbox, err := filepath.Abs("../../core/method/sandbox/sandbox.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,8 +139,8 @@ func failing(t *testing.T) []byte {
 	text := string(source)
 	for _, change := range [][2]string{
 		{"import (\n", "import (\n\t\"sync\"\n"},
-		{") Initiate(_ context.Context, s provider.Session) error {\n", "$0\tfail(s, \"start\")\n"},
-		{"\tswitch outcome := form.Get(\"outcome\"); outcome {\n", "\tfail(s, \"act\")\n$0"},
+		{") Begin(_ context.Context, s method.Session) error {\n", "$0\tfail(s, \"start\")\n"},
+		{"\tswitch outcome := step.Form.Get(\"outcome\"); outcome {\n", "\tfail(s, \"act\")\n$0"},
 	} {
 		if strings.Count(text, change[0]) != 1 {
 			t.Fatalf("the sandbox has changed: where is %q?", change[0])
@@ -148,7 +148,7 @@ func failing(t *testing.T) []byte {
 		text = strings.Replace(text, change[0], strings.Replace(change[1], "$0", change[0], 1), 1)
 	}
 	text += `
-func fail(s provider.Session, when string) {
+func fail(s method.Session, when string) {
 	if s.User == nil {
 		return
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/edge/server"
 	wasmsettings "github.com/verge-id/verge/wasm/settings"
@@ -21,6 +20,7 @@ type plan struct {
 	settings
 	listen   struct{ public, admin, ops string } // "" admin or ops: none
 	site     integration.Site
+	methods  []methodFiles
 	warnings problems // about what is allowed but may be a mistake
 }
 
@@ -48,30 +48,20 @@ func (c *config) check(p *program, ps *problems) plan {
 	c.checkProxies(&pl, ps)
 	c.checkNumbers(&pl, ps)
 	c.checkWebhooks(&pl, ps)
+	c.checkMethods(p, &pl, ps)
 	c.checkSite(p, &pl, ps)
 	pl.judge(token, ps)
 	return pl
 }
 
-// noMethod is why mode production is refused.
-const noMethod = "production has no verification method in this release: the sandbox is the only one, " +
-	"and it verifies nobody. Set mode = \"test\" for a deployment against which publishers try their code"
-
 // judge calls the checks of the packages that use the settings. token is the name that the
 // configuration has for the operator token.
 func (pl *plan) judge(token string, ps *problems) {
-	keys := map[string]string{"OperatorToken": token, "BaseURL": "base_url", "Providers": "mode",
+	keys := map[string]string{"OperatorToken": token, "BaseURL": "base_url", "Methods": "methods",
 		"Partitions": "store.partitions", "Attempts": "attempts", "OutcomeLife": "outcome_life",
 		"Schedule.Delays": "webhooks.retries", "Schedule.JitterPercent": "webhooks.jitter_percent",
 		"AttemptTime": "webhooks.timeout", "Lease": "webhooks.timeout"}
-	pl.core.Providers = edge.Providers(pl.core, pl.now)
-	wrong := pl.core.Validate()
-	for n, p := range wrong {
-		if p.Member == "Providers" { // test and dev have one
-			wrong[n].Text = noMethod
-		}
-	}
-	ps.take(wrong, keys)
+	ps.take(pl.core.Validate(), keys)
 	if pl.engine.name == wasmEngine {
 		var unsayable problem.List
 		if _, err := wasmsettings.Pack(pl.core); errors.As(err, &unsayable) {

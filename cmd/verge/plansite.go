@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/edge/egress"
 )
 
@@ -28,13 +27,47 @@ func (c *config) checkSite(p *program, pl *plan, ps *problems) {
 		}
 		pl.site.Integrations = append(pl.site.Integrations, integration.SiteIntegration{ID: given.ID,
 			Publisher: given.Publisher, Name: given.Name, Level: given.Level,
-			ChallengeAge: given.ChallengeAge, Method: given.Method,
+			ChallengeAge: given.ChallengeAge, Method: given.Method, Methods: given.Methods,
+			MinimumAge:      givenOr(ps, given.ID, "minimum_age", given.MinimumAge),
+			Attempts:        givenOr(ps, given.ID, "attempts", given.Attempts),
+			MethodSettings:  given.methodSettings(ps),
 			CallbackOrigins: given.CallbackOrigins, BrowserOrigins: given.BrowserOrigins,
 			WebhookURL: given.WebhookURL, WebhookOff: given.WebhookOff, Secret: secret})
 		pl.checkReach(given.ID, given.WebhookURL, ps)
 	}
-	// Production has no method at all. judge says so once, so it is not said of each integration.
-	ps.addLines("", pl.site.Validate([]string{sandbox.Method}, pl.core.Dev))
+	judged := pl.core
+	if len(judged.Methods) == 0 {
+		judged.Test = true // judge says that there is no method, so it is not said of each integration
+	}
+	methods, _ := judged.Catalog()
+	ps.addLines("", pl.site.Validate(methods, pl.core.Dev))
+}
+
+// givenOr returns a number that may be left out, as 0. It refuses a 0 that is written.
+func givenOr(ps *problems, id, key string, n *int) int {
+	if n == nil {
+		return 0
+	}
+	if *n == 0 {
+		ps.add("integration %q: %s is 0; give at least 1, or leave it out for the default", id, key)
+	}
+	return *n
+}
+
+// methodSettings returns the integration's settings for single methods as JSON.
+func (i integrationConfig) methodSettings(ps *problems) map[string]json.RawMessage {
+	if len(i.MethodSettings) == 0 {
+		return nil
+	}
+	all := map[string]json.RawMessage{}
+	for name, settings := range i.MethodSettings {
+		b, err := json.Marshal(settings)
+		if err != nil {
+			ps.add("integration %q: method_settings.%s: %v", i.ID, name, err)
+		}
+		all[name] = b
+	}
+	return all
 }
 
 // checkReach refuses a webhook URL that no event would ever reach. It ignores a URL that is not
@@ -51,26 +84,12 @@ func (pl *plan) checkReach(id, webhookURL string, ps *problems) {
 // secret reads the webhook's secret from the place that the configuration names. Without a webhook
 // it returns "".
 func (i integrationConfig) secret(p *program) (string, error) {
-	switch {
-	case i.SecretFile != "" && i.SecretEnv != "":
-		return "", errors.New("secret_file and secret_env are both set; choose one")
-	case i.SecretEnv != "":
-		secret, _ := p.getenv(i.SecretEnv)
-		if secret == "" {
-			return "", fmt.Errorf("secret_env: the environment has no %s", i.SecretEnv)
-		}
-		return secret, nil
-	case i.SecretFile != "":
-		b, err := readPrivate(p.fs, i.SecretFile)
-		if err != nil {
-			return "", fmt.Errorf("secret_file: %w", err)
-		}
-		return strings.TrimSpace(string(b)), nil
-	case i.WebhookURL != "":
+	secret, err := readSecret(p, "secret", i.SecretFile, i.SecretEnv)
+	if err == nil && secret == "" && i.WebhookURL != "" {
 		return "", errors.New("its webhook has no secret; set secret_file or secret_env " +
 			"(`verge webhook secret` makes one)")
 	}
-	return "", nil
+	return secret, err
 }
 
 // apply puts the site into the store. It warns of integrations that start no session because their

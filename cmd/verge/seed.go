@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/uuid"
 )
@@ -122,7 +122,7 @@ func (s seeds) site(webhookURL, demoOrigin string) integration.Site {
 	}
 	for n := range site.Integrations {
 		i := &site.Integrations[n]
-		i.Publisher, i.Method, i.WebhookURL, i.Secret = s.PublisherID, sandbox.Method, webhookURL, s.WebhookSecret
+		i.Publisher, i.Method, i.WebhookURL, i.Secret = s.PublisherID, sandbox.Name, webhookURL, s.WebhookSecret
 	}
 	return site
 }

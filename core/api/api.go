@@ -16,7 +16,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
-	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/web"
@@ -38,7 +38,7 @@ type API struct {
 	Results    *result.Tokens
 	Limiter    *ratelimit.Limiter
 	Limits     Limits
-	Providers  map[string]provider.Provider // by method
+	Methods    map[string]method.Opened // by name
 }
 
 // Paths.
@@ -47,6 +47,7 @@ const (
 	ValidatePath = "/api/v1/verify/validate"
 	SessionsPath = "/api/v1/verify/sessions/" // and the session id
 	HostedPath   = "/verify"                  // where redirect_url leads
+	ReturnPath   = HostedPath + "/return/"    // and the name of the method that sent the browser away
 )
 
 // call is one request on its way through a handler. Its header goes on the answer, whatever the answer will

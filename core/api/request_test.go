@@ -21,8 +21,7 @@ import (
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
-	"github.com/verge-id/verge/core/provider"
-	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/result"
@@ -62,14 +61,14 @@ func newWorld(t testing.TB) *world {
 		BaseURL: "https://verify.verge.example", Partitions: 4, Directory: integration.NewDirectory(h.Host),
 		Lifecycle: life, Results: &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: life},
 		Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Limits: Limits{}.WithDefaults(),
-		Providers: map[string]provider.Provider{sandbox.Method: &sandbox.Provider{Now: w.Clock.Now}}}
+		Methods: h.Opened(testhost.Catalog(sandbox.Kind))}
 	for n, id := range []string{testUUID, otherUUID} {
 		publisher := []string{"pub_a", "pub_b"}[n]
 		coretest.Must(t, w.Directory.PutPublisher(ctx, integration.Publisher{ID: publisher}))
 		page := []string{"https://www.publisher.example"}
 		coretest.Must(t, w.Directory.PutIntegration(ctx,
 			integration.Integration{ID: id, PublisherID: publisher, Level: "L1", ChallengeAge: 25,
-				Method: sandbox.Method, Webhook: integration.Webhook{Off: true},
+				Method: sandbox.Name, Webhook: integration.Webhook{Off: true},
 				BrowserOrigins: page, CallbackOrigins: page}, ""))
 	}
 	w.sk, w.pk = w.key(t, "pub_a", "", nil), w.key(t, "pub_a", testUUID, nil)
@@ -126,7 +125,7 @@ func startBody(members ...string) string {
 func (w *world) complete(t testing.TB, id session.ID, text string) {
 	t.Helper()
 	s := lifecycle.Session{ID: id, Text: text, Integration: &integration.Integration{ID: id.Integration}}
-	r, err := w.Lifecycle.Fire(ctx, s, session.Succeeded, 0)
+	r, err := w.Lifecycle.Fire(ctx, s, lifecycle.Step{Trigger: session.Succeeded})
 	coretest.Must(t, err)
 	if r.State != session.Completed {
 		t.Fatalf("the session is %s", r.State)
@@ -273,7 +272,7 @@ func TestAPublicKeyStartsItsOwnIntegrationOnly(t *testing.T) {
 	w := newWorld(t)
 	coretest.Must(t, w.Directory.PutIntegration(ctx,
 		integration.Integration{ID: "22222222-4d4e-475f-906b-2f11c5eca7bd", PublisherID: "pub_a", Level: "L2",
-			ChallengeAge: 18, Method: sandbox.Method, Webhook: integration.Webhook{Off: true}}, ""))
+			ChallengeAge: 18, Method: sandbox.Name, Webhook: integration.Webhook{Off: true}}, ""))
 	body := strings.Replace(startBody(`"public_key":"`+w.pk+`"`), testUUID,
 		"22222222-4d4e-475f-906b-2f11c5eca7bd", 1)
 	if _, e := w.ask(Start, StartPath, nil, body); code(e) != reply.Forbidden {
@@ -788,7 +787,7 @@ func TestAPublicKeyIsForThePagesThatItsIntegrationLists(t *testing.T) {
 		w := newWorld(t)
 		coretest.Must(t, w.Directory.PutIntegration(ctx,
 			integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
-				Method: sandbox.Method, Webhook: integration.Webhook{Off: true}, BrowserOrigins: c.listed,
+				Method: sandbox.Name, Webhook: integration.Webhook{Off: true}, BrowserOrigins: c.listed,
 				CallbackOrigins: []string{"https://www.publisher.example"}}, ""))
 		body := startBody(`"public_key":"` + w.pk + `"`)
 		_, e := w.ask(Start, StartPath, web.Header{"Origin": {"https://www.publisher.example"}}, body)
@@ -824,7 +823,7 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 		w.Dev = c.dev
 		coretest.Must(t, w.Directory.PutIntegration(ctx,
 			integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
-				Method: sandbox.Method, Webhook: integration.Webhook{Off: true}, BrowserOrigins: []string{page},
+				Method: sandbox.Name, Webhook: integration.Webhook{Off: true}, BrowserOrigins: []string{page},
 				CallbackOrigins: c.allowed}, ""))
 		body := `{"integration_id":"` + testUUID + `","callback_url":"` + c.callback + `"}`
 		public := body[:len(body)-1] + `,"public_key":"` + w.pk + `"}`

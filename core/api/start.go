@@ -7,7 +7,6 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/lifecycle"
-	"github.com/verge-id/verge/core/provider"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
@@ -156,13 +155,10 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 		return nil, err
 	}
 	s := lifecycle.Session{ID: id, Text: text, Integration: i, User: req.user, State: req.state}
-	method, ok := c.Providers[i.Method]
-	if !ok {
-		return nil, errors.New("api: integration " + i.ID + " names a method that this service does not have")
+	initiation, err := c.initiate(s, req.language)
+	if err != nil {
+		return nil, err
 	}
-	initiation := method.Initiate(c.ctx, provider.Session{ID: text, Level: level.String(),
-		ChallengeAge: i.ChallengeAge, Language: req.language, ExpiresAt: id.Expires(), User: req.user})
-
 	resp, refusal, err := c.startAnswer(req, id, text, initiation)
 	if err != nil {
 		return nil, err
@@ -180,6 +176,23 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 		return nil, refusal
 	}
 	return resp, nil
+}
+
+// initiate has the integration's only method begin. The initiation is its error. If there are several
+// methods, the user chooses one later, and nothing begins before (contract 33).
+func (c *call) initiate(s lifecycle.Session, language string) (initiation, err error) {
+	offers := s.Integration.Offers()
+	for _, name := range offers {
+		if _, ok := c.Methods[name]; !ok {
+			return nil, errors.New("api: integration " + s.Integration.ID +
+				" names a method that this service does not have: " + name)
+		}
+	}
+	if len(offers) > 1 {
+		return nil, nil
+	}
+	name := offers[0]
+	return c.Methods[name].Begin(c.ctx, s.ForMethod(name, language, 0, c.BaseURL+ReturnPath+name)), nil
 }
 
 // startAnswer returns the 200 or the 502.

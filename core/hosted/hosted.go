@@ -2,18 +2,28 @@
 // back to the publisher (contract 22 to 24). It also has the front page, and the pages that a person gets
 // instead of an error in JSON (Refusal).
 //
-// GET shows and POST acts, so a link scanner that follows every link changes nothing. There is no cookie and
-// no script. A browser carries nothing but the flow token, in the address and in each form. The token decides
-// nothing: the KV decides about attempts and the outcome. The number in a form only says to which attempt the
-// form belongs.
+// GET shows and POST acts, so a link scanner that follows every link changes nothing. The one exception is the
+// return from another site (return.go), which acts only with the cookie of the browser that left.
+//
+// A browser carries the flow token, in the address and in each form, and the step of a method (step.go). Neither
+// decides anything: the KV decides about attempts and the outcome. What a real method has proven in one browser
+// is not handed to another that has the same flow token (contract 34).
 //
 // Every POST is answered by a page or by a redirect to this flow's own address. A browser leaves our site
-// only by the hop page, which is made from the KV's record each time that it is shown.
+// only by the hop page.
+//
+//	hosted.go  the method page and its forms
+//	choose.go  which method it is
+//	step.go    what a form carries for a method
+//	errand.go  the cookie of a browser that is at another site
+//	return.go  and its way back
+//	page.go    how pages are sent
 package hosted
 
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/url"
 	"strconv"
@@ -27,7 +37,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/lifecycle"
-	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
@@ -46,30 +56,43 @@ type Hosted struct {
 	Directory *integration.Directory
 	Lifecycle *lifecycle.Lifecycle
 	Results   *result.Tokens
-	Providers map[string]provider.Provider // by method
+	Random    io.Reader
+	Dev       bool                     // a method may leave for http on a loopback host
+	Methods   map[string]method.Opened // by name
 }
 
-// A query parameter says what GET shows beside the method page. It chooses words and nothing else, so a user
-// who changes it changes nothing.
+// Query parameters say what GET shows beside the method page. They choose words and pages and nothing else, so
+// a user who changes one changes nothing.
 const (
-	shownParam     = "show"
-	shownCancelled = "cancelled"
-	shownAttempt   = "attempt"
-	providerParam  = "provider"
-	attemptParam   = "attempt"
+	shownParam  = "show"   // one of the shown constants
+	reasonParam = "why"    // a method.Reason, beside shownAttempt
+	methodParam = "method" // the name of a method; in a form, the one that the user chose
+	stepParam   = "provider"
+	errandParam = "errand"
+
+	attemptParam = "attempt" // only in forms
+)
+
+// What GET shows beside the method page.
+const (
+	shownCancelled   = "cancelled"
+	shownAttempt     = "attempt"     // it has failed
+	shownTrouble     = "trouble"     // the other side failed, and no attempt was counted
+	shownUnavailable = "unavailable" // the method named beside it cannot begin
 )
 
 // visit is one request of a user whose flow token is authentic.
 type visit struct {
 	*Hosted
-	ctx      context.Context
-	now      time.Time
-	flow     string // token text
-	claims   token.FlowClaims
-	session  lifecycle.Session
-	provider provider.Provider
-	lang     string
-	version  string // of the record that was read last
+	ctx     context.Context
+	req     *web.Request
+	now     time.Time
+	flow    string // token text
+	claims  token.FlowClaims
+	session lifecycle.Session
+	offers  []method.Opened // the integration's methods, at least one
+	lang    string
+	version string // of the record that was read last
 }
 
 // Show answers GET on the hosted path.
@@ -87,22 +110,20 @@ func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
 		return v.unavailable(err)
 	}
 	if r.Terminal() {
-		return v.ended(r)
+		return v.ended(r, query.Get(stepParam))
 	}
-	switch query.Get(shownParam) {
-	case shownCancelled:
-		return v.page(200, pages.View{Kind: pages.Cancelled, RetryURL: v.url("", "")})
-	case shownAttempt:
-		return v.method(r, pages.Notice{AttemptFailed: r.Attempts > 0,
-			AttemptsLeft: v.Lifecycle.Attempts - r.Attempts})
+	if handle := query.Get(errandParam); handle != "" {
+		return v.leaving(r, handle)
 	}
-	if pending := query.Get(providerParam); pending != "" {
-		if step, err := v.providerStep(pending); err == nil && step.Attempt == r.Attempts {
-			return v.page(200, pages.View{Kind: pages.Progress,
-				Extra: []pages.Field{attemptField(r), {Name: providerParam, Value: pending}}})
+	if query.Get(shownParam) == shownCancelled {
+		return v.page(200, pages.View{Kind: pages.Cancelled, RetryURL: v.url()})
+	}
+	if text := query.Get(stepParam); text != "" {
+		if s, err := v.openStep(text); err == nil && s.Attempt == r.Attempts {
+			return v.stepPage(r, s, text, pages.Notice{})
 		}
 	}
-	return v.method(r, pages.Notice{})
+	return v.methodPage(r, query)
 }
 
 // Act answers POST on the hosted path, where bodies have at most maxBody bytes.
@@ -114,10 +135,16 @@ func (h *Hosted) Act(ctx context.Context, req *web.Request, maxBody int) *web.Re
 		return h.plain(415, pages.Damaged, req)
 	}
 	form, err := url.ParseQuery(string(req.Body))
+	return h.post(ctx, req, form, nil, err)
+}
+
+// post carries out a form. malformed is why it cannot be read, or nil.
+func (h *Hosted) post(ctx context.Context, req *web.Request, form url.Values, file []byte,
+	malformed error) *web.Response {
 	if !h.sameSite(req) {
 		return h.notAllowed(ctx, req, form.Get("flow"))
 	}
-	if err != nil {
+	if malformed != nil {
 		return h.plain(400, pages.Damaged, req)
 	}
 	v, refused := h.open(ctx, req, form.Get("flow"))
@@ -131,71 +158,99 @@ func (h *Hosted) Act(ctx context.Context, req *web.Request, maxBody int) *web.Re
 	if r.Terminal() {
 		// This is a second click, the back button or another browser. Whatever the form says, the outcome
 		// is final and is shown again.
-		if h.Count != nil {
-			h.Count(host.CountLateAnswer)
-		}
-		return v.seeOther(v.url("", ""))
+		v.countLate()
+		return v.seeOther(v.endURL(r, form.Get(stepParam)))
 	}
-	return v.act(r, form)
+	if name := form.Get(methodParam); name != "" {
+		return v.choose(name)
+	}
+	return v.act(r, form, file)
 }
 
-// act asks the provider what the step means and applies it.
-func (v *visit) act(r session.Record, form url.Values) *web.Response {
+func (h *Hosted) countLate() {
+	if h.Count != nil {
+		h.Count(host.CountLateAnswer)
+	}
+}
+
+// act asks the method what the step means and applies it.
+func (v *visit) act(r session.Record, form url.Values, file []byte) *web.Response {
 	attempt, ok := attemptOf(form)
 	if !ok {
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
-	step := token.ProviderClaims{Attempt: attempt}
-	if text := form.Get(providerParam); text != "" {
-		var err error
-		if step, err = v.providerStep(text); errors.Is(err, host.ErrKeyAwaited) {
-			return v.unavailable(err)
-		} else if err != nil {
-			return v.page(400, pages.View{Kind: pages.Damaged})
-		}
+	s, err := v.stepOf(form, attempt)
+	switch {
+	case errors.Is(err, host.ErrKeyAwaited):
+		return v.unavailable(err)
+	case err != nil:
+		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
 	// A form of another attempt is not evaluated (contract 23). The page shows how the session stands now. To
 	// an older form it says that its attempt has failed.
-	if attempt != r.Attempts || step.Attempt != r.Attempts {
+	if attempt != r.Attempts || s.Attempt != r.Attempts {
 		return v.seeOther(v.url(shownParam, shownAttempt))
 	}
-	d, err := v.provider.Act(v.ctx, v.provided(), form, step.State)
-	if errors.Is(err, provider.ErrStep) {
+	m, ok := v.offered(s.Method)
+	if !ok { // the operator took the method away meanwhile
+		return v.seeOther(v.url())
+	}
+	d, err := m.Act(v.ctx, v.told(m, r), method.Step{Form: form, File: file, State: s.State})
+	if errors.Is(err, method.ErrStep) {
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
 	if err != nil {
 		return v.unavailable(err)
 	}
-	trigger, ok := triggers[d.Verdict]
-	if !ok { // Pending: nothing has happened yet
-		text, err := token.SealProvider(v.Sealer, token.ProviderClaims{Session: v.session.Text,
-			Attempt: attempt, State: d.State, Issued: token.At(v.now)})
-		if err != nil {
-			return v.unavailable(err)
-		}
-		return v.seeOther(v.url(providerParam, text))
+	return v.decided(m, s, form.Get(stepParam), d)
+}
+
+// decided applies a decision about a step. text is the step as the browser has it, or "" if it has it in a
+// cookie.
+func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string, d method.Decision) *web.Response {
+	if len(d.State) > method.MaxState {
+		return v.unavailable(errors.New("hosted: " + m.Name + " gave a state that is too long"))
 	}
-	r, err = v.Lifecycle.Fire(v.ctx, v.session, trigger, attempt)
+	trigger, ends := triggers[d.Verdict]
+	if !ends { // Pending: nothing has happened yet
+		s.State, s.Issued = d.State, token.At(v.now)
+		if d.Leave != nil {
+			return v.leave(s, *d.Leave)
+		}
+		return v.goOn(s)
+	}
+	step := lifecycle.Step{Trigger: trigger, Attempt: s.Attempt}
+	if s.Handle != "" {
+		step.Browser = session.Proof(s.Handle)
+	}
+	r, err := v.Lifecycle.Fire(v.ctx, v.session, step)
 	if err != nil {
 		return v.unavailable(err)
 	}
 	switch {
 	case r.Terminal():
-		return v.seeOther(v.url("", ""))
+		return v.seeOther(v.endURL(r, text))
 	case trigger == session.Cancelled:
 		return v.seeOther(v.url(shownParam, shownCancelled))
 	}
-	return v.seeOther(v.url(shownParam, shownAttempt))
+	params := []string{shownParam, shownAttempt}
+	if d.Reason != "" {
+		params = append(params, reasonParam, string(d.Reason))
+	}
+	if len(v.offers) > 1 {
+		params = append(params, methodParam, m.Name)
+	}
+	return v.seeOther(v.url(params...))
 }
 
-// triggers says what a provider's verdict does to the session.
-var triggers = map[provider.Verdict]session.Trigger{
-	provider.Unclassified:  session.Unclassified,
-	provider.Approved:      session.Succeeded,
-	provider.Rejected:      session.Rejected,
-	provider.AttemptFailed: session.AttemptFailed,
-	provider.Withdrawn:     session.Withdrawn,
-	provider.Cancelled:     session.Cancelled,
+// triggers says what a method's verdict does to the session.
+var triggers = map[method.Verdict]session.Trigger{
+	method.Unclassified:  session.Unclassified,
+	method.Approved:      session.Succeeded,
+	method.Rejected:      session.Rejected,
+	method.AttemptFailed: session.AttemptFailed,
+	method.Withdrawn:     session.Withdrawn,
+	method.Cancelled:     session.Cancelled,
 }
 
 // open takes the flow token apart, or returns the page that says what is wrong with it.
@@ -213,7 +268,7 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 	if err != nil || claims.Expires != token.At(id.Expires()) || !host.Dated(id.Created, until) {
 		return nil, h.plain(400, pages.Damaged, req)
 	}
-	v := &visit{Hosted: h, ctx: ctx, now: h.Now(), flow: flow, claims: claims, lang: claims.Language}
+	v := &visit{Hosted: h, ctx: ctx, req: req, now: h.Now(), flow: flow, claims: claims, lang: claims.Language}
 	if v.lang == "" {
 		v.lang = languageOf(req)
 	}
@@ -226,8 +281,12 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 	if err != nil {
 		return nil, v.unavailable(err)
 	}
-	var ok bool
-	if v.provider, ok = h.Providers[v.session.Integration.Method]; !ok {
+	for _, name := range v.session.Integration.Offers() {
+		if m, ok := h.Methods[name]; ok {
+			v.offers = append(v.offers, m)
+		}
+	}
+	if len(v.offers) == 0 {
 		return nil, v.unavailable(errors.New("hosted: no such method: " + v.session.Integration.Method))
 	}
 	return v, nil
@@ -240,10 +299,13 @@ func (v *visit) record() (session.Record, error) {
 	return r.As(v.now, v.session.ID.Expires()), err
 }
 
-// ended returns the page that says how a session has ended.
-func (v *visit) ended(r session.Record) *web.Response {
+// ended returns the page that says how a session has ended. step is the step that the browser has, or "".
+func (v *visit) ended(r session.Record, step string) *web.Response {
 	switch r.State {
 	case session.Completed:
+		if !v.hasProven(r, step) {
+			return v.page(200, pages.View{Kind: pages.Elsewhere, Confirmed: true})
+		}
 		return v.completed(r)
 	case session.Failed:
 		return v.page(200, pages.View{Kind: pages.Failed, FailureCode: r.FailureCode})
@@ -270,16 +332,6 @@ func (v *visit) completed(r session.Record) *web.Response {
 	return v.hop(pages.View{Kind: pages.Completed}, weburl.AppendQuery(string(v.claims.Callback), params))
 }
 
-func (v *visit) method(r session.Record, n pages.Notice) *web.Response {
-	prompt := v.provider.Prompt(v.provided())
-	choices := make([]pages.Choice, len(prompt.Choices))
-	for i, c := range prompt.Choices {
-		choices[i].Outcome = c
-	}
-	return v.page(200, pages.View{Kind: pages.Method, Notice: n, Choices: choices,
-		Extra: []pages.Field{attemptField(r)}})
-}
-
 // attemptField returns the hidden input that says to which attempt a form belongs.
 func attemptField(r session.Record) pages.Field {
 	return pages.Field{Name: attemptParam, Value: strconv.Itoa(r.Attempts)}
@@ -296,26 +348,16 @@ func attemptOf(form url.Values) (attempt int, ok bool) {
 	return int(n), err == nil
 }
 
-func (v *visit) provided() provider.Session {
-	return provider.Session{ID: v.session.Text, Level: v.session.ID.Level.String(),
-		ChallengeAge: v.session.ID.ChallengeAge, Language: v.lang,
-		ExpiresAt: v.session.ID.Expires(), User: v.session.User}
+// told is what the visit's session tells a method.
+func (v *visit) told(m method.Opened, r session.Record) method.Session {
+	return v.session.ForMethod(m.Name, v.lang, r.Attempts, v.BaseURL+api.ReturnPath+m.Name)
 }
 
-// providerStep opens a provider token of this very session.
-func (v *visit) providerStep(text string) (token.ProviderClaims, error) {
-	c, err := token.OpenProvider(v.Sealer, text)
-	if err == nil && c.Session != v.session.Text {
-		err = host.ErrNotAuthentic
-	}
-	return c, err
-}
-
-// url is the address of this flow, with one more parameter if name is not empty.
-func (v *visit) url(name, value string) string {
+// url is the address of this flow, with further parameters: name, value, name, value.
+func (v *visit) url(params ...string) string {
 	u := api.HostedPath + "?flow=" + url.QueryEscape(v.flow)
-	if name != "" {
-		u += "&" + name + "=" + url.QueryEscape(value)
+	for n := 0; n < len(params); n += 2 {
+		u += "&" + params[n] + "=" + url.QueryEscape(params[n+1])
 	}
 	return u
 }
@@ -328,7 +370,7 @@ func (v *visit) unavailable(err error) *web.Response {
 	}
 	v.Log.LogAttrs(v.ctx, level, "hosted page unavailable",
 		slog.String("session", v.session.Text), slog.String("error", err.Error()))
-	resp := v.page(503, pages.View{Kind: pages.Unavailable, RetryURL: v.url("", "")})
+	resp := v.page(503, pages.View{Kind: pages.Unavailable, RetryURL: v.url()})
 	resp.Header.Set("Retry-After", "2")
 	return resp
 }
@@ -350,7 +392,7 @@ func (h *Hosted) notAllowed(ctx context.Context, req *web.Request, flow string) 
 	if refused != nil {
 		return h.plain(403, pages.NotAllowed, req)
 	}
-	return v.page(403, pages.View{Kind: pages.NotAllowed, RetryURL: v.url("", "")})
+	return v.page(403, pages.View{Kind: pages.NotAllowed, RetryURL: v.url()})
 }
 
 // sameSite reports whether a POST came from a page of ours, as far as the browser says. A browser that says

@@ -21,7 +21,7 @@ import (
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
-	"github.com/verge-id/verge/core/provider"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
@@ -35,22 +35,24 @@ var ctx = context.Background()
 
 // scripted is a provider that decides what the test tells it.
 type scripted struct {
-	decision provider.Decision
+	decision method.Decision
 	err      error
 	state    []byte // that it was handed last
 	acts     int
 }
 
-func (*scripted) Method() string                                   { return "scripted" }
-func (*scripted) Initiate(context.Context, provider.Session) error { return nil }
-func (*scripted) Prompt(provider.Session) provider.Prompt {
-	return provider.Prompt{Choices: []string{"approve"}, Sandbox: true}
+func (*scripted) Begin(context.Context, method.Session) error { return nil }
+func (*scripted) Show(_ method.Session, state []byte) method.View {
+	if state != nil {
+		return method.View{Choices: []string{"check"}, Waiting: true, Sandbox: true}
+	}
+	return method.View{Choices: []string{"approve"}, Sandbox: true}
 }
 func (p *scripted) Act(
-	_ context.Context, _ provider.Session, _ url.Values, state []byte,
-) (provider.Decision, error) {
+	_ context.Context, _ method.Session, step method.Step,
+) (method.Decision, error) {
 	p.acts++
-	p.state = state
+	p.state = step.State
 	return p.decision, p.err
 }
 
@@ -77,7 +79,8 @@ func newWorld(t testing.TB) *world {
 	w.Hosted = &Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log,
 		BaseURL: "https://verify.verge.example", Directory: integration.NewDirectory(h.Host),
 		Lifecycle: life, Results: &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: life},
-		Providers: map[string]provider.Provider{"scripted": w.provider}}
+		Random:  h.Random,
+		Methods: h.Opened(testhost.Catalog(testhost.Kind("scripted", w.provider, true)))}
 	coretest.Must(t, w.Directory.PutIntegration(ctx,
 		integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
 			Method: "scripted", Webhook: integration.Webhook{Off: true}}, ""))
@@ -162,7 +165,7 @@ func TestCallbackHop(t *testing.T) {
 	for _, given := range []*string{nil, &empty, &state} {
 		w := newWorld(t)
 		_, flow := w.flow(t, given)
-		w.provider.decision.Verdict = provider.Approved
+		w.provider.decision.Verdict = method.Approved
 		if r := w.post(flow, nil); r.Status != 303 || r.Header.Get("Location") != api.HostedPath+"?"+here(flow) {
 			t.Fatalf("contract 22: a POST does not lead back to this flow: %d to %s",
 				r.Status, r.Header.Get("Location"))
@@ -185,7 +188,7 @@ func TestCallbackHop(t *testing.T) {
 			t.Errorf("contract 22: the hop's address has the flow token, its Referrer-Policy is %s", got)
 		}
 		w.Clock.Advance(5*time.Minute - time.Millisecond)
-		w.provider.decision.Verdict = provider.Rejected
+		w.provider.decision.Verdict = method.Rejected
 		if r := w.post(flow, nil); r.Status != 303 {
 			t.Errorf("contract 18: a late POST is answered %d", r.Status)
 		}
@@ -214,7 +217,7 @@ func TestCallbackHop(t *testing.T) {
 func TestAUsedLink(t *testing.T) {
 	w := newWorld(t)
 	id, flow := w.flow(t, nil)
-	w.provider.decision.Verdict = provider.Approved
+	w.provider.decision.Verdict = method.Approved
 	w.post(flow, nil)
 	mark := id.UsedKey()
 	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "used", Partition: mark.Partition,
@@ -239,7 +242,7 @@ func TestAUsedLink(t *testing.T) {
 func TestAFormBelongsToAnAttempt(t *testing.T) {
 	attempts := func(n int) func(*world, string) {
 		return func(w *world, flow string) {
-			w.provider.decision.Verdict = provider.AttemptFailed
+			w.provider.decision.Verdict = method.AttemptFailed
 			for at := range n {
 				w.post(flow, nil, "attempt", strconv.Itoa(at))
 			}
@@ -271,7 +274,7 @@ func TestAFormBelongsToAnAttempt(t *testing.T) {
 			before, _, err := w.Lifecycle.Load(ctx, id)
 			coretest.Must(t, err)
 			w.provider.acts = 0
-			w.provider.decision.Verdict = provider.Approved
+			w.provider.decision.Verdict = method.Approved
 			r := w.post(flow, nil, c.attempt...)
 			after, _, err := w.Lifecycle.Load(ctx, id)
 			coretest.Must(t, err)
@@ -298,7 +301,7 @@ func TestAFormBelongsToAnAttempt(t *testing.T) {
 func TestOneFormPostedTwiceAtOnceCountsOnce(t *testing.T) {
 	w := newWorld(t)
 	id, flow := w.flow(t, nil)
-	w.provider.decision.Verdict = provider.AttemptFailed
+	w.provider.decision.Verdict = method.AttemptFailed
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" { // the other post comes in between
 			w.Store.Decide = nil
@@ -319,7 +322,7 @@ func TestOneFormPostedTwiceAtOnceCountsOnce(t *testing.T) {
 func TestAProviderTokenBelongsToOneAttempt(t *testing.T) {
 	w := newWorld(t)
 	id, flow := w.flow(t, nil)
-	w.provider.decision = provider.Decision{Verdict: provider.Pending, State: []byte("step 1")}
+	w.provider.decision = method.Decision{Verdict: method.Pending, State: []byte("step 1")}
 	u, err := url.Parse(w.post(flow, nil, "attempt", "0").Header.Get("Location"))
 	coretest.Must(t, err)
 	pending := u.Query().Get("provider")
@@ -327,12 +330,12 @@ func TestAProviderTokenBelongsToOneAttempt(t *testing.T) {
 	if kind(p) != "progress" || !bytes.Contains(p.Body, []byte(`name="attempt" value="0"`)) {
 		t.Errorf("its own attempt shows %s", kind(p))
 	}
-	w.provider.decision = provider.Decision{Verdict: provider.AttemptFailed}
+	w.provider.decision = method.Decision{Verdict: method.AttemptFailed}
 	w.post(flow, nil, "attempt", "0")
 	if p := w.get(u.RawQuery); kind(p) != "method" {
 		t.Errorf("contract 23: after its attempt has failed the page that waits is still shown: %s", kind(p))
 	}
-	w.provider.acts, w.provider.decision.Verdict = 0, provider.Approved
+	w.provider.acts, w.provider.decision.Verdict = 0, method.Approved
 	for _, attempt := range []string{"0", "1"} {
 		r := w.post(flow, nil, "provider", pending, "attempt", attempt)
 		if r.Status != 303 || w.provider.acts != 0 {
@@ -343,7 +346,7 @@ func TestAProviderTokenBelongsToOneAttempt(t *testing.T) {
 	if r, _, err := w.Lifecycle.Load(ctx, id); err != nil || r.Terminal() {
 		t.Errorf("contract 23: %+v, %v", r, err)
 	}
-	w.provider.decision = provider.Decision{Verdict: provider.Pending, State: []byte("step 1")}
+	w.provider.decision = method.Decision{Verdict: method.Pending, State: []byte("step 1")}
 	u, err = url.Parse(w.post(flow, nil, "attempt", "1").Header.Get("Location"))
 	coretest.Must(t, err)
 	w.provider.acts = 0
@@ -450,10 +453,10 @@ func TestAssets(t *testing.T) {
 }
 
 func TestOnlyApprovalYieldsAResultToken(t *testing.T) {
-	for verdict := provider.Unclassified; verdict <= provider.Pending+3; verdict++ {
+	for verdict := method.Unclassified; verdict <= method.Pending+3; verdict++ {
 		w := newWorld(t)
 		_, flow := w.flow(t, nil)
-		w.provider.decision = provider.Decision{Verdict: verdict, State: []byte("s")}
+		w.provider.decision = method.Decision{Verdict: verdict, State: []byte("s")}
 		resp := w.post(flow, nil)
 		if strings.Contains(resp.Header.Get("Location"), token.ResultPrefix) ||
 			bytes.Contains(resp.Body, []byte(token.ResultPrefix)) {
@@ -461,19 +464,19 @@ func TestOnlyApprovalYieldsAResultToken(t *testing.T) {
 				resp.Status, resp.Header.Get("Location"))
 		}
 		shown := w.get(here(flow))
-		if got := bytes.Contains(shown.Body, []byte(token.ResultPrefix)); got != (verdict == provider.Approved) {
+		if got := bytes.Contains(shown.Body, []byte(token.ResultPrefix)); got != (verdict == method.Approved) {
 			t.Errorf("spec, What the service does: verdict %d: %d with %s", verdict, shown.Status, hop(t, shown))
 		}
 	}
 	w := newWorld(t)
 	_, flow := w.flow(t, nil)
-	w.provider.decision.Verdict, w.provider.err = provider.Approved, errors.New("cause")
+	w.provider.decision.Verdict, w.provider.err = method.Approved, errors.New("cause")
 	resp := w.post(flow, nil)
 	if resp.Status != 503 || w.commits != 0 || bytes.Contains(resp.Body, []byte("cause")) {
-		t.Errorf("provider.Act: an error decides something: %d, %d commits", resp.Status, w.commits)
+		t.Errorf("method.Act: an error decides something: %d, %d commits", resp.Status, w.commits)
 	}
 	// This is a mistake of the browser, or of an attacker. It is no fault of the service and is not logged.
-	w.provider.err = fmt.Errorf("%w: cause", provider.ErrStep)
+	w.provider.err = fmt.Errorf("%w: cause", method.ErrStep)
 	w.Logged.Reset()
 	resp = w.post(flow, nil)
 	if resp.Status != 400 || w.commits != 0 || bytes.Contains(resp.Body, []byte("cause")) || w.Logged.Len() > 0 {
@@ -485,7 +488,7 @@ func TestOnlyApprovalYieldsAResultToken(t *testing.T) {
 func TestGETChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	_, flow := w.flow(t, nil)
-	w.provider.decision.Verdict = provider.Approved
+	w.provider.decision.Verdict = method.Approved
 	f := "flow=" + url.QueryEscape(flow)
 	for _, query := range []string{f, f + "&outcome=approve", f + "&show=cancelled", f + "&show=attempt",
 		f + "&show=x", f + "&provider=x", f + "&" + f} {
@@ -510,7 +513,7 @@ func TestAProviderTokenBelongsToOneSession(t *testing.T) {
 	w := newWorld(t)
 	_, flow := w.flow(t, nil)
 	_, other := w.flow(t, nil)
-	w.provider.decision = provider.Decision{Verdict: provider.Pending, State: []byte("step 1")}
+	w.provider.decision = method.Decision{Verdict: method.Pending, State: []byte("step 1")}
 	resp := w.post(flow, nil)
 	u, err := url.Parse(resp.Header.Get("Location"))
 	coretest.Must(t, err)
@@ -518,7 +521,7 @@ func TestAProviderTokenBelongsToOneSession(t *testing.T) {
 	if resp.Status != 303 || pending == "" || w.commits != 0 {
 		t.Fatalf("pending: %d to %s, %d commits", resp.Status, u, w.commits)
 	}
-	w.provider.decision.Verdict = provider.Approved
+	w.provider.decision.Verdict = method.Approved
 	for _, stolen := range []string{pending, "x", flow, token.ProviderPrefix} {
 		if resp := w.post(other, nil, "provider", stolen); resp.Status != 400 || w.provider.acts != 1 {
 			t.Errorf("contract 15: another session's provider token: %d", resp.Status)
@@ -553,7 +556,7 @@ func TestPostsOfOtherSitesAreRefused(t *testing.T) {
 		t.Run("contract 22: "+c.name, func(t *testing.T) {
 			w := newWorld(t)
 			_, flow := w.flow(t, nil)
-			w.provider.decision.Verdict = provider.Approved
+			w.provider.decision.Verdict = method.Approved
 			resp := w.post(flow, c.header)
 			if (resp.Status == 303) != c.ok || (w.provider.acts == 1) != c.ok {
 				t.Errorf("%d after the provider was asked %d times", resp.Status, w.provider.acts)
@@ -566,7 +569,7 @@ func TestAStoreThatFailsGrantsNothing(t *testing.T) {
 	for _, fail := range []kvtest.Fault{kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply} {
 		w := newWorld(t)
 		id, flow := w.flow(t, nil)
-		w.provider.decision.Verdict = provider.Approved
+		w.provider.decision.Verdict = method.Approved
 		w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 			if c.Method == "Commit" {
 				return fail

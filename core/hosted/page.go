@@ -5,6 +5,7 @@ import (
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/hosted/pages"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/weburl"
 )
@@ -16,8 +17,13 @@ func (v *visit) page(status int, view pages.View) *web.Response {
 	view.Level, view.ChallengeAge = v.session.ID.Level.String(), v.session.ID.ChallengeAge
 	view.Now, view.ExpiresAt = v.now, v.session.ID.Expires()
 	view.SiteOrigin, _ = weburl.Site(string(v.claims.Callback))
-	view.Sandbox = v.provider != nil && v.provider.Prompt(v.provided()).Sandbox
+	view.Sandbox = view.Sandbox || v.onlySandbox()
 	return render(status, view)
+}
+
+// onlySandbox reports whether nothing that the integration offers is real.
+func (v *visit) onlySandbox() bool {
+	return len(v.offers) > 0 && !slices.ContainsFunc(v.offers, func(m method.Opened) bool { return !m.Of.Sandbox })
 }
 
 // plain renders a page for a visitor without a good flow token.
@@ -31,6 +37,10 @@ func render(status int, view pages.View) *web.Response {
 		panic(err) // a View that we made ourselves
 	}
 	header := pageHeader()
+	if view.Camera {
+		header.Set("Content-Security-Policy", policy("script-src 'self'; "))
+		header.Set("Permissions-Policy", "camera=(self), microphone=(), geolocation=(), payment=()")
+	}
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Language", view.Lang)
 	return &web.Response{Status: status, Header: header, Body: body}
@@ -54,11 +64,16 @@ func (v *visit) seeOther(location string) *web.Response {
 	return &web.Response{Status: 303, Header: header}
 }
 
+// policy is the content security policy of a page. more is what a page with a script of ours adds.
+func policy(more string) string {
+	return "default-src 'none'; style-src 'self'; img-src 'self'; " + more +
+		"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+}
+
 // pageHeader allows a page our stylesheet and its own forms, and nothing else.
 func pageHeader() web.Header {
 	return web.Header{
-		"Content-Security-Policy": {"default-src 'none'; style-src 'self'; img-src 'self'; " +
-			"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"},
+		"Content-Security-Policy":      {policy("")},
 		"X-Frame-Options":              {"DENY"},
 		"X-Content-Type-Options":       {"nosniff"},
 		"Referrer-Policy":              {"same-origin"},

@@ -1,10 +1,13 @@
 package integration
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/weburl"
@@ -23,9 +26,19 @@ type Integration struct {
 	PublisherID  string  `json:"publisher_id"`
 	Name         string  `json:"name"`
 	Level        string  `json:"level"`         // L1 or L2
-	ChallengeAge int     `json:"challenge_age"` // years, 1 to 99
-	Method       string  `json:"method"`        // name of the provider's method
+	ChallengeAge int     `json:"challenge_age"` // years, 1 to 99; what an estimate must reach
+	Method       string  `json:"method"`        // the first that the page offers
 	Webhook      Webhook `json:"webhook"`
+
+	// Methods are the names of all methods, in the order of the page, if there are several (contract 32).
+	// Callers use Offers. An instance of an earlier release reads Method alone.
+	Methods []string `json:"methods,omitempty"`
+
+	// MethodSettings are settings for single methods, by name. They only make the method's own stricter.
+	MethodSettings map[string]json.RawMessage `json:"method_settings,omitempty"`
+
+	MinimumAge int `json:"minimum_age,omitempty"` // what a proof of age must prove; 0: see Minimum
+	Attempts   int `json:"attempts,omitempty"`    // failed ones that a user has; 0: the service's setting
 
 	// CallbackOrigins limits callback_url. BrowserOrigins says from which pages a public key may be
 	// used. An origin is scheme://host[:port]. An empty list of callback origins allows any callback
@@ -64,9 +77,28 @@ func (p Publisher) Validate() error {
 	return nil
 }
 
-// Validate reports everything that is wrong with i, one problem in each line. methods are the names of
-// the methods that the service has. dev allows http to a loopback host.
-func (i Integration) Validate(methods []string, dev bool) error {
+// Offers returns the names of the integration's methods, in the order of the page.
+func (i *Integration) Offers() []string {
+	if len(i.Methods) > 0 {
+		return i.Methods
+	}
+	return []string{i.Method}
+}
+
+// Minimum is the age that a proof of age must prove (contract 32).
+func (i *Integration) Minimum() int {
+	if i.MinimumAge > 0 {
+		return i.MinimumAge
+	}
+	return min(18, i.ChallengeAge)
+}
+
+// maxAttempts is the most attempts that an integration can give.
+const maxAttempts = 10
+
+// Validate reports everything that is wrong with i, one problem in each line. methods are those of the
+// service. dev allows http to a loopback host.
+func (i Integration) Validate(methods method.Catalog, dev bool) error {
 	var errs []error
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("integration %q: "+format, append([]any{i.ID}, args...)...))
@@ -80,12 +112,12 @@ func (i Integration) Validate(methods []string, dev bool) error {
 	if i.ChallengeAge < 1 || i.ChallengeAge > 99 {
 		bad("challenge_age is %d; it must be from 1 to 99", i.ChallengeAge)
 	}
-	known := false
-	for _, m := range methods {
-		known = known || m == i.Method
+	i.validateMethods(methods, bad)
+	if i.MinimumAge < 0 || i.MinimumAge > 99 {
+		bad("minimum_age is %d; it must be from 1 to 99", i.MinimumAge)
 	}
-	if !known {
-		bad("method is %q; this service has: %s", i.Method, strings.Join(methods, ", "))
+	if i.Attempts < 0 || i.Attempts > maxAttempts {
+		bad("attempts is %d; it must be from 1 to %d", i.Attempts, maxAttempts)
 	}
 	for name, list := range map[string][]string{"callback_origins": i.CallbackOrigins,
 		"browser_origins": i.BrowserOrigins} {
@@ -108,6 +140,38 @@ func (i Integration) Validate(methods []string, dev bool) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// validateMethods reports what is wrong with the methods that i names, and with its settings for them.
+func (i Integration) validateMethods(methods method.Catalog, bad func(format string, args ...any)) {
+	offers := i.Offers()
+	for n, name := range offers {
+		e, known := methods.Find(name)
+		switch {
+		case !known:
+			bad("method is %q; this service has: %s", name, strings.Join(methods.Names(), ", "))
+		case slices.Contains(offers[:n], name):
+			bad("methods has %q twice", name)
+		case !e.Reaches(i.Level):
+			bad("methods has %q, which proves %s; the integration needs %s", name, e.Level, i.Level)
+		case e.Of.Estimates && i.MinimumAge > i.ChallengeAge:
+			bad("minimum_age is %d and challenge_age is %d; an estimate by %q would let people pass "+
+				"who are too young; raise challenge_age", i.MinimumAge, i.ChallengeAge, name)
+		}
+	}
+	for name, settings := range i.MethodSettings {
+		e, known := methods.Find(name)
+		switch {
+		case !known || !slices.Contains(offers, name):
+			bad("method_settings has %q, which is none of its methods", name)
+		case e.Of.Narrow == nil:
+			bad("method_settings has %q, which has nothing to set", name)
+		default:
+			for _, p := range e.Of.Narrow(e.Config, settings) {
+				bad("method_settings.%s.%s: %s", name, p.Member, p.Text)
+			}
+		}
+	}
 }
 
 // AllowsPublicKeys reports whether the integration may have public keys, and whether those that it has may

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/verge-id/verge/core/internal/testhost"
 )
 
 func TestValidatePublisher(t *testing.T) {
@@ -30,8 +32,10 @@ func TestValidatePublisher(t *testing.T) {
 	}
 }
 
+// testCatalog has the methods of the tests' service.
+var testCatalog = testhost.Catalog(testhost.Kind("sandbox", nil, true), testhost.Kind("wallet", nil, false))
+
 func TestValidateIntegration(t *testing.T) {
-	methods := []string{"sandbox", "wallet"}
 	for _, c := range []struct {
 		name   string
 		change func(*Integration)
@@ -105,7 +109,7 @@ func TestValidateIntegration(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			i := sample()
 			c.change(&i)
-			err := i.Validate(methods, c.dev)
+			err := i.Validate(testCatalog, c.dev)
 			if c.want == "" && err != nil {
 				t.Errorf("refused: %v", err)
 			}
@@ -140,7 +144,7 @@ func TestValidateIntegration(t *testing.T) {
 				t.Run(fmt.Sprintf("contract 7, 8: %s %q, dev %v", list, c.origin, dev), func(t *testing.T) {
 					i := sample()
 					*[]*[]string{&i.CallbackOrigins, &i.BrowserOrigins}[n] = []string{c.origin}
-					err := i.Validate(methods, dev)
+					err := i.Validate(testCatalog, dev)
 					if want := c.ok || dev && c.dev; (err == nil) != want {
 						t.Errorf("error %v", err)
 					}
@@ -160,7 +164,7 @@ func TestValidateIntegration(t *testing.T) {
 		Webhook:         Webhook{URL: "x"},
 		CallbackOrigins: []string{"x"},
 	}
-	err := everything.Validate(methods, false)
+	err := everything.Validate(testCatalog, false)
 	if err == nil || strings.Count(err.Error(), "\n")+1 != 6 {
 		t.Errorf("want all six problems, got: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/token"
 )
 
@@ -27,11 +28,16 @@ type SiteIntegration struct {
 	Level           string   `json:"level"`
 	ChallengeAge    int      `json:"challenge_age"`
 	Method          string   `json:"method"`
+	Methods         []string `json:"methods,omitempty"` // in place of Method
 	CallbackOrigins []string `json:"callback_origins"`
 	BrowserOrigins  []string `json:"browser_origins"`
 	WebhookURL      string   `json:"webhook_url"`
 	WebhookOff      bool     `json:"webhook_off"`
 	Secret          string   `json:"secret"` // of the webhook, as it is
+
+	MinimumAge     int                        `json:"minimum_age,omitempty"`
+	Attempts       int                        `json:"attempts,omitempty"`
+	MethodSettings map[string]json.RawMessage `json:"method_settings,omitempty"`
 }
 
 // ReadSite reads a Site. A member that does not exist is refused; errors repeat no value.
@@ -57,7 +63,7 @@ func ReadSite(b []byte) (Site, error) {
 }
 
 // Validate reports everything that is wrong with s, one problem a line.
-func (s Site) Validate(methods []string, dev bool) error {
+func (s Site) Validate(methods method.Catalog, dev bool) error {
 	var errs []error
 	publishers, integrations := map[string]bool{}, map[string]bool{}
 	for _, p := range s.Publishers {
@@ -72,6 +78,9 @@ func (s Site) Validate(methods []string, dev bool) error {
 			errs = append(errs, fmt.Errorf("integration %q: "+format, append([]any{i.ID}, args...)...))
 		}
 		errs = append(errs, i.integration().Validate(methods, dev))
+		if i.Method != "" && len(i.Methods) > 0 {
+			bad("it has method and methods; choose one")
+		}
 		if integrations[i.ID] {
 			bad("it is there twice")
 		}
@@ -96,8 +105,16 @@ func (s Site) Validate(methods []string, dev bool) error {
 }
 
 func (i SiteIntegration) integration() Integration {
+	first, all := i.Method, i.Methods
+	if len(all) > 0 {
+		first = all[0]
+	}
+	if len(all) == 1 {
+		all = nil
+	}
 	return Integration{ID: i.ID, PublisherID: i.Publisher, Name: i.Name, Level: i.Level,
-		ChallengeAge: i.ChallengeAge, Method: i.Method,
+		ChallengeAge: i.ChallengeAge, Method: first, Methods: all,
+		MethodSettings: i.MethodSettings, MinimumAge: i.MinimumAge, Attempts: i.Attempts,
 		CallbackOrigins: i.CallbackOrigins, BrowserOrigins: i.BrowserOrigins,
 		Webhook: Webhook{URL: i.WebhookURL, Off: i.WebhookOff}}
 }

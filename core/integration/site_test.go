@@ -68,7 +68,7 @@ func TestSiteValidate(t *testing.T) {
 	} {
 		s := aSite()
 		c.change(&s)
-		err := s.Validate([]string{"sandbox"}, false)
+		err := s.Validate(testCatalog, false)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v, want %q", err, c.want)
 		}

@@ -31,7 +31,10 @@ type Lifecycle struct {
 	Count  func(event string)                  // as in host.Host
 	Wake   func(p kv.Partition, due time.Time) // as in host.Host
 
-	Attempts    int           // how many failed attempts a user has; the last one is final (contract 23)
+	// Attempts is how many failed attempts a user has; the last one is final (contract 23). An integration
+	// may have a number of its own.
+	Attempts int
+
 	OutcomeLife time.Duration // how long outcomes are kept (contract 21)
 }
 
@@ -97,7 +100,7 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks
 		}
 	}
 	if !initiated {
-		r, _ := session.Record{}.Apply(session.InitiationFailed, now, s.ID.Expires(), l.Attempts)
+		r, _ := session.Record{}.Apply(session.InitiationFailed, now, s.ID.Expires(), l.AttemptsOf(s))
 		if err := l.addOutcome(&tx, s, r, ""); err != nil {
 			return err
 		}
@@ -119,12 +122,26 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks
 	return nil
 }
 
-// Fire applies the result of an attempt. It returns the record that holds afterwards, even if another
-// caller has written it. attempt is how many attempts had failed before this one. If the session is at
-// another attempt, the trigger changes nothing: a form that is posted twice counts once (contract 23).
-func (l *Lifecycle) Fire(ctx context.Context, s Session, t session.Trigger, attempt int) (
-	session.Record, error) {
-	r, _, err := l.fire(ctx, s, t, attempt, nil)
+// AttemptsOf returns how many failed attempts the user of a session has.
+func (l *Lifecycle) AttemptsOf(s Session) int {
+	if s.Integration.Attempts > 0 {
+		return s.Integration.Attempts
+	}
+	return l.Attempts
+}
+
+// Step is the result of an attempt.
+type Step struct {
+	Trigger session.Trigger
+	Attempt int    // how many attempts had failed before this one
+	Browser string // session.Record's, if the step completes the session
+}
+
+// Fire applies a step. It returns the record that holds afterwards, even if another caller has written it.
+// If the session is at another attempt, the step changes nothing: a form that is posted twice counts once
+// (contract 23).
+func (l *Lifecycle) Fire(ctx context.Context, s Session, step Step) (session.Record, error) {
+	r, _, err := l.fire(ctx, s, step, nil)
 	return r, err
 }
 
@@ -136,9 +153,9 @@ const anyAttempt = -1
 const maxRaces = 16
 
 // fire is Fire. It also reports whether this call changed the record.
-func (l *Lifecycle) fire(ctx context.Context, s Session, t session.Trigger, attempt int, held []kv.Held) (
+func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.Held) (
 	session.Record, bool, error) {
-	late := false
+	t, attempt, late := step.Trigger, step.Attempt, false
 	for range maxRaces {
 		r, version, err := l.Load(ctx, s.ID)
 		if err != nil {
@@ -153,9 +170,12 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, t session.Trigger, atte
 		if !holds.Terminal() && attempt != anyAttempt && attempt != r.Attempts {
 			return holds, false, nil
 		}
-		next, changed := r.Apply(t, now, expires, l.Attempts)
+		next, changed := r.Apply(t, now, expires, l.AttemptsOf(s))
 		if !changed {
 			return next, false, nil
+		}
+		if next.State == session.Completed {
+			next.Browser = step.Browser
 		}
 		tx := kv.Tx{Partition: s.ID.Partition.Name(), Held: held}
 		if err := l.addOutcome(&tx, s, next, version); err != nil {
@@ -190,7 +210,7 @@ var errLeaseLost = errors.New("lifecycle: lease lost")
 // Expire runs a leased expiry timer.
 func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
 	held := []kv.Held{{TaskID: job.Task.ID, Lease: job.Task.Lease}}
-	r, ended, err := l.fire(ctx, s, session.TimeUp, anyAttempt, held)
+	r, ended, err := l.fire(ctx, s, Step{Trigger: session.TimeUp, Attempt: anyAttempt}, held)
 	if ended || errors.Is(err, errLeaseLost) {
 		return nil // the commit that ended the session removed the timer too
 	}

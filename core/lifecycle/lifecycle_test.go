@@ -302,7 +302,7 @@ func TestFire(t *testing.T) {
 			s := w.session(t, withWebhook)
 			coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 			w.Clock.Advance(time.Minute)
-			r, err := w.Fire(ctx, s, c.trigger, 0)
+			r, err := w.Fire(ctx, s, Step{Trigger: c.trigger})
 			coretest.Must(t, err)
 			if r.State != c.state || r.FailureCode != c.code || r.Terminal() && !r.At.Equal(at(w)) {
 				t.Errorf("record %+v", r)
@@ -341,7 +341,7 @@ func TestFire(t *testing.T) {
 func TestFireWithoutWebhookMakesNoEvent(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, integration.Webhook{Off: true})
-	r, err := w.Fire(ctx, s, session.Succeeded, 0)
+	r, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
 	if err != nil || r.State != session.Completed || w.record(t, s) != r {
 		t.Errorf("record %+v, %v", r, err)
 	}
@@ -352,7 +352,7 @@ func TestTheLastAttemptFails(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
 	for n := 1; n <= 3; n++ {
-		r, err := w.Fire(ctx, s, session.AttemptFailed, n-1)
+		r, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed, Attempt: n - 1})
 		coretest.Must(t, err)
 		if r.Attempts != n || r.Terminal() != (n == 3) {
 			t.Errorf("contract 23: after %d failed attempts: %+v", n, r)
@@ -367,12 +367,12 @@ func TestTheLastAttemptFails(t *testing.T) {
 func TestALateAnswerIsIgnoredAndCounted(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	first, err := w.Fire(ctx, s, session.Rejected, 0)
+	first, err := w.Fire(ctx, s, Step{Trigger: session.Rejected})
 	coretest.Must(t, err)
 	w.Clock.Advance(time.Second)
 	for n, trigger := range []session.Trigger{session.Succeeded, session.Rejected, session.AttemptFailed,
 		session.Withdrawn} {
-		r, err := w.Fire(ctx, s, trigger, 0)
+		r, err := w.Fire(ctx, s, Step{Trigger: trigger})
 		if err != nil || r != first {
 			t.Errorf("contract 18: %s afterwards gives %+v, %v, want %+v", trigger, r, err, first)
 		}
@@ -388,7 +388,7 @@ func TestAnAnswerAfterTheTenMinutesFindsTheSessionExpired(t *testing.T) {
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 	w.Clock.Advance(session.Life)
-	r, err := w.Fire(ctx, s, session.Succeeded, 0)
+	r, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
 	if err != nil || r.State != session.Expired || !r.At.Equal(s.ID.Expires()) {
 		t.Errorf("contract 20: %+v, %v", r, err)
 	}
@@ -401,7 +401,7 @@ func TestAnAnswerAfterTheTenMinutesFindsTheSessionExpired(t *testing.T) {
 func TestOutcomesAreKeptAsLongAsTheSettingSays(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	first, err := w.Fire(ctx, s, session.Succeeded, 0)
+	first, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
 	coretest.Must(t, err)
 	w.Clock.Advance(session.Life + outcomeLife - time.Millisecond)
 	if r := w.record(t, s); r != first {
@@ -444,7 +444,7 @@ func TestRaces(t *testing.T) {
 							w.Clock.Advance(time.Millisecond)
 						}
 						for errs[n] == nil && !records[n].Terminal() { // a user tries again after a failed attempt
-							records[n], errs[n] = w.Fire(ctx, s, c.mixed[n%len(c.mixed)], records[n].Attempts)
+							records[n], errs[n] = w.Fire(ctx, s, Step{Trigger: c.mixed[n%len(c.mixed)], Attempt: records[n].Attempts})
 						}
 					})
 				}
@@ -484,7 +484,7 @@ func TestAnAttemptCountsOnce(t *testing.T) {
 		var wait sync.WaitGroup
 		for range 8 {
 			wait.Go(func() {
-				r, err := w.Fire(ctx, s, session.AttemptFailed, attempt)
+				r, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed, Attempt: attempt})
 				if err != nil || r.Attempts != attempt+1 || r.Terminal() {
 					t.Errorf("contract 23: attempt %d is answered %+v, %v", attempt, r, err)
 				}
@@ -505,17 +505,17 @@ func TestAnotherAttemptIsNotEvaluated(t *testing.T) {
 				w := newWorld(t)
 				s := w.session(t, withWebhook)
 				coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
-				_, err := w.Fire(ctx, s, session.AttemptFailed, 0)
+				_, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed})
 				coretest.Must(t, err)
 				before := w.record(t, s)
-				r, err := w.Fire(ctx, s, trigger, attempt)
+				r, err := w.Fire(ctx, s, Step{Trigger: trigger, Attempt: attempt})
 				if err != nil || r != before || w.record(t, s) != before {
 					t.Errorf("it is answered %+v, %v, and kept is %+v", r, err, w.record(t, s))
 				}
 				w.wantEvents(t, true, webhook.TypeStarted)
 				// The session expires at whatever attempt it is.
 				w.Clock.Advance(session.Life)
-				if r, err = w.Fire(ctx, s, trigger, attempt); err != nil || r.State != session.Expired {
+				if r, err = w.Fire(ctx, s, Step{Trigger: trigger, Attempt: attempt}); err != nil || r.State != session.Expired {
 					t.Errorf("after its life it is answered %+v, %v", r, err)
 				}
 			})
@@ -534,7 +534,7 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 					w := newWorld(t)
 					s := w.session(t, withWebhook)
 					w.script(first, second)
-					r, err := w.Fire(ctx, s, trigger, 0)
+					r, err := w.Fire(ctx, s, Step{Trigger: trigger})
 					w.Store.Deliver(ctx)
 					kept := w.record(t, s)
 					switch {
@@ -587,13 +587,13 @@ func TestALostReplyUnderARaceCountsNoAttemptTwice(t *testing.T) {
 				case 1:
 					return c.fault
 				case 2:
-					if _, err := w.Fire(ctx, s, session.AttemptFailed, c.other); err != nil {
+					if _, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed, Attempt: c.other}); err != nil {
 						t.Error(err)
 					}
 				}
 				return kvtest.Pass
 			}
-			r, err := w.Fire(ctx, s, c.trigger, 0)
+			r, err := w.Fire(ctx, s, Step{Trigger: c.trigger})
 			if kept := w.record(t, s); err != nil || r != kept {
 				t.Errorf("answered %+v, %v, and kept is %+v", r, err, kept)
 			}
@@ -668,7 +668,7 @@ func TestATimerThatFiresLateFindsTheOutcome(t *testing.T) {
 	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 	job := w.claimTimer(t, s.ID.Expires())
 	w.Clock.Advance(time.Minute)
-	first, err := w.Fire(ctx, s, session.Succeeded, 0)
+	first, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
 	coretest.Must(t, err)
 	w.Clock.Advance(session.Life)
 	coretest.Must(t, w.Expire(ctx, s, job))
@@ -683,7 +683,7 @@ func TestATimerThatFiresLateFindsTheOutcome(t *testing.T) {
 func TestATimerOfAnEndedSessionIsRemoved(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	_, err := w.Fire(ctx, s, session.Succeeded, 0)
+	_, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
 	coretest.Must(t, err)
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3",
 		Schedule: []kv.Task{outbox.Timer(s.ID, s.Text)}}))
@@ -743,7 +743,7 @@ func TestADamagedRecordDecidesNothing(t *testing.T) {
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3",
 		Puts: []kv.Put{{Name: s.ID.Key().Name, Value: []byte("?")}}}))
-	r, err := w.Fire(ctx, s, session.Succeeded, 0)
+	r, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
 	if err == nil || r != (session.Record{}) {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -765,8 +765,8 @@ func TestRandomFaults(t *testing.T) {
 			kvtest.LoseReply: .2, kvtest.Delay: .1})
 		for n, s := range sessions {
 			for range 3 {
-				_, err := w.Fire(ctx, s, []session.Trigger{session.Succeeded, session.Rejected, session.AttemptFailed,
-					session.Cancelled}[n%4], 0)
+				_, err := w.Fire(ctx, s, Step{Trigger: []session.Trigger{session.Succeeded, session.Rejected, session.AttemptFailed,
+					session.Cancelled}[n%4]})
 				if err != nil && !errors.Is(err, kv.ErrUnavailable) && !errors.Is(err, kv.ErrUnknown) {
 					t.Fatal(err)
 				}
@@ -840,7 +840,7 @@ func TestWhoCanWriteToTheStoreMakesNoOutcome(t *testing.T) {
 		t.Errorf("contract 19: a planted outcome is %+v, %v", r, err)
 	}
 	_, done, from := begin()
-	if _, err := w.Fire(ctx, done, session.Succeeded, 0); err != nil {
+	if _, err := w.Fire(ctx, done, Step{Trigger: session.Succeeded}); err != nil {
 		t.Fatal(err)
 	}
 	item, err := w.KV.Get(ctx, from)

@@ -29,6 +29,13 @@ type Kind struct {
 	Level   string // the highest level that it can prove: L1 or L2
 	Sandbox bool   // it verifies nobody, so it runs in dev and test mode only
 
+	// Estimates says that it compares an estimate with the challenge age, and proves no exact age.
+	Estimates bool
+
+	// Secrets and Keys are what Config.Secrets and Config.Keys may have. A configuration names a file for each:
+	// client_secret_file. It may name an environment variable for a secret instead: client_secret_env.
+	Secrets, Keys []string
+
 	// Check reports what is wrong with a method's settings. Problems name the members of the settings.
 	Check func(c Config) problem.List
 
@@ -49,10 +56,14 @@ type Config struct {
 
 	Settings json.RawMessage   // a JSON object with the kind's own members. Empty: none
 	Secrets  map[string]string // by what the kind calls them, such as client_secret. Never logged
-	Keys     []string          // names of the private keys that Host.Sign has for it
+	Keys     []string          // the Kind's Keys that there are; KeyName is what Host.Sign knows them by
 
-	Dev bool // http is allowed to a loopback host, as for callbacks
+	// Dev allows http to a loopback host, as for callbacks. NewCatalog sets it.
+	Dev bool
 }
+
+// KeyName is the name by which Host.Sign knows a key of the method.
+func (c Config) KeyName(key string) string { return c.Name + "/" + key }
 
 // HasNoSettings reports whether the configuration says nothing that only its kind would know.
 func (c Config) HasNoSettings() bool {

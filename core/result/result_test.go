@@ -51,7 +51,7 @@ func (w *world) session(t testing.TB) lifecycle.Session {
 // complete ends a session well.
 func (w *world) complete(t testing.TB, s lifecycle.Session) {
 	t.Helper()
-	_, err := w.Lifecycle.Fire(ctx, s, session.Succeeded, 0)
+	_, err := w.Lifecycle.Fire(ctx, s, lifecycle.Step{Trigger: session.Succeeded})
 	coretest.Must(t, err)
 }
 
@@ -152,7 +152,7 @@ func TestATokenExpires(t *testing.T) {
 func TestATokenAloneProvesNothing(t *testing.T) {
 	w := newWorld(t)
 	pending, failed := w.session(t), w.session(t)
-	_, err := w.Lifecycle.Fire(ctx, failed, session.Rejected, 0)
+	_, err := w.Lifecycle.Fire(ctx, failed, lifecycle.Step{Trigger: session.Rejected})
 	coretest.Must(t, err)
 	for _, s := range []lifecycle.Session{pending, failed} {
 		for _, outcome := range []string{"", "0123456789abcdef0123456789abcdef"} {

@@ -15,11 +15,12 @@ type recordJSON struct {
 	Attempts int    `json:"n,omitempty"`
 	Code     string `json:"c,omitempty"`
 	At       int64  `json:"t,omitempty"` // milliseconds since 1970
+	Browser  string `json:"b,omitempty"`
 }
 
 // Marshal returns the record as it is kept; ParseRecord reads it back.
 func (r Record) Marshal() []byte {
-	j := recordJSON{State: r.State, Attempts: r.Attempts, Code: r.FailureCode}
+	j := recordJSON{State: r.State, Attempts: r.Attempts, Code: r.FailureCode, Browser: r.Browser}
 	if !r.At.IsZero() {
 		j.At = r.At.UnixMilli()
 	}
@@ -40,10 +41,11 @@ func ParseRecord(b []byte) (Record, error) {
 	attempts, _, ok2 := o.Integer("n")
 	code, _, ok3 := o.String("c")
 	at, _, ok4 := o.Integer("t")
-	if !(ok1 && ok2 && ok3 && ok4) {
+	browser, _, ok5 := o.String("b")
+	if !(ok1 && ok2 && ok3 && ok4 && ok5) {
 		return Record{}, errors.New("session: damaged record: a member of another kind")
 	}
-	r := Record{State: State(state), Attempts: int(attempts), FailureCode: code}
+	r := Record{State: State(state), Attempts: int(attempts), FailureCode: code, Browser: browser}
 	switch r.State {
 	case Started:
 	case Completed, Failed, Expired:

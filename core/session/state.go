@@ -1,6 +1,8 @@
 package session
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"time"
 
 	"github.com/verge-id/verge/core/webhook"
@@ -51,6 +53,16 @@ type Record struct {
 	Attempts    int       // failed ones
 	FailureCode string    // one of the webhook package's, for Failed and Expired
 	At          time.Time // of the terminal transition
+
+	// Browser names the browser that has proven what completed the session, by Proof of a handle that only
+	// it knows. Only that browser is taken to the callback (contract 34). "": any that has the link.
+	Browser string
+}
+
+// Proof is what a Record keeps of a handle: enough to know it again, too little to find it.
+func Proof(handle string) string {
+	sum := sha256.Sum256([]byte("verge/v1/browser\x00" + handle))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 // Terminal reports whether the outcome is final.

@@ -73,7 +73,7 @@ func TestStateMachine(t *testing.T) {
 					name := fmt.Sprintf("%s%q with %d attempts, %s, %s", rule, from, made, trigger, now.name)
 					t.Run(name, func(t *testing.T) {
 						next, changed := r.Apply(trigger, now.at, expires, attempts)
-						if next != (Record{want.state, want.attempts, want.code, at}) || changed != want.changed {
+						if next != (Record{State: want.state, Attempts: want.attempts, FailureCode: want.code, At: at}) || changed != want.changed {
 							t.Errorf("becomes %+v, changed %v, want %+v at %s", next, changed, want, at)
 						}
 					})
@@ -140,9 +140,9 @@ func TestAs(t *testing.T) {
 		{"contract 20: an instant before expiry", Record{Attempts: 2}, expires.Add(-1),
 			Record{State: Started, Attempts: 2}},
 		{"contract 20: expired at once, before the timer", Record{State: Started, Attempts: 2}, expires,
-			Record{Expired, 2, webhook.FailureTimeout, expires}},
+			Record{State: Expired, Attempts: 2, FailureCode: webhook.FailureTimeout, At: expires}},
 		{"contract 20: expired at its expiry, whenever asked", Record{}, expires.Add(time.Hour),
-			Record{Expired, 0, webhook.FailureTimeout, expires}},
+			Record{State: Expired, FailureCode: webhook.FailureTimeout, At: expires}},
 		{"contract 18: completed stays", done, expires.Add(time.Hour), done},
 	} {
 		t.Run(c.name, func(t *testing.T) {

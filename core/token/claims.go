@@ -81,12 +81,20 @@ func optional(b []byte, has bool) *string {
 	return &s
 }
 
-// ProviderClaims is what a provider gets back with the user's next step.
+// ProviderClaims is a step of a method: what the method gets back with the user's next step. A browser
+// carries it in a form or, while it is at another site, in a cookie.
 type ProviderClaims struct {
 	Session string `json:"sid"`
 	Attempt int    `json:"at,omitempty"` // of the step: how many attempts failed before it
 	State   []byte `json:"st"`
 	Issued  Time   `json:"iat"`
+
+	// Method is the method's name. "" in tokens of an earlier release: the integration's first.
+	Method string `json:"mt,omitempty"`
+	// Handle is random text that only the browser with this token knows. "" where nothing real is proven.
+	Handle string `json:"hd,omitempty"`
+	// Leave is the address of another site for which the browser leaves, in a cookie. "": it stays.
+	Leave string `json:"go,omitempty"`
 }
 
 // ResultClaims name a completed session. There is no separate token id, because the session is the

@@ -59,6 +59,10 @@ func Site(raw string) (origin, host string) {
 	return u.Scheme + "://" + u.Host, u.Host
 }
 
+// IsLeave reports whether a verification method may send the browser to s: an address that IsHop allows, in
+// https, of at most 2048 bytes. dev also allows http.
+func IsLeave(s string, dev bool) bool { return IsHop(s) && IsWebhook(s, dev) }
+
 // IsHop reports whether browsers read s as the http(s) address that it is, both in a link and as the target
 // of a refresh. Browsers allow quotes around the address of a refresh and cut white space around it off.
 // They also drop tabs and newlines from every address. So s may have none of these.

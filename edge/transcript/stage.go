@@ -89,7 +89,7 @@ func (e Engine) start(
 	}
 	store, fetch := effect.Store(s.effect), effect.Fetcher(s.effect)
 	if e.Guest == nil {
-		r, err = core.New(settings.Unpack(c, s.clock), host.Host{
+		r, err = core.New(settings.Unpack(c), host.Host{
 			KV: store, Fetch: fetch, Sealer: ring,
 			Now: s.clock, Random: &s.entropy, Log: s.logger(), Count: s.count, Wake: s.wake,
 		})

@@ -10,7 +10,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -48,7 +48,7 @@ func newPublisher(t testing.TB, c wasmhost.Config) *publisher {
 		Name:         "I",
 		Level:        "L1",
 		ChallengeAge: 25,
-		Method:       sandbox.Method,
+		Method:       sandbox.Name,
 		Webhook:      integration.Webhook{Off: true},
 	}, ""); err != nil {
 		t.Fatal(err)

@@ -7,10 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/edge/workers"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/abi"
@@ -80,8 +78,10 @@ func TestWranglerConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if unpacked := settings.Unpack(config, time.Now); len(unpacked.Providers) == 0 || unpacked.Dev {
-		t.Errorf("%+v", unpacked)
+	unpacked := settings.Unpack(config)
+	methods, wrong := unpacked.Catalog()
+	if wrong != nil || len(methods) == 0 || unpacked.Dev {
+		t.Errorf("%+v, %v", unpacked, wrong)
 	}
 	named := regexp.MustCompile(`"secret_env": "[A-Z_]+"`)
 	withSecret := named.ReplaceAll(c.Vars["VERGE_SITE"], []byte(`"secret": "9f4c1be07d2a8653"`))
@@ -89,7 +89,7 @@ func TestWranglerConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := site.Validate([]string{sandbox.Method}, false); err != nil || len(site.Integrations) == 0 {
+	if err := site.Validate(methods, false); err != nil || len(site.Integrations) == 0 {
 		t.Errorf("%+v, %v", site, err)
 	}
 }

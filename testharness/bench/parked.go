@@ -16,8 +16,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/provider"
-	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
@@ -50,7 +49,6 @@ func newHosted(module []byte, instances int, store func(kv.KV) kv.KV) (*hosted, 
 		Now: time.Now, Random: rand.Reader, Log: slog.New(slog.NewJSONHandler(io.Discard, nil))}
 	free := ratelimit.PerMinute(1_000_000_000)
 	c := core.Config{BaseURL: "https://verge.test", Dev: true,
-		Providers: []provider.Provider{&sandbox.Provider{Now: time.Now}},
 		Limits: api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free,
 			PagesPerIP: free}}
 	d := integration.NewDirectory(at)
@@ -59,7 +57,7 @@ func newHosted(module []byte, instances int, store func(kv.KV) kv.KV) (*hosted, 
 	}
 	if err := d.PutIntegration(ctx, integration.Integration{ID: integration1, PublisherID: publisher,
 		Name: "Bench", Level: "L1", ChallengeAge: 25,
-		Method: sandbox.Method, Webhook: integration.Webhook{Off: true}}, ""); err != nil {
+		Method: sandbox.Name, Webhook: integration.Webhook{Off: true}}, ""); err != nil {
 		return nil, err
 	}
 	if h.key, _, err = d.CreateKey(ctx, publisher, "", nil); err != nil {

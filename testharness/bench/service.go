@@ -17,7 +17,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
-	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
@@ -123,7 +123,7 @@ func seed(ctx context.Context, d *integration.Directory, sink string) (key strin
 		return "", err
 	}
 	i := integration.Integration{ID: integration1, PublisherID: publisher, Name: "Bench", Level: "L1",
-		ChallengeAge: 25, Method: sandbox.Method, Webhook: integration.Webhook{URL: sink, Off: sink == ""}}
+		ChallengeAge: 25, Method: sandbox.Name, Webhook: integration.Webhook{URL: sink, Off: sink == ""}}
 	if err := d.PutIntegration(ctx, i, webhookSecret); err != nil {
 		return "", err
 	}

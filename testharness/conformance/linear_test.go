@@ -19,8 +19,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/provider"
-	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
@@ -96,7 +95,7 @@ func newWorld(t testing.TB) *world {
 	for n := range w.services {
 		var err error
 		w.services[n], err = core.New(core.Config{BaseURL: "https://verge.example", Dev: true,
-			Providers: []provider.Provider{&sandbox.Provider{Now: now}}, Limits: unlimitedLimits()},
+			Limits: unlimitedLimits()},
 			host.Host{KV: &stepped{w.faulty, w.scheduler}, Sealer: w.sealer, Now: now, Random: w.random})
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +107,7 @@ func newWorld(t testing.TB) *world {
 	}
 	if err := d.PutIntegration(ctx, integration.Integration{ID: worldIntegration, PublisherID: "pub_p",
 		Level:        "L1",
-		ChallengeAge: 25, Method: sandbox.Method, Webhook: integration.Webhook{Off: true}}, ""); err != nil {
+		ChallengeAge: 25, Method: sandbox.Name, Webhook: integration.Webhook{Off: true}}, ""); err != nil {
 		t.Fatal(err)
 	}
 	var err error

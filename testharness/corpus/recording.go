@@ -18,7 +18,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
@@ -138,7 +138,7 @@ func begin(c abi.Config) *recording {
 	}
 	ring, err := keys.Ring(c.Host, random, func() time.Time { return s.now })
 	check(err)
-	s.setup, err = core.New(settings.Unpack(c, func() time.Time { return s.now }),
+	s.setup, err = core.New(settings.Unpack(c),
 		host.Host{KV: s.store, Sealer: ring,
 			Now: func() time.Time { return s.now }, Random: random, Fetch: s})
 	check(err)
@@ -163,7 +163,7 @@ func (s *recording) publisher(id, uuid, origin string) *publisher {
 		}
 		check(d.PutIntegration(context.Background(), integration.Integration{ID: i.id, PublisherID: id, Name: id +
 			" " + level,
-			Level: level, ChallengeAge: age, Method: sandbox.Method, BrowserOrigins: []string{origin},
+			Level: level, ChallengeAge: age, Method: sandbox.Name, BrowserOrigins: []string{origin},
 			Webhook: hook}, secret))
 		i.publicKey = s.key(id, i.id, nil)
 		return i

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/api"
-	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/wasm/abi"
 )

@@ -16,7 +16,7 @@ import (
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/provider/sandbox"
+	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/webhook"
@@ -146,7 +146,7 @@ func (s *service) configure(id, url string) {
 	s.t.Helper()
 	must(s.t, s.Directory().PutIntegration(context.Background(),
 		integration.Integration{ID: id, PublisherID: publisherID, Name: id, Level: "L1",
-			ChallengeAge: 25, Method: sandbox.Method, Webhook: integration.Webhook{URL: url}}, webhookSecret))
+			ChallengeAge: 25, Method: sandbox.Name, Webhook: integration.Webhook{URL: url}}, webhookSecret))
 }
 
 func unlimited() api.Limits {

@@ -41,7 +41,7 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 	if h.Sealer == nil {
 		return nil, errors.New("the host does not seal, and the configuration has no key ring")
 	}
-	g.service, err = core.New(settings.Unpack(c, time.Now), h)
+	g.service, err = core.New(settings.Unpack(c), h)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", settings.Explain(err))
 	}

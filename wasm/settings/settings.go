@@ -10,8 +10,6 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/provider"
-	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/wasm/abi"
@@ -78,8 +76,8 @@ func Explain(err error) error {
 	return err
 }
 
-// Unpack returns the core's configuration, with the providers that a guest has. Their clock is now.
-func Unpack(a abi.Config, now func() time.Time) core.Config {
+// Unpack returns the core's configuration.
+func Unpack(a abi.Config) core.Config {
 	c := core.Config{
 		BaseURL:       a.BaseURL,
 		Dev:           a.Dev,
@@ -106,9 +104,6 @@ func Unpack(a abi.Config, now func() time.Time) core.Config {
 		for n, ms := range a.Retries {
 			c.Schedule.Delays[n] = ms.Duration()
 		}
-	}
-	if a.Dev || a.Test {
-		c.Providers = []provider.Provider{&sandbox.Provider{Now: now}}
 	}
 	return c
 }

@@ -11,8 +11,6 @@ import (
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/provider"
-	"github.com/verge-id/verge/core/provider/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/wasm/abi"
@@ -45,11 +43,7 @@ func TestUnpackReturnsWhatWasPacked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back := settings.Unpack(a, time.Now)
-		if (len(back.Providers) > 0) != (c.Dev || c.Test) {
-			t.Errorf("%s: providers %v", name, back.Providers)
-		}
-		back.Providers = nil
+		back := settings.Unpack(a)
 		if !reflect.DeepEqual(back, c) {
 			t.Errorf("%s: %+v\ncame back as %+v", name, c, back)
 		}
@@ -57,7 +51,7 @@ func TestUnpackReturnsWhatWasPacked(t *testing.T) {
 	// If the core gets a new member, it must be transferred as well.
 	v := reflect.ValueOf(full)
 	for i := range v.NumField() {
-		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != (name == "Providers") {
+		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != (name == "Kinds") {
 			t.Errorf("the test does not set %s", name)
 		}
 	}
@@ -93,8 +87,7 @@ func TestProblemsHaveTheNamesOfTheABI(t *testing.T) {
 	wrong := core.Config{Partitions: -1, OperatorToken: "short", Attempts: -1, OutcomeLife: 1, AttemptTime: -1,
 		Limits: api.Limits{PublicPerIP: none, PublicPerKey: none, SecretPerIP: none, ReconcilePerKey: none,
 			PreflightsPerIP: none, PagesPerIP: none, FailedOperatorsPerIP: none},
-		Schedule: webhook.Schedule{Delays: []time.Duration{-1}, JitterPercent: 101}, Test: true,
-		Providers: []provider.Provider{&sandbox.Provider{}}}
+		Schedule: webhook.Schedule{Delays: []time.Duration{-1}, JitterPercent: 101}, Test: true}
 	short := wrong
 	short.AttemptTime, short.Lease = 0, 1
 	for _, c := range []core.Config{wrong, short} {

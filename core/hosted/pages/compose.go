@@ -35,6 +35,8 @@ type page struct {
 	next    string
 	retry   link
 	back    backLink
+	another link
+	options []option
 	privacy string
 }
 
@@ -51,7 +53,15 @@ type backLink struct {
 
 type notice struct{ heading, text string }
 
+// option is one method to choose. why says why it cannot be chosen now, or is "".
+type option struct {
+	form
+	text string
+	why  string
+}
+
 type form struct {
+	method  string // a name, in place of outcome
 	action  string
 	outcome string
 	fields  []Field
@@ -60,7 +70,7 @@ type form struct {
 }
 
 // hopeful are the pages from which the session can still be completed.
-var hopeful = []Kind{Method, Progress, Cancelled}
+var hopeful = []Kind{Method, Progress, Choose, Cancelled}
 
 // restartable are the pages that end the flow. Only the site can start a new session.
 var restartable = []Kind{Failed, Expired, Damaged, NotAllowed}
@@ -74,7 +84,10 @@ func compose(v View, lang string, t texts) (page, error) {
 	if v.RetryURL != "" && !localPath(v.RetryURL) {
 		return page{}, errors.New("RetryURL must be a path on this host")
 	}
-	if (v.Kind == Completed || v.HopURL != "") && !weburl.IsHop(v.HopURL) {
+	if v.AnotherURL != "" && !localPath(v.AnotherURL) {
+		return page{}, errors.New("AnotherURL must be a path on this host")
+	}
+	if (v.Kind == Completed || v.Kind == Leaving || v.HopURL != "") && !weburl.IsHop(v.HopURL) {
 		return page{}, errors.New("HopURL must be an http(s) address without blanks and quotes")
 	}
 	// An expiry that is reported as a failure is shown as an expiry.
@@ -94,6 +107,8 @@ func compose(v View, lang string, t texts) (page, error) {
 		if err := composeMethod(&p, v, t); err != nil {
 			return page{}, err
 		}
+	case Leaving:
+		p.heading, p.lead = withTitle(t("leaving.heading"), title(v.Title, v.Words, t)), t("leaving.text")
 	case Failed:
 		code := v.FailureCode
 		if !slices.Contains(failureCodes, code) {
@@ -106,15 +121,22 @@ func compose(v View, lang string, t texts) (page, error) {
 	if v.Kind == Progress {
 		p.waiting = t("progress.status")
 	}
-	if v.Kind == Expired && v.Confirmed {
-		p.lead = t("expired.confirmed")
+	if v.Confirmed && (v.Kind == Expired || v.Kind == Elsewhere) {
+		p.lead = t(string(v.Kind) + ".confirmed")
 	}
 	if v.HopURL != "" {
 		p.hop = link{t("choice.continue"), v.HopURL}
 	}
 	p.title = p.heading
-	if v.Notice.AttemptFailed {
+	if v.Notice.Trouble {
+		p.notice = &notice{t("notice.trouble.heading"), t("notice.trouble.text")}
+	} else if v.Notice.AttemptFailed {
 		p.notice = &notice{t("notice.heading"), attemptsLeft(v.Notice.AttemptsLeft, t)}
+		if slices.Contains(reasons, v.Notice.Reason) {
+			p.notice.heading = t("notice." + v.Notice.Reason)
+		}
+	}
+	if p.notice != nil {
 		// The title is the first thing that a screen reader says about a page.
 		p.title = p.notice.heading + " – " + p.heading
 	}
@@ -129,6 +151,9 @@ func compose(v View, lang string, t texts) (page, error) {
 	}
 	if v.RetryURL != "" || v.Reload {
 		p.retry = link{t("retry"), v.RetryURL}
+	}
+	if v.AnotherURL != "" {
+		p.another = link{t("another"), v.AnotherURL}
 	}
 	if origin, host := weburl.Site(v.SiteOrigin); origin != "" {
 		p.askedBy = aroundSite(t("asked_by"), host)
@@ -152,11 +177,16 @@ func composeMethod(p *page, v View, t texts) error {
 	default:
 		return fmt.Errorf("the Level must be L1 or L2, not %q", v.Level)
 	}
-	p.heading = t("method." + v.Level + ".heading")
-	p.lead = strings.ReplaceAll(t("method."+v.Level+".text"), "{age}", age)
-	p.stepsH = t("steps")
+	words := "method." + v.Level
+	if v.Words == "oidc" { // it proves the minimum age, and its words are of a site and not of a document
+		words, p.icon, age = "method.oidc", "person", strconv.Itoa(v.MinimumAge)
+	}
+	fill := func(key string) string {
+		return withTitle(strings.ReplaceAll(t(words+key), "{age}", age), title(v.Title, v.Words, t))
+	}
+	p.heading, p.lead, p.stepsH = fill(".heading"), fill(".text"), t("steps")
 	for _, n := range []string{"1", "2", "3"} {
-		p.steps = append(p.steps, strings.ReplaceAll(t("method."+v.Level+".step"+n), "{age}", age))
+		p.steps = append(p.steps, fill(".step"+n))
 	}
 	if v.Sandbox && len(v.Choices) > 0 {
 		p.formsH = t("sandbox.choose")
@@ -164,7 +194,44 @@ func composeMethod(p *page, v View, t texts) error {
 	return nil
 }
 
+// named are the kinds of methods for which there are a title and a line on a button.
+var named = []string{"oidc", "estimator"}
+
+// title is what a method is called: by the operator, or else by the words for its kind.
+func title(given, words string, t texts) string {
+	switch {
+	case given != "":
+		return given
+	case slices.Contains(named, words):
+		return t("title." + words)
+	}
+	return t("title.other")
+}
+
+func withTitle(text, title string) string { return strings.ReplaceAll(text, "{title}", title) }
+
+func composeOptions(p *page, v View, t texts) error {
+	if len(v.Methods) == 0 || !localPath(v.Action) {
+		return errors.New("it needs Methods and an Action that is a path on this host")
+	}
+	for _, m := range v.Methods {
+		o := option{form: form{action: v.Action, method: m.Name, label: title(m.Title, m.Words, t),
+			fields: []Field{{"flow", v.Flow}, {"method", m.Name}}}}
+		if slices.Contains(named, m.Words) {
+			o.text = t("option." + m.Words)
+		}
+		if m.Unavailable {
+			o.why = t("option.unavailable")
+		}
+		p.options = append(p.options, o)
+	}
+	return nil
+}
+
 func composeForms(p *page, v View, t texts) error {
+	if v.Kind == Choose {
+		return composeOptions(p, v, t)
+	}
 	choices := v.Choices
 	if choices == nil {
 		if v.Kind == Progress {
@@ -195,6 +262,9 @@ func composeForms(p *page, v View, t texts) error {
 	return nil
 }
 
+// reasons are why an attempt fails, as far as there are words for it.
+var reasons = []string{"below", "unsure", "not_live", "no_face"}
+
 var failureCodes = []string{"PROVIDER_REJECTED", "USER_CANCELLED", "MAX_ATTEMPTS", "UNKNOWN"}
 
 var knownOutcomes = []string{"begin", "check", "continue", "cancel",
@@ -202,6 +272,9 @@ var knownOutcomes = []string{"begin", "check", "continue", "cancel",
 
 var icons = map[Kind]string{
 	Progress:    "clock",
+	Choose:      "shield",
+	Leaving:     "person",
+	Elsewhere:   "link",
 	Completed:   "check",
 	Failed:      "cross",
 	Expired:     "clock",

@@ -38,6 +38,9 @@ type Kind string
 const (
 	Method      Kind = "method"      // what will happen, and the button that begins it
 	Progress    Kind = "progress"    // the provider has not decided yet
+	Choose      Kind = "choose"      // which method it shall be
+	Leaving     Kind = "leaving"     // the hop to the site of a method
+	Elsewhere   Kind = "elsewhere"   // the check goes on, or with View.Confirmed has ended, in another browser
 	Completed   Kind = "completed"   // the hop back to the site
 	Failed      Kind = "failed"      // final, says why by View.FailureCode
 	Expired     Kind = "expired"     // the session is over, or with View.Confirmed the time to hop back
@@ -55,8 +58,8 @@ const (
 )
 
 // Kinds has every Kind.
-var Kinds = []Kind{Method, Progress, Completed, Failed, Expired, Used, Damaged, Cancelled, Unavailable,
-	NotAllowed, NotFound, TooSlow, TooLong, Refused, Home}
+var Kinds = []Kind{Method, Progress, Choose, Leaving, Elsewhere, Completed, Failed, Expired, Used, Damaged,
+	Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLong, Refused, Home}
 
 // View is one page. It needs Kind, and the fields that the comments call needed for that kind. Every other
 // field may be zero. The page then leaves out what the field would show.
@@ -66,6 +69,18 @@ type View struct {
 
 	Level        string // "L1" or "L2"; needed by Method
 	ChallengeAge int    // above 0; needed by Method for L1
+
+	// Words is the kind of the page's method, and Title what the operator calls it. A kind that has no words
+	// of its own has those of the Level.
+	Words, Title string
+	MinimumAge   int  // what a proof of age must prove; its words name it
+	Camera       bool // the method page takes a picture
+
+	// Methods are what the user can choose from. Needed by Choose.
+	Methods []Option
+
+	// AnotherURL is the path and query, on this host, of the page to choose another method. "": there is none.
+	AnotherURL string
 
 	// Action is the path that forms post to, on this host. Needed wherever
 	// there is a form: Method, Progress and any page with Choices.
@@ -81,7 +96,7 @@ type View struct {
 	Choices []Choice
 
 	// HopURL is where the page goes on to by itself: an http(s) address on any host, which browsers take as
-	// it is (weburl.IsHop). Needed by Completed.
+	// it is (weburl.IsHop). Needed by Completed and Leaving.
 	HopURL string
 
 	// Confirmed says of an expired link that the check had succeeded.
@@ -124,10 +139,25 @@ type Choice struct {
 	Label string
 }
 
+// Option is one method to choose, <form data-method="NAME" method="post">, which posts the hidden inputs flow
+// and method.
+type Option struct {
+	Name  string
+	Title string // what the operator calls it; "": the words for its kind
+	Words string // its kind
+
+	// Unavailable says that it cannot be used now. It has no button then.
+	Unavailable bool
+}
+
 // Notice is what happened just before. The zero Notice says nothing.
 type Notice struct {
 	AttemptFailed bool
-	AttemptsLeft  int // 0 or less: the number is not mentioned
+	AttemptsLeft  int    // 0 or less: the number is not mentioned
+	Reason        string // why the attempt failed; one that is not known is not mentioned
+
+	// Trouble says that the other side of the method failed. No attempt was counted.
+	Trouble bool
 }
 
 // Render returns the whole document, UTF-8. It fails only on a View that no

@@ -37,8 +37,11 @@ func views() map[string]View {
 	add := func(name string, change func(*View)) {
 		v := base
 		change(&v)
-		if v.Kind == Completed {
+		if v.Kind == Completed || v.Kind == Leaving {
 			v.HopURL = hopURL
+		}
+		if v.Kind == Choose && v.Methods == nil {
+			v.Methods = []Option{{Name: "camera", Words: "estimator"}, {Name: "bank", Words: "oidc", Title: "BankID"}}
 		}
 		all[name] = v
 	}
@@ -65,12 +68,27 @@ func views() map[string]View {
 	})
 	for _, n := range []int{0, 1, 2} {
 		add(fmt.Sprint("attempts left ", n), func(v *View) {
-			v.Kind, v.Notice, v.Choices = Method, Notice{true, n}, []Choice{{Outcome: "begin"}}
+			v.Kind, v.Notice, v.Choices = Method, Notice{AttemptFailed: true, AttemptsLeft: n}, []Choice{{Outcome: "begin"}}
 		})
 	}
 	for _, code := range append([]string{"TIMEOUT", "SOMETHING_NEW"}, failureCodes...) {
 		add("failed "+code, func(v *View) { v.Kind, v.FailureCode = Failed, code })
 	}
+	add("trouble", func(v *View) {
+		v.Kind, v.Notice, v.AnotherURL = Method, Notice{Trouble: true}, "/verify?flow=a"
+	})
+	for _, why := range append([]string{"something new"}, reasons...) {
+		add("failed attempt: "+why, func(v *View) {
+			v.Kind, v.Notice = Choose, Notice{AttemptFailed: true, AttemptsLeft: 1, Reason: why}
+		})
+	}
+	for _, words := range append([]string{"sandbox"}, named...) {
+		add("method of kind "+words, func(v *View) { v.Kind, v.Words, v.MinimumAge = Method, words, 18 })
+		add("choose, unavailable "+words, func(v *View) {
+			v.Kind, v.Methods = Choose, []Option{{Name: "a", Words: words}, {Name: "b", Words: words, Unavailable: true}}
+		})
+	}
+	add("completed elsewhere", func(v *View) { v.Kind, v.Confirmed = Elsewhere, true })
 	add("expired, confirmed", func(v *View) { v.Kind, v.Confirmed = Expired, true })
 	add("unavailable, reload", func(v *View) { v.Kind, v.Reload = Unavailable, true })
 	for _, left := range []time.Duration{30 * time.Second, time.Minute} {
@@ -281,6 +299,10 @@ func checkForms(t *testing.T, doc *html.Node, v View) {
 			got = append(got, Field{attr(in, "name"), attr(in, "value")})
 		}
 		want := append([]Field{{"flow", v.Flow}, {"outcome", outcome}}, v.Extra...)
+		if v.Kind == Choose {
+			want = []Field{{"flow", v.Flow}, {"method", attr(f, "data-method")}}
+			outcomes[len(outcomes)-1] = attr(f, "data-method")
+		}
 		if !slices.Equal(got, want) {
 			t.Errorf("the form %q posts %v, want %v", outcome, got, want)
 		}
@@ -292,6 +314,11 @@ func checkForms(t *testing.T, doc *html.Node, v View) {
 	want := []string{}
 	for _, c := range v.Choices {
 		want = append(want, c.Outcome)
+	}
+	for _, m := range v.Methods {
+		if !m.Unavailable {
+			want = append(want, m.Name)
+		}
 	}
 	if v.Choices == nil && v.Kind == Progress {
 		want = []string{"check"}

@@ -14,14 +14,14 @@ import (
 var testTime = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 
 func TestEveryOutcome(t *testing.T) {
-	p := &Provider{Now: func() time.Time { return testTime }}
+	p := &sandbox{now: func() time.Time { return testTime }}
 	want := map[string]method.Verdict{
 		Approve: method.Approved, Reject: method.Rejected, FailAttempt: method.AttemptFailed,
 		Withdraw: method.Withdrawn, Unknown: method.Unclassified, Cancel: method.Cancelled,
 	}
-	choices := p.Prompt(method.Session{}).Choices
+	choices := p.Show(method.Session{}, nil).Choices
 	for outcome, verdict := range want {
-		d, err := p.Act(context.Background(), method.Session{}, url.Values{"outcome": {outcome}}, nil)
+		d, err := p.Act(context.Background(), method.Session{}, method.Step{Form: url.Values{"outcome": {outcome}}})
 		if err != nil || d.Verdict != verdict || d.State != nil {
 			t.Errorf("architecture, sandbox: %s gives %+v, %v", outcome, d, err)
 		}
@@ -29,11 +29,11 @@ func TestEveryOutcome(t *testing.T) {
 			t.Errorf("architecture, sandbox: %s is not on the page", outcome)
 		}
 	}
-	if len(choices) != len(want) || !p.Prompt(method.Session{}).Sandbox {
+	if len(choices) != len(want) || !p.Show(method.Session{}, nil).Sandbox {
 		t.Errorf("the page offers %v", choices)
 	}
 	for _, outcome := range []string{"", "APPROVE", "approved", check} {
-		d, err := p.Act(context.Background(), method.Session{}, url.Values{"outcome": {outcome}}, nil)
+		d, err := p.Act(context.Background(), method.Session{}, method.Step{Form: url.Values{"outcome": {outcome}}})
 		if !errors.Is(err, method.ErrStep) || d.Verdict == method.Approved {
 			t.Errorf("%q decides %+v", outcome, d)
 		}
@@ -42,11 +42,11 @@ func TestEveryOutcome(t *testing.T) {
 
 func TestASlowApproval(t *testing.T) {
 	now := testTime
-	p := &Provider{Now: func() time.Time { return now }}
+	p := &sandbox{now: func() time.Time { return now }}
 	user := UserSlow
 	s := method.Session{User: &user}
 	act := func(outcome string, state []byte) (method.Decision, error) {
-		return p.Act(context.Background(), s, url.Values{"outcome": {outcome}}, state)
+		return p.Act(context.Background(), s, method.Step{Form: url.Values{"outcome": {outcome}}, State: state})
 	}
 	d, err := act(Approve, nil)
 	if err != nil || d.Verdict != method.Pending || len(d.State) == 0 || len(d.State) > 256 {
@@ -73,17 +73,14 @@ func TestASlowApproval(t *testing.T) {
 }
 
 func TestInitiate(t *testing.T) {
-	p := &Provider{}
+	p := &sandbox{}
 	initError, other := UserInitError, "user-42"
 	for _, c := range []struct {
 		user *string
 		ok   bool
 	}{{nil, true}, {&other, true}, {&initError, false}} {
-		if err := p.Initiate(context.Background(), method.Session{User: c.user}); (err == nil) != c.ok {
+		if err := p.Begin(context.Background(), method.Session{User: c.user}); (err == nil) != c.ok {
 			t.Errorf("architecture, sandbox: user %v: %v", c.user, err)
 		}
-	}
-	if p.Method() != Method {
-		t.Errorf("its method is %q", p.Method())
 	}
 }

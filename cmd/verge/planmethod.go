@@ -1,0 +1,139 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/kinds"
+)
+
+// methodFiles is what a method of the configuration has beside the core's part of it.
+type methodFiles struct {
+	name           string
+	ca             string            // file of a private CA; "": none
+	privateNetwork bool              // its servers may have private addresses
+	keys           map[string]string // files of private keys, by what Host.Sign calls them
+}
+
+// checkMethods reads the methods of a configuration:
+//
+//	[[methods]]
+//	name = "bankid"        # as integrations name it
+//	kind = "oidc"
+//	level = "L2"           # the highest level that it proves here
+//	title = "BankID"       # what users read
+//	ca = "ca.pem"          # a private CA of its servers
+//	private_network = true # its servers have private addresses
+//	[methods.oidc]         # named after the kind, with the kind's own settings
+//	client_secret_file = "secret"
+//
+// The kinds judge their settings (core.Config.Validate).
+func (c *config) checkMethods(p *program, pl *plan, ps *problems) {
+	for n, table := range c.Methods {
+		t := methodTable{table: table, ps: ps, about: fmt.Sprintf("methods, number %d", n+1)}
+		name := t.text("name")
+		if name != "" {
+			t.about = "methods." + name
+		}
+		m := method.Config{Name: name, Kind: t.text("kind"), Level: t.text("level"), Title: t.text("title")}
+		files := methodFiles{name: name, ca: t.text("ca"), privateNetwork: t.flag("private_network"),
+			keys: map[string]string{}}
+		at := slices.IndexFunc(kinds.All, func(k method.Kind) bool { return k.Name == m.Kind })
+		if at >= 0 {
+			t.settings(p, kinds.All[at], &m, &files)
+		}
+		for _, key := range slices.Sorted(maps.Keys(t.table)) {
+			ps.add("%s: there is no setting %q; the settings of a kind stand in a table of its name, [methods.%s]",
+				t.about, key, m.Kind)
+		}
+		pl.core.Methods = append(pl.core.Methods, m)
+		pl.methods = append(pl.methods, files)
+	}
+}
+
+// methodTable takes members out of a table, so that what is left is not known.
+type methodTable struct {
+	table map[string]any
+	about string
+	ps    *problems
+}
+
+func (t *methodTable) text(key string) string {
+	return taken[string](t, t.table, key, "a text in quotes")
+}
+
+func (t *methodTable) flag(key string) bool { return taken[bool](t, t.table, key, "true or false") }
+
+func taken[T any](t *methodTable, table map[string]any, key, kind string) (v T) {
+	given, has := table[key]
+	delete(table, key)
+	v, ok := given.(T)
+	if has && !ok {
+		t.ps.add("%s: %s must be %s", t.about, key, kind)
+	}
+	return v
+}
+
+// settings takes the table of the kind: what it says of secrets and keys, and the rest as JSON.
+func (t *methodTable) settings(p *program, kind method.Kind, m *method.Config, files *methodFiles) {
+	table := taken[map[string]any](t, t.table, kind.Name, "a table")
+	about := t.about + "." + kind.Name
+	for _, name := range kind.Secrets {
+		file := taken[string](t, table, name+"_file", "a text in quotes")
+		env := taken[string](t, table, name+"_env", "a text in quotes")
+		if _, clear := table[name]; clear {
+			t.ps.add("%s.%s: a secret does not belong into this file; name a file by %s_file or a variable by %s_env",
+				about, name, name, name)
+			delete(table, name)
+		}
+		secret, err := readSecret(p, name, file, env)
+		if err != nil {
+			t.ps.add("%s.%v", about, err)
+		}
+		if secret != "" {
+			if m.Secrets == nil {
+				m.Secrets = map[string]string{}
+			}
+			m.Secrets[name] = secret
+		}
+	}
+	for _, name := range kind.Keys {
+		if file := taken[string](t, table, name+"_file", "a text in quotes"); file != "" {
+			m.Keys = append(m.Keys, name)
+			files.keys[m.KeyName(name)] = file
+		}
+	}
+	if len(table) == 0 {
+		return
+	}
+	var err error
+	if m.Settings, err = json.Marshal(table); err != nil {
+		t.ps.add("%s: %v", about, err)
+	}
+}
+
+// readSecret reads a secret from the file or the environment variable that the configuration names. Without
+// either it returns "".
+func readSecret(p *program, name, file, env string) (string, error) {
+	switch {
+	case file != "" && env != "":
+		return "", fmt.Errorf("%s_file and %s_env are both set; choose one", name, name)
+	case env != "":
+		secret, _ := p.getenv(env)
+		if secret == "" {
+			return "", fmt.Errorf("%s_env: the environment has no %s", name, env)
+		}
+		return secret, nil
+	case file != "":
+		b, err := readPrivate(p.fs, file)
+		if err != nil {
+			return "", fmt.Errorf("%s_file: %w", name, err)
+		}
+		return strings.TrimSpace(string(b)), nil
+	}
+	return "", nil
+}

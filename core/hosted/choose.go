@@ -1,0 +1,70 @@
+package hosted
+
+import (
+	"log/slog"
+	"net/url"
+
+	"github.com/verge-id/verge/core/hosted/pages"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+)
+
+// offered returns the integration's method of that name. "" is its first one.
+func (v *visit) offered(name string) (method.Opened, bool) {
+	for _, m := range v.offers {
+		if m.Name == name || name == "" {
+			return m, true
+		}
+	}
+	return method.Opened{}, false
+}
+
+// choose answers the form by which the user chooses a method. One that cannot begin counts no attempt
+// (contract 33).
+func (v *visit) choose(name string) *web.Response {
+	m, ok := v.offered(name)
+	if !ok {
+		return v.page(400, pages.View{Kind: pages.Damaged})
+	}
+	if err := m.Begin(v.ctx, v.told(m, session.Record{})); err != nil {
+		v.Log.LogAttrs(v.ctx, slog.LevelWarn, "method cannot begin", slog.String("session", v.session.Text),
+			slog.String("method", name), slog.String("error", err.Error()))
+		return v.seeOther(v.url(shownParam, shownUnavailable, methodParam, name))
+	}
+	return v.seeOther(v.url(methodParam, name))
+}
+
+// methodPage is where a session stands to which nothing final has happened. If there are several methods and
+// the query names none of them, the user chooses.
+func (v *visit) methodPage(r session.Record, query url.Values) *web.Response {
+	shown, name := query.Get(shownParam), query.Get(methodParam)
+	var n pages.Notice
+	switch shown {
+	case shownAttempt:
+		n.AttemptFailed = r.Attempts > 0
+		n.AttemptsLeft = v.Lifecycle.AttemptsOf(v.session) - r.Attempts
+		n.Reason = query.Get(reasonParam)
+	case shownTrouble:
+		n.Trouble = true
+	}
+	m, known := v.offered(name)
+	if len(v.offers) > 1 && (name == "" || !known || shown == shownUnavailable) {
+		return v.page(200, pages.View{Kind: pages.Choose, Notice: n, Methods: v.options(shown, name)})
+	}
+	if !known {
+		m = v.offers[0]
+	}
+	return v.stepPage(r, token.ProviderClaims{Attempt: r.Attempts, Method: m.Name}, "", n)
+}
+
+// options are the methods as the page offers them. The one that was found to be unavailable says so.
+func (v *visit) options(shown, name string) []pages.Option {
+	options := make([]pages.Option, len(v.offers))
+	for n, m := range v.offers {
+		options[n] = pages.Option{Name: m.Name, Title: m.Title, Words: m.Kind,
+			Unavailable: shown == shownUnavailable && m.Name == name}
+	}
+	return options
+}

@@ -1,0 +1,171 @@
+package hosted
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/hosted/pages"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/weburl"
+)
+
+// An errand is a step of a browser that is at another site. Its cookie holds the step and the flow token, so
+// that nothing is kept in the KV meanwhile. The cookie's name has the handle, which the other site gets as
+// "state" and brings back. So each errand has a cookie of its own, and two tabs do not disturb each other
+// (contract 34).
+//
+// A cookie has at most about 4,096 bytes. A long flow token needs a second one.
+const (
+	handleLength = 22   // of method.NewHandle
+	maxCookie    = 3800 // bytes of a value
+	maxParts     = 3
+	maxErrands   = 3 // of one browser; the cookies of more would not fit into a request
+)
+
+// cookiePrefix begins the names of our cookies. Browsers refuse __Host- on http, which only dev has.
+func (h *Hosted) cookiePrefix() string {
+	if strings.HasPrefix(h.BaseURL, "https:") {
+		return "__Host-verge-"
+	}
+	return "verge-"
+}
+
+// errands returns the values of the errand cookies of a request, by handle.
+func (h *Hosted) errandsOf(req *web.Request) map[string]string {
+	parts := map[string]string{}
+	for _, line := range req.Header["Cookie"] {
+		for pair := range strings.SplitSeq(line, ";") {
+			name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
+			if rest, ours := strings.CutPrefix(name, h.cookiePrefix()); ours {
+				parts[rest] = value
+			}
+		}
+	}
+	values := map[string]string{}
+	for name, value := range parts {
+		if len(name) != handleLength {
+			continue
+		}
+		for n := 1; n < maxParts; n++ {
+			value += parts[name+"."+strconv.Itoa(n)]
+		}
+		values[name] = value
+	}
+	return values
+}
+
+func (v *visit) errands() map[string]string { return v.errandsOf(v.req) }
+
+// errNoErrand says that this browser has no such errand.
+var errNoErrand = errors.New("hosted: no such errand in this browser")
+
+// errandIn opens the errand of that handle, if the request has its cookie. flow is its flow token, which is
+// not checked yet. The error is errNoErrand or host.ErrKeyAwaited.
+func (h *Hosted) errandIn(req *web.Request, handle string) (s token.ProviderClaims, flow string, err error) {
+	text, flow, ok := strings.Cut(h.errandsOf(req)[handle], ".")
+	if !ok {
+		return s, "", errNoErrand
+	}
+	s, err = token.OpenProvider(h.Sealer, text)
+	if errors.Is(err, host.ErrKeyAwaited) {
+		return s, flow, err
+	}
+	if err != nil || s.Handle != handle || s.Leave == "" {
+		return s, "", errNoErrand
+	}
+	return s, flow, nil
+}
+
+func (v *visit) openErrand(handle string) (token.ProviderClaims, string, error) {
+	return v.errandIn(v.req, handle)
+}
+
+// leave sends the browser off: it gets the cookie, and goes on to the hop page.
+func (v *visit) leave(s token.ProviderClaims, to method.Leave) *web.Response {
+	if len(to.Handle) != handleLength || !weburl.IsLeave(to.URL, v.Dev) {
+		return v.unavailable(errors.New("hosted: " + s.Method + " sends the browser to a bad address"))
+	}
+	s.Handle, s.Leave = to.Handle, to.URL
+	text, err := v.sealStep(s)
+	if err != nil {
+		return v.unavailable(err)
+	}
+	resp := v.seeOther(v.url(errandParam, to.Handle))
+	cookies := v.oldErrands()
+	value := text + "." + v.flow
+	for n := 0; value != ""; n++ {
+		name := to.Handle
+		if n > 0 {
+			name += "." + strconv.Itoa(n)
+		}
+		part := value[:min(len(value), maxCookie)]
+		value = value[len(part):]
+		cookies = append(cookies, v.cookie(name, part, int(v.session.ID.Expires().Sub(v.now).Seconds())))
+	}
+	resp.Header["Set-Cookie"] = cookies
+	return resp
+}
+
+// cookie returns a Set-Cookie line that lives for seconds; 0 deletes the cookie.
+func (v *visit) cookie(name, value string, seconds int) string {
+	line := v.cookiePrefix() + name + "=" + value + "; Path=/; Max-Age=" + strconv.Itoa(seconds) +
+		"; HttpOnly; SameSite=Lax"
+	if strings.HasPrefix(v.BaseURL, "https:") {
+		line += "; Secure"
+	}
+	return line
+}
+
+// oldErrands returns the lines that delete all but the newest errands of the browser.
+func (v *visit) oldErrands() (lines []string) {
+	all := v.errands()
+	issued := map[string]token.Time{} // 0: it does not open
+	for handle := range all {
+		s, _, err := v.openErrand(handle)
+		if err == nil {
+			issued[handle] = s.Issued
+		}
+	}
+	handles := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		return cmp.Or(cmp.Compare(issued[b], issued[a]), cmp.Compare(a, b))
+	})
+	for n, handle := range handles {
+		if n < maxErrands-1 && issued[handle] != 0 {
+			continue
+		}
+		for part := range (len(all[handle]) + maxCookie - 1) / maxCookie {
+			name := handle
+			if part > 0 {
+				name += "." + strconv.Itoa(part)
+			}
+			lines = append(lines, v.cookie(name, "", 0))
+		}
+	}
+	return lines
+}
+
+// leaving returns the page by which the browser leaves for a method's site.
+func (v *visit) leaving(r session.Record, handle string) *web.Response {
+	s, _, err := v.openErrand(handle)
+	switch {
+	case errors.Is(err, host.ErrKeyAwaited):
+		return v.unavailable(err)
+	case err != nil || s.Session != v.session.Text:
+		return v.page(403, pages.View{Kind: pages.Elsewhere, RetryURL: v.url()})
+	case s.Attempt != r.Attempts:
+		return v.seeOther(v.url(shownParam, shownAttempt))
+	}
+	m, ok := v.offered(s.Method)
+	if !ok {
+		return v.seeOther(v.url())
+	}
+	return v.hop(pages.View{Kind: pages.Leaving, Words: m.Kind, Title: m.Title, RetryURL: v.url()}, s.Leave)
+}

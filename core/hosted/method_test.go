@@ -1,0 +1,452 @@
+package hosted
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/testhost"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+)
+
+// bank is a method that is real as far as the core can tell. Its first step leaves for another site, and it
+// decides what the test tells it when the browser comes back.
+type bank struct {
+	down     error           // Begin's
+	back     method.Decision // of the return
+	err      error           // of the return
+	returned int             // how often a browser came back
+	query    url.Values      // what the last one brought
+	told     method.Session
+	state    []byte
+}
+
+const bankURL = "https://bank.example/authorize?client_id=verge"
+
+func (b *bank) Begin(_ context.Context, s method.Session) error {
+	b.told = s
+	return b.down
+}
+
+func (b *bank) Show(method.Session, []byte) method.View { return method.View{Choices: []string{"begin"}} }
+
+func (b *bank) Act(_ context.Context, s method.Session, step method.Step) (method.Decision, error) {
+	b.told = s
+	if step.Back {
+		b.returned++
+		b.query, b.state = step.Form, step.State
+		return b.back, b.err
+	}
+	if step.Form.Get("outcome") != "begin" {
+		return method.Decision{}, method.ErrStep
+	}
+	handle := strings.Repeat("h", handleLength-1) + step.Form.Get("tab")
+	return method.Decision{Verdict: method.Pending, State: []byte("nonce"),
+		Leave: &method.Leave{URL: bankURL + "&state=" + handle, Handle: handle}}, nil
+}
+
+// bankWorld is a world whose integration offers the given methods: bank, second and scripted are there.
+func bankWorld(t testing.TB, offers ...string) (*world, *bank, *bank) {
+	t.Helper()
+	w := newWorld(t)
+	first, second := &bank{}, &bank{}
+	w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("bank", first, false),
+		testhost.Kind("second", second, false), testhost.Kind("scripted", w.provider, true)))
+	i := integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
+		Method: offers[0], Webhook: integration.Webhook{Off: true}}
+	if len(offers) > 1 {
+		i.Methods = offers
+	}
+	coretest.Must(t, w.Directory.PutIntegration(ctx, i, ""))
+	w.commits = 0
+	return w, first, second
+}
+
+// browser is one browser: it keeps cookies.
+type browser struct {
+	*world
+	t       testing.TB
+	cookies map[string]string
+}
+
+func (w *world) browser(t testing.TB) *browser { return &browser{w, t, map[string]string{}} }
+
+func (b *browser) header() web.Header {
+	var pairs []string
+	for name, value := range b.cookies {
+		pairs = append(pairs, name+"="+value)
+	}
+	return web.Header{"Cookie": {strings.Join(pairs, "; ")}}
+}
+
+// keep does what the Set-Cookie lines of an answer say.
+func (b *browser) keep(resp *web.Response) *web.Response {
+	b.t.Helper()
+	for _, line := range resp.Header["Set-Cookie"] {
+		pair, attributes, _ := strings.Cut(line, ";")
+		name, value, _ := strings.Cut(pair, "=")
+		if !strings.HasPrefix(name, "__Host-verge-") || !strings.Contains(attributes, "; HttpOnly; SameSite=Lax; Secure") ||
+			!strings.Contains(attributes, " Path=/;") || len(value) > 4000 {
+			b.t.Errorf("contract 34: the cookie %.80s... with %s", pair, attributes)
+		}
+		if strings.Contains(attributes, "Max-Age=0") {
+			delete(b.cookies, name)
+			continue
+		}
+		b.cookies[name] = value
+	}
+	return resp
+}
+
+func (b *browser) open(location string) *web.Response {
+	b.t.Helper()
+	u, err := url.Parse(location)
+	coretest.Must(b.t, err)
+	req := &web.Request{Method: "GET", Path: u.Path, Query: u.RawQuery, Header: b.header()}
+	if name, returns := strings.CutPrefix(u.Path, api.ReturnPath); returns {
+		return b.keep(b.Return(ctx, req, name))
+	}
+	return b.keep(b.Show(ctx, req))
+}
+
+// submit posts a form of a page, with the page's step.
+func (b *browser) submit(flow string, page *web.Response, fields ...string) *web.Response {
+	b.t.Helper()
+	h := b.header()
+	return b.keep(b.post(flow, h, append([]string{"provider", hidden(page, "provider"),
+		"attempt", hidden(page, "attempt")}, fields...)...))
+}
+
+// hidden returns the value of a page's first hidden input of that name.
+func hidden(page *web.Response, name string) string {
+	_, rest, _ := strings.Cut(string(page.Body), `name="`+name+`" value="`)
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}
+
+// leaves walks a browser to the bank's hop page, and returns the page.
+func (b *browser) leaves(flow string, fields ...string) *web.Response {
+	b.t.Helper()
+	page := b.open("/verify?" + here(flow) + "&method=bank")
+	resp := b.submit(flow, page, append([]string{"outcome", "begin", "tab", "1"}, fields...)...)
+	if resp.Status != 303 {
+		b.t.Fatalf("leaving: %d", resp.Status)
+	}
+	return b.open(resp.Header.Get("Location"))
+}
+
+func handleOf(tab string) string { return strings.Repeat("h", handleLength-1) + tab }
+
+func returnURL(tab string) string { return "/verify/return/bank?code=c&state=" + handleOf(tab) }
+
+func TestABrowserLeavesAndComesBack(t *testing.T) {
+	w, bank, _ := bankWorld(t, "bank")
+	b := w.browser(t)
+	state := "order-7"
+	_, flow := w.flow(t, &state)
+	page := b.leaves(flow)
+	if kind(page) != "leaving" || hop(t, page).String() != bankURL+"&state="+handleOf("1") || w.commits != 0 {
+		t.Fatalf("contract 22: a %s page that goes on to %v, after %d commits", kind(page), hop(t, page), w.commits)
+	}
+	if page.Header.Get("Referrer-Policy") != "no-referrer" {
+		t.Error("the bank learns the flow token")
+	}
+	bank.back.Verdict = method.Approved
+	resp := b.open(returnURL("1"))
+	if resp.Status != 303 || bank.returned != 1 || string(bank.state) != "nonce" || bank.query.Get("code") != "c" ||
+		bank.told.ReturnURL != "https://verify.verge.example/verify/return/bank" {
+		t.Fatalf("contract 35: %d; the bank was told %q, %q, %v", resp.Status, bank.state, bank.query, bank.told)
+	}
+	done := b.open(resp.Header.Get("Location"))
+	if to := hop(t, done); kind(done) != "completed" || to == nil || to.Query().Get("state") != "order-7" {
+		t.Errorf("contract 22: a %s page that goes on to %v", kind(done), to)
+	}
+	if again := b.open(returnURL("1")); again.Status != 303 || bank.returned != 1 || w.commits != 1 {
+		t.Errorf("contract 35: loaded again: %d, the bank was asked %d times", again.Status, bank.returned)
+	}
+}
+
+func TestWhoMayComeBack(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		change func(b *browser)
+		query  string
+		status int
+	}{
+		{"contract 34: another browser decides nothing", func(b *browser) { clear(b.cookies) }, "", 403},
+		{"contract 34: a handle of nobody's", nil, "/verify/return/bank?code=c&state=" + handleOf("2"), 403},
+		{"contract 34: the return of another method", nil, "/verify/return/second?code=c&state=" + handleOf("1"), 403},
+		{"no state", nil, "/verify/return/bank?code=c", 400},
+		{"a state of another length", nil, "/verify/return/bank?code=c&state=x", 400},
+		{"a parameter twice", nil, returnURL("1") + "&code=d", 400},
+		{"a query that cannot be read", nil, returnURL("1") + "&x=%zz", 400},
+		{"an altered cookie", func(b *browser) {
+			for name, value := range b.cookies {
+				b.cookies[name] = value[:40] + "A" + value[41:]
+			}
+		}, "", 403},
+		{"a cookie whose errand is another's", func(b *browser) {
+			for name, value := range b.cookies {
+				b.cookies["__Host-verge-"+handleOf("3")] = value
+				delete(b.cookies, name)
+			}
+		}, "/verify/return/bank?code=c&state=" + handleOf("3"), 403},
+		{"a cookie with another session's flow token", func(b *browser) {
+			_, other := b.flow(b.t, nil)
+			for name, value := range b.cookies {
+				errand, _, _ := strings.Cut(value, ".")
+				b.cookies[name] = errand + "." + other
+			}
+		}, "", 403},
+		{"contract 35: the browser that left", nil, "", 303},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			w, bank, _ := bankWorld(t, "bank", "second")
+			b := w.browser(t)
+			_, flow := w.flow(t, nil)
+			b.leaves(flow)
+			bank.back.Verdict = method.Approved
+			if c.change != nil {
+				c.change(b)
+			}
+			if c.query == "" {
+				c.query = returnURL("1")
+			}
+			resp := b.open(c.query)
+			acts := c.status == 303
+			if resp.Status != c.status || (bank.returned == 1) != acts || (w.commits == 1) != acts {
+				t.Errorf("%d, want %d; asked %d times, %d commits", resp.Status, c.status, bank.returned, w.commits)
+			}
+			if c.status == 403 && kind(resp) != "elsewhere" {
+				t.Errorf("a %s page", kind(resp))
+			}
+		})
+	}
+}
+
+func TestWhatAReturnDecides(t *testing.T) {
+	for _, c := range []struct {
+		rule     string
+		decision method.Decision
+		err      error
+		shows    string // the kind of page
+		says     string
+		attempts int
+	}{
+		{"proven", method.Decision{Verdict: method.Approved}, nil, "completed", "", 0},
+		{"contract 36: the claim says no", method.Decision{Verdict: method.Rejected}, nil, "failed", "", 0},
+		{"contract 36: the claim is absent", method.Decision{}, nil, "failed", "", 0},
+		{"contract 35: access_denied", method.Decision{Verdict: method.Cancelled}, nil, "cancelled", "", 0},
+		{"contract 35: every other error counts no attempt", method.Decision{}, errors.New("server_error"),
+			"method", "The other service did not answer", 0},
+		{"an attempt fails", method.Decision{Verdict: method.AttemptFailed, Reason: method.Unsure}, nil,
+			"method", "The estimate was not certain enough", 1},
+		{"no such step", method.Decision{}, method.ErrStep, "method", "The other service did not answer", 0},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			w, bank, _ := bankWorld(t, "bank")
+			b := w.browser(t)
+			id, flow := w.flow(t, nil)
+			b.leaves(flow)
+			bank.back, bank.err = c.decision, c.err
+			resp := b.open(returnURL("1"))
+			if resp.Status != 303 {
+				t.Fatalf("%d", resp.Status)
+			}
+			page := b.open(resp.Header.Get("Location"))
+			r, _, err := w.Lifecycle.Load(ctx, id)
+			if err != nil || kind(page) != c.shows || !bytes.Contains(page.Body, []byte(c.says)) || r.Attempts != c.attempts {
+				t.Errorf("a %s page after %d attempts, %v; want %s that says %q", kind(page), r.Attempts, err, c.shows, c.says)
+			}
+		})
+	}
+}
+
+// What one browser has proven is not handed to another that has the same link.
+func TestOnlyTheBrowserThatProvedIsSentOn(t *testing.T) {
+	w, bank, _ := bankWorld(t, "bank")
+	prover, other := w.browser(t), w.browser(t)
+	_, flow := w.flow(t, nil)
+	prover.leaves(flow)
+	bank.back.Verdict = method.Approved
+	end := prover.open(returnURL("1")).Header.Get("Location")
+	for _, at := range []string{end, "/verify?" + here(flow), "/verify?" + here(flow) + "&errand=" + handleOf("1")} {
+		page := other.open(at)
+		if kind(page) != "elsewhere" || hop(t, page) != nil || bytes.Contains(page.Body, []byte(token.ResultPrefix)) {
+			t.Errorf("contract 34: another browser gets a %s page that goes on to %v", kind(page), hop(t, page))
+		}
+		if page := prover.open(at); kind(page) != "completed" || hop(t, page) == nil {
+			t.Errorf("the browser itself gets a %s page at %.20s", kind(page), at)
+		}
+	}
+}
+
+// A method that does not leave binds its outcome to the form that decided.
+func TestAFormThatProvesIsTheOneThatIsSentOn(t *testing.T) {
+	w, _, _ := bankWorld(t, "bank")
+	w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("bank", w.provider, false)))
+	_, flow := w.flow(t, nil)
+	b := w.browser(t)
+	page := b.open("/verify?" + here(flow))
+	theirs := b.open("/verify?" + here(flow)) // the same page in another browser has another step
+	w.provider.decision.Verdict = method.Approved
+	if resp := b.submit(flow, &web.Response{}, "outcome", "approve"); resp.Status != 400 || w.provider.acts != 0 {
+		t.Errorf("a form without its step: %d, asked %d times", resp.Status, w.provider.acts)
+	}
+	resp := b.submit(flow, page, "outcome", "approve")
+	if done := b.open(resp.Header.Get("Location")); kind(done) != "completed" {
+		t.Fatalf("%d, then a %s page", resp.Status, kind(done))
+	}
+	for rule, c := range map[string]struct {
+		location string
+		want     string
+	}{
+		"the link alone":           {"/verify?" + here(flow), "elsewhere"},
+		"the step of another page": {b.submit(flow, theirs, "outcome", "approve").Header.Get("Location"), "elsewhere"},
+		"the same form once more":  {b.submit(flow, page, "outcome", "approve").Header.Get("Location"), "completed"},
+	} {
+		if got := kind(b.open(c.location)); got != c.want || w.provider.acts != 1 {
+			t.Errorf("contract 34: %s: a %s page, want %s; asked %d times", rule, got, c.want, w.provider.acts)
+		}
+	}
+}
+
+func TestTabsAndLateReturns(t *testing.T) {
+	w, bank, _ := bankWorld(t, "bank")
+	b := w.browser(t)
+	id, flow := w.flow(t, nil)
+	b.leaves(flow)
+	b.leaves(flow, "tab", "2")
+	if len(b.cookies) != 2 {
+		t.Fatalf("contract 34: two errands have %d cookies", len(b.cookies))
+	}
+	bank.back = method.Decision{Verdict: method.AttemptFailed}
+	b.open(returnURL("2"))
+	if resp := b.open(returnURL("1")); resp.Status != 303 || bank.returned != 1 {
+		t.Errorf("contract 23: a return of an earlier attempt: %d, asked %d times", resp.Status, bank.returned)
+	}
+	b.leaves(flow, "tab", "3")
+	w.Clock.Advance(session.Life)
+	resp := b.open(returnURL("3"))
+	if page := b.open(resp.Header.Get("Location")); kind(page) != "expired" || bank.returned != 1 {
+		t.Errorf("a return after the session's end: a %s page, asked %d times", kind(page), bank.returned)
+	}
+	if r, _, err := w.Lifecycle.Load(ctx, id); err != nil || r.State != session.Started || r.Attempts != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestABrowserKeepsFewErrands(t *testing.T) {
+	w, _, _ := bankWorld(t, "bank")
+	b := w.browser(t)
+	long := strings.Repeat("s", 1024)
+	_, flow := w.flow(t, &long)
+	for _, tab := range []string{"1", "2", "3", "4", "5"} {
+		w.Clock.Advance(time.Second)
+		if page := b.leaves(flow, "tab", tab); kind(page) != "leaving" {
+			t.Fatalf("tab %s: a %s page", tab, kind(page))
+		}
+	}
+	if errands := w.errandsOf(&web.Request{Header: b.header()}); len(errands) != maxErrands ||
+		errands[handleOf("5")] == "" || errands[handleOf("3")] == "" || len(b.header().Get("Cookie")) > 12<<10 {
+		t.Errorf("contract 34: %d errands in %d bytes", len(errands), len(b.header().Get("Cookie")))
+	}
+}
+
+func TestChoosing(t *testing.T) {
+	w, bank, second := bankWorld(t, "bank", "second", "scripted")
+	b := w.browser(t)
+	_, flow := w.flow(t, nil)
+	page := b.open("/verify?" + here(flow))
+	for _, name := range []string{"bank", "second", "scripted"} {
+		if kind(page) != "choose" || !bytes.Contains(page.Body, []byte(`<form data-method="`+name+`" method="post"`)) {
+			t.Errorf("contract 33: the %s page does not offer %s", kind(page), name)
+		}
+	}
+	choose := func(name string) *web.Response {
+		resp := b.submit(flow, &web.Response{}, "method", name)
+		if resp.Status != 303 {
+			return resp
+		}
+		return b.open(resp.Header.Get("Location"))
+	}
+	second.down = errors.New("cause")
+	page = choose("second")
+	if kind(page) != "choose" || !bytes.Contains(page.Body, []byte("Not available right now")) ||
+		bytes.Contains(page.Body, []byte(`data-method="second"`)) || bytes.Contains(page.Body, []byte("cause")) {
+		t.Errorf("contract 33: a method that cannot begin: a %s page", kind(page))
+	}
+	if page = choose("third"); page.Status != 400 || w.commits != 0 {
+		t.Errorf("a method that is not offered: %d", page.Status)
+	}
+	bank.down = nil
+	page = choose("bank")
+	if kind(page) != "method" || !bytes.Contains(page.Body, []byte("Choose another way")) {
+		t.Errorf("contract 33: a %s page", kind(page))
+	}
+	w.provider.decision = method.Decision{Verdict: method.AttemptFailed}
+	resp := b.submit(flow, choose("scripted"), "outcome", "approve")
+	page = b.open(resp.Header.Get("Location"))
+	if kind(page) != "method" || !bytes.Contains(page.Body, []byte("You have 2 attempts left")) ||
+		!bytes.Contains(page.Body, []byte("Choose another way")) {
+		t.Errorf("contract 33: after a failed attempt: a %s page", kind(page))
+	}
+	// The step of one method does not work for another that the user has chosen since.
+	scripted := choose("scripted")
+	bank.back.Verdict = method.Approved
+	w.provider.acts = 0
+	if resp := b.submit(flow, scripted, "outcome", "approve"); resp.Status != 303 || w.provider.acts != 1 {
+		t.Errorf("its own step: %d", resp.Status)
+	}
+}
+
+func TestWhatAMethodIsTold(t *testing.T) {
+	w, bank, _ := bankWorld(t, "bank")
+	i, err := w.Directory.Integration(ctx, testUUID)
+	coretest.Must(t, err)
+	changed := *i
+	changed.MinimumAge, changed.Attempts = 16, 1
+	coretest.Must(t, w.Directory.PutIntegration(ctx, changed, ""))
+	b := w.browser(t)
+	_, flow := w.flow(t, nil)
+	b.leaves(flow)
+	if bank.told.MinimumAge != 16 || bank.told.ChallengeAge != 25 || bank.told.Level != "L1" || bank.told.Language != "en" {
+		t.Errorf("contract 32: %+v", bank.told)
+	}
+	bank.back.Verdict = method.AttemptFailed
+	page := b.open(b.open(returnURL("1")).Header.Get("Location"))
+	if kind(page) != "failed" {
+		t.Errorf("contract 32: the only attempt of this integration failed, and the page is %s", kind(page))
+	}
+}
+
+func TestABadAddressIsNotLeftFor(t *testing.T) {
+	for _, to := range []method.Leave{
+		{URL: "http://bank.example/", Handle: handleOf("1")},
+		{URL: "javascript:alert(1)", Handle: handleOf("1")},
+		{URL: `https://bank.example/"`, Handle: handleOf("1")},
+		{URL: "https://bank.example/" + strings.Repeat("x", 2048), Handle: handleOf("1")},
+		{URL: bankURL, Handle: "short"},
+		{URL: "", Handle: handleOf("1")},
+	} {
+		w, _, _ := bankWorld(t, "bank")
+		w.provider.decision = method.Decision{Verdict: method.Pending, Leave: &to}
+		w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("bank", w.provider, false)))
+		_, flow := w.flow(t, nil)
+		b := w.browser(t)
+		resp := b.submit(flow, b.open("/verify?"+here(flow)), "outcome", "approve")
+		if resp.Status != 503 || resp.Header.Has("Set-Cookie") {
+			t.Errorf("%.60s: %d", to.URL, resp.Status)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package hosted
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/hosted/pages"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+)
+
+// Return answers GET on the path to which the site of a method sends the browser back (contract 35). It acts,
+// although it is a GET, and only in the browser that left: a link scanner or another browser has no cookie.
+// It answers with a redirect to the flow, so a reload of what is then shown asks nobody again. If the address of
+// the return itself is loaded again, the other side refuses the second use, and the page shows what holds now.
+func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web.Response {
+	query, err := url.ParseQuery(req.Query)
+	if err != nil || hasTwice(query) || len(query.Get("state")) != handleLength {
+		return h.plain(400, pages.Damaged, req)
+	}
+	s, flow, err := h.errandIn(req, query.Get("state"))
+	if errors.Is(err, host.ErrKeyAwaited) {
+		return h.awaited(req, flow)
+	}
+	if err != nil || s.Method != name {
+		return h.plain(403, pages.Elsewhere, req)
+	}
+	v, refused := h.open(ctx, req, flow)
+	if refused != nil {
+		return refused
+	}
+	if s.Session != v.session.Text {
+		return h.plain(403, pages.Elsewhere, req)
+	}
+	r, err := v.record()
+	if err != nil {
+		return v.unavailable(err)
+	}
+	m, ok := v.offered(name)
+	switch {
+	case r.Terminal():
+		v.countLate()
+		return v.seeOther(v.url())
+	case s.Attempt != r.Attempts:
+		return v.seeOther(v.url(shownParam, shownAttempt))
+	case !ok:
+		return v.seeOther(v.url())
+	}
+	return v.returned(m, s, r, query)
+}
+
+// returned asks the method what the return means.
+func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Record,
+	query url.Values) *web.Response {
+	d, err := m.Act(v.ctx, v.told(m, r), method.Step{Form: query, Back: true, State: s.State})
+	switch {
+	case err == nil:
+		return v.decided(m, s, "", d)
+	case kv.Failed(err):
+		return v.unavailable(err)
+	}
+	v.Log.LogAttrs(v.ctx, slog.LevelWarn, "method failed", slog.String("session", v.session.Text),
+		slog.String("method", m.Name), slog.String("error", err.Error()))
+	// A return that is loaded twice at once fails the second time, when the first has decided.
+	if now, err := v.record(); err == nil && (now.Terminal() || now.Attempts != r.Attempts) {
+		return v.seeOther(v.url(shownParam, shownAttempt))
+	}
+	params := []string{shownParam, shownTrouble}
+	if len(v.offers) > 1 {
+		params = append(params, methodParam, m.Name)
+	}
+	return v.seeOther(v.url(params...))
+}
+
+// hasTwice reports whether a parameter is there more than once.
+func hasTwice(query url.Values) bool {
+	for _, values := range query {
+		if len(values) > 1 {
+			return true
+		}
+	}
+	return false
+}
