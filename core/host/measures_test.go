@@ -101,6 +101,21 @@ func TestRefusalsAreOfTheList(t *testing.T) {
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
+			case *ast.GenDecl: // a file of reasons has them as constants and in tables
+				if n.Tok == token.IMPORT || filepath.Base(path) != "refusal.go" {
+					break
+				}
+				for _, spec := range n.Specs {
+					v := spec.(*ast.ValueSpec)
+					for _, e := range v.Values {
+						if table, ok := e.(*ast.CompositeLit); ok {
+							for _, row := range table.Elts {
+								reason(set, row.(*ast.KeyValueExpr).Value)
+							}
+						}
+						reason(set, e)
+					}
+				}
 			case *ast.CompositeLit:
 				if !strings.HasSuffix(nameOf(n.Type), "Refusal") {
 					break

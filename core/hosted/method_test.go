@@ -38,7 +38,9 @@ func (b *bank) Begin(_ context.Context, s method.Session) error {
 	return b.down
 }
 
-func (b *bank) Show(method.Session, []byte) method.View { return method.View{Choices: []string{"begin"}} }
+func (b *bank) Show(method.Session, []byte) method.View {
+	return method.View{Choices: []string{"begin"}}
+}
 
 func (b *bank) Act(_ context.Context, s method.Session, step method.Step) (method.Decision, error) {
 	b.told = s
