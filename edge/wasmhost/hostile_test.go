@@ -329,9 +329,22 @@ func TestWhatGuestsSay(t *testing.T) {
 			q.Timeout = 1<<63 - 1
 		})}, status: 503, fails: true},
 
-		{name: "a signature with a key that there is", says: [][]byte{sign("client", "ES256", 10)}, status: 200, signs: 1},
-		{name: "a signature with a key that there is not", says: [][]byte{sign("root", "ES256", 10)}, status: 200},
-		{name: "a signature with the key of the self-test", says: [][]byte{sign("self-test", "ES256", 1)}, status: 200},
+		{
+			name:   "a signature with a key that there is",
+			says:   [][]byte{sign("client", "ES256", 10)},
+			status: 200,
+			signs:  1,
+		},
+		{
+			name:   "a signature with a key that there is not",
+			says:   [][]byte{sign("root", "ES256", 10)},
+			status: 200,
+		},
+		{
+			name:   "a signature with the key of the self-test",
+			says:   [][]byte{sign("self-test", "ES256", 1)},
+			status: 200,
+		},
 		{
 			name:   "a signature with a key of a long name",
 			says:   [][]byte{sign(strings.Repeat("k", 65), "ES256", 10)},
@@ -344,7 +357,12 @@ func TestWhatGuestsSay(t *testing.T) {
 			status: 503,
 			fails:  true,
 		},
-		{name: "a signature over too much", says: [][]byte{sign("client", "ES256", 5<<20)}, status: 503, fails: true},
+		{
+			name:   "a signature over too much",
+			says:   [][]byte{sign("client", "ES256", 5<<20)},
+			status: 503,
+			fails:  true,
+		},
 		{
 			name:   "a signature that cannot be read",
 			says:   [][]byte{effect(abi.Sign, []byte{1})},
