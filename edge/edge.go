@@ -88,8 +88,8 @@ type Config struct {
 	// does.
 	Fetch host.Fetcher
 
-	// Sign signs with the private keys of verification methods, such as (*signing.Signer).Sign. Nil: there are
-	// no keys.
+	// Sign signs with the private keys of verification methods, such as (*signing.Signer).Sign. Nil: there
+	// are no keys.
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
 
 	// Server has limits, timeouts, TLS, proxies and everything else for the network. Open fills in

@@ -31,8 +31,8 @@ const (
 	MethodCancelled     = "cancelled"
 	MethodUnclassified  = "unclassified"
 
-	// MethodFetched and MethodFetchFailed are requests to the other side. The engine's host measures them, and
-	// the core does not. The reason of the second is a Fetch constant.
+	// MethodFetched and MethodFetchFailed are requests to the other side. The engine's host measures them,
+	// and the core does not. The reason of the second is a Fetch constant.
 	MethodFetched     = "fetched"
 	MethodFetchFailed = "fetch_failed"
 )

@@ -73,9 +73,9 @@ func TestMeasurementsAreOfTheLists(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreOfTheList: a refusal whose reason is not in the list would be counted as "other". Reasons are
-// found where a kind of method writes them: as a text in a Refusal, or as the argument of a function whose name
-// begins with refus.
+// TestRefusalsAreOfTheList: a refusal whose reason is not in the list would be counted as "other". Reasons
+// are found where a kind of method writes them: as a text in a Refusal, or as the argument of a function
+// whose name begins with refus.
 func TestRefusalsAreOfTheList(t *testing.T) {
 	reason := func(set *token.FileSet, e ast.Expr) {
 		l, ok := e.(*ast.BasicLit)

@@ -47,7 +47,10 @@ export class Engine {
   // places   how many requests may run at once
   // memory   bytes of memory; an instance that has more is replaced once it is idle,
   //          and one that has twice as many at once, while it ends its requests
-  constructor({ module, config, now, log = () => {}, count = () => {}, measure = () => {}, places = 1024, memory = 48 << 20 }) {
+  constructor({
+    module, config, now, log = () => {}, count = () => {}, measure = () => {},
+    places = 1024, memory = 48 << 20,
+  }) {
     Object.assign(this, { module, config, now, log, count, measure, places, memory });
   }
 
@@ -142,7 +145,8 @@ class Guest {
       const { wall } = this.#clock;
       if (now !== wall) throw new Unavailable(`the guest takes ${now} for the time, and it is ${wall}`);
       if (signed !== abi.status.notFound) {
-        throw new Unavailable("the guest was told that there is no key of a name, and takes that for something else");
+        const what = "was told that there is no key of a name, and takes that for something else";
+        throw new Unavailable(`the guest ${what}`);
       }
       const text = random.join();
       if (random.length !== 32 || random.every((b) => b === 0) || [...before, ...drawn].includes(text)) {

@@ -80,7 +80,8 @@ export function keysOf(env) {
     for (const [key, secret] of Object.entries(keys_env)) {
       if (key === testKey) throw new Error(`method ${name}: no key may be called ${testKey}`);
       if (Object.hasOwn(from, key) && from[key] !== secret) {
-        throw new Error(`method ${name}: the key ${key} is in ${secret}, and another method has it in ${from[key]}`);
+        const both = `is in ${secret}, and another method has it in ${from[key]}`;
+        throw new Error(`method ${name}: the key ${key} ${both}`);
       }
       from[key] = secret;
       keys[key] = secretOf(env, secret, `method ${name}`);

@@ -5,7 +5,9 @@ import { refuse, serve } from "./door.js";
 import { effects, objects } from "./effects.js";
 import { isLoopback, parseAddress } from "./egress.js";
 import { adminRoot } from "./routes.js";
-import { adminTime, configOf, egressOf, engineOf, handleTime, log, signerOf, siteOf, spendOf } from "./service.js";
+import {
+  adminTime, configOf, egressOf, engineOf, handleTime, log, signerOf, siteOf, spendOf,
+} from "./service.js";
 
 export { Limits } from "./limits.js";
 export { Partition } from "./partition.js";
