@@ -42,10 +42,10 @@ func (ts tests) Run() (code int) {
 	flag.Parse()
 	said := false
 	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
-	if !said {
-		// Most of these tests wait for a lease or for a server, so more of them run at once than there are
-		// processors.
-		flag.Set("test.parallel", "5")
+	if !said && testing.Short() {
+		// In short most of these tests wait for a lease or for a server, so more of them run at once than
+		// there are processors. In the long run they need the processors.
+		flag.Set("test.parallel", "4")
 	}
 	var err error
 	if shared, err = os.MkdirTemp("", "verge-tests-"); err != nil {
