@@ -27,8 +27,10 @@ const Name = "oidc"
 
 // Kind describes it.
 var Kind = method.Kind{
-	Name:  Name,
-	Level: "L2",
+	Name:    Name,
+	Level:   "L2",
+	Secrets: []string{secretName},
+	Keys:    []string{keyName},
 	Check: func(c method.Config) (wrong problem.List) {
 		_, wrong = readSettings(c)
 		return wrong
