@@ -47,7 +47,8 @@ type Config struct {
 	// Attempts is how many failed attempts a user has. Zero: 3.
 	Attempts int
 
-	// OutcomeLife is how long outcomes can be reconciled. Zero: 30 days.
+	// OutcomeLife is how long outcomes can be reconciled. Zero: 30 days, which rule 21 of CONTRACT.md, the
+	// example of the configuration and the default of `verge keyring retire --life` repeat.
 	OutcomeLife time.Duration
 
 	// Limits are the rates. A rate that is zero has the value of the specification or of the contract.

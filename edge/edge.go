@@ -3,7 +3,8 @@
 // line.
 //
 // To embed Verge in a Go program, call [Open] with a [Config]. Then call [Service.Run] with a context
-// that ends on SIGTERM; see the example. [Service.Directory] holds the publishers and integrations.
+// that ends on SIGTERM; see the example. Publishers and integrations are put into the store by Apply of
+// [Service.Engine], as JSON (integration.Site). API keys are made by CreateKey of [Service.Directory].
 //
 // # What to hand in
 //
@@ -88,8 +89,8 @@ type Config struct {
 	// does.
 	Fetch host.Fetcher
 
-	// Sign signs with the private keys of verification methods, such as (*signing.Signer).Sign. Nil: there are
-	// no keys.
+	// Sign signs with the private keys of verification methods, such as (*signing.Signer).Sign. Nil: there
+	// are no keys.
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
 
 	// Server has limits, timeouts, TLS, proxies and everything else for the network. Open fills in

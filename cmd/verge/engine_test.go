@@ -16,6 +16,7 @@ import (
 
 	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
 )
 
@@ -46,7 +47,11 @@ func TestEngineWasm(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, run := range []string{"first", "again"} {
+			runs := []string{"first", "again"}
+			if c.open != nil && !long.Run(t, "TestEngineWasm") {
+				runs = runs[:1]
+			}
+			for _, run := range runs {
 				dev := startDev(t, dir, "--engine", "wasm", "--module", module, "--kv", kv,
 					"--webhook-url", sink.URL, "--log-level", "warn")
 				sink.trust(dev.WebhookSecret)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,14 +38,6 @@ type tests struct{ *testing.M }
 var shared string
 
 func (ts tests) Run() (code int) {
-	flag.Parse()
-	said := false
-	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
-	if !said {
-		// Most of these tests wait for a lease or for a server, so more of them run at once than there are
-		// processors.
-		flag.Set("test.parallel", "5")
-	}
 	var err error
 	if shared, err = os.MkdirTemp("", "verge-tests-"); err != nil {
 		panic(err)

@@ -31,8 +31,8 @@ const (
 	MethodCancelled     = "cancelled"
 	MethodUnclassified  = "unclassified"
 
-	// MethodFetched and MethodFetchFailed are requests to the other side. The engine's host measures them, and
-	// the core does not. The reason of the second is a Fetch constant.
+	// MethodFetched and MethodFetchFailed are requests to the other side. The engine's host measures them,
+	// and the core does not. The reason of the second is a Fetch constant.
 	MethodFetched     = "fetched"
 	MethodFetchFailed = "fetch_failed"
 )
@@ -48,6 +48,24 @@ var fetchEvents = []string{MethodFetched, MethodFetchFailed}
 var methodReasons = []string{
 	"below", "unsure", "not_live", "no_face",
 	FetchBlocked, FetchTimeout, FetchDNS, FetchRefused, FetchTLS, FetchMalformed, FetchNetwork,
+
+	// refusals of oidc and estimator
+	"return_iss_differs", "return_iss_missing", "return_malformed", "return_state_unread",
+	"return_error", "status", "media_type", "too_large", "json", "discovery_member",
+	"discovery_issuer_differs", "jwks", "par_member", "token_member", "token_error", "at_hash",
+	"jwt_form", "jwt_header", "jwt_crit", "jwt_alg", "jwt_no_key", "jwt_signature", "jwt_claims",
+	"jwt_iss", "jwt_aud", "jwt_azp", "jwt_exp", "jwt_iat", "jwt_nbf", "jwt_nonce", "jwt_acr",
+	"jwt_sub", "userinfo_sub_differs", "userinfo_no_access_token", "return_error_invalid_request",
+	"return_error_unauthorized_client", "return_error_unsupported_response_type",
+	"return_error_invalid_scope", "return_error_server_error", "return_error_temporarily_unavailable",
+	"return_error_interaction_required", "return_error_login_required",
+	"return_error_account_selection_required", "return_error_consent_required",
+	"return_error_invalid_request_uri", "return_error_unmet_authentication_requirements",
+	"token_error_invalid_request", "token_error_invalid_client", "token_error_invalid_grant",
+	"token_error_unauthorized_client", "token_error_unsupported_grant_type",
+	"token_error_invalid_scope", "token_error_invalid_redirect_uri", "age_missing",
+	"age_out_of_range", "answer_not_json", "answer_too_large", "deviation_missing",
+	"deviation_out_of_range", "face_unknown", "liveness_unknown",
 }
 
 // Told returns the measurement of an event that a core has told. An event or a reason that is not in the

@@ -73,9 +73,9 @@ func TestMeasurementsAreOfTheLists(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreOfTheList: a refusal whose reason is not in the list would be counted as "other". Reasons are
-// found where a kind of method writes them: as a text in a Refusal, or as the argument of a function whose name
-// begins with refus.
+// TestRefusalsAreOfTheList: a refusal whose reason is not in the list would be counted as "other". Reasons
+// are found where a kind of method writes them: as a text in a Refusal, or as the argument of a function
+// whose name begins with refus.
 func TestRefusalsAreOfTheList(t *testing.T) {
 	reason := func(set *token.FileSet, e ast.Expr) {
 		l, ok := e.(*ast.BasicLit)
@@ -101,6 +101,21 @@ func TestRefusalsAreOfTheList(t *testing.T) {
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
+			case *ast.GenDecl: // a file of reasons has them as constants and in tables
+				if n.Tok == token.IMPORT || filepath.Base(path) != "refusal.go" {
+					break
+				}
+				for _, spec := range n.Specs {
+					v := spec.(*ast.ValueSpec)
+					for _, e := range v.Values {
+						if table, ok := e.(*ast.CompositeLit); ok {
+							for _, row := range table.Elts {
+								reason(set, row.(*ast.KeyValueExpr).Value)
+							}
+						}
+						reason(set, e)
+					}
+				}
 			case *ast.CompositeLit:
 				if !strings.HasSuffix(nameOf(n.Type), "Refusal") {
 					break
@@ -112,7 +127,7 @@ func TestRefusalsAreOfTheList(t *testing.T) {
 					reason(set, e)
 				}
 			case *ast.CallExpr:
-				if strings.HasPrefix(strings.ToLower(nameOf(n.Fun)), "refus") {
+				if name := nameOf(n.Fun); name == "refused" {
 					for _, e := range n.Args {
 						reason(set, e)
 					}

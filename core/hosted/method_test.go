@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/testhost"
@@ -38,7 +40,9 @@ func (b *bank) Begin(_ context.Context, s method.Session) error {
 	return b.down
 }
 
-func (b *bank) Show(method.Session, []byte) method.View { return method.View{Choices: []string{"begin"}} }
+func (b *bank) Show(method.Session, []byte) method.View {
+	return method.View{Choices: []string{"begin"}}
+}
 
 func (b *bank) Act(_ context.Context, s method.Session, step method.Step) (method.Decision, error) {
 	b.told = s
@@ -448,5 +452,37 @@ func TestABadAddressIsNotLeftFor(t *testing.T) {
 		if resp.Status != 503 || resp.Header.Has("Set-Cookie") {
 			t.Errorf("%.60s: %d", to.URL, resp.Status)
 		}
+	}
+}
+
+func TestWhatMethodsDoIsMeasured(t *testing.T) {
+	w := newWorld(t)
+	var events []string
+	w.Host.Measure = func(m host.Measurement) {
+		events = append(events, strings.Trim(m.Method+" "+m.Event+" "+m.Reason, " "))
+	}
+	bank := &bank{}
+	w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("scripted", w.provider, true), testhost.Kind("bank", bank, false)))
+	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1",
+		ChallengeAge: 25, Method: "bank", Methods: []string{"bank", "scripted"}, Webhook: integration.Webhook{Off: true}}, ""))
+	b := w.browser(t)
+	_, flow := w.flow(t, nil)
+	b.submit(flow, &web.Response{}, "method", "bank")
+	bank.down = &host.FetchError{Reason: host.FetchTimeout, Err: errors.New("cause")}
+	b.submit(flow, &web.Response{}, "method", "bank")
+	b.leaves(flow)
+	bank.err = &method.Refusal{Reason: "jwt_nonce"}
+	b.open(returnURL("1"))
+	bank.err = errors.New("cause")
+	b.open(returnURL("1"))
+	bank.err, bank.back = nil, method.Decision{Verdict: method.AttemptFailed, Reason: method.Below}
+	b.open(returnURL("1"))
+	page := b.open("/verify?" + here(flow) + "&method=scripted")
+	w.provider.decision.Verdict = method.Rejected
+	b.submit(flow, page, "outcome", "approve")
+	want := []string{"bank begun", "bank unavailable timeout", "bank left", "bank returned", "bank refused jwt_nonce",
+		"bank returned", "bank failed", "bank returned", "bank attempt_failed below"}
+	if !slices.Equal(events, want) {
+		t.Errorf("measured %q, want %q", events, want)
 	}
 }

@@ -71,7 +71,7 @@ func (l *Lifecycle) authentic(id session.ID, item kv.Item) error {
 	}
 	if errors.Is(err, token.ErrRecord) {
 		l.count(host.CountNotAuthentic)
-		err = fmt.Errorf("the store holds an outcome that this service did not write: %w", err)
+		err = fmt.Errorf("the store holds what this service did not write, as an outcome: %w", err)
 	}
 	return err
 }

@@ -837,7 +837,7 @@ func TestWhoCanWriteToTheStoreMakesNoOutcome(t *testing.T) {
 	id, _, key := begin()
 	plant(key, completed)
 	r, _, err := w.Load(ctx, id)
-	if !errors.Is(err, token.ErrRecord) || !strings.Contains(err.Error(), "an outcome that this service did not") {
+	if !errors.Is(err, token.ErrRecord) || !strings.Contains(err.Error(), "did not write, as an outcome") {
 		t.Errorf("contract 19: a planted outcome is %+v, %v", r, err)
 	}
 	_, done, from := begin()

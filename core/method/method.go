@@ -79,6 +79,10 @@ type Host struct {
 	// network that the operator has allowed.
 	Fetch host.Fetcher
 
+	// Measure takes what happens with methods, for metrics (host.Host.Measure). Methods do not call it. Nil
+	// discards it.
+	Measure func(host.Measurement)
+
 	// Sign signs with a private key that never enters the core (host.Host.Sign).
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
 }

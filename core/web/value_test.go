@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-const valueBody = `{"text":"a\u00e9","one":1,"half":0.5,"minus":-3,"over":1e309,"yes":true,"no":false,"null":null,
+const valueBody = `{"text":"a\u00e9","one":1,"half":0.5,"minus":-3,"over":1e309,"yes":true,
+	"no":false,"null":null,
 	"list":[ 1 , "b",null,[true],{"c":2} ],"none":[ ],"object":{"inner":{"deep":"x"},"null":null},"empty":{}}`
 
 func TestValue(t *testing.T) {
@@ -141,7 +142,8 @@ func TestObjectOr(t *testing.T) {
 
 // FuzzValue compares what Value says of a member with encoding/json.
 func FuzzValue(f *testing.F) {
-	for _, seed := range []string{`1`, `-0.5e3`, `"a\u00e9"`, `true`, `null`, `[1,[2],{"a":null}]`, `{"a":[]}`, ` [ ] `} {
+	for _, seed := range []string{`1`, `-0.5e3`, `"a\u00e9"`, `true`, `null`, `[1,[2],{"a":null}]`, `{"a":[]}`,
+		` [ ] `} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

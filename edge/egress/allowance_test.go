@@ -23,10 +23,13 @@ var inPrivateNetworks = []string{
 }
 
 // More addresses on which clouds give out credentials, all within fc00::/7.
-var credentials = []string{"fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:c1::a9fe:a9fe", "fd00:42::42"}
+var credentials = []string{
+	"fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:c1::a9fe:a9fe", "fd00:42::42",
+}
 
-// One method may have addresses of private networks. Link-local addresses, loopback, what gives out credentials
-// and every other special range stay forbidden to it, and everything stays forbidden to the others.
+// One method may have addresses of private networks. Link-local addresses, loopback, what gives out
+// credentials and every other special range stay forbidden to it, and everything stays forbidden to the
+// others.
 func TestOnlyTheMethodThatIsAllowedItReachesAPrivateNetwork(t *testing.T) {
 	for _, dev := range []bool{false, true} {
 		c := New(Config{Dev: dev, Methods: map[string]Allowance{"bankid": {PrivateNetwork: true}, "face": {}}})
@@ -67,8 +70,10 @@ func TestWhatAMethodNeverReaches(t *testing.T) {
 		_, err := c.Fetch(t.Context(), host.FetchRequest{Method: "GET", URL: raw, For: "bankid"})
 		return why(err)
 	}
-	for _, s := range []string{"127.0.0.1", "169.254.169.254", "169.254.170.2", "168.63.129.16", "100.100.100.200",
-		"0.0.0.0", "192.0.0.192"} {
+	for _, s := range []string{
+		"127.0.0.1", "169.254.169.254", "169.254.170.2", "168.63.129.16", "100.100.100.200", "0.0.0.0",
+		"192.0.0.192",
+	} {
 		for _, h := range spellings(netip.MustParseAddr(s)) {
 			if got := fetch("https://" + h + ":8443/"); got != host.FetchBlocked {
 				t.Errorf("contract 28: https://%s: %q", h, got)
@@ -101,8 +106,8 @@ func TestWhatAMethodNeverReaches(t *testing.T) {
 	}
 }
 
-// A private authority is trusted by the method that is allowed it, and only by that one. No other request gets a
-// connection that this method has made.
+// A private authority is trusted by the method that is allowed it, and only by that one. No other request
+// gets a connection that this method has made.
 func TestAPrivateAuthorityIsTheMethodsOwn(t *testing.T) {
 	s, roots := receiver(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "well") })
 	another := x509.NewCertPool()

@@ -82,8 +82,8 @@ type Config struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
-// Allowance is what a verification method is allowed beside public addresses and the roots of Config. The zero
-// value allows nothing.
+// Allowance is what a verification method is allowed beside public addresses and the roots of Config. The
+// zero value allows nothing.
 //
 // The core says for which method it asks. Whoever makes a module that Verge runs as a guest decides what that
 // module says. So an allowance is as safe as the module.
@@ -205,8 +205,8 @@ var privateV4Prefixes = []netip.Prefix{
 
 var privateV6Prefixes = []netip.Prefix{netip.MustParsePrefix("fc00::/7")}
 
-// metadata is where, within private networks, clouds give out the machine's credentials: AWS, Google, Oracle and
-// Scaleway.
+// metadata is where, within private networks, clouds give out the machine's credentials: AWS, Google, Oracle
+// and Scaleway.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd00:ec2::/32"),
 	netip.MustParsePrefix("fd20:ce::/48"),

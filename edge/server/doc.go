@@ -52,8 +52,8 @@
 //
 // net/http refuses some requests before any handler sees them. Over HTTP/1, with
 // TLS and without, the server replaces such an answer by one with an id, in the
-// shape of contract 5. It is always JSON, because what the client accepts is not
-// known. The statuses are:
+// shape of contract 5. A person gets the page from Config instead, if the first 2 KiB
+// of the head say that a person asks. The statuses are:
 //
 //   - 400: the request is no HTTP, an escape in its URL is invalid, Host is
 //     missing, malformed or there twice, a header's name or value or

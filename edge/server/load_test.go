@@ -80,7 +80,6 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 		"of all":         {MaxConns: 4},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			t.Parallel()
 			var logs lockedBuffer
 			entered, release := make(chan struct{}), make(chan struct{})
 			c.Log = slog.New(slog.NewJSONHandler(&logs, nil))

@@ -6,8 +6,8 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// methodMetrics are the metrics of verification methods. Their labels come from the methods that are configured
-// and from the lists of core/host.
+// methodMetrics are the metrics of verification methods. Their labels come from the methods that are
+// configured and from the lists of core/host.
 type methodMetrics struct {
 	events *prometheus.CounterVec
 	fetch  *prometheus.HistogramVec

@@ -1,8 +1,8 @@
 // Package signing keeps the private keys of verification methods and signs with them: host.Host's Sign. So
 // neither the core nor a guest ever holds a private key.
 //
-// A key is a PEM file: PKCS#8, SEC 1 for elliptic curves, or PKCS#1 for RSA. Who may read such a file is judged
-// by whoever reads it, see Open. Each key signs by the algorithms of its kind and by no other:
+// A key is a PEM file: PKCS#8, SEC 1 for elliptic curves, or PKCS#1 for RSA. Who may read such a file is
+// judged by whoever reads it, see Open. Each key signs by the algorithms of its kind and by no other:
 //
 //	P-256              ES256
 //	RSA, 2,048 bits    RS256, PS256
@@ -10,8 +10,8 @@
 //
 // A signature has the form of JWS: for ES256 the 32 bytes of r and then the 32 of s.
 //
-// Not promised: that a key is used for one purpose alone. Whoever runs a module as a guest lets that module have
-// anything signed with these keys, as it lets it use the store.
+// Not promised: that a key is used for one purpose alone. Whoever runs a module as a guest lets that module
+// have anything signed with these keys, as it lets it use the store.
 package signing
 
 import (
@@ -44,9 +44,9 @@ type key struct {
 	algorithms []string
 }
 
-// Open reads the keys of files, which has a path for each key's name. read returns the content of a file with a
-// secret, or an error for a file that others may read; the program that has the rule for such files hands it in.
-// The error says everything that is wrong.
+// Open reads the keys of files, which has a path for each key's name. read returns the content of a file with
+// a secret, or an error for a file that others may read; the program that has the rule for such files hands
+// it in. The error says everything that is wrong.
 func Open(files map[string]string, read func(path string) ([]byte, error)) (*Signer, error) {
 	s := &Signer{keys: map[string]key{}}
 	var wrong []error
@@ -83,7 +83,8 @@ func (s *Signer) add(name string, file []byte) error {
 	return nil
 }
 
-// parse reads the one private key of a PEM file. Its errors quote nothing of the file but the names of blocks.
+// parse reads the one private key of a PEM file. Its errors quote nothing of the file but the names of
+// blocks.
 func parse(file []byte) (key, error) {
 	var found []*pem.Block
 	for {
@@ -124,8 +125,8 @@ func parse(file []byte) (key, error) {
 	return fitting(private)
 }
 
-// Sizes of RSA keys. Below the first a signature can be forged. Above the second one signature takes longer than
-// a request may wait for it.
+// Sizes of RSA keys. Below the first a signature can be forged. Above the second one signature takes longer
+// than a request may wait for it.
 const (
 	minRSA = 2048
 	maxRSA = 8192

@@ -50,8 +50,8 @@ func open(file []byte) (*Signer, error) {
 	return Open(map[string]string{"k": "/keys/k.pem"}, func(string) ([]byte, error) { return file, nil })
 }
 
-// Whatever form the file has, the key signs by its own algorithms, and golang-jwt accepts the signature. It signs
-// by no other algorithm.
+// Whatever form the file has, the key signs by its own algorithms, and golang-jwt accepts the signature. It
+// signs by no other algorithm.
 func TestWhatAKeySigns(t *testing.T) {
 	sec1 := block("EC PRIVATE KEY", must(x509.MarshalECPrivateKey(p256)))
 	message := []byte("head.claims")

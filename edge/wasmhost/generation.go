@@ -238,8 +238,8 @@ const selfTestTime = 30 * time.Second
 // clockOff is how much a guest's clock may differ from the host's.
 const clockOff = time.Second
 
-// selfTest refuses a module whose instances have the same randomness, use another clock, take the refusal of a
-// signature for something else, or cannot answer.
+// selfTest refuses a module whose instances have the same randomness, use another clock, take the refusal of
+// a signature for something else, or cannot answer.
 func (g *generation) selfTest(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, selfTestTime)
 	defer cancel()

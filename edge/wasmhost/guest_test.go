@@ -35,8 +35,8 @@ func (c *counter) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// The configuration of a guest whose host seals holds no secret of a method in clear. Each guest has secrets that
-// were sealed for it alone.
+// The configuration of a guest whose host seals holds no secret of a method in clear. Each guest has secrets
+// that were sealed for it alone.
 func TestTheSecretsOfAGuestAreSealed(t *testing.T) {
 	c := Config{Guest: abi.Config{BaseURL: "https://verge.example", Methods: []abi.Method{
 		{Name: "bankid", Kind: "oidc", Secrets: map[string]string{"client_secret": "canary7"}},

@@ -413,9 +413,22 @@ func TestWhatGuestsSayInFetches(t *testing.T) {
 func TestWhatGuestsSayOfSignatures(t *testing.T) {
 	many := func(n int, of []byte) []byte { return bytes.Repeat(of, n) }
 	testSays(t, []guestSays{
-		{name: "a signature with a key that there is", says: [][]byte{sign("client", "ES256", 10)}, status: 200, signs: 1},
-		{name: "a signature with a key that there is not", says: [][]byte{sign("root", "ES256", 10)}, status: 200},
-		{name: "a signature with the key of the self-test", says: [][]byte{sign("self-test", "ES256", 1)}, status: 200},
+		{
+			name:   "a signature with a key that there is",
+			says:   [][]byte{sign("client", "ES256", 10)},
+			status: 200,
+			signs:  1,
+		},
+		{
+			name:   "a signature with a key that there is not",
+			says:   [][]byte{sign("root", "ES256", 10)},
+			status: 200,
+		},
+		{
+			name:   "a signature with the key of the self-test",
+			says:   [][]byte{sign("self-test", "ES256", 1)},
+			status: 200,
+		},
 		{
 			name:   "a signature with a key of a long name",
 			says:   [][]byte{sign(strings.Repeat("k", 65), "ES256", 10)},
@@ -428,7 +441,12 @@ func TestWhatGuestsSayOfSignatures(t *testing.T) {
 			status: 503,
 			fails:  true,
 		},
-		{name: "a signature over too much", says: [][]byte{sign("client", "ES256", 5<<20)}, status: 503, fails: true},
+		{
+			name:   "a signature over too much",
+			says:   [][]byte{sign("client", "ES256", 5<<20)},
+			status: 503,
+			fails:  true,
+		},
 		{
 			name:   "a signature that cannot be read",
 			says:   [][]byte{effect(abi.Sign, []byte{1})},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -114,6 +115,24 @@ func TestModulesThatAreRefused(t *testing.T) {
 		s, site := on(t, workerd.Start(t, &workerd.Options{Other: []byte(module)}), workerd.Config{})
 		refused(t, s, site, "the module speaks version 2 of the ABI, this host 3")
 	})
+}
+
+// An answer has every value of the guest's header, and none that is about the connection.
+func TestTheHeaderOfAnAnswer(t *testing.T) {
+	s, _ := on(t, probe(t), workerd.Config{})
+	for path, cookies := range map[string][]string{"/one-value": nil, "/two-values": {"a=1", "b=2"}} {
+		a := s.do("GET", s.base+path, nil, nil)
+		s.want(a, http.StatusOK, "")
+		if got := a.header["X-One"]; !slices.Equal(got, []string{"1"}) {
+			t.Errorf("%s: X-One is %q", path, got)
+		}
+		if got := a.header["Set-Cookie"]; !slices.Equal(got, cookies) {
+			t.Errorf("%s: Set-Cookie is %q, want %q", path, got, cookies)
+		}
+		if got := a.header["Connection"]; got != nil {
+			t.Errorf("%s: Connection is %q", path, got)
+		}
+	}
 }
 
 // contract 13: a panic may quote a request.

@@ -22,8 +22,8 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// A private key signs by the algorithms of its kind, as edge/signing does natively, and golang-jwt accepts the
-// signature. It signs by no other algorithm.
+// A private key signs by the algorithms of its kind, as edge/signing does natively, and golang-jwt accepts
+// the signature. It signs by no other algorithm.
 func TestSignatures(t *testing.T) {
 	encode := func(kind string, der []byte, err error) string {
 		if err != nil {
@@ -46,7 +46,8 @@ func TestSignatures(t *testing.T) {
 		}
 	}
 	sec1, err := x509.MarshalECPrivateKey(ec)
-	site := workerd.Shared(t).Site(t, workerd.Config{Guest: abi.Config{Dev: true, Keyring: keyring(t), Host: "x"},
+	guest := abi.Config{Dev: true, Keyring: keyring(t), Host: "x"}
+	site := workerd.Shared(t).Site(t, workerd.Config{Guest: guest,
 		Keys: map[string]string{
 			"ec": pkcs8(ec), "rsa": pkcs8(wide), "ed": pkcs8(ed), "narrow": pkcs8(narrow),
 			"sec1": encode("EC PRIVATE KEY", sec1, err), "damaged": encode("PRIVATE KEY", []byte("hush"), nil),
@@ -94,7 +95,8 @@ func TestSignatures(t *testing.T) {
 		"no name":                          {Algorithm: "ES256"},
 		"the self-test's, which no key is": {Key: abi.TestKey, Algorithm: "ES256"},
 	} {
-		if status, reply := site.Effect(abi.Sign, abi.AppendSign(nil, q)); status != abi.NotFound || len(reply) > 0 {
+		status, reply := site.Effect(abi.Sign, abi.AppendSign(nil, q))
+		if status != abi.NotFound || len(reply) > 0 {
 			t.Errorf("%s: status %d, %s", name, status, reply)
 		}
 	}
@@ -121,7 +123,8 @@ func TestFetchesOfMethods(t *testing.T) {
 	}))
 	defer receiver.Close()
 	defer close(release)
-	site := workerd.Shared(t).Site(t, workerd.Config{Guest: abi.Config{Dev: true, Keyring: keyring(t), Host: "x"},
+	guest := abi.Config{Dev: true, Keyring: keyring(t), Host: "x"}
+	site := workerd.Shared(t).Site(t, workerd.Config{Guest: guest,
 		FetchTimeout: 2 * time.Second})
 	fetch := func(q host.FetchRequest) abi.Status {
 		q.Method = "GET"

@@ -3,6 +3,11 @@ package long
 // Table says which promises are covered in full by the long run alone, and how far the short run goes.
 var Table = []Entry{
 	{
+		Package: "cmd/verge", Test: "TestEngineWasm",
+		Only:  "a restart of `verge dev --engine wasm` on Redis and etcd",
+		Short: "a restart on bolt, memory and miniredis, and a first start on all",
+	},
+	{
 		Package: "cmd/verge", Test: "TestKill",
 		Only:  "200 kills of a process on each of bolt and Redis",
 		Short: "4 kills on each",

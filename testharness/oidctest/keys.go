@@ -108,8 +108,8 @@ func (p *Provider) didDocument() map[string]any {
 	return map[string]any{"id": did, "assertionMethod": methods}
 }
 
-// Key returns the key that signs with an algorithm, and its id, so that a test can forge what the provider would
-// never sign.
+// Key returns the key that signs with an algorithm, and its id, so that a test can forge what the provider
+// would never sign.
 func (p *Provider) Key(algorithm string) (id string, private crypto.Signer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -220,7 +220,9 @@ func (p *Provider) checkAssertion(client Client, form url.Values) bool {
 		jwt.WithIssuer(client.ID), jwt.WithSubject(client.ID),
 		jwt.WithAudience(p.config.Issuer, p.config.Issuer+TokenPath),
 		jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithTimeFunc(p.config.Now),
-	).ParseWithClaims(form.Get("client_assertion"), claims, func(*jwt.Token) (any, error) { return client.Key, nil })
+	).ParseWithClaims(form.Get("client_assertion"), claims, func(*jwt.Token) (any, error) {
+		return client.Key, nil
+	})
 	if err != nil || claims.ID == "" {
 		return false
 	}

@@ -366,8 +366,8 @@ func (p *Provider) login(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// Finish ends a login: it sends the browser back with a code, or with the answer's error. A login that is over
-// or was never there is a 404.
+// Finish ends a login: it sends the browser back with a code, or with the answer's error. A login that is
+// over or was never there is a 404.
 func (p *Provider) Finish(w http.ResponseWriter, r *http.Request, id string, a Answer) {
 	p.mu.Lock()
 	request, ok := p.logins[id]

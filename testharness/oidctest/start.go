@@ -63,7 +63,8 @@ func start(t TB, c Config, scheme string, secure *tls.Config) *Server {
 	server := &http.Server{
 		Handler:           s.Provider,
 		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          log.New(io.Discard, "", 0), // callers that do not trust the certificate are part of tests
+		// Callers that do not trust the certificate are part of tests.
+		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()

@@ -49,7 +49,8 @@ type Options struct {
 	Worker *Worker
 
 	// Bare is the source of a Worker that runs instead of all others, to compare
-	// measurements with. "": there is none.
+	// measurements with. It exports the classes Partition and Limits, too. "": there
+	// is none.
 	Bare string
 
 	// Isolates is how many isolates run the entry on the same Durable Objects,
@@ -244,7 +245,7 @@ func (s *Server) files() (files map[string][]byte, entry string, err error) {
 	entry = "test/worker.js"
 	if o.Bare != "" {
 		entry = "bare.js"
-		files = map[string][]byte{entry: []byte(o.Bare + "\nexport class Partition {}\nexport class Limits {}\n")}
+		files = map[string][]byte{entry: []byte(o.Bare)}
 	} else if o.Worker != nil {
 		entry = "src/worker.js"
 		delete(files, "test/worker.js")

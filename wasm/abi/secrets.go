@@ -11,8 +11,8 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// secret is what a host seals for a guest. It says of which method it is and what the method calls it, so that
-// no secret opens in the place of another one.
+// secret is what a host seals for a guest. It says of which method it is and what the method calls it, so
+// that no secret opens in the place of another one.
 type secret struct {
 	Method string `json:"method"`
 	Name   string `json:"name"`

@@ -13,7 +13,8 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// mask is a Sealer of tests. It hides the claims behind the purpose, so that another purpose does not open them.
+// mask is a Sealer of tests. It hides the claims behind the purpose, so that another purpose does not open
+// them.
 type mask struct{ host.Sealer }
 
 func (mask) Seal(purpose string, claims []byte) ([]byte, error) {

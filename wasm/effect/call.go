@@ -1,6 +1,6 @@
 // Package effect carries the calls of the core's ports over the wire format of package abi. It has both
-// sides. A guest uses Store, Fetcher and Signer, which turn each call of the core into an effect and the reply
-// into the call's result. A host uses Ports, which carry effects out. The two sides are inverse to each
+// sides. A guest uses Store, Fetcher and Signer, which turn each call of the core into an effect and the
+// reply into the call's result. A host uses Ports, which carry effects out. The two sides are inverse to each
 // other.
 package effect
 

@@ -277,7 +277,11 @@ func TestFetchesThatAreExcessive(t *testing.T) {
 			fetch(host.FetchRequest{Body: make([]byte, 2<<20+1)}),
 		},
 		{"a method's name", fetch(host.FetchRequest{For: text(64)}), fetch(host.FetchRequest{For: text(65)})},
-		{"the time of a fetch", fetch(host.FetchRequest{Timeout: year}), fetch(host.FetchRequest{Timeout: year + 1})},
+		{
+			"the time of a fetch",
+			fetch(host.FetchRequest{Timeout: year}),
+			fetch(host.FetchRequest{Timeout: year + 1}),
+		},
 		{"a negative time", fetch(host.FetchRequest{}), fetch(host.FetchRequest{Timeout: -1})},
 	} {
 		c.holds(t)
@@ -317,8 +321,8 @@ func (c limit) holds(t *testing.T) {
 	}
 }
 
-// The self-test asks for a signature with a key that there is not. No host may sign with one of that name, and
-// one that has no keys answers the same.
+// The self-test asks for a signature with a key that there is not. No host may sign with one of that name,
+// and one that has no keys answers the same.
 func TestThereIsNoKeyForTheSelfTest(t *testing.T) {
 	p := &port{}
 	without := p.ports()
@@ -330,7 +334,9 @@ func TestThereIsNoKeyForTheSelfTest(t *testing.T) {
 		"the self-test's key":    {p.ports(), abi.TestKey},
 		"a host without any key": {without, "client"},
 	} {
-		signer := effect.Signer(func(k abi.Kind, body []byte) (abi.Status, []byte) { return c.carry.Do(ctx, k, body) })
+		signer := effect.Signer(func(k abi.Kind, body []byte) (abi.Status, []byte) {
+			return c.carry.Do(ctx, k, body)
+		})
 		if _, err := signer.Sign(ctx, c.key, "ES256", nil); !errors.Is(err, host.ErrNoSuchKey) || p.asked != nil {
 			t.Errorf("%s: %v, asked %v", name, err, p.asked)
 		}

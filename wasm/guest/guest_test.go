@@ -553,7 +553,8 @@ func TestMeasure(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	got, err := abi.ReadTold(all[0].Body)
-	if want := (abi.Told{Method: "bankid", Event: "attempt_failed", Reason: "below"}); err != nil || got != want {
+	want := abi.Told{Method: "bankid", Event: "attempt_failed", Reason: "below"}
+	if err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// PackMethods returns the methods that UnpackMethods turns back into list. Their secrets are plain. Dev is not
-// transferred, because it is the service's.
+// PackMethods returns the methods that UnpackMethods turns back into list. Their secrets are plain. Dev is
+// not transferred, because it is the service's.
 func PackMethods(list []method.Config) []abi.Method {
 	var packed []abi.Method
 	for _, m := range list {

@@ -17,16 +17,15 @@ func TestMethodsComeBack(t *testing.T) {
 		Settings: json.RawMessage(`{"issuer":"https://id.example"}`),
 		Secrets:  map[string]string{"client_secret": "hush"},
 		Keys:     []string{"client", "client-next"},
-		Dev:      true,
 	}
 	v := reflect.ValueOf(full)
 	for i := range v.NumField() {
-		if v.Field(i).IsZero() { // a new member must be transferred as well
-			t.Errorf("the test does not set %s", v.Type().Field(i).Name)
+		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != (name == "Dev") { // a new member must be transferred as well
+			t.Errorf("the test does not set %s, or sets what is the service's", name)
 		}
 	}
 	for name, list := range map[string][]method.Config{
-		"two":  {full, {Name: "sandbox", Kind: "sandbox", Dev: true}},
+		"two":  {full, {Name: "sandbox", Kind: "sandbox"}},
 		"none": nil,
 	} {
 		text, err := json.Marshal(abi.Config{BaseURL: "x", Methods: settings.PackMethods(list)})
@@ -37,7 +36,7 @@ func TestMethodsComeBack(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if back := settings.UnpackMethods(c.Methods, true); !reflect.DeepEqual(back, list) {
+		if back := settings.UnpackMethods(c.Methods); !reflect.DeepEqual(back, list) {
 			t.Errorf("%s: %+v\ncame back as %+v", name, list, back)
 		}
 	}

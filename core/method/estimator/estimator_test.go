@@ -118,7 +118,7 @@ func newWorld(t *testing.T, profile string) *world {
 		Random: &coretest.Random{},
 		Fetch:  w,
 		Sign: func(_ context.Context, key, algorithm string, message []byte) ([]byte, error) {
-			if key != "camera/private_key" || algorithm != "RS256" {
+			if key != "camera_private_key" || algorithm != "RS256" {
 				return nil, fmt.Errorf("asked to sign with %s and %s", key, algorithm)
 			}
 			digest := sha256.Sum256(message)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mime"
 	"strings"
 	"sync"
 	"time"
@@ -135,11 +134,8 @@ func readJSON(what string, body []byte) (web.Object, error) {
 
 // mediaType returns the type of an answer, without its parameters and in lower case.
 func mediaType(answer host.FetchResponse) string {
-	t, _, err := mime.ParseMediaType(answer.Header["Content-Type"])
-	if err != nil {
-		return ""
-	}
-	return t
+	t, _, _ := strings.Cut(answer.Header["Content-Type"], ";")
+	return strings.ToLower(strings.TrimSpace(t))
 }
 
 // Lives of what is kept of the provider.
@@ -151,12 +147,14 @@ const (
 )
 
 // errBurst says that the provider was just asked often enough.
-var errBurst = errors.New("oidc: the provider has not answered the last requests; it is asked again in a few seconds")
+var errBurst = errors.New("oidc: the provider has not answered the last requests; " +
+	"it is asked again in a few seconds")
 
 // kept is a document of the provider that is kept in memory. It may be used concurrently.
 //
-// Nothing waits for the request of another. So that many requests at once do not all ask the provider, at most
-// four begin to ask within five seconds, and only one while the document that has just expired can still serve.
+// Nothing waits for the request of another. So that many requests at once do not all ask the provider, at
+// most four begin to ask within five seconds, and only one while the document that has just expired can still
+// serve.
 type kept[T any] struct {
 	mu    sync.Mutex
 	value T

@@ -3,7 +3,7 @@ package oidc
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/web"
 )
 
 // tokens are what a code is exchanged for.
@@ -25,14 +26,16 @@ const (
 	maxAccess = 8 << 10
 )
 
-// exchange asks the token endpoint (RFC 6749, 4.1.3). The verifier proves that the code belongs to this errand.
-func (c *client) exchange(ctx context.Context, meta metadata, returnURL, code, verifier string) (tokens, error) {
+// exchange asks the token endpoint (RFC 6749, 4.1.3). The verifier proves that the code belongs to this
+// errand.
+func (c *client) exchange(
+	ctx context.Context, meta metadata, returnURL, code, verifier string,
+) (tokens, error) {
 	answer, err := c.post(ctx, "token", meta, meta.token, url.Values{
 		"grant_type":    {"authorization_code"},
 		"code":          {code},
 		"redirect_uri":  {returnURL},
 		"code_verifier": {verifier},
-		"client_id":     {c.clientID},
 	})
 	if err != nil {
 		return tokens{}, err
@@ -108,6 +111,9 @@ const assertionLife = time.Minute
 // assertion is a client assertion (RFC 7523). Its audience is the issuer, so that no other server to which it
 // is shown can use it, unless the provider insists on its token endpoint.
 func (c *client) assertion(ctx context.Context, meta metadata) (string, error) {
+	if c.host.Sign == nil {
+		return "", errors.New("oidc: this service has no private keys to sign a client assertion with")
+	}
 	var id [16]byte
 	if _, err := io.ReadFull(c.host.Random, id[:]); err != nil {
 		return "", fmt.Errorf("oidc: reading randomness: %w", err)
@@ -117,30 +123,24 @@ func (c *client) assertion(ctx context.Context, meta metadata) (string, error) {
 		audience = meta.token
 	}
 	now := c.host.Now()
-	header, err := json.Marshal(struct {
-		Algorithm string `json:"alg"`
-		Type      string `json:"typ"`
-		KeyID     string `json:"kid,omitempty"`
-	}{c.keyAlg, "JWT", c.keyID})
-	if err != nil {
-		return "", err
+	header := web.NewObjectWriter(64)
+	header.Text("alg", c.keyAlg)
+	header.Text("typ", "JWT")
+	if c.keyID != "" {
+		header.Text("kid", c.keyID)
 	}
-	payload, err := json.Marshal(struct {
-		Issuer   string `json:"iss"`
-		Subject  string `json:"sub"`
-		Audience string `json:"aud"`
-		ID       string `json:"jti"`
-		IssuedAt int64  `json:"iat"`
-		Expires  int64  `json:"exp"`
-	}{c.clientID, c.clientID, audience, base64.RawURLEncoding.EncodeToString(id[:]), now.Unix(),
-		now.Add(assertionLife).Unix()})
-	if err != nil {
-		return "", err
-	}
-	message := base64.RawURLEncoding.EncodeToString(header) + "." + base64.RawURLEncoding.EncodeToString(payload)
-	signature, err := c.host.Sign(ctx, c.keyName, c.keyAlg, []byte(message))
+	payload := web.NewObjectWriter(256)
+	payload.Text("iss", c.clientID)
+	payload.Text("sub", c.clientID)
+	payload.Text("aud", audience)
+	payload.Text("jti", base64.RawURLEncoding.EncodeToString(id[:]))
+	payload.Number("iat", now.Unix())
+	payload.Number("exp", now.Add(assertionLife).Unix())
+	encode := base64.RawURLEncoding.EncodeToString
+	message := encode(header.End()) + "." + encode(payload.End())
+	signature, err := c.host.Sign(ctx, c.key, c.keyAlg, []byte(message))
 	if err != nil {
 		return "", fmt.Errorf("oidc: signing the client assertion: %w", err)
 	}
-	return message + "." + base64.RawURLEncoding.EncodeToString(signature), nil
+	return message + "." + encode(signature), nil
 }

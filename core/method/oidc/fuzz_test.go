@@ -45,11 +45,13 @@ func FuzzProvider(f *testing.F) {
 		return `{"id_token":"` + encode([]byte(header)) + "." + encode([]byte(claims)) + "." +
 			encode(make([]byte, 64)) + `","token_type":"Bearer"}`
 	}
-	good := token(`{"alg":"ES256","kid":"1"}`, `{"iss":"https://id.example","aud":"verge","sub":"1","exp":1800000000,`+
-		`"iat":1700000000,"nonce":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","is_over_18":true}`)
+	good := token(`{"alg":"ES256","kid":"1"}`,
+		`{"iss":"https://id.example","aud":"verge","sub":"1","exp":1800000000,`+
+			`"iat":1700000000,"nonce":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","is_over_18":true}`)
 	f.Add(fuzzDiscovery, fuzzKeys, good, "code=x")
 	f.Add(fuzzDiscovery, fuzzKeys, token(`{"alg":"none"}`, `{}`), "code=x&iss=https://id.example")
-	f.Add(fuzzDiscovery, `{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"},{"kty":"OKP","crv":"Ed25519","x":"AA"}]}`, good,
+	f.Add(fuzzDiscovery,
+		`{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"},{"kty":"OKP","crv":"Ed25519","x":"AA"}]}`, good,
 		"code=x")
 	f.Add(fuzzDiscovery, fuzzKeys, `{"error":"invalid_grant"}`, "error=access_denied")
 	f.Add(`{"issuer":"https://id.example"}`, `[]`, `{`, "state=%zz")
@@ -76,7 +78,8 @@ func FuzzProvider(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if u, parseErr := url.Parse(d.Leave.URL); parseErr != nil || u.Scheme != "https" || len(d.Leave.URL) > 2048 {
+		if u, parseErr := url.Parse(d.Leave.URL); parseErr != nil || u.Scheme != "https" ||
+			len(d.Leave.URL) > 2048 {
 			t.Fatalf("the browser is sent to %q", d.Leave.URL)
 		}
 		d, err = m.Act(context.Background(), s, method.Step{Form: form, Back: true, State: d.State})
@@ -92,7 +95,8 @@ func FuzzProvider(f *testing.F) {
 
 // FuzzSettings: what Check lets through, Open opens, and no mistake panics.
 func FuzzSettings(f *testing.F) {
-	f.Add([]byte(`{"issuer":"https://id.example","client_id":"verge","proof":{"claim":["a"],"equals":true,"age":18}}`))
+	f.Add([]byte(`{"issuer":"https://id.example","client_id":"verge",` +
+		`"proof":{"claim":["a"],"equals":true,"age":18}}`))
 	f.Add([]byte(`{"preset":"idura-age","country":"DK","issuer":"https://id.example","client_id":"verge"}`))
 	f.Add([]byte(`{"preset":"govuk-one-login","client_id":"verge","credential":{"did":"did:web:%3A"}}`))
 	f.Add([]byte(`{"proof":[{"require":[{"claim":[""]}]}],"parameters":{"":1},"claims":{},"acr_values":"a b"}`))

@@ -28,8 +28,8 @@ const maxSubject = 255
 //   - The header: alg is one of algorithms, there is no crit and no b64, and typ is JWT if it is there. A key
 //     or an address of a key in the header is not read.
 //   - The signature, by a key of the provider that is for this algorithm.
-//   - iss is the issuer, and aud has this client. azp is this client if it is there, and it is there if aud has
-//     others.
+//   - iss is the issuer, and aud has this client. azp is this client if it is there, and it is there if aud
+//     has others.
 //   - exp is ahead, iat and nbf are not, give or take the leeway. exp and iat are there.
 //   - nonce is the errand's, so that no other login's token fits.
 //   - acr is one of those that were asked for, if any were.
@@ -62,9 +62,9 @@ type rules struct {
 	dated  bool // exp and iat must be there
 }
 
-// verify checks form, header, signature, iss, aud and times of a signed token for this client. golang-jwt does
-// most of it. It does not mind a critical header, a missing iat, or a member that is there twice, so that is
-// looked at first.
+// verify checks form, header, signature, iss, aud and times of a signed token for this client. golang-jwt
+// does most of it. It does not mind a critical header, a missing iat, or a member that is there twice, so
+// that is looked at first.
 func (c *client) verify(raw string, keys keySource, r rules) (claims, error) {
 	head, ok := readJWT(raw)
 	if !ok {

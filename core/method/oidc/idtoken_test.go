@@ -55,7 +55,8 @@ func TestClaimsOfTheIDToken(t *testing.T) {
 		{"aud with a number", set("aud", []any{clientID, 1}), "jwt_claims"},
 		{"aud that is a list of this client", set("aud", []string{clientID}), ""},
 		{"several aud without azp", set("aud", []string{clientID, "another"}), "jwt_azp"},
-		{"several aud, azp another", both(set("aud", []string{clientID, "another"}), set("azp", "another")), "jwt_azp"},
+		{"several aud, azp another", both(set("aud", []string{clientID, "another"}), set("azp", "another")),
+			"jwt_azp"},
 		{"several aud, azp this client", both(set("aud", []string{clientID, "another"}), set("azp", clientID)), ""},
 		{"azp another", set("azp", "another"), "jwt_azp"},
 		{"azp that is a number", set("azp", 1), "jwt_azp"},
@@ -184,24 +185,31 @@ func TestSignatureOfTheIDToken(t *testing.T) {
 		{"ES384", forge(`{"alg":"ES384","kid":"`+esID+`"}`, jwt.SigningMethodES256, esKey), "jwt_alg"},
 		{"no alg", forge(`{"kid":"`+esID+`"}`, jwt.SigningMethodES256, esKey), "jwt_alg"},
 		{"alg that is a list", forge(`{"alg":["ES256"]}`, jwt.SigningMethodES256, esKey), "jwt_alg"},
-		{"RS256 under the id of an EC key", forge(`{"alg":"RS256","kid":"`+esID+`"}`, jwt.SigningMethodRS256, rsKey),
+		{"RS256 under the id of an EC key",
+			forge(`{"alg":"RS256","kid":"`+esID+`"}`, jwt.SigningMethodRS256, rsKey),
 			"jwt_no_key"},
-		{"ES256 under the id of an RSA key", forge(`{"alg":"ES256","kid":"`+rsID+`"}`, jwt.SigningMethodES256, esKey),
+		{"ES256 under the id of an RSA key",
+			forge(`{"alg":"ES256","kid":"`+rsID+`"}`, jwt.SigningMethodES256, esKey),
 			"jwt_no_key"},
-		{"PS256 by a key that is for RS256", forge(`{"alg":"PS256","kid":"`+rsID+`"}`, jwt.SigningMethodPS256, rsKey),
+		{"PS256 by a key that is for RS256",
+			forge(`{"alg":"PS256","kid":"`+rsID+`"}`, jwt.SigningMethodPS256, rsKey),
 			"jwt_no_key"},
-		{"RS256 by a key that is for RS256", forge(`{"alg":"RS256","kid":"`+rsID+`"}`, jwt.SigningMethodRS256, rsKey), ""},
+		{"RS256 by a key that is for RS256",
+			forge(`{"alg":"RS256","kid":"`+rsID+`"}`, jwt.SigningMethodRS256, rsKey), ""},
 		{"a foreign key", forge(es(""), jwt.SigningMethodES256, foreign), "jwt_signature"},
 		{"jwk in the header", forge(es(`,"jwk":{"kty":"EC","crv":"P-256","x":"`+raw64(foreignPoint[1:33])+
 			`","y":"`+raw64(foreignPoint[33:])+`"}`), jwt.SigningMethodES256, foreign), "jwt_signature"},
-		{"jku and x5u in the header", forge(es(`,"jku":"https://attacker.example/keys","x5u":"https://attacker.example/c"`),
-			jwt.SigningMethodES256, foreign), "jwt_signature"},
+		{"jku and x5u in the header",
+			forge(es(`,"jku":"https://attacker.example/keys","x5u":"https://attacker.example/c"`),
+				jwt.SigningMethodES256, foreign), "jwt_signature"},
 		{"jku in the header of a good token", forge(es(`,"jku":"https://attacker.example/keys"`),
 			jwt.SigningMethodES256, esKey), ""},
 		{"a member of the header twice", forge(es(`,"alg":"ES256"`), jwt.SigningMethodES256, esKey), "jwt_header"},
 		{"a header that is a list", forge(`[]`, jwt.SigningMethodES256, esKey), "jwt_header"},
 
-		{"a claim twice", claims(func(p []byte) string { return strings.Replace(string(p), "{", `{"is_over_18":false,`, 1) }),
+		{"a claim twice", claims(func(p []byte) string {
+			return strings.Replace(string(p), "{", `{"is_over_18":false,`, 1)
+		}),
 			"jwt_claims"},
 		{"a claim twice by an escape", claims(func(p []byte) string {
 			return strings.Replace(string(p), "{", `{"is_over_1\u0038":false,`, 1)
@@ -226,7 +234,8 @@ func TestSignatureOfTheIDToken(t *testing.T) {
 			return token[:len(token)-1] + digits[last|1:last|1+1]
 		}, "jwt_form"},
 		{"a space in front", func(token string) string { return " " + token }, "jwt_form"},
-		{"no signature", func(token string) string { return token[:strings.LastIndexByte(token, '.')+1] }, "jwt_form"},
+		{"no signature", func(token string) string { return token[:strings.LastIndexByte(token, '.')+1] },
+			"jwt_form"},
 		{"a signature cut by a byte", func(token string) string { return token[:len(token)-2] }, "jwt_signature"},
 		{"a DER signature", func(token string) string {
 			signed := token[:strings.LastIndexByte(token, '.')]
@@ -261,8 +270,10 @@ func TestSignatureOfTheIDToken(t *testing.T) {
 // TestKeySets has the rows of keys that must not check a signature. The token is good; the set decides.
 func TestKeySets(t *testing.T) {
 	w := newWalk(t, oidctest.Config{Clients: []oidctest.Client{{ID: clientID, Secret: secret}}}, nil)
-	r := newWalk(t, oidctest.Config{Clients: []oidctest.Client{{ID: clientID, Secret: secret, Algorithm: "RS256"}}}, nil)
-	ed := newWalk(t, oidctest.Config{Clients: []oidctest.Client{{ID: clientID, Secret: secret, Algorithm: "EdDSA"}}}, nil)
+	signing := func(algorithm string) oidctest.Config {
+		return oidctest.Config{Clients: []oidctest.Client{{ID: clientID, Secret: secret, Algorithm: algorithm}}}
+	}
+	r, ed := newWalk(t, signing("RS256"), nil), newWalk(t, signing("EdDSA"), nil)
 	type jwk = map[string]any
 	edit := func(f func(k jwk)) func(k jwk) []any { return func(k jwk) []any { f(k); return []any{k} } }
 	set := func(name string, v any) func(k jwk) []any { return edit(func(k jwk) { k[name] = v }) }
@@ -285,7 +296,8 @@ func TestKeySets(t *testing.T) {
 		{"alg of another type", w, set("alg", "RS256"), "jwt_no_key"},
 		{"alg that is a number", w, set("alg", 1), "jwt_no_key"},
 		{"another curve", w, set("crv", "P-384"), "jwt_no_key"},
-		{"oct", w, func(k jwk) []any { return []any{jwk{"kty": "oct", "k": "AAAA", "kid": k["kid"]}} }, "jwt_no_key"},
+		{"oct", w, func(k jwk) []any { return []any{jwk{"kty": "oct", "k": "AAAA", "kid": k["kid"]}} },
+			"jwt_no_key"},
 		{"a point off the curve", w, set("x", raw64(make([]byte, 32))), "jwt_no_key"},
 		{"a coordinate of 33 bytes", w, edit(func(k jwk) { k["x"] = "AA" + k["x"].(string) }), "jwt_no_key"},
 		{"a padded coordinate", w, edit(func(k jwk) { k["x"] = k["x"].(string) + "=" }), "jwt_no_key"},
@@ -326,5 +338,33 @@ func TestKeySets(t *testing.T) {
 				wantRefusal(t, c.rule, d, err, c.reason)
 			}
 		})
+	}
+}
+
+// TestNoKeyID: a token without a key id is good only if one key can be meant.
+func TestNoKeyID(t *testing.T) {
+	w := newWalk(t, oidctest.Config{}, nil)
+	w.provider.Tamper(func(h, _ map[string]any) { delete(h, "kid") })
+	own := w.provider.KeySet()["keys"].([]any)[0].(map[string]any)
+	other := map[string]any{"kty": "OKP", "crv": "Ed25519", "x": raw64(make([]byte, 32)), "kid": "ed"}
+	second := newWalk(t, oidctest.Config{}, nil).provider.KeySet()["keys"].([]any)[0].(map[string]any)
+	second["kid"] = "second"
+	for _, c := range []struct {
+		rule   string
+		keys   []any
+		reason string // "": it is accepted
+	}{
+		{"one key", []any{own}, ""},
+		{"one key of the algorithm, another of another one", []any{other, own}, ""},
+		{"two keys of the algorithm", []any{own, second}, "jwt_no_key"},
+	} {
+		w.open()
+		w.provider.Fault(oidctest.KeysPath, oidctest.Fault{Body: string(encode(t, map[string]any{"keys": c.keys}))})
+		d, err := w.login()
+		if c.reason == "" {
+			wantVerdict(t, c.rule, d, err, method.Approved)
+		} else {
+			wantRefusal(t, c.rule, d, err, c.reason)
+		}
 	}
 }

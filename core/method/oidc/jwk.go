@@ -173,7 +173,8 @@ func readRSA(c claims) (*rsa.PublicKey, bool) {
 	for _, b := range e {
 		public.E = public.E<<8 | int(b)
 	}
-	if public.N.BitLen() < minRSA || public.N.Bit(0) == 0 || public.E < 3 || public.E%2 == 0 || public.E >= 1<<31-1 {
+	if public.N.BitLen() < minRSA || public.N.Bit(0) == 0 || public.E < 3 || public.E%2 == 0 ||
+		public.E >= 1<<31-1 {
 		return nil, false
 	}
 	return public, true

@@ -29,8 +29,8 @@ const Name = "oidc"
 var Kind = method.Kind{
 	Name:    Name,
 	Level:   "L2",
-	Secrets: []string{SecretName},
-	Keys:    []string{keyFile},
+	Secrets: []string{secretName},
+	Keys:    []string{keyName},
 	Check: func(c method.Config) (wrong problem.List) {
 		_, wrong = readSettings(c)
 		return wrong

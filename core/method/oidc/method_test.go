@@ -26,8 +26,10 @@ func TestLogin(t *testing.T) {
 		{"contract 36: client_secret_basic by default", oidctest.Config{}, nil},
 		{"contract 36: client_secret_post", oidctest.Config{Clients: client("client_secret_post", "")},
 			settings{"client_auth": "client_secret_post"}},
-		{"contract 36: private_key_jwt by default with a key", oidctest.Config{Clients: client("private_key_jwt", "")}, nil},
-		{"private_key_jwt for the token endpoint's address", oidctest.Config{Clients: client("private_key_jwt", "")},
+		{"contract 36: private_key_jwt by default with a key",
+			oidctest.Config{Clients: client("private_key_jwt", "")}, nil},
+		{"private_key_jwt for the token endpoint's address",
+			oidctest.Config{Clients: client("private_key_jwt", "")},
 			settings{"key_audience": "token_endpoint", "key_id": "client-1"}},
 		{"contract 36: RS256", oidctest.Config{Clients: client("", "RS256")}, nil},
 		{"contract 36: PS256", oidctest.Config{Clients: client("", "PS256")}, nil},
@@ -172,7 +174,8 @@ func TestReturn(t *testing.T) {
 		reason string
 		step   bool // there is no such step: 400
 	}{
-		{"mix-up: iss of another provider", false, set("iss", "https://attacker.example"), "return_iss_differs", true},
+		{"mix-up: iss of another provider", false, set("iss", "https://attacker.example"), "return_iss_differs",
+			true},
 		{"mix-up: iss of another provider, not announced", true, set("iss", "https://attacker.example"),
 			"return_iss_differs", true},
 		{"mix-up: iss that is empty", true, set("iss", ""), "return_iss_differs", true},
@@ -248,7 +251,8 @@ func TestForeignCodes(t *testing.T) {
 	wantRefusal(t, "an ID token of another session: nonce", d, err, "jwt_nonce")
 	w.provider.Tamper(nil)
 
-	for _, state := range [][]byte{nil, {}, mine.State[1:], append(mine.State, 0), append([]byte{9}, mine.State[1:]...)} {
+	other := append([]byte{9}, mine.State[1:]...)
+	for _, state := range [][]byte{nil, {}, mine.State[1:], append(mine.State, 0), other} {
 		d, err = w.back(state, query)
 		wantRefusal(t, "a state of another release", d, err, "return_state_unread")
 	}
@@ -359,7 +363,8 @@ func TestUserinfoAnswers(t *testing.T) {
 			"userinfo_sub_differs"},
 		{"no sub", oidctest.Fault{Body: `{"is_over_18":true}`}, "userinfo_sub_differs"},
 		{"a sub that is a number", oidctest.Fault{Body: `{"sub":1,"is_over_18":true}`}, "userinfo_sub_differs"},
-		{"wrong type", oidctest.Fault{Type: "text/html", Body: `{"sub":"person-1","is_over_18":true}`}, "media_type"},
+		{"wrong type", oidctest.Fault{Type: "text/html", Body: `{"sub":"person-1","is_over_18":true}`},
+			"media_type"},
 		{"JSON that says it is a token", oidctest.Fault{Type: "application/jwt", Body: `{"sub":"person-1"}`},
 			"jwt_form"},
 		{"an unsigned token", oidctest.Fault{Type: "application/jwt",
@@ -406,7 +411,8 @@ func TestUserinfoAnswers(t *testing.T) {
 func TestAgeThatNothingProves(t *testing.T) {
 	w := newWalk(t, oidctest.Config{}, nil)
 	w.session.MinimumAge = 19
-	if err := w.method.Begin(context.Background(), w.session); err == nil || !strings.Contains(err.Error(), "19") {
+	if err := w.method.Begin(context.Background(), w.session); err == nil || !strings.Contains(err.Error(),
+		"19") {
 		t.Errorf("Begin: %v", err)
 	}
 	if d, err := w.leave(); err == nil {
@@ -423,4 +429,47 @@ func TestAddressTooLong(t *testing.T) {
 	}
 	w = newWalk(t, oidctest.Config{Pushed: true}, settings{"claims": long})
 	w.mustLeave()
+}
+
+// TestSigningFails: without its key a method decides nothing.
+func TestSigningFails(t *testing.T) {
+	clients := []oidctest.Client{{ID: clientID, Auth: "private_key_jwt"}}
+	for rule, sign := range map[string]func(context.Context, string, string, []byte) ([]byte, error){
+		"no keys at all": nil,
+		"a key that is not there": func(context.Context, string, string, []byte) ([]byte, error) {
+			return nil, errors.New("there is no such key")
+		},
+	} {
+		w := newWalk(t, oidctest.Config{Clients: clients}, nil)
+		w.host.Sign = sign
+		w.open()
+		if d, err := w.login(); err == nil || d.Verdict != method.Unclassified {
+			t.Errorf("%s: %+v, %v", rule, d, err)
+		}
+	}
+	w := newWalk(t, oidctest.Config{Clients: clients}, nil)
+	w.host.Sign = func(context.Context, string, string, []byte) ([]byte, error) { return make([]byte, 64), nil }
+	w.open()
+	d, err := w.login()
+	wantRefusal(t, "a signature by another key", d, err, "token_error_invalid_client")
+}
+
+// TestAssertionIsNew: each request has an assertion of its own, so that nobody can send one again.
+func TestAssertionIsNew(t *testing.T) {
+	w := newWalk(t, oidctest.Config{PushedOnly: true,
+		Clients: []oidctest.Client{{ID: clientID, Auth: "private_key_jwt"}}}, nil)
+	d, err := w.login()
+	wantVerdict(t, "a login", d, err, method.Approved)
+	seen := map[string]bool{}
+	for _, r := range w.provider.Requests() {
+		if a := r.Form.Get("client_assertion"); a != "" {
+			seen[a] = true
+		}
+		if r.Form.Has("client_secret") || r.Header.Get("Authorization") != "" {
+			t.Errorf("%s has another authentication as well", r.Path)
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("two requests have %d assertions", len(seen))
+	}
 }

@@ -22,8 +22,10 @@ type vector struct {
 	Scope      string            `json:"scope"`       // "": not looked at
 	Parameters map[string]string `json:"parameters"`
 
-	Claims     map[string]any `json:"claims"`
-	Credential map[string]any `json:"credential"` // in the claim that the preset names; iss, aud, sub, iat, exp are added
+	Claims map[string]any `json:"claims"`
+
+	// Credential is in the claim that the preset names. The test adds iss, aud, sub, iat and exp.
+	Credential map[string]any `json:"credential"`
 
 	Verdict string `json:"verdict"`
 	Refused string `json:"refused"` // the reason, instead of a verdict
@@ -161,7 +163,8 @@ func TestCredentialKeys(t *testing.T) {
 					"issuer": "https://identity.account.gov.uk/", "did": w.provider.DID()}})
 			w.open()
 			w.provider.Answer(oidctest.Answer{Claims: map[string]any{coreIdentity: w.credential(map[string]any{
-				"vot": "P2", "vc": settings{"credentialSubject": settings{"birthDate": []any{settings{"value": "1990-01-01"}}}},
+				"vot": "P2",
+				"vc":  settings{"credentialSubject": settings{"birthDate": []any{settings{"value": "1990-01-01"}}}},
 			})}})
 			id, _ := w.provider.Key("ES256")
 			document := map[string]any{"id": w.provider.DID(), "assertionMethod": []any{map[string]any{

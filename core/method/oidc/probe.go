@@ -49,8 +49,8 @@ func (r *Report) bad(format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{false, fmt.Sprintf(format, args...)})
 }
 
-// Probe asks the provider of a configured method what it offers, and looks whether it knows the client and the
-// return address. No user takes part. An error says that the method cannot work now.
+// Probe asks the provider of a configured method what it offers, and looks whether it knows the client and
+// the return address. No user takes part. An error says that the method cannot work now.
 func Probe(ctx context.Context, config method.Config, h method.Host, returnURL string) (Report, error) {
 	opened, err := open(config, h)
 	if err != nil {
@@ -198,8 +198,8 @@ func (c *client) probeReturn(ctx context.Context, r *Report, meta metadata, retu
 	case err != nil:
 		r.bad("the authorization endpoint cannot be asked: %v", err)
 	case own.refuses && other.refuses:
-		r.bad("the return address %s is likely not registered: the authorization endpoint answered %d",
-			returnURL, own.status)
+		r.bad("the return address %s is likely not registered: the authorization endpoint answers %d, as it does "+
+			"for an address that nobody has registered", returnURL, own.status)
 	case own.refuses:
 		r.bad("the authorization endpoint refuses a login with status %d", own.status)
 	case own.returns != "":

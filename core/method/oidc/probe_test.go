@@ -23,18 +23,24 @@ func TestProbe(t *testing.T) {
 		good, bad string // what a finding of that kind says; "": there is no bad one
 	}{
 		{"all is well", oidctest.Config{}, nil, returnURL, nil, "is likely registered", ""},
-		{"the client is accepted", oidctest.Config{}, nil, returnURL, nil, "the token endpoint accepts the client", ""},
-		{"the way to authenticate is offered", oidctest.Config{}, nil, returnURL, nil, "offers client_secret_basic", ""},
-		{"a return address that is not registered", oidctest.Config{}, nil, elsewhere, nil, "", "likely not registered"},
+		{"the client is accepted", oidctest.Config{}, nil, returnURL, nil,
+			"the token endpoint accepts the client", ""},
+		{"the way to authenticate is offered", oidctest.Config{}, nil, returnURL, nil,
+			"offers client_secret_basic", ""},
+		{"a return address that is not registered", oidctest.Config{}, nil, elsewhere, nil, "",
+			"likely not registered"},
 		{"another secret", oidctest.Config{}, nil, returnURL,
-			func(w *walk) { w.config.Secrets = map[string]string{"client_secret": "another"} }, "", "does not accept the client"},
+			func(w *walk) { w.config.Secrets = map[string]string{"client_secret": "another"} }, "",
+			"does not accept the client"},
 		{"another client", oidctest.Config{}, settings{"client_id": "another"}, returnURL, nil, "",
 			"does not accept the client"},
-		{"pushed requests: all is well", oidctest.Config{PushedOnly: true}, nil, returnURL, nil, "took a pushed request", ""},
+		{"pushed requests: all is well", oidctest.Config{PushedOnly: true}, nil, returnURL, nil,
+			"took a pushed request", ""},
 		{"pushed requests: another return address", oidctest.Config{PushedOnly: true}, nil, elsewhere, nil, "",
 			"not registered"},
 		{"pushed requests: another secret", oidctest.Config{PushedOnly: true}, nil, returnURL,
-			func(w *walk) { w.config.Secrets = map[string]string{"client_secret": "another"} }, "", "does not accept the client"},
+			func(w *walk) { w.config.Secrets = map[string]string{"client_secret": "another"} }, "",
+			"does not accept the client"},
 		{"pushed requests: 500", oidctest.Config{PushedOnly: true}, nil, returnURL,
 			func(w *walk) { w.provider.Fault(oidctest.PushPath, oidctest.Fault{Status: 500}) }, "", "failed"},
 		{"a provider that sends the browser back with an error", oidctest.Config{}, nil, returnURL,
@@ -58,11 +64,13 @@ func TestProbe(t *testing.T) {
 			w.provider.Fault(oidctest.LoginPath, oidctest.Fault{Type: "text/html", Fill: 100 << 10})
 		}, "cannot tell", ""},
 		{"a credential's keys that are there", oidctest.Config{}, nil, returnURL, func(w *walk) {
-			w.config.Settings = encode(w.t, settings{"issuer": w.provider.URL, "client_id": clientID, "proof": plainProof,
+			w.config.Settings = encode(w.t, settings{"issuer": w.provider.URL, "client_id": clientID,
+				"proof":      plainProof,
 				"credential": settings{"claim": []string{"a"}, "issuer": "i", "did": w.provider.DID()}})
 		}, "has 1 keys", ""},
 		{"a credential's keys that are not there", oidctest.Config{}, nil, returnURL, func(w *walk) {
-			w.config.Settings = encode(w.t, settings{"issuer": w.provider.URL, "client_id": clientID, "proof": plainProof,
+			w.config.Settings = encode(w.t, settings{"issuer": w.provider.URL, "client_id": clientID,
+				"proof":      plainProof,
 				"credential": settings{"claim": []string{"a"}, "issuer": "i", "did": w.provider.DID()}})
 			w.provider.Fault(oidctest.DIDPath, oidctest.Fault{Status: 404})
 		}, "", "cannot be read"},
@@ -114,7 +122,8 @@ func TestProbeFails(t *testing.T) {
 		t.Errorf("a provider whose keys cannot be read: %+v", r)
 	}
 	w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Drop: true})
-	if r, err := oidc.Probe(context.Background(), w.config, w.host, returnURL); err == nil || r.Issuer != w.provider.URL {
+	if r, err := oidc.Probe(context.Background(), w.config, w.host, returnURL); err == nil ||
+		r.Issuer != w.provider.URL {
 		t.Errorf("a provider that is not there: %+v, %v", r, err)
 	}
 	w.config.Settings = nil

@@ -59,8 +59,8 @@ func (s *settings) highest() string {
 // does not say yes. Unclassified: something is absent.
 //
 // A value of another type, such as the text "true" for true, does not say yes. Where a path leads through a
-// list, each element must say yes: a list of dates of birth means that the provider does not know which one is
-// right, and of two statements the better one must not be picked.
+// list, each element must say yes: a list of dates of birth means that the provider does not know which one
+// is right, and of two statements the better one must not be picked.
 func (p proof) judge(claims web.Object, minimumAge int, now time.Time) method.Verdict {
 	says := func(v web.Value) bool { return sameValue(v, p.equals) }
 	if p.birthdate {
@@ -131,8 +131,8 @@ func sameValue(a, b web.Value) bool {
 	return okX && okY && x == y
 }
 
-// bornBy reports whether a claim is a plausible date of birth of somebody who has had the birthday of that age.
-// The calendar is UTC's. Who was born on 29 February has the birthday on 1 March in other years. A date
+// bornBy reports whether a claim is a plausible date of birth of somebody who has had the birthday of that
+// age. The calendar is UTC's. Who was born on 29 February has the birthday on 1 March in other years. A date
 // without its year, which OpenID Connect allows, proves nothing.
 func bornBy(v web.Value, age int, now time.Time) bool {
 	text, _ := v.Text()

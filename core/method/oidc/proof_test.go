@@ -60,8 +60,10 @@ func TestClaimThatSaysSo(t *testing.T) {
 		{"its end is absent", in(in2("b", map[string]any{"d": true})), method.Unclassified},
 		{"the names joined", map[string]any{"a.b.c": true}, method.Unclassified},
 		{"over 21 does not answer over 18", map[string]any{"is_over_21": true}, method.Unclassified},
-		{"a list on the way, all say yes", in([]any{in2("b", in2("c", true)), in2("b", in2("c", true))}), method.Approved},
-		{"a list on the way, one says no", in([]any{in2("b", in2("c", true)), in2("b", in2("c", false))}), method.Rejected},
+		{"a list on the way, all say yes", in([]any{in2("b", in2("c", true)), in2("b", in2("c", true))}),
+			method.Approved},
+		{"a list on the way, one says no", in([]any{in2("b", in2("c", true)), in2("b", in2("c", false))}),
+			method.Rejected},
 		{"a list on the way, one says nothing", in([]any{in2("b", in2("c", true)), in2("b", 0)}), method.Rejected},
 		{"an empty list on the way", in([]any{}), method.Unclassified},
 	} {
@@ -86,7 +88,8 @@ func TestBirthdate(t *testing.T) {
 		{"on the birthday", "2026-11-20T00:00:00Z", "2008-11-20", 18, method.Approved},
 		{"one second before it", "2026-11-19T23:59:59Z", "2008-11-20", 18, method.Rejected},
 		{"one day short of the age", "2026-11-20T12:00:00Z", "2008-11-21", 18, method.Rejected},
-		{"the day has come east of Greenwich, not in UTC", "2026-11-20T01:00:00+14:00", "2008-11-20", 18, method.Rejected},
+		{"the day has come east of Greenwich, not in UTC", "2026-11-20T01:00:00+14:00", "2008-11-20", 18,
+			method.Rejected},
 		{"an earlier month", "2026-11-20T12:00:00Z", "2008-10-31", 18, method.Approved},
 		{"a later month", "2026-11-20T12:00:00Z", "2008-12-01", 18, method.Rejected},
 		{"born on 29 February, on 28 February", "2026-02-28T23:59:59Z", "2008-02-29", 18, method.Rejected},
@@ -108,8 +111,10 @@ func TestBirthdate(t *testing.T) {
 		{"a number", "2026-11-20T12:00:00Z", 19700101, 18, method.Rejected},
 		{"empty", "2026-11-20T12:00:00Z", "", 18, method.Rejected},
 		{"null", "2026-11-20T12:00:00Z", nil, 18, method.Unclassified},
-		{"two dates, both old enough", "2026-11-20T12:00:00Z", []any{"1970-01-01", "1971-01-01"}, 18, method.Approved},
-		{"two dates, one too young", "2026-11-20T12:00:00Z", []any{"1970-01-01", "2015-01-01"}, 18, method.Rejected},
+		{"two dates, both old enough", "2026-11-20T12:00:00Z", []any{"1970-01-01", "1971-01-01"}, 18,
+			method.Approved},
+		{"two dates, one too young", "2026-11-20T12:00:00Z", []any{"1970-01-01", "2015-01-01"}, 18,
+			method.Rejected},
 	} {
 		now, err := time.Parse(time.RFC3339, c.now)
 		if err != nil {

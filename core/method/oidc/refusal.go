@@ -51,8 +51,8 @@ const (
 
 func refused(reason string) error { return &method.Refusal{Reason: reason} }
 
-// returnErrors are the errors of an authorization endpoint by the name that OAuth and OpenID Connect give them.
-// The value is the reason. What is not here is otherAnswer, so that no log repeats the browser's text.
+// returnErrors are the errors of an authorization endpoint by the name that OAuth and OpenID Connect give
+// them. The value is the reason. What is not here is otherAnswer, so that no log repeats the browser's text.
 var returnErrors = map[string]string{
 	"invalid_request":                   "return_error_invalid_request",
 	"unauthorized_client":               "return_error_unauthorized_client",

@@ -16,8 +16,8 @@ import (
 // maxAddress is the most bytes of an address that the browser is sent to (method.Leave).
 const maxAddress = 2048
 
-// leave returns the address that the browser goes to. Where the provider takes pushed requests (RFC 9126), the
-// address has nothing but a reference, so that the user can neither read nor change what is asked.
+// leave returns the address that the browser goes to. Where the provider takes pushed requests (RFC 9126),
+// the address has nothing but a reference, so that the user can neither read nor change what is asked.
 func (c *client) leave(ctx context.Context, s method.Session, e errand) (string, error) {
 	p, err := c.proofFor(s.MinimumAge)
 	if err != nil {

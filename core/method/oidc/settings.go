@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
@@ -14,10 +14,10 @@ import (
 	"github.com/verge-id/verge/core/weburl"
 )
 
-// Names of the secret, and of the ways to authenticate as OpenID Connect names them.
+// Names of the secret and of the key, and of the ways to authenticate as OpenID Connect names them.
 const (
-	SecretName = "client_secret"
-	keyFile    = "private_key"
+	secretName = "client_secret"
+	keyName    = "private_key"
 
 	authBasic = "client_secret_basic"
 	authPost  = "client_secret_post"
@@ -34,7 +34,7 @@ type settings struct {
 
 	auth     string // client_auth; default: by what is given
 	secret   string
-	keyName  string // of Host.Sign
+	key      string // of Host.Sign
 	keyAlg   string // key_alg; default ES256
 	keyID    string // key_id: what the provider calls the key; "" is not sent
 	audience string // key_audience: issuer (default) or token_endpoint, for providers that insist on it
@@ -144,7 +144,8 @@ func (r *reader) path(name string) []string {
 	path := texts(v)
 	list, _ := v.List()
 	if len(path) == 0 || len(path) != len(list) || len(path) > maxElements || slices.Contains(path, "") {
-		r.add(name, "it must be a list of 1 to %d names that lead to the claim, such as [\"is_over_18\"]", maxElements)
+		r.add(name, "it must be a list of 1 to %d names that lead to the claim, such as [\"is_over_18\"]",
+			maxElements)
 		return nil
 	}
 	return path
@@ -201,29 +202,32 @@ func readObject(raw json.RawMessage) (web.Object, error) {
 	return web.ReadObject(raw)
 }
 
-// readAuth chooses the way to authenticate and checks that it has what it needs. No problem repeats the secret.
+// readAuth chooses the way to authenticate and checks that it has what it needs. No problem repeats the
+// secret.
 func (s *settings) readAuth(r *reader, c method.Config) {
-	s.secret = c.Secrets[SecretName]
-	for name := range maps.Keys(c.Secrets) {
-		if name != SecretName {
-			r.add(name, "there is no such secret; the only one is %s", SecretName)
+	s.secret = c.Secrets[secretName]
+	for name := range c.Secrets {
+		if name != secretName {
+			r.add(name, "there is no such secret; the only one is %s", secretName)
 		}
 	}
-	if len(s.secret) > maxSecret || strings.ContainsFunc(s.secret, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		r.add(SecretName, "it must have at most %d bytes and no control characters, such as a line break", maxSecret)
+	if len(s.secret) > maxSecret || strings.ContainsFunc(s.secret, unicode.IsControl) {
+		r.add(secretName, "it must have at most %d bytes and no control characters, such as a line break",
+			maxSecret)
 	}
-	if len(c.Keys) > 1 {
-		r.add("private_key", "there are %d; give one", len(c.Keys))
-	}
-	if len(c.Keys) > 0 {
-		s.keyName = c.KeyName(c.Keys[0])
+	for _, name := range c.Keys {
+		if name != keyName {
+			r.add(name, "there is no such key; the only one is %s", keyName)
+			continue
+		}
+		s.key = c.KeyName(name)
 	}
 
 	s.keyAlg = r.oneOf("key_alg", "ES256", "RS256", "PS256", "EdDSA")
 	s.keyID = r.text("key_id")
 	s.audience = r.oneOf("key_audience", "issuer", "token_endpoint")
 	byDefault := authBasic
-	if s.secret == "" && s.keyName != "" {
+	if s.secret == "" && s.key != "" {
 		byDefault = authKey
 	}
 	s.auth = byDefault
@@ -231,12 +235,12 @@ func (s *settings) readAuth(r *reader, c method.Config) {
 		s.auth = r.oneOf("client_auth", authBasic, authPost, authKey)
 	}
 	switch {
-	case s.secret == "" && s.keyName == "":
+	case s.secret == "" && s.key == "":
 		r.add("client_auth", "the provider must know the client; give client_secret_file or private_key_file")
-	case s.secret != "" && s.keyName != "" && !r.o.Has("client_auth"):
+	case s.secret != "" && s.key != "" && !r.o.Has("client_auth"):
 		r.add("client_auth", "there is a secret and a private key; name the way that the provider expects: "+
 			"%s, %s or %s", authBasic, authPost, authKey)
-	case s.auth == authKey && s.keyName == "":
+	case s.auth == authKey && s.key == "":
 		r.add("client_auth", "%s needs private_key_file", authKey)
 	case s.auth != authKey && s.secret == "":
 		r.add("client_auth", "%s needs client_secret_file", s.auth)
@@ -252,7 +256,8 @@ func (s *settings) readClaims(r *reader) {
 	var short bytes.Buffer
 	_, ok := v.Object()
 	if err := json.Compact(&short, []byte(v.JSON())); err != nil || !ok || short.Len() > maxClaims {
-		r.add("claims", "it must be a table of at most %d bytes, such as {\"id_token\":{\"birthdate\":null}}", maxClaims)
+		r.add("claims", "it must be a table of at most %d bytes, such as {\"id_token\":{\"birthdate\":null}}",
+			maxClaims)
 		return
 	}
 	s.claims = short.String()
@@ -282,7 +287,7 @@ func (s *settings) readParameters(r *reader) {
 			r.add("parameters."+name, "Verge sets it itself; leave it out")
 		case name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "":
 			r.add("parameters", "%q is no name of a parameter", name)
-		case !ok || len(text) > maxText || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }):
+		case !ok || len(text) > maxText || strings.ContainsFunc(text, unicode.IsControl):
 			r.add("parameters."+name, "it must be a text of at most %d bytes", maxText)
 		}
 		s.parameters = append(s.parameters, [2]string{name, text})
@@ -304,7 +309,8 @@ func (s *settings) readCredential(r *reader) {
 	s.credential = &credential{inner.path("claim"), inner.text("issuer"), inner.text("did")}
 	inner.required("issuer", s.credential.issuer, true, "who signs the claim is missing")
 	_, ok = didDocument(s.credential.did, s.dev)
-	inner.required("did", s.credential.did, ok, "it must be did:web: and a host, such as did:web:identity.example")
+	inner.required("did", s.credential.did, ok,
+		"it must be did:web: and a host, such as did:web:identity.example")
 	inner.unknown()
 }
 

@@ -100,7 +100,8 @@ func TestSettings(t *testing.T) {
 		{"a condition that is a text", proof(settings{"require": []string{"a"}}), "proof.require[0].claim"},
 		{"conditions that are a table", proof(settings{"require": settings{}}), "proof.require"},
 		{"an unknown member of a proof", proof(settings{"ages": 18}), "proof.ages"},
-		{"the second proof of a list", settings{"proof": []any{plainProof, settings{"claim": []string{"a"}, "equals": 1}}},
+		{"the second proof of a list", settings{"proof": []any{plainProof, settings{"claim": []string{"private_key"},
+			"equals": 1}}},
 			"proof[1].age"},
 
 		{"a credential", credential(nil), ""},
@@ -151,15 +152,20 @@ func TestClientSettings(t *testing.T) {
 	}{
 		{"nothing", nil, nil, nil, "client_auth"},
 		{"a secret", map[string]string{"client_secret": secret}, nil, nil, ""},
-		{"a secret for client_secret_post", map[string]string{"client_secret": secret}, nil, "client_secret_post", ""},
-		{"a key", nil, []string{"client_key"}, nil, ""},
-		{"a key for a secret's way", nil, []string{"client_key"}, "client_secret_basic", "client_auth"},
-		{"two keys", nil, []string{"a", "b"}, nil, "private_key"},
-		{"both, and nothing says which", map[string]string{"client_secret": secret}, []string{"a"}, nil, "client_auth"},
-		{"both, and client_auth says which", map[string]string{"client_secret": secret}, []string{"a"}, "private_key_jwt", ""},
+		{"a secret for client_secret_post", map[string]string{"client_secret": secret}, nil, "client_secret_post",
+			""},
+		{"a key", nil, []string{"private_key"}, nil, ""},
+		{"a key for a secret's way", nil, []string{"private_key"}, "client_secret_basic", "client_auth"},
+		{"another key", nil, []string{"private_key", "other"}, nil, "other"},
+		{"both, and nothing says which", map[string]string{"client_secret": secret}, []string{"private_key"}, nil,
+			"client_auth"},
+		{"both, and client_auth says which", map[string]string{"client_secret": secret}, []string{"private_key"},
+			"private_key_jwt", ""},
 		{"another secret", map[string]string{"client_secret": secret, "token": "x"}, nil, nil, "token"},
-		{"a secret with a line break", map[string]string{"client_secret": secret + "\n"}, nil, nil, "client_secret"},
-		{"a secret of 1,025 bytes", map[string]string{"client_secret": strings.Repeat("x", 1025)}, nil, nil, "client_secret"},
+		{"a secret with a line break", map[string]string{"client_secret": secret + "\n"}, nil, nil,
+			"client_secret"},
+		{"a secret of 1,025 bytes", map[string]string{"client_secret": strings.Repeat("x", 1025)}, nil, nil,
+			"client_secret"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			config := configured(t, settings{"client_auth": c.auth})

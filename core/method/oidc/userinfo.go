@@ -12,7 +12,9 @@ import (
 
 // fetchUserinfo returns what the userinfo endpoint says of the ID token's subject (OpenID Connect Core, 5.3).
 // The answer is JSON, or a token that the provider has signed for this client.
-func (c *client) fetchUserinfo(ctx context.Context, meta metadata, granted tokens, idToken claims) (claims, error) {
+func (c *client) fetchUserinfo(
+	ctx context.Context, meta metadata, granted tokens, idToken claims,
+) (claims, error) {
 	if granted.access == "" {
 		return claims{}, fmt.Errorf("oidc: the token endpoint's answer: %w", refused(noAccess))
 	}

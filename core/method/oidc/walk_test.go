@@ -137,7 +137,7 @@ func newWalk(t *testing.T, c oidctest.Config, own settings) *walk {
 	maps.DeleteFunc(all, func(_ string, v any) bool { return v == nil })
 	w.config = method.Config{Name: "bankid", Kind: oidc.Name, Level: "L2", Dev: true, Settings: encode(t, all)}
 	if c.Clients[0].Auth == "private_key_jwt" {
-		w.config.Keys = []string{"client_key"}
+		w.config.Keys = []string{"private_key"}
 	} else {
 		w.config.Secrets = map[string]string{"client_secret": secret}
 	}
@@ -185,7 +185,7 @@ func (w *walk) advance(d time.Duration) {
 
 // sign is the host's Sign for the one key of the client.
 func (w *walk) sign(_ context.Context, name, algorithm string, message []byte) ([]byte, error) {
-	if name != "client_key" || algorithm != "ES256" {
+	if name != "bankid_private_key" || algorithm != "ES256" {
 		return nil, fmt.Errorf("no key %s for %s", name, algorithm)
 	}
 	sum := sha256.Sum256(message)
@@ -259,7 +259,8 @@ func wantVerdict(t *testing.T, rule string, d method.Decision, err error, want m
 func wantRefusal(t *testing.T, rule string, d method.Decision, err error, reason string) {
 	t.Helper()
 	var refusal *method.Refusal
-	if !errors.As(err, &refusal) || refusal.Reason != reason || d.Verdict != method.Unclassified || d.Leave != nil {
+	if !errors.As(err, &refusal) || refusal.Reason != reason || d.Verdict != method.Unclassified ||
+		d.Leave != nil {
 		t.Errorf("%s: %+v, %v; want a refusal for %s", rule, d, err, reason)
 	}
 	if err != nil {

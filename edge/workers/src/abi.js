@@ -31,10 +31,16 @@ const utf8 = new TextEncoder();
 const empty = new Uint8Array();
 
 class Reader {
+  #view = null;
+
   constructor(bytes) {
     this.bytes = bytes;
-    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.at = 0;
+  }
+  // view is made only for what needs it, because it costs as much as reading some
+  // members.
+  get view() {
+    return (this.#view ??= new DataView(this.bytes.buffer, this.bytes.byteOffset, this.bytes.byteLength));
   }
   take(n) {
     if (n > this.bytes.length - this.at) {
@@ -50,10 +56,11 @@ class Reader {
 }
 
 class Writer {
-  constructor() {
-    this.bytes = new Uint8Array(256);
+  at = 0;
+
+  constructor(room) {
+    this.bytes = new Uint8Array(room);
     this.view = new DataView(this.bytes.buffer);
-    this.at = 0;
   }
   room(n) {
     if (this.at + n > this.bytes.length) {
@@ -68,7 +75,7 @@ class Writer {
 }
 
 const u8 = {
-  read: (r) => r.view.getUint8(r.take(1)),
+  read: (r) => r.bytes[r.take(1)],
   write: (w, v) => { const at = w.room(1); w.view.setUint8(at, v); },
 };
 const i8 = {
@@ -76,7 +83,10 @@ const i8 = {
   write: (w, v) => { const at = w.room(1); w.view.setInt8(at, v); },
 };
 const u32 = {
-  read: (r) => r.view.getUint32(r.take(4), true),
+  read: (r) => {
+    const at = r.take(4), b = r.bytes;
+    return (b[at] | b[at + 1] << 8 | b[at + 2] << 16 | b[at + 3] << 24) >>> 0;
+  },
   write: (w, v) => { const at = w.room(4); w.view.setUint32(at, v, true); },
 };
 const duration = {
@@ -244,12 +254,17 @@ export function read(type, message) {
   return v;
 }
 
-// write returns a value as a message.
+// write returns a value as a message. All messages are written with one writer, unless
+// one has become large, because a new one costs as much as writing a short message.
 export function write(type, v) {
-  const w = new Writer();
-  type.write(w, v);
-  return w.bytes.subarray(0, w.at);
+  if (writer.bytes.length > maxKept) writer = new Writer(kept);
+  writer.at = 0;
+  type.write(writer, v);
+  return writer.bytes.slice(0, writer.at);
 }
+
+const kept = 4 << 10, maxKept = 64 << 10;
+let writer = new Writer(kept);
 
 // textOf and bytesOf are for the few bodies that are plain text.
 export const textOf = (b) => text.decode(b);

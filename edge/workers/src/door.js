@@ -105,19 +105,27 @@ async function answerTo(request, url, { admin, path, maxBody }, client, on) {
 // Otherwise it reads at most one byte more than the route takes, so that the core
 // can tell that a body is too large.
 async function bodyOf(request, maxBody) {
-  if (request.body === null) return abi.empty;
   const length = request.headers.get("Content-Length");
   const fits = length !== null && /^\d{1,9}$/.test(length) && Number(length) <= maxBody;
-  return fits ? new Uint8Array(await request.arrayBuffer()) : read(request.body, maxBody + 1, null, maxRest);
+  if (fits) return new Uint8Array(await request.arrayBuffer());
+  return request.body === null ? abi.empty : read(request.body, maxBody + 1, null, maxRest);
 }
 
 function answerOf(request, { status, header, body }) {
-  const headers = [];
-  for (const name in header) {
-    if (!hopByHop.has(name)) for (const value of header[name]) headers.push([name, value]);
-  }
   const bodyless = status === 204 || status === 304;
-  return new Response(bodyless || request.method === "HEAD" ? null : body, { status, headers });
+  return new Response(bodyless || request.method === "HEAD" ? null : body, { status, headers: sent(header) });
+}
+
+// sent returns the header of an answer as Response takes it. A plain object is the
+// fastest. It holds one value of each name, and nearly every answer has no more.
+function sent(header) {
+  const names = Object.keys(header).filter((name) => !hopByHop.has(name));
+  if (names.every((name) => header[name].length === 1)) {
+    const one = {};
+    for (const name of names) one[name] = header[name][0];
+    return one;
+  }
+  return names.flatMap((name) => header[name].map((value) => [name, value]));
 }
 
 // refuse is an answer without the core, in the shape of contract 5.

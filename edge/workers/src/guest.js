@@ -24,14 +24,6 @@ const canary = abi.write(abi.request, {
   method: "GET", path: canaryPath, query: "", header: {}, body: abi.empty, client: abi.empty,
 });
 
-// entered is the byte of an entry, followed by the message for it.
-function entered(entry, message) {
-  const inbox = new Uint8Array(1 + message.length);
-  inbox[0] = entry;
-  inbox.set(message, 1);
-  return inbox;
-}
-
 // Engine runs the core. It makes an instance with the first request, and a new one
 // when an instance has failed or grown.
 export class Engine {
@@ -47,7 +39,10 @@ export class Engine {
   // places   how many requests may run at once
   // memory   bytes of memory; an instance that has more is replaced once it is idle,
   //          and one that has twice as many at once, while it ends its requests
-  constructor({ module, config, now, log = () => {}, count = () => {}, measure = () => {}, places = 1024, memory = 48 << 20 }) {
+  constructor({
+    module, config, now, log = () => {}, count = () => {}, measure = () => {},
+    places = 1024, memory = 48 << 20,
+  }) {
     Object.assign(this, { module, config, now, log, count, measure, places, memory });
   }
 
@@ -142,7 +137,8 @@ class Guest {
       const { wall } = this.#clock;
       if (now !== wall) throw new Unavailable(`the guest takes ${now} for the time, and it is ${wall}`);
       if (signed !== abi.status.notFound) {
-        throw new Unavailable("the guest was told that there is no key of a name, and takes that for something else");
+        const what = "was told that there is no key of a name, and takes that for something else";
+        throw new Unavailable(`the guest ${what}`);
       }
       const text = random.join();
       if (random.length !== 32 || random.every((b) => b === 0) || [...before, ...drawn].includes(text)) {
@@ -162,7 +158,7 @@ class Guest {
   // self-test, for which there is no key.
   #answer(entry, message) {
     const id = this.#number();
-    let at = this.#step(id, () => this.#exports.verge_submit(id, this.#put(entered(entry, message))));
+    let at = this.#step(id, () => this.#submit(id, entry, message));
     if (at.effect?.kind === abi.kind.sign) {
       const { op } = at.effect;
       at = this.#step(id, () => {
@@ -179,8 +175,7 @@ class Guest {
     this.live.set(id, this.engine.now() + BigInt(timeout) * millisecond + grace);
     let timer;
     try {
-      const inbox = entered(entry, message);
-      let at = this.#step(id, () => this.#exports.verge_submit(id, this.#put(inbox)));
+      let at = this.#step(id, () => this.#submit(id, entry, message));
       let deadline;
       while (at.effect) {
         let reply = effects(at.effect);
@@ -280,12 +275,26 @@ class Guest {
     return e instanceof Exit || e instanceof WebAssembly.RuntimeError ? "trap" : "protocol";
   }
 
+  // submit begins a request. Its message is the byte of the entry and what is for it.
+  #submit(id, entry, message) {
+    const n = 1 + message.length, at = this.#reserve(n), memory = this.#memory();
+    memory[at] = entry;
+    memory.set(message, at + 1);
+    return this.#exports.verge_submit(id, n);
+  }
+
   // put writes bytes into the inbox and returns their number.
   #put(bytes) {
-    const at = this.#exports.verge_reserve(bytes.length);
-    if (at === 0) throw new Error(`it grants no room for ${bytes.length} bytes`);
-    this.#memory().set(bytes, at >>> 0);
+    const at = this.#reserve(bytes.length);
+    this.#memory().set(bytes, at);
     return bytes.length;
+  }
+
+  // reserve returns where the inbox is that has room for n bytes.
+  #reserve(n) {
+    const at = this.#exports.verge_reserve(n);
+    if (at === 0) throw new Error(`it grants no room for ${n} bytes`);
+    return at >>> 0;
   }
 
   // outbox copies the bytes that a header points to, because the next export changes

@@ -16,6 +16,9 @@ const millisecond = 1_000_000n;
 
 let engine = null;
 let leases = null;
+let config = null;
+let base = null;
+let fetcher = null;
 let signing = null;
 
 export function engineOf(env) {
@@ -43,14 +46,28 @@ export function spendOf(env) {
   return (body) => leases.effect(body);
 }
 
-export const egressOf = (env) => egress({ loopback: configOf(env).dev === true, measure: measureOf(env) });
+export const egressOf = (env) => {
+  return (fetcher ??= egress({ loopback: configOf(env).dev === true, measure: measureOf(env) }));
+};
 
 // signerOf returns what carries out a signature.
 export const signerOf = (env) => (signing ??= signer(keysOf(env)));
 
-// configOf reads the variable VERGE_CONFIG. wrangler passes it as an object, other
-// tools as text.
-export function configOf(env) {
+// baseOf is the address of the public side. It is null if the configuration does not
+// say it, and then nobody is served.
+export function baseOf(env) {
+  try {
+    return (base ??= new URL(configOf(env).base_url));
+  } catch {
+    return null;
+  }
+}
+
+// configOf is the variable VERGE_CONFIG. A new value of it comes in a new isolate.
+export const configOf = (env) => (config ??= readConfig(env));
+
+// readConfig reads that variable. wrangler passes it as an object, other tools as text.
+function readConfig(env) {
   const config = parsed(env.VERGE_CONFIG, "VERGE_CONFIG") ?? {};
   if (typeof config !== "object" || Array.isArray(config)) throw new Error("VERGE_CONFIG is no JSON object");
   if (config.base_url && !URL.canParse(config.base_url)) throw new Error("VERGE_CONFIG: base_url is no URL");
@@ -80,7 +97,8 @@ export function keysOf(env) {
     for (const [key, secret] of Object.entries(keys_env)) {
       if (key === testKey) throw new Error(`method ${name}: no key may be called ${testKey}`);
       if (Object.hasOwn(from, key) && from[key] !== secret) {
-        throw new Error(`method ${name}: the key ${key} is in ${secret}, and another method has it in ${from[key]}`);
+        const both = `is in ${secret}, and another method has it in ${from[key]}`;
+        throw new Error(`method ${name}: the key ${key} ${both}`);
       }
       from[key] = secret;
       keys[key] = secretOf(env, secret, `method ${name}`);

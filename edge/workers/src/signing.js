@@ -26,7 +26,9 @@ export function signer(keys) {
       return refused("the request is malformed");
     }
     const { key: name, algorithm, message } = asked;
-    if (name === testKey || !Object.hasOwn(keys, name)) return { status: abi.status.notFound, body: abi.empty };
+    if (name === testKey || !Object.hasOwn(keys, name)) {
+      return { status: abi.status.notFound, body: abi.empty };
+    }
     const failed = (why) => refused(`the private key ${JSON.stringify(name)} ${why}`);
     if (!Object.hasOwn(algorithms, algorithm)) return failed("signs by no such algorithm");
     const how = algorithms[algorithm], at = `${algorithm} ${name}`;
@@ -60,7 +62,7 @@ const howTo = "openssl pkcs8 -topk8 -nocrypt -in FILE";
 // derOf is the content of a PEM file with one private key in PKCS#8, null if it is
 // something else.
 export function derOf(pem) {
-  const m = /^\s*-----BEGIN PRIVATE KEY-----\s*([A-Za-z0-9+/=\s]+?)\s*-----END PRIVATE KEY-----\s*$/.exec(pem);
+  const m = /^-----BEGIN PRIVATE KEY-----([A-Za-z0-9+/=\s]+)-----END PRIVATE KEY-----$/.exec(pem.trim());
   if (m === null) return null;
   try {
     return Uint8Array.from(atob(m[1].replace(/\s/g, "")), (c) => c.charCodeAt(0));

@@ -5,7 +5,9 @@ import { refuse, serve } from "./door.js";
 import { effects, objects } from "./effects.js";
 import { isLoopback, parseAddress } from "./egress.js";
 import { adminRoot } from "./routes.js";
-import { adminTime, configOf, egressOf, engineOf, handleTime, log, signerOf, siteOf, spendOf } from "./service.js";
+import {
+  adminTime, baseOf, egressOf, engineOf, handleTime, log, signerOf, siteOf, spendOf,
+} from "./service.js";
 
 export { Limits } from "./limits.js";
 export { Partition } from "./partition.js";
@@ -78,16 +80,6 @@ function isAdmin(url, env) {
 function isPlain(url, env) {
   if (url.protocol !== "http:" || isLoopback(url.hostname)) return false;
   return baseOf(env)?.protocol === "https:";
-}
-
-// baseOf is the address of the public side. It is null if the configuration does not
-// say it, and then nobody is served.
-function baseOf(env) {
-  try {
-    return new URL(configOf(env).base_url);
-  } catch {
-    return null;
-  }
 }
 
 // applySite puts the configured publishers and integrations into the store. Each

@@ -191,7 +191,10 @@ async function control(request, env, ctx) {
   const [, id, what] = new URL(request.url).pathname.split("/");
   const body = new Uint8Array(await request.arrayBuffer());
   if (id === "codec") {
-    const names = { list: "listing", fetch_error: "fetchError", claim_jobs: "claimJobs", job: "jobUntil", method_fetch: "fetch" };
+    const names = {
+      list: "listing", fetch_error: "fetchError", claim_jobs: "claimJobs", job: "jobUntil",
+      method_fetch: "fetch",
+    };
     const type = names[what] ?? what;
     try {
       return new Response(abi.write(abi[type], abi.read(abi[type], body)));

@@ -198,7 +198,7 @@ func (r *report) failed() bool { return r.ended["fail"] > 0 || r.ended["pass"] =
 func (r *report) total() string {
 	var b strings.Builder
 	for _, why := range slices.Sorted(maps.Keys(r.skips)) {
-		fmt.Fprintf(&b, "SKIP: %d tests: %s\n", r.skips[why], why)
+		fmt.Fprintf(&b, "%d SKIP: %s\n", r.skips[why], why)
 	}
 	fmt.Fprintf(&b, "%d packages ok, %d FAIL; tests: %s", r.ended["pass"], r.ended["fail"], r.sum)
 	return b.String()

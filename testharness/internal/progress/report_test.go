@@ -64,7 +64,7 @@ func TestReport(t *testing.T) {
 	if b.String() != reported {
 		t.Errorf("it said:\n%s\nwant:\n%s", b.String(), reported)
 	}
-	const total = "SKIP: 1 tests: there is no Redis\n1 packages ok, 3 FAIL; tests: 2 ok, 2 FAIL, 1 SKIP"
+	const total = "1 SKIP: there is no Redis\n1 packages ok, 3 FAIL; tests: 2 ok, 2 FAIL, 1 SKIP"
 	if r.total() != total || !r.failed() {
 		t.Errorf("failed: %v, total:\n%s\nwant:\n%s", r.failed(), r.total(), total)
 	}

@@ -58,8 +58,12 @@ func outbox() uint32 {
 func put(rec abi.Record) { out = abi.AppendRecord(nil, rec) }
 
 func respond(request uint32, status int, body string) {
+	respondWith(request, status, web.Header{}, body)
+}
+
+func respondWith(request uint32, status int, header web.Header, body string) {
 	put(abi.Record{Request: request, Kind: abi.Respond,
-		Body: abi.AppendResponse(nil, &web.Response{Status: status, Header: web.Header{}, Body: []byte(body)})})
+		Body: abi.AppendResponse(nil, &web.Response{Status: status, Header: header, Body: []byte(body)})})
 }
 
 // compute takes a while.
@@ -131,6 +135,11 @@ func vergeSubmit(request uint32, n int32) uint32 {
 	case "/echo":
 		respond(request, 200, fmt.Sprintf("%s %q %q %v %v %q",
 			req.Method, req.Path, req.Query, req.Header, req.Client, req.Body))
+	case "/one-value":
+		respondWith(request, 200, web.Header{"X-One": {"1"}, "Connection": {"close"}}, "")
+	case "/two-values":
+		respondWith(request, 200,
+			web.Header{"X-One": {"1"}, "Connection": {"close"}, "Set-Cookie": {"a=1", "b=2"}}, "")
 	case abi.CanaryPath:
 		canary(request)
 	case "/panic":
