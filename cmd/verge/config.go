@@ -229,7 +229,7 @@ func wanted(key toml.Key) string {
 	if t.Kind() != reflect.Slice {
 		return valueOf(t)
 	}
-	if t.Elem().Kind() == reflect.Struct {
+	if k := t.Elem().Kind(); k == reflect.Struct || k == reflect.Map {
 		return fmt.Sprintf("tables, each under a line [[%s]]", strings.Join(key, "."))
 	}
 	return "a list, of which each value is " + valueOf(t.Elem())
