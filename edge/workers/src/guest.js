@@ -141,8 +141,8 @@ class Guest {
   test(before) {
     const drawn = [];
     for (let n = 0; n < 2; n++) { // twice, to compare the bytes of one instance, too
-      const { random, now, signed } = abi.read(abi.self, this.#answer(abi.entry.selfTest, abi.empty));
-      const { wall } = this.#clock;
+      const { result, wall } = this.#answer(abi.entry.selfTest, abi.empty);
+      const { random, now, signed } = abi.read(abi.self, result);
       if (now !== wall) throw new Unavailable(`the guest takes ${now} for the time, and it is ${wall}`);
       if (signed !== abi.status.notFound) {
         const what = "was told that there is no key of a name, and takes that for something else";
@@ -154,7 +154,7 @@ class Guest {
       }
       drawn.push(text);
     }
-    const { status, body } = abi.read(abi.response, this.#answer(abi.entry.handle, canary));
+    const { status, body } = abi.read(abi.response, this.#answer(abi.entry.handle, canary).result);
     if (status !== 200 || body.length === 0) {
       const got = `status ${status} and ${body.length} bytes`;
       throw new Unavailable(`the guest answers the canary request with ${got}`);
@@ -163,10 +163,128 @@ class Guest {
   }
 
   // answer is the result of an entry that has no effect but the signature of the
-  // self-test, for which there is no key.
+  // self-test, for which there is no key, and the time at which the entry began.
   #answer(entry, message) {
     const id = this.#number();
     let at = this.#step(id, () => this.#exports.verge_submit(id, this.#put(entered(entry, message))));
+    const { wall } = this.#clock;
+    if (at.effect?.kind === abi.kind.sign) {
+      const { op } = at.effect;
+      at = this.#step(id, () => {
+        return this.#exports.verge_complete(id, op, abi.status.notFound, this.#put(abi.empty));
+      });
+    }
+  async run(entry, message, effects, timeout) {
+    const guest = this.#current();
+    guest.forsake();
+    if (guest.live.size >= this.places) throw new Busy("too many requests at once");
+    try {
+      return await guest.run(entry, message, effects, timeout);
+    } finally {
+      if (guest.failed) {
+        if (this.#guest === guest) this.#guest = null;
+      } else if (this.#guest === guest && this.#hasGrown(guest)) {
+        this.log({ level: 0, message: "replacing a guest that has grown", bytes: guest.bytes() });
+        this.#guest = null;
+      }
+    }
+  }
+
+  #hasGrown(guest) {
+    return guest.bytes() > (guest.live.size === 0 ? this.memory : 2 * this.memory);
+  }
+
+  // forget makes the next request use a new instance.
+  forget() {
+    this.#guest = null;
+  }
+
+  // state is how large the instance is and how many requests are in it.
+  state() {
+    return this.#guest ? { bytes: this.#guest.bytes(), live: this.#guest.live.size } : { bytes: 0, live: 0 };
+  }
+
+  #current() {
+    if (this.#guest === null) {
+      const guest = new Guest(this);
+      this.#drawn = guest.test(this.#drawn);
+      this.#guest = guest;
+    }
+    return this.#guest;
+  }
+}
+
+class Guest {
+  live = new Map(); // by number, the time at which a request is given up
+  failed = null;
+  #numbers = 0;
+  #clock = { wall: 0n, mono: 1n }; // Go refuses to begin at zero
+  #words = ""; // the beginning of what it has written to standard error
+  #begin;
+  #exports;
+  #bytes; // views of its memory
+  #view;
+
+  constructor(engine) {
+    this.engine = engine;
+    this.#begin = engine.now();
+    this.#tick();
+    const no = () => -1; // the guest has the keys itself, from the configuration
+    const instance = new WebAssembly.Instance(engine.module, {
+      wasi_snapshot_preview1: wasi(() => instance.exports.memory, this.#clock, (text) => {
+        this.#words += text.slice(0, maxWords - this.#words.length);
+      }),
+      verge: { seal: no, open: no, mac: no, check_mac: no },
+    });
+    this.#exports = instance.exports;
+    this.#export(() => {
+      instance.exports._initialize();
+      const version = instance.exports.verge_abi();
+      if (version !== abi.version) {
+        throw new Error(`the module speaks version ${version} of the ABI, this host ${abi.version}`);
+      }
+      const refused = instance.exports.verge_config(this.#put(abi.bytesOf(engine.config)));
+      if (refused !== 0) throw new Error(abi.textOf(this.#outbox(refused)));
+    });
+  }
+
+  bytes() {
+    return this.#exports.memory.buffer.byteLength;
+  }
+
+  // test refuses a guest that repeats its random bytes or those of the guest before,
+  // that does not use the host's clock, that takes the refusal of a signature for
+  // something else, or that cannot answer. It returns the random bytes of this guest.
+  test(before) {
+    const drawn = [];
+    for (let n = 0; n < 2; n++) { // twice, to compare the bytes of one instance, too
+      const { result, wall } = this.#answer(abi.entry.selfTest, abi.empty);
+      const { random, now, signed } = abi.read(abi.self, result);
+      if (now !== wall) throw new Unavailable(`the guest takes ${now} for the time, and it is ${wall}`);
+      if (signed !== abi.status.notFound) {
+        const what = "was told that there is no key of a name, and takes that for something else";
+        throw new Unavailable(`the guest ${what}`);
+      }
+      const text = random.join();
+      if (random.length !== 32 || random.every((b) => b === 0) || [...before, ...drawn].includes(text)) {
+        throw new Unavailable("what the guest takes for random repeats itself");
+      }
+      drawn.push(text);
+    }
+    const { status, body } = abi.read(abi.response, this.#answer(abi.entry.handle, canary).result);
+    if (status !== 200 || body.length === 0) {
+      const got = `status ${status} and ${body.length} bytes`;
+      throw new Unavailable(`the guest answers the canary request with ${got}`);
+    }
+    return drawn;
+  }
+
+  // answer is the result of an entry that has no effect but the signature of the
+  // self-test, for which there is no key, and the time at which the entry began.
+  #answer(entry, message) {
+    const id = this.#number();
+    let at = this.#step(id, () => this.#exports.verge_submit(id, this.#put(entered(entry, message))));
+    const { wall } = this.#clock;
     if (at.effect?.kind === abi.kind.sign) {
       const { op } = at.effect;
       at = this.#step(id, () => {
