@@ -27,7 +27,7 @@ type devCmd struct {
 	KV     string `name:"kv" default:"bolt" env:"VERGE_DEV_KV" help:"What keeps the state: bolt (a file in the data directory), memory, miniredis (a Redis within this process), or a redis:// or etcd:// URL."`
 	Data   string `default:".verge" type:"path" env:"VERGE_DEV_DATA" help:"Data directory: state, key ring and the seeded values. Delete it to start afresh."`
 
-	Methods    string `placeholder:"FILE" type:"path" env:"VERGE_DEV_METHODS" help:"Methods to have beside those of the demo: a TOML file with [[methods]], as in a configuration of serve."`
+	Methods    string `placeholder:"FILE" type:"path" env:"VERGE_DEV_METHODS" help:"Methods to have beside those of the demo: a TOML file with [[methods]], as in the configuration of serve."`
 	WebhookURL string `name:"webhook-url" placeholder:"URL" env:"VERGE_DEV_WEBHOOK_URL" help:"Where webhooks go. Default: the demo shop's inbox."`
 	ReadyFile  string `placeholder:"PATH" type:"path" env:"VERGE_DEV_READY_FILE" help:"Write addresses, ids and keys here as JSON as soon as requests are answered."`
 	LogLevel   string `default:"info" enum:"debug,info,warn,error" env:"VERGE_DEV_LOG_LEVEL" help:"Least serious log lines to print: ${enum}."`

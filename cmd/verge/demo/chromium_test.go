@@ -150,6 +150,7 @@ func (h *held) before(next http.Handler) http.Handler {
 			select {
 			case <-gate:
 			case <-r.Context().Done():
+				return
 			}
 		}
 		next.ServeHTTP(w, r)

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -300,9 +301,10 @@ func (w *walk) seeMethodPages() {
 		kind, err := chromedp.Run(w.ctx, chromedp.Evaluate[string](`document.body.dataset.page`))
 		return err == nil && kind == "leaving"
 	})
-	w.faultless("leaving")
+	w.do(command(page.StopLoading, cdp.Empty{}))
 	release()
-	w.shows(bankPage)
+	w.faultless("leaving")
+	w.click(`a[data-hop]`, bankPage)
 	w.click(answer("cancel"), `body[data-page="cancelled"]`)
 	w.open(w.BaseURL + "/verify/return/bank?state=" + strings.Repeat("a", 22) + "&code=x")
 	if kind := w.attribute("body", "data-page"); kind != "elsewhere" {
