@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -256,7 +257,6 @@ func TestWhatAReturnDecides(t *testing.T) {
 			"method", "The other service did not answer", 0},
 		{"an attempt fails", method.Decision{Verdict: method.AttemptFailed, Reason: method.Unsure}, nil,
 			"method", "The estimate was not certain enough", 1},
-		{"no such step", method.Decision{}, method.ErrStep, "method", "The other service did not answer", 0},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			w, bank, _ := bankWorld(t, "bank")
@@ -274,6 +274,17 @@ func TestWhatAReturnDecides(t *testing.T) {
 				t.Errorf("a %s page after %d attempts, %v; want %s that says %q", kind(page), r.Attempts, err, c.shows, c.says)
 			}
 		})
+	}
+}
+
+func TestAReturnOfNoErrandIsDamaged(t *testing.T) {
+	w, bank, _ := bankWorld(t, "bank")
+	b := w.browser(t)
+	_, flow := w.flow(t, nil)
+	b.leaves(flow)
+	bank.err = fmt.Errorf("%w: %w", method.ErrStep, &method.Refusal{Reason: "return_iss_differs"})
+	if resp := b.open(returnURL("1")); resp.Status != 400 || kind(resp) != "damaged" || w.commits != 0 {
+		t.Errorf("contract 36: the iss of another: %d, a %s page, %d commits", resp.Status, kind(resp), w.commits)
 	}
 }
 

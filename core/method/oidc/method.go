@@ -46,8 +46,19 @@ var Kind = method.Kind{
 		_, wrong = readSettings(c)
 		return wrong
 	},
-	Narrow: narrow,
-	Open:   open,
+	Narrow:    narrow,
+	ProvesAge: provesAge,
+	Open:      open,
+}
+
+// provesAge reports whether a claim proves that age. What else is wrong with a configuration is for Check.
+func provesAge(c method.Config, age int) error {
+	s, wrong := readSettings(c)
+	if len(wrong) > 0 {
+		return nil
+	}
+	_, err := s.proofFor(age)
+	return err
 }
 
 // client is one configured method.
