@@ -1,0 +1,211 @@
+package web
+
+import (
+	"bytes"
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of a form with a file. The route limits the whole.
+const (
+	maxFormParts  = 8
+	maxPartHeader = 1024
+	maxBoundary   = 70 // RFC 2046, 5.1.1
+)
+
+// FormError says where and why a body is not a form that ReadFileForm takes. It quotes nothing of the body,
+// which may hold a token or a picture.
+type FormError struct {
+	Offset  int // in bytes of the body; 0 for the Content-Type
+	Problem string
+}
+
+func (e *FormError) Error() string {
+	return fmt.Sprintf("body is not an acceptable form at byte %d: %s", e.Offset, e.Problem)
+}
+
+// ReadFileForm reads a body of the type multipart/form-data: fields, and at most one file, under the name
+// file. content is nil if the form has no such file. An empty file is not nil.
+//
+// It takes what browsers send for a form of ours, and nothing else that the standards allow. These are errors
+// of type *FormError: text before the first boundary or behind the last, a header that browsers do not send,
+// a line that does not end in CRLF, a name that is there twice, a second file, a file under another name, a
+// field that is not UTF-8, more than eight parts, and more than 1 KiB of headers of a part. What the file is
+// called and which type it says to have are ignored. mime/multipart accepts every body that ReadFileForm
+// accepts, and reads the same.
+func ReadFileForm(contentType string, body []byte, file string) (fields url.Values, content []byte, err error) {
+	boundary, ok := formBoundary(contentType)
+	if !ok {
+		return nil, nil, &FormError{0, "the Content-Type is not multipart/form-data with one good boundary"}
+	}
+	f := formReader{body: body, delimiter: []byte("\r\n--" + boundary)}
+	if !f.skip(f.delimiter[2:]) || !f.skip(crlf) {
+		return nil, nil, f.fail("want the boundary")
+	}
+	fields = url.Values{}
+	for parts := 1; ; parts++ {
+		if parts > maxFormParts {
+			return nil, nil, f.fail("too many parts")
+		}
+		start := f.at
+		h, err := f.header()
+		if err != nil {
+			return nil, nil, err
+		}
+		value, err := f.content()
+		if err != nil {
+			return nil, nil, err
+		}
+		switch {
+		case fields.Has(h.name) || h.name == file && content != nil:
+			return nil, nil, &FormError{start, "a part of this name was there before"}
+		case h.isFile != (h.name == file):
+			return nil, nil, &FormError{start, "a file where a field is wanted, or a field where a file is"}
+		case h.isFile:
+			content = value
+		case h.typed:
+			return nil, nil, &FormError{start, "a field with a type"}
+		case !utf8.Valid(value):
+			return nil, nil, &FormError{start, "a field with invalid UTF-8"}
+		default:
+			fields.Set(h.name, string(value))
+		}
+		if f.skip(crlf) {
+			continue
+		}
+		if f.skip([]byte("--")) && (f.at == len(body) || f.skip(crlf) && f.at == len(body)) {
+			return fields, content, nil
+		}
+		return nil, nil, f.fail("want the end of the boundary's line, or of the form")
+	}
+}
+
+var crlf = []byte("\r\n")
+
+// formBoundary returns the boundary of a Content-Type that has no other parameter.
+func formBoundary(contentType string) (boundary string, ok bool) {
+	mediaType, parameter, _ := strings.Cut(contentType, ";")
+	if MediaType(mediaType) != "multipart/form-data" {
+		return "", false
+	}
+	name, value, ok := strings.Cut(strings.TrimLeft(parameter, " \t"), "=")
+	if !ok || !strings.EqualFold(name, "boundary") {
+		return "", false
+	}
+	allowed := boundaryText
+	if inner, quoted := strings.CutPrefix(value, `"`); quoted {
+		if value, ok = strings.CutSuffix(inner, `"`); !ok {
+			return "", false
+		}
+		allowed += boundaryQuoted
+	}
+	return value, value != "" && len(value) <= maxBoundary && strings.Trim(value, allowed) == ""
+}
+
+// What a boundary may have (RFC 2046), and what of it must stand in quotes (RFC 2045). The space is left out:
+// no browser sends one.
+const (
+	boundaryText   = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'+_-."
+	boundaryQuoted = "(),/:=?"
+)
+
+// formReader reads the body from front to back.
+type formReader struct {
+	body      []byte
+	at        int
+	delimiter []byte // CRLF, two hyphens and the boundary
+}
+
+func (f *formReader) fail(problem string) *FormError { return &FormError{f.at, problem} }
+
+func (f *formReader) skip(what []byte) bool {
+	if !bytes.HasPrefix(f.body[f.at:], what) {
+		return false
+	}
+	f.at += len(what)
+	return true
+}
+
+// partHeader is what matters of a part's headers.
+type partHeader struct {
+	name   string
+	isFile bool // it has a file name
+	typed  bool // it has a Content-Type
+}
+
+// header reads the headers of a part and the empty line behind them.
+func (f *formReader) header() (h partHeader, err error) {
+	end := bytes.Index(f.body[f.at:min(len(f.body), f.at+maxPartHeader+4)], []byte("\r\n\r\n"))
+	if end < 0 {
+		return h, f.fail("the headers of a part do not end, or are too long")
+	}
+	described := false
+	for line := range strings.SplitSeq(string(f.body[f.at:f.at+end]), "\r\n") {
+		name, value, _ := strings.Cut(line, ": ")
+		switch {
+		case strings.EqualFold(name, "Content-Disposition") && !described:
+			if h.name, h.isFile, described = disposition(value); !described {
+				return h, f.fail("a Content-Disposition that browsers do not send")
+			}
+		case strings.EqualFold(name, "Content-Type") && !h.typed:
+			if !isPlain(value) || strings.HasPrefix(strings.ToLower(strings.TrimSpace(value)), "multipart/") {
+				return h, f.fail("a Content-Type that no field and no file of a form has")
+			}
+			h.typed = true
+		default:
+			return h, f.fail("a header that browsers do not send")
+		}
+	}
+	if !described {
+		return h, f.fail("a part without a name")
+	}
+	f.at += end + 4
+	return h, nil
+}
+
+// disposition reads the value of a Content-Disposition. Browsers write a quote in a name as %22, so a name
+// ends at the first quote. The name of a file may hold backslashes, but none before the quote: some readers
+// would take that quote for a part of the name.
+func disposition(value string) (name string, isFile, ok bool) {
+	rest, ok := strings.CutPrefix(value, `form-data; name="`)
+	if !ok || !isPlain(value) {
+		return "", false, false
+	}
+	name, rest, ok = strings.Cut(rest, `"`)
+	if !ok || name == "" || strings.Contains(name, `\`) {
+		return "", false, false
+	}
+	if rest == "" {
+		return name, false, true
+	}
+	rest, ok = strings.CutPrefix(rest, `; filename="`)
+	if !ok {
+		return "", false, false
+	}
+	fileName, rest, ok := strings.Cut(rest, `"`)
+	return name, true, ok && rest == "" && !strings.HasSuffix(fileName, `\`)
+}
+
+// isPlain reports whether a header's value is UTF-8 without control characters.
+func isPlain(value string) bool {
+	return utf8.ValidString(value) &&
+		!strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+// content reads what a part holds, and the boundary behind it. It may not begin with the boundary, since some
+// readers would take that for the end of a part that holds nothing.
+func (f *formReader) content() ([]byte, error) {
+	rest := f.body[f.at:]
+	if bytes.HasPrefix(rest, f.delimiter[2:]) {
+		return nil, f.fail("a boundary where content begins")
+	}
+	n := bytes.Index(rest, f.delimiter)
+	if n < 0 {
+		f.at = len(f.body)
+		return nil, f.fail("a part without an end")
+	}
+	f.at += n + len(f.delimiter)
+	return rest[:n:n], nil
+}

@@ -1,0 +1,62 @@
+package web
+
+import "strconv"
+
+// Names returns the names of the members in their order, also of those that are null.
+func (o Object) Names() []string {
+	names := make([]string, len(o.members))
+	for i, m := range o.members {
+		names[i] = m.name
+	}
+	return names
+}
+
+// Number returns a number member. present is true if the member is there and is not null. ok is false if it is
+// there and is not a number, or is larger than a float64 can be. JSON has no NaN and no infinity, so a number
+// that is ok is finite.
+func (o Object) Number(name string) (value float64, present, ok bool) {
+	raw := o.raw(name)
+	if raw == "" {
+		return 0, false, true
+	}
+	if raw[0] != '-' && !isDigit(raw[0]) {
+		return 0, true, false
+	}
+	n, err := strconv.ParseFloat(raw, 64)
+	if err != nil {
+		return 0, true, false
+	}
+	return n, true, true
+}
+
+// Bool returns a member that is true or false. present is true if the member is there and is not null. ok is
+// false if it is there and is something else, such as the text "true".
+func (o Object) Bool(name string) (value, present, ok bool) {
+	switch o.raw(name) {
+	case "":
+		return false, false, true
+	case "true":
+		return true, true, true
+	case "false":
+		return false, true, true
+	}
+	return false, true, false
+}
+
+// Object returns a member that is an object. present is true if the member is there and is not null. ok is
+// false if it is there and is not an object.
+func (o Object) Object(name string) (value Object, present, ok bool) {
+	raw := o.raw(name)
+	if raw == "" {
+		return Object{}, false, true
+	}
+	if raw[0] != '{' {
+		return Object{}, true, false
+	}
+	s := scanner{text: raw}
+	members, err := s.object(1)
+	if err != nil { // it has been read before, as a part of o
+		return Object{}, true, false
+	}
+	return Object{members}, true, true
+}
