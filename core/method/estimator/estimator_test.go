@@ -1,0 +1,640 @@
+package estimator_test
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/estimator"
+	"github.com/verge-id/verge/testharness/estimatortest"
+)
+
+const (
+	token = "token-canary"
+	sdkID = "b88ad843-13cc-44ba-a3e0-053f71d89b1f"
+)
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// still is a picture that is taken.
+var still = sync.OnceValue(func() []byte {
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, image.NewYCbCr(image.Rect(0, 0, 300, 400), image.YCbCrSubsampleRatio420), nil); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+})
+
+var rsaKey = sync.OnceValue(func() *rsa.PrivateKey {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	return key
+})
+
+// world is a method with a host and an estimator.
+type world struct {
+	estimator *estimatortest.Estimator
+	config    method.Config
+	host      method.Host
+	now       time.Time                // the host's clock
+	change    func(*host.FetchRequest) // on the way out
+	fetched   []host.FetchRequest
+	fetchErr  error
+}
+
+// Fetch implements host.Fetcher.
+func (w *world) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+	w.fetched = append(w.fetched, req)
+	if w.fetchErr != nil {
+		return host.FetchResponse{}, w.fetchErr
+	}
+	if w.change != nil {
+		w.change(&req)
+	}
+	timeout := req.Timeout
+	if w.estimator == nil || timeout > 300*time.Millisecond {
+		timeout = 300 * time.Millisecond // no test waits for the real one
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, req.Method, req.URL, bytes.NewReader(req.Body))
+	if err != nil {
+		return host.FetchResponse{}, err
+	}
+	for name, value := range req.Header {
+		r.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return host.FetchResponse{}, &host.FetchError{Reason: host.FetchTimeout, Err: err}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return host.FetchResponse{}, &host.FetchError{Reason: host.FetchMalformed, Err: err}
+	}
+	return host.FetchResponse{Status: resp.StatusCode, Body: body}, nil
+}
+
+// newWorld serves both profiles; profile says which one the method speaks.
+func newWorld(t *testing.T, profile string) *world {
+	t.Helper()
+	w := &world{now: noon}
+	var base string
+	w.estimator, base = estimatortest.Serve(t, estimatortest.Config{Token: token, SDKID: sdkID,
+		Key: &rsaKey().PublicKey, Now: func() time.Time { return noon }})
+	w.config = method.Config{Name: "camera", Kind: "estimator", Dev: true}
+	switch profile {
+	case "plain":
+		w.config.Settings = json.RawMessage(`{"profile":"plain","url":"` + base + estimatortest.PlainPath + `"}`)
+		w.config.Secrets = map[string]string{"token": token}
+	case "yoti":
+		w.config.Settings = json.RawMessage(`{"profile":"yoti","url":"` + base + estimatortest.YotiPath +
+			`/","sdk_id":"` + sdkID + `"}`)
+		w.config.Keys = []string{"yoti-key"}
+	}
+	w.host = method.Host{
+		Now:    func() time.Time { return w.now },
+		Random: &coretest.Random{},
+		Fetch:  w,
+		Sign: func(_ context.Context, key, algorithm string, message []byte) ([]byte, error) {
+			if key != "yoti-key" || algorithm != "RS256" {
+				return nil, fmt.Errorf("asked to sign with %s and %s", key, algorithm)
+			}
+			digest := sha256.Sum256(message)
+			return rsa.SignPKCS1v15(nil, rsaKey(), crypto.SHA256, digest[:])
+		},
+	}
+	return w
+}
+
+func (w *world) open(t *testing.T) method.Method {
+	t.Helper()
+	if err := estimator.Kind.Check(w.config).Err(); err != nil {
+		t.Fatal(err)
+	}
+	m, err := estimator.Kind.Open(w.config, w.host)
+	coretest.Must(t, err)
+	return m
+}
+
+// set adds members to the settings.
+func (w *world) set(t *testing.T, members string) {
+	t.Helper()
+	all := map[string]any{}
+	coretest.Must(t, json.Unmarshal(w.config.Settings, &all))
+	coretest.Must(t, json.Unmarshal([]byte(members), &all))
+	raw, err := json.Marshal(all)
+	coretest.Must(t, err)
+	w.config.Settings = raw
+}
+
+func act(t *testing.T, m method.Method, s method.Session, file []byte) (method.Decision, error) {
+	t.Helper()
+	s.Level = "L1"
+	if s.ChallengeAge == 0 {
+		s.ChallengeAge = 25
+	}
+	return m.Act(t.Context(), s, method.Step{File: file})
+}
+
+var profileNames = []string{"plain", "yoti"}
+
+// TestThreeWays holds each profile to contract 37: what each estimate means.
+func TestThreeWays(t *testing.T) {
+	approved := method.Decision{Verdict: method.Approved}
+	rejected := method.Decision{Verdict: method.Rejected}
+	failed := func(r method.Reason) method.Decision {
+		return method.Decision{Verdict: method.AttemptFailed, Reason: r}
+	}
+	for _, c := range []struct {
+		rule     string
+		settings string // of the method
+		stricter string // of the integration
+		answer   estimatortest.Answer
+		want     method.Decision
+	}{
+		{"over the challenge age", `{}`, ``, estimatortest.Answer{Age: 31.5}, approved},
+		{"at the challenge age", `{}`, ``, estimatortest.Answer{Age: 25}, approved},
+		{"just below the challenge age", `{}`, ``, estimatortest.Answer{Age: 24.999}, failed(method.Below)},
+		{"far below, and no floor", `{}`, ``, estimatortest.Answer{Age: 5}, failed(method.Below)},
+		{"below the floor", `{"floor":18}`, ``, estimatortest.Answer{Age: 17.9}, rejected},
+		{"at the floor", `{"floor":18}`, ``, estimatortest.Answer{Age: 18}, failed(method.Below)},
+		{"a floor above the challenge age", `{"floor":30}`, ``, estimatortest.Answer{Age: 26}, approved},
+		{"the integration raises the floor", `{}`, `{"floor":20}`, estimatortest.Answer{Age: 19}, rejected},
+		{"a fake", `{}`, ``, estimatortest.Answer{Age: 40, Fake: true}, failed(method.NotLive)},
+		{"a fake below the floor is no final no", `{"floor":18}`, ``, estimatortest.Answer{Age: 9, Fake: true},
+			failed(method.NotLive)},
+		{"no face", `{}`, ``, estimatortest.Answer{NoFace: true}, failed(method.NoFace)},
+		{"a deviation over six", `{}`, ``, estimatortest.Answer{Age: 60, Deviation: 6.1}, failed(method.Unsure)},
+		{"a deviation of six", `{}`, ``, estimatortest.Answer{Age: 60, Deviation: 6}, approved},
+		{"an uncertain estimate below the floor is no final no", `{"floor":18}`, ``,
+			estimatortest.Answer{Age: 9, Deviation: 7}, failed(method.Unsure)},
+		{"another deviation", `{"deviation":3}`, ``, estimatortest.Answer{Age: 60, Deviation: 3.5}, failed(method.Unsure)},
+		{"the integration lowers the deviation", `{"deviation":3}`, `{"deviation":2}`,
+			estimatortest.Answer{Age: 60, Deviation: 2.5}, failed(method.Unsure)},
+	} {
+		for _, profile := range profileNames {
+			t.Run(c.rule+", "+profile, func(t *testing.T) {
+				w := newWorld(t, profile)
+				w.set(t, c.settings)
+				m := w.open(t)
+				w.estimator.Answer(c.answer)
+				got, err := act(t, m, method.Session{Settings: json.RawMessage(c.stricter)}, still())
+				coretest.Must(t, err)
+				if got.Verdict != c.want.Verdict || got.Reason != c.want.Reason || got.State != nil || got.Leave != nil {
+					t.Errorf("got %+v, want %+v", got, c.want)
+				}
+				requests := w.estimator.Requests()
+				if len(requests) != 1 || requests[0].Picture != sha256.Sum256(still()) || w.estimator.Refused() != 0 {
+					t.Errorf("the picture was to be sent once as it is; got %d requests", len(requests))
+				}
+			})
+		}
+	}
+}
+
+func TestYotiCannotTellWhetherAPersonIsLive(t *testing.T) {
+	w := newWorld(t, "yoti")
+	w.estimator.Answer(estimatortest.Answer{Undetermined: true})
+	d, err := act(t, w.open(t), method.Session{}, still())
+	if err != nil || d.Verdict != method.AttemptFailed || d.Reason != method.Unsure {
+		t.Errorf("got %+v, %v", d, err)
+	}
+}
+
+func TestYotiSaysWhatIsWrongWithAPicture(t *testing.T) {
+	for code, want := range map[string]method.Reason{
+		"FACE_NOT_FOUND": method.NoFace, "MULTIPLE_FACES": method.NoFace, "IMAGE_TOO_DARK": method.Unsure,
+	} {
+		w := newWorld(t, "yoti")
+		w.estimator.Answer(estimatortest.Answer{Status: 400, Body: `{"error_code":"` + code + `"}`})
+		if d, err := act(t, w.open(t), method.Session{}, still()); err != nil || d.Reason != want {
+			t.Errorf("%s: got %+v, %v; want %s", code, d, err, want)
+		}
+		w.estimator.Answer(estimatortest.Answer{Status: 500, Body: `{"error_code":"` + code + `"}`})
+		if d, err := act(t, w.open(t), method.Session{}, still()); err == nil {
+			t.Errorf("%s with status 500: got %+v", code, d)
+		}
+	}
+}
+
+// TestBadAnswersDecideNothing: 503, and no attempt is counted.
+func TestBadAnswersDecideNothing(t *testing.T) {
+	answers := map[string]string{ // by profile, with %s for the age and %s for the deviation
+		"plain": `{"age":%s,"deviation":%s,"live":true}`,
+		"yoti":  `{"antispoofing":{"prediction":"real"},"age":{"age":%s,"st_dev":%s}}`,
+	}
+	type row struct {
+		rule   string
+		answer estimatortest.Answer
+		reason string // of a *method.Refusal; "": another error
+	}
+	body := func(text string) estimatortest.Answer { return estimatortest.Answer{Body: text} }
+	for _, profile := range profileNames {
+		with := func(age, deviation string) estimatortest.Answer {
+			return body(fmt.Sprintf(answers[profile], age, deviation))
+		}
+		rows := []row{
+			{"status 401", estimatortest.Answer{Status: 401}, ""},
+			{"status 403", estimatortest.Answer{Status: 403}, ""},
+			{"status 429", estimatortest.Answer{Status: 429}, ""},
+			{"status 500", estimatortest.Answer{Status: 500}, ""},
+			{"status 500 with an approval", estimatortest.Answer{Status: 500, Body: with("40", "1").Body}, ""},
+			{"status 400", estimatortest.Answer{Status: 400}, ""},
+			{"status 201 with an approval", estimatortest.Answer{Status: 201, Body: with("40", "1").Body}, ""},
+			{"a redirect", estimatortest.Answer{Status: 304}, ""},
+			{"a timeout", estimatortest.Answer{Hang: true}, ""},
+			{"a cut answer", estimatortest.Answer{Age: 40, Cut: true}, ""},
+			{"cut JSON", body(with("40", "1").Body[:30]), "answer_not_json"},
+			{"HTML", body("<html>age 40</html>"), "answer_not_json"},
+			{"a list", body("[" + with("40", "1").Body + "]"), "answer_not_json"},
+			{"the age twice", body(strings.Replace(with("40", "1").Body, `"age":40`, `"age":40,"age":1`, 1)),
+				"answer_not_json"},
+			{"more than 16 KiB", body(with("40", "1").Body + strings.Repeat(" ", 16<<10)), "answer_too_large"},
+			{"age 0", with("0", "1"), "age_out_of_range"},
+			{"a negative age", with("-40", "1"), "age_out_of_range"},
+			{"age 1e308", with("1e308", "1"), "age_out_of_range"},
+			{"age 1e999", with("1e999", "1"), "age_out_of_range"},
+			{"age NaN", with("NaN", "1"), "answer_not_json"},
+			{"age 151", with("151", "1"), "age_out_of_range"},
+			{"the age as a text", with(`"40"`, "1"), "age_out_of_range"},
+			{"age null", with("null", "1"), "age_missing"},
+			{"deviation 0", with("40", "0"), "deviation_out_of_range"},
+			{"a negative deviation", with("40", "-1"), "deviation_out_of_range"},
+			{"deviation 1e308", with("40", "1e308"), "deviation_out_of_range"},
+			{"deviation NaN", with("40", "NaN"), "answer_not_json"},
+			{"the deviation as a text", with("40", `"1"`), "deviation_out_of_range"},
+			{"deviation null", with("40", "null"), "deviation_missing"},
+		}
+		if profile == "plain" {
+			rows = append(rows,
+				row{"no age", body(`{"deviation":1,"live":true}`), "age_missing"},
+				row{"no deviation", body(`{"age":40,"live":true}`), "deviation_missing"},
+				row{"no liveness", body(`{"age":40,"deviation":1}`), "liveness_unknown"},
+				row{"liveness as a text", body(`{"age":40,"deviation":1,"live":"true"}`), "liveness_unknown"},
+				row{"face as a number", body(`{"face":1,"age":40,"deviation":1,"live":true}`), "face_unknown"},
+				row{"an empty object", body(`{}`), "liveness_unknown"})
+		} else {
+			rows = append(rows,
+				row{"an unknown prediction", body(`{"antispoofing":{"prediction":"Real"},"age":{"age":40,"st_dev":1}}`),
+					"liveness_unknown"},
+				row{"no prediction", body(`{"age":{"age":40,"st_dev":1}}`), "liveness_unknown"},
+				row{"a prediction that is no object", body(`{"antispoofing":"real","age":{"age":40,"st_dev":1}}`),
+					"liveness_unknown"},
+				row{"no age", body(`{"antispoofing":{"prediction":"real"}}`), "age_missing"},
+				row{"an age that is a number", body(`{"antispoofing":{"prediction":"real"},"age":40}`), "age_missing"},
+				row{"no deviation", body(`{"antispoofing":{"prediction":"real"},"age":{"age":40}}`), "deviation_missing"},
+				row{"an error without a code", estimatortest.Answer{Status: 400, Body: `{}`}, ""},
+				row{"an error of the request", estimatortest.Answer{Status: 400, Body: `{"error_code":"INVALID_APP_ID"}`}, ""})
+		}
+		for _, c := range rows {
+			t.Run(profile+": "+c.rule, func(t *testing.T) {
+				w := newWorld(t, profile)
+				m := w.open(t)
+				w.estimator.Answer(c.answer)
+				d, err := act(t, m, method.Session{}, still())
+				if err == nil || errors.Is(err, method.ErrStep) {
+					t.Fatalf("got %+v, %v, want an error that lets the user try again", d, err)
+				}
+				var refusal *method.Refusal
+				if errors.As(err, &refusal) != (c.reason != "") || refusal != nil && refusal.Reason != c.reason {
+					t.Errorf("got %v, want the refusal %q", err, c.reason)
+				}
+				for _, secret := range []string{token, sdkID, "nonce=", "40"} {
+					if strings.Contains(strings.ReplaceAll(err.Error(), "status 40", ""), secret) {
+						t.Errorf("contract 13: the error %q has %q in it", err, secret)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestWhatIsNoPictureAsksNobody: 400, and the estimator is not asked.
+func TestWhatIsNoPictureAsksNobody(t *testing.T) {
+	for _, c := range []struct {
+		rule string
+		file []byte
+	}{
+		{"no file", nil},
+		{"a file of 0 bytes", []byte{}},
+		{"a GIF", []byte("GIF89a")},
+		{"HTML", []byte("<html>")},
+		{"1 MiB and one byte", append(append([]byte(nil), still()...), make([]byte, method.MaxFile)...)},
+	} {
+		w := newWorld(t, "plain")
+		_, err := act(t, w.open(t), method.Session{}, c.file)
+		if !errors.Is(err, method.ErrFile) || len(w.fetched) != 0 {
+			t.Errorf("%s: got %v and %d requests, want a method.ErrFile and none", c.rule, err, len(w.fetched))
+		}
+	}
+}
+
+func TestABrowserSendsNoVerdict(t *testing.T) {
+	w := newWorld(t, "plain")
+	w.estimator.Answer(estimatortest.Answer{Age: 12})
+	m := w.open(t)
+	form := url.Values{"age": {"40"}, "live": {"true"}, "deviation": {"1"}, "outcome": {"approve"}}
+	s := method.Session{Level: "L1", ChallengeAge: 25}
+	d, err := m.Act(t.Context(), s, method.Step{File: still(), Form: form})
+	if err != nil || d.Verdict != method.AttemptFailed || d.Reason != method.Below {
+		t.Errorf("got %+v, %v", d, err)
+	}
+	if _, err := m.Act(t.Context(), s, method.Step{Form: form}); !errors.Is(err, method.ErrFile) {
+		t.Errorf("a form without a picture: %v", err)
+	}
+}
+
+// TestRequests holds the requests to what the estimators' interfaces say.
+func TestRequests(t *testing.T) {
+	w := newWorld(t, "plain")
+	_, err := act(t, w.open(t), method.Session{}, still())
+	coretest.Must(t, err)
+	r := w.fetched[0]
+	if r.Method != "POST" || r.Timeout != 10*time.Second || !bytes.Equal(r.Body, still()) ||
+		r.Header["Authorization"] != "Bearer "+token || r.Header["Content-Type"] != "image/jpeg" {
+		t.Errorf("plain: %s %s %v, timeout %v", r.Method, r.URL, r.Header, r.Timeout)
+	}
+
+	w = newWorld(t, "yoti")
+	m := w.open(t)
+	for range 2 {
+		_, err := act(t, m, method.Session{}, still())
+		coretest.Must(t, err)
+	}
+	first, second := w.fetched[0], w.fetched[1]
+	u, err := url.Parse(first.URL)
+	coretest.Must(t, err)
+	if u.Path != "/ai/v1/age-antispoofing" || u.Query().Get("timestamp") != "1795348800" || first.Method != "POST" ||
+		first.Timeout != 10*time.Second || first.Header["X-Yoti-Auth-Id"] != sdkID {
+		t.Errorf("yoti: %s %s %v, timeout %v", first.Method, first.URL, first.Header, first.Timeout)
+	}
+	if first.URL == second.URL {
+		t.Error("a nonce came twice")
+	}
+	if w.estimator.Refused() != 0 {
+		t.Error("the estimator has refused a request")
+	}
+
+	w = newWorld(t, "yoti")
+	w.set(t, `{"timestamp":"ms"}`)
+	if _, err := act(t, w.open(t), method.Session{}, still()); err == nil {
+		t.Error("milliseconds are taken for seconds")
+	}
+	if !strings.Contains(w.fetched[0].URL, "&timestamp=1795348800000") {
+		t.Errorf("milliseconds: %s", w.fetched[0].URL)
+	}
+}
+
+// TestSpoiledRequestsAreRefused: the estimator says 401, and nothing is decided.
+func TestSpoiledRequestsAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		rule  string
+		spoil func(w *world)
+	}{
+		{"a clock that is six minutes late", func(w *world) { w.now = noon.Add(-6 * time.Minute) }},
+		{"a clock that is six minutes early", func(w *world) { w.now = noon.Add(6 * time.Minute) }},
+		{"a body that was changed", func(w *world) {
+			w.change = func(r *host.FetchRequest) { r.Body = append(bytes.Clone(r.Body), ' ') }
+		}},
+		{"a timestamp that was changed", func(w *world) {
+			w.change = func(r *host.FetchRequest) { r.URL = strings.Replace(r.URL, "=17", "=017", 1) }
+		}},
+		{"another application", func(w *world) {
+			w.change = func(r *host.FetchRequest) { r.Header["X-Yoti-Auth-Id"] = strings.Replace(sdkID, "b", "c", 1) }
+		}},
+		{"no signature", func(w *world) {
+			w.change = func(r *host.FetchRequest) { delete(r.Header, "X-Yoti-Auth-Digest") }
+		}},
+		{"another key", func(w *world) {
+			w.host.Sign = func(context.Context, string, string, []byte) ([]byte, error) { return make([]byte, 256), nil }
+		}},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			w := newWorld(t, "yoti")
+			c.spoil(w)
+			_, err := act(t, w.open(t), method.Session{}, still())
+			if err == nil || !strings.Contains(err.Error(), "status 401") || w.estimator.Refused() != 1 {
+				t.Errorf("got %v, want status 401", err)
+			}
+		})
+	}
+	t.Run("a nonce that came before", func(t *testing.T) {
+		w := newWorld(t, "yoti")
+		m := w.open(t)
+		_, err := act(t, m, method.Session{}, still())
+		coretest.Must(t, err)
+		if _, err := w.Fetch(t.Context(), w.fetched[0]); err != nil || w.estimator.Refused() != 1 {
+			t.Errorf("the same request came through again: %v", err)
+		}
+	})
+}
+
+// The cause of a failed fetch may quote the address, which has the nonce in it.
+func TestErrorsHideTheAddress(t *testing.T) {
+	w := newWorld(t, "yoti")
+	m := w.open(t)
+	for _, cause := range []error{
+		&host.FetchError{Reason: host.FetchTLS, Err: errors.New("canary?nonce=1")}, errors.New("canary"),
+	} {
+		w.fetchErr = cause
+		_, err := act(t, m, method.Session{}, still())
+		if err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("got %v", err)
+		}
+		var failed *host.FetchError
+		if errors.As(cause, &failed) && !(errors.As(err, &failed) && failed.Reason == host.FetchTLS) {
+			t.Errorf("the reason is lost in %v", err)
+		}
+	}
+}
+
+func TestSigningThatFailsSendsNothing(t *testing.T) {
+	w := newWorld(t, "yoti")
+	w.host.Sign = func(context.Context, string, string, []byte) ([]byte, error) { return nil, errors.New("no such key") }
+	if _, err := act(t, w.open(t), method.Session{}, still()); err == nil || len(w.fetched) > 0 {
+		t.Errorf("got %v and %d requests", err, len(w.fetched))
+	}
+	w.host.Sign = nil
+	if _, err := estimator.Kind.Open(w.config, w.host); err == nil {
+		t.Error("a method that must sign opens without a signer")
+	}
+}
+
+func TestASessionWithoutAChallengeAgeIsNotApproved(t *testing.T) {
+	w := newWorld(t, "plain")
+	d, err := w.open(t).Act(t.Context(), method.Session{Level: "L1"}, method.Step{File: still()})
+	if err == nil || len(w.fetched) > 0 {
+		t.Errorf("got %+v, %v", d, err)
+	}
+}
+
+func TestThePageHasACamera(t *testing.T) {
+	m := newWorld(t, "plain").open(t)
+	coretest.Must(t, m.Begin(t.Context(), method.Session{}))
+	if v := m.Show(method.Session{}, nil); !v.Camera || v.Sandbox || v.Waiting || len(v.Choices) > 0 {
+		t.Errorf("the page is %+v", v)
+	}
+	if estimator.Kind.Level != "L1" || estimator.Kind.Sandbox {
+		t.Errorf("contract 31: the kind is %+v", estimator.Kind)
+	}
+}
+
+func TestSettingsThatAreWrong(t *testing.T) {
+	const plain = `"profile":"plain","url":"https://ages.example/estimate"`
+	const yoti = `"profile":"yoti","sdk_id":"` + sdkID + `"`
+	bearer := map[string]string{"token": token}
+	for _, c := range []struct {
+		rule, settings string
+		secrets        map[string]string
+		keys           []string
+		member         string // of the one problem; "": none
+	}{
+		{"plain", `{` + plain + `}`, bearer, nil, ""},
+		{"plain with all", `{` + plain + `,"deviation":20,"floor":0}`, bearer, nil, ""},
+		{"yoti", `{` + yoti + `}`, nil, []string{"k"}, ""},
+		{"yoti with all", `{` + yoti + `,"url":"https://y.example/ai/v1","timestamp":"s","deviation":0.5,"floor":100}`, nil,
+			[]string{"k"}, ""},
+		{"none", ``, nil, nil, "profile"},
+		{"no object", `[]`, nil, nil, "settings"},
+		{"no profile", `{}`, bearer, nil, "profile"},
+		{"an unknown profile", `{"profile":"Yoti"}`, nil, nil, "profile"},
+		{"a member twice", `{` + plain + `,"floor":1,"floor":2}`, bearer, nil, "settings"},
+		{"an unknown member", `{` + plain + `,"flor":1}`, bearer, nil, "flor"},
+		{"a member of another profile", `{` + plain + `,"sdk_id":"x"}`, bearer, nil, "sdk_id"},
+		{"plain without an address", `{"profile":"plain"}`, bearer, nil, "url"},
+		{"http", `{"profile":"plain","url":"http://ages.example/"}`, bearer, nil, "url"},
+		{"http to loopback outside of dev", `{"profile":"plain","url":"http://127.0.0.1/"}`, bearer, nil, "url"},
+		{"an address with a user", `{"profile":"plain","url":"https://a:b@ages.example/"}`, bearer, nil, "url"},
+		{"an address with a fragment", `{"profile":"plain","url":"https://ages.example/#a"}`, bearer, nil, "url"},
+		{"an address that is a number", `{` + yoti + `,"url":1}`, nil, []string{"k"}, "url"},
+		{"yoti with a query", `{` + yoti + `,"url":"https://y.example/?a"}`, nil, []string{"k"}, "url"},
+		{"no token", `{` + plain + `}`, nil, nil, "token_file"},
+		{"a token with a line feed", `{` + plain + `}`, map[string]string{"token": "a\nb"}, nil, "token_file"},
+		{"another secret", `{` + plain + `}`, map[string]string{"token": "a", "client_secret": "b"}, nil, "settings"},
+		{"plain with a key", `{` + plain + `}`, bearer, []string{"k"}, "private_key_file"},
+		{"yoti with a token", `{` + yoti + `}`, bearer, []string{"k"}, "settings"},
+		{"yoti without a key", `{` + yoti + `}`, nil, nil, "private_key_file"},
+		{"yoti with two keys", `{` + yoti + `}`, nil, []string{"k", "l"}, "private_key_file"},
+		{"yoti without an id", `{"profile":"yoti"}`, nil, []string{"k"}, "sdk_id"},
+		{"an id that is no UUID", `{"profile":"yoti","sdk_id":"x"}`, nil, []string{"k"}, "sdk_id"},
+		{"another unit", `{` + yoti + `,"timestamp":"us"}`, nil, []string{"k"}, "timestamp"},
+		{"deviation 0", `{` + plain + `,"deviation":0}`, bearer, nil, "deviation"},
+		{"a deviation above 20", `{` + plain + `,"deviation":20.1}`, bearer, nil, "deviation"},
+		{"a deviation that is a text", `{` + plain + `,"deviation":"6"}`, bearer, nil, "deviation"},
+		{"a negative floor", `{` + plain + `,"floor":-1}`, bearer, nil, "floor"},
+		{"a floor above 100", `{` + plain + `,"floor":1e308}`, bearer, nil, "floor"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			config := method.Config{Name: "camera", Kind: "estimator", Settings: json.RawMessage(c.settings),
+				Secrets: c.secrets, Keys: c.keys}
+			wrong := estimator.Kind.Check(config)
+			_, err := estimator.Kind.Open(config, method.Host{Sign: newWorld(t, "yoti").host.Sign})
+			if (err != nil) != (c.member != "") {
+				t.Errorf("Open says %v", err)
+			}
+			if c.member == "" {
+				if len(wrong) > 0 {
+					t.Errorf("got %v", wrong)
+				}
+				return
+			}
+			if len(wrong) != 1 || wrong[0].Member != c.member {
+				t.Fatalf("got %v, want one problem of %s", wrong, c.member)
+			}
+			if strings.Contains(wrong.Error(), token) {
+				t.Error("contract 13: the problem shows a secret")
+			}
+		})
+	}
+}
+
+func TestAnIntegrationIsOnlyStricter(t *testing.T) {
+	config := method.Config{Name: "camera", Kind: "estimator", Secrets: map[string]string{"token": token},
+		Settings: json.RawMessage(`{"profile":"plain","url":"https://ages.example/","deviation":5,"floor":16}`)}
+	for _, c := range []struct{ rule, settings, member string }{
+		{"nothing", ``, ""},
+		{"an empty object", `{}`, ""},
+		{"the same", `{"deviation":5,"floor":16}`, ""},
+		{"stricter", `{"deviation":4.5,"floor":18}`, ""},
+		{"a higher deviation", `{"deviation":5.1}`, "deviation"},
+		{"a lower floor", `{"floor":15}`, "floor"},
+		{"no floor", `{"floor":0}`, "floor"},
+		{"deviation 0", `{"deviation":0}`, "deviation"},
+		{"a text", `{"floor":"18"}`, "floor"},
+		{"the estimator's address", `{"url":"https://evil.example/"}`, "url"},
+		{"the profile", `{"profile":"plain"}`, "profile"},
+		{"no object", `1`, "settings"},
+	} {
+		wrong := estimator.Kind.Narrow(config, json.RawMessage(c.settings))
+		if c.member == "" && len(wrong) > 0 || c.member != "" && (len(wrong) != 1 || wrong[0].Member != c.member) {
+			t.Errorf("%s: got %v, want a problem of %q", c.rule, wrong, c.member)
+		}
+	}
+}
+
+// FuzzAnswer: no answer approves without an age at or over the challenge age, and none makes it panic.
+func FuzzAnswer(f *testing.F) {
+	for _, profile := range []bool{false, true} {
+		f.Add(profile, 200, []byte(`{"age":40,"deviation":1,"live":true}`))
+		f.Add(profile, 200, []byte(`{"antispoofing":{"prediction":"real"},"age":{"age":24,"st_dev":3.5}}`))
+		f.Add(profile, 400, []byte(`{"error_code":"FACE_NOT_FOUND"}`))
+	}
+	open := func(settings string, secrets map[string]string, keys []string, fetch host.Fetcher) method.Method {
+		m, err := estimator.Kind.Open(method.Config{Settings: json.RawMessage(settings), Secrets: secrets, Keys: keys},
+			method.Host{Now: func() time.Time { return noon }, Random: &coretest.Random{}, Fetch: fetch,
+				Sign: func(context.Context, string, string, []byte) ([]byte, error) { return []byte("s"), nil }})
+		if err != nil {
+			f.Fatal(err)
+		}
+		return m
+	}
+	f.Fuzz(func(t *testing.T, isYoti bool, status int, body []byte) {
+		fetch := constant{host.FetchResponse{Status: status, Body: body}}
+		m := open(`{"profile":"plain","url":"https://ages.example/"}`, map[string]string{"token": token}, nil, fetch)
+		if isYoti {
+			m = open(`{"profile":"yoti","sdk_id":"`+sdkID+`"}`, nil, []string{"k"}, fetch)
+		}
+		d, err := act(t, m, method.Session{}, still())
+		if err != nil && d.Verdict != method.Unclassified {
+			t.Fatalf("%q: an error comes with %+v", body, d)
+		}
+		if d.Verdict != method.Approved {
+			return
+		}
+		var answer struct {
+			Age              json.RawMessage
+			Deviation, StDev float64
+		}
+		if status != 200 || json.Unmarshal(body, &answer) != nil {
+			t.Fatalf("status %d with %q approves", status, body)
+		}
+	})
+}
+
+type constant struct{ resp host.FetchResponse }
+
+func (c constant) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, error) {
+	return c.resp, nil
+}

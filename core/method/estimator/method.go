@@ -1,0 +1,145 @@
+// Package estimator is a kind of method that has an age estimated from a picture (contract 37). The user takes
+// a still on a page with a camera. The picture goes once to an estimator over HTTP, and is kept nowhere.
+//
+// # What decides
+//
+//   - A picture of no live person, of no face or of more than one is a failed attempt, whatever age it shows.
+//   - So is an estimate with a larger deviation than the settings allow.
+//   - An estimate at or over the session's challenge age is an approval.
+//   - An estimate below the setting floor is a final no. There is no floor unless it is set.
+//   - Any other estimate is a failed attempt. Another picture or another method may succeed.
+//
+// An estimator that cannot be asked, refuses to answer or answers rubbish decides nothing and costs no attempt.
+//
+// # Settings
+//
+//	profile     plain or yoti: how the estimator is asked
+//	url         where it is; for yoti there is a default
+//	deviation   the most standard deviation in years (default 6)
+//	floor       the age below which an estimate is a final no (default 0: none)
+//	sdk_id      yoti: the application's id
+//	timestamp   yoti: the unit of timestamps, s (default) or ms
+//
+// The profile plain has a secret named token. The profile yoti has one RSA key. An integration may set a lower
+// deviation and a higher floor.
+package estimator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/problem"
+)
+
+// Kind describes it.
+var Kind = method.Kind{
+	Name:  "estimator",
+	Level: "L1",
+	Check: func(c method.Config) problem.List {
+		_, wrong := parse(c)
+		return wrong
+	},
+	Narrow: func(c method.Config, integration json.RawMessage) problem.List {
+		s, wrong := parse(c)
+		if len(wrong) > 0 {
+			return wrong
+		}
+		_, wrong = narrow(s.limits, integration)
+		return wrong
+	},
+	Open: func(c method.Config, h method.Host) (method.Method, error) {
+		s, wrong := parse(c)
+		if err := wrong.Err(); err != nil {
+			return nil, err
+		}
+		if s.key != "" && h.Sign == nil {
+			return nil, errors.New("estimator: the profile needs a key, and the host has none")
+		}
+		return &estimator{s, h}, nil
+	},
+}
+
+// timeout bounds the whole exchange with an estimator.
+const timeout = 10 * time.Second
+
+type estimator struct {
+	settings settings
+	host     method.Host
+}
+
+// Begin implements method.Method. There is nothing to prepare.
+func (*estimator) Begin(context.Context, method.Session) error { return nil }
+
+// Show implements method.Method.
+func (*estimator) Show(method.Session, []byte) method.View { return method.View{Camera: true} }
+
+// Act implements method.Method: it has the age on the picture estimated. The form's other members say nothing
+// to it, so a browser cannot send an age or a verdict.
+func (e *estimator) Act(ctx context.Context, s method.Session, step method.Step) (method.Decision, error) {
+	if len(step.File) == 0 {
+		return method.Decision{}, method.ErrFile
+	}
+	if err := checkJPEG(step.File); err != nil {
+		return method.Decision{}, err
+	}
+	if s.ChallengeAge <= 0 {
+		return method.Decision{}, errors.New("estimator: the session has no challenge age to compare with")
+	}
+	limits, wrong := narrow(e.settings.limits, s.Settings)
+	if err := wrong.Err(); err != nil {
+		return method.Decision{}, fmt.Errorf("estimator: the integration's settings: %w", err)
+	}
+	estimate, err := e.ask(ctx, step.File)
+	if err != nil {
+		return method.Decision{}, fmt.Errorf("estimator: %w", err)
+	}
+	return decide(estimate, limits, float64(s.ChallengeAge)), nil
+}
+
+// ask sends the picture, once.
+func (e *estimator) ask(ctx context.Context, picture []byte) (estimate, error) {
+	req, err := e.settings.profile.request(ctx, e.settings, e.host, picture)
+	if err != nil {
+		return estimate{}, err
+	}
+	req.Method, req.Timeout = "POST", timeout
+	resp, err := e.host.Fetch.Fetch(ctx, req)
+	if err != nil {
+		return estimate{}, withoutAddress(err)
+	}
+	return e.settings.profile.understand(resp)
+}
+
+// withoutAddress drops the cause of a failed fetch, whose text may have the address with the nonce in it. The
+// reason stays.
+func withoutAddress(err error) error {
+	var failed *host.FetchError
+	if !errors.As(err, &failed) {
+		return errors.New("the estimator could not be asked")
+	}
+	return &host.FetchError{Reason: failed.Reason, Err: errors.New(host.FetchCause(failed.Reason))}
+}
+
+// decide says what an estimate means. The challenge age comes before the floor, so a floor above it turns
+// nobody away who has reached the challenge age.
+func decide(e estimate, l limits, challengeAge float64) method.Decision {
+	failed := func(why method.Reason) method.Decision {
+		return method.Decision{Verdict: method.AttemptFailed, Reason: why}
+	}
+	switch {
+	case e.doubt != "":
+		return failed(e.doubt)
+	case e.deviation > l.deviation:
+		return failed(method.Unsure)
+	case e.age >= challengeAge:
+		return method.Decision{Verdict: method.Approved}
+	case e.age < l.floor:
+		return method.Decision{Verdict: method.Rejected}
+	}
+	return failed(method.Below)
+}

@@ -1,0 +1,57 @@
+package estimator
+
+import (
+	"context"
+	"strings"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/web"
+)
+
+// plain is for an estimator of one's own. The picture is posted as image/jpeg with a bearer token. The answer
+// is {"age": 27.3, "deviation": 2.1, "live": true}, or {"face": false} if the picture does not show exactly one
+// face.
+var plain = profile{
+	configure: func(s *settings, c method.Config, _ web.Object, wrong *problem.List) {
+		refuseSecrets(c, "token", wrong)
+		if s.token = c.Secrets["token"]; !isToken(s.token) {
+			wrong.Add("token_file", "the profile plain needs a token of 1 to %d printable ASCII characters "+
+				"without spaces", maxToken)
+		}
+		if len(c.Keys) > 0 {
+			wrong.Add("private_key_file", "the profile plain signs nothing; leave it out")
+		}
+	},
+	request: func(_ context.Context, s settings, _ method.Host, picture []byte) (host.FetchRequest, error) {
+		return host.FetchRequest{
+			URL: s.url,
+			Header: map[string]string{
+				"Authorization": "Bearer " + s.token,
+				"Content-Type":  "image/jpeg",
+			},
+			Body: picture,
+		}, nil
+	},
+	read: func(answer web.Object) (estimate, error) {
+		if face, present, ok := answer.Bool("face"); !ok {
+			return estimate{}, &method.Refusal{Reason: "face_unknown"}
+		} else if present && !face {
+			return estimate{doubt: method.NoFace}, nil
+		}
+		if live, present, ok := answer.Bool("live"); !ok || !present {
+			return estimate{}, &method.Refusal{Reason: "liveness_unknown"}
+		} else if !live {
+			return estimate{doubt: method.NotLive}, nil
+		}
+		return numbers(answer, "age", "deviation")
+	},
+}
+
+const maxToken = 4096
+
+func isToken(s string) bool {
+	return len(s) > 0 && len(s) <= maxToken &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+}

@@ -1,0 +1,100 @@
+package estimator
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/web"
+)
+
+// profile is how one estimator is asked and understood.
+type profile struct {
+	url     string   // where it is, unless the settings say it; "": they must
+	members []string // settings of its own
+
+	// configure reads those settings, secrets and keys into s.
+	configure func(s *settings, c method.Config, o web.Object, wrong *problem.List)
+
+	// request makes the request that carries a picture.
+	request func(ctx context.Context, s settings, h method.Host, picture []byte) (host.FetchRequest, error)
+
+	// doubt reads an answer that is not 200. "": it says nothing about the picture.
+	doubt func(status int, answer web.Object) method.Reason
+
+	// read reads an answer of status 200. The error is a *method.Refusal.
+	read func(answer web.Object) (estimate, error)
+}
+
+// profiles has every profile under its name in the settings.
+var profiles = map[string]profile{
+	"plain": plain,
+	"yoti":  yoti,
+}
+
+// estimate is what an estimator says about a picture.
+type estimate struct {
+	age, deviation float64 // in years
+
+	// doubt says why the picture tells no age. If it is there, age and deviation are not.
+	doubt method.Reason
+}
+
+// maxAnswer is the most bytes of an answer. A real one has about 100.
+const maxAnswer = 16 << 10
+
+// understand reads an estimator's answer.
+func (p profile) understand(resp host.FetchResponse) (estimate, error) {
+	if len(resp.Body) > maxAnswer {
+		return estimate{}, &method.Refusal{Reason: "answer_too_large"}
+	}
+	answer, err := web.ReadObject(resp.Body)
+	if resp.Status != 200 {
+		if err == nil && p.doubt != nil {
+			if doubt := p.doubt(resp.Status, answer); doubt != "" {
+				return estimate{doubt: doubt}, nil
+			}
+		}
+		return estimate{}, statusError(resp.Status)
+	}
+	if err != nil {
+		return estimate{}, &method.Refusal{Reason: "answer_not_json"}
+	}
+	return p.read(answer)
+}
+
+// statusError says what an operator can do about a status. It repeats nothing of the answer.
+func statusError(status int) error {
+	switch status {
+	case 401, 403:
+		return fmt.Errorf("the estimator answered with status %d: it does not accept our token or signature; "+
+			"look at the token, the key and the clock", status)
+	case 429:
+		return fmt.Errorf("the estimator answered with status %d: it gets more requests than it allows", status)
+	}
+	return fmt.Errorf("the estimator answered with status %d", status)
+}
+
+// Ages and deviations that an estimate can have. Numbers beyond them come from a fault.
+const (
+	maxAge            = 150
+	maxGivenDeviation = 100
+)
+
+// numbers reads an age and its deviation.
+func numbers(o web.Object, age, deviation string) (e estimate, err error) {
+	var present, ok bool
+	if e.age, present, ok = o.Number(age); !present {
+		return estimate{}, &method.Refusal{Reason: "age_missing"}
+	} else if !ok || e.age <= 0 || e.age > maxAge {
+		return estimate{}, &method.Refusal{Reason: "age_out_of_range"}
+	}
+	if e.deviation, present, ok = o.Number(deviation); !present {
+		return estimate{}, &method.Refusal{Reason: "deviation_missing"}
+	} else if !ok || e.deviation <= 0 || e.deviation > maxGivenDeviation {
+		return estimate{}, &method.Refusal{Reason: "deviation_out_of_range"}
+	}
+	return e, nil
+}

@@ -1,0 +1,143 @@
+package estimator
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/weburl"
+)
+
+// settings are a method's settings, read and checked.
+type settings struct {
+	profile profile
+	url     string
+	limits  limits
+
+	token string // of the profile plain
+
+	key    string // of the profile yoti: the name of the key that signs
+	sdkID  string
+	millis bool // timestamps are in milliseconds, not in seconds
+}
+
+// limits are what an estimate is held against, beside the challenge age. An integration may make them stricter.
+type limits struct {
+	deviation float64 // the most that a standard deviation may be, in years
+	floor     float64 // an estimate below it is a final no; 0: there is none
+}
+
+// Bounds of the settings.
+const (
+	defaultDeviation = 6
+	maxDeviation     = 20
+	maxFloor         = 100
+)
+
+// names of the members that each profile has.
+var commonMembers = []string{"profile", "url", "deviation", "floor"}
+
+// parse reads a method's settings and reports everything that is wrong with them.
+func parse(c method.Config) (s settings, wrong problem.List) {
+	o, err := readSettings(c.Settings)
+	if err != nil {
+		wrong.AddError("settings", err)
+		return s, wrong
+	}
+	name := text(o, "profile", &wrong)
+	var known bool
+	if s.profile, known = profiles[name]; !known {
+		wrong.Add("profile", "%q is not known; use one of: %s", name,
+			strings.Join(slices.Sorted(maps.Keys(profiles)), ", "))
+		return s, wrong
+	}
+	refuseOthers(o, slices.Concat(commonMembers, s.profile.members), &wrong)
+
+	if s.url = text(o, "url", &wrong); s.url == "" {
+		s.url = s.profile.url
+	}
+	if s.url == "" {
+		wrong.Add("url", "it is missing; set the address that a picture is posted to")
+	} else if _, problem := weburl.ParseCallback(s.url, weburl.CallbackRules{Dev: c.Dev}); problem != "" {
+		wrong.Add("url", "%s", problem)
+	}
+	s.limits = readLimits(o, limits{deviation: defaultDeviation}, &wrong)
+	s.profile.configure(&s, c, o, &wrong)
+	return s, wrong
+}
+
+// narrow reads an integration's settings, which may only make the method's limits stricter.
+func narrow(of limits, integration json.RawMessage) (l limits, wrong problem.List) {
+	o, err := readSettings(integration)
+	if err != nil {
+		wrong.AddError("settings", err)
+		return of, wrong
+	}
+	refuseOthers(o, []string{"deviation", "floor"}, &wrong)
+	l = readLimits(o, of, &wrong)
+	if l.deviation > of.deviation {
+		wrong.Add("deviation", "%v is above the method's %v; an integration can only lower it",
+			l.deviation, of.deviation)
+	}
+	if l.floor < of.floor {
+		wrong.Add("floor", "%v is below the method's %v; an integration can only raise it", l.floor, of.floor)
+	}
+	return l, wrong
+}
+
+func readSettings(raw json.RawMessage) (web.Object, error) {
+	if len(raw) == 0 {
+		return web.Object{}, nil
+	}
+	return web.ReadObject(raw)
+}
+
+// refuseOthers reports members that are not known, so that a mistyped one is not silently without effect.
+func refuseOthers(o web.Object, known []string, wrong *problem.List) {
+	for _, name := range o.Names() {
+		if !slices.Contains(known, name) {
+			wrong.Add(name, "it is not known here; use only: %s", strings.Join(known, ", "))
+		}
+	}
+}
+
+// readLimits reads the limits that are there. Those that are not are the given ones.
+func readLimits(o web.Object, l limits, wrong *problem.List) limits {
+	if n, present, ok := o.Number("deviation"); present {
+		if !ok || n <= 0 || n > maxDeviation {
+			wrong.Add("deviation", "it must be a number of years above 0 and up to %d", maxDeviation)
+		} else {
+			l.deviation = n
+		}
+	}
+	if n, present, ok := o.Number("floor"); present {
+		if !ok || n < 0 || n > maxFloor {
+			wrong.Add("floor", "it must be an age from 0, which switches it off, to %d", maxFloor)
+		} else {
+			l.floor = n
+		}
+	}
+	return l
+}
+
+func text(o web.Object, name string, wrong *problem.List) string {
+	value, _, ok := o.String(name)
+	if !ok {
+		wrong.Add(name, "it must be a text")
+	}
+	return value
+}
+
+// refuseSecrets reports secrets that the profile does not use. It names none of them.
+func refuseSecrets(c method.Config, known string, wrong *problem.List) {
+	for name := range c.Secrets {
+		if name != known {
+			wrong.Add("settings", "there is a secret that this profile does not use; leave it out")
+			return
+		}
+	}
+}
