@@ -36,6 +36,7 @@ var floors = []string{
 	"core/token",
 	"core/method",
 	"core/method/sandbox",
+	"core/method/estimator",
 	"core/method/kinds",
 	"core/internal/testhost",
 	"core/session",

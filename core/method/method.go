@@ -117,8 +117,8 @@ type Method interface {
 // ErrStep says that the method's page offers no such form at this point.
 var ErrStep = errors.New("method: no such step")
 
-// ErrFile says that Step.File is missing, or is no picture that the method takes. It is an ErrStep, and the page
-// can say what a picture must be.
+// ErrFile says that Step.File is missing, or is no picture that the method takes. It is an ErrStep, and the
+// page can say what a picture must be.
 var ErrFile = fmt.Errorf("%w: no picture that can be used", ErrStep)
 
 // View is a method's page. The pages know its words by the kind.

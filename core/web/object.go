@@ -11,9 +11,9 @@ func (o Object) Names() []string {
 	return names
 }
 
-// Number returns a number member. present is true if the member is there and is not null. ok is false if it is
-// there and is not a number, or is larger than a float64 can be. JSON has no NaN and no infinity, so a number
-// that is ok is finite.
+// Number returns a number member. present is true if the member is there and is not null. ok is false if it
+// is there and is not a number, or is larger than a float64 can be. JSON has no NaN and no infinity, so a
+// number that is ok is finite.
 func (o Object) Number(name string) (value float64, present, ok bool) {
 	raw := o.raw(name)
 	if raw == "" {

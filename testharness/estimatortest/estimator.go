@@ -1,8 +1,8 @@
 // Package estimatortest pretends to be an age estimator. It lets a test, or a demo, have any answer to a
 // picture, and it refuses requests as the real ones do.
 //
-// An Estimator is an http.Handler. In a test, use Serve, which also gives it an address. What it answers is an
-// Answer, which can be changed at any time.
+// An Estimator is an http.Handler. In a test, use Serve, which also gives it an address. What it answers is
+// an Answer, which can be changed at any time.
 //
 // It speaks the two profiles of the kind estimator. At PlainPath it takes a JPEG with a bearer token. At
 // YotiPath it speaks Yoti's API, and checks the signature, the path, the body, the clock and that no nonce
@@ -27,8 +27,8 @@ import (
 	"github.com/verge-id/verge/core/uuid"
 )
 
-// Where the profiles are served. For the profile plain, the setting url ends in PlainPath. For yoti it ends in
-// YotiPath, and requests go to what lies below.
+// Where the profiles are served. For the profile plain, the setting url ends in PlainPath. For yoti it ends
+// in YotiPath, and requests go to what lies below.
 const (
 	PlainPath = "/estimate"
 	YotiPath  = "/ai/v1"

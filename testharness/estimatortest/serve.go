@@ -13,8 +13,8 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// Serve runs an Estimator on a loopback address until the test ends, and returns where: http://127.0.0.1:port.
-// Append PlainPath or YotiPath for the setting url.
+// Serve runs an Estimator on a loopback address until the test ends, and returns where:
+// http://127.0.0.1:port. Append PlainPath or YotiPath for the setting url.
 func Serve(t TB, c Config) (e *Estimator, baseURL string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

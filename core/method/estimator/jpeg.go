@@ -33,10 +33,11 @@ const (
 	rst0 = 0xd0 // first of 8 restarts inside a scan
 )
 
-// checkJPEG reports what is wrong with a picture. It must be one whole JPEG, baseline or progressive, in grey
-// or in three colours of 8 bits, with 256 to 4096 pixels a side. Nothing may stand before it, and nothing but a
-// few bytes behind it, so it is not another kind of file at the same time. The picture is walked through marker
-// by marker and never decoded. The error is a method.ErrFile and repeats nothing of the picture.
+// checkJPEG reports what is wrong with a picture. It must be one whole JPEG, baseline or progressive, in
+// grey or in three colours of 8 bits, with 256 to 4096 pixels a side. Nothing may stand before it, and
+// nothing but a few bytes behind it, so it is not another kind of file at the same time. The picture is
+// walked through marker by marker and never decoded. The error is a method.ErrFile and repeats nothing of
+// the picture.
 func checkJPEG(picture []byte) error {
 	if len(picture) > method.MaxFile {
 		return wrongFile("it is too large")

@@ -163,8 +163,8 @@ func TestCutPicturesAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzCheckJPEG: what is taken begins and ends as a JPEG, and where the standard library can read its size, the
-// size is within the limits.
+// FuzzCheckJPEG: what is taken begins and ends as a JPEG, and where the standard library can read its size,
+// the size is within the limits.
 func FuzzCheckJPEG(f *testing.F) {
 	f.Add([]byte(picture()))
 	f.Add([]byte(start + seg(com, 'x') + frame(sof2, 300, 300, 3) + seg(dht) + scan + scan + end + "\x00"))

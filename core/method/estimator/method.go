@@ -1,5 +1,6 @@
-// Package estimator is a kind of method that has an age estimated from a picture (contract 37). The user takes
-// a still on a page with a camera. The picture goes once to an estimator over HTTP, and is kept nowhere.
+// Package estimator is a kind of method that has an age estimated from a picture (contract 37). The user
+// takes a still on a page with a camera. The picture goes once to an estimator over HTTP, and is kept
+// nowhere.
 //
 // # What decides
 //
@@ -9,7 +10,8 @@
 //   - An estimate below the setting floor is a final no. There is no floor unless it is set.
 //   - Any other estimate is a failed attempt. Another picture or another method may succeed.
 //
-// An estimator that cannot be asked, refuses to answer or answers rubbish decides nothing and costs no attempt.
+// An estimator that cannot be asked, refuses to answer or answers rubbish decides nothing and costs no
+// attempt.
 //
 // # Settings
 //
@@ -20,8 +22,8 @@
 //	sdk_id      yoti: the application's id
 //	timestamp   yoti: the unit of timestamps, s (default) or ms
 //
-// The profile plain has a secret named token. The profile yoti has one RSA key. An integration may set a lower
-// deviation and a higher floor.
+// The profile plain has a secret named token. The profile yoti has one RSA key. An integration may set a
+// lower deviation and a higher floor.
 package estimator
 
 import (

@@ -25,7 +25,8 @@ type settings struct {
 	millis bool // timestamps are in milliseconds, not in seconds
 }
 
-// limits are what an estimate is held against, beside the challenge age. An integration may make them stricter.
+// limits are what an estimate is held against, beside the challenge age. An integration may make them
+// stricter.
 type limits struct {
 	deviation float64 // the most that a standard deviation may be, in years
 	floor     float64 // an estimate below it is a final no; 0: there is none

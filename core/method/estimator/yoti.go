@@ -14,8 +14,9 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// yoti is Yoti's API for age estimation and anti-spoofing. The picture travels as base64 in JSON. The request is
-// signed by RSA over method, path, query and body. The path is the one behind the address of the API.
+// yoti is Yoti's API for age estimation and anti-spoofing. The picture travels as base64 in JSON. The
+// request is signed by RSA over method, path, query and body. The path is the one behind the address of the
+// API.
 var yoti = profile{
 	url:     "https://api.yoti.com/ai/v1",
 	members: []string{"sdk_id", "timestamp"},
