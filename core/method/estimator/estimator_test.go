@@ -111,14 +111,14 @@ func newWorld(t *testing.T, profile string) *world {
 	case "yoti":
 		w.config.Settings = json.RawMessage(`{"profile":"yoti","url":"` + base + estimatortest.YotiPath +
 			`/","sdk_id":"` + sdkID + `"}`)
-		w.config.Keys = []string{"yoti-key"}
+		w.config.Keys = []string{"private_key"}
 	}
 	w.host = method.Host{
 		Now:    func() time.Time { return w.now },
 		Random: &coretest.Random{},
 		Fetch:  w,
 		Sign: func(_ context.Context, key, algorithm string, message []byte) ([]byte, error) {
-			if key != "yoti-key" || algorithm != "RS256" {
+			if key != "camera/private_key" || algorithm != "RS256" {
 				return nil, fmt.Errorf("asked to sign with %s and %s", key, algorithm)
 			}
 			digest := sha256.Sum256(message)
@@ -513,9 +513,9 @@ func TestSettingsThatAreWrong(t *testing.T) {
 	}{
 		{"plain", `{` + plain + `}`, bearer, nil, ""},
 		{"plain with all", `{` + plain + `,"deviation":20,"floor":0}`, bearer, nil, ""},
-		{"yoti", `{` + yoti + `}`, nil, []string{"k"}, ""},
+		{"yoti", `{` + yoti + `}`, nil, []string{"private_key"}, ""},
 		{"yoti with all", `{` + yoti + `,"url":"https://y.example/ai/v1","timestamp":"s","deviation":0.5,"floor":100}`, nil,
-			[]string{"k"}, ""},
+			[]string{"private_key"}, ""},
 		{"none", ``, nil, nil, "profile"},
 		{"no object", `[]`, nil, nil, "settings"},
 		{"no profile", `{}`, bearer, nil, "profile"},
@@ -528,18 +528,18 @@ func TestSettingsThatAreWrong(t *testing.T) {
 		{"http to loopback outside of dev", `{"profile":"plain","url":"http://127.0.0.1/"}`, bearer, nil, "url"},
 		{"an address with a user", `{"profile":"plain","url":"https://a:b@ages.example/"}`, bearer, nil, "url"},
 		{"an address with a fragment", `{"profile":"plain","url":"https://ages.example/#a"}`, bearer, nil, "url"},
-		{"an address that is a number", `{` + yoti + `,"url":1}`, nil, []string{"k"}, "url"},
-		{"yoti with a query", `{` + yoti + `,"url":"https://y.example/?a"}`, nil, []string{"k"}, "url"},
+		{"an address that is a number", `{` + yoti + `,"url":1}`, nil, []string{"private_key"}, "url"},
+		{"yoti with a query", `{` + yoti + `,"url":"https://y.example/?a"}`, nil, []string{"private_key"}, "url"},
 		{"no token", `{` + plain + `}`, nil, nil, "token_file"},
 		{"a token with a line feed", `{` + plain + `}`, map[string]string{"token": "a\nb"}, nil, "token_file"},
 		{"another secret", `{` + plain + `}`, map[string]string{"token": "a", "client_secret": "b"}, nil, "settings"},
-		{"plain with a key", `{` + plain + `}`, bearer, []string{"k"}, "private_key_file"},
-		{"yoti with a token", `{` + yoti + `}`, bearer, []string{"k"}, "settings"},
+		{"plain with a key", `{` + plain + `}`, bearer, []string{"private_key"}, "private_key_file"},
+		{"yoti with a token", `{` + yoti + `}`, bearer, []string{"private_key"}, "settings"},
 		{"yoti without a key", `{` + yoti + `}`, nil, nil, "private_key_file"},
-		{"yoti with two keys", `{` + yoti + `}`, nil, []string{"k", "l"}, "private_key_file"},
-		{"yoti without an id", `{"profile":"yoti"}`, nil, []string{"k"}, "sdk_id"},
-		{"an id that is no UUID", `{"profile":"yoti","sdk_id":"x"}`, nil, []string{"k"}, "sdk_id"},
-		{"another unit", `{` + yoti + `,"timestamp":"us"}`, nil, []string{"k"}, "timestamp"},
+		{"yoti with another key", `{` + yoti + `}`, nil, []string{"client_key"}, "private_key_file"},
+		{"yoti without an id", `{"profile":"yoti"}`, nil, []string{"private_key"}, "sdk_id"},
+		{"an id that is no UUID", `{"profile":"yoti","sdk_id":"x"}`, nil, []string{"private_key"}, "sdk_id"},
+		{"another unit", `{` + yoti + `,"timestamp":"us"}`, nil, []string{"private_key"}, "timestamp"},
 		{"deviation 0", `{` + plain + `,"deviation":0}`, bearer, nil, "deviation"},
 		{"a deviation above 20", `{` + plain + `,"deviation":20.1}`, bearer, nil, "deviation"},
 		{"a deviation that is a text", `{` + plain + `,"deviation":"6"}`, bearer, nil, "deviation"},
@@ -614,7 +614,7 @@ func FuzzAnswer(f *testing.F) {
 		fetch := constant{host.FetchResponse{Status: status, Body: body}}
 		m := open(`{"profile":"plain","url":"https://ages.example/"}`, map[string]string{"token": token}, nil, fetch)
 		if isYoti {
-			m = open(`{"profile":"yoti","sdk_id":"`+sdkID+`"}`, nil, []string{"k"}, fetch)
+			m = open(`{"profile":"yoti","sdk_id":"`+sdkID+`"}`, nil, []string{"private_key"}, fetch)
 		}
 		d, err := act(t, m, method.Session{}, still())
 		if err != nil && d.Verdict != method.Unclassified {

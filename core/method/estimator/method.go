@@ -22,7 +22,7 @@
 //	sdk_id      yoti: the application's id
 //	timestamp   yoti: the unit of timestamps, s (default) or ms
 //
-// The profile plain has a secret named token. The profile yoti has one RSA key. An integration may set a
+// The profile plain has the secret token. The profile yoti has the RSA key private_key. An integration may set a
 // lower deviation and a higher floor.
 package estimator
 
@@ -40,8 +40,11 @@ import (
 
 // Kind describes it.
 var Kind = method.Kind{
-	Name:  "estimator",
-	Level: "L1",
+	Name:      "estimator",
+	Level:     "L1",
+	Estimates: true,
+	Secrets:   []string{tokenName},
+	Keys:      []string{keyName},
 	Check: func(c method.Config) problem.List {
 		_, wrong := parse(c)
 		return wrong
@@ -65,6 +68,12 @@ var Kind = method.Kind{
 		return &estimator{s, h}, nil
 	},
 }
+
+// What the profiles call their secret and their key.
+const (
+	tokenName = "token"
+	keyName   = "private_key"
+)
 
 // timeout bounds the whole exchange with an estimator.
 const timeout = 10 * time.Second

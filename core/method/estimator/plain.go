@@ -15,8 +15,8 @@ import (
 // exactly one face.
 var plain = profile{
 	configure: func(s *settings, c method.Config, _ web.Object, wrong *problem.List) {
-		refuseSecrets(c, "token", wrong)
-		if s.token = c.Secrets["token"]; !isToken(s.token) {
+		refuseSecrets(c, tokenName, wrong)
+		if s.token = c.Secrets[tokenName]; !isToken(s.token) {
 			wrong.Add("token_file", "the profile plain needs a token of 1 to %d printable ASCII characters "+
 				"without spaces", maxToken)
 		}

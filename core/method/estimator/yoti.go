@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,11 +37,10 @@ var yoti = profile{
 		default:
 			wrong.Add("timestamp", `%q must be "s" for seconds or "ms" for milliseconds`, unit)
 		}
-		if len(c.Keys) != 1 {
-			wrong.Add("private_key_file", "the profile yoti needs the one RSA key that was registered with Yoti")
-		} else {
-			s.key = c.Keys[0]
+		if !slices.Contains(c.Keys, keyName) {
+			wrong.Add("private_key_file", "the profile yoti needs the RSA key that was registered with Yoti")
 		}
+		s.key = c.KeyName(keyName)
 	},
 	request: func(ctx context.Context, s settings, h method.Host, picture []byte) (host.FetchRequest, error) {
 		nonce, err := uuid.New(h.Random)
