@@ -86,7 +86,7 @@ func pageHeader() web.Header {
 	}
 }
 
-var assets = []pages.Asset{pages.Style(), pages.Icon()}
+var assets = []pages.Asset{pages.Style(), pages.Icon(), pages.CameraScript()}
 
 // HasAsset reports whether pages load a file from this path.
 func HasAsset(path string) bool {

@@ -156,6 +156,9 @@ type Notice struct {
 	AttemptsLeft  int    // 0 or less: the number is not mentioned
 	Reason        string // why the attempt failed; one that is not known is not mentioned
 
+	// BadFile says that the file that came is no picture that can be used. No attempt was counted.
+	BadFile bool
+
 	// Trouble says that the other side of the method failed. No attempt was counted.
 	Trouble bool
 }
