@@ -132,9 +132,9 @@ func (o Opened) Act(ctx context.Context, s Session, step Step) (Decision, error)
 	d, err := o.method.Act(ctx, s, step)
 	var refusal *Refusal
 	switch {
-	case errors.Is(err, ErrStep):
 	case errors.As(err, &refusal):
 		o.tell(host.MethodRefused, refusal.Reason)
+	case errors.Is(err, ErrStep):
 	case err != nil:
 		o.tell(host.MethodFailed, reasonOf(err))
 	case d.Leave != nil:

@@ -43,6 +43,10 @@ type Kind struct {
 	// than the method's own. Nil: an integration has nothing to set.
 	Narrow func(c Config, integration json.RawMessage) problem.List
 
+	// ProvesAge reports why a method cannot prove that somebody has an age, which is an integration's minimum
+	// age. Nil: it can prove any.
+	ProvesAge func(c Config, age int) error
+
 	// Open returns the method. Its Config has passed Check. Open asks nobody.
 	Open func(c Config, h Host) (Method, error)
 }

@@ -43,14 +43,14 @@
 		state = next;
 		document.body.dataset.camera = next;
 		for (const [name, states] of Object.entries(shown)) {
-			part[name].hidden = !states.includes(next);
+			part[name].toggleAttribute("hidden", !states.includes(next)); // an SVG has no property of that name
 		}
 		part.start.setAttribute("aria-disabled", String(next === "asking"));
 		part.says.textContent = form.dataset[next] || "";
 		part.says.classList.toggle("trouble", failures.includes(next));
 		if (focus) {
 			part[focus].focus({ preventScroll: true });
-			(part.stage.hidden ? part.says : part.stage).scrollIntoView({ block: "nearest" });
+			part[focus].scrollIntoView({ block: "nearest" });
 		}
 	};
 

@@ -222,7 +222,7 @@ func cameraForm(c *camera) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "\" hidden></canvas><svg data-part=\"guide\" viewBox=\"0 0 300 400\" aria-hidden=\"true\" focusable=\"false\"><path class=\"scrim\" d=\"M0 0h300v400H0zM150 50c-62 0-98 52-98 132s42 158 98 158 98-78 98-158S212 50 150 50z\"></path> <path class=\"oval\" d=\"M150 50c-62 0-98 52-98 132s42 158 98 158 98-78 98-158S212 50 150 50z\"></path></svg></div><button type=\"button\" data-part=\"start\" hidden>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "\" hidden></canvas><svg data-part=\"guide\" viewBox=\"0 0 300 400\" aria-hidden=\"true\" focusable=\"false\"><path class=\"scrim\" d=\"M-9-9h318v418H-9zM150 50c-62 0-98 52-98 132s42 158 98 158 98-78 98-158S212 50 150 50z\"></path> <path class=\"oval\" d=\"M150 50c-62 0-98 52-98 132s42 158 98 158 98-78 98-158S212 50 150 50z\"></path></svg></div><button type=\"button\" data-part=\"start\" hidden>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

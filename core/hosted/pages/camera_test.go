@@ -72,7 +72,7 @@ func TestTheCameraFormWorksWithoutItsScript(t *testing.T) {
 		return attr(l, "for") == attr(file, "id") && textOf(l) != ""
 	})
 	hint := slices.ContainsFunc(find(form, "p"), func(p *html.Node) bool {
-		return attr(p, "id") == attr(file, "aria-describedby") && strings.Contains(textOf(p), "1\u00a0MB")
+		return attr(p, "id") == attr(file, "aria-describedby") && strings.Contains(textOf(p), "1 MB")
 	})
 	if !labelled || !hint {
 		t.Errorf("WCAG 3.3.2: the file has a label: %v, and a hint: %v", labelled, hint)
@@ -110,7 +110,7 @@ func TestOnlyThePageWithACameraHasAScript(t *testing.T) {
 		}
 	}
 	v := views()["camera"]
-	v.Action = "https://evil.example/"
+	v.FileAction = "https://evil.example/"
 	if _, err := Render(v); err == nil {
 		t.Error("a form on another host is rendered")
 	}
