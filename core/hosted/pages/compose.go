@@ -152,7 +152,10 @@ func compose(v View, lang string, t texts) (page, error) {
 	if slices.Contains(restartable, v.Kind) && v.RetryURL == "" && !v.Confirmed {
 		p.next = t("restart")
 	}
-	if v.RetryURL != "" || v.Reload {
+	switch {
+	case v.Kind == Leaving && v.RetryURL != "": // nothing has failed, and there is one thing to do
+		p.another = link{t("leaving.back"), v.RetryURL}
+	case v.RetryURL != "" || v.Reload:
 		p.retry = link{t("retry"), v.RetryURL}
 	}
 	if v.AnotherURL != "" {
