@@ -211,3 +211,18 @@ func TestTheZeroAllowanceIsNone(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// What an operator sets for webhook receivers does not cut the answers that methods read.
+func TestTheLimitsOfWebhooksAreNotThoseOfMethods(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write(make([]byte, methodMaxBody+10))
+	}))
+	defer s.Close()
+	c := New(Config{Dev: true, MaxBody: 100})
+	for method, want := range map[string]int{"": 100, "bankid": methodMaxBody} {
+		resp, err := c.Fetch(t.Context(), host.FetchRequest{Method: "GET", URL: s.URL, For: method})
+		if err != nil || len(resp.Body) != want {
+			t.Errorf("for %q: %d bytes, %v; want %d", method, len(resp.Body), err, want)
+		}
+	}
+}
