@@ -36,7 +36,11 @@ var Kind = method.Kind{
 		return wrong
 	},
 	Narrow: narrow,
-	Open:   open,
+	Signs: func(c method.Config) map[string]string {
+		s, _ := readSettings(c)
+		return map[string]string{keyName: s.keyAlg}
+	},
+	Open: open,
 }
 
 // client is one configured method.
