@@ -36,6 +36,10 @@ var Kind = method.Kind{
 		return wrong
 	},
 	Narrow: narrow,
+	Oldest: func(c method.Config) int {
+		s, _ := readSettings(c)
+		return s.oldest()
+	},
 	Signs: func(c method.Config) map[string]string {
 		s, _ := readSettings(c)
 		return map[string]string{keyName: s.keyAlg}
