@@ -112,7 +112,7 @@ type Opened struct {
 
 // Begin is Method.Begin.
 func (o Opened) Begin(ctx context.Context, s Session) error {
-	err := o.method.Begin(ctx, s)
+	err := o.method.Begin(o.timed(ctx), s)
 	if err != nil {
 		o.tell(host.MethodUnavailable, reasonOf(err))
 		return err
@@ -129,7 +129,7 @@ func (o Opened) Act(ctx context.Context, s Session, step Step) (Decision, error)
 	if step.Back {
 		o.tell(host.MethodReturned, "")
 	}
-	d, err := o.method.Act(ctx, s, step)
+	d, err := o.method.Act(o.timed(ctx), s, step)
 	var refusal *Refusal
 	switch {
 	case errors.As(err, &refusal):
@@ -145,6 +145,14 @@ func (o Opened) Act(ctx context.Context, s Session, step Step) (Decision, error)
 		}
 	}
 	return d, err
+}
+
+// timed gives a step its time. A sandbox asks nobody.
+func (o Opened) timed(ctx context.Context) context.Context {
+	if o.Of.Sandbox {
+		return ctx
+	}
+	return withTime(ctx)
 }
 
 func (o Opened) tell(event, reason string) {
@@ -186,7 +194,7 @@ func (c Catalog) Open(h Host) (map[string]Opened, error) {
 	}
 	for _, e := range c {
 		own := h
-		own.Fetch = fetchFor{h.Fetch, e.Name}
+		own.Fetch = fetchFor{h.Fetch, e.Name, h.Now}
 		m, err := e.Of.Open(e.Config, own)
 		if err != nil {
 			return nil, fmt.Errorf("method %s: %w", e.Name, err)
@@ -194,15 +202,4 @@ func (c Catalog) Open(h Host) (map[string]Opened, error) {
 		all[e.Name] = Opened{e, m, measure}
 	}
 	return all, nil
-}
-
-// fetchFor is a Fetcher that says for which method it asks.
-type fetchFor struct {
-	host.Fetcher
-	method string
-}
-
-func (f fetchFor) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
-	req.For = f.method
-	return f.Fetcher.Fetch(ctx, req)
 }

@@ -43,9 +43,13 @@ type Kind struct {
 	// than the method's own. Nil: an integration has nothing to set.
 	Narrow func(c Config, integration json.RawMessage) problem.List
 
-	// ProvesAge reports why a method cannot prove that somebody has an age, which is an integration's minimum
-	// age. Nil: it can prove any.
-	ProvesAge func(c Config, age int) error
+	// Oldest returns the highest age that a method can prove, so that an integration that needs a higher one is
+	// refused. The Config has passed Check. Nil, or 0: every age.
+	Oldest func(c Config) int
+
+	// Signs returns the algorithm by which each of Config.Keys will sign, by the key's name. So a key of the
+	// wrong type is found before it is needed. The Config has passed Check. Nil: the kind has no keys.
+	Signs func(c Config) map[string]string
 
 	// Open returns the method. Its Config has passed Check. Open asks nobody.
 	Open func(c Config, h Host) (Method, error)
