@@ -297,10 +297,7 @@ func (w *walk) seeMethodPages() {
 	w.faultless("bank")
 	release := w.held.hold("/idp/login")
 	w.do(chromedp.Click(`form[data-outcome="begin"] button`))
-	w.wait("the page on the way to the bank", func() bool {
-		kind, err := chromedp.Run(w.ctx, chromedp.Evaluate[string](`document.body.dataset.page`))
-		return err == nil && kind == "leaving"
-	})
+	w.wait("the request to the bank", w.held.came.Load)
 	w.do(command(page.StopLoading, cdp.Empty{}))
 	release()
 	w.faultless("leaving")

@@ -80,7 +80,7 @@ func newPretend(s *Site) *pretend {
 		Issuer: c.DemoURL + bankPath,
 		Clients: []oidctest.Client{{ID: bankClient, Secret: c.Counterparts.Bank,
 			ReturnURLs: []string{c.BaseURL + api.ReturnPath + BankMethod}}},
-		Now: c.Now, Pushed: true, Page: p.showLogin,
+		Now: c.Now, Page: p.showLogin,
 	})
 	p.estimator = estimatortest.New(estimatortest.Config{Token: c.Counterparts.Camera, Now: c.Now})
 	p.estimator.Answer(estimates[0].answer)
