@@ -259,6 +259,17 @@ func TestChromiumMethodPages(t *testing.T) {
 			})
 		}
 	}
+	t.Run("an estimator that is out of order", func(t *testing.T) {
+		w := *w
+		w.t = t
+		w.estimate("broken")
+		w.chooses(anyID)
+		w.click(`form[data-method="camera"] button`, part("start"))
+		w.click(part("start"), part("take"))
+		w.click(part("take"), part("use"))
+		w.click(part("use"), `body[data-page="unavailable"], .notice`)
+		w.faultless("camera-trouble")
+	})
 	t.Run("the demo's own pages", func(t *testing.T) {
 		w := *w
 		w.t = t
