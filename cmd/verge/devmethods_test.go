@@ -242,7 +242,7 @@ proof = { claim = ["is_over_18"], equals = true, age = 18 }
 	}
 	p := newPerson(t)
 	p.open(pub.DemoURL + "/")
-	p.reads("My eID", "eid, of kind oidc")
+	p.reads("My eID", "your method eid, of kind oidc")
 	p.submit("action", "/start", url.Values{"integration": {pub.Integrations["eid"]}})
 	p.reads("The verification provider did not answer", "PROVIDER_UNAVAILABLE")
 	p = walkDev(t, pub, pub.IntegrationIDAll)
