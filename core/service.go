@@ -52,7 +52,8 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		h.Log = slog.New(slog.DiscardHandler)
 	}
 	catalog, _ := cfg.Catalog() // Validate has found nothing wrong with it
-	methods, err := catalog.Open(method.Host{Now: h.Now, Random: h.Random, Fetch: h.Fetch, Sign: h.Sign})
+	methods, err := catalog.Open(method.Host{Now: h.Now, Random: h.Random, Fetch: h.Fetch, Sign: h.Sign,
+		Measure: h.Measure})
 	if err != nil {
 		return nil, fmt.Errorf("verge: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/kvadapters"
 )
 
@@ -27,7 +28,8 @@ type settings struct {
 	store   kvadapters.Address
 	engine  engineAt
 	keyring token.Keyring
-	budget  time.Duration // of a request with the store; zero: edge's
+	budget  time.Duration   // of a request with the store; zero: edge's
+	signer  *signing.Signer // has the private keys of methods; nil: there are none
 
 	// keyringFile reads the file that keyring is from again. Nil: it never changes.
 	keyringFile func() ([]byte, error)
@@ -58,7 +60,7 @@ func assemble(ctx context.Context, s settings) (*instance, error) {
 		Store:   edge.Store{KV: store, Shared: s.store.Shared(), Close: closeStore},
 		Engine:  runs.Open,
 		Keyring: s.keyring, KeyringFile: s.keyringFile,
-		Egress: s.egress, Server: s.server, StoreBudget: s.budget,
+		Egress: s.egress, Server: s.server, StoreBudget: s.budget, Sign: s.signer.Sign,
 		Public: s.public, Admin: s.admin, Ops: s.ops,
 		Log: s.log, Now: s.now, Random: s.random,
 	})

@@ -20,7 +20,6 @@ type plan struct {
 	settings
 	listen   struct{ public, admin, ops string } // "" admin or ops: none
 	site     integration.Site
-	methods  []methodFiles
 	warnings problems // about what is allowed but may be a mistake
 }
 

@@ -7,8 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/afero"
+
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/kinds"
+	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/edge/signing"
 )
 
 // methodFiles is what a method of the configuration has beside the core's part of it.
@@ -33,6 +37,7 @@ type methodFiles struct {
 //
 // The kinds judge their settings (core.Config.Validate).
 func (c *config) checkMethods(p *program, pl *plan, ps *problems) {
+	keys := map[string]string{}
 	for n, table := range c.Methods {
 		t := methodTable{table: table, ps: ps, about: fmt.Sprintf("methods, number %d", n+1)}
 		name := t.text("name")
@@ -51,8 +56,30 @@ func (c *config) checkMethods(p *program, pl *plan, ps *problems) {
 				t.about, key, m.Kind)
 		}
 		pl.core.Methods = append(pl.core.Methods, m)
-		pl.methods = append(pl.methods, files)
+		maps.Copy(keys, files.keys)
+		pl.allow(p, files, ps)
 	}
+	var err error
+	pl.signer, err = signing.Open(keys, func(path string) ([]byte, error) { return readPrivate(p.fs, path) })
+	ps.addLines("", err)
+}
+
+// allow lets a method's requests go where the operator says.
+func (pl *plan) allow(p *program, files methodFiles, ps *problems) {
+	allowed := egress.Allowance{PrivateNetwork: files.privateNetwork}
+	if files.ca != "" {
+		b, err := afero.ReadFile(p.fs, files.ca)
+		if err == nil {
+			allowed.RootCAs, err = egress.ParseRoots(b)
+		}
+		if err != nil {
+			ps.add("methods.%s.ca: %v", files.name, err)
+		}
+	}
+	if pl.egress.Methods == nil {
+		pl.egress.Methods = map[string]egress.Allowance{}
+	}
+	pl.egress.Methods[files.name] = allowed
 }
 
 // methodTable takes members out of a table, so that what is left is not known.

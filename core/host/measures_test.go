@@ -127,7 +127,7 @@ func TestRefusalsAreOfTheList(t *testing.T) {
 					reason(set, e)
 				}
 			case *ast.CallExpr:
-				if strings.HasPrefix(strings.ToLower(nameOf(n.Fun)), "refus") {
+				if name := nameOf(n.Fun); name == "refused" {
 					for _, e := range n.Args {
 						reason(set, e)
 					}

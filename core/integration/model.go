@@ -154,6 +154,8 @@ func (i Integration) validateMethods(methods method.Catalog, bad func(format str
 			bad("methods has %q twice", name)
 		case !e.Reaches(i.Level):
 			bad("methods has %q, which proves %s; the integration needs %s", name, e.Level, i.Level)
+		case e.Of.ProvesAge != nil && e.Of.ProvesAge(e.Config, i.Minimum()) != nil:
+			bad("methods has %q: %w", name, e.Of.ProvesAge(e.Config, i.Minimum()))
 		case e.Of.Estimates && i.MinimumAge > i.ChallengeAge:
 			bad("minimum_age is %d and challenge_age is %d; an estimate by %q would let people pass "+
 				"who are too young; raise challenge_age", i.MinimumAge, i.ChallengeAge, name)

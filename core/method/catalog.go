@@ -2,6 +2,7 @@ package method
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -101,15 +102,88 @@ func (c Catalog) Real() bool {
 	return slices.ContainsFunc(c, func(e Entry) bool { return !e.Of.Sandbox })
 }
 
-// Opened is a method that can be used.
+// Opened is a method that can be used. Its functions measure what they do, unless it is a sandbox: what that
+// does says nothing, and each measurement costs a guest something.
 type Opened struct {
 	Entry
-	Method
+	method  Method
+	measure func(host.Measurement) // never nil
+}
+
+// Begin is Method.Begin.
+func (o Opened) Begin(ctx context.Context, s Session) error {
+	err := o.method.Begin(ctx, s)
+	if err != nil {
+		o.tell(host.MethodUnavailable, reasonOf(err))
+		return err
+	}
+	o.tell(host.MethodBegun, "")
+	return nil
+}
+
+// Show is Method.Show.
+func (o Opened) Show(s Session, state []byte) View { return o.method.Show(s, state) }
+
+// Act is Method.Act.
+func (o Opened) Act(ctx context.Context, s Session, step Step) (Decision, error) {
+	if step.Back {
+		o.tell(host.MethodReturned, "")
+	}
+	d, err := o.method.Act(ctx, s, step)
+	var refusal *Refusal
+	switch {
+	case errors.As(err, &refusal):
+		o.tell(host.MethodRefused, refusal.Reason)
+	case errors.Is(err, ErrStep):
+	case err != nil:
+		o.tell(host.MethodFailed, reasonOf(err))
+	case d.Leave != nil:
+		o.tell(host.MethodLeft, "")
+	default:
+		if event := verdictEvents[d.Verdict]; event != "" {
+			o.tell(event, string(d.Reason))
+		}
+	}
+	return d, err
+}
+
+func (o Opened) tell(event, reason string) {
+	if o.Of.Sandbox {
+		return
+	}
+	o.measure(host.Measurement{Method: o.Name, Event: event, Reason: reason})
+}
+
+// reasonOf returns the constant text that an error has for a metric, or "".
+func reasonOf(err error) string {
+	var refusal *Refusal
+	var fetch *host.FetchError
+	switch {
+	case errors.As(err, &refusal):
+		return refusal.Reason
+	case errors.As(err, &fetch):
+		return fetch.Reason
+	}
+	return ""
+}
+
+// verdictEvents are what verdicts are counted as. Pending is no verdict yet.
+var verdictEvents = map[Verdict]string{
+	Unclassified:  host.MethodUnclassified,
+	Approved:      host.MethodApproved,
+	Rejected:      host.MethodRejected,
+	AttemptFailed: host.MethodAttemptFailed,
+	Withdrawn:     host.MethodWithdrawn,
+	Cancelled:     host.MethodCancelled,
 }
 
 // Open opens all methods. They share h, except that each one's requests carry its name.
 func (c Catalog) Open(h Host) (map[string]Opened, error) {
 	all := make(map[string]Opened, len(c))
+	measure := h.Measure
+	if measure == nil {
+		measure = func(host.Measurement) {}
+	}
 	for _, e := range c {
 		own := h
 		own.Fetch = fetchFor{h.Fetch, e.Name}
@@ -117,7 +191,7 @@ func (c Catalog) Open(h Host) (map[string]Opened, error) {
 		if err != nil {
 			return nil, fmt.Errorf("method %s: %w", e.Name, err)
 		}
-		all[e.Name] = Opened{e, m}
+		all[e.Name] = Opened{e, m, measure}
 	}
 	return all, nil
 }

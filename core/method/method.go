@@ -43,6 +43,10 @@ type Kind struct {
 	// than the method's own. Nil: an integration has nothing to set.
 	Narrow func(c Config, integration json.RawMessage) problem.List
 
+	// ProvesAge reports why a method cannot prove that somebody has an age, which is an integration's minimum
+	// age. Nil: it can prove any.
+	ProvesAge func(c Config, age int) error
+
 	// Open returns the method. Its Config has passed Check. Open asks nobody.
 	Open func(c Config, h Host) (Method, error)
 }
@@ -78,6 +82,10 @@ type Host struct {
 	// Fetch asks the other side. It adds the method's name, by which the edge knows the private CA and the
 	// network that the operator has allowed.
 	Fetch host.Fetcher
+
+	// Measure takes what happens with methods, for metrics (host.Host.Measure). Methods do not call it. Nil
+	// discards it.
+	Measure func(host.Measurement)
 
 	// Sign signs with a private key that never enters the core (host.Host.Sign).
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)

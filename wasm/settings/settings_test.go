@@ -10,6 +10,7 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/webhook"
@@ -17,7 +18,7 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// full sets every member except the providers.
+// full sets every member except the kinds.
 var full = core.Config{
 	BaseURL: "https://verge.example", Test: true, Dev: true, OperatorToken: "op", Partitions: 3, Attempts: 2,
 	OutcomeLife: time.Hour, AttemptTime: 1500 * time.Millisecond, Lease: 29 * time.Second,
@@ -31,6 +32,7 @@ var full = core.Config{
 		FailedOperatorsPerIP: ratelimit.PerMinute(7),
 	},
 	Schedule: webhook.Schedule{Delays: []time.Duration{5 * time.Second}, JitterPercent: -1},
+	Methods:  []method.Config{{Name: "bankid", Kind: "oidc"}},
 }
 
 func TestUnpackReturnsWhatWasPacked(t *testing.T) {

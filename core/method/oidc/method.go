@@ -6,6 +6,17 @@
 // check that verifyIDToken lists. Then proof.go decides by one claim. Nothing of a token or claim is kept or
 // logged.
 //
+// A configuration names at least the provider, the client, and a preset or a proof:
+//
+//	[[methods]]
+//	name = "bankid"
+//	kind = "oidc"
+//	[methods.oidc]
+//	preset = "mitid-age"
+//	issuer = "https://provider.example"
+//	client_id = "verge"
+//	client_secret_file = "bankid-secret"
+//
 // Which claim proves which age differs from provider to provider. Presets know it for some (presets.json). To
 // add one, add an entry and a vector in testdata/presets.json.
 package oidc
@@ -35,8 +46,19 @@ var Kind = method.Kind{
 		_, wrong = readSettings(c)
 		return wrong
 	},
-	Narrow: narrow,
-	Open:   open,
+	Narrow:    narrow,
+	ProvesAge: provesAge,
+	Open:      open,
+}
+
+// provesAge reports whether a claim proves that age. What else is wrong with a configuration is for Check.
+func provesAge(c method.Config, age int) error {
+	s, wrong := readSettings(c)
+	if len(wrong) > 0 {
+		return nil
+	}
+	_, err := s.proofFor(age)
+	return err
 }
 
 // client is one configured method.
