@@ -34,10 +34,11 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 		return nil
 	}
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "INTEGRATION\tPUBLISHER\tNAME\tLEVEL\tAGE\tMETHOD\tREADY\tWEBHOOK")
+	fmt.Fprintln(table, "INTEGRATION\tPUBLISHER\tNAME\tLEVEL\tAGE\tMETHODS\tREADY\tWEBHOOK")
 	for _, i := range all {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n",
-			i.ID, i.PublisherID, i.Name, i.Level, i.ChallengeAge, i.Method, yesNo(i.Ready), webhookOf(i.Integration))
+			i.ID, i.PublisherID, i.Name, i.Level, i.ChallengeAge, strings.Join(i.Offers(), ","), yesNo(i.Ready),
+			webhookOf(i.Integration))
 	}
 	return table.Flush()
 }
