@@ -23,12 +23,12 @@ func (v *visit) offered(name string) (method.Opened, bool) {
 
 // choose answers the form by which the user chooses a method. One that cannot begin counts no attempt
 // (contract 33).
-func (v *visit) choose(name string) *web.Response {
+func (v *visit) choose(r session.Record, name string) *web.Response {
 	m, ok := v.offered(name)
 	if !ok {
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
-	if err := m.Begin(v.ctx, v.told(m, session.Record{})); err != nil {
+	if err := m.Begin(v.ctx, v.told(m, r)); err != nil {
 		v.Log.LogAttrs(v.ctx, slog.LevelWarn, "method cannot begin", slog.String("session", v.session.Text),
 			slog.String("method", name), slog.String("error", err.Error()))
 		return v.seeOther(v.url(shownParam, shownUnavailable, methodParam, name))

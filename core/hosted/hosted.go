@@ -118,7 +118,11 @@ func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
 		return v.page(200, pages.View{Kind: pages.Cancelled, RetryURL: v.url()})
 	}
 	if text := query.Get(stepParam); text != "" {
-		if s, err := v.openStep(text); err == nil && s.Attempt == r.Attempts {
+		s, err := v.openStep(text)
+		if errors.Is(err, host.ErrKeyAwaited) {
+			return v.unavailable(err)
+		}
+		if err == nil && s.Attempt == r.Attempts {
 			return v.stepPage(r, s, text, pages.Notice{})
 		}
 	}
@@ -161,7 +165,7 @@ func (h *Hosted) post(ctx context.Context, req *web.Request, form url.Values, fi
 		return v.seeOther(v.endURL(r, form.Get(stepParam)))
 	}
 	if name := form.Get(methodParam); name != "" {
-		return v.choose(name)
+		return v.choose(r, name)
 	}
 	return v.act(r, form, file)
 }
@@ -190,7 +194,9 @@ func (v *visit) act(r session.Record, form url.Values, file []byte) *web.Respons
 		return v.seeOther(v.url())
 	}
 	m, ok := v.offered(s.Method)
-	if !ok { // the operator took the method away meanwhile
+	// The operator may have changed the integration's methods since the page was shown. A step without a
+	// handle is the sandbox's, and what a real method proves by it would belong to no browser.
+	if !ok || isBound(m) && s.Handle == "" {
 		return v.seeOther(v.url())
 	}
 	if file != nil && !m.Show(v.told(m, r), s.State).Camera {
@@ -220,8 +226,10 @@ func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string, d 
 	if !ends { // Pending: nothing has happened yet
 		s.State, s.Issued = d.State, token.At(v.now)
 		if d.Leave != nil {
+			s.Method = m.Name // a step of the sandbox does not name it
 			return v.leave(s, *d.Leave)
 		}
+		s.Leave = "" // after a return the browser is back
 		return v.goOn(s)
 	}
 	step := lifecycle.Step{Trigger: trigger, Attempt: s.Attempt}
@@ -308,7 +316,11 @@ func (v *visit) record() (session.Record, error) {
 func (v *visit) ended(r session.Record, step string) *web.Response {
 	switch r.State {
 	case session.Completed:
-		if !v.hasProven(r, step) {
+		proven, err := v.hasProven(r, step)
+		switch {
+		case err != nil:
+			return v.unavailable(err)
+		case !proven:
 			return v.page(200, pages.View{Kind: pages.Elsewhere, Confirmed: true})
 		}
 		return v.completed(r)

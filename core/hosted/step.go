@@ -1,6 +1,7 @@
 package hosted
 
 import (
+	"errors"
 	"net/url"
 
 	"github.com/verge-id/verge/core/host"
@@ -111,19 +112,25 @@ func (v *visit) endURL(r session.Record, step string) string {
 }
 
 // hasProven reports whether this browser is the one that has completed the session: it has the step that did,
-// in its address or as the cookie of an errand.
-func (v *visit) hasProven(r session.Record, step string) bool {
+// in its address or as the cookie of an errand. The only error is host.ErrKeyAwaited.
+func (v *visit) hasProven(r session.Record, step string) (bool, error) {
 	if r.Browser == "" {
-		return true
+		return true, nil
 	}
-	if s, err := v.openStep(step); err == nil && session.Proof(s.Handle) == r.Browser {
-		return true
+	s, err := v.openStep(step)
+	if err == nil && session.Proof(s.Handle) == r.Browser {
+		return true, nil
 	}
 	for handle := range v.errands() {
 		if session.Proof(handle) == r.Browser {
-			s, _, err := v.openErrand(handle)
-			return err == nil && s.Session == v.session.Text
+			s, _, err = v.openErrand(handle)
+			if err == nil && s.Session == v.session.Text {
+				return true, nil
+			}
 		}
 	}
-	return false
+	if errors.Is(err, host.ErrKeyAwaited) {
+		return false, err
+	}
+	return false, nil
 }
