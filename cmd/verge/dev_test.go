@@ -159,7 +159,8 @@ func TestDevReadyFile(t *testing.T) {
 	if pub.Integrations["sandbox"] != pub.IntegrationID || len(pub.Integrations) != 3 {
 		t.Errorf("contract 41: the ready file's integrations are %v", pub.Integrations)
 	}
-	if !strings.HasPrefix(pub.BaseURL, "http://localhost:") || !strings.HasPrefix(pub.DemoURL, "http://127.0.0.1:") {
+	if !strings.HasPrefix(pub.BaseURL, "http://localhost:") ||
+		!strings.HasPrefix(pub.DemoURL, "http://127.0.0.1:") {
 		t.Errorf("contract 41: the service is at %s, the demo at %s", pub.BaseURL, pub.DemoURL)
 	}
 	if pub.WebhookURL != pub.DemoURL+"/webhooks" || pub.Engine != "native" || pub.KV != "memory" ||
@@ -226,8 +227,8 @@ func TestDevSeedsStay(t *testing.T) {
 // TestSeedsOfAnEarlierRelease adds what an earlier release has not invented, and keeps the rest.
 func TestSeedsOfAnEarlierRelease(t *testing.T) {
 	p, _, _ := testProgram()
-	const old = `{"operator_token":"op_old","publisher_id":"pub_old","integration_id":"id-1","integration_id_l2":"id-2",
-		"secret_key":"svc_sk_old","public_key":"svc_pk_old","webhook_secret":"whsec_old"}`
+	const old = `{"operator_token":"op_old","publisher_id":"pub_old",
+		"integration_id":"id-1","integration_id_l2":"id-2","secret_key":"svc_sk_old","public_key":"svc_pk_old","webhook_secret":"whsec_old"}`
 	if err := afero.WriteFile(p.fs, "/data/dev.json", []byte(old), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -235,8 +236,8 @@ func TestSeedsOfAnEarlierRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := seeds{OperatorToken: "op_old", PublisherID: "pub_old", IntegrationID: "id-1", IntegrationIDL2: "id-2",
-		IntegrationIDAll: first.IntegrationIDAll, SecretKey: "svc_sk_old", PublicKey: "svc_pk_old",
+	want := seeds{OperatorToken: "op_old", PublisherID: "pub_old", IntegrationID: "id-1",
+		IntegrationIDL2: "id-2", IntegrationIDAll: first.IntegrationIDAll, SecretKey: "svc_sk_old", PublicKey: "svc_pk_old",
 		WebhookSecret: "whsec_old"}
 	if first.seeds != want || first.Integrations["sandbox"] != "id-1" {
 		t.Errorf("the seeds became %+v", first)

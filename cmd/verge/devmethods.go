@@ -70,7 +70,8 @@ func (s seedFile) counterparts() *demo.Secrets {
 var ownMethods = []string{sandbox.Name, demo.BankMethod, demo.CameraMethod}
 
 // site returns the publisher of `verge dev` and its integrations: the two of the sandbox, one for each other
-// method, and one with all methods. ids has the id of each method's integration.
+// method, and one with all methods that can prove that somebody is an adult. ids has the id of each method's
+// integration.
 func (s seeds) site(methods method.Catalog, ids map[string]string, webhookURL, shop string) integration.Site {
 	publisher := integration.Publisher{ID: s.PublisherID, Name: "Oak & Ember (demo)"}
 	site := integration.Site{Publishers: []integration.Publisher{publisher}}
@@ -82,16 +83,32 @@ func (s seeds) site(methods method.Catalog, ids map[string]string, webhookURL, s
 		Method: sandbox.Name, BrowserOrigins: []string{shop}})
 	add(integration.SiteIntegration{ID: s.IntegrationIDL2, Name: "Identity document", Level: "L2",
 		ChallengeAge: 18, Method: sandbox.Name})
+	var all []string
 	for _, m := range methods {
-		if m.Name == sandbox.Name {
-			continue
+		age := provenAge(m)
+		if age == adult {
+			all = append(all, m.Name)
 		}
-		add(integration.SiteIntegration{ID: ids[m.Name], Name: titleOf(m), Level: m.Level,
-			ChallengeAge: challengeAge(m.Level), Method: m.Name})
+		if m.Name != sandbox.Name {
+			add(integration.SiteIntegration{ID: ids[m.Name], Name: titleOf(m), Level: m.Level,
+				ChallengeAge: challengeAge(m.Level), MinimumAge: age, Method: m.Name})
+		}
 	}
 	add(integration.SiteIntegration{ID: s.IntegrationIDAll, Name: "All methods", Level: "L1",
-		ChallengeAge: challengeAge("L1"), Methods: methods.Names()})
+		ChallengeAge: challengeAge("L1"), Methods: all})
 	return site
+}
+
+// adult is the age that dev's integrations want proven where a method can prove it.
+const adult = 18
+
+// provenAge is the highest age up to adult that a method can prove.
+func provenAge(m method.Entry) int {
+	age := adult
+	for m.Of.ProvesAge != nil && age > 1 && m.Of.ProvesAge(m.Config, age) != nil {
+		age--
+	}
+	return age
 }
 
 // challengeAge is that of dev's integrations of a level.
@@ -99,7 +116,7 @@ func challengeAge(level string) int {
 	if level == "L1" {
 		return 25 // an estimate needs a margin
 	}
-	return 18
+	return adult
 }
 
 func titleOf(m method.Entry) string {

@@ -193,7 +193,8 @@ func TestDevMethodsInAGuest(t *testing.T) {
 	if err := os.CopyFS(moduleCache(filepath.Join(dir, "data")), os.DirFS(g.cache())); err != nil {
 		t.Fatal(err)
 	}
-	pub := startDev(t, dir, "--engine", "wasm", "--module", module, "--kv", "memory", "--log-level", "warn").publisher
+	pub := startDev(t, dir, "--engine", "wasm", "--module", module, "--kv", "memory",
+		"--log-level", "warn").publisher
 	if pub.Engine != "wasm" {
 		t.Fatalf("the ready file says engine %q", pub.Engine)
 	}
@@ -232,9 +233,18 @@ issuer = "http://127.0.0.1:1"
 client_id = "me"
 client_secret_file = "/secret"
 proof = { claim = ["is_over_18"], equals = true, age = 18 }
+[[methods]]
+name = "school"
+kind = "oidc"
+[methods.oidc]
+issuer = "http://127.0.0.1:1"
+client_id = "me"
+client_secret_file = "/secret"
+proof = { claim = ["is_over_16"], equals = true, age = 16 }
 `)
 	pub, stop := devHere(t, program, "--methods", "/methods.toml")
-	if pub.Integrations["eid"] == "" || pub.Integrations["sandbox"] != pub.IntegrationID {
+	if pub.Integrations["eid"] == "" || pub.Integrations["school"] == "" ||
+		pub.Integrations["sandbox"] != pub.IntegrationID {
 		t.Fatalf("contract 41: the ready file's integrations are %v", pub.Integrations)
 	}
 	if !strings.Contains(stdout.String(), pub.Integrations["eid"]+"   eid") {
@@ -248,6 +258,12 @@ proof = { claim = ["is_over_18"], equals = true, age = 18 }
 	p = walkDev(t, pub, pub.IntegrationIDAll)
 	p.submit("data-method", "eid", nil)
 	p.reads("Not available right now")
+	if strings.Contains(p.text(), "school") {
+		t.Error("contract 32: all methods have one that proves 16, for a minimum age of 18")
+	}
+	p = newPerson(t)
+	p.open(pub.DemoURL + "/")
+	p.reads("school", "your method school, of kind oidc")
 	if code := stop(); code != exitOK {
 		t.Errorf("exit code %d", code)
 	}

@@ -67,7 +67,8 @@ func TestLocalhostIsOneProgram(t *testing.T) {
 	}
 	defer other.Close()
 	err = checkLocalhost(ours)
-	if want := "[::1]:" + port + " is in use by another program"; err == nil || !strings.Contains(err.Error(), want) {
+	want := "[::1]:" + port + " is in use by another program"
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want: %s", err, want)
 	}
 }

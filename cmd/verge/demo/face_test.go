@@ -66,7 +66,8 @@ func withCamera(t *testing.T) []chromedp.ExecAllocatorOption {
 		t.Fatal(err)
 	}
 	return []chromedp.ExecAllocatorOption{
-		chromedp.Flag("use-fake-device-for-media-stream", true), chromedp.Flag("use-fake-ui-for-media-stream", true),
+		chromedp.Flag("use-fake-device-for-media-stream", true),
+		chromedp.Flag("use-fake-ui-for-media-stream", true),
 		chromedp.Flag("use-file-for-fake-video-capture", file),
 	}
 }

@@ -90,7 +90,7 @@ func (w *walk) cookies() (names []string) {
 }
 
 func TestChromiumBank(t *testing.T) {
-	t.Run("contract 34: over three origins and back, with a cookie that only the service has", func(t *testing.T) {
+	t.Run("contract 34: over three origins and back, with a cookie of the service alone", func(t *testing.T) {
 		w := newWalk(t)
 		w.chooses(bankID)
 		w.reads("Confirm your age with Demo Bank ID")
@@ -154,7 +154,8 @@ func (w *walk) tabTo(selector string) {
 	for range 30 {
 		w.do(chromedp.KeyEvent(kb.Tab))
 		f := get(w, chromedp.Evaluate[focus](`(e => ({There: e.matches(`+strconv.Quote(selector)+`),
-			Seen: [e, e.parentElement].some(e => getComputedStyle(e).outlineStyle !== "none")}))(document.activeElement)`))
+			Seen: [e, e.parentElement].some(e => getComputedStyle(e).outlineStyle !== "none")}))(
+				document.activeElement)`))
 		if !f.There {
 			continue
 		}
@@ -242,8 +243,8 @@ func TestChromiumCamera(t *testing.T) {
 	})
 }
 
-// TestChromiumMethodPages looks at every page of the methods on a phone: by axe, for a scroll bar sideways, and
-// by pictures for a person.
+// TestChromiumMethodPages looks at every page of the methods on a phone: by axe, for a scroll bar sideways,
+// and by pictures for a person.
 func TestChromiumMethodPages(t *testing.T) {
 	kit.File(t, axeFile) // without it, the test is skipped
 	w := newWalkIn(t, withCamera(t))
