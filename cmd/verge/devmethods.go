@@ -104,11 +104,12 @@ const adult = 18
 
 // provenAge is the highest age up to adult that a method can prove.
 func provenAge(m method.Entry) int {
-	age := adult
-	for m.Of.ProvesAge != nil && age > 1 && m.Of.ProvesAge(m.Config, age) != nil {
-		age--
+	if m.Of.Oldest != nil {
+		if oldest := m.Of.Oldest(m.Config); oldest > 0 && oldest < adult {
+			return oldest
+		}
 	}
-	return age
+	return adult
 }
 
 // challengeAge is that of dev's integrations of a level.
