@@ -108,7 +108,7 @@ func newWalkIn(t *testing.T, flags []chromedp.ExecAllocatorOption, before ...ste
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("Chromium does not start: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(cancel)
 	w.ctx = ctx
 	w.do(before...)

@@ -314,7 +314,13 @@ func (w *walk) seeMethodPages() {
 	release()
 	w.faultless("leaving")
 	w.click(`a[data-hop]`, bankPage)
+	handle := strings.TrimPrefix(w.cookies()[0], "verge-")
+	w.open(w.BaseURL + "/verify/return/bank?error=server_error&iss=" + w.others + "/idp&state=" + handle)
+	w.shows(`.notice`)
+	w.faultless("bank-trouble")
+	w.click(`form[data-outcome="begin"] button`, bankPage)
 	w.click(answer("cancel"), `body[data-page="cancelled"]`)
+	w.faultless("cancelled")
 	w.open(w.BaseURL + "/verify/return/bank?state=" + strings.Repeat("a", 22) + "&code=x")
 	if kind := w.attribute("body", "data-page"); kind != "elsewhere" {
 		w.t.Errorf("contract 34: a return without its cookie shows the page %s", kind)
