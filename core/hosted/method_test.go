@@ -101,8 +101,9 @@ func (b *browser) keep(resp *web.Response) *web.Response {
 	for _, line := range resp.Header["Set-Cookie"] {
 		pair, attributes, _ := strings.Cut(line, ";")
 		name, value, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, "__Host-verge-") || !strings.Contains(attributes, "; HttpOnly; SameSite=Lax; Secure") ||
-			!strings.Contains(attributes, " Path=/;") || len(value) > 4000 {
+		if !strings.HasPrefix(name, "__Host-verge-") || len(value) > 4000 ||
+			!strings.Contains(attributes, " Path=/;") ||
+			!strings.Contains(attributes, "; HttpOnly; SameSite=Lax; Secure") {
 			b.t.Errorf("contract 34: the cookie %.80s... with %s", pair, attributes)
 		}
 		if strings.Contains(attributes, "Max-Age=0") {
@@ -162,15 +163,16 @@ func TestABrowserLeavesAndComesBack(t *testing.T) {
 	_, flow := w.flow(t, &state)
 	page := b.leaves(flow)
 	if kind(page) != "leaving" || hop(t, page).String() != bankURL+"&state="+handleOf("1") || w.commits != 0 {
-		t.Fatalf("contract 22: a %s page that goes on to %v, after %d commits", kind(page), hop(t, page), w.commits)
+		t.Fatalf("contract 22: a %s page that goes on to %v, after %d commits",
+			kind(page), hop(t, page), w.commits)
 	}
 	if page.Header.Get("Referrer-Policy") != "no-referrer" {
 		t.Error("the bank learns the flow token")
 	}
 	bank.back.Verdict = method.Approved
 	resp := b.open(returnURL("1"))
-	if resp.Status != 303 || bank.returned != 1 || string(bank.state) != "nonce" || bank.query.Get("code") != "c" ||
-		bank.told.ReturnURL != "https://verify.verge.example/verify/return/bank" {
+	if resp.Status != 303 || bank.returned != 1 || string(bank.state) != "nonce" ||
+		bank.query.Get("code") != "c" || bank.told.ReturnURL != "https://verify.verge.example/verify/return/bank" {
 		t.Fatalf("contract 35: %d; the bank was told %q, %q, %v", resp.Status, bank.state, bank.query, bank.told)
 	}
 	done := b.open(resp.Header.Get("Location"))
@@ -191,7 +193,8 @@ func TestWhoMayComeBack(t *testing.T) {
 	}{
 		{"contract 34: another browser decides nothing", func(b *browser) { clear(b.cookies) }, "", 403},
 		{"contract 34: a handle of nobody's", nil, "/verify/return/bank?code=c&state=" + handleOf("2"), 403},
-		{"contract 34: the return of another method", nil, "/verify/return/second?code=c&state=" + handleOf("1"), 403},
+		{"contract 34: the return of another method", nil,
+			"/verify/return/second?code=c&state=" + handleOf("1"), 403},
 		{"no state", nil, "/verify/return/bank?code=c", 400},
 		{"a state of another length", nil, "/verify/return/bank?code=c&state=x", 400},
 		{"a parameter twice", nil, returnURL("1") + "&code=d", 400},
@@ -231,7 +234,8 @@ func TestWhoMayComeBack(t *testing.T) {
 			resp := b.open(c.query)
 			acts := c.status == 303
 			if resp.Status != c.status || (bank.returned == 1) != acts || (w.commits == 1) != acts {
-				t.Errorf("%d, want %d; asked %d times, %d commits", resp.Status, c.status, bank.returned, w.commits)
+				t.Errorf("%d, want %d; asked %d times, %d commits",
+					resp.Status, c.status, bank.returned, w.commits)
 			}
 			if c.status == 403 && kind(resp) != "elsewhere" {
 				t.Errorf("a %s page", kind(resp))
@@ -270,8 +274,10 @@ func TestWhatAReturnDecides(t *testing.T) {
 			}
 			page := b.open(resp.Header.Get("Location"))
 			r, _, err := w.Lifecycle.Load(ctx, id)
-			if err != nil || kind(page) != c.shows || !bytes.Contains(page.Body, []byte(c.says)) || r.Attempts != c.attempts {
-				t.Errorf("a %s page after %d attempts, %v; want %s that says %q", kind(page), r.Attempts, err, c.shows, c.says)
+			if err != nil || kind(page) != c.shows || !bytes.Contains(page.Body, []byte(c.says)) ||
+				r.Attempts != c.attempts {
+				t.Errorf("a %s page after %d attempts, %v; want %s that says %q",
+					kind(page), r.Attempts, err, c.shows, c.says)
 			}
 		})
 	}
@@ -296,9 +302,11 @@ func TestOnlyTheBrowserThatProvedIsSentOn(t *testing.T) {
 	prover.leaves(flow)
 	bank.back.Verdict = method.Approved
 	end := prover.open(returnURL("1")).Header.Get("Location")
-	for _, at := range []string{end, "/verify?" + here(flow), "/verify?" + here(flow) + "&errand=" + handleOf("1")} {
+	link := "/verify?" + here(flow)
+	for _, at := range []string{end, link, link + "&errand=" + handleOf("1")} {
 		page := other.open(at)
-		if kind(page) != "elsewhere" || hop(t, page) != nil || bytes.Contains(page.Body, []byte(token.ResultPrefix)) {
+		if kind(page) != "elsewhere" || hop(t, page) != nil ||
+			bytes.Contains(page.Body, []byte(token.ResultPrefix)) {
 			t.Errorf("contract 34: another browser gets a %s page that goes on to %v", kind(page), hop(t, page))
 		}
 		if page := prover.open(at); kind(page) != "completed" || hop(t, page) == nil {
