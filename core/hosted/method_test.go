@@ -324,20 +324,24 @@ func TestAFormThatProvesIsTheOneThatIsSentOn(t *testing.T) {
 	page := b.open("/verify?" + here(flow))
 	theirs := b.open("/verify?" + here(flow)) // the same page in another browser has another step
 	w.provider.decision.Verdict = method.Approved
-	if resp := b.submit(flow, &web.Response{}, "outcome", "approve"); resp.Status != 400 || w.provider.acts != 0 {
+	resp := b.submit(flow, &web.Response{}, "outcome", "approve")
+	if resp.Status != 400 || w.provider.acts != 0 {
 		t.Errorf("a form without its step: %d, asked %d times", resp.Status, w.provider.acts)
 	}
-	resp := b.submit(flow, page, "outcome", "approve")
+	resp = b.submit(flow, page, "outcome", "approve")
 	if done := b.open(resp.Header.Get("Location")); kind(done) != "completed" {
 		t.Fatalf("%d, then a %s page", resp.Status, kind(done))
+	}
+	again := func(page *web.Response) string {
+		return b.submit(flow, page, "outcome", "approve").Header.Get("Location")
 	}
 	for rule, c := range map[string]struct {
 		location string
 		want     string
 	}{
 		"the link alone":           {"/verify?" + here(flow), "elsewhere"},
-		"the step of another page": {b.submit(flow, theirs, "outcome", "approve").Header.Get("Location"), "elsewhere"},
-		"the same form once more":  {b.submit(flow, page, "outcome", "approve").Header.Get("Location"), "completed"},
+		"the step of another page": {again(theirs), "elsewhere"},
+		"the same form once more":  {again(page), "completed"},
 	} {
 		if got := kind(b.open(c.location)); got != c.want || w.provider.acts != 1 {
 			t.Errorf("contract 34: %s: a %s page, want %s; asked %d times", rule, got, c.want, w.provider.acts)
@@ -393,7 +397,8 @@ func TestChoosing(t *testing.T) {
 	_, flow := w.flow(t, nil)
 	page := b.open("/verify?" + here(flow))
 	for _, name := range []string{"bank", "second", "scripted"} {
-		if kind(page) != "choose" || !bytes.Contains(page.Body, []byte(`<form data-method="`+name+`" method="post"`)) {
+		form := `<form data-method="` + name + `" method="post"`
+		if kind(page) != "choose" || !bytes.Contains(page.Body, []byte(form)) {
 			t.Errorf("contract 33: the %s page does not offer %s", kind(page), name)
 		}
 	}
@@ -444,7 +449,8 @@ func TestWhatAMethodIsTold(t *testing.T) {
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
 	b.leaves(flow)
-	if bank.told.MinimumAge != 16 || bank.told.ChallengeAge != 25 || bank.told.Level != "L1" || bank.told.Language != "en" {
+	if bank.told.MinimumAge != 16 || bank.told.ChallengeAge != 25 || bank.told.Level != "L1" ||
+		bank.told.Language != "en" {
 		t.Errorf("contract 32: %+v", bank.told)
 	}
 	bank.back.Verdict = method.AttemptFailed
@@ -482,9 +488,11 @@ func TestWhatMethodsDoIsMeasured(t *testing.T) {
 		events = append(events, strings.Trim(m.Method+" "+m.Event+" "+m.Reason, " "))
 	}
 	bank := &bank{}
-	w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("scripted", w.provider, true), testhost.Kind("bank", bank, false)))
-	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1",
-		ChallengeAge: 25, Method: "bank", Methods: []string{"bank", "scripted"}, Webhook: integration.Webhook{Off: true}}, ""))
+	w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("scripted", w.provider, true),
+		testhost.Kind("bank", bank, false)))
+	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a",
+		Level: "L1", ChallengeAge: 25, Method: "bank", Methods: []string{"bank", "scripted"},
+		Webhook: integration.Webhook{Off: true}}, ""))
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
 	b.submit(flow, &web.Response{}, "method", "bank")
@@ -500,8 +508,9 @@ func TestWhatMethodsDoIsMeasured(t *testing.T) {
 	page := b.open("/verify?" + here(flow) + "&method=scripted")
 	w.provider.decision.Verdict = method.Rejected
 	b.submit(flow, page, "outcome", "approve")
-	want := []string{"bank begun", "bank unavailable timeout", "bank left", "bank returned", "bank refused jwt_nonce",
-		"bank returned", "bank failed", "bank returned", "bank attempt_failed below"}
+	want := []string{"bank begun", "bank unavailable timeout", "bank left",
+		"bank returned", "bank refused jwt_nonce", "bank returned", "bank failed",
+		"bank returned", "bank attempt_failed below"}
 	if !slices.Equal(events, want) {
 		t.Errorf("measured %q, want %q", events, want)
 	}
@@ -526,13 +535,15 @@ func TestAPictureIsPosted(t *testing.T) {
 	const boundary = "----x"
 	body := func(page *web.Response, flow, file string) string {
 		var b strings.Builder
-		for name, value := range map[string]string{"flow": flow, "attempt": hidden(page, "attempt"),
-			"provider": hidden(page, "provider")} {
-			b.WriteString("--" + boundary + "\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n")
+		part := func(name, more, value string) {
+			fmt.Fprintf(&b, "--%s\r\nContent-Disposition: form-data; name=%q%s\r\n\r\n%s\r\n",
+				boundary, name, more, value)
 		}
-		b.WriteString("--" + boundary + "\r\nContent-Disposition: form-data; name=\"image\"; filename=\"a.jpg\"\r\n" +
-			"Content-Type: image/jpeg\r\n\r\n" + file + "\r\n--" + boundary + "--\r\n")
-		return b.String()
+		part("flow", "", flow)
+		part("attempt", "", hidden(page, "attempt"))
+		part("provider", "", hidden(page, "provider"))
+		part("image", "; filename=\"a.jpg\"\r\nContent-Type: image/jpeg", file)
+		return b.String() + "--" + boundary + "--\r\n"
 	}
 	for _, c := range []struct {
 		rule, contentType, file string
