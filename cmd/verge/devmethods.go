@@ -119,7 +119,7 @@ func (s seeds) offers(methods method.Catalog, ids map[string]string) []demo.Offe
 	}
 	texts := map[string]string{
 		demo.BankMethod:   "you sign in at a pretend bank",
-		demo.CameraMethod: "you take a picture for a pretend estimator",
+		demo.CameraMethod: "a pretend estimator gets your picture",
 	}
 	for _, m := range methods {
 		if m.Name == sandbox.Name {
@@ -127,7 +127,7 @@ func (s seeds) offers(methods method.Catalog, ids map[string]string) []demo.Offe
 		}
 		text, own := texts[m.Name]
 		if !own {
-			text = fmt.Sprintf("%s, of kind %s, as you have configured it", m.Name, m.Kind)
+			text = fmt.Sprintf("your method %s, of kind %s", m.Name, m.Kind)
 		}
 		offers = append(offers, demo.Offer{IntegrationID: ids[m.Name], Title: titleOf(m),
 			Text: "Level " + m.Level + " · " + text})

@@ -2,10 +2,14 @@ package main
 
 import (
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 // walkDev begins at the shop of a `verge dev` with the choice of that integration.
@@ -179,7 +183,37 @@ func TestDevChoice(t *testing.T) {
 	told(t, pub, "started", "completed", "started", "completed")
 }
 
-// TestDevMethodsFile adds a second bank, which is the demo's own provider with other settings.
+// TestDevMethodsInAGuest walks the methods where a module runs the core.
+func TestDevMethodsInAGuest(t *testing.T) {
+	t.Parallel()
+	g := newGuests(t)
+	module := g.put("verge.wasm", kit.Module(t))
+	g.compile(module)
+	dir := t.TempDir()
+	if err := os.CopyFS(moduleCache(filepath.Join(dir, "data")), os.DirFS(g.cache())); err != nil {
+		t.Fatal(err)
+	}
+	pub := startDev(t, dir, "--engine", "wasm", "--module", module, "--kv", "memory", "--log-level", "warn").publisher
+	if pub.Engine != "wasm" {
+		t.Fatalf("the ready file says engine %q", pub.Engine)
+	}
+	p := walkDev(t, pub, pub.Integrations["bank"])
+	p.submit("data-outcome", "begin", nil)
+	p.bank("adult")
+	p.verified("Demo Bank ID", "L2", "18")
+
+	p = walkDev(t, pub, pub.IntegrationIDAll)
+	p.submit("data-method", "camera", nil)
+	answers(t, pub, "15")
+	p.send(somePicture(t))
+	p.reads("The estimate is below")
+	answers(t, pub, "30")
+	p.send(somePicture(t))
+	p.verified("Let me choose", "L1", "25")
+	told(t, pub, "started", "completed", "started", "completed")
+}
+
+// TestDevMethodsFile adds a method of a file, whose provider is not there.
 func TestDevMethodsFile(t *testing.T) {
 	program, stdout, _ := testProgram()
 	write := func(path, text string) {
@@ -208,7 +242,7 @@ proof = { claim = ["is_over_18"], equals = true, age = 18 }
 	}
 	p := newPerson(t)
 	p.open(pub.DemoURL + "/")
-	p.reads("My eID", "eid, of kind oidc")
+	p.reads("My eID", "your method eid, of kind oidc")
 	p.submit("action", "/start", url.Values{"integration": {pub.Integrations["eid"]}})
 	p.reads("The verification provider did not answer", "PROVIDER_UNAVAILABLE")
 	p = walkDev(t, pub, pub.IntegrationIDAll)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -136,6 +137,7 @@ type held struct {
 	mu   sync.Mutex
 	path string
 	gate chan struct{}
+	came atomic.Bool // a request that is held back
 }
 
 func (h *held) before(next http.Handler) http.Handler {
@@ -147,6 +149,7 @@ func (h *held) before(next http.Handler) http.Handler {
 		}
 		h.mu.Unlock()
 		if gate != nil {
+			h.came.Store(true)
 			select {
 			case <-gate:
 			case <-r.Context().Done():
@@ -162,6 +165,7 @@ func (h *held) hold(path string) (release func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.path, h.gate = path, make(chan struct{})
+	h.came.Store(false)
 	return sync.OnceFunc(func() { close(h.gate) })
 }
 

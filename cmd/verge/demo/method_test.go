@@ -259,6 +259,17 @@ func TestChromiumMethodPages(t *testing.T) {
 			})
 		}
 	}
+	t.Run("an estimator that is out of order", func(t *testing.T) {
+		w := *w
+		w.t = t
+		w.estimate("broken")
+		w.chooses(anyID)
+		w.click(`form[data-method="camera"] button`, part("start"))
+		w.click(part("start"), part("take"))
+		w.click(part("take"), part("use"))
+		w.click(part("use"), `body[data-page="unavailable"], .notice`)
+		w.faultless("camera-trouble")
+	})
 	t.Run("the demo's own pages", func(t *testing.T) {
 		w := *w
 		w.t = t
@@ -297,10 +308,7 @@ func (w *walk) seeMethodPages() {
 	w.faultless("bank")
 	release := w.held.hold("/idp/login")
 	w.do(chromedp.Click(`form[data-outcome="begin"] button`))
-	w.wait("the page on the way to the bank", func() bool {
-		kind, err := chromedp.Run(w.ctx, chromedp.Evaluate[string](`document.body.dataset.page`))
-		return err == nil && kind == "leaving"
-	})
+	w.wait("the request to the bank", w.held.came.Load)
 	w.do(command(page.StopLoading, cdp.Empty{}))
 	release()
 	w.faultless("leaving")

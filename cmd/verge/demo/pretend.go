@@ -69,18 +69,19 @@ type pretend struct {
 	bank      *oidctest.Provider
 	estimator *estimatortest.Estimator
 
-	mu   sync.Mutex
-	next int // of estimates: what every picture gets from now on
+	mu     sync.Mutex
+	logins map[string]bool // at the bank, not ended yet
+	next   int             // of estimates: what every picture gets from now on
 }
 
 func newPretend(s *Site) *pretend {
 	c := s.conf
-	p := &pretend{site: s}
+	p := &pretend{site: s, logins: map[string]bool{}}
 	p.bank = oidctest.New(oidctest.Config{
 		Issuer: c.DemoURL + bankPath,
 		Clients: []oidctest.Client{{ID: bankClient, Secret: c.Counterparts.Bank,
 			ReturnURLs: []string{c.BaseURL + api.ReturnPath + BankMethod}}},
-		Now: c.Now, Pushed: true, Page: p.showLogin,
+		Now: c.Now, Page: p.showLogin,
 	})
 	p.estimator = estimatortest.New(estimatortest.Config{Token: c.Counterparts.Camera, Now: c.Now})
 	p.estimator.Answer(estimates[0].answer)
@@ -125,6 +126,9 @@ type loginPage struct {
 
 // showLogin is the page of the bank. Looking at it decides nothing.
 func (p *pretend) showLogin(w http.ResponseWriter, _ *http.Request, l oidctest.Login) {
+	p.mu.Lock()
+	p.logins[l.ID] = true
+	p.mu.Unlock()
 	p.site.render(w, http.StatusOK, "bank", loginPage{chrome{Title: "Demo Bank ID"}, l.ID, logins})
 }
 
@@ -140,7 +144,19 @@ func (p *pretend) login(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
-	p.bank.Finish(w, r, r.PostFormValue("login"), logins[at].answer)
+	id := r.PostFormValue("login")
+	p.mu.Lock()
+	open := p.logins[id]
+	delete(p.logins, id)
+	p.mu.Unlock()
+	if !open {
+		p.site.problem(w, http.StatusNotFound, problem{
+			Title: "This login is over",
+			Text:  "The bank has answered it already. Start again from the shop.",
+		})
+		return
+	}
+	p.bank.Finish(w, r, id, logins[at].answer)
 }
 
 // estimate is one answer of the pretended estimator.

@@ -52,10 +52,12 @@ func TestBank(t *testing.T) {
 		f := newFixture(t)
 		v := f.visitor()
 		form := url.Values{"login": {atTheBank(t, f, v)}, "choice": {"adult"}}
-		for _, want := range []int{303, 404} {
-			if resp, _ := v.post("/idp/answer", form); resp.StatusCode != want {
-				t.Errorf("status %d, want %d", resp.StatusCode, want)
-			}
+		if resp, body := v.post("/idp/answer", form); resp.StatusCode != 303 {
+			t.Errorf("the first answer: %d %s", resp.StatusCode, body)
+		}
+		resp, body := v.post("/idp/answer", form)
+		if resp.StatusCode != 404 || !strings.Contains(body, "This login is over") {
+			t.Errorf("the second answer: %d %s", resp.StatusCode, body)
 		}
 	})
 
