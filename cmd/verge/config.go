@@ -207,6 +207,10 @@ func wanted(key toml.Key) string {
 		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 			t = t.Elem()
 		}
+		if t.Kind() == reflect.Map {
+			t = t.Elem()
+			continue
+		}
 		if t.Kind() != reflect.Struct {
 			return ""
 		}
@@ -225,7 +229,7 @@ func wanted(key toml.Key) string {
 	if t.Kind() != reflect.Slice {
 		return valueOf(t)
 	}
-	if t.Elem().Kind() == reflect.Struct {
+	if k := t.Elem().Kind(); k == reflect.Struct || k == reflect.Map {
 		return fmt.Sprintf("tables, each under a line [[%s]]", strings.Join(key, "."))
 	}
 	return "a list, of which each value is " + valueOf(t.Elem())
@@ -240,7 +244,7 @@ func valueOf(t reflect.Type) string {
 		return "a text in quotes"
 	case t.Kind() == reflect.Bool:
 		return "true or false"
-	case t.Kind() == reflect.Struct:
+	case t.Kind() == reflect.Struct, t.Kind() == reflect.Map:
 		return "a table"
 	}
 	return "a whole number"

@@ -185,15 +185,19 @@ func (c Catalog) Open(h Host) (map[string]Opened, error) {
 		measure = func(host.Measurement) {}
 	}
 	for _, e := range c {
-		own := h
-		own.Fetch = fetchFor{h.Fetch, e.Name}
-		m, err := e.Of.Open(e.Config, own)
+		m, err := e.Of.Open(e.Config, h.For(e.Name))
 		if err != nil {
 			return nil, fmt.Errorf("method %s: %w", e.Name, err)
 		}
 		all[e.Name] = Opened{e, m, measure}
 	}
 	return all, nil
+}
+
+// For returns the host of the method of that name. Its requests carry the name.
+func (h Host) For(name string) Host {
+	h.Fetch = fetchFor{h.Fetch, name}
+	return h
 }
 
 // fetchFor is a Fetcher that says for which method it asks.
