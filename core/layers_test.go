@@ -409,7 +409,8 @@ func TestTheCoreBuildsForWASM(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no go command to build with")
 	}
-	cmd := exec.Command(goCommand, "build", "-trimpath", "./core/...") // as the module is built, so that it is there
+	// -trimpath, as the module is built, so that Go finds most of it in its cache.
+	cmd := exec.Command(goCommand, "build", "-trimpath", "./core/...")
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {

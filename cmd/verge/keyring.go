@@ -78,8 +78,8 @@ func (c *keyringRotateCmd) Run(p *program) error {
 		return err
 	}
 	if time.Duration(c.SealsIn) < keyset.Settle {
-		fmt.Fprintf(p.stdout, "Key %s seals %s after the first running server has read %s. Bring the file to every "+
-			"instance at once: one that gets it later is not ready until then. To have time for that, "+
+		fmt.Fprintf(p.stdout, "Key %s seals %s after the first running server has read %s. Bring the file to "+
+			"every instance at once: one that gets it later is not ready until then. To have time for that, "+
 			"leave --seals-in out.\n"+
 			"Key %s opens what it sealed for as long as it is in the ring.\n",
 			ring.Keys[0].ID, keyset.Settle, c.File, ring.Keys[1].ID)

@@ -125,7 +125,7 @@ func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, er
 	switch {
 	case route != nil && len(req.Body) > 0 && !req.TakenAsJSON():
 		return nil, &reply.Error{Code: reply.UnsupportedMediaType,
-			Message: "Send the body as application/json. Of curl's options, that is -H 'Content-Type: application/json'."}
+			Message: "Send the body as application/json; with curl: -H 'Content-Type: application/json'."}
 	case route != nil:
 		return route.Handle(a, ctx, request{req, id, route.BodyLimit()})
 	case allow != nil:

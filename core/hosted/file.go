@@ -11,9 +11,6 @@ import (
 // MaxFileBody is the most bytes of a form with a picture: the picture, and room for the other fields.
 const MaxFileBody = method.MaxFile + web.MaxBody
 
-// fileField is the name of the picture in a form (contract 37).
-const fileField = "image"
-
 // ActFile answers POST on the path of forms with a picture, where bodies have at most maxBody bytes. Apart
 // from how the form is written it is Act.
 func (h *Hosted) ActFile(ctx context.Context, req *web.Request, maxBody int) *web.Response {
@@ -24,7 +21,7 @@ func (h *Hosted) ActFile(ctx context.Context, req *web.Request, maxBody int) *we
 	if web.MediaType(contentType) != "multipart/form-data" {
 		return h.plain(415, pages.NotAForm, req)
 	}
-	form, file, err := web.ReadFileForm(contentType, req.Body, fileField)
+	form, file, err := web.ReadFileForm(contentType, req.Body, pages.FileField)
 	if len(file) > method.MaxFile {
 		return h.plain(413, pages.TooLarge, req)
 	}

@@ -197,10 +197,14 @@ func (v *visit) act(r session.Record, form url.Values, file []byte) *web.Respons
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
 	d, err := m.Act(v.ctx, v.told(m, r), method.Step{Form: form, File: file, State: s.State})
-	if errors.Is(err, method.ErrStep) {
+	switch {
+	case errors.Is(err, method.ErrFile):
+		page := v.stepPage(r, s, form.Get(stepParam), pages.Notice{BadFile: true})
+		page.Status = 400
+		return page
+	case errors.Is(err, method.ErrStep):
 		return v.page(400, pages.View{Kind: pages.Damaged})
-	}
-	if err != nil {
+	case err != nil:
 		return v.unavailable(err)
 	}
 	return v.decided(m, s, form.Get(stepParam), d)

@@ -2,8 +2,10 @@ package hosted
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -255,7 +257,6 @@ func TestWhatAReturnDecides(t *testing.T) {
 			"method", "The other service did not answer", 0},
 		{"an attempt fails", method.Decision{Verdict: method.AttemptFailed, Reason: method.Unsure}, nil,
 			"method", "The estimate was not certain enough", 1},
-		{"no such step", method.Decision{}, method.ErrStep, "method", "The other service did not answer", 0},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			w, bank, _ := bankWorld(t, "bank")
@@ -273,6 +274,17 @@ func TestWhatAReturnDecides(t *testing.T) {
 				t.Errorf("a %s page after %d attempts, %v; want %s that says %q", kind(page), r.Attempts, err, c.shows, c.says)
 			}
 		})
+	}
+}
+
+func TestAReturnOfNoErrandIsDamaged(t *testing.T) {
+	w, bank, _ := bankWorld(t, "bank")
+	b := w.browser(t)
+	_, flow := w.flow(t, nil)
+	b.leaves(flow)
+	bank.err = fmt.Errorf("%w: %w", method.ErrStep, &method.Refusal{Reason: "return_iss_differs"})
+	if resp := b.open(returnURL("1")); resp.Status != 400 || kind(resp) != "damaged" || w.commits != 0 {
+		t.Errorf("contract 36: the iss of another: %d, a %s page, %d commits", resp.Status, kind(resp), w.commits)
 	}
 }
 
@@ -484,5 +496,74 @@ func TestWhatMethodsDoIsMeasured(t *testing.T) {
 		"bank returned", "bank failed", "bank returned", "bank attempt_failed below"}
 	if !slices.Equal(events, want) {
 		t.Errorf("measured %q, want %q", events, want)
+	}
+}
+
+// camera is a method that takes a picture.
+type camera struct{ files [][]byte }
+
+func (*camera) Begin(context.Context, method.Session) error { return nil }
+
+func (*camera) Show(method.Session, []byte) method.View { return method.View{Camera: true} }
+
+func (c *camera) Act(_ context.Context, _ method.Session, step method.Step) (method.Decision, error) {
+	if string(step.File) != "picture" {
+		return method.Decision{}, method.ErrFile
+	}
+	c.files = append(c.files, step.File)
+	return method.Decision{Verdict: method.Approved}, nil
+}
+
+func TestAPictureIsPosted(t *testing.T) {
+	const boundary = "----x"
+	body := func(page *web.Response, flow, file string) string {
+		var b strings.Builder
+		for name, value := range map[string]string{"flow": flow, "attempt": hidden(page, "attempt"),
+			"provider": hidden(page, "provider")} {
+			b.WriteString("--" + boundary + "\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n")
+		}
+		b.WriteString("--" + boundary + "\r\nContent-Disposition: form-data; name=\"image\"; filename=\"a.jpg\"\r\n" +
+			"Content-Type: image/jpeg\r\n\r\n" + file + "\r\n--" + boundary + "--\r\n")
+		return b.String()
+	}
+	for _, c := range []struct {
+		rule, contentType, file string
+		status                  int
+		kind, says              string
+		method                  method.Method // nil: the camera
+	}{
+		{"a picture that can be used", "", "picture", 303, "", "", nil},
+		{"no picture", "", "", 400, "method", "a JPEG of at most", nil},
+		{"what is no picture", "", "GIF89a", 400, "method", "a JPEG of at most", nil},
+		{"a picture that is too large", "", strings.Repeat("x", method.MaxFile+1), 413, "too_large", "", nil},
+		{"a form that is not of files", "application/x-www-form-urlencoded", "picture", 415, "not_a_form", "", nil},
+		{"a boundary that is not there", "multipart/form-data; boundary=y", "picture", 400, "damaged", "", nil},
+		{"a picture for a method that takes none", "", "picture", 400, "damaged", "", &bank{}},
+	} {
+		t.Run("contract 37: "+c.rule, func(t *testing.T) {
+			w, cam := newWorld(t), &camera{}
+			var m method.Method = cam
+			if c.method != nil {
+				m = c.method
+			}
+			w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("scripted", m, false)))
+			_, flow := w.flow(t, nil)
+			b := w.browser(t)
+			page := b.open("/verify?" + here(flow))
+			if policy := page.Header.Get("Content-Security-Policy"); c.method == nil &&
+				(!strings.Contains(policy, "script-src 'self'") ||
+					!strings.Contains(page.Header.Get("Permissions-Policy"), "camera=(self)")) {
+				t.Errorf("the page cannot use the camera: %s", policy)
+			}
+			contentType := cmp.Or(c.contentType, "multipart/form-data; boundary="+boundary)
+			resp := w.ActFile(ctx, &web.Request{Method: "POST", Path: api.FilePath,
+				Header: web.Header{"Content-Type": {contentType}}, Body: []byte(body(page, flow, c.file))}, MaxFileBody)
+			if resp.Status != c.status || len(cam.files) == 1 != (c.status == 303) {
+				t.Errorf("%d, and %d pictures were looked at", resp.Status, len(cam.files))
+			}
+			if c.kind != "" && (kind(resp) != c.kind || !bytes.Contains(resp.Body, []byte(c.says))) {
+				t.Errorf("a %s page that does not say %q", kind(resp), c.says)
+			}
+		})
 	}
 }

@@ -13,7 +13,7 @@ import (
 // page renders a page of this visit.
 func (v *visit) page(status int, view pages.View) *web.Response {
 	view.Lang = v.lang
-	view.Action, view.Flow = api.HostedPath, v.flow
+	view.Action, view.FileAction, view.Flow = api.HostedPath, api.FilePath, v.flow
 	view.Level, view.ChallengeAge = v.session.ID.Level.String(), v.session.ID.ChallengeAge
 	view.Now, view.ExpiresAt = v.now, v.session.ID.Expires()
 	view.SiteOrigin, _ = weburl.Site(string(v.claims.Callback))
@@ -86,7 +86,7 @@ func pageHeader() web.Header {
 	}
 }
 
-var assets = []pages.Asset{pages.Style(), pages.Icon()}
+var assets = []pages.Asset{pages.Style(), pages.Icon(), pages.CameraScript()}
 
 // HasAsset reports whether pages load a file from this path.
 func HasAsset(path string) bool {

@@ -64,6 +64,8 @@ func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Reco
 		return v.decided(m, s, "", d)
 	case kv.Failed(err):
 		return v.unavailable(err)
+	case errors.Is(err, method.ErrStep): // it is the return of no errand of this method
+		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
 	v.Log.LogAttrs(v.ctx, slog.LevelWarn, "method failed", slog.String("session", v.session.Text),
 		slog.String("method", m.Name), slog.String("error", err.Error()))

@@ -34,7 +34,8 @@ func (v *visit) stepPage(r session.Record, s token.ProviderClaims, text string, 
 		}
 	}
 	shows := m.Show(v.told(m, r), s.State)
-	view := pages.View{Kind: pages.Method, Notice: n, Words: m.Kind, Title: m.Title, MinimumAge: v.session.Integration.Minimum(), Camera: shows.Camera, Sandbox: shows.Sandbox,
+	view := pages.View{Kind: pages.Method, Notice: n, Words: m.Kind, Title: m.Title,
+		MinimumAge: v.session.Integration.Minimum(), Camera: shows.Camera, Sandbox: shows.Sandbox,
 		Extra: []pages.Field{attemptField(r)}}
 	if shows.Waiting {
 		view.Kind = pages.Progress

@@ -1,11 +1,14 @@
 package integration
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/verge-id/verge/core/internal/testhost"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/problem"
 )
 
 func TestValidatePublisher(t *testing.T) {
@@ -161,5 +164,68 @@ func TestValidateNamesEveryProblemOfAnIntegration(t *testing.T) {
 	err := everything.Validate(testCatalog, false)
 	if err == nil || strings.Count(err.Error(), "\n")+1 != 6 {
 		t.Errorf("want all six problems, got: %v", err)
+	}
+}
+
+func TestValidateMethodsOfAnIntegration(t *testing.T) {
+	wallet := testhost.Kind("wallet", nil, false)
+	wallet.Narrow = func(_ method.Config, settings json.RawMessage) (wrong problem.List) {
+		if string(settings) != `{}` {
+			wrong.Add("scope", "only the method may set it")
+		}
+		return wrong
+	}
+	wallet.Oldest = func(method.Config) int { return 18 }
+	camera := testhost.Kind("camera", nil, false)
+	camera.Level, camera.Estimates = "L1", true
+	catalog := testhost.Catalog(testhost.Kind("sandbox", nil, true), wallet, camera)
+	several := func(names ...string) func(*Integration) {
+		return func(i *Integration) { i.Method, i.Methods = names[0], names }
+	}
+	for _, c := range []struct {
+		rule   string
+		change func(*Integration)
+		want   string // in the error, "" for none
+	}{
+		{"several methods", several("camera", "wallet"), ""},
+		{"a method twice", several("wallet", "wallet"), "twice"},
+		{"a method that is not there", several("wallet", "palm"), `"palm"`},
+		{"a method below the level", func(i *Integration) {
+			several("wallet", "camera")(i)
+			i.Level = "L2"
+		}, `"camera", which proves L1; the integration needs L2`},
+		{"an age that the method does not prove", func(i *Integration) {
+			i.Method, i.MinimumAge = "wallet", 21
+		}, "proves no age above 18"},
+		{"the default age is the smaller of 18 and the challenge age", func(i *Integration) {
+			i.Method, i.ChallengeAge = "wallet", 25
+		}, ""},
+		{"an estimate below the age that must be proven", func(i *Integration) {
+			i.Method, i.ChallengeAge, i.MinimumAge = "camera", 18, 21
+		}, "too young"},
+		{"a negative minimum age", func(i *Integration) { i.MinimumAge = -1 }, "minimum_age"},
+		{"a minimum age of a hundred", func(i *Integration) { i.MinimumAge = 100 }, "minimum_age"},
+		{"ten attempts", func(i *Integration) { i.Attempts = 10 }, ""},
+		{"eleven attempts", func(i *Integration) { i.Attempts = 11 }, "attempts"},
+		{"a negative number of attempts", func(i *Integration) { i.Attempts = -1 }, "attempts"},
+		{"settings for a method that it has not", func(i *Integration) {
+			i.MethodSettings = map[string]json.RawMessage{"camera": json.RawMessage(`{}`)}
+		}, "none of its methods"},
+		{"settings for a method that has none", func(i *Integration) {
+			i.MethodSettings = map[string]json.RawMessage{"sandbox": json.RawMessage(`{}`)}
+		}, "nothing to set"},
+		{"settings that are not stricter", func(i *Integration) {
+			several("wallet")(i)
+			i.MethodSettings = map[string]json.RawMessage{"wallet": json.RawMessage(`{"scope":"x"}`)}
+		}, "method_settings.wallet.scope: only the method may set it"},
+	} {
+		t.Run("contract 32: "+c.rule, func(t *testing.T) {
+			i := sample()
+			c.change(&i)
+			err := i.Validate(catalog, false)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
 	}
 }

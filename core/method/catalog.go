@@ -112,7 +112,7 @@ type Opened struct {
 
 // Begin is Method.Begin.
 func (o Opened) Begin(ctx context.Context, s Session) error {
-	err := o.method.Begin(ctx, s)
+	err := o.method.Begin(o.timed(ctx), s)
 	if err != nil {
 		o.tell(host.MethodUnavailable, reasonOf(err))
 		return err
@@ -129,12 +129,12 @@ func (o Opened) Act(ctx context.Context, s Session, step Step) (Decision, error)
 	if step.Back {
 		o.tell(host.MethodReturned, "")
 	}
-	d, err := o.method.Act(ctx, s, step)
+	d, err := o.method.Act(o.timed(ctx), s, step)
 	var refusal *Refusal
 	switch {
-	case errors.Is(err, ErrStep):
 	case errors.As(err, &refusal):
 		o.tell(host.MethodRefused, refusal.Reason)
+	case errors.Is(err, ErrStep):
 	case err != nil:
 		o.tell(host.MethodFailed, reasonOf(err))
 	case d.Leave != nil:
@@ -145,6 +145,14 @@ func (o Opened) Act(ctx context.Context, s Session, step Step) (Decision, error)
 		}
 	}
 	return d, err
+}
+
+// timed gives a step its time. A sandbox asks nobody.
+func (o Opened) timed(ctx context.Context) context.Context {
+	if o.Of.Sandbox {
+		return ctx
+	}
+	return withTime(ctx)
 }
 
 func (o Opened) tell(event, reason string) {
@@ -194,19 +202,8 @@ func (c Catalog) Open(h Host) (map[string]Opened, error) {
 	return all, nil
 }
 
-// For returns the host of the method of that name. Its requests carry the name.
+// For returns the host of the method of that name: the edge knows by it where the method's requests may go.
 func (h Host) For(name string) Host {
-	h.Fetch = fetchFor{h.Fetch, name}
+	h.Fetch = fetchFor{h.Fetch, name, h.Now}
 	return h
-}
-
-// fetchFor is a Fetcher that says for which method it asks.
-type fetchFor struct {
-	host.Fetcher
-	method string
-}
-
-func (f fetchFor) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
-	req.For = f.method
-	return f.Fetcher.Fetch(ctx, req)
 }

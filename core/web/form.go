@@ -35,7 +35,8 @@ func (e *FormError) Error() string {
 // field that is not UTF-8, more than eight parts, and more than 1 KiB of headers of a part. What the file is
 // called and which type it says to have are ignored. mime/multipart accepts every body that ReadFileForm
 // accepts, and reads the same.
-func ReadFileForm(contentType string, body []byte, file string) (fields url.Values, content []byte, err error) {
+func ReadFileForm(contentType string, body []byte, file string) (fields url.Values, content []byte,
+	err error) {
 	boundary, ok := formBoundary(contentType)
 	if !ok {
 		return nil, nil, &FormError{0, "the Content-Type is not multipart/form-data with one good boundary"}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-const objectBody = `{"text":"1","null":null,"yes":true,"no":false,"one":1,"half":0.5,"tiny":-1e-3,"huge":1e308,
-	"over":1e309,"list":[1],"object":{"a":{"b":[true]},"n\u0061me":2},"empty":{}}`
+const objectBody = `{"text":"1","null":null,"yes":true,"no":false,"one":1,"half":0.5,"tiny":-1e-3,
+	"huge":1e308,"over":1e309,"list":[1],"object":{"a":{"b":[true]},"n\u0061me":2},"empty":{}}`
 
 func readTestObject(t *testing.T) Object {
 	t.Helper()

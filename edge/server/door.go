@@ -95,7 +95,8 @@ func (d *door) serve() error {
 
 // speak wraps a connection on which HTTP/1 is spoken.
 func (d *door) speak(c net.Conn, m *member) net.Conn {
-	return &spoken{Conn: c, m: m, keep: d.show != nil, says: d.refuse, told: func(resp *web.Response) { d.account(m, resp) }}
+	return &spoken{Conn: c, m: m, keep: d.show != nil, says: d.refuse,
+		told: func(resp *web.Response) { d.account(m, resp) }}
 }
 
 // full answers and closes a connection that there is no room for. It reads nothing.

@@ -522,7 +522,8 @@ panic: the child ends here
 	}
 }
 
-// In the short run, too, every suite has a test on every engine, and every test is on memory and on another engine.
+// In the short run, too, every suite has a test on every engine, and every test is on memory and on another
+// engine.
 func TestTheShortRunAsksEveryEngine(t *testing.T) {
 	for _, e := range engines {
 		tests := testsFor(e.name, false)

@@ -1,8 +1,9 @@
 // Package long tells a test whether this is the long run, and says what only the long run covers.
 //
-// The short run is `make test`, and `go test -short`. It is there to be run before each commit: it walks every
-// promise once, on every store and engine that is installed. The long run is `VERGE_LONG=1 make test`, as CI
-// does it, and `go test` without -short. It has all seeds, all kills and the whole matrix.
+// The short run is `make test`, and `go test -short`. It is there to be run before each commit: it walks
+// every promise once, on every store and engine that is installed. Only the slowest tests take turns there.
+// The long run is `VERGE_LONG=1 make test`, as CI does it, and `go test` without -short. It has all seeds,
+// all kills and the whole matrix.
 //
 // A test that does less in the short run asks this package, and has an entry in Table. A test of this package
 // finds those that ask without an entry, the entries that no test asks for, and the tests that decide by

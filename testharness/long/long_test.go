@@ -106,7 +106,9 @@ func (s *source) add(path string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	imports := slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == strconv.Quote(here) })
+	imports := slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool {
+		return i.Path.Value == strconv.Quote(here)
+	})
 	wrong := func(n ast.Node, what string) {
 		s.wrong = append(s.wrong, set.Position(n.Pos()).String()+": "+what)
 	}
@@ -184,7 +186,9 @@ func TestA(t *testing.T) {
 	if len(s.wrong) != 3 {
 		t.Fatalf("wrong: %q, want 3", s.wrong)
 	}
-	for i, want := range []string{"a_test.go:10:5: testing.Short", "VERGE_LONG is for make", "a_test.go:11:3: name the entry"} {
+	for i, want := range []string{
+		"a_test.go:10:5: testing.Short", "VERGE_LONG is for make", "a_test.go:11:3: name the entry",
+	} {
 		if !strings.Contains(s.wrong[i], want) {
 			t.Errorf("wrong: %q, want %q in it", s.wrong[i], want)
 		}

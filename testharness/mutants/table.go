@@ -684,10 +684,9 @@ return r, false`,
 	{
 		breaks: "a session that failed yields a result token",
 		pkg:    "core/hosted",
-		old:    `case session.Completed: return v.completed(r) case session.Failed:`,
+		old:    `case session.Failed: return v.page(200, pages.View{Kind: pages.Failed, FailureCode: r.FailureCode})`,
 		new: `case session.Failed:
-return v.completed(r)
-case session.Completed:`,
+return v.completed(r)`,
 		ask: []string{"./core/hosted"},
 	},
 	{

@@ -37,6 +37,7 @@ type page struct {
 	back    backLink
 	another link
 	options []option
+	camera  *camera
 	privacy string
 }
 
@@ -130,6 +131,8 @@ func compose(v View, lang string, t texts) (page, error) {
 	p.title = p.heading
 	if v.Notice.Trouble {
 		p.notice = &notice{t("notice.trouble.heading"), t("notice.trouble.text")}
+	} else if v.Notice.BadFile {
+		p.notice = &notice{t("notice.bad_file.heading"), t("notice.bad_file.text")}
 	} else if v.Notice.AttemptFailed {
 		p.notice = &notice{t("notice.heading"), attemptsLeft(v.Notice.AttemptsLeft, t)}
 		if slices.Contains(reasons, v.Notice.Reason) {
@@ -187,6 +190,12 @@ func composeMethod(p *page, v View, t texts) error {
 	p.heading, p.lead, p.stepsH = fill(".heading"), fill(".text"), t("steps")
 	for _, n := range []string{"1", "2", "3"} {
 		p.steps = append(p.steps, fill(".step"+n))
+	}
+	if v.Camera {
+		var err error
+		if p.camera, err = composeCamera(v, t); err != nil {
+			return err
+		}
 	}
 	if v.Sandbox && len(v.Choices) > 0 {
 		p.formsH = t("sandbox.choose")

@@ -89,6 +89,9 @@ type View struct {
 	// there is a form: Method, Progress and any page with Choices.
 	Action string
 
+	// FileAction is the path, on this host, to which a form with a picture posts. Needed with Camera.
+	FileAction string
+
 	// Flow is the flow token, posted as "flow" by every form, and Extra are
 	// further hidden inputs after it. Extra must not be named flow or outcome.
 	Flow  string
@@ -158,6 +161,9 @@ type Notice struct {
 	AttemptFailed bool
 	AttemptsLeft  int    // 0 or less: the number is not mentioned
 	Reason        string // why the attempt failed; one that is not known is not mentioned
+
+	// BadFile says that the file that came is no picture that can be used. No attempt was counted.
+	BadFile bool
 
 	// Trouble says that the other side of the method failed. No attempt was counted.
 	Trouble bool

@@ -37,7 +37,8 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 // still is a picture that is taken.
 var still = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
-	if err := jpeg.Encode(&b, image.NewYCbCr(image.Rect(0, 0, 300, 400), image.YCbCrSubsampleRatio420), nil); err != nil {
+	if err := jpeg.Encode(&b, image.NewYCbCr(image.Rect(0, 0, 300, 400), image.YCbCrSubsampleRatio420),
+		nil); err != nil {
 		panic(err)
 	}
 	return b.Bytes()
@@ -190,7 +191,8 @@ func TestThreeWays(t *testing.T) {
 		{"a deviation of six", `{}`, ``, estimatortest.Answer{Age: 60, Deviation: 6}, approved},
 		{"an uncertain estimate below the floor is no final no", `{"floor":18}`, ``,
 			estimatortest.Answer{Age: 9, Deviation: 7}, failed(method.Unsure)},
-		{"another deviation", `{"deviation":3}`, ``, estimatortest.Answer{Age: 60, Deviation: 3.5}, failed(method.Unsure)},
+		{"another deviation", `{"deviation":3}`, ``, estimatortest.Answer{Age: 60, Deviation: 3.5},
+			failed(method.Unsure)},
 		{"the integration lowers the deviation", `{"deviation":3}`, `{"deviation":2}`,
 			estimatortest.Answer{Age: 60, Deviation: 2.5}, failed(method.Unsure)},
 	} {
@@ -306,7 +308,8 @@ func TestBadAnswersDecideNothing(t *testing.T) {
 				row{"an age that is a number", body(`{"antispoofing":{"prediction":"real"},"age":40}`), "age_missing"},
 				row{"no deviation", body(`{"antispoofing":{"prediction":"real"},"age":{"age":40}}`), "deviation_missing"},
 				row{"an error without a code", estimatortest.Answer{Status: 400, Body: `{}`}, ""},
-				row{"an error of the request", estimatortest.Answer{Status: 400, Body: `{"error_code":"INVALID_APP_ID"}`}, ""})
+				row{"an error of the request", estimatortest.Answer{Status: 400,
+					Body: `{"error_code":"INVALID_APP_ID"}`}, ""})
 		}
 		for _, c := range rows {
 			t.Run(profile+": "+c.rule, func(t *testing.T) {
@@ -386,8 +389,8 @@ func TestRequests(t *testing.T) {
 	first, second := w.fetched[0], w.fetched[1]
 	u, err := url.Parse(first.URL)
 	coretest.Must(t, err)
-	if u.Path != "/ai/v1/age-antispoofing" || u.Query().Get("timestamp") != "1795348800" || first.Method != "POST" ||
-		first.Timeout != 10*time.Second || first.Header["X-Yoti-Auth-Id"] != sdkID {
+	if u.Path != "/ai/v1/age-antispoofing" || u.Query().Get("timestamp") != "1795348800" ||
+		first.Method != "POST" || first.Timeout != 10*time.Second || first.Header["X-Yoti-Auth-Id"] != sdkID {
 		t.Errorf("yoti: %s %s %v, timeout %v", first.Method, first.URL, first.Header, first.Timeout)
 	}
 	if first.URL == second.URL {
@@ -428,7 +431,10 @@ func TestSpoiledRequestsAreRefused(t *testing.T) {
 			w.change = func(r *host.FetchRequest) { delete(r.Header, "X-Yoti-Auth-Digest") }
 		}},
 		{"another key", func(w *world) {
-			w.host.Sign = func(context.Context, string, string, []byte) ([]byte, error) { return make([]byte, 256), nil }
+			w.host.Sign = func(context.Context, string, string, []byte) ([]byte, error) {
+				return make([]byte, 256),
+					nil
+			}
 		}},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -472,7 +478,10 @@ func TestErrorsHideTheAddress(t *testing.T) {
 
 func TestSigningThatFailsSendsNothing(t *testing.T) {
 	w := newWorld(t, "yoti")
-	w.host.Sign = func(context.Context, string, string, []byte) ([]byte, error) { return nil, errors.New("no such key") }
+	w.host.Sign = func(context.Context, string, string, []byte) ([]byte, error) {
+		return nil,
+			errors.New("no such key")
+	}
 	if _, err := act(t, w.open(t), method.Session{}, still()); err == nil || len(w.fetched) > 0 {
 		t.Errorf("got %v and %d requests", err, len(w.fetched))
 	}
@@ -514,7 +523,8 @@ func TestSettingsThatAreWrong(t *testing.T) {
 		{"plain", `{` + plain + `}`, bearer, nil, ""},
 		{"plain with all", `{` + plain + `,"deviation":20,"floor":0}`, bearer, nil, ""},
 		{"yoti", `{` + yoti + `}`, nil, []string{"private_key"}, ""},
-		{"yoti with all", `{` + yoti + `,"url":"https://y.example/ai/v1","timestamp":"s","deviation":0.5,"floor":100}`, nil,
+		{"yoti with all", `{` + yoti +
+			`,"url":"https://y.example/ai/v1","timestamp":"s","deviation":0.5,"floor":100}`, nil,
 			[]string{"private_key"}, ""},
 		{"none", ``, nil, nil, "profile"},
 		{"no object", `[]`, nil, nil, "settings"},
@@ -532,7 +542,8 @@ func TestSettingsThatAreWrong(t *testing.T) {
 		{"yoti with a query", `{` + yoti + `,"url":"https://y.example/?a"}`, nil, []string{"private_key"}, "url"},
 		{"no token", `{` + plain + `}`, nil, nil, "token_file"},
 		{"a token with a line feed", `{` + plain + `}`, map[string]string{"token": "a\nb"}, nil, "token_file"},
-		{"another secret", `{` + plain + `}`, map[string]string{"token": "a", "client_secret": "b"}, nil, "settings"},
+		{"another secret", `{` + plain + `}`, map[string]string{"token": "a", "client_secret": "b"}, nil,
+			"settings"},
 		{"plain with a key", `{` + plain + `}`, bearer, []string{"private_key"}, "private_key_file"},
 		{"yoti with a token", `{` + yoti + `}`, bearer, []string{"private_key"}, "settings"},
 		{"yoti without a key", `{` + yoti + `}`, nil, nil, "private_key_file"},
@@ -602,7 +613,8 @@ func FuzzAnswer(f *testing.F) {
 		f.Add(profile, 400, []byte(`{"error_code":"FACE_NOT_FOUND"}`))
 	}
 	open := func(settings string, secrets map[string]string, keys []string, fetch host.Fetcher) method.Method {
-		m, err := estimator.Kind.Open(method.Config{Settings: json.RawMessage(settings), Secrets: secrets, Keys: keys},
+		m, err := estimator.Kind.Open(method.Config{Settings: json.RawMessage(settings), Secrets: secrets,
+			Keys: keys},
 			method.Host{Now: func() time.Time { return noon }, Random: &coretest.Random{}, Fetch: fetch,
 				Sign: func(context.Context, string, string, []byte) ([]byte, error) { return []byte("s"), nil }})
 		if err != nil {
@@ -612,7 +624,8 @@ func FuzzAnswer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, isYoti bool, status int, body []byte) {
 		fetch := constant{host.FetchResponse{Status: status, Body: body}}
-		m := open(`{"profile":"plain","url":"https://ages.example/"}`, map[string]string{"token": token}, nil, fetch)
+		m := open(`{"profile":"plain","url":"https://ages.example/"}`, map[string]string{"token": token}, nil,
+			fetch)
 		if isYoti {
 			m = open(`{"profile":"yoti","sdk_id":"`+sdkID+`"}`, nil, []string{"private_key"}, fetch)
 		}

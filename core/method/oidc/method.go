@@ -6,6 +6,17 @@
 // check that verifyIDToken lists. Then proof.go decides by one claim. Nothing of a token or claim is kept or
 // logged.
 //
+// A configuration names at least the provider, the client, and a preset or a proof:
+//
+//	[[methods]]
+//	name = "bankid"
+//	kind = "oidc"
+//	[methods.oidc]
+//	preset = "mitid-age"
+//	issuer = "https://provider.example"
+//	client_id = "verge"
+//	client_secret_file = "bankid-secret"
+//
 // Which claim proves which age differs from provider to provider. Presets know it for some (presets.json). To
 // add one, add an entry and a vector in testdata/presets.json.
 package oidc

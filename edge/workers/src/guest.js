@@ -133,8 +133,8 @@ class Guest {
   test(before) {
     const drawn = [];
     for (let n = 0; n < 2; n++) { // twice, to compare the bytes of one instance, too
-      const { random, now, signed } = abi.read(abi.self, this.#answer(abi.entry.selfTest, abi.empty));
-      const { wall } = this.#clock;
+      const { result, wall } = this.#answer(abi.entry.selfTest, abi.empty);
+      const { random, now, signed } = abi.read(abi.self, result);
       if (now !== wall) throw new Unavailable(`the guest takes ${now} for the time, and it is ${wall}`);
       if (signed !== abi.status.notFound) {
         const what = "was told that there is no key of a name, and takes that for something else";
@@ -146,7 +146,7 @@ class Guest {
       }
       drawn.push(text);
     }
-    const { status, body } = abi.read(abi.response, this.#answer(abi.entry.handle, canary));
+    const { status, body } = abi.read(abi.response, this.#answer(abi.entry.handle, canary).result);
     if (status !== 200 || body.length === 0) {
       const got = `status ${status} and ${body.length} bytes`;
       throw new Unavailable(`the guest answers the canary request with ${got}`);
@@ -155,10 +155,11 @@ class Guest {
   }
 
   // answer is the result of an entry that has no effect but the signature of the
-  // self-test, for which there is no key.
+  // self-test, for which there is no key, and the time at which the entry began.
   #answer(entry, message) {
     const id = this.#number();
     let at = this.#step(id, () => this.#submit(id, entry, message));
+    const { wall } = this.#clock;
     if (at.effect?.kind === abi.kind.sign) {
       const { op } = at.effect;
       at = this.#step(id, () => {
@@ -167,7 +168,7 @@ class Guest {
     }
     const { result } = at;
     if (result === undefined) throw new Unavailable("the guest does not answer its test at once");
-    return result;
+    return { result, wall };
   }
 
   async run(entry, message, effects, timeout) {

@@ -30,17 +30,19 @@ export function signer(keys) {
       return { status: abi.status.notFound, body: abi.empty };
     }
     const failed = (why) => refused(`the private key ${JSON.stringify(name)} ${why}`);
+    // Some keys of another kind are found out when they are imported, and others only when they sign. What an
+    // error says of a key is not shown, because it might quote the key.
+    const unfit = () => failed(`does not sign by ${algorithm}, or is damaged`);
     if (!Object.hasOwn(algorithms, algorithm)) return failed("signs by no such algorithm");
     const how = algorithms[algorithm], at = `${algorithm} ${name}`;
     let key = imported.get(at);
     if (key === undefined) {
-      // What an error says of a key is not shown, because it might quote the key.
       const der = derOf(keys[name]);
       if (der === null) return failed(`is no PKCS#8 in PEM; \`${howTo}\` writes that`);
       try {
         key = await crypto.subtle.importKey("pkcs8", der, how.key, false, ["sign"]);
       } catch {
-        return failed(`does not sign by ${algorithm}, or is damaged`);
+        return unfit();
       }
       if (key.algorithm.modulusLength < minRSA) return failed(`has fewer than ${minRSA} bits`);
       imported.set(at, key); // not the promise, which would belong to this request
@@ -49,7 +51,7 @@ export function signer(keys) {
       const signature = await crypto.subtle.sign(how.sign, key, message);
       return { status: abi.status.ok, body: new Uint8Array(signature) };
     } catch {
-      return failed(`did not sign by ${algorithm}`);
+      return unfit();
     }
   };
 }

@@ -30,7 +30,8 @@ func main() {
 	cmd.Stderr = os.Stderr
 	r := newReport(os.Stdout)
 	err := run(cmd, r)
-	fmt.Printf("\n%s in %.0f s, with %.0f s of CPU\n", r.total(), time.Since(begin).Seconds(), cpu(cmd).Seconds())
+	took := time.Since(begin)
+	fmt.Printf("\n%s in %.0f s, with %.0f s of CPU\n", r.total(), took.Seconds(), cpu(cmd).Seconds())
 	if slices.Contains(os.Args[2:], "-short") {
 		fmt.Printf("%d entries of testharness/long/table.go say what only VERGE_LONG=1 covers\n", len(long.Table))
 	}

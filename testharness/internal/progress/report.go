@@ -176,7 +176,8 @@ func (p *progress) complaints() string {
 			continue
 		}
 		for line := range strings.Lines(one.output.String()) {
-			if strings.HasPrefix(line, "=== ") || name == "" && (line == "FAIL\n" || strings.HasPrefix(line, "FAIL\t")) {
+			result := name == "" && (line == "FAIL\n" || strings.HasPrefix(line, "FAIL\t"))
+			if result || strings.HasPrefix(line, "=== ") {
 				continue
 			}
 			b.WriteString("    " + line)

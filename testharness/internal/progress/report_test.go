@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What go test says about a package that passes, one that fails, one that does not build, one that has no tests,
-// and one that ends in the middle of a test.
+// What go test says about a package that passes, one that fails, one that does not build, one that has no
+// tests, and one that ends in the middle of a test.
 const said = `{"Action":"start","Package":"github.com/verge-id/verge/core"}
 {"Action":"start","Package":"github.com/verge-id/verge/edge"}
 {"Action":"run","Package":"github.com/verge-id/verge/core","Test":"TestA"}

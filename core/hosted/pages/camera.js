@@ -1,0 +1,193 @@
+// The camera page. The form beside this script works without it. With it, the form takes one still from the
+// camera. Each part of the form is shown in the states that the table names. What the page says in a state
+// is the form's attribute data-STATE.
+(() => {
+	"use strict";
+
+	const form = document.querySelector("form[data-step=camera]");
+	const canMakeFiles = () => {
+		try {
+			return Boolean(new DataTransfer().items && HTMLCanvasElement.prototype.toBlob);
+		} catch {
+			return false;
+		}
+	};
+	if (!form || !canMakeFiles()) {
+		return;
+	}
+
+	const part = {};
+	for (const element of form.querySelectorAll("[data-part]")) {
+		part[element.dataset.part] = element;
+	}
+	const input = part.file.querySelector("input");
+	const failures = ["denied", "none", "busy", "failed", "unreadable"];
+	const shown = {
+		stage: ["live", "taken", "sending"],
+		video: ["live"],
+		guide: ["live"],
+		still: ["taken", "sending"],
+		file: failures,
+		start: ["idle", "asking", ...failures],
+		take: ["live"],
+		use: ["taken"],
+		retake: ["taken"],
+	};
+	const longestSide = 1280;
+	const shortestSide = 256;
+	let stream = null;
+	let state = "";
+
+	// show enters a state. The focus goes to the button that most people want next.
+	const show = (next, focus) => {
+		state = next;
+		document.body.dataset.camera = next;
+		for (const [name, states] of Object.entries(shown)) {
+			part[name].toggleAttribute("hidden", !states.includes(next)); // an SVG has no property of that name
+		}
+		part.start.setAttribute("aria-disabled", String(next === "asking"));
+		part.says.textContent = form.dataset[next] || "";
+		part.says.classList.toggle("trouble", failures.includes(next));
+		if (focus) {
+			part[focus].focus({ preventScroll: true });
+			part[focus].scrollIntoView({ block: "nearest" });
+		}
+	};
+
+	const stop = () => {
+		if (stream) {
+			stream.getTracks().forEach((track) => track.stop());
+		}
+		stream = null;
+		part.video.srcObject = null;
+	};
+
+	const reasons = {
+		NotAllowedError: "denied",
+		SecurityError: "denied",
+		NotFoundError: "none",
+		OverconstrainedError: "none",
+		NotReadableError: "busy",
+		AbortError: "busy",
+	};
+
+	const start = async () => {
+		if (state === "asking") {
+			return;
+		}
+		if (!navigator.mediaDevices || !navigator.mediaDevices.getUserMedia) {
+			show("none", "start");
+			return;
+		}
+		stop();
+		show("asking");
+		try {
+			const given = await navigator.mediaDevices.getUserMedia({
+				audio: false,
+				video: { facingMode: "user", width: { ideal: 1280 }, height: { ideal: 960 } },
+			});
+			if (state !== "asking") { // the page was left meanwhile
+				given.getTracks().forEach((track) => track.stop());
+				return;
+			}
+			stream = given;
+			for (const track of stream.getTracks()) {
+				track.addEventListener("ended", () => {
+					if (state === "live") {
+						stop();
+						show("failed", "start");
+					}
+				});
+			}
+			part.video.srcObject = stream;
+			await part.video.play();
+			show("live", "take");
+		} catch (error) {
+			stop();
+			show(reasons[error.name] || "failed", "start");
+		}
+	};
+
+	// keep draws a part of a source as the still, and puts it into the form as a JPEG.
+	const keep = async (source, x, y, width, height) => {
+		const scale = Math.min(1, longestSide / Math.max(width, height));
+		const still = part.still;
+		still.width = Math.round(width * scale);
+		still.height = Math.round(height * scale);
+		if (Math.min(still.width, still.height) < shortestSide) {
+			return false;
+		}
+		still.getContext("2d").drawImage(source, x, y, width, height, 0, 0, still.width, still.height);
+		for (const quality of [0.95, 0.85, 0.7, 0.5]) {
+			const blob = await new Promise((done) => still.toBlob(done, "image/jpeg", quality));
+			if (blob && blob.type === "image/jpeg" && blob.size <= Number(form.dataset.max)) {
+				const files = new DataTransfer();
+				files.items.add(new File([blob], "picture.jpg", { type: "image/jpeg" }));
+				input.files = files.files;
+				return true;
+			}
+		}
+		return false;
+	};
+
+	// take keeps what the preview shows: the middle of the picture, three to four.
+	const take = async () => {
+		const { videoWidth, videoHeight } = part.video;
+		const width = Math.min(videoWidth, videoHeight * 3 / 4);
+		const height = Math.min(videoHeight, videoWidth * 4 / 3);
+		part.still.classList.add("mirrored");
+		const kept = await keep(part.video, (videoWidth - width) / 2, (videoHeight - height) / 2, width, height);
+		stop();
+		if (kept) {
+			show("taken", "use");
+		} else {
+			show("failed", "start");
+		}
+	};
+
+	// choose makes a JPEG of a chosen file, so that its size and its type do not matter. The file's own data,
+	// such as where it was taken, is left behind.
+	const choose = async () => {
+		const file = input.files[0];
+		if (!file) {
+			return;
+		}
+		let kept = false;
+		try {
+			const bitmap = await createImageBitmap(file, { imageOrientation: "from-image" });
+			part.still.classList.remove("mirrored");
+			kept = await keep(bitmap, 0, 0, bitmap.width, bitmap.height);
+			bitmap.close();
+		} catch {
+			kept = false;
+		}
+		if (kept) {
+			show("taken", "use");
+		} else {
+			input.value = "";
+			show("unreadable", "start");
+		}
+	};
+
+	input.accept = "image/*";
+	input.addEventListener("change", choose);
+	part.start.addEventListener("click", start);
+	part.retake.addEventListener("click", start);
+	part.take.addEventListener("click", take);
+	form.addEventListener("submit", (event) => {
+		if (state === "taken") {
+			show("sending");
+		} else {
+			event.preventDefault();
+		}
+	});
+	addEventListener("pagehide", stop);
+	addEventListener("pageshow", (event) => {
+		if (event.persisted) {
+			input.value = "";
+			show("idle");
+		}
+	});
+	input.value = "";
+	show("idle");
+})();
