@@ -30,7 +30,8 @@ func (v *visit) choose(r session.Record, name string) *web.Response {
 	}
 	if err := m.Begin(v.ctx, v.told(m, r)); err != nil {
 		v.Log.LogAttrs(v.ctx, slog.LevelWarn, "method cannot begin", slog.String("session", v.session.Text),
-			slog.String("method", name), slog.String("error", err.Error()))
+			slog.String("method", name), slog.String("reason", method.ReasonOf(err)),
+			slog.String("error", err.Error()))
 		return v.seeOther(v.url(shownParam, shownUnavailable, methodParam, name))
 	}
 	return v.seeOther(v.url(methodParam, name))

@@ -211,10 +211,21 @@ func (v *visit) act(r session.Record, form url.Values, file []byte) *web.Respons
 		return page
 	case errors.Is(err, method.ErrStep):
 		return v.page(400, pages.View{Kind: pages.Damaged})
-	case err != nil:
+	case kv.Failed(err):
 		return v.unavailable(err)
+	case err != nil:
+		v.logFailed(m, err)
+		return v.unavailablePage()
 	}
 	return v.decided(m, s, form.Get(stepParam), d)
+}
+
+// logFailed says that a method could not decide, in one line that has neither what the user sent nor what the
+// other side answered.
+func (v *visit) logFailed(m method.Opened, err error) {
+	v.Log.LogAttrs(v.ctx, slog.LevelWarn, "method failed", slog.String("session", v.session.Text),
+		slog.String("method", m.Name), slog.String("reason", method.ReasonOf(err)),
+		slog.String("error", err.Error()))
 }
 
 // decided applies a decision about a step. text is the step as the browser has it, or "" if it has it in a
@@ -389,6 +400,10 @@ func (v *visit) unavailable(err error) *web.Response {
 	}
 	v.Log.LogAttrs(v.ctx, level, "hosted page unavailable",
 		slog.String("session", v.session.Text), slog.String("error", err.Error()))
+	return v.unavailablePage()
+}
+
+func (v *visit) unavailablePage() *web.Response {
 	resp := v.page(503, pages.View{Kind: pages.Unavailable, RetryURL: v.url()})
 	resp.Header.Set("Retry-After", "2")
 	return resp

@@ -3,7 +3,6 @@ package hosted
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/url"
 
 	"github.com/verge-id/verge/core/host"
@@ -66,9 +65,8 @@ func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Reco
 	case errors.Is(err, method.ErrStep): // it is the return of no errand of this method
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
-	v.Log.LogAttrs(v.ctx, slog.LevelWarn, "method failed", slog.String("session", v.session.Text),
-		slog.String("method", m.Name), slog.String("error", err.Error()))
-	// Of a return that is loaded twice at the same time, the second fails. By then the first may have decided.
+	v.logFailed(m, err)
+	// A return that is loaded twice at once fails the second time, when the first has decided.
 	if now, err := v.record(); err == nil && (now.Terminal() || now.Attempts != r.Attempts) {
 		return v.seeOther(v.url())
 	}
