@@ -47,6 +47,14 @@ type Form struct {
 	order []string // the names of Fields, as the page has them
 }
 
+// Add adds a field to a form, as a script or somebody with a debugger would.
+func (f *Form) Add(name, value string) {
+	if !f.Fields.Has(name) {
+		f.order = append(f.order, name)
+	}
+	f.Fields.Add(name, value)
+}
+
 // Return is a browser's way back to the publisher.
 type Return struct {
 	URL         string
@@ -82,7 +90,7 @@ func (p *Page) form(attribute, value string, of func(Form) string) Form {
 			for name, values := range f.Fields {
 				fields[name] = slices.Clone(values)
 			}
-			f.Fields = fields
+			f.Fields, f.order = fields, slices.Clone(f.order)
 			return f
 		}
 	}
@@ -123,10 +131,7 @@ func (p *Page) parse() {
 			case attr(n, "type") == "file":
 				form.File = name
 			default:
-				if !form.Fields.Has(name) {
-					form.order = append(form.order, name)
-				}
-				form.Fields.Add(name, attr(n, "value"))
+				form.Add(name, attr(n, "value"))
 			}
 		}
 	}

@@ -211,6 +211,10 @@ func wanted(key toml.Key) string {
 		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 			t = t.Elem()
 		}
+		if t.Kind() == reflect.Map {
+			t = t.Elem()
+			continue
+		}
 		if t.Kind() != reflect.Struct {
 			return ""
 		}
@@ -244,7 +248,7 @@ func valueOf(t reflect.Type) string {
 		return "a text in quotes"
 	case t.Kind() == reflect.Bool:
 		return "true or false"
-	case t.Kind() == reflect.Struct:
+	case t.Kind() == reflect.Struct, t.Kind() == reflect.Map:
 		return "a table"
 	}
 	return "a whole number"

@@ -17,10 +17,10 @@ import (
 	"github.com/verge-id/verge/core/weburl"
 )
 
-// An errand is a step of a browser that is at another site. Its cookie holds the step and the flow token, so
-// that nothing is kept in the KV meanwhile. The cookie's name has the handle, which the other site gets as
-// "state" and brings back. So each errand has a cookie of its own, and two tabs do not disturb each other
-// (contract 34).
+// An errand is a step of a browser that is at another site (contract 34). Its cookie holds the step and the
+// flow token, so nothing is kept in the KV meanwhile. The cookie's name has the handle, which the other site
+// gets as "state" and sends back. So each errand has a cookie of its own, and two tabs do not disturb each
+// other.
 //
 // A cookie has at most about 4,096 bytes. A long flow token needs several.
 const (
@@ -88,11 +88,12 @@ func (h *Hosted) errandIn(req *web.Request, handle string) (s token.ProviderClai
 	return s, flow, nil
 }
 
+// openErrand is errandIn for the visit's own request.
 func (v *visit) openErrand(handle string) (token.ProviderClaims, string, error) {
 	return v.errandIn(v.req, handle)
 }
 
-// leave sends the browser off: it gets the cookie, and goes on to the hop page.
+// leave gives the browser the cookie of its errand and sends it to the hop page (leaving).
 func (v *visit) leave(s token.ProviderClaims, to method.Leave) *web.Response {
 	if len(to.Handle) != handleLength || !weburl.IsLeave(to.URL, v.Dev) {
 		return v.unavailable(errors.New("hosted: " + s.Method + " sends the browser to a bad address"))
@@ -135,7 +136,7 @@ func (v *visit) cookie(name, value string, seconds int) string {
 // room bytes.
 func (v *visit) oldErrands(room int) (lines []string) {
 	all := v.errands()
-	issued := map[string]token.Time{} // 0: it does not open
+	issued := map[string]token.Time{} // without those that do not open
 	for handle := range all {
 		s, _, err := v.openErrand(handle)
 		if err == nil {

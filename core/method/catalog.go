@@ -114,7 +114,7 @@ type Opened struct {
 func (o Opened) Begin(ctx context.Context, s Session) error {
 	err := o.method.Begin(o.timed(ctx), s)
 	if err != nil {
-		o.tell(host.MethodUnavailable, reasonOf(err))
+		o.tell(host.MethodUnavailable, ReasonOf(err))
 		return err
 	}
 	o.tell(host.MethodBegun, "")
@@ -136,7 +136,7 @@ func (o Opened) Act(ctx context.Context, s Session, step Step) (Decision, error)
 		o.tell(host.MethodRefused, refusal.Reason)
 	case errors.Is(err, ErrStep):
 	case err != nil:
-		o.tell(host.MethodFailed, reasonOf(err))
+		o.tell(host.MethodFailed, ReasonOf(err))
 	case d.Leave != nil:
 		o.tell(host.MethodLeft, "")
 	default:
@@ -162,8 +162,8 @@ func (o Opened) tell(event, reason string) {
 	o.measure(host.Measurement{Method: o.Name, Event: event, Reason: reason})
 }
 
-// reasonOf returns the constant text that an error has for a metric, or "".
-func reasonOf(err error) string {
+// ReasonOf returns the constant text that an error of a method has for metrics and logs, or "".
+func ReasonOf(err error) string {
 	var refusal *Refusal
 	var fetch *host.FetchError
 	switch {
@@ -193,13 +193,17 @@ func (c Catalog) Open(h Host) (map[string]Opened, error) {
 		measure = func(host.Measurement) {}
 	}
 	for _, e := range c {
-		own := h
-		own.Fetch = fetchFor{h.Fetch, e.Name, h.Now}
-		m, err := e.Of.Open(e.Config, own)
+		m, err := e.Of.Open(e.Config, h.For(e.Name))
 		if err != nil {
 			return nil, fmt.Errorf("method %s: %w", e.Name, err)
 		}
 		all[e.Name] = Opened{e, m, measure}
 	}
 	return all, nil
+}
+
+// For returns the host of the method of that name: the edge knows by it where the method's requests may go.
+func (h Host) For(name string) Host {
+	h.Fetch = fetchFor{h.Fetch, name, h.Now}
+	return h
 }

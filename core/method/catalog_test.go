@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/method"
@@ -123,7 +124,7 @@ func TestRequestsSayForWhom(t *testing.T) {
 	catalog, _ := method.NewCatalog([]method.Kind{asks},
 		[]method.Config{{Name: "one", Kind: "bank"}, {Name: "two", Kind: "bank"}}, false)
 	var fetch noted
-	opened, err := catalog.Open(method.Host{Fetch: &fetch})
+	opened, err := catalog.Open(method.Host{Fetch: &fetch, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

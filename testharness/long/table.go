@@ -28,6 +28,11 @@ var Table = []Entry{
 		Short: "guests that trap and guests that take too much memory",
 	},
 	{
+		Package: "edge/workers", Test: "TestTheLargestPicture",
+		Only:  "pictures of 1 MiB through guests, on wazero and on workerd",
+		Short: "pictures of 1 MiB through the native core",
+	},
+	{
 		Package: "kvadapters/etcd", Test: "TestKill9AndReturnUnderLoad",
 		Only:  "three kills of a server that comes back",
 		Short: "one",
