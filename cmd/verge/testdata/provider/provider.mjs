@@ -27,9 +27,36 @@ const key = () => ({
   kid: randomUUID(),
 });
 
-// renew makes a provider with one new key. Its store is that of the process, so logins under way go on.
+// stored keeps everything for as long as the process lives, so that a new provider knows what the one before did.
+const stored = new Map();
+class Stored {
+  constructor(kind) {
+    this.kind = kind;
+  }
+  async upsert(id, payload) {
+    stored.set(this.kind + id, payload);
+  }
+  async find(id) {
+    return stored.get(this.kind + id);
+  }
+  async findByUid(uid) {
+    return [...stored].find(([name, { uid: of }]) => name.startsWith(this.kind) && of === uid)?.[1];
+  }
+  async consume(id) {
+    stored.get(this.kind + id).consumed = Math.floor(Date.now() / 1000);
+  }
+  async destroy(id) {
+    stored.delete(this.kind + id);
+  }
+  async revokeByGrantId(grant) {
+    for (const [name, { grantId }] of stored) if (grantId === grant) stored.delete(name);
+  }
+}
+
+// renew makes a provider with one new key.
 function renew(issuer) {
   provider = new Provider(issuer, {
+    adapter: Stored,
     jwks: { keys: [key()] },
     clients: [{
       client_id: "verge",
