@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -202,7 +203,7 @@ func TestWhoMayComeBack(t *testing.T) {
 			}
 		}, "", 403},
 		{"a cookie whose errand is another's", func(b *browser) {
-			for name, value := range b.cookies {
+			for name, value := range maps.Clone(b.cookies) {
 				b.cookies["__Host-verge-"+handleOf("3")] = value
 				delete(b.cookies, name)
 			}
@@ -237,6 +238,24 @@ func TestWhoMayComeBack(t *testing.T) {
 				t.Errorf("a %s page", kind(resp))
 			}
 		})
+	}
+}
+
+// What a cookie holds is for the return alone. As the step of a form it is none.
+func TestAnErrandIsNoForm(t *testing.T) {
+	w, bank, _ := bankWorld(t, "bank")
+	b := w.browser(t)
+	_, flow := w.flow(t, nil)
+	b.leaves(flow)
+	for _, value := range b.cookies {
+		errand, _, _ := strings.Cut(value, ".")
+		resp := b.post(flow, b.header(), "provider", errand, "attempt", "0", "outcome", "begin", "tab", "2")
+		if resp.Status != 400 || kind(resp) != "damaged" || len(b.cookies) != 1 {
+			t.Errorf("contract 34: %d, a %s page, %d errands", resp.Status, kind(resp), len(b.cookies))
+		}
+	}
+	if bank.back.Verdict = method.Approved; b.open(returnURL("1")).Status != 303 || bank.returned != 1 {
+		t.Error("the errand itself does not come back any more")
 	}
 }
 
