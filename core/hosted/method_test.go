@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -205,7 +206,7 @@ func TestWhoMayComeBack(t *testing.T) {
 			}
 		}, "", 403},
 		{"a cookie whose errand is another's", func(b *browser) {
-			for name, value := range b.cookies {
+			for name, value := range maps.Clone(b.cookies) {
 				b.cookies["__Host-verge-"+handleOf("3")] = value
 				delete(b.cookies, name)
 			}
@@ -241,6 +242,24 @@ func TestWhoMayComeBack(t *testing.T) {
 				t.Errorf("a %s page", kind(resp))
 			}
 		})
+	}
+}
+
+// What a cookie holds is for the return alone. As the step of a form it is none.
+func TestAnErrandIsNoForm(t *testing.T) {
+	w, bank, _ := bankWorld(t, "bank")
+	b := w.browser(t)
+	_, flow := w.flow(t, nil)
+	b.leaves(flow)
+	for _, value := range b.cookies {
+		errand, _, _ := strings.Cut(value, ".")
+		resp := b.post(flow, b.header(), "provider", errand, "attempt", "0", "outcome", "begin", "tab", "2")
+		if resp.Status != 400 || kind(resp) != "damaged" || len(b.cookies) != 1 {
+			t.Errorf("contract 34: %d, a %s page, %d errands", resp.Status, kind(resp), len(b.cookies))
+		}
+	}
+	if bank.back.Verdict = method.Approved; b.open(returnURL("1")).Status != 303 || bank.returned != 1 {
+		t.Error("the errand itself does not come back any more")
 	}
 }
 
@@ -531,6 +550,13 @@ func (c *camera) Act(_ context.Context, _ method.Session, step method.Step) (met
 	return method.Decision{Verdict: method.Approved}, nil
 }
 
+// gullible is a method that takes no picture and approves whatever it is sent.
+type gullible struct{ bank }
+
+func (*gullible) Act(context.Context, method.Session, method.Step) (method.Decision, error) {
+	return method.Decision{Verdict: method.Approved}, nil
+}
+
 func TestAPictureIsPosted(t *testing.T) {
 	const boundary = "----x"
 	body := func(page *web.Response, flow, file string) string {
@@ -557,7 +583,7 @@ func TestAPictureIsPosted(t *testing.T) {
 		{"a picture that is too large", "", strings.Repeat("x", method.MaxFile+1), 413, "too_large", "", nil},
 		{"a form that is not of files", "application/x-www-form-urlencoded", "picture", 415, "not_a_form", "", nil},
 		{"a boundary that is not there", "multipart/form-data; boundary=y", "picture", 400, "damaged", "", nil},
-		{"a picture for a method that takes none", "", "picture", 400, "damaged", "", &bank{}},
+		{"a picture for a method that takes none", "", "picture", 400, "damaged", "", &gullible{}},
 	} {
 		t.Run("contract 37: "+c.rule, func(t *testing.T) {
 			w, cam := newWorld(t), &camera{}
