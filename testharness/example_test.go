@@ -2,9 +2,12 @@ package testharness_test
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/estimatortest"
+	"github.com/verge-id/verge/testharness/oidctest"
 )
 
 // A verification from its start to its webhooks. In a test, t is the test's
@@ -111,4 +114,54 @@ func ExampleHarness_MakeReady() {
 	// Output:
 	// INTEGRATION_NOT_READY
 	// 200
+}
+
+// An OpenID provider proves the age. The test says what the provider claims of the user.
+func ExampleHarness_Provider() {
+	t := newT()
+	defer t.end()
+	h := testharness.New(t, &testharness.Options{Providers: []string{"bank"}})
+	h.Offer(h.Publisher.L2, "bank")
+
+	start := testharness.Body{"integration_id": h.Publisher.L2.ID}
+	leaving := h.Open(h.Start(start).RedirectURL).Submit("begin")
+	fmt.Println(leaving.Kind, strings.HasPrefix(leaving.Hop, h.Provider("bank").URL))
+	back := leaving.Follow().Callback
+	fmt.Println("verified:", h.Validate(back.ResultToken).JSON()["verified"])
+
+	h.Provider("bank").Answer(oidctest.Answer{Claims: oidctest.AgeClaims(17)})
+	fmt.Println("at 17:", h.Open(h.Start(start).RedirectURL).Submit("begin").Follow().Kind)
+
+	h.Provider("bank").Answer(oidctest.Answer{Error: "access_denied"})
+	fmt.Println("denied:", h.Open(h.Start(start).RedirectURL).Submit("begin").Follow().Kind)
+
+	// Output:
+	// leaving true
+	// verified: true
+	// at 17: failed
+	// denied: cancelled
+}
+
+// The user chooses between two methods, and an age is estimated from a picture.
+func ExampleHarness_Estimator() {
+	t := newT()
+	defer t.end()
+	h := testharness.New(t, &testharness.Options{Providers: []string{"bank"}, Estimators: []string{"camera"}})
+	h.Offer(h.Publisher.L1, "bank", "camera")
+
+	page := h.Open(h.Start(nil).RedirectURL)
+	fmt.Println(page.Kind, page.Forms[0].Chooses, page.Forms[1].Chooses)
+
+	h.Estimator("camera").Answer(estimatortest.Answer{Age: 24, Deviation: 2})
+	again := page.Choose("camera").Upload("camera", estimatortest.Picture())
+	fmt.Println("at 24:", again.Kind)
+
+	h.Estimator("camera").Answer(estimatortest.Answer{Age: 31, Deviation: 2})
+	back := again.Upload("camera", estimatortest.Picture()).Callback
+	fmt.Println("at 31:", h.Validate(back.ResultToken).JSON()["verified"])
+
+	// Output:
+	// choose bank camera
+	// at 24: method
+	// at 31: true
 }

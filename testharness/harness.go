@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/edge"
@@ -28,6 +30,8 @@ import (
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/redis"
+	"github.com/verge-id/verge/testharness/estimatortest"
+	"github.com/verge-id/verge/testharness/oidctest"
 )
 
 // Epoch is what every harness's clock shows at first.
@@ -49,6 +53,18 @@ type Options struct {
 
 	// HandleTimeout is the deadline of a request, in real time. Zero: 15 s.
 	HandleTimeout time.Duration
+
+	// Providers and Estimators are the names of verification methods whose other side the harness plays: an
+	// OpenID provider for each of the first, an age estimator for each of the second. Tests script them by
+	// Provider and Estimator. An integration has such a method after Offer.
+	Providers, Estimators []string
+
+	// Methods are further verification methods, whose other side the test plays itself. They may reach
+	// loopback addresses by http.
+	Methods []method.Config
+
+	// Keys are the private keys of Methods in PEM, by method.Config.KeyName.
+	Keys map[string][]byte
 
 	// Configure may change the service's configuration before it is used. Nil
 	// changes nothing.
@@ -111,6 +127,12 @@ type Harness struct {
 	opsAt   string // "": the service is remote
 	remote  Remote // nil: it is not
 	service *edge.Service
+
+	providers  map[string]*oidctest.Server
+	estimators map[string]*estimatortest.Estimator
+	methods    []method.Config // of Options, all of them
+
+	ring sync.Mutex // guards Keyring
 }
 
 // Engine runs the core.
@@ -173,6 +195,7 @@ func New(t testing.TB, opts *Options) *Harness {
 		h.startRedis()
 	}
 	h.Sink = newSink(t, h.Now)
+	h.startMethods()
 
 	if h.opts.Remote != nil {
 		h.startRemote()
@@ -224,7 +247,9 @@ func (h *Harness) open(c edge.Config) {
 	h.t.Helper()
 	c.Engine = h.startEngine
 	c.Store.KV, c.Keyring, c.KeyringByHand = h.KV, h.Keyring, true
+	c.KeyringFile = h.keyringFile
 	c.Egress = egress.Config{Dev: true, Timeout: h.opts.WebhookTimeout}
+	c.Sign = h.signer().Sign
 	c.Now, c.Random = h.Now, h.opts.Random
 	c.Log = slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
@@ -294,6 +319,7 @@ func (h *Harness) config() core.Config {
 		Dev:           !h.opts.Production,
 		Test:          true,
 		OperatorToken: h.OperatorToken,
+		Methods:       h.methods,
 	}
 	if h.opts.Configure != nil {
 		h.opts.Configure(&c)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Page is what a browser shows of the hosted flow, or the place it was sent to.
+// Page is what a browser shows: of the hosted flow, or of another site.
 type Page struct {
 	URL    string // where the browser stands
 	Status int
@@ -22,8 +22,11 @@ type Page struct {
 	Forms []Form
 	Links []string // href of every link and stylesheet, as written
 
-	// Callback is where the page sends the browser on by itself, if that is to
-	// the publisher. The harness does not go there.
+	// Hop is where the page sends the browser on by itself, "" if it does not: to the publisher, or to the
+	// site of a method. The harness goes there with Follow alone.
+	Hop string
+
+	// Callback is the Hop of a page that sends the browser to the publisher. Nil: the page does not.
 	Callback *Return
 
 	browser *browser
@@ -32,9 +35,24 @@ type Page struct {
 // Form is one form of a page.
 type Form struct {
 	Outcome string // its data-outcome
-	Method  string
+	Chooses string // its data-method: the method that the user chooses by it
+	Step    string // its data-step, such as camera
+	Method  string // of HTTP
 	Action  string
+	EncType string
 	Fields  url.Values // hidden inputs
+	File    string     // the name of its input for a file; "": there is none
+	Picture []byte     // what is in that input
+
+	order []string // the names of Fields, as the page has them
+}
+
+// Add adds a field to a form, as a script or somebody with a debugger would.
+func (f *Form) Add(name, value string) {
+	if !f.Fields.Has(name) {
+		f.order = append(f.order, name)
+	}
+	f.Fields.Add(name, value)
 }
 
 // Return is a browser's way back to the publisher.
@@ -44,48 +62,6 @@ type Return struct {
 	SessionID   string
 	State       string
 	HasState    bool
-}
-
-// browser looks at pages. It sends header with every request.
-type browser struct {
-	h      *Harness
-	header http.Header
-}
-
-// Open has a new browser follow a redirect_url, and returns the page.
-func (h *Harness) Open(redirectURL string) *Page {
-	h.t.Helper()
-	return h.OpenWith(nil, redirectURL)
-}
-
-// OpenWith is Open in a browser that sends header with this and all later requests.
-func (h *Harness) OpenWith(header http.Header, redirectURL string) *Page {
-	h.t.Helper()
-	return (&browser{h, header}).get(redirectURL)
-}
-
-func (b *browser) get(target string) *Page {
-	b.h.t.Helper()
-	return b.show(target, b.h.Do("GET", target, b.header, nil))
-}
-
-// show makes a page of an answer. It follows redirects.
-func (b *browser) show(target string, r *Response) *Page {
-	b.h.t.Helper()
-	if location := r.Header.Get("Location"); location != "" {
-		from, err := url.Parse(target)
-		b.h.must(err)
-		to, err := from.Parse(location)
-		b.h.must(err)
-		if to.Scheme+"://"+to.Host != b.h.BaseURL {
-			b.h.t.Errorf("testharness: the service redirects to %s, and not to a page of its own (contract 22)", to)
-			return &Page{URL: location, Status: r.Status, Header: r.Header, browser: b}
-		}
-		return b.get(to.String())
-	}
-	p := &Page{URL: target, Status: r.Status, Header: r.Header, Body: r.Body, browser: b}
-	p.parse()
-	return p
 }
 
 // returnTo takes a callback apart.
@@ -99,51 +75,27 @@ func returnTo(callback string) *Return {
 		State: q.Get("state"), HasState: q.Has("state")}
 }
 
-// Reload shows the same address again.
-func (p *Page) Reload() *Page {
-	p.browser.h.t.Helper()
-	return p.browser.get(p.URL)
-}
-
 // Form returns the form of an outcome. If there is none, the test fails.
 func (p *Page) Form(outcome string) Form {
 	p.browser.h.t.Helper()
+	return p.form("data-outcome", outcome, func(f Form) string { return f.Outcome })
+}
+
+// form returns the form whose attribute has that value. If there is none, the test fails.
+func (p *Page) form(attribute, value string, of func(Form) string) Form {
+	p.browser.h.t.Helper()
 	for _, f := range p.Forms {
-		if f.Outcome == outcome {
+		if of(f) == value {
+			fields := url.Values{}
+			for name, values := range f.Fields {
+				fields[name] = slices.Clone(values)
+			}
+			f.Fields, f.order = fields, slices.Clone(f.order)
 			return f
 		}
 	}
-	p.browser.h.t.Fatalf("testharness: page %q (%d) has no form %q", p.Kind, p.Status, outcome)
+	p.browser.h.t.Fatalf("testharness: page %q (%d) has no form with %s=%q", p.Kind, p.Status, attribute, value)
 	return Form{}
-}
-
-// Submit sends the form of an outcome and returns the page that follows. Where
-// that leads to the callback, the page has it.
-func (p *Page) Submit(outcome string) *Page {
-	p.browser.h.t.Helper()
-	target, r := p.post(p.Form(outcome))
-	return p.browser.show(target, r)
-}
-
-// Post sends the form of an outcome and follows nothing.
-func (p *Page) Post(outcome string) *Response {
-	p.browser.h.t.Helper()
-	_, r := p.post(p.Form(outcome))
-	return r
-}
-
-func (p *Page) post(f Form) (target string, r *Response) {
-	p.browser.h.t.Helper()
-	from, err := url.Parse(p.URL)
-	p.browser.h.must(err)
-	to, err := from.Parse(f.Action)
-	p.browser.h.must(err)
-	header := p.browser.header.Clone()
-	if header == nil {
-		header = http.Header{}
-	}
-	header.Set("Content-Type", "application/x-www-form-urlencoded")
-	return to.String(), p.browser.h.Do("POST", to.String(), header, []byte(f.Fields.Encode()))
 }
 
 func (p *Page) parse() {
@@ -164,21 +116,32 @@ func (p *Page) parse() {
 		case "a", "link":
 			p.Links = append(p.Links, attr(n, "href"))
 			if has(n, "data-hop") {
-				p.Callback = returnTo(attr(n, "href"))
+				p.Hop = attr(n, "href")
 			}
 		case "form":
 			p.Forms = append(p.Forms, Form{
-				Outcome: attr(n, "data-outcome"), Method: strings.ToUpper(attr(n, "method")),
-				Action: attr(n, "action"), Fields: url.Values{},
+				Outcome: attr(n, "data-outcome"), Chooses: attr(n, "data-method"), Step: attr(n, "data-step"),
+				Method: strings.ToUpper(attr(n, "method")), Action: attr(n, "action"),
+				EncType: attr(n, "enctype"), Fields: url.Values{},
 			})
 			form = &p.Forms[len(p.Forms)-1]
 		case "input":
-			if form != nil {
-				form.Fields.Add(attr(n, "name"), attr(n, "value"))
+			switch name := attr(n, "name"); {
+			case form == nil:
+			case attr(n, "type") == "file":
+				form.File = name
+			default:
+				form.Add(name, attr(n, "value"))
 			}
 		}
 	}
+	if p.Hop != "" && p.Kind == completedKind {
+		p.Callback = returnTo(p.Hop)
+	}
 }
+
+// completedKind is the kind of the page that sends the browser to the publisher.
+const completedKind = "completed"
 
 func has(n *html.Node, name string) bool {
 	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == name })

@@ -25,6 +25,7 @@ type Remote interface {
 	KV() kv.KV
 
 	SetClock(now time.Time)
+	SetKeyring(ring token.Keyring)
 	Logs() string    // one JSON object a line
 	Metrics() string // what the core has counted, as /metrics says it
 }
@@ -35,7 +36,8 @@ type RemoteConfig struct {
 	KV      kv.KV       // nil: the remote's own
 	Now     time.Time   // what its clock shows
 	Keyring token.Keyring
-	Host    string // what the key ring's tokens are bound to
+	Host    string            // what the key ring's tokens are bound to
+	Keys    map[string][]byte // as in Options
 
 	WebhookTimeout time.Duration
 	HandleTimeout  time.Duration // 0: 15 s
@@ -52,7 +54,7 @@ func (h *Harness) startRemote() {
 	h.BaseURL = h.productionURL()
 	cfg := h.config()
 	r := h.opts.Remote(RemoteConfig{
-		Core: cfg, KV: h.KV, Now: h.Now(), Keyring: h.Keyring, Host: ringHost,
+		Core: cfg, KV: h.KV, Now: h.Now(), Keyring: h.Keyring, Host: ringHost, Keys: h.opts.Keys,
 		WebhookTimeout: h.opts.WebhookTimeout, HandleTimeout: h.opts.HandleTimeout,
 	})
 	if h.BaseURL == "" {

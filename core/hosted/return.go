@@ -16,8 +16,9 @@ import (
 
 // Return answers GET on the path to which the site of a method sends the browser back (contract 35). It acts,
 // although it is a GET, and only in the browser that left: a link scanner or another browser has no cookie.
-// It answers with a redirect to the flow, so a reload of what is then shown asks nobody again. If the address of
-// the return itself is loaded again, the other side refuses the second use, and the page shows what holds now.
+// It answers with a redirect to the flow, so a reload of what is then shown asks nobody again. If the address
+// of the return itself is loaded again, the other side refuses the second use, and the page shows what holds
+// now.
 func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web.Response {
 	query, err := url.ParseQuery(req.Query)
 	if err != nil || hasTwice(query) || len(query.Get("state")) != handleLength {
@@ -42,13 +43,11 @@ func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web
 		return v.unavailable(err)
 	}
 	m, ok := v.offered(name)
-	switch {
-	case r.Terminal():
+	if r.Terminal() {
 		v.countLate()
-		return v.seeOther(v.url())
-	case s.Attempt != r.Attempts:
-		return v.seeOther(v.url())
-	case !ok:
+	}
+	// Nothing is asked for a return that comes too late, or whose method the operator took away meanwhile.
+	if r.Terminal() || s.Attempt != r.Attempts || !ok {
 		return v.seeOther(v.url())
 	}
 	return v.returned(m, s, r, query)

@@ -3,6 +3,7 @@ package method
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -96,13 +97,8 @@ func TestTimeOfAStep(t *testing.T) {
 			} {
 				other.asked = nil
 				err := step()
-				if len(other.asked) != len(c.asked) {
+				if !slices.Equal(other.asked, c.asked) {
 					t.Fatalf("the other side saw the timeouts %v, want %v", other.asked, c.asked)
-				}
-				for n := range c.asked {
-					if other.asked[n] != c.asked[n] {
-						t.Fatalf("the other side saw the timeouts %v, want %v", other.asked, c.asked)
-					}
 				}
 				var failed *host.FetchError
 				timeout := errors.As(err, &failed) && failed.Reason == host.FetchTimeout

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/testharness"
@@ -22,6 +23,7 @@ import (
 type worker struct {
 	*workerd.Site
 	unasked
+	config workerd.Config
 }
 
 // unasked are the methods of an engine that only a runner asks for. A Worker
@@ -46,10 +48,24 @@ func onWorker(t testing.TB) func(testharness.RemoteConfig) testharness.Remote {
 		if guest.Keyring, err = c.Keyring.Marshal(); err != nil {
 			t.Fatal(err)
 		}
-		return worker{Site: workerd.Shared(t).Site(t, workerd.Config{
-			Guest: guest, Store: c.KV, Now: c.Now, HandleTimeout: c.HandleTimeout, FetchTimeout: c.WebhookTimeout,
-		})}
+		site := workerd.Config{Guest: guest, Store: c.KV, Now: c.Now, HandleTimeout: c.HandleTimeout,
+			FetchTimeout: c.WebhookTimeout, Keys: map[string]string{}}
+		for name, key := range c.Keys {
+			site.Keys[name] = string(key)
+		}
+		return worker{Site: workerd.Shared(t).Site(t, site), config: site}
 	}
+}
+
+// SetKeyring implements testharness.Remote: it is a deployment with another ring.
+func (w worker) SetKeyring(ring token.Keyring) {
+	c := w.config
+	var err error
+	if c.Guest.Keyring, err = ring.Marshal(); err != nil {
+		panic(err) // it was marshalled before
+	}
+	c.Now = w.Site.Now()
+	w.Configure(c)
 }
 
 // durableObjects is a store whose items expire by now. It is in a site that does

@@ -28,6 +28,11 @@ var Table = []Entry{
 		Short: "guests that trap and guests that take too much memory",
 	},
 	{
+		Package: "edge/workers", Test: "TestTheLargestPicture",
+		Only:  "pictures of 1 MiB through guests, on wazero and on workerd",
+		Short: "pictures of 1 MiB through the native core",
+	},
+	{
 		Package: "kvadapters/etcd", Test: "TestKill9AndReturnUnderLoad",
 		Only:  "three kills of a server that comes back",
 		Short: "one",
@@ -40,7 +45,7 @@ var Table = []Entry{
 	{
 		Package: "testharness/conformance", Test: "TestEngines",
 		Only:  "every test on every engine",
-		Short: "all but six on every engine; each of the six on memory, miniredis and one more (inTurn)",
+		Short: "all but nine on every engine; each of the nine on memory, miniredis and one more (inTurn)",
 	},
 	{
 		Package: "testharness/conformance", Test: "TestMutatedTokens",

@@ -209,6 +209,11 @@ func AgeClaims(age int) map[string]any {
 	return claims
 }
 
+// AgeProof returns a setting "proof" of a method: the claim of AgeClaims that says whether a person is that old.
+func AgeProof(age int) map[string]any {
+	return map[string]any{"claim": []string{fmt.Sprintf("is_over_%d", age)}, "equals": true, "age": age}
+}
+
 // ServeHTTP implements http.Handler.
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)

@@ -1,0 +1,31 @@
+package conformance_test
+
+import (
+	"testing"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/methodtest"
+	"time"
+)
+
+// Every kind of method passes the suite of package methodtest on every store and engine (contract 41).
+
+func TestMethodSandbox(t *testing.T) { methodtest.Run(t, methodtest.Sandbox, onThisEngine()) }
+
+func TestMethodOIDC(t *testing.T) { methodtest.Run(t, methodtest.OIDC, onThisEngine()) }
+
+func TestMethodEstimator(t *testing.T) { methodtest.Run(t, methodtest.Estimator, onThisEngine()) }
+
+func onThisEngine() methodtest.Engine {
+	return methodtest.Engine{
+		New: func(t testing.TB, o *testharness.Options) *testharness.Harness {
+			t.Helper()
+			return newHarness(t, o)
+		},
+		Store: func(t testing.TB) func(func() time.Time) kv.KV {
+			t.Helper()
+			return engine(t)
+		},
+	}
+}

@@ -1,0 +1,26 @@
+package estimatortest
+
+import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/jpeg"
+)
+
+// Picture returns a JPEG that every estimator takes. It shows nobody.
+func Picture() []byte { return PictureOf(320, 400) }
+
+// PictureOf returns one of that size.
+func PictureOf(width, height int) []byte {
+	img := image.NewGray(image.Rect(0, 0, width, height))
+	for x := range width {
+		for y := range height {
+			img.SetGray(x, y, color.Gray{Y: uint8(x ^ y)})
+		}
+	}
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, img, nil); err != nil {
+		panic(err) // only a writer can fail
+	}
+	return b.Bytes()
+}

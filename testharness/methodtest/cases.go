@@ -1,0 +1,363 @@
+package methodtest
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/testharness"
+)
+
+func (w *world) sameStepTwice() {
+	s := w.start("COMPLETED")
+	page := w.Open(s.RedirectURL)
+	step := w.walk(page, Yes)
+	first, second := step.in(page), step.in(page)
+	w.wantAsked(1)
+	w.wantResult(second)
+	if r := w.Validate(first.Callback.ResultToken); r.Code() != "ALREADY_USED" {
+		w.t.Errorf("contract 17: the same step has given two results: %d %s", r.Status, r.Body)
+	}
+}
+
+func (w *world) failedTwice() {
+	s := w.start("PENDING")
+	page := w.Open(s.RedirectURL)
+	step := w.walk(page, No)
+	w.wantNothing(step.in(page))
+	w.wantNothing(step.in(page))
+	w.wantAsked(1)
+	if status := w.status(s); status != "PENDING" { // a No of this kind is final
+		w.expect(s.SessionID, "FAILED")
+		return
+	}
+	w.wantAttempts(page, s, 1)
+}
+
+func (w *world) doubleClick() {
+	s := w.start("COMPLETED")
+	page := w.Open(s.RedirectURL)
+	step := w.walk(page, Yes)
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() { step.in(page) })
+	}
+	both.Wait()
+	if n := w.asked(1); n > 2 {
+		w.t.Errorf("the other side was asked %d times", n)
+	}
+	w.wantResult(step.in(page))
+}
+
+func (w *world) twoTabs() {
+	s := w.start("COMPLETED")
+	one := w.Open(s.RedirectURL)
+	other := one.Go(s.RedirectURL)
+	first, second := w.walk(one, Yes), w.walk(other, Yes)
+	w.wantResult(second.in(other))
+	w.wantNothing(first.in(one), "used", "elsewhere")
+	w.wantAsked(1)
+}
+
+func (w *world) lateStep() {
+	w.offerTwo()
+	s := w.start("PENDING")
+	page := w.Open(s.RedirectURL)
+	step := w.walk(page, Yes)
+	choose(page, otherMethod).Submit("fail_attempt")
+	w.wantNothing(step.in(page), "choose", "method")
+	w.wantAsked(0)
+	w.wantStatus(s, "PENDING")
+}
+
+func (w *world) replay() {
+	s := w.start("COMPLETED")
+	page := w.Open(s.RedirectURL)
+	step := w.walk(page, Yes)
+	w.wantResult(step.in(page))
+	w.wantNothing(step.in(page), "used")
+	w.wantNothing(page.Go(s.RedirectURL), "used", "elsewhere")
+	w.wantAsked(1)
+}
+
+// foreignSession sends the step of one session with the handle or the link of another, in a browser that has both.
+func (w *world) foreignSession() {
+	mine, theirs := w.start("PENDING"), w.start("COMPLETED")
+	page := w.Open(mine.RedirectURL)
+	tab := page.Go(theirs.RedirectURL)
+	a, b := w.walk(page, Yes), w.walk(tab, Yes)
+	mixed := a
+	if a.Address != "" {
+		mixed.Address = withQuery(w.t, a.Address, "state", queryOf(w.t, b.Address, "state"))
+	} else {
+		mixed.Form.Fields = maps.Clone(a.Form.Fields)
+		mixed.Form.Fields["flow"] = b.Form.Fields["flow"]
+	}
+	w.wantNothing(mixed.in(page), "damaged", "method")
+	w.wantStatus(mine, "PENDING")
+	w.wantStatus(theirs, "PENDING")
+	w.finish(tab, theirs)
+}
+
+func (w *world) foreignHandle() {
+	s := w.start("COMPLETED")
+	page := w.Open(s.RedirectURL)
+	step := w.walk(page, Yes)
+	forged := step
+	if step.Address != "" {
+		forged.Address = withQuery(w.t, step.Address, "state", strings.Repeat("A", 22))
+	} else {
+		forged.Form.Fields = maps.Clone(step.Form.Fields)
+		text := []byte(step.Form.Fields.Get("provider"))
+		text[len(text)/2] ^= 1
+		forged.Form.Fields.Set("provider", string(text))
+	}
+	w.wantNothing(forged.in(page), "damaged", "elsewhere")
+	w.wantAsked(0)
+	w.wantStatus(s, "PENDING")
+	w.wantResult(step.in(page))
+}
+
+func (w *world) otherBrowser() {
+	s := w.start("COMPLETED")
+	page := w.Open(s.RedirectURL)
+	step := w.walk(page, Yes)
+	if step.Address != "" { // who has the address of the return alone is nobody
+		w.wantNothing(w.Open(step.Address), "elsewhere")
+		w.wantAsked(0)
+		w.wantStatus(s, "PENDING")
+	}
+	done := step.in(page)
+	w.wantNothing(w.Open(s.RedirectURL), "elsewhere")
+	if step.Address != "" {
+		w.wantNothing(w.Open(step.Address), "elsewhere")
+	}
+	w.wantResult(done)
+}
+
+func (w *world) otherStep() {
+	s := w.start("COMPLETED")
+	page, theirs := w.Open(s.RedirectURL), w.Open(s.RedirectURL)
+	mine, other := w.walk(page, Yes), w.walk(theirs, Yes)
+	done := mine.in(page)
+	w.wantNothing(other.in(theirs), "elsewhere")
+	w.wantNothing(theirs.Reload(), "elsewhere")
+	w.wantAsked(1)
+	w.wantResult(done)
+}
+
+// storeFaults has every commit of the deciding step fail in every way, in a session each.
+func (w *world) storeFaults() {
+	for _, fault := range []kvtest.Fault{kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply} {
+		for at := 1; ; at++ {
+			s := w.start("COMPLETED")
+			page := w.Open(s.RedirectURL)
+			step := w.walk(page, Yes)
+			commits := 0
+			w.fail(func(c kvtest.Call) kvtest.Fault {
+				if c.Method != "Commit" {
+					return kvtest.Pass
+				}
+				if commits++; commits == at {
+					return fault
+				}
+				return kvtest.Pass
+			})
+			answered := step.in(page)
+			w.fail(nil)
+			if commits < at { // all have failed once
+				w.wantResult(answered)
+				if at == 1 {
+					w.t.Error("the deciding step commits nothing, so nothing has failed")
+				}
+				break
+			}
+			if answered.Callback == nil && answered.Kind != "unavailable" {
+				w.t.Errorf("%v at commit %d: a %s page (%d)", fault, at, answered.Kind, answered.Status)
+			}
+			if answered.Callback != nil {
+				w.wantStatus(s, "COMPLETED")
+			}
+			w.finish(answered, s)
+		}
+	}
+}
+
+// finish completes a session that may be completed already, in the browser of a page.
+func (w *world) finish(page *testharness.Page, s testharness.Started) {
+	w.t.Helper()
+	if page.Callback == nil {
+		page = page.Go(s.RedirectURL)
+	}
+	if page.Callback == nil {
+		page = w.walk(page, Yes).in(page)
+	}
+	w.wantResult(page)
+}
+
+// otherSide is the case of another side that is in that mode when it should decide.
+func otherSide(m Mode) func(*world) {
+	return func(w *world) {
+		s := w.start("COMPLETED")
+		page := w.Open(s.RedirectURL)
+		step := w.walk(page, Yes)
+		w.set(m)
+		w.wantNothing(step.in(page), "method", "unavailable")
+		w.wantStatus(s, "PENDING")
+		w.wantAttempts(page, s, 0)
+		w.finish(page, s)
+	}
+}
+
+// wantAttempts fails if the page after the link speaks of another number of failed attempts.
+func (w *world) wantAttempts(page *testharness.Page, s testharness.Started, failed int) {
+	w.t.Helper()
+	again := page.Go(s.RedirectURL)
+	for _, f := range again.Forms {
+		if got := f.Fields.Get("attempt"); f.Fields.Has("attempt") && got != string(rune('0'+failed)) {
+			w.t.Errorf("%s attempts are counted, want %d", got, failed)
+		}
+	}
+}
+
+func (w *world) expires() {
+	s := w.start("EXPIRED")
+	page := w.Open(s.RedirectURL)
+	step := w.walk(page, Yes)
+	w.Pause(session.Life) // and nothing runs meanwhile, so the event has not ended it
+	w.wantNothing(step.in(page), "expired", "damaged", "elsewhere")
+	w.wantAsked(0)
+	w.Advance(time.Second)
+	w.wantNothing(step.in(page), "expired", "damaged", "elsewhere")
+}
+
+func (w *world) ringRotates() {
+	s := w.start("COMPLETED")
+	page := w.Open(s.RedirectURL)
+	step := w.walk(page, Yes)
+	w.RotateKeyring()
+	done := step.in(page)
+	w.RotateKeyring()
+	w.wantResult(done.Reload())
+
+	// Behind its prefix, a sealed token begins with a version and the id of its key.
+	flow := strings.TrimPrefix(queryOf(w.t, w.start("PENDING").RedirectURL, "flow"), token.FlowPrefix)
+	head, err := base64.RawURLEncoding.DecodeString(flow[:8])
+	if err != nil || hex.EncodeToString(head[1:5]) != w.Keyring.Keys[0].ID {
+		w.t.Errorf("the newest of %d keys does not seal: %x, %v", len(w.Keyring.Keys), head, err)
+	}
+}
+
+func (w *world) engineSwaps() {
+	s := w.start("COMPLETED")
+	page := w.Open(s.RedirectURL)
+	w.Engine.Forget()
+	step := w.walk(page, Yes)
+	w.Engine.Forget()
+	done := step.in(page)
+	w.Engine.Forget()
+	w.wantResult(done.Reload())
+}
+
+// offerTwo has the integration offer the method and another one.
+func (w *world) offerTwo() {
+	w.t.Helper()
+	if w.subject.Unbound { // it is the other one itself
+		return
+	}
+	w.Offer(w.on, w.subject.Kind, otherMethod)
+}
+
+// choose chooses a method, if there is a choice.
+func choose(page *testharness.Page, name string) *testharness.Page {
+	if page.Kind == "choose" {
+		return page.Choose(name)
+	}
+	return page
+}
+
+func (w *world) oneIsUnavailable() {
+	w.offerTwo()
+	s := w.start("COMPLETED")
+	w.set(Fails)
+	page := w.Open(s.RedirectURL)
+	chosen := page.Choose(w.subject.Kind)
+	if chosen.Kind == "choose" {
+		if strings.Contains(string(chosen.Body), `data-method="`+w.subject.Kind+`"`) {
+			w.t.Error("the method that is unavailable is offered")
+		}
+	} else { // it asks nobody before the deciding step
+		w.wantNothing(w.side.Walk(chosen, Fails).in(chosen), "choose", "method", "unavailable")
+	}
+	w.wantStatus(s, "PENDING")
+	w.wantAttempts(page, s, 0)
+	w.wantResult(page.Choose(otherMethod).Submit("approve"))
+}
+
+func (w *world) attemptsOverMethods() {
+	w.offerTwo()
+	s := w.start("FAILED")
+	page := w.Open(s.RedirectURL)
+	for n := range 2 {
+		w.wantAttempts(page, s, n)
+		page = choose(page.Go(s.RedirectURL), otherMethod).Submit("fail_attempt")
+	}
+	w.wantStatus(s, "PENDING")
+	page = page.Go(s.RedirectURL)
+	if page.Kind == "choose" {
+		page = page.Choose(w.subject.Kind)
+	}
+	step := w.walk(page, No)
+	w.wantNothing(step.in(page), "failed")
+	w.wantNothing(step.in(page), "failed")
+}
+
+// nothingPrivate walks to every end and then looks for what is private.
+func (w *world) nothingPrivate() {
+	for _, mode := range []Mode{Yes, No, Fails, Rubbish} {
+		status := "PENDING"
+		if mode == Yes {
+			status = "COMPLETED"
+		}
+		s := w.start(status)
+		page := w.Open(s.RedirectURL)
+		step := w.walk(page, Yes)
+		w.set(mode)
+		answered := step.in(page)
+		if mode == Yes {
+			w.wantResult(answered)
+		}
+		w.Open(s.RedirectURL)
+		w.expect(s.SessionID, w.status(s))
+	}
+	w.Settle()
+	places := map[string]string{"the log": w.Logs(), "the metrics": w.Metrics(), "the store": w.stored()}
+	for _, d := range w.Sink.Deliveries() {
+		places["an event"] += string(d.Body)
+	}
+	for place, text := range places {
+		if place != "the metrics" && len(text) < 100 {
+			w.t.Errorf("%s has only %d bytes: it was not looked into", place, len(text))
+		}
+	}
+	private := w.side.Private()
+	if len(private) == 0 {
+		w.t.Fatal("the subject has nothing private to look for")
+	}
+	for _, what := range slices.Sorted(maps.Keys(private)) {
+		for _, form := range forms(private[what]) {
+			for place, text := range places {
+				if strings.Contains(text, form) {
+					w.t.Errorf("%s is in %s", what, place)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,311 @@
+// Package methodtest is the suite that every kind of verification method passes. A kind decides and nothing
+// else, so the suite is about what the service makes of its decisions: whatever happens to the browser, the
+// store, the other side, the key ring and the engine in the middle of a verification, the outcome is counted
+// once, and no one else gets a result token.
+//
+// To have a kind pass it, describe the kind by a Subject, and call Run. Sandbox, OIDC and Estimator are those
+// of this release.
+package methodtest
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/testharness"
+)
+
+// Subject is a kind of method.
+type Subject struct {
+	Kind  string // its name, and the name of the method in the suite
+	Level string // of the sessions: L1 or L2
+
+	// Unbound says that what the method proves belongs to no browser, as only the sandbox may have it.
+	Unbound bool
+
+	// Open starts the other side, on that clock, with a method to use it.
+	Open func(t testing.TB, now func() time.Time) Side
+}
+
+// Side is the other side of a method.
+type Side struct {
+	Config method.Config     // of the method
+	Keys   map[string][]byte // its private keys, as in testharness.Options
+
+	// Set says what the other side does from now on. Nil: there is no other side, as with the sandbox.
+	Set func(Mode)
+
+	// Asked returns how often the other side was asked to decide. Nil if Set is.
+	Asked func() int
+
+	// Walk takes a browser from the method's page to the step that decides, and does not do it.
+	Walk func(page *testharness.Page, want Mode) Step
+
+	// Private is what nobody may find in a log, an event or the store, by what it is. It is complete when a
+	// walk has been. Nil: there is nothing.
+	Private func() map[string]string
+}
+
+// Mode is what the other side does.
+type Mode int
+
+// Modes. A No is a final one or a failed attempt, as the kind has it.
+const (
+	Yes Mode = iota
+	No
+	Fails
+	Hangs
+	Rubbish
+)
+
+// Step is the request that has a method decide: a form, or the return from another site.
+type Step struct {
+	Form    testharness.Form
+	Address string // of the return; "": it is a form
+}
+
+// in does the step in the browser of a page.
+func (s Step) in(page *testharness.Page) *testharness.Page {
+	if s.Address != "" {
+		return page.Go(s.Address)
+	}
+	return page.SubmitForm(s.Form)
+}
+
+// Engine is what the suite runs on. The zero value is the native core on stores in memory.
+type Engine struct {
+	// New makes a harness. Nil: testharness.New.
+	New func(t testing.TB, o *testharness.Options) *testharness.Harness
+
+	// Store returns a function that opens an empty store on a clock. Nil: one in memory.
+	Store func(t testing.TB) func(now func() time.Time) kv.KV
+}
+
+// Run runs the suite.
+func Run(t *testing.T, s Subject, e Engine) {
+	if e.New == nil {
+		e.New = testharness.New
+	}
+	if e.Store == nil {
+		e.Store = func(testing.TB) func(func() time.Time) kv.KV {
+			return func(now func() time.Time) kv.KV { return memory.New(memory.Config{Now: now}) }
+		}
+	}
+	for _, c := range cases {
+		if s.Unbound && c.real {
+			continue
+		}
+		t.Run(c.rule, func(t *testing.T) {
+			w := newWorld(t, s, e)
+			c.run(w)
+			w.check()
+		})
+	}
+}
+
+// cases are the suite. Those that are real are about a browser that proves something to another side, which the
+// sandbox does not have.
+var cases = []struct {
+	rule string
+	real bool
+	run  func(*world)
+}{
+	{"contract 23: a step that is sent twice counts once", false, (*world).sameStepTwice},
+	{"contract 23: a failed step that is sent twice costs one attempt", false, (*world).failedTwice},
+	{"contract 23: a double click counts once", false, (*world).doubleClick},
+	{"contract 34: of two tabs, one completes the session", false, (*world).twoTabs},
+	{"contract 23: a step of an earlier attempt is not evaluated", false, (*world).lateStep},
+	{"contract 17: a step that is replayed after the result was used gives no other result", false, (*world).replay},
+	{"contract 34: a step works for its own session alone", true, (*world).foreignSession},
+	{"contract 34: a handle of nobody's decides nothing", true, (*world).foreignHandle},
+	{"contract 34: another browser with the link gets no result", true, (*world).otherBrowser},
+	{"contract 34: another browser with the step of another page gets no result", true, (*world).otherStep},
+	{"contract 5: no fault of the store loses or doubles an outcome", false, (*world).storeFaults},
+	{"contract 35: another side that fails decides nothing and costs no attempt", true, otherSide(Fails)},
+	{"contract 35: another side that hangs decides nothing and costs no attempt", true, otherSide(Hangs)},
+	{"contract 35: another side that answers rubbish decides nothing and costs no attempt", true, otherSide(Rubbish)},
+	{"contract 20: a session that expires in the middle is not completed", false, (*world).expires},
+	{"contract 16: a key ring that is rotated in the middle changes nothing", false, (*world).ringRotates},
+	{"contract 41: an engine that is replaced in the middle changes nothing", false, (*world).engineSwaps},
+	{"contract 33: a method that is unavailable costs no attempt, and another one goes on", true,
+		(*world).oneIsUnavailable},
+	{"contract 33: attempts count over all methods", false, (*world).attemptsOverMethods},
+	{"contract 13: nothing private is in a log, an event, a metric or the store", true, (*world).nothingPrivate},
+}
+
+// world is a service with the method, and what the publisher expects of each session.
+type world struct {
+	*testharness.Harness
+	t       *testing.T
+	subject Subject
+	side    Side
+	on      *testharness.Integration
+
+	mu     sync.Mutex
+	decide func(kvtest.Call) kvtest.Fault
+
+	expected []expectation
+}
+
+// expectation is how a session must stand at the end.
+type expectation struct {
+	session string
+	status  string
+	events  []string
+}
+
+// otherMethod is the name of the sandbox, as a second method.
+const otherMethod = "sandbox"
+
+func newWorld(t *testing.T, s Subject, e Engine) *world {
+	t.Helper()
+	w := &world{t: t, subject: s}
+	// The other side starts before the harness that has the clock.
+	now := func() time.Time {
+		if w.Harness == nil {
+			return testharness.Epoch
+		}
+		return w.Now()
+	}
+	w.side = s.Open(t, now)
+	w.side.Config.Name, w.side.Config.Kind = s.Kind, s.Kind
+	store := e.Store(t)
+	o := &testharness.Options{
+		Keys: w.side.Keys, WebhookTimeout: 2 * time.Second,
+		KV: func(now func() time.Time) kv.KV { return &kvtest.Faulty{KV: store(now), Decide: w.fault} },
+	}
+	if s.Kind != otherMethod {
+		o.Methods = []method.Config{w.side.Config}
+	}
+	w.Harness = e.New(t, o)
+	w.on = w.Publisher.L1
+	if s.Level == "L2" {
+		w.on = w.Publisher.L2
+	}
+	w.Offer(w.on, s.Kind)
+	return w
+}
+
+func (w *world) fault(c kvtest.Call) kvtest.Fault {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.decide == nil {
+		return kvtest.Pass
+	}
+	return w.decide(c)
+}
+
+// fail has the store fail as decide says. Nil: it works again.
+func (w *world) fail(decide func(kvtest.Call) kvtest.Fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.decide = decide
+}
+
+// start starts a session that must end with that status.
+func (w *world) start(status string) testharness.Started {
+	w.t.Helper()
+	s := w.Start(testharness.Body{"integration_id": w.on.ID})
+	w.expect(s.SessionID, status)
+	w.Settle() // the started event goes out before the next one is due
+	return s
+}
+
+// expect says with which status a session must end.
+func (w *world) expect(session, status string) {
+	w.expected = slices.DeleteFunc(w.expected, func(e expectation) bool { return e.session == session })
+	events := []string{"verification.started"}
+	if status != "PENDING" {
+		events = append(events, "verification."+strings.ToLower(status))
+	}
+	w.expected = append(w.expected, expectation{session, status, events})
+}
+
+// walk takes a browser to the deciding step. page is the one after the link, or after another attempt.
+func (w *world) walk(page *testharness.Page, want Mode) Step {
+	w.t.Helper()
+	w.set(want)
+	if page.Kind == "choose" {
+		page = page.Choose(w.subject.Kind)
+	}
+	return w.side.Walk(page, want)
+}
+
+// set sets the mode of the other side.
+func (w *world) set(m Mode) {
+	if w.side.Set != nil {
+		w.side.Set(m)
+	}
+}
+
+// asked is how often the other side has been asked. Without one it is the given number.
+func (w *world) asked(otherwise int) int {
+	if w.side.Asked == nil {
+		return otherwise
+	}
+	return w.side.Asked()
+}
+
+// wantAsked fails if the other side was asked another number of times.
+func (w *world) wantAsked(n int) {
+	w.t.Helper()
+	if got := w.asked(n); got != n {
+		w.t.Errorf("the other side was asked %d times, want %d", got, n)
+	}
+}
+
+// status is what the publisher is told of a session.
+func (w *world) status(s testharness.Started) string {
+	w.t.Helper()
+	return w.Reconcile(s.SessionID).Text("status")
+}
+
+// wantStatus fails if the publisher is told something else.
+func (w *world) wantStatus(s testharness.Started, want string) {
+	w.t.Helper()
+	if got := w.status(s); got != want {
+		w.t.Errorf("the session is %s, want %s", got, want)
+	}
+}
+
+// wantResult uses the result of a page that must have one.
+func (w *world) wantResult(page *testharness.Page) {
+	w.t.Helper()
+	if page.Callback == nil {
+		w.t.Fatalf("a %s page (%d) that does not send the browser to the publisher", page.Kind, page.Status)
+	}
+	if r := w.Validate(page.Callback.ResultToken); r.Status != 200 {
+		w.t.Errorf("the result: %d %s", r.Status, r.Body)
+	}
+}
+
+// wantNothing fails if a page has a result.
+func (w *world) wantNothing(page *testharness.Page, kinds ...string) {
+	w.t.Helper()
+	if page.Callback != nil || strings.Contains(string(page.Body), "result_token") {
+		w.t.Errorf("a %s page that must have no result token has one", page.Kind)
+	}
+	if len(kinds) > 0 && !slices.Contains(kinds, page.Kind) {
+		w.t.Errorf("a %s page (%d), want %s", page.Kind, page.Status, strings.Join(kinds, " or "))
+	}
+}
+
+// check compares every session with what was expected of it: the record, and the events, each once and in order.
+func (w *world) check() {
+	w.t.Helper()
+	w.Settle()
+	for _, e := range w.expected {
+		if got := w.Reconcile(e.session).Text("status"); got != e.status {
+			w.t.Errorf("in the end a session is %s, want %s", got, e.status)
+		}
+		if got := w.Sink.Types(e.session); !slices.Equal(got, e.events) {
+			w.t.Errorf("a session that is %s has sent %v, want %v", e.status, got, e.events)
+		}
+	}
+}

@@ -1,0 +1,18 @@
+package methodtest_test
+
+import (
+	"testing"
+
+	"github.com/verge-id/verge/testharness/methodtest"
+)
+
+// The kinds of this release, natively on a store in memory. Package conformance runs them on every store and
+// engine.
+func TestMethods(t *testing.T) {
+	for _, s := range []methodtest.Subject{methodtest.Sandbox, methodtest.OIDC, methodtest.Estimator} {
+		t.Run(s.Kind, func(t *testing.T) {
+			t.Parallel()
+			methodtest.Run(t, s, methodtest.Engine{})
+		})
+	}
+}

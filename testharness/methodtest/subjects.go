@@ -1,0 +1,156 @@
+package methodtest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/estimatortest"
+	"github.com/verge-id/verge/testharness/oidctest"
+)
+
+// Sandbox is the kind that asks whoever clicks.
+var Sandbox = Subject{Kind: otherMethod, Level: "L1", Unbound: true,
+	Open: func(testing.TB, func() time.Time) Side {
+		return Side{Walk: func(page *testharness.Page, want Mode) Step {
+			outcome := map[Mode]string{Yes: "approve", No: "fail_attempt"}[want]
+			return Step{Form: page.Form(outcome)}
+		}}
+	}}
+
+// OIDC is the kind that has an OpenID provider decide. Its client proves itself with a private key.
+var OIDC = Subject{Kind: "oidc", Level: "L2", Open: openOIDC}
+
+// Estimator is the kind that has an age estimated.
+var Estimator = Subject{Kind: "estimator", Level: "L1", Open: openEstimator}
+
+// What is private in a run, beside what the other side makes up.
+const (
+	privateSubject = "canary-subject-53a1"
+	privateClaim   = "canary-claim-90be"
+	privateSecret  = "canary-secret-6c27"
+)
+
+// secrets remembers what is private, as it comes up.
+type secrets struct {
+	mu  sync.Mutex
+	all map[string]string
+}
+
+func newSecrets(first map[string]string) *secrets { return &secrets{all: first} }
+
+func (s *secrets) add(what, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all[what] = text
+}
+
+func (s *secrets) list() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.all)
+}
+
+func openOIDC(t testing.TB, now func() time.Time) Side {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	must(t, err)
+	p := oidctest.Start(t, oidctest.Config{Now: now, Clients: []oidctest.Client{
+		{ID: "verge", Auth: "private_key_jwt", Key: &key.PublicKey}}})
+	private := newSecrets(map[string]string{"the subject": privateSubject, "a claim": privateClaim})
+	p.Rewrite(func(token string) string {
+		private.add("an ID token", token)
+		return token
+	})
+	side := Side{
+		Config: method.Config{
+			Settings: settings(t, map[string]any{"issuer": p.URL, "client_id": "verge", "proof": oidctest.AgeProof(18)}),
+			Keys:     []string{"private_key"}},
+		Keys: map[string][]byte{"oidc_private_key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})},
+		Set:  func(m Mode) { setProvider(p.Provider, m) },
+		// The answer to a request that was broken was no decision, and neither are the provider's documents.
+		Asked:   func() int { return p.Count(oidctest.TokenPath) },
+		Private: private.list,
+	}
+	side.Walk = func(page *testharness.Page, _ Mode) Step {
+		leaving := page.Submit("begin")
+		private.add("a nonce", queryOf(t, leaving.Hop, "nonce"))
+		step := Step{Address: leaving.ReturnURL()}
+		private.add("a code", queryOf(t, step.Address, "code"))
+		return step
+	}
+	return side
+}
+
+func setProvider(p *oidctest.Provider, m Mode) {
+	age := 40
+	if m == No {
+		age = 17
+	}
+	claims := oidctest.AgeClaims(age)
+	claims["name"] = privateClaim
+	p.Heal()
+	p.Answer(oidctest.Answer{Subject: privateSubject, Claims: claims})
+	switch m {
+	case Fails:
+		for _, path := range []string{oidctest.DiscoveryPath, oidctest.KeysPath, oidctest.TokenPath} {
+			p.Fault(path, oidctest.Fault{Status: 500, Body: privateClaim})
+		}
+	case Hangs:
+		p.Fault(oidctest.TokenPath, oidctest.Fault{Hang: true})
+	case Rubbish:
+		p.Fault(oidctest.TokenPath, oidctest.Fault{Body: `{"id_token":"` + privateClaim})
+	}
+}
+
+func openEstimator(t testing.TB, now func() time.Time) Side {
+	t.Helper()
+	e, base := estimatortest.Serve(t, estimatortest.Config{Now: now, Token: privateSecret})
+	picture := estimatortest.Picture()
+	private := map[string]string{"the token": privateSecret, "the picture": string(picture[len(picture)/2:][:48]),
+		"the age": "41.8317", "the deviation": "1.9173", "what an estimator says beside it": privateClaim}
+	return Side{
+		Config: method.Config{
+			Settings: settings(t, map[string]any{"profile": "plain", "url": base + estimatortest.PlainPath}),
+			Secrets:  map[string]string{"token": privateSecret}},
+		Set: func(m Mode) {
+			e.Answer(map[Mode]estimatortest.Answer{
+				Yes:     {Age: 41.8317, Deviation: 1.9173},
+				No:      {Age: 11.8317, Deviation: 1.9173},
+				Fails:   {Status: 500, Body: privateClaim},
+				Hangs:   {Hang: true},
+				Rubbish: {Body: `{"age":"` + privateClaim},
+			}[m])
+		},
+		Asked: func() int { return len(e.Requests()) },
+		Walk: func(page *testharness.Page, _ Mode) Step {
+			return Step{Form: page.StepForm("camera", picture)}
+		},
+		Private: func() map[string]string { return private },
+	}
+}
+
+func settings(t testing.TB, members map[string]any) json.RawMessage {
+	t.Helper()
+	b, err := json.Marshal(members)
+	must(t, err)
+	return b
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
