@@ -33,6 +33,11 @@ var Table = []Entry{
 		Short: "each of the languages in one of the two",
 	},
 	{
+		Package: "edge/workers", Test: "TestASlowProvider",
+		Only:  "a provider that takes 2.6 s for each answer, on each engine",
+		Short: "a slow provider on a clock of its own, without a server",
+	},
+	{
 		Package: "edge/workers", Test: "TestTheLargestPicture",
 		Only:  "pictures of 1 MiB through guests, on wazero and on workerd",
 		Short: "pictures of 1 MiB through the native core",
