@@ -368,6 +368,38 @@ func TestAFormThatProvesIsTheOneThatIsSentOn(t *testing.T) {
 	}
 }
 
+// Whoever puts a step of his own into the address that he sends to somebody else gets nothing of what they prove.
+func TestAStepThatSomebodyElseSentProvesNothingForHim(t *testing.T) {
+	for rule, decision := range map[string]method.Decision{
+		"the first step":  {},
+		"one behind that": {Verdict: method.Pending, State: []byte("second")},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			w, _, _ := bankWorld(t, "bank")
+			w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("bank", w.provider, false)))
+			id, flow := w.flow(t, nil)
+			sender, prover := w.browser(t), w.browser(t)
+			page := sender.open("/verify?" + here(flow))
+			sent := "/verify?" + here(flow) + "&provider=" + hidden(page, "provider")
+			if decision.Verdict == method.Pending {
+				w.provider.decision = decision
+				sent = sender.submit(flow, page, "outcome", "approve").Header.Get("Location")
+			}
+			w.provider.decision = method.Decision{Verdict: method.Approved}
+			end := prover.submit(flow, prover.open(sent), "outcome", "approve").Header.Get("Location")
+			if r, _, err := w.Lifecycle.Load(ctx, id); err != nil || r.State != session.Completed {
+				t.Fatalf("the step is not evaluated: %+v, %v", r, err)
+			}
+			if got := kind(sender.open(sent)); got != "elsewhere" {
+				t.Errorf("contract 34: who sent the address gets a %s page", got)
+			}
+			if got := kind(prover.open(end)); got != "completed" {
+				t.Errorf("the browser itself gets a %s page", got)
+			}
+		})
+	}
+}
+
 func TestTabsAndLateReturns(t *testing.T) {
 	w, bank, _ := bankWorld(t, "bank")
 	b := w.browser(t)
