@@ -247,9 +247,6 @@ proof = { claim = ["is_over_16"], equals = true, age = 16 }
 		pub.Integrations["sandbox"] != pub.IntegrationID {
 		t.Fatalf("contract 41: the ready file's integrations are %v", pub.Integrations)
 	}
-	if !strings.Contains(stdout.String(), pub.Integrations["eid"]+"   eid") {
-		t.Errorf("the welcome does not name the integration of eid: %s", stdout)
-	}
 	p := newPerson(t)
 	p.open(pub.DemoURL + "/")
 	p.reads("My eID", "your method eid, of kind oidc")
@@ -266,6 +263,10 @@ proof = { claim = ["is_over_16"], equals = true, age = 16 }
 	p.reads("school", "your method school, of kind oidc")
 	if code := stop(); code != exitOK {
 		t.Errorf("exit code %d", code)
+	}
+	// The program writes no more.
+	if !strings.Contains(stdout.String(), pub.Integrations["eid"]+"   eid") {
+		t.Errorf("the welcome does not name the integration of eid: %s", stdout)
 	}
 }
 
