@@ -13,7 +13,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check-all mutants bench build wasm check generate fuzz clean
+.PHONY: help run test check-all mutants bench build wasm module check generate fuzz clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,10 +40,14 @@ mutants: ## break the code, one small way at a time, and see that a test notices
 bench: build ## measure beside a bare net/http server, and guests beside the native core, in one run
 	$(GO) run ./testharness/bench -verge $(VERGE) -module dist/verge.wasm
 
-build: wasm ## build the binary into dist/, with the module in it
+build: module ## build the binary into dist/, with the module in it
 	$(GO) build -trimpath -ldflags="-s -w" -o $(VERGE) ./cmd/verge
 
-wasm: ## build the core as a WebAssembly module into dist/, and say its size
+wasm: module ## build the core as a WebAssembly module into dist/, and say its size, by kind of method
+	@$(GO) run ./cmd/generate/weigh dist/verge.wasm
+
+# The module alone. What wasm adds builds it once more for each kind of method.
+module:
 	@mkdir -p dist
 	GOOS=wasip1 GOARCH=wasm CGO_ENABLED=0 $(GO) build -buildmode=c-shared -trimpath -ldflags="-s -w" -o dist/verge.wasm ./wasm/guest
 	$(GO) run ./cmd/generate/reloop dist/verge.wasm

@@ -16,8 +16,8 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Config says what kind of service it is. BaseURL is needed, and Methods in production. Any other field that is zero
-// has the value that the contract gives.
+// Config says what kind of service it is. BaseURL is needed, and Methods in production. Any other field that is
+// zero has the value that the contract gives.
 type Config struct {
 	// BaseURL is where users and publishers reach the service: scheme and
 	// host, nothing behind it. https unless Dev.

@@ -233,6 +233,8 @@ func (s *Service) open(ctx context.Context) error {
 	if s.native, err = core.New(c.Core, s.host); err != nil {
 		return err
 	}
+	methods, _ := c.Core.Catalog() // New has found nothing wrong with it
+	c.Server.Metrics.Methods(methods.Names())
 	opened, err := c.Engine(ctx, Setup{Core: c.Core, Host: s.host, Native: s.native, Metrics: c.Server.Metrics})
 	if err != nil {
 		return err

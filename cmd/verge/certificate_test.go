@@ -112,7 +112,7 @@ func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 				key = c.key
 			}
 			p := serveFiles(t, map[string]string{"/tls.crt": cert, "/tls.key": key,
-				"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")})
+				"/verge.toml": configFor("test", "bolt:/verge.db", "https://shop.example.com/hooks", "HOOK")})
 			if c.mode != 0 {
 				if err := p.fs.Chmod("/tls.key", c.mode); err != nil {
 					t.Fatal(err)

@@ -53,6 +53,11 @@ type cli struct {
 		Check kvCheckCmd `cmd:"" help:"Prove on your own store what Verge relies on, and clean up."`
 	} `cmd:"" name:"kv" group:"stores" help:"Check a Redis, an etcd or a disk before Verge runs on it."`
 
+	Method struct {
+		List  methodListCmd  `cmd:"" help:"List the methods of a configuration and which integrations offer them."`
+		Check methodCheckCmd `cmd:"" help:"Ask the other side of a method what it offers, and say what is wrong."`
+	} `cmd:"" group:"methods" help:"Look at methods, and ask their other sides before users do."`
+
 	Version versionCmd `cmd:"" group:"about" help:"Say which build this is, like --version."`
 	Help    helpCmd    `cmd:"" group:"about" help:"Say how a command is used."`
 }
@@ -69,6 +74,7 @@ On a server:
 
     verge keyring generate /etc/verge/keyring.json
     verge serve --config /etc/verge/verge.toml --check
+    verge method check bankid --config /etc/verge/verge.toml
     verge serve --config /etc/verge/verge.toml
 
 Operators' commands ask a running server's admin listener. They find a running
@@ -82,6 +88,7 @@ var groups = []kong.Group{
 	{Key: "operate", Title: "Operate a running server:"},
 	{Key: "files", Title: "Work on files, without a server:"},
 	{Key: "stores", Title: "Choose a store:"},
+	{Key: "methods", Title: "Set up methods:"},
 	{Key: "about", Title: "About:"},
 	{Key: "server", Title: "Which server:"},
 	{Key: "over", Title: "Over the file:"},

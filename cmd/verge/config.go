@@ -168,23 +168,27 @@ func (ps problems) err(source string) error {
 	return usagef("%s: %d %s\n  - %s", source, len(ps), noun, strings.Join(ps, "\n  - "))
 }
 
-// readConfig reads the file into c. An unknown key is a problem like others and does not hide them.
-// A file that is not TOML, or that has a value of a wrong type, is an error, because other problems
-// may only follow from it.
+// readConfig reads the file into c.
 func readConfig(fsys afero.Fs, path string, c *config, ps *problems) error {
+	return readTOML(fsys, path, c, "; `verge serve --example` shows all", ps)
+}
+
+// readTOML reads a file into a configuration or a part of one. An unknown key is a problem like others and does
+// not hide them; others says where the known ones are. A file that is not TOML, or that has a value of a wrong
+// type, is an error, because other problems may only follow from it.
+func readTOML(fsys afero.Fs, path string, into any, others string, ps *problems) error {
 	b, err := afero.ReadFile(fsys, path)
 	if err != nil {
 		return err
 	}
-	err = toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields().Decode(c)
+	err = toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields().Decode(into)
 	var unknown *toml.StrictMissingError
 	var malformed *toml.DecodeError
 	switch {
 	case errors.As(err, &unknown):
 		for _, e := range unknown.Errors {
 			line, _ := e.Position()
-			ps.add("line %d: there is no setting %q; `verge serve --example` shows all",
-				line, strings.Join(e.Key(), "."))
+			ps.add("line %d: there is no setting %q%s", line, strings.Join(e.Key(), "."), others)
 		}
 		return nil
 	case errors.As(err, &malformed):
@@ -207,6 +211,10 @@ func wanted(key toml.Key) string {
 		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 			t = t.Elem()
 		}
+		if t.Kind() == reflect.Map {
+			t = t.Elem()
+			continue
+		}
 		if t.Kind() != reflect.Struct {
 			return ""
 		}
@@ -225,7 +233,7 @@ func wanted(key toml.Key) string {
 	if t.Kind() != reflect.Slice {
 		return valueOf(t)
 	}
-	if t.Elem().Kind() == reflect.Struct {
+	if k := t.Elem().Kind(); k == reflect.Struct || k == reflect.Map {
 		return fmt.Sprintf("tables, each under a line [[%s]]", strings.Join(key, "."))
 	}
 	return "a list, of which each value is " + valueOf(t.Elem())
@@ -240,7 +248,7 @@ func valueOf(t reflect.Type) string {
 		return "a text in quotes"
 	case t.Kind() == reflect.Bool:
 		return "true or false"
-	case t.Kind() == reflect.Struct:
+	case t.Kind() == reflect.Struct, t.Kind() == reflect.Map:
 		return "a table"
 	}
 	return "a whole number"

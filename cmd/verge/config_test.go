@@ -19,7 +19,7 @@ func FuzzConfig(f *testing.F) {
 		if err := afero.WriteFile(p.fs, "/verge.toml", b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := (&serveCmd{Config: "/verge.toml"}).plan(p)
+		_, _, err := (&configFlags{Config: "/verge.toml"}).plan(p)
 		if err == nil {
 			t.Errorf("accepted without a key ring: %s", b)
 		}

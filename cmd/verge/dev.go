@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/cmd/verge/demo"
-	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/kvadapters"
 )
@@ -28,6 +27,7 @@ type devCmd struct {
 	KV     string `name:"kv" default:"bolt" env:"VERGE_DEV_KV" help:"What keeps the state: bolt (a file in the data directory), memory, miniredis (a Redis within this process), or a redis:// or etcd:// URL."`
 	Data   string `default:".verge" type:"path" env:"VERGE_DEV_DATA" help:"Data directory: state, key ring and the seeded values. Delete it to start afresh."`
 
+	Methods    string `placeholder:"FILE" type:"path" env:"VERGE_DEV_METHODS" help:"Methods to have beside those of the demo: a TOML file with [[methods]], as in the configuration of serve."`
 	WebhookURL string `name:"webhook-url" placeholder:"URL" env:"VERGE_DEV_WEBHOOK_URL" help:"Where webhooks go. Default: the demo shop's inbox."`
 	ReadyFile  string `placeholder:"PATH" type:"path" env:"VERGE_DEV_READY_FILE" help:"Write addresses, ids and keys here as JSON as soon as requests are answered."`
 	LogLevel   string `default:"info" enum:"debug,info,warn,error" env:"VERGE_DEV_LOG_LEVEL" help:"Least serious log lines to print: ${enum}."`
@@ -35,17 +35,27 @@ type devCmd struct {
 
 // Help is shown by `verge dev --help`.
 func (devCmd) Help() string {
-	return `One process with nothing to install: the service, its store, a sandbox that
-verifies nobody, and a demo shop with an inbox that shows the webhooks it gets.
-There is a publisher with two integrations and their keys. They stay the same as
-long as the data directory does.
+	return `One process with nothing to install: the service, its store, and a demo shop with
+an inbox that shows the webhooks it gets. The shop offers three methods, and none
+verifies anybody: the sandbox, a bank that pretends (OpenID Connect), and the
+camera with an estimator that pretends. On the pages of the bank and of the
+estimator you choose what they answer.
 
-Rate limits are those of production. SIGTERM or Ctrl-C drains and exits with 0.
+There is a publisher with its keys, two integrations for the sandbox, one for
+each other method, and one with all of them. They stay the same as long as the
+data directory does.
+
+--methods adds methods of your own. FILE is TOML, with [[methods]] as "verge serve
+--example" shows. Each method gets an integration and a choice in the shop.
+
+The service is at http://localhost, because passkeys need a name. If --addr names
+another host, it is there. Rate limits are those of production. SIGTERM or Ctrl-C drains and exits with 0.
 
 Examples:
 
     verge dev
     verge dev --webhook-url http://localhost:3000/webhooks
+    verge dev --methods methods.toml
     verge dev --addr 127.0.0.1:0 --demo-addr 127.0.0.1:0 --kv memory --ready-file ready.json`
 }
 
@@ -65,6 +75,10 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	if err := runs.load(p.fs); err != nil {
 		return fmt.Errorf("engine %s: %w", c.Engine, err)
 	}
+	pl, err := c.plan(p)
+	if err != nil {
+		return err
+	}
 	var open devListeners
 	if err := open.listen(c); err != nil {
 		return err
@@ -78,48 +92,35 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	if err != nil {
 		return err
 	}
-	seeds, err := loadSeeds(p.fs, c.Data, p.random)
-	if err != nil {
-		return err
-	}
 	ready := readyFile{
-		BaseURL: httpURL(open.public), DemoURL: httpURL(open.demo),
+		BaseURL: browserURL(open.public, c.Addr), DemoURL: httpURL(open.demo),
 		AdminURL: httpURL(open.admin), OpsURL: httpURL(open.ops),
-		seeds: seeds, WebhookURL: c.WebhookURL, Engine: c.Engine, KV: at.String(), PID: os.Getpid(),
+		WebhookURL: c.WebhookURL, Engine: c.Engine, KV: at.String(), PID: os.Getpid(),
 	}
 	ready.ConsoleURL = ready.AdminURL
 	if ready.WebhookURL == "" {
 		ready.WebhookURL = ready.DemoURL + "/webhooks"
 	}
-
-	site := seeds.site(ready.WebhookURL, ready.DemoURL)
-	methods, wrong := core.Config{Dev: true}.Catalog()
-	if err := wrong.Err(); err != nil {
+	seeds, methods, err := c.methods(p, &pl, &ready)
+	if err != nil {
 		return err
 	}
+
+	site := seeds.site(methods, ready.Integrations, ready.WebhookURL, ready.DemoURL)
 	if err := site.Validate(methods, true); err != nil {
 		return usagef("--webhook-url: %w", err)
 	}
-	out := egress.Config{Dev: true}
-	if err := egress.New(out).Check(ready.WebhookURL); err != nil {
+	if err := egress.New(pl.egress).Check(ready.WebhookURL); err != nil {
 		return usagef("--webhook-url: no event would ever reach it: %w", err)
 	}
 
 	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(c.LogLevel)}))
-	in, err := assemble(ctx, settings{
-		core: core.Config{
-			BaseURL:       ready.BaseURL,
-			Dev:           true,
-			OperatorToken: seeds.OperatorToken,
-			Partitions:    at.Partitions(),
-		},
-		egress:  out,
-		store:   at.ForOwner(seeds.PublisherID),
-		engine:  runs,
-		keyring: ring,
-		public:  open.public, admin: open.admin, ops: open.ops,
-		log: log, now: p.now, random: p.random,
-	})
+	pl.core.BaseURL, pl.core.OperatorToken = ready.BaseURL, seeds.OperatorToken
+	pl.core.Partitions = at.Partitions()
+	pl.store, pl.engine, pl.keyring = at.ForOwner(seeds.PublisherID), runs, ring
+	pl.public, pl.admin, pl.ops = open.public, open.admin, open.ops
+	pl.log = log
+	in, err := assemble(ctx, pl.settings)
 	if err != nil {
 		return err
 	}
@@ -138,8 +139,9 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	shop := newDemoServer(demo.New(demo.Config{
 		BaseURL: ready.BaseURL, DemoURL: ready.DemoURL,
 		SecretKey: seeds.SecretKey, WebhookSecret: seeds.WebhookSecret,
-		IntegrationL1: seeds.IntegrationID, IntegrationL2: seeds.IntegrationIDL2,
-		Log: log, Now: p.now, Random: p.random,
+		Offers:       seeds.offers(methods, ready.Integrations),
+		Counterparts: seeds.counterparts(),
+		Log:          log, Now: p.now, Random: p.random,
 	}), log)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -213,6 +215,10 @@ func (l *devListeners) listen(c *devCmd) (err error) {
 			l.close()
 			return err
 		}
+	}
+	if err := checkLocalhost(l.public); err != nil {
+		l.close()
+		return err
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -143,12 +144,24 @@ func TestDevReadyFile(t *testing.T) {
 	}
 	for _, name := range []string{
 		"base_url", "demo_url", "console_url", "operator_token", "publisher_id",
-		"integration_id", "integration_id_l2", "secret_key", "public_key",
+		"integration_id", "integration_id_l2", "integration_id_all", "secret_key", "public_key",
 		"webhook_secret", "webhook_url", "engine", "kv", "pid",
 	} {
 		if v := members[name]; v == nil || v == "" || v == 0.0 {
 			t.Errorf("the ready file's %s is %v", name, v)
 		}
+	}
+	for _, name := range []string{"sandbox", "bank", "camera"} {
+		if pub.Integrations[name] == "" {
+			t.Errorf("contract 41: the ready file's integrations have no %s: %v", name, pub.Integrations)
+		}
+	}
+	if pub.Integrations["sandbox"] != pub.IntegrationID || len(pub.Integrations) != 3 {
+		t.Errorf("contract 41: the ready file's integrations are %v", pub.Integrations)
+	}
+	if !strings.HasPrefix(pub.BaseURL, "http://localhost:") ||
+		!strings.HasPrefix(pub.DemoURL, "http://127.0.0.1:") {
+		t.Errorf("contract 41: the service is at %s, the demo at %s", pub.BaseURL, pub.DemoURL)
 	}
 	if pub.WebhookURL != pub.DemoURL+"/webhooks" || pub.Engine != "native" || pub.KV != "memory" ||
 		pub.PID != os.Getpid() {
@@ -198,8 +211,8 @@ func TestDevSeedsStay(t *testing.T) {
 	}
 	second, stop := devHere(t, p)
 	defer stop()
-	if first.seeds != second.seeds {
-		t.Errorf("seeds changed from %+v to %+v", first.seeds, second.seeds)
+	if first.seeds != second.seeds || !maps.Equal(first.Integrations, second.Integrations) {
+		t.Errorf("seeds changed from %+v to %+v", first.readyFile, second.readyFile)
 	}
 	for _, name := range []string{seedsFile, keyringFile} {
 		if info, err := p.fs.Stat("/data/" + name); err != nil || info.Mode().Perm() != 0o600 {
@@ -211,20 +224,56 @@ func TestDevSeedsStay(t *testing.T) {
 	}
 }
 
+// TestSeedsOfAnEarlierRelease adds what an earlier release has not invented, and keeps the rest.
+func TestSeedsOfAnEarlierRelease(t *testing.T) {
+	p, _, _ := testProgram()
+	const old = `{"operator_token":"op_old","publisher_id":"pub_old",
+		"integration_id":"id-1","integration_id_l2":"id-2","secret_key":"svc_sk_old","public_key":"svc_pk_old","webhook_secret":"whsec_old"}`
+	if err := afero.WriteFile(p.fs, "/data/dev.json", []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first, err := loadSeeds(p.fs, "/data", p.random, []string{"sandbox", "bank"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := seeds{OperatorToken: "op_old", PublisherID: "pub_old", IntegrationID: "id-1",
+		IntegrationIDL2: "id-2", IntegrationIDAll: first.IntegrationIDAll, SecretKey: "svc_sk_old", PublicKey: "svc_pk_old",
+		WebhookSecret: "whsec_old"}
+	if first.seeds != want || first.Integrations["sandbox"] != "id-1" {
+		t.Errorf("the seeds became %+v", first)
+	}
+	for name, value := range map[string]string{"bank's id": first.Integrations["bank"],
+		"all methods' id": first.IntegrationIDAll, "bank's secret": first.BankSecret,
+		"camera's token": first.CameraToken} {
+		if len(value) < 32 {
+			t.Errorf("the %s is %q", name, value)
+		}
+	}
+	second, err := loadSeeds(p.fs, "/data", p.random, []string{"sandbox", "eid"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.seeds != first.seeds || second.BankSecret != first.BankSecret ||
+		second.Integrations["bank"] != first.Integrations["bank"] || second.Integrations["eid"] == "" {
+		t.Errorf("with other methods the seeds became %+v, they were %+v", second, first)
+	}
+}
+
 // TestWelcome shows that the secret key is printed to a terminal, and never into a log.
 func TestWelcome(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
 		p, stdout, _ := testProgram()
 		p.terminal = terminal
-		s, err := newSeeds(p.random)
-		if err != nil {
+		var s seedFile
+		if err := s.complete(p.random, []string{"sandbox", "bank"}); err != nil {
 			t.Fatal(err)
 		}
 		ready := readyFile{
-			BaseURL:    "http://127.0.0.1:8080",
-			DemoURL:    "http://127.0.0.1:8090",
-			WebhookURL: "http://127.0.0.1:8090/webhooks",
-			seeds:      s,
+			BaseURL:      "http://localhost:8080",
+			DemoURL:      "http://127.0.0.1:8090",
+			WebhookURL:   "http://127.0.0.1:8090/webhooks",
+			seeds:        s.seeds,
+			Integrations: s.Integrations,
 		}
 		p.welcome(ready, "/data", []string{"0.0.0.0:8080"})
 		if shown := strings.Contains(stdout.String(), s.SecretKey); shown != terminal {
@@ -235,6 +284,9 @@ func TestWelcome(t *testing.T) {
 			"/data/dev.json",
 			"Other machines can reach 0.0.0.0:8080",
 			s.PublicKey,
+			s.IntegrationID + "   L1, challenge age 25, sandbox",
+			s.Integrations["bank"] + "   bank\n",
+			s.IntegrationIDAll + "   all methods\n",
 		} {
 			if !strings.Contains(stdout.String(), want) {
 				t.Errorf("the welcome does not say %q: %s", want, stdout)

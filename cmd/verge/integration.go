@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -34,12 +35,21 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 		return nil
 	}
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "INTEGRATION\tPUBLISHER\tNAME\tLEVEL\tAGE\tMETHOD\tREADY\tWEBHOOK")
+	fmt.Fprintln(table, "INTEGRATION\tPUBLISHER\tNAME\tLEVEL\tCHALLENGE AGE\tMINIMUM AGE\tATTEMPTS\tMETHODS\tREADY\tWEBHOOK")
 	for _, i := range all {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n",
-			i.ID, i.PublisherID, i.Name, i.Level, i.ChallengeAge, i.Method, yesNo(i.Ready), webhookOf(i.Integration))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", i.ID, i.PublisherID, i.Name, i.Level,
+			i.ChallengeAge, i.Minimum(), attemptsOf(i.Integration), strings.Join(i.Offers(), ", "), yesNo(i.Ready),
+			webhookOf(i.Integration))
 	}
 	return table.Flush()
+}
+
+// attemptsOf says how many failed attempts a user has. The service's setting is not known here.
+func attemptsOf(i integration.Integration) string {
+	if i.Attempts == 0 {
+		return "the service's"
+	}
+	return strconv.Itoa(i.Attempts)
 }
 
 func webhookOf(i integration.Integration) string {

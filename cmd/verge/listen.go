@@ -78,10 +78,45 @@ func httpURL(l net.Listener) string {
 	at := netip.MustParseAddrPort(l.Addr().String())
 	ip := at.Addr()
 	if ip.IsUnspecified() {
-		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		ip = ipv4Loopback
 	}
 	return "http://" + netip.AddrPortFrom(ip, at.Port()).String()
 }
+
+// browserURL is where a browser on this machine reaches l, which listens at addr. It is localhost for
+// 127.0.0.1, because passkeys need a host with a name.
+func browserURL(l net.Listener, addr string) string {
+	at := netip.MustParseAddrPort(l.Addr().String())
+	name, _, _ := net.SplitHostPort(addr)
+	if _, err := netip.ParseAddr(name); err == nil || name == "" {
+		if at.Addr() != ipv4Loopback {
+			return httpURL(l)
+		}
+		name = "localhost"
+	}
+	return fmt.Sprintf("http://%s:%d", strings.ToLower(name), at.Port())
+}
+
+// checkLocalhost returns an error if another program has the port of l on the other loopback address.
+// Browsers may take that one for localhost.
+func checkLocalhost(l net.Listener) error {
+	at := netip.MustParseAddrPort(l.Addr().String())
+	if at.Addr() != ipv4Loopback {
+		return nil
+	}
+	other := netip.AddrPortFrom(netip.IPv6Loopback(), at.Port()).String()
+	free, err := net.Listen("tcp", other)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s is in use by another program, which would get what browsers send to localhost: "+
+			"choose another port with --addr", other)
+	}
+	if err != nil {
+		return nil // there is no such address here
+	}
+	return free.Close()
+}
+
+var ipv4Loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 // isPublic reports whether the Internet may reach addr. It is so unless addr is loopback, private
 // or link-local; the address that stands for all addresses is public.

@@ -62,6 +62,7 @@ func TestScripts(t *testing.T) {
 			"waitfor": waitForFile,
 			"mode":    checkMode,
 			"refused": refusedAlike,
+			"sides":   otherSides,
 		},
 		Setup: func(e *testscript.Env) error {
 			corpus, err := filepath.Abs("../../testharness/corpus/testdata")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -18,10 +19,13 @@ import (
 // methodFiles is what a method of the configuration has beside the core's part of it.
 type methodFiles struct {
 	name           string
-	ca             string            // file of a private CA; "": none
-	privateNetwork bool              // its servers may have private addresses
-	keys           map[string]string // files of private keys, by what Host.Sign calls them
+	ca             string             // file of a private CA; "": none
+	privateNetwork bool               // its servers may have private addresses
+	keys           map[string]keyFile // by what Host.Sign calls them
 }
+
+// keyFile is a file with a private key.
+type keyFile struct{ path, setting string } // setting names it in the configuration
 
 // checkMethods reads the methods of a configuration:
 //
@@ -37,7 +41,7 @@ type methodFiles struct {
 //
 // The kinds judge their settings (core.Config.Validate).
 func (c *config) checkMethods(p *program, pl *plan, ps *problems) {
-	keys := map[string]string{}
+	keys := map[string]keyFile{}
 	for n, table := range c.Methods {
 		t := methodTable{table: table, ps: ps, about: fmt.Sprintf("methods, number %d", n+1)}
 		name := t.text("name")
@@ -46,12 +50,15 @@ func (c *config) checkMethods(p *program, pl *plan, ps *problems) {
 		}
 		m := method.Config{Name: name, Kind: t.text("kind"), Level: t.text("level"), Title: t.text("title")}
 		files := methodFiles{name: name, ca: t.text("ca"), privateNetwork: t.flag("private_network"),
-			keys: map[string]string{}}
+			keys: map[string]keyFile{}}
 		at := slices.IndexFunc(kinds.All, func(k method.Kind) bool { return k.Name == m.Kind })
 		if at >= 0 {
 			t.settings(p, kinds.All[at], &m, &files)
 		}
 		for _, key := range slices.Sorted(maps.Keys(t.table)) {
+			if _, isTable := t.table[key].(map[string]any); isTable && at < 0 {
+				continue // the kind is mistyped, and this may be its table
+			}
 			ps.add("%s: there is no setting %q; the settings of a kind stand in a table of its name, [methods.%s]",
 				t.about, key, m.Kind)
 		}
@@ -59,9 +66,46 @@ func (c *config) checkMethods(p *program, pl *plan, ps *problems) {
 		maps.Copy(keys, files.keys)
 		pl.allow(p, files, ps)
 	}
-	var err error
-	pl.signer, err = signing.Open(keys, func(path string) ([]byte, error) { return readPrivate(p.fs, path) })
+	if pl.signer = openKeys(p, keys, ps); pl.signer != nil {
+		pl.checkKeys(ps)
+	}
+}
+
+// openKeys reads the files of private keys. It returns nil if one cannot be read.
+func openKeys(p *program, keys map[string]keyFile, ps *problems) *signing.Signer {
+	read := func(path string) ([]byte, error) { return readPrivate(p.fs, path) }
+	files := map[string]string{}
+	before := len(*ps)
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		k := keys[name]
+		if _, err := signing.Open(map[string]string{name: k.path}, read); err != nil {
+			ps.add("%s: %v", k.setting, err)
+		}
+		files[name] = k.path
+	}
+	if len(*ps) > before {
+		return nil
+	}
+	signer, err := signing.Open(files, read)
 	ps.addLines("", err)
+	return signer
+}
+
+// checkKeys has each key sign by the algorithm by which its method will, so that a key of another type is found
+// now.
+func (pl *plan) checkKeys(ps *problems) {
+	catalog, wrong := pl.core.Catalog()
+	if len(wrong) > 0 {
+		return // what the algorithms depend on is not known
+	}
+	for _, e := range catalog {
+		for _, key := range e.Keys {
+			algorithm := e.Of.Signs(e.Config)[key]
+			if _, err := pl.signer.Sign(context.Background(), e.KeyName(key), algorithm, nil); err != nil {
+				ps.add("methods.%s.%s.%s_file: the method signs by %s: %v", e.Name, e.Kind, key, algorithm, err)
+			}
+		}
+	}
 }
 
 // allow lets a method's requests go where the operator says.
@@ -112,7 +156,8 @@ func (t *methodTable) settings(p *program, kind method.Kind, m *method.Config, f
 	for _, name := range kind.Secrets {
 		file := taken[string](t, table, name+"_file", "a text in quotes")
 		env := taken[string](t, table, name+"_env", "a text in quotes")
-		if _, clear := table[name]; clear {
+		_, clear := table[name]
+		if clear {
 			t.ps.add("%s.%s: a secret does not belong into this file; name a file by %s_file or a variable by %s_env",
 				about, name, name, name)
 			delete(table, name)
@@ -120,6 +165,9 @@ func (t *methodTable) settings(p *program, kind method.Kind, m *method.Config, f
 		secret, err := readSecret(p, name, file, env)
 		if err != nil {
 			t.ps.add("%s.%v", about, err)
+		}
+		if err != nil || clear {
+			secret = "unknown" // so that the kind finds only other problems
 		}
 		if secret != "" {
 			if m.Secrets == nil {
@@ -131,7 +179,7 @@ func (t *methodTable) settings(p *program, kind method.Kind, m *method.Config, f
 	for _, name := range kind.Keys {
 		if file := taken[string](t, table, name+"_file", "a text in quotes"); file != "" {
 			m.Keys = append(m.Keys, name)
-			files.keys[m.KeyName(name)] = file
+			files.keys[m.KeyName(name)] = keyFile{file, about + "." + name + "_file"}
 		}
 	}
 	if len(table) == 0 {
@@ -160,7 +208,11 @@ func readSecret(p *program, name, file, env string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%s_file: %w", name, err)
 		}
-		return strings.TrimSpace(string(b)), nil
+		secret := strings.TrimSpace(string(b))
+		if secret == "" {
+			return "", fmt.Errorf("%s_file: %s is empty", name, file)
+		}
+		return secret, nil
 	}
 	return "", nil
 }

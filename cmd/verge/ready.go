@@ -23,6 +23,10 @@ type readyFile struct {
 
 	seeds
 
+	// Integrations has an integration for each method, by the method's name. That of the sandbox is
+	// IntegrationID.
+	Integrations map[string]string `json:"integrations"`
+
 	WebhookURL string `json:"webhook_url"`
 	Engine     string `json:"engine"`
 	KV         string `json:"kv"`

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"time"
 
@@ -22,13 +24,22 @@ import (
 // seeds are the values that `verge dev` invents once and then keeps in its data directory, so that
 // the values that a developer has copied stay valid.
 type seeds struct {
-	OperatorToken   string `json:"operator_token"`
-	PublisherID     string `json:"publisher_id"`
-	IntegrationID   string `json:"integration_id"`    // L1, challenge age 25
-	IntegrationIDL2 string `json:"integration_id_l2"` // L2, challenge age 18
-	SecretKey       string `json:"secret_key"`
-	PublicKey       string `json:"public_key"` // of the L1 integration
-	WebhookSecret   string `json:"webhook_secret"`
+	OperatorToken    string `json:"operator_token"`
+	PublisherID      string `json:"publisher_id"`
+	IntegrationID    string `json:"integration_id"`     // sandbox, L1, challenge age 25
+	IntegrationIDL2  string `json:"integration_id_l2"`  // sandbox, L2, challenge age 18
+	IntegrationIDAll string `json:"integration_id_all"` // all methods, L1, challenge age 25
+	SecretKey        string `json:"secret_key"`
+	PublicKey        string `json:"public_key"` // of the first integration
+	WebhookSecret    string `json:"webhook_secret"`
+}
+
+// seedFile is what the data directory keeps: the seeds, and what other programs need not know.
+type seedFile struct {
+	seeds
+	Integrations map[string]string `json:"integrations"` // by method, also those that are not configured now
+	BankSecret   string            `json:"bank_secret"`  // of the service, at the demo's bank
+	CameraToken  string            `json:"camera_token"` // of the service, at the demo's estimator
 }
 
 // Files in the data directory.
@@ -39,47 +50,77 @@ const (
 	statusFile  = "ready.json"
 )
 
-// loadSeeds reads the values in dir, or invents them.
-func loadSeeds(fsys afero.Fs, dir string, random io.Reader) (seeds, error) {
+// loadSeeds reads the values in dir, and invents those that are not there: all of them at first, and later
+// those of new methods.
+func loadSeeds(fsys afero.Fs, dir string, random io.Reader, methods []string) (seedFile, error) {
 	path := filepath.Join(dir, seedsFile)
-	var s seeds
-	b, err := readPrivate(fsys, path)
+	var s seedFile
+	old, err := readPrivate(fsys, path)
 	switch {
 	case err == nil:
-		if err := json.Unmarshal(b, &s); err != nil {
+		if err := json.Unmarshal(old, &s); err != nil {
 			return s, fmt.Errorf("%s: %w: delete it to get new values", path, err)
 		}
-		return s, nil
 	case !isMissing(err):
 		return s, err
 	}
-	if s, err = newSeeds(random); err != nil {
+	if err := s.complete(random, methods); err != nil {
 		return s, err
 	}
-	if b, err = json.MarshalIndent(s, "", "  "); err != nil {
+	b, err := json.MarshalIndent(s, "", "  ")
+	if b = append(b, '\n'); err != nil || bytes.Equal(b, old) {
 		return s, err
 	}
-	return s, writePrivate(fsys, path, append(b, '\n'))
+	return s, writePrivate(fsys, path, b)
 }
 
-func newSeeds(random io.Reader) (s seeds, err error) {
-	var raw [64]byte
-	if _, err := io.ReadFull(random, raw[:]); err != nil {
-		return s, fmt.Errorf("reading randomness: %w", err)
+// complete invents every value that s does not have.
+func (s *seedFile) complete(random io.Reader, methods []string) error {
+	var err error
+	invent := func(value *string, prefix string, size int) {
+		raw := make([]byte, size)
+		if *value != "" || err != nil {
+			return
+		}
+		if _, err = io.ReadFull(random, raw); err != nil {
+			err = fmt.Errorf("reading randomness: %w", err)
+		}
+		*value = prefix + hex.EncodeToString(raw)
 	}
-	s.OperatorToken = "op_" + hex.EncodeToString(raw[:24])
-	s.WebhookSecret = "whsec_" + hex.EncodeToString(raw[24:56])
-	s.PublisherID = integration.PublisherPrefix + "dev_" + hex.EncodeToString(raw[56:])
-	for _, id := range []*string{&s.IntegrationID, &s.IntegrationIDL2} {
-		if *id, err = uuid.New(random); err != nil {
-			return s, err
+	invent(&s.OperatorToken, "op_", 24)
+	invent(&s.WebhookSecret, "whsec_", 32)
+	invent(&s.PublisherID, integration.PublisherPrefix+"dev_", 8)
+	invent(&s.BankSecret, "", 24)
+	invent(&s.CameraToken, "", 24)
+
+	inventID := func(id *string) {
+		if *id == "" && err == nil {
+			*id, err = uuid.New(random)
 		}
 	}
-	if s.SecretKey, err = integration.GenerateKey(integration.SecretPrefix, random); err != nil {
-		return s, err
+	inventID(&s.IntegrationID)
+	inventID(&s.IntegrationIDL2)
+	inventID(&s.IntegrationIDAll)
+	ids := map[string]string{}
+	maps.Copy(ids, s.Integrations)
+	for _, name := range methods {
+		id := ids[name]
+		if name == sandbox.Name {
+			id = s.IntegrationID
+		}
+		inventID(&id)
+		ids[name] = id
 	}
-	s.PublicKey, err = integration.GenerateKey(integration.PublicPrefix, random)
-	return s, err
+	s.Integrations = ids
+
+	inventKey := func(key *string, prefix string) {
+		if *key == "" && err == nil {
+			*key, err = integration.GenerateKey(prefix, random)
+		}
+	}
+	inventKey(&s.SecretKey, integration.SecretPrefix)
+	inventKey(&s.PublicKey, integration.PublicPrefix)
+	return err
 }
 
 // loadKeyring reads the ring in dir, or makes one.
@@ -104,27 +145,6 @@ func loadKeyring(fsys afero.Fs, dir string, random io.Reader, now time.Time) (to
 		return ring, err
 	}
 	return ring, writePrivate(fsys, path, b)
-}
-
-// site returns the publisher and the two integrations of `verge dev`.
-func (s seeds) site(webhookURL, demoOrigin string) integration.Site {
-	l1 := integration.SiteIntegration{ID: s.IntegrationID, Name: "Age estimation", Level: "L1", ChallengeAge: 25,
-		BrowserOrigins: []string{demoOrigin}}
-	l2 := integration.SiteIntegration{
-		ID:           s.IntegrationIDL2,
-		Name:         "Identity document",
-		Level:        "L2",
-		ChallengeAge: 18,
-	}
-	site := integration.Site{
-		Publishers:   []integration.Publisher{{ID: s.PublisherID, Name: "Oak & Ember (demo)"}},
-		Integrations: []integration.SiteIntegration{l1, l2},
-	}
-	for n := range site.Integrations {
-		i := &site.Integrations[n]
-		i.Publisher, i.Method, i.WebhookURL, i.Secret = s.PublisherID, sandbox.Name, webhookURL, s.WebhookSecret
-	}
-	return site
 }
 
 // plant puts the seeds into a directory. A second call changes only the addresses, which may differ

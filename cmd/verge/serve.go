@@ -14,9 +14,14 @@ import (
 )
 
 type serveCmd struct {
-	Config  string `type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"Configuration file (TOML)."`
-	Check   bool   `help:"Check the configuration, all of it, and exit."`
-	Example bool   `help:"Print an annotated configuration and exit."`
+	Check   bool `help:"Check the configuration, all of it, and exit."`
+	Example bool `help:"Print an annotated configuration and exit."`
+	configFlags
+}
+
+// configFlags name the configuration file and replace what it says. Each command that reads it embeds them.
+type configFlags struct {
+	Config string `type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"Configuration file (TOML)."`
 
 	Mode              string   `group:"over" placeholder:"MODE" env:"VERGE_MODE" help:"production, test or dev."`
 	BaseURL           string   `group:"over" name:"base-url" placeholder:"URL" env:"VERGE_BASE_URL" help:"Where users and publishers reach the service."`
@@ -87,6 +92,7 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		for _, w := range pl.warnings {
 			fmt.Fprintln(p.stderr, "warning:", w)
 		}
+		fmt.Fprintln(p.stdout, "methods:", describe(pl.methods()))
 		if err := pl.compareStore(ctx, p); err != nil {
 			return err
 		}
@@ -126,7 +132,7 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 }
 
 // engineAgain reads the engine's configuration once more.
-func (c *serveCmd) engineAgain(p *program) (engineAt, error) {
+func (c *configFlags) engineAgain(p *program) (engineAt, error) {
 	var conf config
 	var ps problems
 	if c.Config != "" {
@@ -143,7 +149,7 @@ func (c *serveCmd) engineAgain(p *program) (engineAt, error) {
 }
 
 // source says in messages where the configuration comes from.
-func (c *serveCmd) source() string {
+func (c *configFlags) source() string {
 	if c.Config == "" {
 		return "configuration (no --config file)"
 	}
@@ -151,7 +157,7 @@ func (c *serveCmd) source() string {
 }
 
 // plan reads, overlays and checks the configuration.
-func (c *serveCmd) plan(p *program) (plan, config, error) {
+func (c *configFlags) plan(p *program) (plan, config, error) {
 	var conf config
 	var ps problems
 	if c.Config != "" {
@@ -169,7 +175,7 @@ func (c *serveCmd) plan(p *program) (plan, config, error) {
 }
 
 // overlay replaces the file's values by those that flags and the environment give.
-func (c *serveCmd) overlay(conf *config) {
+func (c *configFlags) overlay(conf *config) {
 	for _, o := range []struct {
 		given string
 		value *string

@@ -118,7 +118,7 @@ Example:
 }
 
 func (c *keyringAdoptCmd) Run(ctx context.Context, p *program) error {
-	pl, _, err := (&serveCmd{Config: c.Config}).plan(p)
+	pl, _, err := (&configFlags{Config: c.Config}).plan(p)
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,12 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/verge-id/verge/core/method/sandbox"
 )
 
 // welcome prints where to click. Secrets are printed in full to a terminal alone, where a developer wants to
@@ -17,10 +21,11 @@ func (p *program) welcome(r readyFile, data string, exposed []string) {
 		return "…" + s[len(s)-4:]
 	}
 	fmt.Fprintf(p.stdout, `
-  Verge is running on this machine. The sandbox verifies nobody.
+  Verge is running on this machine. Sandbox, bank and camera verify nobody.
 
     Click here     %s
     Webhooks       %s
+    Estimator      %s   choose what the next picture gets
     API            %s
     API reference  %s
     Operators      %s   verge integration list
@@ -28,15 +33,16 @@ func (p *program) welcome(r readyFile, data string, exposed []string) {
     Engine         %s on %s
 
     publisher      %s
-    integration    %s   L1, challenge age 25
-    integration    %s   L2, challenge age 18
-    secret key     %s
+    integration    %s   L1, challenge age 25, sandbox
+    integration    %s   L2, challenge age 18, sandbox
+%s    secret key     %s
     public key     %s
     webhook secret %s
 
   These values are in %s and stay the same until you delete it.
-`, r.DemoURL+"/", inboxAddress(r), r.BaseURL, r.BaseURL+"/docs", r.AdminURL, r.OpsURL+"/metrics",
-		r.Engine, r.KV, r.PublisherID, r.IntegrationID, r.IntegrationIDL2,
+`, r.DemoURL+"/", inboxAddress(r), r.DemoURL+"/estimator/", r.BaseURL,
+		r.BaseURL+"/docs", r.AdminURL, r.OpsURL+"/metrics",
+		r.Engine, r.KV, r.PublisherID, r.IntegrationID, r.IntegrationIDL2, otherIntegrations(r),
 		secret(r.SecretKey), r.PublicKey, secret(r.WebhookSecret), filepath.Join(data, seedsFile))
 	if p.terminal {
 		fmt.Fprintf(p.stdout, `
@@ -52,6 +58,20 @@ func (p *program) welcome(r readyFile, data string, exposed []string) {
 			strings.Join(exposed, " and "))
 	}
 	fmt.Fprint(p.stdout, "\n  Ctrl-C stops it.\n\n")
+}
+
+// otherIntegrations has a line for the integration of each method but the sandbox, and one for that with all
+// methods.
+func otherIntegrations(r readyFile) string {
+	var lines strings.Builder
+	line := func(id, methods string) { fmt.Fprintf(&lines, "    integration    %s   %s\n", id, methods) }
+	for _, name := range slices.Sorted(maps.Keys(r.Integrations)) {
+		if name != sandbox.Name {
+			line(r.Integrations[name], name)
+		}
+	}
+	line(r.IntegrationIDAll, "all methods")
+	return lines.String()
 }
 
 func inboxAddress(r readyFile) string {

@@ -23,25 +23,30 @@ func (v *visit) offered(name string) (method.Opened, bool) {
 
 // choose answers the form by which the user chooses a method. One that cannot begin counts no attempt
 // (contract 33).
-func (v *visit) choose(name string) *web.Response {
+func (v *visit) choose(r session.Record, name string) *web.Response {
 	m, ok := v.offered(name)
 	if !ok {
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
-	if err := m.Begin(v.ctx, v.told(m, session.Record{})); err != nil {
+	if err := m.Begin(v.ctx, v.told(m, r)); err != nil {
 		v.Log.LogAttrs(v.ctx, slog.LevelWarn, "method cannot begin", slog.String("session", v.session.Text),
-			slog.String("method", name), slog.String("error", err.Error()))
+			slog.String("method", name), slog.String("reason", method.ReasonOf(err)),
+			slog.String("error", err.Error()))
 		return v.seeOther(v.url(shownParam, shownUnavailable, methodParam, name))
 	}
 	return v.seeOther(v.url(methodParam, name))
 }
 
-// methodPage is where a session stands to which nothing final has happened. If there are several methods and
-// the query names none of them, the user chooses.
+// methodPage shows how a session stands that has not ended. If there are several methods and the query names
+// none of them, the user chooses.
 func (v *visit) methodPage(r session.Record, query url.Values) *web.Response {
 	shown, name := query.Get(shownParam), query.Get(methodParam)
-	n := pages.Notice{AttemptFailed: r.Attempts > 0, AttemptsLeft: v.Lifecycle.AttemptsOf(v.session) - r.Attempts,
-		Reason: query.Get(reasonParam), Trouble: shown == shownTrouble}
+	n := pages.Notice{
+		AttemptFailed: r.Attempts > 0,
+		AttemptsLeft:  v.Lifecycle.AttemptsOf(v.session) - r.Attempts,
+		Reason:        query.Get(reasonParam),
+		Trouble:       shown == shownTrouble,
+	}
 	m, known := v.offered(name)
 	if len(v.offers) > 1 && (name == "" || !known || shown == shownUnavailable) {
 		return v.page(200, pages.View{Kind: pages.Choose, Notice: n, Methods: v.options(shown, name)})
@@ -52,7 +57,7 @@ func (v *visit) methodPage(r session.Record, query url.Values) *web.Response {
 	return v.stepPage(r, token.ProviderClaims{Attempt: r.Attempts, Method: m.Name}, "", n)
 }
 
-// options are the methods as the page offers them. The one that was found to be unavailable says so.
+// options returns the methods as the page offers them. The one that has just failed to begin is marked.
 func (v *visit) options(shown, name string) []pages.Option {
 	options := make([]pages.Option, len(v.offers))
 	for n, m := range v.offers {

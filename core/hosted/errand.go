@@ -17,17 +17,21 @@ import (
 	"github.com/verge-id/verge/core/weburl"
 )
 
-// An errand is a step of a browser that is at another site. Its cookie holds the step and the flow token, so
-// that nothing is kept in the KV meanwhile. The cookie's name has the handle, which the other site gets as
-// "state" and brings back. So each errand has a cookie of its own, and two tabs do not disturb each other
-// (contract 34).
+// An errand is a step of a browser that is at another site (contract 34). Its cookie holds the step and the
+// flow token, so nothing is kept in the KV meanwhile. The cookie's name has the handle, which the other site
+// gets as "state" and sends back. So each errand has a cookie of its own, and two tabs do not disturb each
+// other.
 //
-// A cookie has at most about 4,096 bytes. A long flow token needs a second one.
+// A cookie has at most about 4,096 bytes. A long flow token needs several.
 const (
 	handleLength = 22   // of method.NewHandle
 	maxCookie    = 3800 // bytes of a value
-	maxParts     = 3
-	maxErrands   = 3 // of one browser; the cookies of more would not fit into a request
+	maxErrands   = 3    // of one browser
+
+	// maxErrandBytes is the most bytes of all errands of a browser. A header has 32 KiB, of which the address
+	// and the Referer may need 8 KiB each.
+	maxErrandBytes = 14 << 10
+	maxParts       = (maxErrandBytes + maxCookie - 1) / maxCookie // cookies of one errand
 )
 
 // cookiePrefix begins the names of our cookies. Browsers refuse __Host- on http, which only dev has.
@@ -38,7 +42,7 @@ func (h *Hosted) cookiePrefix() string {
 	return "verge-"
 }
 
-// errands returns the values of the errand cookies of a request, by handle.
+// errandsOf returns the values of the errand cookies of a request, by handle.
 func (h *Hosted) errandsOf(req *web.Request) map[string]string {
 	parts := map[string]string{}
 	for _, line := range req.Header["Cookie"] {
@@ -84,11 +88,12 @@ func (h *Hosted) errandIn(req *web.Request, handle string) (s token.ProviderClai
 	return s, flow, nil
 }
 
+// openErrand is errandIn for the visit's own request.
 func (v *visit) openErrand(handle string) (token.ProviderClaims, string, error) {
 	return v.errandIn(v.req, handle)
 }
 
-// leave sends the browser off: it gets the cookie, and goes on to the hop page.
+// leave gives the browser the cookie of its errand and sends it to the hop page (leaving).
 func (v *visit) leave(s token.ProviderClaims, to method.Leave) *web.Response {
 	if len(to.Handle) != handleLength || !weburl.IsLeave(to.URL, v.Dev) {
 		return v.unavailable(errors.New("hosted: " + s.Method + " sends the browser to a bad address"))
@@ -98,9 +103,12 @@ func (v *visit) leave(s token.ProviderClaims, to method.Leave) *web.Response {
 	if err != nil {
 		return v.unavailable(err)
 	}
-	resp := v.seeOther(v.url(errandParam, to.Handle))
-	cookies := v.oldErrands()
 	value := text + "." + v.flow
+	if len(value) > maxErrandBytes {
+		return v.unavailable(errors.New("hosted: the errand of " + s.Method + " is too long for cookies"))
+	}
+	resp := v.seeOther(v.url(errandParam, to.Handle))
+	cookies := v.oldErrands(maxErrandBytes - len(value))
 	for n := 0; value != ""; n++ {
 		name := to.Handle
 		if n > 0 {
@@ -124,10 +132,11 @@ func (v *visit) cookie(name, value string, seconds int) string {
 	return line
 }
 
-// oldErrands returns the lines that delete all but the newest errands of the browser.
-func (v *visit) oldErrands() (lines []string) {
+// oldErrands returns the lines that delete all but the newest errands of the browser. What stays has at most
+// room bytes.
+func (v *visit) oldErrands(room int) (lines []string) {
 	all := v.errands()
-	issued := map[string]token.Time{} // 0: it does not open
+	issued := map[string]token.Time{} // without those that do not open
 	for handle := range all {
 		s, _, err := v.openErrand(handle)
 		if err == nil {
@@ -138,7 +147,8 @@ func (v *visit) oldErrands() (lines []string) {
 		return cmp.Or(cmp.Compare(issued[b], issued[a]), cmp.Compare(a, b))
 	})
 	for n, handle := range handles {
-		if n < maxErrands-1 && issued[handle] != 0 {
+		room -= len(all[handle])
+		if n < maxErrands-1 && issued[handle] != 0 && room >= 0 {
 			continue
 		}
 		for part := range (len(all[handle]) + maxCookie - 1) / maxCookie {

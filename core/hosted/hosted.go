@@ -2,22 +2,24 @@
 // back to the publisher (contract 22 to 24). It also has the front page, and the pages that a person gets
 // instead of an error in JSON (Refusal).
 //
-// GET shows and POST acts, so a link scanner that follows every link changes nothing. The one exception is the
-// return from another site (return.go), which acts only with the cookie of the browser that left.
+// GET shows and POST acts, so a link scanner that follows every link changes nothing. The one exception is
+// the return from another site (return.go), which acts only with the cookie of the browser that left.
 //
-// A browser carries the flow token, in the address and in each form, and the step of a method (step.go). Neither
-// decides anything: the KV decides about attempts and the outcome. What a real method has proven in one browser
-// is not handed to another that has the same flow token (contract 34).
+// A browser carries the flow token, in the address and in each form, and the step of a method (step.go).
+// Neither decides anything: the KV decides about attempts and the outcome. What a real method has proven in
+// one browser is not handed to another that has the same flow token (contract 34).
 //
 // Every POST is answered by a page or by a redirect to this flow's own address. A browser leaves our site
 // only by the hop page.
 //
-//	hosted.go  the method page and its forms
-//	choose.go  which method it is
-//	step.go    what a form carries for a method
-//	errand.go  the cookie of a browser that is at another site
-//	return.go  and its way back
-//	page.go    how pages are sent
+//	hosted.go   what GET shows and what POST does
+//	choose.go   which method the user takes
+//	step.go     what a form carries for a method
+//	errand.go   the cookie of a browser that is at another site
+//	return.go   how that browser comes back
+//	file.go     forms with a picture
+//	page.go     how pages are sent
+//	refusal.go  pages instead of errors in JSON
 package hosted
 
 import (
@@ -61,16 +63,15 @@ type Hosted struct {
 	Methods   map[string]method.Opened // by name
 }
 
-// Query parameters say what GET shows beside the method page. They choose words and pages and nothing else, so
-// a user who changes one changes nothing.
+// Parameters of the address and of forms. In the address they choose words and pages and nothing else, so a
+// user who changes one changes nothing.
 const (
-	shownParam  = "show"   // one of the shown constants
-	reasonParam = "why"    // the method.Reason of the last attempt
-	methodParam = "method" // the name of a method; in a form, the one that the user chose
-	stepParam   = "provider"
-	errandParam = "errand"
-
-	attemptParam = "attempt" // only in forms
+	shownParam   = "show"     // one of the shown constants
+	reasonParam  = "why"      // the method.Reason of the last attempt
+	methodParam  = "method"   // the name of a method; in a form, the one that the user chose
+	stepParam    = "provider" // the step of a method (step.go)
+	errandParam  = "errand"   // the handle of an errand (errand.go)
+	attemptParam = "attempt"  // only in forms: the attempt that the form belongs to
 )
 
 // What GET shows beside the method page.
@@ -118,7 +119,11 @@ func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
 		return v.page(200, pages.View{Kind: pages.Cancelled, RetryURL: v.url()})
 	}
 	if text := query.Get(stepParam); text != "" {
-		if s, err := v.openStep(text); err == nil && s.Attempt == r.Attempts {
+		s, err := v.openStep(text)
+		if errors.Is(err, host.ErrKeyAwaited) {
+			return v.unavailable(err)
+		}
+		if err == nil && s.Attempt == r.Attempts {
 			return v.stepPage(r, s, text, pages.Notice{})
 		}
 	}
@@ -161,7 +166,7 @@ func (h *Hosted) post(ctx context.Context, req *web.Request, form url.Values, fi
 		return v.seeOther(v.endURL(r, form.Get(stepParam)))
 	}
 	if name := form.Get(methodParam); name != "" {
-		return v.choose(name)
+		return v.choose(r, name)
 	}
 	return v.act(r, form, file)
 }
@@ -190,7 +195,9 @@ func (v *visit) act(r session.Record, form url.Values, file []byte) *web.Respons
 		return v.seeOther(v.url())
 	}
 	m, ok := v.offered(s.Method)
-	if !ok { // the operator took the method away meanwhile
+	// The operator may have changed the integration's methods since the page was shown. A step without a
+	// handle is the sandbox's, and what a real method proves by it would belong to no browser.
+	if !ok || isBound(m) && s.Handle == "" {
 		return v.seeOther(v.url())
 	}
 	if file != nil && !m.Show(v.told(m, r), s.State).Camera {
@@ -204,15 +211,27 @@ func (v *visit) act(r session.Record, form url.Values, file []byte) *web.Respons
 		return page
 	case errors.Is(err, method.ErrStep):
 		return v.page(400, pages.View{Kind: pages.Damaged})
-	case err != nil:
+	case kv.Failed(err):
 		return v.unavailable(err)
+	case err != nil:
+		v.logFailed(m, err)
+		return v.unavailablePage()
 	}
 	return v.decided(m, s, form.Get(stepParam), d)
 }
 
+// logFailed says that a method could not decide, in one line that has neither what the user sent nor what the
+// other side answered.
+func (v *visit) logFailed(m method.Opened, err error) {
+	v.Log.LogAttrs(v.ctx, slog.LevelWarn, "method failed", slog.String("session", v.session.Text),
+		slog.String("method", m.Name), slog.String("reason", method.ReasonOf(err)),
+		slog.String("error", err.Error()))
+}
+
 // decided applies a decision about a step. text is the step as the browser has it, or "" if it has it in a
 // cookie.
-func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string, d method.Decision) *web.Response {
+func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string,
+	d method.Decision) *web.Response {
 	if len(d.State) > method.MaxState {
 		return v.unavailable(errors.New("hosted: " + m.Name + " gave a state that is too long"))
 	}
@@ -220,8 +239,10 @@ func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string, d 
 	if !ends { // Pending: nothing has happened yet
 		s.State, s.Issued = d.State, token.At(v.now)
 		if d.Leave != nil {
+			s.Method = m.Name // a step of the sandbox does not name it
 			return v.leave(s, *d.Leave)
 		}
+		s.Leave = "" // after a return the browser is back
 		return v.goOn(s)
 	}
 	step := lifecycle.Step{Trigger: trigger, Attempt: s.Attempt}
@@ -308,7 +329,11 @@ func (v *visit) record() (session.Record, error) {
 func (v *visit) ended(r session.Record, step string) *web.Response {
 	switch r.State {
 	case session.Completed:
-		if !v.hasProven(r, step) {
+		proven, err := v.hasProven(r, step)
+		switch {
+		case err != nil:
+			return v.unavailable(err)
+		case !proven:
 			return v.page(200, pages.View{Kind: pages.Elsewhere, Confirmed: true})
 		}
 		return v.completed(r)
@@ -375,6 +400,10 @@ func (v *visit) unavailable(err error) *web.Response {
 	}
 	v.Log.LogAttrs(v.ctx, level, "hosted page unavailable",
 		slog.String("session", v.session.Text), slog.String("error", err.Error()))
+	return v.unavailablePage()
+}
+
+func (v *visit) unavailablePage() *web.Response {
 	resp := v.page(503, pages.View{Kind: pages.Unavailable, RetryURL: v.url()})
 	resp.Header.Set("Retry-After", "2")
 	return resp

@@ -440,7 +440,8 @@ func TestRefusal(t *testing.T) {
 	again := func(method string, status int) bool {
 		return bytes.Contains(Refusal(status, &web.Request{Method: method}).Body, []byte(`href=""`))
 	}
-	if !again("GET", 503) || !again("GET", 408) || !again("GET", 429) || again("POST", 503) || again("GET", 404) {
+	if !again("GET", 503) || !again("GET", 408) || !again("GET", 429) || again("POST", 503) ||
+		again("GET", 404) {
 		t.Error("contract 22: what can be tried again is offered again, and nothing else is")
 	}
 }

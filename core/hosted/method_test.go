@@ -102,8 +102,9 @@ func (b *browser) keep(resp *web.Response) *web.Response {
 	for _, line := range resp.Header["Set-Cookie"] {
 		pair, attributes, _ := strings.Cut(line, ";")
 		name, value, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, "__Host-verge-") || !strings.Contains(attributes, "; HttpOnly; SameSite=Lax; Secure") ||
-			!strings.Contains(attributes, " Path=/;") || len(value) > 4000 {
+		if !strings.HasPrefix(name, "__Host-verge-") || len(value) > 4000 ||
+			!strings.Contains(attributes, " Path=/;") ||
+			!strings.Contains(attributes, "; HttpOnly; SameSite=Lax; Secure") {
 			b.t.Errorf("contract 34: the cookie %.80s... with %s", pair, attributes)
 		}
 		if strings.Contains(attributes, "Max-Age=0") {
@@ -163,15 +164,16 @@ func TestABrowserLeavesAndComesBack(t *testing.T) {
 	_, flow := w.flow(t, &state)
 	page := b.leaves(flow)
 	if kind(page) != "leaving" || hop(t, page).String() != bankURL+"&state="+handleOf("1") || w.commits != 0 {
-		t.Fatalf("contract 22: a %s page that goes on to %v, after %d commits", kind(page), hop(t, page), w.commits)
+		t.Fatalf("contract 22: a %s page that goes on to %v, after %d commits",
+			kind(page), hop(t, page), w.commits)
 	}
 	if page.Header.Get("Referrer-Policy") != "no-referrer" {
 		t.Error("the bank learns the flow token")
 	}
 	bank.back.Verdict = method.Approved
 	resp := b.open(returnURL("1"))
-	if resp.Status != 303 || bank.returned != 1 || string(bank.state) != "nonce" || bank.query.Get("code") != "c" ||
-		bank.told.ReturnURL != "https://verify.verge.example/verify/return/bank" {
+	if resp.Status != 303 || bank.returned != 1 || string(bank.state) != "nonce" ||
+		bank.query.Get("code") != "c" || bank.told.ReturnURL != "https://verify.verge.example/verify/return/bank" {
 		t.Fatalf("contract 35: %d; the bank was told %q, %q, %v", resp.Status, bank.state, bank.query, bank.told)
 	}
 	done := b.open(resp.Header.Get("Location"))
@@ -192,7 +194,8 @@ func TestWhoMayComeBack(t *testing.T) {
 	}{
 		{"contract 34: another browser decides nothing", func(b *browser) { clear(b.cookies) }, "", 403},
 		{"contract 34: a handle of nobody's", nil, "/verify/return/bank?code=c&state=" + handleOf("2"), 403},
-		{"contract 34: the return of another method", nil, "/verify/return/second?code=c&state=" + handleOf("1"), 403},
+		{"contract 34: the return of another method", nil,
+			"/verify/return/second?code=c&state=" + handleOf("1"), 403},
 		{"no state", nil, "/verify/return/bank?code=c", 400},
 		{"a state of another length", nil, "/verify/return/bank?code=c&state=x", 400},
 		{"a parameter twice", nil, returnURL("1") + "&code=d", 400},
@@ -232,7 +235,8 @@ func TestWhoMayComeBack(t *testing.T) {
 			resp := b.open(c.query)
 			acts := c.status == 303
 			if resp.Status != c.status || (bank.returned == 1) != acts || (w.commits == 1) != acts {
-				t.Errorf("%d, want %d; asked %d times, %d commits", resp.Status, c.status, bank.returned, w.commits)
+				t.Errorf("%d, want %d; asked %d times, %d commits",
+					resp.Status, c.status, bank.returned, w.commits)
 			}
 			if c.status == 403 && kind(resp) != "elsewhere" {
 				t.Errorf("a %s page", kind(resp))
@@ -289,8 +293,10 @@ func TestWhatAReturnDecides(t *testing.T) {
 			}
 			page := b.open(resp.Header.Get("Location"))
 			r, _, err := w.Lifecycle.Load(ctx, id)
-			if err != nil || kind(page) != c.shows || !bytes.Contains(page.Body, []byte(c.says)) || r.Attempts != c.attempts {
-				t.Errorf("a %s page after %d attempts, %v; want %s that says %q", kind(page), r.Attempts, err, c.shows, c.says)
+			if err != nil || kind(page) != c.shows || !bytes.Contains(page.Body, []byte(c.says)) ||
+				r.Attempts != c.attempts {
+				t.Errorf("a %s page after %d attempts, %v; want %s that says %q",
+					kind(page), r.Attempts, err, c.shows, c.says)
 			}
 		})
 	}
@@ -315,9 +321,11 @@ func TestOnlyTheBrowserThatProvedIsSentOn(t *testing.T) {
 	prover.leaves(flow)
 	bank.back.Verdict = method.Approved
 	end := prover.open(returnURL("1")).Header.Get("Location")
-	for _, at := range []string{end, "/verify?" + here(flow), "/verify?" + here(flow) + "&errand=" + handleOf("1")} {
+	link := "/verify?" + here(flow)
+	for _, at := range []string{end, link, link + "&errand=" + handleOf("1")} {
 		page := other.open(at)
-		if kind(page) != "elsewhere" || hop(t, page) != nil || bytes.Contains(page.Body, []byte(token.ResultPrefix)) {
+		if kind(page) != "elsewhere" || hop(t, page) != nil ||
+			bytes.Contains(page.Body, []byte(token.ResultPrefix)) {
 			t.Errorf("contract 34: another browser gets a %s page that goes on to %v", kind(page), hop(t, page))
 		}
 		if page := prover.open(at); kind(page) != "completed" || hop(t, page) == nil {
@@ -335,20 +343,24 @@ func TestAFormThatProvesIsTheOneThatIsSentOn(t *testing.T) {
 	page := b.open("/verify?" + here(flow))
 	theirs := b.open("/verify?" + here(flow)) // the same page in another browser has another step
 	w.provider.decision.Verdict = method.Approved
-	if resp := b.submit(flow, &web.Response{}, "outcome", "approve"); resp.Status != 400 || w.provider.acts != 0 {
+	resp := b.submit(flow, &web.Response{}, "outcome", "approve")
+	if resp.Status != 400 || w.provider.acts != 0 {
 		t.Errorf("a form without its step: %d, asked %d times", resp.Status, w.provider.acts)
 	}
-	resp := b.submit(flow, page, "outcome", "approve")
+	resp = b.submit(flow, page, "outcome", "approve")
 	if done := b.open(resp.Header.Get("Location")); kind(done) != "completed" {
 		t.Fatalf("%d, then a %s page", resp.Status, kind(done))
+	}
+	again := func(page *web.Response) string {
+		return b.submit(flow, page, "outcome", "approve").Header.Get("Location")
 	}
 	for rule, c := range map[string]struct {
 		location string
 		want     string
 	}{
 		"the link alone":           {"/verify?" + here(flow), "elsewhere"},
-		"the step of another page": {b.submit(flow, theirs, "outcome", "approve").Header.Get("Location"), "elsewhere"},
-		"the same form once more":  {b.submit(flow, page, "outcome", "approve").Header.Get("Location"), "completed"},
+		"the step of another page": {again(theirs), "elsewhere"},
+		"the same form once more":  {again(page), "completed"},
 	} {
 		if got := kind(b.open(c.location)); got != c.want || w.provider.acts != 1 {
 			t.Errorf("contract 34: %s: a %s page, want %s; asked %d times", rule, got, c.want, w.provider.acts)
@@ -404,7 +416,8 @@ func TestChoosing(t *testing.T) {
 	_, flow := w.flow(t, nil)
 	page := b.open("/verify?" + here(flow))
 	for _, name := range []string{"bank", "second", "scripted"} {
-		if kind(page) != "choose" || !bytes.Contains(page.Body, []byte(`<form data-method="`+name+`" method="post"`)) {
+		form := `<form data-method="` + name + `" method="post"`
+		if kind(page) != "choose" || !bytes.Contains(page.Body, []byte(form)) {
 			t.Errorf("contract 33: the %s page does not offer %s", kind(page), name)
 		}
 	}
@@ -455,7 +468,8 @@ func TestWhatAMethodIsTold(t *testing.T) {
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
 	b.leaves(flow)
-	if bank.told.MinimumAge != 16 || bank.told.ChallengeAge != 25 || bank.told.Level != "L1" || bank.told.Language != "en" {
+	if bank.told.MinimumAge != 16 || bank.told.ChallengeAge != 25 || bank.told.Level != "L1" ||
+		bank.told.Language != "en" {
 		t.Errorf("contract 32: %+v", bank.told)
 	}
 	bank.back.Verdict = method.AttemptFailed
@@ -493,9 +507,11 @@ func TestWhatMethodsDoIsMeasured(t *testing.T) {
 		events = append(events, strings.Trim(m.Method+" "+m.Event+" "+m.Reason, " "))
 	}
 	bank := &bank{}
-	w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("scripted", w.provider, true), testhost.Kind("bank", bank, false)))
-	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1",
-		ChallengeAge: 25, Method: "bank", Methods: []string{"bank", "scripted"}, Webhook: integration.Webhook{Off: true}}, ""))
+	w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("scripted", w.provider, true),
+		testhost.Kind("bank", bank, false)))
+	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a",
+		Level: "L1", ChallengeAge: 25, Method: "bank", Methods: []string{"bank", "scripted"},
+		Webhook: integration.Webhook{Off: true}}, ""))
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
 	b.submit(flow, &web.Response{}, "method", "bank")
@@ -511,8 +527,9 @@ func TestWhatMethodsDoIsMeasured(t *testing.T) {
 	page := b.open("/verify?" + here(flow) + "&method=scripted")
 	w.provider.decision.Verdict = method.Rejected
 	b.submit(flow, page, "outcome", "approve")
-	want := []string{"bank begun", "bank unavailable timeout", "bank left", "bank returned", "bank refused jwt_nonce",
-		"bank returned", "bank failed", "bank returned", "bank attempt_failed below"}
+	want := []string{"bank begun", "bank unavailable timeout", "bank left",
+		"bank returned", "bank refused jwt_nonce", "bank returned", "bank failed",
+		"bank returned", "bank attempt_failed below"}
 	if !slices.Equal(events, want) {
 		t.Errorf("measured %q, want %q", events, want)
 	}
@@ -544,13 +561,15 @@ func TestAPictureIsPosted(t *testing.T) {
 	const boundary = "----x"
 	body := func(page *web.Response, flow, file string) string {
 		var b strings.Builder
-		for name, value := range map[string]string{"flow": flow, "attempt": hidden(page, "attempt"),
-			"provider": hidden(page, "provider")} {
-			b.WriteString("--" + boundary + "\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n")
+		part := func(name, more, value string) {
+			fmt.Fprintf(&b, "--%s\r\nContent-Disposition: form-data; name=%q%s\r\n\r\n%s\r\n",
+				boundary, name, more, value)
 		}
-		b.WriteString("--" + boundary + "\r\nContent-Disposition: form-data; name=\"image\"; filename=\"a.jpg\"\r\n" +
-			"Content-Type: image/jpeg\r\n\r\n" + file + "\r\n--" + boundary + "--\r\n")
-		return b.String()
+		part("flow", "", flow)
+		part("attempt", "", hidden(page, "attempt"))
+		part("provider", "", hidden(page, "provider"))
+		part("image", "; filename=\"a.jpg\"\r\nContent-Type: image/jpeg", file)
+		return b.String() + "--" + boundary + "--\r\n"
 	}
 	for _, c := range []struct {
 		rule, contentType, file string

@@ -5,7 +5,6 @@ import (
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/hosted/pages"
-	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/weburl"
 )
@@ -23,7 +22,7 @@ func (v *visit) page(status int, view pages.View) *web.Response {
 
 // onlySandbox reports whether nothing that the integration offers is real.
 func (v *visit) onlySandbox() bool {
-	return len(v.offers) > 0 && !slices.ContainsFunc(v.offers, func(m method.Opened) bool { return !m.Of.Sandbox })
+	return len(v.offers) > 0 && !slices.ContainsFunc(v.offers, isBound)
 }
 
 // plain renders a page for a visitor without a good flow token.

@@ -3,7 +3,6 @@ package hosted
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/url"
 
 	"github.com/verge-id/verge/core/host"
@@ -17,8 +16,9 @@ import (
 
 // Return answers GET on the path to which the site of a method sends the browser back (contract 35). It acts,
 // although it is a GET, and only in the browser that left: a link scanner or another browser has no cookie.
-// It answers with a redirect to the flow, so a reload of what is then shown asks nobody again. If the address of
-// the return itself is loaded again, the other side refuses the second use, and the page shows what holds now.
+// It answers with a redirect to the flow, so a reload of what is then shown asks nobody again. If the address
+// of the return itself is loaded again, the other side refuses the second use, and the page shows what holds
+// now.
 func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web.Response {
 	query, err := url.ParseQuery(req.Query)
 	if err != nil || hasTwice(query) || len(query.Get("state")) != handleLength {
@@ -43,13 +43,11 @@ func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web
 		return v.unavailable(err)
 	}
 	m, ok := v.offered(name)
-	switch {
-	case r.Terminal():
+	if r.Terminal() {
 		v.countLate()
-		return v.seeOther(v.url())
-	case s.Attempt != r.Attempts:
-		return v.seeOther(v.url())
-	case !ok:
+	}
+	// Nothing is asked for a return that comes too late, or whose method the operator took away meanwhile.
+	if r.Terminal() || s.Attempt != r.Attempts || !ok {
 		return v.seeOther(v.url())
 	}
 	return v.returned(m, s, r, query)
@@ -67,8 +65,7 @@ func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Reco
 	case errors.Is(err, method.ErrStep): // it is the return of no errand of this method
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
-	v.Log.LogAttrs(v.ctx, slog.LevelWarn, "method failed", slog.String("session", v.session.Text),
-		slog.String("method", m.Name), slog.String("error", err.Error()))
+	v.logFailed(m, err)
 	// A return that is loaded twice at once fails the second time, when the first has decided.
 	if now, err := v.record(); err == nil && (now.Terminal() || now.Attempts != r.Attempts) {
 		return v.seeOther(v.url())

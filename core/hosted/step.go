@@ -1,6 +1,7 @@
 package hosted
 
 import (
+	"errors"
 	"net/url"
 
 	"github.com/verge-id/verge/core/host"
@@ -12,14 +13,16 @@ import (
 )
 
 // A step is what a form carries for its method: a provider token, bound to session, method and attempt. The
-// form of a real method always has one, with a handle that the page's browser alone knows. The sandbox needs
-// none on its first page, unless it is one of several methods.
+// form of a real method always has one, with a handle that only the browser with that page knows. The sandbox
+// needs none on its first page, unless it is one of several methods.
 
 // isBound reports whether what a method proves belongs to one browser.
 func isBound(m method.Opened) bool { return !m.Of.Sandbox }
 
-// stepPage shows the page of a step. text is the step as the browser has it; "" seals one if the form needs it.
-func (v *visit) stepPage(r session.Record, s token.ProviderClaims, text string, n pages.Notice) *web.Response {
+// stepPage shows the page of a step. text is the step as the browser has it. If it is "" and the form needs a
+// step, stepPage seals one.
+func (v *visit) stepPage(r session.Record, s token.ProviderClaims, text string,
+	n pages.Notice) *web.Response {
 	m, ok := v.offered(s.Method)
 	if !ok {
 		return v.page(200, pages.View{Kind: pages.Choose, Methods: v.options("", "")})
@@ -52,6 +55,7 @@ func (v *visit) stepPage(r session.Record, s token.ProviderClaims, text string, 
 	return v.page(200, view)
 }
 
+// newHandle returns the handle of a new step, which is "" where nothing real is proven.
 func (v *visit) newHandle(m method.Opened) (string, error) {
 	if !isBound(m) {
 		return "", nil
@@ -77,11 +81,11 @@ func (v *visit) openStep(text string) (token.ProviderClaims, error) {
 	return s, err
 }
 
-// stepOf returns the step of a form of that attempt.
+// stepOf returns the step of a form of that attempt. The error is one of Sealer.Open's.
 func (v *visit) stepOf(form url.Values, attempt int) (token.ProviderClaims, error) {
 	if text := form.Get(stepParam); text != "" {
 		s, err := v.openStep(text)
-		if err == nil && s.Leave != "" { // it belongs into a cookie, and only the return may use it
+		if err == nil && s.Leave != "" { // it belongs in a cookie, and only the return may use it
 			err = host.ErrNotAuthentic
 		}
 		return s, err
@@ -92,7 +96,7 @@ func (v *visit) stepOf(form url.Values, attempt int) (token.ProviderClaims, erro
 	return token.ProviderClaims{Attempt: attempt}, nil
 }
 
-// goOn answers a step that has not decided: the page of the next one.
+// goOn answers a step that has not decided. It sends the browser to the page of the next step.
 func (v *visit) goOn(s token.ProviderClaims) *web.Response {
 	text, err := v.sealStep(s)
 	if err != nil {
@@ -101,8 +105,8 @@ func (v *visit) goOn(s token.ProviderClaims) *web.Response {
 	return v.seeOther(v.url(stepParam, text))
 }
 
-// endURL is the address of an ended session for a browser that has this step. A browser whose step has
-// completed the session shows it there.
+// endURL is the address of an ended session. It has the browser's step where that may be the one that
+// completed the session (hasProven).
 func (v *visit) endURL(r session.Record, step string) string {
 	if r.Browser == "" || step == "" {
 		return v.url()
@@ -111,19 +115,25 @@ func (v *visit) endURL(r session.Record, step string) string {
 }
 
 // hasProven reports whether this browser is the one that has completed the session: it has the step that did,
-// in its address or as the cookie of an errand.
-func (v *visit) hasProven(r session.Record, step string) bool {
+// in its address or as the cookie of an errand. The only error is host.ErrKeyAwaited.
+func (v *visit) hasProven(r session.Record, step string) (bool, error) {
 	if r.Browser == "" {
-		return true
+		return true, nil
 	}
-	if s, err := v.openStep(step); err == nil && session.Proof(s.Handle) == r.Browser {
-		return true
+	s, err := v.openStep(step)
+	if err == nil && session.Proof(s.Handle) == r.Browser {
+		return true, nil
 	}
 	for handle := range v.errands() {
 		if session.Proof(handle) == r.Browser {
-			s, _, err := v.openErrand(handle)
-			return err == nil && s.Session == v.session.Text
+			s, _, err = v.openErrand(handle)
+			if err == nil && s.Session == v.session.Text {
+				return true, nil
+			}
 		}
 	}
-	return false
+	if errors.Is(err, host.ErrKeyAwaited) {
+		return false, err
+	}
+	return false, nil
 }

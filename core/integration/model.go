@@ -154,11 +154,14 @@ func (i Integration) validateMethods(methods method.Catalog, bad func(format str
 			bad("methods has %q twice", name)
 		case !e.Reaches(i.Level):
 			bad("methods has %q, which proves %s; the integration needs %s", name, e.Level, i.Level)
-		case e.Of.ProvesAge != nil && e.Of.ProvesAge(e.Config, i.Minimum()) != nil:
-			bad("methods has %q: %w", name, e.Of.ProvesAge(e.Config, i.Minimum()))
 		case e.Of.Estimates && i.MinimumAge > i.ChallengeAge:
 			bad("minimum_age is %d and challenge_age is %d; an estimate by %q would let people pass "+
 				"who are too young; raise challenge_age", i.MinimumAge, i.ChallengeAge, name)
+		case e.Of.Oldest != nil:
+			if oldest := e.Of.Oldest(e.Config); oldest > 0 && oldest < i.Minimum() {
+				bad("minimum_age is %d, and %q proves no age above %d; lower minimum_age, or give the method a "+
+					"proof of that age", i.Minimum(), name, oldest)
+			}
 		}
 	}
 	for name, settings := range i.MethodSettings {

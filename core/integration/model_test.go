@@ -2,7 +2,6 @@ package integration
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -176,12 +175,7 @@ func TestValidateMethodsOfAnIntegration(t *testing.T) {
 		}
 		return wrong
 	}
-	wallet.ProvesAge = func(_ method.Config, age int) error {
-		if age > 18 {
-			return errors.New("it proves 18 at most")
-		}
-		return nil
-	}
+	wallet.Oldest = func(method.Config) int { return 18 }
 	camera := testhost.Kind("camera", nil, false)
 	camera.Level, camera.Estimates = "L1", true
 	catalog := testhost.Catalog(testhost.Kind("sandbox", nil, true), wallet, camera)
@@ -202,7 +196,7 @@ func TestValidateMethodsOfAnIntegration(t *testing.T) {
 		}, `"camera", which proves L1; the integration needs L2`},
 		{"an age that the method does not prove", func(i *Integration) {
 			i.Method, i.MinimumAge = "wallet", 21
-		}, "it proves 18 at most"},
+		}, "proves no age above 18"},
 		{"the default age is the smaller of 18 and the challenge age", func(i *Integration) {
 			i.Method, i.ChallengeAge = "wallet", 25
 		}, ""},

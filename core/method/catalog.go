@@ -112,9 +112,9 @@ type Opened struct {
 
 // Begin is Method.Begin.
 func (o Opened) Begin(ctx context.Context, s Session) error {
-	err := o.method.Begin(ctx, s)
+	err := o.method.Begin(o.timed(ctx), s)
 	if err != nil {
-		o.tell(host.MethodUnavailable, reasonOf(err))
+		o.tell(host.MethodUnavailable, ReasonOf(err))
 		return err
 	}
 	o.tell(host.MethodBegun, "")
@@ -129,14 +129,14 @@ func (o Opened) Act(ctx context.Context, s Session, step Step) (Decision, error)
 	if step.Back {
 		o.tell(host.MethodReturned, "")
 	}
-	d, err := o.method.Act(ctx, s, step)
+	d, err := o.method.Act(o.timed(ctx), s, step)
 	var refusal *Refusal
 	switch {
 	case errors.As(err, &refusal):
 		o.tell(host.MethodRefused, refusal.Reason)
 	case errors.Is(err, ErrStep):
 	case err != nil:
-		o.tell(host.MethodFailed, reasonOf(err))
+		o.tell(host.MethodFailed, ReasonOf(err))
 	case d.Leave != nil:
 		o.tell(host.MethodLeft, "")
 	default:
@@ -147,6 +147,14 @@ func (o Opened) Act(ctx context.Context, s Session, step Step) (Decision, error)
 	return d, err
 }
 
+// timed gives a step its time. A sandbox asks nobody.
+func (o Opened) timed(ctx context.Context) context.Context {
+	if o.Of.Sandbox {
+		return ctx
+	}
+	return withTime(ctx)
+}
+
 func (o Opened) tell(event, reason string) {
 	if o.Of.Sandbox {
 		return
@@ -154,8 +162,8 @@ func (o Opened) tell(event, reason string) {
 	o.measure(host.Measurement{Method: o.Name, Event: event, Reason: reason})
 }
 
-// reasonOf returns the constant text that an error has for a metric, or "".
-func reasonOf(err error) string {
+// ReasonOf returns the constant text that an error of a method has for metrics and logs, or "".
+func ReasonOf(err error) string {
 	var refusal *Refusal
 	var fetch *host.FetchError
 	switch {
@@ -185,9 +193,7 @@ func (c Catalog) Open(h Host) (map[string]Opened, error) {
 		measure = func(host.Measurement) {}
 	}
 	for _, e := range c {
-		own := h
-		own.Fetch = fetchFor{h.Fetch, e.Name}
-		m, err := e.Of.Open(e.Config, own)
+		m, err := e.Of.Open(e.Config, h.For(e.Name))
 		if err != nil {
 			return nil, fmt.Errorf("method %s: %w", e.Name, err)
 		}
@@ -196,13 +202,8 @@ func (c Catalog) Open(h Host) (map[string]Opened, error) {
 	return all, nil
 }
 
-// fetchFor is a Fetcher that says for which method it asks.
-type fetchFor struct {
-	host.Fetcher
-	method string
-}
-
-func (f fetchFor) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
-	req.For = f.method
-	return f.Fetcher.Fetch(ctx, req)
+// For returns the host of the method of that name: the edge knows by it where the method's requests may go.
+func (h Host) For(name string) Host {
+	h.Fetch = fetchFor{h.Fetch, name, h.Now}
+	return h
 }

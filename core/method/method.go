@@ -1,12 +1,12 @@
-// Package method is the port of verification methods. A method is a configured way to verify, such as "bankid".
-// Its kind is the protocol that it speaks, such as oidc. Each kind lives in a folder of its own beside this
-// file, and package kinds lists them all.
+// Package method is the port of verification methods. A method is a configured way to verify, such as
+// "bankid". Its kind is the protocol that it speaks, such as oidc. Each kind lives in a folder of its own
+// beside this file, and package kinds lists them all.
 //
 // To add a kind, implement Method, describe it by a Kind, add that to the list, and run methodtest.Run.
 //
-// A method decides and nothing else. The core keeps attempts, expiry, events and tokens. The core also seals a
-// method's state, owns cookies, addresses and pages, and knows the words in six languages. So a method never
-// sees the KV, a cookie or a header. What it answers too late changes nothing.
+// A method decides and nothing else. The core keeps attempts, expiry, events and tokens. The core also seals
+// a method's state, owns cookies, addresses and pages, and knows the words in six languages. So a method
+// never sees the KV, a cookie or a header. What it answers too late changes nothing.
 package method
 
 import (
@@ -43,9 +43,13 @@ type Kind struct {
 	// than the method's own. Nil: an integration has nothing to set.
 	Narrow func(c Config, integration json.RawMessage) problem.List
 
-	// ProvesAge reports why a method cannot prove that somebody has an age, which is an integration's minimum
-	// age. Nil: it can prove any.
-	ProvesAge func(c Config, age int) error
+	// Oldest returns the highest age that a method can prove, so that an integration that needs a higher one is
+	// refused. The Config has passed Check. Nil, or 0: every age.
+	Oldest func(c Config) int
+
+	// Signs returns the algorithm by which each of Config.Keys will sign, by the key's name. So a key of the
+	// wrong type is found before it is needed. The Config has passed Check. Nil: the kind has no keys.
+	Signs func(c Config) map[string]string
 
 	// Open returns the method. Its Config has passed Check. Open asks nobody.
 	Open func(c Config, h Host) (Method, error)
@@ -108,7 +112,7 @@ type Session struct {
 
 // Method carries out one configured method. Its functions may be called concurrently.
 type Method interface {
-	// Begin prepares the first step. The core calls it when a session starts that has no other method, and
+	// Begin prepares the first step. If the session has no other method, the core calls it at the start, and
 	// else when the user chooses this one. An error says that the method is not available now; its text goes
 	// to the log.
 	Begin(ctx context.Context, s Session) error

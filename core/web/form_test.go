@@ -74,20 +74,43 @@ func TestReadFileFormTakesBoundaries(t *testing.T) {
 	}
 }
 
-func TestReadFileFormRejects(t *testing.T) {
+// rejectedForm is a form that is refused.
+type rejectedForm struct{ rule, contentType, body string }
+
+// wantRejected checks that each form is refused, and that the error says where in the body.
+func wantRejected(t *testing.T, forms []rejectedForm) {
+	t.Helper()
+	for _, c := range forms {
+		t.Run(c.rule, func(t *testing.T) {
+			fields, content, err := ReadFileForm(c.contentType, []byte(c.body), "image")
+			var wrong *FormError
+			if !errors.As(err, &wrong) {
+				t.Fatalf("got %q, %q, %v, want a *FormError", fields, content, err)
+			}
+			if fields != nil || content != nil {
+				t.Error("an error comes with values")
+			}
+			if wrong.Offset < 0 || wrong.Offset > len(c.body) {
+				t.Errorf("the offset %d is not in the body of %d bytes", wrong.Offset, len(c.body))
+			}
+		})
+	}
+}
+
+// goodForm is a form that is read.
+func goodForm(t *testing.T) string {
+	t.Helper()
 	good := formBody(fieldPart("flow", "x"), filePart("image", "a.jpg", "picture"))
 	if _, _, err := ReadFileForm(testFormType, []byte(good), "image"); err != nil {
 		t.Fatal(err)
 	}
-	eight := make([]string, 8)
-	for i := range eight {
-		eight[i] = fieldPart(string(rune('a'+i)), "x")
-	}
-	if _, _, err := ReadFileForm(testFormType, []byte(formBody(eight...)), "image"); err != nil {
-		t.Fatalf("eight parts: %v", err)
-	}
-	disposition := func(value string) string { return "Content-Disposition: " + value + "\r\n\r\nx" }
-	for _, c := range []struct{ rule, contentType, body string }{
+	return good
+}
+
+// The Content-Type must be that of a form with a file, with a boundary that browsers would send.
+func TestReadFileFormRejectsTypes(t *testing.T) {
+	good := goodForm(t)
+	wantRejected(t, []rejectedForm{
 		{"another type", "text/plain", good},
 		{"a form without a file", "application/x-www-form-urlencoded", "flow=x"},
 		{"no Content-Type", "", good},
@@ -108,6 +131,13 @@ func TestReadFileFormRejects(t *testing.T) {
 		{"two boundaries", testFormType + "; boundary=x", good},
 		{"another parameter", testFormType + "; charset=utf-8", good},
 		{"another boundary than announced", "multipart/form-data; boundary=x", good},
+	})
+}
+
+// The body is parts between boundaries, and nothing else.
+func TestReadFileFormRejectsBodies(t *testing.T) {
+	good := goodForm(t)
+	wantRejected(t, []rejectedForm{
 		{"an empty body", testFormType, ""},
 		{"no parts", testFormType, "--" + testBoundary + "--\r\n"},
 		{"a preamble", testFormType, "x\r\n" + good},
@@ -124,6 +154,19 @@ func TestReadFileFormRejects(t *testing.T) {
 		{"content that begins with the boundary", testFormType,
 			formBody(fieldPart("a", "--"+testBoundary+"\r\n"+fieldPart("b", "x")))},
 		{"content with a boundary that goes on", testFormType, formBody(fieldPart("a", "\r\n--"+testBoundary+"x"))},
+	})
+}
+
+// The parts are a few fields of text and one file.
+func TestReadFileFormRejectsParts(t *testing.T) {
+	eight := make([]string, 8)
+	for i := range eight {
+		eight[i] = fieldPart(string(rune('a'+i)), "x")
+	}
+	if _, _, err := ReadFileForm(testFormType, []byte(formBody(eight...)), "image"); err != nil {
+		t.Fatalf("eight parts: %v", err)
+	}
+	wantRejected(t, []rejectedForm{
 		{"two files", testFormType, formBody(filePart("image", "a", "1"), filePart("image", "b", "2"))},
 		{"two files, the first empty", testFormType, formBody(filePart("image", "a", ""), filePart("image", "b",
 			"2"))},
@@ -137,6 +180,13 @@ func TestReadFileFormRejects(t *testing.T) {
 		{"a form in the form", testFormType,
 			formBody("Content-Disposition: form-data; name=\"image\"; filename=\"a\"\r\n" +
 				"Content-Type: Multipart/mixed; boundary=y\r\n\r\n--y--")},
+	})
+}
+
+// A part has a Content-Disposition, and a file also a Content-Type.
+func TestReadFileFormRejectsPartHeaders(t *testing.T) {
+	disposition := func(value string) string { return "Content-Disposition: " + value + "\r\n\r\nx" }
+	wantRejected(t, []rejectedForm{
 		{"part headers of 16 KiB", testFormType, formBody(filePart("image", strings.Repeat("n", 16<<10), "x"))},
 		{"part headers of 1 KiB and one byte", testFormType,
 			formBody(filePart("image", strings.Repeat("n", 1025-len(filePart("image", "", ""))+4), "x"))},
@@ -164,21 +214,7 @@ func TestReadFileFormRejects(t *testing.T) {
 		{"another header", testFormType, formBody("X-A: b\r\n" + fieldPart("a", "x"))},
 		{"no header", testFormType, formBody("\r\nx")},
 		{"a type alone", testFormType, formBody("Content-Type: image/jpeg\r\n\r\nx")},
-	} {
-		t.Run(c.rule, func(t *testing.T) {
-			fields, content, err := ReadFileForm(c.contentType, []byte(c.body), "image")
-			var wrong *FormError
-			if !errors.As(err, &wrong) {
-				t.Fatalf("got %q, %q, %v, want a *FormError", fields, content, err)
-			}
-			if fields != nil || content != nil {
-				t.Error("an error comes with values")
-			}
-			if wrong.Offset < 0 || wrong.Offset > len(c.body) {
-				t.Errorf("the offset %d is not in the body of %d bytes", wrong.Offset, len(c.body))
-			}
-		})
-	}
+	})
 }
 
 func TestReadFileFormErrorHidesTheBody(t *testing.T) {

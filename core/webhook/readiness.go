@@ -135,11 +135,18 @@ func Probes(secret string, body []byte, now time.Time) []Probe {
 // for the receiver, which may never have seen them. If the good probe had no answer, the probes that
 // were therefore not sent are not named.
 //
-// If all probes had the same answer, and it is right for none of them, one sentence names them all: the
+// If all probes had the same answer, and it is right for none of them, only the first sentence has advice: the
 // answer says nothing about the receiver's checks.
 func Judge(results []ProbeResult) (ready bool, reasons []string) {
-	if reason, ok := alike(results); ok {
-		return false, []string{reason}
+	if alike(results) {
+		for n, rule := range probeRules {
+			r, _ := worst(results, rule.name, rule.want)
+			reasons = append(reasons, fmt.Sprintf("%s: wanted %s, but %s", rule.name, rule.want, r.describe()))
+			if n == 0 {
+				reasons[0] += ": " + hintAlike
+			}
+		}
+		return false, reasons
 	}
 	var said []string            // the mistakes, in order
 	names := map[string]string{} // of the probes that found each mistake
@@ -175,9 +182,12 @@ func Judge(results []ProbeResult) (ready bool, reasons []string) {
 	return ready, reasons
 }
 
-// alike returns the one sentence for probes that all had the same answer, if it is right for none of them.
-func alike(results []ProbeResult) (reason string, ok bool) {
-	var names []string
+// hintAlike is the advice if all probes had the same wrong answer.
+const hintAlike = "all five had the same answer, so the receiver, or something in front of it, answers before " +
+	"it looks at the signature; check the URL, and let these requests through a login, a firewall or a bot filter"
+
+// alike reports whether all probes had the same answer, and it is right for none of them.
+func alike(results []ProbeResult) bool {
 	var first ProbeResult
 	for n, rule := range probeRules {
 		r, sent := worst(results, rule.name, rule.want)
@@ -185,14 +195,10 @@ func alike(results []ProbeResult) (reason string, ok bool) {
 			first = r
 		}
 		if !sent || r.Unanswered() || r.Status != first.Status || r.satisfies(rule.want) {
-			return "", false
+			return false
 		}
-		names = append(names, rule.name)
 	}
-	return fmt.Sprintf("%s: wanted %s for the first and %s for the others, but each time %s: the receiver, or "+
-		"something in front of it, answers before it looks at the signature; check the URL, and let these "+
-		"requests through a login, a firewall or a bot filter",
-		strings.Join(names, ", "), WantAccepted, WantRefused, first.describe()), true
+	return true
 }
 
 // worst returns the first wrong result of a probe, or its last result if none is wrong. sent says

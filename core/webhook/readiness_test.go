@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -161,11 +162,6 @@ func TestJudgeSaysWhatCameBack(t *testing.T) {
 			}
 		}), "bad_signature, stale_timestamp, differing_timestamp, altered_body: " +
 			"wanted 401, but there was no answer (timeout)"},
-		{"one answer that is right for no probe is said once", all(func(_ string, r *ProbeResult) { r.Status = 403 }),
-			"good, bad_signature, stale_timestamp, differing_timestamp, altered_body: wanted 2xx for the first and " +
-				"401 for the others, but each time the answer was 403: "},
-		{"so is a redirect", all(func(_ string, r *ProbeResult) { r.Status = 308 }),
-			"but each time the answer was a redirect (308), which is never followed: "},
 		{"an answer that the refusals want is no such answer", all(func(_ string, r *ProbeResult) { r.Status = 401 }),
 			"good: wanted 2xx, but the answer was 401"},
 		{"if the good probe had no answer, the others are not missed",
@@ -205,5 +201,24 @@ func TestJudgeSaysWhatCameBack(t *testing.T) {
 	}
 	if ready, reasons := Judge(nil); ready || len(reasons) != 5 {
 		t.Errorf("nothing was sent: %v %q", ready, reasons)
+	}
+}
+
+func TestJudgeGivesOneAdviceForOneAnswer(t *testing.T) {
+	for _, status := range []int{403, 308} {
+		var results []ProbeResult
+		for _, rule := range probeRules {
+			results = append(results, ProbeResult{Name: rule.name, Status: status})
+		}
+		ready, reasons := Judge(results)
+		if ready || len(reasons) != len(probeRules) {
+			t.Fatalf("contract 29: %v, %q: want a reason for each probe", ready, reasons)
+		}
+		for n, reason := range reasons {
+			if !strings.HasPrefix(reason, probeRules[n].name+": wanted "+string(probeRules[n].want)) ||
+				!strings.Contains(reason, strconv.Itoa(status)) || strings.Contains(reason, "all five") != (n == 0) {
+				t.Errorf("contract 29: %q", reason)
+			}
+		}
 	}
 }

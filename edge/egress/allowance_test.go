@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
@@ -209,5 +210,20 @@ func TestTheZeroAllowanceIsNone(t *testing.T) {
 	var refused *host.FetchError
 	if !errors.As(err, &refused) || refused.Reason != host.FetchBlocked {
 		t.Errorf("%v", err)
+	}
+}
+
+// What an operator sets for webhook receivers does not cut the answers that methods read.
+func TestTheLimitsOfWebhooksAreNotThoseOfMethods(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write(make([]byte, methodMaxBody+10))
+	}))
+	defer s.Close()
+	c := New(Config{Dev: true, MaxBody: 100})
+	for method, want := range map[string]int{"": 100, "bankid": methodMaxBody} {
+		resp, err := c.Fetch(t.Context(), host.FetchRequest{Method: "GET", URL: s.URL, For: method})
+		if err != nil || len(resp.Body) != want {
+			t.Errorf("for %q: %d bytes, %v; want %d", method, len(resp.Body), err, want)
+		}
 	}
 }

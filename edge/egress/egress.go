@@ -267,10 +267,19 @@ func or[T comparable](v *T, def T) {
 	}
 }
 
+// The limits of a request for a method. Those of Config are an operator's settings for webhook receivers.
+const (
+	methodTimeout = 10 * time.Second
+	methodMaxBody = 64 << 10
+)
+
 // Fetch does one exchange. Its errors are *host.FetchError. None quotes the URL, whose path or query
 // may hold a receiver's secret.
 func (c *Client) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	limit := c.cfg.Timeout
+	if req.For != "" {
+		limit = methodTimeout
+	}
 	if req.Timeout > 0 {
 		limit = min(limit, req.Timeout)
 	}
@@ -317,7 +326,11 @@ func (c *way) exchange(ctx context.Context, req host.FetchRequest) (host.FetchRe
 		// connection.
 		return host.FetchResponse{}, errors.New("the receiver switched protocols")
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(c.cfg.MaxBody)))
+	maxBody := c.cfg.MaxBody
+	if req.For != "" {
+		maxBody = methodMaxBody
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(maxBody)))
 	if err == nil {
 		// The end of the body may be the receiver's reaction to our close at the deadline: TLS sends a
 		// close notification before the connection closes.

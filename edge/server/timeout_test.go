@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -34,6 +35,25 @@ func TestAdminTimeout(t *testing.T) {
 	}
 	if d := <-left; d < time.Minute || d > time.Hour {
 		t.Errorf("the deadline was %v away", d)
+	}
+}
+
+// The other side of a verification method may take method.StepTime of a request. What is left is for the
+// store and the answer.
+func TestAStepOfAMethodFits(t *testing.T) {
+	left := make(chan time.Duration, 1)
+	base, _ := start(t, Config{Engine: fake{handle: func(ctx context.Context, _ *web.Request) *web.Response {
+		end, _ := ctx.Deadline()
+		left <- time.Until(end)
+		return ok("{}")
+	}}})
+	resp, err := http.Get(base + "/verify")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if d := <-left; d < method.StepTime+2*time.Second {
+		t.Errorf("a request has %s, and the other side may take %s of it", d, method.StepTime)
 	}
 }
 

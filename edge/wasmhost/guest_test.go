@@ -36,7 +36,7 @@ func (c *counter) Read(p []byte) (int, error) {
 }
 
 // The configuration of a guest whose host seals holds no secret of a method in clear. Each guest has secrets
-// that were sealed for it alone.
+// that were sealed for it alone (contract 13, 41).
 func TestTheSecretsOfAGuestAreSealed(t *testing.T) {
 	c := Config{Guest: abi.Config{BaseURL: "https://verge.example", Methods: []abi.Method{
 		{Name: "bankid", Kind: "oidc", Secrets: map[string]string{"client_secret": "canary7"}},

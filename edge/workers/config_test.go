@@ -81,7 +81,7 @@ func TestWranglerConfig(t *testing.T) {
 	unpacked := settings.Unpack(config)
 	methods, wrong := unpacked.Catalog()
 	if wrong != nil || len(methods) == 0 || unpacked.Dev {
-		t.Errorf("%+v, %v", unpacked, wrong)
+		t.Errorf("contract 41: the methods of the configuration: %+v, %v", unpacked, wrong)
 	}
 	named := regexp.MustCompile(`"secret_env": "[A-Z_]+"`)
 	withSecret := named.ReplaceAll(c.Vars["VERGE_SITE"], []byte(`"secret": "9f4c1be07d2a8653"`))

@@ -23,7 +23,7 @@ import (
 )
 
 // A private key signs by the algorithms of its kind, as edge/signing does natively, and golang-jwt accepts
-// the signature. It signs by no other algorithm.
+// the signature (contract 41). It signs by no other algorithm.
 func TestSignatures(t *testing.T) {
 	encode := func(kind string, der []byte, err error) string {
 		if err != nil {

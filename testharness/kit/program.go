@@ -22,3 +22,16 @@ func Program(t testing.TB, names ...string) string {
 	t.Skipf("SKIP: %s is not installed; .ci/install installs it", names[0])
 	return ""
 }
+
+// File is like Program for a file that is no program.
+func File(t testing.TB, path string) string {
+	t.Helper()
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	if os.Getenv("VERGE_REQUIRE_REAL") == "1" {
+		t.Fatalf("%s is not there, and VERGE_REQUIRE_REAL=1 forbids to skip; .ci/install installs it", path)
+	}
+	t.Skipf("SKIP: %s is not there; .ci/install installs it", path)
+	return ""
+}

@@ -51,5 +51,4 @@ func (f Fault) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", f.Type)
 	w.WriteHeader(f.Status)
 	fmt.Fprint(w, f.Body, strings.Repeat(" ", f.Fill))
-	return
 }

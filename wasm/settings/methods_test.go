@@ -10,7 +10,8 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// What an operator configures for a method arrives in a guest, by way of the configuration's JSON.
+// What an operator configures for a method arrives in a guest, by way of the configuration's JSON (contract
+// 41).
 func TestMethodsComeBack(t *testing.T) {
 	full := method.Config{
 		Name: "bankid", Kind: "oidc", Level: "L2", Title: "Bank ID",
@@ -20,7 +21,8 @@ func TestMethodsComeBack(t *testing.T) {
 	}
 	v := reflect.ValueOf(full)
 	for i := range v.NumField() {
-		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != (name == "Dev") { // a new member must be transferred as well
+		// A new member must be transferred as well.
+		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != (name == "Dev") {
 			t.Errorf("the test does not set %s, or sets what is the service's", name)
 		}
 	}

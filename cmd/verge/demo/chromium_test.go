@@ -2,12 +2,15 @@ package demo_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +20,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/verge-id/verge/cmd/verge/demo"
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/kit"
 )
@@ -35,34 +40,67 @@ func command[P, R any](c cdp.Command[P, R], params P) step {
 // walk is a real browser that uses the demo and the whole service. The test moves the service's clock.
 type walk struct {
 	*testharness.Harness
-	t   *testing.T
-	ctx context.Context
-	url string
+	t      *testing.T
+	ctx    context.Context
+	url    string // of the shop
+	others string // of the pretended other sides, which have another origin than shop and service
+	held   *held
 }
+
+// Integrations of the shop, beside those of the sandbox.
+const (
+	bankID   = "77777777-7777-4777-8777-777777777701"
+	cameraID = "77777777-7777-4777-8777-777777777702"
+	anyID    = "77777777-7777-4777-8777-777777777703"
+)
 
 func newWalk(t *testing.T, before ...step) *walk {
 	t.Helper()
+	return newWalkIn(t, nil, before...)
+}
+
+// newWalkIn starts the browser with further flags.
+func newWalkIn(t *testing.T, flags []chromedp.ExecAllocatorOption, before ...step) *walk {
+	t.Helper()
 	chromium := kit.Program(t, "chromium", "chromium-browser", "google-chrome")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	w := &walk{t: t, held: &held{}}
+	listen := func(host string) (net.Listener, string) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l, fmt.Sprintf("http://%s:%d", host, l.Addr().(*net.TCPAddr).Port)
 	}
-	url := "http://" + l.Addr().String()
-	h := testharness.New(t, &testharness.Options{WebhookURL: url + "/webhooks"})
-	site := demo.New(demo.Config{
-		BaseURL: h.BaseURL, DemoURL: url,
-		SecretKey: h.Publisher.SecretKey, WebhookSecret: h.Publisher.L1.WebhookSecret,
-		IntegrationL1: h.Publisher.L1.ID, IntegrationL2: h.Publisher.L2.ID,
-		Now: h.Now,
-	})
-	server := &http.Server{Handler: site}
-	go server.Serve(l)
-	t.Cleanup(func() { site.Close(); server.Close() })
+	serve := func(l net.Listener, site *demo.Site) {
+		server := &http.Server{Handler: w.held.before(site)}
+		go server.Serve(l)
+		t.Cleanup(func() { site.Close(); server.Close() })
+	}
+	shop, url := listen("127.0.0.1")
+	other, others := listen("localhost")
+	secrets := &demo.Secrets{Bank: "the bank's", Camera: "the-camera's"}
+	w.url, w.others = url, others
+	w.Harness = testharness.New(t, &testharness.Options{WebhookURL: url + "/webhooks",
+		Configure: func(c *core.Config) { c.Methods = demo.Methods(others, *secrets) }})
+	w.seedMethods()
+	config := demo.Config{
+		BaseURL: w.BaseURL, DemoURL: url,
+		SecretKey: w.Publisher.SecretKey, WebhookSecret: w.Publisher.L1.WebhookSecret,
+		Offers: []demo.Offer{
+			{IntegrationID: w.Publisher.L1.ID, Title: "Sandbox"}, {IntegrationID: bankID, Title: "Demo Bank ID"},
+			{IntegrationID: cameraID, Title: "Demo camera"}, {IntegrationID: anyID, Title: "Let me choose"},
+		},
+		Now: w.Now,
+	}
+	serve(shop, demo.New(config))
+	config.DemoURL, config.Counterparts = others, secrets
+	serve(other, demo.New(config))
 
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("no-proxy-server", true), chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1"))
+	options = append(options, flags...)
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stop)
 	ctx, end := chromedp.NewContext(allocator)
@@ -70,11 +108,65 @@ func newWalk(t *testing.T, before ...step) *walk {
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("Chromium does not start: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(cancel)
-	w := &walk{Harness: h, t: t, ctx: ctx, url: url}
+	w.ctx = ctx
 	w.do(before...)
 	return w
+}
+
+// seedMethods puts the integrations of the methods into the store.
+func (w *walk) seedMethods() {
+	w.t.Helper()
+	site := integration.Site{Publishers: []integration.Publisher{{ID: w.Publisher.ID, Name: "shop"}}}
+	for _, i := range []integration.SiteIntegration{
+		{ID: bankID, Name: "bank", Level: "L2", ChallengeAge: 18, Method: "bank"},
+		{ID: cameraID, Name: "camera", Level: "L1", ChallengeAge: 25, Method: "camera"},
+		{ID: anyID, Name: "any", Level: "L1", ChallengeAge: 25, Methods: []string{"bank", "camera", "sandbox"}},
+	} {
+		i.Publisher, i.WebhookURL, i.Secret = w.Publisher.ID, w.url+"/webhooks", w.Publisher.L1.WebhookSecret
+		site.Integrations = append(site.Integrations, i)
+	}
+	if err := w.Service.Directory().Put(context.Background(), site, nil); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// held can hold the requests for a path back, so that the page before stays on the screen.
+type held struct {
+	mu   sync.Mutex
+	path string
+	gate chan struct{}
+	came atomic.Bool // a request that is held back
+}
+
+func (h *held) before(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.mu.Lock()
+		gate := h.gate
+		if r.URL.Path != h.path {
+			gate = nil
+		}
+		h.mu.Unlock()
+		if gate != nil {
+			h.came.Store(true)
+			select {
+			case <-gate:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hold holds requests for a path back until release is called.
+func (h *held) hold(path string) (release func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.path, h.gate = path, make(chan struct{})
+	h.came.Store(false)
+	return sync.OnceFunc(func() { close(h.gate) })
 }
 
 func (w *walk) do(steps ...step) {

@@ -5,6 +5,9 @@
 // client.go makes the three calls. shop.go sends a browser to the service and takes it back. inbox.go
 // receives webhooks and checks them with core/webhook. Copy from it.
 //
+// The site also plays the other side of two verification methods, so that these can be tried with nothing
+// installed: an identity provider and an age estimator (pretend.go). Do not copy from that file.
+//
 // It is a demonstration. It keeps everything in memory. Anybody who can reach it sees the inbox, so
 // `verge dev` binds it to the loopback address.
 package demo
@@ -31,8 +34,10 @@ type Config struct {
 
 	SecretKey     string
 	WebhookSecret string
-	IntegrationL1 string // bare UUID
-	IntegrationL2 string // bare UUID; empty: the page offers L1 only
+	Offers        []Offer // at least one; the page preselects the first
+
+	// Counterparts are the secrets of the pretended other sides. Nil: the site plays none.
+	Counterparts *Secrets
 
 	// HTTPClient calls the API. Nil: a client that gives up after 15 seconds and follows no
 	// redirect, so that the secret key goes to no other server.
@@ -43,6 +48,12 @@ type Config struct {
 	Log    *slog.Logger     // nil: discard
 }
 
+// Offer is one way to verify, as a visitor of the shop chooses it.
+type Offer struct {
+	IntegrationID string // bare UUID
+	Title, Text   string
+}
+
 // Site is the whole site. Register Close with http.Server.RegisterOnShutdown. Otherwise an open inbox
 // keeps the server from shutting down.
 type Site struct {
@@ -50,6 +61,7 @@ type Site struct {
 	api      client
 	browsers browsers
 	inbox    *inbox
+	pretend  *pretend // nil: it plays no other side
 	handler  http.Handler
 
 	closed    chan struct{}
@@ -108,6 +120,10 @@ func New(conf Config) *Site {
 			Text:  "The address may be mistyped.",
 		})
 	})
+	if conf.Counterparts != nil {
+		s.pretend = newPretend(s)
+		s.pretend.register(mux)
+	}
 	s.handler = s.guard(http.NewCrossOriginProtection().Handler(mux))
 	return s
 }
@@ -153,8 +169,15 @@ var pages = func() map[string]*template.Template {
 		"short": short,
 	}).ParseFS(files, "templates/layout.html", "templates/delivery.html"))
 	set := map[string]*template.Template{}
+	add := func(name string, parts ...string) {
+		parts = append(parts, "templates/"+name+".html")
+		set[name] = template.Must(template.Must(base.Clone()).ParseFS(files, parts...))
+	}
 	for _, name := range []string{"shop", "result", "session", "inbox", "problem"} {
-		set[name] = template.Must(template.Must(base.Clone()).ParseFS(files, "templates/"+name+".html"))
+		add(name)
+	}
+	for _, name := range []string{"bank", "estimator"} {
+		add(name, "templates/pretend.html") // a layout of their own
 	}
 	return set
 }()

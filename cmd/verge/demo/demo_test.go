@@ -25,6 +25,9 @@ const (
 	l2            = "22222222-2222-4222-8222-222222222222"
 )
 
+var offers = []Offer{{IntegrationID: l1, Title: "Estimate my age", Text: "Level L1"},
+	{IntegrationID: l2, Title: "Check a document", Text: "Level L2"}}
+
 // fakeVerge answers the three calls as the spec says, unless a test wants another answer.
 type fakeVerge struct {
 	*httptest.Server
@@ -130,8 +133,9 @@ func newFixture(t *testing.T) *fixture {
 	demoURL := "http://" + server.Listener.Addr().String()
 	site := New(Config{
 		BaseURL: verge.URL, DemoURL: demoURL,
-		SecretKey: secretKey, WebhookSecret: webhookSecret, IntegrationL1: l1, IntegrationL2: l2,
-		Now: func() time.Time { return testNow },
+		SecretKey: secretKey, WebhookSecret: webhookSecret, Offers: offers,
+		Counterparts: &Secrets{Bank: "bank secret", Camera: "camera-token"},
+		Now:          func() time.Time { return testNow },
 	})
 	server.Config.Handler = site
 	server.Config.RegisterOnShutdown(site.Close)
@@ -218,10 +222,10 @@ func TestStart(t *testing.T) {
 	}{
 		{"spec Start: nothing chosen", url.Values{}, map[string]any{"integration_id": l1}},
 		{"spec Start: L2 is another integration",
-			url.Values{"level": {"L2"}, "language": {""}, "external_user_id": {""}},
+			url.Values{"integration": {l2}, "language": {""}, "external_user_id": {""}},
 			map[string]any{"integration_id": l2}},
 		{"spec Start: language and user go along",
-			url.Values{"level": {"L1"}, "language": {"pt"}, "external_user_id": {"sandbox:init_error"}},
+			url.Values{"integration": {l1}, "language": {"pt"}, "external_user_id": {"sandbox:init_error"}},
 			map[string]any{"integration_id": l1, "language": "pt", "external_user_id": "sandbox:init_error"}},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {

@@ -24,7 +24,8 @@ var languages = []language{
 type shopPage struct {
 	chrome
 	Languages []language
-	HasL2     bool
+	Offers    []Offer
+	Pretend   bool // the site plays other sides of methods
 	Verified  *verified
 	Open      []openAttempt
 }
@@ -39,7 +40,8 @@ func (s *Site) shop(w http.ResponseWriter, r *http.Request) {
 	page := shopPage{
 		chrome:    chrome{Title: "Oak & Ember", Active: "shop"},
 		Languages: languages,
-		HasL2:     s.conf.IntegrationL2 != "",
+		Offers:    s.conf.Offers,
+		Pretend:   s.pretend != nil,
 		Verified:  b.verified,
 	}
 	for id, a := range b.attempts {
@@ -47,6 +49,16 @@ func (s *Site) shop(w http.ResponseWriter, r *http.Request) {
 	}
 	slices.SortFunc(page.Open, func(a, b openAttempt) int { return strings.Compare(b.ExpiresAt, a.ExpiresAt) })
 	s.render(w, http.StatusOK, "shop", page)
+}
+
+// offer returns the offer of that integration. "" is the first one.
+func (s *Site) offer(integration string) (Offer, bool) {
+	for _, o := range s.conf.Offers {
+		if o.IntegrationID == integration || integration == "" {
+			return o, true
+		}
+	}
+	return Offer{}, false
 }
 
 // start creates a session and sends the browser to it.
@@ -59,14 +71,19 @@ func (s *Site) start(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
+	offer, ok := s.offer(r.PostForm.Get("integration"))
+	if !ok {
+		s.problem(w, http.StatusBadRequest, problem{
+			Title: "The shop does not offer that",
+			Text:  "Go back to the shop and choose how your age should be checked.",
+		})
+		return
+	}
 	req := startRequest{
-		IntegrationID: s.conf.IntegrationL1,
+		IntegrationID: offer.IntegrationID,
 		CallbackURL:   s.conf.DemoURL + "/callback",
 		State:         s.random(32),
 		Language:      r.PostForm.Get("language"),
-	}
-	if r.PostForm.Get("level") == "L2" && s.conf.IntegrationL2 != "" {
-		req.IntegrationID = s.conf.IntegrationL2
 	}
 	if user := r.PostForm.Get("external_user_id"); user != "" {
 		req.ExternalUserID = &user
@@ -153,6 +170,7 @@ func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 type resultPage struct {
 	chrome
 	Facts     facts
+	Way       string // what the visitor had chosen
 	StartedAt string
 }
 
@@ -162,9 +180,11 @@ func (s *Site) result(w http.ResponseWriter, r *http.Request) {
 		seeOther(w, "/")
 		return
 	}
+	chosen, _ := s.offer(v.Facts.IntegrationID)
 	s.render(w, http.StatusOK, "result", resultPage{
 		chrome:    chrome{Title: "Age verified", Active: "shop"},
 		Facts:     v.Facts,
+		Way:       chosen.Title,
 		StartedAt: v.StartedAt.UTC().Format(timeLayout),
 	})
 }

@@ -57,6 +57,7 @@ type notice struct{ heading, text string }
 // option is one method to choose. why says why it cannot be chosen now, or is "".
 type option struct {
 	form
+	icon string
 	text string
 	why  string
 }
@@ -152,7 +153,10 @@ func compose(v View, lang string, t texts) (page, error) {
 	if slices.Contains(restartable, v.Kind) && v.RetryURL == "" && !v.Confirmed {
 		p.next = t("restart")
 	}
-	if v.RetryURL != "" || v.Reload {
+	switch {
+	case v.Kind == Leaving && v.RetryURL != "": // nothing has failed, and there is one thing to do
+		p.another = link{t("leaving.back"), v.RetryURL}
+	case v.RetryURL != "" || v.Reload:
 		p.retry = link{t("retry"), v.RetryURL}
 	}
 	if v.AnotherURL != "" {
@@ -196,6 +200,9 @@ func composeMethod(p *page, v View, t texts) error {
 		if p.camera, err = composeCamera(v, t); err != nil {
 			return err
 		}
+		if n := v.Notice; n.AttemptFailed || n.BadFile || n.Trouble { // who has tried knows what happens, and looks for the camera
+			p.steps = nil
+		}
 	}
 	if v.Sandbox && len(v.Choices) > 0 {
 		p.formsH = t("sandbox.choose")
@@ -217,6 +224,17 @@ func title(given, words string, t texts) string {
 	return t("title.other")
 }
 
+// methodIcon is what stands for a kind of method.
+func methodIcon(words string) string {
+	switch words {
+	case "oidc":
+		return "person"
+	case "estimator":
+		return "face"
+	}
+	return "shield"
+}
+
 func withTitle(text, title string) string { return strings.ReplaceAll(text, "{title}", title) }
 
 func composeOptions(p *page, v View, t texts) error {
@@ -226,6 +244,7 @@ func composeOptions(p *page, v View, t texts) error {
 	for _, m := range v.Methods {
 		o := option{form: form{action: v.Action, method: m.Name, label: title(m.Title, m.Words, t),
 			fields: []Field{{"flow", v.Flow}, {"method", m.Name}}}}
+		o.icon = methodIcon(m.Words)
 		if slices.Contains(named, m.Words) {
 			o.text = t("option." + m.Words)
 		}
@@ -257,6 +276,9 @@ func composeForms(p *page, v View, t texts) error {
 		label := c.Label
 		if label == "" && slices.Contains(knownOutcomes, c.Outcome) {
 			label = t("choice." + c.Outcome)
+			if c.Outcome == "begin" && v.Words == "oidc" { // the browser leaves, so the button says where to
+				label = withTitle(t("choice.begin.oidc"), title(v.Title, v.Words, t))
+			}
 		} else if label == "" {
 			label = t("choice.continue")
 		}

@@ -58,6 +58,10 @@ func views() map[string]View {
 			v.Kind, v.Level, v.Choices = Method, level, []Choice{{Outcome: "begin"}, {Outcome: "cancel"}}
 		})
 	}
+	add("method that leaves", func(v *View) {
+		v.Kind, v.Words, v.Title, v.MinimumAge = Method, "oidc", "BankID", 18
+		v.Choices = []Choice{{Outcome: "begin"}}
+	})
 	add("method, labels", func(v *View) {
 		v.Kind, v.Choices = Method, []Choice{{Outcome: "wallet", Label: "Wallet"}, {Outcome: "new"}}
 	})
@@ -628,5 +632,50 @@ func TestALongHostNameIsShortened(t *testing.T) {
 				t.Errorf("%s is shown as %q with the title %q, want %q", host, got, attr(name, "title"), want)
 			}
 		}
+	}
+}
+
+func TestAMethodThatLeavesSaysWhereTo(t *testing.T) {
+	for lang, want := range map[string]string{"en": "Go to BankID", "de": "Weiter zu BankID"} {
+		v := views()["method that leaves"]
+		v.Lang = lang
+		doc, _ := render(t, v)
+		buttons := find(doc, "button")
+		if len(buttons) != 1 || textOf(buttons[0]) != want {
+			t.Errorf("%s: the page has %d buttons, the first should say %q", lang, len(buttons), want)
+		}
+	}
+}
+
+// One who is on the way to another site has one thing to do, and a quiet way back.
+func TestLeavingHasOneButton(t *testing.T) {
+	v := views()["leaving, retry"]
+	doc, raw := render(t, v)
+	var buttons, back int
+	for _, a := range find(doc, "a") {
+		if attr(a, "class") == "button" {
+			buttons++
+		}
+		if attr(a, "href") == v.RetryURL && textOf(a) == "Go back" {
+			back++
+		}
+	}
+	if buttons != 1 || back != 1 {
+		t.Errorf("the page has %d links like buttons and %d back: %s", buttons, back, raw)
+	}
+}
+
+func TestTheCameraPageIsShortAfterATry(t *testing.T) {
+	for _, n := range []Notice{{AttemptFailed: true, AttemptsLeft: 2}, {BadFile: true}, {Trouble: true}} {
+		v := views()["camera"]
+		v.Notice = n
+		doc, _ := render(t, v)
+		if steps := find(doc, "ol"); len(steps) != 0 {
+			t.Errorf("%+v: the page says again what happens", n)
+		}
+	}
+	doc, _ := render(t, views()["camera"])
+	if len(find(doc, "ol")) != 1 {
+		t.Error("the first page does not say what happens")
 	}
 }

@@ -57,6 +57,7 @@ var Kind = method.Kind{
 		_, wrong = narrow(s.limits, integration)
 		return wrong
 	},
+	Signs: func(method.Config) map[string]string { return map[string]string{keyName: yotiAlgorithm} },
 	Open: func(c method.Config, h method.Host) (method.Method, error) {
 		s, wrong := parse(c)
 		if err := wrong.Err(); err != nil {
@@ -112,18 +113,27 @@ func (e *estimator) Act(ctx context.Context, s method.Session, step method.Step)
 	return decide(estimate, limits, float64(s.ChallengeAge)), nil
 }
 
-// ask sends the picture, once.
+// ask has an age estimated.
 func (e *estimator) ask(ctx context.Context, picture []byte) (estimate, error) {
-	req, err := e.settings.profile.request(ctx, e.settings, e.host, picture)
+	resp, err := e.send(ctx, picture)
 	if err != nil {
 		return estimate{}, err
+	}
+	return e.settings.profile.understand(resp)
+}
+
+// send sends the picture, once.
+func (e *estimator) send(ctx context.Context, picture []byte) (host.FetchResponse, error) {
+	req, err := e.settings.profile.request(ctx, e.settings, e.host, picture)
+	if err != nil {
+		return host.FetchResponse{}, err
 	}
 	req.Method, req.Timeout = "POST", timeout
 	resp, err := e.host.Fetch.Fetch(ctx, req)
 	if err != nil {
-		return estimate{}, withoutAddress(err)
+		return host.FetchResponse{}, withoutAddress(err)
 	}
-	return e.settings.profile.understand(resp)
+	return resp, nil
 }
 
 // withoutAddress drops the cause of a failed fetch, whose text may have the address with the nonce in it. The

@@ -53,7 +53,7 @@ var yoti = profile{
 		}
 		endpoint := yotiEndpoint + "?nonce=" + nonce + "&timestamp=" + strconv.FormatInt(at, 10)
 		body := yotiBody(picture)
-		signature, err := h.Sign(ctx, s.key, "RS256", yotiMessage(endpoint, body))
+		signature, err := h.Sign(ctx, s.key, yotiAlgorithm, yotiMessage(endpoint, body))
 		if err != nil {
 			return host.FetchRequest{}, fmt.Errorf("signing the request: %w", err)
 		}
@@ -96,7 +96,10 @@ var yoti = profile{
 	},
 }
 
-const yotiEndpoint = "/age-antispoofing"
+const (
+	yotiEndpoint  = "/age-antispoofing"
+	yotiAlgorithm = "RS256"
+)
 
 // yotiDoubts are the errors that say something about the picture. All others are about the request.
 var yotiDoubts = map[string]method.Reason{

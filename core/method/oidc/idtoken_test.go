@@ -111,114 +111,178 @@ func TestClaimsOfTheIDToken(t *testing.T) {
 	}
 }
 
-// TestSignatureOfTheIDToken has the rows of tokens that the provider has not signed so.
-func TestSignatureOfTheIDToken(t *testing.T) {
+// forger changes the tokens of a provider on their way. It has the provider's keys.
+type forger struct {
+	*walk
+	esID, rsID   string
+	esKey, rsKey crypto.Signer
+}
+
+func newForger(t *testing.T) *forger {
+	t.Helper()
 	w := newWalk(t, oidctest.Config{Clients: []oidctest.Client{{ID: clientID, Secret: secret},
 		{ID: "other", Secret: secret, Algorithm: "RS256"}}}, nil)
-	esID, esKey := w.provider.Key("ES256")
-	rsID, rsKey := w.provider.Key("RS256")
+	f := &forger{walk: w}
+	f.esID, f.esKey = w.provider.Key("ES256")
+	f.rsID, f.rsKey = w.provider.Key("RS256")
+	return f
+}
+
+func payloadOf(token string) string { return strings.Split(token, ".")[1] }
+
+func (f *forger) signed(m jwt.SigningMethod, key any, signed string) string {
+	signature, err := m.Sign(signed, key)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return signed + "." + raw64(signature)
+}
+
+// es is a header of the provider's ES256 key, with further members.
+func (f *forger) es(extra string) string {
+	return `{"alg":"ES256","kid":"` + f.esID + `"` + extra + `}`
+}
+
+// header signs the same claims under another header.
+func (f *forger) header(header string, m jwt.SigningMethod, key any) func(token string) string {
+	return func(token string) string {
+		return f.signed(m, key, raw64([]byte(header))+"."+payloadOf(token))
+	}
+}
+
+// claims signs other claims by the provider's key.
+func (f *forger) claims(body func(payload []byte) string) func(token string) string {
+	return func(token string) string {
+		raw, err := base64.RawURLEncoding.DecodeString(payloadOf(token))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		return f.signed(jwt.SigningMethodES256, f.esKey, raw64([]byte(f.es("")))+"."+raw64([]byte(body(raw))))
+	}
+}
+
+// hs256 replaces the signature by a MAC, which an attacker makes if the key is public.
+func (f *forger) hs256(key []byte) func(token string) string {
+	return func(token string) string {
+		signed := raw64([]byte(`{"alg":"HS256","kid":"`+f.esID+`"}`)) + "." + payloadOf(token)
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(signed))
+		return signed + "." + raw64(mac.Sum(nil))
+	}
+}
+
+// forgery is a change of the provider's token, and why the token is then refused.
+type forgery struct {
+	rule   string
+	change func(token string) string
+	reason string // "": it is accepted
+}
+
+// check walks a login with each forgery.
+func (f *forger) check(t *testing.T, cases []forgery) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.rule, func(t *testing.T) {
+			f.t = t
+			f.provider.Rewrite(c.change)
+			d, err := f.login()
+			if c.reason == "" {
+				wantVerdict(t, c.rule, d, err, method.Approved)
+			} else {
+				wantRefusal(t, c.rule, d, err, c.reason)
+			}
+		})
+	}
+}
+
+// TestAlgorithmOfTheIDToken: the algorithm is one that the named key is for.
+func TestAlgorithmOfTheIDToken(t *testing.T) {
+	f := newForger(t)
+	set, err := json.Marshal(f.provider.KeySet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	point, err := f.esKey.Public().(*ecdsa.PublicKey).Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.check(t, []forgery{
+		{"alg none without a signature", func(token string) string {
+			return raw64([]byte(`{"alg":"none"}`)) + "." + payloadOf(token) + "."
+		}, "jwt_form"},
+		{"alg none with a signature", func(token string) string {
+			return raw64([]byte(`{"alg":"none"}`)) + "." + payloadOf(token) + ".AA"
+		}, "jwt_alg"},
+		{"alg None", func(token string) string {
+			return raw64([]byte(`{"alg":"None"}`)) + "." + payloadOf(token) + ".AA"
+		}, "jwt_alg"},
+		{"HS256 with the public key", f.hs256(point), "jwt_alg"},
+		{"HS256 with the key set", f.hs256(set), "jwt_alg"},
+		{"HS256 with the client secret", f.hs256([]byte(secret)), "jwt_alg"},
+		{"ES384", f.header(`{"alg":"ES384","kid":"`+f.esID+`"}`, jwt.SigningMethodES256, f.esKey), "jwt_alg"},
+		{"no alg", f.header(`{"kid":"`+f.esID+`"}`, jwt.SigningMethodES256, f.esKey), "jwt_alg"},
+		{"alg that is a list", f.header(`{"alg":["ES256"]}`, jwt.SigningMethodES256, f.esKey), "jwt_alg"},
+		{"RS256 under the id of an EC key",
+			f.header(`{"alg":"RS256","kid":"`+f.esID+`"}`, jwt.SigningMethodRS256, f.rsKey),
+			"jwt_no_key"},
+		{"ES256 under the id of an RSA key",
+			f.header(`{"alg":"ES256","kid":"`+f.rsID+`"}`, jwt.SigningMethodES256, f.esKey),
+			"jwt_no_key"},
+		{"PS256 by a key that is for RS256",
+			f.header(`{"alg":"PS256","kid":"`+f.rsID+`"}`, jwt.SigningMethodPS256, f.rsKey),
+			"jwt_no_key"},
+		{"RS256 by a key that is for RS256",
+			f.header(`{"alg":"RS256","kid":"`+f.rsID+`"}`, jwt.SigningMethodRS256, f.rsKey), ""},
+	})
+}
+
+// TestKeyOfTheIDToken: a key comes from the provider's set, and never from the token.
+func TestKeyOfTheIDToken(t *testing.T) {
+	f := newForger(t)
 	foreign, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreignPoint, err := foreign.PublicKey.Bytes()
+	point, err := foreign.PublicKey.Bytes()
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload := func(token string) string { return strings.Split(token, ".")[1] }
-	sign := func(m jwt.SigningMethod, key any, signed string) string {
-		signature, err := m.Sign(signed, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return signed + "." + raw64(signature)
-	}
-	// forge signs the same claims under another header.
-	forge := func(header string, m jwt.SigningMethod, key any) func(string) string {
-		return func(token string) string {
-			return sign(m, key, raw64([]byte(header))+"."+payload(token))
-		}
-	}
-	es := func(extra string) string { return `{"alg":"ES256","kid":"` + esID + `"` + extra + `}` }
-	claims := func(body func(payload []byte) string) func(string) string {
-		return func(token string) string {
-			raw, err := base64.RawURLEncoding.DecodeString(payload(token))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return sign(jwt.SigningMethodES256, esKey, raw64([]byte(es("")))+"."+raw64([]byte(body(raw))))
-		}
-	}
-	public, err := json.Marshal(w.provider.KeySet())
-	if err != nil {
-		t.Fatal(err)
-	}
-	point, err := esKey.Public().(*ecdsa.PublicKey).Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	hs256 := func(key []byte) func(string) string {
-		return func(token string) string {
-			signed := raw64([]byte(`{"alg":"HS256","kid":"`+esID+`"}`)) + "." + payload(token)
-			mac := hmac.New(sha256.New, key)
-			mac.Write([]byte(signed))
-			return signed + "." + raw64(mac.Sum(nil))
-		}
-	}
-	for _, c := range []struct {
-		rule   string
-		change func(token string) string
-		reason string // "": it is accepted
-	}{
-		{"alg none without a signature", func(token string) string {
-			return raw64([]byte(`{"alg":"none"}`)) + "." + payload(token) + "."
-		}, "jwt_form"},
-		{"alg none with a signature", func(token string) string {
-			return raw64([]byte(`{"alg":"none"}`)) + "." + payload(token) + ".AA"
-		}, "jwt_alg"},
-		{"alg None", func(token string) string {
-			return raw64([]byte(`{"alg":"None"}`)) + "." + payload(token) + ".AA"
-		}, "jwt_alg"},
-		{"HS256 with the public key", hs256(point), "jwt_alg"},
-		{"HS256 with the key set", hs256(public), "jwt_alg"},
-		{"HS256 with the client secret", hs256([]byte(secret)), "jwt_alg"},
-		{"ES384", forge(`{"alg":"ES384","kid":"`+esID+`"}`, jwt.SigningMethodES256, esKey), "jwt_alg"},
-		{"no alg", forge(`{"kid":"`+esID+`"}`, jwt.SigningMethodES256, esKey), "jwt_alg"},
-		{"alg that is a list", forge(`{"alg":["ES256"]}`, jwt.SigningMethodES256, esKey), "jwt_alg"},
-		{"RS256 under the id of an EC key",
-			forge(`{"alg":"RS256","kid":"`+esID+`"}`, jwt.SigningMethodRS256, rsKey),
-			"jwt_no_key"},
-		{"ES256 under the id of an RSA key",
-			forge(`{"alg":"ES256","kid":"`+rsID+`"}`, jwt.SigningMethodES256, esKey),
-			"jwt_no_key"},
-		{"PS256 by a key that is for RS256",
-			forge(`{"alg":"PS256","kid":"`+rsID+`"}`, jwt.SigningMethodPS256, rsKey),
-			"jwt_no_key"},
-		{"RS256 by a key that is for RS256",
-			forge(`{"alg":"RS256","kid":"`+rsID+`"}`, jwt.SigningMethodRS256, rsKey), ""},
-		{"a foreign key", forge(es(""), jwt.SigningMethodES256, foreign), "jwt_signature"},
-		{"jwk in the header", forge(es(`,"jwk":{"kty":"EC","crv":"P-256","x":"`+raw64(foreignPoint[1:33])+
-			`","y":"`+raw64(foreignPoint[33:])+`"}`), jwt.SigningMethodES256, foreign), "jwt_signature"},
+	f.check(t, []forgery{
+		{"a foreign key", f.header(f.es(""), jwt.SigningMethodES256, foreign), "jwt_signature"},
+		{"jwk in the header", f.header(f.es(`,"jwk":{"kty":"EC","crv":"P-256","x":"`+raw64(point[1:33])+
+			`","y":"`+raw64(point[33:])+`"}`), jwt.SigningMethodES256, foreign), "jwt_signature"},
 		{"jku and x5u in the header",
-			forge(es(`,"jku":"https://attacker.example/keys","x5u":"https://attacker.example/c"`),
+			f.header(f.es(`,"jku":"https://attacker.example/keys","x5u":"https://attacker.example/c"`),
 				jwt.SigningMethodES256, foreign), "jwt_signature"},
-		{"jku in the header of a good token", forge(es(`,"jku":"https://attacker.example/keys"`),
-			jwt.SigningMethodES256, esKey), ""},
-		{"a member of the header twice", forge(es(`,"alg":"ES256"`), jwt.SigningMethodES256, esKey), "jwt_header"},
-		{"a header that is a list", forge(`[]`, jwt.SigningMethodES256, esKey), "jwt_header"},
+		{"jku in the header of a good token", f.header(f.es(`,"jku":"https://attacker.example/keys"`),
+			jwt.SigningMethodES256, f.esKey), ""},
+	})
+}
 
-		{"a claim twice", claims(func(p []byte) string {
+// TestJSONOfTheIDToken: header and claims are one object each, with no member twice.
+func TestJSONOfTheIDToken(t *testing.T) {
+	f := newForger(t)
+	f.check(t, []forgery{
+		{"a member of the header twice", f.header(f.es(`,"alg":"ES256"`), jwt.SigningMethodES256, f.esKey),
+			"jwt_header"},
+		{"a header that is a list", f.header(`[]`, jwt.SigningMethodES256, f.esKey), "jwt_header"},
+		{"a claim twice", f.claims(func(p []byte) string {
 			return strings.Replace(string(p), "{", `{"is_over_18":false,`, 1)
-		}),
-			"jwt_claims"},
-		{"a claim twice by an escape", claims(func(p []byte) string {
+		}), "jwt_claims"},
+		{"a claim twice by an escape", f.claims(func(p []byte) string {
 			return strings.Replace(string(p), "{", `{"is_over_1\u0038":false,`, 1)
 		}), "jwt_claims"},
-		{"claims that are null", claims(func([]byte) string { return "null" }), "jwt_claims"},
-		{"claims that are a list", claims(func([]byte) string { return "[]" }), "jwt_claims"},
-		{"claims with data behind them", claims(func(p []byte) string { return string(p) + "{}" }), "jwt_claims"},
-		{"the same claims with white space", claims(func(p []byte) string { return " " + string(p) + "\n" }), ""},
+		{"claims that are null", f.claims(func([]byte) string { return "null" }), "jwt_claims"},
+		{"claims that are a list", f.claims(func([]byte) string { return "[]" }), "jwt_claims"},
+		{"claims with data behind them", f.claims(func(p []byte) string { return string(p) + "{}" }), "jwt_claims"},
+		{"the same claims with white space", f.claims(func(p []byte) string { return " " + string(p) + "\n" }), ""},
+	})
+}
 
+// TestFormOfTheIDToken: a token is three parts in strict base64url.
+func TestFormOfTheIDToken(t *testing.T) {
+	f := newForger(t)
+	f.check(t, []forgery{
 		{"five parts", func(token string) string { return token + ".AA.AA" }, "jwt_form"},
 		{"two parts", func(token string) string { return token[:strings.LastIndexByte(token, '.')] }, "jwt_form"},
 		{"JSON serialisation", func(token string) string {
@@ -234,13 +298,20 @@ func TestSignatureOfTheIDToken(t *testing.T) {
 			return token[:len(token)-1] + digits[last|1:last|1+1]
 		}, "jwt_form"},
 		{"a space in front", func(token string) string { return " " + token }, "jwt_form"},
+	})
+}
+
+// TestSignatureOfTheIDToken: the signature is one of exactly these bytes, in the form that JWS has.
+func TestSignatureOfTheIDToken(t *testing.T) {
+	f := newForger(t)
+	f.check(t, []forgery{
 		{"no signature", func(token string) string { return token[:strings.LastIndexByte(token, '.')+1] },
 			"jwt_form"},
 		{"a signature cut by a byte", func(token string) string { return token[:len(token)-2] }, "jwt_signature"},
 		{"a DER signature", func(token string) string {
 			signed := token[:strings.LastIndexByte(token, '.')]
 			sum := sha256.Sum256([]byte(signed))
-			der, err := esKey.Sign(rand.Reader, sum[:], crypto.SHA256)
+			der, err := f.esKey.Sign(rand.Reader, sum[:], crypto.SHA256)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,18 +324,7 @@ func TestSignatureOfTheIDToken(t *testing.T) {
 			p := strings.Split(token, ".")
 			return p[0] + "." + raw64([]byte(`{"is_over_18":true}`)) + "." + p[2]
 		}, "jwt_signature"},
-	} {
-		t.Run(c.rule, func(t *testing.T) {
-			w.t = t
-			w.provider.Rewrite(c.change)
-			d, err := w.login()
-			if c.reason == "" {
-				wantVerdict(t, c.rule, d, err, method.Approved)
-			} else {
-				wantRefusal(t, c.rule, d, err, c.reason)
-			}
-		})
-	}
+	})
 }
 
 // TestKeySets has the rows of keys that must not check a signature. The token is good; the set decides.

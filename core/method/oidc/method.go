@@ -46,19 +46,16 @@ var Kind = method.Kind{
 		_, wrong = readSettings(c)
 		return wrong
 	},
-	Narrow:    narrow,
-	ProvesAge: provesAge,
-	Open:      open,
-}
-
-// provesAge reports whether a claim proves that age. What else is wrong with a configuration is for Check.
-func provesAge(c method.Config, age int) error {
-	s, wrong := readSettings(c)
-	if len(wrong) > 0 {
-		return nil
-	}
-	_, err := s.proofFor(age)
-	return err
+	Narrow: narrow,
+	Oldest: func(c method.Config) int {
+		s, _ := readSettings(c)
+		return s.oldest()
+	},
+	Signs: func(c method.Config) map[string]string {
+		s, _ := readSettings(c)
+		return map[string]string{keyName: s.keyAlg}
+	},
+	Open: open,
 }
 
 // client is one configured method.

@@ -12,64 +12,30 @@ import (
 	"github.com/verge-id/verge/core/method"
 )
 
-// Report is what Probe found out about a provider.
-type Report struct {
-	Issuer        string
-	Authorization string // the addresses
-	Token         string
-	Userinfo      string // "" if there is none
-	Pushed        string // "" if the provider takes no pushed requests
-	ReturnsIssuer bool   // the returns carry iss
-
-	Keys []ProbedKey // that can check a token; others of the key set are left out
-
-	Algorithms []string // that the provider says it signs ID tokens with
-	ClientAuth string   // how this method authenticates
-
-	Findings []Finding
-}
-
-// ProbedKey is one key of the provider.
-type ProbedKey struct {
-	ID         string
-	Algorithms []string
-}
-
-// Finding is one thing that an operator should know.
-type Finding struct {
-	Good bool
-	Text string // plain English: what was found, and what to do
-}
-
-func (r *Report) good(format string, args ...any) {
-	r.Findings = append(r.Findings, Finding{true, fmt.Sprintf(format, args...)})
-}
-
-func (r *Report) bad(format string, args ...any) {
-	r.Findings = append(r.Findings, Finding{false, fmt.Sprintf(format, args...)})
-}
-
 // Probe asks the provider of a configured method what it offers, and looks whether it knows the client and
 // the return address. No user takes part. An error says that the method cannot work now.
-func Probe(ctx context.Context, config method.Config, h method.Host, returnURL string) (Report, error) {
+func Probe(ctx context.Context, config method.Config, h method.Host, returnURL string) (method.Report, error) {
+	var r method.Report
 	opened, err := open(config, h)
-	if err != nil {
-		return Report{}, err
-	}
-	c := opened.(*client)
-	r := Report{Issuer: c.issuer, ClientAuth: c.auth}
-	meta, err := c.discover(ctx)
 	if err != nil {
 		return r, err
 	}
-	r.Authorization, r.Token, r.Userinfo, r.Pushed = meta.authorization, meta.token, meta.userinfo, meta.par
-	r.ReturnsIssuer, r.Algorithms = meta.announcesIssuer, meta.algorithms
+	c := opened.(*client)
+	r.Fact("issuer", c.issuer)
+	r.Fact("return address", returnURL)
+	r.Fact("client authentication", c.auth)
+	r.Fact("proves", c.provable())
+	meta, err := c.discover(ctx)
+	if err != nil {
+		return r, c.explained(err)
+	}
+	meta.report(&r)
 	keys, err := c.providerKeys(ctx, meta).fetch()
 	if err != nil {
 		return r, err
 	}
 	for _, k := range keys {
-		r.Keys = append(r.Keys, ProbedKey{k.id, k.verify})
+		r.Fact("key", fmt.Sprintf("%q for %s", k.id, strings.Join(k.verify, ", ")))
 	}
 	if len(keys) == 0 {
 		return r, errors.New("oidc: the provider's key set has no key that this release can use; " +
@@ -88,48 +54,100 @@ func Probe(ctx context.Context, config method.Config, h method.Host, returnURL s
 	return r, nil
 }
 
+// report says what the provider says of itself.
+func (m metadata) report(r *method.Report) {
+	r.Fact("authorization endpoint", m.authorization)
+	r.Fact("token endpoint", m.token)
+	r.Fact("userinfo endpoint", m.userinfo)
+	switch {
+	case m.par == "":
+		r.Fact("pushed requests", "not taken")
+	case m.requiresPAR:
+		r.Fact("pushed requests", m.par+", required")
+	default:
+		r.Fact("pushed requests", m.par)
+	}
+	returns := "not announced"
+	if m.announcesIssuer {
+		returns = "yes"
+	}
+	r.Fact("iss with returns", returns)
+	r.Fact("signs ID tokens by", strings.Join(m.algorithms, ", "))
+}
+
+// provable says which ages the method's proofs can prove.
+func (c *client) provable() string {
+	var ages []int
+	for _, p := range c.proofs {
+		if p.birthdate {
+			return "every age, by a date of birth where no other claim is enough"
+		}
+		ages = append(ages, p.age)
+	}
+	slices.Sort(ages)
+	return "ages " + strings.Trim(strings.ReplaceAll(fmt.Sprint(slices.Compact(ages)), " ", ", "), "[]")
+}
+
+// explained says of a refused discovery document what an operator can do about it.
+func (c *client) explained(err error) error {
+	var refusal *method.Refusal
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	where := strings.TrimSuffix(c.issuer, "/") + "/.well-known/openid-configuration"
+	switch refusal.Reason {
+	case otherIssuer:
+		return fmt.Errorf("%w; set issuer exactly as the member issuer of %s spells it", err, where)
+	case badStatus, badJSON, tooLarge:
+		return fmt.Errorf("%w; look whether %s is the provider's discovery document, and correct issuer", err, where)
+	case badDiscovery:
+		return fmt.Errorf("%w; only whoever runs the provider can mend that", err)
+	}
+	return err
+}
+
 // probeOffers compares what the provider says that it offers with what the method needs.
-func (c *client) probeOffers(r *Report, meta metadata, keys keySet) {
+func (c *client) probeOffers(r *method.Report, meta metadata, keys keySet) {
 	// Without the member, client_secret_basic is what a provider offers (OpenID Connect Discovery, 3).
 	offered := meta.clientAuth
 	if len(offered) == 0 {
 		offered = []string{authBasic}
 	}
 	if slices.Contains(offered, c.auth) {
-		r.good("the provider offers %s", c.auth)
+		r.Good("the provider offers %s", c.auth)
 	} else {
-		r.bad("the provider does not offer %s, which this method uses; it offers %s: set client_auth",
+		r.Bad("the provider does not offer %s, which this method uses; it offers %s: set client_auth",
 			c.auth, strings.Join(offered, ", "))
 	}
 	usable := slices.ContainsFunc(meta.algorithms, func(alg string) bool {
 		return slices.ContainsFunc(keys, func(k key) bool { return slices.Contains(k.verify, alg) })
 	})
 	if len(meta.algorithms) > 0 && !usable {
-		r.bad("the provider signs ID tokens with %s, and has no key for any of %s",
+		r.Bad("the provider signs ID tokens with %s, and has no key for any of %s",
 			strings.Join(meta.algorithms, ", "), strings.Join(algorithms, ", "))
 	}
 	if len(meta.challenge) > 0 && !slices.Contains(meta.challenge, "S256") {
-		r.bad("the provider does not offer PKCE with S256; it may refuse the request")
+		r.Bad("the provider does not offer PKCE with S256; it may refuse the request")
 	}
 	for _, address := range []string{meta.authorization, meta.token, meta.jwks, meta.userinfo, meta.par} {
 		u, err := url.Parse(address)
 		issuer, issuerErr := url.Parse(c.issuer)
 		if address != "" && err == nil && issuerErr == nil && u.Host != issuer.Host {
-			r.good("the address %s is not on the issuer's host; look whether that is right", address)
+			r.Good("the address %s is not on the issuer's host; look whether that is right", address)
 		}
 	}
 }
 
 // probeCredential looks for the keys of who signs the claim with the proof.
-func (c *client) probeCredential(ctx context.Context, r *Report) {
+func (c *client) probeCredential(ctx context.Context, r *method.Report) {
 	keys, err := c.credentialKeys(ctx).fetch()
 	switch {
 	case err != nil:
-		r.bad("the keys of %s cannot be read: %v", c.credential.did, err)
+		r.Bad("the keys of %s cannot be read: %v", c.credential.did, err)
 	case len(keys) == 0:
-		r.bad("%s has no key that this release can use", c.credential.did)
+		r.Bad("%s has no key that this release can use", c.credential.did)
 	default:
-		r.good("%s has %d keys", c.credential.did, len(keys))
+		r.Good("%s has %d keys", c.credential.did, len(keys))
 	}
 }
 
@@ -144,7 +162,7 @@ func (c *client) probeRequest(returnURL string) (url.Values, error) {
 
 // probePush pushes a request. The answer is about the client, its authentication and the return address at
 // once.
-func (c *client) probePush(ctx context.Context, r *Report, meta metadata, returnURL string) {
+func (c *client) probePush(ctx context.Context, r *method.Report, meta metadata, returnURL string) {
 	request, err := c.probeRequest(returnURL)
 	if err == nil {
 		_, err = c.push(ctx, meta, request)
@@ -152,22 +170,22 @@ func (c *client) probePush(ctx context.Context, r *Report, meta metadata, return
 	var refusal *method.Refusal
 	switch {
 	case err == nil:
-		r.good("the provider took a pushed request: it knows the client and the return address %s", returnURL)
+		r.Good("the provider took a pushed request: it knows the client and the return address %s", returnURL)
 	case errors.As(err, &refusal) && refusal.Reason == tokenErrors["invalid_client"]:
-		r.bad("the provider does not accept the client: look at client_id, and at the secret or key for %s", c.auth)
+		r.Bad("the provider does not accept the client: look at client_id, and at the secret or key for %s", c.auth)
 	case errors.As(err, &refusal) && refusal.Reason == tokenErrors["invalid_scope"]:
-		r.bad("the provider does not allow this client the scope %q", request.Get("scope"))
+		r.Bad("the provider does not allow this client the scope %q", request.Get("scope"))
 	case errors.As(err, &refusal) && (refusal.Reason == tokenErrors["invalid_request"] ||
 		refusal.Reason == tokenErrors["invalid_redirect_uri"]):
-		r.bad("the provider accepts the client and refuses the request; most likely the return address %s is "+
+		r.Bad("the provider accepts the client and refuses the request; most likely the return address %s is "+
 			"not registered there", returnURL)
 	default:
-		r.bad("a pushed request failed: %v", err)
+		r.Bad("a pushed request failed: %v", err)
 	}
 }
 
 // probeClient exchanges a code that does not exist. A provider that says so has accepted the client.
-func (c *client) probeClient(ctx context.Context, r *Report, meta metadata, returnURL string) {
+func (c *client) probeClient(ctx context.Context, r *method.Report, meta metadata, returnURL string) {
 	e, err := newErrand(c.host.Random)
 	if err == nil {
 		_, err = c.exchange(ctx, meta, returnURL, "verge-check-"+e.handle, e.verifier)
@@ -175,44 +193,44 @@ func (c *client) probeClient(ctx context.Context, r *Report, meta metadata, retu
 	var refusal *method.Refusal
 	switch {
 	case errors.As(err, &refusal) && refusal.Reason == tokenErrors["invalid_grant"]:
-		r.good("the token endpoint accepts the client by %s", c.auth)
+		r.Good("the token endpoint accepts the client by %s", c.auth)
 	case errors.As(err, &refusal) && (refusal.Reason == tokenErrors["invalid_client"] ||
 		refusal.Reason == tokenErrors["unauthorized_client"]):
-		r.bad("the token endpoint does not accept the client: look at client_id, and at the secret or key for %s",
+		r.Bad("the token endpoint does not accept the client: look at client_id, and at the secret or key for %s",
 			c.auth)
 	default:
-		r.bad("the token endpoint did not answer as expected to a code that does not exist: %v", err)
+		r.Bad("the token endpoint did not answer as expected to a code that does not exist: %v", err)
 	}
 }
 
 // probeReturn asks the authorization endpoint as a browser would, once with the return address and once with
 // one that nobody has registered. Providers show a page for both cases, so this can only be likely.
-func (c *client) probeReturn(ctx context.Context, r *Report, meta metadata, returnURL string) {
+func (c *client) probeReturn(ctx context.Context, r *method.Report, meta metadata, returnURL string) {
 	own, err := c.probeAuthorization(ctx, meta, returnURL)
 	if err != nil {
-		r.bad("the authorization endpoint cannot be asked: %v", err)
+		r.Bad("the authorization endpoint cannot be asked: %v", err)
 		return
 	}
 	other, err := c.probeAuthorization(ctx, meta, strings.TrimSuffix(returnURL, "/")+"-not-registered")
 	switch {
 	case err != nil:
-		r.bad("the authorization endpoint cannot be asked: %v", err)
+		r.Bad("the authorization endpoint cannot be asked: %v", err)
 	case own.refuses && other.refuses:
-		r.bad("the return address %s is likely not registered: the authorization endpoint answers %d, as it does "+
+		r.Bad("the return address %s is likely not registered: the authorization endpoint answers %d, as it does "+
 			"for an address that nobody has registered", returnURL, own.status)
 	case own.refuses:
-		r.bad("the authorization endpoint refuses a login with status %d", own.status)
+		r.Bad("the authorization endpoint refuses a login with status %d", own.status)
 	case own.returns != "":
-		r.bad("the return address %s is likely registered, but the provider sends the browser back at once with "+
+		r.Bad("the return address %s is likely registered, but the provider sends the browser back at once with "+
 			"the error %s", returnURL, own.returns)
 	case other.refuses:
-		r.good("the return address %s is likely registered: with another one the provider answers %d",
+		r.Good("the return address %s is likely registered: with another one the provider answers %d",
 			returnURL, other.status)
 	case own.target != other.target:
-		r.good("the return address %s is likely registered: with another one the provider sends the browser "+
+		r.Good("the return address %s is likely registered: with another one the provider sends the browser "+
 			"elsewhere", returnURL)
 	default:
-		r.good("the provider answers the same to a return address that nobody has registered, so this cannot tell "+
+		r.Good("the provider answers the same to a return address that nobody has registered, so this cannot tell "+
 			"whether %s is registered; look it up at the provider", returnURL)
 	}
 }

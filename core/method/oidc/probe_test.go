@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/oidc"
 	"github.com/verge-id/verge/testharness/oidctest"
 )
@@ -101,12 +102,47 @@ func TestProbe(t *testing.T) {
 			if !strings.Contains(strings.Join(bad, "\n"), c.bad) || c.bad == "" && len(bad) > 0 {
 				t.Errorf("the bad findings are %q, want %q", bad, c.bad)
 			}
-			if report.Issuer != w.provider.URL || len(report.Keys) != 1 || report.Keys[0].ID != "es256-1" ||
-				report.Keys[0].Algorithms[0] != "ES256" || !report.ReturnsIssuer ||
-				report.Authorization != w.provider.URL+oidctest.LoginPath {
-				t.Errorf("it found %+v", report)
-			}
+			wantFacts(t, report, map[string]string{
+				"issuer": w.provider.URL, "return address": c.returnURL, "key": `"es256-1" for ES256`,
+				"iss with returns": "yes", "authorization endpoint": w.provider.URL + oidctest.LoginPath,
+				"proves": "ages 18",
+			})
 		})
+	}
+}
+
+func factOf(r method.Report, name string) string {
+	for _, f := range r.Facts {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+func wantFacts(t *testing.T, r method.Report, want map[string]string) {
+	t.Helper()
+	for name, value := range want {
+		if got := factOf(r, name); got != value {
+			t.Errorf("the fact %q is %q, want %q", name, got, value)
+		}
+	}
+}
+
+// TestProbeSaysWhichAges: an operator sees what the method can prove.
+func TestProbeSaysWhichAges(t *testing.T) {
+	for want, proof := range map[string]any{
+		"ages 16, 18": []settings{{"claim": []string{"a"}, "equals": true, "age": 18},
+			{"claim": []string{"b"}, "equals": true, "age": 16}},
+		"every age, by a date of birth where no other claim is enough": []settings{
+			{"claim": []string{"a"}, "equals": true, "age": 18}, {"claim": []string{"birthdate"}, "birthdate": true}},
+	} {
+		w := newWalk(t, oidctest.Config{}, settings{"proof": proof})
+		r, err := oidc.Probe(context.Background(), w.config, w.host, returnURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantFacts(t, r, map[string]string{"proves": want})
 	}
 }
 
@@ -123,8 +159,22 @@ func TestProbeFails(t *testing.T) {
 	}
 	w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Drop: true})
 	if r, err := oidc.Probe(context.Background(), w.config, w.host, returnURL); err == nil ||
-		r.Issuer != w.provider.URL {
+		factOf(r, "issuer") != w.provider.URL {
 		t.Errorf("a provider that is not there: %+v, %v", r, err)
+	}
+	for what, wrong := range map[string]struct {
+		fault oidctest.Fault
+		says  string
+	}{
+		"another issuer": {oidctest.Fault{Body: `{"issuer":"https://elsewhere.example"}`}, "spells it"},
+		"no such page":   {oidctest.Fault{Status: 404}, "correct issuer"},
+		"no JSON":        {oidctest.Fault{Type: "text/html", Body: "<p>"}, "correct issuer"},
+	} {
+		w.provider.Fault(oidctest.DiscoveryPath, wrong.fault)
+		r, err := oidc.Probe(context.Background(), w.config, w.host, returnURL)
+		if err == nil || !strings.Contains(err.Error(), wrong.says) {
+			t.Errorf("%s: %+v, %v", what, r, err)
+		}
 	}
 	w.config.Settings = nil
 	if r, err := oidc.Probe(context.Background(), w.config, w.host, returnURL); err == nil {

@@ -41,18 +41,22 @@ func (s *settings) proofFor(minimumAge int) (proof, error) {
 		}
 	}
 	if !found {
-		return proof{}, fmt.Errorf("oidc: no proof is for the age of %d; add one, or lower minimum_age to %s",
-			minimumAge, s.highest())
+		return proof{}, fmt.Errorf("oidc: no proof is for the age of %d; add one, or lower minimum_age to %d",
+			minimumAge, s.oldest())
 	}
 	return best, nil
 }
 
-func (s *settings) highest() string {
+// oldest returns the highest age that a proof is for; 0: a date of birth proves every age.
+func (s *settings) oldest() int {
 	age := 0
 	for _, p := range s.proofs {
+		if p.birthdate {
+			return 0
+		}
 		age = max(age, p.age)
 	}
-	return fmt.Sprint(age)
+	return age
 }
 
 // judge decides by the claims. Approved: everything is there and says yes. Rejected: something is there and

@@ -24,25 +24,40 @@ func configured(t *testing.T, own settings) method.Config {
 		Secrets: map[string]string{"client_secret": secret}}
 }
 
-// TestSettings: each mistake is reported once, at the member that has it.
+// settingsCase is settings beside goodSettings, and the member of the one mistake that is in them.
+type settingsCase struct {
+	rule     string
+	settings settings
+	member   string // "": nothing is wrong
+}
+
+// wantProblems checks that each mistake is reported once, at the member that has it.
+func wantProblems(t *testing.T, cases []settingsCase) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.rule, func(t *testing.T) {
+			config := configured(t, c.settings)
+			wrong := oidc.Kind.Check(config)
+			m, err := oidc.Kind.Open(config, method.Host{})
+			if (err == nil) != (len(wrong) == 0) || (m == nil) != (err != nil) {
+				t.Errorf("Open: %v; Check: %v", err, wrong)
+			}
+			if c.member == "" {
+				if len(wrong) > 0 {
+					t.Errorf("it is wrong: %v", wrong)
+				}
+				return
+			}
+			if len(wrong) != 1 || wrong[0].Member != c.member || len(wrong[0].Text) < 15 {
+				t.Errorf("got %q, want one problem of %s", wrong, c.member)
+			}
+		})
+	}
+}
+
+// TestSettings has the client, its requests, and names that nobody knows.
 func TestSettings(t *testing.T) {
-	proof := func(own settings) settings {
-		p := settings{"claim": []string{"a"}, "equals": true, "age": 18}
-		maps.Copy(p, own)
-		maps.DeleteFunc(p, func(_ string, v any) bool { return v == nil })
-		return settings{"proof": p}
-	}
-	birthdate := proof(settings{"equals": nil, "age": nil, "birthdate": true})
-	credential := func(own settings) settings {
-		c := settings{"claim": []string{"a"}, "issuer": "https://id.example/", "did": "did:web:id.example"}
-		maps.Copy(c, own)
-		return settings{"credential": c}
-	}
-	for _, c := range []struct {
-		rule     string
-		settings settings
-		member   string // "": nothing is wrong
-	}{
+	wantProblems(t, []settingsCase{
 		{"the least that is needed", nil, ""},
 		{"no issuer", settings{"issuer": nil}, "issuer"},
 		{"an issuer by http", settings{"issuer": "http://127.0.0.1:9000"}, "issuer"},
@@ -77,7 +92,19 @@ func TestSettings(t *testing.T) {
 		{"userinfo that is a text", settings{"userinfo": "true"}, "userinfo"},
 		{"an unknown setting", settings{"isuer": "x"}, "isuer"},
 		{"a choice without its preset", settings{"country": "DK"}, "country"},
+	})
+}
 
+// TestProofSettings has what proves an age.
+func TestProofSettings(t *testing.T) {
+	proof := func(own settings) settings {
+		p := settings{"claim": []string{"a"}, "equals": true, "age": 18}
+		maps.Copy(p, own)
+		maps.DeleteFunc(p, func(_ string, v any) bool { return v == nil })
+		return settings{"proof": p}
+	}
+	birthdate := proof(settings{"equals": nil, "age": nil, "birthdate": true})
+	wantProblems(t, []settingsCase{
 		{"no proof", settings{"proof": nil}, "proof"},
 		{"an empty list of proofs", settings{"proof": []string{}}, "proof"},
 		{"17 proofs", settings{"proof": make([]any, 17)}, "proof"},
@@ -100,10 +127,20 @@ func TestSettings(t *testing.T) {
 		{"a condition that is a text", proof(settings{"require": []string{"a"}}), "proof.require[0].claim"},
 		{"conditions that are a table", proof(settings{"require": settings{}}), "proof.require"},
 		{"an unknown member of a proof", proof(settings{"ages": 18}), "proof.ages"},
-		{"the second proof of a list", settings{"proof": []any{plainProof, settings{"claim": []string{"private_key"},
-			"equals": 1}}},
+		{"the second proof of a list",
+			settings{"proof": []any{plainProof, settings{"claim": []string{"private_key"}, "equals": 1}}},
 			"proof[1].age"},
+	})
+}
 
+// TestCredentialSettings has the signed claim that holds the others.
+func TestCredentialSettings(t *testing.T) {
+	credential := func(own settings) settings {
+		c := settings{"claim": []string{"a"}, "issuer": "https://id.example/", "did": "did:web:id.example"}
+		maps.Copy(c, own)
+		return settings{"credential": c}
+	}
+	wantProblems(t, []settingsCase{
 		{"a credential", credential(nil), ""},
 		{"a credential of another DID method", credential(settings{"did": "did:key:z6Mk"}), "credential.did"},
 		{"a DID with a path", credential(settings{"did": "did:web:id.example:user"}), "credential.did"},
@@ -111,7 +148,12 @@ func TestSettings(t *testing.T) {
 		{"a DID on loopback", credential(settings{"did": "did:web:127.0.0.1%3A80"}), ""},
 		{"a credential without an issuer", credential(settings{"issuer": nil}), "credential.issuer"},
 		{"a credential that is a text", settings{"credential": "a"}, "credential"},
+	})
+}
 
+// TestPresetSettings has presets and the choices that they ask for.
+func TestPresetSettings(t *testing.T) {
+	wantProblems(t, []settingsCase{
 		{"an unknown preset", settings{"preset": "facebook"}, "preset"},
 		{"a preset that is a number", settings{"preset": 1}, "preset"},
 		{"a preset without its choice", settings{"preset": "idura-age"}, "country"},
@@ -120,25 +162,7 @@ func TestSettings(t *testing.T) {
 			"trust_framework"},
 		{"a preset with its choice", settings{"preset": "idura-age", "country": "SE", "proof": nil}, ""},
 		{"a preset whose proof is replaced", settings{"preset": "mitid-age"}, ""},
-	} {
-		t.Run(c.rule, func(t *testing.T) {
-			config := configured(t, c.settings)
-			wrong := oidc.Kind.Check(config)
-			m, err := oidc.Kind.Open(config, method.Host{})
-			if (err == nil) != (len(wrong) == 0) || (m == nil) != (err != nil) {
-				t.Errorf("Open: %v; Check: %v", err, wrong)
-			}
-			if c.member == "" {
-				if len(wrong) > 0 {
-					t.Errorf("it is wrong: %v", wrong)
-				}
-				return
-			}
-			if len(wrong) != 1 || wrong[0].Member != c.member || len(wrong[0].Text) < 15 {
-				t.Errorf("got %q, want one problem of %s", wrong, c.member)
-			}
-		})
-	}
+	})
 }
 
 // TestClientSettings has what is not in the settings object.

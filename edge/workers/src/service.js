@@ -6,7 +6,7 @@ import { egress, offLimits } from "./egress.js";
 import { Engine } from "./guest.js";
 import { Leases } from "./leases.js";
 import { asking } from "./limits.js";
-import { signer, testKey } from "./signing.js";
+import { signer } from "./signing.js";
 
 export const handleTime = 15_000; // ms for a public request
 export const adminTime = 75_000; // ms for an operator's request: a webhook test sends five requests
@@ -89,19 +89,14 @@ function secretOf(env, name, whose) {
   return env[name].trim(); // a file ends with a newline
 }
 
-// keysOf are the private keys of all methods by name, each as PEM. keys_env of a method
-// names the secret that holds a key.
+// keysOf are the private keys of all methods, each as PEM, by the names with which the
+// core asks for them: that of the method, _ and that of the key. keys_env of a method names
+// the secret that holds a key.
 export function keysOf(env) {
-  const keys = {}, from = {};
+  const keys = {};
   for (const { name, keys_env = {} } of configOf(env).methods ?? []) {
     for (const [key, secret] of Object.entries(keys_env)) {
-      if (key === testKey) throw new Error(`method ${name}: no key may be called ${testKey}`);
-      if (Object.hasOwn(from, key) && from[key] !== secret) {
-        const both = `is in ${secret}, and another method has it in ${from[key]}`;
-        throw new Error(`method ${name}: the key ${key} ${both}`);
-      }
-      from[key] = secret;
-      keys[key] = secretOf(env, secret, `method ${name}`);
+      keys[`${name}_${key}`] = secretOf(env, secret, `method ${name}`);
     }
   }
   return keys;

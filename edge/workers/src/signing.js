@@ -57,7 +57,7 @@ export function signer(keys) {
 }
 
 // testKey is the name with which a guest's self-test asks. No key may have it.
-export const testKey = "self-test";
+const testKey = "self-test";
 
 const howTo = "openssl pkcs8 -topk8 -nocrypt -in FILE";
 

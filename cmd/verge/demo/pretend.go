@@ -1,0 +1,213 @@
+package demo
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/estimator"
+	"github.com/verge-id/verge/core/method/oidc"
+	"github.com/verge-id/verge/testharness/estimatortest"
+	"github.com/verge-id/verge/testharness/oidctest"
+)
+
+// Names of the methods whose other side a Site plays.
+const (
+	BankMethod   = "bank"
+	CameraMethod = "camera"
+)
+
+// Secrets are what the service proves itself with at the pretended other sides.
+type Secrets struct {
+	Bank   string // client_secret of the method bank
+	Camera string // token of the method camera
+}
+
+// Paths below which the pretended other sides are.
+const (
+	bankPath      = "/idp"
+	estimatorPath = "/estimator"
+)
+
+const bankClient = "verge-demo"
+
+// Methods returns the methods whose other side a Site at demoURL plays, if its Config has the same secrets.
+func Methods(demoURL string, s Secrets) []method.Config {
+	return []method.Config{
+		{
+			Name: BankMethod, Kind: oidc.Kind.Name, Title: "Demo Bank ID",
+			Settings: settings(map[string]any{
+				"issuer": demoURL + bankPath, "client_id": bankClient,
+				"proof": map[string]any{"claim": []string{adultClaim}, "equals": true, "age": 18},
+			}),
+			Secrets: map[string]string{"client_secret": s.Bank},
+		},
+		{
+			Name: CameraMethod, Kind: estimator.Kind.Name, Title: "Demo camera",
+			Settings: settings(map[string]any{
+				"profile": "plain", "url": demoURL + estimatorPath + estimatortest.PlainPath,
+			}),
+			Secrets: map[string]string{"token": s.Camera},
+		},
+	}
+}
+
+func settings(members map[string]any) json.RawMessage {
+	b, err := json.Marshal(members)
+	if err != nil {
+		panic(err) // texts, numbers and maps alone
+	}
+	return b
+}
+
+// pretend plays the other sides. It verifies nobody: whoever sits at the browser says what is answered.
+type pretend struct {
+	site      *Site
+	bank      *oidctest.Provider
+	estimator *estimatortest.Estimator
+
+	mu     sync.Mutex
+	logins map[string]bool // at the bank, not ended yet
+	next   int             // of estimates: what every picture gets from now on
+}
+
+func newPretend(s *Site) *pretend {
+	c := s.conf
+	p := &pretend{site: s, logins: map[string]bool{}}
+	p.bank = oidctest.New(oidctest.Config{
+		Issuer: c.DemoURL + bankPath,
+		Clients: []oidctest.Client{{ID: bankClient, Secret: c.Counterparts.Bank,
+			ReturnURLs: []string{c.BaseURL + api.ReturnPath + BankMethod}}},
+		Now: c.Now, Page: p.showLogin,
+	})
+	p.estimator = estimatortest.New(estimatortest.Config{Token: c.Counterparts.Camera, Now: c.Now})
+	p.estimator.Answer(estimates[0].answer)
+	return p
+}
+
+func (p *pretend) register(mux *http.ServeMux) {
+	bank := http.StripPrefix(bankPath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.bank.ServeHTTP(w, r)
+		p.bank.Requests() // it keeps them for tests; here nobody looks at them
+	}))
+	mux.Handle("GET "+bankPath+"/", bank)
+	mux.Handle("POST "+bankPath+"/", bank)
+	mux.HandleFunc("POST "+bankPath+"/answer", p.login)
+	mux.HandleFunc("GET "+estimatorPath+"/{$}", p.showEstimator)
+	mux.HandleFunc("POST "+estimatorPath+"/answer", p.choose)
+	mux.Handle("POST "+estimatorPath+estimatortest.PlainPath, http.StripPrefix(estimatorPath, p.estimator))
+}
+
+// adultClaim is what the pretended bank says of a person who is 18 or older.
+const adultClaim = "age_over_18"
+
+// login is one way to end a login at the pretended bank.
+type login struct {
+	Choice string // the form's
+	Label  string
+	answer oidctest.Answer
+}
+
+var logins = []login{
+	{"adult", "I am 18 or older", oidctest.Answer{Claims: map[string]any{adultClaim: true}}},
+	{"younger", "I am younger", oidctest.Answer{Claims: map[string]any{adultClaim: false}}},
+	{"silent", "Say nothing about age", oidctest.Answer{}},
+	{"cancel", "Cancel", oidctest.Answer{Error: "access_denied"}},
+}
+
+type loginPage struct {
+	chrome
+	ID     string
+	Logins []login
+}
+
+// showLogin is the page of the bank. Looking at it decides nothing.
+func (p *pretend) showLogin(w http.ResponseWriter, _ *http.Request, l oidctest.Login) {
+	p.mu.Lock()
+	p.logins[l.ID] = true
+	p.mu.Unlock()
+	p.site.render(w, http.StatusOK, "bank", loginPage{chrome{Title: "Demo Bank ID"}, l.ID, logins})
+}
+
+// login ends a login as its form says, and sends the browser back.
+func (p *pretend) login(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 16*1024)
+	choice := r.PostFormValue("choice")
+	at := slices.IndexFunc(logins, func(l login) bool { return l.Choice == choice })
+	if at < 0 {
+		p.site.problem(w, http.StatusBadRequest, problem{
+			Title: "The bank does not know this answer",
+			Text:  "Go back and choose one of the answers on its page.",
+		})
+		return
+	}
+	id := r.PostFormValue("login")
+	p.mu.Lock()
+	open := p.logins[id]
+	delete(p.logins, id)
+	p.mu.Unlock()
+	if !open {
+		p.site.problem(w, http.StatusNotFound, problem{
+			Title: "This login is over",
+			Text:  "The bank has answered it already. Start again from the shop.",
+		})
+		return
+	}
+	p.bank.Finish(w, r, id, logins[at].answer)
+}
+
+// estimate is one answer of the pretended estimator.
+type estimate struct {
+	Choice string // the form's
+	Label  string
+	Means  string // for Verge, where the challenge age is 25
+	answer estimatortest.Answer
+}
+
+var estimates = []estimate{
+	{"30", "30 years", "old enough", estimatortest.Answer{Age: 30}},
+	{"15", "15 years", "too young: another try", estimatortest.Answer{Age: 15}},
+	{"uncertain", "27 years, give or take 9", "too uncertain: another try",
+		estimatortest.Answer{Age: 27, Deviation: 9}},
+	{"no_face", "No face", "another try", estimatortest.Answer{NoFace: true}},
+	{"not_live", "Not a live person", "another try", estimatortest.Answer{Fake: true}},
+	{"broken", "Out of order", "no attempt is counted",
+		estimatortest.Answer{Status: http.StatusInternalServerError}},
+}
+
+type estimatorPage struct {
+	chrome
+	Estimates []estimate
+	Next      int
+	Pictures  int
+}
+
+func (p *pretend) showEstimator(w http.ResponseWriter, _ *http.Request) {
+	p.mu.Lock()
+	next := p.next
+	p.mu.Unlock()
+	p.site.render(w, http.StatusOK, "estimator",
+		estimatorPage{chrome{Title: "Demo estimator"}, estimates, next, len(p.estimator.Requests())})
+}
+
+// choose says what all pictures get from now on.
+func (p *pretend) choose(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 16*1024)
+	choice := r.PostFormValue("choice")
+	at := slices.IndexFunc(estimates, func(e estimate) bool { return e.Choice == choice })
+	if at < 0 {
+		p.site.problem(w, http.StatusBadRequest, problem{
+			Title: "The estimator does not know this answer",
+			Text:  "Go back and choose one of the answers on its page.",
+		})
+		return
+	}
+	p.mu.Lock()
+	p.next = at
+	p.estimator.Answer(estimates[at].answer)
+	p.mu.Unlock()
+	seeOther(w, estimatorPath+"/")
+}

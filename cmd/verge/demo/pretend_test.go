@@ -1,0 +1,139 @@
+package demo
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// atTheBank sends a visitor to the pretended bank and returns the id of the login on its page.
+func atTheBank(t *testing.T, f *fixture, v *visitor) (login string) {
+	t.Helper()
+	query := url.Values{"client_id": {bankClient}, "redirect_uri": {f.verge.URL + "/verify/return/bank"},
+		"response_type": {"code"}, "scope": {"openid"}, "state": {"s"}, "nonce": {"n"},
+		"code_challenge_method": {"S256"}, "code_challenge": {strings.Repeat("a", 43)}}
+	resp, body := v.get("/idp/login?" + query.Encode())
+	found := regexp.MustCompile(`name="login" value="([^"]+)"`).FindStringSubmatch(body)
+	if resp.StatusCode != 200 || found == nil || !strings.Contains(body, "Pretend!") {
+		t.Fatalf("the bank's page: %d %s", resp.StatusCode, body)
+	}
+	return found[1]
+}
+
+func TestBank(t *testing.T) {
+	for _, tc := range []struct {
+		name, choice string
+		status       int
+		says         string // in the address that the browser is sent to, or on the page
+	}{
+		{"an adult comes back with a code", "adult", 303, "code="},
+		{"somebody younger, too", "younger", 303, "code="},
+		{"and one of whom nothing is said", "silent", 303, "code="},
+		{"who cancels comes back with the error", "cancel", 303, "error=access_denied"},
+		{"an answer that the page does not have", "admin", 400, "The bank does not know this answer"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t)
+			v := f.visitor()
+			resp, body := v.post("/idp/answer", url.Values{"login": {atTheBank(t, f, v)}, "choice": {tc.choice}})
+			to := resp.Header.Get("Location")
+			if resp.StatusCode != tc.status || !strings.Contains(to+body, tc.says) {
+				t.Errorf("%d to %q: %s", resp.StatusCode, to, body)
+			}
+			if tc.status == 303 && !strings.HasPrefix(to, f.verge.URL+"/verify/return/bank?") {
+				t.Errorf("the browser is sent to %s", to)
+			}
+		})
+	}
+
+	t.Run("a login ends once", func(t *testing.T) {
+		f := newFixture(t)
+		v := f.visitor()
+		form := url.Values{"login": {atTheBank(t, f, v)}, "choice": {"adult"}}
+		if resp, body := v.post("/idp/answer", form); resp.StatusCode != 303 {
+			t.Errorf("the first answer: %d %s", resp.StatusCode, body)
+		}
+		resp, body := v.post("/idp/answer", form)
+		if resp.StatusCode != 404 || !strings.Contains(body, "This login is over") {
+			t.Errorf("the second answer: %d %s", resp.StatusCode, body)
+		}
+	})
+
+	t.Run("the form of another site ends no login", func(t *testing.T) {
+		f := newFixture(t)
+		v := f.visitor()
+		form := url.Values{"login": {atTheBank(t, f, v)}, "choice": {"adult"}}
+		req, err := http.NewRequest("POST", f.URL+"/idp/answer", strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("Sec-Fetch-Site", "cross-site")
+		if resp, _ := v.do(req); resp.StatusCode != http.StatusForbidden {
+			t.Errorf("status %d, want 403", resp.StatusCode)
+		}
+	})
+
+	t.Run("the browser is sent to the service alone", func(t *testing.T) {
+		f := newFixture(t)
+		query := url.Values{"client_id": {bankClient}, "redirect_uri": {"https://evil.example/"}}
+		if resp, _ := f.visitor().get("/idp/login?" + query.Encode()); resp.StatusCode != 400 {
+			t.Errorf("status %d, want 400", resp.StatusCode)
+		}
+	})
+}
+
+func TestEstimator(t *testing.T) {
+	f := newFixture(t)
+	v := f.visitor()
+	for _, e := range estimates {
+		resp, body := v.post("/estimator/answer", url.Values{"choice": {e.Choice}})
+		if resp.StatusCode != 303 || resp.Header.Get("Location") != "/estimator/" {
+			t.Fatalf("choosing %s: %d %s", e.Choice, resp.StatusCode, body)
+		}
+		_, body = v.get("/estimator/")
+		if !strings.Contains(body, `value="`+e.Choice+`" checked`) || strings.Count(body, " checked") != 1 ||
+			!strings.Contains(body, "Pretend!") {
+			t.Errorf("the page does not show that %s is chosen: %s", e.Choice, body)
+		}
+	}
+	if resp, body := v.post("/estimator/answer", url.Values{"choice": {"99"}}); resp.StatusCode != 400 ||
+		!strings.Contains(body, "The estimator does not know this answer") {
+		t.Errorf("an answer that the page does not have: %d %s", resp.StatusCode, body)
+	}
+	req, err := http.NewRequest("POST", f.URL+"/estimator/estimate", strings.NewReader("no picture"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer another")
+	if resp, _ := v.do(req); resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a picture with another token: %d, want 401", resp.StatusCode)
+	}
+}
+
+// TestNoCounterparts has a site without other sides, as a publisher would run it.
+func TestNoCounterparts(t *testing.T) {
+	f := newFixture(t)
+	alone := f.Site.conf
+	alone.Counterparts = nil
+	f.handler = New(alone).handler
+	v := f.visitor()
+	for _, path := range []string{"/idp/.well-known/openid-configuration", "/estimator/"} {
+		if resp, _ := v.get(path); resp.StatusCode != 404 {
+			t.Errorf("%s answers %d, want 404", path, resp.StatusCode)
+		}
+	}
+	if _, body := v.get("/"); strings.Contains(body, "pretend") {
+		t.Error("the shop speaks of other sides that it does not play")
+	}
+}
+
+func TestStartOfNoOffer(t *testing.T) {
+	f := newFixture(t)
+	resp, body := f.visitor().post("/start", url.Values{"integration": {"33333333-3333-4333-8333-333333333333"}})
+	if resp.StatusCode != 400 || !strings.Contains(body, "The shop does not offer that") {
+		t.Errorf("%d: %s", resp.StatusCode, body)
+	}
+}

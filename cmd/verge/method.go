@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/kinds"
+	"github.com/verge-id/verge/edge/egress"
+)
+
+type methodListCmd struct {
+	JSON bool `help:"Print JSON."`
+	configFlags
+}
+
+// Help is shown by `verge method list --help`.
+func (methodListCmd) Help() string {
+	return `The methods are those of the configuration, which has to be good as a whole. An
+integration is counted for each method that it offers.
+
+Example:
+
+    verge method list --config /etc/verge/verge.toml`
+}
+
+// listedMethod is a method as `verge method list --json` prints it.
+type listedMethod struct {
+	Name         string   `json:"name"`
+	Kind         string   `json:"kind"`
+	Level        string   `json:"level"`
+	Title        string   `json:"title"`
+	Integrations []string `json:"integrations"`
+}
+
+func (c *methodListCmd) Run(p *program) error {
+	pl, _, err := c.plan(p)
+	if err != nil {
+		return err
+	}
+	all := []listedMethod{}
+	for _, e := range pl.methods() {
+		all = append(all, listedMethod{e.Name, e.Kind, e.Level, e.Title, pl.offering(e.Name)})
+	}
+	if c.JSON {
+		return json.NewEncoder(p.stdout).Encode(all)
+	}
+	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "METHOD\tKIND\tLEVEL\tINTEGRATIONS\tTITLE")
+	for _, m := range all {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", m.Name, m.Kind, m.Level, len(m.Integrations), m.Title)
+	}
+	return table.Flush()
+}
+
+// methods returns the methods of a plan that is good.
+func (pl *plan) methods() method.Catalog {
+	catalog, _ := pl.core.Catalog()
+	return catalog
+}
+
+// offering returns the ids of the integrations that offer a method.
+func (pl *plan) offering(name string) []string {
+	ids := []string{}
+	for _, i := range pl.site.Integrations {
+		if i.Method == name || slices.Contains(i.Methods, name) {
+			ids = append(ids, i.ID)
+		}
+	}
+	return ids
+}
+
+// describe names the methods in one line: bankid (oidc, L2), camera (estimator, L1).
+func describe(methods method.Catalog) string {
+	var all []string
+	for _, e := range methods {
+		all = append(all, fmt.Sprintf("%s (%s, %s)", e.Name, e.Kind, e.Level))
+	}
+	return strings.Join(all, ", ")
+}
+
+type methodCheckCmd struct {
+	Name string `arg:"" help:"The method, as \"verge method list\" shows it."`
+	JSON bool   `help:"Print JSON."`
+	configFlags
+}
+
+// Help is shown by `verge method check --help`.
+func (methodCheckCmd) Help() string {
+	return `Asks the other side of a method, from this machine and as the server would: with
+the same key and secret, certificate authority and networks. No user takes part,
+and nobody is verified.
+
+An OpenID provider is asked for its documents and its keys, whether it knows this
+client, and whether the return address is likely registered there. An estimator
+gets one request without a picture, which it may count; what it makes of a
+picture is not tried.
+
+The exit code is 0 if nothing is wrong, 1 if something is, and 2 if the
+configuration is not good ("verge serve --check" says the same).
+
+Example:
+
+    verge method check bankid --config /etc/verge/verge.toml`
+}
+
+// checkedMethod is what `verge method check --json` prints.
+type checkedMethod struct {
+	Name  string `json:"name"`
+	Kind  string `json:"kind"`
+	Level string `json:"level"`
+	Good  bool   `json:"good"`
+	Error string `json:"error,omitempty"` // why the method cannot work now
+	method.Report
+}
+
+func (c *methodCheckCmd) Run(ctx context.Context, p *program) error {
+	pl, _, err := c.plan(p)
+	if err != nil {
+		return err
+	}
+	methods := pl.methods()
+	e, ok := methods.Find(c.Name)
+	if !ok {
+		return usagef("there is no method %q; %s has: %s", c.Name, c.source(), strings.Join(methods.Names(), ", "))
+	}
+	probe := kinds.ProbeOf(e.Kind)
+	if probe == nil {
+		return usagef("there is nobody to ask for %s: a method of the kind %s has no other side", e.Name, e.Kind)
+	}
+	asks := method.Host{Now: pl.now, Random: pl.random, Fetch: egress.New(pl.egress), Sign: pl.signer.Sign}
+	report, err := probe(ctx, e.Config, asks.For(e.Name), pl.core.BaseURL+api.ReturnPath+e.Name)
+	found := checkedMethod{Name: e.Name, Kind: e.Kind, Level: e.Level, Report: report,
+		Good: err == nil && !slices.ContainsFunc(report.Findings, func(f method.Finding) bool { return !f.Good })}
+	if err != nil {
+		found.Error = err.Error() + pl.advice(e.Name, err)
+	}
+	if err := found.print(p, c.JSON); err != nil {
+		return err
+	}
+	if !found.Good {
+		return saidError{}
+	}
+	return nil
+}
+
+// advice says what to do about a request of a method that got no answer. It returns "" for other errors.
+func (pl *plan) advice(name string, err error) string {
+	var failed *host.FetchError
+	if !errors.As(err, &failed) {
+		return ""
+	}
+	do := "look whether a firewall keeps this machine from it"
+	switch failed.Reason {
+	case host.FetchBlocked:
+		do = "use its public address"
+		if !pl.egress.Methods[name].PrivateNetwork {
+			do += ", or, if it is in a private network of yours, set private_network = true in methods." + name
+		}
+	case host.FetchTLS:
+		do = "if a private authority has signed its certificate, name the authority's file in methods." + name + ".ca"
+	case host.FetchDNS:
+		do = "look for a mistyped name in the settings"
+	}
+	return fmt.Sprintf(" (%s); %s", host.FetchCause(failed.Reason), do)
+}
+
+func (m checkedMethod) print(p *program, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(p.stdout).Encode(m)
+	}
+	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "method\t%s, %s, level %s\n", m.Name, m.Kind, m.Level)
+	for _, f := range m.Facts {
+		fmt.Fprintf(table, "%s\t%s\n", f.Name, f.Value)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.stdout)
+	wrong := 0
+	for _, f := range m.Findings {
+		mark := "ok   "
+		if !f.Good {
+			mark = "WRONG"
+			wrong++
+		}
+		fmt.Fprintf(p.stdout, "%s  %s\n", mark, f.Text)
+	}
+	switch {
+	case m.Error != "":
+		fmt.Fprintf(p.stdout, "WRONG  %s\n\n%s cannot work now.\n", m.Error, m.Name)
+	case wrong > 0:
+		fmt.Fprintf(p.stdout, "\n%s is not good: see what is WRONG.\n", m.Name)
+	default:
+		fmt.Fprintf(p.stdout, "\n%s is good.\n", m.Name)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package method
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+)
+
+// slow is another side that takes a time for each answer, on a clock of its own.
+type slow struct {
+	now   time.Time
+	takes time.Duration
+	step  time.Duration // by which somebody sets the clock during each request
+	asked []time.Duration
+}
+
+func (s *slow) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+	s.asked = append(s.asked, req.Timeout)
+	s.now = s.now.Add(s.step)
+	if s.takes > req.Timeout {
+		s.now = s.now.Add(req.Timeout)
+		return host.FetchResponse{}, &host.FetchError{Reason: host.FetchTimeout, Err: errors.New("slow")}
+	}
+	s.now = s.now.Add(s.takes)
+	return host.FetchResponse{Status: 200}, nil
+}
+
+// asks is a method that sends one request after the other, whatever comes back.
+type asks struct {
+	fetch    host.Fetcher
+	timeouts []time.Duration
+	err      error // of the last request
+}
+
+func (a *asks) Begin(ctx context.Context, _ Session) error {
+	for _, timeout := range a.timeouts {
+		_, a.err = a.fetch.Fetch(ctx, host.FetchRequest{Timeout: timeout})
+	}
+	return a.err
+}
+
+func (a *asks) Show(Session, []byte) View { return View{} }
+
+func (a *asks) Act(ctx context.Context, s Session, _ Step) (Decision, error) {
+	return Decision{}, a.Begin(ctx, s)
+}
+
+func TestTimeOfAStep(t *testing.T) {
+	const second = time.Second
+	for _, c := range []struct {
+		name     string
+		takes    time.Duration
+		step     time.Duration
+		timeouts []time.Duration
+		asked    []time.Duration // the timeouts that the other side saw
+		ok       bool            // the last request has an answer
+	}{
+		{name: "a request has the timeout that it asks for",
+			takes: second, timeouts: []time.Duration{3 * second}, asked: []time.Duration{3 * second}, ok: true},
+		{name: "a request without a timeout has the time of the step",
+			takes: second, timeouts: []time.Duration{0}, asked: []time.Duration{StepTime}, ok: true},
+		{name: "a request may not ask for more than a step has",
+			takes: second, timeouts: []time.Duration{time.Hour}, asked: []time.Duration{StepTime}, ok: true},
+		{name: "a side that is slow every time answers within the step",
+			takes: 2900 * time.Millisecond, timeouts: []time.Duration{3 * second, 5 * second, 3 * second, 3 * second},
+			asked: []time.Duration{3 * second, 5 * second, 3 * second, 3 * second}, ok: true},
+		{name: "the last request gets what is left",
+			takes: 3500 * time.Millisecond, timeouts: []time.Duration{5 * second, 5 * second, 5 * second, 5 * second},
+			asked: []time.Duration{5 * second, 5 * second, 5 * second, 1500 * time.Millisecond}},
+		{name: "with nothing left, nobody is asked",
+			takes: time.Hour, timeouts: []time.Duration{5 * second, 5 * second, 5 * second, 5 * second},
+			asked: []time.Duration{5 * second, 5 * second, 2 * second}},
+		{name: "a clock that is set forward takes no more than the timeouts",
+			takes: second, step: time.Hour, timeouts: []time.Duration{5 * second, 5 * second, 5 * second},
+			asked: []time.Duration{5 * second, 5 * second, 2 * second}, ok: true},
+		{name: "a clock that is set back gives no time",
+			takes: second, step: -time.Hour, timeouts: []time.Duration{0, 0},
+			asked: []time.Duration{StepTime, StepTime}, ok: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			other := &slow{now: time.Unix(1_800_000_000, 0), takes: c.takes, step: c.step}
+			a := &asks{timeouts: c.timeouts}
+			catalog := Catalog{{Config: Config{Name: "bank"}, Of: Kind{Name: "asks",
+				Open: func(_ Config, h Host) (Method, error) { a.fetch = h.Fetch; return a, nil }}}}
+			all, err := catalog.Open(Host{Fetch: other, Now: func() time.Time { return other.now }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Each step has its own time.
+			for _, step := range []func() error{
+				func() error { return all["bank"].Begin(t.Context(), Session{}) },
+				func() error { _, err := all["bank"].Act(t.Context(), Session{}, Step{}); return err },
+			} {
+				other.asked = nil
+				err := step()
+				if !slices.Equal(other.asked, c.asked) {
+					t.Fatalf("the other side saw the timeouts %v, want %v", other.asked, c.asked)
+				}
+				var failed *host.FetchError
+				timeout := errors.As(err, &failed) && failed.Reason == host.FetchTimeout
+				if c.ok && err != nil || !c.ok && !timeout {
+					t.Errorf("the last request: %v, want an answer: %v, or else a timeout", err, c.ok)
+				}
+			}
+		})
+	}
+}

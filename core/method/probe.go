@@ -1,0 +1,47 @@
+package method
+
+import (
+	"context"
+	"fmt"
+)
+
+// Probe asks the other side of a configured method what it offers, for an operator who sets the method up. No
+// user takes part, and nothing is verified. returnURL is where the other side would send browsers back to. An
+// error says that the method cannot work now. The report then has what was found before.
+type Probe func(ctx context.Context, c Config, h Host, returnURL string) (Report, error)
+
+// Report is what a Probe has found.
+type Report struct {
+	Facts    []Fact    `json:"facts"`
+	Findings []Finding `json:"findings"`
+}
+
+// Fact is something that the settings or the other side say, such as the address of an endpoint.
+type Fact struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Finding is one thing that was tried or compared. Its text is plain English: what was found and, if it is not
+// good, what to do.
+type Finding struct {
+	Good bool   `json:"good"`
+	Text string `json:"text"`
+}
+
+// Fact adds a fact, unless it has no value.
+func (r *Report) Fact(name, value string) {
+	if value != "" {
+		r.Facts = append(r.Facts, Fact{name, value})
+	}
+}
+
+// Good adds a finding that needs nothing to be done.
+func (r *Report) Good(format string, args ...any) {
+	r.Findings = append(r.Findings, Finding{true, fmt.Sprintf(format, args...)})
+}
+
+// Bad adds a finding that says what to do.
+func (r *Report) Bad(format string, args ...any) {
+	r.Findings = append(r.Findings, Finding{false, fmt.Sprintf(format, args...)})
+}
