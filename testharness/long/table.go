@@ -55,7 +55,7 @@ var Table = []Entry{
 	{
 		Package: "testharness/conformance", Test: "TestEngines",
 		Only:  "every test on every engine",
-		Short: "all but nine on every engine; each of the nine on memory, miniredis and one more (inTurn)",
+		Short: "all but six on every engine; each of the six on memory, miniredis and one more (inTurn)",
 	},
 	{
 		Package: "testharness/conformance", Test: "TestMutatedTokens",
