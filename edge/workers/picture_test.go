@@ -75,8 +75,8 @@ func TestTheLargestPicture(t *testing.T) {
 	}
 }
 
-// walks is a service with one method. newWalks makes that an estimator; a test may take another before it opens
-// the service.
+// walks is a service with one method. newWalks makes that an estimator. A test may take another one before it
+// opens the service.
 type walks struct {
 	estimator *estimatortest.Estimator
 	config    core.Config
