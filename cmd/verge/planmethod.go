@@ -160,7 +160,11 @@ func readSecret(p *program, name, file, env string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%s_file: %w", name, err)
 		}
-		return strings.TrimSpace(string(b)), nil
+		secret := strings.TrimSpace(string(b))
+		if secret == "" {
+			return "", fmt.Errorf("%s_file: %s is empty", name, file)
+		}
+		return secret, nil
 	}
 	return "", nil
 }
