@@ -1669,8 +1669,8 @@ func (g *groupState) unlock() {}`,
 	{
 		breaks: "more of an answer is read than the setting says",
 		pkg:    "edge/egress",
-		old:    `io.LimitReader(resp.Body, int64(c.cfg.MaxBody))`,
-		new:    `io.LimitReader(resp.Body, int64(c.cfg.MaxBody)+1)`,
+		old:    `io.LimitReader(resp.Body, int64(maxBody))`,
+		new:    `io.LimitReader(resp.Body, int64(maxBody)+1)`,
 		ask:    []string{"./edge/egress"},
 	},
 	{
@@ -2565,8 +2565,8 @@ func (g *groupState) unlock() {}`,
 	{
 		breaks: "an estimator's error has the address with its nonce",
 		pkg:    "core/method/estimator",
-		old:    `return estimate{}, withoutAddress(err)`,
-		new:    `return estimate{}, err`,
+		old:    `return host.FetchResponse{}, withoutAddress(err)`,
+		new:    `return host.FetchResponse{}, err`,
 		ask:    []string{"./core/method/estimator"},
 	},
 	{
