@@ -1,8 +1,8 @@
 // Package testharness runs the whole service inside a test: the core behind a
 // real HTTP server, a Redis in this process (miniredis, so that nothing has to
-// be installed), the sandbox as the only method of verification, a clock that
-// moves only when the test moves it, and a webhook receiver that misbehaves on
-// demand.
+// be installed), the sandbox as the method of verification unless Options say
+// otherwise, a clock that moves only when the test moves it, and a webhook
+// receiver that misbehaves on demand.
 //
 // It is for publishers whose code talks to Verge, and for Verge's own tests.
 // Begin with New. Nil Options work:
@@ -19,20 +19,25 @@
 //
 // # What to use
 //
-//   - Harness.Open is a user's browser. A Page has the forms that the user
-//     sees, and Submit clicks one.
+//   - Harness.Open is a user's browser, which keeps cookies. A Page has the
+//     forms that the user sees, and Submit clicks one. Choose chooses a method,
+//     Upload sends a picture, and Follow goes on to another site and back.
+//   - Options.Providers and Options.Estimators are real methods, whose other
+//     side the harness plays. Harness.Offer gives them to an integration.
+//     Harness.Provider and Harness.Estimator script what they answer.
 //   - Harness.Advance moves the clock, so a session expires at once.
 //   - Harness.Sink receives the webhooks and says what came. Sink.Next makes
 //     it fail.
 //   - Harness.Start, Validate and Reconcile ask as the publisher's server
 //     would, for tests that have no such server.
 //
-// The folders below this package are for Verge's own tests.
+// Packages oidctest and estimatortest are those other sides by themselves. The
+// other folders below this package are for Verge's own tests.
 //
 // # What is promised
 //
 //   - Between the test and the core nothing is faked but the time, the
-//     resolution of names and the provider. Requests and webhooks are real HTTP.
+//     resolution of names and whoever verifies the user. Requests and webhooks are real HTTP.
 //   - Only Advance and its relatives move the time, the store's included.
 //     Whatever falls due on the way runs at its own instant before Advance
 //     returns. What is random stays random, such as the jitter of retries,

@@ -247,9 +247,6 @@ proof = { claim = ["is_over_16"], equals = true, age = 16 }
 		pub.Integrations["sandbox"] != pub.IntegrationID {
 		t.Fatalf("contract 41: the ready file's integrations are %v", pub.Integrations)
 	}
-	if !strings.Contains(stdout.String(), pub.Integrations["eid"]+"   eid") {
-		t.Errorf("the welcome does not name the integration of eid: %s", stdout)
-	}
 	p := newPerson(t)
 	p.open(pub.DemoURL + "/")
 	p.reads("My eID", "your method eid, of kind oidc")
@@ -266,6 +263,10 @@ proof = { claim = ["is_over_16"], equals = true, age = 16 }
 	p.reads("school", "your method school, of kind oidc")
 	if code := stop(); code != exitOK {
 		t.Errorf("exit code %d", code)
+	}
+	// The program writes no more.
+	if !strings.Contains(stdout.String(), pub.Integrations["eid"]+"   eid") {
+		t.Errorf("the welcome does not name the integration of eid: %s", stdout)
 	}
 }
 
@@ -296,14 +297,23 @@ level = 1
 			"methods.cam: level must be a text in quotes",
 			`methods.cam.kind: "estimater" is not known; this release has: sandbox, oidc, estimator`,
 		}},
+		{"an empty secret", `
+[[methods]]
+name = "eid"
+kind = "oidc"
+[methods.oidc]
+client_secret_file = "/empty"
+`, []string{"methods.eid.oidc.client_secret_file: /empty is empty"}},
 		{"no methods", "", []string{"there is no method in it; each begins with a line [[methods]]"}},
 		{"no TOML", "[[methods", []string{"--methods: /methods.toml: line 1, column "}},
 		{"another type", "methods = 3", []string{"methods must be tables, each under a line [[methods]]"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p, _, stderr := testProgram()
-			if err := afero.WriteFile(p.fs, "/methods.toml", []byte(tt.file), 0o600); err != nil {
-				t.Fatal(err)
+			for path, text := range map[string]string{"/methods.toml": tt.file, "/empty": "\n"} {
+				if err := afero.WriteFile(p.fs, path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
 			}
 			code := run(t.Context(), []string{"dev", "--addr", "127.0.0.1:0", "--demo-addr", "127.0.0.1:0",
 				"--kv", "memory", "--data", "/data", "--methods", "/methods.toml"}, p)

@@ -124,7 +124,7 @@ func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
 			return v.unavailable(err)
 		}
 		if err == nil && s.Attempt == r.Attempts {
-			return v.stepPage(r, s, text, pages.Notice{})
+			return v.addressed(r, s, text)
 		}
 	}
 	return v.methodPage(r, query)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -209,7 +210,7 @@ func TestWhoMayComeBack(t *testing.T) {
 			}
 		}, "", 403},
 		{"a cookie whose errand is another's", func(b *browser) {
-			for name, value := range b.cookies {
+			for name, value := range maps.Clone(b.cookies) {
 				b.cookies["__Host-verge-"+handleOf("3")] = value
 				delete(b.cookies, name)
 			}
@@ -245,6 +246,24 @@ func TestWhoMayComeBack(t *testing.T) {
 				t.Errorf("a %s page", kind(resp))
 			}
 		})
+	}
+}
+
+// What a cookie holds is for the return alone. As the step of a form it is none.
+func TestAnErrandIsNoForm(t *testing.T) {
+	w, bank, _ := bankWorld(t, "bank")
+	b := w.browser(t)
+	_, flow := w.flow(t, nil)
+	b.leaves(flow)
+	for _, value := range b.cookies {
+		errand, _, _ := strings.Cut(value, ".")
+		resp := b.post(flow, b.header(), "provider", errand, "attempt", "0", "outcome", "begin", "tab", "2")
+		if resp.Status != 400 || kind(resp) != "damaged" || len(b.cookies) != 1 {
+			t.Errorf("contract 34: %d, a %s page, %d errands", resp.Status, kind(resp), len(b.cookies))
+		}
+	}
+	if bank.back.Verdict = method.Approved; b.open(returnURL("1")).Status != 303 || bank.returned != 1 {
+		t.Error("the errand itself does not come back any more")
 	}
 }
 
@@ -387,6 +406,38 @@ func TestAFormThatProvesIsTheOneThatIsSentOn(t *testing.T) {
 		if got := kind(b.open(c.location)); got != c.want || w.provider.acts != 1 {
 			t.Errorf("contract 34: %s: a %s page, want %s; asked %d times", rule, got, c.want, w.provider.acts)
 		}
+	}
+}
+
+// Whoever puts a step of his own into the address that he sends to somebody else gets nothing of what they prove.
+func TestAStepThatSomebodyElseSentProvesNothingForHim(t *testing.T) {
+	for rule, decision := range map[string]method.Decision{
+		"the first step":  {},
+		"one behind that": {Verdict: method.Pending, State: []byte("second")},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			w, _, _ := bankWorld(t, "bank")
+			w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("bank", w.provider, false)))
+			id, flow := w.flow(t, nil)
+			sender, prover := w.browser(t), w.browser(t)
+			page := sender.open("/verify?" + here(flow))
+			sent := "/verify?" + here(flow) + "&provider=" + hidden(page, "provider")
+			if decision.Verdict == method.Pending {
+				w.provider.decision = decision
+				sent = sender.submit(flow, page, "outcome", "approve").Header.Get("Location")
+			}
+			w.provider.decision = method.Decision{Verdict: method.Approved}
+			end := prover.submit(flow, prover.open(sent), "outcome", "approve").Header.Get("Location")
+			if r, _, err := w.Lifecycle.Load(ctx, id); err != nil || r.State != session.Completed {
+				t.Fatalf("the step is not evaluated: %+v, %v", r, err)
+			}
+			if got := kind(sender.open(sent)); got != "elsewhere" {
+				t.Errorf("contract 34: who sent the address gets a %s page", got)
+			}
+			if got := kind(prover.open(end)); got != "completed" {
+				t.Errorf("the browser itself gets a %s page", got)
+			}
+		})
 	}
 }
 
@@ -572,6 +623,13 @@ func (c *camera) Act(_ context.Context, _ method.Session, step method.Step) (met
 	return method.Decision{Verdict: method.Approved}, nil
 }
 
+// gullible is a method that takes no picture and approves whatever it is sent.
+type gullible struct{ bank }
+
+func (*gullible) Act(context.Context, method.Session, method.Step) (method.Decision, error) {
+	return method.Decision{Verdict: method.Approved}, nil
+}
+
 func TestAPictureIsPosted(t *testing.T) {
 	const boundary = "----x"
 	body := func(page *web.Response, flow, file string) string {
@@ -598,7 +656,7 @@ func TestAPictureIsPosted(t *testing.T) {
 		{"a picture that is too large", "", strings.Repeat("x", method.MaxFile+1), 413, "too_large", "", nil},
 		{"a form that is not of files", "application/x-www-form-urlencoded", "picture", 415, "not_a_form", "", nil},
 		{"a boundary that is not there", "multipart/form-data; boundary=y", "picture", 400, "damaged", "", nil},
-		{"a picture for a method that takes none", "", "picture", 400, "damaged", "", &bank{}},
+		{"a picture for a method that takes none", "", "picture", 400, "damaged", "", &gullible{}},
 	} {
 		t.Run("contract 37: "+c.rule, func(t *testing.T) {
 			w, cam := newWorld(t), &camera{}

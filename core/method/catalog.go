@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/problem"
@@ -55,6 +57,9 @@ func NewCatalog(kinds []Kind, methods []Config, dev bool) (Catalog, problem.List
 		}
 		if len(c.Title) > maxTitle {
 			wrong.Add(member+".title", "it has %d bytes; at most %d are allowed", len(c.Title), maxTitle)
+		}
+		if !utf8.ValidString(c.Title) || strings.ContainsFunc(c.Title, unicode.IsControl) {
+			wrong.Add(member+".title", "it must be text without control characters")
 		}
 		if e.Of.Check != nil {
 			wrong.AddWithin(member+"."+c.Kind+".", e.Of.Check(e.Config))

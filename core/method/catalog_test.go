@@ -55,6 +55,8 @@ func TestNewCatalog(t *testing.T) {
 		{"a title that fits", []method.Config{{Name: "m", Kind: "bank", Title: strings.Repeat("é", 30)}}, nil},
 		{"a title that does not", []method.Config{{Name: "m", Kind: "bank", Title: strings.Repeat("é", 31)}},
 			[]string{"methods.m.title: it has 62 bytes; at most 60 are allowed"}},
+		{"a title that is not text", []method.Config{{Name: "m", Kind: "bank", Title: "Bank\a"}},
+			[]string{"methods.m.title: it must be text without control characters"}},
 		{"the kind's own problems", []method.Config{{Name: "m", Kind: "bank", Settings: []byte("bad")}},
 			[]string{"methods.m.bank.issuer: it is bad"}},
 		{"all problems at once", []method.Config{named("A"), level("camera", "L2"), {Name: "n", Kind: "x"}},

@@ -8,9 +8,9 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// StepTime is how long the other side may take in one Begin or Act, over all requests. Methods need not count:
-// their Fetcher shortens the timeout of a request to what is left, and refuses a request when nothing is left.
-// It is less than the 15 s that a server gives a request, so the user gets a page instead of a broken answer.
+// StepTime is how long the other side may take in one Begin or Act, over all requests. Methods need not
+// count: their Fetcher shortens the timeout of a request to what is left, and sends nothing when nothing is
+// left. A server gives a request 15 s, so there is time for the store and for a page that says what happened.
 const StepTime = 12 * time.Second
 
 // errNoTime is the cause of a timeout before anything was sent.

@@ -40,8 +40,8 @@ import (
 // yoti needs most room: a request of 1.4 MiB, and a message to sign of 1.9 MiB. Pictures come one after the
 // other and then several at once, because a guest whose memory has grown is replaced.
 func TestTheLargestPicture(t *testing.T) {
-	engines := map[string]func(pictures, *testing.T) (client *http.Client, key string){
-		"native": pictures.natively, "wasm": pictures.inGuests, "workerd": pictures.onWorkerd,
+	engines := map[string]func(walks, *testing.T) (client *http.Client, key string){
+		"native": walks.natively, "wasm": walks.inGuests, "workerd": walks.onWorkerd,
 	}
 	for name, open := range engines {
 		t.Run(name, func(t *testing.T) {
@@ -49,42 +49,44 @@ func TestTheLargestPicture(t *testing.T) {
 				long.Skip(t, "TestTheLargestPicture")
 			}
 			t.Parallel()
-			p := newPictures(t)
+			p := newWalks(t)
 			client, key := open(p, t)
 			picture := kit.Picture(method.MaxFile)
 			for range 3 {
-				p.verify(t, client, key, picture)
+				p.verify(t, client, key, "", picture)
 			}
 			var all sync.WaitGroup
 			for range 4 {
-				all.Go(func() { p.verify(t, client, key, picture) })
+				all.Go(func() { p.verify(t, client, key, "", picture) })
 			}
 			all.Wait()
 			whole := sha256.Sum256(picture)
 			got := p.estimator.Requests()
 			for _, r := range got {
 				if r.Picture != whole {
-					t.Error("contract 37: the estimator got another picture")
+					t.Error("contract 41: the estimator got another picture")
 				}
 			}
 			if len(got) != 7 || p.estimator.Refused() != 0 {
-				t.Errorf("the estimator took %d pictures and refused %d, want 7 and 0", len(got), p.estimator.Refused())
+				t.Errorf("the estimator took %d pictures and refused %d, want 7 and 0",
+					len(got), p.estimator.Refused())
 			}
 		})
 	}
 }
 
-// pictures is a service with the method "face", and its estimator.
-type pictures struct {
+// walks is a service with one method. newWalks makes that an estimator. A test may take another one before it
+// opens the service.
+type walks struct {
 	estimator *estimatortest.Estimator
 	config    core.Config
 	ring      token.Keyring
 	key       string // of the method, in PEM
 }
 
-const pictureHost = "verge.example"
+const walkHost = "verge.example"
 
-func newPictures(t *testing.T) pictures {
+func newWalks(t *testing.T) walks {
 	t.Helper()
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -100,18 +102,19 @@ func newPictures(t *testing.T) pictures {
 	}
 	const sdk = "b88ad843-13cc-44ba-a3e0-053f71d89b1f"
 	estimator, address := estimatortest.Serve(t, estimatortest.Config{SDKID: sdk, Key: &private.PublicKey})
-	face := method.Config{Name: "face", Kind: "estimator", Keys: []string{"private_key"}, Settings: json.RawMessage(
-		`{"profile":"yoti","url":"` + address + estimatortest.YotiPath + `","sdk_id":"` + sdk + `"}`)}
-	return pictures{
+	face := method.Config{Name: "face", Kind: "estimator", Keys: []string{"private_key"},
+		Settings: json.RawMessage(`{"profile":"yoti","url":"` + address + estimatortest.YotiPath +
+			`","sdk_id":"` + sdk + `"}`)}
+	return walks{
 		estimator: estimator, ring: ring,
-		config: core.Config{BaseURL: "https://" + pictureHost, Dev: true, Methods: []method.Config{face}},
+		config: core.Config{BaseURL: "https://" + walkHost, Dev: true, Methods: []method.Config{face}},
 		key:    string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
 	}
 }
 
-func (p pictures) keyName() string { return p.config.Methods[0].KeyName("private_key") }
+func (p walks) keyName() string { return p.config.Methods[0].KeyName("private_key") }
 
-func (p pictures) sign(t *testing.T) func(context.Context, string, string, []byte) ([]byte, error) {
+func (p walks) sign(t *testing.T) func(context.Context, string, string, []byte) ([]byte, error) {
 	t.Helper()
 	signer, err := signing.Open(map[string]string{p.keyName(): "face.pem"},
 		func(string) ([]byte, error) { return []byte(p.key), nil })
@@ -121,9 +124,9 @@ func (p pictures) sign(t *testing.T) func(context.Context, string, string, []byt
 	return signer.Sign
 }
 
-func (p pictures) natively(t *testing.T) (*http.Client, string) { return p.here(t, nil) }
+func (p walks) natively(t *testing.T) (*http.Client, string) { return p.here(t, nil) }
 
-func (p pictures) inGuests(t *testing.T) (*http.Client, string) {
+func (p walks) inGuests(t *testing.T) (*http.Client, string) {
 	module := kit.Module(t)
 	return p.here(t, func(ctx context.Context, at edge.Setup) (engine.Engine, error) {
 		packed, err := settings.Pack(at.Core)
@@ -137,15 +140,17 @@ func (p pictures) inGuests(t *testing.T) (*http.Client, string) {
 }
 
 // here runs the service in this process.
-func (p pictures) here(t *testing.T, runs func(context.Context, edge.Setup) (engine.Engine, error),
+func (p walks) here(t *testing.T, runs func(context.Context, edge.Setup) (engine.Engine, error),
 ) (*http.Client, string) {
 	t.Helper()
 	public, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := edge.Open(t.Context(), edge.Config{Core: p.config, Store: edge.Store{KV: memory.New(memory.Config{})},
-		Keyring: p.ring, Egress: egress.Config{Dev: true}, Sign: p.sign(t), Engine: runs, Public: public})
+	s, err := edge.Open(t.Context(), edge.Config{
+		Core: p.config, Store: edge.Store{KV: memory.New(memory.Config{})},
+		Keyring: p.ring, Egress: egress.Config{Dev: true}, Sign: p.sign(t), Engine: runs, Public: public,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,16 +163,22 @@ func (p pictures) here(t *testing.T, runs func(context.Context, edge.Setup) (eng
 			t.Error(err)
 		}
 	})
-	return toHost(public.Addr().String()), p.seed(t, s)
+	direct := &http.Transport{}
+	t.Cleanup(direct.CloseIdleConnections)
+	return toHost(func(r *http.Request) (*http.Response, error) {
+		r = r.Clone(r.Context())
+		r.Host, r.URL.Scheme, r.URL.Host = walkHost, "http", public.Addr().String()
+		return direct.RoundTrip(r)
+	}), p.seed(t, s)
 }
 
-func (p pictures) onWorkerd(t *testing.T) (*http.Client, string) {
+func (p walks) onWorkerd(t *testing.T) (*http.Client, string) {
 	kit.Program(t, "workerd")
 	guest, err := settings.Pack(p.config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	guest.Host = pictureHost
+	guest.Host = walkHost
 	if guest.Keyring, err = p.ring.Marshal(); err != nil {
 		t.Fatal(err)
 	}
@@ -183,19 +194,19 @@ func (p pictures) onWorkerd(t *testing.T) (*http.Client, string) {
 			t.Error(err)
 		}
 	})
-	return site.Client(), p.seed(t, writes)
+	return toHost(site.Client().Transport.RoundTrip), p.seed(t, writes)
 }
 
 // seed writes the integration and returns a secret key.
-func (p pictures) seed(t *testing.T, s *edge.Service) (key string) {
+func (p walks) seed(t *testing.T, s *edge.Service) (key string) {
 	t.Helper()
 	d := s.Directory()
-	err := errors.Join(d.PutPublisher(t.Context(), integration.Publisher{ID: "pub_pictures", Name: "Pictures"}),
-		d.PutIntegration(t.Context(), integration.Integration{ID: integrationID, PublisherID: "pub_pictures",
-			Name: "Pictures", Level: "L1", ChallengeAge: 25, Method: "face",
+	err := errors.Join(d.PutPublisher(t.Context(), integration.Publisher{ID: "pub_walks", Name: "Walks"}),
+		d.PutIntegration(t.Context(), integration.Integration{ID: integrationID, PublisherID: "pub_walks",
+			Name: "Walks", Level: "L1", ChallengeAge: 25, Method: p.config.Methods[0].Name,
 			Webhook: integration.Webhook{Off: true}}, ""))
 	if err == nil {
-		key, _, err = d.CreateKey(t.Context(), "pub_pictures", "", nil)
+		key, _, err = d.CreateKey(t.Context(), "pub_walks", "", nil)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +215,7 @@ func (p pictures) seed(t *testing.T, s *edge.Service) (key string) {
 }
 
 // verify walks through one session from its start to its validation.
-func (p pictures) verify(t *testing.T, client *http.Client, key string, picture []byte) {
+func (p walks) verify(t *testing.T, client *http.Client, key, outcome string, picture []byte) {
 	t.Helper()
 	var started struct {
 		Redirect string `json:"redirect_url"`
@@ -212,7 +223,7 @@ func (p pictures) verify(t *testing.T, client *http.Client, key string, picture 
 	post(t, client, key, api.StartPath, map[string]string{"integration_id": integrationID,
 		"callback_url": "https://shop.example/return", "state": "s-1234567890"}, &started)
 	b := kit.Browser{Client: client}
-	back, err := b.Verify(started.Redirect, "https://shop.example/return", "", picture)
+	back, err := b.Verify(started.Redirect, "https://shop.example/return", outcome, picture)
 	if err != nil {
 		t.Error(err)
 		return
@@ -233,7 +244,7 @@ func post(t *testing.T, client *http.Client, key, path string, body, answer any)
 		t.Error(err)
 		return
 	}
-	req, err := http.NewRequest("POST", "https://"+pictureHost+path, strings.NewReader(string(text)))
+	req, err := http.NewRequest("POST", "https://"+walkHost+path, strings.NewReader(string(text)))
 	if err != nil {
 		t.Error(err)
 		return
@@ -252,17 +263,15 @@ func post(t *testing.T, client *http.Client, key, path string, body, answer any)
 	}
 }
 
-// toHost is a client that reaches https://verge.example at an address, without TLS.
-func toHost(address string) *http.Client {
-	plain := &http.Transport{}
+// toHost is a client that reaches https://verge.example by reach, and everything else as it is.
+func toHost(reach roundTrip) *http.Client {
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
-			if req.URL.Host == pictureHost {
-				req = req.Clone(req.Context())
-				req.Host, req.URL.Scheme, req.URL.Host = pictureHost, "http", address
+			if req.URL.Host == walkHost {
+				return reach(req)
 			}
-			return plain.RoundTrip(req)
+			return http.DefaultTransport.RoundTrip(req)
 		}),
 	}
 }

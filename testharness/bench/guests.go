@@ -35,7 +35,7 @@ func guests(module []byte) engineOf {
 		}
 		h := at.Host
 		return wasmhost.New(ctx, wasmhost.Config{Module: module, Guest: packed,
-			KV: h.KV, Meter: ratelimit.NewLocal(0).Meter(), Fetch: h.Fetch, Sealer: h.Sealer,
+			KV: h.KV, Meter: ratelimit.NewLocal(0).Meter(), Fetch: h.Fetch, Sign: h.Sign, Sealer: h.Sealer,
 			Log: h.Log, Wake: h.Wake, Cache: compiled()})
 	}
 }

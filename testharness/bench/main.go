@@ -14,6 +14,9 @@
 // installed, their lines are left out.
 //
 // The lines about wasm have the core run as a guest, and natively for a floor.
+//
+// The lines about methods count processor time alone. What an OpenID provider or an estimator takes is not
+// counted: they are in another process.
 package main
 
 import (
@@ -39,11 +42,18 @@ func main() {
 		bareServer(os.Args[2])
 		return
 	}
+	if len(os.Args) == 2 && os.Args[1] == "other-side" {
+		if err := serveOtherSide(); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	length := flag.Duration("round", time.Second, "length of a round")
 	binary := flag.String("verge", "", "verge binary to time from exec to first answer; empty: leave that out")
 	module := flag.String("module", "", "WebAssembly module to run the core from; empty: leave its lines out")
 	only := flag.String("only", "", "measure just what has this in its name: "+
-		"an endpoint or a store, delivery, claims, idle, footprint, parked, edge, startup; "+
+		"an endpoint or a store, delivery, claims, idle, footprint, parked, method, edge, startup; "+
 		"flat, which takes minutes, is measured only so")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of the run to this file")
 	flag.Parse()
@@ -108,6 +118,7 @@ func run(length time.Duration, binary, module, only string) error {
 			}
 			return parked(wasm)
 		}},
+		{methodNames(), func() error { return methods(length, wasm, only) }},
 		{edgeNames(), func() error {
 			if wasm == nil {
 				return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/session"
@@ -31,7 +32,11 @@ const (
 	publisher     = "pub_bench"
 	integration1  = "0a4e1f7c-3b5d-4c6e-8f90-a1b2c3d4e5f6"
 	webhookSecret = "whsec_bench_bench_bench_bench_32"
+	benchHost     = "verge.test"
 )
+
+// signs signs with private keys, as host.Host.Sign does.
+type signs func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
 
 // service is Verge as `verge serve` runs it: the same listener, log and
 // limits, only that the limits are out of the way.
@@ -54,6 +59,13 @@ func newService(store kv.KV, sink string) (*service, error) { return newServiceO
 
 // newServiceOn is newService with what runs the core, nil for this process.
 func newServiceOn(runs engineOf, store kv.KV, sink string) (*service, error) {
+	return newServiceWith(runs, store, sink, nil, nil)
+}
+
+// newServiceWith is newServiceOn with verification methods, and what signs with their keys.
+func newServiceWith(
+	runs engineOf, store kv.KV, sink string, methods []method.Config, sign signs,
+) (*service, error) {
 	keys, err := ring()
 	if err != nil {
 		return nil, err
@@ -67,10 +79,10 @@ func newServiceOn(runs engineOf, store kv.KV, sink string) (*service, error) {
 	free := ratelimit.PerMinute(1_000_000_000)
 	s := &service{addr: l.Addr().String()}
 	s.Service, err = edge.Open(context.Background(), edge.Config{
-		Core: core.Config{BaseURL: "https://verge.test", Dev: true,
+		Core: core.Config{BaseURL: "https://" + benchHost, Dev: true, Methods: methods,
 			Limits: api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free,
 				ReconcilePerKey: free, PagesPerIP: free}},
-		Store: edge.Store{KV: store, Shared: shared}, Engine: runs, Keyring: keys,
+		Store: edge.Store{KV: store, Shared: shared}, Engine: runs, Keyring: keys, Sign: sign,
 		Egress: egress.Config{Dev: true}, Server: server.Config{IdleGrace: time.Millisecond},
 		Public: l, Log: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 	})
@@ -122,13 +134,17 @@ func seed(ctx context.Context, d *integration.Directory, sink string) (key strin
 	if err := d.PutPublisher(ctx, integration.Publisher{ID: publisher, Name: "Bench"}); err != nil {
 		return "", err
 	}
-	i := integration.Integration{ID: integration1, PublisherID: publisher, Name: "Bench", Level: "L1",
-		ChallengeAge: 25, Method: sandbox.Name, Webhook: integration.Webhook{URL: sink, Off: sink == ""}}
+	i := benchIntegration(integration1, sandbox.Name, sink)
 	if err := d.PutIntegration(ctx, i, webhookSecret); err != nil {
 		return "", err
 	}
 	key, _, err = d.CreateKey(ctx, publisher, "", nil)
 	return key, err
+}
+
+func benchIntegration(id, method, sink string) integration.Integration {
+	return integration.Integration{ID: id, PublisherID: publisher, Name: "Bench", Level: "L1",
+		ChallengeAge: 25, Method: method, Webhook: integration.Webhook{URL: sink, Off: sink == ""}}
 }
 
 const startBody = `{"integration_id":"` + integration1 +

@@ -37,8 +37,8 @@ func (b *Browser) Open(address string) (*Shown, error) {
 	return b.send(req)
 }
 
-// Verify goes from a redirect_url to the callback, and returns that with the result token in it. A form with a
-// camera gets the picture. Of any other page the form for the outcome is sent.
+// Verify goes from a redirect_url to the callback, and returns that with the result token in it. A form with
+// a camera gets the picture. Of any other page the form for the outcome is sent.
 func (b *Browser) Verify(redirectURL, callback, outcome string, picture []byte) (string, error) {
 	page, err := b.Open(redirectURL)
 	for range 6 {

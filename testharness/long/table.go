@@ -28,6 +28,16 @@ var Table = []Entry{
 		Short: "guests that trap and guests that take too much memory",
 	},
 	{
+		Package: "cmd/verge/demo", Test: "TestChromiumMethodPages",
+		Only:  "the pages of the methods in English, German and French, each in light and dark",
+		Short: "each of the languages in one of the two",
+	},
+	{
+		Package: "edge/workers", Test: "TestASlowProvider",
+		Only:  "a provider that takes 2.6 s for each answer, on each engine",
+		Short: "a slow provider on a clock of its own, without a server",
+	},
+	{
 		Package: "edge/workers", Test: "TestTheLargestPicture",
 		Only:  "pictures of 1 MiB through guests, on wazero and on workerd",
 		Short: "pictures of 1 MiB through the native core",
@@ -45,7 +55,7 @@ var Table = []Entry{
 	{
 		Package: "testharness/conformance", Test: "TestEngines",
 		Only:  "every test on every engine",
-		Short: "all but nine on every engine; each of the nine on memory, miniredis and one more (inTurn)",
+		Short: "all but six on every engine; each of the six on memory, miniredis and one more (inTurn)",
 	},
 	{
 		Package: "testharness/conformance", Test: "TestMutatedTokens",

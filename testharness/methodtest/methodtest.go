@@ -177,7 +177,7 @@ func newWorld(t *testing.T, s Subject, e Engine) *world {
 	w.side.Config.Name, w.side.Config.Kind = s.Kind, s.Kind
 	store := e.Store(t)
 	o := &testharness.Options{
-		Keys: w.side.Keys, WebhookTimeout: 2 * time.Second,
+		Keys: w.side.Keys, WebhookTimeout: time.Second,
 		KV: func(now func() time.Time) kv.KV { return &kvtest.Faulty{KV: store(now), Decide: w.fault} },
 	}
 	if s.Kind != otherMethod {

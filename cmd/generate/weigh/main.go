@@ -1,6 +1,6 @@
-// Command weigh says what each kind of verification method adds to the WebAssembly module that `make wasm` has
-// built: it builds the module again without the kind. What two kinds share is in neither's number, because the
-// module has it as long as one of them is there.
+// Command weigh says what each kind of verification method adds to the WebAssembly module that `make wasm`
+// has built: it builds the module again without the kind. What two kinds share is in neither's number,
+// because the module has it as long as one of them is there.
 package main
 
 import (
@@ -92,7 +92,8 @@ func build(dir string, kinds []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(os.WriteFile(replacement, kinds, 0o600), os.WriteFile(overlay, paths, 0o600)); err != nil {
+	err = errors.Join(os.WriteFile(replacement, kinds, 0o600), os.WriteFile(overlay, paths, 0o600))
+	if err != nil {
 		return nil, err
 	}
 	// As make wasm does it.

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/long"
 )
 
 // Places on pages.
@@ -250,15 +251,17 @@ func TestChromiumMethodPages(t *testing.T) {
 	w := newWalkIn(t, withCamera(t))
 	w.estimate("15")
 	w.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
-	for _, lang := range []string{"en", "de", "fr"} {
-		for _, scheme := range []string{"light", "dark"} {
-			t.Run(lang+", "+scheme, func(t *testing.T) {
-				w := *w
-				w.t = t
-				w.do(accept(lang), colours(scheme))
-				w.seeMethodPages()
-			})
-		}
+	looks := [][2]string{{"en", "light"}, {"de", "dark"}, {"fr", "light"}}
+	if pictures() != "" || long.Run(t, "TestChromiumMethodPages") {
+		looks = append(looks, [][2]string{{"en", "dark"}, {"de", "light"}, {"fr", "dark"}}...)
+	}
+	for _, look := range looks {
+		t.Run(look[0]+", "+look[1], func(t *testing.T) {
+			w := *w
+			w.t = t
+			w.do(accept(look[0]), colours(look[1]))
+			w.seeMethodPages()
+		})
 	}
 	t.Run("an estimator that is out of order", func(t *testing.T) {
 		w := *w

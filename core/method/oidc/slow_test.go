@@ -40,8 +40,8 @@ func (s *slow) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResp
 	return s.fetch.Fetch(ctx, req)
 }
 
-// TestSlowProvider: a cold return asks for the discovery document, the tokens, the keys and the userinfo. The
-// server has 15 s for it. So the requests take at most method.StepTime together, however slow the provider is.
+// TestSlowProvider: a cold return asks for the discovery document, the tokens, the keys and the userinfo. A
+// server gives it 15 s. So the requests take at most method.StepTime together, however slow the provider is.
 func TestSlowProvider(t *testing.T) {
 	const second = time.Second
 	documents := []string{oidctest.DiscoveryPath, oidctest.TokenPath, oidctest.KeysPath, oidctest.UserinfoPath}

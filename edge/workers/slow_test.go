@@ -1,0 +1,45 @@
+package workers_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/oidctest"
+)
+
+// TestASlowProvider: a provider may take nearly its whole timeout for each answer of a return, and yet the
+// user comes back verified, whatever runs the core. So all its answers fit into the time of a request.
+func TestASlowProvider(t *testing.T) {
+	long.Skip(t, "TestASlowProvider")
+	for name, open := range map[string]func(walks, *testing.T) (client *http.Client, key string){
+		"native": walks.natively, "wasm": walks.inGuests, "workerd": walks.onWorkerd,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var provider http.Handler
+			slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != oidctest.LoginPath { // that is for the browser
+					time.Sleep(2600 * time.Millisecond)
+				}
+				provider.ServeHTTP(w, r)
+			}))
+			t.Cleanup(slow.Close)
+			provider = oidctest.New(oidctest.Config{Issuer: slow.URL,
+				Clients: []oidctest.Client{{ID: "verge", Secret: "secret"}}})
+			p := newWalks(t)
+			p.config = core.Config{BaseURL: "https://" + walkHost, Dev: true, Methods: []method.Config{{
+				Name: "login", Kind: "oidc", Secrets: map[string]string{"client_secret": "secret"},
+				Settings: json.RawMessage(`{"issuer":"` + slow.URL + `","client_id":"verge","userinfo":true,` +
+					`"proof":{"claim":["is_over_18"],"equals":true,"age":18}}`),
+			}}}
+			client, key := open(p, t)
+			p.verify(t, client, key, "begin", nil)
+		})
+	}
+}
