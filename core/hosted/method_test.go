@@ -30,6 +30,7 @@ type bank struct {
 	down     error           // Begin's
 	back     method.Decision // of the return
 	err      error           // of the return
+	away     error           // of the form by which a browser leaves
 	returned int             // how often a browser came back
 	query    url.Values      // what the last one brought
 	told     method.Session
@@ -56,6 +57,9 @@ func (b *bank) Act(_ context.Context, s method.Session, step method.Step) (metho
 	}
 	if step.Form.Get("outcome") != "begin" {
 		return method.Decision{}, method.ErrStep
+	}
+	if b.away != nil {
+		return method.Decision{}, b.away
 	}
 	handle := strings.Repeat("h", handleLength-1) + step.Form.Get("tab")
 	return method.Decision{Verdict: method.Pending, State: []byte("nonce"),
@@ -299,6 +303,43 @@ func TestWhatAReturnDecides(t *testing.T) {
 					kind(page), r.Attempts, err, c.shows, c.says)
 			}
 		})
+	}
+}
+
+// An operator reads in one line which session, which method and why.
+func TestAFailureIsLoggedInOneLine(t *testing.T) {
+	w, bank, _ := bankWorld(t, "bank", "second")
+	b := w.browser(t)
+	id, flow := w.flow(t, nil)
+	text, err := id.Format(w.Sealer)
+	coretest.Must(t, err)
+	timeout := &host.FetchError{Reason: host.FetchTimeout, Err: errors.New("cause")}
+	page := b.open("/verify?" + here(flow) + "&method=bank")
+	for _, c := range []struct {
+		fails func()
+		line  string
+	}{
+		{func() {
+			bank.down = timeout
+			b.submit(flow, &web.Response{}, "method", "bank")
+		}, `msg="method cannot begin" session=` + text + " method=bank reason=timeout "},
+		{func() {
+			bank.away = timeout
+			if resp := b.submit(flow, page, "outcome", "begin", "tab", "1"); resp.Status != 503 {
+				t.Errorf("contract 35: a form that fails: %d", resp.Status)
+			}
+		}, `msg="method failed" session=` + text + " method=bank reason=timeout "},
+		{func() {
+			bank.away, bank.err = nil, &method.Refusal{Reason: "jwt_nonce"}
+			b.leaves(flow)
+			b.open(returnURL("1"))
+		}, `msg="method failed" session=` + text + " method=bank reason=jwt_nonce "},
+	} {
+		w.Logged.Reset()
+		c.fails()
+		if log := w.Logged.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, c.line) {
+			t.Errorf("the log is %s\nwant one line with %s", log, c.line)
+		}
 	}
 }
 
