@@ -12,7 +12,8 @@ import (
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/method/kinds"
+	"github.com/verge-id/verge/core/method/estimator"
+	"github.com/verge-id/verge/core/method/oidc"
 	"github.com/verge-id/verge/edge/egress"
 )
 
@@ -121,6 +122,13 @@ type checkedMethod struct {
 	method.Report
 }
 
+// probes are how the other side of a method of each kind is asked what it offers. A kind that is not here cannot
+// be asked. They are no part of method.Kind, so that guests, which never ask, do not carry the code.
+var probes = map[string]method.Probe{
+	oidc.Kind.Name:      oidc.Probe,
+	estimator.Kind.Name: estimator.Probe,
+}
+
 func (c *methodCheckCmd) Run(ctx context.Context, p *program) error {
 	pl, _, err := c.plan(p)
 	if err != nil {
@@ -131,7 +139,7 @@ func (c *methodCheckCmd) Run(ctx context.Context, p *program) error {
 	if !ok {
 		return usagef("there is no method %q; %s has: %s", c.Name, c.source(), strings.Join(methods.Names(), ", "))
 	}
-	probe := kinds.ProbeOf(e.Kind)
+	probe := probes[e.Kind]
 	if probe == nil {
 		return usagef("there is nobody to ask for %s: a method of the kind %s has no other side", e.Name, e.Kind)
 	}

@@ -15,15 +15,3 @@ var All = []method.Kind{
 	oidc.Kind,
 	estimator.Kind,
 }
-
-// ProbeOf returns how the other side of a method of that kind is asked what it offers. Nil: it cannot be asked.
-// This is no member of method.Kind, so that guests, which never ask, do not carry the code.
-func ProbeOf(kind string) method.Probe {
-	switch kind {
-	case oidc.Kind.Name:
-		return oidc.Probe
-	case estimator.Kind.Name:
-		return estimator.Probe
-	}
-	return nil
-}
