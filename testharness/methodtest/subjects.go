@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"maps"
 	"sync"
 	"testing"
@@ -51,7 +52,7 @@ func newSecrets(first map[string]string) *secrets { return &secrets{all: first} 
 func (s *secrets) add(what, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all[what] = text
+	s.all[fmt.Sprintf("%s (number %d)", what, len(s.all))] = text
 }
 
 func (s *secrets) list() map[string]string {
@@ -79,15 +80,26 @@ func openOIDC(t testing.TB, now func() time.Time) Side {
 			Keys:     []string{"private_key"}},
 		Keys: map[string][]byte{"oidc_private_key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})},
 		Set:  func(m Mode) { setProvider(p.Provider, m) },
-		// The answer to a request that was broken was no decision, and neither are the provider's documents.
-		Asked:   func() int { return p.Count(oidctest.TokenPath) },
-		Private: private.list,
+		// To hand out its documents is to decide nothing.
+		Asked: func() int { return p.Count(oidctest.TokenPath) },
+		Private: func() map[string]string {
+			for _, r := range p.Requests() {
+				for what, name := range map[string]string{"a client assertion": "client_assertion",
+					"a PKCE verifier": "code_verifier"} {
+					if text := r.Form.Get(name); text != "" {
+						private.add(what, text)
+					}
+				}
+			}
+			return private.list()
+		},
 	}
 	side.Walk = func(page *testharness.Page, _ Mode) Step {
 		leaving := page.Submit("begin")
 		private.add("a nonce", queryOf(t, leaving.Hop, "nonce"))
 		step := Step{Address: leaving.ReturnURL()}
 		private.add("a code", queryOf(t, step.Address, "code"))
+		private.add("the handle of an errand", queryOf(t, step.Address, "state"))
 		return step
 	}
 	return side

@@ -2689,4 +2689,37 @@ func (g *groupState) unlock() {}`,
 		new:    `name == abi.TestKey+"-"`,
 		ask:    []string{"./edge/signing"},
 	},
+
+	// What methods leave behind.
+	{
+		breaks: "what a browser proves itself with lies in the store (contract 34)",
+		pkg:    "core/session",
+		of:     "Proof",
+		old:    `base64.RawURLEncoding.EncodeToString(sum[:16])`,
+		new:    `handle + base64.RawURLEncoding.EncodeToString(sum[:0])`,
+		ask:    []string{"./testharness/methodtest TestMethods"},
+	},
+	{
+		breaks: "the log repeats what an estimator said of a picture (contract 13)",
+		pkg:    "core/method/estimator",
+		old:    `&method.Refusal{Reason: "answer_not_json"}`,
+		new:    `&method.Refusal{Reason: string(resp.Body)}`,
+		ask:    []string{"./testharness/methodtest TestMethods"},
+	},
+	{
+		breaks: "the log repeats what a browser brought back (contract 13)",
+		pkg:    "core/method/oidc",
+		of:     "client.back",
+		old:    `reason = otherAnswer`,
+		new:    `reason = answer`,
+		ask:    []string{"./testharness/methodtest TestReturns"},
+	},
+	{
+		breaks: "the log repeats what a token endpoint answered (contract 13)",
+		pkg:    "core/method/oidc",
+		of:     "endpointError",
+		old:    `reason := badStatus`,
+		new:    `reason := badStatus + string(answer.Body)`,
+		ask:    []string{"./testharness/methodtest TestMethods"},
+	},
 }
