@@ -133,7 +133,7 @@ func TestDevCamera(t *testing.T) {
 		{"uncertain", "The estimate was not certain enough"},
 		{"no_face", "We could not see exactly one face"},
 		{"not_live", "We could not see that the picture was taken just now"},
-		{"broken", "Not available right now"},
+		{"broken", "The other service did not answer"},
 	} {
 		t.Run("contract 37: "+tt.choice+", then 30", func(t *testing.T) {
 			answers(t, pub, tt.choice)

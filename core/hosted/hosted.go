@@ -215,7 +215,10 @@ func (v *visit) act(r session.Record, form url.Values, file []byte) *web.Respons
 		return v.unavailable(err)
 	case err != nil:
 		v.logFailed(m, err)
-		return v.unavailablePage()
+		page := v.stepPage(r, s, form.Get(stepParam), pages.Notice{Trouble: true})
+		page.Status = 503
+		page.Header.Set("Retry-After", "2")
+		return page
 	}
 	return v.decided(m, s, form.Get(stepParam), d)
 }
@@ -400,10 +403,6 @@ func (v *visit) unavailable(err error) *web.Response {
 	}
 	v.Log.LogAttrs(v.ctx, level, "hosted page unavailable",
 		slog.String("session", v.session.Text), slog.String("error", err.Error()))
-	return v.unavailablePage()
-}
-
-func (v *visit) unavailablePage() *web.Response {
 	resp := v.page(503, pages.View{Kind: pages.Unavailable, RetryURL: v.url()})
 	resp.Header.Set("Retry-After", "2")
 	return resp

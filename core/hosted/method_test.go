@@ -685,3 +685,28 @@ func TestAPictureIsPosted(t *testing.T) {
 		})
 	}
 }
+
+// A step whose other side fails decides nothing. The user sees the method's page with the reason, and can choose
+// another one.
+func TestAStepWhoseOtherSideFails(t *testing.T) {
+	w, _, _ := bankWorld(t, "bank", "second")
+	w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("bank", w.provider, false),
+		testhost.Kind("second", &bank{}, false)))
+	_, flow := w.flow(t, nil)
+	b := w.browser(t)
+	page := b.open("/verify?" + here(flow) + "&method=bank")
+	w.provider.err = errors.New("status 500")
+	resp := b.submit(flow, page, "outcome", "approve")
+	for _, want := range []string{"The other service did not answer", "Choose another way"} {
+		if resp.Status != 503 || kind(resp) != "method" || !bytes.Contains(resp.Body, []byte(want)) {
+			t.Errorf("contract 37: %d, a %s page that does not say %q", resp.Status, kind(resp), want)
+		}
+	}
+	if resp.Header.Get("Retry-After") == "" || w.commits != 0 || strings.Contains(w.Logged.String(), "level=ERROR") {
+		t.Errorf("it is our own fault in the log, or %d commits were made: %s", w.commits, &w.Logged)
+	}
+	w.provider.err, w.provider.decision.Verdict = nil, method.Approved
+	if again := b.submit(flow, resp, "outcome", "approve"); again.Status != 303 {
+		t.Errorf("the same form again: %d", again.Status)
+	}
+}

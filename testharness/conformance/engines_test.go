@@ -502,7 +502,7 @@ panic: the child ends here
 	}
 	text := table([]column{{name: "memory", cells: cells}, {name: "etcd", none: "SKIP: etcd is not installed"}})
 	for _, want := range []string{
-		"\nwalk           FAIL 1 of 2    SKIP\n",
+		"\nwalk                FAIL 1 of 2    SKIP\n",
 		"\nrestart on memory: SKIP: memory keeps nothing\n",
 		"\netcd: SKIP: etcd is not installed\n",
 	} {
