@@ -94,6 +94,23 @@ func goBank(t *testing.T) *bank {
 	t.Helper()
 	at := privateAddress(t)
 	b, certPEM, keyPEM, client := newBank(t, at)
+	var provider *oidctest.Provider
+	serveTLS(t, at, certPEM, keyPEM, func(url string) http.Handler {
+		b.issuer = url
+		provider = oidctest.New(oidctest.Config{Issuer: url, PushedOnly: true, Clients: []oidctest.Client{{
+			ID: "verge", Auth: "private_key_jwt", Key: &client.PublicKey, ReturnURLs: returnsOfBank()}}})
+		return provider
+	})
+	b.next = func(l login) {
+		provider.Answer(oidctest.Answer{Subject: personCanary, Claims: l.Claims, ACR: l.ACR, Error: l.Error})
+	}
+	b.rotate = provider.Rotate
+	return b
+}
+
+// serveTLS serves on a free port of that address. handler gets the URL.
+func serveTLS(t *testing.T, at netip.Addr, certPEM, keyPEM string, handler func(url string) http.Handler) {
+	t.Helper()
 	certificate, err := tls.X509KeyPair([]byte(certPEM), []byte(keyPEM))
 	if err != nil {
 		t.Fatal(err)
@@ -102,18 +119,10 @@ func goBank(t *testing.T) *bank {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.issuer = "https://" + listener.Addr().String()
-	provider := oidctest.New(oidctest.Config{Issuer: b.issuer, PushedOnly: true, Clients: []oidctest.Client{{
-		ID: "verge", Auth: "private_key_jwt", Key: &client.PublicKey, ReturnURLs: returnsOfBank()}}})
-	server := &http.Server{Handler: provider, ErrorLog: log.New(io.Discard, "", 0),
+	server := &http.Server{Handler: handler("https://" + listener.Addr().String()), ErrorLog: log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}}
 	go server.ServeTLS(listener, "", "")
 	t.Cleanup(func() { server.Close() })
-	b.next = func(l login) {
-		provider.Answer(oidctest.Answer{Subject: personCanary, Claims: l.Claims, ACR: l.ACR, Error: l.Error})
-	}
-	b.rotate = provider.Rotate
-	return b
 }
 
 // npmProvider is where .ci/install puts the package oidc-provider.

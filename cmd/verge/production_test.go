@@ -1,18 +1,24 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
+	"image"
+	"image/jpeg"
 	"io"
 	"maps"
+	"mime/multipart"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/http/httputil"
+	"net/textproto"
 	"net/url"
 	"os"
 	"os/exec"
@@ -21,6 +27,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-id/verge/testharness/estimatortest"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/oidctest"
 )
@@ -418,5 +425,103 @@ func (s *production) tellsNothing(t *testing.T, codes []string) {
 		if secret != "" && strings.Contains(log, secret) {
 			t.Errorf("contract 13: the log has %q", secret)
 		}
+	}
+}
+
+// TestProductionEstimates: a picture goes to an estimator in a private network, whose certificate a private
+// authority has signed, and decides (contract 31, 37).
+func TestProductionEstimates(t *testing.T) {
+	t.Parallel()
+	const id, token = "5f0c6f0e-3c1c-4c6e-9a52-0d6a3a2f9c00", "canary-token-of-the-estimator"
+	at := privateAddress(t)
+	_, certPEM, keyPEM, _ := newBank(t, at)
+	estimator := estimatortest.New(estimatortest.Config{Token: token})
+	var address string
+	serveTLS(t, at, certPEM, keyPEM, func(url string) http.Handler {
+		address = url + estimatortest.PlainPath
+		return estimator
+	})
+	dir := t.TempDir()
+	for file, content := range map[string]string{"ca.pem": certPEM, "token": token + "\n"} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := newProduction(t, goBank(t), fmt.Sprintf("[[methods]]\nname = \"camera\"\nkind = \"estimator\"\nca = %q\n"+
+		"private_network = true\n[methods.estimator]\nprofile = \"plain\"\nurl = %q\ntoken_file = %q\n"+
+		"[[integrations]]\nid = %q\npublisher = \"pub_example\"\nlevel = \"L1\"\nchallenge_age = 25\n"+
+		"methods = [\"camera\"]\nwebhook_off = true\n", filepath.Join(dir, "ca.pem"),
+		address, filepath.Join(dir, "token"), id))
+	if code, out := s.check(t, s.config, "camera"); code != exitOK {
+		t.Errorf("method check: %d %s", code, out)
+	}
+	for _, c := range []struct {
+		rule   string
+		answer estimatortest.Answer
+		want   string
+	}{
+		{"old enough", estimatortest.Answer{Age: 30}, "COMPLETED"},
+		{"below the challenge age", estimatortest.Answer{Age: 20}, "PENDING"},
+		{"it fails", estimatortest.Answer{Status: 500}, "PENDING"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			estimator.Answer(c.answer)
+			session, redirect, err := s.in.publisher.start(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := s.visitor(t)
+			v.sendPicture(redirect)
+			if got := s.outcome(t, session); got != c.want {
+				t.Errorf("the session is %q, want %q", got, c.want)
+			}
+		})
+	}
+	if n := strings.Count(s.in.logs.String(), `"msg":"method failed"`); n != 1 {
+		t.Errorf("the log has %d lines about a failure, want 1", n)
+	}
+	if strings.Contains(s.in.logs.String(), token) {
+		t.Error("contract 13: the log has the token")
+	}
+}
+
+// sendPicture opens a session's page and sends its form with a picture.
+func (v *visitor) sendPicture(redirect string) {
+	v.t.Helper()
+	_, page := v.open("GET", redirect, nil)
+	_, form, found := strings.Cut(page, `data-step="camera"`)
+	if !found {
+		v.t.Fatalf("the page has no form for a picture: %s", page)
+	}
+	form, _, _ = strings.Cut(form, "</form>")
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	for _, input := range hiddenInput.FindAllStringSubmatch(form, -1) {
+		if err := w.WriteField(html.UnescapeString(input[1]), html.UnescapeString(input[2])); err != nil {
+			v.t.Fatal(err)
+		}
+	}
+	header := textproto.MIMEHeader{"Content-Disposition": {`form-data; name="image"; filename="still.jpg"`},
+		"Content-Type": {"image/jpeg"}}
+	part, err := w.CreatePart(header)
+	if err == nil {
+		err = jpeg.Encode(part, image.NewYCbCr(image.Rect(0, 0, 640, 480), image.YCbCrSubsampleRatio420), nil)
+	}
+	if err := errors.Join(err, w.Close()); err != nil {
+		v.t.Fatal(err)
+	}
+	req, err := http.NewRequest("POST", productionURL+"/verify/file", &body)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", w.FormDataContentType())
+	req.Header.Set("Origin", productionURL)
+	resp, err := v.http.Do(req)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusSeeOther && resp.StatusCode != http.StatusServiceUnavailable {
+		v.t.Errorf("the picture is answered %d", resp.StatusCode)
 	}
 }
