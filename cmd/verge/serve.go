@@ -92,10 +92,10 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		for _, w := range pl.warnings {
 			fmt.Fprintln(p.stderr, "warning:", w)
 		}
-		fmt.Fprintln(p.stdout, "methods:", describe(pl.methods()))
 		if err := pl.compareStore(ctx, p); err != nil {
 			return err
 		}
+		fmt.Fprintln(p.stdout, "methods:", describe(pl.methods()))
 		fmt.Fprintf(p.stdout, "%s is good: mode %s, %s, %s, %d publishers, %d integrations\n",
 			c.source(), conf.Mode, conf.BaseURL, pl.engine, len(pl.site.Publishers), len(pl.site.Integrations))
 		return nil
