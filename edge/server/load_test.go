@@ -98,9 +98,9 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 			for range 100 {
 				dial(t, base)
 				conn := dial(t, base)
-				io.WriteString(conn, "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+				io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 				if resp := read(t, conn); resp.StatusCode != 200 {
-					t.Fatalf("readyz: %d", resp.StatusCode)
+					t.Fatalf("a new one: %d", resp.StatusCode)
 				}
 			}
 			close(release)
