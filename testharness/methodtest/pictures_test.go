@@ -150,7 +150,7 @@ func TestAnEstimatorThatRefusesTheService(t *testing.T) {
 			s.estimator.Answer(a)
 			started := s.Start(nil)
 			p := s.Open(started.RedirectURL).Upload("camera", estimatortest.Picture())
-			if p.Status != 503 || p.Kind != "unavailable" {
+			if p.Status != 503 || p.Kind != "method" {
 				t.Errorf("a %s page (%d)", p.Kind, p.Status)
 			}
 			s.wantUndecided(started)
