@@ -102,11 +102,6 @@ func (c Catalog) Names() []string {
 	return names
 }
 
-// Real reports whether any method verifies somebody.
-func (c Catalog) Real() bool {
-	return slices.ContainsFunc(c, func(e Entry) bool { return !e.Of.Sandbox })
-}
-
 // Opened is a method that can be used. Its functions measure what they do, unless it is a sandbox: what that
 // does says nothing, and each measurement costs a guest something.
 type Opened struct {

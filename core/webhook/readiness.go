@@ -135,8 +135,8 @@ func Probes(secret string, body []byte, now time.Time) []Probe {
 // for the receiver, which may never have seen them. If the good probe had no answer, the probes that
 // were therefore not sent are not named.
 //
-// If all probes had the same answer, and it is right for none of them, only the first sentence has advice: the
-// answer says nothing about the receiver's checks.
+// If all probes had the same answer, and it is right for none of them, only the first sentence has advice:
+// the answer says nothing about the receiver's checks.
 func Judge(results []ProbeResult) (ready bool, reasons []string) {
 	if alike(results) {
 		for n, rule := range probeRules {
@@ -183,8 +183,9 @@ func Judge(results []ProbeResult) (ready bool, reasons []string) {
 }
 
 // hintAlike is the advice if all probes had the same wrong answer.
-const hintAlike = "all five had the same answer, so the receiver, or something in front of it, answers before " +
-	"it looks at the signature; check the URL, and let these requests through a login, a firewall or a bot filter"
+const hintAlike = "all five had the same answer, so the receiver, or something in front of it, answers " +
+	"before it looks at the signature; check the URL, and let these requests through a login, a firewall " +
+	"or a bot filter"
 
 // alike reports whether all probes had the same answer, and it is right for none of them.
 func alike(results []ProbeResult) bool {
