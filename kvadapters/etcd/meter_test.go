@@ -227,21 +227,35 @@ func TestAClaimedTaskMovesOutOfTheWayOfClaims(t *testing.T) {
 	}
 }
 
-// A cancel without a lease must find the entry where a claim has moved it.
+// A cancel without a lease must find the entry where a claim has moved it. The cancel looks first and writes
+// later, and the claim must come between. So each round has many cancels, and begins the claim a little later
+// than the round before. Each round has tasks of its own: another cancel of the same task would remove what the
+// first one left.
 func TestACancelThatMeetsAClaimLeavesNothing(t *testing.T) {
 	server := stores.StartEtcd(t)
 	s := open(t, server.URL("verge"), etcd.Config{SweepEvery: -1})
 	due := time.Unix(1, 0)
-	for range 60 {
-		commit(t, s, kv.Tx{ID: "s", Schedule: []kv.Task{{ID: "t", Due: due}}})
-		var claimed sync.WaitGroup
-		claimed.Go(func() {
-			if _, _, err := s.Claim(t.Context(), part, due, time.Minute, 1); err != nil {
-				t.Error(err)
-			}
-		})
-		commit(t, s, kv.Tx{ID: "c", Cancel: []string{"t"}})
-		claimed.Wait()
+	const tasks = 12
+	for round := range 48 {
+		var schedule []kv.Task
+		for n := range tasks {
+			schedule = append(schedule, kv.Task{ID: fmt.Sprintf("t%d.%d", round, n), Due: due})
+		}
+		commit(t, s, kv.Tx{ID: "s", Schedule: schedule})
+		var busy sync.WaitGroup
+		for _, task := range schedule {
+			busy.Go(func() {
+				tx := kv.Tx{ID: "c", Partition: part, Cancel: []string{task.ID}}
+				if err := s.Commit(t.Context(), tx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(time.Duration(round%24) * 50 * time.Microsecond)
+		if _, _, err := s.Claim(t.Context(), part, due, time.Minute, tasks); err != nil {
+			t.Error(err)
+		}
+		busy.Wait()
 	}
 	if left := keysUnder(t, server, "verge/"); !slices.Equal(left, []string{"verge/format"}) {
 		t.Errorf("after the cancels the keys are %q, want only the format", left)

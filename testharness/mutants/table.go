@@ -823,7 +823,7 @@ return v.completed(r)`,
 		pkg:    "core/outbox",
 		old:    `if err != nil { return err } switch reason {`,
 		new: `if err != nil {
-reason = NoTarget
+reason = noTarget
 }
 switch reason {`,
 		ask: []string{"./core/outbox"},
@@ -1743,8 +1743,9 @@ func (g *groupState) unlock() {}`,
 	{
 		breaks: "a body that is too large is cut off and taken for a whole one",
 		pkg:    "edge/server",
-		old:    `make([]byte, web.MaxBody+1)`,
-		new:    `make([]byte, web.MaxBody)`,
+		of:     "readBody",
+		old:    `most := maxBody + 1`,
+		new:    `most := maxBody`,
 		ask:    []string{"./edge/server TestBodyLimit|TestRefusals", harness + "TestBodies"},
 	},
 	{
