@@ -228,34 +228,37 @@ func TestAClaimedTaskMovesOutOfTheWayOfClaims(t *testing.T) {
 }
 
 // A cancel without a lease must find the entry where a claim has moved it. The cancel looks first and writes
-// later, and the claim must come between. So each round has many cancels, and begins the claim a little later
-// than the round before. Each round has tasks of its own: another cancel of the same task would remove what the
-// first one left.
+// later, and a claim must come between. So tasks are claimed one by one while others are cancelled. Each round
+// has tasks of its own: another cancel of the same task would remove what the first one left.
 func TestACancelThatMeetsAClaimLeavesNothing(t *testing.T) {
 	server := stores.StartEtcd(t)
 	s := open(t, server.URL("verge"), etcd.Config{SweepEvery: -1})
 	due := time.Unix(1, 0)
-	const tasks = 12
-	for round := range 48 {
+	for round := range 40 {
 		var schedule []kv.Task
-		for n := range tasks {
+		for n := range 12 {
 			schedule = append(schedule, kv.Task{ID: fmt.Sprintf("t%d.%d", round, n), Due: due})
 		}
 		commit(t, s, kv.Tx{ID: "s", Schedule: schedule})
-		var busy sync.WaitGroup
+		var claiming, cancelling sync.WaitGroup
+		for range 3 {
+			claiming.Go(func() {
+				for range schedule {
+					if _, _, err := s.Claim(t.Context(), part, due, time.Minute, 1); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
 		for _, task := range schedule {
-			busy.Go(func() {
-				tx := kv.Tx{ID: "c", Partition: part, Cancel: []string{task.ID}}
-				if err := s.Commit(t.Context(), tx); err != nil {
+			cancelling.Go(func() {
+				if err := s.Commit(t.Context(), kv.Tx{ID: "c", Partition: part, Cancel: []string{task.ID}}); err != nil {
 					t.Error(err)
 				}
 			})
 		}
-		time.Sleep(time.Duration(round%24) * 50 * time.Microsecond)
-		if _, _, err := s.Claim(t.Context(), part, due, time.Minute, tasks); err != nil {
-			t.Error(err)
-		}
-		busy.Wait()
+		cancelling.Wait()
+		claiming.Wait()
 	}
 	if left := keysUnder(t, server, "verge/"); !slices.Equal(left, []string{"verge/format"}) {
 		t.Errorf("after the cancels the keys are %q, want only the format", left)
