@@ -86,6 +86,17 @@ func (i *Integration) Offers() []string {
 	return []string{i.Method}
 }
 
+// SetMethods sets the integration's methods, in the order of the page.
+func (i *Integration) SetMethods(names []string) {
+	i.Method, i.Methods = "", nil
+	if len(names) > 0 {
+		i.Method = names[0]
+	}
+	if len(names) > 1 {
+		i.Methods = slices.Clone(names)
+	}
+}
+
 // Minimum is the age that a proof of age must prove (contract 32).
 func (i *Integration) Minimum() int {
 	if i.MinimumAge > 0 {

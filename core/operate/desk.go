@@ -1,63 +1,83 @@
 package operate
 
-import "context"
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
 
-// Signatures of Desk, for the faces. (Work in progress on this branch: the bodies follow.)
+	"github.com/verge-id/verge/core/audit"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/member"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/usage"
+)
 
-// Desk carries out operations.
-type Desk struct{}
+// Desk carries out operations. All fields are needed, but StartTest.
+type Desk struct {
+	KV     kv.KV
+	Sealer host.Sealer
+	Now    func() time.Time
+	Random io.Reader
+	Log    *slog.Logger
 
-type ctxT = context.Context
+	Dev        bool // allows what integration.Integration.Validate allows in dev
+	BaseURL    string
+	Catalog    method.Catalog
+	Partitions []kv.Partition
 
-func (d *Desk) Publishers(ctx ctxT, who Actor, c Cursor) (Page[Publisher], error)
-func (d *Desk) Publisher(ctx ctxT, who Actor, id string) (Publisher, error)
-func (d *Desk) CreatePublisher(ctx ctxT, who Actor, in PublisherInput) (Publisher, error)
-func (d *Desk) ChangePublisher(ctx ctxT, who Actor, id, version string, in PublisherInput) (Publisher, error)
-func (d *Desk) ArchivePublisher(ctx ctxT, who Actor, id, version string) (Publisher, error)
+	Directory *integration.Directory
+	Members   *member.Members
+	Outbox    *outbox.Outbox
+	Lifecycle *lifecycle.Lifecycle
+	Usage     *usage.Usage
 
-// publisher "": all (operators).
-func (d *Desk) Integrations(ctx ctxT, who Actor, publisher string, c Cursor) (Page[Integration], error)
-func (d *Desk) Integration(ctx ctxT, who Actor, id string) (Integration, error)
-func (d *Desk) CreateIntegration(ctx ctxT, who Actor, in IntegrationInput) (Changed, error)
-func (d *Desk) ChangeIntegration(ctx ctxT, who Actor, id, version string, in IntegrationInput) (Changed, error)
-func (d *Desk) ArchiveIntegration(ctx ctxT, who Actor, id, version string) (Integration, error)
+	// StartTest starts a session of an integration whose methods are all of the sandbox. Nil: the service
+	// has no sandbox.
+	StartTest func(ctx context.Context, i *integration.Integration, callback string) (TestSession, error)
+}
 
-// version "" in what changes a webhook or archives: whatever it is now (the console's forms send one).
-func (d *Desk) StageWebhook(ctx ctxT, who Actor, id, version string, in WebhookInput) (Changed, error)
-func (d *Desk) DropStaged(ctx ctxT, who Actor, id, version string) (Integration, error)
-func (d *Desk) RotateSecret(ctx ctxT, who Actor, id, version string, staged bool) (Changed, error)
-func (d *Desk) TestWebhook(ctx ctxT, who Actor, id string, staged bool) (TestReport, error)
-func (d *Desk) SendTestEvent(ctx ctxT, who Actor, id, eventType string) (Exchange, error)
-func (d *Desk) StartTestSession(ctx ctxT, who Actor, id, callback string) (TestSession, error)
+// change is one field before and after, for the audit.
+type change = audit.Change
 
-func (d *Desk) Keys(ctx ctxT, who Actor, publisher string, c Cursor) (Page[Key], error)
-func (d *Desk) CreateKey(ctx ctxT, who Actor, in KeyInput) (CreatedKey, error)
-func (d *Desk) RevokeKey(ctx ctxT, who Actor, id string) (Key, error)
+// along returns the audit entry of an operation, to be written in the commit that carries it out.
+func (d *Desk) along(who Actor, op Operation, publisher, target string, changes ...change) ([]kv.Put, error) {
+	return audit.Entry{At: d.Now(), Actor: audit.Actor{Kind: who.Kind, ID: who.ID, Name: who.Name},
+		Publisher: publisher, Operation: string(op), Target: target, Changes: changes}.Puts(d.Sealer, d.Random)
+}
 
-func (d *Desk) Deliveries(ctx ctxT, who Actor, f DeliveryFilter, c Cursor) (Page[Delivery], error)
-func (d *Desk) Delivery(ctx ctxT, who Actor, integration, event string) (Delivery, error)
-func (d *Desk) Resend(ctx ctxT, who Actor, event string) error
+// told turns an error of the store of publishers and integrations into one of this package.
+func told(err error) error {
+	switch {
+	case errors.Is(err, integration.ErrNotFound):
+		return ErrNotFound
+	case errors.Is(err, integration.ErrStale):
+		return ErrStale
+	case errors.Is(err, integration.ErrManaged):
+		return ErrManaged
+	case errors.Is(err, integration.ErrArchived):
+		return ErrArchived
+	}
+	return err
+}
 
-func (d *Desk) Session(ctx ctxT, who Actor, id string) (Session, error)
+// limit returns how many items a part of a list has.
+func (c Cursor) limit() int {
+	if c.Limit <= 0 {
+		return DefaultLimit
+	}
+	return min(c.Limit, MaxLimit)
+}
 
-// from and to are days, both included; "" is 30 days ago and today.
-func (d *Desk) Usage(ctx ctxT, who Actor, integration, from, to string) ([]UsageDay, error)
-func (d *Desk) Overview(ctx ctxT, who Actor, publisher string) (Overview, error)
-
-func (d *Desk) Members(ctx ctxT, who Actor, publisher string, c Cursor) (Page[Member], error)
-func (d *Desk) Invite(ctx ctxT, who Actor, publisher, name string, role Role) (Invitation, error)
-func (d *Desk) Invitations(ctx ctxT, who Actor, publisher string) ([]Invitation, error)
-func (d *Desk) RevokeInvitation(ctx ctxT, who Actor, publisher, id string) error
-func (d *Desk) ChangeRole(ctx ctxT, who Actor, member string, role Role) (Member, error)
-func (d *Desk) SignOutMember(ctx ctxT, who Actor, member string) error // everywhere
-func (d *Desk) RemoveMember(ctx ctxT, who Actor, member string) error
-func (d *Desk) CreateLink(ctx ctxT, who Actor, publisher string, role Role) (SignInLink, error)
-
-func (d *Desk) OperatorTokens(ctx ctxT, who Actor) ([]OperatorToken, error)
-func (d *Desk) CreateOperatorToken(ctx ctxT, who Actor, name string, role Role, expires *string) (CreatedOperatorToken, error)
-func (d *Desk) RevokeOperatorToken(ctx ctxT, who Actor, id string) (OperatorToken, error)
-
-func (d *Desk) Audit(ctx ctxT, who Actor, publisher string, c Cursor) (Page[AuditEntry], error)
-func (d *Desk) Methods(ctx ctxT, who Actor) ([]Method, error)
-func (d *Desk) PlanSite(ctx ctxT, who Actor, site []byte) ([]Difference, error)
-func (d *Desk) ApplySite(ctx ctxT, who Actor, site []byte) ([]Difference, error)
+// fresh refuses a version that is not the present one. "" is a caller who takes whatever there is.
+func fresh(want, is string) error {
+	if want != "" && want != is {
+		return ErrStale
+	}
+	return nil
+}
