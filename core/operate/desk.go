@@ -32,10 +32,10 @@ type Desk struct {
 	Partitions []kv.Partition
 
 	Directory *integration.Directory
-	Members   *member.Members
+	People    *member.Registry
 	Outbox    *outbox.Outbox
 	Lifecycle *lifecycle.Lifecycle
-	Usage     *usage.Usage
+	Counted   *usage.Usage
 
 	// StartTest starts a session of an integration whose methods are all of the sandbox. Nil: the service
 	// has no sandbox.

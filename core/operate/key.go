@@ -20,13 +20,17 @@ func (d *Desk) Keys(ctx context.Context, who Actor, publisher string, c Cursor) 
 	for n, k := range found {
 		ids[n] = k.ID
 	}
-	used, err := d.Usage.LastUse(ctx, ids)
+	used, err := d.Counted.LastUse(ctx, ids)
 	if err != nil {
 		return Page[Key]{}, err
 	}
 	page := Page[Key]{Next: next}
 	for _, k := range found {
-		page.Items = append(page.Items, Key{k, used[k.ID]})
+		shown := Key{Key: k}
+		if day, ok := used[k.ID]; ok {
+			shown.LastUsed = day.String()
+		}
+		page.Items = append(page.Items, shown)
 	}
 	return page, nil
 }
@@ -83,7 +87,7 @@ func (d *Desk) keyOwner(ctx context.Context, in KeyInput) error {
 
 // RevokeKey ends a key. That holds everywhere within 5 seconds (contract 12).
 func (d *Desk) RevokeKey(ctx context.Context, who Actor, id string) (Key, error) {
-	k, err := d.Directory.FindKey(ctx, id)
+	k, err := d.Directory.ReadKey(ctx, id)
 	if errors.Is(err, integration.ErrNotFound) {
 		return Key{}, ErrNotFound
 	}
