@@ -289,10 +289,10 @@ type Method struct {
 
 // Overview is what a publisher's first page shows.
 type Overview struct {
-	Steps   []Step         `json:"steps"` // to go live, in order
-	Waiting int            `json:"waiting"`
-	Dead    int            `json:"dead"`
-	More    bool           `json:"more"` // Waiting or Dead is the least: there are more than were counted
+	Steps   []Step            `json:"steps"` // to go live, in order
+	Waiting int               `json:"waiting"`
+	Dead    int               `json:"dead"`
+	More    bool              `json:"more"`  // Waiting or Dead is the least: there are more than were counted
 	Today   map[string]uint64 `json:"today"` // sessions by outcome
 }
 
