@@ -52,7 +52,7 @@ func (d *Desk) integration(ctx context.Context, who Actor, op Operation, id stri
 
 // shown is an integration as people see it.
 func (d *Desk) shown(ctx context.Context, i stored) Integration {
-	v := Integration{Integration: i.Value, Version: i.Version}
+	v := Integration{Integration: i.Value.Shown(), Version: i.Version}
 	ready, err := d.Directory.Ready(ctx, &i.Value)
 	if err != nil {
 		d.Log.Warn("readiness cannot be told", "integration", i.Value.ID, "error", err.Error())
@@ -60,12 +60,6 @@ func (d *Desk) shown(ctx context.Context, i stored) Integration {
 	v.Ready = ready
 	if at, tested, err := d.Directory.LastTest(ctx, &i.Value); err == nil && tested {
 		v.Readiness = &Readiness{Ready: ready, At: at}
-	}
-	v.Webhook.Sealed = ""
-	if i.Value.Staged != nil {
-		staged := *i.Value.Staged
-		staged.Sealed = ""
-		v.Staged = &staged
 	}
 	return v
 }
@@ -93,8 +87,7 @@ func (d *Desk) CreateIntegration(ctx context.Context, who Actor, in IntegrationI
 	if err != nil {
 		return Changed{}, fmt.Errorf("operate: %w", err)
 	}
-	now := d.Now().UTC().Truncate(time.Second)
-	i := integration.Integration{ID: id, PublisherID: in.Publisher, Created: &now, Level: defaultLevel,
+	i := integration.Integration{ID: id, PublisherID: in.Publisher, Level: defaultLevel,
 		ChallengeAge: defaultChallengeAge}
 	var wrong Invalid
 	if in.Name == nil {
@@ -112,15 +105,17 @@ func (d *Desk) CreateIntegration(ctx context.Context, who Actor, in IntegrationI
 	if err := wrong.err(); err != nil {
 		return Changed{}, err
 	}
-	entry, err := d.along(who, IntegrationCreate, i.PublisherID, i.ID, differences(integration.Integration{}, i)...)
+	secrets := integration.Secrets{Set: secret}
+	entry, err := d.along(who, IntegrationCreate, i.PublisherID, i.ID,
+		i.Changes(integration.Integration{}, secrets)...)
 	if err != nil {
 		return Changed{}, err
 	}
-	version, err := d.Directory.SaveIntegration(ctx, i, integration.Secrets{Set: secret}, "", entry...)
-	if err != nil {
+	if _, err := d.Directory.SaveIntegration(ctx, i, secrets, "", entry...); err != nil {
 		return Changed{}, told(err)
 	}
-	return Changed{d.shown(ctx, stored{Value: i, Version: version}), made}, nil
+	v, err := d.Integration(ctx, who, i.ID)
+	return Changed{v, made}, err
 }
 
 // offerFirst gives an integration the first method of the service that reaches its level.
@@ -158,7 +153,7 @@ func (d *Desk) ChangeIntegration(ctx context.Context, who Actor, id, version str
 func (d *Desk) ArchiveIntegration(ctx context.Context, who Actor, id, version string) (Integration, error) {
 	return d.alter(ctx, who, IntegrationArchive, id, version,
 		func(i *integration.Integration) (integration.Secrets, error) {
-			now := d.Now().UTC().Truncate(time.Second)
+			now := d.Now().UTC()
 			i.Archived = &now
 			return integration.Secrets{}, nil
 		})
@@ -185,21 +180,14 @@ func (d *Desk) alter(ctx context.Context, who Actor, op Operation, id, version s
 	if err != nil {
 		return Integration{}, err
 	}
-	changes := differences(was.Value, i)
-	for field, given := range map[string]*string{"webhook_secret": secrets.Set, "staged_secret": secrets.Staged} {
-		if given != nil {
-			changes = append(changes, change{Field: field, To: "set"})
-		}
-	}
-	entry, err := d.along(who, op, i.PublisherID, i.ID, changes...)
+	entry, err := d.along(who, op, i.PublisherID, i.ID, i.Changes(was.Value, secrets)...)
 	if err != nil {
 		return Integration{}, err
 	}
-	saved, err := d.Directory.SaveIntegration(ctx, i, secrets, was.Version, entry...)
-	if err != nil {
+	if _, err := d.Directory.SaveIntegration(ctx, i, secrets, was.Version, entry...); err != nil {
 		return Integration{}, told(err)
 	}
-	return d.shown(ctx, stored{Value: i, Version: saved}), nil
+	return d.Integration(ctx, who, id)
 }
 
 // applyTo puts what in has into i.

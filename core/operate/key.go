@@ -87,7 +87,7 @@ func (d *Desk) keyOwner(ctx context.Context, in KeyInput) error {
 
 // RevokeKey ends a key. That holds everywhere within 5 seconds (contract 12).
 func (d *Desk) RevokeKey(ctx context.Context, who Actor, id string) (Key, error) {
-	k, err := d.Directory.ReadKey(ctx, id)
+	k, err := d.Directory.FindKey(ctx, id)
 	if errors.Is(err, integration.ErrNotFound) {
 		return Key{}, ErrNotFound
 	}

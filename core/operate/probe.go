@@ -62,9 +62,8 @@ func (d *Desk) TestWebhook(ctx context.Context, who Actor, id string, staged boo
 // promote puts the staged webhook in the place of the present one, which the test has shown to be Ready.
 func (d *Desk) promote(ctx context.Context, who Actor, i stored) error {
 	is := i.Value
-	is.Webhook = *is.Staged
-	changes := append(differences(i.Value, is), change{Field: "webhook", To: "the staged one"})
-	entry, err := d.along(who, WebhookChange, is.PublisherID, is.ID, changes...)
+	is.Webhook, is.Staged = *is.Staged, nil
+	entry, err := d.along(who, WebhookChange, is.PublisherID, is.ID, is.Changes(i.Value, integration.Secrets{})...)
 	if err != nil {
 		return err
 	}

@@ -45,8 +45,7 @@ func (d *Desk) CreatePublisher(ctx context.Context, who Actor, in PublisherInput
 		return Publisher{}, err
 	}
 	var wrong Invalid
-	now := d.Now().UTC().Truncate(time.Second)
-	p := integration.Publisher{ID: in.ID, Created: &now}
+	p := integration.Publisher{ID: in.ID}
 	if p.ID == "" {
 		var b [12]byte
 		if _, err := io.ReadFull(d.Random, b[:]); err != nil {
@@ -66,15 +65,18 @@ func (d *Desk) CreatePublisher(ctx context.Context, who Actor, in PublisherInput
 	if err := wrong.err(); err != nil {
 		return Publisher{}, err
 	}
-	entry, err := d.along(who, PublisherCreate, p.ID, p.ID, change{Field: "name", To: p.Name})
+	entry, err := d.along(who, PublisherCreate, p.ID, p.ID, p.Changes(integration.Publisher{})...)
 	if err != nil {
 		return Publisher{}, err
 	}
-	version, err := d.Directory.SavePublisher(ctx, p, "", entry...)
+	_, err = d.Directory.SavePublisher(ctx, p, "", entry...)
 	if errors.Is(err, integration.ErrExists) {
 		return Publisher{}, &Invalid{[]Field{{"id", "taken", "There is a publisher with this id already."}}}
 	}
-	return Publisher{p, version}, told(err)
+	if err != nil {
+		return Publisher{}, told(err)
+	}
+	return d.Publisher(ctx, who, p.ID)
 }
 
 // ChangePublisher changes the publisher that has that version.
@@ -93,7 +95,7 @@ func (d *Desk) ChangePublisher(ctx context.Context, who Actor, id, version strin
 // and its keys authenticate nobody. What is under way ends as it would.
 func (d *Desk) ArchivePublisher(ctx context.Context, who Actor, id, version string) (Publisher, error) {
 	return d.changePublisher(ctx, who, PublisherArchive, id, version, func(p *integration.Publisher) error {
-		now := d.Now().UTC().Truncate(time.Second)
+		now := d.Now().UTC()
 		p.Archived = &now
 		return nil
 	})
@@ -121,12 +123,14 @@ func (d *Desk) changePublisher(ctx context.Context, who Actor, op Operation, id,
 	if err := alter(&p); err != nil {
 		return Publisher{}, err
 	}
-	entry, err := d.along(who, op, id, id, differences(was.Value, p)...)
+	entry, err := d.along(who, op, id, id, p.Changes(was.Value)...)
 	if err != nil {
 		return Publisher{}, err
 	}
-	saved, err := d.Directory.SavePublisher(ctx, p, was.Version, entry...)
-	return Publisher{p, saved}, told(err)
+	if _, err := d.Directory.SavePublisher(ctx, p, was.Version, entry...); err != nil {
+		return Publisher{}, told(err)
+	}
+	return d.Publisher(ctx, who, id)
 }
 
 // maxLabel is the most characters of a name that people give.

@@ -26,12 +26,9 @@ func (d *Desk) Audit(ctx context.Context, who Actor, publisher string, c Cursor)
 	}
 	page := Page[AuditEntry]{Next: next}
 	for _, e := range found {
-		v := AuditEntry{ID: e.ID, At: e.At, ActorKind: e.Actor.Kind, ActorID: e.Actor.ID, ActorName: e.Actor.Name,
-			Publisher: e.Publisher, Operation: Operation(e.Operation), Target: e.Target}
-		for _, c := range e.Changes {
-			v.Changes = append(v.Changes, AuditChange(c))
-		}
-		page.Items = append(page.Items, v)
+		page.Items = append(page.Items, AuditEntry{ID: e.ID, At: e.At, ActorKind: e.Actor.Kind,
+			ActorID: e.Actor.ID, ActorName: e.Actor.Name, Publisher: e.Publisher,
+			Operation: Operation(e.Operation), Target: e.Target, Changes: e.Changes})
 	}
 	return page, nil
 }
