@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/uuid"

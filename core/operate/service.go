@@ -6,7 +6,7 @@ import (
 
 	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/weburl"
 )
 
 // auditPartition is where audit entries are kept.
@@ -116,8 +116,16 @@ func (d *Desk) StartTestSession(ctx context.Context, who Actor, id, callback str
 				"sandbox. A service in production has none: use a service in test mode."}
 		}
 	}
-	if _, err := session.ParseLevel(i.Value.Level); err != nil {
+	if _, problem := weburl.ParseCallback(callback, weburl.CallbackRules{Dev: d.Dev}); problem != "" {
+		return TestSession{}, &Invalid{[]Field{{"callback_url", "invalid", problem}}}
+	}
+	ready, err := d.Directory.Ready(ctx, &i.Value)
+	if err != nil {
 		return TestSession{}, err
+	}
+	if !ready && !d.Dev {
+		return TestSession{}, &Refused{"The integration's signed webhook test has not reported Ready. Run the test " +
+			"first, or switch its webhooks off."}
 	}
 	return d.StartTest(ctx, &i.Value, callback)
 }
