@@ -43,6 +43,7 @@ var floors = []string{
 	"core/integration",
 	"core/keyset",
 	"core/ratelimit",
+	"core/usage",
 	"core/outbox",
 	"core/lifecycle",
 	"core/result",
