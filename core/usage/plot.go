@@ -81,10 +81,9 @@ func Plot(id, title string, days []Day) []byte {
 		put("<p class=\"usage-none\">No sessions on these days.</p></figure>")
 		return []byte(b.String())
 	}
-	totals := total(days)
 	put("<ul class=\"usage-legend\">")
-	for i, band := range bands {
-		put("<li class=\"usage-%s\">%s <b>%s</b></li>", band.class, band.label, grouped(totals[i]))
+	for _, band := range bands {
+		put("<li class=\"usage-%s\">%s <b>%s</b></li>", band.class, band.label, grouped(band.of(sum)))
 	}
 	top := roundUp(most)
 	put("</ul><div class=\"usage-plot\"><div class=\"usage-y\" aria-hidden=\"true\">"+
@@ -117,17 +116,6 @@ func height(d Day) (n uint64) {
 	return n
 }
 
-// total returns the sum of each band. What is open is added up by day, as the bars show it.
-func total(days []Day) []uint64 {
-	sums := make([]uint64, len(bands))
-	for _, d := range days {
-		for i, band := range bands {
-			sums[i] += band.of(d)
-		}
-	}
-	return sums
-}
-
 func putBar(put func(string, ...any), i int, d Day, top uint64) {
 	put("<g><title>%s</title>", dayText(d))
 	y := float64(plotHeight)
@@ -151,22 +139,17 @@ func putTable(put func(string, ...any), days []Day, sum Day) {
 		put("<th scope=\"col\">%s</th>", c.label)
 	}
 	put("</tr></thead><tbody>")
-	row := func(head string, of func(band) uint64) {
+	row := func(head string, d Day) {
 		put("<tr><th scope=\"row\">%s</th>", head)
 		for _, c := range columns {
-			put("<td>%s</td>", grouped(of(c)))
+			put("<td>%s</td>", grouped(c.of(d)))
 		}
 		put("</tr>")
 	}
-	row("Sum", func(c band) (n uint64) {
-		for _, d := range days {
-			n += c.of(d)
-		}
-		return n
-	})
+	row("Sum", sum)
 	for i := len(days) - 1; i >= 0; i-- {
-		if days[i].Counts != (host.Counts{}) {
-			row(days[i].Day.String(), func(c band) uint64 { return c.of(days[i]) })
+		if d := days[i]; d.Counts != (host.Counts{}) {
+			row(d.Day.String(), d)
 		}
 	}
 	put("</tbody></table></div></details>")
@@ -197,13 +180,14 @@ func dayText(d Day) string {
 
 // roundUp returns the least even number with one digit and zeros, or 10 and zeros, that is not below n.
 func roundUp(n uint64) uint64 {
-	for unit := uint64(1); ; unit *= 10 {
+	for unit := uint64(1); unit <= 1e18; unit *= 10 {
 		for m := uint64(2); m <= 10; m += 2 {
-			if m*unit >= n || unit >= 1e18 {
+			if m*unit >= n {
 				return m * unit
 			}
 		}
 	}
+	return n // nobody counts so far
 }
 
 // marks returns which of n days have their date below the plot: the first, the last and up to three between.

@@ -178,6 +178,9 @@ func (u *Usage) write(ctx context.Context, p kv.Partition, changes []change) err
 // token.ErrRecord.
 func (u *Usage) open(item kv.Item) (web.Object, error) {
 	until, err := token.CheckRecord(u.Sealer, item.Key.String(), item.Value)
+	if err == nil && token.RecordedWith(item.Value) == "" { // no release wrote usage without a MAC
+		err = fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
+	}
 	if err != nil {
 		return web.Object{}, err
 	}
