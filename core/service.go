@@ -16,7 +16,9 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/member"
 	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/reply"
@@ -79,6 +81,11 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	s.hosted = &hosted.Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log, Count: h.Count,
 		BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Results: results,
 		Random: h.Random, Dev: cfg.Dev, Methods: methods}
+	s.people = member.New(h, member.Config{OperatorToken: cfg.OperatorToken})
+	s.desk = &operate.Desk{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+		Dev: cfg.Dev, BaseURL: cfg.BaseURL, Catalog: catalog, Partitions: s.partitions,
+		Directory: s.directory, People: s.people, Outbox: s.outbox, Lifecycle: s.lifecycle, Counted: s.usage,
+		StartTest: s.api.StartTrial}
 	s.admin = &admin.Admin{Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Token: cfg.OperatorToken, Limiter: limiter, Failures: cfg.Limits.FailedOperatorsPerIP, Dev: cfg.Dev,
 		Directory: s.directory, Outbox: s.outbox, Partitions: s.partitions}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
@@ -18,7 +19,7 @@ import (
 	"github.com/verge-id/verge/core/usage"
 )
 
-// Desk carries out operations. All fields are needed, but StartTest.
+// Desk carries out operations. All fields are needed.
 type Desk struct {
 	KV     kv.KV
 	Sealer host.Sealer
@@ -37,9 +38,8 @@ type Desk struct {
 	Lifecycle *lifecycle.Lifecycle
 	Counted   *usage.Usage
 
-	// StartTest starts a session of an integration whose methods are all of the sandbox. Nil: the service
-	// has no sandbox.
-	StartTest func(ctx context.Context, i *integration.Integration, callback string) (TestSession, error)
+	// StartTest starts a session of an integration without a key (api.API.StartTrial).
+	StartTest func(ctx context.Context, i *integration.Integration, callback string) (api.Trial, error)
 }
 
 // change is one field before and after, for the audit.

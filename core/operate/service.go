@@ -111,7 +111,7 @@ func (d *Desk) StartTestSession(ctx context.Context, who Actor, id, callback str
 		return TestSession{}, ErrArchived
 	}
 	for _, name := range i.Value.Offers() {
-		if e, known := d.Catalog.Find(name); d.StartTest == nil || !known || !e.Of.Sandbox {
+		if e, known := d.Catalog.Find(name); !known || !e.Of.Sandbox {
 			return TestSession{}, &Refused{"A test session needs an integration whose only methods are of the kind " +
 				"sandbox. A service in production has none: use a service in test mode."}
 		}
@@ -127,5 +127,6 @@ func (d *Desk) StartTestSession(ctx context.Context, who Actor, id, callback str
 		return TestSession{}, &Refused{"The integration's signed webhook test has not reported Ready. Run the test " +
 			"first, or switch its webhooks off."}
 	}
-	return d.StartTest(ctx, &i.Value, callback)
+	trial, err := d.StartTest(ctx, &i.Value, callback)
+	return TestSession{ID: trial.Session, RedirectURL: trial.RedirectURL, Expires: trial.Expires}, err
 }
