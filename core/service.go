@@ -44,6 +44,8 @@ type Service struct {
 	hosted    *hosted.Hosted
 	admin     *admin.Admin
 	usage     *usage.Usage
+	people    *member.Registry
+	desk      *operate.Desk
 }
 
 // New returns the service that cfg describes on the host h.
