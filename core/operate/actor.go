@@ -61,7 +61,6 @@ const (
 	MemberChange       Operation = "member.change" // role, sign out everywhere
 	MemberRemove       Operation = "member.remove"
 	LinkCreate         Operation = "link.create"
-	OperatorSignIn     Operation = "operator.sign-in"
 	AuditRead          Operation = "audit.read"
 	MethodList         Operation = "method.list"
 	OperatorList       Operation = "operator.list"
