@@ -255,7 +255,8 @@ func TestMembers(t *testing.T) {
 		}
 	}
 	// "x" is a key of the inner map alone.
-	for _, absent := range []Item{m.Member("x"), m.Member(""), m.Label(0), m.Label(2), m.Member("inner").Label(1)} {
+	inner := m.Member("inner")
+	for _, absent := range []Item{m.Member("x"), m.Member(""), m.Label(0), m.Label(2), inner.Label(1)} {
 		if absent.Present() {
 			t.Errorf("a key that is not there has the value %s", diagnostic(absent))
 		}
@@ -272,7 +273,9 @@ func TestWritingIsDeterministic(t *testing.T) {
 	if !bytes.Equal(given[0].Key.Raw(), c.Key.Raw()) {
 		t.Error("Map changed the order of what it was given")
 	}
-	for _, n := range []int64{0, 23, 24, 255, 256, 65535, 65536, math.MaxUint32, math.MaxUint32 + 1, math.MaxInt64} {
+	for _, n := range []int64{
+		0, 23, 24, 255, 256, 65535, 65536, math.MaxUint32, math.MaxUint32 + 1, math.MaxInt64,
+	} {
 		for _, n := range []int64{n, -n, -1 - n} {
 			item, err := Read(Integer(n).Raw(), Options{Canonical: true})
 			if got, ok := item.Integer(); err != nil || !ok || got != n {
