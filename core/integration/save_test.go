@@ -356,7 +356,10 @@ func TestLostReplies(t *testing.T) {
 		"CreateKey": {nil, func(t *testing.T, w *world) error {
 			_, _, err := w.CreateKey(ctx, "pub_a", "", nil, w.entry(t, "x")...)
 			return err
-		}, func(_ *testing.T, w *world) bool { all, _, err := w.ListKeys(ctx, "pub_a", "", 10); return len(all) == 1 && err == nil }},
+		}, func(_ *testing.T, w *world) bool {
+			all, _, err := w.ListKeys(ctx, "pub_a", "", 10)
+			return len(all) == 1 && err == nil
+		}},
 		"RevokeKey": {func(t *testing.T, w *world) {
 			_, _, err := w.CreateKey(ctx, "pub_a", "", nil)
 			coretest.Must(t, err)
@@ -382,7 +385,10 @@ func TestLostReplies(t *testing.T) {
 			}},
 		"Put": {nil, func(_ *testing.T, w *world) error {
 			return w.Put(ctx, Site{Publishers: []Publisher{{ID: "pub_file"}}}, nil)
-		}, func(_ *testing.T, w *world) bool { p, err := w.ReadPublisher(ctx, "pub_file"); return p.Value.Managed && err == nil }},
+		}, func(_ *testing.T, w *world) bool {
+			p, err := w.ReadPublisher(ctx, "pub_file")
+			return p.Value.Managed && err == nil
+		}},
 	} {
 		for _, fault := range []kvtest.Fault{kvtest.LoseReply, kvtest.LoseRequest, kvtest.Delay, kvtest.Refuse} {
 			t.Run(fmt.Sprintf("%s, %s", name, fault), func(t *testing.T) {
@@ -470,4 +476,3 @@ func TestChangesTellNoSecret(t *testing.T) {
 		t.Errorf("of a query: %+v", got)
 	}
 }
-
