@@ -53,6 +53,8 @@ var floors = []string{
 	"core/hosted/pages",
 	"core/api",
 	"core/hosted",
+	"core/member",
+	"core/operate",
 	"core/admin",
 	"core",
 }

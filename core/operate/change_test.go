@@ -128,7 +128,7 @@ func TestWhatTheFileManagesIsReadOnly(t *testing.T) {
 	}
 }
 
-// Contract 42, 44: the audit has every change, and no secret, key, token or link, nor does the log.
+// Contract 42: the audit has every change, and no secret, key, token or link, nor does the log.
 func TestTheAuditHasChangesAndNoSecrets(t *testing.T) {
 	w := newWorld(t)
 	var secrets []string
