@@ -43,6 +43,7 @@ var floors = []string{
 	"core/internal/testhost",
 	"core/session",
 	"core/integration",
+	"core/member",
 	"core/keyset",
 	"core/ratelimit",
 	"core/outbox",
