@@ -44,6 +44,7 @@ var floors = []string{
 	"core/session",
 	"core/audit",
 	"core/integration",
+	"core/member",
 	"core/keyset",
 	"core/ratelimit",
 	"core/usage",
