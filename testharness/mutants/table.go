@@ -73,8 +73,8 @@ var table = []mutant{
 	{
 		breaks: "one publisher's event reaches another's receiver (contract 19)",
 		pkg:    "core/outbox",
-		old:    `authentic := err == nil && m.owns(e.id, body)`,
-		new:    `authentic := err == nil`,
+		old:    `if !ok { return nil, nil, errForeign }`,
+		new:    `_ = ok`,
 		ask:    []string{"./core/outbox"},
 	},
 	{
@@ -821,11 +821,11 @@ return v.completed(r)`,
 	{
 		breaks: "our own store's error gives an event up (I11)",
 		pkg:    "core/outbox",
-		old:    `if err != nil { return err } body, err := Body(o.Sealer, sealed)`,
+		old:    `if err != nil { return err } body, subject, err := o.open(m, eventID(job), sealed)`,
 		new: `if err != nil {
 reason = noTarget
 }
-body, err := Body(o.Sealer, sealed)`,
+body, subject, err := o.open(m, eventID(job), sealed)`,
 		ask: []string{"./core/outbox"},
 	},
 	{
@@ -929,8 +929,8 @@ body, err := Body(o.Sealer, sealed)`,
 	{
 		breaks: "a delivered event is kept with the publisher's state and the user's id (contract 27)",
 		pkg:    "core/outbox",
-		old:    `e = e.Kept()`,
-		new:    ``,
+		old:    `"result", "failure", "message"}`,
+		new:    `"result", "failure", "message", "external_user_id", "publisher_state"}`,
 		ask:    []string{"./core/outbox"},
 	},
 	{
