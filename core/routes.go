@@ -29,9 +29,10 @@ var public = web.Table[handler]{
 
 	{Methods: getAndHead, Pattern: api.HostedPath, Label: "verify", Handle: onPage(show)},
 	{Methods: post, Pattern: api.HostedPath, Label: "verify", Handle: onPage((*hosted.Hosted).Act)},
-	{Methods: post, Pattern: api.FilePath, Label: "file", MaxBody: hosted.MaxFileBody,
+	{Methods: post, Pattern: api.FilePath, Label: "file", MaxBody: hosted.MaxFileBody, Whole: true,
 		Handle: onPage((*hosted.Hosted).ActFile)},
-	{Methods: get, Pattern: api.ReturnPath + "{method}", Label: "return", Handle: onPage(comeBack)},
+	{Methods: get, Pattern: api.ReturnPath + "{method}", Label: "return", Whole: true,
+		Handle: onPage(comeBack)},
 	{Methods: getAndHead, Pattern: pages.AssetsPath + "{}", Label: "verify", Only: isAsset, Handle: asset},
 	{Methods: getAndHead, Pattern: pages.Icon().Path, Label: "other", Handle: asset},
 	{Methods: getAndHead, Pattern: "/", Label: "other", Only: web.AsksForPage, Handle: home},

@@ -54,6 +54,15 @@ func (p *Page) Reload() *Page {
 	return p.Go(p.URL)
 }
 
+// LoadAgain does what a page does by itself that waits: it loads its address.
+func (p *Page) LoadAgain() *Page {
+	p.browser.h.t.Helper()
+	if p.Again == "" {
+		p.browser.h.t.Fatalf("testharness: page %q (%d) loads nothing by itself", p.Kind, p.Status)
+	}
+	return p.Go(p.browser.resolve(p.URL, p.Again))
+}
+
 // Follow goes on to where the page sends the browser by itself. Other sites may send it on. The page that is
 // returned is the first that sends it nowhere: one of the service's, or one of another site.
 func (p *Page) Follow() *Page {

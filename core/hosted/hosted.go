@@ -14,6 +14,7 @@
 //
 //	hosted.go   what GET shows and what POST does
 //	choose.go   which method the user takes
+//	ask.go      how an attempt sends once what must be sent once
 //	step.go     what a form carries for a method
 //	errand.go   the cookie of a browser that is at another site
 //	return.go   how that browser comes back
@@ -79,6 +80,7 @@ const (
 	shownCancelled   = "cancelled"
 	shownTrouble     = "trouble"     // the other side failed, and no attempt was counted
 	shownUnavailable = "unavailable" // the method named beside it cannot begin
+	shownAsked       = "asked"       // the other side is being asked, for a request of this browser
 )
 
 // visit is one request of a user whose flow token is authentic.
@@ -93,6 +95,7 @@ type visit struct {
 	offers  []method.Opened // the integration's methods, at least one
 	lang    string
 	version string // of the record that was read last
+	claim   string // of the attempt, for what is sent once (ask.go); "": this visit has none
 }
 
 // Show answers GET on the hosted path.
@@ -124,7 +127,10 @@ func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
 			return v.unavailable(err)
 		}
 		if err == nil && s.Attempt == r.Attempts {
-			return v.addressed(r, s, text)
+			if m, ok := v.offered(s.Method); ok && query.Get(shownParam) == shownAsked && r.IsAsked(v.now) {
+				return v.wait(m, v.waitURL(m, text))
+			}
+			return v.addressed(r, s, text, pages.Notice{Trouble: query.Get(shownParam) == shownAsked})
 		}
 	}
 	return v.methodPage(r, query)
@@ -203,8 +209,13 @@ func (v *visit) act(r session.Record, form url.Values, file []byte) *web.Respons
 	if file != nil && !m.Show(v.told(m, r), s.State).Camera {
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
-	d, err := m.Act(v.ctx, v.told(m, r), method.Step{Form: form, File: file, State: s.State})
+	defer v.giveBack()
+	d, err := v.ask(m, r, method.Step{Form: form, File: file, State: s.State})
 	switch {
+	case errors.Is(err, lifecycle.ErrAsked):
+		return v.seeOther(v.waitURL(m, form.Get(stepParam)))
+	case errors.Is(err, lifecycle.ErrMovedOn):
+		return v.seeOther(v.url(stepParam, form.Get(stepParam)))
 	case errors.Is(err, method.ErrFile):
 		page := v.stepPage(r, s, form.Get(stepParam), pages.Notice{BadFile: true})
 		page.Status = 400
@@ -255,6 +266,9 @@ func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string,
 	r, err := v.Lifecycle.Fire(v.ctx, v.session, step)
 	if err != nil {
 		return v.unavailable(err)
+	}
+	if r.AskedUntil.IsZero() {
+		v.claim = ""
 	}
 	switch {
 	case r.Terminal():

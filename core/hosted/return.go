@@ -8,6 +8,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/hosted/pages"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
@@ -56,8 +57,13 @@ func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web
 // returned asks the method what the return means.
 func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Record,
 	query url.Values) *web.Response {
-	d, err := m.Act(v.ctx, v.told(m, r), method.Step{Form: query, Back: true, State: s.State})
+	defer v.giveBack()
+	d, err := v.ask(m, r, method.Step{Form: query, Back: true, State: s.State})
 	switch {
+	case errors.Is(err, lifecycle.ErrAsked): // by another load of this address, or by another tab
+		return v.wait(m, v.req.Path+"?"+query.Encode())
+	case errors.Is(err, lifecycle.ErrMovedOn):
+		return v.seeOther(v.url())
 	case err == nil:
 		return v.decided(m, s, "", d)
 	case kv.Failed(err):
@@ -66,10 +72,6 @@ func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Reco
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
 	v.logFailed(m, err)
-	// A return that is loaded twice at once fails the second time, when the first has decided.
-	if now, err := v.record(); err == nil && (now.Terminal() || now.Attempts != r.Attempts) {
-		return v.seeOther(v.url())
-	}
 	params := []string{shownParam, shownTrouble}
 	if len(v.offers) > 1 {
 		params = append(params, methodParam, m.Name)

@@ -58,11 +58,12 @@ func (v *visit) stepPage(r session.Record, s token.ProviderClaims, text string,
 // addressed shows the page of a step that the address has. Whoever has made the address knows the step, too,
 // and may have sent it to somebody else. So the form of a real method gets a handle of its own here, and what
 // is proven by it belongs to this page's browser (contract 34). A step without a handle is the sandbox's.
-func (v *visit) addressed(r session.Record, s token.ProviderClaims, text string) *web.Response {
+func (v *visit) addressed(r session.Record, s token.ProviderClaims, text string,
+	n pages.Notice) *web.Response {
 	if s.Handle != "" {
 		text = ""
 	}
-	return v.stepPage(r, s, text, pages.Notice{})
+	return v.stepPage(r, s, text, n)
 }
 
 // newHandle returns the handle of a new step, which is "" where nothing real is proven.

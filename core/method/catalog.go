@@ -112,7 +112,11 @@ type Opened struct {
 
 // Begin is Method.Begin.
 func (o Opened) Begin(ctx context.Context, s Session) error {
-	err := o.method.Begin(o.timed(ctx), s)
+	if o.Of.Sandbox {
+		return o.method.Begin(ctx, s)
+	}
+	ctx, _ = begin(ctx, nil)
+	err := o.method.Begin(ctx, s)
 	if err != nil {
 		o.tell(host.MethodUnavailable, ReasonOf(err))
 		return err
@@ -124,12 +128,20 @@ func (o Opened) Begin(ctx context.Context, s Session) error {
 // Show is Method.Show.
 func (o Opened) Show(s Session, state []byte) View { return o.method.Show(s, state) }
 
-// Act is Method.Act.
-func (o Opened) Act(ctx context.Context, s Session, step Step) (Decision, error) {
+// Act is Method.Act. claim is called before the first request that the attempt sends once. If it returns an
+// error, nothing of that is sent, and Act returns that error.
+func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Decision, error) {
+	if o.Of.Sandbox { // it asks nobody
+		return o.method.Act(ctx, s, step)
+	}
 	if step.Back {
 		o.tell(host.MethodReturned, "")
 	}
-	d, err := o.method.Act(o.timed(ctx), s, step)
+	ctx, run := begin(ctx, claim)
+	d, err := o.method.Act(ctx, s, step)
+	if run.err != nil {
+		return Decision{}, run.err
+	}
 	var refusal *Refusal
 	switch {
 	case errors.As(err, &refusal):
@@ -147,18 +159,7 @@ func (o Opened) Act(ctx context.Context, s Session, step Step) (Decision, error)
 	return d, err
 }
 
-// timed gives a step its time. A sandbox asks nobody.
-func (o Opened) timed(ctx context.Context) context.Context {
-	if o.Of.Sandbox {
-		return ctx
-	}
-	return withTime(ctx)
-}
-
 func (o Opened) tell(event, reason string) {
-	if o.Of.Sandbox {
-		return
-	}
 	o.measure(host.Measurement{Method: o.Name, Event: event, Reason: reason})
 }
 

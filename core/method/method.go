@@ -110,7 +110,8 @@ type Session struct {
 	Settings  json.RawMessage // the integration's own, which Kind.Narrow has passed; nil: none
 }
 
-// Method carries out one configured method. Its functions may be called concurrently.
+// Method carries out one configured method. Its functions may be called concurrently. A form that a user posts
+// twice may call Act twice at once. What must not be sent twice then is sent by Host.FetchOnce.
 type Method interface {
 	// Begin prepares the first step. If the session has no other method, the core calls it at the start, and
 	// else when the user chooses this one. An error says that the method is not available now; its text goes

@@ -50,11 +50,70 @@ func (w *world) doubleClick() {
 		both.Go(func() { step.in(page) })
 	}
 	both.Wait()
-	if n := w.asked(1); n > 2 {
-		w.t.Errorf("the other side was asked %d times", n)
-	}
+	w.wantAsked(1)
 	w.wantResult(step.in(page))
 }
+
+// manyAtOnce sends a step side by side. Whoever finds that the other side is being asked waits on a page that goes
+// on by itself.
+func (w *world) manyAtOnce() {
+	s := w.start("COMPLETED")
+	page := w.Open(s.RedirectURL)
+	step := w.walk(page, Yes)
+	answered := make([]*testharness.Page, 40)
+	var all sync.WaitGroup
+	for n := range answered {
+		all.Go(func() { answered[n] = step.in(page) })
+	}
+	all.Wait()
+	w.wantAsked(1)
+	for _, p := range answered {
+		for n := 0; p.Kind == "asked" && n < 5; n++ {
+			p = p.LoadAgain()
+		}
+		if p.Callback == nil {
+			w.t.Fatalf("a %s page (%d): %s", p.Kind, p.Status, p.Body)
+		}
+	}
+	w.wantResult(answered[0].Reload())
+}
+
+// diesAsking has the store lose everything from the moment on at which the attempt is claimed, as if the instance
+// had died.
+func (w *world) diesAsking() {
+	if w.side.Asked == nil {
+		w.t.Skip("it asks nobody")
+	}
+	s := w.start("COMPLETED")
+	page := w.Open(s.RedirectURL)
+	step := w.walk(page, Yes)
+	commits := 0
+	w.fail(func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Commit" {
+			commits++
+		}
+		if commits > 1 {
+			return kvtest.Refuse
+		}
+		return kvtest.Pass
+	})
+	w.wantNothing(step.in(page), "unavailable")
+	w.fail(nil)
+	w.wantAsked(1)
+	w.wantStatus(s, "PENDING")
+	waiting := step.in(page)
+	w.wantNothing(waiting, "asked")
+	w.wantNothing(waiting.LoadAgain(), "asked")
+	w.wantAsked(1)
+	w.Advance(claimLife)
+	after := waiting.LoadAgain()
+	w.wantNothing(after, "method")
+	w.wantAttempts(page, s, 0)
+	w.wantResult(w.walk(after, Yes).in(after))
+}
+
+// claimLife is more than the time for which a claim of an attempt holds.
+const claimLife = 21 * time.Second
 
 func (w *world) twoTabs() {
 	s := w.start("COMPLETED")
