@@ -30,6 +30,9 @@ type Page struct {
 	// harness goes there with LoadAgain alone.
 	Again string
 
+	// Wallet is the address by which the page opens an app on this device, and Code what it tells another device.
+	Wallet, Code string
+
 	// Callback is the Hop of a page that sends the browser to the publisher. Nil: the page does not.
 	Callback *Return
 
@@ -125,6 +128,13 @@ func (p *Page) parse() {
 			p.Links = append(p.Links, attr(n, "href"))
 			if has(n, "data-hop") {
 				p.Hop = attr(n, "href")
+			}
+			if has(n, "data-wallet") {
+				p.Wallet = attr(n, "href")
+			}
+		case "code":
+			if has(n, "data-code") && n.FirstChild != nil {
+				p.Code = n.FirstChild.Data
 			}
 		case "form":
 			p.Forms = append(p.Forms, Form{

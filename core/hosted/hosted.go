@@ -18,6 +18,7 @@
 //	step.go     what a form carries for a method
 //	errand.go   the cookie of a browser that is at another site
 //	return.go   how that browser comes back
+//	box.go      where somebody else than the browser answers, such as a wallet
 //	file.go     forms with a picture
 //	page.go     how pages are sent
 //	refusal.go  pages instead of errors in JSON
@@ -62,6 +63,8 @@ type Hosted struct {
 	Random    io.Reader
 	Dev       bool                     // a method may leave for http on a loopback host
 	Methods   map[string]method.Opened // by name
+
+	Partitions int // over how many partitions sessions are spread, at least 1
 }
 
 // Parameters of the address and of forms. In the address they choose words and pages and nothing else, so a
@@ -95,6 +98,7 @@ type visit struct {
 	offers  []method.Opened // the integration's methods, at least one
 	lang    string
 	version string // of the record that was read last
+	box     string // the address of the box whose page this is (box.go); "": of none
 	claim   string // of the attempt, for what is sent once (ask.go); "": this visit has none
 }
 
@@ -252,11 +256,15 @@ func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string,
 	trigger, ends := triggers[d.Verdict]
 	if !ends { // Pending: nothing has happened yet
 		s.State, s.Issued = d.State, token.At(v.now)
-		if d.Leave != nil {
+		s.Leave, s.Box = "", "" // after a return the browser is back
+		switch {
+		case d.Leave != nil:
 			s.Method = m.Name // a step of the sandbox does not name it
 			return v.leave(s, *d.Leave)
+		case d.Box:
+			s.Method = m.Name
+			return v.openBox(m, s)
 		}
-		s.Leave = "" // after a return the browser is back
 		return v.goOn(s)
 	}
 	step := lifecycle.Step{Trigger: trigger, Attempt: s.Attempt}
@@ -397,7 +405,9 @@ func attemptOf(form url.Values) (attempt int, ok bool) {
 
 // told is what the visit's session tells a method.
 func (v *visit) told(m method.Opened, r session.Record) method.Session {
-	return v.session.ForMethod(m.Name, v.lang, r.Attempts, v.BaseURL+api.ReturnPath+m.Name)
+	s := v.session.ForMethod(m.Name, v.lang, r.Attempts, v.BaseURL+api.ReturnPath+m.Name)
+	s.Box = v.box
+	return s
 }
 
 // url is the address of this flow, with further parameters: name, value, name, value.

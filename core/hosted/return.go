@@ -22,6 +22,9 @@ import (
 // now.
 func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web.Response {
 	query, err := url.ParseQuery(req.Query)
+	if err == nil && query.Has(codeParam) && !hasTwice(query) {
+		return h.returnWithCode(ctx, req, name, query)
+	}
 	if err != nil || hasTwice(query) || len(query.Get("state")) != handleLength {
 		return h.plain(400, pages.Damaged, req)
 	}
@@ -29,7 +32,7 @@ func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web
 	if errors.Is(err, host.ErrKeyAwaited) {
 		return h.awaited(req, flow)
 	}
-	if err != nil || s.Method != name {
+	if err != nil || s.Method != name || s.Leave == "" {
 		return h.plain(403, pages.Elsewhere, req)
 	}
 	v, refused := h.open(ctx, req, flow)
@@ -51,17 +54,21 @@ func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web
 	if r.Terminal() || s.Attempt != r.Attempts || !ok {
 		return v.seeOther(v.url())
 	}
-	return v.returned(m, s, r, query)
+	return v.returned(m, s, r, method.Step{Form: query, Back: true, State: s.State}, hereWith(req, query))
 }
 
-// returned asks the method what the return means.
-func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Record,
-	query url.Values) *web.Response {
+// hereWith is the address of a return, written anew.
+func hereWith(req *web.Request, query url.Values) string { return req.Path + "?" + query.Encode() }
+
+// returned asks the method what it means that a browser has come back, or comes for an answer. If another request
+// asks just now, the browser waits and then loads the address again.
+func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Record, step method.Step,
+	address string) *web.Response {
 	defer v.giveBack()
-	d, err := v.ask(m, r, method.Step{Form: query, Back: true, State: s.State})
+	d, err := v.ask(m, r, step)
 	switch {
 	case errors.Is(err, lifecycle.ErrAsked): // by another load of this address, or by another tab
-		return v.wait(m, v.req.Path+"?"+query.Encode())
+		return v.wait(m, address)
 	case errors.Is(err, lifecycle.ErrMovedOn):
 		return v.seeOther(v.url())
 	case err == nil:

@@ -23,6 +23,12 @@ func isBound(m method.Opened) bool { return !m.Of.Sandbox }
 // step, stepPage seals one.
 func (v *visit) stepPage(r session.Record, s token.ProviderClaims, text string,
 	n pages.Notice) *web.Response {
+	return v.stepView(r, s, text, n, func(*pages.View, method.View) {})
+}
+
+// stepView is stepPage with something more on the page.
+func (v *visit) stepView(r session.Record, s token.ProviderClaims, text string, n pages.Notice,
+	more func(*pages.View, method.View)) *web.Response {
 	m, ok := v.offered(s.Method)
 	if !ok {
 		return v.page(200, pages.View{Kind: pages.Choose, Methods: v.options("", "")})
@@ -52,6 +58,7 @@ func (v *visit) stepPage(r session.Record, s token.ProviderClaims, text string,
 	if len(v.offers) > 1 && !shows.Waiting {
 		view.AnotherURL = v.url()
 	}
+	more(&view, shows)
 	return v.page(200, view)
 }
 
@@ -96,7 +103,7 @@ func (v *visit) openStep(text string) (token.ProviderClaims, error) {
 func (v *visit) stepOf(form url.Values, attempt int) (token.ProviderClaims, error) {
 	if text := form.Get(stepParam); text != "" {
 		s, err := v.openStep(text)
-		if err == nil && s.Leave != "" { // it belongs in a cookie, and only the return may use it
+		if err == nil && (s.Leave != "" || s.Box != "") { // it belongs in a cookie, where only its errand uses it
 			err = host.ErrNotAuthentic
 		}
 		return s, err

@@ -181,6 +181,9 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 		if err := l.addOutcome(&tx, s, next, version); err != nil {
 			return session.Record{}, false, err
 		}
+		if r.Box != "" { // it ends with the attempt
+			tx.Deletes = append(tx.Deletes, session.BoxName(r.Box))
+		}
 		if err := l.identify(&tx); err != nil {
 			return session.Record{}, false, err
 		}
@@ -236,8 +239,7 @@ func (l *Lifecycle) Claim(ctx context.Context, s Session, attempt int, life time
 			return "", ErrAsked
 		}
 		r.AskedUntil = now.Add(life)
-		claim, err := l.put(ctx, s, r, version)
-		if conflict := (*kv.Conflict)(nil); !errors.As(err, &conflict) {
+		if claim, err := l.put(ctx, s, r, version, kv.Tx{}); !isConflict(err) {
 			return claim, err
 		}
 	}
@@ -252,16 +254,17 @@ func (l *Lifecycle) GiveBack(ctx context.Context, s Session, claim string) error
 		return err
 	}
 	r.AskedUntil = time.Time{}
-	_, err = l.put(ctx, s, r, version)
-	if conflict := (*kv.Conflict)(nil); errors.As(err, &conflict) {
+	if _, err = l.put(ctx, s, r, version, kv.Tx{}); isConflict(err) {
 		return nil
 	}
 	return err
 }
 
-// put writes the record of a session that goes on, in place of that version, and returns the new version.
-func (l *Lifecycle) put(ctx context.Context, s Session, r session.Record, version string) (string, error) {
-	tx := kv.Tx{Partition: s.ID.Partition.Name()}
+// put writes the record of a session that goes on, in place of that version, together with what tx has. It
+// returns the new version.
+func (l *Lifecycle) put(ctx context.Context, s Session, r session.Record, version string, tx kv.Tx) (
+	string, error) {
+	tx.Partition = s.ID.Partition.Name()
 	if err := l.addOutcome(&tx, s, r, version); err != nil {
 		return "", err
 	}

@@ -134,21 +134,16 @@ func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Dec
 	if o.Of.Sandbox { // it asks nobody
 		return o.method.Act(ctx, s, step)
 	}
-	if step.Back {
+	if step.Back || step.Kept != nil {
 		o.tell(host.MethodReturned, "")
 	}
 	ctx, run := begin(ctx, claim)
 	d, err := o.method.Act(ctx, s, step)
-	if run.err != nil {
-		return Decision{}, run.err
-	}
-	var refusal *Refusal
 	switch {
-	case errors.As(err, &refusal):
-		o.tell(host.MethodRefused, refusal.Reason)
-	case errors.Is(err, ErrStep):
+	case run.err != nil:
+		return Decision{}, run.err
 	case err != nil:
-		o.tell(host.MethodFailed, ReasonOf(err))
+		o.tellFailed(err)
 	case d.Leave != nil:
 		o.tell(host.MethodLeft, "")
 	default:
@@ -157,6 +152,42 @@ func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Dec
 		}
 	}
 	return d, err
+}
+
+// Answer is Answerer.Answer. ok says that the method is an Answerer.
+func (o Opened) Answer(ctx context.Context, s Session, state []byte, c Call) (kept []byte, ok bool, err error) {
+	a, ok := o.method.(Answerer)
+	if !ok {
+		return nil, false, nil
+	}
+	ctx, _ = begin(ctx, nil)
+	kept, err = a.Answer(ctx, s, state, c)
+	if err == nil && len(kept) > MaxKept {
+		err = fmt.Errorf("method: %s keeps %d bytes of an answer; at most %d fit", o.Name, len(kept), MaxKept)
+	}
+	if err != nil {
+		o.tellFailed(err)
+		return nil, true, err
+	}
+	return kept, true, nil
+}
+
+// Answers reports whether the method is an Answerer, so that it may open boxes.
+func (o Opened) Answers() bool {
+	_, ok := o.method.(Answerer)
+	return ok
+}
+
+// tellFailed tells of an answer of the other side that is not good, or that did not come.
+func (o Opened) tellFailed(err error) {
+	var refusal *Refusal
+	switch {
+	case errors.As(err, &refusal):
+		o.tell(host.MethodRefused, refusal.Reason)
+	case errors.Is(err, ErrStep):
+	default:
+		o.tell(host.MethodFailed, ReasonOf(err))
+	}
 }
 
 func (o Opened) tell(event, reason string) {

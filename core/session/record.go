@@ -17,11 +17,12 @@ type recordJSON struct {
 	At       int64  `json:"t,omitempty"` // milliseconds since 1970
 	Browser  string `json:"b,omitempty"`
 	Asked    int64  `json:"q,omitempty"` // milliseconds since 1970
+	Box      string `json:"x,omitempty"`
 }
 
 // Marshal returns the record as it is kept; ParseRecord reads it back.
 func (r Record) Marshal() []byte {
-	j := recordJSON{State: r.State, Attempts: r.Attempts, Code: r.FailureCode, Browser: r.Browser}
+	j := recordJSON{State: r.State, Attempts: r.Attempts, Code: r.FailureCode, Browser: r.Browser, Box: r.Box}
 	if !r.At.IsZero() {
 		j.At = r.At.UnixMilli()
 	}
@@ -47,10 +48,11 @@ func ParseRecord(b []byte) (Record, error) {
 	at, _, ok4 := o.Integer("t")
 	browser, _, ok5 := o.String("b")
 	asked, _, ok6 := o.Integer("q")
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6) {
+	box, _, ok7 := o.String("x")
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7) {
 		return Record{}, errors.New("session: damaged record: a member of another kind")
 	}
-	r := Record{State: State(state), Attempts: int(attempts), FailureCode: code, Browser: browser}
+	r := Record{State: State(state), Attempts: int(attempts), FailureCode: code, Browser: browser, Box: box}
 	switch r.State {
 	case Started:
 		if asked != 0 {

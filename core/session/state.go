@@ -61,6 +61,10 @@ type Record struct {
 	// AskedUntil is until when somebody asks the other side of a method about this attempt. Until then nobody
 	// else does. Zero: nobody asks.
 	AskedUntil time.Time
+
+	// Box is the handle of the attempt's box, the last one that was opened. An answer to another one does not
+	// count. "": none is open.
+	Box string
 }
 
 // IsAsked reports whether the other side of a method is being asked about the attempt.
@@ -113,7 +117,7 @@ func (r Record) Apply(t Trigger, now, expires time.Time, attempts int) (next Rec
 		return end(Failed, webhook.FailureUnknown)
 	case AttemptFailed:
 		r.Attempts++
-		r.AskedUntil = time.Time{}
+		r.AskedUntil, r.Box = time.Time{}, ""
 		if r.Attempts >= attempts {
 			return end(Failed, webhook.FailureMaxAttempts)
 		}

@@ -26,12 +26,13 @@ const (
 	Replay    = "replay"         // answers kept for an Idempotency-Key
 	Event     = "event"          // events at rest
 	recordMAC = "record"         // MAC of what the store holds
+	Box       = "box"            // what the store holds of a box
 
 	MethodSecret = host.MethodSecret // secrets of methods in a guest's configuration
 )
 
 var purposes = []string{Flow, Provider, Result, SessionID, Secret, Replay, Event, TestID, recordMAC,
-	MethodSecret}
+	MethodSecret, Box}
 
 // HKDF labels. A new format version needs new ones.
 const (

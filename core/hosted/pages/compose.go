@@ -182,6 +182,8 @@ func compose(v View, lang string, t texts) (page, error) {
 	switch {
 	case v.Kind == Leaving && v.RetryURL != "": // nothing has failed, and there is one thing to do
 		p.another = link{t("leaving.back"), v.RetryURL}
+	case v.Answered && v.RetryURL != "":
+		p.retry, p.another = link{t("choice.check"), v.AgainURL}, link{t("leaving.back"), v.RetryURL}
 	case v.AgainURL != "": // for browsers that do not load it by themselves
 		p.retry = link{t("choice.check"), v.AgainURL}
 	case v.RetryURL != "" || v.Reload:
