@@ -82,7 +82,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		Lifecycle: s.lifecycle, Results: results, Limiter: limiter, Limits: cfg.Limits, Methods: methods}
 	s.hosted = &hosted.Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log, Count: h.Count,
 		BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Results: results,
-		Random: h.Random, Dev: cfg.Dev, Methods: methods}
+		Random: h.Random, Dev: cfg.Dev, Methods: methods, Partitions: cfg.Partitions}
 	s.people = member.New(h, member.Config{OperatorToken: cfg.OperatorToken})
 	s.desk = &operate.Desk{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Dev: cfg.Dev, BaseURL: cfg.BaseURL, Catalog: catalog, Partitions: s.partitions,
@@ -141,7 +141,7 @@ func (s *Service) Ready(ctx context.Context) error {
 
 // Handle answers a request to the public API, the hosted pages or the documentation.
 func (s *Service) Handle(ctx context.Context, req *web.Request) *web.Response {
-	return s.answer(ctx, req, s.route, web.AsksForPage(req))
+	return s.answer(ctx, req, s.route, web.AsksForPage(req) && !isBox(req.Path))
 }
 
 // Admin answers a request to the operators' API.

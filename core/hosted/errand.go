@@ -82,7 +82,7 @@ func (h *Hosted) errandIn(req *web.Request, handle string) (s token.ProviderClai
 	if errors.Is(err, host.ErrKeyAwaited) {
 		return s, flow, err
 	}
-	if err != nil || s.Handle != handle || s.Leave == "" {
+	if err != nil || s.Handle != handle || s.Leave == "" && s.Box == "" {
 		return s, "", errNoErrand
 	}
 	return s, flow, nil
@@ -93,12 +93,17 @@ func (v *visit) openErrand(handle string) (token.ProviderClaims, string, error) 
 	return v.errandIn(v.req, handle)
 }
 
-// leave gives the browser the cookie of its errand and sends it to the hop page (leaving).
+// leave sends the browser to another site, by the hop page.
 func (v *visit) leave(s token.ProviderClaims, to method.Leave) *web.Response {
 	if len(to.Handle) != handleLength || !weburl.IsLeave(to.URL, v.Dev) {
 		return v.unavailable(errors.New("hosted: " + s.Method + " sends the browser to a bad address"))
 	}
 	s.Handle, s.Leave = to.Handle, to.URL
+	return v.sendErrand(s)
+}
+
+// sendErrand gives the browser the cookie of an errand, and sends it to the errand's page (leaving).
+func (v *visit) sendErrand(s token.ProviderClaims) *web.Response {
 	text, err := v.sealStep(s)
 	if err != nil {
 		return v.unavailable(err)
@@ -107,10 +112,10 @@ func (v *visit) leave(s token.ProviderClaims, to method.Leave) *web.Response {
 	if len(value) > maxErrandBytes {
 		return v.unavailable(errors.New("hosted: the errand of " + s.Method + " is too long for cookies"))
 	}
-	resp := v.seeOther(v.url(errandParam, to.Handle))
+	resp := v.seeOther(v.url(errandParam, s.Handle))
 	cookies := v.oldErrands(maxErrandBytes - len(value))
 	for n := 0; value != ""; n++ {
-		name := to.Handle
+		name := s.Handle
 		if n > 0 {
 			name += "." + strconv.Itoa(n)
 		}
@@ -162,7 +167,8 @@ func (v *visit) oldErrands(room int) (lines []string) {
 	return lines
 }
 
-// leaving returns the page by which the browser leaves for a method's site.
+// leaving returns the page of an errand: the one by which the browser leaves for a method's site, or the one on
+// which it waits for the answer to a box.
 func (v *visit) leaving(r session.Record, handle string) *web.Response {
 	s, _, err := v.openErrand(handle)
 	switch {
@@ -176,6 +182,9 @@ func (v *visit) leaving(r session.Record, handle string) *web.Response {
 	m, ok := v.offered(s.Method)
 	if !ok {
 		return v.seeOther(v.url())
+	}
+	if s.Box != "" {
+		return v.waiting(m, s, r)
 	}
 	return v.hop(pages.View{Kind: pages.Leaving, Words: m.Kind, Title: m.Title, RetryURL: v.url()}, s.Leave)
 }
