@@ -17,10 +17,10 @@ func (d *Desk) Deliveries(ctx context.Context, who Actor, f DeliveryFilter, c Cu
 	}
 	var wrong Invalid
 	if !slices.Contains([]string{"", DeliveryDelivered, DeliveryWaiting, DeliveryDead}, f.State) {
-		wrong.add("state", "invalid", "It must be delivered, waiting or dead.")
+		wrong.add("state", "value", "It must be delivered, waiting or dead.")
 	}
 	if f.Type != "" && !slices.Contains(webhook.Types(), f.Type) {
-		wrong.add("type", "invalid", "There is no such event type.")
+		wrong.add("type", "value", "There is no such event type.")
 	}
 	if err := wrong.err(); err != nil {
 		return Page[Delivery]{}, err
@@ -41,7 +41,7 @@ func (d *Desk) Deliveries(ctx context.Context, who Actor, f DeliveryFilter, c Cu
 }
 
 // badCursor is the error for a cursor that is no Page.Next.
-var badCursor = &Invalid{[]Field{{"after", "invalid", "It is not the cursor of a page. Begin without one."}}}
+var badCursor = &Invalid{[]Field{{"after", "value", "It is not the cursor of a page. Begin without one."}}}
 
 // Delivery returns one event by its integration and its place.
 func (d *Desk) Delivery(ctx context.Context, who Actor, integration, place string) (Delivery, error) {

@@ -221,14 +221,14 @@ func set[T any](field *T, given *T) {
 // what was given, so the problem is reported all the same.
 func (d *Desk) judge(i integration.Integration, _ IntegrationInput, wrong *Invalid) {
 	for _, p := range i.Problems(d.Catalog, d.Dev) {
-		wrong.add(p.Member, "invalid", "%s", p.Text)
+		wrong.add(p.Member, "value", "%s", p.Text)
 	}
 	for _, l := range []struct {
 		field string
 		list  []string
 	}{{"callback_origins", i.CallbackOrigins}, {"browser_origins", i.BrowserOrigins}} {
 		if len(l.list) > maxOrigins {
-			wrong.add(l.field, "too_many", "It has %d origins; at most %d are allowed.", len(l.list), maxOrigins)
+			wrong.add(l.field, "length", "It has %d origins; at most %d are allowed.", len(l.list), maxOrigins)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func (d *Desk) CreateKey(ctx context.Context, who Actor, in KeyInput) (CreatedKe
 		return CreatedKey{}, err
 	}
 	if in.Expires != nil && !in.Expires.After(d.Now()) {
-		return CreatedKey{}, &Invalid{[]Field{{"expires", "invalid", "It must be a time in the future."}}}
+		return CreatedKey{}, &Invalid{[]Field{{"expires", "value", "It must be a time in the future."}}}
 	}
 	if err := d.keyOwner(ctx, in); err != nil {
 		return CreatedKey{}, err

@@ -221,7 +221,7 @@ func toldOfPeople(err error) error {
 	case errors.As(err, &list):
 		var wrong Invalid
 		for _, p := range list {
-			wrong.add(p.Member, "invalid", "%s", p.Text)
+			wrong.add(p.Member, "value", "%s", p.Text)
 		}
 		return &wrong
 	}

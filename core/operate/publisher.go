@@ -53,7 +53,7 @@ func (d *Desk) CreatePublisher(ctx context.Context, who Actor, in PublisherInput
 		p.ID = integration.PublisherPrefix + hex.EncodeToString(b[:])
 	}
 	if err := p.Validate(); err != nil {
-		wrong.add("id", "invalid", "It must be %s followed by 1 to 64 letters, digits, - or _.",
+		wrong.add("id", "value", "It must be %s followed by 1 to 64 letters, digits, - or _.",
 			integration.PublisherPrefix)
 	}
 	if in.Name == nil {
@@ -70,7 +70,7 @@ func (d *Desk) CreatePublisher(ctx context.Context, who Actor, in PublisherInput
 	}
 	_, err = d.Directory.SavePublisher(ctx, p, "", entry...)
 	if errors.Is(err, integration.ErrExists) {
-		return Publisher{}, &Invalid{[]Field{{"id", "taken", "There is a publisher with this id already."}}}
+		return Publisher{}, &Invalid{[]Field{{"id", "conflict", "There is a publisher with this id already."}}}
 	}
 	if err != nil {
 		return Publisher{}, told(err)
@@ -142,9 +142,9 @@ func (i *Invalid) name(field, text string) string {
 	case text == "":
 		i.add(field, "required", "Give it a name.")
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
-		i.add(field, "invalid", "A name has letters, digits, spaces and signs, and no control characters.")
+		i.add(field, "value", "A name has letters, digits, spaces and signs, and no control characters.")
 	case utf8.RuneCountInString(text) > maxLabel:
-		i.add(field, "too_long", "A name has at most %d characters.", maxLabel)
+		i.add(field, "length", "A name has at most %d characters.", maxLabel)
 	}
 	return text
 }

@@ -117,7 +117,7 @@ func (d *Desk) StartTestSession(ctx context.Context, who Actor, id, callback str
 		}
 	}
 	if _, problem := weburl.ParseCallback(callback, weburl.CallbackRules{Dev: d.Dev}); problem != "" {
-		return TestSession{}, &Invalid{[]Field{{"callback_url", "invalid", problem}}}
+		return TestSession{}, &Invalid{[]Field{{"callback_url", "value", problem}}}
 	}
 	ready, err := d.Directory.Ready(ctx, &i.Value)
 	if err != nil {

@@ -17,7 +17,7 @@ func (d *Desk) Usage(ctx context.Context, who Actor, integration, from, to strin
 	last := d.day(&wrong, "to", to, host.DayOf(d.Now()))
 	first := d.day(&wrong, "from", from, last-29)
 	if len(wrong.Fields) == 0 && (first > last || last-first >= usage.MaxDays) {
-		wrong.add("from", "invalid", "From must be on or before to, and at most %d days before it.", usage.MaxDays-1)
+		wrong.add("from", "value", "From must be on or before to, and at most %d days before it.", usage.MaxDays-1)
 	}
 	if err := wrong.err(); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (d *Desk) day(wrong *Invalid, field, text string, standard host.Day) host.D
 	}
 	day, ok := host.ParseDay(text)
 	if !ok {
-		wrong.add(field, "invalid", "It must be a day, such as 2026-11-20.")
+		wrong.add(field, "value", "It must be a day, such as 2026-11-20.")
 	}
 	return day
 }

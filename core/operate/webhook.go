@@ -38,7 +38,7 @@ func (d *Desk) secretFor(i integration.Integration, in *WebhookInput, needed boo
 		return nil, "", nil
 	case in.Secret != nil:
 		if why := integration.SecretProblem(*in.Secret, d.Dev, i.PublisherID, i.Name); why != "" {
-			wrong.add("webhook_secret", "invalid", "The webhook secret: %s.", why)
+			wrong.add("webhook_secret", "value", "The webhook secret: %s.", why)
 		}
 		return in.Secret, "", nil
 	case in.NewSecret || needed:
