@@ -475,7 +475,7 @@ return unfit`,
 		breaks: "a rotation leaves staged secrets to a key that will be retired (contract 16)",
 		pkg:    "core/integration",
 		old:    `err != nil && (w.URL == old.URL && $same || !w.Sends())`,
-		new:    `staged && (w.URL == old.URL && $same || !w.Sends())`,
+		new:    `(err != nil || staged) && (w.URL == old.URL && $same || !w.Sends())`,
 		ask:    []string{"./core/integration"},
 	},
 	{
