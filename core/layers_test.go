@@ -42,6 +42,7 @@ var floors = []string{
 	"core/method/kinds",
 	"core/internal/testhost",
 	"core/session",
+	"core/audit",
 	"core/integration",
 	"core/member",
 	"core/keyset",
