@@ -69,14 +69,14 @@ func TestTheNewestEntriesComeFirst(t *testing.T) {
 	slices.Reverse(ofA)
 	for _, n := range []int{1, 7, 25, 100} {
 		if got := targets(t, h, "", n); !slices.Equal(got, all) {
-			t.Errorf("contract 44: in pages of %d all entries are %v", n, got)
+			t.Errorf("audit: in pages of %d all entries are %v", n, got)
 		}
 		if got := targets(t, h, "pub_a", n); !slices.Equal(got, ofA) {
-			t.Errorf("contract 44: in pages of %d a publisher's entries are %v", n, got)
+			t.Errorf("audit: in pages of %d a publisher's entries are %v", n, got)
 		}
 	}
 	if got := targets(t, h, "pub_", 10); len(got) != 0 {
-		t.Errorf("contract 43: a publisher whose id begins like another's sees %v", got)
+		t.Errorf("contract 42: a publisher whose id begins like another's sees %v", got)
 	}
 	if _, _, err := List(ctx, h.KV, h.Sealer, "", "c/pub/x", 10); !errors.Is(err, ErrCursor) {
 		t.Errorf("a cursor that is none: %v", err)
@@ -106,11 +106,11 @@ func TestAnEntryLivesAYear(t *testing.T) {
 	write(t, h, Entry{Operation: "key.create", Publisher: "pub_a"})
 	h.Clock.Advance(364 * 24 * time.Hour)
 	if len(targets(t, h, "", 10)) != 1 || len(targets(t, h, "pub_a", 10)) != 1 {
-		t.Error("contract 44: an entry is gone before its year is over")
+		t.Error("audit: an entry is gone before its year is over")
 	}
 	h.Clock.Advance(2 * 24 * time.Hour)
 	if len(targets(t, h, "", 10)) != 0 || len(targets(t, h, "pub_a", 10)) != 0 {
-		t.Error("contract 44: an entry is there after more than a year")
+		t.Error("audit: an entry is there after more than a year")
 	}
 }
 

@@ -96,7 +96,7 @@ func TestLists(t *testing.T) {
 				got = append(got, v.Value.ID)
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("contract 43: in pages of %d the integrations of %s are %v, want %v", n, publisher, got, want)
+				t.Errorf("contract 42: in pages of %d the integrations of %s are %v, want %v", n, publisher, got, want)
 			}
 		}
 		all := pages(t, func(after string, n int) ([]Versioned[Integration], string, error) {
@@ -112,7 +112,7 @@ func TestLists(t *testing.T) {
 			got = append(got, k.ID)
 		}
 		if !slices.Equal(got, keys) {
-			t.Errorf("contract 43: in pages of %d the keys of pub_a are %v, want %v", n, got, keys)
+			t.Errorf("contract 42: in pages of %d the keys of pub_a are %v, want %v", n, got, keys)
 		}
 		every := pages(t, func(after string, n int) ([]Key, string, error) { return w.ListKeys(ctx, "", after, n) }, n)
 		if len(every) != 10 {
@@ -131,7 +131,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// Contract 43: what the index names counts only if the record agrees. Whoever can write to the store shows a
+// Contract 42: what the index names counts only if the record agrees. Whoever can write to the store shows a
 // publisher nothing of another's.
 func TestTheIndexShowsNothingOfOthers(t *testing.T) {
 	w := newWorld(t)
@@ -144,11 +144,11 @@ func TestTheIndexShowsNothingOfOthers(t *testing.T) {
 	w.plant(t, keyIndex+"pub_b/"+strings.TrimPrefix(itemName(text), keyItems), []byte("1"))
 	got, _, err := w.ListIntegrations(ctx, "pub_b", "", 10)
 	if err != nil || len(got) != 0 {
-		t.Errorf("contract 43: pub_b has the integrations %+v, %v", got, err)
+		t.Errorf("contract 42: pub_b has the integrations %+v, %v", got, err)
 	}
 	keys, _, err := w.ListKeys(ctx, "pub_b", "", 10)
 	if err != nil || len(keys) != 0 {
-		t.Errorf("contract 43: pub_b has the keys %+v, %v", keys, err)
+		t.Errorf("contract 42: pub_b has the keys %+v, %v", keys, err)
 	}
 }
 

@@ -84,7 +84,7 @@ func TestResealSignsWhatOthersKeep(t *testing.T) {
 	for _, publisher := range []string{"", "pub_a"} {
 		got, _, err := audit.List(ctx, w.Memory, w.Host.Sealer, publisher, "", 10)
 		if err != nil || len(got) != 1 {
-			t.Errorf("contract 44: without the old key the audit of %q is %+v, %v", publisher, got, err)
+			t.Errorf("audit: without the old key the audit of %q is %+v, %v", publisher, got, err)
 		}
 	}
 	writes := 0

@@ -275,7 +275,7 @@ func TestPutWritesOnlyWhatChanged(t *testing.T) {
 	bound(t, w)
 	coretest.Must(t, w.Put(ctx, aSite(), nil))
 	if got := w.audited(t); len(got) != 2 {
-		t.Errorf("contract 44: the first start is audited as %+v", got)
+		t.Errorf("audit: the first start is audited as %+v", got)
 	}
 	before := w.dump(t)
 	coretest.Must(t, w.Put(ctx, aSite(), nil))
@@ -303,13 +303,13 @@ func TestPutWritesOnlyWhatChanged(t *testing.T) {
 		got := w.audited(t)[0]
 		if got.Actor.Kind != audit.File || got.Operation != "integration.change" || got.Target != testUUID ||
 			got.Publisher != "pub_shop" || !reflect.DeepEqual(got.Changes, []audit.Change{c.want}) {
-			t.Errorf("contract 44: audited as %+v, want %+v", got, c.want)
+			t.Errorf("audit: audited as %+v, want %+v", got, c.want)
 		}
 		w.Clock.Advance(time.Second)
 		coretest.Must(t, w.Put(ctx, aSite(), nil))
 	}
 	if got := len(w.audited(t)); got != 10 {
-		t.Errorf("contract 44: %d entries", got)
+		t.Errorf("audit: %d entries", got)
 	}
 	if dump := w.dump(t); strings.Contains(dump, "whsec_") || strings.Contains(dump, "/hooks") {
 		t.Error("contract 19: the store holds a secret or a webhook's address")
@@ -422,7 +422,7 @@ func TestInstancesThatStartTogether(t *testing.T) {
 		t.Errorf("contract 46: %+v, %+v", p, i)
 	}
 	if got := w.audited(t); len(got) != 4 {
-		t.Errorf("contract 44: told %d times: %+v", len(got), got)
+		t.Errorf("audit: told %d times: %+v", len(got), got)
 	}
 	// An instance that always loses gives up and says so.
 	n, nested := 0, false

@@ -57,6 +57,22 @@ func TestTheLastAdminStays(t *testing.T) {
 	}
 }
 
+// The other admin may stand on any page of the list.
+func TestTheOtherAdminAmongMany(t *testing.T) {
+	w := newWorld(t)
+	ada := w.enrol(t, "pub_a", RoleAdmin)
+	var last string // of the list
+	for range memberPage + 10 {
+		last = max(last, w.enrol(t, "pub_a", RoleViewer).ID)
+	}
+	if err := w.Remove(ctx, ada.Actor, ada.ID, nil); err != ErrLastAdmin {
+		t.Errorf("contract 43: one admin among many: %v", err)
+	}
+	_, err := w.ChangeRole(ctx, ada.Actor, last, RoleAdmin, nil)
+	coretest.Must(t, err)
+	coretest.Must(t, w.Remove(ctx, ada.Actor, ada.ID, nil))
+}
+
 // Two admins take each other's role at once, in each way: one of them stays.
 func TestTwoAdminsAtOnce(t *testing.T) {
 	demote := func(w *world, by, whom person) error {

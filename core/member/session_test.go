@@ -3,6 +3,7 @@ package member
 import (
 	"bytes"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -143,6 +144,39 @@ func TestMovingTheEndBringsNothingBack(t *testing.T) {
 	coretest.Must(t, w.SignOut(ctx, p.cookie))
 	w.Store.Deliver(ctx)
 	w.gone(t, "contract 43: signed out before a write came late", p.cookie)
+}
+
+// Many who use one thing at once: one of them gets in.
+func TestOneOfManyWins(t *testing.T) {
+	w := newWorld(t)
+	link, _, err := w.MakeLink(ctx, root, "pub_a", "", RoleAdmin, nil)
+	coretest.Must(t, err)
+	invitation, _ := w.invite(t, root, "pub_a", RoleAdmin)
+	_, enrol, err := w.BeginEnrolment(ctx, invitation, "Ada")
+	coretest.Must(t, err)
+	p := w.enrol(t, "pub_a", RoleAdmin)
+	signIn, err := w.BeginSignIn()
+	coretest.Must(t, err)
+	answer := p.get(t, signIn)
+	w.Store.Decide = nil
+	for name, use := range map[string]func() (string, Session, error){
+		"link": func() (string, Session, error) { return w.UseLink(ctx, link, nil) },
+		"invitation": func() (string, Session, error) {
+			return w.Enrol(ctx, invitation, enrol.Form, "Ada", newDevice(t).create(t, enrol), nil)
+		},
+		"assertion": func() (string, Session, error) { return w.SignIn(ctx, signIn.Form, answer, nil) },
+	} {
+		var wg sync.WaitGroup
+		cookies := make([]string, 8)
+		for n := range cookies {
+			wg.Go(func() { cookies[n], _, _ = use() })
+		}
+		wg.Wait()
+		won := slices.DeleteFunc(cookies, func(cookie string) bool { return cookie == "" })
+		if len(won) != 1 {
+			t.Errorf("contract 43: one %s let %d in", name, len(won))
+		}
+	}
 }
 
 func TestRolesHoldAtOnce(t *testing.T) {

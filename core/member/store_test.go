@@ -196,38 +196,59 @@ func TestLostReplies(t *testing.T) {
 	}
 }
 
+// refuseCall makes the store refuse one call, that many calls from now.
+func (w *world) refuseCall(at int) {
+	before := w.Store.Calls()
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.N-before == at {
+			return kvtest.Refuse
+		}
+		return kvtest.Pass
+	}
+}
+
 // TestAStoreThatDoesNotAnswer: each single call of each act fails in turn. What cannot be read grants nothing.
 func TestAStoreThatDoesNotAnswer(t *testing.T) {
 	for _, a := range acts {
-		calls := 1
-		for at := 1; at <= calls; at++ {
+		for at := 1; ; at++ {
 			w := newWorld(t)
 			do, holds := a.ready(t, w)
 			before := w.Store.Calls()
-			w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
-				if c.N-before == at {
-					return kvtest.Refuse
-				}
-				return kvtest.Pass
-			}
+			w.refuseCall(at)
 			granted, err := do()
-			calls = max(calls, w.Store.Calls()-before)
+			calls := w.Store.Calls() - before
 			w.Store.Decide = nil
+			if calls < at { // all calls have had their turn
+				if err != nil || !holds() || at < 2 {
+					t.Errorf("%s, after %d calls: %v", a.name, at, err)
+				}
+				break
+			}
 			if !errors.Is(err, kv.ErrUnavailable) || granted != "" || holds() {
 				t.Errorf("contract 5, 503: %s, with its call %d refused: %q, %v", a.name, at, granted, err)
 			}
 		}
 	}
+}
+
+func TestAStoreThatDoesNotAnswerLetsNobodyIn(t *testing.T) {
 	w := newWorld(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	operator, _, err := w.SignInOperator(ctx, configuredToken, nil)
 	coretest.Must(t, err)
-	for _, cookie := range []string{p.cookie, operator} {
-		w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
-		if s, err := w.Registry.Session(ctx, cookie); !errors.Is(err, kv.ErrUnavailable) || s.ID != "" {
-			t.Errorf("contract 5, 503: a store that is away lets %+v in, %v", s.Actor, err)
+	made, _, err := w.CreateOperator(ctx, "ci", RoleViewer, nil, nil)
+	coretest.Must(t, err)
+	ci, _, err := w.SignInOperator(ctx, made, nil)
+	coretest.Must(t, err)
+	for cookie, calls := range map[string]int{p.cookie: 2, operator: 1, ci: 2} {
+		for at := 1; at <= calls; at++ {
+			w.refuseCall(at)
+			if s, err := w.Registry.Session(ctx, cookie); !errors.Is(err, kv.ErrUnavailable) || s.ID != "" {
+				t.Errorf("contract 5, 503: with call %d refused, the store lets %+v in, %v", at, s.Actor, err)
+			}
 		}
-		w.Store.Decide = nil
+		w.refuseCall(calls + 1)
+		w.opens(t, "contract 43: with all that is asked", cookie)
 	}
 }
 
