@@ -35,6 +35,7 @@ var floors = []string{
 	"core/reply",
 	"core/problem",
 	"core/webhook",
+	"core/webhook/mend",
 	"core/token",
 	"core/method",
 	"core/method/sandbox",
