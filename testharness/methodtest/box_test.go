@@ -156,9 +156,9 @@ func TestAnAnswerFromAnotherDevice(t *testing.T) {
 		t.Errorf("before the answer: a %s page that asks for %q", again.Kind, again.Code)
 	}
 	r := a.answers(courier.Approve, a.there)
-	o.want("contract 39: an answer", r, 200)
+	o.want("contract 34: an answer", r, 200)
 	if got := string(r.Body); got != "{}" {
-		t.Errorf("contract 39: across devices there is no redirect_uri: %s", got)
+		t.Errorf("contract 34: across devices there is no redirect_uri: %s", got)
 	}
 	o.wantPending(a)
 	done := a.waiting.LoadAgain()
@@ -174,29 +174,29 @@ func TestAnAnswerFromTheSameDevice(t *testing.T) {
 	o := newOffice(t, nil)
 	a := o.ask()
 	r := a.answers(courier.Approve, a.here)
-	o.want("contract 39: an answer", r, 200)
+	o.want("contract 34: an answer", r, 200)
 	back := redirectURI(r)
 	if !strings.HasPrefix(back, o.BaseURL+"/verify/return/courier?response_code=") {
 		t.Fatalf("the redirect_uri is %q", back)
 	}
 	// The page that waits completes nothing: it may be a stranger's, who has sent the link to the device's owner.
 	if p := a.waiting.LoadAgain(); p.Callback != nil || p.Kind != "method" || p.Wallet != "" || p.Again == "" {
-		t.Errorf("contract 39: the browser that only waits gets a %s page", p.Kind)
+		t.Errorf("contract 34: the browser that only waits gets a %s page", p.Kind)
 	}
 	o.wantPending(a)
 	if p := o.Open(back); p.Status != 403 || p.Kind != "elsewhere" {
-		t.Errorf("contract 39: the response_code in another browser: a %s page (%d)", p.Kind, p.Status)
+		t.Errorf("contract 34: the response_code in another browser: a %s page (%d)", p.Kind, p.Status)
 	}
 	other := o.ask()
 	if p := other.waiting.Go(back); p.Status != 403 || p.Callback != nil {
-		t.Errorf("contract 39: the response_code in a browser with another session: a %s page (%d)", p.Kind, p.Status)
+		t.Errorf("contract 34: the response_code in a browser with another session: a %s page (%d)", p.Kind, p.Status)
 	}
 	code := back[strings.LastIndex(back, "=")+1:]
 	for rule, guess := range map[string]string{"a guess": strings.Repeat("A", len(code)),
 		"an altered one": strings.Repeat("B", 1) + code[1:][:len(code)-2] + "__"} {
 		p := a.waiting.Go(strings.TrimSuffix(back, code) + guess[:len(code)])
 		if p.Status != 403 || p.Kind != "elsewhere" {
-			t.Errorf("contract 39: %s of a response_code: a %s page (%d)", rule, p.Kind, p.Status)
+			t.Errorf("contract 34: %s of a response_code: a %s page (%d)", rule, p.Kind, p.Status)
 		}
 	}
 	for _, malformed := range []string{"", "a", code + "a", code + "&response_code=" + code} {
@@ -207,16 +207,16 @@ func TestAnAnswerFromTheSameDevice(t *testing.T) {
 	o.wantPending(a)
 	done := a.waiting.Go(back)
 	if done.Callback == nil {
-		t.Fatalf("contract 39: the browser that asked comes back and gets a %s page (%d)", done.Kind, done.Status)
+		t.Fatalf("contract 34: the browser that asked comes back and gets a %s page (%d)", done.Kind, done.Status)
 	}
 	if r := o.Validate(done.Callback.ResultToken); r.Status != 200 {
 		t.Errorf("the result: %d %s", r.Status, r.Body)
 	}
 	if p := a.waiting.Go(back); p.Kind != "used" {
-		t.Errorf("contract 39: a response_code that is used twice: a %s page (%d)", p.Kind, p.Status)
+		t.Errorf("contract 34: a response_code that is used twice: a %s page (%d)", p.Kind, p.Status)
 	}
 	if p := o.Open(back); p.Status != 403 {
-		t.Errorf("contract 39: a used response_code in another browser: a %s page (%d)", p.Kind, p.Status)
+		t.Errorf("contract 34: a used response_code in another browser: a %s page (%d)", p.Kind, p.Status)
 	}
 }
 
