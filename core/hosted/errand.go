@@ -167,8 +167,8 @@ func (v *visit) oldErrands(room int) (lines []string) {
 	return lines
 }
 
-// leaving returns the page of an errand: the one by which the browser leaves for a method's site, or the one on
-// which it waits for the answer to a box.
+// leaving returns the page of an errand: the one by which the browser leaves for a method's site, or the
+// one on which it waits for the answer to a box.
 func (v *visit) leaving(r session.Record, handle string) *web.Response {
 	s, _, err := v.openErrand(handle)
 	switch {
