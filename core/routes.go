@@ -35,7 +35,8 @@ var public = web.Table[handler]{
 		Handle: onPage((*hosted.Hosted).ActFile)},
 	{Methods: get, Pattern: api.ReturnPath + "{method}", Label: "return", Whole: true,
 		Handle: onPage(comeBack)},
-	{Methods: post, Pattern: api.BoxPath + "{}", Label: "box", MaxBody: method.MaxCall, Whole: true, Handle: answer},
+	{Methods: post, Pattern: api.BoxPath + "{}", Label: "box", MaxBody: method.MaxCall, Whole: true,
+		Handle: answer},
 	{Methods: getAndHead, Pattern: pages.AssetsPath + "{}", Label: "verify", Only: isAsset, Handle: asset},
 	{Methods: getAndHead, Pattern: pages.Icon().Path, Label: "other", Handle: asset},
 	{Methods: getAndHead, Pattern: "/", Label: "other", Only: web.AsksForPage, Handle: home},
@@ -96,7 +97,8 @@ func onPage(page func(*hosted.Hosted, context.Context, *web.Request, int) *web.R
 }
 
 // answer serves an answer to a box. It is no browser's, so it has rates of its own.
-func answer(s *Service, ctx context.Context, req *web.Request, maxBody int) (*web.Response, api.Lines, error) {
+func answer(s *Service, ctx context.Context, req *web.Request, maxBody int) (
+	*web.Response, api.Lines, error) {
 	text, same := strings.CutSuffix(strings.TrimPrefix(req.Path, api.BoxPath), method.SameDevice)
 	handle, _ := session.ParseBoxHandle(text)
 	return s.api.Serve(ctx, req, maxBody, api.Box(handle.String(), func() (*web.Response, error) {

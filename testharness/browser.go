@@ -54,8 +54,8 @@ func (p *Page) Reload() *Page {
 	return p.Go(p.URL)
 }
 
-// AsAnother sends a request to the service that is not this browser's and has none of its cookies, as a wallet
-// does that the page has asked.
+// AsAnother sends a request to the service that is not this browser's and has none of its cookies, as a
+// wallet does that the page has asked.
 func (p *Page) AsAnother(method, address string, header http.Header, body []byte) *Response {
 	p.browser.h.t.Helper()
 	return p.browser.h.Do(method, address, header, body)

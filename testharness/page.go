@@ -30,7 +30,8 @@ type Page struct {
 	// harness goes there with LoadAgain alone.
 	Again string
 
-	// Wallet is the address by which the page opens an app on this device, and Code what it tells another device.
+	// Wallet is the address by which the page opens an app on this device, and Code what it tells another
+	// device.
 	Wallet, Code string
 
 	// Callback is the Hop of a page that sends the browser to the publisher. Nil: the page does not.

@@ -100,7 +100,8 @@ func Page(serve func() *web.Response) Handler {
 	}
 }
 
-// Box is an answer to a box within the rates of its address and of the box. handle is "" if the path has none.
+// Box is an answer to a box within the rates of its address and of the box. handle is "" if the path has
+// none.
 func Box(handle string, serve func() (*web.Response, error)) Handler {
 	return func(c *call) (*web.Response, error) {
 		var ofBox []ratelimit.Rule

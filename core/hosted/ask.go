@@ -11,9 +11,9 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// What an attempt sends once, such as a picture, needs a claim of the attempt first (contract 37). A form that
-// is posted many times at once finds the claim of the first one. Its browser then waits on a page that looks
-// again by itself, until it can show what the first one has brought.
+// What an attempt sends once, such as a picture, needs a claim of the attempt first (contract 37). A form
+// that is posted many times at once finds the claim of the first one. Its browser then waits on a page that
+// looks again by itself, until it can show what the first one has brought.
 const (
 	// claimLife is how long a claim holds if whoever has it dies: the time of a step, and a margin for the
 	// store and for clocks that differ.
@@ -22,7 +22,8 @@ const (
 	waitInterval = 2 * time.Second // of the page that looks again
 )
 
-// ask has the method decide. The error is Method.Act's, or one of Lifecycle.Claim's. The caller defers giveBack.
+// ask has the method decide. The error is Method.Act's, or one of Lifecycle.Claim's. The caller defers
+// giveBack.
 func (v *visit) ask(m method.Opened, r session.Record, step method.Step) (method.Decision, error) {
 	return m.Act(v.ctx, v.told(m, r), step, func(ctx context.Context) (err error) {
 		v.claim, err = v.Lifecycle.Claim(ctx, v.session, r.Attempts, claimLife)
@@ -30,7 +31,8 @@ func (v *visit) ask(m method.Opened, r session.Record, step method.Step) (method
 	})
 }
 
-// giveBack ends a claim after which the attempt is not decided. If the store fails, the claim ends by its time.
+// giveBack ends a claim after which the attempt is not decided. If the store fails, the claim ends by its
+// time.
 func (v *visit) giveBack() {
 	if v.claim == "" {
 		return

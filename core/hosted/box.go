@@ -22,14 +22,15 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// A box is where somebody answers who is not the browser, such as a wallet (contract 34). The browser that opens
-// it has an errand with the box's handle, and waits on a page that loads itself again. Whoever knows the box's
-// address may answer once. The answer is kept, and decides nothing until the browser with the errand comes for it:
+// A box is where somebody answers who is not the browser, such as a wallet (contract 34). The browser that
+// opens it has an errand with the box's handle, and waits on a page that loads itself again. Whoever knows
+// the box's address may answer once. The answer is kept, and decides nothing until the browser with the
+// errand comes for it:
 //
 //   - An answer from another device is there when the page loads itself.
-//   - An answer from the same device, posted to the address with ".s", is told a redirect_uri. Only the browser
-//     that comes back there with the errand's cookie goes on. So nobody has the answer of a victim's device
-//     come to their own page.
+//   - An answer from the same device, posted to the address with ".s", is told a redirect_uri. Only the
+//     browser that comes back there with the errand's cookie goes on. So nobody has the answer of a
+//     victim's device come to their own page.
 
 // codeParam is the parameter of the redirect_uri.
 const codeParam = "response_code"
@@ -101,9 +102,10 @@ func (v *visit) methodURL(m method.Opened) string {
 	return v.url()
 }
 
-// returnWithCode answers GET on the redirect_uri that an answer from the same device was told. Of the errands of
-// this browser, it is the one whose box has that code. Without it nothing is decided.
-func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name string, query url.Values) *web.Response {
+// returnWithCode answers GET on the redirect_uri that an answer from the same device was told. Of the
+// errands of this browser, it is the one whose box has that code. Without it nothing is decided.
+func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name string,
+	query url.Values) *web.Response {
 	code := query.Get(codeParam)
 	if len(code) != handleLength {
 		return h.plain(400, pages.Damaged, req)
@@ -151,7 +153,8 @@ var (
 	errNoBox = &reply.Error{Code: reply.NotFound, Message: "There is nothing to answer at this address."}
 	errOver  = &reply.Error{Code: reply.TokenExpired,
 		Message: "There is nothing to answer at this address any more."}
-	errSecond = &reply.Error{Code: reply.AlreadyUsed, Message: "Another answer came first. This one counts for nothing."}
+	errSecond = &reply.Error{Code: reply.AlreadyUsed,
+		Message: "Another answer came first. This one counts for nothing."}
 	errAnswer = &reply.Error{Code: reply.InvalidRequest,
 		Message: "This is no answer to what was asked. The address still takes one."}
 	errLarge = &reply.Error{Code: reply.PayloadTooLarge, Message: "An answer has at most 64 KiB."}
@@ -164,9 +167,9 @@ type taken struct {
 	RedirectURI string `json:"redirect_uri,omitempty"`
 }
 
-// Answer answers POST on the address of a box, always in JSON and never by a redirect. same says that it was
-// posted to the address for the browser's own device. Whoever posts is not the browser, so nothing of a browser's
-// headers matters.
+// Answer answers POST on the address of a box, always in JSON and never by a redirect. same says that it
+// was posted to the address for the browser's own device. Whoever posts is not the browser, so nothing of a
+// browser's headers matters.
 func (h *Hosted) Answer(ctx context.Context, req *web.Request, handle session.BoxHandle, same bool) (
 	*web.Response, error) {
 	if len(req.Body) > method.MaxCall {
@@ -202,7 +205,8 @@ func (h *Hosted) Answer(ctx context.Context, req *web.Request, handle session.Bo
 }
 
 // asks returns the session of a box that its method still waits for, and the method.
-func (h *Hosted) asks(ctx context.Context, b lifecycle.Box) (s lifecycle.Session, m method.Opened, err error) {
+func (h *Hosted) asks(ctx context.Context, b lifecycle.Box) (
+	s lifecycle.Session, m method.Opened, err error) {
 	id, err := session.ParseID(h.Sealer, b.Session)
 	if err != nil {
 		return s, m, err
@@ -223,18 +227,20 @@ func (h *Hosted) asks(ctx context.Context, b lifecycle.Box) (s lifecycle.Session
 	if r.Terminal() {
 		h.countLate()
 	}
-	if r.Terminal() || r.Attempts != b.Attempt || r.Box != b.Handle || !ok || !slices.Contains(i.Offers(), b.Method) {
+	if r.Terminal() || r.Attempts != b.Attempt || r.Box != b.Handle || !ok ||
+		!slices.Contains(i.Offers(), b.Method) {
 		return s, m, errOver
 	}
 	return lifecycle.Session{ID: id, Text: b.Session, Integration: i}, m, nil
 }
 
 // close has the method judge an answer, and closes the box with it.
-func (h *Hosted) close(ctx context.Context, req *web.Request, s lifecycle.Session, m method.Opened, b lifecycle.Box,
-	a lifecycle.Answer) (lifecycle.Box, error) {
+func (h *Hosted) close(ctx context.Context, req *web.Request, s lifecycle.Session, m method.Opened,
+	b lifecycle.Box, a lifecycle.Answer) (lifecycle.Box, error) {
 	told := s.ForMethod(m.Name, "", b.Attempt, h.BaseURL+api.ReturnPath+m.Name)
 	told.Box = h.boxAddress(b.Handle)
-	call := method.Call{Address: told.Box, Same: a.Same, Body: req.Body, ContentType: req.Header.Get("Content-Type")}
+	call := method.Call{Address: told.Box, Same: a.Same, Body: req.Body,
+		ContentType: req.Header.Get("Content-Type")}
 	if a.Same {
 		call.Address += method.SameDevice
 	}
@@ -266,5 +272,6 @@ func (h *Hosted) close(ctx context.Context, req *web.Request, s lifecycle.Sessio
 // logAnswer says why an answer was not taken, in one line that has nothing of the answer.
 func (h *Hosted) logAnswer(ctx context.Context, s lifecycle.Session, m method.Opened, err error) {
 	h.Log.LogAttrs(ctx, slog.LevelWarn, "answer not taken", slog.String("session", s.Text),
-		slog.String("method", m.Name), slog.String("reason", method.ReasonOf(err)), slog.String("error", err.Error()))
+		slog.String("method", m.Name), slog.String("reason", method.ReasonOf(err)),
+		slog.String("error", err.Error()))
 }

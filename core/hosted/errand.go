@@ -42,8 +42,11 @@ func (h *Hosted) cookiePrefix() string {
 	return "verge-"
 }
 
-// errandsOf returns the values of the errand cookies of a request, by handle.
-func (h *Hosted) errandsOf(req *web.Request) map[string]string {
+// leftMark is behind the handle in the name of a cookie which says that the browser has left on that errand.
+const leftMark = ".left"
+
+// cookiesOf returns our cookies of a request, by what their names have behind the prefix.
+func (h *Hosted) cookiesOf(req *web.Request) map[string]string {
 	parts := map[string]string{}
 	for _, line := range req.Header["Cookie"] {
 		for pair := range strings.SplitSeq(line, ";") {
@@ -53,6 +56,12 @@ func (h *Hosted) errandsOf(req *web.Request) map[string]string {
 			}
 		}
 	}
+	return parts
+}
+
+// errandsOf returns the values of the errand cookies of a request, by handle.
+func (h *Hosted) errandsOf(req *web.Request) map[string]string {
+	parts := h.cookiesOf(req)
 	values := map[string]string{}
 	for name, value := range parts {
 		if len(name) != handleLength {
@@ -121,11 +130,14 @@ func (v *visit) sendErrand(s token.ProviderClaims) *web.Response {
 		}
 		part := value[:min(len(value), maxCookie)]
 		value = value[len(part):]
-		cookies = append(cookies, v.cookie(name, part, int(v.session.ID.Expires().Sub(v.now).Seconds())))
+		cookies = append(cookies, v.cookie(name, part, v.secondsLeft()))
 	}
 	resp.Header["Set-Cookie"] = cookies
 	return resp
 }
+
+// secondsLeft is how long the session still lives.
+func (v *visit) secondsLeft() int { return int(v.session.ID.Expires().Sub(v.now).Seconds()) }
 
 // cookie returns a Set-Cookie line that lives for seconds; 0 deletes the cookie.
 func (v *visit) cookie(name, value string, seconds int) string {
@@ -163,12 +175,22 @@ func (v *visit) oldErrands(room int) (lines []string) {
 			}
 			lines = append(lines, v.cookie(name, "", 0))
 		}
+		if v.hasLeft(handle) {
+			lines = append(lines, v.cookie(handle+leftMark, "", 0))
+		}
 	}
 	return lines
 }
 
-// leaving returns the page of an errand: the one by which the browser leaves for a method's site, or the one on
-// which it waits for the answer to a box.
+// hasLeft reports whether the browser has left on that errand before.
+func (v *visit) hasLeft(handle string) bool { return v.cookiesOf(v.req)[handle+leftMark] != "" }
+
+// leaving returns the page of an errand: the one by which the browser leaves for a method's site, or the one
+// on which it waits for the answer to a box.
+//
+// The page that leaves is shown once. A user who comes back to it with the Back button, or loads it again, gets
+// the method's page, whose button begins anew. Otherwise the page would send them away again at once, and to an
+// address that may be good for one use, as that of a pushed request is (RFC 9126, 2.2).
 func (v *visit) leaving(r session.Record, handle string) *web.Response {
 	s, _, err := v.openErrand(handle)
 	switch {
@@ -186,5 +208,10 @@ func (v *visit) leaving(r session.Record, handle string) *web.Response {
 	if s.Box != "" {
 		return v.waiting(m, s, r)
 	}
-	return v.hop(pages.View{Kind: pages.Leaving, Words: m.Kind, Title: m.Title, RetryURL: v.url()}, s.Leave)
+	if v.hasLeft(handle) {
+		return v.seeOther(v.methodURL(m))
+	}
+	page := v.hop(pages.View{Kind: pages.Leaving, Words: m.Kind, Title: m.Title, RetryURL: v.url()}, s.Leave)
+	page.Header["Set-Cookie"] = []string{v.cookie(handle+leftMark, "1", v.secondsLeft())}
+	return page
 }

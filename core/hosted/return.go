@@ -60,8 +60,8 @@ func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web
 // hereWith is the address of a return, written anew.
 func hereWith(req *web.Request, query url.Values) string { return req.Path + "?" + query.Encode() }
 
-// returned asks the method what it means that a browser has come back, or comes for an answer. If another request
-// asks just now, the browser waits and then loads the address again.
+// returned asks the method what it means that a browser has come back, or comes for an answer. If another
+// request asks just now, the browser waits and then loads the address again.
 func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Record, step method.Step,
 	address string) *web.Response {
 	defer v.giveBack()

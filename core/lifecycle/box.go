@@ -14,8 +14,8 @@ import (
 )
 
 // Box is where somebody answers who is not the browser (contract 34): one sealed item in the session's
-// partition. The session's record names the one box of its attempt, in the commit that opens it. The commit that
-// ends the attempt deletes it.
+// partition. The session's record names the one box of its attempt, in the commit that opens it. The commit
+// that ends the attempt deletes it.
 type Box struct {
 	token.BoxClaims
 	key     kv.Key
@@ -73,7 +73,8 @@ func (l *Lifecycle) OpenBox(ctx context.Context, s Session, method string, attem
 	return "", errRaces
 }
 
-// Box returns the box of that handle, open or closed. The error is ErrNoBox, host.ErrKeyAwaited or the store's.
+// Box returns the box of that handle, open or closed. The error is ErrNoBox, host.ErrKeyAwaited or the
+// store's.
 func (l *Lifecycle) Box(ctx context.Context, handle string) (Box, error) {
 	h, ok := session.ParseBoxHandle(handle)
 	if !ok {
@@ -97,9 +98,9 @@ func (l *Lifecycle) Box(ctx context.Context, handle string) (Box, error) {
 	return Box{c, h.Key(), item.Tx}, nil
 }
 
-// CloseBox keeps an answer in a box that is open. The first answer wins. It returns the box as it is then, which
-// is also closed if the same answer has come before. Any other answer finds ErrAnswered, or ErrNoBox if the
-// attempt has ended meanwhile.
+// CloseBox keeps an answer in a box that is open. The first answer wins. It returns the box as it is then,
+// which is also closed if the same answer has come before. Any other answer finds ErrAnswered, or ErrNoBox
+// if the attempt has ended meanwhile.
 func (l *Lifecycle) CloseBox(ctx context.Context, b Box, a Answer, expires token.Time) (Box, error) {
 	digest := sha256.Sum256(a.Raw)
 	c := b.BoxClaims

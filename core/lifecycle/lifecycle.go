@@ -226,10 +226,10 @@ var (
 	ErrMovedOn = errors.New("lifecycle: the session is not at this attempt any more")
 )
 
-// Claim keeps everybody else from asking about an attempt until the given time is over, the attempt is decided
-// or GiveBack ends the claim. So what must be sent once is sent once (contract 37). If whoever holds a claim
-// dies, another may follow after that time. The error is ErrAsked, ErrMovedOn or the store's. After every error
-// the caller asks nobody.
+// Claim keeps everybody else from asking about an attempt until the given time is over, the attempt is
+// decided or GiveBack ends the claim. So what must be sent once is sent once (contract 37). If whoever
+// holds a claim dies, another may follow after that time. The error is ErrAsked, ErrMovedOn or the store's.
+// After every error the caller asks nobody.
 func (l *Lifecycle) Claim(ctx context.Context, s Session, attempt int, life time.Duration) (
 	claim string, err error) {
 	for range maxRaces {

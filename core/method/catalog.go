@@ -155,7 +155,8 @@ func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Dec
 }
 
 // Answer is Answerer.Answer. ok says that the method is an Answerer.
-func (o Opened) Answer(ctx context.Context, s Session, state []byte, c Call) (kept []byte, ok bool, err error) {
+func (o Opened) Answer(ctx context.Context, s Session, state []byte, c Call) (
+	kept []byte, ok bool, err error) {
 	a, ok := o.method.(Answerer)
 	if !ok {
 		return nil, false, nil

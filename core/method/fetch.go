@@ -35,10 +35,10 @@ func begin(ctx context.Context, claim Claim) (context.Context, *running) {
 	return context.WithValue(ctx, stepKey{}, step), step
 }
 
-// FetchOnce is Fetch.Fetch for a request of an Act that an attempt sends once, such as a user's picture or a
-// code that is good for one use. Before the first such request the core claims the attempt, which costs a
-// commit. While one Act has the claim, another sends nothing, and its user waits for what the first one brings.
-// If Act then returns an error, or a Decision that decides nothing, the user may send it again.
+// FetchOnce is Fetch.Fetch for a request of an Act that an attempt sends once, such as a user's picture or
+// a code that is good for one use. Before the first such request the core claims the attempt, which costs a
+// commit. While one Act has the claim, another sends nothing, and its user waits for what the first one
+// brings. If Act then returns an error, or a Decision that decides nothing, the user may send it again.
 func (h Host) FetchOnce(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	if step, ok := ctx.Value(stepKey{}).(*running); ok {
 		if step.claim != nil && step.err == nil {

@@ -115,12 +115,12 @@ type Session struct {
 	Box string
 }
 
-// SameDevice is behind the address of a box for an answer from the device on which the browser is. That answer
-// completes nothing until this browser comes back with the response_code that the answer was given.
+// SameDevice is behind the address of a box for an answer from the device on which the browser is. That
+// answer completes nothing until this browser comes back with the response_code that the answer was given.
 const SameDevice = ".s"
 
-// Method carries out one configured method. Its functions may be called concurrently. A form that a user posts
-// twice may call Act twice at once. What must not be sent twice then is sent by Host.FetchOnce.
+// Method carries out one configured method. Its functions may be called concurrently. A form that a user
+// posts twice may call Act twice at once. What must not be sent twice then is sent by Host.FetchOnce.
 type Method interface {
 	// Begin prepares the first step. If the session has no other method, the core calls it at the start, and
 	// else when the user chooses this one. An error says that the method is not available now; its text goes
@@ -136,9 +136,9 @@ type Method interface {
 	Act(ctx context.Context, s Session, step Step) (Decision, error)
 }
 
-// Answerer is a Method that somebody else than the browser answers, such as a wallet: its Decision opens a box.
-// An answer says what a Step of the browser has as Kept when the browser comes for it, which is what decides. So
-// what somebody proves belongs to the browser that has asked for it.
+// Answerer is a Method that somebody else than the browser answers, such as a wallet: its Decision opens a
+// box. An answer says what a Step of the browser has as Kept when the browser comes for it, which is what
+// decides. So what somebody proves belongs to the browser that has asked for it.
 type Answerer interface {
 	Method
 

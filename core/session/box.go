@@ -30,7 +30,8 @@ func NewBoxHandle(random io.Reader, p Partition) (BoxHandle, error) {
 // ParseBoxHandle reads the text of a handle. ok says that it has the form of one.
 func ParseBoxHandle(text string) (h BoxHandle, ok bool) {
 	b, err := idText.DecodeString(text)
-	if err != nil || len(b) != boxSize || len(text) != idText.EncodedLen(boxSize) { // the decoder skips line breaks
+	// The decoder skips line breaks, so the length of the text counts, too.
+	if err != nil || len(b) != boxSize || len(text) != idText.EncodedLen(boxSize) {
 		return BoxHandle{}, false
 	}
 	return BoxHandle{Partition(binary.BigEndian.Uint16(b)), text}, true

@@ -75,8 +75,9 @@ func IsHop(s string) bool {
 		})
 }
 
-// IsApp reports whether s is an address that a link may have browsers hand to an app, such as openid4vp://?a=b:
-// printable ASCII with :// behind its scheme, and no scheme that a browser carries out or shows itself.
+// IsApp reports whether s is an address that a link may have browsers hand to an app, such as
+// openid4vp://?a=b: printable ASCII with :// behind its scheme, and no scheme that a browser carries out or
+// shows itself.
 func IsApp(s string) bool {
 	scheme, rest, ok := strings.Cut(s, "://")
 	scheme = strings.ToLower(scheme)
@@ -92,5 +93,5 @@ func IsApp(s string) bool {
 }
 
 // ownSchemes are those of addresses that browsers carry out or show themselves.
-var ownSchemes = []string{"about", "blob", "chrome", "data", "edge", "file", "filesystem", "ftp", "javascript",
-	"jar", "resource", "vbscript", "view-source", "ws", "wss"}
+var ownSchemes = []string{"about", "blob", "chrome", "data", "edge", "file", "filesystem", "ftp",
+	"javascript", "jar", "resource", "vbscript", "view-source", "ws", "wss"}

@@ -103,7 +103,8 @@ func TestAWholeRequestOutlivesItsCaller(t *testing.T) {
 		leave()
 		close(left)
 		if err := <-over; (err == nil) != c.whole {
-			t.Errorf("contract 37: %s %s goes on when its caller has left: %v, want %v", c.method, c.path, err == nil, c.whole)
+			t.Errorf("contract 37: %s %s goes on when its caller has left: %v, want %v", c.method, c.path,
+				err == nil, c.whole)
 		}
 	}
 }

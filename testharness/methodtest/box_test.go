@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/kinds"
+	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
@@ -150,15 +151,16 @@ func TestAnAnswerFromAnotherDevice(t *testing.T) {
 	a := o.ask()
 	if a.waiting.Kind != "method" || a.waiting.Again == "" || a.there == "" || a.here != a.there+".s" ||
 		!strings.HasPrefix(a.there, o.BaseURL+"/verify/box/") {
-		t.Fatalf("a %s page that goes on to %q and asks for %q and %q", a.waiting.Kind, a.waiting.Again, a.here, a.there)
+		t.Fatalf("a %s page that goes on to %q and asks for %q and %q",
+			a.waiting.Kind, a.waiting.Again, a.here, a.there)
 	}
 	if again := a.waiting.LoadAgain(); again.Code != a.waiting.Code || again.Again == "" {
 		t.Errorf("before the answer: a %s page that asks for %q", again.Kind, again.Code)
 	}
 	r := a.answers(courier.Approve, a.there)
-	o.want("contract 39: an answer", r, 200)
+	o.want("contract 34: an answer", r, 200)
 	if got := string(r.Body); got != "{}" {
-		t.Errorf("contract 39: across devices there is no redirect_uri: %s", got)
+		t.Errorf("contract 34: across devices there is no redirect_uri: %s", got)
 	}
 	o.wantPending(a)
 	done := a.waiting.LoadAgain()
@@ -174,29 +176,31 @@ func TestAnAnswerFromTheSameDevice(t *testing.T) {
 	o := newOffice(t, nil)
 	a := o.ask()
 	r := a.answers(courier.Approve, a.here)
-	o.want("contract 39: an answer", r, 200)
+	o.want("contract 34: an answer", r, 200)
 	back := redirectURI(r)
 	if !strings.HasPrefix(back, o.BaseURL+"/verify/return/courier?response_code=") {
 		t.Fatalf("the redirect_uri is %q", back)
 	}
-	// The page that waits completes nothing: it may be a stranger's, who has sent the link to the device's owner.
+	// The page that waits completes nothing: it may be a stranger's, who has sent the link to the device's
+	// owner.
 	if p := a.waiting.LoadAgain(); p.Callback != nil || p.Kind != "method" || p.Wallet != "" || p.Again == "" {
-		t.Errorf("contract 39: the browser that only waits gets a %s page", p.Kind)
+		t.Errorf("contract 34: the browser that only waits gets a %s page", p.Kind)
 	}
 	o.wantPending(a)
 	if p := o.Open(back); p.Status != 403 || p.Kind != "elsewhere" {
-		t.Errorf("contract 39: the response_code in another browser: a %s page (%d)", p.Kind, p.Status)
+		t.Errorf("contract 34: the response_code in another browser: a %s page (%d)", p.Kind, p.Status)
 	}
 	other := o.ask()
 	if p := other.waiting.Go(back); p.Status != 403 || p.Callback != nil {
-		t.Errorf("contract 39: the response_code in a browser with another session: a %s page (%d)", p.Kind, p.Status)
+		t.Errorf("contract 34: the response_code in a browser with another session: a %s page (%d)",
+			p.Kind, p.Status)
 	}
 	code := back[strings.LastIndex(back, "=")+1:]
 	for rule, guess := range map[string]string{"a guess": strings.Repeat("A", len(code)),
 		"an altered one": strings.Repeat("B", 1) + code[1:][:len(code)-2] + "__"} {
 		p := a.waiting.Go(strings.TrimSuffix(back, code) + guess[:len(code)])
 		if p.Status != 403 || p.Kind != "elsewhere" {
-			t.Errorf("contract 39: %s of a response_code: a %s page (%d)", rule, p.Kind, p.Status)
+			t.Errorf("contract 34: %s of a response_code: a %s page (%d)", rule, p.Kind, p.Status)
 		}
 	}
 	for _, malformed := range []string{"", "a", code + "a", code + "&response_code=" + code} {
@@ -207,16 +211,16 @@ func TestAnAnswerFromTheSameDevice(t *testing.T) {
 	o.wantPending(a)
 	done := a.waiting.Go(back)
 	if done.Callback == nil {
-		t.Fatalf("contract 39: the browser that asked comes back and gets a %s page (%d)", done.Kind, done.Status)
+		t.Fatalf("contract 34: the browser that asked comes back and gets a %s page (%d)", done.Kind, done.Status)
 	}
 	if r := o.Validate(done.Callback.ResultToken); r.Status != 200 {
 		t.Errorf("the result: %d %s", r.Status, r.Body)
 	}
 	if p := a.waiting.Go(back); p.Kind != "used" {
-		t.Errorf("contract 39: a response_code that is used twice: a %s page (%d)", p.Kind, p.Status)
+		t.Errorf("contract 34: a response_code that is used twice: a %s page (%d)", p.Kind, p.Status)
 	}
 	if p := o.Open(back); p.Status != 403 {
-		t.Errorf("contract 39: a used response_code in another browser: a %s page (%d)", p.Kind, p.Status)
+		t.Errorf("contract 34: a used response_code in another browser: a %s page (%d)", p.Kind, p.Status)
 	}
 }
 
@@ -224,7 +228,8 @@ func TestAnAnswerFromTheSameDevice(t *testing.T) {
 // completes the session.
 func TestAnswersThatAreNone(t *testing.T) {
 	jsonHeader := testharness.Headers("Content-Type", "application/json")
-	post := func(address string, header http.Header, body string) func(o *office, a asked) *testharness.Response {
+	type posting = func(o *office, a asked) *testharness.Response
+	post := func(address string, header http.Header, body string) posting {
 		return func(o *office, a asked) *testharness.Response {
 			return a.waiting.AsAnother("POST", strings.ReplaceAll(address, "THERE", a.there), header,
 				[]byte(strings.ReplaceAll(strings.ReplaceAll(body, "NONCE", a.nonce), "THERE", a.there)))
@@ -236,9 +241,10 @@ func TestAnswersThatAreNone(t *testing.T) {
 		post   func(o *office, a asked) *testharness.Response
 		status int
 	}{
-		{"the answer for the same device, posted to the other address", func(_ *office, a asked) *testharness.Response {
-			return methodtest.Answer(a.waiting, a.there, courier.Approve, a.here, a.nonce)
-		}, 400},
+		{"the answer for the same device, posted to the other address",
+			func(_ *office, a asked) *testharness.Response {
+				return methodtest.Answer(a.waiting, a.there, courier.Approve, a.here, a.nonce)
+			}, 400},
 		{"the answer for another device, posted to the address for the same one",
 			func(_ *office, a asked) *testharness.Response {
 				return methodtest.Answer(a.waiting, a.here, courier.Approve, a.there, a.nonce)
@@ -256,7 +262,8 @@ func TestAnswersThatAreNone(t *testing.T) {
 		{"no JSON", post("THERE", jsonHeader, "answer=approve"), 400},
 		{"half of the JSON", post("THERE", jsonHeader, good[:30]), 400},
 		{"nothing", post("THERE", jsonHeader, ""), 400},
-		{"a form", post("THERE", testharness.Headers("Content-Type", "application/x-www-form-urlencoded"), good), 400},
+		{"a form", post("THERE",
+			testharness.Headers("Content-Type", "application/x-www-form-urlencoded"), good), 400},
 		{"65 KiB", post("THERE", jsonHeader, good+strings.Repeat(" ", 65<<10)), 413},
 		{"64 KiB and a byte", post("THERE", jsonHeader, `{"x":"`+strings.Repeat("x", 64<<10+1-8)+`"}`), 413},
 		{"the handle without its last character", func(_ *office, a asked) *testharness.Response {
@@ -341,8 +348,8 @@ func TestTheBoxOfAnotherPublisher(t *testing.T) {
 	}
 	theirs.page = o.Open(theirs.RedirectURL)
 	theirs.open()
-	o.want("contract 34: my answer at their box", methodtest.Answer(mine.waiting, theirs.there, courier.Approve, mine.there,
-		mine.nonce), 400)
+	o.want("contract 34: my answer at their box", methodtest.Answer(mine.waiting, theirs.there,
+		courier.Approve, mine.there, mine.nonce), 400)
 	o.want("contract 34: their answer at my box", methodtest.Answer(theirs.waiting, mine.there, courier.Approve,
 		theirs.there, theirs.nonce), 400)
 	o.wantPending(mine)
@@ -382,7 +389,8 @@ func TestTheFirstAnswerWins(t *testing.T) {
 	o.want("contract 34: the same verdict at the other address", a.answers(verdicts[won], a.here), 410)
 	a.waiting.LoadAgain()
 	want := map[string]string{courier.Approve: "COMPLETED", courier.Reject: "FAILED"}[verdicts[won]]
-	if status := o.Reconcile(a.SessionID).Text("status"); want != "" && status != want || want == "" && status != "PENDING" {
+	status := o.Reconcile(a.SessionID).Text("status")
+	if want != "" && status != want || want == "" && status != "PENDING" {
 		t.Errorf("contract 34: %s has won, and the session is %s", verdicts[won], status)
 	}
 }
@@ -420,7 +428,9 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 			a.open()
 			a.here, a.there, a.nonce, a.waiting = old.here, old.there, old.nonce, old.waiting
 		}, 404},
-		{"after the operator took the method away", func(o *office, _ *asked) { o.Offer(o.Publisher.L2, "sandbox") }, 410},
+		{"after the operator took the method away", func(o *office, _ *asked) {
+			o.Offer(o.Publisher.L2, "sandbox")
+		}, 410},
 	} {
 		t.Run("contract 34: "+c.rule, func(t *testing.T) {
 			o := newOffice(t, nil)
@@ -516,7 +526,7 @@ func TestVerdictsOfAnAnswer(t *testing.T) {
 
 // A box has a rate of its own, by its address and by the client's.
 func TestRatesOfABox(t *testing.T) {
-	o := newOffice(t, func(c *core.Config) { c.Limits.BoxesPerIP.Count, c.Limits.BoxesPerIP.Per = 30, time.Minute })
+	o := newOffice(t, func(c *core.Config) { c.Limits.BoxesPerIP = ratelimit.PerMinute(30) })
 	a, other := o.ask(), o.ask()
 	for range 20 {
 		o.want("contract 34: 20 answers a minute", a.answers("perhaps", a.there), 400)

@@ -54,8 +54,8 @@ func (w *world) doubleClick() {
 	w.wantResult(step.in(page))
 }
 
-// manyAtOnce sends a step side by side. Whoever finds that the other side is being asked waits on a page that goes
-// on by itself.
+// manyAtOnce sends a step side by side. Whoever finds that the other side is being asked waits on a page
+// that goes on by itself.
 func (w *world) manyAtOnce() {
 	s := w.start("COMPLETED")
 	page := w.Open(s.RedirectURL)
@@ -78,8 +78,8 @@ func (w *world) manyAtOnce() {
 	w.wantResult(answered[0].Reload())
 }
 
-// diesAsking has the store lose everything from the moment on at which the attempt is claimed, as if the instance
-// had died.
+// diesAsking has the store lose everything from the moment on at which the attempt is claimed, as if the
+// instance had died.
 func (w *world) diesAsking() {
 	if w.side.Asked == nil {
 		w.t.Skip("it asks nobody")

@@ -69,8 +69,8 @@ const (
 	Rubbish
 )
 
-// Step is the request that has a method decide: a form, the return from another site, or a page that comes for the
-// answer of somebody else.
+// Step is the request that has a method decide: a form, the return from another site, or a page that comes
+// for the answer of somebody else.
 type Step struct {
 	Form    testharness.Form
 	Address string // of the return or the page; "": it is a form

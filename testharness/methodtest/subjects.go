@@ -196,7 +196,8 @@ func Ask(ask string) (to, nonce string) {
 
 // Answer posts an answer to an address. made is the address that it was made for.
 func Answer(page *testharness.Page, address, answer, made, nonce string) *testharness.Response {
-	body, err := json.Marshal(map[string]string{"answer": answer, "to": made, "nonce": nonce, "note": privateClaim})
+	body, err := json.Marshal(map[string]string{"answer": answer, "to": made, "nonce": nonce,
+		"note": privateClaim})
 	if err != nil {
 		panic(err) // strings always marshal
 	}

@@ -62,8 +62,8 @@ const (
 )
 
 // Kinds has every Kind.
-var Kinds = []Kind{Method, Progress, Asked, Choose, Leaving, Elsewhere, Completed, Failed, Expired, Used, Damaged,
-	Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLarge, TooLong, NotAForm, TooOften, Refused, Home}
+var Kinds = []Kind{Method, Progress, Asked, Choose, Leaving, Elsewhere, Completed, Failed, Expired, Used,
+	Damaged, Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLarge, TooLong, NotAForm, TooOften, Refused, Home}
 
 // View is one page. It needs Kind, and the fields that the comments call needed for that kind. Every other
 // field may be zero. The page then leaves out what the field would show.

@@ -1,9 +1,9 @@
-// Package courier is a kind of method for tests whose answer does not come from the browser. It is the smallest
-// one that uses all of a box: its page has two addresses, and whoever is asked there posts an answer to one of
-// them. It verifies nobody, but counts as real, so that its answers belong to a browser.
+// Package courier is a kind of method for tests whose answer does not come from the browser. It is the
+// smallest one that uses all of a box: its page has two addresses, and whoever is asked there posts an
+// answer to one of them. It verifies nobody, but counts as real, so that its answers belong to a browser.
 //
-// An answer is JSON: {"answer":"approve","to":"<the address>","nonce":"<as on the page>"}. As with a wallet's, it
-// is made for one address, and is refused at another one.
+// An answer is JSON: {"answer":"approve","to":"<the address>","nonce":"<as on the page>"}. As with a
+// wallet's, it is made for one address, and is refused at another one.
 package courier
 
 import (
@@ -58,7 +58,8 @@ func (*courier) Show(s method.Session, state []byte) method.View {
 	ask := func(to string) string {
 		return "courier://?" + url.Values{"to": {to}, "nonce": {encoded(state)}}.Encode()
 	}
-	return method.View{Choices: []string{"cancel"}, Open: ask(s.Box + method.SameDevice), Code: ask(s.Box), Poll: Poll}
+	return method.View{Choices: []string{"cancel"}, Open: ask(s.Box + method.SameDevice),
+		Code: ask(s.Box), Poll: Poll}
 }
 
 func encoded(state []byte) string { return base64.RawURLEncoding.EncodeToString(state) }
