@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/session"
@@ -16,11 +15,8 @@ import (
 
 // Publisher is a customer of the operator.
 type Publisher struct {
-	ID       string     `json:"id"` // pub_…
-	Name     string     `json:"name"`
-	Created  *time.Time `json:"created,omitempty"`
-	Archived *time.Time `json:"archived,omitempty"`
-	Managed  bool       `json:"managed,omitempty"` // the configuration file names it
+	ID   string `json:"id"` // pub_…
+	Name string `json:"name"`
 }
 
 // Integration is how one publisher verifies in one place. Jurisdiction and provider behaviour differ by
@@ -50,12 +46,6 @@ type Integration struct {
 	// allows no page.
 	CallbackOrigins []string `json:"callback_origins,omitempty"`
 	BrowserOrigins  []string `json:"browser_origins,omitempty"`
-
-	Created  *time.Time `json:"created,omitempty"`
-	Archived *time.Time `json:"archived,omitempty"`
-	Managed  bool       `json:"managed,omitempty"`  // the configuration file names it
-	Staged   *Webhook   `json:"staged,omitempty"`   // takes the place of Webhook when it is ready
-	Passkeys string     `json:"passkeys,omitempty"` // off, publisher or service; "": off
 }
 
 // Webhook is where an integration's events go.
