@@ -40,6 +40,7 @@ var floors = []string{
 	"core/method/kinds",
 	"core/internal/testhost",
 	"core/session",
+	"core/audit",
 	"core/integration",
 	"core/keyset",
 	"core/ratelimit",

@@ -193,8 +193,7 @@ func (a *Admin) integrations(ctx context.Context, _ request) (*web.Response, err
 		if err != nil {
 			a.Log.Warn("readiness cannot be told", "integration", i.ID, "error", err.Error())
 		}
-		i.Webhook.Sealed = ""
-		views[n] = IntegrationView{i, ready}
+		views[n] = IntegrationView{i.Shown(), ready}
 	}
 	return reply.JSON(200, struct {
 		Integrations []IntegrationView `json:"integrations"`
@@ -252,7 +251,7 @@ func (a *Admin) createKey(ctx context.Context, req request) (*web.Response, erro
 		return nil, err
 	}
 	text, key, err := a.Directory.CreateKey(ctx, kr.PublisherID, kr.IntegrationID, kr.Expires)
-	if errors.Is(err, integration.ErrNotFound) {
+	if errors.Is(err, integration.ErrNotFound) || errors.Is(err, integration.ErrArchived) {
 		return nil, &reply.Error{Code: reply.NotFound,
 			Message: "There is no such publisher, or it has no such integration."}
 	}

@@ -58,7 +58,12 @@ func (a *Admin) test(ctx context.Context, req request) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Directory.RecordReadiness(ctx, i, secret, report.Ready); err != nil {
+	err = a.Directory.RecordReadiness(ctx, i, secret, report.Ready)
+	if errors.Is(err, integration.ErrStale) {
+		return nil, &reply.Error{Code: reply.InvalidRequest,
+			Message: "The integration's webhook changed while it was tested. Test it again."}
+	}
+	if err != nil {
 		return nil, err
 	}
 	a.Log.Info("webhook test", "integration", i.ID, "ready", report.Ready,

@@ -109,8 +109,6 @@ func itemName(text string) string {
 	return string(hex.AppendEncode([]byte(keyItems), h[:]))
 }
 
-const keyItems = "c/key/"
-
 func checksum(s string) string {
 	var digits [checksumDigits]byte
 	n := crc32.ChecksumIEEE([]byte(s))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/session"
@@ -17,6 +18,10 @@ import (
 type Publisher struct {
 	ID   string `json:"id"` // pub_…
 	Name string `json:"name"`
+
+	Created  *time.Time `json:"created,omitempty"`  // nil: an earlier release made it
+	Archived *time.Time `json:"archived,omitempty"` // its keys authenticate nobody from then on
+	Managed  bool       `json:"managed,omitempty"`  // the configuration file names it, and only the file changes it
 }
 
 // Integration is how one publisher verifies in one place. Jurisdiction and provider behaviour differ by
@@ -46,7 +51,25 @@ type Integration struct {
 	// allows no page.
 	CallbackOrigins []string `json:"callback_origins,omitempty"`
 	BrowserOrigins  []string `json:"browser_origins,omitempty"`
+
+	// Staged is a change of the webhook that was not tested yet (contract 25). Until it takes the place of
+	// Webhook (Directory.Promote), events go to Webhook and are signed with its secret.
+	Staged *Webhook `json:"staged,omitempty"`
+
+	// Passkeys says where a passkey of a user counts: "off" (also ""), "publisher" or "service".
+	Passkeys string `json:"passkeys,omitempty"`
+
+	Created  *time.Time `json:"created,omitempty"`  // nil: an earlier release made it
+	Archived *time.Time `json:"archived,omitempty"` // it starts no session from then on
+	Managed  bool       `json:"managed,omitempty"`  // the configuration file names it, and only the file changes it
 }
+
+// Values of Integration.Passkeys.
+const (
+	PasskeysOff       = "off"
+	PasskeysPublisher = "publisher" // with this publisher
+	PasskeysService   = "service"   // with all publishers of the service
+)
 
 // Webhook is where an integration's events go.
 type Webhook struct {
@@ -55,7 +78,8 @@ type Webhook struct {
 	// URL is the destination. If it is empty, nothing is sent, as with Off, but the integration does
 	// not count as ready.
 	URL string `json:"url,omitempty"`
-	// Sealed is the signing secret and the URL, sealed together with the integration's id.
+	// Sealed is the signing secret and the URL, sealed together with the integration's id. It is for the
+	// store alone; Shown leaves it out.
 	Sealed string `json:"sealed,omitempty"`
 	// Hidden says that the URL is only in Sealed. It is set in the store. Elsewhere it is set only
 	// while Sealed does not open.
@@ -64,6 +88,17 @@ type Webhook struct {
 
 // Sends reports whether lifecycle events are made.
 func (w Webhook) Sends() bool { return !w.Off && (w.URL != "" || w.Hidden) }
+
+// Shown returns i as others may see it: without what is sealed.
+func (i Integration) Shown() Integration {
+	i.Webhook.Sealed = ""
+	if i.Staged != nil {
+		staged := *i.Staged
+		staged.Sealed = ""
+		i.Staged = &staged
+	}
+	return i
+}
 
 // PublisherPrefix begins every publisher id.
 const PublisherPrefix = "pub_"
@@ -138,6 +173,17 @@ func (i Integration) Validate(methods method.Catalog, dev bool) error {
 		if !weburl.IsWebhook(w.URL, dev) {
 			bad("webhook url must be an absolute https URL without user name and fragment")
 		}
+	}
+	if w := i.Staged; w != nil {
+		if w.Off {
+			bad("the staged webhook is switched off; switch the webhook off without staging that")
+		}
+		if w.URL != "" && !weburl.IsWebhook(w.URL, dev) {
+			bad("the staged webhook url must be an absolute https URL without user name and fragment")
+		}
+	}
+	if !slices.Contains([]string{"", PasskeysOff, PasskeysPublisher, PasskeysService}, i.Passkeys) {
+		bad("passkeys is %q; it must be %s, %s or %s", i.Passkeys, PasskeysOff, PasskeysPublisher, PasskeysService)
 	}
 	return errors.Join(errs...)
 }

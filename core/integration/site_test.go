@@ -104,7 +104,9 @@ func TestPut(t *testing.T) {
 	}
 
 	broken := errors.New("no thread is left")
-	if err := w.Put(ctx, aSite(), func([]func() error) error { return broken }); !errors.Is(err, broken) {
+	renamed := aSite()
+	renamed.Publishers[0].Name = "Store"
+	if err := w.Put(ctx, renamed, func([]func() error) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v, want the error of the host", err)
 	}
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
@@ -113,14 +115,14 @@ func TestPut(t *testing.T) {
 		}
 		return kvtest.Pass
 	}
-	err := w.Put(ctx, aSite(), nil)
+	err := w.Put(ctx, renamed, nil)
 	if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "publisher pub_shop") {
 		t.Errorf("got %v, want the error of the write that failed", err)
 	}
 }
 
 // Contract 46: the site that was applied last is not applied again. A site with any difference is. What a
-// site no longer names stays in the store.
+// site no longer names stays in the store, archived.
 func TestApply(t *testing.T) {
 	w := newWorld(t)
 	writes := 0
@@ -168,8 +170,8 @@ func TestApply(t *testing.T) {
 	}
 
 	apply(w.Directory, Site{}, true)
-	if _, err := w.another().Integration(ctx, testUUID); err != nil {
-		t.Errorf("an integration that the site no longer names: %v", err)
+	if i, err := w.another().Integration(ctx, testUUID); err != nil || i.Archived == nil {
+		t.Errorf("an integration that the site no longer names: %+v, %v", i, err)
 	}
 	apply(w.Directory, changed, true)
 

@@ -56,6 +56,19 @@ func CheckRecord(s host.Sealer, name string, value []byte) (until time.Time, err
 	return until, err
 }
 
+// ResignRecord returns an object that is stored under the name, signed again with the key that seals. The
+// error is ErrRecord if the object has no good MAC.
+func ResignRecord(s host.Sealer, name string, value []byte) ([]byte, error) {
+	body, mac := splitRecord(value)
+	if mac == nil {
+		return nil, fmt.Errorf("%w: %s", ErrRecord, name)
+	}
+	if _, err := CheckRecord(s, name, value); err != nil {
+		return nil, err
+	}
+	return SignRecord(s, name, append(bytes.Clone(body), '}'))
+}
+
 // RecordedWith returns the id of the key that signed an object, or "" if it has no MAC.
 func RecordedWith(value []byte) string {
 	_, mac := splitRecord(value)
