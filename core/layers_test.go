@@ -44,6 +44,7 @@ var floors = []string{
 	"core/integration",
 	"core/keyset",
 	"core/ratelimit",
+	"core/usage",
 	"core/outbox",
 	"core/lifecycle",
 	"core/result",

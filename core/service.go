@@ -23,6 +23,7 @@ import (
 	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -40,6 +41,7 @@ type Service struct {
 	api       *api.API
 	hosted    *hosted.Hosted
 	admin     *admin.Admin
+	usage     *usage.Usage
 }
 
 // New returns the service that cfg describes on the host h.
@@ -63,14 +65,15 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		s.partitions = append(s.partitions, session.Partition(n).Name())
 	}
 	s.lifecycle = &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random,
-		Count: h.Count, Wake: h.Wake,
+		Count: h.Count, Tally: h.Tally, Wake: h.Wake,
 		Attempts: cfg.Attempts, OutcomeLife: cfg.OutcomeLife}
 	s.outbox = &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
 		Log: h.Log, Count: h.Count, Wake: h.Wake,
 		Directory: s.directory, Schedule: cfg.Schedule, AttemptTime: cfg.AttemptTime}
 	results := &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: s.lifecycle}
 	limiter := limiterOf(h)
-	s.api = &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+	s.usage = &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log, Count: h.Count}
+	s.api = &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log, Tally: h.Tally,
 		BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions), Directory: s.directory,
 		Lifecycle: s.lifecycle, Results: results, Limiter: limiter, Limits: cfg.Limits, Methods: methods}
 	s.hosted = &hosted.Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log, Count: h.Count,
@@ -98,6 +101,12 @@ func limiterOf(h host.Host) *ratelimit.Limiter {
 
 // Directory returns the store of publishers, integrations and keys.
 func (s *Service) Directory() *integration.Directory { return s.directory }
+
+// Usage returns what is kept of the service's usage.
+func (s *Service) Usage() *usage.Usage { return s.usage }
+
+// Record writes sums of what the core has noted as usage. It may be given the same ones again.
+func (s *Service) Record(ctx context.Context, t host.Totals) error { return s.usage.Record(ctx, t) }
 
 // Apply checks a site, which is an integration.Site as JSON. It puts the site into the store, unless it was
 // the last one put there.

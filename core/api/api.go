@@ -29,6 +29,7 @@ type API struct {
 	Now    func() time.Time
 	Random io.Reader
 	Log    *slog.Logger
+	Tally  func(t host.Tally) // as in host.Host, and may be nil
 
 	BaseURL    string // scheme and host, no slash at the end
 	Dev        bool   // http callbacks to loopback, no readiness gate

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/reply"
@@ -44,7 +45,7 @@ func (c *call) secretCaller(ofKey func(id string) ratelimit.Rule) (*integration.
 	if err == nil && ofKey != nil {
 		err = c.takeKey(ofKey(key.ID))
 	}
-	return key, err
+	return key, c.used(key, err)
 }
 
 // publicCaller returns the active public key in the body, which may start this request, and the body. The key
@@ -85,7 +86,15 @@ func (c *call) publicCaller() (*integration.Key, *fields, error) {
 	if err := c.allowPublic(key); err != nil {
 		return nil, nil, err
 	}
-	return key, f, c.takeKey(c.publicKeyRule(key.ID))
+	return key, f, c.used(key, c.takeKey(c.publicKeyRule(key.ID)))
+}
+
+// used notes that a key has authenticated a request, unless err says that it has not. It returns err.
+func (c *call) used(key *integration.Key, err error) error {
+	if err == nil && c.Tally != nil {
+		c.Tally(host.Tally{Key: key.ID})
+	}
+	return err
 }
 
 // bearer returns the credential of the Authorization header.

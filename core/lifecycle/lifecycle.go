@@ -22,13 +22,14 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Lifecycle applies triggers. All fields but Count and Wake are needed.
+// Lifecycle applies triggers. All fields but Count, Tally and Wake are needed.
 type Lifecycle struct {
 	KV     kv.KV
 	Sealer host.Sealer
 	Now    func() time.Time
 	Random io.Reader
 	Count  func(event string)                  // as in host.Host
+	Tally  func(t host.Tally)                  // as in host.Host
 	Wake   func(p kv.Partition, due time.Time) // as in host.Host
 
 	// Attempts is how many failed attempts a user has; the last one is final (contract 23). An integration
@@ -106,6 +107,7 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks
 		}
 	}
 	if len(tx.Puts)+len(tx.Schedule) == 0 {
+		l.tally(s, host.OutcomeStarted)
 		return nil
 	}
 	if err := l.identify(&tx); err != nil {
@@ -119,6 +121,10 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks
 		return err
 	}
 	l.announce(tx)
+	l.tally(s, host.OutcomeStarted)
+	if !initiated {
+		l.tally(s, host.OutcomeUnknown)
+	}
 	return nil
 }
 
@@ -191,6 +197,7 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 			l.announce(tx)
 			if next.Terminal() {
 				l.count(countOf(next.State))
+				l.tally(s, outcomeOf(next))
 			}
 			return next, true, nil
 		case errors.As(err, &conflict) && len(conflict.Lost) > 0:
@@ -309,5 +316,30 @@ func countOf(s session.State) string {
 func (l *Lifecycle) count(event string) {
 	if l.Count != nil {
 		l.Count(event)
+	}
+}
+
+// outcomeOf returns the outcome as which a final record counts.
+func outcomeOf(r session.Record) string {
+	switch {
+	case r.State == session.Completed:
+		return host.OutcomeCompleted
+	case r.State == session.Expired:
+		return host.OutcomeExpired
+	case r.FailureCode == webhook.FailureProviderRejected:
+		return host.OutcomeRejected
+	case r.FailureCode == webhook.FailureMaxAttempts:
+		return host.OutcomeMaxAttempts
+	case r.FailureCode == webhook.FailureUserCancelled:
+		return host.OutcomeCancelled
+	}
+	return host.OutcomeUnknown
+}
+
+// tally counts an outcome of the session's integration. It is called only after the commit that decides the
+// outcome is known to be this instance's own. So each outcome counts once over all instances.
+func (l *Lifecycle) tally(s Session, outcome string) {
+	if l.Tally != nil {
+		l.Tally(host.Tally{Integration: s.ID.Integration, Outcome: outcome})
 	}
 }

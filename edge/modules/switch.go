@@ -109,7 +109,7 @@ func (s *Switch) start(ctx context.Context, at edge.Setup) error {
 	})
 	s.host, err = wasmhost.New(ctx, wasmhost.Config{
 		Module: first.WASM, Guest: guest, KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
-		Sign: h.Sign, Log: h.Log, Count: h.Count, Measure: h.Measure, Wake: h.Wake, Random: h.Random,
+		Sign: h.Sign, Log: h.Log, Count: h.Count, Measure: h.Measure, Tally: h.Tally, Wake: h.Wake, Random: h.Random,
 		Interruptible: s.config.Interruptible,
 		Observer:      observer{metrics, s}, Cache: s.cache.library(),
 	})

@@ -198,6 +198,7 @@ func FuzzOutbox(f *testing.F) {
 		}),
 		abi.Count: []byte(host.CountLateAnswer),
 		abi.Wake:  abi.AppendWake(nil, "p0", now),
+		abi.Tally: abi.AppendTally(nil, host.Tally{Key: "key_0a4e1f7c1b2d4c3e"}),
 	} {
 		add(abi.Record{Request: 1, Op: 1, Kind: kind, Body: body})
 		add(abi.Record{Request: 1, Kind: abi.Count, Body: []byte{0xff}},
@@ -223,6 +224,11 @@ func FuzzOutbox(f *testing.F) {
 			measure: func(m host.Measurement) {
 				if m != host.Told(m.Method, m.Event, m.Reason) || len(m.Method) > maxKey+len("…") {
 					t.Errorf("the host measured %+v", m)
+				}
+			},
+			tally: func(tally host.Tally) {
+				if !tally.Valid() {
+					t.Errorf("the host counted %+v", tally)
 				}
 			},
 			wake: func(p kv.Partition, due time.Time) {

@@ -657,6 +657,10 @@ func (r hostility) body(k abi.Kind) []byte {
 			l.Attrs = append(l.Attrs, abi.LogAttr{Key: r.text(), Value: value})
 		})
 		return abi.AppendLog(nil, l)
+	case abi.Tally:
+		ids := []string{"0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00", r.text()}
+		what := []string{host.OutcomeStarted, r.text()}
+		return abi.AppendTally(nil, host.Tally{Integration: ids[r.IntN(2)], Outcome: what[r.IntN(2)], Key: r.text()})
 	case abi.Wake:
 		return abi.AppendWake(nil, r.partition(), r.when())
 	}
