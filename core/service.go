@@ -69,7 +69,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		Attempts: cfg.Attempts, OutcomeLife: cfg.OutcomeLife}
 	s.outbox = &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
 		Log: h.Log, Count: h.Count, Wake: h.Wake,
-		Directory: s.directory, Schedule: cfg.Schedule, AttemptTime: cfg.AttemptTime}
+		Partitions: s.partitions, Directory: s.directory, Schedule: cfg.Schedule, AttemptTime: cfg.AttemptTime}
 	results := &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: s.lifecycle}
 	limiter := limiterOf(h)
 	s.usage = &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log, Count: h.Count}

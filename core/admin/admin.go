@@ -370,7 +370,7 @@ func (a *Admin) resend(ctx context.Context, req request) (*web.Response, error) 
 		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "An event id is evt_ and a UUID."}
 	}
 	for _, p := range a.Partitions {
-		err := a.Outbox.Resend(ctx, p, req.id)
+		err := a.Outbox.Resend(ctx, p, req.id, "")
 		if err == nil {
 			return reply.JSON(200, struct {
 				Event string `json:"event"`

@@ -267,15 +267,18 @@ func (l *Lifecycle) addOutcome(tx *kv.Tx, s Session, r session.Record, version s
 	return nil
 }
 
-// addEvent adds to tx the delivery of the event that a state causes.
+// addEvent adds to tx the delivery of the event that a state causes. A completed or failed event has the time
+// of the record, so that outbox.OfSession finds it.
 func (l *Lifecycle) addEvent(tx *kv.Tx, s Session, r session.Record, now time.Time) error {
 	h := webhook.Head{ID: webhook.NewID(l.Random), CreatedAt: now, PublisherID: s.Integration.PublisherID,
 		IntegrationID: s.Integration.ID, SessionID: s.Text}
 	var e webhook.Event
 	switch r.State {
 	case session.Completed:
+		h.CreatedAt = r.At
 		e = webhook.Completed(h, s.ID.Level.String(), s.ID.ChallengeAge, s.User, s.State)
 	case session.Failed:
+		h.CreatedAt = r.At
 		e = webhook.Failed(h, r.FailureCode, webhook.FailureMessage(r.FailureCode), s.User, s.State)
 	case session.Expired:
 		e = webhook.Expired(h, s.ID.Expires())

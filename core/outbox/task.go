@@ -33,7 +33,15 @@ type Meta struct {
 	Type        string `json:"typ,omitempty"`
 	Attempts    int    `json:"n,omitempty"` // made so far
 	Postponed   int    `json:"h,omitempty"` // how often a fault of this service put it off
+
+	// What the log tells of earlier attempts. Nothing is decided by it: the task is not authenticated,
+	// and an earlier release drops it when it writes the task again.
+	Before int    `json:"b,omitempty"` // attempts that were made before the event was last sent again
+	Tried  string `json:"a,omitempty"` // the latest attempts, see withAttempt
 }
+
+// waited reports whether the store may show the event among those that wait.
+func (m Meta) waited() bool { return m.Attempts > 1 || m.Postponed > 0 || m.Before > 0 }
 
 // owns reports whether the sealed body is the event that the task names, of the integration that it
 // names. The unsealed part of a task says where the event goes. Someone who can write to the store must

@@ -84,16 +84,10 @@ var probeRules = []struct {
 	},
 }
 
-// testMessage tells readers of a log that the session of a test event does not exist.
-const testMessage = "This event tests your webhook. No session stands behind it."
-
 // ReadinessEvent returns the event for the probes: a started event with test set. Its session does not
 // exist, and its data says so.
 func ReadinessEvent(h Head) Event {
-	h.Test = true
-	e := Started(h, h.CreatedAt.Add(10*time.Minute))
-	message := testMessage
-	e.Data.Message = &message
+	e, _ := TestEvent(h, TypeStarted, "", 0)
 	return e
 }
 
