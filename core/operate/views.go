@@ -120,6 +120,8 @@ const (
 // Delivery is one event and the attempts to deliver it (contract 27).
 type Delivery struct {
 	Event       string     `json:"event"` // evt_…
+	Place       string     `json:"place"` // finds it again, together with the integration
+	Test        bool       `json:"test,omitempty"`
 	Type        string     `json:"type"`
 	Session     string     `json:"session_id"`
 	Integration string     `json:"integration_id"`
@@ -129,7 +131,10 @@ type Delivery struct {
 	Due         *time.Time `json:"due,omitempty"` // of the next attempt, if it waits
 	Attempts    []Attempt  `json:"attempts"`
 
-	// Body is the event without publisher_state and external_user_id; "" while it is not delivered.
+	// Unrecorded is how many attempts were made before those that Attempts has.
+	Unrecorded int `json:"unrecorded_attempts,omitempty"`
+
+	// Body is the event without publisher_state and external_user_id.
 	Body string `json:"body,omitempty"`
 }
 
@@ -150,6 +155,9 @@ type Exchange struct {
 	Status        int               `json:"status,omitempty"` // 0: there was no answer
 	Cause         string            `json:"cause,omitempty"`  // why there was none
 	Body          string            `json:"body,omitempty"`   // of the answer, at most 4 KiB
+	Cut           bool              `json:"body_cut,omitempty"`
+	Delivered     bool              `json:"delivered"` // an event would be, with that answer
+	Words         string            `json:"words"`     // what the answer means, and what to do about it
 	TookMS        int64             `json:"took_ms"`
 }
 
@@ -195,12 +203,6 @@ type TestSession struct {
 	ID          string    `json:"session_id"`
 	RedirectURL string    `json:"redirect_url"`
 	Expires     time.Time `json:"expires_at"`
-}
-
-// UsageDay is what happened on one day.
-type UsageDay struct {
-	Day    string         `json:"day"` // 2026-11-20, UTC
-	Counts map[string]int `json:"counts"`
 }
 
 // Member is a person who works for a publisher.
@@ -287,11 +289,11 @@ type Method struct {
 
 // Overview is what a publisher's first page shows.
 type Overview struct {
-	Steps   []Step         `json:"steps"` // to go live, in order
-	Waiting int            `json:"waiting"`
-	Dead    int            `json:"dead"`
-	More    bool           `json:"more"` // Waiting or Dead is the least: there are more than were counted
-	Today   map[string]int `json:"today"`
+	Steps   []Step            `json:"steps"` // to go live, in order
+	Waiting int               `json:"waiting"`
+	Dead    int               `json:"dead"`
+	More    bool              `json:"more"`  // Waiting or Dead is the least: there are more than were counted
+	Today   map[string]uint64 `json:"today"` // sessions by outcome
 }
 
 // Step is one step to go live.
