@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"slices"
+
+	"github.com/verge-id/verge/core/usage"
 )
 
 //go:embed console.css
@@ -25,7 +28,7 @@ type Asset struct {
 const AssetsPath = Root + "/assets/"
 
 var (
-	style  = asset("console", "css", "text/css; charset=utf-8", css)
+	style  = asset("console", "css", "text/css; charset=utf-8", slices.Concat(css, []byte(usage.Style)))
 	script = asset("console", "js", "text/javascript; charset=utf-8", js)
 )
 

@@ -1,13 +1,17 @@
 package pages
 
 import (
-	"fmt"
+	"context"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/usage"
+	templ "github.com/verge-id/verge/core/web/templrt"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -210,16 +214,10 @@ func momentsOf(s operate.Session) []moment {
 			at = e.Attempts[len(e.Attempts)-1].At
 		}
 		moments = append(moments, moment{at: at, tone: tone, text: "Event " + eventWord(e.Type),
-			badge: word, href: e.Event})
+			badge: word, href: e.Place})
 	}
 	slices.SortStableFunc(moments, func(a, b moment) int { return a.at.Compare(b.at) })
 	return moments
-}
-
-func newestFirst(days []operate.UsageDay) []operate.UsageDay {
-	days = slices.Clone(days)
-	slices.Reverse(days)
-	return days
 }
 
 // What there is to choose from.
@@ -279,118 +277,38 @@ func webhookHint(i operate.Integration) string {
 	return "The secret stays as it is."
 }
 
-// outcomes are what usage counts, in the order of the table. The first one is the sum.
-var outcomes = []struct{ name, word string }{
-	{"started", "Started"},
-	{"completed", "Completed"},
-	{"failed", "Failed"},
-	{"expired", "Expired"},
+// tiles are the outcomes that the overview shows. The codes of failures are one tile.
+var tiles = []struct {
+	series, word string
+	outcomes     []string
+}{
+	{"started", "Started", []string{host.OutcomeStarted}},
+	{"completed", "Completed", []string{host.OutcomeCompleted}},
+	{"failed", "Failed", []string{host.OutcomeRejected, host.OutcomeMaxAttempts, host.OutcomeUnknown}},
+	{"cancelled", "Cancelled", []string{host.OutcomeCancelled}},
+	{"expired", "Expired", []string{host.OutcomeExpired}},
 }
 
-// Outcomes are the names of what usage counts.
-func Outcomes() (names []string) {
+func sumOf(counts map[string]uint64, outcomes []string) (n int) {
 	for _, o := range outcomes {
-		names = append(names, o.name)
-	}
-	return names
-}
-
-func sum(days []operate.UsageDay, name string) (n int) {
-	for _, d := range days {
-		n += d.Counts[name]
+		n += int(counts[o])
 	}
 	return n
 }
 
-// plotted is the plot of usage, ready to be written as SVG.
-type plotted struct {
-	view, title string
-	grid        []gridLine
-	bars        []bar
-	labels      []label
+// plotted is the plot of an integration's usage, with its legend and its table. Package usage draws it and escapes
+// what it is given.
+func plotted(d UsageData) templ.Component {
+	return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
+		_, err := w.Write(usage.Plot("usage", "Sessions of "+d.Integration.Name, d.Days))
+		return err
+	})
 }
 
-type gridLine struct{ x1, x2, y, label, text, word string }
-type bar struct{ series, x, y, width, height, title string }
-type label struct{ x, y, word string }
-
-// Size of the plot, in its own units.
-const (
-	plotWidth, plotHeight = 720, 240
-	plotLeft, plotRight   = 48, 8
-	plotTop, plotBottom   = 12, 28
-)
-
-// plotOf stacks completed, failed and expired sessions for each day.
-func plotOf(days []operate.UsageDay) plotted {
-	most := 1
-	for _, d := range days {
-		n := 0
-		for _, o := range outcomes[1:] {
-			n += d.Counts[o.name]
-		}
-		most = max(most, n)
+// exchangeTone is the tone of an answer to a test event.
+func exchangeTone(x operate.Exchange) string {
+	if x.Delivered {
+		return Good
 	}
-	top := ceiling(most)
-	inner, height := float64(plotWidth-plotLeft-plotRight), float64(plotHeight-plotTop-plotBottom)
-	y := func(n int) float64 { return plotTop + height*(1-float64(n)/float64(top)) }
-	p := plotted{view: fmt.Sprintf("0 0 %d %d", plotWidth, plotHeight)}
-	if len(days) > 0 {
-		p.title = fmt.Sprintf("Sessions by day, %s to %s. The table below has the numbers.",
-			days[0].Day, days[len(days)-1].Day)
-	}
-	ticks := 4
-	if top < 4 {
-		ticks = top
-	}
-	for n := 0; n <= ticks; n++ {
-		value := top * n / ticks
-		p.grid = append(p.grid, gridLine{x1: unit(plotLeft), x2: unit(plotWidth - plotRight), y: unit(y(value)),
-			label: unit(plotLeft - 8), text: unit(y(value) + 4), word: grouped(value)})
-	}
-	step := inner / float64(max(len(days), 1))
-	width := max(step*0.72, 1)
-	every := (len(days) + 7) / 8
-	for n, d := range days {
-		x := plotLeft + step*float64(n) + (step-width)/2
-		at := 0
-		for _, o := range outcomes[1:] {
-			c := d.Counts[o.name]
-			if c == 0 {
-				continue
-			}
-			p.bars = append(p.bars, bar{o.name, unit(x), unit(y(at + c)), unit(width), unit(y(at) - y(at+c)),
-				fmt.Sprintf("%s: %s %s", d.Day, grouped(c), strings.ToLower(o.word))})
-			at += c
-		}
-		if n%every == 0 {
-			p.labels = append(p.labels, label{unit(x + width/2), unit(plotHeight - 8), dayWord(d.Day)})
-		}
-	}
-	return p
-}
-
-// ceiling is the smallest number for the top of the plot that divides well into four.
-func ceiling(n int) int {
-	if n <= 4 {
-		return n
-	}
-	for unit := 1; ; unit *= 10 {
-		for _, step := range []int{1, 2, 3, 5} {
-			if top := 4 * step * unit; top >= n {
-				return top
-			}
-		}
-	}
-}
-
-func unit(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
-
-// dayWord writes 2026-11-20 as 20 Nov.
-func dayWord(day string) string {
-	t, err := time.Parse(time.DateOnly, day)
-	if err != nil {
-		return day
-	}
-	return t.Format("2 Jan")
+	return Bad
 }
