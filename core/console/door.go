@@ -140,8 +140,8 @@ func signOut(v *visit) (next, error) {
 }
 
 func signOutEverywhere(v *visit) (next, error) {
-	if v.who().Kind != operate.KindMember {
-		return next{}, &operate.Refused{Message: "Only a member has other sessions to end. Revoke the token instead."}
+	if err := v.onlyMembers(); err != nil {
+		return next{}, err
 	}
 	if _, err := v.Desk.SignOutMember(v.ctx, v.who(), v.who().ID); err != nil {
 		return next{}, err
@@ -149,12 +149,26 @@ func signOutEverywhere(v *visit) (next, error) {
 	return next{path: pages.Path("sign-in") + "?out=1", over: true}, nil
 }
 
+// onlyMembers refuses those who have no passkeys.
+func (v *visit) onlyMembers() error {
+	if v.who().Kind == operate.KindMember {
+		return nil
+	}
+	return &operate.Refused{Message: "Only members of a publisher have passkeys and other sessions."}
+}
+
 func addPasskey(v *visit) (next, error) {
+	if err := v.onlyMembers(); err != nil {
+		return next{}, err
+	}
 	err := v.Door.AddPasskey(v.ctx, v.cookie, v.form.Get("state"), v.must("name"), v.form.Get("credential"))
 	return next{path: pages.Path("account"), note: done("The passkey is added. You can sign in with it.")}, err
 }
 
 func removePasskey(v *visit) (next, error) {
+	if err := v.onlyMembers(); err != nil {
+		return next{}, err
+	}
 	err := v.Door.RemovePasskey(v.ctx, v.cookie, v.form.Get("passkey"))
 	return next{path: pages.Path("account"), note: done("The passkey is removed, and its sessions have ended.")}, err
 }

@@ -108,7 +108,9 @@ func newDesk(now func() time.Time) *desk {
 			Place: place, Type: typ, Session: sessionID, Integration: shopID, State: state, Created: before(age),
 			Attempts: attempts, Body: `{"id":"evt_1","type":"` + typ + `","data":{"status":"completed","level":"L1"}}`}
 	}
-	ok := func(age time.Duration) operate.Attempt { return operate.Attempt{At: before(age), Status: 200, TookMS: 84} }
+	ok := func(age time.Duration) operate.Attempt {
+		return operate.Attempt{At: before(age), Status: 200, TookMS: 84}
+	}
 	d.deliveries = []operate.Delivery{
 		event("0000-evt-3", webhook.TypeStarted, operate.DeliveryWaiting, 40*time.Second,
 			operate.Attempt{At: before(30 * time.Second), Cause: host.FetchTimeout, TookMS: 10000}),

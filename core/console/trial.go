@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/url"
+	"slices"
 
 	"github.com/verge-id/verge/core/console/pages"
 	"github.com/verge-id/verge/core/operate"
@@ -24,6 +25,9 @@ func (v *visit) chosen(id string) ([]operate.Integration, *operate.Integration, 
 		i, err := v.integration(id)
 		if err != nil {
 			return nil, nil, err
+		}
+		if !slices.ContainsFunc(all, func(one operate.Integration) bool { return one.ID == i.ID }) {
+			all = append(slices.Clone(all), i) // it is behind those that fit on the page
 		}
 		return all, &i, nil
 	}

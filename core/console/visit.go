@@ -65,7 +65,7 @@ func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Res
 	if v.page.op != "" && !v.who().May(v.page.op) {
 		return nil, v.problem(&operate.Forbidden{Operation: v.page.op, Role: v.who().Role})
 	}
-	if id := v.query.Get(noteParam); id != "" && req.Method != "POST" {
+	if id := v.query.Get(noteParam); id != "" && req.Method == "GET" {
 		v.note = v.takeNote(id)
 	}
 	return v, nil
@@ -100,7 +100,7 @@ func (v *visit) signedOut() *web.Response {
 // frame is what stands around a page of this visit.
 func (v *visit) frame(title string) *pages.Frame {
 	f := &pages.Frame{Title: title, Publisher: v.publisher, Now: v.now, Form: v.refusal,
-		Here: v.req.Path, Status: v.note.status()}
+		Status: v.note.status()}
 	if v.page != nil {
 		f.Page = v.page.name
 	}

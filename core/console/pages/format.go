@@ -61,11 +61,11 @@ func count(n int, one, many string) string {
 	return grouped(n) + " " + many
 }
 
-// grouped writes a number with a thin space between thousands.
+// grouped writes a number with commas between thousands.
 func grouped(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "\u202f" + s[i:]
+		s = s[:i] + "," + s[i:]
 	}
 	return s
 }

@@ -41,7 +41,6 @@ type Frame struct {
 	// Token returns the token of the forms of one action. It is bound to the session.
 	Token func(action string) string
 
-	Here   string // path and query of the page
 	Status Status // what the last form did
 	Form   Form   // what was typed into a form that was refused
 	Script bool   // the page loads the script
@@ -83,6 +82,18 @@ func Render(f *Frame, body templ.Component) ([]byte, error) {
 		return nil, err
 	}
 	return out.Bytes(), nil
+}
+
+// title is what a browser's tab and a screen reader say first.
+func (f *Frame) title() string {
+	title := f.Title
+	if f.Form.Notice != "" || len(f.Form.Problems) > 0 {
+		title = "Not done – " + title
+	}
+	if f.Publisher != nil {
+		title += " · " + f.Publisher.Name
+	}
+	return title + " · Verge"
 }
 
 // May reports whether the one who is signed in may do op. Pages leave out what they may not.

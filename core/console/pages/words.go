@@ -131,11 +131,41 @@ func atLeast(n int, more bool, one, many string) string {
 
 // proves says what an integration demands.
 func proves(i operate.Integration) string {
-	text := "Level " + i.Level + ", challenge age " + strconv.Itoa(i.ChallengeAge)
+	text := i.Level + ", challenge age " + strconv.Itoa(i.ChallengeAge)
 	if i.MinimumAge > 0 {
 		text += ", minimum age " + strconv.Itoa(i.MinimumAge)
 	}
 	return text
+}
+
+// testedWords says when a webhook was tested, and how that went.
+func testedWords(now time.Time, r *operate.Readiness) string {
+	switch {
+	case r == nil:
+		return "none of the webhook as it is now"
+	case r.Ready:
+		return ago(now, r.At) + ", passed"
+	}
+	return ago(now, r.At) + ", failed"
+}
+
+// begun reports whether a publisher has anything yet.
+func begun(steps []operate.Step) bool { return len(steps) > 0 && steps[0].Done }
+
+func eventsWord(i operate.Integration) string {
+	if i.Webhook.Off {
+		return "switched off"
+	}
+	return "sent to the webhook"
+}
+
+func passkeysWord(i operate.Integration) string {
+	for _, o := range passkeyOptions {
+		if o.Value == i.Passkeys {
+			return o.Text
+		}
+	}
+	return passkeyOptions[0].Text
 }
 
 // offers are the names of an integration's methods.
@@ -146,6 +176,14 @@ func orNone(text string) string {
 		return "none"
 	}
 	return text
+}
+
+// orService writes a number, or that the service's setting holds.
+func orService(n int) string {
+	if n == 0 {
+		return "as the service has it"
+	}
+	return strconv.Itoa(n)
 }
 
 func nameOf(all []operate.Integration, id string) string {
