@@ -58,6 +58,8 @@ var floors = []string{
 	"core/member",
 	"core/operate",
 	"core/admin",
+	"core/console/pages",
+	"core/console",
 	"core",
 }
 
