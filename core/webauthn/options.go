@@ -25,14 +25,20 @@ type User struct {
 	// address: authenticators show it to whoever holds them.
 	Handle []byte
 
-	// Name and DisplayName are what the user sees when they choose among their passkeys.
+	// Name and DisplayName are what the user sees when they choose among their passkeys. The latter may be
+	// empty.
 	Name, DisplayName string
 }
 
-type entity struct {
+type partyEntity struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+type userEntity struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
-	DisplayName string `json:"displayName,omitempty"`
+	DisplayName string `json:"displayName"` // browsers want it even if it is empty
 }
 
 type parameter struct {
@@ -61,8 +67,8 @@ func CreationOptions(rp RelyingParty, challenge []byte, user User, exclude [][]b
 		return nil, fmt.Errorf("webauthn: a user needs a name, and a handle of 1 to 64 bytes, not %d", n)
 	}
 	return json.Marshal(struct {
-		RP          entity       `json:"rp"`
-		User        entity       `json:"user"`
+		RP          partyEntity  `json:"rp"`
+		User        userEntity   `json:"user"`
 		Challenge   string       `json:"challenge"`
 		Parameters  []parameter  `json:"pubKeyCredParams"`
 		Timeout     int          `json:"timeout"`
@@ -70,8 +76,8 @@ func CreationOptions(rp RelyingParty, challenge []byte, user User, exclude [][]b
 		Selection   selection    `json:"authenticatorSelection"`
 		Attestation string       `json:"attestation"`
 	}{
-		entity{ID: rp.id, Name: rp.name},
-		entity{encode(user.Handle), user.Name, user.DisplayName},
+		partyEntity{rp.id, rp.name},
+		userEntity{encode(user.Handle), user.Name, user.DisplayName},
 		encode(challenge),
 		[]parameter{{"public-key", es256}, {"public-key", edDSA}, {"public-key", rs256}},
 		timeout, descriptors(exclude), selection{"required", true, "required"}, "none",

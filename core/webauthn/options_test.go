@@ -106,6 +106,14 @@ func TestRequestOptions(t *testing.T) {
 	wrote(t, "one", got, strings.Replace(want, "%", `{"type": "public-key", "id": "AQ"}`, 1))
 }
 
+// Browsers refuse options without a displayName.
+func TestDisplayNameIsAlwaysThere(t *testing.T) {
+	got, err := webauthn.CreationOptions(party(t), challenge, webauthn.User{Handle: []byte{1}, Name: "a"}, nil)
+	if err != nil || !bytes.Contains(got, []byte(`"user":{"id":"AQ","name":"a","displayName":""}`)) {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
 // What is written goes into pages, so text must not end an element of HTML.
 func TestOptionsAreSafeInPages(t *testing.T) {
 	user := webauthn.User{Handle: []byte{1}, Name: "</script>", DisplayName: `"&'<`}

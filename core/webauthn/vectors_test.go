@@ -171,6 +171,40 @@ func TestVectors(t *testing.T) {
 	}
 }
 
+// What Chromium 156 answered to our options, with the virtual authenticator of its developer tools. That one
+// does not do RS256.
+func TestAnswersOfChromium(t *testing.T) {
+	b, err := os.ReadFile("testdata/chromium.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answers []struct {
+		Name, Origin, Created, Got string
+		CreateChallenge            string `json:"create_challenge"`
+		GetChallenge               string `json:"get_challenge"`
+	}
+	if err := json.Unmarshal(b, &answers); err != nil {
+		t.Fatal(err)
+	}
+	if len(answers) != 2 {
+		t.Errorf("there are %d answers, want 2", len(answers))
+	}
+	for _, a := range answers {
+		rp, err := webauthn.NewRelyingParty("localhost", "Verify", a.Origin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored, err := webauthn.VerifyRegistration(rp, decode(t, a.CreateChallenge), []byte(a.Created))
+		if err != nil || stored.Counter != 1 || !stored.BackedUp {
+			t.Errorf("%s: stored %+v, %v", a.Name, stored, err)
+		}
+		got, err := webauthn.VerifyAssertion(rp, decode(t, a.GetChallenge), stored, []byte(a.Got))
+		if err != nil || got.Counter != 2 || string(got.UserHandle) != "u-"+a.Name {
+			t.Errorf("%s: got %+v, %v", a.Name, got, err)
+		}
+	}
+}
+
 // hexBytes is binary in hexadecimal, as the W3C writes it.
 type hexBytes []byte
 
