@@ -75,7 +75,7 @@ func (d *Directory) SavePublisher(ctx context.Context, p Publisher, version stri
 	return d.save(ctx, version, along, record{name, p})
 }
 
-// SaveIntegration is SavePublisher for an integration. A new one needs a publisher that is not archived. An
+// SaveIntegration is SavePublisher for an integration, which the caller has validated. A new one needs a publisher that is not archived. An
 // integration stays with its publisher. Sealed and Hidden of its webhooks are not for the caller to set.
 func (d *Directory) SaveIntegration(ctx context.Context, i Integration, s Secrets, version string,
 	along ...kv.Put) (string, error) {

@@ -183,6 +183,9 @@ func TestSaveIntegrationRefuses(t *testing.T) {
 		{"it cannot move to another publisher", change(func(i *Integration) { i.PublisherID = "pub_b" }),
 			Secrets{}, v.Version, nil},
 		{"the id is no UUID", change(func(i *Integration) { i.ID = "x" }), Secrets{}, "", nil},
+		{"a staged webhook that leads nowhere", change(func(i *Integration) {
+			i.Webhook, i.Staged = Webhook{Off: true}, &Webhook{}
+		}), Secrets{Staged: &none}, v.Version, nil},
 		{"a secret for nothing staged", v.Value, Secrets{Staged: &none}, v.Version, nil},
 	} {
 		before := w.dump(t)

@@ -51,6 +51,9 @@ func (d *Directory) sealed(i Integration, old *Integration, s Secrets) (Integrat
 	if staged.URL == "" && !staged.Hidden {
 		staged.URL = url
 	}
+	if staged.URL == "" && !staged.Hidden {
+		return i, fmt.Errorf("integration %s: the staged webhook has no URL", i.ID)
+	}
 	staged, _, err = d.seal(i, staged, before, s.Staged, secret, true)
 	i.Staged = &staged
 	return i, err
