@@ -3299,4 +3299,55 @@ func (g *groupState) unlock() {}`,
 		new:    ``,
 		ask:    []string{"./core/member"},
 	},
+	// Usage.
+	{
+		breaks: "an outcome counts as usage though another instance has decided it (contract 44)",
+		pkg:    "core/lifecycle",
+		of:     "Lifecycle.fire",
+		old:    `err = kv.CommitSurely(ctx, l.KV, tx)`,
+		new: `err = kv.CommitSurely(ctx, l.KV, tx)
+		if err != nil {
+			l.tally(s, outcomeOf(next))
+		}`,
+		ask: []string{"./core/lifecycle"},
+	},
+	{
+		breaks: "a commit that comes late replaces newer sums of usage (contract 44)",
+		pkg:    "core/usage",
+		old:    `tx.Checks = append(tx.Checks, $check)`,
+		new:    ``,
+		ask:    []string{"./core/usage"},
+	},
+	{
+		breaks: "who can write to the store makes usage (contract 44)",
+		pkg:    "core/usage",
+		of:     "Usage.open",
+		old:    `token.CheckRecord(u.Sealer, item.Key.String(), item.Value)`,
+		new:    `time.Time{}, error(nil)`,
+		ask:    []string{"./core/usage"},
+	},
+	{
+		breaks: "what was recorded is counted again from zero under the same name (contract 44)",
+		pkg:    "edge/tallies",
+		of:     "Book.tidy",
+		old:    `b.rename()`,
+		new:    ``,
+		ask:    []string{"./edge/tallies"},
+	},
+	{
+		breaks: "a module fills the memory of its host with names to count (contract 44)",
+		pkg:    "edge/tallies",
+		of:     "Book.Note",
+		old:    `s == nil && len(b.days) >= b.config.Most`,
+		new:    `false`,
+		ask:    []string{"./edge/tallies"},
+	},
+	{
+		breaks: "what an instance has counted is lost when it ends (contract 44)",
+		pkg:    "edge",
+		of:     "Service.letGo",
+		old:    `s.opened != nil && s.config.UsageEach > 0`,
+		new:    `false`,
+		ask:    []string{"./edge TestUsage"},
+	},
 }
