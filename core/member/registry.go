@@ -132,12 +132,6 @@ func ofMember(publisher, id string) string       { return "c/of/" + publisher + 
 func ofInvitation(publisher, hash string) string { return "c/of/" + publisher + "/inv/" + hash }
 func adminsOf(publisher string) string           { return "c/of/" + publisher + "/admins" }
 
-// Records returns the beginnings of the names of all records that this package signs. Whoever signs the
-// directory with another key signs them too, and leaves their expiry as it is.
-func Records() []string {
-	return []string{memberItems, invitationItems, linkItems, operatorItems, sessionItems}
-}
-
 // mark is the value of an item whose presence counts.
 var mark = []byte("1")
 
