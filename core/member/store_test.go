@@ -211,7 +211,8 @@ func (w *world) refuseCall(at int) {
 	}
 }
 
-// TestAStoreThatDoesNotAnswer: each single call of each act fails in turn. What cannot be read grants nothing.
+// TestAStoreThatDoesNotAnswer: each single call of each act fails in turn. What cannot be read grants
+// nothing.
 func TestAStoreThatDoesNotAnswer(t *testing.T) {
 	for _, a := range acts {
 		for at := 1; ; at++ {
@@ -281,11 +282,14 @@ func (w *world) everything(t *testing.T) (p person, secrets map[string]string) {
 	coretest.Must(t, err)
 	w.addPasskey(t, p)
 	return p, map[string]string{
-		"an invitation that was used": used, "an invitation": open, "a link": link, "a link that was used": usedLink,
+		"an invitation that was used": used, "an invitation": open,
+		"a link": link, "a link that was used": usedLink,
 		"an operator token": operator, "the configured token": configuredToken,
-		"the cookie of the enrolment": p.cookie, "the cookie of a sign-in": again, "the cookie of a link": viaLink,
+		"the cookie of the enrolment": p.cookie, "the cookie of a sign-in": again,
+		"the cookie of a link":      viaLink,
 		"the cookie of an operator": asOperator, "the cookie of the configured operator": asConfigured,
-		"a form": c.Form, "a challenge": read1(t, c.Options).Challenge, "the token of a form": s.FormToken("create-key"),
+		"a form": c.Form, "a challenge": readOptions(t, c.Options).Challenge,
+		"the token of a form": s.FormToken("create-key"),
 	}
 }
 
@@ -428,8 +432,8 @@ func (w *world) use(t *testing.T, kr token.Keyring) {
 	w.Registry = w.another(t)
 }
 
-// TestRotation: contract 16. What was made before a rotation works after it, on an instance that has both keys.
-// Who has only the old ring makes nothing that is dated after it was replaced.
+// TestRotation: contract 16. What was made before a rotation works after it, on an instance that has both
+// keys. Who has only the old ring makes nothing that is dated after it was replaced.
 func TestRotation(t *testing.T) {
 	w := newWorld(t)
 	kr, err := token.GenerateKeyring(w.Host.Random, w.Clock.Now())
@@ -484,7 +488,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestAKeyIsRetired: contract 16. After a rotation the directory is signed again, and the old key is not needed.
+// TestAKeyIsRetired: contract 16. After a rotation the directory is signed again, and the old key is not
+// needed.
 func TestAKeyIsRetired(t *testing.T) {
 	w := newWorld(t)
 	kr, err := token.GenerateKeyring(w.Host.Random, w.Clock.Now())
