@@ -55,10 +55,12 @@
 //     URL, no state and no user id, and nothing to hold a guess at a webhook
 //     secret against. Whoever has seen one signed event can try secrets until
 //     one fits, so what guessers try first is refused outside dev. They see
-//     publishers, integrations, and session ids with what came of them.
+//     publishers, integrations, and session ids with what came of them. They
+//     see who changed which setting when, and of a webhook that was changed its
+//     host.
 //   - Whoever writes to the store: They make no outcome, key or integration,
-//     and move none to another name. They send no event to another integration
-//     than its own. They can delete, and put back what once was: a used result
+//     and move none to another name. They write nothing into the audit. They
+//     send no event to another integration than its own. They can delete, and put back what once was: a used result
 //     token is good again within its five minutes, a revoked key works again,
 //     an event is lost.
 //   - Whoever holds a ring that was replaced: They make nothing that is dated
