@@ -24,6 +24,7 @@ func TestZeroConfigIsTheContract(t *testing.T) {
 	want.Limits = api.Limits{PublicPerIP: ratelimit.PerMinute(60), PublicPerKey: ratelimit.PerMinute(600),
 		SecretPerIP: ratelimit.PerMinute(600), ReconcilePerKey: ratelimit.PerMinute(120),
 		PreflightsPerIP: ratelimit.PerMinute(600), PagesPerIP: ratelimit.PerMinute(600),
+		BoxesPerIP: ratelimit.PerMinute(600), BoxesPerHandle: ratelimit.PerMinute(20),
 		FailedOperatorsPerIP: ratelimit.PerMinute(20)}
 	c.Kinds, want.Kinds = nil, nil // functions cannot be compared
 	if !reflect.DeepEqual(c, want) {

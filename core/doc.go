@@ -39,6 +39,10 @@
 //     one that does not is taken, even with "Origin: null", which privacy
 //     settings cause. To post that form, another site has to know the session's
 //     link.
+//   - Whoever knows where an answer is posted: They answer once, if the method
+//     believes the answer. What it does not believe changes nothing. They
+//     complete no session by it: that needs the browser that asks, and, for an
+//     answer from its own device, a code that this browser brings back.
 //   - A public key, which anybody can read: It starts sessions of its one
 //     integration, with a state and a user id of the caller's choice, and does
 //     nothing else. Result tokens of its sessions go to the callback origins

@@ -35,6 +35,7 @@ var floors = []string{
 	"core/reply",
 	"core/problem",
 	"core/webhook",
+	"core/webhook/mend",
 	"core/token",
 	"core/method",
 	"core/method/sandbox",
@@ -54,6 +55,8 @@ var floors = []string{
 	"core/hosted/pages",
 	"core/api",
 	"core/hosted",
+	"core/member",
+	"core/operate",
 	"core/admin",
 	"core",
 }

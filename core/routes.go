@@ -8,7 +8,9 @@ import (
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/hosted"
 	"github.com/verge-id/verge/core/hosted/pages"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -29,9 +31,12 @@ var public = web.Table[handler]{
 
 	{Methods: getAndHead, Pattern: api.HostedPath, Label: "verify", Handle: onPage(show)},
 	{Methods: post, Pattern: api.HostedPath, Label: "verify", Handle: onPage((*hosted.Hosted).Act)},
-	{Methods: post, Pattern: api.FilePath, Label: "file", MaxBody: hosted.MaxFileBody,
+	{Methods: post, Pattern: api.FilePath, Label: "file", MaxBody: hosted.MaxFileBody, Whole: true,
 		Handle: onPage((*hosted.Hosted).ActFile)},
-	{Methods: get, Pattern: api.ReturnPath + "{method}", Label: "return", Handle: onPage(comeBack)},
+	{Methods: get, Pattern: api.ReturnPath + "{method}", Label: "return", Whole: true,
+		Handle: onPage(comeBack)},
+	{Methods: post, Pattern: api.BoxPath + "{}", Label: "box", MaxBody: method.MaxCall, Whole: true,
+		Handle: answer},
 	{Methods: getAndHead, Pattern: pages.AssetsPath + "{}", Label: "verify", Only: isAsset, Handle: asset},
 	{Methods: getAndHead, Pattern: pages.Icon().Path, Label: "other", Handle: asset},
 	{Methods: getAndHead, Pattern: "/", Label: "other", Only: web.AsksForPage, Handle: home},
@@ -90,6 +95,19 @@ func onPage(page func(*hosted.Hosted, context.Context, *web.Request, int) *web.R
 		}))
 	}
 }
+
+// answer serves an answer to a box. It is no browser's, so it has rates of its own.
+func answer(s *Service, ctx context.Context, req *web.Request, maxBody int) (
+	*web.Response, api.Lines, error) {
+	text, same := strings.CutSuffix(strings.TrimPrefix(req.Path, api.BoxPath), method.SameDevice)
+	handle, _ := session.ParseBoxHandle(text)
+	return s.api.Serve(ctx, req, maxBody, api.Box(handle.String(), func() (*web.Response, error) {
+		return s.hosted.Answer(ctx, req, handle, same)
+	}))
+}
+
+// isBox reports whether a path is one to which programs post. They read no pages.
+func isBox(path string) bool { return strings.HasPrefix(path, api.BoxPath) }
 
 func show(h *hosted.Hosted, ctx context.Context, req *web.Request, _ int) *web.Response {
 	return h.Show(ctx, req)

@@ -16,7 +16,9 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/member"
 	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/reply"
@@ -42,6 +44,8 @@ type Service struct {
 	hosted    *hosted.Hosted
 	admin     *admin.Admin
 	usage     *usage.Usage
+	people    *member.Registry
+	desk      *operate.Desk
 }
 
 // New returns the service that cfg describes on the host h.
@@ -78,7 +82,12 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		Lifecycle: s.lifecycle, Results: results, Limiter: limiter, Limits: cfg.Limits, Methods: methods}
 	s.hosted = &hosted.Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log, Count: h.Count,
 		BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Results: results,
-		Random: h.Random, Dev: cfg.Dev, Methods: methods}
+		Random: h.Random, Dev: cfg.Dev, Methods: methods, Partitions: cfg.Partitions}
+	s.people = member.New(h, member.Config{OperatorToken: cfg.OperatorToken})
+	s.desk = &operate.Desk{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+		Dev: cfg.Dev, BaseURL: cfg.BaseURL, Catalog: catalog, Partitions: s.partitions,
+		Directory: s.directory, People: s.people, Outbox: s.outbox, Lifecycle: s.lifecycle, Counted: s.usage,
+		StartTest: s.api.StartTrial}
 	s.admin = &admin.Admin{Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Token: cfg.OperatorToken, Limiter: limiter, Failures: cfg.Limits.FailedOperatorsPerIP, Dev: cfg.Dev,
 		Directory: s.directory, Outbox: s.outbox, Partitions: s.partitions}
@@ -132,7 +141,7 @@ func (s *Service) Ready(ctx context.Context) error {
 
 // Handle answers a request to the public API, the hosted pages or the documentation.
 func (s *Service) Handle(ctx context.Context, req *web.Request) *web.Response {
-	return s.answer(ctx, req, s.route, web.AsksForPage(req))
+	return s.answer(ctx, req, s.route, web.AsksForPage(req) && !isBox(req.Path))
 }
 
 // Admin answers a request to the operators' API.

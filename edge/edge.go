@@ -49,6 +49,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/keyring"
@@ -307,6 +308,9 @@ func (s *Service) wake(p kv.Partition, due time.Time) {
 
 // Directory returns the directory of publishers, integrations and keys.
 func (s *Service) Directory() *integration.Directory { return s.native.Directory() }
+
+// Usage returns what is kept of the service's usage, by all instances.
+func (s *Service) Usage() *usage.Usage { return s.native.Usage() }
 
 // Engine returns the engine that answers requests and runs jobs. Its requests have the same budget as
 // those that come over the network.

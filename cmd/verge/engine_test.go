@@ -167,7 +167,7 @@ func TestModulesThatCannotServe(t *testing.T) {
 func TestServeWasm(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t)
-	module := g.put("verge.wasm", kit.Module(t))
+	module, digest := g.put("verge.wasm", kit.Module(t)), digestOf(kit.Module(t))
 	g.compile(module)
 	for _, c := range []struct {
 		store string
@@ -181,11 +181,11 @@ func TestServeWasm(t *testing.T) {
 			sink := newEvents(t)
 			sink.trust(testSecret)
 			site := newSite(t, c.open(t), sink.URL,
-				g.section(module, "module_sha256 = \""+digestOf(kit.Module(t))+"\""))
+				g.section(module, "module_sha256 = \""+digest+"\""))
 			var token string
 			for _, run := range []string{"first", "again"} {
 				in := site.start()
-				if in.at.Engine != wasmEngine || in.at.Module != digestOf(kit.Module(t)) {
+				if in.at.Engine != wasmEngine || in.at.Module != digest {
 					t.Errorf("%s run: the log says engine %q, module %q", run, in.at.Engine, in.at.Module)
 				}
 				if token != "" {

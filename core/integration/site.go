@@ -93,8 +93,6 @@ func (s Site) Validate(methods method.Catalog, dev bool) error {
 			bad("it has no webhook_url, so it would never be ready; set one, or webhook_off for no events")
 		case i.WebhookURL == "" && i.Secret != "":
 			bad("there is a webhook secret but no webhook_url")
-		case len(i.Secret) > maxSecret:
-			bad("its webhook secret: it has %d bytes; at most %d are allowed", len(i.Secret), maxSecret)
 		case i.WebhookURL != "":
 			if why := SecretProblem(i.Secret, dev, i.Publisher, i.Name); why != "" {
 				bad("its webhook secret: %s", why)
@@ -105,18 +103,17 @@ func (s Site) Validate(methods method.Catalog, dev bool) error {
 }
 
 func (i SiteIntegration) integration() Integration {
-	first, all := i.Method, i.Methods
-	if len(all) > 0 {
-		first = all[0]
+	all := i.Methods
+	if len(all) == 0 {
+		all = []string{i.Method}
 	}
-	if len(all) == 1 {
-		all = nil
-	}
-	return Integration{ID: i.ID, PublisherID: i.Publisher, Name: i.Name, Level: i.Level,
-		ChallengeAge: i.ChallengeAge, Method: first, Methods: all,
+	out := Integration{ID: i.ID, PublisherID: i.Publisher, Name: i.Name, Level: i.Level,
+		ChallengeAge:   i.ChallengeAge,
 		MethodSettings: i.MethodSettings, MinimumAge: i.MinimumAge, Attempts: i.Attempts,
 		CallbackOrigins: i.CallbackOrigins, BrowserOrigins: i.BrowserOrigins,
 		Webhook: Webhook{URL: i.WebhookURL, Off: i.WebhookOff}}
+	out.SetMethods(all)
+	return out
 }
 
 // Put brings the store to what a valid Site says (contract 46). What the site names is made or changed, is

@@ -187,6 +187,9 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 		if err := l.addOutcome(&tx, s, next, version); err != nil {
 			return session.Record{}, false, err
 		}
+		if r.Box != "" { // it ends with the attempt
+			tx.Deletes = append(tx.Deletes, session.BoxName(r.Box))
+		}
 		if err := l.identify(&tx); err != nil {
 			return session.Record{}, false, err
 		}
@@ -208,11 +211,75 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 		// It is safe to try again even if this write did happen and another has replaced it since: the
 		// session has then ended or is at another attempt.
 	}
-	return session.Record{}, false,
-		fmt.Errorf("%w: session changed %d times under one request", kv.ErrUnavailable, maxRaces)
+	return session.Record{}, false, errRaces
 }
 
+var errRaces = fmt.Errorf("%w: session changed %d times under one request", kv.ErrUnavailable, maxRaces)
+
 var errLeaseLost = errors.New("lifecycle: lease lost")
+
+// Errors of Claim that say why there is nobody to ask.
+var (
+	// ErrAsked: somebody else asks about this attempt just now.
+	ErrAsked = errors.New("lifecycle: the attempt is being asked about")
+	// ErrMovedOn: the session has ended, or is at another attempt.
+	ErrMovedOn = errors.New("lifecycle: the session is not at this attempt any more")
+)
+
+// Claim keeps everybody else from asking about an attempt until the given time is over, the attempt is
+// decided or GiveBack ends the claim. So what must be sent once is sent once (contract 37). If whoever
+// holds a claim dies, another may follow after that time. The error is ErrAsked, ErrMovedOn or the store's.
+// After every error the caller asks nobody.
+func (l *Lifecycle) Claim(ctx context.Context, s Session, attempt int, life time.Duration) (
+	claim string, err error) {
+	for range maxRaces {
+		r, version, err := l.Load(ctx, s.ID)
+		if err != nil {
+			return "", err
+		}
+		now := l.Now()
+		r = r.As(now, s.ID.Expires())
+		switch {
+		case r.Terminal() || r.Attempts != attempt:
+			return "", ErrMovedOn
+		case r.IsAsked(now):
+			return "", ErrAsked
+		}
+		r.AskedUntil = now.Add(life)
+		if claim, err := l.put(ctx, s, r, version, kv.Tx{}); !isConflict(err) {
+			return claim, err
+		}
+	}
+	return "", errRaces
+}
+
+// GiveBack ends a claim after which nothing is known, so that the user can try again at once. If the session
+// has changed since, it does nothing.
+func (l *Lifecycle) GiveBack(ctx context.Context, s Session, claim string) error {
+	r, version, err := l.Load(ctx, s.ID)
+	if err != nil || version != claim {
+		return err
+	}
+	r.AskedUntil = time.Time{}
+	if _, err = l.put(ctx, s, r, version, kv.Tx{}); isConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// put writes the record of a session that goes on, in place of that version, together with what tx has. It
+// returns the new version.
+func (l *Lifecycle) put(ctx context.Context, s Session, r session.Record, version string, tx kv.Tx) (
+	string, error) {
+	tx.Partition = s.ID.Partition.Name()
+	if err := l.addOutcome(&tx, s, r, version); err != nil {
+		return "", err
+	}
+	if err := l.identify(&tx); err != nil {
+		return "", err
+	}
+	return tx.ID, kv.CommitSurely(ctx, l.KV, tx)
+}
 
 // Expire runs a leased expiry timer.
 func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {

@@ -1,34 +1,32 @@
 package operate
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/verge-id/verge/core/member"
+)
 
 // Role is what an actor may do. The roles of operators see every publisher, those of members see one.
-type Role string
+type Role = member.Role
 
 // The roles. RoleViewer of a member sees one publisher; of an operator, all of them.
 const (
-	RoleOperator  Role = "operator"
-	RoleAdmin     Role = "admin"
-	RoleDeveloper Role = "developer"
-	RoleViewer    Role = "viewer"
+	RoleOperator  = member.RoleOperator
+	RoleAdmin     = member.RoleAdmin
+	RoleDeveloper = member.RoleDeveloper
+	RoleViewer    = member.RoleViewer
 )
 
 // Kinds of actors.
 const (
-	KindOperator = "operator" // holds an operator token
-	KindMember   = "member"   // of a publisher
-	KindLink     = "link"     // came by a single-use sign-in link
-	KindFile     = "file"     // the configuration file
+	KindOperator = member.KindOperator // holds an operator token
+	KindMember   = member.KindMember   // of a publisher
+	KindLink     = member.KindLink     // came by a single-use sign-in link
+	KindFile     = "file"              // the configuration file
 )
 
-// Actor is who asks.
-type Actor struct {
-	Kind      string // one of the Kind constants
-	ID        string // of the operator token, the member, or the link
-	Name      string // as the audit shows it
-	Role      Role
-	Publisher string // the one publisher that the actor sees; "": all of them
-}
+// Actor is who asks. A session of package member has one, and converts to this type.
+type Actor member.Actor
 
 // Operator reports whether a sees every publisher.
 func (a Actor) Operator() bool { return a.Publisher == "" }

@@ -37,7 +37,7 @@ func (r *Refused) Error() string { return r.Message }
 // Field is one value that is wrong.
 type Field struct {
 	Field   string // as the API and the forms call it
-	Code    string // "required", "invalid", "too_long" …
+	Code    string // required, length, value or conflict, as in contract 5
 	Message string // for a person
 }
 

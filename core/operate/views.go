@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/integration"
 )
 
@@ -273,11 +274,7 @@ type AuditEntry struct {
 }
 
 // AuditChange is one field that changed. No field of an audit entry holds a secret.
-type AuditChange struct {
-	Field string `json:"field"`
-	From  string `json:"from,omitempty"`
-	To    string `json:"to,omitempty"`
-}
+type AuditChange = audit.Change
 
 // Method is a configured way to verify.
 type Method struct {
@@ -310,11 +307,3 @@ const (
 	StepKey         = "key"         // there is a secret key
 	StepSession     = "session"     // a session was completed
 )
-
-// Difference is one thing that a configuration changes.
-type Difference struct {
-	Kind    string        `json:"kind"` // publisher or integration
-	ID      string        `json:"id"`
-	Action  string        `json:"action"` // create, change, archive, restore
-	Changes []AuditChange `json:"changes,omitempty"`
-}

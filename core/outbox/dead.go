@@ -126,14 +126,11 @@ func (o *Outbox) seen(m Meta, id string, sealed []byte, integration string) (eve
 	if integration != "" && m.Integration != integration {
 		return e, errNotTheirs
 	}
-	body, err := Body(o.Sealer, sealed)
-	if err == nil && m.owns(id, body) {
-		e.subject = subjectOf(m.Integration, body)
-		return e, nil
-	}
+	_, subject, err := o.open(m, id, sealed)
+	e.subject = subject
 	switch {
-	case integration == "":
-		return e, nil // the attempt will tell what is wrong with it
+	case err == nil || integration == "": // the attempt will tell what is wrong with it
+		return e, nil
 	case errors.Is(err, host.ErrKeyAwaited):
 		return e, err
 	}

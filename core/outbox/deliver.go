@@ -61,12 +61,8 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	if err != nil {
 		return err
 	}
-	body, err := Body(o.Sealer, sealed)
-	e := event{Meta: m, id: eventID(job), sealed: sealed}
-	authentic := err == nil && m.owns(e.id, body)
-	if authentic {
-		e.subject = subjectOf(m.Integration, body)
-	}
+	body, subject, err := o.open(m, eventID(job), sealed)
+	e := event{Meta: m, id: eventID(job), sealed: sealed, subject: subject}
 	switch {
 	case reason == noSecret:
 		return o.postpone(ctx, job, e, reason)
@@ -74,7 +70,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 		return o.bury(ctx, job, e, reason, reason)
 	case errors.Is(err, host.ErrKeyAwaited):
 		return o.postpone(ctx, job, e, keyAwaited)
-	case !authentic:
+	case err != nil:
 		return o.bury(ctx, job, e, unreadable, unreadable)
 	}
 	// Read the clock after the look-up above, which may have taken long.
@@ -132,6 +128,22 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	}
 	o.enter(&tx, job.Partition, e.subject, e.waiting("", ended, ended.Add(delay)))
 	return o.record(ctx, job, tx)
+}
+
+// errForeign says that a sealed event is not the one that stands beside it.
+var errForeign = errors.New("outbox: the sealed event is another one")
+
+// open opens the event of a task and returns its body and what the log tells of it.
+func (o *Outbox) open(m Meta, id string, sealed []byte) ([]byte, *subject, error) {
+	body, err := Body(o.Sealer, sealed)
+	if err != nil {
+		return nil, nil, err
+	}
+	read, ok := m.owns(id, body)
+	if !ok {
+		return nil, nil, errForeign
+	}
+	return body, subjectOf(m.Integration, read), nil
 }
 
 // event is an event between its task and the log.

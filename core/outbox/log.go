@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -82,42 +82,50 @@ func placePrefix(moment time.Time) string {
 // subject is the part of an entry that stays the same from one attempt to the next. Everything in it is
 // read from the sealed event.
 type subject struct {
-	event       webhook.Event // as it is kept
-	body        []byte        // of event
 	integration string
+	event       string
 	place       string
+	body        string // as it is kept
 }
 
-// subjectOf reads the body of an event of the integration. Nil: this release cannot read it, and the log
-// does not tell of it.
-func subjectOf(integration string, body []byte) *subject {
-	var e webhook.Event
-	if json.Unmarshal(body, &e) != nil {
+// The members of an event that are kept when it is delivered (contract 27). external_user_id and
+// publisher_state are not, nor is what a later release may add.
+var (
+	keptMembers = []string{"id", "type", "created_at", "schema_version", "publisher_id", "integration_id",
+		"session_id", "test", "idempotency_key"}
+	keptData = []string{"status", "expires_at", "result", "failure", "message"}
+)
+
+// subjectOf returns the subject for an event of the integration. Nil: this release cannot read the event,
+// and the log does not tell of it.
+func subjectOf(integration string, event web.Object) *subject {
+	id, _, _ := event.String("id")
+	data, _, ok := event.Object("data")
+	moment, err := momentOf(event, data)
+	if !ok || err != nil {
 		return nil
 	}
-	moment, err := momentOf(e)
-	if err != nil {
-		return nil
-	}
-	e = e.Kept()
-	s := &subject{event: e, body: e.Body(), integration: integration, place: placeOf(moment, e.ID)}
+	s := &subject{integration: integration, event: id, place: placeOf(moment, id)}
 	if !isPlace(s.place) {
 		return nil
 	}
+	s.body = strings.TrimSuffix(event.Only(keptMembers...), "}") + `,"data":` + data.Only(keptData...) + "}"
 	return s
 }
 
 // momentOf returns the time by which an event stands in the log: when the session began for a started
 // event, and when it ended for the others. OfSession knows both times.
-func momentOf(e webhook.Event) (time.Time, error) {
-	if e.Data.ExpiresAt == nil {
-		return time.Parse(time.RFC3339, e.CreatedAt)
+func momentOf(event, data web.Object) (time.Time, error) {
+	expires, present, _ := data.String("expires_at")
+	if !present {
+		created, _, _ := event.String("created_at")
+		return time.Parse(time.RFC3339, created)
 	}
-	expires, err := time.Parse(time.RFC3339, *e.Data.ExpiresAt)
-	if e.Type == webhook.TypeStarted {
-		expires = expires.Add(-session.Life)
+	moment, err := time.Parse(time.RFC3339, expires)
+	if typ, _, _ := event.String("type"); typ == webhook.TypeStarted {
+		moment = moment.Add(-session.Life)
 	}
-	return expires, err
+	return moment, err
 }
 
 // state is the part of an entry that an attempt changes.
@@ -139,7 +147,7 @@ type entryJSON struct {
 	Due    int64           `json:"u,omitempty"`
 	Tried  string          `json:"a,omitempty"`
 	Made   int             `json:"n,omitempty"`
-	Body   json.RawMessage `json:"b"`
+	Body   json.RawMessage `json:"b,omitempty"` // the last member
 }
 
 // enter adds to tx what the log says of an event from now on. It makes the commit no second one. An event
@@ -152,7 +160,7 @@ func (o *Outbox) enter(tx *kv.Tx, p kv.Partition, s *subject, now state) {
 	name := s.integration + "/" + s.place
 	value, err := o.entry(kv.Key{Partition: p, Name: logPrefix + name}, s, now)
 	if err != nil {
-		o.Log.Warn("the log of deliveries lacks an event", "event", s.event.ID, "error", err.Error())
+		o.Log.Warn("the log of deliveries lacks an event", "event", s.event, "error", err.Error())
 		return
 	}
 	put := func(prefix string, expires time.Time) {
@@ -178,18 +186,17 @@ func leave(tx *kv.Tx, prefix string, s *subject) {
 }
 
 func (o *Outbox) entry(key kv.Key, s *subject, now state) ([]byte, error) {
-	e := entryJSON{State: now.is, Reason: now.reason, At: now.at.UnixMilli(), Tried: now.tried, Made: now.made,
-		Body: s.body}
+	e := entryJSON{State: now.is, Reason: now.reason, At: now.at.UnixMilli(), Tried: now.tried, Made: now.made}
 	if !now.due.IsZero() {
 		e.Due = now.due.UnixMilli()
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // the body stays byte for byte what it is
-	if err := enc.Encode(e); err != nil {
+	b, err := json.Marshal(e)
+	if err != nil {
 		return nil, err
 	}
-	return token.SignRecord(o.Sealer, key.String(), bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	// Package json would rewrite the body. So it stays byte for byte what it is.
+	b = append(append(append(b[:len(b)-1], `,"b":`...), s.body...), '}')
+	return token.SignRecord(o.Sealer, key.String(), b)
 }
 
 // errNotAnEntry says that the store holds something under an entry's name that this service did not write

@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
@@ -319,7 +320,9 @@ func (w *world) fill(t testing.TB, integration string, n int) []string {
 			e = webhook.Failed(h, webhook.FailureUnknown, "", nil, nil)
 		}
 		tx := kv.Tx{ID: "fill-" + e.ID, Partition: w.Partitions[i%len(w.Partitions)]}
-		w.enter(&tx, tx.Partition, subjectOf(integration, e.Body()), state{is: StateDelivered, at: w.Clock.Now(),
+		body, err := web.ReadObject(e.Body())
+		coretest.Must(t, err)
+		w.enter(&tx, tx.Partition, subjectOf(integration, body), state{is: StateDelivered, at: w.Clock.Now(),
 			tried: withAttempt("", Attempt{At: at, Status: 200}), made: 1})
 		coretest.Must(t, w.Memory.Commit(ctx, tx))
 		ids[i] = e.ID

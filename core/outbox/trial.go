@@ -11,6 +11,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -71,7 +72,7 @@ func (o *Outbox) SendTest(
 	if x.Verdict != webhook.Delivered {
 		said.is, said.reason = StateDead, onlyTest
 	}
-	if err := o.logTest(ctx, sid.Partition.Name(), subjectOf(i.ID, body), said); err != nil {
+	if err := o.logTest(ctx, sid.Partition.Name(), i.ID, body, said); err != nil {
 		o.Log.Warn("the log of deliveries lacks a test event", "event", e.ID, "error", err.Error())
 	}
 	return x, nil
@@ -79,7 +80,14 @@ func (o *Outbox) SendTest(
 
 // logTest writes the entry of a test event. It is not among the dead events, because nobody can send it
 // again.
-func (o *Outbox) logTest(ctx context.Context, p kv.Partition, s *subject, now state) error {
+func (o *Outbox) logTest(
+	ctx context.Context, p kv.Partition, integration string, body []byte, now state,
+) error {
+	event, err := web.ReadObject(body)
+	if err != nil {
+		return err
+	}
+	s := subjectOf(integration, event)
 	if s == nil {
 		return errNotAnEntry
 	}

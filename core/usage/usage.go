@@ -76,7 +76,14 @@ const mostChanges = kv.MaxTx / 2
 // records all of them again later. What no host adds up is left out.
 func (u *Usage) Record(ctx context.Context, t host.Totals) error {
 	byPartition := map[kv.Partition][]change{}
-	add := func(c change) { byPartition[c.key.Partition] = append(byPartition[c.key.Partition], c) }
+	var order []kv.Partition // so that the same sums always make the same commits in the same order
+	add := func(c change) {
+		p := c.key.Partition
+		if byPartition[p] == nil {
+			order = append(order, p)
+		}
+		byPartition[p] = append(byPartition[p], c)
+	}
 	for _, d := range t.Days {
 		if isName(d.Integration) && isName(d.Instance) && d.Counts != (host.Counts{}) {
 			add(ofDay(d))
@@ -88,8 +95,8 @@ func (u *Usage) Record(ctx context.Context, t host.Totals) error {
 		}
 	}
 	var errs []error
-	for p, changes := range byPartition {
-		for len(changes) > 0 {
+	for _, p := range order {
+		for changes := byPartition[p]; len(changes) > 0; {
 			n := min(len(changes), mostChanges)
 			if err := u.write(ctx, p, changes[:n]); err != nil {
 				errs = append(errs, err)

@@ -162,13 +162,6 @@ func Expired(h Head, expiresAt time.Time) Event {
 	return h.event(TypeExpired, Data{Status: StatusExpired, ExpiresAt: instant(expiresAt)})
 }
 
-// Kept returns the event as it may be kept when it is delivered: without what the publisher gave at start
-// (contract 27).
-func (e Event) Kept() Event {
-	e.Data.ExternalUserID, e.Data.PublisherState = nil, nil
-	return e
-}
-
 func (h Head) event(typ string, data Data) Event {
 	return Event{
 		ID:             h.ID,

@@ -192,6 +192,7 @@ var suites = []struct {
 		"TestGivenUp", "TestReadiness", "TestWebhooksOff"}},
 	{"faults", []string{"TestStoreFaults", "TestHangingStore", "TestFaultsUnderDelivery"}},
 	{"secrets", []string{"TestNoSecretIsTold"}},
+	{"usage", []string{"TestUsage"}},
 	{"partitions", []string{"TestPartitions"}},
 	{"restart", []string{"TestRestart"}},
 	{"harness", []string{"TestEngineIsTheOneNamed", "TestOwnReceiver", "TestAdvance"}},

@@ -38,6 +38,7 @@ type Kind string
 const (
 	Method      Kind = "method"      // what will happen, and the button that begins it
 	Progress    Kind = "progress"    // the provider has not decided yet
+	Asked       Kind = "asked"       // another request of this browser asks the other side just now
 	Choose      Kind = "choose"      // which method it shall be
 	Leaving     Kind = "leaving"     // the hop to the site of a method
 	Elsewhere   Kind = "elsewhere"   // the check goes on, or with View.Confirmed has ended, in another browser
@@ -61,8 +62,8 @@ const (
 )
 
 // Kinds has every Kind.
-var Kinds = []Kind{Method, Progress, Choose, Leaving, Elsewhere, Completed, Failed, Expired, Used, Damaged,
-	Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLarge, TooLong, NotAForm, TooOften, Refused, Home}
+var Kinds = []Kind{Method, Progress, Asked, Choose, Leaving, Elsewhere, Completed, Failed, Expired, Used,
+	Damaged, Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLarge, TooLong, NotAForm, TooOften, Refused, Home}
 
 // View is one page. It needs Kind, and the fields that the comments call needed for that kind. Every other
 // field may be zero. The page then leaves out what the field would show.
@@ -119,6 +120,16 @@ type View struct {
 	// Reload says that it is the page's own address.
 	RetryURL string
 	Reload   bool
+
+	// AgainURL is the path and query, on this host, that the page loads by itself after AgainAfter, which is
+	// whole seconds. "": it loads nothing.
+	AgainURL   string
+	AgainAfter time.Duration
+
+	// Open is an address that opens an app on this device, and Code what another device needs to answer in
+	// its place. Answered says that the answer has come, on this device, and that another page goes on.
+	Open, Code string
+	Answered   bool
 
 	FailureCode string // for Failed, as in events; one that is not known reads as UNKNOWN
 
