@@ -88,9 +88,8 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		Dev: cfg.Dev, BaseURL: cfg.BaseURL, Catalog: catalog, Partitions: s.partitions,
 		Directory: s.directory, People: s.people, Outbox: s.outbox, Lifecycle: s.lifecycle, Counted: s.usage,
 		StartTest: s.api.StartTrial}
-	s.admin = &admin.Admin{Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
-		Token: cfg.OperatorToken, Limiter: limiter, Failures: cfg.Limits.FailedOperatorsPerIP, Dev: cfg.Dev,
-		Directory: s.directory, Outbox: s.outbox, Partitions: s.partitions}
+	s.admin = &admin.Admin{Now: h.Now, Log: h.Log, Desk: s.desk, People: s.people, Limiter: limiter,
+		Failures: cfg.Limits.FailedOperatorsPerIP}
 	return s, nil
 }
 

@@ -67,6 +67,7 @@ const (
 	OperatorCreate     Operation = "operator.create"
 	OperatorRevoke     Operation = "operator.revoke"
 	SiteApply          Operation = "site.apply"
+	OperatorUse        Operation = "operator.use" // entered now and then, see Desk.TellUse
 )
 
 // rights says which roles may do an operation.
@@ -116,6 +117,7 @@ var operations = map[Operation]rights{
 	OperatorCreate:     {operatorsOnly, nil},
 	OperatorRevoke:     {operatorsOnly, nil},
 	SiteApply:          {operatorsOnly, nil},
+	OperatorUse:        {allOperators, nil},
 }
 
 // May reports whether a may do op at all, to its own publisher if it has one. Pages hide what it may not.

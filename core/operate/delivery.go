@@ -3,7 +3,9 @@ package operate
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/outbox"
@@ -148,4 +150,48 @@ func shownDelivery(of outbox.Delivery) Delivery {
 			TookMS: a.Took.Milliseconds()})
 	}
 	return v
+}
+
+// Dead lists the events of all publishers that were given up, partition by partition.
+func (d *Desk) Dead(ctx context.Context, who Actor, c Cursor) (Page[outbox.Dead], error) {
+	return eventPage(ctx, d, who, c, d.Outbox.Dead, func(e outbox.Dead) string { return e.Event })
+}
+
+// Waiting lists the events of all publishers that wait for a retry, partition by partition.
+func (d *Desk) Waiting(ctx context.Context, who Actor, c Cursor) (Page[outbox.Waiting], error) {
+	return eventPage(ctx, d, who, c, d.Outbox.Waiting, func(e outbox.Waiting) string { return e.Event })
+}
+
+// eventPage lists the events of one partition after the other. The cursor is the partition and the last event
+// that was shown.
+func eventPage[T any](ctx context.Context, d *Desk, who Actor, c Cursor,
+	list func(context.Context, kv.Partition, string, int) ([]T, error), event func(T) string) (Page[T], error) {
+	if err := who.may(DeliveryList, ""); err != nil {
+		return Page[T]{}, err
+	}
+	first, after, _ := strings.Cut(c.After, ":")
+	page := Page[T]{}
+	for _, p := range d.Partitions {
+		if first != "" && string(p) != first {
+			continue
+		}
+		first = ""
+		room := c.limit() - len(page.Items)
+		found, err := list(ctx, p, after, room)
+		if err != nil {
+			return Page[T]{}, err
+		}
+		after = ""
+		page.Items = append(page.Items, found...)
+		if len(found) == room {
+			page.Next = string(p) + ":" + event(found[room-1])
+			break
+		}
+	}
+	return page, nil
+}
+
+// TellUse enters into the audit that an operator token was used from an address.
+func (d *Desk) TellUse(ctx context.Context, who Actor, from netip.Addr) {
+	d.tell(ctx, who, OperatorUse, "", who.ID, change{Field: "address", To: from.String()})
 }

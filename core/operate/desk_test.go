@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -234,6 +235,18 @@ var calls = map[string]row{
 	"ResendEvent": {DeliveryResend, "o", func(w *world, who Actor, _ sample) error {
 		return w.ResendEvent(ctx, who, "evt_"+intA)
 	}, true},
+	"Dead": {DeliveryList, "o v", func(w *world, who Actor, _ sample) error {
+		_, err := w.Dead(ctx, who, Cursor{})
+		return err
+	}, false},
+	"Waiting": {DeliveryList, "o v", func(w *world, who Actor, _ sample) error {
+		_, err := w.Waiting(ctx, who, Cursor{})
+		return err
+	}, false},
+	"TellUse": {OperatorUse, "o v a d r s", func(w *world, who Actor, _ sample) error {
+		w.TellUse(ctx, who, netip.MustParseAddr("192.0.2.1")) // the caller has let them in
+		return nil
+	}, false},
 	"Session": {SessionRead, "o v a d r", func(w *world, who Actor, s sample) error {
 		_, err := w.Session(ctx, who, s.session)
 		return err

@@ -46,7 +46,7 @@ func (d *Desk) Methods(_ context.Context, who Actor) ([]Method, error) {
 }
 
 // PlanSite says what ApplySite would change.
-func (d *Desk) PlanSite(ctx context.Context, who Actor, site []byte) ([]integration.Difference, error) {
+func (d *Desk) PlanSite(ctx context.Context, who Actor, site []byte) ([]Difference, error) {
 	s, err := d.site(who, site)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (d *Desk) PlanSite(ctx context.Context, who Actor, site []byte) ([]integrat
 
 // ApplySite puts the publishers and integrations that a configuration names into the store (contract 46), and
 // returns what that has changed.
-func (d *Desk) ApplySite(ctx context.Context, who Actor, site []byte) ([]integration.Difference, error) {
+func (d *Desk) ApplySite(ctx context.Context, who Actor, site []byte) ([]Difference, error) {
 	s, err := d.site(who, site)
 	if err != nil {
 		return nil, err

@@ -307,3 +307,6 @@ const (
 	StepKey         = "key"         // there is a secret key
 	StepSession     = "session"     // a session was completed
 )
+
+// Difference is one thing that a configuration changes.
+type Difference = integration.Difference
