@@ -55,9 +55,10 @@ var floors = []string{
 	"core/hosted/pages",
 	"core/api",
 	"core/hosted",
-	"core/member",
 	"core/operate",
 	"core/admin",
+	"core/console/pages",
+	"core/console",
 	"core",
 }
 
