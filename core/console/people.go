@@ -193,7 +193,9 @@ func (p *People) UseLink(ctx context.Context, secret string) (string, Session, e
 }
 
 // SignOut implements Door.
-func (p *People) SignOut(ctx context.Context, cookie string) error { return p.Registry.SignOut(ctx, cookie) }
+func (p *People) SignOut(ctx context.Context, cookie string) error {
+	return p.Registry.SignOut(ctx, cookie)
+}
 
 // Passkeys implements Door.
 func (p *People) Passkeys(ctx context.Context, cookie string) ([]operate.Passkey, Ceremony, error) {
