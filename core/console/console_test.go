@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -618,6 +619,25 @@ func TestHeaders(t *testing.T) {
 	if style.Status != 200 || !strings.Contains(style.Header.Get("Cache-Control"), "immutable") ||
 		style.Header.Get("Content-Type") != "text/css; charset=utf-8" {
 		t.Errorf("the stylesheet: %d %v", style.Status, style.Header)
+	}
+}
+
+// Every class that a page uses has a rule, so that none is a typing error.
+func TestClassesHaveRules(t *testing.T) {
+	w := newWorld(t)
+	css := string(pages.Style().Body)
+	for _, s := range sights {
+		path := s.path
+		if s.form != "" {
+			path = w.ask("POST", s.path, s.who, body(formName(s.form), s.form, s.who)).Header.Get("Location")
+		}
+		for n := range parse(t, w.ask("GET", path, s.who, "")).Descendants() {
+			for _, class := range strings.Fields(attr(n, "class")) {
+				if !regexp.MustCompile(`\.` + class + `[\s.,:{)\[]`).MatchString(css) {
+					t.Errorf("%s: the stylesheet knows no class %q", s.name, class)
+				}
+			}
+		}
 	}
 }
 

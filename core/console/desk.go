@@ -72,6 +72,8 @@ type Desk interface {
 	Methods(ctx context.Context, who operate.Actor) ([]operate.Method, error)
 }
 
+var _ Desk = (*operate.Desk)(nil)
+
 // Door says who is there, and lets people in and out. An error that no method names is a failure of the store.
 type Door interface {
 	// Session returns the session that a cookie opens, or ErrNoSession.
