@@ -1984,7 +1984,7 @@ func (g *groupState) unlock() {}`,
 		pkg:    "core/lifecycle",
 		old:    `Checks: []kv.Check{{Name: b.key.Name, Tx: b.version}}`,
 		new:    `Checks: nil`,
-		ask:    []string{"./testharness/methodtest TestTheFirstAnswerWins"},
+		ask:    []string{"./core/lifecycle TestOneAnswerClosesABox"},
 	},
 	{
 		breaks: "the box of another session is taken for one's own (contract 19)",
