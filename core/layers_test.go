@@ -85,7 +85,7 @@ var leaves = map[string][]string{
 // aboveLeaves are the packages that one of the edge may import beside the core's leaves.
 var aboveLeaves = map[string][]string{
 	// It reads what core/admin answers.
-	"edge/adminclient": {"core/admin", "core/integration", "core/outbox"},
+	"edge/adminclient": {"core/admin", "core/operate", "core/outbox"},
 	// It applies the core's rules for key rings.
 	"edge/keyring": {"core/keyset", "core/token"},
 	// It runs a core, natively or as a guest.

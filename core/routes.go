@@ -6,6 +6,7 @@ import (
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/console"
 	"github.com/verge-id/verge/core/hosted"
 	"github.com/verge-id/verge/core/hosted/pages"
 	"github.com/verge-id/verge/core/method"
@@ -18,12 +19,37 @@ import (
 type handler func(s *Service, ctx context.Context, req *web.Request, maxBody int) (
 	*web.Response, api.Lines, error)
 
+// consoleOfOperators has the console's routes, for the listener of operators.
+var consoleOfOperators = consoleRoutes(ConsoleOperators)
+
+// consoleRoutes has the console's routes. Where the console is on another listener, they answer 404.
+func consoleRoutes(on string) web.Table[handler] {
+	var table web.Table[handler]
+	for _, r := range console.Routes {
+		table = append(table, web.Route[handler]{Methods: r.Methods, Pattern: r.Pattern, Label: r.Label,
+			MaxBody: r.MaxBody, Only: r.Only, Handle: onConsole(on, r.Handle)})
+	}
+	return table
+}
+
+// onConsole serves a page of the console within the rate of the visitor's address, or 404 if the console is not
+// on this listener.
+func onConsole(on string, page console.Handler) handler {
+	return func(s *Service, ctx context.Context, req *web.Request, maxBody int) (
+		*web.Response, api.Lines, error) {
+		if s.consoleOn != on {
+			return nil, nil, &reply.Error{Code: reply.NotFound, Message: reply.NoSuchPath}
+		}
+		return s.api.Serve(ctx, req, maxBody, api.Page(func() *web.Response { return page(s.console, ctx, req) }))
+	}
+}
+
 // public has every route of the public side. Package web says how to add one.
 //
 // The handler of a call of the API is made by onAPI, that of a hosted page by
 // onPage. Both run within the rates. Handlers that cost the store nothing need
 // neither. Routes that serve something stand before those that only label.
-var public = web.Table[handler]{
+var public = append(consoleRoutes(ConsolePublic), web.Table[handler]{
 	{Methods: post, Pattern: api.StartPath, Label: "start", Handle: onAPI(api.Start)},
 	{Methods: options, Pattern: api.StartPath, Label: "start", Handle: onAPI(api.Preflight)},
 	{Methods: post, Pattern: api.ValidatePath, Label: "validate", Handle: onAPI(api.Validate)},
@@ -50,7 +76,7 @@ var public = web.Table[handler]{
 	{Pattern: api.HostedPath + "/{...}", Label: "verify"},
 	{Pattern: api.DocsPath + "/{...}", Label: "docs"},
 	{Pattern: "{...}", Label: "other"},
-}
+}...)
 
 // Methods of routes, as Allow names them. HEAD is answered as GET, and the engine leaves out the body.
 var (
@@ -64,7 +90,7 @@ var (
 func Routes() web.Listing { return public.Listing() }
 
 // AdminRoutes lists the routes of Service.Admin.
-func AdminRoutes() web.Listing { return admin.Routes() }
+func AdminRoutes() web.Listing { return append(consoleOfOperators.Listing(), admin.Routes()...) }
 
 // route answers a request of the public side.
 func (s *Service) route(ctx context.Context, req *web.Request) (*web.Response, api.Lines, error) {

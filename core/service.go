@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/console"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/hosted"
 	"github.com/verge-id/verge/core/integration"
@@ -27,6 +29,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/webauthn"
 )
 
 // Service is the core. Its methods may be called concurrently.
@@ -46,6 +49,8 @@ type Service struct {
 	usage     *usage.Usage
 	people    *member.Registry
 	desk      *operate.Desk
+	console   *console.Console
+	consoleOn string // one of the Console constants
 }
 
 // New returns the service that cfg describes on the host h.
@@ -83,14 +88,32 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	s.hosted = &hosted.Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log, Count: h.Count,
 		BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Results: results,
 		Random: h.Random, Dev: cfg.Dev, Methods: methods, Partitions: cfg.Partitions}
-	s.people = member.New(h, member.Config{OperatorToken: cfg.OperatorToken})
+	s.people = member.New(h, member.Config{OperatorToken: cfg.OperatorToken, Passkeys: passkeysAt(cfg.BaseURL)})
 	s.desk = &operate.Desk{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Dev: cfg.Dev, BaseURL: cfg.BaseURL, Catalog: catalog, Partitions: s.partitions,
 		Directory: s.directory, People: s.people, Outbox: s.outbox, Lifecycle: s.lifecycle, Counted: s.usage,
 		StartTest: s.api.StartTrial}
 	s.admin = &admin.Admin{Now: h.Now, Log: h.Log, Desk: s.desk, People: s.people, Limiter: limiter,
 		Failures: cfg.Limits.FailedOperatorsPerIP}
+	s.console = &console.Console{Desk: s.desk, Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev,
+		Door: &console.People{Registry: s.people, Directory: s.directory, Limiter: limiter,
+			Failures: cfg.Limits.FailedOperatorsPerIP, Sealer: h.Sealer, Now: h.Now, Random: h.Random}}
+	s.consoleOn = cfg.Console
 	return s, nil
+}
+
+// passkeysAt returns the site that members' passkeys are for, or nil at an address without a name, where browsers
+// offer none.
+func passkeysAt(baseURL string) *webauthn.RelyingParty {
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return nil
+	}
+	party, err := webauthn.NewRelyingParty(u.Hostname(), "Verge", baseURL)
+	if err != nil {
+		return nil
+	}
+	return &party
 }
 
 // maxCounters is how many rate counters an instance keeps in memory. Each takes about 100 bytes.
@@ -145,6 +168,11 @@ func (s *Service) Handle(ctx context.Context, req *web.Request) *web.Response {
 
 // Admin answers a request to the operators' API.
 func (s *Service) Admin(ctx context.Context, req *web.Request) *web.Response {
+	if route, _, _ := consoleOfOperators.Find(req); route != nil && s.consoleOn == ConsoleOperators {
+		return s.answer(ctx, req, func(ctx context.Context, req *web.Request) (*web.Response, api.Lines, error) {
+			return route.Handle(s, ctx, req, route.BodyLimit())
+		}, true)
+	}
 	return s.answer(ctx, req, func(ctx context.Context, req *web.Request) (*web.Response, api.Lines, error) {
 		resp, err := s.admin.Handle(ctx, req)
 		return resp, nil, err

@@ -391,7 +391,7 @@ func TestNativeSwapsNothing(t *testing.T) {
 	}
 	in.hangUp(t)
 	eventually(t, "the log", func() bool {
-		return strings.Contains(in.logs.String(), "there is nothing to read again: the engine is native")
+		return strings.Contains(in.logs.String(), "there is no module to read again: the engine is native")
 	})
 	if _, _, err := in.publisher.start(testIntegration); err != nil {
 		t.Error(err)

@@ -137,7 +137,7 @@ func (a *Admin) caller(ctx context.Context, req *web.Request) (operate.Actor, er
 // never waits. Otherwise, somebody who shares an operator's address could lock the
 // operator out.
 func (a *Admin) refuse(ctx context.Context, req *web.Request) error {
-	rule := ratelimit.ClientRule("operator-ip", req.Client, a.Failures)
+	rule := ratelimit.ClientRule(ratelimit.OperatorRule, req.Client, a.Failures)
 	result, err := a.Limiter.Take(ctx, a.Now(), []ratelimit.Rule{rule})
 	if err != nil {
 		return err

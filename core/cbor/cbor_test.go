@@ -161,6 +161,21 @@ func TestReadFirst(t *testing.T) {
 	}
 }
 
+func TestItemsAreLimited(t *testing.T) {
+	full := make([]Item, maxItems-2) // the arrays around them count as well
+	for i := range full {
+		full[i] = Bool(true)
+	}
+	inner := Array(full...)
+	if _, err := Read(Array(inner).Raw(), Options{}); err != nil {
+		t.Errorf("%d items: %v", maxItems, err)
+	}
+	_, err := Read(Array(inner, Null()).Raw(), Options{})
+	if err == nil || !strings.HasSuffix(err.Error(), "too many items") {
+		t.Errorf("%d items: %v", maxItems+1, err)
+	}
+}
+
 func TestSizeIsLimited(t *testing.T) {
 	full := Bytes(make([]byte, MaxSize-3)).Raw()
 	if _, err := Read(full, Options{}); err != nil {

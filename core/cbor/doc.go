@@ -16,7 +16,7 @@
 //   - Texts are valid UTF-8. Bytes and texts are two types, and neither is read as the other.
 //   - Of the simple values there are false, true and null. Floats are refused.
 //   - A tag is refused, unless the caller names it in Options.
-//   - The input has at most MaxSize bytes, 16 levels, and 256 pairs in one map.
+//   - The input has at most MaxSize bytes, 4,096 items and 16 levels, and no map has more than 256 pairs.
 //
 // Heads may be longer than needed, and the keys of a map may have any order, because writers of mobile
 // documents do that. Options.Canonical refuses both.

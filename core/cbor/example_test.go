@@ -61,3 +61,17 @@ func ExampleItem_Raw() {
 	}
 	// Output: age_over_18 true true, digest 774329f2…
 }
+
+// The transcript of OpenID4VP that a device signs, with the values of the specification's own example.
+func ExampleArray() {
+	thumbprint := []byte("\x42\x83\xec\x92\x7a\xe0\xf2\x08\xda\xaa\x2d\x02\x6a\x81\x4f\x2b" +
+		"\x22\xdc\xa5\x2c\xf8\x5f\xfa\x8f\x3f\x86\x26\xc6\xbd\x66\x90\x47")
+	handover := sha256.Sum256(cbor.Array(
+		cbor.Text("x509_san_dns:example.com"), cbor.Text("exc7gBkxjx1rdc9udRrveKvSsJIq80avlXeLHhGwqtA"),
+		cbor.Bytes(thumbprint), cbor.Text("https://example.com/response"),
+	).Raw())
+	transcript := cbor.Array(cbor.Null(), cbor.Null(),
+		cbor.Array(cbor.Text("OpenID4VPHandover"), cbor.Bytes(handover[:])))
+	fmt.Printf("%x\n", transcript.Raw())
+	// Output: 83f6f682714f70656e494434565048616e646f7665725820048bc053c00442af9b8eed494cefdd9d95240d254b046b11b68013722aad38ac
+}

@@ -12,8 +12,9 @@ import (
 const (
 	MaxSize = 64 << 10 // bytes of the input
 
-	maxDepth = 16  // levels; the item itself is the first
-	maxPairs = 256 // of one map
+	maxItems = 4096 // of all levels; it limits the time that a hostile input takes
+	maxDepth = 16   // levels; the item itself is the first
+	maxPairs = 256  // of one map
 )
 
 // manyPairs is the number of pairs from which on a map's keys are kept in a Go map. With fewer pairs a search
@@ -137,8 +138,9 @@ func (h head) shortest() bool { return h.size == headSize(h.argument) }
 
 // checker reads b from front to back.
 type checker struct {
-	b  []byte
-	at int
+	b     []byte
+	at    int
+	items int // begun so far
 	Options
 }
 
@@ -148,6 +150,9 @@ func (c *checker) fail(problem string) *SyntaxError { return &SyntaxError{c.at, 
 func (c *checker) item(depth int) error {
 	if depth > maxDepth {
 		return c.fail("nested too deep")
+	}
+	if c.items++; c.items > maxItems {
+		return c.fail("too many items")
 	}
 	h, problem := readHead(c.b[c.at:])
 	if problem != "" {

@@ -238,17 +238,15 @@ func (c *Console) log() *slog.Logger {
 	return c.Host.Log
 }
 
-// sameSite reports whether a POST came from a page of ours, as far as the browser says. Without either
-// header, the token of the form decides, and where there is none, what the form holds: a token, a link or an
-// invitation that no other site knows.
+// sameSite reports whether a POST came from a page of ours, as far as the browser says. Browsers of today send
+// Sec-Fetch-Site, over https and on loopback, also where the console is on the operators' listener, whose address
+// the console does not know. Without it, the origin decides. A browser that says nothing is let through: the token
+// of the form decides, or what the form holds: a token, a link or an invitation that no other site knows.
 func (c *Console) sameSite(req *web.Request) bool {
-	if site := req.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
-		return false
+	if site := req.Header.Get("Sec-Fetch-Site"); site != "" {
+		return site == "same-origin" || site == "none"
 	}
 	origin := req.Header.Get("Origin")
-	if origin == "null" { // a browser that withholds referrers says so of our own forms, too
-		return req.Header.Get("Sec-Fetch-Site") != ""
-	}
 	return origin == "" || origin == c.BaseURL
 }
 

@@ -464,8 +464,9 @@ func TestPostsOfOtherSites(t *testing.T) {
 		want   int
 	}{
 		{"a form of ours", "developer", good, nil, 303},
-		{"another origin", "developer", good, []string{"Origin", "https://evil.example"}, 403},
-		{"another port", "developer", good, []string{"Origin", base + ":8443"}, 403},
+		{"another origin", "developer", good, []string{"Sec-Fetch-Site", "", "Origin", "https://evil.example"}, 403},
+		{"another port", "developer", good, []string{"Sec-Fetch-Site", "", "Origin", base + ":8443"}, 403},
+		{"the operators' listener, by fetch metadata", "developer", good, []string{"Origin", "http://127.0.0.1:9090"}, 303},
 		{"fetch metadata: cross-site", "developer", good, []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"fetch metadata: a sibling host", "developer", good, []string{"Sec-Fetch-Site", "same-site"}, 403},
 		{"no fetch metadata and a null origin", "developer", good,

@@ -116,7 +116,7 @@ func (p *People) SignInOperator(ctx context.Context, client netip.Addr, token st
 		return p.in(cookie, s, err)
 	}
 	result, err := p.Limiter.Take(ctx, p.Now(),
-		[]ratelimit.Rule{ratelimit.ClientRule("operator-ip", client, p.Failures)})
+		[]ratelimit.Rule{ratelimit.ClientRule(ratelimit.OperatorRule, client, p.Failures)})
 	switch {
 	case err != nil:
 		return "", Session{}, err

@@ -91,7 +91,9 @@ type browser struct {
 	left    map[string]string // those that say that the browser has left on one
 }
 
-func (w *world) browser(t testing.TB) *browser { return &browser{w, t, map[string]string{}, map[string]string{}} }
+func (w *world) browser(t testing.TB) *browser {
+	return &browser{w, t, map[string]string{}, map[string]string{}}
+}
 
 func (b *browser) header() web.Header {
 	var pairs []string

@@ -44,8 +44,8 @@ func (p Publisher) Changes(was Publisher) []audit.Change {
 	return c
 }
 
-// Changes says what i, saved with these secrets, changes of what was there, for the audit. No secret is in it,
-// and of a webhook's address only the origin.
+// Changes says what i, saved with these secrets, changes of what was there, for the audit. No secret is in
+// it, and of a webhook's address only the origin.
 func (i Integration) Changes(was Integration, s Secrets) []audit.Change {
 	var c changes
 	c.add("publisher_id", was.PublisherID, i.PublisherID)

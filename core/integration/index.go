@@ -43,7 +43,8 @@ func (d *Directory) Index(ctx context.Context) error {
 	)
 }
 
-func index[T any](ctx context.Context, d *Directory, records, index string, of func(name string, v T) kv.Put) error {
+func index[T any](ctx context.Context, d *Directory, records, index string,
+	of func(name string, v T) kv.Put) error {
 	known := map[string]bool{}
 	if err := d.each(ctx, index, func(it kv.Item) error {
 		known[it.Key.Name] = true

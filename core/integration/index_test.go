@@ -114,7 +114,9 @@ func TestLists(t *testing.T) {
 		if !slices.Equal(got, keys) {
 			t.Errorf("contract 42: in pages of %d the keys of pub_a are %v, want %v", n, got, keys)
 		}
-		every := pages(t, func(after string, n int) ([]Key, string, error) { return w.ListKeys(ctx, "", after, n) }, n)
+		every := pages(t, func(after string, n int) ([]Key, string, error) {
+			return w.ListKeys(ctx, "", after, n)
+		}, n)
 		if len(every) != 10 {
 			t.Errorf("contract 42: in pages of %d there are %d keys", n, len(every))
 		}
@@ -178,8 +180,8 @@ func TestAListLeavesOutWhatIsForged(t *testing.T) {
 	}
 }
 
-// TestTenThousandIntegrations: a page costs what it shows, however many there are, and the index of an earlier
-// release's store is made in one pass.
+// TestTenThousandIntegrations: a page costs what it shows, however many there are, and the index of an
+// earlier release's store is made in one pass.
 func TestTenThousandIntegrations(t *testing.T) {
 	const all, publishers = 10_000, 100
 	w := newWorld(t)

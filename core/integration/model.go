@@ -22,7 +22,7 @@ type Publisher struct {
 
 	Created  *time.Time `json:"created,omitempty"`  // nil: an earlier release made it
 	Archived *time.Time `json:"archived,omitempty"` // its keys authenticate nobody from then on
-	Managed  bool       `json:"managed,omitempty"`  // the configuration file names it, and only the file changes it
+	Managed  bool       `json:"managed,omitempty"`  // only the configuration file changes it
 }
 
 // Integration is how one publisher verifies in one place. Jurisdiction and provider behaviour differ by
@@ -62,7 +62,7 @@ type Integration struct {
 
 	Created  *time.Time `json:"created,omitempty"`  // nil: an earlier release made it
 	Archived *time.Time `json:"archived,omitempty"` // it starts no session from then on
-	Managed  bool       `json:"managed,omitempty"`  // the configuration file names it, and only the file changes it
+	Managed  bool       `json:"managed,omitempty"`  // only the configuration file changes it
 }
 
 // Values of Integration.Passkeys.

@@ -94,8 +94,8 @@ func (d *Directory) steps(ctx context.Context, s Site, managed bool) ([]step, er
 	return append(first, then...), err
 }
 
-// stepsOf returns the steps for one kind of records: those that are named, in this order, and then the others.
-// want returns nil for what is as it should be.
+// stepsOf returns the steps for one kind of records: those that are named, in this order, and then the
+// others. want returns nil for what is as it should be.
 func stepsOf[T any](ctx context.Context, d *Directory, prefix string, named []string, managed bool,
 	want func(id string, f found[T]) (*target, error)) ([]step, error) {
 	there := map[string]found[T]{}
@@ -156,7 +156,8 @@ func findIn[T any](d *Directory, it kv.Item) (found[T], error) {
 	return found[T]{v, it.Tx}, nil
 }
 
-func (d *Directory) publisherTarget(id string, p Publisher, named bool, f found[Publisher], managed bool) *target {
+func (d *Directory) publisherTarget(id string, p Publisher, named bool, f found[Publisher],
+	managed bool) *target {
 	t := &target{Difference: Difference{Kind: KindPublisher, ID: id, Publisher: id, Action: ActionCreate},
 		replace: f.version}
 	was := Publisher{}

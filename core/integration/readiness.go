@@ -63,7 +63,8 @@ func (d *Directory) readyBy(ctx context.Context, i *Integration, name string) (b
 	if d.tested(r.Tested, i.Webhook.URL, secret) {
 		return true, nil
 	}
-	return r.Before != "" && d.now().Before(r.At.Add(beforeLife)) && d.tested(r.Before, i.Webhook.URL, secret), nil
+	return r.Before != "" && d.now().Before(r.At.Add(beforeLife)) &&
+		d.tested(r.Before, i.Webhook.URL, secret), nil
 }
 
 // LastTest returns when the webhook of i was tested as it is now. tested is false if it was not.

@@ -73,8 +73,9 @@ func (r resealing) each(ctx context.Context, prefix string,
 	})
 }
 
-// resign signs items again, many in one commit. What no instance of this service signed stays as it is. If an
-// item was changed meanwhile, its new writer has signed it, and the others of its commit are signed one by one.
+// resign signs items again, many in one commit. What no instance of this service signed stays as it is. If
+// an item was changed meanwhile, its new writer has signed it, and the others of its commit are signed one by
+// one.
 func (r resealing) resign(ctx context.Context, prefix string) error {
 	var batch []kv.Item
 	err := r.Directory.each(ctx, prefix, func(it kv.Item) error {

@@ -56,8 +56,8 @@ func (d *Directory) PublisherArchived(ctx context.Context, id string) (bool, err
 // new version. What goes along is written in the same commit. To archive a publisher, set Archived; to bring
 // it back, clear it. Created and Managed are not for the caller to set.
 //
-// Besides errors of the store there are: ErrExists, if there is one and version is ""; ErrNotFound, if there is
-// none; ErrStale, if it has another version; ErrManaged; and ErrArchived, if it is archived and stays so.
+// Besides errors of the store there are: ErrExists, if there is one and version is ""; ErrNotFound, if there
+// is none; ErrStale, if it has another version; ErrManaged; and ErrArchived, if it is archived and stays so.
 func (d *Directory) SavePublisher(ctx context.Context, p Publisher, version string, along ...kv.Put) (
 	string, error) {
 	if err := p.Validate(); err != nil {
@@ -75,8 +75,9 @@ func (d *Directory) SavePublisher(ctx context.Context, p Publisher, version stri
 	return d.save(ctx, version, along, record{name, p})
 }
 
-// SaveIntegration is SavePublisher for an integration. A new one needs a publisher that is not archived. An
-// integration stays with its publisher. Sealed and Hidden of its webhooks are not for the caller to set.
+// SaveIntegration is SavePublisher for an integration, which the caller has validated. A new one needs a
+// publisher that is not archived. An integration stays with its publisher. Sealed and Hidden of its webhooks
+// are not for the caller to set.
 func (d *Directory) SaveIntegration(ctx context.Context, i Integration, s Secrets, version string,
 	along ...kv.Put) (string, error) {
 	if u, err := uuid.Parse(i.ID); err != nil || uuid.Format(u) != i.ID {
@@ -143,7 +144,8 @@ func (d *Directory) dates(version string, created, archived *time.Time) (*time.T
 }
 
 // save commits records whose first one has that version.
-func (d *Directory) save(ctx context.Context, version string, along []kv.Put, records ...record) (string, error) {
+func (d *Directory) save(ctx context.Context, version string, along []kv.Put, records ...record) (
+	string, error) {
 	next, err := d.commit(ctx, &version, along, records...)
 	conflict := (*kv.Conflict)(nil)
 	switch {

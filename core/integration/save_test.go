@@ -53,7 +53,8 @@ func (w *world) now(t testing.TB) Versioned[Integration] {
 
 func TestSavePublisher(t *testing.T) {
 	w := newWorld(t)
-	version, err := w.SavePublisher(ctx, Publisher{ID: "pub_a", Name: "A", Managed: true}, "", w.entry(t, "x")...)
+	version, err := w.SavePublisher(ctx, Publisher{ID: "pub_a", Name: "A", Managed: true}, "",
+		w.entry(t, "x")...)
 	coretest.Must(t, err)
 	got, err := w.ReadPublisher(ctx, "pub_a")
 	coretest.Must(t, err)
@@ -96,8 +97,8 @@ func TestNoUpdateIsLost(t *testing.T) {
 	first.Name, second.ChallengeAge = "First", 40
 	_, err := w.SaveIntegration(ctx, first, Secrets{}, v.Version)
 	coretest.Must(t, err)
-	if _, err := w.another().SaveIntegration(ctx, second, Secrets{}, v.Version, w.entry(t, "x")...); !errors.Is(err,
-		ErrStale) {
+	_, err = w.another().SaveIntegration(ctx, second, Secrets{}, v.Version, w.entry(t, "x")...)
+	if !errors.Is(err, ErrStale) {
 		t.Errorf("contract 42: the second save: %v", err)
 	}
 	now := w.now(t)
@@ -141,7 +142,8 @@ func TestSaveIntegrationKeepsSecrets(t *testing.T) {
 	coretest.Must(t, err)
 	kept := w.now(t)
 	got, err := w.WebhookSecret(&kept.Value)
-	if err != nil || got != secret || kept.Value.Webhook.URL != sample().Webhook.URL || kept.Value.Name != "Other" {
+	if err != nil || got != secret || kept.Value.Webhook.URL != sample().Webhook.URL ||
+		kept.Value.Name != "Other" {
 		t.Errorf("%+v, secret %q, %v", kept.Value, got, err)
 	}
 	another := "whsec_another"
@@ -183,6 +185,9 @@ func TestSaveIntegrationRefuses(t *testing.T) {
 		{"it cannot move to another publisher", change(func(i *Integration) { i.PublisherID = "pub_b" }),
 			Secrets{}, v.Version, nil},
 		{"the id is no UUID", change(func(i *Integration) { i.ID = "x" }), Secrets{}, "", nil},
+		{"a staged webhook that leads nowhere", change(func(i *Integration) {
+			i.Webhook, i.Staged = Webhook{Off: true}, &Webhook{}
+		}), Secrets{Staged: &none}, v.Version, nil},
 		{"a secret for nothing staged", v.Value, Secrets{Staged: &none}, v.Version, nil},
 	} {
 		before := w.dump(t)
@@ -206,7 +211,8 @@ func TestArchive(t *testing.T) {
 	version, err := w.SaveIntegration(ctx, i, Secrets{}, v.Version)
 	coretest.Must(t, err)
 	archived := w.now(t)
-	if archived.Value.Archived == nil || archived.Value.Archived.After(w.Clock.Now()) || archived.Version != version {
+	if archived.Value.Archived == nil || archived.Value.Archived.After(w.Clock.Now()) ||
+		archived.Version != version {
 		t.Fatalf("archived: %+v", archived)
 	}
 	i = archived.Value
@@ -252,7 +258,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// An integration whose secret no key of the ring opens can be archived, and its secret is not deleted by that.
+// An integration whose secret no key of the ring opens can be archived. That does not delete its secret.
 func TestALostSecretIsKept(t *testing.T) {
 	w := newWorld(t)
 	v := w.made(t)
@@ -306,7 +312,9 @@ func TestWhatTheFileManagesIsReadOnly(t *testing.T) {
 		"an integration": func() (string, error) {
 			return w.SaveIntegration(ctx, v.Value, Secrets{}, v.Version, w.entry(t, "x")...)
 		},
-		"a publisher":     func() (string, error) { return w.SavePublisher(ctx, p.Value, p.Version, w.entry(t, "x")...) },
+		"a publisher": func() (string, error) {
+			return w.SavePublisher(ctx, p.Value, p.Version, w.entry(t, "x")...)
+		},
 		"a staged change": func() (string, error) { return w.Promote(ctx, v, w.entry(t, "x")...) },
 	} {
 		if _, err := save(); !errors.Is(err, ErrManaged) {
@@ -328,8 +336,8 @@ func TestWhatTheFileManagesIsReadOnly(t *testing.T) {
 	}
 }
 
-// Every commit is tried with a reply that is lost, a request that is lost, and one that arrives late. The change
-// is made once, what goes along is written once, and nothing happens later.
+// Every commit is tried with a reply that is lost, a request that is lost, and one that arrives late. The
+// change is made once, what goes along is written once, and nothing happens later.
 func TestLostReplies(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	for name, c := range map[string]struct {
@@ -340,13 +348,19 @@ func TestLostReplies(t *testing.T) {
 		"SavePublisher makes one": {nil, func(t *testing.T, w *world) error {
 			_, err := w.SavePublisher(ctx, Publisher{ID: "pub_new"}, "", w.entry(t, "x")...)
 			return err
-		}, func(_ *testing.T, w *world) bool { _, err := w.ReadPublisher(ctx, "pub_new"); return err == nil }},
+		}, func(_ *testing.T, w *world) bool {
+			_, err := w.ReadPublisher(ctx, "pub_new")
+			return err == nil
+		}},
 		"SavePublisher changes one": {nil, func(t *testing.T, w *world) error {
 			p, err := w.ReadPublisher(ctx, "pub_a")
 			coretest.Must(t, err)
 			_, err = w.SavePublisher(ctx, Publisher{ID: "pub_a", Archived: &at}, p.Version, w.entry(t, "x")...)
 			return err
-		}, func(_ *testing.T, w *world) bool { a, err := w.PublisherArchived(ctx, "pub_a"); return a && err == nil }},
+		}, func(_ *testing.T, w *world) bool {
+			archived, err := w.PublisherArchived(ctx, "pub_a")
+			return archived && err == nil
+		}},
 		"SaveIntegration": {nil, func(t *testing.T, w *world) error {
 			v := w.now(t)
 			v.Value.Name = "Other"
@@ -408,8 +422,8 @@ func TestLostReplies(t *testing.T) {
 				}
 				err := c.do(t, w)
 				w.Store.Decide = nil
-				if refused := fault == kvtest.Refuse; refused && !errors.Is(err, kv.ErrUnavailable) || !refused && err != nil {
-					t.Errorf("%v", err)
+				if fault == kvtest.Refuse && !errors.Is(err, kv.ErrUnavailable) || fault != kvtest.Refuse && err != nil {
+					t.Error(err)
 				}
 				w.Store.Deliver(ctx)
 				w.Directory = w.another()

@@ -41,7 +41,8 @@ func (d *Directory) sealed(i Integration, old *Integration, s Secrets) (Integrat
 	url := i.Webhook.URL
 	var secret string
 	var err error
-	if i.Webhook, secret, err = d.seal(i, i.Webhook, old.Webhook, s.Set, "", false); err != nil || i.Staged == nil {
+	i.Webhook, secret, err = d.seal(i, i.Webhook, old.Webhook, s.Set, "", false)
+	if err != nil || i.Staged == nil {
 		return i, err
 	}
 	staged, before := *i.Staged, Webhook{}
@@ -50,6 +51,9 @@ func (d *Directory) sealed(i Integration, old *Integration, s Secrets) (Integrat
 	}
 	if staged.URL == "" && !staged.Hidden {
 		staged.URL = url
+	}
+	if staged.URL == "" && !staged.Hidden {
+		return i, fmt.Errorf("integration %s: the staged webhook has no URL", i.ID)
 	}
 	staged, _, err = d.seal(i, staged, before, s.Staged, secret, true)
 	i.Staged = &staged

@@ -117,9 +117,9 @@ func (i SiteIntegration) integration() Integration {
 }
 
 // Put brings the store to what a valid Site says (contract 46). What the site names is made or changed, is
-// managed from then on, and is no longer archived. What is managed and not named any more is archived, since its
-// sessions may still be under way. Everything else stays as it is. An integration whose webhook does not change
-// stays as ready as it was. Each change has an entry in the audit.
+// managed from then on, and is no longer archived. What is managed and not named any more is archived, since
+// its sessions may still be under way. Everything else stays as it is. An integration whose webhook does not
+// change stays as ready as it was. Each change has an entry in the audit.
 //
 // run carries out the writes, which do not depend on each other, and returns an
 // error if one fails. A host with threads makes them side by side, since they
@@ -134,7 +134,8 @@ func (d *Directory) Seed(ctx context.Context, s Site, run func(writes []func() e
 	return d.put(ctx, s, false, run)
 }
 
-func (d *Directory) put(ctx context.Context, s Site, managed bool, run func(writes []func() error) error) error {
+func (d *Directory) put(ctx context.Context, s Site, managed bool,
+	run func(writes []func() error) error) error {
 	steps, err := d.steps(ctx, s, managed)
 	if err != nil {
 		return err

@@ -230,7 +230,8 @@ func TestPutArchivesWhatTheFileDrops(t *testing.T) {
 	coretest.Must(t, w.PutIntegration(ctx, own, secret))
 	coretest.Must(t, w.Put(ctx, aSite(), nil))
 	p, i := w.kept(t)
-	if !p.Managed || !i.Managed || p.Archived != nil || i.Archived != nil || i.Created == nil || p.Created == nil {
+	if !p.Managed || !i.Managed || p.Archived != nil || i.Archived != nil || i.Created == nil ||
+		p.Created == nil {
 		t.Fatalf("contract 46: %+v, %+v", p, i)
 	}
 	coretest.Must(t, w.RecordReadiness(ctx, &i, aSite().Integrations[0].Secret, true))
@@ -269,7 +270,8 @@ func TestPutArchivesWhatTheFileDrops(t *testing.T) {
 	}
 }
 
-// Contract 46: a start with the same file changes nothing, so that versions stay and the audit tells of changes.
+// Contract 46: a start with the same file changes nothing, so that versions stay and the audit tells of
+// changes.
 func TestPutWritesOnlyWhatChanged(t *testing.T) {
 	w := newWorld(t)
 	bound(t, w)
@@ -350,7 +352,8 @@ func TestPlan(t *testing.T) {
 		{aSite(), nil},
 		{renamed, []string{"change publisher pub_shop of pub_shop: name",
 			"change integration " + testUUID + " of pub_shop: challenge_age"}},
-		{Site{Publishers: renamed.Publishers}, []string{"archive integration " + testUUID + " of pub_shop: archived"}},
+		{Site{Publishers: renamed.Publishers}, []string{"archive integration " + testUUID +
+			" of pub_shop: archived"}},
 		{Site{}, []string{"archive publisher pub_shop of pub_shop: archived"}},
 		{Site{}, nil},
 		{renamed, []string{"change publisher pub_shop of pub_shop: archived",
@@ -498,7 +501,8 @@ func TestAnEarlierReleaseReadsEveryRecord(t *testing.T) {
 		sealed, _ := token.DecodeText("", old.Webhook.Sealed)
 		claims, _, err := w.Host.Sealer.Open(token.Secret, sealed)
 		if err != nil || old.ID != id || old.Method != "sandbox" || len(old.Origins) != 1 || !old.Webhook.Hidden ||
-			!strings.Contains(string(claims), `"int":"`+id+`","sec":"`) || strings.Contains(string(claims), "new.example") {
+			!strings.Contains(string(claims), `"int":"`+id+`","sec":"`) ||
+			strings.Contains(string(claims), "new.example") {
 			t.Errorf("%s is read as %+v with %s, %v", id, old, claims, err)
 		}
 	}

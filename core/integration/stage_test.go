@@ -141,8 +141,8 @@ func TestAnUnstagedChangeResetsReadiness(t *testing.T) {
 	}
 }
 
-// Instances that have not read the integration again, or not the readiness, still start sessions. Without that
-// a change that was staged to avoid a gap would make one of five seconds.
+// Instances that have not read the integration again, or not the readiness, still start sessions. Without
+// that a change that was staged to avoid a gap would make one of five seconds.
 func TestNoInstanceIsUnreadyWhileAChangeTakesItsPlace(t *testing.T) {
 	w := newWorld(t)
 	w.readied(t)

@@ -180,7 +180,8 @@ func TestWhatWasMadeEndsWithItsMaker(t *testing.T) {
 	w.spentFor(t, "contract 43: the invitation of another publisher's admin", secret)
 	secret, _ = w.invite(t, Actor{Kind: "file", ID: "file"}, "pub_a", RoleAdmin)
 	w.spentFor(t, "contract 43: the invitation of a kind of actor that makes none", secret)
-	secret, _ = w.invite(t, Actor{Kind: KindLink, ID: "link_1", Role: RoleAdmin, Publisher: "pub_a"}, "pub_a", RoleViewer)
+	viaLink := Actor{Kind: KindLink, ID: "link_1", Role: RoleAdmin, Publisher: "pub_a"}
+	secret, _ = w.invite(t, viaLink, "pub_a", RoleViewer)
 	_, err := w.enrolBy(t, secret)
 	coretest.Must(t, err)
 

@@ -36,7 +36,8 @@ func TestSendNow(t *testing.T) {
 	if len(woken) != 1 || !woken[0].Equal(w.Clock.Now()) {
 		t.Errorf("the runner was woken for %v", woken)
 	}
-	if got := w.log(t, StateWaiting); len(got) != 1 || !got[0].Due.Equal(ms(w.Clock.Now())) || len(got[0].Attempts) != 3 {
+	if got := w.log(t, StateWaiting); len(got) != 1 || !got[0].Due.Equal(ms(w.Clock.Now())) ||
+		len(got[0].Attempts) != 3 {
 		t.Errorf("the log says %+v", got)
 	}
 	if got := w.waiting(t); len(got) != 1 || !got[0].Due.Equal(ms(w.Clock.Now())) {

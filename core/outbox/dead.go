@@ -137,8 +137,8 @@ func (o *Outbox) seen(m Meta, id string, sealed []byte, integration string) (eve
 	return e, errNotTheirs
 }
 
-// sendAgain commits tx, which schedules one event, due at due. The first check of tx is on the item from which
-// the caller has read the event. gone is the error if the item is not that one any more.
+// sendAgain commits tx, which schedules one event, due at due. The check of tx is on the item from which the
+// caller has read the event. gone is the error if the item is not that one any more.
 func (o *Outbox) sendAgain(ctx context.Context, tx kv.Tx, due time.Time, gone error) error {
 	var err error
 	if tx.ID, err = kv.NewTxID(o.Random); err != nil {

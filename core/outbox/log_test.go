@@ -342,7 +342,8 @@ func TestALongLogIsReadByPages(t *testing.T) {
 		*store = counting{KV: store.KV}
 		q := Query{Integrations: []string{testUUID}, Limit: size}
 		if at > 0 {
-			before, err := w.Deliveries(ctx, Query{Integrations: q.Integrations, Limit: 1, After: w.placeAt(ids, at-2)})
+			before, err := w.Deliveries(ctx,
+				Query{Integrations: q.Integrations, Limit: 1, After: w.placeAt(ids, at-2)})
 			coretest.Must(t, err)
 			q.After = before.Next
 			*store = counting{KV: store.KV}
@@ -434,7 +435,8 @@ func TestTheStatesOfTheLog(t *testing.T) {
 	}
 	for _, after := range []string{"x", "../c", strings.Repeat("f", placeSize), w.log(t)[0].Place + "0",
 		strings.ToUpper(w.log(t)[0].Place)} {
-		if _, err := w.Deliveries(ctx, Query{Integrations: []string{testUUID}, After: after}); !errors.Is(err, ErrCursor) {
+		_, err := w.Deliveries(ctx, Query{Integrations: []string{testUUID}, After: after})
+		if !errors.Is(err, ErrCursor) {
 			t.Errorf("cursor %q: %v", after, err)
 		}
 		if _, err := w.Find(ctx, testUUID, after); !errors.Is(err, ErrNoEntry) {
@@ -510,7 +512,8 @@ func TestAnEntryWhoseKeyIsAwaitedIsNotLeftOut(t *testing.T) {
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	place := w.log(t)[0].Place
 	w.Sealer = awaitingMACs{w.Sealer}
-	if page, err := w.Deliveries(ctx, Query{Integrations: []string{testUUID}}); !errors.Is(err, host.ErrKeyAwaited) {
+	page, err := w.Deliveries(ctx, Query{Integrations: []string{testUUID}})
+	if !errors.Is(err, host.ErrKeyAwaited) {
 		t.Errorf("contract 16: listed %+v, %v", page, err)
 	}
 	if _, err := w.Find(ctx, testUUID, place); !errors.Is(err, host.ErrKeyAwaited) {

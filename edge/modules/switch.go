@@ -162,7 +162,7 @@ func (s *Switch) Reload(ctx context.Context, load func() (Config, error)) {
 	ctx, cancel := context.WithTimeout(ctx, activationTime)
 	defer cancel()
 	if s.host == nil {
-		s.log.Info("SIGHUP: there is nothing to read again: the engine is native, " +
+		s.log.Info("SIGHUP: there is no module to read again: the engine is native, " +
 			"and a key ring that has changed is read by itself")
 		return
 	}

@@ -86,12 +86,13 @@ func interpreted(name string) func(source, program, port string) []string {
 	return func(source, _, _ string) []string { return []string{name, source} }
 }
 
-// mistakes are receivers in which a section is wrong in the way that the advice is about. The first text is in
-// the receiver and the second replaces it; if there is none, the whole section is left out.
+// mistakes are what is wrong in a receiver in the way that the advice is about. The first text is in the
+// receiver and the second replaces it. Where a language has none for a probe, the whole section is left out.
 var mistakes = map[string]map[string][2]string{
 	"node": {
-		webhook.ProbeGood:        {`.update(t + '.')`, ``},
-		webhook.ProbeAlteredBody: {`Buffer.concat(chunks);`, `Buffer.from(JSON.stringify(JSON.parse(Buffer.concat(chunks))));`},
+		webhook.ProbeGood: {`.update(t + '.')`, ``},
+		webhook.ProbeAlteredBody: {`Buffer.concat(chunks);`,
+			`Buffer.from(JSON.stringify(JSON.parse(Buffer.concat(chunks))));`},
 	},
 	"python": {
 		webhook.ProbeGood: {`t.encode() + b"." + body`, `body`},
@@ -168,7 +169,8 @@ func broken(t *testing.T, l Language, text, probe string) string {
 	rest := text[begin+length:]
 	text = text[:strings.LastIndex(text[:begin], "\n")+1] + rest[strings.Index(rest, "\n"):]
 	if l.ID == "go" { // it does not compile with what nobody uses
-		text = strings.Replace(text, "\treturn nil\n}\n", "\t_, _ = seconds, time.Now\n\t_ = v1\n\treturn nil\n}\n", 1)
+		const last = "\treturn nil\n}\n"
+		text = strings.Replace(text, last, "\t_, _, _ = seconds, time.Now, v1\n"+last, 1)
 		if probe == webhook.ProbeBadSignature {
 			text = strings.Replace(text, "\texpected := h.Sum(nil)\n", "", 1)
 		}

@@ -15,7 +15,8 @@ function check(headers, body) {
   }
   const t = fields.get('t') ?? '';
   const v1 = fields.get('v1') ?? '';
-  if (!/^(0|[1-9]\d{0,11})$/.test(t) || !/^[0-9a-f]{64}$/i.test(v1)) return 'the signature header is malformed';
+  if (!/^(0|[1-9]\d{0,11})$/.test(t)) return 't of the signature header is not a time';
+  if (!/^[0-9a-f]{64}$/i.test(v1)) return 'v1 of the signature header is not 64 hexadecimal digits';
 
   // [differing_timestamp]
   const timestamp = headers['x-service-timestamp'];
@@ -52,7 +53,8 @@ const server = http.createServer(async (request, response) => {
   if (wrong) return response.writeHead(401).end(wrong);
 
   const event = JSON.parse(body.toString('utf8'));
-  console.log(event.type, event.idempotency_key); // put it into a queue, once for each idempotency_key
+  // Put the event into a queue, once for each idempotency_key.
+  console.log(event.type, event.idempotency_key);
   response.writeHead(204).end();
 });
 server.listen(Number(process.env.PORT), '127.0.0.1');

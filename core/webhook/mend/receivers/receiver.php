@@ -58,5 +58,6 @@ if ($wrong !== null) {
     exit($wrong);
 }
 $event = json_decode($body, true);
-error_log($event['type'] . ' ' . $event['idempotency_key']); // put it into a queue, once for each idempotency_key
+// Put the event into a queue, once for each idempotency_key.
+error_log($event['type'] . ' ' . $event['idempotency_key']);
 http_response_code(204);

@@ -60,7 +60,8 @@ class Receiver(BaseHTTPRequestHandler):
             self.answer(401, wrong)
             return
         event = json.loads(body)
-        print(event["type"], event["idempotency_key"])  # put it into a queue, once for each idempotency_key
+        # Put the event into a queue, once for each idempotency_key.
+        print(event["type"], event["idempotency_key"])
         self.answer(204, "")
 
     def answer(self, status, text):
