@@ -40,6 +40,9 @@ type Config struct {
 	// Kinds are what Methods may be of. Nil: kinds.All.
 	Kinds []method.Kind
 
+	// Console says which listener has the console: one of the Console constants. "": ConsolePublic.
+	Console string
+
 	// Partitions is the number of KV partitions over which sessions are spread. Zero: 1. It may grow. It
 	// may shrink once no session of the old count is kept any more.
 	Partitions int
@@ -68,6 +71,13 @@ type Config struct {
 	Lease time.Duration
 }
 
+// Where the console is (contract 43).
+const (
+	ConsolePublic    = "public"    // at BaseURL, where members' passkeys work
+	ConsoleOperators = "operators" // on the operators' listener
+	ConsoleOff       = "off"
+)
+
 // minOutcomeLife is the shortest time for which outcomes are kept.
 const minOutcomeLife = time.Hour
 
@@ -75,6 +85,7 @@ const minOutcomeLife = time.Hour
 func (c Config) withDefaults() Config {
 	setZero(&c.Partitions, 1)
 	setZero(&c.Attempts, 3)
+	setZero(&c.Console, ConsolePublic)
 	setZero(&c.OutcomeLife, 30*24*time.Hour)
 	c.Limits = c.Limits.WithDefaults()
 	setZero(&c.AttemptTime, outbox.AttemptTime)
@@ -115,6 +126,9 @@ func (c Config) Validate() problem.List {
 	}
 	if err := admin.CheckToken(c.OperatorToken); err != nil {
 		wrong.AddError("OperatorToken", err)
+	}
+	if c.Console != ConsolePublic && c.Console != ConsoleOperators && c.Console != ConsoleOff {
+		wrong.Add("Console", "%q is not %s, %s or %s", c.Console, ConsolePublic, ConsoleOperators, ConsoleOff)
 	}
 	if c.Partitions < 1 || c.Partitions > 1<<16-1 {
 		wrong.Add("Partitions", "%d is not from 1 to 65535", c.Partitions)

@@ -20,10 +20,11 @@ func TestZeroConfigIsTheContract(t *testing.T) {
 	c := good().withDefaults()
 	want := good()
 	want.Partitions, want.Attempts, want.OutcomeLife = 1, 3, 30*24*time.Hour
-	want.AttemptTime, want.Lease = 14*time.Second, 29*time.Second
+	want.AttemptTime, want.Lease, want.Console = 14*time.Second, 29*time.Second, ConsolePublic
 	want.Limits = api.Limits{PublicPerIP: ratelimit.PerMinute(60), PublicPerKey: ratelimit.PerMinute(600),
 		SecretPerIP: ratelimit.PerMinute(600), ReconcilePerKey: ratelimit.PerMinute(120),
 		PreflightsPerIP: ratelimit.PerMinute(600), PagesPerIP: ratelimit.PerMinute(600),
+		BoxesPerIP: ratelimit.PerMinute(600), BoxesPerHandle: ratelimit.PerMinute(20),
 		FailedOperatorsPerIP: ratelimit.PerMinute(20)}
 	c.Kinds, want.Kinds = nil, nil // functions cannot be compared
 	if !reflect.DeepEqual(c, want) {

@@ -39,6 +39,10 @@
 //     one that does not is taken, even with "Origin: null", which privacy
 //     settings cause. To post that form, another site has to know the session's
 //     link.
+//   - Whoever knows where an answer is posted: They answer once, if the method
+//     believes the answer. What it does not believe changes nothing. They
+//     complete no session by it: that needs the browser that asks, and, for an
+//     answer from its own device, a code that this browser brings back.
 //   - A public key, which anybody can read: It starts sessions of its one
 //     integration, with a state and a user id of the caller's choice, and does
 //     nothing else. Result tokens of its sessions go to the callback origins
@@ -55,10 +59,12 @@
 //     URL, no state and no user id, and nothing to hold a guess at a webhook
 //     secret against. Whoever has seen one signed event can try secrets until
 //     one fits, so what guessers try first is refused outside dev. They see
-//     publishers, integrations, and session ids with what came of them.
+//     publishers, integrations, and session ids with what came of them. They
+//     see who changed which setting when, and of a webhook that was changed its
+//     host.
 //   - Whoever writes to the store: They make no outcome, key or integration,
-//     and move none to another name. They send no event to another integration
-//     than its own. They can delete, and put back what once was: a used result
+//     and move none to another name. They write nothing into the audit. They
+//     send no event to another integration than its own. They can delete, and put back what once was: a used result
 //     token is good again within its five minutes, a revoked key works again,
 //     an event is lost.
 //   - Whoever holds a ring that was replaced: They make nothing that is dated

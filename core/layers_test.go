@@ -28,11 +28,14 @@ var floors = []string{
 	"core/kv",
 	"core/host",
 	"core/web",
+	"core/cbor",
+	"core/webauthn",
 	"core/web/templrt",
 	"core/language",
 	"core/reply",
 	"core/problem",
 	"core/webhook",
+	"core/webhook/mend",
 	"core/token",
 	"core/method",
 	"core/method/sandbox",
@@ -40,16 +43,22 @@ var floors = []string{
 	"core/method/kinds",
 	"core/internal/testhost",
 	"core/session",
+	"core/audit",
 	"core/integration",
+	"core/member",
 	"core/keyset",
 	"core/ratelimit",
+	"core/usage",
 	"core/outbox",
 	"core/lifecycle",
 	"core/result",
 	"core/hosted/pages",
 	"core/api",
 	"core/hosted",
+	"core/operate",
 	"core/admin",
+	"core/console/pages",
+	"core/console",
 	"core",
 }
 
@@ -63,6 +72,8 @@ var leaves = map[string][]string{
 	"core/kv":          nil,
 	"core/host":        {"core/kv"},
 	"core/web":         nil,
+	"core/cbor":        nil,
+	"core/webauthn":    {"core/cbor", "core/web", "core/weburl"},
 	"core/web/templrt": nil,
 	"core/language":    {"core/web"},
 	"core/problem":     nil,
@@ -74,7 +85,7 @@ var leaves = map[string][]string{
 // aboveLeaves are the packages that one of the edge may import beside the core's leaves.
 var aboveLeaves = map[string][]string{
 	// It reads what core/admin answers.
-	"edge/adminclient": {"core/admin", "core/integration", "core/outbox"},
+	"edge/adminclient": {"core/admin", "core/operate", "core/outbox"},
 	// It applies the core's rules for key rings.
 	"edge/keyring": {"core/keyset", "core/token"},
 	// It runs a core, natively or as a guest.

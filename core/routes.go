@@ -6,9 +6,12 @@ import (
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/console"
 	"github.com/verge-id/verge/core/hosted"
 	"github.com/verge-id/verge/core/hosted/pages"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -16,12 +19,37 @@ import (
 type handler func(s *Service, ctx context.Context, req *web.Request, maxBody int) (
 	*web.Response, api.Lines, error)
 
+// consoleOfOperators has the console's routes, for the listener of operators.
+var consoleOfOperators = consoleRoutes(ConsoleOperators)
+
+// consoleRoutes has the console's routes. Where the console is on another listener, they answer 404.
+func consoleRoutes(on string) web.Table[handler] {
+	var table web.Table[handler]
+	for _, r := range console.Routes {
+		table = append(table, web.Route[handler]{Methods: r.Methods, Pattern: r.Pattern, Label: r.Label,
+			MaxBody: r.MaxBody, Only: r.Only, Handle: onConsole(on, r.Handle)})
+	}
+	return table
+}
+
+// onConsole serves a page of the console within the rate of the visitor's address, or 404 if the console is not
+// on this listener.
+func onConsole(on string, page console.Handler) handler {
+	return func(s *Service, ctx context.Context, req *web.Request, maxBody int) (
+		*web.Response, api.Lines, error) {
+		if s.consoleOn != on {
+			return nil, nil, &reply.Error{Code: reply.NotFound, Message: reply.NoSuchPath}
+		}
+		return s.api.Serve(ctx, req, maxBody, api.Page(func() *web.Response { return page(s.console, ctx, req) }))
+	}
+}
+
 // public has every route of the public side. Package web says how to add one.
 //
 // The handler of a call of the API is made by onAPI, that of a hosted page by
 // onPage. Both run within the rates. Handlers that cost the store nothing need
 // neither. Routes that serve something stand before those that only label.
-var public = web.Table[handler]{
+var public = append(consoleRoutes(ConsolePublic), web.Table[handler]{
 	{Methods: post, Pattern: api.StartPath, Label: "start", Handle: onAPI(api.Start)},
 	{Methods: options, Pattern: api.StartPath, Label: "start", Handle: onAPI(api.Preflight)},
 	{Methods: post, Pattern: api.ValidatePath, Label: "validate", Handle: onAPI(api.Validate)},
@@ -29,9 +57,12 @@ var public = web.Table[handler]{
 
 	{Methods: getAndHead, Pattern: api.HostedPath, Label: "verify", Handle: onPage(show)},
 	{Methods: post, Pattern: api.HostedPath, Label: "verify", Handle: onPage((*hosted.Hosted).Act)},
-	{Methods: post, Pattern: api.FilePath, Label: "file", MaxBody: hosted.MaxFileBody,
+	{Methods: post, Pattern: api.FilePath, Label: "file", MaxBody: hosted.MaxFileBody, Whole: true,
 		Handle: onPage((*hosted.Hosted).ActFile)},
-	{Methods: get, Pattern: api.ReturnPath + "{method}", Label: "return", Handle: onPage(comeBack)},
+	{Methods: get, Pattern: api.ReturnPath + "{method}", Label: "return", Whole: true,
+		Handle: onPage(comeBack)},
+	{Methods: post, Pattern: api.BoxPath + "{}", Label: "box", MaxBody: method.MaxCall, Whole: true,
+		Handle: answer},
 	{Methods: getAndHead, Pattern: pages.AssetsPath + "{}", Label: "verify", Only: isAsset, Handle: asset},
 	{Methods: getAndHead, Pattern: pages.Icon().Path, Label: "other", Handle: asset},
 	{Methods: getAndHead, Pattern: "/", Label: "other", Only: web.AsksForPage, Handle: home},
@@ -45,7 +76,7 @@ var public = web.Table[handler]{
 	{Pattern: api.HostedPath + "/{...}", Label: "verify"},
 	{Pattern: api.DocsPath + "/{...}", Label: "docs"},
 	{Pattern: "{...}", Label: "other"},
-}
+}...)
 
 // Methods of routes, as Allow names them. HEAD is answered as GET, and the engine leaves out the body.
 var (
@@ -59,7 +90,7 @@ var (
 func Routes() web.Listing { return public.Listing() }
 
 // AdminRoutes lists the routes of Service.Admin.
-func AdminRoutes() web.Listing { return admin.Routes() }
+func AdminRoutes() web.Listing { return append(consoleOfOperators.Listing(), admin.Routes()...) }
 
 // route answers a request of the public side.
 func (s *Service) route(ctx context.Context, req *web.Request) (*web.Response, api.Lines, error) {
@@ -90,6 +121,19 @@ func onPage(page func(*hosted.Hosted, context.Context, *web.Request, int) *web.R
 		}))
 	}
 }
+
+// answer serves an answer to a box. It is no browser's, so it has rates of its own.
+func answer(s *Service, ctx context.Context, req *web.Request, maxBody int) (
+	*web.Response, api.Lines, error) {
+	text, same := strings.CutSuffix(strings.TrimPrefix(req.Path, api.BoxPath), method.SameDevice)
+	handle, _ := session.ParseBoxHandle(text)
+	return s.api.Serve(ctx, req, maxBody, api.Box(handle.String(), func() (*web.Response, error) {
+		return s.hosted.Answer(ctx, req, handle, same)
+	}))
+}
+
+// isBox reports whether a path is one to which programs post. They read no pages.
+func isBox(path string) bool { return strings.HasPrefix(path, api.BoxPath) }
 
 func show(h *hosted.Hosted, ctx context.Context, req *web.Request, _ int) *web.Response {
 	return h.Show(ctx, req)

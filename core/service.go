@@ -7,23 +7,29 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/console"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/hosted"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/member"
 	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/webauthn"
 )
 
 // Service is the core. Its methods may be called concurrently.
@@ -40,6 +46,11 @@ type Service struct {
 	api       *api.API
 	hosted    *hosted.Hosted
 	admin     *admin.Admin
+	usage     *usage.Usage
+	people    *member.Registry
+	desk      *operate.Desk
+	console   *console.Console
+	consoleOn string // one of the Console constants
 }
 
 // New returns the service that cfg describes on the host h.
@@ -63,23 +74,46 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		s.partitions = append(s.partitions, session.Partition(n).Name())
 	}
 	s.lifecycle = &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random,
-		Count: h.Count, Wake: h.Wake,
+		Count: h.Count, Tally: h.Tally, Wake: h.Wake,
 		Attempts: cfg.Attempts, OutcomeLife: cfg.OutcomeLife}
 	s.outbox = &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
 		Log: h.Log, Count: h.Count, Wake: h.Wake,
-		Directory: s.directory, Schedule: cfg.Schedule, AttemptTime: cfg.AttemptTime}
+		Partitions: s.partitions, Directory: s.directory, Schedule: cfg.Schedule, AttemptTime: cfg.AttemptTime}
 	results := &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: s.lifecycle}
 	limiter := limiterOf(h)
-	s.api = &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+	s.usage = &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log, Count: h.Count}
+	s.api = &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log, Tally: h.Tally,
 		BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions), Directory: s.directory,
 		Lifecycle: s.lifecycle, Results: results, Limiter: limiter, Limits: cfg.Limits, Methods: methods}
 	s.hosted = &hosted.Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log, Count: h.Count,
 		BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Results: results,
-		Random: h.Random, Dev: cfg.Dev, Methods: methods}
-	s.admin = &admin.Admin{Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
-		Token: cfg.OperatorToken, Limiter: limiter, Failures: cfg.Limits.FailedOperatorsPerIP, Dev: cfg.Dev,
-		Directory: s.directory, Outbox: s.outbox, Partitions: s.partitions}
+		Random: h.Random, Dev: cfg.Dev, Methods: methods, Partitions: cfg.Partitions}
+	s.people = member.New(h, member.Config{OperatorToken: cfg.OperatorToken, Passkeys: passkeysAt(cfg.BaseURL)})
+	s.desk = &operate.Desk{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+		Dev: cfg.Dev, BaseURL: cfg.BaseURL, Catalog: catalog, Partitions: s.partitions,
+		Directory: s.directory, People: s.people, Outbox: s.outbox, Lifecycle: s.lifecycle, Counted: s.usage,
+		StartTest: s.api.StartTrial}
+	s.admin = &admin.Admin{Now: h.Now, Log: h.Log, Desk: s.desk, People: s.people, Limiter: limiter,
+		Failures: cfg.Limits.FailedOperatorsPerIP}
+	s.console = &console.Console{Desk: s.desk, Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev,
+		Door: &console.People{Registry: s.people, Directory: s.directory, Limiter: limiter,
+			Failures: cfg.Limits.FailedOperatorsPerIP, Sealer: h.Sealer, Now: h.Now, Random: h.Random}}
+	s.consoleOn = cfg.Console
 	return s, nil
+}
+
+// passkeysAt returns the site that members' passkeys are for, or nil at an address without a name, where browsers
+// offer none.
+func passkeysAt(baseURL string) *webauthn.RelyingParty {
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return nil
+	}
+	party, err := webauthn.NewRelyingParty(u.Hostname(), "Verge", baseURL)
+	if err != nil {
+		return nil
+	}
+	return &party
 }
 
 // maxCounters is how many rate counters an instance keeps in memory. Each takes about 100 bytes.
@@ -98,6 +132,12 @@ func limiterOf(h host.Host) *ratelimit.Limiter {
 
 // Directory returns the store of publishers, integrations and keys.
 func (s *Service) Directory() *integration.Directory { return s.directory }
+
+// Usage returns what is kept of the service's usage.
+func (s *Service) Usage() *usage.Usage { return s.usage }
+
+// Record writes sums of what the core has noted as usage. It may be given the same ones again.
+func (s *Service) Record(ctx context.Context, t host.Totals) error { return s.usage.Record(ctx, t) }
 
 // Apply checks a site, which is an integration.Site as JSON. It puts the site into the store, unless it was
 // the last one put there.
@@ -123,11 +163,16 @@ func (s *Service) Ready(ctx context.Context) error {
 
 // Handle answers a request to the public API, the hosted pages or the documentation.
 func (s *Service) Handle(ctx context.Context, req *web.Request) *web.Response {
-	return s.answer(ctx, req, s.route, web.AsksForPage(req))
+	return s.answer(ctx, req, s.route, web.AsksForPage(req) && !isBox(req.Path))
 }
 
 // Admin answers a request to the operators' API.
 func (s *Service) Admin(ctx context.Context, req *web.Request) *web.Response {
+	if route, _, _ := consoleOfOperators.Find(req); route != nil && s.consoleOn == ConsoleOperators {
+		return s.answer(ctx, req, func(ctx context.Context, req *web.Request) (*web.Response, api.Lines, error) {
+			return route.Handle(s, ctx, req, route.BodyLimit())
+		}, true)
+	}
 	return s.answer(ctx, req, func(ctx context.Context, req *web.Request) (*web.Response, api.Lines, error) {
 		resp, err := s.admin.Handle(ctx, req)
 		return resp, nil, err

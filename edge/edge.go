@@ -49,6 +49,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/keyring"
@@ -56,6 +57,7 @@ import (
 	"github.com/verge-id/verge/edge/runner"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/edge/storewatch"
+	"github.com/verge-id/verge/edge/tallies"
 )
 
 // Config says what a service is made of. Core.BaseURL, Store.KV and Keyring are needed. Every other zero
@@ -103,6 +105,10 @@ type Config struct {
 
 	// StoreBudget is how long all calls of one request to the store may take together. Zero: 5 s.
 	StoreBudget time.Duration
+
+	// UsageEach is how often the sums of usage are recorded. Zero: every 30 s. Serve and Work do so while they
+	// run, and Close does so a last time. Negative: only Service.RecordUsage does.
+	UsageEach time.Duration
 
 	// Public serves users and publishers. Nil: the service has no network, for a program that only
 	// works jobs, or that calls Service.Engine itself. Admin serves the operators' API, which asks for
@@ -170,6 +176,7 @@ func (c Config) withDefaults() Config {
 		c.Server.Page = hosted.Refusal
 	}
 	c.Server.Routes, c.Server.AdminRoutes = core.Routes(), core.AdminRoutes()
+	c.UsageEach = cmp.Or(c.UsageEach, 30*time.Second)
 	c.StoreBudget = cmp.Or(c.StoreBudget, 5*time.Second) // shorter than a request, to leave time for an answer
 	return c
 }
@@ -181,6 +188,7 @@ type Service struct {
 	ring   *keyring.Live
 	host   host.Host
 	native *core.Service
+	usage  *tallies.Book
 	opened engine.Engine                 // nil if Open failed before it made one
 	engine engine.Engine                 // the same with the limits for requests from the network
 	server *server.Server                // nil: there is no network
@@ -225,10 +233,11 @@ func (s *Service) open(ctx context.Context) error {
 	if err := keepPartitions(ctx, store, c.Random, max(c.Core.Partitions, 1)); err != nil {
 		return err
 	}
+	s.usage = tallies.New(tallies.Config{Now: c.Now, Log: c.Log})
 	s.host = host.Host{
 		KV: store, Sealer: s.ring, Fetch: measured{c.Fetch, c.Server.Metrics.Measure}, Sign: c.Sign,
 		Now: c.Now, Random: c.Random, Log: c.Log, Wake: s.wake,
-		Count: c.Server.Metrics.Count, Measure: c.Server.Metrics.Measure,
+		Count: c.Server.Metrics.Count, Measure: c.Server.Metrics.Measure, Tally: s.usage.Note,
 	}
 	if s.native, err = core.New(c.Core, s.host); err != nil {
 		return err
@@ -300,6 +309,9 @@ func (s *Service) wake(p kv.Partition, due time.Time) {
 // Directory returns the directory of publishers, integrations and keys.
 func (s *Service) Directory() *integration.Directory { return s.native.Directory() }
 
+// Usage returns what is kept of the service's usage, by all instances.
+func (s *Service) Usage() *usage.Usage { return s.native.Usage() }
+
 // Engine returns the engine that answers requests and runs jobs. Its requests have the same budget as
 // those that come over the network.
 func (s *Service) Engine() engine.Engine { return s.engine }
@@ -354,6 +366,7 @@ func (s *Service) Serve(ctx context.Context) error {
 	if !s.config.KeyringByHand {
 		go s.ring.Run(following)
 	}
+	s.recordUsageUntil(following)
 	if s.server == nil {
 		<-ctx.Done()
 		return nil
@@ -371,8 +384,26 @@ func (s *Service) Work(ctx context.Context) error {
 	r := runner.New(s.runnerConfig())
 	s.runner.Store(r)
 	defer s.runner.CompareAndSwap(r, nil)
+	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	s.recordUsageUntil(recording)
 	return r.Run(ctx)
 }
+
+// recordUsageUntil starts to record the sums of usage at intervals, until ctx is done. If it is started twice,
+// each does a part of the work.
+func (s *Service) recordUsageUntil(ctx context.Context) {
+	if s.config.UsageEach > 0 {
+		go s.usage.Run(ctx, s.config.UsageEach, usageTime, s.opened.Record)
+	}
+}
+
+// usageTime bounds one recording of usage, the last one too.
+const usageTime = 5 * time.Second
+
+// RecordUsage records what this instance has counted as usage. What could not be recorded is kept for the next
+// time.
+func (s *Service) RecordUsage(ctx context.Context) error { return s.usage.Record(ctx, s.opened.Record) }
 
 // Close closes everything that Open took over. It is for a service that does not run, or whose Serve and
 // Work have returned. Run calls it itself.
@@ -385,6 +416,13 @@ func (s *Service) letGo() error {
 		}
 	}
 	var errs []error
+	if s.opened != nil && s.config.UsageEach > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), usageTime)
+		if err := s.RecordUsage(ctx); err != nil {
+			s.config.Log.Warn("usage that was counted last is lost", "error", err.Error())
+		}
+		cancel()
+	}
 	if closer, ok := s.opened.(io.Closer); ok {
 		errs = append(errs, closer.Close())
 	}

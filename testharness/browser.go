@@ -54,6 +54,22 @@ func (p *Page) Reload() *Page {
 	return p.Go(p.URL)
 }
 
+// AsAnother sends a request to the service that is not this browser's and has none of its cookies, as a
+// wallet does that the page has asked.
+func (p *Page) AsAnother(method, address string, header http.Header, body []byte) *Response {
+	p.browser.h.t.Helper()
+	return p.browser.h.Do(method, address, header, body)
+}
+
+// LoadAgain does what a page does by itself that waits: it loads its address.
+func (p *Page) LoadAgain() *Page {
+	p.browser.h.t.Helper()
+	if p.Again == "" {
+		p.browser.h.t.Fatalf("testharness: page %q (%d) loads nothing by itself", p.Kind, p.Status)
+	}
+	return p.Go(p.browser.resolve(p.URL, p.Again))
+}
+
 // Follow goes on to where the page sends the browser by itself. Other sites may send it on. The page that is
 // returned is the first that sends it nowhere: one of the service's, or one of another site.
 func (p *Page) Follow() *Page {

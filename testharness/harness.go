@@ -250,6 +250,7 @@ func (h *Harness) open(c edge.Config) {
 	c.KeyringFile = h.keyringFile
 	c.Egress = egress.Config{Dev: true, Timeout: h.opts.WebhookTimeout}
 	c.Sign = h.signer().Sign
+	c.UsageEach = -1
 	c.Now, c.Random = h.Now, h.opts.Random
 	c.Log = slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
@@ -418,6 +419,14 @@ func (h *Harness) Settle() (next time.Time) {
 	next, err := h.Engine.RunDue(context.Background())
 	h.must(err)
 	return next
+}
+
+// RecordUsage has the service write what it has counted as usage, which it otherwise does at intervals.
+func (h *Harness) RecordUsage() error {
+	if h.remote != nil {
+		return h.remote.RecordUsage()
+	}
+	return h.service.RecordUsage(context.Background())
 }
 
 // Advance moves the clock by d. What falls due on the way runs at its instant.

@@ -26,6 +26,14 @@ type Page struct {
 	// site of a method. The harness goes there with Follow alone.
 	Hop string
 
+	// Again is the address of the service that the page loads by itself after a moment, "" if it does not. The
+	// harness goes there with LoadAgain alone.
+	Again string
+
+	// Wallet is the address by which the page opens an app on this device, and Code what it tells another
+	// device.
+	Wallet, Code string
+
 	// Callback is the Hop of a page that sends the browser to the publisher. Nil: the page does not.
 	Callback *Return
 
@@ -113,10 +121,21 @@ func (p *Page) parse() {
 			p.Lang = attr(n, "lang")
 		case "body":
 			p.Kind = attr(n, "data-page")
+		case "meta":
+			if _, to, ok := strings.Cut(attr(n, "content"), ";url="); ok && attr(n, "http-equiv") == "refresh" {
+				p.Again = to
+			}
 		case "a", "link":
 			p.Links = append(p.Links, attr(n, "href"))
 			if has(n, "data-hop") {
 				p.Hop = attr(n, "href")
+			}
+			if has(n, "data-wallet") {
+				p.Wallet = attr(n, "href")
+			}
+		case "code":
+			if has(n, "data-code") && n.FirstChild != nil {
+				p.Code = n.FirstChild.Data
 			}
 		case "form":
 			p.Forms = append(p.Forms, Form{
@@ -134,6 +153,9 @@ func (p *Page) parse() {
 				form.Add(name, attr(n, "value"))
 			}
 		}
+	}
+	if p.Again == p.Hop {
+		p.Again = ""
 	}
 	if p.Hop != "" && p.Kind == completedKind {
 		p.Callback = returnTo(p.Hop)

@@ -26,6 +26,7 @@ type Remote interface {
 
 	SetClock(now time.Time)
 	SetKeyring(ring token.Keyring)
+	RecordUsage() error
 	Logs() string    // one JSON object a line
 	Metrics() string // what the core has counted, as /metrics says it
 }

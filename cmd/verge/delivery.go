@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/edge/adminclient"
 )
@@ -30,7 +30,7 @@ event that was never tried is not in the list.`
 
 // listedDelivery is one line of --json.
 type listedDelivery struct {
-	State  string `json:"state"`            // admin.StateDead or admin.StateWaiting
+	State  string `json:"state"`            // operate.DeliveryDead or operate.DeliveryWaiting
 	Reason string `json:"reason,omitempty"` // of a dead one
 	outbox.Waiting
 	Due *time.Time `json:"due,omitempty"` // of one that waits
@@ -80,12 +80,12 @@ func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
 func allDeliveries(dead []outbox.Dead, waiting []outbox.Waiting) []listedDelivery {
 	all := []listedDelivery{}
 	for _, d := range dead {
-		all = append(all, listedDelivery{State: admin.StateDead, Reason: d.Reason, Waiting: outbox.Waiting{
+		all = append(all, listedDelivery{State: operate.DeliveryDead, Reason: d.Reason, Waiting: outbox.Waiting{
 			Event: d.Event, Type: d.Type, Session: d.Session, Integration: d.Integration,
 			Last: d.Last, Attempts: d.Attempts, At: d.At}})
 	}
 	for _, w := range waiting {
-		all = append(all, listedDelivery{State: admin.StateWaiting, Waiting: w, Due: &w.Due})
+		all = append(all, listedDelivery{State: operate.DeliveryWaiting, Waiting: w, Due: &w.Due})
 	}
 	return all
 }

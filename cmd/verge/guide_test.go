@@ -41,7 +41,7 @@ func TestTheGuideIsRight(t *testing.T) {
 		}
 		p := serveFiles(t, map[string]string{
 			"/etc/verge/bankid-secret": canary, "/etc/verge/webhook-secret": testSecret,
-			"/etc/verge/operator-token": testToken, "/etc/verge/yoti.pem": pemKey(t, newRSAKey(t)),
+			"/etc/verge/operator-token": testToken, "/etc/verge/yoti.pem": pemKey(t, anRSAKey(t)),
 			"/etc/verge/mitid.pem": pemKey(t, newECKey(t)),
 		})
 		if err := p.fs.Rename("/ring.json", "/etc/verge/keyring.json"); err != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/operate"
 )
 
 type integrationListCmd struct {
@@ -22,7 +22,7 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	all, err := client.Integrations(ctx)
+	all, err := client.Integrations(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (c *integrationTestCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	report, err := client.TestIntegration(ctx, c.ID)
+	report, err := client.TestIntegration(ctx, c.ID, false)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (c *integrationTestCmd) Run(ctx context.Context, p *program) error {
 	return nil
 }
 
-func printReport(p *program, report *admin.TestReport) error {
+func printReport(p *program, report *operate.TestReport) error {
 	if len(report.Probes) == 1 { // the receiver was not reached, and the reasons say it all
 		fmt.Fprintf(p.stdout, "NOT_READY:\n  %s\nThe other probes were not sent.\n",
 			strings.Join(report.Reasons, "\n  "))

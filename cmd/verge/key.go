@@ -50,7 +50,7 @@ func (c *keyCreateCmd) Run(ctx context.Context, p *program) error {
 	// The key is alone on stdout, so that a script can take it from there.
 	fmt.Fprintln(p.stdout, created.Key)
 	fmt.Fprintf(p.stderr, "%s, %s. This is the only time that it is shown.\n",
-		created.Info.ID, keyEnd(created.Info, p.now()))
+		created.Info.ID, keyEnd(created.Info.Key, p.now()))
 	return nil
 }
 
@@ -64,7 +64,7 @@ func (c *keyListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	keys, err := client.Keys(ctx)
+	keys, err := client.Keys(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (c *keyListCmd) Run(ctx context.Context, p *program) error {
 			prefix = integration.PublicPrefix
 		}
 		fmt.Fprintf(table, "%s\t%s…%s\t%s\t%s\t%s\t%s\n",
-			k.ID, prefix, k.Last4, k.PublisherID, k.IntegrationID, when(k.Created), keyEnd(k, p.now()))
+			k.ID, prefix, k.Last4, k.PublisherID, k.IntegrationID, when(k.Created), keyEnd(k.Key, p.now()))
 	}
 	return table.Flush()
 }
@@ -111,6 +111,6 @@ func (c *keyRevokeCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "%s (…%s of %s) is %s.\n", k.ID, k.Last4, k.PublisherID, keyEnd(*k, p.now()))
+	fmt.Fprintf(p.stdout, "%s (…%s of %s) is %s.\n", k.ID, k.Last4, k.PublisherID, keyEnd(k.Key, p.now()))
 	return nil
 }

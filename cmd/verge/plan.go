@@ -240,6 +240,8 @@ func (c *config) checkNumbers(pl *plan, ps *problems) {
 		{"limits.reconcile_per_key", c.Limits.ReconcilePerKey, &limits.ReconcilePerKey},
 		{"limits.preflights_per_ip", c.Limits.PreflightsPerIP, &limits.PreflightsPerIP},
 		{"limits.pages_per_ip", c.Limits.PagesPerIP, &limits.PagesPerIP},
+		{"limits.boxes_per_ip", c.Limits.BoxesPerIP, &limits.BoxesPerIP},
+		{"limits.boxes_per_handle", c.Limits.BoxesPerHandle, &limits.BoxesPerHandle},
 		{"limits.failed_operators_per_ip", c.Limits.FailedOperatorsPerIP, &limits.FailedOperatorsPerIP},
 	} {
 		if n := given(ps, l.name, l.written); n > 0 {

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -30,14 +31,17 @@ func newECKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-func newRSAKey(t *testing.T) *rsa.PrivateKey {
+// anRSAKey returns the same key each time: to make one takes long.
+func anRSAKey(t *testing.T) *rsa.PrivateKey {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	key, err := rsaKey()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return key
 }
+
+var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
 // A bank and a camera that are good, as parts that a test can replace.
 const (
@@ -75,7 +79,7 @@ func methodFilesFor(t *testing.T, methods, integration string) *program {
 	p := serveFiles(t, map[string]string{
 		"/verge.toml": head + methods + "\n[[publishers]]" + tail,
 		"/secret":     canary, "/open": canary, "/empty": "\n", "/notes": "no key",
-		"/ec.pem": pemKey(t, newECKey(t)), "/rsa.pem": pemKey(t, newRSAKey(t)),
+		"/ec.pem": pemKey(t, newECKey(t)), "/rsa.pem": pemKey(t, anRSAKey(t)),
 		"/open.pem": pemKey(t, newECKey(t)),
 		"/ca.pem":   pemKey(t, newECKey(t)),
 	})

@@ -151,7 +151,7 @@ func loadKeyring(fsys afero.Fs, dir string, random io.Reader, now time.Time) (to
 // from run to run.
 func (s seeds) plant(ctx context.Context, d *integration.Directory, site integration.Site, now time.Time,
 	log *slog.Logger) error {
-	if err := d.Put(ctx, site, sideBySide); err != nil {
+	if err := d.Seed(ctx, site, sideBySide); err != nil {
 		return err
 	}
 	writes := []func() error{

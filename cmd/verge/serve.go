@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/kvadapters"
 )
@@ -64,7 +65,9 @@ way end in the old one, and none is lost. The server refuses a module that it
 does not trust or that fails its tests. Then nothing changes, the old pins hold
 on, too, and the log and "verge module show" say why. To stop trusting a key that
 has leaked, replace module_key and the module with its signature together, then
-send the signal, or restart. The server reads the key ring again by itself when
+send the signal, or restart. SIGHUP also reads publishers and integrations
+again: it archives those that the file has no more, and changes nothing if
+anything in the file is wrong. The server reads the key ring again by itself when
 it changes. Every other change takes a restart.
 
 Examples:
@@ -126,9 +129,37 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 				at, err := c.engineAgain(p)
 				return at.config(), err
 			})
+			c.applyAgain(ctx, p, pl, in.Directory())
 		}
 	}()
 	return in.Run(ctx)
+}
+
+// applyAgain reads the publishers and integrations of the configuration once more, and puts them into the
+// store. If anything is wrong with the configuration, or an integration names a method that the running server
+// does not have, nothing changes, and the log says why.
+func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, d *integration.Directory) {
+	next, _, err := c.plan(p)
+	if err == nil {
+		methods, _ := running.core.Catalog() // it was checked before it began to run
+		err = next.site.Validate(methods, running.core.Dev)
+	}
+	var changes []integration.Difference
+	if err == nil {
+		changes, err = d.Plan(ctx, next.site)
+	}
+	if err == nil {
+		next.log = running.log
+		err = next.apply(ctx, d)
+	}
+	if err != nil {
+		running.log.Error("SIGHUP: publishers and integrations were not read again", "error", err.Error())
+		return
+	}
+	for _, change := range changes {
+		running.log.Info("the configuration changed", "what", change.Kind, "id", change.ID, "action", change.Action)
+	}
+	running.log.Info("SIGHUP: publishers and integrations were read again", "changes", len(changes))
 }
 
 // engineAgain reads the engine's configuration once more.

@@ -4,11 +4,15 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spf13/afero"
 )
 
 // TestTerminateUnderLoad sends SIGTERM while clients use every endpoint. Half of them keep their
@@ -135,5 +139,47 @@ func TestHangUp(t *testing.T) {
 	}
 	if code := stop(); code != exitOK {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestHangUpReadsTheSite shows that SIGHUP reads publishers and integrations again (contract 46): what the file
+// drops starts no session any more, what it names again does, and a file that is wrong changes nothing.
+func TestHangUpReadsTheSite(t *testing.T) {
+	t.Parallel()
+	site := newSite(t, "memory", newEvents(t).URL, unlimited)
+	whole, err := os.ReadFile(site.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := site.start()
+	read := func(config, says string) {
+		t.Helper()
+		if err := writePrivate(afero.NewOsFs(), site.config, []byte(config)); err != nil {
+			t.Fatal(err)
+		}
+		before := strings.Count(in.logs.String(), says)
+		in.hangUp(t)
+		eventually(t, says, func() bool { return strings.Count(in.logs.String(), says) > before })
+	}
+	starts := func(want bool, when string) {
+		t.Helper()
+		_, _, err := in.publisher.start(testIntegration)
+		if got := err == nil; got != want {
+			t.Errorf("contract 46: %s it starts sessions: %v, %v", when, got, err)
+		}
+	}
+	head, rest, _ := strings.Cut(string(whole), "[[integrations]]")
+	_, limits, _ := strings.Cut(rest, "[limits]")
+	starts(true, "at first")
+	read(head+"\n[limits]\n"+limits, `publishers and integrations were read again","changes":1`)
+	starts(false, "dropped")
+	read("mode = ", "publishers and integrations were not read again")
+	read(strings.Replace(string(whole), `method = "sandbox"`, `method = "palm"`, 1), "were not read again")
+	starts(false, "after a file that is wrong")
+	read(string(whole), `publishers and integrations were read again","changes":1`)
+	starts(true, "named again")
+	read(string(whole), `publishers and integrations were read again","changes":0`)
+	if strings.Contains(in.logs.String(), testSecret) {
+		t.Errorf("contract 13: the log holds a secret: %s", in.logs)
 	}
 }

@@ -121,17 +121,18 @@ func TestSwapUnderLoad(t *testing.T) {
 	some()
 	for n := 1; n <= 4 && !t.Failed(); n++ {
 		next := versions[n%2]
+		digest := digestOf(next)
 		if n%4 < 2 {
 			g.put("used.wasm", next)
 			in.hangUp(t)
-			eventually(t, "the swap", func() bool { return in.modules(t).Active.Digest == digestOf(next) })
+			eventually(t, "the swap", func() bool { return in.modules(t).Active.Digest == digest })
 		} else {
 			code, out := operate(operator(), in.at, "module", "activate", g.path(fmt.Sprint("version", n%2, ".wasm")))
-			if code != exitOK || !strings.Contains(out, digestOf(next)+" is active.") ||
+			if code != exitOK || !strings.Contains(out, digest+" is active.") ||
 				!strings.Contains(out, "After a restart or a SIGHUP the configured module runs") {
 				t.Errorf("swap %d: exit code %d: %s", n, code, out)
 			}
-			if s := in.modules(t); s.Active.Digest != digestOf(next) {
+			if s := in.modules(t); s.Active.Digest != digest {
 				t.Errorf("swap %d: %+v", n, s.Active)
 			}
 		}
@@ -390,7 +391,7 @@ func TestNativeSwapsNothing(t *testing.T) {
 	}
 	in.hangUp(t)
 	eventually(t, "the log", func() bool {
-		return strings.Contains(in.logs.String(), "there is nothing to read again: the engine is native")
+		return strings.Contains(in.logs.String(), "there is no module to read again: the engine is native")
 	})
 	if _, _, err := in.publisher.start(testIntegration); err != nil {
 		t.Error(err)
@@ -429,7 +430,9 @@ func TestHangUpReadsPins(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t)
 	good := kit.Module(t)
-	first, second := g.put("first.wasm", good), g.put("second.wasm", another(good, "two"))
+	two := another(good, "one") // as in TestSwapUnderLoad, so that it is compiled once
+	one, other := digestOf(good), digestOf(two)
+	first, second := g.put("first.wasm", good), g.put("second.wasm", two)
 	g.compile(first)
 	g.compile(second)
 	site := newSite(t, "memory", newEvents(t).URL, unlimited)
@@ -443,8 +446,8 @@ func TestHangUpReadsPins(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pin := func(wasm []byte) string { return "module_sha256 = \"" + digestOf(wasm) + "\"" }
-	configure(g.section(first, pin(good)))
+	pin := func(digest string) string { return "module_sha256 = \"" + digest + "\"" }
+	configure(g.section(first, pin(one)))
 	in := site.start()
 
 	refused := func(what, says string) {
@@ -454,17 +457,17 @@ func TestHangUpReadsPins(t *testing.T) {
 			r := in.modules(t).Rejected
 			return r != nil && strings.Contains(r.Reason, says)
 		})
-		if s := in.modules(t); s.Active.Digest != digestOf(good) {
+		if s := in.modules(t); s.Active.Digest != one {
 			t.Errorf("%s: %+v", what, s.Active)
 		}
 	}
 	code, out := operate(operator(), in.at, "module", "activate", second)
-	if code != exitFailed || !strings.Contains(out, "module_sha256 pins "+digestOf(good)) {
+	if code != exitFailed || !strings.Contains(out, "module_sha256 pins "+one) {
 		t.Errorf("another module than the pinned one: exit code %d: %s", code, out)
 	}
-	configure(g.section(second, pin(good)))
+	configure(g.section(second, pin(one)))
 	refused("a pin that was left behind",
-		"its SHA-256 is "+digestOf(another(good, "two"))+", but module_sha256 pins "+digestOf(good))
+		"its SHA-256 is "+other+", but module_sha256 pins "+one)
 	configure(g.section(g.path("none.wasm"), ""))
 	refused("a module that is not there", "none.wasm: no such file")
 	configure("[engine]\nname = \"wasm")
@@ -474,13 +477,11 @@ func TestHangUpReadsPins(t *testing.T) {
 	configure("")
 	refused("another engine", "the engine is native now: that takes a restart")
 
-	configure(g.section(second, pin(another(good, "two"))))
+	configure(g.section(second, pin(other)))
 	in.hangUp(t)
-	eventually(t, "the swap", func() bool {
-		return in.modules(t).Active.Digest == digestOf(another(good, "two"))
-	})
+	eventually(t, "the swap", func() bool { return in.modules(t).Active.Digest == other })
 	code, out = operate(operator(), in.at, "module", "activate", first)
-	if code != exitFailed || !strings.Contains(out, "module_sha256 pins "+digestOf(another(good, "two"))) {
+	if code != exitFailed || !strings.Contains(out, "module_sha256 pins "+other) {
 		t.Errorf("the module that was pinned before: exit code %d: %s", code, out)
 	}
 	if _, _, err := in.publisher.start(testIntegration); err != nil {

@@ -29,6 +29,7 @@ type API struct {
 	Now    func() time.Time
 	Random io.Reader
 	Log    *slog.Logger
+	Tally  func(t host.Tally) // as in host.Host, and may be nil
 
 	BaseURL    string // scheme and host, no slash at the end
 	Dev        bool   // http callbacks to loopback, no readiness gate
@@ -49,6 +50,7 @@ const (
 	HostedPath   = "/verify"                  // where redirect_url leads
 	FilePath     = HostedPath + "/file"       // where a form with a picture is posted
 	ReturnPath   = HostedPath + "/return/"    // and the name of the method that sent the browser away
+	BoxPath      = HostedPath + "/box/"       // and the handle of a box, where others than the browser answer
 )
 
 // call is one request on its way through a handler. Its header goes on the answer, whatever the answer will
@@ -95,6 +97,21 @@ func Page(serve func() *web.Response) Handler {
 			return nil, err
 		}
 		return serve(), nil
+	}
+}
+
+// Box is an answer to a box within the rates of its address and of the box. handle is "" if the path has
+// none.
+func Box(handle string, serve func() (*web.Response, error)) Handler {
+	return func(c *call) (*web.Response, error) {
+		var ofBox []ratelimit.Rule
+		if handle != "" {
+			ofBox = append(ofBox, ratelimit.Rule{Name: "box", Key: handle, Limit: c.Limits.BoxesPerHandle})
+		}
+		if err := c.take(ratelimit.ClientRule("box-ip", c.req.Client, c.Limits.BoxesPerIP), ofBox...); err != nil {
+			return nil, err
+		}
+		return serve()
 	}
 }
 

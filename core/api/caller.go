@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/reply"
@@ -44,7 +45,7 @@ func (c *call) secretCaller(ofKey func(id string) ratelimit.Rule) (*integration.
 	if err == nil && ofKey != nil {
 		err = c.takeKey(ofKey(key.ID))
 	}
-	return key, err
+	return key, c.used(key, err)
 }
 
 // publicCaller returns the active public key in the body, which may start this request, and the body. The key
@@ -85,7 +86,15 @@ func (c *call) publicCaller() (*integration.Key, *fields, error) {
 	if err := c.allowPublic(key); err != nil {
 		return nil, nil, err
 	}
-	return key, f, c.takeKey(c.publicKeyRule(key.ID))
+	return key, f, c.used(key, c.takeKey(c.publicKeyRule(key.ID)))
+}
+
+// used notes that a key has authenticated a request, unless err says that it has not. It returns err.
+func (c *call) used(key *integration.Key, err error) error {
+	if err == nil && c.Tally != nil {
+		c.Tally(host.Tally{Key: key.ID})
+	}
+	return err
 }
 
 // bearer returns the credential of the Authorization header.
@@ -126,7 +135,7 @@ func (c *call) seemsPublic(presented integration.Presented) bool {
 		return true
 	}
 	i := c.Directory.SeenIntegration(seen.IntegrationID)
-	return seen.Active(c.now) && (i == nil || c.publicRefusal(i) == nil)
+	return seen.Active(c.now) && (i == nil || i.Archived == nil && c.publicRefusal(i) == nil)
 }
 
 // secretKey returns the key that the Authorization header holds, if it is an active secret key sent by a
@@ -150,18 +159,28 @@ func (c *call) secretKey(text string, presented integration.Presented) (*integra
 	return key, nil
 }
 
-// activeKey returns a known key that is neither expired nor revoked.
+// activeKey returns a known key that is neither expired nor revoked, of a publisher that is not archived.
 func (c *call) activeKey(presented integration.Presented) (*integration.Key, error) {
 	key, err := c.Directory.KeyOf(c.ctx, presented)
 	if errors.Is(err, integration.ErrNotFound) || err == nil && !key.Active(c.now) {
 		return nil, errUnauthorized
 	}
-	return key, err
+	if err != nil {
+		return nil, err
+	}
+	archived, err := c.Directory.PublisherArchived(c.ctx, key.PublisherID)
+	if err != nil {
+		return nil, err
+	}
+	if archived {
+		return nil, errUnauthorized
+	}
+	return key, nil
 }
 
 // allowPublic refuses what a public key may not start (contract 8).
 func (c *call) allowPublic(key *integration.Key) error {
-	i, err := c.ownIntegration(key, key.IntegrationID)
+	i, err := c.startable(key, key.IntegrationID)
 	if err != nil {
 		return err
 	}
@@ -185,4 +204,13 @@ func (c *call) ownIntegration(key *integration.Key, id string) (*integration.Int
 		return nil, nil
 	}
 	return i, err
+}
+
+// startable is ownIntegration without those that are archived: to start, they do not exist (contract 46).
+func (c *call) startable(key *integration.Key, id string) (*integration.Integration, error) {
+	i, err := c.ownIntegration(key, id)
+	if err != nil || i == nil || i.Archived != nil {
+		return nil, err
+	}
+	return i, nil
 }

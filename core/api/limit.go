@@ -15,6 +15,8 @@ type Limits struct {
 
 	PreflightsPerIP      ratelimit.Limit
 	PagesPerIP           ratelimit.Limit // of hosted pages, shown and posted
+	BoxesPerIP           ratelimit.Limit // of answers that come from others than browsers
+	BoxesPerHandle       ratelimit.Limit // of those to one box
 	FailedOperatorsPerIP ratelimit.Limit // of operators' tokens that are wrong
 }
 
@@ -25,7 +27,8 @@ func (l Limits) WithDefaults() Limits {
 		count int
 	}{
 		{&l.PublicPerIP, 60}, {&l.PublicPerKey, 600}, {&l.SecretPerIP, 600}, {&l.ReconcilePerKey, 120},
-		{&l.PreflightsPerIP, 600}, {&l.PagesPerIP, 600}, {&l.FailedOperatorsPerIP, 20},
+		{&l.PreflightsPerIP, 600}, {&l.PagesPerIP, 600}, {&l.BoxesPerIP, 600}, {&l.BoxesPerHandle, 20},
+		{&l.FailedOperatorsPerIP, 20},
 	} {
 		if *d.limit == (ratelimit.Limit{}) {
 			*d.limit = ratelimit.PerMinute(d.count)
@@ -44,6 +47,7 @@ func (l Limits) Validate() problem.List {
 		{"PublicPerIP", l.PublicPerIP}, {"PublicPerKey", l.PublicPerKey},
 		{"SecretPerIP", l.SecretPerIP}, {"ReconcilePerKey", l.ReconcilePerKey},
 		{"PreflightsPerIP", l.PreflightsPerIP}, {"PagesPerIP", l.PagesPerIP},
+		{"BoxesPerIP", l.BoxesPerIP}, {"BoxesPerHandle", l.BoxesPerHandle},
 		{"FailedOperatorsPerIP", l.FailedOperatorsPerIP},
 	} {
 		wrong.AddError(m.member, m.limit.Validate())

@@ -99,7 +99,7 @@ func (c *call) startCaller() (*integration.Key, *fields, error) {
 	return key, f, err
 }
 
-// startFields checks the whole body. owned is nil if the integration does not exist or is another
+// startFields checks the whole body. owned is nil if the integration does not exist, is archived or is another
 // publisher's. It is also nil without a key, since there is then no publisher to look it up for.
 func (c *call) startFields(f *fields, key *integration.Key) (
 	req startRequest, owned *integration.Integration, err error) {
@@ -110,7 +110,7 @@ func (c *call) startFields(f *fields, key *integration.Key) (
 		} else {
 			req.integrationID = strings.ToLower(*id)
 			if key != nil {
-				if owned, err = c.ownIntegration(key, req.integrationID); err != nil {
+				if owned, err = c.startable(key, req.integrationID); err != nil {
 					return req, nil, err
 				}
 			}

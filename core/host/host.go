@@ -40,6 +40,9 @@ type Host struct {
 	// Measure gets events of verification methods that are worth a metric. Nil discards them.
 	Measure func(m Measurement)
 
+	// Tally gets what counts as usage. The host adds it up and has the core record the sums. Nil discards it.
+	Tally func(t Tally)
+
 	// Wake hints that a task of p falls due at due, so that a sleeping runner can look again. If a hint
 	// is lost, the task only runs later. Nil: the runner polls.
 	Wake func(p kv.Partition, due time.Time)

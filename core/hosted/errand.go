@@ -42,8 +42,11 @@ func (h *Hosted) cookiePrefix() string {
 	return "verge-"
 }
 
-// errandsOf returns the values of the errand cookies of a request, by handle.
-func (h *Hosted) errandsOf(req *web.Request) map[string]string {
+// leftMark is behind the handle in the name of a cookie which says that the browser has left on that errand.
+const leftMark = ".left"
+
+// cookiesOf returns our cookies of a request, by what their names have behind the prefix.
+func (h *Hosted) cookiesOf(req *web.Request) map[string]string {
 	parts := map[string]string{}
 	for _, line := range req.Header["Cookie"] {
 		for pair := range strings.SplitSeq(line, ";") {
@@ -53,6 +56,12 @@ func (h *Hosted) errandsOf(req *web.Request) map[string]string {
 			}
 		}
 	}
+	return parts
+}
+
+// errandsOf returns the values of the errand cookies of a request, by handle.
+func (h *Hosted) errandsOf(req *web.Request) map[string]string {
+	parts := h.cookiesOf(req)
 	values := map[string]string{}
 	for name, value := range parts {
 		if len(name) != handleLength {
@@ -82,7 +91,7 @@ func (h *Hosted) errandIn(req *web.Request, handle string) (s token.ProviderClai
 	if errors.Is(err, host.ErrKeyAwaited) {
 		return s, flow, err
 	}
-	if err != nil || s.Handle != handle || s.Leave == "" {
+	if err != nil || s.Handle != handle || s.Leave == "" && s.Box == "" {
 		return s, "", errNoErrand
 	}
 	return s, flow, nil
@@ -93,12 +102,17 @@ func (v *visit) openErrand(handle string) (token.ProviderClaims, string, error) 
 	return v.errandIn(v.req, handle)
 }
 
-// leave gives the browser the cookie of its errand and sends it to the hop page (leaving).
+// leave sends the browser to another site, by the hop page.
 func (v *visit) leave(s token.ProviderClaims, to method.Leave) *web.Response {
 	if len(to.Handle) != handleLength || !weburl.IsLeave(to.URL, v.Dev) {
 		return v.unavailable(errors.New("hosted: " + s.Method + " sends the browser to a bad address"))
 	}
 	s.Handle, s.Leave = to.Handle, to.URL
+	return v.sendErrand(s)
+}
+
+// sendErrand gives the browser the cookie of an errand, and sends it to the errand's page (leaving).
+func (v *visit) sendErrand(s token.ProviderClaims) *web.Response {
 	text, err := v.sealStep(s)
 	if err != nil {
 		return v.unavailable(err)
@@ -107,20 +121,23 @@ func (v *visit) leave(s token.ProviderClaims, to method.Leave) *web.Response {
 	if len(value) > maxErrandBytes {
 		return v.unavailable(errors.New("hosted: the errand of " + s.Method + " is too long for cookies"))
 	}
-	resp := v.seeOther(v.url(errandParam, to.Handle))
+	resp := v.seeOther(v.url(errandParam, s.Handle))
 	cookies := v.oldErrands(maxErrandBytes - len(value))
 	for n := 0; value != ""; n++ {
-		name := to.Handle
+		name := s.Handle
 		if n > 0 {
 			name += "." + strconv.Itoa(n)
 		}
 		part := value[:min(len(value), maxCookie)]
 		value = value[len(part):]
-		cookies = append(cookies, v.cookie(name, part, int(v.session.ID.Expires().Sub(v.now).Seconds())))
+		cookies = append(cookies, v.cookie(name, part, v.secondsLeft()))
 	}
 	resp.Header["Set-Cookie"] = cookies
 	return resp
 }
+
+// secondsLeft is how long the session still lives.
+func (v *visit) secondsLeft() int { return int(v.session.ID.Expires().Sub(v.now).Seconds()) }
 
 // cookie returns a Set-Cookie line that lives for seconds; 0 deletes the cookie.
 func (v *visit) cookie(name, value string, seconds int) string {
@@ -158,11 +175,22 @@ func (v *visit) oldErrands(room int) (lines []string) {
 			}
 			lines = append(lines, v.cookie(name, "", 0))
 		}
+		if v.hasLeft(handle) {
+			lines = append(lines, v.cookie(handle+leftMark, "", 0))
+		}
 	}
 	return lines
 }
 
-// leaving returns the page by which the browser leaves for a method's site.
+// hasLeft reports whether the browser has left on that errand before.
+func (v *visit) hasLeft(handle string) bool { return v.cookiesOf(v.req)[handle+leftMark] != "" }
+
+// leaving returns the page of an errand: the one by which the browser leaves for a method's site, or the one
+// on which it waits for the answer to a box.
+//
+// The page that leaves is shown once. A user who comes back to it with the Back button, or loads it again, gets
+// the method's page, whose button begins anew. Otherwise the page would send them away again at once, and to an
+// address that may be good for one use, as that of a pushed request is (RFC 9126, 2.2).
 func (v *visit) leaving(r session.Record, handle string) *web.Response {
 	s, _, err := v.openErrand(handle)
 	switch {
@@ -177,5 +205,13 @@ func (v *visit) leaving(r session.Record, handle string) *web.Response {
 	if !ok {
 		return v.seeOther(v.url())
 	}
-	return v.hop(pages.View{Kind: pages.Leaving, Words: m.Kind, Title: m.Title, RetryURL: v.url()}, s.Leave)
+	if s.Box != "" {
+		return v.waiting(m, s, r)
+	}
+	if v.hasLeft(handle) {
+		return v.seeOther(v.methodURL(m))
+	}
+	page := v.hop(pages.View{Kind: pages.Leaving, Words: m.Kind, Title: m.Title, RetryURL: v.url()}, s.Leave)
+	page.Header["Set-Cookie"] = []string{v.cookie(handle+leftMark, "1", v.secondsLeft())}
+	return page
 }

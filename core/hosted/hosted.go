@@ -14,9 +14,11 @@
 //
 //	hosted.go   what GET shows and what POST does
 //	choose.go   which method the user takes
+//	ask.go      how an attempt sends once what must be sent once
 //	step.go     what a form carries for a method
 //	errand.go   the cookie of a browser that is at another site
 //	return.go   how that browser comes back
+//	box.go      where somebody else than the browser answers, such as a wallet
 //	file.go     forms with a picture
 //	page.go     how pages are sent
 //	refusal.go  pages instead of errors in JSON
@@ -61,6 +63,8 @@ type Hosted struct {
 	Random    io.Reader
 	Dev       bool                     // a method may leave for http on a loopback host
 	Methods   map[string]method.Opened // by name
+
+	Partitions int // over how many partitions sessions are spread, at least 1
 }
 
 // Parameters of the address and of forms. In the address they choose words and pages and nothing else, so a
@@ -79,6 +83,7 @@ const (
 	shownCancelled   = "cancelled"
 	shownTrouble     = "trouble"     // the other side failed, and no attempt was counted
 	shownUnavailable = "unavailable" // the method named beside it cannot begin
+	shownAsked       = "asked"       // the other side is being asked, for a request of this browser
 )
 
 // visit is one request of a user whose flow token is authentic.
@@ -93,6 +98,8 @@ type visit struct {
 	offers  []method.Opened // the integration's methods, at least one
 	lang    string
 	version string // of the record that was read last
+	box     string // the address of the box whose page this is (box.go); "": of none
+	claim   string // of the attempt, for what is sent once (ask.go); "": this visit has none
 }
 
 // Show answers GET on the hosted path.
@@ -124,7 +131,10 @@ func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
 			return v.unavailable(err)
 		}
 		if err == nil && s.Attempt == r.Attempts {
-			return v.addressed(r, s, text)
+			if m, ok := v.offered(s.Method); ok && query.Get(shownParam) == shownAsked && r.IsAsked(v.now) {
+				return v.wait(m, v.waitURL(m, text))
+			}
+			return v.addressed(r, s, text, pages.Notice{Trouble: query.Get(shownParam) == shownAsked})
 		}
 	}
 	return v.methodPage(r, query)
@@ -203,8 +213,13 @@ func (v *visit) act(r session.Record, form url.Values, file []byte) *web.Respons
 	if file != nil && !m.Show(v.told(m, r), s.State).Camera {
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
-	d, err := m.Act(v.ctx, v.told(m, r), method.Step{Form: form, File: file, State: s.State})
+	defer v.giveBack()
+	d, err := v.ask(m, r, method.Step{Form: form, File: file, State: s.State})
 	switch {
+	case errors.Is(err, lifecycle.ErrAsked):
+		return v.seeOther(v.waitURL(m, form.Get(stepParam)))
+	case errors.Is(err, lifecycle.ErrMovedOn):
+		return v.seeOther(v.url(stepParam, form.Get(stepParam)))
 	case errors.Is(err, method.ErrFile):
 		page := v.stepPage(r, s, form.Get(stepParam), pages.Notice{BadFile: true})
 		page.Status = 400
@@ -241,11 +256,15 @@ func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string,
 	trigger, ends := triggers[d.Verdict]
 	if !ends { // Pending: nothing has happened yet
 		s.State, s.Issued = d.State, token.At(v.now)
-		if d.Leave != nil {
+		s.Leave, s.Box = "", "" // after a return the browser is back
+		switch {
+		case d.Leave != nil:
 			s.Method = m.Name // a step of the sandbox does not name it
 			return v.leave(s, *d.Leave)
+		case d.Box:
+			s.Method = m.Name
+			return v.openBox(m, s)
 		}
-		s.Leave = "" // after a return the browser is back
 		return v.goOn(s)
 	}
 	step := lifecycle.Step{Trigger: trigger, Attempt: s.Attempt}
@@ -255,6 +274,9 @@ func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string,
 	r, err := v.Lifecycle.Fire(v.ctx, v.session, step)
 	if err != nil {
 		return v.unavailable(err)
+	}
+	if r.AskedUntil.IsZero() {
+		v.claim = ""
 	}
 	switch {
 	case r.Terminal():
@@ -383,7 +405,9 @@ func attemptOf(form url.Values) (attempt int, ok bool) {
 
 // told is what the visit's session tells a method.
 func (v *visit) told(m method.Opened, r session.Record) method.Session {
-	return v.session.ForMethod(m.Name, v.lang, r.Attempts, v.BaseURL+api.ReturnPath+m.Name)
+	s := v.session.ForMethod(m.Name, v.lang, r.Attempts, v.BaseURL+api.ReturnPath+m.Name)
+	s.Box = v.box
+	return s
 }
 
 // url is the address of this flow, with further parameters: name, value, name, value.

@@ -87,15 +87,20 @@ func bankWorld(t testing.TB, offers ...string) (*world, *bank, *bank) {
 type browser struct {
 	*world
 	t       testing.TB
-	cookies map[string]string
+	cookies map[string]string // of errands
+	left    map[string]string // those that say that the browser has left on one
 }
 
-func (w *world) browser(t testing.TB) *browser { return &browser{w, t, map[string]string{}} }
+func (w *world) browser(t testing.TB) *browser {
+	return &browser{w, t, map[string]string{}, map[string]string{}}
+}
 
 func (b *browser) header() web.Header {
 	var pairs []string
-	for name, value := range b.cookies {
-		pairs = append(pairs, name+"="+value)
+	for _, jar := range []map[string]string{b.cookies, b.left} {
+		for name, value := range jar {
+			pairs = append(pairs, name+"="+value)
+		}
 	}
 	return web.Header{"Cookie": {strings.Join(pairs, "; ")}}
 }
@@ -111,11 +116,15 @@ func (b *browser) keep(resp *web.Response) *web.Response {
 			!strings.Contains(attributes, "; HttpOnly; SameSite=Lax; Secure") {
 			b.t.Errorf("contract 34: the cookie %.80s... with %s", pair, attributes)
 		}
+		jar := b.cookies
+		if strings.HasSuffix(name, leftMark) {
+			jar = b.left
+		}
 		if strings.Contains(attributes, "Max-Age=0") {
-			delete(b.cookies, name)
+			delete(jar, name)
 			continue
 		}
-		b.cookies[name] = value
+		jar[name] = value
 	}
 	return resp
 }
@@ -708,5 +717,36 @@ func TestAStepWhoseOtherSideFails(t *testing.T) {
 	w.provider.err, w.provider.decision.Verdict = nil, method.Approved
 	if again := b.submit(flow, resp, "outcome", "approve"); again.Status != 303 {
 		t.Errorf("the same form again: %d", again.Status)
+	}
+}
+
+// Whoever comes back to the page that has left gets the method's page (contract 34).
+func TestAPageThatLeavesIsShownOnce(t *testing.T) {
+	w, bank, _ := bankWorld(t, "bank")
+	b := w.browser(t)
+	_, flow := w.flow(t, nil)
+	b.leaves(flow)
+	at := "/verify?" + here(flow) + "&errand=" + handleOf("1")
+	resp := b.open(at)
+	if resp.Status != 303 || strings.Contains(resp.Header.Get("Location"), "errand") {
+		t.Fatalf("shown again: %d to %s", resp.Status, resp.Header.Get("Location"))
+	}
+	if page := b.open(resp.Header.Get("Location")); kind(page) != "method" {
+		t.Errorf("it leads to a %s page", kind(page))
+	}
+	clear(b.left)
+	if page := b.open(at); kind(page) != "leaving" {
+		t.Errorf("a browser that has not left gets a %s page (%d)", kind(page), page.Status)
+	}
+	for _, tab := range []string{"2", "3", "4"} { // only the three newest errands are kept
+		w.Clock.Advance(time.Second)
+		b.leaves(flow, "tab", tab)
+	}
+	if len(b.left) != 3 || b.left["__Host-verge-"+handleOf("1")+leftMark] != "" {
+		t.Errorf("the browser keeps the marks %v", slices.Sorted(maps.Keys(b.left)))
+	}
+	bank.back.Verdict = method.Approved
+	if resp := b.open(returnURL("4")); resp.Status != 303 || bank.returned != 1 {
+		t.Errorf("the return: %d", resp.Status)
 	}
 }

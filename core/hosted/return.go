@@ -8,6 +8,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/hosted/pages"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
@@ -21,6 +22,9 @@ import (
 // now.
 func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web.Response {
 	query, err := url.ParseQuery(req.Query)
+	if err == nil && query.Has(codeParam) && !hasTwice(query) {
+		return h.returnWithCode(ctx, req, name, query)
+	}
 	if err != nil || hasTwice(query) || len(query.Get("state")) != handleLength {
 		return h.plain(400, pages.Damaged, req)
 	}
@@ -28,7 +32,7 @@ func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web
 	if errors.Is(err, host.ErrKeyAwaited) {
 		return h.awaited(req, flow)
 	}
-	if err != nil || s.Method != name {
+	if err != nil || s.Method != name || s.Leave == "" {
 		return h.plain(403, pages.Elsewhere, req)
 	}
 	v, refused := h.open(ctx, req, flow)
@@ -50,26 +54,32 @@ func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web
 	if r.Terminal() || s.Attempt != r.Attempts || !ok {
 		return v.seeOther(v.url())
 	}
-	return v.returned(m, s, r, query)
+	return v.returned(m, s, r, method.Step{Form: query, Back: true, State: s.State}, hereWith(req, query))
 }
 
-// returned asks the method what the return means.
-func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Record,
-	query url.Values) *web.Response {
-	d, err := m.Act(v.ctx, v.told(m, r), method.Step{Form: query, Back: true, State: s.State})
+// hereWith is the address of a return, written anew.
+func hereWith(req *web.Request, query url.Values) string { return req.Path + "?" + query.Encode() }
+
+// returned asks the method what it means that a browser has come back, or comes for an answer. If another
+// request asks just now, the browser waits and then loads the address again.
+func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Record, step method.Step,
+	address string) *web.Response {
+	defer v.giveBack()
+	d, err := v.ask(m, r, step)
 	switch {
+	case errors.Is(err, lifecycle.ErrAsked): // by another load of this address, or by another tab
+		return v.wait(m, address)
+	case errors.Is(err, lifecycle.ErrMovedOn):
+		return v.seeOther(v.url())
 	case err == nil:
 		return v.decided(m, s, "", d)
 	case kv.Failed(err):
 		return v.unavailable(err)
 	case errors.Is(err, method.ErrStep): // it is the return of no errand of this method
+		v.logFailed(m, err)
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
 	v.logFailed(m, err)
-	// A return that is loaded twice at once fails the second time, when the first has decided.
-	if now, err := v.record(); err == nil && (now.Terminal() || now.Attempts != r.Attempts) {
-		return v.seeOther(v.url())
-	}
 	params := []string{shownParam, shownTrouble}
 	if len(v.offers) > 1 {
 		params = append(params, methodParam, m.Name)

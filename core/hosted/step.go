@@ -23,6 +23,12 @@ func isBound(m method.Opened) bool { return !m.Of.Sandbox }
 // step, stepPage seals one.
 func (v *visit) stepPage(r session.Record, s token.ProviderClaims, text string,
 	n pages.Notice) *web.Response {
+	return v.stepView(r, s, text, n, func(*pages.View, method.View) {})
+}
+
+// stepView is stepPage with something more on the page.
+func (v *visit) stepView(r session.Record, s token.ProviderClaims, text string, n pages.Notice,
+	more func(*pages.View, method.View)) *web.Response {
 	m, ok := v.offered(s.Method)
 	if !ok {
 		return v.page(200, pages.View{Kind: pages.Choose, Methods: v.options("", "")})
@@ -52,17 +58,19 @@ func (v *visit) stepPage(r session.Record, s token.ProviderClaims, text string,
 	if len(v.offers) > 1 && !shows.Waiting {
 		view.AnotherURL = v.url()
 	}
+	more(&view, shows)
 	return v.page(200, view)
 }
 
 // addressed shows the page of a step that the address has. Whoever has made the address knows the step, too,
 // and may have sent it to somebody else. So the form of a real method gets a handle of its own here, and what
 // is proven by it belongs to this page's browser (contract 34). A step without a handle is the sandbox's.
-func (v *visit) addressed(r session.Record, s token.ProviderClaims, text string) *web.Response {
+func (v *visit) addressed(r session.Record, s token.ProviderClaims, text string,
+	n pages.Notice) *web.Response {
 	if s.Handle != "" {
 		text = ""
 	}
-	return v.stepPage(r, s, text, pages.Notice{})
+	return v.stepPage(r, s, text, n)
 }
 
 // newHandle returns the handle of a new step, which is "" where nothing real is proven.
@@ -95,7 +103,7 @@ func (v *visit) openStep(text string) (token.ProviderClaims, error) {
 func (v *visit) stepOf(form url.Values, attempt int) (token.ProviderClaims, error) {
 	if text := form.Get(stepParam); text != "" {
 		s, err := v.openStep(text)
-		if err == nil && s.Leave != "" { // it belongs in a cookie, and only the return may use it
+		if err == nil && (s.Leave != "" || s.Box != "") { // it belongs in a cookie, where only its errand uses it
 			err = host.ErrNotAuthentic
 		}
 		return s, err

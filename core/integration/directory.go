@@ -23,6 +23,14 @@ const Partition kv.Partition = "c"
 // (contract 12).
 const cacheLife = 5 * time.Second
 
+// Prefixes of the directory's items.
+const (
+	publisherItems   = "c/pub/"
+	integrationItems = "c/int/"
+	keyItems         = "c/key/"
+	readinessItems   = "c/ready/"
+)
+
 // ErrNotFound: there is no such publisher, integration or key.
 var ErrNotFound = errors.New("integration: not found")
 
@@ -87,7 +95,7 @@ func lookup[T any](ctx context.Context, d *Directory, name string) (*T, error) {
 // read bypasses the cache. It returns the item's version besides the value. The error is
 // token.ErrRecord if no instance of this service wrote the item.
 func read[T any](ctx context.Context, d *Directory, name string) (*T, string, error) {
-	item, err := d.kv.Get(ctx, kv.Key{Partition: Partition, Name: name})
+	item, err := d.kv.Get(ctx, itemKey(name))
 	if errors.Is(err, kv.ErrNotFound) {
 		return nil, "", ErrNotFound
 	}
@@ -143,75 +151,116 @@ func kindOf[T any]() string {
 // The clocks' margin is added. Reseal needs seconds.
 const unsignedLife = 10 * time.Minute
 
+// record is a value to be kept under a name.
+type record struct {
+	name  string
+	value any
+}
+
 // write puts one JSON item. If version is given, it replaces only that version; "" means a new item.
-func (d *Directory) write(ctx context.Context, name string, v any, version *string) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("integration: %w", err)
-	}
-	if b, err = token.SignRecord(d.sealer, kv.Key{Partition: Partition, Name: name}.String(), b); err != nil {
-		return err
-	}
+func (d *Directory) write(ctx context.Context, name string, v any, version *string, along ...kv.Put) error {
+	_, err := d.commit(ctx, version, along, record{name, v})
+	return err
+}
+
+// commit writes records and what goes along with them, all or nothing. If version is given, the first
+// record replaces only that version; "" means a new item. The new version is returned.
+func (d *Directory) commit(ctx context.Context, version *string, along []kv.Put, records ...record) (
+	string, error) {
 	id, err := kv.NewTxID(d.random)
 	if err != nil {
-		return err
+		return "", err
 	}
-	tx := kv.Tx{ID: id, Partition: Partition, Puts: []kv.Put{{Name: name, Value: b}}}
+	tx := kv.Tx{ID: id, Partition: Partition}
+	for _, r := range records {
+		put, err := d.signed(r)
+		if err != nil {
+			return "", err
+		}
+		tx.Puts = append(tx.Puts, put)
+	}
+	tx.Puts = append(tx.Puts, along...)
 	if version != nil {
-		tx.Checks = []kv.Check{{Name: name, Tx: *version}}
+		tx.Checks = []kv.Check{{Name: records[0].name, Tx: *version}}
 	}
 	defer func() {
-		d.cache.Remove(name)
+		for _, r := range records {
+			d.cache.Remove(r.name)
+		}
 		d.cache.Remove(allOrigins)
 	}()
-	return kv.CommitSurely(ctx, d.kv, tx)
+	return id, kv.CommitSurely(ctx, d.kv, tx)
 }
+
+func (d *Directory) signed(r record) (kv.Put, error) {
+	b, err := json.Marshal(r.value)
+	if err != nil {
+		return kv.Put{}, fmt.Errorf("integration: %w", err)
+	}
+	b, err = token.SignRecord(d.sealer, itemKey(r.name).String(), b)
+	return kv.Put{Name: r.name, Value: b}, err
+}
+
+func itemKey(name string) kv.Key { return kv.Key{Partition: Partition, Name: name} }
 
 // listPage is how many items one request asks for.
 const listPage = 200
 
-func list[T any](ctx context.Context, d *Directory, prefix string) ([]T, error) {
-	var out []T
+// each calls do for every item whose name begins with the prefix.
+func (d *Directory) each(ctx context.Context, prefix string, do func(kv.Item) error) error {
 	for after := ""; ; {
-		items, err := d.kv.List(ctx, kv.Key{Partition: Partition, Name: prefix}, after, listPage)
+		items, err := d.kv.List(ctx, itemKey(prefix), after, listPage)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, it := range items {
 			after = it.Key.Name
-			v, err := decode[T](d, it)
-			if errors.Is(err, token.ErrRecord) {
-				continue // this service did not write it
+			if err := do(it); err != nil {
+				return err
 			}
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, *v)
 		}
 		if len(items) < listPage {
-			return out, nil
+			return nil
 		}
 	}
 }
 
+func listAll[T any](ctx context.Context, d *Directory, prefix string) ([]T, error) {
+	var out []T
+	err := d.each(ctx, prefix, func(it kv.Item) error {
+		v, err := decode[T](d, it)
+		if errors.Is(err, token.ErrRecord) {
+			return nil // this service did not write it
+		}
+		if err == nil {
+			out = append(out, *v)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // Publisher returns a publisher.
 func (d *Directory) Publisher(ctx context.Context, id string) (*Publisher, error) {
-	return lookup[Publisher](ctx, d, "c/pub/"+id)
+	return lookup[Publisher](ctx, d, publisherItems+id)
 }
 
 // PutPublisher adds or replaces a publisher.
 func (d *Directory) PutPublisher(ctx context.Context, p Publisher) error {
-	return d.write(ctx, "c/pub/"+p.ID, p, nil)
+	return d.write(ctx, publisherItems+p.ID, p, nil)
 }
 
 // Integration returns an integration, at most 5 seconds old. The caller must not change it.
 func (d *Directory) Integration(ctx context.Context, id string) (*Integration, error) {
-	return lookup[Integration](ctx, d, "c/int/"+id)
+	return lookup[Integration](ctx, d, integrationItems+id)
 }
 
 // Integrations returns all integrations.
 func (d *Directory) Integrations(ctx context.Context) ([]Integration, error) {
-	return list[Integration](ctx, d, "c/int/")
+	return listAll[Integration](ctx, d, integrationItems)
 }
 
 // BrowserOrigin reports whether any integration allows pages of that origin to use its public key.
@@ -225,6 +274,9 @@ func (d *Directory) BrowserOrigin(ctx context.Context, origin string) (bool, err
 		}
 		origins := make(map[string]bool)
 		for _, i := range all {
+			if i.Archived != nil {
+				continue
+			}
 			for _, o := range i.BrowserOrigins {
 				origins[o] = true
 			}
@@ -235,20 +287,17 @@ func (d *Directory) BrowserOrigin(ctx context.Context, origin string) (bool, err
 	return c.value.(map[string]bool)[origin], nil
 }
 
-// PutIntegration adds or replaces an integration. A secret that is not empty is sealed and replaces the
-// stored one. If it is empty, the stored one stays and is sealed again with the ring's first key.
+// PutIntegration adds or replaces an integration, whatever is there. A secret that is not empty is sealed
+// and replaces the stored one; a staged change is then dropped. If the secret is empty, the stored one stays
+// and is sealed again with the ring's first key, and so does the secret of a staged change.
 func (d *Directory) PutIntegration(ctx context.Context, i Integration, secret string) error {
 	if secret != "" {
-		return d.putIntegration(ctx, i, secret, nil)
+		i.Staged = nil
+		return d.putIntegration(ctx, i, nil, Secrets{Set: &secret}, nil)
 	}
 	for range maxRaces {
-		old, version, err := read[Integration](ctx, d, "c/int/"+i.ID)
-		kept := ""
-		if err == nil && old.Webhook.Sealed != "" {
-			if kept, err = d.WebhookSecret(old); err != nil {
-				return err
-			}
-		} else if errors.Is(err, token.ErrRecord) && i.Webhook.Sends() {
+		old, version, err := read[Integration](ctx, d, integrationItems+i.ID)
+		if errors.Is(err, token.ErrRecord) && i.Webhook.Sends() {
 			return fmt.Errorf("the integration that is kept is not this key ring's; set its webhook secret again: %w",
 				err)
 		} else if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, token.ErrRecord) {
@@ -256,88 +305,29 @@ func (d *Directory) PutIntegration(ctx context.Context, i Integration, secret st
 		}
 		// The write replaces only the version whose secret it keeps. Otherwise it could undo a change
 		// of the secret that another operator makes at the same time.
-		err = d.putIntegration(ctx, i, kept, &version)
+		err = d.putIntegration(ctx, i, old, Secrets{}, &version)
 		if conflict := (*kv.Conflict)(nil); !errors.As(err, &conflict) {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: integration %s changed %d times under one request", kv.ErrUnavailable, i.ID, maxRaces)
+	return d.raced("integration", i.ID)
 }
 
 // maxRaces limits how often a write is tried again after another write came first.
 const maxRaces = 8
 
-func (d *Directory) putIntegration(ctx context.Context, i Integration, secret string, version *string) error {
-	i.Webhook.Sealed, i.Webhook.Hidden = "", false
-	claims := secretClaims{Integration: i.ID, Secret: secret}
-	if i.Webhook.URL != "" && !token.RecordsUnsigned(d.sealer, d.now()) {
-		claims.URL, i.Webhook.URL, i.Webhook.Hidden = i.Webhook.URL, "", true
-	}
-	if len(secret) > maxSecret {
-		return fmt.Errorf("integration %s: the webhook secret has %d bytes; at most %d are allowed",
-			i.ID, len(secret), maxSecret)
-	}
-	if secret != "" || i.Webhook.Hidden {
-		b, err := json.Marshal(claims)
-		if err != nil {
-			return fmt.Errorf("integration: %w", err)
-		}
-		sealed, err := d.sealer.Seal(token.Secret, b)
-		if err != nil {
-			return err
-		}
-		i.Webhook.Sealed = token.EncodeText("", sealed)
-	}
-	return d.write(ctx, "c/int/"+i.ID, i, version)
+func (d *Directory) raced(kind, id string) error {
+	return fmt.Errorf("%w: %s %s changed %d times under one request", kv.ErrUnavailable, kind, id, maxRaces)
 }
 
-// maxSecret is the longest webhook secret in bytes.
-const maxSecret = 1024
-
-// secretClaims binds a secret to its integration: a copy in another integration's record does not open.
-//
-// The URL is sealed with it, because it may hold a secret of the receiver.
-type secretClaims struct {
-	Integration string `json:"int"`
-	Secret      string `json:"sec"`
-	URL         string `json:"url,omitempty"`
-}
-
-// WebhookSecret opens the integration's signing secret.
-func (d *Directory) WebhookSecret(i *Integration) (string, error) {
-	c, err := d.openWebhook(i)
-	if err == nil && c.Secret == "" {
-		err = fmt.Errorf("integration %s has no webhook secret", i.ID)
-	}
-	return c.Secret, err
-}
-
-// revealURL fills in a URL that is stored sealed. If it does not open, the integration still makes
-// events, which wait until it does.
-func (d *Directory) revealURL(i *Integration) {
-	if !i.Webhook.Hidden {
-		return
-	}
-	if c, err := d.openWebhook(i); err == nil {
-		i.Webhook.URL, i.Webhook.Hidden = c.URL, false
-	}
-}
-
-func (d *Directory) openWebhook(i *Integration) (c secretClaims, err error) {
-	sealed, ok := token.DecodeText("", i.Webhook.Sealed)
-	if !ok || len(sealed) == 0 {
-		return c, fmt.Errorf("integration %s has no webhook secret", i.ID)
-	}
-	b, _, err := d.sealer.Open(token.Secret, sealed)
+// putIntegration writes an integration with its secrets, see sealed.
+func (d *Directory) putIntegration(ctx context.Context, i Integration, old *Integration, s Secrets,
+	version *string) error {
+	i, err := d.sealed(i, old, s)
 	if err != nil {
-		return c, fmt.Errorf("integration %s: the webhook secret does not open with this key ring; "+
-			"set it again: %w", i.ID, err)
+		return err
 	}
-	if err := json.Unmarshal(b, &c); err != nil || c.Integration != i.ID {
-		return secretClaims{}, fmt.Errorf("integration %s: the sealed webhook secret is another integration's",
-			i.ID)
-	}
-	return c, nil
+	return d.write(ctx, integrationItems+i.ID, i, version, indexIntegration(i))
 }
 
 // Key returns the record of a key's text. It returns ErrNotFound if the text is not well formed
@@ -373,7 +363,7 @@ func (d *Directory) SeenKey(p Presented) *Key {
 // SeenIntegration returns the integration as it was last read, however long ago, without asking the KV.
 // It is nil if the integration was never read. The caller must not change it.
 func (d *Directory) SeenIntegration(id string) *Integration {
-	if c, ok := d.cache.Peek("c/int/" + id); ok {
+	if c, ok := d.cache.Peek(integrationItems + id); ok {
 		return c.value.(*Integration)
 	}
 	return nil
@@ -381,11 +371,18 @@ func (d *Directory) SeenIntegration(id string) *Integration {
 
 // CreateKey makes a key of the publisher, a public one if integrationID is not empty. It returns the
 // key's text, which is not stored.
+//
+// What goes along is written in the same commit. The error is ErrArchived if the publisher or the
+// integration is archived.
 func (d *Directory) CreateKey(
-	ctx context.Context, publisherID, integrationID string, expires *time.Time,
+	ctx context.Context, publisherID, integrationID string, expires *time.Time, along ...kv.Put,
 ) (string, Key, error) {
-	if _, err := d.Publisher(ctx, publisherID); err != nil {
+	p, err := d.Publisher(ctx, publisherID)
+	if err != nil {
 		return "", Key{}, err
+	}
+	if p.Archived != nil {
+		return "", Key{}, ErrArchived
 	}
 	prefix := SecretPrefix
 	if integrationID != "" {
@@ -397,6 +394,9 @@ func (d *Directory) CreateKey(
 		if i.PublisherID != publisherID {
 			return "", Key{}, ErrNotFound
 		}
+		if i.Archived != nil {
+			return "", Key{}, ErrArchived
+		}
 	}
 	text, err := GenerateKey(prefix, d.random)
 	if err != nil {
@@ -405,7 +405,7 @@ func (d *Directory) CreateKey(
 	k := Key{ID: keyID(text), PublisherID: publisherID, IntegrationID: integrationID,
 		Last4: text[len(text)-4:], Created: d.now().UTC().Truncate(time.Second), Expires: expires}
 	// The key is written as a new item, so that a commit that arrives late cannot undo a revocation.
-	return text, k, d.putKey(ctx, text, k, new(string))
+	return text, k, d.putKey(ctx, text, k, new(string), along...)
 }
 
 // ImportKey stores a key whose text GenerateKey made elsewhere.
@@ -421,8 +421,9 @@ func (d *Directory) ImportKey(ctx context.Context, text string, k Key) error {
 	return d.putKey(ctx, text, k, nil)
 }
 
-func (d *Directory) putKey(ctx context.Context, text string, k Key, version *string) error {
-	return d.write(ctx, itemName(text), k, version)
+func (d *Directory) putKey(ctx context.Context, text string, k Key, version *string, along ...kv.Put) error {
+	name := itemName(text)
+	return d.write(ctx, name, k, version, append([]kv.Put{indexKey(name, k)}, along...)...)
 }
 
 func keyID(text string) string { return keyIDOf(itemName(text)) }
@@ -431,35 +432,51 @@ func keyIDOf(item string) string { return "key_" + item[len(keyItems):][:16] }
 
 // Keys lists the records of all keys.
 func (d *Directory) Keys(ctx context.Context) ([]Key, error) {
-	return list[Key](ctx, d, keyItems)
+	return listAll[Key](ctx, d, keyItems)
 }
 
-// RevokeKey ends a key by its id. That holds here at once, and everywhere within 5 seconds.
-func (d *Directory) RevokeKey(ctx context.Context, id string) (Key, error) {
+// FindKey returns the record of a key by the key's id, bypassing the cache.
+func (d *Directory) FindKey(ctx context.Context, id string) (Key, error) {
+	_, k, _, err := d.findKey(ctx, id)
+	return k, err
+}
+
+// findKey returns a key's item by the key's id.
+func (d *Directory) findKey(ctx context.Context, id string) (name string, k Key, version string, err error) {
 	hash, ok := trimKeyID(id)
 	if !ok {
-		return Key{}, ErrNotFound
+		return "", k, "", ErrNotFound
 	}
-	items, err := d.kv.List(ctx, kv.Key{Partition: Partition, Name: keyItems + hash}, "", 2)
+	items, err := d.kv.List(ctx, itemKey(keyItems+hash), "", 2)
 	if err != nil {
-		return Key{}, err
+		return "", k, "", err
 	}
 	if len(items) != 1 {
-		return Key{}, ErrNotFound
+		return "", k, "", ErrNotFound
 	}
-	name := items[0].Key.Name
-	k, version, err := read[Key](ctx, d, name)
+	name = items[0].Key.Name
+	found, version, err := read[Key](ctx, d, name)
+	if err != nil {
+		return "", k, "", err
+	}
+	return name, *found, version, nil
+}
+
+// RevokeKey ends a key by its id. That holds here at once, and everywhere within 5 seconds. What goes along
+// is written in the same commit, unless the key was revoked before.
+func (d *Directory) RevokeKey(ctx context.Context, id string, along ...kv.Put) (Key, error) {
+	name, k, version, err := d.findKey(ctx, id)
 	if err != nil {
 		return Key{}, err
 	}
 	if k.Revoked == nil {
 		now := d.now().UTC().Truncate(time.Second)
 		k.Revoked = &now
-		if err := d.write(ctx, name, k, &version); err != nil {
+		if err := d.write(ctx, name, k, &version, along...); err != nil {
 			return Key{}, err
 		}
 	}
-	return *k, nil
+	return k, nil
 }
 
 func trimKeyID(id string) (string, bool) {

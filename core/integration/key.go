@@ -24,7 +24,7 @@ const (
 	keyBytes       = 32
 	keyDigits      = 43
 	checksumDigits = 6
-	keyLen         = len(SecretPrefix) + keyDigits + checksumDigits
+	keyTail        = keyDigits + checksumDigits
 	base62         = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
@@ -47,7 +47,8 @@ func (k Key) Active(now time.Time) bool {
 	return k.Revoked == nil && (k.Expires == nil || now.Before(*k.Expires))
 }
 
-// GenerateKey makes the text of a new key with the prefix.
+// GenerateKey makes the text of a new key with the prefix. Other secrets that Verge gives out, such as operators'
+// tokens, have this form with prefixes of their own.
 func GenerateKey(prefix string, random io.Reader) (string, error) {
 	b := make([]byte, keyBytes)
 	if _, err := io.ReadFull(random, b); err != nil {
@@ -59,7 +60,7 @@ func GenerateKey(prefix string, random io.Reader) (string, error) {
 
 // WellFormed reports whether s has the form and the checksum of a key with the prefix.
 func WellFormed(prefix, s string) bool {
-	if len(s) != keyLen || !strings.HasPrefix(s, prefix) {
+	if len(s) != len(prefix)+keyTail || !strings.HasPrefix(s, prefix) {
 		return false
 	}
 	for i := len(prefix); i < len(s); i++ {
@@ -67,8 +68,8 @@ func WellFormed(prefix, s string) bool {
 			return false
 		}
 	}
-	body := s[:keyLen-checksumDigits]
-	return checksum(body) == s[keyLen-checksumDigits:]
+	body, sum := s[:len(s)-checksumDigits], s[len(s)-checksumDigits:]
+	return checksum(body) == sum
 }
 
 var isBase62 = func() (is [256]bool) {
@@ -108,8 +109,6 @@ func itemName(text string) string {
 	h := sha256.Sum256([]byte(text))
 	return string(hex.AppendEncode([]byte(keyItems), h[:]))
 }
-
-const keyItems = "c/key/"
 
 func checksum(s string) string {
 	var digits [checksumDigits]byte

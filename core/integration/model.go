@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/weburl"
@@ -17,6 +19,10 @@ import (
 type Publisher struct {
 	ID   string `json:"id"` // pub_…
 	Name string `json:"name"`
+
+	Created  *time.Time `json:"created,omitempty"`  // nil: an earlier release made it
+	Archived *time.Time `json:"archived,omitempty"` // its keys authenticate nobody from then on
+	Managed  bool       `json:"managed,omitempty"`  // only the configuration file changes it
 }
 
 // Integration is how one publisher verifies in one place. Jurisdiction and provider behaviour differ by
@@ -46,7 +52,25 @@ type Integration struct {
 	// allows no page.
 	CallbackOrigins []string `json:"callback_origins,omitempty"`
 	BrowserOrigins  []string `json:"browser_origins,omitempty"`
+
+	// Staged is a change of the webhook that was not tested yet (contract 25). Until it takes the place of
+	// Webhook (Directory.Promote), events go to Webhook and are signed with its secret.
+	Staged *Webhook `json:"staged,omitempty"`
+
+	// Passkeys says where a passkey of a user counts: "off" (also ""), "publisher" or "service".
+	Passkeys string `json:"passkeys,omitempty"`
+
+	Created  *time.Time `json:"created,omitempty"`  // nil: an earlier release made it
+	Archived *time.Time `json:"archived,omitempty"` // it starts no session from then on
+	Managed  bool       `json:"managed,omitempty"`  // only the configuration file changes it
 }
+
+// Values of Integration.Passkeys.
+const (
+	PasskeysOff       = "off"
+	PasskeysPublisher = "publisher" // with this publisher
+	PasskeysService   = "service"   // with all publishers of the service
+)
 
 // Webhook is where an integration's events go.
 type Webhook struct {
@@ -55,7 +79,8 @@ type Webhook struct {
 	// URL is the destination. If it is empty, nothing is sent, as with Off, but the integration does
 	// not count as ready.
 	URL string `json:"url,omitempty"`
-	// Sealed is the signing secret and the URL, sealed together with the integration's id.
+	// Sealed is the signing secret and the URL, sealed together with the integration's id. It is for the
+	// store alone; Shown leaves it out.
 	Sealed string `json:"sealed,omitempty"`
 	// Hidden says that the URL is only in Sealed. It is set in the store. Elsewhere it is set only
 	// while Sealed does not open.
@@ -64,6 +89,17 @@ type Webhook struct {
 
 // Sends reports whether lifecycle events are made.
 func (w Webhook) Sends() bool { return !w.Off && (w.URL != "" || w.Hidden) }
+
+// Shown returns i as others may see it: without what is sealed.
+func (i Integration) Shown() Integration {
+	i.Webhook.Sealed = ""
+	if i.Staged != nil {
+		staged := *i.Staged
+		staged.Sealed = ""
+		i.Staged = &staged
+	}
+	return i
+}
 
 // PublisherPrefix begins every publisher id.
 const PublisherPrefix = "pub_"
@@ -85,6 +121,17 @@ func (i *Integration) Offers() []string {
 	return []string{i.Method}
 }
 
+// SetMethods sets the integration's methods, in the order of the page.
+func (i *Integration) SetMethods(names []string) {
+	i.Method, i.Methods = "", nil
+	if len(names) > 0 {
+		i.Method = names[0]
+	}
+	if len(names) > 1 {
+		i.Methods = slices.Clone(names)
+	}
+}
+
 // Minimum is the age that a proof of age must prove (contract 32).
 func (i *Integration) Minimum() int {
 	if i.MinimumAge > 0 {
@@ -100,67 +147,89 @@ const maxAttempts = 10
 // service. dev allows http to a loopback host.
 func (i Integration) Validate(methods method.Catalog, dev bool) error {
 	var errs []error
-	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("integration %q: "+format, append([]any{i.ID}, args...)...))
+	for _, p := range i.Problems(methods, dev) {
+		errs = append(errs, fmt.Errorf("integration %q: %s", i.ID, p.Text))
 	}
+	return errors.Join(errs...)
+}
+
+// Problems is Validate, with the member that each problem is about. Members have the names that the
+// operators' API and the console's forms give them.
+func (i Integration) Problems(methods method.Catalog, dev bool) problem.List {
+	var wrong problem.List
 	if u, err := uuid.Parse(i.ID); err != nil || uuid.Format(u) != i.ID {
-		bad("id must be a UUID in lower case")
+		wrong.Add("id", "id must be a UUID in lower case")
 	}
 	if _, err := session.ParseLevel(i.Level); err != nil {
-		bad("level is %q; it must be L1 or L2", i.Level)
+		wrong.Add("level", "level is %q; it must be L1 or L2", i.Level)
 	}
 	if i.ChallengeAge < 1 || i.ChallengeAge > 99 {
-		bad("challenge_age is %d; it must be from 1 to 99", i.ChallengeAge)
+		wrong.Add("challenge_age", "challenge_age is %d; it must be from 1 to 99", i.ChallengeAge)
 	}
-	i.validateMethods(methods, bad)
+	i.addMethodProblems(methods, &wrong)
 	if i.MinimumAge < 0 || i.MinimumAge > 99 {
-		bad("minimum_age is %d; it must be from 1 to 99", i.MinimumAge)
+		wrong.Add("minimum_age", "minimum_age is %d; it must be from 1 to 99", i.MinimumAge)
 	}
 	if i.Attempts < 0 || i.Attempts > maxAttempts {
-		bad("attempts is %d; it must be from 1 to %d", i.Attempts, maxAttempts)
+		wrong.Add("attempts", "attempts is %d; it must be from 1 to %d", i.Attempts, maxAttempts)
 	}
 	for name, list := range map[string][]string{"callback_origins": i.CallbackOrigins,
 		"browser_origins": i.BrowserOrigins} {
 		for _, o := range list {
 			if !weburl.IsOrigin(o, dev) {
-				bad("%s has %q; an origin is https://host or https://host:port, nothing behind it", name, o)
+				wrong.Add(name, "%s has %q; an origin is https://host or https://host:port, nothing behind it",
+					name, o)
 			}
 		}
 	}
 	if len(i.BrowserOrigins) > 0 && !i.AllowsPublicKeys(dev) {
-		bad("browser_origins are for public keys, and a public key needs callback_origins too; " +
-			"list the origins that users may return to")
+		wrong.Add("callback_origins", "browser_origins are for public keys, and a public key needs "+
+			"callback_origins too; list the origins that users may return to")
 	}
 	if w := i.Webhook; w.URL != "" {
 		if w.Off {
-			bad("webhook has a url and is switched off; choose one")
+			wrong.Add("webhook_url", "webhook has a url and is switched off; choose one")
 		}
 		if !weburl.IsWebhook(w.URL, dev) {
-			bad("webhook url must be an absolute https URL without user name and fragment")
+			wrong.Add("webhook_url", "webhook url must be an absolute https URL without user name and fragment")
 		}
 	}
-	return errors.Join(errs...)
+	if w := i.Staged; w != nil {
+		if w.Off {
+			wrong.Add("webhook_off", "the staged webhook is switched off; switch the webhook off without staging that")
+		}
+		if w.URL != "" && !weburl.IsWebhook(w.URL, dev) {
+			wrong.Add("webhook_url",
+				"the staged webhook url must be an absolute https URL without user name and fragment")
+		}
+	}
+	if !slices.Contains([]string{"", PasskeysOff, PasskeysPublisher, PasskeysService}, i.Passkeys) {
+		wrong.Add("passkeys", "passkeys is %q; it must be %s, %s or %s",
+			i.Passkeys, PasskeysOff, PasskeysPublisher, PasskeysService)
+	}
+	return wrong
 }
 
-// validateMethods reports what is wrong with the methods that i names, and with its settings for them.
-func (i Integration) validateMethods(methods method.Catalog, bad func(format string, args ...any)) {
+// addMethodProblems adds what is wrong with the methods that i names, and with its settings for them.
+func (i Integration) addMethodProblems(methods method.Catalog, wrong *problem.List) {
 	offers := i.Offers()
 	for n, name := range offers {
 		e, known := methods.Find(name)
 		switch {
 		case !known:
-			bad("method is %q; this service has: %s", name, strings.Join(methods.Names(), ", "))
+			wrong.Add("methods", "method is %q; this service has: %s", name, strings.Join(methods.Names(), ", "))
 		case slices.Contains(offers[:n], name):
-			bad("methods has %q twice", name)
+			wrong.Add("methods", "methods has %q twice", name)
 		case !e.Reaches(i.Level):
-			bad("methods has %q, which proves %s; the integration needs %s", name, e.Level, i.Level)
+			wrong.Add("methods", "methods has %q, which proves %s; the integration needs %s",
+				name, e.Level, i.Level)
 		case e.Of.Estimates && i.MinimumAge > i.ChallengeAge:
-			bad("minimum_age is %d and challenge_age is %d; an estimate by %q would let people pass "+
-				"who are too young; raise challenge_age", i.MinimumAge, i.ChallengeAge, name)
+			wrong.Add("minimum_age", "minimum_age is %d and challenge_age is %d; an estimate by %q would let "+
+				"people pass who are too young; raise challenge_age", i.MinimumAge, i.ChallengeAge, name)
 		case e.Of.Oldest != nil:
 			if oldest := e.Of.Oldest(e.Config); oldest > 0 && oldest < i.Minimum() {
-				bad("minimum_age is %d, and %q proves no age above %d; lower minimum_age, or give the method a "+
-					"proof of that age", i.Minimum(), name, oldest)
+				wrong.Add("minimum_age", "minimum_age is %d, and %q proves no age above %d; lower minimum_age, "+
+					"or give the method a proof of that age", i.Minimum(), name, oldest)
 			}
 		}
 	}
@@ -168,12 +237,12 @@ func (i Integration) validateMethods(methods method.Catalog, bad func(format str
 		e, known := methods.Find(name)
 		switch {
 		case !known || !slices.Contains(offers, name):
-			bad("method_settings has %q, which is none of its methods", name)
+			wrong.Add("method_settings", "method_settings has %q, which is none of its methods", name)
 		case e.Of.Narrow == nil:
-			bad("method_settings has %q, which has nothing to set", name)
+			wrong.Add("method_settings", "method_settings has %q, which has nothing to set", name)
 		default:
 			for _, p := range e.Of.Narrow(e.Config, settings) {
-				bad("method_settings.%s.%s: %s", name, p.Member, p.Text)
+				wrong.Add("method_settings", "method_settings.%s.%s: %s", name, p.Member, p.Text)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
 )
 
@@ -19,10 +20,13 @@ type Readiness struct {
 	// guess the secret. If either changes, the MAC no longer matches. So a change resets readiness
 	// without any further code. Earlier releases kept a plain SHA-256.
 	Tested string `json:"tested"`
+	// Before is what was ready until a staged change took its place at At. It counts for a moment longer,
+	// for instances that have not read the integration again.
+	Before string `json:"before,omitempty"`
 }
 
 // Ready reports whether i may start sessions as far as its webhook is concerned: it is switched off, or
-// it was tested as it is now.
+// it was tested as it is now. A staged change counts for nothing until it takes its place.
 func (d *Directory) Ready(ctx context.Context, i *Integration) (bool, error) {
 	if i.Webhook.Off {
 		return true, nil
@@ -30,7 +34,19 @@ func (d *Directory) Ready(ctx context.Context, i *Integration) (bool, error) {
 	if i.Webhook.URL == "" {
 		return false, nil
 	}
-	r, err := lookup[Readiness](ctx, d, "c/ready/"+i.ID)
+	name := readinessItems + i.ID
+	kept := d.cache.Contains(name)
+	ready, err := d.readyBy(ctx, i, name)
+	if ready || err != nil || !kept {
+		return ready, err
+	}
+	// Another instance may have put a staged change into place since the readiness was read.
+	d.cache.Remove(name)
+	return d.readyBy(ctx, i, name)
+}
+
+func (d *Directory) readyBy(ctx context.Context, i *Integration, name string) (bool, error) {
+	r, err := lookup[Readiness](ctx, d, name)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
@@ -44,16 +60,91 @@ func (d *Directory) Ready(ctx context.Context, i *Integration) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return d.tested(r.Tested, i.Webhook.URL, secret), nil
+	if d.tested(r.Tested, i.Webhook.URL, secret) {
+		return true, nil
+	}
+	return r.Before != "" && d.now().Before(r.At.Add(beforeLife)) &&
+		d.tested(r.Before, i.Webhook.URL, secret), nil
 }
 
-// RecordReadiness stores the result of a test of i with that secret.
+// LastTest returns when the webhook of i was tested as it is now. tested is false if it was not.
+func (d *Directory) LastTest(ctx context.Context, i *Integration) (at time.Time, tested bool, err error) {
+	r, err := lookup[Readiness](ctx, d, readinessItems+i.ID)
+	if errors.Is(err, ErrNotFound) || err == nil && i.Webhook.Sealed == "" {
+		return time.Time{}, false, nil
+	}
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	secret, err := d.WebhookSecret(i)
+	if err != nil || !d.tested(r.Tested, i.Webhook.URL, secret) {
+		return time.Time{}, false, err
+	}
+	return r.At, true, nil
+}
+
+// beforeLife is how long the webhook that a staged change replaced still counts as ready: as long as an
+// instance may use what it has read, and the difference of the clocks.
+const beforeLife = cacheLife + host.ClockMargin
+
+// RecordReadiness stores the result of a test of i with that secret. The error is ErrStale if the webhook is
+// not that one any more; the result is then of no use.
 func (d *Directory) RecordReadiness(ctx context.Context, i *Integration, secret string, ready bool) error {
 	tested, err := d.fingerprint(i.Webhook.URL, secret)
 	if err != nil {
 		return err
 	}
-	return d.write(ctx, "c/ready/"+i.ID, Readiness{Ready: ready, At: d.now().UTC(), Tested: tested}, nil)
+	for range maxRaces {
+		now, version, err := read[Integration](ctx, d, integrationItems+i.ID)
+		if err != nil {
+			return err
+		}
+		if kept, err := d.WebhookSecret(now); err != nil {
+			return err
+		} else if now.Webhook.URL != i.Webhook.URL || kept != secret {
+			return ErrStale
+		}
+		err = d.recordIf(ctx, i.ID, version, Readiness{Ready: ready, At: d.now().UTC(), Tested: tested})
+		if conflict := (*kv.Conflict)(nil); !errors.As(err, &conflict) {
+			return err
+		}
+	}
+	return d.raced("integration", i.ID)
+}
+
+// recordIf writes a readiness if the integration has that version, so that the late result of an old webhook
+// does not replace the one of a new webhook.
+func (d *Directory) recordIf(ctx context.Context, id, version string, r Readiness) error {
+	put, err := d.signed(record{readinessItems + id, r})
+	if err != nil {
+		return err
+	}
+	tx, err := kv.NewTxID(d.random)
+	if err != nil {
+		return err
+	}
+	defer d.cache.Remove(put.Name)
+	return kv.CommitSurely(ctx, d.kv, kv.Tx{ID: tx, Partition: Partition,
+		Checks: []kv.Check{{Name: integrationItems + id, Tx: version}}, Puts: []kv.Put{put}})
+}
+
+// succeed returns the readiness that i has once its staged webhook, which was tested with that secret, takes
+// its place.
+func (d *Directory) succeed(ctx context.Context, i *Integration, secret string) (r Readiness, err error) {
+	r = Readiness{Ready: true, At: d.now().UTC()}
+	if r.Tested, err = d.fingerprint(i.Staged.URL, secret); err != nil {
+		return r, err
+	}
+	old, err := d.WebhookSecret(i)
+	if err != nil {
+		return r, nil // nothing could be signed with it, so nothing was ready
+	}
+	d.cache.Remove(readinessItems + i.ID)
+	ready, err := d.Ready(ctx, i)
+	if err == nil && ready && !i.Webhook.Off {
+		r.Before, err = d.fingerprint(i.Webhook.URL, old)
+	}
+	return r, err
 }
 
 // fingerprint returns what Readiness stores of a URL and a secret.

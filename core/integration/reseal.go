@@ -5,26 +5,51 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
 )
+
+// resigned are the prefixes of items that other packages keep in the directory's partition. Each is an object
+// that token.SignRecord signed under its own name. Reseal signs it again and changes nothing else. A package
+// that keeps such items adds their prefix here.
+var resigned = []string{
+	"c/mem/",  // members
+	"c/inv/",  // invitations
+	"c/link/", // sign-in links
+	"c/con/",  // sessions of the console
+	"c/op/",   // operator tokens
+}
+
+// history are the prefixes of items that become many and are only read by people.
+var history = []string{audit.Entries, audit.Belonging}
 
 // Reseal signs everything in the directory, and seals every webhook secret, with the key that seals
 // now, so that no older key is needed. It leaves what that key has already made. A secret that no key
 // of the ring opens is already lost. It stays and is no error.
 func (d *Directory) Reseal(ctx context.Context) error {
+	return d.reseal(ctx, slices.Concat(resigned, history))
+}
+
+// reseal is Reseal for publishers, integrations, keys, readiness, and the items with these prefixes.
+func (d *Directory) reseal(ctx context.Context, prefixes []string) error {
 	mac, err := d.sealer.MAC(token.Secret, nil)
 	if err != nil {
 		return err
 	}
 	r := resealing{d, token.MACedWith(mac)}
-	return errors.Join(
-		r.each(ctx, "c/pub/", rewrite[Publisher]),
+	errs := []error{
+		r.each(ctx, publisherItems, rewrite[Publisher]),
 		r.each(ctx, keyItems, rewrite[Key]),
-		r.each(ctx, "c/int/", r.integration),
-		r.each(ctx, "c/ready/", r.readiness),
-	)
+		r.each(ctx, integrationItems, r.integration),
+		r.each(ctx, readinessItems, r.readiness),
+	}
+	for _, prefix := range prefixes {
+		errs = append(errs, r.resign(ctx, prefix))
+	}
+	return errors.Join(errs...)
 }
 
 type resealing struct {
@@ -35,26 +60,75 @@ type resealing struct {
 // each calls do for every item that another key has signed.
 func (r resealing) each(ctx context.Context, prefix string,
 	do func(context.Context, *Directory, kv.Item) error) error {
-	for after := ""; ; {
-		items, err := r.kv.List(ctx, kv.Key{Partition: Partition, Name: prefix}, after, listPage)
+	return r.Directory.each(ctx, prefix, func(it kv.Item) error {
+		if r.key != "" && token.RecordedWith(it.Value) == r.key && prefix != integrationItems {
+			return nil
+		}
+		err := do(ctx, r.Directory, it)
+		conflict := (*kv.Conflict)(nil)
+		if err != nil && !errors.As(err, &conflict) && !errors.Is(err, token.ErrRecord) {
+			return fmt.Errorf("%s: %w", it.Key, err)
+		}
+		return nil
+	})
+}
+
+// resign signs items again, many in one commit. What no instance of this service signed stays as it is. If
+// an item was changed meanwhile, its new writer has signed it, and the others of its commit are signed one by
+// one.
+func (r resealing) resign(ctx context.Context, prefix string) error {
+	var batch []kv.Item
+	err := r.Directory.each(ctx, prefix, func(it kv.Item) error {
+		if by := token.RecordedWith(it.Value); by == "" || by == r.key {
+			return nil
+		}
+		if batch = append(batch, it); len(batch) < kv.MaxTx/2 {
+			return nil
+		}
+		full := batch
+		batch = nil
+		return r.resignAll(ctx, full)
+	})
+	if err != nil {
+		return err
+	}
+	return r.resignAll(ctx, batch)
+}
+
+func (r resealing) resignAll(ctx context.Context, items []kv.Item) error {
+	id, err := kv.NewTxID(r.random)
+	if err != nil {
+		return err
+	}
+	tx := kv.Tx{ID: id, Partition: Partition}
+	for _, it := range items {
+		value, err := token.ResignRecord(r.sealer, it.Key.String(), it.Value)
+		if errors.Is(err, token.ErrRecord) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
-		for _, it := range items {
-			after = it.Key.Name
-			if r.key != "" && token.RecordedWith(it.Value) == r.key && prefix != "c/int/" {
-				continue
-			}
-			err := do(ctx, r.Directory, it)
-			conflict := (*kv.Conflict)(nil)
-			if err != nil && !errors.As(err, &conflict) && !errors.Is(err, token.ErrRecord) {
-				return fmt.Errorf("%s: %w", it.Key, err)
-			}
-		}
-		if len(items) < listPage {
-			return nil
+		tx.Checks = append(tx.Checks, kv.Check{Name: it.Key.Name, Tx: it.Tx})
+		tx.Puts = append(tx.Puts, kv.Put{Name: it.Key.Name, Value: value, Expires: it.Expires})
+	}
+	if len(tx.Puts) == 0 {
+		return nil
+	}
+	err = kv.CommitSurely(ctx, r.kv, tx)
+	conflict := (*kv.Conflict)(nil)
+	switch {
+	case err == nil || !errors.As(err, &conflict):
+		return err
+	case len(items) == 1:
+		return nil
+	}
+	for _, it := range items {
+		if err := r.resignAll(ctx, []kv.Item{it}); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // rewrite writes an item again unchanged, with a new signature.
@@ -71,15 +145,26 @@ func (r resealing) integration(ctx context.Context, d *Directory, it kv.Item) er
 	if err != nil {
 		return err
 	}
-	sealed, _ := token.DecodeText("", i.Webhook.Sealed)
-	signed := r.key != "" && token.RecordedWith(it.Value) == r.key
-	if signed && (len(sealed) == 0 || token.SealedWith(sealed) == r.key) {
+	stale := r.key == "" || token.RecordedWith(it.Value) != r.key
+	for n, w := range []*Webhook{&i.Webhook, i.Staged} {
+		if w == nil || w.Sealed == "" {
+			continue
+		}
+		sealed, _ := token.DecodeText("", w.Sealed)
+		if _, err := d.open(i, w.Sealed, n == 1); err == nil {
+			stale = stale || token.SealedWith(sealed) != r.key
+		} else if n == 0 {
+			return nil
+		}
+	}
+	if !stale {
 		return nil
 	}
-	if _, err := d.openWebhook(i); err != nil && len(sealed) > 0 {
-		return nil
+	next, err := d.sealed(*i, i, Secrets{})
+	if err != nil {
+		return err
 	}
-	return d.PutIntegration(ctx, *i, "")
+	return d.write(ctx, it.Key.Name, next, &it.Tx)
 }
 
 // readiness keeps the test's result, under the MAC of the key that seals.
@@ -88,7 +173,7 @@ func (r resealing) readiness(ctx context.Context, d *Directory, it kv.Item) erro
 	if err != nil {
 		return err
 	}
-	i, _, err := read[Integration](ctx, d, "c/int/"+it.Key.Name[len("c/ready/"):])
+	i, _, err := read[Integration](ctx, d, integrationItems+it.Key.Name[len(readinessItems):])
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
@@ -110,7 +195,7 @@ func (r resealing) readiness(ctx context.Context, d *Directory, it kv.Item) erro
 func (d *Directory) Belongs(ctx context.Context) (bool, error) {
 	ours, others := false, false
 	r := resealing{Directory: d}
-	for _, prefix := range []string{"c/pub/", keyItems, "c/int/"} {
+	for _, prefix := range []string{publisherItems, keyItems, integrationItems} {
 		err := r.each(ctx, prefix, func(_ context.Context, _ *Directory, it kv.Item) error {
 			if token.RecordedWith(it.Value) != "" {
 				_, err := token.CheckRecord(d.sealer, it.Key.String(), it.Value)
@@ -121,7 +206,7 @@ func (d *Directory) Belongs(ctx context.Context) (bool, error) {
 			if json.Unmarshal(it.Value, &i) != nil || i.Webhook.Sealed == "" {
 				return nil
 			}
-			_, err := d.openWebhook(&i)
+			_, err := d.open(&i, i.Webhook.Sealed, false)
 			ours, others = ours || err == nil, others || err != nil
 			return nil
 		})

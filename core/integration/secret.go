@@ -29,9 +29,13 @@ var guessed = []string{
 	"test", "prod", "demo", "hook", "key", "live", "api", "dev", "www", "com", "org",
 }
 
-// weakSecret returns why a webhook secret is too easy to guess, or "" if it is not. names are the names
-// of the publisher and the integration, which guessers try first. In dev only the length counts.
-func weakSecret(secret string, dev bool, names ...string) string {
+// SecretProblem returns why a webhook secret will not do, or "" if it will. It must be neither too long to keep
+// nor too easy to guess. names are the names of the publisher and the integration, which guessers try first.
+// In dev only the length counts.
+func SecretProblem(secret string, dev bool, names ...string) string {
+	if len(secret) > maxSecret {
+		return fmt.Sprintf("it has %d bytes; at most %d are allowed", len(secret), maxSecret)
+	}
 	if len(secret) < minSecret {
 		return fmt.Sprintf("it has %d characters; it must have at least %d", len(secret), minSecret)
 	}

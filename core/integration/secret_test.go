@@ -26,15 +26,15 @@ func TestWeakSecret(t *testing.T) {
 		{"what whsec_ introduces", "whsec_Jx2m9QpL0vTzR4kW", nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if why := weakSecret(c.secret, false, c.names...); (why != "") != c.weak {
+			if why := SecretProblem(c.secret, false, c.names...); (why != "") != c.weak {
 				t.Errorf("%q: %q, want weak %v", c.secret, why, c.weak)
 			}
 		})
 	}
 	for range 200 {
 		s, err := GenerateSecret(rand.Reader)
-		if err != nil || weakSecret(s, false) != "" {
-			t.Fatalf("a generated secret: %v, %s", err, weakSecret(s, false))
+		if err != nil || SecretProblem(s, false) != "" {
+			t.Fatalf("a generated secret: %v, %s", err, SecretProblem(s, false))
 		}
 	}
 }

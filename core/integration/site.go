@@ -93,10 +93,8 @@ func (s Site) Validate(methods method.Catalog, dev bool) error {
 			bad("it has no webhook_url, so it would never be ready; set one, or webhook_off for no events")
 		case i.WebhookURL == "" && i.Secret != "":
 			bad("there is a webhook secret but no webhook_url")
-		case len(i.Secret) > maxSecret:
-			bad("its webhook secret: it has %d bytes; at most %d are allowed", len(i.Secret), maxSecret)
 		case i.WebhookURL != "":
-			if why := weakSecret(i.Secret, dev, i.Publisher, i.Name); why != "" {
+			if why := SecretProblem(i.Secret, dev, i.Publisher, i.Name); why != "" {
 				bad("its webhook secret: %s", why)
 			}
 		}
@@ -105,44 +103,46 @@ func (s Site) Validate(methods method.Catalog, dev bool) error {
 }
 
 func (i SiteIntegration) integration() Integration {
-	first, all := i.Method, i.Methods
-	if len(all) > 0 {
-		first = all[0]
+	all := i.Methods
+	if len(all) == 0 {
+		all = []string{i.Method}
 	}
-	if len(all) == 1 {
-		all = nil
-	}
-	return Integration{ID: i.ID, PublisherID: i.Publisher, Name: i.Name, Level: i.Level,
-		ChallengeAge: i.ChallengeAge, Method: first, Methods: all,
+	out := Integration{ID: i.ID, PublisherID: i.Publisher, Name: i.Name, Level: i.Level,
+		ChallengeAge:   i.ChallengeAge,
 		MethodSettings: i.MethodSettings, MinimumAge: i.MinimumAge, Attempts: i.Attempts,
 		CallbackOrigins: i.CallbackOrigins, BrowserOrigins: i.BrowserOrigins,
 		Webhook: Webhook{URL: i.WebhookURL, Off: i.WebhookOff}}
+	out.SetMethods(all)
+	return out
 }
 
-// Put puts the publishers and integrations of a valid Site into the store. An integration that has not
-// changed stays as ready as it was. What the site no longer names stays in the store, because its sessions
-// may still be under way.
+// Put brings the store to what a valid Site says (contract 46). What the site names is made or changed, is
+// managed from then on, and is no longer archived. What is managed and not named any more is archived, since
+// its sessions may still be under way. Everything else stays as it is. An integration whose webhook does not
+// change stays as ready as it was. Each change has an entry in the audit.
 //
 // run carries out the writes, which do not depend on each other, and returns an
 // error if one fails. A host with threads makes them side by side, since they
 // then share disk writes. Nil: one write after the other.
 func (d *Directory) Put(ctx context.Context, s Site, run func(writes []func() error) error) error {
-	var writes []func() error
-	for _, p := range s.Publishers {
-		writes = append(writes, func() error {
-			if err := d.PutPublisher(ctx, p); err != nil {
-				return fmt.Errorf("publisher %s: %w", p.ID, err)
-			}
-			return nil
-		})
+	return d.put(ctx, s, true, run)
+}
+
+// Seed makes or changes what a valid Site names, as Put does, and leaves it to be changed by everybody. It
+// archives nothing and writes no audit.
+func (d *Directory) Seed(ctx context.Context, s Site, run func(writes []func() error) error) error {
+	return d.put(ctx, s, false, run)
+}
+
+func (d *Directory) put(ctx context.Context, s Site, managed bool,
+	run func(writes []func() error) error) error {
+	steps, err := d.steps(ctx, s, managed)
+	if err != nil {
+		return err
 	}
-	for _, i := range s.Integrations {
-		writes = append(writes, func() error {
-			if err := d.PutIntegration(ctx, i.integration(), i.Secret); err != nil {
-				return fmt.Errorf("integration %s: %w", i.ID, err)
-			}
-			return nil
-		})
+	var writes []func() error
+	for _, step := range steps {
+		writes = append(writes, func() error { return d.take(ctx, step) })
 	}
 	if run == nil {
 		run = oneByOne
@@ -150,7 +150,10 @@ func (d *Directory) Put(ctx context.Context, s Site, run func(writes []func() er
 	if err := run(writes); err != nil {
 		return err
 	}
-	return d.Reseal(ctx) // also what the site no longer names
+	return errors.Join(
+		d.reseal(ctx, resigned), // also what the site does not name
+		d.Index(ctx),
+	)
 }
 
 // oneByOne makes one write after the other until one fails.
@@ -167,6 +170,10 @@ func oneByOne(writes []func() error) error {
 // secrets, so the item must not help anyone to guess them.
 const siteMark = "c/site"
 
+// siteFormat begins what the mark is made of. It changes when a release does more with a site, so that the
+// release does it once with the site that an earlier one applied.
+const siteFormat = "managed site\x00"
+
 // Apply puts s into the store as Put does, one write after the other. It does nothing if the same Site was
 // applied last, with the same first key of the ring.
 func (d *Directory) Apply(ctx context.Context, s Site) error {
@@ -174,7 +181,7 @@ func (d *Directory) Apply(ctx context.Context, s Site) error {
 	if err != nil {
 		return fmt.Errorf("site: %w", err)
 	}
-	mark, err := d.sealer.MAC(token.Secret, append([]byte("site\x00"), b...))
+	mark, err := d.sealer.MAC(token.Secret, append([]byte(siteFormat), b...))
 	if err != nil {
 		return err
 	}

@@ -3,11 +3,17 @@ package integration
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/verge-id/verge/core/audit"
+	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
@@ -104,7 +110,9 @@ func TestPut(t *testing.T) {
 	}
 
 	broken := errors.New("no thread is left")
-	if err := w.Put(ctx, aSite(), func([]func() error) error { return broken }); !errors.Is(err, broken) {
+	renamed := aSite()
+	renamed.Publishers[0].Name = "Store"
+	if err := w.Put(ctx, renamed, func([]func() error) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v, want the error of the host", err)
 	}
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
@@ -113,14 +121,14 @@ func TestPut(t *testing.T) {
 		}
 		return kvtest.Pass
 	}
-	err := w.Put(ctx, aSite(), nil)
+	err := w.Put(ctx, renamed, nil)
 	if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "publisher pub_shop") {
 		t.Errorf("got %v, want the error of the write that failed", err)
 	}
 }
 
 // Contract 46: the site that was applied last is not applied again. A site with any difference is. What a
-// site no longer names stays in the store.
+// site no longer names stays in the store, archived.
 func TestApply(t *testing.T) {
 	w := newWorld(t)
 	writes := 0
@@ -168,8 +176,8 @@ func TestApply(t *testing.T) {
 	}
 
 	apply(w.Directory, Site{}, true)
-	if _, err := w.another().Integration(ctx, testUUID); err != nil {
-		t.Errorf("an integration that the site no longer names: %v", err)
+	if i, err := w.another().Integration(ctx, testUUID); err != nil || i.Archived == nil {
+		t.Errorf("an integration that the site no longer names: %+v, %v", i, err)
 	}
 	apply(w.Directory, changed, true)
 
@@ -199,5 +207,303 @@ func TestApplyThatFails(t *testing.T) {
 	}
 	if _, err := w.Integration(ctx, testUUID); err != nil {
 		t.Error(err)
+	}
+}
+
+// kept is what the store has of the site's publisher and integration.
+func (w *world) kept(t *testing.T) (Publisher, Integration) {
+	t.Helper()
+	p, err := w.ReadPublisher(ctx, "pub_shop")
+	coretest.Must(t, err)
+	i, err := w.ReadIntegration(ctx, testUUID)
+	coretest.Must(t, err)
+	return p.Value, i.Value
+}
+
+// Contract 46: what the file drops is archived, and only if the file managed it. What the file names again
+// comes back, with the secret that the file has.
+func TestPutArchivesWhatTheFileDrops(t *testing.T) {
+	w := newWorld(t)
+	own := sample()
+	own.ID, own.PublisherID = otherUUID, "pub_a"
+	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_a"}))
+	coretest.Must(t, w.PutIntegration(ctx, own, secret))
+	coretest.Must(t, w.Put(ctx, aSite(), nil))
+	p, i := w.kept(t)
+	if !p.Managed || !i.Managed || p.Archived != nil || i.Archived != nil || i.Created == nil ||
+		p.Created == nil {
+		t.Fatalf("contract 46: %+v, %+v", p, i)
+	}
+	coretest.Must(t, w.RecordReadiness(ctx, &i, aSite().Integrations[0].Secret, true))
+	created := *i.Created
+	w.Clock.Advance(time.Hour)
+	coretest.Must(t, w.Put(ctx, Site{}, nil))
+	p, i = w.kept(t)
+	if p.Archived == nil || i.Archived == nil || !p.Managed || !i.Managed || !i.Archived.Equal(w.Clock.Now()) {
+		t.Errorf("contract 46: dropped: %+v, %+v", p, i)
+	}
+	if got, err := w.WebhookSecret(&i); err != nil || got != aSite().Integrations[0].Secret {
+		t.Errorf("contract 46: its sessions under way end with the secret %q, %v", got, err)
+	}
+	other, err := w.ReadIntegration(ctx, otherUUID)
+	if err != nil || other.Value.Archived != nil || other.Value.Managed {
+		t.Errorf("contract 46: the file archived what it never managed: %+v, %v", other, err)
+	}
+	if archived, err := w.PublisherArchived(ctx, "pub_a"); archived || err != nil {
+		t.Errorf("contract 46: the file archived a publisher that it never managed: %v", err)
+	}
+
+	at := *i.Archived
+	w.Clock.Advance(time.Hour)
+	before := w.dump(t)
+	coretest.Must(t, w.Put(ctx, Site{}, nil))
+	if w.dump(t) != before {
+		t.Error("contract 46: what is archived was archived again")
+	}
+	coretest.Must(t, w.Put(ctx, aSite(), nil))
+	p, i = w.kept(t)
+	if p.Archived != nil || i.Archived != nil || !i.Managed || !i.Created.Equal(created) {
+		t.Errorf("contract 46: named again, after %s: %+v, %+v", at, p, i)
+	}
+	if ready, err := w.another().Ready(ctx, &i); !ready || err != nil {
+		t.Errorf("contract 46: named again as it was, it is ready %v, %v", ready, err)
+	}
+}
+
+// Contract 46: a start with the same file changes nothing, so that versions stay and the audit tells of
+// changes.
+func TestPutWritesOnlyWhatChanged(t *testing.T) {
+	w := newWorld(t)
+	bound(t, w)
+	coretest.Must(t, w.Put(ctx, aSite(), nil))
+	if got := w.audited(t); len(got) != 2 {
+		t.Errorf("audit: the first start is audited as %+v", got)
+	}
+	before := w.dump(t)
+	coretest.Must(t, w.Put(ctx, aSite(), nil))
+	coretest.Must(t, NewDirectory(w.Host.Host).Put(ctx, aSite(), nil))
+	if w.dump(t) != before {
+		t.Error("contract 46: the second start wrote something")
+	}
+	for _, c := range []struct {
+		change func(*SiteIntegration)
+		want   audit.Change
+	}{
+		{func(i *SiteIntegration) { i.Name = "Other" }, audit.Change{Field: "name", From: "Checkout", To: "Other"}},
+		{func(i *SiteIntegration) { i.Secret = "whsec_another0987654321" },
+			audit.Change{Field: "webhook.secret", From: hidden, To: hidden}},
+		{func(i *SiteIntegration) { i.WebhookURL += "?x" }, audit.Change{Field: "webhook.url",
+			From: "https://shop.example/…", To: "https://shop.example/…"}},
+		{func(i *SiteIntegration) {
+			i.MethodSettings = map[string]json.RawMessage{"sandbox": json.RawMessage(`{ "a": 1 }`)}
+		}, audit.Change{Field: "method_settings", To: `{"sandbox":{"a":1}}`}},
+	} {
+		site := aSite()
+		c.change(&site.Integrations[0])
+		w.Clock.Advance(time.Second)
+		coretest.Must(t, w.Put(ctx, site, nil))
+		got := w.audited(t)[0]
+		if got.Actor.Kind != audit.File || got.Operation != "integration.change" || got.Target != testUUID ||
+			got.Publisher != "pub_shop" || !reflect.DeepEqual(got.Changes, []audit.Change{c.want}) {
+			t.Errorf("audit: audited as %+v, want %+v", got, c.want)
+		}
+		w.Clock.Advance(time.Second)
+		coretest.Must(t, w.Put(ctx, aSite(), nil))
+	}
+	if got := len(w.audited(t)); got != 10 {
+		t.Errorf("audit: %d entries", got)
+	}
+	if dump := w.dump(t); strings.Contains(dump, "whsec_") || strings.Contains(dump, "/hooks") {
+		t.Error("contract 19: the store holds a secret or a webhook's address")
+	}
+}
+
+// Contract 46: what Plan says is what Put does, and Plan does nothing.
+func TestPlan(t *testing.T) {
+	w := newWorld(t)
+	show := func(s Site) (got []string) {
+		t.Helper()
+		before := w.dump(t)
+		all, err := w.Plan(ctx, s)
+		coretest.Must(t, err)
+		if w.dump(t) != before {
+			t.Error("contract 46: a plan changed the store")
+		}
+		for _, d := range all {
+			var fields []string
+			for _, c := range d.Changes {
+				fields = append(fields, c.Field)
+			}
+			got = append(got, d.Action+" "+d.Kind+" "+d.ID+" of "+d.Publisher+": "+strings.Join(fields, " "))
+		}
+		return got
+	}
+	renamed := aSite()
+	renamed.Publishers[0].Name = "Store"
+	renamed.Integrations[0].ChallengeAge = 21
+	for _, c := range []struct {
+		site Site
+		want []string
+	}{
+		{Site{}, nil},
+		{aSite(), []string{"create publisher pub_shop of pub_shop: name managed",
+			"create integration " + testUUID + " of pub_shop: publisher_id name level challenge_age methods " +
+				"callback_origins browser_origins webhook.url webhook.secret managed"}},
+		{aSite(), nil},
+		{renamed, []string{"change publisher pub_shop of pub_shop: name",
+			"change integration " + testUUID + " of pub_shop: challenge_age"}},
+		{Site{Publishers: renamed.Publishers}, []string{"archive integration " + testUUID +
+			" of pub_shop: archived"}},
+		{Site{}, []string{"archive publisher pub_shop of pub_shop: archived"}},
+		{Site{}, nil},
+		{renamed, []string{"change publisher pub_shop of pub_shop: archived",
+			"change integration " + testUUID + " of pub_shop: archived"}},
+	} {
+		if got := show(c.site); !slices.Equal(got, c.want) {
+			t.Errorf("contract 46: planned is %q, want %q", got, c.want)
+		}
+		coretest.Must(t, w.Put(ctx, c.site, nil))
+	}
+	b, err := json.Marshal(renamed)
+	coretest.Must(t, err)
+	all, err := w.Plan(ctx, aSite())
+	coretest.Must(t, err)
+	told, err := json.Marshal(all)
+	coretest.Must(t, err)
+	if strings.Contains(string(told), "whsec_") || !strings.Contains(string(b), "whsec_") {
+		t.Errorf("contract 46: a plan shows a secret: %s", told)
+	}
+}
+
+// Contract 46: the file takes over what was made by hand, and what it finds damaged.
+func TestTheFileTakesOver(t *testing.T) {
+	w := newWorld(t)
+	bound(t, w)
+	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_shop", Name: "By hand"}))
+	byHand := aSite().Integrations[0].integration()
+	byHand.Passkeys = PasskeysPublisher
+	coretest.Must(t, w.PutIntegration(ctx, byHand, "whsec_by_hand"))
+	w.stage(t, "https://staged.example/", "whsec_staged")
+	coretest.Must(t, w.Put(ctx, aSite(), nil))
+	p, i := w.kept(t)
+	got, err := w.WebhookSecret(&i)
+	if err != nil || !p.Managed || p.Name != "Shop" || !i.Managed || i.Staged != nil || i.Created != nil ||
+		i.Passkeys != PasskeysPublisher || got != aSite().Integrations[0].Secret {
+		t.Errorf("contract 46: %+v, %+v, %q, %v", p, i, got, err)
+	}
+	for name, forged := range map[string]string{
+		publisherItems + "pub_shop": `{"id":"pub_shop","name":"Forged","managed":true}`,
+		integrationItems + testUUID: `{"id":"` + testUUID + `","managed":true}`,
+		integrationItems + "x":      `{`,
+	} {
+		w.plant(t, name, []byte(forged))
+	}
+	coretest.Must(t, w.Put(ctx, aSite(), nil))
+	if p, i := w.kept(t); p.Name != "Shop" || i.Name != "Checkout" {
+		t.Errorf("contract 19: the file did not repair %+v, %+v", p, i)
+	}
+}
+
+// Contract 46: several instances start with the same file at once. Each change is made and told once.
+func TestInstancesThatStartTogether(t *testing.T) {
+	w := newWorld(t)
+	coretest.Must(t, w.Put(ctx, aSite(), nil))
+	renamed := aSite()
+	renamed.Publishers[0].Name, renamed.Integrations[0].Name = "Store", "Till"
+	other := w.another()
+	first := true
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Commit" && first {
+			first = false
+			coretest.Must(t, other.Put(ctx, renamed, nil))
+		}
+		return kvtest.Pass
+	}
+	coretest.Must(t, w.Put(ctx, renamed, nil))
+	w.Store.Decide = nil
+	if p, i := w.kept(t); p.Name != "Store" || i.Name != "Till" {
+		t.Errorf("contract 46: %+v, %+v", p, i)
+	}
+	if got := w.audited(t); len(got) != 4 {
+		t.Errorf("audit: told %d times: %+v", len(got), got)
+	}
+	// An instance that always loses gives up and says so.
+	n, nested := 0, false
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Commit" && !nested {
+			n, nested = n+1, true
+			coretest.Must(t, other.PutPublisher(ctx, Publisher{ID: "pub_shop", Name: fmt.Sprint(n)}))
+			nested = false
+		}
+		return kvtest.Pass
+	}
+	if err := w.Put(ctx, aSite(), nil); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("an instance that always loses: %v", err)
+	}
+}
+
+// Seeds are there to be changed: they are not managed, they are not in the audit, and nothing is archived.
+func TestSeed(t *testing.T) {
+	w := newWorld(t)
+	coretest.Must(t, w.Seed(ctx, aSite(), nil))
+	v := w.now(t)
+	if v.Value.Managed || len(w.audited(t)) != 0 {
+		t.Errorf("seeded: %+v, audited: %+v", v.Value, w.audited(t))
+	}
+	v.Value.ChallengeAge = 30
+	_, err := w.SaveIntegration(ctx, v.Value, Secrets{}, v.Version)
+	coretest.Must(t, err)
+	w.stage(t, "https://staged.example/", "whsec_staged")
+	coretest.Must(t, w.Seed(ctx, aSite(), nil))
+	again := w.now(t).Value
+	if again.ChallengeAge != 18 || again.Staged == nil || again.Managed {
+		t.Errorf("seeded again: %+v", again)
+	}
+	coretest.Must(t, w.Seed(ctx, Site{}, nil))
+	if i := w.now(t).Value; i.Archived != nil {
+		t.Errorf("a seed that is gone was archived: %+v", i)
+	}
+}
+
+// An instance of the release before reads what this one writes, whichever members it does not know.
+func TestAnEarlierReleaseReadsEveryRecord(t *testing.T) {
+	w := newWorld(t)
+	bound(t, w)
+	coretest.Must(t, w.Put(ctx, aSite(), nil))
+	coretest.Must(t, w.Put(ctx, Site{}, nil))
+	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_a"}))
+	own := sample()
+	own.ID = otherUUID
+	coretest.Must(t, w.PutIntegration(ctx, own, secret))
+	v, err := w.ReadIntegration(ctx, otherUUID)
+	coretest.Must(t, err)
+	v.Value.Staged = &Webhook{URL: "https://new.example/"}
+	_, err = w.SaveIntegration(ctx, v.Value, Secrets{}, v.Version)
+	coretest.Must(t, err)
+	for _, id := range []string{testUUID, otherUUID} {
+		it := w.raw(t, integrationItems+id)
+		if _, err := token.CheckRecord(w.Host.Sealer, it.Key.String(), it.Value); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+		var old struct {
+			ID          string   `json:"id"`
+			PublisherID string   `json:"publisher_id"`
+			Level       string   `json:"level"`
+			Method      string   `json:"method"`
+			Origins     []string `json:"callback_origins"`
+			Webhook     struct {
+				Off    bool   `json:"off"`
+				Sealed string `json:"sealed"`
+				Hidden bool   `json:"hidden"`
+			} `json:"webhook"`
+		}
+		coretest.Must(t, json.Unmarshal(it.Value, &old))
+		sealed, _ := token.DecodeText("", old.Webhook.Sealed)
+		claims, _, err := w.Host.Sealer.Open(token.Secret, sealed)
+		if err != nil || old.ID != id || old.Method != "sandbox" || len(old.Origins) != 1 || !old.Webhook.Hidden ||
+			!strings.Contains(string(claims), `"int":"`+id+`","sec":"`) ||
+			strings.Contains(string(claims), "new.example") {
+			t.Errorf("%s is read as %+v with %s, %v", id, old, claims, err)
+		}
 	}
 }

@@ -22,13 +22,14 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Lifecycle applies triggers. All fields but Count and Wake are needed.
+// Lifecycle applies triggers. All fields but Count, Tally and Wake are needed.
 type Lifecycle struct {
 	KV     kv.KV
 	Sealer host.Sealer
 	Now    func() time.Time
 	Random io.Reader
 	Count  func(event string)                  // as in host.Host
+	Tally  func(t host.Tally)                  // as in host.Host
 	Wake   func(p kv.Partition, due time.Time) // as in host.Host
 
 	// Attempts is how many failed attempts a user has; the last one is final (contract 23). An integration
@@ -106,6 +107,7 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks
 		}
 	}
 	if len(tx.Puts)+len(tx.Schedule) == 0 {
+		l.tally(s, host.OutcomeStarted)
 		return nil
 	}
 	if err := l.identify(&tx); err != nil {
@@ -119,6 +121,10 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks
 		return err
 	}
 	l.announce(tx)
+	l.tally(s, host.OutcomeStarted)
+	if !initiated {
+		l.tally(s, host.OutcomeUnknown)
+	}
 	return nil
 }
 
@@ -181,6 +187,9 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 		if err := l.addOutcome(&tx, s, next, version); err != nil {
 			return session.Record{}, false, err
 		}
+		if r.Box != "" { // it ends with the attempt
+			tx.Deletes = append(tx.Deletes, session.BoxName(r.Box))
+		}
 		if err := l.identify(&tx); err != nil {
 			return session.Record{}, false, err
 		}
@@ -191,6 +200,7 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 			l.announce(tx)
 			if next.Terminal() {
 				l.count(countOf(next.State))
+				l.tally(s, outcomeOf(next))
 			}
 			return next, true, nil
 		case errors.As(err, &conflict) && len(conflict.Lost) > 0:
@@ -201,11 +211,75 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 		// It is safe to try again even if this write did happen and another has replaced it since: the
 		// session has then ended or is at another attempt.
 	}
-	return session.Record{}, false,
-		fmt.Errorf("%w: session changed %d times under one request", kv.ErrUnavailable, maxRaces)
+	return session.Record{}, false, errRaces
 }
 
+var errRaces = fmt.Errorf("%w: session changed %d times under one request", kv.ErrUnavailable, maxRaces)
+
 var errLeaseLost = errors.New("lifecycle: lease lost")
+
+// Errors of Claim that say why there is nobody to ask.
+var (
+	// ErrAsked: somebody else asks about this attempt just now.
+	ErrAsked = errors.New("lifecycle: the attempt is being asked about")
+	// ErrMovedOn: the session has ended, or is at another attempt.
+	ErrMovedOn = errors.New("lifecycle: the session is not at this attempt any more")
+)
+
+// Claim keeps everybody else from asking about an attempt until the given time is over, the attempt is
+// decided or GiveBack ends the claim. So what must be sent once is sent once (contract 37). If whoever
+// holds a claim dies, another may follow after that time. The error is ErrAsked, ErrMovedOn or the store's.
+// After every error the caller asks nobody.
+func (l *Lifecycle) Claim(ctx context.Context, s Session, attempt int, life time.Duration) (
+	claim string, err error) {
+	for range maxRaces {
+		r, version, err := l.Load(ctx, s.ID)
+		if err != nil {
+			return "", err
+		}
+		now := l.Now()
+		r = r.As(now, s.ID.Expires())
+		switch {
+		case r.Terminal() || r.Attempts != attempt:
+			return "", ErrMovedOn
+		case r.IsAsked(now):
+			return "", ErrAsked
+		}
+		r.AskedUntil = now.Add(life)
+		if claim, err := l.put(ctx, s, r, version, kv.Tx{}); !isConflict(err) {
+			return claim, err
+		}
+	}
+	return "", errRaces
+}
+
+// GiveBack ends a claim after which nothing is known, so that the user can try again at once. If the session
+// has changed since, it does nothing.
+func (l *Lifecycle) GiveBack(ctx context.Context, s Session, claim string) error {
+	r, version, err := l.Load(ctx, s.ID)
+	if err != nil || version != claim {
+		return err
+	}
+	r.AskedUntil = time.Time{}
+	if _, err = l.put(ctx, s, r, version, kv.Tx{}); isConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// put writes the record of a session that goes on, in place of that version, together with what tx has. It
+// returns the new version.
+func (l *Lifecycle) put(ctx context.Context, s Session, r session.Record, version string, tx kv.Tx) (
+	string, error) {
+	tx.Partition = s.ID.Partition.Name()
+	if err := l.addOutcome(&tx, s, r, version); err != nil {
+		return "", err
+	}
+	if err := l.identify(&tx); err != nil {
+		return "", err
+	}
+	return tx.ID, kv.CommitSurely(ctx, l.KV, tx)
+}
 
 // Expire runs a leased expiry timer.
 func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
@@ -260,15 +334,18 @@ func (l *Lifecycle) addOutcome(tx *kv.Tx, s Session, r session.Record, version s
 	return nil
 }
 
-// addEvent adds to tx the delivery of the event that a state causes.
+// addEvent adds to tx the delivery of the event that a state causes. A completed or failed event has the time
+// of the record, so that outbox.OfSession finds it.
 func (l *Lifecycle) addEvent(tx *kv.Tx, s Session, r session.Record, now time.Time) error {
 	h := webhook.Head{ID: webhook.NewID(l.Random), CreatedAt: now, PublisherID: s.Integration.PublisherID,
 		IntegrationID: s.Integration.ID, SessionID: s.Text}
 	var e webhook.Event
 	switch r.State {
 	case session.Completed:
+		h.CreatedAt = r.At
 		e = webhook.Completed(h, s.ID.Level.String(), s.ID.ChallengeAge, s.User, s.State)
 	case session.Failed:
+		h.CreatedAt = r.At
 		e = webhook.Failed(h, r.FailureCode, webhook.FailureMessage(r.FailureCode), s.User, s.State)
 	case session.Expired:
 		e = webhook.Expired(h, s.ID.Expires())
@@ -309,5 +386,30 @@ func countOf(s session.State) string {
 func (l *Lifecycle) count(event string) {
 	if l.Count != nil {
 		l.Count(event)
+	}
+}
+
+// outcomeOf returns the outcome as which a final record counts.
+func outcomeOf(r session.Record) string {
+	switch {
+	case r.State == session.Completed:
+		return host.OutcomeCompleted
+	case r.State == session.Expired:
+		return host.OutcomeExpired
+	case r.FailureCode == webhook.FailureProviderRejected:
+		return host.OutcomeRejected
+	case r.FailureCode == webhook.FailureMaxAttempts:
+		return host.OutcomeMaxAttempts
+	case r.FailureCode == webhook.FailureUserCancelled:
+		return host.OutcomeCancelled
+	}
+	return host.OutcomeUnknown
+}
+
+// tally counts an outcome of the session's integration. It is called only after the commit that decides the
+// outcome is known to be this instance's own. So each outcome counts once over all instances.
+func (l *Lifecycle) tally(s Session, outcome string) {
+	if l.Tally != nil {
+		l.Tally(host.Tally{Integration: s.ID.Integration, Outcome: outcome})
 	}
 }

@@ -38,16 +38,18 @@ type world struct {
 	mu     sync.Mutex
 	counts map[string]int
 	woken  []time.Time
+	tally  map[host.Tally]int
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	h := testhost.New(t)
-	w := &world{Host: h, counts: map[string]int{}}
+	w := &world{Host: h, counts: map[string]int{}, tally: map[host.Tally]int{}}
 	w.script()
 	w.Lifecycle = &Lifecycle{Attempts: 3, OutcomeLife: outcomeLife,
 		KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random,
 		Count: func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() },
+		Tally: func(t host.Tally) { w.mu.Lock(); w.tally[t]++; w.mu.Unlock() },
 		Wake:  func(_ kv.Partition, due time.Time) { w.mu.Lock(); w.woken = append(w.woken, due); w.mu.Unlock() },
 	}
 	return w
@@ -807,6 +809,14 @@ func TestRandomFaults(t *testing.T) {
 			if !r.Terminal() || terminal[s.Text] != "verification."+string(r.State) {
 				t.Errorf("seed %d: session %d is %+v and its event %q", seed, n, r, terminal[s.Text])
 			}
+		}
+		for tally, n := range w.tally {
+			if n > len(sessions) || tally.Outcome == host.OutcomeStarted && n != len(sessions) {
+				t.Errorf("seed %d: %+v counts %d times, of %d sessions", seed, tally, n, len(sessions))
+			}
+		}
+		if n := w.ended(); n > len(sessions) {
+			t.Errorf("seed %d: %d outcomes count, of %d sessions", seed, n, len(sessions))
 		}
 		if len(events) != 2*len(sessions) {
 			t.Errorf("seed %d: %d events of %d sessions", seed, len(events), len(sessions))

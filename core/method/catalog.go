@@ -112,7 +112,11 @@ type Opened struct {
 
 // Begin is Method.Begin.
 func (o Opened) Begin(ctx context.Context, s Session) error {
-	err := o.method.Begin(o.timed(ctx), s)
+	if o.Of.Sandbox {
+		return o.method.Begin(ctx, s)
+	}
+	ctx, _ = begin(ctx, nil)
+	err := o.method.Begin(ctx, s)
 	if err != nil {
 		o.tell(host.MethodUnavailable, ReasonOf(err))
 		return err
@@ -124,19 +128,22 @@ func (o Opened) Begin(ctx context.Context, s Session) error {
 // Show is Method.Show.
 func (o Opened) Show(s Session, state []byte) View { return o.method.Show(s, state) }
 
-// Act is Method.Act.
-func (o Opened) Act(ctx context.Context, s Session, step Step) (Decision, error) {
-	if step.Back {
+// Act is Method.Act. claim is called before the first request that the attempt sends once. If it returns an
+// error, nothing of that is sent, and Act returns that error.
+func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Decision, error) {
+	if o.Of.Sandbox { // it asks nobody
+		return o.method.Act(ctx, s, step)
+	}
+	if step.Back || step.Kept != nil {
 		o.tell(host.MethodReturned, "")
 	}
-	d, err := o.method.Act(o.timed(ctx), s, step)
-	var refusal *Refusal
+	ctx, run := begin(ctx, claim)
+	d, err := o.method.Act(ctx, s, step)
 	switch {
-	case errors.As(err, &refusal):
-		o.tell(host.MethodRefused, refusal.Reason)
-	case errors.Is(err, ErrStep):
+	case run.err != nil:
+		return Decision{}, run.err
 	case err != nil:
-		o.tell(host.MethodFailed, ReasonOf(err))
+		o.tellFailed(err)
 	case d.Leave != nil:
 		o.tell(host.MethodLeft, "")
 	default:
@@ -147,18 +154,44 @@ func (o Opened) Act(ctx context.Context, s Session, step Step) (Decision, error)
 	return d, err
 }
 
-// timed gives a step its time. A sandbox asks nobody.
-func (o Opened) timed(ctx context.Context) context.Context {
-	if o.Of.Sandbox {
-		return ctx
+// Answer is Answerer.Answer. ok says that the method is an Answerer.
+func (o Opened) Answer(ctx context.Context, s Session, state []byte, c Call) (
+	kept []byte, ok bool, err error) {
+	a, ok := o.method.(Answerer)
+	if !ok {
+		return nil, false, nil
 	}
-	return withTime(ctx)
+	ctx, _ = begin(ctx, nil)
+	kept, err = a.Answer(ctx, s, state, c)
+	if err == nil && len(kept) > MaxKept {
+		err = fmt.Errorf("method: %s keeps %d bytes of an answer; at most %d fit", o.Name, len(kept), MaxKept)
+	}
+	if err != nil {
+		o.tellFailed(err)
+		return nil, true, err
+	}
+	return kept, true, nil
+}
+
+// Answers reports whether the method is an Answerer, so that it may open boxes.
+func (o Opened) Answers() bool {
+	_, ok := o.method.(Answerer)
+	return ok
+}
+
+// tellFailed tells of an answer of the other side that is not good, or that did not come.
+func (o Opened) tellFailed(err error) {
+	var refusal *Refusal
+	switch {
+	case errors.As(err, &refusal):
+		o.tell(host.MethodRefused, refusal.Reason)
+	case errors.Is(err, ErrStep):
+	default:
+		o.tell(host.MethodFailed, ReasonOf(err))
+	}
 }
 
 func (o Opened) tell(event, reason string) {
-	if o.Of.Sandbox {
-		return
-	}
 	o.measure(host.Measurement{Method: o.Name, Event: event, Reason: reason})
 }
 

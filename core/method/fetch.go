@@ -16,14 +16,40 @@ const StepTime = 12 * time.Second
 // errNoTime is the cause of a timeout before anything was sent.
 var errNoTime = errors.New("the requests before it took all the time that a step has")
 
-// stepKey is the key of a step's time in its context.
+// stepKey is the key of a running step in its context.
 type stepKey struct{}
 
-// stepTime is what is left. The requests of a step follow each other, so it needs no lock.
-type stepTime struct{ left time.Duration }
+// running is a step on its way. Its requests follow each other, so it needs no lock.
+type running struct {
+	left  time.Duration // of StepTime
+	claim Claim         // nil: nothing has to be claimed, or it has been
+	err   error         // claim's: why nothing may be sent that is sent once
+}
 
-func withTime(ctx context.Context) context.Context {
-	return context.WithValue(ctx, stepKey{}, &stepTime{StepTime})
+// Claim keeps others from sending what an attempt sends once, or says why it cannot.
+type Claim func(ctx context.Context) error
+
+// begin gives a step its time. claim may be nil.
+func begin(ctx context.Context, claim Claim) (context.Context, *running) {
+	step := &running{left: StepTime, claim: claim}
+	return context.WithValue(ctx, stepKey{}, step), step
+}
+
+// FetchOnce is Fetch.Fetch for a request of an Act that an attempt sends once, such as a user's picture or
+// a code that is good for one use. Before the first such request the core claims the attempt, which costs a
+// commit. While one Act has the claim, another sends nothing, and its user waits for what the first one
+// brings. If Act then returns an error, or a Decision that decides nothing, the user may send it again.
+func (h Host) FetchOnce(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+	if step, ok := ctx.Value(stepKey{}).(*running); ok {
+		if step.claim != nil && step.err == nil {
+			step.err = step.claim(ctx)
+			step.claim = nil
+		}
+		if step.err != nil { // Opened.Act returns it, whatever the method makes of this one
+			return host.FetchResponse{}, &host.FetchError{Reason: host.FetchTimeout, Err: step.err}
+		}
+	}
+	return h.Fetch.Fetch(ctx, req)
 }
 
 // fetchFor is a Fetcher that says for which method it asks, and keeps a step within its time.
@@ -35,7 +61,7 @@ type fetchFor struct {
 
 func (f fetchFor) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	req.For = f.method
-	step, ok := ctx.Value(stepKey{}).(*stepTime)
+	step, ok := ctx.Value(stepKey{}).(*running)
 	if !ok {
 		return f.Fetcher.Fetch(ctx, req)
 	}

@@ -93,7 +93,7 @@ func TestTimeOfAStep(t *testing.T) {
 			// Each step has its own time.
 			for _, step := range []func() error{
 				func() error { return all["bank"].Begin(t.Context(), Session{}) },
-				func() error { _, err := all["bank"].Act(t.Context(), Session{}, Step{}); return err },
+				func() error { _, err := all["bank"].Act(t.Context(), Session{}, Step{}, nil); return err },
 			} {
 				other.asked = nil
 				err := step()
@@ -105,6 +105,64 @@ func TestTimeOfAStep(t *testing.T) {
 				if c.ok && err != nil || !c.ok && !timeout {
 					t.Errorf("the last request: %v, want an answer: %v, or else a timeout", err, c.ok)
 				}
+			}
+		})
+	}
+}
+
+// once is a method that sends its requests once an attempt, and makes nothing of their errors.
+type once struct{ host Host }
+
+func (once) Begin(context.Context, Session) error { return nil }
+
+func (once) Show(Session, []byte) View { return View{} }
+
+func (o once) Act(ctx context.Context, _ Session, step Step) (Decision, error) {
+	for range 2 {
+		if step.Back {
+			_, _ = o.host.Fetch.Fetch(ctx, host.FetchRequest{})
+		} else {
+			_, _ = o.host.FetchOnce(ctx, host.FetchRequest{})
+		}
+	}
+	return Decision{Verdict: Approved}, nil
+}
+
+func TestWhatIsSentOnceIsClaimedFirst(t *testing.T) {
+	taken := errors.New("somebody else asks")
+	for _, c := range []struct {
+		rule    string
+		sandbox bool
+		step    Step
+		claim   error
+		claims  int
+		asked   int
+		verdict Verdict
+	}{
+		{"one claim for all requests of a step", false, Step{}, nil, 1, 2, Approved},
+		{"without the claim nothing is sent, and the method decides nothing", false, Step{}, taken, 1, 0,
+			Unclassified},
+		{"other requests need no claim", false, Step{Back: true}, taken, 0, 2, Approved},
+		{"a sandbox needs none", true, Step{Back: true}, taken, 0, 2, Approved},
+	} {
+		t.Run("contract 37: "+c.rule, func(t *testing.T) {
+			other := &slow{now: time.Unix(1_800_000_000, 0)}
+			catalog := Catalog{{Config: Config{Name: "bank"}, Of: Kind{Name: "once", Sandbox: c.sandbox,
+				Open: func(_ Config, h Host) (Method, error) { return once{h}, nil }}}}
+			all, err := catalog.Open(Host{Fetch: other, Now: func() time.Time { return other.now }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			claims := 0
+			d, err := all["bank"].Act(t.Context(), Session{}, c.step, func(context.Context) error {
+				if claims++; len(other.asked) > 0 {
+					t.Error("the claim comes after a request")
+				}
+				return c.claim
+			})
+			if claims != c.claims || len(other.asked) != c.asked || d.Verdict != c.verdict ||
+				(err != nil) != (c.verdict == Unclassified) || err != nil && !errors.Is(err, taken) {
+				t.Errorf("%d claims, %d requests, %+v, %v", claims, len(other.asked), d, err)
 			}
 		})
 	}

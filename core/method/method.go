@@ -108,9 +108,19 @@ type Session struct {
 	Attempt   int             // how many attempts have failed
 	ReturnURL string          // where another site sends the browser back to
 	Settings  json.RawMessage // the integration's own, which Kind.Narrow has passed; nil: none
+
+	// Box is the address to which somebody else than the browser posts the answer to this step, once a
+	// Decision has opened a box. With SameDevice behind it, it is for an answer from the browser's own device.
+	// "": no box is open.
+	Box string
 }
 
-// Method carries out one configured method. Its functions may be called concurrently.
+// SameDevice is behind the address of a box for an answer from the device on which the browser is. That
+// answer completes nothing until this browser comes back with the response_code that the answer was given.
+const SameDevice = ".s"
+
+// Method carries out one configured method. Its functions may be called concurrently. A form that a user
+// posts twice may call Act twice at once. What must not be sent twice then is sent by Host.FetchOnce.
 type Method interface {
 	// Begin prepares the first step. If the session has no other method, the core calls it at the start, and
 	// else when the user chooses this one. An error says that the method is not available now; its text goes
@@ -126,6 +136,33 @@ type Method interface {
 	Act(ctx context.Context, s Session, step Step) (Decision, error)
 }
 
+// Answerer is a Method that somebody else than the browser answers, such as a wallet: its Decision opens a
+// box. An answer says what a Step of the browser has as Kept when the browser comes for it, which is what
+// decides. So what somebody proves belongs to the browser that has asked for it.
+type Answerer interface {
+	Method
+
+	// Answer judges what was posted to the box, and returns what of it Act needs: at most MaxKept bytes. state
+	// is the State of the Decision that opened the box. s has no User and no Language. The first answer that
+	// Answer takes closes the box. ErrStep or a *Refusal says that the answer is not good; the box stays open.
+	// Any other error says that nothing is known, and the other side may send the answer again.
+	Answer(ctx context.Context, s Session, state []byte, c Call) (kept []byte, err error)
+}
+
+// Call is what somebody has posted to a box.
+type Call struct {
+	Address     string // of the box, with SameDevice if it was posted there
+	Same        bool   // it was posted to the address with SameDevice
+	ContentType string
+	Body        []byte // at most MaxCall bytes
+}
+
+// Limits of a box, in bytes.
+const (
+	MaxCall = 64 << 10 // of what is posted
+	MaxKept = 16 << 10 // of what a method keeps of it
+)
+
 // ErrStep says that the method's page offers no such form at this point.
 var ErrStep = errors.New("method: no such step")
 
@@ -139,12 +176,18 @@ type View struct {
 	Waiting bool     // the other side has not decided yet; the page says so
 	Camera  bool     // the page takes a picture, which arrives as Step.File
 	Sandbox bool     // the page says that nothing real is verified
+
+	// What a page has while a box is open. It loads itself again after Poll, which is 3 s if it is 0.
+	Open string // address that opens an app on this device; "": none
+	Code string // what another device needs to answer; "": nothing
+	Poll time.Duration
 }
 
 // Step is what a user did: a POST of the page's form, or, with Back, the return from another site.
 type Step struct {
 	Form  url.Values // of the form, or the query of the return; a name is there once
 	Back  bool       // the browser came back from the address of a Leave, and it is the same browser
+	Kept  []byte     // what Answer kept: the browser comes for the answer, with Back from the same device
 	File  []byte     // the picture of a page with Camera, at most MaxFile bytes; nil: the form has none
 	State []byte     // of the step before; it was sealed and belongs to this session, method and attempt
 }
@@ -175,6 +218,10 @@ type Decision struct {
 
 	// Leave sends the browser to another site. The next step is its return. Only for Pending.
 	Leave *Leave
+
+	// Box opens a box, where the answer to this step is taken. The method is an Answerer, and Show has the
+	// address. The next step has what Answer kept. A box that was opened before is closed. Only for Pending.
+	Box bool
 
 	// Reason says why an attempt failed, for the page's words. Only for AttemptFailed.
 	Reason Reason

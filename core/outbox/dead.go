@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 )
 
@@ -14,6 +15,7 @@ const (
 	refused   = "refused"   // the receiver answered 4xx; only the receiver can repair that
 	exhausted = "exhausted" // every attempt failed; Last says how the last one did
 	noTarget  = "no_target" // the integration is gone, or sends no events any more
+	onlyTest  = "test"      // a test event has one attempt; only the log has this reason
 
 	// noSecret: the webhook secret cannot be opened. The operator can repair that, so events are put off.
 	// Earlier releases gave them up.
@@ -45,6 +47,13 @@ var ErrNotDead = errors.New("outbox: no such dead event")
 
 const deadPrefix = "d/"
 
+// deadItem is a dead event as the store has it, before its sealed body.
+type deadItem struct {
+	Dead
+	Before int    `json:"before,omitempty"` // these two as in Meta
+	Tried  string `json:"tried,omitempty"`
+}
+
 // Dead lists up to n dead events of a partition whose ids come after the given one.
 func (o *Outbox) Dead(ctx context.Context, p kv.Partition, after string, n int) ([]Dead, error) {
 	return listed[Dead](ctx, o.KV, kv.Key{Partition: p, Name: deadPrefix}, after, n)
@@ -70,9 +79,10 @@ func listed[T any](ctx context.Context, store kv.KV, prefix kv.Key, after string
 }
 
 // Resend schedules a dead event again from the beginning, due at once, with the same id and the same
-// bytes. The error is ErrNotDead if p holds no such dead event.
-func (o *Outbox) Resend(ctx context.Context, p kv.Partition, event string) error {
-	key := kv.Key{Partition: p, Name: deadPrefix + event}
+// bytes. The caller may see events of the integration, or of all if it is "". The error is ErrNotDead if p
+// holds no such dead event of that integration.
+func (o *Outbox) Resend(ctx context.Context, p kv.Partition, id, integration string) error {
+	key := kv.Key{Partition: p, Name: deadPrefix + id}
 	item, err := o.KV.Get(ctx, key)
 	if errors.Is(err, kv.ErrNotFound) {
 		return ErrNotDead
@@ -80,22 +90,59 @@ func (o *Outbox) Resend(ctx context.Context, p kv.Partition, event string) error
 	if err != nil {
 		return err
 	}
-	var d Dead
+	var d deadItem
 	sealed, err := split(item.Value, &d)
 	if err != nil {
 		return err
 	}
-	id, err := kv.NewTxID(o.Random)
+	m := Meta{Kind: Deliver, Session: d.Session, Integration: d.Integration, Type: d.Type,
+		Before: d.Before + d.Attempts, Tried: d.Tried}
+	e, err := o.seen(m, id, sealed, integration)
+	if errors.Is(err, errNotTheirs) {
+		return ErrNotDead
+	}
 	if err != nil {
 		return err
 	}
 	now := o.Now()
-	m := Meta{Kind: Deliver, Session: d.Session, Integration: d.Integration, Type: d.Type}
 	tx := kv.Tx{
-		ID: id, Partition: p,
-		Checks:   []kv.Check{{Name: key.Name, Tx: item.Tx}},
-		Deletes:  []string{key.Name},
-		Schedule: []kv.Task{{ID: taskID(event), Due: now, Payload: join(m, sealed)}},
+		Partition: p,
+		Checks:    []kv.Check{{Name: key.Name, Tx: item.Tx}},
+		Deletes:   []string{key.Name},
+		Schedule:  []kv.Task{{ID: taskID(id), Due: now, Payload: join(m, sealed)}},
+	}
+	leave(&tx, deadInLog, e.subject)
+	o.enter(&tx, p, e.subject, e.waiting("", now, now))
+	return o.sendAgain(ctx, tx, now, ErrNotDead)
+}
+
+// errNotTheirs says that an event is not one of the integration that the caller may see.
+var errNotTheirs = errors.New("outbox: another integration's event")
+
+// seen opens an event for a caller who may see those of the integration, or all if it is "". What stands
+// beside the sealed event is not authenticated, so the event itself has to say whose it is.
+func (o *Outbox) seen(m Meta, id string, sealed []byte, integration string) (event, error) {
+	e := event{Meta: m, id: id, sealed: sealed}
+	if integration != "" && m.Integration != integration {
+		return e, errNotTheirs
+	}
+	_, subject, err := o.open(m, id, sealed)
+	e.subject = subject
+	switch {
+	case err == nil || integration == "": // the attempt will tell what is wrong with it
+		return e, nil
+	case errors.Is(err, host.ErrKeyAwaited):
+		return e, err
+	}
+	return e, errNotTheirs
+}
+
+// sendAgain commits tx, which schedules one event, due at due. The check of tx is on the item from which the
+// caller has read the event. gone is the error if the item is not that one any more.
+func (o *Outbox) sendAgain(ctx context.Context, tx kv.Tx, due time.Time, gone error) error {
+	var err error
+	if tx.ID, err = kv.NewTxID(o.Random); err != nil {
+		return err
 	}
 	err = o.KV.Commit(ctx, tx)
 	lost := errors.Is(err, kv.ErrUnknown)
@@ -105,14 +152,14 @@ func (o *Outbox) Resend(ctx context.Context, p kv.Partition, event string) error
 	var conflict *kv.Conflict
 	switch {
 	case errors.As(err, &conflict) && lost:
-		err = nil // another caller may have deleted it, but the event is resent in any case
+		err = nil // another caller may have been first, but the event is sent in any case
 	case errors.As(err, &conflict):
-		return ErrNotDead // another caller has just resent it
+		return gone // another caller has just been first
 	case lost && err != nil:
 		return fmt.Errorf("%w: %w", kv.ErrUnknown, err)
 	}
 	if err == nil && o.Wake != nil {
-		o.Wake(p, now)
+		o.Wake(tx.Partition, due)
 	}
 	return err
 }

@@ -40,6 +40,9 @@ type Outbox struct {
 	Count  func(event string)                  // as in host.Host
 	Wake   func(p kv.Partition, due time.Time) // as in host.Host
 
+	// Partitions are those over which sessions are spread. Only what reads the log needs them.
+	Partitions []kv.Partition
+
 	Directory *integration.Directory
 	Schedule  webhook.Schedule // the zero value is the contract's
 
@@ -58,19 +61,17 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	if err != nil {
 		return err
 	}
-	switch reason {
-	case "":
-	case noSecret:
-		return o.postpone(ctx, job, m, sealed, reason)
-	default:
-		return o.bury(ctx, job, m, sealed, reason, reason)
-	}
-	body, err := Body(o.Sealer, sealed)
-	if errors.Is(err, host.ErrKeyAwaited) {
-		return o.postpone(ctx, job, m, sealed, keyAwaited)
-	}
-	if err != nil || !m.owns(eventID(job), body) {
-		return o.bury(ctx, job, m, sealed, unreadable, unreadable)
+	body, subject, err := o.open(m, eventID(job), sealed)
+	e := event{Meta: m, id: eventID(job), sealed: sealed, subject: subject}
+	switch {
+	case reason == noSecret:
+		return o.postpone(ctx, job, e, reason)
+	case reason != "":
+		return o.bury(ctx, job, e, reason, reason)
+	case errors.Is(err, host.ErrKeyAwaited):
+		return o.postpone(ctx, job, e, keyAwaited)
+	case err != nil:
+		return o.bury(ctx, job, e, unreadable, unreadable)
 	}
 	// Read the clock after the look-up above, which may have taken long.
 	now := o.Now()
@@ -82,45 +83,87 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 		// The context ended because this instance stops. That says nothing about the receiver.
 		return fmt.Errorf("outbox: %w", ctx.Err())
 	}
-	m.Attempts++
-	last := answer(status, fetchErr)
+	ended := o.Now()
+	e.Attempts++
+	a := attempt(now, ended, status, fetchErr)
+	e.Tried = withAttempt(e.Tried, a)
+	last := a.String()
 	switch webhook.Classify(status, fetchErr) {
 	case webhook.Delivered:
 		o.count(host.CountWebhookDelivered)
 		tx := kv.Tx{Cancel: []string{job.Task.ID}}
-		if m.Attempts > 1 { // otherwise the event never waited
-			tx.Deletes = []string{waitingPrefix + eventID(job)}
+		if e.waited() {
+			tx.Deletes = []string{waitingPrefix + e.id}
+			leave(&tx, waitingInLog, e.subject)
 		}
+		o.enter(&tx, job.Partition, e.subject, e.state(StateDelivered, "", ended))
 		return o.record(ctx, job, tx)
 	case webhook.GivenUp:
-		return o.bury(ctx, job, m, sealed, refused, last)
+		return o.bury(ctx, job, e, refused, last)
 	}
 	o.count(host.CountAttemptFailed)
 	var rnd [8]byte
 	if _, err := io.ReadFull(o.Random, rnd[:]); err != nil {
 		return fmt.Errorf("outbox: reading randomness: %w", err)
 	}
-	delay, more := o.Schedule.Next(m.Attempts, binary.LittleEndian.Uint64(rnd[:]))
+	delay, more := o.Schedule.Next(e.Attempts, binary.LittleEndian.Uint64(rnd[:]))
 	if !more {
-		return o.bury(ctx, job, m, sealed, exhausted, last)
+		return o.bury(ctx, job, e, exhausted, last)
 	}
-	o.Log.Info("webhook will be tried again", "event", eventID(job), "type", m.Type,
-		"integration", m.Integration, "attempts", m.Attempts, "last", last, "in", delay.Round(time.Second).String())
-	ended := o.Now()
+	o.Log.Info("webhook will be tried again", "event", e.id, "type", m.Type, "integration", m.Integration,
+		"attempts", e.Attempts, "last", last, "in", delay.Round(time.Second).String())
 	w := Waiting{
-		Event:       eventID(job),
+		Event:       e.id,
 		Type:        m.Type,
 		Session:     m.Session,
 		Integration: m.Integration,
 		Last:        last,
-		Attempts:    m.Attempts,
+		Attempts:    e.Attempts,
 		At:          ended.UTC().Truncate(time.Millisecond),
 		Due:         ended.Add(delay).UTC().Truncate(time.Millisecond),
 	}
-	return o.record(ctx, job, kv.Tx{
-		Schedule: []kv.Task{{ID: job.Task.ID, Due: ended.Add(delay), Payload: join(m, sealed)}},
-		Puts:     []kv.Put{w.put()},
-	})
+	tx := kv.Tx{
+		Schedule: []kv.Task{{ID: job.Task.ID, Due: ended.Add(delay), Payload: join(e.Meta, sealed)}},
+		Puts:     []kv.Put{waitingItem{w, e.Meta}.put(sealed)},
+	}
+	o.enter(&tx, job.Partition, e.subject, e.waiting("", ended, ended.Add(delay)))
+	return o.record(ctx, job, tx)
+}
+
+// errForeign says that a sealed event is not the one that stands beside it.
+var errForeign = errors.New("outbox: the sealed event is another one")
+
+// open opens the event of a task and returns its body and what the log tells of it.
+func (o *Outbox) open(m Meta, id string, sealed []byte) ([]byte, *subject, error) {
+	body, err := Body(o.Sealer, sealed)
+	if err != nil {
+		return nil, nil, err
+	}
+	read, ok := m.owns(id, body)
+	if !ok {
+		return nil, nil, errForeign
+	}
+	return body, subjectOf(m.Integration, read), nil
+}
+
+// event is an event between its task and the log.
+type event struct {
+	Meta
+	id      string
+	sealed  []byte
+	subject *subject // nil if the event cannot be read
+}
+
+// state returns what the log says of the event once nothing more is due.
+func (e event) state(is, reason string, at time.Time) state {
+	return state{is: is, reason: reason, at: at, tried: e.Tried, made: e.Before + e.Attempts}
+}
+
+// waiting returns what the log says of the event until due.
+func (e event) waiting(reason string, at, due time.Time) state {
+	s := e.state(StateWaiting, reason, at)
+	s.due = due
+	return s
 }
 
 // Post makes one signed request. Events and the readiness test both use it. err is a *host.FetchError
@@ -128,8 +171,14 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 func (o *Outbox) Post(
 	ctx context.Context, url string, header map[string]string, body []byte,
 ) (status int, err error) {
-	resp, err := o.Fetch.Fetch(ctx, host.FetchRequest{Method: "POST", URL: url, Header: header, Body: body})
+	resp, err := o.fetch(ctx, url, header, body)
 	return resp.Status, err
+}
+
+func (o *Outbox) fetch(
+	ctx context.Context, url string, header map[string]string, body []byte,
+) (host.FetchResponse, error) {
+	return o.Fetch.Fetch(ctx, host.FetchRequest{Method: "POST", URL: url, Header: header, Body: body})
 }
 
 // target returns where the events of an integration go and how they are signed, or the reason why they
@@ -158,16 +207,19 @@ func (o *Outbox) target(
 // postpone puts an event off because of a fault of this service. It counts no attempt and never gives
 // the event up (contract 27): once the operator has removed the fault, the event is sent. The log
 // mentions each event once.
-func (o *Outbox) postpone(ctx context.Context, job host.Job, m Meta, sealed []byte, reason string) error {
-	if m.Postponed == 0 {
-		o.Log.Error("webhook is put off until this service is mended", "event", eventID(job), "type", m.Type,
-			"integration", m.Integration, "reason", reason)
+func (o *Outbox) postpone(ctx context.Context, job host.Job, e event, reason string) error {
+	if e.Postponed == 0 {
+		o.Log.Error("webhook is put off until this service is mended", "event", e.id, "type", e.Type,
+			"integration", e.Integration, "reason", reason)
 	}
 	o.count(host.CountWebhookPostponed)
-	delay := min(postponeFirst<<min(m.Postponed, 10), postponeMost)
-	m.Postponed++
-	return o.record(ctx, job, kv.Tx{Schedule: []kv.Task{{
-		ID: job.Task.ID, Due: o.Now().Add(delay), Payload: join(m, sealed)}}})
+	delay := min(postponeFirst<<min(e.Postponed, 10), postponeMost)
+	e.Postponed++
+	now := o.Now()
+	tx := kv.Tx{Schedule: []kv.Task{{
+		ID: job.Task.ID, Due: now.Add(delay), Payload: join(e.Meta, e.sealed)}}}
+	o.enter(&tx, job.Partition, e.subject, e.waiting(reason, now, now.Add(delay)))
+	return o.record(ctx, job, tx)
 }
 
 // An event that is put off is looked at again after 10 s. The interval then doubles each time, up to 10
@@ -178,17 +230,21 @@ const (
 )
 
 // bury makes the task a dead event.
-func (o *Outbox) bury(ctx context.Context, job host.Job, m Meta, sealed []byte, reason, last string) error {
-	d := Dead{Event: eventID(job), Type: m.Type, Session: m.Session, Integration: m.Integration,
-		Reason: reason, Last: last, Attempts: m.Attempts, At: o.Now().UTC().Truncate(time.Millisecond)}
+func (o *Outbox) bury(ctx context.Context, job host.Job, e event, reason, last string) error {
+	d := Dead{Event: e.id, Type: e.Type, Session: e.Session, Integration: e.Integration,
+		Reason: reason, Last: last, Attempts: e.Attempts, At: o.Now().UTC().Truncate(time.Millisecond)}
 	o.count(host.CountWebhookDead)
 	o.Log.Warn("webhook is given up", "event", d.Event, "type", d.Type, "integration", d.Integration,
 		"attempts", d.Attempts, "reason", reason, "last", last)
-	return o.record(ctx, job, kv.Tx{
+	item := deadItem{Dead: d, Before: e.Before, Tried: e.Tried}
+	tx := kv.Tx{
 		Cancel:  []string{job.Task.ID},
-		Puts:    []kv.Put{{Name: deadPrefix + d.Event, Value: join(d, sealed), Expires: d.At.Add(deadLife)}},
+		Puts:    []kv.Put{{Name: deadPrefix + d.Event, Value: join(item, e.sealed), Expires: d.At.Add(deadLife)}},
 		Deletes: []string{waitingPrefix + d.Event},
-	})
+	}
+	leave(&tx, waitingInLog, e.subject)
+	o.enter(&tx, job.Partition, e.subject, e.state(StateDead, reason, d.At))
+	return o.record(ctx, job, tx)
 }
 
 // record commits tx under the job's lease. A lost lease is no error: either another holds the task, or
@@ -234,16 +290,26 @@ func (o *Outbox) Defer(ctx context.Context, job host.Job, until time.Time) error
 
 func eventID(job host.Job) string { return strings.TrimPrefix(job.Task.ID, taskID("")) }
 
-// answer describes the result of an attempt for operators.
-func answer(status int, err error) string {
+// attempt returns what is recorded of an attempt.
+func attempt(began, ended time.Time, status int, err error) Attempt {
+	a := Attempt{At: began.UTC().Truncate(time.Millisecond), Status: status,
+		Took: max(0, ended.Sub(began).Truncate(time.Millisecond))}
 	var fetch *host.FetchError
 	switch {
 	case errors.As(err, &fetch):
-		return fetch.Reason
+		a.Status, a.Cause = 0, fetch.Reason
 	case err != nil:
-		return host.FetchNetwork
+		a.Status, a.Cause = 0, host.FetchNetwork
 	}
-	return fmt.Sprintf("status %d", status)
+	return a
+}
+
+// String describes the result of an attempt for operators.
+func (a Attempt) String() string {
+	if a.Cause != "" {
+		return a.Cause
+	}
+	return fmt.Sprintf("status %d", a.Status)
 }
 
 func (o *Outbox) count(event string) {

@@ -33,16 +33,24 @@ type Meta struct {
 	Type        string `json:"typ,omitempty"`
 	Attempts    int    `json:"n,omitempty"` // made so far
 	Postponed   int    `json:"h,omitempty"` // how often a fault of this service put it off
+
+	// What the log tells of earlier attempts. Nothing is decided by it: the task is not authenticated,
+	// and an earlier release drops it when it writes the task again.
+	Before int    `json:"b,omitempty"` // attempts that were made before the event was last sent again
+	Tried  string `json:"a,omitempty"` // the latest attempts, see withAttempt
 }
 
-// owns reports whether the sealed body is the event that the task names, of the integration that it
-// names. The unsealed part of a task says where the event goes. Someone who can write to the store must
-// not be able to send one publisher's event to another (contract 19).
-func (m Meta) owns(event string, body []byte) bool {
+// waited reports whether the store may show the event among those that wait.
+func (m Meta) waited() bool { return m.Attempts > 1 || m.Postponed > 0 || m.Before > 0 }
+
+// owns reads the body of an event. ok says whether it is the event that the task names, of the integration
+// that it names. The unsealed part of a task says where the event goes. Someone who can write to the store
+// must not be able to send one publisher's event to another (contract 19).
+func (m Meta) owns(event string, body []byte) (o web.Object, ok bool) {
 	o, err := web.ReadObject(body)
 	id, _, ok1 := o.String("id")
 	integration, _, ok2 := o.String("integration_id")
-	return err == nil && ok1 && ok2 && id == event && integration == webhook.IntegrationPrefix+m.Integration
+	return o, err == nil && ok1 && ok2 && id == event && integration == webhook.IntegrationPrefix+m.Integration
 }
 
 // Event returns the task that delivers e, due at once.

@@ -52,6 +52,10 @@ type Rule struct {
 	Limit  Limit
 }
 
+// OperatorRule is the name of the limit on wrong operator tokens of an address. The operators' API and the console
+// count them together.
+const OperatorRule = "operator-ip"
+
 // ClientRule is a limit on a client's address.
 func ClientRule(name string, addr netip.Addr, limit Limit) Rule {
 	return Rule{Name: name, Key: clientKey(addr), client: true, Limit: limit}

@@ -23,6 +23,7 @@ const (
 	AlreadyUsed          Code = "ALREADY_USED"
 	IntegrationNotReady  Code = "INTEGRATION_NOT_READY"
 	TokenExpired         Code = "EXPIRED"
+	PreconditionFailed   Code = "PRECONDITION_FAILED"
 	PayloadTooLarge      Code = "PAYLOAD_TOO_LARGE"
 	URITooLong           Code = "URI_TOO_LONG"
 	UnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE"
@@ -48,6 +49,7 @@ var statuses = []struct {
 	{AlreadyUsed, 409},
 	{IntegrationNotReady, 409},
 	{TokenExpired, 410},
+	{PreconditionFailed, 412},
 	{PayloadTooLarge, 413},
 	{URITooLong, 414},
 	{UnsupportedMediaType, 415},

@@ -16,13 +16,18 @@ type recordJSON struct {
 	Code     string `json:"c,omitempty"`
 	At       int64  `json:"t,omitempty"` // milliseconds since 1970
 	Browser  string `json:"b,omitempty"`
+	Asked    int64  `json:"q,omitempty"` // milliseconds since 1970
+	Box      string `json:"x,omitempty"`
 }
 
 // Marshal returns the record as it is kept; ParseRecord reads it back.
 func (r Record) Marshal() []byte {
-	j := recordJSON{State: r.State, Attempts: r.Attempts, Code: r.FailureCode, Browser: r.Browser}
+	j := recordJSON{State: r.State, Attempts: r.Attempts, Code: r.FailureCode, Browser: r.Browser, Box: r.Box}
 	if !r.At.IsZero() {
 		j.At = r.At.UnixMilli()
+	}
+	if !r.AskedUntil.IsZero() {
+		j.Asked = r.AskedUntil.UnixMilli()
 	}
 	b, err := json.Marshal(j)
 	if err != nil {
@@ -42,12 +47,17 @@ func ParseRecord(b []byte) (Record, error) {
 	code, _, ok3 := o.String("c")
 	at, _, ok4 := o.Integer("t")
 	browser, _, ok5 := o.String("b")
-	if !(ok1 && ok2 && ok3 && ok4 && ok5) {
+	asked, _, ok6 := o.Integer("q")
+	box, _, ok7 := o.String("x")
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7) {
 		return Record{}, errors.New("session: damaged record: a member of another kind")
 	}
-	r := Record{State: State(state), Attempts: int(attempts), FailureCode: code, Browser: browser}
+	r := Record{State: State(state), Attempts: int(attempts), FailureCode: code, Browser: browser, Box: box}
 	switch r.State {
 	case Started:
+		if asked != 0 {
+			r.AskedUntil = time.UnixMilli(asked).UTC()
+		}
 	case Completed, Failed, Expired:
 		r.At = time.UnixMilli(at).UTC()
 	default:

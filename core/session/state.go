@@ -57,7 +57,18 @@ type Record struct {
 	// Browser names the browser that has proven what completed the session, by Proof of a handle that only
 	// it knows. Only that browser is taken to the callback (contract 34). "": any that has the link.
 	Browser string
+
+	// AskedUntil is until when somebody asks the other side of a method about this attempt. Until then nobody
+	// else does. Zero: nobody asks.
+	AskedUntil time.Time
+
+	// Box is the handle of the attempt's box, the last one that was opened. An answer to another one does not
+	// count. "": none is open.
+	Box string
 }
+
+// IsAsked reports whether the other side of a method is being asked about the attempt.
+func (r Record) IsAsked(now time.Time) bool { return !r.Terminal() && now.Before(r.AskedUntil) }
 
 // Proof is what a Record keeps of a handle: enough to know it again, too little to find it.
 func Proof(handle string) string {
@@ -106,6 +117,7 @@ func (r Record) Apply(t Trigger, now, expires time.Time, attempts int) (next Rec
 		return end(Failed, webhook.FailureUnknown)
 	case AttemptFailed:
 		r.Attempts++
+		r.AskedUntil, r.Box = time.Time{}, ""
 		if r.Attempts >= attempts {
 			return end(Failed, webhook.FailureMaxAttempts)
 		}

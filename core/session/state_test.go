@@ -143,6 +143,10 @@ func TestAs(t *testing.T) {
 			Record{State: Expired, Attempts: 2, FailureCode: webhook.FailureTimeout, At: expires}},
 		{"contract 20: expired at its expiry, whenever asked", Record{}, expires.Add(time.Hour),
 			Record{State: Expired, FailureCode: webhook.FailureTimeout, At: expires}},
+		{"contract 37: an attempt that is asked about",
+			Record{AskedUntil: expires}, testTime, Record{State: Started, AskedUntil: expires}},
+		{"contract 37: until the session is over", Record{AskedUntil: expires.Add(1)}, expires,
+			Record{State: Expired, FailureCode: webhook.FailureTimeout, At: expires}},
 		{"contract 18: completed stays", done, expires.Add(time.Hour), done},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -166,6 +170,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	for _, r := range []Record{
 		{State: Started},
 		{State: Started, Attempts: 2},
+		{State: Started, AskedUntil: testTime},
 		{State: Completed, Attempts: 1, At: testTime},
 		{State: Failed, Attempts: 3, FailureCode: webhook.FailureMaxAttempts, At: testTime},
 		{State: Expired, FailureCode: webhook.FailureTimeout, At: testTime.Add(Life)},

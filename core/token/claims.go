@@ -94,6 +94,26 @@ type ProviderClaims struct {
 	Handle string `json:"hd,omitempty"`
 	// Leave is the address of another site for which the browser leaves, in a cookie. "": it stays.
 	Leave string `json:"go,omitempty"`
+	// Box is the handle of a box for whose answer the browser waits, in a cookie. "": it does not.
+	Box string `json:"bx,omitempty"`
+}
+
+// BoxClaims is what the store holds of a box: where somebody answers who is not the browser (contract 34). It
+// belongs to this session, method, attempt and handle.
+type BoxClaims struct {
+	Handle  string `json:"bx"`
+	Session string `json:"sid"`
+	Method  string `json:"mt"`
+	Attempt int    `json:"at,omitempty"`
+	State   []byte `json:"st"`
+	Issued  Time   `json:"iat"` // when this was written
+
+	// Answered says that the box is closed. The others say by what.
+	Answered bool   `json:"an,omitempty"`
+	Kept     []byte `json:"kp,omitempty"` // what the method keeps of the answer
+	Same     bool   `json:"sd,omitempty"` // it came from the browser's own device
+	Code     string `json:"rc,omitempty"` // the response_code for that device
+	Digest   []byte `json:"dg,omitempty"` // of the whole answer, to know it again if it is repeated
 }
 
 // ResultClaims name a completed session. There is no separate token id, because the session is the
@@ -151,6 +171,27 @@ func OpenProvider(s host.Sealer, text string) (ProviderClaims, error) {
 		return ProviderClaims{}, host.ErrNotAuthentic
 	}
 	return c, err
+}
+
+// SealBox returns the store's value of c.
+func SealBox(s host.Sealer, c BoxClaims) ([]byte, error) {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("token: %w", err)
+	}
+	return s.Seal(Box, b)
+}
+
+// OpenBox returns the claims of an authentic value of the store. The error is one of Sealer.Open's.
+func OpenBox(s host.Sealer, value []byte) (c BoxClaims, err error) {
+	b, until, err := s.Open(Box, value)
+	if err != nil {
+		return c, err
+	}
+	if json.Unmarshal(b, &c) != nil || !host.Dated(c.Issued.Time(), until) {
+		return BoxClaims{}, host.ErrNotAuthentic
+	}
+	return c, nil
 }
 
 // SealResult returns the result token of c.

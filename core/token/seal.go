@@ -25,13 +25,15 @@ const (
 	Secret    = "webhook-secret" // webhook secrets at rest
 	Replay    = "replay"         // answers kept for an Idempotency-Key
 	Event     = "event"          // events at rest
+	Ceremony  = "ceremony"       // what a form of the console carries while a passkey answers
+	Box       = "box"            // what the store holds of a box
 	recordMAC = "record"         // MAC of what the store holds
 
 	MethodSecret = host.MethodSecret // secrets of methods in a guest's configuration
 )
 
 var purposes = []string{Flow, Provider, Result, SessionID, Secret, Replay, Event, TestID, recordMAC,
-	MethodSecret}
+	MethodSecret, Ceremony, Box}
 
 // HKDF labels. A new format version needs new ones.
 const (

@@ -1,6 +1,10 @@
 package web
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Names returns the names of the members in their order, also of those that are null.
 func (o Object) Names() []string {
@@ -59,4 +63,22 @@ func (o Object) Object(name string) (value Object, present, ok bool) {
 		return Object{}, true, false
 	}
 	return Object{members}, true, true
+}
+
+// Only returns the text of the object with only the members of those names, which need no escaping. They keep
+// their order and the text of their values.
+func (o Object) Only(names ...string) string {
+	var b strings.Builder
+	separator := "{"
+	for _, m := range o.members {
+		if slices.Contains(names, m.name) {
+			b.WriteString(separator + `"` + m.name + `":` + m.raw)
+			separator = ","
+		}
+	}
+	if b.Len() == 0 {
+		return "{}"
+	}
+	b.WriteByte('}')
+	return b.String()
 }

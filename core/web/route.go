@@ -38,6 +38,10 @@ type Route[H any] struct {
 	// a larger limit must be able to tell, for example by Content-Length.
 	MaxBody int
 
+	// Whole says that a request is carried out to its end, even if the caller does not wait for it. It is for
+	// what must be sent once: who clicks twice leaves the first request.
+	Whole bool
+
 	// Only narrows the route down: where it is false, the route is not there.
 	// Nil: the route is there for every request. The doors of engines do not
 	// ask it.
@@ -66,7 +70,8 @@ type Listing = Table[struct{}]
 func (t Table[H]) Listing() Listing {
 	listing := make(Listing, len(t))
 	for i, r := range t {
-		listing[i] = Route[struct{}]{Methods: r.Methods, Pattern: r.Pattern, Label: r.Label, MaxBody: r.BodyLimit()}
+		listing[i] = Route[struct{}]{Methods: r.Methods, Pattern: r.Pattern, Label: r.Label, MaxBody: r.BodyLimit(),
+			Whole: r.Whole}
 	}
 	return listing
 }

@@ -23,8 +23,8 @@ const (
 	TypeFailed    = "verification.failed"
 	TypeExpired   = "verification.expired"
 
-	// TypeCancelled is kept so that receivers that list it still compile. It has no constructor: a
-	// cancelled session stays started, and no event is sent for it.
+	// TypeCancelled is kept so that receivers that list it still compile. A cancelled session stays
+	// started, and no event is sent for it. Only a test event can have this type.
 	TypeCancelled = "verification.cancelled"
 )
 
@@ -89,7 +89,7 @@ type Data struct {
 	Failure        *Failure `json:"failure,omitempty"`          // failed
 	ExternalUserID *string  `json:"external_user_id,omitempty"` // completed, failed; if given at start
 	PublisherState *string  `json:"publisher_state,omitempty"`  // completed, failed; if given at start
-	// only in a test: says what the event is, for people
+	// only in a test event: says what it is, for people
 	Message *string `json:"message,omitempty"`
 }
 

@@ -84,16 +84,10 @@ var probeRules = []struct {
 	},
 }
 
-// testMessage tells readers of a log that the session of a test event does not exist.
-const testMessage = "This event tests your webhook. No session stands behind it."
-
 // ReadinessEvent returns the event for the probes: a started event with test set. Its session does not
 // exist, and its data says so.
 func ReadinessEvent(h Head) Event {
-	h.Test = true
-	e := Started(h, h.CreatedAt.Add(10*time.Minute))
-	message := testMessage
-	e.Data.Message = &message
+	e, _ := TestEvent(h, TypeStarted, "", 0)
 	return e
 }
 
@@ -161,7 +155,7 @@ func Judge(results []ProbeResult) (ready bool, reasons []string) {
 	unreached := false // there was no answer to the good one
 	for _, rule := range probeRules {
 		r, sent := worst(results, rule.name, rule.want)
-		if sent && r.satisfies(rule.want) {
+		if sent && r.Passed(rule.want) {
 			continue
 		}
 		ready = false
@@ -195,7 +189,7 @@ func alike(results []ProbeResult) bool {
 		if n == 0 {
 			first = r
 		}
-		if !sent || r.Unanswered() || r.Status != first.Status || r.satisfies(rule.want) {
+		if !sent || r.Unanswered() || r.Status != first.Status || r.Passed(rule.want) {
 			return false
 		}
 	}
@@ -210,14 +204,15 @@ func worst(results []ProbeResult, name string, want Want) (r ProbeResult, sent b
 			continue
 		}
 		r, sent = each, true
-		if !r.satisfies(want) {
+		if !r.Passed(want) {
 			break
 		}
 	}
 	return r, sent
 }
 
-func (r ProbeResult) satisfies(want Want) bool {
+// Passed reports whether the answer is one that the probe wants.
+func (r ProbeResult) Passed(want Want) bool {
 	if r.Unanswered() {
 		return false
 	}

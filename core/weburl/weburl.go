@@ -8,6 +8,7 @@ package weburl
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -73,3 +74,24 @@ func IsHop(s string) bool {
 			return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"\\<>", r)
 		})
 }
+
+// IsApp reports whether s is an address that a link may have browsers hand to an app, such as
+// openid4vp://?a=b: printable ASCII with :// behind its scheme, and no scheme that a browser carries out or
+// shows itself.
+func IsApp(s string) bool {
+	scheme, rest, ok := strings.Cut(s, "://")
+	scheme = strings.ToLower(scheme)
+	if scheme == "http" || scheme == "https" {
+		return IsHop(s)
+	}
+	isName := scheme != "" && scheme[0] >= 'a' && scheme[0] <= 'z' &&
+		strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz0123456789+.-") == ""
+	return ok && rest != "" && isName && !slices.Contains(ownSchemes, scheme) &&
+		!strings.ContainsFunc(rest, func(r rune) bool {
+			return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"\\<>", r)
+		})
+}
+
+// ownSchemes are those of addresses that browsers carry out or show themselves.
+var ownSchemes = []string{"about", "blob", "chrome", "data", "edge", "file", "filesystem", "ftp",
+	"javascript", "jar", "resource", "vbscript", "view-source", "ws", "wss"}

@@ -116,3 +116,33 @@ func TestIsHop(t *testing.T) {
 		}
 	}
 }
+
+func TestIsApp(t *testing.T) {
+	for _, c := range []struct {
+		rule, url string
+		want      bool
+	}{
+		{"a wallet", "openid4vp://?client_id=a&request_uri=https%3A%2F%2Fa.example", true},
+		{"a wallet with a version in its scheme", "eu.av-1+a://authorize?a", true},
+		{"https", "https://wallet.example/a?b", true},
+		{"a script", "javascript://wallet/%0aalert(1)", false},
+		{"a script in capitals", "JavaScript://wallet/%0aalert(1)", false},
+		{"a document", "data://text/html,x", false},
+		{"a file", "file:///etc/passwd", false},
+		{"no slashes", "mailto:a@b.example", false},
+		{"nothing behind the slashes", "wallet://", false},
+		{"no scheme", "://a", false},
+		{"a scheme that is none", "1a://b", false},
+		{"a blank before the scheme", " javascript://a", false},
+		{"a tab in the scheme", "java\tscript://a", false},
+		{"a path", "/verify", false},
+		{"a quote", `wallet://a"b`, false},
+		{"a newline", "wallet://a\nb", false},
+		{"a character that is not ASCII", "wallet://é", false},
+		{"https without a host", "https:///a", false},
+	} {
+		if got := IsApp(c.url); got != c.want {
+			t.Errorf("contract 34: %s: %q: %v, want %v", c.rule, c.url, got, c.want)
+		}
+	}
+}

@@ -18,12 +18,12 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
-	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/reply"
 )
 
@@ -93,63 +93,19 @@ func isThisMachine(host string) bool {
 
 // Error is the answer of a server that refused a request or failed.
 type Error struct {
-	Status    int    `json:"-"`    // of HTTP
-	Code      string `json:"code"` // like NOT_FOUND
-	Message   string `json:"error"`
-	RequestID string `json:"request_id"` // finds the request in the server's log
+	Status    int            `json:"-"`    // of HTTP
+	Code      string         `json:"code"` // like NOT_FOUND
+	Details   []reply.Detail `json:"details"`
+	Message   string         `json:"error"`
+	RequestID string         `json:"request_id"` // finds the request in the server's log
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s (%s, request %s)", strings.TrimSuffix(e.Message, "."), e.Code, e.RequestID)
-}
-
-// Integrations lists the integrations and whether they are ready.
-func (c *Client) Integrations(ctx context.Context) ([]admin.IntegrationView, error) {
-	var all struct {
-		Integrations []admin.IntegrationView `json:"integrations"`
+	text := fmt.Sprintf("%s (%s, request %s)", strings.TrimSuffix(e.Message, "."), e.Code, e.RequestID)
+	for _, d := range e.Details {
+		text += "\n  " + d.Field + ": " + d.Message
 	}
-	err := c.call(ctx, "GET", admin.IntegrationsPath, nil, &all)
-	return all.Integrations, err
-}
-
-// TestIntegration runs the signed webhook test of an integration. The server records the result.
-func (c *Client) TestIntegration(ctx context.Context, id string) (*admin.TestReport, error) {
-	return post[admin.TestReport](ctx, c, fill(admin.TestPath, id), struct{}{})
-}
-
-// Keys lists the API keys. What makes a key secret is not in the list.
-func (c *Client) Keys(ctx context.Context) ([]integration.Key, error) {
-	var all struct {
-		Keys []integration.Key `json:"keys"`
-	}
-	err := c.call(ctx, "GET", admin.KeysPath, nil, &all)
-	return all.Keys, err
-}
-
-// CreateKey makes an API key. The answer holds the key itself, which can never be asked for again.
-func (c *Client) CreateKey(ctx context.Context, k admin.KeyRequest) (*admin.CreatedKey, error) {
-	return post[admin.CreatedKey](ctx, c, admin.KeysPath, k)
-}
-
-// RevokeKey revokes the API key with that id, for good.
-func (c *Client) RevokeKey(ctx context.Context, id string) (*integration.Key, error) {
-	return post[integration.Key](ctx, c, fill(admin.RevokePath, id), struct{}{})
-}
-
-// DeadDeliveries lists all events that were given up.
-func (c *Client) DeadDeliveries(ctx context.Context) ([]outbox.Dead, error) {
-	return pages[outbox.Dead](ctx, c, admin.StateDead)
-}
-
-// WaitingDeliveries lists all events that wait for a retry.
-func (c *Client) WaitingDeliveries(ctx context.Context) ([]outbox.Waiting, error) {
-	return pages[outbox.Waiting](ctx, c, admin.StateWaiting)
-}
-
-// Resend puts an event that was given up back on the schedule, from its beginning.
-func (c *Client) Resend(ctx context.Context, event string) error {
-	_, err := post[struct{}](ctx, c, fill(admin.ResendPath, event), struct{}{})
-	return err
+	return text
 }
 
 // Module says which engine the server runs and which module.
@@ -184,20 +140,56 @@ func post[T any](ctx context.Context, c *Client, path string, in any) (*T, error
 	return &out, nil
 }
 
-// pages reads all pages of the events of a state.
-func pages[T any](ctx context.Context, c *Client, state string) ([]T, error) {
+// list reads all pages of a list, whose items are under the name.
+func list[T any](ctx context.Context, c *Client, path, name string, query url.Values) ([]T, error) {
 	all := []T{}
-	for after := ""; ; {
-		query := url.Values{"state": {state}, "after": {after}}
-		var page admin.DeliveryPage[T]
-		if err := c.call(ctx, "GET", admin.DeliveriesPath+"?"+query.Encode(), nil, &page); err != nil {
+	if query == nil {
+		query = url.Values{}
+	}
+	query.Set("limit", strconv.Itoa(operate.MaxLimit))
+	for {
+		var page map[string]json.RawMessage
+		if err := c.call(ctx, "GET", path+"?"+query.Encode(), nil, &page); err != nil {
 			return nil, err
 		}
-		all = append(all, page.Deliveries...)
-		if after = page.Next; after == "" {
+		var items []T
+		if err := json.Unmarshal(page[name], &items); err != nil {
+			return nil, fmt.Errorf("the answer of %s is not the JSON expected, is its release another one? %w", c.base, err)
+		}
+		all = append(all, items...)
+		var next string
+		if len(page["next"]) == 0 || json.Unmarshal(page["next"], &next) != nil || next == "" {
 			return all, nil
 		}
+		query.Set("after", next)
 	}
+}
+
+// read makes a GET.
+func read[T any](ctx context.Context, c *Client, path string) (*T, error) {
+	var out T
+	if err := c.call(ctx, "GET", path, nil, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// change makes a request for the version of a thing; "" is any version.
+func change[T any](ctx context.Context, c *Client, method, path, version string, in any) (*T, error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	match := "*"
+	if version != "" {
+		match = `"` + version + `"`
+	}
+	var out T
+	header := http.Header{"Content-Type": {"application/json"}, "If-Match": {match}}
+	if err := c.send(ctx, method, path, header, body, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
 }
 
 // call makes one request with a body of JSON, if in is not nil, and reads the answer into out.
@@ -209,7 +201,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 			return err
 		}
 	}
-	return c.send(ctx, method, path, http.Header{"Content-Type": {"application/json"}}, body, out)
+	return c.send(ctx, method, path, jsonHeader(), body, out)
 }
 
 // maxAnswer is more than any answer has: a page of 200 events is the longest.
@@ -268,3 +260,5 @@ func (c *Client) refused(status int, path string, body []byte) error {
 
 // fill puts id into the place of {id} in a path of package admin.
 func fill(path, id string) string { return strings.Replace(path, "{id}", url.PathEscape(id), 1) }
+
+func jsonHeader() http.Header { return http.Header{"Content-Type": {"application/json"}} }

@@ -6,6 +6,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -18,6 +19,9 @@ const (
 	Native = "native"
 	WASM   = "wasm"
 )
+
+// ErrNoUsage says that the core keeps no usage, because it is a module of an earlier release.
+var ErrNoUsage = errors.New("engine: this module keeps no usage")
 
 // Engine runs the core. Its methods may be called concurrently.
 //
@@ -36,6 +40,11 @@ type Engine interface {
 
 	// Apply checks a site, integration.Site as JSON, and puts it into the store.
 	Apply(ctx context.Context, site []byte) error
+
+	// Record writes sums of what the core has noted as usage (host.Tally). It may be given the same ones
+	// again, and after an error it must be. If the core is of a release that keeps no usage, the error is
+	// ErrNoUsage.
+	Record(ctx context.Context, t host.Totals) error
 
 	// Partitions returns all partitions that may have tasks. They are the same at every call.
 	Partitions() []kv.Partition

@@ -109,7 +109,7 @@ func (s *Switch) start(ctx context.Context, at edge.Setup) error {
 	})
 	s.host, err = wasmhost.New(ctx, wasmhost.Config{
 		Module: first.WASM, Guest: guest, KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
-		Sign: h.Sign, Log: h.Log, Count: h.Count, Measure: h.Measure, Wake: h.Wake, Random: h.Random,
+		Sign: h.Sign, Log: h.Log, Count: h.Count, Measure: h.Measure, Tally: h.Tally, Wake: h.Wake, Random: h.Random,
 		Interruptible: s.config.Interruptible,
 		Observer:      observer{metrics, s}, Cache: s.cache.library(),
 	})
@@ -162,7 +162,7 @@ func (s *Switch) Reload(ctx context.Context, load func() (Config, error)) {
 	ctx, cancel := context.WithTimeout(ctx, activationTime)
 	defer cancel()
 	if s.host == nil {
-		s.log.Info("SIGHUP: there is nothing to read again: the engine is native, " +
+		s.log.Info("SIGHUP: there is no module to read again: the engine is native, " +
 			"and a key ring that has changed is read by itself")
 		return
 	}

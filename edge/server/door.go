@@ -190,7 +190,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	client := d.client(r)
 	route := d.routes.At(r.Method, r.URL.Path)
-	resp, why := d.answer(w, r, m, client, route.BodyLimit())
+	resp, why := d.answer(w, r, m, client, &route)
 	d.s.putOff(resp)
 	d.write(w, r, resp)
 
@@ -220,8 +220,9 @@ func (d *door) client(r *http.Request) netip.Addr {
 // answer never returns nil, nor a status that net/http would refuse. why is not nil
 // if the answer comes from the server alone. Head and body are read before the
 // request takes one of the places, so that a slow peer never holds one.
-func (d *door) answer(w http.ResponseWriter, r *http.Request, m *member, client netip.Addr, maxBody int) (
-	resp *web.Response, why *refusal) {
+func (d *door) answer(w http.ResponseWriter, r *http.Request, m *member, client netip.Addr,
+	route *web.Route[struct{}]) (resp *web.Response, why *refusal) {
+	maxBody := route.BodyLimit()
 	req := &web.Request{
 		Method: r.Method,
 		Path:   r.URL.Path,
@@ -255,7 +256,11 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request, m *member, client 
 	default:
 		return d.refuse(req, serviceBusy), &serviceBusy
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), d.timeout)
+	whole := r.Context()
+	if route.Whole {
+		whole = context.WithoutCancel(whole)
+	}
+	ctx, cancel := context.WithTimeout(whole, d.timeout)
 	defer cancel()
 	if stream != nil {
 		// An error means that the connection has no deadlines, so there is none to extend.

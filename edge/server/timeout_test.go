@@ -66,3 +66,45 @@ func ok200AfterWriteTimeout(ctx context.Context) *web.Response {
 		return &web.Response{Status: 503, Header: web.Header{}}
 	}
 }
+
+// Who clicks twice leaves the first request. What must be sent once goes on, and everything else ends.
+func TestAWholeRequestOutlivesItsCaller(t *testing.T) {
+	for _, c := range []struct {
+		method, path string
+		whole        bool
+	}{
+		{"POST", "/verify/file", true},
+		{"GET", "/verify/return/bank?state=a", true},
+		{"POST", "/verify", false},
+		{"GET", "/verify", false},
+	} {
+		arrived, left, over := make(chan bool), make(chan bool), make(chan error, 1)
+		base, _ := start(t, Config{Engine: fake{handle: func(ctx context.Context, _ *web.Request) *web.Response {
+			close(arrived)
+			<-left
+			select {
+			case <-ctx.Done():
+			case <-time.After(300 * time.Millisecond):
+			}
+			over <- ctx.Err()
+			return ok("{}")
+		}}})
+		ctx, leave := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, c.method, base+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			if resp, err := http.DefaultClient.Do(req); err == nil {
+				resp.Body.Close()
+			}
+		}()
+		<-arrived
+		leave()
+		close(left)
+		if err := <-over; (err == nil) != c.whole {
+			t.Errorf("contract 37: %s %s goes on when its caller has left: %v, want %v", c.method, c.path,
+				err == nil, c.whole)
+		}
+	}
+}

@@ -79,6 +79,8 @@ var entries = map[abi.Entry]entry{
 	abi.Defer:    {"defer", of(readJob), of(abi.ReadOutcome)},
 	abi.RunDue:   {"run due", nothing, of(abi.ReadJobs)},
 	abi.Apply:    {"apply", text, of(abi.ReadOutcome)},
+
+	abi.RecordUsage: {"record usage", of(abi.ReadTotals), of(abi.ReadOutcome)},
 }
 
 // kind is a form of event. replies has the forms of the replies to an effect, by status.
@@ -110,6 +112,7 @@ var kinds = map[abi.Kind]kind{
 	abi.Count:   {"count", text, nil},
 	abi.Wake:    {"wake", of(readWake), nil},
 	abi.Measure: {"measure", of(abi.ReadTold), nil},
+	abi.Tally:   {"tally", of(abi.ReadTally), nil},
 }
 
 var statuses = map[abi.Status]string{

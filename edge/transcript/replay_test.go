@@ -119,12 +119,12 @@ func TestDifferencesOfEffects(t *testing.T) {
 		{"what an effect is about", func(s []transcript.Step) []transcript.Step {
 			firstEvent(&s[r.pending], abi.KVGet).Body = abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "s/another"})
 			return s
-		}, r.pending, []string{"event 2 of 2", "-   p0/s/another", "+   p0/s/"}},
+		}, r.pending, []string{"event 3 of 3", "-   p0/s/another", "+   p0/s/"}},
 		{"the reply to an effect", func(s []transcript.Step) []transcript.Step {
 			e := firstEvent(&s[r.validate], abi.KVCommit)
 			e.Status, e.Reply = abi.Unavailable, []byte("gone")
 			return s
-		}, r.validate, []string{"event 3", "+ log", "error=gone"}},
+		}, r.validate, []string{"event 4", "+ log", "error=gone"}},
 		{"a status of an effect that changes the answer alone", func(s []transcript.Step) []transcript.Step {
 			e := firstEvent(&s[r.used], abi.KVCommit)
 			e.Status, e.Reply = abi.OK, nil
@@ -140,9 +140,9 @@ func TestDifferencesOfEffects(t *testing.T) {
 		}, r.validate, []string{"event ", "- spend", "+ answer"}},
 		{"the order of effects", func(s []transcript.Step) []transcript.Step {
 			e := s[r.pending].Events
-			e[0], e[1] = e[1], e[0]
+			e[0], e[2] = e[2], e[0]
 			return s
-		}, r.pending, []string{"event 1 of 2", "- get", "+ spend"}},
+		}, r.pending, []string{"event 1 of 3", "- get", "+ spend"}},
 	})
 }
 

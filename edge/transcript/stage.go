@@ -63,6 +63,8 @@ func (s *stage) measure(m host.Measurement) {
 	s.notice(abi.Measure, abi.AppendTold(nil, abi.Told{Method: m.Method, Event: m.Event, Reason: m.Reason}))
 }
 
+func (s *stage) tally(t host.Tally) { s.notice(abi.Tally, abi.AppendTally(nil, t)) }
+
 // Write implements io.Writer: a line of the log is a notice.
 func (s *stage) Write(line []byte) (int, error) {
 	s.notice(abi.Log, append([]byte(nil), line[:len(line)-1]...))
@@ -97,7 +99,8 @@ func (e Engine) start(
 	if e.Guest == nil {
 		r, err = core.New(settings.Unpack(c), host.Host{
 			KV: store, Fetch: fetch, Sealer: ring, Sign: sign,
-			Now: s.clock, Random: &s.entropy, Log: s.logger(), Count: s.count, Measure: s.measure, Wake: s.wake,
+			Now: s.clock, Random: &s.entropy, Log: s.logger(), Count: s.count, Measure: s.measure, Tally: s.tally,
+			Wake: s.wake,
 		})
 		return r, func() error { return nil }, err
 	}
@@ -108,7 +111,7 @@ func (e Engine) start(
 	g, err := wasmhost.New(ctx, wasmhost.Config{
 		Compiled: e.Guest, Guest: c, Sealer: sealer,
 		KV: store, Meter: store, Fetch: fetch, Sign: sign,
-		Log: s.logger(), Count: s.count, Measure: s.measure, Wake: s.wake,
+		Log: s.logger(), Count: s.count, Measure: s.measure, Tally: s.tally, Wake: s.wake,
 		Instances: 1, MemoryFull: 1 << 31, // never replaced: a new instance would read again what this one knows
 		Random: &s.entropy,
 		Clock:  wasmhost.Clock{Wall: s.clock, Mono: func() time.Duration { return s.now.Sub(s.start) }},
@@ -160,6 +163,12 @@ func (s *stage) run(ctx context.Context, r engine.Engine, step Step) (answer []b
 		return abi.AppendJobs(nil, abi.Jobs{Next: next, Outcome: abi.OutcomeOf(err)}), nil
 	case abi.Apply:
 		return abi.AppendOutcome(nil, abi.OutcomeOf(r.Apply(ctx, step.Body))), nil
+	case abi.RecordUsage:
+		t, err := abi.ReadTotals(step.Body)
+		if err != nil {
+			return nil, err
+		}
+		return abi.AppendOutcome(nil, abi.OutcomeOf(r.Record(ctx, t))), nil
 	}
 	return nil, errors.New("there is no such entry")
 }

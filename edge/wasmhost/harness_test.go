@@ -74,6 +74,7 @@ func inGuest(
 			Fetch:     on.Fetch,
 			Sign:      on.Sign,
 			Measure:   on.Measure,
+			Tally:     on.Tally,
 			Sealer:    on.Sealer,
 			Log:       on.Log,
 			Instances: 1,

@@ -113,6 +113,14 @@ func (in *instance) heed(rec abi.Record) error {
 			return err
 		}
 		p.measure(host.Told(cut(t.Method, maxKey), t.Event, t.Reason))
+	case abi.Tally:
+		t, err := abi.ReadTally(rec.Body)
+		if err != nil {
+			return err
+		}
+		if t.Valid() { // what is not comes from a module that is newer than this host, or hostile
+			p.tally(t)
+		}
 	case abi.Wake:
 		partition, due, err := abi.ReadWake(rec.Body)
 		if err == nil && !effect.Plausible(due) {

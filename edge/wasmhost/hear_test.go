@@ -183,21 +183,17 @@ func FuzzOutbox(f *testing.F) {
 			Now:       now,
 			Charges:   []kv.Charge{{Name: "c", Cost: 1, Burst: 2}},
 		}),
-		abi.Fetch: abi.AppendFetch(nil, host.FetchRequest{
-			Method: "GET",
-			URL:    "https://shop.example",
-			Header: map[string]string{"A": "b"},
-		}),
+		abi.Fetch: abi.AppendFetch(nil,
+			host.FetchRequest{Method: "GET", URL: "https://shop.example", Header: map[string]string{"A": "b"}}),
 		abi.Sign: abi.AppendSign(nil, abi.SignRequest{Key: "k", Algorithm: "ES256", Message: []byte("m")}),
 		abi.Measure: abi.AppendTold(nil,
 			abi.Told{Method: "bankid", Event: host.MethodAttemptFailed, Reason: "below"}),
 		abi.Respond: abi.AppendResponse(nil, &web.Response{Status: 200, Header: web.Header{"A": {"b"}}}),
-		abi.Log: abi.AppendLog(nil, abi.LogRecord{
-			Message: "m",
-			Attrs:   []abi.LogAttr{{Key: "a", Value: []byte(`{"b":[1]}`)}},
-		}),
+		abi.Log: abi.AppendLog(nil,
+			abi.LogRecord{Message: "m", Attrs: []abi.LogAttr{{Key: "a", Value: []byte(`{"b":[1]}`)}}}),
 		abi.Count: []byte(host.CountLateAnswer),
 		abi.Wake:  abi.AppendWake(nil, "p0", now),
+		abi.Tally: abi.AppendTally(nil, host.Tally{Key: "key_0a4e1f7c1b2d4c3e"}),
 	} {
 		add(abi.Record{Request: 1, Op: 1, Kind: kind, Body: body})
 		add(abi.Record{Request: 1, Kind: abi.Count, Body: []byte{0xff}},
@@ -223,6 +219,11 @@ func FuzzOutbox(f *testing.F) {
 			measure: func(m host.Measurement) {
 				if m != host.Told(m.Method, m.Event, m.Reason) || len(m.Method) > maxKey+len("…") {
 					t.Errorf("the host measured %+v", m)
+				}
+			},
+			tally: func(tally host.Tally) {
+				if !tally.Valid() {
+					t.Errorf("the host counted %+v", tally)
 				}
 			},
 			wake: func(p kv.Partition, due time.Time) {

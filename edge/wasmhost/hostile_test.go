@@ -54,6 +54,7 @@ type heard struct {
 	mu       sync.Mutex
 	counts   []string
 	measured []host.Measurement
+	tallies  []host.Tally
 	wakes    []kv.Partition
 }
 
@@ -69,6 +70,12 @@ func (h *heard) measure(m host.Measurement) {
 	h.measured = append(h.measured, m)
 }
 
+func (h *heard) tally(t host.Tally) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tallies = append(h.tallies, t)
+}
+
 func (h *heard) wake(p kv.Partition, _ time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,6 +89,8 @@ func wake(p string, due time.Time) []byte {
 func told(method, event, reason string) []byte {
 	return record(abi.Measure, abi.AppendTold(nil, abi.Told{Method: method, Event: event, Reason: reason}))
 }
+
+func tally(t host.Tally) []byte { return record(abi.Tally, abi.AppendTally(nil, t)) }
 
 func sign(key, algorithm string, message int) []byte {
 	q := abi.SignRequest{Key: key, Algorithm: algorithm, Message: make([]byte, message)}
@@ -103,7 +112,8 @@ type guestSays struct {
 	counts string // the names that are counted
 	wakes  string // the partitions that are woken
 	tells  host.Measurement
-	signs  int32 // how many signatures are made; at most that many if the guest fails
+	tally  host.Tally // that counts as usage
+	signs  int32      // how many signatures are made; at most that many if the guest fails
 }
 
 // testSays makes a guest say each case. The host accepts what the core could have said. If a guest says
@@ -118,7 +128,7 @@ func testSays(t *testing.T, cases []guestSays) {
 			var signed atomic.Int32
 			cfg := config(t, badGuest)
 			cfg.Instances, cfg.Count, cfg.Wake, cfg.Observer = 1, told.count, told.wake, seen
-			cfg.Measure = told.measure
+			cfg.Measure, cfg.Tally = told.measure, told.tally
 			cfg.Sign = func(_ context.Context, key, _ string, _ []byte) ([]byte, error) {
 				if key != "client" {
 					return nil, host.ErrNoSuchKey
@@ -148,6 +158,10 @@ func testSays(t *testing.T, cases []guestSays) {
 				len(told.measured) == 0 && c.tells != (host.Measurement{}) {
 				t.Errorf("measured %+v, want %+v", told.measured, c.tells)
 			}
+			if len(told.tallies) > 1 || len(told.tallies) == 1 && told.tallies[0] != c.tally ||
+				len(told.tallies) == 0 && c.tally != (host.Tally{}) {
+				t.Errorf("counted as usage: %+v, want %+v", told.tallies, c.tally)
+			}
 			if got := signed.Load(); got > c.signs || got < c.signs && !c.fails {
 				t.Errorf("%d signatures were made, want %d", got, c.signs)
 			}
@@ -170,6 +184,39 @@ func named(n int) (names []string) {
 		names = append(names, "X-"+strings.Repeat("a", i+1))
 	}
 	return names
+}
+
+func TestWhatGuestsSayOfUsage(t *testing.T) {
+	good := saidGood()
+	testSays(t, []guestSays{
+		{
+			name:   "a session that started",
+			says:   [][]byte{tally(host.Tally{Integration: anIntegration, Outcome: host.OutcomeStarted}), good},
+			status: 200,
+			tally:  host.Tally{Integration: anIntegration, Outcome: host.OutcomeStarted},
+		},
+		{
+			name:   "an outcome that this host does not know",
+			says:   [][]byte{tally(host.Tally{Integration: anIntegration, Outcome: "svc_sk_secret"}), good},
+			status: 200,
+		},
+		{
+			name:   "an integration whose name would reach out of its items",
+			says:   [][]byte{tally(host.Tally{Integration: "../" + anIntegration, Outcome: host.OutcomeStarted}), good},
+			status: 200,
+		},
+		{
+			name:   "a key of a megabyte",
+			says:   [][]byte{tally(host.Tally{Key: "key_" + strings.Repeat("a", 1<<20)}), good},
+			status: 200,
+		},
+		{
+			name:   "usage that cannot be read",
+			says:   [][]byte{record(abi.Tally, []byte("usage")), good},
+			status: 503,
+			fails:  true,
+		},
+	})
 }
 
 func TestWhatGuestsSayInNotices(t *testing.T) {
@@ -561,7 +608,7 @@ func (l *lines) Write(p []byte) (int, error) {
 // hostileKinds are kinds of records, some of which do not exist.
 var hostileKinds = []abi.Kind{0, abi.KVGet, abi.KVCommit, abi.KVClaim, abi.KVList, abi.KVSpend, abi.Fetch,
 	abi.Sign, 8,
-	abi.Respond, abi.Log, abi.Count, abi.Wake, abi.Measure, 21, 255}
+	abi.Respond, abi.Log, abi.Count, abi.Wake, abi.Measure, abi.Tally, 22, 255}
 
 // hostile makes what a guest could say: every kind of record, well formed or malformed, in any order
 // and in any request's name.
@@ -657,6 +704,10 @@ func (r hostility) body(k abi.Kind) []byte {
 			l.Attrs = append(l.Attrs, abi.LogAttr{Key: r.text(), Value: value})
 		})
 		return abi.AppendLog(nil, l)
+	case abi.Tally:
+		ids := []string{"0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00", r.text()}
+		what := []string{host.OutcomeStarted, r.text()}
+		return abi.AppendTally(nil, host.Tally{Integration: ids[r.IntN(2)], Outcome: what[r.IntN(2)], Key: r.text()})
 	case abi.Wake:
 		return abi.AppendWake(nil, r.partition(), r.when())
 	}
@@ -690,7 +741,7 @@ func TestAHostileModule(t *testing.T) {
 	engine := func(pkg string) *wasmhost.Engine {
 		cfg := config(t, pkg)
 		cfg.KV, cfg.Instances, cfg.Count, cfg.Wake = store, 2, told.count, told.wake
-		cfg.Measure = told.measure
+		cfg.Measure, cfg.Tally = told.measure, told.tally
 		cfg.Sign = func(_ context.Context, _, _ string, m []byte) ([]byte, error) { return m, nil }
 		cfg.Log = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		return start(t, cfg)
@@ -730,6 +781,11 @@ func TestAHostileModule(t *testing.T) {
 		s := bad.Stats()
 		return s.InFlight == 0 && s.Queued == 0
 	})
+	for _, tally := range told.tallies {
+		if !tally.Valid() {
+			t.Errorf("%+v counted as usage", tally)
+		}
+	}
 	for _, event := range told.counts {
 		if event != host.CountName(event) {
 			t.Errorf("%.40q was counted", event)

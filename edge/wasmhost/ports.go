@@ -14,6 +14,7 @@ type ports struct {
 	effect.Ports
 	count   func(event string)
 	measure func(m host.Measurement)
+	tally   func(t host.Tally)
 	wake    func(p kv.Partition, due time.Time)
 }
 

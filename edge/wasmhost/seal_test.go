@@ -66,6 +66,7 @@ func TestGuestsAndHostsSealAlike(t *testing.T) {
 				Fetch:     on.Fetch,
 				Sign:      on.Sign,
 				Measure:   on.Measure,
+				Tally:     on.Tally,
 				Log:       on.Log,
 				Instances: 1,
 				Clock:     wasmhost.Clock{Wall: on.Now},

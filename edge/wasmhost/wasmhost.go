@@ -55,6 +55,7 @@ type Config struct {
 	Log     *slog.Logger                        // nil discards
 	Count   func(event string)                  // nil discards
 	Measure func(m host.Measurement)            // nil discards
+	Tally   func(t host.Tally)                  // nil discards; gets only what is Valid
 	Wake    func(p kv.Partition, due time.Time) // nil discards
 
 	Instances int   // guests that run at the same time; 0: one for each processor
@@ -103,6 +104,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Measure == nil {
 		c.Measure = func(host.Measurement) {}
+	}
+	if c.Tally == nil {
+		c.Tally = func(host.Tally) {}
 	}
 	if c.Wake == nil {
 		c.Wake = func(kv.Partition, time.Time) {}
@@ -179,6 +183,7 @@ func New(ctx context.Context, c Config) (*Engine, error) {
 			Ports:   effect.Ports{KV: c.KV, Meter: c.Meter, Fetch: c.Fetch, Sign: c.Sign},
 			count:   c.Count,
 			measure: c.Measure,
+			tally:   c.Tally,
 			wake:    c.Wake,
 		},
 		over: make(chan struct{}),
@@ -289,6 +294,16 @@ func (e *Engine) Defer(ctx context.Context, job host.Job, until time.Time) error
 // Apply puts a site, integration.Site as JSON, into the store.
 func (e *Engine) Apply(ctx context.Context, site []byte) error {
 	return e.outcome(ctx, abi.Apply, func(b []byte) []byte { return append(b, site...) })
+}
+
+// Record writes sums of what guests have noted as usage. A guest that does not know the entry answers with
+// nothing, like one that fails at it.
+func (e *Engine) Record(ctx context.Context, t host.Totals) error {
+	err := e.outcome(ctx, abi.RecordUsage, func(b []byte) []byte { return abi.AppendTotals(b, t) })
+	if errors.Is(err, errNoResult) {
+		return fmt.Errorf("%w: %w", engine.ErrNoUsage, err)
+	}
+	return err
 }
 
 func (e *Engine) outcome(ctx context.Context, entry abi.Entry, body func([]byte) []byte) error {

@@ -315,6 +315,31 @@ func publicly(t *testing.T) *service {
 	return s
 }
 
+var boxHolder = foothold{"Whoever knows where an answer is posted", []row{
+	{
+		says:  "They answer once, if the method believes the answer. What it does not believe changes nothing.",
+		tries: "an answer that was made for another address, session or publisher, or is none",
+		gets:  "400 or 404, and the true answer still counts",
+		proof: []string{"testharness/methodtest:TestAnswersThatAreNone",
+			"testharness/methodtest:TestTheBoxOfAnotherPublisher"},
+	},
+	{
+		tries: "two answers at once, another one after the first, and one after the attempt has ended",
+		gets:  "200 for the first one alone",
+		proof: []string{"testharness/methodtest:TestTheFirstAnswerWins",
+			"testharness/methodtest:TestAnAnswerThatComesTooLate"},
+	},
+	{
+		says: "They complete no session by it: that needs the browser that asks, and, for an answer from its own " +
+			"device, a code that this browser brings back.",
+		tries: "to complete a session by an answer alone, or with the code in another browser",
+		gets:  "a session that is pending",
+		proof: []string{"testharness/methodtest:TestAnAnswerFromAnotherDevice",
+			"testharness/methodtest:TestAnAnswerFromTheSameDevice",
+			"testharness/methodtest:TestThePageThatWaitsBelongsToItsBrowser"},
+	},
+}}
+
 var publicKey = foothold{"A public key, which anybody can read", []row{
 	{
 		says: "It starts sessions of its one integration, with a state and a user id of the caller's choice, " +

@@ -147,6 +147,12 @@ var reader = foothold{"Whoever reads the store", []row{
 			}
 		},
 	},
+	{
+		says:  "They see who changed which setting when, and of a webhook that was changed its host.",
+		tries: "to read the audit",
+		gets:  "names, times and settings; no secret, and of a webhook's address no path and no query",
+		proof: []string{"core/integration:TestPutWritesOnlyWhatChanged", "core/audit:TestOrigin"},
+	},
 }}
 
 var writer = foothold{"Whoever writes to the store", []row{
@@ -231,6 +237,12 @@ var writer = foothold{"Whoever writes to the store", []row{
 				}
 			}
 		},
+	},
+	{
+		says:  "They write nothing into the audit.",
+		tries: "an entry of their own making, one moved to another publisher, and one moved in time",
+		gets:  "a list without it",
+		proof: []string{"core/audit:TestWhoCanWriteToTheStoreMakesNoEntry"},
 	},
 	{
 		says:  "They send no event to another integration than its own.",

@@ -81,6 +81,9 @@ func (w worker) AdminURL() string             { return w.Site.AdminURL }
 func (w worker) KV() kv.KV                    { return w.Site.KV() }
 func (w worker) Transport() http.RoundTripper { return w.Client().Transport }
 
+// RecordUsage implements testharness.Remote.
+func (w worker) RecordUsage() error { return w.Site.RecordUsage() }
+
 // Metrics implements testharness.Remote.
 func (w worker) Metrics() string {
 	var b strings.Builder

@@ -297,6 +297,33 @@ func sites(s *recording) {
 	s.runDue("its event")
 	apply("and once more: it stays ready", site(nil))
 	s.ask("start", "POST", api.StartPath, bearer(created.Key), s.startBody(members{"integration_id": id}))
+	recordUsage(s, id)
+}
+
+// recordUsage records sums of several integrations and keys, also with a store that fails.
+func recordUsage(s *recording, id string) {
+	day := host.DayOf(s.now)
+	for n := range 4 {
+		totals := host.Totals{Keys: []host.KeyUse{{Key: "key_0a4e1f7c1b2d4c3e", Day: day + host.Day(n/2)}}}
+		for i := range 40 { // more than one commit holds
+			totals.Days = append(totals.Days, host.DayTotal{Integration: fmt.Sprintf("%08x%s", i%12, id[8:]), Day: day,
+				Instance: fmt.Sprint("i", i), Counts: host.Counts{uint64(1 + n/2*i), uint64(n / 2)}})
+		}
+		s.do("record usage", abi.RecordUsage, abi.AppendTotals(nil, totals))
+		for at := 1; at <= 40 && n == 1; at += 13 {
+			for _, f := range []fault{unavailable, vanished, lost} {
+				s.fault = func(now int, _ abi.Kind) fault {
+					if now == at {
+						return f
+					}
+					return none
+				}
+				totals.Days[0].Counts[0]++
+				s.do(fmt.Sprintf("record usage: effect %d fails", at), abi.RecordUsage, abi.AppendTotals(nil, totals))
+				s.fault = nil
+			}
+		}
+	}
 }
 
 // limits exhausts the limits (contract 21, 30). Guessing counts.

@@ -4,7 +4,7 @@
 // once, and no one else gets a result token.
 //
 // To have a kind pass it, describe the kind by a Subject, and call Run. Sandbox, OIDC and Estimator are those
-// of this release.
+// of this release. Courier is a kind for tests, whose answer does not come from the browser.
 package methodtest
 
 import (
@@ -14,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/kinds"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness"
@@ -25,6 +27,9 @@ import (
 type Subject struct {
 	Kind  string // its name, and the name of the method in the suite
 	Level string // of the sessions: L1 or L2
+
+	// Test is a kind that this release does not have. Nil: it has the kind.
+	Test *method.Kind
 
 	// Unbound says that what the method proves belongs to no browser, as only the sandbox may have it.
 	Unbound bool
@@ -64,14 +69,19 @@ const (
 	Rubbish
 )
 
-// Step is the request that has a method decide: a form, or the return from another site.
+// Step is the request that has a method decide: a form, the return from another site, or a page that comes
+// for the answer of somebody else.
 type Step struct {
 	Form    testharness.Form
-	Address string // of the return; "": it is a form
+	Address string // of the return or the page; "": it is a form
+	First   func() // what the other side does before, in the mode that holds then; nil: nothing
 }
 
 // in does the step in the browser of a page.
 func (s Step) in(page *testharness.Page) *testharness.Page {
+	if s.First != nil {
+		s.First()
+	}
 	if s.Address != "" {
 		return page.Go(s.Address)
 	}
@@ -119,6 +129,9 @@ var cases = []struct {
 	{"contract 23: a step that is sent twice counts once", false, (*world).sameStepTwice},
 	{"contract 23: a failed step that is sent twice costs one attempt", false, (*world).failedTwice},
 	{"contract 23: a double click counts once", false, (*world).doubleClick},
+	{"contract 37: a step that is sent many times at once asks the other side once", false, (*world).manyAtOnce},
+	{"contract 37: an instance that dies while it asks blocks the attempt for a while only", true,
+		(*world).diesAsking},
 	{"contract 34: of two tabs, one completes the session", false, (*world).twoTabs},
 	{"contract 23: a step of an earlier attempt is not evaluated", false, (*world).lateStep},
 	{"contract 17: a step that is replayed after the result was used gives no other result", false, (*world).replay},
@@ -182,6 +195,9 @@ func newWorld(t *testing.T, s Subject, e Engine) *world {
 	}
 	if s.Kind != otherMethod {
 		o.Methods = []method.Config{w.side.Config}
+	}
+	if s.Test != nil {
+		o.Configure = func(c *core.Config) { c.Kinds = append(slices.Clip(kinds.All), *s.Test) }
 	}
 	w.Harness = e.New(t, o)
 	w.on = w.Publisher.L1

@@ -9,7 +9,8 @@ import (
 // The kinds of this release, natively on a store in memory. Package conformance runs them on every store and
 // engine.
 func TestMethods(t *testing.T) {
-	for _, s := range []methodtest.Subject{methodtest.Sandbox, methodtest.OIDC, methodtest.Estimator} {
+	for _, s := range []methodtest.Subject{methodtest.Sandbox, methodtest.OIDC, methodtest.Estimator,
+		methodtest.Courier} {
 		t.Run(s.Kind, func(t *testing.T) {
 			t.Parallel()
 			methodtest.Run(t, s, methodtest.Engine{})

@@ -9,13 +9,16 @@ import (
 	"encoding/pem"
 	"fmt"
 	"maps"
+	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/estimatortest"
+	"github.com/verge-id/verge/testharness/methodtest/courier"
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
@@ -33,6 +36,9 @@ var OIDC = Subject{Kind: "oidc", Level: "L2", Open: openOIDC}
 
 // Estimator is the kind that has an age estimated.
 var Estimator = Subject{Kind: "estimator", Level: "L1", Open: openEstimator}
+
+// Courier is a kind that somebody else than the browser answers, on another device.
+var Courier = Subject{Kind: courier.Name, Level: "L2", Test: &courier.Kind, Open: openCourier}
 
 // What is private in a run, beside what the other side makes up.
 const (
@@ -151,6 +157,51 @@ func openEstimator(t testing.TB, now func() time.Time) Side {
 		},
 		Private: func() map[string]string { return private },
 	}
+}
+
+func openCourier(testing.TB, func() time.Time) Side {
+	var mode atomic.Int32
+	private := newSecrets(map[string]string{"what an answer says beside it": privateClaim})
+	return Side{
+		Set: func(m Mode) { mode.Store(int32(m)) },
+		Walk: func(page *testharness.Page, _ Mode) Step {
+			waiting := page.Submit("begin")
+			to, nonce := Ask(waiting.Code)
+			private.add("a nonce", nonce)
+			return Step{Address: waiting.URL, First: func() {
+				switch Mode(mode.Load()) {
+				case Yes:
+					Answer(waiting, to, courier.Approve, to, nonce)
+				case No:
+					Answer(waiting, to, courier.Fail, to, nonce)
+				case Fails:
+					Answer(waiting, to, courier.Later, to, nonce)
+				case Rubbish:
+					Answer(waiting, to, privateClaim, to, nonce)
+				}
+			}}
+		},
+		Private: private.list,
+	}
+}
+
+// Ask takes apart what a courier's page asks: where to answer, and the nonce.
+func Ask(ask string) (to, nonce string) {
+	u, err := url.Parse(ask)
+	if err != nil {
+		return "", ""
+	}
+	return u.Query().Get("to"), u.Query().Get("nonce")
+}
+
+// Answer posts an answer to an address. made is the address that it was made for.
+func Answer(page *testharness.Page, address, answer, made, nonce string) *testharness.Response {
+	body, err := json.Marshal(map[string]string{"answer": answer, "to": made, "nonce": nonce,
+		"note": privateClaim})
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return page.AsAnother("POST", address, testharness.Headers("Content-Type", "application/json"), body)
 }
 
 func settings(t testing.TB, members map[string]any) json.RawMessage {

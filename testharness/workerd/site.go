@@ -40,6 +40,7 @@ type Config struct {
 	FetchTimeout  time.Duration     // of a fetch; 0: 10 s
 	Places        int               // how many requests at once; 0: 1024
 	Keys          map[string]string // private keys by name, each in PEM
+	UsageEach     time.Duration     // how often usage is recorded; 0: only by RecordUsage
 	Memory        int               // how many bytes a guest may have before it is replaced; 0: 48 MiB
 }
 
@@ -97,8 +98,8 @@ func (s *Site) Configure(c Config) {
 	}
 	made, err := json.Marshal(map[string]any{
 		"store": elsewhere, "guest": c.Guest, "module": c.Module, "handle_ms": c.HandleTimeout.Milliseconds(),
-		"fetch_ms": c.FetchTimeout.Milliseconds(),
-		"places":   c.Places, "memory": c.Memory, "keys": c.Keys,
+		"fetch_ms": c.FetchTimeout.Milliseconds(), "usage_ms": c.UsageEach.Milliseconds(),
+		"places": c.Places, "memory": c.Memory, "keys": c.Keys,
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -276,6 +277,17 @@ func (s *Site) Counts() map[string]int {
 		s.t.Errorf("%v", err)
 	}
 	return counts
+}
+
+// RecordUsage has the site's isolate record what it has counted as usage.
+func (s *Site) RecordUsage() error {
+	s.mu.Lock()
+	for n := range 8 { // so that Close removes them
+		s.partitions[kv.Partition(fmt.Sprint("u", n))] = true
+	}
+	s.mu.Unlock()
+	_, err := s.server.control(context.Background(), "POST", s.ID+"/record-usage", nil)
+	return err
 }
 
 // Measured is what the site measured of verification methods, in order.

@@ -46,6 +46,10 @@ const (
 	RunDue   Entry = 7 // run everything that is due, one after the other: nothing → Jobs
 	SelfTest Entry = 8 // what the guest takes for random, for the time and for a refusal: nothing → Self
 	Apply    Entry = 9 // put publishers and integrations into the KV, unless they are there: JSON → Outcome
+
+	// RecordUsage writes sums of the tallies that guests have noted: Totals → Outcome. A guest that notes
+	// tallies has this entry, and a host that gets none does not need it. So both came without a new version.
+	RecordUsage Entry = 10
 )
 
 // Kind says what a record of the outbox is.
@@ -69,6 +73,7 @@ const (
 	Count   Kind = 18 // an event worth a metric: its name, the whole body
 	Wake    Kind = 19 // a task now falls due: Wake
 	Measure Kind = 20 // an event of a verification method: Told
+	Tally   Kind = 21 // what counts as usage: Tally
 )
 
 // Status is how an effect ended. It is the argument of verge_complete. It also says how a request

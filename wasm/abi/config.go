@@ -33,6 +33,8 @@ type Config struct {
 
 	PreflightsPerIP      int `json:"preflights_per_ip,omitempty"`
 	PagesPerIP           int `json:"pages_per_ip,omitempty"`
+	BoxesPerIP           int `json:"boxes_per_ip,omitempty"`
+	BoxesPerHandle       int `json:"boxes_per_handle,omitempty"`
 	FailedOperatorsPerIP int `json:"failed_operators_per_ip,omitempty"`
 
 	// Retries are the waits between webhook attempts. null: the contract's. Empty: no retries.

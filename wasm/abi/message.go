@@ -575,6 +575,72 @@ func ReadTold(b []byte) (Told, error) {
 	return Told{Method: r.str(), Event: r.str(), Reason: r.str()}, r.end()
 }
 
+// AppendTally appends the notice Tally.
+func AppendTally(b []byte, t host.Tally) []byte {
+	w := writer{b}
+	w.str(t.Integration)
+	w.str(t.Outcome)
+	w.str(t.Key)
+	return w.b
+}
+
+// ReadTally reads the notice Tally. host.Tally's Valid says whether a core can have noted it.
+func ReadTally(b []byte) (host.Tally, error) {
+	r := read(b)
+	return host.Tally{Integration: r.str(), Outcome: r.str(), Key: r.str()}, r.end()
+}
+
+// AppendTotals appends the argument of the entry RecordUsage.
+func AppendTotals(b []byte, t host.Totals) []byte {
+	w := writer{b}
+	list(&w, t.Days, w.dayTotal)
+	list(&w, t.Keys, func(k host.KeyUse) { w.str(k.Key); w.u32(uint32(k.Day)) })
+	return w.b
+}
+
+// ReadTotals reads the argument of the entry RecordUsage. It leaves out counts of outcomes that it does not know,
+// because the host may be newer.
+func ReadTotals(b []byte) (host.Totals, error) {
+	r := read(b)
+	return host.Totals{
+		Days: readList(&r, r.dayTotal),
+		Keys: readList(&r, func() host.KeyUse { return host.KeyUse{Key: r.str(), Day: host.Day(r.small())} }),
+	}, r.end()
+}
+
+func (w *writer) dayTotal(d host.DayTotal) {
+	w.str(d.Integration)
+	w.u32(uint32(d.Day))
+	w.str(d.Instance)
+	type count struct {
+		outcome string
+		n       uint64
+	}
+	var counts []count
+	for _, outcome := range host.Outcomes() {
+		if n := d.Counts.Of(outcome); n > 0 {
+			counts = append(counts, count{outcome, n})
+		}
+	}
+	list(w, counts, func(c count) { w.str(c.outcome); w.i64(int64(c.n)) })
+}
+
+func (r *reader) dayTotal() host.DayTotal {
+	d := host.DayTotal{Integration: r.str(), Day: host.Day(r.small()), Instance: r.str()}
+	for range r.count() {
+		outcome, n := r.str(), r.i64()
+		if r.Err() != nil {
+			break
+		}
+		if n < 0 {
+			r.Failf("%d of an outcome", n)
+			break
+		}
+		d.Counts.Add(outcome, uint64(n))
+	}
+	return d
+}
+
 // LogRecord is one line of the guest's log.
 type LogRecord struct {
 	Level   int8 // as in log/slog: -4 debug, 0 info, 4 warn, 8 error

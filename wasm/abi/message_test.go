@@ -135,6 +135,14 @@ var messages = []message{
 		func(b []byte, v wakeUp) []byte { return AppendWake(b, v.Partition, v.Due) },
 		func(b []byte) (v wakeUp, err error) { v.Partition, v.Due, err = ReadWake(b); return v, err }),
 	form("told", Told{Method: "bankid", Event: host.MethodRefused, Reason: "other"}, AppendTold, ReadTold),
+	form("tally", host.Tally{Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00", Outcome: host.OutcomeStarted},
+		AppendTally, ReadTally),
+	form("key_tally", host.Tally{Key: "key_0a4e1f7c1b2d4c3e"}, AppendTally, ReadTally),
+	form("totals", host.Totals{
+		Days: []host.DayTotal{{Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00", Day: host.DayOf(at),
+			Instance: "i1", Counts: host.Counts{12, 9, 0, 0, 0, 1, 1 << 40}}},
+		Keys: []host.KeyUse{{Key: "key_0a4e1f7c1b2d4c3e", Day: host.DayOf(at)}},
+	}, AppendTotals, ReadTotals),
 	form("log", LogRecord{
 		Level:   -4,
 		Message: "hello",

@@ -33,6 +33,7 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 		Log:     slog.New(logger{guest: g, level: slog.Level(c.LogLevel)}),
 		Count:   func(event string) { g.notice(abi.Count, []byte(event)) },
 		Measure: g.measure,
+		Tally:   g.tally,
 		Wake:    func(p kv.Partition, due time.Time) { g.notice(abi.Wake, abi.AppendWake(nil, p, due)) },
 	}
 	if len(c.Keyring) > 0 {

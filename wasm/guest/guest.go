@@ -27,6 +27,7 @@ type service interface {
 	Defer(ctx context.Context, job host.Job, until time.Time) error
 	RunDue(ctx context.Context) (next time.Time, err error)
 	Apply(ctx context.Context, site []byte) error
+	Record(ctx context.Context, t host.Totals) error
 }
 
 var _ service = (*core.Service)(nil)
@@ -243,6 +244,13 @@ func (g *guest) serve(t *task, message []byte) {
 	case abi.Apply:
 		g.tend(&t.ctx) // so that the site is marked with the key that seals in the whole fleet
 		respond(abi.AppendOutcome(nil, abi.OutcomeOf(g.service.Apply(&t.ctx, body))))
+	case abi.RecordUsage:
+		totals, err := abi.ReadTotals(body)
+		if err != nil {
+			malformed(err)
+			return
+		}
+		respond(abi.AppendOutcome(nil, abi.OutcomeOf(g.service.Record(&t.ctx, totals))))
 	case abi.SelfTest:
 		random := make([]byte, 32)
 		rand.Read(random) // it never fails
@@ -270,6 +278,8 @@ func (g *guest) take() []byte {
 }
 
 func (g *guest) log(l abi.LogRecord) { g.notice(abi.Log, abi.AppendLog(nil, l)) }
+
+func (g *guest) tally(t host.Tally) { g.notice(abi.Tally, abi.AppendTally(g.body(), t)) }
 
 func (g *guest) measure(m host.Measurement) {
 	g.notice(abi.Measure, abi.AppendTold(nil, abi.Told{Method: m.Method, Event: m.Event, Reason: m.Reason}))

@@ -53,6 +53,9 @@ func (f *fake) Defer(_ context.Context, job host.Job, until time.Time) error {
 func (f *fake) Apply(_ context.Context, site []byte) error {
 	return fmt.Errorf("%w: %s", kv.ErrUnavailable, site)
 }
+func (f *fake) Record(_ context.Context, t host.Totals) error {
+	return fmt.Errorf("%w: %+v", kv.ErrUnavailable, t)
+}
 func (f *fake) RunDue(context.Context) (time.Time, error) { return at, kv.ErrUnavailable }
 
 var at = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)

@@ -43,6 +43,8 @@ func Pack(c core.Config) (abi.Config, error) {
 		ReconcilePerKey:      perMinute("ReconcilePerKey", c.Limits.ReconcilePerKey),
 		PreflightsPerIP:      perMinute("PreflightsPerIP", c.Limits.PreflightsPerIP),
 		PagesPerIP:           perMinute("PagesPerIP", c.Limits.PagesPerIP),
+		BoxesPerIP:           perMinute("BoxesPerIP", c.Limits.BoxesPerIP),
+		BoxesPerHandle:       perMinute("BoxesPerHandle", c.Limits.BoxesPerHandle),
 		FailedOperatorsPerIP: perMinute("FailedOperatorsPerIP", c.Limits.FailedOperatorsPerIP),
 		JitterPercent:        c.Schedule.JitterPercent,
 	}
@@ -62,6 +64,7 @@ var names = map[string]string{
 	"Limits.PublicPerIP": "public_per_ip", "Limits.PublicPerKey": "public_per_key",
 	"Limits.SecretPerIP": "secret_per_ip", "Limits.ReconcilePerKey": "reconcile_per_key",
 	"Limits.PreflightsPerIP": "preflights_per_ip", "Limits.PagesPerIP": "pages_per_ip",
+	"Limits.BoxesPerIP": "boxes_per_ip", "Limits.BoxesPerHandle": "boxes_per_handle",
 	"Limits.FailedOperatorsPerIP": "failed_operators_per_ip",
 	"Schedule.Delays":             "retries_ms", "Schedule.JitterPercent": "jitter_percent",
 }
@@ -96,6 +99,8 @@ func Unpack(a abi.Config) core.Config {
 			ReconcilePerKey:      perMinute(a.ReconcilePerKey),
 			PreflightsPerIP:      perMinute(a.PreflightsPerIP),
 			PagesPerIP:           perMinute(a.PagesPerIP),
+			BoxesPerIP:           perMinute(a.BoxesPerIP),
+			BoxesPerHandle:       perMinute(a.BoxesPerHandle),
 			FailedOperatorsPerIP: perMinute(a.FailedOperatorsPerIP),
 		},
 		Schedule: webhook.Schedule{JitterPercent: a.JitterPercent},

@@ -30,6 +30,8 @@ var full = core.Config{
 		PreflightsPerIP:      ratelimit.PerMinute(5),
 		PagesPerIP:           ratelimit.PerMinute(6),
 		FailedOperatorsPerIP: ratelimit.PerMinute(7),
+		BoxesPerIP:           ratelimit.PerMinute(8),
+		BoxesPerHandle:       ratelimit.PerMinute(9),
 	},
 	Schedule: webhook.Schedule{Delays: []time.Duration{5 * time.Second}, JitterPercent: -1},
 	Methods:  []method.Config{{Name: "bankid", Kind: "oidc"}},
@@ -88,7 +90,8 @@ func TestProblemsHaveTheNamesOfTheABI(t *testing.T) {
 	}
 	wrong := core.Config{Partitions: -1, OperatorToken: "short", Attempts: -1, OutcomeLife: 1, AttemptTime: -1,
 		Limits: api.Limits{PublicPerIP: none, PublicPerKey: none, SecretPerIP: none, ReconcilePerKey: none,
-			PreflightsPerIP: none, PagesPerIP: none, FailedOperatorsPerIP: none},
+			PreflightsPerIP: none, PagesPerIP: none, FailedOperatorsPerIP: none,
+			BoxesPerIP: none, BoxesPerHandle: none},
 		Schedule: webhook.Schedule{Delays: []time.Duration{-1}, JitterPercent: 101}, Test: true}
 	short := wrong
 	short.AttemptTime, short.Lease = 0, 1

@@ -56,13 +56,13 @@ const (
 
 func newWalk(t *testing.T, before ...step) *walk {
 	t.Helper()
-	return newWalkIn(t, nil, before...)
+	return newWalkIn(t, &withoutCamera, before...)
 }
 
-// newWalkIn starts the browser with further flags.
-func newWalkIn(t *testing.T, flags []chromedp.ExecAllocatorOption, before ...step) *walk {
+// newWalkIn opens a tab of the browser in a profile of its own, which ends with the test.
+func newWalkIn(t *testing.T, b *browser, before ...step) *walk {
 	t.Helper()
-	chromium := kit.Program(t, "chromium", "chromium-browser", "google-chrome")
+	running := b.start(t)
 	w := &walk{t: t, held: &held{}}
 	listen := func(host string) (net.Listener, string) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -96,23 +96,79 @@ func newWalkIn(t *testing.T, flags []chromedp.ExecAllocatorOption, before ...ste
 	config.DemoURL, config.Counterparts = others, secrets
 	serve(other, demo.New(config))
 
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("no-proxy-server", true), chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1"))
-	options = append(options, flags...)
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(stop)
-	ctx, end := chromedp.NewContext(allocator)
+	ctx, end := chromedp.NewContext(running, chromedp.WithNewBrowserContext())
 	t.Cleanup(end)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("Chromium does not start: %v", err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(cancel)
 	w.ctx = ctx
 	w.do(before...)
 	return w
+}
+
+// browser is a Chromium that the walks of this process share. To start one takes more time than a walk.
+type browser struct {
+	flags func(dir string) ([]chromedp.ExecAllocatorOption, error) // beside the usual ones; nil: none
+
+	once sync.Once
+	ctx  context.Context
+	err  error
+	stop func()
+}
+
+// unused are features of Chromium that make a process for each window or page, which no test looks at: what the
+// address bar may show, and a process for the next site.
+const unused = "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,SpareRendererForSitePerProcess"
+
+var withoutCamera, withCamera = browser{}, browser{flags: cameraFlags}
+
+// TestMain ends the browsers.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, b := range []*browser{&withoutCamera, &withCamera} {
+		if b.stop != nil {
+			b.stop()
+		}
+	}
+	os.Exit(code)
+}
+
+// start returns the context of the browser. The first call starts it.
+func (b *browser) start(t *testing.T) context.Context {
+	t.Helper()
+	chromium := kit.Program(t, "chromium", "chromium-browser", "google-chrome")
+	b.once.Do(func() { b.err = b.run(chromium) })
+	if b.err != nil {
+		t.Fatalf("Chromium does not start: %v", b.err)
+	}
+	return b.ctx
+}
+
+func (b *browser) run(chromium string) error {
+	dir, err := os.MkdirTemp("", "verge-chromium-")
+	if err != nil {
+		return err
+	}
+	b.stop = func() { os.RemoveAll(dir) }
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(filepath.Join(dir, "profile")),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("no-proxy-server", true), chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1"),
+		chromedp.Flag("disable-features", unused))
+	if b.flags != nil {
+		more, err := b.flags(dir)
+		if err != nil {
+			return err
+		}
+		options = append(options, more...)
+	}
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, end := chromedp.NewContext(allocator)
+	b.ctx, b.stop = ctx, func() {
+		end()
+		stop()
+		os.RemoveAll(dir)
+	}
+	return chromedp.Do(ctx)
 }
 
 // seedMethods puts the integrations of the methods into the store.

@@ -49,9 +49,8 @@ func drawnFace() *image.YCbCr {
 	return m
 }
 
-// withCamera are the flags of a browser whose camera sees the drawn person, and which may use it.
-func withCamera(t *testing.T) []chromedp.ExecAllocatorOption {
-	t.Helper()
+// cameraFlags are the flags of a browser whose camera sees the drawn person, and which may use it.
+func cameraFlags(dir string) ([]chromedp.ExecAllocatorOption, error) {
 	face := drawnFace()
 	var film bytes.Buffer
 	fmt.Fprintf(&film, "YUV4MPEG2 W%d H%d F10:1 Ip A1:1 C420jpeg\n", faceWide, faceHigh)
@@ -61,15 +60,15 @@ func withCamera(t *testing.T) []chromedp.ExecAllocatorOption {
 			film.Write(plane)
 		}
 	}
-	file := filepath.Join(t.TempDir(), "face.y4m")
+	file := filepath.Join(dir, "face.y4m")
 	if err := os.WriteFile(file, film.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	return []chromedp.ExecAllocatorOption{
 		chromedp.Flag("use-fake-device-for-media-stream", true),
 		chromedp.Flag("use-fake-ui-for-media-stream", true),
 		chromedp.Flag("use-file-for-fake-video-capture", file),
-	}
+	}, nil
 }
 
 // pictureFile is a JPEG of the drawn person, as somebody takes one with the phone's own camera.

@@ -177,7 +177,7 @@ func (w *walk) enter(next string) {
 
 func TestChromiumCamera(t *testing.T) {
 	t.Run("contract 37: a still, another one, and used", func(t *testing.T) {
-		w := newWalkIn(t, withCamera(t), chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
+		w := newWalkIn(t, &withCamera, chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
 		w.chooses(cameraID)
 		w.picture("idle")
 		w.click(part("start"), part("take"))
@@ -194,7 +194,7 @@ func TestChromiumCamera(t *testing.T) {
 	})
 
 	t.Run("contract 37: too young, then another way", func(t *testing.T) {
-		w := newWalkIn(t, withCamera(t))
+		w := newWalkIn(t, &withCamera)
 		w.estimate("15")
 		w.chooses(anyID)
 		w.click(`form[data-method="camera"] button`, part("start"))
@@ -232,7 +232,7 @@ func TestChromiumCamera(t *testing.T) {
 	})
 
 	t.Run("WCAG 2.1.1: with the keyboard alone", func(t *testing.T) {
-		w := newWalkIn(t, withCamera(t))
+		w := newWalkIn(t, &withCamera)
 		w.chooses(anyID)
 		w.tabTo(`form[data-method="camera"] button`)
 		w.enter(part("start"))
@@ -248,7 +248,7 @@ func TestChromiumCamera(t *testing.T) {
 // and by pictures for a person.
 func TestChromiumMethodPages(t *testing.T) {
 	kit.File(t, axeFile) // without it, the test is skipped
-	w := newWalkIn(t, withCamera(t))
+	w := newWalkIn(t, &withCamera)
 	w.estimate("15")
 	w.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
 	looks := [][2]string{{"en", "light"}, {"de", "dark"}, {"fr", "light"}}

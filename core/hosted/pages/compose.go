@@ -36,6 +36,10 @@ type page struct {
 	retry   link
 	back    backLink
 	another link
+	again   string // content of the refresh
+	open    link
+	codeH   string
+	code    string
 	options []option
 	camera  *camera
 	privacy string
@@ -72,7 +76,7 @@ type form struct {
 }
 
 // hopeful are the pages from which the session can still be completed.
-var hopeful = []Kind{Method, Progress, Choose, Cancelled}
+var hopeful = []Kind{Method, Progress, Asked, Choose, Cancelled}
 
 // restartable are the pages that end the flow. Only the site can start a new session.
 var restartable = []Kind{Failed, Expired, Damaged, NotAllowed, TooLarge, NotAForm}
@@ -88,6 +92,12 @@ func compose(v View, lang string, t texts) (page, error) {
 	}
 	if v.AnotherURL != "" && !localPath(v.AnotherURL) {
 		return page{}, errors.New("AnotherURL must be a path on this host")
+	}
+	if v.AgainURL != "" && (!localPath(v.AgainURL) || v.AgainAfter < time.Second) {
+		return page{}, errors.New("AgainURL must be a path on this host, loaded after a second or more")
+	}
+	if v.Open != "" && !weburl.IsApp(v.Open) {
+		return page{}, errors.New("Open must be an address with :// that browsers do not run")
 	}
 	if (v.Kind == Completed || v.Kind == Leaving || v.HopURL != "") && !weburl.IsHop(v.HopURL) {
 		return page{}, errors.New("HopURL must be an http(s) address without blanks and quotes")
@@ -120,8 +130,24 @@ func compose(v View, lang string, t texts) (page, error) {
 	default:
 		p.heading, p.lead = t(string(v.Kind)+".heading"), t(string(v.Kind)+".text")
 	}
-	if v.Kind == Progress {
+	switch {
+	case v.Kind == Progress:
 		p.waiting = t("progress.status")
+	case v.Kind == Asked && v.Words == "estimator":
+		p.lead = t("asked.estimator")
+	case v.Answered:
+		p.waiting = t("box.answered")
+	case v.Kind == Method && v.AgainURL != "":
+		p.waiting = t("box.waiting")
+	}
+	if v.AgainURL != "" {
+		p.again = strconv.Itoa(int(v.AgainAfter/time.Second)) + ";url=" + v.AgainURL
+	}
+	if v.Open != "" {
+		p.open = link{t("box.open"), v.Open}
+	}
+	if v.Code != "" {
+		p.codeH, p.code = t("box.code"), v.Code
 	}
 	if v.Confirmed && (v.Kind == Expired || v.Kind == Elsewhere) {
 		p.lead = t(string(v.Kind) + ".confirmed")
@@ -156,6 +182,10 @@ func compose(v View, lang string, t texts) (page, error) {
 	switch {
 	case v.Kind == Leaving && v.RetryURL != "": // nothing has failed, and there is one thing to do
 		p.another = link{t("leaving.back"), v.RetryURL}
+	case v.Answered && v.RetryURL != "":
+		p.retry, p.another = link{t("choice.check"), v.AgainURL}, link{t("leaving.back"), v.RetryURL}
+	case v.AgainURL != "": // for browsers that do not load it by themselves
+		p.retry = link{t("choice.check"), v.AgainURL}
 	case v.RetryURL != "" || v.Reload:
 		p.retry = link{t("retry"), v.RetryURL}
 	}
@@ -303,6 +333,7 @@ var knownOutcomes = []string{"begin", "check", "continue", "cancel",
 
 var icons = map[Kind]string{
 	Progress:    "clock",
+	Asked:       "clock",
 	Choose:      "shield",
 	Leaving:     "person",
 	Elsewhere:   "link",
@@ -319,6 +350,7 @@ var icons = map[Kind]string{
 	TooLarge:    "cross",
 	NotAForm:    "cross",
 	TooOften:    "pause",
+	NoPicture:   "face",
 	TooLong:     "link",
 	Refused:     "cross",
 	Home:        "shield",

@@ -38,6 +38,7 @@ type Kind string
 const (
 	Method      Kind = "method"      // what will happen, and the button that begins it
 	Progress    Kind = "progress"    // the provider has not decided yet
+	Asked       Kind = "asked"       // another request of this browser asks the other side just now
 	Choose      Kind = "choose"      // which method it shall be
 	Leaving     Kind = "leaving"     // the hop to the site of a method
 	Elsewhere   Kind = "elsewhere"   // the check goes on, or with View.Confirmed has ended, in another browser
@@ -50,19 +51,21 @@ const (
 	Unavailable Kind = "unavailable" // 503: a fault of ours, or too much to do
 	NotAllowed  Kind = "not_allowed" // 403: a form posted from another site
 
-	NotFound Kind = "not_found"  // 404
-	TooSlow  Kind = "too_slow"   // 408
-	TooLarge Kind = "too_large"  // 413
-	TooLong  Kind = "too_long"   // 414
-	NotAForm Kind = "not_a_form" // 415
-	TooOften Kind = "too_often"  // 429
-	Refused  Kind = "refused"    // whatever else is wrong with a request
-	Home     Kind = "home"       // what this is
+	NotFound  Kind = "not_found"  // 404
+	TooSlow   Kind = "too_slow"   // 408
+	TooLarge  Kind = "too_large"  // 413
+	TooLong   Kind = "too_long"   // 414
+	NotAForm  Kind = "not_a_form" // 415
+	TooOften  Kind = "too_often"  // 429
+	NoPicture Kind = "no_picture" // 405 where pictures are posted: somebody has loaded the address
+	Refused   Kind = "refused"    // whatever else is wrong with a request
+	Home      Kind = "home"       // what this is
 )
 
 // Kinds has every Kind.
-var Kinds = []Kind{Method, Progress, Choose, Leaving, Elsewhere, Completed, Failed, Expired, Used, Damaged,
-	Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLarge, TooLong, NotAForm, TooOften, Refused, Home}
+var Kinds = []Kind{Method, Progress, Asked, Choose, Leaving, Elsewhere, Completed, Failed, Expired, Used,
+	Damaged, Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLarge, TooLong, NotAForm, TooOften,
+	NoPicture, Refused, Home}
 
 // View is one page. It needs Kind, and the fields that the comments call needed for that kind. Every other
 // field may be zero. The page then leaves out what the field would show.
@@ -119,6 +122,16 @@ type View struct {
 	// Reload says that it is the page's own address.
 	RetryURL string
 	Reload   bool
+
+	// AgainURL is the path and query, on this host, that the page loads by itself after AgainAfter, which is
+	// whole seconds. "": it loads nothing.
+	AgainURL   string
+	AgainAfter time.Duration
+
+	// Open is an address that opens an app on this device, and Code what another device needs to answer in
+	// its place. Answered says that the answer has come, on this device, and that another page goes on.
+	Open, Code string
+	Answered   bool
 
 	FailureCode string // for Failed, as in events; one that is not known reads as UNKNOWN
 

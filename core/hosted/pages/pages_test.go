@@ -21,6 +21,8 @@ var sandboxOutcomes = []string{"approve", "reject", "fail_attempt", "withdraw", 
 
 const hopURL = "https://shop.example/return?a=1&b=it's;c&result_token=svc_rt_x"
 
+const againURL = "/verify?flow=a.b-c&errand=x"
+
 // views are all pages that differ in more than the value of a field, by name.
 func views() map[string]View {
 	base := View{
@@ -101,6 +103,17 @@ func views() map[string]View {
 		v.Notice = Notice{AttemptFailed: true, AttemptsLeft: 1, Reason: "unsure"}
 	})
 	add("camera, no picture", func(v *View) { v.Kind, v.Camera, v.Notice = Method, true, Notice{BadFile: true} })
+	add("asked, again", func(v *View) { v.Kind, v.AgainURL, v.AgainAfter = Asked, againURL, 2*time.Second })
+	add("asked about a picture", func(v *View) {
+		v.Kind, v.Words, v.AgainURL, v.AgainAfter = Asked, "estimator", againURL, 2*time.Second
+	})
+	add("box", func(v *View) {
+		v.Kind, v.AgainURL, v.AgainAfter, v.Choices = Method, againURL, 3*time.Second, []Choice{{Outcome: "cancel"}}
+		v.Open, v.Code = "openid4vp://?client_id=a&response_uri=https://b.example/c.s", "https://b.example/c"
+	})
+	add("box, answered", func(v *View) {
+		v.Kind, v.AgainURL, v.AgainAfter, v.Answered = Method, againURL, 3*time.Second, true
+	})
 	add("completed elsewhere", func(v *View) { v.Kind, v.Confirmed = Elsewhere, true })
 	add("expired, confirmed", func(v *View) { v.Kind, v.Confirmed = Expired, true })
 	add("too_often, reload", func(v *View) { v.Kind, v.Reload = TooOften, true })
@@ -248,6 +261,7 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 					t.Error("contract 24: the link to the site sends a referrer")
 				}
 			case v.Reload && d.Data == "a" && a.Val == "":
+			case v.Open != "" && d.Data == "a" && a.Val == v.Open && attr(d, "rel") == "noreferrer":
 			case !strings.HasPrefix(a.Val, "/") || strings.HasPrefix(a.Val, "//"):
 				t.Errorf("contract 22: %s=%q leads off this host", a.Key, a.Val)
 			}
@@ -293,6 +307,12 @@ func checkHop(t *testing.T, doc *html.Node, v View) {
 	}
 	if v.HopURL != "" {
 		want, wantLinks = []string{"refresh 0;url=" + v.HopURL}, []string{v.HopURL}
+	}
+	if v.AgainURL != "" {
+		want = []string{fmt.Sprintf("refresh %d;url=%s", v.AgainAfter/time.Second, v.AgainURL)}
+		if !slices.ContainsFunc(find(doc, "a"), func(a *html.Node) bool { return attr(a, "href") == v.AgainURL }) {
+			t.Error("a browser that does not load the page again has no link to it")
+		}
 	}
 	if !slices.Equal(refresh, want) || !slices.Equal(links, wantLinks) {
 		t.Errorf("contract 22: the page goes on by %q and the links %q, want %q", refresh, links, v.HopURL)
@@ -384,6 +404,14 @@ func TestPagesSay(t *testing.T) {
 		{"a code of the future reads as unclassified", "failed SOMETHING_NEW", "en", []string{"did not succeed"},
 			[]string{"SOMETHING"}},
 		{"contract 20: TIMEOUT is an expiry", "failed TIMEOUT", "en", []string{"has expired"}, nil},
+		{"contract 37: a picture is being looked at", "asked about a picture", "en",
+			[]string{"Your picture is being looked at", "goes on by itself", "About 8 minutes left"}, nil},
+		{"contract 37: and in German", "asked about a picture", "de", []string{"Ihr Bild", "von selbst"}, nil},
+		{"another side is being asked", "asked, again", "fr", []string{"Un instant"}, []string{"photo"}},
+		{"contract 34: a box waits", "box", "en", []string{"Open on this device", "https://b.example/c",
+			"waiting for the answer"}, []string{"has come"}},
+		{"contract 34: a box is answered on this device", "box, answered", "it", []string{"La risposta è arrivata"},
+			[]string{"Attendiamo"}},
 		{"contract 24: expired", "expired", "de", []string{"abgelaufen", "Zurück zu shop.example"}, nil},
 		{"contract 24: confirmed, and too late", "expired, confirmed", "en",
 			[]string{"has expired", "Your age was confirmed", "Back to shop.example"},
@@ -401,6 +429,8 @@ func TestPagesSay(t *testing.T) {
 			[]string{"busy", "fault"}},
 		{"contract 22: too many requests, in German", "too_often, reload", "de", []string{"viele Anfragen"}, nil},
 		{"contract 22: a form that is too large", "too_large", "fr", []string{"Trop de données"}, nil},
+		{"contract 22: a picture that is not there", "no_picture, no site, no time", "en",
+			[]string{"go back one page", "Nothing has changed"}, nil},
 		{"contract 22: a form that is none", "not_a_form", "es", []string{"leer este formulario"}, nil},
 		{"contract 22: an over-long link", "too_long", "it", []string{"troppo lungo"}, nil},
 		{"contract 22: the front page says what this is", "home, no site, no time", "es",
@@ -523,6 +553,11 @@ func TestRenderRefuses(t *testing.T) {
 		{"a hop with a backslash, which browsers turn around", "completed",
 			func(v *View) { v.HopURL = `https://shop.example\@evil.example/` }},
 		{"a hop that is not ASCII", "completed", func(v *View) { v.HopURL = "https://shop.example/ü" }},
+		{"an app that is a script", "box", func(v *View) { v.Open = "javascript://b.example/%0aalert(1)" }},
+		{"an app without a host", "box", func(v *View) { v.Open = "mailto:a@b.example" }},
+		{"an app with a quote", "box", func(v *View) { v.Open = `wallet://a"b` }},
+		{"a page that loads another site", "box", func(v *View) { v.AgainURL = "https://evil.example/" }},
+		{"a page that loads itself all the time", "box", func(v *View) { v.AgainAfter = 0 }},
 		{"a hop on a page that has none", "expired", func(v *View) { v.HopURL = "ftp://shop.example/" }},
 		{"an Action on another host", "progress", func(v *View) { v.Action = "https://evil.example" }},
 		{"an Action on another host, without a scheme", "progress", func(v *View) { v.Action = "//evil.example" }},

@@ -129,7 +129,7 @@ func (e *estimator) send(ctx context.Context, picture []byte) (host.FetchRespons
 		return host.FetchResponse{}, err
 	}
 	req.Method, req.Timeout = "POST", timeout
-	resp, err := e.host.Fetch.Fetch(ctx, req)
+	resp, err := e.host.FetchOnce(ctx, req)
 	if err != nil {
 		return host.FetchResponse{}, withoutAddress(err)
 	}

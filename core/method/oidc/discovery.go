@@ -113,7 +113,15 @@ func (c *client) document(ctx context.Context, what, address string) (web.Object
 
 // ask fetches and refuses an answer that is too large.
 func (c *client) ask(ctx context.Context, what string, req host.FetchRequest) (host.FetchResponse, error) {
-	answer, err := c.host.Fetch.Fetch(ctx, req)
+	return c.askBy(ctx, c.host.Fetch.Fetch, what, req)
+}
+
+// fetch is a Fetch or a FetchOnce.
+type fetch func(context.Context, host.FetchRequest) (host.FetchResponse, error)
+
+func (c *client) askBy(ctx context.Context, by fetch, what string, req host.FetchRequest) (
+	host.FetchResponse, error) {
+	answer, err := by(ctx, req)
 	if err != nil {
 		return host.FetchResponse{}, fmt.Errorf("oidc: asking for the %s: %w", what, err)
 	}

@@ -27,11 +27,12 @@ const (
 )
 
 // exchange asks the token endpoint (RFC 6749, 4.1.3). The verifier proves that the code belongs to this
-// errand.
+// errand. A code is sent once: a provider to which it comes twice should revoke what it gave for it, and then
+// has no userinfo for the first return either (RFC 6749, 4.1.2).
 func (c *client) exchange(
 	ctx context.Context, meta metadata, returnURL, code, verifier string,
 ) (tokens, error) {
-	answer, err := c.post(ctx, "token", meta, meta.token, url.Values{
+	answer, err := c.post(ctx, c.host.FetchOnce, "token", meta, meta.token, url.Values{
 		"grant_type":    {"authorization_code"},
 		"code":          {code},
 		"redirect_uri":  {returnURL},
@@ -77,7 +78,7 @@ func endpointError(what string, answer host.FetchResponse) error {
 
 // post sends a form with the client's authentication. what names the request in errors.
 func (c *client) post(
-	ctx context.Context, what string, meta metadata, address string, form url.Values,
+	ctx context.Context, by fetch, what string, meta metadata, address string, form url.Values,
 ) (host.FetchResponse, error) {
 	header := map[string]string{
 		"Accept":       "application/json",
@@ -100,7 +101,7 @@ func (c *client) post(
 		form.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
 		form.Set("client_assertion", assertion)
 	}
-	return c.ask(ctx, what, host.FetchRequest{
+	return c.askBy(ctx, by, what, host.FetchRequest{
 		Method: "POST", URL: address, Header: header, Body: []byte(form.Encode()), Timeout: answerTimeout,
 	})
 }

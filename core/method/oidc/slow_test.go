@@ -75,7 +75,7 @@ func TestSlowProvider(t *testing.T) {
 				}
 				return all["bankid"]
 			}
-			left, err := open().Act(t.Context(), w.session, method.Step{Form: url.Values{"outcome": {"begin"}}})
+			left, err := open().Act(t.Context(), w.session, method.Step{Form: url.Values{"outcome": {"begin"}}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestSlowProvider(t *testing.T) {
 
 			provider.takes, provider.asked = c.takes, nil
 			began := w.clock()
-			d, err := open().Act(t.Context(), w.session, method.Step{Form: query, Back: true, State: left.State})
+			d, err := open().Act(t.Context(), w.session, method.Step{Form: query, Back: true, State: left.State}, nil)
 			if took := w.clock().Sub(began); took > method.StepTime {
 				t.Errorf("the requests take %s, want at most %s", took, method.StepTime)
 			}

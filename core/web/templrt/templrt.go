@@ -143,8 +143,11 @@ const InvalidURL SafeURL = "about:invalid"
 
 // JoinURLErrs does for URL attributes what JoinStringErrs does for text. A URL
 // of a scheme other than http and https becomes InvalidURL, so that none can
-// run as script.
+// run as script. A SafeURL stays as it is: the template's author has had it judged.
 func JoinURLErrs[T ~string](s T, errs ...error) (SafeURL, error) {
+	if judged, ok := any(s).(SafeURL); ok {
+		return judged, errors.Join(errs...)
+	}
 	return safeURL(string(s)), errors.Join(errs...)
 }
 

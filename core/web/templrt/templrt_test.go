@@ -71,6 +71,9 @@ func TestJoinReportsErrors(t *testing.T) {
 	if _, err := JoinStringErrs("x", broken); !errors.Is(err, broken) {
 		t.Errorf("JoinStringErrs reports %v", err)
 	}
+	if got, err := JoinURLErrs(SafeURL("wallet://a")); got != "wallet://a" || err != nil {
+		t.Errorf("a URL that was judged became %q, %v", got, err)
+	}
 	if _, err := JoinURLErrs("x", broken); !errors.Is(err, broken) {
 		t.Errorf("JoinURLErrs reports %v", err)
 	}

@@ -12,11 +12,12 @@ export const maxOutbox = 32 << 20;
 
 export const entry = {
   handle: 1, admin: 2, ready: 3, claim: 4, run: 5, defer: 6, runDue: 7, selfTest: 8, apply: 9,
+  recordUsage: 10,
 };
 
 export const kind = {
   get: 1, commit: 2, claim: 3, list: 4, spend: 5, fetch: 6, sign: 7,
-  respond: 16, log: 17, count: 18, wake: 19, measure: 20,
+  respond: 16, log: 17, count: 18, wake: 19, measure: 20, tally: 21,
 };
 
 export const status = { ok: 0, notFound: 1, conflict: 2, unavailable: 3, unknown: 4, noAnswer: 5, failed: 6 };
@@ -235,6 +236,12 @@ export const jobs = struct({ jobs: list(job), next: time, outcome });
 export const jobUntil = struct({ ...jobFields, again: time });
 export const self = struct({ random: bytes, now: time, signed: statusByte });
 export const told = struct({ method: str, event: str, reason: str });
+export const tally = struct({ integration: str, outcome: str, key: str });
+const counts = list(struct({ outcome: str, n: duration }));
+export const totals = struct({
+  days: list(struct({ integration: str, day: u32, instance: str, counts })),
+  keys: list(struct({ key: str, day: u32 })),
+});
 export const wake = struct({ partition: str, due: time });
 export const log = struct({ level: i8, message: str, attrs: list(struct({ key: str, value: bytes })) });
 export const record = struct({ request: u32, op: u32, kind: u8, body: bytes });

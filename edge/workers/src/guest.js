@@ -36,14 +36,15 @@ export class Engine {
   // log      takes {level, message, …} with plain values
   // count    takes the names of events that metrics count
   // measure  takes events of verification methods, {method, event, reason}
+  // tally    takes what counts as usage, {integration, outcome, key}
   // places   how many requests may run at once
   // memory   bytes of memory; an instance that has more is replaced once it is idle,
   //          and one that has twice as many at once, while it ends its requests
   constructor({
     module, config, now, log = () => {}, count = () => {}, measure = () => {},
-    places = 1024, memory = 48 << 20,
+    tally = () => {}, places = 1024, memory = 48 << 20,
   }) {
-    Object.assign(this, { module, config, now, log, count, measure, places, memory });
+    Object.assign(this, { module, config, now, log, count, measure, tally, places, memory });
   }
 
   // run lets the guest work on an entry until it has a result. effects carries out one
@@ -233,6 +234,7 @@ class Guest {
           case abi.kind.log: this.#log(rec.body); break;
           case abi.kind.count: this.engine.count(abi.textOf(rec.body)); break;
           case abi.kind.measure: this.engine.measure(abi.read(abi.told, rec.body)); break;
+          case abi.kind.tally: this.engine.tally(abi.read(abi.tally, rec.body)); break;
           case abi.kind.wake: break; // the partition itself sees what is scheduled in it
           case abi.kind.respond:
             if (rec.request === id) at.result = rec.body;

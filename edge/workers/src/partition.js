@@ -10,7 +10,7 @@ import { DurableObject } from "cloudflare:workers";
 import * as abi from "./abi.js";
 import { effects, objects } from "./effects.js";
 import { runDue } from "./runner.js";
-import { egressOf, engineOf, jobTime, log, signerOf, spendOf } from "./service.js";
+import { egressOf, engineOf, jobTime, log, settle, signerOf, spendOf } from "./service.js";
 import { Store } from "./store.js";
 
 const millisecond = 1_000_000n;
@@ -31,6 +31,7 @@ export class Partition extends DurableObject {
   signer() { return signerOf(this.env); }
   object() { return objects(this.env.PARTITION); }
   log(line) { log(line); }
+  settle(carryOut) { return settle(this.env, carryOut); }
 
   // alarmAt is the time on the platform's clock, in ms, at which an instant has come.
   // null is never.
@@ -94,6 +95,7 @@ export class Partition extends DurableObject {
       this.name ??= this.store().fact("name");
       if (info?.retryCount > 2) this.#set(begin + lost);
       more = await runDue(this.#outbox(), (line) => this.log({ ...line, partition: this.name }));
+      this.ctx.waitUntil(this.settle(this.#carryOut()));
     } catch (e) {
       failed(e);
     }
@@ -110,12 +112,16 @@ export class Partition extends DurableObject {
     this.#set(when);
   }
 
-  #outbox() {
-    const engine = this.engine(), object = this.object();
+  #carryOut() {
+    const object = this.object();
     // This object carries out the effects of its own partition itself.
     const own = { effect: (kind, body) => this.effect(this.name, kind, body) };
     const of = (partition) => (partition === this.partition() ? own : object(partition));
-    const carryOut = effects(of, this.spender(), this.fetcher(), this.signer());
+    return effects(of, this.spender(), this.fetcher(), this.signer());
+  }
+
+  #outbox() {
+    const engine = this.engine(), carryOut = this.#carryOut();
     const run = (entry, type, message) => engine.run(entry, abi.write(type, message), carryOut, jobTime);
     const outcome = (o) => {
       if (o.status !== abi.status.ok) throw new Error(o.text);

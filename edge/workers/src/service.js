@@ -7,6 +7,7 @@ import { Engine } from "./guest.js";
 import { Leases } from "./leases.js";
 import { asking } from "./limits.js";
 import { signer } from "./signing.js";
+import { Tallies } from "./tallies.js";
 
 export const handleTime = 15_000; // ms for a public request
 export const adminTime = 75_000; // ms for an operator's request: a webhook test sends five requests
@@ -20,14 +21,24 @@ let config = null;
 let base = null;
 let fetcher = null;
 let signing = null;
+let tallies = null;
 
 export function engineOf(env) {
   return (engine ??= new Engine({
     module, config: guestConfig(env), now: () => BigInt(Date.now()) * millisecond, log,
     count: (event) => env.METRICS?.writeDataPoint({ indexes: [event], doubles: [1] }),
-    measure: measureOf(env),
+    measure: measureOf(env), tally: (t) => usage().note(t),
   }));
 }
+
+// usage is what this isolate has counted and the store does not have yet.
+const usage = () => (tallies ??= new Tallies({ now: () => BigInt(Date.now()) * millisecond, log }));
+
+// settle records the isolate's usage in time. carryOut carries out the effects of the
+// request that waits for it.
+export const settle = (env, carryOut) => {
+  return usage().settle((entry, message, timeout) => engineOf(env).run(entry, message, carryOut, timeout));
+};
 
 // measureOf returns what takes an event of a verification method. Its data point has
 // the index "method". Only a configured method is named there.

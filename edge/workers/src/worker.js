@@ -6,7 +6,7 @@ import { effects, objects } from "./effects.js";
 import { isLoopback, parseAddress } from "./egress.js";
 import { adminRoot } from "./routes.js";
 import {
-  adminTime, baseOf, egressOf, engineOf, handleTime, log, signerOf, siteOf, spendOf,
+  adminTime, baseOf, egressOf, engineOf, handleTime, log, settle, signerOf, siteOf, spendOf,
 } from "./service.js";
 
 export { Limits } from "./limits.js";
@@ -33,7 +33,7 @@ export default {
       const carryOut = effects(objects(env.PARTITION), spendOf(env), egressOf(env), signerOf(env));
       const result = engineOf(env).run(entry, message, carryOut, timeout);
       // A request is finished also if its client goes away.
-      ctx.waitUntil(result.catch(() => {}));
+      ctx.waitUntil(result.catch(() => {}).then(() => settle(env, carryOut)));
       return result;
     };
     const serving = async (entry, message, timeout) => {

@@ -17,6 +17,7 @@ import { asking } from "../src/limits.js";
 import { Partition as Production } from "../src/partition.js";
 import { signer } from "../src/signing.js";
 import { adminRoutes, publicRoutes } from "../src/routes.js";
+import { Tallies } from "../src/tallies.js";
 import { Table, logPath, operatorsPath } from "../src/table.js";
 import verge from "../src/verge.wasm";
 import other from "./other.wasm";
@@ -30,7 +31,7 @@ const modules = { verge, other };
 const sites = new Map();
 
 class Site {
-  constructor(id, { store, guest, module, clock, handle_ms, fetch_ms, places, memory, keys }) {
+  constructor(id, { store, guest, module, clock, handle_ms, fetch_ms, places, memory, keys, usage_ms }) {
     this.id = id;
     this.store = store || null;
     this.logs = [];
@@ -43,11 +44,13 @@ class Site {
     const measure = (m) => this.measured.push(m);
     this.egress = egress({ loopback: true, timeout: fetch_ms || 10_000, measure });
     this.signer = signer(keys ?? {});
+    this.settles = Boolean(usage_ms); // by itself
+    this.tallies = new Tallies({ now: () => this.now(), log: (line) => this.log(line), each: usage_ms || 0 });
     this.engine = new Engine({
       module: modules[module || "verge"], config: JSON.stringify(guest),
       now: () => this.now(), log: (line) => this.log(line),
       count: (event) => { this.counts[event] = (this.counts[event] ?? 0) + 1; },
-      measure,
+      measure, tally: (t) => this.tallies.note(t),
       places: places || undefined, memory: memory || undefined,
     });
   }
@@ -69,6 +72,12 @@ class Site {
       return effects(object, (body) => object().effect(abi.kind.spend, body), this.egress, this.signer);
     }
     return effects(objects(env.PARTITION, this.id + "/"), this.spender(env), this.egress, this.signer);
+  }
+  recorder(env) {
+    return (entry, message, timeout) => this.engine.run(entry, message, this.effects(env), timeout);
+  }
+  async settle(env) {
+    if (this.settles) await this.tallies.settle(this.recorder(env));
   }
   spender(env) {
     this.leases ??= new Leases(asking(env.LIMITS, this.id + "/"));
@@ -121,6 +130,7 @@ export class Partition extends Production {
     }
   }
 
+  settle() { return this.site().settle(this.env); }
   spender() { return this.site().spender(this.env); }
   fetcher() { return this.site().egress; }
   signer() { return this.site().signer; }
@@ -163,7 +173,7 @@ export default {
     const carryOut = site.effects(env);
     const run = (entry, message, timeout) => {
       const result = site.engine.run(entry, message, carryOut, timeout);
-      ctx.waitUntil(result.catch(() => {}));
+      ctx.waitUntil(result.catch(() => {}).then(() => site.settle(env)));
       return result;
     };
     return serve(request, url, {
@@ -193,7 +203,7 @@ async function control(request, env, ctx) {
   if (id === "codec") {
     const names = {
       list: "listing", fetch_error: "fetchError", claim_jobs: "claimJobs", job: "jobUntil",
-      method_fetch: "fetch",
+      method_fetch: "fetch", key_tally: "tally",
     };
     const type = names[what] ?? what;
     try {
@@ -245,6 +255,7 @@ async function control(request, env, ctx) {
       return new Response(out);
     }
     case "logs": return new Response(site.logs.map((line) => line + "\n").join(""));
+    case "record-usage": await site.tallies.record(site.recorder(env)); return new Response();
     case "measured": return Response.json(site.measured);
     case "counts": return Response.json(site.counts);
     case "break-alarm": site.broken = true; return new Response();

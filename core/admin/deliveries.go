@@ -1,0 +1,71 @@
+package admin
+
+import (
+	"strings"
+
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/uuid"
+	"github.com/verge-id/verge/core/web"
+)
+
+// deliveries lists the deliveries of an integration. Without one it lists the events of all that are dead or
+// wait, and has no attempts.
+func (a *Admin) deliveries(c *call) (*web.Response, error) {
+	cursor, err := c.cursor()
+	if err != nil {
+		return nil, err
+	}
+	state, integration := c.query.Get("state"), c.query.Get("integration_id")
+	if integration != "" {
+		page, err := a.Desk.Deliveries(c.ctx, c.who, operate.DeliveryFilter{Integration: integration, State: state,
+			Type: c.query.Get("type")}, cursor)
+		return list("deliveries", page, err)
+	}
+	if cursor.Limit == 0 {
+		cursor.Limit = operate.MaxLimit
+	}
+	switch state {
+	case "", operate.DeliveryDead:
+		page, err := a.Desk.Dead(c.ctx, c.who, cursor)
+		return list("deliveries", page, err)
+	case operate.DeliveryWaiting:
+		page, err := a.Desk.Waiting(c.ctx, c.who, cursor)
+		return list("deliveries", page, err)
+	}
+	return nil, &reply.Error{Code: reply.InvalidRequest,
+		Message: "state is neither dead nor waiting; any other list needs integration_id."}
+}
+
+// delivery shows one event by its place, which a list tells.
+func (a *Admin) delivery(c *call) (*web.Response, error) {
+	return answer(a.Desk.Delivery(c.ctx, c.who, c.query.Get("integration_id"), c.id))
+}
+
+// resend sends an event again: by its place if the query names the integration, else by its id.
+func (a *Admin) resend(c *call) (*web.Response, error) {
+	event := c.id
+	if integration := c.query.Get("integration_id"); integration != "" {
+		d, err := a.Desk.Resend(c.ctx, c.who, integration, c.id)
+		if err != nil {
+			return nil, err
+		}
+		event = d.Event
+	} else {
+		rest, ok := strings.CutPrefix(event, "evt_")
+		if _, err := uuid.Parse(rest); !ok || err != nil {
+			return nil, &reply.Error{Code: reply.InvalidRequest, Message: "An event id is evt_ and a UUID."}
+		}
+		if err := a.Desk.ResendEvent(c.ctx, c.who, event); err != nil {
+			return nil, err
+		}
+	}
+	return reply.JSON(200, struct {
+		Event string `json:"event"`
+		Sent  string `json:"status"`
+	}{event, "scheduled"}), nil
+}
+
+func (a *Admin) session(c *call) (*web.Response, error) {
+	return answer(a.Desk.Session(c.ctx, c.who, c.id))
+}

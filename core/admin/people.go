@@ -1,0 +1,101 @@
+package admin
+
+import (
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/web"
+)
+
+func (a *Admin) members(c *call) (*web.Response, error) {
+	cursor, err := c.cursor()
+	if err != nil {
+		return nil, err
+	}
+	page, err := a.Desk.Members(c.ctx, c.who, c.query.Get("publisher_id"), cursor)
+	return list("members", page, err)
+}
+
+func (a *Admin) changeRole(c *call) (*web.Response, error) {
+	in, err := c.body()
+	if err != nil {
+		return nil, err
+	}
+	role := in.needed("role", "It is admin, developer or viewer.")
+	if err := in.err(); err != nil {
+		return nil, err
+	}
+	return answer(a.Desk.ChangeRole(c.ctx, c.who, c.id, operate.Role(role)))
+}
+
+func (a *Admin) signOutMember(c *call) (*web.Response, error) {
+	return answer(a.Desk.SignOutMember(c.ctx, c.who, c.id))
+}
+
+func (a *Admin) removeMember(c *call) (*web.Response, error) {
+	return done(a.Desk.RemoveMember(c.ctx, c.who, c.id))
+}
+
+func (a *Admin) invitations(c *call) (*web.Response, error) {
+	cursor, err := c.cursor()
+	if err != nil {
+		return nil, err
+	}
+	page, err := a.Desk.Invitations(c.ctx, c.who, c.query.Get("publisher_id"), cursor)
+	return list("invitations", page, err)
+}
+
+func (a *Admin) invite(c *call) (*web.Response, error) {
+	in, err := c.body()
+	if err != nil {
+		return nil, err
+	}
+	publisher := in.needed("publisher_id", "It says whose member the person becomes.")
+	name, role := in.given("name"), in.needed("role", "It is admin, developer or viewer.")
+	if err := in.err(); err != nil {
+		return nil, err
+	}
+	return answer(a.Desk.Invite(c.ctx, c.who, publisher, name, operate.Role(role)))
+}
+
+func (a *Admin) withdraw(c *call) (*web.Response, error) {
+	return done(a.Desk.WithdrawInvitation(c.ctx, c.who, c.query.Get("publisher_id"), c.id))
+}
+
+// createLink makes a single-use sign-in link. Without a publisher it is one for an operator.
+func (a *Admin) createLink(c *call) (*web.Response, error) {
+	in, err := c.body()
+	if err != nil {
+		return nil, err
+	}
+	publisher, name := in.given("publisher_id"), in.given("name")
+	role := in.needed("role", "It says what the link's holder may do.")
+	if err := in.err(); err != nil {
+		return nil, err
+	}
+	return answer(a.Desk.CreateLink(c.ctx, c.who, publisher, name, operate.Role(role)))
+}
+
+func (a *Admin) operators(c *call) (*web.Response, error) {
+	cursor, err := c.cursor()
+	if err != nil {
+		return nil, err
+	}
+	page, err := a.Desk.OperatorTokens(c.ctx, c.who, cursor)
+	return list("operators", page, err)
+}
+
+func (a *Admin) createOperator(c *call) (*web.Response, error) {
+	in, err := c.body()
+	if err != nil {
+		return nil, err
+	}
+	name := in.needed("name", "It says in the audit whose token it is.")
+	role, expires := in.needed("role", "It is operator or viewer."), in.moment("expires")
+	if err := in.err(); err != nil {
+		return nil, err
+	}
+	return answer(a.Desk.CreateOperatorToken(c.ctx, c.who, name, operate.Role(role), expires))
+}
+
+func (a *Admin) revokeOperator(c *call) (*web.Response, error) {
+	return answer(a.Desk.RevokeOperatorToken(c.ctx, c.who, c.id))
+}

@@ -1,0 +1,70 @@
+package admin
+
+import (
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/web"
+)
+
+func (a *Admin) publishers(c *call) (*web.Response, error) {
+	cursor, err := c.cursor()
+	if err != nil {
+		return nil, err
+	}
+	page, err := a.Desk.Publishers(c.ctx, c.who, cursor)
+	return list("publishers", page, err)
+}
+
+func (a *Admin) publisher(c *call) (*web.Response, error) {
+	p, err := a.Desk.Publisher(c.ctx, c.who, c.id)
+	return answerPublisher(p, err)
+}
+
+func answerPublisher(p operate.Publisher, err error) (*web.Response, error) {
+	if err != nil {
+		return nil, err
+	}
+	return versioned(p, p.Version), nil
+}
+
+func (a *Admin) createPublisher(c *call) (*web.Response, error) {
+	in, err := c.body()
+	if err != nil {
+		return nil, err
+	}
+	input := operate.PublisherInput{ID: in.given("id"), Name: in.text("name")}
+	if err := in.err(); err != nil {
+		return nil, err
+	}
+	p, err := a.Desk.CreatePublisher(c.ctx, c.who, input)
+	return answerPublisher(p, err)
+}
+
+func (a *Admin) changePublisher(c *call) (*web.Response, error) {
+	version, err := c.version()
+	if err != nil {
+		return nil, err
+	}
+	in, err := c.body()
+	if err != nil {
+		return nil, err
+	}
+	input := operate.PublisherInput{Name: in.text("name")}
+	if err := in.err(); err != nil {
+		return nil, err
+	}
+	p, err := a.Desk.ChangePublisher(c.ctx, c.who, c.id, version, input)
+	return answerPublisher(p, err)
+}
+
+func (a *Admin) archivePublisher(c *call) (*web.Response, error) {
+	version, err := c.version()
+	if err != nil {
+		return nil, err
+	}
+	p, err := a.Desk.ArchivePublisher(c.ctx, c.who, c.id, version)
+	return answerPublisher(p, err)
+}
+
+func (a *Admin) overview(c *call) (*web.Response, error) {
+	return answer(a.Desk.Overview(c.ctx, c.who, c.id))
+}

@@ -1,0 +1,44 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/web"
+)
+
+// A request notes the key that has authenticated it, whatever else is wrong with it. A key that was refused is
+// not noted.
+func TestWhoHasUsedAKey(t *testing.T) {
+	w := newWorld(t)
+	id := func(prefix, text string) string { return integration.Present(prefix, text).ID() }
+	secret, public := id(integration.SecretPrefix, w.sk), id(integration.PublicPrefix, w.pk)
+	for _, c := range []struct {
+		name   string
+		h      Handler
+		header web.Header
+		body   string
+		want   string
+	}{
+		{"start with a secret key", Start, bearer(w.sk), startBody(), secret},
+		{"start with a public key", Start, nil, startBody(`"public_key":"` + w.pk + `"`), public},
+		{"validate", Validate, bearer(w.sk), `{"result_token":"x"}`, secret},
+		{"a body that is wrong", Start, bearer(w.sk), `{}`, secret},
+		{"a public key that may not go there", Start, bearer(w.pk), startBody(), ""},
+		{"a secret key from a page", Start, with(bearer(w.sk), "Origin", "https://www.publisher.example"),
+			startBody(), ""},
+		{"an unknown key", Start, bearer(w.newKey(t, integration.SecretPrefix)), startBody(), ""},
+		{"no key", Start, nil, startBody(), ""},
+	} {
+		var noted []host.Tally
+		w.API.Tally = func(t host.Tally) { noted = append(noted, t) }
+		w.ask(c.h, "/", c.header, c.body)
+		if c.want == "" && len(noted) == 0 {
+			continue
+		}
+		if len(noted) != 1 || noted[0] != (host.Tally{Key: c.want}) {
+			t.Errorf("%s: %+v was noted, want %q", c.name, noted, c.want)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package cbor
+
+import "math"
+
+// Item is a data item: one that Read has accepted, a part of it, or one that was written here. A zero Item
+// stands for none, such as a member that a map does not have.
+type Item struct{ raw []byte }
+
+// Pair is a key of a map with its value.
+type Pair struct{ Key, Value Item }
+
+// Raw returns the item's bytes as they were written, nil for a zero Item. They are the input's own.
+func (i Item) Raw() []byte { return i.raw }
+
+// Present reports whether there is an item. Null is one.
+func (i Item) Present() bool { return len(i.raw) > 0 }
+
+// content returns the head and what stands behind it.
+func (i Item) content() (h head, content []byte, ok bool) {
+	if len(i.raw) == 0 {
+		return head{}, nil, false
+	}
+	h, problem := readHead(i.raw)
+	return h, i.raw[h.size:], problem == ""
+}
+
+// Integer returns an integer of 64 bits. It is not ok for one that is larger, which CBOR has.
+func (i Item) Integer() (n int64, ok bool) {
+	h, _, ok := i.content()
+	if !ok || h.argument > math.MaxInt64 {
+		return 0, false
+	}
+	switch h.major {
+	case unsigned:
+		return int64(h.argument), true
+	case negative:
+		return -1 - int64(h.argument), true
+	}
+	return 0, false
+}
+
+// Bytes returns the content of a byte string. A text is none.
+func (i Item) Bytes() (content []byte, ok bool) {
+	h, content, ok := i.content()
+	if !ok || h.major != byteString {
+		return nil, false
+	}
+	return content, true
+}
+
+// Text returns the content of a text. A byte string is none.
+func (i Item) Text() (content string, ok bool) {
+	h, b, ok := i.content()
+	if !ok || h.major != textString {
+		return "", false
+	}
+	return string(b), true
+}
+
+// Bool returns an item that is true or false.
+func (i Item) Bool() (value, ok bool) {
+	h, _, ok := i.content()
+	if !ok || h.major != simple || h.argument == simpleNull {
+		return false, false
+	}
+	return h.argument == simpleTrue, true
+}
+
+// Null reports whether the item is null. A zero Item is not.
+func (i Item) Null() bool {
+	h, _, ok := i.content()
+	return ok && h.major == simple && h.argument == simpleNull
+}
+
+// Tag returns the number and the content of a tagged item.
+func (i Item) Tag() (number uint64, content Item, ok bool) {
+	h, b, ok := i.content()
+	if !ok || h.major != tag {
+		return 0, Item{}, false
+	}
+	return h.argument, Item{b}, true
+}
+
+// List returns the elements of an array.
+func (i Item) List() (elements []Item, ok bool) {
+	h, b, ok := i.content()
+	if !ok || h.major != array {
+		return nil, false
+	}
+	elements = make([]Item, h.argument)
+	for n := range elements {
+		elements[n], b = first(b)
+	}
+	return elements, true
+}
+
+// Pairs returns the pairs of a map in their order.
+func (i Item) Pairs() (pairs []Pair, ok bool) {
+	h, b, ok := i.content()
+	if !ok || h.major != mapping {
+		return nil, false
+	}
+	pairs = make([]Pair, h.argument)
+	for n := range pairs {
+		pairs[n].Key, b = first(b)
+		pairs[n].Value, b = first(b)
+	}
+	return pairs, true
+}
+
+// Member returns the value of a map that has this text for a key. It is a zero Item if there is none, and if
+// i is no map.
+func (i Item) Member(name string) Item {
+	return i.find(func(key Item) bool {
+		text, ok := key.Text()
+		return ok && text == name
+	})
+}
+
+// Label is Member for a key that is an integer.
+func (i Item) Label(label int64) Item {
+	return i.find(func(key Item) bool {
+		n, ok := key.Integer()
+		return ok && n == label
+	})
+}
+
+func (i Item) find(is func(key Item) bool) Item {
+	h, b, ok := i.content()
+	if !ok || h.major != mapping {
+		return Item{}
+	}
+	for range h.argument {
+		var key, value Item
+		key, b = first(b)
+		value, b = first(b)
+		if is(key) {
+			return value
+		}
+	}
+	return Item{}
+}
+
+// first splits the first item off b, which has been checked.
+func first(b []byte) (item Item, rest []byte) {
+	n := 0
+	for left := uint64(1); left > 0; left-- {
+		h, _ := readHead(b[n:])
+		n += h.size
+		switch h.major {
+		case byteString, textString:
+			n += int(h.argument)
+		case array:
+			left += h.argument
+		case mapping:
+			left += 2 * h.argument
+		case tag:
+			left++
+		}
+	}
+	return Item{b[:n:n]}, b[n:]
+}

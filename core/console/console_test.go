@@ -1,0 +1,867 @@
+package console_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"github.com/verge-id/verge/core/console"
+	"github.com/verge-id/verge/core/console/pages"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/web"
+)
+
+// people are those who ask, from the one who may most to the one who may nothing.
+var people = []string{"operator", "watcher", "admin", "developer", "viewer", "newcomer", ""}
+
+// pageTests has every page, and who gets it. Who is not named gets 404, and nobody who is not signed in gets
+// any.
+var pageTests = map[string]struct {
+	path   string
+	sees   string // people, with blanks between
+	refuse string // who is told that their role may not
+	status int    // 0: 200
+}{
+	"home":    {path: "/console", sees: "operator watcher admin developer viewer newcomer", status: 303},
+	"sign-in": {path: "/console/sign-in", sees: "operator watcher admin developer viewer newcomer"},
+	"invitation": {path: "/console/invitation?invitation=vrg_inv_good",
+		sees: "operator watcher admin developer viewer newcomer"},
+	"link": {path: "/console/link?link=vrg_in_good",
+		sees: "operator watcher admin developer viewer newcomer"},
+	"account":    {path: "/console/account", sees: "operator watcher admin developer viewer newcomer"},
+	"publishers": {path: "/console/publishers", sees: "operator watcher"},
+	"operators":  {path: "/console/operators", sees: "operator watcher"},
+	"methods":    {path: "/console/methods", sees: "operator watcher"},
+	"audit-all":  {path: "/console/audit", sees: "operator watcher"},
+
+	"overview":     {path: mine, sees: "operator watcher admin developer viewer"},
+	"publisher":    {path: mine + "/settings", sees: "operator admin", refuse: "watcher developer viewer"},
+	"integrations": {path: mine + "/integrations", sees: "operator watcher admin developer viewer"},
+	"new-integration": {path: mine + "/integrations/new", sees: "operator admin developer",
+		refuse: "watcher viewer"},
+	"integration": {path: shop, sees: "operator watcher admin developer viewer"},
+	"webhook":     {path: shop + "/webhook", sees: "operator watcher admin developer viewer"},
+	"test":        {path: mine + "/test", sees: "operator watcher admin developer viewer"},
+	"keys":        {path: mine + "/keys", sees: "operator watcher admin developer viewer"},
+	"deliveries":  {path: mine + "/deliveries", sees: "operator watcher admin developer viewer"},
+	"delivery": {path: mine + "/deliveries/" + shopID + "/" + deadID,
+		sees: "operator watcher admin developer viewer"},
+	"sessions": {path: mine + "/sessions", sees: "operator watcher admin developer viewer"},
+	"session": {path: mine + "/sessions/" + sessionID,
+		sees: "operator watcher admin developer viewer"},
+	"usage":     {path: mine + "/usage", sees: "operator watcher admin developer viewer"},
+	"usage-csv": {path: mine + "/usage.csv", sees: "operator watcher admin developer viewer"},
+	"members":   {path: mine + "/members", sees: "operator watcher admin developer viewer"},
+	"audit":     {path: mine + "/audit", sees: "operator watcher admin developer viewer"},
+}
+
+func has(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
+
+func TestEveryPageForEveryRole(t *testing.T) {
+	rows := console.PageRows()
+	if len(rows) != len(pageTests) {
+		t.Errorf("there are %d pages and %d rows here", len(rows), len(pageTests))
+	}
+	for _, row := range rows {
+		test, ok := pageTests[row.Name]
+		if !ok {
+			t.Errorf("the page %s has no row here: say who sees it", row.Name)
+			continue
+		}
+		for _, who := range people {
+			want := 404
+			switch {
+			case row.Open:
+				want = 200
+			case who == "":
+				want = 303 // to the sign-in
+			case has(test.refuse, who):
+				want = 403
+			case has(test.sees, who):
+				want = max(test.status, 200)
+			}
+			resp := newWorld(t).ask("GET", test.path, who, "")
+			if resp.Status != want {
+				t.Errorf("%s for %q: %d, want %d", row.Name, who, resp.Status, want)
+			}
+			if who == "" && !row.Open && !strings.HasPrefix(resp.Header.Get("Location"), "/console/sign-in") {
+				t.Errorf("%s for nobody leads to %q", row.Name, resp.Header.Get("Location"))
+			}
+			if resp.Status != 303 && row.Name != "usage-csv" &&
+				resp.Header.Get("Content-Type") != "text/html; charset=utf-8" {
+				t.Errorf("%s for %q is %s: a person never sees anything else than a page", row.Name, who,
+					resp.Header.Get("Content-Type"))
+			}
+		}
+	}
+}
+
+// actTests has every form, and who may send it. Everybody else who sees the page gets 403, and nothing is
+// done.
+var actTests = map[string]struct {
+	page string // the path, if it is not the page's in pageTests
+	form string
+	may  string // people, with blanks between
+	did  string // the operation
+}{
+	"sign-out":            {may: "operator watcher admin developer viewer newcomer"},
+	"sign-out-everywhere": {may: "admin developer viewer", did: "member.change"},
+	"add-passkey":         {form: "credential=good", may: "admin developer viewer"},
+	"remove-passkey":      {form: "passkey=psk_1", may: "admin developer viewer"},
+
+	"create-publisher":      {form: "name=Neu", may: "operator", did: "publisher.create"},
+	"create-operator-token": {form: "name=a&role=viewer", may: "operator", did: "operator.create"},
+	"revoke-operator-token": {form: "id=op_1", may: "operator", did: "operator.revoke"},
+	"save-publisher":        {form: "name=Neu&version=v1", may: "operator admin", did: "publisher.change"},
+	"archive-publisher":     {form: "version=v1", may: "operator", did: "publisher.archive"},
+	"create-link":           {form: "role=viewer", may: "operator", did: "link.create"},
+	"create-integration":    {form: "name=Neu", may: "operator admin developer", did: "integration.create"},
+	"save-integration": {form: "name=Neu&version=v7", may: "operator admin developer",
+		did: "integration.change"},
+	"archive-integration": {form: "version=v7", may: "operator admin", did: "integration.archive"},
+	"test-webhook":        {may: "operator admin developer", did: "webhook.test"},
+	"test-staged":         {may: "operator admin developer", did: "webhook.test"},
+	"stage-webhook": {page: mine + "/integrations/" + kioskID + "/webhook", form: "version=v7",
+		may: "operator admin developer", did: "webhook.change"},
+	"drop-staged":   {form: "version=v7", may: "operator admin developer", did: "webhook.change"},
+	"rotate-secret": {form: "version=v7", may: "operator admin developer", did: "webhook.change"},
+	"send-test-event": {form: "type=verification.started&integration_id=" + shopID,
+		may: "operator admin developer", did: "webhook.test"},
+	"start-test-session": {form: "integration_id=" + shopID, may: "operator admin developer",
+		did: "session.test"},
+	"create-key":        {may: "operator admin developer", did: "key.create"},
+	"revoke-key":        {form: "key=key_1", may: "operator admin developer", did: "key.revoke"},
+	"resend":            {may: "operator admin developer", did: "delivery.resend"},
+	"find-session":      {form: "session_id=" + sessionID, may: "operator watcher admin developer viewer"},
+	"invite-member":     {form: "name=a&role=viewer", may: "operator admin", did: "member.invite"},
+	"revoke-invitation": {form: "invitation=inv_1", may: "operator admin", did: "member.invite"},
+	"change-role":       {form: "member=mem_viewer&role=admin", may: "operator admin", did: "member.change"},
+	"sign-out-member":   {form: "member=mem_viewer", may: "operator admin", did: "member.change"},
+	"remove-member":     {form: "member=mem_viewer", may: "operator admin", did: "member.remove"},
+
+	// These are for those who are not signed in.
+	"sign-in":         {form: "token=right"},
+	"sign-in-passkey": {form: "credential=good"},
+	"enrol":           {form: "token=vrg_inv_good&name=Karen&credential=good"},
+	"use-link":        {form: "token=vrg_in_good"},
+}
+
+// body is the form of an action with the token that the one who sends it has.
+func body(name, form, who string) string {
+	return "do=" + name + "&" + form + "&csrf=" + forms(who).FormToken(name)
+}
+
+func TestEveryFormForEveryRole(t *testing.T) {
+	seen := map[string]bool{}
+	for _, row := range console.PageRows() {
+		for _, name := range row.Acts {
+			seen[name] = true
+			test, ok := actTests[name]
+			if !ok {
+				t.Errorf("the form %s has no row here: say who may send it", name)
+				continue
+			}
+			path := test.page
+			if path == "" {
+				path = pageTests[row.Name].path
+			}
+			for _, who := range people {
+				w := newWorld(t)
+				page := w.ask("GET", path, who, "")
+				shown := bytes.Contains(page.Body, []byte(`data-action="`+name+`"`))
+				resp := w.ask("POST", path, who, body(name, test.form, who))
+				allowed := row.Open || has(test.may, who)
+				switch {
+				case allowed && resp.Status != 303:
+					t.Errorf("%s for %q: %d, want 303\n%s", name, who, resp.Status, resp.Body)
+				case !allowed && resp.Status == 303:
+					t.Errorf("%s for %q was carried out", name, who)
+				case !allowed && who != "" && has(pageTests[row.Name].sees, who) && row.Name != "account" &&
+					resp.Status != 403:
+					t.Errorf("%s for %q: %d, want 403", name, who, resp.Status)
+				case !allowed && who == "newcomer" && row.Name != "account" && resp.Status != 404:
+					t.Errorf("%s for another publisher's member: %d, want 404", name, resp.Status)
+				}
+				if page.Status == 200 && shown != allowed {
+					t.Errorf("%s for %q: shown is %v, allowed is %v", name, who, shown, allowed)
+				}
+				if want := allowed && test.did != ""; want != slices.Equal(w.desk.did, []string{test.did}) {
+					t.Errorf("%s for %q: the desk did %v", name, who, w.desk.did)
+				}
+			}
+		}
+	}
+	for name := range actTests {
+		if !seen[name] {
+			t.Errorf("there is a row for %s, and no such form", name)
+		}
+	}
+}
+
+// Another publisher's things are not there, wherever a member names them.
+func TestAnotherPublishersThingsAreNotThere(t *testing.T) {
+	theirs := "/console/p/" + othersID
+	for _, path := range []string{theirs, theirs + "/integrations", theirs + "/keys",
+		theirs + "/integrations/" + foreignID,
+		mine + "/integrations/" + foreignID, mine + "/integrations/" + foreignID + "/webhook",
+		mine + "/test?integration=" + foreignID, mine + "/usage?integration=" + foreignID,
+		mine + "/usage.csv?integration=" + foreignID, mine + "/deliveries?integration=" + foreignID,
+		mine + "/deliveries/" + foreignID + "/" + deadID, mine + "/sessions/" + theirsID,
+		theirs + "/sessions/" + theirsID} {
+		for _, who := range []string{"admin", "viewer"} {
+			if got := newWorld(t).ask("GET", path, who, "").Status; got != 404 {
+				t.Errorf("%s for %s: %d, want 404", path, who, got)
+			}
+		}
+	}
+	// An operator sees all publishers, but each thing only below its own.
+	for _, path := range []string{mine + "/integrations/" + foreignID, mine + "/sessions/" + theirsID,
+		mine + "/deliveries/" + foreignID + "/" + deadID} {
+		if got := newWorld(t).ask("GET", path, "operator", "").Status; got != 404 {
+			t.Errorf("%s for an operator: %d, want 404", path, got)
+		}
+	}
+	for _, c := range []struct{ path, name, form string }{
+		{mine + "/test", "send-test-event", "type=verification.started&integration_id=" + foreignID},
+		{mine + "/test", "start-test-session", "integration_id=" + foreignID},
+		{mine + "/keys", "create-key", "integration_id=" + foreignID},
+		{mine + "/keys", "create-key", "publisher_id=" + othersID},
+		{mine + "/integrations/new", "create-integration", "name=a&publisher_id=" + othersID},
+		{mine + "/members", "remove-member", "member=mem_other"},
+		{mine + "/integrations/" + foreignID, "save-integration", "name=a&version=v7"},
+		{mine + "/integrations/" + foreignID + "/webhook", "rotate-secret", "version=v7"},
+	} {
+		w := newWorld(t)
+		if got := w.ask("POST", c.path, "admin", body(c.name, c.form, "admin")).Status; got != 404 ||
+			len(w.desk.did) > 0 {
+			t.Errorf("%s %s: %d, and the desk did %v; want 404 and nothing", c.name, c.form, got, w.desk.did)
+		}
+	}
+	resp := newWorld(t).ask("POST", mine+"/sessions", "admin",
+		body("find-session", "session_id="+theirsID, "admin"))
+	if resp.Status != 422 || !bytes.Contains(resp.Body, []byte("no such session")) {
+		t.Errorf("finding another publisher's session: %d", resp.Status)
+	}
+}
+
+// Contract 45 names forms and fields, so that programs can fill them in.
+func TestTheFormsOfTheContract(t *testing.T) {
+	for _, c := range []struct{ action, who, path, fields string }{
+		{"sign-in", "", "/console/sign-in", "token"},
+		{"sign-out", "viewer", mine, ""},
+		{"create-publisher", "operator", "/console/publishers", "name"},
+		{"create-integration", "developer", mine + "/integrations/new",
+			"publisher_id name level challenge_age minimum_age " +
+				"methods webhook_url callback_origins browser_origins"},
+		{"save-integration", "developer", shop,
+			"publisher_id name level challenge_age minimum_age methods webhook_url " +
+				"callback_origins browser_origins version"},
+		{"archive-integration", "admin", shop, "version"},
+		{"rotate-secret", "developer", shop + "/webhook", "version"},
+		{"test-webhook", "developer", shop + "/webhook", ""},
+		{"send-test-event", "developer", mine + "/test", "type"},
+		{"create-key", "developer", mine + "/keys", "publisher_id integration_id expires"},
+		{"revoke-key", "developer", mine + "/keys", ""},
+		{"resend", "developer", mine + "/deliveries/" + shopID + "/" + deadID, ""},
+		{"find-session", "viewer", mine + "/sessions", "session_id"},
+		{"invite-member", "admin", mine + "/members", "name role"},
+		{"remove-member", "admin", mine + "/members", ""},
+	} {
+		doc := parse(t, newWorld(t).ask("GET", c.path, c.who, ""))
+		form := with(doc, "data-action", c.action)
+		if form == nil {
+			t.Errorf("contract 45: %s has no form %s", c.path, c.action)
+			continue
+		}
+		if attr(form, "method") != "post" || !strings.HasPrefix(attr(form, "action"), "/console/") {
+			t.Errorf("contract 45: %s is sent by %s to %s", c.action, attr(form, "method"),
+				attr(form, "action"))
+		}
+		fields := c.fields
+		if c.who != "" {
+			fields += " csrf"
+		}
+		for _, name := range strings.Fields(fields) {
+			if with(form, "name", name) == nil {
+				t.Errorf("contract 45: %s has no field %s", c.action, name)
+			}
+		}
+	}
+}
+
+func TestWhatFormsHandOver(t *testing.T) {
+	w := newWorld(t)
+	w.ask("POST", shop, "developer", body("save-integration",
+		url.Values{"version": {"v7"}, "name": {" Laden "},
+			"level": {"L2"}, "challenge_age": {"21"}, "minimum_age": {""}, "methods": {"bank, camera ,"},
+			"webhook_url": {"https://new.example/"}, "callback_origins": {"https://a.example\r\n\r\nhttps://b.example"},
+			"browser_origins": {""}, "passkeys": {"publisher"}, "method_settings": {`{"camera":{"deviation":3}}`}}.Encode(),
+		"developer"))
+	if len(w.desk.inputs) != 1 {
+		t.Fatalf("the desk got %v", w.desk.inputs)
+	}
+	got, err := json.Marshal(w.desk.inputs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"Publisher":"","Name":"Laden","Level":"L2","ChallengeAge":21,"MinimumAge":0,"Attempts":null,` +
+		`"Methods":["bank","camera"],"MethodSettings":{"camera":{"deviation":3}},"Passkeys":"publisher",` +
+		`"CallbackOrigins":["https://a.example","https://b.example"],"BrowserOrigins":[],` +
+		`"Webhook":{"Off":null,"URL":"https://new.example/","Secret":null,"NewSecret":false}}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+
+	w = newWorld(t)
+	w.ask("POST", mine+"/keys", "developer", body("create-key", "expires=2026-12-24&integration_id="+shopID,
+		"developer"))
+	in, ok := w.desk.inputs[0].(operate.KeyInput)
+	if !ok || in.Publisher != mineID || in.Integration != shopID ||
+		!in.Expires.Equal(time.Date(2026, 12, 25, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("create-key handed over %+v: a key is good until the end of the day", w.desk.inputs[0])
+	}
+}
+
+// A form that is refused comes back with what was typed and what is wrong with it.
+func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
+	resp := newWorld(t).ask("POST", shop, "developer", body("save-integration",
+		"version=v7&name=Laden&challenge_age=old&methods=bank", "developer"))
+	page := string(resp.Body)
+	if resp.Status != 422 || !strings.Contains(page, `value="Laden"`) ||
+		!strings.Contains(page, `value="old"`) ||
+		!strings.Contains(page, `aria-invalid="true"`) || !strings.Contains(page, "Write a whole number") ||
+		!strings.Contains(page, `role="alert"`) || !strings.Contains(page, "<title>Not done – Shop") {
+		t.Errorf("%d:\n%s", resp.Status, page)
+	}
+	for _, c := range []struct {
+		err    error
+		status int
+		says   string
+	}{
+		{operate.ErrManaged, 409, "configuration file"}, {operate.ErrArchived, 409, "archived"},
+		{&operate.Refused{Message: "Not today."}, 409, "Not today."},
+		{kv.ErrUnavailable, 503, "cannot answer"}, {errors.New("broken inside"), 503, "cannot answer"},
+	} {
+		w := newWorld(t)
+		w.desk.fail = c.err
+		resp := w.ask("POST", shop, "developer", body("save-integration", "version=v7&name=Laden",
+			"developer"))
+		if resp.Status != c.status || !strings.Contains(string(resp.Body), c.says) ||
+			strings.Contains(string(resp.Body), "broken inside") {
+			t.Errorf("%v: %d\n%s", c.err, resp.Status, resp.Body)
+		}
+	}
+}
+
+// Who saves what somebody else has changed meanwhile sees what they changed, and can save all the same.
+func TestALostUpdate(t *testing.T) {
+	resp := newWorld(t).ask("POST", shop, "admin", body("save-integration", "version=v6&name=Laden", "admin"))
+	doc := parse(t, resp)
+	alert := text(with(doc, "role", "alert"))
+	if resp.Status != 412 || !strings.Contains(alert, "Grace Hopper") ||
+		!strings.Contains(alert, "challenge_age") {
+		t.Errorf("%d, and the page says %q", resp.Status, alert)
+	}
+	form := with(doc, "data-action", "save-integration")
+	for name, want := range map[string]string{"name": "Laden", "version": "v7"} {
+		if field := with(form, "name", name); attr(field, "value") != want {
+			t.Errorf("the field %s has %q, want %q", name, attr(field, "value"), want)
+		}
+	}
+}
+
+func TestWhatIsMadeIsShownOnce(t *testing.T) {
+	for _, c := range []struct{ path, who, name, form, secret string }{
+		{mine + "/keys", "developer", "create-key", "", "svc_sk_" + secretText},
+		{shop + "/webhook", "developer", "rotate-secret", "version=v7", secretText},
+		{mine + "/integrations/new", "developer", "create-integration",
+			"name=a&webhook_url=https://a.example", secretText},
+		{mine + "/members", "admin", "invite-member", "name=a&role=viewer", "invitation=" + secretText},
+		{mine + "/settings", "operator", "create-link", "role=viewer", "link=" + secretText},
+		{"/console/operators", "operator", "create-operator-token", "name=a", "vrg_op_" + secretText},
+	} {
+		w := newWorld(t)
+		resp := w.ask("POST", c.path, c.who, body(c.name, c.form, c.who))
+		to := resp.Header.Get("Location")
+		if resp.Status != 303 || strings.Contains(to, secretText) || len(resp.Body) > 0 {
+			t.Fatalf("%s: %d to %s with %q", c.name, resp.Status, to, resp.Body)
+		}
+		all, err := w.Memory.List(context.Background(), kv.Key{Partition: integration.Partition}, "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(all) != 1 {
+			t.Errorf("%s: the store has %d items, want the note", c.name, len(all))
+		}
+		for _, item := range all {
+			if bytes.Contains(item.Value, []byte("made_for")) || strings.Contains(to,
+				strings.TrimPrefix(item.Key.Name, "c/note/")) {
+				t.Errorf("%s: the store has the secret, or the address has the item's name", c.name)
+			}
+		}
+		others := "watcher"
+		if c.who != "operator" {
+			others = "operator"
+		}
+		if other := w.ask("GET", to, others, ""); bytes.Contains(other.Body, []byte(secretText)) {
+			t.Errorf("%s: another session sees what was made", c.name)
+		}
+		status := with(parse(t, w.ask("GET", to, c.who, "")), "role", "status")
+		if status == nil || !strings.Contains(text(status), c.secret) {
+			t.Errorf("%s: the page after the 303 does not show what was made", c.name)
+		}
+		if again := w.ask("GET", to, c.who, ""); bytes.Contains(again.Body, []byte(secretText)) {
+			t.Errorf("%s: the secret is shown twice", c.name)
+		}
+	}
+}
+
+// If the store does not say that the note is gone, the secret is not shown: it might be a second time.
+func TestASecretWhoseNoteCannotBeDeleted(t *testing.T) {
+	w := newWorld(t)
+	to := w.ask("POST", mine+"/keys", "developer", body("create-key", "", "developer")).Header.Get("Location")
+	w.Host.Host.KV = down{w.Host.Host.KV}
+	w.Console.Host = w.Host.Host
+	page := string(w.ask("GET", to, "developer", "").Body)
+	if strings.Contains(page, secretText) || !strings.Contains(page, "cannot be shown") {
+		t.Errorf("the page says\n%s", page)
+	}
+	if resp := w.ask("POST", mine+"/keys", "developer", body("create-key", "",
+		"developer")); resp.Status != 503 {
+		t.Errorf("a key whose note cannot be kept: %d, want 503", resp.Status)
+	}
+	if resp := w.ask("POST", mine+"/keys", "developer", body("revoke-key", "key=key_1",
+		"developer")); resp.Status != 303 {
+		t.Errorf("a form without a secret needs no note: %d, want 303", resp.Status)
+	}
+}
+
+// down is a store that reads and does not write.
+type down struct{ kv.KV }
+
+func (down) Commit(context.Context, kv.Tx) error { return kv.ErrUnknown }
+
+func TestPostsOfOtherSites(t *testing.T) {
+	good := body("create-key", "", "developer")
+	for _, c := range []struct {
+		rule   string
+		who    string
+		body   string
+		header []string
+		want   int
+	}{
+		{"a form of ours", "developer", good, nil, 303},
+		{"another origin", "developer", good, []string{"Sec-Fetch-Site", "", "Origin", "https://evil.example"}, 403},
+		{"another port", "developer", good, []string{"Sec-Fetch-Site", "", "Origin", base + ":8443"}, 403},
+		{"the operators' listener, by fetch metadata", "developer", good, []string{"Origin", "http://127.0.0.1:9090"}, 303},
+		{"fetch metadata: cross-site", "developer", good, []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"fetch metadata: a sibling host", "developer", good, []string{"Sec-Fetch-Site", "same-site"}, 403},
+		{"no fetch metadata and a null origin", "developer", good,
+			[]string{"Sec-Fetch-Site", "", "Origin", "null"}, 403},
+		{"a browser that withholds the origin", "developer", good, []string{"Origin", "null"}, 303},
+		{"a browser that says nothing", "developer", good, []string{"Origin", "", "Sec-Fetch-Site", ""}, 303},
+		{"no token", "developer", "do=create-key", nil, 403},
+		{"the token of another action", "developer", "do=create-key&csrf=" +
+			forms("developer").FormToken("sign-out"), nil, 403},
+		{"the token of another session", "developer", body("create-key", "", "admin"), nil, 403},
+		{"no session", "", good, nil, 401},
+		{"a session that has ended", "gone", good, nil, 401},
+		{"no such action", "developer", "do=nothing&csrf=" + forms("developer").FormToken("nothing"), nil,
+			400},
+		{"JSON", "developer", good, []string{"Content-Type", "application/json"}, 415},
+		{"a damaged form", "developer", "do=%zz", nil, 400},
+		{"too much", "developer", good + "&x=" + strings.Repeat("x", console.MaxBody), nil, 413},
+	} {
+		w := newWorld(t)
+		resp := w.ask("POST", mine+"/keys", c.who, c.body, c.header...)
+		if resp.Status != c.want || (len(w.desk.did) > 0) != (c.want == 303) {
+			t.Errorf("%s: %d, and the desk did %v; want %d", c.rule, resp.Status, w.desk.did, c.want)
+		}
+		if c.want != 303 && resp.Header.Get("Content-Type") != "text/html; charset=utf-8" {
+			t.Errorf("%s: a person never sees anything else than a page", c.rule)
+		}
+	}
+}
+
+func TestSignIn(t *testing.T) {
+	w := newWorld(t)
+	resp := w.ask("POST", "/console/sign-in", "", "do=sign-in&token=right")
+	want := cookieName + "=operator; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=43200"
+	if got := resp.Header.Get("Set-Cookie"); got != want ||
+		!strings.HasPrefix(resp.Header.Get("Location"), "/console/publishers") {
+		t.Errorf("the cookie is %q, want %q; on to %s", got, want, resp.Header.Get("Location"))
+	}
+	if page := w.ask("GET", resp.Header.Get("Location"), "operator", ""); !bytes.Contains(page.Body,
+		[]byte("signed in as configuration")) {
+		t.Error("the page after signing in does not say so")
+	}
+	for token, status := range map[string]int{"wrong": 401, "": 401, "often": 429} {
+		resp := w.ask("POST", "/console/sign-in", "", "do=sign-in&token="+token)
+		if resp.Status != status || resp.Header.Has("Set-Cookie") ||
+			bytes.Contains(resp.Body, []byte(`value="`+token+`"`)) && token != "" {
+			t.Errorf("token %q: %d", token, resp.Status)
+		}
+		if status == 429 && resp.Header.Get("Retry-After") != "30" {
+			t.Error("429 without Retry-After")
+		}
+	}
+	for next, want := range map[string]string{mine + "/keys?after=1": mine + "/keys?after=1",
+		"https://evil.example": "/console/publishers",
+		"//evil.example":       "/console/publishers", "/console//evil": "/console/publishers", "/console/\\evil": "/console/publishers",
+		"/verify": "/console/publishers", "/console/\nx": "/console/publishers"} {
+		resp := newWorld(t).ask("POST", "/console/sign-in", "",
+			"do=sign-in&token=right&next="+url.QueryEscape(next))
+		if got := resp.Header.Get("Location"); !strings.HasPrefix(got, want) {
+			t.Errorf("next %q leads to %q, want %q", next, got, want)
+		}
+	}
+	resp = w.ask("POST", "/console/account", "operator", body("sign-out", "", "operator"))
+	if got := resp.Header.Get("Set-Cookie"); !strings.Contains(got, cookieName+"=;") ||
+		!strings.HasSuffix(got, "Max-Age=0") {
+		t.Errorf("signing out sets %q", got)
+	}
+	if got := w.ask("GET", "/console/publishers", "operator", ""); got.Status != 303 {
+		t.Errorf("the cookie from before a sign-out: %d, want 303 to the sign-in", got.Status)
+	}
+	if page := w.ask("GET", resp.Header.Get("Location"), "", ""); !bytes.Contains(page.Body,
+		[]byte(`role="status"`)) {
+		t.Error("the page after signing out does not say so")
+	}
+	w = newWorld(t)
+	w.BaseURL = "http://localhost:8080"
+	resp = w.ask("POST", "/console/sign-in", "", "do=sign-in&token=right", "Origin", "http://localhost:8080")
+	if got := resp.Header.Get("Set-Cookie"); !strings.HasPrefix(got, "verge-console=") ||
+		strings.Contains(got, "Secure") {
+		t.Errorf("by http the cookie is %q", got)
+	}
+}
+
+func TestInvitationsAndLinks(t *testing.T) {
+	for _, c := range []struct {
+		method, path, form string
+		want               int
+	}{
+		{"GET", "/console/invitation?invitation=vrg_inv_good", "", 200},
+		{"GET", "/console/invitation?invitation=used", "", 410},
+		{"GET", "/console/invitation", "", 410},
+		{"POST", "/console/invitation", "do=enrol&token=used&name=a&credential=good", 303},
+		{"POST", "/console/invitation", "do=enrol&token=vrg_inv_good&credential=good", 422},
+		{"POST", "/console/invitation", "do=enrol&token=vrg_inv_good&name=a&credential=bad", 401},
+		{"GET", "/console/link?link=vrg_in_good", "", 200},
+		{"GET", "/console/link?link=used", "", 410},
+		{"POST", "/console/link", "do=use-link&token=used", 410},
+		{"POST", "/console/link", "do=use-link&token=vrg_in_good", 303},
+	} {
+		resp := newWorld(t).ask(c.method, c.path, "", c.form)
+		if resp.Status != c.want {
+			t.Errorf("%s %s %s: %d, want %d", c.method, c.path, c.form, resp.Status, c.want)
+		}
+		if c.method == "GET" && resp.Header.Has("Set-Cookie") {
+			t.Errorf("contract 22: GET %s signs in", c.path)
+		}
+	}
+	w := newWorld(t)
+	w.door.noKeys = true
+	for _, path := range []string{"/console/sign-in", "/console/invitation?invitation=vrg_inv_good"} {
+		page := string(w.ask("GET", path, "", "").Body)
+		if !strings.Contains(page, "Passkeys need an address with a name") ||
+			strings.Contains(page, "data-passkey") {
+			t.Errorf("%s where there are no passkeys:\n%s", path, page)
+		}
+	}
+	w = newWorld(t)
+	w.Dev = true
+	if page := string(w.ask("GET", "/console/link?link=vrg_in_good", "", "").Body); !strings.Contains(page,
+		"data-at-once") {
+		t.Error("in dev a link does not open by itself")
+	}
+	if page := string(newWorld(t).ask("GET", "/console/link?link=vrg_in_good", "",
+		"").Body); strings.Contains(page, "data-at-once") || strings.Contains(page, "<script") {
+		t.Error("outside dev a link opens by itself")
+	}
+}
+
+// A browser that comes from another site sends no cookie, and is not asked to sign in for that.
+func TestALinkFromElsewhere(t *testing.T) {
+	w := newWorld(t)
+	resp := w.ask("GET", mine+"/keys?after=1", "", "", "Sec-Fetch-Site", "cross-site")
+	refresh := with(parse(t, resp), "http-equiv", "refresh")
+	if resp.Status != 200 || attr(refresh, "content") != "0;url="+mine+"/keys?after=1" {
+		t.Errorf("%d, refresh %q", resp.Status, attr(refresh, "content"))
+	}
+	resp = w.ask("GET", mine+"/keys?after=1", "", "", "Sec-Fetch-Site", "same-origin")
+	want := "/console/sign-in?next=" + url.QueryEscape(mine+"/keys?after=1")
+	if resp.Status != 303 || resp.Header.Get("Location") != want {
+		t.Errorf("%d to %s, want %s", resp.Status, resp.Header.Get("Location"), want)
+	}
+	two := &web.Request{Method: "GET", Path: "/console/publishers", Header: web.Header{
+		"Cookie": {cookieName + "=operator; " + cookieName + "=admin"}}}
+	if got := w.Show(context.Background(), two); got.Status != 303 {
+		t.Errorf("two cookies of the name: %d, want none to count", got.Status)
+	}
+}
+
+func TestTheStoreIsDown(t *testing.T) {
+	w := newWorld(t)
+	w.door.down = kv.ErrUnavailable
+	if got := w.ask("GET", mine, "admin", ""); got.Status != 503 || got.Header.Get("Retry-After") == "" {
+		t.Errorf("without sessions: %d", got.Status)
+	}
+	w = newWorld(t)
+	w.desk.down = kv.ErrUnavailable
+	for _, row := range console.PageRows() {
+		if path := pageTests[row.Name].path; strings.HasPrefix(path, mine) {
+			if got := w.ask("GET", path, "admin", ""); got.Status != 503 {
+				t.Errorf("%s: %d, want 503", path, got.Status)
+			}
+		}
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	w := newWorld(t)
+	for _, s := range sights {
+		if s.form != "" {
+			continue
+		}
+		resp := w.ask("GET", s.path, s.who, "")
+		policy := resp.Header.Get("Content-Security-Policy")
+		for _, part := range []string{"default-src 'none'", "form-action 'self'", "frame-ancestors 'none'",
+			"base-uri 'none'"} {
+			if !strings.Contains(policy, part) {
+				t.Errorf("%s: the policy %q lacks %s", s.name, policy, part)
+			}
+		}
+		hasScript := find(parse(t, resp), func(n *html.Node) bool { return n.Data == "script" }) != nil
+		if strings.Contains(policy, "script-src 'self'") != hasScript {
+			t.Errorf("%s: the page has a script: %v; the policy is %q", s.name, hasScript, policy)
+		}
+		for name, want := range map[string]string{"Cache-Control": "no-store", "X-Frame-Options": "DENY",
+			"Referrer-Policy": "same-origin", "X-Content-Type-Options": "nosniff"} {
+			if resp.Header.Get(name) != want {
+				t.Errorf("%s: %s is %q", s.name, name, resp.Header.Get(name))
+			}
+		}
+	}
+	style := w.ask("GET", pages.Style().Path, "", "")
+	if style.Status != 200 || !strings.Contains(style.Header.Get("Cache-Control"), "immutable") ||
+		style.Header.Get("Content-Type") != "text/css; charset=utf-8" {
+		t.Errorf("the stylesheet: %d %v", style.Status, style.Header)
+	}
+}
+
+// Every class that a page uses has a rule, so that none is a typing error.
+func TestClassesHaveRules(t *testing.T) {
+	w := newWorld(t)
+	css := string(pages.Style().Body)
+	for _, s := range sights {
+		path := s.path
+		if s.form != "" {
+			path = w.ask("POST", s.path, s.who, body(formName(s.form), s.form, s.who)).Header.Get("Location")
+		}
+		for n := range parse(t, w.ask("GET", path, s.who, "")).Descendants() {
+			for _, class := range strings.Fields(attr(n, "class")) {
+				if !regexp.MustCompile(`\.` + class + `[\s.,:{)\[]`).MatchString(css) {
+					t.Errorf("%s: the stylesheet knows no class %q", s.name, class)
+				}
+			}
+		}
+	}
+}
+
+// canary is text that breaks out wherever it is not escaped.
+const canary = `'"><script>alert(1)</script>&lt;`
+
+// poison puts the canary behind every text of v, apart from those that things are found by.
+func poison(v reflect.Value, field string) {
+	switch v.Kind() {
+	case reflect.String:
+		if !slices.Contains([]string{"ID", "PublisherID", "IntegrationID", "Publisher", "Integration",
+			"Place", "Role", "State",
+			"ActorKind", "Session", "Operation", "Kind", "Version"}, field) && v.CanSet() {
+			v.SetString(v.String() + canary)
+		}
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			poison(v.Elem(), field)
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return
+		}
+		for n := range v.Len() {
+			poison(v.Index(n), field)
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return
+		}
+		for n := range v.NumField() {
+			if v.Field(n).CanSet() {
+				poison(v.Field(n), v.Type().Field(n).Name)
+			}
+		}
+	}
+}
+
+func TestStoredTextComesOutAsText(t *testing.T) {
+	w := newWorld(t)
+	for _, list := range []any{&w.desk.publishers, &w.desk.integrations, &w.desk.keys, &w.desk.deliveries,
+		&w.desk.sessions,
+		&w.desk.members, &w.desk.invited, &w.desk.tokens, &w.desk.audit} {
+		poison(reflect.ValueOf(list).Elem(), "")
+	}
+	for cookie, who := range w.door.actors {
+		who.Name += canary
+		w.door.actors[cookie] = who
+	}
+	for _, s := range sights {
+		path := s.path
+		if s.form != "" {
+			path = w.ask("POST", s.path, s.who, body(formName(s.form), s.form, s.who)).Header.Get("Location")
+		}
+		resp := w.ask("GET", path, s.who, "")
+		if bytes.Contains(resp.Body, []byte("<script>")) || bytes.Contains(resp.Body,
+			[]byte("alert(1)</script>")) {
+			t.Errorf("%s: stored text became a tag", s.name)
+		}
+		doc := parse(t, resp)
+		for n := range doc.Descendants() {
+			for _, a := range n.Attr {
+				if strings.HasPrefix(a.Key, "on") || a.Key == "style" || strings.Contains(a.Key, "<") {
+					t.Errorf("%s: <%s> has the attribute %s", s.name, n.Data, a.Key)
+				}
+			}
+		}
+		if s.who != "" && !strings.Contains(text(doc), canary) {
+			t.Errorf("%s: the page does not show the text as it is stored", s.name)
+		}
+	}
+}
+
+// Lists go by cursor, so that a page costs the same for ten integrations and for ten thousand.
+func TestALargePublisher(t *testing.T) {
+	w := newWorld(t)
+	for n := range 10_000 {
+		i := w.desk.integrations[1]
+		i.ID, i.Name = fmt.Sprintf("99999999-7777-4777-8777-%012d", n), fmt.Sprintf("Kiosk %d", n)
+		w.desk.integrations = append(w.desk.integrations, i)
+	}
+	last := w.desk.integrations[len(w.desk.integrations)-1]
+	for _, path := range []string{mine, mine + "/integrations", mine + "/deliveries", mine + "/usage",
+		mine + "/keys",
+		mine + "/test?integration=" + last.ID} {
+		best := time.Hour
+		for range 3 {
+			start := time.Now()
+			resp := w.ask("GET", path, "admin", "")
+			best = min(best, time.Since(start))
+			if resp.Status != 200 || len(resp.Body) > 200_000 {
+				t.Errorf("%s: %d with %d bytes", path, resp.Status, len(resp.Body))
+			}
+			if strings.Contains(path, last.ID) && !bytes.Contains(resp.Body, []byte(last.Name)) {
+				t.Error("one that is behind the first 200 cannot be chosen")
+			}
+		}
+		if best > 100*time.Millisecond {
+			t.Errorf("%s takes %v, more than 100 ms", path, best)
+		}
+	}
+	first := parse(t, w.ask("GET", mine+"/integrations", "admin", ""))
+	to := attr(with(first, "rel", "next"), "href")
+	second := w.ask("GET", to, "admin", "")
+	if !bytes.Contains(second.Body, []byte("Kiosk 60<")) ||
+		!bytes.Contains(second.Body, []byte("Back to the newest")) {
+		t.Errorf("the next part, %s, has %d bytes", to, len(second.Body))
+	}
+}
+
+func TestOnlyWhatIsUnderWayIsLive(t *testing.T) {
+	for path, live := range map[string]bool{
+		mine + "/deliveries":                              true, // one waits
+		mine + "/deliveries?state=delivered":              false,
+		mine + "/deliveries/" + shopID + "/0000-evt-3":    true,
+		mine + "/deliveries/" + shopID + "/" + deliveryID: false,
+		mine + "/sessions/svc_sess_pending":               true,
+		mine + "/sessions/" + sessionID:                   false,
+	} {
+		page := string(newWorld(t).ask("GET", path, "viewer", "").Body)
+		if strings.Contains(page, "data-live") != live || strings.Contains(page,
+			`http-equiv="refresh"`) != live {
+			t.Errorf("%s: live is %v, want %v", path, !live, live)
+		}
+	}
+}
+
+func TestUsageAsCSV(t *testing.T) {
+	resp := newWorld(t).ask("GET", mine+"/usage.csv?integration="+shopID, "viewer", "")
+	lines := strings.Split(strings.TrimSpace(string(resp.Body)), "\n")
+	if resp.Header.Get("Content-Type") != "text/csv; charset=utf-8" || len(lines) != 31 ||
+		resp.Header.Get("Content-Disposition") != `attachment; filename="usage-2026-10-22-2026-11-20.csv"` {
+		t.Errorf("%v with %d lines", resp.Header, len(lines))
+	}
+}
+
+func parse(t testing.TB, resp *web.Response) *html.Node {
+	t.Helper()
+	doc, err := html.Parse(bytes.NewReader(resp.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func find(n *html.Node, ok func(*html.Node) bool) *html.Node {
+	if n == nil {
+		return nil
+	}
+	for d := range n.Descendants() {
+		if d.Type == html.ElementNode && ok(d) {
+			return d
+		}
+	}
+	return nil
+}
+
+// with returns the first element with that attribute.
+func with(n *html.Node, name, value string) *html.Node {
+	return find(n, func(n *html.Node) bool { return attr(n, name) == value })
+}
+
+func attr(n *html.Node, name string) string {
+	if n == nil {
+		return ""
+	}
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func text(n *html.Node) string {
+	var out strings.Builder
+	if n == nil {
+		return ""
+	}
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			out.WriteString(d.Data)
+		}
+	}
+	return out.String()
+}

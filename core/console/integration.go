@@ -1,0 +1,250 @@
+package console
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/verge-id/verge/core/console/pages"
+	"github.com/verge-id/verge/core/operate"
+)
+
+func showIntegrations(v *visit) (view, error) {
+	found, err := v.Desk.Integrations(v.ctx, v.who(), v.publisher.ID, v.cursor())
+	if err != nil {
+		return view{}, err
+	}
+	f := v.frame("Integrations")
+	return view{frame: f, body: pages.Integrations(f,
+		pages.IntegrationsData{Page: found, After: v.query.Get("after")})}, nil
+}
+
+// integration returns the one that the path or a field names. One of another publisher is not there.
+func (v *visit) integration(id string) (operate.Integration, error) {
+	i, err := v.Desk.Integration(v.ctx, v.who(), id)
+	if err == nil && i.PublisherID != v.publisher.ID {
+		return operate.Integration{}, operate.ErrNotFound
+	}
+	return i, err
+}
+
+func showNewIntegration(v *visit) (view, error) {
+	methods, err := v.Desk.Methods(v.ctx, v.who())
+	if err != nil {
+		return view{}, err
+	}
+	d := pages.IntegrationData{Methods: methods}
+	d.Level, d.ChallengeAge = "L1", 25
+	for _, m := range methods {
+		d.Method = m.Name // the first that is listed
+		break
+	}
+	f := v.frame("New integration")
+	return view{frame: f, body: pages.NewIntegration(f, d)}, nil
+}
+
+func showIntegration(v *visit) (view, error) {
+	i, err := v.integration(v.at["integration"])
+	if err != nil {
+		return view{}, err
+	}
+	methods, err := v.Desk.Methods(v.ctx, v.who())
+	if err != nil {
+		return view{}, err
+	}
+	f := v.frame(i.Name)
+	return view{frame: f, body: pages.Integration(f, pages.IntegrationData{Integration: i,
+			Methods: methods})},
+		nil
+}
+
+// input reads the fields of an integration. A field that the form does not have stays as it is.
+func (v *visit) input(present operate.Integration) (operate.IntegrationInput, error) {
+	var wrong operate.Invalid
+	in := operate.IntegrationInput{Publisher: v.publisher.ID, Name: v.text("name"), Level: v.text("level"),
+		ChallengeAge: v.number("challenge_age", &wrong), MinimumAge: v.number("minimum_age", &wrong),
+		Attempts: v.number("attempts", &wrong), Passkeys: v.text("passkeys"),
+		CallbackOrigins: v.list("callback_origins", "\n"), BrowserOrigins: v.list("browser_origins", "\n"),
+		Methods: v.list("methods", ",")}
+	if text := v.text("method_settings"); text != nil {
+		settings := map[string]json.RawMessage{}
+		if *text != "" && json.Unmarshal([]byte(*text), &settings) != nil {
+			wrong.Fields = append(wrong.Fields, operate.Field{Field: "method_settings", Code: "invalid",
+				Message: `The settings must be a JSON object, such as {"camera": {"deviation": 3}}.`})
+		}
+		in.MethodSettings = &settings
+	}
+	address, off := v.text("webhook_url"), v.text("webhook_off")
+	isOff := off != nil && *off != ""
+	if address != nil && *address != present.Webhook.URL || off != nil && isOff != present.Webhook.Off {
+		in.Webhook = &operate.WebhookInput{URL: address}
+		if off != nil {
+			in.Webhook.Off = &isOff
+		}
+	}
+	if id := v.form.Get("publisher_id"); id != "" && id != v.publisher.ID {
+		return in, operate.ErrNotFound
+	}
+	if len(wrong.Fields) > 0 {
+		return in, &wrong
+	}
+	return in, nil
+}
+
+// number reads a field that is a number. Nothing is 0, which stands for the default.
+func (v *visit) number(name string, wrong *operate.Invalid) *int {
+	text := v.text(name)
+	if text == nil {
+		return nil
+	}
+	n, err := strconv.Atoi(*text)
+	if *text != "" && err != nil {
+		wrong.Fields = append(wrong.Fields, operate.Field{Field: name, Code: "invalid",
+			Message: "Write a whole number, such as 18."})
+	}
+	return &n
+}
+
+// list reads a field that has several values, and leaves out the empty ones.
+func (v *visit) list(name, between string) *[]string {
+	text := v.text(name)
+	if text == nil {
+		return nil
+	}
+	all := []string{}
+	for each := range strings.SplitSeq(*text, between) {
+		if each = strings.TrimSpace(each); each != "" {
+			all = append(all, each)
+		}
+	}
+	return &all
+}
+
+// secretNote says what was done, and shows the webhook secret if one was made.
+func secretNote(text, secret string) note {
+	if secret == "" {
+		return done(text)
+	}
+	return note{Text: text, Secret: secret, Label: "Webhook secret",
+		Advice: "Your receiver checks signatures with it."}
+}
+
+func createIntegration(v *visit) (next, error) {
+	in, err := v.input(operate.Integration{})
+	if err != nil {
+		return next{}, err
+	}
+	made, err := v.Desk.CreateIntegration(v.ctx, v.who(), in)
+	if err != nil {
+		return next{}, err
+	}
+	path := v.mine("integrations", made.ID)
+	if made.Webhook.URL != "" {
+		path = v.mine("integrations", made.ID, "webhook")
+	}
+	return next{path: path, note: secretNote("The integration "+made.Name+" is created.", made.Secret)}, nil
+}
+
+func saveIntegration(v *visit) (next, error) {
+	i, err := v.integration(v.at["integration"])
+	if err != nil {
+		return next{}, err
+	}
+	in, err := v.input(i)
+	if err != nil {
+		return next{}, err
+	}
+	in.Publisher = ""
+	saved, err := v.Desk.ChangeIntegration(v.ctx, v.who(), i.ID, v.form.Get("version"), in)
+	text := "Saved."
+	if err == nil && i.Ready && !saved.Ready {
+		text = "Saved. The webhook has changed, so run the signed test again before the next session in production."
+	}
+	return next{path: v.mine("integrations", i.ID), note: secretNote(text, saved.Secret)}, err
+}
+
+func archiveIntegration(v *visit) (next, error) {
+	i, err := v.integration(v.at["integration"])
+	if err != nil {
+		return next{}, err
+	}
+	_, err = v.Desk.ArchiveIntegration(v.ctx, v.who(), i.ID, v.form.Get("version"))
+	return next{path: v.mine("integrations", i.ID), note: done("The integration is archived.")}, err
+}
+
+func showWebhook(v *visit) (view, error) {
+	i, err := v.integration(v.at["integration"])
+	if err != nil {
+		return view{}, err
+	}
+	d := pages.WebhookData{Integration: i}
+	if v.note.For == i.ID {
+		d.Report, d.At, d.OfStaged = v.note.Report, v.note.At, v.note.Staged
+	}
+	f := v.frame("Webhook of " + i.Name)
+	return view{frame: f, body: pages.Webhook(f, d)}, nil
+}
+
+func testWebhook(v *visit) (next, error) { return v.test(false) }
+
+func testStaged(v *visit) (next, error) { return v.test(true) }
+
+func (v *visit) test(staged bool) (next, error) {
+	i, err := v.integration(v.at["integration"])
+	if err != nil {
+		return next{}, err
+	}
+	report, err := v.Desk.TestWebhook(v.ctx, v.who(), i.ID, staged)
+	if err != nil {
+		return next{}, err
+	}
+	n := note{Text: "Ready. Your receiver checks what it has to check.", Report: &report, Staged: staged,
+		For: i.ID}
+	switch {
+	case report.Promoted:
+		n.Text = "Ready. The staged webhook has taken its place, and events go there from now on."
+	case report.Ready && staged:
+		n.Text = "The test has passed."
+	case !report.Ready:
+		failed := 0
+		for _, p := range report.Probes {
+			if !p.Passed {
+				failed++
+			}
+		}
+		n.Tone, n.Text = pages.Bad, "Not ready: "+strconv.Itoa(failed)+" of "+strconv.Itoa(len(report.Probes))+
+			" probes failed. Below is what to mend."
+	}
+	return next{path: v.mine("integrations", i.ID, "webhook"), note: n}, nil
+}
+
+func stageWebhook(v *visit) (next, error) {
+	i, err := v.integration(v.at["integration"])
+	if err != nil {
+		return next{}, err
+	}
+	changed, err := v.Desk.StageWebhook(v.ctx, v.who(), i.ID, v.form.Get("version"),
+		operate.WebhookInput{URL: v.text("webhook_url"), NewSecret: v.must("secret") != "keep"})
+	return next{path: v.mine("integrations", i.ID, "webhook"), note: secretNote(
+		"The change is staged. Put it into your receiver, and then run its test.", changed.Secret)}, err
+}
+
+func dropStaged(v *visit) (next, error) {
+	i, err := v.integration(v.at["integration"])
+	if err != nil {
+		return next{}, err
+	}
+	_, err = v.Desk.DropStaged(v.ctx, v.who(), i.ID, v.form.Get("version"))
+	return next{path: v.mine("integrations", i.ID, "webhook"),
+		note: done("The staged change is dropped.")}, err
+}
+
+func rotateSecret(v *visit) (next, error) {
+	i, err := v.integration(v.at["integration"])
+	if err != nil {
+		return next{}, err
+	}
+	changed, err := v.Desk.RotateSecret(v.ctx, v.who(), i.ID, v.form.Get("version"), false)
+	return next{path: v.mine("integrations", i.ID, "webhook"), note: secretNote(
+		"The secret is replaced. The old one signs nothing any more.", changed.Secret)}, err
+}

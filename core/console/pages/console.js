@@ -1,0 +1,97 @@
+// What pages of the console cannot do without script: passkeys. And three comforts: a button that copies a secret,
+// a sign-in link that opens by itself in dev, and a page that keeps itself up to date.
+"use strict";
+
+const decode = (text) => Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (c) => c.charCodeAt(0));
+const encode = (bytes) => btoa(String.fromCharCode(...new Uint8Array(bytes)))
+	.replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+
+// The options come as JSON, in which bytes are base64url.
+function readOptions(text) {
+	const options = JSON.parse(text);
+	options.challenge = decode(options.challenge);
+	if (options.user) options.user.id = decode(options.user.id);
+	for (const list of [options.excludeCredentials, options.allowCredentials]) {
+		for (const credential of list ?? []) credential.id = decode(credential.id);
+	}
+	return options;
+}
+
+function writeCredential(credential) {
+	const response = {};
+	for (const name of ["clientDataJSON", "attestationObject", "authenticatorData", "signature", "userHandle"]) {
+		if (credential.response[name]) response[name] = encode(credential.response[name]);
+	}
+	if (credential.response.getTransports) response.transports = credential.response.getTransports();
+	return JSON.stringify({ id: credential.id, rawId: encode(credential.rawId), type: credential.type, response,
+		clientExtensionResults: credential.getClientExtensionResults() });
+}
+
+const problems = {
+	NotAllowedError: "No passkey was used. You can try again.",
+	InvalidStateError: "This device has a passkey for you already. Sign in with it.",
+	SecurityError: "The address of this page does not fit the service's base URL, so no passkey can be used here.",
+};
+
+for (const form of document.querySelectorAll("form[data-passkey]")) {
+	const says = form.querySelector("[data-passkey-problem]");
+	const tell = (text) => { says.textContent = text; says.hidden = false; };
+	form.querySelector("[data-passkey-off]").hidden = true;
+	if (!window.PublicKeyCredential) {
+		tell("This browser has no passkeys. Open this page in another one.");
+		continue;
+	}
+	form.querySelector("button").hidden = false;
+	form.addEventListener("submit", async (event) => {
+		event.preventDefault();
+		says.hidden = true;
+		try {
+			const publicKey = readOptions(form.dataset.options);
+			const credential = form.dataset.passkey === "create"
+				? await navigator.credentials.create({ publicKey })
+				: await navigator.credentials.get({ publicKey });
+			form.elements.credential.value = writeCredential(credential);
+			form.submit();
+		} catch (error) {
+			tell(problems[error.name] ?? "The passkey did not work: " + error.message);
+		}
+	});
+}
+
+document.querySelector("form[data-at-once]")?.submit();
+
+for (const code of document.querySelectorAll("[data-secret]")) {
+	if (!navigator.clipboard) break;
+	const button = document.createElement("button");
+	button.type = "button";
+	button.className = "quiet-button";
+	button.textContent = "Copy";
+	button.addEventListener("click", async () => {
+		await navigator.clipboard.writeText(code.textContent);
+		button.textContent = "Copied";
+	});
+	code.after(button);
+}
+
+// Only what is live is replaced, and only while nobody is in the middle of it.
+async function refresh() {
+	const live = document.querySelector("[data-live]");
+	if (!live) return;
+	if (!document.hidden && !live.contains(document.activeElement)) {
+		try {
+			const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+			if (!answer.ok || answer.redirected) return;
+			const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+			const fresh = page.querySelector("[data-live]");
+			if (!fresh) {
+				location.reload(); // it is over: the whole page says how
+				return;
+			}
+			live.replaceWith(fresh);
+		} catch {
+			// The network is away for a moment.
+		}
+	}
+	setTimeout(refresh, 5000);
+}
+if (document.querySelector("[data-live]")) setTimeout(refresh, 5000);

@@ -1,0 +1,338 @@
+package pages
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/operate"
+)
+
+// at writes a time for people, to the second.
+func at(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") }
+
+// day writes the day of a time.
+func day(t time.Time) string { return t.UTC().Format("2 Jan 2006") }
+
+// machine writes a time as programs read it.
+func machine(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// ago says how long t is in the past, or how far ahead.
+func ago(now, t time.Time) string {
+	d := now.Sub(t)
+	if d < 0 {
+		return "in " + roughly(-d)
+	}
+	if d < 5*time.Second {
+		return "just now"
+	}
+	return roughly(d) + " ago"
+}
+
+func roughly(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return strconv.Itoa(int(d.Seconds())) + " s"
+	case d < time.Hour:
+		return strconv.Itoa(int(d.Minutes())) + " min"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d.Hours())) + " h"
+	}
+	return strconv.Itoa(int(d.Hours()/24)) + " days"
+}
+
+// took writes how long an exchange was under way.
+func took(ms int64) string {
+	if ms < 10_000 {
+		return strconv.FormatInt(ms, 10) + " ms"
+	}
+	return strconv.FormatFloat(float64(ms)/1000, 'f', 1, 64) + " s"
+}
+
+// count writes a number with its noun.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return grouped(n) + " " + many
+}
+
+// grouped writes a number with commas between thousands.
+func grouped(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// short is an id that is long, for a table. The whole id is in a title.
+func short(id string) string {
+	if len(id) <= 20 {
+		return id
+	}
+	return id[:12] + "…" + id[len(id)-4:]
+}
+
+// eventWord is a type of event without the part that they all have.
+func eventWord(typ string) string { return strings.TrimPrefix(typ, "verification.") }
+
+// roleWords are what roles are called, and what they may do.
+var roleWords = map[operate.Role]string{
+	operate.RoleOperator:  "Sees and changes everything.",
+	operate.RoleAdmin:     "Everything of this publisher, also members and archiving.",
+	operate.RoleDeveloper: "Integrations, webhooks, keys and tests. No members, no archiving.",
+	operate.RoleViewer:    "Looks at everything and changes nothing.",
+}
+
+// RoleOptions are the roles that a member can have.
+var RoleOptions = []Option{
+	{string(operate.RoleDeveloper), "Developer: integrations, webhooks, keys, tests"},
+	{string(operate.RoleAdmin), "Admin: also members and archiving"},
+	{string(operate.RoleViewer), "Viewer: looks, changes nothing"},
+}
+
+// deliveryTone is the tone and the word of a delivery's state.
+func deliveryTone(state string) (tone, word string) {
+	switch state {
+	case operate.DeliveryDelivered:
+		return Good, "Delivered"
+	case operate.DeliveryWaiting:
+		return Wait, "Waiting"
+	case operate.DeliveryDead:
+		return Bad, "Given up"
+	}
+	return Idle, state
+}
+
+// sessionTone is the tone and the word of a session's status.
+func sessionTone(status string) (tone, word string) {
+	switch status {
+	case "COMPLETED":
+		return Good, "Completed"
+	case "PENDING":
+		return Wait, "Pending"
+	case "FAILED":
+		return Bad, "Failed"
+	case "EXPIRED":
+		return Idle, "Expired"
+	}
+	return Idle, status
+}
+
+// failureWords say what a failure code means, to a developer.
+var failureWords = map[string]string{
+	"PROVIDER_REJECTED": "The method said no, for example because the age was not met.",
+	"USER_CANCELLED":    "The user stopped the verification.",
+	"TIMEOUT":           "The user did not finish within ten minutes.",
+	"MAX_ATTEMPTS":      "Too many attempts failed.",
+	"UNKNOWN":           "The method did not say why.",
+}
+
+// integrationTone is the state of an integration in one word.
+func integrationTone(i operate.Integration) (tone, word string) {
+	switch {
+	case i.Archived != nil:
+		return Idle, "Archived"
+	case i.Webhook.Off:
+		return Good, "Ready, no events"
+	case i.Ready:
+		return Good, "Ready"
+	case i.Webhook.URL == "":
+		return Wait, "No webhook"
+	case i.Readiness == nil:
+		return Wait, "Not tested"
+	}
+	return Bad, "Not ready"
+}
+
+// answer says what came back from a receiver.
+func answer(status int, cause string) string {
+	if status != 0 {
+		return strconv.Itoa(status)
+	}
+	if words := host.FetchCause(cause); words != "" {
+		return "No answer: " + words
+	}
+	if cause != "" {
+		return "No answer: " + cause
+	}
+	return "No answer"
+}
+
+// answerTone is the tone of a receiver's answer to an event.
+func answerTone(status int) string {
+	if status >= 200 && status < 300 {
+		return Good
+	}
+	return Bad
+}
+
+// causeAdvice says what to do about an attempt that failed.
+func causeAdvice(a operate.Attempt) string {
+	switch {
+	case a.Status >= 300 && a.Status < 400:
+		return "Redirects are not followed. Set the webhook URL to where the redirect leads."
+	case a.Status == 401 || a.Status == 403:
+		return "The receiver refused the event, so it is not sent again by itself. Compare the webhook secret, " +
+			"and let these requests through a login or a firewall."
+	case a.Status == 404 || a.Status == 410:
+		return "Nothing is at that address, so the event is not sent again by itself. Look at the path of the webhook URL."
+	case a.Status >= 400 && a.Status < 500:
+		return "The receiver refused the event, so it is not sent again by itself. Look into the receiver's log."
+	case a.Status >= 500:
+		return "The receiver failed. Look into its log at this time."
+	}
+	switch a.Cause {
+	case host.FetchTimeout:
+		return "Answer within 10 seconds: store the event, answer 200, and work on it afterwards."
+	case host.FetchTLS:
+		return "Look at the certificate: its name, its end, and the intermediate certificates."
+	case host.FetchDNS:
+		return "Look at the host name of the webhook URL."
+	case host.FetchBlocked:
+		return "Events are sent to public addresses only."
+	case host.FetchRefused:
+		return "Look whether the receiver runs, and at the port of the webhook URL."
+	}
+	return ""
+}
+
+// actorWord says who did something.
+func actorWord(e operate.AuditEntry) string {
+	switch {
+	case e.ActorKind == operate.KindFile:
+		return "Configuration file"
+	case e.ActorName != "":
+		return e.ActorName
+	}
+	return e.ActorID
+}
+
+// kindWord says what an actor is.
+func kindWord(kind string) string {
+	switch kind {
+	case operate.KindOperator:
+		return "Operator"
+	case operate.KindMember:
+		return "Member"
+	case operate.KindLink:
+		return "Sign-in link"
+	case operate.KindFile:
+		return "File"
+	}
+	return kind
+}
+
+// operationWords are the operations as the audit tells them.
+var operationWords = map[operate.Operation]string{
+	operate.PublisherCreate:    "Created the publisher",
+	operate.PublisherChange:    "Changed the publisher",
+	operate.PublisherArchive:   "Archived the publisher",
+	operate.IntegrationCreate:  "Created an integration",
+	operate.IntegrationChange:  "Changed an integration",
+	operate.IntegrationArchive: "Archived an integration",
+	operate.WebhookChange:      "Changed a webhook",
+	operate.WebhookTest:        "Tested a webhook",
+	operate.SessionTest:        "Started a test session",
+	operate.KeyCreate:          "Created a key",
+	operate.KeyRevoke:          "Revoked a key",
+	operate.DeliveryResend:     "Sent an event again",
+	operate.MemberInvite:       "Invited a member",
+	operate.MemberChange:       "Changed a member",
+	operate.MemberRemove:       "Removed a member",
+	operate.LinkCreate:         "Made a sign-in link",
+	operate.OperatorCreate:     "Created an operator token",
+	operate.OperatorRevoke:     "Revoked an operator token",
+	operate.OperatorUse:        "Used an operator token",
+	operate.SiteApply:          "Applied a configuration",
+
+	// What people do at the door.
+	"operator.sign-in": "Signed in with an operator token",
+	"member.sign-in":   "Signed in",
+	"member.enrol":     "Took up an invitation",
+	"link.use":         "Used a sign-in link",
+	"passkey.add":      "Added a passkey",
+	"passkey.remove":   "Removed a passkey",
+}
+
+func operationWord(op operate.Operation) string {
+	if words := operationWords[op]; words != "" {
+		return words
+	}
+	return string(op)
+}
+
+// lines writes a list as a textarea holds it.
+func lines(list []string) string { return strings.Join(list, "\n") }
+
+// settingsJSON writes the settings of methods as a person edits them.
+func settingsJSON(settings map[string]json.RawMessage) string {
+	if len(settings) == 0 {
+		return ""
+	}
+	b, err := json.MarshalIndent(settings, "", "  ")
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// indented writes JSON with line breaks, and everything else as it is.
+func indented(body string) string {
+	var value any
+	if json.Unmarshal([]byte(body), &value) != nil {
+		return body
+	}
+	var out strings.Builder
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if e.Encode(value) != nil {
+		return body
+	}
+	return strings.TrimSpace(out.String())
+}
+
+// headerLines writes headers in the order of their names.
+func headerLines(header map[string]string) string {
+	names := make([]string, 0, len(header))
+	for name := range header {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var out strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&out, "%s: %s\n", name, header[name])
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// methodHint lists what an integration can offer.
+func methodHint(methods []operate.Method) string {
+	if len(methods) == 0 {
+		return "The service has no methods yet."
+	}
+	var all []string
+	for _, m := range methods {
+		text := m.Name + " (" + m.Kind + ", up to " + m.Level
+		if m.Sandbox {
+			text += ", verifies nobody"
+		}
+		all = append(all, text+")")
+	}
+	return "Names in the order in which users see them, with commas between. There are: " +
+		strings.Join(all, ", ") + "."
+}
+
+// num writes a number for an input, and nothing for none.
+func num(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}

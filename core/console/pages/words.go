@@ -1,0 +1,352 @@
+package pages
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/usage"
+	templ "github.com/verge-id/verge/core/web/templrt"
+	"github.com/verge-id/verge/core/webhook"
+)
+
+// labelled is a badge: a tone and its word.
+type labelled struct{ tone, word string }
+
+func badgesOf(i operate.Integration) []labelled {
+	tone, word := integrationTone(i)
+	badges := []labelled{{tone, word}}
+	if i.Staged != nil && i.Archived == nil {
+		badges = append(badges, labelled{Wait, "Change staged"})
+	}
+	return badges
+}
+
+func sessionBadges(status string) []labelled {
+	tone, word := sessionTone(status)
+	return []labelled{{tone, word}}
+}
+
+func deliveryBadges(state string) []labelled {
+	tone, word := deliveryTone(state)
+	return []labelled{{tone, word}}
+}
+
+func keyBadges(now time.Time, k operate.Key) []labelled {
+	switch {
+	case k.Revoked != nil:
+		return []labelled{{Idle, "Revoked"}}
+	case !k.Active(now):
+		return []labelled{{Idle, "Expired"}}
+	case k.Expires != nil && k.Expires.Sub(now) < 7*24*time.Hour:
+		return []labelled{{Wait, "Expires soon"}}
+	}
+	return []labelled{{Good, "Active"}}
+}
+
+func tokenBadges(now time.Time, t operate.OperatorToken) []labelled {
+	switch {
+	case t.Revoked != nil:
+		return []labelled{{Idle, "Revoked"}}
+	case t.Expires != nil && !now.Before(*t.Expires):
+		return []labelled{{Idle, "Expired"}}
+	}
+	return []labelled{{Good, "Active"}}
+}
+
+// revocable: the token of the configuration is changed there, and one that is over need not be revoked.
+func revocable(now time.Time, t operate.OperatorToken) bool {
+	return t.ID != "configuration" && t.Revoked == nil && (t.Expires == nil || now.Before(*t.Expires))
+}
+
+// done counts the steps that are done.
+func done(steps []operate.Step) (n int) {
+	for _, s := range steps {
+		if s.Done {
+			n++
+		}
+	}
+	return n
+}
+
+// stepState says whether a step is done, is the next one, or comes later.
+func stepState(steps []operate.Step, n int) string {
+	if steps[n].Done {
+		return "done"
+	}
+	if slices.IndexFunc(steps, func(s operate.Step) bool { return !s.Done }) == n {
+		return "next"
+	}
+	return "later"
+}
+
+// stepWords are the steps to go live.
+var stepWords = map[string]struct {
+	title, text, act string
+	op               operate.Operation
+}{
+	operate.StepIntegration: {"Create an integration",
+		"It says what users have to prove, and by which methods.",
+		"Create an integration", operate.IntegrationCreate},
+	operate.StepWebhook: {"Make its webhook ready",
+		"Set where events go, put the secret into your receiver, and run the signed test until it passes. " +
+			"It shows what to mend.",
+		"Set up the webhook", operate.WebhookChange},
+	operate.StepKey: {"Create a secret key",
+		"Your server starts sessions with it.",
+		"Create a key", operate.KeyCreate},
+	operate.StepSession: {"Complete a session",
+		"Walk through one in the test console, or start one from your server. It is done when your server has " +
+			"fetched the result.",
+		"Open the test console", operate.SessionTest},
+}
+
+// stepPath is where a step is done.
+func stepPath(f *Frame, s operate.Step) string {
+	switch s.Name {
+	case operate.StepIntegration:
+		return f.path("integrations", "new")
+	case operate.StepWebhook:
+		if s.Integration == "" {
+			return f.path("integrations")
+		}
+		return f.path("integrations", s.Integration, "webhook")
+	case operate.StepKey:
+		return f.path("keys")
+	}
+	return with(f.path("test"), "integration", s.Integration)
+}
+
+func atLeast(n int, more bool, one, many string) string {
+	if more {
+		return grouped(n) + "+ " + many
+	}
+	return count(n, one, many)
+}
+
+// proves says what an integration demands.
+func proves(i operate.Integration) string {
+	text := i.Level + ", challenge age " + strconv.Itoa(i.ChallengeAge)
+	if i.MinimumAge > 0 {
+		text += ", minimum age " + strconv.Itoa(i.MinimumAge)
+	}
+	return text
+}
+
+// testedWords says when a webhook was tested, and how that went.
+func testedWords(now time.Time, r *operate.Readiness) string {
+	switch {
+	case r == nil:
+		return "none of the webhook as it is now"
+	case r.Ready:
+		return ago(now, r.At) + ", passed"
+	}
+	return ago(now, r.At) + ", failed"
+}
+
+// begun reports whether a publisher has anything yet.
+func begun(steps []operate.Step) bool { return len(steps) > 0 && steps[0].Done }
+
+func eventsWord(i operate.Integration) string {
+	if i.Webhook.Off {
+		return "switched off"
+	}
+	return "sent to the webhook"
+}
+
+func passkeysWord(i operate.Integration) string {
+	for _, o := range passkeyOptions {
+		if o.Value == i.Passkeys {
+			return o.Text
+		}
+	}
+	return passkeyOptions[0].Text
+}
+
+// offers are the names of an integration's methods.
+func offers(i operate.Integration) string { return strings.Join(i.Offers(), ", ") }
+
+func orNone(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}
+
+// orService writes a number, or that the service's setting holds.
+func orService(n int) string {
+	if n == 0 {
+		return "as the service has it"
+	}
+	return strconv.Itoa(n)
+}
+
+func nameOf(all []operate.Integration, id string) string {
+	for _, i := range all {
+		if i.ID == id {
+			return i.Name
+		}
+	}
+	return short(id)
+}
+
+func nextOf(path, next string) string {
+	if next == "" {
+		return ""
+	}
+	return with2(path, "after", next)
+}
+
+// with2 adds a pair to a path that may have a query.
+func with2(path, name, value string) string {
+	added := with("", name, value)
+	if strings.Contains(path, "?") {
+		return path + "&" + strings.TrimPrefix(added, "?")
+	}
+	return path + added
+}
+
+func isPage(is bool) string {
+	if is {
+		return "page"
+	}
+	return "false"
+}
+
+func lastAnswer(d operate.Delivery) string {
+	if len(d.Attempts) == 0 {
+		return "none yet"
+	}
+	a := d.Attempts[len(d.Attempts)-1]
+	return answer(a.Status, a.Cause) + ", " + took(a.TookMS)
+}
+
+func deliveriesPath(f *Frame, filter operate.DeliveryFilter, after string) string {
+	return with(f.path("deliveries"), "integration", filter.Integration, "state", filter.State,
+		"type", filter.Type, "after", after)
+}
+
+// moment is one point of a session's timeline.
+type moment struct {
+	at                time.Time
+	tone, text, badge string
+	href              string // the event's id
+}
+
+// momentsOf tells a session in the order of time.
+func momentsOf(s operate.Session) []moment {
+	moments := []moment{{at: s.Started, tone: Idle, text: "Started"}}
+	if s.Ended != nil {
+		tone, word := sessionTone(s.Status)
+		moments = append(moments, moment{at: *s.Ended, tone: tone, text: word})
+	}
+	for _, e := range s.Events {
+		tone, word := deliveryTone(e.State)
+		at := e.Created
+		if len(e.Attempts) > 0 {
+			at = e.Attempts[len(e.Attempts)-1].At
+		}
+		moments = append(moments, moment{at: at, tone: tone, text: "Event " + eventWord(e.Type),
+			badge: word, href: e.Place})
+	}
+	slices.SortStableFunc(moments, func(a, b moment) int { return a.at.Compare(b.at) })
+	return moments
+}
+
+// What there is to choose from.
+var (
+	levelOptions = []Option{{"L1", "L1: an estimate is enough"}, {"L2", "L2: a proof of age"}}
+
+	passkeyOptions = []Option{{"off", "Off"}, {"publisher", "Yes, for sites of this publisher"},
+		{"service", "Yes, for every site of this service"}}
+
+	eventOptions = []Option{{"", "Send events"}, {"1", "Send none: my server asks for each outcome"}}
+
+	secretOptions = []Option{{"new", "A new one, shown once"}, {"keep", "The present one"}}
+
+	stateOptions = []Option{{"", "All states"}, {operate.DeliveryDelivered, "Delivered"},
+		{operate.DeliveryWaiting, "Waiting"}, {operate.DeliveryDead, "Given up"}}
+
+	operatorOptions = []Option{{string(operate.RoleOperator), "Operator: sees and changes everything"},
+		{string(operate.RoleViewer), "Viewer: looks, changes nothing"}}
+
+	eventTypes = func() (all []Option) {
+		for _, t := range EventTypes {
+			all = append(all, Option{t, t})
+		}
+		return all
+	}()
+)
+
+// EventTypes are the types that can be sent as a test.
+var EventTypes = []string{webhook.TypeStarted, webhook.TypeCompleted, webhook.TypeFailed, webhook.TypeExpired,
+	webhook.TypeCancelled}
+
+func keyOptions(integrations []operate.Integration) []Option {
+	all := []Option{{"", "Secret key, for your server"}}
+	for _, i := range integrations {
+		if i.Archived == nil {
+			all = append(all, Option{i.ID, "Public key, for browsers: " + i.Name})
+		}
+	}
+	return all
+}
+
+func offValue(i operate.Integration) string {
+	if i.Webhook.Off {
+		return "1"
+	}
+	return ""
+}
+
+func webhookHint(i operate.Integration) string {
+	switch {
+	case i.Webhook.URL == "":
+		return "With the first URL you get a secret, shown once."
+	case i.Ready:
+		return "A change here holds at once, and stops new sessions in production until the signed test has passed " +
+			"again. To change it without interruption, stage it on the page Webhook."
+	}
+	return "The secret stays as it is."
+}
+
+// tiles are the outcomes that the overview shows. The codes of failures are one tile.
+var tiles = []struct {
+	series, word string
+	outcomes     []string
+}{
+	{"started", "Started", []string{host.OutcomeStarted}},
+	{"completed", "Completed", []string{host.OutcomeCompleted}},
+	{"failed", "Failed", []string{host.OutcomeRejected, host.OutcomeMaxAttempts, host.OutcomeUnknown}},
+	{"cancelled", "Cancelled", []string{host.OutcomeCancelled}},
+	{"expired", "Expired", []string{host.OutcomeExpired}},
+}
+
+func sumOf(counts map[string]uint64, outcomes []string) (n int) {
+	for _, o := range outcomes {
+		n += int(counts[o])
+	}
+	return n
+}
+
+// plotted is the plot of an integration's usage, with its legend and its table. Package usage draws it and
+// escapes what it is given.
+func plotted(d UsageData) templ.Component {
+	return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
+		_, err := w.Write(usage.Plot("usage", "Sessions of "+d.Integration.Name, d.Days))
+		return err
+	})
+}
+
+// exchangeTone is the tone of an answer to a test event.
+func exchangeTone(x operate.Exchange) string {
+	if x.Delivered {
+		return Good
+	}
+	return Bad
+}

@@ -1,0 +1,74 @@
+package console
+
+import (
+	"time"
+
+	"github.com/verge-id/verge/core/console/pages"
+	"github.com/verge-id/verge/core/operate"
+)
+
+// day writes a time for a sentence.
+func day(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04") }
+
+func showPublishers(v *visit) (view, error) {
+	found, err := v.Desk.Publishers(v.ctx, v.who(), v.cursor())
+	if err != nil {
+		return view{}, err
+	}
+	f := v.frame("Publishers")
+	return view{frame: f, body: pages.Publishers(f,
+		pages.PublishersData{Page: found, After: v.query.Get("after")})}, nil
+}
+
+func createPublisher(v *visit) (next, error) {
+	made, err := v.Desk.CreatePublisher(v.ctx, v.who(), operate.PublisherInput{Name: v.text("name")})
+	return next{path: pages.PublisherPath(made.ID), note: done("The publisher " + made.Name +
+		" is created.")}, err
+}
+
+func showPublisher(v *visit) (view, error) {
+	f := v.frame("Settings")
+	return view{frame: f, body: pages.PublisherSettings(f)}, nil
+}
+
+// mine is the path of a page of the publisher whose page this is.
+func (v *visit) mine(parts ...string) string { return pages.PublisherPath(v.publisher.ID, parts...) }
+
+func savePublisher(v *visit) (next, error) {
+	_, err := v.Desk.ChangePublisher(v.ctx, v.who(), v.publisher.ID, v.form.Get("version"),
+		operate.PublisherInput{Name: v.text("name")})
+	return next{path: v.mine("settings"), note: done("Saved.")}, err
+}
+
+func archivePublisher(v *visit) (next, error) {
+	_, err := v.Desk.ArchivePublisher(v.ctx, v.who(), v.publisher.ID, v.form.Get("version"))
+	return next{path: v.mine("settings"), note: done("The publisher is archived.")}, err
+}
+
+func createLink(v *visit) (next, error) {
+	made, err := v.Desk.CreateLink(v.ctx, v.who(), v.publisher.ID, "", operate.Role(v.must("role")))
+	return next{path: v.mine("settings"), note: note{Text: "The sign-in link is made.", Secret: made.Link,
+		Label: "Sign-in link", Advice: "It works once, within 5 minutes."}}, err
+}
+
+func showOverview(v *visit) (view, error) {
+	o, err := v.Desk.Overview(v.ctx, v.who(), v.publisher.ID)
+	if err != nil {
+		return view{}, err
+	}
+	found, err := v.Desk.Integrations(v.ctx, v.who(), v.publisher.ID, operate.Cursor{Limit: lookedAt})
+	if err != nil {
+		return view{}, err
+	}
+	d := pages.OverviewData{Overview: o}
+	for _, i := range found.Items {
+		if i.Archived == nil && !i.Ready {
+			d.NotReady = append(d.NotReady, i)
+		}
+	}
+	f := v.frame("Overview")
+	return view{frame: f, body: pages.Overview(f, d)}, nil
+}
+
+// lookedAt is how many integrations the overview looks at.
+const lookedAt = 20

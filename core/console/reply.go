@@ -1,0 +1,223 @@
+package console
+
+import (
+	"errors"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/verge-id/verge/core/console/pages"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/web"
+	templ "github.com/verge-id/verge/core/web/templrt"
+)
+
+// header is that of every answer. It allows a page our stylesheet and its own forms, and with script our
+// script.
+func header(script bool) web.Header {
+	policy := "default-src 'none'; style-src 'self'; img-src 'self'; "
+	if script {
+		policy += "script-src 'self'; connect-src 'self'; "
+	}
+	return web.Header{
+		"Content-Security-Policy": {policy +
+			"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"},
+		"X-Frame-Options":              {"DENY"},
+		"X-Content-Type-Options":       {"nosniff"},
+		"Referrer-Policy":              {"same-origin"},
+		"Cross-Origin-Opener-Policy":   {"same-origin"},
+		"Cross-Origin-Resource-Policy": {"same-origin"},
+		"Permissions-Policy":           {"camera=(), microphone=(), geolocation=(), payment=()"},
+		"Strict-Transport-Security":    {"max-age=31536000"},
+		"Cache-Control":                {"no-store"},
+		"X-Robots-Tag":                 {"noindex, nofollow"},
+	}
+}
+
+func (c *Console) render(status int, f *pages.Frame, body templ.Component) *web.Response {
+	b, err := pages.Render(f, body)
+	if err != nil {
+		panic(err) // only for a template that is wrong
+	}
+	h := header(f.Script || f.Live)
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Language", "en")
+	return &web.Response{Status: status, Header: h, Body: b}
+}
+
+// send renders a page of this visit.
+func (v *visit) send(s view) *web.Response {
+	if s.raw != nil {
+		return s.raw
+	}
+	if s.frame.Status.Secret != "" {
+		s.frame.Script = true // it has a button that copies
+	}
+	status := s.status
+	if status == 0 {
+		status = 200
+	}
+	return v.render(status, s.frame, s.body)
+}
+
+// see answers with a 303 to a page of the console.
+func (c *Console) see(path string) *web.Response {
+	h := header(false)
+	h.Set("Location", path)
+	return &web.Response{Status: 303, Header: h}
+}
+
+// goOn answers a form that did what it should.
+func (v *visit) goOn(to next) *web.Response {
+	cookie := v.cookie
+	if to.cookie != "" {
+		cookie = to.cookie
+	}
+	path, err := v.keepNote(v.ctx, to.path, cookie, to.note)
+	if err != nil && to.note.Secret != "" {
+		// What was made exists, and nobody will ever see it.
+		return v.problem(err)
+	}
+	resp := v.see(path)
+	switch {
+	case to.cookie != "":
+		resp.Header.Set("Set-Cookie", v.setCookie(to.cookie, to.opened.Expires.Sub(v.now)))
+	case to.over:
+		resp.Header.Set("Set-Cookie", v.setCookie("", 0))
+		resp.Header.Set("Clear-Site-Data", `"cache"`)
+	}
+	return resp
+}
+
+func seconds(d time.Duration) string { return strconv.Itoa(max(int(d.Seconds()), 0)) }
+
+// refused answers a form that was not carried out, with the page that has it and what was typed.
+func (v *visit) refused(err error) *web.Response {
+	var invalid *operate.Invalid
+	var refused *operate.Refused
+	var refusal *Refusal
+	var often *TooOften
+	switch {
+	case errors.As(err, &invalid):
+		v.refusal.Problems = invalid.Fields
+		return v.again(422, "")
+	case errors.Is(err, operate.ErrStale):
+		v.refusal.Theirs = v.theirs()
+		return v.again(412, "Somebody else has changed this meanwhile, so nothing was saved. What you typed is still "+
+			"here. Look at what they changed, and save again if yours shall hold.")
+	case errors.Is(err, operate.ErrManaged):
+		return v.again(409, "The configuration file names this, so it is changed there. Nothing was changed.")
+	case errors.Is(err, operate.ErrArchived):
+		return v.again(409, "This is archived and takes no change. Nothing was changed.")
+	case errors.As(err, &refused):
+		return v.again(409, refused.Message)
+	case errors.As(err, &refusal) && refusal.Gone:
+		return v.problem(err)
+	case errors.As(err, &refusal):
+		return v.again(401, refusal.Message)
+	case errors.As(err, &often):
+		resp := v.again(429, "Too many wrong tokens came from your address. Try again in a minute. The right one "+
+			"need not wait.")
+		resp.Header.Set("Retry-After", seconds(max(often.RetryAfter, time.Second)))
+		return resp
+	}
+	return v.problem(err)
+}
+
+// again shows the page of the form once more, as it is now.
+func (v *visit) again(status int, notice string) *web.Response {
+	v.refusal.Action, v.refusal.Values, v.refusal.Notice = v.acting, v.form, notice
+	shown, err := v.page.show(v)
+	if err != nil {
+		return v.problem(err)
+	}
+	shown.status = status
+	return v.send(shown)
+}
+
+// theirs is what others have changed about the thing of this page, the latest first.
+func (v *visit) theirs() (changes []operate.AuditEntry) {
+	if v.publisher == nil {
+		return nil
+	}
+	target := v.at["integration"]
+	if target == "" {
+		target = v.publisher.ID
+	}
+	recent, err := v.Desk.Audit(v.ctx, v.who(), v.publisher.ID, operate.Cursor{Limit: 20})
+	if err != nil {
+		return nil // the form and what was typed matter more
+	}
+	for _, e := range recent.Items {
+		if e.Target == target && len(e.Changes) > 0 && len(changes) < 3 {
+			changes = append(changes, e)
+		}
+	}
+	return changes
+}
+
+// crossSite is said to a browser that posts for another site.
+var crossSite = pages.ProblemData{Heading: "This form came from another site", Tone: pages.Bad,
+	Text: "Nothing was changed. Open the console yourself, and do there what you want to do."}
+
+// problem is the page in place of one that cannot be shown.
+func (v *visit) problem(err error) *web.Response {
+	var forbidden *operate.Forbidden
+	var invalid *operate.Invalid
+	var refusal *Refusal
+	switch {
+	case errors.Is(err, operate.ErrNotFound):
+		return v.plainFor(404, pages.ProblemData{Heading: "Nothing is here", Tone: pages.Idle,
+			Text: "There is no such page, or it is not yours to see. Look at the address."})
+	case errors.As(err, &forbidden):
+		return v.plainFor(403, pages.ProblemData{Heading: "Your role may not do this", Tone: pages.Idle,
+			Text: "You are signed in as " + string(v.who().Role) +
+				". Ask an admin of your publisher to do it, or to " +
+				"give you another role. Nothing was changed."})
+	case errors.As(err, &invalid):
+		text := "The address asks for something that there is not."
+		for _, f := range invalid.Fields {
+			text += " " + f.Message
+		}
+		return v.plainFor(400, pages.ProblemData{Heading: "That cannot be shown", Tone: pages.Bad,
+			Text: text})
+	case errors.As(err, &refusal):
+		return v.plainFor(410, pages.ProblemData{Heading: "This link does not work any more",
+			Tone: pages.Wait,
+			Text: refusal.Message, To: pages.Path("sign-in"), ToText: "Go to the sign-in"})
+	case errors.Is(err, ErrNoSession):
+		return v.signedOut()
+	}
+	level := slog.LevelError
+	if kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) {
+		level = slog.LevelDebug // the watcher of the store reports it once
+	}
+	v.log().LogAttrs(v.ctx, level, "console page unavailable", slog.String("error", err.Error()))
+	resp := v.plainFor(503, pages.ProblemData{Heading: "The console cannot answer just now", Tone: pages.Bad,
+		Text: "The store does not answer. Whether a form that you just sent was carried out, the page will say when " +
+			"you load it again.", To: v.req.Path, ToText: "Load the page again"})
+	resp.Header.Set("Retry-After", "2")
+	return resp
+}
+
+// plainFor is a page that says one thing, for whoever is there.
+func (v *visit) plainFor(status int, d pages.ProblemData) *web.Response {
+	v.refusal = pages.Form{}
+	f := v.frame(d.Heading)
+	f.Page = "problem"
+	if d.To == "" {
+		d.To, d.ToText = pages.Root, "Go to the console"
+	}
+	return v.render(status, f, pages.Problem(f, d))
+}
+
+// plain is the same for a request of which nothing is known.
+func (c *Console) plain(status int, d pages.ProblemData) *web.Response {
+	if d.To == "" {
+		d.To, d.ToText = pages.Root, "Go to the console"
+	}
+	f := &pages.Frame{Title: d.Heading, Page: "problem", Now: c.Host.Now()}
+	return c.render(status, f, pages.Problem(f, d))
+}

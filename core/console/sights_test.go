@@ -1,0 +1,71 @@
+package console_test
+
+import (
+	"net/url"
+)
+
+// sight is something to look at: a page as somebody sees it, perhaps after a form.
+type sight struct {
+	name, who, path string
+	form            string // posted to the path first
+}
+
+func formName(form string) string {
+	values, err := url.ParseQuery(form)
+	if err != nil {
+		panic(err)
+	}
+	return values.Get("do")
+}
+
+const (
+	mine = "/console/p/" + mineID
+	shop = mine + "/integrations/" + shopID
+)
+
+// sights are the pages that the browser looks at.
+var sights = []sight{
+	{"sign-in", "", "/console/sign-in", ""},
+	{"sign-in-out", "", "/console/sign-in?out=1", ""},
+	{"invitation", "", "/console/invitation?invitation=vrg_inv_good", ""},
+	{"invitation-gone", "", "/console/invitation?invitation=used", ""},
+	{"link", "", "/console/link?link=vrg_in_good", ""},
+	{"account", "admin", "/console/account", ""},
+	{"publishers", "operator", "/console/publishers", ""},
+	{"operators", "operator", "/console/operators", ""},
+	{"methods", "operator", "/console/methods", ""},
+	{"audit-all", "watcher", "/console/audit", ""},
+	{"overview", "admin", mine, ""},
+	{"overview-new", "newcomer", "/console/p/" + newID, ""},
+	{"publisher", "operator", mine + "/settings", ""},
+	{"integrations", "developer", mine + "/integrations", ""},
+	{"integrations-none", "newcomer", "/console/p/" + newID + "/integrations", ""},
+	{"new-integration", "developer", mine + "/integrations/new", ""},
+	{"integration", "admin", shop, ""},
+	{"integration-viewer", "viewer", shop, ""},
+	{"integration-managed", "admin", mine + "/integrations/" + managedID, ""},
+	{"integration-archived", "admin", mine + "/integrations/" + oldID, ""},
+	{"webhook", "admin", mine + "/integrations/" + kioskID + "/webhook", ""},
+	{"webhook-staged", "admin", shop + "/webhook", ""},
+	{"webhook-tested", "developer", mine + "/integrations/" + kioskID + "/webhook", "do=test-webhook"},
+	{"webhook-rotated", "developer", shop + "/webhook", "do=rotate-secret&version=v7"},
+	{"test", "developer", mine + "/test", ""},
+	{"test-none", "newcomer", "/console/p/" + newID + "/test", ""},
+	{"test-sent", "developer", mine + "/test",
+		"do=send-test-event&type=verification.started&integration_id=" + shopID},
+	{"test-session", "developer", mine + "/test", "do=start-test-session&integration_id=" + shopID},
+	{"keys", "developer", mine + "/keys", ""},
+	{"keys-made", "developer", mine + "/keys", "do=create-key"},
+	{"keys-none", "newcomer", "/console/p/" + newID + "/keys", ""},
+	{"deliveries", "developer", mine + "/deliveries", ""},
+	{"deliveries-none", "newcomer", "/console/p/" + newID + "/deliveries", ""},
+	{"delivery", "developer", mine + "/deliveries/" + shopID + "/" + deliveryID, ""},
+	{"delivery-dead", "developer", mine + "/deliveries/" + shopID + "/" + deadID, ""},
+	{"sessions", "viewer", mine + "/sessions", ""},
+	{"session", "viewer", mine + "/sessions/" + sessionID, ""},
+	{"usage", "viewer", mine + "/usage", ""},
+	{"members", "admin", mine + "/members", ""},
+	{"members-viewer", "viewer", mine + "/members", ""},
+	{"audit", "viewer", mine + "/audit", ""},
+	{"not-found", "viewer", mine + "/nothing", ""},
+}

@@ -1,0 +1,106 @@
+package console
+
+import (
+	"net/url"
+	"slices"
+
+	"github.com/verge-id/verge/core/console/pages"
+	"github.com/verge-id/verge/core/operate"
+)
+
+// choices are the integrations that a page lets one choose from.
+func (v *visit) choices() ([]operate.Integration, error) {
+	found, err := v.Desk.Integrations(v.ctx, v.who(), v.publisher.ID, operate.Cursor{Limit: operate.MaxLimit})
+	return found.Items, err
+}
+
+// chosen returns the choices and the one that the address names, or else the first that is not archived. nil:
+// there is none.
+func (v *visit) chosen(id string) ([]operate.Integration, *operate.Integration, error) {
+	all, err := v.choices()
+	if err != nil {
+		return nil, nil, err
+	}
+	if id != "" {
+		i, err := v.integration(id)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !slices.ContainsFunc(all, func(one operate.Integration) bool { return one.ID == i.ID }) {
+			all = append(slices.Clone(all), i) // it is behind those that fit on the page
+		}
+		return all, &i, nil
+	}
+	for n := range all {
+		if all[n].Archived == nil {
+			return all, &all[n], nil
+		}
+	}
+	if len(all) > 0 {
+		return all, &all[0], nil
+	}
+	return nil, nil, nil
+}
+
+func showTest(v *visit) (view, error) {
+	id := v.query.Get("integration")
+	if v.form != nil {
+		id = v.form.Get("integration_id")
+	}
+	all, chosen, err := v.chosen(id)
+	if err != nil {
+		return view{}, err
+	}
+	d := pages.TestData{All: all, Integration: chosen, At: v.note.At}
+	if chosen != nil && v.note.For == chosen.ID {
+		d.Exchange, d.Session = v.note.Exchange, v.note.Session
+	}
+	if d.Exchange != nil {
+		d.Type = d.Exchange.Type
+	}
+	f := v.frame("Test console")
+	if d.Session != nil {
+		if s, err := v.Desk.Session(v.ctx, v.who(), d.Session.ID); err == nil {
+			d.Under = &s
+			f.Live = s.Status == pending
+		}
+	}
+	return view{frame: f, body: pages.Test(f, d)}, nil
+}
+
+// pending is the status of a session that is under way.
+const pending = "PENDING"
+
+func (v *visit) testPath(integration string) string {
+	return v.mine("test") + "?integration=" + url.QueryEscape(integration)
+}
+
+func sendTestEvent(v *visit) (next, error) {
+	i, err := v.integration(v.form.Get("integration_id"))
+	if err != nil {
+		return next{}, err
+	}
+	sent, err := v.Desk.SendTestEvent(v.ctx, v.who(), i.ID, v.must("type"))
+	if err != nil {
+		return next{}, err
+	}
+	n := note{Text: "The event was sent, and your receiver took it.", Exchange: &sent, For: i.ID}
+	if !sent.Delivered {
+		n.Tone, n.Text = pages.Bad, "The event was sent, and your receiver did not take it."
+	}
+	return next{path: v.testPath(i.ID), note: n}, nil
+}
+
+func startTestSession(v *visit) (next, error) {
+	i, err := v.integration(v.form.Get("integration_id"))
+	if err != nil {
+		return next{}, err
+	}
+	callback := v.must("callback")
+	if callback == "" {
+		callback = v.BaseURL + v.mine("test")
+	}
+	started, err := v.Desk.StartTestSession(v.ctx, v.who(), i.ID, callback)
+	return next{path: v.testPath(i.ID), note: note{Text: "The test session is started.", Session: &started,
+		For: i.ID}}, err
+}

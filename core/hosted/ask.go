@@ -1,0 +1,54 @@
+package hosted
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/verge-id/verge/core/hosted/pages"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/web"
+)
+
+// What an attempt sends once, such as a picture, needs a claim of the attempt first (contract 37). A form
+// that is posted many times at once finds the claim of the first one. Its browser then waits on a page that
+// looks again by itself, until it can show what the first one has brought.
+const (
+	// claimLife is how long a claim holds if whoever has it dies: the time of a step, and a margin for the
+	// store and for clocks that differ.
+	claimLife = method.StepTime + 8*time.Second
+
+	waitInterval = 2 * time.Second // of the page that looks again
+)
+
+// ask has the method decide. The error is Method.Act's, or one of Lifecycle.Claim's. The caller defers
+// giveBack.
+func (v *visit) ask(m method.Opened, r session.Record, step method.Step) (method.Decision, error) {
+	return m.Act(v.ctx, v.told(m, r), step, func(ctx context.Context) (err error) {
+		v.claim, err = v.Lifecycle.Claim(ctx, v.session, r.Attempts, claimLife)
+		return err
+	})
+}
+
+// giveBack ends a claim after which the attempt is not decided. If the store fails, the claim ends by its
+// time.
+func (v *visit) giveBack() {
+	if v.claim == "" {
+		return
+	}
+	if err := v.Lifecycle.GiveBack(v.ctx, v.session, v.claim); err != nil {
+		v.Log.LogAttrs(v.ctx, slog.LevelDebug, "claim of an attempt not given back",
+			slog.String("session", v.session.Text), slog.String("error", err.Error()))
+	}
+}
+
+// waitURL is the address of the page that waits for what another request of this browser brings.
+func (v *visit) waitURL(m method.Opened, step string) string {
+	return v.url(shownParam, shownAsked, stepParam, step, methodParam, m.Name)
+}
+
+// wait returns that page. address is its own, at which it looks again.
+func (v *visit) wait(m method.Opened, address string) *web.Response {
+	return v.page(200, pages.View{Kind: pages.Asked, Words: m.Kind, AgainURL: address, AgainAfter: waitInterval})
+}

@@ -1,0 +1,280 @@
+package hosted
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/hosted/pages"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+)
+
+// A box is where somebody answers who is not the browser, such as a wallet (contract 34). The browser that
+// opens it has an errand with the box's handle, and waits on a page that loads itself again. Whoever knows
+// the box's address may answer once. The answer is kept, and decides nothing until the browser with the
+// errand comes for it:
+//
+//   - An answer from another device is there when the page loads itself.
+//   - An answer from the same device, posted to the address with ".s", is told a redirect_uri. Only the
+//     browser that comes back there with the errand's cookie goes on. So nobody has the answer of a
+//     victim's device come to their own page.
+
+// codeParam is the parameter of the redirect_uri.
+const codeParam = "response_code"
+
+// Poll intervals of the page that waits.
+const (
+	usualPoll = 3 * time.Second
+	leastPoll = time.Second
+)
+
+// boxAddress is where others post to.
+func (h *Hosted) boxAddress(handle string) string { return h.BaseURL + api.BoxPath + handle }
+
+// openBox opens a box for a step, and sends the browser to the page that waits.
+func (v *visit) openBox(m method.Opened, s token.ProviderClaims) *web.Response {
+	if !m.Answers() {
+		return v.unavailable(errors.New("hosted: " + m.Name + " opens a box and takes no answers"))
+	}
+	var err error
+	if s.Handle, err = method.NewHandle(v.Random); err != nil {
+		return v.unavailable(err)
+	}
+	s.Box, err = v.Lifecycle.OpenBox(v.ctx, v.session, m.Name, s.Attempt, s.State)
+	switch {
+	case errors.Is(err, lifecycle.ErrMovedOn):
+		return v.seeOther(v.url())
+	case err != nil:
+		return v.unavailable(err)
+	}
+	return v.sendErrand(s)
+}
+
+// waiting returns the page that waits for an answer. If the answer is there, the method decides.
+func (v *visit) waiting(m method.Opened, s token.ProviderClaims, r session.Record) *web.Response {
+	again := v.url(errandParam, s.Handle)
+	b, err := v.Lifecycle.Box(v.ctx, s.Box)
+	switch {
+	case errors.Is(err, lifecycle.ErrNoBox), err == nil && !isBoxOf(b, s, r):
+		return v.seeOther(v.methodURL(m)) // another box has replaced it
+	case err != nil:
+		return v.unavailable(err)
+	case b.Answered && !b.Same:
+		return v.returned(m, s, r, method.Step{Kept: keptOf(b), State: s.State, Form: url.Values{}}, again)
+	}
+	v.box = v.boxAddress(s.Box)
+	s.Box = "" // the page's forms do not wait
+	return v.stepView(r, s, "", pages.Notice{}, func(view *pages.View, shows method.View) {
+		poll := max(cmp.Or(shows.Poll, usualPoll), leastPoll)
+		view.AgainURL, view.AgainAfter = again, poll
+		if b.Answered {
+			view.Answered, view.RetryURL, view.Choices = true, v.url(), nil
+			return
+		}
+		view.Open, view.Code = shows.Open, shows.Code
+	})
+}
+
+// keptOf is what the method kept of the answer. It is not nil, even if it is empty: there is an answer.
+func keptOf(b lifecycle.Box) []byte { return append([]byte{}, b.Kept...) }
+
+// isBoxOf reports whether a box is the one of an errand, and still the one of its attempt.
+func isBoxOf(b lifecycle.Box, s token.ProviderClaims, r session.Record) bool {
+	return b.Session == s.Session && b.Method == s.Method && b.Attempt == s.Attempt && r.Box == b.Handle &&
+		b.Attempt == r.Attempts
+}
+
+// methodURL is the address of a method's page.
+func (v *visit) methodURL(m method.Opened) string {
+	if len(v.offers) > 1 {
+		return v.url(methodParam, m.Name)
+	}
+	return v.url()
+}
+
+// returnWithCode answers GET on the redirect_uri that an answer from the same device was told. Of the
+// errands of this browser, it is the one whose box has that code. Without it nothing is decided.
+func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name string,
+	query url.Values) *web.Response {
+	code := query.Get(codeParam)
+	if len(code) != handleLength {
+		return h.plain(400, pages.Damaged, req)
+	}
+	var over *visit // of an errand whose attempt is decided
+	for _, handle := range slices.Sorted(maps.Keys(h.errandsOf(req))) {
+		s, flow, err := h.errandIn(req, handle)
+		if errors.Is(err, host.ErrKeyAwaited) {
+			return h.awaited(req, flow)
+		}
+		if err != nil || s.Method != name || s.Box == "" {
+			continue
+		}
+		v, refused := h.open(ctx, req, flow)
+		if refused != nil && refused.Status == 503 {
+			return refused
+		}
+		if refused != nil || s.Session != v.session.Text {
+			continue
+		}
+		r, err := v.record()
+		if err != nil {
+			return v.unavailable(err)
+		}
+		b, err := v.Lifecycle.Box(ctx, s.Box)
+		m, offered := v.offered(name)
+		switch {
+		case errors.Is(err, lifecycle.ErrNoBox), r.Terminal(), err == nil && !isBoxOf(b, s, r), !offered:
+			over = v
+		case err != nil:
+			return v.unavailable(err)
+		case b.Returns(code):
+			step := method.Step{Form: query, Back: true, Kept: keptOf(b), State: s.State}
+			return v.returned(m, s, r, step, hereWith(req, query))
+		}
+	}
+	if over != nil {
+		return over.seeOther(over.url())
+	}
+	return h.plain(403, pages.Elsewhere, req)
+}
+
+// Errors of a box. They say nothing of what is or was there.
+var (
+	errNoBox = &reply.Error{Code: reply.NotFound, Message: "There is nothing to answer at this address."}
+	errOver  = &reply.Error{Code: reply.TokenExpired,
+		Message: "There is nothing to answer at this address any more."}
+	errSecond = &reply.Error{Code: reply.AlreadyUsed,
+		Message: "Another answer came first. This one counts for nothing."}
+	errAnswer = &reply.Error{Code: reply.InvalidRequest,
+		Message: "This is no answer to what was asked. The address still takes one."}
+	errLarge = &reply.Error{Code: reply.PayloadTooLarge, Message: "An answer has at most 64 KiB."}
+	errLater = &reply.Error{Code: reply.Unavailable, RetryAfter: 2,
+		Message: "The answer could not be checked just now. Send it again."}
+)
+
+// taken is what somebody is told whose answer was taken.
+type taken struct {
+	RedirectURI string `json:"redirect_uri,omitempty"`
+}
+
+// Answer answers POST on the address of a box, always in JSON and never by a redirect. same says that it
+// was posted to the address for the browser's own device. Whoever posts is not the browser, so nothing of a
+// browser's headers matters.
+func (h *Hosted) Answer(ctx context.Context, req *web.Request, handle session.BoxHandle, same bool) (
+	*web.Response, error) {
+	if len(req.Body) > method.MaxCall {
+		return nil, errLarge
+	}
+	if int(handle.Partition) >= h.Partitions {
+		return nil, errNoBox
+	}
+	b, err := h.Lifecycle.Box(ctx, handle.String())
+	if errors.Is(err, lifecycle.ErrNoBox) {
+		return nil, errNoBox
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, m, err := h.asks(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	answer := lifecycle.Answer{Same: same, Raw: req.Body}
+	if b.Answered && !b.IsAnswer(answer) {
+		return nil, errOver
+	}
+	if !b.Answered {
+		if b, err = h.close(ctx, req, s, m, b, answer); err != nil {
+			return nil, err
+		}
+	}
+	if !same {
+		return reply.JSON(200, taken{}), nil
+	}
+	return reply.JSON(200, taken{h.BaseURL + api.ReturnPath + m.Name + "?" + codeParam + "=" + b.Code}), nil
+}
+
+// asks returns the session of a box that its method still waits for, and the method.
+func (h *Hosted) asks(ctx context.Context, b lifecycle.Box) (
+	s lifecycle.Session, m method.Opened, err error) {
+	id, err := session.ParseID(h.Sealer, b.Session)
+	if err != nil {
+		return s, m, err
+	}
+	i, err := h.Directory.Integration(ctx, id.Integration)
+	if errors.Is(err, integration.ErrNotFound) {
+		return s, m, errOver
+	}
+	if err != nil {
+		return s, m, err
+	}
+	r, _, err := h.Lifecycle.Load(ctx, id)
+	if err != nil {
+		return s, m, err
+	}
+	m, ok := h.Methods[b.Method]
+	r = r.As(h.Now(), id.Expires())
+	if r.Terminal() {
+		h.countLate()
+	}
+	if r.Terminal() || r.Attempts != b.Attempt || r.Box != b.Handle || !ok ||
+		!slices.Contains(i.Offers(), b.Method) {
+		return s, m, errOver
+	}
+	return lifecycle.Session{ID: id, Text: b.Session, Integration: i}, m, nil
+}
+
+// close has the method judge an answer, and closes the box with it.
+func (h *Hosted) close(ctx context.Context, req *web.Request, s lifecycle.Session, m method.Opened,
+	b lifecycle.Box, a lifecycle.Answer) (lifecycle.Box, error) {
+	told := s.ForMethod(m.Name, "", b.Attempt, h.BaseURL+api.ReturnPath+m.Name)
+	told.Box = h.boxAddress(b.Handle)
+	call := method.Call{Address: told.Box, Same: a.Same, Body: req.Body,
+		ContentType: req.Header.Get("Content-Type")}
+	if a.Same {
+		call.Address += method.SameDevice
+	}
+	kept, _, err := m.Answer(ctx, told, b.State, call)
+	if err != nil {
+		h.logAnswer(ctx, s, m, err)
+		var refusal *method.Refusal
+		if errors.Is(err, method.ErrStep) || errors.As(err, &refusal) {
+			return b, errAnswer
+		}
+		return b, errLater
+	}
+	a.Kept = kept
+	if a.Same {
+		if a.Code, err = method.NewHandle(h.Random); err != nil {
+			return b, err
+		}
+	}
+	b, err = h.Lifecycle.CloseBox(ctx, b, a, token.At(s.ID.Expires()))
+	switch {
+	case errors.Is(err, lifecycle.ErrAnswered):
+		err = errSecond
+	case errors.Is(err, lifecycle.ErrNoBox):
+		err = errOver
+	}
+	return b, err
+}
+
+// logAnswer says why an answer was not taken, in one line that has nothing of the answer.
+func (h *Hosted) logAnswer(ctx context.Context, s lifecycle.Session, m method.Opened, err error) {
+	h.Log.LogAttrs(ctx, slog.LevelWarn, "answer not taken", slog.String("session", s.Text),
+		slog.String("method", m.Name), slog.String("reason", method.ReasonOf(err)),
+		slog.String("error", err.Error()))
+}

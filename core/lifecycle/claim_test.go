@@ -1,0 +1,144 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+)
+
+const claimLife = 20 * time.Second
+
+func TestAnAttemptIsClaimedOnce(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, integration.Webhook{Off: true})
+	var claimed, asked atomic.Int32
+	var all sync.WaitGroup
+	for range 40 {
+		all.Go(func() {
+			switch _, err := w.Claim(ctx, s, 0, claimLife); {
+			case err == nil:
+				claimed.Add(1)
+			case errors.Is(err, ErrAsked):
+				asked.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if claimed.Load() != 1 || asked.Load() != 39 {
+		t.Errorf("contract 37: %d have claimed the attempt, and %d were told so", claimed.Load(), asked.Load())
+	}
+}
+
+func TestAClaimEnds(t *testing.T) {
+	for _, c := range []struct {
+		rule string
+		ends func(w *world, s Session, claim string) error
+		want error // of the next claim of the first attempt
+	}{
+		{"it holds", func(*world, Session, string) error { return nil }, ErrAsked},
+		{"by its time", func(w *world, _ Session, _ string) error { w.Clock.Advance(claimLife); return nil }, nil},
+		{"just before its time it holds", func(w *world, _ Session, _ string) error {
+			w.Clock.Advance(claimLife - time.Millisecond)
+			return nil
+		}, ErrAsked},
+		{"when it is given back", func(w *world, s Session, claim string) error {
+			return w.GiveBack(ctx, s, claim)
+		}, nil},
+		{"another's is not given back", func(w *world, s Session, _ string) error {
+			return w.GiveBack(ctx, s, "somebody else's")
+		}, ErrAsked},
+		{"with the attempt", func(w *world, s Session, _ string) error {
+			_, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed})
+			return err
+		}, ErrMovedOn},
+		{"with the session", func(w *world, s Session, _ string) error {
+			_, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
+			return err
+		}, ErrMovedOn},
+		{"with the session's time", func(w *world, _ Session, _ string) error {
+			w.Clock.Advance(session.Life)
+			return nil
+		}, ErrMovedOn},
+	} {
+		t.Run("contract 37: "+c.rule, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.session(t, withWebhook)
+			claim, err := w.Claim(ctx, s, 0, claimLife)
+			coretest.Must(t, err)
+			coretest.Must(t, c.ends(w, s, claim))
+			before := w.record(t, s)
+			if _, err := w.Claim(ctx, s, 0, claimLife); !errors.Is(err, c.want) {
+				t.Errorf("the next claim: %v, want %v", err, c.want)
+			}
+			if err := w.GiveBack(ctx, s, claim); err != nil {
+				t.Error(err)
+			}
+			now, expires := w.Clock.Now(), s.ID.Expires()
+			after := w.record(t, s).As(now, expires)
+			if c.want == ErrMovedOn && after != before.As(now, expires) {
+				t.Errorf("a claim that is over changes %+v to %+v", before, after)
+			}
+		})
+	}
+}
+
+func TestANextAttemptIsClaimedAnew(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, withWebhook)
+	_, err := w.Claim(ctx, s, 0, claimLife)
+	coretest.Must(t, err)
+	r, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed})
+	coretest.Must(t, err)
+	if r.IsAsked(w.Clock.Now()) || r.Attempts != 1 {
+		t.Errorf("the record is %+v", r)
+	}
+	if _, err := w.Claim(ctx, s, 1, claimLife); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whoever has no answer of the store has no claim, or has it for certain.
+func TestAClaimUnderFaults(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		faults []kvtest.Fault
+		want   error
+	}{
+		{"refused", []kvtest.Fault{kvtest.Refuse}, kv.ErrUnavailable},
+		{"the request is lost", []kvtest.Fault{kvtest.LoseRequest}, nil},
+		{"the reply is lost", []kvtest.Fault{kvtest.LoseReply}, nil},
+		{"two replies are lost", []kvtest.Fault{kvtest.LoseReply, kvtest.LoseReply}, kv.ErrUnknown},
+	} {
+		t.Run("contract 5: "+c.name, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.session(t, withWebhook)
+			w.script(c.faults...)
+			claim, err := w.Claim(ctx, s, 0, claimLife)
+			if !errors.Is(err, c.want) {
+				t.Fatalf("%v, want %v", err, c.want)
+			}
+			w.script()
+			if err == nil {
+				if _, err := w.Claim(ctx, s, 0, claimLife); !errors.Is(err, ErrAsked) {
+					t.Errorf("a second claim beside the first: %v", err)
+				}
+				coretest.Must(t, w.GiveBack(context.WithoutCancel(ctx), s, claim))
+			}
+			w.Clock.Advance(claimLife)
+			if _, err := w.Claim(ctx, s, 0, claimLife); err != nil {
+				t.Errorf("after its time: %v", err)
+			}
+		})
+	}
+}

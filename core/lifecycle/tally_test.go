@@ -1,0 +1,150 @@
+package lifecycle
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/testhost"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+)
+
+// ended returns how many outcomes were noted.
+func (w *world) ended() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for t, of := range w.tally {
+		if t.Outcome != host.OutcomeStarted {
+			n += of
+		}
+	}
+	return n
+}
+
+// wantTally checks what was noted as usage: each of these outcomes once, and no other.
+func (w *world) wantTally(t *testing.T, outcomes ...string) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.tally) != len(outcomes) {
+		t.Errorf("contract 44: %v was noted, want %q", w.tally, outcomes)
+	}
+	for _, o := range outcomes {
+		if n := w.tally[host.Tally{Integration: testhost.UUID, Outcome: o}]; n != 1 {
+			t.Errorf("contract 44: %s was noted %d times: %v", o, n, w.tally)
+		}
+	}
+}
+
+func TestAStartCountsOnce(t *testing.T) {
+	check, extra := []kv.Check{{Name: "r/x"}}, []kv.Put{{Name: "r/x", Value: []byte("answer")}}
+	for _, c := range []struct {
+		name      string
+		hook      integration.Webhook
+		initiated bool
+		checks    []kv.Check
+		extra     []kv.Put
+		faults    []kvtest.Fault
+		want      []string
+	}{
+		{"without a commit", integration.Webhook{Off: true}, true, nil, nil, nil, []string{host.OutcomeStarted}},
+		{"with a commit", withWebhook, true, nil, nil, nil, []string{host.OutcomeStarted}},
+		{"a provider that cannot begin", withWebhook, false, nil, nil, nil,
+			[]string{host.OutcomeStarted, host.OutcomeUnknown}},
+		{"a reply that is lost and found", withWebhook, true, check, extra, []kvtest.Fault{kvtest.LoseReply},
+			[]string{host.OutcomeStarted}},
+		{"a reply that stays lost", withWebhook, true, nil, nil, []kvtest.Fault{kvtest.LoseReply}, nil},
+		{"a store that refuses", withWebhook, true, nil, nil, []kvtest.Fault{kvtest.Refuse}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.script(c.faults...)
+			err := w.Begin(ctx, w.session(t, c.hook), c.initiated, c.checks, c.extra)
+			if (err == nil) != (c.want != nil) {
+				t.Errorf("error %v", err)
+			}
+			w.wantTally(t, c.want...)
+		})
+	}
+}
+
+func TestAnOutcomeCountsUnderItsName(t *testing.T) {
+	for trigger, want := range map[session.Trigger][]string{
+		session.Succeeded:     {host.OutcomeCompleted},
+		session.Rejected:      {host.OutcomeRejected},
+		session.Withdrawn:     {host.OutcomeCancelled},
+		session.Unclassified:  {host.OutcomeUnknown},
+		session.Cancelled:     nil, // the session goes on
+		session.AttemptFailed: nil,
+	} {
+		w := newWorld(t)
+		_, err := w.Fire(ctx, w.session(t, withWebhook), Step{Trigger: trigger})
+		coretest.Must(t, err)
+		w.wantTally(t, want...)
+	}
+	w := newWorld(t)
+	s := w.session(t, withWebhook)
+	for attempt := range 4 { // the fourth finds the session ended
+		_, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed, Attempt: attempt})
+		coretest.Must(t, err)
+	}
+	w.wantTally(t, host.OutcomeMaxAttempts)
+}
+
+func TestAnExpirationCountsOnce(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, withWebhook)
+	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
+	w.Clock.Advance(session.Life)
+	job := w.claimTimer(t, w.Clock.Now())
+	coretest.Must(t, w.Expire(ctx, s, job))
+	coretest.Must(t, w.Expire(ctx, s, job))
+	w.wantTally(t, host.OutcomeStarted, host.OutcomeExpired)
+
+	// A late answer finds the session expired, also where no timer waits for it.
+	w = newWorld(t)
+	s = w.session(t, integration.Webhook{Off: true})
+	w.Clock.Advance(session.Life + time.Second)
+	for range 2 {
+		_, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
+		coretest.Must(t, err)
+	}
+	w.wantTally(t, host.OutcomeExpired)
+}
+
+// Several instances end a session at once. One of them counts it.
+func TestARaceCountsOnce(t *testing.T) {
+	for range 20 {
+		w := newWorld(t)
+		s := w.session(t, withWebhook)
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if _, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		w.wantTally(t, host.OutcomeCompleted)
+	}
+}
+
+func TestALostReplyCountsOnce(t *testing.T) {
+	for _, fault := range []kvtest.Fault{kvtest.LoseReply, kvtest.LoseRequest, kvtest.Delay} {
+		w := newWorld(t)
+		s := w.session(t, withWebhook)
+		w.script(fault)
+		for range 2 {
+			_, err := w.Fire(ctx, s, Step{Trigger: session.Rejected})
+			coretest.Must(t, err)
+			w.Store.Deliver(ctx)
+		}
+		w.wantTally(t, host.OutcomeRejected)
+	}
+}

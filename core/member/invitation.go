@@ -1,0 +1,166 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/problem"
+)
+
+// InvitationPrefix begins the secret of every invitation.
+const InvitationPrefix = "vrg_inv_"
+
+// InvitationLife is how long an invitation can be used.
+const InvitationLife = 24 * time.Hour
+
+// Invitation lets one person become a member of a publisher.
+type Invitation struct {
+	ID        string    `json:"id"` // inv_ and 16 hexadecimal digits of the secret's hash
+	Publisher string    `json:"publisher_id"`
+	Name      string    `json:"name"` // of the person, as the one who invites knows it; may be empty
+	Role      Role      `json:"role"`
+	Created   time.Time `json:"created"`
+	Expires   time.Time `json:"expires"`
+}
+
+// invitation is what the store has of it.
+type invitation struct {
+	Invitation
+	By voucher `json:"by"`
+}
+
+const invitationIDs = "inv_"
+
+// Invite makes an invitation and returns its secret, which is shown once. The caller has checked that there
+// is such a publisher and that the actor may invite. The error is a problem.List if a value is wrong.
+func (r *Registry) Invite(
+	ctx context.Context, by Actor, publisher, name string, role Role, along Along[Invitation],
+) (secret string, made Invitation, err error) {
+	var wrong problem.List
+	if name != "" {
+		checkName(&wrong, name)
+	}
+	checkRole(&wrong, role, memberRoles)
+	if err := wrong.Err(); err != nil {
+		return "", Invitation{}, err
+	}
+	if secret, err = integration.GenerateKey(InvitationPrefix, r.random); err != nil {
+		return "", Invitation{}, err
+	}
+	hash, now := hashOf(secret), r.now().UTC()
+	made = Invitation{ID: hashID(invitationIDs, hash), Publisher: publisher, Name: name, Role: role,
+		Created: now, Expires: now.Add(InvitationLife)}
+	tx := kv.Tx{Puts: []kv.Put{{Name: ofInvitation(publisher, hash), Value: mark, Expires: made.Expires}}}
+	err = create(ctx, r, invitationItems+hash, invitation{made, r.vouch(by, secret)}, made.Expires, tx,
+		func(i invitation) ([]kv.Put, error) { return along.puts(i.Invitation) })
+	if err != nil {
+		return "", Invitation{}, err
+	}
+	return secret, made, nil
+}
+
+// ReadInvitation returns the invitation that a secret opens. It uses nothing up, so a page may show it. The
+// error is ErrSpent if nobody can use the secret, or use it any more.
+func (r *Registry) ReadInvitation(ctx context.Context, secret string) (Invitation, error) {
+	i, _, err := r.invitation(ctx, secret)
+	return i.Invitation, err
+}
+
+func (r *Registry) invitation(ctx context.Context, secret string) (i invitation, version string, err error) {
+	if !integration.WellFormed(InvitationPrefix, secret) {
+		return invitation{}, "", ErrSpent
+	}
+	i, version, err = read[invitation](ctx, r, invitationItems+hashOf(secret))
+	if errors.Is(err, ErrNotFound) || err == nil && !r.now().Before(i.Expires) {
+		err = ErrSpent
+	}
+	if err != nil {
+		return invitation{}, "", err
+	}
+	by, err := r.voucher(ctx, i.By, secret)
+	if err == nil && !mayInvite(by, i.Publisher) {
+		err = ErrSpent
+	}
+	if err != nil {
+		return invitation{}, "", err
+	}
+	return i, version, nil
+}
+
+// mayInvite reports whether the maker of an invitation could still make it.
+func mayInvite(by Actor, publisher string) bool {
+	switch by.Kind {
+	case KindOperator:
+		return by.Role == RoleOperator
+	case KindMember:
+		return by.Role == RoleAdmin && by.Publisher == publisher
+	}
+	return true
+}
+
+// Invitations lists the invitations to a publisher that are open. next is the cursor of the next page, ""
+// on the last one.
+func (r *Registry) Invitations(
+	ctx context.Context, publisher, after string, n int,
+) (all []Invitation, next string, err error) {
+	prefix := ofInvitation(publisher, "")
+	start := ""
+	if after != "" {
+		digits, ok := hashPrefix(invitationIDs, after)
+		if !ok {
+			return nil, "", badCursor()
+		}
+		start = prefix + digits + "~" // behind every name that begins with the digits
+	}
+	last, err := page(ctx, r, prefix, start, n, func(it kv.Item) error {
+		i, _, err := read[invitation](ctx, r, invitationItems+it.Key.Name[len(prefix):])
+		if err == nil && i.Publisher == publisher && r.now().Before(i.Expires) {
+			all = append(all, i.Invitation)
+		}
+		return err
+	})
+	if err != nil || last == "" {
+		return all, "", err
+	}
+	return all, hashID(invitationIDs, last[len(prefix):]), nil
+}
+
+// Withdraw ends an invitation to the publisher by its id. The error is ErrNotFound if it is not open.
+func (r *Registry) Withdraw(ctx context.Context, publisher, id string, along ...kv.Put) error {
+	digits, ok := hashPrefix(invitationIDs, id)
+	if !ok {
+		return ErrNotFound
+	}
+	items, err := r.kv.List(ctx, key(invitationItems+digits), "", 2)
+	if err != nil {
+		return err
+	}
+	if len(items) != 1 {
+		return ErrNotFound
+	}
+	i, err := decode[invitation](r, items[0])
+	if err != nil {
+		return err
+	}
+	if i.Publisher != publisher || !r.now().Before(i.Expires) {
+		return ErrNotFound
+	}
+	tx := i.spend(items[0].Key.Name, items[0].Tx)
+	tx.Puts = append(tx.Puts, along...)
+	err = r.commitOnce(ctx, tx)
+	if _, overtaken := beaten(err); overtaken {
+		return ErrNotFound // it was used or withdrawn at the same time
+	}
+	return err
+}
+
+// spend returns a transaction that removes the invitation of that name and version.
+func (i invitation) spend(name, version string) kv.Tx {
+	return kv.Tx{
+		Checks:  []kv.Check{{Name: name, Tx: version}},
+		Deletes: []string{name, ofInvitation(i.Publisher, name[len(invitationItems):])},
+	}
+}

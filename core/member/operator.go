@@ -1,0 +1,172 @@
+package member
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"time"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/problem"
+)
+
+// OperatorPrefix begins every operator token that a Registry makes. The token has the form of an API key,
+// so a mistyped one fails without a look-up and scanners recognise a leaked one.
+const OperatorPrefix = "vrg_op_"
+
+// Configured is the id and the name of the operator token of the configuration.
+const Configured = "configuration"
+
+// Operator is the record of an operator token.
+type Operator struct {
+	ID      string     `json:"id"` // op_ and 16 hexadecimal digits of the token's hash, or Configured
+	Name    string     `json:"name"`
+	Role    Role       `json:"role"` // RoleOperator or RoleViewer
+	Last4   string     `json:"last4,omitempty"`
+	Created time.Time  `json:"created"` // zero for the configured one
+	Expires *time.Time `json:"expires,omitempty"`
+	Revoked *time.Time `json:"revoked,omitempty"`
+}
+
+// Active reports whether the token lets anybody in at now.
+func (o Operator) Active(now time.Time) bool {
+	return o.Revoked == nil && (o.Expires == nil || now.Before(*o.Expires))
+}
+
+// Actor returns who acts with the token.
+func (o Operator) Actor() Actor {
+	return Actor{Kind: KindOperator, ID: o.ID, Name: o.Name, Role: o.Role}
+}
+
+const operatorIDs = "op_"
+
+var configured = Operator{ID: Configured, Name: Configured, Role: RoleOperator}
+
+// CreateOperator makes an operator token and returns its text, which is shown once. A nil expires is never.
+// The error is a problem.List if a value is wrong.
+func (r *Registry) CreateOperator(
+	ctx context.Context, name string, role Role, expires *time.Time, along Along[Operator],
+) (text string, o Operator, err error) {
+	var wrong problem.List
+	checkName(&wrong, name)
+	if name == Configured {
+		wrong.Add("name", "%s is the name of the token in the configuration; choose another", Configured)
+	}
+	checkRole(&wrong, role, operatorRoles)
+	if expires != nil && !expires.After(r.now()) {
+		wrong.Add("expires", "expires is in the past")
+	}
+	if err := wrong.Err(); err != nil {
+		return "", Operator{}, err
+	}
+	if text, err = integration.GenerateKey(OperatorPrefix, r.random); err != nil {
+		return "", Operator{}, err
+	}
+	hash := hashOf(text)
+	o = Operator{ID: hashID(operatorIDs, hash), Name: name, Role: role, Last4: text[len(text)-4:],
+		Created: r.now().UTC(), Expires: expires}
+	if err := create(ctx, r, operatorItems+hash, o, time.Time{}, kv.Tx{}, along); err != nil {
+		return "", Operator{}, err
+	}
+	return text, o, nil
+}
+
+// FindOperator returns the active operator token of that text, or ErrNotFound. A text that is neither the
+// configured token nor well formed is not looked up.
+func (r *Registry) FindOperator(ctx context.Context, text string) (Operator, error) {
+	if r.isConfigured(text) {
+		return configured, nil
+	}
+	if !integration.WellFormed(OperatorPrefix, text) {
+		return Operator{}, ErrNotFound
+	}
+	o, _, err := read[Operator](ctx, r, operatorItems+hashOf(text))
+	if err == nil && !o.Active(r.now()) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Operator{}, err
+	}
+	return o, nil
+}
+
+// isConfigured compares hashes, so that the time it takes tells nothing about the token, not even its length.
+func (r *Registry) isConfigured(text string) bool {
+	want, got := sha256.Sum256([]byte(r.OperatorToken)), sha256.Sum256([]byte(text))
+	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && r.OperatorToken != ""
+}
+
+// Operators lists operator tokens, also revoked ones: the configured one first, and then up to n of the
+// others. next is the cursor of the next page, "" on the last one.
+func (r *Registry) Operators(
+	ctx context.Context, after string, n int,
+) (all []Operator, next string, err error) {
+	if after == "" && r.OperatorToken != "" {
+		all = append(all, configured)
+	}
+	start := ""
+	if after != "" {
+		digits, ok := hashPrefix(operatorIDs, after)
+		if !ok {
+			return nil, "", badCursor()
+		}
+		start = operatorItems + digits + "~" // behind every name that begins with the digits
+	}
+	last, err := page(ctx, r, operatorItems, start, n, func(it kv.Item) error {
+		o, err := decode[Operator](r, it)
+		if err == nil {
+			all = append(all, o)
+		}
+		return err
+	})
+	if err != nil || last == "" {
+		return all, "", err
+	}
+	return all, hashID(operatorIDs, last[len(operatorItems):]), nil
+}
+
+// RevokeOperator ends an operator token by its id, and with it the sessions, links and invitations that
+// stand on it. That holds at once. A token that was revoked before stays as it is.
+func (r *Registry) RevokeOperator(ctx context.Context, id string, along ...kv.Put) (o Operator, err error) {
+	if id == Configured {
+		return Operator{}, ErrConfigured
+	}
+	err = retry("the token "+id, func() error {
+		var name, version string
+		if o, name, version, err = r.operator(ctx, id); err != nil || o.Revoked != nil {
+			return err
+		}
+		now := r.now().UTC()
+		o.Revoked = &now
+		p, err := put(r, name, o, time.Time{})
+		if err != nil {
+			return err
+		}
+		return r.commitOnce(ctx, kv.Tx{
+			Checks: []kv.Check{{Name: name, Tx: version}},
+			Puts:   append([]kv.Put{p}, along...),
+		})
+	})
+	if err != nil {
+		return Operator{}, err
+	}
+	return o, nil
+}
+
+// operator returns a token's record by its id, active or not.
+func (r *Registry) operator(ctx context.Context, id string) (o Operator, name, version string, err error) {
+	digits, ok := hashPrefix(operatorIDs, id)
+	if !ok {
+		return o, "", "", ErrNotFound
+	}
+	items, err := r.kv.List(ctx, key(operatorItems+digits), "", 2)
+	if err != nil {
+		return o, "", "", err
+	}
+	if len(items) != 1 {
+		return o, "", "", ErrNotFound
+	}
+	o, err = decode[Operator](r, items[0])
+	return o, items[0].Key.Name, items[0].Tx, err
+}

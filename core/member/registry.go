@@ -1,0 +1,277 @@
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/webauthn"
+)
+
+var (
+	// ErrNotFound: there is no such member, passkey, invitation or token, or it is another publisher's.
+	ErrNotFound = errors.New("member: not found")
+
+	// ErrSpent: the invitation or link was used or withdrawn, is too old, or its maker may no longer make
+	// one. What it was, nobody can tell who does not know: the store forgets what is used up.
+	ErrSpent = errors.New("member: the invitation or link was used, was withdrawn, or is too old")
+
+	// ErrNoSession: the cookie opens nothing, or nothing any more. The person signs in again.
+	ErrNoSession = errors.New("member: there is no such session")
+
+	// ErrLastAdmin: the publisher would have no admin left.
+	ErrLastAdmin = errors.New("member: this is the publisher's last admin")
+
+	// ErrLastPasskey: the member could not sign in any more.
+	ErrLastPasskey = errors.New("member: this is the member's last passkey")
+
+	// ErrTooMany: the member has as many passkeys as one may have.
+	ErrTooMany = errors.New("member: the member has too many passkeys")
+
+	// ErrKnownPasskey: the passkey that should be new belongs to a member already.
+	ErrKnownPasskey = errors.New("member: the passkey is a member's already")
+
+	// ErrUnknownPasskey: no member has the passkey, or it is blocked.
+	ErrUnknownPasskey = errors.New("member: no member has this passkey")
+
+	// ErrLate: the form is too old, or its challenge was answered before. The person loads the page again.
+	ErrLate = errors.New("member: the form is too old, or was sent before")
+
+	// ErrForm: the form is none of ours, or was made for another session or invitation.
+	ErrForm = errors.New("member: the form was made for something else")
+
+	// ErrNoPasskeys: the service is at an address without a name, where browsers offer no passkeys.
+	ErrNoPasskeys = errors.New("member: there are no passkeys at an address without a name")
+
+	// ErrConfigured: the token is the one of the configuration, and is changed there.
+	ErrConfigured = errors.New("member: the token is the one of the configuration")
+)
+
+// Along makes what is written in the same commit as that which was made, such as an audit entry. Nil makes
+// nothing. It may be called more than once for one commit that succeeds.
+type Along[T any] func(made T) ([]kv.Put, error)
+
+func (a Along[T]) puts(made T) ([]kv.Put, error) {
+	if a == nil {
+		return nil, nil
+	}
+	return a(made)
+}
+
+// Config is what a Registry is told.
+type Config struct {
+	// OperatorToken is the operator token of the configuration. "": there is none.
+	OperatorToken string
+
+	// Passkeys is the site that members' passkeys are for. Nil: there can be none, because the service is
+	// at an address without a name.
+	Passkeys *webauthn.RelyingParty
+}
+
+// Registry keeps members, invitations, links, operator tokens and sessions. Its methods may be called
+// concurrently.
+type Registry struct {
+	Config
+	kv     kv.KV
+	sealer host.Sealer
+	now    func() time.Time
+	random io.Reader
+	log    *slog.Logger
+	count  func(string)
+}
+
+// New returns the registry that h's KV holds.
+func New(h host.Host, cfg Config) *Registry {
+	r := &Registry{Config: cfg, kv: h.KV, sealer: h.Sealer, now: h.Now, random: h.Random,
+		log: h.Log, count: h.Count}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	if r.count == nil {
+		r.count = func(string) {}
+	}
+	return r
+}
+
+// Items, all in integration.Partition:
+//
+//	c/mem/<id>                   a member
+//	c/of/mem/<publisher>/<id>    that the member is this publisher's
+//	c/inv/<hash>                 an invitation
+//	c/of/inv/<publisher>/<hash>  that the invitation is this publisher's
+//	c/of/admins/<publisher>      changes with each commit that takes an admin away
+//	c/link/<hash>                a sign-in link
+//	c/op/<hash>                  an operator token
+//	c/con/<hash>                 a console session
+//	c/cred/<hash>                whose passkey has the credential's id: a member's id
+//	c/used/<hash>                that a challenge was answered
+//	c/done/<transaction>         that a change was made (commitOnce)
+//
+// The names of records are hashes of secrets, except a member's. What begins with c/of/, c/cred/, c/used/ or
+// c/done/ has no MAC: nothing is believed for its sake that no record says.
+const (
+	memberItems     = "c/mem/"
+	invitationItems = "c/inv/"
+	linkItems       = "c/link/"
+	operatorItems   = "c/op/"
+	sessionItems    = "c/con/"
+	passkeyItems    = "c/cred/"
+	usedItems       = "c/used/"
+	receiptItems    = "c/done/"
+)
+
+func ofMember(publisher, id string) string       { return "c/of/mem/" + publisher + "/" + id }
+func ofInvitation(publisher, hash string) string { return "c/of/inv/" + publisher + "/" + hash }
+func adminsOf(publisher string) string           { return "c/of/admins/" + publisher }
+
+// mark is the value of an item whose presence counts.
+var mark = []byte("1")
+
+// record is the form of all that this package signs.
+type record[T any] struct {
+	At time.Time `json:"at"` // when it was written
+	Of T         `json:"of"`
+}
+
+// put returns the signed record of v. A zero expires is never.
+func put[T any](r *Registry, name string, v T, expires time.Time) (kv.Put, error) {
+	b, err := json.Marshal(record[T]{r.now().UTC(), v})
+	if err != nil {
+		return kv.Put{}, fmt.Errorf("member: %w", err)
+	}
+	b, err = token.SignRecord(r.sealer, key(name).String(), b)
+	return kv.Put{Name: name, Value: b, Expires: expires}, err
+}
+
+func key(name string) kv.Key { return kv.Key{Partition: integration.Partition, Name: name} }
+
+// read returns a record and its version. The error is ErrNotFound, token.ErrRecord or host.ErrKeyAwaited, or
+// the store's.
+func read[T any](ctx context.Context, r *Registry, name string) (v T, version string, err error) {
+	item, err := r.kv.Get(ctx, key(name))
+	if errors.Is(err, kv.ErrNotFound) {
+		return v, "", ErrNotFound
+	}
+	if err != nil {
+		return v, "", err
+	}
+	v, err = decode[T](r, item)
+	return v, item.Tx, err
+}
+
+// decode checks a record's MAC and date, and reads it. No release wrote such records without a MAC.
+func decode[T any](r *Registry, item kv.Item) (v T, err error) {
+	var stored record[T]
+	until, err := token.CheckRecord(r.sealer, item.Key.String(), item.Value)
+	if err == nil {
+		err = json.Unmarshal(item.Value, &stored)
+		if err != nil || token.RecordedWith(item.Value) == "" || !host.Dated(stored.At, until) {
+			err = fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
+		}
+	}
+	if errors.Is(err, token.ErrRecord) {
+		r.count(host.CountNotAuthentic)
+		r.log.Error("the store holds what this service did not write", "item", item.Key.String())
+	}
+	if err != nil {
+		return v, err
+	}
+	return stored.Of, nil
+}
+
+// commit commits tx for certain (kv.CommitSurely). tx puts a new record under a random name, or does no
+// harm if it is done twice.
+func (r *Registry) commit(ctx context.Context, tx kv.Tx) error {
+	var err error
+	if tx.ID, err = kv.NewTxID(r.random); err != nil {
+		return err
+	}
+	tx.Partition = integration.Partition
+	return kv.CommitSurely(ctx, r.kv, tx)
+}
+
+// commitOnce commits a tx that puts nothing under a random name. It leaves a receipt, so that after a lost
+// reply one can tell a commit that applied from one that another overtook.
+func (r *Registry) commitOnce(ctx context.Context, tx kv.Tx) error {
+	id, err := kv.NewTxID(r.random)
+	if err != nil {
+		return err
+	}
+	receipt := receiptItems + id
+	tx.Checks = append(tx.Checks, kv.Check{Name: receipt})
+	tx.Puts = append(tx.Puts, kv.Put{Name: receipt, Value: mark, Expires: r.now().Add(2 * host.ClockMargin)})
+	return r.commit(ctx, tx)
+}
+
+// create commits a new record under a random name, and what tx has besides.
+func create[T any](
+	ctx context.Context, r *Registry, name string, v T, expires time.Time, tx kv.Tx, along Along[T],
+) error {
+	p, err := put(r, name, v, expires)
+	if err != nil {
+		return err
+	}
+	more, err := along.puts(v)
+	if err != nil {
+		return err
+	}
+	tx.Checks = append(tx.Checks, kv.Check{Name: name})
+	tx.Puts = append(append(tx.Puts, p), more...)
+	return r.commit(ctx, tx)
+}
+
+// beaten reports whether a commit of this package has not applied, and never will, because another came
+// first. That is certain even if a reply was lost, because each commit puts something under a random name.
+// It returns what the store has under the names that were checked.
+func beaten(err error) (found *kv.Conflict, yes bool) {
+	yes = errors.As(err, &found)
+	return found, yes
+}
+
+// maxRaces limits how often a change is tried again after another commit came first.
+const maxRaces = 8
+
+// retry calls try until no other commit comes first.
+func retry(what string, try func() error) error {
+	for range maxRaces {
+		err := try()
+		if _, overtaken := beaten(err); !overtaken {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %s changed %d times under one request", kv.ErrUnavailable, what, maxRaces)
+}
+
+// badCursor is the error of a list for a cursor that it did not give.
+func badCursor() error {
+	return problem.List{{Member: "after", Text: "after is no cursor of this list; begin without one"}}
+}
+
+// page calls add for up to n items under a prefix whose names come after the name. It returns the name of the
+// last one if there may be more. What this service did not write, and what is gone meanwhile, is left out.
+func page(ctx context.Context, r *Registry, prefix, after string, n int,
+	add func(item kv.Item) error) (last string, err error) {
+	items, err := r.kv.List(ctx, key(prefix), after, n)
+	if err != nil {
+		return "", err
+	}
+	for _, it := range items {
+		if err := add(it); err != nil && !errors.Is(err, token.ErrRecord) && !errors.Is(err, ErrNotFound) {
+			return "", err
+		}
+		last = it.Key.Name
+	}
+	if len(items) < n {
+		return "", nil
+	}
+	return last, nil
+}

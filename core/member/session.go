@@ -1,0 +1,211 @@
+package member
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"time"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+)
+
+// SessionLife is how long a console session lasts at most. IdleLife is how long it lasts without a request.
+const (
+	SessionLife = 12 * time.Hour
+	IdleLife    = time.Hour
+)
+
+// idleStep is how often a request moves the end of an idle session, so that not every request writes. It
+// makes the idle time up to that much shorter, and never longer.
+const idleStep = 5 * time.Minute
+
+// cookiePrefix begins the value of every cookie.
+const cookiePrefix = "vrg_con_"
+
+// Session is a console session: who has it, as they are now.
+type Session struct {
+	Actor
+	Opened  time.Time
+	Expires time.Time // at the latest
+
+	name    string // of its record
+	passkey string // of a member
+	epoch   int    // of a member
+	key     []byte // of its forms
+}
+
+// of reports whether the session is one of the member as they are now.
+func (s Session) of(m Member) bool { return m.Epoch == s.epoch && m.has(s.passkey) }
+
+// session is what the store has of it. Where there is a record of the person, name and role are that
+// record's.
+type session struct {
+	Kind      string    `json:"kind"`
+	ID        string    `json:"id"`
+	Name      string    `json:"name,omitempty"` // of a link
+	Role      Role      `json:"role,omitempty"` // of a link
+	Publisher string    `json:"publisher_id,omitempty"`
+	Opened    time.Time `json:"opened"`
+	Seen      time.Time `json:"seen"`
+
+	By      *voucher `json:"by,omitempty"`      // of operators and links
+	Passkey string   `json:"passkey,omitempty"` // of members
+	Epoch   int      `json:"epoch,omitempty"`   // of members
+}
+
+// ends returns when the session ends if nobody uses it.
+func (s session) ends() time.Time {
+	end, idle := s.Opened.Add(SessionLife), s.Seen.Add(IdleLife)
+	if idle.Before(end) {
+		return idle
+	}
+	return end
+}
+
+// open commits a new session, and what tx has besides. by is the operator on whose word it stands; nil for a
+// member.
+func (r *Registry) open(
+	ctx context.Context, s session, by *Actor, tx kv.Tx, along Along[Session],
+) (cookie string, _ Session, err error) {
+	if cookie, err = integration.GenerateKey(cookiePrefix, r.random); err != nil {
+		return "", Session{}, err
+	}
+	s.Opened = r.now().UTC()
+	s.Seen = s.Opened
+	if by != nil {
+		v := r.vouch(*by, cookie)
+		s.By = &v
+	}
+	actor := Actor{Kind: s.Kind, ID: s.ID, Name: s.Name, Role: s.Role, Publisher: s.Publisher}
+	if s.Kind == KindOperator {
+		actor = asOperator(s, *by)
+	}
+	opened := view(s, actor, cookie)
+	if s.Kind == KindMember {
+		s.Name, s.Role = "", "" // the member's record has them
+	}
+	err = create(ctx, r, opened.name, s, s.ends(), tx,
+		func(session) ([]kv.Put, error) { return along.puts(opened) })
+	if err != nil {
+		return "", Session{}, err
+	}
+	return cookie, opened, nil
+}
+
+// view returns a session of the actor.
+func view(s session, actor Actor, cookie string) Session {
+	return Session{Actor: actor, Opened: s.Opened, Expires: s.Opened.Add(SessionLife),
+		name: sessionItems + hashOf(cookie), passkey: s.Passkey, epoch: s.Epoch, key: formKey(cookie)}
+}
+
+// asOperator returns the operator who has the session. A link for a viewer makes no operator of them.
+func asOperator(s session, by Actor) Actor {
+	if s.Role == RoleViewer {
+		by.Role = RoleViewer
+	}
+	return by
+}
+
+// SignInOperator opens a session for who shows an operator token. The error is ErrNotFound if the token lets
+// nobody in. The caller counts such failures.
+func (r *Registry) SignInOperator(
+	ctx context.Context, text string, along Along[Session],
+) (cookie string, s Session, err error) {
+	o, err := r.FindOperator(ctx, text)
+	if err != nil {
+		return "", Session{}, err
+	}
+	by := o.Actor()
+	return r.open(ctx, session{Kind: KindOperator, ID: o.ID}, &by, kv.Tx{}, along)
+}
+
+// Session returns the session that a cookie opens. The error is ErrNoSession if there is none, or none any
+// more. It reads the store each time, so what ends a session ends it at once.
+func (r *Registry) Session(ctx context.Context, cookie string) (Session, error) {
+	if !integration.WellFormed(cookiePrefix, cookie) {
+		return Session{}, ErrNoSession
+	}
+	name, now := sessionItems+hashOf(cookie), r.now()
+	s, version, err := read[session](ctx, r, name)
+	if errors.Is(err, ErrNotFound) || err == nil && !now.Before(s.ends()) {
+		err = ErrNoSession
+	}
+	if err != nil {
+		return Session{}, err
+	}
+	actor, err := r.holder(ctx, s, cookie)
+	if err != nil {
+		return Session{}, err
+	}
+	if now.Sub(s.Seen) >= idleStep {
+		s.Seen = now.UTC()
+		r.move(ctx, name, version, s)
+	}
+	return view(s, actor, cookie), nil
+}
+
+// holder returns who has the session, as they are now.
+func (r *Registry) holder(ctx context.Context, s session, cookie string) (actor Actor, err error) {
+	if s.Kind == KindMember {
+		m, err := r.Member(ctx, s.Publisher, s.ID)
+		if errors.Is(err, ErrNotFound) || err == nil && !view(s, m.Actor(), cookie).of(m) {
+			err = ErrNoSession
+		}
+		return m.Actor(), err
+	}
+	if s.By == nil {
+		return Actor{}, ErrNoSession
+	}
+	by, err := r.voucher(ctx, *s.By, cookie)
+	switch {
+	case errors.Is(err, ErrSpent) || err == nil && by.Kind != KindOperator:
+		return Actor{}, ErrNoSession
+	case err != nil:
+		return Actor{}, err
+	case s.Kind == KindOperator:
+		return asOperator(s, by), nil
+	}
+	return Actor{Kind: s.Kind, ID: s.ID, Name: s.Name, Role: s.Role, Publisher: s.Publisher}, nil
+}
+
+// move writes when the session was seen. If it fails, the session ends sooner than it need, and nothing else:
+// whatever changed the record at the same time stands.
+func (r *Registry) move(ctx context.Context, name, version string, s session) {
+	p, err := put(r, name, s, s.ends())
+	if err != nil {
+		return
+	}
+	_ = r.commit(ctx, kv.Tx{Checks: []kv.Check{{Name: name, Tx: version}}, Puts: []kv.Put{p}})
+}
+
+// SignOut ends the session of a cookie. A cookie that opens nothing is no error.
+func (r *Registry) SignOut(ctx context.Context, cookie string, along ...kv.Put) error {
+	if !integration.WellFormed(cookiePrefix, cookie) {
+		return nil
+	}
+	return r.commit(ctx, kv.Tx{Deletes: []string{sessionItems + hashOf(cookie)}, Puts: along})
+}
+
+// formKey returns the key of a session's form tokens. It comes from the cookie and not from the store, so who
+// reads the store makes no token.
+func formKey(cookie string) []byte { return tag([]byte(cookie), "form key") }
+
+// FormToken returns what a form of this session carries that does the action. A form of another session, or
+// for another action, has another token.
+func (s Session) FormToken(action string) string {
+	return base64.RawURLEncoding.EncodeToString(tag(s.key, action))
+}
+
+// CheckForm reports in constant time whether FormToken made the token for the action.
+func (s Session) CheckForm(action, token string) bool {
+	return len(s.key) > 0 && hmac.Equal([]byte(token), []byte(s.FormToken(action)))
+}
+
+func tag(key []byte, message string) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(message))
+	return h.Sum(nil)
+}

@@ -1,0 +1,63 @@
+package member
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+)
+
+// voucher is on whose word an invitation, a link or a session was made. It ends with that person's right.
+type voucher struct {
+	Kind string `json:"kind"` // of the actor
+	ID   string `json:"id"`
+
+	// Mark is a MAC of the configured operator token, if that is whose word it was. Its key is the secret
+	// of what was made. So another token in the configuration ends it, and who reads the store, where that
+	// secret is not, has nothing to hold a guess at the token against.
+	Mark []byte `json:"mark,omitempty"`
+}
+
+// vouch returns the word of an actor for something that has the secret.
+func (r *Registry) vouch(by Actor, secret string) voucher {
+	v := voucher{Kind: by.Kind, ID: by.ID}
+	if by.Kind == KindOperator && by.ID == Configured {
+		v.Mark = r.markOf(secret)
+	}
+	return v
+}
+
+func (r *Registry) markOf(secret string) []byte {
+	h := hmac.New(sha256.New, []byte(secret))
+	h.Write([]byte("operator\x00" + r.OperatorToken))
+	return h.Sum(nil)
+}
+
+// voucher returns who vouches for something that has the secret, as they are now. It is ErrSpent if they can
+// vouch no more. What a link's session made stands by itself: nobody can say who came by the link.
+func (r *Registry) voucher(ctx context.Context, v voucher, secret string) (Actor, error) {
+	switch v.Kind {
+	case KindOperator:
+		o := configured
+		if v.ID == Configured {
+			if r.OperatorToken == "" || !hmac.Equal(v.Mark, r.markOf(secret)) {
+				return Actor{}, ErrSpent
+			}
+			return o.Actor(), nil
+		}
+		o, _, _, err := r.operator(ctx, v.ID)
+		if errors.Is(err, ErrNotFound) || err == nil && !o.Active(r.now()) {
+			err = ErrSpent
+		}
+		return o.Actor(), err
+	case KindMember:
+		m, err := r.Member(ctx, "", v.ID)
+		if errors.Is(err, ErrNotFound) {
+			err = ErrSpent
+		}
+		return m.Actor(), err
+	case KindLink:
+		return Actor{Kind: KindLink, ID: v.ID}, nil
+	}
+	return Actor{}, ErrSpent
+}

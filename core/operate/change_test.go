@@ -1,0 +1,283 @@
+package operate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+)
+
+// Contract 42: of two who change the same version, the second learns that it is no longer that.
+func TestALostUpdateIsRefused(t *testing.T) {
+	w := newWorld(t)
+	seen, err := w.Integration(ctx, admin, intA)
+	coretest.Must(t, err)
+	_, err = w.ChangeIntegration(ctx, admin, intA, seen.Version, IntegrationInput{Name: text("First")})
+	coretest.Must(t, err)
+	_, err = w.ChangeIntegration(ctx, developer, intA, seen.Version, IntegrationInput{Name: text("Second")})
+	if !errors.Is(err, ErrStale) {
+		t.Errorf("%v, want ErrStale", err)
+	}
+	if is, err := w.Integration(ctx, admin, intA); err != nil || is.Name != "First" {
+		t.Errorf("%q, %v", is.Name, err)
+	}
+}
+
+// Every wrong value is named at once (contract 5), by the name that forms and the API give it.
+func TestEveryWrongValueIsNamed(t *testing.T) {
+	w := newWorld(t)
+	age, attempts := 120, 99
+	_, err := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text(" "), Level: text("L9"),
+		ChallengeAge: &age, Attempts: &attempts, Methods: &[]string{"nothing"},
+		CallbackOrigins: &[]string{"ftp://x"}, Webhook: &WebhookInput{URL: text("http://plain.example/")}})
+	var wrong *Invalid
+	if !errors.As(err, &wrong) {
+		t.Fatal(err)
+	}
+	for _, field := range []string{"name", "level", "challenge_age", "attempts", "methods", "callback_origins",
+		"webhook_url"} {
+		found := false
+		for _, f := range wrong.Fields {
+			found = found || f.Field == field && f.Message != "" && f.Code != ""
+		}
+		if !found {
+			t.Errorf("%s is wrong and not named in %+v", field, wrong.Fields)
+		}
+	}
+}
+
+// Contract 25: a staged change leaves the old address and secret at work until the staged ones are Ready.
+func TestAStagedChangeTakesOverWhenItIsReady(t *testing.T) {
+	w := newWorld(t)
+	w.answer = w.verifying(secret)
+	report, err := w.TestWebhook(ctx, developer, intA, false)
+	coretest.Must(t, err)
+	if !report.Ready {
+		t.Fatalf("%+v", report)
+	}
+	staged, err := w.StageWebhook(ctx, developer, intA, "",
+		WebhookInput{URL: text("https://new.publisher.example/hook"), NewSecret: true})
+	coretest.Must(t, err)
+	if staged.Secret == "" || !staged.Ready || staged.Webhook.URL != "https://hooks.publisher.example/?token=canary" {
+		t.Errorf("after staging: secret %q, %+v", staged.Secret, staged.Integration)
+	}
+	if report, err = w.TestWebhook(ctx, developer, intA, true); err != nil || report.Ready || report.Promoted {
+		t.Errorf("a receiver that does not know the new secret: %+v, %v", report, err)
+	}
+	w.answer = w.verifying(staged.Secret)
+	if report, err = w.TestWebhook(ctx, developer, intA, true); err != nil || !report.Promoted {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	is, err := w.Integration(ctx, viewer, intA)
+	coretest.Must(t, err)
+	if !is.Ready || is.Staged != nil || is.Webhook.URL != "https://new.publisher.example/hook" {
+		t.Errorf("after the staged one was Ready: %+v", is)
+	}
+}
+
+// A new address with the same secret can be staged, too.
+func TestAStagedAddressKeepsTheSecret(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.StageWebhook(ctx, admin, intA, "", WebhookInput{URL: text("https://new.publisher.example/hook")})
+	coretest.Must(t, err)
+	w.answer = w.verifying(secret)
+	if report, err := w.TestWebhook(ctx, admin, intA, true); err != nil || !report.Promoted {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// Contract 46: what the configuration file names is changed there.
+func TestWhatTheFileManagesIsReadOnly(t *testing.T) {
+	w := newWorld(t)
+	site := fmt.Sprintf(`{"publishers":[{"id":"pub_f","name":"File"}],"integrations":[{"id":%q,"publisher":"pub_f",
+		"name":"Shop","level":"L1","challenge_age":25,"method":"sandbox","webhook_off":true}]}`,
+		strings.Replace(intA, "694069ac", "abcdabcd", 1))
+	planned, err := w.PlanSite(ctx, operator, []byte(site))
+	coretest.Must(t, err)
+	applied, err := w.ApplySite(ctx, operator, []byte(site))
+	coretest.Must(t, err)
+	if len(planned) != 2 || len(applied) != 2 {
+		t.Errorf("planned %+v, applied %+v", planned, applied)
+	}
+	for name, change := range map[string]func() error{
+		"publisher": func() error {
+			_, err := w.ChangePublisher(ctx, operator, "pub_f", "", PublisherInput{Name: text("x")})
+			return err
+		},
+		"integration": func() error {
+			id := strings.Replace(intA, "694069ac", "abcdabcd", 1)
+			_, err := w.ChangeIntegration(ctx, operator, id, "", IntegrationInput{Name: text("x")})
+			return err
+		},
+	} {
+		if err := change(); !errors.Is(err, ErrManaged) {
+			t.Errorf("contract 46: %s: %v, want ErrManaged", name, err)
+		}
+	}
+	if again, err := w.PlanSite(ctx, operator, []byte(site)); err != nil || len(again) != 0 {
+		t.Errorf("after it was applied the plan is %+v, %v", again, err)
+	}
+}
+
+// Contract 42: the audit has every change, and no secret, key, token or link, nor does the log.
+func TestTheAuditHasChangesAndNoSecrets(t *testing.T) {
+	w := newWorld(t)
+	var secrets []string
+	made, err := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text("New"),
+		Webhook: &WebhookInput{URL: text("https://h.example/path?token=canary-token")}})
+	coretest.Must(t, err)
+	rotated, err := w.RotateSecret(ctx, admin, made.ID, made.Version, false)
+	coretest.Must(t, err)
+	staged, err := w.RotateSecret(ctx, admin, made.ID, "", true)
+	coretest.Must(t, err)
+	key, err := w.CreateKey(ctx, developer, KeyInput{Publisher: pubA})
+	coretest.Must(t, err)
+	invited, err := w.Invite(ctx, admin, pubA, "Ina", RoleViewer)
+	coretest.Must(t, err)
+	link, err := w.CreateLink(ctx, operator, pubA, "Lea", RoleViewer)
+	coretest.Must(t, err)
+	token, err := w.CreateOperatorToken(ctx, operator, "Otto", RoleViewer, nil)
+	coretest.Must(t, err)
+	_, link.Link, _ = strings.Cut(link.Link, "link=")
+	_, invited.Link, _ = strings.Cut(invited.Link, "invitation=")
+	secrets = append(secrets, made.Secret, rotated.Secret, staged.Secret, key.Key, invited.Link, link.Link,
+		token.Token)
+	for n, s := range secrets {
+		if len(s) < 10 {
+			t.Errorf("secret %d is %q", n, s)
+		}
+	}
+	all, err := w.Audit(ctx, operator, "", Cursor{})
+	coretest.Must(t, err)
+	var ops []string
+	for _, e := range all.Items {
+		ops = append(ops, string(e.Operation))
+		if e.ActorID == "" || e.At.IsZero() {
+			t.Errorf("an entry without its actor or time: %+v", e)
+		}
+	}
+	slices.Sort(ops) // they are of one instant
+	want := "integration.create key.create link.create member.invite operator.create webhook.change webhook.change"
+	if got := strings.Join(ops, " "); got != want {
+		t.Errorf("the audit has %q, want %q", got, want)
+	}
+	items, err := w.Memory.List(ctx, kv.Key{Partition: "c"}, "", 1000)
+	coretest.Must(t, err)
+	for _, s := range secrets {
+		for _, it := range items {
+			if bytes.Contains(it.Value, []byte(s)) {
+				t.Errorf("contract 19: %s holds a secret", it.Key)
+			}
+			if strings.Contains(it.Key.Name, "aud/") && bytes.Contains(it.Value, []byte("canary-token")) {
+				t.Errorf("%s shows the path or the query of a webhook", it.Key)
+			}
+		}
+		if strings.Contains(w.Logged.String(), s) {
+			t.Error("contract 13: the log holds a secret")
+		}
+	}
+	if of, err := w.Audit(ctx, viewer, pubA, Cursor{}); err != nil || len(of.Items) != 6 {
+		t.Errorf("the publisher's audit has %d entries, %v; want the 6 that concern it", len(of.Items), err)
+	}
+}
+
+// An audit entry is written in the commit of its change: a change that fails has none, and one whose reply is
+// lost has one.
+func TestAChangeAndItsEntryAreOneCommit(t *testing.T) {
+	for name, fault := range map[string]kvtest.Fault{"the commit fails": kvtest.Refuse, "the reply is lost": kvtest.LoseReply} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			failed := false
+			w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
+				if c.Method != "Commit" || failed {
+					return kvtest.Pass
+				}
+				failed = true
+				return fault
+			}
+			_, err := w.ChangePublisher(ctx, admin, pubA, "", PublisherInput{Name: text("Other")})
+			p, readErr := w.Publisher(ctx, admin, pubA)
+			coretest.Must(t, readErr)
+			all, readErr := w.Audit(ctx, admin, pubA, Cursor{})
+			coretest.Must(t, readErr)
+			changed := p.Name == "Other"
+			if (len(all.Items) == 1) != changed || (err == nil) != changed {
+				t.Errorf("changed: %v, entries: %d, error: %v", changed, len(all.Items), err)
+			}
+		})
+	}
+}
+
+// A publisher's first page says what is left to do, and each step when it is done.
+func TestTheOverviewLeadsToGoingLive(t *testing.T) {
+	w := newWorld(t)
+	p, err := w.CreatePublisher(ctx, operator, PublisherInput{Name: text("New")})
+	coretest.Must(t, err)
+	done := func() string {
+		o, err := w.Overview(ctx, operator, p.ID)
+		coretest.Must(t, err)
+		var steps []string
+		for _, s := range o.Steps {
+			if s.Done {
+				steps = append(steps, s.Name)
+			}
+		}
+		return strings.Join(steps, " ")
+	}
+	if got := done(); got != "" {
+		t.Errorf("at first: %q", got)
+	}
+	i, err := w.CreateIntegration(ctx, operator, IntegrationInput{Publisher: p.ID, Name: text("Shop"),
+		Webhook: &WebhookInput{URL: text("https://hooks.publisher.example/")}})
+	coretest.Must(t, err)
+	if got := done(); got != "integration" {
+		t.Errorf("with an integration: %q", got)
+	}
+	w.answer = w.verifying(i.Secret)
+	_, err = w.TestWebhook(ctx, operator, i.ID, false)
+	coretest.Must(t, err)
+	_, err = w.CreateKey(ctx, operator, KeyInput{Publisher: p.ID})
+	coretest.Must(t, err)
+	w.Clock.Advance(6 * time.Second) // past the life of what the directory has read
+	if got := done(); got != "integration webhook key" {
+		t.Errorf("with a webhook and a key: %q", got)
+	}
+	counts := host.Counts{}
+	counts.Add(host.OutcomeCompleted, 1)
+	coretest.Must(t, w.Counted.Record(ctx, host.Totals{Days: []host.DayTotal{{Integration: i.ID,
+		Day: host.DayOf(w.Clock.Now()), Instance: "one", Counts: counts}}}))
+	if got := done(); got != "integration webhook key session" {
+		t.Errorf("after a session: %q", got)
+	}
+}
+
+// An archived integration takes no change and starts no test session.
+func TestWhatIsArchivedStays(t *testing.T) {
+	w := newWorld(t)
+	i, err := w.ArchiveIntegration(ctx, admin, intA, "")
+	coretest.Must(t, err)
+	if i.Archived == nil {
+		t.Error("it is not archived")
+	}
+	if _, err := w.ChangeIntegration(ctx, admin, intA, "", IntegrationInput{Name: text("x")}); !errors.Is(err, ErrArchived) {
+		t.Errorf("a change: %v", err)
+	}
+	if _, err := w.StartTestSession(ctx, admin, intA, "https://www.publisher.example/"); !errors.Is(err, ErrArchived) {
+		t.Errorf("a test session: %v", err)
+	}
+	if _, err := w.CreateKey(ctx, admin, KeyInput{Publisher: pubA, Integration: intA}); !errors.Is(err, ErrArchived) {
+		t.Errorf("a public key: %v", err)
+	}
+	if stored, err := w.Directory.ReadIntegration(ctx, intA); err != nil || stored.Value.Webhook == (integration.Webhook{}) {
+		t.Errorf("its webhook, for what is under way: %+v, %v", stored.Value.Webhook, err)
+	}
+}

@@ -1,0 +1,197 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/webhook"
+)
+
+// Deliveries lists events and the attempts to deliver them, the latest first (contract 27).
+func (d *Desk) Deliveries(ctx context.Context, who Actor, f DeliveryFilter, c Cursor) (Page[Delivery], error) {
+	if _, err := d.integration(ctx, who, DeliveryList, f.Integration); err != nil {
+		return Page[Delivery]{}, err
+	}
+	var wrong Invalid
+	if !slices.Contains([]string{"", DeliveryDelivered, DeliveryWaiting, DeliveryDead}, f.State) {
+		wrong.add("state", "value", "It must be delivered, waiting or dead.")
+	}
+	if f.Type != "" && !slices.Contains(webhook.Types(), f.Type) {
+		wrong.add("type", "value", "There is no such event type.")
+	}
+	if err := wrong.err(); err != nil {
+		return Page[Delivery]{}, err
+	}
+	found, err := d.Outbox.Deliveries(ctx, outbox.Query{Integrations: []string{f.Integration}, State: f.State,
+		Type: f.Type, After: c.After, Limit: c.limit()})
+	if errors.Is(err, outbox.ErrCursor) {
+		return Page[Delivery]{}, badCursor
+	}
+	if err != nil {
+		return Page[Delivery]{}, err
+	}
+	page := Page[Delivery]{Next: found.Next}
+	for _, each := range found.Deliveries {
+		page.Items = append(page.Items, shownDelivery(each))
+	}
+	return page, nil
+}
+
+// badCursor is the error for a cursor that is no Page.Next.
+var badCursor = &Invalid{[]Field{{"after", "value", "It is not the cursor of a page. Begin without one."}}}
+
+// Delivery returns one event by its integration and its place.
+func (d *Desk) Delivery(ctx context.Context, who Actor, integration, place string) (Delivery, error) {
+	if _, err := d.integration(ctx, who, DeliveryList, integration); err != nil {
+		return Delivery{}, err
+	}
+	found, err := d.Outbox.Find(ctx, integration, place)
+	if errors.Is(err, outbox.ErrNoEntry) {
+		return Delivery{}, ErrNotFound
+	}
+	if err != nil {
+		return Delivery{}, err
+	}
+	return shownDelivery(found), nil
+}
+
+// Resend sends an event again that is dead. One that waits is sent now. A delivered one cannot be sent again:
+// nothing keeps what it said of the user (contract 27).
+func (d *Desk) Resend(ctx context.Context, who Actor, integration, place string) (Delivery, error) {
+	i, err := d.integration(ctx, who, DeliveryResend, integration)
+	if err != nil {
+		return Delivery{}, err
+	}
+	found, err := d.Outbox.Find(ctx, integration, place)
+	if errors.Is(err, outbox.ErrNoEntry) {
+		return Delivery{}, ErrNotFound
+	}
+	if err != nil {
+		return Delivery{}, err
+	}
+	switch {
+	case found.Test:
+		return shownDelivery(found), &Refused{"This was a test event. Send another test event instead."}
+	case found.State == outbox.StateDelivered:
+		return shownDelivery(found), &Refused{"This event was delivered. Its state and user id are not kept, so it " +
+			"cannot be sent again; ask for the session's outcome instead."}
+	case found.State == outbox.StateWaiting:
+		err = d.Outbox.SendNow(ctx, found.Partition, found.Event, integration)
+	default:
+		err = d.Outbox.Resend(ctx, found.Partition, found.Event, integration)
+	}
+	if errors.Is(err, outbox.ErrNotDead) || errors.Is(err, outbox.ErrNotWaiting) {
+		return shownDelivery(found), &Refused{"The event is not as it was any more: it has just been sent. Look again."}
+	}
+	if err != nil {
+		return Delivery{}, err
+	}
+	d.tell(ctx, who, DeliveryResend, i.Value.PublisherID, found.Event)
+	return shownDelivery(found), nil
+}
+
+// ResendEvent sends a dead event again, which it finds by its id alone. It looks into every partition.
+func (d *Desk) ResendEvent(ctx context.Context, who Actor, event string) error {
+	if !who.Operator() {
+		return ErrNotFound
+	}
+	if err := who.may(DeliveryResend, ""); err != nil {
+		return err
+	}
+	for _, p := range d.Partitions {
+		err := d.Outbox.Resend(ctx, p, event, "")
+		if err == nil {
+			d.tell(ctx, who, DeliveryResend, "", event)
+			return nil
+		}
+		if !errors.Is(err, outbox.ErrNotDead) {
+			return err
+		}
+	}
+	return ErrNotFound
+}
+
+// tell enters an operation into the audit whose commit is in another partition. If that fails, the operation has
+// happened all the same, and the log has it.
+func (d *Desk) tell(ctx context.Context, who Actor, op Operation, publisher, target string, changes ...change) {
+	entry, err := d.along(who, op, publisher, target, changes...)
+	if err == nil {
+		err = d.enter(ctx, entry)
+	}
+	if err != nil {
+		d.Log.Error("the audit lacks an entry", "operation", string(op), "actor", who.ID, "target", target,
+			"error", err.Error())
+	}
+}
+
+// enter commits an audit entry by itself.
+func (d *Desk) enter(ctx context.Context, entry []kv.Put) error {
+	id, err := kv.NewTxID(d.Random)
+	if err != nil {
+		return err
+	}
+	return kv.CommitSurely(ctx, d.KV, kv.Tx{ID: id, Partition: auditPartition, Puts: entry})
+}
+
+func shownDelivery(of outbox.Delivery) Delivery {
+	v := Delivery{Event: of.Event, Place: of.Place, Test: of.Test, Type: of.Type, Session: of.Session,
+		Integration: of.Integration, State: of.State, Reason: of.Reason, Created: of.Created,
+		Unrecorded: of.Unrecorded, Body: string(of.Body), Attempts: []Attempt{}}
+	if !of.Due.IsZero() {
+		v.Due = &of.Due
+	}
+	for _, a := range of.Attempts {
+		v.Attempts = append(v.Attempts, Attempt{At: a.At, Status: a.Status, Cause: a.Cause,
+			TookMS: a.Took.Milliseconds()})
+	}
+	return v
+}
+
+// Dead lists the events of all publishers that were given up, partition by partition.
+func (d *Desk) Dead(ctx context.Context, who Actor, c Cursor) (Page[outbox.Dead], error) {
+	return eventPage(ctx, d, who, c, d.Outbox.Dead, func(e outbox.Dead) string { return e.Event })
+}
+
+// Waiting lists the events of all publishers that wait for a retry, partition by partition.
+func (d *Desk) Waiting(ctx context.Context, who Actor, c Cursor) (Page[outbox.Waiting], error) {
+	return eventPage(ctx, d, who, c, d.Outbox.Waiting, func(e outbox.Waiting) string { return e.Event })
+}
+
+// eventPage lists the events of one partition after the other. The cursor is the partition and the last event
+// that was shown.
+func eventPage[T any](ctx context.Context, d *Desk, who Actor, c Cursor,
+	list func(context.Context, kv.Partition, string, int) ([]T, error), event func(T) string) (Page[T], error) {
+	if err := who.may(DeliveryList, ""); err != nil {
+		return Page[T]{}, err
+	}
+	first, after, _ := strings.Cut(c.After, ":")
+	page := Page[T]{}
+	for _, p := range d.Partitions {
+		if first != "" && string(p) != first {
+			continue
+		}
+		first = ""
+		room := c.limit() - len(page.Items)
+		found, err := list(ctx, p, after, room)
+		if err != nil {
+			return Page[T]{}, err
+		}
+		after = ""
+		page.Items = append(page.Items, found...)
+		if len(found) == room {
+			page.Next = string(p) + ":" + event(found[room-1])
+			break
+		}
+	}
+	return page, nil
+}
+
+// TellUse enters into the audit that an operator token was used from an address.
+func (d *Desk) TellUse(ctx context.Context, who Actor, from netip.Addr) {
+	d.tell(ctx, who, OperatorUse, "", who.ID, change{Field: "address", To: from.String()})
+}

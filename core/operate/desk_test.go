@@ -1,0 +1,376 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/testhost"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/member"
+	"github.com/verge-id/verge/core/method/sandbox"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/usage"
+	"github.com/verge-id/verge/core/webhook"
+)
+
+var ctx = context.Background()
+
+// Two publishers, each with an integration.
+const (
+	pubA = "pub_a"
+	pubB = "pub_b"
+	intA = testhost.UUID
+	intB = testhost.Other
+)
+
+var (
+	operator  = Actor{Kind: KindOperator, ID: member.Configured, Name: "configuration", Role: RoleOperator}
+	overseer  = Actor{Kind: KindOperator, ID: "op_1", Name: "Olga", Role: RoleViewer}
+	admin     = Actor{Kind: KindMember, ID: "mem_1", Name: "Ada", Role: RoleAdmin, Publisher: pubA}
+	developer = Actor{Kind: KindMember, ID: "mem_2", Name: "Dev", Role: RoleDeveloper, Publisher: pubA}
+	viewer    = Actor{Kind: KindMember, ID: "mem_3", Name: "Vera", Role: RoleViewer, Publisher: pubA}
+	stranger  = Actor{Kind: KindMember, ID: "mem_4", Name: "Sam", Role: RoleAdmin, Publisher: pubB}
+)
+
+// world is a Desk with two publishers and a receiver that does as the test says.
+type world struct {
+	*Desk
+	*testhost.Host
+	answer func(host.FetchRequest) (int, error)
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	h := testhost.New(t)
+	w := &world{Host: h, answer: func(host.FetchRequest) (int, error) { return 200, nil }}
+	h.Fetch = w
+	catalog := testhost.Catalog(sandbox.Kind)
+	partitions := []kv.Partition{"p0", "p1", "p2"}
+	d := integration.NewDirectory(h.Host)
+	l := &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3,
+		OutcomeLife: 30 * 24 * time.Hour}
+	starts := &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+		BaseURL: "https://verify.verge.example", Partitions: 1, Directory: d, Lifecycle: l,
+		Methods: h.Opened(catalog)}
+	w.Desk = &Desk{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+		BaseURL: "https://verify.verge.example", Catalog: catalog, Partitions: partitions, Directory: d,
+		People: member.New(h.Host, member.Config{OperatorToken: "op_only_for_tests_long_enough"}),
+		Outbox: &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
+			Log: h.Log, Directory: d, AttemptTime: outbox.AttemptTime, Partitions: partitions},
+		Lifecycle: l, StartTest: starts.StartTrial,
+		Counted: &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}
+	for _, p := range []struct{ publisher, integration string }{{pubA, intA}, {pubB, intB}} {
+		coretest.Must(t, d.PutPublisher(ctx, integration.Publisher{ID: p.publisher, Name: p.publisher}))
+		coretest.Must(t, d.PutIntegration(ctx, integration.Integration{ID: p.integration,
+			PublisherID: p.publisher, Name: "Shop", Level: "L1", ChallengeAge: 25, Method: "sandbox",
+			CallbackOrigins: []string{"https://www.publisher.example"},
+			Webhook:         integration.Webhook{URL: "https://hooks.publisher.example/?token=canary"}}, secret))
+	}
+	return w
+}
+
+const secret = "whsec_only_for_tests"
+
+// Fetch implements host.Fetcher.
+func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+	status, err := w.answer(req)
+	return host.FetchResponse{Status: status}, err
+}
+
+// verifying is a receiver that checks signatures, as publishers do.
+func (w *world) verifying(secret string) func(host.FetchRequest) (int, error) {
+	return func(req host.FetchRequest) (int, error) {
+		header := map[string][]string{}
+		for name, value := range req.Header {
+			header[name] = []string{value}
+		}
+		if webhook.Verify(secret, header, req.Body, w.Clock.Now(), 0) != nil {
+			return 401, nil
+		}
+		return 200, nil
+	}
+}
+
+func text(s string) *string { return &s }
+
+// sample is what a test of all operations works with. All of it belongs to publisher A.
+type sample struct {
+	key, member, second, invitation, session, token string
+}
+
+func (w *world) sample(t *testing.T) (s sample) {
+	t.Helper()
+	k, err := w.CreateKey(ctx, operator, KeyInput{Publisher: pubA})
+	coretest.Must(t, err)
+	i, err := w.Invite(ctx, operator, pubA, "Ina", RoleViewer)
+	coretest.Must(t, err)
+	o, err := w.CreateOperatorToken(ctx, operator, "Otto", RoleOperator, nil)
+	coretest.Must(t, err)
+	id, err := session.NewID(w.Host.Random, intA, 1, 25, w.Clock.Now(), 0)
+	coretest.Must(t, err)
+	s.session, err = id.Format(w.Host.Sealer)
+	coretest.Must(t, err)
+	s.key, s.invitation, s.token = k.Info.ID, i.ID, o.Info.ID
+	s.member, s.second = "mem_"+strings.Repeat("0", 32), "mem_"+strings.Repeat("1", 32)
+	return s
+}
+
+// row is one function of Desk: who may call it, and how it is called for publisher A's things.
+type row struct {
+	operation Operation
+	may       string // of operator, overseer, admin, developer, viewer: the first letters
+	call      func(w *world, who Actor, s sample) error
+	missing   bool // what the call names is not there, so who may gets ErrNotFound
+}
+
+// calls has every function of Desk, by its name.
+var calls = map[string]row{
+	"Publishers": {PublisherList, "o v", func(w *world, who Actor, _ sample) error {
+		_, err := w.Publishers(ctx, who, Cursor{})
+		return err
+	}, false},
+	"Publisher": {PublisherRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+		_, err := w.Publisher(ctx, who, pubA)
+		return err
+	}, false},
+	"CreatePublisher": {PublisherCreate, "o", func(w *world, who Actor, _ sample) error {
+		_, err := w.CreatePublisher(ctx, who, PublisherInput{Name: text("New")})
+		return err
+	}, false},
+	"ChangePublisher": {PublisherChange, "o a", func(w *world, who Actor, _ sample) error {
+		_, err := w.ChangePublisher(ctx, who, pubA, "", PublisherInput{Name: text("Other")})
+		return err
+	}, false},
+	"ArchivePublisher": {PublisherArchive, "o", func(w *world, who Actor, _ sample) error {
+		_, err := w.ArchivePublisher(ctx, who, pubA, "")
+		return err
+	}, false},
+	"Integrations": {IntegrationList, "o v a d r", func(w *world, who Actor, _ sample) error {
+		_, err := w.Integrations(ctx, who, pubA, Cursor{})
+		return err
+	}, false},
+	"Integration": {IntegrationRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+		_, err := w.Integration(ctx, who, intA)
+		return err
+	}, false},
+	"CreateIntegration": {IntegrationCreate, "o a d", func(w *world, who Actor, _ sample) error {
+		_, err := w.CreateIntegration(ctx, who, IntegrationInput{Publisher: pubA, Name: text("New")})
+		return err
+	}, false},
+	"ChangeIntegration": {IntegrationChange, "o a d", func(w *world, who Actor, _ sample) error {
+		_, err := w.ChangeIntegration(ctx, who, intA, "", IntegrationInput{Name: text("Other")})
+		return err
+	}, false},
+	"ArchiveIntegration": {IntegrationArchive, "o a", func(w *world, who Actor, _ sample) error {
+		_, err := w.ArchiveIntegration(ctx, who, intA, "")
+		return err
+	}, false},
+	"StageWebhook": {WebhookChange, "o a d", func(w *world, who Actor, _ sample) error {
+		_, err := w.StageWebhook(ctx, who, intA, "", WebhookInput{NewSecret: true})
+		return err
+	}, false},
+	"DropStaged": {WebhookChange, "o a d", func(w *world, who Actor, _ sample) error {
+		if _, err := w.StageWebhook(ctx, operator, intA, "", WebhookInput{NewSecret: true}); err != nil {
+			return err
+		}
+		_, err := w.DropStaged(ctx, who, intA, "")
+		return err
+	}, false},
+	"RotateSecret": {WebhookChange, "o a d", func(w *world, who Actor, _ sample) error {
+		_, err := w.RotateSecret(ctx, who, intA, "", false)
+		return err
+	}, false},
+	"TestWebhook": {WebhookTest, "o a d", func(w *world, who Actor, _ sample) error {
+		_, err := w.TestWebhook(ctx, who, intA, false)
+		return err
+	}, false},
+	"SendTestEvent": {WebhookTest, "o a d", func(w *world, who Actor, _ sample) error {
+		_, err := w.SendTestEvent(ctx, who, intA, webhook.TypeCompleted)
+		return err
+	}, false},
+	"StartTestSession": {SessionTest, "o a d", func(w *world, who Actor, _ sample) error {
+		w.answer = w.verifying(secret)
+		if _, err := w.TestWebhook(ctx, operator, intA, false); err != nil {
+			return err
+		}
+		_, err := w.StartTestSession(ctx, who, intA, "https://www.publisher.example/back")
+		return err
+	}, false},
+	"Keys": {KeyList, "o v a d r", func(w *world, who Actor, _ sample) error {
+		_, err := w.Keys(ctx, who, pubA, Cursor{})
+		return err
+	}, false},
+	"CreateKey": {KeyCreate, "o a d", func(w *world, who Actor, _ sample) error {
+		_, err := w.CreateKey(ctx, who, KeyInput{Publisher: pubA})
+		return err
+	}, false},
+	"RevokeKey": {KeyRevoke, "o a d", func(w *world, who Actor, s sample) error {
+		_, err := w.RevokeKey(ctx, who, s.key)
+		return err
+	}, false},
+	"Deliveries": {DeliveryList, "o v a d r", func(w *world, who Actor, _ sample) error {
+		_, err := w.Deliveries(ctx, who, DeliveryFilter{Integration: intA}, Cursor{})
+		return err
+	}, false},
+	"Delivery": {DeliveryList, "o v a d r", func(w *world, who Actor, _ sample) error {
+		_, err := w.Delivery(ctx, who, intA, "no-place")
+		return err
+	}, true},
+	"Resend": {DeliveryResend, "o a d", func(w *world, who Actor, _ sample) error {
+		_, err := w.Resend(ctx, who, intA, "no-place")
+		return err
+	}, true},
+	"ResendEvent": {DeliveryResend, "o", func(w *world, who Actor, _ sample) error {
+		return w.ResendEvent(ctx, who, "evt_"+intA)
+	}, true},
+	"Dead": {DeliveryList, "o v", func(w *world, who Actor, _ sample) error {
+		_, err := w.Dead(ctx, who, Cursor{})
+		return err
+	}, false},
+	"Waiting": {DeliveryList, "o v", func(w *world, who Actor, _ sample) error {
+		_, err := w.Waiting(ctx, who, Cursor{})
+		return err
+	}, false},
+	"TellUse": {OperatorUse, "o v a d r s", func(w *world, who Actor, _ sample) error {
+		w.TellUse(ctx, who, netip.MustParseAddr("192.0.2.1")) // the caller has let them in
+		return nil
+	}, false},
+	"Session": {SessionRead, "o v a d r", func(w *world, who Actor, s sample) error {
+		_, err := w.Session(ctx, who, s.session)
+		return err
+	}, false},
+	"Usage": {UsageRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+		_, err := w.Usage(ctx, who, intA, "", "")
+		return err
+	}, false},
+	"Overview": {PublisherRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+		_, err := w.Overview(ctx, who, pubA)
+		return err
+	}, false},
+	"Members": {MemberList, "o v a d r", func(w *world, who Actor, _ sample) error {
+		_, err := w.Members(ctx, who, pubA, Cursor{})
+		return err
+	}, false},
+	"Invite": {MemberInvite, "o a", func(w *world, who Actor, _ sample) error {
+		_, err := w.Invite(ctx, who, pubA, "Ida", RoleAdmin)
+		return err
+	}, false},
+	"Invitations": {MemberList, "o v a d r", func(w *world, who Actor, _ sample) error {
+		_, err := w.Invitations(ctx, who, pubA, Cursor{})
+		return err
+	}, false},
+	"WithdrawInvitation": {MemberInvite, "o a", func(w *world, who Actor, s sample) error {
+		return w.WithdrawInvitation(ctx, who, pubA, s.invitation)
+	}, false},
+	"ChangeRole": {MemberChange, "o a", func(w *world, who Actor, s sample) error {
+		_, err := w.ChangeRole(ctx, who, s.member, RoleViewer)
+		return err
+	}, true},
+	"SignOutMember": {MemberChange, "o a", func(w *world, who Actor, s sample) error {
+		_, err := w.SignOutMember(ctx, who, s.member)
+		return err
+	}, true},
+	"RemoveMember": {MemberRemove, "o a", func(w *world, who Actor, s sample) error {
+		return w.RemoveMember(ctx, who, s.member)
+	}, true},
+	"CreateLink": {LinkCreate, "o", func(w *world, who Actor, _ sample) error {
+		_, err := w.CreateLink(ctx, who, pubA, "Lea", RoleDeveloper)
+		return err
+	}, false},
+	"OperatorTokens": {OperatorList, "o v", func(w *world, who Actor, _ sample) error {
+		_, err := w.OperatorTokens(ctx, who, Cursor{})
+		return err
+	}, false},
+	"CreateOperatorToken": {OperatorCreate, "o", func(w *world, who Actor, _ sample) error {
+		_, err := w.CreateOperatorToken(ctx, who, "Oda", RoleViewer, nil)
+		return err
+	}, false},
+	"RevokeOperatorToken": {OperatorRevoke, "o", func(w *world, who Actor, s sample) error {
+		_, err := w.RevokeOperatorToken(ctx, who, s.token)
+		return err
+	}, false},
+	"Audit": {AuditRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+		_, err := w.Audit(ctx, who, pubA, Cursor{})
+		return err
+	}, false},
+	"Methods": {MethodList, "o v a d r s", func(w *world, who Actor, _ sample) error {
+		_, err := w.Methods(ctx, who)
+		return err
+	}, false},
+	"PlanSite": {SiteApply, "o", func(w *world, who Actor, _ sample) error {
+		_, err := w.PlanSite(ctx, who, []byte(`{"publishers":[],"integrations":[]}`))
+		return err
+	}, false},
+	"ApplySite": {SiteApply, "o", func(w *world, who Actor, _ sample) error {
+		_, err := w.ApplySite(ctx, who, []byte(`{"publishers":[],"integrations":[]}`))
+		return err
+	}, false},
+}
+
+// TestWhoMayDoWhat calls every function as every kind of actor (contract 43). Another publisher's member gets
+// ErrNotFound everywhere, whatever their role.
+func TestWhoMayDoWhat(t *testing.T) {
+	actors := []struct {
+		letter string
+		Actor
+	}{{"o", operator}, {"v", overseer}, {"a", admin}, {"d", developer}, {"r", viewer}, {"s", stranger}}
+	for name, c := range calls {
+		for _, actor := range actors {
+			t.Run(name+" by "+actor.Name, func(t *testing.T) {
+				w := newWorld(t)
+				err := c.call(w, actor.Actor, w.sample(t))
+				forbidden := (*Forbidden)(nil)
+				may := slices.Contains(strings.Fields(c.may), actor.letter)
+				switch {
+				case may && c.missing && !errors.Is(err, ErrNotFound), may && !c.missing && err != nil:
+					t.Errorf("%v", err)
+				case !may && actor.letter == "s" && !errors.Is(err, ErrNotFound):
+					t.Errorf("contract 43: another publisher's things exist for a stranger: %v", err)
+				case !may && err == nil:
+					t.Error("contract 43: the role does what it may not")
+				case !may && !errors.As(err, &forbidden) && !errors.Is(err, ErrNotFound):
+					t.Errorf("%v, want a refusal", err)
+				case !may && forbidden != nil && forbidden.Operation != c.operation:
+					t.Errorf("the refusal is of %s, want %s", forbidden.Operation, c.operation)
+				}
+			})
+		}
+	}
+}
+
+// TestEveryFunctionHasItsRow keeps the table above whole.
+func TestEveryFunctionHasItsRow(t *testing.T) {
+	desk := reflect.TypeFor[*Desk]()
+	for n := range desk.NumMethod() {
+		if name := desk.Method(n).Name; calls[name].call == nil {
+			t.Errorf("TestWhoMayDoWhat does not call %s", name)
+		}
+	}
+	used := map[Operation]bool{}
+	for name, c := range calls {
+		if _, ok := desk.MethodByName(name); !ok {
+			t.Errorf("there is no function %s", name)
+		}
+		if _, ok := operations[c.operation]; !ok {
+			t.Errorf("%s: operations does not have %s", name, c.operation)
+		}
+		used[c.operation] = true
+	}
+	for op := range operations {
+		if !used[op] {
+			t.Errorf("no function does %s", op)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/uuid"
+)
+
+// Integrations lists the integrations of a publisher; of all publishers if publisher is "".
+func (d *Desk) Integrations(ctx context.Context, who Actor, publisher string, c Cursor) (
+	Page[Integration], error) {
+	if err := who.may(IntegrationList, publisher); err != nil {
+		return Page[Integration]{}, err
+	}
+	found, next, err := d.Directory.ListIntegrations(ctx, publisher, c.After, c.limit())
+	if err != nil {
+		return Page[Integration]{}, told(err)
+	}
+	page := Page[Integration]{Next: next}
+	for _, i := range found {
+		page.Items = append(page.Items, d.shown(ctx, i))
+	}
+	return page, nil
+}
+
+// Integration returns one integration.
+func (d *Desk) Integration(ctx context.Context, who Actor, id string) (Integration, error) {
+	i, err := d.integration(ctx, who, IntegrationRead, id)
+	if err != nil {
+		return Integration{}, err
+	}
+	return d.shown(ctx, i), nil
+}
+
+type stored = integration.Versioned[integration.Integration]
+
+// integration reads an integration to which who may do op.
+func (d *Desk) integration(ctx context.Context, who Actor, op Operation, id string) (stored, error) {
+	i, err := d.Directory.ReadIntegration(ctx, id)
+	if err != nil {
+		return stored{}, told(err)
+	}
+	if err := who.may(op, i.Value.PublisherID); err != nil {
+		return stored{}, err
+	}
+	return i, nil
+}
+
+// shown is an integration as people see it.
+func (d *Desk) shown(ctx context.Context, i stored) Integration {
+	v := Integration{Integration: i.Value.Shown(), Version: i.Version}
+	ready, err := d.Directory.Ready(ctx, &i.Value)
+	if err != nil {
+		d.Log.Warn("readiness cannot be told", "integration", i.Value.ID, "error", err.Error())
+	}
+	v.Ready = ready
+	if at, tested, err := d.Directory.LastTest(ctx, &i.Value); err == nil && tested {
+		v.Readiness = &Readiness{Ready: ready, At: at}
+	}
+	return v
+}
+
+// Defaults of a new integration.
+const (
+	defaultLevel        = "L1"
+	defaultChallengeAge = 25
+)
+
+// CreateIntegration makes an integration. If it has a webhook, and the caller gives no secret for it, the answer
+// has one that was made.
+func (d *Desk) CreateIntegration(ctx context.Context, who Actor, in IntegrationInput) (Changed, error) {
+	if err := who.may(IntegrationCreate, in.Publisher); err != nil {
+		return Changed{}, err
+	}
+	p, err := d.Directory.ReadPublisher(ctx, in.Publisher)
+	if err != nil {
+		return Changed{}, told(err)
+	}
+	if p.Value.Archived != nil {
+		return Changed{}, ErrArchived
+	}
+	id, err := uuid.New(d.Random)
+	if err != nil {
+		return Changed{}, fmt.Errorf("operate: %w", err)
+	}
+	i := integration.Integration{ID: id, PublisherID: in.Publisher, Level: defaultLevel,
+		ChallengeAge: defaultChallengeAge}
+	var wrong Invalid
+	if in.Name == nil {
+		wrong.add("name", "required", "Give the integration a name.")
+	}
+	in.applyTo(&i, &wrong)
+	if len(i.Offers()[0]) == 0 {
+		d.offerFirst(&i)
+	}
+	secret, made, err := d.applyWebhook(&i, in.Webhook, true, &wrong)
+	if err != nil {
+		return Changed{}, err
+	}
+	d.judge(i, in, &wrong)
+	if err := wrong.err(); err != nil {
+		return Changed{}, err
+	}
+	secrets := integration.Secrets{Set: secret}
+	entry, err := d.along(who, IntegrationCreate, i.PublisherID, i.ID,
+		i.Changes(integration.Integration{}, secrets)...)
+	if err != nil {
+		return Changed{}, err
+	}
+	if _, err := d.Directory.SaveIntegration(ctx, i, secrets, "", entry...); err != nil {
+		return Changed{}, told(err)
+	}
+	v, err := d.Integration(ctx, who, i.ID)
+	return Changed{v, made}, err
+}
+
+// offerFirst gives an integration the first method of the service that reaches its level.
+func (d *Desk) offerFirst(i *integration.Integration) {
+	for _, e := range d.Catalog {
+		if e.Reaches(i.Level) {
+			i.Method = e.Name
+			return
+		}
+	}
+}
+
+// ChangeIntegration changes the integration that has that version. A new webhook address or secret holds at
+// once and resets readiness; StageWebhook is the way that does not (contract 25).
+func (d *Desk) ChangeIntegration(ctx context.Context, who Actor, id, version string, in IntegrationInput) (
+	Changed, error) {
+	var secret *string
+	var made string
+	changed, err := d.alter(ctx, who, IntegrationChange, id, version,
+		func(i *integration.Integration) (integration.Secrets, error) {
+			var wrong Invalid
+			var err error
+			in.applyTo(i, &wrong)
+			if secret, made, err = d.applyWebhook(i, in.Webhook, false, &wrong); err != nil {
+				return integration.Secrets{}, err
+			}
+			d.judge(*i, in, &wrong)
+			return integration.Secrets{Set: secret}, wrong.err()
+		})
+	return Changed{changed, made}, err
+}
+
+// ArchiveIntegration archives the integration that has that version. It starts no session any more; those
+// under way end as they would.
+func (d *Desk) ArchiveIntegration(ctx context.Context, who Actor, id, version string) (Integration, error) {
+	return d.alter(ctx, who, IntegrationArchive, id, version,
+		func(i *integration.Integration) (integration.Secrets, error) {
+			now := d.Now().UTC()
+			i.Archived = &now
+			return integration.Secrets{}, nil
+		})
+}
+
+// alter changes the integration that has that version; "" is whatever version it has.
+func (d *Desk) alter(ctx context.Context, who Actor, op Operation, id, version string,
+	apply func(*integration.Integration) (integration.Secrets, error)) (Integration, error) {
+	was, err := d.integration(ctx, who, op, id)
+	if err != nil {
+		return Integration{}, err
+	}
+	switch {
+	case was.Value.Managed:
+		return Integration{}, ErrManaged
+	case was.Value.Archived != nil:
+		return Integration{}, ErrArchived
+	}
+	if err := fresh(version, was.Version); err != nil {
+		return d.shown(ctx, was), err
+	}
+	i := was.Value
+	secrets, err := apply(&i)
+	if err != nil {
+		return Integration{}, err
+	}
+	entry, err := d.along(who, op, i.PublisherID, i.ID, i.Changes(was.Value, secrets)...)
+	if err != nil {
+		return Integration{}, err
+	}
+	if _, err := d.Directory.SaveIntegration(ctx, i, secrets, was.Version, entry...); err != nil {
+		return Integration{}, told(err)
+	}
+	return d.Integration(ctx, who, id)
+}
+
+// applyTo puts what in has into i.
+func (in IntegrationInput) applyTo(i *integration.Integration, wrong *Invalid) {
+	if in.Name != nil {
+		i.Name = wrong.name("name", *in.Name)
+	}
+	set(&i.Level, in.Level)
+	set(&i.ChallengeAge, in.ChallengeAge)
+	set(&i.MinimumAge, in.MinimumAge)
+	set(&i.Attempts, in.Attempts)
+	set(&i.MethodSettings, in.MethodSettings)
+	set(&i.Passkeys, in.Passkeys)
+	if in.Methods != nil {
+		i.SetMethods(*in.Methods)
+	}
+	if in.CallbackOrigins != nil {
+		i.CallbackOrigins = slices.Clone(*in.CallbackOrigins)
+	}
+	if in.BrowserOrigins != nil {
+		i.BrowserOrigins = slices.Clone(*in.BrowserOrigins)
+	}
+}
+
+func set[T any](field *T, given *T) {
+	if given != nil {
+		*field = *given
+	}
+}
+
+// judge adds what is wrong with i. What the caller did not give is not the caller's to mend, unless it contradicts
+// what was given, so the problem is reported all the same.
+func (d *Desk) judge(i integration.Integration, _ IntegrationInput, wrong *Invalid) {
+	for _, p := range i.Problems(d.Catalog, d.Dev) {
+		wrong.add(p.Member, "value", "%s", p.Text)
+	}
+	for _, l := range []struct {
+		field string
+		list  []string
+	}{{"callback_origins", i.CallbackOrigins}, {"browser_origins", i.BrowserOrigins}} {
+		if len(l.list) > maxOrigins {
+			wrong.add(l.field, "length", "It has %d origins; at most %d are allowed.", len(l.list), maxOrigins)
+		}
+	}
+}
+
+// maxOrigins is the most origins of one list. A record must fit into the store.
+const maxOrigins = 100

@@ -1,0 +1,106 @@
+package operate
+
+import (
+	"context"
+	"errors"
+
+	"github.com/verge-id/verge/core/integration"
+)
+
+// Keys lists a publisher's keys.
+func (d *Desk) Keys(ctx context.Context, who Actor, publisher string, c Cursor) (Page[Key], error) {
+	if err := who.may(KeyList, publisher); err != nil {
+		return Page[Key]{}, err
+	}
+	found, next, err := d.Directory.ListKeys(ctx, publisher, c.After, c.limit())
+	if err != nil {
+		return Page[Key]{}, told(err)
+	}
+	ids := make([]string, len(found))
+	for n, k := range found {
+		ids[n] = k.ID
+	}
+	used, err := d.Counted.LastUse(ctx, ids)
+	if err != nil {
+		return Page[Key]{}, err
+	}
+	page := Page[Key]{Next: next}
+	for _, k := range found {
+		shown := Key{Key: k}
+		if day, ok := used[k.ID]; ok {
+			shown.LastUsed = day.String()
+		}
+		page.Items = append(page.Items, shown)
+	}
+	return page, nil
+}
+
+// CreateKey makes a key. The answer is the only one that has it.
+func (d *Desk) CreateKey(ctx context.Context, who Actor, in KeyInput) (CreatedKey, error) {
+	if err := who.may(KeyCreate, in.Publisher); err != nil {
+		return CreatedKey{}, err
+	}
+	if in.Expires != nil && !in.Expires.After(d.Now()) {
+		return CreatedKey{}, &Invalid{[]Field{{"expires", "value", "It must be a time in the future."}}}
+	}
+	if err := d.keyOwner(ctx, in); err != nil {
+		return CreatedKey{}, err
+	}
+	kind := "secret"
+	if in.Integration != "" {
+		kind = "public"
+	}
+	entry, err := d.along(who, KeyCreate, in.Publisher, in.Integration, change{Field: "kind", To: kind})
+	if err != nil {
+		return CreatedKey{}, err
+	}
+	text, k, err := d.Directory.CreateKey(ctx, in.Publisher, in.Integration, in.Expires, entry...)
+	return CreatedKey{text, Key{Key: k}}, told(err)
+}
+
+// keyOwner refuses a key that could not do anything.
+func (d *Desk) keyOwner(ctx context.Context, in KeyInput) error {
+	p, err := d.Directory.ReadPublisher(ctx, in.Publisher)
+	if err != nil {
+		return told(err)
+	}
+	if p.Value.Archived != nil {
+		return ErrArchived
+	}
+	if in.Integration == "" {
+		return nil
+	}
+	i, err := d.Directory.ReadIntegration(ctx, in.Integration)
+	switch {
+	case err != nil:
+		return told(err)
+	case i.Value.PublisherID != in.Publisher:
+		return ErrNotFound
+	case i.Value.Archived != nil:
+		return ErrArchived
+	case !i.Value.AllowsPublicKeys(d.Dev):
+		return &Refused{"A public key needs the integration's callback origins: anybody can read the key and " +
+			"would choose where the result token goes. List them in callback_origins, then make the key."}
+	}
+	return nil
+}
+
+// RevokeKey ends a key. That holds everywhere within 5 seconds (contract 12).
+func (d *Desk) RevokeKey(ctx context.Context, who Actor, id string) (Key, error) {
+	k, err := d.Directory.FindKey(ctx, id)
+	if errors.Is(err, integration.ErrNotFound) {
+		return Key{}, ErrNotFound
+	}
+	if err != nil {
+		return Key{}, err
+	}
+	if err := who.may(KeyRevoke, k.PublisherID); err != nil {
+		return Key{}, err
+	}
+	entry, err := d.along(who, KeyRevoke, k.PublisherID, id, change{Field: "last4", To: k.Last4})
+	if err != nil {
+		return Key{}, err
+	}
+	revoked, err := d.Directory.RevokeKey(ctx, id, entry...)
+	return Key{Key: revoked}, told(err)
+}

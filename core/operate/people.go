@@ -1,0 +1,253 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/member"
+	"github.com/verge-id/verge/core/problem"
+)
+
+// Paths of the console that a secret is put behind. Package console serves them.
+const (
+	invitationPath = "/console/invitation?invitation="
+	linkPath       = "/console/link?link="
+)
+
+// Members lists the members of a publisher.
+func (d *Desk) Members(ctx context.Context, who Actor, publisher string, c Cursor) (Page[Member], error) {
+	if err := who.may(MemberList, publisher); err != nil {
+		return Page[Member]{}, err
+	}
+	found, next, err := d.People.Members(ctx, publisher, c.After, c.limit())
+	if err != nil {
+		return Page[Member]{}, toldOfPeople(err)
+	}
+	page := Page[Member]{Next: next}
+	for _, m := range found {
+		page.Items = append(page.Items, shownMember(m))
+	}
+	return page, nil
+}
+
+// Invite invites a person to be a member of a publisher. The answer is the only one with the link.
+func (d *Desk) Invite(ctx context.Context, who Actor, publisher, name string, role Role) (Invitation, error) {
+	if err := who.may(MemberInvite, publisher); err != nil {
+		return Invitation{}, err
+	}
+	if err := d.inUse(ctx, publisher); err != nil {
+		return Invitation{}, err
+	}
+	secret, made, err := d.People.Invite(ctx, member.Actor(who), publisher, name, role,
+		func(i member.Invitation) ([]kv.Put, error) {
+			return d.along(who, MemberInvite, publisher, i.ID, change{Field: "name", To: name},
+				change{Field: "role", To: string(role)})
+		})
+	if err != nil {
+		return Invitation{}, toldOfPeople(err)
+	}
+	v := shownInvitation(made)
+	v.Link = d.BaseURL + invitationPath + secret
+	return v, nil
+}
+
+// inUse refuses a publisher that is archived, or is not there.
+func (d *Desk) inUse(ctx context.Context, publisher string) error {
+	p, err := d.Directory.ReadPublisher(ctx, publisher)
+	if err == nil && p.Value.Archived != nil {
+		return ErrArchived
+	}
+	return told(err)
+}
+
+// Invitations lists the open invitations to a publisher.
+func (d *Desk) Invitations(ctx context.Context, who Actor, publisher string, c Cursor) (Page[Invitation], error) {
+	if err := who.may(MemberList, publisher); err != nil {
+		return Page[Invitation]{}, err
+	}
+	found, next, err := d.People.Invitations(ctx, publisher, c.After, c.limit())
+	if err != nil {
+		return Page[Invitation]{}, toldOfPeople(err)
+	}
+	page := Page[Invitation]{Next: next}
+	for _, i := range found {
+		page.Items = append(page.Items, shownInvitation(i))
+	}
+	return page, nil
+}
+
+// WithdrawInvitation ends an invitation that nobody has used.
+func (d *Desk) WithdrawInvitation(ctx context.Context, who Actor, publisher, id string) error {
+	if err := who.may(MemberInvite, publisher); err != nil {
+		return err
+	}
+	entry, err := d.along(who, MemberInvite, publisher, id, change{Field: "withdrawn", To: "yes"})
+	if err != nil {
+		return err
+	}
+	return toldOfPeople(d.People.Withdraw(ctx, publisher, id, entry...))
+}
+
+// member returns a member to whom who may do op.
+func (d *Desk) member(ctx context.Context, who Actor, op Operation, id string) (member.Member, error) {
+	m, err := d.People.Member(ctx, who.Publisher, id)
+	if err != nil {
+		return member.Member{}, toldOfPeople(err)
+	}
+	return m, who.may(op, m.Publisher)
+}
+
+// ChangeRole gives a member another role. It holds at once.
+func (d *Desk) ChangeRole(ctx context.Context, who Actor, id string, role Role) (Member, error) {
+	was, err := d.member(ctx, who, MemberChange, id)
+	if err != nil {
+		return Member{}, err
+	}
+	m, err := d.People.ChangeRole(ctx, member.Actor(who), id, role, func(is member.Member) ([]kv.Put, error) {
+		return d.along(who, MemberChange, is.Publisher, id,
+			change{Field: "role", From: string(was.Role), To: string(role)})
+	})
+	return shownMember(m), toldOfPeople(err)
+}
+
+// SignOutMember ends all sessions of a member.
+func (d *Desk) SignOutMember(ctx context.Context, who Actor, id string) (Member, error) {
+	if who.Kind != KindMember || who.ID != id { // members may sign themselves out everywhere
+		if _, err := d.member(ctx, who, MemberChange, id); err != nil {
+			return Member{}, err
+		}
+	}
+	m, err := d.People.SignOutEverywhere(ctx, member.Actor(who), id, func(is member.Member) ([]kv.Put, error) {
+		return d.along(who, MemberChange, is.Publisher, id, change{Field: "sessions", To: "signed out everywhere"})
+	})
+	return shownMember(m), toldOfPeople(err)
+}
+
+// RemoveMember removes a member, and ends their sessions at once.
+func (d *Desk) RemoveMember(ctx context.Context, who Actor, id string) error {
+	if _, err := d.member(ctx, who, MemberRemove, id); err != nil {
+		return err
+	}
+	return toldOfPeople(d.People.Remove(ctx, member.Actor(who), id, func(was member.Member) ([]kv.Put, error) {
+		return d.along(who, MemberRemove, was.Publisher, id, change{Field: "name", From: was.Name})
+	}))
+}
+
+// CreateLink makes a single-use sign-in link, with which an operator's own dashboard sends somebody to the
+// console (contract 43). publisher "" makes one for an operator.
+func (d *Desk) CreateLink(ctx context.Context, who Actor, publisher, name string, role Role) (SignInLink, error) {
+	if err := who.may(LinkCreate, publisher); err != nil {
+		return SignInLink{}, err
+	}
+	if publisher != "" {
+		if err := d.inUse(ctx, publisher); err != nil {
+			return SignInLink{}, err
+		}
+	}
+	secret, made, err := d.People.MakeLink(ctx, member.Actor(who), publisher, name, role,
+		func(l member.Link) ([]kv.Put, error) {
+			return d.along(who, LinkCreate, publisher, l.ID, change{Field: "name", To: name},
+				change{Field: "role", To: string(role)})
+		})
+	if err != nil {
+		return SignInLink{}, toldOfPeople(err)
+	}
+	return SignInLink{Publisher: publisher, Role: made.Role, Expires: made.Expires,
+		Link: d.BaseURL + linkPath + secret}, nil
+}
+
+// OperatorTokens lists the tokens of operators, also revoked ones.
+func (d *Desk) OperatorTokens(ctx context.Context, who Actor, c Cursor) (Page[OperatorToken], error) {
+	if err := who.may(OperatorList, ""); err != nil {
+		return Page[OperatorToken]{}, err
+	}
+	found, next, err := d.People.Operators(ctx, c.After, c.limit())
+	if err != nil {
+		return Page[OperatorToken]{}, toldOfPeople(err)
+	}
+	page := Page[OperatorToken]{Next: next}
+	for _, o := range found {
+		page.Items = append(page.Items, shownToken(o))
+	}
+	return page, nil
+}
+
+// CreateOperatorToken makes an operator token. The answer is the only one that has it.
+func (d *Desk) CreateOperatorToken(ctx context.Context, who Actor, name string, role Role, expires *time.Time) (
+	CreatedOperatorToken, error) {
+	if err := who.may(OperatorCreate, ""); err != nil {
+		return CreatedOperatorToken{}, err
+	}
+	text, made, err := d.People.CreateOperator(ctx, name, role, expires,
+		func(o member.Operator) ([]kv.Put, error) {
+			return d.along(who, OperatorCreate, "", o.ID, change{Field: "name", To: name},
+				change{Field: "role", To: string(role)})
+		})
+	if err != nil {
+		return CreatedOperatorToken{}, toldOfPeople(err)
+	}
+	return CreatedOperatorToken{text, shownToken(made)}, nil
+}
+
+// RevokeOperatorToken ends an operator token, and all that stands on it, at once.
+func (d *Desk) RevokeOperatorToken(ctx context.Context, who Actor, id string) (OperatorToken, error) {
+	if err := who.may(OperatorRevoke, ""); err != nil {
+		return OperatorToken{}, err
+	}
+	entry, err := d.along(who, OperatorRevoke, "", id)
+	if err != nil {
+		return OperatorToken{}, err
+	}
+	o, err := d.People.RevokeOperator(ctx, id, entry...)
+	if errors.Is(err, member.ErrConfigured) {
+		return OperatorToken{}, &Refused{"This token stands in the service's configuration: change it there."}
+	}
+	return shownToken(o), toldOfPeople(err)
+}
+
+// toldOfPeople turns an error of package member into one of this package.
+func toldOfPeople(err error) error {
+	var list problem.List
+	switch {
+	case errors.Is(err, member.ErrNotFound):
+		return ErrNotFound
+	case errors.Is(err, integration.ErrNotFound):
+		return ErrNotFound
+	case errors.Is(err, member.ErrLastAdmin):
+		return &Refused{"This is the publisher's last admin. Make another member an admin first."}
+	case errors.As(err, &list):
+		var wrong Invalid
+		for _, p := range list {
+			wrong.add(p.Member, "value", "%s", p.Text)
+		}
+		return &wrong
+	}
+	return err
+}
+
+func shownMember(m member.Member) Member {
+	v := Member{ID: m.ID, Publisher: m.Publisher, Name: m.Name, Role: m.Role, Created: m.Created,
+		Version: m.Version, Passkeys: []Passkey{}}
+	if last := m.LastSeen(); !last.IsZero() {
+		v.LastSeen = &last
+	}
+	for _, p := range m.Passkeys {
+		v.Passkeys = append(v.Passkeys, Passkey{ID: p.ID, Created: p.Created, LastUsed: p.LastUsed})
+	}
+	return v
+}
+
+func shownInvitation(i member.Invitation) Invitation {
+	return Invitation{ID: i.ID, Publisher: i.Publisher, Name: i.Name, Role: i.Role, Expires: i.Expires}
+}
+
+func shownToken(o member.Operator) OperatorToken {
+	v := OperatorToken{ID: o.ID, Name: o.Name, Role: o.Role, Last4: o.Last4, Expires: o.Expires, Revoked: o.Revoked}
+	if !o.Created.IsZero() {
+		v.Created = &o.Created
+	}
+	return v
+}

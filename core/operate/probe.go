@@ -1,0 +1,120 @@
+package operate
+
+import (
+	"context"
+	"strings"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/webhook"
+)
+
+// Statuses of a TestReport.
+const (
+	Ready    = "READY"
+	NotReady = "NOT_READY"
+)
+
+// TestWebhook sends the probes of the signed webhook test in the way in which events are sent, and records the
+// result (contract 29). A staged webhook that is Ready takes its place (contract 25).
+func (d *Desk) TestWebhook(ctx context.Context, who Actor, id string, staged bool) (TestReport, error) {
+	i, err := d.integration(ctx, who, WebhookTest, id)
+	if err != nil {
+		return TestReport{}, err
+	}
+	hook := &i.Value.Webhook
+	open := d.Directory.WebhookSecret
+	if staged {
+		if i.Value.Staged == nil {
+			return TestReport{}, &Refused{"Nothing is staged: stage another address or secret first."}
+		}
+		hook, open = i.Value.Staged, d.Directory.StagedSecret
+	}
+	if !hook.Sends() {
+		return TestReport{}, &Refused{"The integration has no webhook to test: set a URL first."}
+	}
+	secret, err := open(&i.Value)
+	if err != nil {
+		d.Log.Warn("webhook cannot be tested", "integration", id, "error", err.Error())
+		return TestReport{}, &Refused{noSecret}
+	}
+	report, err := d.probe(ctx, &i.Value, hook.URL, secret)
+	if err != nil {
+		return TestReport{}, err
+	}
+	switch {
+	case !staged:
+		err = d.Directory.RecordReadiness(ctx, &i.Value, secret, report.Ready)
+	case report.Ready:
+		err = d.promote(ctx, who, i)
+		report.Promoted = err == nil
+	}
+	if err != nil {
+		return TestReport{}, told(err)
+	}
+	d.Log.Info("webhook test", "integration", id, "staged", staged, "ready", report.Ready,
+		"reasons", strings.Join(report.Reasons, "; "))
+	return report, nil
+}
+
+// promote puts the staged webhook in the place of the present one, which the test has shown to be Ready.
+func (d *Desk) promote(ctx context.Context, who Actor, i stored) error {
+	is := i.Value
+	is.Webhook, is.Staged = *is.Staged, nil
+	entry, err := d.along(who, WebhookChange, is.PublisherID, is.ID, is.Changes(i.Value, integration.Secrets{})...)
+	if err != nil {
+		return err
+	}
+	_, err = d.Directory.Promote(ctx, i, entry...)
+	return err
+}
+
+func (d *Desk) probe(ctx context.Context, i *integration.Integration, url, secret string) (TestReport, error) {
+	event, err := d.testEvent(i)
+	if err != nil {
+		return TestReport{}, err
+	}
+	var report TestReport
+	var results []webhook.ProbeResult
+	for _, p := range webhook.Probes(secret, event.Body(), d.Now()) {
+		x, err := d.Outbox.Exchange(ctx, url, p.Header, p.Body)
+		if err != nil {
+			return TestReport{}, err
+		}
+		result := webhook.ProbeResult{Name: p.Name, Status: x.Status, Reason: x.Cause}
+		if cause := host.FetchCause(x.Cause); cause != "" {
+			result.Reason += ": " + cause
+		}
+		results = append(results, result)
+		report.Probes = append(report.Probes, ProbeReport{Name: p.Name, Want: string(p.Want), Status: x.Status,
+			Reason: x.Cause, Passed: result.Passed(p.Want), TookMS: x.Took.Milliseconds()})
+		if p.Name == webhook.ProbeGood && result.Unanswered() {
+			break // the other probes would wait as long and get no answer either
+		}
+	}
+	report.Ready, report.Reasons = webhook.Judge(results)
+	report.Status = NotReady
+	if report.Ready {
+		report.Status = Ready
+	}
+	return report, nil
+}
+
+// testEvent is the event of the signed test. Its session id is authentic, and there is no such session.
+func (d *Desk) testEvent(i *integration.Integration) (webhook.Event, error) {
+	level, err := session.ParseLevel(i.Level)
+	if err != nil {
+		return webhook.Event{}, err
+	}
+	sid, err := session.NewID(d.Random, i.ID, level, i.ChallengeAge, d.Now(), 0)
+	if err != nil {
+		return webhook.Event{}, err
+	}
+	text, err := sid.FormatTest(d.Sealer)
+	if err != nil {
+		return webhook.Event{}, err
+	}
+	return webhook.ReadinessEvent(webhook.Head{ID: webhook.NewID(d.Random), CreatedAt: d.Now(),
+		PublisherID: i.PublisherID, IntegrationID: i.ID, SessionID: text}), nil
+}

@@ -1,0 +1,65 @@
+package operate
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrNotFound: there is no such thing, or it is another publisher's.
+var ErrNotFound = errors.New("operate: not found")
+
+// ErrStale: the thing has changed since the version that the caller names. Whoever changed it and what, the
+// audit says.
+var ErrStale = errors.New("operate: it has changed since that version")
+
+// ErrManaged: the configuration file names the thing, so it is changed there (contract 46).
+var ErrManaged = errors.New("operate: it is managed by the configuration file")
+
+// ErrArchived: the thing is archived and takes no change.
+var ErrArchived = errors.New("operate: it is archived")
+
+// Forbidden: the actor sees the thing, and its role may not do that.
+type Forbidden struct {
+	Operation Operation
+	Role      Role
+}
+
+func (f *Forbidden) Error() string {
+	return fmt.Sprintf("the role %s may not do this (%s)", f.Role, f.Operation)
+}
+
+// Refused: what is asked for cannot be done as things stand. The text is for the caller, and says what to do.
+type Refused struct{ Message string }
+
+func (r *Refused) Error() string { return r.Message }
+
+// Field is one value that is wrong.
+type Field struct {
+	Field   string // as the API and the forms call it
+	Code    string // required, length, value or conflict, as in contract 5
+	Message string // for a person
+}
+
+// Invalid has every value that is wrong.
+type Invalid struct{ Fields []Field }
+
+func (i *Invalid) Error() string {
+	var all []string
+	for _, f := range i.Fields {
+		all = append(all, f.Field+": "+f.Message)
+	}
+	return strings.Join(all, "\n")
+}
+
+func (i *Invalid) add(field, code, format string, args ...any) {
+	i.Fields = append(i.Fields, Field{field, code, fmt.Sprintf(format, args...)})
+}
+
+// err returns i if anything is wrong.
+func (i *Invalid) err() error {
+	if len(i.Fields) == 0 {
+		return nil
+	}
+	return i
+}

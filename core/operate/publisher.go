@@ -1,0 +1,150 @@
+package operate
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/verge-id/verge/core/integration"
+)
+
+// Publishers lists all publishers, in the order of their ids.
+func (d *Desk) Publishers(ctx context.Context, who Actor, c Cursor) (Page[Publisher], error) {
+	if err := who.may(PublisherList, ""); err != nil {
+		return Page[Publisher]{}, err
+	}
+	found, next, err := d.Directory.ListPublishers(ctx, c.After, c.limit())
+	if err != nil {
+		return Page[Publisher]{}, err
+	}
+	page := Page[Publisher]{Next: next}
+	for _, p := range found {
+		page.Items = append(page.Items, Publisher{p.Value, p.Version})
+	}
+	return page, nil
+}
+
+// Publisher returns one publisher.
+func (d *Desk) Publisher(ctx context.Context, who Actor, id string) (Publisher, error) {
+	if err := who.may(PublisherRead, id); err != nil {
+		return Publisher{}, err
+	}
+	p, err := d.Directory.ReadPublisher(ctx, id)
+	return Publisher{p.Value, p.Version}, told(err)
+}
+
+// CreatePublisher makes a publisher.
+func (d *Desk) CreatePublisher(ctx context.Context, who Actor, in PublisherInput) (Publisher, error) {
+	if err := who.may(PublisherCreate, ""); err != nil {
+		return Publisher{}, err
+	}
+	var wrong Invalid
+	p := integration.Publisher{ID: in.ID}
+	if p.ID == "" {
+		var b [12]byte
+		if _, err := io.ReadFull(d.Random, b[:]); err != nil {
+			return Publisher{}, fmt.Errorf("operate: reading randomness: %w", err)
+		}
+		p.ID = integration.PublisherPrefix + hex.EncodeToString(b[:])
+	}
+	if err := p.Validate(); err != nil {
+		wrong.add("id", "value", "It must be %s followed by 1 to 64 letters, digits, - or _.",
+			integration.PublisherPrefix)
+	}
+	if in.Name == nil {
+		wrong.add("name", "required", "Give the publisher a name.")
+	} else {
+		p.Name = wrong.name("name", *in.Name)
+	}
+	if err := wrong.err(); err != nil {
+		return Publisher{}, err
+	}
+	entry, err := d.along(who, PublisherCreate, p.ID, p.ID, p.Changes(integration.Publisher{})...)
+	if err != nil {
+		return Publisher{}, err
+	}
+	_, err = d.Directory.SavePublisher(ctx, p, "", entry...)
+	if errors.Is(err, integration.ErrExists) {
+		return Publisher{}, &Invalid{[]Field{{"id", "conflict", "There is a publisher with this id already."}}}
+	}
+	if err != nil {
+		return Publisher{}, told(err)
+	}
+	return d.Publisher(ctx, who, p.ID)
+}
+
+// ChangePublisher changes the publisher that has that version.
+func (d *Desk) ChangePublisher(ctx context.Context, who Actor, id, version string, in PublisherInput) (
+	Publisher, error) {
+	return d.changePublisher(ctx, who, PublisherChange, id, version, func(p *integration.Publisher) error {
+		var wrong Invalid
+		if in.Name != nil {
+			p.Name = wrong.name("name", *in.Name)
+		}
+		return wrong.err()
+	})
+}
+
+// ArchivePublisher archives the publisher that has that version: its integrations start no session any more,
+// and its keys authenticate nobody. What is under way ends as it would.
+func (d *Desk) ArchivePublisher(ctx context.Context, who Actor, id, version string) (Publisher, error) {
+	return d.changePublisher(ctx, who, PublisherArchive, id, version, func(p *integration.Publisher) error {
+		now := d.Now().UTC()
+		p.Archived = &now
+		return nil
+	})
+}
+
+func (d *Desk) changePublisher(ctx context.Context, who Actor, op Operation, id, version string,
+	alter func(*integration.Publisher) error) (Publisher, error) {
+	if err := who.may(op, id); err != nil {
+		return Publisher{}, err
+	}
+	was, err := d.Directory.ReadPublisher(ctx, id)
+	if err != nil {
+		return Publisher{}, told(err)
+	}
+	p := was.Value
+	switch {
+	case p.Managed:
+		return Publisher{}, ErrManaged
+	case p.Archived != nil:
+		return Publisher{}, ErrArchived
+	}
+	if err := fresh(version, was.Version); err != nil {
+		return Publisher{p, was.Version}, err
+	}
+	if err := alter(&p); err != nil {
+		return Publisher{}, err
+	}
+	entry, err := d.along(who, op, id, id, p.Changes(was.Value)...)
+	if err != nil {
+		return Publisher{}, err
+	}
+	if _, err := d.Directory.SavePublisher(ctx, p, was.Version, entry...); err != nil {
+		return Publisher{}, told(err)
+	}
+	return d.Publisher(ctx, who, id)
+}
+
+// maxLabel is the most characters of a name that people give.
+const maxLabel = 100
+
+// name returns a name that a person gives something, without space at its ends.
+func (i *Invalid) name(field, text string) string {
+	text = strings.TrimSpace(text)
+	switch {
+	case text == "":
+		i.add(field, "required", "Give it a name.")
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		i.add(field, "value", "A name has letters, digits, spaces and signs, and no control characters.")
+	case utf8.RuneCountInString(text) > maxLabel:
+		i.add(field, "length", "A name has at most %d characters.", maxLabel)
+	}
+	return text
+}

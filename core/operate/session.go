@@ -1,0 +1,70 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/session"
+)
+
+// Session returns a session by its id: what its id says, what became of it, and its events.
+func (d *Desk) Session(ctx context.Context, who Actor, text string) (Session, error) {
+	id, err := session.ParseID(d.Sealer, text)
+	if errors.Is(err, host.ErrKeyAwaited) {
+		return Session{}, err
+	}
+	if err != nil {
+		return Session{}, ErrNotFound
+	}
+	i, err := d.integration(ctx, who, SessionRead, id.Integration)
+	if err != nil {
+		return Session{}, err
+	}
+	now := d.Now()
+	if !now.Before(id.Expires().Add(d.Lifecycle.OutcomeLife)) {
+		return Session{}, ErrNotFound
+	}
+	r, _, err := d.Lifecycle.Load(ctx, id)
+	if err != nil {
+		return Session{}, err
+	}
+	r = r.As(now, id.Expires())
+	v := Session{ID: text, Publisher: i.Value.PublisherID, Integration: id.Integration, Level: id.Level.String(),
+		ChallengeAge: id.ChallengeAge, Status: r.State.Status(), FailureCode: r.FailureCode, Attempts: r.Attempts,
+		Started: id.Created, Expires: id.Expires(), Events: []Delivery{}}
+	var ended time.Time
+	if r.Terminal() {
+		ended = r.At
+		v.Ended = &ended
+	}
+	if r.State == session.Completed {
+		if v.ResultUsed, err = d.resultUsed(ctx, id); err != nil {
+			return Session{}, err
+		}
+	}
+	events, err := d.Outbox.OfSession(ctx, id, ended)
+	if err != nil {
+		return Session{}, err
+	}
+	for _, e := range events {
+		v.Events = append(v.Events, shownDelivery(e))
+	}
+	return v, nil
+}
+
+// resultUsed reports whether the publisher has fetched the result of a completed session. The store remembers
+// that for as long as the result token lives; afterwards the answer is nil unless it was used.
+func (d *Desk) resultUsed(ctx context.Context, id session.ID) (*bool, error) {
+	_, err := d.KV.Get(ctx, id.UsedKey())
+	if err != nil && !errors.Is(err, kv.ErrNotFound) {
+		return nil, err
+	}
+	used := err == nil
+	if !used && !d.Now().Before(id.Expires()) {
+		return nil, nil
+	}
+	return &used, nil
+}

@@ -1,0 +1,31 @@
+package operate
+
+import (
+	"context"
+	"errors"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/webhook"
+)
+
+func (d *Desk) sendTest(ctx context.Context, i *integration.Integration, eventType string) (Exchange, error) {
+	if !i.Webhook.Sends() {
+		return Exchange{}, &Refused{"The integration has no webhook to try: set a URL first."}
+	}
+	secret, err := d.Directory.WebhookSecret(i)
+	if err != nil {
+		d.Log.Warn("webhook cannot be tried", "integration", i.ID, "error", err.Error())
+		return Exchange{}, &Refused{noSecret}
+	}
+	x, err := d.Outbox.SendTest(ctx, i, secret, eventType)
+	if errors.Is(err, outbox.ErrNoType) {
+		return Exchange{}, &Invalid{[]Field{{"type", "value", "There is no such event type."}}}
+	}
+	if err != nil {
+		return Exchange{}, err
+	}
+	return Exchange{Type: eventType, URL: i.Webhook.URL, RequestHeader: x.Header, RequestBody: string(x.Body),
+		Status: x.Status, Cause: x.Cause, Body: x.Answer, Cut: x.Cut, TookMS: x.Took.Milliseconds(),
+		Delivered: x.Verdict == webhook.Delivered, Words: x.Words}, nil
+}

@@ -1,0 +1,130 @@
+package operate
+
+import (
+	"context"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/usage"
+)
+
+// Usage returns what happened on each day from one day to another, both included. "" is 29 days ago, and today.
+func (d *Desk) Usage(ctx context.Context, who Actor, integration, from, to string) ([]usage.Day, error) {
+	if _, err := d.integration(ctx, who, UsageRead, integration); err != nil {
+		return nil, err
+	}
+	var wrong Invalid
+	last := d.day(&wrong, "to", to, host.DayOf(d.Now()))
+	first := d.day(&wrong, "from", from, last-29)
+	if len(wrong.Fields) == 0 && (first > last || last-first >= usage.MaxDays) {
+		wrong.add("from", "value", "From must be on or before to, and at most %d days before it.", usage.MaxDays-1)
+	}
+	if err := wrong.err(); err != nil {
+		return nil, err
+	}
+	return d.Counted.Read(ctx, integration, first, last)
+}
+
+func (d *Desk) day(wrong *Invalid, field, text string, standard host.Day) host.Day {
+	if text == "" {
+		return standard
+	}
+	day, ok := host.ParseDay(text)
+	if !ok {
+		wrong.add(field, "value", "It must be a day, such as 2026-11-20.")
+	}
+	return day
+}
+
+// Most that an overview reads.
+const (
+	overviewIntegrations = 20
+	overviewEvents       = 100
+)
+
+// Overview is what a publisher's first page shows. It looks at the first few integrations and events only, so
+// that it costs the same for every publisher; More says so.
+func (d *Desk) Overview(ctx context.Context, who Actor, publisher string) (Overview, error) {
+	if err := who.may(PublisherRead, publisher); err != nil {
+		return Overview{}, err
+	}
+	page, err := d.Integrations(ctx, who, publisher, Cursor{Limit: overviewIntegrations})
+	if err != nil {
+		return Overview{}, err
+	}
+	keys, err := d.Keys(ctx, who, publisher, Cursor{})
+	if err != nil {
+		return Overview{}, err
+	}
+	o := Overview{More: page.Next != "", Today: map[string]uint64{}}
+	var ids []string
+	ready, hasSecretKey := "", false
+	for _, i := range page.Items {
+		if i.Archived != nil {
+			continue
+		}
+		ids = append(ids, i.ID)
+		if i.Ready && ready == "" {
+			ready = i.ID
+		}
+	}
+	for _, k := range keys.Items {
+		hasSecretKey = hasSecretKey || !k.Public() && k.Active(d.Now())
+	}
+	completed, err := d.countToday(ctx, ids, o.Today)
+	if err != nil {
+		return Overview{}, err
+	}
+	first := ""
+	if len(ids) > 0 {
+		first = ids[0]
+	}
+	o.Steps = []Step{
+		{StepIntegration, first != "", first},
+		{StepWebhook, ready != "", first},
+		{StepKey, hasSecretKey, first},
+		{StepSession, completed, first},
+	}
+	return o, d.countUndelivered(ctx, ids, &o)
+}
+
+// countToday adds up what happened today, and reports whether any session was completed in the last 30 days.
+func (d *Desk) countToday(ctx context.Context, integrations []string, today map[string]uint64) (
+	completed bool, err error) {
+	now := host.DayOf(d.Now())
+	for _, id := range integrations {
+		days, err := d.Counted.Read(ctx, id, now-29, now)
+		if err != nil {
+			return false, err
+		}
+		for _, day := range days {
+			completed = completed || day.Counts.Of(host.OutcomeCompleted) > 0
+			if day.Day != now {
+				continue
+			}
+			for _, outcome := range host.Outcomes() {
+				today[outcome] += day.Counts.Of(outcome)
+			}
+		}
+	}
+	return completed, nil
+}
+
+func (d *Desk) countUndelivered(ctx context.Context, integrations []string, o *Overview) error {
+	for _, state := range []struct {
+		name string
+		n    *int
+	}{{outbox.StateWaiting, &o.Waiting}, {outbox.StateDead, &o.Dead}} {
+		if len(integrations) == 0 {
+			return nil
+		}
+		page, err := d.Outbox.Deliveries(ctx, outbox.Query{Integrations: integrations, State: state.name,
+			Limit: overviewEvents})
+		if err != nil {
+			return err
+		}
+		*state.n = len(page.Deliveries)
+		o.More = o.More || page.Next != ""
+	}
+	return nil
+}

@@ -1,0 +1,312 @@
+package operate
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/verge-id/verge/core/audit"
+	"github.com/verge-id/verge/core/integration"
+)
+
+// Page is a part of a list. Next is the cursor of the next part, "" on the last one.
+type Page[T any] struct {
+	Items []T
+	Next  string
+}
+
+// Cursor asks for a part of a list.
+type Cursor struct {
+	After string // the Next of the part before; "": the first part
+	Limit int    // from 1 to MaxLimit; 0: DefaultLimit
+}
+
+// Limits of a Cursor.
+const (
+	DefaultLimit = 50
+	MaxLimit     = 200
+)
+
+// Publisher is a publisher with its version.
+type Publisher struct {
+	integration.Publisher
+	Version string `json:"version"`
+}
+
+// Integration is an integration as people see it, without any secret, not even a sealed one.
+type Integration struct {
+	integration.Integration
+	Ready   bool   `json:"ready"`
+	Version string `json:"version"`
+
+	// Readiness is the last signed webhook test of the webhook as it is now; nil if there was none.
+	Readiness *Readiness `json:"readiness,omitempty"`
+}
+
+// Readiness is when the webhook was tested.
+type Readiness struct {
+	Ready bool      `json:"ready"`
+	At    time.Time `json:"at"`
+}
+
+// PublisherInput makes or changes a publisher. A nil member stays as it is.
+type PublisherInput struct {
+	ID   string  // to create only; "": one is made
+	Name *string // 1 to 100 characters
+}
+
+// IntegrationInput makes or changes an integration. A nil member stays as it is, or has its default.
+type IntegrationInput struct {
+	Publisher       string // to create only
+	Name            *string
+	Level           *string
+	ChallengeAge    *int
+	MinimumAge      *int
+	Attempts        *int
+	Methods         *[]string
+	MethodSettings  *map[string]json.RawMessage
+	Passkeys        *string
+	CallbackOrigins *[]string
+	BrowserOrigins  *[]string
+	Webhook         *WebhookInput // at once, not staged
+}
+
+// WebhookInput is where events go from now on. With NewSecret a secret is made, and the answer has it, once.
+type WebhookInput struct {
+	Off       *bool
+	URL       *string
+	Secret    *string // one of the caller's own; nil: the present one stays
+	NewSecret bool
+}
+
+// Changed is an integration after a change. Secret is the webhook secret that was made, if one was: this is the
+// only answer that has it.
+type Changed struct {
+	Integration
+	Secret string `json:"secret,omitempty"`
+}
+
+// KeyInput asks for a key. With an Integration it is a public key.
+type KeyInput struct {
+	Publisher   string
+	Integration string
+	Expires     *time.Time
+}
+
+// CreatedKey is the only answer that has the key itself.
+type CreatedKey struct {
+	Key  string `json:"key"`
+	Info Key    `json:"info"`
+}
+
+// Key is the record of a key.
+type Key struct {
+	integration.Key
+	LastUsed string `json:"last_used,omitempty"` // a day, as 2026-11-20
+}
+
+// DeliveryFilter chooses deliveries. An empty member chooses all.
+type DeliveryFilter struct {
+	Integration string // needed by members; operators may leave it out for what waits or is dead
+	State       string // one of the Delivery constants
+	Type        string // of the event
+}
+
+// States of a delivery.
+const (
+	DeliveryDelivered = "delivered"
+	DeliveryWaiting   = "waiting" // the last attempt failed, and there will be another
+	DeliveryDead      = "dead"    // given up
+)
+
+// Delivery is one event and the attempts to deliver it (contract 27).
+type Delivery struct {
+	Event       string     `json:"event"` // evt_…
+	Place       string     `json:"place"` // finds it again, together with the integration
+	Test        bool       `json:"test,omitempty"`
+	Type        string     `json:"type"`
+	Session     string     `json:"session_id"`
+	Integration string     `json:"integration_id"`
+	State       string     `json:"state"`
+	Reason      string     `json:"reason,omitempty"` // why it is dead
+	Created     time.Time  `json:"created_at"`
+	Due         *time.Time `json:"due,omitempty"` // of the next attempt, if it waits
+	Attempts    []Attempt  `json:"attempts"`
+
+	// Unrecorded is how many attempts were made before those that Attempts has.
+	Unrecorded int `json:"unrecorded_attempts,omitempty"`
+
+	// Body is the event without publisher_state and external_user_id.
+	Body string `json:"body,omitempty"`
+}
+
+// Attempt is one try to deliver an event.
+type Attempt struct {
+	At     time.Time `json:"at"`
+	Status int       `json:"status,omitempty"` // 0: there was no answer
+	Cause  string    `json:"cause,omitempty"`  // why there was none, one of host's Fetch constants
+	TookMS int64     `json:"took_ms"`
+}
+
+// Exchange is a test event and what came back.
+type Exchange struct {
+	Type          string            `json:"type"`
+	URL           string            `json:"url"`
+	RequestHeader map[string]string `json:"request_header"`
+	RequestBody   string            `json:"request_body"`
+	Status        int               `json:"status,omitempty"` // 0: there was no answer
+	Cause         string            `json:"cause,omitempty"`  // why there was none
+	Body          string            `json:"body,omitempty"`   // of the answer, at most 4 KiB
+	Cut           bool              `json:"body_cut,omitempty"`
+	Delivered     bool              `json:"delivered"` // an event would be, with that answer
+	Words         string            `json:"words"`     // what the answer means, and what to do about it
+	TookMS        int64             `json:"took_ms"`
+}
+
+// TestReport is the result of a signed webhook test (contract 29).
+type TestReport struct {
+	Status  string        `json:"status"` // READY or NOT_READY
+	Ready   bool          `json:"ready"`
+	Probes  []ProbeReport `json:"probes"`            // the probes that were sent
+	Reasons []string      `json:"reasons,omitempty"` // why probes failed
+	// Promoted says that the staged webhook was tested and has taken its place.
+	Promoted bool `json:"promoted,omitempty"`
+}
+
+// ProbeReport is the result of one probe.
+type ProbeReport struct {
+	Name   string `json:"name"`
+	Want   string `json:"want"`
+	Status int    `json:"status,omitempty"` // 0: there was no answer
+	Reason string `json:"reason,omitempty"` // why there was none
+	Passed bool   `json:"passed"`
+	TookMS int64  `json:"took_ms"`
+}
+
+// Session is one session. It never has state, user id or anything personal.
+type Session struct {
+	ID           string     `json:"session_id"`
+	Publisher    string     `json:"publisher_id"`
+	Integration  string     `json:"integration_id"`
+	Level        string     `json:"level"`
+	ChallengeAge int        `json:"challenge_age"`
+	Status       string     `json:"status"` // as in contract 20: PENDING, COMPLETED, FAILED, EXPIRED
+	FailureCode  string     `json:"failure_code,omitempty"`
+	Attempts     int        `json:"attempts"` // failed ones
+	Started      time.Time  `json:"started_at"`
+	Expires      time.Time  `json:"expires_at"`
+	Ended        *time.Time `json:"completed_at,omitempty"`
+	ResultUsed   *bool      `json:"result_used,omitempty"` // of a completed one, while its result token lives
+	Events       []Delivery `json:"events"`
+}
+
+// TestSession is a session that was started to try things out, in the sandbox.
+type TestSession struct {
+	ID          string    `json:"session_id"`
+	RedirectURL string    `json:"redirect_url"`
+	Expires     time.Time `json:"expires_at"`
+}
+
+// Member is a person who works for a publisher.
+type Member struct {
+	ID        string     `json:"id"` // mem_…
+	Publisher string     `json:"publisher_id"`
+	Name      string     `json:"name"`
+	Role      Role       `json:"role"`
+	Created   time.Time  `json:"created"`
+	LastSeen  *time.Time `json:"last_seen,omitempty"`
+	Passkeys  []Passkey  `json:"passkeys"`
+	Version   string     `json:"version"`
+}
+
+// Passkey is one of a member's.
+type Passkey struct {
+	ID       string     `json:"id"` // of its record, not the credential's
+	Created  time.Time  `json:"created"`
+	LastUsed *time.Time `json:"last_used,omitempty"`
+}
+
+// Invitation invites a person to be a member. Only the answer that makes it has the Link.
+type Invitation struct {
+	ID        string    `json:"id"`
+	Publisher string    `json:"publisher_id"`
+	Name      string    `json:"name"`
+	Role      Role      `json:"role"`
+	Expires   time.Time `json:"expires"`
+	Link      string    `json:"link,omitempty"`
+}
+
+// SignInLink opens the console once.
+type SignInLink struct {
+	Publisher string    `json:"publisher_id"`
+	Role      Role      `json:"role"`
+	Expires   time.Time `json:"expires"`
+	Link      string    `json:"link"`
+}
+
+// OperatorToken is the record of an operator's token.
+type OperatorToken struct {
+	ID      string     `json:"id"` // op_…; "configuration" is the one of the configuration
+	Name    string     `json:"name"`
+	Role    Role       `json:"role"`
+	Last4   string     `json:"last4,omitempty"`
+	Created *time.Time `json:"created,omitempty"`
+	Expires *time.Time `json:"expires,omitempty"`
+	Revoked *time.Time `json:"revoked,omitempty"`
+}
+
+// CreatedOperatorToken is the only answer that has the token itself.
+type CreatedOperatorToken struct {
+	Token string        `json:"token"`
+	Info  OperatorToken `json:"info"`
+}
+
+// AuditEntry says who changed what.
+type AuditEntry struct {
+	ID        string        `json:"id"`
+	At        time.Time     `json:"at"`
+	ActorKind string        `json:"actor_kind"` // one of the Kind constants
+	ActorID   string        `json:"actor_id"`
+	ActorName string        `json:"actor_name"`
+	Publisher string        `json:"publisher_id,omitempty"`
+	Operation Operation     `json:"operation"`
+	Target    string        `json:"target,omitempty"` // the id of what was changed
+	Changes   []AuditChange `json:"changes,omitempty"`
+}
+
+// AuditChange is one field that changed. No field of an audit entry holds a secret.
+type AuditChange = audit.Change
+
+// Method is a configured way to verify.
+type Method struct {
+	Name    string `json:"name"`
+	Kind    string `json:"kind"`
+	Level   string `json:"level"`   // the highest that it proves
+	Sandbox bool   `json:"sandbox"` // verifies nobody
+}
+
+// Overview is what a publisher's first page shows.
+type Overview struct {
+	Steps   []Step            `json:"steps"` // to go live, in order
+	Waiting int               `json:"waiting"`
+	Dead    int               `json:"dead"`
+	More    bool              `json:"more"`  // Waiting or Dead is the least: there are more than were counted
+	Today   map[string]uint64 `json:"today"` // sessions by outcome
+}
+
+// Step is one step to go live.
+type Step struct {
+	Name        string `json:"name"` // one of the Step constants
+	Done        bool   `json:"done"`
+	Integration string `json:"integration_id,omitempty"` // where to go on
+}
+
+// The steps to go live.
+const (
+	StepIntegration = "integration" // there is one
+	StepWebhook     = "webhook"     // it is Ready, or switched off
+	StepKey         = "key"         // there is a secret key
+	StepSession     = "session"     // a session was completed
+)
+
+// Difference is one thing that a configuration changes.
+type Difference = integration.Difference

@@ -1,0 +1,131 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/verge-id/verge/core/integration"
+)
+
+// applyWebhook puts what in has into the webhook of i. secret is the one to seal, nil for the present one. made
+// is the same if it was made here. A webhook with a new address that has had no secret gets one.
+func (d *Desk) applyWebhook(i *integration.Integration, in *WebhookInput, isNew bool, wrong *Invalid) (
+	secret *string, made string, err error) {
+	if in == nil {
+		return nil, "", nil
+	}
+	first := i.Webhook.Sealed == ""
+	set(&i.Webhook.Off, in.Off)
+	if in.URL != nil {
+		i.Webhook.URL, i.Webhook.Hidden = *in.URL, false
+		if *in.URL != "" && in.Off == nil {
+			i.Webhook.Off = false
+		}
+	}
+	if i.Webhook.Off {
+		i.Webhook.URL, i.Webhook.Hidden = "", false
+	}
+	return d.secretFor(*i, in, (isNew || first) && i.Webhook.URL != "", wrong)
+}
+
+// secretFor returns the secret that in gives, or one that is made if in wants that, or if one is needed and in
+// gives none.
+func (d *Desk) secretFor(i integration.Integration, in *WebhookInput, needed bool, wrong *Invalid) (
+	secret *string, made string, err error) {
+	switch {
+	case in.Secret != nil && in.NewSecret:
+		wrong.add("webhook_secret", "conflict", "Give a secret or have one made, not both.")
+		return nil, "", nil
+	case in.Secret != nil:
+		if why := integration.SecretProblem(*in.Secret, d.Dev, i.PublisherID, i.Name); why != "" {
+			wrong.add("webhook_secret", "value", "The webhook secret: %s.", why)
+		}
+		return in.Secret, "", nil
+	case in.NewSecret || needed:
+		made, err := integration.GenerateSecret(d.Random)
+		if err != nil {
+			return nil, "", fmt.Errorf("operate: %w", err)
+		}
+		return &made, made, nil
+	}
+	return nil, "", nil
+}
+
+// StageWebhook stages another address or secret beside the present ones, which go on until the staged ones
+// have been tested (contract 25).
+func (d *Desk) StageWebhook(ctx context.Context, who Actor, id, version string, in WebhookInput) (Changed, error) {
+	var made string
+	v, err := d.alter(ctx, who, WebhookChange, id, version,
+		func(i *integration.Integration) (integration.Secrets, error) {
+			if !i.Webhook.Sends() {
+				return integration.Secrets{}, &Refused{"The integration has no webhook yet, so there is nothing to " +
+					"keep up meanwhile: set the webhook itself."}
+			}
+			if i.Webhook.Hidden {
+				return integration.Secrets{}, &Refused{noSecret}
+			}
+			staged := integration.Webhook{URL: i.Webhook.URL}
+			if i.Staged != nil {
+				staged = *i.Staged
+			}
+			set(&staged.URL, in.URL)
+			first := i.Staged == nil
+			i.Staged = &staged
+			var wrong Invalid
+			probe := *i
+			probe.Webhook, probe.Staged = staged, nil
+			secret, text, err := d.secretFor(probe, &in, false, &wrong)
+			if err != nil {
+				return integration.Secrets{}, err
+			}
+			if first && secret == nil { // another address with the same secret
+				present, err := d.Directory.WebhookSecret(i)
+				if err != nil {
+					return integration.Secrets{}, &Refused{noSecret}
+				}
+				secret = &present
+			}
+			made = text
+			d.judge(probe, IntegrationInput{}, &wrong)
+			return integration.Secrets{Staged: secret}, wrong.err()
+		})
+	return Changed{v, made}, err
+}
+
+// noSecret is said of a webhook whose secret does not open.
+const noSecret = "The integration has no webhook secret, or one that this key ring does not open: set it again."
+
+// DropStaged forgets what was staged.
+func (d *Desk) DropStaged(ctx context.Context, who Actor, id, version string) (Integration, error) {
+	return d.alter(ctx, who, WebhookChange, id, version,
+		func(i *integration.Integration) (integration.Secrets, error) {
+			if i.Staged == nil {
+				return integration.Secrets{}, &Refused{"Nothing is staged."}
+			}
+			i.Staged = nil
+			return integration.Secrets{}, nil
+		})
+}
+
+// RotateSecret makes a new webhook secret, staged or at once. The answer is the only one that has it.
+func (d *Desk) RotateSecret(ctx context.Context, who Actor, id, version string, staged bool) (Changed, error) {
+	if staged {
+		return d.StageWebhook(ctx, who, id, version, WebhookInput{NewSecret: true})
+	}
+	var made string
+	v, err := d.alter(ctx, who, WebhookChange, id, version,
+		func(i *integration.Integration) (integration.Secrets, error) {
+			if !i.Webhook.Sends() {
+				return integration.Secrets{}, &Refused{"The integration has no webhook, so it needs no secret: " +
+					"set the webhook first."}
+			}
+			if i.Webhook.Hidden {
+				return integration.Secrets{}, &Refused{"The webhook's address does not open with this key ring: " +
+					"set the webhook again."}
+			}
+			var err error
+			made, err = integration.GenerateSecret(d.Random)
+			return integration.Secrets{Set: &made}, err
+		})
+	return Changed{v, made}, err
+}

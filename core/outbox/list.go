@@ -1,0 +1,214 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/uuid"
+)
+
+// Query chooses entries of the log.
+type Query struct {
+	Integrations []string // bare UUIDs; there is nothing of any other in the answer
+	State        string   // one of the State constants; "": any
+	Type         string   // of the event; "": any
+	After        string   // Page.Next of the page before; "": the first page
+	Limit        int      // of the deliveries of a page; less than 1 is 50, and 200 is the most
+}
+
+// Page is a part of the log, the latest events first.
+type Page struct {
+	Deliveries []Delivery
+
+	// Next is the cursor of the next page, or "" if there is none. A page with few deliveries, even with
+	// none, can have a next one: it has then read as many entries as one page may read.
+	Next string
+}
+
+var (
+	// ErrCursor: After is not the Next of any page.
+	ErrCursor = errors.New("outbox: not a cursor of the log")
+	// ErrNoEntry: the log has no such entry, or no longer.
+	ErrNoEntry = errors.New("outbox: no such entry in the log")
+)
+
+const (
+	usualPage   = 50
+	mostPage    = 200
+	mostEntries = 2000 // that one page reads, where a filter leaves entries out
+	mostAtOnce  = 200  // that one request to the store reads
+)
+
+// Deliveries returns one page of the log. Events of all partitions are merged by their time. It reads only
+// what a page needs, so that a long log costs no more than a short one. Entries that this service did not
+// write are left out and counted.
+func (o *Outbox) Deliveries(ctx context.Context, q Query) (Page, error) {
+	if q.After != "" && !isPlace(q.After) {
+		return Page{}, ErrCursor
+	}
+	limit := q.Limit
+	if limit < 1 {
+		limit = usualPage
+	}
+	limit = min(limit, mostPage)
+	prefix := logPrefix
+	switch q.State {
+	case StateWaiting:
+		prefix = waitingInLog
+	case StateDead:
+		prefix = deadInLog
+	}
+	var sources []*source
+	for _, p := range o.Partitions {
+		for _, integration := range q.Integrations {
+			prefix := kv.Key{Partition: p, Name: prefix + integration + "/"}
+			after := ""
+			if q.After != "" {
+				after = prefix.Name + q.After
+			}
+			sources = append(sources, &source{prefix: prefix, after: after})
+		}
+	}
+	var page Page
+	last := q.After
+	for read := 0; ; read++ {
+		next, err := o.earliest(ctx, sources, limit-len(page.Deliveries))
+		if err != nil || next == nil {
+			return page, err
+		}
+		if len(page.Deliveries) == limit || read == mostEntries {
+			page.Next = last
+			return page, nil
+		}
+		item := next.items[0]
+		next.items = next.items[1:]
+		last = next.place(item)
+		d, err := o.read(item, strings.TrimPrefix(item.Key.Name, prefix))
+		switch {
+		case errors.Is(err, errNotAnEntry):
+			o.suspect(item.Key)
+			continue
+		case err != nil:
+			return Page{}, err
+		}
+		if (q.State == "" || d.State == q.State) && (q.Type == "" || d.Type == q.Type) {
+			page.Deliveries = append(page.Deliveries, d)
+		}
+	}
+}
+
+// suspect counts an item of the log that this service did not write there.
+func (o *Outbox) suspect(key kv.Key) {
+	o.Log.Warn("the store holds what this service did not write, as an entry of the log", "item", key.String())
+	o.count(host.CountNotAuthentic)
+}
+
+// source is the log of one integration in one partition.
+type source struct {
+	prefix kv.Key
+	after  string    // the last name that was read
+	items  []kv.Item // read and not yet used
+	asked  int       // how many items the last request asked for; 0: none was made
+	ended  bool
+}
+
+func (s *source) place(item kv.Item) string { return strings.TrimPrefix(item.Key.Name, s.prefix.Name) }
+
+// earliest returns the source whose next item comes first, or nil if there are no more items. want is how
+// many the page still takes.
+func (o *Outbox) earliest(ctx context.Context, sources []*source, want int) (*source, error) {
+	var first *source
+	for _, s := range sources {
+		if len(s.items) == 0 && !s.ended {
+			// An even share, and a little more, since events are spread by chance. A source that is asked
+			// again has more than others, so it is asked for twice as many.
+			s.asked = min(max(want/len(sources)+8, 2*s.asked), mostAtOnce)
+			items, err := o.KV.List(ctx, s.prefix, s.after, s.asked)
+			if err != nil {
+				return nil, err
+			}
+			s.items, s.ended = items, len(items) < s.asked
+			if len(items) > 0 {
+				s.after = items[len(items)-1].Key.Name
+			}
+		}
+		if len(s.items) > 0 && (first == nil || s.place(s.items[0]) < first.place(first.items[0])) {
+			first = s
+		}
+	}
+	return first, nil
+}
+
+// Find returns the entry of an integration at a place. The error is ErrNoEntry if there is none.
+func (o *Outbox) Find(ctx context.Context, integration, place string) (Delivery, error) {
+	if !isPlace(place) {
+		return Delivery{}, ErrNoEntry
+	}
+	name := integration + "/" + place
+	for _, p := range o.Partitions {
+		item, err := o.KV.Get(ctx, kv.Key{Partition: p, Name: logPrefix + name})
+		if errors.Is(err, kv.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return Delivery{}, err
+		}
+		d, err := o.read(item, name)
+		if errors.Is(err, errNotAnEntry) {
+			o.suspect(item.Key)
+			continue
+		}
+		return d, err
+	}
+	return Delivery{}, ErrNoEntry
+}
+
+// mostOfAnInstant is how many entries OfSession reads of the events of one integration, partition and
+// millisecond. There are a few.
+const mostOfAnInstant = 1000
+
+// OfSession returns the events of a session, in the order in which they came about. ended is when the
+// session's record says that it ended; zero if it has not. Events whose first attempt was not made yet are
+// not among them.
+func (o *Outbox) OfSession(ctx context.Context, id session.ID, ended time.Time) ([]Delivery, error) {
+	var events []Delivery
+	moments := []time.Time{id.Created}
+	if !ended.IsZero() && ended.UnixMilli() != id.Created.UnixMilli() {
+		moments = append(moments, ended)
+	}
+	for _, moment := range moments {
+		name := id.Integration + "/" + placePrefix(moment)
+		prefix := kv.Key{Partition: id.Partition.Name(), Name: logPrefix + name}
+		items, err := o.KV.List(ctx, prefix, "", mostOfAnInstant)
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range items {
+			d, err := o.read(item, strings.TrimPrefix(item.Key.Name, logPrefix))
+			if errors.Is(err, errNotAnEntry) {
+				o.suspect(item.Key)
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			// A test event has no session id that can be parsed.
+			if of, err := session.ParseID(o.Sealer, d.Session); err == nil && of.Random == id.Random {
+				events = append(events, d)
+			}
+		}
+	}
+	return events, nil
+}
+
+// isEventID reports whether s has the form of an event's id.
+func isEventID(s string) bool {
+	rest, ok := strings.CutPrefix(s, "evt_")
+	_, err := uuid.Parse(rest)
+	return ok && err == nil
+}

@@ -1,0 +1,165 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/webhook"
+)
+
+// Exchange is one request to a receiver and what came back. It is for the publisher whose receiver it is.
+type Exchange struct {
+	Attempt
+	Verdict webhook.Verdict // what the answer means for an event
+	Words   string          // the same for people
+
+	Header map[string]string // of the request
+	Body   []byte            // of the request
+	Answer string            // the beginning of the answer's body; what is not UTF-8 is replaced
+	Cut    bool              // the answer's body is longer
+}
+
+// mostOfAnswer is how much of an answer an Exchange has, in bytes.
+const mostOfAnswer = 4 * 1024
+
+// ErrNoType: there is no event type of that name.
+var ErrNoType = errors.New("outbox: no such event type")
+
+// ErrNoReceiver: the integration sends no events.
+var ErrNoReceiver = errors.New("outbox: the integration sends no events")
+
+// SendTest sends the receiver of an integration a test event of the type, in the way of every event and
+// signed with the secret. It is one attempt, and there is no other. The event is in the log, marked as a
+// test. If it cannot be logged, the exchange counts all the same.
+func (o *Outbox) SendTest(
+	ctx context.Context, i *integration.Integration, secret, typ string,
+) (Exchange, error) {
+	if !i.Webhook.Sends() {
+		return Exchange{}, ErrNoReceiver
+	}
+	level, err := session.ParseLevel(i.Level)
+	if err != nil {
+		return Exchange{}, err
+	}
+	now := o.Now()
+	sid, err := session.NewID(o.Random, i.ID, level, i.ChallengeAge, now, 0)
+	if err != nil {
+		return Exchange{}, err
+	}
+	text, err := sid.FormatTest(o.Sealer)
+	if err != nil {
+		return Exchange{}, err
+	}
+	e, ok := webhook.TestEvent(webhook.Head{ID: webhook.NewID(o.Random), CreatedAt: now,
+		PublisherID: i.PublisherID, IntegrationID: i.ID, SessionID: text}, typ, i.Level, i.ChallengeAge)
+	if !ok {
+		return Exchange{}, ErrNoType
+	}
+	body := e.Body()
+	x, err := o.Exchange(ctx, i.Webhook.URL, webhook.Headers(secret, now, body), body)
+	if err != nil {
+		return Exchange{}, err
+	}
+	said := state{is: StateDelivered, at: o.Now(), tried: withAttempt("", x.Attempt), made: 1}
+	if x.Verdict != webhook.Delivered {
+		said.is, said.reason = StateDead, onlyTest
+	}
+	if err := o.logTest(ctx, sid.Partition.Name(), i.ID, body, said); err != nil {
+		o.Log.Warn("the log of deliveries lacks a test event", "event", e.ID, "error", err.Error())
+	}
+	return x, nil
+}
+
+// logTest writes the entry of a test event. It is not among the dead events, because nobody can send it
+// again.
+func (o *Outbox) logTest(
+	ctx context.Context, p kv.Partition, integration string, body []byte, now state,
+) error {
+	event, err := web.ReadObject(body)
+	if err != nil {
+		return err
+	}
+	s := subjectOf(integration, event)
+	if s == nil {
+		return errNotAnEntry
+	}
+	id, err := kv.NewTxID(o.Random)
+	if err != nil {
+		return err
+	}
+	key := kv.Key{Partition: p, Name: logPrefix + s.integration + "/" + s.place}
+	value, err := o.entry(key, s, now)
+	if err != nil {
+		return err
+	}
+	return kv.CommitSurely(ctx, o.KV, kv.Tx{ID: id, Partition: p,
+		Puts: []kv.Put{{Name: key.Name, Value: value, Expires: now.at.Add(logLife)}}})
+}
+
+// Exchange makes one request in the way of every event and tells what came back. A receiver that gives no
+// answer is no error; the context's end is one.
+func (o *Outbox) Exchange(
+	ctx context.Context, url string, header map[string]string, body []byte,
+) (Exchange, error) {
+	began := o.Now()
+	resp, err := o.fetch(ctx, url, header, body)
+	if ctx.Err() != nil {
+		return Exchange{}, fmt.Errorf("outbox: %w", ctx.Err())
+	}
+	x := Exchange{Attempt: attempt(began, o.Now(), resp.Status, err),
+		Verdict: webhook.Classify(resp.Status, err), Header: header, Body: body}
+	x.Words = x.words()
+	if err == nil {
+		x.Answer, x.Cut = beginning(resp.Body)
+	}
+	return x, nil
+}
+
+// beginning returns what an Exchange shows of an answer's body.
+func beginning(body []byte) (text string, cut bool) {
+	if len(body) > mostOfAnswer {
+		body, cut = body[:mostOfAnswer], true
+		for n := 1; n < utf8.UTFMax; n++ { // leave out the beginning of a character
+			if r := body[len(body)-n:]; utf8.RuneStart(r[0]) {
+				if !utf8.FullRune(r) {
+					body = body[:len(body)-n]
+				}
+				break
+			}
+		}
+	}
+	return strings.ToValidUTF8(string(body), "\uFFFD"), cut
+}
+
+// words says what the result of an attempt means for an event, and what to do about it.
+func (a Attempt) words() string {
+	if a.Cause != "" {
+		text := "There was no answer"
+		if cause := host.FetchCause(a.Cause); cause != "" {
+			text += ": " + cause
+		}
+		return text + ". An event would be tried again."
+	}
+	text := fmt.Sprintf("The receiver answered %d. ", a.Status)
+	switch {
+	case webhook.Classify(a.Status, nil) == webhook.Delivered:
+		return text + "An event would be delivered with that."
+	case a.Status == 401:
+		return text + "It did not accept the signature: check its secret and its clock. " +
+			"An event would be given up at once."
+	case webhook.Classify(a.Status, nil) == webhook.GivenUp:
+		return text + "That refuses the event, which would be given up at once. Answer 2xx to accept it."
+	case a.Status >= 300 && a.Status < 400:
+		return text + "Redirects are not followed: set the URL to where this one leads. " +
+			"An event would be tried again."
+	}
+	return text + "An event would be tried again."
+}

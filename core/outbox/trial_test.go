@@ -1,0 +1,172 @@
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+)
+
+var tested = integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L2", ChallengeAge: 18,
+	Webhook: integration.Webhook{URL: hookURL}}
+
+// Contract 44: any of the five events, with test set, by the way of every event.
+func TestSendTestOfEveryType(t *testing.T) {
+	w := newWorld(t)
+	for n, typ := range webhook.Types() {
+		w.answer = func(host.FetchRequest) (int, error) { w.Clock.Advance(70 * time.Millisecond); return 202, nil }
+		sent := ms(w.Clock.Now())
+		x, err := w.SendTest(ctx, &tested, secret, typ)
+		coretest.Must(t, err)
+		if len(w.posts) != n+1 {
+			t.Fatalf("%s: %d posts", typ, len(w.posts))
+		}
+		p := w.posts[n]
+		if p.URL != hookURL || p.Method != "POST" || string(p.Body) != string(x.Body) || p.For != "" {
+			t.Errorf("%s: posted %+v", typ, p)
+		}
+		header := map[string][]string{}
+		for name, value := range x.Header {
+			header[name] = []string{value}
+			if p.Header[name] != value {
+				t.Errorf("%s: %s was not sent as it is shown", typ, name)
+			}
+		}
+		if err := webhook.Verify(secret, header, x.Body, sent, 0); err != nil {
+			t.Errorf("%s: %v", typ, err)
+		}
+		var e webhook.Event
+		coretest.Must(t, json.Unmarshal(x.Body, &e))
+		if e.Type != typ || !e.Test || e.Data.Message == nil || e.PublisherID != "pub_a" ||
+			e.IntegrationID != "int_"+testUUID {
+			t.Errorf("%s: the event is %s", typ, x.Body)
+		}
+		if _, err := session.ParseID(w.Sealer, e.SessionID); !errors.Is(err, session.ErrForged) {
+			t.Errorf("%s: its session can be asked for: %v", typ, err)
+		}
+		if r := e.Data.Result; r != nil && (r.Level != "L2" || r.ChallengeAge != 18) {
+			t.Errorf("%s: the result is not of this integration: %+v", typ, r)
+		}
+		if x.Status != 202 || x.Took != 70*time.Millisecond || x.Verdict != webhook.Delivered || x.Cause != "" ||
+			!x.At.Equal(sent) {
+			t.Errorf("%s: %+v", typ, x)
+		}
+		d := w.log(t)[0]
+		if d.Event != e.ID || d.Type != typ || !d.Test || d.State != StateDelivered || len(d.Attempts) != 1 ||
+			d.Attempts[0] != x.Attempt {
+			t.Errorf("%s: the log says %+v", typ, d)
+		}
+		kept := string(d.Body)
+		if strings.Contains(kept, "publisher_state") || strings.Contains(kept, "external_user_id") {
+			t.Errorf("%s: kept is %s", typ, d.Body)
+		}
+	}
+	if _, err := w.SendTest(ctx, &tested, secret, "verification.unknown"); !errors.Is(err, ErrNoType) {
+		t.Errorf("another type: %v", err)
+	}
+	off := tested
+	off.Webhook = integration.Webhook{Off: true}
+	if _, err := w.SendTest(ctx, &off, secret, webhook.TypeStarted); !errors.Is(err, ErrNoReceiver) {
+		t.Errorf("switched off: %v", err)
+	}
+	if len(w.posts) != len(webhook.Types()) {
+		t.Errorf("%d posts", len(w.posts))
+	}
+}
+
+func TestATestEventHasOneAttempt(t *testing.T) {
+	for _, c := range []struct {
+		answer  func(host.FetchRequest) (int, error)
+		verdict webhook.Verdict
+		words   string
+	}{
+		{status(500), webhook.Retry, "answered 500"},
+		{status(308), webhook.Retry, "Redirects are not followed"},
+		{status(401), webhook.GivenUp, "did not accept the signature"},
+		{status(404), webhook.GivenUp, "given up at once"},
+		{fails(host.FetchDNS), webhook.Retry, host.FetchCause(host.FetchDNS)},
+		{fails("a reason of a later release"), webhook.Retry, "no answer"},
+	} {
+		w := newWorld(t)
+		w.answer = c.answer
+		x, err := w.SendTest(ctx, &tested, secret, webhook.TypeFailed)
+		coretest.Must(t, err)
+		if x.Verdict != c.verdict || !strings.Contains(x.Words, c.words) {
+			t.Errorf("%s: %s: %q, want %q in it", x.Attempt, x.Verdict, x.Words, c.words)
+		}
+		w.idle(t)
+		w.agree(t)
+		d := w.log(t)
+		if len(d) != 1 || !d[0].Test || d[0].State != StateDead || d[0].Reason != onlyTest || len(w.dead(t)) != 0 {
+			t.Errorf("%s: the log says %+v, dead %+v", x.Attempt, d, w.dead(t))
+		}
+		if err := w.Resend(ctx, d[0].Partition, d[0].Event, ""); !errors.Is(err, ErrNotDead) {
+			t.Errorf("%s: sent again: %v", x.Attempt, err)
+		}
+	}
+}
+
+// The store's fault hides no result: the receiver has had the event.
+func TestATestEventThatCannotBeLogged(t *testing.T) {
+	w := newWorld(t)
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Commit" {
+			return kvtest.Refuse
+		}
+		return kvtest.Pass
+	}
+	x, err := w.SendTest(ctx, &tested, secret, webhook.TypeStarted)
+	if err != nil || x.Status != 200 || !strings.Contains(w.Logged.String(), "lacks a test event") {
+		t.Errorf("%+v, %v; logged %s", x, err, &w.Logged)
+	}
+}
+
+func TestATestThatIsStopped(t *testing.T) {
+	w := newWorld(t)
+	stopped, stop := context.WithCancel(ctx)
+	w.answer = func(host.FetchRequest) (int, error) {
+		stop()
+		return 0, &host.FetchError{Reason: host.FetchNetwork, Err: context.Canceled}
+	}
+	if _, err := w.SendTest(stopped, &tested, secret, webhook.TypeStarted); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if items, err := w.Memory.List(ctx, kv.Key{Partition: "p0"}, "", 5); err != nil || len(items) != 0 {
+		t.Errorf("logged %+v, %v", items, err)
+	}
+}
+
+func TestTheBeginningOfAnAnswer(t *testing.T) {
+	for _, c := range []struct {
+		name, body, want string
+		cut              bool
+	}{
+		{"none", "", "", false},
+		{"HTML stays as it is", "<b>&amp;</b>\x00", "<b>&amp;</b>\x00", false},
+		{"exactly full", strings.Repeat("a", mostOfAnswer), strings.Repeat("a", mostOfAnswer), false},
+		{"one more", strings.Repeat("a", mostOfAnswer+1), strings.Repeat("a", mostOfAnswer), true},
+		{"a character across the end", strings.Repeat("a", mostOfAnswer-1) + "€€",
+			strings.Repeat("a", mostOfAnswer-1), true},
+		{"a character up to the end", strings.Repeat("a", mostOfAnswer-3) + "€€",
+			strings.Repeat("a", mostOfAnswer-3) + "€", true},
+		{"no UTF-8", "a\xffb", "a\uFFFDb", false},
+		{"no UTF-8 at all", strings.Repeat("\x80", mostOfAnswer+9), "\uFFFD", true},
+	} {
+		text, cut := beginning([]byte(c.body))
+		if text != c.want || cut != c.cut || !utf8.ValidString(text) {
+			t.Errorf("%s: %d bytes, %.20q…, cut %v; want %d, %.20q…, %v",
+				c.name, len(text), text, cut, len(c.want), c.want, c.cut)
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package usage
+
+import (
+	"encoding/csv"
+	"io"
+	"strconv"
+
+	"github.com/verge-id/verge/core/host"
+)
+
+// WriteCSV writes days of an integration as CSV, one a line, below a line with the names of the columns. Lines
+// of several integrations can stand below each other.
+func WriteCSV(w io.Writer, integration string, days []Day) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(append(append([]string{"integration_id", "day"}, host.Outcomes()...), "open")); err != nil {
+		return err
+	}
+	for _, d := range days {
+		line := []string{integration, d.Day.String()}
+		for _, n := range d.Counts {
+			line = append(line, strconv.FormatUint(n, 10))
+		}
+		if err := out.Write(append(line, strconv.FormatUint(d.Open(), 10))); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}

@@ -1,0 +1,351 @@
+// Package usage keeps how often the sessions of an integration began and how they ended, by day, and on which
+// day an API key was last used.
+//
+// No request waits for it, and no two instances write the same item. The core notes what happens as a
+// host.Tally, the host adds the tallies up in memory, and at intervals it hands the sums to Record. Each
+// instance has an item of its own for each integration and day, with all that it has counted so far. So an
+// instance may record the same sums again, after a reply that was lost, and nothing counts twice. Read adds the
+// instances up.
+//
+// What a process had counted and not yet recorded when it was killed is lost. Nothing is billed by these
+// numbers that the events of the sessions do not show too.
+package usage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+)
+
+// The items, both signed as records:
+//
+//	u0 … u7  u/<integration>/<day>/<instance>  {"started":12,"completed":9}
+//	c        c/use/<key id>                    {"day":"2026-11-20"}
+//
+// Usage has partitions of its own, because the number of a service's session partitions may grow. An
+// integration's items would then be in two places.
+const (
+	partitions = 8
+	useItems   = "c/use/"
+)
+
+// MaxDays is how many days are kept, and the most that Read reads.
+const MaxDays = 400
+
+// Usage reads and writes usage. All fields but Count are needed.
+type Usage struct {
+	KV     kv.KV
+	Sealer host.Sealer
+	Random io.Reader
+	Log    *slog.Logger
+	Count  func(event string) // as in host.Host
+}
+
+func partitionOf(integration string) kv.Partition {
+	h := fnv.New32a()
+	h.Write([]byte(integration))
+	return kv.Partition(fmt.Sprint("u", h.Sum32()%partitions))
+}
+
+func prefixOf(integration string) string { return "u/" + integration + "/" }
+
+// change is an item that Record is to write.
+type change struct {
+	key     kv.Key
+	expires time.Time
+	// value returns the item's object, given the object that the store holds, which may be empty. It returns
+	// nil if there is nothing to change.
+	value func(now web.Object) []byte
+}
+
+// mostChanges is how many changes go into one commit. Each has a check and a put.
+const mostChanges = kv.MaxTx / 2
+
+// Record writes an instance's sums. After an error some of them may be written and others not. The caller
+// records all of them again later. What no host adds up is left out.
+func (u *Usage) Record(ctx context.Context, t host.Totals) error {
+	byPartition := map[kv.Partition][]change{}
+	var order []kv.Partition // so that the same sums always make the same commits in the same order
+	add := func(c change) {
+		p := c.key.Partition
+		if byPartition[p] == nil {
+			order = append(order, p)
+		}
+		byPartition[p] = append(byPartition[p], c)
+	}
+	for _, d := range t.Days {
+		if isName(d.Integration) && isName(d.Instance) && d.Counts != (host.Counts{}) {
+			add(ofDay(d))
+		}
+	}
+	for _, k := range t.Keys {
+		if isName(k.Key) {
+			add(ofKey(k))
+		}
+	}
+	var errs []error
+	for _, p := range order {
+		for changes := byPartition[p]; len(changes) > 0; {
+			n := min(len(changes), mostChanges)
+			if err := u.write(ctx, p, changes[:n]); err != nil {
+				errs = append(errs, err)
+				break // the rest of this partition would hardly fare better
+			}
+			changes = changes[n:]
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// isName reports whether s can be a part of an item's name.
+func isName(s string) bool {
+	return s != "" && len(s) <= 64 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
+}
+
+func ofDay(d host.DayTotal) change {
+	name := prefixOf(d.Integration) + d.Day.String() + "/" + d.Instance
+	return change{kv.Key{Partition: partitionOf(d.Integration), Name: name}, lifeOf(d.Day),
+		func(now web.Object) []byte {
+			// A count never falls. If one that is larger is there, an earlier commit came late.
+			before := countsIn(now)
+			next := before
+			for i, n := range d.Counts {
+				next[i] = max(next[i], n)
+			}
+			if next == before {
+				return nil
+			}
+			return objectOf(next)
+		}}
+}
+
+func ofKey(k host.KeyUse) change {
+	return change{kv.Key{Partition: integration.Partition, Name: useItems + k.Key}, lifeOf(k.Day),
+		func(now web.Object) []byte {
+			if before, ok := dayIn(now); ok && before >= k.Day {
+				return nil
+			}
+			w := web.NewObjectWriter(32)
+			w.Text("day", k.Day.String())
+			return w.End()
+		}}
+}
+
+func lifeOf(d host.Day) time.Time { return (d + MaxDays + 1).Begin() }
+
+// write makes changes of one partition in one commit. Each change is checked against what was read, so that a
+// commit whose reply was lost cannot come late and undo a newer one.
+func (u *Usage) write(ctx context.Context, p kv.Partition, changes []change) error {
+	tx := kv.Tx{Partition: p}
+	for _, c := range changes {
+		item, err := u.KV.Get(ctx, c.key)
+		if err != nil && !errors.Is(err, kv.ErrNotFound) {
+			return err
+		}
+		var now web.Object
+		if err == nil {
+			// What this service did not write counts for nothing, and is replaced.
+			if now, err = u.open(item); err != nil && !errors.Is(err, token.ErrRecord) {
+				return err
+			}
+		}
+		object := c.value(now)
+		if object == nil {
+			continue
+		}
+		value, err := token.SignRecord(u.Sealer, c.key.String(), object)
+		if err != nil {
+			return err
+		}
+		tx.Checks = append(tx.Checks, kv.Check{Name: c.key.Name, Tx: item.Tx})
+		tx.Puts = append(tx.Puts, kv.Put{Name: c.key.Name, Value: value, Expires: c.expires})
+	}
+	if len(tx.Puts) == 0 {
+		return nil
+	}
+	var err error
+	if tx.ID, err = kv.NewTxID(u.Random); err != nil {
+		return err
+	}
+	return kv.CommitSurely(ctx, u.KV, tx)
+}
+
+// open returns the object of an item that an instance of this service wrote. Otherwise the error is
+// token.ErrRecord.
+func (u *Usage) open(item kv.Item) (web.Object, error) {
+	until, err := token.CheckRecord(u.Sealer, item.Key.String(), item.Value)
+	if err == nil && token.RecordedWith(item.Value) == "" { // no release wrote usage without a MAC
+		err = fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
+	}
+	if err != nil {
+		return web.Object{}, err
+	}
+	o, err := web.ReadObject(item.Value)
+	if err != nil {
+		return web.Object{}, fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
+	}
+	// A ring that has leaked and was replaced makes no usage of later days.
+	day, ok := dayIn(o)
+	if parts := strings.Split(item.Key.Name, "/"); !ok && len(parts) == 4 {
+		day, ok = host.ParseDay(parts[2])
+	}
+	if !ok || !host.Dated(day.Begin(), until) {
+		return web.Object{}, fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
+	}
+	return o, nil
+}
+
+func dayIn(o web.Object) (host.Day, bool) {
+	text, present, ok := o.String("day")
+	if !present || !ok {
+		return 0, false
+	}
+	return host.ParseDay(text)
+}
+
+func countsIn(o web.Object) (c host.Counts) {
+	for _, outcome := range host.Outcomes() {
+		if n, present, ok := o.Integer(outcome); present && ok && n > 0 {
+			c.Add(outcome, uint64(n))
+		}
+	}
+	return c
+}
+
+func objectOf(c host.Counts) []byte {
+	w := web.NewObjectWriter(128)
+	for i, outcome := range host.Outcomes() {
+		if c[i] > 0 {
+			w.Number(outcome, int64(c[i]))
+		}
+	}
+	return w.End()
+}
+
+// Day is what happened to an integration's sessions on one day. A session that began before midnight and
+// ended after it counts as started on the first day and as ended on the second.
+type Day struct {
+	Day    host.Day
+	Counts host.Counts
+}
+
+// Open returns how many sessions more were started than ended. Of an integration that sends no events, sessions
+// that nobody finished stay open: nothing waits for their end.
+func (d Day) Open() uint64 {
+	started, ended := d.Counts.Of(host.OutcomeStarted), uint64(0)
+	for i, n := range d.Counts {
+		if host.Outcomes()[i] != host.OutcomeStarted {
+			ended += n
+		}
+	}
+	return started - min(started, ended)
+}
+
+var (
+	// ErrRange says that the days asked for are none, or more than MaxDays.
+	ErrRange = fmt.Errorf("usage: ask for 1 to %d days", MaxDays)
+
+	// ErrTooMuch says that more instances have counted on these days than Read adds up at once.
+	ErrTooMuch = errors.New("usage: too many records for these days; ask for fewer days at once")
+)
+
+const (
+	page     = 500
+	maxItems = 100_000
+)
+
+// Read returns every day from one to another, both included, also those on which nothing happened. A record
+// that this service did not write, or whose key has been retired since, is left out and logged.
+func (u *Usage) Read(ctx context.Context, integration string, from, to host.Day) ([]Day, error) {
+	if to < from || int(to-from) >= MaxDays || !isName(integration) {
+		return nil, ErrRange
+	}
+	days := make([]Day, to-from+1)
+	for i := range days {
+		days[i].Day = from + host.Day(i)
+	}
+	prefix := kv.Key{Partition: partitionOf(integration), Name: prefixOf(integration)}
+	after, left := prefix.Name+from.String(), 0 // it is less than the name of every item of the first day
+	for read := 0; ; read += page {
+		if read >= maxItems {
+			return nil, ErrTooMuch
+		}
+		items, err := u.KV.List(ctx, prefix, after, page)
+		if err != nil {
+			return nil, err
+		}
+		past := false
+		for _, item := range items {
+			after = item.Key.Name
+			day, ok := host.ParseDay(strings.Split(after[len(prefix.Name):], "/")[0])
+			if past = ok && day > to; past {
+				break
+			}
+			o, err := u.open(item)
+			switch {
+			case errors.Is(err, token.ErrRecord) || err == nil && day < from:
+				left++
+			case err != nil:
+				return nil, err
+			default:
+				days[day-from].Counts = days[day-from].Counts.Plus(countsIn(o))
+			}
+		}
+		if past || len(items) < page {
+			u.tellLeft(integration, left)
+			return days, nil
+		}
+	}
+}
+
+// tellLeft tells the operator of records that were left out.
+func (u *Usage) tellLeft(integration string, n int) {
+	if n == 0 {
+		return
+	}
+	if u.Count != nil {
+		u.Count(host.CountNotAuthentic)
+	}
+	u.Log.Error("the store holds usage that no key of this service's key ring has signed; it is left out",
+		"integration", integration, "records", n)
+}
+
+// LastUse returns the day on which each key was last used. A key that was not used within MaxDays is not
+// in the map.
+func (u *Usage) LastUse(ctx context.Context, keys []string) (map[string]host.Day, error) {
+	last := map[string]host.Day{}
+	for _, key := range keys {
+		if !isName(key) {
+			continue
+		}
+		item, err := u.KV.Get(ctx, kv.Key{Partition: integration.Partition, Name: useItems + key})
+		if errors.Is(err, kv.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		o, err := u.open(item)
+		if errors.Is(err, token.ErrRecord) {
+			continue // a later use writes it anew
+		}
+		if err != nil {
+			return nil, err
+		}
+		if day, ok := dayIn(o); ok {
+			last[key] = day
+		}
+	}
+	return last, nil
+}

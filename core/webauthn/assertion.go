@@ -1,0 +1,68 @@
+package webauthn
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"slices"
+)
+
+// Assertion is what a verified answer says beside that it is right.
+type Assertion struct {
+	Counter    uint32 // to store in the Credential
+	BackedUp   bool   // to store in the Credential
+	UserHandle []byte // whose it is; empty if the authenticator did not say
+}
+
+// VerifyAssertion returns nil if response answers options with this challenge, and is signed by the stored
+// credential. An error is a *Refusal, and ErrCounter is one of them.
+//
+// It checks what section 7.2 asks for: that the answer is from the stored credential, and of its user if both
+// sides say whose it is; the client data's type, challenge, origin and crossOrigin; the hash of the relying
+// party's id; that the user was present and verified; that backup eligibility has not changed; the signature;
+// and last the counter.
+func VerifyAssertion(
+	rp RelyingParty, challenge []byte, stored Credential, response []byte,
+) (Assertion, error) {
+	r, err := readResponse(response)
+	if err != nil {
+		return Assertion{}, err
+	}
+	raw, okData := decode(r.inner.Value("authenticatorData"))
+	signature, okSignature := decode(r.inner.Value("signature"))
+	handle, okHandle := decode(r.inner.Value("userHandle"))
+	if !okData || !okSignature || !okHandle && r.inner.Value("userHandle").Present() {
+		return Assertion{}, refused(badMember)
+	}
+	if !bytes.Equal(r.id, stored.ID) {
+		return Assertion{}, refused(otherCredential)
+	}
+	if len(handle) > 0 && len(stored.UserHandle) > 0 && !bytes.Equal(handle, stored.UserHandle) {
+		return Assertion{}, refused(otherUser)
+	}
+	if err := checkClientData(rp, r.clientData, challenge, typeGet); err != nil {
+		return Assertion{}, err
+	}
+	data, err := readAuthenticatorData(rp, raw, false)
+	if err != nil {
+		return Assertion{}, err
+	}
+	if data.has(flagBackupEligible) != stored.BackupEligible {
+		return Assertion{}, refused(otherBackup)
+	}
+	verify, ok := readKey(stored.PublicKey)
+	if !ok {
+		return Assertion{}, refused(badStored)
+	}
+	sum := sha256.Sum256(r.clientData)
+	if !verify(slices.Concat(raw, sum[:]), signature) {
+		return Assertion{}, refused(badSignature)
+	}
+	if !goesUp(stored.Counter, data.counter) {
+		return Assertion{}, ErrCounter
+	}
+	return Assertion{data.counter, data.has(flagBackedUp), handle}, nil
+}
+
+// goesUp decides by the counters of two signatures of one credential, of which now is the later. An
+// authenticator that counts never says the same twice. One that does not count says zero for ever.
+func goesUp(before, now uint32) bool { return now > before || now == 0 && before == 0 }

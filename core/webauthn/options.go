@@ -1,0 +1,120 @@
+package webauthn
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+)
+
+// Algorithms of COSE. The order is that of our preference: every authenticator has ES256.
+const (
+	es256 = -7
+	edDSA = -8
+	rs256 = -257
+)
+
+// minChallenge is the fewest bytes of a challenge. Callers use 32.
+const minChallenge = 16
+
+// timeout is how long a browser lets its user try, in milliseconds.
+const timeout = 5 * 60 * 1000
+
+// User is whom a passkey is for.
+type User struct {
+	// Handle is 1 to 64 bytes that tell the user's passkeys from others'. It must not be a name or an
+	// address: authenticators show it to whoever holds them.
+	Handle []byte
+
+	// Name and DisplayName are what the user sees when they choose among their passkeys. The latter may be
+	// empty.
+	Name, DisplayName string
+}
+
+type partyEntity struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+type userEntity struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	DisplayName string `json:"displayName"` // browsers want it even if it is empty
+}
+
+type parameter struct {
+	Type string `json:"type"`
+	Alg  int    `json:"alg"`
+}
+
+type descriptor struct {
+	Type string `json:"type"`
+	ID   string `json:"id"`
+}
+
+type selection struct {
+	ResidentKey        string `json:"residentKey"`
+	RequireResidentKey bool   `json:"requireResidentKey"` // what Level 1 reads instead of residentKey
+	UserVerification   string `json:"userVerification"`
+}
+
+// CreationOptions returns the PublicKeyCredentialCreationOptionsJSON for a new passkey of user. exclude lists
+// the ids of the passkeys that the user has: an authenticator that holds one of them makes no other.
+func CreationOptions(rp RelyingParty, challenge []byte, user User, exclude [][]byte) ([]byte, error) {
+	if err := usable(rp, challenge); err != nil {
+		return nil, err
+	}
+	if n := len(user.Handle); n < 1 || n > 64 || user.Name == "" {
+		return nil, fmt.Errorf("webauthn: a user needs a name, and a handle of 1 to 64 bytes, not %d", n)
+	}
+	return json.Marshal(struct {
+		RP          partyEntity  `json:"rp"`
+		User        userEntity   `json:"user"`
+		Challenge   string       `json:"challenge"`
+		Parameters  []parameter  `json:"pubKeyCredParams"`
+		Timeout     int          `json:"timeout"`
+		Exclude     []descriptor `json:"excludeCredentials"`
+		Selection   selection    `json:"authenticatorSelection"`
+		Attestation string       `json:"attestation"`
+	}{
+		partyEntity{rp.id, rp.name},
+		userEntity{encode(user.Handle), user.Name, user.DisplayName},
+		encode(challenge),
+		[]parameter{{"public-key", es256}, {"public-key", edDSA}, {"public-key", rs256}},
+		timeout, descriptors(exclude), selection{"required", true, "required"}, "none",
+	})
+}
+
+// RequestOptions returns the PublicKeyCredentialRequestOptionsJSON to ask for a passkey. allow lists the ids
+// of those that will do. If it is empty, the user chooses among all that they have of this relying party.
+func RequestOptions(rp RelyingParty, challenge []byte, allow [][]byte) ([]byte, error) {
+	if err := usable(rp, challenge); err != nil {
+		return nil, err
+	}
+	return json.Marshal(struct {
+		Challenge    string       `json:"challenge"`
+		Timeout      int          `json:"timeout"`
+		ID           string       `json:"rpId"`
+		Allow        []descriptor `json:"allowCredentials"`
+		Verification string       `json:"userVerification"`
+	}{encode(challenge), timeout, rp.id, descriptors(allow), "required"})
+}
+
+func usable(rp RelyingParty, challenge []byte) error {
+	if rp.id == "" {
+		return fmt.Errorf("webauthn: the relying party is zero; make it with NewRelyingParty")
+	}
+	if len(challenge) < minChallenge {
+		return fmt.Errorf("webauthn: a challenge of %d bytes can be guessed; use 32 random ones", len(challenge))
+	}
+	return nil
+}
+
+func descriptors(ids [][]byte) []descriptor {
+	all := make([]descriptor, len(ids)) // never null in JSON
+	for i, id := range ids {
+		all[i] = descriptor{"public-key", encode(id)}
+	}
+	return all
+}
+
+func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }

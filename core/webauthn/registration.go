@@ -1,0 +1,82 @@
+package webauthn
+
+import (
+	"bytes"
+
+	"github.com/verge-id/verge/core/cbor"
+)
+
+// Credential is a passkey as its relying party knows it. Store all of it.
+type Credential struct {
+	ID        []byte // 1 to 1,023 bytes that the authenticator chose
+	PublicKey []byte // in COSE, as the authenticator wrote it
+	Counter   uint32 // of the last signature; 0 for ever with most authenticators
+
+	// BackupEligible says that the passkey may be copied to the user's other devices, as passkeys that a
+	// phone or a password manager keeps are. It never changes. BackedUp says that it has been.
+	BackupEligible, BackedUp bool
+
+	// UserHandle is the handle that CreationOptions was given. The caller sets it, because an answer to
+	// them does not have it. If it is empty, VerifyAssertion compares nothing with it.
+	UserHandle []byte
+}
+
+// VerifyRegistration returns the new credential if response answers options with this challenge. An error is
+// a *Refusal.
+//
+// It checks what section 7.1 asks for: the client data's type, challenge, origin and crossOrigin; the hash of
+// the relying party's id; that the user was present and verified; that what is backed up is eligible for it;
+// that the key is a good one of an algorithm that was asked for; and that the credential's id is 1 to 1,023
+// bytes and the same wherever it stands. A statement of the format "none" must be empty. Others are ignored.
+func VerifyRegistration(rp RelyingParty, challenge, response []byte) (Credential, error) {
+	r, err := readResponse(response)
+	if err != nil {
+		return Credential{}, err
+	}
+	attestation, ok := decode(r.inner.Value("attestationObject"))
+	if !ok {
+		return Credential{}, refused(badMember)
+	}
+	if err := checkClientData(rp, r.clientData, challenge, typeCreate); err != nil {
+		return Credential{}, err
+	}
+	raw, ok := readAttestation(attestation)
+	if !ok {
+		return Credential{}, refused(badAttestation)
+	}
+	data, err := readAuthenticatorData(rp, raw, true)
+	if err != nil {
+		return Credential{}, err
+	}
+	if !bytes.Equal(data.id, r.id) {
+		return Credential{}, refused(badID)
+	}
+	if _, ok := readKey(data.key); !ok {
+		return Credential{}, refused(badKey)
+	}
+	return Credential{
+		ID: r.id, PublicKey: bytes.Clone(data.key), Counter: data.counter,
+		BackupEligible: data.has(flagBackupEligible), BackedUp: data.has(flagBackedUp),
+	}, nil
+}
+
+// readAttestation returns the authenticator data of an attestation object. Browsers write it, and not all of
+// them put its members into the canonical order.
+func readAttestation(b []byte) (authenticatorData []byte, ok bool) {
+	object, err := cbor.Read(b, cbor.Options{})
+	if err != nil {
+		return nil, false
+	}
+	members, ok := object.Pairs()
+	format, okFormat := object.Member("fmt").Text()
+	statement := object.Member("attStmt")
+	data, okData := object.Member("authData").Bytes()
+	if !ok || len(members) != 3 || !okFormat || !statement.Present() || !okData {
+		return nil, false
+	}
+	if format == "none" {
+		said, isMap := statement.Pairs()
+		return data, isMap && len(said) == 0
+	}
+	return data, true
+}

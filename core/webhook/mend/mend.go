@@ -1,0 +1,155 @@
+// Package mend says what to mend in a receiver of webhooks whose readiness test has failed: for each probe
+// of package webhook a few sentences, and lines of code in several languages.
+//
+// The code is data. Each language has one whole receiver, which passes the test, and the lines for a probe
+// are a section of it. So a developer can take the section or the whole.
+package mend
+
+import (
+	"embed"
+	"strings"
+
+	"github.com/verge-id/verge/core/webhook"
+)
+
+// Language is a language that the advice is given in.
+type Language struct {
+	ID   string // for addresses and options, such as "node"
+	Name string // for people
+	file string
+}
+
+var languages = []Language{
+	{ID: "node", Name: "Node.js", file: "receivers/receiver.js"},
+	{ID: "python", Name: "Python", file: "receivers/receiver.py"},
+	{ID: "php", Name: "PHP", file: "receivers/receiver.php"},
+	{ID: "go", Name: "Go", file: "receivers/receiver.go.txt"},
+}
+
+// Languages returns all languages, in the order in which they are shown.
+func Languages() []Language { return append([]Language(nil), languages...) }
+
+// Advice is what to do about one probe that failed.
+type Advice struct {
+	Probe string // of package webhook
+	Title string // the mistake, in a few words
+	Text  string // what the probe was, what the receiver has to do, and where the mistake often is
+}
+
+var advice = []Advice{
+	{
+		Probe: webhook.ProbeGood,
+		Title: "The receiver does not accept a good event",
+		Text: "This event was signed as every event is, with the secret of this integration, and the " +
+			"receiver has to answer 2xx. Often the receiver has the secret of another integration or an " +
+			"old one, or the secret has a line break at its end. The signed text is t, a dot and the raw " +
+			"body; t is the text from the header. If the receiver says that the event is too old, set its " +
+			"clock. Answer first and work later: an answer that takes longer than 10 seconds is none.",
+	},
+	{
+		Probe: webhook.ProbeBadSignature,
+		Title: "The receiver does not check the signature",
+		Text: "The last digit of v1 was wrong in this request, and the receiver has to answer 401. Compute " +
+			"the HMAC and compare all of it with v1, in constant time, before anything else is done with " +
+			"the request. If the answer was 400, 403 or 500, change only the status.",
+	},
+	{
+		Probe: webhook.ProbeStaleTimestamp,
+		Title: "The receiver accepts old events",
+		Text: "The signature of this request was right, but 10 minutes old, and the receiver has to answer " +
+			"401. Without this check, whoever once recorded a request can send it again for ever. Refuse " +
+			"a t that is more than 300 seconds from your clock, in either direction.",
+	},
+	{
+		Probe: webhook.ProbeDifferingTimestamp,
+		Title: "The receiver does not compare the two timestamps",
+		Text: "X-Service-Timestamp was not equal to t in this request, and the receiver has to answer 401, " +
+			"although the signature is right. t counts, because it is signed. If X-Service-Timestamp is " +
+			"there, it has to be the same text.",
+	},
+	{
+		Probe: webhook.ProbeAlteredBody,
+		Title: "The receiver does not check the bytes that came",
+		Text: "A space was put before the body of this request after it was signed, and the receiver has to " +
+			"answer 401. A receiver that parses the JSON, writes it again and checks that text does not " +
+			"see the change. Check the raw bytes of the body, and parse them afterwards. Often a framework " +
+			"parses the body before the receiver gets it.",
+	},
+}
+
+// For returns the advice for a probe. ok is false if there is no such probe.
+func For(probe string) (a Advice, ok bool) {
+	for _, a := range advice {
+		if a.Probe == probe {
+			return a, true
+		}
+	}
+	return Advice{}, false
+}
+
+//go:embed receivers
+var receivers embed.FS
+
+// Code returns the lines that a receiver in this language needs for the probe.
+func (a Advice) Code(l Language) string {
+	lines, _ := l.parts()
+	return lines[a.Probe]
+}
+
+// Receiver returns a whole receiver in this language. It passes the readiness test.
+func (l Language) Receiver() string {
+	_, whole := l.parts()
+	return whole
+}
+
+// end is the mark behind a section. The mark before it has the name of the probe.
+const end = "end"
+
+// parts takes a receiver apart. Marks are comments of their own line, with a name in brackets.
+func (l Language) parts() (sections map[string]string, whole string) {
+	text, err := receivers.ReadFile(l.file)
+	if err != nil {
+		panic("mend: there is no receiver in " + l.Name + ": " + err.Error())
+	}
+	sections = map[string]string{}
+	var all strings.Builder
+	probe := ""
+	for line := range strings.Lines(string(text)) {
+		if name, ok := mark(line); ok {
+			probe = strings.TrimSuffix(name, end)
+			continue
+		}
+		all.WriteString(line)
+		if probe != "" {
+			sections[probe] += line
+		}
+	}
+	for probe, lines := range sections {
+		sections[probe] = unindent(lines)
+	}
+	return sections, all.String()
+}
+
+// mark returns the name in a line that is a mark.
+func mark(line string) (name string, ok bool) {
+	line = strings.TrimLeft(strings.TrimSpace(line), "/# ")
+	name, ok = strings.CutPrefix(line, "[")
+	if !ok {
+		return "", false
+	}
+	name, ok = strings.CutSuffix(name, "]")
+	if _, known := For(name); !known && name != end {
+		return "", false
+	}
+	return name, ok
+}
+
+// unindent takes from every line the white space that the first has.
+func unindent(lines string) string {
+	indent := lines[:len(lines)-len(strings.TrimLeft(lines, " \t"))]
+	var b strings.Builder
+	for line := range strings.Lines(lines) {
+		b.WriteString(strings.TrimPrefix(line, indent))
+	}
+	return b.String()
+}

@@ -1,0 +1,279 @@
+package mend
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/webhook"
+)
+
+const secret = "whsec_only_for_tests"
+
+var probes = []string{webhook.ProbeGood, webhook.ProbeBadSignature, webhook.ProbeStaleTimestamp,
+	webhook.ProbeDifferingTimestamp, webhook.ProbeAlteredBody}
+
+func TestThereIsAdviceForEveryProbe(t *testing.T) {
+	if len(advice) != len(probes) {
+		t.Errorf("there is advice for %d probes, want %d", len(advice), len(probes))
+	}
+	for _, probe := range probes {
+		a, ok := For(probe)
+		if !ok || a.Probe != probe || a.Title == "" || a.Text == "" {
+			t.Errorf("%s: %+v", probe, a)
+		}
+		for _, l := range Languages() {
+			code := a.Code(l)
+			if code == "" || !strings.HasSuffix(code, "\n") || strings.TrimLeft(code[:1], " \t") == "" {
+				t.Errorf("%s, %s: the code is %q", probe, l.Name, code)
+			}
+			for line := range strings.Lines(code) {
+				if len(strings.TrimRight(line, "\n")) > 110 {
+					t.Errorf("%s, %s: the line is too long: %s", probe, l.Name, line)
+				}
+			}
+		}
+	}
+	if a, ok := For("another"); ok {
+		t.Errorf("advice for a probe that does not exist: %+v", a)
+	}
+}
+
+func TestAReceiverHasItsSectionsAndNoMarks(t *testing.T) {
+	for _, l := range Languages() {
+		whole := l.Receiver()
+		for _, probe := range probes {
+			a, _ := For(probe)
+			for line := range strings.Lines(a.Code(l)) {
+				if !strings.Contains(whole, strings.TrimSpace(line)) {
+					t.Errorf("%s, %s: the receiver lacks %s", l.Name, probe, line)
+				}
+			}
+			if strings.Contains(whole, "["+probe+"]") || strings.Contains(whole, "["+end+"]") {
+				t.Errorf("%s: the receiver has a mark in it", l.Name)
+			}
+		}
+	}
+}
+
+// How a receiver in each language is run. The program gets WEBHOOK_SECRET and PORT.
+var run = map[string]struct {
+	needs   string // a program that may not be installed
+	file    string // what the source is called
+	compile func(source, program string) []string
+	args    func(source, program, port string) []string
+}{
+	"node":   {needs: "node", file: "receiver.js", args: interpreted("node")},
+	"python": {needs: "python3", file: "receiver.py", args: interpreted("python3")},
+	"php": {needs: "php", file: "receiver.php", args: func(source, _, port string) []string {
+		return []string{"php", "-S", "127.0.0.1:" + port, source}
+	}},
+	"go": {needs: "go", file: "receiver.go",
+		compile: func(source, program string) []string { return []string{"go", "build", "-o", program, source} },
+		args:    func(_, program, _ string) []string { return []string{program} }},
+}
+
+func interpreted(name string) func(source, program, port string) []string {
+	return func(source, _, _ string) []string { return []string{name, source} }
+}
+
+// mistakes are what is wrong in a receiver in the way that the advice is about. The first text is in the
+// receiver and the second replaces it. Where a language has none for a probe, the whole section is left out.
+var mistakes = map[string]map[string][2]string{
+	"node": {
+		webhook.ProbeGood: {`.update(t + '.')`, ``},
+		webhook.ProbeAlteredBody: {`Buffer.concat(chunks);`,
+			`Buffer.from(JSON.stringify(JSON.parse(Buffer.concat(chunks))));`},
+	},
+	"python": {
+		webhook.ProbeGood: {`t.encode() + b"." + body`, `body`},
+		webhook.ProbeAlteredBody: {`body = self.rfile.read(int(self.headers.get("Content-Length", 0)))`,
+			`body = json.dumps(json.loads(self.rfile.read(int(self.headers["Content-Length"]))), ` +
+				`separators=(",", ":")).encode()`},
+	},
+	"php": {
+		webhook.ProbeGood: {`$t . '.' . $body`, `$body`},
+		webhook.ProbeAlteredBody: {`file_get_contents('php://input')`,
+			`json_encode(json_decode(file_get_contents('php://input')), JSON_UNESCAPED_SLASHES)`},
+	},
+	"go": {
+		webhook.ProbeGood: {`h.Write([]byte(t + "."))`, ``},
+		webhook.ProbeAlteredBody: {`// [end]` + "\n\n\tif err := check(",
+			"body = bytes.TrimSpace(body)\n\tif err := check("},
+	},
+}
+
+// Every receiver passes the test when it is whole. With the mistake that a piece of advice is about, it fails
+// at that probe: so the lines of the advice are what mends it.
+func TestReceiversPassTheProbes(t *testing.T) {
+	for _, l := range Languages() {
+		t.Run(l.ID, func(t *testing.T) {
+			how, ok := run[l.ID]
+			if !ok {
+				t.Fatal("nobody knows how to run it")
+			}
+			if _, err := exec.LookPath(how.needs); err != nil {
+				t.Skipf("%s is not installed", how.needs)
+			}
+			text, err := receivers.ReadFile(l.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ready, reasons := try(t, l, l.Receiver()); !ready {
+				t.Errorf("the whole receiver is not ready: %q", reasons)
+			}
+			for _, probe := range probes {
+				wrong := broken(t, l, string(text), probe)
+				_, reasons := try(t, l, wrong)
+				var failed []string
+				for _, r := range reasons {
+					name, _, _ := strings.Cut(r, ": ")
+					failed = append(failed, name)
+				}
+				want := []string{probe}
+				if probe == webhook.ProbeBadSignature { // who checks no signature does not see the body change either
+					want = append(want, webhook.ProbeAlteredBody)
+				}
+				if !slices.Equal(failed, want) {
+					t.Errorf("with a mistake in %s, %q fail, want %q: %q", probe, failed, want, reasons)
+				}
+			}
+		})
+	}
+}
+
+// broken returns the receiver with the mistake that a probe finds.
+func broken(t *testing.T, l Language, text, probe string) string {
+	t.Helper()
+	if m, ok := mistakes[l.ID][probe]; ok {
+		if strings.Count(text, m[0]) != 1 {
+			t.Fatalf("%s: %q is not in the receiver once", probe, m[0])
+		}
+		text = strings.Replace(text, m[0], m[1], 1)
+		if l.ID == "go" && probe == webhook.ProbeAlteredBody {
+			text = strings.Replace(text, "import (\n", "import (\n\t\"bytes\"\n", 1)
+		}
+		return text
+	}
+	begin := strings.Index(text, "["+probe+"]")
+	length := strings.Index(text[begin:], "["+end+"]")
+	rest := text[begin+length:]
+	text = text[:strings.LastIndex(text[:begin], "\n")+1] + rest[strings.Index(rest, "\n"):]
+	if l.ID == "go" { // it does not compile with what nobody uses
+		const last = "\treturn nil\n}\n"
+		text = strings.Replace(text, last, "\t_, _, _ = seconds, time.Now, v1\n"+last, 1)
+		if probe == webhook.ProbeBadSignature {
+			text = strings.Replace(text, "\texpected := h.Sum(nil)\n", "", 1)
+		}
+	}
+	return text
+}
+
+// try runs a receiver and lets the probes loose on it.
+func try(t *testing.T, l Language, source string) (ready bool, reasons []string) {
+	t.Helper()
+	how, dir := run[l.ID], t.TempDir()
+	file, program := filepath.Join(dir, how.file), filepath.Join(dir, "receiver")
+	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if how.compile != nil {
+		args := how.compile(file, program)
+		build := exec.Command(args[0], args[1:]...)
+		build.Dir = dir
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", l.Name, err, out)
+		}
+	}
+	port := freePort(t)
+	args := how.args(file, program, port)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "WEBHOOK_SECRET="+secret, "PORT="+port)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	defer func() {
+		cmd.Process.Kill()
+		<-ended
+	}()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			conn.Close()
+			break
+		}
+		select {
+		case err := <-ended:
+			ended <- err
+			t.Fatalf("%s: it ended: %v\n%s", l.Name, err, &said)
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: it does not listen\n%s", l.Name, &said)
+		}
+	}
+	now := time.Now()
+	event := webhook.ReadinessEvent(webhook.Head{ID: "evt_694069ac-4d4e-475f-906b-2f11c5eca7bd", CreatedAt: now,
+		PublisherID: "pub_a", IntegrationID: "694069ac-4d4e-475f-906b-2f11c5eca7bd", SessionID: "svc_sess_x"})
+	var results []webhook.ProbeResult
+	for _, p := range webhook.Probes(secret, event.Body(), now) {
+		status, err := post("http://127.0.0.1:"+port+"/", p)
+		if err != nil {
+			t.Fatalf("%s: %s: %v\n%s", l.Name, p.Name, err, &said)
+		}
+		results = append(results, webhook.ProbeResult{Name: p.Name, Status: status})
+	}
+	ready, reasons = webhook.Judge(results)
+	return ready, reasons
+}
+
+func post(url string, p webhook.Probe) (status int, err error) {
+	req, err := http.NewRequest("POST", url, bytes.NewReader(p.Body))
+	if err != nil {
+		return 0, err
+	}
+	req.Close = true
+	for name, value := range p.Header {
+		req.Header.Set(name, value)
+	}
+	client := http.Client{Timeout: 20 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("redirected") }}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}
+
+// freePort returns a port on which nothing listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+}
+
+func TestLanguagesAreTheCallersOwn(t *testing.T) {
+	first := Languages()
+	first[0].ID = "changed"
+	if slices.Equal(first, Languages()) {
+		t.Error("whoever changes the list changes it for all")
+	}
+}

@@ -1,0 +1,63 @@
+<?php
+// A webhook receiver for PHP 8, without a framework. To try it: php -S 127.0.0.1:8000 receiver.php
+// WEBHOOK_SECRET is the secret of the integration.
+$secret = getenv('WEBHOOK_SECRET');
+
+// check returns what is wrong with a request, or null if it is good.
+function check(string $secret, string $body): ?string
+{
+    $fields = [];
+    foreach (explode(',', $_SERVER['HTTP_X_SERVICE_SIGNATURE'] ?? '') as $element) {
+        [$name, $value] = explode('=', trim($element), 2) + ['', ''];
+        if (isset($fields[$name])) {
+            return 'the signature header has an element twice';
+        }
+        $fields[$name] = $value;
+    }
+    $t = $fields['t'] ?? '';
+    $v1 = $fields['v1'] ?? '';
+    if (!preg_match('/^(0|[1-9][0-9]{0,11})$/D', $t) || !preg_match('/^[0-9a-f]{64}$/Di', $v1)) {
+        return 'the signature header is malformed';
+    }
+
+    // [differing_timestamp]
+    $timestamp = $_SERVER['HTTP_X_SERVICE_TIMESTAMP'] ?? null;
+    if ($timestamp !== null && $timestamp !== $t) {
+        return 'X-Service-Timestamp is not t';
+    }
+    // [end]
+
+    // [good]
+    // $secret is the one of this integration; $body is the raw bytes.
+    $expected = hash_hmac('sha256', $t . '.' . $body, $secret);
+    // [end]
+
+    // [bad_signature]
+    if (!hash_equals($expected, strtolower($v1))) {
+        return 'the signature does not match';
+    }
+    // [end]
+
+    // [stale_timestamp]
+    if (abs(time() - (int) $t) > 300) {
+        return 'the signature is too old';
+    }
+    // [end]
+    return null;
+}
+
+// [altered_body]
+// Take the bytes as they came, before anything parses them.
+// Laravel and Symfony: $request->getContent(), not $request->json() or $request->all().
+$body = file_get_contents('php://input');
+// [end]
+
+$wrong = check($secret, $body);
+if ($wrong !== null) {
+    http_response_code(401);
+    exit($wrong);
+}
+$event = json_decode($body, true);
+// Put the event into a queue, once for each idempotency_key.
+error_log($event['type'] . ' ' . $event['idempotency_key']);
+http_response_code(204);

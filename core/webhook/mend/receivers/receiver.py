@@ -1,0 +1,76 @@
+# A webhook receiver for Python 3.8 and later, without a framework.
+# WEBHOOK_SECRET is the secret of the integration; PORT is where to listen.
+import hashlib
+import hmac
+import json
+import os
+import re
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+SECRET = os.environ["WEBHOOK_SECRET"]
+
+
+def check(headers, body):
+    """Returns what is wrong with a request, or None if it is good."""
+    fields = {}
+    for element in headers.get("X-Service-Signature", "").split(","):
+        name, _, value = element.strip().partition("=")
+        if name in fields:
+            return "the signature header has an element twice"
+        fields[name] = value
+    t, v1 = fields.get("t", ""), fields.get("v1", "")
+    if not re.fullmatch("0|[1-9][0-9]{0,11}", t) or not re.fullmatch("[0-9a-fA-F]{64}", v1):
+        return "the signature header is malformed"
+
+    # [differing_timestamp]
+    timestamp = headers.get("X-Service-Timestamp")
+    if timestamp is not None and timestamp != t:
+        return "X-Service-Timestamp is not t"
+    # [end]
+
+    # [good]
+    # SECRET is the one of this integration; body is the raw bytes.
+    expected = hmac.new(SECRET.encode(), t.encode() + b"." + body, hashlib.sha256).hexdigest()
+    # [end]
+
+    # [bad_signature]
+    if not hmac.compare_digest(v1.lower(), expected):
+        return "the signature does not match"
+    # [end]
+
+    # [stale_timestamp]
+    if abs(int(time.time()) - int(t)) > 300:
+        return "the signature is too old"
+    # [end]
+    return None
+
+
+class Receiver(BaseHTTPRequestHandler):
+    def do_POST(self):
+        # [altered_body]
+        # Take the bytes as they came, before anything parses them.
+        # Flask: request.get_data(), not request.json. Django: request.body.
+        # FastAPI: await request.body(), not a parameter of a model.
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        # [end]
+
+        wrong = check(self.headers, body)
+        if wrong:
+            self.answer(401, wrong)
+            return
+        event = json.loads(body)
+        # Put the event into a queue, once for each idempotency_key.
+        print(event["type"], event["idempotency_key"])
+        self.answer(204, "")
+
+    def answer(self, status, text):
+        self.send_response(status)
+        if text:
+            self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+
+if __name__ == "__main__":
+    ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Receiver).serve_forever()

@@ -1,0 +1,46 @@
+package webhook
+
+import "time"
+
+// Types returns the five event types, in the order in which a session can have them.
+func Types() []string {
+	return []string{TypeStarted, TypeCompleted, TypeFailed, TypeExpired, TypeCancelled}
+}
+
+// statusCancelled is only in test events, as the type is.
+const statusCancelled = "cancelled"
+
+// What a test event has in place of what a publisher gives at start, and the life of its session.
+const (
+	testUser  = "user-of-a-test-event"
+	testState = "state-of-a-test-event"
+	testLife  = 10 * time.Minute
+)
+
+// testMessage tells readers of a log that the session of a test event does not exist.
+const testMessage = "This event tests your webhook. No session stands behind it."
+
+// TestEvent returns an event of the type for a receiver to be tried with. Its session does not exist, and
+// its data says so. It has every optional member of its type, so that a receiver meets them. ok is false if
+// there is no such type.
+func TestEvent(h Head, typ, level string, challengeAge int) (e Event, ok bool) {
+	h.Test = true
+	user, state, message := testUser, testState, testMessage
+	switch typ {
+	case TypeStarted:
+		e = Started(h, h.CreatedAt.Add(testLife))
+	case TypeCompleted:
+		e = Completed(h, level, challengeAge, &user, &state)
+	case TypeFailed:
+		const code = FailureProviderRejected
+		e = Failed(h, code, FailureMessage(code), &user, &state)
+	case TypeExpired:
+		e = Expired(h, h.CreatedAt)
+	case TypeCancelled:
+		e = h.event(typ, Data{Status: statusCancelled})
+	default:
+		return Event{}, false
+	}
+	e.Data.Message = &message
+	return e, true
+}

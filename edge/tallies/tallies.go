@@ -1,0 +1,243 @@
+// Package tallies adds up what the core notes as usage, and has the core record the sums from time to time. So
+// no request waits for a counter, and no counter is written by two instances.
+//
+// The sums stay in memory until the core has recorded them, however long the store fails and whichever engine
+// takes the requests meanwhile. Memory is bounded: a module that notes a million names is counted up to a
+// limit, and the log says that it went beyond.
+package tallies
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/edge/engine"
+)
+
+// Config says what a Book works with. All fields but Most are needed.
+type Config struct {
+	Now func() time.Time
+	Log *slog.Logger
+
+	// Most is how many integrations, and how many keys, are counted between two times when all is recorded.
+	// Each takes about 300 bytes. 0: 65,536.
+	Most int
+}
+
+// Book adds tallies up. Its methods may be called concurrently.
+type Book struct {
+	config Config
+
+	recording sync.Mutex // held while sums are recorded
+
+	mu       sync.Mutex
+	name     string // of this instance, for sums that begin now
+	days     map[dayOf]*sum
+	keys     map[string]*use
+	refused  int  // tallies since the last time when all was recorded
+	unusable bool // the module keeps no usage, and nothing has been noted since it said so
+}
+
+type dayOf struct {
+	integration string
+	day         host.Day
+}
+
+// sum is what this instance has counted of an integration on a day since the sum began.
+type sum struct {
+	name             string // the instance's when the sum began
+	counts, recorded host.Counts
+}
+
+type use struct{ last, recorded host.Day }
+
+// never is before any day on which a key can be used.
+const never host.Day = -1 << 31
+
+// New returns an empty book.
+func New(c Config) *Book {
+	c.Most = cmp.Or(c.Most, 1<<16)
+	b := &Book{config: c, days: map[dayOf]*sum{}, keys: map[string]*use{}}
+	b.rename()
+	return b
+}
+
+func (b *Book) rename() {
+	var random [8]byte
+	rand.Read(random[:]) // it never fails
+	b.name = hex.EncodeToString(random[:])
+}
+
+// Note adds one tally. It is host.Host's Tally.
+func (b *Book) Note(t host.Tally) {
+	today := host.DayOf(b.config.Now())
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unusable = false
+	if t.Key != "" {
+		u := b.keys[t.Key]
+		if u == nil && len(b.keys) >= b.config.Most {
+			b.refused++
+			return
+		}
+		if u == nil {
+			u = &use{last: never, recorded: never}
+			b.keys[strings.Clone(t.Key)] = u // it may be a part of a large message
+		}
+		u.last = max(u.last, today)
+		return
+	}
+	s := b.days[dayOf{t.Integration, today}]
+	if s == nil && len(b.days) >= b.config.Most {
+		b.refused++
+		return
+	}
+	if s == nil {
+		s = &sum{name: b.name}
+		b.days[dayOf{strings.Clone(t.Integration), today}] = s
+	}
+	s.counts.Add(t.Outcome, 1)
+}
+
+// batch is how many sums one call records. Each costs the core a read, and a commit holds 32.
+const batch = 256
+
+// Record has record write all sums that have changed since they were last written. What could not be written
+// stays for the next time.
+func (b *Book) Record(ctx context.Context, record func(context.Context, host.Totals) error) error {
+	b.recording.Lock()
+	defer b.recording.Unlock()
+	changed, usable := b.changed()
+	if !usable {
+		return nil
+	}
+	var errs []error
+	for part := range slices.Chunk(changed, batch) {
+		if err := record(ctx, totalsOf(part)); err != nil {
+			errs = append(errs, err)
+			if ctx.Err() != nil || errors.Is(err, engine.ErrNoUsage) {
+				break
+			}
+			continue
+		}
+		b.recorded(part)
+	}
+	err := errors.Join(errs...)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unusable = errors.Is(err, engine.ErrNoUsage)
+	if err == nil {
+		b.tidy()
+	}
+	return err
+}
+
+// row is a sum or a use as it was when the recording began.
+type row struct {
+	day host.DayTotal // without an instance: the row is a use
+	key host.KeyUse
+}
+
+func (b *Book) changed() (rows []row, usable bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for of, s := range b.days {
+		if s.counts != s.recorded {
+			rows = append(rows, row{day: host.DayTotal{Integration: of.integration, Day: of.day, Instance: s.name,
+				Counts: s.counts}})
+		}
+	}
+	for key, u := range b.keys {
+		if u.last != u.recorded {
+			rows = append(rows, row{key: host.KeyUse{Key: key, Day: u.last}})
+		}
+	}
+	return rows, !b.unusable
+}
+
+func totalsOf(rows []row) (t host.Totals) {
+	for _, r := range rows {
+		if r.day.Instance != "" {
+			t.Days = append(t.Days, r.day)
+		} else {
+			t.Keys = append(t.Keys, r.key)
+		}
+	}
+	return t
+}
+
+// recorded marks rows as written. More may have been counted since they were read.
+func (b *Book) recorded(rows []row) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range rows {
+		if r.day.Instance != "" {
+			b.days[dayOf{r.day.Integration, r.day.Day}].recorded = r.day.Counts
+		} else {
+			b.keys[r.key.Key].recorded = r.key.Day
+		}
+	}
+}
+
+// tidy forgets what is written and belongs to an earlier day. If that leaves too little room, it forgets
+// everything that is written. A sum that begins anew begins at zero, so it gets another name.
+func (b *Book) tidy() {
+	today := host.DayOf(b.config.Now())
+	written := func(of dayOf, s *sum) bool { return s.counts == s.recorded }
+	used := func(_ string, u *use) bool { return u.last == u.recorded }
+	before := len(b.days)
+	maps.DeleteFunc(b.days, func(of dayOf, s *sum) bool { return of.day < today && written(of, s) })
+	maps.DeleteFunc(b.keys, func(k string, u *use) bool { return u.last < today && used(k, u) })
+	if room := b.config.Most / 4; len(b.days) > b.config.Most-room {
+		maps.DeleteFunc(b.days, written)
+	}
+	if room := b.config.Most / 4; len(b.keys) > b.config.Most-room {
+		maps.DeleteFunc(b.keys, used)
+	}
+	if len(b.days) < before {
+		b.rename()
+	}
+	if b.refused > 0 {
+		b.config.Log.Error("usage was not counted: too many integrations or keys at once",
+			"tallies", b.refused, "most", b.config.Most)
+		b.refused = 0
+	}
+}
+
+// Run records the sums at intervals until ctx is done. The caller then records the rest itself, while the
+// store is still there. timeout bounds one recording.
+func (b *Book) Run(ctx context.Context, every, timeout time.Duration,
+	record func(context.Context, host.Totals) error) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	said := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := b.within(ctx, timeout, record)
+		if err != nil && !said && !kv.Failed(err) { // the watcher of the store reports its failures
+			b.config.Log.Warn("usage is not recorded; it will be tried again", "error", err.Error())
+		}
+		said = err != nil
+	}
+}
+
+func (b *Book) within(ctx context.Context, timeout time.Duration,
+	record func(context.Context, host.Totals) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return b.Record(ctx, record)
+}

@@ -1,0 +1,121 @@
+// Package courier is a kind of method for tests whose answer does not come from the browser. It is the
+// smallest one that uses all of a box: its page has two addresses, and whoever is asked there posts an
+// answer to one of them. It verifies nobody, but counts as real, so that its answers belong to a browser.
+//
+// An answer is JSON: {"answer":"approve","to":"<the address>","nonce":"<as on the page>"}. As with a
+// wallet's, it is made for one address, and is refused at another one.
+package courier
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/web"
+)
+
+// Name is the name of the kind.
+const Name = "courier"
+
+// Kind describes it.
+var Kind = method.Kind{Name: Name, Level: "L2",
+	Open: func(_ method.Config, h method.Host) (method.Method, error) { return &courier{h.Random}, nil }}
+
+// Answers, as they are posted.
+const (
+	Approve = "approve"
+	Reject  = "reject"
+	Fail    = "fail_attempt"
+	Cancel  = "cancel"
+	Nothing = "nothing" // an answer of which nothing is kept; it cancels
+	Later   = "later"   // an answer that cannot be judged just now
+	Vast    = "vast"    // one of which more is to be kept than a box holds
+)
+
+var verdicts = map[string]method.Verdict{Approve: method.Approved, Reject: method.Rejected,
+	Fail: method.AttemptFailed, Cancel: method.Cancelled}
+
+type courier struct{ random io.Reader }
+
+var _ method.Answerer = (*courier)(nil)
+
+// Begin implements method.Method.
+func (*courier) Begin(context.Context, method.Session) error { return nil }
+
+// Poll is how often the page that waits looks again.
+const Poll = time.Second
+
+// Show implements method.Method.
+func (*courier) Show(s method.Session, state []byte) method.View {
+	if s.Box == "" {
+		return method.View{Choices: []string{"begin"}}
+	}
+	ask := func(to string) string {
+		return "courier://?" + url.Values{"to": {to}, "nonce": {encoded(state)}}.Encode()
+	}
+	return method.View{Choices: []string{"cancel"}, Open: ask(s.Box + method.SameDevice),
+		Code: ask(s.Box), Poll: Poll}
+}
+
+func encoded(state []byte) string { return base64.RawURLEncoding.EncodeToString(state) }
+
+// Act implements method.Method.
+func (c *courier) Act(_ context.Context, _ method.Session, step method.Step) (method.Decision, error) {
+	if step.Kept != nil {
+		if len(step.Kept) == 0 {
+			return method.Decision{Verdict: method.Cancelled}, nil
+		}
+		verdict, ok := verdicts[string(step.Kept)]
+		if !ok {
+			return method.Decision{}, fmt.Errorf("courier: %d bytes were kept that it never keeps", len(step.Kept))
+		}
+		return method.Decision{Verdict: verdict}, nil
+	}
+	switch step.Form.Get("outcome") {
+	case "begin":
+		nonce := make([]byte, 16)
+		if _, err := io.ReadFull(c.random, nonce); err != nil {
+			return method.Decision{}, err
+		}
+		return method.Decision{Verdict: method.Pending, State: nonce, Box: true}, nil
+	case "cancel":
+		return method.Decision{Verdict: method.Cancelled}, nil
+	}
+	return method.Decision{}, method.ErrStep
+}
+
+// Answer implements method.Answerer.
+func (*courier) Answer(_ context.Context, _ method.Session, state []byte, c method.Call) ([]byte, error) {
+	if web.MediaType(c.ContentType) != "application/json" {
+		return nil, fmt.Errorf("%w: no JSON", method.ErrStep)
+	}
+	o, err := web.ReadObject(c.Body)
+	if err != nil {
+		return nil, fmt.Errorf("%w: bad JSON", method.ErrStep)
+	}
+	to, _, _ := o.String("to")
+	nonce, _, _ := o.String("nonce")
+	answer, _, _ := o.String("answer")
+	switch {
+	case to != c.Address || strings.HasSuffix(to, method.SameDevice) != c.Same:
+		return nil, &method.Refusal{Reason: "another_address"}
+	case nonce != encoded(state):
+		return nil, &method.Refusal{Reason: "another_nonce"}
+	case answer == Nothing:
+		return nil, nil
+	case answer == Later:
+		return nil, errors.New("courier: asked to judge later")
+	case answer == Vast:
+		return make([]byte, method.MaxKept+1), nil
+	}
+	if _, ok := verdicts[answer]; !ok {
+		return nil, &method.Refusal{Reason: "unknown_answer"}
+	}
+	return []byte(answer), nil
+}
