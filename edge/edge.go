@@ -21,6 +21,8 @@
 //   - A request that waits for the store for longer than its budget is answered 503. If the store fails,
 //     the log has one line, and one more when the store works again. If the store is lost for good, Run
 //     ends with an error.
+//   - What the core notes as usage is added up in memory and recorded at intervals, and a last time by Close.
+//     While the store fails, it waits. A process that is killed loses what it has not recorded.
 //   - The service is not ready while the other instances seal with a key that it does not have.
 //   - Open takes over the listeners and the store. They are closed when Run returns, by Close, and if
 //     Open fails.
