@@ -245,7 +245,8 @@ func operators(s *recording) {
 func site(change members) string {
 	i := members{"id": "0d7a4b9e-1c36-4f58-9e02-7b8a6c5d4e01", "publisher": "pub_site", "name": "Site",
 		"level": "L1", "challenge_age": 21, "method": "sandbox",
-		"browser_origins": []string{origin}, "webhook_url": origin + "/hooks/l1",
+		"browser_origins": []string{origin}, "callback_origins": []string{origin},
+		"webhook_url": origin + "/hooks/l1",
 		"secret": "whsec_5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a01"}
 	maps.Copy(i, change)
 	maps.DeleteFunc(i, func(_ string, v any) bool { return v == nil })
@@ -258,7 +259,7 @@ func sites(s *recording) {
 	apply := func(name, body string) { s.do("apply: "+name, abi.Apply, []byte(body)) }
 	for _, change := range []members{
 		{}, {}, {"level": "L2"}, {"webhook_off": true, "webhook_url": nil, "secret": nil},
-		{"callback_origins": []string{origin}}, {},
+		{"browser_origins": nil, "callback_origins": nil}, {},
 	} {
 		apply("a site", site(change))
 	}
