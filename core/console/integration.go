@@ -205,6 +205,8 @@ func (v *visit) test(staged bool) (next, error) {
 		n.Text = "Ready. The staged webhook has taken its place, and events go there from now on."
 	case report.Ready && staged:
 		n.Text = "The test has passed."
+	case !report.Ready && len(report.Probes) == 1 && report.Probes[0].Status == 0:
+		n.Tone, n.Text = pages.Bad, "Not ready: your receiver did not answer. Below is what to do."
 	case !report.Ready:
 		failed := 0
 		for _, p := range report.Probes {
