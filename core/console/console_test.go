@@ -342,7 +342,7 @@ func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 	page := string(resp.Body)
 	if resp.Status != 422 || !strings.Contains(page, `value="Laden"`) ||
 		!strings.Contains(page, `value="old"`) ||
-		!strings.Contains(page, `aria-invalid="true"`) || !strings.Contains(page, "Write a whole number") ||
+		!strings.Contains(page, `aria-invalid="true"`) || !strings.Contains(page, "The challenge age must be a whole number") ||
 		!strings.Contains(page, `role="alert"`) || !strings.Contains(page, "<title>Not done – Shop") {
 		t.Errorf("%d:\n%s", resp.Status, page)
 	}

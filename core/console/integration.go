@@ -100,7 +100,7 @@ func (v *visit) number(name string, wrong *operate.Invalid) *int {
 	n, err := strconv.Atoi(*text)
 	if *text != "" && err != nil {
 		wrong.Fields = append(wrong.Fields, operate.Field{Field: name, Code: "invalid",
-			Message: "Write a whole number, such as 18."})
+			Message: "The " + strings.ReplaceAll(name, "_", " ") + " must be a whole number, such as 18."})
 	}
 	return &n
 }
