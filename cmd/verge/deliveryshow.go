@@ -32,13 +32,15 @@ func (c *deliveryListCmd) ofIntegration(ctx context.Context, p *program, client 
 	return nil
 }
 
+// printDeliveries prints a table that fits 100 columns.
 func printDeliveries(p *program, all []operate.Delivery) error {
 	var rows [][]string
 	for _, d := range all {
-		rows = append(rows, []string{d.Event, shortType(d), d.State, lastAttempt(d),
-			strconv.Itoa(d.Unrecorded + len(d.Attempts)), minute(&d.Created)})
+		state := strings.TrimSpace(d.State + " " + lastAttempt(d))
+		rows = append(rows, []string{d.Event, shortType(d), cut(state, 22),
+			strconv.Itoa(d.Unrecorded + len(d.Attempts)), d.Created.UTC().Format("01-02 15:04")})
 	}
-	return printTable(p, "EVENT|TYPE|STATE|LAST|ATTEMPTS|CREATED (UTC)", rows)
+	return printTable(p, "EVENT|TYPE|STATE|TRIES|AT (UTC)", rows)
 }
 
 // typePrefix begins the type of every event.
@@ -56,7 +58,7 @@ func eventType(given string) string {
 func shortType(d operate.Delivery) string {
 	short := strings.TrimPrefix(d.Type, typePrefix)
 	if d.Test {
-		return short + " (test)"
+		return "test " + short
 	}
 	return short
 }
@@ -64,7 +66,7 @@ func shortType(d operate.Delivery) string {
 // lastAttempt says what came back last.
 func lastAttempt(d operate.Delivery) string {
 	if len(d.Attempts) == 0 {
-		return "-"
+		return ""
 	}
 	return cameBack(d.Attempts[len(d.Attempts)-1])
 }

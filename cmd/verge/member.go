@@ -51,7 +51,7 @@ func (c *memberListCmd) Run(ctx context.Context, p *program) error {
 	} else {
 		var rows [][]string
 		for _, m := range all.Members {
-			rows = append(rows, []string{m.ID, cut(m.Name, 24), string(m.Role), strconv.Itoa(len(m.Passkeys)),
+			rows = append(rows, []string{m.ID, cut(m.Name, 22), string(m.Role), strconv.Itoa(len(m.Passkeys)),
 				minute(m.LastSeen)})
 		}
 		if err := printTable(p, "MEMBER|NAME|ROLE|PASSKEYS|LAST SEEN (UTC)", rows); err != nil {
@@ -64,7 +64,7 @@ func (c *memberListCmd) Run(ctx context.Context, p *program) error {
 	fmt.Fprintln(p.stdout, "\nInvited:")
 	var rows [][]string
 	for _, i := range all.Invitations {
-		rows = append(rows, []string{cut(i.ID, 44), cut(i.Name, 24), string(i.Role), minute(&i.Expires)})
+		rows = append(rows, []string{cut(i.ID, 44), cut(i.Name, 22), string(i.Role), minute(&i.Expires)})
 	}
 	return printTable(p, "INVITATION|NAME|ROLE|UNTIL (UTC)", rows)
 }

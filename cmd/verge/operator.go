@@ -34,7 +34,7 @@ func (c *operatorListCmd) Run(ctx context.Context, p *program) error {
 		}
 		rows = append(rows, []string{o.ID, cut(o.Name, 24), string(o.Role), last4, tokenEnd(o, p.now())})
 	}
-	return printTable(p, "TOKEN|NAME|ROLE|ENDS IN|STATE", rows)
+	return printTable(p, "TOKEN|NAME|ROLE|LAST 4|STATE", rows)
 }
 
 // tokenEnd says whether an operator token can be used, and for how long.
