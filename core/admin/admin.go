@@ -85,18 +85,34 @@ func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, er
 	case route != nil && len(req.Body) > 0 && !req.TakenAsJSON():
 		return nil, &reply.Error{Code: reply.UnsupportedMediaType,
 			Message: "Send the body as application/json; with curl: -H 'Content-Type: application/json'."}
+	case route != nil && len(req.Body) > route.BodyLimit():
+		return nil, &reply.Error{Code: reply.PayloadTooLarge, Message: web.LargerThan(route.BodyLimit())}
 	case route != nil:
-		c, err := newCall(ctx, req, who, id, route.BodyLimit())
+		c, err := newCall(ctx, req, who, id)
 		if err != nil {
 			return nil, err
 		}
 		resp, err := route.Handle(a, c)
-		return resp, told(err)
+		return resp, told(err, thing(route.Pattern))
 	case allow != nil:
 		return nil, &reply.Error{Code: reply.MethodNotAllowed, Allow: allow,
 			Message: "This path does not take that method."}
 	}
 	return nil, &reply.Error{Code: reply.NotFound, Message: reply.NoSuchPath}
+}
+
+// thing is what a path names, for the message that there is none.
+func thing(pattern string) string {
+	switch name, _, _ := strings.Cut(strings.TrimPrefix(pattern, prefix), "/"); name {
+	case "deliveries":
+		return "event"
+	case "operators":
+		return "operator token"
+	case "audit", "usage", "links":
+		return "publisher or integration"
+	default:
+		return strings.TrimSuffix(name, "s")
+	}
 }
 
 // minToken is the length from which on a token counts as one that nobody can guess.

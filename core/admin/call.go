@@ -16,20 +16,19 @@ import (
 
 // call is one request of an operator on its way through a handler.
 type call struct {
-	ctx     context.Context
-	req     *web.Request
-	who     operate.Actor
-	id      string // what stands for the placeholder of the route
-	query   url.Values
-	maxBody int
+	ctx   context.Context
+	req   *web.Request
+	who   operate.Actor
+	id    string // what stands for the placeholder of the route
+	query url.Values
 }
 
-func newCall(ctx context.Context, req *web.Request, who operate.Actor, id string, maxBody int) (*call, error) {
+func newCall(ctx context.Context, req *web.Request, who operate.Actor, id string) (*call, error) {
 	query, err := url.ParseQuery(req.Query)
 	if err != nil {
 		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "The query is not well formed."}
 	}
-	return &call{ctx: ctx, req: req, who: who, id: id, query: query, maxBody: maxBody}, nil
+	return &call{ctx: ctx, req: req, who: who, id: id, query: query}, nil
 }
 
 // cursor reads after and limit.
@@ -106,8 +105,28 @@ func done(err error) (*web.Response, error) {
 	}{"done"}, err)
 }
 
-// told turns an error of package operate into what a caller is told.
-func told(err error) error {
+// noSuch says of what there is none, if that is the error.
+func noSuch(err error, what string) error {
+	if errors.Is(err, operate.ErrNotFound) {
+		return &reply.Error{Code: reply.NotFound, Message: "There is no such " + what + "."}
+	}
+	return err
+}
+
+// stale is the error of a change to another version than the present one. It names the present one if that is
+// known.
+func stale(present string) *reply.Error {
+	e := &reply.Error{Code: reply.PreconditionFailed,
+		Message: "It was changed meanwhile, so nothing was done. Read it again, and change what it is now. " +
+			"The audit says who changed what."}
+	if present != "" {
+		e.Details = []reply.Detail{{Field: "If-Match", Code: "value", Message: `The present version is "` + present + `".`}}
+	}
+	return e
+}
+
+// told turns an error of package operate into what a caller is told. thing is what the path names.
+func told(err error, thing string) error {
 	var invalid *operate.Invalid
 	var refused *operate.Refused
 	var forbidden *operate.Forbidden
@@ -115,11 +134,11 @@ func told(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, operate.ErrNotFound):
-		return &reply.Error{Code: reply.NotFound, Message: "There is no such thing."}
+		return noSuch(err, thing)
 	case errors.Is(err, operate.ErrStale):
-		return &reply.Error{Code: reply.PreconditionFailed,
-			Message: "It was changed meanwhile, so nothing was done. Read it again, and change what it is now. " +
-				"The audit says who changed what."}
+		return stale("")
+	case errors.Is(err, operate.ErrNeedsOrigins):
+		return &reply.Error{Code: reply.Forbidden, Message: operate.ErrNeedsOrigins.Message}
 	case errors.Is(err, operate.ErrManaged):
 		return &reply.Error{Code: reply.Forbidden,
 			Message: "The service's configuration names this, so it is changed there."}
@@ -148,9 +167,6 @@ type input struct {
 
 // body reads a JSON object. No body is an empty one.
 func (c *call) body() (*input, error) {
-	if len(c.req.Body) > c.maxBody {
-		return nil, &reply.Error{Code: reply.PayloadTooLarge, Message: web.LargerThan(c.maxBody)}
-	}
 	if len(c.req.Body) == 0 {
 		return &input{}, nil
 	}

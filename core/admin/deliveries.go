@@ -57,7 +57,7 @@ func (a *Admin) resend(c *call) (*web.Response, error) {
 			return nil, &reply.Error{Code: reply.InvalidRequest, Message: "An event id is evt_ and a UUID."}
 		}
 		if err := a.Desk.ResendEvent(c.ctx, c.who, event); err != nil {
-			return nil, err
+			return nil, noSuch(err, "dead event")
 		}
 	}
 	return reply.JSON(200, struct {

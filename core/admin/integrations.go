@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"errors"
+
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
 )
@@ -46,14 +48,20 @@ func (a *Admin) integration(c *call) (*web.Response, error) {
 }
 
 func answerIntegration(i operate.Integration, err error) (*web.Response, error) {
-	if err != nil {
+	switch {
+	case errors.Is(err, operate.ErrStale):
+		return nil, stale(i.Version)
+	case err != nil:
 		return nil, err
 	}
 	return versioned(i, i.Version), nil
 }
 
 func answerChanged(changed operate.Changed, err error) (*web.Response, error) {
-	if err != nil {
+	switch {
+	case errors.Is(err, operate.ErrStale):
+		return nil, stale(changed.Version)
+	case err != nil:
 		return nil, err
 	}
 	return versioned(changed, changed.Version), nil
@@ -88,7 +96,8 @@ func (a *Admin) createIntegration(c *call) (*web.Response, error) {
 	if err := in.err(); err != nil {
 		return nil, err
 	}
-	return answerChanged(a.Desk.CreateIntegration(c.ctx, c.who, input))
+	i, err := a.Desk.CreateIntegration(c.ctx, c.who, input)
+	return answerChanged(i, noSuch(err, "publisher"))
 }
 
 func (a *Admin) changeIntegration(c *call) (*web.Response, error) {

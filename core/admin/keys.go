@@ -1,7 +1,10 @@
 package admin
 
 import (
+	"errors"
+
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -35,7 +38,11 @@ func (a *Admin) createKey(c *call) (*web.Response, error) {
 	if err := in.err(); err != nil {
 		return nil, err
 	}
-	return answer(a.Desk.CreateKey(c.ctx, c.who, input))
+	k, err := a.Desk.CreateKey(c.ctx, c.who, input)
+	if errors.Is(err, operate.ErrNotFound) {
+		return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such publisher, or it has no such integration."}
+	}
+	return answer(k, err)
 }
 
 func (a *Admin) revokeKey(c *call) (*web.Response, error) {

@@ -53,7 +53,8 @@ func (a *Admin) invite(c *call) (*web.Response, error) {
 	if err := in.err(); err != nil {
 		return nil, err
 	}
-	return answer(a.Desk.Invite(c.ctx, c.who, publisher, name, operate.Role(role)))
+	i, err := a.Desk.Invite(c.ctx, c.who, publisher, name, operate.Role(role))
+	return answer(i, noSuch(err, "publisher"))
 }
 
 func (a *Admin) withdraw(c *call) (*web.Response, error) {
@@ -71,7 +72,8 @@ func (a *Admin) createLink(c *call) (*web.Response, error) {
 	if err := in.err(); err != nil {
 		return nil, err
 	}
-	return answer(a.Desk.CreateLink(c.ctx, c.who, publisher, name, operate.Role(role)))
+	l, err := a.Desk.CreateLink(c.ctx, c.who, publisher, name, operate.Role(role))
+	return answer(l, noSuch(err, "publisher"))
 }
 
 func (a *Admin) operators(c *call) (*web.Response, error) {

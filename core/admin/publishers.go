@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"errors"
+
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
 )
@@ -20,7 +22,10 @@ func (a *Admin) publisher(c *call) (*web.Response, error) {
 }
 
 func answerPublisher(p operate.Publisher, err error) (*web.Response, error) {
-	if err != nil {
+	switch {
+	case errors.Is(err, operate.ErrStale):
+		return nil, stale(p.Version)
+	case err != nil:
 		return nil, err
 	}
 	return versioned(p, p.Version), nil

@@ -68,9 +68,6 @@ func (a *Admin) methods(c *call) (*web.Response, error) {
 
 // site puts what a configuration names into the store, or says with ?dry_run=1 what that would change.
 func (a *Admin) site(c *call) (*web.Response, error) {
-	if len(c.req.Body) > c.maxBody {
-		return nil, &reply.Error{Code: reply.PayloadTooLarge, Message: web.LargerThan(c.maxBody)}
-	}
 	do := a.Desk.ApplySite
 	if c.flag("dry_run") {
 		do = a.Desk.PlanSite

@@ -18,8 +18,8 @@ import (
 	"github.com/verge-id/verge/core/webauthn"
 )
 
-// People is the Door of the service: package member, with an audit entry for everyone who comes in. All fields
-// are needed.
+// People is the Door of the service: package member, with an audit entry for everyone who comes in. All
+// fields are needed.
 type People struct {
 	Registry  *member.Registry
 	Directory *integration.Directory
@@ -44,7 +44,8 @@ const (
 
 // entry returns an audit entry about what an actor did to itself.
 func (p *People) entry(who member.Actor, operation string) ([]kv.Put, error) {
-	return audit.Entry{Actor: audit.Actor{Kind: who.Kind, ID: who.ID, Name: who.Name}, Publisher: who.Publisher,
+	return audit.Entry{Actor: audit.Actor{Kind: who.Kind, ID: who.ID, Name: who.Name},
+		Publisher: who.Publisher,
 		Operation: operation, Target: who.ID}.Puts(p.Sealer, p.Random, p.Now())
 }
 
@@ -72,8 +73,9 @@ func refused(err error) error {
 	case errors.Is(err, member.ErrNotFound), errors.Is(err, integration.ErrNotFound):
 		return operate.ErrNotFound
 	case errors.Is(err, member.ErrSpent):
-		return &Refusal{Gone: true, Message: "It was used, was withdrawn, or is too old, or whoever made it may not any " +
-			"more. Ask them for another one."}
+		return &Refusal{Gone: true,
+			Message: "It was used, was withdrawn, or is too old, or whoever made it may not any " +
+				"more. Ask them for another one."}
 	case errors.Is(err, member.ErrLate), errors.Is(err, member.ErrForm):
 		return say("The page was open for too long, or was sent twice. Try again.")
 	case errors.Is(err, member.ErrKnownPasskey):
@@ -89,7 +91,8 @@ func refused(err error) error {
 	case errors.As(err, &list):
 		var wrong operate.Invalid
 		for _, each := range list {
-			wrong.Fields = append(wrong.Fields, operate.Field{Field: each.Member, Code: "invalid", Message: each.Text})
+			wrong.Fields = append(wrong.Fields, operate.Field{Field: each.Member, Code: "invalid",
+				Message: each.Text})
 		}
 		return &wrong
 	}
@@ -106,13 +109,14 @@ func (p *People) Session(ctx context.Context, cookie string) (Session, error) {
 }
 
 // SignInOperator implements Door. It counts wrong tokens as the operators' API does, and together with it.
-func (p *People) SignInOperator(ctx context.Context, client netip.Addr, token string) (string, Session, error) {
+func (p *People) SignInOperator(ctx context.Context, client netip.Addr, token string) (string, Session,
+	error) {
 	cookie, s, err := p.Registry.SignInOperator(ctx, token, p.came(usedToken))
 	if !errors.Is(err, member.ErrNotFound) {
 		return p.in(cookie, s, err)
 	}
 	result, err := p.Limiter.Take(ctx, p.Now(),
-		[]ratelimit.Rule{ratelimit.ClientRule("operator-ip", client, p.Failures)})
+		[]ratelimit.Rule{ratelimit.ClientRule(ratelimit.OperatorRule, client, p.Failures)})
 	switch {
 	case err != nil:
 		return "", Session{}, err

@@ -30,7 +30,8 @@ func (w *world) let(t testing.TB, rpID, origin string) *console.People {
 	rp, err := core.NewRelyingParty(rpID, "Verge", origin)
 	coretest.Must(t, err)
 	d := integration.NewDirectory(w.Host.Host)
-	_, err = d.SavePublisher(context.Background(), integration.Publisher{ID: mineID, Name: "Nordlicht Spirits"}, "")
+	_, err = d.SavePublisher(context.Background(), integration.Publisher{ID: mineID,
+		Name: "Nordlicht Spirits"}, "")
 	coretest.Must(t, err)
 	p := &console.People{
 		Registry:  member.New(w.Host.Host, member.Config{OperatorToken: operatorToken, Passkeys: &rp}),
@@ -46,7 +47,8 @@ func invite(t testing.TB, p *console.People) string {
 	t.Helper()
 	o, err := p.Registry.FindOperator(context.Background(), operatorToken)
 	coretest.Must(t, err)
-	secret, _, err := p.Registry.Invite(context.Background(), o.Actor(), mineID, "Karen Jones", operate.RoleAdmin, nil)
+	secret, _, err := p.Registry.Invite(context.Background(), o.Actor(), mineID, "Karen Jones",
+		operate.RoleAdmin, nil)
 	coretest.Must(t, err)
 	return secret
 }
@@ -54,11 +56,11 @@ func invite(t testing.TB, p *console.People) string {
 // ceremony returns the options and the state of the form with that action.
 func ceremony(t testing.TB, doc *html.Node, action string) (options []byte, state string) {
 	t.Helper()
-	form := find(doc, func(n *html.Node) bool { return attr(n, "data-action") == action })
+	form := with(doc, "data-action", action)
 	if form == nil {
 		t.Fatalf("there is no form %s on the page", action)
 	}
-	field := find(form, func(n *html.Node) bool { return attr(n, "name") == "state" })
+	field := with(form, "name", "state")
 	return []byte(attr(form, "data-options")), attr(field, "value")
 }
 
@@ -75,9 +77,8 @@ func opened(t testing.TB, header string) string {
 // posts sends the form of an action with the session's own token, which it takes from the page.
 func (w *world) posts(t testing.TB, page, path, cookie, action, form string) (status int, location string) {
 	t.Helper()
-	found := find(parse(t, w.ask("GET", page, cookie, "")),
-		func(n *html.Node) bool { return attr(n, "data-action") == action })
-	token := find(found, func(n *html.Node) bool { return attr(n, "name") == "csrf" })
+	found := with(parse(t, w.ask("GET", page, cookie, "")), "data-action", action)
+	token := with(found, "name", "csrf")
 	resp := w.ask("POST", path, cookie, "do="+action+"&"+form+"&csrf="+url.QueryEscape(attr(token, "value")))
 	return resp.Status, resp.Header.Get("Location")
 }
@@ -99,10 +100,12 @@ func TestAMemberComesIn(t *testing.T) {
 		t.Fatalf("enrolling: %d to %s\n%s", resp.Status, resp.Header.Get("Location"), resp.Body)
 	}
 	cookie := opened(t, resp.Header.Get("Set-Cookie"))
-	if w.ask("GET", mine, cookie, "").Status != 200 || w.ask("GET", "/console/p/"+othersID, cookie, "").Status != 404 {
+	if w.ask("GET", mine, cookie, "").Status != 200 || w.ask("GET", "/console/p/"+othersID, cookie,
+		"").Status != 404 {
 		t.Error("a member sees one publisher, and no other")
 	}
-	for path, method := range map[string]string{"/console/invitation?invitation=" + secret: "GET", "/console/invitation": "POST"} {
+	for path, method := range map[string]string{"/console/invitation?invitation=" + secret: "GET",
+		"/console/invitation": "POST"} {
 		if again := w.ask(method, path, "", form); again.Status != 410 || again.Header.Has("Set-Cookie") {
 			t.Errorf("the invitation a second time, %s: %d, want 410", method, again.Status)
 		}
@@ -118,13 +121,15 @@ func TestAMemberComesIn(t *testing.T) {
 	options, state = ceremony(t, parse(t, w.ask("GET", "/console/sign-in", "", "")), "sign-in-passkey")
 	answer, err := device.Get(options)
 	coretest.Must(t, err)
-	form = "do=sign-in-passkey&state=" + url.QueryEscape(state) + "&credential=" + url.QueryEscape(string(answer.JSON()))
+	form = "do=sign-in-passkey&state=" + url.QueryEscape(state) + "&credential=" +
+		url.QueryEscape(string(answer.JSON()))
 	resp = w.ask("POST", "/console/sign-in", "", form)
 	cookie = opened(t, resp.Header.Get("Set-Cookie"))
 	if got := w.ask("GET", mine, cookie, "").Status; resp.Status != 303 || got != 200 {
 		t.Errorf("signing in: %d, then %d", resp.Status, got)
 	}
-	if again := w.ask("POST", "/console/sign-in", "", form); again.Status != 401 || again.Header.Has("Set-Cookie") {
+	if again := w.ask("POST", "/console/sign-in", "", form); again.Status != 401 ||
+		again.Header.Has("Set-Cookie") {
 		t.Errorf("an answer of a passkey a second time: %d, want 401", again.Status)
 	}
 
@@ -132,8 +137,9 @@ func TestAMemberComesIn(t *testing.T) {
 	options, state = ceremony(t, parse(t, w.ask("GET", "/console/account", cookie, "")), "add-passkey")
 	added, err := other.Create(options)
 	coretest.Must(t, err)
-	if status, to := w.posts(t, "/console/account", "/console/account", cookie, "add-passkey", "name=laptop&state="+
-		url.QueryEscape(state)+"&credential="+url.QueryEscape(string(added.JSON()))); status != 303 {
+	if status, to := w.posts(t, "/console/account", "/console/account", cookie, "add-passkey",
+		"name=laptop&state="+
+			url.QueryEscape(state)+"&credential="+url.QueryEscape(string(added.JSON()))); status != 303 {
 		t.Errorf("adding a passkey: %d to %s", status, to)
 	}
 	all, _, err := people.Passkeys(context.Background(), cookie)
@@ -141,7 +147,8 @@ func TestAMemberComesIn(t *testing.T) {
 	if len(all) != 2 {
 		t.Fatalf("the member has %d passkeys, want 2", len(all))
 	}
-	if status, _ := w.posts(t, "/console/account", "/console/account", cookie, "remove-passkey", "passkey="+all[1].ID); status != 303 {
+	if status, _ := w.posts(t, "/console/account", "/console/account", cookie, "remove-passkey",
+		"passkey="+all[1].ID); status != 303 {
 		t.Errorf("removing a passkey: %d", status)
 	}
 	if err := people.RemovePasskey(context.Background(), cookie, all[0].ID); err == nil {
@@ -169,10 +176,12 @@ func TestAnOperatorComesIn(t *testing.T) {
 	if got := w.ask("GET", "/console/publishers", cookie, "").Status; got != 200 {
 		t.Errorf("an operator sees the publishers: %d", got)
 	}
-	if status, _ := w.posts(t, "/console/publishers", "/console/publishers", cookie, "create-publisher", "name=Neu"); status != 303 {
+	if status, _ := w.posts(t, "/console/publishers", "/console/publishers", cookie, "create-publisher",
+		"name=Neu"); status != 303 {
 		t.Errorf("creating a publisher: %d", status)
 	}
-	if got := w.ask("POST", "/console/publishers", cookie, "do=create-publisher&name=Neu&csrf=wrong").Status; got != 403 {
+	if got := w.ask("POST", "/console/publishers", cookie,
+		"do=create-publisher&name=Neu&csrf=wrong").Status; got != 403 {
 		t.Errorf("a form with a wrong token: %d, want 403", got)
 	}
 	for n := range 21 {
@@ -184,20 +193,23 @@ func TestAnOperatorComesIn(t *testing.T) {
 			t.Errorf("wrong token %d: %d, want %d", n+1, got, want)
 		}
 	}
-	if resp := w.ask("POST", "/console/sign-in", "", "do=sign-in&token="+url.QueryEscape(operatorToken)); resp.Status != 303 {
+	if resp := w.ask("POST", "/console/sign-in", "",
+		"do=sign-in&token="+url.QueryEscape(operatorToken)); resp.Status != 303 {
 		t.Errorf("the right token need not wait: %d", resp.Status)
 	}
 
 	o, err := people.Registry.FindOperator(context.Background(), operatorToken)
 	coretest.Must(t, err)
-	secret, _, err := people.Registry.MakeLink(context.Background(), o.Actor(), mineID, "", operate.RoleViewer, nil)
+	secret, _, err := people.Registry.MakeLink(context.Background(), o.Actor(), mineID, "",
+		operate.RoleViewer, nil)
 	coretest.Must(t, err)
 	if got := w.ask("GET", "/console/link?link="+secret, "", "").Status; got != 200 {
 		t.Errorf("looking at a link: %d", got)
 	}
 	resp = w.ask("POST", "/console/link", "", "do=use-link&token="+secret)
 	viewer := opened(t, resp.Header.Get("Set-Cookie"))
-	if w.ask("GET", mine, viewer, "").Status != 200 || w.ask("GET", mine+"/settings", viewer, "").Status != 403 {
+	if w.ask("GET", mine, viewer, "").Status != 200 || w.ask("GET", mine+"/settings", viewer,
+		"").Status != 403 {
 		t.Error("a link for a viewer gives a viewer")
 	}
 	if got := w.ask("POST", "/console/link", "", "do=use-link&token="+secret).Status; got != 410 {
@@ -231,7 +243,8 @@ func TestPasskeysInChromium(t *testing.T) {
 		t.Helper()
 		deadline := time.Now().Add(20 * time.Second)
 		for time.Now().Before(deadline) {
-			said, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.readyState === "complete" ? document.body.innerText : ""`))
+			said, err := chromedp.Run(b.ctx,
+				chromedp.Evaluate[string](`document.readyState === "complete" ? document.body.innerText : ""`))
 			if err == nil && strings.Contains(said, text) {
 				return
 			}

@@ -135,7 +135,7 @@ func TestAnInvitationIsWithdrawn(t *testing.T) {
 	}
 	coretest.Must(t, w.Withdraw(ctx, "pub_a", i.ID, kv.Put{Name: "c/aud/x", Value: mark}))
 	w.spentFor(t, "contract 43: an invitation that was withdrawn", secret)
-	if len(w.items(t, "c/aud/")) != 1 || len(w.items(t, "c/of/pub_a/inv/")) != 0 {
+	if len(w.items(t, "c/aud/")) != 1 || len(w.items(t, "c/of/inv/pub_a/")) != 0 {
 		t.Errorf("contract 43: the withdrawal left %v", w.items(t, "c/"))
 	}
 	if err := w.Withdraw(ctx, "pub_a", i.ID); err != ErrNotFound {

@@ -105,10 +105,10 @@ func New(h host.Host, cfg Config) *Registry {
 // Items, all in integration.Partition:
 //
 //	c/mem/<id>                   a member
-//	c/of/<publisher>/mem/<id>    that the member is this publisher's
+//	c/of/mem/<publisher>/<id>    that the member is this publisher's
 //	c/inv/<hash>                 an invitation
-//	c/of/<publisher>/inv/<hash>  that the invitation is this publisher's
-//	c/of/<publisher>/admins      changes with each commit that takes an admin away
+//	c/of/inv/<publisher>/<hash>  that the invitation is this publisher's
+//	c/of/admins/<publisher>      changes with each commit that takes an admin away
 //	c/link/<hash>                a sign-in link
 //	c/op/<hash>                  an operator token
 //	c/con/<hash>                 a console session
@@ -129,9 +129,9 @@ const (
 	receiptItems    = "c/done/"
 )
 
-func ofMember(publisher, id string) string       { return "c/of/" + publisher + "/mem/" + id }
-func ofInvitation(publisher, hash string) string { return "c/of/" + publisher + "/inv/" + hash }
-func adminsOf(publisher string) string           { return "c/of/" + publisher + "/admins" }
+func ofMember(publisher, id string) string       { return "c/of/mem/" + publisher + "/" + id }
+func ofInvitation(publisher, hash string) string { return "c/of/inv/" + publisher + "/" + hash }
+func adminsOf(publisher string) string           { return "c/of/admins/" + publisher }
 
 // mark is the value of an item whose presence counts.
 var mark = []byte("1")

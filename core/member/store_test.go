@@ -34,13 +34,13 @@ var acts = []act{
 				secret, _, err := w.Invite(ctx, root, "pub_a", "", RoleAdmin, nil)
 				return secret, err
 			}, func() bool {
-				return len(w.items(t, invitationItems)) == 1 && len(w.items(t, "c/of/pub_a/inv/")) == 1
+				return len(w.items(t, invitationItems)) == 1 && len(w.items(t, "c/of/inv/pub_a/")) == 1
 			}
 	}},
 	{"withdraw", func(t *testing.T, w *world) (func() (string, error), func() bool) {
 		_, i := w.invite(t, root, "pub_a", RoleAdmin)
 		return func() (string, error) { return "", w.Withdraw(ctx, "pub_a", i.ID) },
-			func() bool { return len(w.items(t, invitationItems))+len(w.items(t, "c/of/pub_a/inv/")) == 0 }
+			func() bool { return len(w.items(t, invitationItems))+len(w.items(t, "c/of/inv/pub_a/")) == 0 }
 	}},
 	{"enrol", func(t *testing.T, w *world) (func() (string, error), func() bool) {
 		secret, _ := w.invite(t, root, "pub_a", RoleAdmin)
@@ -117,7 +117,7 @@ var acts = []act{
 		w.enrol(t, "pub_a", RoleAdmin)
 		p := w.enrol(t, "pub_a", RoleViewer)
 		return func() (string, error) { return "", w.Remove(ctx, root, p.ID, nil) },
-			func() bool { return len(w.items(t, memberItems)) == 1 && len(w.items(t, "c/of/pub_a/mem/")) == 1 }
+			func() bool { return len(w.items(t, memberItems)) == 1 && len(w.items(t, "c/of/mem/pub_a/")) == 1 }
 	}},
 	{"add a passkey", func(t *testing.T, w *world) (func() (string, error), func() bool) {
 		p := w.enrol(t, "pub_a", RoleAdmin)

@@ -79,8 +79,7 @@ func (d *Desk) keyOwner(ctx context.Context, in KeyInput) error {
 	case i.Value.Archived != nil:
 		return ErrArchived
 	case !i.Value.AllowsPublicKeys(d.Dev):
-		return &Refused{"A public key needs the integration's callback origins: anybody can read the key and " +
-			"would choose where the result token goes. List them in callback_origins, then make the key."}
+		return ErrNeedsOrigins
 	}
 	return nil
 }

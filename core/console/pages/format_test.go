@@ -31,14 +31,16 @@ func TestNumbersForPeople(t *testing.T) {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}
 	}
-	if got := count(1, "event", "events") + ", " + count(2000, "event", "events"); got != "1 event, 2,000 events" {
+	if got := count(1, "event", "events") + ", " + count(2000, "event",
+		"events"); got != "1 event, 2,000 events" {
 		t.Errorf("got %q", got)
 	}
 }
 
 // What a receiver answers, and what to do about it, is in words for every cause.
 func TestEveryCauseHasAdvice(t *testing.T) {
-	for _, cause := range []string{host.FetchBlocked, host.FetchTimeout, host.FetchDNS, host.FetchRefused, host.FetchTLS} {
+	for _, cause := range []string{host.FetchBlocked, host.FetchTimeout, host.FetchDNS, host.FetchRefused,
+		host.FetchTLS} {
 		if causeAdvice(operate.Attempt{Cause: cause}) == "" || answer(0, cause) == "No answer: "+cause {
 			t.Errorf("nothing is said about %s", cause)
 		}

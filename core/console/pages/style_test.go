@@ -92,9 +92,12 @@ func TestContrast(t *testing.T) {
 		least       float64
 	}
 	pairs := []pair{
-		{"on-accent", "accent", words}, {"on-accent", "accent-strong", words}, {"accent", "accent-soft", words},
-		{"text", "accent-soft", words}, {"text", "sunk", words}, {"muted", "sunk", words}, {"text", "idle-soft", words},
-		{"control", "card", shape}, {"control", "ground", shape}, {"bad", "card", words}, {"bad", "ground", words},
+		{"on-accent", "accent", words}, {"on-accent", "accent-strong", words}, {"accent", "accent-soft",
+			words},
+		{"text", "accent-soft", words}, {"text", "sunk", words}, {"muted", "sunk", words}, {"text",
+			"idle-soft", words},
+		{"control", "card", shape}, {"control", "ground", shape}, {"bad", "card", words}, {"bad", "ground",
+			words},
 	}
 	for _, ground := range []string{"card", "ground"} {
 		for _, front := range []string{"text", "muted", "accent", "accent-strong"} {
@@ -107,7 +110,8 @@ func TestContrast(t *testing.T) {
 	for _, series := range []string{"started", "completed", "failed", "cancelled", "expired"} {
 		pairs = append(pairs, pair{series, "card", shape})
 	}
-	for theme, head := range map[string]string{"light": ":root", "dark": "@media (prefers-color-scheme: dark)"} {
+	for theme, head := range map[string]string{"light": ":root",
+		"dark": "@media (prefers-color-scheme: dark)"} {
 		c := colours(t, head)
 		paired := map[string]bool{"edge": true} // mere decoration
 		for _, p := range pairs {
@@ -118,7 +122,8 @@ func TestContrast(t *testing.T) {
 				t.Fatalf("%s: --%s or --%s is not defined", theme, p.front, p.back)
 			}
 			if got := (max(front, back) + .05) / (min(front, back) + .05); got < p.least {
-				t.Errorf("%s: %s on %s has a contrast of %.2f, less than %v", theme, p.front, p.back, got, p.least)
+				t.Errorf("%s: %s on %s has a contrast of %.2f, less than %v", theme, p.front, p.back, got,
+					p.least)
 			}
 		}
 		for name := range c {

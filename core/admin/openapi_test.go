@@ -1,0 +1,270 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pb33f/libopenapi"
+	validator "github.com/pb33f/libopenapi-validator"
+	"github.com/pb33f/libopenapi-validator/schema_validation"
+	"github.com/pb33f/libopenapi/datamodel/high/base"
+	v3 "github.com/pb33f/libopenapi/datamodel/high/v3"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/web"
+)
+
+// description is openapi.yaml, read once for all tests.
+type description struct {
+	document libopenapi.Document
+	model    *v3.Document
+	judge    validator.Validator
+}
+
+var described = sync.OnceValues(func() (*description, error) {
+	document, err := libopenapi.NewDocument(openAPI)
+	if err != nil {
+		return nil, err
+	}
+	model, err := document.BuildV3Model()
+	if err != nil {
+		return nil, err
+	}
+	return &description{document, &model.Model, validator.NewValidatorFromV3Model(&model.Model)}, nil
+})
+
+func readOpenAPI(t testing.TB) *description {
+	t.Helper()
+	d, err := described()
+	coretest.Must(t, err)
+	return d
+}
+
+// hold fails the test if the description does not have the answer. The request of an answer that is no error must
+// be described, too.
+func (d *description) hold(t testing.TB, req *web.Request, resp *web.Response) {
+	t.Helper()
+	route, _, _ := routes.Find(req)
+	if route == nil || !strings.HasPrefix(route.Pattern, prefix) {
+		return
+	}
+	target := req.Path
+	if req.Query != "" {
+		target += "?" + req.Query
+	}
+	asked := httptest.NewRequest(req.Method, target, bytes.NewReader(req.Body))
+	maps.Copy(asked.Header, http.Header(req.Header))
+	answer := &http.Response{StatusCode: resp.Status, Header: http.Header{}, Request: asked,
+		Body: io.NopCloser(bytes.NewReader(resp.Body))}
+	maps.Copy(answer.Header, http.Header(resp.Header))
+	answer.Header.Set("X-Request-Id", "req_x") // core.Service sets it
+	if ok, problems := d.judge.ValidateHttpResponse(asked, answer); !ok {
+		for _, p := range problems {
+			t.Errorf("openapi.yaml does not describe the %d to %s %s: %v\n%.300s", resp.Status, req.Method, target, p,
+				resp.Body)
+		}
+	}
+	if resp.Status != 200 || len(req.Body) == 0 {
+		return
+	}
+	asked.Body = io.NopCloser(bytes.NewReader(req.Body))
+	asked.Header.Set("Content-Type", "application/json") // a missing one is taken as that
+	if ok, problems := d.judge.GetRequestBodyValidator().ValidateRequestBody(asked); !ok {
+		for _, p := range problems {
+			t.Errorf("openapi.yaml does not describe a body that %s takes: %v\n%s", req.Path, p, req.Body)
+		}
+	}
+}
+
+func TestOpenAPIIsValid(t *testing.T) {
+	v, errs := validator.NewValidator(readOpenAPI(t).document)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if ok, problems := v.ValidateDocument(); !ok {
+		for _, p := range problems {
+			t.Error(p)
+		}
+	}
+}
+
+// Every route is described, and nothing that is no route. The server answers for modules.
+func TestOpenAPIHasEveryRoute(t *testing.T) {
+	want := map[string]bool{"GET " + ModulePath: true, "POST " + ModulePath: true}
+	for _, r := range routes {
+		for _, method := range r.Methods {
+			if strings.HasPrefix(r.Pattern, prefix) {
+				want[method+" "+withoutNames(r.Pattern)] = true
+			}
+		}
+	}
+	got, ids := map[string]bool{}, map[string]bool{}
+	for path, item := range readOpenAPI(t).model.Paths.PathItems.FromOldest() {
+		for method, op := range item.GetOperations().FromOldest() {
+			got[strings.ToUpper(method)+" "+withoutNames(path)] = true
+			if op.OperationId == "" || ids[op.OperationId] || op.Summary == "" || len(op.Tags) != 1 {
+				t.Errorf("%s %s needs an id of its own, a summary and one tag", method, path)
+			}
+			ids[op.OperationId] = true
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("contract 42: described are\n%v, want\n%v", slices.Sorted(maps.Keys(got)),
+			slices.Sorted(maps.Keys(want)))
+	}
+}
+
+// withoutNames empties the placeholder of a path.
+func withoutNames(path string) string {
+	before, rest, found := strings.Cut(path, "{")
+	if !found {
+		return path
+	}
+	_, after, _ := strings.Cut(rest, "}")
+	return before + "{}" + after
+}
+
+// What each schema is in the code: an answer that the code writes, or a body that it reads.
+var schemaTypes = map[string]any{
+	"Publisher": operate.Publisher{}, "Integration": operate.Integration{}, "ChangedIntegration": operate.Changed{},
+	"Webhook": integration.Webhook{}, "Readiness": operate.Readiness{}, "TestReport": operate.TestReport{},
+	"Probe": operate.ProbeReport{}, "Exchange": operate.Exchange{}, "TestSession": operate.TestSession{},
+	"Key": operate.Key{}, "CreatedKey": operate.CreatedKey{}, "Delivery": operate.Delivery{},
+	"Attempt": operate.Attempt{}, "WaitingEvent": outbox.Waiting{}, "Session": operate.Session{},
+	"UsageDay": UsageDay{}, "Overview": operate.Overview{}, "Step": operate.Step{}, "Member": operate.Member{},
+	"MemberPasskey": operate.Passkey{}, "SignInLink": operate.SignInLink{}, "OperatorToken": operate.OperatorToken{},
+	"CreatedOperatorToken": operate.CreatedOperatorToken{}, "AuditEntry": operate.AuditEntry{},
+	"AuditChange": operate.AuditChange{}, "Method": operate.Method{}, "Applied": SiteAnswer{},
+	"Difference": operate.Difference{}, "Module": ModuleState{}, "ModuleInUse": ModuleInUse{},
+	"ModuleRejected": ModuleRejected{}, "ActivatedModule": ModuleActivated{}, "ErrorDetail": reply.Detail{},
+	"DeadEvent": outbox.Dead{}, "CreatedInvitation": operate.Invitation{},
+
+	"CreatePublisher": PublisherRequest{}, "CreateIntegration": IntegrationRequest{}, "StageWebhook": WebhookRequest{},
+	"Rotate": RotateRequest{}, "TestEvent": TestEventRequest{}, "StartTestSession": TestSessionRequest{},
+	"CreateKey": KeyRequest{}, "ChangeRole": RoleRequest{}, "Invite": InvitationRequest{}, "CreateLink": LinkRequest{},
+	"CreateOperator": OperatorRequest{}, "Site": integration.Site{}, "SiteIntegration": integration.SiteIntegration{},
+}
+
+// TestOpenAPIIsWhatTheCodeReadsAndWrites holds the members of the schemas against those of the types.
+func TestOpenAPIIsWhatTheCodeReadsAndWrites(t *testing.T) {
+	for name, value := range schemaTypes {
+		s := schema(t, name)
+		all, always := members(reflect.TypeOf(value))
+		if name == "Webhook" {
+			all = slices.DeleteFunc(all, func(m string) bool { return m == "sealed" }) // Shown empties it
+		}
+		if got := slices.Sorted(s.Properties.KeysFromOldest()); !slices.Equal(got, all) {
+			t.Errorf("%s: the description has %v, the code %v", name, got, all)
+		}
+		closed := s.AdditionalProperties != nil && s.AdditionalProperties.IsB() && !s.AdditionalProperties.B
+		if !closed { // a body: the handlers say what is required
+			continue
+		}
+		if name == "CreatedInvitation" {
+			always = append(always, "link")
+			slices.Sort(always)
+		}
+		if got := slices.Sorted(slices.Values(s.Required)); name != "Site" && !slices.Equal(got, always) {
+			t.Errorf("%s: the description always has %v, the code %v", name, got, always)
+		}
+	}
+	if got := slices.Sorted(schema(t, "Counts").Properties.KeysFromOldest()); !slices.Equal(got,
+		slices.Sorted(slices.Values(host.Outcomes()))) {
+		t.Errorf("the description counts %v, the code %v", got, host.Outcomes())
+	}
+}
+
+func schema(t testing.TB, name string) *base.Schema {
+	t.Helper()
+	proxy, found := readOpenAPI(t).model.Components.Schemas.Get(name)
+	if !found {
+		t.Fatalf("openapi.yaml has no schema %s", name)
+	}
+	return proxy.Schema()
+}
+
+// members returns the names of the members of a struct's JSON, and those that are always there, sorted.
+func members(of reflect.Type) (all, always []string) {
+	for n := range of.NumField() {
+		f := of.Field(n)
+		if !f.IsExported() {
+			continue
+		}
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			inner, sure := members(f.Type)
+			all, always = append(all, inner...), append(always, sure...)
+			continue
+		case name == "-":
+			continue
+		case !strings.Contains(options, "omitempty"):
+			always = append(always, name)
+		}
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	slices.Sort(always)
+	return all, always
+}
+
+// TestOpenAPIExamplesFitTheirSchemas also holds the example of every error against the code's own words.
+func TestOpenAPIExamplesFitTheirSchemas(t *testing.T) {
+	d, schemas := readOpenAPI(t), schema_validation.NewSchemaValidator()
+	var told []string
+	for name, response := range d.model.Components.Responses.FromOldest() {
+		media, _ := response.Content.Get("application/json")
+		var example struct {
+			Code, Error string
+			ErrorCode   string `json:"error_code" yaml:"error_code"`
+		}
+		var value any
+		coretest.Must(t, media.Example.Decode(&value))
+		text, err := json.Marshal(value)
+		coretest.Must(t, err)
+		coretest.Must(t, json.Unmarshal(text, &example))
+		if ok, problems := schemas.ValidateSchemaObject(media.Schema.Schema(), value); !ok {
+			t.Errorf("%s: %v", name, problems)
+		}
+		if example.Code != example.ErrorCode || example.Error == "" {
+			t.Errorf("contract 5: %s: %s", name, text)
+		}
+		told = append(told, example.Code)
+	}
+	told = append(told, string(reply.MethodNotAllowed)) // of no operation
+	var codes []string
+	for _, v := range schema(t, "ErrorCode").Enum {
+		codes = append(codes, v.Value)
+	}
+	slices.Sort(told)
+	slices.Sort(codes)
+	if !slices.Equal(told, codes) {
+		t.Errorf("contract 5: there are examples of %v, and the codes %v", told, codes)
+	}
+}
+
+// The description needs no token, as the public one, and the store is not asked.
+func TestTheDescriptionIsServed(t *testing.T) {
+	w := newWorld(t)
+	calls := w.Store.Calls()
+	resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: openAPIPath, Header: web.Header{}})
+	coretest.Must(t, err)
+	if !bytes.Equal(resp.Body, openAPI) || resp.Header.Get("Content-Type") != "application/yaml; charset=utf-8" ||
+		w.Store.Calls() != calls {
+		t.Errorf("%d, %v", resp.Status, resp.Header)
+	}
+}

@@ -1,0 +1,171 @@
+package operate
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+)
+
+func TestTheWebhookTest(t *testing.T) {
+	bad := func(probe string, status int) func(*world) func(host.FetchRequest) (int, error) {
+		n := slices.Index([]string{webhook.ProbeGood, webhook.ProbeBadSignature, webhook.ProbeStaleTimestamp,
+			webhook.ProbeDifferingTimestamp, webhook.ProbeAlteredBody}, probe)
+		return func(w *world) func(host.FetchRequest) (int, error) {
+			at := 0
+			return func(req host.FetchRequest) (int, error) {
+				if at++; at == n+1 {
+					return status, nil
+				}
+				return w.verifying(secret)(req)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		answer func(*world) func(host.FetchRequest) (int, error)
+		reason string // in the one reason, "" for Ready
+	}{
+		{"a receiver that verifies", func(w *world) func(host.FetchRequest) (int, error) { return w.verifying(secret) }, ""},
+		{"refuses the good one", bad(webhook.ProbeGood, 401), webhook.ProbeGood},
+		{"redirects the good one", bad(webhook.ProbeGood, 302), "redirect"},
+		{"takes a bad signature", bad(webhook.ProbeBadSignature, 200), webhook.ProbeBadSignature},
+		{"answers a bad signature with 403", bad(webhook.ProbeBadSignature, 403), "403"},
+		{"takes a stale timestamp", bad(webhook.ProbeStaleTimestamp, 200), webhook.ProbeStaleTimestamp},
+		{"takes a differing timestamp", bad(webhook.ProbeDifferingTimestamp, 200), webhook.ProbeDifferingTimestamp},
+		{"takes an altered body", bad(webhook.ProbeAlteredBody, 204), webhook.ProbeAlteredBody},
+	} {
+		t.Run("contract 29: "+c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.answer = c.answer(w)
+			report, err := w.TestWebhook(ctx, developer, intA, false)
+			coretest.Must(t, err)
+			if report.Ready != (c.reason == "") || len(report.Probes) != 5 {
+				t.Errorf("report %+v", report)
+			}
+			if c.reason != "" && (len(report.Reasons) != 1 || !strings.Contains(report.Reasons[0], c.reason)) {
+				t.Errorf("reasons %v, want one that says %q", report.Reasons, c.reason)
+			}
+			i, err := w.Directory.Integration(ctx, intA)
+			coretest.Must(t, err)
+			if ready, err := w.Directory.Ready(ctx, i); err != nil || ready != report.Ready {
+				t.Errorf("the store says ready %v, %v", ready, err)
+			}
+		})
+	}
+}
+
+func TestTheWebhookTestSaysWhyThereWasNoAnswer(t *testing.T) {
+	for _, reason := range []string{host.FetchBlocked, host.FetchTimeout, host.FetchDNS, host.FetchRefused,
+		host.FetchTLS, host.FetchMalformed, host.FetchNetwork} {
+		w := newWorld(t)
+		sent := 0
+		w.answer = func(host.FetchRequest) (int, error) {
+			sent++
+			return 0, &host.FetchError{Reason: reason, Err: errors.New("x")}
+		}
+		report, err := w.TestWebhook(ctx, developer, intA, false)
+		if err != nil || report.Ready || report.Status != NotReady {
+			t.Errorf("contract 29: %+v, %v", report, err)
+		}
+		want := "good: wanted 2xx, but there was no answer (" + reason + ": " + host.FetchCause(reason) + ")"
+		if !slices.Equal(report.Reasons, []string{want}) || sent != 1 {
+			t.Errorf("contract 29: %d probes were sent; %q, want %q alone", sent, report.Reasons, want)
+		}
+		if len(report.Probes) != 1 || report.Probes[0].Reason != reason {
+			t.Errorf("contract 29: %+v", report.Probes)
+		}
+	}
+}
+
+// A receiver that fails after the first probe gets the other probes, too.
+func TestTheWebhookTestGoesOnAfterAnAnswer(t *testing.T) {
+	w := newWorld(t)
+	sent := 0
+	w.answer = func(req host.FetchRequest) (int, error) {
+		if sent++; sent > 1 {
+			return 0, &host.FetchError{Reason: host.FetchNetwork, Err: errors.New("x")}
+		}
+		return w.verifying(secret)(req)
+	}
+	report, err := w.TestWebhook(ctx, developer, intA, false)
+	const want = "bad_signature, stale_timestamp, differing_timestamp, altered_body: "
+	if err != nil || sent != 5 || len(report.Reasons) != 1 || !strings.HasPrefix(report.Reasons[0], want) {
+		t.Errorf("contract 29: %d probes were sent; %+v, %v", sent, report, err)
+	}
+}
+
+// An integration that was ready is not ready any more after a test that fails.
+func TestAFailedTestEndsReadiness(t *testing.T) {
+	w := newWorld(t)
+	for _, want := range []bool{true, false, true} {
+		w.answer = w.verifying(secret)
+		if !want {
+			w.answer = func(host.FetchRequest) (int, error) { return 200, nil }
+		}
+		report, err := w.TestWebhook(ctx, developer, intA, false)
+		if err != nil || report.Ready != want {
+			t.Fatalf("contract 29: %+v, %v", report, err)
+		}
+		i, err := w.Directory.Integration(ctx, intA)
+		coretest.Must(t, err)
+		if ready, err := w.Directory.Ready(ctx, i); err != nil || ready != want {
+			t.Errorf("contract 29: ready %v, %v, want %v", ready, err, want)
+		}
+	}
+}
+
+func TestTheWebhookTestNeedsSomethingToTest(t *testing.T) {
+	w := newWorld(t)
+	var refused *Refused
+	for _, hook := range []integration.Webhook{{}, {Off: true}, {URL: "https://hooks.publisher.example/"}} {
+		const id = "22222222-4d4e-475f-906b-2f11c5eca7bd"
+		i := integration.Integration{ID: id, PublisherID: pubA, Level: "L1", ChallengeAge: 25, Webhook: hook}
+		coretest.Must(t, w.Directory.PutIntegration(ctx, i, ""))
+		if _, err := w.TestWebhook(ctx, developer, id, false); !errors.As(err, &refused) {
+			t.Errorf("%+v: %v", hook, err)
+		}
+	}
+	if _, err := w.TestWebhook(ctx, developer, intA, true); !errors.As(err, &refused) {
+		t.Errorf("nothing is staged: %v", err)
+	}
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	w.Directory = integration.NewDirectory(w.Host.Host)
+	if _, err := w.TestWebhook(ctx, developer, intA, false); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("without a store: %v", err)
+	}
+}
+
+// To a receiver the event looks like any other, but its session does not exist.
+func TestTheTestEventHasNoSession(t *testing.T) {
+	w := newWorld(t)
+	var bodies [][]byte
+	w.answer = func(req host.FetchRequest) (int, error) {
+		bodies = append(bodies, req.Body)
+		return w.verifying(secret)(req)
+	}
+	_, err := w.TestWebhook(ctx, developer, intA, false)
+	coretest.Must(t, err)
+	var e webhook.Event
+	coretest.Must(t, json.Unmarshal(bodies[0], &e))
+	if e.Type != webhook.TypeStarted || !e.Test ||
+		e.IntegrationID != "int_"+intA || e.PublisherID != pubA ||
+		!strings.HasPrefix(e.SessionID, session.Prefix) {
+		t.Errorf("contract 29: %+v", e)
+	}
+	if _, err := session.ParseID(w.Sealer, e.SessionID); !errors.Is(err, session.ErrForged) {
+		t.Errorf("contract 29: the test's session id parses: %v", err)
+	}
+	if e.Data.Message == nil || !strings.Contains(*e.Data.Message, "No session stands behind it") {
+		t.Errorf("contract 29: the event does not say that it has no session: %s", bodies[0])
+	}
+}
