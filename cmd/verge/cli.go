@@ -13,12 +13,27 @@ type cli struct {
 	Dev   devCmd   `cmd:"" group:"run" help:"Run everything on this machine: service, sandbox, demo shop, webhook inbox."`
 	Serve serveCmd `cmd:"" group:"run" help:"Run the service with a configuration file."`
 
+	Publisher struct {
+		List    publisherListCmd    `cmd:"" help:"List publishers."`
+		Show    publisherShowCmd    `cmd:"" help:"Show a publisher and what it has left to do to go live."`
+		Create  publisherCreateCmd  `cmd:"" help:"Make a publisher."`
+		Change  publisherChangeCmd  `cmd:"" help:"Change a publisher's name."`
+		Archive publisherArchiveCmd `cmd:"" help:"Archive a publisher: its keys are refused from then on."`
+	} `cmd:"" group:"operate" help:"Look after publishers."`
 	Integration struct {
-		List integrationListCmd `cmd:"" help:"List integrations and whether they are ready."`
-		Test integrationTestCmd `cmd:"" help:"Run the signed webhook test of an integration and record its result."`
-	} `cmd:"" group:"operate" help:"Look at integrations and test their webhooks."`
+		List    integrationListCmd    `cmd:"" help:"List integrations and whether they are ready."`
+		Show    integrationShowCmd    `cmd:"" help:"Show one integration."`
+		Create  integrationCreateCmd  `cmd:"" help:"Make an integration."`
+		Change  integrationChangeCmd  `cmd:"" help:"Change an integration. It holds at once."`
+		Archive integrationArchiveCmd `cmd:"" help:"Archive an integration: it starts no session from then on."`
+		Stage   integrationStageCmd   `cmd:"" help:"Put another webhook beside the present one, to be tested first."`
+		Drop    integrationDropCmd    `cmd:"" help:"Forget the staged webhook."`
+		Rotate  integrationRotateCmd  `cmd:"" help:"Make a new webhook secret. It is shown once."`
+		Test    integrationTestCmd    `cmd:"" help:"Run the signed webhook test of an integration and record its result."`
+	} `cmd:"" group:"operate" help:"Look at integrations, change them, and test their webhooks."`
 	Delivery struct {
 		List   deliveryListCmd   `cmd:"" help:"List the events that wait for a retry or were given up, and why."`
+		Show   deliveryShowCmd   `cmd:"" help:"Show every attempt to deliver an event."`
 		Resend deliveryResendCmd `cmd:"" help:"Send events again that were given up."`
 	} `cmd:"" group:"operate" help:"Look after webhook events that were not delivered."`
 	Key struct {
@@ -26,6 +41,30 @@ type cli struct {
 		List   keyListCmd   `cmd:"" help:"List API keys by their last four characters."`
 		Revoke keyRevokeCmd `cmd:"" help:"Revoke an API key: everywhere within 5 seconds, for good."`
 	} `cmd:"" group:"operate" help:"Create, list and revoke API keys."`
+	Session struct {
+		Show sessionShowCmd `cmd:"" help:"Show what became of a session, and its events."`
+		Test sessionTestCmd `cmd:"" help:"Start a session in the sandbox, to try an integration."`
+	} `cmd:"" group:"operate" help:"Find a session, or try one."`
+	Event struct {
+		Trigger eventTriggerCmd `cmd:"" help:"Send a receiver a test event and show what comes back."`
+	} `cmd:"" group:"operate" help:"Send test events."`
+	Member struct {
+		List     memberListCmd     `cmd:"" help:"List the members of a publisher, and who is invited."`
+		Invite   memberInviteCmd   `cmd:"" help:"Make an invitation. Its link is shown once."`
+		Uninvite memberUninviteCmd `cmd:"" help:"Withdraw an invitation that nobody has used."`
+		Role     memberRoleCmd     `cmd:"" help:"Give a member another role."`
+		SignOut  memberSignOutCmd  `cmd:"" name:"sign-out" help:"End all sessions of a member."`
+		Remove   memberRemoveCmd   `cmd:"" help:"Remove a member."`
+		Link     memberLinkCmd     `cmd:"" help:"Make a link that signs in to the console once."`
+	} `cmd:"" group:"operate" help:"Look after the people who use the console."`
+	Operator struct {
+		List   operatorListCmd   `cmd:"" help:"List operator tokens by their last four characters."`
+		Create operatorCreateCmd `cmd:"" help:"Create an operator token. It is shown once."`
+		Revoke operatorRevokeCmd `cmd:"" help:"Revoke an operator token, and what was opened with it."`
+	} `cmd:"" group:"operate" help:"Create, list and revoke operator tokens."`
+	Usage usageCmd `cmd:"" group:"operate" help:"Say how many sessions started, and how they ended, by day."`
+	Audit auditCmd `cmd:"" group:"operate" help:"Say who changed what."`
+	Apply applyCmd `cmd:"" group:"operate" help:"Bring a running server to what a configuration file says."`
 
 	Module struct {
 		Show     moduleShowCmd     `cmd:"" group:"operate" help:"Say which engine and module a server runs, and what it refused last."`

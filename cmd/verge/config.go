@@ -35,6 +35,10 @@ type config struct {
 		Ops    string `toml:"ops"`
 	} `toml:"listen"`
 
+	Console struct {
+		Listener string `toml:"listener"`
+	} `toml:"console"`
+
 	TLS struct {
 		Cert string `toml:"cert"`
 		Key  string `toml:"key"`

@@ -14,7 +14,11 @@ import (
 )
 
 type deliveryListCmd struct {
-	JSON bool `help:"Print JSON."`
+	Integration string `placeholder:"UUID" help:"All events of this integration, also delivered ones, the latest first."`
+	State       string `enum:",delivered,waiting,dead" default:"" placeholder:"STATE" help:"With --integration: only those that are delivered, waiting or dead."`
+	Type        string `placeholder:"TYPE" help:"With --integration: only events of this type, such as verification.completed."`
+	After       string `placeholder:"CURSOR" help:"With --integration: go on where a list has ended."`
+	JSON        bool   `help:"Print JSON."`
 	serverFlags
 }
 
@@ -25,7 +29,15 @@ func (deliveryListCmd) Help() string {
 After a failed attempt an event waits for the next one on the schedule. It is
 given up when the receiver refuses it (4xx) or every attempt has failed. Then it
 stays in this list for 30 days, and "verge delivery resend" sends it again. An
-event that was never tried is not in the list.`
+event that was never tried is not in the list.
+
+With --integration it lists every event of the integration that was tried in the
+last 7 days, 50 at a time.
+
+Examples:
+
+    verge delivery list
+    verge delivery list --integration 711bb7bd-4165-465f-a5bb-ec37600c13c9 --state delivered`
 }
 
 // listedDelivery is one line of --json.
@@ -37,9 +49,15 @@ type listedDelivery struct {
 }
 
 func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
+	if c.Integration == "" && (c.State != "" || c.Type != "" || c.After != "") {
+		return usagef("--state, --type and --after need --integration")
+	}
 	client, err := c.client(p)
 	if err != nil {
 		return err
+	}
+	if c.Integration != "" {
+		return c.ofIntegration(ctx, p, client)
 	}
 	dead, err := client.DeadDeliveries(ctx)
 	if err != nil {
@@ -91,8 +109,10 @@ func allDeliveries(dead []outbox.Dead, waiting []outbox.Waiting) []listedDeliver
 }
 
 type deliveryResendCmd struct {
-	Events []string `arg:"" optional:"" name:"event" help:"Ids of events, evt_…"`
-	All    bool     `help:"All that \"verge delivery list\" shows as given up."`
+	Events      []string `arg:"" optional:"" name:"event" help:"Ids of events, evt_…"`
+	All         bool     `help:"All that \"verge delivery list\" shows as given up."`
+	Integration string   `placeholder:"UUID" help:"Whose events they are. Then one that waits for a retry is sent now."`
+	JSON        bool     `help:"Print JSON: what became of each event."`
 	serverFlags
 }
 
@@ -104,7 +124,9 @@ the same bytes. Receivers recognise repeated events by idempotency_key.
 Examples:
 
     verge delivery resend evt_0b6c4c5e-4d0e-4f56-9c3e-0e1f2a3b4c5d
-    verge delivery resend --all`
+    verge delivery resend --all
+    verge delivery resend evt_0b6c4c5e-4d0e-4f56-9c3e-0e1f2a3b4c5d \
+        --integration 711bb7bd-4165-465f-a5bb-ec37600c13c9`
 }
 
 func (c *deliveryResendCmd) Run(ctx context.Context, p *program) error {
@@ -125,22 +147,57 @@ func (c *deliveryResendCmd) Run(ctx context.Context, p *program) error {
 		}
 	}
 	var failed error
+	all := []resent{}
 	for _, id := range c.Events {
-		err := client.Resend(ctx, id)
+		err := c.resend(ctx, client, id)
 		var refused *adminclient.Error
 		switch {
 		case err == nil:
-			fmt.Fprintf(p.stdout, "%s  scheduled\n", id)
+			all = append(all, resent{id, scheduled, ""})
 		case errors.As(err, &refused) && refused.Status < 500 && refused.Status != 401:
 			// This concerns one event. The others can still be sent.
-			fmt.Fprintf(p.stdout, "%s  %s\n", id, refused)
+			all = append(all, resent{id, refused.Code, refused.Error()})
 			failed = saidError{}
 		default:
-			return err
+			return errors.Join(c.tell(p, all), err)
 		}
 	}
-	if len(c.Events) == 0 {
+	if len(c.Events) == 0 && !c.JSON {
 		fmt.Fprintln(p.stdout, "No event has been given up.")
 	}
-	return failed
+	return errors.Join(c.tell(p, all), failed)
+}
+
+// resent is what became of an event that was to be sent again.
+type resent struct {
+	Event  string `json:"event"`
+	Status string `json:"status"`          // scheduled, or the code of the error
+	Error  string `json:"error,omitempty"` // why it is not sent
+}
+
+const scheduled = "scheduled"
+
+func (c *deliveryResendCmd) tell(p *program, all []resent) error {
+	if c.JSON {
+		return printJSON(p, all)
+	}
+	for _, r := range all {
+		said := r.Error
+		if r.Status == scheduled {
+			said = scheduled
+		}
+		fmt.Fprintf(p.stdout, "%s  %s\n", r.Event, said)
+	}
+	return nil
+}
+
+func (c *deliveryResendCmd) resend(ctx context.Context, client *adminclient.Client, id string) error {
+	if c.Integration == "" {
+		return client.Resend(ctx, id)
+	}
+	found, err := findDelivery(ctx, client, c.Integration, id)
+	if err != nil {
+		return err
+	}
+	return client.ResendAt(ctx, c.Integration, found.Place)
 }

@@ -12,6 +12,10 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/cmd/verge/demo"
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/console/pages"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/edge/adminclient"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/kvadapters"
 )
@@ -97,7 +101,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		AdminURL: httpURL(open.admin), OpsURL: httpURL(open.ops),
 		WebhookURL: c.WebhookURL, Engine: c.Engine, KV: at.String(), PID: os.Getpid(),
 	}
-	ready.ConsoleURL = ready.AdminURL
+	ready.ConsoleURL = ready.BaseURL + pages.Root
 	if ready.WebhookURL == "" {
 		ready.WebhookURL = ready.DemoURL + "/webhooks"
 	}
@@ -163,7 +167,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		}
 	}
 	if ctx.Err() == nil {
-		p.welcome(ready, c.Data, open.exposed())
+		p.welcome(ready, c.Data, open.signInLink(ctx, ready, log), open.exposed())
 	}
 	<-ctx.Done()
 	for _, path := range readyFiles {
@@ -230,6 +234,27 @@ func (l *devListeners) close() {
 			open.Close()
 		}
 	}
+}
+
+// signInLink makes a link that signs one browser in to the console as the operator. It is made only if nobody but
+// this machine reaches the console: whoever sees the terminal could use it. It is "" if there is none.
+func (l *devListeners) signInLink(ctx context.Context, ready readyFile, log *slog.Logger) string {
+	if !isLoopback(l.public.Addr().String()) {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	client, err := adminclient.New(adminclient.Config{URL: ready.AdminURL, Token: ready.OperatorToken})
+	if err != nil {
+		log.Warn("there is no sign-in link", "error", err.Error())
+		return ""
+	}
+	link, err := client.CreateLink(ctx, admin.LinkRequest{Name: "verge dev", Role: operate.RoleOperator})
+	if err != nil {
+		log.Warn("there is no sign-in link", "error", err.Error())
+		return ""
+	}
+	return link.Link
 }
 
 // exposed lists the addresses that other machines may reach.

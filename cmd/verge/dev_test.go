@@ -271,16 +271,19 @@ func TestWelcome(t *testing.T) {
 		ready := readyFile{
 			BaseURL:      "http://localhost:8080",
 			DemoURL:      "http://127.0.0.1:8090",
+			ConsoleURL:   "http://localhost:8080/console",
 			WebhookURL:   "http://127.0.0.1:8090/webhooks",
 			seeds:        s.seeds,
 			Integrations: s.Integrations,
 		}
-		p.welcome(ready, "/data", []string{"0.0.0.0:8080"})
+		p.welcome(ready, "/data", "http://localhost:8080/console/link?link=once", []string{"0.0.0.0:8080"})
 		if shown := strings.Contains(stdout.String(), s.SecretKey); shown != terminal {
 			t.Errorf("on a terminal: %v, the secret key is shown: %v", terminal, shown)
 		}
 		for _, want := range []string{
 			"http://127.0.0.1:8090/inbox",
+			"http://localhost:8080/console   sign in with the operator token\n",
+			"http://localhost:8080/console/link?link=once\n",
 			"/data/dev.json",
 			"Other machines can reach 0.0.0.0:8080",
 			s.PublicKey,

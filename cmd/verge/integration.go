@@ -13,7 +13,8 @@ import (
 )
 
 type integrationListCmd struct {
-	JSON bool `help:"Print JSON."`
+	Publisher string `placeholder:"PUB_ID" help:"Only those of this publisher."`
+	JSON      bool   `help:"Print JSON."`
 	serverFlags
 }
 
@@ -22,7 +23,7 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	all, err := client.Integrations(ctx, "")
+	all, err := client.Integrations(ctx, c.Publisher)
 	if err != nil {
 		return err
 	}
@@ -30,8 +31,8 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 		return json.NewEncoder(p.stdout).Encode(all)
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(p.stdout, "There are no integrations. "+
-			"They come from [[integrations]] in the server's configuration.")
+		fmt.Fprintln(p.stdout, "There are no integrations. `verge integration create` makes one, and so does "+
+			"[[integrations]] in the server's configuration.")
 		return nil
 	}
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
@@ -70,8 +71,9 @@ func yesNo(b bool) string {
 }
 
 type integrationTestCmd struct {
-	ID   string `arg:"" help:"The integration, as \"verge integration list\" shows it."`
-	JSON bool   `help:"Print JSON."`
+	ID     string `arg:"" help:"The integration, as \"verge integration list\" shows it."`
+	Staged bool   `help:"Test what is staged. If it passes, it takes the place of the present webhook."`
+	JSON   bool   `help:"Print JSON."`
 	serverFlags
 }
 
@@ -84,9 +86,13 @@ If the first gets no answer, the others are not sent. The server records the
 result: in production an integration that is not ready starts no session. The
 exit code is 0 if it is ready, 1 if not.
 
-Example:
+With --staged the requests go to the staged webhook, with its secret. If it is
+ready, it takes the place of the present one.
 
-    verge integration test 711bb7bd-4165-465f-a5bb-ec37600c13c9`
+Examples:
+
+    verge integration test 711bb7bd-4165-465f-a5bb-ec37600c13c9
+    verge integration test 711bb7bd-4165-465f-a5bb-ec37600c13c9 --staged`
 }
 
 func (c *integrationTestCmd) Run(ctx context.Context, p *program) error {
@@ -94,7 +100,7 @@ func (c *integrationTestCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	report, err := client.TestIntegration(ctx, c.ID, false)
+	report, err := client.TestIntegration(ctx, c.ID, c.Staged)
 	if err != nil {
 		return err
 	}
@@ -131,6 +137,9 @@ func printReport(p *program, report *operate.TestReport) error {
 	}
 	if report.Ready {
 		fmt.Fprintln(p.stdout, "\nReady.")
+		if report.Promoted {
+			fmt.Fprintln(p.stdout, "The staged webhook has taken the place of the earlier one.")
+		}
 		return nil
 	}
 	fmt.Fprintln(p.stdout, "\nNOT_READY:")

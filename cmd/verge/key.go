@@ -55,7 +55,8 @@ func (c *keyCreateCmd) Run(ctx context.Context, p *program) error {
 }
 
 type keyListCmd struct {
-	JSON bool `help:"Print JSON."`
+	Publisher string `placeholder:"PUB_ID" help:"Only those of this publisher."`
+	JSON      bool   `help:"Print JSON."`
 	serverFlags
 }
 
@@ -64,7 +65,7 @@ func (c *keyListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	keys, err := client.Keys(ctx, "")
+	keys, err := client.Keys(ctx, c.Publisher)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,8 @@ func keyEnd(k integration.Key, now time.Time) string {
 }
 
 type keyRevokeCmd struct {
-	ID string `arg:"" help:"Id of the key, key_…, as \"verge key list\" shows it."`
+	ID   string `arg:"" help:"Id of the key, key_…, as \"verge key list\" shows it."`
+	JSON bool   `help:"Print JSON."`
 	serverFlags
 }
 
@@ -110,6 +112,9 @@ func (c *keyRevokeCmd) Run(ctx context.Context, p *program) error {
 	k, err := client.RevokeKey(ctx, c.ID)
 	if err != nil {
 		return err
+	}
+	if c.JSON {
+		return printJSON(p, k)
 	}
 	fmt.Fprintf(p.stdout, "%s (…%s of %s) is %s.\n", k.ID, k.Last4, k.PublisherID, keyEnd(k.Key, p.now()))
 	return nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/ratelimit"
@@ -36,6 +37,7 @@ func (c *config) check(p *program, ps *problems) plan {
 	pl.now, pl.random = p.now, p.random
 	c.checkMode(&pl, ps)
 	c.checkListeners(p, &pl, ps)
+	c.checkConsole(&pl, ps)
 	token := c.readOperatorToken(p, &pl, ps)
 	c.checkKeyring(p, &pl, ps)
 	c.checkStore(p, &pl, ps)
@@ -57,6 +59,7 @@ func (c *config) check(p *program, ps *problems) plan {
 // configuration has for the operator token.
 func (pl *plan) judge(token string, ps *problems) {
 	keys := map[string]string{"OperatorToken": token, "BaseURL": "base_url", "Methods": "methods",
+		"Console":    "console.listener",
 		"Partitions": "store.partitions", "Attempts": "attempts", "OutcomeLife": "outcome_life",
 		"Schedule.Delays": "webhooks.retries", "Schedule.JitterPercent": "webhooks.jitter_percent",
 		"AttemptTime": "webhooks.timeout", "Lease": "webhooks.timeout"}
@@ -86,6 +89,14 @@ func (c *config) checkMode(pl *plan, ps *problems) {
 	default:
 		ps.add("mode: %q is none of production, test, dev", c.Mode)
 		pl.core.Test = true // so that the other settings can be judged
+	}
+}
+
+func (c *config) checkConsole(pl *plan, ps *problems) {
+	pl.core.Console = c.Console.Listener
+	if pl.core.Console == core.ConsoleOperators && pl.listen.admin == "" {
+		ps.add("console.listener: %s has no listener, since listen.admin is %q; choose %s or %s",
+			core.ConsoleOperators, off, core.ConsolePublic, core.ConsoleOff)
 	}
 }
 

@@ -14,8 +14,22 @@ import (
 )
 
 func (c *config) checkSite(p *program, pl *plan, ps *problems) {
+	pl.site = c.site(p, ps)
+	for _, i := range pl.site.Integrations {
+		pl.checkReach(i.ID, i.WebhookURL, ps)
+	}
+	judged := pl.core
+	if len(judged.Methods) == 0 {
+		judged.Test = true // judge says that there is no method, so it is not said of each integration
+	}
+	methods, _ := judged.Catalog()
+	ps.addLines("", pl.site.Validate(methods, pl.core.Dev))
+}
+
+// site returns the publishers and integrations of the file, with the secrets of their webhooks.
+func (c *config) site(p *program, ps *problems) (s integration.Site) {
 	for _, given := range c.Publishers {
-		pl.site.Publishers = append(pl.site.Publishers, integration.Publisher{ID: given.ID, Name: given.Name})
+		s.Publishers = append(s.Publishers, integration.Publisher{ID: given.ID, Name: given.Name})
 	}
 	for _, given := range c.Integrations {
 		secret, err := given.secret(p)
@@ -25,7 +39,7 @@ func (c *config) checkSite(p *program, pl *plan, ps *problems) {
 			secret, err = integration.GenerateSecret(p.random)
 			ps.addLines("", err)
 		}
-		pl.site.Integrations = append(pl.site.Integrations, integration.SiteIntegration{ID: given.ID,
+		s.Integrations = append(s.Integrations, integration.SiteIntegration{ID: given.ID,
 			Publisher: given.Publisher, Name: given.Name, Level: given.Level,
 			ChallengeAge: given.ChallengeAge, Method: given.Method, Methods: given.Methods,
 			MinimumAge:      givenOr(ps, given.ID, "minimum_age", given.MinimumAge),
@@ -33,14 +47,8 @@ func (c *config) checkSite(p *program, pl *plan, ps *problems) {
 			MethodSettings:  given.methodSettings(ps),
 			CallbackOrigins: given.CallbackOrigins, BrowserOrigins: given.BrowserOrigins,
 			WebhookURL: given.WebhookURL, WebhookOff: given.WebhookOff, Secret: secret})
-		pl.checkReach(given.ID, given.WebhookURL, ps)
 	}
-	judged := pl.core
-	if len(judged.Methods) == 0 {
-		judged.Test = true // judge says that there is no method, so it is not said of each integration
-	}
-	methods, _ := judged.Catalog()
-	ps.addLines("", pl.site.Validate(methods, pl.core.Dev))
+	return s
 }
 
 // givenOr returns a number that may be left out, as 0. It refuses a 0 that is written.

@@ -15,11 +15,9 @@ type readyFile struct {
 	BaseURL string `json:"base_url"`
 	DemoURL string `json:"demo_url"`
 
-	// ConsoleURL is the console for operators. This release has no console, so it is the same as AdminURL, the
-	// operators' API.
-	ConsoleURL string `json:"console_url"`
-	AdminURL   string `json:"admin_url"`
-	OpsURL     string `json:"ops_url"` // /metrics, /healthz, /readyz
+	ConsoleURL string `json:"console_url"` // for people; OperatorToken signs in
+	AdminURL   string `json:"admin_url"`   // the operators' API
+	OpsURL     string `json:"ops_url"`     // /metrics, /healthz, /readyz
 
 	seeds
 

@@ -12,8 +12,9 @@ import (
 
 // welcome prints where to click. Secrets are printed in full to a terminal alone, where a developer wants to
 // copy them. They matter on this machine only, but others read a file or a CI log, and a scanner for secrets
-// there would rightly report them.
-func (p *program) welcome(r readyFile, data string, exposed []string) {
+// there would rightly report them. The sign-in link is printed everywhere: it works once, within five minutes and
+// on this machine.
+func (p *program) welcome(r readyFile, data, signIn string, exposed []string) {
 	secret := func(s string) string {
 		if p.terminal {
 			return s
@@ -24,7 +25,8 @@ func (p *program) welcome(r readyFile, data string, exposed []string) {
   Verge is running on this machine. Sandbox, bank and camera verify nobody.
 
     Click here     %s
-    Webhooks       %s
+    Console        %s   sign in with the operator token
+%s    Webhooks       %s
     Estimator      %s   choose what the next picture gets
     API            %s
     API reference  %s
@@ -40,7 +42,7 @@ func (p *program) welcome(r readyFile, data string, exposed []string) {
     webhook secret %s
 
   These values are in %s and stay the same until you delete it.
-`, r.DemoURL+"/", inboxAddress(r), r.DemoURL+"/estimator/", r.BaseURL,
+`, r.DemoURL+"/", r.ConsoleURL, oneClick(signIn), inboxAddress(r), r.DemoURL+"/estimator/", r.BaseURL,
 		r.BaseURL+"/docs", r.AdminURL, r.OpsURL+"/metrics",
 		r.Engine, r.KV, r.PublisherID, r.IntegrationID, r.IntegrationIDL2, otherIntegrations(r),
 		secret(r.SecretKey), r.PublicKey, secret(r.WebhookSecret), filepath.Join(data, seedsFile))
@@ -58,6 +60,15 @@ func (p *program) welcome(r readyFile, data string, exposed []string) {
 			strings.Join(exposed, " and "))
 	}
 	fmt.Fprint(p.stdout, "\n  Ctrl-C stops it.\n\n")
+}
+
+// oneClick has the line with the sign-in link, if there is one.
+func oneClick(link string) string {
+	if link == "" {
+		return ""
+	}
+	return fmt.Sprintf("    or click once  %s\n"+
+		"                   within 5 minutes; `verge member link --role operator` makes another\n", link)
 }
 
 // otherIntegrations has a line for the integration of each method but the sandbox, and one for that with all

@@ -1,5 +1,5 @@
-// Package adminclient asks a running Verge server as its operator. The commands `verge integration`, `verge
-// delivery`, `verge key` and `verge module` are made with it.
+// Package adminclient asks a running Verge server as its operator. All commands of `verge` that ask a server are
+// made with it.
 //
 // New takes the address of the server's admin listener and the operator token. Each method is one
 // request, or one a page for a list. A method returns an *Error if the server answered with one,
@@ -207,7 +207,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 // maxAnswer is more than any answer has: a page of 200 events is the longest.
 const maxAnswer = 8 << 20
 
-// send makes one request and reads the answer, which must be 200, into out.
+// send makes one request and reads the answer, which must be 200, into out. A *[]byte gets it as it is.
 func (c *Client) send(ctx context.Context, method, path string, header http.Header, body []byte,
 	out any) error {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
@@ -232,6 +232,10 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 	}
 	if resp.StatusCode != http.StatusOK {
 		return c.refused(resp.StatusCode, path, b)
+	}
+	if text, ok := out.(*[]byte); ok {
+		*text = b
+		return nil
 	}
 	if err := json.Unmarshal(b, out); err != nil {
 		return fmt.Errorf("the answer of %s is not the JSON expected, is its release another one? %w", c.base, err)

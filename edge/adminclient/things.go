@@ -177,12 +177,7 @@ func (c *Client) Session(ctx context.Context, id string) (*operate.Session, erro
 
 // Usage tells what happened to an integration's sessions, day by day. from and to are days, or "".
 func (c *Client) Usage(ctx context.Context, integration, from, to string) ([]admin.UsageDay, error) {
-	query := of("integration_id", integration)
-	for name, value := range map[string]string{"from": from, "to": to} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
+	query := usageQuery(integration, from, to)
 	answer, err := read[struct {
 		Days []admin.UsageDay `json:"days"`
 	}](ctx, c, admin.UsagePath+"?"+query.Encode())
@@ -190,6 +185,25 @@ func (c *Client) Usage(ctx context.Context, integration, from, to string) ([]adm
 		return nil, err
 	}
 	return answer.Days, nil
+}
+
+// UsageCSV is Usage as CSV.
+func (c *Client) UsageCSV(ctx context.Context, integration, from, to string) ([]byte, error) {
+	query := usageQuery(integration, from, to)
+	query.Set("format", "csv")
+	var text []byte
+	err := c.call(ctx, "GET", admin.UsagePath+"?"+query.Encode(), nil, &text)
+	return text, err
+}
+
+func usageQuery(integration, from, to string) url.Values {
+	query := of("integration_id", integration)
+	for name, value := range map[string]string{"from": from, "to": to} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return query
 }
 
 // Members lists the members of a publisher.

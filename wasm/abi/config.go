@@ -18,6 +18,7 @@ type Config struct {
 	Dev           bool   `json:"dev,omitempty"`
 	Test          bool   `json:"test,omitempty"`
 	OperatorToken string `json:"operator_token,omitempty"`
+	Console       string `json:"console,omitempty"` // which listener has it: public, operators or off
 	Partitions    int    `json:"partitions,omitempty"`
 	Attempts      int    `json:"attempts,omitempty"`
 

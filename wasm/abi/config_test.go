@@ -13,6 +13,7 @@ func TestConfig(t *testing.T) {
 		BaseURL:       "https://verge.example",
 		Test:          true,
 		OperatorToken: "op",
+		Console:       "off",
 		Partitions:    4,
 		Attempts:      2,
 		OutcomeLife:   MillisecondsOf(time.Hour),

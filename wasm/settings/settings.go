@@ -34,6 +34,7 @@ func Pack(c core.Config) (abi.Config, error) {
 	}
 	a := abi.Config{
 		BaseURL: c.BaseURL, Dev: c.Dev, Test: c.Test, OperatorToken: c.OperatorToken,
+		Console:    c.Console,
 		Partitions: c.Partitions, Attempts: c.Attempts, Methods: PackMethods(c.Methods),
 		OutcomeLife: ms("OutcomeLife", c.OutcomeLife), AttemptTime: ms("AttemptTime", c.AttemptTime),
 		Lease:                ms("Lease", c.Lease),
@@ -59,7 +60,8 @@ func Pack(c core.Config) (abi.Config, error) {
 
 // names are the ABI's for the members of core.Config.
 var names = map[string]string{
-	"BaseURL": "base_url", "OperatorToken": "operator_token", "Partitions": "partitions", "Attempts": "attempts",
+	"BaseURL": "base_url", "OperatorToken": "operator_token", "Console": "console",
+	"Partitions": "partitions", "Attempts": "attempts",
 	"OutcomeLife": "outcome_life_ms", "AttemptTime": "attempt_time_ms", "Lease": "lease_ms",
 	"Limits.PublicPerIP": "public_per_ip", "Limits.PublicPerKey": "public_per_key",
 	"Limits.SecretPerIP": "secret_per_ip", "Limits.ReconcilePerKey": "reconcile_per_key",
@@ -86,6 +88,7 @@ func Unpack(a abi.Config) core.Config {
 		Dev:           a.Dev,
 		Test:          a.Test,
 		OperatorToken: a.OperatorToken,
+		Console:       a.Console,
 		Partitions:    a.Partitions,
 		Attempts:      a.Attempts,
 		Methods:       UnpackMethods(a.Methods),

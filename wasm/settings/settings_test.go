@@ -20,7 +20,8 @@ import (
 
 // full sets every member except the kinds.
 var full = core.Config{
-	BaseURL: "https://verge.example", Test: true, Dev: true, OperatorToken: "op", Partitions: 3, Attempts: 2,
+	BaseURL: "https://verge.example", Test: true, Dev: true, OperatorToken: "op", Console: "operators",
+	Partitions: 3, Attempts: 2,
 	OutcomeLife: time.Hour, AttemptTime: 1500 * time.Millisecond, Lease: 29 * time.Second,
 	Limits: api.Limits{
 		PublicPerIP:          ratelimit.PerMinute(1),
@@ -88,7 +89,8 @@ func TestProblemsHaveTheNamesOfTheABI(t *testing.T) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		fields[name] = true
 	}
-	wrong := core.Config{Partitions: -1, OperatorToken: "short", Attempts: -1, OutcomeLife: 1, AttemptTime: -1,
+	wrong := core.Config{Partitions: -1, OperatorToken: "short", Console: "x",
+		Attempts: -1, OutcomeLife: 1, AttemptTime: -1,
 		Limits: api.Limits{PublicPerIP: none, PublicPerKey: none, SecretPerIP: none, ReconcilePerKey: none,
 			PreflightsPerIP: none, PagesPerIP: none, FailedOperatorsPerIP: none,
 			BoxesPerIP: none, BoxesPerHandle: none},

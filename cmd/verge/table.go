@@ -1,0 +1,95 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// printJSON prints what the API answered, on one line.
+func printJSON(p *program, v any) error { return json.NewEncoder(p.stdout).Encode(v) }
+
+// printTable prints rows under their heads. A cell never breaks a line.
+func printTable(p *program, heads string, rows [][]string) error {
+	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, strings.ReplaceAll(heads, "|", "\t"))
+	for _, row := range rows {
+		for n, cell := range row {
+			row[n] = oneLine(cell)
+		}
+		fmt.Fprintln(table, strings.Join(row, "\t"))
+	}
+	return table.Flush()
+}
+
+// facts are the lines that describe one thing. A fact without a value is left out.
+type facts [][2]string
+
+func (f *facts) add(name, value string) {
+	if value != "" {
+		*f = append(*f, [2]string{name, value})
+	}
+}
+
+func (f *facts) print(p *program) error {
+	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	for _, fact := range *f {
+		fmt.Fprintf(table, "%s\t%s\n", fact[0], oneLine(fact[1]))
+	}
+	return table.Flush()
+}
+
+// oneLine replaces what would move a cursor or begin a cell. Others have written what is printed.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// cut shortens a text to a number of characters.
+func cut(s string, most int) string {
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return s
+}
+
+// minute is a time to the minute, in UTC, for tables. A nil time is a dash.
+func minute(t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04")
+}
+
+// dash stands for nothing in a table.
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// whenever is when for a time that may be missing.
+func whenever(t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return ""
+	}
+	return when(*t)
+}
+
+// stateOf says whether a thing is in use, and who may change it.
+func stateOf(archived *time.Time, managed bool) string {
+	switch {
+	case archived != nil:
+		return "archived " + archived.UTC().Format(time.DateOnly)
+	case managed:
+		return "in the file"
+	}
+	return "in use"
+}
