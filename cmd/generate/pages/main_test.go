@@ -23,6 +23,7 @@ func TestRewrite(t *testing.T) {
 import templ "github.com/verge-id/verge/core/web/templrt"
 import templruntime "github.com/verge-id/verge/core/web/templrt"
 
+//go:noinline
 func a() templ.Component { return templruntime.GeneratedTemplate(nil) }
 `
 	if string(got) != want {

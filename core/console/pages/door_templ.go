@@ -18,6 +18,7 @@ type SignInData struct {
 	Off     string // why there can be no passkeys; "": there can
 }
 
+//go:noinline
 func SignIn(f *Frame, d SignInData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -141,6 +142,8 @@ func SignIn(f *Frame, d SignInData) templ.Component {
 
 // passkeyForm is a form whose button a script takes over: it asks the browser for a passkey and then posts the
 // form. Browsers offer passkeys to scripts alone.
+//
+//go:noinline
 func passkeyForm(f *Frame, action, to, kind, options, state, label string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -329,6 +332,7 @@ type InvitationData struct {
 	Off       string // why there can be no passkeys; "": there can
 }
 
+//go:noinline
 func Invitation(f *Frame, d InvitationData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -498,6 +502,7 @@ type LinkData struct {
 	Until     string
 }
 
+//go:noinline
 func Link(f *Frame, d LinkData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -614,6 +619,8 @@ func Link(f *Frame, d LinkData) templ.Component {
 
 // GoingOn is shown for a moment to a browser that came by a link from elsewhere. Browsers send the cookie of the
 // console only from pages of its own.
+//
+//go:noinline
 func GoingOn(f *Frame) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -663,6 +670,7 @@ type ProblemData struct {
 	To, ToText    string // where to go instead
 }
 
+//go:noinline
 func Problem(f *Frame, d ProblemData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -773,6 +781,7 @@ type AccountData struct {
 	State    string
 }
 
+//go:noinline
 func Account(f *Frame, d AccountData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -21,6 +21,7 @@ type KeysData struct {
 	Integrations []operate.Integration // to choose from for a public key
 }
 
+//go:noinline
 func Keys(f *Frame, d KeysData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -323,6 +324,7 @@ type DeliveriesData struct {
 	Integrations []operate.Integration
 }
 
+//go:noinline
 func Deliveries(f *Frame, d DeliveriesData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -724,6 +726,7 @@ func Deliveries(f *Frame, d DeliveriesData) templ.Component {
 	})
 }
 
+//go:noinline
 func liveNote(why string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -770,6 +773,7 @@ func liveNote(why string) templ.Component {
 	})
 }
 
+//go:noinline
 func deliveryBadge(state string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -801,6 +805,7 @@ func deliveryBadge(state string) templ.Component {
 	})
 }
 
+//go:noinline
 func Delivery(f *Frame, d operate.Delivery) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1139,6 +1144,7 @@ func Delivery(f *Frame, d operate.Delivery) templ.Component {
 	})
 }
 
+//go:noinline
 func Sessions(f *Frame) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1198,6 +1204,7 @@ func Sessions(f *Frame) templ.Component {
 	})
 }
 
+//go:noinline
 func Session(f *Frame, d operate.Session) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1488,6 +1495,7 @@ type UsageData struct {
 	Days         []usage.Day
 }
 
+//go:noinline
 func Usage(f *Frame, d UsageData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1658,6 +1666,7 @@ type MembersData struct {
 	Invitations []operate.Invitation
 }
 
+//go:noinline
 func Members(f *Frame, d MembersData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -2136,6 +2145,7 @@ type AuditData struct {
 	Here  string // path of the page
 }
 
+//go:noinline
 func Audit(f *Frame, d AuditData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -2302,6 +2312,7 @@ type OperatorsData struct {
 	After string
 }
 
+//go:noinline
 func Operators(f *Frame, d OperatorsData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -2563,6 +2574,7 @@ func Operators(f *Frame, d OperatorsData) templ.Component {
 	})
 }
 
+//go:noinline
 func Methods(f *Frame, methods []operate.Method) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -16,6 +16,7 @@ type PublishersData struct {
 	After string
 }
 
+//go:noinline
 func Publishers(f *Frame, d PublishersData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -185,6 +186,7 @@ func Publishers(f *Frame, d PublishersData) templ.Component {
 	})
 }
 
+//go:noinline
 func PublisherSettings(f *Frame) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -385,6 +387,7 @@ type OverviewData struct {
 	NotReady []operate.Integration
 }
 
+//go:noinline
 func Overview(f *Frame, d OverviewData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -806,6 +809,7 @@ func Overview(f *Frame, d OverviewData) templ.Component {
 	})
 }
 
+//go:noinline
 func integrationBadge(i operate.Integration) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -851,6 +855,7 @@ type IntegrationsData struct {
 	After string
 }
 
+//go:noinline
 func Integrations(f *Frame, d IntegrationsData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1035,6 +1040,7 @@ type IntegrationData struct {
 	Methods []operate.Method
 }
 
+//go:noinline
 func NewIntegration(f *Frame, d IntegrationData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1094,6 +1100,7 @@ func NewIntegration(f *Frame, d IntegrationData) templ.Component {
 	})
 }
 
+//go:noinline
 func integrationFields(f *Frame, action string, d IntegrationData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1203,6 +1210,7 @@ func integrationFields(f *Frame, action string, d IntegrationData) templ.Compone
 	})
 }
 
+//go:noinline
 func integrationTabs(f *Frame, i operate.Integration, current string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1370,6 +1378,7 @@ func integrationTabs(f *Frame, i operate.Integration, current string) templ.Comp
 	})
 }
 
+//go:noinline
 func Integration(f *Frame, d IntegrationData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -22,6 +22,7 @@ type WebhookData struct {
 	OfStaged bool      // the report is of the staged webhook
 }
 
+//go:noinline
 func Webhook(f *Frame, d WebhookData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -288,6 +289,7 @@ func Webhook(f *Frame, d WebhookData) templ.Component {
 	})
 }
 
+//go:noinline
 func staged(f *Frame, d WebhookData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -453,6 +455,7 @@ func staged(f *Frame, d WebhookData) templ.Component {
 	})
 }
 
+//go:noinline
 func report(f *Frame, d WebhookData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -585,6 +588,7 @@ func report(f *Frame, d WebhookData) templ.Component {
 	})
 }
 
+//go:noinline
 func mending(p operate.ProbeReport) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -710,6 +714,8 @@ func mending(p operate.ProbeReport) templ.Component {
 }
 
 // receivers are whole receivers that pass the test, for those who have none yet.
+//
+//go:noinline
 func receivers() templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -799,6 +805,7 @@ type TestData struct {
 	Under       *operate.Session // the test session as it is now
 }
 
+//go:noinline
 func Test(f *Frame, d TestData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1148,6 +1155,7 @@ func Test(f *Frame, d TestData) templ.Component {
 	})
 }
 
+//go:noinline
 func exchange(f *Frame, d TestData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1286,6 +1294,8 @@ func exchange(f *Frame, d TestData) templ.Component {
 }
 
 // choose is how one says which integration a page is about. It needs no script: it is a form that only shows.
+//
+//go:noinline
 func choose(f *Frame, to string, all []operate.Integration, current string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1376,6 +1386,7 @@ func choose(f *Frame, to string, all []operate.Integration, current string) temp
 	})
 }
 
+//go:noinline
 func sessionBadge(status string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

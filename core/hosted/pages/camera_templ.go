@@ -9,6 +9,8 @@ import templ "github.com/verge-id/verge/core/web/templrt"
 import templruntime "github.com/verge-id/verge/core/web/templrt"
 
 // cameraForm works as it is. Its script takes what is hidden into use.
+//
+//go:noinline
 func cameraForm(c *camera) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
