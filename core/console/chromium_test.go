@@ -19,6 +19,7 @@ import (
 	"github.com/verge-id/verge/core/console"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/long"
 )
 
 // axeFile is axe-core, which .ci/install installs.
@@ -140,9 +141,7 @@ const wide = `document.documentElement.scrollWidth > innerWidth
 // TestPagesAreAccessible opens every page on a desktop in light and on a phone in dark. axe-core finds
 // nothing, and nothing is wider than the screen.
 func TestPagesAreAccessible(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs Chromium for a while")
-	}
+	long.Skip(t, "TestPagesAreAccessible")
 	b := newBrowser(t)
 	screens := []struct {
 		name, scheme string
@@ -190,9 +189,7 @@ func (b *browser) judge(name string) {
 
 // Pages that come back after a form was refused are as accessible as the others.
 func TestRefusedFormsAreAccessible(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs Chromium for a while")
-	}
+	long.Skip(t, "TestRefusedFormsAreAccessible")
 	b := newBrowser(t)
 	b.who = "admin"
 	b.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))

@@ -223,9 +223,6 @@ func TestAnOperatorComesIn(t *testing.T) {
 
 // The script hands over what a real browser's passkeys say.
 func TestPasskeysInChromium(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs Chromium for a while")
-	}
 	b := newBrowser(t)
 	b.url = strings.Replace(b.url, "127.0.0.1", "localhost", 1)
 	b.BaseURL = b.url

@@ -33,6 +33,16 @@ var Table = []Entry{
 		Short: "each of the languages in one of the two",
 	},
 	{
+		Package: "core/console", Test: "TestPagesAreAccessible",
+		Only:  "axe-core and the width of the screen on every page of the console",
+		Short: "every page by every role without a browser, and the sign-in in the browser",
+	},
+	{
+		Package: "core/console", Test: "TestRefusedFormsAreAccessible",
+		Only:  "axe-core on forms that come back",
+		Short: "the forms that come back without a browser",
+	},
+	{
 		Package: "edge/workers", Test: "TestASlowProvider",
 		Only:  "a provider that takes 2.6 s for each answer, on each engine",
 		Short: "a slow provider on a clock of its own, without a server",

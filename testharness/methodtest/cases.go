@@ -68,7 +68,7 @@ func (w *world) manyAtOnce() {
 	all.Wait()
 	w.wantAsked(1)
 	for _, p := range answered {
-		for n := 0; p.Kind == "asked" && n < 5; n++ {
+		for n := 0; p.Callback == nil && p.Again != "" && n < 5; n++ { // it is asked, or waits for an answer
 			p = p.LoadAgain()
 		}
 		if p.Callback == nil {
