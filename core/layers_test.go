@@ -55,7 +55,6 @@ var floors = []string{
 	"core/hosted/pages",
 	"core/api",
 	"core/hosted",
-	"core/member",
 	"core/operate",
 	"core/admin",
 	"core/console/pages",

@@ -96,8 +96,8 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	s.admin = &admin.Admin{Now: h.Now, Log: h.Log, Desk: s.desk, People: s.people, Limiter: limiter,
 		Failures: cfg.Limits.FailedOperatorsPerIP}
 	s.console = &console.Console{Desk: s.desk, Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev,
-		Door: &console.Entrance{People: s.people, Desk: s.desk, Now: h.Now, Limiter: limiter,
-			Failures: cfg.Limits.FailedOperatorsPerIP}}
+		Door: &console.People{Registry: s.people, Directory: s.directory, Limiter: limiter,
+			Failures: cfg.Limits.FailedOperatorsPerIP, Sealer: h.Sealer, Now: h.Now, Random: h.Random}}
 	s.consoleOn = cfg.Console
 	return s, nil
 }

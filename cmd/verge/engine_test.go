@@ -77,6 +77,7 @@ func TestEngineWasm(t *testing.T) {
 				if files, err := os.ReadDir(filepath.Join(dir, "data", "modules")); err != nil || len(files) == 0 {
 					t.Errorf("%s run: no compiled module is kept: %v", run, err)
 				}
+				wantCompiledAlike(t, moduleCache(filepath.Join(dir, "data")), g.cache())
 				dev.cmd.Process.Signal(syscall.SIGTERM)
 				if err := dev.cmd.Wait(); err != nil || strings.Contains(dev.logs.String(), "level=ERROR") {
 					t.Errorf("%s run: %v: %s", run, err, dev.logs)
@@ -86,6 +87,28 @@ func TestEngineWasm(t *testing.T) {
 				t.Error(what)
 			}
 		})
+	}
+}
+
+// wantCompiledAlike checks that what a process has compiled is what the tests compile for those that do not.
+func wantCompiledAlike(t *testing.T, process, tests string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(process, "wazero-*", "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("the process has compiled %q, want one module: %v", files, err)
+	}
+	version, name := filepath.Base(filepath.Dir(files[0])), filepath.Base(files[0])
+	got, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(filepath.Join(tests, version, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("the process has compiled %d bytes, testdata/compile %d: they compile in different ways",
+			len(got), len(want))
 	}
 }
 

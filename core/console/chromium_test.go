@@ -45,9 +45,10 @@ func newBrowser(t *testing.T) *browser {
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
 	b.url, b.BaseURL = server.URL, server.URL
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("no-proxy-server", true), chromedp.Flag("disable-component-update", true))...)
+	allocator, stop := chromedp.NewExecAllocator(context.Background(),
+		append(chromedp.DefaultExecAllocatorOptions[:],
+			chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
+			chromedp.Flag("no-proxy-server", true), chromedp.Flag("disable-component-update", true))...)
 	t.Cleanup(stop)
 	ctx, end := chromedp.NewContext(allocator)
 	t.Cleanup(end)
@@ -66,8 +67,9 @@ func (b *browser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	req := &web.Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery, Header: web.Header(r.Header),
-		Body: body, Client: netip.MustParseAddr("127.0.0.1")}
+	req := &web.Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery,
+		Header: web.Header(r.Header),
+		Body:   body, Client: netip.MustParseAddr("127.0.0.1")}
 	if b.who != "" {
 		req.Header.Set("Cookie", "verge-console="+b.who)
 	}
@@ -123,7 +125,8 @@ func (b *browser) picture(name string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".png"), png, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".png"), png,
+		0o644); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -134,8 +137,8 @@ const wide = `document.documentElement.scrollWidth > innerWidth
 		.slice(0, 3).map(e => e.outerHTML.slice(0, 120))
 	: []`
 
-// TestPagesAreAccessible opens every page on a desktop in light and on a phone in dark. axe-core finds nothing, and
-// nothing is wider than the screen.
+// TestPagesAreAccessible opens every page on a desktop in light and on a phone in dark. axe-core finds
+// nothing, and nothing is wider than the screen.
 func TestPagesAreAccessible(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs Chromium for a while")

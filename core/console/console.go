@@ -33,7 +33,8 @@ type Handler func(*Console, context.Context, *web.Request) *web.Response
 var Routes = web.Table[Handler]{
 	{Methods: []string{"GET", "HEAD"}, Pattern: pages.AssetsPath + "{}", Label: "console", Only: isAsset,
 		Handle: asset},
-	{Methods: []string{"GET", "HEAD"}, Pattern: pages.Root + "/{...}", Label: "console", Handle: (*Console).Show},
+	{Methods: []string{"GET", "HEAD"}, Pattern: pages.Root + "/{...}", Label: "console",
+		Handle: (*Console).Show},
 	{Methods: []string{"POST"}, Pattern: pages.Root + "/{...}", Label: "console", MaxBody: MaxBody,
 		Handle: (*Console).Act},
 }
@@ -80,7 +81,8 @@ var table = []page{
 	{name: "home", path: "", show: home},
 	{name: "sign-in", path: "sign-in", show: showSignIn, open: true, acts: []act{
 		{"sign-in", "", signIn}, {"sign-in-passkey", "", signInPasskey}}},
-	{name: "invitation", path: "invitation", show: showInvitation, open: true, acts: []act{{"enrol", "", enrol}}},
+	{name: "invitation", path: "invitation", show: showInvitation, open: true,
+		acts: []act{{"enrol", "", enrol}}},
 	{name: "link", path: "link", show: showLink, open: true, acts: []act{{"use-link", "", useLink}}},
 	{name: "account", path: "account", show: showAccount, acts: []act{{"sign-out", "", signOut},
 		{"sign-out-everywhere", "", signOutEverywhere}, {"add-passkey", "", addPasskey},
@@ -95,11 +97,13 @@ var table = []page{
 	{name: "audit-all", path: "audit", op: operate.OperatorList, show: showAudit},
 
 	{name: "overview", path: "p/{publisher}", op: operate.PublisherRead, show: showOverview},
-	{name: "publisher", path: "p/{publisher}/settings", op: operate.PublisherChange, show: showPublisher, acts: []act{
-		{"save-publisher", operate.PublisherChange, savePublisher},
-		{"archive-publisher", operate.PublisherArchive, archivePublisher},
-		{"create-link", operate.LinkCreate, createLink}}},
-	{name: "integrations", path: "p/{publisher}/integrations", op: operate.IntegrationList, show: showIntegrations},
+	{name: "publisher", path: "p/{publisher}/settings", op: operate.PublisherChange, show: showPublisher,
+		acts: []act{
+			{"save-publisher", operate.PublisherChange, savePublisher},
+			{"archive-publisher", operate.PublisherArchive, archivePublisher},
+			{"create-link", operate.LinkCreate, createLink}}},
+	{name: "integrations", path: "p/{publisher}/integrations", op: operate.IntegrationList,
+		show: showIntegrations},
 	{name: "new-integration", path: "p/{publisher}/integrations/new", op: operate.IntegrationCreate,
 		show: showNewIntegration, acts: []act{
 			{"create-integration", operate.IntegrationCreate, createIntegration}}},
@@ -122,8 +126,9 @@ var table = []page{
 	{name: "deliveries", path: "p/{publisher}/deliveries", op: operate.DeliveryList, show: showDeliveries},
 	{name: "delivery", path: "p/{publisher}/deliveries/{integration}/{place}", op: operate.DeliveryList,
 		show: showDelivery, acts: []act{{"resend", operate.DeliveryResend, resend}}},
-	{name: "sessions", path: "p/{publisher}/sessions", op: operate.SessionRead, show: showSessions, acts: []act{
-		{"find-session", operate.SessionRead, findSession}}},
+	{name: "sessions", path: "p/{publisher}/sessions", op: operate.SessionRead, show: showSessions,
+		acts: []act{
+			{"find-session", operate.SessionRead, findSession}}},
 	{name: "session", path: "p/{publisher}/sessions/{session}", op: operate.SessionRead, show: showSession},
 	{name: "usage", path: "p/{publisher}/usage", op: operate.UsageRead, show: showUsage},
 	{name: "usage-csv", path: "p/{publisher}/usage.csv", op: operate.UsageRead, show: showUsageCSV},
@@ -233,17 +238,15 @@ func (c *Console) log() *slog.Logger {
 	return c.Host.Log
 }
 
-// sameSite reports whether a POST came from a page of ours, as far as the browser says. Without either header, the
-// token of the form decides, and where there is none, what the form holds: a token, a link or an invitation that
-// no other site knows.
+// sameSite reports whether a POST came from a page of ours, as far as the browser says. Browsers of today send
+// Sec-Fetch-Site, over https and on loopback, also where the console is on the operators' listener, whose address
+// the console does not know. Without it, the origin decides. A browser that says nothing is let through: the token
+// of the form decides, or what the form holds: a token, a link or an invitation that no other site knows.
 func (c *Console) sameSite(req *web.Request) bool {
-	if site := req.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
-		return false
+	if site := req.Header.Get("Sec-Fetch-Site"); site != "" {
+		return site == "same-origin" || site == "none"
 	}
 	origin := req.Header.Get("Origin")
-	if origin == "null" { // a browser that withholds referrers says so of our own forms, too
-		return req.Header.Get("Sec-Fetch-Site") != ""
-	}
 	return origin == "" || origin == c.BaseURL
 }
 

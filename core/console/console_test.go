@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,39 +27,45 @@ import (
 // people are those who ask, from the one who may most to the one who may nothing.
 var people = []string{"operator", "watcher", "admin", "developer", "viewer", "newcomer", ""}
 
-// pageTests has every page, and who gets it. Who is not named gets 404, and nobody who is not signed in gets any.
+// pageTests has every page, and who gets it. Who is not named gets 404, and nobody who is not signed in gets
+// any.
 var pageTests = map[string]struct {
 	path   string
 	sees   string // people, with blanks between
 	refuse string // who is told that their role may not
 	status int    // 0: 200
 }{
-	"home":       {path: "/console", sees: "operator watcher admin developer viewer newcomer", status: 303},
-	"sign-in":    {path: "/console/sign-in", sees: "operator watcher admin developer viewer newcomer"},
-	"invitation": {path: "/console/invitation?invitation=vrg_inv_good", sees: "operator watcher admin developer viewer newcomer"},
-	"link":       {path: "/console/link?link=vrg_in_good", sees: "operator watcher admin developer viewer newcomer"},
+	"home":    {path: "/console", sees: "operator watcher admin developer viewer newcomer", status: 303},
+	"sign-in": {path: "/console/sign-in", sees: "operator watcher admin developer viewer newcomer"},
+	"invitation": {path: "/console/invitation?invitation=vrg_inv_good",
+		sees: "operator watcher admin developer viewer newcomer"},
+	"link": {path: "/console/link?link=vrg_in_good",
+		sees: "operator watcher admin developer viewer newcomer"},
 	"account":    {path: "/console/account", sees: "operator watcher admin developer viewer newcomer"},
 	"publishers": {path: "/console/publishers", sees: "operator watcher"},
 	"operators":  {path: "/console/operators", sees: "operator watcher"},
 	"methods":    {path: "/console/methods", sees: "operator watcher"},
 	"audit-all":  {path: "/console/audit", sees: "operator watcher"},
 
-	"overview":        {path: mine, sees: "operator watcher admin developer viewer"},
-	"publisher":       {path: mine + "/settings", sees: "operator admin", refuse: "watcher developer viewer"},
-	"integrations":    {path: mine + "/integrations", sees: "operator watcher admin developer viewer"},
-	"new-integration": {path: mine + "/integrations/new", sees: "operator admin developer", refuse: "watcher viewer"},
-	"integration":     {path: shop, sees: "operator watcher admin developer viewer"},
-	"webhook":         {path: shop + "/webhook", sees: "operator watcher admin developer viewer"},
-	"test":            {path: mine + "/test", sees: "operator watcher admin developer viewer"},
-	"keys":            {path: mine + "/keys", sees: "operator watcher admin developer viewer"},
-	"deliveries":      {path: mine + "/deliveries", sees: "operator watcher admin developer viewer"},
-	"delivery":        {path: mine + "/deliveries/" + shopID + "/" + deadID, sees: "operator watcher admin developer viewer"},
-	"sessions":        {path: mine + "/sessions", sees: "operator watcher admin developer viewer"},
-	"session":         {path: mine + "/sessions/" + sessionID, sees: "operator watcher admin developer viewer"},
-	"usage":           {path: mine + "/usage", sees: "operator watcher admin developer viewer"},
-	"usage-csv":       {path: mine + "/usage.csv", sees: "operator watcher admin developer viewer"},
-	"members":         {path: mine + "/members", sees: "operator watcher admin developer viewer"},
-	"audit":           {path: mine + "/audit", sees: "operator watcher admin developer viewer"},
+	"overview":     {path: mine, sees: "operator watcher admin developer viewer"},
+	"publisher":    {path: mine + "/settings", sees: "operator admin", refuse: "watcher developer viewer"},
+	"integrations": {path: mine + "/integrations", sees: "operator watcher admin developer viewer"},
+	"new-integration": {path: mine + "/integrations/new", sees: "operator admin developer",
+		refuse: "watcher viewer"},
+	"integration": {path: shop, sees: "operator watcher admin developer viewer"},
+	"webhook":     {path: shop + "/webhook", sees: "operator watcher admin developer viewer"},
+	"test":        {path: mine + "/test", sees: "operator watcher admin developer viewer"},
+	"keys":        {path: mine + "/keys", sees: "operator watcher admin developer viewer"},
+	"deliveries":  {path: mine + "/deliveries", sees: "operator watcher admin developer viewer"},
+	"delivery": {path: mine + "/deliveries/" + shopID + "/" + deadID,
+		sees: "operator watcher admin developer viewer"},
+	"sessions": {path: mine + "/sessions", sees: "operator watcher admin developer viewer"},
+	"session": {path: mine + "/sessions/" + sessionID,
+		sees: "operator watcher admin developer viewer"},
+	"usage":     {path: mine + "/usage", sees: "operator watcher admin developer viewer"},
+	"usage-csv": {path: mine + "/usage.csv", sees: "operator watcher admin developer viewer"},
+	"members":   {path: mine + "/members", sees: "operator watcher admin developer viewer"},
+	"audit":     {path: mine + "/audit", sees: "operator watcher admin developer viewer"},
 }
 
 func has(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
@@ -102,7 +109,8 @@ func TestEveryPageForEveryRole(t *testing.T) {
 	}
 }
 
-// actTests has every form, and who may send it. Everybody else who sees the page gets 403, and nothing is done.
+// actTests has every form, and who may send it. Everybody else who sees the page gets 403, and nothing is
+// done.
 var actTests = map[string]struct {
 	page string // the path, if it is not the page's in pageTests
 	form string
@@ -121,15 +129,17 @@ var actTests = map[string]struct {
 	"archive-publisher":     {form: "version=v1", may: "operator", did: "publisher.archive"},
 	"create-link":           {form: "role=viewer", may: "operator", did: "link.create"},
 	"create-integration":    {form: "name=Neu", may: "operator admin developer", did: "integration.create"},
-	"save-integration":      {form: "name=Neu&version=v7", may: "operator admin developer", did: "integration.change"},
-	"archive-integration":   {form: "version=v7", may: "operator admin", did: "integration.archive"},
-	"test-webhook":          {may: "operator admin developer", did: "webhook.test"},
-	"test-staged":           {may: "operator admin developer", did: "webhook.test"},
+	"save-integration": {form: "name=Neu&version=v7", may: "operator admin developer",
+		did: "integration.change"},
+	"archive-integration": {form: "version=v7", may: "operator admin", did: "integration.archive"},
+	"test-webhook":        {may: "operator admin developer", did: "webhook.test"},
+	"test-staged":         {may: "operator admin developer", did: "webhook.test"},
 	"stage-webhook": {page: mine + "/integrations/" + kioskID + "/webhook", form: "version=v7",
 		may: "operator admin developer", did: "webhook.change"},
-	"drop-staged":     {form: "version=v7", may: "operator admin developer", did: "webhook.change"},
-	"rotate-secret":   {form: "version=v7", may: "operator admin developer", did: "webhook.change"},
-	"send-test-event": {form: "type=verification.started&integration_id=" + shopID, may: "operator admin developer", did: "webhook.test"},
+	"drop-staged":   {form: "version=v7", may: "operator admin developer", did: "webhook.change"},
+	"rotate-secret": {form: "version=v7", may: "operator admin developer", did: "webhook.change"},
+	"send-test-event": {form: "type=verification.started&integration_id=" + shopID,
+		may: "operator admin developer", did: "webhook.test"},
 	"start-test-session": {form: "integration_id=" + shopID, may: "operator admin developer",
 		did: "session.test"},
 	"create-key":        {may: "operator admin developer", did: "key.create"},
@@ -188,7 +198,7 @@ func TestEveryFormForEveryRole(t *testing.T) {
 				if page.Status == 200 && shown != allowed {
 					t.Errorf("%s for %q: shown is %v, allowed is %v", name, who, shown, allowed)
 				}
-				if want := allowed && test.did != ""; want != (len(w.desk.did) == 1 && w.desk.did[0] == test.did) {
+				if want := allowed && test.did != ""; want != slices.Equal(w.desk.did, []string{test.did}) {
 					t.Errorf("%s for %q: the desk did %v", name, who, w.desk.did)
 				}
 			}
@@ -204,11 +214,13 @@ func TestEveryFormForEveryRole(t *testing.T) {
 // Another publisher's things are not there, wherever a member names them.
 func TestAnotherPublishersThingsAreNotThere(t *testing.T) {
 	theirs := "/console/p/" + othersID
-	for _, path := range []string{theirs, theirs + "/integrations", theirs + "/keys", theirs + "/integrations/" + foreignID,
+	for _, path := range []string{theirs, theirs + "/integrations", theirs + "/keys",
+		theirs + "/integrations/" + foreignID,
 		mine + "/integrations/" + foreignID, mine + "/integrations/" + foreignID + "/webhook",
 		mine + "/test?integration=" + foreignID, mine + "/usage?integration=" + foreignID,
 		mine + "/usage.csv?integration=" + foreignID, mine + "/deliveries?integration=" + foreignID,
-		mine + "/deliveries/" + foreignID + "/" + deadID, mine + "/sessions/" + theirsID, theirs + "/sessions/" + theirsID} {
+		mine + "/deliveries/" + foreignID + "/" + deadID, mine + "/sessions/" + theirsID,
+		theirs + "/sessions/" + theirsID} {
 		for _, who := range []string{"admin", "viewer"} {
 			if got := newWorld(t).ask("GET", path, who, "").Status; got != 404 {
 				t.Errorf("%s for %s: %d, want 404", path, who, got)
@@ -233,11 +245,13 @@ func TestAnotherPublishersThingsAreNotThere(t *testing.T) {
 		{mine + "/integrations/" + foreignID + "/webhook", "rotate-secret", "version=v7"},
 	} {
 		w := newWorld(t)
-		if got := w.ask("POST", c.path, "admin", body(c.name, c.form, "admin")).Status; got != 404 || len(w.desk.did) > 0 {
+		if got := w.ask("POST", c.path, "admin", body(c.name, c.form, "admin")).Status; got != 404 ||
+			len(w.desk.did) > 0 {
 			t.Errorf("%s %s: %d, and the desk did %v; want 404 and nothing", c.name, c.form, got, w.desk.did)
 		}
 	}
-	resp := newWorld(t).ask("POST", mine+"/sessions", "admin", body("find-session", "session_id="+theirsID, "admin"))
+	resp := newWorld(t).ask("POST", mine+"/sessions", "admin",
+		body("find-session", "session_id="+theirsID, "admin"))
 	if resp.Status != 422 || !bytes.Contains(resp.Body, []byte("no such session")) {
 		t.Errorf("finding another publisher's session: %d", resp.Status)
 	}
@@ -249,10 +263,12 @@ func TestTheFormsOfTheContract(t *testing.T) {
 		{"sign-in", "", "/console/sign-in", "token"},
 		{"sign-out", "viewer", mine, ""},
 		{"create-publisher", "operator", "/console/publishers", "name"},
-		{"create-integration", "developer", mine + "/integrations/new", "publisher_id name level challenge_age minimum_age " +
-			"methods webhook_url callback_origins browser_origins"},
-		{"save-integration", "developer", shop, "publisher_id name level challenge_age minimum_age methods webhook_url " +
-			"callback_origins browser_origins version"},
+		{"create-integration", "developer", mine + "/integrations/new",
+			"publisher_id name level challenge_age minimum_age " +
+				"methods webhook_url callback_origins browser_origins"},
+		{"save-integration", "developer", shop,
+			"publisher_id name level challenge_age minimum_age methods webhook_url " +
+				"callback_origins browser_origins version"},
 		{"archive-integration", "admin", shop, "version"},
 		{"rotate-secret", "developer", shop + "/webhook", "version"},
 		{"test-webhook", "developer", shop + "/webhook", ""},
@@ -265,20 +281,21 @@ func TestTheFormsOfTheContract(t *testing.T) {
 		{"remove-member", "admin", mine + "/members", ""},
 	} {
 		doc := parse(t, newWorld(t).ask("GET", c.path, c.who, ""))
-		form := find(doc, func(n *html.Node) bool { return attr(n, "data-action") == c.action })
+		form := with(doc, "data-action", c.action)
 		if form == nil {
 			t.Errorf("contract 45: %s has no form %s", c.path, c.action)
 			continue
 		}
 		if attr(form, "method") != "post" || !strings.HasPrefix(attr(form, "action"), "/console/") {
-			t.Errorf("contract 45: %s is sent by %s to %s", c.action, attr(form, "method"), attr(form, "action"))
+			t.Errorf("contract 45: %s is sent by %s to %s", c.action, attr(form, "method"),
+				attr(form, "action"))
 		}
 		fields := c.fields
 		if c.who != "" {
 			fields += " csrf"
 		}
 		for _, name := range strings.Fields(fields) {
-			if find(form, func(n *html.Node) bool { return attr(n, "name") == name }) == nil {
+			if with(form, "name", name) == nil {
 				t.Errorf("contract 45: %s has no field %s", c.action, name)
 			}
 		}
@@ -287,10 +304,11 @@ func TestTheFormsOfTheContract(t *testing.T) {
 
 func TestWhatFormsHandOver(t *testing.T) {
 	w := newWorld(t)
-	w.ask("POST", shop, "developer", body("save-integration", url.Values{"version": {"v7"}, "name": {" Laden "},
-		"level": {"L2"}, "challenge_age": {"21"}, "minimum_age": {""}, "methods": {"bank, camera ,"},
-		"webhook_url": {"https://new.example/"}, "callback_origins": {"https://a.example\r\n\r\nhttps://b.example"},
-		"browser_origins": {""}, "passkeys": {"publisher"}, "method_settings": {`{"camera":{"deviation":3}}`}}.Encode(),
+	w.ask("POST", shop, "developer", body("save-integration",
+		url.Values{"version": {"v7"}, "name": {" Laden "},
+			"level": {"L2"}, "challenge_age": {"21"}, "minimum_age": {""}, "methods": {"bank, camera ,"},
+			"webhook_url": {"https://new.example/"}, "callback_origins": {"https://a.example\r\n\r\nhttps://b.example"},
+			"browser_origins": {""}, "passkeys": {"publisher"}, "method_settings": {`{"camera":{"deviation":3}}`}}.Encode(),
 		"developer"))
 	if len(w.desk.inputs) != 1 {
 		t.Fatalf("the desk got %v", w.desk.inputs)
@@ -308,7 +326,8 @@ func TestWhatFormsHandOver(t *testing.T) {
 	}
 
 	w = newWorld(t)
-	w.ask("POST", mine+"/keys", "developer", body("create-key", "expires=2026-12-24&integration_id="+shopID, "developer"))
+	w.ask("POST", mine+"/keys", "developer", body("create-key", "expires=2026-12-24&integration_id="+shopID,
+		"developer"))
 	in, ok := w.desk.inputs[0].(operate.KeyInput)
 	if !ok || in.Publisher != mineID || in.Integration != shopID ||
 		!in.Expires.Equal(time.Date(2026, 12, 25, 0, 0, 0, 0, time.UTC)) {
@@ -321,7 +340,8 @@ func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 	resp := newWorld(t).ask("POST", shop, "developer", body("save-integration",
 		"version=v7&name=Laden&challenge_age=old&methods=bank", "developer"))
 	page := string(resp.Body)
-	if resp.Status != 422 || !strings.Contains(page, `value="Laden"`) || !strings.Contains(page, `value="old"`) ||
+	if resp.Status != 422 || !strings.Contains(page, `value="Laden"`) ||
+		!strings.Contains(page, `value="old"`) ||
 		!strings.Contains(page, `aria-invalid="true"`) || !strings.Contains(page, "Write a whole number") ||
 		!strings.Contains(page, `role="alert"`) || !strings.Contains(page, "<title>Not done – Shop") {
 		t.Errorf("%d:\n%s", resp.Status, page)
@@ -337,7 +357,8 @@ func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.desk.fail = c.err
-		resp := w.ask("POST", shop, "developer", body("save-integration", "version=v7&name=Laden", "developer"))
+		resp := w.ask("POST", shop, "developer", body("save-integration", "version=v7&name=Laden",
+			"developer"))
 		if resp.Status != c.status || !strings.Contains(string(resp.Body), c.says) ||
 			strings.Contains(string(resp.Body), "broken inside") {
 			t.Errorf("%v: %d\n%s", c.err, resp.Status, resp.Body)
@@ -349,13 +370,14 @@ func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 func TestALostUpdate(t *testing.T) {
 	resp := newWorld(t).ask("POST", shop, "admin", body("save-integration", "version=v6&name=Laden", "admin"))
 	doc := parse(t, resp)
-	alert := text(find(doc, func(n *html.Node) bool { return attr(n, "role") == "alert" }))
-	if resp.Status != 412 || !strings.Contains(alert, "Grace Hopper") || !strings.Contains(alert, "challenge_age") {
+	alert := text(with(doc, "role", "alert"))
+	if resp.Status != 412 || !strings.Contains(alert, "Grace Hopper") ||
+		!strings.Contains(alert, "challenge_age") {
 		t.Errorf("%d, and the page says %q", resp.Status, alert)
 	}
-	form := find(doc, func(n *html.Node) bool { return attr(n, "data-action") == "save-integration" })
+	form := with(doc, "data-action", "save-integration")
 	for name, want := range map[string]string{"name": "Laden", "version": "v7"} {
-		if field := find(form, func(n *html.Node) bool { return attr(n, "name") == name }); attr(field, "value") != want {
+		if field := with(form, "name", name); attr(field, "value") != want {
 			t.Errorf("the field %s has %q, want %q", name, attr(field, "value"), want)
 		}
 	}
@@ -365,7 +387,8 @@ func TestWhatIsMadeIsShownOnce(t *testing.T) {
 	for _, c := range []struct{ path, who, name, form, secret string }{
 		{mine + "/keys", "developer", "create-key", "", "svc_sk_" + secretText},
 		{shop + "/webhook", "developer", "rotate-secret", "version=v7", secretText},
-		{mine + "/integrations/new", "developer", "create-integration", "name=a&webhook_url=https://a.example", secretText},
+		{mine + "/integrations/new", "developer", "create-integration",
+			"name=a&webhook_url=https://a.example", secretText},
 		{mine + "/members", "admin", "invite-member", "name=a&role=viewer", "invitation=" + secretText},
 		{mine + "/settings", "operator", "create-link", "role=viewer", "link=" + secretText},
 		{"/console/operators", "operator", "create-operator-token", "name=a", "vrg_op_" + secretText},
@@ -384,7 +407,8 @@ func TestWhatIsMadeIsShownOnce(t *testing.T) {
 			t.Errorf("%s: the store has %d items, want the note", c.name, len(all))
 		}
 		for _, item := range all {
-			if bytes.Contains(item.Value, []byte("made_for")) || strings.Contains(to, strings.TrimPrefix(item.Key.Name, "c/note/")) {
+			if bytes.Contains(item.Value, []byte("made_for")) || strings.Contains(to,
+				strings.TrimPrefix(item.Key.Name, "c/note/")) {
 				t.Errorf("%s: the store has the secret, or the address has the item's name", c.name)
 			}
 		}
@@ -395,7 +419,7 @@ func TestWhatIsMadeIsShownOnce(t *testing.T) {
 		if other := w.ask("GET", to, others, ""); bytes.Contains(other.Body, []byte(secretText)) {
 			t.Errorf("%s: another session sees what was made", c.name)
 		}
-		status := find(parse(t, w.ask("GET", to, c.who, "")), func(n *html.Node) bool { return attr(n, "role") == "status" })
+		status := with(parse(t, w.ask("GET", to, c.who, "")), "role", "status")
 		if status == nil || !strings.Contains(text(status), c.secret) {
 			t.Errorf("%s: the page after the 303 does not show what was made", c.name)
 		}
@@ -415,10 +439,12 @@ func TestASecretWhoseNoteCannotBeDeleted(t *testing.T) {
 	if strings.Contains(page, secretText) || !strings.Contains(page, "cannot be shown") {
 		t.Errorf("the page says\n%s", page)
 	}
-	if resp := w.ask("POST", mine+"/keys", "developer", body("create-key", "", "developer")); resp.Status != 503 {
+	if resp := w.ask("POST", mine+"/keys", "developer", body("create-key", "",
+		"developer")); resp.Status != 503 {
 		t.Errorf("a key whose note cannot be kept: %d, want 503", resp.Status)
 	}
-	if resp := w.ask("POST", mine+"/keys", "developer", body("revoke-key", "key=key_1", "developer")); resp.Status != 303 {
+	if resp := w.ask("POST", mine+"/keys", "developer", body("revoke-key", "key=key_1",
+		"developer")); resp.Status != 303 {
 		t.Errorf("a form without a secret needs no note: %d, want 303", resp.Status)
 	}
 }
@@ -438,19 +464,23 @@ func TestPostsOfOtherSites(t *testing.T) {
 		want   int
 	}{
 		{"a form of ours", "developer", good, nil, 303},
-		{"another origin", "developer", good, []string{"Origin", "https://evil.example"}, 403},
-		{"another port", "developer", good, []string{"Origin", base + ":8443"}, 403},
+		{"another origin", "developer", good, []string{"Sec-Fetch-Site", "", "Origin", "https://evil.example"}, 403},
+		{"another port", "developer", good, []string{"Sec-Fetch-Site", "", "Origin", base + ":8443"}, 403},
+		{"the operators' listener, by fetch metadata", "developer", good, []string{"Origin", "http://127.0.0.1:9090"}, 303},
 		{"fetch metadata: cross-site", "developer", good, []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"fetch metadata: a sibling host", "developer", good, []string{"Sec-Fetch-Site", "same-site"}, 403},
-		{"no fetch metadata and a null origin", "developer", good, []string{"Sec-Fetch-Site", "", "Origin", "null"}, 403},
+		{"no fetch metadata and a null origin", "developer", good,
+			[]string{"Sec-Fetch-Site", "", "Origin", "null"}, 403},
 		{"a browser that withholds the origin", "developer", good, []string{"Origin", "null"}, 303},
 		{"a browser that says nothing", "developer", good, []string{"Origin", "", "Sec-Fetch-Site", ""}, 303},
 		{"no token", "developer", "do=create-key", nil, 403},
-		{"the token of another action", "developer", "do=create-key&csrf=" + forms("developer").FormToken("sign-out"), nil, 403},
+		{"the token of another action", "developer", "do=create-key&csrf=" +
+			forms("developer").FormToken("sign-out"), nil, 403},
 		{"the token of another session", "developer", body("create-key", "", "admin"), nil, 403},
 		{"no session", "", good, nil, 401},
 		{"a session that has ended", "gone", good, nil, 401},
-		{"no such action", "developer", "do=nothing&csrf=" + forms("developer").FormToken("nothing"), nil, 400},
+		{"no such action", "developer", "do=nothing&csrf=" + forms("developer").FormToken("nothing"), nil,
+			400},
 		{"JSON", "developer", good, []string{"Content-Type", "application/json"}, 415},
 		{"a damaged form", "developer", "do=%zz", nil, 400},
 		{"too much", "developer", good + "&x=" + strings.Repeat("x", console.MaxBody), nil, 413},
@@ -470,43 +500,51 @@ func TestSignIn(t *testing.T) {
 	w := newWorld(t)
 	resp := w.ask("POST", "/console/sign-in", "", "do=sign-in&token=right")
 	want := cookieName + "=operator; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=43200"
-	if got := resp.Header.Get("Set-Cookie"); got != want || !strings.HasPrefix(resp.Header.Get("Location"), "/console/publishers") {
+	if got := resp.Header.Get("Set-Cookie"); got != want ||
+		!strings.HasPrefix(resp.Header.Get("Location"), "/console/publishers") {
 		t.Errorf("the cookie is %q, want %q; on to %s", got, want, resp.Header.Get("Location"))
 	}
-	if page := w.ask("GET", resp.Header.Get("Location"), "operator", ""); !bytes.Contains(page.Body, []byte("signed in as configuration")) {
+	if page := w.ask("GET", resp.Header.Get("Location"), "operator", ""); !bytes.Contains(page.Body,
+		[]byte("signed in as configuration")) {
 		t.Error("the page after signing in does not say so")
 	}
 	for token, status := range map[string]int{"wrong": 401, "": 401, "often": 429} {
 		resp := w.ask("POST", "/console/sign-in", "", "do=sign-in&token="+token)
-		if resp.Status != status || resp.Header.Has("Set-Cookie") || bytes.Contains(resp.Body, []byte(`value="`+token+`"`)) && token != "" {
+		if resp.Status != status || resp.Header.Has("Set-Cookie") ||
+			bytes.Contains(resp.Body, []byte(`value="`+token+`"`)) && token != "" {
 			t.Errorf("token %q: %d", token, resp.Status)
 		}
 		if status == 429 && resp.Header.Get("Retry-After") != "30" {
 			t.Error("429 without Retry-After")
 		}
 	}
-	for next, want := range map[string]string{mine + "/keys?after=1": mine + "/keys?after=1", "https://evil.example": "/console/publishers",
-		"//evil.example": "/console/publishers", "/console//evil": "/console/publishers", "/console/\\evil": "/console/publishers",
+	for next, want := range map[string]string{mine + "/keys?after=1": mine + "/keys?after=1",
+		"https://evil.example": "/console/publishers",
+		"//evil.example":       "/console/publishers", "/console//evil": "/console/publishers", "/console/\\evil": "/console/publishers",
 		"/verify": "/console/publishers", "/console/\nx": "/console/publishers"} {
-		resp := newWorld(t).ask("POST", "/console/sign-in", "", "do=sign-in&token=right&next="+url.QueryEscape(next))
+		resp := newWorld(t).ask("POST", "/console/sign-in", "",
+			"do=sign-in&token=right&next="+url.QueryEscape(next))
 		if got := resp.Header.Get("Location"); !strings.HasPrefix(got, want) {
 			t.Errorf("next %q leads to %q, want %q", next, got, want)
 		}
 	}
 	resp = w.ask("POST", "/console/account", "operator", body("sign-out", "", "operator"))
-	if got := resp.Header.Get("Set-Cookie"); !strings.Contains(got, cookieName+"=;") || !strings.HasSuffix(got, "Max-Age=0") {
+	if got := resp.Header.Get("Set-Cookie"); !strings.Contains(got, cookieName+"=;") ||
+		!strings.HasSuffix(got, "Max-Age=0") {
 		t.Errorf("signing out sets %q", got)
 	}
 	if got := w.ask("GET", "/console/publishers", "operator", ""); got.Status != 303 {
 		t.Errorf("the cookie from before a sign-out: %d, want 303 to the sign-in", got.Status)
 	}
-	if page := w.ask("GET", resp.Header.Get("Location"), "", ""); !bytes.Contains(page.Body, []byte(`role="status"`)) {
+	if page := w.ask("GET", resp.Header.Get("Location"), "", ""); !bytes.Contains(page.Body,
+		[]byte(`role="status"`)) {
 		t.Error("the page after signing out does not say so")
 	}
 	w = newWorld(t)
 	w.BaseURL = "http://localhost:8080"
 	resp = w.ask("POST", "/console/sign-in", "", "do=sign-in&token=right", "Origin", "http://localhost:8080")
-	if got := resp.Header.Get("Set-Cookie"); !strings.HasPrefix(got, "verge-console=") || strings.Contains(got, "Secure") {
+	if got := resp.Header.Get("Set-Cookie"); !strings.HasPrefix(got, "verge-console=") ||
+		strings.Contains(got, "Secure") {
 		t.Errorf("by http the cookie is %q", got)
 	}
 }
@@ -539,16 +577,19 @@ func TestInvitationsAndLinks(t *testing.T) {
 	w.door.noKeys = true
 	for _, path := range []string{"/console/sign-in", "/console/invitation?invitation=vrg_inv_good"} {
 		page := string(w.ask("GET", path, "", "").Body)
-		if !strings.Contains(page, "Passkeys need an address with a name") || strings.Contains(page, "data-passkey") {
+		if !strings.Contains(page, "Passkeys need an address with a name") ||
+			strings.Contains(page, "data-passkey") {
 			t.Errorf("%s where there are no passkeys:\n%s", path, page)
 		}
 	}
 	w = newWorld(t)
 	w.Dev = true
-	if page := string(w.ask("GET", "/console/link?link=vrg_in_good", "", "").Body); !strings.Contains(page, "data-at-once") {
+	if page := string(w.ask("GET", "/console/link?link=vrg_in_good", "", "").Body); !strings.Contains(page,
+		"data-at-once") {
 		t.Error("in dev a link does not open by itself")
 	}
-	if page := string(newWorld(t).ask("GET", "/console/link?link=vrg_in_good", "", "").Body); strings.Contains(page, "data-at-once") || strings.Contains(page, "<script") {
+	if page := string(newWorld(t).ask("GET", "/console/link?link=vrg_in_good", "",
+		"").Body); strings.Contains(page, "data-at-once") || strings.Contains(page, "<script") {
 		t.Error("outside dev a link opens by itself")
 	}
 }
@@ -557,7 +598,7 @@ func TestInvitationsAndLinks(t *testing.T) {
 func TestALinkFromElsewhere(t *testing.T) {
 	w := newWorld(t)
 	resp := w.ask("GET", mine+"/keys?after=1", "", "", "Sec-Fetch-Site", "cross-site")
-	refresh := find(parse(t, resp), func(n *html.Node) bool { return attr(n, "http-equiv") == "refresh" })
+	refresh := with(parse(t, resp), "http-equiv", "refresh")
 	if resp.Status != 200 || attr(refresh, "content") != "0;url="+mine+"/keys?after=1" {
 		t.Errorf("%d, refresh %q", resp.Status, attr(refresh, "content"))
 	}
@@ -598,7 +639,8 @@ func TestHeaders(t *testing.T) {
 		}
 		resp := w.ask("GET", s.path, s.who, "")
 		policy := resp.Header.Get("Content-Security-Policy")
-		for _, part := range []string{"default-src 'none'", "form-action 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
+		for _, part := range []string{"default-src 'none'", "form-action 'self'", "frame-ancestors 'none'",
+			"base-uri 'none'"} {
 			if !strings.Contains(policy, part) {
 				t.Errorf("%s: the policy %q lacks %s", s.name, policy, part)
 			}
@@ -621,6 +663,25 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// Every class that a page uses has a rule, so that none is a typing error.
+func TestClassesHaveRules(t *testing.T) {
+	w := newWorld(t)
+	css := string(pages.Style().Body)
+	for _, s := range sights {
+		path := s.path
+		if s.form != "" {
+			path = w.ask("POST", s.path, s.who, body(formName(s.form), s.form, s.who)).Header.Get("Location")
+		}
+		for n := range parse(t, w.ask("GET", path, s.who, "")).Descendants() {
+			for _, class := range strings.Fields(attr(n, "class")) {
+				if !regexp.MustCompile(`\.` + class + `[\s.,:{)\[]`).MatchString(css) {
+					t.Errorf("%s: the stylesheet knows no class %q", s.name, class)
+				}
+			}
+		}
+	}
+}
+
 // canary is text that breaks out wherever it is not escaped.
 const canary = `'"><script>alert(1)</script>&lt;`
 
@@ -628,7 +689,8 @@ const canary = `'"><script>alert(1)</script>&lt;`
 func poison(v reflect.Value, field string) {
 	switch v.Kind() {
 	case reflect.String:
-		if !slices.Contains([]string{"ID", "PublisherID", "IntegrationID", "Publisher", "Integration", "Place", "Role", "State",
+		if !slices.Contains([]string{"ID", "PublisherID", "IntegrationID", "Publisher", "Integration",
+			"Place", "Role", "State",
 			"ActorKind", "Session", "Operation", "Kind", "Version"}, field) && v.CanSet() {
 			v.SetString(v.String() + canary)
 		}
@@ -657,7 +719,8 @@ func poison(v reflect.Value, field string) {
 
 func TestStoredTextComesOutAsText(t *testing.T) {
 	w := newWorld(t)
-	for _, list := range []any{&w.desk.publishers, &w.desk.integrations, &w.desk.keys, &w.desk.deliveries, &w.desk.sessions,
+	for _, list := range []any{&w.desk.publishers, &w.desk.integrations, &w.desk.keys, &w.desk.deliveries,
+		&w.desk.sessions,
 		&w.desk.members, &w.desk.invited, &w.desk.tokens, &w.desk.audit} {
 		poison(reflect.ValueOf(list).Elem(), "")
 	}
@@ -671,7 +734,8 @@ func TestStoredTextComesOutAsText(t *testing.T) {
 			path = w.ask("POST", s.path, s.who, body(formName(s.form), s.form, s.who)).Header.Get("Location")
 		}
 		resp := w.ask("GET", path, s.who, "")
-		if bytes.Contains(resp.Body, []byte("<script>")) || bytes.Contains(resp.Body, []byte("alert(1)</script>")) {
+		if bytes.Contains(resp.Body, []byte("<script>")) || bytes.Contains(resp.Body,
+			[]byte("alert(1)</script>")) {
 			t.Errorf("%s: stored text became a tag", s.name)
 		}
 		doc := parse(t, resp)
@@ -697,7 +761,8 @@ func TestALargePublisher(t *testing.T) {
 		w.desk.integrations = append(w.desk.integrations, i)
 	}
 	last := w.desk.integrations[len(w.desk.integrations)-1]
-	for _, path := range []string{mine, mine + "/integrations", mine + "/deliveries", mine + "/usage", mine + "/keys",
+	for _, path := range []string{mine, mine + "/integrations", mine + "/deliveries", mine + "/usage",
+		mine + "/keys",
 		mine + "/test?integration=" + last.ID} {
 		best := time.Hour
 		for range 3 {
@@ -716,9 +781,10 @@ func TestALargePublisher(t *testing.T) {
 		}
 	}
 	first := parse(t, w.ask("GET", mine+"/integrations", "admin", ""))
-	to := attr(find(first, func(n *html.Node) bool { return attr(n, "rel") == "next" }), "href")
+	to := attr(with(first, "rel", "next"), "href")
 	second := w.ask("GET", to, "admin", "")
-	if !bytes.Contains(second.Body, []byte("Kiosk 60<")) || !bytes.Contains(second.Body, []byte("Back to the newest")) {
+	if !bytes.Contains(second.Body, []byte("Kiosk 60<")) ||
+		!bytes.Contains(second.Body, []byte("Back to the newest")) {
 		t.Errorf("the next part, %s, has %d bytes", to, len(second.Body))
 	}
 }
@@ -733,7 +799,8 @@ func TestOnlyWhatIsUnderWayIsLive(t *testing.T) {
 		mine + "/sessions/" + sessionID:                   false,
 	} {
 		page := string(newWorld(t).ask("GET", path, "viewer", "").Body)
-		if strings.Contains(page, "data-live") != live || strings.Contains(page, `http-equiv="refresh"`) != live {
+		if strings.Contains(page, "data-live") != live || strings.Contains(page,
+			`http-equiv="refresh"`) != live {
 			t.Errorf("%s: live is %v, want %v", path, !live, live)
 		}
 	}
@@ -767,6 +834,11 @@ func find(n *html.Node, ok func(*html.Node) bool) *html.Node {
 		}
 	}
 	return nil
+}
+
+// with returns the first element with that attribute.
+func with(n *html.Node, name, value string) *html.Node {
+	return find(n, func(n *html.Node) bool { return attr(n, name) == value })
 }
 
 func attr(n *html.Node, name string) string {

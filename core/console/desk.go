@@ -23,14 +23,17 @@ type Desk interface {
 		operate.Page[operate.Integration], error)
 	Integration(ctx context.Context, who operate.Actor, id string) (operate.Integration, error)
 	CreateIntegration(context.Context, operate.Actor, operate.IntegrationInput) (operate.Changed, error)
-	ChangeIntegration(ctx context.Context, who operate.Actor, id, version string, in operate.IntegrationInput) (
+	ChangeIntegration(ctx context.Context, who operate.Actor, id, version string,
+		in operate.IntegrationInput) (
 		operate.Changed, error)
-	ArchiveIntegration(ctx context.Context, who operate.Actor, id, version string) (operate.Integration, error)
+	ArchiveIntegration(ctx context.Context, who operate.Actor, id, version string) (operate.Integration,
+		error)
 
 	StageWebhook(ctx context.Context, who operate.Actor, id, version string, in operate.WebhookInput) (
 		operate.Changed, error)
 	DropStaged(ctx context.Context, who operate.Actor, id, version string) (operate.Integration, error)
-	RotateSecret(ctx context.Context, who operate.Actor, id, version string, staged bool) (operate.Changed, error)
+	RotateSecret(ctx context.Context, who operate.Actor, id, version string, staged bool) (operate.Changed,
+		error)
 	TestWebhook(ctx context.Context, who operate.Actor, id string, staged bool) (operate.TestReport, error)
 	SendTestEvent(ctx context.Context, who operate.Actor, id, eventType string) (operate.Exchange, error)
 	StartTestSession(ctx context.Context, who operate.Actor, id, callback string) (operate.TestSession, error)
@@ -56,13 +59,15 @@ type Desk interface {
 	Invitations(ctx context.Context, who operate.Actor, publisher string, c operate.Cursor) (
 		operate.Page[operate.Invitation], error)
 	WithdrawInvitation(ctx context.Context, who operate.Actor, publisher, id string) error
-	ChangeRole(ctx context.Context, who operate.Actor, member string, role operate.Role) (operate.Member, error)
+	ChangeRole(ctx context.Context, who operate.Actor, member string, role operate.Role) (operate.Member,
+		error)
 	SignOutMember(ctx context.Context, who operate.Actor, member string) (operate.Member, error)
 	RemoveMember(ctx context.Context, who operate.Actor, member string) error
 	CreateLink(ctx context.Context, who operate.Actor, publisher, name string, role operate.Role) (
 		operate.SignInLink, error)
 
-	OperatorTokens(context.Context, operate.Actor, operate.Cursor) (operate.Page[operate.OperatorToken], error)
+	OperatorTokens(context.Context, operate.Actor, operate.Cursor) (operate.Page[operate.OperatorToken],
+		error)
 	CreateOperatorToken(ctx context.Context, who operate.Actor, name string, role operate.Role,
 		expires *time.Time) (operate.CreatedOperatorToken, error)
 	RevokeOperatorToken(ctx context.Context, who operate.Actor, id string) (operate.OperatorToken, error)
@@ -72,13 +77,16 @@ type Desk interface {
 	Methods(ctx context.Context, who operate.Actor) ([]operate.Method, error)
 }
 
-// Door says who is there, and lets people in and out. An error that no method names is a failure of the store.
+var _ Desk = (*operate.Desk)(nil)
+
+// Door says who is there, and lets people in and out. An error that no method names is a failure of the
+// store.
 type Door interface {
 	// Session returns the session that a cookie opens, or ErrNoSession.
 	Session(ctx context.Context, cookie string) (Session, error)
 
-	// SignInOperator opens a session for who shows an operator token. The error is a *Refusal for a wrong token,
-	// and *TooOften for too many of them from the address.
+	// SignInOperator opens a session for who shows an operator token. The error is a *Refusal for a wrong
+	// token, and *TooOften for too many of them from the address.
 	SignInOperator(ctx context.Context, client netip.Addr, token string) (cookie string, s Session, err error)
 
 	// BeginSignIn returns what the page needs for a passkey, or ErrNoPasskeys.
@@ -87,8 +95,8 @@ type Door interface {
 	// SignIn opens a session for the member whose passkey answered, or returns a *Refusal.
 	SignIn(ctx context.Context, form, answer string) (cookie string, s Session, err error)
 
-	// Invitation returns what an invitation says, and what the page needs for its passkey. It uses nothing up.
-	// The error is a *Refusal, or ErrNoPasskeys beside what the invitation says.
+	// Invitation returns what an invitation says, and what the page needs for its passkey. It uses nothing
+	// up. The error is a *Refusal, or ErrNoPasskeys beside what the invitation says.
 	Invitation(ctx context.Context, secret string) (Invited, Ceremony, error)
 
 	// Enrol uses an invitation up, makes the member, and opens a session, or returns a *Refusal.
@@ -103,8 +111,8 @@ type Door interface {
 	// SignOut ends a session. A cookie that opens none is no error.
 	SignOut(ctx context.Context, cookie string) error
 
-	// Passkeys returns the passkeys of the member who has the session, and what the page needs for another one.
-	// The Ceremony is zero if there can be no other.
+	// Passkeys returns the passkeys of the member who has the session, and what the page needs for another
+	// one. The Ceremony is zero if there can be no other.
 	Passkeys(ctx context.Context, cookie string) ([]operate.Passkey, Ceremony, error)
 
 	// AddPasskey and RemovePasskey change them, or return a *Refusal.

@@ -1,9 +1,9 @@
-// Package console is what package operate can do, as pages for people (contract 43 to 45). It decides nothing:
-// Desk carries out every operation and says who may, and Door says who is there.
+// Package console is what package operate can do, as pages for people (contract 43 to 45). It decides
+// nothing: Desk carries out every operation and says who may, and Door says who is there.
 //
-// GET shows and POST acts. A POST is answered by a 303 to a page that says what happened, or by the page with the
-// form again and what is wrong with it. Every form carries a token that is bound to the session and the action,
-// and a POST that a browser sends for another site is refused.
+// GET shows and POST acts. A POST is answered by a 303 to a page that says what happened, or by the page with
+// the form again and what is wrong with it. Every form carries a token that is bound to the session and the
+// action, and a POST that a browser sends for another site is refused.
 //
 // Another publisher's things are not there: their pages are 404 for a member. What a role may not do is not
 // shown, and a POST of it is 403.

@@ -58,7 +58,8 @@ func (v *visit) enter(cookie string, s Session, err error) (next, error) {
 	if wanted := v.form.Get("next"); local(wanted) {
 		to = wanted
 	}
-	return next{path: to, note: done("You are signed in as " + s.Actor.Name + "."), cookie: cookie, opened: s}, nil
+	return next{path: to, note: done("You are signed in as " + s.Actor.Name + "."), cookie: cookie,
+		opened: s}, nil
 }
 
 func signIn(v *visit) (next, error) {
@@ -162,7 +163,8 @@ func addPasskey(v *visit) (next, error) {
 		return next{}, err
 	}
 	err := v.Door.AddPasskey(v.ctx, v.cookie, v.form.Get("state"), v.must("name"), v.form.Get("credential"))
-	return next{path: pages.Path("account"), note: done("The passkey is added. You can sign in with it.")}, err
+	return next{path: pages.Path("account"),
+		note: done("The passkey is added. You can sign in with it.")}, err
 }
 
 func removePasskey(v *visit) (next, error) {
@@ -170,5 +172,6 @@ func removePasskey(v *visit) (next, error) {
 		return next{}, err
 	}
 	err := v.Door.RemovePasskey(v.ctx, v.cookie, v.form.Get("passkey"))
-	return next{path: pages.Path("account"), note: done("The passkey is removed, and its sessions have ended.")}, err
+	return next{path: pages.Path("account"),
+		note: done("The passkey is removed, and its sessions have ended.")}, err
 }

@@ -66,7 +66,8 @@ func newDesk(now func() time.Time) *desk {
 	days := func(n int) *time.Time { return ptr(before(time.Duration(n) * 24 * time.Hour)) }
 	d := &desk{now: now}
 	publisher := func(id, name string, created *time.Time) operate.Publisher {
-		return operate.Publisher{Publisher: integration.Publisher{ID: id, Name: name, Created: created}, Version: "v1"}
+		return operate.Publisher{Publisher: integration.Publisher{ID: id, Name: name, Created: created},
+			Version: "v1"}
 	}
 	d.publishers = []operate.Publisher{publisher(mineID, "Nordlicht Spirits", days(120)),
 		publisher(othersID, "Ahrenfeld Games", days(80)), publisher(newID, "Brandneu", days(0)),
@@ -74,11 +75,13 @@ func newDesk(now func() time.Time) *desk {
 	d.publishers[3].Managed = true
 	d.publishers[4].Archived = days(12)
 	add := func(id, publisher, name string, change func(*operate.Integration)) {
-		i := operate.Integration{Integration: integration.Integration{ID: id, PublisherID: publisher, Name: name,
+		i := operate.Integration{Integration: integration.Integration{ID: id, PublisherID: publisher,
+			Name:  name,
 			Level: "L1", ChallengeAge: 25, Methods: []string{"camera", "bank"}, Created: days(90),
 			CallbackOrigins: []string{"https://" + strings.ToLower(name) + ".example"},
 			BrowserOrigins:  []string{"https://" + strings.ToLower(name) + ".example"}},
-			Ready: true, Version: "v7", Readiness: &operate.Readiness{Ready: true, At: before(26 * time.Hour)}}
+			Ready: true, Version: "v7", Readiness: &operate.Readiness{Ready: true,
+				At: before(26 * time.Hour)}}
 		i.Webhook.URL = "https://" + strings.ToLower(name) + ".example/webhooks/verge"
 		change(&i)
 		d.integrations = append(d.integrations, i)
@@ -95,18 +98,30 @@ func newDesk(now func() time.Time) *desk {
 	add(oldID, mineID, "Messe", func(i *operate.Integration) { i.Archived = days(40); i.Ready = false })
 	add(foreignID, othersID, "Games", func(*operate.Integration) {})
 
+	d.addTraffic()
+	d.addPeople()
+	return d
+}
+
+// addTraffic adds keys, deliveries and sessions.
+func (d *desk) addTraffic() {
+	t := d.now()
+	before := func(d time.Duration) time.Time { return t.Add(-d) }
 	d.keys = []operate.Key{
-		{Key: integration.Key{ID: "key_1", PublisherID: mineID, Last4: "9fQ2", Created: before(90 * 24 * time.Hour)},
+		{Key: integration.Key{ID: "key_1", PublisherID: mineID, Last4: "9fQ2",
+			Created: before(90 * 24 * time.Hour)},
 			LastUsed: t.Format(time.DateOnly)},
 		{Key: integration.Key{ID: "key_2", PublisherID: mineID, IntegrationID: shopID, Last4: "Xk07",
 			Created: before(60 * 24 * time.Hour), Expires: ptr(t.Add(72 * time.Hour))}, LastUsed: "2026-11-02"},
-		{Key: integration.Key{ID: "key_3", PublisherID: mineID, Last4: "aaZ1", Created: before(200 * 24 * time.Hour),
-			Revoked: days(90)}},
+		{Key: integration.Key{ID: "key_3", PublisherID: mineID, Last4: "aaZ1",
+			Created: before(200 * 24 * time.Hour),
+			Revoked: ptr(before(90 * 24 * time.Hour))}},
 	}
 	event := func(place, typ, state string, age time.Duration, attempts ...operate.Attempt) operate.Delivery {
 		return operate.Delivery{Event: "evt_0f8fad5b-d9cb-469f-a165-7086" + place[len(place)-1:] + "728950e",
 			Place: place, Type: typ, Session: sessionID, Integration: shopID, State: state, Created: before(age),
-			Attempts: attempts, Body: `{"id":"evt_1","type":"` + typ + `","data":{"status":"completed","level":"L1"}}`}
+			Attempts: attempts, Body: `{"id":"evt_1","type":"` + typ +
+				`","data":{"status":"completed","level":"L1"}}`}
 	}
 	ok := func(age time.Duration) operate.Attempt {
 		return operate.Attempt{At: before(age), Status: 200, TookMS: 84}
@@ -124,16 +139,26 @@ func newDesk(now func() time.Time) *desk {
 	d.deliveries[2].Reason = "the receiver answered 401"
 	d.deliveries[3].Test = true
 	d.sessions = []operate.Session{
-		{ID: sessionID, Publisher: mineID, Integration: shopID, Level: "L1", ChallengeAge: 25, Status: "COMPLETED",
+		{ID: sessionID, Publisher: mineID, Integration: shopID, Level: "L1", ChallengeAge: 25,
+			Status:   "COMPLETED",
 			Attempts: 1, Started: before(6 * time.Minute), Expires: t.Add(4 * time.Minute),
 			Ended: ptr(before(5 * time.Minute)), ResultUsed: ptr(true),
 			Events: []operate.Delivery{d.deliveries[3], d.deliveries[1]}},
-		{ID: theirsID, Publisher: othersID, Integration: foreignID, Status: "PENDING", Started: before(time.Minute)},
+		{ID: theirsID, Publisher: othersID, Integration: foreignID, Status: "PENDING",
+			Started: before(time.Minute)},
 		{ID: "svc_sess_pending", Publisher: mineID, Integration: shopID, Level: "L1", ChallengeAge: 25,
 			Status: "PENDING", Started: before(time.Minute), Expires: t.Add(9 * time.Minute)},
 	}
+}
+
+// addPeople adds members, tokens and the audit.
+func (d *desk) addPeople() {
+	t := d.now()
+	before := func(d time.Duration) time.Time { return t.Add(-d) }
+	days := func(n int) *time.Time { return ptr(before(time.Duration(n) * 24 * time.Hour)) }
 	member := func(id, publisher, name string, role operate.Role, seen *time.Time) operate.Member {
-		return operate.Member{ID: id, Publisher: publisher, Name: name, Role: role, Created: before(50 * 24 * time.Hour),
+		return operate.Member{ID: id, Publisher: publisher, Name: name, Role: role,
+			Created:  before(50 * 24 * time.Hour),
 			LastSeen: seen, Passkeys: []operate.Passkey{{ID: "psk_1", Created: before(50 * 24 * time.Hour),
 				LastUsed: seen}}, Version: "v1"}
 	}
@@ -158,13 +183,13 @@ func newDesk(now func() time.Time) *desk {
 			ActorName: "Grace Hopper", Publisher: mineID, Operation: operate.IntegrationChange, Target: shopID,
 			Changes: []operate.AuditChange{{Field: "challenge_age", From: "23", To: "25"},
 				{Field: "callback_origins", From: "https://old.example", To: ""}}},
-		{ID: "2", At: before(2 * time.Hour), ActorKind: operate.KindOperator, ActorID: "op_1", ActorName: "CI pipeline",
+		{ID: "2", At: before(2 * time.Hour), ActorKind: operate.KindOperator, ActorID: "op_1",
+			ActorName: "CI pipeline",
 			Publisher: mineID, Operation: operate.KeyCreate, Target: "key_1"},
 		{ID: "3", At: before(9 * time.Hour), ActorKind: operate.KindFile, Publisher: mineID,
 			Operation: operate.IntegrationCreate, Target: managedID,
 			Changes: []operate.AuditChange{{Field: "name", To: "Lager"}}},
 	}
-	return d
 }
 
 // may is what operate does: another publisher's things are not there, and a role may do only what is its own.
@@ -248,7 +273,8 @@ func (d *desk) CreatePublisher(_ context.Context, who operate.Actor, in operate.
 	return p, err
 }
 
-func (d *desk) ChangePublisher(ctx context.Context, who operate.Actor, id, version string, in operate.PublisherInput) (
+func (d *desk) ChangePublisher(ctx context.Context, who operate.Actor, id, version string,
+	in operate.PublisherInput) (
 	operate.Publisher, error) {
 	p, err := d.Publisher(ctx, who, id)
 	if err == nil && version != p.Version {
@@ -260,7 +286,8 @@ func (d *desk) ChangePublisher(ctx context.Context, who operate.Actor, id, versi
 	return p, d.does(who, operate.PublisherChange, id, in)
 }
 
-func (d *desk) ArchivePublisher(ctx context.Context, who operate.Actor, id, _ string) (operate.Publisher, error) {
+func (d *desk) ArchivePublisher(ctx context.Context, who operate.Actor, id, _ string) (operate.Publisher,
+	error) {
 	p, err := d.Publisher(ctx, who, id)
 	if err != nil {
 		return p, err
@@ -270,7 +297,8 @@ func (d *desk) ArchivePublisher(ctx context.Context, who operate.Actor, id, _ st
 
 func (d *desk) Integrations(_ context.Context, who operate.Actor, publisher string, c operate.Cursor) (
 	operate.Page[operate.Integration], error) {
-	return part(of(d.integrations, func(i operate.Integration) bool { return i.PublisherID == publisher }), c),
+	return part(of(d.integrations, func(i operate.Integration) bool { return i.PublisherID == publisher }),
+			c),
 		d.may(who, operate.IntegrationList, publisher)
 }
 
@@ -298,7 +326,8 @@ func (d *desk) CreateIntegration(_ context.Context, who operate.Actor, in operat
 }
 
 // changes is an operation that changes an integration of that version.
-func (d *desk) changes(ctx context.Context, who operate.Actor, op operate.Operation, id, version string, in ...any) (
+func (d *desk) changes(ctx context.Context, who operate.Actor, op operate.Operation, id, version string,
+	in ...any) (
 	operate.Integration, error) {
 	i, err := d.Integration(ctx, who, id)
 	if err == nil && version != i.Version {
@@ -321,13 +350,15 @@ func (d *desk) ArchiveIntegration(ctx context.Context, who operate.Actor, id, ve
 	return d.changes(ctx, who, operate.IntegrationArchive, id, version)
 }
 
-func (d *desk) StageWebhook(ctx context.Context, who operate.Actor, id, version string, in operate.WebhookInput) (
+func (d *desk) StageWebhook(ctx context.Context, who operate.Actor, id, version string,
+	in operate.WebhookInput) (
 	operate.Changed, error) {
 	i, err := d.changes(ctx, who, operate.WebhookChange, id, version, in)
 	return operate.Changed{Integration: i, Secret: secretText}, err
 }
 
-func (d *desk) DropStaged(ctx context.Context, who operate.Actor, id, version string) (operate.Integration, error) {
+func (d *desk) DropStaged(ctx context.Context, who operate.Actor, id, version string) (operate.Integration,
+	error) {
 	return d.changes(ctx, who, operate.WebhookChange, id, version)
 }
 
@@ -349,9 +380,11 @@ func (d *desk) TestWebhook(ctx context.Context, who operate.Actor, id string, st
 		status     int
 		passed     bool
 	}{{webhook.ProbeGood, "2xx", 204, true}, {webhook.ProbeBadSignature, "401", 401, true},
-		{webhook.ProbeStaleTimestamp, "401", 204, d.ready}, {webhook.ProbeDifferingTimestamp, "401", 204, d.ready},
+		{webhook.ProbeStaleTimestamp, "401", 204, d.ready}, {webhook.ProbeDifferingTimestamp, "401", 204,
+			d.ready},
 		{webhook.ProbeAlteredBody, "401", 500, d.ready}} {
-		r.Probes = append(r.Probes, operate.ProbeReport{Name: p.name, Want: p.want, Status: p.status, Passed: p.passed,
+		r.Probes = append(r.Probes, operate.ProbeReport{Name: p.name, Want: p.want, Status: p.status,
+			Passed: p.passed,
 			TookMS: 47})
 	}
 	return r, err
@@ -366,7 +399,8 @@ func (d *desk) SendTestEvent(ctx context.Context, who operate.Actor, id, eventTy
 	return operate.Exchange{Type: eventType, URL: i.Webhook.URL, RequestHeader: map[string]string{
 		"Content-Type": "application/json; charset=utf-8", webhook.HeaderTimestamp: "1795390000",
 		webhook.HeaderSignature: "t=1795390000,v1=5257a869e7ecebeda32affa62cdca3fa51cad7e77a0e56ff536d0ce8e108d8bd"},
-		RequestBody: `{"id":"evt_1","type":"` + eventType + `","test":true,"data":{"status":"started"}}`, Status: 401,
+		RequestBody: `{"id":"evt_1","type":"` + eventType +
+			`","test":true,"data":{"status":"started"}}`, Status: 401,
 		Body: "signature mismatch\n", TookMS: 63, Words: "A 4xx answer says that the event is unwanted. It would be " +
 			"given up at once."}, err
 }
@@ -387,7 +421,8 @@ func (d *desk) Keys(_ context.Context, who operate.Actor, publisher string, c op
 		d.may(who, operate.KeyList, publisher)
 }
 
-func (d *desk) CreateKey(_ context.Context, who operate.Actor, in operate.KeyInput) (operate.CreatedKey, error) {
+func (d *desk) CreateKey(_ context.Context, who operate.Actor, in operate.KeyInput) (operate.CreatedKey,
+	error) {
 	return operate.CreatedKey{Key: "svc_sk_" + secretText}, d.does(who, operate.KeyCreate, in.Publisher, in)
 }
 
@@ -400,7 +435,8 @@ func (d *desk) RevokeKey(_ context.Context, who operate.Actor, id string) (opera
 	return operate.Key{}, operate.ErrNotFound
 }
 
-func (d *desk) Deliveries(ctx context.Context, who operate.Actor, f operate.DeliveryFilter, c operate.Cursor) (
+func (d *desk) Deliveries(ctx context.Context, who operate.Actor, f operate.DeliveryFilter,
+	c operate.Cursor) (
 	operate.Page[operate.Delivery], error) {
 	i, err := d.Integration(ctx, who, f.Integration)
 	if err == nil {
@@ -425,7 +461,8 @@ func (d *desk) Delivery(ctx context.Context, who operate.Actor, integration, pla
 	return operate.Delivery{}, operate.ErrNotFound
 }
 
-func (d *desk) Resend(ctx context.Context, who operate.Actor, integration, place string) (operate.Delivery, error) {
+func (d *desk) Resend(ctx context.Context, who operate.Actor, integration, place string) (operate.Delivery,
+	error) {
 	e, err := d.Delivery(ctx, who, integration, place)
 	if err == nil {
 		err = d.does(who, operate.DeliveryResend, mineID)
@@ -469,7 +506,8 @@ func (d *desk) Usage(ctx context.Context, who operate.Actor, id, from, to string
 
 func (d *desk) Overview(_ context.Context, who operate.Actor, publisher string) (operate.Overview, error) {
 	o := operate.Overview{Today: map[string]uint64{}}
-	steps := []operate.Step{{Name: operate.StepIntegration}, {Name: operate.StepWebhook}, {Name: operate.StepKey},
+	steps := []operate.Step{{Name: operate.StepIntegration}, {Name: operate.StepWebhook},
+		{Name: operate.StepKey},
 		{Name: operate.StepSession}}
 	if publisher == mineID {
 		o.Waiting, o.Dead = 1, 3
@@ -551,19 +589,25 @@ func (d *desk) CreateOperatorToken(_ context.Context, who operate.Actor, name st
 		d.does(who, operate.OperatorCreate, "", name, role, expires)
 }
 
-func (d *desk) RevokeOperatorToken(_ context.Context, who operate.Actor, id string) (operate.OperatorToken, error) {
+func (d *desk) RevokeOperatorToken(_ context.Context, who operate.Actor, id string) (operate.OperatorToken,
+	error) {
 	return operate.OperatorToken{ID: id, Name: "CI pipeline"}, d.does(who, operate.OperatorRevoke, "")
 }
 
 func (d *desk) Audit(_ context.Context, who operate.Actor, publisher string, c operate.Cursor) (
 	operate.Page[operate.AuditEntry], error) {
-	return part(of(d.audit, func(e operate.AuditEntry) bool { return publisher == "" || e.Publisher == publisher }), c),
+	return part(of(d.audit, func(e operate.AuditEntry) bool {
+			return publisher == "" ||
+				e.Publisher == publisher
+		}), c),
 		d.may(who, operate.AuditRead, publisher)
 }
 
 func (d *desk) Methods(_ context.Context, who operate.Actor) ([]operate.Method, error) {
-	return []operate.Method{{Name: "camera", Kind: "estimator", Level: "L1"}, {Name: "bank", Kind: "oidc", Level: "L2"},
-		{Name: "sandbox", Kind: "sandbox", Level: "L2", Sandbox: true}}, d.may(who, operate.MethodList, who.Publisher)
+	return []operate.Method{{Name: "camera", Kind: "estimator", Level: "L1"},
+		{Name: "bank", Kind: "oidc", Level: "L2"},
+		{Name: "sandbox", Kind: "sandbox", Level: "L2",
+			Sandbox: true}}, d.may(who, operate.MethodList, who.Publisher)
 }
 
 // door lets in whoever has one of its cookies.
@@ -580,7 +624,8 @@ var actors = map[string]operate.Actor{
 	"watcher":  {Kind: operate.KindOperator, ID: "op_2", Name: "Support desk", Role: operate.RoleViewer},
 	"admin": {Kind: operate.KindMember, ID: "mem_admin", Name: "Ada Byron", Role: operate.RoleAdmin,
 		Publisher: mineID},
-	"developer": {Kind: operate.KindMember, ID: "mem_developer", Name: "Grace Hopper", Role: operate.RoleDeveloper,
+	"developer": {Kind: operate.KindMember, ID: "mem_developer", Name: "Grace Hopper",
+		Role:      operate.RoleDeveloper,
 		Publisher: mineID},
 	"viewer": {Kind: operate.KindMember, ID: "mem_viewer", Name: "Annie Easley", Role: operate.RoleViewer,
 		Publisher: mineID},
@@ -614,7 +659,8 @@ func (d *door) open(ctx context.Context, cookie string) (string, console.Session
 	return cookie, s, err
 }
 
-func (d *door) SignInOperator(ctx context.Context, _ netip.Addr, token string) (string, console.Session, error) {
+func (d *door) SignInOperator(ctx context.Context, _ netip.Addr, token string) (string, console.Session,
+	error) {
 	switch token {
 	case "right":
 		return d.open(ctx, "operator")
@@ -655,7 +701,8 @@ func (d *door) Invitation(_ context.Context, secret string) (console.Invited, co
 
 func (d *door) Enrol(ctx context.Context, secret, _, name, answer string) (string, console.Session, error) {
 	if name == "" {
-		return "", console.Session{}, &operate.Invalid{Fields: []operate.Field{{Field: "name", Code: "required",
+		return "", console.Session{}, &operate.Invalid{Fields: []operate.Field{{Field: "name",
+			Code:    "required",
 			Message: "Write your name."}}}
 	}
 	if answer != "good" {
@@ -668,7 +715,8 @@ func (d *door) Link(_ context.Context, secret string) (console.Linked, error) {
 	if secret != "vrg_in_good" {
 		return console.Linked{}, &console.Refusal{Gone: true, Message: "The link was used, or is too old."}
 	}
-	return console.Linked{Publisher: "Brandneu", Role: operate.RoleAdmin, Expires: d.now().Add(5 * time.Minute)}, nil
+	return console.Linked{Publisher: "Brandneu", Role: operate.RoleAdmin,
+		Expires: d.now().Add(5 * time.Minute)}, nil
 }
 
 func (d *door) UseLink(ctx context.Context, secret string) (string, console.Session, error) {
@@ -713,7 +761,8 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	h := testhost.New(t)
-	w := &world{Host: h, desk: newDesk(h.Clock.Now), door: &door{now: h.Clock.Now, actors: map[string]operate.Actor{}}}
+	w := &world{Host: h, desk: newDesk(h.Clock.Now), door: &door{now: h.Clock.Now,
+		actors: map[string]operate.Actor{}}}
 	for cookie, who := range actors {
 		w.door.actors[cookie] = who
 	}

@@ -53,7 +53,8 @@ func showIntegration(v *visit) (view, error) {
 		return view{}, err
 	}
 	f := v.frame(i.Name)
-	return view{frame: f, body: pages.Integration(f, pages.IntegrationData{Integration: i, Methods: methods})},
+	return view{frame: f, body: pages.Integration(f, pages.IntegrationData{Integration: i,
+			Methods: methods})},
 		nil
 }
 
@@ -124,7 +125,8 @@ func secretNote(text, secret string) note {
 	if secret == "" {
 		return done(text)
 	}
-	return note{Text: text, Secret: secret, Label: "Webhook secret", Advice: "Your receiver checks signatures with it."}
+	return note{Text: text, Secret: secret, Label: "Webhook secret",
+		Advice: "Your receiver checks signatures with it."}
 }
 
 func createIntegration(v *visit) (next, error) {
@@ -196,7 +198,8 @@ func (v *visit) test(staged bool) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	n := note{Text: "Ready. Your receiver checks what it has to check.", Report: &report, Staged: staged, For: i.ID}
+	n := note{Text: "Ready. Your receiver checks what it has to check.", Report: &report, Staged: staged,
+		For: i.ID}
 	switch {
 	case report.Promoted:
 		n.Text = "Ready. The staged webhook has taken its place, and events go there from now on."
@@ -232,7 +235,8 @@ func dropStaged(v *visit) (next, error) {
 		return next{}, err
 	}
 	_, err = v.Desk.DropStaged(v.ctx, v.who(), i.ID, v.form.Get("version"))
-	return next{path: v.mine("integrations", i.ID, "webhook"), note: done("The staged change is dropped.")}, err
+	return next{path: v.mine("integrations", i.ID, "webhook"),
+		note: done("The staged change is dropped.")}, err
 }
 
 func rotateSecret(v *visit) (next, error) {

@@ -182,7 +182,8 @@ func (v *visit) usage() (pages.UsageData, error) {
 	if err != nil || chosen == nil {
 		return pages.UsageData{}, err
 	}
-	d := pages.UsageData{Integrations: all, Integration: *chosen, From: v.query.Get("from"), To: v.query.Get("to")}
+	d := pages.UsageData{Integrations: all, Integration: *chosen, From: v.query.Get("from"),
+		To: v.query.Get("to")}
 	d.Days, err = v.Desk.Usage(v.ctx, v.who(), chosen.ID, d.From, d.To)
 	if err != nil {
 		return pages.UsageData{}, err
@@ -227,8 +228,9 @@ func showMembers(v *visit) (view, error) {
 
 func inviteMember(v *visit) (next, error) {
 	made, err := v.Desk.Invite(v.ctx, v.who(), v.publisher.ID, v.must("name"), operate.Role(v.must("role")))
-	return next{path: v.mine("members"), note: note{Text: "The invitation is made. Hand the link over yourself.",
-		Secret: made.Link, Label: "Invitation link", Advice: "It works once, within 24 hours."}}, err
+	return next{path: v.mine("members"),
+		note: note{Text: "The invitation is made. Hand the link over yourself.",
+			Secret: made.Link, Label: "Invitation link", Advice: "It works once, within 24 hours."}}, err
 }
 
 func withdrawInvitation(v *visit) (next, error) {
@@ -288,7 +290,8 @@ func createOperatorToken(v *visit) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	made, err := v.Desk.CreateOperatorToken(v.ctx, v.who(), v.must("name"), operate.Role(v.must("role")), expires)
+	made, err := v.Desk.CreateOperatorToken(v.ctx, v.who(), v.must("name"), operate.Role(v.must("role")),
+		expires)
 	return next{path: pages.Path("operators"), note: note{Text: "The token is created.", Secret: made.Token,
 		Label: "Operator token", Advice: "It opens every publisher. Hand it to its owner only."}}, err
 }

@@ -47,9 +47,10 @@ func (n note) status() pages.Status {
 	return pages.Status{Tone: tone, Text: n.Text, Secret: n.Secret, Label: n.Label, Advice: n.Advice}
 }
 
-// A note waits in the store for the page that shows it, under a name that the session's cookie and a random id
-// give, sealed with a key that they give. The store has neither of them, so who reads it learns nothing, and what
-// is written there by others does not open. A note with a secret is shown once: it is deleted before it is shown.
+// A note waits in the store for the page that shows it, under a name that the session's cookie and a random
+// id give, sealed with a key that they give. The store has neither of them, so who reads it learns nothing,
+// and what is written there by others does not open. A note with a secret is shown once: it is deleted before
+// it is shown.
 const (
 	noteParam = "note"
 	noteItems = "c/note/"
@@ -109,8 +110,8 @@ func (c *Console) keepNote(ctx context.Context, path, cookie string, n note) (st
 	return path, nil
 }
 
-// takeNote returns the note of that id, or none. A note with a secret is deleted first. If the store does not say
-// that it was, the secret is not shown: it would be a second time.
+// takeNote returns the note of that id, or none. A note with a secret is deleted first. If the store does not
+// say that it was, the secret is not shown: it would be a second time.
 func (v *visit) takeNote(id string) note {
 	name, key, err := noteKey(v.cookie, id)
 	if err != nil {
@@ -119,7 +120,8 @@ func (v *visit) takeNote(id string) note {
 	item, err := v.Host.KV.Get(v.ctx, kv.Key{Partition: integration.Partition, Name: name})
 	if err != nil {
 		if !errors.Is(err, kv.ErrNotFound) {
-			return note{Tone: pages.Wait, Text: "What the form did cannot be told just now. Load the page again."}
+			return note{Tone: pages.Wait,
+				Text: "What the form did cannot be told just now. Load the page again."}
 		}
 		return note{}
 	}
@@ -140,8 +142,9 @@ func (v *visit) takeNote(id string) note {
 	if _, err := io.ReadFull(v.Host.Random, random); err != nil {
 		return note{}
 	}
-	err = kv.CommitSurely(v.ctx, v.Host.KV, kv.Tx{ID: "seen-" + hex.EncodeToString(random), Partition: integration.Partition,
-		Checks: []kv.Check{{Name: name, Tx: item.Tx}}, Deletes: []string{name}})
+	err = kv.CommitSurely(v.ctx, v.Host.KV, kv.Tx{ID: "seen-" + hex.EncodeToString(random),
+		Partition: integration.Partition,
+		Checks:    []kv.Check{{Name: name, Tx: item.Tx}}, Deletes: []string{name}})
 	if err != nil {
 		var conflict *kv.Conflict
 		if errors.As(err, &conflict) && !errors.Is(err, kv.ErrUnknown) {

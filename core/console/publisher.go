@@ -22,7 +22,8 @@ func showPublishers(v *visit) (view, error) {
 
 func createPublisher(v *visit) (next, error) {
 	made, err := v.Desk.CreatePublisher(v.ctx, v.who(), operate.PublisherInput{Name: v.text("name")})
-	return next{path: pages.PublisherPath(made.ID), note: done("The publisher " + made.Name + " is created.")}, err
+	return next{path: pages.PublisherPath(made.ID), note: done("The publisher " + made.Name +
+		" is created.")}, err
 }
 
 func showPublisher(v *visit) (view, error) {

@@ -14,7 +14,8 @@ import (
 	templ "github.com/verge-id/verge/core/web/templrt"
 )
 
-// header is that of every answer. It allows a page our stylesheet and its own forms, and with script our script.
+// header is that of every answer. It allows a page our stylesheet and its own forms, and with script our
+// script.
 func header(script bool) web.Header {
 	policy := "default-src 'none'; style-src 'self'; img-src 'self'; "
 	if script {
@@ -172,16 +173,19 @@ func (v *visit) problem(err error) *web.Response {
 			Text: "There is no such page, or it is not yours to see. Look at the address."})
 	case errors.As(err, &forbidden):
 		return v.plainFor(403, pages.ProblemData{Heading: "Your role may not do this", Tone: pages.Idle,
-			Text: "You are signed in as " + string(v.who().Role) + ". Ask an admin of your publisher to do it, or to " +
+			Text: "You are signed in as " + string(v.who().Role) +
+				". Ask an admin of your publisher to do it, or to " +
 				"give you another role. Nothing was changed."})
 	case errors.As(err, &invalid):
 		text := "The address asks for something that there is not."
 		for _, f := range invalid.Fields {
 			text += " " + f.Message
 		}
-		return v.plainFor(400, pages.ProblemData{Heading: "That cannot be shown", Tone: pages.Bad, Text: text})
+		return v.plainFor(400, pages.ProblemData{Heading: "That cannot be shown", Tone: pages.Bad,
+			Text: text})
 	case errors.As(err, &refusal):
-		return v.plainFor(410, pages.ProblemData{Heading: "This link does not work any more", Tone: pages.Wait,
+		return v.plainFor(410, pages.ProblemData{Heading: "This link does not work any more",
+			Tone: pages.Wait,
 			Text: refusal.Message, To: pages.Path("sign-in"), ToText: "Go to the sign-in"})
 	case errors.Is(err, ErrNoSession):
 		return v.signedOut()

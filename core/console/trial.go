@@ -14,8 +14,8 @@ func (v *visit) choices() ([]operate.Integration, error) {
 	return found.Items, err
 }
 
-// chosen returns the choices and the one that the address names, or else the first that is not archived. nil: there
-// is none.
+// chosen returns the choices and the one that the address names, or else the first that is not archived. nil:
+// there is none.
 func (v *visit) chosen(id string) ([]operate.Integration, *operate.Integration, error) {
 	all, err := v.choices()
 	if err != nil {

@@ -73,8 +73,8 @@ func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Res
 
 func (v *visit) who() operate.Actor { return v.session.Actor }
 
-// signedOut leads to the page to sign in. A browser that came by a link from another site did not send its cookie,
-// since that is for our own pages alone. A page of ours therefore asks once more.
+// signedOut leads to the page to sign in. A browser that came by a link from another site did not send its
+// cookie, since that is for our own pages alone. A page of ours therefore asks once more.
 func (v *visit) signedOut() *web.Response {
 	if v.req.Method == "POST" {
 		return v.plainFor(401, pages.ProblemData{Heading: "You are signed out", Tone: pages.Wait,

@@ -73,7 +73,7 @@ func (v *visit) waiting(m method.Opened, s token.ProviderClaims, r session.Recor
 	case err != nil:
 		return v.unavailable(err)
 	case b.Answered && !b.Same:
-		return v.returned(m, s, r, method.Step{Kept: b.Kept, State: s.State, Form: url.Values{}}, again)
+		return v.returned(m, s, r, method.Step{Kept: keptOf(b), State: s.State, Form: url.Values{}}, again)
 	}
 	v.box = v.boxAddress(s.Box)
 	s.Box = "" // the page's forms do not wait
@@ -87,6 +87,9 @@ func (v *visit) waiting(m method.Opened, s token.ProviderClaims, r session.Recor
 		view.Open, view.Code = shows.Open, shows.Code
 	})
 }
+
+// keptOf is what the method kept of the answer. It is not nil, even if it is empty: there is an answer.
+func keptOf(b lifecycle.Box) []byte { return append([]byte{}, b.Kept...) }
 
 // isBoxOf reports whether a box is the one of an errand, and still the one of its attempt.
 func isBoxOf(b lifecycle.Box, s token.ProviderClaims, r session.Record) bool {
@@ -138,7 +141,7 @@ func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name stri
 		case err != nil:
 			return v.unavailable(err)
 		case b.Returns(code):
-			step := method.Step{Form: query, Back: true, Kept: b.Kept, State: s.State}
+			step := method.Step{Form: query, Back: true, Kept: keptOf(b), State: s.State}
 			return v.returned(m, s, r, step, hereWith(req, query))
 		}
 	}

@@ -1,6 +1,7 @@
 package hosted
 
 import (
+	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/hosted/pages"
 	"github.com/verge-id/verge/core/web"
 )
@@ -10,6 +11,9 @@ import (
 // Retry-After. req may be nil, or lack whatever could not be read of it.
 func Refusal(status int, req *web.Request) *web.Response {
 	kind := refusalKind(status)
+	if status == 405 && req != nil && req.Path == api.FilePath {
+		kind = pages.NoPicture
+	}
 	again := kind == pages.Unavailable || kind == pages.TooSlow || kind == pages.TooOften
 	// Only a GET is offered again: a form must be sent again by the page that has it.
 	return render(status, pages.View{Kind: kind, Lang: languageOf(req),

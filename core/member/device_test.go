@@ -52,7 +52,7 @@ type asked struct {
 	Allow     []struct{ ID, Type string } `json:"allowCredentials"`
 }
 
-func read1(t testing.TB, options []byte) (a asked) {
+func readOptions(t testing.TB, options []byte) (a asked) {
 	t.Helper()
 	coretest.Must(t, json.Unmarshal(options, &a))
 	return a
@@ -88,7 +88,7 @@ func (d *device) answer(t testing.TB, response map[string]string) []byte {
 // create makes the passkey.
 func (d *device) create(t testing.TB, c Ceremony) []byte {
 	t.Helper()
-	options := read1(t, c.Options)
+	options := readOptions(t, c.Options)
 	var err error
 	d.handle, err = b64.DecodeString(options.User.ID)
 	coretest.Must(t, err)
@@ -112,7 +112,7 @@ func (d *device) create(t testing.TB, c Ceremony) []byte {
 // get uses the passkey.
 func (d *device) get(t testing.TB, c Ceremony) []byte {
 	t.Helper()
-	client := d.clientData(t, "webauthn.get", read1(t, c.Options).Challenge)
+	client := d.clientData(t, "webauthn.get", readOptions(t, c.Options).Challenge)
 	data := d.data(1 | 4)
 	hash := sha256.Sum256(client)
 	digest := sha256.Sum256(slices.Concat(data, hash[:]))

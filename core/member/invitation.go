@@ -34,8 +34,8 @@ type invitation struct {
 
 const invitationIDs = "inv_"
 
-// Invite makes an invitation and returns its secret, which is shown once. The caller has checked that there is
-// such a publisher and that the actor may invite. The error is a problem.List if a value is wrong.
+// Invite makes an invitation and returns its secret, which is shown once. The caller has checked that there
+// is such a publisher and that the actor may invite. The error is a problem.List if a value is wrong.
 func (r *Registry) Invite(
 	ctx context.Context, by Actor, publisher, name string, role Role, along Along[Invitation],
 ) (secret string, made Invitation, err error) {
@@ -101,8 +101,8 @@ func mayInvite(by Actor, publisher string) bool {
 	return true
 }
 
-// Invitations lists the invitations to a publisher that are open. next is the cursor of the next page, "" on the
-// last one.
+// Invitations lists the invitations to a publisher that are open. next is the cursor of the next page, ""
+// on the last one.
 func (r *Registry) Invitations(
 	ctx context.Context, publisher, after string, n int,
 ) (all []Invitation, next string, err error) {

@@ -135,7 +135,7 @@ func TestAnInvitationIsWithdrawn(t *testing.T) {
 	}
 	coretest.Must(t, w.Withdraw(ctx, "pub_a", i.ID, kv.Put{Name: "c/aud/x", Value: mark}))
 	w.spentFor(t, "contract 43: an invitation that was withdrawn", secret)
-	if len(w.items(t, "c/aud/")) != 1 || len(w.items(t, "c/of/pub_a/inv/")) != 0 {
+	if len(w.items(t, "c/aud/")) != 1 || len(w.items(t, "c/of/inv/pub_a/")) != 0 {
 		t.Errorf("contract 43: the withdrawal left %v", w.items(t, "c/"))
 	}
 	if err := w.Withdraw(ctx, "pub_a", i.ID); err != ErrNotFound {
@@ -180,7 +180,8 @@ func TestWhatWasMadeEndsWithItsMaker(t *testing.T) {
 	w.spentFor(t, "contract 43: the invitation of another publisher's admin", secret)
 	secret, _ = w.invite(t, Actor{Kind: "file", ID: "file"}, "pub_a", RoleAdmin)
 	w.spentFor(t, "contract 43: the invitation of a kind of actor that makes none", secret)
-	secret, _ = w.invite(t, Actor{Kind: KindLink, ID: "link_1", Role: RoleAdmin, Publisher: "pub_a"}, "pub_a", RoleViewer)
+	viaLink := Actor{Kind: KindLink, ID: "link_1", Role: RoleAdmin, Publisher: "pub_a"}
+	secret, _ = w.invite(t, viaLink, "pub_a", RoleViewer)
 	_, err := w.enrolBy(t, secret)
 	coretest.Must(t, err)
 

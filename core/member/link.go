@@ -16,8 +16,8 @@ const LinkPrefix = "vrg_in_"
 // LinkLife is how long a sign-in link can be used.
 const LinkLife = 5 * time.Minute
 
-// Link opens the console once. With a publisher it has a member's role in that publisher. Without one it has an
-// operator's role, and its session is one of the operator token with which it was made.
+// Link opens the console once. With a publisher it has a member's role in that publisher. Without one it
+// has an operator's role, and its session is one of the operator token with which it was made.
 type Link struct {
 	ID        string    `json:"id"` // link_ and 16 hexadecimal digits of the secret's hash
 	Publisher string    `json:"publisher_id,omitempty"`
@@ -34,9 +34,9 @@ type link struct {
 
 const linkIDs = "link_"
 
-// MakeLink makes a sign-in link and returns its secret, which is shown once. The caller has checked that there
-// is such a publisher and that the actor, an operator, may make links. The error is a problem.List if a value is
-// wrong.
+// MakeLink makes a sign-in link and returns its secret, which is shown once. The caller has checked that
+// there is such a publisher and that the actor, an operator, may make links. The error is a problem.List if
+// a value is wrong.
 func (r *Registry) MakeLink(
 	ctx context.Context, by Actor, publisher, name string, role Role, along Along[Link],
 ) (secret string, made Link, err error) {

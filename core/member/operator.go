@@ -11,8 +11,8 @@ import (
 	"github.com/verge-id/verge/core/problem"
 )
 
-// OperatorPrefix begins every operator token that a Registry makes. The token has the form of an API key, so a
-// mistyped one fails without a look-up and scanners recognise a leaked one.
+// OperatorPrefix begins every operator token that a Registry makes. The token has the form of an API key,
+// so a mistyped one fails without a look-up and scanners recognise a leaked one.
 const OperatorPrefix = "vrg_op_"
 
 // Configured is the id and the name of the operator token of the configuration.
@@ -43,8 +43,8 @@ const operatorIDs = "op_"
 
 var configured = Operator{ID: Configured, Name: Configured, Role: RoleOperator}
 
-// CreateOperator makes an operator token and returns its text, which is shown once. A nil expires is never. The
-// error is a problem.List if a value is wrong.
+// CreateOperator makes an operator token and returns its text, which is shown once. A nil expires is never.
+// The error is a problem.List if a value is wrong.
 func (r *Registry) CreateOperator(
 	ctx context.Context, name string, role Role, expires *time.Time, along Along[Operator],
 ) (text string, o Operator, err error) {
@@ -97,9 +97,11 @@ func (r *Registry) isConfigured(text string) bool {
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && r.OperatorToken != ""
 }
 
-// Operators lists operator tokens, also revoked ones: the configured one first, and then up to n of the others.
-// next is the cursor of the next page, "" on the last one.
-func (r *Registry) Operators(ctx context.Context, after string, n int) (all []Operator, next string, err error) {
+// Operators lists operator tokens, also revoked ones: the configured one first, and then up to n of the
+// others. next is the cursor of the next page, "" on the last one.
+func (r *Registry) Operators(
+	ctx context.Context, after string, n int,
+) (all []Operator, next string, err error) {
 	if after == "" && r.OperatorToken != "" {
 		all = append(all, configured)
 	}
@@ -124,8 +126,8 @@ func (r *Registry) Operators(ctx context.Context, after string, n int) (all []Op
 	return all, hashID(operatorIDs, last[len(operatorItems):]), nil
 }
 
-// RevokeOperator ends an operator token by its id, and with it the sessions, links and invitations that stand on
-// it. That holds at once. A token that was revoked before stays as it is.
+// RevokeOperator ends an operator token by its id, and with it the sessions, links and invitations that
+// stand on it. That holds at once. A token that was revoked before stays as it is.
 func (r *Registry) RevokeOperator(ctx context.Context, id string, along ...kv.Put) (o Operator, err error) {
 	if id == Configured {
 		return Operator{}, ErrConfigured

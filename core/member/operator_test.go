@@ -14,9 +14,10 @@ func TestOperatorTokens(t *testing.T) {
 	end := w.Clock.Now().Add(time.Hour)
 	text, o, err := w.CreateOperator(ctx, "ci", RoleOperator, nil, nil)
 	coretest.Must(t, err)
-	short, s, err := w.CreateOperator(ctx, "guest", RoleViewer, &end, nil)
+	short, _, err := w.CreateOperator(ctx, "guest", RoleViewer, &end, nil)
 	coretest.Must(t, err)
-	if !strings.HasPrefix(text, OperatorPrefix) || len(text) != len(OperatorPrefix)+49 || o.Last4 != text[len(text)-4:] {
+	if !strings.HasPrefix(text, OperatorPrefix) || len(text) != len(OperatorPrefix)+49 ||
+		o.Last4 != text[len(text)-4:] {
 		t.Errorf("contract 42: the token is %q, %+v", text, o)
 	}
 	find := func(text string) string {
@@ -62,7 +63,6 @@ func TestOperatorTokens(t *testing.T) {
 	if got := w.isConfigured(""); got {
 		t.Error("contract 42: without a token in the configuration, an empty one is it")
 	}
-	_ = s
 }
 
 func TestOperatorTokensAreListed(t *testing.T) {

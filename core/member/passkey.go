@@ -20,7 +20,7 @@ import (
 
 // Passkey is a passkey of a member.
 type Passkey struct {
-	ID       string     `json:"id"`             // psk_ and 16 hexadecimal digits of the hash of the credential's id
+	ID       string     `json:"id"`             // psk_ and 16 hexadecimal digits of the credential id's hash
 	Name     string     `json:"name,omitempty"` // what the member calls it
 	Created  time.Time  `json:"created"`
 	LastUsed *time.Time `json:"last_used,omitempty"`
@@ -110,8 +110,8 @@ func (r *Registry) newChallenge(kind, of string, handle []byte) (challenge, stri
 	return c, token.EncodeText(formPrefix, sealed), nil
 }
 
-// readForm returns the challenge of a form that was made for this. The error is ErrForm, ErrLate, ErrNoPasskeys or
-// host.ErrKeyAwaited.
+// readForm returns the challenge of a form that was made for this. The error is ErrForm, ErrLate,
+// ErrNoPasskeys or host.ErrKeyAwaited.
 func (r *Registry) readForm(form, kind, of string) (c challenge, err error) {
 	if r.Passkeys == nil {
 		return challenge{}, ErrNoPasskeys
@@ -150,9 +150,9 @@ func (c challenge) item() string {
 	return usedItems + hex.EncodeToString(sum[:])
 }
 
-// BeginEnrolment returns what the page of an invitation needs so that a new member's first passkey can be made.
-// shown is what the device calls it: the person and the publisher. It uses nothing up. The error is ErrSpent as
-// in ReadInvitation.
+// BeginEnrolment returns what the page of an invitation needs so that a new member's first passkey can be
+// made. shown is what the device calls it: the person and the publisher. It uses nothing up. The error is
+// ErrSpent as in ReadInvitation.
 func (r *Registry) BeginEnrolment(ctx context.Context, secret, shown string) (Invitation, Ceremony, error) {
 	i, _, err := r.invitation(ctx, secret)
 	if err != nil {
@@ -174,10 +174,10 @@ func (r *Registry) BeginEnrolment(ctx context.Context, secret, shown string) (In
 	return i.Invitation, Ceremony{options, form}, nil
 }
 
-// Enrol uses an invitation up: it makes the member with their first passkey, and opens a session. form is that of
-// BeginEnrolment, and answer is what the browser made of its options. The error is a problem.List if the name is
-// wrong, a *webauthn.Refusal if the answer is, ErrForm, ErrLate, ErrKnownPasskey, or ErrSpent as in
-// ReadInvitation.
+// Enrol uses an invitation up: it makes the member with their first passkey, and opens a session. form is
+// that of BeginEnrolment, and answer is what the browser made of its options. The error is a problem.List
+// if the name is wrong, a *webauthn.Refusal if the answer is, ErrForm, ErrLate, ErrKnownPasskey, or
+// ErrSpent as in ReadInvitation.
 func (r *Registry) Enrol(
 	ctx context.Context, secret, form, name string, answer []byte, along Along[Session],
 ) (cookie string, s Session, err error) {
@@ -230,7 +230,8 @@ func sessionOf(m Member, by Passkey) session {
 		Passkey: by.ID, Epoch: m.Epoch}
 }
 
-// BeginSignIn returns what the sign-in page needs. Nobody is named: the device offers the passkeys that it has.
+// BeginSignIn returns what the sign-in page needs. Nobody is named: the device offers the passkeys that it
+// has.
 func (r *Registry) BeginSignIn() (Ceremony, error) {
 	c, form, err := r.newChallenge(toSignIn, "", nil)
 	if err != nil {
@@ -240,8 +241,9 @@ func (r *Registry) BeginSignIn() (Ceremony, error) {
 	return Ceremony{options, form}, err
 }
 
-// SignIn opens a session for the member whose passkey has answered. The error is a *webauthn.Refusal, ErrForm,
-// ErrLate or ErrUnknownPasskey if it does not let anybody in. A passkey of which there is a copy is blocked.
+// SignIn opens a session for the member whose passkey has answered. The error is a *webauthn.Refusal,
+// ErrForm, ErrLate or ErrUnknownPasskey if it does not let anybody in. A passkey of which there is a copy
+// is blocked.
 func (r *Registry) SignIn(
 	ctx context.Context, form string, answer []byte, along Along[Session],
 ) (cookie string, s Session, err error) {
@@ -347,7 +349,8 @@ func (r *Registry) BeginPasskey(ctx context.Context, s Session) (Ceremony, error
 }
 
 // AddPasskey gives the member who has the session another passkey. form is that of BeginPasskey in the same
-// session. name is what the member calls the passkey; it may be empty. The error is as in Enrol, or ErrTooMany.
+// session. name is what the member calls the passkey; it may be empty. The error is as in Enrol, or
+// ErrTooMany.
 func (r *Registry) AddPasskey(
 	ctx context.Context, s Session, form, name string, answer []byte, along Along[Member],
 ) (Member, error) {
@@ -398,8 +401,8 @@ func (r *Registry) fresh(ctx context.Context, c challenge, p Passkey) error {
 	return nil
 }
 
-// RemovePasskey removes a passkey of the member who has the session, and ends the sessions that it opened. The
-// error is ErrLastPasskey if the member could not sign in any more.
+// RemovePasskey removes a passkey of the member who has the session, and ends the sessions that it opened.
+// The error is ErrLastPasskey if the member could not sign in any more.
 func (r *Registry) RemovePasskey(
 	ctx context.Context, s Session, id string, along Along[Member],
 ) (Member, error) {

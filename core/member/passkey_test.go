@@ -248,7 +248,7 @@ func TestAddAndRemovePasskeys(t *testing.T) {
 	}
 	c, err := w.BeginPasskey(ctx, p.Session)
 	coretest.Must(t, err)
-	options := read1(t, c.Options)
+	options := readOptions(t, c.Options)
 	if len(options.Exclude) != 1 || options.Exclude[0].ID != b64.EncodeToString(p.id) ||
 		options.User.ID != b64.EncodeToString(p.handle) || options.User.Name != "Ada" {
 		t.Errorf("contract 43: the options are %s", c.Options)

@@ -21,8 +21,8 @@ var (
 	// ErrNotFound: there is no such member, passkey, invitation or token, or it is another publisher's.
 	ErrNotFound = errors.New("member: not found")
 
-	// ErrSpent: the invitation or link was used or withdrawn, is too old, or its maker may no longer make one.
-	// What it was, nobody can tell who does not know: the store forgets what is used up.
+	// ErrSpent: the invitation or link was used or withdrawn, is too old, or its maker may no longer make
+	// one. What it was, nobody can tell who does not know: the store forgets what is used up.
 	ErrSpent = errors.New("member: the invitation or link was used, was withdrawn, or is too old")
 
 	// ErrNoSession: the cookie opens nothing, or nothing any more. The person signs in again.
@@ -72,8 +72,8 @@ type Config struct {
 	// OperatorToken is the operator token of the configuration. "": there is none.
 	OperatorToken string
 
-	// Passkeys is the site that members' passkeys are for. Nil: there can be none, because the service is at an
-	// address without a name.
+	// Passkeys is the site that members' passkeys are for. Nil: there can be none, because the service is
+	// at an address without a name.
 	Passkeys *webauthn.RelyingParty
 }
 
@@ -91,7 +91,8 @@ type Registry struct {
 
 // New returns the registry that h's KV holds.
 func New(h host.Host, cfg Config) *Registry {
-	r := &Registry{Config: cfg, kv: h.KV, sealer: h.Sealer, now: h.Now, random: h.Random, log: h.Log, count: h.Count}
+	r := &Registry{Config: cfg, kv: h.KV, sealer: h.Sealer, now: h.Now, random: h.Random,
+		log: h.Log, count: h.Count}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
@@ -104,10 +105,10 @@ func New(h host.Host, cfg Config) *Registry {
 // Items, all in integration.Partition:
 //
 //	c/mem/<id>                   a member
-//	c/of/<publisher>/mem/<id>    that the member is this publisher's
+//	c/of/mem/<publisher>/<id>    that the member is this publisher's
 //	c/inv/<hash>                 an invitation
-//	c/of/<publisher>/inv/<hash>  that the invitation is this publisher's
-//	c/of/<publisher>/admins      changes with each commit that takes an admin away
+//	c/of/inv/<publisher>/<hash>  that the invitation is this publisher's
+//	c/of/admins/<publisher>      changes with each commit that takes an admin away
 //	c/link/<hash>                a sign-in link
 //	c/op/<hash>                  an operator token
 //	c/con/<hash>                 a console session
@@ -128,15 +129,9 @@ const (
 	receiptItems    = "c/done/"
 )
 
-func ofMember(publisher, id string) string       { return "c/of/" + publisher + "/mem/" + id }
-func ofInvitation(publisher, hash string) string { return "c/of/" + publisher + "/inv/" + hash }
-func adminsOf(publisher string) string           { return "c/of/" + publisher + "/admins" }
-
-// Records returns the beginnings of the names of all records that this package signs. Whoever signs the
-// directory with another key signs them too, and leaves their expiry as it is.
-func Records() []string {
-	return []string{memberItems, invitationItems, linkItems, operatorItems, sessionItems}
-}
+func ofMember(publisher, id string) string       { return "c/of/mem/" + publisher + "/" + id }
+func ofInvitation(publisher, hash string) string { return "c/of/inv/" + publisher + "/" + hash }
+func adminsOf(publisher string) string           { return "c/of/admins/" + publisher }
 
 // mark is the value of an item whose presence counts.
 var mark = []byte("1")
@@ -193,8 +188,8 @@ func decode[T any](r *Registry, item kv.Item) (v T, err error) {
 	return stored.Of, nil
 }
 
-// commit commits tx for certain (kv.CommitSurely). tx puts a new record under a random name, or does no harm if it
-// is done twice.
+// commit commits tx for certain (kv.CommitSurely). tx puts a new record under a random name, or does no
+// harm if it is done twice.
 func (r *Registry) commit(ctx context.Context, tx kv.Tx) error {
 	var err error
 	if tx.ID, err = kv.NewTxID(r.random); err != nil {
@@ -204,8 +199,8 @@ func (r *Registry) commit(ctx context.Context, tx kv.Tx) error {
 	return kv.CommitSurely(ctx, r.kv, tx)
 }
 
-// commitOnce commits a tx that puts nothing under a random name. It leaves a receipt, so that after a lost reply
-// one can tell a commit that applied from one that another overtook.
+// commitOnce commits a tx that puts nothing under a random name. It leaves a receipt, so that after a lost
+// reply one can tell a commit that applied from one that another overtook.
 func (r *Registry) commitOnce(ctx context.Context, tx kv.Tx) error {
 	id, err := kv.NewTxID(r.random)
 	if err != nil {
@@ -234,9 +229,9 @@ func create[T any](
 	return r.commit(ctx, tx)
 }
 
-// beaten reports whether a commit of this package has not applied, and never will, because another came first.
-// That is certain even if a reply was lost, because each commit puts something under a random name. It returns
-// what the store has under the names that were checked.
+// beaten reports whether a commit of this package has not applied, and never will, because another came
+// first. That is certain even if a reply was lost, because each commit puts something under a random name.
+// It returns what the store has under the names that were checked.
 func beaten(err error) (found *kv.Conflict, yes bool) {
 	yes = errors.As(err, &found)
 	return found, yes

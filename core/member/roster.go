@@ -32,8 +32,8 @@ func (r *Registry) Member(ctx context.Context, publisher, id string) (Member, er
 	return m, nil
 }
 
-// Members lists the members of a publisher; "" is all publishers. after is the next of the page before, "" for
-// the first page. next is "" on the last page.
+// Members lists the members of a publisher; "" is all publishers. after is the next of the page before, ""
+// for the first page. next is "" on the last page.
 func (r *Registry) Members(
 	ctx context.Context, publisher, after string, n int,
 ) (all []Member, next string, err error) {
@@ -61,9 +61,9 @@ func (r *Registry) Members(
 	return all, last[len(prefix):], nil
 }
 
-// ChangeRole gives a member another role. The actor sees the member, or the error is ErrNotFound. The error is
-// ErrLastAdmin if the actor is no operator and the publisher would have no admin left, and a problem.List if
-// there is no such role.
+// ChangeRole gives a member another role. The actor sees the member, or the error is ErrNotFound. The error
+// is ErrLastAdmin if the actor is no operator and the publisher would have no admin left, and a
+// problem.List if there is no such role.
 func (r *Registry) ChangeRole(
 	ctx context.Context, by Actor, id string, role Role, along Along[Member],
 ) (Member, error) {

@@ -18,8 +18,8 @@ const (
 	IdleLife    = time.Hour
 )
 
-// idleStep is how often a request moves the end of an idle session, so that not every request writes. It makes
-// the idle time up to that much shorter, and never longer.
+// idleStep is how often a request moves the end of an idle session, so that not every request writes. It
+// makes the idle time up to that much shorter, and never longer.
 const idleStep = 5 * time.Minute
 
 // cookiePrefix begins the value of every cookie.
@@ -40,7 +40,8 @@ type Session struct {
 // of reports whether the session is one of the member as they are now.
 func (s Session) of(m Member) bool { return m.Epoch == s.epoch && m.has(s.passkey) }
 
-// session is what the store has of it. Where there is a record of the person, name and role are that record's.
+// session is what the store has of it. Where there is a record of the person, name and role are that
+// record's.
 type session struct {
 	Kind      string    `json:"kind"`
 	ID        string    `json:"id"`
@@ -192,8 +193,8 @@ func (r *Registry) SignOut(ctx context.Context, cookie string, along ...kv.Put) 
 // reads the store makes no token.
 func formKey(cookie string) []byte { return tag([]byte(cookie), "form key") }
 
-// FormToken returns what a form of this session carries that does the action. A form of another session, or for
-// another action, has another token.
+// FormToken returns what a form of this session carries that does the action. A form of another session, or
+// for another action, has another token.
 func (s Session) FormToken(action string) string {
 	return base64.RawURLEncoding.EncodeToString(tag(s.key, action))
 }

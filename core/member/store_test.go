@@ -11,11 +11,15 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
+
+// records are the kinds of items that are signed.
+var records = []string{memberItems, invitationItems, linkItems, operatorItems, sessionItems}
 
 // act is one thing that writes.
 type act struct {
@@ -30,13 +34,13 @@ var acts = []act{
 				secret, _, err := w.Invite(ctx, root, "pub_a", "", RoleAdmin, nil)
 				return secret, err
 			}, func() bool {
-				return len(w.items(t, invitationItems)) == 1 && len(w.items(t, "c/of/pub_a/inv/")) == 1
+				return len(w.items(t, invitationItems)) == 1 && len(w.items(t, "c/of/inv/pub_a/")) == 1
 			}
 	}},
 	{"withdraw", func(t *testing.T, w *world) (func() (string, error), func() bool) {
 		_, i := w.invite(t, root, "pub_a", RoleAdmin)
 		return func() (string, error) { return "", w.Withdraw(ctx, "pub_a", i.ID) },
-			func() bool { return len(w.items(t, invitationItems))+len(w.items(t, "c/of/pub_a/inv/")) == 0 }
+			func() bool { return len(w.items(t, invitationItems))+len(w.items(t, "c/of/inv/pub_a/")) == 0 }
 	}},
 	{"enrol", func(t *testing.T, w *world) (func() (string, error), func() bool) {
 		secret, _ := w.invite(t, root, "pub_a", RoleAdmin)
@@ -113,7 +117,7 @@ var acts = []act{
 		w.enrol(t, "pub_a", RoleAdmin)
 		p := w.enrol(t, "pub_a", RoleViewer)
 		return func() (string, error) { return "", w.Remove(ctx, root, p.ID, nil) },
-			func() bool { return len(w.items(t, memberItems)) == 1 && len(w.items(t, "c/of/pub_a/mem/")) == 1 }
+			func() bool { return len(w.items(t, memberItems)) == 1 && len(w.items(t, "c/of/mem/pub_a/")) == 1 }
 	}},
 	{"add a passkey", func(t *testing.T, w *world) (func() (string, error), func() bool) {
 		p := w.enrol(t, "pub_a", RoleAdmin)
@@ -207,7 +211,8 @@ func (w *world) refuseCall(at int) {
 	}
 }
 
-// TestAStoreThatDoesNotAnswer: each single call of each act fails in turn. What cannot be read grants nothing.
+// TestAStoreThatDoesNotAnswer: each single call of each act fails in turn. What cannot be read grants
+// nothing.
 func TestAStoreThatDoesNotAnswer(t *testing.T) {
 	for _, a := range acts {
 		for at := 1; ; at++ {
@@ -277,11 +282,14 @@ func (w *world) everything(t *testing.T) (p person, secrets map[string]string) {
 	coretest.Must(t, err)
 	w.addPasskey(t, p)
 	return p, map[string]string{
-		"an invitation that was used": used, "an invitation": open, "a link": link, "a link that was used": usedLink,
+		"an invitation that was used": used, "an invitation": open,
+		"a link": link, "a link that was used": usedLink,
 		"an operator token": operator, "the configured token": configuredToken,
-		"the cookie of the enrolment": p.cookie, "the cookie of a sign-in": again, "the cookie of a link": viaLink,
+		"the cookie of the enrolment": p.cookie, "the cookie of a sign-in": again,
+		"the cookie of a link":      viaLink,
 		"the cookie of an operator": asOperator, "the cookie of the configured operator": asConfigured,
-		"a form": c.Form, "a challenge": read1(t, c.Options).Challenge, "the token of a form": s.FormToken("create-key"),
+		"a form": c.Form, "a challenge": readOptions(t, c.Options).Challenge,
+		"the token of a form": s.FormToken("create-key"),
 	}
 }
 
@@ -293,7 +301,7 @@ func TestTheStoreHasHashesOnly(t *testing.T) {
 	for _, it := range w.items(t, "") {
 		fmt.Fprintf(&all, "%s %s\n", it.Key, it.Value)
 	}
-	for _, prefix := range append(Records(), passkeyItems, usedItems, "c/of/") {
+	for _, prefix := range append(records, passkeyItems, usedItems, "c/of/") {
 		if len(w.items(t, prefix)) == 0 {
 			t.Errorf("the test made nothing under %s", prefix)
 		}
@@ -324,7 +332,7 @@ func TestForgedRecords(t *testing.T) {
 		operatorItems:   func() error { _, err := w.FindOperator(ctx, secrets["an operator token"]); return err },
 		sessionItems:    func() error { _, err := w.Registry.Session(ctx, secrets["the cookie of a link"]); return err },
 	}
-	for _, prefix := range Records() {
+	for _, prefix := range records {
 		if use[prefix] == nil {
 			t.Fatalf("the test uses no record under %s", prefix)
 		}
@@ -415,19 +423,22 @@ func TestForgedRecordsInLists(t *testing.T) {
 	}
 }
 
-// TestRotation: contract 16. What was made before a rotation works after it, on an instance that has both keys.
-// Who has only the old ring makes nothing that is dated after it was replaced.
+// use gives the world a key ring.
+func (w *world) use(t *testing.T, kr token.Keyring) {
+	t.Helper()
+	ring, err := kr.Ring(rpID, w.Host.Random, w.Clock.Now)
+	coretest.Must(t, err)
+	w.Host.Sealer = ring
+	w.Registry = w.another(t)
+}
+
+// TestRotation: contract 16. What was made before a rotation works after it, on an instance that has both
+// keys. Who has only the old ring makes nothing that is dated after it was replaced.
 func TestRotation(t *testing.T) {
 	w := newWorld(t)
 	kr, err := token.GenerateKeyring(w.Host.Random, w.Clock.Now())
 	coretest.Must(t, err)
-	use := func(kr token.Keyring) {
-		ring, err := kr.Ring("verify.verge.example", w.Host.Random, w.Clock.Now)
-		coretest.Must(t, err)
-		w.Host.Sealer = ring
-		w.Registry = w.another(t)
-	}
-	use(kr)
+	w.use(t, kr)
 	p, secrets := w.everything(t)
 	c, err := w.BeginSignIn()
 	coretest.Must(t, err)
@@ -435,7 +446,7 @@ func TestRotation(t *testing.T) {
 	old.Keys = slices.Clone(kr.Keys)
 	w.Clock.Advance(time.Minute)
 	coretest.Must(t, kr.Rotate(w.Host.Random, w.Clock.Now(), 0))
-	use(kr)
+	w.use(t, kr)
 
 	for _, name := range []string{"the cookie of the enrolment", "the cookie of a sign-in", "the cookie of a link",
 		"the cookie of an operator", "the cookie of the configured operator"} {
@@ -452,7 +463,7 @@ func TestRotation(t *testing.T) {
 
 	// Ten minutes later somebody comes with the ring that was replaced, and can write to the store.
 	w.Clock.Advance(10 * time.Minute)
-	use(old)
+	w.use(t, old)
 	forged, o, err := w.CreateOperator(ctx, "forged", RoleOperator, nil, nil)
 	coretest.Must(t, err)
 	cookie, _, err := w.UseLink(ctx, func() string {
@@ -463,7 +474,9 @@ func TestRotation(t *testing.T) {
 	coretest.Must(t, err)
 	late, err := w.BeginSignIn()
 	coretest.Must(t, err)
-	use(kr)
+	w.use(t, kr)
+	// Signing the directory again makes it no better.
+	coretest.Must(t, integration.NewDirectory(w.Host.Host).Reseal(ctx))
 	if _, err := w.FindOperator(ctx, forged); !errors.Is(err, token.ErrRecord) {
 		t.Errorf("contract 16: an operator token %s by a ring that was replaced: %v", o.ID, err)
 	}
@@ -473,6 +486,49 @@ func TestRotation(t *testing.T) {
 	if _, _, err := w.SignIn(ctx, late.Form, p.get(t, late), nil); err != ErrForm {
 		t.Errorf("contract 16: a form by a ring that was replaced: %v", err)
 	}
+}
+
+// TestAKeyIsRetired: contract 16. After a rotation the directory is signed again, and the old key is not
+// needed.
+func TestAKeyIsRetired(t *testing.T) {
+	w := newWorld(t)
+	kr, err := token.GenerateKeyring(w.Host.Random, w.Clock.Now())
+	coretest.Must(t, err)
+	w.use(t, kr)
+	p, secrets := w.everything(t)
+	ends := map[string]time.Time{}
+	for _, it := range w.items(t, "") {
+		ends[it.Key.Name] = it.Expires
+	}
+	w.Clock.Advance(time.Minute)
+	coretest.Must(t, kr.Rotate(w.Host.Random, w.Clock.Now(), 0))
+	w.Clock.Advance(time.Second)
+	w.use(t, kr)
+	coretest.Must(t, integration.NewDirectory(w.Host.Host).Reseal(ctx))
+	kr.Keys = kr.Keys[:1]
+	w.use(t, kr)
+
+	for _, prefix := range records {
+		for _, it := range w.items(t, prefix) {
+			if by := token.RecordedWith(it.Value); by != kr.Keys[0].ID || !it.Expires.Equal(ends[it.Key.Name]) {
+				t.Errorf("contract 16: %s is signed by %s and ends %v, not %v", it.Key, by, it.Expires,
+					ends[it.Key.Name])
+			}
+		}
+	}
+	for name, secret := range secrets {
+		if strings.HasPrefix(name, "the cookie") {
+			w.opens(t, "contract 16: with the new key alone, "+name, secret)
+		}
+	}
+	_, err = w.ReadInvitation(ctx, secrets["an invitation"])
+	coretest.Must(t, err)
+	_, err = w.ReadLink(ctx, secrets["a link"])
+	coretest.Must(t, err)
+	_, err = w.FindOperator(ctx, secrets["an operator token"])
+	coretest.Must(t, err)
+	_, _, err = w.signIn(t, p.device)
+	coretest.Must(t, err)
 }
 
 // An instance that has not read the newest key decides nothing about what the key made.

@@ -65,6 +65,7 @@ func TestVectors(t *testing.T) {
 		}
 	}
 	if len(f.Secrets) != 12 || len(f.NotTokens) != 8 || len(f.Forms) != 2 {
-		t.Errorf("the file has %d secrets, %d other texts and %d forms", len(f.Secrets), len(f.NotTokens), len(f.Forms))
+		t.Errorf("the file has %d secrets, %d other texts and %d forms", len(f.Secrets), len(f.NotTokens),
+			len(f.Forms))
 	}
 }

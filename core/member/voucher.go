@@ -12,9 +12,9 @@ type voucher struct {
 	Kind string `json:"kind"` // of the actor
 	ID   string `json:"id"`
 
-	// Mark is a MAC of the configured operator token, if that is whose word it was. Its key is the secret of what
-	// was made. So another token in the configuration ends it, and who reads the store, where that secret is
-	// not, has nothing to hold a guess at the token against.
+	// Mark is a MAC of the configured operator token, if that is whose word it was. Its key is the secret
+	// of what was made. So another token in the configuration ends it, and who reads the store, where that
+	// secret is not, has nothing to hold a guess at the token against.
 	Mark []byte `json:"mark,omitempty"`
 }
 

@@ -184,7 +184,7 @@ func TestEnrolAndSignIn(t *testing.T) {
 
 	c, err := w.BeginSignIn()
 	coretest.Must(t, err)
-	if named := read1(t, c.Options).Allow; len(named) != 0 {
+	if named := readOptions(t, c.Options).Allow; len(named) != 0 {
 		t.Errorf("contract 43: the sign-in page names passkeys before anybody has shown one: %v", named)
 	}
 	w.Clock.Advance(time.Minute)
@@ -220,7 +220,8 @@ func TestAlongIsInTheSameCommit(t *testing.T) {
 		t.Errorf("%d commits, entries %v", w.commits-before, w.items(t, "c/aud/"))
 	}
 	refused := errors.New("no entry")
-	_, _, err = w.CreateOperator(ctx, "ci", RoleViewer, nil, func(Operator) ([]kv.Put, error) { return nil, refused })
+	refuse := func(Operator) ([]kv.Put, error) { return nil, refused }
+	_, _, err = w.CreateOperator(ctx, "ci", RoleViewer, nil, refuse)
 	if all, _, listErr := w.Operators(ctx, "", 10); err != refused || listErr != nil || len(all) != 1 {
 		t.Errorf("an operator token without its entry: %v, %v, %v", all, err, listErr)
 	}

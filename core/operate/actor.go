@@ -67,9 +67,6 @@ const (
 	OperatorCreate     Operation = "operator.create"
 	OperatorRevoke     Operation = "operator.revoke"
 	SiteApply          Operation = "site.apply"
-	SignedIn           Operation = "sign-in" // entered by the console
-	Enrolled           Operation = "member.enrol"
-	PasskeyChanged     Operation = "member.passkey"
 	OperatorUse        Operation = "operator.use" // entered now and then, see Desk.TellUse
 )
 
@@ -121,9 +118,6 @@ var operations = map[Operation]rights{
 	OperatorRevoke:     {operatorsOnly, nil},
 	SiteApply:          {operatorsOnly, nil},
 	OperatorUse:        {allOperators, nil},
-	SignedIn:           {allOperators, allMembers},
-	Enrolled:           {nil, allMembers},
-	PasskeyChanged:     {nil, allMembers},
 }
 
 // May reports whether a may do op at all, to its own publisher if it has one. Pages hide what it may not.

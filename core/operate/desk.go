@@ -51,11 +51,6 @@ func (d *Desk) along(who Actor, op Operation, publisher, target string, changes 
 		Publisher: publisher, Operation: string(op), Target: target, Changes: changes}.Puts(d.Sealer, d.Random, d.Now())
 }
 
-// Entry returns the audit entry of an operation that another package carries out, to be written in its commit.
-func (d *Desk) Entry(who Actor, op Operation, publisher, target string) ([]kv.Put, error) {
-	return d.along(who, op, publisher, target)
-}
-
 // told turns an error of the store of publishers and integrations into one of this package.
 func told(err error) error {
 	switch {

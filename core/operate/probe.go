@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
@@ -79,27 +78,17 @@ func (d *Desk) probe(ctx context.Context, i *integration.Integration, url, secre
 	var report TestReport
 	var results []webhook.ProbeResult
 	for _, p := range webhook.Probes(secret, event.Body(), d.Now()) {
-		begun := d.Now()
-		status, err := d.Outbox.Post(ctx, url, p.Header, p.Body)
-		result := webhook.ProbeResult{Name: p.Name, Status: status}
-		var fetch *host.FetchError
-		switch {
-		case errors.As(err, &fetch):
-			result.Reason = fetch.Reason
-			if cause := host.FetchCause(fetch.Reason); cause != "" {
-				result.Reason += ": " + cause
-			}
-		case err != nil:
+		x, err := d.Outbox.Exchange(ctx, url, p.Header, p.Body)
+		if err != nil {
 			return TestReport{}, err
 		}
-		results = append(results, result)
-		ready, _ := webhook.Judge([]webhook.ProbeResult{result})
-		shown := ProbeReport{Name: p.Name, Want: string(p.Want), Status: result.Status,
-			Passed: ready, TookMS: d.Now().Sub(begun).Milliseconds()}
-		if fetch != nil {
-			shown.Reason = fetch.Reason
+		result := webhook.ProbeResult{Name: p.Name, Status: x.Status, Reason: x.Cause}
+		if cause := host.FetchCause(x.Cause); cause != "" {
+			result.Reason += ": " + cause
 		}
-		report.Probes = append(report.Probes, shown)
+		results = append(results, result)
+		report.Probes = append(report.Probes, ProbeReport{Name: p.Name, Want: string(p.Want), Status: x.Status,
+			Reason: x.Cause, Passed: result.Passed(p.Want), TookMS: x.Took.Milliseconds()})
 		if p.Name == webhook.ProbeGood && result.Unanswered() {
 			break // the other probes would wait as long and get no answer either
 		}

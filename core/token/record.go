@@ -2,6 +2,7 @@ package token
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -56,15 +57,24 @@ func CheckRecord(s host.Sealer, name string, value []byte) (until time.Time, err
 	return until, err
 }
 
-// ResignRecord returns an object that is stored under the name, signed again with the key that seals. The
-// error is ErrRecord if the object has no good MAC.
+// ResignRecord returns an object that is stored under the name, signed again with the key that seals. An object
+// that has a date has it in the member at. The error is ErrRecord if the object has no good MAC, or one by a key
+// that was no longer in use at that date. Otherwise what somebody made with a leaked key, after it was replaced,
+// would become as good as what the service made.
 func ResignRecord(s host.Sealer, name string, value []byte) ([]byte, error) {
 	body, mac := splitRecord(value)
 	if mac == nil {
 		return nil, fmt.Errorf("%w: %s", ErrRecord, name)
 	}
-	if _, err := CheckRecord(s, name, value); err != nil {
+	until, err := CheckRecord(s, name, value)
+	if err != nil {
 		return nil, err
+	}
+	var dated struct {
+		At *time.Time `json:"at"`
+	}
+	if json.Unmarshal(value, &dated) != nil || dated.At != nil && !host.Dated(*dated.At, until) {
+		return nil, fmt.Errorf("%w: %s", ErrRecord, name)
 	}
 	return SignRecord(s, name, append(bytes.Clone(body), '}'))
 }

@@ -155,7 +155,7 @@ func Judge(results []ProbeResult) (ready bool, reasons []string) {
 	unreached := false // there was no answer to the good one
 	for _, rule := range probeRules {
 		r, sent := worst(results, rule.name, rule.want)
-		if sent && r.satisfies(rule.want) {
+		if sent && r.Passed(rule.want) {
 			continue
 		}
 		ready = false
@@ -189,7 +189,7 @@ func alike(results []ProbeResult) bool {
 		if n == 0 {
 			first = r
 		}
-		if !sent || r.Unanswered() || r.Status != first.Status || r.satisfies(rule.want) {
+		if !sent || r.Unanswered() || r.Status != first.Status || r.Passed(rule.want) {
 			return false
 		}
 	}
@@ -204,14 +204,15 @@ func worst(results []ProbeResult, name string, want Want) (r ProbeResult, sent b
 			continue
 		}
 		r, sent = each, true
-		if !r.satisfies(want) {
+		if !r.Passed(want) {
 			break
 		}
 	}
 	return r, sent
 }
 
-func (r ProbeResult) satisfies(want Want) bool {
+// Passed reports whether the answer is one that the probe wants.
+func (r ProbeResult) Passed(want Want) bool {
 	if r.Unanswered() {
 		return false
 	}

@@ -60,6 +60,8 @@ func (s *store) record(_ context.Context, t host.Totals) error {
 
 // started returns how many starts all instances have counted on a day.
 func (s *store) started(day host.Day) (n uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for d, counts := range s.days {
 		if d.Day == day {
 			n += counts.Of(host.OutcomeStarted)
@@ -269,6 +271,7 @@ func TestRun(t *testing.T) {
 		w.kept.mu.Unlock()
 		w.start(1)
 		time.Sleep(2 * time.Minute)
+		synctest.Wait()
 		if n := strings.Count(w.log.String(), "usage is not recorded"); n != 1 {
 			t.Errorf("the log says so %d times: %s", n, &w.log)
 		}

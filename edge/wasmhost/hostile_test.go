@@ -186,6 +186,39 @@ func named(n int) (names []string) {
 	return names
 }
 
+func TestWhatGuestsSayOfUsage(t *testing.T) {
+	good := saidGood()
+	testSays(t, []guestSays{
+		{
+			name:   "a session that started",
+			says:   [][]byte{tally(host.Tally{Integration: anIntegration, Outcome: host.OutcomeStarted}), good},
+			status: 200,
+			tally:  host.Tally{Integration: anIntegration, Outcome: host.OutcomeStarted},
+		},
+		{
+			name:   "an outcome that this host does not know",
+			says:   [][]byte{tally(host.Tally{Integration: anIntegration, Outcome: "svc_sk_secret"}), good},
+			status: 200,
+		},
+		{
+			name:   "an integration whose name would reach out of its items",
+			says:   [][]byte{tally(host.Tally{Integration: "../" + anIntegration, Outcome: host.OutcomeStarted}), good},
+			status: 200,
+		},
+		{
+			name:   "a key of a megabyte",
+			says:   [][]byte{tally(host.Tally{Key: "key_" + strings.Repeat("a", 1<<20)}), good},
+			status: 200,
+		},
+		{
+			name:   "usage that cannot be read",
+			says:   [][]byte{record(abi.Tally, []byte("usage")), good},
+			status: 503,
+			fails:  true,
+		},
+	})
+}
+
 func TestWhatGuestsSayInNotices(t *testing.T) {
 	good := saidGood()
 	testSays(t, []guestSays{
@@ -216,33 +249,6 @@ func TestWhatGuestsSayInNotices(t *testing.T) {
 		{
 			name:   "an event that cannot be read",
 			says:   [][]byte{record(abi.Measure, []byte("bankid")), good},
-			status: 503,
-			fails:  true,
-		},
-		{
-			name:   "a session that started",
-			says:   [][]byte{tally(host.Tally{Integration: anIntegration, Outcome: host.OutcomeStarted}), good},
-			status: 200,
-			tally:  host.Tally{Integration: anIntegration, Outcome: host.OutcomeStarted},
-		},
-		{
-			name:   "an outcome that this host does not know",
-			says:   [][]byte{tally(host.Tally{Integration: anIntegration, Outcome: "svc_sk_secret"}), good},
-			status: 200,
-		},
-		{
-			name:   "an integration whose name would reach out of its items",
-			says:   [][]byte{tally(host.Tally{Integration: "../" + anIntegration, Outcome: host.OutcomeStarted}), good},
-			status: 200,
-		},
-		{
-			name:   "a key of a megabyte",
-			says:   [][]byte{tally(host.Tally{Key: "key_" + strings.Repeat("a", 1<<20)}), good},
-			status: 200,
-		},
-		{
-			name:   "usage that cannot be read",
-			says:   [][]byte{record(abi.Tally, []byte("usage")), good},
 			status: 503,
 			fails:  true,
 		},

@@ -36,7 +36,7 @@ func guests(module []byte) engineOf {
 		h := at.Host
 		return wasmhost.New(ctx, wasmhost.Config{Module: module, Guest: packed,
 			KV: h.KV, Meter: ratelimit.NewLocal(0).Meter(), Fetch: h.Fetch, Sign: h.Sign, Sealer: h.Sealer,
-			Log: h.Log, Wake: h.Wake, Cache: compiled()})
+			Log: h.Log, Tally: h.Tally, Wake: h.Wake, Cache: compiled()})
 	}
 }
 

@@ -17,6 +17,14 @@ func TestMethodOIDC(t *testing.T) { methodtest.Run(t, methodtest.OIDC, onThisEng
 
 func TestMethodEstimator(t *testing.T) { methodtest.Run(t, methodtest.Estimator, onThisEngine()) }
 
+// The kind for tests that somebody else than the browser answers. A guest is built with it.
+func TestMethodCourier(t *testing.T) {
+	if inWorker {
+		t.Skip("SKIP: the Worker of the tests has the module of this release, which has no such kind")
+	}
+	methodtest.Run(t, methodtest.Courier, onThisEngine())
+}
+
 func onThisEngine() methodtest.Engine {
 	return methodtest.Engine{
 		New: func(t testing.TB, o *testharness.Options) *testharness.Harness {

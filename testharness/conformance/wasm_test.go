@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -9,11 +10,13 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/methodtest/courier"
 	"github.com/verge-id/verge/wasm/settings"
 )
 
@@ -41,16 +44,27 @@ func TestWalkInAGuest(t *testing.T) {
 	}
 }
 
-// shared is the module that all harnesses of a run have instances of.
-var shared struct {
+// sharedModule is a module that all harnesses of a run have instances of.
+type sharedModule struct {
 	once   sync.Once
 	module *wasmhost.Module
 	err    error
 }
 
-func compiled(t testing.TB) *wasmhost.Module {
+// The modules of a run: the release's, and one that has the kind for tests too.
+var released, withCourier sharedModule
+
+// compiled returns the module for these kinds.
+func compiled(t testing.TB, kinds []method.Kind) *wasmhost.Module {
 	t.Helper()
-	wasm := kit.Module(t)
+	shared, build := &released, kit.Module
+	if slices.ContainsFunc(kinds, func(k method.Kind) bool { return k.Name == courier.Name }) {
+		shared, build = &withCourier, func(t testing.TB) []byte {
+			t.Helper()
+			return kit.ModuleWith(t, "github.com/verge-id/verge/testharness/methodtest/courier")
+		}
+	}
+	wasm := build(t)
 	shared.once.Do(func() {
 		shared.module, shared.err = wasmhost.Compile(context.Background(), wasm, wasmhost.CompileConfig{})
 	})
@@ -77,7 +91,7 @@ func newGuest(t testing.TB, c core.Config, h host.Host) *guest {
 	if !ok {
 		meter = ratelimit.NewLocal(0).Meter()
 	}
-	g.Engine, err = wasmhost.New(t.Context(), wasmhost.Config{Compiled: compiled(t), Guest: packed, KV: h.KV,
+	g.Engine, err = wasmhost.New(t.Context(), wasmhost.Config{Compiled: compiled(t, c.Kinds), Guest: packed, KV: h.KV,
 		Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer, Sign: h.Sign,
 		Log: h.Log, Count: h.Count, Measure: h.Measure, Tally: h.Tally, Instances: 1, Random: h.Random,
 		Clock: wasmhost.Clock{Wall: h.Now, Mono: func() time.Duration { return h.Now().Sub(testharness.Epoch) }}})

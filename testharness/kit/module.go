@@ -1,10 +1,15 @@
 package kit
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -18,10 +23,60 @@ func Module(t testing.TB) []byte {
 	return Build(t, "github.com/verge-id/verge/wasm/guest")
 }
 
+// ModuleWith is Module with one more kind of method, which is for tests: the Kind of that package.
+func ModuleWith(t testing.TB, kind string) []byte {
+	t.Helper()
+	const guest = "github.com/verge-id/verge/wasm/guest"
+	return built(t, guest+" with "+kind, func() ([]byte, error) {
+		dir, err := os.MkdirTemp("", "verge-overlay-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		overlay, err := overlayKinds(dir, kind)
+		if err != nil {
+			return nil, err
+		}
+		return build(guest, "-overlay", overlay)
+	})
+}
+
+// overlayKinds writes the file by which go build takes another list of kinds, and returns its path.
+func overlayKinds(dir, kind string) (string, error) {
+	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("kit: finding the module: %w", err)
+	}
+	list := filepath.Join(strings.TrimSpace(string(module)), "core", "method", "kinds", "kinds.go")
+	source, err := os.ReadFile(list)
+	if err != nil {
+		return "", err
+	}
+	const imports, all = "import (\n", "All = []method.Kind{\n"
+	text := string(source)
+	if strings.Count(text, imports) != 1 || strings.Count(text, all) != 1 {
+		return "", fmt.Errorf("kit: %s is not written as this knows it", list)
+	}
+	text = strings.Replace(text, imports, imports+strconv.Quote(kind)+"\n", 1)
+	text = strings.Replace(text, all, all+path.Base(kind)+".Kind,\n", 1)
+	replacement, overlay := filepath.Join(dir, "kinds.go"), filepath.Join(dir, "overlay.json")
+	paths, err := json.Marshal(map[string]any{"Replace": map[string]string{list: replacement}})
+	if err != nil {
+		return "", err
+	}
+	return overlay, errors.Join(os.WriteFile(replacement, []byte(text), 0o600), os.WriteFile(overlay, paths, 0o600))
+}
+
 // Build returns a package as a WASM reactor.
 func Build(t testing.TB, pkg string) []byte {
 	t.Helper()
-	built, _ := modules.LoadOrStore(pkg, sync.OnceValues(func() ([]byte, error) { return build(pkg) }))
+	return built(t, pkg, func() ([]byte, error) { return build(pkg) })
+}
+
+// built returns what make makes, and remembers it by its name.
+func built(t testing.TB, name string, make func() ([]byte, error)) []byte {
+	t.Helper()
+	built, _ := modules.LoadOrStore(name, sync.OnceValues(make))
 	wasm, err := built.(func() ([]byte, error))()
 	if err != nil {
 		t.Fatal(err)
@@ -29,16 +84,18 @@ func Build(t testing.TB, pkg string) []byte {
 	return wasm
 }
 
-var modules sync.Map // func() ([]byte, error), by package
+var modules sync.Map // func() ([]byte, error), by name
 
-func build(pkg string) ([]byte, error) {
+// build builds a package. more are further arguments of go build.
+func build(pkg string, more ...string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "verge-module-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	out := filepath.Join(dir, "guest.wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
+	args := []string{"build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-o", out}
+	cmd := exec.Command("go", append(append(args, more...), pkg)...)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("kit: building %s: %w\n%s", pkg, err, text)

@@ -95,21 +95,24 @@ func TestReturns(t *testing.T) {
 		change []string
 		status int
 		kind   string
+		reason string // in the log; "": it is not looked for
 	}{
-		{"RFC 9207: the iss of another issuer (mix-up)", []string{"iss", "https://attacker.example"}, 400, "damaged"},
-		{"RFC 9207: no iss, though it is announced (mix-up)", []string{"iss", ""}, 400, "damaged"},
-		{"no state", []string{"state", ""}, 400, "damaged"},
-		{"a state that is altered", []string{"state", strings.Repeat("A", 22)}, 403, "elsewhere"},
-		{"a state that is too long", []string{"state", strings.Repeat("A", 23)}, 400, "damaged"},
-		{"a code and an error", []string{"error", "access_denied"}, 400, "damaged"},
-		{"neither a code nor an error", []string{"code", ""}, 400, "damaged"},
-		{"a code that is too long", []string{"code", strings.Repeat("c", 4000)}, 400, "damaged"},
+		{"RFC 9207: the iss of another issuer (mix-up)", []string{"iss", "https://attacker.example"}, 400, "damaged",
+			"return_iss_differs"},
+		{"RFC 9207: no iss, though it is announced (mix-up)", []string{"iss", ""}, 400, "damaged",
+			"return_iss_missing"},
+		{"no state", []string{"state", ""}, 400, "damaged", ""},
+		{"a state that is altered", []string{"state", strings.Repeat("A", 22)}, 403, "elsewhere", ""},
+		{"a state that is too long", []string{"state", strings.Repeat("A", 23)}, 400, "damaged", ""},
+		{"a code and an error", []string{"error", "access_denied"}, 400, "damaged", ""},
+		{"neither a code nor an error", []string{"code", ""}, 400, "damaged", ""},
+		{"a code that is too long", []string{"code", strings.Repeat("c", 4000)}, 400, "damaged", ""},
 		{"contract 35: access_denied means that the user cancelled",
-			[]string{"code", "", "error", "access_denied"}, 200, "cancelled"},
-		{"contract 35: server_error counts no attempt", []string{"code", "", "error", "server_error"}, 200, "method"},
+			[]string{"code", "", "error", "access_denied"}, 200, "cancelled", ""},
+		{"contract 35: server_error counts no attempt", []string{"code", "", "error", "server_error"}, 200, "method", ""},
 		{"contract 35: temporarily_unavailable counts no attempt",
-			[]string{"code", "", "error", "temporarily_unavailable"}, 200, "method"},
-		{"contract 35: any other error counts no attempt", []string{"code", "", "error", "canary-error"}, 200, "method"},
+			[]string{"code", "", "error", "temporarily_unavailable"}, 200, "method", ""},
+		{"contract 35: any other error counts no attempt", []string{"code", "", "error", "canary-error"}, 200, "method", ""},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s := newSite(t)
@@ -124,6 +127,9 @@ func TestReturns(t *testing.T) {
 				t.Errorf("the provider was asked %d times", n)
 			}
 			s.wantUndecided(started)
+			if c.reason != "" && !strings.Contains(s.Logs(), `"reason":"`+c.reason+`"`) {
+				t.Errorf("the log does not name the reason %s", c.reason)
+			}
 			if strings.Contains(s.Logs(), "canary-error") {
 				t.Error("the log repeats what the browser brought")
 			}

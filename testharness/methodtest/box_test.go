@@ -504,9 +504,10 @@ func TestThePageThatWaitsBelongsToItsBrowser(t *testing.T) {
 
 func TestVerdictsOfAnAnswer(t *testing.T) {
 	for answer, want := range map[string]struct{ kind, status, code string }{
-		courier.Reject: {"failed", "FAILED", "PROVIDER_REJECTED"},
-		courier.Fail:   {"method", "PENDING", ""},
-		courier.Cancel: {"cancelled", "PENDING", ""},
+		courier.Reject:  {"failed", "FAILED", "PROVIDER_REJECTED"},
+		courier.Fail:    {"method", "PENDING", ""},
+		courier.Cancel:  {"cancelled", "PENDING", ""},
+		courier.Nothing: {"cancelled", "PENDING", ""},
 	} {
 		o := newOffice(t, nil)
 		a := o.ask()

@@ -157,3 +157,21 @@ func TestAnEstimatorThatRefusesTheService(t *testing.T) {
 		})
 	}
 }
+
+// Somebody loads the address to which pictures are posted: the page says what to do.
+func TestTheAddressForPicturesIsNoPage(t *testing.T) {
+	s := newSite(t)
+	p := s.OpenWith(testharness.Headers("Accept", "text/html"), s.BaseURL+"/verify/file")
+	if p.Status != 405 || p.Kind != "no_picture" || p.Header.Get("Allow") != "POST" ||
+		!strings.Contains(string(p.Body), "choose or take the picture again") {
+		t.Errorf("a %s page (%d): %.300s", p.Kind, p.Status, p.Body)
+	}
+	html := testharness.Headers("Accept", "text/html")
+	if r := s.Do("GET", "/verify/return/a/b", html, nil); r.Status != 404 {
+		t.Errorf("another path: %d", r.Status)
+	}
+	if r := s.Do("POST", "/verify/return/bank", html, nil); r.Status != 405 ||
+		strings.Contains(string(r.Body), "no_picture") {
+		t.Errorf("another address that takes no POST: %d", r.Status)
+	}
+}

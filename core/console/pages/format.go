@@ -248,7 +248,16 @@ var operationWords = map[operate.Operation]string{
 	operate.LinkCreate:         "Made a sign-in link",
 	operate.OperatorCreate:     "Created an operator token",
 	operate.OperatorRevoke:     "Revoked an operator token",
+	operate.OperatorUse:        "Used an operator token",
 	operate.SiteApply:          "Applied a configuration",
+
+	// What people do at the door.
+	"operator.sign-in": "Signed in with an operator token",
+	"member.sign-in":   "Signed in",
+	"member.enrol":     "Took up an invitation",
+	"link.use":         "Used a sign-in link",
+	"passkey.add":      "Added a passkey",
+	"passkey.remove":   "Removed a passkey",
 }
 
 func operationWord(op operate.Operation) string {

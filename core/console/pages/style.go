@@ -23,8 +23,8 @@ type Asset struct {
 	Body        []byte // not to be changed
 }
 
-// AssetsPath begins the path of every asset. The rest of the path changes with the content, so that browsers may
-// keep an asset for ever.
+// AssetsPath begins the path of every asset. The rest of the path changes with the content, so that browsers
+// may keep an asset for ever.
 const AssetsPath = Root + "/assets/"
 
 var (

@@ -334,8 +334,8 @@ func sumOf(counts map[string]uint64, outcomes []string) (n int) {
 	return n
 }
 
-// plotted is the plot of an integration's usage, with its legend and its table. Package usage draws it and escapes
-// what it is given.
+// plotted is the plot of an integration's usage, with its legend and its table. Package usage draws it and
+// escapes what it is given.
 func plotted(d UsageData) templ.Component {
 	return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
 		_, err := w.Write(usage.Plot("usage", "Sessions of "+d.Integration.Name, d.Days))

@@ -350,6 +350,7 @@ var icons = map[Kind]string{
 	TooLarge:    "cross",
 	NotAForm:    "cross",
 	TooOften:    "pause",
+	NoPicture:   "face",
 	TooLong:     "link",
 	Refused:     "cross",
 	Home:        "shield",

@@ -51,19 +51,21 @@ const (
 	Unavailable Kind = "unavailable" // 503: a fault of ours, or too much to do
 	NotAllowed  Kind = "not_allowed" // 403: a form posted from another site
 
-	NotFound Kind = "not_found"  // 404
-	TooSlow  Kind = "too_slow"   // 408
-	TooLarge Kind = "too_large"  // 413
-	TooLong  Kind = "too_long"   // 414
-	NotAForm Kind = "not_a_form" // 415
-	TooOften Kind = "too_often"  // 429
-	Refused  Kind = "refused"    // whatever else is wrong with a request
-	Home     Kind = "home"       // what this is
+	NotFound  Kind = "not_found"  // 404
+	TooSlow   Kind = "too_slow"   // 408
+	TooLarge  Kind = "too_large"  // 413
+	TooLong   Kind = "too_long"   // 414
+	NotAForm  Kind = "not_a_form" // 415
+	TooOften  Kind = "too_often"  // 429
+	NoPicture Kind = "no_picture" // 405 where pictures are posted: somebody has loaded the address
+	Refused   Kind = "refused"    // whatever else is wrong with a request
+	Home      Kind = "home"       // what this is
 )
 
 // Kinds has every Kind.
 var Kinds = []Kind{Method, Progress, Asked, Choose, Leaving, Elsewhere, Completed, Failed, Expired, Used,
-	Damaged, Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLarge, TooLong, NotAForm, TooOften, Refused, Home}
+	Damaged, Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLarge, TooLong, NotAForm, TooOften,
+	NoPicture, Refused, Home}
 
 // View is one page. It needs Kind, and the fields that the comments call needed for that kind. Every other
 // field may be zero. The page then leaves out what the field would show.

@@ -429,6 +429,8 @@ func TestPagesSay(t *testing.T) {
 			[]string{"busy", "fault"}},
 		{"contract 22: too many requests, in German", "too_often, reload", "de", []string{"viele Anfragen"}, nil},
 		{"contract 22: a form that is too large", "too_large", "fr", []string{"Trop de données"}, nil},
+		{"contract 22: a picture that is not there", "no_picture, no site, no time", "en",
+			[]string{"go back one page", "Nothing has changed"}, nil},
 		{"contract 22: a form that is none", "not_a_form", "es", []string{"leer este formulario"}, nil},
 		{"contract 22: an over-long link", "too_long", "it", []string{"troppo lungo"}, nil},
 		{"contract 22: the front page says what this is", "home, no site, no time", "es",

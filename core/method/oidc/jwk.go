@@ -33,8 +33,8 @@ type key struct {
 
 type keySet []key
 
-// find returns the key for a token. A token without a key id is good only if the set leaves no choice.
-// No two keys of a set have the same id and algorithm: readKeys leaves such keys out.
+// find returns the key for a token, if the set leaves no choice. So where two keys have the same id and
+// algorithm, neither is used.
 func (s keySet) find(id, algorithm string) (key, bool) {
 	var found []key
 	for _, k := range s {
@@ -87,8 +87,7 @@ func (s keySource) find(c *client, id, algorithm string) (key, error) {
 	return k, nil
 }
 
-// readKeys reads a JWK set (RFC 7517). Keys that cannot check a signature are left out, and so are two that a
-// token cannot tell apart.
+// readKeys reads a JWK set (RFC 7517). Keys that cannot check a signature are left out.
 func readKeys(o web.Object) (keySet, error) {
 	list, ok := o.Value("keys").List()
 	if !ok || len(list) > maxKeys {
@@ -102,21 +101,7 @@ func readKeys(o web.Object) (keySet, error) {
 			}
 		}
 	}
-	return keys.distinct(), nil
-}
-
-func (s keySet) distinct() (distinct keySet) {
-	for i, k := range s {
-		same := func(other key) bool {
-			return k.id == other.id && slices.ContainsFunc(k.verify, func(alg string) bool {
-				return slices.Contains(other.verify, alg)
-			})
-		}
-		if k.id == "" || !slices.ContainsFunc(slices.Concat(s[:i], s[i+1:]), same) {
-			distinct = append(distinct, k)
-		}
-	}
-	return distinct
+	return keys, nil
 }
 
 // readKey reads one JWK. It is not ok if the key is not for checking signatures, is of another type, or is

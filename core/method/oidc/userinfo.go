@@ -102,7 +102,7 @@ func (c *client) credentialKeys(ctx context.Context) keySource {
 				keys = append(keys, k)
 			}
 		}
-		return keys.distinct(), nil
+		return keys, nil
 	}}
 }
 

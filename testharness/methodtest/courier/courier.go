@@ -33,8 +33,9 @@ const (
 	Reject  = "reject"
 	Fail    = "fail_attempt"
 	Cancel  = "cancel"
-	Later   = "later" // an answer that cannot be judged just now
-	Vast    = "vast"  // one of which more is to be kept than a box holds
+	Nothing = "nothing" // an answer of which nothing is kept; it cancels
+	Later   = "later"   // an answer that cannot be judged just now
+	Vast    = "vast"    // one of which more is to be kept than a box holds
 )
 
 var verdicts = map[string]method.Verdict{Approve: method.Approved, Reject: method.Rejected,
@@ -67,6 +68,9 @@ func encoded(state []byte) string { return base64.RawURLEncoding.EncodeToString(
 // Act implements method.Method.
 func (c *courier) Act(_ context.Context, _ method.Session, step method.Step) (method.Decision, error) {
 	if step.Kept != nil {
+		if len(step.Kept) == 0 {
+			return method.Decision{Verdict: method.Cancelled}, nil
+		}
 		verdict, ok := verdicts[string(step.Kept)]
 		if !ok {
 			return method.Decision{}, fmt.Errorf("courier: %d bytes were kept that it never keeps", len(step.Kept))
@@ -103,6 +107,8 @@ func (*courier) Answer(_ context.Context, _ method.Session, state []byte, c meth
 		return nil, &method.Refusal{Reason: "another_address"}
 	case nonce != encoded(state):
 		return nil, &method.Refusal{Reason: "another_nonce"}
+	case answer == Nothing:
+		return nil, nil
 	case answer == Later:
 		return nil, errors.New("courier: asked to judge later")
 	case answer == Vast:

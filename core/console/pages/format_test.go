@@ -1,0 +1,65 @@
+package pages
+
+import (
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/operate"
+)
+
+var at0 = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
+
+func TestTimesForPeople(t *testing.T) {
+	for want, d := range map[string]time.Duration{"just now": 4 * time.Second, "59 s ago": 59 * time.Second,
+		"1 min ago": time.Minute, "59 min ago": 59*time.Minute + 59*time.Second, "47 h ago": 47 * time.Hour,
+		"2 days ago": 48 * time.Hour, "in 1 min": -90 * time.Second, "in 2 h": -2 * time.Hour} {
+		if got := ago(at0, at0.Add(-d)); got != want {
+			t.Errorf("%v before: %q, want %q", d, got, want)
+		}
+	}
+	for want, ms := range map[string]int64{"0 ms": 0, "9999 ms": 9999, "10.0 s": 10000} {
+		if got := took(ms); got != want {
+			t.Errorf("%d ms: %q, want %q", ms, got, want)
+		}
+	}
+}
+
+func TestNumbersForPeople(t *testing.T) {
+	for want, n := range map[string]int{"0": 0, "999": 999, "1,000": 1000, "1,234,567": 1234567} {
+		if got := grouped(n); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+	if got := count(1, "event", "events") + ", " + count(2000, "event",
+		"events"); got != "1 event, 2,000 events" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// What a receiver answers, and what to do about it, is in words for every cause.
+func TestEveryCauseHasAdvice(t *testing.T) {
+	for _, cause := range []string{host.FetchBlocked, host.FetchTimeout, host.FetchDNS, host.FetchRefused,
+		host.FetchTLS} {
+		if causeAdvice(operate.Attempt{Cause: cause}) == "" || answer(0, cause) == "No answer: "+cause {
+			t.Errorf("nothing is said about %s", cause)
+		}
+	}
+	for _, status := range []int{302, 400, 401, 403, 404, 410, 422, 500, 503} {
+		if causeAdvice(operate.Attempt{Status: status}) == "" {
+			t.Errorf("nothing is said about %d", status)
+		}
+	}
+	if causeAdvice(operate.Attempt{Status: 204}) != "" || answerTone(204) != Good || answerTone(302) != Bad {
+		t.Error("2xx needs no advice, and nothing else is good")
+	}
+}
+
+func TestPathsAndQueries(t *testing.T) {
+	if got := PublisherPath("pub_a/b", "keys"); got != "/console/p/pub_a%2Fb/keys" {
+		t.Errorf("got %s", got)
+	}
+	if got := nextOf(with("/console/x", "a", "1", "b", ""), "c&d"); got != "/console/x?a=1&after=c%26d" {
+		t.Errorf("got %s", got)
+	}
+}

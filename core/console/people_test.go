@@ -1,0 +1,268 @@
+package console_test
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/webauthn"
+	"github.com/chromedp/chromedp"
+	"golang.org/x/net/html"
+
+	"github.com/verge-id/verge/core/audit"
+	"github.com/verge-id/verge/core/console"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/member"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/ratelimit"
+	core "github.com/verge-id/verge/core/webauthn"
+	"github.com/verge-id/verge/testharness/passkeytest"
+)
+
+const operatorToken = "an operator token of the configuration"
+
+// let gives a console the real door: package member on the store of the test.
+func (w *world) let(t testing.TB, rpID, origin string) *console.People {
+	t.Helper()
+	rp, err := core.NewRelyingParty(rpID, "Verge", origin)
+	coretest.Must(t, err)
+	d := integration.NewDirectory(w.Host.Host)
+	_, err = d.SavePublisher(context.Background(), integration.Publisher{ID: mineID,
+		Name: "Nordlicht Spirits"}, "")
+	coretest.Must(t, err)
+	p := &console.People{
+		Registry:  member.New(w.Host.Host, member.Config{OperatorToken: operatorToken, Passkeys: &rp}),
+		Directory: d, Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(100)}, Failures: ratelimit.PerMinute(20),
+		Sealer: w.Host.Host.Sealer, Now: w.Host.Host.Now, Random: w.Host.Host.Random,
+	}
+	w.Door = p
+	return p
+}
+
+// invite makes an invitation as an operator, and returns its secret.
+func invite(t testing.TB, p *console.People) string {
+	t.Helper()
+	o, err := p.Registry.FindOperator(context.Background(), operatorToken)
+	coretest.Must(t, err)
+	secret, _, err := p.Registry.Invite(context.Background(), o.Actor(), mineID, "Karen Jones",
+		operate.RoleAdmin, nil)
+	coretest.Must(t, err)
+	return secret
+}
+
+// ceremony returns the options and the state of the form with that action.
+func ceremony(t testing.TB, doc *html.Node, action string) (options []byte, state string) {
+	t.Helper()
+	form := with(doc, "data-action", action)
+	if form == nil {
+		t.Fatalf("there is no form %s on the page", action)
+	}
+	field := with(form, "name", "state")
+	return []byte(attr(form, "data-options")), attr(field, "value")
+}
+
+// opened returns the cookie that an answer sets.
+func opened(t testing.TB, header string) string {
+	t.Helper()
+	value, _, _ := strings.Cut(strings.TrimPrefix(header, cookieName+"="), ";")
+	if value == "" {
+		t.Fatalf("no session: Set-Cookie is %q", header)
+	}
+	return value
+}
+
+// posts sends the form of an action with the session's own token, which it takes from the page.
+func (w *world) posts(t testing.TB, page, path, cookie, action, form string) (status int, location string) {
+	t.Helper()
+	found := with(parse(t, w.ask("GET", page, cookie, "")), "data-action", action)
+	token := with(found, "name", "csrf")
+	resp := w.ask("POST", path, cookie, "do="+action+"&"+form+"&csrf="+url.QueryEscape(attr(token, "value")))
+	return resp.Status, resp.Header.Get("Location")
+}
+
+func TestAMemberComesIn(t *testing.T) {
+	w := newWorld(t)
+	people := w.let(t, "verify.example", base)
+	secret := invite(t, people)
+	device := passkeytest.New(base)
+
+	page := w.ask("GET", "/console/invitation?invitation="+secret, "", "")
+	options, state := ceremony(t, parse(t, page), "enrol")
+	made, err := device.Create(options)
+	coretest.Must(t, err)
+	form := "do=enrol&name=Karen+Jones&token=" + secret + "&state=" + url.QueryEscape(state) +
+		"&credential=" + url.QueryEscape(string(made.JSON()))
+	resp := w.ask("POST", "/console/invitation", "", form)
+	if resp.Status != 303 || !strings.HasPrefix(resp.Header.Get("Location"), mine+"?note=") {
+		t.Fatalf("enrolling: %d to %s\n%s", resp.Status, resp.Header.Get("Location"), resp.Body)
+	}
+	cookie := opened(t, resp.Header.Get("Set-Cookie"))
+	if w.ask("GET", mine, cookie, "").Status != 200 || w.ask("GET", "/console/p/"+othersID, cookie,
+		"").Status != 404 {
+		t.Error("a member sees one publisher, and no other")
+	}
+	for path, method := range map[string]string{"/console/invitation?invitation=" + secret: "GET",
+		"/console/invitation": "POST"} {
+		if again := w.ask(method, path, "", form); again.Status != 410 || again.Header.Has("Set-Cookie") {
+			t.Errorf("the invitation a second time, %s: %d, want 410", method, again.Status)
+		}
+	}
+
+	if status, to := w.posts(t, mine, "/console/account", cookie, "sign-out", ""); status != 303 {
+		t.Errorf("signing out: %d to %s", status, to)
+	}
+	if got := w.ask("GET", mine, cookie, "").Status; got != 303 {
+		t.Errorf("the cookie from before the sign-out: %d, want 303 to the sign-in", got)
+	}
+
+	options, state = ceremony(t, parse(t, w.ask("GET", "/console/sign-in", "", "")), "sign-in-passkey")
+	answer, err := device.Get(options)
+	coretest.Must(t, err)
+	form = "do=sign-in-passkey&state=" + url.QueryEscape(state) + "&credential=" +
+		url.QueryEscape(string(answer.JSON()))
+	resp = w.ask("POST", "/console/sign-in", "", form)
+	cookie = opened(t, resp.Header.Get("Set-Cookie"))
+	if got := w.ask("GET", mine, cookie, "").Status; resp.Status != 303 || got != 200 {
+		t.Errorf("signing in: %d, then %d", resp.Status, got)
+	}
+	if again := w.ask("POST", "/console/sign-in", "", form); again.Status != 401 ||
+		again.Header.Has("Set-Cookie") {
+		t.Errorf("an answer of a passkey a second time: %d, want 401", again.Status)
+	}
+
+	other := passkeytest.New(base)
+	options, state = ceremony(t, parse(t, w.ask("GET", "/console/account", cookie, "")), "add-passkey")
+	added, err := other.Create(options)
+	coretest.Must(t, err)
+	if status, to := w.posts(t, "/console/account", "/console/account", cookie, "add-passkey",
+		"name=laptop&state="+
+			url.QueryEscape(state)+"&credential="+url.QueryEscape(string(added.JSON()))); status != 303 {
+		t.Errorf("adding a passkey: %d to %s", status, to)
+	}
+	all, _, err := people.Passkeys(context.Background(), cookie)
+	coretest.Must(t, err)
+	if len(all) != 2 {
+		t.Fatalf("the member has %d passkeys, want 2", len(all))
+	}
+	if status, _ := w.posts(t, "/console/account", "/console/account", cookie, "remove-passkey",
+		"passkey="+all[1].ID); status != 303 {
+		t.Errorf("removing a passkey: %d", status)
+	}
+	if err := people.RemovePasskey(context.Background(), cookie, all[0].ID); err == nil {
+		t.Error("the last passkey is removed")
+	}
+
+	entries, _, err := audit.List(context.Background(), w.Memory, w.Host.Host.Sealer, mineID, "", 50)
+	coretest.Must(t, err)
+	seen := map[string]bool{}
+	for _, e := range entries {
+		seen[e.Operation] = true
+	}
+	for _, want := range []string{"member.enrol", "member.sign-in", "passkey.add", "passkey.remove"} {
+		if !seen[want] {
+			t.Errorf("the audit does not tell of %s: %v", want, seen)
+		}
+	}
+}
+
+func TestAnOperatorComesIn(t *testing.T) {
+	w := newWorld(t)
+	people := w.let(t, "verify.example", base)
+	resp := w.ask("POST", "/console/sign-in", "", "do=sign-in&token="+url.QueryEscape(operatorToken))
+	cookie := opened(t, resp.Header.Get("Set-Cookie"))
+	if got := w.ask("GET", "/console/publishers", cookie, "").Status; got != 200 {
+		t.Errorf("an operator sees the publishers: %d", got)
+	}
+	if status, _ := w.posts(t, "/console/publishers", "/console/publishers", cookie, "create-publisher",
+		"name=Neu"); status != 303 {
+		t.Errorf("creating a publisher: %d", status)
+	}
+	if got := w.ask("POST", "/console/publishers", cookie,
+		"do=create-publisher&name=Neu&csrf=wrong").Status; got != 403 {
+		t.Errorf("a form with a wrong token: %d, want 403", got)
+	}
+	for n := range 21 {
+		want := 401
+		if n == 20 {
+			want = 429
+		}
+		if got := w.ask("POST", "/console/sign-in", "", "do=sign-in&token=wrong").Status; got != want {
+			t.Errorf("wrong token %d: %d, want %d", n+1, got, want)
+		}
+	}
+	if resp := w.ask("POST", "/console/sign-in", "",
+		"do=sign-in&token="+url.QueryEscape(operatorToken)); resp.Status != 303 {
+		t.Errorf("the right token need not wait: %d", resp.Status)
+	}
+
+	o, err := people.Registry.FindOperator(context.Background(), operatorToken)
+	coretest.Must(t, err)
+	secret, _, err := people.Registry.MakeLink(context.Background(), o.Actor(), mineID, "",
+		operate.RoleViewer, nil)
+	coretest.Must(t, err)
+	if got := w.ask("GET", "/console/link?link="+secret, "", "").Status; got != 200 {
+		t.Errorf("looking at a link: %d", got)
+	}
+	resp = w.ask("POST", "/console/link", "", "do=use-link&token="+secret)
+	viewer := opened(t, resp.Header.Get("Set-Cookie"))
+	if w.ask("GET", mine, viewer, "").Status != 200 || w.ask("GET", mine+"/settings", viewer,
+		"").Status != 403 {
+		t.Error("a link for a viewer gives a viewer")
+	}
+	if got := w.ask("POST", "/console/link", "", "do=use-link&token="+secret).Status; got != 410 {
+		t.Errorf("a link a second time: %d, want 410", got)
+	}
+	w.Clock.Advance(13 * time.Hour)
+	if got := w.ask("GET", mine, viewer, "").Status; got != 303 {
+		t.Errorf("after 13 hours: %d, want 303 to the sign-in", got)
+	}
+}
+
+// The script hands over what a real browser's passkeys say.
+func TestPasskeysInChromium(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs Chromium for a while")
+	}
+	b := newBrowser(t)
+	b.url = strings.Replace(b.url, "127.0.0.1", "localhost", 1)
+	b.BaseURL = b.url
+	people := b.let(t, "localhost", b.url)
+	b.do(command(webauthn.Enable, webauthn.EnableParams{}),
+		command(webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{
+			Options: &webauthn.VirtualAuthenticatorOptions{Protocol: "ctap2", Ctap2version: "ctap2_1",
+				Transport: "internal", HasResidentKey: true, HasUserVerification: true, IsUserVerified: true,
+				AutomaticPresenceSimulation: true}}))
+	press := func(action string) {
+		t.Helper()
+		b.do(chromedp.Click(`form[data-action="` + action + `"] button`))
+	}
+	arrives := func(text string) {
+		t.Helper()
+		deadline := time.Now().Add(20 * time.Second)
+		for time.Now().Before(deadline) {
+			said, err := chromedp.Run(b.ctx,
+				chromedp.Evaluate[string](`document.readyState === "complete" ? document.body.innerText : ""`))
+			if err == nil && strings.Contains(said, text) {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Fatalf("the page does not say %q:\n%s", text, eval[string](b, `document.body.innerText`))
+	}
+	b.do(chromedp.Navigate(b.url + "/console/invitation?invitation=" + invite(t, people)))
+	press("enrol")
+	arrives("Your passkey is made, and you are signed in.")
+	press("sign-out")
+	arrives("You are signed out.")
+	press("sign-in-passkey")
+	arrives("You are signed in as Karen Jones.")
+	b.do(chromedp.Navigate(b.url + "/console/account"))
+	press("add-passkey")
+	arrives("This device has a passkey for you already.")
+	b.do(chromedp.Navigate(b.url + mine + "/keys"))
+	press("create-key")
+	arrives("Copy")
+}
