@@ -97,6 +97,9 @@ type cli struct {
 		Check methodCheckCmd `cmd:"" help:"Ask the other side of a method what it offers, and say what is wrong."`
 	} `cmd:"" group:"methods" help:"Look at methods, and ask their other sides before users do."`
 
+	Completion completionCmd `cmd:"" group:"about" help:"Print a script that completes commands in your shell."`
+	Complete   completeCmd   `cmd:"" hidden:""`
+
 	Version versionCmd `cmd:"" group:"about" help:"Say which build this is, like --version."`
 	Help    helpCmd    `cmd:"" group:"about" help:"Say how a command is used."`
 }
@@ -263,7 +266,7 @@ func flagsLike(app *kong.Application, c *kong.Context, word string) (hints []str
 func commandsLike(app *kong.Application, at *kong.Node, word string) (hints []string) {
 	var meant []string
 	for _, child := range at.Children {
-		if near(child.Name, word) {
+		if !child.Hidden && near(child.Name, word) {
 			meant = append(meant, "`"+child.FullPath()+"`")
 		}
 	}

@@ -63,6 +63,9 @@ func TestScripts(t *testing.T) {
 			"mode":    checkMode,
 			"refused": refusedAlike,
 			"sides":   otherSides,
+			"keep":    keep,
+			"choose":  chooseOutcome,
+			"narrow":  narrow,
 		},
 		Setup: func(e *testscript.Env) error {
 			corpus, err := filepath.Abs("../../testharness/corpus/testdata")
