@@ -521,7 +521,8 @@ func TestSignIn(t *testing.T) {
 	for next, want := range map[string]string{mine + "/keys?after=1": mine + "/keys?after=1",
 		"https://evil.example": "/console/publishers",
 		"//evil.example":       "/console/publishers", "/console//evil": "/console/publishers", "/console/\\evil": "/console/publishers",
-		"/verify": "/console/publishers", "/console/\nx": "/console/publishers"} {
+		"/verify": "/console/publishers", "/console/../verify": "/console/publishers",
+		"/console/%2e%2E/verify": "/console/publishers", "/console/\nx": "/console/publishers"} {
 		resp := newWorld(t).ask("POST", "/console/sign-in", "",
 			"do=sign-in&token=right&next="+url.QueryEscape(next))
 		if got := resp.Header.Get("Location"); !strings.HasPrefix(got, want) {

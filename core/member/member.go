@@ -128,15 +128,16 @@ func checkName(wrong *problem.List, name string) {
 	switch {
 	case strings.TrimSpace(name) == "":
 		wrong.Add("name", "name is missing; people see it in the list of members and in the audit")
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, unprintable):
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, Unprintable):
 		wrong.Add("name", "name has characters that cannot be shown; write it on one line")
 	case utf8.RuneCountInString(name) > maxName:
 		wrong.Add("name", "name has %d characters; it may have at most %d", utf8.RuneCountInString(name), maxName)
 	}
 }
 
-// unprintable allows the two joiners that some scripts need inside a word.
-func unprintable(r rune) bool { return !unicode.IsGraphic(r) && r != '\u200c' && r != '\u200d' }
+// Unprintable reports whether a name may not have a character: one that breaks the line, or that nobody sees, such
+// as those that turn the direction of the text. It allows the two joiners that some scripts need inside a word.
+func Unprintable(r rune) bool { return !unicode.IsGraphic(r) && r != '\u200c' && r != '\u200d' }
 
 // checkRole adds what is wrong with a role if it is none of those.
 func checkRole(wrong *problem.List, role Role, of []Role) {

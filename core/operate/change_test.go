@@ -281,3 +281,42 @@ func TestWhatIsArchivedStays(t *testing.T) {
 		t.Errorf("its webhook, for what is under way: %+v, %v", stored.Value.Webhook, err)
 	}
 }
+
+// A cursor that no list gave is the caller's mistake, in every list, and no failure of the service.
+func TestACursorOfNoList(t *testing.T) {
+	w := newWorld(t)
+	c := Cursor{After: "c/of/" + pubB + "/~"}
+	for list, ask := range map[string]func() error{
+		"publishers":   func() error { _, err := w.Publishers(ctx, operator, c); return err },
+		"integrations": func() error { _, err := w.Integrations(ctx, admin, pubA, c); return err },
+		"keys":         func() error { _, err := w.Keys(ctx, admin, pubA, c); return err },
+		"members":      func() error { _, err := w.Members(ctx, admin, pubA, c); return err },
+		"invitations":  func() error { _, err := w.Invitations(ctx, admin, pubA, c); return err },
+		"operators":    func() error { _, err := w.OperatorTokens(ctx, operator, c); return err },
+		"audit":        func() error { _, err := w.Audit(ctx, admin, pubA, c); return err },
+		"deliveries": func() error {
+			_, err := w.Deliveries(ctx, admin, DeliveryFilter{Integration: intA}, c)
+			return err
+		},
+	} {
+		var wrong *Invalid
+		if err := ask(); !errors.As(err, &wrong) || len(wrong.Fields) != 1 || wrong.Fields[0].Field != "after" {
+			t.Errorf("%s: %v", list, err)
+		}
+	}
+}
+
+// Nobody sees which way a name is read, or where it ends, if it may hold such characters.
+func TestANameHasNothingThatCannotBeSeen(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"a\u202eb", "a\u2028b", "a\u200bb", "a\nb", "a\x00b", "a\xff"} {
+		_, err := w.CreatePublisher(ctx, operator, PublisherInput{Name: text(name)})
+		var wrong *Invalid
+		if !errors.As(err, &wrong) || wrong.Fields[0].Field != "name" {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if _, err := w.CreatePublisher(ctx, operator, PublisherInput{Name: text("\u0645\u06cc\u200c\u062e 1 <b>")}); err != nil {
+		t.Error(err)
+	}
+}

@@ -62,6 +62,8 @@ func told(err error) error {
 		return ErrManaged
 	case errors.Is(err, integration.ErrArchived):
 		return ErrArchived
+	case errors.Is(err, integration.ErrCursor):
+		return badCursor
 	}
 	return err
 }

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/member"
 )
 
 // Publishers lists all publishers, in the order of their ids.
@@ -20,7 +20,7 @@ func (d *Desk) Publishers(ctx context.Context, who Actor, c Cursor) (Page[Publis
 	}
 	found, next, err := d.Directory.ListPublishers(ctx, c.After, c.limit())
 	if err != nil {
-		return Page[Publisher]{}, err
+		return Page[Publisher]{}, told(err)
 	}
 	page := Page[Publisher]{Next: next}
 	for _, p := range found {
@@ -141,8 +141,8 @@ func (i *Invalid) name(field, text string) string {
 	switch {
 	case text == "":
 		i.add(field, "required", "Give it a name.")
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
-		i.add(field, "value", "A name has letters, digits, spaces and signs, and no control characters.")
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, member.Unprintable):
+		i.add(field, "value", "A name has letters, digits, spaces and signs, and no characters that cannot be seen.")
 	case utf8.RuneCountInString(text) > maxLabel:
 		i.add(field, "length", "A name has at most %d characters.", maxLabel)
 	}
