@@ -123,6 +123,8 @@ Operators' commands ask a running server's admin listener. They find a running
 "verge dev" by themselves; for any other, set VERGE_ADMIN_URL and
 VERGE_OPERATOR_TOKEN.
 
+Your shell completes commands: see "verge help completion".
+
 Exit codes: 0 it worked, 1 it failed, 2 the command line or the configuration is wrong.`
 
 var groups = []kong.Group{
