@@ -227,7 +227,7 @@ func TestServeWasm(t *testing.T) {
 					t.Errorf("validate: %d %s", status, body)
 				}
 				p := operator()
-				code, out := operate(p, in.at, "integration", "list")
+				code, out := asOperator(p, in.at, "integration", "list")
 				if code != exitOK || !strings.Contains(out, testIntegration) {
 					t.Errorf("an operator's command: exit code %d: %s", code, out)
 				}

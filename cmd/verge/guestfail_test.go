@@ -224,7 +224,7 @@ func TestRollbackUnderAServer(t *testing.T) {
 	sink.trust(testSecret)
 	in := newSite(t, "memory", sink.URL, unlimited+g.section(good, "")).start()
 	before := in.modules(t).Active
-	code, out := operate(operator(), in.at, "module", "activate", bad, "--json")
+	code, out := asOperator(operator(), in.at, "module", "activate", bad, "--json")
 	var done admin.ModuleActivated
 	if code != exitOK || json.Unmarshal([]byte(out), &done) != nil || !done.Changed ||
 		done.Digest == before.Digest {
@@ -254,7 +254,7 @@ func TestRollbackUnderAServer(t *testing.T) {
 	eventually(t, "the events", func() bool {
 		return sink.has(first, "completed") && sink.has(second, "completed")
 	})
-	code, out = operate(operator(), in.at, "module", "show")
+	code, out = asOperator(operator(), in.at, "module", "show")
 	if code != exitOK || !strings.Contains(out, "refused   ") {
 		t.Errorf("exit code %d: %s", code, out)
 	}

@@ -113,8 +113,8 @@ func serveHere(t *testing.T, p *program, args ...string) (at serving, stop func(
 	}
 }
 
-// operate runs an operator's command against the server.
-func operate(p *program, at serving, args ...string) (code int, out string) {
+// asOperator runs an operator's command against the server.
+func asOperator(p *program, at serving, args ...string) (code int, out string) {
 	var b bytes.Buffer
 	asked := *p
 	asked.stdout, asked.stderr = &b, &b
@@ -171,14 +171,14 @@ func TestServeReadiness(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			at, stop := serveHere(t, p, "--config", tt.config)
-			code, out := operate(p, at, "integration", "list", "--json")
+			code, out := asOperator(p, at, "integration", "list", "--json")
 			var all []struct{ Ready bool }
 			if code != exitOK || json.Unmarshal([]byte(out), &all) != nil || len(all) != 1 ||
 				all[0].Ready != tt.ready {
 				t.Errorf("exit code %d: %s", code, out)
 			}
 			if tt.name == "never tested" {
-				code, out := operate(p, at, "integration", "test", testIntegration)
+				code, out := asOperator(p, at, "integration", "test", testIntegration)
 				if code != exitOK || !strings.Contains(out, "Ready.") {
 					t.Errorf("test: exit code %d: %s", code, out)
 				}
@@ -197,7 +197,7 @@ func TestServeNotReady(t *testing.T) {
 	})
 	at, stop := serveHere(t, p, "--config", "/verge.toml")
 	defer stop()
-	code, out := operate(p, at, "key", "create", "--publisher", "pub_example", "--json")
+	code, out := asOperator(p, at, "key", "create", "--publisher", "pub_example", "--json")
 	var created struct{ Key string }
 	if code != exitOK || json.Unmarshal([]byte(out), &created) != nil {
 		t.Fatalf("exit code %d: %s", code, out)
@@ -216,7 +216,7 @@ func TestServeDeadDeliveries(t *testing.T) {
 	p := serveFiles(t, map[string]string{"/verge.toml": configFor("dev", "memory", sink.URL, "HOOK")})
 	at, stop := serveHere(t, p, "--config", "/verge.toml")
 	defer stop()
-	_, out := operate(p, at, "key", "create", "--publisher", "pub_example", "--json")
+	_, out := asOperator(p, at, "key", "create", "--publisher", "pub_example", "--json")
 	var created struct{ Key string }
 	if err := json.Unmarshal([]byte(out), &created); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -227,26 +227,26 @@ func TestServeDeadDeliveries(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the dead event", func() bool {
-		_, out = operate(p, at, "delivery", "list")
+		_, out = asOperator(p, at, "delivery", "list")
 		return strings.Contains(out, id)
 	})
 	if !strings.Contains(out, "verification.started") || !strings.Contains(out, "refused") ||
 		!strings.Contains(out, "status 401") {
 		t.Errorf("list: %s", out)
 	}
-	code, out := operate(p, at, "integration", "test", testIntegration)
+	code, out := asOperator(p, at, "integration", "test", testIntegration)
 	if code != exitFailed || !strings.Contains(out, "NOT_READY:") {
 		t.Errorf("test of a receiver that refuses everything: exit code %d: %s", code, out)
 	}
 
 	sink.trust(testSecret)
-	code, out = operate(p, at, "delivery", "resend", "--all")
+	code, out = asOperator(p, at, "delivery", "resend", "--all")
 	if code != exitOK || !strings.Contains(out, "scheduled") {
 		t.Errorf("resend: exit code %d: %s", code, out)
 	}
 	eventually(t, "the event", func() bool { return sink.has(id, "started") })
 	eventually(t, "an empty list", func() bool {
-		_, out = operate(p, at, "delivery", "list")
+		_, out = asOperator(p, at, "delivery", "list")
 		return strings.Contains(out, "No event has been given up")
 	})
 }
@@ -263,16 +263,16 @@ func TestServeShowsWhatIsDown(t *testing.T) {
 	p := serveFiles(t, map[string]string{"/verge.toml": configFor("dev", "memory", down, "HOOK")})
 	at, stop := serveHere(t, p, "--config", "/verge.toml")
 	defer stop()
-	code, out := operate(p, at, "delivery", "list")
+	code, out := asOperator(p, at, "delivery", "list")
 	if code != exitOK || !strings.Contains(out, "none waits for a retry") {
 		t.Errorf("list: exit code %d: %s", code, out)
 	}
-	code, out = operate(p, at, "integration", "test", testIntegration)
+	code, out = asOperator(p, at, "integration", "test", testIntegration)
 	if code != exitFailed || strings.Count(out, "connection_refused") != 1 ||
 		strings.Contains(out, "altered_body") || strings.Contains(out, "webhook secret") {
 		t.Errorf("test: exit code %d: %s", code, out)
 	}
-	_, out = operate(p, at, "key", "create", "--publisher", "pub_example", "--json")
+	_, out = asOperator(p, at, "key", "create", "--publisher", "pub_example", "--json")
 	var created struct{ Key string }
 	if err := json.Unmarshal([]byte(out), &created); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -283,7 +283,7 @@ func TestServeShowsWhatIsDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the event that waits", func() bool {
-		_, out = operate(p, at, "delivery", "list")
+		_, out = asOperator(p, at, "delivery", "list")
 		return strings.Contains(out, id)
 	})
 	for _, want := range []string{
@@ -296,7 +296,7 @@ func TestServeShowsWhatIsDown(t *testing.T) {
 			t.Errorf("list does not say %q: %s", want, out)
 		}
 	}
-	_, out = operate(p, at, "delivery", "list", "--json")
+	_, out = asOperator(p, at, "delivery", "list", "--json")
 	var all []struct {
 		State, Event, Last, Due string
 		Attempts                int

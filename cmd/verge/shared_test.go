@@ -93,9 +93,9 @@ func TestInstancesShare(t *testing.T) {
 			t.Run("keys revoked at one are refused by all", func(t *testing.T) {
 				p, _, _ := testProgram()
 				p.getenv = func(string) (string, bool) { return testToken, true }
-				_, out := operate(p, instances[0].at, "key", "list", "--json")
+				_, out := asOperator(p, instances[0].at, "key", "list", "--json")
 				key, _, _ := strings.Cut(out[strings.Index(out, "key_"):], `"`)
-				if code, out := operate(p, instances[1].at, "key", "revoke", key); code != exitOK {
+				if code, out := asOperator(p, instances[1].at, "key", "revoke", key); code != exitOK {
 					t.Fatalf("revoke %s: %s", key, out)
 				}
 				time.Sleep(5 * time.Second)
@@ -230,7 +230,7 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			}
 			p, _, _ := testProgram()
 			p.getenv = func(string) (string, bool) { return testToken, true }
-			code, out := operate(p, third.at, "delivery", "list")
+			code, out := asOperator(p, third.at, "delivery", "list")
 			if code != exitOK || !strings.Contains(out, "No event has been given up") {
 				t.Errorf("exit code %d: %s", code, out)
 			}

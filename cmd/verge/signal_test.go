@@ -134,7 +134,7 @@ func TestHangUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(50 * time.Millisecond) // if the signal were not ignored, it would have ended this process by now
-	if code, out := operate(p, at, "integration", "list"); code != exitOK {
+	if code, out := asOperator(p, at, "integration", "list"); code != exitOK {
 		t.Errorf("after the signal: exit code %d: %s", code, out)
 	}
 	if code := stop(); code != exitOK {

@@ -115,7 +115,7 @@ func (s *site) createKey(at serving) string {
 	s.t.Helper()
 	p, _, _ := testProgram()
 	p.getenv = func(name string) (string, bool) { return testToken, name == "VERGE_OPERATOR_TOKEN" }
-	code, out := operate(p, at, "key", "create", "--publisher", "pub_example", "--json")
+	code, out := asOperator(p, at, "key", "create", "--publisher", "pub_example", "--json")
 	var created struct{ Key string }
 	if code != exitOK || json.Unmarshal([]byte(out), &created) != nil {
 		s.t.Fatalf("creating a key: exit code %d: %s", code, out)

@@ -34,7 +34,7 @@ func operator() *program {
 // modules returns what the process says about its module.
 func (in *served) modules(t *testing.T) (s admin.ModuleState) {
 	t.Helper()
-	code, out := operate(operator(), in.at, "module", "show", "--json")
+	code, out := asOperator(operator(), in.at, "module", "show", "--json")
 	if code != exitOK || json.Unmarshal([]byte(out), &s) != nil || s.Active == nil && s.Engine == wasmEngine {
 		t.Fatalf("module show: exit code %d: %s", code, out)
 	}
@@ -127,7 +127,7 @@ func TestSwapUnderLoad(t *testing.T) {
 			in.hangUp(t)
 			eventually(t, "the swap", func() bool { return in.modules(t).Active.Digest == digest })
 		} else {
-			code, out := operate(operator(), in.at, "module", "activate", g.path(fmt.Sprint("version", n%2, ".wasm")))
+			code, out := asOperator(operator(), in.at, "module", "activate", g.path(fmt.Sprint("version", n%2, ".wasm")))
 			if code != exitOK || !strings.Contains(out, digest+" is active.") ||
 				!strings.Contains(out, "After a restart or a SIGHUP the configured module runs") {
 				t.Errorf("swap %d: exit code %d: %s", n, code, out)
@@ -232,7 +232,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 		}
 	})
 	t.Run("the module in use is not activated again", func(t *testing.T) {
-		code, out := operate(operator(), r.at, "module", "activate", r.used)
+		code, out := asOperator(operator(), r.at, "module", "activate", r.used)
 		if code != exitOK || !strings.Contains(out, "is active already, since ") {
 			t.Errorf("exit code %d: %s", code, out)
 		}
@@ -286,7 +286,7 @@ func (r *refusing) refuses(
 // activate sends the module as an operator.
 func (r *refusing) activate(t *testing.T, path string, _ refusedModule) (told string) {
 	t.Helper()
-	code, out := operate(operator(), r.at, "module", "activate", path)
+	code, out := asOperator(operator(), r.at, "module", "activate", path)
 	if code != exitFailed || !strings.Contains(out, "MODULE_REFUSED") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
@@ -359,7 +359,7 @@ func (r *refusing) refusesStrangers(t *testing.T) {
 	stranger.getenv = func(name string) (string, bool) {
 		return "not-the-operators-token", name == "VERGE_OPERATOR_TOKEN"
 	}
-	code, out := operate(stranger, r.at, "module", "activate", r.used)
+	code, out := asOperator(stranger, r.at, "module", "activate", r.used)
 	if code != exitFailed || !strings.Contains(out, "does not accept this operator token") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
@@ -385,7 +385,7 @@ func TestNativeSwapsNothing(t *testing.T) {
 	if s.Engine != nativeEngine || s.Active != nil || in.at.Engine != nativeEngine || in.at.Module != "" {
 		t.Errorf("%+v, and the log says %+v", s, in.at)
 	}
-	code, out := operate(operator(), in.at, "module", "activate", module)
+	code, out := asOperator(operator(), in.at, "module", "activate", module)
 	if code != exitFailed || !strings.Contains(out, "engine is native: it runs no module") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
@@ -461,7 +461,7 @@ func TestHangUpReadsPins(t *testing.T) {
 			t.Errorf("%s: %+v", what, s.Active)
 		}
 	}
-	code, out := operate(operator(), in.at, "module", "activate", second)
+	code, out := asOperator(operator(), in.at, "module", "activate", second)
 	if code != exitFailed || !strings.Contains(out, "module_sha256 pins "+one) {
 		t.Errorf("another module than the pinned one: exit code %d: %s", code, out)
 	}
@@ -480,7 +480,7 @@ func TestHangUpReadsPins(t *testing.T) {
 	configure(g.section(second, pin(other)))
 	in.hangUp(t)
 	eventually(t, "the swap", func() bool { return in.modules(t).Active.Digest == other })
-	code, out = operate(operator(), in.at, "module", "activate", first)
+	code, out = asOperator(operator(), in.at, "module", "activate", first)
 	if code != exitFailed || !strings.Contains(out, "module_sha256 pins "+other) {
 		t.Errorf("the module that was pinned before: exit code %d: %s", code, out)
 	}
