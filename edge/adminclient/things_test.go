@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/verge-id/verge/core/admin"
@@ -107,6 +108,13 @@ func TestEveryMethod(t *testing.T) {
 				return err
 			}
 			return wants(told(c.ChangeIntegration(ctx, i.ID, i.Version, admin.IntegrationRequest{Name: &name})), 412)
+		}},
+		{"UsageCSV", func() error {
+			b, err := c.UsageCSV(ctx, i.ID, "", "")
+			if err == nil && !strings.HasPrefix(string(b), "integration") {
+				t.Errorf("the CSV begins %.40q", b)
+			}
+			return err
 		}},
 		{"StageWebhook", func() error { return told(c.StageWebhook(ctx, i.ID, "", admin.WebhookRequest{NewSecret: true})) }},
 		{"RotateSecret", func() error { return told(c.RotateSecret(ctx, i.ID, "", true)) }},

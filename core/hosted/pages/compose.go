@@ -97,7 +97,7 @@ func compose(v View, lang string, t texts) (page, error) {
 		return page{}, errors.New("AgainURL must be a path on this host, loaded after a second or more")
 	}
 	if v.Open != "" && !weburl.IsApp(v.Open) {
-		return page{}, errors.New("Open must be an address with :// that browsers do not run")
+		return page{}, errors.New("the address to Open must be one with :// that browsers do not run")
 	}
 	if (v.Kind == Completed || v.Kind == Leaving || v.HopURL != "") && !weburl.IsHop(v.HopURL) {
 		return page{}, errors.New("HopURL must be an http(s) address without blanks and quotes")
