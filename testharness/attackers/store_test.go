@@ -77,8 +77,9 @@ func lived(t *testing.T) (s *service, started testharness.Started, secrets map[s
 		"webhook URL": s.Publisher.L1.WebhookURL, "state": state, "external_user_id": user,
 		"flow token": flowOf(t, started.RedirectURL), "kept flow token": flowOf(t, kept.Text("redirect_url")),
 		"result token":        back.ResultToken,
-		"made operator token": operator, "staged webhook secret": s.stage(cookie, s.Publisher.L2.ID), "invitation": invitation,
-		"cookie": cookie, "sign-in link": s.link(operator, "admin"),
+		"made operator token": operator, "invitation": invitation,
+		"staged webhook secret": s.stage(cookie, s.Publisher.L2.ID),
+		"cookie":                cookie, "sign-in link": s.link(operator, "admin"),
 	}
 }
 
