@@ -29,16 +29,16 @@
 //   - Anybody on the network: They make no token, session id or key that is
 //     taken, and no answer tells why. Nothing of another deployment is taken,
 //     even where it has the same key ring. Guesses are counted by address. An
-//     idle or slow connection costs a connection and keeps no request of others
-//     waiting.
+//     idle or slow connection costs a connection and keeps no request of
+//     others waiting.
 //   - A browser: It can read, alter, share and repeat what it is sent. What it
 //     is sent is sealed, and the store decides: it sees no state and no user
 //     id, undoes no outcome, wins back no attempt and uses no result twice.
 //     Another site in it can neither frame a page nor, where the browser names
 //     the site, post a form. Browsers of today name it over https. A form from
 //     one that does not is taken, even with "Origin: null", which privacy
-//     settings cause. To post that form, another site has to know the session's
-//     link.
+//     settings cause. To post that form, another site has to know the
+//     session's link.
 //   - Whoever knows where an answer is posted: They answer once, if the method
 //     believes the answer. What it does not believe changes nothing. They
 //     complete no session by it: that needs the browser that asks, and, for an
@@ -52,27 +52,43 @@
 //     and integrations look as if they did not exist. A publisher's own key
 //     that is stolen does what the publisher can do, until five seconds after
 //     it is revoked.
+//   - Another site, in a browser that is signed in to the console: It neither
+//     frames a page nor acts: a form counts only with the token of its session
+//     and action, and requests from other domains carry no cookie.
+//   - A member of a publisher: They see their own publisher. Another's things
+//     look as if they did not exist. They do what their role may, and a change
+//     of role, a removal and a sign-out hold at once everywhere.
+//   - Whoever finds an invitation or a sign-in link: It works once, and
+//     looking at it uses nothing up. An invitation ends after a day and a link
+//     after five minutes, and both as soon as whoever made them may make none
+//     any more.
 //   - A webhook receiver: It learns its own events and nothing else, and what
-//     it answers, or does not, delays nobody else's. It leads the service to no
-//     private address, neither by a redirect nor by a name.
-//   - Whoever reads the store: They find no key, no token, no webhook secret or
-//     URL, no state and no user id, and nothing to hold a guess at a webhook
-//     secret against. Whoever has seen one signed event can try secrets until
-//     one fits, so what guessers try first is refused outside dev. They see
-//     publishers, integrations, and session ids with what came of them. They
-//     see who changed which setting when, and of a webhook that was changed its
-//     host.
-//   - Whoever writes to the store: They make no outcome, key or integration,
-//     and move none to another name. They write nothing into the audit. They
-//     send no event to another integration than its own. They can delete, and put back what once was: a used result
-//     token is good again within its five minutes, a revoked key works again,
-//     an event is lost.
+//     it answers, or does not, delays nobody else's. It leads the service to
+//     no private address, neither by a redirect nor by a name.
+//   - Whoever reads the store: They find no key, no token, no cookie,
+//     invitation or sign-in link, no webhook secret or URL, also not of a
+//     staged webhook, no state and no user id, and nothing to hold a guess at
+//     a webhook secret against. Whoever has seen one signed event can try
+//     secrets until one fits, so what guessers try first is refused outside
+//     dev. They see publishers, integrations, and session ids with what came
+//     of them. They see who changed which setting when, and of a webhook that
+//     was changed its host. They see members by name and role, how often an
+//     integration was used on a day, and of each event of the last days when
+//     it was tried and what came of it.
+//   - Whoever writes to the store: They make no outcome, key, integration,
+//     member, operator token or session of the console, and move none to
+//     another name. They write nothing into the audit, the log of deliveries
+//     or the usage. They send no event to another integration than its own.
+//     They can delete, and put back what once was: a used result token is good
+//     again within its five minutes, a revoked key or operator token works
+//     again, a member who was removed is back, an event is lost.
 //   - Whoever holds a ring that was replaced: They make nothing that is dated
 //     more than five minutes after the replacement. They open what it has
 //     sealed. With the store to write to, they make keys, integrations and
-//     publishers, which carry no date, and outcomes of sessions dated before
-//     the replacement, which reconcile shows and validate does not take, until
-//     the key is retired.
+//     publishers, which carry no date, and, dated before the replacement,
+//     members, operator tokens and outcomes of sessions, which reconcile shows
+//     and validate does not take, until the key is retired. What the service
+//     has signed again meanwhile, as it does when it starts, stays.
 //   - Whoever holds the current ring: They make every session id, token and
 //     record, and open everything that is sealed. A result still needs its
 //     completed outcome in the store: without writing there they validate no
@@ -86,10 +102,13 @@
 //     version.
 //   - A WebAssembly module that nobody trusts: It runs in dev alone: elsewhere
 //     a module needs its digest in the configuration or a signature by the key
-//     that is there. Pin and signature do not protect from who can write to the
-//     directory of compiled modules, which is machine code.
-//   - An operator who may only look: There is no such role in this release:
-//     whoever has the operator token does everything that operators can.
+//     that is there. Pin and signature do not protect from who can write to
+//     the directory of compiled modules, which is machine code.
+//   - An operator who may only look: They see every publisher and change
+//     nothing. They see no key, secret or token, and no state and no user id.
+//   - Whoever has stolen an operator token: They do what its role may, until
+//     it is revoked. That ends at once all sessions, links and invitations
+//     that stand on it. The members whom they let in stay.
 //
 // # Not guaranteed
 //

@@ -148,8 +148,9 @@ func cookieOf(req *web.Request, name string) (value string) {
 // for a dot, and two dots for the way up. No path of the console has two dots.
 func local(path string) bool {
 	dots := strings.NewReplacer("%2e", ".", "%2E", ".").Replace(path)
-	return !strings.Contains(dots, "..") && (path == pages.Root || strings.HasPrefix(path, pages.Root+"/")) && !strings.ContainsFunc(path,
-		func(r rune) bool { return r <= ' ' || r == '\\' || r >= 0x7f }) && !strings.Contains(path, "//")
+	return (path == pages.Root || strings.HasPrefix(path, pages.Root+"/")) && !strings.ContainsFunc(path,
+		func(r rune) bool { return r <= ' ' || r == '\\' || r >= 0x7f }) && !strings.Contains(path, "//") &&
+		!strings.Contains(dots, "..")
 }
 
 // text returns a field of the form without blanks around it, or nil if the form does not have it.

@@ -316,7 +316,8 @@ func TestANameHasNothingThatCannotBeSeen(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if _, err := w.CreatePublisher(ctx, operator, PublisherInput{Name: text("\u0645\u06cc\u200c\u062e 1 <b>")}); err != nil {
+	joined := PublisherInput{Name: text("\u0645\u06cc\u200c\u062e 1 <b>")}
+	if _, err := w.CreatePublisher(ctx, operator, joined); err != nil {
 		t.Error(err)
 	}
 }

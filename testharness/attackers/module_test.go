@@ -1,10 +1,5 @@
 package attackers
 
-import (
-	"strings"
-	"testing"
-)
-
 var signedModule = foothold{"A WebAssembly module that is trusted", []row{
 	{
 		says: "It has the authority of the key ring: it has anything sealed, opened and signed, reads and " +
@@ -73,22 +68,5 @@ var unsignedModule = foothold{"A WebAssembly module that nobody trusts", []row{
 		tries: "a directory of compiled modules that others can write to, or one above it",
 		gets:  "refused at start, with what to do",
 		proof: []string{"edge/modules:TestCheckCache"},
-	},
-}}
-
-var viewer = foothold{"An operator who may only look", []row{
-	{
-		says: "There is no such role in this release: whoever has the operator token does everything that " +
-			"operators can.",
-		tries: "to make and revoke keys with an operator token",
-		gets:  "both; roles come with several operator tokens, in a later release",
-		do: func(t *testing.T) {
-			s := newService(t, nil)
-			made := s.Admin("POST", "/admin/v1/keys", body{"publisher_id": s.Publisher.ID})
-			if made.Status/100 != 2 || !strings.Contains(string(made.Body), "svc_sk_") {
-				t.Errorf("make: %d %s", made.Status, made.Body)
-			}
-			s.revoke(s.Publisher.SecretKey)
-		},
 	},
 }}

@@ -95,14 +95,17 @@ var network = foothold{"Anybody on the network", []row{
 	},
 	{
 		says:  "Guesses are counted by address.",
-		tries: "operator tokens, over and over",
-		gets:  "401 twenty times, then 429 with `Retry-After`",
+		tries: "operator tokens, over and over, at the operators' API and at the console",
+		gets:  "401 twenty times in all, then 429 with `Retry-After`",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			s.OperatorToken = "op_" + rand.Text()
-			for range 20 {
+			guess := "do=sign-in&token=" + s.OperatorToken
+			for range 10 {
 				want(t, s.Admin("GET", "/admin/v1/keys", nil), 401, "UNAUTHORIZED")
+				wantPage(t, "the console", s.console("", "/sign-in", guess), 401)
 			}
+			wantPage(t, "the console after twenty", s.console("", "/sign-in", guess), 429)
 			r := s.Admin("GET", "/admin/v1/keys", nil)
 			want(t, r, 429, "RATE_LIMITED")
 			if r.Header.Get("Retry-After") == "" {

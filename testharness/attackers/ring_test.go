@@ -139,8 +139,9 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 	},
 	{
 		says: "With the store to write to, they make keys, integrations and publishers, which carry no date, " +
-			"and outcomes of sessions dated before the replacement, which reconcile shows and validate does not " +
-			"take, until the key is retired.",
+			"and, dated before the replacement, members, operator tokens and outcomes of sessions, which reconcile " +
+			"shows and validate does not take, until the key is retired. What the service has signed again " +
+			"meanwhile, as it does when it starts, stays.",
 		tries: "with the store to write to: a record under the hash of a key of their own",
 		gets:  "a secret key that works, and 401 as soon as the old ring key is retired",
 		do: func(t *testing.T) {
@@ -151,6 +152,33 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 
 			must(t, file.Retire(file.Keys[1].ID, s.Now(), 30*24*time.Hour, true))
 			want(t, s.sharing(file).startAs(bearer(text), nil), 401, "UNAUTHORIZED")
+		},
+	},
+	{
+		tries: "with the store to write to: the record of an operator token of twenty days ago, and one of today",
+		gets: "a token that works, for good if an instance starts before the old ring key is retired: look at the " +
+			"operator tokens, members and keys after a leak; nothing with the one of today",
+		do: func(t *testing.T) {
+			s, old, file := leaked(t)
+			for days, status := range map[int]int{-20: 200, 0: 503} {
+				text, err := integration.GenerateKey("vrg_op_", rand.Reader)
+				must(t, err)
+				at, date := operatorName(text), s.Now().AddDate(0, 0, days)
+				object, err := json.Marshal(map[string]any{"at": date, "of": map[string]any{"id": "op_" + at.Name[5:21],
+					"name": "forged", "role": "operator", "created": date}})
+				must(t, err)
+				s.plant(at, s.record(old, at, object))
+				if r := s.as(text, "GET", "/admin/v1/keys", nil); r.Status != status {
+					t.Errorf("dated %d days from now: %d, want %d", days, r.Status, status)
+				}
+				if status != 200 {
+					continue
+				}
+				must(t, s.Service.Directory().Reseal(ctx))
+				retired := token.Keyring{Keys: slices.Clone(file.Keys)}
+				must(t, retired.Retire(file.Keys[1].ID, s.Now(), 30*24*time.Hour, true))
+				want(t, s.sharing(retired).as(text, "GET", "/admin/v1/keys", nil), 200, "")
+			}
 		},
 	},
 	{

@@ -66,19 +66,27 @@ func lived(t *testing.T) (s *service, started testharness.Started, secrets map[s
 	s.Start(given)
 	s.Settle()
 	s.Open(s.Start(given).RedirectURL).Submit("reject") // and one that is not yet tried
+	operator, _ := s.operator("operator")
+	cookie := s.enter("admin")
+	invitation := secretOf(t, s.Admin("POST", "/admin/v1/invitations",
+		body{"publisher_id": s.Publisher.ID, "role": "viewer", "name": "Vera Canary"}))
 	return s, started, map[string]string{
 		"secret key": s.Publisher.SecretKey, "public key": s.Publisher.L1.PublicKey,
 		"operator token": s.OperatorToken,
 		"webhook secret": weakSecret, "another's webhook secret": s.Other.L1.WebhookSecret,
 		"webhook URL": s.Publisher.L1.WebhookURL, "state": state, "external_user_id": user,
 		"flow token": flowOf(t, started.RedirectURL), "kept flow token": flowOf(t, kept.Text("redirect_url")),
-		"result token": back.ResultToken,
+		"result token":        back.ResultToken,
+		"made operator token": operator, "invitation": invitation,
+		"staged webhook secret": s.stage(cookie, s.Publisher.L2.ID),
+		"cookie":                cookie, "sign-in link": s.link(operator, "admin"),
 	}
 }
 
 var reader = foothold{"Whoever reads the store", []row{
 	{
-		says: "They find no key, no token, no webhook secret or URL, no state and no user id, " +
+		says: "They find no key, no token, no cookie, invitation or sign-in link, no webhook secret or URL, also " +
+			"not of a staged webhook, no state and no user id, " +
 			"and nothing to hold a guess at a webhook secret against.",
 		tries: "to find them in the store's bytes, while events wait and answers are kept",
 		gets:  "nothing, neither in the clear nor in base64",
@@ -153,11 +161,33 @@ var reader = foothold{"Whoever reads the store", []row{
 		gets:  "names, times and settings; no secret, and of a webhook's address no path and no query",
 		proof: []string{"core/integration:TestPutWritesOnlyWhatChanged", "core/audit:TestOrigin"},
 	},
+	{
+		says: "They see members by name and role, how often an integration was used on a day, and of each event of " +
+			"the last days when it was tried and what came of it.",
+		tries: "to read who works with the service, how much, and with what luck",
+		gets:  "names, counts and attempts; of an event what is not the user's",
+		do: func(t *testing.T) {
+			s, _, _ := lived(t)
+			must(t, s.RecordUsage())
+			dump := s.dump()
+			for _, text := range []string{"Vera Canary", "u/" + s.Publisher.L1.ID, "l/" + s.Publisher.L1.ID} {
+				if !strings.Contains(dump, text) {
+					t.Errorf("the store does not hold %s, so say so", text)
+				}
+			}
+		},
+	},
+	{
+		tries: "the body of an event that was delivered",
+		gets:  "it without `publisher_state` and `external_user_id`",
+		proof: []string{"core/outbox:TestADeliveredEventIsKeptWithoutStateAndUser"},
+	},
 }}
 
 var writer = foothold{"Whoever writes to the store", []row{
 	{
-		says:  "They make no outcome, key or integration, and move none to another name.",
+		says: "They make no outcome, key, integration, member, operator token or session of the console, and move none " +
+			"to another name.",
 		tries: "a completed outcome under a session's name",
 		gets:  "503 and a page without a result: what is not authentic decides nothing",
 		do: func(t *testing.T) {
@@ -239,10 +269,21 @@ var writer = foothold{"Whoever writes to the store", []row{
 		},
 	},
 	{
-		says:  "They write nothing into the audit.",
+		tries: "a member, an invitation, a link, an operator token and a session, made up, altered or moved",
+		gets:  "503 for whoever uses it; lists without it; it counts as no admin",
+		proof: []string{"core/member:TestForgedRecords", "core/member:TestForgedRecordsInLists"},
+	},
+	{
+		tries: "a staged secret, moved to another integration or in the place of the present one",
+		gets:  "a secret that does not open",
+		proof: []string{"core/integration:TestAStagedSecretOpensOnlyWhereItBelongs"},
+	},
+	{
+		says:  "They write nothing into the audit, the log of deliveries or the usage.",
 		tries: "an entry of their own making, one moved to another publisher, and one moved in time",
 		gets:  "a list without it",
-		proof: []string{"core/audit:TestWhoCanWriteToTheStoreMakesNoEntry"},
+		proof: []string{"core/audit:TestWhoCanWriteToTheStoreMakesNoEntry", "core/outbox:TestForgedEntriesAreLeftOut",
+			"core/usage:TestWhoCanWriteToTheStoreMakesNoUsage"},
 	},
 	{
 		says:  "They send no event to another integration than its own.",
@@ -272,7 +313,7 @@ var writer = foothold{"Whoever writes to the store", []row{
 	{
 		says: "They can delete, and put back what once was: a used result token is good again within its five " +
 			"minutes, " +
-			"a revoked key works again, an event is lost.",
+			"a revoked key or operator token works again, a member who was removed is back, an event is lost.",
 		tries: "to delete the mark that a result token was used",
 		gets:  "200 once more, until the token is five minutes old",
 		do: func(t *testing.T) {
@@ -300,6 +341,30 @@ var writer = foothold{"Whoever writes to the store", []row{
 			want(t, s.TryStart(nil), 401, "UNAUTHORIZED")
 			s.plant(at, before)
 			want(t, s.TryStart(nil), 200, "")
+		},
+	},
+	{
+		tries: "to put the record of an operator token back that was revoked since, and a session that was signed out",
+		gets:  "both again: look at the operator tokens after a break-in; a session lives for 12 hours at most",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			text, id := s.operator("operator")
+			before := s.read(operatorName(text)).Value
+			want(t, s.Admin("POST", "/admin/v1/operators/"+id+"/revoke", nil), 200, "")
+			want(t, s.as(text, "GET", "/admin/v1/keys", nil), 401, "UNAUTHORIZED")
+			s.plant(operatorName(text), before)
+			want(t, s.as(text, "GET", "/admin/v1/keys", nil), 200, "")
+
+			cookie := s.enter("viewer")
+			sum := sha256.Sum256([]byte(cookie))
+			at := kv.Key{Partition: integration.Partition, Name: "c/con/" + hex.EncodeToString(sum[:])}
+			session := s.read(at).Value
+			out := "do=sign-out&csrf=" + s.formToken(cookie, "/account", "sign-out")
+			wantPage(t, "signing out", s.console(cookie, "/account", out), 303)
+			s.plant(at, session)
+			wantPage(t, "put back", s.console(cookie, s.mine(""), ""), 200)
+			s.Pause(12 * time.Hour)
+			wantPage(t, "12 hours later", s.console(cookie, s.mine(""), ""), 303)
 		},
 	},
 	{

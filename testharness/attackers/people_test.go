@@ -1,0 +1,366 @@
+package attackers
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/testharness"
+)
+
+// as asks the operators' API with another token.
+func (s *service) as(token, method, path string, b any) *testharness.Response {
+	s.t.Helper()
+	own := s.OperatorToken
+	s.OperatorToken = token
+	defer func() { s.OperatorToken = own }()
+	return s.Admin(method, path, b)
+}
+
+// operator makes an operator token and returns it with its id.
+func (s *service) operator(role string) (text, id string) {
+	s.t.Helper()
+	r := s.Admin("POST", "/admin/v1/operators", body{"name": "Olga", "role": role})
+	want(s.t, r, 200, "")
+	var made struct {
+		Token string
+		Info  struct{ ID string }
+	}
+	must(s.t, json.Unmarshal(r.Body, &made))
+	return made.Token, made.Info.ID
+}
+
+// secretOf returns what stands behind the last = of the link of an answer.
+func secretOf(t testing.TB, r *testharness.Response) string {
+	t.Helper()
+	want(t, r, 200, "")
+	link := r.Text("link")
+	return link[strings.LastIndex(link, "=")+1:]
+}
+
+// link makes a sign-in link to the console of the publisher.
+func (s *service) link(token, role string) string {
+	s.t.Helper()
+	return secretOf(s.t, s.as(token, "POST", "/admin/v1/links", body{"publisher_id": s.Publisher.ID, "role": role}))
+}
+
+const consoleCookie = "verge-console"
+
+// console asks for a page of the console, or posts a form if there is one.
+func (s *service) console(cookie, path, fields string, header ...string) *testharness.Response {
+	s.t.Helper()
+	h, method := testharness.Headers(header...), "GET"
+	if cookie != "" {
+		h.Set("Cookie", consoleCookie+"="+cookie)
+	}
+	if fields != "" {
+		method = "POST"
+		h.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	return s.Do(method, "/console"+path, h, []byte(fields))
+}
+
+// use uses a sign-in link, and returns the cookie, "" if the link does not work.
+func (s *service) use(link string) string {
+	s.t.Helper()
+	return cookieOf(s.console("", "/link", "do=use-link&token="+link))
+}
+
+func cookieOf(r *testharness.Response) string {
+	for _, c := range (&http.Response{Header: r.Header}).Cookies() {
+		if c.Name == consoleCookie {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+// enter returns the cookie of somebody with that role in the publisher.
+func (s *service) enter(role string) string {
+	s.t.Helper()
+	cookie := s.use(s.link(s.OperatorToken, role))
+	if cookie == "" {
+		s.t.Fatal("the link does not work")
+	}
+	return cookie
+}
+
+// formToken returns the token of a form on a page.
+func (s *service) formToken(cookie, path, action string) string {
+	s.t.Helper()
+	page := string(s.console(cookie, path, "").Body)
+	_, rest, _ := strings.Cut(page, `data-action="`+action+`"`)
+	m := regexp.MustCompile(`name="csrf" value="([^"]+)"`).FindStringSubmatch(rest)
+	if m == nil {
+		s.t.Fatalf("%s has no form %s", path, action)
+	}
+	return url.QueryEscape(m[1])
+}
+
+func (s *service) mine(path string) string { return "/p/" + s.Publisher.ID + path }
+
+// stage stages a new webhook secret on the page of an integration, and returns it from the page after that.
+func (s *service) stage(cookie, integration string) string {
+	s.t.Helper()
+	path := s.mine("/integrations/" + integration + "/webhook")
+	done := s.console(cookie, path, "do=stage-webhook&csrf="+s.formToken(cookie, path, "stage-webhook"))
+	wantPage(s.t, "staging a secret", done, 303)
+	page := s.console(cookie, strings.TrimPrefix(done.Header.Get("Location"), "/console"), "")
+	secret := regexp.MustCompile(`whsec_[\w-]+`).FindString(string(page.Body))
+	if secret == "" {
+		s.t.Fatalf("no secret on the page:\n%s", page.Body)
+	}
+	return secret
+}
+
+// wantPage checks the status of a page of the console.
+func wantPage(t testing.TB, what string, r *testharness.Response, status int) {
+	t.Helper()
+	if r.Status != status {
+		t.Errorf("%s: %d, want %d", what, r.Status, status)
+	}
+}
+
+var consoleSite = foothold{"Another site, in a browser that is signed in to the console", []row{
+	{
+		says: "It neither frames a page nor acts: a form counts only with the token of its session and action, and " +
+			"requests from other domains carry no cookie.",
+		tries: "a form without a token, with that of another action or session, from another site, or by GET",
+		gets:  "403 for each form, and nothing is changed",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			cookie, other, path := s.enter("admin"), s.enter("admin"), s.mine("/keys")
+			good := s.formToken(cookie, path, "create-key")
+			for what, fields := range map[string]string{
+				"no token":         "do=create-key",
+				"another action's": "do=create-key&csrf=" + s.formToken(cookie, s.mine("/members"), "invite-member"),
+				"another session's": "do=create-key&csrf=" +
+					s.formToken(other, path, "create-key"),
+			} {
+				wantPage(t, what, s.console(cookie, path, fields), 403)
+			}
+			for _, from := range [][2]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
+				{"Origin", "null"}, {"Origin", "https://evil.example"}} {
+				wantPage(t, from[1], s.console(cookie, path, "do=create-key&csrf="+good, from[:]...), 403)
+			}
+			before := len(s.Admin("GET", "/admin/v1/keys", nil).Body)
+			wantPage(t, "by GET", s.console(cookie, path+"?do=create-key&csrf="+good, ""), 200)
+			if after := len(s.Admin("GET", "/admin/v1/keys", nil).Body); after != before {
+				t.Error("a GET has made a key")
+			}
+			wantPage(t, "our own form", s.console(cookie, path, "do=create-key&csrf="+good), 303)
+		},
+	},
+	{
+		tries: "a frame around a page, the cookie, and a page from a cache",
+		gets:  "`frame-ancestors 'none'`; `SameSite=Strict` and `HttpOnly`; `no-store` on every page",
+		proof: []string{"core/console:TestHeaders", "core/console:TestSignIn", "core/console:TestPostsOfOtherSites"},
+	},
+}}
+
+var member = foothold{"A member of a publisher", []row{
+	{
+		says:  "They see their own publisher. Another's things look as if they did not exist.",
+		tries: "another publisher's ids in paths, queries, cursors and forms",
+		gets:  "404 for each, whoever asks",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			started := s.startOther()
+			cookie, theirs := s.enter("admin"), "/p/"+s.Other.ID
+			other := s.Other.L1.ID
+			for _, path := range []string{theirs, theirs + "/keys", theirs + "/usage.csv", theirs + "/nothing",
+				s.mine("/integrations/" + other), s.mine("/integrations/" + other + "/webhook"),
+				s.mine("/deliveries?integration=" + other), s.mine("/usage?integration=" + other),
+				s.mine("/test?integration=" + other), s.mine("/sessions/" + started), "/publishers", "/operators",
+				"/audit"} {
+				wantPage(t, path, s.console(cookie, path, ""), 404)
+			}
+			made := s.Admin("POST", "/admin/v1/keys", body{"publisher_id": s.Other.ID})
+			var key struct{ Info struct{ ID string } }
+			must(t, json.Unmarshal(made.Body, &key))
+			path := s.mine("/keys")
+			for _, field := range []string{"key=" + key.Info.ID, "key=key_0000000000000000"} {
+				wantPage(t, field, s.console(cookie, path,
+					"do=revoke-key&"+field+"&csrf="+revokeToken(s, cookie, path)), 404)
+			}
+			wantPage(t, "a key for it", s.console(cookie, path,
+				"do=create-key&integration_id="+other+"&csrf="+s.formToken(cookie, path, "create-key")), 404)
+		},
+	},
+	{
+		tries: "cursors of their own making",
+		gets:  "an error that says so, or their own things",
+		proof: []string{"core/operate:TestACursorOfNoList", "core/console:TestAnotherPublishersThingsAreNotThere"},
+	},
+	{
+		says:  "They do what their role may, and a change of role, a removal and a sign-out hold at once everywhere.",
+		tries: "every operation in every role, with a form of their own",
+		gets:  "403 where the role may not",
+		proof: []string{"core/operate:TestWhoMayDoWhat", "core/operate:TestEveryFunctionHasItsRow",
+			"core/console:TestEveryFormForEveryRole", "core/member:TestRolesHoldAtOnce"},
+	},
+	{
+		tries: "a cookie from before a sign-out, at another instance",
+		gets:  "the page to sign in",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			other := s.sharing(s.Keyring)
+			token, _ := s.operator("operator")
+			cookie := s.use(s.link(token, "developer"))
+			wantPage(t, "another instance", other.console(cookie, s.mine(""), ""), 200)
+			out := "do=sign-out&csrf=" + s.formToken(cookie, "/account", "sign-out")
+			wantPage(t, "signing out", s.console(cookie, "/account", out), 303)
+			for _, at := range []*service{s, other} {
+				wantPage(t, "after it", at.console(cookie, s.mine(""), ""), 303)
+			}
+		},
+	},
+	{
+		tries: "a cookie of a member who is removed, or signed out everywhere; to remove the last admin",
+		gets:  "the page to sign in; a publisher keeps an admin, even if two remove each other at once",
+		proof: []string{"core/member:TestACookieEnds", "core/member:TestTheLastAdminStays",
+			"core/member:TestTwoAdminsAtOnce"},
+	},
+}}
+
+// revokeToken is the token of the form that revokes a key. The page has it where there is a key.
+func revokeToken(s *service, cookie, path string) string {
+	s.t.Helper()
+	want(s.t, s.Admin("POST", "/admin/v1/keys", body{"publisher_id": s.Publisher.ID}), 200, "")
+	return s.formToken(cookie, path, "revoke-key")
+}
+
+var ticket = foothold{"Whoever finds an invitation or a sign-in link", []row{
+	{
+		says:  "It works once, and looking at it uses nothing up.",
+		tries: "a link that was looked at, twenty times at once at two instances, and once more",
+		gets:  "one session",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			other := s.sharing(s.Keyring)
+			token, _ := s.operator("operator")
+			link := s.link(token, "admin")
+			wantPage(t, "looking", s.console("", "/link?link="+link, ""), 200)
+			cookies := make(chan string)
+			for n := range 20 {
+				go func() { cookies <- []*service{s, other}[n%2].use(link) }()
+			}
+			sessions := 0
+			for range 20 {
+				if <-cookies != "" {
+					sessions++
+				}
+			}
+			if sessions != 1 || s.use(link) != "" {
+				t.Errorf("%d sessions, and then perhaps another one", sessions)
+			}
+		},
+	},
+	{
+		tries: "an invitation that was used, by two at once, or again after a lost reply",
+		gets:  "one member",
+		proof: []string{"core/member:TestAnInvitationWorksOnce",
+			"core/member:TestOneOfTwoWhoUseAnInvitationAtOnceWins", "core/member:TestLostReplies"},
+	},
+	{
+		says: "An invitation ends after a day and a link after five minutes, and both as soon as whoever made them " +
+			"may make none any more.",
+		tries: "late ones, and those of an operator token that was revoked or of an admin who is none any more",
+		gets:  "the page that says it does not work any more",
+		proof: []string{"core/member:TestAnInvitationEndsAfterADay", "core/member:TestWhatIsNoLink",
+			"core/member:TestALinkEndsWithItsMaker", "core/member:TestWhatWasMadeEndsWithItsMaker"},
+	},
+}}
+
+var stolenToken = foothold{"Whoever has stolen an operator token", []row{
+	{
+		says: "They do what its role may, until it is revoked. That ends at once all sessions, links and " +
+			"invitations that stand on it. The members whom they let in stay.",
+		tries: "a session, a sign-in link and an invitation made with it, after it is revoked",
+		gets:  "401, the page to sign in, and pages that say that they do not work any more",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			other := s.sharing(s.Keyring)
+			token, id := s.operator("operator")
+			signedIn := cookieOf(s.console("", "/sign-in", "do=sign-in&token="+token))
+			byLink, link := s.use(s.link(token, "admin")), s.link(token, "admin")
+			invitation := secretOf(t, s.as(token, "POST", "/admin/v1/invitations",
+				body{"publisher_id": s.Publisher.ID, "role": "admin"}))
+			all := func(page, ticket, call int) {
+				t.Helper()
+				for _, at := range []*service{s, other} {
+					wantPage(t, "their session", at.console(signedIn, "/publishers", ""), page)
+					wantPage(t, "the session of their link", at.console(byLink, s.mine(""), ""), page)
+					wantPage(t, "their link", at.console("", "/link?link="+link, ""), ticket)
+					wantPage(t, "their invitation", at.console("", "/invitation?invitation="+invitation, ""), ticket)
+					wantPage(t, "the API", at.as(token, "GET", "/admin/v1/keys", nil), call)
+				}
+			}
+			all(200, 200, 200)
+			want(t, s.Admin("POST", "/admin/v1/operators/"+id+"/revoke", nil), 200, "")
+			all(303, 410, 401)
+		},
+	},
+}}
+
+var viewer = foothold{"An operator who may only look", []row{
+	{
+		says:  "They see every publisher and change nothing.",
+		tries: "every call that changes something, with the version that is there",
+		gets:  "403 for each",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			token, id := s.operator("viewer")
+			i := "/admin/v1/integrations/" + s.Publisher.L1.ID
+			for path, b := range map[string]body{
+				"/admin/v1/publishers":  {"name": "a"},
+				"/admin/v1/keys":        {"publisher_id": s.Publisher.ID},
+				"/admin/v1/links":       {"role": "operator"},
+				"/admin/v1/operators":   {"name": "a", "role": "operator"},
+				"/admin/v1/invitations": {"publisher_id": s.Publisher.ID, "role": "admin"},
+				i + "/test":             {}, i + "/test-event": {"type": "verification.completed"},
+				i + "/test-session":                     {"callback_url": "http://localhost/"},
+				"/admin/v1/operators/" + id + "/revoke": {}, "/admin/v1/site": {},
+			} {
+				want(t, s.as(token, "POST", path, b), 403, "FORBIDDEN")
+			}
+			want(t, s.as(token, "GET", i, nil), 200, "")
+		},
+	},
+	{
+		says:  "They see no key, secret or token, and no state and no user id.",
+		tries: "to find them in every answer that they get, while events wait and are given up",
+		gets:  "nothing",
+		do: func(t *testing.T) {
+			s, started, secrets := lived(t)
+			token, _ := s.operator("viewer")
+			delete(secrets, "webhook URL") // which they see
+			i := s.Publisher.L1.ID
+			for _, path := range []string{"publishers", "integrations", "integrations/" + i, "keys", "operators",
+				"deliveries", "deliveries?state=waiting", "deliveries?integration_id=" + i,
+				"sessions/" + started.SessionID, "usage?integration_id=" + i, "audit", "methods",
+				"members?publisher_id=" + s.Publisher.ID, "invitations?publisher_id=" + s.Publisher.ID} {
+				r := s.as(token, "GET", "/admin/v1/"+path, nil)
+				want(t, r, 200, "")
+				for name, secret := range secrets {
+					if strings.Contains(string(r.Body), secret) {
+						t.Errorf("%s tells a %s", path, name)
+					}
+				}
+			}
+		},
+	},
+}}
+
+// operatorName is the store's name for the record of an operator token.
+func operatorName(text string) kv.Key {
+	sum := sha256.Sum256([]byte(text))
+	return kv.Key{Partition: integration.Partition, Name: "c/op/" + hex.EncodeToString(sum[:])}
+}
