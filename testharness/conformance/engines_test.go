@@ -194,6 +194,7 @@ var suites = []struct {
 	{"faults", []string{"TestStoreFaults", "TestHangingStore", "TestFaultsUnderDelivery"}},
 	{"secrets", []string{"TestNoSecretIsTold"}},
 	{"usage", []string{"TestUsage"}},
+	{"operators", []string{"TestOperators"}},
 	{"partitions", []string{"TestPartitions"}},
 	{"restart", []string{"TestRestart"}},
 	{"harness", []string{"TestEngineIsTheOneNamed", "TestOwnReceiver", "TestAdvance"}},
