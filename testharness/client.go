@@ -79,14 +79,14 @@ func (h *Harness) Do(method, target string, header http.Header, body []byte) *Re
 }
 
 // Admin sends one request to the admin API with the operator's token. body
-// becomes JSON; nil is no body.
-func (h *Harness) Admin(method, path string, body any) *Response {
+// becomes JSON; nil is no body. pairs are names and values of further headers, as of Headers.
+func (h *Harness) Admin(method, path string, body any, pairs ...string) *Response {
 	h.t.Helper()
 	var b []byte
 	if body != nil {
 		b = h.marshal(body)
 	}
-	return h.do(method, h.adminAt+path, Bearer(h.OperatorToken), b)
+	return h.do(method, h.adminAt+path, Headers(append(pairs, "Authorization", "Bearer "+h.OperatorToken)...), b)
 }
 
 // do fails the test if there is no answer, and returns status 0. It does not

@@ -70,7 +70,7 @@ func (c *call) version() (string, error) {
 // versioned is an answer with its version.
 func versioned(v any, version string) *web.Response {
 	resp := reply.JSON(200, v)
-	resp.Header.Set("ETag", `"`+version+`"`)
+	resp.Header.Set("Etag", `"`+version+`"`)
 	return resp
 }
 

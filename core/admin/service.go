@@ -88,9 +88,12 @@ func (a *Admin) site(c *call) (*web.Response, error) {
 //go:embed openapi.yaml
 var openAPI []byte
 
+// OpenAPI returns the description of the API for machines.
+func OpenAPI() []byte { return openAPI }
+
 // document describes the API for machines. It tells nothing of the service.
 func document() *web.Response {
-	return &web.Response{Status: 200, Body: openAPI, Header: web.Header{
+	return &web.Response{Status: 200, Body: OpenAPI(), Header: web.Header{
 		"Content-Type":           {"application/yaml; charset=utf-8"},
 		"Cache-Control":          {"no-cache"},
 		"X-Content-Type-Options": {"nosniff"},

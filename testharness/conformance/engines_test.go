@@ -195,6 +195,7 @@ var suites = []struct {
 	{"secrets", []string{"TestNoSecretIsTold"}},
 	{"usage", []string{"TestUsage"}},
 	{"console", []string{"TestConsole"}},
+	{"operators", []string{"TestOperators"}},
 	{"partitions", []string{"TestPartitions"}},
 	{"restart", []string{"TestRestart"}},
 	{"harness", []string{"TestEngineIsTheOneNamed", "TestOwnReceiver", "TestAdvance"}},

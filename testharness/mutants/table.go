@@ -361,10 +361,10 @@ return unfit`,
 	},
 	{
 		breaks: "an operator token that is not configured lets everybody in",
-		pkg:    "core/admin",
-		old:    `== 1 && ok && a.Token != ""`,
-		new:    `== 1 && ok`,
-		ask:    []string{"./core/admin"},
+		pkg:    "core/member",
+		old:    `== 1 && r.OperatorToken != ""`,
+		new:    `== 1`,
+		ask:    []string{"./core/member", "./core/admin"},
 	},
 	{
 		breaks: "a revocation takes more than 5 seconds to hold, by as long as a read takes (contract 12)",
@@ -612,7 +612,7 @@ return unfit`,
 		pkg:    "core/session",
 		old:    `id.format(sealer, token.TestID)`,
 		new:    `id.format(sealer, token.SessionID)`,
-		ask:    []string{"./core/session", "./core/admin", harness + "TestReadiness"},
+		ask:    []string{"./core/session", "./core/operate", harness + "TestReadiness"},
 	},
 
 	// Idempotency-Key on start.
@@ -1117,10 +1117,10 @@ o.enter(&tx, job.Partition, e.subject, e.state(StateDelivered, "", ended))`,
 	},
 	{
 		breaks: "a receiver that is down is asked four times more, and the operator waits",
-		pkg:    "core/admin",
+		pkg:    "core/operate",
 		old:    `p.Name == webhook.ProbeGood && result.Unanswered()`,
 		new:    `p.Name == webhook.ProbeAlteredBody`,
-		ask:    []string{"./core/admin"},
+		ask:    []string{"./core/operate"},
 	},
 	{
 		breaks: "a webhook to a private address can be configured",
@@ -1278,12 +1278,53 @@ o.enter(&tx, job.Partition, e.subject, e.state(StateDelivered, "", ended))`,
 	{
 		breaks: "whoever shares an operator's address locks the operator out (contract 30)",
 		pkg:    "core/admin",
-		old:    `if !a.authorized(req) { return nil, a.refuse(ctx, req) }`,
-		new: `if err := a.refuse(ctx, req); !a.authorized(req) ||
-		reply.AsError(err, false).Code == reply.RateLimited {
-		return nil, err
+		old:    `if a.used.first(who.ID, req.Client, a.Now()) {$enter}`,
+		new: `if err := a.refuse(ctx, req); reply.AsError(err, false).Code == reply.RateLimited {
+		return who, err
 	}`,
 		ask: []string{"./core/admin"},
+	},
+	{
+		breaks: "the second of two who change one thing overwrites the first (contract 42)",
+		pkg:    "core/operate",
+		old:    `want != "" && want != is`,
+		new:    `want == is+is`,
+		ask:    []string{"./core/operate", "./core/admin"},
+	},
+	{
+		breaks: "a change that names no version overwrites whatever there is (contract 42)",
+		pkg:    "core/admin",
+		old:    `!ok || !ok2 || inner == ""`,
+		new:    `text != "" && (!ok || !ok2 || inner == "")`,
+		ask:    []string{"./core/admin"},
+	},
+	{
+		breaks: "a configuration that is null archives all that a file manages (contract 46)",
+		pkg:    "core/admin",
+		old:    `if _, err := c.body(); err != nil { return nil, err } do :=`,
+		new:    `do :=`,
+		ask:    []string{"./core/admin"},
+	},
+	{
+		breaks: "a publisher that is null counts as given (contract 3)",
+		pkg:    "core/admin",
+		old:    `!in.Value(name).Present()`,
+		new:    `!in.Has(name)`,
+		ask:    []string{"./core/admin"},
+	},
+	{
+		breaks: "a viewer's token changes things (contract 42)",
+		pkg:    "core/operate",
+		old:    `operatorsOnly = []Role{RoleOperator}`,
+		new:    `operatorsOnly = []Role{RoleOperator, RoleViewer}`,
+		ask:    []string{"./core/operate", "./core/admin"},
+	},
+	{
+		breaks: "the audit does not say who has used an operator token (contract 42)",
+		pkg:    "core/admin",
+		old:    `now.Sub(last).Abs() < useStep`,
+		new:    `!last.IsZero()`,
+		ask:    []string{"./core/admin"},
 	},
 	{
 		breaks: "a store that cannot count lets everything through",
