@@ -215,7 +215,7 @@ func (in *input) given(name string) string {
 
 // needed returns a string that must be there.
 func (in *input) needed(name, why string) string {
-	if !in.Has(name) {
+	if !in.Value(name).Present() { // null is as good as absent
 		in.fail(name, "required", why)
 		return ""
 	}

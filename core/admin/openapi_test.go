@@ -59,8 +59,8 @@ func readOpenAPI(t testing.TB) *description {
 func (d *description) hold(t testing.TB, req *web.Request, resp *web.Response) {
 	t.Helper()
 	route, _, _ := routes.Find(req)
-	if route == nil || !strings.HasPrefix(route.Pattern, prefix) {
-		return
+	if route == nil || !strings.HasPrefix(route.Pattern, prefix) || strings.Contains(req.Path, "//") {
+		return // a placeholder may be empty, which no description can say
 	}
 	target := req.Path
 	if req.Query != "" {
@@ -178,7 +178,7 @@ func TestOpenAPIIsWhatTheCodeReadsAndWrites(t *testing.T) {
 			always = append(always, "link")
 			slices.Sort(always)
 		}
-		if got := slices.Sorted(slices.Values(s.Required)); name != "Site" && !slices.Equal(got, always) {
+		if got := slices.Sorted(slices.Values(s.Required)); !strings.HasPrefix(name, "Site") && !slices.Equal(got, always) {
 			t.Errorf("%s: the description always has %v, the code %v", name, got, always)
 		}
 	}

@@ -68,6 +68,9 @@ func (a *Admin) methods(c *call) (*web.Response, error) {
 
 // site puts what a configuration names into the store, or says with ?dry_run=1 what that would change.
 func (a *Admin) site(c *call) (*web.Response, error) {
+	if _, err := c.body(); err != nil {
+		return nil, err
+	}
 	do := a.Desk.ApplySite
 	if c.flag("dry_run") {
 		do = a.Desk.PlanSite

@@ -285,7 +285,9 @@ func TestOpenAPIIsWhatTheCodeWrites(t *testing.T) {
 	}
 	var codes []string
 	for _, code := range reply.Codes() {
-		codes = append(codes, string(code))
+		if code != reply.PreconditionFailed { // only operators get it
+			codes = append(codes, string(code))
+		}
 	}
 	slices.Sort(codes)
 	if got := values(schema("ErrorCode")); !slices.Equal(got, codes) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/adminclient"
 	"github.com/verge-id/verge/testharness"
@@ -60,11 +61,11 @@ func TestAgainstAService(t *testing.T) {
 	c := client(t, listen(t, h.Service), h.OperatorToken)
 	ctx := t.Context()
 
-	all, err := c.Integrations(ctx)
+	all, err := c.Integrations(ctx, "")
 	if err != nil || len(all) != 4 {
 		t.Fatalf("integrations %+v, %v", all, err)
 	}
-	report, err := c.TestIntegration(ctx, h.Publisher.L1.ID)
+	report, err := c.TestIntegration(ctx, h.Publisher.L1.ID, false)
 	if err != nil || !report.Ready || len(report.Probes) != 5 {
 		t.Errorf("webhook test %+v, %v", report, err)
 	}
@@ -83,7 +84,7 @@ func TestAgainstAService(t *testing.T) {
 	if err != nil || revoked.ID != created.Info.ID || revoked.Revoked == nil {
 		t.Errorf("revoked %+v, %v", revoked, err)
 	}
-	keys, err := c.Keys(ctx)
+	keys, err := c.Keys(ctx, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestAgainstAService(t *testing.T) {
 		t.Errorf("it says %q, want %q", err, want)
 	}
 
-	_, err = client(t, listen(t, h.Service), "another-token-that-is-long-enough").Keys(ctx)
+	_, err = client(t, listen(t, h.Service), "another-token-that-is-long-enough").Keys(ctx, "")
 	if !errors.As(err, &refused) || refused.Status != 401 ||
 		!strings.Contains(err.Error(), "does not accept this operator token") {
 		t.Errorf("with another token: %v", err)
@@ -134,7 +135,7 @@ func TestPages(t *testing.T) {
 		"p1:evt_3": `{"deliveries":[{"event":"evt_4","reason":"refused"}]}`,
 	}
 	c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != "GET" || r.URL.Path != admin.DeliveriesPath || r.FormValue("state") != admin.StateDead {
+		if r.Method != "GET" || r.URL.Path != admin.DeliveriesPath || r.FormValue("state") != operate.DeliveryDead {
 			t.Errorf("asked for %s %s", r.Method, r.URL)
 		}
 		io.WriteString(w, pages[r.FormValue("after")])
@@ -213,7 +214,7 @@ func TestAnswersOfOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = one.Keys(t.Context())
+		_, err = one.Keys(t.Context(), "")
 		text := fmt.Sprint(err)
 		if !strings.Contains(text, c.says) || !strings.Contains(text, url) || strings.Contains(text, "t0ken") {
 			t.Errorf("%s: %v, want %q", c.name, err, c.says)
@@ -236,7 +237,7 @@ func TestRedirectsGetNoToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := one.Keys(t.Context()); err == nil || asked != 0 {
+	if _, err := one.Keys(t.Context(), ""); err == nil || asked != 0 {
 		t.Errorf("%v, and the other address was asked %d times", err, asked)
 	}
 }
@@ -275,7 +276,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	all, err := client.Integrations(context.Background())
+	all, err := client.Integrations(context.Background(), "")
 	if err != nil {
 		fmt.Println(err)
 		return

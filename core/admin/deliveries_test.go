@@ -1,0 +1,153 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+)
+
+// eventPage is a page of the events of all integrations.
+type eventPage[T any] struct {
+	Deliveries []T
+	Next       string
+}
+
+// bury makes n dead events of a partition.
+func (w *world) bury(t testing.TB, p kv.Partition, n int) (ids []string) {
+	t.Helper()
+	return w.try(t, p, n, func(host.FetchRequest) (int, error) { return 400, nil })
+}
+
+// try makes n events of a partition and attempts each of them once.
+func (w *world) try(t testing.TB, p kv.Partition, n int, answer func(host.FetchRequest) (int, error)) (
+	ids []string) {
+	t.Helper()
+	w.answer = answer
+	for range n {
+		head := webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(), IntegrationID: testUUID,
+			SessionID: "svc_sess_x"}
+		e := webhook.Started(head, w.Clock.Now())
+		task, err := outbox.Event(w.Sealer, e, testUUID, w.Clock.Now())
+		coretest.Must(t, err)
+		coretest.Must(t, w.Host.KV.Commit(ctx, kv.Tx{ID: e.ID, Partition: p, Schedule: []kv.Task{task}}))
+		ids = append(ids, e.ID)
+	}
+	tasks, _, err := w.Host.KV.Claim(ctx, p, w.Clock.Now(), time.Minute, n)
+	coretest.Must(t, err)
+	for _, task := range tasks {
+		m, body, err := outbox.Read(task)
+		coretest.Must(t, err)
+		job := host.Job{Partition: p, Task: task, Until: w.Clock.Now().Add(time.Minute)}
+		coretest.Must(t, w.Desk.Outbox.Deliver(ctx, job, m, body))
+	}
+	return ids
+}
+
+func TestDeliveriesArePagedOverPartitions(t *testing.T) {
+	for _, counts := range [][3]int{{0, 0, 0}, {1, 2, 3}, {200, 0, 1}, {200, 200, 0}, {0, 201, 0},
+		{150, 100, 199}, {0, 0, 200}} {
+		t.Run(fmt.Sprintf("contract 27: %v dead events", counts), func(t *testing.T) {
+			w := newWorld(t)
+			want := map[string]bool{}
+			for n, count := range counts {
+				for _, id := range w.bury(t, w.Desk.Partitions[n], count) {
+					want[id] = true
+				}
+			}
+			cursor := ""
+			for pages := 0; ; pages++ {
+				if pages > 5 {
+					t.Fatal("the pages do not end")
+				}
+				path := DeliveriesPath
+				if cursor != "" {
+					path += "?after=" + cursor
+				}
+				var page eventPage[outbox.Dead]
+				if e := w.ask(t, "GET", path, "", &page); e != nil {
+					t.Fatal(e)
+				}
+				if page.Deliveries == nil || len(page.Deliveries) > 200 {
+					t.Fatalf("a page has %d events; null: %v", len(page.Deliveries), page.Deliveries == nil)
+				}
+				for _, d := range page.Deliveries {
+					if !want[d.Event] {
+						t.Errorf("%s is shown twice or was never there", d.Event)
+					}
+					delete(want, d.Event)
+				}
+				if cursor = page.Next; cursor == "" {
+					break
+				}
+			}
+			if len(want) != 0 {
+				t.Errorf("%d events are not shown", len(want))
+			}
+		})
+	}
+}
+
+func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
+	w := newWorld(t)
+	dead := w.bury(t, "p0", 2)
+	waiting := map[string]kv.Partition{}
+	for _, p := range []kv.Partition{"p0", "p2"} {
+		w.try(t, p, 1, func(host.FetchRequest) (int, error) {
+			return 0, &host.FetchError{Reason: host.FetchTLS, Err: errors.New("x")}
+		})
+		page, err := w.Desk.Outbox.Waiting(ctx, p, "", 5)
+		coretest.Must(t, err)
+		waiting[page[0].Event] = p
+	}
+	var shown eventPage[outbox.Waiting]
+	e := w.ask(t, "GET", DeliveriesPath+"?state=waiting", "", &shown)
+	if e != nil || len(shown.Deliveries) != 2 {
+		t.Fatalf("contract 27: %+v, %v", shown, e)
+	}
+	for _, d := range shown.Deliveries {
+		if waiting[d.Event] == "" || d.Last != host.FetchTLS || d.Attempts != 1 || !d.Due.After(w.Clock.Now()) {
+			t.Errorf("contract 27: %+v", d)
+		}
+	}
+	for _, state := range []string{"", "?state=dead"} {
+		var shown eventPage[outbox.Dead]
+		if e := w.ask(t, "GET", DeliveriesPath+state, "", &shown); e != nil || len(shown.Deliveries) != len(dead) {
+			t.Errorf("contract 27: %s: %+v, %v", state, shown, e)
+		}
+	}
+	w.refused(t, reply.InvalidRequest, "GET", DeliveriesPath+"?state=delivered", "")
+}
+
+func TestResend(t *testing.T) {
+	w := newWorld(t)
+	id := w.bury(t, "p2", 1)[0]
+	path := "/admin/v1/deliveries/" + id + "/resend"
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Partition == "p1" {
+			return kvtest.Refuse
+		}
+		return kvtest.Pass
+	}
+	w.refused(t, reply.Unavailable, "POST", path, "") // it may be in the partition that does not answer
+	w.Store.Decide = nil
+	if e := w.ask(t, "POST", path, "", nil); e != nil {
+		t.Errorf("contract 27: %v", e)
+	}
+	w.refused(t, reply.NotFound, "POST", path, "")
+	for _, bad := range []string{"x", "evt_", "evt_x", testUUID, "evt_" + testUUID + "0"} {
+		w.refused(t, reply.InvalidRequest, "POST", "/admin/v1/deliveries/"+bad+"/resend", "")
+	}
+	tasks, _, err := w.Host.KV.Claim(ctx, "p2", w.Clock.Now(), time.Minute, 5)
+	if err != nil || len(tasks) != 1 {
+		t.Errorf("contract 27: %d tasks, %v", len(tasks), err)
+	}
+}

@@ -1,0 +1,528 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/web"
+)
+
+// sample is what the table of all routes works with, by the names that its paths and bodies have for it.
+func (w *world) sample(t testing.TB) *strings.Replacer {
+	t.Helper()
+	k, err := w.Desk.CreateKey(ctx, root, operate.KeyInput{Publisher: "pub_a"})
+	coretest.Must(t, err)
+	i, err := w.Desk.Invite(ctx, root, "pub_a", "Ina", operate.RoleViewer)
+	coretest.Must(t, err)
+	o, err := w.Desk.CreateOperatorToken(ctx, root, "Otto", operate.RoleOperator, nil)
+	coretest.Must(t, err)
+	id, err := session.NewID(w.Host.Random, testUUID, 1, 25, w.Clock.Now(), 0)
+	coretest.Must(t, err)
+	text, err := id.Format(w.Host.Sealer)
+	coretest.Must(t, err)
+	event := w.bury(t, "p1", 1)[0]
+	logged, err := w.Desk.Deliveries(ctx, root, operate.DeliveryFilter{Integration: testUUID}, operate.Cursor{})
+	coretest.Must(t, err)
+	w.answer = w.receiver
+	return strings.NewReplacer("KEY", k.Info.ID, "INVITATION", i.ID, "TOKEN", o.Info.ID, "SESSION", text,
+		"EVENT", event, "PLACE", logged.Items[0].Place, "SHOP", testUUID, "NOBODY", "mem_"+strings.Repeat("0", 32))
+}
+
+// row is one route: which function of the desk it asks, whether a viewer may, and a request that is good.
+type row struct {
+	desk   string
+	viewer bool
+	path   string
+	body   string
+	code   reply.Code // of the answer to the request, if what it names is not there
+}
+
+// rows has every route that needs a token.
+var rows = map[string]row{
+	"GET " + PublishersPath:        {desk: "Publishers", viewer: true, path: "publishers"},
+	"POST " + PublishersPath:       {desk: "CreatePublisher", path: "publishers", body: `{"name":"New"}`},
+	"GET " + PublisherPath:         {desk: "Publisher", viewer: true, path: "publishers/pub_a"},
+	"PATCH " + PublisherPath:       {desk: "ChangePublisher", path: "publishers/pub_a", body: `{"name":"Other"}`},
+	"POST " + ArchivePublisherPath: {desk: "ArchivePublisher", path: "publishers/pub_a/archive"},
+	"GET " + OverviewPath:          {desk: "Overview", viewer: true, path: "publishers/pub_a/overview"},
+
+	"GET " + IntegrationsPath: {desk: "Integrations", viewer: true, path: "integrations?publisher_id=pub_a"},
+	"POST " + IntegrationsPath: {desk: "CreateIntegration", path: "integrations",
+		body: `{"publisher_id":"pub_a","name":"New","level":"L1","challenge_age":21,"minimum_age":18,"attempts":2,` +
+			`"methods":["sandbox"],"method_settings":null,"passkeys":"publisher",` +
+			`"callback_origins":["https://www.publisher.example"],"browser_origins":[],"webhook_off":null,` +
+			`"webhook_url":"https://hooks.publisher.example/new","more":1}`},
+	"GET " + IntegrationPath:         {desk: "Integration", viewer: true, path: "integrations/SHOP"},
+	"PATCH " + IntegrationPath:       {desk: "ChangeIntegration", path: "integrations/SHOP", body: `{"name":"Other"}`},
+	"POST " + ArchiveIntegrationPath: {desk: "ArchiveIntegration", path: "integrations/SHOP/archive"},
+	"POST " + StagePath: {desk: "StageWebhook", path: "integrations/SHOP/stage",
+		body: `{"webhook_url":"https://hooks.publisher.example/next","new_webhook_secret":true}`},
+	"POST " + DropPath:   {desk: "DropStaged", path: "integrations/SHOP/drop", code: reply.InvalidRequest},
+	"POST " + RotatePath: {desk: "RotateSecret", path: "integrations/SHOP/rotate", body: `{"staged":true}`},
+	"POST " + TestPath:   {desk: "TestWebhook", path: "integrations/SHOP/test"},
+	"POST " + TestEventPath: {desk: "SendTestEvent", path: "integrations/SHOP/test-event",
+		body: `{"type":"verification.completed"}`},
+	"POST " + TestSessionPath: {desk: "StartTestSession", path: "integrations/SHOP/test-session",
+		body: `{"callback_url":"https://www.publisher.example/back"}`, code: reply.InvalidRequest}, // it is not ready
+
+	"GET " + KeysPath:    {desk: "Keys", viewer: true, path: "keys?publisher_id=pub_a"},
+	"POST " + KeysPath:   {desk: "CreateKey", path: "keys", body: `{"publisher_id":"pub_a"}`},
+	"POST " + RevokePath: {desk: "RevokeKey", path: "keys/KEY/revoke"},
+
+	"GET " + DeliveriesPath: {desk: "Deliveries", viewer: true, path: "deliveries?integration_id=SHOP&state=dead"},
+	"GET " + DeliveryPath:   {desk: "Delivery", viewer: true, path: "deliveries/PLACE?integration_id=SHOP"},
+	"POST " + ResendPath:    {desk: "Resend", path: "deliveries/PLACE/resend?integration_id=SHOP"},
+
+	"GET " + SessionPath: {desk: "Session", viewer: true, path: "sessions/SESSION"},
+	"GET " + UsagePath: {desk: "Usage", viewer: true,
+		path: "usage?integration_id=SHOP&from=2026-11-01&to=2026-11-20"},
+
+	"GET " + MembersPath:     {desk: "Members", viewer: true, path: "members?publisher_id=pub_a"},
+	"POST " + RolePath:       {desk: "ChangeRole", path: "members/NOBODY/role", body: `{"role":"viewer"}`, code: reply.NotFound},
+	"POST " + SignOutPath:    {desk: "SignOutMember", path: "members/NOBODY/sign-out", code: reply.NotFound},
+	"POST " + RemovePath:     {desk: "RemoveMember", path: "members/NOBODY/remove", code: reply.NotFound},
+	"GET " + InvitationsPath: {desk: "Invitations", viewer: true, path: "invitations?publisher_id=pub_a"},
+	"POST " + InvitationsPath: {desk: "Invite", path: "invitations",
+		body: `{"publisher_id":"pub_a","name":"Ida","role":"developer"}`},
+	"POST " + WithdrawPath: {desk: "WithdrawInvitation", path: "invitations/INVITATION/withdraw?publisher_id=pub_a"},
+	"POST " + LinksPath:    {desk: "CreateLink", path: "links", body: `{"publisher_id":"pub_a","role":"admin"}`},
+
+	"GET " + OperatorsPath:       {desk: "OperatorTokens", viewer: true, path: "operators"},
+	"POST " + OperatorsPath:      {desk: "CreateOperatorToken", path: "operators", body: `{"name":"Oda","role":"viewer"}`},
+	"POST " + RevokeOperatorPath: {desk: "RevokeOperatorToken", path: "operators/TOKEN/revoke"},
+	"GET " + AuditPath:           {desk: "Audit", viewer: true, path: "audit"},
+	"GET " + MethodsPath:         {desk: "Methods", viewer: true, path: "methods"},
+	"POST " + SitePath: {desk: "ApplySite", path: "site", body: `{"publishers":[{"id":"pub_f","name":"File"}],` +
+		`"integrations":null}`},
+}
+
+// elsewhere are the functions of the desk that have no row, and why.
+var elsewhere = map[string]string{
+	"Dead":        "deliveries without an integration",
+	"Waiting":     "deliveries without an integration",
+	"ResendEvent": "resend without an integration",
+	"PlanSite":    "site with dry_run",
+	"Entry":       "for the console",
+	"TellUse":     "Admin.caller calls it",
+}
+
+// Contract 42: an operator may do everything, and a viewer may read.
+func TestWhoMayDoWhat(t *testing.T) {
+	for name, r := range rows {
+		for _, role := range []operate.Role{operate.RoleOperator, operate.RoleViewer} {
+			t.Run(fmt.Sprintf("%s as %s", name, role), func(t *testing.T) {
+				w := newWorld(t)
+				named := w.sample(t)
+				made, err := w.Desk.CreateOperatorToken(ctx, root, "Olga", role, nil)
+				coretest.Must(t, err)
+				method, _, _ := strings.Cut(name, " ")
+				before := w.stored(t)
+				resp, e := w.send(t, question{made.Token, method, prefix + named.Replace(r.path), named.Replace(r.body), "*"})
+				want := r.code
+				if role == operate.RoleViewer && !r.viewer {
+					want = reply.Forbidden
+				}
+				switch {
+				case e == nil && want != "" || e != nil && e.Code != want && !(r.code == reply.NotFound && want == reply.Forbidden &&
+					e.Code == reply.NotFound):
+					t.Errorf("contract 42: %v, want %q: %s", e, want, resp.Body)
+				case role == operate.RoleViewer && w.stored(t) != before:
+					t.Error("contract 42: a viewer has changed something")
+				}
+			})
+		}
+	}
+}
+
+// stored is what the store has, but for the audit.
+func (w *world) stored(t testing.TB) string {
+	t.Helper()
+	var all []string
+	for _, p := range append([]kv.Partition{"c"}, w.Desk.Partitions...) {
+		items, err := w.Memory.List(ctx, kv.Key{Partition: p}, "", 10_000)
+		coretest.Must(t, err)
+		for _, it := range items {
+			if !strings.Contains(it.Key.Name, "aud/") {
+				all = append(all, fmt.Sprintf("%s %x", it.Key, it.Value))
+			}
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// TestEveryRouteHasItsRow keeps the table above whole.
+func TestEveryRouteHasItsRow(t *testing.T) {
+	asked := map[string]bool{}
+	for _, r := range routes {
+		for _, method := range r.Methods {
+			name := method + " " + r.Pattern
+			if r.Handle != nil && rows[name].desk == "" {
+				t.Errorf("TestWhoMayDoWhat does not ask for %s", name)
+			}
+			asked[rows[name].desk] = true
+		}
+	}
+	desk := reflect.TypeFor[*operate.Desk]()
+	for n := range desk.NumMethod() {
+		if name := desk.Method(n).Name; asked[name] == (elsewhere[name] != "") {
+			t.Errorf("%s has a row: %v; it is asked for elsewhere: %q", name, asked[name], elsewhere[name])
+		}
+	}
+}
+
+// Contract 42: two who change the same version do not overwrite each other. The second learns the present one.
+func TestIfMatch(t *testing.T) {
+	for _, c := range []struct{ path, body, action string }{
+		{PublishersPath + "/pub_a", `{"name":"Second"}`, "PATCH"},
+		{PublishersPath + "/pub_a/archive", "", "POST"},
+		{IntegrationsPath + "/" + testUUID, `{"name":"Second"}`, "PATCH"},
+		{IntegrationsPath + "/" + testUUID + "/archive", "", "POST"},
+		{IntegrationsPath + "/" + testUUID + "/stage", `{"new_webhook_secret":true}`, "POST"},
+		{IntegrationsPath + "/" + testUUID + "/drop", "", "POST"},
+		{IntegrationsPath + "/" + testUUID + "/rotate", "", "POST"},
+	} {
+		t.Run(c.action+" "+c.path, func(t *testing.T) {
+			w := newWorld(t)
+			thing := strings.Join(strings.Split(c.path, "/")[:5], "/")
+			ask := func(match string) (*web.Response, *reply.Error) {
+				return w.send(t, question{operator, c.action, c.path, c.body, match})
+			}
+			read := func() string {
+				resp, e := w.send(t, question{operator, "GET", thing, "", ""})
+				if e != nil {
+					t.Fatal(e)
+				}
+				return resp.Header.Get("ETag")
+			}
+			before := read()
+			for _, match := range []string{"", "*x", `"`, `""`, strings.Trim(before, `"`), "W/" + before, before + ", " + before} {
+				if _, e := ask(match); e == nil || e.Code != reply.InvalidRequest && e.Code != reply.PreconditionFailed {
+					t.Errorf("contract 42: If-Match %q: %v", match, e)
+				}
+			}
+			if strings.HasSuffix(c.path, "/drop") {
+				w.must(t, "POST", thing+"/stage", `{"new_webhook_secret":true}`, nil)
+			} else {
+				w.must(t, "PATCH", thing, `{"name":"First"}`, nil)
+			}
+			now := read()
+			_, e := ask(before)
+			if e == nil || e.Code != reply.PreconditionFailed || len(e.Details) != 1 ||
+				!strings.Contains(e.Details[0].Message, now) {
+				t.Fatalf("contract 42: a change of %s, which is %s now: %v", before, now, e)
+			}
+			if read() != now {
+				t.Error("contract 42: it was changed all the same")
+			}
+			resp, e := ask(now)
+			if e != nil || resp.Header.Get("ETag") == now || resp.Header.Get("ETag") != read() {
+				t.Errorf("contract 42: %v, %q", e, resp.Header.Get("ETag"))
+			}
+		})
+	}
+}
+
+// Contract 42: every list is shown whole, page by page.
+func TestCursors(t *testing.T) {
+	w := newWorld(t)
+	const n = 13
+	for i := range n {
+		name := fmt.Sprintf("%02d", i)
+		w.must(t, "POST", PublishersPath, `{"id":"pub_`+name+`","name":"`+name+`"}`, nil)
+		w.must(t, "POST", IntegrationsPath, `{"publisher_id":"pub_a","name":"`+name+`","webhook_off":true}`, nil)
+		w.must(t, "POST", KeysPath, `{"publisher_id":"pub_a"}`, nil)
+		w.must(t, "POST", InvitationsPath, `{"publisher_id":"pub_a","role":"viewer"}`, nil)
+		w.must(t, "POST", OperatorsPath, `{"name":"`+name+`","role":"viewer"}`, nil)
+		w.Clock.Advance(time.Second)
+	}
+	for path, want := range map[string]int{
+		"publishers?": n + 1, "integrations?": n + 1, "integrations?publisher_id=pub_a&": n + 1,
+		"integrations?publisher_id=pub_00&": 0, "keys?": n, "keys?publisher_id=pub_a&": n,
+		"invitations?publisher_id=pub_a&": n, "operators?": n + 1, "audit?": 5*n + 1, "audit?publisher_id=pub_00&": 1,
+		"members?publisher_id=pub_a&": 0, "deliveries?": 0,
+	} {
+		name, _, _ := strings.Cut(path, "?")
+		for _, limit := range []int{1, 5, want + 1, 200} {
+			seen := map[string]bool{}
+			for after, pages := "", 0; ; pages++ {
+				var page map[string]json.RawMessage
+				w.must(t, "GET", fmt.Sprintf("%s%slimit=%d&after=%s", prefix, path, limit, after), "", &page)
+				var things []map[string]any
+				coretest.Must(t, json.Unmarshal(page[name], &things))
+				most := limit
+				if path == "operators?" && after == "" {
+					most++ // the token of the configuration is not counted
+				}
+				if things == nil || len(things) > most || pages > want {
+					t.Fatalf("contract 42: %s: page %d has %s", path, pages, page[name])
+				}
+				for _, thing := range things {
+					seen[fmt.Sprint(thing["id"])] = true
+				}
+				if page["next"] == nil {
+					break
+				}
+				coretest.Must(t, json.Unmarshal(page["next"], &after))
+			}
+			if len(seen) != want {
+				t.Errorf("contract 42: %s by %d shows %d things, want %d", path, limit, len(seen), want)
+			}
+		}
+		for _, limit := range []string{"0", "-1", "201", "x", "1e1", "9999999999999999999"} {
+			e := w.refused(t, reply.InvalidRequest, "GET", prefix+path+"limit="+limit, "")
+			if e == nil || len(e.Details) != 1 || e.Details[0].Field != "limit" {
+				t.Errorf("contract 5: %slimit=%s: %v", path, limit, e)
+			}
+		}
+	}
+	// Earlier releases of the command line ask without a limit and expect all.
+	for _, path := range []string{KeysPath, IntegrationsPath} {
+		for range 5 {
+			w.must(t, "POST", KeysPath, `{"publisher_id":"pub_a"}`, nil)
+		}
+		var page map[string]json.RawMessage
+		w.must(t, "GET", path, "", &page)
+		if page["next"] != nil {
+			t.Errorf("%s is not whole", path)
+		}
+	}
+}
+
+// Contract 13: what makes a key, token, link or webhook secret worth anything is in one answer, and after that in
+// no other and in no line of the log.
+func TestSecretsAreToldOnce(t *testing.T) {
+	w := newWorld(t)
+	named := w.sample(t)
+	var secrets []string
+	member := func(path, body, name string) {
+		t.Helper()
+		var made map[string]any
+		w.must(t, "POST", prefix+named.Replace(path), body, &made)
+		text, _ := made[name].(string)
+		if _, after, found := strings.Cut(text, "="); found {
+			text = after
+		}
+		if len(text) < 20 {
+			t.Fatalf("%s has made %q", path, text)
+		}
+		secrets = append(secrets, text)
+	}
+	member("keys", `{"publisher_id":"pub_a"}`, "key")
+	member("keys", `{"publisher_id":"pub_a","integration_id":"`+testUUID+`"}`, "key")
+	member("operators", `{"name":"Oda","role":"operator"}`, "token")
+	member("invitations", `{"publisher_id":"pub_a","name":"Ida","role":"admin"}`, "link")
+	member("links", `{"role":"operator","name":"Oda"}`, "link")
+	member("integrations", `{"publisher_id":"pub_a","name":"N","webhook_url":"https://h.example/"}`, "secret")
+	member("integrations/SHOP/rotate", `{"staged":true}`, "secret")
+	member("integrations/SHOP/rotate", "", "secret")
+	const own = "whsec_one_of_the_callers_own_that_is_long"
+	w.must(t, "PATCH", IntegrationsPath+"/"+testUUID, `{"webhook_secret":"`+own+`"}`, nil)
+	secrets = append(secrets, own)
+	for name, r := range rows {
+		if !strings.HasPrefix(name, "GET ") && r.desk != "TestWebhook" && r.desk != "ApplySite" {
+			continue
+		}
+		method, _, _ := strings.Cut(name, " ")
+		resp, _ := w.send(t, question{operator, method, prefix + named.Replace(r.path), named.Replace(r.body), ""})
+		for _, s := range secrets {
+			if bytes.Contains(resp.Body, []byte(s)) {
+				t.Errorf("contract 13: %s tells a secret: %s", name, resp.Body)
+			}
+		}
+	}
+	for _, s := range secrets {
+		if strings.Contains(w.Logged.String(), s) {
+			t.Error("contract 13: the log has a secret")
+		}
+		if strings.Contains(w.stored(t), fmt.Sprintf("%x", s)) {
+			t.Error("contract 19: the store has a secret in the clear")
+		}
+	}
+}
+
+// A test of a webhook, an event and a session that are sent by way of the API.
+func TestTrialsOverTheAPI(t *testing.T) {
+	w := newWorld(t)
+	var report operate.TestReport
+	w.must(t, "POST", testPath, "", &report)
+	if !report.Ready || len(report.Probes) != 5 {
+		t.Errorf("contract 29: %+v", report)
+	}
+	var sent operate.Exchange
+	w.must(t, "POST", IntegrationsPath+"/"+testUUID+"/test-event", `{"type":"verification.failed"}`, &sent)
+	if sent.Status != 200 || !sent.Delivered || !strings.Contains(sent.RequestBody, `"test":true`) {
+		t.Errorf("contract 44: %+v", sent)
+	}
+	var started operate.TestSession
+	w.must(t, "POST", IntegrationsPath+"/"+testUUID+"/test-session",
+		`{"callback_url":"https://www.publisher.example/back"}`, &started)
+	var shown operate.Session
+	w.must(t, "GET", prefix+"sessions/"+started.ID, "", &shown)
+	if shown.Status != "PENDING" || shown.Integration != testUUID {
+		t.Errorf("contract 44: %+v", shown)
+	}
+	w.answer = func(host.FetchRequest) (int, error) { return 0, &host.FetchError{Reason: host.FetchTimeout} }
+	w.must(t, "POST", testPath, "", &report)
+	w.must(t, "POST", IntegrationsPath+"/"+testUUID+"/test-event", `{"type":"verification.failed"}`, &sent)
+	if report.Ready || sent.Delivered || sent.Cause == "" {
+		t.Errorf("contract 29: %+v, %+v", report, sent)
+	}
+	var plan SiteAnswer
+	const site = `{"publishers":[{"id":"pub_f","name":"File"}]}`
+	w.must(t, "POST", SitePath+"?dry_run=1", site, &plan)
+	if plan.Applied || len(plan.Differences) != 1 {
+		t.Errorf("contract 46: %+v", plan)
+	}
+	w.refused(t, reply.NotFound, "GET", PublishersPath+"/pub_f", "")
+	w.must(t, "POST", SitePath, site, &plan)
+	if !plan.Applied || len(plan.Differences) != 1 {
+		t.Errorf("contract 46: %+v", plan)
+	}
+	e := w.refused(t, reply.Forbidden, "PATCH", PublishersPath+"/pub_f", `{"name":"x"}`)
+	if e != nil && !strings.Contains(e.Message, "configuration") {
+		t.Errorf("contract 46: it does not say where to change it: %v", e)
+	}
+	resp, e := w.send(t, question{operator, "GET", UsagePath + "?format=csv&integration_id=" + testUUID, "", ""})
+	if e != nil || !bytes.HasPrefix(resp.Body, []byte("integration")) || bytes.Count(resp.Body, []byte("\n")) != 31 {
+		t.Errorf("contract 44: %v, %s", e, resp.Body)
+	}
+}
+
+// Contract 42: the use of a token is in the audit, once an hour and address.
+func TestTheUseOfATokenIsInTheAudit(t *testing.T) {
+	w := newWorld(t)
+	uses := func() (n int) {
+		page, err := w.Desk.Audit(ctx, root, "", operate.Cursor{})
+		coretest.Must(t, err)
+		for _, e := range page.Items {
+			if e.Operation == operate.OperatorUse {
+				n++
+			}
+		}
+		return n
+	}
+	for range 5 {
+		w.must(t, "GET", MethodsPath, "", nil)
+	}
+	w.refused(t, reply.NotFound, "GET", PublishersPath+"/pub_x", "")
+	if n := uses(); n != 1 {
+		t.Errorf("%d uses are in the audit, want 1", n)
+	}
+	w.Clock.Advance(useStep)
+	w.must(t, "GET", MethodsPath, "", nil)
+	if n := uses(); n != 2 {
+		t.Errorf("%d uses are in the audit after an hour, want 2", n)
+	}
+	if _, e := w.send(t, question{token: "guess", method: "GET", path: MethodsPath}); e == nil || uses() != 2 {
+		t.Error("a wrong token is in the audit")
+	}
+	var s seen
+	for n := range 3 * maxSeen {
+		s.first(fmt.Sprint(n), from, w.Clock.Now())
+	}
+	if len(s.last) > maxSeen {
+		t.Errorf("%d uses are remembered", len(s.last))
+	}
+}
+
+// Contract 3, 5: a body that is no object is refused whole, and every member that is wrong is named at once.
+func TestHostileBodies(t *testing.T) {
+	w := newWorld(t)
+	named := w.sample(t)
+	before := w.stored(t)
+	for name, r := range rows {
+		method, _, _ := strings.Cut(name, " ")
+		if r.body == "" {
+			continue
+		}
+		limit := web.MaxBody
+		if r.desk == "ApplySite" {
+			limit = maxSite
+		}
+		for _, body := range []string{"x", "null", "[]", `"x"`, "{", `{"a":1}x`, "{}{}", "\xff", "{\"name\":\"\xff\"}",
+			`{"name":"a","name":"b","publisher_id":"pub_a","role":"viewer","type":"x","webhook_url":"x","staged":true}`,
+			strings.Repeat(`{"a":`, 2000), strings.Repeat("[", 10_000)} {
+			w.refused(t, reply.InvalidRequest, method, prefix+named.Replace(r.path), body)
+		}
+		w.refused(t, reply.PayloadTooLarge, method, prefix+named.Replace(r.path), strings.Repeat(" ", limit+1))
+	}
+	for _, c := range []struct{ path, body, fields string }{
+		{"POST publishers", `{"id":5,"name":[]}`, "id name"},
+		{"POST publishers", `{}`, "name"},
+		{"POST publishers", `{"id":"","name":null}`, "id"},
+		{"POST publishers", `{"id":"pub_a","name":"x"}`, "id"},
+		{"PATCH integrations/SHOP", `{"name":1,"level":1,"challenge_age":"25","minimum_age":1.5,"attempts":true,` +
+			`"methods":"sandbox","method_settings":[],"passkeys":1,"callback_origins":[1],"browser_origins":{},` +
+			`"webhook_off":"no","webhook_url":1,"webhook_secret":1,"new_webhook_secret":1}`,
+			"attempts browser_origins callback_origins challenge_age level method_settings methods minimum_age name " +
+				"new_webhook_secret passkeys webhook_off webhook_secret webhook_url"},
+		{"PATCH integrations/SHOP", `{"method_settings":{"sandbox":1}}`, "method_settings.sandbox"},
+		{"PATCH integrations/SHOP", `{"challenge_age":99999999999999999999}`, "challenge_age"},
+		{"PATCH integrations/SHOP", `{"level":"L9","challenge_age":0}`, "challenge_age level methods"},
+		{"POST integrations", `{"name":"x"}`, "publisher_id"},
+		{"POST keys", `{"expires":1}`, "expires publisher_id"},
+		{"POST invitations", `{"name":"x"}`, "publisher_id role"},
+		{"POST invitations", `{"publisher_id":"pub_a","role":"operator"}`, "role"},
+		{"POST operators", `{"name":"x","role":"admin"}`, "role"},
+		{"POST links", `{"publisher_id":"pub_a","role":"operator"}`, "role"},
+		{"POST integrations/SHOP/test-event", `{"type":"x"}`, "type"},
+		{"POST integrations/SHOP/rotate", `{"staged":"yes"}`, "staged"},
+		{"GET usage", ``, "integration_id"},
+		{"GET usage?integration_id=SHOP&from=x&to=y", ``, "from to"},
+		{"GET audit?after=x", ``, "after"},
+	} {
+		method, path, _ := strings.Cut(c.path, " ")
+		e := w.refused(t, reply.InvalidRequest, method, prefix+named.Replace(path), c.body)
+		var fields []string
+		if e != nil {
+			for _, d := range e.Details {
+				fields = append(fields, d.Field)
+			}
+		}
+		slices.Sort(fields)
+		if got := strings.Join(slices.Compact(fields), " "); got != c.fields {
+			t.Errorf("contract 5: %s %s names %q, want %q", c.path, c.body, got, c.fields)
+		}
+	}
+	if w.stored(t) != before {
+		t.Error("contract 5: a refused request has changed something")
+	}
+}
+
+// A caller may send whatever they want: the answer is one that openapi.yaml has, and never our own fault.
+func FuzzRequests(f *testing.F) {
+	w := newWorld(f)
+	named := w.sample(f)
+	for name, r := range rows {
+		method, _, _ := strings.Cut(name, " ")
+		f.Add(method, prefix+named.Replace(r.path), named.Replace(r.body), "*")
+	}
+	f.Add("GET", PublishersPath+"?after=%00&limit=%zz", "", "")
+	f.Add("GET", DeliveriesPath+"?after=p9:../../c", "", "")
+	f.Fuzz(func(t *testing.T, method, path, body, match string) {
+		path, query, _ := strings.Cut(path, "?")
+		resp, err := w.Handle(ctx, &web.Request{Method: method, Path: path, Query: query, Body: []byte(body), Client: from,
+			Header: web.Header{"Authorization": {"Bearer " + operator}, "If-Match": {match}}})
+		if err == nil {
+			if resp.Status != 200 {
+				t.Errorf("status %d without an error", resp.Status)
+			}
+			return
+		}
+		if e := reply.AsError(err, kv.Failed(err)); e.Code == reply.Internal || e.Code == reply.Unavailable {
+			t.Errorf("%s %s?%s %q: %v", method, path, query, body, err)
+		}
+	})
+}
