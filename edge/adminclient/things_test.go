@@ -88,6 +88,13 @@ func TestEveryMethod(t *testing.T) {
 		{"Delivery", func() error { return told(c.Delivery(ctx, i.ID, m.place)) }},
 		{"Session", func() error { return told(c.Session(ctx, m.session)) }},
 		{"Usage", func() error { return holds(c.Usage(ctx, i.ID, "", "")) }},
+		{"UsageCSV", func() error {
+			text, err := c.UsageCSV(ctx, i.ID, "", "")
+			if err == nil && !strings.HasPrefix(string(text), "integration_id,") {
+				err = fmt.Errorf("it is no CSV: %s", text)
+			}
+			return err
+		}},
 		{"Members", func() error { return told(c.Members(ctx, p.ID)) }},
 		{"Invitations", func() error { return holds(c.Invitations(ctx, p.ID)) }},
 		{"CreateLink", func() error { return told(c.CreateLink(ctx, admin.LinkRequest{Role: operate.RoleViewer})) }},
