@@ -170,15 +170,48 @@ func TestPagesAreAccessible(t *testing.T) {
 			}
 			b.do(chromedp.Navigate(b.url + path))
 			b.picture(s.name + " " + screen.name)
-			for _, wrong := range eval[[]string](b, wide) {
-				t.Errorf("%s on %s: wider than the screen: %s", s.name, screen.name, wrong)
-			}
-			for _, wrong := range eval[[]string](b, b.axe+`;
-				axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations.flatMap(v =>
-					v.nodes.map(n => v.id + ": " + v.help + ": " + n.html + ": " + n.failureSummary)))`) {
-				t.Errorf("%s on %s: %s", s.name, screen.name, wrong)
-			}
+			b.judge(s.name + " on " + screen.name)
 		}
+	}
+}
+
+// judge fails the test if axe-core finds something wrong with the page, or if something is wider than the screen.
+func (b *browser) judge(name string) {
+	b.t.Helper()
+	for _, wrong := range eval[[]string](b, wide) {
+		b.t.Errorf("%s: wider than the screen: %s", name, wrong)
+	}
+	for _, wrong := range eval[[]string](b, b.axe+`;
+		axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations.flatMap(v =>
+			v.nodes.map(n => v.id + ": " + v.help + ": " + n.html + ": " + n.failureSummary)))`) {
+		b.t.Errorf("%s: %s", name, wrong)
+	}
+}
+
+// Pages that come back after a form was refused are as accessible as the others.
+func TestRefusedFormsAreAccessible(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs Chromium for a while")
+	}
+	b := newBrowser(t)
+	b.who = "admin"
+	b.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
+	for _, c := range []struct{ name, path, action, change string }{
+		{"refused", mine + "/integrations/new", "create-integration", `f.name.required = false; f.minimum_age.type = "text";
+			f.minimum_age.value = "old"`},
+		{"stale", shop, "save-integration", `f.version.value = "v6"; f.elements.namedItem("name").value = "Laden"`},
+	} {
+		b.do(chromedp.Navigate(b.url + c.path))
+		if _, err := chromedp.RunResponse(b.ctx, chromedp.Evaluate[chromedp.Void](
+			`const f = document.querySelector('form[data-action="`+c.action+`"]'); f.noValidate = true; `+c.change+
+				`; f.requestSubmit()`)); err != nil {
+			t.Fatal(err)
+		}
+		if said := eval[string](b, `document.querySelector("[role=alert]")?.innerText ?? ""`); said == "" {
+			t.Errorf("%s: the page does not say what is wrong", c.name)
+		}
+		b.picture(c.name + " phone light")
+		b.judge(c.name)
 	}
 }
 

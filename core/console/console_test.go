@@ -342,7 +342,7 @@ func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 	page := string(resp.Body)
 	if resp.Status != 422 || !strings.Contains(page, `value="Laden"`) ||
 		!strings.Contains(page, `value="old"`) ||
-		!strings.Contains(page, `aria-invalid="true"`) || !strings.Contains(page, "Write a whole number") ||
+		!strings.Contains(page, `aria-invalid="true"`) || !strings.Contains(page, "The challenge age must be a whole number") ||
 		!strings.Contains(page, `role="alert"`) || !strings.Contains(page, "<title>Not done – Shop") {
 		t.Errorf("%d:\n%s", resp.Status, page)
 	}
@@ -864,4 +864,31 @@ func text(n *html.Node) string {
 		}
 	}
 	return out.String()
+}
+
+// A receiver that does not answer gets one probe, and words about the way to it.
+func TestAReceiverThatDoesNotAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.desk.silent = true
+	to := w.ask("POST", shop+"/webhook", "developer", body("test-webhook", "", "developer")).Header.Get("Location")
+	page := text(parse(t, w.ask("GET", to, "developer", "")))
+	for _, want := range []string{"your receiver did not answer", "Wanted: 2xx. Came: no answer: nothing listens",
+		"Look whether the receiver runs", "The other four were not sent"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q:\n%s", want, page)
+		}
+	}
+}
+
+// Earlier releases asked for no names.
+func TestWhatHasNoNameIsCalledByItsID(t *testing.T) {
+	w := newWorld(t)
+	w.desk.publishers[0].Name, w.desk.integrations[0].Name = "", ""
+	for path, id := range map[string]string{"/console/publishers": mineID, mine: mineID, shop: shopID,
+		mine + "/integrations": shopID, mine + "/deliveries": shopID} {
+		doc := parse(t, w.ask("GET", path, "operator", ""))
+		if !strings.Contains(text(with(doc, "id", "main")), id) {
+			t.Errorf("%s does not show %s", path, id)
+		}
+	}
 }

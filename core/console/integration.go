@@ -100,7 +100,7 @@ func (v *visit) number(name string, wrong *operate.Invalid) *int {
 	n, err := strconv.Atoi(*text)
 	if *text != "" && err != nil {
 		wrong.Fields = append(wrong.Fields, operate.Field{Field: name, Code: "invalid",
-			Message: "Write a whole number, such as 18."})
+			Message: "The " + strings.ReplaceAll(name, "_", " ") + " must be a whole number, such as 18."})
 	}
 	return &n
 }
@@ -205,6 +205,8 @@ func (v *visit) test(staged bool) (next, error) {
 		n.Text = "Ready. The staged webhook has taken its place, and events go there from now on."
 	case report.Ready && staged:
 		n.Text = "The test has passed."
+	case !report.Ready && len(report.Probes) == 1 && report.Probes[0].Status == 0:
+		n.Tone, n.Text = pages.Bad, "Not ready: your receiver did not answer. Below is what to do."
 	case !report.Ready:
 		failed := 0
 		for _, p := range report.Probes {

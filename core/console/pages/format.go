@@ -70,6 +70,14 @@ func grouped(n int) string {
 	return s
 }
 
+// called is the name of something, or its id if it has none: earlier releases asked for no name.
+func called(name, id string) string {
+	if name == "" {
+		return id
+	}
+	return name
+}
+
 // short is an id that is long, for a table. The whole id is in a title.
 func short(id string) string {
 	if len(id) <= 20 {
@@ -162,6 +170,11 @@ func answer(status int, cause string) string {
 		return "No answer: " + cause
 	}
 	return "No answer"
+}
+
+// answerIn is answer within a sentence.
+func answerIn(status int, cause string) string {
+	return strings.Replace(answer(status, cause), "No answer", "no answer", 1)
 }
 
 // answerTone is the tone of a receiver's answer to an event.

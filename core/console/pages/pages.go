@@ -91,7 +91,7 @@ func (f *Frame) title() string {
 		title = "Not done – " + title
 	}
 	if f.Publisher != nil {
-		title += " · " + f.Publisher.Name
+		title += " · " + called(f.Publisher.Name, f.Publisher.ID)
 	}
 	return title + " · Verge"
 }

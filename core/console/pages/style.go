@@ -28,7 +28,7 @@ type Asset struct {
 const AssetsPath = Root + "/assets/"
 
 var (
-	style  = asset("console", "css", "text/css; charset=utf-8", slices.Concat(css, []byte(usage.Style)))
+	style  = asset("console", "css", "text/css; charset=utf-8", slices.Concat([]byte(usage.Style), css))
 	script = asset("console", "js", "text/javascript; charset=utf-8", js)
 )
 
