@@ -120,7 +120,8 @@ func stale(present string) *reply.Error {
 		Message: "It was changed meanwhile, so nothing was done. Read it again, and change what it is now. " +
 			"The audit says who changed what."}
 	if present != "" {
-		e.Details = []reply.Detail{{Field: "If-Match", Code: "value", Message: `The present version is "` + present + `".`}}
+		e.Details = []reply.Detail{{Field: "If-Match", Code: "value",
+			Message: `The present version is "` + present + `".`}}
 	}
 	return e
 }

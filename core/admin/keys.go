@@ -40,7 +40,8 @@ func (a *Admin) createKey(c *call) (*web.Response, error) {
 	}
 	k, err := a.Desk.CreateKey(c.ctx, c.who, input)
 	if errors.Is(err, operate.ErrNotFound) {
-		return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such publisher, or it has no such integration."}
+		return nil, &reply.Error{Code: reply.NotFound,
+			Message: "There is no such publisher, or it has no such integration."}
 	}
 	return answer(k, err)
 }

@@ -67,7 +67,8 @@ var readDescription = sync.OnceValues(func() (*description, error) {
 // describer returns what judges the answer to a request, or nil if no description has its operation.
 func describer(r *testharness.Response) (validator.Validator, error) {
 	req := &web.Request{Method: r.Request.Method, Path: r.Request.URL.Path}
-	if route, _, _ := web.Table[struct{}](admin.Routes()).Find(req); route != nil && r.Status != http.StatusRequestURITooLong &&
+	route, _, _ := web.Table[struct{}](admin.Routes()).Find(req)
+	if route != nil && r.Status != http.StatusRequestURITooLong &&
 		strings.HasPrefix(req.Path, admin.Root+"v1/") && len(route.Methods) > 0 && !strings.Contains(req.Path, "//") {
 		return ofOperators()
 	}

@@ -33,7 +33,8 @@ func TestOperators(t *testing.T) {
 	if changed := ok("PATCH", at, body{"name": "First"}, "If-Match", first); changed["name"] != "First" {
 		t.Errorf("contract 42: changed to %v", changed)
 	}
-	wantError(t, h.Admin("PATCH", "/admin/v1/"+at, body{"name": "Second"}, "If-Match", first), 412, "PRECONDITION_FAILED")
+	late := h.Admin("PATCH", "/admin/v1/"+at, body{"name": "Second"}, "If-Match", first)
+	wantError(t, late, 412, "PRECONDITION_FAILED")
 	wantError(t, h.Admin("PATCH", "/admin/v1/"+at, body{"name": "Second"}), 400, "INVALID_REQUEST")
 
 	if report := ok("POST", at+"/test", nil); report["ready"] != true {
@@ -52,7 +53,8 @@ func TestOperators(t *testing.T) {
 	if events, _ := session["events"].([]any); session["status"] != "COMPLETED" || len(events) != 2 {
 		t.Errorf("contract 44: %v", session)
 	}
-	deliveries := h.Admin("GET", fmt.Sprintf("/admin/v1/deliveries?integration_id=%s&state=delivered&limit=1", shop["id"]), nil)
+	deliveries := h.Admin("GET",
+		fmt.Sprintf("/admin/v1/deliveries?integration_id=%s&state=delivered&limit=1", shop["id"]), nil)
 	if shown := list(t, deliveries, "deliveries"); len(shown) != 1 || shown[0]["session_id"] != id {
 		t.Errorf("contract 27: %s", deliveries.Body)
 	}
@@ -68,8 +70,9 @@ func TestOperators(t *testing.T) {
 			t.Errorf("contract 44: %v is not done", step)
 		}
 	}
-	if audit := list(t, h.Admin("GET", fmt.Sprintf("/admin/v1/audit?publisher_id=%s", publisher["id"]), nil), "audit"); len(audit) < 4 {
-		t.Errorf("contract 42: the audit has %v", audit)
+	audit := h.Admin("GET", fmt.Sprintf("/admin/v1/audit?publisher_id=%s", publisher["id"]), nil)
+	if len(list(t, audit, "audit")) < 4 {
+		t.Errorf("contract 42: the audit has %s", audit.Body)
 	}
 	ok("POST", at+"/archive", nil, "If-Match", "*")
 	wantError(t, h.Do("POST", api.StartPath, testharness.Bearer(key), fmt.Appendf(nil,
