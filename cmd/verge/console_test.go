@@ -169,6 +169,18 @@ const tooWide = `document.documentElement.scrollWidth > innerWidth
 		.slice(0, 3).map(e => e.outerHTML.slice(0, 120))
 	: []`
 
+var (
+	desktop = chromedp.EmulateViewport(1200, 900)
+	phone   = chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile)
+)
+
+// currentHidden names the present page's link in the navigation if it is out of sight.
+const currentHidden = `new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn))).then(() =>
+	[...document.querySelectorAll(".side a[aria-current=page]")].filter(a => {
+		const at = a.getBoundingClientRect();
+		return at.left < -1 || at.right > innerWidth + 1;
+	}).map(a => a.textContent))`
+
 // look looks at a page closely, once: on a desktop in light and on a phone in dark, axe-core finds nothing and
 // nothing is wider than the screen. The folder that VERGE_PICTURES names gets pictures, for a person to look at.
 func (p *consoleUser) look(name string) {
@@ -177,13 +189,12 @@ func (p *consoleUser) look(name string) {
 		return
 	}
 	p.seen[name] = true
-	desktop := chromedp.EmulateViewport(1200, 900)
 	for _, screen := range []struct {
 		name, scheme string
 		size         chromedp.Action[chromedp.Void]
 	}{
 		{"desktop-light", "light", desktop},
-		{"phone-dark", "dark", chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile)},
+		{"phone-dark", "dark", phone},
 		{"phone-light", "light", nil},
 		{"desktop-dark", "dark", desktop},
 	} {

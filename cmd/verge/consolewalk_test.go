@@ -199,7 +199,11 @@ func (w *consoleWalk) restage() {
 func (w *consoleWalk) view(vic *consoleUser) {
 	for _, page := range []string{w.home, w.home + "/integrations", w.integration, w.integration + "/webhook",
 		w.home + "/test", w.home + "/keys", w.home + "/deliveries", w.home + "/members", w.home + "/audit"} {
+		vic.do(phone)
 		vic.open(page)
+		for _, hidden := range evaluate[[]string](vic, currentHidden) {
+			w.t.Errorf("%s on a phone: the link of the present page is out of sight: %s", page, hidden)
+		}
 		for _, action := range evaluate[[]string](vic, `[...document.querySelectorAll("form[data-action]")]
 			.map(f => f.dataset.action)`) {
 			if action != "sign-out" {
