@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/testharness/long"
 )
 
 // The walk of a new publisher by the console of `verge dev`, in a real browser with passkeys (contract 43 to 45).
 // The same walk without a browser, on every store and engine, is TestConsole in testharness/conformance.
 func TestConsoleInChromium(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs Chromium for a while")
-	}
+	long.Skip(t, "TestConsoleInChromium")
 	t.Parallel()
 	browser := startChromium(t)
 	p, _, _ := testProgram()

@@ -8,6 +8,11 @@ var Table = []Entry{
 		Short: "a restart on bolt, memory and miniredis, and a first start on all",
 	},
 	{
+		Package: "cmd/verge", Test: "TestConsoleInChromium",
+		Only:  "the walk of a new publisher through the console in a real browser with passkeys",
+		Short: "the same walk without a browser, on every store and engine (TestConsole)",
+	},
+	{
 		Package: "cmd/verge", Test: "TestKill",
 		Only:  "200 kills of a process on each of bolt and Redis",
 		Short: "4 kills on each",
