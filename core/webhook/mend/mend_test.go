@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 const secret = "whsec_only_for_tests"
@@ -121,9 +122,7 @@ func TestReceiversPassTheProbes(t *testing.T) {
 			if !ok {
 				t.Fatal("nobody knows how to run it")
 			}
-			if _, err := exec.LookPath(how.needs); err != nil {
-				t.Skipf("%s is not installed", how.needs)
-			}
+			kit.Program(t, how.needs)
 			text, err := receivers.ReadFile(l.file)
 			if err != nil {
 				t.Fatal(err)
