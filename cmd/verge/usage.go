@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/verge-id/verge/core/host"
 )
@@ -69,11 +70,16 @@ func (c *usageCmd) Run(ctx context.Context, p *program) error {
 	for _, outcome := range host.Outcomes() {
 		sum = append(sum, strconv.FormatUint(total[outcome], 10))
 	}
+	return printTable(p, usageHeads(), append(rows, sum))
+}
+
+// usageHeads has the outcomes as the API names them, without the word that would make the table too wide.
+func usageHeads() string {
 	heads := "DAY"
 	for _, outcome := range host.Outcomes() {
-		heads += "|" + outcome
+		heads += "|" + strings.TrimPrefix(outcome, "failed_")
 	}
-	return printTable(p, heads, append(rows, sum))
+	return heads
 }
 
 // counted says how often each outcome occurred.
