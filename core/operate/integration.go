@@ -100,7 +100,7 @@ func (d *Desk) CreateIntegration(ctx context.Context, who Actor, in IntegrationI
 	if err != nil {
 		return Changed{}, err
 	}
-	d.judge(i, in, &wrong)
+	d.judge(i, &wrong)
 	if err := wrong.err(); err != nil {
 		return Changed{}, err
 	}
@@ -141,7 +141,7 @@ func (d *Desk) ChangeIntegration(ctx context.Context, who Actor, id, version str
 			if secret, made, err = d.applyWebhook(i, in.Webhook, false, &wrong); err != nil {
 				return integration.Secrets{}, err
 			}
-			d.judge(*i, in, &wrong)
+			d.judge(*i, &wrong)
 			return integration.Secrets{Set: secret}, wrong.err()
 		})
 	return Changed{changed, made}, err
@@ -217,9 +217,8 @@ func set[T any](field *T, given *T) {
 	}
 }
 
-// judge adds what is wrong with i. What the caller did not give is not the caller's to mend, unless it contradicts
-// what was given, so the problem is reported all the same.
-func (d *Desk) judge(i integration.Integration, _ IntegrationInput, wrong *Invalid) {
+// judge adds what is wrong with i, also what the caller did not give: what was given may contradict it.
+func (d *Desk) judge(i integration.Integration, wrong *Invalid) {
 	for _, p := range i.Problems(d.Catalog, d.Dev) {
 		wrong.add(p.Member, "value", "%s", p.Text)
 	}

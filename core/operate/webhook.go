@@ -86,7 +86,7 @@ func (d *Desk) StageWebhook(ctx context.Context, who Actor, id, version string, 
 				secret = &present
 			}
 			made = text
-			d.judge(probe, IntegrationInput{}, &wrong)
+			d.judge(probe, &wrong)
 			return integration.Secrets{Staged: secret}, wrong.err()
 		})
 	return Changed{v, made}, err
