@@ -61,12 +61,12 @@ type Config struct {
 	Schedule webhook.Schedule
 
 	// AttemptTime bounds one webhook attempt: what the Fetcher allows, and
-	// room for the record. Zero: 14 s.
+	// room for the record. Zero: 13 s.
 	AttemptTime time.Duration
 
 	// Lease is how long a claimed task belongs to its claimant. It is more than twice the AttemptTime.
-	// Zero: 29 s. If the store fails, the reply to a claim can be lost, or the outcome of a task not
-	// recorded. Such a task keeps its lease. With 29 s it is due again within half a minute of the store's
+	// Zero: 27 s. If the store fails, the reply to a claim can be lost, or the outcome of a task not
+	// recorded. Such a task keeps its lease. With 27 s it is due again within half a minute of the store's
 	// return.
 	Lease time.Duration
 }
@@ -89,7 +89,7 @@ func (c Config) withDefaults() Config {
 	setZero(&c.OutcomeLife, 30*24*time.Hour)
 	c.Limits = c.Limits.WithDefaults()
 	setZero(&c.AttemptTime, outbox.AttemptTime)
-	setZero(&c.Lease, 29*time.Second)
+	setZero(&c.Lease, leaseFor(outbox.AttemptTime))
 	return c
 }
 
@@ -102,8 +102,11 @@ func setZero[T comparable](v *T, standard T) {
 // FetchesWithin sets AttemptTime and Lease for a Fetcher that gives up after timeout.
 func (c *Config) FetchesWithin(timeout time.Duration) {
 	c.AttemptTime = outbox.AttemptTimeFor(timeout)
-	c.Lease = 2*c.AttemptTime + time.Second
+	c.Lease = leaseFor(c.AttemptTime)
 }
+
+// leaseFor is the Lease for attempts of that length.
+func leaseFor(attempt time.Duration) time.Duration { return 2*attempt + time.Second }
 
 // Validate returns everything that is wrong with c. New refuses a Config with
 // any problem.

@@ -20,7 +20,7 @@ func TestZeroConfigIsTheContract(t *testing.T) {
 	c := good().withDefaults()
 	want := good()
 	want.Partitions, want.Attempts, want.OutcomeLife = 1, 3, 30*24*time.Hour
-	want.AttemptTime, want.Lease, want.Console = 14*time.Second, 29*time.Second, ConsolePublic
+	want.AttemptTime, want.Lease, want.Console = 13*time.Second, 27*time.Second, ConsolePublic
 	want.Limits = api.Limits{PublicPerIP: ratelimit.PerMinute(60), PublicPerKey: ratelimit.PerMinute(600),
 		SecretPerIP: ratelimit.PerMinute(600), ReconcilePerKey: ratelimit.PerMinute(120),
 		PreflightsPerIP: ratelimit.PerMinute(600), PagesPerIP: ratelimit.PerMinute(600),
@@ -103,8 +103,8 @@ func TestConfig(t *testing.T) {
 		{"a retry before the attempt",
 			func(c *Config) { c.Schedule.Delays = []time.Duration{-1} }, "Schedule.Delays: "},
 		{"a negative attempt time", func(c *Config) { c.AttemptTime = -1 }, "AttemptTime: "},
-		{"a lease of twice the attempt time", func(c *Config) { c.Lease = 28 * time.Second }, "Lease: "},
-		{"a lease of a little more", func(c *Config) { c.Lease = 28*time.Second + 1 }, ""},
+		{"a lease of twice the attempt time", func(c *Config) { c.Lease = 26 * time.Second }, "Lease: "},
+		{"a lease of a little more", func(c *Config) { c.Lease = 26*time.Second + 1 }, ""},
 		{"a long attempt time for the standard lease",
 			func(c *Config) { c.AttemptTime = 30 * time.Second }, "Lease: "},
 		{"one limit alone", func(c *Config) { c.Limits.PublicPerIP = ratelimit.PerMinute(1) }, ""},

@@ -381,9 +381,10 @@ func TestClaimIsOfOnePartition(t *testing.T) {
 			t.Errorf("%s: %d jobs, %v", p, len(jobs), err)
 		}
 		for _, j := range jobs {
-			if !j.Until.Equal(w.Clock.Now().Add(29*time.Second)) || j.Lane != testUUID || j.Task.Lease == "" ||
+			if !j.Until.Equal(w.Clock.Now().Add(27*time.Second)) || j.Lane != testUUID || j.Task.Lease == "" ||
 				j.Partition != p {
-				t.Errorf("%s: job %+v", p, j)
+				t.Errorf("%s: job %s of %s until %s, lane %s, lease %q", p, j.Task.ID, j.Partition, j.Until, j.Lane,
+					j.Task.Lease)
 			}
 		}
 		if want := w.Clock.Now().Add(session.Life); !next.Equal(want) {

@@ -151,7 +151,7 @@ func failOn(t *testing.T, in *served, kind string) *walked {
 }
 
 // lostNothing waits for the events of everything that was acknowledged. The tasks that a guest had claimed
-// when it failed are due again after their lease, 29 s.
+// when it failed are due again after their lease, 27 s.
 func (e *events) lostNothing(t *testing.T, all []*walked) {
 	t.Helper()
 	lost := func() (lost []string) {

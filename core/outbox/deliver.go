@@ -22,8 +22,9 @@ const deadLife = 30 * 24 * time.Hour
 // AttemptTime is how long one attempt may take by contract 26, with room for the record.
 const AttemptTime = 10*time.Second + recordTime
 
-// recordTime is how long the record of an attempt may take.
-const recordTime = 4 * time.Second
+// recordTime is how long the record of an attempt may take. If it takes longer, the event is due again, and
+// is posted once more.
+const recordTime = 3 * time.Second
 
 // AttemptTimeFor is how long one attempt may take with a Fetcher that gives up after fetch, with room for
 // the record.
