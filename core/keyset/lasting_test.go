@@ -9,10 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/member"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/kvadapters/kvtest"
@@ -121,201 +123,250 @@ func (w *theft) finds(i *instance, id string, want bool) {
 	}
 }
 
+// gainsNothing checks that neither the running instance nor one that starts believes what the thief plants.
+func (w *theft) gainsNothing() {
+	w.t.Helper()
+	w.plant(w.old, "theirs")
+	w.finds(w.running, "theirs", false)
+	w.tend(time.Minute)
+	w.finds(w.running, "theirs", false)
+	w.running = w.fresh()
+	w.tend(signed)
+	w.finds(w.running, "theirs", false)
+	w.finds(w.running, "ours", true)
+	if _, until, err := w.running.Open(token.Flow, w.sealed()); err != nil || until.IsZero() ||
+		!host.Dated(w.file.Keys[0].SealsFrom, until) ||
+		host.Dated(w.file.Keys[0].SealsFrom.Add(host.ClockMargin+time.Minute), until) {
+		w.t.Errorf("contract 16: the replaced key opens what is dated until %s, %v", until, err)
+	}
+}
+
+// thefts are what the thief may do, and what an operator may do meanwhile.
+var thefts = []struct {
+	name string
+	do   func(t *testing.T, w *theft)
+}{
+	{"the ring and the store", func(t *testing.T, w *theft) {
+		w.tend(signed)
+		w.gainsNothing()
+	}},
+	{"what was planted before stays", func(t *testing.T, w *theft) {
+		w.tend(signed - 2*time.Minute)
+		w.plant(w.old, "theirs")
+		w.finds(w.running, "theirs", true)
+		w.tend(3 * time.Minute)
+		w.finds(w.running, "theirs", true)
+		w.plant(w.old, "later")
+		w.finds(w.running, "later", false)
+	}},
+	{"the set is deleted under a running instance", func(t *testing.T, w *theft) {
+		w.tend(signed)
+		whole := w.read(key)
+		w.put(key, nil)
+		w.tend(poll)
+		if line, _, _ := bytes.Cut(whole, []byte("\n")); !bytes.HasPrefix(w.read(key), line) {
+			t.Errorf("the set was %s and is %s", whole, w.read(key))
+		}
+		w.gainsNothing()
+	}},
+	{"the set from before the rotation is put back under a running instance", func(t *testing.T, w *theft) {
+		before := w.read(key)
+		w.tend(signed)
+		whole := w.read(key)
+		w.put(key, before)
+		w.tend(poll)
+		if !bytes.Equal(w.read(key), whole) {
+			t.Errorf("the set was %s and is %s", whole, w.read(key))
+		}
+		w.gainsNothing()
+	}},
+	{"the set without the mark is put back under a running instance", func(t *testing.T, w *theft) {
+		w.tend(time.Minute)
+		before := w.read(key)
+		w.tend(signed)
+		w.put(key, before)
+		w.tend(poll)
+		w.gainsNothing()
+	}},
+	{"the set is deleted before an instance starts", func(t *testing.T, w *theft) {
+		w.tend(signed)
+		w.put(key, nil)
+		w.plant(w.old, "theirs")
+		w.running = w.fresh()
+		w.gainsNothing()
+	}},
+	{"the set from before the rotation is put back before an instance starts", func(t *testing.T, w *theft) {
+		before := w.read(key)
+		w.tend(signed)
+		w.put(key, before)
+		w.plant(w.old, "theirs")
+		w.running = w.fresh()
+		w.gainsNothing()
+	}},
+	{"an instance that looks at the store only now", func(t *testing.T, w *theft) {
+		other := w.instance(w.file, 0)
+		w.tend(signed)
+		w.plant(w.old, "theirs")
+		w.finds(other, "theirs", true)
+		coretest.Must(t, other.Tend(ctx))
+		w.finds(other, "theirs", false)
+	}},
+	{"an instance whose clock is late writes with the old key", func(t *testing.T, w *theft) {
+		late := w.instance(w.file, -4*time.Minute)
+		w.tend(3 * time.Minute)
+		coretest.Must(t, late.Tend(ctx))
+		w.store(late, "late")
+		if by := token.RecordedWith(w.read(kv.Key{Partition: "c", Name: "c/pub/late"})); by != w.leaked.Keys[0].ID {
+			t.Fatalf("signed with %s", by)
+		}
+		w.tend(signed)
+		w.finds(w.running, "late", true)
+		w.gainsNothing()
+	}},
+	{"an instance whose clock is wrong by more", func(t *testing.T, w *theft) {
+		late := w.instance(w.file, -time.Hour)
+		w.tend(signed)
+		coretest.Must(t, late.Tend(ctx))
+		w.store(late, "late")
+		w.finds(w.running, "late", true)
+	}},
+	{"the ring is rotated twice within a minute", func(t *testing.T, w *theft) {
+		w.tend(time.Minute)
+		second, err := token.Keyring{Keys: w.file.Keys[:1]}.Ring("verge.example", w.random, w.clock.Now)
+		coretest.Must(t, err)
+		w.rotate()
+		w.tend(time.Minute)
+		w.finds(w.running, "ours", true)
+		w.tend(signed)
+		w.plant(second, "second")
+		w.finds(w.running, "second", false)
+		w.gainsNothing()
+	}},
+	{"the ring is rotated again later", func(t *testing.T, w *theft) {
+		w.tend(signed)
+		w.rotate()
+		for range 12 { // the first new key counts until the second is alone, and the oldest never again
+			w.plant(w.old, "theirs")
+			w.finds(w.running, "theirs", false)
+			w.finds(w.running, "ours", true)
+			w.tend(time.Minute)
+		}
+	}},
+	{"the old key is retired at once, by force", func(t *testing.T, w *theft) {
+		w.tend(time.Minute)
+		w.file.Keys = slices.Clone(w.file.Keys)
+		coretest.Must(t, w.file.Retire(w.file.Keys[1].ID, w.clock.Now(), time.Hour, true))
+		coretest.Must(t, w.running.Use(w.file))
+		w.tend(poll)
+		w.finds(w.running, "ours", true)
+		w.plant(w.old, "theirs")
+		w.finds(w.running, "theirs", false)
+	}},
+	{"the key that seals is retired, by force", func(t *testing.T, w *theft) {
+		w.tend(signed)
+		w.file.Keys = slices.Clone(w.file.Keys)
+		coretest.Must(t, w.file.Retire(w.file.Keys[0].ID, w.clock.Now(), time.Hour, true))
+		coretest.Must(t, w.running.Use(w.file))
+		w.tend(signed)
+		w.store(w.running, "anew")
+		w.finds(w.running, "anew", true)
+	}},
+	{"a backup from before the rotation is put back and an instance started", func(t *testing.T, w *theft) {
+		backup := w.copied()
+		w.tend(signed)
+		w.fleet.store = backup
+		w.running = w.fresh()
+		w.finds(w.running, "ours", true)
+		w.tend(signed) // the whole store is older than the rotation, so that has to happen again
+		w.finds(w.running, "ours", true)
+		w.plant(w.old, "theirs")
+		w.finds(w.running, "theirs", false)
+	}},
+	{"what is left: the set from the minutes of the rotation is put back before an instance starts", func(
+		t *testing.T, w *theft) {
+		w.tend(time.Minute)
+		before := w.read(key)
+		w.tend(signed)
+		w.put(key, before)
+		w.plant(w.old, "theirs")
+		w.running = w.fresh()
+		w.finds(w.running, "theirs", true) // doc.go says so
+		w.plant(w.old, "later")
+		w.finds(w.running, "later", false)
+	}},
+	{"records of a backup are put into a store that is in use", func(t *testing.T, w *theft) {
+		at := kv.Key{Partition: "c", Name: "c/pub/ours"}
+		before := w.read(at)
+		w.tend(signed)
+		w.put(at, before)
+		var log strings.Builder
+		w.running.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+		w.finds(w.running, "ours", false)
+		if said := log.String(); !strings.Contains(said, "from a backup") || !strings.Contains(said, "c/pub/ours") {
+			t.Errorf("the log says: %s", said)
+		}
+	}},
+	{"records that do not last count by their date", func(t *testing.T, w *theft) {
+		w.tend(signed)
+		value, err := token.SignRecord(w.old, "s/x", []byte(`{"s":"completed"}`))
+		coretest.Must(t, err)
+		until, err := token.CheckRecord(w.running, "s/x", value)
+		if err != nil || !until.Equal(w.file.Keys[0].SealsFrom) {
+			t.Errorf("contract 16: an outcome of the replaced key counts until %s, %v", until, err)
+		}
+	}},
+}
+
 // TestAReplacedRingMakesNothingThatLasts: contract 16. Once everything that is kept for long is signed with the
 // new key, a ring that leaked and was replaced makes none of it, whatever its holder does to the store.
 func TestAReplacedRingMakesNothingThatLasts(t *testing.T) {
-	// all checks that neither the running instance nor one that starts believes what the thief plants.
-	all := func(w *theft) {
-		w.t.Helper()
-		w.plant(w.old, "theirs")
-		w.finds(w.running, "theirs", false)
-		w.tend(time.Minute)
-		w.finds(w.running, "theirs", false)
-		w.running = w.fresh()
-		w.tend(signed)
-		w.finds(w.running, "theirs", false)
-		w.finds(w.running, "ours", true)
-		if _, until, err := w.running.Open(token.Flow, w.sealed()); err != nil || until.IsZero() ||
-			!host.Dated(w.file.Keys[0].SealsFrom, until) ||
-			host.Dated(w.file.Keys[0].SealsFrom.Add(host.ClockMargin+time.Minute), until) {
-			w.t.Errorf("contract 16: the replaced key opens what is dated until %s, %v", until, err)
-		}
-	}
-	for _, c := range []struct {
-		name string
-		do   func(t *testing.T, w *theft)
-	}{
-		{"the ring and the store", func(t *testing.T, w *theft) {
-			w.tend(signed)
-			all(w)
-		}},
-		{"what was planted before stays", func(t *testing.T, w *theft) {
-			w.tend(signed - 2*time.Minute)
-			w.plant(w.old, "theirs")
-			w.finds(w.running, "theirs", true)
-			w.tend(3 * time.Minute)
-			w.finds(w.running, "theirs", true)
-			w.plant(w.old, "later")
-			w.finds(w.running, "later", false)
-		}},
-		{"the set is deleted under a running instance", func(t *testing.T, w *theft) {
-			w.tend(signed)
-			whole := w.read(key)
-			w.put(key, nil)
-			w.tend(poll)
-			if line, _, _ := bytes.Cut(whole, []byte("\n")); !bytes.HasPrefix(w.read(key), line) {
-				t.Errorf("the set was %s and is %s", whole, w.read(key))
-			}
-			all(w)
-		}},
-		{"the set from before the rotation is put back under a running instance", func(t *testing.T, w *theft) {
-			before := w.read(key)
-			w.tend(signed)
-			whole := w.read(key)
-			w.put(key, before)
-			w.tend(poll)
-			if !bytes.Equal(w.read(key), whole) {
-				t.Errorf("the set was %s and is %s", whole, w.read(key))
-			}
-			all(w)
-		}},
-		{"the set without the mark is put back under a running instance", func(t *testing.T, w *theft) {
-			w.tend(time.Minute)
-			before := w.read(key)
-			w.tend(signed)
-			w.put(key, before)
-			w.tend(poll)
-			all(w)
-		}},
-		{"the set is deleted before an instance starts", func(t *testing.T, w *theft) {
-			w.tend(signed)
-			w.put(key, nil)
-			w.plant(w.old, "theirs")
-			w.running = w.fresh()
-			all(w)
-		}},
-		{"the set from before the rotation is put back before an instance starts", func(t *testing.T, w *theft) {
-			before := w.read(key)
-			w.tend(signed)
-			w.put(key, before)
-			w.plant(w.old, "theirs")
-			w.running = w.fresh()
-			all(w)
-		}},
-		{"an instance that looks at the store only now", func(t *testing.T, w *theft) {
-			other := w.instance(w.file, 0)
-			w.tend(signed)
-			w.plant(w.old, "theirs")
-			w.finds(other, "theirs", true)
-			coretest.Must(t, other.Tend(ctx))
-			w.finds(other, "theirs", false)
-		}},
-		{"an instance whose clock is late writes with the old key", func(t *testing.T, w *theft) {
-			late := w.instance(w.file, -4*time.Minute)
-			w.tend(3 * time.Minute)
-			coretest.Must(t, late.Tend(ctx))
-			w.store(late, "late")
-			if by := token.RecordedWith(w.read(kv.Key{Partition: "c", Name: "c/pub/late"})); by != w.leaked.Keys[0].ID {
-				t.Fatalf("signed with %s", by)
-			}
-			w.tend(signed)
-			w.finds(w.running, "late", true)
-			all(w)
-		}},
-		{"an instance whose clock is wrong by more", func(t *testing.T, w *theft) {
-			late := w.instance(w.file, -time.Hour)
-			w.tend(signed)
-			coretest.Must(t, late.Tend(ctx))
-			w.store(late, "late")
-			w.finds(w.running, "late", true)
-		}},
-		{"the ring is rotated twice within a minute", func(t *testing.T, w *theft) {
-			w.tend(time.Minute)
-			second, err := token.Keyring{Keys: w.file.Keys[:1]}.Ring("verge.example", w.random, w.clock.Now)
-			coretest.Must(t, err)
-			w.rotate()
-			w.tend(time.Minute)
-			w.finds(w.running, "ours", true)
-			w.tend(signed)
-			w.plant(second, "second")
-			w.finds(w.running, "second", false)
-			all(w)
-		}},
-		{"the ring is rotated again later", func(t *testing.T, w *theft) {
-			w.tend(signed)
-			w.rotate()
-			for range 12 { // the first new key counts until the second is alone, and the oldest never again
-				w.plant(w.old, "theirs")
-				w.finds(w.running, "theirs", false)
-				w.finds(w.running, "ours", true)
-				w.tend(time.Minute)
-			}
-		}},
-		{"the old key is retired at once, by force", func(t *testing.T, w *theft) {
-			w.tend(time.Minute)
-			w.file.Keys = slices.Clone(w.file.Keys)
-			coretest.Must(t, w.file.Retire(w.file.Keys[1].ID, w.clock.Now(), time.Hour, true))
-			coretest.Must(t, w.running.Use(w.file))
-			w.tend(poll)
-			w.finds(w.running, "ours", true)
-			w.plant(w.old, "theirs")
-			w.finds(w.running, "theirs", false)
-		}},
-		{"the key that seals is retired, by force", func(t *testing.T, w *theft) {
-			w.tend(signed)
-			w.file.Keys = slices.Clone(w.file.Keys)
-			coretest.Must(t, w.file.Retire(w.file.Keys[0].ID, w.clock.Now(), time.Hour, true))
-			coretest.Must(t, w.running.Use(w.file))
-			w.tend(signed)
-			w.store(w.running, "anew")
-			w.finds(w.running, "anew", true)
-		}},
-		{"a backup from before the rotation is put back and an instance started", func(t *testing.T, w *theft) {
-			backup := w.copied()
-			w.tend(signed)
-			w.fleet.store = backup
-			w.running = w.fresh()
-			w.finds(w.running, "ours", true)
-			w.tend(signed) // the whole store is older than the rotation, so that has to happen again
-			w.finds(w.running, "ours", true)
-			w.plant(w.old, "theirs")
-			w.finds(w.running, "theirs", false)
-		}},
-		{"what is left: the set from the minutes of the rotation is put back before an instance starts", func(
-			t *testing.T, w *theft) {
-			w.tend(time.Minute)
-			before := w.read(key)
-			w.tend(signed)
-			w.put(key, before)
-			w.plant(w.old, "theirs")
-			w.running = w.fresh()
-			w.finds(w.running, "theirs", true) // doc.go says so
-			w.plant(w.old, "later")
-			w.finds(w.running, "later", false)
-		}},
-		{"records of a backup are put into a store that is in use", func(t *testing.T, w *theft) {
-			at := kv.Key{Partition: "c", Name: "c/pub/ours"}
-			before := w.read(at)
-			w.tend(signed)
-			w.put(at, before)
-			var log strings.Builder
-			w.running.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
-			w.finds(w.running, "ours", false)
-			if said := log.String(); !strings.Contains(said, "from a backup") || !strings.Contains(said, "c/pub/ours") {
-				t.Errorf("the log says: %s", said)
-			}
-		}},
-		{"records that do not last count by their date", func(t *testing.T, w *theft) {
-			w.tend(signed)
-			value, err := token.SignRecord(w.old, "s/x", []byte(`{"s":"completed"}`))
-			coretest.Must(t, err)
-			until, err := token.CheckRecord(w.running, "s/x", value)
-			if err != nil || !until.Equal(w.file.Keys[0].SealsFrom) {
-				t.Errorf("contract 16: an outcome of the replaced key counts until %s, %v", until, err)
-			}
-		}},
-	} {
+	for _, c := range thefts {
 		t.Run(c.name, func(t *testing.T) { c.do(t, newTheft(t)) })
+	}
+}
+
+// TestEverythingThatLasts: contract 16. No kind of record that is kept for long is believed if a replaced ring has
+// made it.
+func TestEverythingThatLasts(t *testing.T) {
+	const id = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
+	w := newTheft(t)
+	at := w.clock.Now().UTC()
+	of := &usage.Usage{KV: w.running.KV(), Sealer: w.running, Random: w.random, Log: slog.New(slog.DiscardHandler)}
+	coretest.Must(t, of.Record(ctx, host.Totals{Days: []host.DayTotal{{Integration: id, Day: host.DayOf(at),
+		Instance: "ours", Counts: host.Counts{1}}}}))
+	entry := audit.Entry{Operation: "publisher.create", Actor: audit.Actor{}}
+	puts, err := entry.Puts(w.old, w.random, at)
+	coretest.Must(t, err)
+	w.tend(signed)
+	for _, p := range puts {
+		w.put(kv.Key{Partition: "c", Name: p.Name}, p.Value)
+	}
+	entries, _, err := audit.List(ctx, w.running.KV(), w.running, "", "", 10)
+	if err != nil || len(entries) != 0 {
+		t.Errorf("contract 16: the audit is %+v, %v", entries, err)
+	}
+
+	count := kv.Key{Partition: usagePartition(t, w, id), Name: "u/" + id + "/" + host.DayOf(at).String() + "/theirs"}
+	value, err := token.SignRecord(w.old, count.String(), []byte(`{"started":1000}`))
+	coretest.Must(t, err)
+	w.put(count, value)
+	days, err := of.Read(ctx, id, host.DayOf(at), host.DayOf(at))
+	if err != nil || days[0].Counts != (host.Counts{1}) {
+		t.Errorf("contract 16: the usage is %+v, %v", days, err)
+	}
+
+	members := member.New(host.Host{KV: w.running.KV(), Sealer: w.running, Now: w.clock.Now, Random: w.random}, member.Config{})
+	someone := "mem_" + strings.Repeat("0", 32)
+	object := []byte(`{"at":"` + at.Format(time.RFC3339) + `","of":{"id":"` + someone + `","publisher":"ours"}}`)
+	name := kv.Key{Partition: "c", Name: "c/mem/" + someone}
+	for _, signer := range []host.Sealer{w.running, w.old} {
+		value, err = token.SignRecord(signer, name.String(), object)
+		coretest.Must(t, err)
+		w.put(name, value)
+		m, err := members.Member(ctx, "ours", someone)
+		if want := signer == host.Sealer(w.old); errors.Is(err, token.ErrRecord) != want {
+			t.Errorf("contract 16: a member %+v, %v; refused: want %v", m, err, want)
+		}
 	}
 }
 

@@ -7,6 +7,8 @@
 // instance may record the same sums again, after a reply that was lost, and nothing counts twice. Read adds the
 // instances up.
 //
+// After a rotation of the key ring, Reseal signs all of it again, so no count goes with a key that is retired.
+//
 // What a process had counted and not yet recorded when it was killed is lost. Nothing is billed by these
 // numbers that the events of the sessions do not show too.
 package usage
