@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"text/tabwriter"
@@ -68,7 +67,7 @@ func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(allDeliveries(dead, waiting))
+		return printJSON(p, allDeliveries(dead, waiting))
 	}
 	if len(dead)+len(waiting) == 0 {
 		fmt.Fprintln(p.stdout, "No event has been given up, and none waits for a retry.")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -28,7 +27,7 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(all)
+		return printJSON(p, all)
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(p.stdout, "There are no integrations. `verge integration create` makes one, and so does "+
@@ -105,7 +104,7 @@ func (c *integrationTestCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.JSON {
-		if err := json.NewEncoder(p.stdout).Encode(report); err != nil {
+		if err := printJSON(p, report); err != nil {
 			return err
 		}
 	} else if err := printReport(p, report); err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -45,7 +44,7 @@ func (c *keyCreateCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(created)
+		return printJSON(p, created)
 	}
 	// The key is alone on stdout, so that a script can take it from there.
 	fmt.Fprintln(p.stdout, created.Key)
@@ -70,7 +69,7 @@ func (c *keyListCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(keys)
+		return printJSON(p, keys)
 	}
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tKEY\tPUBLISHER\tINTEGRATION\tCREATED\tSTATE")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -168,7 +167,7 @@ func (c *keyringListCmd) Run(p *program) error {
 		keys = append(keys, listed)
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(keys)
+		return printJSON(p, keys)
 	}
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "KEY\tFINGERPRINT\tCREATED\tSEALS FROM\tUNTIL\tNOW")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -51,7 +50,7 @@ func (c *methodListCmd) Run(p *program) error {
 		all = append(all, listedMethod{e.Name, e.Kind, e.Level, e.Title, pl.offering(e.Name)})
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(all)
+		return printJSON(p, all)
 	}
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "METHOD\tKIND\tLEVEL\tINTEGRATIONS\tTITLE")
@@ -182,7 +181,7 @@ func (pl *plan) advice(name string, err error) string {
 
 func (m checkedMethod) print(p *program, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(p.stdout).Encode(m)
+		return printJSON(p, m)
 	}
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "method\t%s, %s, level %s\n", m.Name, m.Kind, m.Level)

@@ -1,15 +1,23 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/verge-id/verge/core/instant"
 )
 
-// printJSON prints what the API answered, on one line.
-func printJSON(p *program, v any) error { return json.NewEncoder(p.stdout).Encode(v) }
+// printJSON prints what the API answered, on one line, with times as the API has them.
+func printJSON(p *program, v any) error {
+	text, err := instant.JSON(v)
+	if err != nil {
+		return err
+	}
+	_, err = p.stdout.Write(append(text, '\n'))
+	return err
+}
 
 // printTable prints rows under their heads. A cell never breaks a line.
 func printTable(p *program, heads string, rows [][]string) error {
