@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/operate"
 )
 
 type keyCreateCmd struct {
@@ -71,17 +71,21 @@ func (c *keyListCmd) Run(ctx context.Context, p *program) error {
 	if c.JSON {
 		return printJSON(p, keys)
 	}
-	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tKEY\tPUBLISHER\tINTEGRATION\tCREATED\tSTATE")
+	return printTable(p, keyHeads, keyRows(keys, p.now()))
+}
+
+const keyHeads = "ID|KEY|PUBLISHER|INTEGRATION|CREATED|STATE"
+
+func keyRows(keys []operate.Key, now time.Time) (rows [][]string) {
 	for _, k := range keys {
 		prefix := integration.SecretPrefix
 		if k.Public() {
 			prefix = integration.PublicPrefix
 		}
-		fmt.Fprintf(table, "%s\t%s…%s\t%s\t%s\t%s\t%s\n",
-			k.ID, prefix, k.Last4, k.PublisherID, k.IntegrationID, when(k.Created), keyEnd(k.Key, p.now()))
+		rows = append(rows, []string{k.ID, prefix + "…" + k.Last4, k.PublisherID, dash(k.IntegrationID),
+			when(k.Created), keyEnd(k.Key, now)})
 	}
-	return table.Flush()
+	return rows
 }
 
 // keyEnd says whether a key can be used, and for how long.
