@@ -366,6 +366,37 @@ func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 	}
 }
 
+// Without its version a change could undo that of somebody else, who would not know.
+func TestAFormWithoutItsVersionChangesNothing(t *testing.T) {
+	some := 0
+	for name, test := range actTests {
+		if !strings.Contains(test.form, "version=") {
+			continue
+		}
+		some++
+		path := test.page
+		for _, row := range console.PageRows() {
+			if path == "" && slices.Contains(row.Acts, name) {
+				path = pageTests[row.Name].path
+			}
+		}
+		who := strings.Fields(test.may)[0]
+		for _, version := range []string{"version=", "version=+", "other="} {
+			form := regexp.MustCompile(`version=[^&]*`).ReplaceAllString(test.form, version)
+			w := newWorld(t)
+			resp := w.ask("POST", path, who, body(name, form, who))
+			if resp.Status != 400 || !strings.Contains(string(resp.Body), "Load the page again") ||
+				!strings.Contains(string(resp.Body), `href="`+path+`"`) || len(w.desk.inputs) > 0 ||
+				slices.Contains(w.desk.did, test.did) {
+				t.Errorf("%s with %s: %d, and the desk did %v", name, form, resp.Status, w.desk.did)
+			}
+		}
+	}
+	if some != 7 {
+		t.Errorf("%d forms have a version, want 7", some)
+	}
+}
+
 // Who saves what somebody else has changed meanwhile sees what they changed, and can save all the same.
 func TestALostUpdate(t *testing.T) {
 	resp := newWorld(t).ask("POST", shop, "admin", body("save-integration", "version=v6&name=Laden", "admin"))

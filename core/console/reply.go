@@ -107,6 +107,10 @@ func (v *visit) refused(err error) *web.Response {
 		v.refusal.Theirs = v.theirs()
 		return v.again(412, "Somebody else has changed this meanwhile, so nothing was saved. What you typed is still "+
 			"here. Look at what they changed, and save again if yours shall hold.")
+	case errors.Is(err, errNoVersion):
+		return v.plainFor(400, pages.ProblemData{Heading: "Load the page again", Tone: pages.Wait,
+			Text: "The form does not say which version it changes, so nothing was changed. Load the page again, and " +
+				"make your change there.", To: v.req.Path, ToText: "Load the page again"})
 	case errors.Is(err, operate.ErrManaged):
 		return v.again(409, "The configuration file names this, so it is changed there. Nothing was changed.")
 	case errors.Is(err, operate.ErrArchived):
