@@ -302,6 +302,17 @@ func TestTheFormsOfTheContract(t *testing.T) {
 	}
 }
 
+// A new integration begins with what verifies nobody, where there is such a method.
+func TestANewIntegrationBeginsWithTheSandbox(t *testing.T) {
+	doc := parse(t, newWorld(t).ask("GET", mine+"/integrations/new", "developer", ""))
+	form := with(doc, "data-action", "create-integration")
+	for name, want := range map[string]string{"methods": "sandbox", "challenge_age": "25"} {
+		if got := attr(with(form, "name", name), "value"); got != want {
+			t.Errorf("%s begins with %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestWhatFormsHandOver(t *testing.T) {
 	w := newWorld(t)
 	w.ask("POST", shop, "developer", body("save-integration",
@@ -362,6 +373,25 @@ func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 		if resp.Status != c.status || !strings.Contains(string(resp.Body), c.says) ||
 			strings.Contains(string(resp.Body), "broken inside") {
 			t.Errorf("%v: %d\n%s", c.err, resp.Status, resp.Body)
+		}
+	}
+}
+
+// A page says what is wrong in sentences, and names fields as the form does.
+func TestWhatIsWrongIsSaidInSentences(t *testing.T) {
+	for message, want := range map[string]string{
+		"challenge_age is 0; it must be from 1 to 99": "Challenge age is 0; it must be from 1 to 99",
+		`method is "a_b"; this service has: bank`:     `Method is "a_b"; this service has: bank`,
+		"The name is too long.":                       "The name is too long.",
+		"über":                                        "Über",
+		"":                                            "",
+	} {
+		w := newWorld(t)
+		w.desk.fail = &operate.Invalid{Fields: []operate.Field{{Field: "name", Message: message}}}
+		resp := w.ask("POST", shop, "developer", body("save-integration", "version=v7", "developer"))
+		doc := parse(t, resp)
+		if got := text(with(doc, "href", "#save-integration-name")); resp.Status != 422 || got != want {
+			t.Errorf("%d, and the page says %q, want %q", resp.Status, got, want)
 		}
 	}
 }
