@@ -101,8 +101,8 @@ var stepWords = map[string]struct {
 		"Your server starts sessions with it.",
 		"Create a key", operate.KeyCreate},
 	operate.StepSession: {"Complete a session",
-		"Walk through one in the test console, or start one from your server. It is done when your server has " +
-			"fetched the result.",
+		"Start a test session in the test console, and approve it in the tab that opens. That needs no server of " +
+			"your own. Or start one from your server. It counts within a minute.",
 		"Open the test console", operate.SessionTest},
 }
 
