@@ -152,6 +152,14 @@ func testedWords(now time.Time, r *operate.Readiness) string {
 // begun reports whether a publisher has anything yet.
 func begun(steps []operate.Step) bool { return len(steps) > 0 && steps[0].Done }
 
+// passkeyName is what a passkey is called. Earlier releases gave no names.
+func passkeyName(p operate.Passkey) string {
+	if p.Name == "" {
+		return "Passkey"
+	}
+	return p.Name
+}
+
 func eventsWord(i operate.Integration) string {
 	if i.Webhook.Off {
 		return "switched off"
