@@ -50,7 +50,7 @@ wasm: module ## build the core as a WebAssembly module into dist/, and say its s
 module:
 	@mkdir -p dist
 	GOOS=wasip1 GOARCH=wasm CGO_ENABLED=0 $(GO) build -buildmode=c-shared -trimpath -ldflags="-s -w" -o dist/verge.wasm ./wasm/guest
-	$(GO) run ./cmd/generate/reloop dist/verge.wasm
+	$(GO) run ./cmd/generate/finish dist/verge.wasm
 	@gzip -9 -n -c dist/verge.wasm > cmd/verge/module/verge.wasm.gz
 	@printf '%s bytes, %s with gzip\n' "$$(wc -c < dist/verge.wasm | tr -d ' ')" "$$(wc -c < cmd/verge/module/verge.wasm.gz | tr -d ' ')"
 

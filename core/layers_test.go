@@ -24,6 +24,7 @@ const module = "github.com/verge-id/verge"
 var floors = []string{
 	"core/internal/coretest",
 	"core/uuid",
+	"core/instant",
 	"core/weburl",
 	"core/kv",
 	"core/host",
@@ -68,6 +69,7 @@ var assemblies = []string{"edge", "edge/modules"}
 // leaves may import these packages of ours and nothing else, not even a library.
 var leaves = map[string][]string{
 	"core/uuid":        nil,
+	"core/instant":     nil,
 	"core/weburl":      nil,
 	"core/kv":          nil,
 	"core/host":        {"core/kv"},
@@ -77,9 +79,9 @@ var leaves = map[string][]string{
 	"core/web/templrt": nil,
 	"core/language":    {"core/web"},
 	"core/problem":     nil,
-	"core/reply":       {"core/web"},
-	"core/webhook":     {"core/problem", "core/uuid"}, // publishers import it
-	"core/method":      {"core/host", "core/problem"}, // those who write a kind do, too
+	"core/reply":       {"core/instant", "core/web"},
+	"core/webhook":     {"core/instant", "core/problem", "core/uuid"}, // publishers import it
+	"core/method":      {"core/host", "core/problem"},                 // those who write a kind do, too
 }
 
 // aboveLeaves are the packages that one of the edge may import beside the core's leaves.

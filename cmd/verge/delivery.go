@@ -2,10 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/verge-id/verge/core/operate"
@@ -68,31 +67,46 @@ func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(allDeliveries(dead, waiting))
+		return printJSON(p, allDeliveries(dead, waiting))
 	}
 	if len(dead)+len(waiting) == 0 {
 		fmt.Fprintln(p.stdout, "No event has been given up, and none waits for a retry.")
 		return nil
 	}
-	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	if len(waiting) > 0 {
-		fmt.Fprintln(table, "Waiting for a retry:\nEVENT\tTYPE\tINTEGRATION\tLAST\tATTEMPTS\tNEXT\tSESSION")
-		for _, w := range waiting {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n",
-				w.Event, w.Type, w.Integration, w.Last, w.Attempts, when(w.Due), w.Session)
+		fmt.Fprintln(p.stdout, "Waiting for a retry:")
+		if err := printTable(p, waitingHeads, waitingRows(waiting)); err != nil {
+			return err
 		}
-		fmt.Fprintln(table)
+		fmt.Fprintln(p.stdout)
 	}
 	if len(dead) == 0 {
-		fmt.Fprintln(table, "No event has been given up.")
-		return table.Flush()
+		fmt.Fprintln(p.stdout, "No event has been given up.")
+		return nil
 	}
-	fmt.Fprintln(table, "Given up:\nEVENT\tTYPE\tINTEGRATION\tREASON\tLAST\tATTEMPTS\tAT\tSESSION")
-	for _, d := range dead {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n",
-			d.Event, d.Type, d.Integration, d.Reason, d.Last, d.Attempts, when(d.At), d.Session)
+	fmt.Fprintln(p.stdout, "Given up:")
+	return printTable(p, deadHeads, deadRows(dead))
+}
+
+const (
+	waitingHeads = "EVENT|TYPE|LAST|INTEGRATION|ATTEMPTS|NEXT|SESSION"
+	deadHeads    = "EVENT|TYPE|LAST|INTEGRATION|REASON|ATTEMPTS|AT|SESSION"
+)
+
+func waitingRows(all []outbox.Waiting) (rows [][]string) {
+	for _, w := range all {
+		rows = append(rows, []string{w.Event, w.Type, w.Last, w.Integration, strconv.Itoa(w.Attempts), when(w.Due),
+			w.Session})
 	}
-	return table.Flush()
+	return rows
+}
+
+func deadRows(all []outbox.Dead) (rows [][]string) {
+	for _, d := range all {
+		rows = append(rows, []string{d.Event, d.Type, d.Last, d.Integration, d.Reason, strconv.Itoa(d.Attempts),
+			when(d.At), d.Session})
+	}
+	return rows
 }
 
 func allDeliveries(dead []outbox.Dead, waiting []outbox.Waiting) []listedDelivery {

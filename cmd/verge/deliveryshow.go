@@ -23,7 +23,7 @@ func (c *deliveryListCmd) ofIntegration(ctx context.Context, p *program, client 
 	}
 	if len(page.Deliveries) == 0 {
 		fmt.Fprintln(p.stdout, "There is no such event of the last 7 days.")
-	} else if err := printDeliveries(p, page.Deliveries); err != nil {
+	} else if err := printTable(p, deliveryHeads, deliveryRows(page.Deliveries)); err != nil {
 		return err
 	}
 	if page.Next != "" {
@@ -32,15 +32,15 @@ func (c *deliveryListCmd) ofIntegration(ctx context.Context, p *program, client 
 	return nil
 }
 
-// printDeliveries prints a table that fits 100 columns.
-func printDeliveries(p *program, all []operate.Delivery) error {
-	var rows [][]string
+const deliveryHeads = "EVENT|TYPE|STATE|TRIES|AT (UTC)"
+
+func deliveryRows(all []operate.Delivery) (rows [][]string) {
 	for _, d := range all {
 		state := strings.TrimSpace(d.State + " " + lastAttempt(d))
 		rows = append(rows, []string{d.Event, shortType(d), cut(state, 22),
 			strconv.Itoa(d.Unrecorded + len(d.Attempts)), d.Created.UTC().Format("01-02 15:04")})
 	}
-	return printTable(p, "EVENT|TYPE|STATE|TRIES|AT (UTC)", rows)
+	return rows
 }
 
 // typePrefix begins the type of every event.
@@ -132,7 +132,7 @@ func (c *deliveryShowCmd) Run(ctx context.Context, p *program) error {
 		for _, a := range d.Attempts {
 			rows = append(rows, []string{when(a.At), cameBack(a), took(a.TookMS)})
 		}
-		if err := printTable(p, "ATTEMPT AT|CAME BACK|TOOK", rows); err != nil {
+		if err := printTable(p, attemptHeads, rows); err != nil {
 			return err
 		}
 	}
@@ -141,6 +141,8 @@ func (c *deliveryShowCmd) Run(ctx context.Context, p *program) error {
 	}
 	return nil
 }
+
+const attemptHeads = "ATTEMPT AT|CAME BACK|TOOK"
 
 func took(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
 

@@ -18,7 +18,7 @@ import (
 
 	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/testharness/kit"
-	"github.com/verge-id/verge/wasm/reloop"
+	"github.com/verge-id/verge/wasm/finish"
 )
 
 // guests is a directory of modules, with a key that signs them and a cache for compiled ones.
@@ -218,5 +218,5 @@ var hoard [][]byte
 	if err != nil {
 		return nil, err
 	}
-	return reloop.Module(wasm)
+	return finish.Module(wasm)
 })

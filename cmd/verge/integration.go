@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/operate"
@@ -28,21 +26,25 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(all)
+		return printJSON(p, all)
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(p.stdout, "There are no integrations. `verge integration create` makes one, and so does "+
 			"[[integrations]] in the server's configuration.")
 		return nil
 	}
-	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "INTEGRATION\tPUBLISHER\tNAME\tLEVEL\tCHALLENGE AGE\tMINIMUM AGE\tATTEMPTS\tMETHODS\tREADY\tWEBHOOK")
+	return printTable(p, integrationHeads, integrationRows(all))
+}
+
+const integrationHeads = "INTEGRATION|PUBLISHER|NAME|LEVEL|CHALLENGE AGE|MINIMUM AGE|ATTEMPTS|METHODS|READY|WEBHOOK"
+
+func integrationRows(all []operate.Integration) (rows [][]string) {
 	for _, i := range all {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", i.ID, i.PublisherID, i.Name, i.Level,
-			i.ChallengeAge, i.Minimum(), attemptsOf(i.Integration), strings.Join(i.Offers(), ", "), yesNo(i.Ready),
-			webhookOf(i.Integration))
+		rows = append(rows, []string{i.ID, i.PublisherID, cut(i.Name, 30), i.Level, strconv.Itoa(i.ChallengeAge),
+			strconv.Itoa(i.Minimum()), attemptsOf(i.Integration), strings.Join(i.Offers(), ", "), yesNo(i.Ready),
+			webhookOf(i.Integration)})
 	}
-	return table.Flush()
+	return rows
 }
 
 // attemptsOf says how many failed attempts a user has. The service's setting is not known here.
@@ -105,7 +107,7 @@ func (c *integrationTestCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.JSON {
-		if err := json.NewEncoder(p.stdout).Encode(report); err != nil {
+		if err := printJSON(p, report); err != nil {
 			return err
 		}
 	} else if err := printReport(p, report); err != nil {
@@ -117,22 +119,23 @@ func (c *integrationTestCmd) Run(ctx context.Context, p *program) error {
 	return nil
 }
 
+const probeHeads = "PROBE|WANTED|CAME BACK"
+
 func printReport(p *program, report *operate.TestReport) error {
 	if len(report.Probes) == 1 { // the receiver was not reached, and the reasons say it all
 		fmt.Fprintf(p.stdout, "NOT_READY:\n  %s\nThe other probes were not sent.\n",
 			strings.Join(report.Reasons, "\n  "))
 		return nil
 	}
-	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "PROBE\tWANTED\tCAME BACK")
+	var rows [][]string
 	for _, probe := range report.Probes {
 		got := fmt.Sprint(probe.Status)
 		if probe.Reason != "" {
 			got = probe.Reason
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", probe.Name, probe.Want, got)
+		rows = append(rows, []string{probe.Name, probe.Want, got})
 	}
-	if err := table.Flush(); err != nil {
+	if err := printTable(p, probeHeads, rows); err != nil {
 		return err
 	}
 	if report.Ready {

@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/operate"
 )
 
 type keyCreateCmd struct {
@@ -45,7 +44,7 @@ func (c *keyCreateCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(created)
+		return printJSON(p, created)
 	}
 	// The key is alone on stdout, so that a script can take it from there.
 	fmt.Fprintln(p.stdout, created.Key)
@@ -70,19 +69,23 @@ func (c *keyListCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(keys)
+		return printJSON(p, keys)
 	}
-	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tKEY\tPUBLISHER\tINTEGRATION\tCREATED\tSTATE")
+	return printTable(p, keyHeads, keyRows(keys, p.now()))
+}
+
+const keyHeads = "ID|KEY|PUBLISHER|INTEGRATION|CREATED|STATE"
+
+func keyRows(keys []operate.Key, now time.Time) (rows [][]string) {
 	for _, k := range keys {
 		prefix := integration.SecretPrefix
 		if k.Public() {
 			prefix = integration.PublicPrefix
 		}
-		fmt.Fprintf(table, "%s\t%s…%s\t%s\t%s\t%s\t%s\n",
-			k.ID, prefix, k.Last4, k.PublisherID, k.IntegrationID, when(k.Created), keyEnd(k.Key, p.now()))
+		rows = append(rows, []string{k.ID, prefix + "…" + k.Last4, k.PublisherID, dash(k.IntegrationID),
+			when(k.Created), keyEnd(k.Key, now)})
 	}
-	return table.Flush()
+	return rows
 }
 
 // keyEnd says whether a key can be used, and for how long.

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/verge-id/verge/core/keyset"
@@ -140,6 +138,8 @@ type keyringListCmd struct {
 	JSON bool   `help:"Print JSON."`
 }
 
+const keyringHeads = "KEY|FINGERPRINT|CREATED|SEALS FROM|UNTIL|NOW"
+
 // listedKey is everything about a key but the secret.
 type listedKey struct {
 	ID          string     `json:"id"`
@@ -168,10 +168,9 @@ func (c *keyringListCmd) Run(p *program) error {
 		keys = append(keys, listed)
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(keys)
+		return printJSON(p, keys)
 	}
-	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "KEY\tFINGERPRINT\tCREATED\tSEALS FROM\tUNTIL\tNOW")
+	var rows [][]string
 	for _, k := range keys {
 		until, now := "-", "opens"
 		if k.Replaced != nil {
@@ -183,10 +182,9 @@ func (c *keyringListCmd) Run(p *program) error {
 		case k.SealsFrom.After(p.now()):
 			now = "waits"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n",
-			k.ID, k.Fingerprint, when(k.Created), when(k.SealsFrom), until, now)
+		rows = append(rows, []string{k.ID, k.Fingerprint, when(k.Created), when(k.SealsFrom), until, now})
 	}
-	return table.Flush()
+	return printTable(p, keyringHeads, rows)
 }
 
 func readKeyring(p *program, path string) (token.Keyring, error) {

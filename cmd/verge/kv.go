@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -68,7 +67,7 @@ func (c *kvCheckCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.JSON {
-		if err := json.NewEncoder(p.stdout).Encode(r); err != nil {
+		if err := printJSON(p, r); err != nil {
 			return err
 		}
 	}

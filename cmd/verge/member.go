@@ -49,12 +49,7 @@ func (c *memberListCmd) Run(ctx context.Context, p *program) error {
 	if len(all.Members) == 0 {
 		fmt.Fprintf(p.stdout, "%s has no members. `verge member invite` invites the first.\n", c.Publisher)
 	} else {
-		var rows [][]string
-		for _, m := range all.Members {
-			rows = append(rows, []string{m.ID, cut(m.Name, 22), string(m.Role), strconv.Itoa(len(m.Passkeys)),
-				minute(m.LastSeen)})
-		}
-		if err := printTable(p, "MEMBER|NAME|ROLE|PASSKEYS|LAST SEEN (UTC)", rows); err != nil {
+		if err := printTable(p, memberHeads, memberRows(all.Members)); err != nil {
 			return err
 		}
 	}
@@ -62,11 +57,27 @@ func (c *memberListCmd) Run(ctx context.Context, p *program) error {
 		return nil
 	}
 	fmt.Fprintln(p.stdout, "\nInvited:")
-	var rows [][]string
-	for _, i := range all.Invitations {
-		rows = append(rows, []string{cut(i.ID, 44), cut(i.Name, 22), string(i.Role), minute(&i.Expires)})
+	return printTable(p, invitationHeads, invitationRows(all.Invitations))
+}
+
+const (
+	memberHeads     = "MEMBER|NAME|ROLE|PASSKEYS|LAST SEEN (UTC)"
+	invitationHeads = "INVITATION|NAME|ROLE|UNTIL (UTC)"
+)
+
+func memberRows(all []operate.Member) (rows [][]string) {
+	for _, m := range all {
+		rows = append(rows, []string{m.ID, cut(m.Name, 22), string(m.Role), strconv.Itoa(len(m.Passkeys)),
+			minute(m.LastSeen)})
 	}
-	return printTable(p, "INVITATION|NAME|ROLE|UNTIL (UTC)", rows)
+	return rows
+}
+
+func invitationRows(all []operate.Invitation) (rows [][]string) {
+	for _, i := range all {
+		rows = append(rows, []string{i.ID, cut(i.Name, 22), string(i.Role), minute(&i.Expires)})
+	}
+	return rows
 }
 
 type memberInviteCmd struct {

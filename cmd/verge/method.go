@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
@@ -32,6 +31,8 @@ Example:
     verge method list --config /etc/verge/verge.toml`
 }
 
+const methodHeads = "METHOD|KIND|LEVEL|INTEGRATIONS|TITLE"
+
 // listedMethod is a method as `verge method list --json` prints it.
 type listedMethod struct {
 	Name         string   `json:"name"`
@@ -51,14 +52,13 @@ func (c *methodListCmd) Run(p *program) error {
 		all = append(all, listedMethod{e.Name, e.Kind, e.Level, e.Title, pl.offering(e.Name)})
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(all)
+		return printJSON(p, all)
 	}
-	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "METHOD\tKIND\tLEVEL\tINTEGRATIONS\tTITLE")
+	var rows [][]string
 	for _, m := range all {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", m.Name, m.Kind, m.Level, len(m.Integrations), m.Title)
+		rows = append(rows, []string{m.Name, m.Kind, m.Level, strconv.Itoa(len(m.Integrations)), m.Title})
 	}
-	return table.Flush()
+	return printTable(p, methodHeads, rows)
 }
 
 // methods returns the methods of a plan that is good.
@@ -182,14 +182,13 @@ func (pl *plan) advice(name string, err error) string {
 
 func (m checkedMethod) print(p *program, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(p.stdout).Encode(m)
+		return printJSON(p, m)
 	}
-	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "method\t%s, %s, level %s\n", m.Name, m.Kind, m.Level)
+	all := facts{{"method", fmt.Sprintf("%s, %s, level %s", m.Name, m.Kind, m.Level)}}
 	for _, f := range m.Facts {
-		fmt.Fprintf(table, "%s\t%s\n", f.Name, f.Value)
+		all = append(all, [2]string{f.Name, f.Value})
 	}
-	if err := table.Flush(); err != nil {
+	if err := all.print(p); err != nil {
 		return err
 	}
 	fmt.Fprintln(p.stdout)

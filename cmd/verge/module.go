@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -165,7 +164,7 @@ func (c *moduleDigestCmd) Run(p *program) error {
 		version = m.Signature.Version
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(struct {
+		return printJSON(p, struct {
 			SHA256 string `json:"sha256"`
 			Bytes  int    `json:"bytes"`
 			Signed bool   `json:"signed"` // by whom is another matter
@@ -197,7 +196,7 @@ func (c *moduleShowCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(s)
+		return printJSON(p, s)
 	}
 	fmt.Fprintf(p.stdout, "engine    %s\n", s.Engine)
 	if a := s.Active; a != nil {
@@ -253,7 +252,7 @@ func (c *moduleActivateCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(done)
+		return printJSON(p, done)
 	}
 	if !done.Changed {
 		fmt.Fprintf(p.stdout, "%s is active already, since %s.\n", done.Digest, when(done.Since))

@@ -26,15 +26,20 @@ func (c *operatorListCmd) Run(ctx context.Context, p *program) error {
 	if c.JSON {
 		return printJSON(p, all)
 	}
-	var rows [][]string
+	return printTable(p, operatorHeads, operatorRows(all, p.now()))
+}
+
+const operatorHeads = "TOKEN|NAME|ROLE|LAST 4|STATE"
+
+func operatorRows(all []operate.OperatorToken, now time.Time) (rows [][]string) {
 	for _, o := range all {
 		last4 := "-"
 		if o.Last4 != "" {
 			last4 = "…" + o.Last4
 		}
-		rows = append(rows, []string{o.ID, cut(o.Name, 24), string(o.Role), last4, tokenEnd(o, p.now())})
+		rows = append(rows, []string{o.ID, cut(o.Name, 24), string(o.Role), last4, tokenEnd(o, now)})
 	}
-	return printTable(p, "TOKEN|NAME|ROLE|LAST 4|STATE", rows)
+	return rows
 }
 
 // tokenEnd says whether an operator token can be used, and for how long.

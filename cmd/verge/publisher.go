@@ -34,12 +34,17 @@ func (c *publisherListCmd) Run(ctx context.Context, p *program) error {
 		fmt.Fprintln(p.stdout, "There are no publishers. `verge publisher create --name NAME` makes one.")
 		return nil
 	}
-	var rows [][]string
+	return printTable(p, publisherHeads, publisherRows(all))
+}
+
+const publisherHeads = "PUBLISHER|NAME|CREATED|STATE"
+
+func publisherRows(all []operate.Publisher) (rows [][]string) {
 	for _, each := range all {
 		rows = append(rows, []string{each.ID, cut(each.Name, 30), minute(each.Created),
 			stateOf(each.Archived, each.Managed)})
 	}
-	return printTable(p, "PUBLISHER|NAME|CREATED|STATE", rows)
+	return rows
 }
 
 type publisherShowCmd struct {

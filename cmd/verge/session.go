@@ -57,7 +57,7 @@ func (c *sessionShowCmd) Run(ctx context.Context, p *program) error {
 		return nil
 	}
 	fmt.Fprintln(p.stdout)
-	return printDeliveries(p, s.Events)
+	return printTable(p, deliveryHeads, deliveryRows(s.Events))
 }
 
 type sessionTestCmd struct {

@@ -1,27 +1,88 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
+
+	"github.com/verge-id/verge/core/instant"
 )
 
-// printJSON prints what the API answered, on one line.
-func printJSON(p *program, v any) error { return json.NewEncoder(p.stdout).Encode(v) }
-
-// printTable prints rows under their heads. A cell never breaks a line.
-func printTable(p *program, heads string, rows [][]string) error {
-	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, strings.ReplaceAll(heads, "|", "\t"))
-	for _, row := range rows {
-		for n, cell := range row {
-			row[n] = oneLine(cell)
-		}
-		fmt.Fprintln(table, strings.Join(row, "\t"))
+// printJSON prints what the API answered, on one line, with times as the API has them.
+func printJSON(p *program, v any) error {
+	text, err := instant.JSON(v)
+	if err != nil {
+		return err
 	}
-	return table.Flush()
+	_, err = p.stdout.Write(append(text, '\n'))
+	return err
+}
+
+// A table has at most this many columns of text (contract 47).
+const tableWidth = 100
+
+// What stands between two cells, and before a line that goes on with a row.
+const (
+	cellGap   = 2
+	rowIndent = 4
+)
+
+// printTable prints rows under their heads. A cell never breaks a line. If rows are too long for a line, each
+// goes on in a further one, and so do the heads. So ids are whole, and can be given to other commands. Only a
+// cell that is too long for a line of its own is cut; --json has it whole.
+func printTable(p *program, heads string, rows [][]string) error {
+	all := append([][]string{strings.Split(heads, "|")}, rows...)
+	for _, row := range all {
+		for n, cell := range row {
+			row[n] = cut(oneLine(cell), tableWidth-rowIndent)
+		}
+	}
+	widths := make([]int, len(all[0]))
+	for _, row := range all {
+		for n, cell := range row {
+			widths[n] = max(widths[n], utf8.RuneCountInString(cell))
+		}
+	}
+	begins := lineBegins(widths)
+	var out strings.Builder
+	for _, row := range all {
+		line := ""
+		for n, cell := range row {
+			switch {
+			case n == 0:
+				line = cell
+			case begins[n]:
+				out.WriteString(strings.TrimRight(line, " ") + "\n")
+				line = strings.Repeat(" ", rowIndent) + cell
+			default:
+				line += strings.Repeat(" ", cellGap) + cell
+			}
+			line += strings.Repeat(" ", widths[n]-utf8.RuneCountInString(cell))
+		}
+		out.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	_, err := io.WriteString(p.stdout, out.String())
+	return err
+}
+
+// lineBegins says which columns begin a line of their row.
+func lineBegins(widths []int) []bool {
+	begins := make([]bool, len(widths))
+	used := 0
+	for n, width := range widths {
+		switch {
+		case n == 0:
+			used = width
+		case used+cellGap+width > tableWidth:
+			begins[n], used = true, rowIndent+width
+		default:
+			used += cellGap + width
+		}
+	}
+	return begins
 }
 
 // facts are the lines that describe one thing. A fact without a value is left out.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -48,7 +47,7 @@ func (c *versionCmd) Run(p *program) error {
 		b.Module = m.Digest
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(b)
+		return printJSON(p, b)
 	}
 	fmt.Fprintf(p.stdout, "verge %s\n", b.Version)
 	if b.Revision != "" {

@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
@@ -78,6 +80,9 @@ func (d *description) hold(t testing.TB, req *web.Request, resp *web.Response) {
 				resp.Body)
 		}
 	}
+	for _, text := range badTimes(resp.Body) {
+		t.Errorf("contract 2: the answer to %s %s has the time %s", req.Method, target, text)
+	}
 	if resp.Status != 200 || len(req.Body) == 0 {
 		return
 	}
@@ -87,6 +92,31 @@ func (d *description) hold(t testing.TB, req *web.Request, resp *web.Response) {
 		for _, p := range problems {
 			t.Errorf("openapi.yaml does not describe a body that %s takes: %v\n%s", req.Path, p, req.Body)
 		}
+	}
+}
+
+// texts are the strings of a JSON text.
+var texts = regexp.MustCompile(`"[^"\\]*"`)
+
+// badTimes returns the times in a JSON text that are not in UTC with whole milliseconds.
+func badTimes(body []byte) []string {
+	var bad []string
+	for _, text := range texts.FindAllString(string(body), -1) {
+		text = text[1 : len(text)-1]
+		at, err := time.Parse(time.RFC3339, text)
+		if err == nil && text != at.UTC().Format("2006-01-02T15:04:05.000Z") {
+			bad = append(bad, text)
+		}
+	}
+	return bad
+}
+
+func TestBadTimes(t *testing.T) {
+	body := `{"a":"2026-11-20T22:10:00.000Z","b":["2026-11-20T22:10:00Z","x"],"c":{"2026-11-20T22:10:00.0001Z":` +
+		`"2026-11-20T22:10:00.123+01:00"}}`
+	want := []string{"2026-11-20T22:10:00Z", "2026-11-20T22:10:00.0001Z", "2026-11-20T22:10:00.123+01:00"}
+	if got := badTimes([]byte(body)); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -124,12 +124,3 @@ func (a *API) Serve(
 	resp, err := h(c)
 	return resp, c.header, err
 }
-
-// timestamp is the wire form of a time (contract 2). It uses RFC 3339 and adds the milliseconds itself, since
-// package time formats any other layout 5 µs more slowly in a guest.
-func timestamp(t time.Time) string {
-	t = t.UTC()
-	b := t.AppendFormat(make([]byte, 0, len("2006-01-02T15:04:05.000Z")), time.RFC3339)
-	ms := t.Nanosecond() / int(time.Millisecond)
-	return string(append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z'))
-}

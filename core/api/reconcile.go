@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/instant"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
@@ -93,13 +94,13 @@ const maxID = 256
 // view is what publishers see of a record (contract 20).
 func view(text string, id session.ID, r session.Record) reconcileResponse {
 	v := reconcileResponse{SessionID: text, Status: r.State.Status(), Level: id.Level.String(),
-		ChallengeAge: id.ChallengeAge, ExpiresAt: timestamp(id.Expires()),
+		ChallengeAge: id.ChallengeAge, ExpiresAt: instant.Text(id.Expires()),
 		ResultAvailable: r.State == session.Completed}
 	if !r.Terminal() {
 		return v
 	}
 	verified := r.State == session.Completed
-	at := timestamp(r.At)
+	at := instant.Text(r.At)
 	v.Verified, v.CompletedAt = &verified, &at
 	if r.FailureCode != "" {
 		reason := webhook.FailureMessage(r.FailureCode)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/verge-id/verge/core/instant"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/lifecycle"
@@ -212,7 +213,7 @@ func (c *call) startAnswer(req startRequest, id session.ID, text string, initiat
 	return reply.Written(200, startResponse{
 		SessionID:   text,
 		RedirectURL: c.BaseURL + HostedPath + "?flow=" + flow, // base64url needs no escape
-		ExpiresAt:   timestamp(id.Expires()),
+		ExpiresAt:   instant.Text(id.Expires()),
 	}.marshal()), nil, nil
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 
+	"github.com/verge-id/verge/core/instant"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/result"
@@ -64,7 +65,7 @@ func Validate(c *call) (*web.Response, error) {
 	}
 	return reply.Written(200, validateResponse{
 		Valid: true, Verified: true, Level: t.Session.Level.String(), ChallengeAge: t.Session.ChallengeAge,
-		SessionID: t.Text, IntegrationID: t.Session.Integration, ValidatedAt: timestamp(at),
+		SessionID: t.Text, IntegrationID: t.Session.Integration, ValidatedAt: instant.Text(at),
 	}.marshal()), nil
 }
 

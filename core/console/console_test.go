@@ -302,6 +302,17 @@ func TestTheFormsOfTheContract(t *testing.T) {
 	}
 }
 
+// A new integration begins with what verifies nobody, where there is such a method.
+func TestANewIntegrationBeginsWithTheSandbox(t *testing.T) {
+	doc := parse(t, newWorld(t).ask("GET", mine+"/integrations/new", "developer", ""))
+	form := with(doc, "data-action", "create-integration")
+	for name, want := range map[string]string{"methods": "sandbox", "challenge_age": "25"} {
+		if got := attr(with(form, "name", name), "value"); got != want {
+			t.Errorf("%s begins with %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestWhatFormsHandOver(t *testing.T) {
 	w := newWorld(t)
 	w.ask("POST", shop, "developer", body("save-integration",
@@ -363,6 +374,56 @@ func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 			strings.Contains(string(resp.Body), "broken inside") {
 			t.Errorf("%v: %d\n%s", c.err, resp.Status, resp.Body)
 		}
+	}
+}
+
+// A page says what is wrong in sentences, and names fields as the form does.
+func TestWhatIsWrongIsSaidInSentences(t *testing.T) {
+	for message, want := range map[string]string{
+		"challenge_age is 0; it must be from 1 to 99": "Challenge age is 0; it must be from 1 to 99",
+		`method is "a_b"; this service has: bank`:     `Method is "a_b"; this service has: bank`,
+		"The name is too long.":                       "The name is too long.",
+		"über":                                        "Über",
+		"":                                            "",
+	} {
+		w := newWorld(t)
+		w.desk.fail = &operate.Invalid{Fields: []operate.Field{{Field: "name", Message: message}}}
+		resp := w.ask("POST", shop, "developer", body("save-integration", "version=v7", "developer"))
+		doc := parse(t, resp)
+		if got := text(with(doc, "href", "#save-integration-name")); resp.Status != 422 || got != want {
+			t.Errorf("%d, and the page says %q, want %q", resp.Status, got, want)
+		}
+	}
+}
+
+// Without its version a change could undo that of somebody else, who would not know.
+func TestAFormWithoutItsVersionChangesNothing(t *testing.T) {
+	some := 0
+	for name, test := range actTests {
+		if !strings.Contains(test.form, "version=") {
+			continue
+		}
+		some++
+		path := test.page
+		for _, row := range console.PageRows() {
+			if path == "" && slices.Contains(row.Acts, name) {
+				path = pageTests[row.Name].path
+			}
+		}
+		who := strings.Fields(test.may)[0]
+		for _, version := range []string{"version=", "version=+", "other="} {
+			form := regexp.MustCompile(`version=[^&]*`).ReplaceAllString(test.form, version)
+			w := newWorld(t)
+			resp := w.ask("POST", path, who, body(name, form, who))
+			if resp.Status != 400 || !strings.Contains(string(resp.Body), "Load the page again") ||
+				!strings.Contains(string(resp.Body), `href="`+path+`"`) || len(w.desk.inputs) > 0 ||
+				slices.Contains(w.desk.did, test.did) {
+				t.Errorf("%s with %s: %d, and the desk did %v", name, form, resp.Status, w.desk.did)
+			}
+		}
+	}
+	if some != 7 {
+		t.Errorf("%d forms have a version, want 7", some)
 	}
 }
 

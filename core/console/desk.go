@@ -137,6 +137,9 @@ type Forms interface {
 type Ceremony struct {
 	Options string // JSON for the browser's navigator.credentials
 	Form    string // comes back with the answer as it is
+
+	// SignInFirst says of a zero Ceremony that there can be one after a fresh sign-in.
+	SignInFirst bool
 }
 
 // Invited is what an invitation says.

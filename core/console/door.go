@@ -127,6 +127,7 @@ func showAccount(v *visit) (view, error) {
 			return view{}, err
 		}
 		d.Passkeys, d.Options, d.State = passkeys, ceremony.Options, ceremony.Form
+		d.SignInFirst = ceremony.SignInFirst
 	}
 	f := v.frame("You")
 	f.Script = d.Options != ""

@@ -78,6 +78,8 @@ func refused(err error) error {
 				"more. Ask them for another one."}
 	case errors.Is(err, member.ErrLate), errors.Is(err, member.ErrForm):
 		return say("The page was open for too long, or was sent twice. Try again.")
+	case errors.Is(err, member.ErrProof):
+		return say("You signed in more than 10 minutes ago. Sign in again, and then add the passkey.")
 	case errors.Is(err, member.ErrKnownPasskey):
 		return say("This passkey belongs to a member already. Sign in with it, or make another one.")
 	case errors.Is(err, member.ErrUnknownPasskey):
@@ -213,11 +215,15 @@ func (p *People) Passkeys(ctx context.Context, cookie string) ([]operate.Passkey
 	}
 	var all []operate.Passkey
 	for _, each := range m.Passkeys {
-		all = append(all, operate.Passkey{ID: each.ID, Created: each.Created, LastUsed: each.LastUsed})
+		all = append(all, operate.Passkey{ID: each.ID, Name: each.Name, Created: each.Created,
+			LastUsed: each.LastUsed})
 	}
 	c, err := p.Registry.BeginPasskey(ctx, s)
-	if errors.Is(err, member.ErrNoPasskeys) {
+	switch {
+	case errors.Is(err, member.ErrNoPasskeys):
 		return all, Ceremony{}, nil
+	case errors.Is(err, member.ErrProof):
+		return all, Ceremony{SignInFirst: true}, nil
 	}
 	return all, Ceremony{Options: string(c.Options), Form: c.Form}, refused(err)
 }

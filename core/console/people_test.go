@@ -133,6 +133,13 @@ func TestAMemberComesIn(t *testing.T) {
 		t.Errorf("an answer of a passkey a second time: %d, want 401", again.Status)
 	}
 
+	w.Clock.Advance(10 * time.Minute)
+	account := string(w.ask("GET", "/console/account", cookie, "").Body)
+	if strings.Contains(account, "add-passkey") || !strings.Contains(account, "Sign in again, and add one") ||
+		!strings.Contains(account, "Passkey 1") {
+		t.Errorf("10 minutes after signing in the page offers another passkey:\n%s", account)
+	}
+	w.Clock.Advance(-10 * time.Minute)
 	other := passkeytest.New(base)
 	options, state = ceremony(t, parse(t, w.ask("GET", "/console/account", cookie, "")), "add-passkey")
 	added, err := other.Create(options)

@@ -35,13 +35,21 @@ func showPublisher(v *visit) (view, error) {
 func (v *visit) mine(parts ...string) string { return pages.PublisherPath(v.publisher.ID, parts...) }
 
 func savePublisher(v *visit) (next, error) {
-	_, err := v.Desk.ChangePublisher(v.ctx, v.who(), v.publisher.ID, v.form.Get("version"),
+	version, err := v.version()
+	if err != nil {
+		return next{}, err
+	}
+	_, err = v.Desk.ChangePublisher(v.ctx, v.who(), v.publisher.ID, version,
 		operate.PublisherInput{Name: v.text("name")})
 	return next{path: v.mine("settings"), note: done("Saved.")}, err
 }
 
 func archivePublisher(v *visit) (next, error) {
-	_, err := v.Desk.ArchivePublisher(v.ctx, v.who(), v.publisher.ID, v.form.Get("version"))
+	version, err := v.version()
+	if err != nil {
+		return next{}, err
+	}
+	_, err = v.Desk.ArchivePublisher(v.ctx, v.who(), v.publisher.ID, version)
 	return next{path: v.mine("settings"), note: done("The publisher is archived.")}, err
 }
 

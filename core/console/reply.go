@@ -3,8 +3,12 @@ package console
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/verge-id/verge/core/console/pages"
 	"github.com/verge-id/verge/core/host"
@@ -101,12 +105,16 @@ func (v *visit) refused(err error) *web.Response {
 	var often *TooOften
 	switch {
 	case errors.As(err, &invalid):
-		v.refusal.Problems = invalid.Fields
+		v.refusal.Problems = sentences(invalid.Fields)
 		return v.again(422, "")
 	case errors.Is(err, operate.ErrStale):
 		v.refusal.Theirs = v.theirs()
 		return v.again(412, "Somebody else has changed this meanwhile, so nothing was saved. What you typed is still "+
 			"here. Look at what they changed, and save again if yours shall hold.")
+	case errors.Is(err, errNoVersion):
+		return v.plainFor(400, pages.ProblemData{Heading: "Load the page again", Tone: pages.Wait,
+			Text: "The form does not say which version it changes, so nothing was changed. Load the page again, and " +
+				"make your change there.", To: v.req.Path, ToText: "Load the page again"})
 	case errors.Is(err, operate.ErrManaged):
 		return v.again(409, "The configuration file names this, so it is changed there. Nothing was changed.")
 	case errors.Is(err, operate.ErrArchived):
@@ -124,6 +132,25 @@ func (v *visit) refused(err error) *web.Response {
 		return resp
 	}
 	return v.problem(err)
+}
+
+// names are the names of fields that messages have, in the words of the forms.
+var names = strings.NewReplacer("callback_origins", "callback origins", "browser_origins", "browser origins",
+	"challenge_age", "challenge age", "minimum_age", "minimum age", "method_settings", "method settings",
+	"webhook url", "webhook URL")
+
+// sentences returns what is wrong as pages say it. The same messages are in answers to programs and about the
+// configuration file, where they begin with the name of the field as it is written there.
+func sentences(fields []operate.Field) []operate.Field {
+	all := slices.Clone(fields)
+	for n := range all {
+		text := names.Replace(all[n].Message)
+		if first, size := utf8.DecodeRuneInString(text); size > 0 {
+			text = string(unicode.ToUpper(first)) + text[size:]
+		}
+		all[n].Message = text
+	}
+	return all
 }
 
 // again shows the page of the form once more, as it is now.
@@ -178,7 +205,7 @@ func (v *visit) problem(err error) *web.Response {
 				"give you another role. Nothing was changed."})
 	case errors.As(err, &invalid):
 		text := "The address asks for something that there is not."
-		for _, f := range invalid.Fields {
+		for _, f := range sentences(invalid.Fields) {
 			text += " " + f.Message
 		}
 		return v.plainFor(400, pages.ProblemData{Heading: "That cannot be shown", Tone: pages.Bad,

@@ -165,5 +165,16 @@ func (v *visit) text(name string) *string {
 // must returns a field, or "".
 func (v *visit) must(name string) string { return strings.TrimSpace(v.form.Get(name)) }
 
+// version returns the version of the thing that the form changes, as the page had it. Every form of ours that
+// changes a thing with a version says it. A change without it could undo that of somebody else.
+func (v *visit) version() (string, error) {
+	if version := v.must("version"); version != "" {
+		return version, nil
+	}
+	return "", errNoVersion
+}
+
+var errNoVersion = errors.New("console: the form does not say which version it changes")
+
 // cursor asks for the part of a list that the address names.
 func (v *visit) cursor() operate.Cursor { return operate.Cursor{After: v.query.Get("after")} }

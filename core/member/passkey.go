@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -42,12 +43,29 @@ type credential struct {
 
 const passkeyIDs = "psk_"
 
+// ProofLife is how long after signing in a member may add a passkey. A passkey stays, and a browser that somebody
+// left open must not be enough to get one.
+const ProofLife = 10 * time.Minute
+
+// proven reports whether a passkey has opened the session lately.
+func (r *Registry) proven(s Session) bool { return r.now().Sub(s.Opened) < ProofLife }
+
 // maxPasskeys is how many passkeys a member may have.
 const maxPasskeys = 10
 
 func newPasskey(c webauthn.Credential, name string, now time.Time) Passkey {
 	return Passkey{ID: hashID(passkeyIDs, hashOf(string(c.ID))), Name: name, Created: now.UTC(),
 		Credential: credential{c.ID, c.PublicKey, c.Counter, c.BackupEligible, c.BackedUp}}
+}
+
+// freeName is what a passkey is called that its member gives no name.
+func freeName(of []Passkey) string {
+	for n := 1; ; n++ {
+		name := "Passkey " + strconv.Itoa(n)
+		if !slices.ContainsFunc(of, func(p Passkey) bool { return p.Name == name }) {
+			return name
+		}
+	}
 }
 
 func (p Passkey) item() string { return passkeyItems + hashOf(string(p.Credential.ID)) }
@@ -198,7 +216,7 @@ func (r *Registry) Enrol(
 	if err != nil {
 		return "", Session{}, err
 	}
-	first := newPasskey(made, "", r.now())
+	first := newPasskey(made, freeName(nil), r.now())
 	m := Member{ID: idOf(c.Handle), Publisher: i.Publisher, Name: name, Role: i.Role, Created: r.now().UTC(),
 		Passkeys: []Passkey{first}}
 
@@ -328,8 +346,12 @@ func (r *Registry) block(ctx context.Context, m Member, n int, c challenge) erro
 	return r.commitOnce(ctx, tx)
 }
 
-// BeginPasskey returns what a page needs so that the member who has the session can make another passkey.
+// BeginPasskey returns what a page needs so that the member who has the session can make another passkey. The
+// error is ErrProof if they signed in longer than ProofLife ago.
 func (r *Registry) BeginPasskey(ctx context.Context, s Session) (Ceremony, error) {
+	if r.Passkeys != nil && !r.proven(s) {
+		return Ceremony{}, ErrProof
+	}
 	m, err := r.Member(ctx, s.Publisher, s.ID)
 	if err != nil {
 		return Ceremony{}, err
@@ -349,14 +371,17 @@ func (r *Registry) BeginPasskey(ctx context.Context, s Session) (Ceremony, error
 }
 
 // AddPasskey gives the member who has the session another passkey. form is that of BeginPasskey in the same
-// session. name is what the member calls the passkey; it may be empty. The error is as in Enrol, or
-// ErrTooMany.
+// session. name is what the member calls the passkey; if it is empty, it gets one. The error is as in Enrol,
+// or ErrTooMany, or ErrProof as in BeginPasskey.
 func (r *Registry) AddPasskey(
 	ctx context.Context, s Session, form, name string, answer []byte, along Along[Member],
 ) (Member, error) {
 	c, err := r.readForm(form, toAdd, s.name)
 	if err != nil {
 		return Member{}, err
+	}
+	if !r.proven(s) {
+		return Member{}, ErrProof
 	}
 	var wrong problem.List
 	if name != "" {
@@ -376,6 +401,9 @@ func (r *Registry) AddPasskey(
 		}
 		if len(m.Passkeys) >= maxPasskeys {
 			return ErrTooMany
+		}
+		if added.Name = name; name == "" {
+			added.Name = freeName(m.Passkeys)
 		}
 		m.Passkeys = append(m.Passkeys, added)
 		c.answered(tx)

@@ -303,6 +303,47 @@ func TestAddAndRemovePasskeys(t *testing.T) {
 	}
 }
 
+// Who finds a browser that is signed in gets no passkey out of it that stays.
+func TestAddingAPasskeyNeedsAFreshSignIn(t *testing.T) {
+	w := newWorld(t)
+	p := w.enrol(t, "pub_a", RoleAdmin)
+	w.Clock.Advance(ProofLife - time.Millisecond)
+	c, err := w.BeginPasskey(ctx, p.Session)
+	coretest.Must(t, err)
+	w.Clock.Advance(time.Millisecond)
+	if _, err := w.AddPasskey(ctx, p.Session, c.Form, "", newDevice(t).create(t, c), nil); err != ErrProof {
+		t.Errorf("contract 43: with a form of 10 minutes after signing in: %v", err)
+	}
+	if _, err := w.BeginPasskey(ctx, p.Session); err != ErrProof {
+		t.Errorf("contract 43: 10 minutes after signing in: %v", err)
+	}
+	_, s, err := w.signIn(t, p.device)
+	coretest.Must(t, err)
+	if _, err := w.tryPasskey(t, s); err != nil {
+		t.Errorf("contract 43: after signing in again: %v", err)
+	}
+}
+
+func TestPasskeysHaveNames(t *testing.T) {
+	w := newWorld(t)
+	p := w.enrol(t, "pub_a", RoleAdmin)
+	for _, name := range []string{"", "phone", ""} {
+		c, err := w.BeginPasskey(ctx, p.Session)
+		coretest.Must(t, err)
+		_, err = w.AddPasskey(ctx, p.Session, c.Form, name, newDevice(t).create(t, c), nil)
+		coretest.Must(t, err)
+	}
+	m, err := w.Member(ctx, "pub_a", p.ID)
+	coretest.Must(t, err)
+	var names []string
+	for _, each := range m.Passkeys {
+		names = append(names, each.Name)
+	}
+	if want := "Passkey 1, Passkey 2, phone, Passkey 3"; strings.Join(names, ", ") != want {
+		t.Errorf("the passkeys are called %q, want %s", names, want)
+	}
+}
+
 func TestPasskeysOfASessionThatEnded(t *testing.T) {
 	w := newWorld(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)

@@ -37,6 +37,9 @@ var (
 	// ErrTooMany: the member has as many passkeys as one may have.
 	ErrTooMany = errors.New("member: the member has too many passkeys")
 
+	// ErrProof: the session's passkey answered too long ago for what is asked. The person signs in again.
+	ErrProof = errors.New("member: a passkey must answer once more")
+
 	// ErrKnownPasskey: the passkey that should be new belongs to a member already.
 	ErrKnownPasskey = errors.New("member: the passkey is a member's already")
 

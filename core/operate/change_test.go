@@ -260,6 +260,30 @@ func TestTheOverviewLeadsToGoingLive(t *testing.T) {
 	}
 }
 
+// The last step leads to an integration with which a test session can be tried, if there is one.
+func TestTheOverviewLeadsToATestSession(t *testing.T) {
+	const first = "00000000-0000-4000-8000-000000000001"
+	w := newWorld(t)
+	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: first, PublisherID: pubA,
+		Name: "First", Level: "L1", ChallengeAge: 25, Method: "sandbox", Methods: []string{"sandbox", "bank"},
+		Webhook: integration.Webhook{Off: true}}, ""))
+	want := map[string]string{StepIntegration: first, StepWebhook: first, StepKey: first, StepSession: intA}
+	o, err := w.Overview(ctx, developer, pubA)
+	coretest.Must(t, err)
+	for _, s := range o.Steps {
+		if s.Integration != want[s.Name] {
+			t.Errorf("the step %s leads to %s, want %s", s.Name, s.Integration, want[s.Name])
+		}
+	}
+	_, err = w.ArchiveIntegration(ctx, admin, intA, "")
+	coretest.Must(t, err)
+	o, err = w.Overview(ctx, developer, pubA)
+	coretest.Must(t, err)
+	if last := o.Steps[len(o.Steps)-1]; last.Integration != first {
+		t.Errorf("without such an integration the last step leads to %q, want the first one", last.Integration)
+	}
+}
+
 // An archived integration takes no change and starts no test session.
 func TestWhatIsArchivedStays(t *testing.T) {
 	w := newWorld(t)

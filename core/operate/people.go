@@ -235,7 +235,7 @@ func shownMember(m member.Member) Member {
 		v.LastSeen = &last
 	}
 	for _, p := range m.Passkeys {
-		v.Passkeys = append(v.Passkeys, Passkey{ID: p.ID, Created: p.Created, LastUsed: p.LastUsed})
+		v.Passkeys = append(v.Passkeys, Passkey{ID: p.ID, Name: p.Name, Created: p.Created, LastUsed: p.LastUsed})
 	}
 	return v
 }

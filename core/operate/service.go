@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/integration"
@@ -100,6 +101,14 @@ func (d *Desk) SendTestEvent(ctx context.Context, who Actor, id, eventType strin
 	return d.sendTest(ctx, &i.Value, eventType)
 }
 
+// testable reports whether test sessions of an integration can be started: all its methods verify nobody.
+func (d *Desk) testable(i *integration.Integration) bool {
+	return !slices.ContainsFunc(i.Offers(), func(name string) bool {
+		e, known := d.Catalog.Find(name)
+		return !known || !e.Of.Sandbox
+	})
+}
+
 // StartTestSession starts a session with which a publisher tries things out. It needs a method that verifies
 // nobody, the sandbox, so that the outcome is the one that the publisher chooses.
 func (d *Desk) StartTestSession(ctx context.Context, who Actor, id, callback string) (TestSession, error) {
@@ -110,11 +119,9 @@ func (d *Desk) StartTestSession(ctx context.Context, who Actor, id, callback str
 	if i.Value.Archived != nil {
 		return TestSession{}, ErrArchived
 	}
-	for _, name := range i.Value.Offers() {
-		if e, known := d.Catalog.Find(name); !known || !e.Of.Sandbox {
-			return TestSession{}, &Refused{"A test session needs an integration whose only methods are of the kind " +
-				"sandbox. A service in production has none: use a service in test mode."}
-		}
+	if !d.testable(&i.Value) {
+		return TestSession{}, &Refused{"A test session needs an integration whose only methods are of the kind " +
+			"sandbox. A service in production has none: use a service in test mode."}
 	}
 	if _, problem := weburl.ParseCallback(callback, weburl.CallbackRules{Dev: d.Dev}); problem != "" {
 		return TestSession{}, &Invalid{[]Field{{"callback_url", "value", problem}}}

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/verge-id/verge/core/host"
@@ -58,7 +59,7 @@ func (d *Desk) Overview(ctx context.Context, who Actor, publisher string) (Overv
 	}
 	o := Overview{More: page.Next != "", Today: map[string]uint64{}}
 	var ids []string
-	ready, hasSecretKey := "", false
+	ready, testable, hasSecretKey := "", "", false
 	for _, i := range page.Items {
 		if i.Archived != nil {
 			continue
@@ -66,6 +67,9 @@ func (d *Desk) Overview(ctx context.Context, who Actor, publisher string) (Overv
 		ids = append(ids, i.ID)
 		if i.Ready && ready == "" {
 			ready = i.ID
+		}
+		if testable == "" && d.testable(&i.Integration) {
+			testable = i.ID
 		}
 	}
 	for _, k := range keys.Items {
@@ -83,7 +87,7 @@ func (d *Desk) Overview(ctx context.Context, who Actor, publisher string) (Overv
 		{StepIntegration, first != "", first},
 		{StepWebhook, ready != "", first},
 		{StepKey, hasSecretKey, first},
-		{StepSession, completed, first},
+		{StepSession, completed, cmp.Or(testable, first)},
 	}
 	return o, d.countUndelivered(ctx, ids, &o)
 }

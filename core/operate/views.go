@@ -220,7 +220,8 @@ type Member struct {
 
 // Passkey is one of a member's.
 type Passkey struct {
-	ID       string     `json:"id"` // of its record, not the credential's
+	ID       string     `json:"id"`             // of its record, not the credential's
+	Name     string     `json:"name,omitempty"` // "": an earlier release made it
 	Created  time.Time  `json:"created"`
 	LastUsed *time.Time `json:"last_used,omitempty"`
 }

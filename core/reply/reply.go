@@ -3,8 +3,7 @@
 package reply
 
 import (
-	"encoding/json"
-
+	"github.com/verge-id/verge/core/instant"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -23,7 +22,7 @@ func Written(status int, body []byte) *web.Response {
 }
 
 func marshal(v any) []byte {
-	b, err := json.Marshal(v)
+	b, err := instant.JSON(v)
 	if err != nil {
 		panic(err) // our own structs of strings, numbers and times always marshal
 	}

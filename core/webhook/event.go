@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/verge-id/verge/core/instant"
 	"github.com/verge-id/verge/core/uuid"
 )
 
@@ -132,7 +133,7 @@ func NewID(random io.Reader) string {
 // Started says that a session was durably created and accepted for provider initiation. It does not
 // promise that a browser ever got there.
 func Started(h Head, expiresAt time.Time) Event {
-	return h.event(TypeStarted, Data{Status: StatusStarted, ExpiresAt: instant(expiresAt)})
+	return h.event(TypeStarted, Data{Status: StatusStarted, ExpiresAt: written(expiresAt)})
 }
 
 // Completed says that a session was verified. user and state are what the publisher gave at start, or
@@ -159,14 +160,14 @@ func Failed(h Head, code, message string, user, state *string) Event {
 
 // Expired says that a session ended without an outcome.
 func Expired(h Head, expiresAt time.Time) Event {
-	return h.event(TypeExpired, Data{Status: StatusExpired, ExpiresAt: instant(expiresAt)})
+	return h.event(TypeExpired, Data{Status: StatusExpired, ExpiresAt: written(expiresAt)})
 }
 
 func (h Head) event(typ string, data Data) Event {
 	return Event{
 		ID:             h.ID,
 		Type:           typ,
-		CreatedAt:      *instant(h.CreatedAt),
+		CreatedAt:      instant.Text(h.CreatedAt),
 		SchemaVersion:  SchemaVersion,
 		PublisherID:    h.PublisherID,
 		IntegrationID:  IntegrationPrefix + h.IntegrationID,
@@ -190,7 +191,7 @@ func (e Event) Body() []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-func instant(t time.Time) *string {
-	s := t.UTC().Format("2006-01-02T15:04:05.000Z")
+func written(t time.Time) *string {
+	s := instant.Text(t)
 	return &s
 }

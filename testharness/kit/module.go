@@ -13,11 +13,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/verge-id/verge/wasm/reloop"
+	"github.com/verge-id/verge/wasm/finish"
 )
 
 // Module returns the core as a WASM guest. It is built from this source by the Go
-// that runs the test, and relooped, as make wasm does it.
+// that runs the test, and finished, as make wasm does it.
 func Module(t testing.TB) []byte {
 	t.Helper()
 	return Build(t, "github.com/verge-id/verge/wasm/guest")
@@ -104,5 +104,5 @@ func build(pkg string, more ...string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return reloop.Module(wasm)
+	return finish.Module(wasm)
 }

@@ -21,7 +21,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/verge-id/verge/wasm/reloop"
+	"github.com/verge-id/verge/wasm/finish"
 )
 
 // list is the file with the list of kinds, seen from the root of the repository.
@@ -107,7 +107,7 @@ func build(dir string, kinds []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return reloop.Module(b)
+	return finish.Module(b)
 }
 
 // packed is how many bytes gzip makes of b.

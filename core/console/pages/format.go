@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/instant"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -19,7 +20,7 @@ func at(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") }
 func day(t time.Time) string { return t.UTC().Format("2 Jan 2006") }
 
 // machine writes a time as programs read it.
-func machine(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func machine(t time.Time) string { return instant.Text(t) }
 
 // ago says how long t is in the past, or how far ahead.
 func ago(now, t time.Time) string {

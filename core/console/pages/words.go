@@ -101,8 +101,8 @@ var stepWords = map[string]struct {
 		"Your server starts sessions with it.",
 		"Create a key", operate.KeyCreate},
 	operate.StepSession: {"Complete a session",
-		"Walk through one in the test console, or start one from your server. It is done when your server has " +
-			"fetched the result.",
+		"Start a test session in the test console, and approve it in the tab that opens. That needs no server of " +
+			"your own. Or start one from your server. It counts within a minute.",
 		"Open the test console", operate.SessionTest},
 }
 
@@ -151,6 +151,14 @@ func testedWords(now time.Time, r *operate.Readiness) string {
 
 // begun reports whether a publisher has anything yet.
 func begun(steps []operate.Step) bool { return len(steps) > 0 && steps[0].Done }
+
+// passkeyName is what a passkey is called. Earlier releases gave no names.
+func passkeyName(p operate.Passkey) string {
+	if p.Name == "" {
+		return "Passkey"
+	}
+	return p.Name
+}
 
 func eventsWord(i operate.Integration) string {
 	if i.Webhook.Off {

@@ -1,4 +1,4 @@
-// Command reloop rewrites the file of a WebAssembly module that `go build` made. Package wasm/reloop says
+// Command finish rewrites the file of a WebAssembly module that `go build` made. Package wasm/finish says
 // how. It is a build tool that make wasm runs.
 package main
 
@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/verge-id/verge/wasm/reloop"
+	"github.com/verge-id/verge/wasm/finish"
 )
 
 func main() {
@@ -18,13 +18,13 @@ func main() {
 
 func run(args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("usage: reloop MODULE, the file that is rewritten")
+		return fmt.Errorf("usage: finish MODULE, the file that is rewritten")
 	}
 	wasm, err := os.ReadFile(args[0])
 	if err != nil {
 		return err
 	}
-	if wasm, err = reloop.Module(wasm); err != nil {
+	if wasm, err = finish.Module(wasm); err != nil {
 		return fmt.Errorf("%s: %w", args[0], err)
 	}
 	return os.WriteFile(args[0], wasm, 0o644)
