@@ -88,6 +88,11 @@ var Table = []Entry{
 		Short: "2,000 histories",
 	},
 	{
+		Package: "testharness/conformance", Test: "TestWalkInAGuest",
+		Only:  "a walk in a guest that the test's own process runs",
+		Short: "all suites in a guest of another process, with TestWalk and TestSingleUse (TestEngines)",
+	},
+	{
 		Package: "testharness/invariants", Test: "TestI1ValidateIsLinearizable",
 		Only:  "40 to 60 tokens on each store that clients race for while requests and replies are lost",
 		Short: "half of them",
