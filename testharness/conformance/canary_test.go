@@ -16,6 +16,7 @@ import (
 // Contract 13: one of each secret goes through every path, and none may come
 // out in a log, a metric or an error.
 func TestNoSecretIsTold(t *testing.T) {
+	t.Parallel() // it waits for a deadline
 	w := newCanaries(t)
 	w.walkSessions(t)
 	w.sendBadRequests()

@@ -74,7 +74,7 @@ var engines = []store{
 		}
 	}},
 	{"etcd", "", "etcd", "etcd", func(t *testing.T) (string, func() int64) {
-		s := stores.StartEtcd(t)
+		s := stores.StartEtcd(t, stores.Unsynced)
 		return s.URL(""), func() int64 {
 			r, err := s.Client().Get(context.Background(), "", clientv3.WithPrefix(), clientv3.WithCountOnly())
 			if err != nil {
@@ -242,6 +242,7 @@ func TestEngines(t *testing.T) {
 	if engineName != "" || inGuest || inWorker {
 		t.Skip("SKIP: this run is of one engine")
 	}
+	t.Parallel()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -257,7 +258,9 @@ func TestEngines(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	room := make(chan struct{}, 2) // for an engine and its child
+	// For an engine and its child. There is more room than most machines have processors, because a child waits
+	// for deadlines during a third of its time.
+	room := make(chan struct{}, 3)
 	for i, e := range engines {
 		c := &columns[i]
 		c.name = e.name
@@ -282,7 +285,9 @@ func TestEngines(t *testing.T) {
 				url, keys = e.server(t)
 			}
 			tests := testsFor(e.name, full)
-			args := []string{"-test.v", "-test.timeout=10m", "-test.run=^(" + strings.Join(tests, "|") + ")$"}
+			// The parallel tests of a child wait most of the time.
+			args := []string{"-test.v", "-test.parallel=4", "-test.timeout=10m",
+				"-test.run=^(" + strings.Join(tests, "|") + ")$"}
 			if !full {
 				args = append(args, "-test.short")
 			}

@@ -407,6 +407,7 @@ func wantPageOr503(t *testing.T, r *web.Response, good int) {
 
 // What a client sees of a store that hangs, through the whole server.
 func TestHangingStore(t *testing.T) {
+	t.Parallel() // it waits for deadlines
 	f := newFaults(t)
 	h := newHarness(t, &opts{KV: f.open, HandleTimeout: time.Second, Configure: unlimited})
 	s := h.Start(nil)

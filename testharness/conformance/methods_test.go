@@ -13,9 +13,15 @@ import (
 
 func TestMethodSandbox(t *testing.T) { methodtest.Run(t, methodtest.Sandbox, onThisEngine()) }
 
-func TestMethodOIDC(t *testing.T) { methodtest.Run(t, methodtest.OIDC, onThisEngine()) }
+func TestMethodOIDC(t *testing.T) {
+	t.Parallel() // it waits for a deadline
+	methodtest.Run(t, methodtest.OIDC, onThisEngine())
+}
 
-func TestMethodEstimator(t *testing.T) { methodtest.Run(t, methodtest.Estimator, onThisEngine()) }
+func TestMethodEstimator(t *testing.T) {
+	t.Parallel() // it waits for a deadline
+	methodtest.Run(t, methodtest.Estimator, onThisEngine())
+}
 
 // The kind for tests that somebody else than the browser answers. A guest is built with it.
 func TestMethodCourier(t *testing.T) {

@@ -33,6 +33,10 @@ type Etcd struct {
 	log bytes.Buffer
 }
 
+// Unsynced is an argument of a server that does not wait for the disk. Only a failure of the machine can lose
+// what it has answered. It is for tests that are about something else.
+const Unsynced = "--unsafe-no-fsync"
+
 // StartEtcd runs one server that ends with the test.
 func StartEtcd(t testing.TB, args ...string) *Etcd {
 	t.Helper()
