@@ -355,7 +355,8 @@ func TestEverythingThatLasts(t *testing.T) {
 		t.Errorf("contract 16: the usage is %+v, %v", days, err)
 	}
 
-	members := member.New(host.Host{KV: w.running.KV(), Sealer: w.running, Now: w.clock.Now, Random: w.random}, member.Config{})
+	members := member.New(host.Host{KV: w.running.KV(), Sealer: w.running, Now: w.clock.Now,
+		Random: w.random}, member.Config{})
 	someone := "mem_" + strings.Repeat("0", 32)
 	object := []byte(`{"at":"` + at.Format(time.RFC3339) + `","of":{"id":"` + someone + `","publisher":"ours"}}`)
 	name := kv.Key{Partition: "c", Name: "c/mem/" + someone}
