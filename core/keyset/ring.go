@@ -106,8 +106,9 @@ func (r *Ring) change(edit func(*state)) error {
 }
 
 // Tend compares the ring with the store's set. It adds keys to the set that are about to seal, and
-// marks keys that were retired. It seals the webhook secrets again, and signs the records, if a key has begun to
-// seal. If the set was deleted or put back to an earlier one, it brings it back. Call it every few seconds. An error means that the store did not answer; the next call tries again.
+// marks keys that were retired. It seals the webhook secrets again, and signs the records, if a key has
+// begun to seal. If the set was deleted or put back to an earlier one, it brings it back. Call it every few
+// seconds. An error means that the store did not answer; the next call tries again.
 func (r *Ring) Tend(ctx context.Context) error {
 	for range maxRaces {
 		set, version, forgot, err := r.meet(ctx)
