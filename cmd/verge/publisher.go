@@ -14,7 +14,8 @@ type changeFlags struct {
 }
 
 type publisherListCmd struct {
-	JSON bool `help:"Print JSON."`
+	Name string `placeholder:"TEXT" help:"Only those with this text in their name or id."`
+	JSON bool   `help:"Print JSON."`
 	serverFlags
 }
 
@@ -23,7 +24,7 @@ func (c *publisherListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	all, err := client.Publishers(ctx)
+	all, err := client.Publishers(ctx, c.Name)
 	if err != nil {
 		return err
 	}

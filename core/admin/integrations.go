@@ -15,12 +15,14 @@ func (a *Admin) integrations(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	publisher := c.query.Get("publisher_id")
+	cursor.Name = c.query.Get("name")
 	if cursor.Limit > 0 || cursor.After != "" {
 		page, err := a.Desk.Integrations(c.ctx, c.who, publisher, cursor)
 		return list("integrations", page, err)
 	}
-	page, err := all(func(cursor operate.Cursor) (operate.Page[operate.Integration], error) {
-		return a.Desk.Integrations(c.ctx, c.who, publisher, cursor)
+	page, err := all(func(part operate.Cursor) (operate.Page[operate.Integration], error) {
+		part.Name = cursor.Name
+		return a.Desk.Integrations(c.ctx, c.who, publisher, part)
 	})
 	return list("integrations", page, err)
 }

@@ -245,7 +245,8 @@ func of[T any](all []T, ok func(T) bool) (some []T) {
 
 func (d *desk) Publishers(_ context.Context, who operate.Actor, c operate.Cursor) (
 	operate.Page[operate.Publisher], error) {
-	return part(d.publishers, c), d.may(who, operate.PublisherList, "")
+	return part(of(d.publishers, func(p operate.Publisher) bool { return strings.Contains(p.Name, c.Name) }), c),
+		d.may(who, operate.PublisherList, "")
 }
 
 func (d *desk) Publisher(_ context.Context, who operate.Actor, id string) (operate.Publisher, error) {
@@ -298,8 +299,9 @@ func (d *desk) ArchivePublisher(ctx context.Context, who operate.Actor, id, _ st
 
 func (d *desk) Integrations(_ context.Context, who operate.Actor, publisher string, c operate.Cursor) (
 	operate.Page[operate.Integration], error) {
-	return part(of(d.integrations, func(i operate.Integration) bool { return i.PublisherID == publisher }),
-			c),
+	return part(of(d.integrations, func(i operate.Integration) bool {
+			return i.PublisherID == publisher && strings.Contains(i.Name, c.Name)
+		}), c),
 		d.may(who, operate.IntegrationList, publisher)
 }
 

@@ -178,3 +178,10 @@ var errNoVersion = errors.New("console: the form does not say which version it c
 
 // cursor asks for the part of a list that the address names.
 func (v *visit) cursor() operate.Cursor { return operate.Cursor{After: v.query.Get("after")} }
+
+// named is cursor for a list in which one can search by name.
+func (v *visit) named() operate.Cursor {
+	c := v.cursor()
+	c.Name = strings.TrimSpace(v.query.Get("name"))
+	return c
+}
