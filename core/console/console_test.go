@@ -302,6 +302,19 @@ func TestTheFormsOfTheContract(t *testing.T) {
 	}
 }
 
+// Who signed in long ago signs in again before another passkey.
+func TestAnotherPasskeyNeedsAFreshSignIn(t *testing.T) {
+	doc := parse(t, newWorld(t).ask("GET", "/console/account", "developer", ""))
+	if with(doc, "data-action", "add-passkey") != nil ||
+		with(doc, "href", "/console/sign-in?next=%2Fconsole%2Faccount") == nil {
+		t.Errorf("the page offers another passkey, or no way to sign in again: %s", text(doc))
+	}
+	if doc := parse(t, newWorld(t).ask("GET", "/console/account", "admin", "")); with(doc, "data-action",
+		"add-passkey") == nil {
+		t.Errorf("the page offers no other passkey: %s", text(doc))
+	}
+}
+
 func TestSearchByName(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct{ path, who, name, has, hasNot string }{

@@ -160,7 +160,7 @@ func (d *desk) addPeople() {
 	member := func(id, publisher, name string, role operate.Role, seen *time.Time) operate.Member {
 		return operate.Member{ID: id, Publisher: publisher, Name: name, Role: role,
 			Created:  before(50 * 24 * time.Hour),
-			LastSeen: seen, Passkeys: []operate.Passkey{{ID: "psk_1", Created: before(50 * 24 * time.Hour),
+			LastSeen: seen, Passkeys: []operate.Passkey{{ID: "psk_1", Name: "Passkey 1", Created: before(50 * 24 * time.Hour),
 				LastUsed: seen}}, Version: "v1"}
 	}
 	d.members = []operate.Member{
@@ -738,10 +738,13 @@ func (d *door) SignOut(_ context.Context, cookie string) error {
 	return nil
 }
 
-func (d *door) Passkeys(context.Context, string) ([]operate.Passkey, console.Ceremony, error) {
+func (d *door) Passkeys(_ context.Context, cookie string) ([]operate.Passkey, console.Ceremony, error) {
 	day := d.now().Add(-50 * 24 * time.Hour)
-	return []operate.Passkey{{ID: "psk_1", Created: day, LastUsed: &day}, {ID: "psk_2", Created: day}},
-		console.Ceremony{Options: options, Form: "vrg_form_3"}, nil
+	all := []operate.Passkey{{ID: "psk_1", Created: day, LastUsed: &day}, {ID: "psk_2", Name: "phone", Created: day}}
+	if cookie == "developer" { // who signed in long ago
+		return all, console.Ceremony{SignInFirst: true}, nil
+	}
+	return all, console.Ceremony{Options: options, Form: "vrg_form_3"}, nil
 }
 
 func (d *door) AddPasskey(_ context.Context, _, _, _, answer string) error {

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/problem"
 )
 
@@ -30,11 +31,11 @@ var (
 	operatorRoles = []Role{RoleOperator, RoleViewer}
 )
 
-// Kinds of actors.
+// Kinds of actors, as the audit names them.
 const (
-	KindOperator = "operator" // holds an operator token
-	KindMember   = "member"   // of a publisher
-	KindLink     = "link"     // came by a sign-in link
+	KindOperator = audit.Operator
+	KindMember   = audit.Member
+	KindLink     = audit.Link
 )
 
 // Actor is who acts.

@@ -3,6 +3,7 @@ package operate
 import (
 	"slices"
 
+	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/member"
 )
 
@@ -19,10 +20,10 @@ const (
 
 // Kinds of actors.
 const (
-	KindOperator = member.KindOperator // holds an operator token
-	KindMember   = member.KindMember   // of a publisher
-	KindLink     = member.KindLink     // came by a single-use sign-in link
-	KindFile     = "file"              // the configuration file
+	KindOperator = audit.Operator // holds an operator token
+	KindMember   = audit.Member   // of a publisher
+	KindLink     = audit.Link     // came by a single-use sign-in link
+	KindFile     = audit.File     // the configuration file
 )
 
 // Actor is who asks. A session of package member has one, and converts to this type.

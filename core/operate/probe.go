@@ -103,15 +103,7 @@ func (d *Desk) probe(ctx context.Context, i *integration.Integration, url, secre
 
 // testEvent is the event of the signed test. Its session id is authentic, and there is no such session.
 func (d *Desk) testEvent(i *integration.Integration) (webhook.Event, error) {
-	level, err := session.ParseLevel(i.Level)
-	if err != nil {
-		return webhook.Event{}, err
-	}
-	sid, err := session.NewID(d.Random, i.ID, level, i.ChallengeAge, d.Now(), 0)
-	if err != nil {
-		return webhook.Event{}, err
-	}
-	text, err := sid.FormatTest(d.Sealer)
+	_, text, err := session.NewTest(d.Random, d.Sealer, i.ID, i.Level, i.ChallengeAge, d.Now())
 	if err != nil {
 		return webhook.Event{}, err
 	}
