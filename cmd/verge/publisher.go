@@ -8,7 +8,8 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
-// changeFlags guard a change against a lost update. Each command that changes a thing with a version embeds them.
+// changeFlags guard a change against a lost update. Each command that changes a thing with a version embeds
+// them.
 type changeFlags struct {
 	IfVersion string `placeholder:"VERSION" help:"Change it only if this is still its version, as \"show\" prints it. Default: whatever version it has."`
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// integrations lists integrations. Without a limit it lists all of them in one answer, as earlier releases of the
-// command line expect.
+// integrations lists integrations. Without a limit it lists all of them in one answer, as earlier releases of
+// the command line expect.
 func (a *Admin) integrations(c *call) (*web.Response, error) {
 	cursor, err := c.cursor()
 	if err != nil {

@@ -136,8 +136,9 @@ func checkName(wrong *problem.List, name string) {
 	}
 }
 
-// Unprintable reports whether a name may not have a character: one that breaks the line, or that nobody sees, such
-// as those that turn the direction of the text. It allows the two joiners that some scripts need inside a word.
+// Unprintable reports whether a name may not have a character: one that breaks the line, or that nobody sees,
+// such as those that turn the direction of the text. It allows the two joiners that some scripts need inside
+// a word.
 func Unprintable(r rune) bool { return !unicode.IsGraphic(r) && r != '\u200c' && r != '\u200d' }
 
 // checkRole adds what is wrong with a role if it is none of those.

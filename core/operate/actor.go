@@ -32,7 +32,8 @@ type Actor member.Actor
 // Operator reports whether a sees every publisher.
 func (a Actor) Operator() bool { return a.Publisher == "" }
 
-// Operation is the name of one thing that can be done. The audit has it, and the table Operations says who may.
+// Operation is the name of one thing that can be done. The audit has it, and the table Operations says who
+// may.
 type Operation string
 
 // The operations, all of them.

@@ -77,12 +77,12 @@ func (c Cursor) limit() int {
 	return min(c.Limit, MaxLimit)
 }
 
-// mostSearched is how many things a search by name looks at for one answer. Then the answer has what was found,
-// and Next goes on.
+// mostSearched is how many things a search by name looks at for one answer. Then the answer has what was
+// found, and Next goes on.
 const mostSearched = 2000
 
-// find reads a part of a list, and leaves out what c.Name does not choose. list reads it from behind a cursor. tell
-// returns the name and the id of an item. Ids are the cursors of the list.
+// find reads a part of a list, and leaves out what c.Name does not choose. list reads it from behind a
+// cursor. tell returns the name and the id of an item. Ids are the cursors of the list.
 func find[T any](
 	c Cursor, list func(after string, n int) ([]T, string, error), tell func(T) (name, id string),
 ) (found []T, next string, err error) {

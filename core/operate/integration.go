@@ -71,8 +71,8 @@ const (
 	defaultChallengeAge = 25
 )
 
-// CreateIntegration makes an integration. If it has a webhook, and the caller gives no secret for it, the answer
-// has one that was made.
+// CreateIntegration makes an integration. If it has a webhook, and the caller gives no secret for it, the
+// answer has one that was made.
 func (d *Desk) CreateIntegration(ctx context.Context, who Actor, in IntegrationInput) (Changed, error) {
 	if err := who.may(IntegrationCreate, in.Publisher); err != nil {
 		return Changed{}, err

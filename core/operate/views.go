@@ -81,8 +81,8 @@ type WebhookInput struct {
 	NewSecret bool
 }
 
-// Changed is an integration after a change. Secret is the webhook secret that was made, if one was: this is the
-// only answer that has it.
+// Changed is an integration after a change. Secret is the webhook secret that was made, if one was: this is
+// the only answer that has it.
 type Changed struct {
 	Integration
 	Secret string `json:"secret,omitempty"`
