@@ -23,6 +23,7 @@ const module = "github.com/verge-id/verge"
 // what stands before it. A new package gets its place here.
 var floors = []string{
 	"core/internal/coretest",
+	"core/internal/strict64",
 	"core/uuid",
 	"core/instant",
 	"core/weburl",
@@ -68,20 +69,21 @@ var assemblies = []string{"edge", "edge/modules"}
 
 // leaves may import these packages of ours and nothing else, not even a library.
 var leaves = map[string][]string{
-	"core/uuid":        nil,
-	"core/instant":     nil,
-	"core/weburl":      nil,
-	"core/kv":          nil,
-	"core/host":        {"core/kv"},
-	"core/web":         nil,
-	"core/cbor":        nil,
-	"core/webauthn":    {"core/cbor", "core/web", "core/weburl"},
-	"core/web/templrt": nil,
-	"core/language":    {"core/web"},
-	"core/problem":     nil,
-	"core/reply":       {"core/instant", "core/web"},
-	"core/webhook":     {"core/instant", "core/problem", "core/uuid"}, // publishers import it
-	"core/method":      {"core/host", "core/problem"},                 // those who write a kind do, too
+	"core/uuid":              nil,
+	"core/internal/strict64": nil,
+	"core/instant":           nil,
+	"core/weburl":            nil,
+	"core/kv":                nil,
+	"core/host":              {"core/kv"},
+	"core/web":               nil,
+	"core/cbor":              nil,
+	"core/webauthn":          {"core/cbor", "core/internal/strict64", "core/web", "core/weburl"},
+	"core/web/templrt":       nil,
+	"core/language":          {"core/web"},
+	"core/problem":           nil,
+	"core/reply":             {"core/instant", "core/web"},
+	"core/webhook":           {"core/instant", "core/problem", "core/uuid"}, // publishers import it
+	"core/method":            {"core/host", "core/problem"},                 // those who write a kind do, too
 }
 
 // aboveLeaves are the packages that one of the edge may import beside the core's leaves.

@@ -56,8 +56,8 @@ func (c *completeCmd) Run(ctx context.Context, p *program) error {
 // completion is a word that can stand at a place, and what it means.
 type completion struct{ word, help string }
 
-// complete returns what the last of the words can become, in the order of names. Nothing is an invitation to the
-// shell to complete the name of a file.
+// complete returns what the last of the words can become, in the order of names. Nothing is an invitation to
+// the shell to complete the name of a file.
 func complete(app *kong.Application, words []string) []completion {
 	if len(words) == 0 {
 		words = []string{""}

@@ -179,9 +179,9 @@ func readConfig(fsys afero.Fs, path string, c *config, ps *problems) error {
 	return readTOML(fsys, path, c, "; `verge serve --example` shows all", ps)
 }
 
-// readTOML reads a file into a configuration or a part of one. An unknown key is a problem like others and does
-// not hide them; others says where the known ones are. A file that is not TOML, or that has a value of a wrong
-// type, is an error, because other problems may only follow from it.
+// readTOML reads a file into a configuration or a part of one. An unknown key is a problem like others and
+// does not hide them; others says where the known ones are. A file that is not TOML, or that has a value of a
+// wrong type, is an error, because other problems may only follow from it.
 func readTOML(fsys afero.Fs, path string, into any, others string, ps *problems) error {
 	b, err := afero.ReadFile(fsys, path)
 	if err != nil {

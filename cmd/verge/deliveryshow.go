@@ -149,8 +149,8 @@ func took(ms int64) string { return (time.Duration(ms) * time.Millisecond).Strin
 // pagesToSearch is how many pages findDelivery reads: 2,000 events.
 const pagesToSearch = 40
 
-// findDelivery finds an event of an integration by its place or by its id. By its id it finds the latest events
-// only, because nothing in the store leads from the id to the place.
+// findDelivery finds an event of an integration by its place or by its id. By its id it finds the latest
+// events only, because nothing in the store leads from the id to the place.
 func findDelivery(ctx context.Context, client *adminclient.Client, integration, id string) (
 	*operate.Delivery, error) {
 	if !strings.HasPrefix(id, "evt_") {

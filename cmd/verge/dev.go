@@ -236,8 +236,8 @@ func (l *devListeners) close() {
 	}
 }
 
-// signInLink makes a link that signs one browser in to the console as the operator. It is made only if nobody but
-// this machine reaches the console: whoever sees the terminal could use it. It is "" if there is none.
+// signInLink makes a link that signs one browser in to the console as the operator. It is made only if nobody
+// but this machine reaches the console: whoever sees the terminal could use it. It is "" if there is none.
 func (l *devListeners) signInLink(ctx context.Context, ready readyFile, log *slog.Logger) string {
 	if !isLoopback(l.public.Addr().String()) {
 		return ""

@@ -12,6 +12,7 @@ import (
 
 type integrationListCmd struct {
 	Publisher string `placeholder:"PUB_ID" help:"Only those of this publisher."`
+	Name      string `placeholder:"TEXT" help:"Only those with this text in their name or id."`
 	JSON      bool   `help:"Print JSON."`
 	serverFlags
 }
@@ -21,7 +22,7 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	all, err := client.Integrations(ctx, c.Publisher)
+	all, err := client.Integrations(ctx, c.Publisher, c.Name)
 	if err != nil {
 		return err
 	}

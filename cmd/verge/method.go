@@ -122,8 +122,8 @@ type checkedMethod struct {
 	method.Report
 }
 
-// probes are how the other side of a method of each kind is asked what it offers. A kind that is not here cannot
-// be asked. They are no part of method.Kind, so that guests, which never ask, do not carry the code.
+// probes are how the other side of a method of each kind is asked what it offers. A kind that is not here
+// cannot be asked. They are no part of method.Kind, so that guests, which never ask, do not carry the code.
 var probes = map[string]method.Probe{
 	oidc.Kind.Name:      oidc.Probe,
 	estimator.Kind.Name: estimator.Probe,

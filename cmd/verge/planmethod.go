@@ -91,8 +91,8 @@ func openKeys(p *program, keys map[string]keyFile, ps *problems) *signing.Signer
 	return signer
 }
 
-// checkKeys has each key sign by the algorithm by which its method will, so that a key of another type is found
-// now.
+// checkKeys has each key sign by the algorithm by which its method will, so that a key of another type is
+// found now.
 func (pl *plan) checkKeys(ps *problems) {
 	catalog, wrong := pl.core.Catalog()
 	if len(wrong) > 0 {

@@ -8,13 +8,15 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
-// changeFlags guard a change against a lost update. Each command that changes a thing with a version embeds them.
+// changeFlags guard a change against a lost update. Each command that changes a thing with a version embeds
+// them.
 type changeFlags struct {
 	IfVersion string `placeholder:"VERSION" help:"Change it only if this is still its version, as \"show\" prints it. Default: whatever version it has."`
 }
 
 type publisherListCmd struct {
-	JSON bool `help:"Print JSON."`
+	Name string `placeholder:"TEXT" help:"Only those with this text in their name or id."`
+	JSON bool   `help:"Print JSON."`
 	serverFlags
 }
 
@@ -23,7 +25,7 @@ func (c *publisherListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	all, err := client.Publishers(ctx)
+	all, err := client.Publishers(ctx, c.Name)
 	if err != nil {
 		return err
 	}

@@ -136,8 +136,8 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 }
 
 // applyAgain reads the publishers and integrations of the configuration once more, and puts them into the
-// store. If anything is wrong with the configuration, or an integration names a method that the running server
-// does not have, nothing changes, and the log says why.
+// store. If anything is wrong with the configuration, or an integration names a method that the running
+// server does not have, nothing changes, and the log says why.
 func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, d *integration.Directory) {
 	next, _, err := c.plan(p)
 	if err == nil {

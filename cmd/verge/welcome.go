@@ -12,8 +12,8 @@ import (
 
 // welcome prints where to click. Secrets are printed in full to a terminal alone, where a developer wants to
 // copy them. They matter on this machine only, but others read a file or a CI log, and a scanner for secrets
-// there would rightly report them. The sign-in link is printed everywhere: it works once, within five minutes and
-// on this machine.
+// there would rightly report them. The sign-in link is printed everywhere: it works once, within five minutes
+// and on this machine.
 func (p *program) welcome(r readyFile, data, signIn string, exposed []string) {
 	secret := func(s string) string {
 		if p.terminal {

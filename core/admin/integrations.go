@@ -7,20 +7,22 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// integrations lists integrations. Without a limit it lists all of them in one answer, as earlier releases of the
-// command line expect.
+// integrations lists integrations. Without a limit it lists all of them in one answer, as earlier releases of
+// the command line expect.
 func (a *Admin) integrations(c *call) (*web.Response, error) {
 	cursor, err := c.cursor()
 	if err != nil {
 		return nil, err
 	}
 	publisher := c.query.Get("publisher_id")
+	cursor.Name = c.query.Get("name")
 	if cursor.Limit > 0 || cursor.After != "" {
 		page, err := a.Desk.Integrations(c.ctx, c.who, publisher, cursor)
 		return list("integrations", page, err)
 	}
-	page, err := all(func(cursor operate.Cursor) (operate.Page[operate.Integration], error) {
-		return a.Desk.Integrations(c.ctx, c.who, publisher, cursor)
+	page, err := all(func(part operate.Cursor) (operate.Page[operate.Integration], error) {
+		part.Name = cursor.Name
+		return a.Desk.Integrations(c.ctx, c.who, publisher, part)
 	})
 	return list("integrations", page, err)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// keys lists keys. Without a limit it lists all of them in one answer, as earlier releases of the command line
-// expect.
+// keys lists keys. Without a limit it lists all of them in one answer, as earlier releases of the command
+// line expect.
 func (a *Admin) keys(c *call) (*web.Response, error) {
 	cursor, err := c.cursor()
 	if err != nil {

@@ -12,6 +12,7 @@ func (a *Admin) publishers(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	cursor.Name = c.query.Get("name")
 	page, err := a.Desk.Publishers(c.ctx, c.who, cursor)
 	return list("publishers", page, err)
 }

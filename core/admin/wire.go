@@ -7,8 +7,8 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
-// The bodies of requests. A member that is absent stays as it is, or has its default. The answers are the types
-// of package operate.
+// The bodies of requests. A member that is absent stays as it is, or has its default. The answers are the
+// types of package operate.
 
 // PublisherRequest makes or changes a publisher.
 type PublisherRequest struct {

@@ -238,10 +238,11 @@ func (c *Console) log() *slog.Logger {
 	return c.Host.Log
 }
 
-// sameSite reports whether a POST came from a page of ours, as far as the browser says. Browsers of today send
-// Sec-Fetch-Site, over https and on loopback, also where the console is on the operators' listener, whose address
-// the console does not know. Without it, the origin decides. A browser that says nothing is let through: the token
-// of the form decides, or what the form holds: a token, a link or an invitation that no other site knows.
+// sameSite reports whether a POST came from a page of ours, as far as the browser says. Browsers of today
+// send Sec-Fetch-Site, over https and on loopback, also where the console is on the operators' listener,
+// whose address the console does not know. Without it, the origin decides. A browser that says nothing is let
+// through: the token of the form decides, or what the form holds: a token, a link or an invitation that no
+// other site knows.
 func (c *Console) sameSite(req *web.Request) bool {
 	if site := req.Header.Get("Sec-Fetch-Site"); site != "" {
 		return site == "same-origin" || site == "none"

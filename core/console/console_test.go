@@ -302,6 +302,42 @@ func TestTheFormsOfTheContract(t *testing.T) {
 	}
 }
 
+// Who signed in long ago signs in again before another passkey.
+func TestAnotherPasskeyNeedsAFreshSignIn(t *testing.T) {
+	doc := parse(t, newWorld(t).ask("GET", "/console/account", "developer", ""))
+	if with(doc, "data-action", "add-passkey") != nil ||
+		with(doc, "href", "/console/sign-in?next=%2Fconsole%2Faccount") == nil {
+		t.Errorf("the page offers another passkey, or no way to sign in again: %s", text(doc))
+	}
+	if doc := parse(t, newWorld(t).ask("GET", "/console/account", "admin", "")); with(doc, "data-action",
+		"add-passkey") == nil {
+		t.Errorf("the page offers no other passkey: %s", text(doc))
+	}
+}
+
+func TestSearchByName(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct{ path, who, name, has, hasNot string }{
+		{"/console/publishers", "operator", w.desk.publishers[0].Name, mineID, w.desk.publishers[1].Name},
+		{mine + "/integrations", "viewer", "Shop", shopID, kioskID},
+	} {
+		page := string(w.ask("GET", c.path+"?name="+url.QueryEscape(c.name), c.who, "").Body)
+		if !strings.Contains(page, c.has) || strings.Contains(page, c.hasNot) {
+			t.Errorf("%s: a search for %s found\n%s", c.path, c.name, page)
+		}
+		resp := w.ask("GET", c.path+"?name=%3Cnobody%3E", c.who, "")
+		doc := parse(t, resp)
+		field := with(doc, "role", "search")
+		if resp.Status != 200 || field == nil || attr(with(field, "name", "name"), "value") != "<nobody>" ||
+			!strings.Contains(string(resp.Body), "None has “&lt;nobody&gt;” in its name or id.") {
+			t.Errorf("%s: nothing found: %d\n%s", c.path, resp.Status, resp.Body)
+		}
+		if with(parse(t, w.ask("GET", c.path, c.who, "")), "role", "search") != nil {
+			t.Errorf("%s: a short list has a search", c.path)
+		}
+	}
+}
+
 // A new integration begins with what verifies nobody, where there is such a method.
 func TestANewIntegrationBeginsWithTheSandbox(t *testing.T) {
 	doc := parse(t, newWorld(t).ask("GET", mine+"/integrations/new", "developer", ""))

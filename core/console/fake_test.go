@@ -160,7 +160,7 @@ func (d *desk) addPeople() {
 	member := func(id, publisher, name string, role operate.Role, seen *time.Time) operate.Member {
 		return operate.Member{ID: id, Publisher: publisher, Name: name, Role: role,
 			Created:  before(50 * 24 * time.Hour),
-			LastSeen: seen, Passkeys: []operate.Passkey{{ID: "psk_1", Created: before(50 * 24 * time.Hour),
+			LastSeen: seen, Passkeys: []operate.Passkey{{ID: "psk_1", Name: "Passkey 1", Created: before(50 * 24 * time.Hour),
 				LastUsed: seen}}, Version: "v1"}
 	}
 	d.members = []operate.Member{
@@ -245,7 +245,8 @@ func of[T any](all []T, ok func(T) bool) (some []T) {
 
 func (d *desk) Publishers(_ context.Context, who operate.Actor, c operate.Cursor) (
 	operate.Page[operate.Publisher], error) {
-	return part(d.publishers, c), d.may(who, operate.PublisherList, "")
+	return part(of(d.publishers, func(p operate.Publisher) bool { return strings.Contains(p.Name, c.Name) }), c),
+		d.may(who, operate.PublisherList, "")
 }
 
 func (d *desk) Publisher(_ context.Context, who operate.Actor, id string) (operate.Publisher, error) {
@@ -298,8 +299,9 @@ func (d *desk) ArchivePublisher(ctx context.Context, who operate.Actor, id, _ st
 
 func (d *desk) Integrations(_ context.Context, who operate.Actor, publisher string, c operate.Cursor) (
 	operate.Page[operate.Integration], error) {
-	return part(of(d.integrations, func(i operate.Integration) bool { return i.PublisherID == publisher }),
-			c),
+	return part(of(d.integrations, func(i operate.Integration) bool {
+			return i.PublisherID == publisher && strings.Contains(i.Name, c.Name)
+		}), c),
 		d.may(who, operate.IntegrationList, publisher)
 }
 
@@ -736,10 +738,13 @@ func (d *door) SignOut(_ context.Context, cookie string) error {
 	return nil
 }
 
-func (d *door) Passkeys(context.Context, string) ([]operate.Passkey, console.Ceremony, error) {
+func (d *door) Passkeys(_ context.Context, cookie string) ([]operate.Passkey, console.Ceremony, error) {
 	day := d.now().Add(-50 * 24 * time.Hour)
-	return []operate.Passkey{{ID: "psk_1", Created: day, LastUsed: &day}, {ID: "psk_2", Created: day}},
-		console.Ceremony{Options: options, Form: "vrg_form_3"}, nil
+	all := []operate.Passkey{{ID: "psk_1", Created: day, LastUsed: &day}, {ID: "psk_2", Name: "phone", Created: day}}
+	if cookie == "developer" { // who signed in long ago
+		return all, console.Ceremony{SignInFirst: true}, nil
+	}
+	return all, console.Ceremony{Options: options, Form: "vrg_form_3"}, nil
 }
 
 func (d *door) AddPasskey(_ context.Context, _, _, _, answer string) error {

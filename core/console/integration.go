@@ -11,13 +11,13 @@ import (
 )
 
 func showIntegrations(v *visit) (view, error) {
-	found, err := v.Desk.Integrations(v.ctx, v.who(), v.publisher.ID, v.cursor())
+	found, err := v.Desk.Integrations(v.ctx, v.who(), v.publisher.ID, v.named())
 	if err != nil {
 		return view{}, err
 	}
 	f := v.frame("Integrations")
 	return view{frame: f, body: pages.Integrations(f,
-		pages.IntegrationsData{Page: found, After: v.query.Get("after")})}, nil
+		pages.IntegrationsData{Page: found, After: v.query.Get("after"), Name: v.named().Name})}, nil
 }
 
 // integration returns the one that the path or a field names. One of another publisher is not there.

@@ -11,13 +11,13 @@ import (
 func day(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04") }
 
 func showPublishers(v *visit) (view, error) {
-	found, err := v.Desk.Publishers(v.ctx, v.who(), v.cursor())
+	found, err := v.Desk.Publishers(v.ctx, v.who(), v.named())
 	if err != nil {
 		return view{}, err
 	}
 	f := v.frame("Publishers")
 	return view{frame: f, body: pages.Publishers(f,
-		pages.PublishersData{Page: found, After: v.query.Get("after")})}, nil
+		pages.PublishersData{Page: found, After: v.query.Get("after"), Name: v.named().Name})}, nil
 }
 
 func createPublisher(v *visit) (next, error) {

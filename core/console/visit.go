@@ -144,8 +144,8 @@ func cookieOf(req *web.Request, name string) (value string) {
 	return value
 }
 
-// local reports whether a path is one of the console, so that signing in leads nowhere else. A browser takes %2e
-// for a dot, and two dots for the way up. No path of the console has two dots.
+// local reports whether a path is one of the console, so that signing in leads nowhere else. A browser takes
+// %2e for a dot, and two dots for the way up. No path of the console has two dots.
 func local(path string) bool {
 	dots := strings.NewReplacer("%2e", ".", "%2E", ".").Replace(path)
 	return (path == pages.Root || strings.HasPrefix(path, pages.Root+"/")) && !strings.ContainsFunc(path,
@@ -178,3 +178,10 @@ var errNoVersion = errors.New("console: the form does not say which version it c
 
 // cursor asks for the part of a list that the address names.
 func (v *visit) cursor() operate.Cursor { return operate.Cursor{After: v.query.Get("after")} }
+
+// named is cursor for a list in which one can search by name.
+func (v *visit) named() operate.Cursor {
+	c := v.cursor()
+	c.Name = strings.TrimSpace(v.query.Get("name"))
+	return c
+}

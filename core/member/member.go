@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/problem"
 )
 
@@ -30,11 +31,11 @@ var (
 	operatorRoles = []Role{RoleOperator, RoleViewer}
 )
 
-// Kinds of actors.
+// Kinds of actors, as the audit names them.
 const (
-	KindOperator = "operator" // holds an operator token
-	KindMember   = "member"   // of a publisher
-	KindLink     = "link"     // came by a sign-in link
+	KindOperator = audit.Operator
+	KindMember   = audit.Member
+	KindLink     = audit.Link
 )
 
 // Actor is who acts.
@@ -135,8 +136,9 @@ func checkName(wrong *problem.List, name string) {
 	}
 }
 
-// Unprintable reports whether a name may not have a character: one that breaks the line, or that nobody sees, such
-// as those that turn the direction of the text. It allows the two joiners that some scripts need inside a word.
+// Unprintable reports whether a name may not have a character: one that breaks the line, or that nobody sees,
+// such as those that turn the direction of the text. It allows the two joiners that some scripts need inside
+// a word.
 func Unprintable(r rune) bool { return !unicode.IsGraphic(r) && r != '\u200c' && r != '\u200d' }
 
 // checkRole adds what is wrong with a role if it is none of those.

@@ -43,8 +43,8 @@ type credential struct {
 
 const passkeyIDs = "psk_"
 
-// ProofLife is how long after signing in a member may add a passkey. A passkey stays, and a browser that somebody
-// left open must not be enough to get one.
+// ProofLife is how long after signing in a member may add a passkey. A passkey stays, and a browser that
+// somebody left open must not be enough to get one.
 const ProofLife = 10 * time.Minute
 
 // proven reports whether a passkey has opened the session lately.

@@ -3,6 +3,7 @@ package operate
 import (
 	"slices"
 
+	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/member"
 )
 
@@ -19,10 +20,10 @@ const (
 
 // Kinds of actors.
 const (
-	KindOperator = member.KindOperator // holds an operator token
-	KindMember   = member.KindMember   // of a publisher
-	KindLink     = member.KindLink     // came by a single-use sign-in link
-	KindFile     = "file"              // the configuration file
+	KindOperator = audit.Operator // holds an operator token
+	KindMember   = audit.Member   // of a publisher
+	KindLink     = audit.Link     // came by a single-use sign-in link
+	KindFile     = audit.File     // the configuration file
 )
 
 // Actor is who asks. A session of package member has one, and converts to this type.
@@ -31,7 +32,8 @@ type Actor member.Actor
 // Operator reports whether a sees every publisher.
 func (a Actor) Operator() bool { return a.Publisher == "" }
 
-// Operation is the name of one thing that can be done. The audit has it, and the table Operations says who may.
+// Operation is the name of one thing that can be done. The audit has it, and the table Operations says who
+// may.
 type Operation string
 
 // The operations, all of them.

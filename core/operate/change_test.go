@@ -260,6 +260,49 @@ func TestTheOverviewLeadsToGoingLive(t *testing.T) {
 	}
 }
 
+// A search looks at names and ids, goes on where an answer ends, and misses nobody.
+func TestSearchByName(t *testing.T) {
+	w := newWorld(t)
+	const many = 2*MaxLimit + 7
+	for n := range many {
+		name := fmt.Sprintf("Shop %03d", n)
+		if n%100 == 0 {
+			name = fmt.Sprintf("Kiosk %03d ÄÖ", n)
+		}
+		_, err := w.CreatePublisher(ctx, operator, PublisherInput{ID: fmt.Sprintf("pub_n%03d", n), Name: &name})
+		coretest.Must(t, err)
+	}
+	for _, c := range []struct {
+		name        string
+		limit, want int
+	}{{"kiosk", 0, 5}, {" KIOSK ", 2, 5}, {"äö", 1, 5}, {"shop", 100, many - 5}, {"pub_n40", 3, 7}, {"nobody", 0, 0}} {
+		var got []string
+		for cursor := (Cursor{Name: c.name, Limit: c.limit}); ; {
+			page, err := w.Publishers(ctx, operator, cursor)
+			coretest.Must(t, err)
+			if len(page.Items) > cursor.limit() {
+				t.Errorf("%q: a part of %d, want at most %d", c.name, len(page.Items), cursor.limit())
+			}
+			for _, p := range page.Items {
+				got = append(got, p.ID)
+			}
+			if cursor.After = page.Next; cursor.After == "" {
+				break
+			}
+		}
+		if !slices.IsSorted(got) || len(slices.Compact(got)) != c.want {
+			t.Errorf("%q: found %d, want %d: %v", c.name, len(got), c.want, got)
+		}
+	}
+	for name, want := range map[string]int{"shop": 1, intA[:8]: 1, intB[:8]: 0, "kiosk": 0} {
+		page, err := w.Integrations(ctx, viewer, pubA, Cursor{Name: name})
+		coretest.Must(t, err)
+		if len(page.Items) != want {
+			t.Errorf("%q: found %d integrations, want %d", name, len(page.Items), want)
+		}
+	}
+}
+
 // The last step leads to an integration with which a test session can be tried, if there is one.
 func TestTheOverviewLeadsToATestSession(t *testing.T) {
 	const first = "00000000-0000-4000-8000-000000000001"

@@ -13,7 +13,8 @@ import (
 )
 
 // Deliveries lists events and the attempts to deliver them, the latest first (contract 27).
-func (d *Desk) Deliveries(ctx context.Context, who Actor, f DeliveryFilter, c Cursor) (Page[Delivery], error) {
+func (d *Desk) Deliveries(ctx context.Context, who Actor, f DeliveryFilter, c Cursor) (
+	Page[Delivery], error) {
 	if _, err := d.integration(ctx, who, DeliveryList, f.Integration); err != nil {
 		return Page[Delivery]{}, err
 	}
@@ -116,8 +117,8 @@ func (d *Desk) ResendEvent(ctx context.Context, who Actor, event string) error {
 	return ErrNotFound
 }
 
-// tell enters an operation into the audit whose commit is in another partition. If that fails, the operation has
-// happened all the same, and the log has it.
+// tell enters an operation into the audit whose commit is in another partition. If that fails, the operation
+// has happened all the same, and the log has it.
 func (d *Desk) tell(ctx context.Context, who Actor, op Operation, publisher, target string, changes ...change) {
 	entry, err := d.along(who, op, publisher, target, changes...)
 	if err == nil {

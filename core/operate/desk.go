@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/api"
@@ -74,6 +75,42 @@ func (c Cursor) limit() int {
 		return DefaultLimit
 	}
 	return min(c.Limit, MaxLimit)
+}
+
+// mostSearched is how many things a search by name looks at for one answer. Then the answer has what was
+// found, and Next goes on.
+const mostSearched = 2000
+
+// find reads a part of a list, and leaves out what c.Name does not choose. list reads it from behind a
+// cursor. tell returns the name and the id of an item. Ids are the cursors of the list.
+func find[T any](
+	c Cursor, list func(after string, n int) ([]T, string, error), tell func(T) (name, id string),
+) (found []T, next string, err error) {
+	if c.Name == "" {
+		return list(c.After, c.limit())
+	}
+	text := strings.ToLower(strings.TrimSpace(c.Name))
+	next = c.After
+	for looked := MaxLimit; ; looked += MaxLimit {
+		part, after, err := list(next, MaxLimit)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, item := range part {
+			name, id := tell(item)
+			if !strings.Contains(strings.ToLower(name), text) && !strings.Contains(id, text) {
+				continue
+			}
+			if len(found) == c.limit() {
+				_, last := tell(found[len(found)-1])
+				return found, last, nil
+			}
+			found = append(found, item)
+		}
+		if next = after; next == "" || looked >= mostSearched {
+			return found, next, nil
+		}
+	}
 }
 
 // fresh refuses a version that is not the present one. "" is a caller who takes whatever there is.

@@ -15,7 +15,9 @@ func (d *Desk) Integrations(ctx context.Context, who Actor, publisher string, c 
 	if err := who.may(IntegrationList, publisher); err != nil {
 		return Page[Integration]{}, err
 	}
-	found, next, err := d.Directory.ListIntegrations(ctx, publisher, c.After, c.limit())
+	found, next, err := find(c, func(after string, n int) ([]stored, string, error) {
+		return d.Directory.ListIntegrations(ctx, publisher, after, n)
+	}, func(i stored) (name, id string) { return i.Value.Name, i.Value.ID })
 	if err != nil {
 		return Page[Integration]{}, told(err)
 	}
@@ -69,8 +71,8 @@ const (
 	defaultChallengeAge = 25
 )
 
-// CreateIntegration makes an integration. If it has a webhook, and the caller gives no secret for it, the answer
-// has one that was made.
+// CreateIntegration makes an integration. If it has a webhook, and the caller gives no secret for it, the
+// answer has one that was made.
 func (d *Desk) CreateIntegration(ctx context.Context, who Actor, in IntegrationInput) (Changed, error) {
 	if err := who.may(IntegrationCreate, in.Publisher); err != nil {
 		return Changed{}, err

@@ -64,7 +64,8 @@ func (d *Desk) inUse(ctx context.Context, publisher string) error {
 }
 
 // Invitations lists the open invitations to a publisher.
-func (d *Desk) Invitations(ctx context.Context, who Actor, publisher string, c Cursor) (Page[Invitation], error) {
+func (d *Desk) Invitations(ctx context.Context, who Actor, publisher string, c Cursor) (
+	Page[Invitation], error) {
 	if err := who.may(MemberList, publisher); err != nil {
 		return Page[Invitation]{}, err
 	}
@@ -138,7 +139,8 @@ func (d *Desk) RemoveMember(ctx context.Context, who Actor, id string) error {
 
 // CreateLink makes a single-use sign-in link, with which an operator's own dashboard sends somebody to the
 // console (contract 43). publisher "" makes one for an operator.
-func (d *Desk) CreateLink(ctx context.Context, who Actor, publisher, name string, role Role) (SignInLink, error) {
+func (d *Desk) CreateLink(ctx context.Context, who Actor, publisher, name string, role Role) (
+	SignInLink, error) {
 	if err := who.may(LinkCreate, publisher); err != nil {
 		return SignInLink{}, err
 	}

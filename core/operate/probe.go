@@ -16,8 +16,8 @@ const (
 	NotReady = "NOT_READY"
 )
 
-// TestWebhook sends the probes of the signed webhook test in the way in which events are sent, and records the
-// result (contract 29). A staged webhook that is Ready takes its place (contract 25).
+// TestWebhook sends the probes of the signed webhook test in the way in which events are sent, and records
+// the result (contract 29). A staged webhook that is Ready takes its place (contract 25).
 func (d *Desk) TestWebhook(ctx context.Context, who Actor, id string, staged bool) (TestReport, error) {
 	i, err := d.integration(ctx, who, WebhookTest, id)
 	if err != nil {
@@ -70,7 +70,8 @@ func (d *Desk) promote(ctx context.Context, who Actor, i stored) error {
 	return err
 }
 
-func (d *Desk) probe(ctx context.Context, i *integration.Integration, url, secret string) (TestReport, error) {
+func (d *Desk) probe(ctx context.Context, i *integration.Integration, url, secret string) (
+	TestReport, error) {
 	event, err := d.testEvent(i)
 	if err != nil {
 		return TestReport{}, err
@@ -103,15 +104,7 @@ func (d *Desk) probe(ctx context.Context, i *integration.Integration, url, secre
 
 // testEvent is the event of the signed test. Its session id is authentic, and there is no such session.
 func (d *Desk) testEvent(i *integration.Integration) (webhook.Event, error) {
-	level, err := session.ParseLevel(i.Level)
-	if err != nil {
-		return webhook.Event{}, err
-	}
-	sid, err := session.NewID(d.Random, i.ID, level, i.ChallengeAge, d.Now(), 0)
-	if err != nil {
-		return webhook.Event{}, err
-	}
-	text, err := sid.FormatTest(d.Sealer)
+	_, text, err := session.NewTest(d.Random, d.Sealer, i.ID, i.Level, i.ChallengeAge, d.Now())
 	if err != nil {
 		return webhook.Event{}, err
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/verge-id/verge/core/usage"
 )
 
-// Usage returns what happened on each day from one day to another, both included. "" is 29 days ago, and today.
+// Usage returns what happened on each day from one day to another, both included. "" is 29 days ago, and
+// today.
 func (d *Desk) Usage(ctx context.Context, who Actor, integration, from, to string) ([]usage.Day, error) {
 	if _, err := d.integration(ctx, who, UsageRead, integration); err != nil {
 		return nil, err

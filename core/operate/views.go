@@ -18,6 +18,9 @@ type Page[T any] struct {
 type Cursor struct {
 	After string // the Next of the part before; "": the first part
 	Limit int    // from 1 to MaxLimit; 0: DefaultLimit
+
+	// Name chooses publishers and integrations whose name or id has this text in it, in any case. "": all.
+	Name string
 }
 
 // Limits of a Cursor.
@@ -78,8 +81,8 @@ type WebhookInput struct {
 	NewSecret bool
 }
 
-// Changed is an integration after a change. Secret is the webhook secret that was made, if one was: this is the
-// only answer that has it.
+// Changed is an integration after a change. Secret is the webhook secret that was made, if one was: this is
+// the only answer that has it.
 type Changed struct {
 	Integration
 	Secret string `json:"secret,omitempty"`

@@ -7,8 +7,8 @@ import (
 	"github.com/verge-id/verge/core/integration"
 )
 
-// applyWebhook puts what in has into the webhook of i. secret is the one to seal, nil for the present one. made
-// is the same if it was made here. A webhook with a new address that has had no secret gets one.
+// applyWebhook puts what in has into the webhook of i. secret is the one to seal, nil for the present one.
+// made is the same if it was made here. A webhook with a new address that has had no secret gets one.
 func (d *Desk) applyWebhook(i *integration.Integration, in *WebhookInput, isNew bool, wrong *Invalid) (
 	secret *string, made string, err error) {
 	if in == nil {
@@ -28,8 +28,8 @@ func (d *Desk) applyWebhook(i *integration.Integration, in *WebhookInput, isNew 
 	return d.secretFor(*i, in, (isNew || first) && i.Webhook.URL != "", wrong)
 }
 
-// secretFor returns the secret that in gives, or one that is made if in wants that, or if one is needed and in
-// gives none.
+// secretFor returns the secret that in gives, or one that is made if in wants that, or if one is needed and
+// in gives none.
 func (d *Desk) secretFor(i integration.Integration, in *WebhookInput, needed bool, wrong *Invalid) (
 	secret *string, made string, err error) {
 	switch {
@@ -53,7 +53,8 @@ func (d *Desk) secretFor(i integration.Integration, in *WebhookInput, needed boo
 
 // StageWebhook stages another address or secret beside the present ones, which go on until the staged ones
 // have been tested (contract 25).
-func (d *Desk) StageWebhook(ctx context.Context, who Actor, id, version string, in WebhookInput) (Changed, error) {
+func (d *Desk) StageWebhook(ctx context.Context, who Actor, id, version string, in WebhookInput) (
+	Changed, error) {
 	var made string
 	v, err := d.alter(ctx, who, WebhookChange, id, version,
 		func(i *integration.Integration) (integration.Secrets, error) {
@@ -108,7 +109,8 @@ func (d *Desk) DropStaged(ctx context.Context, who Actor, id, version string) (I
 }
 
 // RotateSecret makes a new webhook secret, staged or at once. The answer is the only one that has it.
-func (d *Desk) RotateSecret(ctx context.Context, who Actor, id, version string, staged bool) (Changed, error) {
+func (d *Desk) RotateSecret(ctx context.Context, who Actor, id, version string, staged bool) (
+	Changed, error) {
 	if staged {
 		return d.StageWebhook(ctx, who, id, version, WebhookInput{NewSecret: true})
 	}

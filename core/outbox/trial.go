@@ -45,16 +45,8 @@ func (o *Outbox) SendTest(
 	if !i.Webhook.Sends() {
 		return Exchange{}, ErrNoReceiver
 	}
-	level, err := session.ParseLevel(i.Level)
-	if err != nil {
-		return Exchange{}, err
-	}
 	now := o.Now()
-	sid, err := session.NewID(o.Random, i.ID, level, i.ChallengeAge, now, 0)
-	if err != nil {
-		return Exchange{}, err
-	}
-	text, err := sid.FormatTest(o.Sealer)
+	sid, text, err := session.NewTest(o.Random, o.Sealer, i.ID, i.Level, i.ChallengeAge, now)
 	if err != nil {
 		return Exchange{}, err
 	}

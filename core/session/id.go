@@ -134,6 +134,22 @@ func (id ID) Format(sealer host.Sealer) (string, error) { return id.format(seale
 // asks for it learns that there is no such session.
 func (id ID) FormatTest(sealer host.Sealer) (string, error) { return id.format(sealer, token.TestID) }
 
+// NewTest returns the id that the event of a webhook test has, and its text as FormatTest writes it. There is no
+// such session.
+func NewTest(
+	random io.Reader, sealer host.Sealer, integration, level string, challengeAge int, now time.Time,
+) (id ID, text string, err error) {
+	of, err := ParseLevel(level)
+	if err != nil {
+		return ID{}, "", err
+	}
+	if id, err = NewID(random, integration, of, challengeAge, now, 0); err != nil {
+		return ID{}, "", err
+	}
+	text, err = id.FormatTest(sealer)
+	return id, text, err
+}
+
 func (id ID) format(sealer host.Sealer, purpose string) (string, error) {
 	integration, err := uuid.Parse(id.Integration)
 	if err != nil {

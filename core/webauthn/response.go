@@ -2,9 +2,9 @@ package webauthn
 
 import (
 	"crypto/subtle"
-	"encoding/base64"
 	"slices"
 
+	"github.com/verge-id/verge/core/internal/strict64"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -88,13 +88,11 @@ func checkClientData(rp RelyingParty, raw, challenge []byte, want string) error 
 	return nil
 }
 
-// decode reads base64url in its one form: without padding, with no bit set that no byte uses, and without the
-// line ends that encoding/base64 skips. It is not ok for a value that is missing.
+// decode reads base64url in its one form. It is not ok for a value that is missing.
 func decode(v web.Value) ([]byte, bool) {
 	s, ok := v.Text()
 	if !ok {
 		return nil, false
 	}
-	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
-	return b, err == nil && len(s) == base64.RawURLEncoding.EncodedLen(len(b))
+	return strict64.Decode(s)
 }

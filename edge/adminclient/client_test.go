@@ -61,7 +61,7 @@ func TestAgainstAService(t *testing.T) {
 	c := client(t, listen(t, h.Service), h.OperatorToken)
 	ctx := t.Context()
 
-	all, err := c.Integrations(ctx, "")
+	all, err := c.Integrations(ctx, "", "")
 	if err != nil || len(all) != 4 {
 		t.Fatalf("integrations %+v, %v", all, err)
 	}
@@ -276,7 +276,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	all, err := client.Integrations(context.Background(), "")
+	all, err := client.Integrations(context.Background(), "", "")
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -12,9 +12,9 @@ import (
 // A version that is "" is whatever version there is. Any other must be the present one, or nothing is changed
 // and the error has the code PRECONDITION_FAILED.
 
-// Publishers lists all publishers.
-func (c *Client) Publishers(ctx context.Context) ([]operate.Publisher, error) {
-	return list[operate.Publisher](ctx, c, admin.PublishersPath, "publishers", nil)
+// Publishers lists the publishers that have a text in their name or id, all if it is "".
+func (c *Client) Publishers(ctx context.Context, name string) ([]operate.Publisher, error) {
+	return list[operate.Publisher](ctx, c, admin.PublishersPath, "publishers", of("name", name))
 }
 
 // Publisher returns one publisher.
@@ -43,9 +43,11 @@ func (c *Client) ArchivePublisher(ctx context.Context, id, version string) (*ope
 	return change[operate.Publisher](ctx, c, "POST", fill(admin.ArchivePublisherPath, id), version, struct{}{})
 }
 
-// Integrations lists the integrations of a publisher, of all if publisher is "".
-func (c *Client) Integrations(ctx context.Context, publisher string) ([]operate.Integration, error) {
-	return list[operate.Integration](ctx, c, admin.IntegrationsPath, "integrations", of("publisher_id", publisher))
+// Integrations lists the integrations of a publisher, of all if publisher is "", that have a text in their name or
+// id, all if it is "".
+func (c *Client) Integrations(ctx context.Context, publisher, name string) ([]operate.Integration, error) {
+	return list[operate.Integration](ctx, c, admin.IntegrationsPath, "integrations",
+		of("publisher_id", publisher, "name", name))
 }
 
 // Integration returns one integration.
@@ -307,9 +309,12 @@ func (c *Client) ApplySite(ctx context.Context, site []byte, dryRun bool) (*admi
 }
 
 // of is a query with one parameter, or none if it is "".
-func of(name, value string) url.Values {
-	if value == "" {
-		return url.Values{}
+func of(pairs ...string) url.Values {
+	query := url.Values{}
+	for n := 0; n < len(pairs); n += 2 {
+		if pairs[n+1] != "" {
+			query.Set(pairs[n], pairs[n+1])
+		}
 	}
-	return url.Values{name: {value}}
+	return query
 }

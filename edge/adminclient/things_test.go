@@ -73,10 +73,10 @@ func TestEveryMethod(t *testing.T) {
 		name string
 		call func() error
 	}{
-		{"Publishers", func() error { return holds(c.Publishers(ctx)) }},
+		{"Publishers", func() error { return holds(c.Publishers(ctx, "")) }},
 		{"Publisher", func() error { return told(c.Publisher(ctx, p.ID)) }},
 		{"Overview", func() error { return told(c.Overview(ctx, p.ID)) }},
-		{"Integrations", func() error { return holds(c.Integrations(ctx, p.ID)) }},
+		{"Integrations", func() error { return holds(c.Integrations(ctx, p.ID, "")) }},
 		{"Integration", func() error { return told(c.Integration(ctx, i.ID)) }},
 		{"TestIntegration", func() error { return told(c.TestIntegration(ctx, i.ID, false)) }},
 		{"Keys", func() error { return holds(c.Keys(ctx, p.ID)) }},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/verge-id/verge/core/internal/strict64"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -132,7 +133,7 @@ func readJWT(raw string) (header []byte, ok bool) {
 		return nil, false
 	}
 	for i, part := range parts {
-		b, ok := decode(part)
+		b, ok := strict64.Decode(part)
 		if !ok || len(b) == 0 {
 			return nil, false
 		}

@@ -6,11 +6,11 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
-	"encoding/base64"
 	"fmt"
 	"math/big"
 	"slices"
 
+	"github.com/verge-id/verge/core/internal/strict64"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -124,7 +124,7 @@ func readKey(o web.Object) (k key, ok bool) {
 	case "OKP Ed25519":
 		k.verify = []string{"EdDSA"}
 		var x []byte
-		if x, ok = decode(c.text("x")); ok && len(x) == ed25519.PublicKeySize {
+		if x, ok = strict64.Decode(c.text("x")); ok && len(x) == ed25519.PublicKeySize {
 			k.public = ed25519.PublicKey(x)
 		} else {
 			ok = false
@@ -149,8 +149,8 @@ func readKey(o web.Object) (k key, ok bool) {
 
 // readRSA allows exponents up to 32 bits, which is what all libraries can use.
 func readRSA(c claims) (*rsa.PublicKey, bool) {
-	n, okN := decode(c.text("n"))
-	e, okE := decode(c.text("e"))
+	n, okN := strict64.Decode(c.text("n"))
+	e, okE := strict64.Decode(c.text("e"))
 	if !okN || !okE || len(n) > maxRSA/8 || len(e) == 0 || len(e) > 4 {
 		return nil, false
 	}
@@ -167,17 +167,11 @@ func readRSA(c claims) (*rsa.PublicKey, bool) {
 
 // readP256 refuses a point that is not on the curve.
 func readP256(c claims) (*ecdsa.PublicKey, bool) {
-	x, okX := decode(c.text("x"))
-	y, okY := decode(c.text("y"))
+	x, okX := strict64.Decode(c.text("x"))
+	y, okY := strict64.Decode(c.text("y"))
 	if !okX || !okY || len(x) != 32 || len(y) != 32 {
 		return nil, false
 	}
 	public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
 	return public, err == nil
-}
-
-// decode reads base64url as JOSE writes it: without padding, and with no bit set that no byte uses.
-func decode(s string) ([]byte, bool) {
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(s)
-	return raw, err == nil && len(s) == base64.RawURLEncoding.EncodedLen(len(raw))
 }
