@@ -168,7 +168,11 @@ func kept(id, integration string, event, data web.Object) (array []byte, ok bool
 		add(value)
 	}
 	for _, member := range keptData {
-		add(data.Raw(member))
+		value := data.Raw(member)
+		if value == known {
+			return nil, false
+		}
+		add(value)
 	}
 	return append(array[:end], ']'), true
 }

@@ -376,7 +376,7 @@ return unfit`,
 	{
 		breaks: "a webhook secret copied into another integration's record signs there",
 		pkg:    "core/integration",
-		old:    `err != nil || c.Integration != i.ID`,
+		old:    `c.Integration != i.ID`,
 		new:    `err != nil`,
 		ask:    []string{"./core/integration"},
 	},
