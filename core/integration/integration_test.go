@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
@@ -733,4 +734,41 @@ func TestKeepingTheSecretDoesNotUndoAChangeOfIt(t *testing.T) {
 	if got != "whsec_another" {
 		t.Errorf("the new secret was replaced by the old one (%v)", err)
 	}
+}
+
+// An opened secret is kept as long as a read is, and no longer.
+func TestAnOpenedSecretIsKeptForAShortTime(t *testing.T) {
+	w := newWorld(t)
+	opened := 0
+	on := w.Host.Host
+	on.Sealer = countingSealer{on.Sealer, &opened}
+	d := NewDirectory(on)
+	coretest.Must(t, w.PutIntegration(ctx, sample(), secret))
+	i := w.integration(t, d)
+	d.cache.Purge()
+	opened = 0
+	for n, want := range []int{1, 1, 1, 2} {
+		if n > 0 {
+			w.Clock.Advance([]time.Duration{0, time.Second, cacheLife - time.Second - 1, 1}[n])
+		}
+		if _, err := d.WebhookSecret(i); err != nil || opened != want {
+			t.Errorf("after %d steps of the clock it was opened %d times, %v; want %d", n, opened, err, want)
+		}
+	}
+	other := *i
+	other.ID = "1b5f208d-4c6e-4d7f-9a01-b2c3d4e5f607"
+	if got, err := d.WebhookSecret(&other); err == nil || got != "" {
+		t.Errorf("contract 19: kept, it signs for another integration: %q, %v", got, err)
+	}
+}
+
+// countingSealer counts what is opened.
+type countingSealer struct {
+	host.Sealer
+	opened *int
+}
+
+func (c countingSealer) Open(purpose string, sealed []byte) ([]byte, time.Time, error) {
+	*c.opened++
+	return c.Sealer.Open(purpose, sealed)
 }

@@ -153,17 +153,37 @@ func (d *Directory) open(i *Integration, text string, staged bool) (c secretClai
 	if !ok || len(sealed) == 0 {
 		return c, fmt.Errorf("integration %s has no webhook secret", i.ID)
 	}
-	b, _, err := d.sealer.Open(token.Secret, sealed)
+	c, err = d.unseal(i.ID, text, sealed)
 	if err != nil {
-		return c, fmt.Errorf("integration %s: the webhook secret does not open with this key ring; "+
-			"set it again: %w", i.ID, err)
+		return c, err
 	}
-	if err := json.Unmarshal(b, &c); err != nil || c.Integration != i.ID {
+	if c.Integration != i.ID {
 		return secretClaims{}, fmt.Errorf("integration %s: the sealed webhook secret is another integration's",
 			i.ID)
 	}
 	if c.Staged != staged {
 		return secretClaims{}, fmt.Errorf("integration %s: a staged webhook secret stands in the wrong place", i.ID)
 	}
+	return c, nil
+}
+
+// openedSecret begins the name in the cache of what was sealed as the text that follows.
+const openedSecret = "opened "
+
+// unseal opens what text holds sealed, and keeps it as long as a read is kept. Each delivery asks for it.
+func (d *Directory) unseal(id, text string, sealed []byte) (c secretClaims, err error) {
+	now := d.now()
+	if kept, ok := d.cache.Get(openedSecret + text); ok && now.Sub(kept.read).Abs() < cacheLife {
+		return kept.value.(secretClaims), nil
+	}
+	b, _, err := d.sealer.Open(token.Secret, sealed)
+	if err != nil {
+		return c, fmt.Errorf("integration %s: the webhook secret does not open with this key ring; "+
+			"set it again: %w", id, err)
+	}
+	if err := json.Unmarshal(b, &c); err != nil {
+		return secretClaims{}, fmt.Errorf("integration %s: the sealed webhook secret is damaged; set it again", id)
+	}
+	d.cache.Add(openedSecret+text, cached{c, now})
 	return c, nil
 }

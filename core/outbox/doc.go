@@ -23,6 +23,10 @@
 // log of a million delivered events the three that wait are found at once. One cursor, a place, works in all
 // partitions.
 //
+// An entry holds the values of the event's members in the order of the specification, and not their names. A
+// value that the entry's name and the other values determine is left out, because the store holds an entry
+// for each event of seven days.
+//
 // An entry is authenticated together with its name, because a publisher could be led to believe in an
 // outcome by one that is forged or another's. Its subject (which event, of which session, what it says) is
 // read from the sealed event alone. The times and results of earlier attempts come from the task, which is

@@ -1,9 +1,12 @@
 package outbox
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,7 +79,9 @@ const (
 func placeOf(moment time.Time, event string) string { return placePrefix(moment) + event }
 
 func placePrefix(moment time.Time) string {
-	return fmt.Sprintf("%016x-", uint64(1<<63-1)-uint64(moment.UnixMilli()))
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], 1<<63-1-uint64(moment.UnixMilli()))
+	return hex.EncodeToString(b[:]) + "-"
 }
 
 // subject is the part of an entry that stays the same from one attempt to the next. Everything in it is
@@ -85,16 +90,40 @@ type subject struct {
 	integration string
 	event       string
 	place       string
-	body        string // as it is kept
+	body        []byte // what is kept of the event, as kept writes it
 }
 
-// The members of an event that are kept when it is delivered (contract 27). external_user_id and
-// publisher_state are not, nor is what a later release may add.
+// The members of an event that are kept when it is delivered (contract 27), in the order of the
+// specification. external_user_id and publisher_state are not, nor is what a later release may add.
 var (
 	keptMembers = []string{"id", "type", "created_at", "schema_version", "publisher_id", "integration_id",
 		"session_id", "test", "idempotency_key"}
 	keptData = []string{"status", "expires_at", "result", "failure", "message"}
 )
+
+// What stands for a value in an entry. No event has either of them as a value of those members.
+const (
+	absent = "null" // the event has no such member
+	known  = "0"    // knownValue has it
+)
+
+// knownValue returns the JSON text of a member of an event that the name of its entry and the member's
+// siblings determine, or "" if they do not.
+func knownValue(member, event, integration string, sibling func(member string) string) string {
+	switch member {
+	case "id":
+		return `"` + event + `"`
+	case "integration_id":
+		return `"` + webhook.IntegrationPrefix + integration + `"`
+	case "idempotency_key":
+		session, opened := strings.CutSuffix(sibling("session_id"), `"`)
+		typ, ended := strings.CutPrefix(sibling("type"), `"`)
+		if opened && ended {
+			return session + ":" + typ
+		}
+	}
+	return ""
+}
 
 // subjectOf returns the subject for an event of the integration. Nil: this release cannot read the event,
 // and the log does not tell of it.
@@ -102,15 +131,79 @@ func subjectOf(integration string, event web.Object) *subject {
 	id, _, _ := event.String("id")
 	data, _, ok := event.Object("data")
 	moment, err := momentOf(event, data)
-	if !ok || err != nil {
+	if !ok || err != nil || !isEventID(id) {
 		return nil
 	}
 	s := &subject{integration: integration, event: id, place: placeOf(moment, id)}
-	if !isPlace(s.place) {
+	if s.body, ok = kept(id, integration, event, data); !ok {
 		return nil
 	}
-	s.body = strings.TrimSuffix(event.Only(keptMembers...), "}") + `,"data":` + data.Only(keptData...) + "}"
 	return s
+}
+
+// kept returns the values of keptMembers and keptData as one JSON array. ok is false if a value looks like one
+// of the texts that stand for others.
+func kept(id, integration string, event, data web.Object) (array []byte, ok bool) {
+	array = append(make([]byte, 0, 512), '[')
+	end := len(array) // behind the last value that is not absent
+	add := func(value string) {
+		if len(array) > 1 {
+			array = append(array, ',')
+		}
+		if value == "" {
+			array = append(array, absent...)
+			return
+		}
+		array = append(array, value...)
+		end = len(array)
+	}
+	for _, member := range keptMembers {
+		value := event.Raw(member)
+		switch {
+		case value == known:
+			return nil, false
+		case value != "" && value == knownValue(member, id, integration, event.Raw):
+			value = known
+		}
+		add(value)
+	}
+	for _, member := range keptData {
+		value := data.Raw(member)
+		if value == known {
+			return nil, false
+		}
+		add(value)
+	}
+	return append(array[:end], ']'), true
+}
+
+// keptBody returns the event whose values kept has written.
+func keptBody(event, integration string, values []json.RawMessage) []byte {
+	sibling := func(member string) string { return string(values[slices.Index(keptMembers, member)]) }
+	body := make([]byte, 0, 1024)
+	add := func(members []string, values []json.RawMessage) {
+		body = append(body, '{')
+		first := true
+		for n, member := range members[:min(len(members), len(values))] {
+			value := string(values[n])
+			switch value {
+			case absent:
+				continue
+			case known:
+				value = knownValue(member, event, integration, sibling)
+			}
+			if !first {
+				body = append(body, ',')
+			}
+			first = false
+			body = append(append(append(append(body, '"'), member...), `":`...), value...)
+		}
+	}
+	envelope := min(len(values), len(keptMembers))
+	add(keptMembers, values[:envelope])
+	body = append(body, `,"data":`...)
+	add(keptData, values[envelope:])
+	return append(body, "}}"...)
 }
 
 // momentOf returns the time by which an event stands in the log: when the session began for a started
@@ -141,13 +234,13 @@ type state struct {
 // entryJSON is an entry in the store. The names are short, because every event has an entry. The MAC that
 // token.SignRecord adds has the name "m".
 type entryJSON struct {
-	State  string          `json:"s"`
-	Reason string          `json:"r,omitempty"`
-	At     int64           `json:"t"` // milliseconds since 1970, as Due
-	Due    int64           `json:"u,omitempty"`
-	Tried  string          `json:"a,omitempty"`
-	Made   int             `json:"n,omitempty"`
-	Body   json.RawMessage `json:"b,omitempty"` // the last member
+	State  string            `json:"s"`
+	Reason string            `json:"r,omitempty"`
+	At     int64             `json:"t"` // milliseconds since 1970, as Due
+	Due    int64             `json:"u,omitempty"`
+	Tried  string            `json:"a,omitempty"`
+	Made   int               `json:"n,omitempty"`
+	Body   []json.RawMessage `json:"b,omitempty"` // as kept writes it; the last member
 }
 
 // enter adds to tx what the log says of an event from now on. It makes the commit no second one. An event
@@ -194,7 +287,7 @@ func (o *Outbox) entry(key kv.Key, s *subject, now state) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Package json would rewrite the body. So it stays byte for byte what it is.
+	// Package json would rewrite the values. So they stay byte for byte what they are.
 	b = append(append(append(b[:len(b)-1], `,"b":`...), s.body...), '}')
 	return token.SignRecord(o.Sealer, key.String(), b)
 }
@@ -214,8 +307,12 @@ func (o *Outbox) read(item kv.Item, name string) (Delivery, error) {
 	var e entryJSON
 	var event webhook.Event
 	// Entries are younger than the MACs of records, so each has one.
-	if err != nil || token.RecordedWith(item.Value) == "" || json.Unmarshal(item.Value, &e) != nil ||
-		json.Unmarshal(e.Body, &event) != nil {
+	if err != nil || token.RecordedWith(item.Value) == "" || json.Unmarshal(item.Value, &e) != nil {
+		return Delivery{}, errNotAnEntry
+	}
+	_, id, _ := strings.Cut(place, "-")
+	body := keptBody(id, integration, e.Body)
+	if err := json.Unmarshal(body, &event); err != nil {
 		return Delivery{}, errNotAnEntry
 	}
 	d := Delivery{
@@ -228,7 +325,7 @@ func (o *Outbox) read(item kv.Item, name string) (Delivery, error) {
 		Reason:      e.Reason,
 		At:          time.UnixMilli(e.At).UTC(),
 		Attempts:    readAttempts(e.Tried),
-		Body:        e.Body,
+		Body:        body,
 		Place:       place,
 		Partition:   item.Key.Partition,
 	}

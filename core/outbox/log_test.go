@@ -186,6 +186,53 @@ func TestADeliveredEventIsKeptWithoutStateAndUser(t *testing.T) {
 	}
 }
 
+// What an entry keeps of an event gives the event back byte for byte, whatever its type, and is shorter.
+func TestWhatIsKeptIsTheEvent(t *testing.T) {
+	w := newWorld(t)
+	h := webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(), PublisherID: "pub_a",
+		IntegrationID: testUUID, SessionID: "svc_sess_" + strings.Repeat("x", 79)}
+	failed := webhook.Failed(h, webhook.FailureUnknown, "a \"0\", null and [0,null]", nil, nil)
+	odd := webhook.Completed(h, "L2", 18, nil, nil)
+	odd.IdempotencyKey = "another"
+	test, ok := webhook.TestEvent(h, webhook.TypeStarted, "L1", 25)
+	if !ok {
+		t.Fatal("there is no test event of a type that is sent")
+	}
+	for _, e := range []webhook.Event{webhook.Started(h, h.CreatedAt), webhook.Completed(h, "L1", 25, nil, nil),
+		webhook.Expired(h, h.CreatedAt), failed, odd, test} {
+		body := e.Body()
+		read, err := web.ReadObject(body)
+		coretest.Must(t, err)
+		s := subjectOf(testUUID, read)
+		if s == nil {
+			t.Fatalf("%s: there is no entry for %s", e.Type, body)
+		}
+		var values []json.RawMessage
+		coretest.Must(t, json.Unmarshal(s.body, &values))
+		if got := keptBody(e.ID, testUUID, values); !bytes.Equal(got, body) {
+			t.Errorf("%s: kept is\n%s, want\n%s", e.Type, got, body)
+		}
+		if len(s.body) > len(body)-200 {
+			t.Errorf("%s: of %d bytes %d are kept: %s", e.Type, len(body), len(s.body), s.body)
+		}
+	}
+}
+
+// A value of another release that looks like a mark would be read as something else, so it makes no entry.
+func TestAValueLikeAMarkIsNotKept(t *testing.T) {
+	w := newWorld(t)
+	e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(),
+		IntegrationID: testUUID}, w.Clock.Now())
+	for from, to := range map[string]string{`"test":false`: `"test":0`, `"status":"started"`: `"status":0`} {
+		body := bytes.Replace(e.Body(), []byte(from), []byte(to), 1)
+		read, err := web.ReadObject(body)
+		coretest.Must(t, err)
+		if s := subjectOf(testUUID, read); s != nil {
+			t.Errorf("%s is kept as %s", body, s.body)
+		}
+	}
+}
+
 func TestTheLogForgets(t *testing.T) {
 	for _, c := range []struct {
 		state  string

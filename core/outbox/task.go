@@ -92,13 +92,44 @@ func Timer(id session.ID, text string) kv.Task {
 
 // Read returns the meta of a task and the sealed body of its event.
 func Read(t kv.Task) (Meta, []byte, error) {
-	var m Meta
-	body, err := split(t.Payload, &m)
-	if err == nil && m.Kind != Deliver && m.Kind != Expire {
-		err = errors.New("outbox: damaged task: unknown kind")
+	line, body, ok := bytes.Cut(t.Payload, []byte{'\n'})
+	if !ok {
+		return Meta{}, nil, errDamaged
 	}
+	m, err := readMeta(line)
 	return m, body, err
 }
+
+// readMeta reads what package json has written. Every delivery is read twice, and package json would take a
+// tenth of the time that a delivery takes.
+func readMeta(line []byte) (m Meta, err error) {
+	o, err := web.ReadObject(line)
+	if err != nil {
+		return m, errDamaged
+	}
+	whole := true
+	text := func(name string) string {
+		value, _, ok := o.String(name)
+		whole = whole && ok
+		return value
+	}
+	number := func(name string) int {
+		value, _, ok := o.Integer(name)
+		whole = whole && ok
+		return int(value)
+	}
+	m = Meta{Kind: Kind(text("k")), Session: text("sid"), Integration: text("int"), Type: text("typ"),
+		Attempts: number("n"), Postponed: number("h"), Before: number("b"), Tried: text("a")}
+	switch {
+	case !whole:
+		return Meta{}, errDamaged
+	case m.Kind != Deliver && m.Kind != Expire:
+		return m, errors.New("outbox: damaged task: unknown kind")
+	}
+	return m, nil
+}
+
+var errDamaged = errors.New("outbox: damaged task")
 
 func taskID(event string) string { return "e/" + event }
 
@@ -113,7 +144,7 @@ func join(meta any, body []byte) []byte {
 func split(payload []byte, meta any) (body []byte, err error) {
 	line, body, ok := bytes.Cut(payload, []byte{'\n'})
 	if !ok || json.Unmarshal(line, meta) != nil {
-		return nil, errors.New("outbox: damaged task")
+		return nil, errDamaged
 	}
 	return body, nil
 }

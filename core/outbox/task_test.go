@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -21,6 +22,27 @@ func TestAnEventIsDueAtOnceOnAStoreThatRoundsUp(t *testing.T) {
 		up := task.Due.Add(time.Millisecond - 1).Truncate(time.Millisecond)
 		if up.After(now) || now.Sub(task.Due) >= time.Millisecond {
 			t.Errorf("at %v: due %v, which a store rounds up to %v", now, task.Due, up)
+		}
+	}
+}
+
+// A task's head is read as package json has written it, and nothing that is damaged passes for a head.
+func TestReadMeta(t *testing.T) {
+	for _, want := range []Meta{
+		{Kind: Expire, Session: "svc_sess_x", Integration: testUUID},
+		{Kind: Deliver, Session: "<&>\u2028\"", Integration: testUUID, Type: webhook.TypeFailed, Attempts: 1,
+			Postponed: 2, Before: 3, Tried: "1:200:3 4:timeout:5"},
+	} {
+		line, err := json.Marshal(want)
+		coretest.Must(t, err)
+		if got, err := readMeta(line); err != nil || got != want {
+			t.Errorf("%s is read as %+v, %v", line, got, err)
+		}
+	}
+	for _, damaged := range []string{"", "x", "{}", `{"k":"deliver"`, `{"k":"other"}`, `{"k":1}`,
+		`{"k":"deliver","n":"1"}`, `{"k":"deliver","n":1.5}`, `{"k":"deliver","a":7}`, `{"k":"deliver"} x`} {
+		if got, err := readMeta([]byte(damaged)); err == nil {
+			t.Errorf("%s is read as %+v", damaged, got)
 		}
 	}
 }

@@ -1,10 +1,6 @@
 package web
 
-import (
-	"slices"
-	"strconv"
-	"strings"
-)
+import "strconv"
 
 // Names returns the names of the members in their order, also of those that are null.
 func (o Object) Names() []string {
@@ -65,20 +61,5 @@ func (o Object) Object(name string) (value Object, present, ok bool) {
 	return Object{members}, true, true
 }
 
-// Only returns the text of the object with only the members of those names, which need no escaping. They keep
-// their order and the text of their values.
-func (o Object) Only(names ...string) string {
-	var b strings.Builder
-	separator := "{"
-	for _, m := range o.members {
-		if slices.Contains(names, m.name) {
-			b.WriteString(separator + `"` + m.name + `":` + m.raw)
-			separator = ","
-		}
-	}
-	if b.Len() == 0 {
-		return "{}"
-	}
-	b.WriteByte('}')
-	return b.String()
-}
+// Raw returns the text of a member's value as it stands in the JSON, or "" for a member that is absent or null.
+func (o Object) Raw(name string) string { return o.raw(name) }

@@ -91,26 +91,16 @@ func TestObjectObject(t *testing.T) {
 	}
 }
 
-func TestObjectOnly(t *testing.T) {
+func TestObjectRaw(t *testing.T) {
 	o := readTestObject(t)
-	for _, c := range []struct {
-		names []string
-		want  string
-	}{
-		{nil, `{}`},
-		{[]string{"absent", "name"}, `{}`},
-		{[]string{"null"}, `{"null":null}`},
-		{[]string{"object", "text", "tiny"}, `{"text":"1","tiny":-1e-3,"object":{"a":{"b":[true]},"n\u0061me":2}}`},
-	} {
-		if got := o.Only(c.names...); got != c.want {
-			t.Errorf("only %q: %s, want %s", c.names, got, c.want)
+	for name, want := range map[string]string{"absent": "", "null": "", "text": `"1"`, "tiny": "-1e-3",
+		"object": `{"a":{"b":[true]},"n\u0061me":2}`} {
+		if got := o.Raw(name); got != want {
+			t.Errorf("the text of %q is %s, want %s", name, got, want)
 		}
 	}
 	inner, _, _ := o.Object("object")
-	if got := inner.Only("name"); got != `{"name":2}` {
+	if got := inner.Raw("name"); got != "2" {
 		t.Errorf("a name that is escaped in the text: %s", got)
-	}
-	if got := (Object{}).Only("a"); got != "{}" {
-		t.Errorf("an empty object: %s", got)
 	}
 }

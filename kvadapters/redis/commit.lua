@@ -43,9 +43,10 @@ end
 
 -- A key of a wrong type makes the script fail here or in the first write. The
 -- first write is to the names or, if nothing is put or deleted, to the tasks.
+-- Who holds a task has read the tasks above.
 if puts + deletes > 0 then
 	call('ZCARD', expiries)
-	if schedule + cancel > 0 then
+	if held == 0 and schedule + cancel > 0 then
 		call('HLEN', tasks)
 	end
 end

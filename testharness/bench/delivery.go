@@ -70,7 +70,9 @@ func (s *sink) expect(n int) <-chan struct{} {
 
 // delivery measures the outbox on a store: how fast a backlog drains to one
 // receiver, and how long an event takes at a steady 100 a second.
-func delivery(name string, open storage) error {
+//
+// server is the Redis of the store, nil for another store.
+func delivery(name string, open storage, server *redisServer) error {
 	store, closeStore, err := open()
 	if err != nil {
 		return err
@@ -88,24 +90,26 @@ func delivery(name string, open storage) error {
 	defer s.stop()
 
 	const backlog = 10_000
-	var rates []float64
+	busy := endpoint{redis: server}.busy
+	var rates, cpu []float64
 	for range rounds {
 		s.pause()
 		if err := s.begin(backlog); err != nil {
 			return err
 		}
 		all := receiver.expect(backlog)
-		begin := time.Now()
+		before, begin := busy(), time.Now()
 		s.resume()
 		select {
 		case <-all:
 			rates = append(rates, backlog/time.Since(begin).Seconds())
+			cpu = append(cpu, float64((busy()-before).Microseconds())/backlog)
 		case <-time.After(time.Minute):
 			return fmt.Errorf("delivery: %d of %d events arrived within a minute", receiver.count, backlog)
 		}
 	}
-	fmt.Printf("webhook delivery, %s, backlog of %d to one receiver: %.0f a second (goal 2500)\n",
-		name, backlog, median(rates))
+	fmt.Printf("webhook delivery, %s, backlog of %d to one receiver: %.0f a second (goal 2500), "+
+		"%.1f µs of CPU each\n", name, backlog, median(rates), median(cpu))
 
 	const steady = 500
 	sent := make(map[string]time.Time, steady)

@@ -105,9 +105,10 @@ func run(length time.Duration, binary, module, only string) error {
 		name string
 		run  func() error
 	}{
-		{"delivery, bolt", func() error { return delivery("bolt", onBolt) }},
+		{"delivery, memory", func() error { return delivery("memory", onMemory, nil) }},
+		{"delivery, bolt", func() error { return delivery("bolt", onBolt, nil) }},
 		{"delivery, redis", func() error {
-			return onRedis(redis, func() error { return delivery("redis", redis.storage) })
+			return onRedis(redis, func() error { return delivery("redis", redis.storage, redis) })
 		}},
 		{"claims", func() error { return allClaims(redis) }},
 		{"idle", func() error { return onRedis(redis, redis.idle) }},
