@@ -96,10 +96,16 @@ func (s *service) enter(role string) string {
 func (s *service) formToken(cookie, path, action string) string {
 	s.t.Helper()
 	page := string(s.console(cookie, path, "").Body)
+	return s.field(page, path, action, "csrf")
+}
+
+// field returns the value of a hidden field of a form on a page, as a form sends it.
+func (s *service) field(page, path, action, name string) string {
+	s.t.Helper()
 	_, rest, _ := strings.Cut(page, `data-action="`+action+`"`)
-	m := regexp.MustCompile(`name="csrf" value="([^"]+)"`).FindStringSubmatch(rest)
+	m := regexp.MustCompile(`name="` + name + `" value="([^"]+)"`).FindStringSubmatch(rest)
 	if m == nil {
-		s.t.Fatalf("%s has no form %s", path, action)
+		s.t.Fatalf("%s has no form %s with a %s", path, action, name)
 	}
 	return url.QueryEscape(m[1])
 }
@@ -110,7 +116,10 @@ func (s *service) mine(path string) string { return "/p/" + s.Publisher.ID + pat
 func (s *service) stage(cookie, integration string) string {
 	s.t.Helper()
 	path := s.mine("/integrations/" + integration + "/webhook")
-	done := s.console(cookie, path, "do=stage-webhook&csrf="+s.formToken(cookie, path, "stage-webhook"))
+	const action = "stage-webhook"
+	form := string(s.console(cookie, path, "").Body)
+	done := s.console(cookie, path, "do="+action+"&csrf="+s.field(form, path, action, "csrf")+
+		"&version="+s.field(form, path, action, "version"))
 	wantPage(s.t, "staging a secret", done, 303)
 	page := s.console(cookie, strings.TrimPrefix(done.Header.Get("Location"), "/console"), "")
 	secret := regexp.MustCompile(`whsec_[\w-]+`).FindString(string(page.Body))
