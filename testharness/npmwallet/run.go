@@ -2,13 +2,16 @@ package npmwallet
 
 import (
 	"bytes"
+	"crypto/ecdsa"
 	"embed"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/verge-id/verge/testharness/kit"
 )
@@ -86,4 +89,54 @@ func Verify(t testing.TB, verifier string, responses ...Response) (verdicts []Ve
 		t.Fatalf("%s: %d verdicts of %d responses", verifier, len(verdicts), len(responses))
 	}
 	return verdicts
+}
+
+// Document is what a library issues, and then answers a request with.
+type Document struct {
+	DocType, Namespace string
+	Claims             map[string]any
+	Ask                []string // the names of elements
+	Transcript         []byte
+	Chain              [][]byte // of the issuer
+	IssuerKey          *ecdsa.PrivateKey
+	DeviceKey          *ecdsa.PrivateKey
+	Signed, ValidUntil time.Time
+}
+
+// Respond has @auth0/mdl issue a document and answer with it. It returns the DeviceResponse.
+func Respond(t testing.TB, d Document) []byte {
+	t.Helper()
+	var chain []string
+	for _, der := range d.Chain {
+		chain = append(chain, hex.EncodeToString(der))
+	}
+	var out struct{ Response string }
+	Run(t, "respond-auth0.mjs", map[string]any{
+		"docType": d.DocType, "namespace": d.Namespace, "claims": d.Claims, "ask": d.Ask,
+		"transcript": hex.EncodeToString(d.Transcript), "chain": chain,
+		"issuerKey": jwk(t, d.IssuerKey), "deviceKey": jwk(t, d.DeviceKey),
+		"signed": d.Signed.Format(time.RFC3339), "validUntil": d.ValidUntil.Format(time.RFC3339),
+	}, &out)
+	response, err := hex.DecodeString(out.Response)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
+
+// jwk writes a private key on P-256.
+func jwk(t testing.TB, key *ecdsa.PrivateKey) map[string]string {
+	t.Helper()
+	point, err := key.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := key.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	return map[string]string{
+		"kty": "EC", "crv": "P-256", "x": encode(point[1:33]), "y": encode(point[33:]), "d": encode(private),
+	}
 }
