@@ -1,0 +1,36 @@
+// Package mdoc verifies mobile documents (ISO/IEC 18013-5) that a wallet presents over the network, by
+// OpenID4VP 1.0 or by the Digital Credentials API (ISO/IEC 18013-7, Annex C). Everything in it is a pure
+// function: time, keys, nonces and trust anchors come from the caller.
+//
+// # Asking
+//
+// The request and the session transcript hold the same nonce, addresses and key. A wallet signs the
+// transcript, so its answer is good for one request only.
+//
+//   - OpenID4VP by direct_post and direct_post.jwt: OpenID4VPTranscript. With direct_post.jwt, the request
+//     names a key and the transcript has its Thumbprint. Without it the thumbprint is nil.
+//   - Digital Credentials API with org-iso-mdoc: DeviceRequest and EncryptionInfo make the request, and
+//     DCAPITranscript the transcript.
+//   - Digital Credentials API with openid4vp-v1-unsigned and -signed: OpenID4VPDCAPITranscript.
+//
+// # Reading the answer
+//
+// OpenJWE opens an answer by direct_post.jwt, and OpenHPKE one by org-iso-mdoc. What is inside is a
+// DeviceResponse, and Verify decides what it proves.
+//
+// # What is trusted
+//
+// Nothing but the trust anchors. ParseAnchors reads them from the operator's files. A profile says which
+// extended key usage a document signer must have, because issuers of one kind of document may not sign
+// another kind.
+//
+// # What is not checked
+//
+// Whether a document or a certificate was revoked. Status lists and revocation lists are not read.
+//
+// # Refusals
+//
+// Answers come from wallets, so anybody may have written them. They are read strictly, and whatever is signed
+// is compared as it was sent. Each refusal is a *Refusal with a constant reason. It repeats nothing of the
+// answer, so it may be logged.
+package mdoc

@@ -1,0 +1,173 @@
+package mdoc
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/ecdh"
+	"crypto/hpke"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"github.com/verge-id/verge/core/cbor"
+	"github.com/verge-id/verge/core/web"
+)
+
+// maxEncrypted is the most bytes of an encrypted answer, as it is sent.
+const maxEncrypted = 64 << 10
+
+// ivSize and tagSize are those of AES-GCM in a JWE (RFC 7518, section 5.3).
+const (
+	ivSize  = 12
+	tagSize = 16
+)
+
+// OpenJWE opens an answer by direct_post.jwt: a JWE in its compact form, encrypted by ECDH-ES on P-256 with
+// A128GCM or A256GCM. keyID is the kid that the request has given to the key, which the wallet must name. An
+// error is a *Refusal. The payload has not been looked at.
+//
+// apu and apv are the wallet's to choose. They go into the key and prove nothing.
+func OpenJWE(compact string, private *ecdh.PrivateKey, keyID string) (payload []byte, err error) {
+	if len(compact) > maxEncrypted {
+		return nil, refused(tooLarge)
+	}
+	parts := strings.Split(compact, ".")
+	if len(parts) != 5 || parts[1] != "" { // the key is agreed upon, so none is sent
+		return nil, refused(badJWE)
+	}
+	header, okHeader := decode(parts[0])
+	iv, okIV := decode(parts[2])
+	ciphertext, okText := decode(parts[3])
+	tag, okTag := decode(parts[4])
+	if !okHeader || !okIV || !okText || !okTag || len(iv) != ivSize || len(tag) != tagSize {
+		return nil, refused(badJWE)
+	}
+	key, err := contentKey(header, private, keyID)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, refused(jweNotOpened)
+	}
+	gcm, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, refused(jweNotOpened)
+	}
+	if payload, err = gcm.Open(nil, iv, slices.Concat(ciphertext, tag), []byte(parts[0])); err != nil {
+		return nil, refused(jweNotOpened)
+	}
+	return payload, nil
+}
+
+// contentKey returns the key that a JWE is encrypted with (RFC 7518, section 4.6).
+func contentKey(header []byte, private *ecdh.PrivateKey, keyID string) ([]byte, error) {
+	o, err := web.ReadObject(header)
+	if err != nil || o.Has("crit") || o.Has("zip") {
+		return nil, refused(badJWEHeader)
+	}
+	text := func(name string) string {
+		s, _ := o.Value(name).Text()
+		return s
+	}
+	size := map[string]int{"A128GCM": 16, "A256GCM": 32}[text("enc")]
+	if text("alg") != "ECDH-ES" || size == 0 {
+		return nil, refused(badEncryption)
+	}
+	if text("kid") != keyID {
+		return nil, refused(otherKeyID)
+	}
+	partyU, okU := decodeOptional(o.Value("apu"))
+	partyV, okV := decodeOptional(o.Value("apv"))
+	if !okU || !okV {
+		return nil, refused(badJWEHeader)
+	}
+	ephemeral, ok := readJWK(o.Value("epk"))
+	if !ok || ephemeral.Equal(private.PublicKey()) { // whoever sends our own key back has made none
+		return nil, refused(badEphemeral)
+	}
+	secret, err := private.ECDH(ephemeral)
+	if err != nil {
+		return nil, refused(badEphemeral)
+	}
+	// The Concat KDF of NIST SP 800-56A. One round of SHA-256 is as long as the longest key.
+	sum := sha256.Sum256(slices.Concat([]byte{0, 0, 0, 1}, secret,
+		sized([]byte(text("enc"))), sized(partyU), sized(partyV),
+		binary.BigEndian.AppendUint32(nil, uint32(8*size))))
+	return sum[:size], nil
+}
+
+// sized puts the length of b before it.
+func sized(b []byte) []byte { return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...) }
+
+// readJWK reads a public key on P-256.
+func readJWK(v web.Value) (*ecdh.PublicKey, bool) {
+	o, ok := v.Object()
+	kind, _ := o.Value("kty").Text()
+	curve, _ := o.Value("crv").Text()
+	x, okX := decodeOptional(o.Value("x"))
+	y, okY := decodeOptional(o.Value("y"))
+	if !ok || kind != "EC" || curve != "P-256" || !okX || !okY || len(x) != 32 || len(y) != 32 {
+		return nil, false
+	}
+	// It refuses a point that is not on the curve.
+	public, err := ecdh.P256().NewPublicKey(slices.Concat([]byte{4}, x, y))
+	return public, err == nil
+}
+
+// decode reads base64url in its one form: without padding, with no bit set that no byte uses, and without the
+// line ends that encoding/base64 skips.
+func decode(s string) ([]byte, bool) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	return b, err == nil && len(s) == base64.RawURLEncoding.EncodedLen(len(b))
+}
+
+// decodeOptional is decode for a member that may be missing.
+func decodeOptional(v web.Value) ([]byte, bool) {
+	if !v.Present() {
+		return nil, true
+	}
+	s, ok := v.Text()
+	if !ok {
+		return nil, false
+	}
+	return decode(s)
+}
+
+// OpenHPKE opens an answer by org-iso-mdoc: the CBOR of an EncryptedResponse (ISO/IEC 18013-7, Annex C),
+// encrypted by HPKE with DHKEM(P-256), HKDF-SHA256 and AES-128-GCM. It is bound to the transcript. An error is
+// a *Refusal. The DeviceResponse has not been looked at.
+func OpenHPKE(encryptedResponse []byte, private *ecdh.PrivateKey, transcript []byte) ([]byte, error) {
+	if len(encryptedResponse) > maxEncrypted {
+		return nil, refused(tooLarge)
+	}
+	response, err := cbor.Read(encryptedResponse, options)
+	if err != nil {
+		return nil, refused(badHPKE)
+	}
+	parts, _ := response.List()
+	if len(parts) != 2 {
+		return nil, refused(badHPKE)
+	}
+	name, _ := parts[0].Text()
+	encapsulated, okKey := parts[1].Member("enc").Bytes()
+	ciphertext, okText := parts[1].Member("cipherText").Bytes()
+	if name != dcapi || !okKey || !okText {
+		return nil, refused(badHPKE)
+	}
+	key, err := hpke.NewDHKEMPrivateKey(private)
+	if err != nil {
+		return nil, refused(hpkeNotOpened)
+	}
+	recipient, err := hpke.NewRecipient(encapsulated, key, hpke.HKDFSHA256(), hpke.AES128GCM(), transcript)
+	if err != nil {
+		return nil, refused(hpkeNotOpened)
+	}
+	plain, err := recipient.Open(nil, ciphertext)
+	if err != nil {
+		return nil, refused(hpkeNotOpened)
+	}
+	return plain, nil
+}

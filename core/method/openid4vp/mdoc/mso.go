@@ -1,0 +1,97 @@
+package mdoc
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"time"
+
+	"github.com/verge-id/verge/core/cbor"
+)
+
+// securityObject is a MobileSecurityObject (ISO/IEC 18013-5, 9.1.2.4): what the issuer signs.
+type securityObject struct {
+	docType                       string
+	hash                          func([]byte) []byte
+	digests                       cbor.Item // by namespace, maps from the id of a digest to it
+	signed, validFrom, validUntil time.Time
+
+	deviceKey       *ecdsa.PublicKey
+	deviceAlgorithm int64 // that the device's key is for; 0 if it does not say
+}
+
+var digestAlgorithms = map[string]func([]byte) []byte{"SHA-256": sum256, "SHA-384": sum384, "SHA-512": sum512}
+
+// readSecurityObject reads the payload of the issuer's signature, which is CBOR inside of CBOR.
+func readSecurityObject(payload []byte) (o securityObject, err error) {
+	outer, err := cbor.Read(payload, options)
+	if err != nil {
+		return o, refused(badMSO)
+	}
+	inner, ok := embedded(outer)
+	if !ok {
+		return o, refused(badMSO)
+	}
+	if v, _ := inner.Member("version").Text(); v != version {
+		return o, refused(msoVersion)
+	}
+	if o.docType, ok = inner.Member("docType").Text(); !ok {
+		return o, refused(badMSO)
+	}
+	name, _ := inner.Member("digestAlgorithm").Text()
+	if o.hash, ok = digestAlgorithms[name]; !ok {
+		return o, refused(msoDigests)
+	}
+	if o.digests = inner.Member("valueDigests"); !isMap(o.digests) {
+		return o, refused(badMSO)
+	}
+	validity := inner.Member("validityInfo")
+	var okSigned, okFrom, okUntil bool
+	o.signed, okSigned = dateTime(validity.Member("signed"))
+	o.validFrom, okFrom = dateTime(validity.Member("validFrom"))
+	o.validUntil, okUntil = dateTime(validity.Member("validUntil"))
+	if !okSigned || !okFrom || !okUntil {
+		return o, refused(badValidity)
+	}
+	if o.deviceKey, o.deviceAlgorithm, ok = readKey(inner.Member("deviceKeyInfo").Member("deviceKey")); !ok {
+		return o, refused(badDeviceKey)
+	}
+	return o, nil
+}
+
+// dateTime reads a tdate: a text as of RFC 3339, with its tag.
+func dateTime(i cbor.Item) (at time.Time, ok bool) {
+	number, content, ok := i.Tag()
+	text, okText := content.Text()
+	if !ok || !okText || number != tagDateTime {
+		return time.Time{}, false
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	return at, err == nil
+}
+
+// readItem returns the name and the value of an IssuerSignedItem (ISO/IEC 18013-5, 8.3.2.1.2.2) whose digest
+// is in the object. The digest is that of the item as it was sent.
+func (o securityObject) readItem(namespace string, i cbor.Item) (element string, value cbor.Item, err error) {
+	item, ok := embedded(i)
+	if !ok {
+		return "", cbor.Item{}, refused(badItem)
+	}
+	id, okID := item.Member("digestID").Integer()
+	random, okRandom := item.Member("random").Bytes()
+	element, okElement := item.Member("elementIdentifier").Text()
+	value = item.Member("elementValue")
+	if !okID || id < 0 || !okRandom || !okElement || !value.Present() {
+		return "", cbor.Item{}, refused(badItem)
+	}
+	if len(random) < minRandom {
+		return "", cbor.Item{}, refused(shortRandom)
+	}
+	digest, ok := o.digests.Member(namespace).Label(id).Bytes()
+	if !ok {
+		return "", cbor.Item{}, refused(digestMissing)
+	}
+	if !bytes.Equal(digest, o.hash(i.Raw())) {
+		return "", cbor.Item{}, refused(digestMismatch)
+	}
+	return element, value, nil
+}

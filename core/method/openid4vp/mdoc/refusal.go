@@ -1,0 +1,72 @@
+package mdoc
+
+// Refusal says why an answer was refused. Reason is a constant of this package, for logs and metrics.
+type Refusal struct{ Reason string }
+
+func (r *Refusal) Error() string { return "mdoc: the answer is refused: " + r.Reason }
+
+func refused(reason string) error { return &Refusal{reason} }
+
+const (
+	// Of the DeviceResponse.
+	badCBOR      = "cbor"
+	badVersion   = "version"
+	badStatus    = "status"        // the wallet reports a failure
+	badDocuments = "documents"     // none, several, or errors instead
+	badMember    = "member"        // a member is missing or of another type
+	otherDocType = "document_type" // the document is not of the type that was asked for
+
+	// Of the issuer's certificates.
+	badChain       = "chain"                 // none, too many, or not in order
+	badCertificate = "certificate"           // it cannot be read
+	badExtension   = "certificate_extension" // a critical one that is unknown here, or name constraints
+	badCertKey     = "certificate_key"       // it is not ECDSA on P-256, P-384 or P-521
+	outOfDate      = "certificate_validity"
+	notAuthority   = "certificate_authority" // it may not issue certificates
+	pathTooLong    = "certificate_path"
+	notSigner      = "certificate_usage" // it may not sign documents
+	wrongPurpose   = "certificate_eku"
+	untrusted      = "untrusted" // no trust anchor has issued it
+
+	// Of signatures.
+	badSign1        = "cose"
+	critical        = "cose_critical"
+	badAlgorithm    = "cose_algorithm" // unknown, or for another curve than the key's
+	issuerSignature = "issuer_signature"
+
+	// Of what the issuer has signed.
+	badMSO         = "mso"
+	msoVersion     = "mso_version"
+	msoDocType     = "mso_document_type"
+	msoDigests     = "mso_digest_algorithm"
+	badValidity    = "mso_validity"
+	expired        = "mso_expired"
+	notYetValid    = "mso_not_yet_valid"
+	signedOutside  = "mso_signed_outside_certificate"
+	badDeviceKey   = "mso_device_key"
+	badItem        = "item"
+	shortRandom    = "item_random"
+	elementTwice   = "element_twice"
+	tooMany        = "too_many_elements"
+	digestMissing  = "digest_missing"
+	digestMismatch = "digest_mismatch"
+	noElement      = "no_element" // none of those that were asked for
+	badValue       = "element_value"
+
+	// Of the wallet's signature.
+	badDeviceAuth   = "device_auth"
+	deviceMAC       = "device_mac"
+	badTranscript   = "transcript" // the caller's is no CBOR
+	deviceSignature = "device_signature"
+
+	// Of encrypted answers.
+	tooLarge      = "too_large"
+	badJWE        = "jwe_form"
+	badJWEHeader  = "jwe_header"
+	badEncryption = "jwe_algorithm"
+	otherKeyID    = "jwe_key_id"
+	badEphemeral  = "jwe_ephemeral_key"
+	jweNotOpened  = "jwe_not_opened"
+	badHPKE       = "hpke_form"
+	hpkeNotOpened = "hpke_not_opened"
+)

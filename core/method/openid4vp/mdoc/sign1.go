@@ -1,0 +1,159 @@
+package mdoc
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"crypto/sha512"
+	"math/big"
+	"slices"
+
+	"github.com/verge-id/verge/core/cbor"
+)
+
+// Labels of COSE headers (RFC 9052, section 3.1; RFC 9360).
+const (
+	headerAlgorithm = 1
+	headerCritical  = 2
+	headerChain     = 33 // x5chain
+)
+
+// Labels and values of keys in COSE (RFC 9053, section 7.1).
+const (
+	keyType      = 1
+	keyAlgorithm = 3
+	keyCurve     = -1
+	keyX         = -2
+	keyY         = -3
+
+	typeEC2   = 2
+	curveP256 = 1
+	curveP384 = 2
+	curveP521 = 3
+)
+
+func sum256(b []byte) []byte { s := sha256.Sum256(b); return s[:] }
+func sum384(b []byte) []byte { s := sha512.Sum384(b); return s[:] }
+func sum512(b []byte) []byte { s := sha512.Sum512(b); return s[:] }
+
+// algorithm is how a signature is made. ISO/IEC 18013-5 binds each to one curve.
+type algorithm struct {
+	curve elliptic.Curve
+	hash  func([]byte) []byte
+}
+
+// signatureAlgorithm returns an algorithm of COSE by its number: ES256, ES384 and ES512 (RFC 9053), and the
+// same by their fully specified numbers ESP256, ESP384 and ESP512 (RFC 9864).
+func signatureAlgorithm(number int64) (algorithm, bool) {
+	switch number {
+	case -7, -9:
+		return algorithm{elliptic.P256(), sum256}, true
+	case -35, -51:
+		return algorithm{elliptic.P384(), sum384}, true
+	case -36, -52:
+		return algorithm{elliptic.P521(), sum512}, true
+	}
+	return algorithm{}, false
+}
+
+// sign1 is a COSE_Sign1 (RFC 9052, section 4.2).
+type sign1 struct {
+	protected   []byte // as it was signed
+	number      int64  // of the algorithm
+	algorithm   algorithm
+	unprotected cbor.Item
+	payload     cbor.Item
+	signature   []byte
+}
+
+// readSign1 reads a COSE_Sign1, which has no tag here. The algorithm must be protected, and no header may be
+// critical, because none is known here that would need to be.
+func readSign1(i cbor.Item) (s sign1, err error) {
+	parts, ok := i.List()
+	if !ok || len(parts) != 4 {
+		return s, refused(badSign1)
+	}
+	var okProtected, okSignature bool
+	s.protected, okProtected = parts[0].Bytes()
+	s.unprotected, s.payload = parts[1], parts[2]
+	s.signature, okSignature = parts[3].Bytes()
+	_, okUnprotected := s.unprotected.Pairs()
+	if !okProtected || !okUnprotected || !okSignature {
+		return s, refused(badSign1)
+	}
+	protected, err := cbor.Read(s.protected, options)
+	if err != nil {
+		return s, refused(badSign1)
+	}
+	if protected.Label(headerCritical).Present() || s.unprotected.Label(headerCritical).Present() {
+		return s, refused(critical)
+	}
+	if s.number, ok = protected.Label(headerAlgorithm).Integer(); !ok {
+		return s, refused(badAlgorithm)
+	}
+	if s.algorithm, ok = signatureAlgorithm(s.number); !ok || s.unprotected.Label(headerAlgorithm).Present() {
+		return s, refused(badAlgorithm)
+	}
+	return s, nil
+}
+
+// chain returns the issuer's certificates, in DER. One stands alone, several are an array.
+func (s sign1) chain() (ders [][]byte, ok bool) {
+	header := s.unprotected.Label(headerChain)
+	if der, ok := header.Bytes(); ok {
+		return [][]byte{der}, true
+	}
+	list, ok := header.List()
+	if !ok || len(list) < 2 {
+		return nil, false
+	}
+	for _, i := range list {
+		der, ok := i.Bytes()
+		if !ok {
+			return nil, false
+		}
+		ders = append(ders, der)
+	}
+	return ders, true
+}
+
+// verify checks the signature of a payload. bad is the reason if it is not the key's.
+func (s sign1) verify(key *ecdsa.PublicKey, payload []byte, bad string) error {
+	if key.Curve != s.algorithm.curve {
+		return refused(badAlgorithm)
+	}
+	signed := cbor.Array(cbor.Text("Signature1"), cbor.Bytes(s.protected), cbor.Bytes(nil), cbor.Bytes(payload))
+	size := (key.Curve.Params().BitSize + 7) / 8
+	if len(s.signature) != 2*size {
+		return refused(bad)
+	}
+	first, second := new(big.Int).SetBytes(s.signature[:size]), new(big.Int).SetBytes(s.signature[size:])
+	if !ecdsa.Verify(key, s.algorithm.hash(signed.Raw()), first, second) {
+		return refused(bad)
+	}
+	return nil
+}
+
+// readKey reads the device's key, which is EC2. If it names an algorithm, that is the one that it signs with.
+func readKey(key cbor.Item) (public *ecdsa.PublicKey, number int64, ok bool) {
+	kind, _ := key.Label(keyType).Integer()
+	curveNumber, _ := key.Label(keyCurve).Integer()
+	x, okX := key.Label(keyX).Bytes()
+	y, okY := key.Label(keyY).Bytes()
+	if number, ok = key.Label(keyAlgorithm).Integer(); !ok && key.Label(keyAlgorithm).Present() {
+		return nil, 0, false
+	}
+	curve := map[int64]elliptic.Curve{
+		curveP256: elliptic.P256(), curveP384: elliptic.P384(), curveP521: elliptic.P521(),
+	}[curveNumber]
+	if kind != typeEC2 || curve == nil || !okX || !okY {
+		return nil, 0, false
+	}
+	size := (curve.Params().BitSize + 7) / 8
+	if len(x) != size || len(y) != size {
+		return nil, 0, false
+	}
+	// It refuses a point that is not on the curve.
+	public, err := ecdsa.ParseUncompressedPublicKey(curve, slices.Concat([]byte{4}, x, y))
+	return public, number, err == nil
+}

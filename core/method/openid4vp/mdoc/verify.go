@@ -1,0 +1,274 @@
+package mdoc
+
+import (
+	"crypto/x509"
+	"slices"
+	"time"
+
+	"github.com/verge-id/verge/core/cbor"
+)
+
+// Tags of CBOR that documents have.
+const (
+	tagDateTime = 0
+	tagCBOR     = 24 // a byte string that is CBOR
+	tagFullDate = 1004
+)
+
+// options are how everything here is read.
+var options = cbor.Options{Tags: []uint64{tagDateTime, tagCBOR, tagFullDate}}
+
+// version is the one of DeviceResponses and of mobile security objects.
+const version = "1.0"
+
+// Ask is what was asked for, and what an answer is verified against. Each member is needed: with any of them
+// empty, every answer is refused.
+type Ask struct {
+	DocType   string   // of the document, such as eu.europa.ec.av.1
+	Namespace string   // of the elements
+	Elements  []string // the exact names. No other element counts
+
+	EKU     []string // extended key usages, of which a document signer must have one: 1.0.18013.5.1.2
+	Anchors []Anchor // who may have issued document signers
+
+	Transcript []byte // CBOR of the SessionTranscript
+	Now        time.Time
+}
+
+// Proof is what an answer proves.
+type Proof struct {
+	// Elements are those of the elements asked for that the answer has: all of them or fewer, but not none.
+	Elements map[string]Value
+}
+
+// Value is what the issuer says under the name of an element: a bool, an integer or a text.
+type Value struct{ item cbor.Item }
+
+// Bool returns a value that is true or false. Neither 1 nor "true" is.
+func (v Value) Bool() (value, ok bool) { return v.item.Bool() }
+
+// Integer returns a value that is an integer of 64 bits.
+func (v Value) Integer() (n int64, ok bool) { return v.item.Integer() }
+
+// Text returns a value that is a text.
+func (v Value) Text() (text string, ok bool) { return v.item.Text() }
+
+// Verify decides what a DeviceResponse proves. An error is a *Refusal.
+//
+// It checks, in this order:
+//
+//   - The response has one document, of the type that was asked for, and reports no failure.
+//   - The certificate of the document signer: its dates, its use, its extended key usage, and a path of
+//     certificates to a trust anchor. No critical extension may be unknown, and there may be no name
+//     constraints.
+//   - The issuer's signature of the mobile security object, by an algorithm for the key's curve.
+//   - The object: its version, its document type, and its dates. It was signed while the signer's certificate
+//     was valid.
+//   - Each element that was sent, whether it was asked for or not: a digest of exactly these bytes is in the
+//     object, and at least 16 random bytes protect it. No element is there twice.
+//   - The wallet's signature of the session transcript, by the key that is in the object. A MAC is refused:
+//     it would take a key that both sides have.
+//
+// An element that is false is proven, too: the caller looks at the values.
+func Verify(deviceResponse []byte, a Ask) (Proof, error) {
+	d, err := readDocument(deviceResponse)
+	if err != nil {
+		return Proof{}, err
+	}
+	if d.docType != a.DocType {
+		return Proof{}, refused(otherDocType)
+	}
+	o, err := a.verifyIssuer(d)
+	if err != nil {
+		return Proof{}, err
+	}
+	elements, err := a.verifyElements(d, o)
+	if err != nil {
+		return Proof{}, err
+	}
+	if err := a.verifyDevice(d, o); err != nil {
+		return Proof{}, err
+	}
+	return Proof{elements}, nil
+}
+
+// document is the one document of a DeviceResponse, before anything in it was verified.
+type document struct {
+	docType    string
+	namespaces []cbor.Pair // by name, arrays of IssuerSignedItemBytes
+	issuerAuth sign1
+
+	deviceNamespaces cbor.Item // DeviceNameSpacesBytes
+	deviceAuth       cbor.Item
+}
+
+// readDocument reads a DeviceResponse (ISO/IEC 18013-5, 8.3.2.1.2.2).
+func readDocument(response []byte) (d document, err error) {
+	if len(response) > cbor.MaxSize {
+		return d, refused(tooLarge)
+	}
+	top, err := cbor.Read(response, options)
+	if err != nil {
+		return d, refused(badCBOR)
+	}
+	if v, _ := top.Member("version").Text(); v != version {
+		return d, refused(badVersion)
+	}
+	if status, ok := top.Member("status").Integer(); !ok || status != 0 {
+		return d, refused(badStatus)
+	}
+	documents, _ := top.Member("documents").List()
+	if len(documents) != 1 || top.Member("documentErrors").Present() {
+		return d, refused(badDocuments)
+	}
+	var ok bool
+	if d.docType, ok = documents[0].Member("docType").Text(); !ok {
+		return d, refused(badMember)
+	}
+	issuer := documents[0].Member("issuerSigned")
+	if d.namespaces, ok = issuer.Member("nameSpaces").Pairs(); !ok {
+		return d, refused(badMember)
+	}
+	device := documents[0].Member("deviceSigned")
+	d.deviceNamespaces, d.deviceAuth = device.Member("nameSpaces"), device.Member("deviceAuth")
+	if inner, ok := embedded(d.deviceNamespaces); !ok || !isMap(inner) {
+		return d, refused(badMember)
+	}
+	d.issuerAuth, err = readSign1(issuer.Member("issuerAuth"))
+	return d, err
+}
+
+// embedded reads CBOR that is inside of a byte string with tag 24.
+func embedded(i cbor.Item) (inner cbor.Item, ok bool) {
+	number, content, ok := i.Tag()
+	b, okBytes := content.Bytes()
+	if !ok || !okBytes || number != tagCBOR {
+		return cbor.Item{}, false
+	}
+	inner, err := cbor.Read(b, options)
+	return inner, err == nil
+}
+
+func isMap(i cbor.Item) bool {
+	_, ok := i.Pairs()
+	return ok
+}
+
+// verifyIssuer returns the mobile security object, which a trusted issuer has signed.
+func (a Ask) verifyIssuer(d document) (securityObject, error) {
+	chain, ok := d.issuerAuth.chain()
+	if !ok {
+		return securityObject{}, refused(badChain)
+	}
+	signer, err := a.signer(chain)
+	if err != nil {
+		return securityObject{}, err
+	}
+	payload, ok := d.issuerAuth.payload.Bytes()
+	if !ok {
+		return securityObject{}, refused(badSign1)
+	}
+	public, ok := publicKey(signer)
+	if !ok {
+		return securityObject{}, refused(badCertKey)
+	}
+	if err := d.issuerAuth.verify(public, payload, issuerSignature); err != nil {
+		return securityObject{}, err
+	}
+	o, err := readSecurityObject(payload)
+	if err != nil {
+		return securityObject{}, err
+	}
+	return o, a.checkObject(o, signer)
+}
+
+// checkObject compares the object with what was asked for, with the time, and with its signer's certificate.
+func (a Ask) checkObject(o securityObject, signer *x509.Certificate) error {
+	switch {
+	case o.docType != a.DocType:
+		return refused(msoDocType)
+	case o.signed.Before(signer.NotBefore) || o.signed.After(signer.NotAfter):
+		return refused(signedOutside)
+	case a.Now.Add(margin).Before(o.signed) || a.Now.Add(margin).Before(o.validFrom):
+		return refused(notYetValid)
+	case a.Now.Add(-margin).After(o.validUntil):
+		return refused(expired)
+	}
+	return nil
+}
+
+// Limits of items. An element has 16 random bytes at least, so that nobody can guess it from its digest.
+const (
+	minRandom   = 16
+	maxElements = 64
+)
+
+// verifyElements verifies every element that was sent, and returns those that were asked for.
+func (a Ask) verifyElements(d document, o securityObject) (map[string]Value, error) {
+	type name struct{ namespace, element string }
+	seen := map[name]bool{}
+	proven := map[string]Value{}
+	for _, n := range d.namespaces {
+		namespace, okName := n.Key.Text()
+		items, okItems := n.Value.List()
+		if !okName || !okItems {
+			return nil, refused(badMember)
+		}
+		for _, i := range items {
+			element, value, err := o.readItem(namespace, i)
+			if err != nil {
+				return nil, err
+			}
+			if seen[name{namespace, element}] {
+				return nil, refused(elementTwice)
+			}
+			if seen[name{namespace, element}] = true; len(seen) > maxElements {
+				return nil, refused(tooMany)
+			}
+			if namespace == a.Namespace && slices.Contains(a.Elements, element) {
+				proven[element] = Value{value}
+			}
+		}
+	}
+	if len(proven) == 0 {
+		return nil, refused(noElement)
+	}
+	for _, v := range proven {
+		_, isBool := v.Bool()
+		_, isInteger := v.Integer()
+		_, isText := v.Text()
+		if !isBool && !isInteger && !isText {
+			return nil, refused(badValue)
+		}
+	}
+	return proven, nil
+}
+
+// verifyDevice verifies that the wallet has the key of the object, and signed this session's transcript with
+// it (ISO/IEC 18013-5, 9.1.3).
+func (a Ask) verifyDevice(d document, o securityObject) error {
+	if d.deviceAuth.Member("deviceMac").Present() {
+		return refused(deviceMAC)
+	}
+	if members, ok := d.deviceAuth.Pairs(); !ok || len(members) != 1 {
+		return refused(badDeviceAuth)
+	}
+	s, err := readSign1(d.deviceAuth.Member("deviceSignature"))
+	if err != nil {
+		return err
+	}
+	if !s.payload.Null() {
+		return refused(badDeviceAuth) // it must be detached: what was signed is what we know, not what was sent
+	}
+	if o.deviceAlgorithm != 0 && o.deviceAlgorithm != s.number {
+		return refused(badAlgorithm)
+	}
+	transcript, err := cbor.Read(a.Transcript, options)
+	if err != nil {
+		return refused(badTranscript)
+	}
+	authentication := cbor.Array(
+		cbor.Text("DeviceAuthentication"), transcript, cbor.Text(d.docType), d.deviceNamespaces)
+	payload := cbor.Tagged(tagCBOR, cbor.Bytes(authentication.Raw()))
+	return s.verify(o.deviceKey, payload.Raw(), deviceSignature)
+}
