@@ -133,6 +133,9 @@ type View struct {
 	Open, Code string
 	Answered   bool
 
+	// Credential is what the page asks the browser's own wallets, where the browser can. Nil: nothing.
+	Credential *Credential
+
 	FailureCode string // for Failed, as in events; one that is not known reads as UNKNOWN
 
 	// ExpiresAt and Now show how long the session still lives, on the pages
@@ -142,6 +145,13 @@ type View struct {
 
 	// Sandbox marks the page as a test.
 	Sandbox bool
+}
+
+// Credential is a request to the browser's Digital Credentials API.
+type Credential struct {
+	Protocol string
+	Data     string // of the request, in JSON
+	Action   string // the path, on this host, that the answer is posted to
 }
 
 // Field is one hidden input.
