@@ -6,7 +6,8 @@
 // The package decides nothing and keeps nothing. It turns a View into a document, and promises that
 //
 //   - a page has no script, no inline style and loads nothing but the
-//     stylesheet, so that it works under "default-src 'none'; style-src 'self'";
+//     stylesheet, so that it works under "default-src 'none'; style-src 'self'"
+//     (a page with View.Camera or View.Credential has one script of ours);
 //   - a page acts by a POST form alone, and looking at a page does nothing,
 //     however often (contract 22);
 //   - the only address of another site on a page is the plain origin of the
