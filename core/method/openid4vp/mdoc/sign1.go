@@ -104,7 +104,7 @@ func (s sign1) chain() (ders [][]byte, ok bool) {
 		return [][]byte{der}, true
 	}
 	list, ok := header.List()
-	if !ok || len(list) < 2 {
+	if !ok {
 		return nil, false
 	}
 	for _, i := range list {

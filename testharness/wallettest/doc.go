@@ -1,0 +1,23 @@
+// Package wallettest is an issuer of mobile documents and a wallet that holds them, for tests of a service that
+// asks wallets for a proof.
+//
+//	issuer := wallettest.NewIssuer(wallettest.IssuerConfig{})
+//	// Give issuer.PEM() to the service as its trust anchor. Then take the link of its page:
+//	wallet := wallettest.New(issuer)
+//	reply, err := wallet.Answer(ctx, link)
+//
+// The wallet reads links of any scheme, such as av:// and openid4vp://, with the request in them or with a
+// request_uri, whose signature it verifies. It answers by direct_post or direct_post.jwt, whichever is asked
+// for. Credential answers what a page asks by the Digital Credentials API.
+//
+// It holds a document of every type that it is asked for. Wallet.Elements says what is in it. By default the
+// wallet does everything right. A test that wants a wrong answer changes the Presentation before it is
+// signed, or the Message before it is sent:
+//
+//	reply, err := wallet.Answer(ctx, link, func(p *wallettest.Presentation) { p.Session.Nonce = "another" })
+//
+// It shares no code with the verifier of core/method/openid4vp, so that the two do not agree on a mistake.
+// Both use core/cbor.
+//
+// It proves nobody's age. Never let a real service trust its issuer.
+package wallettest

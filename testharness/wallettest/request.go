@@ -1,0 +1,316 @@
+package wallettest
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// Request is a request of OpenID4VP as the wallet understands it.
+type Request struct {
+	ClientID, Nonce, State    string
+	ResponseMode, ResponseURI string
+
+	Query     string   // the id of the credential that is asked for
+	DocType   string   // of it
+	Namespace string   // of the elements
+	Elements  []string // that the wallet has, of those that are asked for
+
+	Signer *x509.Certificate // of a signed request
+
+	// Of direct_post.jwt.
+	KeyID      string
+	Key        *ecdh.PublicKey
+	Thumbprint []byte
+	Encryption string // A128GCM or A256GCM
+}
+
+// parameters are what a request has, whichever way it comes.
+type parameters struct {
+	ResponseType string          `json:"response_type"`
+	ResponseMode string          `json:"response_mode"`
+	ClientID     string          `json:"client_id"`
+	ResponseURI  string          `json:"response_uri"`
+	Nonce        string          `json:"nonce"`
+	State        string          `json:"state"`
+	Query        json.RawMessage `json:"dcql_query"`
+	Metadata     json.RawMessage `json:"client_metadata"`
+}
+
+// Open reads a link. If it names a request_uri, Open gets the request from there and verifies its signature.
+// The error says what the wallet does not accept in the request.
+func (w *Wallet) Open(ctx context.Context, link string) (*Request, error) {
+	u, err := url.Parse(link)
+	if err != nil {
+		return nil, fmt.Errorf("wallettest: the link: %w", err)
+	}
+	q := u.Query()
+	for name, values := range q {
+		if len(values) > 1 {
+			return nil, fmt.Errorf("wallettest: the link has %s twice", name)
+		}
+	}
+	if q.Has("request_uri") {
+		return w.openReference(ctx, q)
+	}
+	p := parameters{
+		ResponseType: q.Get("response_type"), ResponseMode: q.Get("response_mode"),
+		ClientID: q.Get("client_id"), ResponseURI: q.Get("response_uri"),
+		Nonce: q.Get("nonce"), State: q.Get("state"),
+		Query: json.RawMessage(q.Get("dcql_query")), Metadata: json.RawMessage(q.Get("client_metadata")),
+	}
+	// A request that nobody has signed is known by where its answer goes, and by nothing else.
+	if p.ClientID != "redirect_uri:"+p.ResponseURI {
+		return nil, fmt.Errorf("wallettest: the client_id of an unsigned request is %q, want redirect_uri: and the "+
+			"response_uri %q", p.ClientID, p.ResponseURI)
+	}
+	return w.read(p)
+}
+
+// openReference gets and verifies a request object.
+func (w *Wallet) openReference(ctx context.Context, q url.Values) (*Request, error) {
+	get, err := http.NewRequestWithContext(ctx, http.MethodGet, q.Get("request_uri"), nil)
+	if err != nil {
+		return nil, fmt.Errorf("wallettest: request_uri: %w", err)
+	}
+	const mediaType = "application/oauth-authz-req+jwt"
+	get.Header.Set("Accept", mediaType)
+	resp, err := w.client().Do(get)
+	if err != nil {
+		return nil, fmt.Errorf("wallettest: request_uri: %w", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return nil, fmt.Errorf("wallettest: request_uri: %w", err)
+	}
+	got, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if resp.StatusCode != http.StatusOK || got != mediaType {
+		return nil, fmt.Errorf("wallettest: request_uri answers %d with %q, want 200 with %s", resp.StatusCode, got, mediaType)
+	}
+	p, signer, err := w.verifyObject(string(body))
+	if err != nil {
+		return nil, fmt.Errorf("wallettest: the request object: %w", err)
+	}
+	if p.ClientID != q.Get("client_id") {
+		return nil, fmt.Errorf("wallettest: the client_id is %q in the link and %q in the request object",
+			q.Get("client_id"), p.ClientID)
+	}
+	r, err := w.read(p)
+	if err == nil {
+		r.Signer = signer
+	}
+	return r, err
+}
+
+// verifyObject verifies a signed request (RFC 9101) by the certificate that it brings.
+func (w *Wallet) verifyObject(compact string) (p parameters, signer *x509.Certificate, err error) {
+	var chain []*x509.Certificate
+	key := func(t *jwt.Token) (any, error) {
+		if t.Header["typ"] != "oauth-authz-req+jwt" {
+			return nil, fmt.Errorf("typ is %v", t.Header["typ"])
+		}
+		list, _ := t.Header["x5c"].([]any)
+		for _, v := range list {
+			text, _ := v.(string)
+			der, err := base64.StdEncoding.DecodeString(text)
+			if err != nil {
+				return nil, fmt.Errorf("x5c: %w", err)
+			}
+			c, err := x509.ParseCertificate(der)
+			if err != nil {
+				return nil, fmt.Errorf("x5c: %w", err)
+			}
+			chain = append(chain, c)
+		}
+		if len(chain) == 0 {
+			return nil, errors.New("x5c: there is no certificate")
+		}
+		public, ok := chain[0].PublicKey.(*ecdsa.PublicKey)
+		if !ok {
+			return nil, errors.New("x5c: the key is not ECDSA")
+		}
+		return public, nil
+	}
+	claims := jwt.MapClaims{}
+	if _, err := jwt.ParseWithClaims(compact, claims, key, jwt.WithValidMethods([]string{"ES256"}),
+		jwt.WithAudience("https://self-issued.me/v2"), jwt.WithTimeFunc(w.now)); err != nil {
+		return p, nil, err
+	}
+	written, err := json.Marshal(claims)
+	if err == nil {
+		err = json.Unmarshal(written, &p)
+	}
+	if err != nil {
+		return p, nil, err
+	}
+	return p, chain[0], w.checkClient(p, chain)
+}
+
+// checkClient checks that the certificate is the client's.
+func (w *Wallet) checkClient(p parameters, chain []*x509.Certificate) error {
+	leaf := chain[0]
+	if w.Verifiers != nil {
+		between := x509.NewCertPool()
+		for _, c := range chain[1:] {
+			between.AddCert(c)
+		}
+		if _, err := leaf.Verify(x509.VerifyOptions{
+			Roots: w.Verifiers, Intermediates: between, CurrentTime: w.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+		}); err != nil {
+			return err
+		}
+	}
+	prefix, id, _ := strings.Cut(p.ClientID, ":")
+	switch prefix {
+	case "x509_san_dns":
+		u, err := url.Parse(p.ResponseURI)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(leaf.DNSNames, id) || u.Hostname() != id {
+			return fmt.Errorf("client_id names %q, the certificate %q, response_uri %q", id, leaf.DNSNames, u.Hostname())
+		}
+	case "x509_hash":
+		if hash := sha256.Sum256(leaf.Raw); id != encode(hash[:]) {
+			return fmt.Errorf("client_id has the hash %q, the certificate %q", id, encode(hash[:]))
+		}
+	default:
+		return fmt.Errorf("client_id is %q, and the wallet knows x509_san_dns and x509_hash", p.ClientID)
+	}
+	return nil
+}
+
+// dcql is a query of the Digital Credentials Query Language, as far as documents need it.
+type dcql struct {
+	Credentials []struct {
+		ID     string
+		Format string
+		Meta   struct {
+			DocType string `json:"doctype_value"`
+		}
+		Claims []struct {
+			ID   string
+			Path []string
+		}
+		ClaimSets [][]string `json:"claim_sets"`
+	}
+}
+
+// read understands a request.
+func (w *Wallet) read(p parameters) (*Request, error) {
+	r := &Request{
+		ClientID: p.ClientID, Nonce: p.Nonce, State: p.State, ResponseMode: p.ResponseMode, ResponseURI: p.ResponseURI,
+	}
+	if p.ResponseType != "vp_token" || p.Nonce == "" || p.ResponseURI == "" {
+		return nil, fmt.Errorf("wallettest: response_type is %q, nonce %q, response_uri %q",
+			p.ResponseType, p.Nonce, p.ResponseURI)
+	}
+	var query dcql
+	if err := json.Unmarshal(p.Query, &query); err != nil {
+		return nil, fmt.Errorf("wallettest: dcql_query: %w", err)
+	}
+	if err := w.choose(query, r); err != nil {
+		return nil, err
+	}
+	switch r.ResponseMode {
+	case "direct_post":
+		return r, nil
+	case "direct_post.jwt":
+		return r, r.readMetadata(p.Metadata)
+	}
+	return nil, fmt.Errorf("wallettest: response_mode is %q; the wallet knows direct_post and direct_post.jwt", r.ResponseMode)
+}
+
+// choose takes the first credential, and of it the first set of claims that the wallet has.
+func (w *Wallet) choose(query dcql, r *Request) error {
+	if len(query.Credentials) == 0 || query.Credentials[0].Format != "mso_mdoc" {
+		return fmt.Errorf("wallettest: dcql_query asks for %+v, want a credential of format mso_mdoc", query.Credentials)
+	}
+	c := query.Credentials[0]
+	r.Query, r.DocType = c.ID, c.Meta.DocType
+	if len(c.ClaimSets) == 0 {
+		var all []string
+		for i := range c.Claims {
+			if c.Claims[i].ID == "" {
+				c.Claims[i].ID = fmt.Sprint("claim ", i)
+			}
+			all = append(all, c.Claims[i].ID)
+		}
+		c.ClaimSets = [][]string{all}
+	}
+	for _, set := range c.ClaimSets {
+		var names []string
+		for _, claim := range c.Claims {
+			if !slices.Contains(set, claim.ID) {
+				continue
+			}
+			if len(claim.Path) != 2 || r.Namespace != "" && r.Namespace != claim.Path[0] {
+				return fmt.Errorf("wallettest: dcql_query has the path %q, want the namespace and an element", claim.Path)
+			}
+			r.Namespace = claim.Path[0]
+			if _, ok := w.Elements[claim.Path[1]]; ok {
+				names = append(names, claim.Path[1])
+			}
+		}
+		if len(names) == len(set) {
+			r.Elements = names
+			return nil
+		}
+	}
+	return fmt.Errorf("wallettest: the wallet has none of the sets of claims %q", c.ClaimSets)
+}
+
+// readMetadata reads the key that the answer is encrypted to.
+func (r *Request) readMetadata(raw json.RawMessage) error {
+	var metadata struct {
+		Keys struct {
+			Keys []struct{ Kty, Crv, X, Y, Use, Alg, Kid string }
+		} `json:"jwks"`
+		Encryptions []string `json:"encrypted_response_enc_values_supported"`
+	}
+	if err := json.Unmarshal(raw, &metadata); err != nil {
+		return fmt.Errorf("wallettest: client_metadata: %w", err)
+	}
+	for _, k := range metadata.Keys.Keys {
+		x, errX := base64.RawURLEncoding.DecodeString(k.X)
+		y, errY := base64.RawURLEncoding.DecodeString(k.Y)
+		if k.Kty != "EC" || k.Crv != "P-256" || k.Use == "sig" || k.Alg != "ECDH-ES" || errX != nil || errY != nil {
+			continue
+		}
+		public, err := ecdh.P256().NewPublicKey(slices.Concat([]byte{4}, x, y))
+		if err != nil {
+			return fmt.Errorf("wallettest: client_metadata: %w", err)
+		}
+		hash := sha256.Sum256(fmt.Appendf(nil, `{"crv":"P-256","kty":"EC","x":"%s","y":"%s"}`, k.X, k.Y))
+		r.Key, r.KeyID, r.Thumbprint = public, k.Kid, hash[:]
+		break
+	}
+	if r.Key == nil {
+		return errors.New("wallettest: client_metadata has no key on P-256 for ECDH-ES")
+	}
+	r.Encryption = "A128GCM" // which OpenID4VP makes the default
+	for _, e := range metadata.Encryptions {
+		if e == "A128GCM" || e == "A256GCM" {
+			r.Encryption = e
+			break
+		}
+	}
+	return nil
+}
+
+func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }

@@ -1,0 +1,318 @@
+package wallettest
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/cbor"
+)
+
+// Wallet holds documents of one person.
+type Wallet struct {
+	Issuer *Issuer
+
+	// Elements is what each document says: bool, int, string or cbor.Item by an element's name.
+	Elements map[string]any
+
+	// Key is the device's.
+	Key *ecdsa.PrivateKey
+
+	// Verifiers are the authorities whose signed requests are accepted. Nil: a request by any certificate is
+	// accepted, if the certificate is the client's.
+	Verifiers *x509.CertPool
+
+	// Client sends what the wallet sends. It should follow no redirects. Nil: one that follows none.
+	Client *http.Client
+
+	// Now is the clock. Nil: time.Now.
+	Now func() time.Time
+}
+
+// New returns a wallet of a person of 40 years, whose documents say age_over_16, age_over_18 and age_over_21.
+func New(issuer *Issuer) *Wallet {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err) // the random reader never fails
+	}
+	return &Wallet{Issuer: issuer, Key: key, Elements: map[string]any{
+		"age_over_16": true, "age_over_18": true, "age_over_21": true,
+	}}
+}
+
+func (w *Wallet) now() time.Time {
+	if w.Now == nil {
+		return time.Now()
+	}
+	return w.Now()
+}
+
+func (w *Wallet) client() *http.Client {
+	if w.Client != nil {
+		return w.Client
+	}
+	return &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// Message is what the wallet posts.
+type Message struct {
+	URL  string
+	Form url.Values
+}
+
+// Reply is what the service answers to a Message.
+type Reply struct {
+	Status int
+	Header http.Header
+	Body   []byte
+
+	// RedirectURI is where the wallet sends the user on the same device. "": nowhere.
+	RedirectURI string
+}
+
+// Answer opens a link, presents what is asked for, and sends it.
+func (w *Wallet) Answer(ctx context.Context, link string, changes ...func(*Presentation)) (Reply, error) {
+	r, err := w.Open(ctx, link)
+	if err != nil {
+		return Reply{}, err
+	}
+	m, err := w.Present(r, changes...)
+	if err != nil {
+		return Reply{}, err
+	}
+	return w.Send(ctx, m)
+}
+
+// Decline opens a link and says that the user does not want to answer.
+func (w *Wallet) Decline(ctx context.Context, link string) (Reply, error) {
+	r, err := w.Open(ctx, link)
+	if err != nil {
+		return Reply{}, err
+	}
+	return w.Send(ctx, Message{r.ResponseURI, url.Values{"error": {"access_denied"}, "state": {r.State}}})
+}
+
+// Presentation returns what answers a session, before anything is signed. The document was issued the day
+// before, and is good for 90 days.
+func (w *Wallet) Presentation(s Session, docType, namespace string, elements []string) (*Presentation, error) {
+	now := w.now().Truncate(time.Second)
+	p := &Presentation{
+		Session: s, DocType: docType, Namespace: namespace,
+		Issuer: w.Issuer, Signed: now.AddDate(0, 0, -1), ValidFrom: now.AddDate(0, 0, -1), ValidUntil: now.AddDate(0, 0, 90),
+		DigestAlgorithm: "SHA-256", DeviceKey: w.Key,
+	}
+	for _, name := range elements {
+		value, ok := w.Elements[name]
+		if !ok {
+			continue
+		}
+		e, err := fresh(name, value)
+		if err != nil {
+			return nil, err
+		}
+		p.Elements = append(p.Elements, e)
+	}
+	return p, nil
+}
+
+// Set gives an element another value, or adds it. The value is as for Wallet.Elements.
+func (p *Presentation) Set(name string, value any) {
+	e, err := fresh(name, value)
+	if err != nil {
+		panic(err)
+	}
+	p.Elements = append(slices.DeleteFunc(p.Elements, func(e Element) bool { return e.Name == name }), e)
+}
+
+// Present returns the answer to a request.
+func (w *Wallet) Present(r *Request, changes ...func(*Presentation)) (Message, error) {
+	s := Session{Handover: OpenID4VP, ClientID: r.ClientID, Nonce: r.Nonce, ResponseURI: r.ResponseURI}
+	if r.ResponseMode == "direct_post.jwt" {
+		s.Thumbprint = r.Thumbprint
+	}
+	response, _, err := w.respond(s, r.DocType, r.Namespace, r.Elements, changes)
+	if err != nil {
+		return Message{}, err
+	}
+	presentations := map[string]any{r.Query: []string{encode(response)}}
+	if r.ResponseMode == "direct_post.jwt" {
+		answer := map[string]any{"vp_token": presentations}
+		if r.State != "" {
+			answer["state"] = r.State
+		}
+		payload, err := json.Marshal(answer)
+		if err != nil {
+			return Message{}, fmt.Errorf("wallettest: %w", err)
+		}
+		header := map[string]any{"enc": r.Encryption, "apu": encode([]byte("wallet")), "apv": encode([]byte(r.Nonce))}
+		if r.KeyID != "" {
+			header["kid"] = r.KeyID
+		}
+		jwe, err := SealJWE(payload, r.Key, header)
+		return Message{r.ResponseURI, url.Values{"response": {jwe}}}, err
+	}
+	token, err := json.Marshal(presentations)
+	if err != nil {
+		return Message{}, fmt.Errorf("wallettest: %w", err)
+	}
+	form := url.Values{"vp_token": {string(token)}}
+	if r.State != "" {
+		form.Set("state", r.State)
+	}
+	return Message{r.ResponseURI, form}, nil
+}
+
+// respond writes a DeviceResponse, and returns the transcript of the session that it answers.
+func (w *Wallet) respond(
+	s Session, docType, namespace string, elements []string, changes []func(*Presentation),
+) (response, transcript []byte, err error) {
+	p, err := w.Presentation(s, docType, namespace, elements)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, change := range changes {
+		change(p)
+	}
+	response, err = p.Response()
+	return response, p.Session.Transcript(), err
+}
+
+// Send posts a message. Whatever the service answers is no error.
+func (w *Wallet) Send(ctx context.Context, m Message) (Reply, error) {
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL, strings.NewReader(m.Form.Encode()))
+	if err != nil {
+		return Reply{}, fmt.Errorf("wallettest: response_uri: %w", err)
+	}
+	post.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := w.client().Do(post)
+	if err != nil {
+		return Reply{}, fmt.Errorf("wallettest: response_uri: %w", err)
+	}
+	defer resp.Body.Close()
+	reply := Reply{Status: resp.StatusCode, Header: resp.Header}
+	if reply.Body, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err != nil {
+		return Reply{}, fmt.Errorf("wallettest: response_uri: %w", err)
+	}
+	var answer struct {
+		RedirectURI string `json:"redirect_uri"`
+	}
+	if resp.StatusCode == http.StatusOK {
+		if err := json.Unmarshal(reply.Body, &answer); err != nil {
+			return reply, fmt.Errorf("wallettest: the answer of response_uri is %q: %w", reply.Body, err)
+		}
+	}
+	reply.RedirectURI = answer.RedirectURI
+	return reply, nil
+}
+
+// Credential answers one of the requests that a page hands to navigator.credentials.get, and returns the data
+// of the DigitalCredential that the page gets. origin is the page's. The wallet knows org-iso-mdoc.
+func (w *Wallet) Credential(
+	origin, protocol string, data []byte, changes ...func(*Presentation),
+) (json.RawMessage, error) {
+	if protocol != "org-iso-mdoc" {
+		return nil, fmt.Errorf("wallettest: the protocol is %q; the wallet knows org-iso-mdoc", protocol)
+	}
+	var request struct{ DeviceRequest, EncryptionInfo string }
+	if err := json.Unmarshal(data, &request); err != nil {
+		return nil, fmt.Errorf("wallettest: the request: %w", err)
+	}
+	docType, namespace, elements, err := readDeviceRequest(request.DeviceRequest)
+	if err != nil {
+		return nil, fmt.Errorf("wallettest: deviceRequest: %w", err)
+	}
+	to, err := readEncryptionInfo(request.EncryptionInfo)
+	if err != nil {
+		return nil, fmt.Errorf("wallettest: encryptionInfo: %w", err)
+	}
+	s := Session{Handover: AnnexC, Origin: origin, EncryptionInfo: request.EncryptionInfo}
+	response, transcript, err := w.respond(s, docType, namespace, elements, changes)
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := SealHPKE(response, to, transcript)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]string{"response": encode(sealed)})
+}
+
+var errRequest = errors.New("it is not what ISO/IEC 18013-7, Annex C asks for")
+
+// readDeviceRequest reads a request for elements of one namespace of one document.
+func readDeviceRequest(text string) (docType, namespace string, elements []string, err error) {
+	request, err := readBase64(text)
+	if err != nil {
+		return "", "", nil, err
+	}
+	version, _ := request.Member("version").Text()
+	documents, _ := request.Member("docRequests").List()
+	if version != "1.0" || len(documents) != 1 {
+		return "", "", nil, errRequest
+	}
+	_, content, _ := documents[0].Member("itemsRequest").Tag()
+	inner, _ := content.Bytes()
+	items, err := cbor.Read(inner, cbor.Options{})
+	if err != nil {
+		return "", "", nil, err
+	}
+	docType, okType := items.Member("docType").Text()
+	namespaces, _ := items.Member("nameSpaces").Pairs()
+	if !okType || len(namespaces) != 1 {
+		return "", "", nil, errRequest
+	}
+	namespace, _ = namespaces[0].Key.Text()
+	asked, _ := namespaces[0].Value.Pairs()
+	for _, e := range asked {
+		name, ok := e.Key.Text()
+		if _, isBool := e.Value.Bool(); !ok || !isBool {
+			return "", "", nil, errRequest
+		}
+		elements = append(elements, name)
+	}
+	return docType, namespace, elements, nil
+}
+
+// readEncryptionInfo returns the key that the answer is encrypted to.
+func readEncryptionInfo(text string) (*ecdh.PublicKey, error) {
+	info, err := readBase64(text)
+	if err != nil {
+		return nil, err
+	}
+	parts, _ := info.List()
+	if len(parts) != 2 {
+		return nil, errRequest
+	}
+	name, _ := parts[0].Text()
+	nonce, _ := parts[1].Member("nonce").Bytes()
+	key := parts[1].Member("recipientPublicKey")
+	kind, _ := key.Label(1).Integer()
+	curve, _ := key.Label(-1).Integer()
+	x, _ := key.Label(-2).Bytes()
+	y, _ := key.Label(-3).Bytes()
+	if name != AnnexC || len(nonce) < 16 || kind != 2 || curve != 1 {
+		return nil, errRequest
+	}
+	return ecdh.P256().NewPublicKey(slices.Concat([]byte{4}, x, y))
+}
+
+func readBase64(text string) (cbor.Item, error) {
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return cbor.Item{}, err
+	}
+	return cbor.Read(b, cbor.Options{Tags: []uint64{tagCBOR}})
+}
