@@ -23,6 +23,26 @@ const hopURL = "https://shop.example/return?a=1&b=it's;c&result_token=svc_rt_x"
 
 const againURL = "/verify?flow=a.b-c&errand=x"
 
+// addWallets adds the pages of a wallet.
+func addWallets(add func(string, func(*View))) {
+	add("wallet", func(v *View) {
+		v.Kind, v.Words, v.Level, v.MinimumAge = Method, "openid4vp", "L2", 18
+		v.Choices = []Choice{{Outcome: "begin"}}
+	})
+	add("wallet, asked", func(v *View) {
+		v.Kind, v.Words, v.Level, v.MinimumAge = Method, "openid4vp", "L2", 18
+		v.AgainURL, v.AgainAfter, v.Choices = againURL, 3*time.Second, []Choice{{Outcome: "cancel"}}
+		v.Open, v.Code = "av://?a=b", "av://?a=c"
+		v.Credential = &Credential{Protocol: "org-iso-mdoc", Data: `{"a":"b\"<"}`, Action: "/verify/wallet"}
+	})
+	for _, reason := range []string{"unproven", "other_age"} {
+		add("wallet, "+reason, func(v *View) {
+			v.Kind, v.Words, v.Level = Method, "openid4vp", "L2"
+			v.Notice = Notice{AttemptFailed: true, AttemptsLeft: 2, Reason: reason}
+		})
+	}
+}
+
 // views are all pages that differ in more than the value of a field, by name.
 func views() map[string]View {
 	base := View{
@@ -98,22 +118,7 @@ func views() map[string]View {
 		})
 	}
 	add("camera", func(v *View) { v.Kind, v.Words, v.Camera = Method, "estimator", true })
-	add("wallet", func(v *View) {
-		v.Kind, v.Words, v.Level, v.MinimumAge = Method, "openid4vp", "L2", 18
-		v.Choices = []Choice{{Outcome: "begin"}}
-	})
-	add("wallet, asked", func(v *View) {
-		v.Kind, v.Words, v.Level, v.MinimumAge = Method, "openid4vp", "L2", 18
-		v.AgainURL, v.AgainAfter, v.Choices = againURL, 3*time.Second, []Choice{{Outcome: "cancel"}}
-		v.Open, v.Code = "av://?a=b", "av://?a=c"
-		v.Credential = &Credential{Protocol: "org-iso-mdoc", Data: `{"a":"b\"<"}`, Action: "/verify/wallet"}
-	})
-	for _, reason := range []string{"unproven", "other_age"} {
-		add("wallet, "+reason, func(v *View) {
-			v.Kind, v.Words, v.Level = Method, "openid4vp", "L2"
-			v.Notice = Notice{AttemptFailed: true, AttemptsLeft: 2, Reason: reason}
-		})
-	}
+	addWallets(add)
 	add("camera, failed", func(v *View) {
 		v.Kind, v.Camera, v.AnotherURL = Method, true, "/verify?flow=a"
 		v.Notice = Notice{AttemptFailed: true, AttemptsLeft: 1, Reason: "unsure"}

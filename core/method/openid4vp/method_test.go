@@ -186,142 +186,150 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoAnswer is the table of attacks on the address of a box. Each answer is refused, and the box stays
-// open.
-func TestWhatIsNoAnswer(t *testing.T) {
-	const plain, encrypted = "eu-av by value", "eu-av by value, encrypted"
-	of := func(m wallettest.Message, name, value string) string {
-		m.Form.Set(name, value)
+// The answers that are none are made of a wallet's good one.
+const plain, encrypted = "eu-av by value", "eu-av by value, encrypted"
+
+// of is a message with another member.
+func of(m wallettest.Message, name, value string) string {
+	m.Form.Set(name, value)
+	return m.Form.Encode()
+}
+
+// token is the presentation of a message.
+func token(m wallettest.Message) string {
+	var t map[string][]string
+	if err := json.Unmarshal([]byte(m.Form.Get("vp_token")), &t); err != nil {
+		panic(err)
+	}
+	return t["proof_of_age"][0]
+}
+
+// noAnswers is the table of attacks on the address of a box.
+var noAnswers = []struct {
+	rule, form string
+	body       func(w *world, m wallettest.Message) string
+	reason     string
+}{
+	{"another state", plain, func(_ *world, m wallettest.Message) string {
+		return of(m, "state", "AAAAAAAAAAAAAAAAAAAAAA")
+	}, "state"},
+	{"no state", plain, func(_ *world, m wallettest.Message) string {
+		m.Form.Del("state")
 		return m.Form.Encode()
-	}
-	token := func(m wallettest.Message) string {
-		var t map[string][]string
-		if err := json.Unmarshal([]byte(m.Form.Get("vp_token")), &t); err != nil {
-			panic(err)
+	}, "state"},
+	{"two states", plain, func(_ *world, m wallettest.Message) string {
+		return m.Form.Encode() + "&state=a"
+	}, "form_member_twice"},
+	{"no form", plain, func(*world, wallettest.Message) string { return "a=%zz" }, "form"},
+	{"nothing", plain, func(*world, wallettest.Message) string { return "" }, "vp_token"},
+	{"a token that is no JSON", plain, func(_ *world, m wallettest.Message) string {
+		return of(m, "vp_token", "{")
+	}, "vp_token"},
+	{"a token that is an array", plain, func(_ *world, m wallettest.Message) string {
+		return of(m, "vp_token", `["a"]`)
+	}, "vp_token"},
+	{"a token with a member twice", plain, func(_ *world, m wallettest.Message) string {
+		return of(m, "vp_token", `{"proof_of_age":["a"],"proof_of_age":["a"]}`)
+	}, "vp_token"},
+	{"a credential that was not asked for", plain, func(_ *world, m wallettest.Message) string {
+		return of(m, "vp_token", `{"identity":["`+token(m)+`"]}`)
+	}, "vp_token_credential"},
+	{"another credential beside it", plain, func(_ *world, m wallettest.Message) string {
+		return of(m, "vp_token", `{"proof_of_age":["`+token(m)+`"],"identity":["a"]}`)
+	}, "vp_token_credential"},
+	{"two presentations", plain, func(_ *world, m wallettest.Message) string {
+		return of(m, "vp_token", `{"proof_of_age":["`+token(m)+`","`+token(m)+`"]}`)
+	}, "vp_token_presentations"},
+	{"no presentation", plain, func(_ *world, m wallettest.Message) string {
+		return of(m, "vp_token", `{"proof_of_age":[]}`)
+	}, "vp_token_presentations"},
+	{"a text instead of an array", plain, func(_ *world, m wallettest.Message) string {
+		return of(m, "vp_token", `{"proof_of_age":"`+token(m)+`"}`)
+	}, "vp_token_presentations"},
+	{"a number as presentation", plain, func(_ *world, m wallettest.Message) string {
+		return of(m, "vp_token", `{"proof_of_age":[1]}`)
+	}, "vp_token_presentations"},
+	{"base64 with padding", plain, func(_ *world, m wallettest.Message) string {
+		return of(m, "vp_token", `{"proof_of_age":["`+token(m)+`="]}`)
+	}, "vp_token_encoding"},
+	{"an empty presentation", plain, func(_ *world, m wallettest.Message) string {
+		return of(m, "vp_token", `{"proof_of_age":[""]}`)
+	}, "vp_token_encoding"},
+	{"an answer to another nonce", plain, func(w *world, _ wallettest.Message) string {
+		return w.message(w.shows().Code, func(p *wallettest.Presentation) {
+			p.Session.Nonce = "AAAAAAAAAAAAAAAAAAAAAA"
+		}).Form.Encode()
+	}, "mdoc_device_signature"},
+	{"an answer to a client without its prefix", plain, func(w *world, _ wallettest.Message) string {
+		return w.message(w.shows().Code, func(p *wallettest.Presentation) {
+			p.Session.ClientID = strings.TrimPrefix(p.Session.ClientID, "redirect_uri:")
+		}).Form.Encode()
+	}, "mdoc_device_signature"},
+	{"an answer to another address", plain, func(w *world, _ wallettest.Message) string {
+		return w.message(w.shows().Code, func(p *wallettest.Presentation) {
+			p.Session.ResponseURI = "https://evil.example/"
+		}).Form.Encode()
+	}, "mdoc_device_signature"},
+	{"a replay from the question before", plain, func(w *world, m wallettest.Message) string {
+		w.begin() // draws another nonce
+		_, text, _ := strings.Cut(w.shows().Code, "?")
+		query, err := url.ParseQuery(text)
+		if err != nil {
+			w.Fatal(err)
 		}
-		return t["proof_of_age"][0]
-	}
-	for _, c := range []struct {
-		rule, form string
-		body       func(w *world, m wallettest.Message) string
-		reason     string
-	}{
-		{"another state", plain, func(_ *world, m wallettest.Message) string {
-			return of(m, "state", "AAAAAAAAAAAAAAAAAAAAAA")
-		}, "state"},
-		{"no state", plain, func(_ *world, m wallettest.Message) string {
-			m.Form.Del("state")
-			return m.Form.Encode()
-		}, "state"},
-		{"two states", plain, func(_ *world, m wallettest.Message) string {
-			return m.Form.Encode() + "&state=a"
-		}, "form_member_twice"},
-		{"no form", plain, func(*world, wallettest.Message) string { return "a=%zz" }, "form"},
-		{"nothing", plain, func(*world, wallettest.Message) string { return "" }, "vp_token"},
-		{"a token that is no JSON", plain, func(_ *world, m wallettest.Message) string {
-			return of(m, "vp_token", "{")
-		}, "vp_token"},
-		{"a token that is an array", plain, func(_ *world, m wallettest.Message) string {
-			return of(m, "vp_token", `["a"]`)
-		}, "vp_token"},
-		{"a token with a member twice", plain, func(_ *world, m wallettest.Message) string {
-			return of(m, "vp_token", `{"proof_of_age":["a"],"proof_of_age":["a"]}`)
-		}, "vp_token"},
-		{"a credential that was not asked for", plain, func(_ *world, m wallettest.Message) string {
-			return of(m, "vp_token", `{"identity":["`+token(m)+`"]}`)
-		}, "vp_token_credential"},
-		{"another credential beside it", plain, func(_ *world, m wallettest.Message) string {
-			return of(m, "vp_token", `{"proof_of_age":["`+token(m)+`"],"identity":["a"]}`)
-		}, "vp_token_credential"},
-		{"two presentations", plain, func(_ *world, m wallettest.Message) string {
-			return of(m, "vp_token", `{"proof_of_age":["`+token(m)+`","`+token(m)+`"]}`)
-		}, "vp_token_presentations"},
-		{"no presentation", plain, func(_ *world, m wallettest.Message) string {
-			return of(m, "vp_token", `{"proof_of_age":[]}`)
-		}, "vp_token_presentations"},
-		{"a text instead of an array", plain, func(_ *world, m wallettest.Message) string {
-			return of(m, "vp_token", `{"proof_of_age":"`+token(m)+`"}`)
-		}, "vp_token_presentations"},
-		{"a number as presentation", plain, func(_ *world, m wallettest.Message) string {
-			return of(m, "vp_token", `{"proof_of_age":[1]}`)
-		}, "vp_token_presentations"},
-		{"base64 with padding", plain, func(_ *world, m wallettest.Message) string {
-			return of(m, "vp_token", `{"proof_of_age":["`+token(m)+`="]}`)
-		}, "vp_token_encoding"},
-		{"an empty presentation", plain, func(_ *world, m wallettest.Message) string {
-			return of(m, "vp_token", `{"proof_of_age":[""]}`)
-		}, "vp_token_encoding"},
-		{"an answer to another nonce", plain, func(w *world, _ wallettest.Message) string {
-			return w.message(w.shows().Code, func(p *wallettest.Presentation) {
-				p.Session.Nonce = "AAAAAAAAAAAAAAAAAAAAAA"
-			}).Form.Encode()
-		}, "mdoc_device_signature"},
-		{"an answer to a client without its prefix", plain, func(w *world, _ wallettest.Message) string {
-			return w.message(w.shows().Code, func(p *wallettest.Presentation) {
-				p.Session.ClientID = strings.TrimPrefix(p.Session.ClientID, "redirect_uri:")
-			}).Form.Encode()
-		}, "mdoc_device_signature"},
-		{"an answer to another address", plain, func(w *world, _ wallettest.Message) string {
-			return w.message(w.shows().Code, func(p *wallettest.Presentation) {
-				p.Session.ResponseURI = "https://evil.example/"
-			}).Form.Encode()
-		}, "mdoc_device_signature"},
-		{"a replay from the question before", plain, func(w *world, m wallettest.Message) string {
-			w.begin() // draws another nonce
-			_, text, _ := strings.Cut(w.shows().Code, "?")
-			query, err := url.ParseQuery(text)
+		return of(m, "state", query.Get("state"))
+	}, "mdoc_device_signature"},
+	{"a document of another issuer", plain, func(w *world, _ wallettest.Message) string {
+		w.wallet.Issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon})
+		return w.message(w.shows().Code).Form.Encode()
+	}, "mdoc_untrusted"},
+	{"an issuer of driving licences", plain, func(w *world, _ wallettest.Message) string {
+		w.wallet.Issuer = issuers["mdl"]
+		return w.message(w.shows().Code).Form.Encode()
+	}, "mdoc_certificate_eku"},
+	{"an error with another state", plain, func(*world, wallettest.Message) string {
+		return "error=access_denied&state=a"
+	}, "state"},
+	{"an error without a state", encrypted, func(*world, wallettest.Message) string {
+		return "error=access_denied"
+	}, "state"},
+	{"an answer in the clear where an encrypted one was asked for", encrypted,
+		func(w *world, _ wallettest.Message) string {
+			r, err := w.wallet.Open(w.Context(), w.shows().Code)
 			if err != nil {
 				w.Fatal(err)
 			}
-			return of(m, "state", query.Get("state"))
-		}, "mdoc_device_signature"},
-		{"a document of another issuer", plain, func(w *world, _ wallettest.Message) string {
-			w.wallet.Issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon})
-			return w.message(w.shows().Code).Form.Encode()
-		}, "mdoc_untrusted"},
-		{"an issuer of driving licences", plain, func(w *world, _ wallettest.Message) string {
-			w.wallet.Issuer = issuers["mdl"]
-			return w.message(w.shows().Code).Form.Encode()
-		}, "mdoc_certificate_eku"},
-		{"an error with another state", plain, func(*world, wallettest.Message) string {
-			return "error=access_denied&state=a"
-		}, "state"},
-		{"an error without a state", encrypted, func(*world, wallettest.Message) string {
-			return "error=access_denied"
-		}, "state"},
-		{"an answer in the clear where an encrypted one was asked for", encrypted,
-			func(w *world, _ wallettest.Message) string {
-				r, err := w.wallet.Open(w.Context(), w.shows().Code)
-				if err != nil {
-					w.Fatal(err)
-				}
-				r.ResponseMode = "direct_post"
-				m, err := w.wallet.Present(r)
-				if err != nil {
-					w.Fatal(err)
-				}
-				return m.Form.Encode()
-			}, "not_encrypted"},
-		{"an encrypted answer that is signed as if it were in the clear", encrypted,
-			func(w *world, _ wallettest.Message) string {
-				return w.message(w.shows().Code, func(p *wallettest.Presentation) {
-					p.Session.Thumbprint = nil
-				}).Form.Encode()
-			}, "mdoc_device_signature"},
-		{"an encrypted answer that was changed", encrypted, func(_ *world, m wallettest.Message) string {
-			jwe := []byte(m.Form.Get("response"))
-			tag := slices.Index(jwe, '.') // the header
-			jwe[tag-3] ^= 1
-			return of(m, "response", string(jwe))
-		}, ""},
-		{"an answer that is encrypted to another question", encrypted, func(w *world, m wallettest.Message) string {
-			w.begin()
+			r.ResponseMode = "direct_post"
+			m, err := w.wallet.Present(r)
+			if err != nil {
+				w.Fatal(err)
+			}
 			return m.Form.Encode()
-		}, "mdoc_jwe_not_opened"},
-		{"no encrypted answer", encrypted, func(_ *world, m wallettest.Message) string {
-			return of(m, "response", "a.b.c")
-		}, "mdoc_jwe_form"},
-	} {
+		}, "not_encrypted"},
+	{"an encrypted answer that is signed as if it were in the clear", encrypted,
+		func(w *world, _ wallettest.Message) string {
+			return w.message(w.shows().Code, func(p *wallettest.Presentation) {
+				p.Session.Thumbprint = nil
+			}).Form.Encode()
+		}, "mdoc_device_signature"},
+	{"an encrypted answer that was changed", encrypted, func(_ *world, m wallettest.Message) string {
+		jwe := []byte(m.Form.Get("response"))
+		tag := slices.Index(jwe, '.') // the header
+		jwe[tag-3] ^= 1
+		return of(m, "response", string(jwe))
+	}, ""},
+	{"an answer that is encrypted to another question", encrypted, func(w *world, m wallettest.Message) string {
+		w.begin()
+		return m.Form.Encode()
+	}, "mdoc_jwe_not_opened"},
+	{"no encrypted answer", encrypted, func(_ *world, m wallettest.Message) string {
+		return of(m, "response", "a.b.c")
+	}, "mdoc_jwe_form"},
+}
+
+// Each of noAnswers is refused, and the box stays open.
+func TestWhatIsNoAnswer(t *testing.T) {
+	for _, c := range noAnswers {
 		t.Run("contract 39: "+c.rule, func(t *testing.T) {
 			f := forms[c.form]
 			w := newWorld(t, config(t, f.profile, f.changes))
