@@ -47,7 +47,7 @@ func (o *openID) Answer(_ context.Context, s method.Session, state []byte, c met
 		return nil, err
 	}
 	if subtle.ConstantTimeCompare([]byte(a.state), []byte(q.state)) != 1 {
-		return nil, refused("state")
+		return nil, refused("answer_state")
 	}
 	if a.failure != "" {
 		return []byte(a.failure), nil
@@ -78,20 +78,20 @@ func refused(reason string) error { return &method.Refusal{Reason: reason} }
 func refusedBy(err error) *method.Refusal {
 	var refusal *mdoc.Refusal
 	if errors.As(err, &refusal) {
-		return &method.Refusal{Reason: "mdoc_" + refusal.Reason}
+		return &method.Refusal{Reason: refusal.Reason}
 	}
-	return &method.Refusal{Reason: "mdoc"}
+	return &method.Refusal{Reason: "unverified"}
 }
 
 // readForm reads a form whose members are there once each.
 func readForm(body []byte) (url.Values, error) {
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
-		return nil, refused("form")
+		return nil, refused("answer_form")
 	}
 	for _, values := range form {
 		if len(values) != 1 {
-			return nil, refused("form_member_twice")
+			return nil, refused("answer_member_twice")
 		}
 	}
 	return form, nil
@@ -127,7 +127,7 @@ func (o *openID) read(form url.Values, q question) (a posted, err error) {
 	}
 	inside, err := web.ReadObject(payload)
 	if err != nil {
-		return a, refused("payload")
+		return a, refused("jwe_payload")
 	}
 	a.state, _ = inside.Value("state").Text()
 	if name, ok := inside.Value("error").Text(); ok {
@@ -217,7 +217,7 @@ func decide(kept string) (method.Decision, error) {
 		return method.Decision{Verdict: method.Cancelled}, nil
 	}
 	if name, ok := strings.CutPrefix(kept, errorKept); ok {
-		return method.Decision{}, refused("wallet_" + name)
+		return method.Decision{}, refused("wallet_error_" + name)
 	}
 	return method.Decision{}, errState
 }

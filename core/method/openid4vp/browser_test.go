@@ -50,16 +50,16 @@ func TestAnswersByTheBrowser(t *testing.T) {
 			method.Approved, ""},
 		{"false is a final no", "", service, func(p *wallettest.Presentation) { p.Set("age_over_18", false) },
 			method.Rejected, ""},
-		{"another origin", "", "https://evil.example", nil, method.AttemptFailed, "mdoc_hpke_not_opened"},
+		{"another origin", "", "https://evil.example", nil, method.AttemptFailed, "hpke_not_opened"},
 		{"another origin in what the device signs", "", service, func(p *wallettest.Presentation) {
 			p.Session.Origin = "https://evil.example"
-		}, method.AttemptFailed, "mdoc_hpke_not_opened"},
+		}, method.AttemptFailed, "hpke_not_opened"},
 		{"another key signs", "", service, func(p *wallettest.Presentation) {
 			p.SignWith, _ = signing()
-		}, method.AttemptFailed, "mdoc_device_signature"},
+		}, method.AttemptFailed, "device_signature"},
 		{"a document of another issuer", "", service, func(p *wallettest.Presentation) {
 			p.Issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon})
-		}, method.AttemptFailed, "mdoc_untrusted"},
+		}, method.AttemptFailed, "untrusted"},
 	} {
 		t.Run("contract 39: "+c.rule, func(t *testing.T) {
 			w := newWorld(t, config(t, "eu-av", nil))
@@ -117,23 +117,23 @@ func TestAttacksByTheBrowser(t *testing.T) {
 			form := w.inBrowser(service)
 			w.begin()
 			return form
-		}, "mdoc_hpke_not_opened"},
+		}, "hpke_not_opened"},
 		{"an answer that was changed", func(w *world) url.Values {
 			b := sealed(w.inBrowser(service))
 			b[len(b)-1] ^= 1
 			return response(b)
-		}, "mdoc_hpke_not_opened"},
+		}, "hpke_not_opened"},
 		{"an answer that is cut", func(w *world) url.Values {
 			b := sealed(w.inBrowser(service))
 			return response(b[:len(b)-1])
-		}, "mdoc_hpke_form"},
+		}, "hpke_form"},
 		{"no answer", func(*world) url.Values { return credentialForm("org-iso-mdoc", `{"response":""}`) },
 			"response_encoding"},
 		{"a number", func(*world) url.Values { return credentialForm("org-iso-mdoc", `{"response":1}`) },
 			"response_encoding"},
 		{"no data", func(*world) url.Values { return credentialForm("org-iso-mdoc", `"data"`) },
 			"response_encoding"},
-		{"rubbish", func(*world) url.Values { return response([]byte{0xff}) }, "mdoc_hpke_form"},
+		{"rubbish", func(*world) url.Values { return response([]byte{0xff}) }, "hpke_form"},
 	} {
 		t.Run("contract 39: "+c.rule, func(t *testing.T) {
 			w := newWorld(t, config(t, "eu-av", nil))

@@ -49,7 +49,7 @@ func TestAnswers(t *testing.T) {
 				// The address is signed, and not only where the answer is posted.
 				other := map[string]string{box: box + method.SameDevice, box + method.SameDevice: box}[address]
 				kept, err = w.post(other, formType, m.Form.Encode())
-				w.wantRefused("mdoc_device_signature", kept, err)
+				w.wantRefused("device_signature", kept, err)
 			}
 		})
 	}
@@ -154,17 +154,17 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{"true is an approval", "eu-av", says("age_over_18", true), method.Approved, ""},
 		{"false is a final no", "eu-av", says("age_over_18", false), method.Rejected, ""},
-		{"a higher age was not asked for", "eu-av", says("age_over_21", true), 0, "mdoc_no_element"},
-		{"a lower age was not asked for", "eu-av", says("age_over_16", true), 0, "mdoc_no_element"},
+		{"a higher age was not asked for", "eu-av", says("age_over_21", true), 0, "no_element"},
+		{"a lower age was not asked for", "eu-av", says("age_over_16", true), 0, "no_element"},
 		{"a licence that says no more than 21", "mdl", says("age_over_21", true), method.Approved, ""},
 		{"a licence of somebody below 21 says nothing about 18", "mdl", says("age_over_21", false),
 			method.AttemptFailed, ""},
 		{"a licence that says both", "mdl", says("age_over_21", false, "age_over_18", true), method.Approved, ""},
 		{"the exact age wins", "mdl", says("age_over_21", true, "age_over_18", false), method.Rejected, ""},
-		{"25 was not asked for", "mdl", says("age_over_25", true), 0, "mdoc_no_element"},
+		{"25 was not asked for", "mdl", says("age_over_25", true), 0, "no_element"},
 		{"1 is not true", "eu-av", says("age_over_18", 1), 0, "element_no_bool"},
 		{`"true" is not true`, "eu-av", says("age_over_18", "true"), 0, "element_no_bool"},
-		{"nothing is proven by nothing", "eu-av", says(), 0, "mdoc_no_element"},
+		{"nothing is proven by nothing", "eu-av", says(), 0, "no_element"},
 	} {
 		t.Run("contract 39: "+c.rule, func(t *testing.T) {
 			w := newWorld(t, config(t, c.profile, nil))
@@ -212,15 +212,15 @@ var noAnswers = []struct {
 }{
 	{"another state", plain, func(_ *world, m wallettest.Message) string {
 		return of(m, "state", "AAAAAAAAAAAAAAAAAAAAAA")
-	}, "state"},
+	}, "answer_state"},
 	{"no state", plain, func(_ *world, m wallettest.Message) string {
 		m.Form.Del("state")
 		return m.Form.Encode()
-	}, "state"},
+	}, "answer_state"},
 	{"two states", plain, func(_ *world, m wallettest.Message) string {
 		return m.Form.Encode() + "&state=a"
-	}, "form_member_twice"},
-	{"no form", plain, func(*world, wallettest.Message) string { return "a=%zz" }, "form"},
+	}, "answer_member_twice"},
+	{"no form", plain, func(*world, wallettest.Message) string { return "a=%zz" }, "answer_form"},
 	{"nothing", plain, func(*world, wallettest.Message) string { return "" }, "vp_token"},
 	{"a token that is no JSON", plain, func(_ *world, m wallettest.Message) string {
 		return of(m, "vp_token", "{")
@@ -259,17 +259,17 @@ var noAnswers = []struct {
 		return w.message(w.shows().Code, func(p *wallettest.Presentation) {
 			p.Session.Nonce = "AAAAAAAAAAAAAAAAAAAAAA"
 		}).Form.Encode()
-	}, "mdoc_device_signature"},
+	}, "device_signature"},
 	{"an answer to a client without its prefix", plain, func(w *world, _ wallettest.Message) string {
 		return w.message(w.shows().Code, func(p *wallettest.Presentation) {
 			p.Session.ClientID = strings.TrimPrefix(p.Session.ClientID, "redirect_uri:")
 		}).Form.Encode()
-	}, "mdoc_device_signature"},
+	}, "device_signature"},
 	{"an answer to another address", plain, func(w *world, _ wallettest.Message) string {
 		return w.message(w.shows().Code, func(p *wallettest.Presentation) {
 			p.Session.ResponseURI = "https://evil.example/"
 		}).Form.Encode()
-	}, "mdoc_device_signature"},
+	}, "device_signature"},
 	{"a replay from the question before", plain, func(w *world, m wallettest.Message) string {
 		w.begin() // draws another nonce
 		_, text, _ := strings.Cut(w.shows().Code, "?")
@@ -278,21 +278,21 @@ var noAnswers = []struct {
 			w.Fatal(err)
 		}
 		return of(m, "state", query.Get("state"))
-	}, "mdoc_device_signature"},
+	}, "device_signature"},
 	{"a document of another issuer", plain, func(w *world, _ wallettest.Message) string {
 		w.wallet.Issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon})
 		return w.message(w.shows().Code).Form.Encode()
-	}, "mdoc_untrusted"},
+	}, "untrusted"},
 	{"an issuer of driving licences", plain, func(w *world, _ wallettest.Message) string {
 		w.wallet.Issuer = issuers["mdl"]
 		return w.message(w.shows().Code).Form.Encode()
-	}, "mdoc_certificate_eku"},
+	}, "certificate_eku"},
 	{"an error with another state", plain, func(*world, wallettest.Message) string {
 		return "error=access_denied&state=a"
-	}, "state"},
+	}, "answer_state"},
 	{"an error without a state", encrypted, func(*world, wallettest.Message) string {
 		return "error=access_denied"
-	}, "state"},
+	}, "answer_state"},
 	{"an answer in the clear where an encrypted one was asked for", encrypted,
 		func(w *world, _ wallettest.Message) string {
 			r, err := w.wallet.Open(w.Context(), w.shows().Code)
@@ -311,7 +311,7 @@ var noAnswers = []struct {
 			return w.message(w.shows().Code, func(p *wallettest.Presentation) {
 				p.Session.Thumbprint = nil
 			}).Form.Encode()
-		}, "mdoc_device_signature"},
+		}, "device_signature"},
 	{"an encrypted answer that was changed", encrypted, func(_ *world, m wallettest.Message) string {
 		jwe := []byte(m.Form.Get("response"))
 		tag := slices.Index(jwe, '.') // the header
@@ -321,10 +321,10 @@ var noAnswers = []struct {
 	{"an answer that is encrypted to another question", encrypted, func(w *world, m wallettest.Message) string {
 		w.begin()
 		return m.Form.Encode()
-	}, "mdoc_jwe_not_opened"},
+	}, "jwe_not_opened"},
 	{"no encrypted answer", encrypted, func(_ *world, m wallettest.Message) string {
 		return of(m, "response", "a.b.c")
-	}, "mdoc_jwe_form"},
+	}, "jwe_form"},
 }
 
 // Each of noAnswers is refused, and the box stays open.
@@ -379,8 +379,8 @@ func TestErrorsOfWallets(t *testing.T) {
 		if d, err := says("access_denied"); err != nil || d.Verdict != method.Cancelled {
 			t.Errorf("contract 39: a user who declines: %+v, %v", d, err)
 		}
-		for name, reason := range map[string]string{"invalid_request": "wallet_invalid_request",
-			"wallet_unavailable": "wallet_wallet_unavailable", "canary of a code": "wallet_unknown"} {
+		for name, reason := range map[string]string{"invalid_request": "wallet_error_invalid_request",
+			"wallet_unavailable": "wallet_error_wallet_unavailable", "canary of a code": "wallet_error_unknown"} {
 			d, err := says(name)
 			if d.Verdict != method.Unclassified || err == nil || method.ReasonOf(err) != reason {
 				t.Errorf("contract 39: %s: %+v, %v", name, d, err)
