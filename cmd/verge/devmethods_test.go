@@ -182,20 +182,15 @@ func TestDevWallet(t *testing.T) {
 		p.submit("data-outcome", "begin", nil)
 		return p
 	}
-	for _, tt := range []struct{ choice, says, event string }{
-		{"adult", "Your age is verified", "completed"},
-		{"younger", "Your age was not confirmed", "failed"},
-		{"decline", "Check cancelled", ""},
+	for _, tt := range []struct{ choice, says string }{
+		{"adult", "Your age is verified"},
+		{"younger", "Your age was not confirmed"},
+		{"decline", "Check cancelled"},
 	} {
 		t.Run("contract 39: "+tt.choice, func(t *testing.T) {
 			p := asks(t)
 			p.wallet(tt.choice)
 			p.reads(tt.says)
-			events := []string{"started"}
-			if tt.event != "" {
-				events = append(events, tt.event)
-			}
-			told(t, pub, events...)
 		})
 	}
 	t.Run("contract 39: on another device", func(t *testing.T) {
@@ -207,6 +202,7 @@ func TestDevWallet(t *testing.T) {
 		p.open(p.at.String()) // as the page does by itself
 		p.verified("Demo wallet", "L2", "18")
 	})
+	told(t, pub, "started", "started", "started", "started", "completed", "completed", "failed")
 }
 
 // code is what the page's code says.
