@@ -46,6 +46,7 @@ type walk struct {
 	url    string // of the shop
 	others string // of the pretended other sides, which have another origin than shop and service
 	held   *held
+	issuer *wallettest.Issuer // of what the pretended wallet holds
 }
 
 // Integrations of the shop, beside those of the sandbox.
@@ -82,7 +83,7 @@ func newWalkIn(t *testing.T, b *browser, before ...step) *walk {
 	other, others := listen("localhost")
 	secrets := &demo.Secrets{Bank: "the bank's", Camera: "the-camera's",
 		Issuer: wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch})}
-	w.url, w.others = url, others
+	w.url, w.others, w.issuer = url, others, secrets.Issuer
 	w.Harness = testharness.New(t, &testharness.Options{WebhookURL: url + "/webhooks",
 		Configure: func(c *core.Config) { c.Methods = demo.Methods(others, *secrets) }})
 	w.seedMethods()
