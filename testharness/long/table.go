@@ -48,6 +48,11 @@ var Table = []Entry{
 		Short: "the forms that come back without a browser",
 	},
 	{
+		Package: "core/method/openid4vp/mdoc", Test: "TestEveryBitOfAResponseCounts",
+		Only:  "every bit of responses of three issuers, one changed at a time",
+		Short: "every 31st bit of each",
+	},
+	{
 		Package: "edge/workers", Test: "TestASlowProvider",
 		Only:  "a provider that takes 2.6 s for each answer, on each engine",
 		Short: "a slow provider on a clock of its own, without a server",

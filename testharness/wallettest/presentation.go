@@ -81,6 +81,9 @@ type Presentation struct {
 	DeviceKey *ecdsa.PrivateKey // that the issuer binds the document to
 	SignWith  *ecdsa.PrivateKey // that the wallet signs with. Nil: DeviceKey
 
+	// DeviceNamespaces are elements that the wallet says of itself, by namespace. A zero Item: none.
+	DeviceNamespaces cbor.Item
+
 	// Edit changes a part before it is hashed, signed or put into the next larger one. It returns what takes the
 	// part's place. Nil: nothing changes.
 	Edit func(part Part, i cbor.Item) cbor.Item
@@ -140,6 +143,9 @@ func (p *Presentation) Response() ([]byte, error) {
 		return nil, err
 	}
 	deviceNamespaces := embed(cbor.Map())
+	if p.DeviceNamespaces.Present() {
+		deviceNamespaces = embed(p.DeviceNamespaces)
+	}
 	deviceAuth, err := p.deviceAuth(deviceNamespaces, edit)
 	if err != nil {
 		return nil, err
@@ -296,9 +302,14 @@ func algorithmHeader(key *ecdsa.PrivateKey) cbor.Item {
 
 // sign1 returns the signature of a COSE_Sign1.
 func sign1(key *ecdsa.PrivateKey, protected, payload []byte) ([]byte, error) {
-	signed := cbor.Array(cbor.Text("Signature1"), cbor.Bytes(protected), cbor.Bytes(nil), cbor.Bytes(payload))
+	return Sign(key, cbor.Array(
+		cbor.Text("Signature1"), cbor.Bytes(protected), cbor.Bytes(nil), cbor.Bytes(payload)).Raw())
+}
+
+// Sign signs as COSE does, by the algorithm for the key's curve: the signature is r and s, each at full length.
+func Sign(key *ecdsa.PrivateKey, message []byte) ([]byte, error) {
 	hash := curves[key.Curve].hash.New()
-	hash.Write(signed.Raw())
+	hash.Write(message)
 	der, err := ecdsa.SignASN1(rand.Reader, key, hash.Sum(nil))
 	if err != nil {
 		return nil, fmt.Errorf("wallettest: signing: %w", err)

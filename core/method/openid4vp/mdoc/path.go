@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// crypto/x509 could build the path, but its Verify reads the system's roots. A guest must not import what that
+// crypto/x509 could build the path. But it can also read the system's roots, and then a guest imports what that
 // takes. The paths of mobile documents are short, and have none of what makes paths hard.
 
-// maxChain is the most certificates that an answer may bring: a document signer, an authority between it and
-// the anchor, and the anchor itself.
+// maxChain is the most certificates that an answer may bring. ISO/IEC 18013-5 has one, the document signer's.
+// Some send the anchor along, and others have an authority between the two.
 const maxChain = 3
 
 // Extensions of certificates (RFC 5280, section 4.2.1).
@@ -38,7 +38,7 @@ func (a Ask) signer(chain [][]byte) (*x509.Certificate, error) {
 	}
 	var path []*x509.Certificate
 	for i, der := range chain {
-		if i > 0 && slices.ContainsFunc(a.Anchors, func(t Anchor) bool { return bytes.Equal(t.Certificate.Raw, der) }) {
+		if i > 0 && a.isAnchor(der) {
 			break
 		}
 		c, err := x509.ParseCertificate(der)
@@ -71,16 +71,25 @@ func (a Ask) signer(chain [][]byte) (*x509.Certificate, error) {
 	return path[0], nil
 }
 
+func (a Ask) isAnchor(der []byte) bool {
+	return slices.ContainsFunc(a.Anchors, func(t Anchor) bool { return bytes.Equal(t.Certificate.Raw, der) })
+}
+
 // checkAnchored returns why no trust anchor has issued the last certificate of a path, "" if one has.
-// Authorities change their keys and keep their names, so there may be several to try.
+// Authorities change their keys and keep their names, or renew a certificate and keep the key, so there may be
+// several to try.
 func (a Ask) checkAnchored(path []*x509.Certificate) (why string) {
 	last := path[len(path)-1]
+	why = untrusted
 	for _, t := range a.Anchors {
-		if mayHaveIssued(t.Certificate, last) && hasSigned(t.Certificate, last) {
-			return a.checkIssuer(t.Certificate, len(path)-1)
+		if !mayHaveIssued(t.Certificate, last) || !hasSigned(t.Certificate, last) {
+			continue
+		}
+		if why = a.checkIssuer(t.Certificate, len(path)-1); why == "" {
+			break
 		}
 	}
-	return untrusted
+	return why
 }
 
 // checkSigner returns why a certificate is not one of a document signer, "" if it is.
@@ -190,10 +199,13 @@ var certificateHash = map[x509.SignatureAlgorithm]func([]byte) []byte{
 	x509.ECDSAWithSHA256: sum256, x509.ECDSAWithSHA384: sum384, x509.ECDSAWithSHA512: sum512,
 }
 
+// curves are those that algorithms of COSE are for, without the Brainpool curves, which Go does not have.
+var curves = []elliptic.Curve{elliptic.P256(), elliptic.P384(), elliptic.P521()}
+
 // publicKey returns a certificate's key. It is not ok if no algorithm of COSE is for it.
 func publicKey(c *x509.Certificate) (public *ecdsa.PublicKey, ok bool) {
 	public, ok = c.PublicKey.(*ecdsa.PublicKey)
-	return public, ok && slices.Contains([]elliptic.Curve{elliptic.P256(), elliptic.P384(), elliptic.P521()}, public.Curve)
+	return public, ok && slices.Contains(curves, public.Curve)
 }
 
 // margin is how far the clocks of an issuer and of this service may differ.

@@ -28,6 +28,8 @@ var (
 		nil, "https://verify.example/vp/h")
 )
 
+func fixedClock() time.Time { return testNow }
+
 // vector is a DeviceResponse, and what becomes of it.
 type vector struct {
 	Name     string

@@ -1,0 +1,142 @@
+package npmwallet
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"embed"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/testharness/kit"
+)
+
+// modules is where .ci/install puts the packages.
+const modules = "/usr/local/lib/wallet/node_modules"
+
+//go:embed scripts
+var scripts embed.FS
+
+// Run runs a script with an input in JSON, and reads its output. A script that fails ends the test.
+func Run(t testing.TB, script string, in, out any) {
+	t.Helper()
+	cmd := Command(t, script)
+	input, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdin = bytes.NewReader(input)
+	var said, failed bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &failed
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, failed.Bytes())
+	}
+	if err := json.Unmarshal(said.Bytes(), out); err != nil {
+		t.Fatalf("%s: %v\n%s\n%s", script, err, said.Bytes(), failed.Bytes())
+	}
+}
+
+// Command returns a command that runs a script. Node looks for packages beside the script, so the scripts are
+// copied to where there is a link to them.
+func Command(t testing.TB, script string) *exec.Cmd {
+	t.Helper()
+	node := kit.Program(t, "node", "nodejs")
+	kit.File(t, filepath.Join(modules, "@owf/mdoc/package.json"))
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, scripts); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	return exec.CommandContext(t.Context(), node, filepath.Join(dir, "scripts", script))
+}
+
+// Response is a DeviceResponse to verify.
+type Response struct {
+	Bytes      []byte
+	Transcript []byte
+	Root       []byte // DER of the trust anchor
+	Now        string // RFC 3339. "": the present time
+}
+
+// Verdict is what a verifier says of a Response.
+type Verdict struct {
+	Error    string         // "": it is right
+	Elements map[string]any // of the first document, by their names
+}
+
+// Verifiers are the scripts that verify.
+var Verifiers = []string{"verify-owf.mjs", "verify-auth0.mjs"}
+
+// Verify has one of the Verifiers look at responses.
+func Verify(t testing.TB, verifier string, responses ...Response) (verdicts []Verdict) {
+	t.Helper()
+	var in []map[string]string
+	for _, r := range responses {
+		in = append(in, map[string]string{
+			"response": hex.EncodeToString(r.Bytes), "transcript": hex.EncodeToString(r.Transcript),
+			"root": hex.EncodeToString(r.Root), "now": r.Now,
+		})
+	}
+	Run(t, verifier, in, &verdicts)
+	if len(verdicts) != len(responses) {
+		t.Fatalf("%s: %d verdicts of %d responses", verifier, len(verdicts), len(responses))
+	}
+	return verdicts
+}
+
+// Document is what a library issues, and then answers a request with.
+type Document struct {
+	DocType, Namespace string
+	Claims             map[string]any
+	Ask                []string // the names of elements
+	Transcript         []byte
+	Chain              [][]byte // of the issuer
+	IssuerKey          *ecdsa.PrivateKey
+	DeviceKey          *ecdsa.PrivateKey
+	Signed, ValidUntil time.Time
+}
+
+// Respond has @auth0/mdl issue a document and answer with it. It returns the DeviceResponse.
+func Respond(t testing.TB, d Document) []byte {
+	t.Helper()
+	var chain []string
+	for _, der := range d.Chain {
+		chain = append(chain, hex.EncodeToString(der))
+	}
+	var out struct{ Response string }
+	Run(t, "respond-auth0.mjs", map[string]any{
+		"docType": d.DocType, "namespace": d.Namespace, "claims": d.Claims, "ask": d.Ask,
+		"transcript": hex.EncodeToString(d.Transcript), "chain": chain,
+		"issuerKey": jwk(t, d.IssuerKey), "deviceKey": jwk(t, d.DeviceKey),
+		"signed": d.Signed.Format(time.RFC3339), "validUntil": d.ValidUntil.Format(time.RFC3339),
+	}, &out)
+	response, err := hex.DecodeString(out.Response)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
+
+// jwk writes a private key on P-256.
+func jwk(t testing.TB, key *ecdsa.PrivateKey) map[string]string {
+	t.Helper()
+	point, err := key.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := key.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	return map[string]string{
+		"kty": "EC", "crv": "P-256", "x": encode(point[1:33]), "y": encode(point[33:]), "d": encode(private),
+	}
+}
