@@ -31,20 +31,20 @@ var Wallet = Subject{Kind: "openid4vp", Level: "L2", Open: func(t testing.TB, no
 // SignedWallet is the same kind, with signed requests and encrypted answers.
 var SignedWallet = Subject{Kind: "openid4vp", Level: "L2", Open: func(t testing.TB, now func() time.Time) Side {
 	t.Helper()
-	key, certificate := newCertificate(t, now())
+	key, certificate := NewCertificate(t, now())
 	return openWallet(t, now, wallettest.MDLSigner, map[string]any{"profile": "mdl", "certificate": certificate,
 		"client_id_prefix": "x509_hash"}, key)
 }}
 
-// newCertificate returns a key, and a certificate for it, in PEM.
-func newCertificate(t testing.TB, now time.Time) (private []byte, certificate string) {
+// NewCertificate returns a key, and a certificate for it and for these hosts, in PEM.
+func NewCertificate(t testing.TB, now time.Time, hosts ...string) (private []byte, certificate string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "verge"},
-		NotBefore: now.AddDate(0, 0, -1), NotAfter: now.AddDate(1, 0, 0)}
+		DNSNames: hosts, NotBefore: now.AddDate(0, 0, -1), NotAfter: now.AddDate(1, 0, 0)}
 	public, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	must(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
