@@ -19,10 +19,13 @@ func TestOthersAcceptOurWallet(t *testing.T) {
 			Handover: wallettest.OpenID4VP, ClientID: "x509_san_dns:verify.example", Nonce: "nonce-0123456789abcdef",
 			ResponseURI: "https://verify.example/box", Thumbprint: make([]byte, 32),
 		},
-		{Handover: wallettest.OpenID4VPOverDCAPI, Origin: "https://verify.example", Nonce: "nonce-0123456789abcdef"},
+		{
+			Handover: wallettest.OpenID4VPOverDCAPI, Origin: "https://verify.example", Nonce: "nonce-0123456789abcdef",
+		},
 		{Handover: wallettest.AnnexC, Origin: "https://verify.example", EncryptionInfo: "gmVkY2FwaaA"},
 	} {
-		p, err := wallet.Presentation(handover, docType, "org.iso.18013.5.1", []string{"age_over_18", "age_over_21"})
+		ask := []string{"age_over_18", "age_over_21"}
+		p, err := wallet.Presentation(handover, docType, "org.iso.18013.5.1", ask)
 		if err != nil {
 			t.Fatal(err)
 		}

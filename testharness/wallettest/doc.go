@@ -1,5 +1,5 @@
-// Package wallettest is an issuer of mobile documents and a wallet that holds them, for tests of a service that
-// asks wallets for a proof.
+// Package wallettest is an issuer of mobile documents and a wallet that holds them, for tests of a service
+// that asks wallets for a proof.
 //
 //	issuer := wallettest.NewIssuer(wallettest.IssuerConfig{})
 //	// Give issuer.PEM() to the service as its trust anchor. Then take the link of its page:

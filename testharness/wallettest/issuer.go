@@ -26,7 +26,8 @@ type IssuerConfig struct {
 	// EKU is the extended key usage of the document signer. "": AgeSigner. "none": no such extension.
 	EKU string
 
-	// Curve is that of all its keys: P-256, P-384 or P-521. It decides the algorithm of documents, too. Nil: P-256.
+	// Curve is that of all its keys: P-256, P-384 or P-521. It decides the algorithm of documents, too. Nil:
+	// P-256.
 	Curve elliptic.Curve
 
 	// Now is when it is made. Its certificates are good from 30 days before until a year after. Zero: the

@@ -200,7 +200,9 @@ func (p *Presentation) items(edit func(Part, cbor.Item) cbor.Item) (sent, digest
 }
 
 // issuerAuth writes and signs the mobile security object.
-func (p *Presentation) issuerAuth(digests cbor.Item, edit func(Part, cbor.Item) cbor.Item) (cbor.Item, error) {
+func (p *Presentation) issuerAuth(
+	digests cbor.Item, edit func(Part, cbor.Item) cbor.Item,
+) (cbor.Item, error) {
 	deviceKey, err := coseKey(&p.DeviceKey.PublicKey)
 	if err != nil {
 		return cbor.Item{}, err
@@ -306,7 +308,8 @@ func sign1(key *ecdsa.PrivateKey, protected, payload []byte) ([]byte, error) {
 		cbor.Text("Signature1"), cbor.Bytes(protected), cbor.Bytes(nil), cbor.Bytes(payload)).Raw())
 }
 
-// Sign signs as COSE does, by the algorithm for the key's curve: the signature is r and s, each at full length.
+// Sign signs as COSE does, by the algorithm for the key's curve: the signature is r and s, each at full
+// length.
 func Sign(key *ecdsa.PrivateKey, message []byte) ([]byte, error) {
 	hash := curves[key.Curve].hash.New()
 	hash.Write(message)
@@ -342,7 +345,8 @@ func fresh(name string, value any) (Element, error) {
 	case cbor.Item:
 		e.Value = v
 	default:
-		return Element{}, fmt.Errorf("wallettest: %s is a %T; an element is a bool, int, string or cbor.Item", name, value)
+		return Element{}, fmt.Errorf(
+			"wallettest: %s is a %T; an element is a bool, int, string or cbor.Item", name, value)
 	}
 	return e, nil
 }

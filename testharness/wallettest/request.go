@@ -75,8 +75,8 @@ func (w *Wallet) Open(ctx context.Context, link string) (*Request, error) {
 	}
 	// A request that nobody has signed is known by where its answer goes, and by nothing else.
 	if p.ClientID != "redirect_uri:"+p.ResponseURI {
-		return nil, fmt.Errorf("wallettest: the client_id of an unsigned request is %q, want redirect_uri: and the "+
-			"response_uri %q", p.ClientID, p.ResponseURI)
+		return nil, fmt.Errorf("wallettest: the client_id of an unsigned request is %q, "+
+			"want redirect_uri: and the response_uri %q", p.ClientID, p.ResponseURI)
 	}
 	return w.read(p)
 }
@@ -100,7 +100,8 @@ func (w *Wallet) openReference(ctx context.Context, q url.Values) (*Request, err
 	}
 	got, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode != http.StatusOK || got != mediaType {
-		return nil, fmt.Errorf("wallettest: request_uri answers %d with %q, want 200 with %s", resp.StatusCode, got, mediaType)
+		return nil, fmt.Errorf("wallettest: request_uri answers %d with %q, want 200 with %s",
+			resp.StatusCode, got, mediaType)
 	}
 	p, signer, err := w.verifyObject(string(body))
 	if err != nil {
@@ -170,7 +171,8 @@ func (w *Wallet) checkClient(p parameters, chain []*x509.Certificate) error {
 			between.AddCert(c)
 		}
 		if _, err := leaf.Verify(x509.VerifyOptions{
-			Roots: w.Verifiers, Intermediates: between, CurrentTime: w.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+			Roots: w.Verifiers, Intermediates: between, CurrentTime: w.now(),
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 		}); err != nil {
 			return err
 		}
@@ -183,7 +185,8 @@ func (w *Wallet) checkClient(p parameters, chain []*x509.Certificate) error {
 			return err
 		}
 		if !slices.Contains(leaf.DNSNames, id) || u.Hostname() != id {
-			return fmt.Errorf("client_id names %q, the certificate %q, response_uri %q", id, leaf.DNSNames, u.Hostname())
+			return fmt.Errorf("client_id names %q, the certificate %q, response_uri %q",
+				id, leaf.DNSNames, u.Hostname())
 		}
 	case "x509_hash":
 		if hash := sha256.Sum256(leaf.Raw); id != encode(hash[:]) {
@@ -214,7 +217,8 @@ type dcql struct {
 // read understands a request.
 func (w *Wallet) read(p parameters) (*Request, error) {
 	r := &Request{
-		ClientID: p.ClientID, Nonce: p.Nonce, State: p.State, ResponseMode: p.ResponseMode, ResponseURI: p.ResponseURI,
+		ClientID: p.ClientID, Nonce: p.Nonce, State: p.State,
+		ResponseMode: p.ResponseMode, ResponseURI: p.ResponseURI,
 	}
 	if p.ResponseType != "vp_token" || p.Nonce == "" || p.ResponseURI == "" {
 		return nil, fmt.Errorf("wallettest: response_type is %q, nonce %q, response_uri %q",
@@ -233,13 +237,15 @@ func (w *Wallet) read(p parameters) (*Request, error) {
 	case "direct_post.jwt":
 		return r, r.readMetadata(p.Metadata)
 	}
-	return nil, fmt.Errorf("wallettest: response_mode is %q; the wallet knows direct_post and direct_post.jwt", r.ResponseMode)
+	return nil, fmt.Errorf("wallettest: response_mode is %q; the wallet knows direct_post and direct_post.jwt",
+		r.ResponseMode)
 }
 
 // choose takes the first credential, and of it the first set of claims that the wallet has.
 func (w *Wallet) choose(query dcql, r *Request) error {
 	if len(query.Credentials) == 0 || query.Credentials[0].Format != "mso_mdoc" {
-		return fmt.Errorf("wallettest: dcql_query asks for %+v, want a credential of format mso_mdoc", query.Credentials)
+		return fmt.Errorf("wallettest: dcql_query asks for %+v, want a credential of format mso_mdoc",
+			query.Credentials)
 	}
 	c := query.Credentials[0]
 	r.Query, r.DocType = c.ID, c.Meta.DocType

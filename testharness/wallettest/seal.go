@@ -16,8 +16,8 @@ import (
 	"github.com/verge-id/verge/core/cbor"
 )
 
-// SealJWE encrypts to a key on P-256 by ECDH-ES, as a JWE in its compact form. header has enc, and may have kid,
-// apu and apv. What else it has goes into the header, too, and takes the place of what is right.
+// SealJWE encrypts to a key on P-256 by ECDH-ES, as a JWE in its compact form. header has enc, and may have
+// kid, apu and apv. What else it has goes into the header, too, and takes the place of what is right.
 func SealJWE(payload []byte, to *ecdh.PublicKey, header map[string]any) (string, error) {
 	ephemeral, err := ecdh.P256().GenerateKey(rand.Reader)
 	if err != nil {

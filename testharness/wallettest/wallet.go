@@ -64,7 +64,8 @@ func (w *Wallet) client() *http.Client {
 	if w.Client != nil {
 		return w.Client
 	}
-	return &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &http.Client{CheckRedirect: stay}
 }
 
 // Message is what the wallet posts.
@@ -107,12 +108,14 @@ func (w *Wallet) Decline(ctx context.Context, link string) (Reply, error) {
 
 // Presentation returns what answers a session, before anything is signed. The document was issued the day
 // before, and is good for 90 days.
-func (w *Wallet) Presentation(s Session, docType, namespace string, elements []string) (*Presentation, error) {
+func (w *Wallet) Presentation(
+	s Session, docType, namespace string, elements []string,
+) (*Presentation, error) {
 	now := w.now().Truncate(time.Second)
 	p := &Presentation{
 		Session: s, DocType: docType, Namespace: namespace,
-		Issuer: w.Issuer, Signed: now.AddDate(0, 0, -1), ValidFrom: now.AddDate(0, 0, -1), ValidUntil: now.AddDate(0, 0, 90),
-		DigestAlgorithm: "SHA-256", DeviceKey: w.Key,
+		Issuer: w.Issuer, DigestAlgorithm: "SHA-256", DeviceKey: w.Key,
+		Signed: now.AddDate(0, 0, -1), ValidFrom: now.AddDate(0, 0, -1), ValidUntil: now.AddDate(0, 0, 90),
 	}
 	for _, name := range elements {
 		value, ok := w.Elements[name]
@@ -157,7 +160,9 @@ func (w *Wallet) Present(r *Request, changes ...func(*Presentation)) (Message, e
 		if err != nil {
 			return Message{}, fmt.Errorf("wallettest: %w", err)
 		}
-		header := map[string]any{"enc": r.Encryption, "apu": encode([]byte("wallet")), "apv": encode([]byte(r.Nonce))}
+		header := map[string]any{
+			"enc": r.Encryption, "apu": encode([]byte("wallet")), "apv": encode([]byte(r.Nonce)),
+		}
 		if r.KeyID != "" {
 			header["kid"] = r.KeyID
 		}

@@ -122,7 +122,8 @@ func (v *verifier) byValue() string {
 // byReference is the link to the signed request.
 func (v *verifier) byReference(clientID string) string {
 	v.request["client_id"], v.request["aud"] = clientID, "https://self-issued.me/v2"
-	return "openid4vp://?" + url.Values{"client_id": {clientID}, "request_uri": {v.server.URL + "/request"}}.Encode()
+	q := url.Values{"client_id": {clientID}, "request_uri": {v.server.URL + "/request"}}
+	return "openid4vp://?" + q.Encode()
 }
 
 func (v *verifier) hash() string {
@@ -171,7 +172,8 @@ func (v *verifier) accept(issuer *wallettest.Issuer, thumbprint []byte) string {
 		token, state = inner.Token, inner.State
 	}
 	var presentations map[string][]string
-	if err := json.Unmarshal(token, &presentations); err != nil || len(presentations["proof"]) != 1 || state != "state-1" {
+	err := json.Unmarshal(token, &presentations)
+	if err != nil || len(presentations["proof"]) != 1 || state != "state-1" {
 		v.t.Fatalf("vp_token %s, state %q, %v", token, state, err)
 	}
 	response, err := base64.RawURLEncoding.DecodeString(presentations["proof"][0])
@@ -266,15 +268,21 @@ func TestOpenRefuses(t *testing.T) {
 		verifiers func(*testing.T) *x509.CertPool
 		want      string
 	}{
-		"an unsigned request with a client_id of somebody": {set("client_id", "x509_san_dns:localhost"), nil, "client_id"},
-		"an unsigned request without a prefix":             {set("client_id", "http://localhost/box"), nil, "client_id"},
-		"no nonce":                                         {set("nonce", ""), nil, "nonce"},
-		"another response_type":                            {set("response_type", "code"), nil, "response_type"},
-		"another response_mode":                            {set("response_mode", "fragment"), nil, "response_mode"},
-		"a query for another":                              {set("dcql_query", query(av, "age_over_99")), nil, "none of the sets"},
-		"no query":                                         {set("dcql_query", map[string]any{}), nil, "mso_mdoc"},
-		"a key is missing":                                 {set("response_mode", "direct_post.jwt"), nil, "client_metadata"},
-		"a link that is no link":                           {func(*verifier) string { return "av://%zz" }, nil, "link"},
+		"an unsigned request with a client_id of somebody": {set("client_id", "x509_san_dns:localhost"), nil,
+			"client_id"},
+		"an unsigned request without a prefix": {set("client_id", "http://localhost/box"), nil,
+			"client_id"},
+		"no nonce":              {set("nonce", ""), nil, "nonce"},
+		"another response_type": {set("response_type", "code"), nil, "response_type"},
+		"another response_mode": {set("response_mode", "fragment"), nil,
+			"response_mode"},
+		"a query for another": {set("dcql_query", query(av, "age_over_99")), nil,
+			"none of the sets"},
+		"no query": {set("dcql_query", map[string]any{}), nil, "mso_mdoc"},
+		"a key is missing": {set("response_mode", "direct_post.jwt"), nil,
+			"client_metadata"},
+		"a link that is no link": {func(*verifier) string { return "av://%zz" }, nil,
+			"link"},
 		"a parameter twice": {func(v *verifier) string { return v.byValue() + "&nonce=other" }, nil,
 			"nonce twice"},
 		"another name in the link": {func(v *verifier) string {
@@ -287,7 +295,8 @@ func TestOpenRefuses(t *testing.T) {
 		}, nil, "the certificate"},
 		"a hash that is not the certificate's": {func(v *verifier) string { return v.byReference("x509_hash:AAAA") }, nil,
 			"the certificate"},
-		"a prefix that nobody knows": {func(v *verifier) string { return v.byReference("did:example:1") }, nil, "knows"},
+		"a prefix that nobody knows": {func(v *verifier) string { return v.byReference("did:example:1") }, nil,
+			"knows"},
 		"another type of token": {func(v *verifier) string {
 			v.header["typ"] = "JWT"
 			return v.byReference(v.hash())
@@ -309,7 +318,8 @@ func TestOpenRefuses(t *testing.T) {
 			v.request["aud"] = "https://wallet.example"
 			return link
 		}, nil, "aud"},
-		"an authority that is not accepted": {func(v *verifier) string { return v.byReference(v.hash()) }, other, "unknown authority"},
+		"an authority that is not accepted": {func(v *verifier) string { return v.byReference(v.hash()) }, other,
+			"unknown authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := newVerifier(t)

@@ -1,6 +1,8 @@
-// What @owf/mdoc leaves to whoever uses it: hashes, signatures of COSE, and X.509. And what every script needs.
+// What @owf/mdoc leaves to whoever uses it: hashes, signatures of COSE, and X.509. And what every script
+// needs.
 import { CoseKey } from "@owf/mdoc";
-import { createHash, createPrivateKey, createPublicKey, randomBytes, sign, verify, X509Certificate } from "node:crypto";
+import { createHash, createPrivateKey, createPublicKey, randomBytes } from "node:crypto";
+import { sign, verify, X509Certificate } from "node:crypto";
 import { text } from "node:stream/consumers";
 
 export const input = async () => JSON.parse(await text(process.stdin));
@@ -28,8 +30,10 @@ export const context = {
         const made = createPrivateKey({ key: key.jwk, format: "jwk" });
         return new Uint8Array(sign(digestOf[key.jwk.crv], toBeSigned, { key: made, dsaEncoding }));
       },
-      verify: ({ key, sign1 }) =>
-        verify(digestOf[key.jwk.crv], sign1.toBeSigned, { key: publicKey(key), dsaEncoding }, sign1.signature),
+      verify: ({ key, sign1 }) => {
+        const by = { key: publicKey(key), dsaEncoding };
+        return verify(digestOf[key.jwk.crv], sign1.toBeSigned, by, sign1.signature);
+      },
     },
     mac0: {
       sign: () => {

@@ -1,7 +1,7 @@
 // Issues a document with @auth0/mdl, and answers a request for elements of it as that library does: for
-// age_over_NN it may send another age_over that says enough.
-// In: docType, namespace, claims, ask (names), transcript (hex), chain (hex each), issuerKey and deviceKey (JWK),
-// signed and validUntil (RFC 3339). Out: response (hex).
+// age_over_NN it may send another age_over that says enough. In: docType, namespace, claims, ask (names),
+// transcript (hex), chain (hex each), issuerKey and deviceKey (JWK), signed and validUntil (RFC 3339). Out:
+// response (hex).
 import mdl from "@auth0/mdl";
 import { cborDecode, cborEncode, DataItem } from "@auth0/mdl/lib/cbor/index.js";
 import { bytes, hex, input, output } from "./context.mjs";

@@ -1,5 +1,5 @@
-// Verifies DeviceResponses with @owf/mdoc, which does not know the handover of ISO/IEC 18013-7, Annex C.
-// In: an array of response, transcript, root (hex) and now (RFC 3339 or empty). Out: one of error and elements.
+// Verifies DeviceResponses with @owf/mdoc, which does not know the handover of ISO/IEC 18013-7, Annex C. In:
+// an array of response, transcript, root (hex) and now (RFC 3339 or empty). Out: one of error and elements.
 import { DeviceResponse, Verifier } from "@owf/mdoc";
 import { bytes, context, input, output } from "./context.mjs";
 

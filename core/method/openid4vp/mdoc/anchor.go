@@ -15,7 +15,8 @@ type Anchor struct{ Certificate *x509.Certificate }
 // after the other. The error says which certificate cannot be used and why. Dates are not looked at: Verify
 // does that each time.
 //
-// An anchor is a certificate authority with an ECDSA key on P-256, P-384 or P-521. It need not be self-signed.
+// An anchor is a certificate authority with an ECDSA key on P-256, P-384 or P-521. It need not be
+// self-signed.
 func ParseAnchors(pemOrDER []byte) ([]Anchor, error) {
 	ders, err := certificates(pemOrDER)
 	if err != nil {

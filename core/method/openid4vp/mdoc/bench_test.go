@@ -30,7 +30,8 @@ func BenchmarkOpenJWE(b *testing.B) {
 
 func BenchmarkOpenHPKE(b *testing.B) {
 	x := readExchange(b, "exchange-dcapi.json")
-	key, transcript, response := privateKey(b, x.PrivateKey), unhex(b, x.SessionTranscript), fromBase64(b, x.Response)
+	key, transcript := privateKey(b, x.PrivateKey), unhex(b, x.SessionTranscript)
+	response := fromBase64(b, x.Response)
 	for b.Loop() {
 		if _, err := mdoc.OpenHPKE(response, key, transcript); err != nil {
 			b.Fatal(err)

@@ -137,8 +137,8 @@ func decodeOptional(v web.Value) ([]byte, bool) {
 }
 
 // OpenHPKE opens an answer by org-iso-mdoc: the CBOR of an EncryptedResponse (ISO/IEC 18013-7, Annex C),
-// encrypted by HPKE with DHKEM(P-256), HKDF-SHA256 and AES-128-GCM. It is bound to the transcript. An error is
-// a *Refusal. The DeviceResponse has not been looked at.
+// encrypted by HPKE with DHKEM(P-256), HKDF-SHA256 and AES-128-GCM. It is bound to the transcript. An error
+// is a *Refusal. The DeviceResponse has not been looked at.
 func OpenHPKE(encryptedResponse []byte, private *ecdh.PrivateKey, transcript []byte) ([]byte, error) {
 	if len(encryptedResponse) > maxEncrypted {
 		return nil, refused(tooLarge)

@@ -100,7 +100,8 @@ func TestOpenJWE(t *testing.T) {
 		{name: "six parts", edit: func(p []string) { p[4] += ".AA" }, want: "jwe_form"},
 		{name: "three parts", edit: func(p []string) { p[0] = "e30.e30.AA"; copy(p[1:], make([]string, 4)) },
 			want: "jwe_form"},
-		{name: "64 KiB and more", edit: func(p []string) { p[3] += strings.Repeat("A", 64<<10) }, want: "too_large"},
+		{name: "64 KiB and more", edit: func(p []string) { p[3] += strings.Repeat("A", 64<<10) },
+			want: "too_large"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			header := map[string]any{"enc": "A128GCM", "kid": "key-1"}
@@ -152,7 +153,8 @@ func TestOpenHPKE(t *testing.T) {
 	enc, _ := parts[1].Member("enc").Bytes()
 	text, _ := parts[1].Member("cipherText").Bytes()
 	remade := func(name string, enc, text cbor.Item) []byte {
-		return cbor.Array(cbor.Text(name), wallettest.With(wallettest.With(cbor.Map(), "enc", enc), "cipherText", text)).Raw()
+		parts := wallettest.With(wallettest.With(cbor.Map(), "enc", enc), "cipherText", text)
+		return cbor.Array(cbor.Text(name), parts).Raw()
 	}
 	offCurve := slices.Clone(enc)
 	offCurve[64] ^= 1
@@ -165,14 +167,18 @@ func TestOpenHPKE(t *testing.T) {
 	}{
 		{"as it must be", sealed, key, transcript, ""},
 		{"another origin", sealed, key, mdoc.DCAPITranscript("info", "https://evil.example"), "hpke_not_opened"},
-		{"another request", sealed, key, mdoc.DCAPITranscript("other", "https://verify.example"), "hpke_not_opened"},
+		{"another request", sealed, key, mdoc.DCAPITranscript("other", "https://verify.example"),
+			"hpke_not_opened"},
 		{"another key", sealed, newKey(t), transcript, "hpke_not_opened"},
-		{"a key off the curve", remade("dcapi", cbor.Bytes(offCurve), cbor.Bytes(text)), key, transcript, "hpke_not_opened"},
+		{"a key off the curve", remade("dcapi", cbor.Bytes(offCurve), cbor.Bytes(text)), key, transcript,
+			"hpke_not_opened"},
 		{"an empty key", remade("dcapi", cbor.Bytes(nil), cbor.Bytes(text)), key, transcript, "hpke_not_opened"},
-		{"a key of X25519", remade("dcapi", cbor.Bytes(enc[:32]), cbor.Bytes(text)), key, transcript, "hpke_not_opened"},
+		{"a key of X25519", remade("dcapi", cbor.Bytes(enc[:32]), cbor.Bytes(text)), key, transcript,
+			"hpke_not_opened"},
 		{"a key in text", remade("dcapi", cbor.Text("enc"), cbor.Bytes(text)), key, transcript, "hpke_form"},
 		{"no key", remade("dcapi", cbor.Item{}, cbor.Bytes(text)), key, transcript, "hpke_form"},
-		{"a text that is cut", remade("dcapi", cbor.Bytes(enc), cbor.Bytes(text[1:])), key, transcript, "hpke_not_opened"},
+		{"a text that is cut", remade("dcapi", cbor.Bytes(enc), cbor.Bytes(text[1:])), key, transcript,
+			"hpke_not_opened"},
 		{"no text", remade("dcapi", cbor.Bytes(enc), cbor.Item{}), key, transcript, "hpke_form"},
 		{"an empty text", remade("dcapi", cbor.Bytes(enc), cbor.Bytes(nil)), key, transcript, "hpke_not_opened"},
 		{"another name", remade("dcapi2", cbor.Bytes(enc), cbor.Bytes(text)), key, transcript, "hpke_form"},

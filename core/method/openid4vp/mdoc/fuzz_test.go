@@ -9,8 +9,8 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// FuzzVerify: whatever a wallet sends, nothing panics. Nobody has the keys of the vectors, so what is accepted
-// says what one of them says, as it was asked for.
+// FuzzVerify: whatever a wallet sends, nothing panics. Nobody has the keys of the vectors, so what is
+// accepted says what one of them says, as it was asked for.
 func FuzzVerify(f *testing.F) {
 	for _, v := range vectors(f).Cases {
 		f.Add(unhex(f, v.Response))

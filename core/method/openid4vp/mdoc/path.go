@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// crypto/x509 could build the path. But it can also read the system's roots, and then a guest imports what that
-// takes. The paths of mobile documents are short, and have none of what makes paths hard.
+// crypto/x509 could build the path. But it can also read the system's roots, and then a guest imports what
+// that takes. The paths of mobile documents are short, and have none of what makes paths hard.
 
 // maxChain is the most certificates that an answer may bring. ISO/IEC 18013-5 has one, the document signer's.
 // Some send the anchor along, and others have an authority between the two.
@@ -76,8 +76,8 @@ func (a Ask) isAnchor(der []byte) bool {
 }
 
 // checkAnchored returns why no trust anchor has issued the last certificate of a path, "" if one has.
-// Authorities change their keys and keep their names, or renew a certificate and keep the key, so there may be
-// several to try.
+// Authorities change their keys and keep their names, or renew a certificate and keep the key, so there may
+// be several to try.
 func (a Ask) checkAnchored(path []*x509.Certificate) (why string) {
 	last := path[len(path)-1]
 	why = untrusted

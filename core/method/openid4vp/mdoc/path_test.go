@@ -46,7 +46,8 @@ func eku(id string) func(*wallettest.IssuerConfig) {
 
 func extension(critical bool, oid ...int) func(*x509.Certificate) {
 	return func(c *x509.Certificate) {
-		c.ExtraExtensions = append(c.ExtraExtensions, pkix.Extension{Id: oid, Critical: critical, Value: []byte{5, 0}})
+		e := pkix.Extension{Id: oid, Critical: critical, Value: []byte{5, 0}}
+		c.ExtraExtensions = append(c.ExtraExtensions, e)
 	}
 }
 
@@ -217,7 +218,8 @@ func TestChains(t *testing.T) {
 		{"an authority that has nothing to do with it", issuer, [][]byte{issuer.Chain[0], deep.Chain[1]},
 			anchors(issuer), "chain"},
 		{"a certificate that is no certificate", issuer, [][]byte{{0x30, 0}}, anchors(issuer), "certificate"},
-		{"an authority that is no certificate", issuer, [][]byte{issuer.Chain[0], {1}}, anchors(issuer), "certificate"},
+		{"an authority that is no certificate", issuer, [][]byte{issuer.Chain[0], {1}}, anchors(issuer),
+			"certificate"},
 		{"a byte behind the certificate", issuer, [][]byte{append(slices.Clone(issuer.Chain[0]), 0)},
 			anchors(issuer), "certificate"},
 		{"an altered signature", issuer, [][]byte{altered(issuer.Chain[0])}, anchors(issuer), "untrusted"},
@@ -228,11 +230,14 @@ func TestChains(t *testing.T) {
 
 		// The forger's root has the same name as the anchor.
 		{"another root of the same name", forger, nil, anchors(issuer), "untrusted"},
-		{"a self-made root along with it", forger, [][]byte{forger.Chain[0], forger.Root.Raw}, anchors(issuer), "untrusted"},
+		{"a self-made root along with it", forger, [][]byte{forger.Chain[0], forger.Root.Raw}, anchors(issuer),
+			"untrusted"},
 		{"a self-made root before the anchor", forger, [][]byte{forger.Chain[0], forger.Root.Raw, root},
 			anchors(issuer), "untrusted"},
-		{"the anchor behind another's signer", forger, [][]byte{forger.Chain[0], root}, anchors(issuer), "untrusted"},
-		{"another's signer, not the one that has signed", issuer, forger.Chain, anchors(forger), "issuer_signature"},
+		{"the anchor behind another's signer", forger, [][]byte{forger.Chain[0], root}, anchors(issuer),
+			"untrusted"},
+		{"another's signer, not the one that has signed", issuer, forger.Chain, anchors(forger),
+			"issuer_signature"},
 
 		{"no anchor", issuer, nil, nil, "untrusted"},
 		{"two anchors of one name", issuer, nil, anchors(forger, issuer), ""},
@@ -293,17 +298,18 @@ func TestParseAnchors(t *testing.T) {
 		error string // a part of it
 	}{
 		{"PEM", issuer.PEM(), 1, ""},
-		{"two in PEM with text between", slices.Concat([]byte("# ours\n"), issuer.PEM(), []byte("\n# theirs\n"), other.PEM()),
-			2, ""},
+		{"two in PEM with text between",
+			slices.Concat([]byte("# ours\n"), issuer.PEM(), []byte("\n# theirs\n"), other.PEM()), 2, ""},
 		{"DER", der, 1, ""},
 		{"two in DER", slices.Concat(der, other.Root.Raw), 2, ""},
 		{"PEM with line ends of Windows", []byte(strings.ReplaceAll(string(both), "\n", "\r\n")), 2, ""},
 
 		{"nothing", nil, 0, "no certificate"},
 		{"text", []byte("anchors"), 0, "neither PEM nor"},
-		{"a private key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte{1}}), 0, "is a PRIVATE KEY"},
-		{"a damaged block before a good one", slices.Concat([]byte("-----BEGIN CERTIFICATE-----\n!\n"), issuer.PEM()), 0,
-			"damaged"},
+		{"a private key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte{1}}), 0,
+			"is a PRIVATE KEY"},
+		{"a damaged block before a good one",
+			slices.Concat([]byte("-----BEGIN CERTIFICATE-----\n!\n"), issuer.PEM()), 0, "damaged"},
 		{"a block that is cut", both[:len(both)-60], 0, "damaged; 1 can be read"},
 		{"DER that is cut", der[:len(der)-1], 0, "neither PEM nor"},
 		{"PEM of something else", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte{1}}), 0,
@@ -333,7 +339,8 @@ func inPEM(der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: "CERT
 func selfSigned(t testing.TB, curve elliptic.Curve) []byte {
 	t.Helper()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "An authority"}, NotBefore: testNow, NotAfter: testNow,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "An authority"},
+		NotBefore: testNow, NotAfter: testNow,
 		BasicConstraintsValid: true, IsCA: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	var public, private any

@@ -44,7 +44,9 @@ func answersOfAuth0(t *testing.T) (r recorded) {
 	r.Asked = hex.EncodeToString(npmwallet.Respond(t, d))
 	d.Claims = map[string]any{"age_over_21": true}
 	r.Nearest = hex.EncodeToString(npmwallet.Respond(t, d))
-	d.Claims = map[string]any{element: true, "family_name": "Müller", "birth_date": "1990-02-28", "portrait": "AAAA"}
+	d.Claims = map[string]any{
+		element: true, "family_name": "Müller", "birth_date": "1990-02-28", "portrait": "AAAA",
+	}
 	d.Ask = []string{element, "family_name", "birth_date", "portrait"}
 	r.Licences = hex.EncodeToString(npmwallet.Respond(t, d))
 	return r
@@ -59,7 +61,8 @@ func askOfAuth0(t testing.TB, r recorded) mdoc.Ask {
 	}
 	return mdoc.Ask{
 		DocType: mdlType, Namespace: mdlNamespace, Elements: []string{element},
-		EKU: []string{mdlDS}, Anchors: []mdoc.Anchor{{Certificate: root}}, Transcript: vectorTranscript, Now: testNow,
+		EKU: []string{mdlDS}, Anchors: []mdoc.Anchor{{Certificate: root}},
+		Transcript: vectorTranscript, Now: testNow,
 	}
 }
 

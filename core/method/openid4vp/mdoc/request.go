@@ -9,8 +9,8 @@ import (
 )
 
 // OpenID4VPTranscript returns the session transcript of OpenID4VP (appendix B.2.6.1). clientID has its
-// prefix, as in the request. thumbprint is that of the key which the answer is encrypted to, nil for an answer
-// in the clear.
+// prefix, as in the request. thumbprint is that of the key which the answer is encrypted to, nil for an
+// answer in the clear.
 func OpenID4VPTranscript(clientID, nonce string, thumbprint []byte, responseURI string) []byte {
 	return transcript("OpenID4VPHandover",
 		cbor.Text(clientID), cbor.Text(nonce), bytesOrNull(thumbprint), cbor.Text(responseURI))
@@ -56,10 +56,8 @@ func DeviceRequest(docType, namespace string, elements []string) []byte {
 		pair("docType", cbor.Text(docType)),
 		pair("nameSpaces", cbor.Map(pair(namespace, cbor.Map(asked...)))),
 	)
-	return cbor.Map(
-		pair("version", cbor.Text("1.0")),
-		pair("docRequests", cbor.Array(cbor.Map(pair("itemsRequest", cbor.Tagged(tagCBOR, cbor.Bytes(items.Raw())))))),
-	).Raw()
+	document := cbor.Map(pair("itemsRequest", cbor.Tagged(tagCBOR, cbor.Bytes(items.Raw()))))
+	return cbor.Map(pair("version", cbor.Text("1.0")), pair("docRequests", cbor.Array(document))).Raw()
 }
 
 // EncryptionInfo returns what Annex C tells the wallet to encrypt with. public is on P-256.

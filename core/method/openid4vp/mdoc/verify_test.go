@@ -131,13 +131,15 @@ func TestResponses(t *testing.T) {
 		{"no namespaces", inDocument("issuerSigned", "nameSpaces", none), "member"},
 		{"no signature of the issuer", inDocument("issuerSigned", "issuerAuth", none), "cose"},
 		{"no namespaces of the device", inDocument("deviceSigned", "nameSpaces", none), "member"},
-		{"namespaces of the device without a tag", inDocument("deviceSigned", "nameSpaces", cbor.Bytes([]byte{0xa0})),
+		{"namespaces of the device without a tag",
+			inDocument("deviceSigned", "nameSpaces", cbor.Bytes([]byte{0xa0})), "member"},
+		{"namespaces of the device in an array", inDocument("deviceSigned", "nameSpaces", inTag24(cbor.Array())),
 			"member"},
-		{"namespaces of the device in an array", inDocument("deviceSigned", "nameSpaces", inTag24(cbor.Array())), "member"},
 		{"namespaces of the device that were not signed",
 			inDocument("deviceSigned", "nameSpaces", inTag24(textMap("x", cbor.Map()))), "device_signature"},
 		{"no array of elements", inDocument("issuerSigned", "nameSpaces", textMap(docType, cbor.Map())), "member"},
-		{"a namespace that is a number", inDocument("issuerSigned", "nameSpaces", header(1, cbor.Array())), "member"},
+		{"a namespace that is a number", inDocument("issuerSigned", "nameSpaces", header(1, cbor.Array())),
+			"member"},
 	})
 }
 
@@ -163,7 +165,8 @@ func TestSecurityObjects(t *testing.T) {
 		{"another document type", member(object, "docType", cbor.Text(mdlType)), "mso_document_type"},
 		{"no digests", member(object, "valueDigests", none), "mso"},
 		{"digests in an array", member(object, "valueDigests", cbor.Array()), "mso"},
-		{"digests of another namespace", member(object, "valueDigests", textMap("x", cbor.Map())), "digest_missing"},
+		{"digests of another namespace", member(object, "valueDigests", textMap("x", cbor.Map())),
+			"digest_missing"},
 		{"a digest in text", member(object, "valueDigests", textMap(docType, header(0, cbor.Text("x")))),
 			"digest_missing"},
 		{"members that nobody knows", member(object, "status", cbor.Map()), ""},
@@ -252,7 +255,8 @@ func TestElements(t *testing.T) {
 	add := func(namespace, name string, value cbor.Item) func(*wallettest.Presentation) {
 		return func(p *wallettest.Presentation) {
 			p.Elements = append(p.Elements, wallettest.Element{
-				Namespace: namespace, Name: name, Value: value, Random: make([]byte, 16), DigestID: uint32(len(p.Elements)),
+				Namespace: namespace, Name: name, Value: value,
+				Random: make([]byte, 16), DigestID: uint32(len(p.Elements)),
 			})
 		}
 	}
@@ -275,14 +279,16 @@ func TestElements(t *testing.T) {
 		{"a date that was not asked for", add("", "birth_date", cbor.Tagged(1004, cbor.Text("1990-02-28"))), ""},
 		{"the largest digest id", func(p *wallettest.Presentation) { p.Elements[0].DigestID = 1<<32 - 1 }, ""},
 		{"random of 16 bytes", func(p *wallettest.Presentation) { p.Elements[0].Random = make([]byte, 16) }, ""},
-		{"random of 15 bytes", func(p *wallettest.Presentation) { p.Elements[0].Random = make([]byte, 15) }, "item_random"},
+		{"random of 15 bytes", func(p *wallettest.Presentation) { p.Elements[0].Random = make([]byte, 15) },
+			"item_random"},
 
 		{"false", func(p *wallettest.Presentation) { p.Set(element, false) }, "not true"},
 		{"1", func(p *wallettest.Presentation) { p.Set(element, 1) }, "not true"},
 		{"true as text", func(p *wallettest.Presentation) { p.Set(element, "true") }, "not true"},
 		{"null", func(p *wallettest.Presentation) { p.Set(element, cbor.Null()) }, "element_value"},
 		{"bytes", func(p *wallettest.Presentation) { p.Set(element, cbor.Bytes([]byte{0xf5})) }, "element_value"},
-		{"an array", func(p *wallettest.Presentation) { p.Set(element, cbor.Array(cbor.Bool(true))) }, "element_value"},
+		{"an array", func(p *wallettest.Presentation) { p.Set(element, cbor.Array(cbor.Bool(true))) },
+			"element_value"},
 		{"a tagged date", func(p *wallettest.Presentation) {
 			p.Set(element, cbor.Tagged(1004, cbor.Text("1990-02-28")))
 		}, "element_value"},
@@ -360,7 +366,8 @@ func TestSignatures(t *testing.T) {
 		}), "cose_algorithm"},
 		{"something critical that is not signed", place(deviceAuth, 1, header(2, cbor.Array())), "cose_critical"},
 		{"a key's id of the device", place(deviceAuth, 1, header(4, cbor.Bytes([]byte("kid")))), ""},
-		{"a signature with a tag", edit(issuerAuth, func(i cbor.Item) cbor.Item { return cbor.Tagged(24, i) }), "cose"},
+		{"a signature with a tag", edit(issuerAuth, func(i cbor.Item) cbor.Item { return cbor.Tagged(24, i) }),
+			"cose"},
 		{"a signature of three parts", edit(issuerAuth, func(i cbor.Item) cbor.Item {
 			parts, _ := i.List()
 			return cbor.Array(parts[:3]...)
@@ -384,7 +391,7 @@ func TestSignatures(t *testing.T) {
 		{"a MAC that is null", member(deviceAuth, "deviceMac", cbor.Null()), "device_mac"},
 		{"a signature of the device that is an array of two",
 			member(deviceAuth, "deviceSignature", cbor.Array(es256, cbor.Map())), "cose"},
-		{"what is signed is no DeviceAuthentication", edit(wallettest.PartAuthentication, func(i cbor.Item) cbor.Item {
+		{"something else is signed", edit(wallettest.PartAuthentication, func(i cbor.Item) cbor.Item {
 			return atPlace(i, 0, cbor.Text("ReaderAuthentication"))
 		}), "device_signature"},
 	})
@@ -468,7 +475,8 @@ func TestAnEmptyAskProvesNothing(t *testing.T) {
 	}
 }
 
-// What a hostile answer costs is bounded by its size. Work is counted in allocations, which no clock disturbs.
+// What a hostile answer costs is bounded by its size. Work is counted in allocations, which no clock
+// disturbs.
 func TestHostileResponsesCostLittle(t *testing.T) {
 	wide := []byte{0xb9, 2040 >> 8, 2040 & 0xff}
 	for n := range 2040 {

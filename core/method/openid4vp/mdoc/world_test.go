@@ -24,8 +24,8 @@ const (
 var (
 	testNow = time.Date(2026, 11, 21, 22, 0, 0, 0, time.UTC)
 
-	vectorTranscript = mdoc.OpenID4VPTranscript("redirect_uri:https://verify.example/vp/h", "nonce-0123456789abcdef",
-		nil, "https://verify.example/vp/h")
+	vectorTranscript = mdoc.OpenID4VPTranscript("redirect_uri:https://verify.example/vp/h",
+		"nonce-0123456789abcdef", nil, "https://verify.example/vp/h")
 )
 
 func fixedClock() time.Time { return testNow }
