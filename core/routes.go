@@ -59,10 +59,13 @@ var public = append(consoleRoutes(ConsolePublic), web.Table[handler]{
 	{Methods: post, Pattern: api.HostedPath, Label: "verify", Handle: onPage((*hosted.Hosted).Act)},
 	{Methods: post, Pattern: api.FilePath, Label: "file", MaxBody: hosted.MaxFileBody, Whole: true,
 		Handle: onPage((*hosted.Hosted).ActFile)},
+	{Methods: post, Pattern: api.WalletPath, Label: "wallet", MaxBody: hosted.MaxCredentialBody, Whole: true,
+		Handle: onPage((*hosted.Hosted).ActCredential)},
 	{Methods: get, Pattern: api.ReturnPath + "{method}", Label: "return", Whole: true,
 		Handle: onPage(comeBack)},
 	{Methods: post, Pattern: api.BoxPath + "{}", Label: "box", MaxBody: method.MaxCall, Whole: true,
 		Handle: answer},
+	{Methods: get, Pattern: api.BoxPath + "{}", Label: "box", Handle: question},
 	{Methods: getAndHead, Pattern: pages.AssetsPath + "{}", Label: "verify", Only: isAsset, Handle: asset},
 	{Methods: getAndHead, Pattern: pages.Icon().Path, Label: "other", Handle: asset},
 	{Methods: getAndHead, Pattern: "/", Label: "other", Only: web.AsksForPage, Handle: home},
@@ -125,11 +128,26 @@ func onPage(page func(*hosted.Hosted, context.Context, *web.Request, int) *web.R
 // answer serves an answer to a box. It is no browser's, so it has rates of its own.
 func answer(s *Service, ctx context.Context, req *web.Request, maxBody int) (
 	*web.Response, api.Lines, error) {
-	text, same := strings.CutSuffix(strings.TrimPrefix(req.Path, api.BoxPath), method.SameDevice)
-	handle, _ := session.ParseBoxHandle(text)
+	handle, same := boxOf(req)
 	return s.api.Serve(ctx, req, maxBody, api.Box(handle.String(), func() (*web.Response, error) {
 		return s.hosted.Answer(ctx, req, handle, same)
 	}))
+}
+
+// question serves what is asked at a box, within the same rates.
+func question(s *Service, ctx context.Context, req *web.Request, maxBody int) (
+	*web.Response, api.Lines, error) {
+	handle, same := boxOf(req)
+	return s.api.Serve(ctx, req, maxBody, api.Box(handle.String(), func() (*web.Response, error) {
+		return s.hosted.Question(ctx, handle, same)
+	}))
+}
+
+// boxOf returns the box whose address a request has. A handle of no box is the zero one.
+func boxOf(req *web.Request) (handle session.BoxHandle, same bool) {
+	text, same := strings.CutSuffix(strings.TrimPrefix(req.Path, api.BoxPath), method.SameDevice)
+	handle, _ = session.ParseBoxHandle(text)
+	return handle, same
 }
 
 // isBox reports whether a path is one to which programs post. They read no pages.

@@ -52,6 +52,9 @@ type Form struct {
 	File    string     // the name of its input for a file; "": there is none
 	Picture []byte     // what is in that input
 
+	// Data is its data- attributes, by the name without data-.
+	Data map[string]string
+
 	order []string // the names of Fields, as the page has them
 }
 
@@ -141,7 +144,7 @@ func (p *Page) parse() {
 			p.Forms = append(p.Forms, Form{
 				Outcome: attr(n, "data-outcome"), Chooses: attr(n, "data-method"), Step: attr(n, "data-step"),
 				Method: strings.ToUpper(attr(n, "method")), Action: attr(n, "action"),
-				EncType: attr(n, "enctype"), Fields: url.Values{},
+				EncType: attr(n, "enctype"), Fields: url.Values{}, Data: dataOf(n),
 			})
 			form = &p.Forms[len(p.Forms)-1]
 		case "input":
@@ -160,6 +163,17 @@ func (p *Page) parse() {
 	if p.Hop != "" && p.Kind == completedKind {
 		p.Callback = returnTo(p.Hop)
 	}
+}
+
+// dataOf returns the data- attributes of an element.
+func dataOf(n *html.Node) map[string]string {
+	data := map[string]string{}
+	for _, a := range n.Attr {
+		if name, ok := strings.CutPrefix(a.Key, "data-"); ok {
+			data[name] = a.Val
+		}
+	}
+	return data
 }
 
 // completedKind is the kind of the page that sends the browser to the publisher.

@@ -40,10 +40,10 @@ type devCmd struct {
 // Help is shown by `verge dev --help`.
 func (devCmd) Help() string {
 	return `One process with nothing to install: the service, its store, and a demo shop with
-an inbox that shows the webhooks it gets. The shop offers three methods, and none
-verifies anybody: the sandbox, a bank that pretends (OpenID Connect), and the
-camera with an estimator that pretends. On the pages of the bank and of the
-estimator you choose what they answer.
+an inbox that shows the webhooks it gets. The shop offers four methods, and none
+verifies anybody: the sandbox, a bank that pretends (OpenID Connect), the camera
+with an estimator that pretends, and a wallet that pretends (OpenID4VP). On the
+pages of the bank, the estimator and the wallet you choose what they answer.
 
 There is a publisher with its keys, two integrations for the sandbox, one for
 each other method, and one with all of them. They stay the same as long as the

@@ -151,12 +151,12 @@ func TestDevReadyFile(t *testing.T) {
 			t.Errorf("the ready file's %s is %v", name, v)
 		}
 	}
-	for _, name := range []string{"sandbox", "bank", "camera"} {
+	for _, name := range []string{"sandbox", "bank", "camera", "wallet"} {
 		if pub.Integrations[name] == "" {
 			t.Errorf("contract 41: the ready file's integrations have no %s: %v", name, pub.Integrations)
 		}
 	}
-	if pub.Integrations["sandbox"] != pub.IntegrationID || len(pub.Integrations) != 3 {
+	if pub.Integrations["sandbox"] != pub.IntegrationID || len(pub.Integrations) != 4 {
 		t.Errorf("contract 41: the ready file's integrations are %v", pub.Integrations)
 	}
 	if !strings.HasPrefix(pub.BaseURL, "http://localhost:") ||

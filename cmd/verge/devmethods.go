@@ -8,6 +8,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
+	"github.com/verge-id/verge/testharness/wallettest"
 )
 
 // plan checks what dev reads from files of the developer's, before anything is made or bound.
@@ -52,6 +53,7 @@ func (c *devCmd) methods(p *program, pl *plan, ready *readyFile) (seedFile, meth
 	if err != nil {
 		return kept, nil, err
 	}
+	kept.issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: p.now()})
 	ready.seeds, ready.Integrations = kept.seeds, map[string]string{}
 	for _, name := range names {
 		ready.Integrations[name] = kept.Integrations[name]
@@ -63,11 +65,11 @@ func (c *devCmd) methods(p *program, pl *plan, ready *readyFile) (seedFile, meth
 
 // counterparts are the secrets that the demo's methods and their pretended other sides share.
 func (s seedFile) counterparts() *demo.Secrets {
-	return &demo.Secrets{Bank: s.BankSecret, Camera: s.CameraToken}
+	return &demo.Secrets{Bank: s.BankSecret, Camera: s.CameraToken, Issuer: s.issuer}
 }
 
 // ownMethods are the methods that dev has without a file.
-var ownMethods = []string{sandbox.Name, demo.BankMethod, demo.CameraMethod}
+var ownMethods = []string{sandbox.Name, demo.BankMethod, demo.CameraMethod, demo.WalletMethod}
 
 // site returns the publisher of `verge dev` and its integrations: the two of the sandbox, one for each other
 // method, and one with all methods that can prove that somebody is an adult. ids has the id of each method's
@@ -138,6 +140,7 @@ func (s seeds) offers(methods method.Catalog, ids map[string]string) []demo.Offe
 	texts := map[string]string{
 		demo.BankMethod:   "you sign in at a pretend bank",
 		demo.CameraMethod: "a pretend estimator gets your picture",
+		demo.WalletMethod: "a pretend wallet shares your age",
 	}
 	for _, m := range methods {
 		if m.Name == sandbox.Name {

@@ -159,6 +159,62 @@ func TestDevCamera(t *testing.T) {
 		"completed", "completed", "completed", "completed", "completed", "failed")
 }
 
+// wallet takes the person to the pretended wallet, by the link on the page, and answers there.
+func (p *person) wallet(choice string) {
+	p.t.Helper()
+	link := p.find("a", "data-wallet", "")
+	if link == nil {
+		p.t.Fatalf("contract 39: the page at %s has no link to a wallet: %s", p.at, p.text())
+	}
+	p.open(attribute(link, "href"))
+	p.reads("Pretend!", "This is not a real wallet", "age_over_18")
+	p.submit("action", "/wallet/answer", url.Values{"choice": {choice}})
+}
+
+// TestDevWallet opens the pretended wallet on the same device, and beside it as if on another one.
+func TestDevWallet(t *testing.T) {
+	program, _, _ := testProgram()
+	pub, stop := devHere(t, program)
+	defer stop()
+	asks := func(t *testing.T) *person {
+		p := walkDev(t, pub, pub.Integrations["wallet"])
+		p.reads("Confirm your age with your wallet")
+		p.submit("data-outcome", "begin", nil)
+		return p
+	}
+	for _, tt := range []struct{ choice, says string }{
+		{"adult", "Your age is verified"},
+		{"younger", "Your age was not confirmed"},
+		{"decline", "Check cancelled"},
+	} {
+		t.Run("contract 39: "+tt.choice, func(t *testing.T) {
+			p := asks(t)
+			p.wallet(tt.choice)
+			p.reads(tt.says)
+		})
+	}
+	t.Run("contract 39: on another device", func(t *testing.T) {
+		p := asks(t)
+		other := newPerson(t)
+		other.open(p.code())
+		other.submit("action", "/wallet/answer", url.Values{"choice": {"adult"}})
+		other.reads("This wallet has answered")
+		p.open(p.at.String()) // as the page does by itself
+		p.verified("Demo wallet", "L2", "18")
+	})
+	told(t, pub, "started", "started", "started", "started", "completed", "completed", "failed")
+}
+
+// code is what the page's code says.
+func (p *person) code() string {
+	p.t.Helper()
+	if code := p.find("code", "data-code", ""); code != nil {
+		return code.FirstChild.Data
+	}
+	p.t.Fatalf("contract 39: the page at %s has no code: %s", p.at, p.text())
+	return ""
+}
+
 // TestDevChoice chooses among all methods, and another one after a picture that did not do.
 func TestDevChoice(t *testing.T) {
 	program, _, _ := testProgram()

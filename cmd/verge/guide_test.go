@@ -26,6 +26,7 @@ func TestTheGuideIsRight(t *testing.T) {
 		t.Fatalf("the guide shows %d configurations", len(shown))
 	}
 	complete := shown[0]
+	walletKey := newECKey(t)
 	from, to := strings.Index(complete, "[[methods]]"), strings.Index(complete, "[[publishers]]")
 	if from < 0 || to < from {
 		t.Fatalf("the first configuration is not complete: %s", complete)
@@ -42,7 +43,9 @@ func TestTheGuideIsRight(t *testing.T) {
 		p := serveFiles(t, map[string]string{
 			"/etc/verge/bankid-secret": canary, "/etc/verge/webhook-secret": testSecret,
 			"/etc/verge/operator-token": testToken, "/etc/verge/yoti.pem": pemKey(t, anRSAKey(t)),
-			"/etc/verge/mitid.pem": pemKey(t, newECKey(t)),
+			"/etc/verge/mitid.pem": pemKey(t, newECKey(t)), "/etc/verge/wallets.pem": pemKey(t, walletKey),
+			"/etc/verge/wallets-certificate.pem": certificateOf(t, walletKey, "verify.example.com"),
+			"/etc/verge/eu-av-issuers.pem":       anAnchor(), "/etc/verge/mdl-issuers.pem": anAnchor(),
 		})
 		if err := p.fs.Rename("/ring.json", "/etc/verge/keyring.json"); err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/estimator"
 	"github.com/verge-id/verge/core/method/oidc"
+	"github.com/verge-id/verge/core/method/openid4vp"
 	"github.com/verge-id/verge/edge/egress"
 )
 
@@ -102,7 +103,8 @@ and nobody is verified.
 An OpenID provider is asked for its documents and its keys, whether it knows this
 client, and whether the return address is likely registered there. An estimator
 gets one request without a picture, which it may count; what it makes of a
-picture is not tried.
+picture is not tried. For wallets nobody can be asked: their trust anchors, and
+the key and the certificate of signed requests, are looked at.
 
 The exit code is 0 if nothing is wrong, 1 if something is, and 2 if the
 configuration is not good ("verge serve --check" says the same).
@@ -127,6 +129,7 @@ type checkedMethod struct {
 var probes = map[string]method.Probe{
 	oidc.Kind.Name:      oidc.Probe,
 	estimator.Kind.Name: estimator.Probe,
+	openid4vp.Kind.Name: openid4vp.Probe,
 }
 
 func (c *methodCheckCmd) Run(ctx context.Context, p *program) error {

@@ -182,6 +182,9 @@ func (t *methodTable) settings(p *program, kind method.Kind, m *method.Config, f
 			files.keys[m.KeyName(name)] = keyFile{file, about + "." + name + "_file"}
 		}
 	}
+	for _, name := range kind.Files {
+		t.file(p, table, about, name)
+	}
 	if len(table) == 0 {
 		return
 	}
@@ -189,6 +192,40 @@ func (t *methodTable) settings(p *program, kind method.Kind, m *method.Config, f
 	if m.Settings, err = json.Marshal(table); err != nil {
 		t.ps.add("%s: %v", about, err)
 	}
+}
+
+// file replaces what the table says of a public file by what is in it: name_file is one file, and name is a list of
+// files.
+func (t *methodTable) file(p *program, table map[string]any, about, name string) {
+	read := func(setting, path string) string {
+		b, err := afero.ReadFile(p.fs, path)
+		if err != nil {
+			t.ps.add("%s.%s: %v", about, setting, err)
+		}
+		return string(b)
+	}
+	if path := taken[string](t, table, name+"_file", "a text in quotes"); path != "" {
+		if _, both := table[name]; both {
+			t.ps.add("%s: %s and %s_file are both set; choose one", about, name, name)
+		}
+		table[name] = read(name+"_file", path)
+		return
+	}
+	if _, has := table[name]; !has {
+		return
+	}
+	var texts []string
+	for _, v := range taken[[]any](t, table, name, "a list of files") {
+		path, ok := v.(string)
+		if !ok {
+			t.ps.add("%s.%s: it must be a list of files", about, name)
+			return
+		}
+		if text := read(name, path); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	table[name] = texts
 }
 
 // readSecret reads a secret from the file or the environment variable that the configuration names. Without

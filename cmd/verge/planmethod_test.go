@@ -7,9 +7,13 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"math/big"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/verge-id/verge/testharness/wallettest"
 )
 
 // pemKey returns a private key as an operator has it in a file.
@@ -20,6 +24,23 @@ func pemKey(t *testing.T, private any) string {
 		t.Fatal(err)
 	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+}
+
+// anAnchor is the certificate of an issuer of documents, in PEM.
+var anAnchor = sync.OnceValue(func() string {
+	return string(wallettest.NewIssuer(wallettest.IssuerConfig{}).PEM())
+})
+
+// certificateOf returns a certificate for a key and a host, in PEM.
+func certificateOf(t *testing.T, key *ecdsa.PrivateKey, host string) string {
+	t.Helper()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{host},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 func newECKey(t *testing.T) *ecdsa.PrivateKey {
@@ -57,6 +78,16 @@ client_id = "verge"
 client_secret_file = "/secret"
 proof = { claim = ["is_over_18"], equals = true, age = 18 }
 `
+	aWallet = `
+[[methods]]
+name = "wallet"
+kind = "openid4vp"
+[methods.openid4vp]
+profile = "mdl"
+trust_anchors = ["/anchor.pem"]
+private_key_file = "/ec.pem"
+certificate_file = "/certificate.pem"
+`
 	aCamera = `
 [[methods]]
 name = "camera"
@@ -80,8 +111,9 @@ func methodFilesFor(t *testing.T, methods, integration string) *program {
 		"/verge.toml": head + methods + "\n[[publishers]]" + tail,
 		"/secret":     canary, "/open": canary, "/empty": "\n", "/notes": "no key",
 		"/ec.pem": pemKey(t, newECKey(t)), "/rsa.pem": pemKey(t, anRSAKey(t)),
-		"/open.pem": pemKey(t, newECKey(t)),
-		"/ca.pem":   pemKey(t, newECKey(t)),
+		"/open.pem": pemKey(t, newECKey(t)), "/anchor.pem": anAnchor(),
+		"/certificate.pem": certificateOf(t, newECKey(t), "verge.example"),
+		"/ca.pem":          pemKey(t, newECKey(t)),
 	})
 	for _, open := range []string{"/open", "/open.pem"} {
 		if err := p.fs.Chmod(open, 0o644); err != nil {
@@ -156,6 +188,21 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 			"methods.camera.estimator.token_file: the profile plain needs a token"},
 		{in(aCamera, `url = "https://ages.example/estimate"`, ``),
 			"methods.camera.estimator.url: it is missing"},
+		{in(aWallet, `["/anchor.pem"]`, `["/none.pem"]`), "methods.wallet.openid4vp.trust_anchors: open /none.pem"},
+		{in(aWallet, `["/anchor.pem"]`, `"/anchor.pem"`), "methods.wallet: trust_anchors must be a list of files"},
+		{in(aWallet, `["/anchor.pem"]`, `[1]`), "methods.wallet.openid4vp.trust_anchors: it must be a list of files"},
+		{in(aWallet, `["/anchor.pem"]`, `[]`), "methods.wallet.openid4vp.trust_anchors: there is no trust anchor"},
+		{in(aWallet, `["/anchor.pem"]`, `["/ec.pem"]`),
+			"methods.wallet.openid4vp.trust_anchors: PEM block 1 is a PRIVATE KEY"},
+		{in(aWallet, `"/certificate.pem"`, `"/none.pem"`), "methods.wallet.openid4vp.certificate_file: open /none.pem"},
+		{in(aWallet, `"/certificate.pem"`, `"/notes"`),
+			"methods.wallet.openid4vp.certificate_file: there is no certificate in it"},
+		{in(aWallet, `certificate_file = "/certificate.pem"`, ``),
+			"methods.wallet.openid4vp.certificate_file: it is missing"},
+		{in(aWallet, `private_key_file = "/ec.pem"`, ``), "methods.wallet.openid4vp.private_key_file: it is missing"},
+		{in(aWallet, `"/ec.pem"`, `"/rsa.pem"`),
+			"methods.wallet.openid4vp.private_key_file: the method signs by ES256: "},
+		{in(aWallet, `profile = "mdl"`, `profile = "av"`), `methods.wallet.openid4vp.profile: "av" is not known; use one of`},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			t.Parallel()
@@ -226,6 +273,7 @@ func TestGoodMethods(t *testing.T) {
 	for _, c := range []struct{ methods, integration, says string }{
 		{aBank, `method = "bank"`, "methods: bank (oidc, L2)\n"},
 		{withKey, `method = "bank"`, "methods: bank (oidc, L2)\n"},
+		{aWallet, `method = "wallet"`, "methods: wallet (openid4vp, L2)\n"},
 		{fromEnv, `method = "bank"`, "methods: bank (oidc, L2)\n"},
 		{aBank + aCamera, bothMethods + "\nattempts = 5\nminimum_age = 16\nmethod_settings.camera = { floor = 12 }",
 			"methods: bank (oidc, L2), camera (estimator, L1)\n"},

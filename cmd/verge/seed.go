@@ -19,6 +19,7 @@ import (
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/uuid"
+	"github.com/verge-id/verge/testharness/wallettest"
 )
 
 // seeds are the values that `verge dev` invents once and then keeps in its data directory, so that
@@ -40,6 +41,8 @@ type seedFile struct {
 	Integrations map[string]string `json:"integrations"` // by method, also those that are not configured now
 	BankSecret   string            `json:"bank_secret"`  // of the service, at the demo's bank
 	CameraToken  string            `json:"camera_token"` // of the service, at the demo's estimator
+
+	issuer *wallettest.Issuer // of the demo's wallet; a new one each time
 }
 
 // Files in the data directory.

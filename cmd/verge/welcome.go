@@ -22,7 +22,7 @@ func (p *program) welcome(r readyFile, data, signIn string, exposed []string) {
 		return "…" + s[len(s)-4:]
 	}
 	fmt.Fprintf(p.stdout, `
-  Verge is running on this machine. Sandbox, bank and camera verify nobody.
+  Verge is running on this machine. Sandbox, bank, camera and wallet verify nobody.
 
     Click here     %s
     Console        %s   sign in with the operator token

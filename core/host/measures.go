@@ -46,7 +46,7 @@ var fetchEvents = []string{MethodFetched, MethodFetchFailed}
 
 // methodReasons has every reason that a method gives: those of failed attempts, of fetches, and of refusals.
 var methodReasons = []string{
-	"below", "unsure", "not_live", "no_face",
+	"below", "unsure", "not_live", "no_face", "unproven", "other_age",
 	FetchBlocked, FetchTimeout, FetchDNS, FetchRefused, FetchTLS, FetchMalformed, FetchNetwork,
 
 	// refusals of oidc and estimator
@@ -66,6 +66,27 @@ var methodReasons = []string{
 	"token_error_invalid_scope", "token_error_invalid_redirect_uri", "age_missing",
 	"age_out_of_range", "answer_not_json", "answer_too_large", "deviation_missing",
 	"deviation_out_of_range", "face_unknown", "liveness_unknown",
+
+	// refusals of openid4vp, and of the documents that it reads
+	"answer_form", "answer_member_twice", "answer_state", "not_encrypted", "vp_token",
+	"vp_token_credential", "vp_token_presentations", "vp_token_encoding", "jwe_payload",
+	"response_encoding", "element_no_bool", "unverified", "wallet_error_invalid_request",
+	"wallet_error_invalid_scope", "wallet_error_invalid_client", "wallet_error_unauthorized_client",
+	"wallet_error_unsupported_response_type", "wallet_error_server_error",
+	"wallet_error_temporarily_unavailable", "wallet_error_vp_formats_not_supported",
+	"wallet_error_invalid_request_uri_method", "wallet_error_invalid_transaction_data",
+	"wallet_error_wallet_unavailable", "wallet_error_unknown",
+
+	"cbor", "version", "documents", "member", "document_type", "chain", "certificate",
+	"certificate_extension", "certificate_key", "certificate_validity", "certificate_authority",
+	"certificate_path", "certificate_usage", "certificate_eku", "untrusted", "cose", "cose_critical",
+	"cose_algorithm", "issuer_signature", "mso", "mso_version", "mso_document_type",
+	"mso_digest_algorithm", "mso_validity", "mso_expired", "mso_not_yet_valid",
+	"mso_signed_outside_certificate", "mso_device_key", "item", "item_random", "element_twice",
+	"too_many_elements", "digest_missing", "digest_mismatch", "no_element", "element_value",
+	"device_auth", "device_mac", "transcript", "device_signature", "jwe_form", "jwe_header",
+	"jwe_algorithm", "jwe_key_id", "jwe_ephemeral_key", "jwe_not_opened", "hpke_form",
+	"hpke_not_opened",
 }
 
 // Told returns the measurement of an event that a core has told. An event or a reason that is not in the

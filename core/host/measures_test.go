@@ -106,7 +106,10 @@ func TestRefusalsAreOfTheList(t *testing.T) {
 					break
 				}
 				for _, spec := range n.Specs {
-					v := spec.(*ast.ValueSpec)
+					v, ok := spec.(*ast.ValueSpec)
+					if !ok { // a type
+						continue
+					}
 					for _, e := range v.Values {
 						if table, ok := e.(*ast.CompositeLit); ok {
 							for _, row := range table.Elts {

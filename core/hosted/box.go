@@ -85,6 +85,10 @@ func (v *visit) waiting(m method.Opened, s token.ProviderClaims, r session.Recor
 			return
 		}
 		view.Open, view.Code = shows.Open, shows.Code
+		if shows.Credential != nil {
+			view.Credential = &pages.Credential{Protocol: shows.Credential.Protocol,
+				Data: string(shows.Credential.Data), Action: api.WalletPath}
+		}
 	})
 }
 
@@ -160,6 +164,8 @@ var (
 		Message: "Another answer came first. This one counts for nothing."}
 	errAnswer = &reply.Error{Code: reply.InvalidRequest,
 		Message: "This is no answer to what was asked. The address still takes one."}
+	errMedia = &reply.Error{Code: reply.UnsupportedMediaType,
+		Message: "An answer is not sent as this type of content."}
 	errLarge = &reply.Error{Code: reply.PayloadTooLarge, Message: "An answer has at most 64 KiB."}
 	errLater = &reply.Error{Code: reply.Unavailable, RetryAfter: 2,
 		Message: "The answer could not be checked just now. Send it again."}
@@ -207,6 +213,49 @@ func (h *Hosted) Answer(ctx context.Context, req *web.Request, handle session.Bo
 	return reply.JSON(200, taken{h.BaseURL + api.ReturnPath + m.Name + "?" + codeParam + "=" + b.Code}), nil
 }
 
+// Question answers GET on the address of a box: it serves what is asked there, for as long as an answer is
+// taken. It is read as often as somebody asks, since who has the address may read it, and a wallet whose first
+// request fails asks again. Each answer of it is still taken once.
+func (h *Hosted) Question(ctx context.Context, handle session.BoxHandle, same bool) (*web.Response, error) {
+	if int(handle.Partition) >= h.Partitions {
+		return nil, errNoBox
+	}
+	b, err := h.Lifecycle.Box(ctx, handle.String())
+	if errors.Is(err, lifecycle.ErrNoBox) {
+		return nil, errNoBox
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, m, err := h.asks(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if b.Answered {
+		return nil, errOver
+	}
+	q, err := m.Request(ctx, h.tellBox(s, m, b), b.State, same)
+	if errors.Is(err, method.ErrStep) {
+		return nil, errNoBox
+	}
+	if err != nil {
+		h.logAnswer(ctx, s, m, err)
+		return nil, errLater
+	}
+	return &web.Response{Status: 200, Body: q.Body, Header: web.Header{
+		"Content-Type":           {q.ContentType},
+		"Cache-Control":          {"no-store"},
+		"X-Content-Type-Options": {"nosniff"},
+	}}, nil
+}
+
+// tellBox is what a method is told of the session of a box.
+func (h *Hosted) tellBox(s lifecycle.Session, m method.Opened, b lifecycle.Box) method.Session {
+	told := s.ForMethod(m.Name, "", b.Attempt, h.BaseURL+api.ReturnPath+m.Name)
+	told.Box = h.boxAddress(b.Handle)
+	return told
+}
+
 // asks returns the session of a box that its method still waits for, and the method.
 func (h *Hosted) asks(ctx context.Context, b lifecycle.Box) (
 	s lifecycle.Session, m method.Opened, err error) {
@@ -240,8 +289,7 @@ func (h *Hosted) asks(ctx context.Context, b lifecycle.Box) (
 // close has the method judge an answer, and closes the box with it.
 func (h *Hosted) close(ctx context.Context, req *web.Request, s lifecycle.Session, m method.Opened,
 	b lifecycle.Box, a lifecycle.Answer) (lifecycle.Box, error) {
-	told := s.ForMethod(m.Name, "", b.Attempt, h.BaseURL+api.ReturnPath+m.Name)
-	told.Box = h.boxAddress(b.Handle)
+	told := h.tellBox(s, m, b)
 	call := method.Call{Address: told.Box, Same: a.Same, Body: req.Body,
 		ContentType: req.Header.Get("Content-Type")}
 	if a.Same {
@@ -251,6 +299,9 @@ func (h *Hosted) close(ctx context.Context, req *web.Request, s lifecycle.Sessio
 	if err != nil {
 		h.logAnswer(ctx, s, m, err)
 		var refusal *method.Refusal
+		if errors.Is(err, method.ErrMediaType) {
+			return b, errMedia
+		}
 		if errors.Is(err, method.ErrStep) || errors.As(err, &refusal) {
 			return b, errAnswer
 		}

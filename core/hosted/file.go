@@ -2,6 +2,7 @@ package hosted
 
 import (
 	"context"
+	"net/url"
 
 	"github.com/verge-id/verge/core/hosted/pages"
 	"github.com/verge-id/verge/core/method"
@@ -26,4 +27,14 @@ func (h *Hosted) ActFile(ctx context.Context, req *web.Request, maxBody int) *we
 		return h.plain(413, pages.TooLarge, req)
 	}
 	return h.post(ctx, req, form, file, err)
+}
+
+// MaxCredentialBody is the most bytes of a form with the answer of a browser's wallet: the answer as a form
+// spells it, and room for the other fields.
+const MaxCredentialBody = method.MaxCall + web.MaxBody
+
+// ActCredential answers POST on the path of forms with the answer of a browser's wallet, where bodies have at
+// most maxBody bytes. Apart from that limit it is Act, and it takes no other forms.
+func (h *Hosted) ActCredential(ctx context.Context, req *web.Request, maxBody int) *web.Response {
+	return h.actOn(ctx, req, maxBody, func(form url.Values) bool { return form.Has(method.CredentialField) })
 }

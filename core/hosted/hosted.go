@@ -142,6 +142,12 @@ func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
 
 // Act answers POST on the hosted path, where bodies have at most maxBody bytes.
 func (h *Hosted) Act(ctx context.Context, req *web.Request, maxBody int) *web.Response {
+	return h.actOn(ctx, req, maxBody, func(url.Values) bool { return true })
+}
+
+// actOn is Act for the forms that a path takes.
+func (h *Hosted) actOn(ctx context.Context, req *web.Request, maxBody int,
+	takes func(url.Values) bool) *web.Response {
 	if len(req.Body) > maxBody {
 		return h.plain(413, pages.TooLarge, req)
 	}
@@ -149,6 +155,9 @@ func (h *Hosted) Act(ctx context.Context, req *web.Request, maxBody int) *web.Re
 		return h.plain(415, pages.NotAForm, req)
 	}
 	form, err := url.ParseQuery(string(req.Body))
+	if err == nil && !takes(form) {
+		return h.plain(400, pages.Damaged, req)
+	}
 	return h.post(ctx, req, form, nil, err)
 }
 
@@ -235,7 +244,15 @@ func (v *visit) act(r session.Record, form url.Values, file []byte) *web.Respons
 		page.Header.Set("Retry-After", "2")
 		return page
 	}
+	v.logRefused(m, d)
 	return v.decided(m, s, form.Get(stepParam), d)
+}
+
+// logRefused says why an answer has failed the attempt, in one line that has nothing of the answer.
+func (v *visit) logRefused(m method.Opened, d method.Decision) {
+	if d.Refusal != nil {
+		v.logAnswer(v.ctx, v.session, m, d.Refusal)
+	}
 }
 
 // logFailed says that a method could not decide, in one line that has neither what the user sent nor what the

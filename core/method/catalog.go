@@ -147,6 +147,9 @@ func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Dec
 	case d.Leave != nil:
 		o.tell(host.MethodLeft, "")
 	default:
+		if d.Refusal != nil {
+			o.tell(host.MethodRefused, d.Refusal.Reason)
+		}
 		if event := verdictEvents[d.Verdict]; event != "" {
 			o.tell(event, string(d.Reason))
 		}
@@ -177,6 +180,20 @@ func (o Opened) Answer(ctx context.Context, s Session, state []byte, c Call) (
 func (o Opened) Answers() bool {
 	_, ok := o.method.(Answerer)
 	return ok
+}
+
+// Request is Requester.Request. Its error is ErrStep if the method is no Requester.
+func (o Opened) Request(ctx context.Context, s Session, state []byte, same bool) (Question, error) {
+	r, ok := o.method.(Requester)
+	if !ok {
+		return Question{}, ErrStep
+	}
+	ctx, _ = begin(ctx, nil)
+	q, err := r.Request(ctx, s, state, same)
+	if err != nil {
+		o.tellFailed(err)
+	}
+	return q, err
 }
 
 // tellFailed tells of an answer of the other side that is not good, or that did not come.

@@ -36,6 +36,11 @@ type Kind struct {
 	// client_secret_file. It may name an environment variable for a secret instead: client_secret_env.
 	Secrets, Keys []string
 
+	// Files are members of the settings that are public files, such as certificates. A configuration names one
+	// file, certificate_file = "a.pem", or a list of them, trust_anchors = ["a.pem"]. The settings have what is
+	// in the files: certificate is a text, and trust_anchors a list of texts.
+	Files []string
+
 	// Check reports what is wrong with a method's settings. Problems name the members of the settings.
 	Check func(c Config) problem.List
 
@@ -149,6 +154,22 @@ type Answerer interface {
 	Answer(ctx context.Context, s Session, state []byte, c Call) (kept []byte, err error)
 }
 
+// Requester is an Answerer whose page may name nothing but the address of a box. Whoever answers fetches from
+// there what is asked (GET).
+type Requester interface {
+	Answerer
+
+	// Request returns what is asked at the box's address, or at that with SameDevice. It is the same question
+	// for as long as the box is open, however often it is fetched. ErrStep says that there is none to fetch.
+	Request(ctx context.Context, s Session, state []byte, same bool) (Question, error)
+}
+
+// Question is what somebody fetches from the address of a box.
+type Question struct {
+	ContentType string
+	Body        []byte
+}
+
 // Call is what somebody has posted to a box.
 type Call struct {
 	Address     string // of the box, with SameDevice if it was posted there
@@ -166,6 +187,9 @@ const (
 // ErrStep says that the method's page offers no such form at this point.
 var ErrStep = errors.New("method: no such step")
 
+// ErrMediaType says that what was posted to a box is not of the type that the method reads. It is an ErrStep.
+var ErrMediaType = fmt.Errorf("%w: a type that the method does not read", ErrStep)
+
 // ErrFile says that Step.File is missing, or is no picture that the method takes. It is an ErrStep, and the
 // page can say what a picture must be.
 var ErrFile = fmt.Errorf("%w: no picture that can be used", ErrStep)
@@ -181,7 +205,21 @@ type View struct {
 	Open string // address that opens an app on this device; "": none
 	Code string // what another device needs to answer; "": nothing
 	Poll time.Duration
+
+	// Credential is what the browser itself can ask its user's wallets, where it has the Digital Credentials API.
+	// The answer arrives as a step whose form has it under CredentialField. Nil: nothing.
+	Credential *Credential
 }
+
+// Credential is a request to the Digital Credentials API of a browser.
+type Credential struct {
+	Protocol string // such as org-iso-mdoc
+	Data     []byte // of the request: a JSON object
+}
+
+// CredentialField is the member of a Step's form that has what a browser's wallet has answered: a JSON object
+// of at most MaxCall bytes.
+const CredentialField = "credential"
 
 // Step is what a user did: a POST of the page's form, or, with Back, the return from another site.
 type Step struct {
@@ -225,6 +263,10 @@ type Decision struct {
 
 	// Reason says why an attempt failed, for the page's words. Only for AttemptFailed.
 	Reason Reason
+
+	// Refusal says what was wrong with an answer that has failed the attempt, for logs and metrics. Nil: nothing
+	// was. Only for AttemptFailed.
+	Refusal *Refusal
 }
 
 // MaxState is the most bytes of a Decision's State.
@@ -256,6 +298,9 @@ const (
 	Unsure  Reason = "unsure"   // the estimate is too uncertain
 	NotLive Reason = "not_live" // the picture is not of a live person
 	NoFace  Reason = "no_face"  // no face, or more than one, is in the picture
+
+	Unproven Reason = "unproven"  // what the wallet has answered could not be verified
+	Other    Reason = "other_age" // what the wallet has proves another age than the one that was asked for
 )
 
 // Refusal is an error about an answer of the other side that must not be believed, such as a bad signature.

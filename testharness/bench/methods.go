@@ -38,7 +38,9 @@ const methodsText = `CPU is that of this process, for one verification: service 
 runs in a process of its own, and its CPU is not in it. OpenID goes from start to validate; its floor is the
 same walk with the sandbox on the same engine. picture is a form with a picture of 300 KiB; its floor is a
 bare handler that reads the form and posts as many bytes on. ours is what Verge adds to the floor. With the
-profile yoti that includes base64 twice and an RSA signature.`
+profile yoti that includes base64 twice and an RSA signature. wallet is a wallet's answer, with a document of
+three signatures to verify; its floor is a bare handler that reads the form. Encrypted, a key is agreed upon and the
+answer decrypted before.`
 
 const (
 	pictureSize       = 300 << 10
@@ -143,6 +145,8 @@ func (o otherSide) configs() []method.Config {
 		{Name: "yoti", Kind: "estimator", Keys: []string{"private_key"},
 			Settings: json.RawMessage(`{"profile":"yoti","url":"` + o.Estimator + estimatortest.YotiPath +
 				`","sdk_id":"` + estimatorSDK + `"}`)},
+		walletConfig("wallet", false),
+		walletConfig("wallet-encrypted", true),
 	}
 }
 
@@ -160,6 +164,10 @@ var methodLines = []methodLine{
 	{"method, picture, wasm", "plain", true},
 	{"method, picture, yoti", "yoti", false},
 	{"method, picture, yoti, wasm", "yoti", true},
+	{"method, wallet", "wallet", false},
+	{"method, wallet, wasm", "wallet", true},
+	{"method, wallet, encrypted", "wallet-encrypted", false},
+	{"method, wallet, encrypted, wasm", "wallet-encrypted", true},
 }
 
 // methodNames is the names of all lines, one to a line.
@@ -179,7 +187,7 @@ func methods(length time.Duration, module []byte, only string) error {
 	}
 	defer stop()
 	fmt.Println(methodsText)
-	fmt.Printf("%-28s %9s %9s %9s %7s %9s %13s\n",
+	fmt.Printf("%-31s %9s %9s %9s %7s %9s %13s\n",
 		"4 connections", "a second", "CPU ms", "floor", "ratio", "ours", "other side's")
 	for _, line := range methodLines {
 		if !strings.Contains(line.name, only) || line.wasm && module == nil {
@@ -222,7 +230,7 @@ func newMethodService(runs engineOf, other otherSide) (*methodService, error) {
 	if err != nil {
 		return nil, err
 	}
-	for n, name := range []string{sandbox.Name, "login", "plain", "yoti"} {
+	for n, name := range []string{sandbox.Name, "login", "plain", "yoti", "wallet", "wallet-encrypted"} {
 		id := integration1[:len(integration1)-1] + fmt.Sprint(n)
 		i := benchIntegration(id, name, "")
 		if err := s.Directory().PutIntegration(context.Background(), i, ""); err != nil {
@@ -294,8 +302,11 @@ func errorIf(wrong bool, text string) error {
 
 func (s *methodService) measure(line methodLine, length time.Duration, pid int) error {
 	verge, floor := s.walks(line.method), s.walks(sandbox.Name)
-	if line.method != "login" {
+	switch line.method {
+	case "plain", "yoti":
 		verge, floor = s.pictures(line.method), s.bare
+	case "wallet", "wallet-encrypted":
+		verge, floor = s.wallets(line.method), s.bareForm
 	}
 	var rate, cpu, bare, ratio, ours, other []float64
 	for round := range rounds + 1 {
@@ -314,7 +325,7 @@ func (s *methodService) measure(line methodLine, length time.Duration, pid int) 
 		bare = append(bare, f.cpu)
 		ratio, ours = append(ratio, v.cpu/f.cpu), append(ours, v.cpu-f.cpu)
 	}
-	fmt.Printf("%-28s %9.0f %9.2f %9.2f %7.1f %9.2f %13.2f  %.1f to %.1f\n", line.name,
+	fmt.Printf("%-31s %9.0f %9.2f %9.2f %7.1f %9.2f %13.2f  %.1f to %.1f\n", line.name,
 		median(rate), median(cpu), median(bare), median(ratio), median(ours), median(other),
 		slices.Min(ratio), slices.Max(ratio))
 	return nil

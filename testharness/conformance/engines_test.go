@@ -188,6 +188,7 @@ var suites = []struct {
 	{"method: sandbox", []string{"TestMethodSandbox"}},
 	{"method: oidc", []string{"TestMethodOIDC"}},
 	{"method: estimator", []string{"TestMethodEstimator"}},
+	{"method: openid4vp", []string{"TestMethodOpenID4VP", "TestMethodOpenID4VPSigned"}},
 	{"method: courier", []string{"TestMethodCourier"}},
 	{"webhooks", []string{"TestEventGolden", "TestEventsAreDescribed", "TestSignatureHeaders", "TestSchedule",
 		"TestGivenUp", "TestReadiness", "TestWebhooksOff"}},

@@ -23,6 +23,12 @@ func TestMethodEstimator(t *testing.T) {
 	methodtest.Run(t, methodtest.Estimator, onThisEngine())
 }
 
+func TestMethodOpenID4VP(t *testing.T) { methodtest.Run(t, methodtest.Wallet, onThisEngine()) }
+
+func TestMethodOpenID4VPSigned(t *testing.T) {
+	methodtest.Run(t, methodtest.SignedWallet, onThisEngine())
+}
+
 // The kind for tests that somebody else than the browser answers. A guest is built with it.
 func TestMethodCourier(t *testing.T) {
 	if inWorker {

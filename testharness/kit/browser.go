@@ -167,6 +167,15 @@ func (p *Shown) Hop() string {
 	return attribute(rest, "href")
 }
 
+// Wallet is the address by which the page opens a wallet on this device, or "".
+func (p *Shown) Wallet() string {
+	_, rest, found := strings.Cut(p.Body, "<a data-wallet ")
+	if !found {
+		return ""
+	}
+	return attribute(rest, "href")
+}
+
 // form returns where a form leads, and its hidden fields. which is a text of the form's tag.
 func (p *Shown) form(which string) (action string, fields url.Values, err error) {
 	at := strings.Index(p.Body, which)

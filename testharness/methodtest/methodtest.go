@@ -3,8 +3,8 @@
 // store, the other side, the key ring and the engine in the middle of a verification, the outcome is counted
 // once, and no one else gets a result token.
 //
-// To have a kind pass it, describe the kind by a Subject, and call Run. Sandbox, OIDC and Estimator are those
-// of this release. Courier is a kind for tests, whose answer does not come from the browser.
+// To have a kind pass it, describe the kind by a Subject, and call Run. Sandbox, OIDC, Estimator, Wallet and
+// SignedWallet are those of this release. Courier is a kind for tests, whose answer does not come from the browser.
 package methodtest
 
 import (

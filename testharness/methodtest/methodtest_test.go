@@ -10,10 +10,15 @@ import (
 // engine.
 func TestMethods(t *testing.T) {
 	for _, s := range []methodtest.Subject{methodtest.Sandbox, methodtest.OIDC, methodtest.Estimator,
-		methodtest.Courier} {
+		methodtest.Courier, methodtest.Wallet} {
 		t.Run(s.Kind, func(t *testing.T) {
 			t.Parallel()
 			methodtest.Run(t, s, methodtest.Engine{})
 		})
 	}
+}
+
+// The requests of wallets are signed, and their answers encrypted.
+func TestSignedRequests(t *testing.T) {
+	methodtest.Run(t, methodtest.SignedWallet, methodtest.Engine{})
 }

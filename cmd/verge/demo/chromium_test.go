@@ -24,6 +24,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/wallettest"
 )
 
 // step is one thing that the browser does.
@@ -45,6 +46,7 @@ type walk struct {
 	url    string // of the shop
 	others string // of the pretended other sides, which have another origin than shop and service
 	held   *held
+	issuer *wallettest.Issuer // of what the pretended wallet holds
 }
 
 // Integrations of the shop, beside those of the sandbox.
@@ -52,6 +54,7 @@ const (
 	bankID   = "77777777-7777-4777-8777-777777777701"
 	cameraID = "77777777-7777-4777-8777-777777777702"
 	anyID    = "77777777-7777-4777-8777-777777777703"
+	walletID = "77777777-7777-4777-8777-777777777704"
 )
 
 func newWalk(t *testing.T, before ...step) *walk {
@@ -78,8 +81,9 @@ func newWalkIn(t *testing.T, b *browser, before ...step) *walk {
 	}
 	shop, url := listen("127.0.0.1")
 	other, others := listen("localhost")
-	secrets := &demo.Secrets{Bank: "the bank's", Camera: "the-camera's"}
-	w.url, w.others = url, others
+	secrets := &demo.Secrets{Bank: "the bank's", Camera: "the-camera's",
+		Issuer: wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch})}
+	w.url, w.others, w.issuer = url, others, secrets.Issuer
 	w.Harness = testharness.New(t, &testharness.Options{WebhookURL: url + "/webhooks",
 		Configure: func(c *core.Config) { c.Methods = demo.Methods(others, *secrets) }})
 	w.seedMethods()
@@ -88,7 +92,8 @@ func newWalkIn(t *testing.T, b *browser, before ...step) *walk {
 		SecretKey: w.Publisher.SecretKey, WebhookSecret: w.Publisher.L1.WebhookSecret,
 		Offers: []demo.Offer{
 			{IntegrationID: w.Publisher.L1.ID, Title: "Sandbox"}, {IntegrationID: bankID, Title: "Demo Bank ID"},
-			{IntegrationID: cameraID, Title: "Demo camera"}, {IntegrationID: anyID, Title: "Let me choose"},
+			{IntegrationID: cameraID, Title: "Demo camera"}, {IntegrationID: walletID, Title: "Demo wallet"},
+			{IntegrationID: anyID, Title: "Let me choose"},
 		},
 		Now: w.Now,
 	}
@@ -178,6 +183,7 @@ func (w *walk) seedMethods() {
 	for _, i := range []integration.SiteIntegration{
 		{ID: bankID, Name: "bank", Level: "L2", ChallengeAge: 18, Method: "bank"},
 		{ID: cameraID, Name: "camera", Level: "L1", ChallengeAge: 25, Method: "camera"},
+		{ID: walletID, Name: "wallet", Level: "L2", ChallengeAge: 18, Method: "wallet"},
 		{ID: anyID, Name: "any", Level: "L1", ChallengeAge: 25, Methods: []string{"bank", "camera", "sandbox"}},
 	} {
 		i.Publisher, i.WebhookURL, i.Secret = w.Publisher.ID, w.url+"/webhooks", w.Publisher.L1.WebhookSecret

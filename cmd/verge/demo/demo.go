@@ -5,8 +5,9 @@
 // client.go makes the three calls. shop.go sends a browser to the service and takes it back. inbox.go
 // receives webhooks and checks them with core/webhook. Copy from it.
 //
-// The site also plays the other side of two verification methods, so that these can be tried with nothing
-// installed: an identity provider and an age estimator (pretend.go). Do not copy from that file.
+// The site also plays the other side of three verification methods, so that these can be tried with nothing
+// installed: an identity provider, an age estimator (pretend.go) and a wallet (wallet.go). Do not copy from these
+// files.
 //
 // It is a demonstration. It keeps everything in memory. Anybody who can reach it sees the inbox, so
 // `verge dev` binds it to the loopback address.
@@ -176,7 +177,7 @@ var pages = func() map[string]*template.Template {
 	for _, name := range []string{"shop", "result", "session", "inbox", "problem"} {
 		add(name)
 	}
-	for _, name := range []string{"bank", "estimator"} {
+	for _, name := range []string{"bank", "estimator", "wallet"} {
 		add(name, "templates/pretend.html") // a layout of their own
 	}
 	return set

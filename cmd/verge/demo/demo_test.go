@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/testharness/wallettest"
 )
 
 const (
@@ -134,8 +135,9 @@ func newFixture(t *testing.T) *fixture {
 	site := New(Config{
 		BaseURL: verge.URL, DemoURL: demoURL,
 		SecretKey: secretKey, WebhookSecret: webhookSecret, Offers: offers,
-		Counterparts: &Secrets{Bank: "bank secret", Camera: "camera-token"},
-		Now:          func() time.Time { return testNow },
+		Counterparts: &Secrets{Bank: "bank secret", Camera: "camera-token",
+			Issuer: wallettest.NewIssuer(wallettest.IssuerConfig{Now: testNow})},
+		Now: func() time.Time { return testNow },
 	})
 	server.Config.Handler = site
 	server.Config.RegisterOnShutdown(site.Close)

@@ -10,20 +10,26 @@ import (
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/estimator"
 	"github.com/verge-id/verge/core/method/oidc"
+	"github.com/verge-id/verge/core/method/openid4vp"
 	"github.com/verge-id/verge/testharness/estimatortest"
 	"github.com/verge-id/verge/testharness/oidctest"
+	"github.com/verge-id/verge/testharness/wallettest"
 )
 
 // Names of the methods whose other side a Site plays.
 const (
 	BankMethod   = "bank"
 	CameraMethod = "camera"
+	WalletMethod = "wallet"
 )
 
 // Secrets are what the service proves itself with at the pretended other sides.
 type Secrets struct {
 	Bank   string // client_secret of the method bank
 	Camera string // token of the method camera
+
+	// Issuer makes the documents of the pretended wallet. The method wallet trusts it.
+	Issuer *wallettest.Issuer
 }
 
 // Paths below which the pretended other sides are.
@@ -51,6 +57,12 @@ func Methods(demoURL string, s Secrets) []method.Config {
 				"profile": "plain", "url": demoURL + estimatorPath + estimatortest.PlainPath,
 			}),
 			Secrets: map[string]string{"token": s.Camera},
+		},
+		{
+			Name: WalletMethod, Kind: openid4vp.Kind.Name, Title: "Demo wallet",
+			Settings: settings(map[string]any{
+				"profile": "eu-av", "trust_anchors": []string{string(s.Issuer.PEM())}, "scheme": demoURL + walletPath,
+			}),
 		},
 	}
 }
@@ -96,6 +108,8 @@ func (p *pretend) register(mux *http.ServeMux) {
 	mux.Handle("GET "+bankPath+"/", bank)
 	mux.Handle("POST "+bankPath+"/", bank)
 	mux.HandleFunc("POST "+bankPath+"/answer", p.login)
+	mux.HandleFunc("GET "+walletPath, p.showWallet)
+	mux.HandleFunc("POST "+walletPath+"/answer", p.answerWallet)
 	mux.HandleFunc("GET "+estimatorPath+"/{$}", p.showEstimator)
 	mux.HandleFunc("POST "+estimatorPath+"/answer", p.choose)
 	mux.Handle("POST "+estimatorPath+estimatortest.PlainPath, http.StripPrefix(estimatorPath, p.estimator))

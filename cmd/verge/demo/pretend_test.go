@@ -120,7 +120,7 @@ func TestNoCounterparts(t *testing.T) {
 	alone.Counterparts = nil
 	f.handler = New(alone).handler
 	v := f.visitor()
-	for _, path := range []string{"/idp/.well-known/openid-configuration", "/estimator/"} {
+	for _, path := range []string{"/idp/.well-known/openid-configuration", "/estimator/", "/wallet"} {
 		if resp, _ := v.get(path); resp.StatusCode != 404 {
 			t.Errorf("%s answers %d, want 404", path, resp.StatusCode)
 		}
@@ -135,5 +135,57 @@ func TestStartOfNoOffer(t *testing.T) {
 	resp, body := f.visitor().post("/start", url.Values{"integration": {"33333333-3333-4333-8333-333333333333"}})
 	if resp.StatusCode != 400 || !strings.Contains(body, "The shop does not offer that") {
 		t.Errorf("%d: %s", resp.StatusCode, body)
+	}
+}
+
+// The pretended wallet sends to the service alone, whatever a link says.
+func TestWallet(t *testing.T) {
+	f := newFixture(t)
+	v := f.visitor()
+	box := f.verge.URL + "/verify/box/AAAAAAAAAAAAAAAAAAAAAA"
+	link := func(responseURI string) string {
+		return "/wallet?" + url.Values{"response_type": {"vp_token"}, "response_mode": {"direct_post"},
+			"client_id": {"redirect_uri:" + responseURI}, "response_uri": {responseURI},
+			"nonce": {"AAAAAAAAAAAAAAAAAAAAAA"}, "state": {"s"},
+			"dcql_query": {`{"credentials":[{"id":"proof_of_age","format":"mso_mdoc",` +
+				`"meta":{"doctype_value":"eu.europa.ec.av.1"},"claims":[{"path":["eu.europa.ec.av.1","age_over_18"]}]}]}`},
+		}.Encode()
+	}
+	if resp, body := v.get(link(box)); resp.StatusCode != 200 || !strings.Contains(body, "Pretend!") ||
+		!strings.Contains(body, "This is not a real wallet") || !strings.Contains(body, "age_over_18") {
+		t.Errorf("the wallet's page: %d %s", resp.StatusCode, body)
+	}
+	if resp, body := v.get("/wallet"); resp.StatusCode != 200 || !strings.Contains(body, "paste here") {
+		t.Errorf("the wallet without a request: %d %s", resp.StatusCode, body)
+	}
+	resp, _ := v.get("/wallet?" + url.Values{"link": {f.URL + link(box)}}.Encode())
+	if to := resp.Header.Get("Location"); resp.StatusCode != 303 || to != link(box) {
+		t.Errorf("what was pasted leads to %d %s", resp.StatusCode, to)
+	}
+	for what, query := range map[string]string{
+		"an answer to another site":    link("https://evil.example/verify/box/A"),
+		"a request of another site":    "/wallet?client_id=a&request_uri=https://evil.example/",
+		"another site behind ours":     link(f.verge.URL + ".evil.example/verify/box/A"),
+		"another link that was pasted": "/wallet?link=https://evil.example/",
+		"no request":                   "/wallet?a=b",
+		"a request that is cut":        link(box)[:120],
+	} {
+		if resp, body := v.get(query); resp.StatusCode != 400 || strings.Contains(body, `name="choice"`) {
+			t.Errorf("%s: %d %s", what, resp.StatusCode, body)
+		}
+		form := url.Values{"choice": {"adult"}, "link": {f.URL + query}}
+		if resp, body := v.post("/wallet/answer", form); resp.StatusCode != 400 {
+			t.Errorf("%s is answered: %d %s", what, resp.StatusCode, body)
+		}
+	}
+	form := url.Values{"choice": {"anybody"}, "link": {f.URL + link(box)}}
+	if resp, body := v.post("/wallet/answer", form); resp.StatusCode != 400 ||
+		!strings.Contains(body, "The wallet does not know this answer") {
+		t.Errorf("an answer that the page does not have: %d %s", resp.StatusCode, body)
+	}
+	form.Set("choice", "adult") // the service of this test has no boxes
+	if resp, body := v.post("/wallet/answer", form); resp.StatusCode != 502 ||
+		!strings.Contains(body, "The service did not take the answer") {
+		t.Errorf("a service that does not take it: %d %s", resp.StatusCode, body)
 	}
 }

@@ -42,7 +42,9 @@ type page struct {
 	code    string
 	options []option
 	camera  *camera
-	privacy string
+
+	credential *credential
+	privacy    string
 }
 
 // sentence is a text around the name of the site. The name is set apart, so that its direction and characters
@@ -149,6 +151,12 @@ func compose(v View, lang string, t texts) (page, error) {
 	if v.Code != "" {
 		p.codeH, p.code = t("box.code"), v.Code
 	}
+	if v.Credential != nil {
+		var err error
+		if p.credential, err = composeCredential(v, t); err != nil {
+			return page{}, err
+		}
+	}
 	if v.Confirmed && (v.Kind == Expired || v.Kind == Elsewhere) {
 		p.lead = t(string(v.Kind) + ".confirmed")
 	}
@@ -215,8 +223,11 @@ func composeMethod(p *page, v View, t texts) error {
 		return fmt.Errorf("the Level must be L1 or L2, not %q", v.Level)
 	}
 	words := "method." + v.Level
-	if v.Words == "oidc" { // it proves the minimum age, and its words are of a site and not of a document
+	switch v.Words {
+	case "oidc": // it proves the minimum age, and its words are of a site and not of a document
 		words, p.icon, age = "method.oidc", "person", strconv.Itoa(v.MinimumAge)
+	case "openid4vp": // it proves the minimum age, and its words are of an app
+		words, age = "method.openid4vp", strconv.Itoa(v.MinimumAge)
 	}
 	fill := func(key string) string {
 		return withTitle(strings.ReplaceAll(t(words+key), "{age}", age), title(v.Title, v.Words, t))
@@ -241,7 +252,7 @@ func composeMethod(p *page, v View, t texts) error {
 }
 
 // named are the kinds of methods for which there are a title and a line on a button.
-var named = []string{"oidc", "estimator"}
+var named = []string{"oidc", "estimator", "openid4vp"}
 
 // title is what a method is called: by the operator, or else by the words for its kind.
 func title(given, words string, t texts) string {
@@ -261,6 +272,8 @@ func methodIcon(words string) string {
 		return "person"
 	case "estimator":
 		return "face"
+	case "openid4vp":
+		return "document"
 	}
 	return "shield"
 }
@@ -324,7 +337,7 @@ func composeForms(p *page, v View, t texts) error {
 }
 
 // reasons are why an attempt fails, as far as there are words for it.
-var reasons = []string{"below", "unsure", "not_live", "no_face"}
+var reasons = []string{"below", "unsure", "not_live", "no_face", "unproven", "other_age"}
 
 var failureCodes = []string{"PROVIDER_REJECTED", "USER_CANCELLED", "MAX_ATTEMPTS", "UNKNOWN"}
 

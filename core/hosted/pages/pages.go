@@ -6,7 +6,8 @@
 // The package decides nothing and keeps nothing. It turns a View into a document, and promises that
 //
 //   - a page has no script, no inline style and loads nothing but the
-//     stylesheet, so that it works under "default-src 'none'; style-src 'self'";
+//     stylesheet, so that it works under "default-src 'none'; style-src 'self'"
+//     (a page with View.Camera or View.Credential has one script of ours);
 //   - a page acts by a POST form alone, and looking at a page does nothing,
 //     however often (contract 22);
 //   - the only address of another site on a page is the plain origin of the
@@ -133,6 +134,9 @@ type View struct {
 	Open, Code string
 	Answered   bool
 
+	// Credential is what the page asks the browser's own wallets, where the browser can. Nil: nothing.
+	Credential *Credential
+
 	FailureCode string // for Failed, as in events; one that is not known reads as UNKNOWN
 
 	// ExpiresAt and Now show how long the session still lives, on the pages
@@ -142,6 +146,13 @@ type View struct {
 
 	// Sandbox marks the page as a test.
 	Sandbox bool
+}
+
+// Credential is a request to the browser's Digital Credentials API.
+type Credential struct {
+	Protocol string
+	Data     string // of the request, in JSON
+	Action   string // the path, on this host, that the answer is posted to
 }
 
 // Field is one hidden input.

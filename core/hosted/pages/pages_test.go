@@ -23,6 +23,26 @@ const hopURL = "https://shop.example/return?a=1&b=it's;c&result_token=svc_rt_x"
 
 const againURL = "/verify?flow=a.b-c&errand=x"
 
+// addWallets adds the pages of a wallet.
+func addWallets(add func(string, func(*View))) {
+	add("wallet", func(v *View) {
+		v.Kind, v.Words, v.Level, v.MinimumAge = Method, "openid4vp", "L2", 18
+		v.Choices = []Choice{{Outcome: "begin"}}
+	})
+	add("wallet, asked", func(v *View) {
+		v.Kind, v.Words, v.Level, v.MinimumAge = Method, "openid4vp", "L2", 18
+		v.AgainURL, v.AgainAfter, v.Choices = againURL, 3*time.Second, []Choice{{Outcome: "cancel"}}
+		v.Open, v.Code = "av://?a=b", "av://?a=c"
+		v.Credential = &Credential{Protocol: "org-iso-mdoc", Data: `{"a":"b\"<"}`, Action: "/verify/wallet"}
+	})
+	for _, reason := range []string{"unproven", "other_age"} {
+		add("wallet, "+reason, func(v *View) {
+			v.Kind, v.Words, v.Level = Method, "openid4vp", "L2"
+			v.Notice = Notice{AttemptFailed: true, AttemptsLeft: 2, Reason: reason}
+		})
+	}
+}
+
 // views are all pages that differ in more than the value of a field, by name.
 func views() map[string]View {
 	base := View{
@@ -98,6 +118,7 @@ func views() map[string]View {
 		})
 	}
 	add("camera", func(v *View) { v.Kind, v.Words, v.Camera = Method, "estimator", true })
+	addWallets(add)
 	add("camera, failed", func(v *View) {
 		v.Kind, v.Camera, v.AnotherURL = Method, true, "/verify?flow=a"
 		v.Notice = Notice{AttemptFailed: true, AttemptsLeft: 1, Reason: "unsure"}
@@ -242,7 +263,9 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 		if d.Type != html.ElementNode {
 			continue
 		}
-		if d.Data == "script" && v.Camera && attr(d, "src") == CameraScript().Path && textOf(d) == "" {
+		src := attr(d, "src")
+		ours := v.Camera && src == CameraScript().Path || v.Credential != nil && src == CredentialScript().Path
+		if d.Data == "script" && ours && textOf(d) == "" {
 			continue
 		}
 		if slices.Contains([]string{"script", "style", "img", "iframe", "object", "embed", "base"}, d.Data) {
@@ -554,6 +577,12 @@ func TestRenderRefuses(t *testing.T) {
 			func(v *View) { v.HopURL = `https://shop.example\@evil.example/` }},
 		{"a hop that is not ASCII", "completed", func(v *View) { v.HopURL = "https://shop.example/ü" }},
 		{"an app that is a script", "box", func(v *View) { v.Open = "javascript://b.example/%0aalert(1)" }},
+		{"a wallet's answer for another host", "wallet, asked", func(v *View) {
+			v.Credential = &Credential{Data: "{}", Action: "//evil.example"}
+		}},
+		{"a request that is no JSON", "wallet, asked", func(v *View) {
+			v.Credential = &Credential{Data: "{", Action: "/verify/wallet"}
+		}},
 		{"an app without a host", "box", func(v *View) { v.Open = "mailto:a@b.example" }},
 		{"an app with a quote", "box", func(v *View) { v.Open = `wallet://a"b` }},
 		{"a page that loads another site", "box", func(v *View) { v.AgainURL = "https://evil.example/" }},

@@ -6,6 +6,7 @@ import (
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/estimator"
 	"github.com/verge-id/verge/core/method/oidc"
+	"github.com/verge-id/verge/core/method/openid4vp"
 	"github.com/verge-id/verge/core/method/sandbox"
 )
 
@@ -14,4 +15,5 @@ var All = []method.Kind{
 	sandbox.Kind,
 	oidc.Kind,
 	estimator.Kind,
+	openid4vp.Kind,
 }

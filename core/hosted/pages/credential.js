@@ -1,0 +1,65 @@
+// The page that waits for a wallet. Where the browser has the Digital Credentials API, the form beside this script
+// asks the wallets that the browser knows, and posts their answer. The link and the code on the page work without
+// it.
+(() => {
+	"use strict";
+
+	const form = document.querySelector("form[data-step=credential]");
+	const known = "DigitalCredential" in self && navigator.credentials && navigator.credentials.get;
+	if (!form || !known) {
+		return;
+	}
+	const field = form.elements.credential;
+	const button = form.querySelector("button");
+	const says = form.querySelector("[data-part=says]");
+	let asking = false;
+
+	// refuse posts the form by which the user cancels. The page has one.
+	const refuse = () => {
+		const cancel = document.querySelector("form[data-outcome=cancel]");
+		if (cancel) {
+			cancel.requestSubmit();
+		}
+	};
+
+	const ask = async () => {
+		asking = true;
+		window.stop(); // the page would load itself again, and close the browser's dialog
+		button.setAttribute("aria-disabled", "true");
+		says.textContent = form.dataset.asking;
+		try {
+			const { protocol, data } = await navigator.credentials.get({
+				mediation: "required",
+				digital: { requests: [{ protocol: form.dataset.protocol, data: JSON.parse(form.dataset.request) }] },
+			});
+			field.value = JSON.stringify({ protocol, data });
+			form.submit();
+		} catch (error) {
+			asking = false;
+			if (error.name === "NotAllowedError") {
+				refuse();
+				return;
+			}
+			button.removeAttribute("aria-disabled");
+			says.textContent = form.dataset.failed;
+			setTimeout(() => {
+				if (!asking) {
+					location.reload(); // from here on the page goes on by itself again
+				}
+			}, 5000);
+		}
+	};
+
+	form.addEventListener("submit", (event) => {
+		event.preventDefault();
+		if (!asking) {
+			ask();
+		}
+	});
+	addEventListener("pageshow", (event) => {
+		if (event.persisted) {
+			location.reload();
+		}
+	});
+	form.hidden = false;
+})();

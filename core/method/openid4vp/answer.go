@@ -1,0 +1,223 @@
+package openid4vp
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/openid4vp/mdoc"
+	"github.com/verge-id/verge/core/web"
+)
+
+// What the service keeps of a wallet's answer: what it means, and nothing of what it said. errorKept is before
+// the name of an error.
+const (
+	approvedKept  = "approved"
+	rejectedKept  = "rejected"
+	otherKept     = "other_age"
+	cancelledKept = "cancelled"
+	errorKept     = "error:"
+)
+
+// walletErrors are the errors of wallets (OpenID4VP 1.0, 8.5). The user has chosen access_denied, and every other
+// one says that the wallet cannot answer.
+var walletErrors = []string{"access_denied", "invalid_request", "invalid_scope", "invalid_client",
+	"unauthorized_client", "unsupported_response_type", "server_error", "temporarily_unavailable",
+	"vp_formats_not_supported", "invalid_request_uri_method", "invalid_transaction_data", "wallet_unavailable"}
+
+// Answer implements method.Answerer: it reads what a wallet has posted. Whatever is not a proof, a refusal by its
+// user, or an error, each with the state of this question, leaves the box open.
+func (o *openID) Answer(_ context.Context, s method.Session, state []byte, c method.Call) ([]byte, error) {
+	if web.MediaType(c.ContentType) != "application/x-www-form-urlencoded" {
+		return nil, method.ErrMediaType
+	}
+	q, err := readQuestion(state)
+	if err != nil {
+		return nil, err
+	}
+	form, err := readForm(c.Body)
+	if err != nil {
+		return nil, err
+	}
+	a, err := o.read(form, q)
+	if err != nil {
+		return nil, err
+	}
+	if subtle.ConstantTimeCompare([]byte(a.state), []byte(q.state)) != 1 {
+		return nil, refused("answer_state")
+	}
+	if a.failure != "" {
+		return []byte(a.failure), nil
+	}
+	response, err := o.presented(a.token)
+	if err != nil {
+		return nil, err
+	}
+	client, err := o.client(c.Address)
+	if err != nil {
+		return nil, err
+	}
+	var thumbprint []byte
+	if o.settings.encrypted {
+		thumbprint = mdoc.Thumbprint(q.walletKey.PublicKey())
+	}
+	kept, err := o.verify(response, s.MinimumAge, mdoc.OpenID4VPTranscript(client, q.nonce, thumbprint, c.Address))
+	if err != nil {
+		return nil, err
+	}
+	return []byte(kept), nil
+}
+
+// refused returns an error about an answer. The reason is for logs and metrics.
+func refused(reason string) error { return &method.Refusal{Reason: reason} }
+
+// refusedBy is refused for an error of mdoc's.
+func refusedBy(err error) *method.Refusal {
+	var refusal *mdoc.Refusal
+	if errors.As(err, &refusal) {
+		return &method.Refusal{Reason: refusal.Reason}
+	}
+	return &method.Refusal{Reason: "unverified"}
+}
+
+// readForm reads a form whose members are there once each.
+func readForm(body []byte) (url.Values, error) {
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, refused("answer_form")
+	}
+	for _, values := range form {
+		if len(values) != 1 {
+			return nil, refused("answer_member_twice")
+		}
+	}
+	return form, nil
+}
+
+// posted is an answer before anything in it is verified. It has either a token or what is kept of a failure.
+type posted struct {
+	state   string
+	token   web.Object
+	failure string
+}
+
+// read takes an answer apart: the form, or what is encrypted in it. An answer in the clear does not count where
+// an encrypted one was asked for. An error may be in the clear, since a wallet may not be able to encrypt.
+func (o *openID) read(form url.Values, q question) (a posted, err error) {
+	a.state = form.Get("state")
+	if form.Has("error") {
+		a.failure, err = failureOf(form.Get("error"))
+		return a, err
+	}
+	if !o.settings.encrypted {
+		if a.token, err = web.ReadObject([]byte(form.Get("vp_token"))); err != nil {
+			return a, refused("vp_token")
+		}
+		return a, nil
+	}
+	if !form.Has("response") {
+		return a, refused("not_encrypted")
+	}
+	payload, err := mdoc.OpenJWE(form.Get("response"), q.walletKey, keyID)
+	if err != nil {
+		return a, refusedBy(err)
+	}
+	inside, err := web.ReadObject(payload)
+	if err != nil {
+		return a, refused("jwe_payload")
+	}
+	a.state, _ = inside.Value("state").Text()
+	if name, ok := inside.Value("error").Text(); ok {
+		a.failure, err = failureOf(name)
+		return a, err
+	}
+	var ok bool
+	if a.token, ok = inside.Value("vp_token").Object(); !ok {
+		return a, refused("vp_token")
+	}
+	return a, nil
+}
+
+// failureOf returns what is kept of a wallet's error. Of one that nobody knows only that is kept.
+func failureOf(name string) (string, error) {
+	if name == "access_denied" {
+		return cancelledKept, nil
+	}
+	for _, known := range walletErrors {
+		if name == known {
+			return errorKept + name, nil
+		}
+	}
+	return errorKept + "unknown", nil
+}
+
+// presented returns the one presentation of a vp_token: a DeviceResponse.
+func (o *openID) presented(token web.Object) ([]byte, error) {
+	names := token.Names()
+	if len(names) != 1 || names[0] != o.settings.profile.credential {
+		return nil, refused("vp_token_credential")
+	}
+	list, ok := token.Value(names[0]).List()
+	if !ok || len(list) != 1 {
+		return nil, refused("vp_token_presentations")
+	}
+	text, ok := list[0].Text()
+	if !ok {
+		return nil, refused("vp_token_presentations")
+	}
+	response, ok := decoded(text)
+	if !ok {
+		return nil, refused("vp_token_encoding")
+	}
+	return response, nil
+}
+
+// verify says what a document proves: approvedKept, rejectedKept or otherKept. The error is a *method.Refusal.
+func (o *openID) verify(response []byte, age int, transcript []byte) (kept string, err error) {
+	p := o.settings.profile
+	elements := p.elements(age)
+	proof, err := mdoc.Verify(response, mdoc.Ask{DocType: p.doctype, Namespace: p.namespace, Elements: elements,
+		EKU: p.signers, Anchors: o.settings.anchors, Transcript: transcript, Now: o.host.Now()})
+	if err != nil {
+		return "", refusedBy(err)
+	}
+	kept = otherKept
+	for n, element := range elements {
+		v, there := proof.Elements[element]
+		if !there {
+			continue
+		}
+		old, ok := v.Bool()
+		switch {
+		case !ok:
+			return "", refused("element_no_bool")
+		case n == 0 && !old:
+			return rejectedKept, nil
+		case old:
+			kept = approvedKept
+		}
+	}
+	return kept, nil
+}
+
+// decide says what is kept of an answer to the core. The error is a *method.Refusal for a wallet that cannot
+// answer: nothing is decided, and the user may try again.
+func decide(kept string) (method.Decision, error) {
+	switch kept {
+	case approvedKept:
+		return method.Decision{Verdict: method.Approved}, nil
+	case rejectedKept:
+		return method.Decision{Verdict: method.Rejected}, nil
+	case otherKept:
+		return method.Decision{Verdict: method.AttemptFailed, Reason: method.Other}, nil
+	case cancelledKept:
+		return method.Decision{Verdict: method.Cancelled}, nil
+	}
+	if name, ok := strings.CutPrefix(kept, errorKept); ok {
+		return method.Decision{}, refused("wallet_error_" + name)
+	}
+	return method.Decision{}, errState
+}

@@ -1,0 +1,169 @@
+package openid4vp_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/testharness/wallettest"
+)
+
+// inBrowser is what the page's form posts when a wallet has answered by way of the browser.
+func (w *world) inBrowser(origin string, changes ...func(*wallettest.Presentation)) url.Values {
+	w.Helper()
+	c := w.shows().Credential
+	if c == nil {
+		w.Fatal("the page does not ask the browser")
+	}
+	data, err := w.wallet.Credential(origin, c.Protocol, c.Data, changes...)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return credentialForm(c.Protocol, string(data))
+}
+
+func credentialForm(protocol, data string) url.Values {
+	name, err := json.Marshal(protocol)
+	if err != nil {
+		panic(err)
+	}
+	return url.Values{method.CredentialField: {`{"protocol":` + string(name) + `,"data":` + data + `}`}}
+}
+
+func TestAnswersByTheBrowser(t *testing.T) {
+	for _, c := range []struct {
+		rule    string
+		returns string // ReturnURL
+		origin  string
+		change  func(*wallettest.Presentation)
+		verdict method.Verdict
+		refused string
+	}{
+		{"a wallet's answer", "", service, nil, method.Approved, ""},
+		{"the port of https is not in an origin", "https://verge.example:443/verify/return/wallet", service, nil,
+			method.Approved, ""},
+		{"another port is", "http://localhost:8080/verify/return/wallet", "http://localhost:8080", nil,
+			method.Approved, ""},
+		{"false is a final no", "", service, func(p *wallettest.Presentation) { p.Set("age_over_18", false) },
+			method.Rejected, ""},
+		{"another origin", "", "https://evil.example", nil, method.AttemptFailed, "hpke_not_opened"},
+		{"another origin in what the device signs", "", service, func(p *wallettest.Presentation) {
+			p.Session.Origin = "https://evil.example"
+		}, method.AttemptFailed, "hpke_not_opened"},
+		{"another key signs", "", service, func(p *wallettest.Presentation) {
+			p.SignWith, _ = signing()
+		}, method.AttemptFailed, "device_signature"},
+		{"a document of another issuer", "", service, func(p *wallettest.Presentation) {
+			p.Issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon})
+		}, method.AttemptFailed, "untrusted"},
+	} {
+		t.Run("contract 39: "+c.rule, func(t *testing.T) {
+			w := newWorld(t, config(t, "eu-av", nil))
+			if c.returns != "" {
+				w.session.ReturnURL = c.returns
+			}
+			var changes []func(*wallettest.Presentation)
+			if c.change != nil {
+				changes = append(changes, c.change)
+			}
+			w.wantByBrowser(w.inBrowser(c.origin, changes...), c.verdict, c.refused)
+		})
+	}
+}
+
+// wantByBrowser fails unless a form of the page has that verdict.
+func (w *world) wantByBrowser(form url.Values, verdict method.Verdict, refused string) {
+	w.Helper()
+	w.session.Box = "" // a form of the page does not wait
+	d := w.act(form, nil)
+	reason := ""
+	if d.Refusal != nil {
+		reason = d.Refusal.Reason
+	}
+	if d.Verdict != verdict || reason != refused {
+		w.Errorf("the verdict is %v, refused for %q; want %v, %q", d.Verdict, reason, verdict, refused)
+	}
+	if verdict == method.AttemptFailed && d.Reason != method.Unproven {
+		w.Errorf("the page says %q", d.Reason)
+	}
+	w.session.Box = box
+}
+
+func TestAttacksByTheBrowser(t *testing.T) {
+	sealed := func(form url.Values) []byte {
+		var answer struct{ Data struct{ Response string } }
+		if err := json.Unmarshal([]byte(form.Get(method.CredentialField)), &answer); err != nil {
+			panic(err)
+		}
+		b, err := base64.RawURLEncoding.DecodeString(answer.Data.Response)
+		if err != nil {
+			panic(err)
+		}
+		return b
+	}
+	response := func(b []byte) url.Values {
+		return credentialForm("org-iso-mdoc", `{"response":"`+base64.RawURLEncoding.EncodeToString(b)+`"}`)
+	}
+	for _, c := range []struct {
+		rule    string
+		form    func(w *world) url.Values
+		refused string
+	}{
+		{"an answer to another question", func(w *world) url.Values {
+			form := w.inBrowser(service)
+			w.begin()
+			return form
+		}, "hpke_not_opened"},
+		{"an answer that was changed", func(w *world) url.Values {
+			b := sealed(w.inBrowser(service))
+			b[len(b)-1] ^= 1
+			return response(b)
+		}, "hpke_not_opened"},
+		{"an answer that is cut", func(w *world) url.Values {
+			b := sealed(w.inBrowser(service))
+			return response(b[:len(b)-1])
+		}, "hpke_form"},
+		{"no answer", func(*world) url.Values { return credentialForm("org-iso-mdoc", `{"response":""}`) },
+			"response_encoding"},
+		{"a number", func(*world) url.Values { return credentialForm("org-iso-mdoc", `{"response":1}`) },
+			"response_encoding"},
+		{"no data", func(*world) url.Values { return credentialForm("org-iso-mdoc", `"data"`) },
+			"response_encoding"},
+		{"rubbish", func(*world) url.Values { return response([]byte{0xff}) }, "hpke_form"},
+	} {
+		t.Run("contract 39: "+c.rule, func(t *testing.T) {
+			w := newWorld(t, config(t, "eu-av", nil))
+			w.wantByBrowser(c.form(w), method.AttemptFailed, c.refused)
+		})
+	}
+	for rule, c := range map[string]struct {
+		config method.Config
+		form   func(w *world) url.Values
+	}{
+		"a protocol that was not asked for": {config(t, "eu-av", nil), func(w *world) url.Values {
+			form := w.inBrowser(service)
+			form.Set(method.CredentialField,
+				strings.Replace(form.Get(method.CredentialField), "org-iso-mdoc", "openid4vp-v1-unsigned", 1))
+			return form
+		}},
+		"no JSON": {config(t, "eu-av", nil), func(*world) url.Values { return url.Values{"credential": {"{"}} }},
+		"a method that does not ask browsers": {config(t, "eu-av", settings{"browser": false}),
+			func(*world) url.Values { return credentialForm("org-iso-mdoc", `{"response":"AA"}`) }},
+		"a page without a question": {config(t, "eu-av", nil), func(w *world) url.Values {
+			form := w.inBrowser(service)
+			w.state = nil
+			return form
+		}},
+	} {
+		w := newWorld(t, c.config)
+		form := c.form(w)
+		d, err := w.method.Act(t.Context(), w.session, method.Step{Form: form, State: w.state})
+		if !errors.Is(err, method.ErrStep) {
+			t.Errorf("contract 39: %s: %+v, %v", rule, d, err)
+		}
+	}
+}

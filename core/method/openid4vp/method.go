@@ -1,0 +1,154 @@
+// Package openid4vp is the kind of method that has a wallet prove an age (contract 39): with OpenID4VP 1.0 and
+// mobile documents (ISO/IEC 18013-5), and with the Digital Credentials API of browsers. Package mdoc, below,
+// verifies the documents.
+//
+// # The walk
+//
+//  1. The user begins. Act draws a question: a nonce, and keys for answers. The core opens a box for the answer.
+//  2. The page has the request three times: as a link that opens a wallet on this device, as a code for a wallet
+//     on another device, and for the browser's own dialog where it has one.
+//  3. A wallet posts its answer to the box (Answer), or the browser posts it with a form (Act).
+//  4. The browser that waits comes for the answer, and Act says what it means.
+//
+// The address of the box is in the request, and the wallet signs it. Answers for the same device and for another
+// one go to two addresses, so neither counts at the other.
+//
+// # What decides
+//
+//   - The element that was asked for is true: approved. It is false: rejected.
+//   - The user refuses in the wallet: cancelled.
+//   - The wallet says that it cannot answer: nothing is decided, and the user may try again.
+//   - What does not verify is no answer. A wallet is told so, and may send another. From the browser it is a
+//     failed attempt.
+//
+// Exactly one element of the document is asked for. Where a profile has higher ages as well, any of them that is
+// true counts, and one that is false says nothing about the age: the attempt has failed.
+//
+// # Settings
+//
+//	profile           which documents: eu-av, mdl or pid (profiles.json)
+//	trust_anchors     PEM files with the root certificates of those who issue the documents. There is no default
+//	scheme            what opens a wallet: a scheme, or the https address of a wallet (default: the profile's)
+//	request           value: the request is in the link. signed: the wallet fetches it, signed (default: the
+//	                  profile's)
+//	encrypted         answers are encrypted: direct_post.jwt (default: the profile's)
+//	browser           the browser is asked, too, by the Digital Credentials API (default: the profile's)
+//	private_key_file, certificate_file
+//	                  of signed requests: a P-256 key, and the certificates from the key's to one that a root has
+//	                  issued
+//	client_id_prefix  of signed requests: x509_san_dns (default) or x509_hash
+//
+// # What is not done
+//
+// Revocation is not looked at: neither lists of certificates nor status lists. Requests to the browser are not
+// signed.
+package openid4vp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/problem"
+)
+
+// Kind describes it.
+var Kind = method.Kind{
+	Name:  "openid4vp",
+	Level: "L2",
+	Keys:  []string{keyName},
+	Files: []string{anchorsName, certificateName},
+	Check: func(c method.Config) problem.List {
+		_, wrong := parse(c)
+		return wrong
+	},
+	Oldest: func(method.Config) int { return maxAge },
+	Signs:  func(method.Config) map[string]string { return map[string]string{keyName: algorithm} },
+	Open: func(c method.Config, h method.Host) (method.Method, error) {
+		s, wrong := parse(c)
+		if err := wrong.Err(); err != nil {
+			return nil, err
+		}
+		if s.key != "" && h.Sign == nil {
+			return nil, errors.New("openid4vp: requests are signed, and the host has no keys")
+		}
+		return &openID{s, h}, nil
+	},
+}
+
+type openID struct {
+	settings settings
+	host     method.Host
+}
+
+var _ method.Requester = (*openID)(nil)
+
+// Begin implements method.Method. It finds what would make every wallet turn away.
+func (o *openID) Begin(_ context.Context, s method.Session) error {
+	if o.settings.key == "" {
+		return nil
+	}
+	if _, err := o.client(s.ReturnURL); err != nil {
+		return err
+	}
+	return expired(o.settings, o.host.Now())
+}
+
+// expired returns an error if the certificate of signed requests is not valid at a time.
+func expired(s settings, now time.Time) error {
+	leaf := s.chain[0]
+	if now.Before(leaf.NotBefore) || now.After(leaf.NotAfter) {
+		return fmt.Errorf("openid4vp: the certificate that signs requests is valid from %s to %s only; get another one",
+			leaf.NotBefore.UTC().Format(time.DateOnly), leaf.NotAfter.UTC().Format(time.DateOnly))
+	}
+	return nil
+}
+
+// Outcomes of the page's forms.
+const (
+	begin  = "begin"
+	cancel = "cancel"
+)
+
+// Show implements method.Method.
+func (o *openID) Show(s method.Session, state []byte) method.View {
+	if s.Box == "" {
+		return method.View{Choices: []string{begin}}
+	}
+	q, err := readQuestion(state)
+	if err != nil {
+		return method.View{Choices: []string{cancel}}
+	}
+	v := method.View{Choices: []string{cancel}, Open: o.link(s, q, true), Code: o.link(s, q, false)}
+	if o.settings.browser {
+		v.Credential = o.credential(s, q)
+	}
+	return v
+}
+
+// Act implements method.Method.
+func (o *openID) Act(_ context.Context, s method.Session, step method.Step) (method.Decision, error) {
+	if step.Kept != nil {
+		return decide(string(step.Kept))
+	}
+	if step.Form.Has(method.CredentialField) {
+		q, err := readQuestion(step.State)
+		if err != nil { // the page has no such form before a question is drawn
+			return method.Decision{}, method.ErrStep
+		}
+		return o.fromBrowser(s, q, step.Form.Get(method.CredentialField))
+	}
+	switch step.Form.Get("outcome") {
+	case begin:
+		state, err := newQuestion(o.host.Random)
+		if err != nil {
+			return method.Decision{}, err
+		}
+		return method.Decision{Verdict: method.Pending, State: state, Box: true}, nil
+	case cancel:
+		return method.Decision{Verdict: method.Cancelled}, nil
+	}
+	return method.Decision{}, method.ErrStep
+}

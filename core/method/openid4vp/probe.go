@@ -1,0 +1,95 @@
+package openid4vp
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/method"
+)
+
+// soon is before which a certificate's end is worth a finding.
+const soon = 30 * 24 * time.Hour
+
+// Probe is the method.Probe of the kind. There is nobody to ask: wallets come by themselves. It looks at the
+// certificates, and whether the key is the one that the certificate is for.
+func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string) (r method.Report, err error) {
+	s, wrong := parse(c)
+	if err := wrong.Err(); err != nil {
+		return r, err
+	}
+	p := s.profile
+	r.Fact("profile", p.name)
+	r.Fact("document", p.doctype)
+	r.Fact("element", strings.Join(p.elements(18), ", or ")+" for an age of 18")
+	r.Fact("links begin with", s.scheme)
+	r.Fact("request", map[bool]string{false: "in the link", true: "signed, and fetched by the wallet"}[s.key != ""])
+	r.Fact("answers", map[bool]string{false: "in the clear, over https", true: "encrypted"}[s.encrypted])
+	r.Fact("browser's own wallets", map[bool]string{false: "not asked", true: "asked by " + browserProtocol}[s.browser])
+
+	now := h.Now()
+	for _, a := range s.anchors {
+		look(&r, a.Certificate, "the trust anchor "+nameOf(a.Certificate), now)
+	}
+	if s.key == "" {
+		return r, nil
+	}
+	o := &openID{s, h}
+	leaf := s.chain[0]
+	look(&r, leaf, "the certificate of requests, "+nameOf(leaf)+",", now)
+	if client, err := o.client(returnURL); err != nil {
+		r.Bad("%v", err)
+	} else {
+		r.Good("wallets know this service as %s", client)
+	}
+	message := []byte("a request")
+	signature, err := h.Sign(ctx, s.key, algorithm, message)
+	switch {
+	case err != nil:
+		r.Bad("%s_file does not sign: %v", keyName, err)
+	case !isSignedBy(leaf, message, signature):
+		r.Bad("%s_file and %s_file do not belong together: wallets would refuse every request; use the key for which "+
+			"the certificate was made", keyName, certificateName)
+	default:
+		r.Good("%s_file is the key of the first certificate in %s_file", keyName, certificateName)
+	}
+	return r, nil
+}
+
+// look says whether a certificate is good now.
+func look(r *method.Report, c *x509.Certificate, what string, now time.Time) {
+	from, until := c.NotBefore.UTC().Format(time.DateOnly), c.NotAfter.UTC().Format(time.DateOnly)
+	switch {
+	case now.Before(c.NotBefore):
+		r.Bad("%s is valid only from %s; look at this machine's clock, or get another one", what, from)
+	case now.After(c.NotAfter):
+		r.Bad("%s has expired on %s; get a new one", what, until)
+	case now.Add(soon).After(c.NotAfter):
+		r.Bad("%s expires on %s; get a new one before", what, until)
+	default:
+		r.Good("%s is valid until %s", what, until)
+	}
+}
+
+// nameOf is what people call a certificate.
+func nameOf(c *x509.Certificate) string {
+	if name := c.Subject.String(); name != "" {
+		return fmt.Sprintf("%q", name)
+	}
+	return "number " + c.SerialNumber.String()
+}
+
+// isSignedBy reports whether the key of a certificate has signed a message. The signature is as in JWS: r and s.
+func isSignedBy(c *x509.Certificate, message, signature []byte) bool {
+	key, ok := c.PublicKey.(*ecdsa.PublicKey)
+	if !ok || len(signature) != 64 {
+		return false
+	}
+	hash := sha256.Sum256(message)
+	return ecdsa.Verify(key, hash[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:]))
+}

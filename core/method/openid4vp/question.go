@@ -1,0 +1,100 @@
+package openid4vp
+
+import (
+	"crypto/ecdh"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/verge-id/verge/core/method"
+)
+
+// question is what makes one request unlike every other: it is the State of the step that waits. A wallet's
+// answer is signed over the nonce, so it counts for this question alone.
+type question struct {
+	nonce, state string // of the request to a wallet, in base64url
+
+	browserNonce []byte // of the request to the browser
+
+	// The keys to which answers are encrypted: a wallet's, and one that comes by way of the browser. No key has
+	// two uses.
+	walletKey, browserKey *ecdh.PrivateKey
+}
+
+// The bytes of a State: a version, and then what the question has.
+const (
+	stateVersion = 1
+
+	randomSize = 16 // of nonces and of the request's state
+	keySize    = 32 // of private keys on P-256
+
+	stateSize = 1 + 3*randomSize + 2*keySize
+)
+
+// newQuestion draws one. It returns its State as well.
+func newQuestion(random io.Reader) (state []byte, err error) {
+	state = make([]byte, stateSize)
+	state[0] = stateVersion
+	draw := func(b []byte) {
+		if err == nil {
+			_, err = io.ReadFull(random, b)
+		}
+	}
+	draw(state[1 : 1+3*randomSize])
+	for n := 1 + 3*randomSize; n < stateSize; n += keySize {
+		// Of 2^32 draws, about one is no private key.
+		for draw(state[n : n+keySize]); err == nil && !isKey(state[n:n+keySize]); {
+			draw(state[n : n+keySize])
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("openid4vp: reading randomness: %w", err)
+	}
+	return state, nil
+}
+
+func isKey(b []byte) bool {
+	_, err := ecdh.P256().NewPrivateKey(b)
+	return err == nil
+}
+
+// errState says that a State is not one that newQuestion has made.
+var errState = errors.New("openid4vp: the state of the step is not one of this kind")
+
+// readQuestion reads a State.
+func readQuestion(state []byte) (q question, err error) {
+	if len(state) != stateSize || state[0] != stateVersion {
+		return q, errState
+	}
+	rest := state[1:]
+	take := func(n int) []byte {
+		b := rest[:n]
+		rest = rest[n:]
+		return b
+	}
+	q.nonce, q.state = encoded(take(randomSize)), encoded(take(randomSize))
+	q.browserNonce = take(randomSize)
+	for _, key := range []**ecdh.PrivateKey{&q.walletKey, &q.browserKey} {
+		if *key, err = ecdh.P256().NewPrivateKey(take(keySize)); err != nil {
+			return q, errState
+		}
+	}
+	return q, nil
+}
+
+func encoded(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+// decoded reads base64url without padding and with no unused bits, so that one value has one spelling.
+func decoded(s string) ([]byte, bool) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	return b, err == nil && len(b) > 0 && encoded(b) == s
+}
+
+// address returns the address of a box for an answer from the same device, or from another.
+func address(box string, same bool) string {
+	if same {
+		return box + method.SameDevice
+	}
+	return box
+}

@@ -1,0 +1,121 @@
+package openid4vp_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/pem"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/openid4vp"
+)
+
+// Each mistake is reported once, at the setting that has it.
+func TestSettings(t *testing.T) {
+	anchor := string(issuers["eu-av"].PEM())
+	private := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte{1}}))
+	_, noHost := newCertificate()
+	_, five := signing()
+	five = strings.Repeat(five, 5)
+	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := certificateFor(&p384.PublicKey, p384, serviceHost)
+	for _, c := range []struct {
+		rule, profile string
+		changes       settings
+		member        string // "": nothing is wrong
+		says          string
+	}{
+		{"the least that is needed", "eu-av", nil, "", ""},
+		{"signed requests", "mdl", nil, "", ""},
+		{"two anchors", "eu-av", settings{"trust_anchors": []string{anchor, string(issuers["mdl"].PEM())}}, "", ""},
+		{"no anchor", "eu-av", settings{"trust_anchors": nil}, "trust_anchors", `trust_anchors = ["issuers.pem"]`},
+		{"an empty list of anchors", "eu-av", settings{"trust_anchors": []string{}}, "trust_anchors", "no trust anchor"},
+		{"an anchor that is no list", "eu-av", settings{"trust_anchors": anchor}, "trust_anchors", "a list of PEM files"},
+		{"an anchor that is a number", "eu-av", settings{"trust_anchors": []int{1}}, "trust_anchors", "a list of PEM files"},
+		{"an anchor that is empty", "eu-av", settings{"trust_anchors": []string{""}}, "trust_anchors", ""},
+		{"a private key as anchor", "eu-av", settings{"trust_anchors": []string{private}}, "trust_anchors", "PRIVATE KEY"},
+		{"65 anchors", "eu-av", settings{"trust_anchors": []string{strings.Repeat(anchor, 65)}}, "trust_anchors",
+			"at most 64"},
+		{"no profile", "eu-av", settings{"profile": nil}, "profile", "eu-av, mdl, pid"},
+		{"a profile that nobody knows", "eu-av", settings{"profile": "EU-AV"}, "profile", "eu-av, mdl, pid"},
+		{"a setting that nobody knows", "eu-av", settings{"trust_anchor": "a"}, "trust_anchor", "trust_anchors"},
+		{"a scheme that browsers run", "eu-av", settings{"scheme": "javascript"}, "scheme", "openid4vp"},
+		{"a scheme with a colon", "eu-av", settings{"scheme": "av:"}, "scheme", "openid4vp"},
+		{"a scheme with a query", "eu-av", settings{"scheme": "av://?a=b"}, "scheme", "openid4vp"},
+		{"a scheme of 300 letters", "eu-av", settings{"scheme": strings.Repeat("a", 300)}, "scheme", ""},
+		{"a number as scheme", "eu-av", settings{"scheme": 1}, "scheme", "a text"},
+		{"a wallet's address", "eu-av", settings{"scheme": "https://wallet.example/"}, "", ""},
+		{"a wallet's address over http", "eu-av", settings{"scheme": "http://wallet.example/"}, "scheme", "https"},
+		{"another kind of request", "eu-av", settings{"request": "reference"}, "request", "value, signed"},
+		{"encrypted is no flag", "eu-av", settings{"encrypted": "yes"}, "encrypted", "true or false"},
+		{"browser is no flag", "eu-av", settings{"browser": 1}, "browser", "true or false"},
+		{"another way to name the client", "mdl", settings{"client_id_prefix": "did"}, "client_id_prefix",
+			"x509_san_dns, x509_hash"},
+		{"a certificate for a request that is not signed", "eu-av", settings{"certificate": noHost}, "request", "signed"},
+		{"no certificate", "mdl", settings{"certificate": nil}, "certificate_file", "name the PEM file"},
+		{"a certificate that is none", "mdl", settings{"certificate": "a"}, "certificate_file", "PEM"},
+		{"a private key as certificate", "mdl", settings{"certificate": private}, "certificate_file", "PRIVATE KEY"},
+		{"a certificate that is damaged", "mdl", settings{"certificate": strings.ReplaceAll(private, "PRIVATE KEY",
+			"CERTIFICATE")}, "certificate_file", "cannot be read"},
+		{"five certificates", "mdl", settings{"certificate": five}, "certificate_file", "at most 4"},
+		{"a certificate for a larger curve", "mdl", settings{"certificate": large}, "certificate_file", "P-256"},
+		{"a certificate for no host", "mdl", settings{"certificate": noHost}, "certificate_file", "x509_hash"},
+		{"a certificate for no host, named by its hash", "mdl",
+			settings{"certificate": noHost, "client_id_prefix": "x509_hash"}, "", ""},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			config := config(t, c.profile, c.changes)
+			wrong := openid4vp.Kind.Check(config)
+			m, err := openid4vp.Kind.Open(config, method.Host{Sign: sign})
+			if (err == nil) != (len(wrong) == 0) || (m == nil) != (err != nil) {
+				t.Errorf("Open: %v; Check: %v", err, wrong)
+			}
+			switch {
+			case c.member == "" && len(wrong) > 0:
+				t.Errorf("it is wrong: %v", wrong)
+			case c.member == "":
+			case len(wrong) != 1 || wrong[0].Member != c.member || !strings.Contains(wrong[0].Text, c.says):
+				t.Errorf("got %q, want one problem of %s with %q", wrong, c.member, c.says)
+			}
+		})
+	}
+
+	noKey := config(t, "mdl", nil)
+	noKey.Keys = nil
+	if wrong := openid4vp.Kind.Check(noKey); len(wrong) != 1 || wrong[0].Member != "private_key_file" {
+		t.Errorf("no key: %v", wrong)
+	}
+	if m, err := openid4vp.Kind.Open(config(t, "mdl", nil), method.Host{}); err == nil {
+		t.Errorf("a host without keys: %v", m)
+	}
+	for text, member := range map[string]string{"{": "settings", "": "profile"} {
+		c := method.Config{Name: "wallet", Settings: []byte(text)}
+		if wrong := openid4vp.Kind.Check(c); len(wrong) != 1 || wrong[0].Member != member {
+			t.Errorf("settings %q: %v", text, wrong)
+		}
+	}
+	dev := config(t, "eu-av", settings{"scheme": "http://127.0.0.1:8090/wallet"})
+	if wrong := openid4vp.Kind.Check(dev); len(wrong) != 1 || wrong[0].Member != "scheme" {
+		t.Errorf("http, not in dev: %v", wrong)
+	}
+	dev.Dev = true
+	if wrong := openid4vp.Kind.Check(dev); len(wrong) > 0 {
+		t.Errorf("http, in dev: %v", wrong)
+	}
+}
+
+// The profiles are data. What a document of each needs is there.
+func TestProfiles(t *testing.T) {
+	if names := openid4vp.Profiles(); !slices.Equal(names, []string{"eu-av", "mdl", "pid"}) {
+		t.Errorf("contract 39: the profiles are %v", names)
+	}
+	if oldest := openid4vp.Kind.Oldest(config(t, "eu-av", nil)); oldest != 99 {
+		t.Errorf("the element of an age has two digits, and the oldest age is %d", oldest)
+	}
+}

@@ -1,0 +1,225 @@
+package openid4vp_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"maps"
+	"math/big"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/openid4vp"
+	"github.com/verge-id/verge/testharness/wallettest"
+)
+
+// The service that asks, as wallets know it.
+const (
+	serviceHost = "verge.example"
+	service     = "https://" + serviceHost
+	box         = service + "/verify/box/AAAAAAAAAAAAAAAAAAAAAA"
+)
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// issuers are made once: their keys and certificates cost time, and no test changes them.
+var issuers = map[string]*wallettest.Issuer{
+	"eu-av": wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon}),
+	"pid":   wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon}),
+	"mdl":   wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon, EKU: wallettest.MDLSigner}),
+}
+
+type settings map[string]any
+
+// signing is the key of signed requests, with a certificate for the service's host.
+var signing = sync.OnceValues(func() (*ecdsa.PrivateKey, string) { return newCertificate(serviceHost) })
+
+// newCertificate returns a key and a certificate for it, in PEM.
+func newCertificate(hosts ...string) (*ecdsa.PrivateKey, string) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	return key, certificateFor(&key.PublicKey, key, hosts...)
+}
+
+func certificateFor(public, signer any, hosts ...string) string {
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "service"},
+		NotBefore: noon.AddDate(0, 0, -1), NotAfter: noon.AddDate(0, 1, 0), DNSNames: hosts}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, signer)
+	if err != nil {
+		panic(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// config is a method with good settings of a profile, and with changes. A member that is nil is left out.
+func config(t testing.TB, profile string, changes settings) method.Config {
+	t.Helper()
+	all := settings{"profile": profile, "trust_anchors": []string{string(issuers[profile].PEM())}}
+	c := method.Config{Name: "wallet", Kind: openid4vp.Kind.Name}
+	if request, _ := changes["request"].(string); request == "signed" || request == "" && profile != "eu-av" {
+		_, all["certificate"] = signing()
+		c.Keys = []string{"private_key"}
+	}
+	maps.Copy(all, changes)
+	maps.DeleteFunc(all, func(_ string, v any) bool { return v == nil })
+	b, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Settings = b
+	return c
+}
+
+// world is a method, and does for it what the core does.
+type world struct {
+	testing.TB
+	method  method.Requester
+	session method.Session
+	wallet  *wallettest.Wallet
+	now     time.Time
+	state   []byte // of the open box
+}
+
+func newWorld(t testing.TB, c method.Config) *world {
+	t.Helper()
+	if wrong := openid4vp.Kind.Check(c); len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+	w := &world{TB: t, now: noon}
+	m, err := openid4vp.Kind.Open(c, method.Host{Now: func() time.Time { return w.now }, Random: rand.Reader,
+		Sign: sign})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.method = m.(method.Requester)
+	w.session = method.Session{ID: "svc_sess_a", Level: "L2", ChallengeAge: 25, MinimumAge: 18, Box: box,
+		ReturnURL: service + "/verify/return/wallet", ExpiresAt: noon.Add(10 * time.Minute)}
+	var o struct{ Profile string }
+	if err := json.Unmarshal(c.Settings, &o); err != nil {
+		t.Fatal(err)
+	}
+	w.wallet = wallettest.New(issuers[o.Profile])
+	w.wallet.Now = func() time.Time { return w.now }
+	w.wallet.Client = &http.Client{Transport: w}
+	w.begin()
+	return w
+}
+
+// sign is a host that signs as JWS has it: r and s side by side.
+func sign(_ context.Context, key, algorithm string, message []byte) ([]byte, error) {
+	private, _ := signing()
+	if key != "wallet_private_key" || algorithm != "ES256" {
+		return nil, errors.New("no such key")
+	}
+	hash := sha256.Sum256(message)
+	r, s, err := ecdsa.Sign(rand.Reader, private, hash[:])
+	if err != nil {
+		return nil, err
+	}
+	return append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...), nil
+}
+
+// begin opens a box.
+func (w *world) begin() {
+	w.Helper()
+	if err := w.method.Begin(w.Context(), w.session); err != nil {
+		w.Fatal(err)
+	}
+	d := w.act(url.Values{"outcome": {"begin"}}, nil)
+	if d.Verdict != method.Pending || !d.Box || len(d.State) == 0 || len(d.State) > method.MaxState {
+		w.Fatalf("begin gives %+v with a state of %d bytes", d, len(d.State))
+	}
+	w.state = d.State
+}
+
+// act posts a form, or comes for what was kept.
+func (w *world) act(form url.Values, kept []byte) method.Decision {
+	w.Helper()
+	d, err := w.method.Act(w.Context(), w.session, method.Step{Form: form, Kept: kept, State: w.state})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return d
+}
+
+// shows is the page that waits.
+func (w *world) shows() method.View { return w.method.Show(w.session, w.state) }
+
+// RoundTrip carries the wallet's requests to the box.
+func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
+	address := r.URL.String()
+	same := strings.HasSuffix(address, method.SameDevice)
+	if strings.TrimSuffix(address, method.SameDevice) != box || r.Method != http.MethodGet {
+		return nil, errors.New("the wallet asks " + r.Method + " " + address)
+	}
+	q, err := w.method.Request(r.Context(), w.session, w.state, same)
+	if err != nil {
+		return nil, err
+	}
+	resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {q.ContentType}}, Request: r}
+	resp.Body = http.NoBody
+	if len(q.Body) > 0 {
+		resp.Body = body(string(q.Body))
+	}
+	return resp, nil
+}
+
+func body(s string) readCloser { return readCloser{strings.NewReader(s)} }
+
+type readCloser struct{ *strings.Reader }
+
+func (readCloser) Close() error { return nil }
+
+// message is what the wallet would post to answer a link.
+func (w *world) message(link string, changes ...func(*wallettest.Presentation)) wallettest.Message {
+	w.Helper()
+	r, err := w.wallet.Open(w.Context(), link)
+	if err != nil {
+		w.Fatal(err)
+	}
+	m, err := w.wallet.Present(r, changes...)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return m
+}
+
+const formType = "application/x-www-form-urlencoded"
+
+// post posts to an address of the box, and returns what is kept.
+func (w *world) post(address, contentType, body string) (kept []byte, err error) {
+	return w.method.Answer(w.Context(), w.session, w.state, method.Call{Address: address,
+		Same: strings.HasSuffix(address, method.SameDevice), ContentType: contentType, Body: []byte(body)})
+}
+
+func (w *world) send(m wallettest.Message) ([]byte, error) {
+	return w.post(m.URL, formType, m.Form.Encode())
+}
+
+// wantRefused fails unless an answer is refused for that reason.
+func (w *world) wantRefused(reason string, kept []byte, err error) {
+	w.Helper()
+	var refusal *method.Refusal
+	switch {
+	case err == nil:
+		w.Errorf("it is taken, and %q is kept", kept)
+	case !errors.As(err, &refusal):
+		w.Errorf("the error is %v, want a refusal for %s", err, reason)
+	case refusal.Reason != reason:
+		w.Errorf("it is refused for %s, want %s", refusal.Reason, reason)
+	}
+}

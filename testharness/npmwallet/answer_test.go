@@ -1,0 +1,95 @@
+package npmwallet_test
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/methodtest"
+	"github.com/verge-id/verge/testharness/npmwallet"
+	"github.com/verge-id/verge/testharness/wallettest"
+)
+
+// A wallet that others have written answers all four forms of a request. On the same device, it is told where its
+// user goes on.
+func TestOthersAnswerOurRequests(t *testing.T) {
+	for _, c := range []struct {
+		form     string
+		settings map[string]any
+		client   string // its id begins with this
+		mode     string
+	}{
+		{"by value", map[string]any{"profile": "eu-av"}, "redirect_uri:http://localhost:", "direct_post"},
+		{"by value, encrypted", map[string]any{"profile": "eu-av", "encrypted": true}, "redirect_uri:http://localhost:",
+			"direct_post.jwt"},
+		{"signed, by the host", map[string]any{"profile": "mdl"}, "x509_san_dns:localhost", "direct_post.jwt"},
+		{"signed, by the hash", map[string]any{"profile": "pid", "client_id_prefix": "x509_hash"}, "x509_hash:",
+			"direct_post.jwt"},
+	} {
+		t.Run("contract 39: "+c.form, func(t *testing.T) {
+			eku := wallettest.AgeSigner
+			if c.settings["profile"] == "mdl" {
+				eku = wallettest.MDLSigner
+			}
+			issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch, EKU: eku})
+			m := method.Config{Name: "wallet", Kind: "openid4vp"}
+			all := map[string]any{"trust_anchors": []string{string(issuer.PEM())}}
+			maps.Copy(all, c.settings)
+			keys := map[string][]byte{}
+			if strings.HasPrefix(c.form, "signed") {
+				private, certificate := methodtest.NewCertificate(t, testharness.Epoch, "localhost")
+				all["certificate"], m.Keys, keys["wallet_private_key"] = certificate, []string{"private_key"}, private
+			}
+			settings, err := json.Marshal(all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Settings = settings
+			h := testharness.New(t, &testharness.Options{Methods: []method.Config{m}, Keys: keys,
+				Configure: func(c *core.Config) { c.BaseURL = strings.Replace(c.BaseURL, "127.0.0.1", "localhost", 1) }})
+			h.BaseURL = strings.Replace(h.BaseURL, "127.0.0.1", "localhost", 1)
+			h.Offer(h.Publisher.L2, "wallet")
+			wallet := wallettest.New(issuer)
+			answer := func(link string, says bool) npmwallet.Answered {
+				a := npmwallet.Answer(t, link, npmwallet.Document{
+					Claims: map[string]any{"age_over_18": says, "age_over_21": says}, Chain: issuer.Chain,
+					IssuerKey: issuer.Key, DeviceKey: wallet.Key,
+					Signed: h.Now().AddDate(0, 0, -1), ValidUntil: h.Now().AddDate(0, 2, 0)})
+				if a.Status != 200 || !strings.HasPrefix(a.ClientID, c.client) || a.ResponseMode != c.mode {
+					t.Fatalf("the wallet says %+v", a)
+				}
+				return a
+			}
+			ask := func() (testharness.Started, *testharness.Page) {
+				s := h.Start(testharness.Body{"integration_id": h.Publisher.L2.ID})
+				return s, h.Open(s.RedirectURL).Submit("begin")
+			}
+
+			_, page := ask()
+			answer(page.Code, true)
+			if done := page.LoadAgain(); done.Callback == nil {
+				t.Errorf("on another device: a %s page (%d)", done.Kind, done.Status)
+			}
+			_, page = ask()
+			var told struct {
+				RedirectURI string `json:"redirect_uri"`
+			}
+			if err := json.Unmarshal([]byte(answer(page.Wallet, true).Body), &told); err != nil {
+				t.Fatal(err)
+			}
+			if done := page.Go(told.RedirectURI); done.Callback == nil {
+				t.Errorf("on the same device: a %s page (%d)", done.Kind, done.Status)
+			}
+			s, page := ask()
+			answer(page.Code, false)
+			page.LoadAgain()
+			if r := h.Reconcile(s.SessionID); r.Text("failure_code") != "PROVIDER_REJECTED" {
+				t.Errorf("of somebody who is too young: %s", r.Body)
+			}
+		})
+	}
+}
