@@ -61,6 +61,7 @@ var public = append(consoleRoutes(ConsolePublic), web.Table[handler]{
 		Handle: onPage((*hosted.Hosted).ActFile)},
 	{Methods: get, Pattern: api.ReturnPath + "{method}", Label: "return", Whole: true,
 		Handle: onPage(comeBack)},
+	{Methods: getAndHead, Pattern: api.PhonePath + "{}", Label: "phone", Handle: onPage(phone)},
 	{Methods: post, Pattern: api.BoxPath + "{}", Label: "box", MaxBody: method.MaxCall, Whole: true,
 		Handle: answer},
 	{Methods: getAndHead, Pattern: pages.AssetsPath + "{}", Label: "verify", Only: isAsset, Handle: asset},
@@ -137,6 +138,10 @@ func isBox(path string) bool { return strings.HasPrefix(path, api.BoxPath) }
 
 func show(h *hosted.Hosted, ctx context.Context, req *web.Request, _ int) *web.Response {
 	return h.Show(ctx, req)
+}
+
+func phone(h *hosted.Hosted, ctx context.Context, req *web.Request, _ int) *web.Response {
+	return h.ShowPhone(ctx, req, strings.TrimPrefix(req.Path, api.PhonePath))
 }
 
 func comeBack(h *hosted.Hosted, ctx context.Context, req *web.Request, _ int) *web.Response {

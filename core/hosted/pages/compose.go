@@ -37,9 +37,9 @@ type page struct {
 	back    backLink
 	another link
 	again   string // content of the refresh
-	open    link
-	codeH   string
-	code    string
+	ways    *ways
+	number  number
+	hand    *hand
 	options []option
 	camera  *camera
 	privacy string
@@ -76,7 +76,7 @@ type form struct {
 }
 
 // hopeful are the pages from which the session can still be completed.
-var hopeful = []Kind{Method, Progress, Asked, Choose, Cancelled}
+var hopeful = []Kind{Method, Progress, Asked, Choose, Cancelled, PhoneWait, Phone}
 
 // restartable are the pages that end the flow. Only the site can start a new session.
 var restartable = []Kind{Failed, Expired, Damaged, NotAllowed, TooLarge, NotAForm}
@@ -95,6 +95,9 @@ func compose(v View, lang string, t texts) (page, error) {
 	}
 	if v.AgainURL != "" && (!localPath(v.AgainURL) || v.AgainAfter < time.Second) {
 		return page{}, errors.New("AgainURL must be a path on this host, loaded after a second or more")
+	}
+	if v.ShowCodeURL != "" && !localPath(v.ShowCodeURL) {
+		return page{}, errors.New("ShowCodeURL must be a path on this host")
 	}
 	if v.Open != "" && !weburl.IsApp(v.Open) {
 		return page{}, errors.New("the address to Open must be one with :// that browsers do not run")
@@ -138,16 +141,17 @@ func compose(v View, lang string, t texts) (page, error) {
 	case v.Answered:
 		p.waiting = t("box.answered")
 	case v.Kind == Method && v.AgainURL != "":
-		p.waiting = t("box.waiting")
+		p.lead, p.waiting, p.steps = t("box.text"), t("box.waiting"), nil
+	case v.Kind == PhoneWait && v.Taken:
+		p.lead, p.waiting = t("phone_wait.taken"), t("phone_wait.going")
+	case v.Kind == PhoneWait:
+		p.waiting = t("phone_wait.status")
 	}
 	if v.AgainURL != "" {
 		p.again = strconv.Itoa(int(v.AgainAfter/time.Second)) + ";url=" + v.AgainURL
 	}
-	if v.Open != "" {
-		p.open = link{t("box.open"), v.Open}
-	}
-	if v.Code != "" {
-		p.codeH, p.code = t("box.code"), v.Code
+	if err := composeWays(&p, v, t); err != nil {
+		return page{}, err
 	}
 	if v.Confirmed && (v.Kind == Expired || v.Kind == Elsewhere) {
 		p.lead = t(string(v.Kind) + ".confirmed")
@@ -198,6 +202,9 @@ func compose(v View, lang string, t texts) (page, error) {
 		if v.HopURL == "" {
 			p.back = backLink{aroundSite(t("back"), host), origin}
 		}
+	}
+	if v.OnPhone {
+		forPhone(&p, t)
 	}
 	return p, composeForms(&p, v, t)
 }
@@ -306,7 +313,11 @@ func composeForms(p *page, v View, t texts) error {
 		label := c.Label
 		if label == "" && slices.Contains(knownOutcomes, c.Outcome) {
 			label = t("choice." + c.Outcome)
-			if c.Outcome == "begin" && v.Words == "oidc" { // the browser leaves, so the button says where to
+			switch {
+			case c.Outcome != "begin":
+			case v.Kind == Phone:
+				label = t("phone.begin")
+			case v.Words == "oidc": // the browser leaves, so the button says where to
 				label = withTitle(t("choice.begin.oidc"), title(v.Title, v.Words, t))
 			}
 		} else if label == "" {
@@ -354,6 +365,11 @@ var icons = map[Kind]string{
 	TooLong:     "link",
 	Refused:     "cross",
 	Home:        "shield",
+	PhoneWait:   "phone",
+	Phone:       "phone",
+	PhoneTaken:  "pause",
+	PhoneDone:   "check",
+	PhoneOver:   "clock",
 }
 
 // localPath reports whether s stays on this host. Browsers read a backslash as a slash, and two slashes at

@@ -110,6 +110,25 @@ func views() map[string]View {
 	add("box", func(v *View) {
 		v.Kind, v.AgainURL, v.AgainAfter, v.Choices = Method, againURL, 3*time.Second, []Choice{{Outcome: "cancel"}}
 		v.Open, v.Code = "openid4vp://?client_id=a&response_uri=https://b.example/c.s", "https://b.example/c"
+		v.ShowCodeURL, v.Hand = "/verify?flow=a&show=code", true
+	})
+	add("box, with its code on a phone", func(v *View) {
+		v.Kind, v.AgainURL, v.AgainAfter = Method, againURL, 3*time.Second
+		v.Open, v.Code, v.CodeShown = "openid4vp://?client_id=a", "https://b.example/c", true
+	})
+	add("camera, or a phone", func(v *View) { v.Kind, v.Words, v.Camera, v.Hand = Method, "estimator", true, true })
+	add("camera of a phone", func(v *View) {
+		v.Kind, v.Words, v.Camera, v.OnPhone = Method, "estimator", true, true
+	})
+	add("phone awaited", func(v *View) {
+		v.Kind, v.AgainURL, v.AgainAfter, v.Number = PhoneWait, againURL, 3*time.Second, "42"
+		v.Code, v.AnotherURL = "https://b.example/verify/phone/c", "/verify?flow=a"
+	})
+	add("phone at it", func(v *View) {
+		v.Kind, v.AgainURL, v.AgainAfter, v.Number, v.Taken = PhoneWait, againURL, 3*time.Second, "42", true
+	})
+	add("phone asked", func(v *View) {
+		v.Kind, v.OnPhone, v.Number, v.Choices = Phone, true, "42", []Choice{{Outcome: "begin"}}
 	})
 	add("box, answered", func(v *View) {
 		v.Kind, v.AgainURL, v.AgainAfter, v.Answered = Method, againURL, 3*time.Second, true
@@ -228,7 +247,8 @@ func checkDocument(t *testing.T, doc *html.Node, lang string) {
 		}
 	}
 	for _, svg := range find(doc, "svg") {
-		if attr(svg, "aria-hidden") != "true" {
+		named := attr(svg, "role") == "img" && attr(svg, "aria-label") != "" && attr(svg, "data-qr") != ""
+		if attr(svg, "aria-hidden") != "true" && !named {
 			t.Error("WCAG 1.1.1: a decoration is read out")
 		}
 		if len(find(svg, "path"))+len(find(svg, "rect"))+len(find(svg, "circle")) == 0 {
@@ -283,7 +303,7 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 	for _, a := range find(doc, "a") {
 		site = site || v.SiteOrigin != "" && attr(a, "href") == v.SiteOrigin
 	}
-	if want := v.SiteOrigin != "" && v.HopURL == ""; site != want {
+	if want := v.SiteOrigin != "" && v.HopURL == "" && !v.OnPhone; site != want {
 		t.Errorf("contract 24: the page has a plain link to the site: %v, want %v", site, want)
 	}
 	if got := len(find(doc, "a")); v.RetryURL != "" && !strings.Contains(raw, `href="`+v.RetryURL+`"`) {
@@ -339,6 +359,10 @@ func checkForms(t *testing.T, doc *html.Node, v View) {
 			got = append(got, Field{attr(in, "name"), attr(in, "value")})
 		}
 		want := append([]Field{{"flow", v.Flow}, {"outcome", outcome}}, v.Extra...)
+		if has(f, "data-hand") {
+			outcomes = outcomes[:len(outcomes)-1]
+			want = slices.Concat([]Field{{"flow", v.Flow}}, v.Extra, []Field{{"hand", "open"}})
+		}
 		if v.Kind == Choose {
 			want = []Field{{"flow", v.Flow}, {"method", attr(f, "data-method")}}
 			outcomes[len(outcomes)-1] = attr(f, "data-method")
@@ -362,6 +386,9 @@ func checkForms(t *testing.T, doc *html.Node, v View) {
 	}
 	if v.Choices == nil && v.Kind == Progress {
 		want = []string{"check"}
+	}
+	if hands := slices.ContainsFunc(forms, func(f *html.Node) bool { return has(f, "data-hand") }); hands != v.Hand {
+		t.Errorf("contract 40: a form for a phone: %v, want %v", hands, v.Hand)
 	}
 	if !slices.Equal(outcomes, want) {
 		t.Errorf("forms for %v, want %v", outcomes, want)
@@ -408,8 +435,22 @@ func TestPagesSay(t *testing.T) {
 			[]string{"Your picture is being looked at", "goes on by itself", "About 8 minutes left"}, nil},
 		{"contract 37: and in German", "asked about a picture", "de", []string{"Ihr Bild", "von selbst"}, nil},
 		{"another side is being asked", "asked, again", "fr", []string{"Un instant"}, []string{"photo"}},
-		{"contract 34: a box waits", "box", "en", []string{"Open on this device", "https://b.example/c",
-			"waiting for the answer"}, []string{"has come"}},
+		{"contract 39: a box waits", "box", "en", []string{"Open on this device", "Scan this code",
+			"waiting for the answer", "Show a QR code", "Go on with your phone", "About 8 minutes left"},
+			[]string{"has come", "What happens"}},
+		{"contract 39: a phone with the code", "box, with its code on a phone", "en", []string{"Scan this code"},
+			[]string{"Show a QR code"}},
+		{"contract 40: a camera page offers a phone", "camera, or a phone", "en",
+			[]string{"No camera here?", "Go on with your phone"}, nil},
+		{"contract 40: a phone does not return to the site", "camera of a phone", "en",
+			[]string{"go on on your computer"}, []string{"Back to", "You return to the site", "No camera here?"}},
+		{"contract 40: the computer says what to do", "phone awaited", "en", []string{"42", "the same number",
+			"https://b.example/verify/phone/c", "waiting for your phone", "About 8 minutes left"}, nil},
+		{"contract 40: the computer says that the phone has begun", "phone at it", "de", []string{"hat begonnen"},
+			[]string{"Scannen"}},
+		{"contract 40: the phone says for whom it is", "phone asked", "en", []string{"shop.example", "42",
+			"Did you begin this on your computer?", "you would confirm your age for them", "the same"},
+			[]string{"Back to"}},
 		{"contract 34: a box is answered on this device", "box, answered", "it", []string{"La risposta è arrivata"},
 			[]string{"Attendiamo"}},
 		{"contract 24: expired", "expired", "de", []string{"abgelaufen", "Zurück zu shop.example"}, nil},
