@@ -145,7 +145,7 @@ func (p *Page) parse() {
 		case "form":
 			p.Forms = append(p.Forms, Form{
 				Outcome: attr(n, "data-outcome"), Chooses: attr(n, "data-method"), Step: attr(n, "data-step"),
-				Hand: has(n, "data-hand"),
+				Hand:   has(n, "data-hand"),
 				Method: strings.ToUpper(attr(n, "method")), Action: attr(n, "action"),
 				EncType: attr(n, "enctype"), Fields: url.Values{},
 			})
