@@ -30,6 +30,7 @@ func TestTheTables(t *testing.T) {
 			line("POST", "/verify", "verify", 16*kib),
 			line("POST", "/verify/file", "file", 1040*kib),
 			line("GET", "/verify/return/{method}", "return", 16*kib),
+			line("GET HEAD", "/verify/phone/{}", "phone", 16*kib),
 			line("POST", "/verify/box/{}", "box", 64*kib),
 			line("GET HEAD", "/verify/assets/{}", "verify", 16*kib),
 			line("GET HEAD", "/favicon.ico", "other", 16*kib),

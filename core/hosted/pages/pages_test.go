@@ -112,31 +112,11 @@ func views() map[string]View {
 		v.Open, v.Code = "openid4vp://?client_id=a&response_uri=https://b.example/c.s", "https://b.example/c"
 		v.ShowCodeURL, v.Hand = "/verify?flow=a&show=code", true
 	})
-	add("box, with its code on a phone", func(v *View) {
-		v.Kind, v.AgainURL, v.AgainAfter = Method, againURL, 3*time.Second
-		v.Open, v.Code, v.CodeShown = "openid4vp://?client_id=a", "https://b.example/c", true
-	})
-	add("camera, or a phone", func(v *View) { v.Kind, v.Words, v.Camera, v.Hand = Method, "estimator", true, true })
-	add("camera of a phone", func(v *View) {
-		v.Kind, v.Words, v.Camera, v.OnPhone = Method, "estimator", true, true
-	})
-	add("phone awaited", func(v *View) {
-		v.Kind, v.AgainURL, v.AgainAfter, v.Number = PhoneWait, againURL, 3*time.Second, "42"
-		v.Code, v.AnotherURL = "https://b.example/verify/phone/c", "/verify?flow=a"
-	})
-	add("phone at it", func(v *View) {
-		v.Kind, v.AgainURL, v.AgainAfter, v.Number, v.Taken = PhoneWait, againURL, 3*time.Second, "42", true
-	})
-	add("phone asked", func(v *View) {
-		v.Kind, v.OnPhone, v.Number, v.Choices = Phone, true, "42", []Choice{{Outcome: "begin"}}
-	})
-	add("box, answered", func(v *View) {
-		v.Kind, v.AgainURL, v.AgainAfter, v.Answered = Method, againURL, 3*time.Second, true
-	})
 	add("completed elsewhere", func(v *View) { v.Kind, v.Confirmed = Elsewhere, true })
 	add("expired, confirmed", func(v *View) { v.Kind, v.Confirmed = Expired, true })
 	add("too_often, reload", func(v *View) { v.Kind, v.Reload = TooOften, true })
 	add("unavailable, reload", func(v *View) { v.Kind, v.Reload = Unavailable, true })
+	addWaits(add)
 	for _, left := range []time.Duration{30 * time.Second, time.Minute} {
 		add("left "+left.String(), func(v *View) { v.Kind, v.ExpiresAt = Progress, noon.Add(left) })
 	}
@@ -435,10 +415,10 @@ func TestPagesSay(t *testing.T) {
 			[]string{"Your picture is being looked at", "goes on by itself", "About 8 minutes left"}, nil},
 		{"contract 37: and in German", "asked about a picture", "de", []string{"Ihr Bild", "von selbst"}, nil},
 		{"another side is being asked", "asked, again", "fr", []string{"Un instant"}, []string{"photo"}},
-		{"contract 39: a box waits", "box", "en", []string{"Open on this device", "Scan this code",
+		{"contract 34: a box waits", "box", "en", []string{"Open on this device", "Scan this code",
 			"waiting for the answer", "Show a QR code", "Go on with your phone", "About 8 minutes left"},
 			[]string{"has come", "What happens"}},
-		{"contract 39: a phone with the code", "box, with its code on a phone", "en", []string{"Scan this code"},
+		{"contract 34: a phone with the code", "box, with its code on a phone", "en", []string{"Scan this code"},
 			[]string{"Show a QR code"}},
 		{"contract 40: a camera page offers a phone", "camera, or a phone", "en",
 			[]string{"No camera here?", "Go on with your phone"}, nil},

@@ -79,7 +79,7 @@ func TestCodesAreRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := read(t, drawn(t, code.box, code.path, 4)); got != text {
-			t.Errorf("contract 39: a code of %d bytes reads %.60q, want %.60q", len(text), got, text)
+			t.Errorf("contract 34: a code of %d bytes reads %.60q, want %.60q", len(text), got, text)
 		}
 		t.Logf("%d bytes: viewBox %s, a path of %d bytes", len(text), code.box, len(code.path))
 	}
@@ -104,7 +104,7 @@ func TestTheCodesOfPages(t *testing.T) {
 			}
 			got := read(t, drawn(t, viewBox(svg), attr(paths[0], "d"), 3))
 			if got != v.Code || attr(svg, "data-qr") != v.Code {
-				t.Errorf("contract 39: %s: the code reads %q and says %q, want %q",
+				t.Errorf("contract 34: %s: the code reads %q and says %q, want %q",
 					name, got, attr(svg, "data-qr"), v.Code)
 			}
 		}

@@ -2,7 +2,7 @@ package pages
 
 import "errors"
 
-// ways is what a page shows that waits for the answer of somebody else (contract 39, 40).
+// ways is what a page shows that waits for the answer of somebody else (contract 34, 40).
 type ways struct {
 	open            link // opens an app on this device
 	code            *qr  // for another device
