@@ -67,7 +67,7 @@ func (v *visit) waitForPhone(m method.Opened, s token.ProviderClaims, r session.
 		return v.decided(m, s, "", brought(hand))
 	}
 	view := pages.View{Kind: pages.PhoneWait, Number: hand.Number, Taken: hand.Device != "",
-		AgainURL: v.url(errandParam, s.Handle), AgainAfter: usualPoll, AnotherURL: v.methodURL(m)}
+		AgainURL: v.url(errandParam, s.Handle), AgainAfter: usualPoll, RetryURL: v.methodURL(m)}
 	if !view.Taken {
 		view.Code = v.BaseURL + api.PhonePath + hand.Handle
 	}

@@ -34,6 +34,7 @@ type page struct {
 	left    string
 	next    string
 	retry   link
+	check   link
 	back    backLink
 	another link
 	again   string // content of the refresh
@@ -186,10 +187,10 @@ func compose(v View, lang string, t texts) (page, error) {
 	switch {
 	case v.Kind == Leaving && v.RetryURL != "": // nothing has failed, and there is one thing to do
 		p.another = link{t("leaving.back"), v.RetryURL}
-	case v.Answered && v.RetryURL != "":
-		p.retry, p.another = link{t("choice.check"), v.AgainURL}, link{t("leaving.back"), v.RetryURL}
+	case (v.Answered || v.Kind == PhoneWait) && v.AgainURL != "" && v.RetryURL != "":
+		p.check, p.another = link{t("choice.check"), v.AgainURL}, link{t("leaving.back"), v.RetryURL}
 	case v.AgainURL != "": // for browsers that do not load it by themselves
-		p.retry = link{t("choice.check"), v.AgainURL}
+		p.check = link{t("choice.check"), v.AgainURL}
 	case v.RetryURL != "" || v.Reload:
 		p.retry = link{t("retry"), v.RetryURL}
 	}
@@ -328,7 +329,7 @@ func composeForms(p *page, v View, t texts) error {
 			outcome: c.Outcome,
 			fields:  append([]Field{{"flow", v.Flow}, {"outcome", c.Outcome}}, v.Extra...),
 			label:   label,
-			primary: i == 0,
+			primary: i == 0 && v.AgainURL == "", // a page that goes on by itself has one thing to do
 		})
 	}
 	return nil

@@ -429,7 +429,7 @@ func TestPagesSay(t *testing.T) {
 		{"contract 40: the computer says that the phone has begun", "phone at it", "de", []string{"hat begonnen"},
 			[]string{"Scannen"}},
 		{"contract 40: the phone says for whom it is", "phone asked", "en", []string{"shop.example", "42",
-			"Did you begin this on your computer?", "you would confirm your age for them", "the same"},
+			"Did you begin this on your computer?", "you would confirm your age for them", "numbers match"},
 			[]string{"Back to"}},
 		{"contract 34: a box is answered on this device", "box, answered", "it", []string{"La risposta è arrivata"},
 			[]string{"Attendiamo"}},

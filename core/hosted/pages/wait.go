@@ -22,7 +22,7 @@ type hand struct {
 
 // composeWays fills in how the answer can come.
 func composeWays(p *page, v View, t texts) error {
-	if v.Number != "" {
+	if v.Number != "" && !v.Taken {
 		p.number = number{t("phone.number"), v.Number}
 	}
 	if v.Hand {

@@ -14,7 +14,7 @@ func addWaits(add func(name string, change func(*View))) {
 	})
 	add("phone awaited", func(v *View) {
 		v.Kind, v.AgainURL, v.AgainAfter, v.Number = PhoneWait, againURL, 3*time.Second, "42"
-		v.Code, v.AnotherURL = "https://b.example/verify/phone/c", "/verify?flow=a"
+		v.Code, v.RetryURL = "https://b.example/verify/phone/c", "/verify?flow=a"
 	})
 	add("phone at it", func(v *View) {
 		v.Kind, v.AgainURL, v.AgainAfter, v.Number, v.Taken = PhoneWait, againURL, 3*time.Second, "42", true
