@@ -118,7 +118,7 @@ func (l *Lifecycle) Hand(ctx context.Context, handle string) (Hand, error) {
 	if errors.Is(err, host.ErrKeyAwaited) {
 		return Hand{}, err
 	}
-	if err != nil || c.Handle != handle {
+	if err != nil || handle != c.Handle {
 		l.count(host.CountNotAuthentic)
 		return Hand{}, fmt.Errorf("the store holds what this service did not write, as a hand-off: %w",
 			token.ErrRecord)

@@ -82,13 +82,16 @@ func TestChromiumHandOff(t *testing.T) {
 				w.picture("none")
 			}
 			w.click(handButton, phoneWaits)
+			if before == nil {
+				w.waits("phone-awaited")
+			}
 			number := get(w, chromedp.Text(`[data-number]`))
 			link := w.code()
 
 			phone := w.phone()
 			phone.open(link)
 			phone.reads("Did you begin this on your computer?", number, "127.0.0.1")
-			phone.picture("phone-asks")
+			phone.faultless("phone-asks")
 			phone.click(`form[data-outcome="begin"] button`, part("start"))
 			w.shows(phoneWaits + ` :not(svg[data-qr]) .waiting, ` + phoneWaits + ` .waiting`)
 			w.wait("the computer sees that the phone has begun", func() bool {
@@ -102,7 +105,7 @@ func TestChromiumHandOff(t *testing.T) {
 			phone.click(part("start"), part("take"))
 			phone.click(part("take"), part("use"))
 			phone.click(part("use"), phoneDone)
-			phone.picture("phone-done")
+			phone.faultless("phone-done")
 			w.shows(backInTheShop) // by itself
 			w.reads("Your age is verified", "Demo camera", "L1", "25")
 			if names := phone.cookies(); len(names) != 1 {
@@ -169,10 +172,14 @@ func TestChromiumWaiting(t *testing.T) {
 		w.click(`.way-show a`, `.ways[data-shown]`)
 		w.waits("wait-code")
 		ask := w.code()
+		get(w, chromedp.Evaluate[any](`scrollTo(0, 200)`))
 		loaded := w.loaded()
 		w.wait("the page loads itself again", func() bool { return w.loaded() != loaded })
 		if w.top(waits) < 0 {
 			t.Error("contract 34: the page that has loaded itself again hides the code")
+		}
+		if at := get(w, chromedp.Evaluate[float64](`scrollY`)); at != 200 {
+			t.Errorf("contract 34: the page that has loaded itself again has jumped to %v", at)
 		}
 		w.answer(ask)
 		w.shows(backInTheShop)
