@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/makiuchi-d/gozxing"
 	"github.com/makiuchi-d/gozxing/qrcode"
@@ -137,6 +139,38 @@ func TestChromiumHandOff(t *testing.T) {
 		w.click(part("use"), backInTheShop)
 		w.inbox("started", "completed")
 	})
+}
+
+// TestChromiumHandOffPages looks at both screens of a hand-off in every language, on the smallest phone.
+func TestChromiumHandOffPages(t *testing.T) {
+	w := newWalk(t)
+	small := chromedp.EmulateViewport(320, 640, chromedp.EmulateMobile, chromedp.EmulateTouch)
+	phone := w.phone()
+	w.do(small)
+	phone.do(small)
+	for n, lang := range []string{"en", "de", "es", "fr", "pt", "it"} {
+		t.Run("WCAG 1.4.10: "+lang, func(t *testing.T) {
+			w, phone := *w, *phone
+			w.t, phone.t = t, t
+			look := []step{accept(lang), colours([]string{"light", "dark"}[n%2])}
+			w.do(look...)
+			phone.do(look...)
+			w.chooses(cameraID)
+			w.faultless("camera-" + lang)
+			w.click(handButton, phoneWaits)
+			w.waits("awaited-" + lang)
+			phone.open(w.attribute(`svg[data-qr]`, "data-qr"))
+			phone.faultless("asks-" + lang)
+			phone.click(`form[data-outcome="begin"] button`, part("start"))
+			phone.faultless("camera-of-the-phone-" + lang)
+			w.do(chromedp.Reload())
+			w.waits("begun-" + lang)
+			phone.do(command(network.ClearBrowserCookies, cdp.Empty{}), chromedp.Reload())
+			phone.faultless("taken-" + lang)
+			phone.open(w.BaseURL + "/verify/phone/" + strings.Repeat("A", 24))
+			phone.faultless("over-" + lang)
+		})
+	}
 }
 
 // TestChromiumWaiting looks at the page that waits for an app, on a computer and on a phone.
