@@ -43,6 +43,13 @@
 //     believes the answer. What it does not believe changes nothing. They
 //     complete no session by it: that needs the browser that asks, and, for an
 //     answer from its own device, a code that this browser brings back.
+//   - Whoever has the link of a hand-off: The first device that begins does the
+//     step, once, and every later one is told so. It gets no flow token and no
+//     result, and completes no session: that needs the browser that waits.
+//     Looking at the link changes nothing. Whoever is sent the link of
+//     somebody else's session, and says that their own computer shows its
+//     number, proves for that session: the page names the site and warns of
+//     it.
 //   - A public key, which anybody can read: It starts sessions of its one
 //     integration, with a state and a user id of the caller's choice, and does
 //     nothing else. Result tokens of its sessions go to the callback origins

@@ -63,6 +63,7 @@ var public = append(consoleRoutes(ConsolePublic), web.Table[handler]{
 		Handle: onPage((*hosted.Hosted).ActCredential)},
 	{Methods: get, Pattern: api.ReturnPath + "{method}", Label: "return", Whole: true,
 		Handle: onPage(comeBack)},
+	{Methods: getAndHead, Pattern: api.PhonePath + "{}", Label: "phone", Handle: onPage(phone)},
 	{Methods: post, Pattern: api.BoxPath + "{}", Label: "box", MaxBody: method.MaxCall, Whole: true,
 		Handle: answer},
 	{Methods: get, Pattern: api.BoxPath + "{}", Label: "box", Handle: question},
@@ -155,6 +156,10 @@ func isBox(path string) bool { return strings.HasPrefix(path, api.BoxPath) }
 
 func show(h *hosted.Hosted, ctx context.Context, req *web.Request, _ int) *web.Response {
 	return h.Show(ctx, req)
+}
+
+func phone(h *hosted.Hosted, ctx context.Context, req *web.Request, _ int) *web.Response {
+	return h.ShowPhone(ctx, req, strings.TrimPrefix(req.Path, api.PhonePath))
 }
 
 func comeBack(h *hosted.Hosted, ctx context.Context, req *web.Request, _ int) *web.Response {

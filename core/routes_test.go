@@ -31,6 +31,7 @@ func TestTheTables(t *testing.T) {
 			line("POST", "/verify/file", "file", 1040*kib),
 			line("POST", "/verify/wallet", "wallet", 80*kib),
 			line("GET", "/verify/return/{method}", "return", 16*kib),
+			line("GET HEAD", "/verify/phone/{}", "phone", 16*kib),
 			line("POST", "/verify/box/{}", "box", 64*kib),
 			line("GET", "/verify/box/{}", "box", 16*kib),
 			line("GET HEAD", "/verify/assets/{}", "verify", 16*kib),

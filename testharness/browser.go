@@ -276,6 +276,24 @@ func (p *Page) Choose(method string) *Page {
 	return p.SubmitForm(p.form("data-method", method, func(f Form) string { return f.Chooses }))
 }
 
+// HandOff sends the form that has the step done on a phone, and returns the page that waits for the phone. What
+// that page has as Code is for the phone, which is another browser: Harness.Open.
+func (p *Page) HandOff() *Page {
+	p.browser.h.t.Helper()
+	return p.SubmitForm(p.HandForm())
+}
+
+// HandForm is the form that has the step done on a phone.
+func (p *Page) HandForm() Form {
+	p.browser.h.t.Helper()
+	return p.form("data-hand", "", func(f Form) string {
+		if f.Hand {
+			return ""
+		}
+		return "no"
+	})
+}
+
 // Upload sends a picture with the form of a step, such as camera, and returns the page that follows.
 func (p *Page) Upload(step string, picture []byte) *Page {
 	p.browser.h.t.Helper()

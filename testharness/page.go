@@ -30,9 +30,9 @@ type Page struct {
 	// harness goes there with LoadAgain alone.
 	Again string
 
-	// Wallet is the address by which the page opens an app on this device, and Code what it tells another
-	// device.
-	Wallet, Code string
+	// Wallet is the address by which the page opens an app on this device, and Code what its QR code tells
+	// another device. Number is what a person compares on two devices.
+	Wallet, Code, Number string
 
 	// Callback is the Hop of a page that sends the browser to the publisher. Nil: the page does not.
 	Callback *Return
@@ -45,6 +45,7 @@ type Form struct {
 	Outcome string // its data-outcome
 	Chooses string // its data-method: the method that the user chooses by it
 	Step    string // its data-step, such as camera
+	Hand    bool   // its data-hand: a phone shall do the step
 	Method  string // of HTTP
 	Action  string
 	EncType string
@@ -136,13 +137,18 @@ func (p *Page) parse() {
 			if has(n, "data-wallet") {
 				p.Wallet = attr(n, "href")
 			}
-		case "code":
-			if has(n, "data-code") && n.FirstChild != nil {
-				p.Code = n.FirstChild.Data
+		case "svg":
+			if has(n, "data-qr") {
+				p.Code = attr(n, "data-qr")
+			}
+		case "strong":
+			if has(n, "data-number") && n.FirstChild != nil {
+				p.Number = n.FirstChild.Data
 			}
 		case "form":
 			p.Forms = append(p.Forms, Form{
 				Outcome: attr(n, "data-outcome"), Chooses: attr(n, "data-method"), Step: attr(n, "data-step"),
+				Hand:   has(n, "data-hand"),
 				Method: strings.ToUpper(attr(n, "method")), Action: attr(n, "action"),
 				EncType: attr(n, "enctype"), Fields: url.Values{}, Data: dataOf(n),
 			})

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/api"
@@ -64,8 +65,13 @@ func (v *visit) openBox(m method.Opened, s token.ProviderClaims) *web.Response {
 }
 
 // waiting returns the page that waits for an answer. If the answer is there, the method decides.
-func (v *visit) waiting(m method.Opened, s token.ProviderClaims, r session.Record) *web.Response {
+// code says that a phone shows the code, too.
+func (v *visit) waiting(m method.Opened, s token.ProviderClaims, r session.Record, code bool) *web.Response {
+	withCode := v.url(errandParam, s.Handle, shownParam, shownCode)
 	again := v.url(errandParam, s.Handle)
+	if code {
+		again = withCode
+	}
 	b, err := v.Lifecycle.Box(v.ctx, s.Box)
 	switch {
 	case errors.Is(err, lifecycle.ErrNoBox), err == nil && !isBoxOf(b, s, r):
@@ -84,7 +90,8 @@ func (v *visit) waiting(m method.Opened, s token.ProviderClaims, r session.Recor
 			view.Answered, view.RetryURL, view.Choices = true, v.url(), nil
 			return
 		}
-		view.Open, view.Code = shows.Open, shows.Code
+		view.Open, view.Code, view.CodeShown, view.ShowCodeURL = shows.Open, shows.Code, code, withCode
+		view.Hand = v.phone == nil && shows.Open != ""
 		if shows.Credential != nil {
 			view.Credential = &pages.Credential{Protocol: shows.Credential.Protocol,
 				Data: string(shows.Credential.Data), Action: api.WalletPath}
@@ -117,7 +124,8 @@ func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name stri
 	if len(code) != handleLength {
 		return h.plain(400, pages.Damaged, req)
 	}
-	var over *visit // of an errand whose attempt is decided
+	var over *visit        // of an errand whose attempt is decided
+	var done *web.Response // for a phone that has brought its verdict
 	for _, handle := range slices.Sorted(maps.Keys(h.errandsOf(req))) {
 		s, flow, err := h.errandIn(req, handle)
 		if errors.Is(err, host.ErrKeyAwaited) {
@@ -129,6 +137,9 @@ func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name stri
 		v, refused := h.open(ctx, req, flow)
 		if refused != nil && refused.Status == 503 {
 			return refused
+		}
+		if refused != nil && strings.HasPrefix(flow, phonePrefix) {
+			done = refused
 		}
 		if refused != nil || s.Session != v.session.Text {
 			continue
@@ -149,8 +160,11 @@ func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name stri
 			return v.returned(m, s, r, step, hereWith(req, query))
 		}
 	}
-	if over != nil {
+	switch {
+	case over != nil:
 		return over.seeOther(over.url())
+	case done != nil:
+		return done
 	}
 	return h.plain(403, pages.Elsewhere, req)
 }

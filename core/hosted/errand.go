@@ -91,7 +91,7 @@ func (h *Hosted) errandIn(req *web.Request, handle string) (s token.ProviderClai
 	if errors.Is(err, host.ErrKeyAwaited) {
 		return s, flow, err
 	}
-	if err != nil || s.Handle != handle || s.Leave == "" && s.Box == "" {
+	if err != nil || s.Handle != handle || s.Leave == "" && s.Box == "" && s.Hand == "" {
 		return s, "", errNoErrand
 	}
 	return s, flow, nil
@@ -186,27 +186,33 @@ func (v *visit) oldErrands(room int) (lines []string) {
 func (v *visit) hasLeft(handle string) bool { return v.cookiesOf(v.req)[handle+leftMark] != "" }
 
 // leaving returns the page of an errand: the one by which the browser leaves for a method's site, or the one
-// on which it waits for the answer to a box.
+// on which it waits for the answer to a box or for a phone.
 //
 // The page that leaves is shown once. A user who comes back to it with the Back button, or loads it again, gets
 // the method's page, whose button begins anew. Otherwise the page would send them away again at once, and to an
 // address that may be good for one use, as that of a pushed request is (RFC 9126, 2.2).
-func (v *visit) leaving(r session.Record, handle string) *web.Response {
+//
+// code says that a page that waits shows its code on a phone, too.
+func (v *visit) leaving(r session.Record, handle string, code bool) *web.Response {
 	s, _, err := v.openErrand(handle)
 	switch {
 	case errors.Is(err, host.ErrKeyAwaited):
 		return v.unavailable(err)
 	case err != nil || s.Session != v.session.Text:
 		return v.page(403, pages.View{Kind: pages.Elsewhere, RetryURL: v.url()})
-	case s.Attempt != r.Attempts:
+	case s.Attempt != r.Attempts && (s.Hand == "" || v.brought == ""):
 		return v.seeOther(v.url())
 	}
 	m, ok := v.offered(s.Method)
-	if !ok {
+	switch {
+	case !ok:
 		return v.seeOther(v.url())
-	}
-	if s.Box != "" {
-		return v.waiting(m, s, r)
+	case s.Attempt != r.Attempts: // as the phone has just brought
+		return v.seeOther(v.failedURL(m, v.brought))
+	case s.Box != "":
+		return v.waiting(m, s, r, code)
+	case s.Hand != "":
+		return v.waitForPhone(m, s, r)
 	}
 	if v.hasLeft(handle) {
 		return v.seeOther(v.methodURL(m))

@@ -19,6 +19,8 @@
 //	errand.go   the cookie of a browser that is at another site
 //	return.go   how that browser comes back
 //	box.go      where somebody else than the browser answers, such as a wallet
+//	hand.go     how a phone does a step for the browser that began
+//	phone.go    what that phone sees and does
 //	file.go     forms with a picture
 //	page.go     how pages are sent
 //	refusal.go  pages instead of errors in JSON
@@ -76,6 +78,8 @@ const (
 	stepParam    = "provider" // the step of a method (step.go)
 	errandParam  = "errand"   // the handle of an errand (errand.go)
 	attemptParam = "attempt"  // only in forms: the attempt that the form belongs to
+	handParam    = "hand"     // only in forms: a phone shall do the step (hand.go)
+	deviceParam  = "device"   // only in forms: what a phone takes a hand-off by (phone.go)
 )
 
 // What GET shows beside the method page.
@@ -84,6 +88,7 @@ const (
 	shownTrouble     = "trouble"     // the other side failed, and no attempt was counted
 	shownUnavailable = "unavailable" // the method named beside it cannot begin
 	shownAsked       = "asked"       // the other side is being asked, for a request of this browser
+	shownCode        = "code"        // of a page that waits: its code, on a phone, too
 )
 
 // visit is one request of a user whose flow token is authentic.
@@ -100,6 +105,13 @@ type visit struct {
 	version string // of the record that was read last
 	box     string // the address of the box whose page this is (box.go); "": of none
 	claim   string // of the attempt, for what is sent once (ask.go); "": this visit has none
+
+	// phone is the hand-off of which this is the phone (phone.go), which has no flow token: flow names the
+	// hand-off. Nil: it is the browser that began.
+	phone *lifecycle.Hand
+
+	// brought is why the attempt failed of which the visit has learned from a phone (hand.go).
+	brought method.Reason
 }
 
 // Show answers GET on the hosted path.
@@ -119,8 +131,13 @@ func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
 	if r.Terminal() {
 		return v.ended(r, query.Get(stepParam))
 	}
+	return v.show(r, query)
+}
+
+// show returns the page of a session that has not ended.
+func (v *visit) show(r session.Record, query url.Values) *web.Response {
 	if handle := query.Get(errandParam); handle != "" {
-		return v.leaving(r, handle)
+		return v.leaving(r, handle, query.Get(shownParam) == shownCode)
 	}
 	if query.Get(shownParam) == shownCancelled {
 		return v.page(200, pages.View{Kind: pages.Cancelled, RetryURL: v.url()})
@@ -170,6 +187,9 @@ func (h *Hosted) post(ctx context.Context, req *web.Request, form url.Values, fi
 	if malformed != nil {
 		return h.plain(400, pages.Damaged, req)
 	}
+	if handle, ofPhone := strings.CutPrefix(form.Get("flow"), phonePrefix); ofPhone && form.Has(deviceParam) {
+		return h.take(ctx, req, handle, form.Get(deviceParam))
+	}
 	v, refused := h.open(ctx, req, form.Get("flow"))
 	if refused != nil {
 		return refused
@@ -187,6 +207,9 @@ func (h *Hosted) post(ctx context.Context, req *web.Request, form url.Values, fi
 	if name := form.Get(methodParam); name != "" {
 		return v.choose(r, name)
 	}
+	if form.Has(handParam) {
+		return v.handOff(r, form)
+	}
 	return v.act(r, form, file)
 }
 
@@ -198,26 +221,9 @@ func (h *Hosted) countLate() {
 
 // act asks the method what the step means and applies it.
 func (v *visit) act(r session.Record, form url.Values, file []byte) *web.Response {
-	attempt, ok := attemptOf(form)
-	if !ok {
-		return v.page(400, pages.View{Kind: pages.Damaged})
-	}
-	s, err := v.stepOf(form, attempt)
-	switch {
-	case errors.Is(err, host.ErrKeyAwaited):
-		return v.unavailable(err)
-	case err != nil:
-		return v.page(400, pages.View{Kind: pages.Damaged})
-	}
-	// A form of another attempt is not evaluated (contract 23). The page shows how the session stands now.
-	if attempt != r.Attempts || s.Attempt != r.Attempts {
-		return v.seeOther(v.url())
-	}
-	m, ok := v.offered(s.Method)
-	// The operator may have changed the integration's methods since the page was shown. A step without a
-	// handle is the sandbox's, and what a real method proves by it would belong to no browser.
-	if !ok || isBound(m) && s.Handle == "" {
-		return v.seeOther(v.url())
+	m, s, refused := v.formStep(r, form)
+	if refused != nil {
+		return refused
 	}
 	if file != nil && !m.Show(v.told(m, r), s.State).Camera {
 		return v.page(400, pages.View{Kind: pages.Damaged})
@@ -255,6 +261,33 @@ func (v *visit) logRefused(m method.Opened, d method.Decision) {
 	}
 }
 
+// formStep returns the step of a form and its method, or the page in its place.
+func (v *visit) formStep(r session.Record, form url.Values) (
+	m method.Opened, s token.ProviderClaims, refused *web.Response) {
+	attempt, ok := attemptOf(form)
+	if !ok {
+		return m, s, v.page(400, pages.View{Kind: pages.Damaged})
+	}
+	s, err := v.stepOf(form, attempt)
+	switch {
+	case errors.Is(err, host.ErrKeyAwaited):
+		return m, s, v.unavailable(err)
+	case err != nil:
+		return m, s, v.page(400, pages.View{Kind: pages.Damaged})
+	}
+	// A form of another attempt is not evaluated (contract 23). The page shows how the session stands now.
+	if attempt != r.Attempts || s.Attempt != r.Attempts {
+		return m, s, v.seeOther(v.url())
+	}
+	m, ok = v.offered(s.Method)
+	// The operator may have changed the integration's methods since the page was shown. A step without a
+	// handle is the sandbox's, and what a real method proves by it would belong to no browser.
+	if !ok || isBound(m) && s.Handle == "" {
+		return m, s, v.seeOther(v.url())
+	}
+	return m, s, nil
+}
+
 // logFailed says that a method could not decide, in one line that has neither what the user sent nor what the
 // other side answered.
 func (v *visit) logFailed(m method.Opened, err error) {
@@ -273,7 +306,7 @@ func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string,
 	trigger, ends := triggers[d.Verdict]
 	if !ends { // Pending: nothing has happened yet
 		s.State, s.Issued = d.State, token.At(v.now)
-		s.Leave, s.Box = "", "" // after a return the browser is back
+		s.Leave, s.Box, s.Hand = "", "", "" // after a return the browser is back
 		switch {
 		case d.Leave != nil:
 			s.Method = m.Name // a step of the sandbox does not name it
@@ -283,6 +316,9 @@ func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string,
 			return v.openBox(m, s)
 		}
 		return v.goOn(s)
+	}
+	if v.phone != nil {
+		return v.bring(d)
 	}
 	step := lifecycle.Step{Trigger: trigger, Attempt: s.Attempt}
 	if s.Handle != "" {
@@ -301,14 +337,19 @@ func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string,
 	case trigger == session.Cancelled:
 		return v.seeOther(v.url(shownParam, shownCancelled))
 	}
+	return v.seeOther(v.failedURL(m, d.Reason))
+}
+
+// failedURL is the address of the page after a failed attempt.
+func (v *visit) failedURL(m method.Opened, why method.Reason) string {
 	var params []string
-	if d.Reason != "" {
-		params = append(params, reasonParam, string(d.Reason))
+	if why != "" {
+		params = append(params, reasonParam, string(why))
 	}
 	if len(v.offers) > 1 {
 		params = append(params, methodParam, m.Name)
 	}
-	return v.seeOther(v.url(params...))
+	return v.url(params...)
 }
 
 // triggers says what a method's verdict does to the session.
@@ -323,6 +364,9 @@ var triggers = map[method.Verdict]session.Trigger{
 
 // open takes the flow token apart, or returns the page that says what is wrong with it.
 func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visit, *web.Response) {
+	if handle, ofPhone := strings.CutPrefix(flow, phonePrefix); ofPhone {
+		return h.openPhone(ctx, req, handle)
+	}
 	claims, until, err := token.OpenFlow(h.Sealer, flow)
 	var id session.ID
 	if err == nil {
@@ -364,7 +408,11 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 func (v *visit) record() (session.Record, error) {
 	r, version, err := v.Lifecycle.Load(v.ctx, v.session.ID)
 	v.version = version
-	return r.As(v.now, v.session.ID.Expires()), err
+	r = r.As(v.now, v.session.ID.Expires())
+	if err == nil && v.phone == nil && r.Hand != "" {
+		return v.settle(r)
+	}
+	return r, err
 }
 
 // ended returns the page that says how a session has ended. step is the step that the browser has, or "".
@@ -429,9 +477,13 @@ func (v *visit) told(m method.Opened, r session.Record) method.Session {
 
 // url is the address of this flow, with further parameters: name, value, name, value.
 func (v *visit) url(params ...string) string {
-	u := api.HostedPath + "?flow=" + url.QueryEscape(v.flow)
+	u, next := api.HostedPath+"?flow="+url.QueryEscape(v.flow), "&"
+	if v.phone != nil {
+		u, next = api.PhonePath+v.phone.Handle, "?"
+	}
 	for n := 0; n < len(params); n += 2 {
-		u += "&" + params[n] + "=" + url.QueryEscape(params[n+1])
+		u += next + params[n] + "=" + url.QueryEscape(params[n+1])
+		next = "&"
 	}
 	return u
 }

@@ -58,6 +58,7 @@ func (v *visit) stepView(r session.Record, s token.ProviderClaims, text string, 
 	if len(v.offers) > 1 && !shows.Waiting {
 		view.AnotherURL = v.url()
 	}
+	view.Hand = v.goesToPhone(m, shows)
 	more(&view, shows)
 	return v.page(200, view)
 }
@@ -103,7 +104,7 @@ func (v *visit) openStep(text string) (token.ProviderClaims, error) {
 func (v *visit) stepOf(form url.Values, attempt int) (token.ProviderClaims, error) {
 	if text := form.Get(stepParam); text != "" {
 		s, err := v.openStep(text)
-		if err == nil && (s.Leave != "" || s.Box != "") { // it belongs in a cookie, where only its errand uses it
+		if err == nil && (s.Leave != "" || s.Box != "" || s.Hand != "") { // it belongs in a cookie, where only its errand uses it
 			err = host.ErrNotAuthentic
 		}
 		return s, err

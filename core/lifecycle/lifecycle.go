@@ -190,6 +190,9 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 		if r.Box != "" { // it ends with the attempt
 			tx.Deletes = append(tx.Deletes, session.BoxName(r.Box))
 		}
+		if r.Hand != "" { // so does this
+			tx.Deletes = append(tx.Deletes, session.HandName(r.Hand))
+		}
 		if err := l.identify(&tx); err != nil {
 			return session.Record{}, false, err
 		}

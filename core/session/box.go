@@ -44,3 +44,11 @@ func (h BoxHandle) Key() kv.Key { return kv.Key{Partition: h.Partition.Name(), N
 
 // BoxName is the name of the item of a box in its partition.
 func BoxName(handle string) string { return "b/" + handle }
+
+// HandKey is where the hand-off of that handle is kept. Its handle is made and read like that of a box.
+func (h BoxHandle) HandKey() kv.Key {
+	return kv.Key{Partition: h.Partition.Name(), Name: HandName(h.text)}
+}
+
+// HandName is the name of the item of a hand-off in its partition.
+func HandName(handle string) string { return "h/" + handle }

@@ -18,11 +18,13 @@ type recordJSON struct {
 	Browser  string `json:"b,omitempty"`
 	Asked    int64  `json:"q,omitempty"` // milliseconds since 1970
 	Box      string `json:"x,omitempty"`
+	Hand     string `json:"h,omitempty"`
 }
 
 // Marshal returns the record as it is kept; ParseRecord reads it back.
 func (r Record) Marshal() []byte {
-	j := recordJSON{State: r.State, Attempts: r.Attempts, Code: r.FailureCode, Browser: r.Browser, Box: r.Box}
+	j := recordJSON{State: r.State, Attempts: r.Attempts, Code: r.FailureCode, Browser: r.Browser, Box: r.Box,
+		Hand: r.Hand}
 	if !r.At.IsZero() {
 		j.At = r.At.UnixMilli()
 	}
@@ -49,10 +51,12 @@ func ParseRecord(b []byte) (Record, error) {
 	browser, _, ok5 := o.String("b")
 	asked, _, ok6 := o.Integer("q")
 	box, _, ok7 := o.String("x")
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7) {
+	hand, _, ok8 := o.String("h")
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8) {
 		return Record{}, errors.New("session: damaged record: a member of another kind")
 	}
-	r := Record{State: State(state), Attempts: int(attempts), FailureCode: code, Browser: browser, Box: box}
+	r := Record{State: State(state), Attempts: int(attempts), FailureCode: code, Browser: browser, Box: box,
+		Hand: hand}
 	switch r.State {
 	case Started:
 		if asked != 0 {

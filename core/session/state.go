@@ -65,6 +65,10 @@ type Record struct {
 	// Box is the handle of the attempt's box, the last one that was opened. An answer to another one does not
 	// count. "": none is open.
 	Box string
+
+	// Hand is the handle of the attempt's hand-off to a phone, the last one that was opened. What came of
+	// another one does not count. "": none is open.
+	Hand string
 }
 
 // IsAsked reports whether the other side of a method is being asked about the attempt.
@@ -117,7 +121,7 @@ func (r Record) Apply(t Trigger, now, expires time.Time, attempts int) (next Rec
 		return end(Failed, webhook.FailureUnknown)
 	case AttemptFailed:
 		r.Attempts++
-		r.AskedUntil, r.Box = time.Time{}, ""
+		r.AskedUntil, r.Box, r.Hand = time.Time{}, "", ""
 		if r.Attempts >= attempts {
 			return end(Failed, webhook.FailureMaxAttempts)
 		}

@@ -171,6 +171,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		{State: Started},
 		{State: Started, Attempts: 2},
 		{State: Started, AskedUntil: testTime},
+		{State: Started, Box: "b", Hand: "h"},
 		{State: Completed, Attempts: 1, At: testTime},
 		{State: Failed, Attempts: 3, FailureCode: webhook.FailureMaxAttempts, At: testTime},
 		{State: Expired, FailureCode: webhook.FailureTimeout, At: testTime.Add(Life)},

@@ -96,6 +96,8 @@ type ProviderClaims struct {
 	Leave string `json:"go,omitempty"`
 	// Box is the handle of a box for whose answer the browser waits, in a cookie. "": it does not.
 	Box string `json:"bx,omitempty"`
+	// Hand is the handle of a hand-off to a phone for which the browser waits, in a cookie. "": it does not.
+	Hand string `json:"hn,omitempty"`
 }
 
 // BoxClaims is what the store holds of a box: where somebody answers who is not the browser (contract 34). It
@@ -114,6 +116,27 @@ type BoxClaims struct {
 	Same     bool   `json:"sd,omitempty"` // it came from the browser's own device
 	Code     string `json:"rc,omitempty"` // the response_code for that device
 	Digest   []byte `json:"dg,omitempty"` // of the whole answer, to know it again if it is repeated
+}
+
+// HandClaims is what the store holds of a hand-off: a step that another device does for the browser that began
+// (contract 40). It belongs to this session, method, attempt and handle.
+type HandClaims struct {
+	Handle   string `json:"hn"`
+	Session  string `json:"sid"`
+	Method   string `json:"mt"`
+	Attempt  int    `json:"at,omitempty"`
+	Site     string `json:"or"`           // the origin of the publisher's callback
+	Language string `json:"lg,omitempty"` // as given at start
+	Number   string `json:"no"`           // both screens show it
+	Issued   Time   `json:"iat"`          // when this was written
+
+	// Device names the one device that does the step (session.Proof). "": none has begun.
+	Device string `json:"dv,omitempty"`
+
+	// Done says that the step has ended. The others say how.
+	Done    bool   `json:"dn,omitempty"`
+	Verdict int    `json:"vd,omitempty"` // a method.Verdict
+	Reason  string `json:"wy,omitempty"` // a method.Reason
 }
 
 // ResultClaims name a completed session. There is no separate token id, because the session is the
@@ -190,6 +213,27 @@ func OpenBox(s host.Sealer, value []byte) (c BoxClaims, err error) {
 	}
 	if json.Unmarshal(b, &c) != nil || !host.Dated(c.Issued.Time(), until) {
 		return BoxClaims{}, host.ErrNotAuthentic
+	}
+	return c, nil
+}
+
+// SealHand returns the store's value of c.
+func SealHand(s host.Sealer, c HandClaims) ([]byte, error) {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("token: %w", err)
+	}
+	return s.Seal(Hand, b)
+}
+
+// OpenHand returns the claims of an authentic value of the store. The error is one of Sealer.Open's.
+func OpenHand(s host.Sealer, value []byte) (c HandClaims, err error) {
+	b, until, err := s.Open(Hand, value)
+	if err != nil {
+		return c, err
+	}
+	if json.Unmarshal(b, &c) != nil || !host.Dated(c.Issued.Time(), until) {
+		return HandClaims{}, host.ErrNotAuthentic
 	}
 	return c, nil
 }

@@ -27,13 +27,14 @@ const (
 	Event     = "event"          // events at rest
 	Ceremony  = "ceremony"       // what a form of the console carries while a passkey answers
 	Box       = "box"            // what the store holds of a box
+	Hand      = "hand"           // what the store holds of a hand-off to a phone
 	recordMAC = "record"         // MAC of what the store holds
 
 	MethodSecret = host.MethodSecret // secrets of methods in a guest's configuration
 )
 
 var purposes = []string{Flow, Provider, Result, SessionID, Secret, Replay, Event, TestID, recordMAC,
-	MethodSecret, Ceremony, Box}
+	MethodSecret, Ceremony, Box, Hand}
 
 // HKDF labels. A new format version needs new ones.
 const (

@@ -318,6 +318,36 @@ func publicly(t *testing.T) *service {
 	return s
 }
 
+var phone = foothold{"Whoever has the link of a hand-off", []row{
+	{
+		says:  "The first device that begins does the step, once, and every later one is told so.",
+		tries: "to begin on a second phone, to repeat a verdict, and to use a forged, expired or replaced link",
+		gets:  "409 or 410, and one verdict",
+		proof: []string{"testharness/methodtest:TestMethods", "testharness/methodtest:TestHandOffsThatAreNone",
+			"testharness/methodtest:TestAPhoneWithoutCookies"},
+	},
+	{
+		says:  "It gets no flow token and no result, and completes no session: that needs the browser that waits.",
+		tries: "to complete the session on the phone, or in another browser than the one that waits",
+		gets:  "a session that is pending until that browser comes",
+		proof: []string{"testharness/methodtest:TestMethods", "testharness/methodtest:TestAWalletOnThePhone"},
+	},
+	{
+		says:  "Looking at the link changes nothing.",
+		tries: "GET and HEAD, as of a link scanner, and a form that another site posts",
+		gets:  "a page, or 403, and no commit",
+		proof: []string{"testharness/methodtest:TestTheLinkForThePhoneIsLookedAt",
+			"testharness/methodtest:TestHandOffsThatAreNone"},
+	},
+	{
+		says: "Whoever is sent the link of somebody else's session, and says that their own computer shows its " +
+			"number, proves for that session: the page names the site and warns of it.",
+		tries: "to have a victim's phone prove for one's own session",
+		gets:  "a page that names the site, shows the number and warns, and nothing until the victim confirms",
+		proof: []string{"core/hosted/pages:TestPagesSay", "testharness/methodtest:TestTheLinkForThePhoneIsLookedAt"},
+	},
+}}
+
 var boxHolder = foothold{"Whoever knows where an answer is posted", []row{
 	{
 		says:  "They answer once, if the method believes the answer. What it does not believe changes nothing.",

@@ -34,6 +34,9 @@ type Subject struct {
 	// Unbound says that what the method proves belongs to no browser, as only the sandbox may have it.
 	Unbound bool
 
+	// Hands says that a phone may do the step for another device (contract 40).
+	Hands bool
+
 	// Open starts the other side, on that clock, with a method to use it.
 	Open func(t testing.TB, now func() time.Time) Side
 }
@@ -110,6 +113,16 @@ func Run(t *testing.T, s Subject, e Engine) {
 	for _, c := range cases {
 		if s.Unbound && c.real {
 			continue
+		}
+		t.Run(c.rule, func(t *testing.T) {
+			w := newWorld(t, s, e)
+			c.run(w)
+			w.check()
+		})
+	}
+	for _, c := range handCases {
+		if !s.Hands {
+			break
 		}
 		t.Run(c.rule, func(t *testing.T) {
 			w := newWorld(t, s, e)

@@ -35,10 +35,10 @@ var Sandbox = Subject{Kind: otherMethod, Level: "L1", Unbound: true,
 var OIDC = Subject{Kind: "oidc", Level: "L2", Open: openOIDC}
 
 // Estimator is the kind that has an age estimated.
-var Estimator = Subject{Kind: "estimator", Level: "L1", Open: openEstimator}
+var Estimator = Subject{Kind: "estimator", Level: "L1", Hands: true, Open: openEstimator}
 
 // Courier is a kind that somebody else than the browser answers, on another device.
-var Courier = Subject{Kind: courier.Name, Level: "L2", Test: &courier.Kind, Open: openCourier}
+var Courier = Subject{Kind: courier.Name, Level: "L2", Hands: true, Test: &courier.Kind, Open: openCourier}
 
 // What is private in a run, beside what the other side makes up.
 const (

@@ -22,8 +22,11 @@ import (
 	"github.com/verge-id/verge/cmd/verge/demo"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/kinds"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/methodtest/courier"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
@@ -55,6 +58,7 @@ const (
 	cameraID = "77777777-7777-4777-8777-777777777702"
 	anyID    = "77777777-7777-4777-8777-777777777703"
 	walletID = "77777777-7777-4777-8777-777777777704"
+	appID    = "77777777-7777-4777-8777-777777777705" // answered by an app, as a wallet is
 )
 
 func newWalk(t *testing.T, before ...step) *walk {
@@ -85,7 +89,10 @@ func newWalkIn(t *testing.T, b *browser, before ...step) *walk {
 		Issuer: wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch})}
 	w.url, w.others, w.issuer = url, others, secrets.Issuer
 	w.Harness = testharness.New(t, &testharness.Options{WebhookURL: url + "/webhooks",
-		Configure: func(c *core.Config) { c.Methods = demo.Methods(others, *secrets) }})
+		Configure: func(c *core.Config) {
+			c.Methods = append(demo.Methods(others, *secrets), method.Config{Name: "app", Kind: courier.Name})
+			c.Kinds = append(slices.Clip(kinds.All), courier.Kind)
+		}})
 	w.seedMethods()
 	config := demo.Config{
 		BaseURL: w.BaseURL, DemoURL: url,
@@ -94,6 +101,7 @@ func newWalkIn(t *testing.T, b *browser, before ...step) *walk {
 			{IntegrationID: w.Publisher.L1.ID, Title: "Sandbox"}, {IntegrationID: bankID, Title: "Demo Bank ID"},
 			{IntegrationID: cameraID, Title: "Demo camera"}, {IntegrationID: walletID, Title: "Demo wallet"},
 			{IntegrationID: anyID, Title: "Let me choose"},
+			{IntegrationID: appID, Title: "Demo app"},
 		},
 		Now: w.Now,
 	}
@@ -101,13 +109,19 @@ func newWalkIn(t *testing.T, b *browser, before ...step) *walk {
 	config.DemoURL, config.Counterparts = others, secrets
 	serve(other, demo.New(config))
 
+	w.tab(running, before...)
+	return w
+}
+
+// tab opens a tab in a profile of its own.
+func (w *walk) tab(running context.Context, before ...step) {
+	w.t.Helper()
 	ctx, end := chromedp.NewContext(running, chromedp.WithNewBrowserContext())
-	t.Cleanup(end)
+	w.t.Cleanup(end)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	t.Cleanup(cancel)
+	w.t.Cleanup(cancel)
 	w.ctx = ctx
 	w.do(before...)
-	return w
 }
 
 // browser is a Chromium that the walks of this process share. To start one takes more time than a walk.
@@ -184,6 +198,7 @@ func (w *walk) seedMethods() {
 		{ID: bankID, Name: "bank", Level: "L2", ChallengeAge: 18, Method: "bank"},
 		{ID: cameraID, Name: "camera", Level: "L1", ChallengeAge: 25, Method: "camera"},
 		{ID: walletID, Name: "wallet", Level: "L2", ChallengeAge: 18, Method: "wallet"},
+		{ID: appID, Name: "app", Level: "L2", ChallengeAge: 18, Method: "app"},
 		{ID: anyID, Name: "any", Level: "L1", ChallengeAge: 25, Methods: []string{"bank", "camera", "sandbox"}},
 	} {
 		i.Publisher, i.WebhookURL, i.Secret = w.Publisher.ID, w.url+"/webhooks", w.Publisher.L1.WebhookSecret

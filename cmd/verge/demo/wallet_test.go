@@ -93,12 +93,6 @@ func TestChromiumWallet(t *testing.T) {
 	})
 }
 
-// code is what the page tells another device.
-func (w *walk) code() string {
-	w.t.Helper()
-	return get(w, chromedp.Evaluate[string](`document.querySelector("[data-code]").textContent`))
-}
-
 // The browser asks its own wallets. What it shows for that is not a part of the page, so a virtual wallet answers.
 func TestChromiumDigitalCredentials(t *testing.T) {
 	t.Run("contract 39: the browser's wallet answers", func(t *testing.T) {

@@ -34,12 +34,13 @@ type page struct {
 	left    string
 	next    string
 	retry   link
+	check   link
 	back    backLink
 	another link
 	again   string // content of the refresh
-	open    link
-	codeH   string
-	code    string
+	ways    *ways
+	number  number
+	hand    *hand
 	options []option
 	camera  *camera
 
@@ -78,7 +79,7 @@ type form struct {
 }
 
 // hopeful are the pages from which the session can still be completed.
-var hopeful = []Kind{Method, Progress, Asked, Choose, Cancelled}
+var hopeful = []Kind{Method, Progress, Asked, Choose, Cancelled, PhoneWait, Phone}
 
 // restartable are the pages that end the flow. Only the site can start a new session.
 var restartable = []Kind{Failed, Expired, Damaged, NotAllowed, TooLarge, NotAForm}
@@ -97,6 +98,9 @@ func compose(v View, lang string, t texts) (page, error) {
 	}
 	if v.AgainURL != "" && (!localPath(v.AgainURL) || v.AgainAfter < time.Second) {
 		return page{}, errors.New("AgainURL must be a path on this host, loaded after a second or more")
+	}
+	if v.ShowCodeURL != "" && !localPath(v.ShowCodeURL) {
+		return page{}, errors.New("ShowCodeURL must be a path on this host")
 	}
 	if v.Open != "" && !weburl.IsApp(v.Open) {
 		return page{}, errors.New("the address to Open must be one with :// that browsers do not run")
@@ -140,16 +144,17 @@ func compose(v View, lang string, t texts) (page, error) {
 	case v.Answered:
 		p.waiting = t("box.answered")
 	case v.Kind == Method && v.AgainURL != "":
-		p.waiting = t("box.waiting")
+		p.lead, p.waiting, p.steps = t("box.text"), t("box.waiting"), nil
+	case v.Kind == PhoneWait && v.Taken:
+		p.lead, p.waiting = t("phone_wait.taken"), t("phone_wait.going")
+	case v.Kind == PhoneWait:
+		p.waiting = t("phone_wait.status")
 	}
 	if v.AgainURL != "" {
 		p.again = strconv.Itoa(int(v.AgainAfter/time.Second)) + ";url=" + v.AgainURL
 	}
-	if v.Open != "" {
-		p.open = link{t("box.open"), v.Open}
-	}
-	if v.Code != "" {
-		p.codeH, p.code = t("box.code"), v.Code
+	if err := composeWays(&p, v, t); err != nil {
+		return page{}, err
 	}
 	if v.Credential != nil {
 		var err error
@@ -190,10 +195,10 @@ func compose(v View, lang string, t texts) (page, error) {
 	switch {
 	case v.Kind == Leaving && v.RetryURL != "": // nothing has failed, and there is one thing to do
 		p.another = link{t("leaving.back"), v.RetryURL}
-	case v.Answered && v.RetryURL != "":
-		p.retry, p.another = link{t("choice.check"), v.AgainURL}, link{t("leaving.back"), v.RetryURL}
+	case (v.Answered || v.Kind == PhoneWait) && v.AgainURL != "" && v.RetryURL != "":
+		p.check, p.another = link{t("choice.check"), v.AgainURL}, link{t("leaving.back"), v.RetryURL}
 	case v.AgainURL != "": // for browsers that do not load it by themselves
-		p.retry = link{t("choice.check"), v.AgainURL}
+		p.check = link{t("choice.check"), v.AgainURL}
 	case v.RetryURL != "" || v.Reload:
 		p.retry = link{t("retry"), v.RetryURL}
 	}
@@ -206,6 +211,9 @@ func compose(v View, lang string, t texts) (page, error) {
 		if v.HopURL == "" {
 			p.back = backLink{aroundSite(t("back"), host), origin}
 		}
+	}
+	if v.OnPhone {
+		forPhone(&p, t)
 	}
 	return p, composeForms(&p, v, t)
 }
@@ -319,7 +327,11 @@ func composeForms(p *page, v View, t texts) error {
 		label := c.Label
 		if label == "" && slices.Contains(knownOutcomes, c.Outcome) {
 			label = t("choice." + c.Outcome)
-			if c.Outcome == "begin" && v.Words == "oidc" { // the browser leaves, so the button says where to
+			switch {
+			case c.Outcome != "begin":
+			case v.Kind == Phone:
+				label = t("phone.begin")
+			case v.Words == "oidc": // the browser leaves, so the button says where to
 				label = withTitle(t("choice.begin.oidc"), title(v.Title, v.Words, t))
 			}
 		} else if label == "" {
@@ -330,7 +342,7 @@ func composeForms(p *page, v View, t texts) error {
 			outcome: c.Outcome,
 			fields:  append([]Field{{"flow", v.Flow}, {"outcome", c.Outcome}}, v.Extra...),
 			label:   label,
-			primary: i == 0,
+			primary: i == 0 && v.AgainURL == "", // a page that goes on by itself has one thing to do
 		})
 	}
 	return nil
@@ -367,6 +379,11 @@ var icons = map[Kind]string{
 	TooLong:     "link",
 	Refused:     "cross",
 	Home:        "shield",
+	PhoneWait:   "phone",
+	Phone:       "phone",
+	PhoneTaken:  "pause",
+	PhoneDone:   "check",
+	PhoneOver:   "clock",
 }
 
 // localPath reports whether s stays on this host. Browsers read a backslash as a slash, and two slashes at

@@ -61,12 +61,19 @@ const (
 	NoPicture Kind = "no_picture" // 405 where pictures are posted: somebody has loaded the address
 	Refused   Kind = "refused"    // whatever else is wrong with a request
 	Home      Kind = "home"       // what this is
+
+	// A hand-off. PhoneWait is on the computer, the others on the phone.
+	PhoneWait  Kind = "phone_wait"  // the code for the phone, and what the phone is at
+	Phone      Kind = "phone"       // whom the phone would do it for, and the button that begins it
+	PhoneTaken Kind = "phone_taken" // another device does it
+	PhoneDone  Kind = "phone_done"  // the computer goes on
+	PhoneOver  Kind = "phone_over"  // the link has expired, was used or was replaced
 )
 
 // Kinds has every Kind.
 var Kinds = []Kind{Method, Progress, Asked, Choose, Leaving, Elsewhere, Completed, Failed, Expired, Used,
 	Damaged, Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLarge, TooLong, NotAForm, TooOften,
-	NoPicture, Refused, Home}
+	NoPicture, Refused, Home, PhoneWait, Phone, PhoneTaken, PhoneDone, PhoneOver}
 
 // View is one page. It needs Kind, and the fields that the comments call needed for that kind. Every other
 // field may be zero. The page then leaves out what the field would show.
@@ -130,9 +137,19 @@ type View struct {
 	AgainAfter time.Duration
 
 	// Open is an address that opens an app on this device, and Code what another device needs to answer in
-	// its place. Answered says that the answer has come, on this device, and that another page goes on.
-	Open, Code string
-	Answered   bool
+	// its place, which the page has as a QR code. A phone shows the code only with CodeShown, and links to
+	// ShowCodeURL, a path and query on this host. Answered says that the answer has come, on this device, and
+	// that another page goes on.
+	Open, Code  string
+	CodeShown   bool
+	ShowCodeURL string
+	Answered    bool
+
+	// Hand offers to do the step on a phone, by a form that posts flow, Extra and hand=open. OnPhone says that
+	// this is such a phone. Number is what both screens show. Taken says that the phone has begun.
+	Hand, OnPhone bool
+	Number        string
+	Taken         bool
 
 	// Credential is what the page asks the browser's own wallets, where the browser can. Nil: nothing.
 	Credential *Credential

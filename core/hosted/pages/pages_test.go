@@ -131,14 +131,13 @@ func views() map[string]View {
 	add("box", func(v *View) {
 		v.Kind, v.AgainURL, v.AgainAfter, v.Choices = Method, againURL, 3*time.Second, []Choice{{Outcome: "cancel"}}
 		v.Open, v.Code = "openid4vp://?client_id=a&response_uri=https://b.example/c.s", "https://b.example/c"
-	})
-	add("box, answered", func(v *View) {
-		v.Kind, v.AgainURL, v.AgainAfter, v.Answered = Method, againURL, 3*time.Second, true
+		v.ShowCodeURL, v.Hand = "/verify?flow=a&show=code", true
 	})
 	add("completed elsewhere", func(v *View) { v.Kind, v.Confirmed = Elsewhere, true })
 	add("expired, confirmed", func(v *View) { v.Kind, v.Confirmed = Expired, true })
 	add("too_often, reload", func(v *View) { v.Kind, v.Reload = TooOften, true })
 	add("unavailable, reload", func(v *View) { v.Kind, v.Reload = Unavailable, true })
+	addWaits(add)
 	for _, left := range []time.Duration{30 * time.Second, time.Minute} {
 		add("left "+left.String(), func(v *View) { v.Kind, v.ExpiresAt = Progress, noon.Add(left) })
 	}
@@ -249,7 +248,8 @@ func checkDocument(t *testing.T, doc *html.Node, lang string) {
 		}
 	}
 	for _, svg := range find(doc, "svg") {
-		if attr(svg, "aria-hidden") != "true" {
+		named := attr(svg, "role") == "img" && attr(svg, "aria-label") != "" && attr(svg, "data-qr") != ""
+		if attr(svg, "aria-hidden") != "true" && !named {
 			t.Error("WCAG 1.1.1: a decoration is read out")
 		}
 		if len(find(svg, "path"))+len(find(svg, "rect"))+len(find(svg, "circle")) == 0 {
@@ -306,7 +306,7 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 	for _, a := range find(doc, "a") {
 		site = site || v.SiteOrigin != "" && attr(a, "href") == v.SiteOrigin
 	}
-	if want := v.SiteOrigin != "" && v.HopURL == ""; site != want {
+	if want := v.SiteOrigin != "" && v.HopURL == "" && !v.OnPhone; site != want {
 		t.Errorf("contract 24: the page has a plain link to the site: %v, want %v", site, want)
 	}
 	if got := len(find(doc, "a")); v.RetryURL != "" && !strings.Contains(raw, `href="`+v.RetryURL+`"`) {
@@ -362,6 +362,10 @@ func checkForms(t *testing.T, doc *html.Node, v View) {
 			got = append(got, Field{attr(in, "name"), attr(in, "value")})
 		}
 		want := append([]Field{{"flow", v.Flow}, {"outcome", outcome}}, v.Extra...)
+		if has(f, "data-hand") {
+			outcomes = outcomes[:len(outcomes)-1]
+			want = slices.Concat([]Field{{"flow", v.Flow}}, v.Extra, []Field{{"hand", "open"}})
+		}
 		if v.Kind == Choose {
 			want = []Field{{"flow", v.Flow}, {"method", attr(f, "data-method")}}
 			outcomes[len(outcomes)-1] = attr(f, "data-method")
@@ -385,6 +389,9 @@ func checkForms(t *testing.T, doc *html.Node, v View) {
 	}
 	if v.Choices == nil && v.Kind == Progress {
 		want = []string{"check"}
+	}
+	if hands := slices.ContainsFunc(forms, func(f *html.Node) bool { return has(f, "data-hand") }); hands != v.Hand {
+		t.Errorf("contract 40: a form for a phone: %v, want %v", hands, v.Hand)
 	}
 	if !slices.Equal(outcomes, want) {
 		t.Errorf("forms for %v, want %v", outcomes, want)
@@ -431,8 +438,22 @@ func TestPagesSay(t *testing.T) {
 			[]string{"Your picture is being looked at", "goes on by itself", "About 8 minutes left"}, nil},
 		{"contract 37: and in German", "asked about a picture", "de", []string{"Ihr Bild", "von selbst"}, nil},
 		{"another side is being asked", "asked, again", "fr", []string{"Un instant"}, []string{"photo"}},
-		{"contract 34: a box waits", "box", "en", []string{"Open on this device", "https://b.example/c",
-			"waiting for the answer"}, []string{"has come"}},
+		{"contract 34: a box waits", "box", "en", []string{"Open on this device", "Scan this code",
+			"waiting for the answer", "Show a QR code", "Continue on your phone", "About 8 minutes left"},
+			[]string{"has come", "What happens"}},
+		{"contract 34: a phone with the code", "box, with its code on a phone", "en", []string{"Scan this code"},
+			[]string{"Show a QR code"}},
+		{"contract 40: a camera page offers a phone", "camera, or a phone", "en",
+			[]string{"No camera here?", "Continue on your phone"}, nil},
+		{"contract 40: a phone does not return to the site", "camera of a phone", "en",
+			[]string{"continue on your computer"}, []string{"Back to", "You return to the site", "No camera here?"}},
+		{"contract 40: the computer says what to do", "phone awaited", "en", []string{"42", "the same number",
+			"https://b.example/verify/phone/c", "waiting for your phone", "About 8 minutes left"}, nil},
+		{"contract 40: the computer says that the phone has begun", "phone at it", "de", []string{"hat begonnen"},
+			[]string{"Scannen"}},
+		{"contract 40: the phone says for whom it is", "phone asked", "en", []string{"shop.example", "42",
+			"Did you begin this on your computer?", "you would confirm your age for them", "numbers match"},
+			[]string{"Back to"}},
 		{"contract 34: a box is answered on this device", "box, answered", "it", []string{"La risposta è arrivata"},
 			[]string{"Attendiamo"}},
 		{"contract 24: expired", "expired", "de", []string{"abgelaufen", "Zurück zu shop.example"}, nil},

@@ -147,6 +147,9 @@ func TestContrast(t *testing.T) {
 		{"button against the card", "accent", "card", shape},
 		{"edge of a quiet button", "control", "card", shape},
 		{"edge of a quiet button under the pointer", "control", "accent-soft", shape},
+		{"QR code", "ink", "paper", 7},
+		{"number to compare", "accent", "accent-soft", text},
+		{"words of a number to compare", "text", "accent-soft", text},
 		{"focus on the card", "accent", "card", shape},
 		{"focus on the ground", "accent", "ground", shape},
 	}

@@ -18,6 +18,7 @@ export const publicRoutes = [
   { methods: ["POST"], pattern: "/verify/file", label: "file", maxBody: 1064960 },
   { methods: ["POST"], pattern: "/verify/wallet", label: "wallet", maxBody: 81920 },
   { methods: ["GET"], pattern: "/verify/return/{method}", label: "return", maxBody: 16384 },
+  { methods: ["GET","HEAD"], pattern: "/verify/phone/{}", label: "phone", maxBody: 16384 },
   { methods: ["POST"], pattern: "/verify/box/{}", label: "box", maxBody: 65536 },
   { methods: ["GET"], pattern: "/verify/box/{}", label: "box", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/verify/assets/{}", label: "verify", maxBody: 16384 },

@@ -1,0 +1,264 @@
+package demo_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"image"
+	_ "image/png"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+	"github.com/makiuchi-d/gozxing"
+	"github.com/makiuchi-d/gozxing/qrcode"
+
+	"github.com/verge-id/verge/testharness/methodtest/courier"
+)
+
+// Places on the pages of a hand-off.
+const (
+	handButton = `form[data-hand] button`
+	phoneWaits = `body[data-page="phone_wait"]`
+	phoneDone  = `body[data-page="phone_done"]`
+)
+
+var (
+	onPhone    = chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile, chromedp.EmulateTouch)
+	onComputer = chromedp.EmulateViewport(1280, 900)
+	noScript   = command(emulation.SetScriptExecutionDisabled,
+		emulation.SetScriptExecutionDisabledParams{Value: true})
+)
+
+// phone is another browser with the same service: a phone with a camera.
+func (w *walk) phone(before ...step) *walk {
+	w.t.Helper()
+	phone := *w
+	phone.tab(withCamera.start(w.t), append([]step{onPhone}, before...)...)
+	return &phone
+}
+
+// code reads the QR code on the screen as a camera would, and fails the test if it is another text than the page says.
+func (w *walk) code() string {
+	w.t.Helper()
+	png := get(w, chromedp.FullScreenshot(100))
+	picture, _, err := image.Decode(bytes.NewReader(png))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	bitmap, err := gozxing.NewBinaryBitmapFromImage(picture)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	hints := map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_TRY_HARDER: true}
+	read, err := qrcode.NewQRCodeReader().Decode(bitmap, hints)
+	if err != nil {
+		w.picture("failure")
+		w.t.Fatalf("contract 34: nobody can read the code on the page: %v", err)
+	}
+	if want := w.attribute(`svg[data-qr]`, "data-qr"); read.GetText() != want {
+		w.t.Errorf("contract 34: the code on the page reads %q, want %q", read.GetText(), want)
+	}
+	return read.GetText()
+}
+
+// top is where something begins on the page, or -1 if it is not shown.
+func (w *walk) top(selector string) float64 {
+	w.t.Helper()
+	return get(w, chromedp.Evaluate[float64](`(e => e && e.checkVisibility() ? e.getBoundingClientRect().top + scrollY : -1)(
+		document.querySelector("`+selector+`"))`))
+}
+
+func TestChromiumHandOff(t *testing.T) {
+	for name, before := range map[string][]step{"with script": nil, "without script": {noScript}} {
+		t.Run("contract 40: a computer without a camera, "+name, func(t *testing.T) {
+			w := newWalk(t, onComputer)
+			w.chooses(cameraID)
+			w.do(before...)
+			if before == nil {
+				w.click(part("start"), `body[data-camera="none"]`)
+				w.picture("none")
+			}
+			w.click(handButton, phoneWaits)
+			if before == nil {
+				w.waits("phone-awaited")
+			}
+			number := get(w, chromedp.Text(`[data-number]`))
+			link := w.code()
+
+			phone := w.phone()
+			phone.open(link)
+			phone.reads("Did you begin this on your computer?", number, "127.0.0.1")
+			phone.faultless("phone-asks")
+			phone.click(`form[data-outcome="begin"] button`, part("start"))
+			w.shows(phoneWaits + ` :not(svg[data-qr]) .waiting, ` + phoneWaits + ` .waiting`)
+			w.wait("the computer sees that the phone has begun", func() bool {
+				return strings.Contains(w.text(), "Your phone has begun")
+			})
+			w.picture("begun")
+			other := w.phone()
+			other.open(link)
+			other.reads("Another device is already doing this")
+			phone.picture("phone-camera")
+			phone.click(part("start"), part("take"))
+			phone.click(part("take"), part("use"))
+			phone.click(part("use"), phoneDone)
+			phone.faultless("phone-done")
+			w.shows(backInTheShop) // by itself
+			w.reads("Your age is verified", "Demo camera", "L1", "25")
+			if names := phone.cookies(); len(names) != 1 {
+				t.Errorf("contract 40: the phone has the cookies %v, want one", names)
+			}
+			phone.do(chromedp.Reload())
+			phone.reads("This link no longer works")
+			w.inbox("started", "completed")
+		})
+	}
+
+	t.Run("contract 40: a no on the phone, and then a file on the computer", func(t *testing.T) {
+		w := newWalk(t, onComputer)
+		w.estimate("15")
+		w.chooses(cameraID)
+		w.click(handButton, phoneWaits)
+		phone := w.phone()
+		phone.open(w.code())
+		phone.click(`form[data-outcome="begin"] button`, part("start"))
+		phone.click(part("start"), part("take"))
+		phone.click(part("take"), part("use"))
+		phone.click(part("use"), phoneDone)
+		w.shows(`.notice`)
+		w.reads("The estimate is below the age that the site asks for", "2 attempts left")
+		w.estimate("30")
+		w.click(part("start"), part("file"))
+		w.do(chromedp.SetUploadFiles(`input[type="file"]`, []string{pictureFile(t)}))
+		w.shows(part("use"))
+		w.click(part("use"), backInTheShop)
+		w.inbox("started", "completed")
+	})
+}
+
+// TestChromiumHandOffPages looks at both screens of a hand-off in every language, on the smallest phone.
+func TestChromiumHandOffPages(t *testing.T) {
+	w := newWalk(t)
+	small := chromedp.EmulateViewport(320, 640, chromedp.EmulateMobile, chromedp.EmulateTouch)
+	phone := w.phone()
+	w.do(small)
+	phone.do(small)
+	for n, lang := range []string{"en", "de", "es", "fr", "pt", "it"} {
+		t.Run("WCAG 1.4.10: "+lang, func(t *testing.T) {
+			w, phone := *w, *phone
+			w.t, phone.t = t, t
+			look := []step{accept(lang), colours([]string{"light", "dark"}[n%2])}
+			w.do(look...)
+			phone.do(look...)
+			w.chooses(cameraID)
+			w.faultless("camera-" + lang)
+			w.click(handButton, phoneWaits)
+			w.waits("awaited-" + lang)
+			phone.open(w.attribute(`svg[data-qr]`, "data-qr"))
+			phone.faultless("asks-" + lang)
+			phone.click(`form[data-outcome="begin"] button`, part("start"))
+			phone.faultless("camera-of-the-phone-" + lang)
+			w.do(chromedp.Reload())
+			w.waits("begun-" + lang)
+			phone.do(command(network.ClearBrowserCookies, cdp.Empty{}), chromedp.Reload())
+			phone.faultless("taken-" + lang)
+			phone.open(w.BaseURL + "/verify/phone/" + strings.Repeat("A", 24))
+			phone.faultless("over-" + lang)
+		})
+	}
+}
+
+// TestChromiumWaiting looks at the page that waits for an app, on a computer and on a phone.
+func TestChromiumWaiting(t *testing.T) {
+	const waits = `svg[data-qr]`
+	begin := `form[data-outcome="begin"] button`
+
+	t.Run("contract 34: on a computer the code comes first", func(t *testing.T) {
+		for _, scheme := range []string{"light", "dark"} {
+			w := newWalk(t, onComputer, colours(scheme))
+			w.chooses(appID)
+			w.click(begin, waits)
+			w.waits("wait-" + scheme)
+			code, link := w.top(waits), w.top(`a[data-wallet]`)
+			if code < 0 || link < code || w.top(`.way-show a`) >= 0 {
+				t.Errorf("contract 34: the code is at %v and the link at %v", code, link)
+			}
+			ask := w.code()
+			w.answer(ask)
+			w.shows(backInTheShop) // by itself
+			w.inbox("started", "completed")
+		}
+	})
+
+	t.Run("contract 34: on a phone the app comes first, and the code stays once it is asked for", func(t *testing.T) {
+		w := newWalk(t, onPhone)
+		w.chooses(appID)
+		w.click(begin, `a[data-wallet]`)
+		w.waits("wait")
+		if w.top(waits) >= 0 || w.top(`a[data-wallet]`) < 0 || w.top(`.way-show a`) < 0 {
+			t.Errorf("contract 34: the code is at %v, the link at %v", w.top(waits), w.top(`a[data-wallet]`))
+		}
+		w.click(`.way-show a`, `.ways[data-shown]`)
+		w.waits("wait-code")
+		ask := w.code()
+		get(w, chromedp.Evaluate[any](`scrollTo(0, 200)`))
+		loaded := w.loaded()
+		w.wait("the page loads itself again", func() bool { return w.loaded() != loaded })
+		if w.top(waits) < 0 {
+			t.Error("contract 34: the page that has loaded itself again hides the code")
+		}
+		if at := get(w, chromedp.Evaluate[float64](`scrollY`)); at != 200 {
+			t.Errorf("contract 34: the page that has loaded itself again has jumped to %v", at)
+		}
+		w.answer(ask)
+		w.shows(backInTheShop)
+	})
+}
+
+// waits is faultless for a page that loads itself again. It has the page stop that, so that axe can look at it.
+// axe wants no refresh before 20 hours, which WCAG 2.2.1 does not ask where a page waits for an event that is real:
+// nothing that the user has done is lost.
+func (w *walk) waits(name string) {
+	w.t.Helper()
+	get(w, chromedp.Evaluate[any](`window.stop()`))
+	w.holds(name)
+	for _, fault := range w.axe() {
+		if !strings.HasPrefix(fault, "meta-refresh:") {
+			w.t.Errorf("%s: %s", name, fault)
+		}
+	}
+	w.do(chromedp.Reload())
+}
+
+// answer answers for the app that a code asks.
+func (w *walk) answer(ask string) {
+	w.t.Helper()
+	u, err := url.Parse(ask)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	to := u.Query().Get("to")
+	body, err := json.Marshal(map[string]string{"answer": courier.Approve, "to": to, "nonce": u.Query().Get("nonce")})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	resp, err := http.Post(to, "application/json", bytes.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != 200 {
+		w.t.Fatalf("contract 34: the answer gets %d", resp.StatusCode)
+	}
+}
+
+// loaded tells one load of a page from the next.
+func (w *walk) loaded() float64 {
+	w.t.Helper()
+	return get(w, chromedp.Evaluate[float64](`performance.timeOrigin`))
+}

@@ -1,0 +1,77 @@
+package pages
+
+import (
+	"errors"
+	"strconv"
+
+	"rsc.io/qr/coding"
+)
+
+// qr is a QR code as one path of an SVG. Its unit is a module.
+type qr struct {
+	text string // what it says
+	box  string // the viewBox
+	path string // each row's dark modules, as lines that are one module thick
+	what string // for who cannot see it
+	hint string // what to do with it
+}
+
+// quietZone is how many light modules the standard wants around a code.
+const quietZone = 4
+
+// longText is from how many bytes on a code has the lowest level of error correction. A request of a wallet
+// makes a dense code, and larger modules help a camera more than redundancy does.
+const longText = 200
+
+// newQR encodes a text. The error says that it is too long for any code: more than 2,953 bytes.
+func newQR(text string) (*qr, error) {
+	level := coding.M
+	if len(text) > longText {
+		level = coding.L
+	}
+	bytes := coding.String(text)
+	version := coding.Version(coding.MinVersion)
+	for bytes.Bits(version) > version.DataBytes(level)*8 {
+		if version++; version > coding.MaxVersion {
+			return nil, errors.New("the text is too long for a QR code")
+		}
+	}
+	plan, err := coding.NewPlan(version, level, 0)
+	if err != nil {
+		return nil, err
+	}
+	code, err := plan.Encode(bytes)
+	if err != nil {
+		return nil, err
+	}
+	side := strconv.Itoa(code.Size + 2*quietZone)
+	return &qr{text: text, box: "0 0 " + side + " " + side, path: pathOf(code)}, nil
+}
+
+// pathOf draws a code. Lines are relative to the one before, which makes the path short.
+func pathOf(code *coding.Code) string {
+	var path []byte
+	for y := range code.Size {
+		path = append(path, 'M')
+		path = strconv.AppendInt(path, quietZone, 10)
+		path = append(path, ' ')
+		path = strconv.AppendInt(path, int64(y+quietZone), 10)
+		path = append(path, ".5"...)
+		for x := 0; x < code.Size; {
+			from, dark := x, code.Black(x, y)
+			for x < code.Size && code.Black(x, y) == dark {
+				x++
+			}
+			switch {
+			case dark:
+				path = append(path, 'h')
+				path = strconv.AppendInt(path, int64(x-from), 10)
+			case x < code.Size:
+				path = append(path, 'm')
+				path = strconv.AppendInt(path, int64(x-from), 10)
+				path = append(path, " 0"...)
+			}
+		}
+	}
+	return string(path)
+}

@@ -1,0 +1,351 @@
+package methodtest
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/testharness"
+)
+
+// handCases are the cases of a kind whose step a phone may do for another device. The computer is the browser
+// that began. The phone is another browser, which has nothing but the link in the computer's QR code.
+var handCases = []struct {
+	rule string
+	run  func(*world)
+}{
+	{"contract 40: a phone does the step, and the computer goes on", (*world).phoneDoesIt},
+	{"contract 40: of two phones one does the step", (*world).twoPhones},
+	{"contract 40: a verdict of a phone that is sent twice counts once", (*world).phoneSendsTwice},
+	{"contract 40: a no of a phone counts even if no computer comes for it", (*world).nobodyComes},
+	{"contract 40: a yes of a phone belongs to the computer that waits", (*world).otherComputer},
+	{"contract 40: what a phone brings too late counts for nothing", (*world).latePhone},
+	{"contract 40: a hand-off ends with its session", (*world).phoneExpires},
+	{"contract 40: a picture is asked about once over both devices", (*world).bothAsk},
+	{"contract 40: no fault of the store loses or doubles what a phone brings", (*world).phoneStoreFaults},
+	{"contract 40: a hand-off outlives the key ring and the engine", (*world).phoneRingAndEngine},
+}
+
+// handsOff opens a hand-off in the browser of a page. It returns the page that waits.
+func (w *world) handsOff(page *testharness.Page) *testharness.Page {
+	w.t.Helper()
+	if page.Kind == "choose" {
+		page = page.Choose(w.subject.Kind)
+	}
+	if !slices.ContainsFunc(page.Forms, func(f testharness.Form) bool { return f.Hand }) {
+		page = page.Submit("begin") // the page that waits for an answer has the form
+	}
+	waiting := page.HandOff()
+	if waiting.Kind != "phone_wait" || !strings.HasPrefix(waiting.Code, w.BaseURL+"/verify/phone/") ||
+		waiting.Again == "" || len(waiting.Number) != 2 {
+		w.t.Fatalf("contract 40: a %s page (%d) with the code %q and the number %q",
+			waiting.Kind, waiting.Status, waiting.Code, waiting.Number)
+	}
+	return waiting
+}
+
+// phone opens the link of a hand-off on a phone that takes it. It returns the method's page there.
+func (w *world) phone(waiting *testharness.Page) *testharness.Page {
+	w.t.Helper()
+	asks := w.Open(waiting.Code)
+	if asks.Kind != "phone" || asks.Number != waiting.Number || !strings.Contains(string(asks.Body), "shop.example") {
+		w.t.Fatalf("contract 40: the phone gets a %s page (%d) with the number %q, want %q",
+			asks.Kind, asks.Status, asks.Number, waiting.Number)
+	}
+	page := asks.Submit("begin")
+	if page.Kind != "method" {
+		w.t.Fatalf("contract 40: the phone that takes the hand-off gets a %s page (%d)", page.Kind, page.Status)
+	}
+	w.wantNoWay(page)
+	return page
+}
+
+// wantNoWay fails if a page of a phone leads to the publisher or has a token of the session.
+func (w *world) wantNoWay(page *testharness.Page) {
+	w.t.Helper()
+	w.wantNothing(page)
+	for _, secret := range []string{token.FlowPrefix, token.ResultPrefix, "/callback", "data-hop"} {
+		if strings.Contains(string(page.Body), secret) {
+			w.t.Errorf("contract 40: the phone's %s page has %q", page.Kind, secret)
+		}
+	}
+}
+
+func (w *world) phoneDoesIt() {
+	s := w.start("COMPLETED")
+	waiting := w.handsOff(w.Open(s.RedirectURL))
+	page := w.phone(waiting)
+	if p := waiting.LoadAgain(); p.Kind != "phone_wait" || p.Code != "" || p.Number != "" {
+		w.t.Errorf("contract 40: once the phone has begun, the computer shows a %s page with the code %q", p.Kind, p.Code)
+	}
+	done := w.walk(page, Yes).in(page)
+	w.wantNothing(done, "phone_done")
+	w.wantNoWay(done)
+	w.wantNothing(done.Reload(), "phone_done")
+	w.wantStatus(s, "PENDING")
+	w.wantResult(waiting.LoadAgain())
+	w.wantStatus(s, "COMPLETED")
+	w.wantAsked(1)
+	w.wantNothing(done.Reload(), "phone_over")
+}
+
+func (w *world) twoPhones() {
+	s := w.start("COMPLETED")
+	waiting := w.handsOff(w.Open(s.RedirectURL))
+	one, other := w.Open(waiting.Code), w.Open(waiting.Code)
+	first := one.Submit("begin")
+	w.wantNothing(other.Submit("begin"), "phone_taken")
+	w.wantNothing(other.Reload(), "phone_taken")
+	w.wantNothing(w.Open(waiting.Code), "phone_taken")
+	if again := one.Submit("begin"); again.Kind != "method" { // a double click
+		w.t.Errorf("contract 40: the phone that has the hand-off gets a %s page (%d)", again.Kind, again.Status)
+	}
+	step := w.walk(first, Yes)
+	if step.Address == "" { // the form of the first phone, in the second one
+		w.wantNothing(other.SubmitForm(step.Form), "phone_taken")
+	} else {
+		w.wantNothing(other.Go(step.Address), "phone_taken")
+	}
+	w.wantAsked(0)
+	w.wantNothing(step.in(first), "phone_done")
+	w.wantNothing(other.Reload(), "phone_taken")
+	w.wantResult(waiting.LoadAgain())
+
+	s = w.start("PENDING")
+	waiting = w.handsOff(w.Open(s.RedirectURL))
+	looking := make([]*testharness.Page, 8)
+	for n := range looking {
+		looking[n] = w.Open(waiting.Code)
+	}
+	var all sync.WaitGroup
+	kinds := make([]string, len(looking))
+	for n, p := range looking {
+		all.Go(func() { kinds[n] = p.Submit("begin").Kind })
+	}
+	all.Wait()
+	slices.Sort(kinds)
+	if kinds[0] != "method" || kinds[1] != "phone_taken" || kinds[len(kinds)-1] != "phone_taken" {
+		w.t.Errorf("contract 40: phones that begin at once get %v", kinds)
+	}
+}
+
+func (w *world) phoneSendsTwice() {
+	s := w.start("PENDING")
+	computer := w.Open(s.RedirectURL)
+	waiting := w.handsOff(computer)
+	page := w.phone(waiting)
+	step := w.walk(page, No)
+	w.wantNothing(step.in(page), "phone_done")
+	w.wantNothing(step.in(page), "phone_done")
+	w.wantAsked(1)
+	w.wantNothing(waiting.LoadAgain(), "method", "failed")
+	w.wantNothing(waiting.LoadAgain(), "method", "failed")
+	w.wantNothing(step.in(page), "phone_over")
+	w.wantAsked(1)
+	if status := w.status(s); status != "PENDING" { // a No of this kind is final
+		w.expect(s.SessionID, "FAILED")
+		return
+	}
+	w.wantAttempts(computer, s, 1)
+}
+
+func (w *world) nobodyComes() {
+	s := w.start("FAILED")
+	link := w.Open(s.RedirectURL)
+	for n := range 3 {
+		waiting := w.handsOff(w.Open(s.RedirectURL))
+		page := w.phone(waiting)
+		w.wantNothing(w.walk(page, No).in(page), "phone_done")
+		if w.status(s) == "FAILED" {
+			break // a No of this kind is final, and the link has said so
+		}
+		if n < 2 {
+			w.wantAttempts(link, s, n+1) // the computer that waits is never looked at again
+		}
+	}
+	w.wantNothing(w.Open(s.RedirectURL), "failed")
+	w.wantStatus(s, "FAILED")
+
+	// The page from before, which still has the form, gets no other phone before the no is counted.
+	s = w.start("PENDING")
+	old := w.Open(s.RedirectURL)
+	waiting := w.handsOff(old)
+	page := w.phone(waiting)
+	w.wantNothing(w.walk(page, No).in(page), "phone_done")
+	if len(old.Forms) > 0 && slices.ContainsFunc(old.Forms, func(f testharness.Form) bool { return f.Hand }) {
+		w.wantNothing(old.HandOff(), "method", "failed")
+		w.wantAttempts(old, s, 1)
+	}
+	w.wantNothing(waiting.LoadAgain(), "method", "failed")
+	w.expect(s.SessionID, w.status(s))
+}
+
+func (w *world) otherComputer() {
+	s := w.start("COMPLETED")
+	waiting := w.handsOff(w.Open(s.RedirectURL))
+	page := w.phone(waiting)
+	other := w.Open(s.RedirectURL)
+	w.wantNothing(w.Open(waiting.URL), "elsewhere")
+	w.wantNothing(w.walk(page, Yes).in(page), "phone_done")
+	w.wantNothing(w.Open(waiting.URL), "elsewhere")
+	w.wantNothing(other.Go(waiting.URL), "elsewhere")
+	w.wantNothing(other.Reload(), "method")
+	w.wantStatus(s, "PENDING")
+	done := waiting.LoadAgain()
+	w.wantNothing(other.Reload(), "elsewhere")
+	w.wantNothing(page.Go(s.RedirectURL), "elsewhere") // the phone, even if it had the link
+	w.wantResult(done)
+}
+
+func (w *world) latePhone() {
+	for rule, late := range map[string]func(s testharness.Started, waiting, computer *testharness.Page){
+		"after another hand-off was opened": func(_ testharness.Started, _, computer *testharness.Page) {
+			w.handsOff(computer)
+		},
+		"after the computer has done the step itself": func(_ testharness.Started, _, computer *testharness.Page) {
+			w.wantNothing(w.walk(computer, No).in(computer))
+		},
+		"after the operator has taken the method away": func(testharness.Started, *testharness.Page, *testharness.Page) {
+			w.Offer(w.on, otherMethod)
+		},
+	} {
+		s := w.start("PENDING")
+		computer := w.Open(s.RedirectURL)
+		waiting := w.handsOff(computer)
+		page := w.phone(waiting)
+		step := w.walk(page, Yes)
+		late(s, waiting, computer)
+		before, asked := w.status(s), w.asked(0)
+		w.set(Yes)
+		w.wantNothing(step.in(page), "phone_over")
+		w.wantNothing(page.Reload(), "phone_over")
+		if w.status(s) != before || w.asked(0) != asked {
+			w.t.Errorf("contract 40: %s, the session was %s and is %s", rule, before, w.status(s))
+		}
+		w.wantNothing(waiting.LoadAgain())
+		w.Offer(w.on, w.subject.Kind)
+		w.expect(s.SessionID, w.status(s))
+	}
+}
+
+func (w *world) phoneExpires() {
+	s := w.start("EXPIRED")
+	waiting := w.handsOff(w.Open(s.RedirectURL))
+	page := w.phone(waiting)
+	step := w.walk(page, Yes)
+	unopened := waiting.Code
+	asked := w.asked(0)
+	w.Pause(session.Life)
+	w.wantNothing(step.in(page), "phone_over")
+	w.wantNothing(w.Open(unopened), "phone_over")
+	w.wantNothing(waiting.LoadAgain(), "expired")
+	w.wantAsked(asked)
+	w.Advance(time.Second)
+}
+
+// bothAsk has the phone's instance die while it asks. The attempt is still claimed, so the computer asks nobody,
+// and opens no other hand-off.
+func (w *world) bothAsk() {
+	if w.side.Asked == nil {
+		w.t.Skip("it asks nobody")
+	}
+	s := w.start("COMPLETED")
+	computer := w.Open(s.RedirectURL)
+	waiting := w.handsOff(computer)
+	page := w.phone(waiting)
+	mine, step := w.walk(computer, Yes), w.walk(page, Yes)
+	commits := 0
+	w.fail(func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Commit" {
+			commits++
+		}
+		if commits > 1 {
+			return kvtest.Refuse
+		}
+		return kvtest.Pass
+	})
+	w.wantNothing(step.in(page), "unavailable")
+	w.fail(nil)
+	w.wantAsked(1)
+	w.wantNothing(mine.in(computer), "asked")
+	w.wantNothing(computer.HandOff(), "asked")
+	w.wantNothing(step.in(page), "asked")
+	w.wantAsked(1)
+	w.Advance(claimLife)
+	w.wantNothing(step.in(page), "phone_done")
+	w.wantAsked(2)
+	w.wantResult(waiting.LoadAgain())
+}
+
+// phoneStoreFaults has every commit fail in every way, from the first click on the phone to the last look of the
+// computer, in a session each. Whoever is not answered does the same again.
+func (w *world) phoneStoreFaults() {
+	for _, fault := range []kvtest.Fault{kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply} {
+		for at := 1; ; at++ {
+			s := w.start("COMPLETED")
+			waiting := w.handsOff(w.Open(s.RedirectURL))
+			asks := w.Open(waiting.Code)
+			commits := 0
+			fails := func(c kvtest.Call) kvtest.Fault {
+				if c.Method != "Commit" {
+					return kvtest.Pass
+				}
+				if commits++; commits == at {
+					return fault
+				}
+				return kvtest.Pass
+			}
+			w.fail(fails)
+			page := w.again(func() *testharness.Page { return asks.Submit("begin") }, "method")
+			w.fail(nil) // how a box opens is tried elsewhere
+			step := w.walk(page, Yes)
+			w.fail(fails)
+			done := step.in(page)
+			if done.Kind != "phone_done" {
+				w.wantNothing(done, "unavailable", "method", "phone_done")
+				done = step.in(page)
+			}
+			w.wantNothing(done, "phone_done")
+			end := w.again(waiting.LoadAgain, "completed")
+			w.fail(nil)
+			w.wantResult(end)
+			w.wantStatus(s, "COMPLETED")
+			if commits < at {
+				break
+			}
+		}
+	}
+}
+
+// again does something until it brings a page of that kind, twice at most.
+func (w *world) again(do func() *testharness.Page, kind string) *testharness.Page {
+	w.t.Helper()
+	p := do()
+	if p.Kind != kind {
+		w.wantNothing(p, "unavailable")
+		p = do()
+	}
+	if p.Kind != kind {
+		w.t.Fatalf("contract 40: done twice: a %s page (%d), want %s", p.Kind, p.Status, kind)
+	}
+	return p
+}
+
+func (w *world) phoneRingAndEngine() {
+	s := w.start("COMPLETED")
+	waiting := w.handsOff(w.Open(s.RedirectURL))
+	w.RotateKeyring()
+	w.Engine.Forget()
+	page := w.phone(waiting)
+	w.Engine.Forget()
+	step := w.walk(page, Yes)
+	w.Engine.Forget()
+	w.wantNothing(step.in(page), "phone_done")
+	w.RotateKeyring()
+	w.Engine.Forget()
+	w.wantResult(waiting.LoadAgain())
+}
