@@ -272,6 +272,18 @@ func TestARenewedAnchor(t *testing.T) {
 	}
 }
 
+// A key under another name is another authority.
+func TestAnAnchorOfAnotherName(t *testing.T) {
+	issuer, other := newIssuer(nil), newIssuer(between(1))
+	renamed := *issuer.Root
+	renamed.RawSubject = parse(t, other.Chain[1]).RawSubject
+	p, ask := present(t, issuer)
+	ask.Anchors = []mdoc.Anchor{{Certificate: &renamed}}
+	if got := try(t, p, ask); got != "untrusted" {
+		t.Errorf("refused as %q", got)
+	}
+}
+
 func parse(t testing.TB, der []byte) *x509.Certificate {
 	t.Helper()
 	c, err := x509.ParseCertificate(der)

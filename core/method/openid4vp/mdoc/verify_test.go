@@ -383,7 +383,12 @@ func TestSignatures(t *testing.T) {
 		{"a payload in text", place(issuerAuth, 2, cbor.Text("x")), "cose"},
 		{"a signature in text", place(issuerAuth, 3, cbor.Text("x")), "cose"},
 		{"an empty signature", place(issuerAuth, 3, cbor.Bytes(nil)), "issuer_signature"},
-		{"a signature of the device of 65 bytes", place(deviceAuth, 3, zeros(65)), "device_signature"},
+		{"a byte behind the signature of the device", edit(deviceAuth, func(i cbor.Item) cbor.Item {
+			parts, _ := i.Member("deviceSignature").List()
+			signature, _ := parts[3].Bytes()
+			longer := cbor.Bytes(append(slices.Clone(signature), 0))
+			return wallettest.With(i, "deviceSignature", atPlace(i.Member("deviceSignature"), 3, longer))
+		}), "device_signature"},
 		{"a signature of the device that is all zero", place(deviceAuth, 3, zeros(64)), "device_signature"},
 		{"a payload of the device that is empty", place(deviceAuth, 2, cbor.Bytes(nil)), "device_auth"},
 		{"another member beside the device's signature", member(deviceAuth, "x", cbor.Null()), "device_auth"},
