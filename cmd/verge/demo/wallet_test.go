@@ -96,7 +96,8 @@ func TestChromiumWallet(t *testing.T) {
 // code is what the page tells another device.
 func (w *walk) code() string {
 	w.t.Helper()
-	return get(w, chromedp.Evaluate[string](`document.querySelector("[data-code]").textContent`))
+	return get(w, chromedp.Evaluate[string](
+		`(e => e.dataset.qr || e.textContent)(document.querySelector("[data-qr], [data-code]"))`))
 }
 
 // The browser asks its own wallets. What it shows for that is not a part of the page, so a virtual wallet answers.

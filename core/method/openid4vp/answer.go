@@ -2,6 +2,7 @@ package openid4vp
 
 import (
 	"context"
+	"crypto/ecdh"
 	"crypto/subtle"
 	"errors"
 	"net/url"
@@ -42,7 +43,11 @@ func (o *openID) Answer(_ context.Context, s method.Session, state []byte, c met
 	if err != nil {
 		return nil, err
 	}
-	a, err := o.read(form, q)
+	var key *ecdh.PrivateKey
+	if o.settings.encrypted && !form.Has("error") {
+		key = private(q.walletKey)
+	}
+	a, err := o.read(form, key)
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +66,8 @@ func (o *openID) Answer(_ context.Context, s method.Session, state []byte, c met
 		return nil, err
 	}
 	var thumbprint []byte
-	if o.settings.encrypted {
-		thumbprint = mdoc.Thumbprint(q.walletKey.PublicKey())
+	if key != nil {
+		thumbprint = mdoc.Thumbprint(key.PublicKey())
 	}
 	kept, err := o.verify(response, s.MinimumAge, mdoc.OpenID4VPTranscript(client, q.nonce, thumbprint, c.Address))
 	if err != nil {
@@ -106,7 +111,9 @@ type posted struct {
 
 // read takes an answer apart: the form, or what is encrypted in it. An answer in the clear does not count where
 // an encrypted one was asked for. An error may be in the clear, since a wallet may not be able to encrypt.
-func (o *openID) read(form url.Values, q question) (a posted, err error) {
+//
+// key is that of encrypted answers.
+func (o *openID) read(form url.Values, key *ecdh.PrivateKey) (a posted, err error) {
 	a.state = form.Get("state")
 	if form.Has("error") {
 		a.failure, err = failureOf(form.Get("error"))
@@ -121,7 +128,7 @@ func (o *openID) read(form url.Values, q question) (a posted, err error) {
 	if !form.Has("response") {
 		return a, refused("not_encrypted")
 	}
-	payload, err := mdoc.OpenJWE(form.Get("response"), q.walletKey, keyID)
+	payload, err := mdoc.OpenJWE(form.Get("response"), key, keyID)
 	if err != nil {
 		return a, refusedBy(err)
 	}

@@ -42,8 +42,9 @@ func (o *openID) opened(s method.Session, q question, answer web.Object, from st
 	if !ok {
 		return "", refused("response_encoding")
 	}
-	transcript := mdoc.DCAPITranscript(q.encryptionInfo(), from)
-	response, err := mdoc.OpenHPKE(encrypted, q.browserKey, transcript)
+	key := private(q.browserKey)
+	transcript := mdoc.DCAPITranscript(q.encryptionInfo(key.PublicKey()), from)
+	response, err := mdoc.OpenHPKE(encrypted, key, transcript)
 	if err != nil {
 		return "", refusedBy(err)
 	}
