@@ -31,8 +31,9 @@
 //   - Harness.Start, Validate and Reconcile ask as the publisher's server
 //     would, for tests that have no such server.
 //
-// Packages oidctest and estimatortest are those other sides by themselves. The
-// other folders below this package are for Verge's own tests.
+// Packages oidctest and estimatortest are those other sides by themselves.
+// Package wallettest is a wallet and its issuer. The other folders below this
+// package are for Verge's own tests.
 //
 // # What is promised
 //
