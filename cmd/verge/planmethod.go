@@ -91,8 +91,8 @@ func openKeys(p *program, keys map[string]keyFile, ps *problems) *signing.Signer
 	return signer
 }
 
-// checkKeys has each key sign by the algorithm by which its method will, so that a key of another type is found
-// now.
+// checkKeys has each key sign by the algorithm by which its method will, so that a key of another type is
+// found now.
 func (pl *plan) checkKeys(ps *problems) {
 	catalog, wrong := pl.core.Catalog()
 	if len(wrong) > 0 {
@@ -194,8 +194,8 @@ func (t *methodTable) settings(p *program, kind method.Kind, m *method.Config, f
 	}
 }
 
-// file replaces what the table says of a public file by what is in it: name_file is one file, and name is a list of
-// files.
+// file replaces what the table says of a public file by what is in it: name_file is one file, and name is a
+// list of files.
 func (t *methodTable) file(p *program, table map[string]any, about, name string) {
 	read := func(setting, path string) string {
 		b, err := afero.ReadFile(p.fs, path)

@@ -8,9 +8,9 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// fromBrowser judges what a wallet has answered by way of the browser: {"protocol", "data": {"response"}}. What
-// does not verify fails the attempt, since the browser that asks is the one that has answered. method.ErrStep says
-// that it answers something else than what the page asks.
+// fromBrowser judges what a wallet has answered by way of the browser: {"protocol", "data": {"response"}}.
+// What does not verify fails the attempt, since the browser that asks is the one that has answered.
+// method.ErrStep says that it answers something else than what the page asks.
 func (o *openID) fromBrowser(s method.Session, q question, text string) (method.Decision, error) {
 	answer, err := web.ReadObject([]byte(text))
 	if err != nil {

@@ -17,8 +17,8 @@ type question struct {
 
 	browserNonce []byte // of the request to the browser
 
-	// The keys to which answers are encrypted: a wallet's, and one that comes by way of the browser. No key has
-	// two uses. They are made when they are needed (private), since that takes a guest a while.
+	// The keys to which answers are encrypted: a wallet's, and one that comes by way of the browser. No key
+	// has two uses. They are made when they are needed (private), since that takes a guest a while.
 	walletKey, browserKey []byte
 }
 

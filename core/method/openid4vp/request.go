@@ -40,7 +40,8 @@ func (o *openID) link(s method.Session, q question, same bool) string {
 	return o.settings.scheme + "?" + query.Encode()
 }
 
-// client returns the client id of the service, which says how a wallet can tell who asks (OpenID4VP 1.0, 5.9).
+// client returns the client id of the service, which says how a wallet can tell who asks (OpenID4VP 1.0,
+// 5.9).
 func (o *openID) client(uri string) (string, error) {
 	if o.settings.key == "" {
 		return "redirect_uri:" + uri, nil
@@ -82,8 +83,8 @@ func (o *openID) parameters(s method.Session, q question, client, uri string) []
 	}
 }
 
-// query asks for the elements that prove an age, in DCQL (OpenID4VP 1.0, 6): for one of them, the first if the
-// wallet has it.
+// query asks for the elements that prove an age, in DCQL (OpenID4VP 1.0, 6): for one of them, the first if
+// the wallet has it.
 func (o *openID) query(age int) []byte {
 	p := o.settings.profile
 	type claim struct {
