@@ -208,8 +208,13 @@ func TestDevWallet(t *testing.T) {
 // code is what the page's code says.
 func (p *person) code() string {
 	p.t.Helper()
-	if code := p.find("code", "data-code", ""); code != nil {
-		return code.FirstChild.Data
+	for n := range p.page.Descendants() {
+		switch {
+		case attribute(n, "data-qr") != "":
+			return attribute(n, "data-qr")
+		case n.Data == "code" && hasAttribute(n, "data-code"):
+			return n.FirstChild.Data
+		}
 	}
 	p.t.Fatalf("contract 39: the page at %s has no code: %s", p.at, p.text())
 	return ""

@@ -194,8 +194,8 @@ func (t *methodTable) settings(p *program, kind method.Kind, m *method.Config, f
 	}
 }
 
-// file replaces what the table says of a public file by what is in it: name_file is one file, and name is a list of
-// files.
+// file replaces what the table says of a public file by what is in it: name_file is one file, and name is a
+// list of files.
 func (t *methodTable) file(p *program, table map[string]any, about, name string) {
 	read := func(setting, path string) string {
 		b, err := afero.ReadFile(p.fs, path)

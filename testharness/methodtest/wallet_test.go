@@ -56,7 +56,8 @@ func (a *agency) ask() (testharness.Started, *testharness.Page) {
 
 func (a *agency) status(s testharness.Started) string { return a.Reconcile(s.SessionID).Text("status") }
 
-// On the same device the wallet is told where to send its user, and only the browser that asked goes on there.
+// On the same device the wallet is told where to send its user, and only the browser that asked goes on
+// there.
 func TestAWalletOnTheSameDevice(t *testing.T) {
 	for name, subject := range map[string]methodtest.Subject{"by value": methodtest.Wallet,
 		"signed": methodtest.SignedWallet} {
@@ -232,7 +233,8 @@ func TestAWalletOfTheBrowser(t *testing.T) {
 	}
 }
 
-// The address to which the answer of a browser's wallet is posted takes nothing else, and no more than it says.
+// The address to which the answer of a browser's wallet is posted takes nothing else, and no more than it
+// says.
 func TestTheAddressOfTheBrowsersWallets(t *testing.T) {
 	a := newAgency(t, methodtest.Wallet)
 	s, page := a.ask()

@@ -2824,6 +2824,62 @@ func (g *groupState) unlock() {}`,
 
 	// OpenID Connect: what is believed.
 	{
+		breaks: "a wallet's answer with another state is taken (contract 39)",
+		pkg:    "core/method/openid4vp",
+		old:    `subtle.ConstantTimeCompare([]byte(a.state), []byte(q.state)) != 1`,
+		new:    `subtle.ConstantTimeCompare(nil, nil) != 1`,
+		ask:    []string{"./core/method/openid4vp"},
+	},
+	{
+		breaks: "a wallet answers in the clear where an encrypted answer was asked for (contract 39)",
+		pkg:    "core/method/openid4vp",
+		old: `	if !o.settings.encrypted {
+		if a.token`,
+		new: `	if !form.Has("response") {
+		if a.token`,
+		ask: []string{"./core/method/openid4vp"},
+	},
+	{
+		breaks: "a wallet's answer is not held against the address that it was posted to (contract 39)",
+		pkg:    "core/method/openid4vp",
+		old:    `o.client(c.Address)`,
+		new:    `o.client(s.Box)`,
+		ask:    []string{"./core/method/openid4vp"},
+	},
+	{
+		breaks: "somebody whose document says no is let in (contract 39)",
+		pkg:    "core/method/openid4vp",
+		old:    `case n == 0 && !old:`,
+		new:    `case n > 9 && !old:`,
+		ask:    []string{"./core/method/openid4vp"},
+	},
+	{
+		breaks: "a user who declines in the wallet loses an attempt (contract 39)",
+		pkg:    "core/method/openid4vp",
+		old: `	case cancelledKept:
+		return method.Decision{Verdict: method.Cancelled}, nil`,
+		new: `	case cancelledKept:
+		return method.Decision{Verdict: method.AttemptFailed}, nil`,
+		ask: []string{"./core/method/openid4vp"},
+	},
+	{
+		breaks: "a method without a trust anchor starts (contract 39)",
+		pkg:    "core/method/openid4vp",
+		old:    `case len(s.anchors) == 0:`,
+		new:    `case len(s.anchors) < 0:`,
+		ask:    []string{"./core/method/openid4vp"},
+	},
+	{
+		breaks: "a request is served after its answer has come (contract 39)",
+		pkg:    "core/hosted",
+		old: `	if b.Answered {
+		return nil, errOver
+	}
+	q, err := m.Request`,
+		new: `	q, err := m.Request`,
+		ask: []string{"./testharness/methodtest"},
+	},
+	{
 		breaks: "an ID token of another login is believed (nonce)",
 		pkg:    "core/method/oidc",
 		old:    `subtle.ConstantTimeCompare([]byte(token.text("nonce")), []byte(nonce)) == 0`,

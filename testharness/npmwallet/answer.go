@@ -13,8 +13,8 @@ type Answered struct {
 	ClientID, ResponseMode string
 }
 
-// Answer has a wallet of @openid4vc/openid4vp and @owf/mdoc open a link and send its answer. Of the Document, it
-// takes the type, the namespace and the transcript from the request.
+// Answer has a wallet of @openid4vc/openid4vp and @owf/mdoc open a link and send its answer. Of the Document,
+// it takes the type, the namespace and the transcript from the request.
 func Answer(t testing.TB, link string, d Document) (a Answered) {
 	t.Helper()
 	var chain []string

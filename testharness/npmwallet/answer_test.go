@@ -14,8 +14,8 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// A wallet that others have written answers all four forms of a request. On the same device, it is told where its
-// user goes on.
+// A wallet that others have written answers all four forms of a request. On the same device, it is told where
+// its user goes on.
 func TestOthersAnswerOurRequests(t *testing.T) {
 	for _, c := range []struct {
 		form     string

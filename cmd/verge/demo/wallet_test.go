@@ -39,7 +39,8 @@ func (w *walk) behaves(p digitalcredentials.SetVirtualWalletBehaviorParams) {
 	w.do(command(digitalcredentials.SetVirtualWalletBehavior, p))
 }
 
-// responds has the virtual wallet answer what the page asks, as a wallet that is asked by a page of that origin.
+// responds has the virtual wallet answer what the page asks, as a wallet that is asked by a page of that
+// origin.
 func (w *walk) responds(origin string) {
 	w.t.Helper()
 	wallet := wallettest.New(w.issuer)
@@ -93,7 +94,8 @@ func TestChromiumWallet(t *testing.T) {
 	})
 }
 
-// The browser asks its own wallets. What it shows for that is not a part of the page, so a virtual wallet answers.
+// The browser asks its own wallets. What it shows for that is not a part of the page, so a virtual wallet
+// answers.
 func TestChromiumDigitalCredentials(t *testing.T) {
 	t.Run("contract 39: the browser's wallet answers", func(t *testing.T) {
 		w := newWalk(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/method"
 )
 
-// The script of a page that asks the browser's own wallets. It puts their answer into the page's form. Without it
-// the form stays hidden, and the page has the link and the code.
+// The script of a page that asks the browser's own wallets. It puts their answer into the page's form.
+// Without it the form stays hidden, and the page has the link and the code.
 //
 //go:embed credential.js
 var credentialJS []byte
@@ -23,8 +23,8 @@ var credentialScript = Asset{
 	Body:         credentialJS,
 }
 
-// CredentialScript returns the script that a page with View.Credential loads, and no other page. Such a page needs
-// "script-src 'self'".
+// CredentialScript returns the script that a page with View.Credential loads, and no other page. Such a page
+// needs "script-src 'self'".
 func CredentialScript() Asset { return credentialScript }
 
 // CredentialField is the name of the form's field for the answer.

@@ -1,6 +1,6 @@
-// The page that waits for a wallet. Where the browser has the Digital Credentials API, the form beside this script
-// asks the wallets that the browser knows, and posts their answer. The link and the code on the page work without
-// it.
+// The page that waits for a wallet. Where the browser has the Digital Credentials API, the form beside this
+// script asks the wallets that the browser knows, and posts their answer. The link and the code on the page
+// work without it.
 (() => {
 	"use strict";
 

@@ -2,6 +2,7 @@ package openid4vp
 
 import (
 	"context"
+	"crypto/ecdh"
 	"crypto/subtle"
 	"errors"
 	"net/url"
@@ -12,8 +13,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// What the service keeps of a wallet's answer: what it means, and nothing of what it said. errorKept is before
-// the name of an error.
+// What the service keeps of a wallet's answer: what it means, and nothing of what it said. errorKept is
+// before the name of an error.
 const (
 	approvedKept  = "approved"
 	rejectedKept  = "rejected"
@@ -22,14 +23,14 @@ const (
 	errorKept     = "error:"
 )
 
-// walletErrors are the errors of wallets (OpenID4VP 1.0, 8.5). The user has chosen access_denied, and every other
-// one says that the wallet cannot answer.
+// walletErrors are the errors of wallets (OpenID4VP 1.0, 8.5). The user has chosen access_denied, and every
+// other one says that the wallet cannot answer.
 var walletErrors = []string{"access_denied", "invalid_request", "invalid_scope", "invalid_client",
 	"unauthorized_client", "unsupported_response_type", "server_error", "temporarily_unavailable",
 	"vp_formats_not_supported", "invalid_request_uri_method", "invalid_transaction_data", "wallet_unavailable"}
 
-// Answer implements method.Answerer: it reads what a wallet has posted. Whatever is not a proof, a refusal by its
-// user, or an error, each with the state of this question, leaves the box open.
+// Answer implements method.Answerer: it reads what a wallet has posted. Whatever is not a proof, a refusal by
+// its user, or an error, each with the state of this question, leaves the box open.
 func (o *openID) Answer(_ context.Context, s method.Session, state []byte, c method.Call) ([]byte, error) {
 	if web.MediaType(c.ContentType) != "application/x-www-form-urlencoded" {
 		return nil, method.ErrMediaType
@@ -42,7 +43,11 @@ func (o *openID) Answer(_ context.Context, s method.Session, state []byte, c met
 	if err != nil {
 		return nil, err
 	}
-	a, err := o.read(form, q)
+	var key *ecdh.PrivateKey
+	if o.settings.encrypted && !form.Has("error") {
+		key = private(q.walletKey)
+	}
+	a, err := o.read(form, key)
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +66,8 @@ func (o *openID) Answer(_ context.Context, s method.Session, state []byte, c met
 		return nil, err
 	}
 	var thumbprint []byte
-	if o.settings.encrypted {
-		thumbprint = mdoc.Thumbprint(q.walletKey.PublicKey())
+	if key != nil {
+		thumbprint = mdoc.Thumbprint(key.PublicKey())
 	}
 	kept, err := o.verify(response, s.MinimumAge, mdoc.OpenID4VPTranscript(client, q.nonce, thumbprint, c.Address))
 	if err != nil {
@@ -104,9 +109,12 @@ type posted struct {
 	failure string
 }
 
-// read takes an answer apart: the form, or what is encrypted in it. An answer in the clear does not count where
-// an encrypted one was asked for. An error may be in the clear, since a wallet may not be able to encrypt.
-func (o *openID) read(form url.Values, q question) (a posted, err error) {
+// read takes an answer apart: the form, or what is encrypted in it. An answer in the clear does not count
+// where an encrypted one was asked for. An error may be in the clear, since a wallet may not be able to
+// encrypt.
+//
+// key is that of encrypted answers.
+func (o *openID) read(form url.Values, key *ecdh.PrivateKey) (a posted, err error) {
 	a.state = form.Get("state")
 	if form.Has("error") {
 		a.failure, err = failureOf(form.Get("error"))
@@ -121,7 +129,7 @@ func (o *openID) read(form url.Values, q question) (a posted, err error) {
 	if !form.Has("response") {
 		return a, refused("not_encrypted")
 	}
-	payload, err := mdoc.OpenJWE(form.Get("response"), q.walletKey, keyID)
+	payload, err := mdoc.OpenJWE(form.Get("response"), key, keyID)
 	if err != nil {
 		return a, refusedBy(err)
 	}
@@ -175,7 +183,8 @@ func (o *openID) presented(token web.Object) ([]byte, error) {
 	return response, nil
 }
 
-// verify says what a document proves: approvedKept, rejectedKept or otherKept. The error is a *method.Refusal.
+// verify says what a document proves: approvedKept, rejectedKept or otherKept. The error is a
+// *method.Refusal.
 func (o *openID) verify(response []byte, age int, transcript []byte) (kept string, err error) {
 	p := o.settings.profile
 	elements := p.elements(age)

@@ -8,9 +8,9 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// fromBrowser judges what a wallet has answered by way of the browser: {"protocol", "data": {"response"}}. What
-// does not verify fails the attempt, since the browser that asks is the one that has answered. method.ErrStep says
-// that it answers something else than what the page asks.
+// fromBrowser judges what a wallet has answered by way of the browser: {"protocol", "data": {"response"}}.
+// What does not verify fails the attempt, since the browser that asks is the one that has answered.
+// method.ErrStep says that it answers something else than what the page asks.
 func (o *openID) fromBrowser(s method.Session, q question, text string) (method.Decision, error) {
 	answer, err := web.ReadObject([]byte(text))
 	if err != nil {
@@ -42,8 +42,9 @@ func (o *openID) opened(s method.Session, q question, answer web.Object, from st
 	if !ok {
 		return "", refused("response_encoding")
 	}
-	transcript := mdoc.DCAPITranscript(q.encryptionInfo(), from)
-	response, err := mdoc.OpenHPKE(encrypted, q.browserKey, transcript)
+	key := private(q.browserKey)
+	transcript := mdoc.DCAPITranscript(q.encryptionInfo(key.PublicKey()), from)
+	response, err := mdoc.OpenHPKE(encrypted, key, transcript)
 	if err != nil {
 		return "", refusedBy(err)
 	}

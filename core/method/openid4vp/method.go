@@ -1,6 +1,6 @@
-// Package openid4vp is the kind of method that has a wallet prove an age (contract 39): with OpenID4VP 1.0 and
-// mobile documents (ISO/IEC 18013-5), and with the Digital Credentials API of browsers. Package mdoc, below,
-// verifies the documents.
+// Package openid4vp is the kind of method that has a wallet prove an age (contract 39): with OpenID4VP 1.0
+// and mobile documents (ISO/IEC 18013-5), and with the Digital Credentials API of browsers. Package mdoc,
+// below, verifies the documents.
 //
 // # The walk
 //
@@ -10,8 +10,8 @@
 //  3. A wallet posts its answer to the box (Answer), or the browser posts it with a form (Act).
 //  4. The browser that waits comes for the answer, and Act says what it means.
 //
-// The address of the box is in the request, and the wallet signs it. Answers for the same device and for another
-// one go to two addresses, so neither counts at the other.
+// The address of the box is in the request, and the wallet signs it. Answers for the same device and for
+// another one go to two addresses, so neither counts at the other.
 //
 // # What decides
 //
@@ -21,8 +21,8 @@
 //   - What does not verify is no answer. A wallet is told so, and may send another. From the browser it is a
 //     failed attempt.
 //
-// Exactly one element of the document is asked for. Where a profile has higher ages as well, any of them that is
-// true counts, and one that is false says nothing about the age: the attempt has failed.
+// Exactly one element of the document is asked for. Where a profile has higher ages as well, any of them that
+// is true counts, and one that is false says nothing about the age: the attempt has failed.
 //
 // # Settings
 //
@@ -40,8 +40,8 @@
 //
 // # What is not done
 //
-// Revocation is not looked at: neither lists of certificates nor status lists. Requests to the browser are not
-// signed.
+// Revocation is not looked at: neither lists of certificates nor status lists. Requests to the browser are
+// not signed.
 package openid4vp
 
 import (

@@ -389,7 +389,8 @@ func TestErrorsOfWallets(t *testing.T) {
 	}
 }
 
-// A signed request is the same question however often it is fetched, and it is not served where none is signed.
+// A signed request is the same question however often it is fetched, and it is not served where none is
+// signed.
 func TestQuestions(t *testing.T) {
 	w := newWorld(t, config(t, "mdl", nil))
 	claims := func(same bool) string {

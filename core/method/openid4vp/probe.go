@@ -84,7 +84,8 @@ func nameOf(c *x509.Certificate) string {
 	return "number " + c.SerialNumber.String()
 }
 
-// isSignedBy reports whether the key of a certificate has signed a message. The signature is as in JWS: r and s.
+// isSignedBy reports whether the key of a certificate has signed a message. The signature is as in JWS: r and
+// s.
 func isSignedBy(c *x509.Certificate, message, signature []byte) bool {
 	key, ok := c.PublicKey.(*ecdsa.PublicKey)
 	if !ok || len(signature) != 64 {

@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// profileFile has the profiles by their names. A profile is a kind of document, with the defaults of the wallets
-// that hold it:
+// profileFile has the profiles by their names. A profile is a kind of document, with the defaults of the
+// wallets that hold it:
 //
 //	doctype, namespace  of the document, as ISO 18013-5 names them
 //	element             the name of the element that says whether somebody is NN or older
@@ -92,8 +92,8 @@ func (p profile) elementOf(age int) string {
 	return strings.Replace(p.element, "NN", fmt.Sprintf("%02d", age), 1)
 }
 
-// elements returns the names of the elements of which one has to prove an age. The first one is that of the age
-// itself. A true one of a higher age proves it as well, and a false one says nothing about it.
+// elements returns the names of the elements of which one has to prove an age. The first one is that of the
+// age itself. A true one of a higher age proves it as well, and a false one says nothing about it.
 func (p profile) elements(age int) []string {
 	names := []string{p.elementOf(age)}
 	for _, older := range p.older {

@@ -17,9 +17,9 @@ type question struct {
 
 	browserNonce []byte // of the request to the browser
 
-	// The keys to which answers are encrypted: a wallet's, and one that comes by way of the browser. No key has
-	// two uses.
-	walletKey, browserKey *ecdh.PrivateKey
+	// The keys to which answers are encrypted: a wallet's, and one that comes by way of the browser. No key
+	// has two uses. They are made when they are needed (private), since that takes a guest a while.
+	walletKey, browserKey []byte
 }
 
 // The bytes of a State: a version, and then what the question has.
@@ -75,12 +75,17 @@ func readQuestion(state []byte) (q question, err error) {
 	}
 	q.nonce, q.state = encoded(take(randomSize)), encoded(take(randomSize))
 	q.browserNonce = take(randomSize)
-	for _, key := range []**ecdh.PrivateKey{&q.walletKey, &q.browserKey} {
-		if *key, err = ecdh.P256().NewPrivateKey(take(keySize)); err != nil {
-			return q, errState
-		}
-	}
+	q.walletKey, q.browserKey = take(keySize), take(keySize)
 	return q, nil
+}
+
+// private returns one of the keys of a question.
+func private(key []byte) *ecdh.PrivateKey {
+	k, err := ecdh.P256().NewPrivateKey(key)
+	if err != nil {
+		panic("openid4vp: a sealed key is none: " + err.Error()) // newQuestion has drawn it, and looked
+	}
+	return k
 }
 
 func encoded(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }

@@ -2,6 +2,7 @@ package openid4vp
 
 import (
 	"context"
+	"crypto/ecdh"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -39,7 +40,8 @@ func (o *openID) link(s method.Session, q question, same bool) string {
 	return o.settings.scheme + "?" + query.Encode()
 }
 
-// client returns the client id of the service, which says how a wallet can tell who asks (OpenID4VP 1.0, 5.9).
+// client returns the client id of the service, which says how a wallet can tell who asks (OpenID4VP 1.0,
+// 5.9).
 func (o *openID) client(uri string) (string, error) {
 	if o.settings.key == "" {
 		return "redirect_uri:" + uri, nil
@@ -81,8 +83,8 @@ func (o *openID) parameters(s method.Session, q question, client, uri string) []
 	}
 }
 
-// query asks for the elements that prove an age, in DCQL (OpenID4VP 1.0, 6): for one of them, the first if the
-// wallet has it.
+// query asks for the elements that prove an age, in DCQL (OpenID4VP 1.0, 6): for one of them, the first if
+// the wallet has it.
 func (o *openID) query(age int) []byte {
 	p := o.settings.profile
 	type claim struct {
@@ -119,7 +121,7 @@ func (o *openID) metadata(q question) []byte {
 	m := map[string]any{"vp_formats_supported": map[string]any{mdocFormat: map[string]any{
 		"issuerauth_alg_values": []int{es256}, "deviceauth_alg_values": []int{es256}}}}
 	if o.settings.encrypted {
-		point := q.walletKey.PublicKey().Bytes() // 4, x, y
+		point := private(q.walletKey).PublicKey().Bytes() // 4, x, y
 		m["jwks"] = map[string]any{"keys": []map[string]string{{"kty": "EC", "use": "enc", "crv": "P-256",
 			"alg": "ECDH-ES", "kid": keyID, "x": encoded(point[1:33]), "y": encoded(point[33:])}}}
 		m["encrypted_response_enc_values_supported"] = []string{"A128GCM", "A256GCM"}
@@ -178,7 +180,7 @@ func (o *openID) credential(s method.Session, q question) *method.Credential {
 	p := o.settings.profile
 	return &method.Credential{Protocol: browserProtocol, Data: asJSON(map[string]string{
 		"deviceRequest":  encoded(mdoc.DeviceRequest(p.doctype, p.namespace, p.elements(s.MinimumAge))),
-		"encryptionInfo": q.encryptionInfo(),
+		"encryptionInfo": q.encryptionInfo(private(q.browserKey).PublicKey()),
 	})}
 }
 
@@ -186,8 +188,8 @@ func (o *openID) credential(s method.Session, q question) *method.Credential {
 const browserProtocol = "org-iso-mdoc"
 
 // encryptionInfo tells a wallet that answers by way of the browser what to encrypt to.
-func (q question) encryptionInfo() string {
-	return encoded(mdoc.EncryptionInfo(q.browserNonce, q.browserKey.PublicKey()))
+func (q question) encryptionInfo(key *ecdh.PublicKey) string {
+	return encoded(mdoc.EncryptionInfo(q.browserNonce, key))
 }
 
 // errNoHost says that the address of the service is not known.

@@ -157,8 +157,8 @@ func (s *settings) readAnchors(r reader) {
 	}
 }
 
-// readScheme reads what a link to a wallet begins with: a scheme such as openid4vp, or the https address that a
-// wallet's app has claimed.
+// readScheme reads what a link to a wallet begins with: a scheme such as openid4vp, or the https address that
+// a wallet's app has claimed.
 func (s *settings) readScheme(r reader, dev bool) {
 	scheme := r.text("scheme")
 	if scheme == "" {

@@ -1,8 +1,7 @@
-// A wallet of @openid4vc/openid4vp and @owf/mdoc: it opens a link, issues itself a document that has what is asked
-// for, and sends its answer.
-// In: link, claims (by the names of elements), chain (of the issuer, hex each), issuerKey and deviceKey (JWK), signed and
-// validUntil (RFC 3339). Out: status and body of what the service answers, and clientId and responseMode of the
-// request.
+// A wallet of @openid4vc/openid4vp and @owf/mdoc: it opens a link, issues itself a document that has what is
+// asked for, and sends its answer. In: link, claims (by the names of elements), chain (of the issuer, hex
+// each), issuerKey and deviceKey (JWK), signed and validUntil (RFC 3339). Out: status and body of what the
+// service answers, and clientId and responseMode of the request.
 import { Openid4vpClient } from "@openid4vc/openid4vp";
 import { setGlobalConfig } from "@openid4vc/utils";
 import {
